@@ -1,0 +1,24 @@
+# Compiler flags and sanitizers, the same for every target of ours.
+option(SKERRY_WERROR "Warnings are errors" ON)
+set(SKERRY_SANITIZE "" CACHE STRING "Sanitizers: empty, 'address,undefined' or 'thread'")
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+find_program(SKERRY_CCACHE ccache)
+if(SKERRY_CCACHE)
+  set(CMAKE_C_COMPILER_LAUNCHER ${SKERRY_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${SKERRY_CCACHE})
+endif()
+
+add_library(skerry_flags INTERFACE)
+target_include_directories(skerry_flags INTERFACE ${CMAKE_SOURCE_DIR})
+# -ffp-contract=off: peers must compute equal bits wherever they agree on numbers; kernels ask for FMA by intrinsics.
+target_compile_options(skerry_flags INTERFACE
+  -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -ffp-contract=off
+  $<$<BOOL:${SKERRY_WERROR}>:-Werror>)
+if(SKERRY_SANITIZE)
+  target_compile_options(skerry_flags INTERFACE -fsanitize=${SKERRY_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all)
+  target_link_options(skerry_flags INTERFACE -fsanitize=${SKERRY_SANITIZE})
+endif()

@@ -1,0 +1,17 @@
+// BLAKE2b-256 (RFC 7693), by libsodium: end-to-end digests of payloads and of base parameters.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "common/ids.h"
+
+namespace skerry {
+
+Digest DigestOf(std::span<const uint8_t> bytes);
+
+// The digest of float bits as they lie in memory (little-endian hosts only; checked at compile
+// time).
+Digest DigestOf(std::span<const float> values);
+
+}  // namespace skerry

@@ -1,0 +1,86 @@
+// The configuration of a run: plain values, read from run.toml once (wire/config) and sent to every
+// node as it is.
+//
+// Units are in the names. Defaults are those of `skerry-coordinator init`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace skerry {
+
+// A LLaMA-family decoder: RMSNorm, RoPE (rotate-half), grouped-query attention, SwiGLU. No biases.
+struct TransformerConfig {
+  int32_t vocab = 256;
+  int32_t hidden = 192;
+  int32_t layers = 8;
+  int32_t heads = 6;     // hidden % heads == 0, head size even
+  int32_t kv_heads = 3;  // heads % kv_heads == 0
+  int32_t ffn = 512;
+  int32_t context = 256;  // tokens per sequence in training
+  float rope_base = 10000.0f;
+  float norm_epsilon = 1e-5f;
+  bool tied_head = false;  // lm_head shares the embedding's weights
+
+  int32_t head_size() const { return hidden / heads; }
+  bool operator==(const TransformerConfig&) const = default;
+};
+
+enum class InnerOptimizer : uint8_t { kAdamW, kSgd };
+
+struct InnerConfig {
+  InnerOptimizer optimizer = InnerOptimizer::kAdamW;
+  float learning_rate = 2e-3f;
+  float min_learning_rate = 2e-4f;  // cosine decays to this at the last step
+  int64_t warmup_steps = 20;
+  float beta1 = 0.9f;
+  float beta2 = 0.95f;
+  float epsilon = 1e-8f;
+  float weight_decay = 0.1f;  // on matrices only
+  float clip_norm = 1.0f;     // per block (a layer, the embedding, the head); 0 is off
+  bool operator==(const InnerConfig&) const = default;
+};
+
+// Where progress lives that a lossy message left out (notes in localsgd/replica.h).
+enum class ResidualPlace : uint8_t { kBuffer, kWeights };
+enum class DeltaCodec : uint8_t { kNone, kInt8 };
+
+struct OuterConfig {
+  int64_t inner_steps = 16;  // τ ≥ 1
+  int64_t overlap_steps =
+      4;  // δ in [0, τ]: the committed update lands this many inner steps after the boundary
+  float learning_rate = 0.7f;  // α
+  float momentum = 0.6f;       // β, Nesterov
+  DeltaCodec codec = DeltaCodec::kInt8;
+  ResidualPlace residual = ResidualPlace::kBuffer;
+  bool operator==(const OuterConfig&) const = default;
+};
+
+struct PipelineConfig {
+  int32_t stages = 0;  // 0: the planner chooses (at least 3 when nodes and layers allow)
+  double skip_ratio =
+      0.25;           // share of the stages after stage 0 that a microbatch leaves out, in [0, 0.5]
+  int32_t swaps = 0;  // neighbouring stages a path may exchange
+  int32_t microbatches_per_step = 8;  // over all stage-0 replicas
+  int32_t sequences_per_microbatch = 4;
+  int32_t in_flight = 4;  // microbatches a stage-0 node keeps in the pipeline
+  bool operator==(const PipelineConfig&) const = default;
+};
+
+struct RunConfig {
+  std::string name = "skerry-run";
+  uint64_t seed = 1;
+  int64_t steps = 256;    // inner steps; a multiple of outer.inner_steps
+  int32_t nodes_min = 8;  // training starts when so many nodes are admitted and measured
+  double heartbeat_s = 1.0;
+  double node_silent_s =
+      10.0;  // a node without progress or heartbeat for this long is declared dead
+  TransformerConfig model;
+  InnerConfig inner;
+  OuterConfig outer;
+  PipelineConfig pipeline;
+  std::string data_dir = "data";  // token shards, relative to the run directory
+  bool operator==(const RunConfig&) const = default;
+};
+
+}  // namespace skerry

@@ -1,0 +1,66 @@
+// The contract of everything that decides: a single-threaded state machine that sees the world only
+// through Context.
+//
+// Two hosts drive the same actors: wire/event_loop (ZeroMQ, real clock, worker threads) and
+// sim/simulation (virtual clock). Handlers never block. Effects are recorded in order and carried
+// out after the handler returns; what was persisted is durable before any later Send leaves.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "common/ids.h"
+#include "common/instant.h"
+#include "common/rng.h"
+#include "wire/message/message.h"
+
+namespace skerry {
+
+using TimerId = uint64_t;  // unique within one actor's life; 0 is none
+using JobId = uint64_t;
+
+// Heavy work. `run` is executed once, on the node's device thread, in order of submission; it
+// touches only what the actor handed over and leaves its result there. The actor reads the result
+// in OnJobDone, never before.
+struct Job {
+  std::string name;   // "forward 3/2"
+  Duration modelled;  // what a simulator charges for it
+  std::function<void()> run;
+};
+
+class Context {
+ public:
+  virtual ~Context() = default;
+  virtual NodeId self() const = 0;
+  virtual Instant now() const = 0;
+  virtual Rng& rng() = 0;
+  virtual void Send(const NodeId& to, Message message) = 0;
+  // Fires OnTimer(id) once, not before `after` has passed.
+  virtual TimerId StartTimer(Duration after) = 0;
+  virtual void CancelTimer(TimerId id) = 0;
+  virtual JobId Submit(Job job) = 0;
+  // Appends one record to this actor's journal; durable before any Send that follows it.
+  virtual void Persist(std::string record) = 0;
+  // One line for people and for events.jsonl: kind "round", fields as JSON object text.
+  virtual void Event(const std::string& kind, const std::string& json_fields) = 0;
+  // Tells the host how to reach a peer (and that its key is admitted). An empty endpoint: reachable
+  // only by its own dialling.
+  virtual void ConnectPeer(const NodeId& peer, const std::string& endpoint) = 0;
+  virtual void DisconnectPeer(const NodeId& peer) = 0;
+  // The actor is done; the host ends its loop after carrying out the effects.
+  virtual void Stop(int exit_code, const std::string& reason) = 0;
+};
+
+class Actor {
+ public:
+  virtual ~Actor() = default;
+  virtual void OnStart(Context& context) = 0;
+  virtual void OnMessage(Context& context, const NodeId& from, const Message& message) = 0;
+  virtual void OnTimer(Context& context, TimerId timer) = 0;
+  virtual void OnJobDone(Context& context, JobId job) = 0;
+  // The peer's process is a new one: what was sent to the old one and not acknowledged is gone.
+  virtual void OnPeerRestarted(Context& context, const NodeId& peer) = 0;
+};
+
+}  // namespace skerry

@@ -1,0 +1,137 @@
+#include "wire/courier.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace skerry {
+
+Frame Courier::MakeFrame(const Session& session, uint64_t sequence, const Message* message) const {
+  Frame frame;
+  frame.header = {options_.run, options_.incarnation, session.peer_incarnation, sequence,
+                  session.delivered};
+  if (message != nullptr) frame.message = *message;
+  return frame;
+}
+
+void Courier::Send(Instant now, const NodeId& to, Message message, std::vector<Outgoing>& out) {
+  Session& session = sessions_[to];
+  // A peer this far behind is gone; membership will say so. Its queue must not eat the process
+  // meanwhile.
+  if (session.outbox.size() >= kOutboxMax) {
+    ++refused_;
+    return;
+  }
+  if (session.outbox.empty()) {
+    session.repeat_after = options_.repeat_after;
+    session.repeat_due = now + session.repeat_after;
+  }
+  const uint64_t sequence = session.next_sequence++;
+  session.outbox.emplace_back(sequence, std::move(message));
+  session.owed_acks = 0;
+  out.push_back({to, MakeFrame(session, sequence, &session.outbox.back().second)});
+}
+
+Courier::Delivered Courier::OnFrame(Instant now, const NodeId& from, Frame frame,
+                                    std::vector<Outgoing>& out) {
+  Delivered delivered{from, false, {}};
+  const FrameHeader& header = frame.header;
+  Session& session = sessions_[from];
+  if (header.run != options_.run || header.sender_incarnation == 0 ||
+      session.old_incarnations.contains(header.sender_incarnation)) {
+    ++refused_;
+    return delivered;
+  }
+  if (header.sender_incarnation != session.peer_incarnation) {
+    const bool known_before = session.peer_incarnation != 0;
+    if (known_before) {
+      session.old_incarnations.insert(session.peer_incarnation);
+      session.outbox.clear();
+      session.next_sequence = 1;
+      delivered.restarted = true;
+    }
+    session.peer_incarnation = header.sender_incarnation;
+    session.delivered = 0;
+    session.early.clear();
+  }
+  // Meant for a process that was here before this one: the peer will learn of this incarnation from
+  // our frames.
+  if (header.receiver_incarnation != 0 && header.receiver_incarnation != options_.incarnation) {
+    ++refused_;
+    if (!delivered.restarted) out.push_back({from, MakeFrame(session, 0, nullptr)});
+    return delivered;
+  }
+
+  if (header.receiver_incarnation == options_.incarnation) {
+    bool progress = false;
+    while (!session.outbox.empty() && session.outbox.front().first <= header.acknowledged) {
+      session.outbox.pop_front();
+      progress = true;
+    }
+    if (progress) {
+      session.repeat_after = options_.repeat_after;
+      session.repeat_due = now + session.repeat_after;
+    }
+  }
+
+  if (header.sequence == 0 || !frame.message) return delivered;
+  if (header.sequence <= session.delivered || session.early.contains(header.sequence)) {
+    ++refused_;  // had it: our acknowledgement was lost, or somebody replays
+  } else if (header.sequence > session.delivered + kEarlyMax) {
+    ++refused_;
+    return delivered;
+  } else {
+    session.early.emplace(header.sequence, *std::move(frame.message));
+    while (!session.early.empty() && session.early.begin()->first == session.delivered + 1) {
+      delivered.messages.push_back(std::move(session.early.begin()->second));
+      session.early.erase(session.early.begin());
+      ++session.delivered;
+    }
+  }
+  if (session.owed_acks++ == 0) session.ack_due = now + kAckDelay;
+  if (session.owed_acks >= kAckEvery) {
+    session.owed_acks = 0;
+    out.push_back({from, MakeFrame(session, 0, nullptr)});
+  }
+  return delivered;
+}
+
+void Courier::Repeat(Instant now, const NodeId& to, Session& session, std::vector<Outgoing>& out) {
+  // Only the oldest: if it arrives, the acknowledgement shows what else is missing.
+  constexpr size_t kRepeatAtOnce = 4;
+  for (size_t i = 0; i < std::min(kRepeatAtOnce, session.outbox.size()); ++i) {
+    out.push_back({to, MakeFrame(session, session.outbox[i].first, &session.outbox[i].second)});
+  }
+  session.owed_acks = 0;
+  session.repeat_after = std::min(session.repeat_after * 2, options_.repeat_after_max);
+  session.repeat_due = now + session.repeat_after;
+}
+
+void Courier::Tick(Instant now, std::vector<Outgoing>& out) {
+  for (auto& [peer, session] : sessions_) {
+    if (!session.outbox.empty() && session.repeat_due <= now) Repeat(now, peer, session, out);
+    if (session.owed_acks > 0 && session.ack_due <= now) {
+      session.owed_acks = 0;
+      out.push_back({peer, MakeFrame(session, 0, nullptr)});
+    }
+  }
+}
+
+std::optional<Instant> Courier::NextDue() const {
+  std::optional<Instant> due;
+  for (const auto& [peer, session] : sessions_) {
+    if (!session.outbox.empty() && (!due || session.repeat_due < *due)) due = session.repeat_due;
+    if (session.owed_acks > 0 && (!due || session.ack_due < *due)) due = session.ack_due;
+  }
+  return due;
+}
+
+void Courier::Forget(const NodeId& peer) {
+  sessions_.erase(peer);
+}
+
+size_t Courier::Unacknowledged(const NodeId& peer) const {
+  const auto it = sessions_.find(peer);
+  return it == sessions_.end() ? 0 : it->second.outbox.size();
+}
+
+}  // namespace skerry

@@ -1,0 +1,18 @@
+// What a node says (and has measured) about the device it trains on.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace skerry {
+
+struct DeviceProfile {
+  std::string name;  // "AMD EPYC (AVX2), 1 thread"
+  std::string
+      numeric_profile;       // library, instruction set, threads: equal profiles compute equal bits
+  double gflops = 0;         // measured, float32 matrix product of the training shapes
+  int64_t memory_bytes = 0;  // what the node may use
+  bool operator==(const DeviceProfile&) const = default;
+};
+
+}  // namespace skerry

@@ -1,0 +1,131 @@
+#include "wire/message/message.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+
+namespace skerry {
+namespace {
+
+bool SamePayload(const Payload& a, const Payload& b) {
+  const auto x = View(a), y = View(b);
+  return std::equal(x.begin(), x.end(), y.begin(), y.end());
+}
+
+template <typename... Visitors>
+struct Overloaded : Visitors... {
+  using Visitors::operator()...;
+};
+template <typename... Visitors>
+Overloaded(Visitors...) -> Overloaded<Visitors...>;
+
+// Envelope, sequence numbers, authentication tag and TCP/IP headers of one message.
+constexpr int64_t kFrameOverheadBytes = 160;
+
+}  // namespace
+
+bool Activation::operator==(const Activation& o) const {
+  return step == o.step && microbatch == o.microbatch && attempt == o.attempt && hop == o.hop &&
+         plan_version == o.plan_version && path == o.path && SamePayload(values, o.values);
+}
+bool Gradient::operator==(const Gradient& o) const {
+  return step == o.step && microbatch == o.microbatch && attempt == o.attempt && hop == o.hop &&
+         plan_version == o.plan_version && SamePayload(values, o.values);
+}
+bool Delta::operator==(const Delta& o) const {
+  return stage == o.stage && round == o.round && tokens == o.tokens && digest == o.digest &&
+         SamePayload(payload, o.payload);
+}
+bool ObjectChunk::operator==(const ObjectChunk& o) const {
+  return object == o.object && offset == o.offset && total_bytes == o.total_bytes &&
+         SamePayload(values, o.values);
+}
+
+int64_t WireSize(const Message& message) {
+  const int64_t body = std::visit(
+      Overloaded{
+          [](const Ping& m) { return SizeOf(m.padding); },
+          [](const Activation& m) {
+            return SizeOf(m.values) + 8 * static_cast<int64_t>(m.path.size());
+          },
+          [](const Gradient& m) { return SizeOf(m.values); },
+          [](const Delta& m) { return SizeOf(m.payload) + 32; },
+          [](const ObjectChunk& m) {
+            return SizeOf(m.values) + static_cast<int64_t>(m.object.size());
+          },
+          [](const Peers& m) { return 96 * static_cast<int64_t>(m.peers.size()); },
+          [](const Welcome& m) { return 256 + 96 * static_cast<int64_t>(m.shards.size()); },
+          [](const StepReport& m) { return 12 * static_cast<int64_t>(m.losses.size()); },
+          [](const RoundCommit& m) { return 80 * static_cast<int64_t>(m.participants.size()); },
+          [](const PlanUpdate& m) {
+            int64_t bytes = 64;
+            for (const auto& stage : m.plan.stages)
+              bytes += 16 + 32 * static_cast<int64_t>(stage.replicas.size());
+            for (const auto& path : m.plan.paths)
+              bytes += 8 + 8 * static_cast<int64_t>(path.size());
+            return bytes;
+          },
+          [](const auto&) { return int64_t{96}; },
+      },
+      message);
+  return kFrameOverheadBytes + body;
+}
+
+std::string Describe(const Message& message) {
+  using absl::StrFormat;
+  return std::visit(
+      Overloaded{
+          [](const Hello& m) {
+            return StrFormat("Hello step %d version %d", m.step, m.base_version);
+          },
+          [](const Welcome&) { return std::string("Welcome"); },
+          [](const Refused& m) { return "Refused " + m.reason; },
+          [](const Peers& m) { return StrFormat("Peers %d", m.peers.size()); },
+          [](const ProbeRequest& m) { return "ProbeRequest " + m.target.Short(); },
+          [](const Ping& m) { return StrFormat("Ping %d bytes", SizeOf(m.padding)); },
+          [](const Pong&) { return std::string("Pong"); },
+          [](const LinkReading& m) { return "LinkReading " + m.target.Short(); },
+          [](const PlanUpdate& m) { return StrFormat("PlanUpdate %d", m.plan.version); },
+          [](const Heartbeat& m) { return StrFormat("Heartbeat step %d", m.step); },
+          [](const StepReport& m) { return StrFormat("StepReport %d", m.step); },
+          [](const Leave& m) { return "Leave " + m.reason; },
+          [](const Shutdown& m) { return "Shutdown " + m.reason; },
+          [](const Activation& m) {
+            return StrFormat("Activation step %d microbatch %d.%d hop %d", m.step, m.microbatch,
+                             m.attempt, m.hop);
+          },
+          [](const Gradient& m) {
+            return StrFormat("Gradient step %d microbatch %d.%d hop %d", m.step, m.microbatch,
+                             m.attempt, m.hop);
+          },
+          [](const MicrobatchVoid& m) {
+            return StrFormat("MicrobatchVoid step %d microbatch %d.%d", m.step, m.microbatch,
+                             m.attempt);
+          },
+          [](const Delta& m) { return StrFormat("Delta stage %d round %d", m.stage, m.round); },
+          [](const DeltaHeld& m) {
+            return StrFormat("DeltaHeld stage %d round %d of %s", m.stage, m.round,
+                             m.sender.Short());
+          },
+          [](const RoundCommit& m) {
+            return StrFormat("RoundCommit stage %d round %d of %d", m.stage, m.round,
+                             m.participants.size());
+          },
+          [](const RoundApplied& m) {
+            return StrFormat("RoundApplied stage %d round %d", m.stage, m.round);
+          },
+          [](const ObjectRequest& m) {
+            return StrFormat("ObjectRequest %s@%d", m.object, m.offset);
+          },
+          [](const ObjectChunk& m) { return StrFormat("ObjectChunk %s@%d", m.object, m.offset); },
+      },
+      message);
+}
+
+bool IsBulk(const Message& message) {
+  if (const auto* ping = std::get_if<Ping>(&message)) return SizeOf(ping->padding) > 0;
+  return std::holds_alternative<Activation>(message) || std::holds_alternative<Gradient>(message) ||
+         std::holds_alternative<Delta>(message) || std::holds_alternative<ObjectChunk>(message);
+}
+
+}  // namespace skerry

@@ -1,0 +1,279 @@
+// Every message of the protocol as a plain struct, decoded once at the border. docs/PROTOCOL.md
+// tells the story; wire/schema/skerry.capnp is the specification on the wire.
+//
+// Delivery: the courier (wire/courier.h) gives each pair of living processes exactly-once, in-order
+// delivery; when a peer restarts, what was unacknowledged is dropped and both actors hear
+// OnPeerRestarted.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/bytes.h"
+#include "common/ids.h"
+#include "common/run_config.h"
+#include "wire/message/device_profile.h"
+#include "wire/message/pipeline_plan.h"
+
+namespace skerry {
+
+// ---- joining
+// -----------------------------------------------------------------------------------------------------
+
+// node → coordinator, first message of every session (also after either side restarted).
+struct Hello {
+  Digest ticket_id;      // which ticket admitted this node
+  std::string endpoint;  // where peers reach it: "tcp://127.0.0.1:40123"
+  std::string region;    // free text, shown to people; "" when unknown
+  std::string software;  // version
+  DeviceProfile device;
+  // What the node still holds of this run; all zero for a fresh process.
+  int64_t plan_version = 0;
+  int64_t step = 0;          // completed inner steps
+  int64_t base_version = 0;  // completed outer rounds
+  bool operator==(const Hello&) const = default;
+};
+
+struct Peer {
+  NodeId id;
+  std::string endpoint;
+  std::string region;
+  bool operator==(const Peer&) const = default;
+};
+
+// coordinator → node: admitted. `shards` name the training data; a node fetches by digest what it
+// lacks.
+struct ShardName {
+  std::string file;
+  Digest digest;
+  int64_t bytes = 0;
+  bool operator==(const ShardName&) const = default;
+};
+struct Welcome {
+  RunId run;
+  RunConfig config;
+  std::vector<ShardName> shards;
+  bool operator==(const Welcome&) const = default;
+};
+
+// coordinator → node: not admitted, or no longer wanted; the node ends and prints the reason.
+struct Refused {
+  std::string reason;
+  bool operator==(const Refused&) const = default;
+};
+
+// coordinator → node: everybody admitted; sent whole whenever it changes.
+struct Peers {
+  std::vector<Peer> peers;
+  bool operator==(const Peers&) const = default;
+};
+
+// ---- measuring links
+// ---------------------------------------------------------------------------------------------
+
+// coordinator → node: measure the way to `target` now. One probe runs at a time in the whole run.
+struct ProbeRequest {
+  NodeId target;
+  int64_t bytes = 0;  // size of the bulk reading
+  bool operator==(const ProbeRequest&) const = default;
+};
+// node → node and back. The echo of an empty ping gives the round trip, of a large one the rate.
+struct Ping {
+  uint64_t nonce = 0;
+  Payload padding;
+  bool operator==(const Ping& o) const {
+    return nonce == o.nonce && SizeOf(padding) == SizeOf(o.padding);
+  }
+};
+struct Pong {
+  uint64_t nonce = 0;
+  bool operator==(const Pong&) const = default;
+};
+// node → coordinator: one directed reading (this node → target).
+struct LinkReading {
+  NodeId target;
+  double rtt_s = 0;
+  double bytes_per_s = 0;
+  bool operator==(const LinkReading&) const = default;
+};
+
+// ---- plan and life of the run
+// ------------------------------------------------------------------------------------
+
+// coordinator → node: the plan. It takes effect where the node stands: a first plan starts training
+// at step 0.
+struct PlanUpdate {
+  PipelinePlan plan;
+  bool operator==(const PlanUpdate&) const = default;
+};
+
+// node → coordinator, every RunConfig::heartbeat_s.
+enum class Phase : uint8_t {
+  kJoining,
+  kMeasuring,
+  kWaitingForPlan,
+  kFetchingData,
+  kTraining,
+  kWaitingForRound,
+  kWaitingForPeers,
+  kFinished,
+  kStandby
+};
+struct Heartbeat {
+  Phase phase = Phase::kJoining;
+  int64_t step = 0;  // completed inner steps
+  int64_t base_version = 0;
+  int64_t tokens = 0;      // tokens whose gradients this node accumulated
+  int64_t bytes_sent = 0;  // on the wire, all classes
+  int64_t bytes_received = 0;
+  double busy_s = 0;            // device time spent in jobs
+  double round_wait_s = 0;      // idle time exposed because a round's commit had not arrived
+  double round_transfer_s = 0;  // Σ over rounds of (commit complete − boundary)
+  std::string waiting_for;      // "gradient of microbatch 5 from 3fa9", "" when busy
+  bool operator==(const Heartbeat&) const = default;
+};
+
+// stage-0 node → coordinator: it has finished its microbatches of a step.
+struct MicrobatchLoss {
+  int32_t microbatch = 0;
+  int32_t tokens = 0;
+  float loss = 0;  // mean over its tokens, nat
+  bool operator==(const MicrobatchLoss&) const = default;
+};
+struct StepReport {
+  int64_t step = 0;
+  std::vector<MicrobatchLoss> losses;
+  bool operator==(const StepReport&) const = default;
+};
+
+// node → coordinator: leaving on purpose.
+struct Leave {
+  std::string reason;
+  bool operator==(const Leave&) const = default;
+};
+
+// coordinator → node: the run is over (or paused for good); leave cleanly.
+struct Shutdown {
+  std::string reason;
+  bool operator==(const Shutdown&) const = default;
+};
+
+// ---- pipeline: node → node
+// ---------------------------------------------------------------------------------------
+
+// The residual stream going forward, float32 [sequences, context, hidden]. hop is the index of the
+// receiver in the path; hop == path length means "back home": the stage-0 node applies the head.
+struct Activation {
+  int64_t step = 0;
+  int32_t microbatch = 0;
+  int32_t attempt = 0;
+  int32_t hop = 0;
+  int64_t plan_version = 0;
+  Path path;  // with dead slots already replaced
+  Payload values;
+  bool operator==(const Activation& o) const;
+};
+// ∂loss/∂(that stream) going back; hop as above, hop == 0 is the stage-0 node again.
+struct Gradient {
+  int64_t step = 0;
+  int32_t microbatch = 0;
+  int32_t attempt = 0;
+  int32_t hop = 0;
+  int64_t plan_version = 0;
+  Payload values;
+  bool operator==(const Gradient& o) const;
+};
+// stage-0 node → every node of the old path: this attempt is void (a node of it died); forget its
+// stash.
+struct MicrobatchVoid {
+  int64_t step = 0;
+  int32_t microbatch = 0;
+  int32_t attempt = 0;
+  bool operator==(const MicrobatchVoid&) const = default;
+};
+
+// ---- outer rounds
+// ------------------------------------------------------------------------------------------------
+
+// replica → every other replica of its stage: the encoded delta of a round (round v leads from
+// version v to v + 1).
+struct Delta {
+  int32_t stage = 0;
+  int64_t round = 0;
+  int64_t tokens = 0;  // covered by the message
+  Digest digest;       // of payload
+  Payload payload;
+  bool operator==(const Delta& o) const;
+};
+// replica → coordinator: I hold `sender`'s message of this round.
+struct DeltaHeld {
+  int32_t stage = 0;
+  int64_t round = 0;
+  NodeId sender;
+  int64_t tokens = 0;
+  Digest digest;
+  bool operator==(const DeltaHeld&) const = default;
+};
+struct Participant {
+  NodeId node;
+  int64_t tokens = 0;
+  Digest digest;
+  bool operator==(const Participant&) const = default;
+};
+// coordinator → replicas, journalled before it is sent: the frozen set of the round, the only one
+// there will ever be.
+struct RoundCommit {
+  int32_t stage = 0;
+  int64_t round = 0;
+  std::vector<Participant> participants;  // ordered by node
+  bool operator==(const RoundCommit&) const = default;
+};
+// replica → coordinator: applied; the digest of its base parameters at version round + 1.
+struct RoundApplied {
+  int32_t stage = 0;
+  int64_t round = 0;
+  Digest base_digest;
+  double transfer_s = 0;  // boundary → everything needed for the update was here
+  double wait_s = 0;      // of that, the device stood idle for it
+  bool operator==(const RoundApplied&) const = default;
+};
+
+// ---- bulk state: export, data
+// ------------------------------------------------------------------------------------
+
+// Asks for bytes [offset, offset + length) of a named object. coordinator → node: "base/STAGE" is
+// the float32 base parameters of the stage at the end of the run, in ParameterLayout order. node →
+// coordinator: "shard/FILE".
+struct ObjectRequest {
+  std::string object;
+  int64_t offset = 0;
+  int64_t length = 0;  // ≤ kObjectChunkBytesMax
+  bool operator==(const ObjectRequest&) const = default;
+};
+struct ObjectChunk {
+  std::string object;
+  int64_t offset = 0;
+  int64_t total_bytes = 0;  // −1: the sender does not have it
+  Payload values;
+  bool operator==(const ObjectChunk& o) const;
+};
+inline constexpr int64_t kObjectChunkBytesMax = 1 << 20;
+
+using Message =
+    std::variant<Hello, Welcome, Refused, Peers, ProbeRequest, Ping, Pong, LinkReading, PlanUpdate,
+                 Heartbeat, StepReport, Leave, Shutdown, Activation, Gradient, MicrobatchVoid,
+                 Delta, DeltaHeld, RoundCommit, RoundApplied, ObjectRequest, ObjectChunk>;
+
+// Payload bytes of a message plus a fair estimate of its fields: what a network model charges for
+// it.
+int64_t WireSize(const Message& message);
+
+// "Activation step 3 microbatch 2 hop 1", for logs and traces.
+std::string Describe(const Message& message);
+
+// Bulk travels behind control (Activation, Gradient, Delta, ObjectChunk, Ping with padding).
+bool IsBulk(const Message& message);
+
+}  // namespace skerry

@@ -1,0 +1,45 @@
+// The plan: who holds which layers, and which way every microbatch goes. Written by the
+// coordinator, versioned.
+//
+// The *logical* plan (stages, layer ranges, replicas per stage, paths over slots) is a function of
+// the configuration and of how many nodes there are; measurement decides which node fills which
+// slot. So training computes the same bits whichever machine holds which slot.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "common/ids.h"
+
+namespace skerry {
+
+struct StageAssignment {
+  int32_t first_layer = 0;  // layers [first_layer, last_layer)
+  int32_t last_layer = 0;
+  std::vector<NodeId> replicas;  // slot r of the stage is replicas[r]
+  bool operator==(const StageAssignment&) const = default;
+};
+
+// One visit of a path: replica `replica` of stage `stage`.
+struct Slot {
+  int32_t stage = 0;
+  int32_t replica = 0;
+  auto operator<=>(const Slot&) const = default;
+};
+
+// A closed tour written open: path.front() is the stage-0 slot it starts from and returns to;
+// stages are distinct.
+using Path = std::vector<Slot>;
+
+struct PipelinePlan {
+  int64_t version = 0;  // grows by one with every plan of the run
+  int32_t microbatches_per_step = 0;
+  std::vector<StageAssignment>
+      stages;  // stage 0 first; it also holds embedding, final norm and head
+  std::vector<Path>
+      paths;  // microbatch m of step k takes paths[(k · microbatches_per_step + m) mod size]
+  std::vector<NodeId> dead;  // sorted; their slots are filled by the next live replica of the stage
+  bool operator==(const PipelinePlan&) const = default;
+};
+
+}  // namespace skerry
