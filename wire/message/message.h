@@ -24,7 +24,7 @@ namespace skerry {
 
 // node → coordinator, first message of every session (also after either side restarted).
 struct Hello {
-  Digest ticket_id;      // which ticket admitted this node
+  std::string ticket;    // as given to the node; admits it the first time
   std::string endpoint;  // where peers reach it: "tcp://127.0.0.1:40123"
   std::string region;    // free text, shown to people; "" when unknown
   std::string software;  // version
