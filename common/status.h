@@ -33,7 +33,7 @@ SKERRY_STATUS_BUILDER(ResourceExhausted)
 SKERRY_STATUS_BUILDER(AlreadyExists)
 #undef SKERRY_STATUS_BUILDER
 
-inline std::string Message(const absl::Status& status) {
+inline std::string ErrorText(const absl::Status& status) {
   return std::string(status.message());
 }
 

@@ -1,0 +1,112 @@
+// What every benchmark shares: a clock, and a table of figures beside their goals.
+//
+// A figure without a goal is printed for the record. A program prints its table, writes it as JSON
+// with `--json FILE`, and exits with 1 when a goal is missed, with 2 when it was called wrongly. On
+// a shared machine take the best of several rounds, never the mean.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace skerry::bench {
+
+// Seconds of the fastest of `rounds` calls of `work`, after one call to warm up.
+template <typename Work>
+double BestSeconds(int rounds, Work&& work) {
+  work();
+  double best = 1e300;
+  for (int i = 0; i < rounds; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    work();
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+    best = std::min(best, spent.count());
+  }
+  return best;
+}
+
+// Keeps the compiler from removing work whose result nobody reads.
+template <typename T>
+void Keep(const T& value) {
+  asm volatile("" : : "r,m"(value) : "memory");
+}
+
+class Bench {
+ public:
+  // Reads `--json FILE`; any other argument ends the program with 2.
+  Bench(std::string name, int argc, char** argv) : name_(std::move(name)) {
+    if (argc == 3 && std::string(argv[1]) == "--json") {
+      json_file_ = argv[2];
+    } else if (argc != 1) {
+      std::fprintf(stderr, "usage: %s [--json FILE]\n", argv[0]);
+      std::exit(2);
+    }
+  }
+
+  void Record(const std::string& what, double value, const std::string& unit) {
+    Add({what, value, unit, std::nullopt, true});
+  }
+  void AtLeast(const std::string& what, double value, const std::string& unit, double goal) {
+    Add({what, value, unit, goal, value >= goal});
+  }
+  void AtMost(const std::string& what, double value, const std::string& unit, double goal) {
+    Add({what, value, unit, goal, value <= goal});
+  }
+
+  // Writes the JSON; the program's exit code.
+  int Finish() const {
+    const bool met = std::all_of(figures_.begin(), figures_.end(),
+                                 [](const Figure& figure) { return figure.met; });
+    if (json_file_ && !WriteJson(met)) {
+      std::fprintf(stderr, "%s: cannot be written\n", json_file_->c_str());
+      return 2;
+    }
+    if (!met) std::printf("%s: a goal is missed\n", name_.c_str());
+    return met ? 0 : 1;
+  }
+
+ private:
+  struct Figure {
+    std::string what;
+    double value;
+    std::string unit;
+    std::optional<double> goal;
+    bool met;
+  };
+
+  void Add(Figure figure) {
+    std::printf("%-44s %10.4g %-10s", figure.what.c_str(), figure.value, figure.unit.c_str());
+    if (figure.goal) std::printf("goal %.4g %s", *figure.goal, figure.met ? "met" : "MISSED");
+    std::printf("\n");
+    std::fflush(stdout);
+    figures_.push_back(std::move(figure));
+  }
+
+  bool WriteJson(bool met) const {
+    nlohmann::json figures = nlohmann::json::array();
+    for (const Figure& figure : figures_) {
+      figures.push_back({{"what", figure.what},
+                         {"value", figure.value},
+                         {"unit", figure.unit},
+                         {"goal", figure.goal ? nlohmann::json(*figure.goal) : nlohmann::json()},
+                         {"met", figure.met}});
+    }
+    std::ofstream out(*json_file_);
+    out << nlohmann::json({{"bench", name_}, {"met", met}, {"figures", figures}}).dump(2) << "\n";
+    out.flush();
+    return static_cast<bool>(out);
+  }
+
+  std::string name_;
+  std::optional<std::string> json_file_;
+  std::vector<Figure> figures_;
+};
+
+}  // namespace skerry::bench

@@ -1,0 +1,14 @@
+# The report of a run: events.jsonl folded into numbers, JSON and one self-contained page.
+if(NOT TARGET skerry_report)
+  skerry_library(report
+    SOURCES
+      ${CMAKE_SOURCE_DIR}/coordinator/report.cc
+      ${CMAKE_SOURCE_DIR}/coordinator/report_events.cc
+      ${CMAKE_SOURCE_DIR}/coordinator/report_chart.cc
+      ${CMAKE_SOURCE_DIR}/coordinator/report_tables.cc
+      ${CMAKE_SOURCE_DIR}/coordinator/report_html.cc
+    DEPS skerry::common nlohmann_json::nlohmann_json)
+  set_property(SOURCE ${CMAKE_SOURCE_DIR}/coordinator/report.cc
+    TARGET_DIRECTORY skerry_report
+    APPEND PROPERTY COMPILE_DEFINITIONS SKERRY_VERSION="${PROJECT_VERSION}")
+endif()

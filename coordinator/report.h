@@ -1,0 +1,118 @@
+// The report of a run: what happened, from the event log alone, as numbers (report.json) and as one
+// page (report.html) that needs nothing but a browser.
+//
+// The event log is the coordinator's events.jsonl: one JSON object a line with `t` (seconds since
+// that process began to serve), `utc` and `kind`. A coordinator that was killed and started again
+// appends to the same file with `t` at zero: times here are seconds since the first line, put
+// together from both. A line that cannot be read (a crash in mid-write) is counted and left out.
+// What a later line says about the same step or round replaces what an earlier one said.
+//
+// Not thread-safe, no state. Errors: NotFound for a file that is not there, InvalidArgument for one
+// that is no event log or no JSON, with its name; Unavailable when a report cannot be written.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace skerry {
+
+// (step, loss in nat), in order of steps.
+using LossCurve = std::vector<std::pair<int64_t, double>>;
+
+struct ReportNode {
+  std::string id;  // NodeId::Short()
+  std::string region;
+  std::string device;
+  double gflops = 0;
+};
+
+struct ReportLink {
+  double rtt_ms = 0;
+  double mbps = 0;
+};
+
+struct ReportStage {
+  int64_t first_layer = 0;
+  int64_t last_layer = 0;  // layers [first_layer, last_layer)
+  std::vector<std::string> replicas;
+};
+
+// One outer round of one stage. Of the replicas that applied it the slowest counts.
+struct ReportRound {
+  int64_t stage = 0;
+  int64_t round = 0;
+  double committed_s = 0;  // when its set of messages was frozen
+  double transfer_s = 0;   // boundary → everything needed was here
+  double wait_s = 0;       // of that, the device stood idle
+  int64_t participants = 0;
+};
+
+struct ReportEvent {
+  double at_s = 0;
+  std::string kind;
+  std::string text;  // one sentence
+  bool bad = false;  // a death or a disagreement
+};
+
+// Everything a report shows. Optional values are unknown, not zero.
+struct RunReport {
+  std::string run;
+  std::string name;
+  std::string software;
+  std::string started_utc;
+  bool finished = false;
+  int64_t unreadable_lines = 0;
+
+  std::optional<double> loss_initial;
+  std::optional<double> loss_final;
+  std::optional<double> loss_reference;
+  std::optional<double> hidden_fraction;  // share of the rounds' transfer time nobody waited for
+  std::optional<int64_t> bytes_up;        // sent by the nodes, all classes
+  std::optional<int64_t> bytes_down;
+  int64_t tokens = 0;
+  int64_t parameters = 0;
+  int64_t steps = 0;
+  int64_t outer_rounds = 0;
+  double skip_ratio = 0;
+  double wall_s = 0;
+  uint64_t seed = 0;
+
+  LossCurve training;
+  LossCurve validation;
+  LossCurve reference;
+  std::vector<ReportNode> nodes;  // ordered by region, then id
+  std::vector<ReportStage> stages;
+  std::map<std::pair<std::string, std::string>, ReportLink> links;  // (from, to)
+  std::vector<ReportRound> rounds;                                  // ordered by stage, then round
+  std::vector<ReportEvent> events;                                  // in order of time
+  std::string sample;
+  std::string command;
+
+  int64_t RegionCount() const;
+  int64_t ReplicaCountMin() const;  // of the stage with the fewest; 0 without a plan
+};
+
+// `extra` is what the log cannot know: {"loss_initial": x, "loss_final": x, "loss_reference": x or
+// null, "validation": [[step, loss], …], "reference_curve": [[step, loss], …], "sample": "…",
+// "command": "…"}, each optional. Without its losses the first and the mean of the last ten steps'
+// training losses stand in. Several logs are read one after another.
+absl::StatusOr<RunReport> BuildReport(const std::vector<std::filesystem::path>& event_logs,
+                                      const std::optional<std::filesystem::path>& extra);
+
+// report.json: one object of figures (unknown ones are null) and the curves under "curves".
+std::string ReportJson(const RunReport& report);
+
+// report.html: no scripts, no fonts, no other files; every text from outside is escaped.
+std::string ReportHtml(const RunReport& report);
+
+// Writes report.json and report.html into `directory`, which is created.
+absl::Status WriteReport(const RunReport& report, const std::filesystem::path& directory);
+
+}  // namespace skerry

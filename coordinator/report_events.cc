@@ -1,0 +1,236 @@
+#include "coordinator/report_events.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "common/status.h"
+
+namespace skerry {
+namespace {
+
+using nlohmann::json;
+
+// Days from 1970-01-01 in the proleptic Gregorian calendar (Hinnant, "chrono-compatible dates").
+int64_t DaysFromCivil(int64_t year, int64_t month, int64_t day) {
+  year -= month <= 2;
+  const int64_t era = (year >= 0 ? year : year - 399) / 400;
+  const int64_t year_of_era = year - era * 400;
+  const int64_t day_of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
+  const int64_t day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+  return era * 146097 + day_of_era - 719468;
+}
+
+std::vector<std::string> TextsAt(const json& object, const char* key) {
+  std::vector<std::string> texts;
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_array()) return texts;
+  for (const json& item : *found) {
+    if (item.is_string()) texts.push_back(item.get<std::string>());
+  }
+  return texts;
+}
+
+}  // namespace
+
+double NumberAt(const json& object, const char* key, double otherwise) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number() ? found->get<double>() : otherwise;
+}
+
+int64_t IntegerAt(const json& object, const char* key, int64_t otherwise) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number()) return otherwise;
+  if (found->is_number_integer()) return found->get<int64_t>();
+  const double value = found->get<double>();
+  return std::abs(value) < 0x1.0p62 ? static_cast<int64_t>(value) : otherwise;
+}
+
+std::string TextAt(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+std::optional<double> ParseUtc(const std::string& utc) {
+  int year, month, day, hour, minute;
+  double second;
+  if (std::sscanf(utc.c_str(), "%4d-%2d-%2dT%2d:%2d:%lfZ", &year, &month, &day, &hour, &minute,
+                  &second) != 6) {
+    return std::nullopt;
+  }
+  return static_cast<double>(DaysFromCivil(year, month, day) * 86400 + hour * 3600 + minute * 60) +
+         second;
+}
+
+void EventFold::OnLine(std::string_view line) {
+  if (line.empty()) return;
+  const json event = json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const std::string kind = event.is_object() ? TextAt(event, "kind") : "";
+  if (kind.empty()) {
+    ++report_.unreadable_lines;
+    return;
+  }
+  ++understood_;
+  AdvanceClock(event);
+  OnEvent(kind, event);
+}
+
+// `t` that falls means a new coordinator process; the calendar says how long the old one was gone.
+void EventFold::AdvanceClock(const json& event) {
+  const double t = NumberAt(event, "t", process_t_s_);
+  const std::optional<double> utc = ParseUtc(TextAt(event, "utc"));
+  if (understood_ == 1) {
+    report_.started_utc = TextAt(event, "utc");
+    process_began_s_ = -t;
+    first_utc_s_ = utc;
+  } else if (t < process_t_s_ - 1e-3) {
+    const double by_calendar = utc && first_utc_s_ ? *utc - *first_utc_s_ : now_s_;
+    process_began_s_ = std::max(by_calendar, now_s_) - t;
+    process_t_s_ = t;
+    now_s_ = process_began_s_ + t;
+    Tell("restarted", "The coordinator was started again and went on from its journal.");
+  }
+  process_t_s_ = std::max(t, process_t_s_);
+  now_s_ = process_began_s_ + process_t_s_;
+  report_.wall_s = now_s_;
+}
+
+void EventFold::Tell(const std::string& kind, std::string text, bool bad) {
+  report_.events.push_back({now_s_, kind, std::move(text), bad});
+}
+
+void EventFold::OnEvent(const std::string& kind, const json& event) {
+  if (kind == "run") {
+    report_.run = TextAt(event, "run");
+    report_.name = TextAt(event, "name");
+    report_.parameters = IntegerAt(event, "parameters");
+    report_.skip_ratio = NumberAt(event, "skip_ratio");
+    const auto seed = event.find("seed");
+    if (seed != event.end() && seed->is_number_integer()) report_.seed = seed->get<uint64_t>();
+  } else if (kind == "link") {
+    report_.links[{TextAt(event, "from"), TextAt(event, "to")}] = {NumberAt(event, "rtt_ms"),
+                                                                   NumberAt(event, "mbps")};
+  } else if (kind == "step") {
+    OnStep(event);
+  } else if (kind == "plan") {
+    OnPlan(event);
+  } else if (kind == "round") {
+    OnRound(event);
+  } else if (kind == "applied") {
+    OnApplied(event);
+  } else if (kind == "finished") {
+    OnFinished(event);
+  } else {
+    OnMembership(kind, event);
+  }
+}
+
+void EventFold::OnMembership(const std::string& kind, const json& event) {
+  const std::string node = TextAt(event, "node");
+  if (kind == "admitted") {
+    nodes_[node] = {node, TextAt(event, "region"), TextAt(event, "device"),
+                    NumberAt(event, "gflops")};
+  } else if (kind == "dead") {
+    Tell(kind,
+         absl::StrFormat("%s was silent for %.1f s and is taken for dead.", node,
+                         NumberAt(event, "silent_s")),
+         true);
+  } else if (kind == "returned") {
+    Tell(kind, node + " came back.");
+  } else if (kind == "left") {
+    Tell(kind, node + " left.");
+  } else if (kind == "digest_mismatch") {
+    Tell(kind,
+         absl::StrFormat("%s disagreed about the parameters of stage %d after round %d.", node,
+                         IntegerAt(event, "stage"), IntegerAt(event, "round")),
+         true);
+  } else if (kind == "exported") {
+    Tell(kind, absl::StrFormat("The model was written: %d parameters, %.1f MB.",
+                               IntegerAt(event, "parameters"), NumberAt(event, "bytes") * 1e-6));
+  }
+}
+
+void EventFold::OnStep(const json& event) {
+  const int64_t step = IntegerAt(event, "step");
+  const double loss = NumberAt(event, "loss", std::nan(""));
+  if (std::isfinite(loss)) losses_[step] = loss;  // JSON writes what is not finite as null
+  tokens_[step] = IntegerAt(event, "tokens");
+}
+
+void EventFold::OnPlan(const json& event) {
+  const auto stages = event.find("stages");
+  if (stages == event.end() || !stages->is_array()) return;
+  report_.stages.clear();
+  for (const json& stage : *stages) {
+    if (!stage.is_object()) continue;
+    report_.stages.push_back({IntegerAt(stage, "first_layer"), IntegerAt(stage, "last_layer"),
+                              TextsAt(stage, "replicas")});
+  }
+  std::string text =
+      absl::StrFormat("Plan %d: %d stages", IntegerAt(event, "version"), report_.stages.size());
+  if (const double step_s = NumberAt(event, "predicted_step_s"); step_s > 0) {
+    text += absl::StrFormat(", %.2f s a step predicted", step_s);
+    const double bound_s = NumberAt(event, "lower_bound_s");
+    if (bound_s > 0) text += absl::StrFormat(" (no plan can do better than %.2f s)", bound_s);
+  }
+  const std::string reason = TextAt(event, "reason");
+  Tell("plan", text + (reason.empty() ? "." : "; " + reason + "."));
+}
+
+void EventFold::OnRound(const json& event) {
+  const int64_t stage = IntegerAt(event, "stage");
+  const int64_t index = IntegerAt(event, "round");
+  ReportRound& round = rounds_[{stage, index}];
+  round.stage = stage;
+  round.round = index;
+  round.committed_s = now_s_;
+  round.participants = static_cast<int64_t>(TextsAt(event, "participants").size());
+}
+
+void EventFold::OnApplied(const json& event) {
+  const auto found = rounds_.find({IntegerAt(event, "stage"), IntegerAt(event, "round")});
+  if (found == rounds_.end()) return;  // the line of its round was lost in a crash
+  ReportRound& round = found->second;
+  round.transfer_s = std::max(round.transfer_s, NumberAt(event, "transfer_s"));
+  round.wait_s = std::max(round.wait_s, NumberAt(event, "wait_s"));
+}
+
+void EventFold::OnFinished(const json& event) {
+  report_.finished = true;
+  report_.steps = IntegerAt(event, "steps");
+  report_.tokens = IntegerAt(event, "tokens");
+  report_.bytes_up = IntegerAt(event, "bytes_sent");
+  report_.bytes_down = IntegerAt(event, "bytes_received");
+  report_.outer_rounds = IntegerAt(event, "outer_rounds");
+  if (event.contains("hidden_fraction")) {
+    report_.hidden_fraction = NumberAt(event, "hidden_fraction");
+  }
+  Tell("finished", absl::StrFormat("All %d steps are done.", report_.steps));
+}
+
+RunReport EventFold::Finish() && {
+  RunReport report = std::move(report_);
+  report.training.assign(losses_.begin(), losses_.end());
+  int64_t rounds_seen = 0;
+  double transfer_s = 0, wait_s = 0;
+  for (const auto& [key, round] : rounds_) {
+    report.rounds.push_back(round);
+    rounds_seen = std::max(rounds_seen, round.round + 1);
+    transfer_s += round.transfer_s;
+    wait_s += round.wait_s;
+  }
+  if (!report.finished) {
+    for (const auto& [step, tokens] : tokens_) report.tokens += tokens;
+    report.steps = static_cast<int64_t>(tokens_.size());
+    report.outer_rounds = rounds_seen;
+  }
+  if (!report.hidden_fraction && transfer_s > 0) {
+    report.hidden_fraction = std::max(0.0, 1.0 - wait_s / transfer_s);
+  }
+  for (auto& [id, node] : nodes_) report.nodes.push_back(std::move(node));
+  std::stable_sort(report.nodes.begin(), report.nodes.end(),
+                   [](const ReportNode& a, const ReportNode& b) { return a.region < b.region; });
+  return report;
+}
+
+}  // namespace skerry

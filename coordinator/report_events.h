@@ -1,0 +1,56 @@
+// The event log as a fold: lines in, one RunReport out. Internal to the report.
+#pragma once
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "coordinator/report.h"
+
+namespace skerry {
+
+// Feed every line in the order of the file, then take the report once.
+class EventFold {
+ public:
+  void OnLine(std::string_view line);
+
+  // Lines understood so far; zero after a whole file means that it is no event log.
+  int64_t understood() const { return understood_; }
+
+  RunReport Finish() &&;
+
+ private:
+  void OnEvent(const std::string& kind, const nlohmann::json& event);
+  void OnStep(const nlohmann::json& event);
+  void OnPlan(const nlohmann::json& event);
+  void OnRound(const nlohmann::json& event);
+  void OnApplied(const nlohmann::json& event);
+  void OnFinished(const nlohmann::json& event);
+  void OnMembership(const std::string& kind, const nlohmann::json& event);
+  void Tell(const std::string& kind, std::string text, bool bad = false);
+  void AdvanceClock(const nlohmann::json& event);
+
+  RunReport report_;
+  std::map<std::string, ReportNode> nodes_;
+  std::map<int64_t, double> losses_;
+  std::map<int64_t, int64_t> tokens_;  // by step
+  std::map<std::pair<int64_t, int64_t>, ReportRound> rounds_;
+  int64_t understood_ = 0;
+
+  // Time since the first line: `process_began_s_` is when the current coordinator process began.
+  double now_s_ = 0;
+  double process_t_s_ = 0;
+  double process_began_s_ = 0;
+  std::optional<double> first_utc_s_;
+};
+
+// Seconds since 1970 of "2026-08-16T09:30:00Z", with or without a fraction; nothing for other text.
+std::optional<double> ParseUtc(const std::string& utc);
+
+// What a JSON object holds under `key`, or `otherwise` when it is missing or of another type.
+double NumberAt(const nlohmann::json& object, const char* key, double otherwise = 0);
+int64_t IntegerAt(const nlohmann::json& object, const char* key, int64_t otherwise = 0);
+std::string TextAt(const nlohmann::json& object, const char* key);
+
+}  // namespace skerry

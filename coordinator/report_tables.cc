@@ -1,0 +1,141 @@
+#include <algorithm>
+#include <cmath>
+
+#include "common/status.h"
+#include "coordinator/report_page.h"
+
+namespace skerry {
+namespace {
+
+using Groups = std::vector<std::pair<std::string, std::vector<std::string>>>;  // label → node ids
+
+std::string OrDash(const std::string& text) {
+  return text.empty() ? "–" : EscapeHtml(text);
+}
+
+const ReportNode* FindNode(const RunReport& report, const std::string& id) {
+  const auto found = std::find_if(report.nodes.begin(), report.nodes.end(),
+                                  [&](const ReportNode& node) { return node.id == id; });
+  return found == report.nodes.end() ? nullptr : &*found;
+}
+
+std::string ReplicaCell(const RunReport& report, const std::string& id) {
+  std::string html = "<td><code>" + EscapeHtml(id) + "</code>";
+  if (const ReportNode* node = FindNode(report, id)) {
+    html += "<br><span class=\"muted\">" + OrDash(node->region);
+    if (node->gflops > 0) html += absl::StrFormat(" · %.0f GFLOP/s", node->gflops);
+    html += "</span>";
+  }
+  return html + "</td>";
+}
+
+Groups GroupNodes(const RunReport& report) {
+  Groups groups;
+  const bool by_region = report.nodes.size() > kLinkTableNodesMax;
+  for (const ReportNode& node : report.nodes) {
+    if (!by_region) {
+      groups.push_back({node.id, {node.id}});
+    } else if (!groups.empty() && groups.back().first == node.region) {
+      groups.back().second.push_back(node.id);
+    } else {
+      groups.push_back({node.region, {node.id}});
+    }
+  }
+  return groups;
+}
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+std::optional<ReportLink> MedianLink(const RunReport& report, const std::vector<std::string>& from,
+                                     const std::vector<std::string>& to) {
+  std::vector<double> rtts, rates;
+  for (const std::string& a : from) {
+    for (const std::string& b : to) {
+      const auto found = report.links.find({a, b});
+      if (found == report.links.end()) continue;
+      rtts.push_back(found->second.rtt_ms);
+      rates.push_back(found->second.mbps);
+    }
+  }
+  if (rtts.empty()) return std::nullopt;
+  return ReportLink{Median(rtts), Median(rates)};
+}
+
+// 0 for the slowest link of the run … 1 for the fastest, on a logarithmic scale.
+double Strength(const RunReport& report, double mbps) {
+  double low = INFINITY, high = 0;
+  for (const auto& [ends, link] : report.links) {
+    low = std::min(low, std::max(link.mbps, 1e-3));
+    high = std::max(high, link.mbps);
+  }
+  if (high <= low * 1.0001) return 0.5;
+  return std::clamp(std::log(std::max(mbps, 1e-3) / low) / std::log(high / low), 0.0, 1.0);
+}
+
+std::string LinkCell(const RunReport& report, const std::optional<ReportLink>& link) {
+  if (!link) return "<td class=\"muted\">–</td>";
+  return absl::StrFormat(
+      "<td class=\"link\" style=\"--strength:%.0f%%\">%.*f ms<br>%.*f Mbit/s</td>",
+      8 + 52 * Strength(report, link->mbps), link->rtt_ms < 10 ? 1 : 0, link->rtt_ms,
+      link->mbps < 10 ? 1 : 0, link->mbps);
+}
+
+}  // namespace
+
+std::string PlacementTable(const RunReport& report) {
+  if (report.stages.empty()) return "";
+  size_t columns = 0;
+  for (const ReportStage& stage : report.stages) columns = std::max(columns, stage.replicas.size());
+  std::string html = "<div class=\"scroll\"><table><thead><tr><th>stage</th><th>layers</th>";
+  for (size_t i = 0; i < columns; ++i) html += absl::StrFormat("<th>replica %d</th>", i);
+  html += "</tr></thead><tbody>";
+  for (size_t s = 0; s < report.stages.size(); ++s) {
+    const ReportStage& stage = report.stages[s];
+    html += absl::StrFormat("<tr><th>%d</th><td>", s);
+    html += stage.last_layer > stage.first_layer
+                ? absl::StrFormat("%d–%d", stage.first_layer, stage.last_layer - 1)
+                : "none";
+    if (s == 0) html += "<br><span class=\"muted\">embedding, head</span>";
+    html += "</td>";
+    for (const std::string& id : stage.replicas) html += ReplicaCell(report, id);
+    for (size_t i = stage.replicas.size(); i < columns; ++i) html += "<td></td>";
+    html += "</tr>";
+  }
+  return html + "</tbody></table></div>";
+}
+
+std::string LinkTable(const RunReport& report) {
+  if (report.links.empty() || report.nodes.empty()) return "";
+  const Groups groups = GroupNodes(report);
+  const bool by_region = report.nodes.size() > kLinkTableNodesMax;
+  std::string head = "<tr><th>from \\ to</th>", body;
+  for (const auto& [to, to_ids] : groups) head += "<th>" + OrDash(to) + "</th>";
+  for (const auto& [from, from_ids] : groups) {
+    const ReportNode* node = by_region ? nullptr : FindNode(report, from);
+    body += "<tr><th>" + OrDash(from);
+    if (node) body += "<br><span class=\"muted\">" + OrDash(node->region) + "</span>";
+    body += "</th>";
+    for (const auto& [to, to_ids] : groups) {
+      body += LinkCell(report, MedianLink(report, from_ids, to_ids));
+    }
+    body += "</tr>";
+  }
+  return "<div class=\"scroll\"><table class=\"links\"><thead>" + head + "</tr></thead><tbody>" +
+         body + "</tbody></table></div>";
+}
+
+std::string EventTable(const RunReport& report) {
+  if (report.events.empty()) return "";
+  std::string html = "<table class=\"events\"><tbody>";
+  for (const ReportEvent& event : report.events) {
+    html += absl::StrFormat("<tr%s><td class=\"time\">%s</td><td>%s</td></tr>",
+                            event.bad ? " class=\"bad\"" : "", HumanSeconds(event.at_s),
+                            EscapeHtml(event.text));
+  }
+  return html + "</tbody></table>";
+}
+
+}  // namespace skerry

@@ -1,0 +1,138 @@
+#include "model/file_io.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "common/check.h"
+#include "common/status.h"
+
+namespace skerry {
+namespace {
+
+absl::Status FileError(const std::string& path, const std::string& action, int error) {
+  const std::string why = std::generic_category().message(error);
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+      return NotFound("%s: cannot %s: %s", path, action, why);
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return PermissionDenied("%s: cannot %s: %s", path, action, why);
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+      return ResourceExhausted("%s: cannot %s: %s; make room and try again", path, action, why);
+    default:
+      return Unavailable("%s: cannot %s: %s", path, action, why);
+  }
+}
+
+absl::Status SyncDirectoryOf(const std::string& path) {
+  std::string directory = std::filesystem::path(path).parent_path().string();
+  if (directory.empty()) directory = ".";
+  const int descriptor = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return FileError(directory, "open", errno);
+  const int error = fsync(descriptor) == 0 ? 0 : errno;
+  close(descriptor);
+  // Some file systems cannot sync a directory; the rename itself was atomic.
+  return error == 0 || error == EINVAL ? absl::OkStatus() : FileError(directory, "sync", error);
+}
+
+struct Descriptor {
+  int value;
+  ~Descriptor() {
+    if (value >= 0) close(value);
+  }
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<MappedFile>> MappedFile::Open(const std::string& path) {
+  const Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file.value < 0) return FileError(path, "open", errno);
+  struct stat facts {};
+  if (fstat(file.value, &facts) != 0) return FileError(path, "stat", errno);
+  if (!S_ISREG(facts.st_mode)) return InvalidArgument("%s: not a regular file", path);
+  const auto size = static_cast<size_t>(facts.st_size);
+  if (size == 0) return std::unique_ptr<MappedFile>(new MappedFile(path, {}));
+  void* address = mmap(nullptr, size, PROT_READ, MAP_SHARED, file.value, 0);
+  if (address == MAP_FAILED) return FileError(path, "map", errno);
+  return std::unique_ptr<MappedFile>(
+      new MappedFile(path, {static_cast<const uint8_t*>(address), size}));
+}
+
+MappedFile::~MappedFile() {
+  if (bytes_.empty()) return;
+  munmap(const_cast<uint8_t*>(bytes_.data()), bytes_.size());
+}
+
+AtomicFile::AtomicFile(std::string path, int descriptor)
+    : path_(std::move(path)), partial_path_(path_ + ".partial"), descriptor_(descriptor) {}
+
+absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::string& path) {
+  const std::string partial = path + ".partial";
+  const int descriptor = open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (descriptor < 0) return FileError(partial, "create", errno);
+  return std::unique_ptr<AtomicFile>(new AtomicFile(path, descriptor));
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ < 0) return;
+  close(descriptor_);
+  unlink(partial_path_.c_str());
+}
+
+absl::Status AtomicFile::Write(std::span<const uint8_t> bytes) {
+  SKERRY_CHECK(descriptor_ >= 0, "no writing after Commit");
+  while (!bytes.empty()) {
+    const ssize_t written = write(descriptor_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return FileError(path_, "write", errno);
+    bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AtomicFile::Write(std::string_view text) {
+  return Write(std::span(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
+}
+
+absl::Status AtomicFile::Commit() {
+  SKERRY_CHECK(descriptor_ >= 0, "one Commit");
+  if (fsync(descriptor_) != 0) return FileError(path_, "sync", errno);
+  if (rename(partial_path_.c_str(), path_.c_str()) != 0) return FileError(path_, "replace", errno);
+  close(descriptor_);
+  descriptor_ = -1;
+  return SyncDirectoryOf(path_);
+}
+
+absl::Status WriteFileAtomically(const std::string& path, std::string_view text) {
+  SKERRY_ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(path));
+  SKERRY_RETURN_IF_ERROR(file->Write(text));
+  return file->Commit();
+}
+
+absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t bytes_max) {
+  SKERRY_ASSIGN_OR_RETURN(const auto file, MappedFile::Open(path));
+  const auto bytes = file->bytes();
+  if (static_cast<int64_t>(bytes.size()) > bytes_max) {
+    return InvalidArgument("%s: %d bytes, at most %d belong here", path, bytes.size(), bytes_max);
+  }
+  return std::string(bytes.begin(), bytes.end());
+}
+
+absl::Status MakeDirectory(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  return error ? FileError(path, "create directory", error.value()) : absl::OkStatus();
+}
+
+}  // namespace skerry

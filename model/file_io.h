@@ -1,0 +1,65 @@
+// Files as models and data need them: read-only maps, and writes that are there whole or not at all.
+//
+// Errors: NotFound, PermissionDenied (also a read-only disk), ResourceExhausted (disk full, file
+// size limit), Unavailable for the rest; the text names the path.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace skerry {
+
+// A whole file mapped read-only. The file must not be truncated while it is mapped: files of this
+// project are replaced by rename, never rewritten in place. Any thread may read.
+class MappedFile {
+ public:
+  static absl::StatusOr<std::unique_ptr<MappedFile>> Open(const std::string& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  std::span<const uint8_t> bytes() const { return bytes_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  MappedFile(std::string path, std::span<const uint8_t> bytes)
+      : path_(std::move(path)), bytes_(bytes) {}
+  std::string path_;
+  std::span<const uint8_t> bytes_;
+};
+
+// Writes PATH.partial and renames it to PATH on Commit, after the bytes are on the disk. Destroyed
+// without Commit, it leaves nothing behind. One thread owns it.
+class AtomicFile {
+ public:
+  static absl::StatusOr<std::unique_ptr<AtomicFile>> Create(const std::string& path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  absl::Status Write(std::span<const uint8_t> bytes);
+  absl::Status Write(std::string_view text);
+  absl::Status Commit();
+
+ private:
+  AtomicFile(std::string path, int descriptor);
+  std::string path_;
+  std::string partial_path_;
+  int descriptor_ = -1;  // −1 once committed
+};
+
+absl::Status WriteFileAtomically(const std::string& path, std::string_view text);
+
+// The whole file, refused above `bytes_max`.
+absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t bytes_max);
+
+// Creates the directory and its parents; fine if it is there.
+absl::Status MakeDirectory(const std::string& path);
+
+}  // namespace skerry

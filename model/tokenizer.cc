@@ -1,0 +1,87 @@
+#include "model/tokenizer.h"
+
+#include <nlohmann/json.hpp>
+
+namespace skerry {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void AppendUtf8(uint32_t code_point, std::string& out) {
+  if (code_point < 0x80) {
+    out += static_cast<char>(code_point);
+  } else {
+    out += static_cast<char>(0xc0 | (code_point >> 6));
+    out += static_cast<char>(0x80 | (code_point & 0x3f));
+  }
+}
+
+// The printable stand-in of a byte in byte-level BPE files: printable Latin-1 as itself, the others
+// numbered from U+0100 (GPT-2's table).
+std::vector<std::string> ByteCharacters() {
+  std::vector<std::string> characters(256);
+  uint32_t next = 256;
+  for (uint32_t byte = 0; byte < 256; ++byte) {
+    const bool printable =
+        (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
+    AppendUtf8(printable ? byte : next++, characters[byte]);
+  }
+  return characters;
+}
+
+}  // namespace
+
+std::vector<int32_t> ByteTokenizer::Encode(std::string_view text) {
+  std::vector<int32_t> tokens;
+  tokens.reserve(text.size());
+  for (const char c : text) tokens.push_back(static_cast<uint8_t>(c));
+  return tokens;
+}
+
+std::string ByteTokenizer::Decode(std::span<const int32_t> tokens) {
+  std::string text;
+  for (const int32_t token : tokens) {
+    text += token >= 0 && token < kVocab ? static_cast<char>(token) : '?';
+  }
+  return text;
+}
+
+std::string ByteTokenizer::TokenizerJson() {
+  Json vocab = Json::object();
+  int id = 0;
+  for (const std::string& character : ByteCharacters()) vocab[character] = id++;
+  const Json byte_level = {{"type", "ByteLevel"},
+                           {"add_prefix_space", false},
+                           {"trim_offsets", false},
+                           {"use_regex", false}};
+  Json json;
+  json["version"] = "1.0";
+  json["truncation"] = nullptr;
+  json["padding"] = nullptr;
+  json["added_tokens"] = Json::array();
+  json["normalizer"] = nullptr;
+  json["pre_tokenizer"] = byte_level;
+  json["post_processor"] = nullptr;
+  json["decoder"] = byte_level;
+  json["model"] = {{"type", "BPE"},
+                   {"dropout", nullptr},
+                   {"unk_token", nullptr},
+                   {"continuing_subword_prefix", nullptr},
+                   {"end_of_word_suffix", nullptr},
+                   {"fuse_unk", false},
+                   {"byte_fallback", false},
+                   {"vocab", vocab},
+                   {"merges", Json::array()}};
+  return json.dump(2) + "\n";
+}
+
+std::string ByteTokenizer::TokenizerConfigJson(int32_t context) {
+  Json json;
+  json["tokenizer_class"] = "PreTrainedTokenizerFast";
+  json["model_max_length"] = context;
+  json["clean_up_tokenization_spaces"] = false;
+  json["note"] = "skerry byte tokenizer: token = byte of the UTF-8 text, no special tokens";
+  return json.dump(2) + "\n";
+}
+
+}  // namespace skerry

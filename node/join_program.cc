@@ -1,0 +1,136 @@
+#include "node/join_program.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <map>
+#include <utility>
+
+#include "common/status.h"
+#include "node/device_probe.h"
+#include "node/node_actor.h"
+#include "node/shard_directory.h"
+#include "node/trained_stage.h"
+#include "wire/event_loop.h"
+#include "wire/identity.h"
+#include "wire/ticket.h"
+
+namespace skerry {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kSoftware[] = "skerry-node 0.1.0";
+
+void Say(const std::string& line) {
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+}
+
+std::string DefaultHome() {
+  const char* data = std::getenv("XDG_DATA_HOME");
+  const char* home = std::getenv("HOME");
+  if (data != nullptr && data[0] != '\0') return std::string(data) + "/skerry";
+  return std::string(home != nullptr ? home : ".") + "/.local/share/skerry";
+}
+
+// Learns regions from Peers on their way to the actor: the shaper asks for them.
+class RegionBook final : public Actor {
+ public:
+  explicit RegionBook(Actor& actor) : actor_(actor) {}
+  void OnStart(Context& context) override { actor_.OnStart(context); }
+  void OnMessage(Context& context, const NodeId& from, const Message& message) override {
+    if (const auto* peers = std::get_if<Peers>(&message)) {
+      for (const Peer& peer : peers->peers) regions_[peer.id] = peer.region;
+    }
+    actor_.OnMessage(context, from, message);
+  }
+  void OnTimer(Context& context, TimerId timer) override { actor_.OnTimer(context, timer); }
+  void OnJobDone(Context& context, JobId job) override { actor_.OnJobDone(context, job); }
+  void OnPeerRestarted(Context& context, const NodeId& peer) override {
+    actor_.OnPeerRestarted(context, peer);
+  }
+  std::string RegionOf(const NodeId& node) const {
+    const auto it = regions_.find(node);
+    return it == regions_.end() ? "" : it->second;
+  }
+
+ private:
+  Actor& actor_;
+  std::map<NodeId, std::string> regions_;
+};
+
+absl::StatusOr<EventLoopOptions> LoopOptions(const JoinOptions& options, const Ticket& ticket,
+                                             Identity identity) {
+  EventLoopOptions loop{std::move(identity)};
+  loop.run = ticket.run;
+  loop.role = HostRole::kNode;
+  loop.bind_endpoint = options.listen;
+  loop.coordinator = PeerAddress{ticket.coordinator, ticket.endpoint};
+  loop.handle_signals = true;
+  loop.event_sink = [](const std::string& kind, const std::string& fields) {
+    Say(kind + " " + fields);
+  };
+  if (!options.shape_file.empty()) {
+    SKERRY_ASSIGN_OR_RETURN(loop.shape, LoadWanShape(options.shape_file));
+    loop.region = options.region;
+  }
+  return loop;
+}
+
+absl::StatusOr<int> JoinRun(const JoinOptions& options) {
+  SKERRY_ASSIGN_OR_RETURN(const Ticket ticket, VerifyTicket(options.ticket, std::time(nullptr)));
+  const fs::path home = options.home.empty() ? DefaultHome() : options.home;
+  std::error_code error;
+  fs::create_directories(home, error);
+  if (error) return Unavailable("%s: %s", home.string(), error.message());
+  SKERRY_ASSIGN_OR_RETURN(Identity identity, Identity::LoadOrCreate((home / "node.key").string()));
+  const NodeId self = identity.id();
+  ShardDirectory shards((home / "shards").string());
+  const auto backend = CreateCpuBackend(options.threads);
+  NodeActorOptions node;
+  node.self = self;
+  node.coordinator = ticket.coordinator;
+  node.ticket = options.ticket;
+  node.region = options.region;
+  node.software = kSoftware;
+  node.device = ProbeDevice(*backend);
+  node.shards = &shards;
+  node.build =
+      [&options, &shards](
+          const RunConfig& config, const StageAssignment& stage, bool ends,
+          const std::vector<ShardName>& names) -> absl::StatusOr<std::unique_ptr<StageWork>> {
+    std::unique_ptr<TokenSource> tokens;
+    if (ends) {
+      SKERRY_ASSIGN_OR_RETURN(tokens, shards.Open(config, names));
+    }
+    return TrainedStage::Create(config, stage, ends, CreateCpuBackend(options.threads),
+                                std::move(tokens));
+  };
+  SKERRY_ASSIGN_OR_RETURN(EventLoopOptions loop_options, LoopOptions(options, ticket, identity));
+  std::unique_ptr<NodeActor> actor;
+  std::unique_ptr<RegionBook> book;
+  loop_options.region_of = [&book](const NodeId& id) { return book->RegionOf(id); };
+  loop_options.on_interrupt = [&actor](Context& context) { actor->Leave(context, "interrupted"); };
+  SKERRY_ASSIGN_OR_RETURN(auto loop, EventLoop::Open(std::move(loop_options)));
+  node.endpoint = options.advertise.empty() ? loop->endpoint() : options.advertise;
+  Say(absl::StrFormat("node %s, %s, %.0f GFLOP/s; joining %s", self.Short(), node.device.name,
+                      node.device.gflops, ticket.endpoint));
+  actor = std::make_unique<NodeActor>(std::move(node));
+  book = std::make_unique<RegionBook>(*actor);
+  SKERRY_ASSIGN_OR_RETURN(const int exit_code, loop->Run(*book));
+  Say("ended: " + loop->stop_reason());
+  return exit_code;
+}
+
+}  // namespace
+
+int Join(const JoinOptions& options) {
+  const auto exit_code = JoinRun(options);
+  if (exit_code.ok()) return *exit_code;
+  std::fprintf(stderr, "skerry-node: %s\n", ErrorText(exit_code.status()).c_str());
+  return 1;
+}
+
+}  // namespace skerry

@@ -1,0 +1,509 @@
+#include "node/node_actor.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/check.h"
+#include "common/digest.h"
+#include "common/status.h"
+#include "pipeline/plan/route.h"
+
+namespace skerry {
+namespace {
+
+constexpr size_t kEarlyMax = 1024;
+constexpr size_t kBaseRequestsMax = 64;
+// Commits hold a node back after τ + δ ≤ 2τ steps; reports of that many steps may be lost with a
+// coordinator.
+size_t ReportsKept(const RunConfig& config) {
+  return static_cast<size_t>(2 * config.outer.inner_steps + 2);
+}
+
+}  // namespace
+
+struct NodeActor::Results {
+  absl::Status status;
+  std::unique_ptr<StageWork> work;
+  Payload delta;
+  Digest digest;
+  Payload base;
+};
+
+NodeActor::NodeActor(NodeActorOptions options)
+    : options_(std::move(options)),
+      fetcher_(options_.shards, [this](Context& context, Message message) {
+        Send(context, options_.coordinator, std::move(message));
+      }) {}
+
+// ---- joining -----------------------------------------------------------------------------------
+
+void NodeActor::OnStart(Context& context) {
+  SayHello(context);
+}
+
+void NodeActor::Send(Context& context, const NodeId& to, Message message) {
+  bytes_sent_ += WireSize(message);
+  context.Send(to, std::move(message));
+}
+
+void NodeActor::SayHello(Context& context) {
+  Send(context, options_.coordinator,
+       Hello{options_.ticket, options_.endpoint, options_.region, options_.software,
+             options_.device, plan_.version, step_, base_version()});
+}
+
+void NodeActor::Fail(Context& context, const absl::Status& status) {
+  if (state_ == State::kStopped) return;
+  state_ = State::kStopped;
+  const std::string reason = ErrorText(status);
+  Send(context, options_.coordinator, skerry::Leave{reason});
+  context.Stop(1, reason);
+}
+
+void NodeActor::Leave(Context& context, const std::string& reason) {
+  if (state_ == State::kStopped) return;
+  state_ = State::kStopped;
+  Send(context, options_.coordinator, skerry::Leave{reason});
+  context.Stop(0, reason);
+}
+
+void NodeActor::OnMessage(Context& context, const NodeId& from, const skerry::Message& message) {
+  bytes_received_ += WireSize(message);
+  if (state_ == State::kStopped) return;
+  std::visit([&](const auto& m) { On(context, from, m); }, message);
+}
+
+void NodeActor::On(Context& context, const NodeId& from, const Welcome& message) {
+  if (from != options_.coordinator) return void(++refused_);
+  if (!config_) {
+    config_ = message.config;
+    shard_names_ = message.shards;
+    heartbeat_timer_ = context.StartTimer(Duration::Seconds(config_->heartbeat_s));
+  }
+  if (state_ == State::kJoining) state_ = State::kIdle;
+  SendHeartbeat(context);
+}
+
+void NodeActor::On(Context& context, const NodeId& from, const Refused& message) {
+  if (from != options_.coordinator) return void(++refused_);
+  state_ = State::kStopped;
+  context.Stop(2, "the coordinator refused this node: " + message.reason);
+}
+
+void NodeActor::On(Context& context, const NodeId& from, const Peers& message) {
+  if (from != options_.coordinator) return void(++refused_);
+  std::set<NodeId> now;
+  for (const Peer& peer : message.peers) {
+    if (peer.id == options_.self) continue;
+    now.insert(peer.id);
+    if (!peers_.contains(peer.id)) context.ConnectPeer(peer.id, peer.endpoint);
+  }
+  for (const NodeId& peer : peers_) {
+    if (!now.contains(peer)) context.DisconnectPeer(peer);
+  }
+  peers_ = std::move(now);
+}
+
+// ---- measuring ---------------------------------------------------------------------------------
+
+void NodeActor::On(Context& context, const NodeId& from, const ProbeRequest& message) {
+  if (from != options_.coordinator || !peers_.contains(message.target)) return void(++refused_);
+  prober_.OnRequest(context, message);
+}
+
+void NodeActor::On(Context& context, const NodeId& from, const Ping& message) {
+  Send(context, from, Pong{message.nonce});
+}
+
+void NodeActor::On(Context& context, const NodeId& from, const Pong& message) {
+  if (const auto reading = prober_.OnPong(context, from, message)) {
+    Send(context, options_.coordinator, *reading);
+  }
+}
+
+// ---- plan --------------------------------------------------------------------------------------
+
+void NodeActor::On(Context& context, const NodeId& from, const PlanUpdate& message) {
+  if (from != options_.coordinator || !config_) return void(++refused_);
+  if (message.plan.version <= plan_.version) return;
+  plan_ = message.plan;
+  const auto slot = SlotOf(plan_, options_.self);
+  const bool dead = std::binary_search(plan_.dead.begin(), plan_.dead.end(), options_.self);
+  if (!slot || dead) {
+    // Taken for dead while away: what this process holds is of a past the others went on from.
+    if (pipeline_) {
+      Fail(context,
+           FailedPrecondition(
+               "the run went on without this node (it was silent for too long); join again"));
+    }
+    return;
+  }
+  if (state_ == State::kIdle) {
+    stage_ = slot->stage;
+    Prepare(context);
+  } else if (pipeline_) {
+    pipeline_->OnPlan(context, plan_);
+    Advance(context);
+  }
+}
+
+void NodeActor::Prepare(Context& context) {
+  state_ = State::kPreparing;
+  if (stage_ == 0) {
+    fetcher_.Start(context, shard_names_);
+    if (!fetcher_.status().ok()) return Fail(context, fetcher_.status());
+    if (!fetcher_.Done()) return;
+  }
+  BuildStage(context);
+}
+
+JobId NodeActor::SubmitTracked(Context& context, Job job) {
+  const JobId id = context.Submit(std::move(job));
+  submitted_[id] = context.now();
+  return id;
+}
+
+void NodeActor::BuildStage(Context& context) {
+  results_ = std::make_shared<Results>();
+  heavy_ = Heavy::kBuild;
+  heavy_job_ =
+      SubmitTracked(context, {"build stage", Duration::Millis(100),
+                              [results = results_, build = options_.build, config = *config_,
+                               stage = plan_.stages[static_cast<size_t>(stage_)],
+                               ends = stage_ == 0, shards = shard_names_] {
+                                auto work = build(config, stage, ends, shards);
+                                results->status = work.status();
+                                if (work.ok()) results->work = *std::move(work);
+                              }});
+}
+
+void NodeActor::StageBuilt(Context& context) {
+  work_ = std::move(results_->work);
+  StageActor::Options options;
+  options.self = options_.self;
+  options.in_flight = config_->pipeline.in_flight;
+  options.work = work_.get();
+  options.send = [this](Context& c, const NodeId& to, skerry::Message m) {
+    Send(c, to, std::move(m));
+  };
+  options.report = [this](Context& c, const StepReport& report) {
+    recent_reports_.push_back(report);
+    if (recent_reports_.size() > ReportsKept(*config_)) recent_reports_.pop_front();
+    Send(c, options_.coordinator, report);
+  };
+  options.submit = [this](Context& c, Job job) { return SubmitTracked(c, std::move(job)); };
+  options.failed = [this](Context& c, const absl::Status& status) { Fail(c, status); };
+  pipeline_ = std::make_unique<StageActor>(std::move(options), plan_);
+  rounds_ = std::make_unique<RoundKeeper>(stage_, options_.self);
+  state_ = State::kTraining;
+  context.Event("training",
+                absl::StrFormat(R"("stage":%d,"first_layer":%d,"last_layer":%d)", stage_,
+                                plan_.stages[static_cast<size_t>(stage_)].first_layer,
+                                plan_.stages[static_cast<size_t>(stage_)].last_layer));
+  ReplayEarly(context);
+  Advance(context);
+}
+
+void NodeActor::ReplayEarly(Context& context) {
+  for (auto& [from, message] : std::exchange(early_, {})) {
+    std::visit([&, sender = from](const auto& m) { On(context, sender, m); }, message);
+  }
+}
+
+// ---- pipeline ----------------------------------------------------------------------------------
+
+void NodeActor::On(Context& context, const NodeId& from, const Activation& message) {
+  if (!pipeline_) {
+    if (early_.size() < kEarlyMax) early_.emplace_back(from, message);
+    return;
+  }
+  pipeline_->OnActivation(context, from, message);
+  Advance(context);
+}
+
+void NodeActor::On(Context& context, const NodeId& from, const Gradient& message) {
+  if (!pipeline_) return void(++refused_);
+  pipeline_->OnGradient(context, from, message);
+  Advance(context);
+}
+
+void NodeActor::On(Context& context, const NodeId& from, const MicrobatchVoid& message) {
+  if (!pipeline_) return void(++refused_);
+  pipeline_->OnVoid(context, from, message);
+  Advance(context);
+}
+
+void NodeActor::Advance(Context& context) {
+  if (state_ != State::kTraining) return;
+  if (heavy_ == Heavy::kNone) {
+    if (open_ && !pipeline_->StepOpen()) {
+      heavy_ = Heavy::kOptimizer;
+      results_ = std::make_shared<Results>();
+      heavy_job_ = SubmitTracked(context, {"optimizer", work_->Cost(WorkKind::kOptimizer),
+                                           [work = work_.get(), results = results_, step = step_,
+                                            count = pipeline_->step_microbatches()] {
+                                             results->status = work->OptimizerStep(step, count);
+                                           }});
+      return;
+    }
+    if (!open_) {
+      if (ApplyDueRound(context) || EncodeAtBoundary(context)) return;
+      const bool waits =
+          boundaries_.contains(rounds_->next()) && boundaries_[rounds_->next()].waiting.has_value();
+      if (!waits && step_ == config_->steps) {
+        state_ = State::kFinished;
+        context.Event("finished", absl::StrFormat(R"("step":%d)", step_));
+        SendHeartbeat(context);
+        return;
+      }
+      if (!waits) {
+        open_ = true;
+        pipeline_->BeginStep(context, step_);
+        if (!pipeline_->StepOpen()) return Advance(context);
+      }
+    }
+  }
+  if (heavy_ == Heavy::kNone) pipeline_->SubmitNext(context);
+}
+
+// ---- rounds ------------------------------------------------------------------------------------
+
+// Round v ends at step (v + 1)·τ and lands δ steps later, or after the last step.
+bool NodeActor::ApplyDueRound(Context& context) {
+  const int64_t round = rounds_->next();
+  if (round >= encoded_) return false;
+  const OuterConfig& outer = config_->outer;
+  const int64_t due = (round + 1) * outer.inner_steps + outer.overlap_steps;
+  if (step_ < due && step_ < config_->steps) return false;
+  Boundary& boundary = boundaries_[round];
+  if (!rounds_->Ready(round)) {
+    if (!boundary.waiting) boundary.waiting = context.now();
+    return false;
+  }
+  const Instant ready = boundary.ready.value_or(context.now());
+  const Duration transfer = ready - boundary.at;
+  const Duration wait = boundary.waiting ? ready - *boundary.waiting : Duration();
+  round_transfer_s_ += transfer.seconds();
+  round_wait_s_ += wait.seconds();
+  last_applied_ = skerry::RoundApplied{stage_, round, {}, transfer.seconds(), wait.seconds()};
+  boundaries_.erase(round);
+
+  heavy_ = Heavy::kApply;
+  results_ = std::make_shared<Results>();
+  heavy_job_ = SubmitTracked(context, {"apply round", work_->Cost(WorkKind::kApply),
+                                       [work = work_.get(), results = results_,
+                                        participants = rounds_->Participants(round)] {
+                                         results->status = work->ApplyRound(participants);
+                                         results->digest = work->BaseDigest();
+                                       }});
+  return true;
+}
+
+void NodeActor::ApplyDone(Context& context) {
+  last_applied_->base_digest = results_->digest;
+  Send(context, options_.coordinator, *last_applied_);
+  rounds_->Applied(last_applied_->round);
+}
+
+bool NodeActor::EncodeAtBoundary(Context& context) {
+  if (step_ == 0 || step_ % config_->outer.inner_steps != 0) return false;
+  if (step_ / config_->outer.inner_steps <= encoded_) return false;
+  heavy_ = Heavy::kEncode;
+  results_ = std::make_shared<Results>();
+  tokens_of_round_ = pipeline_->tokens() - tokens_at_boundary_;
+  tokens_at_boundary_ = pipeline_->tokens();
+  heavy_job_ = SubmitTracked(context, {"encode delta", work_->Cost(WorkKind::kEncode),
+                                       [work = work_.get(), results = results_] {
+                                         auto delta = work->EncodeDelta();
+                                         results->status = delta.status();
+                                         if (!delta.ok()) return;
+                                         results->delta = MakePayload(*std::move(delta));
+                                         results->digest = DigestOf(View(results->delta));
+                                       }});
+  return true;
+}
+
+void NodeActor::Encoded(Context& context) {
+  const int64_t round = encoded_++;
+  boundaries_[round].at = context.now();
+  const Delta delta{stage_, round, tokens_of_round_, results_->digest, results_->delta};
+  for (const NodeId& replica : LiveReplicas(plan_, stage_)) {
+    if (replica != options_.self) Send(context, replica, delta);
+  }
+  if (const auto held = rounds_->Hold(options_.self, delta)) {
+    Send(context, options_.coordinator, *held);
+  }
+  NoteReadiness(context);
+}
+
+void NodeActor::NoteReadiness(Context& context) {
+  const auto it = boundaries_.find(rounds_->next());
+  if (it != boundaries_.end() && !it->second.ready && rounds_->Ready(it->first)) {
+    it->second.ready = context.now();
+  }
+}
+
+void NodeActor::On(Context& context, const NodeId& from, const Delta& message) {
+  if (!rounds_) {
+    if (early_.size() < kEarlyMax) early_.emplace_back(from, message);
+    return;
+  }
+  const auto replicas = LiveReplicas(plan_, stage_);
+  if (std::find(replicas.begin(), replicas.end(), from) == replicas.end()) return void(++refused_);
+  const auto held = rounds_->Hold(from, message);
+  if (!held) return void(++refused_);
+  Send(context, options_.coordinator, *held);
+  NoteReadiness(context);
+  Advance(context);
+}
+
+void NodeActor::On(Context& context, const NodeId& from, const RoundCommit& message) {
+  if (from != options_.coordinator || !rounds_) return void(++refused_);
+  if (!rounds_->Commit(message)) ++refused_;
+  NoteReadiness(context);
+  Advance(context);
+}
+
+// ---- jobs --------------------------------------------------------------------------------------
+
+void NodeActor::OnJobDone(Context& context, JobId job) {
+  if (const auto it = submitted_.find(job); it != submitted_.end()) {
+    busy_ += context.now() - it->second;
+    submitted_.erase(it);
+  }
+  if (state_ == State::kStopped) return;
+  if (fetcher_.OnJobDone(context, job)) {
+    if (!fetcher_.status().ok()) return Fail(context, fetcher_.status());
+    if (fetcher_.Done() && state_ == State::kPreparing) BuildStage(context);
+    return;
+  }
+  if (job == heavy_job_ && heavy_ != Heavy::kNone) {
+    const Heavy done = std::exchange(heavy_, Heavy::kNone);
+    if (!results_->status.ok()) return Fail(context, results_->status);
+    switch (done) {
+      case Heavy::kBuild:
+        return StageBuilt(context);
+      case Heavy::kOptimizer:
+        ++step_;
+        open_ = false;
+        break;
+      case Heavy::kEncode:
+        Encoded(context);
+        break;
+      case Heavy::kApply:
+        ApplyDone(context);
+        break;
+      case Heavy::kExport:
+        base_bytes_ = results_->base;
+        for (auto& [to, request] : std::exchange(base_requests_, {}))
+          ServeBase(context, to, request);
+        break;
+      case Heavy::kNone:
+        break;
+    }
+  } else if (pipeline_) {
+    pipeline_->OnJobDone(context, job);
+  }
+  Advance(context);
+}
+
+// ---- bulk objects ------------------------------------------------------------------------------
+
+void NodeActor::On(Context& context, const NodeId& from, const ObjectRequest& message) {
+  const bool mine = from == options_.coordinator &&
+                    message.object == absl::StrFormat("base/%d", stage_) && message.offset >= 0 &&
+                    message.length > 0 && message.length <= kObjectChunkBytesMax;
+  if (!mine) return void(++refused_);
+  if (state_ != State::kFinished) {
+    Send(context, from, ObjectChunk{message.object, message.offset, -1, nullptr});
+    return;
+  }
+  if (base_bytes_) return ServeBase(context, from, message);
+  if (base_requests_.size() >= kBaseRequestsMax) return void(++refused_);
+  base_requests_.emplace_back(from, message);
+  if (heavy_ != Heavy::kNone) return;
+  heavy_ = Heavy::kExport;
+  results_ = std::make_shared<Results>();
+  heavy_job_ = SubmitTracked(
+      context, {"export", Duration::Millis(10), [work = work_.get(), results = results_] {
+                  results->base = work->BaseParameters();
+                }});
+}
+
+void NodeActor::ServeBase(Context& context, const NodeId& to, const ObjectRequest& request) {
+  const int64_t total = SizeOf(base_bytes_);
+  if (request.offset > total) return void(++refused_);
+  const int64_t length = std::min(request.length, total - request.offset);
+  const auto begin = base_bytes_->begin() + request.offset;
+  Send(context, to,
+       ObjectChunk{request.object, request.offset, total,
+                   MakePayload(Bytes(begin, begin + length))});
+}
+
+void NodeActor::On(Context& context, const NodeId& from, const ObjectChunk& message) {
+  if (from != options_.coordinator || state_ != State::kPreparing) return void(++refused_);
+  fetcher_.OnChunk(context, message);
+  if (!fetcher_.status().ok()) Fail(context, fetcher_.status());
+}
+
+void NodeActor::On(Context& context, const NodeId& from, const Shutdown& message) {
+  if (from != options_.coordinator) return void(++refused_);
+  state_ = State::kStopped;
+  context.Stop(0, message.reason);
+}
+
+// ---- life --------------------------------------------------------------------------------------
+
+Phase NodeActor::phase() const {
+  switch (state_) {
+    case State::kJoining:
+      return Phase::kJoining;
+    case State::kIdle:
+      return plan_.version > 0 ? Phase::kStandby : Phase::kWaitingForPlan;
+    case State::kPreparing:
+      return Phase::kFetchingData;
+    case State::kTraining: {
+      const auto it = boundaries_.find(rounds_->next());
+      if (!open_ && it != boundaries_.end() && it->second.waiting) return Phase::kWaitingForRound;
+      return pipeline_->WaitingFor().empty() ? Phase::kTraining : Phase::kWaitingForPeers;
+    }
+    case State::kFinished:
+    case State::kStopped:
+      return Phase::kFinished;
+  }
+  return Phase::kJoining;
+}
+
+void NodeActor::SendHeartbeat(Context& context) {
+  Heartbeat beat;
+  beat.phase = phase();
+  beat.step = step_;
+  beat.base_version = base_version();
+  beat.tokens = pipeline_ ? pipeline_->tokens() : 0;
+  beat.bytes_sent = bytes_sent_;
+  beat.bytes_received = bytes_received_;
+  beat.busy_s = busy_.seconds();
+  beat.round_wait_s = round_wait_s_;
+  beat.round_transfer_s = round_transfer_s_;
+  if (beat.phase == Phase::kWaitingForRound) beat.waiting_for = rounds_->Missing(rounds_->next());
+  if (beat.phase == Phase::kWaitingForPeers) beat.waiting_for = pipeline_->WaitingFor();
+  Send(context, options_.coordinator, beat);
+}
+
+void NodeActor::OnTimer(Context& context, TimerId timer) {
+  if (timer != heartbeat_timer_ || state_ == State::kStopped) return;
+  SendHeartbeat(context);
+  heartbeat_timer_ = context.StartTimer(Duration::Seconds(config_->heartbeat_s));
+}
+
+void NodeActor::OnPeerRestarted(Context& context, const NodeId& peer) {
+  if (state_ == State::kStopped || peer != options_.coordinator) return;
+  SayHello(context);
+  if (state_ == State::kPreparing) fetcher_.Resume(context);
+  for (const StepReport& report : recent_reports_) Send(context, peer, report);
+  if (last_applied_ && !last_applied_->base_digest.IsZero()) Send(context, peer, *last_applied_);
+  if (!rounds_) return;
+  for (const DeltaHeld& held : rounds_->HeldNow()) Send(context, peer, held);
+}
+
+}  // namespace skerry

@@ -1,0 +1,163 @@
+// A volunteer's node as a state machine: joins, measures links, fetches data, trains its stage,
+// takes part in rounds.
+//
+// States (what a person sees is Phase):
+//   kJoining    Hello sent, no Welcome yet
+//   kIdle       admitted; answers probes; waits for a plan that names it (or stands by)
+//   kPreparing  in the plan: fetching shards (stage 0) and building the stage on the device
+//   kTraining   steps and rounds; see Advance()
+//   kFinished   all steps and the last round done; serves its base parameters until Shutdown
+//   kStopped    told to end, or leaving
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "node/link_prober.h"
+#include "node/round_keeper.h"
+#include "node/shard_fetcher.h"
+#include "node/shard_store.h"
+#include "pipeline/exec/stage_actor.h"
+#include "pipeline/exec/stage_work.h"
+#include "wire/actor.h"
+
+namespace skerry {
+
+// Builds the arithmetic of a stage; runs on the device thread. `holds_ends`: embedding, final norm
+// and head too.
+using StageWorkFactory = std::function<absl::StatusOr<std::unique_ptr<StageWork>>(
+    const RunConfig& config, const StageAssignment& stage, bool holds_ends,
+    const std::vector<ShardName>& shards)>;
+
+struct NodeActorOptions {
+  NodeId self;
+  NodeId coordinator;
+  std::string ticket;
+  std::string endpoint;
+  std::string region;
+  std::string software;
+  DeviceProfile device;
+  StageWorkFactory build;
+  ShardStore* shards = nullptr;
+};
+
+class NodeActor final : public Actor {
+ public:
+  explicit NodeActor(NodeActorOptions options);
+
+  void OnStart(Context& context) override;
+  void OnMessage(Context& context, const NodeId& from, const Message& message) override;
+  void OnTimer(Context& context, TimerId timer) override;
+  void OnJobDone(Context& context, JobId job) override;
+  void OnPeerRestarted(Context& context, const NodeId& peer) override;
+
+  // Says goodbye and ends; for Ctrl-C.
+  void Leave(Context& context, const std::string& reason);
+
+  // For simulations and status screens.
+  int64_t step() const { return step_; }
+  int64_t base_version() const { return rounds_ ? rounds_->next() : 0; }
+  Phase phase() const;
+  StageWork* work() { return work_.get(); }
+  int64_t refused() const { return refused_ + (pipeline_ ? pipeline_->refused() : 0); }
+
+ private:
+  enum class State : uint8_t { kJoining, kIdle, kPreparing, kTraining, kFinished, kStopped };
+
+  // One handler a message; what has none (messages meant for coordinators) is refused.
+  void On(Context& context, const NodeId& from, const Welcome& message);
+  void On(Context& context, const NodeId& from, const Refused& message);
+  void On(Context& context, const NodeId& from, const Peers& message);
+  void On(Context& context, const NodeId& from, const ProbeRequest& message);
+  void On(Context& context, const NodeId& from, const Ping& message);
+  void On(Context& context, const NodeId& from, const Pong& message);
+  void On(Context& context, const NodeId& from, const PlanUpdate& message);
+  void On(Context& context, const NodeId& from, const Activation& message);
+  void On(Context& context, const NodeId& from, const Gradient& message);
+  void On(Context& context, const NodeId& from, const MicrobatchVoid& message);
+  void On(Context& context, const NodeId& from, const Delta& message);
+  void On(Context& context, const NodeId& from, const RoundCommit& message);
+  void On(Context& context, const NodeId& from, const ObjectRequest& message);
+  void On(Context& context, const NodeId& from, const ObjectChunk& message);
+  void On(Context& context, const NodeId& from, const Shutdown& message);
+  template <typename Other>
+  void On(Context&, const NodeId&, const Other&) {
+    ++refused_;
+  }
+
+  void Send(Context& context, const NodeId& to, Message message);
+  void SayHello(Context& context);
+  void SendHeartbeat(Context& context);
+  void Fail(Context& context, const absl::Status& status);
+
+  void Prepare(Context& context);
+  void BuildStage(Context& context);
+  void StageBuilt(Context& context);
+  void ReplayEarly(Context& context);
+
+  // Does the next thing that can be done: apply a due round, close a step, encode a delta, or give
+  // the device a task.
+  void Advance(Context& context);
+  bool ApplyDueRound(Context& context);
+  bool EncodeAtBoundary(Context& context);
+  void Encoded(Context& context);
+  void ApplyDone(Context& context);
+  void NoteReadiness(Context& context);
+  JobId SubmitTracked(Context& context, Job job);
+  void ServeBase(Context& context, const NodeId& to, const ObjectRequest& request);
+
+  NodeActorOptions options_;
+  State state_ = State::kJoining;
+  std::optional<RunConfig> config_;
+  std::vector<ShardName> shard_names_;
+  std::set<NodeId> peers_;
+  LinkProber prober_;
+  ShardFetcher fetcher_;
+  TimerId heartbeat_timer_ = 0;
+
+  PipelinePlan plan_;
+  int32_t stage_ = -1;
+  std::unique_ptr<StageWork> work_;
+  std::unique_ptr<StageActor> pipeline_;
+  std::unique_ptr<RoundKeeper> rounds_;
+  std::deque<std::pair<NodeId, Message>>
+      early_;  // pipeline traffic that came before the stage was built
+
+  int64_t step_ = 0;     // completed inner steps
+  int64_t encoded_ = 0;  // rounds whose own delta is encoded
+  bool open_ = false;    // step_ is begun and its optimizer step not done
+  struct Boundary {
+    Instant at;
+    std::optional<Instant> ready;    // everything needed for the update was here
+    std::optional<Instant> waiting;  // the device had nothing else to do since
+  };
+  std::map<int64_t, Boundary> boundaries_;
+  int64_t tokens_at_boundary_ = 0;
+  int64_t tokens_of_round_ = 0;
+
+  // The one heavy job of this actor under way (stage tasks are the StageActor's).
+  enum class Heavy : uint8_t { kNone, kBuild, kOptimizer, kEncode, kApply, kExport };
+  Heavy heavy_ = Heavy::kNone;
+  JobId heavy_job_ = 0;
+  std::map<JobId, Instant> submitted_;
+  struct Results;
+  std::shared_ptr<Results> results_;
+  Payload base_bytes_;
+  std::deque<std::pair<NodeId, ObjectRequest>> base_requests_;
+
+  std::deque<StepReport> recent_reports_;  // said again to a coordinator that restarted
+  std::optional<skerry::RoundApplied> last_applied_;
+  int64_t bytes_sent_ = 0;
+  int64_t bytes_received_ = 0;
+  double round_wait_s_ = 0;
+  double round_transfer_s_ = 0;
+  Duration busy_;
+  int64_t refused_ = 0;
+};
+
+}  // namespace skerry

@@ -1,0 +1,91 @@
+#include "node/round_keeper.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "common/check.h"
+#include "common/digest.h"
+
+namespace skerry {
+
+std::optional<DeltaHeld> RoundKeeper::Hold(const NodeId& sender, const Delta& delta) {
+  if (delta.stage != stage_ || delta.round < next_ || delta.round > next_ + kRoundsAhead ||
+      delta.tokens < 0 || rounds_[delta.round].deltas.contains(sender) ||
+      DigestOf(View(delta.payload)) != delta.digest) {
+    return std::nullopt;
+  }
+  rounds_[delta.round].deltas.emplace(sender, delta);
+  return DeltaHeld{stage_, delta.round, sender, delta.tokens, delta.digest};
+}
+
+bool RoundKeeper::Commit(const RoundCommit& commit) {
+  if (commit.stage != stage_ || commit.round < next_ || commit.round > next_ + kRoundsAhead ||
+      commit.participants.empty()) {
+    return false;
+  }
+  Round& round = rounds_[commit.round];
+  if (round.commit) return *round.commit == commit;
+  round.commit = commit;
+  return true;
+}
+
+bool RoundKeeper::Ready(int64_t round) const {
+  const auto it = rounds_.find(round);
+  if (it == rounds_.end() || !it->second.commit) return false;
+  const auto& participants = it->second.commit->participants;
+  return std::all_of(participants.begin(), participants.end(), [&](const Participant& p) {
+    const auto delta = it->second.deltas.find(p.node);
+    return delta != it->second.deltas.end() && delta->second.digest == p.digest &&
+           delta->second.tokens == p.tokens;
+  });
+}
+
+std::vector<StageWork::Accepted> RoundKeeper::Participants(int64_t round) const {
+  SKERRY_CHECK(Ready(round));
+  const Round& held = rounds_.at(round);
+  std::vector<StageWork::Accepted> accepted;
+  for (const Participant& p : held.commit->participants) {
+    accepted.push_back({p.tokens, held.deltas.at(p.node).payload, p.node == self_});
+  }
+  return accepted;
+}
+
+void RoundKeeper::Applied(int64_t round) {
+  SKERRY_CHECK(round == next_);
+  next_ = round + 1;
+  rounds_.erase(rounds_.begin(), rounds_.upper_bound(round));
+}
+
+std::vector<DeltaHeld> RoundKeeper::HeldNow() const {
+  std::vector<DeltaHeld> held;
+  for (const auto& [number, round] : rounds_) {
+    for (const auto& [sender, delta] : round.deltas) {
+      held.push_back({stage_, number, sender, delta.tokens, delta.digest});
+    }
+  }
+  return held;
+}
+
+std::vector<Delta> RoundKeeper::Own() const {
+  std::vector<Delta> own;
+  for (const auto& [number, round] : rounds_) {
+    const auto it = round.deltas.find(self_);
+    if (it != round.deltas.end()) own.push_back(it->second);
+  }
+  return own;
+}
+
+std::string RoundKeeper::Missing(int64_t round) const {
+  const auto it = rounds_.find(round);
+  if (it == rounds_.end() || !it->second.commit) {
+    return absl::StrFormat("round %d: the commit", round);
+  }
+  for (const Participant& p : it->second.commit->participants) {
+    if (!it->second.deltas.contains(p.node)) {
+      return absl::StrFormat("round %d: the delta of %s", round, p.node.Short());
+    }
+  }
+  return "";
+}
+
+}  // namespace skerry

@@ -1,0 +1,63 @@
+// What a replica holds of outer rounds: everybody's encoded deltas, and the coordinator's frozen
+// sets.
+//
+// A round may be used when its commit is here and every participant's delta is held with the digest
+// the commit names. Idempotent: what is known already changes nothing. Bounded: only rounds in
+// [next, next + kRoundsAhead] are held.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "common/bytes.h"
+#include "common/ids.h"
+#include "pipeline/exec/stage_work.h"
+#include "wire/message/message.h"
+
+namespace skerry {
+
+class RoundKeeper {
+ public:
+  // A peer needs our delta of a round to pass it, so it is at most one round ahead.
+  static constexpr int64_t kRoundsAhead = 2;
+
+  RoundKeeper(int32_t stage, NodeId self) : stage_(stage), self_(self) {}
+
+  // Holds a delta. Returns what to tell the coordinator; nothing if it is known, too old, too far
+  // ahead or altered.
+  std::optional<DeltaHeld> Hold(const NodeId& sender, const Delta& delta);
+
+  // Learns the frozen set. False if the round is over, too far ahead, of another stage or
+  // contradicts an earlier commit.
+  bool Commit(const RoundCommit& commit);
+
+  bool Ready(int64_t round) const;
+
+  // The participants' messages in the commit's order. Call only when Ready(round).
+  std::vector<StageWork::Accepted> Participants(int64_t round) const;
+
+  // The round was applied: earlier rounds and this one are forgotten.
+  void Applied(int64_t round);
+
+  int64_t next() const { return next_; }  // the first round not applied
+  // Everything held of rounds not applied, to say again to a coordinator that restarted.
+  std::vector<DeltaHeld> HeldNow() const;
+  // Own deltas not applied yet, to send again to a replica.
+  std::vector<Delta> Own() const;
+  // "round 3: the commit" or "round 3: the delta of 12ab", for people.
+  std::string Missing(int64_t round) const;
+
+ private:
+  struct Round {
+    std::map<NodeId, Delta> deltas;
+    std::optional<RoundCommit> commit;
+  };
+  int32_t stage_;
+  NodeId self_;
+  int64_t next_ = 0;
+  std::map<int64_t, Round> rounds_;
+};
+
+}  // namespace skerry

@@ -1,0 +1,143 @@
+#include "node/trained_stage.h"
+
+#include <cstring>
+#include <utility>
+
+#include "common/check.h"
+#include "common/status.h"
+
+namespace skerry {
+namespace {
+
+// A float32 view of a payload; payloads come from vectors of the allocator, so they are aligned.
+std::span<const float> Floats(const Payload& payload) {
+  return {reinterpret_cast<const float*>(payload->data()), payload->size() / sizeof(float)};
+}
+std::span<float> Floats(Bytes& bytes) {
+  return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
+}
+
+}  // namespace
+
+TrainedStage::TrainedStage(const RunConfig& config, std::unique_ptr<Backend> backend,
+                           std::unique_ptr<TokenSource> tokens)
+    : config_(config),
+      tokens_per_microbatch_(config.pipeline.sequences_per_microbatch * config.model.context),
+      floats_(int64_t{tokens_per_microbatch_} * config.model.hidden),
+      backend_(std::move(backend)),
+      tokens_(std::move(tokens)),
+      inputs_(static_cast<size_t>(tokens_per_microbatch_)),
+      targets_(static_cast<size_t>(tokens_per_microbatch_)) {}
+
+absl::StatusOr<std::unique_ptr<StageWork>> TrainedStage::Create(
+    const RunConfig& config, const StageAssignment& stage, bool holds_ends,
+    std::unique_ptr<Backend> backend, std::unique_ptr<TokenSource> tokens) {
+  SKERRY_CHECK(!holds_ends || tokens != nullptr, "stage 0 reads tokens");
+  std::unique_ptr<TrainedStage> work(
+      new TrainedStage(config, std::move(backend), std::move(tokens)));
+  work->holds_ends_ = holds_ends;
+  SKERRY_ASSIGN_OR_RETURN(
+      work->trainer_, StageTrainer::Create(config, stage.first_layer, stage.last_layer, holds_ends,
+                                           work->backend_.get()));
+  work->theta_.resize(static_cast<size_t>(work->trainer_->layout().size()));
+  work->trainer_->ReadParameters(work->theta_);
+  work->replica_ = std::make_unique<OuterReplica>(config.outer, work->theta_);
+  return work;
+}
+
+// What a simulator charges when real arithmetic runs on virtual time: the tiny models of tests take
+// no time worth telling apart, so the order of magnitude of one core serves.
+Duration TrainedStage::Cost(WorkKind kind) const {
+  constexpr double kFlopsPerSecond = 2e10;
+  const double forward = 2.0 * static_cast<double>(theta_.size()) * tokens_per_microbatch_;
+  switch (kind) {
+    case WorkKind::kForward:
+      return Duration::Seconds(forward / kFlopsPerSecond);
+    case WorkKind::kLoss:
+      return Duration::Seconds(0.3 * forward / kFlopsPerSecond);
+    case WorkKind::kBackward:
+      return Duration::Seconds(2 * forward / kFlopsPerSecond);
+    default:
+      return Duration::Seconds(10.0 * static_cast<double>(theta_.size()) / kFlopsPerSecond);
+  }
+}
+
+WorkResult TrainedStage::Result(absl::Status status, Bytes values) const {
+  WorkResult result;
+  result.tokens = tokens_per_microbatch_;
+  if (status.ok()) result.values = MakePayload(std::move(values));
+  result.status = std::move(status);
+  return result;
+}
+
+WorkResult TrainedStage::ForwardFirst(int64_t step, int32_t microbatch) {
+  Bytes out(static_cast<size_t>(boundary_bytes()));
+  absl::Status status = tokens_->Read(step, microbatch, inputs_, targets_);
+  if (status.ok()) status = trainer_->ForwardFirst({step, microbatch}, inputs_, Floats(out));
+  return Result(std::move(status), std::move(out));
+}
+
+WorkResult TrainedStage::Forward(int64_t step, int32_t microbatch, const Payload& in) {
+  Bytes out(static_cast<size_t>(boundary_bytes()));
+  return Result(trainer_->Forward({step, microbatch}, Floats(in), Floats(out)), std::move(out));
+}
+
+WorkResult TrainedStage::Loss(int64_t step, int32_t microbatch, const Payload& in) {
+  Bytes d_in(static_cast<size_t>(boundary_bytes()));
+  // Read again rather than kept: a microbatch may be away for a long time, tokens are cheap.
+  absl::Status status = tokens_->Read(step, microbatch, inputs_, targets_);
+  float loss = 0;
+  if (status.ok()) {
+    const auto value = trainer_->Loss({step, microbatch}, Floats(in), targets_, Floats(d_in));
+    status = value.status();
+    if (value.ok()) loss = *value;
+  }
+  WorkResult result = Result(std::move(status), std::move(d_in));
+  result.loss = loss;
+  return result;
+}
+
+WorkResult TrainedStage::Backward(int64_t step, int32_t microbatch, const Payload& d_out) {
+  Bytes d_in(holds_ends_ ? 0 : static_cast<size_t>(boundary_bytes()));
+  return Result(trainer_->Backward({step, microbatch}, Floats(d_out), Floats(d_in)),
+                std::move(d_in));
+}
+
+void TrainedStage::Accumulate(int64_t step, int32_t microbatch) {
+  trainer_->Accumulate({step, microbatch});
+}
+
+void TrainedStage::Discard(int64_t step, int32_t microbatch) {
+  trainer_->Discard({step, microbatch});
+}
+
+absl::Status TrainedStage::OptimizerStep(int64_t step, int32_t microbatches) {
+  return trainer_->OptimizerStep(step, microbatches);
+}
+
+absl::StatusOr<Bytes> TrainedStage::EncodeDelta() {
+  trainer_->ReadParameters(theta_);
+  return replica_->Encode(theta_);
+}
+
+absl::Status TrainedStage::ApplyRound(const std::vector<Accepted>& participants) {
+  std::vector<OuterReplica::Accepted> accepted;
+  for (const Accepted& p : participants) accepted.push_back({p.tokens, View(p.payload), p.own});
+  trainer_->ReadParameters(theta_);
+  SKERRY_RETURN_IF_ERROR(replica_->Apply(accepted, theta_));
+  trainer_->WriteParameters(theta_);
+  return absl::OkStatus();
+}
+
+Digest TrainedStage::BaseDigest() {
+  return replica_->BaseDigest();
+}
+
+Payload TrainedStage::BaseParameters() {
+  const auto base = replica_->base();
+  Bytes bytes(base.size_bytes());
+  std::memcpy(bytes.data(), base.data(), bytes.size());
+  return MakePayload(std::move(bytes));
+}
+
+}  // namespace skerry

@@ -1,0 +1,125 @@
+// One node's pipeline: receives activations and gradients, decides what the device does next, sends
+// results on.
+//
+// A step k of this node is over when every microbatch planned through it has been accumulated, in
+// microbatch order; so the bits do not depend on when messages come. What arrives for a later step
+// waits; what arrives for an earlier one (a microbatch that was sent again after a death) is
+// computed and counts in the present step.
+//
+// A part of the node's actor: single-threaded, sees the world through Context. One device job at a
+// time is handed out, so that the choice (backward before loss before forward before a new start;
+// smaller microbatch first) is made late.
+//
+// States of a visit (one microbatch at one node):
+//   kExpected   planned, nothing has come
+//   kReady      its input is here, waiting for the device
+//   kRunning    the device computes it
+//   kAway       forward done and sent on, its gradient has not come back
+//   kDone       gradient computed, waits for its turn to be accumulated
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "pipeline/exec/stage_work.h"
+#include "wire/actor.h"
+
+namespace skerry {
+
+class StageActor {
+ public:
+  // What may wait here for a later step; beyond it a sender is misbehaving and is refused.
+  static constexpr size_t kVisitsMax = 4096;
+
+  struct Options {
+    NodeId self;
+    int32_t in_flight = 4;  // own microbatches (stage 0) in the pipeline at a time
+    StageWork* work = nullptr;
+    std::function<void(Context&, const NodeId&, Message)> send;
+    std::function<JobId(Context&, Job)> submit;               // work for the device
+    std::function<void(Context&, const StepReport&)> report;  // stage 0: own microbatches of a step
+    std::function<void(Context&, const absl::Status&)> failed;  // the device could not do its work
+  };
+  StageActor(Options options, PipelinePlan plan);
+
+  // Starts step `step`; StepDone() is false until it is over. Call only when no step is open.
+  void BeginStep(Context& context, int64_t step);
+  bool StepOpen() const { return step_open_; }
+  int64_t step() const { return step_; }  // the open one, or the last
+  int32_t step_microbatches() const {
+    return accumulated_;
+  }  // accumulated in the open (or last) step
+
+  void OnActivation(Context& context, const NodeId& from, const Activation& activation);
+  void OnGradient(Context& context, const NodeId& from, const Gradient& gradient);
+  void OnVoid(Context& context, const NodeId& from, const MicrobatchVoid& message);
+  // A newer plan: routes around the newly dead.
+  void OnPlan(Context& context, const PipelinePlan& plan);
+
+  // True if it gave the device something to do. Call when the device is idle.
+  bool SubmitNext(Context& context);
+  // The job that SubmitNext handed out is done. Returns false if `job` is not this actor's.
+  bool OnJobDone(Context& context, JobId job);
+
+  const PipelinePlan& plan() const { return plan_; }
+  int64_t refused() const { return refused_; }
+  int64_t tokens() const { return tokens_; }  // whose gradients were accumulated here
+  std::string WaitingFor() const;             // for people
+
+ private:
+  using Key = std::pair<int64_t, int32_t>;  // step, microbatch
+  enum class State : uint8_t { kExpected, kReady, kRunning, kAway, kDone };
+  enum class Task : uint8_t { kBackward, kLoss, kForward, kStart };  // in order of preference
+
+  struct Visit {
+    State state = State::kExpected;
+    Task task = Task::kForward;  // what kReady and kRunning are about
+    int32_t attempt = 0;
+    Path path;
+    int32_t hop = 0;
+    Payload input;
+    bool counted = false;  // an earlier attempt was accumulated: this one's gradient is dropped
+  };
+  struct Running {
+    JobId job = 0;
+    Key key;
+    Task task = Task::kForward;
+    int32_t attempt = 0;
+    std::shared_ptr<WorkResult> result;
+  };
+
+  bool IsOwn(const Visit& visit) const;
+  bool PathIsValid(const Path& path) const;
+  NodeId NodeAt(const Path& path, int32_t hop) const;
+  void MakeReady(Key key, Visit& visit, Task task, Payload input);
+  void Finish(Context& context, Key key, Visit& visit, const WorkResult& result);
+  void AccumulateReady(Context& context);
+  void CloseStepIfOver(Context& context);
+  void Restart(Context& context, Key key, Visit& visit);
+  void Drop(Context& context, Key key);
+  void RecordLoss(Key key, const WorkResult& result);
+  int32_t OwnInFlight() const;
+  void Run(Context& context, Key key, Visit& visit);
+
+  Options options_;
+  PipelinePlan plan_;
+  int64_t step_ = -1;
+  bool step_open_ = false;
+  std::map<Key, Visit> visits_;  // of the open step, early ones, and those sent again
+  std::set<int32_t> pending_;    // of the open step, not yet accumulated
+  std::set<Key> counted_;        // accumulated in the open step and the one before
+  int32_t accumulated_ = 0;
+  int32_t carried_ = 0;  // late ones accumulated between two steps
+  StepReport report_;
+  std::map<int32_t, MicrobatchLoss> losses_;
+  Running running_;
+  int64_t refused_ = 0;
+  int64_t tokens_ = 0;
+};
+
+}  // namespace skerry

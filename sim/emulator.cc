@@ -1,0 +1,278 @@
+#include "sim/emulator.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/status.h"
+#include "sim/child_process.h"
+#include "sim/scenario.h"
+#include "wire/config.h"
+
+namespace skerry {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+using Json = nlohmann::json;
+
+constexpr auto kPoll = std::chrono::milliseconds(200);
+constexpr auto kTakeOverAfter =
+    std::chrono::seconds(15);                       // time to restart a dead coordinator by hand
+constexpr auto kLinger = std::chrono::seconds(20);  // for nodes to end after the run
+
+void Say(const std::string& line) {
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+}
+
+absl::Status WriteText(const fs::path& path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out << text;
+  out.flush();
+  return out ? absl::OkStatus() : Unavailable("%s: cannot be written (disk full?)", path.string());
+}
+
+// One emulation: the children and where they live.
+class Emulation {
+ public:
+  Emulation(const EmulateOptions& options, Scenario scenario, const volatile bool& interrupted)
+      : options_(options),
+        scenario_(std::move(scenario)),
+        interrupted_(interrupted),
+        out_(fs::absolute(options.out_dir)),
+        run_(out_ / "run") {}
+
+  absl::Status Prepare();
+  absl::Status StartAll();
+  absl::Status Watch();
+  absl::Status Conclude();
+
+ private:
+  std::string Program(const std::string& name) const {
+    return (fs::path(options_.programs_dir) / name).string();
+  }
+  std::string Log(const std::string& name) const {
+    return (out_ / "logs" / (name + ".log")).string();
+  }
+  absl::Status StartCoordinator();
+  void NoticeDeaths();
+  bool Finished() const;
+  CommandLine NodeTool(const std::string& tool) const;
+  absl::StatusOr<Json> Evaluate();
+
+  const EmulateOptions& options_;
+  Scenario scenario_;
+  const volatile bool& interrupted_;
+  fs::path out_;
+  fs::path run_;
+  CommandLine serve_;
+  std::vector<std::pair<std::string, ChildProcess>> nodes_;
+  std::vector<ChildProcess> coordinator_;  // at most one
+  Clock::time_point coordinator_died_;
+  std::vector<bool> node_reported_;
+};
+
+absl::Status Emulation::Prepare() {
+  std::error_code error;
+  // Only what an emulation made is removed: a wrong --out must not cost anybody a folder.
+  for (const char* mine : {"run", "nodes", "logs", "model", "report.json", "report.html",
+                           "events.jsonl", "evaluation.json", "reference.json"}) {
+    fs::remove_all(out_ / mine, error);
+  }
+  fs::create_directories(out_ / "logs", error);
+  fs::create_directories(out_ / "nodes", error);
+  if (error) return Unavailable("%s: %s", out_.string(), error.message());
+  if (!fs::exists(scenario_.text_file)) {
+    return NotFound("training text %s is not here; install it: apt-get install dict-gcide",
+                    scenario_.text_file);
+  }
+  if (options_.seed) scenario_.run.seed = *options_.seed;
+  if (options_.steps) scenario_.run.steps = *options_.steps;
+  scenario_.run.nodes_min = static_cast<int32_t>(scenario_.region_of_node.size());
+  const fs::path config = out_ / "logs" / "run.toml";
+  SKERRY_RETURN_IF_ERROR(WriteText(config, FormatRunConfig(scenario_.run)));
+
+  // Token shards are the same for every run over the same text: prepared once, kept beside the
+  // scenario's output.
+  const fs::path data = out_ / "data";
+  if (!fs::exists(data / "index.json")) {
+    Say("preparing text: " + scenario_.text_file);
+    SKERRY_RETURN_IF_ERROR(RunAndCapture({Program("skerry-coordinator"), "data", "prepare",
+                                          scenario_.text_file, "--out", data.string()})
+                               .status());
+  }
+  return RunAndCapture({Program("skerry-coordinator"), "init", run_.string(), "--config",
+                        config.string(), "--shards", data.string()})
+      .status();
+}
+
+absl::Status Emulation::StartCoordinator() {
+  coordinator_.clear();
+  SKERRY_ASSIGN_OR_RETURN(ChildProcess child, ChildProcess::Start(serve_, Log("coordinator")));
+  coordinator_.push_back(std::move(child));
+  return absl::OkStatus();
+}
+
+absl::Status Emulation::StartAll() {
+  // Port by process id: emulations side by side do not meet, and a restart finds the same one.
+  const std::string endpoint = absl::StrFormat("tcp://127.0.0.1:%d", 20000 + getpid() % 20000);
+  serve_ = {Program("skerry-coordinator"),
+            "serve",
+            run_.string(),
+            "--bind",
+            endpoint,
+            "--shape",
+            scenario_.wan_file,
+            "--region",
+            scenario_.region_of_node.front()};
+  SKERRY_RETURN_IF_ERROR(StartCoordinator());
+  SKERRY_ASSIGN_OR_RETURN(
+      std::string ticket,
+      RunAndCapture({Program("skerry-coordinator"), "ticket", run_.string(), "--endpoint", endpoint,
+                     "--uses", std::to_string(scenario_.region_of_node.size())}));
+  while (!ticket.empty() && ticket.back() == '\n') ticket.pop_back();
+  for (size_t i = 0; i < scenario_.region_of_node.size(); ++i) {
+    const std::string name = absl::StrFormat("node%d", i + 1);
+    SKERRY_ASSIGN_OR_RETURN(
+        ChildProcess child,
+        ChildProcess::Start(
+            {Program("skerry-node"), "join", ticket, "--home", (out_ / "nodes" / name).string(),
+             "--listen", "tcp://127.0.0.1:*", "--region", scenario_.region_of_node[i], "--shape",
+             scenario_.wan_file, "--threads", "1"},
+            Log(name)));
+    nodes_.emplace_back(name, std::move(child));
+  }
+  node_reported_.assign(nodes_.size(), false);
+  Say(absl::StrFormat("coordinator pid %d and %d nodes started; logs in %s",
+                      coordinator_.front().pid(), nodes_.size(), (out_ / "logs").string()));
+  Say("kill -9 what you like; a coordinator comes back with: " + QuoteCommand(serve_));
+  return absl::OkStatus();
+}
+
+bool Emulation::Finished() const {
+  std::ifstream in(run_ / "status.json");
+  const Json status = Json::parse(in, nullptr, false);
+  return status.is_object() && status.value("phase", "") == "finished";
+}
+
+void Emulation::NoticeDeaths() {
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const std::string how = nodes_[i].second.Ended();
+    if (how.empty() || node_reported_[i]) continue;
+    node_reported_[i] = true;
+    if (how != "exit code 0")
+      Say(absl::StrFormat("%s ended: %s (log: %s)", nodes_[i].first, how, Log(nodes_[i].first)));
+  }
+  if (coordinator_.empty()) return;
+  const std::string how = coordinator_.front().Ended();
+  if (how.empty() || Finished()) return;
+  coordinator_.clear();
+  coordinator_died_ = Clock::now();
+  Say(absl::StrFormat(
+      "the coordinator ended: %s. The nodes go on; it will be started again in %d s "
+      "unless you do: %s",
+      how, kTakeOverAfter.count(), QuoteCommand(serve_)));
+}
+
+absl::Status Emulation::Watch() {
+  SKERRY_ASSIGN_OR_RETURN(
+      ChildProcess watch,
+      ChildProcess::Start({Program("skerry-coordinator"), "watch", run_.string()}, ""));
+  while (watch.Ended().empty()) {
+    if (interrupted_) return absl::CancelledError("interrupted");
+    NoticeDeaths();
+    if (coordinator_.empty() && !Finished() && Clock::now() - coordinator_died_ > kTakeOverAfter) {
+      // If somebody started it by hand meanwhile, ours finds the lock taken and ends at once.
+      SKERRY_RETURN_IF_ERROR(StartCoordinator());
+    }
+    std::this_thread::sleep_for(kPoll);
+  }
+  if (!watch.Succeeded() || !Finished())
+    return Internal("the run did not finish: %s", watch.Ended());
+  const auto deadline = Clock::now() + kLinger;
+  for (auto& [name, node] : nodes_) {
+    while (node.Ended().empty() && Clock::now() < deadline) std::this_thread::sleep_for(kPoll);
+  }
+  return absl::OkStatus();
+}
+
+CommandLine Emulation::NodeTool(const std::string& tool) const {
+  return {Program("skerry-node"),       tool,     "--config",
+          (run_ / "run.toml").string(), "--data", (run_ / "data").string()};
+}
+
+absl::StatusOr<Json> Emulation::Evaluate() {
+  const std::string model = (run_ / "model").string();
+  const auto json_of = [&](CommandLine command, std::initializer_list<std::string> more) {
+    command.insert(command.end(), more);
+    return RunAndCapture(command);
+  };
+  Json extra;
+  extra["loss_reference"] = nullptr;
+  SKERRY_ASSIGN_OR_RETURN(std::string text, json_of(NodeTool("evaluate"), {"--initial", "--json"}));
+  extra["loss_initial"] = Json::parse(text).at("loss");
+  SKERRY_ASSIGN_OR_RETURN(text, json_of(NodeTool("evaluate"), {"--model", model, "--json"}));
+  extra["loss_final"] = Json::parse(text).at("loss");
+  SKERRY_ASSIGN_OR_RETURN(
+      extra["sample"],
+      RunAndCapture({Program("skerry-node"), "generate", "--model", model, "--prompt", "Island \\",
+                     "--tokens", "400", "--seed", std::to_string(scenario_.run.seed)}));
+  if (options_.reference) {
+    Say("training the reference: the same model in one process on the same tokens, unskipped");
+    SKERRY_ASSIGN_OR_RETURN(text, json_of(NodeTool("reference"), {"--threads", "2", "--json"}));
+    const Json reference = Json::parse(text);
+    extra["loss_reference"] = reference.at("loss");
+    extra["reference_curve"] = reference.at("curve");
+  }
+  return extra;
+}
+
+absl::Status Emulation::Conclude() {
+  Say("evaluating the model on held-out text");
+  SKERRY_ASSIGN_OR_RETURN(Json extra, Evaluate());
+  extra["command"] = absl::StrFormat("skerry-sim emulate %s --seed %d%s", options_.scenario,
+                                     scenario_.run.seed, options_.reference ? " --reference" : "");
+  SKERRY_RETURN_IF_ERROR(WriteText(out_ / "evaluation.json", extra.dump(1)));
+  SKERRY_RETURN_IF_ERROR(
+      RunAndCapture({Program("skerry-coordinator"), "report", run_.string(), "--extra",
+                     (out_ / "evaluation.json").string(), "--out", out_.string()})
+          .status());
+  std::error_code error;
+  fs::copy(run_ / "model", out_ / "model", fs::copy_options::recursive, error);
+  if (!error) {
+    fs::copy_file(run_ / "events.jsonl", out_ / "events.jsonl",
+                  fs::copy_options::overwrite_existing, error);
+  }
+  if (error) return Unavailable("%s: %s", out_.string(), error.message());
+  const double initial = extra["loss_initial"], final = extra["loss_final"];
+  Say(absl::StrFormat("loss on held-out text: %.3f before, %.3f after%s", initial, final,
+                      extra["loss_reference"].is_null()
+                          ? ""
+                          : absl::StrFormat("; trained in one process: %.3f",
+                                            extra["loss_reference"].get<double>())));
+  Say("sample: " + extra["sample"].get<std::string>());
+  Say(absl::StrFormat("model: %s\nreport: %s", (out_ / "model").string(),
+                      (out_ / "report.html").string()));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Emulate(const EmulateOptions& options, const volatile bool& interrupted) {
+  SKERRY_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.scenario));
+  Emulation emulation(options, std::move(scenario), interrupted);
+  SKERRY_RETURN_IF_ERROR(emulation.Prepare());
+  SKERRY_RETURN_IF_ERROR(emulation.StartAll());
+  SKERRY_RETURN_IF_ERROR(emulation.Watch());
+  return emulation.Conclude();
+}
+
+}  // namespace skerry

@@ -1,0 +1,251 @@
+// The report of a run, from event logs written here line by line.
+#include "coordinator/report.h"
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "coordinator/report_page.h"
+
+namespace skerry {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// A directory of its own, gone with the test.
+class Scratch {
+ public:
+  Scratch() {
+    std::string name = (fs::temp_directory_path() / "skerry-report-XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path_ = name;
+  }
+  ~Scratch() { fs::remove_all(path_); }
+  fs::path Write(const std::string& file, const std::string& text) const {
+    std::ofstream(path_ / file, std::ios::binary) << text;
+    return path_ / file;
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+std::string ReadAll(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// Two nodes, one stage of two replicas, two steps, one round, all well.
+const char kSmallRun[] =
+    R"({"t":0,"utc":"2026-08-16T09:00:00Z","kind":"run","run":"ab12","name":"small","seed":7,)"
+    R"("parameters":1000,"steps":2,"skip_ratio":0.25,"nodes_min":2}
+{"t":1,"kind":"admitted","node":"aaaa","region":"eu","device":"cpu","gflops":50}
+{"t":1,"kind":"admitted","node":"bbbb","region":"us","device":"cpu","gflops":40}
+{"t":2,"kind":"link","from":"aaaa","to":"bbbb","rtt_ms":80,"mbps":100}
+{"t":3,"kind":"plan","version":1,"stages":[{"first_layer":0,"last_layer":4,"replicas":["aaaa","bbbb"]}]}
+{"t":4,"kind":"step","step":0,"loss":5.5,"tokens":64,"microbatches":2}
+{"t":5,"kind":"step","step":1,"loss":4.5,"tokens":64,"microbatches":2}
+{"t":6,"kind":"round","stage":0,"round":0,"participants":["aaaa","bbbb"]}
+{"t":7,"kind":"applied","stage":0,"round":0,"node":"aaaa","digest":"d","transfer_s":2,"wait_s":0.5}
+{"t":7,"kind":"applied","stage":0,"round":0,"node":"bbbb","digest":"d","transfer_s":3,"wait_s":0.1}
+)";
+const char kFinish[] =
+    R"({"t":8,"kind":"finished","steps":2,"tokens":128,"bytes_sent":5000,"bytes_received":4900,)"
+    R"("outer_rounds":1,"hidden_fraction":0.9,"wall_s":8}
+)";
+
+RunReport Build(const fs::path& log, const std::optional<fs::path>& extra = std::nullopt) {
+  auto report = BuildReport({log}, extra);
+  REQUIRE(report.ok());
+  return *std::move(report);
+}
+
+}  // namespace
+
+TEST_CASE("Report: a finished run's figures are those of its log", "[report]") {
+  const Scratch scratch;
+  const RunReport report = Build(scratch.Write("events.jsonl", std::string(kSmallRun) + kFinish));
+
+  const json figures = json::parse(ReportJson(report));
+
+  CHECK(figures["loss_initial"] == 5.5);
+  CHECK(figures["loss_final"] == 5.0);
+  CHECK(figures["loss_reference"].is_null());
+  CHECK(figures["tokens"] == 128);
+  CHECK(figures["parameters"] == 1000);
+  CHECK(figures["nodes"] == 2);
+  CHECK(figures["regions"] == 2);
+  CHECK(figures["stages"] == 1);
+  CHECK(figures["replicas"] == 2);
+  CHECK(figures["skip_ratio"] == 0.25);
+  CHECK(figures["outer_rounds"] == 1);
+  CHECK(figures["bytes_up"] == 5000);
+  CHECK(figures["bytes_down"] == 4900);
+  CHECK(figures["hidden_fraction"] == 0.9);
+  CHECK(figures["wall_s"] == 8);
+  CHECK(figures["seed"] == 7);
+  CHECK(figures["version"].is_string());
+  CHECK(figures["curves"]["training"] == json::parse("[[0,5.5],[1,4.5]]"));
+}
+
+TEST_CASE("Report: of a round's replicas the slowest counts", "[report]") {
+  const Scratch scratch;
+  const RunReport report = Build(scratch.Write("events.jsonl", kSmallRun));
+
+  REQUIRE(report.rounds.size() == 1);
+  CHECK(report.rounds[0].transfer_s == 3);
+  CHECK(report.rounds[0].wait_s == 0.5);
+  CHECK(report.rounds[0].committed_s == 6);
+}
+
+TEST_CASE("Report: an unfinished run says so and leaves the unknown unknown", "[report]") {
+  const Scratch scratch;
+  const RunReport report = Build(scratch.Write("events.jsonl", kSmallRun));
+
+  CHECK_FALSE(report.finished);
+  CHECK_FALSE(report.bytes_up.has_value());
+  CHECK(report.tokens == 128);
+  CHECK(report.outer_rounds == 1);
+  CHECK(report.hidden_fraction == Approx(1 - 0.5 / 3));
+  CHECK(ReportHtml(report).find("has not finished") != std::string::npos);
+}
+
+TEST_CASE("Report: measured losses replace the training losses", "[report]") {
+  const Scratch scratch;
+  const fs::path extra = scratch.Write(
+      "extra.json", R"({"loss_initial":5.6,"loss_final":3.1,"loss_reference":3.0,"sample":"Once.",)"
+                    R"("validation":[[2,3.1],[0,5.6]],"reference_curve":[[0,5.6],[1,"x"],[2,3.0]],)"
+                    R"("command":"./dev demo"})");
+
+  const RunReport report = Build(scratch.Write("events.jsonl", kSmallRun), extra);
+
+  CHECK(report.loss_initial == 5.6);
+  CHECK(report.loss_final == 3.1);
+  CHECK(report.loss_reference == 3.0);
+  CHECK(report.validation == LossCurve{{0, 5.6}, {2, 3.1}});
+  CHECK(report.reference == LossCurve{{0, 5.6}, {2, 3.0}});
+  CHECK(report.sample == "Once.");
+}
+
+TEST_CASE("Report: time goes on over a coordinator's restart", "[report]") {
+  const Scratch scratch;
+  const RunReport report = Build(
+      scratch.Write("events.jsonl", R"({"t":0.5,"utc":"2026-08-16T23:59:50Z","kind":"run","seed":1}
+{"t":9.5,"utc":"2026-08-16T23:59:59Z","kind":"step","step":0,"loss":5,"tokens":1}
+{"t":9.6,"utc":"2026-08-16T23:59:59Z","kind":"st
+{"t":0.1,"utc":"2026-08-17T00:00:10Z","kind":"returned","node":"aaaa"}
+{"t":5.1,"utc":"2026-08-17T00:00:15Z","kind":"step","step":1,"loss":4,"tokens":1}
+)"));
+
+  CHECK(report.unreadable_lines == 1);
+  REQUIRE(report.events.size() == 2);
+  CHECK(report.events[0].kind == "restarted");
+  CHECK(report.events[1].at_s == Approx(20));
+  CHECK(report.wall_s == Approx(25));
+  CHECK(report.training.size() == 2);
+}
+
+TEST_CASE("Report: what is said twice counts once", "[report]") {
+  const Scratch scratch;
+  const RunReport report = Build(scratch.Write("events.jsonl", std::string(kSmallRun) + kSmallRun));
+
+  CHECK(report.training.size() == 2);
+  CHECK(report.rounds.size() == 1);
+  CHECK(report.nodes.size() == 2);
+  CHECK(report.tokens == 128);
+}
+
+TEST_CASE("Report: values of the wrong type are passed over", "[report][error]") {
+  const Scratch scratch;
+  const RunReport report = Build(
+      scratch.Write("events.jsonl", R"({"t":"now","kind":"run","run":5,"seed":"x","parameters":null}
+{"t":1,"kind":"plan","stages":[1,{"replicas":["a",2]}]}
+{"t":1,"kind":"step","step":0,"loss":null,"tokens":3}
+{"t":1,"kind":"finished","steps":1e300}
+[1]
+)"));
+
+  CHECK(report.stages.size() == 1);
+  CHECK(report.ReplicaCountMin() == 1);
+  CHECK(report.training.empty());
+  CHECK(report.unreadable_lines == 1);
+  CHECK(json::accept(ReportJson(report)));
+}
+
+TEST_CASE("Report: text from outside cannot become markup", "[report][error]") {
+  const Scratch scratch;
+  const std::string evil = R"(<script>alert('x')</script>&\")";
+  const RunReport report = Build(
+      scratch.Write(
+          "events.jsonl",
+          R"({"t":0,"utc":")" + evil + R"(","kind":"run","run":")" + evil + R"(","name":")" + evil +
+              "\"}\n" + R"({"t":1,"kind":"admitted","node":")" + evil + R"(","region":")" + evil +
+              "\"}\n" + R"({"t":1,"kind":"link","from":")" + evil + R"(","to":")" + evil +
+              "\",\"rtt_ms\":1,\"mbps\":1}\n" + R"({"t":2,"kind":"plan","stages":[{"replicas":[")" +
+              evil + R"("]}],"reason":")" + evil + "\"}\n" + R"({"t":3,"kind":"dead","node":")" +
+              evil + "\"}\n"),
+      scratch.Write("extra.json", R"({"sample":")" + evil + R"(","command":")" + evil + "\"}"));
+
+  const std::string page = ReportHtml(report);
+
+  CHECK(report.events.size() == 2);
+  CHECK(page.find("<script") == std::string::npos);
+  CHECK(page.find("&lt;script&gt;alert(&#39;x&#39;)") != std::string::npos);
+}
+
+TEST_CASE("Report: the page needs no other file", "[report]") {
+  const Scratch scratch;
+  const RunReport report = Build(scratch.Write("events.jsonl", std::string(kSmallRun) + kFinish));
+
+  REQUIRE(WriteReport(report, scratch.path() / "new" / "folder").ok());
+
+  const std::string page = ReadAll(scratch.path() / "new" / "folder" / "report.html");
+  CHECK(page == ReportHtml(report));
+  CHECK(page.find("Outer rounds") != std::string::npos);
+  CHECK(page.find("http") == std::string::npos);
+  CHECK(page.find("src=") == std::string::npos);
+  CHECK(page.find("url(") == std::string::npos);
+  CHECK(json::accept(ReadAll(scratch.path() / "new" / "folder" / "report.json")));
+}
+
+TEST_CASE("Report: many nodes are shown by region", "[report]") {
+  RunReport report;
+  for (int i = 0; i < 20; ++i) {
+    report.nodes.push_back({"n" + std::to_string(i), i < 10 ? "east" : "west", "", 0});
+  }
+  report.links[{"n0", "n15"}] = {80, 20};
+  report.links[{"n1", "n16"}] = {90, 30};
+  report.links[{"n2", "n17"}] = {100, 40};
+
+  const std::string table = LinkTable(report);
+
+  CHECK(table.find("n15") == std::string::npos);
+  CHECK(table.find("90 ms<br>30 Mbit/s") != std::string::npos);
+}
+
+TEST_CASE("Report: a file that is no event log is refused by name", "[report][error]") {
+  const Scratch scratch;
+  const fs::path missing = scratch.path() / "missing.jsonl";
+  const fs::path prose = scratch.Write("prose.jsonl", "hello\n");
+  const fs::path log = scratch.Write("events.jsonl", kSmallRun);
+
+  CHECK(absl::IsNotFound(BuildReport({missing}, std::nullopt).status()));
+  CHECK(absl::IsInvalidArgument(BuildReport({prose}, std::nullopt).status()));
+  CHECK(absl::IsNotFound(BuildReport({log}, missing).status()));
+  CHECK(absl::IsInvalidArgument(BuildReport({log}, prose).status()));
+}
+
+TEST_CASE("Report: a place that cannot be written is an error with its name", "[report][error]") {
+  const Scratch scratch;
+  const fs::path file = scratch.Write("taken", "");
+
+  const absl::Status status = WriteReport(RunReport{}, file / "below");
+
+  CHECK(absl::IsUnavailable(status));
+  CHECK(std::string(status.message()).find("taken") != std::string::npos);
+}
+
+}  // namespace skerry

@@ -1,0 +1,59 @@
+#include "tools/tidy/rules.h"
+
+namespace skerry::tidy {
+namespace {
+
+// Includes that begin with `library` are for paths that begin with one of `homes` (a second home
+// may be empty). A library without a home is for program files.
+struct Fence {
+  std::string_view library;
+  std::string_view home;
+  std::string_view second_home;
+};
+
+constexpr Fence kFences[] = {
+    {"zmq", "wire/", ""},
+    {"capnp/", "wire/", ""},
+    {"kj/", "wire/", ""},
+    {"sodium", "wire/", "common/digest.cc"},
+    {"toml", "wire/", "sim/scenario"},
+    {"dnnl", "kernels/cpu/", ""},
+    {"oneapi/dnnl", "kernels/cpu/", ""},
+    {"omp.h", "kernels/cpu/", ""},
+    {"immintrin.h", "kernels/cpu/", "compression/"},
+    {"cuda", "kernels/cuda/", ""},
+    {"cublas", "kernels/cuda/", ""},
+    {"nccl", "kernels/cuda/", ""},
+    {"sqlite3", "coordinator/journal", ""},
+    {"libpq", "coordinator/journal", ""},
+    {"httplib", "coordinator/http", ""},
+    {"catch2/", "tests/", ""},
+    {"CLI/", "", ""},
+};
+
+bool IsAtHome(std::string_view path, std::string_view home) {
+  return !home.empty() && path.starts_with(home);
+}
+
+bool MayUse(std::string_view path, const Fence& fence) {
+  if (fence.home.empty()) return IsProgramFile(path);
+  if (IsAtHome(path, fence.home) || IsAtHome(path, fence.second_home)) return true;
+  if (!path.starts_with("tests/")) return false;
+  path.remove_prefix(std::string_view("tests/").size());
+  return IsAtHome(path, fence.home) || IsAtHome(path, fence.second_home);
+}
+
+}  // namespace
+
+void CheckFences(const Source& source, Findings& findings) {
+  for (const Include& include : source.includes) {
+    for (const Fence& fence : kFences) {
+      if (!include.target.starts_with(fence.library) || MayUse(source.path, fence)) continue;
+      const std::string home = fence.home.empty() ? "program files" : std::string(fence.home) + "*";
+      findings.push_back(
+          {source.path, include.line, "fences", include.target + " belongs to " + home});
+    }
+  }
+}
+
+}  // namespace skerry::tidy

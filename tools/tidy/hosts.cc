@@ -1,0 +1,56 @@
+#include <initializer_list>
+
+#include "tools/tidy/rules.h"
+
+namespace skerry::tidy {
+namespace {
+
+constexpr std::string_view kClocks[] = {"system_clock",  "steady_clock", "high_resolution_clock",
+                                        "clock_gettime", "gettimeofday", "utc_clock",
+                                        "std::time(",    "time(nullptr)"};
+constexpr std::string_view kSleeps[] = {"sleep_for", "sleep_until", "usleep", "nanosleep",
+                                        "sleep("};
+constexpr std::string_view kThreads[] = {
+    "std::thread", "std::jthread",      "std::async",
+    "std::mutex",  "std::shared_mutex", "std::condition_variable",
+    "std::atomic", "pthread_create",    "thread_local"};
+constexpr std::string_view kChance[] = {"std::random_device", "std::mt19937", "std::rand",
+                                        "std::shuffle", "srand"};
+
+bool IsHostFloor(std::string_view path) {
+  const bool message = path.starts_with("wire/message/") || path == "wire/actor.h" ||
+                       path.starts_with("wire/courier.");
+  return path.starts_with("common/") || path.starts_with("kernels/") ||
+         (path.starts_with("wire/") && !message) || IsProgramFile(path);
+}
+
+template <size_t n>
+void Forbid(const Source& source, const std::string_view (&words)[n], const std::string& rule,
+            const std::string& advice, Findings& findings) {
+  for (size_t i = 0; i < source.code.size(); ++i) {
+    for (const std::string_view word : words) {
+      if (!HasWord(source.code[i], word)) continue;
+      findings.push_back(
+          {source.path, static_cast<int>(i) + 1, rule, std::string(word) + ": " + advice});
+    }
+  }
+}
+
+}  // namespace
+
+void CheckHosts(const Source& source, Findings& findings) {
+  static constexpr std::string_view kThrow[] = {"throw"};
+  Forbid(source, kThrow, "errors", "our code returns absl::Status, or CHECKs a bug", findings);
+  if (source.path.starts_with("tests/")) {
+    Forbid(source, kSleeps, "tests", "a test waits for an event, never for time", findings);
+    Forbid(source, kClocks, "tests", "a test has no clock of its own", findings);
+    return;
+  }
+  if (IsHostFloor(source.path)) return;
+  Forbid(source, kClocks, "hosts", "logic asks Context::now()", findings);
+  Forbid(source, kSleeps, "hosts", "logic starts a timer", findings);
+  Forbid(source, kThreads, "hosts", "logic submits a Job", findings);
+  Forbid(source, kChance, "hosts", "logic draws from common/rng.h", findings);
+}
+
+}  // namespace skerry::tidy

@@ -1,0 +1,396 @@
+#include <capnp/message.h>
+#include <capnp/serialize.h>
+
+#include <cstring>
+#include <exception>
+#include <utility>
+
+#include "common/digest.h"
+#include "common/status.h"
+#include "wire/codec/codec.h"
+#include "wire/codec/id_words.h"
+#include "wire/codec/limits.h"
+#include "wire/codec/read_checks.h"
+#include "wire/config.h"
+#include "wire/schema/skerry.capnp.h"
+
+namespace skerry {
+namespace {
+
+std::vector<NodeId> ReadIds(ReadChecks& checks, capnp::List<schema::Id256>::Reader list, size_t max,
+                            const char* what) {
+  std::vector<NodeId> ids(checks.Count(list, max, what));
+  for (unsigned i = 0; i < ids.size(); ++i) ids[i] = ReadId<NodeId>(list[i]);
+  return ids;
+}
+
+Path ReadPath(ReadChecks& checks, schema::Path::Reader r) {
+  const auto slots = r.getSlots();
+  Path path(checks.Count(slots, limits::kPathSlotsMax, "slots of a path"));
+  for (unsigned i = 0; i < path.size(); ++i) {
+    path[i] = {checks.NotNegative(slots[i].getStage(), "stage"),
+               checks.NotNegative(slots[i].getReplica(), "replica")};
+  }
+  return path;
+}
+
+void ReadTraining(ReadChecks& checks, schema::RunConfig::Reader r, RunConfig& c) {
+  const auto inner = r.getInner();
+  c.inner.optimizer = checks.Enumerator(inner.getOptimizer(), InnerOptimizer::kSgd, "optimizer");
+  c.inner.learning_rate = inner.getLearningRate();
+  c.inner.min_learning_rate = inner.getMinLearningRate();
+  c.inner.warmup_steps = inner.getWarmupSteps();
+  c.inner.beta1 = inner.getBeta1();
+  c.inner.beta2 = inner.getBeta2();
+  c.inner.epsilon = inner.getEpsilon();
+  c.inner.weight_decay = inner.getWeightDecay();
+  c.inner.clip_norm = inner.getClipNorm();
+  const auto outer = r.getOuter();
+  c.outer.inner_steps = outer.getInnerSteps();
+  c.outer.overlap_steps = outer.getOverlapSteps();
+  c.outer.learning_rate = outer.getLearningRate();
+  c.outer.momentum = outer.getMomentum();
+  c.outer.codec = checks.Enumerator(outer.getCodec(), DeltaCodec::kInt8, "delta codec");
+  c.outer.residual = checks.Enumerator(outer.getResidual(), ResidualPlace::kWeights, "residual");
+  const auto pipeline = r.getPipeline();
+  c.pipeline.stages = pipeline.getStages();
+  c.pipeline.skip_ratio = pipeline.getSkipRatio();
+  c.pipeline.swaps = pipeline.getSwaps();
+  c.pipeline.microbatches_per_step = pipeline.getMicrobatchesPerStep();
+  c.pipeline.sequences_per_microbatch = pipeline.getSequencesPerMicrobatch();
+  c.pipeline.in_flight = pipeline.getInFlight();
+}
+
+RunConfig ReadConfig(ReadChecks& checks, schema::RunConfig::Reader r) {
+  RunConfig c;
+  c.name = checks.Text(r.getName(), "run name");
+  c.seed = r.getSeed();
+  c.steps = r.getSteps();
+  c.nodes_min = r.getNodesMin();
+  c.heartbeat_s = r.getHeartbeatS();
+  c.node_silent_s = r.getNodeSilentS();
+  c.data_dir = checks.Text(r.getDataDir(), "data directory");
+  const auto model = r.getModel();
+  c.model.vocab = model.getVocab();
+  c.model.hidden = model.getHidden();
+  c.model.layers = model.getLayers();
+  c.model.heads = model.getHeads();
+  c.model.kv_heads = model.getKvHeads();
+  c.model.ffn = model.getFfn();
+  c.model.context = model.getContext();
+  c.model.rope_base = model.getRopeBase();
+  c.model.norm_epsilon = model.getNormEpsilon();
+  c.model.tied_head = model.getTiedHead();
+  ReadTraining(checks, r, c);
+  const absl::Status valid = ValidateRunConfig(c);
+  if (!valid.ok()) checks.Fail(valid);
+  return c;
+}
+
+Hello ReadHello(ReadChecks& checks, schema::Hello::Reader r) {
+  Hello m;
+  m.ticket = checks.Text(r.getTicket(), "ticket");
+  m.endpoint = checks.Text(r.getEndpoint(), "endpoint");
+  m.region = checks.Text(r.getRegion(), "region");
+  m.software = checks.Text(r.getSoftware(), "software");
+  const auto d = r.getDevice();
+  m.device.name = checks.Text(d.getName(), "device name");
+  m.device.numeric_profile = checks.Text(d.getNumericProfile(), "numeric profile");
+  m.device.gflops = checks.NotNegative(checks.Finite(d.getGflops(), "gflops"), "gflops");
+  m.device.memory_bytes = checks.NotNegative(d.getMemoryBytes(), "memory");
+  m.plan_version = checks.NotNegative(r.getPlanVersion(), "plan version");
+  m.step = checks.NotNegative(r.getStep(), "step");
+  m.base_version = checks.NotNegative(r.getBaseVersion(), "base version");
+  return m;
+}
+
+Welcome ReadWelcome(ReadChecks& checks, schema::Welcome::Reader r) {
+  Welcome m;
+  m.run = ReadId<RunId>(r.getRun());
+  m.config = ReadConfig(checks, r.getConfig());
+  const auto shards = r.getShards();
+  m.shards.resize(checks.Count(shards, limits::kShardsMax, "shards"));
+  for (unsigned i = 0; i < m.shards.size(); ++i) {
+    m.shards[i] = {checks.Text(shards[i].getFile(), "shard file"),
+                   ReadId<Digest>(shards[i].getDigest()),
+                   checks.NotNegative(shards[i].getBytes(), "shard size")};
+  }
+  return m;
+}
+
+Peers ReadPeers(ReadChecks& checks, schema::Peers::Reader r) {
+  const auto list = r.getPeers();
+  Peers m;
+  m.peers.resize(checks.Count(list, limits::kPeersMax, "peers"));
+  for (unsigned i = 0; i < m.peers.size(); ++i) {
+    m.peers[i] = {ReadId<NodeId>(list[i].getId()), checks.Text(list[i].getEndpoint(), "endpoint"),
+                  checks.Text(list[i].getRegion(), "region")};
+  }
+  return m;
+}
+
+PlanUpdate ReadPlan(ReadChecks& checks, schema::Plan::Reader r) {
+  PlanUpdate m;
+  m.plan.version = checks.NotNegative(r.getVersion(), "plan version");
+  m.plan.microbatches_per_step = checks.NotNegative(r.getMicrobatchesPerStep(), "microbatches");
+  const auto stages = r.getStages();
+  m.plan.stages.resize(checks.Count(stages, limits::kStagesMax, "stages"));
+  size_t slots_in_plan = 0;
+  for (unsigned i = 0; i < m.plan.stages.size(); ++i) {
+    slots_in_plan += stages[i].getReplicas().size();
+    if (slots_in_plan > limits::kPlanSlotsMax) checks.Break("slots of the plan", "are too many");
+    m.plan.stages[i] = {checks.NotNegative(stages[i].getFirstLayer(), "first layer"),
+                        checks.NotNegative(stages[i].getLastLayer(), "last layer"),
+                        ReadIds(checks, stages[i].getReplicas(), limits::kReplicasMax, "replicas")};
+  }
+  const auto paths = r.getPaths();
+  m.plan.paths.resize(checks.Count(paths, limits::kPathsMax, "paths"));
+  for (unsigned i = 0; i < m.plan.paths.size(); ++i) {
+    slots_in_plan += paths[i].getSlots().size();
+    if (slots_in_plan > limits::kPlanSlotsMax) checks.Break("slots of the plan", "are too many");
+    m.plan.paths[i] = ReadPath(checks, paths[i]);
+  }
+  m.plan.dead = ReadIds(checks, r.getDead(), limits::kDeadMax, "dead nodes");
+  return m;
+}
+
+Heartbeat ReadHeartbeat(ReadChecks& checks, schema::Heartbeat::Reader r) {
+  Heartbeat m;
+  m.phase = checks.Enumerator(r.getPhase(), Phase::kStandby, "phase");
+  m.step = checks.NotNegative(r.getStep(), "step");
+  m.base_version = checks.NotNegative(r.getBaseVersion(), "base version");
+  m.tokens = checks.NotNegative(r.getTokens(), "tokens");
+  m.bytes_sent = checks.NotNegative(r.getBytesSent(), "bytes sent");
+  m.bytes_received = checks.NotNegative(r.getBytesReceived(), "bytes received");
+  m.busy_s = checks.Finite(r.getBusyS(), "busy_s");
+  m.round_wait_s = checks.Finite(r.getRoundWaitS(), "round_wait_s");
+  m.round_transfer_s = checks.Finite(r.getRoundTransferS(), "round_transfer_s");
+  m.waiting_for = checks.Text(r.getWaitingFor(), "waiting_for");
+  return m;
+}
+
+StepReport ReadStepReport(ReadChecks& checks, schema::StepReport::Reader r) {
+  StepReport m;
+  m.step = checks.NotNegative(r.getStep(), "step");
+  const auto losses = r.getLosses();
+  m.losses.resize(checks.Count(losses, limits::kLossesMax, "losses"));
+  for (unsigned i = 0; i < m.losses.size(); ++i) {
+    m.losses[i] = {checks.NotNegative(losses[i].getMicrobatch(), "microbatch"),
+                   checks.NotNegative(losses[i].getTokens(), "tokens"),
+                   checks.Finite(losses[i].getLoss(), "loss")};
+  }
+  return m;
+}
+
+// The fields that Activation, Gradient and MicrobatchVoid share.
+template <typename M, typename Reader>
+M ReadMicrobatch(ReadChecks& checks, Reader r) {
+  M m;
+  m.step = checks.NotNegative(r.getStep(), "step");
+  m.microbatch = checks.NotNegative(r.getMicrobatch(), "microbatch");
+  m.attempt = checks.NotNegative(r.getAttempt(), "attempt");
+  return m;
+}
+
+template <typename M, typename Reader>
+M ReadHop(ReadChecks& checks, Reader r, const Payload& payload) {
+  M m = ReadMicrobatch<M>(checks, r);
+  m.hop = checks.NotNegative(r.getHop(), "hop");
+  m.plan_version = checks.NotNegative(r.getPlanVersion(), "plan version");
+  m.values = payload;
+  return m;
+}
+
+// The fields that all messages of outer rounds share.
+template <typename M, typename Reader>
+M ReadRound(ReadChecks& checks, Reader r) {
+  M m;
+  m.stage = checks.NotNegative(r.getStage(), "stage");
+  m.round = checks.NotNegative(r.getRound(), "round");
+  return m;
+}
+
+Message ReadRoundMessage(ReadChecks& checks, schema::Envelope::Reader e, const Payload& payload) {
+  if (e.isDelta()) {
+    auto m = ReadRound<Delta>(checks, e.getDelta());
+    m.tokens = checks.NotNegative(e.getDelta().getTokens(), "tokens");
+    m.digest = ReadId<Digest>(e.getDelta().getDigest());
+    m.payload = payload;
+    return m;
+  }
+  if (e.isDeltaHeld()) {
+    auto m = ReadRound<DeltaHeld>(checks, e.getDeltaHeld());
+    m.sender = ReadId<NodeId>(e.getDeltaHeld().getSender());
+    m.tokens = checks.NotNegative(e.getDeltaHeld().getTokens(), "tokens");
+    m.digest = ReadId<Digest>(e.getDeltaHeld().getDigest());
+    return m;
+  }
+  if (e.isRoundCommit()) {
+    auto m = ReadRound<RoundCommit>(checks, e.getRoundCommit());
+    const auto list = e.getRoundCommit().getParticipants();
+    m.participants.resize(checks.Count(list, limits::kParticipantsMax, "participants"));
+    for (unsigned i = 0; i < m.participants.size(); ++i) {
+      m.participants[i] = {ReadId<NodeId>(list[i].getNode()),
+                           checks.NotNegative(list[i].getTokens(), "tokens"),
+                           ReadId<Digest>(list[i].getDigest())};
+    }
+    return m;
+  }
+  const auto r = e.getRoundApplied();
+  auto m = ReadRound<RoundApplied>(checks, r);
+  m.base_digest = ReadId<Digest>(r.getBaseDigest());
+  m.transfer_s = checks.Finite(r.getTransferS(), "transfer_s");
+  m.wait_s = checks.Finite(r.getWaitS(), "wait_s");
+  return m;
+}
+
+Message ReadObjectMessage(ReadChecks& checks, schema::Envelope::Reader e, const Payload& payload) {
+  if (e.isObjectRequest()) {
+    const auto r = e.getObjectRequest();
+    return ObjectRequest{checks.Text(r.getObject(), "object"),
+                         checks.NotNegative(r.getOffset(), "offset"),
+                         checks.NotNegative(r.getLength(), "length")};
+  }
+  const auto r = e.getObjectChunk();
+  if (r.getTotalBytes() < -1) checks.Break("total size", "is negative");
+  return ObjectChunk{checks.Text(r.getObject(), "object"),
+                     checks.NotNegative(r.getOffset(), "offset"), r.getTotalBytes(), payload};
+}
+
+std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader e,
+                                   const Payload& payload) {
+  using E = schema::Envelope;
+  switch (e.which()) {
+    case E::NONE:
+      return std::nullopt;
+    case E::HELLO:
+      return ReadHello(checks, e.getHello());
+    case E::WELCOME:
+      return ReadWelcome(checks, e.getWelcome());
+    case E::REFUSED:
+      return Refused{checks.Text(e.getRefused().getReason(), "reason")};
+    case E::PEERS:
+      return ReadPeers(checks, e.getPeers());
+    case E::PROBE_REQUEST:
+      return ProbeRequest{ReadId<NodeId>(e.getProbeRequest().getTarget()),
+                          checks.NotNegative(e.getProbeRequest().getBytes(), "probe size")};
+    case E::PING:
+      return Ping{e.getPing().getNonce(), payload};
+    case E::PONG:
+      return Pong{e.getPong().getNonce()};
+    case E::LINK_READING:
+      return LinkReading{ReadId<NodeId>(e.getLinkReading().getTarget()),
+                         checks.Finite(e.getLinkReading().getRttS(), "rtt_s"),
+                         checks.Finite(e.getLinkReading().getBytesPerS(), "bytes_per_s")};
+    case E::PLAN_UPDATE:
+      return ReadPlan(checks, e.getPlanUpdate());
+    case E::HEARTBEAT:
+      return ReadHeartbeat(checks, e.getHeartbeat());
+    case E::STEP_REPORT:
+      return ReadStepReport(checks, e.getStepReport());
+    case E::LEAVE:
+      return Leave{checks.Text(e.getLeave().getReason(), "reason")};
+    case E::SHUTDOWN:
+      return Shutdown{checks.Text(e.getShutdown().getReason(), "reason")};
+    case E::ACTIVATION: {
+      auto m = ReadHop<Activation>(checks, e.getActivation(), payload);
+      m.path = ReadPath(checks, e.getActivation().getPath());
+      return m;
+    }
+    case E::GRADIENT:
+      return ReadHop<Gradient>(checks, e.getGradient(), payload);
+    case E::MICROBATCH_VOID:
+      return ReadMicrobatch<MicrobatchVoid>(checks, e.getMicrobatchVoid());
+    case E::DELTA:
+    case E::DELTA_HELD:
+    case E::ROUND_COMMIT:
+    case E::ROUND_APPLIED:
+      return ReadRoundMessage(checks, e, payload);
+    case E::OBJECT_REQUEST:
+    case E::OBJECT_CHUNK:
+      return ReadObjectMessage(checks, e, payload);
+  }
+  checks.Break("message", "is unknown");
+  return std::nullopt;
+}
+
+// Who, to whom, which run and version: cheap, and before anything of the payload is touched.
+DecodedFrame ReadHeader(ReadChecks& checks, schema::Envelope::Reader e,
+                        const FrameExpectation& expectation) {
+  if (e.getVersion() != kProtocolVersion) {
+    checks.Fail(InvalidArgument("protocol version %d, this program speaks %d: update the older",
+                                e.getVersion(), kProtocolVersion));
+  }
+  DecodedFrame out;
+  FrameHeader& header = out.frame.header;
+  header.run = ReadId<RunId>(e.getRun());
+  header.sender_incarnation = e.getSenderIncarnation();
+  header.receiver_incarnation = e.getReceiverIncarnation();
+  header.sequence = e.getSequence();
+  header.acknowledged = e.getAcknowledged();
+  out.sender = ReadId<NodeId>(e.getSender());
+  if (header.run != expectation.run) checks.Fail(FailedPrecondition("frame of another run"));
+  if (ReadId<NodeId>(e.getRecipient()) != expectation.recipient)
+    checks.Fail(FailedPrecondition("frame for another recipient"));
+  if (header.sender_incarnation == 0) checks.Break("incarnation", "is zero");
+  if (expectation.is_sender && !expectation.is_sender(out.sender)) {
+    checks.Fail(
+        absl::PermissionDeniedError("the sender named is not the holder of the connection's key"));
+  }
+  return out;
+}
+
+void CheckPayload(ReadChecks& checks, schema::Envelope::Reader e, const Payload& payload) {
+  const auto bytes = View(payload);
+  if (e.getPayloadBytes() != bytes.size())
+    checks.Break("payload", "has another size than announced");
+  const bool may_carry =
+      e.isPing() || e.isActivation() || e.isGradient() || e.isDelta() || e.isObjectChunk();
+  if (bytes.empty()) return;
+  if (!may_carry) checks.Break("payload", "does not belong to this message");
+  if (DigestOf(bytes) != ReadId<Digest>(e.getPayloadDigest()))
+    checks.Fail(absl::DataLossError("payload does not match its digest"));
+}
+
+absl::StatusOr<DecodedFrame> DecodeWords(kj::ArrayPtr<const capnp::word> words,
+                                         const Payload& payload,
+                                         const FrameExpectation& expectation) {
+  capnp::ReaderOptions options;
+  options.traversalLimitInWords = 4 * words.size() + 64;
+  options.nestingLimit = 8;
+  capnp::FlatArrayMessageReader reader(words, options);
+  const auto envelope = reader.getRoot<schema::Envelope>();
+  ReadChecks checks;
+  DecodedFrame out = ReadHeader(checks, envelope, expectation);
+  SKERRY_RETURN_IF_ERROR(checks.status());
+  CheckPayload(checks, envelope, payload);
+  SKERRY_RETURN_IF_ERROR(checks.status());
+  out.frame.message = ReadMessage(checks, envelope, payload);
+  if (out.frame.message.has_value() != (out.frame.header.sequence != 0))
+    checks.Break("sequence", "does not fit the message");
+  SKERRY_RETURN_IF_ERROR(checks.status());
+  return out;
+}
+
+}  // namespace
+
+absl::StatusOr<DecodedFrame> Decode(std::span<const uint8_t> envelope, Payload payload,
+                                    const FrameExpectation& expectation) {
+  if (envelope.size() > limits::kEnvelopeBytesMax) return InvalidArgument("envelope is too large");
+  if (envelope.empty() || envelope.size() % sizeof(capnp::word) != 0)
+    return InvalidArgument("envelope is not a whole number of words");
+  if (View(payload).size() > limits::kPayloadBytesMax)
+    return InvalidArgument("payload is too large");
+  if (payload && payload->empty()) payload = nullptr;
+  const auto words = kj::heapArray<capnp::word>(envelope.size() / sizeof(capnp::word));
+  std::memcpy(words.begin(), envelope.data(), envelope.size());
+  try {
+    return DecodeWords(words, payload, expectation);
+  } catch (const kj::Exception& e) {
+    return InvalidArgument("malformed envelope: %s", e.getDescription().cStr());
+  } catch (const std::exception& e) {
+    return InvalidArgument("malformed envelope: %s", e.what());
+  }
+}
+
+}  // namespace skerry

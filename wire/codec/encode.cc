@@ -1,0 +1,324 @@
+#include <capnp/message.h>
+#include <capnp/serialize.h>
+
+#include <cmath>
+#include <exception>
+#include <type_traits>
+#include <utility>
+
+#include "common/check.h"
+#include "common/digest.h"
+#include "common/status.h"
+#include "wire/codec/codec.h"
+#include "wire/codec/id_words.h"
+#include "wire/codec/limits.h"
+#include "wire/schema/skerry.capnp.h"
+
+namespace skerry {
+namespace {
+
+// Writes one message into its builder and remembers the first thing that no receiver would take.
+class Writer {
+ public:
+  explicit Writer(schema::Envelope::Builder envelope) : envelope_(envelope) {}
+
+  const absl::Status& status() const { return status_; }
+  const Payload& payload() const { return payload_; }
+
+  void operator()(const Hello& m) {
+    auto b = envelope_.initHello();
+    b.setTicket(Text(m.ticket, "ticket"));
+    b.setEndpoint(Text(m.endpoint, "endpoint"));
+    b.setRegion(Text(m.region, "region"));
+    b.setSoftware(Text(m.software, "software"));
+    auto d = b.initDevice();
+    d.setName(Text(m.device.name, "device name"));
+    d.setNumericProfile(Text(m.device.numeric_profile, "numeric profile"));
+    d.setGflops(Finite(m.device.gflops, "gflops"));
+    d.setMemoryBytes(m.device.memory_bytes);
+    b.setPlanVersion(m.plan_version);
+    b.setStep(m.step);
+    b.setBaseVersion(m.base_version);
+  }
+  void operator()(const Welcome& m) {
+    auto b = envelope_.initWelcome();
+    WriteId(m.run, b.initRun());
+    Config(m.config, b.initConfig());
+    auto shards = b.initShards(Count(m.shards, limits::kShardsMax, "shards"));
+    for (unsigned i = 0; i < shards.size(); ++i) {
+      shards[i].setFile(Text(m.shards[i].file, "shard file"));
+      WriteId(m.shards[i].digest, shards[i].initDigest());
+      shards[i].setBytes(m.shards[i].bytes);
+    }
+  }
+  void operator()(const Refused& m) { envelope_.initRefused().setReason(Text(m.reason, "reason")); }
+  void operator()(const Peers& m) {
+    auto peers = envelope_.initPeers().initPeers(Count(m.peers, limits::kPeersMax, "peers"));
+    for (unsigned i = 0; i < peers.size(); ++i) {
+      WriteId(m.peers[i].id, peers[i].initId());
+      peers[i].setEndpoint(Text(m.peers[i].endpoint, "endpoint"));
+      peers[i].setRegion(Text(m.peers[i].region, "region"));
+    }
+  }
+  void operator()(const ProbeRequest& m) {
+    auto b = envelope_.initProbeRequest();
+    WriteId(m.target, b.initTarget());
+    b.setBytes(m.bytes);
+  }
+  void operator()(const Ping& m) {
+    envelope_.initPing().setNonce(m.nonce);
+    payload_ = m.padding;
+  }
+  void operator()(const Pong& m) { envelope_.initPong().setNonce(m.nonce); }
+  void operator()(const LinkReading& m) {
+    auto b = envelope_.initLinkReading();
+    WriteId(m.target, b.initTarget());
+    b.setRttS(Finite(m.rtt_s, "rtt_s"));
+    b.setBytesPerS(Finite(m.bytes_per_s, "bytes_per_s"));
+  }
+  void operator()(const PlanUpdate& m) {
+    const PipelinePlan& plan = m.plan;
+    auto b = envelope_.initPlanUpdate();
+    b.setVersion(plan.version);
+    b.setMicrobatchesPerStep(plan.microbatches_per_step);
+    auto stages = b.initStages(Count(plan.stages, limits::kStagesMax, "stages"));
+    size_t slots_in_plan = 0;
+    for (unsigned i = 0; i < stages.size(); ++i) {
+      const StageAssignment& stage = plan.stages[i];
+      stages[i].setFirstLayer(stage.first_layer);
+      stages[i].setLastLayer(stage.last_layer);
+      WriteIds(stage.replicas, stages[i].initReplicas(Count(stage.replicas, limits::kReplicasMax,
+                                                            "replicas of a stage")));
+      slots_in_plan += stage.replicas.size();
+    }
+    auto paths = b.initPaths(Count(plan.paths, limits::kPathsMax, "paths"));
+    for (unsigned i = 0; i < paths.size(); ++i) {
+      WritePath(plan.paths[i], paths[i]);
+      slots_in_plan += plan.paths[i].size();
+    }
+    Require(slots_in_plan <= limits::kPlanSlotsMax, "slots of the plan");
+    WriteIds(plan.dead, b.initDead(Count(plan.dead, limits::kDeadMax, "dead nodes")));
+  }
+  void operator()(const Heartbeat& m) {
+    auto b = envelope_.initHeartbeat();
+    b.setPhase(static_cast<uint8_t>(m.phase));
+    b.setStep(m.step);
+    b.setBaseVersion(m.base_version);
+    b.setTokens(m.tokens);
+    b.setBytesSent(m.bytes_sent);
+    b.setBytesReceived(m.bytes_received);
+    b.setBusyS(Finite(m.busy_s, "busy_s"));
+    b.setRoundWaitS(Finite(m.round_wait_s, "round_wait_s"));
+    b.setRoundTransferS(Finite(m.round_transfer_s, "round_transfer_s"));
+    b.setWaitingFor(Text(m.waiting_for, "waiting_for"));
+  }
+  void operator()(const StepReport& m) {
+    auto b = envelope_.initStepReport();
+    b.setStep(m.step);
+    auto losses = b.initLosses(Count(m.losses, limits::kLossesMax, "losses"));
+    for (unsigned i = 0; i < losses.size(); ++i) {
+      losses[i].setMicrobatch(m.losses[i].microbatch);
+      losses[i].setTokens(m.losses[i].tokens);
+      losses[i].setLoss(Finite(m.losses[i].loss, "loss"));
+    }
+  }
+  void operator()(const Leave& m) { envelope_.initLeave().setReason(Text(m.reason, "reason")); }
+  void operator()(const Shutdown& m) {
+    envelope_.initShutdown().setReason(Text(m.reason, "reason"));
+  }
+  void operator()(const Activation& m) {
+    auto b = envelope_.initActivation();
+    b.setStep(m.step);
+    b.setMicrobatch(m.microbatch);
+    b.setAttempt(m.attempt);
+    b.setHop(m.hop);
+    b.setPlanVersion(m.plan_version);
+    WritePath(m.path, b.initPath());
+    payload_ = m.values;
+  }
+  void operator()(const Gradient& m) {
+    auto b = envelope_.initGradient();
+    b.setStep(m.step);
+    b.setMicrobatch(m.microbatch);
+    b.setAttempt(m.attempt);
+    b.setHop(m.hop);
+    b.setPlanVersion(m.plan_version);
+    payload_ = m.values;
+  }
+  void operator()(const MicrobatchVoid& m) {
+    auto b = envelope_.initMicrobatchVoid();
+    b.setStep(m.step);
+    b.setMicrobatch(m.microbatch);
+    b.setAttempt(m.attempt);
+  }
+  void operator()(const Delta& m) {
+    auto b = envelope_.initDelta();
+    b.setStage(m.stage);
+    b.setRound(m.round);
+    b.setTokens(m.tokens);
+    WriteId(m.digest, b.initDigest());
+    payload_ = m.payload;
+  }
+  void operator()(const DeltaHeld& m) {
+    auto b = envelope_.initDeltaHeld();
+    b.setStage(m.stage);
+    b.setRound(m.round);
+    WriteId(m.sender, b.initSender());
+    b.setTokens(m.tokens);
+    WriteId(m.digest, b.initDigest());
+  }
+  void operator()(const RoundCommit& m) {
+    auto b = envelope_.initRoundCommit();
+    b.setStage(m.stage);
+    b.setRound(m.round);
+    auto list = b.initParticipants(Count(m.participants, limits::kParticipantsMax, "participants"));
+    for (unsigned i = 0; i < list.size(); ++i) {
+      WriteId(m.participants[i].node, list[i].initNode());
+      list[i].setTokens(m.participants[i].tokens);
+      WriteId(m.participants[i].digest, list[i].initDigest());
+    }
+  }
+  void operator()(const RoundApplied& m) {
+    auto b = envelope_.initRoundApplied();
+    b.setStage(m.stage);
+    b.setRound(m.round);
+    WriteId(m.base_digest, b.initBaseDigest());
+    b.setTransferS(Finite(m.transfer_s, "transfer_s"));
+    b.setWaitS(Finite(m.wait_s, "wait_s"));
+  }
+  void operator()(const ObjectRequest& m) {
+    auto b = envelope_.initObjectRequest();
+    b.setObject(Text(m.object, "object"));
+    b.setOffset(m.offset);
+    b.setLength(m.length);
+  }
+  void operator()(const ObjectChunk& m) {
+    auto b = envelope_.initObjectChunk();
+    b.setObject(Text(m.object, "object"));
+    b.setOffset(m.offset);
+    b.setTotalBytes(m.total_bytes);
+    payload_ = m.values;
+  }
+
+  void Require(bool condition, const char* what) {
+    if (!condition && status_.ok()) status_ = InvalidArgument("%s beyond the limit", what);
+  }
+
+ private:
+  const char* Text(const std::string& text, const char* what) {
+    Require(text.size() <= limits::kTextBytesMax, what);
+    return status_.ok() ? text.c_str() : "";
+  }
+  template <typename T>
+  T Finite(T value, const char* what) {
+    if (!std::isfinite(value) && status_.ok()) status_ = InvalidArgument("%s is not finite", what);
+    return value;
+  }
+  template <typename T>
+  unsigned Count(const std::vector<T>& list, size_t max, const char* what) {
+    Require(list.size() <= max, what);
+    return status_.ok() ? static_cast<unsigned>(list.size()) : 0;
+  }
+  void WriteIds(const std::vector<NodeId>& ids, capnp::List<schema::Id256>::Builder list) {
+    for (unsigned i = 0; i < list.size(); ++i) WriteId(ids[i], list[i]);
+  }
+  void WritePath(const Path& path, schema::Path::Builder b) {
+    auto slots = b.initSlots(Count(path, limits::kPathSlotsMax, "slots of a path"));
+    for (unsigned i = 0; i < slots.size(); ++i) {
+      slots[i].setStage(path[i].stage);
+      slots[i].setReplica(path[i].replica);
+    }
+  }
+  void Config(const RunConfig& c, schema::RunConfig::Builder b) {
+    b.setName(Text(c.name, "name"));
+    b.setSeed(c.seed);
+    b.setSteps(c.steps);
+    b.setNodesMin(c.nodes_min);
+    b.setHeartbeatS(Finite(c.heartbeat_s, "heartbeat_s"));
+    b.setNodeSilentS(Finite(c.node_silent_s, "node_silent_s"));
+    b.setDataDir(Text(c.data_dir, "data_dir"));
+    auto model = b.initModel();
+    model.setVocab(c.model.vocab);
+    model.setHidden(c.model.hidden);
+    model.setLayers(c.model.layers);
+    model.setHeads(c.model.heads);
+    model.setKvHeads(c.model.kv_heads);
+    model.setFfn(c.model.ffn);
+    model.setContext(c.model.context);
+    model.setRopeBase(Finite(c.model.rope_base, "rope_base"));
+    model.setNormEpsilon(Finite(c.model.norm_epsilon, "norm_epsilon"));
+    model.setTiedHead(c.model.tied_head);
+    Training(c, b);
+  }
+  void Training(const RunConfig& c, schema::RunConfig::Builder b) {
+    auto inner = b.initInner();
+    inner.setOptimizer(static_cast<uint8_t>(c.inner.optimizer));
+    inner.setLearningRate(Finite(c.inner.learning_rate, "learning_rate"));
+    inner.setMinLearningRate(Finite(c.inner.min_learning_rate, "min_learning_rate"));
+    inner.setWarmupSteps(c.inner.warmup_steps);
+    inner.setBeta1(Finite(c.inner.beta1, "beta1"));
+    inner.setBeta2(Finite(c.inner.beta2, "beta2"));
+    inner.setEpsilon(Finite(c.inner.epsilon, "epsilon"));
+    inner.setWeightDecay(Finite(c.inner.weight_decay, "weight_decay"));
+    inner.setClipNorm(Finite(c.inner.clip_norm, "clip_norm"));
+    auto outer = b.initOuter();
+    outer.setInnerSteps(c.outer.inner_steps);
+    outer.setOverlapSteps(c.outer.overlap_steps);
+    outer.setLearningRate(Finite(c.outer.learning_rate, "outer learning_rate"));
+    outer.setMomentum(Finite(c.outer.momentum, "outer momentum"));
+    outer.setCodec(static_cast<uint8_t>(c.outer.codec));
+    outer.setResidual(static_cast<uint8_t>(c.outer.residual));
+    auto pipeline = b.initPipeline();
+    pipeline.setStages(c.pipeline.stages);
+    pipeline.setSkipRatio(Finite(c.pipeline.skip_ratio, "skip_ratio"));
+    pipeline.setSwaps(c.pipeline.swaps);
+    pipeline.setMicrobatchesPerStep(c.pipeline.microbatches_per_step);
+    pipeline.setSequencesPerMicrobatch(c.pipeline.sequences_per_microbatch);
+    pipeline.setInFlight(c.pipeline.in_flight);
+  }
+
+  schema::Envelope::Builder envelope_;
+  Payload payload_;
+  absl::Status status_;
+};
+
+}  // namespace
+
+absl::StatusOr<EncodedFrame> Encode(const Frame& frame, const NodeId& sender,
+                                    const NodeId& recipient) {
+  SKERRY_CHECK(frame.message.has_value() == (frame.header.sequence != 0),
+               "sequence 0 and nothing else is an acknowledgement alone");
+  try {
+    capnp::MallocMessageBuilder builder;
+    auto envelope = builder.initRoot<schema::Envelope>();
+    envelope.setVersion(kProtocolVersion);
+    WriteId(frame.header.run, envelope.initRun());
+    WriteId(sender, envelope.initSender());
+    WriteId(recipient, envelope.initRecipient());
+    envelope.setSenderIncarnation(frame.header.sender_incarnation);
+    envelope.setReceiverIncarnation(frame.header.receiver_incarnation);
+    envelope.setSequence(frame.header.sequence);
+    envelope.setAcknowledged(frame.header.acknowledged);
+
+    Writer writer(envelope);
+    if (frame.message) std::visit([&](const auto& m) { writer(m); }, *frame.message);
+    const size_t payload_bytes = View(writer.payload()).size();
+    writer.Require(payload_bytes <= limits::kPayloadBytesMax, "payload");
+    envelope.setPayloadBytes(payload_bytes);
+    if (payload_bytes > 0) WriteId(DigestOf(View(writer.payload())), envelope.initPayloadDigest());
+    const size_t envelope_bytes = capnp::computeSerializedSizeInWords(builder) * 8;
+    writer.Require(envelope_bytes <= limits::kEnvelopeBytesMax, "envelope");
+    if (!writer.status().ok()) {
+      return Annotate(writer.status(),
+                      "cannot send " + (frame.message ? Describe(*frame.message) : "ack"));
+    }
+    const auto words = capnp::messageToFlatArray(builder);
+    const auto bytes = words.asBytes();
+    return EncodedFrame{Bytes(bytes.begin(), bytes.end()),
+                        payload_bytes > 0 ? writer.payload() : nullptr};
+  } catch (const kj::Exception& e) {
+    return Internal("encoding failed: %s", e.getDescription().cStr());
+  }
+}
+
+}  // namespace skerry

@@ -1,0 +1,92 @@
+// The keys of run.toml, once: section, key, range, comment. Reading, writing, checking and the
+// digest are visitors of this list, so none of them can forget a key.
+//
+// A visitor has Section(name, comment), Number (any arithmetic type, bounds included), Seed, Flag,
+// Text and Choice (the texts of an enumeration, in its order).
+#pragma once
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "common/run_config.h"
+
+namespace skerry {
+
+inline constexpr size_t kConfigTextBytesMax = 200;
+
+template <typename Visitor>
+void VisitModel(Visitor& v, TransformerConfig& m) {
+  v.Section("model", "A LLaMA-family decoder.");
+  v.Number("model", "vocab", m.vocab, 2, 1 << 20, "size of the tokenizer; 256 is bytes");
+  v.Number("model", "hidden", m.hidden, 2, 1 << 16, "a multiple of heads");
+  v.Number("model", "layers", m.layers, 1, 4096, "");
+  v.Number("model", "heads", m.heads, 1, 4096, "a multiple of kv_heads");
+  v.Number("model", "kv_heads", m.kv_heads, 1, 4096, "");
+  v.Number("model", "ffn", m.ffn, 1, 1 << 20, "inner size of the feed-forward block");
+  v.Number("model", "context", m.context, 1, 1 << 20, "tokens per sequence");
+  v.Number("model", "rope_base", m.rope_base, 1, 1e9, "");
+  v.Number("model", "norm_epsilon", m.norm_epsilon, 1e-12, 1, "");
+  v.Flag("model", "tied_head", m.tied_head, "the head shares the embedding's weights");
+}
+
+template <typename Visitor>
+void VisitInner(Visitor& v, InnerConfig& c) {
+  v.Section("inner", "What every node does by itself at every step.");
+  v.Choice("inner", "optimizer", c.optimizer, {"adamw", "sgd"}, "");
+  v.Number("inner", "learning_rate", c.learning_rate, 1e-12, 1e3, "");
+  v.Number("inner", "min_learning_rate", c.min_learning_rate, 0, 1e3,
+           "cosine decays to this at the last step");
+  v.Number("inner", "warmup_steps", c.warmup_steps, 0, 1e12, "");
+  v.Number("inner", "beta1", c.beta1, 0, 0.999999, "");
+  v.Number("inner", "beta2", c.beta2, 0, 0.999999, "");
+  v.Number("inner", "epsilon", c.epsilon, 0, 1, "");
+  v.Number("inner", "weight_decay", c.weight_decay, 0, 1e3, "on matrices only");
+  v.Number("inner", "clip_norm", c.clip_norm, 0, 1e9, "per block; 0 is off");
+}
+
+template <typename Visitor>
+void VisitOuter(Visitor& v, OuterConfig& c) {
+  v.Section("outer", "The averaged step over the wide area, every inner_steps.");
+  v.Number("outer", "inner_steps", c.inner_steps, 1, 1e6, "");
+  v.Number("outer", "overlap_steps", c.overlap_steps, 0, 1e6,
+           "the committed update lands this many inner steps after the boundary");
+  v.Number("outer", "learning_rate", c.learning_rate, 1e-6, 100, "");
+  v.Number("outer", "momentum", c.momentum, 0, 0.999999, "Nesterov");
+  v.Choice("outer", "codec", c.codec, {"none", "int8"}, "how deltas travel");
+  v.Choice("outer", "residual", c.residual, {"buffer", "weights"},
+           "where progress lives that a lossy delta left out");
+}
+
+template <typename Visitor>
+void VisitPipeline(Visitor& v, PipelineConfig& c) {
+  v.Section("pipeline", "How microbatches travel over the stages.");
+  v.Number("pipeline", "stages", c.stages, 0, 4096, "0: the planner chooses");
+  v.Number("pipeline", "skip_ratio", c.skip_ratio, 0, 0.5,
+           "share of the stages after the first that a microbatch leaves out");
+  v.Number("pipeline", "swaps", c.swaps, 0, 64, "neighbouring stages a path may exchange");
+  v.Number("pipeline", "microbatches_per_step", c.microbatches_per_step, 1, 16384, "");
+  v.Number("pipeline", "sequences_per_microbatch", c.sequences_per_microbatch, 1, 4096, "");
+  v.Number("pipeline", "in_flight", c.in_flight, 1, 4096,
+           "microbatches a first-stage node keeps in the pipeline");
+}
+
+template <typename Visitor>
+void VisitRunConfig(Visitor& v, RunConfig& c) {
+  v.Section("run", "The run as a whole.");
+  v.Text("run", "name", c.name, "shown to people");
+  v.Seed("run", "seed", c.seed, "same seed, same losses");
+  v.Number("run", "steps", c.steps, 1, 1e12, "inner steps; a multiple of outer.inner_steps");
+  v.Number("run", "nodes_min", c.nodes_min, 1, 100000, "training starts with so many nodes");
+  v.Number("run", "heartbeat_s", c.heartbeat_s, 0.01, 3600, "");
+  v.Number("run", "node_silent_s", c.node_silent_s, 0.02, 86400,
+           "a node silent for this long is declared dead");
+  VisitModel(v, c.model);
+  VisitInner(v, c.inner);
+  VisitOuter(v, c.outer);
+  VisitPipeline(v, c.pipeline);
+  v.Section("data", "Training data.");
+  v.Text("data", "dir", c.data_dir, "token shards, relative to the run directory");
+}
+
+}  // namespace skerry

@@ -1,0 +1,93 @@
+// Rules between the values of a configuration; ranges of single values stand in config_fields.h.
+#include <cmath>
+
+#include "common/status.h"
+#include "wire/config.h"
+#include "wire/config_fields.h"
+
+namespace skerry {
+namespace {
+
+// Checks single values against their ranges and remembers the first that is outside.
+struct RangeCheck {
+  absl::Status status;
+
+  void Fail(const char* section, const char* key, double value, double min, double max) {
+    if (status.ok()) {
+      status = InvalidArgument("[%s] %s: %g is outside %g to %g", section, key, value, min, max);
+    }
+  }
+  void Section(const char*, const char*) {}
+  template <typename T>
+  void Number(const char* section, const char* key, T& value, double min, double max, const char*) {
+    const auto v = static_cast<double>(value);
+    if (!std::isfinite(v) || v < min || v > max) Fail(section, key, v, min, max);
+  }
+  void Seed(const char*, const char*, uint64_t&, const char*) {}
+  void Flag(const char*, const char*, bool&, const char*) {}
+  void Text(const char* section, const char* key, std::string& value, const char*) {
+    if (!status.ok()) return;
+    if (value.empty() || value.size() > kConfigTextBytesMax)
+      status = InvalidArgument("[%s] %s: must have 1 to %d characters", section, key,
+                               kConfigTextBytesMax);
+    for (const char c : value) {
+      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+        status = InvalidArgument("[%s] %s: has a control character", section, key);
+    }
+  }
+  template <typename Enum>
+  void Choice(const char*, const char*, Enum&, const std::vector<std::string>&, const char*) {}
+};
+
+absl::Status CheckModel(const TransformerConfig& m) {
+  if (m.hidden % m.heads != 0) {
+    return InvalidArgument("[model] hidden: %d must be a multiple of heads (%d)", m.hidden,
+                           m.heads);
+  }
+  if (m.head_size() % 2 != 0) {
+    return InvalidArgument("[model] heads: hidden / heads is %d, rotary positions need it even",
+                           m.head_size());
+  }
+  if (m.kv_heads > m.heads || m.heads % m.kv_heads != 0) {
+    return InvalidArgument("[model] kv_heads: heads (%d) must be a multiple of kv_heads (%d)",
+                           m.heads, m.kv_heads);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ValidateRunConfig(const RunConfig& config) {
+  RangeCheck ranges;
+  RunConfig copy = config;
+  VisitRunConfig(ranges, copy);
+  SKERRY_RETURN_IF_ERROR(ranges.status);
+  SKERRY_RETURN_IF_ERROR(CheckModel(config.model));
+  if (config.steps % config.outer.inner_steps != 0) {
+    return InvalidArgument("[run] steps: %d must be a multiple of [outer] inner_steps (%d)",
+                           config.steps, config.outer.inner_steps);
+  }
+  if (config.outer.overlap_steps > config.outer.inner_steps) {
+    return InvalidArgument("[outer] overlap_steps: %d must be at most inner_steps (%d)",
+                           config.outer.overlap_steps, config.outer.inner_steps);
+  }
+  if (config.inner.min_learning_rate > config.inner.learning_rate) {
+    return InvalidArgument("[inner] min_learning_rate: %g must be at most learning_rate (%g)",
+                           config.inner.min_learning_rate, config.inner.learning_rate);
+  }
+  if (config.node_silent_s < 2 * config.heartbeat_s) {
+    return InvalidArgument("[run] node_silent_s: %g must be at least twice heartbeat_s (%g)",
+                           config.node_silent_s, config.heartbeat_s);
+  }
+  if (config.pipeline.stages > config.model.layers) {
+    return InvalidArgument("[pipeline] stages: %d must be at most [model] layers (%d)",
+                           config.pipeline.stages, config.model.layers);
+  }
+  if (config.pipeline.stages > config.nodes_min) {
+    return InvalidArgument("[pipeline] stages: %d must be at most [run] nodes_min (%d)",
+                           config.pipeline.stages, config.nodes_min);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace skerry

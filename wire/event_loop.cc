@@ -1,0 +1,257 @@
+#include "wire/event_loop.h"
+
+#include <sodium.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "common/check.h"
+#include "common/status.h"
+#include "wire/event_loop_core.h"
+
+namespace skerry {
+namespace {
+
+constexpr Duration kSlowHandler = Duration::Millis(5);
+constexpr Duration kRetryAfter = Duration::Millis(2);
+constexpr Duration kDrainMax = Duration::Seconds(1);
+constexpr int kTimersAtOnce = 256;
+
+uint64_t DrawIncarnation() {
+  uint64_t incarnation = 0;
+  while (incarnation == 0) randombytes_buf(&incarnation, sizeof incarnation);
+  return incarnation;
+}
+
+}  // namespace
+
+EventLoop::EventLoop(std::unique_ptr<Core> core) : core_(std::move(core)) {}
+EventLoop::~EventLoop() = default;
+
+absl::StatusOr<std::unique_ptr<EventLoop>> EventLoop::Open(EventLoopOptions options) {
+  SKERRY_ASSIGN_OR_RETURN(auto core, Core::Open(std::move(options)));
+  return std::unique_ptr<EventLoop>(new EventLoop(std::move(core)));
+}
+
+const std::string& EventLoop::endpoint() const {
+  return core_->endpoint();
+}
+uint64_t EventLoop::incarnation() const {
+  return core_->incarnation();
+}
+absl::StatusOr<int> EventLoop::Run(Actor& actor) {
+  return core_->Run(actor);
+}
+const std::string& EventLoop::stop_reason() const {
+  return core_->stop_reason();
+}
+void EventLoop::Post(std::function<void(Context&)> function) {
+  core_->Post(std::move(function));
+}
+TransportCounters EventLoop::counters() const {
+  return core_->counters();
+}
+
+EventLoop::Core::Core(EventLoopOptions options, uint64_t incarnation,
+                      std::unique_ptr<Transport> transport)
+    : options_(std::move(options)),
+      incarnation_(incarnation),
+      transport_(std::move(transport)),
+      courier_({options_.run, incarnation}),
+      rng_(options_.seed, "event loop"),
+      start_(MonotonicNow()) {
+  if (options_.shape) shaper_.emplace(options_.shape->up_bytes_per_s);
+}
+
+absl::StatusOr<std::unique_ptr<EventLoop::Core>> EventLoop::Core::Open(EventLoopOptions options) {
+  if (options.shape && !options.shape->HasRegion(options.region))
+    return InvalidArgument("the network shape has no region '%s'", options.region);
+  const bool admit_any = options.role == HostRole::kCoordinator;
+  SKERRY_ASSIGN_OR_RETURN(auto transport, Transport::Open({options.identity, options.run,
+                                                           options.bind_endpoint, admit_any}));
+  const auto coordinator = options.coordinator;
+  std::unique_ptr<Core> core(new Core(std::move(options), DrawIncarnation(), std::move(transport)));
+  if (coordinator) {
+    SKERRY_RETURN_IF_ERROR(core->transport_->Dial(coordinator->id, coordinator->endpoint));
+    core->connected_.insert(coordinator->id);
+  }
+  return core;
+}
+
+absl::StatusOr<int> EventLoop::Core::Run(Actor& actor) {
+  SKERRY_CHECK(actor_ == nullptr, "a loop runs once");
+  actor_ = &actor;
+  device_ = std::make_unique<DeviceThread>([this] { bell_.Ring(); });
+  if (options_.handle_signals) interrupts_ = std::make_unique<InterruptWatch>(bell_);
+  Handle([&] { actor.OnStart(*this); });
+  while (!ended_) Turn();
+  {
+    const std::lock_guard lock(posted_mutex_);
+    closed_ = true;
+    posted_.clear();
+  }
+  if (failure_.ok()) Drain();
+  device_.reset();
+  interrupts_.reset();
+  if (!failure_.ok()) return failure_;
+  return exit_code_;
+}
+
+void EventLoop::Core::Post(std::function<void(Context&)> function) {
+  const std::lock_guard lock(posted_mutex_);
+  if (closed_) return;
+  posted_.push_back(std::move(function));
+  bell_.Ring();
+}
+
+TransportCounters EventLoop::Core::counters() const {
+  TransportCounters all = transport_->counters();
+  all.refused_malformed += counters_.refused_malformed;
+  all.refused_unadmitted += counters_.refused_unadmitted;
+  all.refused_by_courier = courier_.refused();
+  all.slow_handlers = counters_.slow_handlers;
+  all.slowest_handler = counters_.slowest_handler;
+  return all;
+}
+
+void EventLoop::Core::Turn() {
+  Wait();
+  OnInterrupts();
+  OnPosted();
+  OnTimers();
+  OnJobs();
+  OnOwnMessages();
+  transport_->Receive([this](Transport::Received received) { OnFrame(std::move(received)); });
+  RepeatDue();
+  SendDue();
+}
+
+void EventLoop::Core::Wait() {
+  std::vector<zmq::pollitem_t> items = {{nullptr, bell_.fd(), ZMQ_POLLIN, 0},
+                                        {nullptr, alarm_.fd(), ZMQ_POLLIN, 0}};
+  transport_->AppendPollItems(items);
+  const auto deadline = NextDeadline();
+  std::chrono::milliseconds timeout{-1};
+  if (!own_messages_.empty() || (deadline && *deadline <= Clock())) {
+    timeout = std::chrono::milliseconds{0};
+  } else if (deadline) {
+    alarm_.Set(start_ + (*deadline - Instant()));
+  } else {
+    alarm_.Off();
+  }
+  try {
+    zmq::poll(items, timeout);
+  } catch (const zmq::error_t& e) {
+    SKERRY_CHECK(e.num() == EINTR, "poll of our own sockets");
+  }
+  if (items[0].revents != 0) bell_.Silence();
+  now_ = Clock();
+}
+
+std::optional<Instant> EventLoop::Core::NextDeadline() const {
+  std::optional<Instant> deadline = interrupt_deadline_;
+  const auto sooner = [&](std::optional<Instant> other) {
+    if (other && (!deadline || *other < *deadline)) deadline = other;
+  };
+  if (!timers_.empty()) sooner(timers_.begin()->first);
+  sooner(courier_.NextDue());
+  if (shaper_) sooner(shaper_->NextDue());
+  if (retry_soon_) sooner(now_ + kRetryAfter);
+  return deadline;
+}
+
+void EventLoop::Core::OnInterrupts() {
+  if (!interrupts_ || !interrupts_->Interrupted() || ended_) return;
+  if (!interrupt_deadline_) {
+    interrupt_deadline_ = Clock() + options_.interrupt_grace;
+    if (options_.on_interrupt) {
+      Handle([&] { options_.on_interrupt(*this); });
+    } else {
+      Do(StopEffect{kInterruptedExit, "interrupted"});
+    }
+  } else if (*interrupt_deadline_ <= now_) {
+    Do(StopEffect{kInterruptedExit, "interrupted, and not done in time"});
+  }
+}
+
+void EventLoop::Core::OnPosted() {
+  std::vector<std::function<void(Context&)>> posted;
+  {
+    const std::lock_guard lock(posted_mutex_);
+    posted.swap(posted_);
+  }
+  for (const auto& function : posted) Handle([&] { function(*this); });
+}
+
+void EventLoop::Core::OnTimers() {
+  for (int i = 0; i < kTimersAtOnce; ++i) {
+    if (timers_.empty() || timers_.begin()->first > now_) return;
+    const TimerId id = timers_.begin()->second;
+    timers_.erase(timers_.begin());
+    timer_due_.erase(id);
+    Handle([&] { actor_->OnTimer(*this, id); });
+  }
+}
+
+void EventLoop::Core::OnJobs() {
+  for (const JobId id : device_->TakeDone()) Handle([&] { actor_->OnJobDone(*this, id); });
+}
+
+void EventLoop::Core::OnOwnMessages() {
+  std::deque<Message> messages;
+  messages.swap(own_messages_);
+  for (const Message& message : messages)
+    Handle([&] { actor_->OnMessage(*this, self(), message); });
+}
+
+void EventLoop::Core::Handle(const std::function<void()>& handler) {
+  if (ended_) return;
+  const Instant before = Clock();
+  now_ = before;
+  handler();
+  const Duration took = Clock() - before;
+  if (took > kSlowHandler) ++counters_.slow_handlers;
+  counters_.slowest_handler = std::max(counters_.slowest_handler, took);
+  CarryOut();
+}
+
+void EventLoop::Core::CarryOut() {
+  if (!records_.empty()) {
+    SKERRY_CHECK(options_.journal != nullptr, "an actor that persists needs a journal");
+    const absl::Status durable = options_.journal(std::exchange(records_, {}));
+    if (!durable.ok()) {
+      effects_.clear();
+      Fail(Annotate(durable, "journal"));
+      return;
+    }
+  }
+  for (Effect& effect : std::exchange(effects_, {})) {
+    if (!failure_.ok()) return;
+    std::visit([this](auto& e) { Do(std::move(e)); }, effect);
+  }
+}
+
+void EventLoop::Core::Fail(const absl::Status& status) {
+  if (failure_.ok()) failure_ = status;
+  if (stop_reason_.empty()) stop_reason_ = ErrorText(status);
+  ended_ = true;
+}
+
+// What is on its way gets a moment to leave: a Leave, a Shutdown, the last report.
+void EventLoop::Core::Drain() {
+  const Instant end = Clock() + kDrainMax;
+  SendDue();
+  while ((transport_->HasUnsent() || (shaper_ && shaper_->Waiting() > 0)) && Clock() < end) {
+    timers_.clear();
+    own_messages_.clear();
+    timers_.insert({end, 0});
+    interrupt_deadline_.reset();
+    Wait();
+    transport_->Receive([](const Transport::Received&) {});
+    std::vector<Courier::Outgoing> out;
+    courier_.Tick(now_, out);
+    SendDue();
+  }
+}
+
+}  // namespace skerry

@@ -1,0 +1,153 @@
+// The inside of EventLoop: the Context that actors see, and the turns of the loop.
+//
+// One turn: wait for a socket, the bell or the alarm; then interrupts, posted functions, due
+// timers, finished jobs, messages to oneself, frames; then what the courier repeats and what the
+// shaper lets go. Every handler is followed by its effects before anything else happens.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "wire/courier.h"
+#include "wire/device_thread.h"
+#include "wire/event_loop.h"
+#include "wire/interrupt.h"
+#include "wire/shaper.h"
+#include "wire/transport/transport.h"
+#include "wire/wakeup.h"
+
+namespace skerry {
+
+class EventLoop::Core final : public Context {
+ public:
+  static absl::StatusOr<std::unique_ptr<Core>> Open(EventLoopOptions options);
+
+  absl::StatusOr<int> Run(Actor& actor);
+  void Post(std::function<void(Context&)> function);
+  const std::string& endpoint() const { return transport_->endpoint(); }
+  uint64_t incarnation() const { return incarnation_; }
+  const std::string& stop_reason() const { return stop_reason_; }
+  TransportCounters counters() const;
+
+  NodeId self() const override { return options_.identity.id(); }
+  Instant now() const override { return now_; }
+  Rng& rng() override { return rng_; }
+  void Send(const NodeId& to, Message message) override;
+  TimerId StartTimer(Duration after) override;
+  void CancelTimer(TimerId id) override;
+  JobId Submit(Job job) override;
+  void Persist(std::string record) override;
+  void Event(const std::string& kind, const std::string& json_fields) override;
+  void ConnectPeer(const NodeId& peer, const std::string& endpoint) override;
+  void DisconnectPeer(const NodeId& peer) override;
+  void Stop(int exit_code, const std::string& reason) override;
+
+ private:
+  struct SendEffect {
+    NodeId to;
+    Message message;
+  };
+  struct SubmitEffect {
+    JobId id;
+    Job job;
+  };
+  struct EventEffect {
+    std::string kind;
+    std::string json_fields;
+  };
+  struct ConnectEffect {
+    NodeId peer;
+    std::string endpoint;
+  };
+  struct DisconnectEffect {
+    NodeId peer;
+  };
+  struct StopEffect {
+    int exit_code;
+    std::string reason;
+  };
+  using Effect = std::variant<SendEffect, SubmitEffect, EventEffect, ConnectEffect,
+                              DisconnectEffect, StopEffect>;
+
+  Core(EventLoopOptions options, uint64_t incarnation, std::unique_ptr<Transport> transport);
+
+  // Runs a handler, notes how long it took, carries its effects out.
+  void Handle(const std::function<void()>& handler);
+  void CarryOut();
+  void Do(SendEffect effect);
+  void Do(SubmitEffect effect);
+  void Do(EventEffect effect);
+  void Do(ConnectEffect effect);
+  void Do(DisconnectEffect effect);
+  void Do(StopEffect effect);
+  void Fail(const absl::Status& status);
+
+  void Turn();
+  void Wait();
+  std::optional<Instant> NextDeadline() const;
+  void OnInterrupts();
+  void OnPosted();
+  void OnTimers();
+  void OnJobs();
+  void OnOwnMessages();
+  void OnFrame(Transport::Received received);
+  // Whether a stranger's frame may pass; may take its message away.
+  bool MayPass(Transport::Received& received);
+  void RepeatDue();
+  void SendDue();
+  void SendOut(std::vector<Courier::Outgoing>& out);
+  std::optional<LinkShape> LinkTo(const NodeId& peer) const;
+  void Drain();
+
+  Instant Clock() const { return Instant::FromNanos((MonotonicNow() - start_).nanos()); }
+
+  EventLoopOptions options_;
+  uint64_t incarnation_;
+  std::unique_ptr<Transport> transport_;
+  Courier courier_;
+  std::optional<Shaper> shaper_;
+  Rng rng_;
+  Bell bell_;
+  Alarm alarm_;
+  Instant start_;
+  Instant now_;
+
+  Actor* actor_ = nullptr;
+  bool ended_ = false;
+  absl::Status failure_;
+  int exit_code_ = 0;
+  std::string stop_reason_;
+
+  std::vector<std::string> records_;
+  std::vector<Effect> effects_;
+
+  TimerId next_timer_ = 1;
+  std::set<std::pair<Instant, TimerId>> timers_;
+  std::map<TimerId, Instant> timer_due_;
+  JobId next_job_ = 1;
+  std::unique_ptr<DeviceThread> device_;
+  std::deque<Message> own_messages_;
+
+  std::mutex posted_mutex_;
+  std::vector<std::function<void(Context&)>> posted_;
+  bool closed_ = false;  // with posted_mutex_
+
+  std::unique_ptr<InterruptWatch> interrupts_;
+  std::optional<Instant> interrupt_deadline_;
+
+  std::set<NodeId> connected_;             // admitted: the coordinator and whom ConnectPeer named
+  std::map<NodeId, int> stranger_frames_;  // how many frames each of the others was let say
+  bool retry_soon_ = false;                // the ROUTER has a full pipe
+  TransportCounters counters_;             // those of the loop itself
+};
+
+}  // namespace skerry

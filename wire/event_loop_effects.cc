@@ -1,0 +1,201 @@
+// Effects of handlers, and frames in both directions.
+#include <utility>
+
+#include "common/check.h"
+#include "common/status.h"
+#include "wire/event_loop_core.h"
+
+namespace skerry {
+namespace {
+
+constexpr size_t kStrangersMax = 4096;
+
+}  // namespace
+
+void EventLoop::Core::Send(const NodeId& to, Message message) {
+  effects_.push_back(SendEffect{to, std::move(message)});
+}
+
+TimerId EventLoop::Core::StartTimer(Duration after) {
+  const TimerId id = next_timer_++;
+  const Instant due = now_ + std::max(after, Duration());
+  timers_.insert({due, id});
+  timer_due_[id] = due;
+  return id;
+}
+
+void EventLoop::Core::CancelTimer(TimerId id) {
+  const auto it = timer_due_.find(id);
+  if (it == timer_due_.end()) return;
+  timers_.erase({it->second, id});
+  timer_due_.erase(it);
+}
+
+JobId EventLoop::Core::Submit(Job job) {
+  const JobId id = next_job_++;
+  effects_.push_back(SubmitEffect{id, std::move(job)});
+  return id;
+}
+
+void EventLoop::Core::Persist(std::string record) {
+  records_.push_back(std::move(record));
+}
+
+void EventLoop::Core::Event(const std::string& kind, const std::string& json_fields) {
+  effects_.push_back(EventEffect{kind, json_fields});
+}
+
+void EventLoop::Core::ConnectPeer(const NodeId& peer, const std::string& endpoint) {
+  effects_.push_back(ConnectEffect{peer, endpoint});
+}
+
+void EventLoop::Core::DisconnectPeer(const NodeId& peer) {
+  effects_.push_back(DisconnectEffect{peer});
+}
+
+void EventLoop::Core::Stop(int exit_code, const std::string& reason) {
+  effects_.push_back(StopEffect{exit_code, reason});
+}
+
+void EventLoop::Core::Do(SendEffect effect) {
+  if (effect.to == self()) {
+    own_messages_.push_back(std::move(effect.message));
+    return;
+  }
+  std::vector<Courier::Outgoing> out;
+  courier_.Send(now_, effect.to, std::move(effect.message), out);
+  SendOut(out);
+}
+
+void EventLoop::Core::Do(SubmitEffect effect) {
+  device_->Submit(effect.id, std::move(effect.job));
+}
+
+void EventLoop::Core::Do(EventEffect effect) {
+  if (options_.event_sink) options_.event_sink(effect.kind, effect.json_fields);
+}
+
+void EventLoop::Core::Do(ConnectEffect effect) {
+  if (effect.peer == self()) return;
+  const bool dial = effect.endpoint.rfind("tcp://", 0) == 0;
+  absl::Status status =
+      dial ? transport_->Dial(effect.peer, effect.endpoint) : transport_->Allow(effect.peer);
+  if (status.ok() && !dial && !effect.endpoint.empty())
+    status = InvalidArgument("an endpoint is tcp://address:port");
+  // A peer that named a nonsensical endpoint can still dial us.
+  if (!status.ok()) Do(EventEffect{"unreachable", "{\"node\":\"" + effect.peer.Short() + "\"}"});
+  connected_.insert(effect.peer);
+  stranger_frames_.erase(effect.peer);
+}
+
+void EventLoop::Core::Do(DisconnectEffect effect) {
+  if (shaper_) {
+    // A last word (Refused, Shutdown) is not worth less for being slow.
+    for (OutgoingFrame& frame : shaper_->Forget(effect.peer)) {
+      if (frame.traffic == TrafficClass::kControl) transport_->Send(std::move(frame));
+    }
+  }
+  transport_->HangUp(effect.peer);
+  courier_.Forget(effect.peer);
+  connected_.erase(effect.peer);
+}
+
+void EventLoop::Core::Do(StopEffect effect) {
+  if (ended_) return;
+  ended_ = true;
+  exit_code_ = effect.exit_code;
+  stop_reason_ = effect.reason;
+}
+
+std::optional<LinkShape> EventLoop::Core::LinkTo(const NodeId& peer) const {
+  if (!shaper_ || !options_.region_of) return std::nullopt;
+  return options_.shape->Between(options_.region, options_.region_of(peer));
+}
+
+void EventLoop::Core::SendOut(std::vector<Courier::Outgoing>& out) {
+  for (Courier::Outgoing& outgoing : out) {
+    auto encoded = Encode(outgoing.frame, self(), outgoing.to);
+    if (!encoded.ok()) {
+      Fail(encoded.status());
+      return;
+    }
+    const auto& message = outgoing.frame.message;
+    OutgoingFrame frame{outgoing.to, message ? ClassOf(*message) : TrafficClass::kControl,
+                        std::move(encoded->envelope), std::move(encoded->payload)};
+    if (const auto link = LinkTo(frame.to)) {
+      shaper_->SetLink(frame.to, *link);
+      shaper_->Enqueue(now_, std::move(frame));
+    } else {
+      transport_->Send(std::move(frame));
+    }
+  }
+}
+
+bool EventLoop::Core::MayPass(Transport::Received& received) {
+  if (connected_.contains(received.decoded.sender)) return true;
+  Frame& frame = received.decoded.frame;
+  if (options_.role == HostRole::kCoordinator) {
+    if (stranger_frames_.size() >= kStrangersMax) {
+      for (const auto& [stranger, frames] : stranger_frames_) courier_.Forget(stranger);
+      stranger_frames_.clear();
+    }
+    if (stranger_frames_[received.decoded.sender]++ < kHellosPerKeyMax) {
+      if (frame.message && std::holds_alternative<Hello>(*frame.message)) return true;
+      // Somebody who knew the process that was here before: an acknowledgement tells it of this
+      // one.
+      const bool stale = frame.header.receiver_incarnation != 0 &&
+                         frame.header.receiver_incarnation != incarnation_;
+      if (stale || !frame.message) {
+        frame.message.reset();
+        frame.header.sequence = 0;
+        return true;
+      }
+    }
+  }
+  ++counters_.refused_unadmitted;
+  return false;
+}
+
+void EventLoop::Core::OnFrame(Transport::Received received) {
+  if (ended_ || !MayPass(received)) return;
+  const NodeId from = received.decoded.sender;
+  std::vector<Courier::Outgoing> out;
+  now_ = Clock();
+  const Courier::Delivered delivered =
+      courier_.OnFrame(now_, from, std::move(received.decoded.frame), out);
+  SendOut(out);
+  if (delivered.restarted) Handle([&] { actor_->OnPeerRestarted(*this, from); });
+  for (const Message& message : delivered.messages) {
+    // An actor that hung up on the peer has heard enough of it.
+    Handle([&] { actor_->OnMessage(*this, from, message); });
+  }
+}
+
+void EventLoop::Core::RepeatDue() {
+  now_ = Clock();
+  const auto due = courier_.NextDue();
+  if (ended_ || !due || *due > now_) return;
+  std::vector<Courier::Outgoing> out;
+  courier_.Tick(now_, out);
+  for (Courier::Outgoing& outgoing : out) {
+    const bool still_here =
+        transport_->Waiting(outgoing.to) > 0 || (shaper_ && shaper_->Waiting(outgoing.to) > 0);
+    if (!still_here) continue;
+    // The first copy has not left yet: only its acknowledgement is news.
+    outgoing.frame.message.reset();
+    outgoing.frame.header.sequence = 0;
+  }
+  SendOut(out);
+}
+
+void EventLoop::Core::SendDue() {
+  if (!failure_.ok()) return;
+  if (shaper_) {
+    std::vector<OutgoingFrame> arrived;
+    shaper_->Advance(Clock(), arrived);
+    for (OutgoingFrame& frame : arrived) transport_->Send(std::move(frame));
+  }
+  retry_soon_ = transport_->Flush();
+}
+
+}  // namespace skerry

@@ -1,0 +1,334 @@
+# Skerry's messages on the wire: the specification.
+#
+# What travels. One protocol frame is one ZeroMQ multi-part message over a CURVE connection:
+#
+#   part 0        an Envelope, as one Cap'n Proto message of one segment (unpacked, with its
+#                 segment table), at most 1 MiB
+#   part 1 … n    the payload, cut into parts of 1 MiB (the last may be shorter); no parts if the
+#                 message has no payload
+#
+# (A ROUTER sees its routing id in front; that is ZeroMQ's, not ours.) Bulk bytes never travel
+# inside the Cap'n Proto message: the envelope says how many there are and their BLAKE2b-256.
+#
+# Who speaks. Identities are Ed25519 public keys; a sender's key, converted to X25519, must be the
+# CURVE key of the connection the frame came by, and `recipient` must be the receiver: so a frame
+# can be neither forged nor carried to somebody else. `run` must be the receiver's run. A frame that
+# breaks any rule of this file is dropped and counted, never answered.
+#
+# Order. `senderIncarnation`, `receiverIncarnation`, `sequence` and `acknowledged` belong to the
+# courier (wire/courier.h): exactly once and in order between two living processes. Sequence 0 is an
+# acknowledgement alone: its message is `none`.
+#
+# Rules for values. Texts are UTF-8 and lists are short: the limits are in wire/codec/limits.h, and
+# a receiver checks them before it allocates. Floats are finite. Enumerations beyond the last named
+# value are refused. Units are in the names.
+#
+# Rules for change. Numbers (@n) are never reused, fields are never removed or renumbered, an unknown
+# message is refused. What cannot be said that way is a new `version`. Golden frames of every version
+# are kept in tests/wire/golden and must decode for ever.
+
+@0xc1e5a7d3f0b28894;
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("skerry::schema");
+
+const protocolVersion :UInt16 = 1;
+
+# 32 opaque bytes as four little-endian words: a NodeId (Ed25519 public key), a RunId or a digest.
+struct Id256 {
+  w0 @0 :UInt64;
+  w1 @1 :UInt64;
+  w2 @2 :UInt64;
+  w3 @3 :UInt64;
+}
+
+struct Envelope {
+  version             @0 :UInt16;  # protocolVersion
+  run                 @1 :Id256;
+  sender              @2 :Id256;
+  recipient           @3 :Id256;
+  senderIncarnation   @4 :UInt64;  # > 0, drawn at process start
+  receiverIncarnation @5 :UInt64;  # as last seen by the sender; 0 not known yet
+  sequence            @6 :UInt64;  # 1, 2, …; 0 an acknowledgement alone
+  acknowledged        @7 :UInt64;  # all sequences up to this one have arrived
+  payloadBytes        @8 :UInt64;  # sum of the parts 1 … n
+  payloadDigest       @9 :Id256;   # BLAKE2b-256 of the payload; zero if there is none
+
+  union {  # the message
+    none           @10 :Void;
+    hello          @11 :Hello;
+    welcome        @12 :Welcome;
+    refused        @13 :Refused;
+    peers          @14 :Peers;
+    probeRequest   @15 :ProbeRequest;
+    ping           @16 :Ping;
+    pong           @17 :Pong;
+    linkReading    @18 :LinkReading;
+    planUpdate     @19 :Plan;
+    heartbeat      @20 :Heartbeat;
+    stepReport     @21 :StepReport;
+    leave          @22 :Leave;
+    shutdown       @23 :Shutdown;
+    activation     @24 :Activation;
+    gradient       @25 :Gradient;
+    microbatchVoid @26 :MicrobatchVoid;
+    delta          @27 :Delta;
+    deltaHeld      @28 :DeltaHeld;
+    roundCommit    @29 :RoundCommit;
+    roundApplied   @30 :RoundApplied;
+    objectRequest  @31 :ObjectRequest;
+    objectChunk    @32 :ObjectChunk;
+  }
+}
+
+# ---- joining -------------------------------------------------------------------------------------
+
+# node → coordinator, the first message of every session (also after either side restarted).
+struct Hello {
+  ticket      @0 :Text;    # admits the node the first time
+  endpoint    @1 :Text;    # where peers reach it: "tcp://127.0.0.1:40123"
+  region      @2 :Text;    # shown to people; empty when unknown
+  software    @3 :Text;    # version
+  device      @4 :DeviceProfile;
+  planVersion @5 :Int64;   # what the node still holds of this run; zero for a fresh process
+  step        @6 :Int64;   # completed inner steps
+  baseVersion @7 :Int64;   # completed outer rounds
+}
+
+struct DeviceProfile {
+  name           @0 :Text;
+  numericProfile @1 :Text;     # equal profiles compute equal bits
+  gflops         @2 :Float64;  # measured, float32 matrix product of the training shapes
+  memoryBytes    @3 :Int64;
+}
+
+# coordinator → node: admitted.
+struct Welcome {
+  run    @0 :Id256;
+  config @1 :RunConfig;
+  shards @2 :List(ShardName);
+}
+
+struct ShardName {
+  file   @0 :Text;
+  digest @1 :Id256;
+  bytes  @2 :Int64;
+}
+
+# The rules between these values are those of run.toml (ValidateRunConfig in wire/config.h).
+struct RunConfig {
+  name        @0 :Text;
+  seed        @1 :UInt64;
+  steps       @2 :Int64;
+  nodesMin    @3 :Int32;
+  heartbeatS  @4 :Float64;
+  nodeSilentS @5 :Float64;
+  dataDir     @6 :Text;
+  model       @7 :Transformer;
+  inner       @8 :Inner;
+  outer       @9 :Outer;
+  pipeline    @10 :Paths;
+
+  struct Transformer {
+    vocab       @0 :Int32;
+    hidden      @1 :Int32;
+    layers      @2 :Int32;
+    heads       @3 :Int32;
+    kvHeads     @4 :Int32;
+    ffn         @5 :Int32;
+    context     @6 :Int32;
+    ropeBase    @7 :Float32;
+    normEpsilon @8 :Float32;
+    tiedHead    @9 :Bool;
+  }
+  struct Inner {
+    optimizer       @0 :UInt8;  # 0 AdamW, 1 SGD
+    learningRate    @1 :Float32;
+    minLearningRate @2 :Float32;
+    warmupSteps     @3 :Int64;
+    beta1           @4 :Float32;
+    beta2           @5 :Float32;
+    epsilon         @6 :Float32;
+    weightDecay     @7 :Float32;
+    clipNorm        @8 :Float32;
+  }
+  struct Outer {
+    innerSteps   @0 :Int64;
+    overlapSteps @1 :Int64;
+    learningRate @2 :Float32;
+    momentum     @3 :Float32;
+    codec        @4 :UInt8;  # 0 none, 1 int8
+    residual     @5 :UInt8;  # 0 buffer, 1 weights
+  }
+  struct Paths {
+    stages                 @0 :Int32;
+    skipRatio              @1 :Float64;
+    swaps                  @2 :Int32;
+    microbatchesPerStep    @3 :Int32;
+    sequencesPerMicrobatch @4 :Int32;
+    inFlight               @5 :Int32;
+  }
+}
+
+# coordinator → node: not admitted, or no longer wanted.
+struct Refused {
+  reason @0 :Text;
+}
+
+# coordinator → node: everybody admitted; sent whole whenever it changes.
+struct Peers {
+  peers @0 :List(Peer);
+}
+struct Peer {
+  id       @0 :Id256;
+  endpoint @1 :Text;  # empty: reachable only by its own dialling
+  region   @2 :Text;
+}
+
+# ---- measuring links -----------------------------------------------------------------------------
+
+# coordinator → node: measure the way to `target` now.
+struct ProbeRequest {
+  target @0 :Id256;
+  bytes  @1 :Int64;  # size of the bulk reading
+}
+# node → node and back. The payload is padding.
+struct Ping {
+  nonce @0 :UInt64;
+}
+struct Pong {
+  nonce @0 :UInt64;
+}
+# node → coordinator: one directed reading.
+struct LinkReading {
+  target    @0 :Id256;
+  rttS      @1 :Float64;
+  bytesPerS @2 :Float64;
+}
+
+# ---- plan and life of the run --------------------------------------------------------------------
+
+struct Plan {
+  version             @0 :Int64;
+  microbatchesPerStep @1 :Int32;
+  stages              @2 :List(StageAssignment);
+  paths               @3 :List(Path);
+  dead                @4 :List(Id256);
+}
+struct StageAssignment {
+  firstLayer @0 :Int32;
+  lastLayer  @1 :Int32;  # not included
+  replicas   @2 :List(Id256);
+}
+struct Path {
+  slots @0 :List(Slot);
+}
+struct Slot {
+  stage   @0 :Int32;
+  replica @1 :Int32;
+}
+
+# node → coordinator, every RunConfig.heartbeatS.
+struct Heartbeat {
+  phase          @0 :UInt8;  # in the order of enum Phase in wire/message/message.h
+  step           @1 :Int64;
+  baseVersion    @2 :Int64;
+  tokens         @3 :Int64;
+  bytesSent      @4 :Int64;
+  bytesReceived  @5 :Int64;
+  busyS          @6 :Float64;
+  roundWaitS     @7 :Float64;
+  roundTransferS @8 :Float64;
+  waitingFor     @9 :Text;
+}
+
+# stage-0 node → coordinator: its microbatches of a step are done.
+struct StepReport {
+  step   @0 :Int64;
+  losses @1 :List(MicrobatchLoss);
+}
+struct MicrobatchLoss {
+  microbatch @0 :Int32;
+  tokens     @1 :Int32;
+  loss       @2 :Float32;  # mean over its tokens, nat
+}
+
+struct Leave {
+  reason @0 :Text;
+}
+struct Shutdown {
+  reason @0 :Text;
+}
+
+# ---- pipeline: node → node -----------------------------------------------------------------------
+
+# Payload: float32 [sequences, context, hidden], little-endian.
+struct Activation {
+  step        @0 :Int64;
+  microbatch  @1 :Int32;
+  attempt     @2 :Int32;
+  hop         @3 :Int32;
+  planVersion @4 :Int64;
+  path        @5 :Path;
+}
+# Payload: as Activation's.
+struct Gradient {
+  step        @0 :Int64;
+  microbatch  @1 :Int32;
+  attempt     @2 :Int32;
+  hop         @3 :Int32;
+  planVersion @4 :Int64;
+}
+struct MicrobatchVoid {
+  step       @0 :Int64;
+  microbatch @1 :Int32;
+  attempt    @2 :Int32;
+}
+
+# ---- outer rounds --------------------------------------------------------------------------------
+
+# Payload: the encoded delta.
+struct Delta {
+  stage  @0 :Int32;
+  round  @1 :Int64;
+  tokens @2 :Int64;
+  digest @3 :Id256;  # of the payload, as the training code saw it
+}
+struct DeltaHeld {
+  stage  @0 :Int32;
+  round  @1 :Int64;
+  sender @2 :Id256;
+  tokens @3 :Int64;
+  digest @4 :Id256;
+}
+struct RoundCommit {
+  stage        @0 :Int32;
+  round        @1 :Int64;
+  participants @2 :List(Participant);  # ordered by node
+}
+struct Participant {
+  node   @0 :Id256;
+  tokens @1 :Int64;
+  digest @2 :Id256;
+}
+struct RoundApplied {
+  stage      @0 :Int32;
+  round      @1 :Int64;
+  baseDigest @2 :Id256;
+  transferS  @3 :Float64;
+  waitS      @4 :Float64;
+}
+
+# ---- bulk state ----------------------------------------------------------------------------------
+
+struct ObjectRequest {
+  object @0 :Text;
+  offset @1 :Int64;
+  length @2 :Int64;
+}
+# Payload: the bytes.
+struct ObjectChunk {
+  object     @0 :Text;
+  offset     @1 :Int64;
+  totalBytes @2 :Int64;  # −1: the sender does not have it
+}

@@ -1,0 +1,62 @@
+// A ticket is all a volunteer needs to join: who the coordinator is (its key, pinned), where it
+// listens, which run, for how long. The coordinator signs it, so it can be checked before dialling;
+// how many of its uses are left only the coordinator's journal knows.
+//
+// Text: "skerry1-" + base64url without padding of
+//   length u16 | coordinator 32 | run 32 | ticket id 16 | expiry u64 | uses u32 | role u8
+//   | endpoint length u8 | endpoint | Ed25519 signature 64 | checksum 4
+// Numbers are little-endian; `length` counts all bytes; the checksum is BLAKE2b over all before it;
+// the signature covers "skerry ticket 1" and all bytes before it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/ids.h"
+#include "wire/identity.h"
+
+namespace skerry {
+
+using TicketId = std::array<uint8_t, 16>;
+
+enum class TicketRole : uint8_t { kNode = 1, kOperator = 2 };
+
+inline constexpr size_t kTicketEndpointBytesMax = 200;
+
+struct Ticket {
+  NodeId coordinator;
+  std::string endpoint;  // "tcp://host:port", 1 … kTicketEndpointBytesMax bytes
+  RunId run;
+  TicketId id{};             // random; the coordinator counts uses by it
+  int64_t expires_unix = 0;  // seconds; the ticket is void from this second on
+  uint32_t uses = 1;         // how many nodes it admits, at least 1
+  TicketRole role = TicketRole::kNode;
+  bool operator==(const Ticket&) const = default;
+
+  std::string IdHex() const;
+};
+
+struct TicketOrder {
+  std::string endpoint;
+  RunId run;
+  int64_t expires_unix = 0;
+  uint32_t uses = 1;
+  TicketRole role = TicketRole::kNode;
+};
+
+// Draws a ticket id, signs, returns the text. `coordinator` is the coordinator's identity.
+// InvalidArgument for an endpoint that is empty, too long or not "tcp://…:port", or no uses.
+absl::StatusOr<std::string> IssueTicket(const Identity& coordinator, const TicketOrder& order);
+
+// Reads the text and checks its signature, not its expiry. White space around it is ignored.
+//
+// InvalidArgument: not a ticket, cut off, mistyped (the checksum differs), of another version.
+// PermissionDenied: the signature is not the named coordinator's.
+absl::StatusOr<Ticket> DecodeTicket(const std::string& text);
+
+// DecodeTicket, then FailedPrecondition if it has expired at `now_unix` (seconds).
+absl::StatusOr<Ticket> VerifyTicket(const std::string& text, int64_t now_unix);
+
+}  // namespace skerry

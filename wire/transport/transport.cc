@@ -1,0 +1,333 @@
+#include "wire/transport/transport.h"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <utility>
+#include <zmq_addon.hpp>
+
+#include "common/check.h"
+#include "common/status.h"
+#include "wire/codec/limits.h"
+
+namespace skerry {
+namespace {
+
+constexpr int kHighWaterFrames = 64;
+constexpr int kLingerMs = 1000;
+constexpr int kReconnectMs = 100;  // doubling to the maximum, with libzmq's own jitter
+constexpr int kReconnectMsMax = 5000;
+constexpr int kHandshakeMs = 10'000;
+constexpr int kHeartbeatMs = 5000;
+constexpr int kHeartbeatTimeoutMs = 30'000;
+constexpr int kKeepaliveIdleS = 30;
+constexpr char kMonitorEndpoint[] = "inproc://router-monitor";
+
+// A part that shares the payload's bytes and lets go of them when ZeroMQ is done.
+zmq::message_t SharedPart(const Payload& payload, size_t offset, size_t size) {
+  auto* owner = new Payload(payload);
+  return zmq::message_t(
+      const_cast<uint8_t*>(payload->data()) + offset, size,
+      [](void*, void* hint) { delete static_cast<Payload*>(hint); }, owner);
+}
+
+zmq::const_buffer KeyBuffer(const CurveKey& key) {
+  return zmq::buffer(key.data(), key.size());
+}
+
+std::string UserIdOf(const zmq::message_t& message) {
+  try {
+    return message.gets("User-Id");
+  } catch (const zmq::error_t&) {
+    return "";
+  }
+}
+
+// The payload in one piece; null if the parts break a limit.
+std::optional<Payload> Join(const std::vector<zmq::message_t>& parts, size_t first) {
+  if (parts.size() - first > limits::kPayloadPartsMax) return std::nullopt;
+  size_t bytes = 0;
+  for (size_t i = first; i < parts.size(); ++i) bytes += parts[i].size();
+  if (bytes > limits::kPayloadBytesMax) return std::nullopt;
+  if (bytes == 0) return Payload();
+  Bytes payload;
+  payload.reserve(bytes);
+  for (size_t i = first; i < parts.size(); ++i) {
+    const auto* data = parts[i].data<uint8_t>();
+    payload.insert(payload.end(), data, data + parts[i].size());
+  }
+  return MakePayload(std::move(payload));
+}
+
+}  // namespace
+
+Transport::Transport(Options options) : options_(std::move(options)), context_(1) {}
+
+Transport::~Transport() {
+  if (router_) zmq_socket_monitor(router_.handle(), nullptr, 0);
+  monitor_.close();
+}
+
+absl::StatusOr<std::unique_ptr<Transport>> Transport::Open(Options options) {
+  std::unique_ptr<Transport> transport(new Transport(std::move(options)));
+  SKERRY_RETURN_IF_ERROR(transport->Bind());
+  return transport;
+}
+
+absl::Status Transport::Bind() {
+  try {
+    zap_.emplace(context_, options_.admit_any);
+    router_ = zmq::socket_t(context_, zmq::socket_type::router);
+    SetCommonOptions(router_);
+    router_.set(zmq::sockopt::curve_server, true);
+    router_.set(zmq::sockopt::curve_secretkey, KeyBuffer(options_.identity.curve_secret()));
+    router_.set(zmq::sockopt::router_mandatory, true);
+    router_.set(zmq::sockopt::zap_domain, "skerry");
+    zmq_socket_monitor(router_.handle(), kMonitorEndpoint,
+                       ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL);
+    monitor_ = zmq::socket_t(context_, zmq::socket_type::pair);
+    monitor_.set(zmq::sockopt::linger, 0);
+    monitor_.connect(kMonitorEndpoint);
+    router_.bind(options_.bind_endpoint);
+    endpoint_ = router_.get(zmq::sockopt::last_endpoint);
+  } catch (const zmq::error_t& e) {
+    if (e.num() == EINVAL || e.num() == EPROTONOSUPPORT || e.num() == ENODEV) {
+      return InvalidArgument("cannot listen at '%s': %s; an endpoint is tcp://address:port",
+                             options_.bind_endpoint, e.what());
+    }
+    return Unavailable("cannot listen at '%s': %s", options_.bind_endpoint, e.what());
+  }
+  return absl::OkStatus();
+}
+
+void Transport::SetCommonOptions(zmq::socket_t& socket) {
+  socket.set(zmq::sockopt::linger, kLingerMs);
+  socket.set(zmq::sockopt::sndhwm, kHighWaterFrames);
+  socket.set(zmq::sockopt::rcvhwm, kHighWaterFrames);
+  socket.set(zmq::sockopt::maxmsgsize, limits::kPartBytesMax);
+  socket.set(zmq::sockopt::handshake_ivl, kHandshakeMs);
+  socket.set(zmq::sockopt::heartbeat_ivl, kHeartbeatMs);
+  socket.set(zmq::sockopt::heartbeat_timeout, kHeartbeatTimeoutMs);
+  socket.set(zmq::sockopt::tcp_keepalive, 1);
+  socket.set(zmq::sockopt::tcp_keepalive_idle, kKeepaliveIdleS);
+  socket.set(zmq::sockopt::reconnect_ivl, kReconnectMs);
+  socket.set(zmq::sockopt::reconnect_ivl_max, kReconnectMsMax);
+}
+
+absl::Status Transport::Allow(const NodeId& peer) {
+  SKERRY_ASSIGN_OR_RETURN(const CurveKey key, CurveKeyOf(peer));
+  zap_->Allow(key);
+  allowed_.insert(peer);
+  return absl::OkStatus();
+}
+
+absl::Status Transport::Dial(const NodeId& peer, const std::string& endpoint) {
+  SKERRY_RETURN_IF_ERROR(Allow(peer));
+  const auto it = lines_.find(peer);
+  if (it != lines_.end() && it->second.endpoint == endpoint) return absl::OkStatus();
+  SKERRY_ASSIGN_OR_RETURN(const CurveKey key, CurveKeyOf(peer));
+  try {
+    zmq::socket_t dealer(context_, zmq::socket_type::dealer);
+    SetCommonOptions(dealer);
+    dealer.set(zmq::sockopt::curve_serverkey, KeyBuffer(key));
+    dealer.set(zmq::sockopt::curve_publickey, KeyBuffer(options_.identity.curve_public()));
+    dealer.set(zmq::sockopt::curve_secretkey, KeyBuffer(options_.identity.curve_secret()));
+    dealer.connect(endpoint);
+    lines_.insert_or_assign(peer, Line{endpoint, std::move(dealer)});
+  } catch (const zmq::error_t& e) {
+    return InvalidArgument("cannot dial %s at '%s': %s", peer.Short(), endpoint, e.what());
+  }
+  FlushPeer(peer);
+  return absl::OkStatus();
+}
+
+void Transport::HangUp(const NodeId& peer) {
+  if (const auto key = CurveKeyOf(peer); key.ok()) zap_->Disallow(*key);
+  allowed_.erase(peer);
+  lines_.erase(peer);
+  routing_ids_.erase(peer);
+  waiting_.erase(peer);
+}
+
+Transport::SendResult Transport::TrySend(OutgoingFrame& frame) {
+  const auto line = lines_.find(frame.to);
+  const auto route = routing_ids_.find(frame.to);
+  if (line == lines_.end() && route == routing_ids_.end()) return SendResult::kNoWay;
+  zmq::socket_t& socket = line != lines_.end() ? line->second.dealer : router_;
+  const size_t payload_bytes = View(frame.payload).size();
+  try {
+    if (line == lines_.end()) {
+      const auto flags = zmq::send_flags::sndmore | zmq::send_flags::dontwait;
+      if (!socket.send(zmq::buffer(route->second), flags)) return SendResult::kFull;
+    }
+    auto more = payload_bytes > 0 ? zmq::send_flags::sndmore : zmq::send_flags::none;
+    // Once the first part is taken, libzmq takes the rest of the message too.
+    if (!socket.send(zmq::buffer(frame.envelope), more | zmq::send_flags::dontwait))
+      return SendResult::kFull;
+    for (size_t at = 0; at < payload_bytes; at += limits::kPayloadPartBytes) {
+      const size_t size = std::min(limits::kPayloadPartBytes, payload_bytes - at);
+      more = at + size < payload_bytes ? zmq::send_flags::sndmore : zmq::send_flags::none;
+      SKERRY_CHECK(socket.send(SharedPart(frame.payload, at, size), more).has_value());
+    }
+  } catch (const zmq::error_t& e) {
+    // The connection that a routing id named is gone; its peer will dial again.
+    if (e.num() != EHOSTUNREACH) return SendResult::kFull;
+    routing_ids_.erase(frame.to);
+    return SendResult::kNoWay;
+  }
+  counters_.bytes_sent += frame.bytes();
+  ++counters_.frames_sent;
+  return SendResult::kSent;
+}
+
+void Transport::Send(OutgoingFrame frame) {
+  auto& queue = waiting_[frame.to];
+  if (queue.empty() && TrySend(frame) == SendResult::kSent) {
+    waiting_.erase(frame.to);
+    return;
+  }
+  if (queue.size() >= kWaitingMax) return;  // the courier will say it again
+  const auto place = std::upper_bound(
+      queue.begin(), queue.end(), frame.traffic,
+      [](TrafficClass traffic, const OutgoingFrame& other) { return traffic < other.traffic; });
+  queue.insert(place, std::move(frame));
+}
+
+void Transport::FlushPeer(const NodeId& peer) {
+  const auto it = waiting_.find(peer);
+  if (it == waiting_.end()) return;
+  while (!it->second.empty() && TrySend(it->second.front()) == SendResult::kSent)
+    it->second.pop_front();
+  if (it->second.empty()) waiting_.erase(it);
+}
+
+bool Transport::Flush() {
+  std::vector<NodeId> peers;
+  for (const auto& [peer, queue] : waiting_) peers.push_back(peer);
+  for (const NodeId& peer : peers) FlushPeer(peer);
+  // A DEALER with room again is reported by poll; one full pipe of the ROUTER is not.
+  return std::any_of(waiting_.begin(), waiting_.end(), [&](const auto& entry) {
+    return !lines_.contains(entry.first) && routing_ids_.contains(entry.first);
+  });
+}
+
+void Transport::AppendPollItems(std::vector<zmq::pollitem_t>& items) {
+  items.push_back({router_.handle(), 0, ZMQ_POLLIN, 0});
+  items.push_back({zap_->socket().handle(), 0, ZMQ_POLLIN, 0});
+  items.push_back({monitor_.handle(), 0, ZMQ_POLLIN, 0});
+  for (auto& [peer, line] : lines_) {
+    const int out = waiting_.contains(peer) ? ZMQ_POLLOUT : 0;
+    items.push_back({line.dealer.handle(), 0, static_cast<short>(ZMQ_POLLIN | out), 0});
+  }
+}
+
+void Transport::Receive(const std::function<void(Received)>& take) {
+  zap_->Serve();
+  ServeMonitor();
+  std::vector<std::optional<NodeId>> sockets = {std::nullopt};
+  for (const auto& [peer, line] : lines_) sockets.emplace_back(peer);
+  for (const auto& peer : sockets) {
+    const NodeId* dialled = peer ? &*peer : nullptr;
+    for (int i = 0; i < kReceiveAtOnce; ++i) {
+      const auto parts = ReceiveParts(dialled);
+      if (!parts) break;
+      if (auto received = Accept(*parts, dialled)) take(*std::move(received));
+    }
+  }
+}
+
+std::optional<std::vector<zmq::message_t>> Transport::ReceiveParts(const NodeId* dialled) {
+  const auto line = dialled != nullptr ? lines_.find(*dialled) : lines_.end();
+  if (dialled != nullptr && line == lines_.end()) return std::nullopt;
+  zmq::socket_t& socket = dialled != nullptr ? line->second.dealer : router_;
+  std::vector<zmq::message_t> parts;
+  try {
+    if (!zmq::recv_multipart(socket, std::back_inserter(parts), zmq::recv_flags::dontwait))
+      return std::nullopt;
+  } catch (const zmq::error_t& e) {
+    SKERRY_CHECK(e.num() == EINTR, "a socket of ours failed");
+    return std::nullopt;
+  }
+  return parts;
+}
+
+std::optional<Transport::Received> Transport::Accept(const std::vector<zmq::message_t>& parts,
+                                                     const NodeId* dialled) {
+  const size_t first = dialled == nullptr ? 1 : 0;  // after the routing id
+  if (parts.size() <= first) {
+    ++counters_.refused_malformed;
+    return std::nullopt;
+  }
+  const zmq::message_t& envelope = parts[first];
+  const std::string user = dialled == nullptr ? UserIdOf(envelope) : "";
+  const bool admitted = dialled != nullptr || zap_->IsAllowed(user);
+  if (!admitted &&
+      (parts.size() > first + 1 || envelope.size() > limits::kStrangerEnvelopeBytesMax)) {
+    ++counters_.refused_unadmitted;
+    return std::nullopt;
+  }
+  const auto payload = Join(parts, first + 1);
+  if (!payload) {
+    ++counters_.refused_malformed;
+    return std::nullopt;
+  }
+  FrameExpectation expectation{options_.run, options_.identity.id(), [&](const NodeId& sender) {
+                                 return dialled != nullptr ? sender == *dialled
+                                                           : KeyHexOf(sender) == user;
+                               }};
+  auto decoded =
+      Decode(std::span(envelope.data<uint8_t>(), envelope.size()), *payload, expectation);
+  if (!decoded.ok()) {
+    ++(absl::IsPermissionDenied(decoded.status()) ? counters_.refused_sender
+                                                  : counters_.refused_malformed);
+    return std::nullopt;
+  }
+  ++counters_.frames_received;
+  counters_.bytes_received += static_cast<int64_t>(envelope.size()) + SizeOf(*payload);
+  if (dialled == nullptr) LearnRoute(decoded->sender, parts[0].to_string());
+  return Received{*std::move(decoded), admitted};
+}
+
+void Transport::LearnRoute(const NodeId& peer, const std::string& routing_id) {
+  if (routing_ids_.size() > kStrangersMax + allowed_.size())
+    std::erase_if(routing_ids_, [&](const auto& entry) { return !allowed_.contains(entry.first); });
+  std::string& known = routing_ids_[peer];
+  if (known == routing_id) return;
+  known = routing_id;
+  FlushPeer(peer);
+}
+
+void Transport::ServeMonitor() {
+  std::vector<zmq::message_t> event;
+  while (zmq::recv_multipart(monitor_, std::back_inserter(event), zmq::recv_flags::dontwait)) {
+    ++counters_.refused_broken_greetings;
+    event.clear();
+  }
+}
+
+const std::string& Transport::KeyHexOf(const NodeId& peer) {
+  const auto it = key_hex_.find(peer);
+  if (it != key_hex_.end()) return it->second;
+  if (key_hex_.size() > kStrangersMax) key_hex_.clear();
+  const auto key = CurveKeyOf(peer);
+  return key_hex_[peer] = key.ok() ? CurveKeyHex(*key) : "no key";
+}
+
+size_t Transport::Waiting(const NodeId& peer) const {
+  const auto it = waiting_.find(peer);
+  return it == waiting_.end() ? 0 : it->second.size();
+}
+
+bool Transport::HasUnsent() const {
+  return std::any_of(waiting_.begin(), waiting_.end(), [&](const auto& entry) {
+    return lines_.contains(entry.first) || routing_ids_.contains(entry.first);
+  });
+}
+
+TransportCounters Transport::counters() const {
+  TransportCounters counters = counters_;
+  counters.refused_handshakes = zap_->refused();
+  return counters;
+}
+
+}  // namespace skerry
