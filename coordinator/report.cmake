@@ -8,7 +8,5 @@ if(NOT TARGET skerry_report)
       ${CMAKE_SOURCE_DIR}/coordinator/report_tables.cc
       ${CMAKE_SOURCE_DIR}/coordinator/report_html.cc
     DEPS skerry::common nlohmann_json::nlohmann_json)
-  set_property(SOURCE ${CMAKE_SOURCE_DIR}/coordinator/report.cc
-    TARGET_DIRECTORY skerry_report
-    APPEND PROPERTY COMPILE_DEFINITIONS SKERRY_VERSION="${PROJECT_VERSION}")
+  target_compile_definitions(skerry_report PRIVATE SKERRY_VERSION="${PROJECT_VERSION}")
 endif()

@@ -28,7 +28,8 @@ section { background: var(--card); border: 1px solid var(--edge); border-radius:
   margin-top: 18px; }
 .tile { background: var(--card); border: 1px solid var(--edge); border-radius: 10px;
   padding: 12px 16px; }
-.tile b { display: block; font-size: 20px; line-height: 1.35; white-space: nowrap; font-variant-numeric: tabular-nums; }
+.tile b { display: block; font-size: 20px; line-height: 1.35; white-space: nowrap;
+  font-variant-numeric: tabular-nums; }
 svg { display: block; width: 100%; height: auto; }
 .tick { fill: var(--muted); font-size: 12px; }
 .grid { stroke: var(--edge); }

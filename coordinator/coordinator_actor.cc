@@ -1,0 +1,100 @@
+#include "coordinator/coordinator_actor.h"
+
+#include <utility>
+
+#include "common/check.h"
+#include "common/status.h"
+#include "coordinator/export.h"
+#include "coordinator/planning.h"
+#include "pipeline/plan/route.h"
+
+namespace skerry {
+
+CoordinatorActor::CoordinatorActor(CoordinatorOptions options) : options_(std::move(options)) {}
+
+absl::StatusOr<std::unique_ptr<CoordinatorActor>> CoordinatorActor::Create(
+    CoordinatorOptions options) {
+  std::unique_ptr<CoordinatorActor> actor(new CoordinatorActor(std::move(options)));
+  const auto& journal = actor->options_.journal;
+  for (size_t i = 0; i < journal.size(); ++i) {
+    const absl::Status status = actor->state_.Apply(journal[i]);
+    if (!status.ok()) return Annotate(status, absl::StrFormat("journal record %d", i + 1));
+  }
+  return actor;
+}
+
+void CoordinatorActor::OnStart(Context& context) {
+  started_ = context.now();
+  for (const auto& [pair, reading] : state_.links) {
+    links_.Add(pair.first, pair.second, reading.rtt_s, reading.bytes_per_s, started_).IgnoreError();
+  }
+  for (const auto& [node, record] : state_.nodes) {
+    heard_[node] = started_;
+    context.ConnectPeer(node, "");
+  }
+  for (const auto& [step, losses] : state_.losses) {
+    if (static_cast<int32_t>(losses.by_microbatch.size()) ==
+        options_.config.pipeline.microbatches_per_step) {
+      emitted_steps_.insert(step);
+    }
+  }
+  if (state_.exported) {
+    context.Stop(0, "the run is finished and its model is exported");
+    return;
+  }
+  duty_timer_ = context.StartTimer(Duration::Seconds(options_.config.heartbeat_s));
+  ReportStatus(context);
+}
+
+// The only way state changes: the record is persisted, then folded in.
+void CoordinatorActor::Record(Context& context, std::string record) {
+  const absl::Status status = state_.Apply(record);
+  SKERRY_CHECK(status.ok(), "a record of our own making must apply");
+  context.Persist(std::move(record));
+}
+
+void CoordinatorActor::OnMessage(Context& context, const NodeId& from, const Message& message) {
+  const bool known = state_.nodes.contains(from);
+  if (known) heard_[from] = context.now();
+  // A stranger may only say Hello.
+  if (!known && !std::holds_alternative<Hello>(message)) return void(++refused_);
+  std::visit([&](const auto& m) { On(context, from, m); }, message);
+}
+
+void CoordinatorActor::OnPeerRestarted(Context&, const NodeId& peer) {
+  // A new process says Hello; what the old one was measured or asked is void.
+  std::erase_if(probes_, [&](const Probe& p) { return p.from == peer || p.target == peer; });
+  greeted_.erase(peer);
+}
+
+void CoordinatorActor::OnTimer(Context& context, TimerId timer) {
+  if (timer != duty_timer_) return;
+  duty_timer_ = context.StartTimer(Duration::Seconds(options_.config.heartbeat_s));
+  WatchForSilence(context);
+  RequestProbes(context);
+  PlanWhenReady(context);
+  FinishWhenDone(context);
+  if (export_) ContinueExport(context);
+  ReportStatus(context);
+}
+
+void CoordinatorActor::OnJobDone(Context& context, JobId job) {
+  if (job == planning_job_) {
+    planning_job_ = 0;
+    PlanMade(context);
+  } else if (job == writing_job_) {
+    writing_job_ = 0;
+    Exported(context);
+  }
+}
+
+bool CoordinatorActor::TakesPart(const NodeId& node) const {
+  return state_.plan && SlotOf(*state_.plan, node) && !IsDead(*state_.plan, node);
+}
+
+std::optional<int32_t> CoordinatorActor::StageOf(const NodeId& node) const {
+  if (!TakesPart(node)) return std::nullopt;
+  return SlotOf(*state_.plan, node)->stage;
+}
+
+}  // namespace skerry

@@ -1,0 +1,27 @@
+// Puts the model together from the stages' base parameters and writes it as a Hugging Face
+// directory.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "coordinator/coordinator_actor.h"
+#include "model/parameter_layout.h"
+
+namespace skerry {
+
+class ModelWriter final : public ExportSink {
+ public:
+  ModelWriter(TransformerConfig config, std::string directory);
+  absl::Status AddStage(const StageAssignment& stage, bool holds_ends, const Bytes& base) override;
+  absl::StatusOr<std::string> Finish() override;
+
+ private:
+  TransformerConfig config_;
+  std::string directory_;
+  ParameterLayout layout_;
+  std::vector<float> parameters_;
+  int64_t tensors_ = 0;
+};
+
+}  // namespace skerry

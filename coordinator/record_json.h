@@ -1,0 +1,56 @@
+// Journal records are JSON: readable by people and by other tools, forward compatible by key.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "common/ids.h"
+#include "wire/message/message.h"
+
+namespace skerry {
+
+template <typename Id>
+std::optional<Id> ParseId(const std::string& hex) {
+  Id id;
+  if (hex.size() != 2 * id.bytes.size()) return std::nullopt;
+  for (size_t i = 0; i < id.bytes.size(); ++i) {
+    unsigned value = 0;
+    for (const char c : {hex[2 * i], hex[2 * i + 1]}) {
+      if (c >= '0' && c <= '9') {
+        value = value * 16 + static_cast<unsigned>(c - '0');
+      } else if (c >= 'a' && c <= 'f') {
+        value = value * 16 + static_cast<unsigned>(c - 'a' + 10);
+      } else {
+        return std::nullopt;
+      }
+    }
+    id.bytes[i] = static_cast<uint8_t>(value);
+  }
+  return id;
+}
+
+template <typename Tag>
+void to_json(nlohmann::json& json, const Id256<Tag>& id) {
+  json = id.Hex();
+}
+// Throws nlohmann's own exception on bad text; RunState::Apply catches it at its border.
+template <typename Tag>
+void from_json(const nlohmann::json& json, Id256<Tag>& id) {
+  const auto parsed = ParseId<Id256<Tag>>(json.get<std::string>());
+  if (!parsed) throw nlohmann::json::type_error::create(302, "not an id", &json);
+  id = *parsed;
+}
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceProfile, name, numeric_profile, gflops, memory_bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Slot, stage, replica)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StageAssignment, first_layer, last_layer, replicas)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PipelinePlan, version, microbatches_per_step, stages, paths,
+                                   dead)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkReading, target, rtt_s, bytes_per_s)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Participant, node, tokens, digest)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RoundCommit, stage, round, participants)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RoundApplied, stage, round, base_digest, transfer_s, wait_s)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MicrobatchLoss, microbatch, tokens, loss)
+
+}  // namespace skerry

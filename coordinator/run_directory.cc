@@ -1,0 +1,121 @@
+#include "coordinator/run_directory.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "common/status.h"
+#include "coordinator/journal_sqlite.h"
+#include "coordinator/record_json.h"
+#include "model/file_io.h"
+#include "model/prepare_text.h"
+#include "wire/config.h"
+#include "wire/identity.h"
+
+namespace skerry {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kConfigBytesMax = 1 << 20;
+
+absl::Status LinkShards(const std::string& from, const std::string& to) {
+  std::error_code error;
+  fs::create_directories(to, error);
+  for (const auto& entry : fs::directory_iterator(from, error)) {
+    const fs::path target = fs::path(to) / entry.path().filename();
+    fs::create_hard_link(entry.path(), target, error);
+    if (error) {
+      error.clear();  // another file system: copy
+      fs::copy_file(entry.path(), target, error);
+    }
+    if (error) break;
+  }
+  return error ? Unavailable("%s → %s: %s", from, to, error.message()) : absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status PrepareData(const std::vector<std::string>& texts, const std::string& out) {
+  if (texts.size() != 1) return InvalidArgument("want one text, got %d", texts.size());
+  PrepareOptions options;
+  SKERRY_ASSIGN_OR_RETURN(const PreparedText prepared, PrepareText(texts.front(), out, options));
+  std::printf("%s: %lld training and %lld validation tokens\n", out.c_str(),
+              static_cast<long long>(prepared.train_tokens),
+              static_cast<long long>(prepared.validation_tokens));
+  return absl::OkStatus();
+}
+
+absl::Status InitRunDirectory(const InitOptions& options) {
+  const RunDirectory directory{options.directory};
+  if (fs::exists(directory.File("journal.sqlite"))) {
+    return AlreadyExists("%s holds a run already; choose another directory", options.directory);
+  }
+  SKERRY_RETURN_IF_ERROR(MakeDirectory(options.directory));
+  RunConfig config;
+  if (!options.config_file.empty()) {
+    SKERRY_ASSIGN_OR_RETURN(config, LoadRunConfig(options.config_file));
+  }
+  SKERRY_RETURN_IF_ERROR(ValidateRunConfig(config));
+  SKERRY_RETURN_IF_ERROR(Identity::LoadOrCreate(directory.File("coordinator.key")).status());
+  SKERRY_RETURN_IF_ERROR(WriteFileAtomically(directory.File("run.toml"), FormatRunConfig(config)));
+  if (!options.shards.empty()) {
+    SKERRY_RETURN_IF_ERROR(LinkShards(options.shards, directory.File("data")));
+  }
+  if (!options.texts.empty()) {
+    SKERRY_RETURN_IF_ERROR(PrepareData(options.texts, directory.File("data")));
+  }
+  // The journal comes last: a directory with a journal is complete.
+  SKERRY_ASSIGN_OR_RETURN(auto journal, SqliteJournal::Open(directory.File("journal.sqlite"),
+                                                            SqliteJournal::Access::kCreate));
+  SKERRY_RETURN_IF_ERROR(journal->SetFact("config", ConfigDigest(config).Hex()));
+  return journal->SetFact("run", MakeRunId(config, RandomNonce()).Hex());
+}
+
+absl::StatusOr<OpenedRun> OpenRunDirectory(const std::string& path) {
+  const RunDirectory directory{path};
+  if (!fs::exists(directory.File("journal.sqlite"))) {
+    return NotFound("%s holds no run; make one: skerry-coordinator init %s", path, path);
+  }
+  SKERRY_ASSIGN_OR_RETURN(RunConfig config, LoadRunConfig(directory.File("run.toml")));
+  SKERRY_ASSIGN_OR_RETURN(auto journal, SqliteJournal::Open(directory.File("journal.sqlite"),
+                                                            SqliteJournal::Access::kReadOnly));
+  SKERRY_ASSIGN_OR_RETURN(const std::string run_hex, journal->Fact("run"));
+  SKERRY_ASSIGN_OR_RETURN(const std::string config_hex, journal->Fact("config"));
+  const auto run = ParseId<RunId>(run_hex);
+  if (!run) return DataLoss("%s: the run's id is damaged", directory.File("journal.sqlite"));
+  if (config_hex != ConfigDigest(config).Hex()) {
+    SKERRY_ASSIGN_OR_RETURN(const auto records, journal->Load());
+    if (!records.empty()) {
+      return FailedPrecondition(
+          "%s was changed after nodes joined; a run keeps its configuration: change it back, or "
+          "make another run with skerry-coordinator init",
+          directory.File("run.toml"));
+    }
+  }
+  return OpenedRun{directory, *run, std::move(config)};
+}
+
+absl::Status LockRunDirectory(const RunDirectory& directory) {
+  const std::string path = directory.File("lock");
+  const int lock = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (lock < 0) return Unavailable("%s: cannot be written", path);
+  if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
+    std::ifstream in(path);
+    std::string holder;
+    std::getline(in, holder);
+    return FailedPrecondition("%s is served already by process %s", directory.path, holder);
+  }
+  const std::string pid = std::to_string(getpid()) + "\n";
+  if (ftruncate(lock, 0) != 0 || write(lock, pid.data(), pid.size()) < 0) {
+    return Unavailable("%s: cannot be written (disk full?)", path);
+  }
+  return absl::OkStatus();  // the descriptor, and so the lock, lives as long as the process
+}
+
+}  // namespace skerry

@@ -1,0 +1,52 @@
+// The operator's directory of one run: what lies where, and how it comes to be.
+//
+//   run.toml           configuration, for people; its digest is part of the run's id
+//   coordinator.key    Ed25519, mode 0600
+//   journal.sqlite     everything that happened; facts "run" and "config"
+//   data/              index.json and token shards
+//   events.jsonl       one line an event, appended
+//   status.json        the present, replaced every second
+//   model/             the trained model
+//   lock               held by the coordinator that serves
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/ids.h"
+#include "common/run_config.h"
+
+namespace skerry {
+
+struct RunDirectory {
+  std::string path;
+  std::string File(const std::string& name) const { return path + "/" + name; }
+};
+
+struct InitOptions {
+  std::string directory;
+  std::string config_file;         // copied; "" for the template
+  std::vector<std::string> texts;  // prepared into data/
+  std::string shards;              // or: a prepared data directory, linked in
+};
+
+// Creates the directory's files. AlreadyExists if there is a run in it.
+absl::Status InitRunDirectory(const InitOptions& options);
+
+struct OpenedRun {
+  RunDirectory directory;
+  RunId run;
+  RunConfig config;
+};
+// FailedPrecondition if run.toml was changed after init: a run's configuration never changes.
+absl::StatusOr<OpenedRun> OpenRunDirectory(const std::string& directory);
+
+// Holds DIR/lock for the life of the process. FailedPrecondition names the process that has it.
+absl::Status LockRunDirectory(const RunDirectory& directory);
+
+// Tokenizes texts into `out` (model/prepare_text.h) with a line of progress.
+absl::Status PrepareData(const std::vector<std::string>& texts, const std::string& out);
+
+}  // namespace skerry

@@ -1,0 +1,69 @@
+// The state of a run as a fold of its journal: one JSON record per transition, applied in order.
+//
+// Live state and journal cannot differ: the coordinator changes its state only by applying the
+// record it persists. A record that makes no sense is an error and changes nothing.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "wire/message/message.h"
+
+namespace skerry {
+
+struct NodeRecord {
+  std::string endpoint;
+  std::string region;
+  std::string ticket;  // id
+  DeviceProfile device;
+  bool alive = true;
+  bool operator==(const NodeRecord&) const = default;
+};
+
+// A step's losses; complete when every microbatch was reported.
+struct StepLosses {
+  std::map<int32_t, MicrobatchLoss> by_microbatch;
+  bool operator==(const StepLosses&) const = default;
+};
+
+class RunState {
+ public:
+  // DataLoss if the record is damaged or contradicts the state.
+  absl::Status Apply(const std::string& record);
+
+  std::map<NodeId, NodeRecord> nodes;
+  std::map<std::string, int64_t> ticket_uses;
+  std::map<std::pair<NodeId, NodeId>, LinkReading> links;  // (from, target), the latest
+  std::optional<PipelinePlan> plan;
+  double predicted_step_s = 0;
+  double lower_bound_s = 0;
+  using StageRound = std::pair<int32_t, int64_t>;
+  std::map<StageRound, RoundCommit> commits;
+  std::map<StageRound, Digest> base_digests;  // the first reported
+  std::map<StageRound, std::map<NodeId, RoundApplied>> applied;
+  std::map<int64_t, StepLosses> losses;
+  int64_t tokens = 0;  // of reported microbatches, each once
+  bool finished = false;
+  bool exported = false;
+  bool operator==(const RunState&) const = default;
+
+  // Rounds committed for a stage; they are consecutive from 0.
+  int64_t RoundsCommitted(int32_t stage) const;
+};
+
+// The records, one function each.
+std::string AdmittedRecord(const NodeId& node, const NodeRecord& record);
+std::string LinkRecord(const NodeId& from, const LinkReading& reading);
+std::string PlanRecord(const PipelinePlan& plan, double predicted_step_s, double lower_bound_s);
+std::string CommitRecord(const RoundCommit& commit);
+std::string AppliedRecord(const NodeId& node, const RoundApplied& applied);
+std::string LossesRecord(const StepReport& report);  // only what is not credited yet
+std::string LifeRecord(const NodeId& node, bool alive);
+std::string MarkRecord(const std::string& kind);  // "finished", "exported"
+
+}  // namespace skerry
