@@ -43,7 +43,7 @@ absl::Status LinkShards(const std::string& from, const std::string& to) {
 
 absl::Status PrepareData(const std::vector<std::string>& texts, const std::string& out) {
   if (texts.size() != 1) return InvalidArgument("want one text, got %d", texts.size());
-  PrepareOptions options;
+  PrepareTextOptions options;
   SKERRY_ASSIGN_OR_RETURN(const PreparedText prepared, PrepareText(texts.front(), out, options));
   std::printf("%s: %lld training and %lld validation tokens\n", out.c_str(),
               static_cast<long long>(prepared.train_tokens),

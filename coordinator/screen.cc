@@ -1,0 +1,85 @@
+#include "coordinator/screen.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_format.h"
+
+namespace skerry {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string Megabytes(const Json& bytes) {
+  return absl::StrFormat("%.1f MB", bytes.get<double>() / 1e6);
+}
+
+std::string NodeLine(const Json& node) {
+  const int stage = node.value("stage", -1);
+  const std::string waiting = node.value("waiting_for", "");
+  return absl::StrFormat(
+      "  %-9s %-10s %-8s %-20s step %-5d round %-4d %s", node.value("id", ""),
+      node.value("region", "").substr(0, 10),
+      stage < 0 ? "-" : absl::StrFormat("%d.%d", stage, node.value("replica", 0)),
+      node.value("phase", ""), node.value("step", 0), node.value("base_version", 0),
+      waiting.empty() ? "" : "waits for the " + waiting);
+}
+
+std::string Preparing(const Json& status) {
+  const size_t nodes = status["nodes"].size();
+  if (status["phase"] == "waiting for nodes") {
+    return absl::StrFormat("%s: %d of %d", status["phase"].get<std::string>(), nodes,
+                           status.value("nodes_min", 0));
+  }
+  return absl::StrFormat("%s: %d of %d", status["phase"].get<std::string>(),
+                         status.value("links", 0), nodes * (nodes - 1));
+}
+
+}  // namespace
+
+std::string StatusLine(const Json& status) {
+  if (status.value("version", 0) == 0) return Preparing(status);
+  const auto alive = std::count_if(status["nodes"].begin(), status["nodes"].end(),
+                                   [](const Json& node) { return node.value("alive", false); });
+  return absl::StrFormat(
+      "%s  step %d/%d  loss %.4f  %.0f tokens/s  up %s  down %s  rounds %d  nodes %d",
+      status["phase"].get<std::string>(), status.value("step", 0), status.value("steps", 0),
+      status.value("loss", 0.0), status.value("tokens_per_s", 0.0), Megabytes(status["bytes_sent"]),
+      Megabytes(status["bytes_received"]), status.value("rounds", 0), alive);
+}
+
+std::string StatusScreen(const Json& status) {
+  std::string text =
+      absl::StrFormat("%s (run %s), %.0f s\n%s\n", status.value("name", ""),
+                      status.value("run", ""), status.value("elapsed_s", 0.0), StatusLine(status));
+  text += "  node      region     stage    phase\n";
+  for (const Json& node : status["nodes"]) text += NodeLine(node) + "\n";
+  return text;
+}
+
+LiveScreen::LiveScreen() : terminal_(isatty(STDOUT_FILENO) != 0) {}
+
+void LiveScreen::Show(const Json& status) {
+  if (!terminal_) {
+    // A line a second says little that one in five does not.
+    const std::string line = StatusLine(status);
+    const double at_s = status.value("elapsed_s", 0.0);
+    const bool phase_changed = line.substr(0, 8) != last_.substr(0, 8);
+    if (line == last_ || (!phase_changed && at_s >= last_at_s_ && at_s - last_at_s_ < 5)) return;
+    last_ = line;
+    last_at_s_ = at_s;
+    std::printf("%s\n", line.c_str());
+    std::fflush(stdout);
+    return;
+  }
+  const std::string screen = StatusScreen(status);
+  if (lines_drawn_ > 0) std::printf("\x1b[%dA\x1b[J", lines_drawn_);
+  std::fputs(screen.c_str(), stdout);
+  std::fflush(stdout);
+  lines_drawn_ = static_cast<int>(std::count(screen.begin(), screen.end(), '\n'));
+}
+
+}  // namespace skerry

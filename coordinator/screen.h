@@ -1,0 +1,30 @@
+// What a person sees of a run: status.json and events as text, for a terminal or as plain lines.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace skerry {
+
+// The whole picture, several lines: phase, step, loss, tokens/s, bytes, every node and what it
+// waits for.
+std::string StatusScreen(const nlohmann::json& status);
+
+// One line: "step 48/256  loss 2.713  5.1 ktok/s  up 12.3 MB  down 12.1 MB  8 nodes".
+std::string StatusLine(const nlohmann::json& status);
+
+// Shows the present again and again: redrawn in place on a terminal, else a line when something
+// changed.
+class LiveScreen {
+ public:
+  LiveScreen();
+  void Show(const nlohmann::json& status);
+
+ private:
+  bool terminal_;
+  int lines_drawn_ = 0;
+  std::string last_;
+  double last_at_s_ = -1e9;
+};
+
+}  // namespace skerry

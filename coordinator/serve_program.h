@@ -1,0 +1,23 @@
+// `skerry-coordinator serve DIR` and `watch DIR`.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace skerry {
+
+struct ServeOptions {
+  std::string directory;
+  std::string bind = "tcp://0.0.0.0:7700";
+  std::string shape_file;  // imitate this network towards nodes; "" for none
+  std::string region;
+};
+
+// Serves until the run is finished or a signal comes. Returns the exit code.
+absl::StatusOr<int> Serve(const ServeOptions& options);
+
+// Shows DIR/status.json until the run is finished; waits for a coordinator that is away.
+absl::Status Watch(const std::string& directory);
+
+}  // namespace skerry
