@@ -27,8 +27,8 @@ std::vector<int64_t> StoredShape(const TensorSlot& slot) {
 
 absl::Status CheckFinite(const ParameterLayout& layout, std::span<const float> parameters) {
   for (const TensorSlot& slot : layout.tensors()) {
-    for (const float value : parameters.subspan(static_cast<size_t>(slot.offset),
-                                                static_cast<size_t>(slot.size()))) {
+    for (const float value :
+         parameters.subspan(static_cast<size_t>(slot.offset), static_cast<size_t>(slot.size()))) {
       if (!std::isfinite(value)) return InvalidArgument("tensor %s is not finite", slot.name);
     }
   }
@@ -92,9 +92,9 @@ absl::StatusOr<HuggingFaceModel> ReadHuggingFace(const std::string& directory) {
   SKERRY_RETURN_IF_ERROR(CheckTensors(*file, layout));
   HuggingFaceModel model{*config, std::vector<float>(static_cast<size_t>(layout.size()))};
   for (const TensorSlot& slot : layout.tensors()) {
-    const auto values = std::span(model.parameters)
-                            .subspan(static_cast<size_t>(slot.offset),
-                                     static_cast<size_t>(slot.size()));
+    const auto values =
+        std::span(model.parameters)
+            .subspan(static_cast<size_t>(slot.offset), static_cast<size_t>(slot.size()));
     SKERRY_RETURN_IF_ERROR(file->Read(slot.name, StoredShape(slot), values));
   }
   return model;

@@ -12,9 +12,10 @@
 
 namespace skerry {
 
-// `parameters` in the order of ParameterLayout::ForModel(config). Every file is replaced atomically,
-// the weights last: a directory with model.safetensors is complete. Creates the directory. A value
-// that is not finite is InvalidArgument naming the tensor, and nothing is written.
+// `parameters` in the order of ParameterLayout::ForModel(config). Every file is replaced
+// atomically, the weights last: a directory with model.safetensors is complete. Creates the
+// directory. A value that is not finite is InvalidArgument naming the tensor, and nothing is
+// written.
 absl::Status WriteHuggingFace(const std::string& directory, const TransformerConfig& config,
                               std::span<const float> parameters);
 

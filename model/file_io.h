@@ -1,4 +1,5 @@
-// Files as models and data need them: read-only maps, and writes that are there whole or not at all.
+// Files as models and data need them: read-only maps, and writes that are there whole or not at
+// all.
 //
 // Errors: NotFound, PermissionDenied (also a read-only disk), ResourceExhausted (disk full, file
 // size limit), Unavailable for the rest; the text names the path.

@@ -15,7 +15,7 @@ constexpr uint64_t kRounds = 6;
 
 KeyedPermutation::KeyedPermutation(uint64_t key, int64_t size) : key_(key), size_(size) {
   SKERRY_CHECK(size >= 1);
-  const int bits = std::bit_width(static_cast<uint64_t>(size - 1));
+  const int bits = static_cast<int>(std::bit_width(static_cast<uint64_t>(size - 1)));
   half_bits_ = std::max(1, (bits + 1) / 2);
 }
 

@@ -1,6 +1,6 @@
 // Which window of the training data a microbatch reads: a pure function of the run's seed and the
-// address (step, microbatch, sequence), so that no node has to be told, and a ledger of addresses is
-// a ledger of tokens.
+// address (step, microbatch, sequence), so that no node has to be told, and a ledger of addresses
+// is a ledger of tokens.
 //
 // Addresses are numbered index = (step · M + microbatch) · B + sequence. One pass over the data is
 // W = windows consecutive indices; pass p maps them to windows by a permutation keyed by (seed, p).

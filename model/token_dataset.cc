@@ -189,8 +189,8 @@ absl::Status TokenDataset::Read(Split split, int64_t first, std::span<int32_t> o
   while (!out.empty()) {
     const TokenShard& shard = from.shards[index];
     const int64_t at = first - from.begins[index++];
-    const auto count = std::min<int64_t>(static_cast<int64_t>(out.size()),
-                                         shard.header().tokens - at);
+    const auto count =
+        std::min<int64_t>(static_cast<int64_t>(out.size()), shard.header().tokens - at);
     const auto part = out.first(static_cast<size_t>(count));
     shard.Read(at, part);
     for (const int32_t token : part) {

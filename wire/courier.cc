@@ -3,11 +3,20 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/rng.h"
+
 namespace skerry {
 
-Frame Courier::MakeFrame(const Session& session, uint64_t sequence, const Message* message) const {
+uint64_t Courier::IncarnationFor(const NodeId& peer) const {
+  const auto it = forgotten_.find(peer);
+  if (it == forgotten_.end()) return options_.incarnation;
+  return Mix64(options_.incarnation ^ Mix64(it->second)) | 1;
+}
+
+Frame Courier::MakeFrame(const NodeId& to, const Session& session, uint64_t sequence,
+                         const Message* message) const {
   Frame frame;
-  frame.header = {options_.run, options_.incarnation, session.peer_incarnation, sequence,
+  frame.header = {options_.run, IncarnationFor(to), session.peer_incarnation, sequence,
                   session.delivered};
   if (message != nullptr) frame.message = *message;
   return frame;
@@ -28,7 +37,7 @@ void Courier::Send(Instant now, const NodeId& to, Message message, std::vector<O
   const uint64_t sequence = session.next_sequence++;
   session.outbox.emplace_back(sequence, std::move(message));
   session.owed_acks = 0;
-  out.push_back({to, MakeFrame(session, sequence, &session.outbox.back().second)});
+  out.push_back({to, MakeFrame(to, session, sequence, &session.outbox.back().second)});
 }
 
 Courier::Delivered Courier::OnFrame(Instant now, const NodeId& from, Frame frame,
@@ -55,13 +64,13 @@ Courier::Delivered Courier::OnFrame(Instant now, const NodeId& from, Frame frame
   }
   // Meant for a process that was here before this one: the peer will learn of this incarnation from
   // our frames.
-  if (header.receiver_incarnation != 0 && header.receiver_incarnation != options_.incarnation) {
+  if (header.receiver_incarnation != 0 && header.receiver_incarnation != IncarnationFor(from)) {
     ++refused_;
-    if (!delivered.restarted) out.push_back({from, MakeFrame(session, 0, nullptr)});
+    if (!delivered.restarted) out.push_back({from, MakeFrame(from, session, 0, nullptr)});
     return delivered;
   }
 
-  if (header.receiver_incarnation == options_.incarnation) {
+  if (header.receiver_incarnation == IncarnationFor(from)) {
     bool progress = false;
     while (!session.outbox.empty() && session.outbox.front().first <= header.acknowledged) {
       session.outbox.pop_front();
@@ -90,7 +99,7 @@ Courier::Delivered Courier::OnFrame(Instant now, const NodeId& from, Frame frame
   if (session.owed_acks++ == 0) session.ack_due = now + kAckDelay;
   if (session.owed_acks >= kAckEvery) {
     session.owed_acks = 0;
-    out.push_back({from, MakeFrame(session, 0, nullptr)});
+    out.push_back({from, MakeFrame(from, session, 0, nullptr)});
   }
   return delivered;
 }
@@ -99,7 +108,7 @@ void Courier::Repeat(Instant now, const NodeId& to, Session& session, std::vecto
   // Only the oldest: if it arrives, the acknowledgement shows what else is missing.
   constexpr size_t kRepeatAtOnce = 4;
   for (size_t i = 0; i < std::min(kRepeatAtOnce, session.outbox.size()); ++i) {
-    out.push_back({to, MakeFrame(session, session.outbox[i].first, &session.outbox[i].second)});
+    out.push_back({to, MakeFrame(to, session, session.outbox[i].first, &session.outbox[i].second)});
   }
   session.owed_acks = 0;
   session.repeat_after = std::min(session.repeat_after * 2, options_.repeat_after_max);
@@ -111,7 +120,7 @@ void Courier::Tick(Instant now, std::vector<Outgoing>& out) {
     if (!session.outbox.empty() && session.repeat_due <= now) Repeat(now, peer, session, out);
     if (session.owed_acks > 0 && session.ack_due <= now) {
       session.owed_acks = 0;
-      out.push_back({peer, MakeFrame(session, 0, nullptr)});
+      out.push_back({peer, MakeFrame(peer, session, 0, nullptr)});
     }
   }
 }
@@ -126,7 +135,7 @@ std::optional<Instant> Courier::NextDue() const {
 }
 
 void Courier::Forget(const NodeId& peer) {
-  sessions_.erase(peer);
+  if (sessions_.erase(peer) > 0) ++forgotten_[peer];
 }
 
 size_t Courier::Unacknowledged(const NodeId& peer) const {

@@ -76,8 +76,12 @@ class Courier {
   void Tick(Instant now, std::vector<Outgoing>& out);
   std::optional<Instant> NextDue() const;
 
-  // Forgets a peer and everything queued for it.
+  // Forgets a peer and everything queued for it. If both meet again, the peer sees a new
+  // incarnation and so a restart: sequences never continue over the gap.
   void Forget(const NodeId& peer);
+
+  // The incarnation this process shows to `peer`.
+  uint64_t IncarnationFor(const NodeId& peer) const;
 
   // Messages queued to `peer` that it has not acknowledged.
   size_t Unacknowledged(const NodeId& peer) const;
@@ -102,11 +106,13 @@ class Courier {
     std::set<uint64_t> old_incarnations;  // frames of dead processes still in flight are refused
   };
 
-  Frame MakeFrame(const Session& session, uint64_t sequence, const Message* message) const;
+  Frame MakeFrame(const NodeId& to, const Session& session, uint64_t sequence,
+                  const Message* message) const;
   void Repeat(Instant now, const NodeId& to, Session& session, std::vector<Outgoing>& out);
 
   CourierOptions options_;
   std::map<NodeId, Session> sessions_;
+  std::map<NodeId, uint64_t> forgotten_;  // how often
   int64_t refused_ = 0;
 };
 

@@ -11,9 +11,9 @@
 // acknowledged is repeated until the actor disconnects it (wire/courier.h).
 //
 // Who gets in. A node admits only keys that ConnectPeer named and its coordinator's; all others are
-// refused at the CURVE handshake. A coordinator lets any key shake hands, but of a sender that
-// ConnectPeer has not named yet only Hello reaches the actor, kHellosPerKeyMax times. A peer with
-// an endpoint is dialled; one without is answered over the connection it dialled itself.
+// kept waiting at the CURVE handshake and dropped. A coordinator lets any key shake hands, but of a
+// sender that ConnectPeer has not named yet only Hello reaches the actor, kHellosPerKeyMax times. A
+// peer with an endpoint is dialled; one without is answered over the connection it dialled itself.
 #pragma once
 
 #include <cstdint>
@@ -48,8 +48,8 @@ struct TransportCounters {
   int64_t frames_sent = 0;
   int64_t frames_received = 0;  // accepted
 
-  int64_t refused_handshakes = 0;        // unknown keys
-  int64_t refused_broken_greetings = 0;  // bytes at the port that are not ZeroMQ with CURVE
+  int64_t refused_handshakes = 0;  // with a key unknown when it came; each try counts
+  int64_t broken_connections = 0;  // ended without a handshake: not ZeroMQ, no CURVE, unknown keys
   int64_t refused_malformed = 0;   // envelope or payload did not decode, wrong run or recipient
   int64_t refused_sender = 0;      // sender id and CURVE key differ
   int64_t refused_unadmitted = 0;  // not Hello, or too many, from somebody not admitted

@@ -143,8 +143,9 @@ bool EventLoop::Core::MayPass(Transport::Received& received) {
       if (frame.message && std::holds_alternative<Hello>(*frame.message)) return true;
       // Somebody who knew the process that was here before: an acknowledgement tells it of this
       // one.
-      const bool stale = frame.header.receiver_incarnation != 0 &&
-                         frame.header.receiver_incarnation != incarnation_;
+      const bool stale =
+          frame.header.receiver_incarnation != 0 &&
+          frame.header.receiver_incarnation != courier_.IncarnationFor(received.decoded.sender);
       if (stale || !frame.message) {
         frame.message.reset();
         frame.header.sequence = 0;

@@ -45,7 +45,7 @@ const char kSmallRun[] =
 {"t":1,"kind":"admitted","node":"aaaa","region":"eu","device":"cpu","gflops":50}
 {"t":1,"kind":"admitted","node":"bbbb","region":"us","device":"cpu","gflops":40}
 {"t":2,"kind":"link","from":"aaaa","to":"bbbb","rtt_ms":80,"mbps":100}
-{"t":3,"kind":"plan","version":1,"stages":[{"first_layer":0,"last_layer":4,"replicas":["aaaa","bbbb"]}]}
+{"t":3,"kind":"plan","stages":[{"first_layer":0,"last_layer":4,"replicas":["aaaa","bbbb"]}]}
 {"t":4,"kind":"step","step":0,"loss":5.5,"tokens":64,"microbatches":2}
 {"t":5,"kind":"step","step":1,"loss":4.5,"tokens":64,"microbatches":2}
 {"t":6,"kind":"round","stage":0,"round":0,"participants":["aaaa","bbbb"]}

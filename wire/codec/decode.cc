@@ -382,8 +382,8 @@ absl::StatusOr<DecodedFrame> Decode(std::span<const uint8_t> envelope, Payload p
   if (View(payload).size() > limits::kPayloadBytesMax)
     return InvalidArgument("payload is too large");
   if (payload && payload->empty()) payload = nullptr;
-  const auto words = kj::heapArray<capnp::word>(envelope.size() / sizeof(capnp::word));
-  std::memcpy(words.begin(), envelope.data(), envelope.size());
+  auto words = kj::heapArray<capnp::word>(envelope.size() / sizeof(capnp::word));
+  std::memcpy(words.asBytes().begin(), envelope.data(), envelope.size());
   try {
     return DecodeWords(words, payload, expectation);
   } catch (const kj::Exception& e) {

@@ -36,11 +36,8 @@ zmq::const_buffer KeyBuffer(const CurveKey& key) {
 }
 
 std::string UserIdOf(const zmq::message_t& message) {
-  try {
-    return message.gets("User-Id");
-  } catch (const zmq::error_t&) {
-    return "";
-  }
+  const char* user = zmq_msg_gets(message.handle(), "User-Id");
+  return user != nullptr ? user : "";
 }
 
 // The payload in one piece; null if the parts break a limit.
@@ -84,7 +81,7 @@ absl::Status Transport::Bind() {
     router_.set(zmq::sockopt::router_mandatory, true);
     router_.set(zmq::sockopt::zap_domain, "skerry");
     zmq_socket_monitor(router_.handle(), kMonitorEndpoint,
-                       ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL);
+                       ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED);
     monitor_ = zmq::socket_t(context_, zmq::socket_type::pair);
     monitor_.set(zmq::sockopt::linger, 0);
     monitor_.connect(kMonitorEndpoint);
@@ -300,7 +297,11 @@ void Transport::LearnRoute(const NodeId& peer, const std::string& routing_id) {
 void Transport::ServeMonitor() {
   std::vector<zmq::message_t> event;
   while (zmq::recv_multipart(monitor_, std::back_inserter(event), zmq::recv_flags::dontwait)) {
-    ++counters_.refused_broken_greetings;
+    uint16_t kind = 0;
+    if (event[0].size() >= sizeof kind) std::memcpy(&kind, event[0].data(), sizeof kind);
+    if (kind == ZMQ_EVENT_ACCEPTED) ++accepted_;
+    if (kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) ++shaken_;
+    if (kind == ZMQ_EVENT_DISCONNECTED) ++disconnected_;
     event.clear();
   }
 }
@@ -327,6 +328,9 @@ bool Transport::HasUnsent() const {
 TransportCounters Transport::counters() const {
   TransportCounters counters = counters_;
   counters.refused_handshakes = zap_->refused();
+  // Of a connection libzmq tells no more than these three events, without a name. Those accepted
+  // and not shaken may still be in the middle of it; what is broken has been disconnected.
+  counters.broken_connections = std::min(accepted_ - shaken_, disconnected_);
   return counters;
 }
 

@@ -111,6 +111,9 @@ class Transport {
   std::map<NodeId, std::string> key_hex_;      // what was worked out once
   std::map<NodeId, std::deque<OutgoingFrame>> waiting_;
   TransportCounters counters_;
+  int64_t accepted_ = 0;      // connections of the ROUTER: taken,
+  int64_t shaken_ = 0;        // through the handshake,
+  int64_t disconnected_ = 0;  // ended
 };
 
 }  // namespace skerry

@@ -9,8 +9,8 @@
 namespace skerry {
 namespace {
 
-// version, request id, domain, peer address, routing id, mechanism, key
-constexpr size_t kRequestParts = 7;
+// route, delimiter, version, request id, domain, peer address, routing id, mechanism, key
+constexpr size_t kRequestParts = 9;
 
 }  // namespace
 
@@ -25,9 +25,19 @@ std::string CurveKeyHex(const CurveKey& key) {
 }
 
 ZapHandler::ZapHandler(zmq::context_t& context, bool admit_any)
-    : socket_(context, zmq::socket_type::rep), admit_any_(admit_any) {
+    : socket_(context, zmq::socket_type::router), admit_any_(admit_any) {
   socket_.set(zmq::sockopt::linger, 0);
   socket_.bind("inproc://zeromq.zap.01");
+}
+
+void ZapHandler::Allow(const CurveKey& key) {
+  const std::string user_id = CurveKeyHex(key);
+  allowed_.insert(user_id);
+  const auto it = open_.find(user_id);
+  if (it == open_.end()) return;
+  Answer(it->second, true, user_id);
+  open_.erase(it);
+  std::erase(open_order_, user_id);
 }
 
 void ZapHandler::Serve() {
@@ -35,24 +45,38 @@ void ZapHandler::Serve() {
     std::vector<zmq::message_t> request;
     if (!zmq::recv_multipart(socket_, std::back_inserter(request), zmq::recv_flags::dontwait))
       return;
-    // 300, not 400: a peer that dials before we were told of it must try again, and libzmq's client
-    // gives up for good after 400.
-    std::string status = "300";
-    std::string user;
-    if (request.size() == kRequestParts && request[5].to_string() == "CURVE" &&
-        request[6].size() == sizeof(CurveKey)) {
-      CurveKey key;
-      std::copy_n(request[6].data<uint8_t>(), key.size(), key.begin());
-      user = CurveKeyHex(key);
-      if (admit_any_ || IsAllowed(user)) status = "200";
+    if (request.size() < 4) continue;  // not libzmq's; there is nobody to answer
+    const Question question{request[0].to_string(), request[3].to_string()};
+    if (request.size() != kRequestParts || request[7].to_string() != "CURVE" ||
+        request[8].size() != sizeof(CurveKey)) {
+      ++refused_;
+      Answer(question, false, "");
+      continue;
     }
-    if (status != "200") ++refused_;
-    const std::string id = request.size() > 1 ? request[1].to_string() : "";
-    const std::string text = status == "200" ? "OK" : "unknown key";
-    for (const std::string& part : {std::string("1.0"), id, status, text, user})
-      socket_.send(zmq::buffer(part), zmq::send_flags::sndmore);
-    socket_.send(zmq::message_t(), zmq::send_flags::none);
+    CurveKey key;
+    std::copy_n(request[8].data<uint8_t>(), key.size(), key.begin());
+    const std::string user_id = CurveKeyHex(key);
+    if (admit_any_ || IsAllowed(user_id)) {
+      Answer(question, true, user_id);
+      continue;
+    }
+    ++refused_;
+    // The same key again: its earlier handshake has timed out.
+    if (!open_.insert_or_assign(user_id, question).second) continue;
+    open_order_.push_back(user_id);
+    if (open_order_.size() <= kOpenMax) continue;
+    Answer(open_.at(open_order_.front()), false, "");
+    open_.erase(open_order_.front());
+    open_order_.pop_front();
   }
+}
+
+void ZapHandler::Answer(const Question& question, bool admit, const std::string& user_id) {
+  for (const std::string& part :
+       {question.route, std::string(), std::string("1.0"), question.id,
+        std::string(admit ? "200" : "300"), std::string(admit ? "OK" : "unknown key"), user_id})
+    socket_.send(zmq::buffer(part), zmq::send_flags::sndmore);
+  socket_.send(zmq::message_t(), zmq::send_flags::none);
 }
 
 }  // namespace skerry

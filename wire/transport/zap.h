@@ -1,11 +1,19 @@
 // Who may shake hands: ZeroMQ asks this handler about every CURVE client (ZAP, rfc.zeromq.org/27)
 // before a byte of the client's reaches a socket.
 //
+// An unknown key is neither let in nor sent away: its question stays open. Peers learn of each
+// other at different times, so who dials early would otherwise be refused, and libzmq's client then
+// gives up for good (after 400) or waits for a timeout (after 300). If Allow comes, the open
+// question is answered at once; if not, libzmq ends the handshake after ZMQ_HANDSHAKE_IVL by
+// itself.
+//
 // Used on the event loop's thread only: the loop polls `socket()` and calls Serve when it is
 // readable.
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <set>
 #include <string>
 #include <zmq.hpp>
@@ -22,20 +30,31 @@ class ZapHandler {
   // `admit_any` every key passes the handshake. Throws zmq::error_t.
   ZapHandler(zmq::context_t& context, bool admit_any);
 
-  void Allow(const CurveKey& key) { allowed_.insert(CurveKeyHex(key)); }
+  void Allow(const CurveKey& key);
   void Disallow(const CurveKey& key) { allowed_.erase(CurveKeyHex(key)); }
   bool IsAllowed(const std::string& user_id) const { return allowed_.contains(user_id); }
 
   zmq::socket_t& socket() { return socket_; }
-  // Answers every request that waits. The answer's User-Id is the key in hexadecimal.
+  // Reads every question that waits. The answer's User-Id is the key in hexadecimal.
   void Serve();
 
+  // Handshakes whose key was unknown when they came.
   int64_t refused() const { return refused_; }
 
+  static constexpr size_t kOpenMax = 256;  // open questions, one per key; the oldest is refused
+
  private:
+  struct Question {
+    std::string route;  // of the asking session
+    std::string id;     // the session's own number for it
+  };
+  void Answer(const Question& question, bool admit, const std::string& user_id);
+
   zmq::socket_t socket_;
   bool admit_any_;
-  std::set<std::string> allowed_;  // keys in hexadecimal
+  std::set<std::string> allowed_;         // keys in hexadecimal
+  std::map<std::string, Question> open_;  // by key in hexadecimal
+  std::deque<std::string> open_order_;    // keys of open_, oldest first
   int64_t refused_ = 0;
 };
 

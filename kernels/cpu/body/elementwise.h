@@ -1,0 +1,71 @@
+// Kernels that treat every element alike, and the sum over all of them.
+#pragma once
+
+#include <cstdint>
+
+namespace skerry {
+namespace {
+
+inline Lanes Sigmoid(Lanes x) {
+  return 1.0f / (1.0f + Exp(-x));
+}
+
+void SwigluForward(const float* gate_up, float* out, int64_t ffn) {
+  ForLanes(ffn, [&](int64_t i, auto load, auto store) {
+    const Lanes gate = load(gate_up + i);
+    store(out + i, gate * Sigmoid(gate) * load(gate_up + ffn + i));
+  });
+}
+
+void SwigluBackward(const float* gate_up, const float* d_out, float* d_gate_up, int64_t ffn) {
+  ForLanes(ffn, [&](int64_t i, auto load, auto store) {
+    const Lanes gate = load(gate_up + i), up = load(gate_up + ffn + i), d = load(d_out + i);
+    const Lanes sigmoid = Sigmoid(gate);
+    const Lanes slope = MultiplyAdd(gate, 1.0f - sigmoid, Spread(1));
+    store(d_gate_up + i, d * up * sigmoid * slope);
+    store(d_gate_up + ffn + i, d * gate * sigmoid);
+  });
+}
+
+void Add(const float* x, float* y, int64_t n) {
+  ForLanes(n, [&](int64_t i, auto load, auto store) { store(y + i, load(y + i) + load(x + i)); });
+}
+
+// Eight float64 sums, element i into sum i mod 8, then added in order. A float32 squared is exact
+// in float64, so every instruction set gives the same bits.
+double SumOfSquares(const float* x, int64_t n) {
+  double sums[8] = {};
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    for (int l = 0; l < 8; ++l) {
+      const double value = x[i + l];
+      sums[l] += value * value;
+    }
+  }
+  for (int l = 0; i + l < n; ++l) sums[l] += static_cast<double>(x[i + l]) * x[i + l];
+  double total = 0;
+  for (const double sum : sums) total += sum;
+  return total;
+}
+
+void AdamW(const AdamWArgs& args) {
+  const AdamWArgs a = args;
+  ForLanes(a.n, [&](int64_t i, auto load, auto store) {
+    const Lanes g = load(a.gradient + i) * a.scale;
+    const Lanes m = MultiplyAdd(load(a.m + i), Spread(a.beta1), g * a.one_minus_beta1);
+    const Lanes v = MultiplyAdd(load(a.v + i), Spread(a.beta2), g * g * a.one_minus_beta2);
+    const Lanes move = m * a.rate / MultiplyAdd(SquareRoot(v), Spread(a.root), Spread(a.epsilon));
+    store(a.m + i, m);
+    store(a.v + i, v);
+    store(a.parameters + i, MultiplyAdd(load(a.parameters + i), Spread(a.keep), -move));
+  });
+}
+
+void Sgd(float rate, const float* gradient, float* parameters, int64_t n) {
+  ForLanes(n, [&](int64_t i, auto load, auto store) {
+    store(parameters + i, MultiplyAdd(load(gradient + i), Spread(-rate), load(parameters + i)));
+  });
+}
+
+}  // namespace
+}  // namespace skerry

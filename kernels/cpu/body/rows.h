@@ -1,0 +1,119 @@
+// Kernels that go row by row over the tokens: RMSNorm, RoPE, cross-entropy.
+#pragma once
+
+#include <cstdint>
+
+namespace skerry {
+namespace {
+
+inline float DotProduct(const float* a, const float* b, int64_t n) {
+  Lanes sums[4] = {};
+  int64_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+    for (int j = 0; j < 4; ++j)
+      sums[j] = MultiplyAdd(Load(a + i + j * kLanes), Load(b + i + j * kLanes), sums[j]);
+  }
+  ForLanes(n - i, [&](int64_t at, auto load, auto) {
+    sums[0] = MultiplyAdd(load(a + i + at), load(b + i + at), sums[0]);
+  });
+  return SumOf((sums[0] + sums[1]) + (sums[2] + sums[3]));
+}
+
+void RmsNormForward(const RmsNormArgs& args) {
+  for (int64_t t = 0; t < args.rows; ++t) {
+    const float* x = args.x + t * args.width;
+    float* out = args.out + t * args.width;
+    const float mean = DotProduct(x, x, args.width) / static_cast<float>(args.width);
+    const float inverse = 1 / __builtin_sqrtf(mean + args.epsilon);
+    args.inverse_rms[t] = inverse;
+    ForLanes(args.width, [&](int64_t i, auto load, auto store) {
+      store(out + i, load(x + i) * inverse * load(args.weight + i));
+    });
+  }
+}
+
+// With y = x·r·w and r = (mean x² + ε)^(−1/2): ∂x += r·w·∂y − x·r³/d·Σ(w·∂y·x); ∂w += ∂y·x·r.
+void RmsNormBackward(const RmsNormArgs& args) {
+  const float* weight = args.weight;
+  for (int64_t t = 0; t < args.rows; ++t) {
+    const float *x = args.x + t * args.width, *d_out = args.d_out + t * args.width;
+    float *d_x = args.out + t * args.width, *d_weight = args.d_weight;
+    const float inverse = args.inverse_rms[t];
+    Lanes sum = {};
+    ForLanes(args.width, [&](int64_t i, auto load, auto store) {
+      const Lanes product = load(d_out + i) * load(x + i);
+      sum = MultiplyAdd(product, load(weight + i), sum);
+      store(d_weight + i, MultiplyAdd(product, Spread(inverse), load(d_weight + i)));
+    });
+    const float shrink = -inverse * inverse * inverse * SumOf(sum) / static_cast<float>(args.width);
+    ForLanes(args.width, [&](int64_t i, auto load, auto store) {
+      const Lanes through = MultiplyAdd(load(x + i), Spread(shrink), load(d_x + i));
+      store(d_x + i, MultiplyAdd(load(d_out + i) * inverse, load(weight + i), through));
+    });
+  }
+}
+
+void Rope(const RopeArgs& args) {
+  const int64_t half = args.head_size / 2;
+  const float sign = args.inverse ? -1.0f : 1.0f;
+  for (int64_t t = 0; t < args.rows; ++t) {
+    const int64_t position = t % args.context;
+    const float *cosines = args.cosines + position * half, *sines = args.sines + position * half;
+    for (int64_t first = 0; first < args.columns; first += args.head_size) {
+      float* low = args.x + t * args.columns + first;
+      float* high = low + half;
+      ForLanes(half, [&](int64_t i, auto load, auto store) {
+        const Lanes a = load(low + i), b = load(high + i);
+        const Lanes c = load(cosines + i), s = load(sines + i) * sign;
+        store(low + i, MultiplyAdd(a, c, -b * s));
+        store(high + i, MultiplyAdd(b, c, a * s));
+      });
+    }
+  }
+}
+
+inline float LargestOfRow(const float* row, int64_t n) {
+  Lanes top = Spread(row[0]);
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) top = Larger(Load(row + i), top);
+  float largest = LargestOf(top);
+  for (; i < n; ++i) largest = largest > row[i] ? largest : row[i];
+  return largest;
+}
+
+// Σ e^(x − top) in vectors; the last partial vector leaves its idle lanes out.
+inline float SumOfExponentials(float* row, int64_t n, float top, bool keep) {
+  Lanes sum = {};
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    const Lanes e = Exp(Load(row + i) - top);
+    if (keep) Store(row + i, e);
+    sum += e;
+  }
+  float total = SumOf(sum);
+  const Lanes rest = Exp(LoadSome(row + i, n - i) - top);
+  if (keep) StoreSome(row + i, rest, n - i);
+  for (int64_t l = 0; l < n - i; ++l) total += rest[l];
+  return total;
+}
+
+double CrossEntropy(const CrossEntropyArgs& args) {
+  const int64_t n = args.vocabulary;
+  const float share = 1 / static_cast<float>(args.rows);
+  double loss = 0;
+  for (int64_t t = 0; t < args.rows; ++t) {
+    float* row = args.logits + t * n;
+    const int32_t target = args.targets[t];
+    const float top = LargestOfRow(row, n), aim = row[target];
+    const float sum = SumOfExponentials(row, n, top, args.gradient);
+    loss += __builtin_log(static_cast<double>(sum)) + (static_cast<double>(top) - aim);
+    if (!args.gradient) continue;
+    const float scale = share / sum;
+    ForLanes(n, [&](int64_t i, auto load, auto store) { store(row + i, load(row + i) * scale); });
+    row[target] -= share;
+  }
+  return loss;
+}
+
+}  // namespace
+}  // namespace skerry

@@ -1,0 +1,52 @@
+// Matrix products by oneDNN: the only place that knows it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "kernels/shape_checks.h"
+
+namespace skerry {
+
+struct GemmCall {
+  Transpose ta, tb;
+  GemmSizes sizes;  // every size ≥ 1
+  const float *a, *b;
+  float beta;  // 0 or 1
+  float* c;
+};
+
+// One float32 product after another, on the calling thread and a team of `threads` − 1 more. What
+// oneDNN prepares for a shape is kept for the next call of that shape; a model has a few dozen.
+//
+// omp_set_num_threads belongs to the calling thread and Run calls it there, so one thread owns a
+// Gemm. On AVX2 oneDNN's bits depend on the number of threads, never on timing.
+class GemmCache {
+ public:
+  explicit GemmCache(int threads);
+  ~GemmCache();
+
+  // Internal, with oneDNN's words, if it refuses the shape; ResourceExhausted without memory.
+  absl::Status Run(const GemmCall& call);
+
+ private:
+  // Transposes, m, n, k, beta. Matrices are dense, so these give the leading dimensions.
+  using Key = std::array<int64_t, 6>;
+  struct Engine;
+  struct Product;
+
+  absl::StatusOr<Product*> Find(const GemmCall& call);
+
+  int threads_;
+  std::unique_ptr<Engine> engine_;
+  std::map<Key, std::unique_ptr<Product>> products_;
+};
+
+// "oneDNN 2.6.3, AVX2": the library, and the instruction set that it will use.
+std::string GemmLibrary();
+
+}  // namespace skerry

@@ -1,0 +1,28 @@
+// Vectors of eight floats for processors with AVX2 and FMA. See lanes_portable.h.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace skerry {
+namespace {
+
+constexpr int kLanes = 8;
+constexpr int kTileRows = 6;  // 6 rows × 2 vectors of a 16-wide panel: 12 of 16 registers
+
+typedef float Lanes __attribute__((vector_size(32)));
+typedef int32_t IntLanes __attribute__((vector_size(32)));
+typedef float UnalignedLanes __attribute__((vector_size(32), aligned(4), may_alias));
+
+// a·b + c, rounded once.
+inline Lanes MultiplyAdd(Lanes a, Lanes b, Lanes c) {
+  return _mm256_fmadd_ps(a, b, c);
+}
+
+inline Lanes SquareRoot(Lanes x) {
+  return _mm256_sqrt_ps(x);
+}
+
+}  // namespace
+}  // namespace skerry

@@ -1,0 +1,47 @@
+// The inner optimizer of a stage: mean over microbatches, clip by norm per block, AdamW or SGD.
+//
+// Clipping is per block (a layer, the embedding, the head) and not over the whole model, because no
+// stage knows the others' gradients; so the result does not depend on the split into stages.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/run_config.h"
+#include "kernels/backend.h"
+#include "model/parameter_layout.h"
+
+namespace skerry {
+
+// Owned by one thread; backend and layout outlive it.
+class StageOptimizer {
+ public:
+  // ResourceExhausted if the moments do not fit.
+  static absl::StatusOr<std::unique_ptr<StageOptimizer>> Create(const InnerConfig& config,
+                                                                const ParameterLayout* layout,
+                                                                Backend* backend);
+
+  // One step. `gradient_sum` [layout.size()] is over `microbatches` ≥ 1. InvalidArgument, naming
+  // the block, if a gradient is not finite; then nothing has changed.
+  absl::Status Step(float learning_rate, int32_t microbatches, const float* gradient_sum,
+                    float* parameters);
+
+  // Forgets the moments; bias correction begins anew.
+  void Reset();
+
+ private:
+  StageOptimizer(const InnerConfig& config, const ParameterLayout* layout, Backend* backend)
+      : config_(config), layout_(layout), backend_(backend) {}
+  // What the gradient sum of each block is multiplied by: 1/microbatches, and the clip.
+  absl::StatusOr<std::vector<float>> Scales(int32_t microbatches, const float* gradient_sum);
+
+  InnerConfig config_;
+  const ParameterLayout* layout_;
+  Backend* backend_;
+  std::unique_ptr<Buffer> first_moment_, second_moment_;  // nullptr with SGD
+  int64_t steps_ = 0;                                     // since the last Reset
+};
+
+}  // namespace skerry

@@ -1,0 +1,260 @@
+#include "model/stage_trainer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/check.h"
+#include "common/status.h"
+#include "model/initialize.h"
+#include "model/lr_schedule.h"
+
+namespace skerry {
+namespace {
+
+PassShape HeadShape(PassShape shape, bool holds_ends) {
+  if (!holds_ends) shape.attention.sequences = 0;
+  return shape;
+}
+
+absl::Status WrongOrder(MicrobatchKey key, const char* call, const char* why) {
+  return FailedPrecondition("%s of step %d microbatch %d: %s", call, key.step, key.microbatch, why);
+}
+
+}  // namespace
+
+StageTrainer::Scratch::Scratch(const PassShape& shape, bool holds_ends, FloatCarver& carver)
+    : stream(carver.TakeMatrix(shape.tokens(), shape.hidden)),
+      block(shape, carver),
+      head(HeadShape(shape, holds_ends), carver) {}
+
+StageTrainer::StageTrainer(const RunConfig& config, ParameterLayout layout, Backend* backend)
+    : config_(config),
+      layout_(std::move(layout)),
+      shape_(PassShape::Of(config.model, config.pipeline.sequences_per_microbatch,
+                           config.model.context)),
+      backend_(backend) {}
+
+absl::StatusOr<std::unique_ptr<StageTrainer>> StageTrainer::Create(const RunConfig& config,
+                                                                   int32_t first_layer,
+                                                                   int32_t last_layer,
+                                                                   bool holds_ends,
+                                                                   Backend* backend) {
+  if (first_layer < 0 || last_layer > config.model.layers || first_layer > last_layer ||
+      (first_layer == last_layer && !holds_ends)) {
+    return InvalidArgument("a stage of layers %d to %d does not exist in a model of %d layers",
+                           first_layer, last_layer, config.model.layers);
+  }
+  std::unique_ptr<StageTrainer> trainer(new StageTrainer(
+      config, ParameterLayout::ForStage(config.model, first_layer, last_layer, holds_ends),
+      backend));
+  trainer->first_layer_ = first_layer;
+  trainer->last_layer_ = last_layer;
+  trainer->holds_ends_ = holds_ends;
+  SKERRY_RETURN_IF_ERROR(trainer->AllocateBuffers());
+  std::vector<float> initial(static_cast<size_t>(trainer->layout_.size()));
+  InitializeParameters(config.seed, config.model, trainer->layout_, initial);
+  trainer->WriteParameters(initial);
+  return trainer;
+}
+
+absl::Status StageTrainer::AllocateBuffers() {
+  SKERRY_ASSIGN_OR_RETURN(parameters_, backend_->Allocate(layout_.size()));
+  SKERRY_ASSIGN_OR_RETURN(accumulator_, backend_->Allocate(layout_.size()));
+  FloatCarver counted(nullptr);
+  Scratch(shape_, holds_ends_, counted);
+  SKERRY_ASSIGN_OR_RETURN(workspace_, backend_->Allocate(counted.used()));
+  FloatCarver carver(workspace_->data());
+  scratch_ = std::make_unique<Scratch>(shape_, holds_ends_, carver);
+  SKERRY_ASSIGN_OR_RETURN(optimizer_, StageOptimizer::Create(config_.inner, &layout_, backend_));
+  FloatCarver stash(nullptr);
+  for (int32_t layer = first_layer_; layer < last_layer_; ++layer) BlockStash(shape_, stash);
+  // A stage 0 without layers keeps only tokens; its stash is one float.
+  stashes_ = std::make_unique<BufferPool>(backend_, std::max<int64_t>(stash.used(), 1));
+  gradients_ = std::make_unique<BufferPool>(backend_, layout_.size());
+  return absl::OkStatus();
+}
+
+std::vector<BlockStash> StageTrainer::StashViews(float* base) const {
+  FloatCarver carver(base);
+  std::vector<BlockStash> views;
+  for (int32_t layer = first_layer_; layer < last_layer_; ++layer) {
+    views.emplace_back(shape_, carver);
+  }
+  return views;
+}
+
+absl::Status StageTrainer::CheckTokens(std::span<const int32_t> tokens) const {
+  if (static_cast<int64_t>(tokens.size()) != shape_.tokens()) {
+    return InvalidArgument("%d tokens, a microbatch has %d", tokens.size(), shape_.tokens());
+  }
+  for (const int32_t token : tokens) {
+    if (token < 0 || token >= shape_.vocab) {
+      return InvalidArgument("token %d is outside the vocabulary of %d", token, shape_.vocab);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StageTrainer::CheckStream(size_t in, size_t out) const {
+  const auto want = static_cast<size_t>(shape_.tokens() * shape_.hidden);
+  if (in == want && out == want) return absl::OkStatus();
+  return InvalidArgument("streams of %d and %d values, a microbatch has %d by %d", in, out,
+                         shape_.tokens(), shape_.hidden);
+}
+
+absl::StatusOr<StageTrainer::Microbatch> StageTrainer::Begin(MicrobatchKey key) {
+  if (microbatches_.count(key) != 0) {
+    return AlreadyExists("step %d microbatch %d is under way; Discard it first", key.step,
+                         key.microbatch);
+  }
+  if (microbatches_.size() >= kMicrobatchesMax) {
+    return ResourceExhausted("%d microbatches are under way", kMicrobatchesMax);
+  }
+  Microbatch microbatch;
+  SKERRY_ASSIGN_OR_RETURN(microbatch.stash, stashes_->Take());
+  return microbatch;
+}
+
+// The stream ends in scratch_->stream; with layers it begins in the first stash.
+void StageTrainer::RunLayers(const std::vector<BlockStash>& stash) {
+  for (size_t i = 0; i < stash.size(); ++i) {
+    const auto weights = BlockTensors<const float>::At(
+        layout_, first_layer_ + static_cast<int32_t>(i), parameters_->data());
+    const Matrix out = i + 1 < stash.size() ? stash[i + 1].x : scratch_->stream;
+    BlockForward(*backend_, shape_, weights, stash[i], scratch_->block, out);
+  }
+}
+
+absl::Status StageTrainer::ForwardFirst(MicrobatchKey key, std::span<const int32_t> tokens,
+                                        std::span<float> out) {
+  SKERRY_CHECK(holds_ends_, "only stage 0 embeds");
+  SKERRY_RETURN_IF_ERROR(CheckTokens(tokens));
+  SKERRY_RETURN_IF_ERROR(CheckStream(out.size(), out.size()));
+  SKERRY_ASSIGN_OR_RETURN(Microbatch microbatch, Begin(key));
+  microbatch.tokens.assign(tokens.begin(), tokens.end());
+  const std::vector<BlockStash> stash = StashViews(microbatch.stash->data());
+  const auto ends = EndTensors<const float>::At(layout_, parameters_->data());
+  backend_->EmbeddingForward(microbatch.tokens, ends.embedding,
+                             stash.empty() ? scratch_->stream : stash[0].x);
+  RunLayers(stash);
+  backend_->Download(scratch_->stream.values, out);
+  backend_->Synchronize();
+  microbatches_.emplace(key, std::move(microbatch));
+  return absl::OkStatus();
+}
+
+absl::Status StageTrainer::Forward(MicrobatchKey key, std::span<const float> in,
+                                   std::span<float> out) {
+  SKERRY_CHECK(!holds_ends_, "stage 0 begins with tokens");
+  SKERRY_RETURN_IF_ERROR(CheckStream(in.size(), out.size()));
+  SKERRY_ASSIGN_OR_RETURN(Microbatch microbatch, Begin(key));
+  const std::vector<BlockStash> stash = StashViews(microbatch.stash->data());
+  backend_->Upload(in, stash[0].x.values);
+  RunLayers(stash);
+  backend_->Download(scratch_->stream.values, out);
+  backend_->Synchronize();
+  microbatches_.emplace(key, std::move(microbatch));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<float> StageTrainer::Loss(MicrobatchKey key, std::span<const float> in,
+                                         std::span<const int32_t> targets, std::span<float> d_in) {
+  SKERRY_CHECK(holds_ends_, "only stage 0 has the head");
+  SKERRY_RETURN_IF_ERROR(CheckTokens(targets));
+  SKERRY_RETURN_IF_ERROR(CheckStream(in.size(), d_in.size()));
+  const auto it = microbatches_.find(key);
+  if (it == microbatches_.end()) return WrongOrder(key, "loss", "it is not under way here");
+  Microbatch& microbatch = it->second;
+  if (microbatch.has_loss) return WrongOrder(key, "loss", "it has one");
+  SKERRY_ASSIGN_OR_RETURN(microbatch.gradient, gradients_->Take());
+  const auto weights = EndTensors<const float>::At(layout_, parameters_->data());
+  const auto gradients = EndTensors<float>::At(layout_, microbatch.gradient->data());
+  // The block scratch is idle here and lends the memory of d_in.
+  const Matrix x = scratch_->stream;
+  const Matrix d_x = scratch_->block.d_normed;
+  backend_->Upload(in, x.values);
+  HeadForward(*backend_, shape_, weights, x, scratch_->head);
+  const float loss = backend_->CrossEntropy(targets, true, scratch_->head.logits);
+  HeadBackward(*backend_, weights, x, scratch_->head, gradients, d_x);
+  backend_->Download(d_x.values, d_in);
+  backend_->Synchronize();
+  microbatch.has_loss = true;
+  return loss;
+}
+
+absl::Status StageTrainer::Backward(MicrobatchKey key, std::span<const float> d_out,
+                                    std::span<float> d_in) {
+  SKERRY_RETURN_IF_ERROR(CheckStream(d_out.size(), holds_ends_ ? d_out.size() : d_in.size()));
+  if (holds_ends_ && !d_in.empty()) return InvalidArgument("nothing lies before the embedding");
+  const auto it = microbatches_.find(key);
+  if (it == microbatches_.end()) return WrongOrder(key, "backward", "it is not under way here");
+  Microbatch& microbatch = it->second;
+  if (microbatch.has_gradient) return WrongOrder(key, "backward", "its gradient is here");
+  if (holds_ends_ && !microbatch.has_loss) return WrongOrder(key, "backward", "it has no loss yet");
+  if (!holds_ends_) {
+    SKERRY_ASSIGN_OR_RETURN(microbatch.gradient, gradients_->Take());
+  }
+  float* const arena = microbatch.gradient->data();
+  const std::vector<BlockStash> stash = StashViews(microbatch.stash->data());
+  const Matrix stream = scratch_->stream;
+  backend_->Upload(d_out, stream.values);
+  for (int32_t layer = last_layer_ - 1; layer >= first_layer_; --layer) {
+    const auto weights = BlockTensors<const float>::At(layout_, layer, parameters_->data());
+    const auto gradients = BlockTensors<float>::At(layout_, layer, arena);
+    BlockBackward(*backend_, shape_, weights, stash[static_cast<size_t>(layer - first_layer_)],
+                  scratch_->block, gradients, stream);
+  }
+  if (holds_ends_) {
+    EmbeddingGradient(*backend_, microbatch.tokens, stream, EndTensors<float>::At(layout_, arena));
+  } else {
+    backend_->Download(stream.values, d_in);
+  }
+  backend_->Synchronize();
+  stashes_->Give(std::move(microbatch.stash));
+  microbatch.has_gradient = true;
+  return absl::OkStatus();
+}
+
+void StageTrainer::Accumulate(MicrobatchKey key) {
+  const auto it = microbatches_.find(key);
+  SKERRY_CHECK(it != microbatches_.end() && it->second.has_gradient, "Accumulate after Backward");
+  backend_->Add(it->second.gradient->data(), accumulator_->data(), layout_.size());
+  Discard(key);
+}
+
+void StageTrainer::Discard(MicrobatchKey key) {
+  const auto it = microbatches_.find(key);
+  if (it == microbatches_.end()) return;
+  stashes_->Give(std::move(it->second.stash));
+  gradients_->Give(std::move(it->second.gradient));
+  microbatches_.erase(it);
+}
+
+absl::Status StageTrainer::OptimizerStep(int64_t step, int32_t microbatches) {
+  SKERRY_CHECK(microbatches >= 0);
+  if (microbatches == 0) return absl::OkStatus();
+  const float learning_rate = LearningRate(config_.inner, step, config_.steps);
+  const absl::Status status =
+      optimizer_->Step(learning_rate, microbatches, accumulator_->data(), parameters_->data());
+  backend_->Fill(accumulator_->data(), 0, layout_.size());
+  backend_->Synchronize();
+  return status.ok() ? status : Annotate(status, "inner step " + std::to_string(step));
+}
+
+void StageTrainer::ResetOptimizer() {
+  optimizer_->Reset();
+}
+
+void StageTrainer::ReadParameters(std::span<float> out) {
+  SKERRY_CHECK(static_cast<int64_t>(out.size()) == layout_.size());
+  backend_->Download(parameters_->data(), out);
+  backend_->Synchronize();
+}
+
+void StageTrainer::WriteParameters(std::span<const float> values) {
+  SKERRY_CHECK(static_cast<int64_t>(values.size()) == layout_.size());
+  backend_->Upload(values, parameters_->data());
+  backend_->Synchronize();
+}
+
+}  // namespace skerry

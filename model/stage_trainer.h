@@ -1,0 +1,123 @@
+// A stage of the model in training: forward and backward of microbatches that come in any order,
+// gradients that do not care about it, and the inner optimizer.
+//
+// Every microbatch's gradient is computed from zero in an arena of its own and added to the step's
+// accumulator on Accumulate. So the bits depend on the order of Accumulate calls only (callers keep
+// it by microbatch), not on when messages arrive, and not on how layers are split into stages.
+//
+// Life of a microbatch:  stage 0:     ForwardFirst → Loss → Backward → Accumulate
+//                        the others:  Forward → Backward → Accumulate
+// Discard ends it anywhere. The stash lives until Backward, the gradient until Accumulate.
+//
+// T tokens of a microbatch = sequences_per_microbatch · context; d hidden. Spans are host memory.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/run_config.h"
+#include "kernels/backend.h"
+#include "model/buffer_pool.h"
+#include "model/head.h"
+#include "model/parameter_layout.h"
+#include "model/stage_optimizer.h"
+#include "model/transformer_block.h"
+
+namespace skerry {
+
+struct MicrobatchKey {
+  int64_t step = 0;
+  int32_t microbatch = 0;
+  auto operator<=>(const MicrobatchKey&) const = default;
+};
+
+// Owned by the thread that owns the backend, which outlives it.
+//
+// Errors: InvalidArgument (a length is wrong, a token is outside the vocabulary), AlreadyExists and
+// FailedPrecondition (a call that does not fit the microbatch's life), ResourceExhausted (no
+// memory, or kMicrobatchesMax alive). After an error the microbatch is as it was before the call.
+class StageTrainer {
+ public:
+  static constexpr int kMicrobatchesMax = 1024;  // alive at once
+
+  // Layers [first_layer, last_layer), at least one unless `holds_ends`; `holds_ends` on stage 0:
+  // embedding, final norm, head. Parameters are initialised from config.seed.
+  static absl::StatusOr<std::unique_ptr<StageTrainer>> Create(const RunConfig& config,
+                                                              int32_t first_layer,
+                                                              int32_t last_layer, bool holds_ends,
+                                                              Backend* backend);
+
+  // Stage 0. tokens [T] → out [T, d], the residual stream after embedding and own layers.
+  absl::Status ForwardFirst(MicrobatchKey key, std::span<const int32_t> tokens,
+                            std::span<float> out);
+  // The others. in, out [T, d].
+  absl::Status Forward(MicrobatchKey key, std::span<const float> in, std::span<float> out);
+
+  // Stage 0, when the microbatch is back. in [T, d], targets [T] → d_in [T, d] = ∂loss/∂in. Returns
+  // the mean cross-entropy, nat. The head's gradient stays with the microbatch.
+  absl::StatusOr<float> Loss(MicrobatchKey key, std::span<const float> in,
+                             std::span<const int32_t> targets, std::span<float> d_in);
+
+  // d_out, d_in [T, d]; on stage 0 d_in is empty: the rest goes into the embedding.
+  absl::Status Backward(MicrobatchKey key, std::span<const float> d_out, std::span<float> d_in);
+
+  // Adds the microbatch's gradient to the accumulator and ends the microbatch. Only after Backward.
+  void Accumulate(MicrobatchKey key);
+  // Ends the microbatch without a trace; fine if it is unknown.
+  void Discard(MicrobatchKey key);
+
+  // The inner step `step` (0-based: selects the learning rate) on the mean over `microbatches`
+  // accumulated ones, then zeroes the accumulator. 0 microbatches: nothing changes. InvalidArgument
+  // if a gradient is not finite; then parameters are as before and the accumulator is zeroed.
+  absl::Status OptimizerStep(int64_t step, int32_t microbatches);
+  void ResetOptimizer();
+
+  // The live parameters [layout().size()].
+  void ReadParameters(std::span<float> out);
+  void WriteParameters(std::span<const float> values);
+  const ParameterLayout& layout() const { return layout_; }
+
+ private:
+  struct Microbatch {
+    std::vector<int32_t> tokens;       // stage 0
+    std::unique_ptr<Buffer> stash;     // nullptr once Backward is through
+    std::unique_ptr<Buffer> gradient;  // nullptr before Loss (stage 0) or Backward
+    bool has_loss = false;
+    bool has_gradient = false;
+  };
+  // Views into `workspace_`.
+  struct Scratch {
+    Matrix stream;  // [T, d]
+    BlockScratch block;
+    HeadScratch head;  // without rows unless holds_ends
+    Scratch(const PassShape& shape, bool holds_ends, FloatCarver& carver);
+  };
+
+  StageTrainer(const RunConfig& config, ParameterLayout layout, Backend* backend);
+  absl::Status AllocateBuffers();
+  absl::StatusOr<Microbatch> Begin(MicrobatchKey key);
+  std::vector<BlockStash> StashViews(float* base) const;
+  void RunLayers(const std::vector<BlockStash>& stash);
+  absl::Status CheckTokens(std::span<const int32_t> tokens) const;
+  absl::Status CheckStream(size_t in, size_t out) const;
+
+  RunConfig config_;
+  ParameterLayout layout_;
+  PassShape shape_;
+  int32_t first_layer_ = 0, last_layer_ = 0;
+  bool holds_ends_ = false;
+  Backend* backend_;
+  std::unique_ptr<Buffer> parameters_, accumulator_, workspace_;
+  std::unique_ptr<Scratch> scratch_;
+  std::unique_ptr<StageOptimizer> optimizer_;
+  std::unique_ptr<BufferPool> stashes_, gradients_;
+  std::map<MicrobatchKey, Microbatch> microbatches_;
+};
+
+}  // namespace skerry

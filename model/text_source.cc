@@ -1,0 +1,134 @@
+#include "model/text_source.h"
+
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+#include "common/status.h"
+
+namespace skerry {
+namespace {
+
+constexpr unsigned kPieceBytes = 256 << 10;
+
+uint8_t At(const std::string& bytes, size_t i) {
+  return static_cast<uint8_t>(bytes[i]);
+}
+
+struct Sequence {
+  size_t length = 0;  // 0: its first byte cannot begin a character
+  uint8_t second_min = 0x80, second_max = 0xbf;
+};
+
+// Table 3-7 of the Unicode standard: no overlong forms, no surrogates, nothing past U+10FFFF.
+Sequence SequenceOf(uint8_t first) {
+  if (first < 0x80) return {1};
+  if (first >= 0xc2 && first <= 0xdf) return {2};
+  if (first == 0xe0) return {3, 0xa0, 0xbf};
+  if (first == 0xed) return {3, 0x80, 0x9f};
+  if (first >= 0xe1 && first <= 0xef) return {3};
+  if (first == 0xf0) return {4, 0x90, 0xbf};
+  if (first == 0xf4) return {4, 0x80, 0x8f};
+  if (first >= 0xf1 && first <= 0xf3) return {4};
+  return {};
+}
+
+// How many of the bytes from `at` on agree with `sequence`; all of them if it is `sequence.length`.
+size_t Agreeing(const std::string& bytes, size_t at, const Sequence& sequence) {
+  size_t agreeing = 1;
+  while (agreeing < sequence.length && at + agreeing < bytes.size()) {
+    const uint8_t byte = At(bytes, at + agreeing);
+    const uint8_t min = agreeing == 1 ? sequence.second_min : uint8_t{0x80};
+    const uint8_t max = agreeing == 1 ? sequence.second_max : uint8_t{0xbf};
+    if (byte < min || byte > max) break;
+    ++agreeing;
+  }
+  return agreeing;
+}
+
+void AppendLatin1(uint8_t byte, std::string& out) {
+  out += static_cast<char>(0xc0 | byte >> 6);
+  out += static_cast<char>(0x80 | (byte & 0x3f));
+}
+
+}  // namespace
+
+void Utf8Normalizer::Drain(bool is_end, std::string& out) {
+  size_t at = 0;
+  while (at < pending_.size()) {
+    const Sequence sequence = SequenceOf(At(pending_, at));
+    const size_t agreeing = sequence.length == 0 ? 0 : Agreeing(pending_, at, sequence);
+    const bool unfinished = agreeing < sequence.length && at + agreeing == pending_.size();
+    if (unfinished && !is_end) break;
+    if (sequence.length > 0 && agreeing == sequence.length) {
+      out.append(pending_, at, sequence.length);
+      at += sequence.length;
+    } else {
+      AppendLatin1(At(pending_, at++), out);
+    }
+  }
+  pending_.erase(0, at);
+}
+
+void Utf8Normalizer::Feed(std::string_view bytes, std::string& out) {
+  pending_.append(bytes);
+  Drain(false, out);
+}
+
+void Utf8Normalizer::Finish(std::string& out) {
+  Drain(true, out);
+}
+
+TextSource::TextSource(std::string path, void* file, int64_t file_bytes)
+    : path_(std::move(path)), file_(file), file_bytes_(file_bytes), buffer_(kPieceBytes, '\0') {}
+
+absl::StatusOr<std::unique_ptr<TextSource>> TextSource::Open(const std::string& path) {
+  struct stat facts {};
+  if (stat(path.c_str(), &facts) != 0) {
+    return NotFound("%s: cannot open: %s", path, std::generic_category().message(errno));
+  }
+  if (!S_ISREG(facts.st_mode)) return InvalidArgument("%s: not a regular file", path);
+  const gzFile file = gzopen(path.c_str(), "rbe");
+  if (file == nullptr) {
+    return PermissionDenied("%s: cannot open: %s", path, std::generic_category().message(errno));
+  }
+  gzbuffer(file, kPieceBytes);
+  return std::unique_ptr<TextSource>(new TextSource(path, file, facts.st_size));
+}
+
+TextSource::~TextSource() {
+  gzclose_r(static_cast<gzFile>(file_));
+}
+
+absl::Status TextSource::Failure() const {
+  int code = Z_OK;
+  const char* text = gzerror(static_cast<gzFile>(file_), &code);
+  if (code == Z_OK || code == Z_STREAM_END) return absl::OkStatus();
+  return DataLoss("%s: damaged or cut short: %s", path_, text);
+}
+
+absl::StatusOr<std::string> TextSource::Next() {
+  std::string text;
+  while (text.empty() && !finished_) {
+    const int count = gzread(static_cast<gzFile>(file_), buffer_.data(), kPieceBytes);
+    if (count <= 0) {
+      SKERRY_RETURN_IF_ERROR(Failure());
+      finished_ = true;
+      normalizer_.Finish(text);
+    } else {
+      normalizer_.Feed(std::string_view(buffer_).substr(0, static_cast<size_t>(count)), text);
+    }
+  }
+  return text;
+}
+
+double TextSource::progress() const {
+  if (finished_ || file_bytes_ <= 0) return 1;
+  const auto at = static_cast<double>(gzoffset(static_cast<gzFile>(file_)));
+  return std::clamp(at / static_cast<double>(file_bytes_), 0.0, 1.0);
+}
+
+}  // namespace skerry

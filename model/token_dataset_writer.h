@@ -1,0 +1,45 @@
+// Writes a token data set: shards of bounded size, index.json last, so that a directory with an
+// index is a complete data set.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "model/token_dataset.h"
+
+namespace skerry {
+
+// One thread owns it. A shard is kept in memory until it is full. After an error nothing but
+// unlisted shards is left behind.
+class TokenDatasetWriter {
+ public:
+  static constexpr int64_t kShardTokensDefault = 4 << 20;
+
+  // `vocab` in [1, 65536]: one byte a token up to 256, else two. AlreadyExists if the directory has
+  // an index. Creates the directory.
+  static absl::StatusOr<std::unique_ptr<TokenDatasetWriter>> Create(
+      const std::string& directory, int32_t vocab, int64_t shard_tokens = kShardTokensDefault);
+
+  // InvalidArgument if a token is outside [0, vocab).
+  absl::Status Append(Split split, std::span<const int32_t> tokens);
+  absl::Status Finish();  // once
+
+ private:
+  struct OpenShard {
+    Bytes tokens;  // encoded
+    int32_t ordinal = 0;
+  };
+  TokenDatasetWriter(std::string directory, int32_t vocab, int64_t shard_tokens);
+  absl::Status CloseShard(Split split);
+
+  std::string directory_;
+  int64_t shard_tokens_;
+  DatasetIndex index_;
+  OpenShard open_[2];  // by Split
+};
+
+}  // namespace skerry

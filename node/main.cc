@@ -1,0 +1,100 @@
+// skerry-node: what a volunteer runs to contribute a machine.
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "common/status.h"
+#include "kernels/backend.h"
+#include "kernels/cpu/omp_environment.h"
+#include "node/device_probe.h"
+#include "node/join_program.h"
+#include "node/model_program.h"
+
+namespace skerry {
+namespace {
+
+int Ended(const absl::Status& status) {
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "skerry-node: %s\n", ErrorText(status).c_str());
+  return 1;
+}
+
+int Doctor(int threads) {
+  const auto gpu = CreateCudaBackend(0);
+  std::printf("GPU: %s\n", gpu.ok() ? (*gpu)->name().c_str() : ErrorText(gpu.status()).c_str());
+  const DeviceProfile cpu = ProbeDevice(*CreateCpuBackend(threads));
+  std::printf("CPU: %s, %.0f GFLOP/s, %.1f GiB of memory free\n", cpu.name.c_str(), cpu.gflops,
+              static_cast<double>(cpu.memory_bytes) / (1 << 30));
+  std::printf("training would use the %s\n", gpu.ok() ? "GPU" : "CPU");
+  return 0;
+}
+
+int Run(int argc, char** argv) {
+  CLI::App app{"skerry-node: contribute this machine to a training run"};
+  app.require_subcommand(1);
+  app.set_version_flag("--version", "skerry-node 0.1.0, protocol 1");
+  app.footer("exit codes: 0 done or left, 1 failed, 2 refused by the coordinator, 130 interrupted");
+  int exit_code = 0;
+
+  JoinOptions join;
+  auto* join_command =
+      app.add_subcommand("join", "take part in the run of a ticket; Ctrl-C leaves");
+  join_command->add_option("ticket", join.ticket)->required();
+  join_command->add_option("--home", join.home, "identity and data; default ~/.local/share/skerry");
+  join_command->add_option("--listen", join.listen, "where peers reach this node")
+      ->capture_default_str();
+  join_command->add_option("--advertise", join.advertise, "what peers are told; default: --listen");
+  join_command->add_option("--region", join.region, "shown to people");
+  join_command->add_option("--threads", join.threads, "processor threads for training")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 256));
+  join_command->add_option("--shape", join.shape_file, "imitate this network (wan.toml)");
+  join_command->callback([&] { exit_code = Join(join); });
+
+  int threads = 1;
+  auto* doctor = app.add_subcommand("doctor", "what this machine can do, and why");
+  doctor->add_option("--threads", threads)->capture_default_str()->check(CLI::Range(1, 256));
+  doctor->callback([&] { exit_code = Doctor(threads); });
+
+  EvaluateOptions evaluate;
+  auto* evaluate_command = app.add_subcommand("evaluate", "loss of a model on held-out text");
+  evaluate_command->add_option("--model", evaluate.model, "a Hugging Face directory");
+  evaluate_command->add_flag("--initial", evaluate.initial, "the run's model before training");
+  evaluate_command->add_option("--config", evaluate.config, "run.toml");
+  evaluate_command->add_option("--data", evaluate.data, "token shards")->required();
+  evaluate_command->add_option("--windows", evaluate.windows_max, "at most so many sequences")
+      ->capture_default_str();
+  evaluate_command->add_option("--threads", evaluate.threads)->capture_default_str();
+  evaluate_command->add_flag("--json", evaluate.json);
+  evaluate_command->callback([&] { exit_code = Ended(EvaluateModel(evaluate)); });
+
+  GenerateOptions generate;
+  auto* generate_command = app.add_subcommand("generate", "write text with a model");
+  generate_command->add_option("--model", generate.model)->required();
+  generate_command->add_option("--prompt", generate.prompt)->required();
+  generate_command->add_option("--tokens", generate.tokens)->capture_default_str();
+  generate_command->add_option("--temperature", generate.temperature)->capture_default_str();
+  generate_command->add_option("--seed", generate.seed)->capture_default_str();
+  generate_command->callback([&] { exit_code = Ended(GenerateFromModel(generate)); });
+
+  ReferenceOptions reference;
+  auto* reference_command =
+      app.add_subcommand("reference", "train a run's model in this one process, for comparison");
+  reference_command->add_option("--config", reference.config, "run.toml")->required();
+  reference_command->add_option("--data", reference.data, "token shards")->required();
+  reference_command->add_option("--out", reference.out, "write the model here");
+  reference_command->add_option("--threads", reference.threads)->capture_default_str();
+  reference_command->add_flag("--json", reference.json);
+  reference_command->callback([&] { exit_code = Ended(TrainReference(reference)); });
+
+  CLI11_PARSE(app, argc, argv);
+  return exit_code;
+}
+
+}  // namespace
+}  // namespace skerry
+
+int main(int argc, char** argv) {
+  skerry::UsePassiveWaiting(argc, argv);
+  return skerry::Run(argc, argv);
+}

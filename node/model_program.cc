@@ -1,0 +1,92 @@
+#include "node/model_program.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "common/status.h"
+#include "kernels/backend.h"
+#include "model/evaluate.h"
+#include "model/export.h"
+#include "model/generate.h"
+#include "model/initialize.h"
+#include "model/local_run.h"
+#include "wire/config.h"
+
+namespace skerry {
+namespace {
+
+using Json = nlohmann::json;
+
+void Print(const Json& json, bool as_json, const std::string& text) {
+  std::printf("%s\n", as_json ? json.dump().c_str() : text.c_str());
+}
+
+}  // namespace
+
+absl::Status EvaluateModel(const EvaluateOptions& options) {
+  if (options.initial == !options.model.empty()) {
+    return InvalidArgument("want either --model DIR or --initial");
+  }
+  SKERRY_ASSIGN_OR_RETURN(const auto data, TokenDataset::Open(options.data, Verify::kSizes));
+  const auto backend = CreateCpuBackend(options.threads);
+  HuggingFaceModel model;
+  if (options.initial) {
+    SKERRY_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(options.config));
+    model.config = config.model;
+    const auto layout = ParameterLayout::ForModel(config.model);
+    model.parameters.resize(static_cast<size_t>(layout.size()));
+    InitializeParameters(config, layout, model.parameters);
+  } else {
+    SKERRY_ASSIGN_OR_RETURN(model, ReadHuggingFace(options.model));
+  }
+  SKERRY_ASSIGN_OR_RETURN(
+      const Evaluation evaluation,
+      Evaluate(model.config, model.parameters, *data, options.windows_max, backend.get()));
+  Print({{"loss", evaluation.loss}, {"tokens", evaluation.tokens}}, options.json,
+        absl::StrFormat("loss %.4f nat per token over %d held-out tokens", evaluation.loss,
+                        evaluation.tokens));
+  return absl::OkStatus();
+}
+
+absl::Status GenerateFromModel(const GenerateOptions& options) {
+  SKERRY_ASSIGN_OR_RETURN(const HuggingFaceModel model, ReadHuggingFace(options.model));
+  const auto backend = CreateCpuBackend(options.threads);
+  SKERRY_ASSIGN_OR_RETURN(auto decoder,
+                          Decoder::Create(model.config, model.parameters, backend.get()));
+  SamplingConfig sampling;
+  sampling.tokens = options.tokens;
+  sampling.temperature = options.temperature;
+  sampling.seed = options.seed;
+  SKERRY_ASSIGN_OR_RETURN(const std::string text, GenerateText(*decoder, options.prompt, sampling));
+  std::printf("%s\n", text.c_str());
+  return absl::OkStatus();
+}
+
+absl::Status TrainReference(const ReferenceOptions& options) {
+  SKERRY_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(options.config));
+  SKERRY_ASSIGN_OR_RETURN(const auto data, TokenDataset::Open(options.data, Verify::kSizes));
+  const auto backend = CreateCpuBackend(options.threads);
+  Json curve = Json::array();
+  const auto observe = [&](int64_t step, float loss) {
+    curve.push_back({step, loss});
+    constexpr int64_t kLineEvery = 16;
+    if (step % kLineEvery == 0) {
+      std::fprintf(stderr, "reference: step %lld/%lld  loss %.4f\n", static_cast<long long>(step),
+                   static_cast<long long>(config.steps), static_cast<double>(loss));
+    }
+  };
+  SKERRY_ASSIGN_OR_RETURN(const std::vector<float> parameters,
+                          TrainLocally(config, *data, backend.get(), config.steps, observe));
+  SKERRY_ASSIGN_OR_RETURN(
+      const Evaluation evaluation,
+      Evaluate(config.model, parameters, *data, options.windows_max, backend.get()));
+  if (!options.out.empty()) {
+    SKERRY_RETURN_IF_ERROR(WriteHuggingFace(options.out, config.model, parameters));
+  }
+  Print(
+      {{"loss", evaluation.loss}, {"curve", curve}}, options.json,
+      absl::StrFormat("loss %.4f on held-out text after %d steps", evaluation.loss, config.steps));
+  return absl::OkStatus();
+}
+
+}  // namespace skerry

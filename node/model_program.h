@@ -1,0 +1,43 @@
+// `skerry-node evaluate | generate | reference`: what a trained model is worth, on this machine.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace skerry {
+
+struct EvaluateOptions {
+  std::string model;         // a Hugging Face directory; or
+  bool initial = false;      // the model of `config` before training
+  std::string config;        // run.toml
+  std::string data;          // prepared token shards
+  int64_t windows_max = 64;  // of the validation split
+  int threads = 1;
+  bool json = false;
+};
+absl::Status EvaluateModel(const EvaluateOptions& options);
+
+struct GenerateOptions {
+  std::string model;
+  std::string prompt;
+  int64_t tokens = 200;
+  float temperature = 0.8f;
+  uint64_t seed = 1;
+  int threads = 1;
+};
+absl::Status GenerateFromModel(const GenerateOptions& options);
+
+struct ReferenceOptions {
+  std::string config, data;
+  std::string out;  // also write the model here; "" for not
+  int64_t windows_max = 64;
+  int threads = 1;
+  bool json = false;
+};
+// Trains the run's model in this one process on the same tokens, every microbatch through every
+// layer, and evaluates it.
+absl::Status TrainReference(const ReferenceOptions& options);
+
+}  // namespace skerry

@@ -1,0 +1,54 @@
+// Makes the plan of a run: stages, replicas, layer ranges, paths, and which node fills which slot.
+//
+// Two halves that must not mix (wire/message/pipeline_plan.h): the *logical* plan is a function of the
+// configuration, the number of nodes and their rounded speed classes (partition.h, path_table.h); the
+// *placement* of nodes on its slots is simulated annealing on measured links and devices
+// (routing/placement.h) and changes the time of a step, never its arithmetic.
+//
+// Pure and deterministic: equal input, equal plan, on every machine. About a second at 20 nodes. The
+// names of nodes play no part beyond breaking exact ties: relabelling a fleet changes no predicted time.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/ids.h"
+#include "common/run_config.h"
+#include "routing/topology.h"
+#include "wire/message/device_profile.h"
+#include "wire/message/pipeline_plan.h"
+
+namespace skerry {
+
+struct PlannerInput {
+  RunConfig config;
+  std::vector<NodeId> nodes;                // who takes part: ascending, without repetition
+  std::map<NodeId, DeviceProfile> devices;  // of every node; gflops 0: not measured, fleet median
+  LinkMatrix links;                         // of at least these nodes
+  int64_t version = 1;                      // of the plan to make
+};
+
+struct PlannedRun {
+  PipelinePlan plan;
+  double predicted_step_s = 0;  // steady state, outer traffic that is not hidden included
+  double lower_bound_s = 0;     // no placement of this logical plan can be faster (lower_bound.h)
+  std::string explanation;      // several lines of text for people: why so, and what limits it
+};
+
+// InvalidArgument or FailedPrecondition or ResourceExhausted when there is no plan; the message says
+// what is missing and by how much: too few nodes or layers for the stages asked for, no memory,
+// nodes that cannot reach each other.
+absl::StatusOr<PlannedRun> MakePlan(const PlannerInput& input);
+
+// The same plan with these nodes dead (all that are dead, not only the newly dead) under a greater
+// version. Nothing moves: route.h patches the paths.
+// InvalidArgument: a dead node is not of the plan, or the version does not grow.
+// FailedPrecondition: no stage-0 replica would be left.
+absl::StatusOr<PipelinePlan> RepairPlan(const PipelinePlan& plan, const std::set<NodeId>& dead,
+                                        int64_t version);
+
+}  // namespace skerry

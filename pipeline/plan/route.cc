@@ -1,0 +1,108 @@
+#include "pipeline/plan/route.h"
+
+#include <algorithm>
+
+#include "common/check.h"
+
+namespace skerry {
+namespace {
+
+const StageAssignment& StageOf(const PipelinePlan& plan, int32_t stage) {
+  SKERRY_CHECK(stage >= 0 && static_cast<size_t>(stage) < plan.stages.size());
+  return plan.stages[static_cast<size_t>(stage)];
+}
+
+// The replica that stands in for `replica` of `stage`: itself when it lives. nullopt: none lives.
+std::optional<int32_t> StandIn(const PipelinePlan& plan, const Slot& slot) {
+  const auto& replicas = StageOf(plan, slot.stage).replicas;
+  const auto count = static_cast<int32_t>(replicas.size());
+  for (int32_t i = 0; i < count; ++i) {
+    const int32_t replica = (slot.replica + i) % count;
+    if (!IsDead(plan, replicas[static_cast<size_t>(replica)])) return replica;
+  }
+  return std::nullopt;
+}
+
+const Path& TablePath(const PipelinePlan& plan, int64_t step, int32_t microbatch) {
+  SKERRY_CHECK(!plan.paths.empty() && step >= 0);
+  SKERRY_CHECK(microbatch >= 0 && microbatch < plan.microbatches_per_step);
+  const int64_t index = step * plan.microbatches_per_step + microbatch;
+  return plan.paths[static_cast<size_t>(index % static_cast<int64_t>(plan.paths.size()))];
+}
+
+// Where `slot` is on the patched form of `path`, −1 if it is not.
+int32_t HopOf(const PipelinePlan& plan, const Path& path, const Slot& slot) {
+  int32_t hop = 0;
+  for (const Slot& visit : path) {
+    const auto replica = StandIn(plan, visit);
+    if (!replica) {
+      if (visit.stage == 0) return -1;
+      continue;
+    }
+    if (visit.stage == slot.stage) return *replica == slot.replica ? hop : -1;
+    ++hop;
+  }
+  return -1;
+}
+
+}  // namespace
+
+bool IsDead(const PipelinePlan& plan, const NodeId& node) {
+  return std::binary_search(plan.dead.begin(), plan.dead.end(), node);
+}
+
+const NodeId& NodeOf(const PipelinePlan& plan, const Slot& slot) {
+  const auto& replicas = StageOf(plan, slot.stage).replicas;
+  SKERRY_CHECK(slot.replica >= 0 && static_cast<size_t>(slot.replica) < replicas.size());
+  return replicas[static_cast<size_t>(slot.replica)];
+}
+
+std::optional<Slot> SlotOf(const PipelinePlan& plan, const NodeId& node) {
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    const auto& replicas = plan.stages[stage].replicas;
+    const auto it = std::find(replicas.begin(), replicas.end(), node);
+    if (it != replicas.end()) {
+      return Slot{static_cast<int32_t>(stage), static_cast<int32_t>(it - replicas.begin())};
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<NodeId> LiveReplicas(const PipelinePlan& plan, int32_t stage) {
+  std::vector<NodeId> live;
+  for (const NodeId& node : StageOf(plan, stage).replicas) {
+    if (!IsDead(plan, node)) live.push_back(node);
+  }
+  return live;
+}
+
+Path PatchedPath(const PipelinePlan& plan, const Path& path) {
+  Path patched;
+  patched.reserve(path.size());
+  for (const Slot& visit : path) {
+    const auto replica = StandIn(plan, visit);
+    if (replica) {
+      patched.push_back({visit.stage, *replica});
+    } else if (visit.stage == 0) {
+      return {};
+    }
+  }
+  return patched;
+}
+
+Path PathOf(const PipelinePlan& plan, int64_t step, int32_t microbatch) {
+  return PatchedPath(plan, TablePath(plan, step, microbatch));
+}
+
+std::vector<PlannedVisit> VisitsOf(const PipelinePlan& plan, int64_t step, const NodeId& node) {
+  const auto slot = SlotOf(plan, node);
+  if (!slot || IsDead(plan, node)) return {};
+  std::vector<PlannedVisit> visits;
+  for (int32_t microbatch = 0; microbatch < plan.microbatches_per_step; ++microbatch) {
+    const int32_t hop = HopOf(plan, TablePath(plan, step, microbatch), *slot);
+    if (hop >= 0) visits.push_back({microbatch, hop});
+  }
+  return visits;
+}
+
+}  // namespace skerry

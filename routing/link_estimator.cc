@@ -1,0 +1,95 @@
+#include "routing/link_estimator.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/status.h"
+#include "routing/link_hygiene.h"
+
+namespace skerry {
+namespace {
+
+double Quantile(const std::vector<double>& sorted, double share) {
+  const double at = share * static_cast<double>(sorted.size() - 1);
+  const auto low = static_cast<size_t>(at);
+  const size_t high = std::min(low + 1, sorted.size() - 1);
+  return sorted[low] + (at - static_cast<double>(low)) * (sorted[high] - sorted[low]);
+}
+
+struct Summary {
+  double median = 0;
+  double log_spread = 0;
+};
+
+Summary Summarise(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const auto log_at = [&](double share) {
+    return std::log(std::max(Quantile(values, share), 1e-9));
+  };
+  return {Quantile(values, 0.5), (log_at(0.75) - log_at(0.25)) / 2};
+}
+
+}  // namespace
+
+absl::Status LinkEstimator::Add(const NodeId& from, const NodeId& to, double rtt_s,
+                                double bytes_per_s, Instant at) {
+  const bool finite = std::isfinite(rtt_s) && std::isfinite(bytes_per_s);
+  if (!finite || rtt_s < 0 || bytes_per_s <= 0 || from == to) {
+    return InvalidArgument("link reading %s → %s: want rtt ≥ 0 and rate > 0, got %g s and %g byte/s",
+                           from.Short(), to.Short(), rtt_s, bytes_per_s);
+  }
+  History& history = histories_[{from, to}];
+  history.unanswered = false;
+  history.readings.push_back({rtt_s, bytes_per_s, at});
+  if (history.readings.size() > kReadingsMax) history.readings.pop_front();
+  return absl::OkStatus();
+}
+
+void LinkEstimator::AddUnanswered(const NodeId& from, const NodeId& to) {
+  if (from != to) histories_[{from, to}].unanswered = true;
+}
+
+LinkMatrix LinkEstimator::Estimate(const std::vector<NodeId>& nodes, Instant now) const {
+  LinkMatrix links(nodes);
+  for (const auto& [pair, history] : histories_) {
+    const int32_t from = links.IndexOf(pair.first);
+    const int32_t to = links.IndexOf(pair.second);
+    if (from < 0 || to < 0) continue;
+    LinkEstimate& link = links.At(from, to);
+    link.suspect = history.unanswered;
+    if (history.unanswered || history.readings.empty()) continue;
+    std::vector<double> rtts;
+    std::vector<double> rates;
+    for (const Reading& reading : history.readings) {
+      rtts.push_back(reading.rtt_s);
+      rates.push_back(reading.bytes_per_s);
+    }
+    const Summary rtt = Summarise(std::move(rtts));
+    const Summary rate = Summarise(std::move(rates));
+    link = {.rtt_s = rtt.median,
+            .bytes_per_s = rate.median,
+            .rtt_spread = rtt.log_spread,
+            .rate_spread = rate.log_spread,
+            .age_s = (now - history.readings.back().at).seconds(),
+            .readings = static_cast<int32_t>(history.readings.size()),
+            .source = LinkSource::kMeasured};
+  }
+  CleanLinks({.suspect_log = kSuspectLog, .rtt_floor_s = kRttFloor, .believe_after = kBelieveAfter},
+             links);
+  return links;
+}
+
+std::vector<std::pair<NodeId, NodeId>> LinkEstimator::WorthMeasuring(
+    const std::vector<NodeId>& nodes, Instant now) const {
+  const LinkMatrix links = Estimate(nodes, now);
+  std::vector<std::pair<NodeId, NodeId>> pairs;
+  for (int32_t i = 0; i < links.size(); ++i) {
+    for (int32_t j = 0; j < links.size(); ++j) {
+      if (i == j || links.At(i, j).source == LinkSource::kMeasured) continue;
+      pairs.emplace_back(nodes[static_cast<size_t>(i)], nodes[static_cast<size_t>(j)]);
+    }
+  }
+  return pairs;
+}
+
+}  // namespace skerry

@@ -1,0 +1,250 @@
+#include "routing/link_hygiene.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+namespace skerry {
+namespace {
+
+enum class Tie : uint8_t { kLower, kUpper };  // which of the two middle values
+
+double Median(std::vector<double> values, Tie tie = Tie::kLower) {
+  const size_t middle = tie == Tie::kLower ? (values.size() - 1) / 2 : values.size() / 2;
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(middle),
+                   values.end());
+  return values[middle];
+}
+
+// A bag of numbers that knows its median without one of them.
+class Bag {
+ public:
+  void Add(double value) { values_.push_back(value); }
+  void Seal() { std::sort(values_.begin(), values_.end()); }
+  bool empty() const { return values_.empty(); }
+  double Median() const { return values_[(values_.size() - 1) / 2]; }
+  bool HasOthers() const { return values_.size() > 1; }
+  double MedianWithout(double value) const {
+    const auto at =
+        static_cast<size_t>(std::lower_bound(values_.begin(), values_.end(), value) - values_.begin());
+    const size_t middle = (values_.size() - 2) / 2;
+    return values_[middle < at ? middle : middle + 1];
+  }
+
+ private:
+  std::vector<double> values_;
+};
+
+double LogRtt(const LinkEstimate& link) {
+  return std::log(std::max(link.rtt_s, 1e-5));
+}
+
+bool IsRead(const LinkEstimate& link) {
+  return link.source == LinkSource::kMeasured;
+}
+
+template <typename Visit>
+void ForEachRead(const LinkMatrix& links, Visit visit) {
+  for (int32_t i = 0; i < links.size(); ++i) {
+    for (int32_t j = 0; j < links.size(); ++j) {
+      if (i != j && IsRead(links.At(i, j))) visit(i, j, links.At(i, j));
+    }
+  }
+}
+
+// Round trips from→k→to over third nodes: what a direct one can hardly exceed, and cannot undercut.
+struct Detours {
+  std::vector<double> sums;
+  std::vector<double> differences;
+};
+
+Detours DetoursOf(const LinkMatrix& links, int32_t from, int32_t to) {
+  Detours detours;
+  const int32_t n = links.size();
+  const int32_t stride = std::max(1, n / kThirdsMax);
+  for (int32_t k = 0; k < n; k += stride) {
+    if (k == from || k == to) continue;
+    const LinkEstimate& first = links.At(from, k);
+    const LinkEstimate& second = links.At(k, to);
+    if (!IsRead(first) || !IsRead(second)) continue;
+    detours.sums.push_back(first.rtt_s + second.rtt_s);
+    detours.differences.push_back(std::abs(first.rtt_s - second.rtt_s));
+  }
+  return detours;
+}
+
+bool RttIsSuspect(const HygieneOptions& options, double rtt_s, const Detours& detours) {
+  const double factor = std::exp(options.suspect_log);
+  if (detours.sums.empty()) return false;
+  if (rtt_s > options.rtt_floor_s && rtt_s > factor * Median(detours.sums, Tie::kUpper)) return true;
+  if (detours.differences.size() < 2) return false;
+  const double least = Median(detours.differences, Tie::kLower);
+  return least > options.rtt_floor_s && rtt_s * factor < least;
+}
+
+// log(rate) ≈ intercept + slope · log(rtt), by medians.
+struct Regression {
+  double intercept = 0;
+  double slope = 0;
+  double At(double log_rtt) const { return intercept + slope * log_rtt; }
+};
+
+// Theil–Sen over the pairs (i, i + half) of the points in order of x: n/2 slopes instead of n²/2.
+Regression Fit(std::vector<std::pair<double, double>> points) {
+  constexpr double kApart = 0.1;  // closer in log(rtt) a slope is noise
+  std::sort(points.begin(), points.end());
+  const size_t half = (points.size() + 1) / 2;
+  std::vector<double> slopes;
+  for (size_t i = 0; i + half < points.size(); ++i) {
+    const double dx = points[i + half].first - points[i].first;
+    if (dx > kApart) slopes.push_back((points[i + half].second - points[i].second) / dx);
+  }
+  Regression fit;
+  // One flow carries a fixed window per round trip at worst, and no rate grows with distance.
+  if (!slopes.empty()) fit.slope = std::clamp(Median(slopes), -1.0, 0.0);
+  std::vector<double> offsets;
+  for (const auto& [x, y] : points) offsets.push_back(y - fit.slope * x);
+  fit.intercept = Median(offsets);
+  return fit;
+}
+
+// What the fleet says about rates: the regression, and the residuals of every sender and receiver.
+class RateModel {
+ public:
+  explicit RateModel(const LinkMatrix& links)
+      : rows_(static_cast<size_t>(links.size())), columns_(rows_.size()) {
+    std::vector<std::pair<double, double>> points;
+    ForEachRead(links, [&](int32_t, int32_t, const LinkEstimate& link) {
+      points.emplace_back(LogRtt(link), std::log(link.bytes_per_s));
+    });
+    fit_ = Fit(std::move(points));
+    ForEachRead(links, [&](int32_t i, int32_t j, const LinkEstimate& link) {
+      const double residual = Residual(link);
+      rows_[static_cast<size_t>(i)].Add(residual);
+      columns_[static_cast<size_t>(j)].Add(residual);
+    });
+    for (Bag& bag : rows_) bag.Seal();
+    for (Bag& bag : columns_) bag.Seal();
+  }
+
+  bool IsSuspect(double suspect_log, int32_t i, int32_t j, const LinkEstimate& link) const {
+    const double residual = Residual(link);
+    const Bag& row = rows_[static_cast<size_t>(i)];
+    const Bag& column = columns_[static_cast<size_t>(j)];
+    const double sender = row.HasOthers() ? row.MedianWithout(residual) : 0;
+    const double receiver = column.HasOthers() ? column.MedianWithout(residual) : 0;
+    double nearest = std::abs(residual);
+    for (const double explained : {sender, receiver, sender + receiver}) {
+      nearest = std::min(nearest, std::abs(residual - explained));
+    }
+    return nearest > suspect_log;
+  }
+
+  // The narrower of the two ends decides.
+  double Predict(int32_t i, int32_t j, const LinkEstimate& link) const {
+    const Bag& row = rows_[static_cast<size_t>(i)];
+    const Bag& column = columns_[static_cast<size_t>(j)];
+    const double sender = row.empty() ? 0 : row.Median();
+    const double receiver = column.empty() ? 0 : column.Median();
+    return std::exp(fit_.At(LogRtt(link)) + std::min(sender, receiver));
+  }
+
+ private:
+  double Residual(const LinkEstimate& link) const {
+    return std::log(link.bytes_per_s) - fit_.At(LogRtt(link));
+  }
+
+  Regression fit_;
+  std::vector<Bag> rows_;     // by sender
+  std::vector<Bag> columns_;  // by receiver
+};
+
+double PredictRtt(const LinkMatrix& links, int32_t i, int32_t j, double fleet_median) {
+  const LinkEstimate& back = links.At(j, i);
+  if (IsRead(back) && !back.suspect) return back.rtt_s;
+  const Detours detours = DetoursOf(links, i, j);
+  if (detours.sums.empty()) return fleet_median;
+  return (Median(detours.sums, Tie::kLower) + Median(detours.differences, Tie::kUpper)) / 2;
+}
+
+double FleetRtt(const LinkMatrix& links) {
+  std::vector<double> rtts;
+  ForEachRead(links, [&](int32_t, int32_t, const LinkEstimate& l) { rtts.push_back(l.rtt_s); });
+  return Median(rtts);
+}
+
+bool Agrees(const HygieneOptions& options, const LinkEstimate& link, double spread) {
+  return link.readings >= options.believe_after && spread <= options.agree_spread;
+}
+
+using Pairs = std::vector<std::pair<int32_t, int32_t>>;
+
+void ReplaceSuspectRtts(const HygieneOptions& options, LinkMatrix& links) {
+  Pairs suspects;
+  ForEachRead(links, [&](int32_t i, int32_t j, const LinkEstimate& link) {
+    if (Agrees(options, link, link.rtt_spread)) return;
+    if (RttIsSuspect(options, link.rtt_s, DetoursOf(links, i, j))) suspects.emplace_back(i, j);
+  });
+  const double fleet = FleetRtt(links);
+  for (const auto& [i, j] : suspects) links.At(i, j).suspect = true;
+  std::vector<double> predicted;
+  for (const auto& [i, j] : suspects) predicted.push_back(PredictRtt(links, i, j, fleet));
+  for (size_t s = 0; s < suspects.size(); ++s) {
+    links.At(suspects[s].first, suspects[s].second).rtt_s = predicted[s];
+  }
+}
+
+void ReplaceSuspectRates(const HygieneOptions& options, const RateModel& rates, LinkMatrix& links) {
+  Pairs suspects;
+  ForEachRead(links, [&](int32_t i, int32_t j, const LinkEstimate& link) {
+    if (Agrees(options, link, link.rate_spread)) return;
+    if (rates.IsSuspect(options.suspect_log, i, j, link)) suspects.emplace_back(i, j);
+  });
+  for (const auto& [i, j] : suspects) {
+    LinkEstimate& link = links.At(i, j);
+    link.suspect = true;
+    link.bytes_per_s = rates.Predict(i, j, link);
+  }
+}
+
+void FillMissing(const RateModel& rates, LinkMatrix& links) {
+  std::vector<bool> known(static_cast<size_t>(links.size()));
+  ForEachRead(links, [&](int32_t i, int32_t j, const LinkEstimate&) {
+    known[static_cast<size_t>(i)] = known[static_cast<size_t>(j)] = true;
+  });
+  const LinkMatrix read = links;
+  const double fleet = FleetRtt(links);
+  for (int32_t i = 0; i < links.size(); ++i) {
+    for (int32_t j = 0; j < links.size(); ++j) {
+      if (i == j || !known[static_cast<size_t>(i)] || !known[static_cast<size_t>(j)]) continue;
+      LinkEstimate& link = links.At(i, j);
+      if (link.source != LinkSource::kMissing || link.suspect) continue;
+      const LinkEstimate& back = read.At(j, i);
+      link.rtt_s = PredictRtt(read, i, j, fleet);
+      link.bytes_per_s = IsRead(back) ? back.bytes_per_s : rates.Predict(i, j, link);
+      link.source = IsRead(back) ? LinkSource::kReverse : LinkSource::kPredicted;
+    }
+  }
+}
+
+}  // namespace
+
+void CleanLinks(const HygieneOptions& options, LinkMatrix& links) {
+  bool any = false;
+  ForEachRead(links, [&](int32_t, int32_t, const LinkEstimate&) { any = true; });
+  if (!any) return;
+  if (links.size() >= 3) ReplaceSuspectRtts(options, links);
+  const RateModel rates(links);
+  if (links.size() >= 3) ReplaceSuspectRates(options, rates, links);
+  FillMissing(rates, links);
+  for (int32_t i = 0; i < links.size(); ++i) {
+    for (int32_t j = 0; j < links.size(); ++j) {
+      if (i == j) continue;
+      LinkEstimate& link = links.At(i, j);
+      if (link.suspect && IsRead(link)) link.source = LinkSource::kPredicted;
+    }
+  }
+}
+
+}  // namespace skerry

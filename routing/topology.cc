@@ -1,0 +1,39 @@
+#include "routing/topology.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/check.h"
+
+namespace skerry {
+
+LinkMatrix::LinkMatrix(std::vector<NodeId> nodes) : nodes_(std::move(nodes)) {
+  SKERRY_CHECK(std::is_sorted(nodes_.begin(), nodes_.end()));
+  SKERRY_CHECK(std::adjacent_find(nodes_.begin(), nodes_.end()) == nodes_.end());
+  links_.resize(nodes_.size() * nodes_.size());
+}
+
+int32_t LinkMatrix::IndexOf(const NodeId& node) const {
+  const auto it = std::lower_bound(nodes_.begin(), nodes_.end(), node);
+  return it != nodes_.end() && *it == node ? static_cast<int32_t>(it - nodes_.begin()) : -1;
+}
+
+const LinkEstimate& LinkMatrix::At(int32_t from, int32_t to) const {
+  SKERRY_CHECK(from >= 0 && from < size() && to >= 0 && to < size() && from != to);
+  return links_[static_cast<size_t>(from) * nodes_.size() + static_cast<size_t>(to)];
+}
+
+LinkEstimate& LinkMatrix::At(int32_t from, int32_t to) {
+  return const_cast<LinkEstimate&>(std::as_const(*this).At(from, to));
+}
+
+void LinkMatrix::Set(const NodeId& from, const NodeId& to, double rtt_s, double bytes_per_s) {
+  LinkEstimate& link = At(IndexOf(from), IndexOf(to));
+  link = {};
+  link.rtt_s = rtt_s;
+  link.bytes_per_s = bytes_per_s;
+  link.readings = 1;
+  link.source = LinkSource::kMeasured;
+}
+
+}  // namespace skerry

@@ -1,0 +1,138 @@
+#include "model/export.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <numeric>
+
+#include "common/status.h"
+#include "model/parameter_layout.h"
+#include "model/safetensors.h"
+#include "tests/model/temporary_directory.h"
+
+namespace skerry {
+namespace {
+
+TransformerConfig SmallModel(bool tied) {
+  TransformerConfig config;
+  config.hidden = 8;
+  config.layers = 2;
+  config.heads = 4;
+  config.kv_heads = 2;
+  config.ffn = 6;
+  config.context = 32;
+  config.rope_base = 500000.0f;
+  config.norm_epsilon = 1e-5f;
+  config.tied_head = tied;
+  return config;
+}
+
+std::vector<float> Numbered(const TransformerConfig& config) {
+  std::vector<float> values(static_cast<size_t>(ParameterLayout::ForModel(config).size()));
+  std::iota(values.begin(), values.end(), -100.0f);
+  return values;
+}
+
+std::string Replaced(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+}  // namespace
+
+TEST_CASE("Export: a model read back is the same model", "[model]") {
+  const TransformerConfig config = SmallModel(GENERATE(true, false));
+  const std::vector<float> parameters = Numbered(config);
+  const TemporaryDirectory directory;
+
+  REQUIRE(WriteHuggingFace(directory.Join("model"), config, parameters).ok());
+  const auto model = ReadHuggingFace(directory.Join("model"));
+
+  REQUIRE(model.ok());
+  CHECK(model->config == config);
+  CHECK(model->parameters == parameters);
+}
+
+TEST_CASE("Export: config.json says what transformers wants to know", "[model]") {
+  const std::string text = HuggingFaceConfigText(SmallModel(false));
+
+  for (const char* line :
+       {"\"LlamaForCausalLM\"", "\"model_type\": \"llama\"", "\"num_key_value_heads\": 2",
+        "\"head_dim\": 2", "\"rms_norm_eps\": 1e-05", "\"rope_theta\": 500000.0",
+        "\"tie_word_embeddings\": false", "\"intermediate_size\": 6"}) {
+    INFO(line);
+    CHECK(text.find(line) != std::string::npos);
+  }
+}
+
+TEST_CASE("Export: norms are vectors and matrices [out, in]", "[model]") {
+  const TransformerConfig config = SmallModel(false);
+  const TemporaryDirectory directory;
+  REQUIRE(WriteHuggingFace(directory.path(), config, Numbered(config)).ok());
+
+  const auto file = *SafetensorsFile::Open(directory.Join("model.safetensors"));
+
+  CHECK(file->CheckShape("model.norm.weight", {8}).ok());
+  CHECK(file->CheckShape("model.layers.1.self_attn.k_proj.weight", {4, 8}).ok());
+  CHECK(file->CheckShape("model.layers.1.mlp.down_proj.weight", {8, 6}).ok());
+}
+
+TEST_CASE("Export: a model that is not finite is not written", "[model][error]") {
+  const TransformerConfig config = SmallModel(false);
+  std::vector<float> parameters = Numbered(config);
+  parameters[parameters.size() - 1] = NAN;
+  const TemporaryDirectory directory;
+
+  const absl::Status status = WriteHuggingFace(directory.Join("model"), config, parameters);
+
+  CHECK(absl::IsInvalidArgument(status));
+  CHECK(ErrorText(status).find("lm_head.weight") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(directory.Join("model")));
+}
+
+TEST_CASE("Export: weights that do not fit config.json are refused by name", "[model][error]") {
+  const TransformerConfig config = SmallModel(false);
+  const TemporaryDirectory directory;
+  REQUIRE(WriteHuggingFace(directory.path(), config, Numbered(config)).ok());
+  const std::string text = HuggingFaceConfigText(config);
+  struct Case {
+    std::string from, to, names;
+  };
+  const Case wrong =
+      GENERATE(Case{"\"intermediate_size\": 6", "\"intermediate_size\": 7", "mlp.gate_proj"},
+               Case{"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3", "model.layers.2"},
+               Case{"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1", "model.layers.1"},
+               Case{"\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true", "lm_head"});
+  INFO(wrong.to);
+  WriteFile(directory.Join("config.json"), Replaced(text, wrong.from, wrong.to));
+
+  const auto model = ReadHuggingFace(directory.path());
+
+  REQUIRE_FALSE(model.ok());
+  CHECK(ErrorText(model.status()).find(wrong.names) != std::string::npos);
+}
+
+TEST_CASE("Export: a config of another architecture is refused by key", "[model][error]") {
+  const std::string text = HuggingFaceConfigText(SmallModel(false));
+  struct Case {
+    std::string from, to, key;
+  };
+  const Case wrong =
+      GENERATE(Case{"\"model_type\": \"llama\"", "\"model_type\": \"gpt2\"", "model_type"},
+               Case{"\"attention_bias\": false", "\"attention_bias\": true", "attention_bias"},
+               Case{"\"mlp_bias\": false", "\"rope_scaling\": {\"factor\": 8}", "rope_scaling"},
+               Case{"\"hidden_size\": 8", "\"hidden_size\": -8", "hidden_size"},
+               Case{"\"hidden_size\": 8", "\"hidden_size\": 9", "hidden_size"},
+               Case{"\"hidden_size\": 8", "\"hidden_size\": 99999999999999999999", "hidden_size"},
+               Case{"\"vocab_size\": 256", "\"vocab_size\": \"256\"", "vocab_size"},
+               Case{"\"rope_theta\": 500000.0", "\"rope_theta\": -1", "rope_theta"},
+               Case{"\"head_dim\": 2", "\"head_dim\": 4", "heads of 4"});
+  INFO(wrong.to);
+
+  const auto config = ParseHuggingFaceConfig(Replaced(text, wrong.from, wrong.to));
+
+  REQUIRE_FALSE(config.ok());
+  CHECK(ErrorText(config.status()).find(wrong.key) != std::string::npos);
+}
+
+}  // namespace skerry

@@ -1,0 +1,94 @@
+#include "model/generate.h"
+
+#include <catch2/catch.hpp>
+#include <map>
+
+#include "common/status.h"
+#include "model/initialize.h"
+#include "tests/model/tiny_run.h"
+
+namespace skerry {
+namespace {
+
+std::map<int32_t, int> Draw(const std::vector<float>& logits, const SamplingConfig& sampling) {
+  Rng rng(1, "draws");
+  std::map<int32_t, int> counts;
+  for (int i = 0; i < 10000; ++i) ++counts[SampleToken(logits, sampling, rng)];
+  return counts;
+}
+
+SamplingConfig Sampling(float temperature, int32_t top_k) {
+  SamplingConfig sampling;
+  sampling.temperature = temperature;
+  sampling.top_k = top_k;
+  return sampling;
+}
+
+}  // namespace
+
+TEST_CASE("SampleToken: draws as often as softmax says", "[model]") {
+  // Weights 1, 2, 4, 1 of 8.
+  const std::vector<float> logits = {0.0f, 0.6931472f, 1.3862944f, 0.0f};
+
+  auto plain = Draw(logits, Sampling(1.0f, 0));
+  CHECK(plain[0] == Approx(1250).margin(150));
+  CHECK(plain[1] == Approx(2500).margin(200));
+  CHECK(plain[2] == Approx(5000).margin(200));
+
+  auto hot = Draw(logits, Sampling(0.5f, 0));  // weights squared: 1, 4, 16, 1 of 22
+  CHECK(hot[2] == Approx(10000.0 * 16 / 22).margin(200));
+
+  auto two = Draw(logits, Sampling(1.0f, 2));  // 2 and 4 of 6
+  CHECK(two.size() == 2);
+  CHECK(two[1] == Approx(3333).margin(200));
+}
+
+TEST_CASE("SampleToken: temperature 0 and top 1 take the likeliest, the lower one of two",
+          "[model]") {
+  const std::vector<float> logits = {0.0f, 2.0f, 2.0f, 1.0f};
+  const SamplingConfig sampling = GENERATE(Sampling(0.0f, 0), Sampling(1.0f, 1));
+
+  CHECK(Draw(logits, sampling) == std::map<int32_t, int>{{1, 10000}});
+}
+
+TEST_CASE("GenerateTokens: the same seed writes the same text, past the context too", "[model]") {
+  const TransformerConfig config = TinyRun().model;  // a context of 7
+  const auto layout = ParameterLayout::ForModel(config);
+  std::vector<float> parameters(static_cast<size_t>(layout.size()));
+  InitializeParameters(9, config, layout, parameters);
+  const auto backend = CreateCpuBackend(1);
+  const auto decoder = *Decoder::Create(config, parameters, config.context, backend.get());
+  SamplingConfig sampling = Sampling(1.0f, 0);
+  sampling.tokens = 20;
+  const std::vector<int32_t> prompt = {1, 2, 3};
+
+  const auto one = GenerateTokens(*decoder, prompt, sampling);
+  const auto again = GenerateTokens(*decoder, prompt, sampling);
+  sampling.seed = 2;
+  const auto other = GenerateTokens(*decoder, prompt, sampling);
+
+  REQUIRE(one.ok());
+  CHECK(one->size() == 20);
+  CHECK(*one == *again);
+  CHECK(*one != *other);
+}
+
+TEST_CASE("GenerateText: an empty prompt is a newline; bad requests are refused", "[model]") {
+  TransformerConfig config = TinyRun().model;
+  config.vocab = 256;
+  const auto layout = ParameterLayout::ForModel(config);
+  std::vector<float> parameters(static_cast<size_t>(layout.size()));
+  InitializeParameters(9, config, layout, parameters);
+  const auto backend = CreateReferenceBackend();
+  const auto decoder = *Decoder::Create(config, parameters, config.context, backend.get());
+  SamplingConfig sampling;
+  sampling.tokens = 5;
+
+  CHECK(GenerateText(*decoder, "", sampling)->size() == 5);
+  CHECK(*GenerateText(*decoder, "", sampling) == *GenerateText(*decoder, "\n", sampling));
+  CHECK(absl::IsInvalidArgument(GenerateTokens(*decoder, {}, sampling).status()));
+  sampling.temperature = -1;
+  CHECK(absl::IsInvalidArgument(GenerateText(*decoder, "a", sampling).status()));
+}
+
+}  // namespace skerry

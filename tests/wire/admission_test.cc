@@ -1,0 +1,185 @@
+// Who gets in: keys, strangers, garbage, signals.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <csignal>
+
+#include "scripted_actor.h"
+
+namespace skerry {
+namespace {
+
+// Asks the loop every few milliseconds of its own time until `done` says so; then stops it.
+void StopWhen(Process& process, std::function<bool(const TransportCounters&)> done) {
+  process.actor.on_timer = [&process, done](Context& c, TimerId) {
+    if (done(process.loop->counters())) {
+      c.Stop(0, "");
+    } else {
+      c.StartTimer(Duration::Millis(5));
+    }
+  };
+  process.loop->Post([](Context& c) { c.StartTimer(Duration()); });
+}
+
+// A plain TCP connection that says `text`, until the other side closes it.
+void Shout(const std::string& endpoint, const std::string& text) {
+  const auto port = static_cast<uint16_t>(std::stoi(endpoint.substr(endpoint.rfind(':') + 1)));
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  REQUIRE(fd >= 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  REQUIRE(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+  REQUIRE(send(fd, text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size()));
+  shutdown(fd, SHUT_WR);
+  char answer[256];
+  while (recv(fd, answer, sizeof answer, 0) > 0) {
+  }
+  close(fd);
+}
+
+TEST_CASE("Admission: a node refuses keys it was not told of, and lets them in when it is",
+          "[wire][loop][security]") {
+  Process house(1), guest(2);
+  house.Open(house.Options());
+  guest.Open(guest.Options());
+  guest.actor.on_start = [&](Context& c) {
+    c.ConnectPeer(house.id(), house.loop->endpoint());
+    c.Send(house.id(), Pong{1});
+  };
+  guest.actor.on_message = [](Context& c, const NodeId&, const Message&) { c.Stop(0, ""); };
+  bool told = false;
+  house.actor.on_timer = [&](Context& c, TimerId) {
+    if (!told && house.loop->counters().refused_handshakes >= 1) {
+      told = true;
+      c.ConnectPeer(guest.id(), guest.loop->endpoint());
+    }
+    c.StartTimer(Duration::Millis(5));
+  };
+  house.actor.on_message = [&](Context& c, const NodeId& from, const Message&) {
+    CHECK(told);
+    c.Send(from, Pong{2});
+    c.Stop(0, "");
+  };
+  house.loop->Post([](Context& c) { c.StartTimer(Duration()); });
+  house.Start();
+  guest.Start();
+  CHECK(house.Join() == "0");
+  CHECK(guest.Join() == "0");
+}
+
+TEST_CASE("Admission: of a stranger the coordinator's actor hears Hello and nothing else",
+          "[wire][loop][security]") {
+  Process coordinator(1), stranger(2);
+  coordinator.Open(coordinator.Options(HostRole::kCoordinator));
+  auto options = stranger.Options();
+  options.coordinator = coordinator.address();
+  stranger.Open(std::move(options));
+  stranger.actor.on_start = [&](Context& c) {
+    c.Send(coordinator.id(), Hello{});
+    c.Send(coordinator.id(), Heartbeat{});
+    c.Send(coordinator.id(), Ping{1, MakePayload(Bytes(1 << 20))});
+  };
+  stranger.actor.on_message = [&](Context& c, const NodeId&, const Message& message) {
+    CHECK(std::holds_alternative<Refused>(message));
+    c.Stop(0, "");
+  };
+  int hellos = 0, others = 0;
+  bool refused = false;
+  coordinator.actor.on_message = [&](Context&, const NodeId&, const Message& message) {
+    ++(std::holds_alternative<Hello>(message) ? hellos : others);
+  };
+  coordinator.actor.on_timer = [&](Context& c, TimerId) {
+    if (coordinator.loop->counters().refused_unadmitted >= 2 && !refused) {
+      refused = true;
+      c.Send(stranger.id(), Refused{"no ticket"});
+      c.Stop(0, "");
+    }
+    c.StartTimer(Duration::Millis(5));
+  };
+  coordinator.loop->Post([](Context& c) { c.StartTimer(Duration()); });
+  coordinator.Start();
+  stranger.Start();
+  CHECK(coordinator.Join() == "0");
+  CHECK(stranger.Join() == "0");
+  CHECK(hellos == 1);
+  CHECK(others == 0);
+}
+
+TEST_CASE("Admission: frames of another run are refused", "[wire][loop][security]") {
+  Process coordinator(1), lost(2);
+  coordinator.Open(coordinator.Options(HostRole::kCoordinator));
+  auto options = lost.Options();
+  options.coordinator = coordinator.address();
+  options.run = RunId();
+  lost.Open(std::move(options));
+  lost.actor.on_start = [&](Context& c) { c.Send(coordinator.id(), Hello{}); };
+  coordinator.actor.on_message = [](Context& c, const NodeId&, const Message&) {
+    c.Stop(1, "heard it");
+  };
+  StopWhen(coordinator, [](const TransportCounters& n) { return n.refused_malformed == 1; });
+  coordinator.Start();
+  lost.Start();
+  CHECK(coordinator.Join() == "0");
+}
+
+TEST_CASE("Admission: garbage at the port changes nothing and is counted",
+          "[wire][loop][security]") {
+  Process coordinator(1), node(2);
+  coordinator.Open(coordinator.Options(HostRole::kCoordinator));
+  coordinator.Start();
+  std::string noise(4000, '\0');
+  for (size_t i = 0; i < noise.size(); ++i) noise[i] = static_cast<char>(i * 89 + 41);
+  Shout(coordinator.loop->endpoint(), "GET / HTTP/1.1\r\nHost: skerry\r\n\r\n");
+  Shout(coordinator.loop->endpoint(), noise);
+  Shout(coordinator.loop->endpoint(),
+        std::string("\xff\0\0\0\0\0\0\0\1\x7f\3\0NULL", 16) + std::string(200, '\0'));
+
+  auto options = node.Options();
+  options.coordinator = coordinator.address();
+  node.Open(std::move(options));
+  node.actor.on_start = [&](Context& c) { c.Send(coordinator.id(), Hello{}); };
+  node.actor.on_message = [](Context& c, const NodeId&, const Message&) { c.Stop(0, ""); };
+  coordinator.loop->Post([&](Context&) {
+    coordinator.actor.on_message = [](Context& c, const NodeId& from, const Message&) {
+      c.Send(from, Refused{""});
+      c.Stop(0, "");
+    };
+  });
+  node.Start();
+  CHECK(node.Join() == "0");
+  CHECK(coordinator.Join() == "0");
+  const TransportCounters counters = coordinator.loop->counters();
+  CHECK(counters.broken_connections == 3);
+  CHECK(counters.frames_received >= 1);
+}
+
+TEST_CASE("EventLoop: the first SIGTERM lets the actor say goodbye", "[wire][loop]") {
+  Process process(1);
+  auto options = process.Options();
+  options.handle_signals = true;
+  options.on_interrupt = [](Context& c) { c.Stop(3, "left"); };
+  process.Open(std::move(options));
+  process.actor.on_start = [](Context&) { std::raise(SIGTERM); };
+  process.Start();
+  CHECK(process.Join() == "3");
+}
+
+TEST_CASE("EventLoop: an interrupted actor that does not stop is stopped", "[wire][loop]") {
+  Process process(1);
+  auto options = process.Options();
+  options.handle_signals = true;
+  options.on_interrupt = [](Context&) {};
+  options.interrupt_grace = Duration::Millis(50);
+  process.Open(std::move(options));
+  process.actor.on_start = [](Context&) { std::raise(SIGINT); };
+  process.Start();
+  CHECK(process.Join() == std::to_string(kInterruptedExit));
+}
+
+}  // namespace
+}  // namespace skerry

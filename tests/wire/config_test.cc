@@ -1,0 +1,124 @@
+#include "wire/config.h"
+
+#include <catch2/catch.hpp>
+
+namespace skerry {
+namespace {
+
+std::string ErrorOf(const std::string& text) {
+  const auto config = ParseRunConfig(text, "run.toml");
+  return config.ok() ? "accepted" : std::string(config.status().message());
+}
+
+TEST_CASE("RunConfig: an empty file is the default configuration", "[wire][config]") {
+  const auto config = ParseRunConfig("", "run.toml");
+  REQUIRE(config.ok());
+  CHECK(*config == RunConfig());
+}
+
+TEST_CASE("RunConfig: what is written is read", "[wire][config]") {
+  const auto config = ParseRunConfig(R"(
+[run]
+name = "north sea"
+seed = 42
+steps = 64
+[model]
+tied_head = true
+[inner]
+optimizer = "sgd"
+learning_rate = 1      # a whole number is a number
+[outer]
+inner_steps = 8
+overlap_steps = 8
+codec = "none"
+residual = "weights"
+[pipeline]
+skip_ratio = 0.5
+[data]
+dir = "english"
+)",
+                                     "run.toml");
+  REQUIRE(config.ok());
+  CHECK(config->name == "north sea");
+  CHECK(config->seed == 42);
+  CHECK(config->model.tied_head);
+  CHECK(config->inner.optimizer == InnerOptimizer::kSgd);
+  CHECK(config->inner.learning_rate == 1.0f);
+  CHECK(config->outer.codec == DeltaCodec::kNone);
+  CHECK(config->outer.residual == ResidualPlace::kWeights);
+  CHECK(config->pipeline.skip_ratio == 0.5);
+  CHECK(config->data_dir == "english");
+}
+
+TEST_CASE("RunConfig: mistakes are reported with their line and, where it helps, a suggestion",
+          "[wire][config][error]") {
+  CHECK(ErrorOf("[run]\nseed = 1\n\n[pipeline]\nskip_ration = 0.5\n") ==
+        "run.toml:5: unknown key 'skip_ration' in [pipeline]; nearest is 'skip_ratio'");
+  CHECK(ErrorOf("[pipelin]\nswaps = 1\n") ==
+        "run.toml:1: unknown section 'pipelin'; nearest is 'pipeline'");
+  CHECK(ErrorOf("steps = 3\n") == "run.toml:1: unknown key 'steps'");
+  CHECK(ErrorOf("[run]\nsteps = 1.5\n") ==
+        "run.toml:2: 'steps' must be a whole number, not a number");
+  CHECK(ErrorOf("[run]\nname = 3\n") ==
+        "run.toml:2: 'name' must be text in quotes, not a whole number");
+  CHECK(ErrorOf("[model]\n\ntied_head = \"yes\"\n") ==
+        "run.toml:3: 'tied_head' must be true or false, not text");
+  CHECK(ErrorOf("[pipeline]\nskip_ratio = 0.6\n") ==
+        "run.toml:2: 'skip_ratio' is 0.6, allowed are 0 to 0.5");
+  CHECK(ErrorOf("[outer]\ncodec = \"int7\"\n") ==
+        "run.toml:2: 'codec' is 'int7', allowed are 'none', 'int8'");
+  CHECK(ErrorOf("run = 4\n") == "run.toml:1: 'run' must be a section [run]");
+  CHECK(ErrorOf("[inner]\nlearning_rate = nan\n") ==
+        "run.toml:2: 'learning_rate' is nan, allowed are 1e-12 to 1000");
+  CHECK(ErrorOf("[run]\nseed = = 3\n").rfind("run.toml:2: ", 0) == 0);
+}
+
+TEST_CASE("RunConfig: values that do not fit each other are reported at the line of one of them",
+          "[wire][config][error]") {
+  CHECK(ErrorOf("[model]\nheads = 5\nhidden = 192\n") ==
+        "run.toml:3: [model] hidden: 192 must be a multiple of heads (5)");
+  CHECK(ErrorOf("[model]\nheads = 64\nkv_heads = 1\n") ==
+        "run.toml:2: [model] heads: hidden / heads is 3, rotary positions need it even");
+  CHECK(ErrorOf("[model]\nkv_heads = 4\n") ==
+        "run.toml:2: [model] kv_heads: heads (6) must be a multiple of kv_heads (4)");
+  CHECK(ErrorOf("[run]\nsteps = 20\n") ==
+        "run.toml:2: [run] steps: 20 must be a multiple of [outer] inner_steps (16)");
+  CHECK(ErrorOf("[outer]\noverlap_steps = 17\n") ==
+        "run.toml:2: [outer] overlap_steps: 17 must be at most inner_steps (16)");
+  CHECK(ErrorOf("[run]\nheartbeat_s = 6\n") ==
+        "run.toml:1: [run] node_silent_s: 10 must be at least twice heartbeat_s (6)");
+  CHECK(ErrorOf("[pipeline]\nstages = 9\n") ==
+        "run.toml:2: [pipeline] stages: 9 must be at most [model] layers (8)");
+}
+
+TEST_CASE("RunConfig: every field survives being written and read", "[wire][config]") {
+  RunConfig config;
+  config.name = "a \"quoted\" \\ name";
+  config.seed = 9'007'199'254'740'993;  // no double
+  config.heartbeat_s = 0.1;
+  config.model.rope_base = 1.0f / 3.0f + 9999.0f;
+  config.inner.learning_rate = 1.0f / 3.0f;
+  config.inner.epsilon = 1e-8f;
+  config.outer.codec = DeltaCodec::kNone;
+  config.pipeline.skip_ratio = 1.0 / 3.0;
+  config.model.tied_head = true;
+
+  const auto read = ParseRunConfig(FormatRunConfig(config), "run.toml");
+
+  REQUIRE(read.ok());
+  CHECK(*read == config);
+}
+
+TEST_CASE("RunConfig: the digest follows the values, not the file", "[wire][config]") {
+  const auto a = ParseRunConfig("[run]\nseed = 3\n[outer]\ncodec = \"none\"\n", "a");
+  const auto b = ParseRunConfig("[outer]\ncodec = 'none' # plain\n[run]\nseed = 3\n", "b");
+  const auto c = ParseRunConfig("[run]\nseed = 4\n[outer]\ncodec = \"none\"\n", "c");
+  REQUIRE((a.ok() && b.ok() && c.ok()));
+  CHECK(ConfigDigest(*a) == ConfigDigest(*b));
+  CHECK(ConfigDigest(*a) != ConfigDigest(*c));
+  CHECK(MakeRunId(*a, {1}) == MakeRunId(*b, {1}));
+  CHECK(MakeRunId(*a, {1}) != MakeRunId(*a, {2}));
+}
+
+}  // namespace
+}  // namespace skerry

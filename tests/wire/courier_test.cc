@@ -1,0 +1,261 @@
+#include "wire/courier.h"
+
+#include <catch2/catch.hpp>
+
+#include "common/rng.h"
+
+namespace skerry {
+namespace {
+
+const RunId kRun = [] {
+  RunId run;
+  run.bytes[0] = 7;
+  return run;
+}();
+const NodeId kAlice = TestNodeId(1);
+const NodeId kBob = TestNodeId(2);
+
+CourierOptions Options(uint64_t incarnation) {
+  CourierOptions options;
+  options.run = kRun;
+  options.incarnation = incarnation;
+  return options;
+}
+
+Instant At(double seconds) {
+  return Instant() + Duration::Seconds(seconds);
+}
+
+Message Note(uint64_t nonce) {
+  return Pong{nonce};
+}
+uint64_t NonceOf(const Message& message) {
+  return std::get<Pong>(message).nonce;
+}
+
+using Sent = std::vector<Courier::Outgoing>;
+
+Sent SendOne(Courier& from, Instant now, const NodeId& to, uint64_t nonce) {
+  Sent out;
+  from.Send(now, to, Note(nonce), out);
+  return out;
+}
+
+// Hands every frame of `frames` to `to` and collects what it delivers and answers.
+struct Heard {
+  std::vector<uint64_t> nonces;
+  int restarts = 0;
+  Sent answers;
+};
+Heard Hand(Courier& to, const NodeId& from, Instant now, const Sent& frames) {
+  Heard heard;
+  for (const auto& outgoing : frames) {
+    const auto delivered = to.OnFrame(now, from, outgoing.frame, heard.answers);
+    heard.restarts += delivered.restarted ? 1 : 0;
+    for (const Message& message : delivered.messages) heard.nonces.push_back(NonceOf(message));
+  }
+  return heard;
+}
+
+using Nonces = std::vector<uint64_t>;
+
+TEST_CASE("Courier: a message arrives once, however often its frame does", "[wire][courier]") {
+  Courier alice(Options(11)), bob(Options(22));
+  const Sent frames = SendOne(alice, At(0), kBob, 5);
+
+  CHECK(Hand(bob, kAlice, At(0), frames).nonces == Nonces{5});
+  CHECK(Hand(bob, kAlice, At(1), frames).nonces.empty());
+  CHECK(bob.refused() == 1);
+}
+
+TEST_CASE("Courier: frames that come in another order are delivered in the order of sending",
+          "[wire][courier]") {
+  Courier alice(Options(11)), bob(Options(22));
+  const Sent one = SendOne(alice, At(0), kBob, 1);
+  const Sent two = SendOne(alice, At(0), kBob, 2);
+  const Sent three = SendOne(alice, At(0), kBob, 3);
+
+  CHECK(Hand(bob, kAlice, At(0), three).nonces.empty());
+  CHECK(Hand(bob, kAlice, At(0), one).nonces == Nonces{1});
+  CHECK(Hand(bob, kAlice, At(0), two).nonces == Nonces{2, 3});
+}
+
+TEST_CASE(
+    "Courier: what is lost is repeated after 8, then 16, then 30 seconds, until it is "
+    "acknowledged",
+    "[wire][courier]") {
+  Courier alice(Options(11)), bob(Options(22));
+  SendOne(alice, At(0), kBob, 1);
+  std::vector<double> repeats;
+  for (int i = 0; i < 4; ++i) {
+    const Instant due = *alice.NextDue();
+    Sent out;
+    alice.Tick(due, out);
+    REQUIRE(out.size() == 1);
+    repeats.push_back((due - Instant()).seconds());
+    if (i < 3) continue;
+    Hand(bob, kAlice, due, out);
+    Sent acks;
+    bob.Tick(*bob.NextDue(), acks);
+    REQUIRE(acks.size() == 1);
+    Hand(alice, kBob, due, acks);
+  }
+  CHECK(repeats == std::vector<double>{8, 24, 54, 84});
+  CHECK(alice.Unacknowledged(kBob) == 0);
+  CHECK_FALSE(alice.NextDue());
+}
+
+TEST_CASE("Courier: every sixteenth frame is acknowledged at once, a single one after 20 ms",
+          "[wire][courier]") {
+  Courier alice(Options(11)), bob(Options(22));
+  Sent frames;
+  for (uint64_t i = 0; i < 15; ++i) alice.Send(At(0), kBob, Note(i), frames);
+  CHECK(Hand(bob, kAlice, At(0), frames).answers.empty());
+  CHECK(*bob.NextDue() == At(0.02));
+
+  const Heard heard = Hand(bob, kAlice, At(0.01), SendOne(alice, At(0), kBob, 15));
+  REQUIRE(heard.answers.size() == 1);
+  CHECK(heard.answers[0].frame.header.acknowledged == 16);
+  CHECK_FALSE(heard.answers[0].frame.message);
+  CHECK_FALSE(bob.NextDue());
+}
+
+TEST_CASE(
+    "Courier: a restarted peer is reported once, and what the old one had not acknowledged "
+    "is dropped",
+    "[wire][courier]") {
+  Courier alice(Options(11)), bob(Options(22));
+  Hand(bob, kAlice, At(0), SendOne(alice, At(0), kBob, 1));
+  Hand(alice, kBob, At(0), SendOne(bob, At(0), kAlice, 2));
+  const Sent late_from_old_bob = SendOne(bob, At(0), kAlice, 3);
+  SendOne(alice, At(0), kBob, 4);
+
+  Courier bob_again(Options(33));
+  const Heard heard = Hand(alice, kBob, At(1), SendOne(bob_again, At(1), kAlice, 5));
+  CHECK(heard.restarts == 1);
+  CHECK(heard.nonces == Nonces{5});
+  CHECK(alice.Unacknowledged(kBob) == 0);
+
+  const Heard stale = Hand(alice, kBob, At(2), late_from_old_bob);
+  CHECK(stale.restarts == 0);
+  CHECK(stale.nonces.empty());
+  CHECK(Hand(bob_again, kAlice, At(2), SendOne(alice, At(2), kBob, 6)).nonces == Nonces{6});
+}
+
+TEST_CASE(
+    "Courier: frames meant for the process before are answered, so that the sender learns of "
+    "the new one",
+    "[wire][courier]") {
+  Courier alice(Options(11)), bob(Options(22));
+  Hand(bob, kAlice, At(0), SendOne(alice, At(0), kBob, 1));
+  Hand(alice, kBob, At(0), SendOne(bob, At(0), kAlice, 2));
+
+  Courier bob_again(Options(33));
+  const Heard at_bob = Hand(bob_again, kAlice, At(1), SendOne(alice, At(1), kBob, 3));
+  CHECK(at_bob.nonces.empty());
+  REQUIRE(at_bob.answers.size() == 1);
+  CHECK(Hand(alice, kBob, At(1), at_bob.answers).restarts == 1);
+  CHECK(Hand(bob_again, kAlice, At(1), SendOne(alice, At(1), kBob, 4)).nonces == Nonces{4});
+}
+
+TEST_CASE("Courier: two that forgot each other half-way can talk again", "[wire][courier]") {
+  Courier alice(Options(11)), bob(Options(22));
+  Hand(bob, kAlice, At(0), SendOne(alice, At(0), kBob, 1));
+  Hand(alice, kBob, At(0), SendOne(bob, At(0), kAlice, 2));
+
+  alice.Forget(kBob);
+  const Heard at_bob = Hand(bob, kAlice, At(1), SendOne(alice, At(1), kBob, 3));
+
+  CHECK(at_bob.restarts == 1);
+  CHECK(at_bob.nonces == Nonces{3});
+  CHECK(Hand(alice, kBob, At(1), SendOne(bob, At(1), kAlice, 4)).nonces == Nonces{4});
+}
+
+TEST_CASE("Courier: frames of another run and without incarnation are refused",
+          "[wire][courier][error]") {
+  Courier bob(Options(22));
+  Frame frame;
+  frame.header = {kRun, 11, 0, 1, 0};
+  frame.message = Note(1);
+  SECTION("another run") {
+    frame.header.run = RunId();
+  }
+  SECTION("no incarnation") {
+    frame.header.sender_incarnation = 0;
+  }
+  Sent out;
+  CHECK(bob.OnFrame(At(0), kAlice, frame, out).messages.empty());
+  CHECK(bob.refused() == 1);
+  CHECK(out.empty());
+}
+
+TEST_CASE("Courier: neither a silent peer nor a hasty one makes it hold more than its bounds",
+          "[wire][courier][error]") {
+  Courier alice(Options(11)), bob(Options(22));
+  Sent frames;
+  for (uint64_t i = 0; i < Courier::kOutboxMax + 10; ++i) alice.Send(At(0), kBob, Note(i), frames);
+  CHECK(alice.Unacknowledged(kBob) == Courier::kOutboxMax);
+  CHECK(frames.size() == Courier::kOutboxMax);
+
+  Frame far;
+  far.header = {kRun, 11, 0, Courier::kEarlyMax + 1, 0};
+  far.message = Note(0);
+  Sent out;
+  bob.OnFrame(At(0), kAlice, far, out);
+  CHECK(bob.refused() == 1);
+}
+
+// Both directions over a network that loses a third, doubles a third and shuffles.
+TEST_CASE("Courier: everything arrives once and in order over a bad network", "[wire][courier]") {
+  const uint64_t seed = GENERATE(1, 2, 3, 4, 5);
+  Rng rng(seed, "bad network");
+  Courier alice(Options(11)), bob(Options(22));
+  constexpr uint64_t kMessages = 60;
+  struct Flying {
+    Instant due;
+    bool to_bob;
+    Frame frame;
+  };
+  std::vector<Flying> flying;
+  Nonces at_alice, at_bob;
+  Instant now = At(0);
+  const auto launch = [&](const Sent& frames, bool to_bob) {
+    for (const auto& outgoing : frames) {
+      for (uint64_t copies = rng.Below(3); copies > 0; --copies)
+        flying.push_back(
+            {now + Duration::Millis(static_cast<int64_t>(rng.Below(200))), to_bob, outgoing.frame});
+    }
+  };
+  for (uint64_t i = 0; i < kMessages; ++i) {
+    launch(SendOne(alice, now, kBob, i), true);
+    launch(SendOne(bob, now, kAlice, i), false);
+  }
+  for (int turn = 0; turn < 20000 && (at_alice.size() < kMessages || at_bob.size() < kMessages);
+       ++turn) {
+    now = now + Duration::Millis(50);
+    std::vector<Flying> landed;
+    std::erase_if(flying, [&](const Flying& f) {
+      if (f.due <= now) landed.push_back(f);
+      return f.due <= now;
+    });
+    for (const Flying& f : landed) {
+      const Heard heard = Hand(f.to_bob ? bob : alice, f.to_bob ? kAlice : kBob, now,
+                               {{f.to_bob ? kBob : kAlice, f.frame}});
+      auto& list = f.to_bob ? at_bob : at_alice;
+      list.insert(list.end(), heard.nonces.begin(), heard.nonces.end());
+      launch(heard.answers, !f.to_bob);
+    }
+    Sent a, b;
+    alice.Tick(now, a);
+    bob.Tick(now, b);
+    launch(a, true);
+    launch(b, false);
+  }
+  Nonces all(kMessages);
+  for (uint64_t i = 0; i < kMessages; ++i) all[i] = i;
+  CHECK(at_alice == all);
+  CHECK(at_bob == all);
+}
+
+}  // namespace
+}  // namespace skerry

@@ -1,0 +1,89 @@
+#include "sample_messages.h"
+
+namespace skerry {
+namespace {
+
+Digest SampleDigest(uint8_t first) {
+  Digest digest;
+  digest.bytes.fill(first);
+  return digest;
+}
+
+RunConfig SampleConfig() {
+  RunConfig c;
+  c.name = "north sea";
+  c.seed = 0x123456789abcdef0;
+  c.steps = 64;
+  c.nodes_min = 3;
+  c.heartbeat_s = 0.5;
+  c.node_silent_s = 7.5;
+  c.model = {512, 128, 4, 8, 2, 384, 64, 500.0f, 1e-6f, true};
+  c.inner = {InnerOptimizer::kSgd, 0.01f, 0.001f, 5, 0.8f, 0.99f, 1e-7f, 0.2f, 2.0f};
+  c.outer = {8, 2, 0.5f, 0.25f, DeltaCodec::kNone, ResidualPlace::kWeights};
+  c.pipeline = {3, 0.125, 1, 6, 2, 5};
+  c.data_dir = "english";
+  return c;
+}
+
+PipelinePlan SamplePlan() {
+  PipelinePlan plan;
+  plan.version = 3;
+  plan.microbatches_per_step = 6;
+  plan.stages = {{0, 2, {SampleNode(1), SampleNode(2)}}, {2, 4, {SampleNode(3)}}};
+  plan.paths = {{{0, 0}, {1, 0}}, {{0, 1}}};
+  plan.dead = {SampleNode(2)};
+  return plan;
+}
+
+Payload SamplePayload(size_t size) {
+  Bytes bytes(size);
+  for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<uint8_t>(i * 7 + 3);
+  return MakePayload(std::move(bytes));
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, Message>> SampleMessages() {
+  return {
+      {"hello", Hello{"skerry1-abc",
+                      "tcp://127.0.0.1:4711",
+                      "eu-west",
+                      "0.1.0",
+                      {"one core", "avx2 1 thread", 55.5, 1 << 30},
+                      2,
+                      33,
+                      4}},
+      {"welcome", Welcome{RunId{SampleDigest(9).bytes},
+                          SampleConfig(),
+                          {{"a.bin", SampleDigest(1), 100}, {"b.bin", SampleDigest(2), 200}}}},
+      {"refused", Refused{"the ticket has no uses left"}},
+      {"peers", Peers{{{SampleNode(1), "tcp://10.0.0.1:1", "us"}, {SampleNode(2), "", "eu"}}}},
+      {"probe_request", ProbeRequest{SampleNode(7), 1 << 20}},
+      {"ping", Ping{77, SamplePayload(40)}},
+      {"pong", Pong{78}},
+      {"link_reading", LinkReading{SampleNode(5), 0.08, 12.5e6}},
+      {"plan_update", PlanUpdate{SamplePlan()}},
+      {"heartbeat",
+       Heartbeat{Phase::kStandby, 5, 1, 1000, 2000, 3000, 1.5, 0.25, 0.75, "gradient of 5"}},
+      {"step_report", StepReport{6, {{0, 256, 5.5f}, {3, 128, 4.25f}}}},
+      {"leave", Leave{"interrupted"}},
+      {"shutdown", Shutdown{"finished"}},
+      {"activation", Activation{3, 2, 1, 1, 4, {{0, 1}, {1, 0}}, SamplePayload(64)}},
+      {"gradient", Gradient{3, 2, 1, 1, 4, SamplePayload(32)}},
+      {"microbatch_void", MicrobatchVoid{3, 2, 1}},
+      {"delta", Delta{1, 2, 4096, SampleDigest(6), SamplePayload(48)}},
+      {"delta_held", DeltaHeld{1, 2, SampleNode(8), 4096, SampleDigest(6)}},
+      {"round_commit",
+       RoundCommit{
+           1, 2, {{SampleNode(1), 10, SampleDigest(1)}, {SampleNode(2), 20, SampleDigest(2)}}}},
+      {"round_applied", RoundApplied{1, 2, SampleDigest(3), 0.5, 0.125}},
+      {"object_request", ObjectRequest{"base/1", 1024, 4096}},
+      {"object_chunk", ObjectChunk{"base/1", 1024, 9999, SamplePayload(24)}},
+  };
+}
+
+FrameHeader SampleHeader() {
+  return {RunId{SampleDigest(9).bytes}, 1111, 2222, 33, 44};
+}
+
+}  // namespace skerry
