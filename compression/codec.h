@@ -8,9 +8,8 @@
 //                                                               size n + ⌈n / 256⌉
 //
 // Decoded values lie on the grid of fixed_point.h, so sums of messages are exact. The error of one
-// value is at most 2^-41 (none), at most max(block absmax / 127, 2^-40) / 2 · 2 in the worst case
-// of the power-of-two scale (int8: |u − D| ≤ 2^(e−1), 2^e ≤ max(absmax / 63.75, 2^-40)). Encoding
-// is idempotent: D(msg) encodes to msg again.
+// value is |u − D| ≤ 2^-41 (none), or ≤ 2^e / 2 with 2^e ≤ max(absmax of its block / 63.75, 2^-40)
+// (int8). Encoding is idempotent: D(msg) encodes to msg again.
 //
 // Errors. Encode: InvalidArgument for a value that is not finite or beyond kMagnitudeMax; then the
 // message is void and must not be sent. Decoding is total: any bytes give either InvalidArgument

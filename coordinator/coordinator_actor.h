@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "coordinator/run_state.h"
 #include "routing/link_estimator.h"
 #include "wire/actor.h"

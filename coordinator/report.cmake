@@ -2,11 +2,11 @@
 if(NOT TARGET skerry_report)
   skerry_library(report
     SOURCES
-      ${CMAKE_SOURCE_DIR}/coordinator/report.cc
-      ${CMAKE_SOURCE_DIR}/coordinator/report_events.cc
-      ${CMAKE_SOURCE_DIR}/coordinator/report_chart.cc
-      ${CMAKE_SOURCE_DIR}/coordinator/report_tables.cc
-      ${CMAKE_SOURCE_DIR}/coordinator/report_html.cc
+      ${CMAKE_CURRENT_LIST_DIR}/report.cc
+      ${CMAKE_CURRENT_LIST_DIR}/report_events.cc
+      ${CMAKE_CURRENT_LIST_DIR}/report_chart.cc
+      ${CMAKE_CURRENT_LIST_DIR}/report_tables.cc
+      ${CMAKE_CURRENT_LIST_DIR}/report_html.cc
     DEPS skerry::common nlohmann_json::nlohmann_json)
   target_compile_definitions(skerry_report PRIVATE SKERRY_VERSION="${PROJECT_VERSION}")
 endif()

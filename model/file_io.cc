@@ -36,8 +36,8 @@ absl::Status FileError(const std::string& path, const std::string& action, int e
 }
 
 absl::Status SyncDirectoryOf(const std::string& path) {
-  std::string directory = std::filesystem::path(path).parent_path().string();
-  if (directory.empty()) directory = ".";
+  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+  const std::string directory = parent.empty() ? std::string(".") : parent.string();
   const int descriptor = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return FileError(directory, "open", errno);
   const int error = fsync(descriptor) == 0 ? 0 : errno;

@@ -31,7 +31,7 @@ float FromF16(uint16_t bits) {
 }
 
 std::string ShapeText(const std::vector<int64_t>& shape) {
-  return "[" + absl::StrJoin(shape, ", ") + "]";
+  return absl::StrFormat("[%s]", absl::StrJoin(shape, ", "));
 }
 
 }  // namespace

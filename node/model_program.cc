@@ -35,7 +35,7 @@ absl::Status EvaluateModel(const EvaluateOptions& options) {
     model.config = config.model;
     const auto layout = ParameterLayout::ForModel(config.model);
     model.parameters.resize(static_cast<size_t>(layout.size()));
-    InitializeParameters(config, layout, model.parameters);
+    InitializeParameters(config.seed, config.model, layout, model.parameters);
   } else {
     SKERRY_ASSIGN_OR_RETURN(model, ReadHuggingFace(options.model));
   }
@@ -51,8 +51,8 @@ absl::Status EvaluateModel(const EvaluateOptions& options) {
 absl::Status GenerateFromModel(const GenerateOptions& options) {
   SKERRY_ASSIGN_OR_RETURN(const HuggingFaceModel model, ReadHuggingFace(options.model));
   const auto backend = CreateCpuBackend(options.threads);
-  SKERRY_ASSIGN_OR_RETURN(auto decoder,
-                          Decoder::Create(model.config, model.parameters, backend.get()));
+  SKERRY_ASSIGN_OR_RETURN(auto decoder, Decoder::Create(model.config, model.parameters,
+                                                        model.config.context, backend.get()));
   SamplingConfig sampling;
   sampling.tokens = options.tokens;
   sampling.temperature = options.temperature;

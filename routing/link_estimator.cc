@@ -35,8 +35,9 @@ absl::Status LinkEstimator::Add(const NodeId& from, const NodeId& to, double rtt
                                 double bytes_per_s, Instant at) {
   const bool finite = std::isfinite(rtt_s) && std::isfinite(bytes_per_s);
   if (!finite || rtt_s < 0 || bytes_per_s <= 0 || from == to) {
-    return InvalidArgument("link reading %s → %s: want rtt ≥ 0 and rate > 0, got %g s and %g byte/s",
-                           from.Short(), to.Short(), rtt_s, bytes_per_s);
+    return InvalidArgument(
+        "link reading %s → %s: want rtt ≥ 0 and rate > 0, got %g s and %g byte/s", from.Short(),
+        to.Short(), rtt_s, bytes_per_s);
   }
   History& history = histories_[{from, to}];
   history.unanswered = false;

@@ -1,20 +1,22 @@
 // From single readings to a matrix the planner may believe.
 //
-// Per direction: the median of the last kReadingsMax readings, with its spread. Then hygiene, because
-// one published table has a link 1000 × too slow by a slip of units, and a planner that believes it
-// plans for a network that does not exist:
-//   rate   log(rate) is regressed on log(rtt) over the fleet (Theil–Sen: medians, so a few slips do not
-//          bend it). A reading is suspect only if it lies more than kSuspectLog away from *each* of: the
-//          regression, the regression corrected by the median residual of the sender's other links, of
-//          the receiver's other links, and of both. So a slow uplink (a whole row) or a far region (long
-//          round trips) is no cause for doubt, one odd link is.
-//   rtt    is nearly symmetric and nearly a metric: suspect if it lies more than kSuspectLog above the
+// Per direction: the median of the last kReadingsMax readings, with its spread. Then hygiene,
+// because one published table has a link 1000 × too slow by a slip of units, and a planner that
+// believes it plans for a network that does not exist:
+//   rate   log(rate) is regressed on log(rtt) over the fleet (Theil–Sen: medians, so a few slips do
+//   not
+//          bend it). A reading is suspect only if it lies more than kSuspectLog away from *each*
+//          of: the regression, the regression corrected by the median residual of the sender's
+//          other links, of the receiver's other links, and of both. So a slow uplink (a whole row)
+//          or a far region (long round trips) is no cause for doubt, one odd link is.
+//   rtt    is nearly symmetric and nearly a metric: suspect if it lies more than kSuspectLog above
+//   the
 //          median detour over third nodes, or that far below the median of the differences that
 //          a triangle cannot undercut (short round trips below kRttFloor are never suspect).
 // A suspect link is replaced by what the others predict and flagged; it is believed after all once
 // kBelieveAfter readings agree within a factor of two.
-// Directions never read are taken from the opposite one, else predicted likewise; a node of which nothing
-// was ever read keeps missing links, and so has a link whose last probe went unanswered.
+// Directions never read are taken from the opposite one, else predicted likewise; a node of which
+// nothing was ever read keeps missing links, and so has a link whose last probe went unanswered.
 //
 // Not thread-safe. Bounds: kReadingsMax per ordered pair.
 #pragma once
@@ -22,7 +24,6 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -40,8 +41,8 @@ class LinkEstimator {
   static constexpr double kSuspectLog = 2.0;  // a factor of 7.4: less than bits taken for bytes
   static constexpr double kRttFloor = 0.005;  // s
 
-  // One directed reading. InvalidArgument, and nothing changes: a value is not finite, rtt < 0, rate ≤ 0,
-  // or from == to.
+  // One directed reading. InvalidArgument, and nothing changes: a value is not finite, rtt < 0,
+  // rate ≤ 0, or from == to.
   absl::Status Add(const NodeId& from, const NodeId& to, double rtt_s, double bytes_per_s,
                    Instant at);
   // A probe of this direction got no answer; undone by the next reading.

@@ -26,8 +26,8 @@ class Bag {
   double Median() const { return values_[(values_.size() - 1) / 2]; }
   bool HasOthers() const { return values_.size() > 1; }
   double MedianWithout(double value) const {
-    const auto at =
-        static_cast<size_t>(std::lower_bound(values_.begin(), values_.end(), value) - values_.begin());
+    const auto at = static_cast<size_t>(std::lower_bound(values_.begin(), values_.end(), value) -
+                                        values_.begin());
     const size_t middle = (values_.size() - 2) / 2;
     return values_[middle < at ? middle : middle + 1];
   }
@@ -77,7 +77,8 @@ Detours DetoursOf(const LinkMatrix& links, int32_t from, int32_t to) {
 bool RttIsSuspect(const HygieneOptions& options, double rtt_s, const Detours& detours) {
   const double factor = std::exp(options.suspect_log);
   if (detours.sums.empty()) return false;
-  if (rtt_s > options.rtt_floor_s && rtt_s > factor * Median(detours.sums, Tie::kUpper)) return true;
+  if (rtt_s > options.rtt_floor_s && rtt_s > factor * Median(detours.sums, Tie::kUpper))
+    return true;
   if (detours.differences.size() < 2) return false;
   const double least = Median(detours.differences, Tie::kLower);
   return least > options.rtt_floor_s && rtt_s * factor < least;

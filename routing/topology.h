@@ -1,8 +1,8 @@
 // The network as the planner sees it: one estimate per ordered pair of nodes.
 //
-// A link here is "from → to": how long an empty message takes there and back, and how many bytes per
-// second the way *there* carries. A value type; copies are deep. Built by LinkEstimator from readings,
-// or by hand (simulations, tests).
+// A link here is "from → to": how long an empty message takes there and back, and how many bytes
+// per second the way *there* carries. A value type; copies are deep. Built by LinkEstimator from
+// readings, or by hand (simulations, tests).
 #pragma once
 
 #include <cstdint>

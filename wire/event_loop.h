@@ -58,34 +58,35 @@ struct TransportCounters {
   Duration slowest_handler;
 };
 
+// An aggregate: EventLoopOptions{.identity = identity, .run = run, …}.
 struct EventLoopOptions {
   Identity identity;
-  RunId run;
+  RunId run = {};
   HostRole role = HostRole::kNode;
   // Where peers reach this process. Port "*" takes a free one.
   std::string bind_endpoint = "tcp://127.0.0.1:*";
   // A node's coordinator, from its ticket: dialled by Open and admitted; no ConnectPeer is needed.
-  std::optional<PeerAddress> coordinator;
+  std::optional<PeerAddress> coordinator = {};
   uint64_t seed = 1;  // of Context::rng
 
   // Makes the records durable, in order, before it returns. An error stops the loop, which returns
   // it; nothing the handler sent leaves then. Without it Persist is a bug.
-  std::function<absl::Status(std::vector<std::string>)> journal;
+  std::function<absl::Status(std::vector<std::string>)> journal = {};
   // Receives Context::Event (kind, JSON object text of the fields). Called on the loop's thread.
-  std::function<void(const std::string& kind, const std::string& json_fields)> event_sink;
+  std::function<void(const std::string& kind, const std::string& json_fields)> event_sink = {};
 
   // Shaping of what this process sends: `region` is its own, `region_of` a peer's ("" unknown: not
   // shaped). region_of is called on the loop's thread whenever a frame for that peer is sent.
-  std::optional<WanShape> shape;
-  std::string region;
-  std::function<std::string(const NodeId&)> region_of;
+  std::optional<WanShape> shape = {};
+  std::string region = {};
+  std::function<std::string(const NodeId&)> region_of = {};
 
   // SIGINT and SIGTERM: the first calls on_interrupt (send Leave, then Stop) and gives the actor
   // interrupt_grace to stop, after which Run returns kInterruptedExit; the second ends the process
   // at once. Without on_interrupt the first one stops the loop. At most one loop per process
   // handles signals.
   bool handle_signals = false;
-  std::function<void(Context&)> on_interrupt;
+  std::function<void(Context&)> on_interrupt = {};
   Duration interrupt_grace = Duration::Seconds(5);
 };
 

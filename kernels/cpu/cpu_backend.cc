@@ -27,7 +27,7 @@ class CpuBackend : public Backend {
                            threads_ == 1 ? "" : "s");
   }
   std::string numeric_profile() const override {
-    return absl::StrFormat("cpu, %s, %s kernels, %d threads", GemmLibrary(), kernels_.name,
+    return absl::StrFormat("cpu, %s, %s kernels, threads %d", GemmLibrary(), kernels_.name,
                            threads_);
   }
 

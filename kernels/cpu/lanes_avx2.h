@@ -12,8 +12,12 @@ constexpr int kLanes = 8;
 constexpr int kTileRows = 6;  // 6 rows × 2 vectors of a 16-wide panel: 12 of 16 registers
 
 typedef float Lanes __attribute__((vector_size(32)));
-typedef int32_t IntLanes __attribute__((vector_size(32)));
+typedef uint32_t UnsignedLanes __attribute__((vector_size(32)));
 typedef float UnalignedLanes __attribute__((vector_size(32), aligned(4), may_alias));
+
+inline Lanes Spread(float x) {
+  return _mm256_set1_ps(x);
+}
 
 // a·b + c, rounded once.
 inline Lanes MultiplyAdd(Lanes a, Lanes b, Lanes c) {

@@ -1,7 +1,8 @@
 // Vectors of four floats by compiler extension: SSE2 on x86-64, NEON on ARM, plain code elsewhere.
 //
-// A lanes header gives the bodies (body/*.h) their vector: Lanes, IntLanes, kLanes, the register
-// tile, and the few operations that need an instruction's name.
+// A lanes header gives the bodies (body/*.h) their vector: Lanes, UnsignedLanes, kLanes, the
+// register tile, and the few operations that depend on
+// their number or need an instruction's name.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,12 @@ constexpr int kLanes = 4;
 constexpr int kTileRows = 3;  // 3 rows × 4 vectors of a 16-wide panel: 12 accumulators
 
 typedef float Lanes __attribute__((vector_size(16)));
-typedef int32_t IntLanes __attribute__((vector_size(16)));
+typedef uint32_t UnsignedLanes __attribute__((vector_size(16)));
 typedef float UnalignedLanes __attribute__((vector_size(16), aligned(4), may_alias));
+
+inline Lanes Spread(float x) {
+  return Lanes{x, x, x, x};
+}
 
 // a·b + c, rounded twice.
 inline Lanes MultiplyAdd(Lanes a, Lanes b, Lanes c) {

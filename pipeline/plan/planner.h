@@ -1,12 +1,13 @@
 // Makes the plan of a run: stages, replicas, layer ranges, paths, and which node fills which slot.
 //
-// Two halves that must not mix (wire/message/pipeline_plan.h): the *logical* plan is a function of the
-// configuration, the number of nodes and their rounded speed classes (partition.h, path_table.h); the
-// *placement* of nodes on its slots is simulated annealing on measured links and devices
-// (routing/placement.h) and changes the time of a step, never its arithmetic.
+// Two halves that must not mix (wire/message/pipeline_plan.h): the *logical* plan is a function of
+// the configuration, the number of nodes and their rounded speed classes (partition.h,
+// path_table.h); the *placement* of nodes on its slots is simulated annealing on measured links and
+// devices (routing/placement.h) and changes the time of a step, never its arithmetic.
 //
-// Pure and deterministic: equal input, equal plan, on every machine. About a second at 20 nodes. The
-// names of nodes play no part beyond breaking exact ties: relabelling a fleet changes no predicted time.
+// Pure and deterministic: equal input, equal plan, on every machine. About a second at 20 nodes.
+// The names of nodes play no part beyond breaking exact ties: relabelling a fleet changes no
+// predicted time.
 #pragma once
 
 #include <cstdint>
@@ -39,9 +40,9 @@ struct PlannedRun {
   std::string explanation;      // several lines of text for people: why so, and what limits it
 };
 
-// InvalidArgument or FailedPrecondition or ResourceExhausted when there is no plan; the message says
-// what is missing and by how much: too few nodes or layers for the stages asked for, no memory,
-// nodes that cannot reach each other.
+// InvalidArgument or FailedPrecondition or ResourceExhausted when there is no plan; the message
+// says what is missing and by how much: too few nodes or layers for the stages asked for, no
+// memory, nodes that cannot reach each other.
 absl::StatusOr<PlannedRun> MakePlan(const PlannerInput& input);
 
 // The same plan with these nodes dead (all that are dead, not only the newly dead) under a greater

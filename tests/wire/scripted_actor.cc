@@ -38,16 +38,7 @@ Process::~Process() {
 }
 
 EventLoopOptions Process::Options(HostRole role) const {
-  return EventLoopOptions{.identity = identity,
-                          .run = TestRun(),
-                          .role = role,
-                          .coordinator = {},
-                          .journal = {},
-                          .event_sink = {},
-                          .shape = {},
-                          .region = "",
-                          .region_of = {},
-                          .on_interrupt = {}};
+  return EventLoopOptions{.identity = identity, .run = TestRun(), .role = role};
 }
 
 void Process::Open(EventLoopOptions options) {

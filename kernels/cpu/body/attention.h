@@ -54,9 +54,14 @@ struct SoftmaxRow {
 };
 
 inline SoftmaxRow ExponentiateRow(float* row, int64_t visible, int64_t end, float scale) {
-  for (int64_t j = visible; j < end; ++j) row[j] = -kHuge;
-  Lanes top = Load(row);
-  for (int64_t j = kLanes; j < end; j += kLanes) top = Larger(Load(row + j), top);
+  const int64_t whole = visible / kLanes * kLanes;
+  Lanes top = Spread(-kHuge);
+  for (int64_t j = 0; j < whole; j += kLanes) top = Larger(Load(row + j), top);
+  for (int64_t j = whole; j < end; j += kLanes) {
+    const Lanes masked = FirstLanes(Load(row + j), visible - j, Spread(-kHuge));
+    Store(row + j, masked);
+    top = Larger(masked, top);
+  }
   const float scaled_top = LargestOf(top) * scale;
   Lanes sum = {};
   for (int64_t j = 0; j < end; j += kLanes) {

@@ -83,14 +83,21 @@ struct BackwardBlock {
   void ScoreRow(int64_t i, float* p, float* d, int64_t end) const {
     const float lse = args.log_sum_exp[(token + i) * Sizes().heads + head];
     const float own = scratch.own[i - row];
-    for (int64_t j = 0; j < end; j += kLanes) {
-      const Lanes e = Exp(MultiplyAdd(Load(p + j), Spread(scale), Spread(-lse)));
+    const int64_t visible = i < key ? 0 : Smaller(key_end, i + 1) - key;
+    const int64_t whole = visible / kLanes * kLanes;
+    const auto differentiate = [&](int64_t j, auto mask) {
+      const Lanes e = mask(Exp(MultiplyAdd(Load(p + j), Spread(scale), Spread(-lse))));
       Store(p + j, e);
       Store(d + j, e * (Load(d + j) - own) * scale);
-    }
+    };
+    for (int64_t j = 0; j < whole; j += kLanes) differentiate(j, [](Lanes e) { return e; });
+    for (int64_t j = whole; j < end; j += kLanes)
+      differentiate(j, [&](Lanes e) { return FirstLanes(e, visible - j, Lanes{}); });
     // A tile of keys may begin at this row's last key, so as many again must read as zero.
-    const int64_t visible = i < key ? 0 : Smaller(key_end, i + 1) - key;
-    for (int64_t j = visible; j < end + kTileRows; ++j) p[j] = d[j] = 0;
+    for (int64_t j = end; j < end + kPanel; j += kLanes) {
+      Store(p + j, Lanes{});
+      Store(d + j, Lanes{});
+    }
   }
 
   void AddKeyTile(int64_t first, int64_t keys) const {

@@ -6,8 +6,9 @@
 namespace skerry {
 namespace {
 
+// 1 / (1 + e^−x); past kExpHigh it is as small as a normal float32 gets.
 inline Lanes Sigmoid(Lanes x) {
-  return 1.0f / (1.0f + Exp(-x));
+  return 1.0f / (1.0f + Exp(Lower(-x, Spread(kExpHigh))));
 }
 
 void SwigluForward(const float* gate_up, float* out, int64_t ffn) {

@@ -15,10 +15,6 @@ inline void Store(float* p, Lanes x) {
   *reinterpret_cast<UnalignedLanes*>(p) = x;
 }
 
-inline Lanes Spread(float x) {
-  return Lanes{} + x;
-}
-
 // The first `count` < kLanes values, zeros behind them.
 inline Lanes LoadSome(const float* p, int64_t count) {
   float values[kLanes] = {};
@@ -45,11 +41,20 @@ inline void ForLanes(int64_t n, Body&& body) {
       [rest](float* p, Lanes x) { StoreSome(p, x, rest); });
 }
 
-// In order of the lanes.
+// The lanes turned by `by` places.
+template <int by>
+inline Lanes Turned(Lanes x) {
+  UnsignedLanes from;
+  for (uint32_t l = 0; l < kLanes; ++l) from[l] = (l + by) % kLanes;
+  return __builtin_shuffle(x, from);
+}
+
+// Pairwise, always in the same order.
 inline float SumOf(Lanes x) {
-  float sum = x[0];
-  for (int l = 1; l < kLanes; ++l) sum += x[l];
-  return sum;
+  if constexpr (kLanes > 4) x += Turned<4>(x);
+  x += Turned<2>(x);
+  x += Turned<1>(x);
+  return x[0];
 }
 
 // NaN stays NaN: the comparison is false.
@@ -57,23 +62,35 @@ inline Lanes Larger(Lanes x, Lanes bound) {
   return bound > x ? bound : x;
 }
 
+inline Lanes Lower(Lanes x, Lanes bound) {
+  return bound < x ? bound : x;
+}
+
 inline float LargestOf(Lanes x) {
-  float top = x[0];
-  for (int l = 1; l < kLanes; ++l) top = top > x[l] ? top : x[l];
-  return top;
+  if constexpr (kLanes > 4) x = Larger(x, Turned<4>(x));
+  x = Larger(x, Turned<2>(x));
+  x = Larger(x, Turned<1>(x));
+  return x[0];
+}
+
+// x in the first `count` lanes (all, or none, if it lies outside), `other` in the rest.
+inline Lanes FirstLanes(Lanes x, int64_t count, Lanes other) {
+  Lanes index;
+  for (int l = 0; l < kLanes; ++l) index[l] = static_cast<float>(l);
+  return index < Spread(static_cast<float>(count)) ? x : other;
 }
 
 constexpr float kExpLow = -87.33f;  // e^x is a normal float32 from here …
-constexpr float kExpHigh = 88.72f;  // … to here
+constexpr float kExpHigh = 88.02f;  // … to here, 2^127
 constexpr float kHuge = 3.0e38f;  // stands for −∞ in masks, where −∞ − −∞ would be NaN
 constexpr float kRoundToInt = 0x1.8p23f;
 
-// e^x within 2 units in the last place; 0 below kExpLow, +∞ above kExpHigh, NaN for NaN.
+// e^x for x ≤ kExpHigh, within 2 units in the last place; 0 below kExpLow, NaN for NaN. Larger x
+// give anything.
 //
 // x = n·ln 2 + r with |r| ≤ ln 2 / 2; ln 2 in two pieces, so that r is exact (Cody, Waite 1980);
 // polynomial of Cephes' expf.
 inline Lanes Exp(Lanes x) {
-  const Lanes low = Spread(kExpLow), high = Spread(kExpHigh);
   const Lanes shifted = MultiplyAdd(x, Spread(1.44269504f), Spread(kRoundToInt));
   const Lanes n = shifted - kRoundToInt;
   Lanes r = MultiplyAdd(n, Spread(-0.693359375f), x);
@@ -85,13 +102,10 @@ inline Lanes Exp(Lanes x) {
   y = MultiplyAdd(y, r, Spread(1.6666665459e-1f));
   y = MultiplyAdd(y, r, Spread(5.0000001201e-1f));
   y = MultiplyAdd(y, r * r, r) + 1.0f;
-  // n sits in the low bits of `shifted`; halves, because 2^128 is no float32.
-  const IntLanes exponent = reinterpret_cast<IntLanes>(shifted) - 0x4B400000;
-  const IntLanes first = exponent >> 1, second = exponent - first;
-  y *= reinterpret_cast<Lanes>((first + 127) << 23);
-  y *= reinterpret_cast<Lanes>((second + 127) << 23);
-  y = x < low ? Lanes{} : y;
-  return x > high ? Spread(__builtin_inff()) : y;
+  // n stands in the low bits of `shifted`, so this moves n + 127 into the exponent's place.
+  const UnsignedLanes power = (reinterpret_cast<UnsignedLanes>(shifted) + 127u) << 23;
+  y *= reinterpret_cast<Lanes>(power);
+  return x < Spread(kExpLow) ? Lanes{} : y;
 }
 
 }  // namespace

@@ -1,0 +1,87 @@
+#include "localsgd/outer_optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "common/check.h"
+#include "common/status.h"
+
+namespace skerry {
+namespace {
+
+bool AllFinite(std::span<const float> values) {
+  return std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
+}
+
+}  // namespace
+
+OuterOptimizer::OuterOptimizer(const OuterOptimizerConfig& config, int64_t size)
+    : config_(config), velocity_(static_cast<size_t>(size), 0.0f) {
+  SKERRY_CHECK(config.learning_rate > 0);
+  SKERRY_CHECK(config.momentum >= 0 && config.momentum < 1);
+  SKERRY_CHECK(config.clip_ratio >= 0);
+  gap_ = static_cast<float>(
+      StalenessGap(config.gap, config.rule, config.learning_rate, config.momentum));
+}
+
+absl::Status OuterOptimizer::Step(std::span<const float> pseudo_gradient,
+                                  std::span<float> parameters) {
+  if (pseudo_gradient.size() != velocity_.size() || parameters.size() != velocity_.size()) {
+    return InvalidArgument("outer step: want %d values, got %d gradients and %d parameters",
+                           velocity_.size(), pseudo_gradient.size(), parameters.size());
+  }
+  // A single hostile or diverged replica must not poison the shared parameters.
+  if (!AllFinite(pseudo_gradient)) {
+    return InvalidArgument("outer step %d: pseudo-gradient is not finite", outer_step_);
+  }
+  Norms norms;
+  if (Clips()) Measure(0, pseudo_gradient, parameters, &norms);
+  ApplyTile(0, pseudo_gradient, ClipFactor(norms), parameters);
+  FinishStep();
+  return absl::OkStatus();
+}
+
+void OuterOptimizer::Measure(int64_t first, std::span<const float> pseudo_gradient,
+                             std::span<const float> parameters, Norms* norms) const {
+  const float* m = velocity_.data() + first;
+  for (size_t i = 0; i < pseudo_gradient.size(); ++i) {
+    const double updated = config_.momentum * m[i] + pseudo_gradient[i] / gap_;
+    norms->momentum += updated * updated;
+    norms->parameters += static_cast<double>(parameters[i]) * parameters[i];
+  }
+}
+
+float OuterOptimizer::ClipFactor(const Norms& norms) const {
+  const double limit = static_cast<double>(config_.clip_ratio) * std::sqrt(norms.parameters);
+  const double length = static_cast<double>(config_.learning_rate) * std::sqrt(norms.momentum);
+  if (!Clips() || limit == 0 || length <= limit) return 1;
+  return static_cast<float>(limit / length);
+}
+
+void OuterOptimizer::ApplyTile(int64_t first, std::span<const float> pseudo_gradient,
+                               float clip_factor, std::span<float> parameters) {
+  SKERRY_CHECK(first >= 0 && pseudo_gradient.size() == parameters.size());
+  SKERRY_CHECK(static_cast<size_t>(first) + parameters.size() <= velocity_.size());
+  const float alpha = config_.learning_rate;
+  const float beta = config_.momentum;
+  const float gap = gap_;
+  const bool nesterov = config_.rule == OuterRule::kNesterov;
+  const float* d = pseudo_gradient.data();
+  float* m = velocity_.data() + first;
+  float* x = parameters.data();
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const float g = d[i] / gap;
+    const float updated = clip_factor * (beta * m[i] + g);
+    m[i] = updated;
+    x[i] -= alpha * (nesterov ? clip_factor * g + beta * updated : updated);
+  }
+}
+
+void OuterOptimizer::Resume(int64_t outer_step, std::vector<float> velocity) {
+  SKERRY_CHECK(velocity.size() == velocity_.size());
+  velocity_ = std::move(velocity);
+  outer_step_ = outer_step;
+}
+
+}  // namespace skerry

@@ -1,0 +1,146 @@
+#include "localsgd/replica.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "common/check.h"
+#include "common/digest.h"
+#include "common/status.h"
+
+namespace skerry {
+namespace {
+
+using TileValues = std::array<float, static_cast<size_t>(RoundMean::kTile)>;
+
+OuterOptimizerConfig OptimizerConfig(const OuterConfig& config,
+                                     const OuterReplicaOptions& options) {
+  OuterOptimizerConfig out;
+  out.learning_rate = config.learning_rate;
+  out.momentum = config.momentum;
+  out.gap.enabled = options.staleness_gap;
+  out.clip_ratio = options.clip_ratio;
+  return out;
+}
+
+std::span<float> TileOf(std::span<float> values, int64_t first) {
+  const auto start = static_cast<size_t>(first);
+  return values.subspan(start, std::min<size_t>(RoundMean::kTile, values.size() - start));
+}
+
+}  // namespace
+
+// What is fixed while a round is applied.
+struct OuterReplica::Round {
+  const RoundMean& mean;
+  float clip_factor;
+  bool own_accepted;
+};
+
+OuterReplica::OuterReplica(const OuterConfig& config, std::vector<float> base,
+                           const OuterReplicaOptions& options)
+    : config_(config),
+      options_(options),
+      codec_(&CodecFor(config.codec)),
+      optimizer_(OptimizerConfig(config, options), static_cast<int64_t>(base.size())),
+      base_(std::move(base)),
+      residual_(UsesBuffer() ? base_.size() : 0, 0.0f) {}
+
+DeltaSource OuterReplica::Delta(std::span<const float> theta_sent) const {
+  return {.base = base_, .theta = theta_sent, .residual = residual_};
+}
+
+absl::StatusOr<Bytes> OuterReplica::Encode(std::span<const float> theta) {
+  if (pending_) return FailedPrecondition("round %d: a message is pending already", version());
+  if (theta.size() != base_.size()) {
+    return InvalidArgument("delta: want %d values, got %d", base_.size(), theta.size());
+  }
+  Pending pending;
+  SKERRY_RETURN_IF_ERROR(codec_->EncodeDelta(Delta(theta), &pending.message));
+  if (UsesBuffer()) pending.theta_sent.assign(theta.begin(), theta.end());
+  pending_ = std::move(pending);
+  return pending_->message;
+}
+
+absl::StatusOr<bool> OuterReplica::FindOwn(std::span<const Accepted> participants) const {
+  bool found = false;
+  for (size_t i = 0; i < participants.size(); ++i) {
+    if (!participants[i].own) continue;
+    if (found) return InvalidArgument("participant %d: a second message of our own", i);
+    if (!pending_) return FailedPrecondition("participant %d: ours, but none is pending", i);
+    if (!std::ranges::equal(participants[i].payload, pending_->message)) {
+      return InvalidArgument("participant %d: ours, but not the message that was encoded", i);
+    }
+    found = true;
+  }
+  return found;
+}
+
+absl::Status OuterReplica::Apply(std::span<const Accepted> participants, std::span<float> theta) {
+  if (theta.size() != base_.size()) {
+    return InvalidArgument("round %d: want %d weights, got %d", version(), size(), theta.size());
+  }
+  SKERRY_ASSIGN_OR_RETURN(const bool own_accepted, FindOwn(participants));
+  std::vector<RoundMessage> messages;
+  for (const Accepted& p : participants) messages.push_back({p.tokens, p.payload});
+  SKERRY_ASSIGN_OR_RETURN(
+      const RoundMean mean,
+      RoundMean::Make(*codec_, size(), std::move(messages), options_.nominal_tokens));
+
+  OuterOptimizer::Norms norms;
+  TileValues d;
+  for (int64_t first = 0; optimizer_.Clips() && first < size(); first += RoundMean::kTile) {
+    const std::span<float> x = TileOf(base_, first);
+    mean.Tile(first, std::span(d).first(x.size()));
+    optimizer_.Measure(first, std::span(d).first(x.size()), x, &norms);
+  }
+  const Round round = {mean, optimizer_.ClipFactor(norms), own_accepted};
+  for (int64_t first = 0; first < size(); first += RoundMean::kTile) {
+    ApplyTile(round, first, theta);
+  }
+  optimizer_.FinishStep();
+  pending_.reset();
+  return absl::OkStatus();
+}
+
+void OuterReplica::ApplyTile(const Round& round, int64_t first, std::span<float> theta) {
+  const std::span<float> after = TileOf(base_, first);
+  const std::span<float> live = TileOf(theta, first);
+  TileValues d, old;
+  const auto before = std::span(old).first(after.size());
+  std::copy(after.begin(), after.end(), before.begin());
+  round.mean.Tile(first, std::span(d).first(after.size()));
+  optimizer_.ApplyTile(first, std::span(d).first(after.size()), round.clip_factor, after);
+  if (round.own_accepted) return SettleAccepted(first, before, live);
+  for (size_t i = 0; i < live.size(); ++i) live[i] += after[i] - before[i];
+}
+
+void OuterReplica::SettleAccepted(int64_t first, std::span<const float> before,
+                                  std::span<float> theta) {
+  TileValues own;
+  const size_t count = before.size();
+  codec_->DecodeRange(pending_->message, size(), first, std::span(own).first(count));
+  const float* after = base_.data() + first;
+  if (!UsesBuffer()) {
+    for (size_t i = 0; i < count; ++i) theta[i] += (after[i] - before[i]) + own[i];
+    return;
+  }
+  const float* sent = pending_->theta_sent.data() + first;
+  float* e = residual_.data() + first;
+  for (size_t i = 0; i < count; ++i) {
+    // The same expression as the encoder's, so these are the bits it saw.
+    const float u = before[i] - sent[i] + e[i];
+    e[i] = u - own[i];
+    theta[i] = after[i] + (theta[i] - sent[i]);
+  }
+}
+
+Digest OuterReplica::BaseDigest() const {
+  return DigestOf(std::span<const float>(base_));
+}
+
+std::span<const uint8_t> OuterReplica::PendingMessage() const {
+  return pending_ ? std::span<const uint8_t>(pending_->message) : std::span<const uint8_t>();
+}
+
+}  // namespace skerry

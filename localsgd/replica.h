@@ -1,0 +1,120 @@
+// One replica's side of the outer rounds of its stage (CO2-δ).
+//
+// At a boundary the replica encodes the delta of its round and trains on; δ inner steps later, when
+// the committed set of messages is known, it applies the outer step and shifts its live weights, so
+// that progress made in flight is kept and counted exactly once, in the next delta. δ = 0 is DiLoCo
+// (Douillard et al. 2023). Messages go all-to-all among the replicas of a stage and every replica
+// is a reducer of the whole stage: the step is computed everywhere, never sent.
+//
+// x_v is the base of version v, θ the live weights, D(msg) what a message decodes to. A message
+// leaves something out (rounding); where that lives is ResidualPlace:
+//
+//   kBuffer   error feedback: u = x_v − θ_sent + e. Accepted: e ← u − D(msg) and
+//             θ ← x_{v+1} + (θ − θ_sent). Not accepted: e stays, θ ← θ + (x_{v+1} − x_v).
+//   kWeights  u = x_v − θ_sent, no buffer: what was left out stays in θ.
+//             θ ← θ + ((x_{v+1} − x_v) + [accepted] D(msg)). A message that was not accepted needs
+//             no action: the weights are bit for bit as if it had never been sent.
+//
+// Law: Σ_accepted D(msg) + e + (x_v − θ) = −(sum of all inner updates), at every inner step, under
+// any schedule, to float32 rounding: a replica whose message was not accepted loses nothing.
+// The base has the same bits on all replicas that apply the same sets, in any order of a set.
+//
+// Memory, bytes per parameter besides the live weights (n values, R replicas; int8):
+//   always     base 4, momentum 4
+//   kBuffer    residual 4, while a message is pending also θ_sent 4
+//   pending    the message: 1.004 (int8) or 4 (none); Apply reads R such payloads of the caller's
+//   so kWeights 9, kBuffer 17 with int8. Apply itself needs 20 KiB of stack, no heap of size n.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/bytes.h"
+#include "common/ids.h"
+#include "common/run_config.h"
+#include "localsgd/outer_optimizer.h"
+#include "localsgd/round_mean.h"
+
+namespace skerry {
+
+// What a run configuration does not (yet) say; equal on all replicas of a stage.
+struct OuterReplicaOptions {
+  int64_t nominal_tokens = 0;  // n̄ of round_mean.h; 0: plain mean of the displacements
+  bool staleness_gap = true;   // Λ; no-op while α ≤ 0.8 · StabilityLimit
+  float clip_ratio = 0;        // φ of outer_optimizer.h, over the whole stage; 0 is off
+};
+
+// Not thread-safe: one thread owns it at a time; it may be moved into a job and back. Copyable.
+class OuterReplica {
+ public:
+  // `base` is x_0 of the stage: the same bits on all its replicas. `config` is a checked one.
+  OuterReplica(const OuterConfig& config, std::vector<float> base,
+               const OuterReplicaOptions& options = {});
+
+  // At a boundary: the message of this round, for the other replicas and for Apply. `theta` [n] is
+  // not changed; the message is pending until the next Apply.
+  // FailedPrecondition: one is pending already. InvalidArgument: wrong length, or the delta is not
+  // finite or too large: the round is void for this replica, which takes part in it without a
+  // message. Nothing has changed after an error.
+  absl::StatusOr<Bytes> Encode(std::span<const float> theta);
+
+  struct Accepted {
+    int64_t tokens = 0;                // covered by the message, carried rounds included
+    std::span<const uint8_t> payload;  // not owned
+    bool own = false;                  // this replica's own, the pending one
+  };
+
+  // The commit of round version(): takes the outer step to version() + 1 and shifts `theta` [n].
+  // `participants` is the frozen set, in any order; the caller has removed duplicates.
+  // The pending message, if any, is thereby settled: accepted when an entry is `own`, else not.
+  // InvalidArgument: no participant, wrong length, a bad payload or token count (names the index in
+  // `participants`), two entries are `own`, the own payload is not the one encoded.
+  // FailedPrecondition: an entry is `own` and nothing is pending. Nothing has changed then.
+  absl::Status Apply(std::span<const Accepted> participants, std::span<float> theta);
+
+  int64_t size() const { return static_cast<int64_t>(base_.size()); }
+  std::span<const float> base() const { return base_; }
+  int64_t version() const { return optimizer_.outer_step(); }  // completed rounds
+  Digest BaseDigest() const;
+  bool HasPending() const { return pending_.has_value(); }
+  // The pending message, to send it again; empty when there is none.
+  std::span<const uint8_t> PendingMessage() const;
+  // e [n]; empty with kWeights.
+  std::span<const float> residual() const { return residual_; }
+
+  // Everything above, bit-exact, mid-flight too; θ and the inner optimizer are the caller's. The
+  // bytes carry a format version and a digest.
+  Bytes Save() const;
+
+  // DataLoss: damaged or not such bytes, or of another format version. FailedPrecondition: saved
+  // under a configuration whose α, β, codec or residual differ.
+  static absl::StatusOr<OuterReplica> Restore(const OuterConfig& config,
+                                              std::span<const uint8_t> saved,
+                                              const OuterReplicaOptions& options = {});
+
+ private:
+  struct Pending {
+    Bytes message;
+    std::vector<float> theta_sent;  // [n], kBuffer only
+  };
+  struct Round;
+
+  bool UsesBuffer() const { return config_.residual == ResidualPlace::kBuffer; }
+  DeltaSource Delta(std::span<const float> theta_sent) const;
+  absl::StatusOr<bool> FindOwn(std::span<const Accepted> participants) const;
+  void ApplyTile(const Round& round, int64_t first, std::span<float> theta);
+  void SettleAccepted(int64_t first, std::span<const float> before, std::span<float> theta);
+
+  OuterConfig config_;
+  OuterReplicaOptions options_;
+  const Codec* codec_;
+  OuterOptimizer optimizer_;
+  std::vector<float> base_;      // x_v [n]
+  std::vector<float> residual_;  // e [n], kBuffer only
+  std::optional<Pending> pending_;
+};
+
+}  // namespace skerry

@@ -1,0 +1,135 @@
+// OuterReplica::Save and Restore. Layout, little-endian, without padding:
+//
+//   Header · base [n] f32 · momentum [n] f32 · residual [n] f32 (kBuffer)
+//   · when pending: theta_sent [n] f32 (kBuffer), message [EncodedSize(n)]
+//   · BLAKE2b-256 of all before
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "common/digest.h"
+#include "common/status.h"
+#include "localsgd/replica.h"
+
+namespace skerry {
+namespace {
+
+constexpr uint32_t kMagic = 0x524f4b53;  // "SKOR"
+constexpr uint32_t kFormat = 1;
+constexpr int64_t kParametersMax = int64_t{1} << 40;
+
+struct Header {
+  uint32_t magic = kMagic;
+  uint32_t format = kFormat;
+  float learning_rate = 0;
+  float momentum = 0;
+  uint8_t codec = 0;
+  uint8_t residual = 0;
+  uint8_t pending = 0;
+  uint8_t reserved[5] = {};
+  int64_t parameters = 0;
+  int64_t version = 0;
+};
+static_assert(sizeof(Header) == 40 && std::is_trivially_copyable_v<Header>);
+
+Header HeaderOf(const OuterConfig& config) {
+  Header header;
+  header.learning_rate = config.learning_rate;
+  header.momentum = config.momentum;
+  header.codec = static_cast<uint8_t>(config.codec);
+  header.residual = static_cast<uint8_t>(config.residual);
+  return header;
+}
+
+int64_t SavedSize(const Header& header, const OuterConfig& config) {
+  const int64_t n = header.parameters;
+  const bool buffer = config.residual == ResidualPlace::kBuffer;
+  const int64_t arrays = 2 + (buffer ? 1 : 0) + (buffer && header.pending ? 1 : 0);
+  const int64_t message = header.pending ? CodecFor(config.codec).EncodedSize(n) : 0;
+  return static_cast<int64_t>(sizeof(Header) + sizeof(Digest)) + 4 * n * arrays + message;
+}
+
+void Append(const void* data, size_t bytes, Bytes* out) {
+  const auto* first = static_cast<const uint8_t*>(data);
+  out->insert(out->end(), first, first + bytes);
+}
+void Append(std::span<const float> values, Bytes* out) {
+  Append(values.data(), values.size_bytes(), out);
+}
+
+// Consumes the front of `rest`; SavedSize has been checked.
+std::vector<float> TakeFloats(int64_t n, std::span<const uint8_t>* rest) {
+  std::vector<float> values(static_cast<size_t>(n));
+  const size_t bytes = values.size() * sizeof(float);
+  if (bytes > 0) std::memcpy(values.data(), rest->data(), bytes);
+  *rest = rest->subspan(bytes);
+  return values;
+}
+
+absl::StatusOr<Header> CheckSaved(const OuterConfig& config, std::span<const uint8_t> saved) {
+  Header header;
+  if (saved.size() < sizeof(header) + sizeof(Digest)) {
+    return DataLoss("saved replica: %d bytes are too few", saved.size());
+  }
+  std::memcpy(&header, saved.data(), sizeof(header));
+  if (header.magic != kMagic || header.format != kFormat) {
+    return DataLoss("saved replica: not one of format %d", kFormat);
+  }
+  const Header want = HeaderOf(config);
+  if (header.codec != want.codec || header.residual != want.residual ||
+      header.learning_rate != want.learning_rate || header.momentum != want.momentum) {
+    return FailedPrecondition("saved replica: it was saved under another outer configuration");
+  }
+  if (header.parameters < 0 || header.parameters > kParametersMax || header.version < 0 ||
+      header.pending > 1 || SavedSize(header, config) != static_cast<int64_t>(saved.size())) {
+    return DataLoss("saved replica: %d bytes do not fit its header", saved.size());
+  }
+  const auto body = saved.first(saved.size() - sizeof(Digest));
+  if (std::memcmp(DigestOf(body).bytes.data(), saved.data() + body.size(), sizeof(Digest)) != 0) {
+    return DataLoss("saved replica: digest mismatch; the bytes are damaged");
+  }
+  return header;
+}
+
+}  // namespace
+
+Bytes OuterReplica::Save() const {
+  Header header = HeaderOf(config_);
+  header.pending = pending_ ? 1 : 0;
+  header.parameters = size();
+  header.version = version();
+  Bytes out;
+  out.reserve(static_cast<size_t>(SavedSize(header, config_)));
+  Append(&header, sizeof(header), &out);
+  Append(base_, &out);
+  Append(optimizer_.velocity(), &out);
+  Append(residual_, &out);
+  if (pending_) {
+    Append(pending_->theta_sent, &out);
+    Append(pending_->message.data(), pending_->message.size(), &out);
+  }
+  const Digest digest = DigestOf(std::span<const uint8_t>(out));
+  Append(digest.bytes.data(), digest.bytes.size(), &out);
+  return out;
+}
+
+absl::StatusOr<OuterReplica> OuterReplica::Restore(const OuterConfig& config,
+                                                   std::span<const uint8_t> saved,
+                                                   const OuterReplicaOptions& options) {
+  SKERRY_ASSIGN_OR_RETURN(const Header header, CheckSaved(config, saved));
+  const int64_t n = header.parameters;
+  auto rest = saved.subspan(sizeof(Header), saved.size() - sizeof(Header) - sizeof(Digest));
+  OuterReplica replica(config, TakeFloats(n, &rest), options);
+  replica.optimizer_.Resume(header.version, TakeFloats(n, &rest));
+  if (replica.UsesBuffer()) replica.residual_ = TakeFloats(n, &rest);
+  if (header.pending != 0) {
+    Pending pending;
+    if (replica.UsesBuffer()) pending.theta_sent = TakeFloats(n, &rest);
+    pending.message.assign(rest.begin(), rest.end());
+    SKERRY_RETURN_IF_ERROR(replica.codec_->Check(pending.message, n));
+    replica.pending_ = std::move(pending);
+  }
+  return replica;
+}
+
+}  // namespace skerry

@@ -1,0 +1,217 @@
+#include "pipeline/plan/partition.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "common/status.h"
+#include "pipeline/plan/memory_model.h"
+#include "routing/cost_model.h"
+
+namespace skerry {
+namespace {
+
+struct Candidates {
+  const RunConfig& config;
+  std::vector<int32_t> classes;
+  const std::vector<int64_t>& memory_bytes;
+};
+
+// Nodes in the order in which stages take them.
+enum class Preference : uint8_t { kSpeed, kMemory };
+
+std::vector<int32_t> Ordered(const Candidates& nodes, Preference preference) {
+  std::vector<int32_t> order(nodes.classes.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto memory = [&](int32_t i) {
+    const int64_t bytes = nodes.memory_bytes[static_cast<size_t>(i)];
+    return bytes == 0 ? std::numeric_limits<int64_t>::max() : bytes;
+  };
+  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+    const int32_t class_a = nodes.classes[static_cast<size_t>(a)];
+    const int32_t class_b = nodes.classes[static_cast<size_t>(b)];
+    if (preference == Preference::kMemory && memory(a) != memory(b)) return memory(a) > memory(b);
+    return class_a != class_b ? class_a > class_b : memory(a) > memory(b);
+  });
+  return order;
+}
+
+// As even as possible. Stage 0 takes an extra one only if a step's microbatches still divide over its
+// replicas, and never more than there are microbatches.
+std::vector<int32_t> ReplicaCounts(int32_t nodes, int32_t stages, int32_t microbatches) {
+  const int32_t base = nodes / stages;
+  std::vector<int32_t> counts(static_cast<size_t>(stages), base);
+  int32_t extra = nodes % stages;
+  if (stages > 1 && counts[0] > microbatches) {
+    extra += counts[0] - microbatches;
+    counts[0] = microbatches;
+  } else if (extra > 0 && (microbatches % (base + 1) == 0 || microbatches % base != 0) &&
+             base < microbatches) {
+    ++counts[0];
+    --extra;
+  }
+  for (int32_t i = 0; i < extra; ++i) ++counts[static_cast<size_t>(1 + i % (stages - 1))];
+  return counts;
+}
+
+struct StageCost {
+  double fixed = 0;      // of the head
+  double per_layer = 0;  // already divided by replicas and speed, weighted by participation
+  int32_t layers_max = 0;
+  int32_t layers = 1;
+  double After(int32_t more) const { return fixed + per_layer * (layers + more); }
+};
+
+// The most layers that fit into `bytes`, 0 if not even one does.
+int32_t LayersThatFit(const RunConfig& config, int64_t bytes, bool holds_ends, int32_t held) {
+  if (bytes == 0) return config.model.layers;
+  int32_t low = 0;
+  int32_t high = config.model.layers;
+  while (low < high) {
+    const int32_t middle = (low + high + 1) / 2;
+    if (MemoryOf(config, middle, holds_ends, held).total() <= bytes) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low;
+}
+
+std::vector<StageCost> CostsOf(const Candidates& nodes, const std::vector<int32_t>& order,
+                               const std::vector<int32_t>& counts) {
+  const RunConfig& config = nodes.config;
+  const auto stages = static_cast<int32_t>(counts.size());
+  std::vector<StageCost> costs;
+  size_t next = 0;
+  for (int32_t stage = 0; stage < stages; ++stage) {
+    const int32_t replicas = counts[static_cast<size_t>(stage)];
+    int32_t slowest = std::numeric_limits<int32_t>::max();
+    int64_t least = 0;
+    for (int32_t r = 0; r < replicas; ++r, ++next) {
+      const auto node = static_cast<size_t>(order[next]);
+      slowest = std::min(slowest, nodes.classes[node]);
+      const int64_t bytes = nodes.memory_bytes[node];
+      if (bytes != 0 && (least == 0 || bytes < least)) least = bytes;
+    }
+    const double speed = std::pow(kSpeedClassRatio, slowest);
+    const double share = Participation(config, stages, stage) / (replicas * speed);
+    const int32_t held = HeldMax(config, counts[0], replicas, stage == 0);
+    costs.push_back({.fixed = stage == 0 ? share * HeadWork(config) : 0.0,
+                     .per_layer = share * LayerWork(config),
+                     .layers_max = LayersThatFit(config, least, stage == 0, held)});
+  }
+  return costs;
+}
+
+// One layer each, then every further one where the result is fastest: for costs that grow with layers
+// this minimises the slowest stage.
+absl::Status DealLayers(int32_t layers, std::vector<StageCost>& costs) {
+  int32_t room = 0;
+  for (const StageCost& cost : costs) room += cost.layers_max;
+  for (size_t stage = 0; stage < costs.size(); ++stage) {
+    if (costs[stage].layers_max >= 1) continue;
+    return ResourceExhausted("stage %d of %d does not fit the memory of its nodes with a single layer",
+                             stage, costs.size());
+  }
+  if (room < layers) {
+    return ResourceExhausted("the nodes have memory for %d of %d layers in %d stages", room, layers,
+                             costs.size());
+  }
+  for (auto left = layers - static_cast<int32_t>(costs.size()); left > 0; --left) {
+    StageCost* best = nullptr;
+    for (StageCost& cost : costs) {
+      if (cost.layers >= cost.layers_max) continue;
+      // Sums that differ by rounding only must not decide.
+      if (best == nullptr || cost.After(1) < best->After(1) * (1 - 1e-9)) best = &cost;
+    }
+    ++best->layers;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Partition> Cut(const Candidates& nodes, int32_t stages, Preference preference) {
+  Partition partition;
+  partition.nodes = Ordered(nodes, preference);
+  const std::vector<int32_t> counts =
+      ReplicaCounts(static_cast<int32_t>(nodes.classes.size()), stages,
+                    nodes.config.pipeline.microbatches_per_step);
+  std::vector<StageCost> costs = CostsOf(nodes, partition.nodes, counts);
+  SKERRY_RETURN_IF_ERROR(DealLayers(nodes.config.model.layers, costs));
+  int32_t first = 0;
+  for (size_t stage = 0; stage < costs.size(); ++stage) {
+    const int32_t last = first + costs[stage].layers;
+    partition.stages.push_back({first, last, counts[stage]});
+    first = last;
+  }
+  return partition;
+}
+
+absl::Status MemoryShortage(const Candidates& nodes, int32_t stages, const absl::Status& last) {
+  const int32_t held = HeldMax(nodes.config, 1, 1, true);
+  const int64_t least = MemoryOf(nodes.config, 1, true, held).total();
+  int64_t most = 0;
+  for (const int64_t bytes : nodes.memory_bytes) most = std::max(most, bytes);
+  return ResourceExhausted(
+      "no memory for this model on these nodes: %s; the smallest stage 0 (one layer, embedding, head, "
+      "%d microbatches in flight) needs %s and the largest node offers %s; %d stages were tried "
+      "last. Add nodes or memory, or lower sequences_per_microbatch, in_flight or the model.",
+      ErrorText(last), held, BytesText(least), BytesText(most), stages);
+}
+
+}  // namespace
+
+std::vector<int32_t> SpeedClasses(const std::vector<double>& gflops) {
+  std::vector<double> sorted = gflops;
+  std::sort(sorted.begin(), sorted.end());
+  const size_t n = sorted.size();
+  const double median = n == 0 ? 1 : std::sqrt(sorted[(n - 1) / 2] * sorted[n / 2]);
+  std::vector<int32_t> classes;
+  for (const double speed : gflops) {
+    classes.push_back(
+        static_cast<int32_t>(std::lround(std::log(speed / median) / std::log(kSpeedClassRatio))));
+  }
+  return classes;
+}
+
+int32_t AutoStages(int32_t nodes, int32_t layers) {
+  const int32_t wanted =
+      nodes <= 8 ? nodes / 2 : static_cast<int32_t>(4.0 * std::sqrt(nodes / 8.0) + 1e-9);
+  return std::max(1, std::min(wanted, layers));
+}
+
+double Participation(const RunConfig& config, int32_t stages, int32_t stage) {
+  return stage == 0 || stages == 1 ? 1.0 : 1.0 - config.pipeline.skip_ratio;
+}
+
+absl::StatusOr<Partition> MakePartition(const RunConfig& config, const std::vector<double>& gflops,
+                                        const std::vector<int64_t>& memory_bytes) {
+  const auto count = static_cast<int32_t>(gflops.size());
+  const int32_t layers = config.model.layers;
+  const bool automatic = config.pipeline.stages == 0;
+  const int32_t wanted = automatic ? AutoStages(count, layers) : config.pipeline.stages;
+  if (wanted < 1 || wanted > count) {
+    return InvalidArgument("%d stages need at least as many nodes, there are %d: %d more, or lower "
+                           "pipeline.stages",
+                           wanted, count, wanted - count);
+  }
+  if (wanted > layers) {
+    return InvalidArgument("%d stages need at least one layer each, the model has %d: lower "
+                           "pipeline.stages or use a deeper model",
+                           wanted, layers);
+  }
+  const Candidates nodes{config, SpeedClasses(gflops), memory_bytes};
+  const int32_t most = automatic ? std::min(count, layers) : wanted;
+  absl::Status last;
+  for (int32_t stages = wanted; stages <= most; ++stages) {
+    for (const Preference preference : {Preference::kSpeed, Preference::kMemory}) {
+      auto partition = Cut(nodes, stages, preference);
+      if (partition.ok()) return partition;
+      last = partition.status();
+    }
+  }
+  return MemoryShortage(nodes, most, last);
+}
+
+}  // namespace skerry

@@ -1,0 +1,32 @@
+// The paths of a run, over slots: which stages each microbatch visits, and which replica of each.
+//
+// Microbatch m of step k takes paths[(k · M + m) mod size]. Of the K stages after stage 0 a path leaves out
+// ⌊skip · K⌋ or ⌈skip · K⌉, mixed so that the average is met. Over the table every stage after stage 0 is
+// visited equally often and every replica of a stage carries the same load: exactly if a table of at most
+// kPathsMax paths allows it, else to within one visit. Any window of paths is balanced to within a few
+// visits, and a step's microbatches divide evenly over the stage-0 replicas when their number does.
+// Replicas of two stages meet in all combinations (where the table has room for them), so that no data is tied to
+// one way through the model, a weakness of SkipPipe's fixed schedules (arXiv 2502.19913).
+// Deterministic in its input; measurements play no part.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "wire/message/pipeline_plan.h"
+
+namespace skerry {
+
+inline constexpr int32_t kPathsMax = 512;
+
+struct PathTableInput {
+  std::vector<int32_t> replicas;  // per stage, ≥ 1 each
+  double skip_ratio = 0;          // in [0, 0.5]
+  int32_t swaps = 0;              // a path may exchange so many disjoint pairs of neighbours
+  int32_t microbatches_per_step = 1;
+  uint64_t seed = 1;
+};
+
+std::vector<Path> MakePathTable(const PathTableInput& input);
+
+}  // namespace skerry

@@ -1,0 +1,86 @@
+#include "routing/cost_model.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace skerry {
+
+int64_t LayerParameters(const TransformerConfig& model) {
+  const int64_t hidden = model.hidden;
+  const int64_t kv = int64_t{model.kv_heads} * model.head_size();
+  const int64_t attention = 2 * hidden * hidden + 2 * hidden * kv;
+  const int64_t feed_forward = 3 * hidden * model.ffn;
+  return attention + feed_forward + 2 * hidden;
+}
+
+int64_t EndsParameters(const TransformerConfig& model) {
+  const int64_t table = int64_t{model.vocab} * model.hidden;
+  return (model.tied_head ? 1 : 2) * table + model.hidden;
+}
+
+int64_t StageParameters(const TransformerConfig& model, int32_t layers, bool holds_ends) {
+  return layers * LayerParameters(model) + (holds_ends ? EndsParameters(model) : 0);
+}
+
+int64_t MicrobatchTokens(const RunConfig& config) {
+  return int64_t{config.pipeline.sequences_per_microbatch} * config.model.context;
+}
+
+int64_t BoundaryBytes(const RunConfig& config) {
+  return MicrobatchTokens(config) * config.model.hidden * int64_t{sizeof(float)};
+}
+
+double LayerForwardFlops(const RunConfig& config) {
+  const auto tokens = static_cast<double>(MicrobatchTokens(config));
+  const auto weights = static_cast<double>(LayerParameters(config.model));
+  const double attention = 2.0 * config.model.context * config.model.hidden;
+  return tokens * (2.0 * weights + attention);
+}
+
+double LossFlops(const RunConfig& config) {
+  const auto tokens = static_cast<double>(MicrobatchTokens(config));
+  const double forward = 2.0 * tokens * config.model.hidden * config.model.vocab;
+  return (1.0 + kBackwardPerForward) * forward;
+}
+
+double LayerWork(const RunConfig& config) {
+  return (1.0 + kBackwardPerForward) * LayerForwardFlops(config);
+}
+
+double HeadWork(const RunConfig& config) {
+  return LossFlops(config);
+}
+
+int64_t DeltaBytes(const RunConfig& config, int32_t layers, bool holds_ends) {
+  const int64_t parameters = StageParameters(config.model, layers, holds_ends);
+  const int64_t bytes_each = config.outer.codec == DeltaCodec::kInt8 ? 1 : 4;
+  return parameters * bytes_each;
+}
+
+double ComputeSeconds(double flops, double gflops) {
+  return flops / (gflops * 1e9);
+}
+
+double TransferSeconds(const LinkEstimate& link, int64_t bytes) {
+  if (!link.usable()) return std::numeric_limits<double>::infinity();
+  return link.rtt_s / 2 + static_cast<double>(bytes) / link.bytes_per_s;
+}
+
+std::vector<double> SpeedsOf(const std::vector<NodeId>& nodes,
+                             const std::map<NodeId, DeviceProfile>& devices) {
+  std::vector<double> speeds;
+  std::vector<double> measured;
+  for (const NodeId& node : nodes) {
+    const auto it = devices.find(node);
+    speeds.push_back(it == devices.end() ? 0.0 : it->second.gflops);
+    if (speeds.back() > 0) measured.push_back(speeds.back());
+  }
+  std::sort(measured.begin(), measured.end());
+  const double median = measured.empty() ? kUnmeasuredGflops : measured[(measured.size() - 1) / 2];
+  for (double& speed : speeds) {
+    if (!(speed > 0)) speed = median;
+  }
+  return speeds;
+}
+
+}  // namespace skerry

@@ -1,0 +1,54 @@
+// What a stage costs: floating-point operations, bytes on the wire, seconds on a device and on a
+// link.
+//
+// Counts follow the model (one multiply-add is two operations): a layer forward is 2 · weights per
+// token plus causal attention, 2 · context · hidden per token (scores and values, half of the
+// square masked); backward is twice forward; the head's loss does its forward and backward in one
+// task. The embedding is a look-up and costs nothing here.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "common/ids.h"
+#include "common/run_config.h"
+#include "routing/topology.h"
+#include "wire/message/device_profile.h"
+
+namespace skerry {
+
+inline constexpr double kBackwardPerForward = 2.0;
+inline constexpr double kUnmeasuredGflops = 10.0;  // of a fleet in which nobody was measured
+
+// Weights.
+int64_t LayerParameters(const TransformerConfig& model);
+int64_t EndsParameters(const TransformerConfig& model);  // embedding, final norm, head
+int64_t StageParameters(const TransformerConfig& model, int32_t layers, bool holds_ends);
+
+// Per microbatch.
+int64_t MicrobatchTokens(const RunConfig& config);
+int64_t BoundaryBytes(const RunConfig& config);  // one activation or gradient between stages
+double LayerForwardFlops(const RunConfig& config);
+double LossFlops(const RunConfig& config);  // final norm and head, forward and backward
+
+// Everything one microbatch asks of a layer, forward and backward, and of the head: the currency in
+// which stages are balanced.
+double LayerWork(const RunConfig& config);
+double HeadWork(const RunConfig& config);
+
+// Bytes of one replica's encoded delta (localsgd's codecs, to within their headers).
+int64_t DeltaBytes(const RunConfig& config, int32_t layers, bool holds_ends);
+
+double ComputeSeconds(double flops, double gflops);
+
+// First byte out to last byte in, on an idle link: rtt / 2 + bytes / rate. Infinite when not
+// usable.
+double TransferSeconds(const LinkEstimate& link, int64_t bytes);
+
+// Speed of every node of `nodes`, in the same order; who was not measured gets the median of the
+// others.
+std::vector<double> SpeedsOf(const std::vector<NodeId>& nodes,
+                             const std::map<NodeId, DeviceProfile>& devices);
+
+}  // namespace skerry

@@ -1,0 +1,208 @@
+#include "routing/evaluator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "common/check.h"
+#include "routing/cost_model.h"
+
+namespace skerry {
+
+Evaluator::Evaluator(const Workload& workload, const Fleet& fleet)
+    : workload_(workload),
+      fleet_(fleet),
+      starts_(static_cast<size_t>(workload.slots())),
+      visits_(static_cast<size_t>(workload.slots()),
+              std::vector<int32_t>(static_cast<size_t>(workload.steps))),
+      servers_(static_cast<size_t>(workload.slots())) {
+  SKERRY_CHECK(!workload.microbatches.empty() && workload.in_flight >= 1);
+  for (size_t m = 0; m < workload.microbatches.size(); ++m) {
+    const Workload::Microbatch& microbatch = workload.microbatches[m];
+    starts_[static_cast<size_t>(microbatch.slots.front())].push_back(static_cast<int32_t>(m));
+    for (const int32_t slot : microbatch.slots) {
+      ++visits_[static_cast<size_t>(slot)][static_cast<size_t>(microbatch.step)];
+    }
+  }
+}
+
+int32_t Evaluator::SlotAt(int32_t microbatch, int32_t hop) const {
+  return workload_.microbatches[static_cast<size_t>(microbatch)].slots[static_cast<size_t>(hop)];
+}
+
+double Evaluator::TaskSeconds(int32_t slot, Task task) const {
+  const double gflops =
+      fleet_.gflops[static_cast<size_t>((*placement_)[static_cast<size_t>(slot)])];
+  if (task == Task::kLoss) return ComputeSeconds(workload_.loss_flops, gflops);
+  const int32_t stage = workload_.stage_of_slot[static_cast<size_t>(slot)];
+  const double forward =
+      ComputeSeconds(workload_.forward_flops[static_cast<size_t>(stage)], gflops);
+  return task == Task::kBackward ? kBackwardPerForward * forward : forward;
+}
+
+// Steps in which a slot has nothing to do are over at once.
+void Evaluator::OpenSteps(Server& server, int32_t slot) const {
+  const auto& visits = visits_[static_cast<size_t>(slot)];
+  while (server.step < workload_.steps) {
+    server.left = visits[static_cast<size_t>(server.step)];
+    if (server.left > 0) return;
+    ++server.step;
+  }
+}
+
+void Evaluator::Reset() {
+  events_.clear();
+  created_ = 0;
+  end_ = 0;
+  for (int32_t slot = 0; slot < workload_.slots(); ++slot) {
+    Server& server = servers_[static_cast<size_t>(slot)];
+    server.ready.clear();
+    server.busy = false;
+    server.step = 0;
+    server.in_flight = 0;
+    server.uplink_free = 0;
+    server.busy_s = 0;
+    server.next_start = 0;
+    OpenSteps(server, slot);
+  }
+}
+
+// A missing link is only in the way if a path uses it.
+bool Evaluator::IsUsable() const {
+  for (const Workload::Microbatch& microbatch : workload_.microbatches) {
+    const size_t length = microbatch.slots.size();
+    if (length == 1) continue;
+    for (size_t hop = 0; hop < length; ++hop) {
+      const int32_t a = (*placement_)[static_cast<size_t>(microbatch.slots[hop])];
+      const int32_t b = (*placement_)[static_cast<size_t>(microbatch.slots[(hop + 1) % length])];
+      if (std::isinf(fleet_.latency_s[fleet_.Pair(a, b)])) return false;
+      if (std::isinf(fleet_.latency_s[fleet_.Pair(b, a)])) return false;
+    }
+  }
+  return true;
+}
+
+void Evaluator::Schedule(double at, bool done, Task task, int32_t microbatch, int32_t hop) {
+  const auto later = [](const Event& a, const Event& b) {
+    return a.at != b.at ? a.at > b.at : a.order > b.order;
+  };
+  events_.push_back({at, created_++, SlotAt(microbatch, hop), microbatch, hop, task, done});
+  std::push_heap(events_.begin(), events_.end(), later);
+}
+
+void Evaluator::Send(double now, int32_t microbatch, int32_t from_hop, int32_t to_hop, Task task) {
+  const int32_t from_slot = SlotAt(microbatch, from_hop);
+  const int32_t to_slot = SlotAt(microbatch, to_hop);
+  if (from_slot == to_slot) return Schedule(now, false, task, microbatch, to_hop);
+  const size_t pair = fleet_.Pair((*placement_)[static_cast<size_t>(from_slot)],
+                                  (*placement_)[static_cast<size_t>(to_slot)]);
+  double& uplink_free = servers_[static_cast<size_t>(from_slot)].uplink_free;
+  uplink_free = std::max(now, uplink_free) + fleet_.wire_s[pair];
+  Schedule(uplink_free + fleet_.latency_s[pair], false, task, microbatch, to_hop);
+}
+
+void Evaluator::Arrive(const Event& event) {
+  Server& server = servers_[static_cast<size_t>(event.slot)];
+  const int32_t step = workload_.microbatches[static_cast<size_t>(event.microbatch)].step;
+  server.ready.push_back({step, event.task, event.microbatch, event.hop});
+  if (!server.busy) Dispatch(event.at, event.slot);
+}
+
+void Evaluator::Finish(const Event& event) {
+  Server& server = servers_[static_cast<size_t>(event.slot)];
+  const auto length = static_cast<int32_t>(
+      workload_.microbatches[static_cast<size_t>(event.microbatch)].slots.size());
+  server.busy = false;
+  if (event.task == Task::kBackward) {
+    if (event.hop > 0) {
+      Send(event.at, event.microbatch, event.hop, event.hop - 1, Task::kBackward);
+    } else {
+      --server.in_flight;
+    }
+    end_ = event.at;
+    if (--server.left == 0) {
+      ++server.step;
+      OpenSteps(server, event.slot);
+    }
+  } else if (event.task == Task::kLoss) {
+    Send(event.at, event.microbatch, 0, length - 1, Task::kBackward);
+  } else if (event.hop + 1 < length) {
+    Send(event.at, event.microbatch, event.hop, event.hop + 1, Task::kForward);
+  } else {
+    Send(event.at, event.microbatch, event.hop, 0, Task::kLoss);
+  }
+  Dispatch(event.at, event.slot);
+}
+
+bool Evaluator::Choose(Server& server, int32_t slot, Ready& chosen) const {
+  auto best = server.ready.end();
+  for (auto it = server.ready.begin(); it != server.ready.end(); ++it) {
+    if (it->step <= server.step && (best == server.ready.end() || *it < *best)) best = it;
+  }
+  if (best != server.ready.end()) {
+    chosen = *best;
+    *best = server.ready.back();
+    server.ready.pop_back();
+    return true;
+  }
+  const auto& starts = starts_[static_cast<size_t>(slot)];
+  if (server.next_start >= starts.size() || server.in_flight >= workload_.in_flight) return false;
+  const int32_t microbatch = starts[server.next_start];
+  const int32_t step = workload_.microbatches[static_cast<size_t>(microbatch)].step;
+  if (step > server.step) return false;
+  ++server.next_start;
+  ++server.in_flight;
+  chosen = {step, Task::kStart, microbatch, 0};
+  return true;
+}
+
+void Evaluator::Dispatch(double now, int32_t slot) {
+  Server& server = servers_[static_cast<size_t>(slot)];
+  Ready chosen;
+  if (!Choose(server, slot, chosen)) return;
+  const double seconds = TaskSeconds(slot, chosen.task);
+  server.busy = true;
+  server.busy_s += seconds;
+  Schedule(now + seconds, true, chosen.task, chosen.microbatch, chosen.hop);
+}
+
+double Evaluator::StepSeconds(const Placement& placement) {
+  SKERRY_CHECK(placement.size() == servers_.size());
+  placement_ = &placement;
+  if (!IsUsable()) return std::numeric_limits<double>::infinity();
+  Reset();
+  const auto later = [](const Event& a, const Event& b) {
+    return a.at != b.at ? a.at > b.at : a.order > b.order;
+  };
+  for (int32_t slot = 0; slot < workload_.slots(); ++slot) Dispatch(0, slot);
+  while (!events_.empty()) {
+    std::pop_heap(events_.begin(), events_.end(), later);
+    const Event event = events_.back();
+    events_.pop_back();
+    if (event.done) {
+      Finish(event);
+    } else {
+      Arrive(event);
+    }
+  }
+  for (const Server& server : servers_) {
+    SKERRY_CHECK(server.step == workload_.steps, "every visit is done: paths cannot deadlock");
+  }
+  return end_ / workload_.steps;
+}
+
+Evaluation Evaluator::Evaluate(const Placement& placement) {
+  Evaluation evaluation;
+  evaluation.step_s = StepSeconds(placement);
+  if (std::isinf(evaluation.step_s)) return evaluation;
+  for (const Server& server : servers_) {
+    const double busy = server.busy_s / workload_.steps;
+    evaluation.busy_s.push_back(busy);
+    evaluation.waiting_s.push_back(evaluation.step_s - busy);
+  }
+  const auto most = std::max_element(evaluation.busy_s.begin(), evaluation.busy_s.end());
+  evaluation.critical_slot = static_cast<int32_t>(most - evaluation.busy_s.begin());
+  return evaluation;
+}
+
+}  // namespace skerry

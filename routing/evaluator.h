@@ -1,0 +1,127 @@
+// How long the steps of a plan take on given nodes: an event-driven model of what pipeline/exec
+// does.
+//
+// A node computes one task at a time and does not interrupt it. When free it takes, of what is
+// ready and not of a later step than its own, backward before loss before forward before a new
+// start; within a kind the earlier step, then the smaller microbatch. A stage-0 node keeps at most
+// `in_flight` of its own microbatches between start and last backward. A node's next step opens
+// when it has done all its visits of the present one. A sender's uplink carries one message after
+// another (bytes / rate of the link each), then a message travels rtt / 2 while the next one is
+// sent.
+//
+// Used in the inner loop of the placement search: about 0.1 µs per event, no allocation after the
+// first call with equal sizes. Deterministic: ties in time go by order of creation.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace skerry {
+
+// The part of the problem that no placement changes. Slots are numbered over all stages, stage 0
+// first.
+struct Workload {
+  struct Microbatch {
+    int32_t step = 0;
+    std::vector<int32_t> slots;  // its path; front is of stage 0
+  };
+  std::vector<int32_t> stage_of_slot;
+  std::vector<Microbatch> microbatches;  // ascending by step; at least one
+  std::vector<double> forward_flops;     // per stage; backward is kBackwardPerForward times that
+  double loss_flops = 0;
+  int32_t in_flight = 1;  // ≥ 1, per stage-0 node
+  int32_t steps = 1;      // microbatches[].step < steps
+
+  int32_t slots() const { return static_cast<int32_t>(stage_of_slot.size()); }
+  int32_t stages() const { return static_cast<int32_t>(forward_flops.size()); }
+};
+
+// What nodes and links can do, indices of nodes as in the caller's list.
+struct Fleet {
+  std::vector<double> gflops;     // [n] > 0
+  std::vector<double> latency_s;  // [n, n] rtt / 2, row = from; infinite: not usable
+  std::vector<double> wire_s;     // [n, n] boundary bytes / rate
+  int32_t size() const { return static_cast<int32_t>(gflops.size()); }
+  size_t Pair(int32_t from, int32_t to) const {
+    return static_cast<size_t>(from) * gflops.size() + static_cast<size_t>(to);
+  }
+};
+
+// node_of_slot[s] is the node that fills slot s; a node fills at most one slot.
+using Placement = std::vector<int32_t>;
+
+struct Evaluation {
+  double step_s =
+      0;  // per step: the end of the last one / steps. Infinite if a link is not usable.
+  std::vector<double> busy_s;     // [slots] computing, per step
+  std::vector<double> waiting_s;  // [slots] the rest of step_s
+  int32_t critical_slot = -1;     // the one that computes most
+};
+
+// Owns scratch memory. Not thread-safe; one per thread.
+class Evaluator {
+ public:
+  // References are kept.
+  Evaluator(const Workload& workload, const Fleet& fleet);
+
+  double StepSeconds(const Placement& placement);
+  Evaluation Evaluate(const Placement& placement);
+
+ private:
+  // Kinds in order of preference, as in pipeline/exec.
+  enum class Task : uint8_t { kBackward, kLoss, kForward, kStart };
+
+  struct Event {
+    double at = 0;
+    uint64_t order = 0;  // of creation
+    int32_t slot = 0;
+    int32_t microbatch = 0;
+    int32_t hop = 0;
+    Task task = Task::kForward;
+    bool done = false;  // the task is over; otherwise its input has arrived
+  };
+  struct Ready {  // a task whose input is here
+    int32_t step = 0;
+    Task task = Task::kForward;
+    int32_t microbatch = 0;
+    int32_t hop = 0;
+    bool operator<(const Ready& other) const {
+      return task != other.task ? task < other.task : microbatch < other.microbatch;
+    }
+  };
+  struct Server {
+    bool busy = false;
+    int32_t step = 0;       // the open one
+    int32_t left = 0;       // visits of it still to be done
+    int32_t in_flight = 0;  // own microbatches
+    double uplink_free = 0;
+    double busy_s = 0;
+    size_t next_start = 0;  // index into starts_
+    std::vector<Ready> ready;
+  };
+
+  bool IsUsable() const;
+  void Reset();
+  void OpenSteps(Server& server, int32_t slot) const;
+  void Schedule(double at, bool done, Task task, int32_t microbatch, int32_t hop);
+  void Send(double now, int32_t microbatch, int32_t from_hop, int32_t to_hop, Task task);
+  void Arrive(const Event& event);
+  void Finish(const Event& event);
+  void Dispatch(double now, int32_t slot);
+  bool Choose(Server& server, int32_t slot, Ready& chosen) const;
+  int32_t SlotAt(int32_t microbatch, int32_t hop) const;
+  double TaskSeconds(int32_t slot, Task task) const;
+
+  const Workload& workload_;
+  const Fleet& fleet_;
+  const Placement* placement_ = nullptr;
+  std::vector<std::vector<int32_t>> starts_;  // [slot] own microbatches in order
+  std::vector<std::vector<int32_t>> visits_;  // [slot][step] how many
+  std::vector<Server> servers_;
+  std::vector<Event> events_;  // a binary heap, earliest first
+  uint64_t created_ = 0;
+  double end_ = 0;
+};
+
+}  // namespace skerry

@@ -1,0 +1,60 @@
+// Which node fills which slot of a logical plan: simulated annealing on the evaluated time of a
+// step.
+//
+// Joint with the paths, unlike SkipPipe (which places for the unskipped pipeline, arXiv
+// 2502.19913): every candidate is scored by running the very paths of the plan. Moves: exchange the
+// nodes of two slots, or of three in a cycle. The temperature falls geometrically over the budget,
+// which counts evaluations and not time, so that equal input gives an equal placement everywhere.
+// The best placement seen is returned: never worse than the start.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "routing/evaluator.h"
+
+namespace skerry {
+
+// Deltas that replicas of a stage send each other every τ inner steps, hidden behind δ of them.
+struct OuterTraffic {
+  std::vector<double>
+      delta_boundaries;       // per stage: bytes of a delta / bytes of a boundary payload
+  int64_t inner_steps = 1;    // τ ≥ 1
+  int64_t overlap_steps = 0;  // δ
+};
+
+struct PlacementProblem {
+  Workload workload;
+  Fleet fleet;
+  OuterTraffic outer;
+  std::vector<int64_t> slot_bytes;  // memory a slot needs; empty: no limit
+  std::vector<int64_t> node_bytes;  // memory a node has; 0: not stated, not checked
+};
+
+struct PlacementOptions {
+  uint64_t seed = 1;
+  int32_t evaluations = 4000;
+};
+
+struct PlacementResult {
+  Placement placement;
+  double step_s = 0;     // evaluated; infinite if no placement with usable links was found
+  double exposed_s = 0;  // outer traffic that is not hidden, per step
+  int32_t evaluations = 0;
+  double total_s() const { return step_s + exposed_s; }
+};
+
+// Seconds per step by which the slowest delta exchange exceeds what δ steps of `step_s` hide.
+double ExposedSeconds(const PlacementProblem& problem, const Placement& placement, double step_s);
+
+// Node `node` has the memory for slot `slot`, or nothing is known.
+bool Fits(const PlacementProblem& problem, int32_t slot, int32_t node);
+
+// The same for the whole of a placement.
+bool Fits(const PlacementProblem& problem, const Placement& placement);
+
+// `start` fits the memory of its nodes. As many slots as nodes.
+PlacementResult Place(const PlacementProblem& problem, const Placement& start,
+                      const PlacementOptions& options);
+
+}  // namespace skerry
