@@ -5,10 +5,12 @@
 // a shared machine take the best of several rounds, never the mean.
 #pragma once
 
+#include <time.h>
+
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -18,16 +20,22 @@
 
 namespace skerry::bench {
 
-// Seconds of the fastest of `rounds` calls of `work`, after one call to warm up.
+// Processor seconds of the fastest of `rounds` calls of `work` on this thread, after one call to
+// warm up. Processor time, not wall time: what other processes take of a shared machine is not
+// ours. For work of a single thread only.
 template <typename Work>
 double BestSeconds(int rounds, Work&& work) {
+  const auto now = [] {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  };
   work();
   double best = 1e300;
   for (int i = 0; i < rounds; ++i) {
-    const auto start = std::chrono::steady_clock::now();
+    const double start = now();
     work();
-    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
-    best = std::min(best, spent.count());
+    best = std::min(best, now() - start);
   }
   return best;
 }

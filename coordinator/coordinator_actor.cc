@@ -32,18 +32,25 @@ void CoordinatorActor::OnStart(Context& context) {
     heard_[node] = started_;
     context.ConnectPeer(node, "");
   }
+  traffic_ = state_.traffic;
   for (const auto& [step, losses] : state_.losses) {
-    if (static_cast<int32_t>(losses.by_microbatch.size()) ==
+    if (static_cast<int32_t>(losses.by_microbatch.size()) !=
         options_.config.pipeline.microbatches_per_step) {
-      emitted_steps_.insert(step);
+      continue;
     }
+    emitted_steps_.insert(step);
+    last_step_ = step;
+    last_loss_ = MeanLoss(step);
   }
-  if (state_.exported) {
+  ReportStatus(context);
+  if (state_.exported && LiveNodes().empty()) {
     context.Stop(0, "the run is finished and its model is exported");
     return;
   }
-  duty_timer_ = context.StartTimer(Duration::Seconds(options_.config.heartbeat_s));
-  ReportStatus(context);
+  // An exported run only sends home whoever still waits, for as long as a silent node is awaited.
+  const double first_s =
+      state_.exported ? options_.config.node_silent_s : options_.config.heartbeat_s;
+  duty_timer_ = context.StartTimer(Duration::Seconds(first_s));
 }
 
 // The only way state changes: the record is persisted, then folded in.
@@ -54,10 +61,16 @@ void CoordinatorActor::Record(Context& context, std::string record) {
 }
 
 void CoordinatorActor::OnMessage(Context& context, const NodeId& from, const Message& message) {
-  const bool known = state_.nodes.contains(from);
-  if (known) heard_[from] = context.now();
+  if (stopping_) return;
+  const auto known = state_.nodes.find(from);
+  const bool arrives = std::holds_alternative<Hello>(message);
   // A stranger may only say Hello.
-  if (!known && !std::holds_alternative<Hello>(message)) return void(++refused_);
+  if (known == state_.nodes.end() && !arrives) return void(++refused_);
+  if (known != state_.nodes.end()) {
+    heard_[from] = context.now();
+    const bool leaves = std::holds_alternative<skerry::Leave>(message);
+    if (!known->second.alive && !arrives && !leaves) HeardFromGone(context, from);
+  }
   std::visit([&](const auto& m) { On(context, from, m); }, message);
 }
 
@@ -65,12 +78,18 @@ void CoordinatorActor::OnPeerRestarted(Context&, const NodeId& peer) {
   // A new process says Hello; what the old one was measured or asked is void.
   std::erase_if(probes_, [&](const Probe& p) { return p.from == peer || p.target == peer; });
   greeted_.erase(peer);
+  told_of_death_.erase(peer);
 }
 
 void CoordinatorActor::OnTimer(Context& context, TimerId timer) {
-  if (timer != duty_timer_) return;
+  if (timer != duty_timer_ || stopping_) return;
+  if (state_.exported) {
+    context.Stop(0, "the run is finished and its model is exported");
+    return;
+  }
   duty_timer_ = context.StartTimer(Duration::Seconds(options_.config.heartbeat_s));
   WatchForSilence(context);
+  if (stopping_) return;
   RequestProbes(context);
   PlanWhenReady(context);
   FinishWhenDone(context);
@@ -79,6 +98,7 @@ void CoordinatorActor::OnTimer(Context& context, TimerId timer) {
 }
 
 void CoordinatorActor::OnJobDone(Context& context, JobId job) {
+  if (stopping_) return;
   if (job == planning_job_) {
     planning_job_ = 0;
     PlanMade(context);

@@ -6,6 +6,13 @@
 // that follows from it is sent. What is not in the journal (who was heard when, which deltas are
 // held where) is learnt again from the nodes after a restart. Handlers are in ops_*.cc, periodic
 // work in duties.cc.
+//
+// A run goes through: *gathering* (nodes_min nodes, readings of their links), *planning* (a job),
+// *training* (rounds are frozen, deaths are routed around), *finished* (no step is left; the model
+// is collected stage by stage), *exported* (everybody is sent home). Only the journal moves it on.
+//
+// A node is *alive* (its process is here) and it *takes part* (a slot of the plan is its own and
+// not dead). One that died and returned is alive without taking part: a standby.
 #pragma once
 
 #include <deque>
@@ -56,10 +63,13 @@ struct CoordinatorOptions {
   ObjectSource* objects = nullptr;
   ExportSink* model = nullptr;
   std::function<void(const std::string& json)> status;  // once a second; may be empty
+  int32_t probes_at_once = 0;  // in the whole run; 0: as many as there are disjoint pairs of nodes
 };
 
 class CoordinatorActor final : public Actor {
  public:
+  static constexpr size_t kNodesMax = 10'000;  // ever admitted to one run
+
   // DataLoss names the damaged record of the journal.
   static absl::StatusOr<std::unique_ptr<CoordinatorActor>> Create(CoordinatorOptions options);
 
@@ -70,6 +80,7 @@ class CoordinatorActor final : public Actor {
   void OnPeerRestarted(Context& context, const NodeId& peer) override;
 
   const RunState& state() const { return state_; }
+  // Messages that changed nothing: from strangers, out of turn, or of no meaning.
   int64_t refused() const { return refused_; }
 
  private:
@@ -92,30 +103,46 @@ class CoordinatorActor final : public Actor {
   }
 
   void Record(Context& context, std::string record);
-  void Admit(Context& context, const NodeId& from, const Hello& message);
-  void Greet(Context& context, const NodeId& node, const Hello& hello);
+  void Admit(Context& context, const NodeId& from, const Hello& hello);
+  void Greet(Context& context, const NodeId& node, const Hello& hello, bool peers_changed);
+  void Farewell(Context& context, const NodeId& node);
+  Peers PresentPeers() const;
   void SendPeers(Context& context);
-  void DeclareDead(Context& context, const NodeId& node, const std::string& why);
+  enum class Gone { kDead, kLeft };
+  void DeclareGone(Context& context, const NodeId& node, Gone how, const std::string& why);
+  void RouteAround(Context& context, const NodeId& node, const std::string& reason);
+  void GiveUp(Context& context, const std::string& reason);
+  void HeardFromGone(Context& context, const NodeId& node);
+  void NoteStarted(Context& context, const NodeId& node);
   bool TakesPart(const NodeId& node) const;  // has a live slot in the plan
   std::optional<int32_t> StageOf(const NodeId& node) const;
 
   void TryCommit(Context& context, int32_t stage);
+  void EvictMinority(Context& context, int32_t stage, int64_t round);
   void EmitStep(Context& context, int64_t step);
+  void EmitPassedSteps(Context& context);
+  double MeanLoss(int64_t step) const;
 
   // duties.cc
   void WatchForSilence(Context& context);
   void RequestProbes(Context& context);
+  void GiveUpProbes(Context& context);
+  bool IsSettled(const NodeId& from, const NodeId& target) const;
   void PlanWhenReady(Context& context);
   void PlanMade(Context& context);
   void AnnouncePlan(Context& context, const std::string& reason);
   void FinishWhenDone(Context& context);
+  void EmitFinished(Context& context);
+  int64_t RoundsOfAnyStage() const;
   void ReportStatus(Context& context);
   std::vector<NodeId> LiveNodes() const;
 
   // export.cc
   void ContinueExport(Context& context);
+  void AskAnotherReplica(Context& context);
   void StageFetched(Context& context);
   void Exported(Context& context);
+  void Collected(Context& context, const std::string& told);
 
   CoordinatorOptions options_;
   RunState state_;
@@ -123,25 +150,34 @@ class CoordinatorActor final : public Actor {
   Instant started_;
   std::map<NodeId, Instant> heard_;
   std::map<NodeId, Heartbeat> beats_;
-  std::set<NodeId> greeted_;  // said Hello in this life
+  std::map<NodeId, Traffic> traffic_;  // state_.traffic and what heartbeats added
+  std::set<NodeId> greeted_;           // said Hello in this life
+  std::set<NodeId> told_;              // were sent a plan in this life
+  std::set<NodeId> told_of_death_;     // gone, heard again, and told so
 
   struct Probe {
     NodeId from, target;
     Instant asked;
   };
   std::vector<Probe> probes_;  // under way; a node is in one at a time
+  std::map<std::pair<NodeId, NodeId>, int32_t> unanswered_;
 
   using Holdings = std::map<NodeId, std::map<NodeId, Participant>>;  // holder → sender → message
   std::map<RunState::StageRound, Holdings> held_;
   std::set<int64_t> emitted_steps_;
+  int64_t emitted_below_ = 0;  // every step with losses below this one is emitted
 
   struct Planning;
   std::shared_ptr<Planning> planning_;
   JobId planning_job_ = 0;
+  std::string no_plan_;             // why the last try gave none
+  std::set<NodeId> no_plan_among_;  // whom it was made for
+  size_t no_plan_links_ = 0;        // and of how many links
 
   struct Export {
     int32_t stage = 0;
-    size_t replica = 0;
+    size_t tried = 0;  // replicas, before this one
+    NodeId replica;    // asked now
     int64_t requested = 0;
     Bytes bytes;
     Instant progress;
@@ -152,6 +188,7 @@ class CoordinatorActor final : public Actor {
   std::shared_ptr<Writing> writing_;
   JobId writing_job_ = 0;
 
+  bool stopping_ = false;
   TimerId duty_timer_ = 0;
   std::deque<std::pair<Instant, int64_t>> throughput_;  // (when, tokens), for the status
   double last_loss_ = 0;

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/status.h"
+#include "coordinator/border.h"
 #include "coordinator/coordinator_actor.h"
 #include "coordinator/planning.h"
 #include "pipeline/plan/route.h"
@@ -13,6 +14,7 @@ namespace {
 
 constexpr int64_t kProbeBytes = 256 << 10;
 constexpr Duration kProbePatience = Duration::Seconds(10);
+constexpr int32_t kProbesUnanswered = 3;  // then the planner is told that there is no link
 
 const char* PhaseName(Phase phase) {
   switch (phase) {
@@ -52,28 +54,55 @@ void CoordinatorActor::WatchForSilence(Context& context) {
   const Duration patience = Duration::Seconds(options_.config.node_silent_s);
   for (const NodeId& node : LiveNodes()) {
     // A coordinator that just came back gives everybody the full time anew (OnStart sets heard_).
-    if (context.now() - heard_[node] > patience) DeclareDead(context, node, "it is silent");
+    if (context.now() - heard_[node] > patience) {
+      DeclareGone(context, node, Gone::kDead, "it is silent");
+    }
+    if (stopping_) return;
   }
 }
 
-// Before the plan: every ordered pair once, as many at a time as there are disjoint pairs.
+void CoordinatorActor::GiveUpProbes(Context& context) {
+  std::erase_if(probes_, [&](const Probe& probe) {
+    if (context.now() - probe.asked <= kProbePatience) return false;
+    int32_t& times = unanswered_[{probe.from, probe.target}];
+    if (++times == kProbesUnanswered) links_.AddUnanswered(probe.from, probe.target);
+    return true;
+  });
+}
+
+// Measured, or often enough asked in vain: the planner is told that there is no link.
+bool CoordinatorActor::IsSettled(const NodeId& from, const NodeId& target) const {
+  if (state_.links.contains({from, target})) return true;
+  const auto times = unanswered_.find({from, target});
+  return times != unanswered_.end() && times->second >= kProbesUnanswered;
+}
+
+// Before the plan: every ordered pair once, a node in one probe at a time. Pairs that did not
+// answer come last, so that one dead link holds up nobody.
 void CoordinatorActor::RequestProbes(Context& context) {
   if (state_.plan) return;
-  std::erase_if(probes_, [&](const Probe& p) { return context.now() - p.asked > kProbePatience; });
+  GiveUpProbes(context);
   std::set<NodeId> busy;
   for (const Probe& probe : probes_) busy.insert({probe.from, probe.target});
-  const std::vector<NodeId> live = LiveNodes();
-  for (const NodeId& from : live) {
-    for (const NodeId& target : live) {
-      if (from == target || busy.contains(from) || busy.contains(target) ||
-          !greeted_.contains(from) || !greeted_.contains(target) ||
+  std::multimap<int32_t, std::pair<NodeId, NodeId>> wanted;  // by times asked in vain
+  for (const NodeId& from : LiveNodes()) {
+    for (const NodeId& target : LiveNodes()) {
+      if (from == target || !greeted_.contains(from) || !greeted_.contains(target) ||
           state_.links.contains({from, target})) {
         continue;
       }
-      busy.insert({from, target});
-      probes_.push_back({from, target, context.now()});
-      context.Send(from, ProbeRequest{target, kProbeBytes});
+      const auto times = unanswered_.find({from, target});
+      wanted.emplace(times == unanswered_.end() ? 0 : times->second, std::pair(from, target));
     }
+  }
+  for (const auto& [times, pair] : wanted) {
+    const auto& [from, target] = pair;
+    const auto at_once = static_cast<size_t>(options_.probes_at_once);
+    if (at_once > 0 && probes_.size() >= at_once) return;
+    if (busy.contains(from) || busy.contains(target)) continue;
+    busy.insert({from, target});
+    probes_.push_back({from, target, context.now()});
+    context.Send(from, ProbeRequest{target, kProbeBytes});
   }
 }
 
@@ -82,17 +111,24 @@ void CoordinatorActor::PlanWhenReady(Context& context) {
   if (state_.plan || planning_ || static_cast<int32_t>(live.size()) < options_.config.nodes_min) {
     return;
   }
+  // What gave no plan gives none again: wait for other nodes or links.
+  if (!no_plan_.empty() && std::set(live.begin(), live.end()) == no_plan_among_ &&
+      state_.links.size() == no_plan_links_) {
+    return;
+  }
   PlannerInput input;
   for (const NodeId& from : live) {
     input.devices[from] = state_.nodes.at(from).device;
     for (const NodeId& target : live) {
-      if (from != target && !state_.links.contains({from, target})) return;
+      if (from != target && !IsSettled(from, target)) return;
     }
   }
   input.config = options_.config;
   input.nodes = live;
   input.links = links_.Estimate(live, context.now());
   input.version = 1;
+  no_plan_among_ = {live.begin(), live.end()};
+  no_plan_links_ = state_.links.size();
   planning_ = std::make_shared<Planning>();
   planning_job_ = context.Submit({"plan", Duration::Millis(200), [planning = planning_, input] {
                                     planning->planned = MakePlan(input);
@@ -102,9 +138,13 @@ void CoordinatorActor::PlanWhenReady(Context& context) {
 void CoordinatorActor::PlanMade(Context& context) {
   const auto planning = std::exchange(planning_, nullptr);
   if (!planning->planned.ok()) {
-    context.Stop(1, "no plan: " + ErrorText(planning->planned.status()));
+    no_plan_ = ErrorText(planning->planned.status());
+    context.Event("no_plan", EventFields({{"reason", no_plan_}}));
+    // A configuration that fits no fleet is the operator's to mend; a fleet may still grow.
+    if (absl::IsInvalidArgument(planning->planned.status())) GiveUp(context, no_plan_);
     return;
   }
+  no_plan_.clear();
   const PlannedRun& planned = *planning->planned;
   // Somebody died while the plan was made: the next duty plans again.
   for (const StageAssignment& stage : planned.plan.stages) {
@@ -126,16 +166,16 @@ void CoordinatorActor::AnnouncePlan(Context& context, const std::string& reason)
                       {"last_layer", stage.last_layer},
                       {"replicas", replicas}});
   }
-  nlohmann::json event = {{"version", plan.version},
-                          {"stages", stages},
-                          {"paths", plan.paths.size()},
-                          {"predicted_step_s", state_.predicted_step_s},
-                          {"lower_bound_s", state_.lower_bound_s},
-                          {"reason", reason}};
-  const std::string text = event.dump();
-  context.Event("plan", text.substr(1, text.size() - 2));
+  context.Event("plan", EventFields({{"version", plan.version},
+                                     {"stages", stages},
+                                     {"paths", plan.paths.size()},
+                                     {"predicted_step_s", state_.predicted_step_s},
+                                     {"lower_bound_s", state_.lower_bound_s},
+                                     {"reason", reason}}));
   for (const NodeId& node : LiveNodes()) {
-    if (greeted_.contains(node)) context.Send(node, PlanUpdate{plan});
+    if (!greeted_.contains(node)) continue;
+    told_.insert(node);
+    context.Send(node, PlanUpdate{plan});
   }
 }
 
@@ -149,30 +189,42 @@ void CoordinatorActor::FinishWhenDone(Context& context) {
         if (beat == beats_.end() || beat->second.phase != Phase::kFinished) return;
       }
     }
+    for (const auto& [node, traffic] : traffic_) Record(context, TrafficRecord(node, traffic));
     Record(context, MarkRecord("finished"));
-    int64_t sent = 0, received = 0;
-    double transfer = 0, wait = 0;
-    for (const auto& [node, beat] : beats_) {
-      sent += beat.bytes_sent;
-      received += beat.bytes_received;
-    }
-    for (const auto& [key, replicas] : state_.applied) {
-      for (const auto& [node, applied] : replicas) {
-        transfer += applied.transfer_s;
-        wait += applied.wait_s;
-      }
-    }
-    context.Event(
-        "finished",
-        absl::StrFormat(
-            R"("steps":%d,"tokens":%d,"bytes_sent":%d,"bytes_received":%d,"outer_rounds":%d,"hidden_fraction":%.6f,"wall_s":%.3f)",
-            options_.config.steps, state_.tokens, sent, received,
-            options_.config.steps / options_.config.outer.inner_steps,
-            transfer > 0 ? 1 - wait / transfer : 1.0, (context.now() - started_).seconds()));
   }
+  EmitFinished(context);  // after a restart too: the line may have been lost
+  if (options_.model == nullptr) return Collected(context, "");
   export_.emplace();
-  export_->progress = context.now();
   ContinueExport(context);
+}
+
+int64_t CoordinatorActor::RoundsOfAnyStage() const {
+  int64_t rounds = 0;
+  for (const auto& [key, commit] : state_.commits) rounds = std::max(rounds, key.second + 1);
+  return rounds;
+}
+
+void CoordinatorActor::EmitFinished(Context& context) {
+  int64_t sent = 0, received = 0;
+  double transfer_s = 0, wait_s = 0;
+  for (const auto& [node, traffic] : traffic_) {
+    sent += traffic.total_sent();
+    received += traffic.total_received();
+  }
+  for (const auto& [key, replicas] : state_.applied) {
+    for (const auto& [node, applied] : replicas) {
+      transfer_s += applied.transfer_s;
+      wait_s += applied.wait_s;
+    }
+  }
+  context.Event("finished",
+                EventFields({{"steps", options_.config.steps},
+                             {"tokens", state_.tokens},
+                             {"bytes_sent", sent},
+                             {"bytes_received", received},
+                             {"outer_rounds", RoundsOfAnyStage()},
+                             {"hidden_fraction", transfer_s > 0 ? 1 - wait_s / transfer_s : 1.0},
+                             {"wall_s", (context.now() - started_).seconds()}}));
 }
 
 void CoordinatorActor::ReportStatus(Context& context) {
@@ -185,8 +237,10 @@ void CoordinatorActor::ReportStatus(Context& context) {
     const Heartbeat beat = beat_it == beats_.end() ? Heartbeat() : beat_it->second;
     const auto slot = state_.plan ? SlotOf(*state_.plan, id) : std::nullopt;
     const auto heard = heard_.find(id);
-    sent += beat.bytes_sent;
-    received += beat.bytes_received;
+    const auto traffic_it = traffic_.find(id);
+    const Traffic traffic = traffic_it == traffic_.end() ? Traffic() : traffic_it->second;
+    sent += traffic.total_sent();
+    received += traffic.total_received();
     nodes.push_back(
         {{"id", id.Short()},
          {"region", record.region},
@@ -197,8 +251,8 @@ void CoordinatorActor::ReportStatus(Context& context) {
          {"base_version", beat.base_version},
          {"waiting_for", beat.waiting_for},
          {"silent_s", heard == heard_.end() ? 0.0 : (context.now() - heard->second).seconds()},
-         {"bytes_sent", beat.bytes_sent},
-         {"bytes_received", beat.bytes_received},
+         {"bytes_sent", traffic.total_sent()},
+         {"bytes_received", traffic.total_received()},
          {"alive", record.alive}});
   }
   const char* phase = state_.exported   ? "finished"
@@ -223,14 +277,16 @@ void CoordinatorActor::ReportStatus(Context& context) {
                            {"tokens", state_.tokens},
                            {"bytes_sent", sent},
                            {"bytes_received", received},
-                           {"rounds", state_.plan ? state_.RoundsCommitted(0) : 0},
+                           {"rounds", RoundsOfAnyStage()},
                            {"version", state_.plan ? state_.plan->version : 0},
                            {"nodes_min", config.nodes_min},
+                           {"note", no_plan_},
+                           {"refused", refused_},
                            {"links", state_.links.size()},
                            {"tokens_per_s", tokens_per_s},
                            {"elapsed_s", elapsed},
                            {"nodes", nodes}};
-  options_.status(status.dump());
+  options_.status(status.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 }  // namespace skerry

@@ -1,9 +1,11 @@
 #include "coordinator/export.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "common/digest.h"
 #include "common/status.h"
+#include "coordinator/border.h"
 #include "coordinator/coordinator_actor.h"
 #include "pipeline/plan/route.h"
 
@@ -21,40 +23,43 @@ constexpr int64_t kStageBytesMax = int64_t{1} << 36;
 void CoordinatorActor::ContinueExport(Context& context) {
   if (writing_job_ != 0) return;
   Export& e = *export_;
-  const auto replicas = LiveReplicas(*state_.plan, e.stage);
-  if (replicas.empty()) {
-    context.Stop(
-        1, absl::StrFormat("no replica of stage %d is left: its parameters are lost", e.stage));
-    return;
-  }
-  if (e.asking && context.now() - e.progress > kPatience) {
-    ++e.replica;
-    e.asking = false;
-  }
+  if (e.asking && context.now() - e.progress > kPatience) AskAnotherReplica(context);
   if (e.asking) return;
+  std::vector<NodeId> replicas;
+  for (const NodeId& node : LiveReplicas(*state_.plan, e.stage)) {
+    if (state_.nodes.at(node).alive) replicas.push_back(node);
+  }
+  if (replicas.empty()) {
+    return GiveUp(context, absl::StrFormat(
+                               "no replica of stage %d is left: its parameters are lost", e.stage));
+  }
+  e.replica = replicas[e.tried % replicas.size()];
   e.asking = true;
   e.progress = context.now();
   e.bytes.clear();
   e.requested = kObjectChunkBytesMax;
   // The first answer tells the size; the rest is asked for as answers come.
-  context.Send(replicas[e.replica % replicas.size()],
+  context.Send(e.replica,
                ObjectRequest{absl::StrFormat("base/%d", e.stage), 0, kObjectChunkBytesMax});
 }
 
+// The next duty does it: a fleet that has nothing yet is not asked in a tight circle.
+void CoordinatorActor::AskAnotherReplica(Context&) {
+  ++export_->tried;
+  export_->asking = false;
+}
+
 void CoordinatorActor::On(Context& context, const NodeId& from, const ObjectChunk& message) {
-  if (!export_ || writing_job_ != 0 ||
-      message.object != absl::StrFormat("base/%d", export_->stage) ||
-      StageOf(from) != export_->stage) {
+  if (!export_ || !export_->asking || writing_job_ != 0 || from != export_->replica ||
+      message.object != absl::StrFormat("base/%d", export_->stage)) {
     return void(++refused_);
   }
   Export& e = *export_;
-  if (message.total_bytes < 0) {  // not there yet: the next duty asks again
-    e.asking = false;
-    return;
-  }
+  if (message.total_bytes < 0) return AskAnotherReplica(context);  // it does not have it (yet)
   const auto have = static_cast<int64_t>(e.bytes.size());
-  if (message.offset != have || message.total_bytes > kStageBytesMax ||
-      have + SizeOf(message.values) > message.total_bytes) {
+  const int64_t size = SizeOf(message.values);
+  if (message.offset != have || message.total_bytes > kStageBytesMax || size == 0 ||
+      size > kObjectChunkBytesMax || have + size > message.total_bytes) {
     return void(++refused_);
   }
   e.progress = context.now();
@@ -72,14 +77,13 @@ void CoordinatorActor::StageFetched(Context& context) {
   Export& e = *export_;
   const auto& stage = state_.plan->stages[static_cast<size_t>(e.stage)];
   const int64_t last_round = state_.RoundsCommitted(e.stage) - 1;
-  const auto agreed = state_.base_digests.find({e.stage, last_round});
-  if (agreed != state_.base_digests.end() && DigestOf(e.bytes) != agreed->second) {
-    context.Event("digest_mismatch",
-                  absl::StrFormat(R"("stage":%d,"round":%d,"node":"export")", e.stage, last_round));
-    ++e.replica;
-    e.asking = false;
-    ContinueExport(context);
-    return;
+  // A stage of one replica averages with nobody: there is no digest to hold it to.
+  const std::optional<Digest> agreed = state_.AgreedDigest(e.stage, last_round);
+  if (agreed && DigestOf(e.bytes) != *agreed) {
+    context.Event(
+        "digest_mismatch",
+        EventFields({{"stage", e.stage}, {"round", last_round}, {"node", e.replica.Short()}}));
+    return AskAnotherReplica(context);
   }
   writing_ = std::make_shared<Writing>();
   writing_->last = static_cast<size_t>(e.stage) + 1 == state_.plan->stages.size();
@@ -98,17 +102,22 @@ void CoordinatorActor::StageFetched(Context& context) {
 void CoordinatorActor::Exported(Context& context) {
   const auto writing = std::exchange(writing_, nullptr);
   if (!writing->status.ok()) {
-    context.Stop(1, "the model could not be written: " + ErrorText(writing->status));
-    return;
+    return GiveUp(context, "the model could not be written: " + ErrorText(writing->status));
   }
   if (!writing->last) {
-    export_ = Export{export_->stage + 1, 0, 0, {}, context.now(), false};
+    const int32_t next = export_->stage + 1;
+    export_.emplace();
+    export_->stage = next;
     ContinueExport(context);
     return;
   }
   export_.reset();
+  Collected(context, writing->told);
+}
+
+void CoordinatorActor::Collected(Context& context, const std::string& told) {
   Record(context, MarkRecord("exported"));
-  context.Event("exported", writing->told);
+  context.Event("exported", told);
   for (const NodeId& node : LiveNodes()) {
     if (greeted_.contains(node)) context.Send(node, Shutdown{"the run is finished; thank you"});
   }

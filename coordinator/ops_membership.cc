@@ -1,36 +1,50 @@
 // Who is here: joining, heartbeats, leaving, death, measured links, data.
 
-#include <cmath>
+#include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "common/status.h"
+#include "coordinator/border.h"
 #include "coordinator/coordinator_actor.h"
 #include "pipeline/plan/planner.h"
 #include "pipeline/plan/route.h"
 
 namespace skerry {
 
+using Json = nlohmann::json;
+
 void CoordinatorActor::On(Context& context, const NodeId& from, const Hello& message) {
+  const Hello hello = CleanHello(message);
   const auto known = state_.nodes.find(from);
-  if (known == state_.nodes.end()) {
-    Admit(context, from, message);
+  if (known == state_.nodes.end()) return Admit(context, from, hello);
+  if (state_.exported) return Farewell(context, from);
+  if (state_.finished && hello.plan_version == 0) {  // nothing to contribute, nothing to collect
+    DeclareGone(context, from, Gone::kDead, "its process restarted after the end");
+    context.ConnectPeer(from, "");
+    context.Send(from, Shutdown{"the run is finished"});
     return;
   }
-  // A process without memory of a plan that names it: what it held is lost, whoever it was before.
-  if (TakesPart(from) && message.plan_version == 0) {
-    DeclareDead(context, from, "its process restarted and lost its stage");
-  }
-  NodeRecord record = known->second;
-  record.endpoint = message.endpoint;
-  record.region = message.region;
-  record.device = message.device;
-  record.alive = !state_.plan || !IsDead(*state_.plan, from);
-  if (record != known->second) Record(context, AdmittedRecord(from, record));
-  Greet(context, from, message);
+  // A process that knows no plan although its node was seen at work, or was sent the plan by this
+  // very coordinator: what the node held is lost.
+  const bool lost = hello.plan_version == 0 && TakesPart(from) &&
+                    (state_.started.contains(from) || told_.contains(from));
+  if (lost) DeclareGone(context, from, Gone::kDead, "its process restarted and lost its stage");
+  if (stopping_) return;
+  NodeRecord record = state_.nodes.at(from);
+  const bool returned = !record.alive;
+  record.endpoint = hello.endpoint;
+  record.region = hello.region;
+  record.device = hello.device;
+  record.alive = true;
+  const bool changed = record != state_.nodes.at(from);
+  if (changed) Record(context, AdmittedRecord(from, record));
+  if (returned) context.Event("returned", EventFields({{"node", from.Short()}}));
+  Greet(context, from, hello, changed);
 }
 
-void CoordinatorActor::Admit(Context& context, const NodeId& from, const Hello& message) {
-  const auto ticket = options_.verify_ticket(message.ticket);
+void CoordinatorActor::Admit(Context& context, const NodeId& from, const Hello& hello) {
+  const auto ticket = options_.verify_ticket(hello.ticket);
   std::string refusal;
   if (!ticket.ok()) {
     refusal = ErrorText(ticket.status());
@@ -38,6 +52,10 @@ void CoordinatorActor::Admit(Context& context, const NodeId& from, const Hello& 
              used != state_.ticket_uses.end() && used->second >= ticket->uses) {
     refusal = absl::StrFormat("the ticket's %d uses are spent; ask the operator for another",
                               ticket->uses);
+  } else if (state_.finished) {
+    refusal = "the run is finished";
+  } else if (state_.nodes.size() >= kNodesMax) {
+    refusal = absl::StrFormat("the run has its %d nodes", kNodesMax);
   }
   if (!refusal.empty()) {
     ++refused_;
@@ -45,22 +63,29 @@ void CoordinatorActor::Admit(Context& context, const NodeId& from, const Hello& 
     context.Send(from, Refused{refusal});
     return;
   }
-  const NodeRecord record{message.endpoint, message.region, ticket->id, message.device, true};
+  const NodeRecord record{hello.endpoint, hello.region, ticket->id, hello.device, true};
   Record(context, AdmittedRecord(from, record));
   heard_[from] = context.now();
-  context.Event(
-      "admitted",
-      absl::StrFormat(R"("node":"%s","region":"%s","device":"%s","gflops":%.1f)", from.Short(),
-                      record.region, record.device.name, record.device.gflops));
-  Greet(context, from, message);
+  context.Event("admitted", EventFields({{"node", from.Short()},
+                                         {"region", record.region},
+                                         {"device", record.device.name},
+                                         {"gflops", record.device.gflops}}));
+  Greet(context, from, hello, true);
 }
 
-void CoordinatorActor::Greet(Context& context, const NodeId& node, const Hello& hello) {
+// Everything a process needs to go on from what it says it holds.
+void CoordinatorActor::Greet(Context& context, const NodeId& node, const Hello& hello,
+                             bool peers_changed) {
   context.ConnectPeer(node, "");
   greeted_.insert(node);
   context.Send(node, Welcome{options_.run, options_.config, options_.shards});
-  SendPeers(context);
+  if (peers_changed) {
+    SendPeers(context);
+  } else {
+    context.Send(node, PresentPeers());
+  }
   if (!state_.plan) return;
+  told_.insert(node);
   context.Send(node, PlanUpdate{*state_.plan});
   if (const auto stage = StageOf(node)) {
     for (int64_t round = hello.base_version; round < state_.RoundsCommitted(*stage); ++round) {
@@ -69,69 +94,149 @@ void CoordinatorActor::Greet(Context& context, const NodeId& node, const Hello& 
   }
 }
 
-void CoordinatorActor::SendPeers(Context& context) {
+void CoordinatorActor::Farewell(Context& context, const NodeId& node) {
+  context.ConnectPeer(node, "");
+  context.Send(node, Shutdown{"the run is finished; thank you"});
+  greeted_.insert(node);
+  const std::vector<NodeId> live = LiveNodes();
+  const bool all =
+      std::all_of(live.begin(), live.end(), [&](const NodeId& n) { return greeted_.contains(n); });
+  if (all) context.Stop(0, "the run is finished");
+}
+
+Peers CoordinatorActor::PresentPeers() const {
   Peers peers;
   for (const auto& [id, record] : state_.nodes) {
     if (record.alive) peers.peers.push_back({id, record.endpoint, record.region});
   }
+  return peers;
+}
+
+void CoordinatorActor::SendPeers(Context& context) {
+  const Peers peers = PresentPeers();
   for (const Peer& peer : peers.peers) {
     if (greeted_.contains(peer.id)) context.Send(peer.id, peers);
   }
 }
 
 void CoordinatorActor::On(Context& context, const NodeId& from, const Heartbeat& message) {
-  beats_[from] = message;
-  if (message.phase == Phase::kFinished) FinishWhenDone(context);
+  const Heartbeat beat = CleanHeartbeat(message);
+  const Traffic before = traffic_[from];
+  Traffic& traffic = traffic_[from];
+  traffic.OnReport(beat.bytes_sent, beat.bytes_received);
+  if (traffic.ended_sent != before.ended_sent || traffic.ended_received != before.ended_received) {
+    Record(context, TrafficRecord(from, traffic));
+  }
+  beats_[from] = beat;
+  switch (beat.phase) {
+    case Phase::kFetchingData:
+    case Phase::kTraining:
+    case Phase::kWaitingForRound:
+    case Phase::kWaitingForPeers:
+    case Phase::kFinished:
+      NoteStarted(context, from);
+      break;
+    default:
+      break;
+  }
+  if (StageOf(from) == 0) EmitPassedSteps(context);
+  if (beat.phase == Phase::kFinished) FinishWhenDone(context);
+}
+
+// Once a node has been seen at work, a process of it without memory is another one.
+void CoordinatorActor::NoteStarted(Context& context, const NodeId& node) {
+  if (TakesPart(node) && !state_.started.contains(node)) Record(context, StartedRecord(node));
+}
+
+// Taken for dead, and here after all: before the plan that is no matter; later its part has gone to
+// others, and it has to be told (once a process).
+void CoordinatorActor::HeardFromGone(Context& context, const NodeId& node) {
+  if (!state_.plan || !SlotOf(*state_.plan, node)) {
+    Record(context, LifeRecord(node, true));
+    context.Event("returned", EventFields({{"node", node.Short()}}));
+    SendPeers(context);
+  } else if (greeted_.contains(node) && told_of_death_.insert(node).second) {
+    context.Send(node, PlanUpdate{*state_.plan});
+  }
 }
 
 void CoordinatorActor::On(Context& context, const NodeId& from, const Leave& message) {
-  context.Event("left", absl::StrFormat(R"("node":"%s")", from.Short()));
-  DeclareDead(context, from, "it left: " + message.reason);
+  greeted_.erase(from);
+  DeclareGone(context, from, Gone::kLeft, "it left: " + CleanText(message.reason));
 }
 
-void CoordinatorActor::DeclareDead(Context& context, const NodeId& node, const std::string& why) {
-  if (!state_.nodes.at(node).alive || state_.finished) return;
+void CoordinatorActor::DeclareGone(Context& context, const NodeId& node, Gone how,
+                                   const std::string& why) {
+  if (!state_.nodes.at(node).alive) return;
   Record(context, LifeRecord(node, false));
+  Record(context, TrafficRecord(node, traffic_[node]));
   std::erase_if(probes_, [&](const Probe& p) { return p.from == node || p.target == node; });
-  context.Event("dead", absl::StrFormat(R"("node":"%s","silent_s":%.1f)", node.Short(),
-                                        (context.now() - heard_[node]).seconds()));
-  if (state_.plan && SlotOf(*state_.plan, node)) {
-    std::set<NodeId> dead(state_.plan->dead.begin(), state_.plan->dead.end());
-    dead.insert(node);
-    const auto repaired = RepairPlan(*state_.plan, dead, state_.plan->version + 1);
-    if (!repaired.ok()) {
-      context.Stop(1, "the run cannot go on: " + ErrorText(repaired.status()));
-      return;
-    }
-    Record(context, PlanRecord(*repaired, state_.predicted_step_s, state_.lower_bound_s));
-    AnnouncePlan(context, absl::StrFormat("%s is out: %s", node.Short(), why));
-    for (size_t stage = 0; stage < state_.plan->stages.size(); ++stage) {
-      TryCommit(context, static_cast<int32_t>(stage));
-    }
+  told_.erase(node);
+  told_of_death_.erase(node);
+  if (how == Gone::kLeft) {
+    context.Event("left", EventFields({{"node", node.Short()}, {"why", why}}));
+  } else {
+    const double silent_s = (context.now() - heard_[node]).seconds();
+    context.Event("dead",
+                  EventFields({{"node", node.Short()}, {"silent_s", silent_s}, {"why", why}}));
+  }
+  // What is finished needs no new plan: the export asks another replica.
+  if (TakesPart(node) && !state_.finished) {
+    RouteAround(context, node, absl::StrFormat("%s is out: %s", node.Short(), why));
+    if (stopping_) return;
   }
   SendPeers(context);
+}
+
+void CoordinatorActor::RouteAround(Context& context, const NodeId& node,
+                                   const std::string& reason) {
+  std::set<NodeId> dead(state_.plan->dead.begin(), state_.plan->dead.end());
+  dead.insert(node);
+  const auto repaired = RepairPlan(*state_.plan, dead, state_.plan->version + 1);
+  if (!repaired.ok()) return GiveUp(context, ErrorText(repaired.status()));
+  Record(context, PlanRecord(*repaired, state_.predicted_step_s, state_.lower_bound_s));
+  AnnouncePlan(context, reason);
+  // What only the dead one held back can go on.
+  for (size_t i = 0; i < state_.plan->stages.size(); ++i) {
+    const auto stage = static_cast<int32_t>(i);
+    TryCommit(context, stage);
+    EvictMinority(context, stage, state_.RoundsCommitted(stage) - 1);
+  }
+  EmitPassedSteps(context);
+}
+
+void CoordinatorActor::GiveUp(Context& context, const std::string& reason) {
+  if (std::exchange(stopping_, true)) return;
+  for (const NodeId& node : LiveNodes()) {
+    if (greeted_.contains(node)) {
+      context.Send(node, Shutdown{"the run cannot go on: " + reason});
+    }
+  }
+  context.Stop(1, "the run cannot go on: " + reason);
 }
 
 void CoordinatorActor::On(Context& context, const NodeId& from, const LinkReading& message) {
   const auto probe = std::find_if(probes_.begin(), probes_.end(), [&](const Probe& p) {
     return p.from == from && p.target == message.target;
   });
-  if (probe == probes_.end() ||
+  if (probe == probes_.end() || !IsSane(message) ||
       !links_.Add(from, message.target, message.rtt_s, message.bytes_per_s, context.now()).ok()) {
     return void(++refused_);
   }
   probes_.erase(probe);
+  unanswered_.erase({from, message.target});
   Record(context, LinkRecord(from, message));
-  context.Event("link", absl::StrFormat(R"("from":"%s","to":"%s","rtt_ms":%.2f,"mbps":%.2f)",
-                                        from.Short(), message.target.Short(), message.rtt_s * 1e3,
-                                        message.bytes_per_s * 8e-6));
+  context.Event("link", EventFields({{"from", from.Short()},
+                                     {"to", message.target.Short()},
+                                     {"rtt_ms", message.rtt_s * 1e3},
+                                     {"mbps", message.bytes_per_s * 8e-6}}));
   RequestProbes(context);
   PlanWhenReady(context);
 }
 
 void CoordinatorActor::On(Context& context, const NodeId& from, const ObjectRequest& message) {
   if (options_.objects == nullptr || message.offset < 0 || message.length <= 0 ||
-      message.length > kObjectChunkBytesMax) {
+      message.length > kObjectChunkBytesMax || message.object.size() > kShortTextMax) {
     return void(++refused_);
   }
   context.Send(from, options_.objects->Read(message));

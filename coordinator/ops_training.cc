@@ -1,9 +1,9 @@
 // What nodes report of their training: losses, deltas held, rounds applied.
 
 #include <algorithm>
-#include <cmath>
+#include <nlohmann/json.hpp>
 
-#include "common/status.h"
+#include "coordinator/border.h"
 #include "coordinator/coordinator_actor.h"
 #include "pipeline/plan/route.h"
 
@@ -17,50 +17,75 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const StepReport
   StepReport fresh{message.step, {}};
   const auto known = state_.losses.find(message.step);
   for (const MicrobatchLoss& loss : message.losses) {
-    const bool sane = loss.microbatch >= 0 && loss.microbatch < microbatches && loss.tokens >= 0 &&
-                      std::isfinite(loss.loss);
-    if (!sane) return void(++refused_);
+    if (!IsSane(loss, microbatches)) return void(++refused_);
     if (known == state_.losses.end() || !known->second.by_microbatch.contains(loss.microbatch)) {
       fresh.losses.push_back(loss);
     }
   }
+  NoteStarted(context, from);
   if (fresh.losses.empty()) return;
   Record(context, LossesRecord(fresh));
   const auto& step = state_.losses.at(message.step).by_microbatch;
   if (static_cast<int32_t>(step.size()) == microbatches) EmitStep(context, message.step);
 }
 
-// Mean in float64, in microbatch order: the same bits whatever the order of reports.
-void CoordinatorActor::EmitStep(Context& context, int64_t step) {
-  if (!emitted_steps_.insert(step).second) return;
+// In float64, in microbatch order: the same bits whatever the order of reports.
+double CoordinatorActor::MeanLoss(int64_t step) const {
   double sum = 0;
   int64_t tokens = 0;
-  const auto& losses = state_.losses.at(step).by_microbatch;
-  for (const auto& [microbatch, loss] : losses) {
+  for (const auto& [microbatch, loss] : state_.losses.at(step).by_microbatch) {
     sum += static_cast<double>(loss.loss) * loss.tokens;
     tokens += loss.tokens;
   }
-  const double mean = tokens > 0 ? sum / static_cast<double>(tokens) : 0;
+  return tokens > 0 ? sum / static_cast<double>(tokens) : 0;
+}
+
+void CoordinatorActor::EmitStep(Context& context, int64_t step) {
+  if (!emitted_steps_.insert(step).second) return;
+  const double mean = MeanLoss(step);
+  int64_t tokens = 0;
+  const auto& losses = state_.losses.at(step).by_microbatch;
+  for (const auto& [microbatch, loss] : losses) tokens += loss.tokens;
   if (step > last_step_) {
     last_step_ = step;
     last_loss_ = mean;
   }
-  context.Event("step", absl::StrFormat(R"("step":%d,"loss":%.9g,"tokens":%d,"microbatches":%d)",
-                                        step, mean, tokens, losses.size()));
+  context.Event(
+      "step",
+      EventFields(
+          {{"step", step}, {"loss", mean}, {"tokens", tokens}, {"microbatches", losses.size()}}));
+}
+
+// A step that lost microbatches with a dead node is over when every live stage-0 node is past it:
+// a node's report comes before the heartbeat that says so.
+void CoordinatorActor::EmitPassedSteps(Context& context) {
+  if (!state_.plan) return;
+  int64_t passed = options_.config.steps;
+  for (const NodeId& node : LiveReplicas(*state_.plan, 0)) {
+    const auto beat = beats_.find(node);
+    passed = std::min(passed, beat == beats_.end() ? 0 : beat->second.step);
+  }
+  for (auto it = state_.losses.lower_bound(emitted_below_);
+       it != state_.losses.end() && it->first < passed; ++it) {
+    EmitStep(context, it->first);
+  }
+  emitted_below_ = std::max(emitted_below_, passed);
 }
 
 void CoordinatorActor::On(Context& context, const NodeId& from, const DeltaHeld& message) {
+  constexpr int64_t kRoundsAhead = 4;
   const auto stage = StageOf(from);
-  if (!stage || message.stage != *stage || StageOf(message.sender) != stage || message.tokens < 0) {
+  if (!stage || message.stage != *stage || StageOf(message.sender) != stage || message.round < 0 ||
+      message.tokens < 0 || message.tokens > kTokensMax) {
     return void(++refused_);
   }
   const int64_t next = state_.RoundsCommitted(*stage);
+  if (message.round > next + kRoundsAhead) return void(++refused_);
+  NoteStarted(context, from);
   if (message.round < next) {  // frozen already: the commit may have been lost with an earlier life
     context.Send(from, state_.commits.at({*stage, message.round}));
     return;
   }
-  constexpr int64_t kRoundsAhead = 4;
-  if (message.round > next + kRoundsAhead) return void(++refused_);
   held_[{*stage, message.round}][from][message.sender] = {message.sender, message.tokens,
                                                           message.digest};
   TryCommit(context, *stage);
@@ -75,52 +100,65 @@ void CoordinatorActor::TryCommit(Context& context, int32_t stage) {
   std::sort(live.begin(), live.end());
   RoundCommit commit{stage, round, {}};
   for (const NodeId& sender : live) {
-    const Participant own = held->second[sender][sender];
+    const auto own = held->second[sender].find(sender);
+    if (own == held->second[sender].end()) return;
     for (const NodeId& holder : live) {
       const auto& holdings = held->second[holder];
       const auto it = holdings.find(sender);
-      if (it == holdings.end() || it->second.node.IsZero()) return;
-      if (it->second != own) {
-        DeclareDead(context, sender, "it sent different deltas to different replicas");
+      if (it == holdings.end()) return;
+      if (it->second != own->second) {
+        DeclareGone(context, sender, Gone::kDead, "it sent different deltas to different replicas");
         return;
       }
     }
-    commit.participants.push_back(own);
+    commit.participants.push_back(own->second);
   }
   if (commit.participants.empty()) return;
   Record(context, CommitRecord(commit));
   held_.erase(held);
-  std::string names;
-  for (const Participant& p : commit.participants) {
-    names += absl::StrFormat("%s\"%s\"", names.empty() ? "" : ",", p.node.Short());
-  }
-  context.Event("round", absl::StrFormat(R"("stage":%d,"round":%d,"participants":[%s])", stage,
-                                         round, names));
+  std::vector<std::string> names;
+  for (const Participant& p : commit.participants) names.push_back(p.node.Short());
+  context.Event("round",
+                EventFields({{"stage", stage}, {"round", round}, {"participants", names}}));
   for (const NodeId& replica : live) context.Send(replica, commit);
   TryCommit(context, stage);
 }
 
 void CoordinatorActor::On(Context& context, const NodeId& from, const RoundApplied& message) {
   const auto stage = StageOf(from);
-  if (!stage || message.stage != *stage || message.round < 0 ||
-      message.round >= state_.RoundsCommitted(*stage) || !(message.transfer_s >= 0) ||
-      !(message.wait_s >= 0)) {
+  if (!stage || message.stage != *stage || !IsSane(message) ||
+      message.round >= state_.RoundsCommitted(*stage)) {
     return void(++refused_);
   }
   const RunState::StageRound key{message.stage, message.round};
   const auto known = state_.applied.find(key);
   if (known != state_.applied.end() && known->second.contains(from)) return;
   Record(context, AppliedRecord(from, message));
-  context.Event(
-      "applied",
-      absl::StrFormat(
-          R"("stage":%d,"round":%d,"node":"%s","digest":"%s","transfer_s":%.4f,"wait_s":%.4f)",
-          message.stage, message.round, from.Short(), message.base_digest.Short(),
-          message.transfer_s, message.wait_s));
-  if (state_.base_digests.at(key) != message.base_digest) {
-    context.Event("digest_mismatch", absl::StrFormat(R"("stage":%d,"round":%d,"node":"%s")",
-                                                     message.stage, message.round, from.Short()));
-    DeclareDead(context, from, "its base parameters differ from its stage's");
+  context.Event("applied", EventFields({{"stage", message.stage},
+                                        {"round", message.round},
+                                        {"node", from.Short()},
+                                        {"digest", message.base_digest.Short()},
+                                        {"transfer_s", message.transfer_s},
+                                        {"wait_s", message.wait_s}}));
+  EvictMinority(context, message.stage, message.round);
+}
+
+// Replicas that took the same outer step must hold the same bits. Whoever differs from most is put
+// out, once all have reported, so that the first to report has no advantage but in a tie.
+void CoordinatorActor::EvictMinority(Context& context, int32_t stage, int64_t round) {
+  const auto reports = state_.applied.find({stage, round});
+  if (reports == state_.applied.end()) return;
+  const std::vector<NodeId> live = LiveReplicas(*state_.plan, stage);
+  const bool complete = std::all_of(
+      live.begin(), live.end(), [&](const NodeId& node) { return reports->second.contains(node); });
+  if (!complete) return;
+  const Digest agreed = *state_.AgreedDigest(stage, round);
+  for (const NodeId& node : live) {
+    if (reports->second.at(node).base_digest == agreed || !TakesPart(node)) continue;
+    context.Event("digest_mismatch",
+                  EventFields({{"stage", stage}, {"round", round}, {"node", node.Short()}}));
+    DeclareGone(context, node, Gone::kDead, "its base parameters differ from its stage's");
+    if (stopping_) return;
   }
 }
 

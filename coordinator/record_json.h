@@ -6,6 +6,7 @@
 #include <string>
 
 #include "common/ids.h"
+#include "coordinator/run_state.h"
 #include "wire/message/message.h"
 
 namespace skerry {
@@ -52,5 +53,6 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Participant, node, tokens, digest)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RoundCommit, stage, round, participants)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RoundApplied, stage, round, base_digest, transfer_s, wait_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MicrobatchLoss, microbatch, tokens, loss)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Traffic, ended_sent, ended_received, sent, received)
 
 }  // namespace skerry

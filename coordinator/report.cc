@@ -103,6 +103,11 @@ json PlacementJson(const RunReport& report) {
 
 }  // namespace
 
+bool RunReport::IsPlanReasonPhrase() const {
+  return !plan_reason.empty() && plan_reason.size() < 80 &&
+         plan_reason.find('\n') == std::string::npos;
+}
+
 int64_t RunReport::RegionCount() const {
   std::set<std::string> regions;
   for (const ReportNode& node : nodes) regions.insert(node.region);

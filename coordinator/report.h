@@ -92,9 +92,12 @@ struct RunReport {
   std::map<std::pair<std::string, std::string>, ReportLink> links;  // (from, to)
   std::vector<ReportRound> rounds;                                  // ordered by stage, then round
   std::vector<ReportEvent> events;                                  // in order of time
+  std::string plan_reason;  // the planner's own account of the last plan
   std::string sample;
   std::string command;
 
+  // Short enough to stand in one line among the events; a longer account has a section of its own.
+  bool IsPlanReasonPhrase() const;
   int64_t RegionCount() const;
   int64_t ReplicaCountMin() const;  // of the stage with the fewest; 0 without a plan
 };

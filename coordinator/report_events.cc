@@ -173,8 +173,8 @@ void EventFold::OnPlan(const json& event) {
     const double bound_s = NumberAt(event, "lower_bound_s");
     if (bound_s > 0) text += absl::StrFormat(" (no plan can do better than %.2f s)", bound_s);
   }
-  const std::string reason = TextAt(event, "reason");
-  Tell("plan", text + (reason.empty() ? "." : "; " + reason + "."));
+  report_.plan_reason = TextAt(event, "reason");
+  Tell("plan", text + (report_.IsPlanReasonPhrase() ? "; " + report_.plan_reason + "." : "."));
 }
 
 void EventFold::OnRound(const json& event) {

@@ -126,6 +126,10 @@ std::string Preformatted(const std::string& text) {
   return text.empty() ? "" : "<pre>" + EscapeHtml(text) + "</pre>";
 }
 
+std::string PlanReason(const RunReport& report) {
+  return report.IsPlanReasonPhrase() ? "" : Preformatted(report.plan_reason);
+}
+
 std::string Heading(const RunReport& report) {
   std::string html = "<h1>" + EscapeHtml(report.name.empty() ? "A training run" : report.name) +
                      "</h1><p class=\"muted\">run <code>" + EscapeHtml(report.run) +
@@ -196,6 +200,7 @@ std::string ReportHtml(const RunReport& report) {
          title + "</title><style>" + kStyle + "</style></head>\n<body><main>" + Heading(report) +
          Tiles(report) + Section("Loss", "nat per token", LossChartSvg(report)) +
          Section("Who held what", "the plan in force at the end", PlacementTable(report)) +
+         Section("Why this plan", "in the planner's words", PlanReason(report)) +
          Section("Links", "as measured; stronger colour, faster link", LinkTable(report)) +
          Section("Outer rounds", "per stage, slowest replica", RoundsChartSvg(report)) +
          Section("What happened", "", EventTable(report)) +

@@ -1,5 +1,7 @@
 #include "coordinator/run_state.h"
 
+#include <algorithm>
+
 #include "common/status.h"
 #include "coordinator/record_json.h"
 
@@ -19,22 +21,74 @@ void ApplyAdmitted(const Json& json, RunState& state) {
   state.nodes[node] = std::move(record);
 }
 
+absl::Status ApplyPlan(const Json& json, RunState& state) {
+  auto plan = json.at("plan").get<PipelinePlan>();
+  const double predicted_step_s = json.at("predicted_step_s");
+  const double lower_bound_s = json.at("lower_bound_s");
+  if (state.plan && plan.version <= state.plan->version) {
+    return DataLoss("plan %d follows plan %d", plan.version, state.plan->version);
+  }
+  for (const StageAssignment& stage : plan.stages) {
+    for (const NodeId& node : stage.replicas) {
+      if (!state.nodes.contains(node)) return DataLoss("the plan names an unknown node");
+    }
+  }
+  state.plan = std::move(plan);
+  state.predicted_step_s = predicted_step_s;
+  state.lower_bound_s = lower_bound_s;
+  return absl::OkStatus();
+}
+
 absl::Status ApplyCommit(const Json& json, RunState& state) {
   auto commit = json.at("commit").get<RoundCommit>();
   const RunState::StageRound key{commit.stage, commit.round};
   if (commit.round != state.RoundsCommitted(commit.stage)) {
-    return DataLoss("journal: round %d of stage %d is committed out of order", commit.round,
-                    commit.stage);
+    return DataLoss("round %d of stage %d is committed out of order", commit.round, commit.stage);
   }
   state.commits.emplace(key, std::move(commit));
   return absl::OkStatus();
 }
 
+absl::Status ApplyApplied(const Json& json, RunState& state) {
+  const auto applied = json.at("applied").get<RoundApplied>();
+  const auto node = json.at("node").get<NodeId>();
+  const RunState::StageRound key{applied.stage, applied.round};
+  if (!state.commits.contains(key)) {
+    return DataLoss("round %d of stage %d is applied before its commit", applied.round,
+                    applied.stage);
+  }
+  state.base_digests.emplace(key, applied.base_digest);
+  state.applied[key].emplace(node, applied);
+  return absl::OkStatus();
+}
+
 void ApplyLosses(const Json& json, RunState& state) {
-  StepLosses& step = state.losses[json.at("step").get<int64_t>()];
-  for (const auto& loss : json.at("losses").get<std::vector<MicrobatchLoss>>()) {
+  const auto number = json.at("step").get<int64_t>();
+  const auto losses = json.at("losses").get<std::vector<MicrobatchLoss>>();
+  StepLosses& step = state.losses[number];
+  for (const MicrobatchLoss& loss : losses) {
     if (step.by_microbatch.emplace(loss.microbatch, loss).second) state.tokens += loss.tokens;
   }
+}
+
+// Records about one node that must be known.
+absl::Status ApplyToNode(const std::string& kind, const Json& json, RunState& state) {
+  const auto node = json.at("node").get<NodeId>();
+  const auto it = state.nodes.find(node);
+  if (it == state.nodes.end()) return DataLoss("'%s' of an unknown node", kind);
+  if (kind == "life") {
+    it->second.alive = json.at("alive");
+  } else if (kind == "started") {
+    state.started.insert(node);
+  } else {
+    state.traffic[node] = json.at("traffic").get<Traffic>();
+  }
+  return absl::OkStatus();
+}
+
+void ApplyLink(const Json& json, RunState& state) {
+  const auto reading = json.at("reading").get<LinkReading>();
+  state.links[{json.at("from").get<NodeId>(), reading.target}] = reading;
 }
 
 absl::Status ApplyParsed(const Json& json, RunState& state) {
@@ -42,35 +96,24 @@ absl::Status ApplyParsed(const Json& json, RunState& state) {
   if (kind == "admitted") {
     ApplyAdmitted(json, state);
   } else if (kind == "link") {
-    const auto reading = json.at("reading").get<LinkReading>();
-    state.links[{json.at("from").get<NodeId>(), reading.target}] = reading;
+    ApplyLink(json, state);
   } else if (kind == "plan") {
-    auto plan = json.at("plan").get<PipelinePlan>();
-    if (state.plan && plan.version <= state.plan->version) {
-      return DataLoss("journal: plan %d follows plan %d", plan.version, state.plan->version);
-    }
-    state.plan = std::move(plan);
-    state.predicted_step_s = json.at("predicted_step_s");
-    state.lower_bound_s = json.at("lower_bound_s");
+    return ApplyPlan(json, state);
   } else if (kind == "commit") {
     return ApplyCommit(json, state);
   } else if (kind == "applied") {
-    const auto applied = json.at("applied").get<RoundApplied>();
-    const RunState::StageRound key{applied.stage, applied.round};
-    state.base_digests.emplace(key, applied.base_digest);
-    state.applied[key].emplace(json.at("node").get<NodeId>(), applied);
+    return ApplyApplied(json, state);
   } else if (kind == "losses") {
     ApplyLosses(json, state);
-  } else if (kind == "life") {
-    const auto it = state.nodes.find(json.at("node").get<NodeId>());
-    if (it == state.nodes.end()) return DataLoss("journal: life of an unknown node");
-    it->second.alive = json.at("alive");
+  } else if (kind == "life" || kind == "started" || kind == "traffic") {
+    return ApplyToNode(kind, json, state);
   } else if (kind == "finished") {
     state.finished = true;
   } else if (kind == "exported") {
+    if (!state.finished) return DataLoss("exported before it was finished");
     state.exported = true;
   } else {
-    return DataLoss("journal: unknown kind of record '%s'", kind);
+    return DataLoss("unknown kind of record '%s'; it was written by a newer version", kind);
   }
   return absl::OkStatus();
 }
@@ -81,7 +124,7 @@ absl::Status RunState::Apply(const std::string& record) {
   try {
     return ApplyParsed(Json::parse(record), *this);
   } catch (const Json::exception& error) {
-    return DataLoss("journal: damaged record (%s)", error.what());
+    return DataLoss("damaged record (%s)", error.what());
   }
 }
 
@@ -90,6 +133,28 @@ int64_t RunState::RoundsCommitted(int32_t stage) const {
   if (next == commits.begin()) return 0;
   const auto last = std::prev(next);
   return last->first.first == stage ? last->first.second + 1 : 0;
+}
+
+std::optional<Digest> RunState::AgreedDigest(int32_t stage, int64_t round) const {
+  const auto reports = applied.find({stage, round});
+  if (reports == applied.end()) return std::nullopt;
+  std::map<Digest, size_t> counts;
+  for (const auto& [node, report] : reports->second) ++counts[report.base_digest];
+  Digest agreed = base_digests.at({stage, round});
+  for (const auto& [digest, count] : counts) {
+    if (count > counts.at(agreed)) agreed = digest;
+  }
+  return agreed;
+}
+
+void Traffic::OnReport(int64_t now_sent, int64_t now_received) {
+  constexpr int64_t kBytesMax = int64_t{1} << 48;  // sums over a fleet cannot overflow
+  if (now_sent < sent || now_received < received) {
+    ended_sent = std::min(ended_sent + sent, kBytesMax);
+    ended_received = std::min(ended_received + received, kBytesMax);
+  }
+  sent = now_sent;
+  received = now_received;
 }
 
 std::string AdmittedRecord(const NodeId& node, const NodeRecord& record) {
@@ -119,6 +184,12 @@ std::string LossesRecord(const StepReport& report) {
 }
 std::string LifeRecord(const NodeId& node, bool alive) {
   return Json{{"kind", "life"}, {"node", node}, {"alive", alive}}.dump();
+}
+std::string StartedRecord(const NodeId& node) {
+  return Json{{"kind", "started"}, {"node", node}}.dump();
+}
+std::string TrafficRecord(const NodeId& node, const Traffic& traffic) {
+  return Json{{"kind", "traffic"}, {"node", node}, {"traffic", traffic}}.dump();
 }
 std::string MarkRecord(const std::string& kind) {
   return Json{{"kind", kind}}.dump();

@@ -2,12 +2,18 @@
 //
 // Live state and journal cannot differ: the coordinator changes its state only by applying the
 // record it persists. A record that makes no sense is an error and changes nothing.
+//
+//   admitted  a node is here: the first time it uses up its ticket, later it has come back
+//   life      a node is gone (or here again) · started  it holds a stage · traffic  bytes so far
+//   link      a directed reading · plan  a plan in force · commit  a round's frozen set
+//   applied   a replica's digest after a round · losses  microbatches credited to a step, each once
+//   finished, exported  the end
 #pragma once
 
 #include <cstdint>
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -21,7 +27,7 @@ struct NodeRecord {
   std::string region;
   std::string ticket;  // id
   DeviceProfile device;
-  bool alive = true;
+  bool alive = true;  // its process is here; whether it takes part says PipelinePlan::dead
   bool operator==(const NodeRecord&) const = default;
 };
 
@@ -31,12 +37,27 @@ struct StepLosses {
   bool operator==(const StepLosses&) const = default;
 };
 
+// Bytes of one node over all its processes: what ended ones reported, and the present one's.
+struct Traffic {
+  int64_t ended_sent = 0;
+  int64_t ended_received = 0;
+  int64_t sent = 0;
+  int64_t received = 0;
+  int64_t total_sent() const { return ended_sent + sent; }
+  int64_t total_received() const { return ended_received + received; }
+  // A counter that fell belongs to a new process.
+  void OnReport(int64_t now_sent, int64_t now_received);
+  bool operator==(const Traffic&) const = default;
+};
+
 class RunState {
  public:
   // DataLoss if the record is damaged or contradicts the state.
   absl::Status Apply(const std::string& record);
 
   std::map<NodeId, NodeRecord> nodes;
+  std::set<NodeId> started;           // have shown that they hold a stage of the plan
+  std::map<NodeId, Traffic> traffic;  // as of its last record; heartbeats go further
   std::map<std::string, int64_t> ticket_uses;
   std::map<std::pair<NodeId, NodeId>, LinkReading> links;  // (from, target), the latest
   std::optional<PipelinePlan> plan;
@@ -54,6 +75,10 @@ class RunState {
 
   // Rounds committed for a stage; they are consecutive from 0.
   int64_t RoundsCommitted(int32_t stage) const;
+
+  // The digest most replicas reported after the round, of equals the one reported first; nullopt
+  // before any report.
+  std::optional<Digest> AgreedDigest(int32_t stage, int64_t round) const;
 };
 
 // The records, one function each.
@@ -64,6 +89,8 @@ std::string CommitRecord(const RoundCommit& commit);
 std::string AppliedRecord(const NodeId& node, const RoundApplied& applied);
 std::string LossesRecord(const StepReport& report);  // only what is not credited yet
 std::string LifeRecord(const NodeId& node, bool alive);
+std::string StartedRecord(const NodeId& node);
+std::string TrafficRecord(const NodeId& node, const Traffic& traffic);
 std::string MarkRecord(const std::string& kind);  // "finished", "exported"
 
 }  // namespace skerry

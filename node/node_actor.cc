@@ -268,6 +268,10 @@ void NodeActor::Advance(Context& context) {
 
 // ---- rounds ------------------------------------------------------------------------------------
 
+bool NodeActor::HasRounds() const {
+  return plan_.stages[static_cast<size_t>(stage_)].replicas.size() > 1;
+}
+
 // Round v ends at step (v + 1)·τ and lands δ steps later, or after the last step.
 bool NodeActor::ApplyDueRound(Context& context) {
   const int64_t round = rounds_->next();
@@ -306,7 +310,7 @@ void NodeActor::ApplyDone(Context& context) {
 }
 
 bool NodeActor::EncodeAtBoundary(Context& context) {
-  if (step_ == 0 || step_ % config_->outer.inner_steps != 0) return false;
+  if (!HasRounds() || step_ == 0 || step_ % config_->outer.inner_steps != 0) return false;
   if (step_ / config_->outer.inner_steps <= encoded_) return false;
   heavy_ = Heavy::kEncode;
   results_ = std::make_shared<Results>();
@@ -424,10 +428,12 @@ void NodeActor::On(Context& context, const NodeId& from, const ObjectRequest& me
   if (heavy_ != Heavy::kNone) return;
   heavy_ = Heavy::kExport;
   results_ = std::make_shared<Results>();
-  heavy_job_ = SubmitTracked(
-      context, {"export", Duration::Millis(10), [work = work_.get(), results = results_] {
-                  results->base = work->BaseParameters();
-                }});
+  heavy_job_ =
+      SubmitTracked(context, {"export", Duration::Millis(10),
+                              [work = work_.get(), results = results_, adopt = !HasRounds()] {
+                                if (adopt) work->AdoptBase();
+                                results->base = work->BaseParameters();
+                              }});
 }
 
 void NodeActor::ServeBase(Context& context, const NodeId& to, const ObjectRequest& request) {

@@ -103,6 +103,8 @@ class NodeActor final : public Actor {
   // Does the next thing that can be done: apply a due round, close a step, encode a delta, or give
   // the device a task.
   void Advance(Context& context);
+  // A stage planned with one replica has nobody to average with: no rounds.
+  bool HasRounds() const;
   bool ApplyDueRound(Context& context);
   bool EncodeAtBoundary(Context& context);
   void Encoded(Context& context);

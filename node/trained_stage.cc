@@ -129,6 +129,11 @@ absl::Status TrainedStage::ApplyRound(const std::vector<Accepted>& participants)
   return absl::OkStatus();
 }
 
+void TrainedStage::AdoptBase() {
+  trainer_->ReadParameters(theta_);
+  replica_ = std::make_unique<OuterReplica>(config_.outer, theta_);
+}
+
 Digest TrainedStage::BaseDigest() {
   return replica_->BaseDigest();
 }

@@ -47,6 +47,7 @@ class TrainedStage final : public StageWork {
   absl::Status OptimizerStep(int64_t step, int32_t microbatches) override;
   absl::StatusOr<Bytes> EncodeDelta() override;
   absl::Status ApplyRound(const std::vector<Accepted>& participants) override;
+  void AdoptBase() override;
   Digest BaseDigest() override;
   Payload BaseParameters() override;
 

@@ -59,17 +59,23 @@ struct Detours {
   std::vector<double> differences;
 };
 
+// A round trip is much the same from either end.
+const LinkEstimate* EitherWay(const LinkMatrix& links, int32_t a, int32_t b) {
+  if (IsRead(links.At(a, b))) return &links.At(a, b);
+  return IsRead(links.At(b, a)) ? &links.At(b, a) : nullptr;
+}
+
 Detours DetoursOf(const LinkMatrix& links, int32_t from, int32_t to) {
   Detours detours;
   const int32_t n = links.size();
   const int32_t stride = std::max(1, n / kThirdsMax);
   for (int32_t k = 0; k < n; k += stride) {
     if (k == from || k == to) continue;
-    const LinkEstimate& first = links.At(from, k);
-    const LinkEstimate& second = links.At(k, to);
-    if (!IsRead(first) || !IsRead(second)) continue;
-    detours.sums.push_back(first.rtt_s + second.rtt_s);
-    detours.differences.push_back(std::abs(first.rtt_s - second.rtt_s));
+    const LinkEstimate* first = EitherWay(links, from, k);
+    const LinkEstimate* second = EitherWay(links, k, to);
+    if (first == nullptr || second == nullptr) continue;
+    detours.sums.push_back(first->rtt_s + second->rtt_s);
+    detours.differences.push_back(std::abs(first->rtt_s - second->rtt_s));
   }
   return detours;
 }

@@ -64,8 +64,9 @@ class Cursor {
 };
 
 Bytes Signed(std::span<const uint8_t> body) {
-  Bytes bytes(kSignatureContext.begin(), kSignatureContext.end());
-  bytes.insert(bytes.end(), body.begin(), body.end());
+  Bytes bytes(kSignatureContext.size() + body.size());
+  std::copy(body.begin(), body.end(),
+            std::copy(kSignatureContext.begin(), kSignatureContext.end(), bytes.begin()));
   return bytes;
 }
 

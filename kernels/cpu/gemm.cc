@@ -3,10 +3,10 @@
 #include <omp.h>
 
 #include <oneapi/dnnl/dnnl.hpp>
-#include <vector>
 
 #include "common/check.h"
 #include "common/status.h"
+#include "kernels/host_buffer.h"
 
 namespace skerry {
 namespace {
@@ -49,8 +49,17 @@ const char* InstructionSet() {
 }  // namespace
 
 struct GemmCache::Engine {
+  // Every product may use `floats` from now on. Aligned: a packed matrix that straddles cache lines
+  // costs a third of the speed.
+  absl::Status Reserve(int64_t floats) {
+    if (scratch != nullptr && scratch->size() >= floats) return absl::OkStatus();
+    SKERRY_ASSIGN_OR_RETURN(scratch, AllocateHostBuffer(floats));
+    return absl::OkStatus();
+  }
+
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
+  std::unique_ptr<Buffer> scratch;  // one for all: products run one after another
 };
 
 // A primitive with its four memories. Their addresses are set anew for every run, which allocates
@@ -61,7 +70,7 @@ struct GemmCache::Product {
 
   dnnl::matmul primitive;
   dnnl::memory a, b, c, scratch;
-  std::vector<float> scratch_values;
+  int64_t scratch_floats = 0;
 };
 
 GemmCache::Product::Product(const GemmCall& call, Engine& device) {
@@ -78,11 +87,11 @@ GemmCache::Product::Product(const GemmCall& call, Engine& device) {
   const dnnl::matmul::primitive_desc plan({a_desc, b_desc, c_desc}, attributes, device.engine);
   primitive = dnnl::matmul(plan);
   const auto scratch_desc = plan.scratchpad_desc();
-  scratch_values.resize(scratch_desc.get_size() / sizeof(float) + 1);
+  scratch_floats = static_cast<int64_t>(scratch_desc.get_size() / sizeof(float)) + 1;
   a = dnnl::memory(a_desc, device.engine, DNNL_MEMORY_NONE);
   b = dnnl::memory(b_desc, device.engine, DNNL_MEMORY_NONE);
   c = dnnl::memory(c_desc, device.engine, DNNL_MEMORY_NONE);
-  scratch = dnnl::memory(scratch_desc, device.engine, scratch_values.data());
+  scratch = dnnl::memory(scratch_desc, device.engine, DNNL_MEMORY_NONE);
 }
 
 absl::Status GemmCache::Product::Run(const GemmCall& call, Engine& device) {
@@ -90,6 +99,7 @@ absl::Status GemmCache::Product::Run(const GemmCall& call, Engine& device) {
     a.set_data_handle(const_cast<float*>(call.a));
     b.set_data_handle(const_cast<float*>(call.b));
     c.set_data_handle(call.c);
+    scratch.set_data_handle(device.scratch->data());
     // The C++ wrapper would build a map of the arguments for every call.
     const dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, a.get()},
                                     {DNNL_ARG_WEIGHTS, b.get()},
@@ -122,6 +132,7 @@ absl::StatusOr<GemmCache::Product*> GemmCache::Find(const GemmCall& call) {
   try {
     if (!engine_) engine_ = std::make_unique<Engine>();
     auto product = std::make_unique<Product>(call, *engine_);
+    SKERRY_RETURN_IF_ERROR(engine_->Reserve(product->scratch_floats));
     return (products_[key] = std::move(product)).get();
   } catch (const dnnl::error& error) {
     return FromError(error);

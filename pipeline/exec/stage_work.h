@@ -64,6 +64,8 @@ class StageWork {
   };
   virtual absl::StatusOr<Bytes> EncodeDelta() = 0;
   virtual absl::Status ApplyRound(const std::vector<Accepted>& participants) = 0;
+  // A stage with a single replica has nobody to average with: the base is the live parameters.
+  virtual void AdoptBase() = 0;
   virtual Digest BaseDigest() = 0;
   // The base parameters as float32 bytes, in ParameterLayout order.
   virtual Payload BaseParameters() = 0;

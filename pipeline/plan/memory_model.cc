@@ -10,7 +10,8 @@ namespace {
 
 constexpr int64_t kFloat = sizeof(float);
 
-// Per token: input, normed, q, k, v, attention out, log-sum-exp, middle, normed, gate and up, product, two rms.
+// Per token: input, normed, q, k, v, attention out, log-sum-exp, middle, normed, gate and up,
+// product, two rms.
 int64_t LayerStashFloats(const TransformerConfig& model) {
   const int64_t kv = int64_t{model.kv_heads} * model.head_size();
   return int64_t{6} * model.hidden + 2 * kv + model.heads + int64_t{3} * model.ffn + 2;

@@ -1,9 +1,10 @@
 // Bytes a node needs to hold a stage: what must fit before anything else is asked.
 //
-// Everything is float32. Per weight: itself, its gradient, two moments (AdamW), and of the outer optimizer the
-// base, its momentum, the decoded sum of a round and, where progress is kept in a buffer, the residual.
-// Per microbatch between its forward and its backward: what the backward of every layer reads (no
-// recomputation), plus its payload on the way in and out. Once: the widest temporary, and on stage 0 the logits.
+// Everything is float32. Per weight: itself, its gradient, two moments (AdamW), and of the outer
+// optimizer the base, its momentum, the decoded sum of a round and, where progress is kept in a
+// buffer, the residual. Per microbatch between its forward and its backward: what the backward of
+// every layer reads (no recomputation), plus its payload on the way in and out. Once: the widest
+// temporary, and on stage 0 the logits.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +27,10 @@ struct StageMemory {
 // `held` microbatches are between forward and backward at a time (HeldMax).
 StageMemory MemoryOf(const RunConfig& config, int32_t layers, bool holds_ends, int32_t held);
 
-// How many microbatches a replica can hold at worst: never more than all stage-0 windows together, never
-// more than its share of a step (the table rotates replicas; one more for the rotation's seam).
-int32_t HeldMax(const RunConfig& config, int32_t first_replicas, int32_t replicas,
-                bool holds_ends);
+// How many microbatches a replica can hold at worst: never more than all stage-0 windows together,
+// never more than its share of a step (the table rotates replicas; one more for the rotation's
+// seam).
+int32_t HeldMax(const RunConfig& config, int32_t first_replicas, int32_t replicas, bool holds_ends);
 
 // "1.4 GiB", for people.
 std::string BytesText(int64_t bytes);

@@ -37,8 +37,8 @@ std::vector<int32_t> Ordered(const Candidates& nodes, Preference preference) {
   return order;
 }
 
-// As even as possible. Stage 0 takes an extra one only if a step's microbatches still divide over its
-// replicas, and never more than there are microbatches.
+// As even as possible. Stage 0 takes an extra one only if a step's microbatches still divide over
+// its replicas, and never more than there are microbatches.
 std::vector<int32_t> ReplicaCounts(int32_t nodes, int32_t stages, int32_t microbatches) {
   const int32_t base = nodes / stages;
   std::vector<int32_t> counts(static_cast<size_t>(stages), base);
@@ -105,15 +105,16 @@ std::vector<StageCost> CostsOf(const Candidates& nodes, const std::vector<int32_
   return costs;
 }
 
-// One layer each, then every further one where the result is fastest: for costs that grow with layers
-// this minimises the slowest stage.
+// One layer each, then every further one where the result is fastest: for costs that grow with
+// layers this minimises the slowest stage.
 absl::Status DealLayers(int32_t layers, std::vector<StageCost>& costs) {
   int32_t room = 0;
   for (const StageCost& cost : costs) room += cost.layers_max;
   for (size_t stage = 0; stage < costs.size(); ++stage) {
     if (costs[stage].layers_max >= 1) continue;
-    return ResourceExhausted("stage %d of %d does not fit the memory of its nodes with a single layer",
-                             stage, costs.size());
+    return ResourceExhausted(
+        "stage %d of %d does not fit the memory of its nodes with a single layer", stage,
+        costs.size());
   }
   if (room < layers) {
     return ResourceExhausted("the nodes have memory for %d of %d layers in %d stages", room, layers,
@@ -154,7 +155,8 @@ absl::Status MemoryShortage(const Candidates& nodes, int32_t stages, const absl:
   int64_t most = 0;
   for (const int64_t bytes : nodes.memory_bytes) most = std::max(most, bytes);
   return ResourceExhausted(
-      "no memory for this model on these nodes: %s; the smallest stage 0 (one layer, embedding, head, "
+      "no memory for this model on these nodes: %s; the smallest stage 0 (one layer, embedding, "
+      "head, "
       "%d microbatches in flight) needs %s and the largest node offers %s; %d stages were tried "
       "last. Add nodes or memory, or lower sequences_per_microbatch, in_flight or the model.",
       ErrorText(last), held, BytesText(least), BytesText(most), stages);
@@ -192,14 +194,16 @@ absl::StatusOr<Partition> MakePartition(const RunConfig& config, const std::vect
   const bool automatic = config.pipeline.stages == 0;
   const int32_t wanted = automatic ? AutoStages(count, layers) : config.pipeline.stages;
   if (wanted < 1 || wanted > count) {
-    return InvalidArgument("%d stages need at least as many nodes, there are %d: %d more, or lower "
-                           "pipeline.stages",
-                           wanted, count, wanted - count);
+    return InvalidArgument(
+        "%d stages need at least as many nodes, there are %d: %d more, or lower "
+        "pipeline.stages",
+        wanted, count, wanted - count);
   }
   if (wanted > layers) {
-    return InvalidArgument("%d stages need at least one layer each, the model has %d: lower "
-                           "pipeline.stages or use a deeper model",
-                           wanted, layers);
+    return InvalidArgument(
+        "%d stages need at least one layer each, the model has %d: lower "
+        "pipeline.stages or use a deeper model",
+        wanted, layers);
   }
   const Candidates nodes{config, SpeedClasses(gflops), memory_bytes};
   const int32_t most = automatic ? std::min(count, layers) : wanted;

@@ -12,8 +12,8 @@
 namespace skerry {
 namespace {
 
-constexpr int32_t kMixMax = 16;         // paths after which the mix of skip counts repeats, at most
-constexpr int32_t kStepsInTable = 4;    // at least so many steps before the table repeats
+constexpr int32_t kMixMax = 16;        // paths after which the mix of skip counts repeats, at most
+constexpr int32_t kStepsInTable = 4;   // at least so many steps before the table repeats
 constexpr double kMeetingsWanted = 4;  // times each pair of replicas should meet, on average
 
 // Skips per path: `whole` for all and one more for `part` of every `of` paths.
@@ -165,9 +165,8 @@ class TableBuilder {
       for (const Slot& slot : path) total += Meetings(slot, {stage, replica});
       return total;
     };
-    const auto least =
-        std::min_element(unused.begin(), unused.end(),
-                         [&](int32_t a, int32_t b) { return met(a) < met(b); });
+    const auto least = std::min_element(unused.begin(), unused.end(),
+                                        [&](int32_t a, int32_t b) { return met(a) < met(b); });
     const int32_t replica = *least;
     unused.erase(least);
     return replica;
@@ -211,9 +210,9 @@ class TableBuilder {
   Rng rng_;
   int32_t skippable_;
   SkipMix mix_;
-  std::vector<int32_t> skipped_;               // per stage, so far
-  std::vector<std::vector<int32_t>> unused_;   // per stage: replicas whose turn is still to come
-  std::vector<int32_t> first_slot_;            // per stage
+  std::vector<int32_t> skipped_;                // per stage, so far
+  std::vector<std::vector<int32_t>> unused_;    // per stage: replicas whose turn is still to come
+  std::vector<int32_t> first_slot_;             // per stage
   std::vector<std::vector<int32_t>> meetings_;  // [slots, slots] earlier stage first
 };
 

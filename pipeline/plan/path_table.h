@@ -1,13 +1,14 @@
 // The paths of a run, over slots: which stages each microbatch visits, and which replica of each.
 //
-// Microbatch m of step k takes paths[(k · M + m) mod size]. Of the K stages after stage 0 a path leaves out
-// ⌊skip · K⌋ or ⌈skip · K⌉, mixed so that the average is met. Over the table every stage after stage 0 is
-// visited equally often and every replica of a stage carries the same load: exactly if a table of at most
-// kPathsMax paths allows it, else to within one visit. Any window of paths is balanced to within a few
-// visits, and a step's microbatches divide evenly over the stage-0 replicas when their number does.
-// Replicas of two stages meet in all combinations (where the table has room for them), so that no data is tied to
-// one way through the model, a weakness of SkipPipe's fixed schedules (arXiv 2502.19913).
-// Deterministic in its input; measurements play no part.
+// Microbatch m of step k takes paths[(k · M + m) mod size]. Of the K stages after stage 0 a path
+// leaves out ⌊skip · K⌋ or ⌈skip · K⌉, mixed so that the average is met. Over the table every stage
+// after stage 0 is visited equally often and every replica of a stage carries the same load:
+// exactly if a table of at most kPathsMax paths allows it, else to within one visit. Any window of
+// paths is balanced to within a few visits, and a step's microbatches divide evenly over the
+// stage-0 replicas when their number does. Replicas of two stages meet in all combinations (where
+// the table has room for them), so that no data is tied to one way through the model, a weakness of
+// SkipPipe's fixed schedules (arXiv 2502.19913). Deterministic in its input; measurements play no
+// part.
 #pragma once
 
 #include <cstdint>

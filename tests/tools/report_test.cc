@@ -158,6 +158,20 @@ TEST_CASE("Report: what is said twice counts once", "[report]") {
   CHECK(report.tokens == 128);
 }
 
+TEST_CASE("Report: a planner's long account has a section, a phrase stands among the events",
+          "[report]") {
+  const Scratch scratch;
+  const auto page_with = [&](const std::string& reason) {
+    return ReportHtml(Build(scratch.Write(
+        "events.jsonl", R"({"t":1,"kind":"plan","stages":[],"reason":")" + reason + "\"}\n")));
+  };
+
+  CHECK(page_with("a node died").find("; a node died.") != std::string::npos);
+  CHECK(page_with("a node died").find("Why this plan") == std::string::npos);
+  CHECK(page_with("first\\nsecond").find("Why this plan") != std::string::npos);
+  CHECK(page_with(std::string(200, 'x')).find("Why this plan") != std::string::npos);
+}
+
 TEST_CASE("Report: values of the wrong type are passed over", "[report][error]") {
   const Scratch scratch;
   const RunReport report = Build(

@@ -42,6 +42,7 @@ bool MayInclude(std::string_view path, const Zone& from, const Zone& to) {
   if (&from == &to || (IsMessageZone(from) && IsMessageZone(to))) return true;
   if (IsTransport(to)) return MayOpenSockets(path, from);
   if (IsTransport(from)) return to.floor == 0 || IsMessageZone(to);
+  if (from.prefix == "pipeline/plan/" && to.prefix == "routing/") return true;
   return to.floor < from.floor;
 }
 
@@ -52,6 +53,7 @@ bool IsProgramFile(std::string_view path) {
   const std::string_view stem = Stem(path);
   const bool real_processes = stem.starts_with("emulat") || stem.starts_with("child_process");
   if (path.starts_with("sim/") && real_processes) return true;
+  if (path.starts_with("coordinator/run_directory.")) return true;
   return stem == "main" || stem == "program" || stem.ends_with("_program") ||
          stem.ends_with("_command") || stem.ends_with("_commands") || stem == "commands";
 }

@@ -20,13 +20,14 @@ struct Finding {
 using Findings = std::vector<Finding>;
 
 // Programs may do what logic may not: open sockets, read clocks, start threads, parse arguments. A
-// program file is main.cc, one whose stem is or ends in `program`, `command` or `commands`, and the
-// parts of sim/ that handle real processes: emulat*, child_process*. In bench/ and tools/ every
-// file is.
+// program file is main.cc, one whose stem is or ends in `program`, `command` or `commands`, the
+// parts of sim/ that handle real processes (emulat*, child_process*), and
+// coordinator/run_directory. In bench/ and tools/ every file is.
 bool IsProgramFile(std::string_view path);
 
-// Includes go down the floors of docs/ARCHITECTURE.md, never up or sideways; wire/ beyond its
-// messages, actor contract and courier only from program files, sim/, tests/ and bench/.
+// Includes go down the floors of docs/ARCHITECTURE.md, never up or sideways (one exception: a plan
+// is made of routes, so pipeline/plan/ may include routing/); wire/ beyond its messages, actor
+// contract and courier only from program files, sim/, tests/ and bench/.
 void CheckFloors(const Source& source, Findings& findings);
 
 // A third-party library is included in its folder only (tests mirror the tree and share its

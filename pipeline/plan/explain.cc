@@ -1,0 +1,90 @@
+#include "pipeline/plan/explain.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace skerry {
+namespace {
+
+std::string StageLine(const PipelinePlan& plan, size_t stage, const PlanFigures& figures,
+                      size_t first_slot) {
+  const StageAssignment& assignment = plan.stages[stage];
+  std::vector<std::string> nodes;
+  for (size_t r = 0; r < assignment.replicas.size(); ++r) {
+    const double busy = figures.evaluation.busy_s[first_slot + r];
+    nodes.push_back(absl::StrFormat("%s (busy %.0f %%)", assignment.replicas[r].Short(),
+                                    100 * busy / figures.evaluation.step_s));
+  }
+  return absl::StrFormat("stage %d: layers %d-%d%s on %s\n", stage, assignment.first_layer,
+                         assignment.last_layer - 1, stage == 0 ? ", embedding and head" : "",
+                         absl::StrJoin(nodes, ", "));
+}
+
+std::string LinkLine(const LinkMatrix& links) {
+  int32_t suspect = 0;
+  int32_t assumed = 0;
+  std::string first;
+  for (int32_t i = 0; i < links.size(); ++i) {
+    for (int32_t j = 0; j < links.size(); ++j) {
+      if (i == j) continue;
+      const LinkEstimate& link = links.At(i, j);
+      if (link.suspect && ++suspect == 1) {
+        const auto name = [&](int32_t k) { return links.nodes()[static_cast<size_t>(k)].Short(); };
+        first = name(i) + " -> " + name(j);
+      } else if (!link.suspect && link.source != LinkSource::kMeasured) {
+        ++assumed;
+      }
+    }
+  }
+  std::string line;
+  if (suspect > 0) {
+    line += absl::StrFormat("%d links read unlike all others (first: %s) and were not believed\n",
+                            suspect, first);
+  }
+  if (assumed > 0) line += absl::StrFormat("%d links were not measured and are assumed\n", assumed);
+  return line;
+}
+
+size_t LongestPath(const PipelinePlan& plan) {
+  size_t longest = 0;
+  for (const Path& path : plan.paths) longest = std::max(longest, path.size());
+  return longest;
+}
+
+}  // namespace
+
+std::string ExplainPlan(const PipelinePlan& plan, const RunConfig& config, const LinkMatrix& links,
+                        const PlanFigures& figures) {
+  const Evaluation& evaluation = figures.evaluation;
+  std::string text = absl::StrFormat(
+      "%d stages, %d paths of up to %d stages (skip ratio %.2f), %d microbatches a step, %d in "
+      "flight per stage-0 node\n",
+      plan.stages.size(), plan.paths.size(), LongestPath(plan), config.pipeline.skip_ratio,
+      plan.microbatches_per_step, config.pipeline.in_flight);
+  size_t slot = 0;
+  std::string critical;
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    text += StageLine(plan, stage, figures, slot);
+    for (const NodeId& node : plan.stages[stage].replicas) {
+      if (static_cast<int32_t>(slot++) == evaluation.critical_slot) critical = node.Short();
+    }
+  }
+  const double total = evaluation.step_s + figures.exposed_s;
+  const double busiest = evaluation.busy_s[static_cast<size_t>(evaluation.critical_slot)];
+  text += absl::StrFormat("a step takes %.3f s; %s computes most: %.3f s of it\n", total, critical,
+                          busiest);
+  if (figures.exposed_s > 0) {
+    text += absl::StrFormat("of that, %.3f s are outer traffic that %d overlap steps do not hide\n",
+                            figures.exposed_s, config.outer.overlap_steps);
+  }
+  text += absl::StrFormat(
+      "lower bounds: %.3f s for this placement, %.3f s for any; the first of %d placements tried "
+      "took %.3f s\n",
+      figures.placement_bound_s, figures.any_bound_s, figures.evaluations, figures.first_s);
+  return text + LinkLine(links);
+}
+
+}  // namespace skerry

@@ -1,0 +1,25 @@
+// What a plan is and what limits it, in a few lines for people.
+#pragma once
+
+#include <string>
+
+#include "common/run_config.h"
+#include "routing/evaluator.h"
+#include "routing/topology.h"
+#include "wire/message/pipeline_plan.h"
+
+namespace skerry {
+
+struct PlanFigures {
+  Evaluation evaluation;         // slots numbered over all stages, stage 0 first
+  double exposed_s = 0;          // outer traffic not hidden, per step
+  double first_s = 0;            // what the first placement tried would have taken
+  double placement_bound_s = 0;  // of this placement
+  double any_bound_s = 0;        // of every placement
+  int32_t evaluations = 0;
+};
+
+std::string ExplainPlan(const PipelinePlan& plan, const RunConfig& config, const LinkMatrix& links,
+                        const PlanFigures& figures);
+
+}  // namespace skerry

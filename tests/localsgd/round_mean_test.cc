@@ -1,0 +1,90 @@
+// The mean of a round: what tokens mean, and that order does not matter.
+#include "localsgd/round_mean.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "tests/localsgd/stage_of_replicas.h"
+
+namespace skerry {
+namespace {
+
+Bytes Encoded(const Codec& codec, const std::vector<float>& u) {
+  Bytes out;
+  REQUIRE(codec.Encode(u, &out).ok());
+  return out;
+}
+
+std::vector<float> MeanOf(const Codec& codec, int64_t n, const std::vector<RoundMessage>& messages,
+                          int64_t nominal) {
+  const auto mean = RoundMean::Make(codec, n, messages, nominal);
+  REQUIRE(mean.ok());
+  std::vector<float> d(static_cast<size_t>(n));
+  for (size_t first = 0; first < d.size(); first += RoundMean::kTile) {
+    const size_t count = std::min<size_t>(RoundMean::kTile, d.size() - first);
+    mean->Tile(static_cast<int64_t>(first), std::span(d).subspan(first, count));
+  }
+  return d;
+}
+
+TEST_CASE("RoundMean: equal tokens give the plain mean", "[localsgd]") {
+  const Codec& codec = CodecFor(DeltaCodec::kNone);
+  const Bytes a = Encoded(codec, {1.0f, 2.0f}), b = Encoded(codec, {3.0f, -4.0f});
+  for (const int64_t nominal : {0, 100}) {
+    CHECK(MeanOf(codec, 2, {{100, a}, {100, b}}, nominal) == std::vector{2.0f, -1.0f});
+  }
+}
+
+TEST_CASE("RoundMean: a message that carries two rounds counts as two", "[localsgd]") {
+  // Three rounds' worth of work moved by 3 in total: 1 for each nominal round.
+  const Codec& codec = CodecFor(DeltaCodec::kNone);
+  const Bytes carried = Encoded(codec, {2.0f}), single = Encoded(codec, {1.0f});
+  CHECK(MeanOf(codec, 1, {{200, carried}, {100, single}}, 100) == std::vector{1.0f});
+  // Without a nominal number the displacements are averaged as they are.
+  CHECK(MeanOf(codec, 1, {{200, carried}, {100, single}}, 0) == std::vector{1.5f});
+}
+
+TEST_CASE("RoundMean: the mean of equal messages is the message", "[localsgd]") {
+  const Codec& codec = CodecFor(GENERATE(DeltaCodec::kNone, DeltaCodec::kInt8));
+  const Bytes message = Encoded(codec, RandomVector(3000, 2, 0.01));
+  std::vector<float> decoded(3000);
+  REQUIRE(codec.Decode(message, decoded).ok());
+  for (size_t count = 1; count <= 12; ++count) {
+    const std::vector<RoundMessage> messages(count, RoundMessage{7, message});
+    CHECK(MeanOf(codec, 3000, messages, 0) == decoded);
+  }
+}
+
+TEST_CASE("RoundMean: any order of the messages gives the same bits", "[localsgd]") {
+  const Codec& codec = CodecFor(GENERATE(DeltaCodec::kNone, DeltaCodec::kInt8));
+  std::vector<Bytes> payloads;
+  for (uint64_t r = 0; r < 5; ++r) payloads.push_back(Encoded(codec, RandomVector(1500, r, 0.1)));
+  std::vector<size_t> order = {0, 1, 2, 3, 4};
+  std::vector<float> first;
+  do {
+    std::vector<RoundMessage> messages;
+    for (const size_t r : order) messages.push_back({static_cast<int64_t>(100 + r), payloads[r]});
+    const auto d = MeanOf(codec, 1500, messages, 64);
+    if (first.empty()) first = d;
+    REQUIRE(SameBits(d, first));
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST_CASE("RoundMean: an error names the participant", "[localsgd][error]") {
+  const Codec& codec = CodecFor(DeltaCodec::kInt8);
+  const Bytes good = Encoded(codec, {1.0f});
+  const Bytes bad = {200, 1};
+  const auto error = [&](const std::vector<RoundMessage>& messages) {
+    const auto mean = RoundMean::Make(codec, 1, messages, 0);
+    REQUIRE(absl::IsInvalidArgument(mean.status()));
+    return std::string(mean.status().message());
+  };
+  CHECK(error({{1, good}, {1, good}, {1, bad}}).find("participant 2") == 0);
+  CHECK(error({{1, good}, {0, good}}).find("participant 1") == 0);
+  CHECK(error({{kMessageTokensMax + 1, good}}).find("participant 0") == 0);
+  error({});
+  error(std::vector<RoundMessage>(kRoundMessagesMax + 1, RoundMessage{1, good}));
+}
+
+}  // namespace
+}  // namespace skerry

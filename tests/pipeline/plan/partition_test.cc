@@ -1,0 +1,146 @@
+#include "pipeline/plan/partition.h"
+
+#include <catch2/catch.hpp>
+
+#include "common/status.h"
+#include "pipeline/plan/memory_model.h"
+#include "routing/cost_model.h"
+
+namespace skerry {
+namespace {
+
+absl::StatusOr<Partition> Cut(const RunConfig& config, const std::vector<double>& gflops) {
+  return MakePartition(config, gflops, std::vector<int64_t>(gflops.size()));
+}
+
+std::vector<int32_t> Replicas(const Partition& partition) {
+  std::vector<int32_t> replicas;
+  for (const StageShape& stage : partition.stages) replicas.push_back(stage.replicas);
+  return replicas;
+}
+
+TEST_CASE("Partition: the number of stages grows with the nodes", "[plan]") {
+  CHECK(AutoStages(1, 8) == 1);
+  CHECK(AutoStages(4, 8) == 2);
+  CHECK(AutoStages(6, 8) == 3);
+  CHECK(AutoStages(8, 8) == 4);
+  CHECK(AutoStages(8, 3) == 3);
+  CHECK(AutoStages(20, 24) == 6);
+  for (int32_t nodes = 6; nodes < 200; ++nodes) {
+    CHECK(AutoStages(nodes, 80) >= 3);
+    CHECK(2 * AutoStages(nodes, 80) <= nodes);
+  }
+}
+
+TEST_CASE("Partition: eight equal nodes become four stages of two replicas", "[plan]") {
+  const auto partition = Cut({}, std::vector(8, 50.0));
+  REQUIRE(partition.ok());
+  CHECK(Replicas(*partition) == std::vector{2, 2, 2, 2});
+  CHECK(partition->stages.front().first_layer == 0);
+  CHECK(partition->stages.back().last_layer == 8);
+}
+
+TEST_CASE("Partition: layers make the slowest stage as fast as can be", "[plan]") {
+  RunConfig config;
+  config.model.layers = GENERATE(4, 7, 16);
+  config.model.vocab = GENERATE(256, 32000);
+  config.pipeline.skip_ratio = GENERATE(0.0, 0.5);
+  config.pipeline.stages = 3;
+  const auto partition = Cut(config, std::vector(6, 50.0));
+  REQUIRE(partition.ok());
+  const auto slowest = [&](int32_t a, int32_t b, int32_t c) {
+    const double keep = 1 - config.pipeline.skip_ratio;
+    return std::max({a * LayerWork(config) + HeadWork(config), keep * b * LayerWork(config),
+                     keep * c * LayerWork(config)});
+  };
+  double best = 1e300;
+  const int32_t layers = config.model.layers;
+  for (int32_t a = 1; a < layers; ++a) {
+    for (int32_t b = 1; a + b < layers; ++b) best = std::min(best, slowest(a, b, layers - a - b));
+  }
+  const auto& stages = partition->stages;
+  CHECK(slowest(stages[0].layers(), stages[1].layers(), stages[2].layers()) == Approx(best));
+}
+
+TEST_CASE("Partition: noise of 10 % leaves equal devices equal", "[plan]") {
+  std::vector<double> noisy;
+  for (int32_t i = 0; i < 8; ++i) noisy.push_back(i % 2 == 0 ? 45.0 : 55.0);
+  CHECK(SpeedClasses(noisy) == std::vector(8, 0));
+  CHECK(Cut({}, noisy)->stages == Cut({}, std::vector(8, 50.0))->stages);
+}
+
+TEST_CASE("Partition: fast nodes hold early stages and more layers", "[plan]") {
+  RunConfig config;
+  config.pipeline.stages = 2;
+  config.pipeline.skip_ratio = 0;
+  const auto partition = Cut(config, {10, 40, 10, 40});
+  REQUIRE(partition.ok());
+  CHECK(partition->stages[0].layers() > partition->stages[1].layers());
+  CHECK(partition->nodes == std::vector{1, 3, 0, 2});
+}
+
+TEST_CASE("Partition: a spare node goes to stage 0 only if a step still divides", "[plan]") {
+  RunConfig config;
+  config.pipeline.stages = 4;
+  CHECK(Replicas(*Cut(config, std::vector(9, 1.0))) == std::vector{2, 3, 2, 2});
+  config.pipeline.microbatches_per_step = 9;
+  CHECK(Replicas(*Cut(config, std::vector(9, 1.0))) == std::vector{3, 2, 2, 2});
+  config.pipeline.microbatches_per_step = 1;
+  CHECK(Replicas(*Cut(config, std::vector(8, 1.0))) == std::vector{1, 3, 2, 2});
+}
+
+TEST_CASE("Partition: little memory moves layers, none is an error with figures", "[plan][error]") {
+  RunConfig config;
+  config.pipeline.stages = 4;
+  const std::vector<double> gflops(8, 1.0);
+  std::vector<int64_t> memory(8);
+  memory[0] = memory[1] = MemoryOf(config, 1, false, HeldMax(config, 2, 2, false)).total();
+  const auto tight = MakePartition(config, gflops, memory);
+  REQUIRE(tight.ok());
+  const auto free = Cut(config, gflops);
+  const std::vector<int32_t> last(tight->nodes.end() - 2, tight->nodes.end());
+  CHECK(last == std::vector{0, 1});
+  CHECK(free->stages.back().layers() > 1);
+  CHECK(tight->stages.back().layers() == 1);
+
+  const auto none = MakePartition(config, gflops, std::vector<int64_t>(8, 1000));
+  CHECK(absl::IsResourceExhausted(none.status()));
+  CHECK(ErrorText(none.status()).find("1.0 KiB") != std::string::npos);
+}
+
+TEST_CASE("Partition: more stages than nodes or layers are refused with the number missing",
+          "[plan][error]") {
+  RunConfig config;
+  config.pipeline.stages = 5;
+  const auto few_nodes = Cut(config, std::vector(3, 1.0));
+  CHECK(absl::IsInvalidArgument(few_nodes.status()));
+  CHECK(ErrorText(few_nodes.status()).find("2 more") != std::string::npos);
+  config.model.layers = 4;
+  CHECK(absl::IsInvalidArgument(Cut(config, std::vector(8, 1.0)).status()));
+}
+
+TEST_CASE("Partition: automatic stages grow until the model fits", "[plan]") {
+  RunConfig config;
+  config.pipeline.stages = 0;
+  const int32_t held = HeldMax(config, 1, 1, true);
+  // Room for one layer with the ends: four stages would need two or more each.
+  const std::vector<int64_t> memory(8, MemoryOf(config, 1, true, held).total() * 11 / 10);
+  const auto partition = MakePartition(config, std::vector(8, 1.0), memory);
+  REQUIRE(partition.ok());
+  CHECK(partition->stages.size() > 4);
+}
+
+TEST_CASE("Memory: AdamW, gradients and the outer optimizer each cost their multiple", "[plan]") {
+  RunConfig config;
+  const StageMemory memory = MemoryOf(config, 2, true, 3);
+  CHECK(memory.weights == 4 * StageParameters(config.model, 2, true));
+  CHECK(memory.gradients == memory.weights);
+  CHECK(memory.optimizer == 2 * memory.weights);
+  CHECK(memory.outer == 4 * memory.weights);
+  CHECK(MemoryOf(config, 2, true, 6).stash == 2 * memory.stash);
+  config.inner.optimizer = InnerOptimizer::kSgd;
+  CHECK(MemoryOf(config, 2, true, 3).optimizer == 0);
+}
+
+}  // namespace
+}  // namespace skerry
