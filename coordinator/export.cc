@@ -101,8 +101,11 @@ void CoordinatorActor::StageFetched(Context& context) {
 
 void CoordinatorActor::Exported(Context& context) {
   const auto writing = std::exchange(writing_, nullptr);
-  if (!writing->status.ok()) {
-    return GiveUp(context, "the model could not be written: " + ErrorText(writing->status));
+  if (!writing->status.ok()) {  // the nodes keep the model: the next serve collects it again
+    stopping_ = true;
+    context.Stop(1, "the model could not be written: " + ErrorText(writing->status) +
+                        "; mend that and serve again, the nodes keep the model meanwhile");
+    return;
   }
   if (!writing->last) {
     const int32_t next = export_->stage + 1;

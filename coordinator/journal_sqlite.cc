@@ -2,12 +2,21 @@
 
 #include <sqlite3.h>
 
+#include "common/bytes.h"
+#include "common/digest.h"
 #include "common/status.h"
 
 namespace skerry {
 namespace {
 
-constexpr int kSchemaVersion = 1;
+constexpr int kSchemaVersion = 2;
+
+// Of a record and all before it: what the disk changed or lost is noticed.
+Digest ChainDigest(const Digest& before, const std::string& body) {
+  Bytes bytes(before.bytes.begin(), before.bytes.end());
+  bytes.insert(bytes.end(), body.begin(), body.end());
+  return DigestOf(bytes);
+}
 
 // Owns a prepared statement.
 struct Statement {
@@ -27,7 +36,8 @@ absl::Status SqliteJournal::Error(int code, const std::string& doing) const {
   const std::string what = absl::StrFormat("%s: %s: %s", path_, doing, sqlite3_errmsg(database_));
   switch (code & 0xff) {
     case SQLITE_FULL:
-      return Unavailable("%s; free some space and start again, nothing is lost", what);
+    case SQLITE_IOERR:
+      return Unavailable("%s; see to the disk (full?) and start again, nothing is lost", what);
     case SQLITE_READONLY:
     case SQLITE_CANTOPEN:
     case SQLITE_PERM:
@@ -62,7 +72,8 @@ absl::StatusOr<std::unique_ptr<SqliteJournal>> SqliteJournal::Open(const std::st
   if (access == Access::kCreate) {
     SKERRY_RETURN_IF_ERROR(journal->Execute(
         "BEGIN IMMEDIATE;"
-        "CREATE TABLE IF NOT EXISTS record(number INTEGER PRIMARY KEY, body TEXT NOT NULL);"
+        "CREATE TABLE IF NOT EXISTS record("
+        "  number INTEGER PRIMARY KEY, body TEXT NOT NULL, chain TEXT NOT NULL);"
         "CREATE TABLE IF NOT EXISTS fact(name TEXT PRIMARY KEY, value TEXT NOT NULL);"
         "COMMIT"));
     SKERRY_RETURN_IF_ERROR(
@@ -87,31 +98,51 @@ SqliteJournal::~SqliteJournal() {
 }
 
 absl::Status SqliteJournal::Append(const std::vector<std::string>& records) {
+  if (!end_) SKERRY_RETURN_IF_ERROR(Load().status());
   SKERRY_RETURN_IF_ERROR(Execute("BEGIN IMMEDIATE"));
+  End end = *end_;
   Statement insert;
-  int code = sqlite3_prepare_v2(database_, "INSERT INTO record(body) VALUES(?)", -1, &insert.handle,
+  int code = sqlite3_prepare_v2(database_, "INSERT INTO record VALUES(?, ?, ?)", -1, &insert.handle,
                                 nullptr);
   for (size_t i = 0; code == SQLITE_OK && i < records.size(); ++i) {
-    sqlite3_bind_text(insert.handle, 1, records[i].data(), static_cast<int>(records[i].size()),
+    end = {end.number + 1, ChainDigest(end.chain, records[i])};
+    const std::string chain = end.chain.Hex();
+    sqlite3_bind_int64(insert.handle, 1, end.number);
+    sqlite3_bind_text(insert.handle, 2, records[i].data(), static_cast<int>(records[i].size()),
+                      SQLITE_STATIC);
+    sqlite3_bind_text(insert.handle, 3, chain.data(), static_cast<int>(chain.size()),
                       SQLITE_STATIC);
     code = sqlite3_step(insert.handle) == SQLITE_DONE ? sqlite3_reset(insert.handle)
                                                       : sqlite3_extended_errcode(database_);
   }
   absl::Status status = code == SQLITE_OK ? Execute("COMMIT") : Error(code, "append");
-  if (!status.ok()) Execute("ROLLBACK").IgnoreError();
-  return status;
+  if (!status.ok()) {
+    Execute("ROLLBACK").IgnoreError();
+    return status;
+  }
+  end_ = end;
+  return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<std::string>> SqliteJournal::Load() const {
+absl::StatusOr<std::vector<std::string>> SqliteJournal::Load() {
   Statement select;
-  int code = sqlite3_prepare_v2(database_, "SELECT body FROM record ORDER BY number", -1,
-                                &select.handle, nullptr);
+  int code = sqlite3_prepare_v2(database_, "SELECT number, body, chain FROM record ORDER BY number",
+                                -1, &select.handle, nullptr);
   if (code != SQLITE_OK) return Error(code, "load");
   std::vector<std::string> records;
+  End end;
   while ((code = sqlite3_step(select.handle)) == SQLITE_ROW) {
-    records.push_back(ColumnText(select.handle, 0));
+    std::string body = ColumnText(select.handle, 1);
+    end = {end.number + 1, ChainDigest(end.chain, body)};
+    if (sqlite3_column_int64(select.handle, 0) != end.number ||
+        ColumnText(select.handle, 2) != end.chain.Hex()) {
+      return DataLoss("%s: record %d is damaged or missing; restore the file from a copy", path_,
+                      end.number);
+    }
+    records.push_back(std::move(body));
   }
   if (code != SQLITE_DONE) return Error(code, "load");
+  end_ = end;
   return records;
 }
 

@@ -1,16 +1,21 @@
-// The journal in SQLite: an append-only table of records, write-ahead logged, synchronous FULL.
+// The journal in SQLite: an append-only table of numbered records, write-ahead logged, synchronous
+// FULL. Each carries the BLAKE2b chain of all records up to it, as SQLite has no checksums of its
+// own.
 //
 // One process at a time writes; others may read. Errors: Unavailable (directory missing or
 // read-only, disk full) and DataLoss (not a journal, damaged), with what to do; a failed append
 // leaves what was there.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/ids.h"
 
 struct sqlite3;
 
@@ -25,7 +30,8 @@ class SqliteJournal {
 
   // All records or none; durable when it returns OK.
   absl::Status Append(const std::vector<std::string>& records);
-  absl::StatusOr<std::vector<std::string>> Load() const;
+  // DataLoss names the first record that is not the one appended, or that is missing.
+  absl::StatusOr<std::vector<std::string>> Load();
 
   // Facts that never change: "run", "config".
   absl::Status SetFact(const std::string& name, const std::string& value);
@@ -37,8 +43,14 @@ class SqliteJournal {
   absl::Status Execute(const char* sql);
   absl::Status Error(int code, const std::string& doing) const;
 
+  struct End {  // the last record
+    int64_t number = 0;
+    Digest chain;
+  };
+
   sqlite3* database_;
   std::string path_;
+  std::optional<End> end_;  // known after the first Load or Append
 };
 
 }  // namespace skerry

@@ -9,7 +9,7 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-constexpr int64_t kWidth = 512;  // in and out
+constexpr int64_t kWidth = 384;  // in and out; a power of two would measure cache conflicts
 constexpr int64_t kTokensMin = 256, kTokensMax = 8192;
 constexpr Seconds kCallMin{0.002};
 constexpr Seconds kTotal{0.1};

@@ -45,8 +45,9 @@ absl::Status OuterOptimizer::Step(std::span<const float> pseudo_gradient,
 void OuterOptimizer::Measure(int64_t first, std::span<const float> pseudo_gradient,
                              std::span<const float> parameters, Norms* norms) const {
   const float* m = velocity_.data() + first;
+  const float inverse_gap = 1 / gap_;
   for (size_t i = 0; i < pseudo_gradient.size(); ++i) {
-    const double updated = config_.momentum * m[i] + pseudo_gradient[i] / gap_;
+    const double updated = config_.momentum * m[i] + pseudo_gradient[i] * inverse_gap;
     norms->momentum += updated * updated;
     norms->parameters += static_cast<double>(parameters[i]) * parameters[i];
   }
@@ -65,13 +66,13 @@ void OuterOptimizer::ApplyTile(int64_t first, std::span<const float> pseudo_grad
   SKERRY_CHECK(static_cast<size_t>(first) + parameters.size() <= velocity_.size());
   const float alpha = config_.learning_rate;
   const float beta = config_.momentum;
-  const float gap = gap_;
+  const float inverse_gap = 1 / gap_;
   const bool nesterov = config_.rule == OuterRule::kNesterov;
   const float* d = pseudo_gradient.data();
   float* m = velocity_.data() + first;
   float* x = parameters.data();
   for (size_t i = 0; i < parameters.size(); ++i) {
-    const float g = d[i] / gap;
+    const float g = d[i] * inverse_gap;
     const float updated = clip_factor * (beta * m[i] + g);
     m[i] = updated;
     x[i] -= alpha * (nesterov ? clip_factor * g + beta * updated : updated);

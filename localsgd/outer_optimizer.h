@@ -1,7 +1,7 @@
 // The outer optimizer of local-update training: momentum on averaged pseudo-gradients, with the
 // staleness gap and a scale-free clip (CO2, Sun et al. 2024; DiLoCo, Douillard et al. 2023).
 //
-//   g = d / Λ                                  Λ of staleness_gap.h
+//   g = d · (1/Λ)                              Λ of staleness_gap.h, 1/Λ rounded to float32
 //   m ← β·m + g
 //   c = min(1, φ·rms(x) / rms(α·m))            the clip, over the whole fragment; 1 when φ = 0
 //   m ← c·m,  g ← c·g                          or the clipped step could still be dominated by g
@@ -28,7 +28,7 @@ struct OuterOptimizerConfig {
   float learning_rate = 0.7f;  // α > 0
   float momentum = 0.6f;       // β in [0, 1); 0 is plain SGD
   OuterRule rule = OuterRule::kNesterov;
-  GapConfig gap;
+  GapConfig gap = {};
   float clip_ratio = 0;  // φ ≥ 0; useful about 0.02 to 0.05; 0 is off
 };
 

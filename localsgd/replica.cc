@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "common/check.h"
@@ -21,6 +22,10 @@ OuterOptimizerConfig OptimizerConfig(const OuterConfig& config,
   out.gap.enabled = options.staleness_gap;
   out.clip_ratio = options.clip_ratio;
   return out;
+}
+
+bool SameBytes(std::span<const uint8_t> a, std::span<const uint8_t> b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
 }
 
 std::span<float> TileOf(std::span<float> values, int64_t first) {
@@ -55,11 +60,10 @@ absl::StatusOr<Bytes> OuterReplica::Encode(std::span<const float> theta) {
   if (theta.size() != base_.size()) {
     return InvalidArgument("delta: want %d values, got %d", base_.size(), theta.size());
   }
-  Pending pending;
-  SKERRY_RETURN_IF_ERROR(codec_->EncodeDelta(Delta(theta), &pending.message));
-  if (UsesBuffer()) pending.theta_sent.assign(theta.begin(), theta.end());
-  pending_ = std::move(pending);
-  return pending_->message;
+  SKERRY_RETURN_IF_ERROR(codec_->EncodeDelta(Delta(theta), &message_));
+  if (UsesBuffer()) theta_sent_.assign(theta.begin(), theta.end());
+  pending_ = true;
+  return message_;
 }
 
 absl::StatusOr<bool> OuterReplica::FindOwn(std::span<const Accepted> participants) const {
@@ -68,7 +72,7 @@ absl::StatusOr<bool> OuterReplica::FindOwn(std::span<const Accepted> participant
     if (!participants[i].own) continue;
     if (found) return InvalidArgument("participant %d: a second message of our own", i);
     if (!pending_) return FailedPrecondition("participant %d: ours, but none is pending", i);
-    if (!std::ranges::equal(participants[i].payload, pending_->message)) {
+    if (!SameBytes(participants[i].payload, message_)) {
       return InvalidArgument("participant %d: ours, but not the message that was encoded", i);
     }
     found = true;
@@ -99,7 +103,7 @@ absl::Status OuterReplica::Apply(std::span<const Accepted> participants, std::sp
     ApplyTile(round, first, theta);
   }
   optimizer_.FinishStep();
-  pending_.reset();
+  pending_ = false;
   return absl::OkStatus();
 }
 
@@ -119,13 +123,13 @@ void OuterReplica::SettleAccepted(int64_t first, std::span<const float> before,
                                   std::span<float> theta) {
   TileValues own;
   const size_t count = before.size();
-  codec_->DecodeRange(pending_->message, size(), first, std::span(own).first(count));
+  codec_->DecodeRange(message_, size(), first, std::span(own).first(count));
   const float* after = base_.data() + first;
   if (!UsesBuffer()) {
     for (size_t i = 0; i < count; ++i) theta[i] += (after[i] - before[i]) + own[i];
     return;
   }
-  const float* sent = pending_->theta_sent.data() + first;
+  const float* sent = theta_sent_.data() + first;
   float* e = residual_.data() + first;
   for (size_t i = 0; i < count; ++i) {
     // The same expression as the encoder's, so these are the bits it saw.
@@ -140,7 +144,7 @@ Digest OuterReplica::BaseDigest() const {
 }
 
 std::span<const uint8_t> OuterReplica::PendingMessage() const {
-  return pending_ ? std::span<const uint8_t>(pending_->message) : std::span<const uint8_t>();
+  return pending_ ? std::span<const uint8_t>(message_) : std::span<const uint8_t>();
 }
 
 }  // namespace skerry

@@ -21,13 +21,12 @@
 //
 // Memory, bytes per parameter besides the live weights (n values, R replicas; int8):
 //   always     base 4, momentum 4
-//   kBuffer    residual 4, while a message is pending also θ_sent 4
-//   pending    the message: 1.004 (int8) or 4 (none); Apply reads R such payloads of the caller's
-//   so kWeights 9, kBuffer 17 with int8. Apply itself needs 20 KiB of stack, no heap of size n.
+//   always     the own message: 1.004 (int8) or 4 (none); Apply reads R such payloads of the
+//   caller's kBuffer    residual 4, θ_sent 4 so kWeights 9, kBuffer 17 with int8. Apply itself
+//   needs 20 KiB of stack, no heap of size n.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -79,7 +78,7 @@ class OuterReplica {
   std::span<const float> base() const { return base_; }
   int64_t version() const { return optimizer_.outer_step(); }  // completed rounds
   Digest BaseDigest() const;
-  bool HasPending() const { return pending_.has_value(); }
+  bool HasPending() const { return pending_; }
   // The pending message, to send it again; empty when there is none.
   std::span<const uint8_t> PendingMessage() const;
   // e [n]; empty with kWeights.
@@ -96,10 +95,6 @@ class OuterReplica {
                                               const OuterReplicaOptions& options = {});
 
  private:
-  struct Pending {
-    Bytes message;
-    std::vector<float> theta_sent;  // [n], kBuffer only
-  };
   struct Round;
 
   bool UsesBuffer() const { return config_.residual == ResidualPlace::kBuffer; }
@@ -114,7 +109,10 @@ class OuterReplica {
   OuterOptimizer optimizer_;
   std::vector<float> base_;      // x_v [n]
   std::vector<float> residual_;  // e [n], kBuffer only
-  std::optional<Pending> pending_;
+  // The pending message; kept between rounds, because fresh pages cost more than the encoding.
+  bool pending_ = false;
+  Bytes message_;
+  std::vector<float> theta_sent_;  // [n], kBuffer only
 };
 
 }  // namespace skerry

@@ -50,6 +50,7 @@ int64_t SavedSize(const Header& header, const OuterConfig& config) {
 }
 
 void Append(const void* data, size_t bytes, Bytes* out) {
+  if (bytes == 0) return;
   const auto* first = static_cast<const uint8_t*>(data);
   out->insert(out->end(), first, first + bytes);
 }
@@ -105,8 +106,8 @@ Bytes OuterReplica::Save() const {
   Append(optimizer_.velocity(), &out);
   Append(residual_, &out);
   if (pending_) {
-    Append(pending_->theta_sent, &out);
-    Append(pending_->message.data(), pending_->message.size(), &out);
+    Append(theta_sent_, &out);
+    Append(message_.data(), message_.size(), &out);
   }
   const Digest digest = DigestOf(std::span<const uint8_t>(out));
   Append(digest.bytes.data(), digest.bytes.size(), &out);
@@ -123,11 +124,10 @@ absl::StatusOr<OuterReplica> OuterReplica::Restore(const OuterConfig& config,
   replica.optimizer_.Resume(header.version, TakeFloats(n, &rest));
   if (replica.UsesBuffer()) replica.residual_ = TakeFloats(n, &rest);
   if (header.pending != 0) {
-    Pending pending;
-    if (replica.UsesBuffer()) pending.theta_sent = TakeFloats(n, &rest);
-    pending.message.assign(rest.begin(), rest.end());
-    SKERRY_RETURN_IF_ERROR(replica.codec_->Check(pending.message, n));
-    replica.pending_ = std::move(pending);
+    if (replica.UsesBuffer()) replica.theta_sent_ = TakeFloats(n, &rest);
+    replica.message_.assign(rest.begin(), rest.end());
+    SKERRY_RETURN_IF_ERROR(replica.codec_->Check(replica.message_, n));
+    replica.pending_ = true;
   }
   return replica;
 }

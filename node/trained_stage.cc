@@ -79,7 +79,8 @@ WorkResult TrainedStage::ForwardFirst(int64_t step, int32_t microbatch) {
 
 WorkResult TrainedStage::Forward(int64_t step, int32_t microbatch, const Payload& in) {
   Bytes out(static_cast<size_t>(boundary_bytes()));
-  return Result(trainer_->Forward({step, microbatch}, Floats(in), Floats(out)), std::move(out));
+  absl::Status status = trainer_->Forward({step, microbatch}, Floats(in), Floats(out));
+  return Result(std::move(status), std::move(out));
 }
 
 WorkResult TrainedStage::Loss(int64_t step, int32_t microbatch, const Payload& in) {
@@ -99,8 +100,8 @@ WorkResult TrainedStage::Loss(int64_t step, int32_t microbatch, const Payload& i
 
 WorkResult TrainedStage::Backward(int64_t step, int32_t microbatch, const Payload& d_out) {
   Bytes d_in(holds_ends_ ? 0 : static_cast<size_t>(boundary_bytes()));
-  return Result(trainer_->Backward({step, microbatch}, Floats(d_out), Floats(d_in)),
-                std::move(d_in));
+  absl::Status status = trainer_->Backward({step, microbatch}, Floats(d_out), Floats(d_in));
+  return Result(std::move(status), std::move(d_in));
 }
 
 void TrainedStage::Accumulate(int64_t step, int32_t microbatch) {

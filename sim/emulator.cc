@@ -1,5 +1,7 @@
 #include "sim/emulator.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -40,6 +42,15 @@ absl::Status WriteText(const fs::path& path, const std::string& text) {
   return out ? absl::OkStatus() : Unavailable("%s: cannot be written (disk full?)", path.string());
 }
 
+std::string LastLine(const std::string& path) {
+  std::ifstream in(path);
+  std::string line, last;
+  while (std::getline(in, line)) {
+    if (!line.empty()) last = line;
+  }
+  return last;
+}
+
 // One emulation: the children and where they live.
 class Emulation {
  public:
@@ -63,8 +74,9 @@ class Emulation {
     return (out_ / "logs" / (name + ".log")).string();
   }
   absl::Status StartCoordinator();
-  void NoticeDeaths();
+  absl::Status NoticeDeaths();
   bool Finished() const;
+  bool HeldByAnother() const;
   CommandLine NodeTool(const std::string& tool) const;
   absl::StatusOr<Json> Evaluate();
 
@@ -163,7 +175,16 @@ bool Emulation::Finished() const {
   return status.is_object() && status.value("phase", "") == "finished";
 }
 
-void Emulation::NoticeDeaths() {
+// Whether somebody started the coordinator by hand: then ours found the lock taken.
+bool Emulation::HeldByAnother() const {
+  const int lock = open((run_ / "lock").c_str(), O_RDWR | O_CLOEXEC);
+  if (lock < 0) return false;
+  const bool held = flock(lock, LOCK_EX | LOCK_NB) != 0;
+  close(lock);
+  return held;
+}
+
+absl::Status Emulation::NoticeDeaths() {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const std::string how = nodes_[i].second.Ended();
     if (how.empty() || node_reported_[i]) continue;
@@ -171,15 +192,20 @@ void Emulation::NoticeDeaths() {
     if (how != "exit code 0")
       Say(absl::StrFormat("%s ended: %s (log: %s)", nodes_[i].first, how, Log(nodes_[i].first)));
   }
-  if (coordinator_.empty()) return;
+  if (coordinator_.empty()) return absl::OkStatus();
   const std::string how = coordinator_.front().Ended();
-  if (how.empty() || Finished()) return;
+  if (how.empty() || how == "exit code 0") return absl::OkStatus();
+  // A crash is survived; a coordinator that gave up says why, and would say it again.
+  if (how.rfind("signal", 0) != 0 && !HeldByAnother()) {
+    return Internal("the coordinator gave up (%s): %s", how, LastLine(Log("coordinator")));
+  }
   coordinator_.clear();
   coordinator_died_ = Clock::now();
   Say(absl::StrFormat(
       "the coordinator ended: %s. The nodes go on; it will be started again in %d s "
       "unless you do: %s",
       how, kTakeOverAfter.count(), QuoteCommand(serve_)));
+  return absl::OkStatus();
 }
 
 absl::Status Emulation::Watch() {
@@ -188,7 +214,7 @@ absl::Status Emulation::Watch() {
       ChildProcess::Start({Program("skerry-coordinator"), "watch", run_.string()}, ""));
   while (watch.Ended().empty()) {
     if (interrupted_) return absl::CancelledError("interrupted");
-    NoticeDeaths();
+    SKERRY_RETURN_IF_ERROR(NoticeDeaths());
     if (coordinator_.empty() && !Finished() && Clock::now() - coordinator_died_ > kTakeOverAfter) {
       // If somebody started it by hand meanwhile, ours finds the lock taken and ends at once.
       SKERRY_RETURN_IF_ERROR(StartCoordinator());

@@ -22,11 +22,14 @@
 namespace skerry {
 namespace {
 
-constexpr int32_t kSearchSteps = 4;          // steps of the table that score a placement
-constexpr int32_t kPredictSteps = 16;        // and the final one
-constexpr int64_t kVisitBudget = 1'500'000;  // visits simulated by the search: about a second
+constexpr int32_t kSearchSteps = 4;    // steps of the table that score a placement
+constexpr int32_t kPredictSteps = 16;  // and the final one
+// Visits simulated by the search: about a second up to 20 nodes, ten at 100.
+constexpr double kVisitBudget = 1.5e6;
+constexpr double kVisitBudgetNodes = 20;
+constexpr double kVisitBudgetGrowthMax = 10;
 constexpr int64_t kEvaluationsMin = 300;
-constexpr int64_t kEvaluationsMax = 6000;
+constexpr double kEvaluationsMax = 6000;  // enough: more finds the same up to 20 nodes
 
 absl::Status CheckInput(const PlannerInput& input) {
   const PipelineConfig& pipeline = input.config.pipeline;
@@ -164,8 +167,12 @@ int32_t EvaluationBudget(const Workload& workload) {
   for (const auto& microbatch : workload.microbatches) {
     visits += static_cast<int64_t>(microbatch.slots.size());
   }
-  return static_cast<int32_t>(
-      std::clamp(kVisitBudget / std::max<int64_t>(1, visits), kEvaluationsMin, kEvaluationsMax));
+  const double growth =
+      std::clamp(std::pow(workload.slots() / kVisitBudgetNodes, 1.5), 1.0, kVisitBudgetGrowthMax);
+  const auto most = static_cast<int64_t>(kEvaluationsMax * growth);
+  const auto evaluations =
+      static_cast<int64_t>(kVisitBudget * growth / static_cast<double>(visits));
+  return static_cast<int32_t>(std::clamp(evaluations, kEvaluationsMin, most));
 }
 
 absl::Status Disconnected(const PlacementProblem& problem, const Contestants& contestants) {

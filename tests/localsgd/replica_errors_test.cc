@@ -47,7 +47,7 @@ TEST_CASE("OuterReplica: a bad commit is refused, names the participant and chan
   ApplyAll(&stage, {0, 1});
 }
 
-TEST_CASE("OuterReplica: a commit is applied once; its message is settled by then",
+TEST_CASE("OuterReplica: a commit is applied once, its message is settled by then",
           "[localsgd][error]") {
   auto stage = TrainedPair(ResidualPlace::kBuffer);
   EncodeAll(&stage);

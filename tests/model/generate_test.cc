@@ -73,7 +73,7 @@ TEST_CASE("GenerateTokens: the same seed writes the same text, past the context 
   CHECK(*one != *other);
 }
 
-TEST_CASE("GenerateText: an empty prompt is a newline; bad requests are refused", "[model]") {
+TEST_CASE("GenerateText: an empty prompt is a newline and bad requests are refused", "[model]") {
   TransformerConfig config = TinyRun().model;
   config.vocab = 256;
   const auto layout = ParameterLayout::ForModel(config);

@@ -80,7 +80,7 @@ TEST_CASE("SampleOrder: a pass may end inside a microbatch", "[model]") {
   }
 }
 
-TEST_CASE("SampleOrder: seeds give different orders; the same seed gives the same", "[model]") {
+TEST_CASE("SampleOrder: seeds give different orders, the same seed the same", "[model]") {
   const auto one = Walk(SampleOrder(1, 1000, 8, 4), 4, 8, 4);
 
   CHECK(one == Walk(SampleOrder(1, 1000, 8, 4), 4, 8, 4));

@@ -53,7 +53,7 @@ TEST_CASE("Validate: a sound plan passes, every breach of it does not", "[plan]"
         p.paths[0] = {{0, 0}, {2, 0}};
       },
       [](PipelinePlan& p) {
-        p.paths = {{{0, 0}, {1, 0}, {2, 0}}};
+        p.paths.assign(4, {{0, 0}, {1, 0}, {2, 0}});
       },
       [](PipelinePlan& p) {
         p.paths = {{{0, 0}, {2, 0}, {1, 0}}, {{0, 0}}};

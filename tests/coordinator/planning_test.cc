@@ -1,0 +1,137 @@
+// From the first node to the first plan: probes, retries, planning.
+
+#include "tests/coordinator/served_run.h"
+
+using namespace skerry;
+using skerry::testing::Node;
+using skerry::testing::ServedRun;
+using skerry::testing::SmallRun;
+
+namespace {
+
+std::vector<std::pair<NodeId, NodeId>> AskedProbes(const ServedRun& run) {
+  std::vector<std::pair<NodeId, NodeId>> asked;
+  for (const auto& [to, message] : run.context.sends) {
+    if (const auto* request = std::get_if<ProbeRequest>(&message)) {
+      asked.emplace_back(to, request->target);
+    }
+  }
+  return asked;
+}
+
+}  // namespace
+
+TEST_CASE("A node is in one probe at a time, and every ordered pair is measured once",
+          "[coordinator]") {
+  ServedRun run;
+  for (int i = 0; i < 4; ++i) run.From(i, ServedRun::HelloOf(i));
+  std::set<std::pair<NodeId, NodeId>> seen;
+  run.Pass(1);
+  for (int i = 0; i < 12; ++i) {
+    std::set<NodeId> busy;
+    const auto asked = AskedProbes(run);
+    REQUIRE(!asked.empty());
+    run.TakeSends();
+    for (const auto& [from, target] : asked) {
+      CHECK(busy.insert(from).second);
+      CHECK(busy.insert(target).second);
+      CHECK(seen.insert({from, target}).second);
+    }
+    for (const auto& [from, target] : asked) run.From(from, LinkReading{target, 0.01, 1e6});
+    if (seen.size() == 12) break;
+  }
+  CHECK(seen.size() == 12);
+  CHECK(run.state().links.size() == 12);
+}
+
+TEST_CASE("A pair that does not answer is asked again after the others, then planned around",
+          "[coordinator]") {
+  ServedRun run;
+  for (int i = 0; i < 4; ++i) run.From(i, ServedRun::HelloOf(i));
+  int in_vain = 0;
+  for (int second = 0; second < 60 && !run.state().plan; ++second) {
+    run.Pass(1);
+    for (const auto& [from, target] : AskedProbes(run)) {
+      if (from == Node(0) && target == Node(1)) {
+        ++in_vain;
+      } else {
+        run.From(from, LinkReading{target, 0.01, 1e6});
+      }
+    }
+    run.TakeSends();
+    run.RunJobs();
+  }
+  CHECK(in_vain >= 3);
+  CHECK(run.state().links.size() == 11);
+  // Either a plan that does without the link, or a reason for people; never a dead coordinator.
+  CHECK((run.state().plan.has_value() || run.CountEvents("no_plan") == 1));
+  CHECK_FALSE(run.context.stopped);
+}
+
+TEST_CASE("With nodes_min nodes and all links measured there is a plan, journalled and sent",
+          "[coordinator]") {
+  ServedRun run;
+  run.Gather();
+
+  REQUIRE(run.state().plan);
+  CHECK(run.state().plan->version == 1);
+  CHECK(run.state().plan->stages.size() == 2);
+  CHECK(run.Fold() == run.state());
+  for (int i = 0; i < 4; ++i) CHECK(run.SentTo<PlanUpdate>(Node(i)).size() == 1);
+  const auto event = run.LastEvent("plan");
+  CHECK(event["version"] == 1);
+  CHECK(event["stages"][0]["replicas"].size() == 2);
+  CHECK(event["predicted_step_s"].get<double>() >= event["lower_bound_s"].get<double>());
+}
+
+TEST_CASE("One node short there is no plan", "[coordinator]") {
+  ServedRun run;
+  run.Gather(3);
+  run.Pass(1);
+  CHECK(run.context.jobs.empty());
+  CHECK_FALSE(run.state().plan);
+}
+
+TEST_CASE("A node that dies while the plan is made is not in the plan that counts",
+          "[coordinator]") {
+  ServedRun run;
+  for (int i = 0; i < 4; ++i) run.From(i, ServedRun::HelloOf(i));
+  run.AnswerProbes();
+  REQUIRE(run.context.jobs.size() == 1);
+
+  run.From(3, skerry::Leave{"enough"});
+  run.RunJobs();
+  CHECK_FALSE(run.state().plan);
+
+  run.From(4, ServedRun::HelloOf(4));  // the ticket has no use left
+  CHECK(run.SentTo<Refused>(Node(4)).size() == 1);
+  run.ticket_uses = 5;
+  run.From(4, ServedRun::HelloOf(4));
+  run.AnswerProbes();
+  run.RunJobs();
+  REQUIRE(run.state().plan);
+  CHECK_FALSE(run.actor->state().plan->stages.empty());
+  for (const auto& stage : run.state().plan->stages) {
+    CHECK(std::count(stage.replicas.begin(), stage.replicas.end(), Node(3)) == 0);
+  }
+}
+
+TEST_CASE("A fleet that allows no plan is told why, once, and may still grow", "[coordinator]") {
+  RunConfig config = SmallRun();
+  config.nodes_min = 1;
+  ServedRun run(config);
+  run.Gather(1);  // two stages want two nodes
+
+  CHECK_FALSE(run.state().plan);
+  CHECK_FALSE(run.context.stopped);
+  CHECK(run.CountEvents("no_plan") == 1);
+  run.Pass(5);
+  run.RunJobs();
+  CHECK(run.CountEvents("no_plan") == 1);
+  CHECK(nlohmann::json::parse(run.status)["note"].get<std::string>() != "");
+
+  run.From(1, ServedRun::HelloOf(1));
+  run.AnswerProbes();
+  run.RunJobs();
+  CHECK(run.state().plan);
+}

@@ -1,0 +1,172 @@
+// Losses and outer rounds: each microbatch credited once, one set for a round, equal digests.
+
+#include "tests/coordinator/served_run.h"
+
+using namespace skerry;
+using skerry::testing::Applied;
+using skerry::testing::Held;
+using skerry::testing::Node;
+using skerry::testing::ServedRun;
+using skerry::testing::SmallRun;
+
+namespace {
+
+void HoldAll(ServedRun& run, int32_t stage, int64_t round) {
+  for (const NodeId& holder : run.Live(stage)) {
+    for (const NodeId& sender : run.Live(stage)) run.From(holder, Held(stage, round, sender));
+  }
+}
+
+RunConfig SixNodes() {
+  RunConfig config = SmallRun();
+  config.nodes_min = 6;
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE("A step is told when every microbatch is reported: their mean over tokens",
+          "[coordinator]") {
+  ServedRun run;
+  run.Gather();
+  const auto stage_0 = run.Live(0);
+
+  run.From(stage_0[1], StepReport{0, {{1, 30, 2.0f}}});
+  CHECK(run.CountEvents("step") == 0);
+  run.From(stage_0[0], StepReport{0, {{0, 10, 6.0f}}});
+
+  CHECK(run.LastEvent("step") ==
+        nlohmann::json({{"step", 0}, {"loss", 3.0}, {"tokens", 40}, {"microbatches", 2}}));
+  CHECK(run.state().tokens == 40);
+}
+
+TEST_CASE("A microbatch is credited once, whoever reports it how often", "[coordinator]") {
+  ServedRun run;
+  run.Gather();
+  const auto stage_0 = run.Live(0);
+  const StepReport report{0, {{0, 10, 6.0f}, {1, 10, 2.0f}}};
+  run.From(stage_0[0], report);
+  const RunState before = run.state();
+  const size_t records = run.journal.size();
+
+  run.From(stage_0[0], report);
+  run.From(stage_0[0], StepReport{0, {{1, 99, 0.5f}}});
+
+  CHECK(run.state() == before);
+  CHECK(run.journal.size() == records);
+  CHECK(run.CountEvents("step") == 1);
+}
+
+TEST_CASE("A round is frozen when every live replica holds every live replica's delta",
+          "[coordinator]") {
+  ServedRun run;
+  run.Gather();
+  const auto replicas = run.Live(1);
+  run.From(replicas[0], Held(1, 0, replicas[0]));
+  run.From(replicas[1], Held(1, 0, replicas[1]));
+  run.From(replicas[0], Held(1, 0, replicas[1]));
+  CHECK(run.state().commits.empty());
+  run.TakeSends();
+
+  run.From(replicas[1], Held(1, 0, replicas[0]));
+
+  REQUIRE(run.state().commits.size() == 1);
+  const RoundCommit& commit = run.state().commits.at({1, 0});
+  REQUIRE(commit.participants.size() == 2);
+  CHECK(commit.participants[0].node == replicas[0]);
+  CHECK(run.Fold().commits == run.state().commits);
+  for (const NodeId& node : replicas) {
+    CHECK(run.SentTo<RoundCommit>(node) == std::vector<RoundCommit>{commit});
+  }
+  CHECK(run.LastEvent("round")["participants"].size() == 2);
+}
+
+TEST_CASE("There is one set for a round, ever: late reports get the frozen one again",
+          "[coordinator]") {
+  ServedRun run;
+  run.Gather();
+  const auto replicas = run.Live(1);
+  HoldAll(run, 1, 0);
+  const RoundCommit commit = run.state().commits.at({1, 0});
+  if (GENERATE(false, true)) run.Restart();
+  for (const NodeId& node : replicas) {
+    Hello hello = ServedRun::HelloOf(0);
+    hello.plan_version = 1;
+    run.From(node, hello);
+  }
+  run.TakeSends();
+
+  DeltaHeld other = Held(1, 0, replicas[0]);
+  other.digest.bytes[5] ^= 1;
+  run.From(replicas[0], other);
+  HoldAll(run, 1, 0);
+
+  CHECK(run.state().commits.size() == 1);
+  CHECK(run.state().commits.at({1, 0}) == commit);
+  for (const auto& sent : run.SentTo<RoundCommit>(replicas[0])) CHECK(sent == commit);
+  CHECK(run.SentTo<RoundCommit>(replicas[0]).size() == 3);
+}
+
+TEST_CASE("Rounds of a stage are frozen in order, also when a later one is complete first",
+          "[coordinator]") {
+  ServedRun run;
+  run.Gather();
+  HoldAll(run, 0, 1);
+  CHECK(run.state().commits.empty());
+  HoldAll(run, 0, 0);
+  CHECK(run.state().RoundsCommitted(0) == 2);
+  CHECK(run.state().RoundsCommitted(1) == 0);
+}
+
+TEST_CASE("A sender that told two replicas different things is put out", "[coordinator]") {
+  ServedRun run(SixNodes());
+  run.ticket_uses = 6;
+  run.Gather(6);
+  const auto replicas = run.Live(1);
+  REQUIRE(replicas.size() >= 2);
+  for (const NodeId& holder : replicas) {
+    for (const NodeId& sender : replicas) {
+      DeltaHeld held = Held(1, 0, sender);
+      if (sender == replicas[0] && holder == replicas[1]) held.digest.bytes[9] ^= 1;
+      run.From(holder, held);
+    }
+  }
+  CHECK(run.CountEvents("dead") == 1);
+  const RoundCommit& commit = run.state().commits.at({1, 0});
+  CHECK(commit.participants.size() == replicas.size() - 1);
+  for (const Participant& p : commit.participants) CHECK(p.node != replicas[0]);
+}
+
+TEST_CASE("Equal digests after a round are journalled; a repeated report changes nothing",
+          "[coordinator]") {
+  ServedRun run;
+  run.Gather();
+  HoldAll(run, 0, 0);
+  for (const NodeId& node : run.Live(0)) run.From(node, Applied(0, 0));
+  const size_t records = run.journal.size();
+  for (const NodeId& node : run.Live(0)) run.From(node, Applied(0, 0));
+
+  CHECK(run.journal.size() == records);
+  CHECK(run.state().applied.at({0, 0}).size() == 2);
+  CHECK(run.CountEvents("applied") == 2);
+  CHECK(run.CountEvents("digest_mismatch") == 0);
+}
+
+TEST_CASE("The minority of a digest is put out, even if it reported first", "[coordinator]") {
+  RunConfig config = SmallRun();
+  config.nodes_min = 3;
+  config.pipeline.stages = 1;
+  ServedRun run(config);
+  run.Gather(3);
+  const auto replicas = run.Live(0);
+  REQUIRE(replicas.size() == 3);
+  HoldAll(run, 0, 0);
+  const auto odd = static_cast<size_t>(GENERATE(0, 1, 2));
+  for (size_t i = 0; i < 3; ++i) run.From(replicas[i], Applied(0, 0, i == odd ? 9 : 7));
+
+  CHECK(run.CountEvents("digest_mismatch") == 1);
+  CHECK(run.LastEvent("digest_mismatch")["node"] == replicas[odd].Short());
+  CHECK(run.Live(0).size() == 2);
+  CHECK(run.state().AgreedDigest(0, 0) == Applied(0, 0, 7).base_digest);
+  CHECK(run.Fold() == run.state());
+}

@@ -1,0 +1,107 @@
+// The fold of the journal: damaged or contradicting records are errors that change nothing.
+
+#include "coordinator/run_state.h"
+
+#include "tests/coordinator/served_run.h"
+
+using namespace skerry;
+using skerry::testing::Node;
+using skerry::testing::ServedRun;
+
+TEST_CASE("Every record cut short is an error and changes nothing", "[coordinator][error]") {
+  ServedRun run;
+  run.Gather();
+  run.From(run.Live(0)[0], StepReport{0, {{0, 10, 6.0f}}});
+  RunState state;
+  for (const std::string& record : run.journal) {
+    const RunState before = state;
+    for (size_t length = 0; length < record.size(); length += 1 + record.size() / 7) {
+      CHECK(absl::IsDataLoss(state.Apply(record.substr(0, length))));
+    }
+    CHECK(absl::IsDataLoss(state.Apply("{\"kind\":\"from the future\"}")));
+    REQUIRE(state == before);
+    REQUIRE(state.Apply(record).ok());
+  }
+  CHECK(state == run.state());
+}
+
+TEST_CASE("A record without one of its members is an error and changes nothing",
+          "[coordinator][error]") {
+  ServedRun run;
+  run.Gather();
+  run.From(run.Live(0)[0], StepReport{0, {{0, 10, 6.0f}}});
+  RunState state;
+  for (const std::string& record : run.journal) {
+    const RunState before = state;
+    const auto whole = nlohmann::json::parse(record);
+    for (const auto& [key, value] : whole.items()) {
+      auto part = whole;
+      part.erase(key);
+      CHECK(absl::IsDataLoss(state.Apply(part.dump())));
+    }
+    REQUIRE(state == before);
+    REQUIRE(state.Apply(record).ok());
+  }
+}
+
+TEST_CASE("A damaged journal is refused by number", "[coordinator][error]") {
+  ServedRun run;
+  run.Gather();
+  CoordinatorOptions options;
+  options.journal = run.journal;
+  options.journal[2] = "{\"kind\":";
+  const auto created = CoordinatorActor::Create(std::move(options));
+  REQUIRE(absl::IsDataLoss(created.status()));
+  CHECK(std::string(created.status().message()).find("journal record 3") != std::string::npos);
+}
+
+TEST_CASE("Records that contradict what came before are refused", "[coordinator][error]") {
+  ServedRun run;
+  run.Gather();
+  RunState state = run.Fold();
+  const RunState before = state;
+  const NodeId stranger = Node(99);
+  CHECK_FALSE(state.Apply(PlanRecord(*state.plan, 1, 1)).ok());  // the same version again
+  CHECK_FALSE(state.Apply(CommitRecord({0, 1, {}})).ok());       // round 0 is missing
+  CHECK_FALSE(state.Apply(AppliedRecord(Node(0), {0, 0, {}, 0, 0})).ok());
+  CHECK_FALSE(state.Apply(LifeRecord(stranger, false)).ok());
+  CHECK_FALSE(state.Apply(StartedRecord(stranger)).ok());
+  CHECK_FALSE(state.Apply(TrafficRecord(stranger, {})).ok());
+  CHECK_FALSE(state.Apply(MarkRecord("exported")).ok());
+  PipelinePlan plan = *state.plan;
+  plan.version = 2;
+  plan.stages[0].replicas[0] = stranger;
+  CHECK_FALSE(state.Apply(PlanRecord(plan, 1, 1)).ok());
+  CHECK(state == before);
+}
+
+TEST_CASE("Losses keep their bits through the journal", "[coordinator]") {
+  RunState state;
+  const float loss = GENERATE(0.1f, 1.0e-38f, 3.14159274f, 5.9604645e-8f);
+  REQUIRE(state.Apply(LossesRecord({3, {{1, 7, loss}}})).ok());
+  CHECK(state.losses.at(3).by_microbatch.at(1).loss == loss);
+}
+
+TEST_CASE("Traffic: a counter that falls starts a new process", "[coordinator]") {
+  Traffic traffic;
+  traffic.OnReport(100, 10);
+  traffic.OnReport(150, 20);
+  traffic.OnReport(5, 1);
+  CHECK(traffic.total_sent() == 155);
+  CHECK(traffic.total_received() == 21);
+}
+
+TEST_CASE("The agreed digest is that of most replicas, of the first in a tie", "[coordinator]") {
+  RunState state;
+  REQUIRE(state.Apply(CommitRecord({0, 0, {}})).ok());
+  CHECK_FALSE(state.AgreedDigest(0, 0));
+  const auto report = [&](int node, uint8_t digest) {
+    RoundApplied applied{0, 0, {}, 0, 0};
+    applied.base_digest.bytes[0] = digest;
+    REQUIRE(state.Apply(AppliedRecord(Node(node), applied)).ok());
+    return state.AgreedDigest(0, 0)->bytes[0];
+  };
+  CHECK(report(0, 9) == 9);
+  CHECK(report(1, 3) == 9);
+  CHECK(report(2, 3) == 3);
+}

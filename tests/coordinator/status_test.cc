@@ -1,0 +1,72 @@
+// What people and programs see of a run.
+
+#include "tests/coordinator/served_run.h"
+
+using namespace skerry;
+using skerry::testing::Node;
+using skerry::testing::ServedRun;
+
+TEST_CASE("The status names the phase, every node, what it does and what it waits for",
+          "[coordinator]") {
+  ServedRun run;
+  auto status = [&] {
+    run.Pass(1);
+    return nlohmann::json::parse(run.status);
+  };
+  CHECK(status()["phase"] == "waiting for nodes");
+  for (int i = 0; i < 4; ++i) run.From(i, ServedRun::HelloOf(i));
+  CHECK(status()["phase"] == "measuring links");
+  run.context.sends.clear();
+  run.Pass(11);  // the first probes are lost
+  for (int i = 0; i < 4; ++i) run.From(i, ServedRun::HelloOf(i));
+  run.AnswerProbes();
+  for (int second = 0; second < 40 && !run.state().plan; ++second) {
+    run.Pass(1);
+    for (int i = 0; i < 4; ++i) run.From(i, DeltaHeld{});
+    run.AnswerProbes();
+    run.RunJobs();
+  }
+  REQUIRE(run.state().plan);
+
+  const NodeId node = run.Live(1)[0];
+  Heartbeat beat;
+  beat.phase = Phase::kWaitingForPeers;
+  beat.step = 3;
+  beat.base_version = 1;
+  beat.waiting_for = "gradient of microbatch 5 from 3fa9";
+  beat.bytes_sent = 11;
+  beat.bytes_received = 12;
+  run.From(node, beat);
+  run.From(run.Live(0)[0], StepReport{0, {{0, 10, 6.0f}, {1, 10, 2.0f}}});
+
+  const auto now = status();
+  CHECK(now["phase"] == "training");
+  CHECK(now["step"] == 1);
+  CHECK(now["steps"] == 4);
+  CHECK(now["loss"] == 4.0);
+  CHECK(now["tokens"] == 20);
+  CHECK(now["version"] == 1);
+  CHECK(now["bytes_sent"] == 11);
+  REQUIRE(now["nodes"].size() == 4);
+  const auto found = std::find_if(now["nodes"].begin(), now["nodes"].end(),
+                                  [&](const auto& n) { return n["id"] == node.Short(); });
+  REQUIRE(found != now["nodes"].end());
+  CHECK((*found)["stage"] == 1);
+  CHECK((*found)["phase"] == "waiting for peers");
+  CHECK((*found)["waiting_for"] == beat.waiting_for);
+  CHECK((*found)["step"] == 3);
+  CHECK((*found)["base_version"] == 1);
+  CHECK((*found)["alive"] == true);
+  CHECK((*found)["bytes_received"] == 12);
+}
+
+TEST_CASE("After a restart the status goes on where the journal stands", "[coordinator]") {
+  ServedRun run;
+  run.Gather();
+  run.From(run.Live(0)[0], StepReport{0, {{0, 10, 6.0f}, {1, 10, 2.0f}}});
+  run.Restart();
+  const auto now = nlohmann::json::parse(run.status);
+  CHECK(now["step"] == 1);
+  CHECK(now["loss"] == 4.0);
+  CHECK(now["tokens"] == 20);
+}
