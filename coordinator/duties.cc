@@ -140,9 +140,7 @@ void CoordinatorActor::PlanMade(Context& context) {
   if (!planning->planned.ok()) {
     no_plan_ = ErrorText(planning->planned.status());
     context.Event("no_plan", EventFields({{"reason", no_plan_}}));
-    // A configuration that fits no fleet is the operator's to mend; a fleet may still grow.
-    if (absl::IsInvalidArgument(planning->planned.status())) GiveUp(context, no_plan_);
-    return;
+    return;  // the fleet may still grow
   }
   no_plan_.clear();
   const PlannedRun& planned = *planning->planned;

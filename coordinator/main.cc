@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/status.h"
+#include "coordinator/listings.h"
 #include "coordinator/report.h"
 #include "coordinator/run_directory.h"
 #include "coordinator/screen.h"
@@ -49,10 +50,12 @@ absl::Status PrintTicket(const TicketRequest& request) {
   SKERRY_ASSIGN_OR_RETURN(const OpenedRun run, OpenRunDirectory(request.directory));
   SKERRY_ASSIGN_OR_RETURN(const Identity identity,
                           Identity::Load(run.directory.File("coordinator.key")));
+  SKERRY_ASSIGN_OR_RETURN(const std::string endpoint,
+                          EndpointForTickets(run.directory, request.endpoint));
   SKERRY_ASSIGN_OR_RETURN(const int64_t lifetime, ParseLifetime(request.expires));
-  SKERRY_ASSIGN_OR_RETURN(const std::string text,
-                          IssueTicket(identity, {request.endpoint, run.run,
-                                                 std::time(nullptr) + lifetime, request.uses}));
+  SKERRY_ASSIGN_OR_RETURN(
+      const std::string text,
+      IssueTicket(identity, {endpoint, run.run, std::time(nullptr) + lifetime, request.uses}));
   std::printf("%s\n", text.c_str());
   return absl::OkStatus();
 }
@@ -83,72 +86,115 @@ absl::Status WriteRunReport(const std::string& directory, const std::string& ext
   return WriteReport(report, out.empty() ? directory : out);
 }
 
+absl::Status PrintNodes(const std::string& directory, bool json) {
+  SKERRY_ASSIGN_OR_RETURN(const OpenedRun run, OpenRunDirectory(directory));
+  SKERRY_ASSIGN_OR_RETURN(const RunState state, LoadRunState(run.directory));
+  std::cout << (json ? NodesJson(state).dump(2) + "\n" : NodesTable(state));
+  return absl::OkStatus();
+}
+
+absl::Status PrintPlan(const std::string& directory, bool json) {
+  SKERRY_ASSIGN_OR_RETURN(const OpenedRun run, OpenRunDirectory(directory));
+  SKERRY_ASSIGN_OR_RETURN(const RunState state, LoadRunState(run.directory));
+  std::cout << (json ? PlanJson(state).dump(2) + "\n" : PlanText(state));
+  return absl::OkStatus();
+}
+
+// Everything the command line can say; one per process.
+struct CommandLine {
+  InitOptions init;
+  TicketRequest ticket;
+  ServeOptions serve;
+  std::string directory, extra, out, file;
+  std::vector<std::string> texts;
+  bool json = false;
+  int exit_code = 0;
+};
+
+void AddRunCommands(CLI::App& app, CommandLine& line) {
+  auto* init = app.add_subcommand("init", "make the directory of a new run");
+  init->add_option("dir", line.init.directory)->required();
+  init->add_option("--config", line.init.config_file, "run.toml to copy; default: a template");
+  init->add_option("--data", line.init.texts, "text to train on (plain, .gz, .dz)");
+  init->add_option("--shards", line.init.shards, "or: a directory made by 'data prepare'");
+  init->callback([&] { line.exit_code = Ended(InitRunDirectory(line.init)); });
+
+  auto* ticket = app.add_subcommand("ticket", "print a ticket for volunteers");
+  ticket->add_option("dir", line.ticket.directory)->required();
+  ticket->add_option("--advertise,--endpoint", line.ticket.endpoint,
+                     "where nodes reach you: tcp://host:7700; default: what serve noted");
+  ticket->add_option("--uses", line.ticket.uses, "how many nodes it admits")->capture_default_str();
+  ticket->add_option("--expires", line.ticket.expires, "lifetime: 90m, 24h, 7d")
+      ->capture_default_str();
+  ticket->callback([&] { line.exit_code = Ended(PrintTicket(line.ticket)); });
+
+  auto* serve = app.add_subcommand("serve", "run the coordinator; also after a crash");
+  serve->add_option("dir", line.serve.directory)->required();
+  serve->add_option("--bind", line.serve.bind, "address to listen at")->capture_default_str();
+  serve->add_option("--advertise", line.serve.advertise,
+                    "where nodes reach it, for tickets; default: the bound address");
+  serve
+      ->add_option("--probes-at-once", line.serve.probes_at_once,
+                   "links measured at a time; 0: every disjoint pair of nodes")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  serve->add_option("--shape", line.serve.shape_file, "imitate this network (wan.toml)");
+  serve->add_option("--region", line.serve.region, "this process's region in it");
+  serve->callback([&] {
+    const auto served = Serve(line.serve);
+    line.exit_code = served.ok() ? *served : Ended(served.status());
+  });
+}
+
+void AddViewCommands(CLI::App& app, CommandLine& line) {
+  auto* watch = app.add_subcommand("watch", "show a run until it is finished");
+  watch->add_option("dir", line.directory)->required();
+  watch->callback([&] { line.exit_code = Ended(Watch(line.directory)); });
+
+  using Printer = absl::Status (*)(const std::string&, bool);
+  const auto add = [&](const char* name, const char* what, Printer print) {
+    auto* command = app.add_subcommand(name, what);
+    command->add_option("dir", line.directory)->required();
+    command->add_flag("--json", line.json, "for programs");
+    command->callback([&line, print] { line.exit_code = Ended(print(line.directory, line.json)); });
+  };
+  add("status", "show a run once", PrintStatus);
+  add("nodes", "list the nodes of a run", PrintNodes);
+  add("plan", "show the plan in force", PrintPlan);
+
+  auto* report = app.add_subcommand("report", "write report.json and report.html");
+  report->add_option("dir", line.directory)->required();
+  report->add_option("--extra", line.extra, "JSON with evaluation losses and a sample");
+  report->add_option("--out", line.out, "where to; default: the run's directory");
+  report->callback(
+      [&] { line.exit_code = Ended(WriteRunReport(line.directory, line.extra, line.out)); });
+}
+
+void AddPreparations(CLI::App& app, CommandLine& line) {
+  auto* config = app.add_subcommand("config", "configurations")->require_subcommand(1);
+  auto* check = config->add_subcommand("check", "print the effective configuration and its digest");
+  check->add_option("file", line.file)->required();
+  check->callback([&] { line.exit_code = Ended(CheckConfig(line.file)); });
+  auto* data = app.add_subcommand("data", "training data")->require_subcommand(1);
+  auto* prepare = data->add_subcommand("prepare", "turn a text into token shards");
+  prepare->add_option("text", line.texts)->required();
+  prepare->add_option("--out", line.out)->required();
+  prepare->callback([&] { line.exit_code = Ended(PrepareData(line.texts, line.out)); });
+}
+
 int Run(int argc, char** argv) {
   CLI::App app{"skerry-coordinator: run one training run across volunteers' machines"};
   app.require_subcommand(1);
   app.set_version_flag("--version", "skerry-coordinator 0.1.0, protocol 1");
-  app.footer("exit codes: 0 done, 1 failed (the message says why), 130 interrupted");
-  int exit_code = 0;
-
-  InitOptions init;
-  auto* init_command = app.add_subcommand("init", "make the directory of a new run");
-  init_command->add_option("dir", init.directory)->required();
-  init_command->add_option("--config", init.config_file, "run.toml to copy; default: a template");
-  init_command->add_option("--data", init.texts, "text to train on (plain, .gz, .dz)");
-  init_command->add_option("--shards", init.shards, "or: a directory made by 'data prepare'");
-  init_command->callback([&] { exit_code = Ended(InitRunDirectory(init)); });
-
-  TicketRequest ticket;
-  auto* ticket_command = app.add_subcommand("ticket", "print a ticket for volunteers");
-  ticket_command->add_option("dir", ticket.directory)->required();
-  ticket_command
-      ->add_option("--endpoint", ticket.endpoint, "where nodes reach you: tcp://host:7700")
-      ->required();
-  ticket_command->add_option("--uses", ticket.uses, "how many nodes it admits")
-      ->capture_default_str();
-  ticket_command->add_option("--expires", ticket.expires, "lifetime: 90m, 24h, 7d")
-      ->capture_default_str();
-  ticket_command->callback([&] { exit_code = Ended(PrintTicket(ticket)); });
-
-  ServeOptions serve;
-  auto* serve_command = app.add_subcommand("serve", "run the coordinator; also after a crash");
-  serve_command->add_option("dir", serve.directory)->required();
-  serve_command->add_option("--bind", serve.bind, "address to listen at")->capture_default_str();
-  serve_command->add_option("--shape", serve.shape_file, "imitate this network (wan.toml)");
-  serve_command->add_option("--region", serve.region, "this process's region in it");
-  serve_command->callback([&] {
-    const auto served = Serve(serve);
-    exit_code = served.ok() ? *served : Ended(served.status());
-  });
-
-  std::string directory, extra, out, file;
-  bool json = false;
-  auto* watch = app.add_subcommand("watch", "show a run until it is finished");
-  watch->add_option("dir", directory)->required();
-  watch->callback([&] { exit_code = Ended(Watch(directory)); });
-  auto* status = app.add_subcommand("status", "show a run once");
-  status->add_option("dir", directory)->required();
-  status->add_flag("--json", json);
-  status->callback([&] { exit_code = Ended(PrintStatus(directory, json)); });
-  auto* report = app.add_subcommand("report", "write report.json and report.html");
-  report->add_option("dir", directory)->required();
-  report->add_option("--extra", extra, "JSON with evaluation losses and a sample");
-  report->add_option("--out", out, "where to; default: the run's directory");
-  report->callback([&] { exit_code = Ended(WriteRunReport(directory, extra, out)); });
-
-  auto* config = app.add_subcommand("config", "configurations")->require_subcommand(1);
-  auto* check = config->add_subcommand("check", "print the effective configuration and its digest");
-  check->add_option("file", file)->required();
-  check->callback([&] { exit_code = Ended(CheckConfig(file)); });
-  std::vector<std::string> texts;
-  auto* data = app.add_subcommand("data", "training data")->require_subcommand(1);
-  auto* prepare = data->add_subcommand("prepare", "turn a text into token shards");
-  prepare->add_option("text", texts)->required();
-  prepare->add_option("--out", out)->required();
-  prepare->callback([&] { exit_code = Ended(PrepareData(texts, out)); });
-
+  app.footer(
+      "exit codes: 0 done, 1 failed (the message says why), 100 and above: the command line is "
+      "wrong, 130 interrupted");
+  CommandLine line;
+  AddRunCommands(app, line);
+  AddViewCommands(app, line);
+  AddPreparations(app, line);
   CLI11_PARSE(app, argc, argv);
-  return exit_code;
+  return line.exit_code;
 }
 
 }  // namespace

@@ -84,7 +84,10 @@ void CoordinatorActor::Greet(Context& context, const NodeId& node, const Hello& 
   } else {
     context.Send(node, PresentPeers());
   }
-  if (!state_.plan) return;
+  if (!state_.plan) {
+    RequestProbes(context);
+    return PlanWhenReady(context);
+  }
   told_.insert(node);
   context.Send(node, PlanUpdate{*state_.plan});
   if (const auto stage = StageOf(node)) {

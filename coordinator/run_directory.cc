@@ -101,6 +101,41 @@ absl::StatusOr<OpenedRun> OpenRunDirectory(const std::string& path) {
   return OpenedRun{directory, *run, std::move(config)};
 }
 
+absl::StatusOr<RunState> LoadRunState(const RunDirectory& directory) {
+  const std::string path = directory.File("journal.sqlite");
+  SKERRY_ASSIGN_OR_RETURN(auto journal,
+                          SqliteJournal::Open(path, SqliteJournal::Access::kReadOnly));
+  SKERRY_ASSIGN_OR_RETURN(const auto records, journal->Load());
+  RunState state;
+  for (size_t i = 0; i < records.size(); ++i) {
+    const absl::Status status = state.Apply(records[i]);
+    if (!status.ok()) return Annotate(status, absl::StrFormat("%s: record %d", path, i + 1));
+  }
+  return state;
+}
+
+absl::StatusOr<std::string> EndpointForTickets(const RunDirectory& directory,
+                                               const std::string& advertised) {
+  std::string endpoint = advertised;
+  if (endpoint.empty()) {
+    std::ifstream in(directory.File("endpoint"));
+    std::getline(in, endpoint);
+  }
+  if (endpoint.empty()) {
+    return FailedPrecondition(
+        "nobody has served %s yet, so where nodes reach it is not known; give --advertise "
+        "tcp://HOST:7700, or start: skerry-coordinator serve %s",
+        directory.path, directory.path);
+  }
+  for (const char* anywhere : {"tcp://0.0.0.0:", "tcp://*:", "tcp://[::]:"}) {
+    if (!endpoint.starts_with(anywhere)) continue;
+    return FailedPrecondition(
+        "%s names no machine that a volunteer could dial; give --advertise tcp://HOST:%s", endpoint,
+        endpoint.substr(endpoint.rfind(':') + 1));
+  }
+  return endpoint;
+}
+
 absl::Status LockRunDirectory(const RunDirectory& directory) {
   const std::string path = directory.File("lock");
   const int lock = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);

@@ -7,6 +7,7 @@
 //   events.jsonl       one line an event, appended
 //   status.json        the present, replaced every second
 //   model/             the trained model
+//   endpoint           where nodes reach the coordinator, for tickets; noted by serve
 //   lock               held by the coordinator that serves
 #pragma once
 
@@ -17,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "common/ids.h"
 #include "common/run_config.h"
+#include "coordinator/run_state.h"
 
 namespace skerry {
 
@@ -42,6 +44,15 @@ struct OpenedRun {
 };
 // FailedPrecondition if run.toml was changed after init: a run's configuration never changes.
 absl::StatusOr<OpenedRun> OpenRunDirectory(const std::string& directory);
+
+// The run's state as its journal tells it; may be called while a coordinator serves. DataLoss names
+// a damaged record.
+absl::StatusOr<RunState> LoadRunState(const RunDirectory& directory);
+
+// Where nodes reach the coordinator: `advertised`, else what `serve` noted in DIR/endpoint.
+// FailedPrecondition if that names no machine ("tcp://0.0.0.0:7700") or was never noted.
+absl::StatusOr<std::string> EndpointForTickets(const RunDirectory& directory,
+                                               const std::string& advertised);
 
 // Holds DIR/lock for the life of the process. FailedPrecondition names the process that has it.
 absl::Status LockRunDirectory(const RunDirectory& directory);

@@ -40,7 +40,11 @@ class EventFile {
  public:
   explicit EventFile(const std::string& path)
       : out_(path, std::ios::app | std::ios::binary), start_(Clock::now()) {}
-  void Write(const std::string& kind, const std::string& fields) {
+  // `fields`: the members of a JSON object, with or without its braces.
+  void Write(const std::string& kind, std::string fields) {
+    if (fields.starts_with('{') && fields.ends_with('}')) {
+      fields = fields.substr(1, fields.size() - 2);
+    }
     const double t = std::chrono::duration<double>(Clock::now() - start_).count();
     out_ << absl::StrFormat(R"({"t":%.3f,"utc":"%s","kind":"%s"%s%s})", t, UtcNow(), kind,
                             fields.empty() ? "" : ",", fields)
@@ -103,6 +107,7 @@ absl::StatusOr<int> Serve(const ServeOptions& options) {
   EventFile events(run.directory.File("events.jsonl"));
   LiveScreen screen;
   CoordinatorOptions actor_options = ActorOptions(run, identity.id(), *shards, model, screen);
+  actor_options.probes_at_once = options.probes_at_once;
   SKERRY_ASSIGN_OR_RETURN(actor_options.journal, journal->Load());
   const size_t records = actor_options.journal.size();
   SKERRY_ASSIGN_OR_RETURN(auto actor, CoordinatorActor::Create(std::move(actor_options)));
@@ -127,6 +132,8 @@ absl::StatusOr<int> Serve(const ServeOptions& options) {
     };
   }
   SKERRY_ASSIGN_OR_RETURN(auto loop, EventLoop::Open(std::move(loop_options)));
+  const std::string reached = options.advertise.empty() ? loop->endpoint() : options.advertise;
+  SKERRY_RETURN_IF_ERROR(WriteFileAtomically(run.directory.File("endpoint"), reached + "\n"));
   events.Write("run", RunFields(run));
   std::printf(
       "serving run %s at %s%s\n", run.run.Short().c_str(), loop->endpoint().c_str(),

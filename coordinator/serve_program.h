@@ -10,6 +10,8 @@ namespace skerry {
 struct ServeOptions {
   std::string directory;
   std::string bind = "tcp://0.0.0.0:7700";
+  std::string advertise;   // where nodes reach it, for tickets; "" for the bound address
+  int probes_at_once = 0;  // links measured at a time; 0: every disjoint pair of nodes
   std::string shape_file;  // imitate this network towards nodes; "" for none
   std::string region;
 };

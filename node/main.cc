@@ -29,6 +29,44 @@ int Doctor(int threads) {
   return 0;
 }
 
+// evaluate, generate, reference: options live as long as the parse.
+struct ModelTools {
+  EvaluateOptions evaluate;
+  GenerateOptions generate;
+  ReferenceOptions reference;
+  void AddTo(CLI::App& app, int& exit_code);
+};
+
+void ModelTools::AddTo(CLI::App& app, int& exit_code) {
+  auto* evaluate_command = app.add_subcommand("evaluate", "loss of a model on held-out text");
+  evaluate_command->add_option("--model", evaluate.model, "a Hugging Face directory");
+  evaluate_command->add_flag("--initial", evaluate.initial, "the run's model before training");
+  evaluate_command->add_option("--config", evaluate.config, "run.toml");
+  evaluate_command->add_option("--data", evaluate.data, "token shards")->required();
+  evaluate_command->add_option("--windows", evaluate.windows_max, "at most so many sequences")
+      ->capture_default_str();
+  evaluate_command->add_option("--threads", evaluate.threads)->capture_default_str();
+  evaluate_command->add_flag("--json", evaluate.json);
+  evaluate_command->callback([&] { exit_code = Ended(EvaluateModel(evaluate)); });
+
+  auto* generate_command = app.add_subcommand("generate", "write text with a model");
+  generate_command->add_option("--model", generate.model)->required();
+  generate_command->add_option("--prompt", generate.prompt)->required();
+  generate_command->add_option("--tokens", generate.tokens)->capture_default_str();
+  generate_command->add_option("--temperature", generate.temperature)->capture_default_str();
+  generate_command->add_option("--seed", generate.seed)->capture_default_str();
+  generate_command->callback([&] { exit_code = Ended(GenerateFromModel(generate)); });
+
+  auto* reference_command =
+      app.add_subcommand("reference", "train a run's model in this one process, for comparison");
+  reference_command->add_option("--config", reference.config, "run.toml")->required();
+  reference_command->add_option("--data", reference.data, "token shards")->required();
+  reference_command->add_option("--out", reference.out, "write the model here");
+  reference_command->add_option("--threads", reference.threads)->capture_default_str();
+  reference_command->add_flag("--json", reference.json);
+  reference_command->callback([&] { exit_code = Ended(TrainReference(reference)); });
+}
+
 int Run(int argc, char** argv) {
   CLI::App app{"skerry-node: contribute this machine to a training run"};
   app.require_subcommand(1);
@@ -56,37 +94,8 @@ int Run(int argc, char** argv) {
   doctor->add_option("--threads", threads)->capture_default_str()->check(CLI::Range(1, 256));
   doctor->callback([&] { exit_code = Doctor(threads); });
 
-  EvaluateOptions evaluate;
-  auto* evaluate_command = app.add_subcommand("evaluate", "loss of a model on held-out text");
-  evaluate_command->add_option("--model", evaluate.model, "a Hugging Face directory");
-  evaluate_command->add_flag("--initial", evaluate.initial, "the run's model before training");
-  evaluate_command->add_option("--config", evaluate.config, "run.toml");
-  evaluate_command->add_option("--data", evaluate.data, "token shards")->required();
-  evaluate_command->add_option("--windows", evaluate.windows_max, "at most so many sequences")
-      ->capture_default_str();
-  evaluate_command->add_option("--threads", evaluate.threads)->capture_default_str();
-  evaluate_command->add_flag("--json", evaluate.json);
-  evaluate_command->callback([&] { exit_code = Ended(EvaluateModel(evaluate)); });
-
-  GenerateOptions generate;
-  auto* generate_command = app.add_subcommand("generate", "write text with a model");
-  generate_command->add_option("--model", generate.model)->required();
-  generate_command->add_option("--prompt", generate.prompt)->required();
-  generate_command->add_option("--tokens", generate.tokens)->capture_default_str();
-  generate_command->add_option("--temperature", generate.temperature)->capture_default_str();
-  generate_command->add_option("--seed", generate.seed)->capture_default_str();
-  generate_command->callback([&] { exit_code = Ended(GenerateFromModel(generate)); });
-
-  ReferenceOptions reference;
-  auto* reference_command =
-      app.add_subcommand("reference", "train a run's model in this one process, for comparison");
-  reference_command->add_option("--config", reference.config, "run.toml")->required();
-  reference_command->add_option("--data", reference.data, "token shards")->required();
-  reference_command->add_option("--out", reference.out, "write the model here");
-  reference_command->add_option("--threads", reference.threads)->capture_default_str();
-  reference_command->add_flag("--json", reference.json);
-  reference_command->callback([&] { exit_code = Ended(TrainReference(reference)); });
-
+  ModelTools tools;
+  tools.AddTo(app, exit_code);
   CLI11_PARSE(app, argc, argv);
   return exit_code;
 }

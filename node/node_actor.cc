@@ -6,13 +6,12 @@
 #include "common/check.h"
 #include "common/digest.h"
 #include "common/status.h"
+#include "node/node_results.h"
 #include "pipeline/plan/route.h"
 
 namespace skerry {
 namespace {
 
-constexpr size_t kEarlyMax = 1024;
-constexpr size_t kBaseRequestsMax = 64;
 // Commits hold a node back after τ + δ ≤ 2τ steps; reports of that many steps may be lost with a
 // coordinator.
 size_t ReportsKept(const RunConfig& config) {
@@ -20,14 +19,6 @@ size_t ReportsKept(const RunConfig& config) {
 }
 
 }  // namespace
-
-struct NodeActor::Results {
-  absl::Status status;
-  std::unique_ptr<StageWork> work;
-  Payload delta;
-  Digest digest;
-  Payload base;
-};
 
 NodeActor::NodeActor(NodeActorOptions options)
     : options_(std::move(options)),
@@ -181,6 +172,7 @@ void NodeActor::StageBuilt(Context& context) {
   work_ = std::move(results_->work);
   StageActor::Options options;
   options.self = options_.self;
+  options.lag_max = 2 * config_->outer.inner_steps + 1;
   options.in_flight = config_->pipeline.in_flight;
   options.work = work_.get();
   options.send = [this](Context& c, const NodeId& to, skerry::Message m) {
@@ -266,108 +258,6 @@ void NodeActor::Advance(Context& context) {
   if (heavy_ == Heavy::kNone) pipeline_->SubmitNext(context);
 }
 
-// ---- rounds ------------------------------------------------------------------------------------
-
-bool NodeActor::HasRounds() const {
-  return plan_.stages[static_cast<size_t>(stage_)].replicas.size() > 1;
-}
-
-// Round v ends at step (v + 1)·τ and lands δ steps later, or after the last step.
-bool NodeActor::ApplyDueRound(Context& context) {
-  const int64_t round = rounds_->next();
-  if (round >= encoded_) return false;
-  const OuterConfig& outer = config_->outer;
-  const int64_t due = (round + 1) * outer.inner_steps + outer.overlap_steps;
-  if (step_ < due && step_ < config_->steps) return false;
-  Boundary& boundary = boundaries_[round];
-  if (!rounds_->Ready(round)) {
-    if (!boundary.waiting) boundary.waiting = context.now();
-    return false;
-  }
-  const Instant ready = boundary.ready.value_or(context.now());
-  const Duration transfer = ready - boundary.at;
-  const Duration wait = boundary.waiting ? ready - *boundary.waiting : Duration();
-  round_transfer_s_ += transfer.seconds();
-  round_wait_s_ += wait.seconds();
-  last_applied_ = skerry::RoundApplied{stage_, round, {}, transfer.seconds(), wait.seconds()};
-  boundaries_.erase(round);
-
-  heavy_ = Heavy::kApply;
-  results_ = std::make_shared<Results>();
-  heavy_job_ = SubmitTracked(context, {"apply round", work_->Cost(WorkKind::kApply),
-                                       [work = work_.get(), results = results_,
-                                        participants = rounds_->Participants(round)] {
-                                         results->status = work->ApplyRound(participants);
-                                         results->digest = work->BaseDigest();
-                                       }});
-  return true;
-}
-
-void NodeActor::ApplyDone(Context& context) {
-  last_applied_->base_digest = results_->digest;
-  Send(context, options_.coordinator, *last_applied_);
-  rounds_->Applied(last_applied_->round);
-}
-
-bool NodeActor::EncodeAtBoundary(Context& context) {
-  if (!HasRounds() || step_ == 0 || step_ % config_->outer.inner_steps != 0) return false;
-  if (step_ / config_->outer.inner_steps <= encoded_) return false;
-  heavy_ = Heavy::kEncode;
-  results_ = std::make_shared<Results>();
-  tokens_of_round_ = pipeline_->tokens() - tokens_at_boundary_;
-  tokens_at_boundary_ = pipeline_->tokens();
-  heavy_job_ = SubmitTracked(context, {"encode delta", work_->Cost(WorkKind::kEncode),
-                                       [work = work_.get(), results = results_] {
-                                         auto delta = work->EncodeDelta();
-                                         results->status = delta.status();
-                                         if (!delta.ok()) return;
-                                         results->delta = MakePayload(*std::move(delta));
-                                         results->digest = DigestOf(View(results->delta));
-                                       }});
-  return true;
-}
-
-void NodeActor::Encoded(Context& context) {
-  const int64_t round = encoded_++;
-  boundaries_[round].at = context.now();
-  const Delta delta{stage_, round, tokens_of_round_, results_->digest, results_->delta};
-  for (const NodeId& replica : LiveReplicas(plan_, stage_)) {
-    if (replica != options_.self) Send(context, replica, delta);
-  }
-  if (const auto held = rounds_->Hold(options_.self, delta)) {
-    Send(context, options_.coordinator, *held);
-  }
-  NoteReadiness(context);
-}
-
-void NodeActor::NoteReadiness(Context& context) {
-  const auto it = boundaries_.find(rounds_->next());
-  if (it != boundaries_.end() && !it->second.ready && rounds_->Ready(it->first)) {
-    it->second.ready = context.now();
-  }
-}
-
-void NodeActor::On(Context& context, const NodeId& from, const Delta& message) {
-  if (!rounds_) {
-    if (early_.size() < kEarlyMax) early_.emplace_back(from, message);
-    return;
-  }
-  const auto replicas = LiveReplicas(plan_, stage_);
-  if (std::find(replicas.begin(), replicas.end(), from) == replicas.end()) return void(++refused_);
-  const auto held = rounds_->Hold(from, message);
-  if (!held) return void(++refused_);
-  Send(context, options_.coordinator, *held);
-  NoteReadiness(context);
-  Advance(context);
-}
-
-void NodeActor::On(Context& context, const NodeId& from, const RoundCommit& message) {
-  if (from != options_.coordinator || !rounds_) return void(++refused_);
-  if (!rounds_->Commit(message)) ++refused_;
-  NoteReadiness(context);
-  Advance(context);
-}
-
 // ---- jobs --------------------------------------------------------------------------------------
 
 void NodeActor::OnJobDone(Context& context, JobId job) {
@@ -409,53 +299,6 @@ void NodeActor::OnJobDone(Context& context, JobId job) {
     pipeline_->OnJobDone(context, job);
   }
   Advance(context);
-}
-
-// ---- bulk objects ------------------------------------------------------------------------------
-
-void NodeActor::On(Context& context, const NodeId& from, const ObjectRequest& message) {
-  const bool mine = from == options_.coordinator &&
-                    message.object == absl::StrFormat("base/%d", stage_) && message.offset >= 0 &&
-                    message.length > 0 && message.length <= kObjectChunkBytesMax;
-  if (!mine) return void(++refused_);
-  if (state_ != State::kFinished) {
-    Send(context, from, ObjectChunk{message.object, message.offset, -1, nullptr});
-    return;
-  }
-  if (base_bytes_) return ServeBase(context, from, message);
-  if (base_requests_.size() >= kBaseRequestsMax) return void(++refused_);
-  base_requests_.emplace_back(from, message);
-  if (heavy_ != Heavy::kNone) return;
-  heavy_ = Heavy::kExport;
-  results_ = std::make_shared<Results>();
-  heavy_job_ =
-      SubmitTracked(context, {"export", Duration::Millis(10),
-                              [work = work_.get(), results = results_, adopt = !HasRounds()] {
-                                if (adopt) work->AdoptBase();
-                                results->base = work->BaseParameters();
-                              }});
-}
-
-void NodeActor::ServeBase(Context& context, const NodeId& to, const ObjectRequest& request) {
-  const int64_t total = SizeOf(base_bytes_);
-  if (request.offset > total) return void(++refused_);
-  const int64_t length = std::min(request.length, total - request.offset);
-  const auto begin = base_bytes_->begin() + request.offset;
-  Send(context, to,
-       ObjectChunk{request.object, request.offset, total,
-                   MakePayload(Bytes(begin, begin + length))});
-}
-
-void NodeActor::On(Context& context, const NodeId& from, const ObjectChunk& message) {
-  if (from != options_.coordinator || state_ != State::kPreparing) return void(++refused_);
-  fetcher_.OnChunk(context, message);
-  if (!fetcher_.status().ok()) Fail(context, fetcher_.status());
-}
-
-void NodeActor::On(Context& context, const NodeId& from, const Shutdown& message) {
-  if (from != options_.coordinator) return void(++refused_);
-  state_ = State::kStopped;
-  context.Stop(0, message.reason);
 }
 
 // ---- life --------------------------------------------------------------------------------------

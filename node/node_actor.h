@@ -48,6 +48,8 @@ struct NodeActorOptions {
 
 class NodeActor final : public Actor {
  public:
+  static constexpr size_t kEarlyMax = 1024;  // messages kept until the stage is built
+
   explicit NodeActor(NodeActorOptions options);
 
   void OnStart(Context& context) override;

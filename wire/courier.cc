@@ -40,6 +40,30 @@ void Courier::Send(Instant now, const NodeId& to, Message message, std::vector<O
   out.push_back({to, MakeFrame(to, session, sequence, &session.outbox.back().second)});
 }
 
+void Courier::Acknowledge(Instant now, Session& session, uint64_t acknowledged) {
+  bool progress = false;
+  while (!session.outbox.empty() && session.outbox.front().first <= acknowledged) {
+    session.outbox.pop_front();
+    progress = true;
+  }
+  if (!progress) return;
+  session.repeat_after = options_.repeat_after;
+  session.repeat_due = now + session.repeat_after;
+}
+
+void Courier::Accept(Session& session, uint64_t sequence, Message message, Delivered& delivered) {
+  if (sequence <= session.delivered || session.early.contains(sequence)) {
+    ++refused_;  // had it: our acknowledgement was lost, or somebody replays
+    return;
+  }
+  session.early.emplace(sequence, std::move(message));
+  while (!session.early.empty() && session.early.begin()->first == session.delivered + 1) {
+    delivered.messages.push_back(std::move(session.early.begin()->second));
+    session.early.erase(session.early.begin());
+    ++session.delivered;
+  }
+}
+
 Courier::Delivered Courier::OnFrame(Instant now, const NodeId& from, Frame frame,
                                     std::vector<Outgoing>& out) {
   Delivered delivered{from, false, {}};
@@ -71,31 +95,14 @@ Courier::Delivered Courier::OnFrame(Instant now, const NodeId& from, Frame frame
   }
 
   if (header.receiver_incarnation == IncarnationFor(from)) {
-    bool progress = false;
-    while (!session.outbox.empty() && session.outbox.front().first <= header.acknowledged) {
-      session.outbox.pop_front();
-      progress = true;
-    }
-    if (progress) {
-      session.repeat_after = options_.repeat_after;
-      session.repeat_due = now + session.repeat_after;
-    }
+    Acknowledge(now, session, header.acknowledged);
   }
-
   if (header.sequence == 0 || !frame.message) return delivered;
-  if (header.sequence <= session.delivered || session.early.contains(header.sequence)) {
-    ++refused_;  // had it: our acknowledgement was lost, or somebody replays
-  } else if (header.sequence > session.delivered + kEarlyMax) {
+  if (header.sequence > session.delivered + kEarlyMax) {
     ++refused_;
     return delivered;
-  } else {
-    session.early.emplace(header.sequence, *std::move(frame.message));
-    while (!session.early.empty() && session.early.begin()->first == session.delivered + 1) {
-      delivered.messages.push_back(std::move(session.early.begin()->second));
-      session.early.erase(session.early.begin());
-      ++session.delivered;
-    }
   }
+  Accept(session, header.sequence, *std::move(frame.message), delivered);
   if (session.owed_acks++ == 0) session.ack_due = now + kAckDelay;
   if (session.owed_acks >= kAckEvery) {
     session.owed_acks = 0;

@@ -108,6 +108,8 @@ class Courier {
 
   Frame MakeFrame(const NodeId& to, const Session& session, uint64_t sequence,
                   const Message* message) const;
+  void Acknowledge(Instant now, Session& session, uint64_t acknowledged);
+  void Accept(Session& session, uint64_t sequence, Message message, Delivered& delivered);
   void Repeat(Instant now, const NodeId& to, Session& session, std::vector<Outgoing>& out);
 
   CourierOptions options_;

@@ -8,14 +8,6 @@
 #include "pipeline/plan/route.h"
 
 namespace skerry {
-namespace {
-
-bool Contains(const std::vector<NodeId>& sorted, const NodeId& node) {
-  return std::binary_search(sorted.begin(), sorted.end(), node);
-}
-
-}  // namespace
-
 StageActor::StageActor(Options options, PipelinePlan plan)
     : options_(std::move(options)), plan_(std::move(plan)) {
   SKERRY_CHECK(options_.work != nullptr && options_.in_flight >= 1);
@@ -50,8 +42,10 @@ void StageActor::BeginStep(Context& context, int64_t step) {
   accumulated_ = std::exchange(carried_, 0);
   report_ = {step, {}};
   losses_.clear();
+  std::erase_if(voided_, [&](const Key& key) { return key.first < step; });
   std::erase_if(counted_, [&](const Key& key) { return key.first < step - 1; });
   for (const PlannedVisit& planned : VisitsOf(plan_, step, options_.self)) {
+    if (voided_.contains({step, planned.microbatch})) continue;
     pending_.insert(planned.microbatch);
     Visit& visit = visits_[{step, planned.microbatch}];
     if (visit.path.empty()) {
@@ -77,8 +71,8 @@ void StageActor::OnActivation(Context&, const NodeId& from, const Activation& ac
                      activation.microbatch < plan_.microbatches_per_step && activation.step >= 0 &&
                      SizeOf(activation.values) == options_.work->boundary_bytes() &&
                      NodeAt(activation.path, activation.hop) == options_.self &&
-                     NodeAt(activation.path, activation.hop - 1) == from &&
-                     !Contains(plan_.dead, from) && visits_.size() < kVisitsMax;
+                     NodeAt(activation.path, activation.hop - 1) == from && !IsDead(plan_, from) &&
+                     visits_.size() < kVisitsMax;
   if (!valid) {
     ++refused_;
     return;
@@ -116,71 +110,6 @@ void StageActor::OnGradient(Context&, const NodeId& from, const Gradient& gradie
     return;
   }
   MakeReady(it->first, it->second, Task::kBackward, gradient.values);
-}
-
-void StageActor::OnVoid(Context& context, const NodeId& from, const MicrobatchVoid& message) {
-  const Key key{message.step, message.microbatch};
-  const auto it = visits_.find(key);
-  if (it == visits_.end()) return;
-  Visit& visit = it->second;
-  if (IsOwn(visit) || visit.attempt != message.attempt || NodeAt(visit.path, 0) != from) {
-    ++refused_;
-    return;
-  }
-  // A live node of the old path is on the patched one too: the next attempt will come through here.
-  Drop(context, key);
-  if (message.step == step_ && pending_.contains(message.microbatch)) {
-    Visit& again = visits_[key];
-    again.path = PathOf(plan_, message.step, message.microbatch);
-    again.hop = 1;
-    again.attempt = message.attempt + 1;
-  }
-}
-
-void StageActor::Drop(Context& context, Key key) {
-  StageWork* work = options_.work;
-  context.Submit({"discard", Duration(), [work, key] { work->Discard(key.first, key.second); }});
-  visits_.erase(key);
-}
-
-void StageActor::Restart(Context& context, Key key, Visit& visit) {
-  if (visit.state != State::kExpected) {
-    for (size_t hop = 1; hop < visit.path.size(); ++hop) {
-      const NodeId node = NodeAt(visit.path, static_cast<int32_t>(hop));
-      if (!Contains(plan_.dead, node)) {
-        options_.send(context, node, MicrobatchVoid{key.first, key.second, visit.attempt});
-      }
-    }
-    StageWork* work = options_.work;
-    context.Submit({"discard", Duration(), [work, key] { work->Discard(key.first, key.second); }});
-  }
-  ++visit.attempt;
-  visit.state = State::kExpected;
-  visit.input = nullptr;
-  visit.path = PathOf(plan_, key.first, key.second);
-}
-
-void StageActor::OnPlan(Context& context, const PipelinePlan& plan) {
-  if (plan.version <= plan_.version) return;
-  plan_ = plan;
-  std::vector<Key> orphans;
-  for (auto& [key, visit] : visits_) {
-    if (visit.path.empty() || visit.state == State::kDone) continue;
-    if (IsOwn(visit)) {
-      const bool broken = std::any_of(visit.path.begin(), visit.path.end(), [&](const Slot& slot) {
-        return Contains(plan_.dead, NodeAt({slot}, 0));
-      });
-      if (broken) Restart(context, key, visit);
-    } else if (Contains(plan_.dead, NodeAt(visit.path, 0))) {
-      orphans.push_back(key);
-    }
-  }
-  for (const Key& key : orphans) {
-    Drop(context, key);
-    if (key.first == step_) pending_.erase(key.second);
-  }
-  AccumulateReady(context);
-  CloseStepIfOver(context);
 }
 
 int32_t StageActor::OwnInFlight() const {

@@ -36,8 +36,12 @@ class StageActor {
   // What may wait here for a later step; beyond it a sender is misbehaving and is refused.
   static constexpr size_t kVisitsMax = 4096;
 
+  // Attempt of a MicrobatchVoid that says: nobody will send this microbatch any more.
+  static constexpr int32_t kForGood = -1;
+
   struct Options {
     NodeId self;
+    int64_t lag_max = 64;   // steps that another node may be behind this one
     int32_t in_flight = 4;  // own microbatches (stage 0) in the pipeline at a time
     StageWork* work = nullptr;
     std::function<void(Context&, const NodeId&, Message)> send;
@@ -100,6 +104,8 @@ class StageActor {
   void Finish(Context& context, Key key, Visit& visit, const WorkResult& result);
   void AccumulateReady(Context& context);
   void CloseStepIfOver(Context& context);
+  void VoidInherited(Context& context, const PipelinePlan& before);
+  void DropForGood(Context& context, Key key);
   void Restart(Context& context, Key key, Visit& visit);
   void Drop(Context& context, Key key);
   void RecordLoss(Key key, const WorkResult& result);
@@ -113,6 +119,7 @@ class StageActor {
   std::map<Key, Visit> visits_;  // of the open step, early ones, and those sent again
   std::set<int32_t> pending_;    // of the open step, not yet accumulated
   std::set<Key> counted_;        // accumulated in the open step and the one before
+  std::set<Key> voided_;         // for good, of steps not begun here
   int32_t accumulated_ = 0;
   int32_t carried_ = 0;  // late ones accumulated between two steps
   StepReport report_;

@@ -1,5 +1,6 @@
 // What people and programs see of a run.
 
+#include "coordinator/listings.h"
 #include "tests/coordinator/served_run.h"
 
 using namespace skerry;
@@ -69,4 +70,31 @@ TEST_CASE("After a restart the status goes on where the journal stands", "[coord
   CHECK(now["step"] == 1);
   CHECK(now["loss"] == 4.0);
   CHECK(now["tokens"] == 20);
+}
+
+TEST_CASE("Nodes and plan are listed from the journal alone, the dead and standbys told apart",
+          "[coordinator]") {
+  ServedRun run;
+  CHECK(PlanJson(run.Fold()).is_null());
+  CHECK(PlanText(run.Fold()).find("no plan yet") == 0);
+  run.Gather();
+  const NodeId dead = run.Live(1)[0];
+  run.From(dead, skerry::Leave{""});
+
+  const auto nodes = NodesJson(run.Fold());
+  REQUIRE(nodes.size() == 4);
+  for (const auto& node : nodes) {
+    CHECK(node["takes_part"] == (node["id"] != dead.Hex()));
+    CHECK(node["alive"] == (node["id"] != dead.Hex()));
+    CHECK(node["stage"].get<int>() >= 0);
+  }
+  const auto plan = PlanJson(run.Fold());
+  CHECK(plan["version"] == 2);
+  CHECK(plan["stages"].size() == 2);
+  CHECK(plan["paths"].size() == run.state().plan->paths.size());
+  CHECK(PlanText(run.Fold()).find(", dead)") != std::string::npos);
+  CHECK(NodesTable(run.Fold()).find("gone") != std::string::npos);
+
+  run.From(dead, ServedRun::HelloOf(0));
+  CHECK(NodesTable(run.Fold()).find("standby") != std::string::npos);
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/check.h"
 #include "coordinator/coordinator_actor.h"
 #include "node/node_actor.h"
 #include "node/trained_stage.h"
@@ -149,7 +150,7 @@ class Cluster {
     };
     options.model = &model;
     auto actor = CoordinatorActor::Create(std::move(options));
-    RequireOk(actor);
+    SKERRY_CHECK(actor.ok(), "the journal must load");
     return *std::move(actor);
   }
 
@@ -170,11 +171,6 @@ class Cluster {
                                   std::make_unique<MadeUpTokens>(config));
     };
     return std::make_unique<NodeActor>(std::move(options));
-  }
-
-  template <typename Value>
-  static void RequireOk(const absl::StatusOr<Value>& value) {
-    if (!value.ok()) throw std::runtime_error(std::string(value.status().message()));
   }
 
   Options options_;

@@ -76,7 +76,7 @@ TEST_CASE(
   for (uint64_t i = 0; i < 100; ++i) CHECK(TalkerAt(simulation, kBob)->heard[i] == i + 1);
 }
 
-TEST_CASE("Simulation: one seed, one trace; another seed, another trace") {
+TEST_CASE("Simulation: one seed gives one trace, another seed another") {
   const auto trace = [](uint64_t seed) {
     Simulation simulation(LossyNetwork(seed));
     AddTalkers(simulation, 50);

@@ -164,7 +164,8 @@ TEST_CASE("Synchronous rounds of one SGD step equal data-parallel training") {
 }
 
 TEST_CASE(
-    "Messages lost, a node killed, the coordinator killed: the run goes on; one seed, one trace") {
+    "Messages lost, a node killed, the coordinator killed: the run goes on, and one seed gives one "
+    "trace") {
   const auto seed = GENERATE(range(1u, 5u));
   const auto run = [&] {
     Cluster::Options options;

@@ -182,13 +182,14 @@ StepReport ReadStepReport(ReadChecks& checks, schema::StepReport::Reader r) {
   return m;
 }
 
-// The fields that Activation, Gradient and MicrobatchVoid share.
+// The fields that Activation, Gradient and MicrobatchVoid (attempt -1: for good) share.
 template <typename M, typename Reader>
-M ReadMicrobatch(ReadChecks& checks, Reader r) {
+M ReadMicrobatch(ReadChecks& checks, Reader r, int32_t attempt_min = 0) {
   M m;
   m.step = checks.NotNegative(r.getStep(), "step");
   m.microbatch = checks.NotNegative(r.getMicrobatch(), "microbatch");
-  m.attempt = checks.NotNegative(r.getAttempt(), "attempt");
+  m.attempt = r.getAttempt();
+  if (m.attempt < attempt_min) checks.Break("attempt", "is too small");
   return m;
 }
 
@@ -300,7 +301,7 @@ std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader 
     case E::GRADIENT:
       return ReadHop<Gradient>(checks, e.getGradient(), payload);
     case E::MICROBATCH_VOID:
-      return ReadMicrobatch<MicrobatchVoid>(checks, e.getMicrobatchVoid());
+      return ReadMicrobatch<MicrobatchVoid>(checks, e.getMicrobatchVoid(), -1);
     case E::DELTA:
     case E::DELTA_HELD:
     case E::ROUND_COMMIT:

@@ -19,8 +19,7 @@
 
 namespace skerry {
 
-// ---- joining
-// -----------------------------------------------------------------------------------------------------
+// ---- joining -----------------------------------------------------------------------------------
 
 // node → coordinator, first message of every session (also after either side restarted).
 struct Hello {
@@ -70,8 +69,7 @@ struct Peers {
   bool operator==(const Peers&) const = default;
 };
 
-// ---- measuring links
-// ---------------------------------------------------------------------------------------------
+// ---- measuring links --------------------
 
 // coordinator → node: measure the way to `target` now. One probe runs at a time in the whole run.
 struct ProbeRequest {
@@ -99,8 +97,7 @@ struct LinkReading {
   bool operator==(const LinkReading&) const = default;
 };
 
-// ---- plan and life of the run
-// ------------------------------------------------------------------------------------
+// ---- plan and life of the run --------------------
 
 // coordinator → node: the plan. It takes effect where the node stands: a first plan starts training
 // at step 0.
@@ -160,8 +157,7 @@ struct Shutdown {
   bool operator==(const Shutdown&) const = default;
 };
 
-// ---- pipeline: node → node
-// ---------------------------------------------------------------------------------------
+// ---- pipeline: node → node --------------------
 
 // The residual stream going forward, float32 [sequences, context, hidden]. hop is the index of the
 // receiver in the path; hop == path length means "back home": the stage-0 node applies the head.
@@ -185,7 +181,8 @@ struct Gradient {
   Payload values;
   bool operator==(const Gradient& o) const;
 };
-// stage-0 node → every node of the old path: this attempt is void (a node of it died); forget its
+// stage-0 node → every node of the old path: this attempt is void (a node of it died); attempt −1:
+// nobody will send the microbatch any more. Forget its
 // stash.
 struct MicrobatchVoid {
   int64_t step = 0;
@@ -194,8 +191,7 @@ struct MicrobatchVoid {
   bool operator==(const MicrobatchVoid&) const = default;
 };
 
-// ---- outer rounds
-// ------------------------------------------------------------------------------------------------
+// ---- outer rounds --------------------
 
 // replica → every other replica of its stage: the encoded delta of a round (round v leads from
 // version v to v + 1).
@@ -240,8 +236,7 @@ struct RoundApplied {
   bool operator==(const RoundApplied&) const = default;
 };
 
-// ---- bulk state: export, data
-// ------------------------------------------------------------------------------------
+// ---- bulk state: export, data --------------------
 
 // Asks for bytes [offset, offset + length) of a named object. coordinator → node: "base/STAGE" is
 // the float32 base parameters of the stage at the end of the run, in ParameterLayout order. node →

@@ -1,0 +1,21 @@
+// What the journal of a run says, as text for people and as JSON for programs: `nodes`, `plan`.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "coordinator/run_state.h"
+
+namespace skerry {
+
+// One object a node: id (whole), region, endpoint, device, gflops, memory_bytes, alive, and stage
+// and replica (−1 without a slot), takes_part.
+nlohmann::json NodesJson(const RunState& state);
+std::string NodesTable(const RunState& state);
+
+// version, predicted_step_s, lower_bound_s, stages (layers, replicas with dead ones marked), paths;
+// null without a plan.
+nlohmann::json PlanJson(const RunState& state);
+std::string PlanText(const RunState& state);
+
+}  // namespace skerry

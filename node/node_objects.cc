@@ -1,0 +1,64 @@
+// Bulk objects: data that comes, base parameters that go; and the end.
+
+#include <algorithm>
+#include <utility>
+
+#include "common/digest.h"
+#include "common/status.h"
+#include "node/node_actor.h"
+#include "node/node_results.h"
+#include "pipeline/plan/route.h"
+
+namespace skerry {
+namespace {
+
+constexpr size_t kBaseRequestsMax = 64;
+
+}  // namespace
+
+void NodeActor::On(Context& context, const NodeId& from, const ObjectRequest& message) {
+  const bool mine = from == options_.coordinator &&
+                    message.object == absl::StrFormat("base/%d", stage_) && message.offset >= 0 &&
+                    message.length > 0 && message.length <= kObjectChunkBytesMax;
+  if (!mine) return void(++refused_);
+  if (state_ != State::kFinished) {
+    Send(context, from, ObjectChunk{message.object, message.offset, -1, nullptr});
+    return;
+  }
+  if (base_bytes_) return ServeBase(context, from, message);
+  if (base_requests_.size() >= kBaseRequestsMax) return void(++refused_);
+  base_requests_.emplace_back(from, message);
+  if (heavy_ != Heavy::kNone) return;
+  heavy_ = Heavy::kExport;
+  results_ = std::make_shared<Results>();
+  heavy_job_ =
+      SubmitTracked(context, {"export", Duration::Millis(10),
+                              [work = work_.get(), results = results_, adopt = !HasRounds()] {
+                                if (adopt) work->AdoptBase();
+                                results->base = work->BaseParameters();
+                              }});
+}
+
+void NodeActor::ServeBase(Context& context, const NodeId& to, const ObjectRequest& request) {
+  const int64_t total = SizeOf(base_bytes_);
+  if (request.offset > total) return void(++refused_);
+  const int64_t length = std::min(request.length, total - request.offset);
+  const auto begin = base_bytes_->begin() + request.offset;
+  Send(context, to,
+       ObjectChunk{request.object, request.offset, total,
+                   MakePayload(Bytes(begin, begin + length))});
+}
+
+void NodeActor::On(Context& context, const NodeId& from, const ObjectChunk& message) {
+  if (from != options_.coordinator || state_ != State::kPreparing) return void(++refused_);
+  fetcher_.OnChunk(context, message);
+  if (!fetcher_.status().ok()) Fail(context, fetcher_.status());
+}
+
+void NodeActor::On(Context& context, const NodeId& from, const Shutdown& message) {
+  if (from != options_.coordinator) return void(++refused_);
+  state_ = State::kStopped;
+  context.Stop(0, message.reason);
+}
+
+}  // namespace skerry

@@ -1,0 +1,18 @@
+// What the node's heavy jobs leave behind for the actor.
+#pragma once
+
+#include <memory>
+
+#include "node/node_actor.h"
+
+namespace skerry {
+
+struct NodeActor::Results {
+  absl::Status status;
+  std::unique_ptr<StageWork> work;
+  Payload delta;
+  Digest digest;
+  Payload base;
+};
+
+}  // namespace skerry
