@@ -1,5 +1,6 @@
 #include "coordinator/coordinator_actor.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/check.h"
@@ -47,10 +48,22 @@ void CoordinatorActor::OnStart(Context& context) {
     context.Stop(0, "the run is finished and its model is exported");
     return;
   }
+  if (IsLost()) {
+    stopping_ = true;
+    context.Stop(1, "the run cannot go on: a stage that it cannot do without lost its last node");
+    return;
+  }
   // An exported run only sends home whoever still waits, for as long as a silent node is awaited.
   const double first_s =
       state_.exported ? options_.config.node_silent_s : options_.config.heartbeat_s;
   duty_timer_ = context.StartTimer(Duration::Seconds(first_s));
+}
+
+// A death that could be routed around left its mark in the plan; this one could not.
+bool CoordinatorActor::IsLost() const {
+  if (!state_.plan || state_.finished) return false;
+  return std::any_of(state_.nodes.begin(), state_.nodes.end(),
+                     [&](const auto& node) { return !node.second.alive && TakesPart(node.first); });
 }
 
 // The only way state changes: the record is persisted, then folded in.

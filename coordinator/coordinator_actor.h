@@ -114,6 +114,7 @@ class CoordinatorActor final : public Actor {
   void GiveUp(Context& context, const std::string& reason);
   void HeardFromGone(Context& context, const NodeId& node);
   void NoteStarted(Context& context, const NodeId& node);
+  bool IsLost() const;
   bool TakesPart(const NodeId& node) const;  // has a live slot in the plan
   std::optional<int32_t> StageOf(const NodeId& node) const;
 

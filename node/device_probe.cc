@@ -2,13 +2,30 @@
 
 #include <unistd.h>
 
+#include <fstream>
+#include <string>
+
 #include "kernels/measure.h"
 
 namespace skerry {
+namespace {
+
+// Names the hardware: readings of equal devices are pooled by the planner.
+std::string ProcessorModel() {
+  std::ifstream in("/proc/cpuinfo");
+  const std::string key = "model name";
+  for (std::string line; std::getline(in, line);) {
+    const size_t colon = line.find(": ");
+    if (line.rfind(key, 0) == 0 && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown processor";
+}
+
+}  // namespace
 
 DeviceProfile ProbeDevice(Backend& backend) {
   DeviceProfile profile;
-  profile.name = backend.name();
+  profile.name = ProcessorModel() + ", " + backend.name();
   profile.numeric_profile = backend.numeric_profile();
   profile.gflops = MeasureGflops(backend);
   profile.memory_bytes = int64_t{sysconf(_SC_AVPHYS_PAGES)} * sysconf(_SC_PAGESIZE);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
 
 namespace skerry {
 
@@ -68,17 +69,28 @@ double TransferSeconds(const LinkEstimate& link, int64_t bytes) {
 
 std::vector<double> SpeedsOf(const std::vector<NodeId>& nodes,
                              const std::map<NodeId, DeviceProfile>& devices) {
-  std::vector<double> speeds;
+  const auto median = [](std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    return values.empty() ? kUnmeasuredGflops : values[(values.size() - 1) / 2];
+  };
   std::vector<double> measured;
+  std::map<std::string, std::vector<double>> of_kind;
   for (const NodeId& node : nodes) {
     const auto it = devices.find(node);
-    speeds.push_back(it == devices.end() ? 0.0 : it->second.gflops);
-    if (speeds.back() > 0) measured.push_back(speeds.back());
+    if (it == devices.end() || !(it->second.gflops > 0)) continue;
+    measured.push_back(it->second.gflops);
+    of_kind[it->second.name].push_back(it->second.gflops);
   }
-  std::sort(measured.begin(), measured.end());
-  const double median = measured.empty() ? kUnmeasuredGflops : measured[(measured.size() - 1) / 2];
-  for (double& speed : speeds) {
-    if (!(speed > 0)) speed = median;
+  std::vector<double> speeds;
+  for (const NodeId& node : nodes) {
+    const auto it = devices.find(node);
+    const bool known = it != devices.end() && it->second.gflops > 0;
+    if (!known) {
+      speeds.push_back(median(measured));
+    } else {
+      speeds.push_back(it->second.name.empty() ? it->second.gflops
+                                               : median(of_kind[it->second.name]));
+    }
   }
   return speeds;
 }

@@ -46,8 +46,8 @@ double ComputeSeconds(double flops, double gflops);
 // usable.
 double TransferSeconds(const LinkEstimate& link, int64_t bytes);
 
-// Speed of every node of `nodes`, in the same order; who was not measured gets the median of the
-// others.
+// GFLOP/s per node. Nodes that name the same device share the median of its readings: one machine's
+// bad moment must not change who holds what. Not measured: the fleet's median.
 std::vector<double> SpeedsOf(const std::vector<NodeId>& nodes,
                              const std::map<NodeId, DeviceProfile>& devices);
 

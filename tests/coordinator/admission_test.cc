@@ -35,7 +35,7 @@ TEST_CASE("A bad ticket is refused with its reason and leaves no trace in the st
   CHECK(run.state() == RunState());
 }
 
-TEST_CASE("A ticket admits as many nodes as it has uses; a node known already needs none",
+TEST_CASE("A ticket admits as many nodes as it has uses, a node known already needs none",
           "[coordinator]") {
   ServedRun run;
   run.ticket_uses = 2;
@@ -69,7 +69,7 @@ TEST_CASE("A Hello said again changes nothing and writes nothing", "[coordinator
   CHECK(run.CountEvents("admitted") == 1);
 }
 
-TEST_CASE("Everybody hears of a newcomer; a Hello said again is answered to its sender only",
+TEST_CASE("Everybody hears of a newcomer, a Hello said again is answered to its sender only",
           "[coordinator]") {
   ServedRun run;
   run.From(0, ServedRun::HelloOf(0));

@@ -136,6 +136,9 @@ TEST_CASE("Without a stage-0 replica the run ends, and everybody is told", "[coo
   CHECK(run.context.stopped);
   CHECK(run.context.stop_code == 1);
   CHECK(run.SentTo<Shutdown>(other).size() == 1);
+  run.Restart();  // nor does it come back to life
+  CHECK(run.context.stopped);
+  CHECK(run.context.stop_code == 1);
 }
 
 TEST_CASE("Before the plan a death costs nothing, and one word is enough to be back",

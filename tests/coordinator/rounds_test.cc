@@ -137,7 +137,7 @@ TEST_CASE("A sender that told two replicas different things is put out", "[coord
   for (const Participant& p : commit.participants) CHECK(p.node != replicas[0]);
 }
 
-TEST_CASE("Equal digests after a round are journalled; a repeated report changes nothing",
+TEST_CASE("Equal digests after a round are journalled, a repeated report changes nothing",
           "[coordinator]") {
   ServedRun run;
   run.Gather();
