@@ -135,6 +135,7 @@ class CoordinatorActor final : public Actor {
   void FinishWhenDone(Context& context);
   void EmitFinished(Context& context);
   int64_t RoundsOfAnyStage() const;
+  const char* RunPhase() const;
   void ReportStatus(Context& context);
   std::vector<NodeId> LiveNodes() const;
 

@@ -225,6 +225,14 @@ void CoordinatorActor::EmitFinished(Context& context) {
                              {"wall_s", (context.now() - started_).seconds()}}));
 }
 
+const char* CoordinatorActor::RunPhase() const {
+  if (state_.exported) return "finished";
+  if (state_.finished) return "collecting the model";
+  if (state_.plan) return "training";
+  const auto live = static_cast<int32_t>(LiveNodes().size());
+  return live < options_.config.nodes_min ? "waiting for nodes" : "measuring links";
+}
+
 void CoordinatorActor::ReportStatus(Context& context) {
   if (!options_.status) return;
   const RunConfig& config = options_.config;
@@ -253,12 +261,6 @@ void CoordinatorActor::ReportStatus(Context& context) {
          {"bytes_received", traffic.total_received()},
          {"alive", record.alive}});
   }
-  const char* phase = state_.exported   ? "finished"
-                      : state_.finished ? "collecting the model"
-                      : state_.plan     ? "training"
-                      : static_cast<int32_t>(LiveNodes().size()) < config.nodes_min
-                          ? "waiting for nodes"
-                          : "measuring links";
   const double elapsed = (context.now() - started_).seconds();
   // Over the last ten seconds or so.
   throughput_.emplace_back(context.now(), state_.tokens);
@@ -268,7 +270,7 @@ void CoordinatorActor::ReportStatus(Context& context) {
       span > 0 ? static_cast<double>(state_.tokens - throughput_.front().second) / span : 0;
   nlohmann::json status = {{"run", options_.run.Short()},
                            {"name", config.name},
-                           {"phase", phase},
+                           {"phase", RunPhase()},
                            {"step", last_step_ + 1},
                            {"steps", config.steps},
                            {"loss", last_loss_},

@@ -82,6 +82,14 @@ TEST_CASE("Losses keep their bits through the journal", "[coordinator]") {
   CHECK(state.losses.at(3).by_microbatch.at(1).loss == loss);
 }
 
+TEST_CASE("The ledger credits a microbatch once, also if a record says it twice", "[coordinator]") {
+  RunState state;
+  REQUIRE(state.Apply(LossesRecord({3, {{1, 7, 2.0f}}})).ok());
+  REQUIRE(state.Apply(LossesRecord({3, {{1, 9, 5.0f}, {0, 4, 1.0f}}})).ok());
+  CHECK(state.tokens == 11);
+  CHECK(state.losses.at(3).by_microbatch.at(1).loss == 2.0f);
+}
+
 TEST_CASE("Traffic: a counter that falls starts a new process", "[coordinator]") {
   Traffic traffic;
   traffic.OnReport(100, 10);
