@@ -75,7 +75,7 @@ TEST_CASE("Killed at any write, before or after it is durable, the run comes to 
 }
 
 TEST_CASE(
-    "A plan that was durable but never sent is sent after the restart; nobody is taken for "
+    "A plan that was durable but never sent is sent after the restart, nobody is taken for "
     "restarted",
     "[coordinator][restart]") {
   ServedRun run;
