@@ -43,10 +43,13 @@ void NodeActor::ServeBase(Context& context, const NodeId& to, const ObjectReques
   const int64_t total = SizeOf(base_bytes_);
   if (request.offset > total) return void(++refused_);
   const int64_t length = std::min(request.length, total - request.offset);
-  const auto begin = base_bytes_->begin() + request.offset;
+  const auto bytes = View(base_bytes_);
+  const auto begin = std::min(static_cast<size_t>(request.offset), bytes.size());
+  const auto part =
+      bytes.subspan(begin, std::min(static_cast<size_t>(length), bytes.size() - begin));
   Send(context, to,
        ObjectChunk{request.object, request.offset, total,
-                   MakePayload(Bytes(begin, begin + length))});
+                   MakeHollowPayload(Bytes(part.begin(), part.end()), length)});
 }
 
 void NodeActor::On(Context& context, const NodeId& from, const ObjectChunk& message) {

@@ -64,7 +64,7 @@ bool NodeActor::EncodeAtBoundary(Context& context) {
                                          auto delta = work->EncodeDelta();
                                          results->status = delta.status();
                                          if (!delta.ok()) return;
-                                         results->delta = MakePayload(*std::move(delta));
+                                         results->delta = *std::move(delta);
                                          results->digest = DigestOf(View(results->delta));
                                        }});
   return true;

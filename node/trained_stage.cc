@@ -116,9 +116,10 @@ absl::Status TrainedStage::OptimizerStep(int64_t step, int32_t microbatches) {
   return trainer_->OptimizerStep(step, microbatches);
 }
 
-absl::StatusOr<Bytes> TrainedStage::EncodeDelta() {
+absl::StatusOr<Payload> TrainedStage::EncodeDelta() {
   trainer_->ReadParameters(theta_);
-  return replica_->Encode(theta_);
+  SKERRY_ASSIGN_OR_RETURN(Bytes message, replica_->Encode(theta_));
+  return MakePayload(std::move(message));
 }
 
 absl::Status TrainedStage::ApplyRound(const std::vector<Accepted>& participants) {

@@ -62,7 +62,7 @@ class StageWork {
     Payload payload;
     bool own = false;
   };
-  virtual absl::StatusOr<Bytes> EncodeDelta() = 0;
+  virtual absl::StatusOr<Payload> EncodeDelta() = 0;
   virtual absl::Status ApplyRound(const std::vector<Accepted>& participants) = 0;
   // A stage with a single replica has nobody to average with: the base is the live parameters.
   virtual void AdoptBase() = 0;

@@ -25,6 +25,7 @@ constexpr char kMonitorEndpoint[] = "inproc://router-monitor";
 
 // A part that shares the payload's bytes and lets go of them when ZeroMQ is done.
 zmq::message_t SharedPart(const Payload& payload, size_t offset, size_t size) {
+  SKERRY_CHECK(payload.IsWhole(), "only a simulator may send a hollow payload");
   auto* owner = new Payload(payload);
   return zmq::message_t(
       const_cast<uint8_t*>(payload->data()) + offset, size,

@@ -1,0 +1,65 @@
+// A stage without arithmetic: sizes and costs of the production model, so that thousands of nodes
+// run in virtual time.
+//
+// Payloads are hollow (common/bytes.h): they stand for what training would send and hold 8 bytes, a
+// fingerprint of everything that went into them. So the digests of deltas and bases still prove
+// what they prove with real numbers: replicas that took part in the same rounds agree, and one that
+// counted a microbatch twice, or a poisoned message, does not.
+//
+// Costs: floating-point work of routing/cost_model.h over the device's rate; optimizer, encoding
+// and rounds by the bytes they touch over its memory bandwidth.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "common/run_config.h"
+#include "pipeline/exec/stage_work.h"
+#include "wire/message/pipeline_plan.h"
+
+namespace skerry {
+
+struct ModelledDevice {
+  double gflops = 10;  // of the run's arithmetic, sustained
+  double memory_bytes_per_s = 2e10;
+  // What a round's message holds besides the truth; 0: honest. For fault scenarios.
+  uint64_t poison = 0;
+};
+
+class ModelledStage final : public StageWork {
+ public:
+  // `device` is shared with whoever slows it down or poisons it during the run.
+  ModelledStage(const RunConfig& config, const StageAssignment& stage, bool holds_ends,
+                std::shared_ptr<const ModelledDevice> device);
+
+  int64_t boundary_bytes() const override { return boundary_bytes_; }
+  int32_t microbatch_tokens() const override { return tokens_; }
+  Duration Cost(WorkKind kind) const override;
+
+  WorkResult ForwardFirst(int64_t step, int32_t microbatch) override;
+  WorkResult Forward(int64_t step, int32_t microbatch, const Payload& in) override;
+  WorkResult Loss(int64_t step, int32_t microbatch, const Payload& in) override;
+  WorkResult Backward(int64_t step, int32_t microbatch, const Payload& d_out) override;
+  void Accumulate(int64_t step, int32_t microbatch) override;
+  void Discard(int64_t, int32_t) override {}
+  absl::Status OptimizerStep(int64_t step, int32_t microbatches) override;
+  absl::StatusOr<Payload> EncodeDelta() override;
+  absl::Status ApplyRound(const std::vector<Accepted>& participants) override;
+  void AdoptBase() override { base_ = theta_; }
+  Digest BaseDigest() override;
+  Payload BaseParameters() override;
+
+ private:
+  WorkResult Boundary(uint64_t fingerprint) const;
+
+  std::shared_ptr<const ModelledDevice> device_;
+  double forward_flops_ = 0, loss_flops_ = 0;
+  int64_t parameters_ = 0;
+  int64_t boundary_bytes_ = 0;
+  int64_t delta_bytes_ = 0;
+  int32_t tokens_ = 0;
+  uint64_t base_ = 0;   // fingerprint of the base parameters
+  uint64_t theta_ = 0;  // of the live ones
+};
+
+}  // namespace skerry
