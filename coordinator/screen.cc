@@ -28,6 +28,19 @@ std::string NodeLine(const Json& node) {
       waiting.empty() ? "" : "waits for the " + waiting);
 }
 
+// "3 of 8 wait, one for the gradient of microbatch 5 from 3fa9…"
+std::string Waiting(const Json& nodes) {
+  int count = 0;
+  std::string example;
+  for (const Json& node : nodes) {
+    const std::string what = node.value("waiting_for", "");
+    if (what.empty() || !node.value("alive", false)) continue;
+    if (++count == 1) example = what;
+  }
+  if (count == 0) return "";
+  return absl::StrFormat("  %d of %d wait, one for the %s", count, nodes.size(), example);
+}
+
 std::string Preparing(const Json& status) {
   const size_t nodes = status["nodes"].size();
   if (status["phase"] == "waiting for nodes") {
@@ -45,9 +58,10 @@ std::string StatusLine(const Json& status) {
   const auto alive = std::count_if(status["nodes"].begin(), status["nodes"].end(),
                                    [](const Json& node) { return node.value("alive", false); });
   return absl::StrFormat(
-      "%s  step %d/%d  loss %.4f  %.0f tokens/s  up %s  down %s  rounds %d  nodes %d",
+      "%s  step %d/%d  loss %s  %.0f tokens/s  up %s  down %s  rounds %d  nodes %d",
       status["phase"].get<std::string>(), status.value("step", 0), status.value("steps", 0),
-      status.value("loss", 0.0), status.value("tokens_per_s", 0.0), Megabytes(status["bytes_sent"]),
+      status.value("step", 0) == 0 ? "-" : absl::StrFormat("%.4f", status.value("loss", 0.0)),
+      status.value("tokens_per_s", 0.0), Megabytes(status["bytes_sent"]),
       Megabytes(status["bytes_received"]), status.value("rounds", 0), alive);
 }
 
@@ -68,7 +82,7 @@ LiveScreen::LiveScreen() : terminal_(isatty(STDOUT_FILENO) != 0) {}
 void LiveScreen::Show(const Json& status) {
   if (!terminal_) {
     // A line a second says little that one in five does not.
-    const std::string line = StatusLine(status);
+    const std::string line = StatusLine(status) + Waiting(status["nodes"]);
     const double at_s = status.value("elapsed_s", 0.0);
     const bool phase_changed = line.substr(0, 8) != last_.substr(0, 8);
     if (line == last_ || (!phase_changed && at_s >= last_at_s_ && at_s - last_at_s_ < 5)) return;

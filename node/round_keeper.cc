@@ -78,11 +78,11 @@ std::vector<Delta> RoundKeeper::Own() const {
 std::string RoundKeeper::Missing(int64_t round) const {
   const auto it = rounds_.find(round);
   if (it == rounds_.end() || !it->second.commit) {
-    return absl::StrFormat("round %d: the commit", round);
+    return absl::StrFormat("commit of round %d", round);
   }
   for (const Participant& p : it->second.commit->participants) {
     if (!it->second.deltas.contains(p.node)) {
-      return absl::StrFormat("round %d: the delta of %s", round, p.node.Short());
+      return absl::StrFormat("delta of %s in round %d", p.node.Short(), round);
     }
   }
   return "";

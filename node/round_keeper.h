@@ -46,7 +46,7 @@ class RoundKeeper {
   std::vector<DeltaHeld> HeldNow() const;
   // Own deltas not applied yet, to send again to a replica.
   std::vector<Delta> Own() const;
-  // "round 3: the commit" or "round 3: the delta of 12ab", for people.
+  // "commit of round 3" or "delta of 12ab in round 3", for people.
   std::string Missing(int64_t round) const;
 
  private:

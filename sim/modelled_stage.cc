@@ -109,7 +109,7 @@ absl::Status ModelledStage::OptimizerStep(int64_t step, int32_t microbatches) {
 }
 
 absl::StatusOr<Payload> ModelledStage::EncodeDelta() {
-  return MakeHollowPayload(BytesOf(Chain(base_, theta_) ^ device_->poison), delta_bytes_);
+  return MakeHollowPayload(BytesOf(Chain(base_, theta_)), delta_bytes_);
 }
 
 absl::Status ModelledStage::ApplyRound(const std::vector<Accepted>& participants) {

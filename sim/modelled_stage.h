@@ -22,8 +22,6 @@ namespace skerry {
 struct ModelledDevice {
   double gflops = 10;  // of the run's arithmetic, sustained
   double memory_bytes_per_s = 2e10;
-  // What a round's message holds besides the truth; 0: honest. For fault scenarios.
-  uint64_t poison = 0;
 };
 
 class ModelledStage final : public StageWork {

@@ -34,7 +34,7 @@ TEST_CASE("RoundKeeper: a round is ready when its commit and every participant's
   CHECK(keeper.Hold(kSelf, mine) == DeltaHeld{3, 0, kSelf, 100, mine.digest});
   CHECK(keeper.Commit(commit));
   CHECK_FALSE(keeper.Ready(0));
-  CHECK(keeper.Missing(0) == "round 0: the delta of " + kOther.Short());
+  CHECK(keeper.Missing(0) == "delta of " + kOther.Short() + " in round 0");
   CHECK(keeper.Hold(kOther, theirs).has_value());
   REQUIRE(keeper.Ready(0));
 

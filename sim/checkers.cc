@@ -1,0 +1,194 @@
+#include "sim/checkers.h"
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "common/status.h"
+#include "pipeline/plan/route.h"
+
+namespace skerry {
+namespace {
+
+constexpr int64_t kStepsRemembered = 256;
+constexpr size_t kViolationsMax = 100;  // the first ones tell the story
+
+template <typename Kind>
+constexpr bool kIsPreparation =
+    std::is_same_v<Kind, LinkReading> || std::is_same_v<Kind, PlanUpdate> ||
+    std::is_same_v<Kind, ObjectChunk> || std::is_same_v<Kind, Hello>;
+
+bool IsPreparation(const Message& message) {
+  return std::visit([](const auto& m) { return kIsPreparation<std::decay_t<decltype(m)>>; },
+                    message);
+}
+
+}  // namespace
+
+const std::vector<std::string>& CheckerRules() {
+  static const std::vector<std::string> kRules = {
+      "plan_agreement", "base_agreement", "rounds_atomic", "microbatch_conservation",
+      "ledger_exact",   "liveness",       "bounded_queues"};
+  return kRules;
+}
+
+Checkers::Checkers(CheckerOptions options) : options_(std::move(options)) {}
+
+bool Checkers::Checks(const char* rule) const {
+  return options_.rules.empty() || options_.rules.contains(rule);
+}
+
+void Checkers::Violate(Instant now, const char* rule, std::string what) {
+  if (Checks(rule) && violations_.size() < kViolationsMax) {
+    violations_.push_back({rule, std::move(what), now});
+  }
+}
+
+void Checkers::OnPersist(Instant now, const NodeId& node, const std::string& record) {
+  if (node != options_.coordinator) return;
+  const absl::Status status = state_.Apply(record);
+  if (!status.ok()) return Violate(now, "ledger_exact", "journal: " + ErrorText(status));
+  if (!state_.plan) return;
+  const auto [it, is_new] = plans_.emplace(state_.plan->version, *state_.plan);
+  if (!is_new && it->second != *state_.plan) {
+    Violate(now, "plan_agreement",
+            absl::StrFormat("version %d was journalled with two contents", it->first));
+  }
+}
+
+void Checkers::OnMessage(Instant now, const NodeId& from, const NodeId&, const Message& message) {
+  std::visit([&](const auto& m) { Check(now, from, m); }, message);
+  if (IsPreparation(message)) progress_ = now;
+}
+
+void Checkers::Check(Instant now, const NodeId&, const PlanUpdate& update) {
+  const auto journalled = plans_.find(update.plan.version);
+  if (journalled == plans_.end()) {
+    Violate(now, "plan_agreement",
+            absl::StrFormat("version %d was sent before it was journalled", update.plan.version));
+  } else if (journalled->second != update.plan) {
+    Violate(now, "plan_agreement",
+            absl::StrFormat("version %d as sent is not what was journalled", update.plan.version));
+  }
+}
+
+void Checkers::Check(Instant now, const NodeId&, const RoundCommit& commit) {
+  const auto journalled = state_.commits.find({commit.stage, commit.round});
+  const char* wrong = journalled == state_.commits.end() ? "was sent before it was journalled"
+                      : journalled->second != commit     ? "as sent is not the one journalled"
+                                                         : nullptr;
+  if (wrong != nullptr) {
+    Violate(now, "rounds_atomic",
+            absl::StrFormat("stage %d round %d: the commit %s", commit.stage, commit.round, wrong));
+  }
+}
+
+void Checkers::Check(Instant now, const NodeId& from, const RoundApplied& applied) {
+  if (applied.base_digest.IsZero() || options_.liars.contains(from)) return;
+  auto& reported = digests_[{applied.stage, applied.round}];
+  const bool known = reported.contains(applied.base_digest);
+  reported[applied.base_digest].insert(from);
+  if (!known && reported.size() > 1) {
+    Violate(now, "base_agreement",
+            absl::StrFormat("stage %d round %d: %s has base %s, another replica %s", applied.stage,
+                            applied.round, from.Short(), applied.base_digest.Short(),
+                            reported.begin()->first == applied.base_digest
+                                ? reported.rbegin()->first.Short()
+                                : reported.begin()->first.Short()));
+  }
+}
+
+void Checkers::Check(Instant now, const NodeId&, const Heartbeat& beat) {
+  if (beat.step <= best_step_) return;
+  best_step_ = beat.step;
+  progress_ = now;
+}
+
+void Checkers::OnLife(Instant now, const NodeId& node) {
+  counted_.erase(node);
+  progress_ = now;
+}
+
+void Checkers::OnAccumulated(Instant now, const NodeId& node, int64_t step, int32_t microbatch) {
+  auto& counted = counted_[node];
+  if (!counted.insert({step, microbatch}).second) {
+    Violate(now, "microbatch_conservation",
+            absl::StrFormat("%s counted microbatch %d of step %d twice", node.Short(), microbatch,
+                            step));
+  }
+  while (counted.begin()->first < step - kStepsRemembered) counted.erase(counted.begin());
+}
+
+void Checkers::OnStepped(Instant now, const NodeId& node, int64_t step, int32_t microbatches) {
+  // After a death a node may count what was sent again late, in a later step.
+  if (!state_.plan || !state_.plan->dead.empty()) return;
+  const auto wanted = static_cast<int32_t>(VisitsOf(*state_.plan, step, node).size());
+  if (microbatches != wanted) {
+    Violate(now, "microbatch_conservation",
+            absl::StrFormat("%s closed step %d with %d microbatches, planned were %d", node.Short(),
+                            step, microbatches, wanted));
+  }
+}
+
+void Checkers::OnQueue(Instant now, const NodeId& node, int64_t waiting) {
+  if (waiting > options_.queue_max) {
+    Violate(now, "bounded_queues",
+            absl::StrFormat("%s: %d messages wait for one peer, at most %d may", node.Short(),
+                            waiting, options_.queue_max));
+  }
+}
+
+void Checkers::OnTick(Instant now, bool able) {
+  if (!able || state_.exported) {
+    progress_ = now;
+  } else if (now - progress_ > options_.patience) {
+    Violate(now, "liveness",
+            absl::StrFormat("no step beyond %d for %.0f s, although enough nodes are up",
+                            best_step_, options_.patience.seconds()));
+    progress_ = now;
+  }
+}
+
+// What a data node had under way when it died, or steps of it that its heir had left behind.
+int64_t Checkers::MicrobatchesLostAtMost() const {
+  if (!state_.plan || state_.plan->stages.empty()) return 0;
+  const auto& data_nodes = state_.plan->stages.front().replicas;
+  const auto dead = std::count_if(data_nodes.begin(), data_nodes.end(),
+                                  [&](const NodeId& node) { return IsDead(*state_.plan, node); });
+  return dead * (2 * options_.config.outer.inner_steps + 2) *
+         options_.config.pipeline.microbatches_per_step;
+}
+
+void Checkers::AtEnd(Instant now) {
+  const int32_t each = options_.config.pipeline.microbatches_per_step;
+  int64_t missing = 0, tokens = 0;
+  for (int64_t step = 0; step < options_.config.steps; ++step) {
+    const auto losses = state_.losses.find(step);
+    const auto credited = losses == state_.losses.end()
+                              ? 0
+                              : static_cast<int64_t>(losses->second.by_microbatch.size());
+    missing += each - credited;
+    if (losses == state_.losses.end()) continue;
+    for (const auto& [microbatch, loss] : losses->second.by_microbatch) {
+      tokens += loss.tokens;
+      if (microbatch < 0 || microbatch >= each) {
+        Violate(now, "ledger_exact",
+                absl::StrFormat("step %d has no microbatch %d", step, microbatch));
+      }
+    }
+  }
+  if (missing > MicrobatchesLostAtMost()) {
+    Violate(now, "ledger_exact",
+            absl::StrFormat("%d microbatches were never credited; by the deaths of data nodes at "
+                            "most %d may be missing",
+                            missing, MicrobatchesLostAtMost()));
+  }
+  if (tokens != state_.tokens) {
+    Violate(now, "ledger_exact",
+            absl::StrFormat("credited microbatches have %d tokens, the ledger says %d", tokens,
+                            state_.tokens));
+  }
+}
+
+}  // namespace skerry

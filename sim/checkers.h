@@ -1,0 +1,90 @@
+// The rules that must hold in every run, whatever fails: watched over messages, journal records and
+// what stages do, on real or virtual time. The first violation names its rule.
+//
+//   plan_agreement            a plan's version means one plan; it was journalled before it was sent
+//   base_agreement            replicas report one digest for one (stage, base version), unless the
+//                             odd one is evicted
+//   rounds_atomic             a (stage, round) is committed once, journalled first; replicas have
+//                             one set
+//   microbatch_conservation   a process counts a microbatch once; without deaths it counts exactly
+//                             those that the plan leads through it
+//   ledger_exact              a microbatch is credited once, with one loss; at the end all are,
+//                             but for those that died with their data node
+//   liveness                  while a step is left, steps grow
+//   bounded_queues            nothing waits without limit
+//
+// Not thread-safe. Memory grows with what a run does within a few rounds, not with its length.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/instant.h"
+#include "common/run_config.h"
+#include "coordinator/run_state.h"
+#include "wire/message/message.h"
+
+namespace skerry {
+
+struct Violation {
+  std::string rule;
+  std::string what;  // who, which step or round, wanted and got
+  Instant at;
+};
+
+struct CheckerOptions {
+  RunConfig config;
+  NodeId coordinator;
+  std::set<std::string> rules;                 // those that are checked; empty: all
+  std::set<NodeId> liars;                      // whose arithmetic is falsified: they may disagree
+  Duration patience = Duration::Seconds(120);  // without a step, while enough nodes are up
+  int64_t queue_max = 4096;                    // messages to one peer that it has not acknowledged
+};
+
+const std::vector<std::string>& CheckerRules();
+
+class Checkers {
+ public:
+  explicit Checkers(CheckerOptions options);
+
+  void OnPersist(Instant now, const NodeId& node, const std::string& record);
+  void OnMessage(Instant now, const NodeId& from, const NodeId& to, const Message& message);
+  // A process starts or ends; what it held in memory is gone.
+  void OnLife(Instant now, const NodeId& node);
+  void OnAccumulated(Instant now, const NodeId& node, int64_t step, int32_t microbatch);
+  // An inner step over so many microbatches.
+  void OnStepped(Instant now, const NodeId& node, int64_t step, int32_t microbatches);
+  void OnQueue(Instant now, const NodeId& node, int64_t waiting);
+  // Call now and then. `able`: enough is up to make progress.
+  void OnTick(Instant now, bool able);
+  // The run says that it is finished.
+  void AtEnd(Instant now);
+
+  const std::vector<Violation>& violations() const { return violations_; }
+  const RunState& state() const { return state_; }  // as the journal tells it
+
+ private:
+  void Violate(Instant now, const char* rule, std::string what);
+  bool Checks(const char* rule) const;
+  void Check(Instant now, const NodeId& from, const PlanUpdate& update);
+  void Check(Instant now, const NodeId& from, const RoundCommit& commit);
+  void Check(Instant now, const NodeId& from, const RoundApplied& applied);
+  void Check(Instant now, const NodeId& from, const Heartbeat& beat);
+  template <typename Other>
+  void Check(Instant, const NodeId&, const Other&) {}
+  int64_t MicrobatchesLostAtMost() const;
+
+  CheckerOptions options_;
+  RunState state_;
+  std::map<int64_t, PipelinePlan> plans_;  // journalled
+  std::map<std::pair<int32_t, int64_t>, std::map<Digest, std::set<NodeId>>> digests_;
+  std::map<NodeId, std::set<std::pair<int64_t, int32_t>>> counted_;  // of its present life
+  int64_t best_step_ = 0;
+  Instant progress_;
+  std::vector<Violation> violations_;
+};
+
+}  // namespace skerry

@@ -1,0 +1,54 @@
+// A stage whose doings are seen, and can be falsified: wraps any StageWork (real or modelled), so
+// that checkers and faults are the same in both.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "pipeline/exec/stage_work.h"
+
+namespace skerry {
+
+// What a test of the protocol may do to a node's arithmetic, while the run goes on.
+struct StageFaults {
+  double slow = 1;             // costs are multiplied
+  bool wrong_results = false;  // activations and gradients are falsified on their way out
+  bool poisoned_deltas = false;
+};
+
+class ObservedStage final : public StageWork {
+ public:
+  struct Observer {
+    std::function<void(int64_t step, int32_t microbatch)> accumulated;
+    std::function<void(int64_t step, int32_t microbatches)> stepped;
+  };
+  // `faults` is shared with whoever sets them.
+  ObservedStage(std::unique_ptr<StageWork> stage, Observer observer,
+                std::shared_ptr<const StageFaults> faults);
+
+  int64_t boundary_bytes() const override { return stage_->boundary_bytes(); }
+  int32_t microbatch_tokens() const override { return stage_->microbatch_tokens(); }
+  Duration Cost(WorkKind kind) const override;
+  WorkResult ForwardFirst(int64_t step, int32_t microbatch) override;
+  WorkResult Forward(int64_t step, int32_t microbatch, const Payload& in) override;
+  WorkResult Loss(int64_t step, int32_t microbatch, const Payload& in) override;
+  WorkResult Backward(int64_t step, int32_t microbatch, const Payload& d_out) override;
+  void Accumulate(int64_t step, int32_t microbatch) override;
+  void Discard(int64_t step, int32_t microbatch) override { stage_->Discard(step, microbatch); }
+  absl::Status OptimizerStep(int64_t step, int32_t microbatches) override;
+  absl::StatusOr<Payload> EncodeDelta() override;
+  absl::Status ApplyRound(const std::vector<Accepted>& participants) override;
+  void AdoptBase() override { stage_->AdoptBase(); }
+  Digest BaseDigest() override { return stage_->BaseDigest(); }
+  Payload BaseParameters() override { return stage_->BaseParameters(); }
+
+ private:
+  WorkResult Outgoing(WorkResult result) const;
+
+  std::unique_ptr<StageWork> stage_;
+  Observer observer_;
+  std::shared_ptr<const StageFaults> faults_;
+  Payload honest_;  // the delta behind a poisoned one
+};
+
+}  // namespace skerry
