@@ -12,6 +12,8 @@
 namespace skerry {
 namespace {
 
+constexpr Duration kHelloPatience = Duration::Seconds(5);
+
 // Commits hold a node back after τ + δ ≤ 2τ steps; reports of that many steps may be lost with a
 // coordinator.
 size_t ReportsKept(const RunConfig& config) {
@@ -30,6 +32,7 @@ NodeActor::NodeActor(NodeActorOptions options)
 
 void NodeActor::OnStart(Context& context) {
   SayHello(context);
+  hello_timer_ = context.StartTimer(kHelloPatience);
 }
 
 void NodeActor::Send(Context& context, const NodeId& to, Message message) {
@@ -122,7 +125,7 @@ void NodeActor::On(Context& context, const NodeId& from, const PlanUpdate& messa
   const bool dead = std::binary_search(plan_.dead.begin(), plan_.dead.end(), options_.self);
   if (!slot || dead) {
     // Taken for dead while away: what this process holds is of a past the others went on from.
-    if (pipeline_) {
+    if (state_ == State::kPreparing || pipeline_) {
       Fail(context,
            FailedPrecondition(
                "the run went on without this node (it was silent for too long); join again"));
@@ -226,6 +229,8 @@ void NodeActor::On(Context& context, const NodeId& from, const MicrobatchVoid& m
 }
 
 void NodeActor::Advance(Context& context) {
+  // After the last step a node still computes for others what a death has sent around again.
+  if (state_ == State::kFinished && heavy_ == Heavy::kNone) pipeline_->SubmitNext(context);
   if (state_ != State::kTraining) return;
   if (heavy_ == Heavy::kNone) {
     if (open_ && !pipeline_->StepOpen()) {
@@ -340,6 +345,12 @@ void NodeActor::SendHeartbeat(Context& context) {
 }
 
 void NodeActor::OnTimer(Context& context, TimerId timer) {
+  // A coordinator that died after it took the Hello may never have said Welcome.
+  if (timer == hello_timer_ && state_ == State::kJoining) {
+    SayHello(context);
+    hello_timer_ = context.StartTimer(kHelloPatience);
+    return;
+  }
   if (timer != heartbeat_timer_ || state_ == State::kStopped) return;
   SendHeartbeat(context);
   heartbeat_timer_ = context.StartTimer(Duration::Seconds(config_->heartbeat_s));

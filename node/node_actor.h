@@ -2,11 +2,13 @@
 // takes part in rounds.
 //
 // States (what a person sees is Phase):
-//   kJoining    Hello sent, no Welcome yet
+//   kJoining    Hello sent, and again every few seconds, no Welcome yet
 //   kIdle       admitted; answers probes; waits for a plan that names it (or stands by)
 //   kPreparing  in the plan: fetching shards (stage 0) and building the stage on the device
 //   kTraining   steps and rounds; see Advance()
-//   kFinished   all steps and the last round done; serves its base parameters until Shutdown
+//   kFinished   all steps and the last round done; serves its base parameters, and microbatches
+//   that
+//               were sent again after a death, until Shutdown
 //   kStopped    told to end, or leaving
 #pragma once
 
@@ -122,6 +124,7 @@ class NodeActor final : public Actor {
   std::set<NodeId> peers_;
   LinkProber prober_;
   ShardFetcher fetcher_;
+  TimerId hello_timer_ = 0;
   TimerId heartbeat_timer_ = 0;
 
   PipelinePlan plan_;

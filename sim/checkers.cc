@@ -99,14 +99,17 @@ void Checkers::Check(Instant now, const NodeId& from, const RoundApplied& applie
   }
 }
 
-void Checkers::Check(Instant now, const NodeId&, const Heartbeat& beat) {
-  if (beat.step <= best_step_) return;
-  best_step_ = beat.step;
+void Checkers::Check(Instant now, const NodeId& from, const Heartbeat& beat) {
+  int64_t& step = step_of_[from];
+  if (beat.step <= step) return;
+  step = beat.step;
+  best_step_ = std::max(best_step_, step);
   progress_ = now;
 }
 
 void Checkers::OnLife(Instant now, const NodeId& node) {
   counted_.erase(node);
+  step_of_.erase(node);
   progress_ = now;
 }
 

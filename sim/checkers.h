@@ -10,7 +10,7 @@
 //                             those that the plan leads through it
 //   ledger_exact              a microbatch is credited once, with one loss; at the end all are,
 //                             but for those that died with their data node
-//   liveness                  while a step is left, steps grow
+//   liveness                  while a step is left, somebody's steps grow
 //   bounded_queues            nothing waits without limit
 //
 // Not thread-safe. Memory grows with what a run does within a few rounds, not with its length.
@@ -82,6 +82,7 @@ class Checkers {
   std::map<int64_t, PipelinePlan> plans_;  // journalled
   std::map<std::pair<int32_t, int64_t>, std::map<Digest, std::set<NodeId>>> digests_;
   std::map<NodeId, std::set<std::pair<int64_t, int32_t>>> counted_;  // of its present life
+  std::map<NodeId, int64_t> step_of_;
   int64_t best_step_ = 0;
   Instant progress_;
   std::vector<Violation> violations_;

@@ -6,7 +6,9 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "common/status.h"
 #include "sim/emulator.h"
+#include "sim/swarm_program.h"
 
 namespace {
 
@@ -23,12 +25,18 @@ std::string OwnDirectory() {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  CLI::App app{"skerry-sim: emulate a training run over a wide-area network on this machine"};
-  app.require_subcommand(1);
-  app.footer("exit codes: 0 done, 1 failed (the message says why), 130 interrupted");
+namespace skerry {
+namespace {
 
-  skerry::EmulateOptions emulate;
+// Everything the command line can say; one per process.
+struct CommandLine {
+  EmulateOptions emulate;
+  SwarmOptions swarm;
+  absl::Status status;
+};
+
+void AddEmulate(CLI::App& app, CommandLine& line) {
+  EmulateOptions& emulate = line.emulate;
   emulate.out_dir = "demo-out";
   emulate.programs_dir = OwnDirectory();
   CLI::App* command = app.add_subcommand("emulate", "real processes over links shaped in-process");
@@ -38,12 +46,40 @@ int main(int argc, char** argv) {
                     "also train the same model in one process on the same tokens");
   command->add_option("--seed", emulate.seed, "instead of the run's own");
   command->add_option("--steps", emulate.steps, "inner steps, instead of the run's own");
-  CLI11_PARSE(app, argc, argv);
+  command->callback([&] { line.status = Emulate(line.emulate, interrupted); });
+}
 
+void AddSwarm(CLI::App& app, CommandLine& line) {
+  SwarmOptions& swarm = line.swarm;
+  CLI::App* command = app.add_subcommand(
+      "swarm", "random runs with random faults on virtual time, until one fails");
+  command->add_option("--first", swarm.first, "seed to begin with")->capture_default_str();
+  command->add_option("--seeds", swarm.seeds, "how many")->capture_default_str();
+  command->add_option("--minutes", swarm.minutes, "stop after so much real time");
+  command->add_flag("--twice", swarm.twice, "each seed twice; the traces must be equal");
+  command->add_flag("--keep-going", swarm.keep_going, "after a seed that is wrong");
+  command->add_flag("--events", swarm.events, "print what happens in the first seed, and end");
+  command->callback([&] { line.status = Swarm(line.swarm, interrupted); });
+}
+
+int Run(int argc, char** argv) {
+  CLI::App app{"skerry-sim: training runs over wide-area networks, emulated and simulated"};
+  app.require_subcommand(1);
+  app.footer("exit codes: 0 done, 1 failed (the message says why), 130 interrupted");
+  CommandLine line;
+  AddEmulate(app, line);
+  AddSwarm(app, line);
   signal(SIGINT, OnSignal);
   signal(SIGTERM, OnSignal);
-  const absl::Status status = skerry::Emulate(emulate, interrupted);
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "skerry-sim: %s\n", std::string(status.message()).c_str());
+  CLI11_PARSE(app, argc, argv);
+  if (line.status.ok()) return 0;
+  std::fprintf(stderr, "skerry-sim: %s\n", ErrorText(line.status).c_str());
   return interrupted ? 130 : 1;
+}
+
+}  // namespace
+}  // namespace skerry
+
+int main(int argc, char** argv) {
+  return skerry::Run(argc, argv);
 }

@@ -78,13 +78,12 @@ Courier::Delivered Courier::OnFrame(Instant now, const NodeId& from, Frame frame
     const bool known_before = session.peer_incarnation != 0;
     if (known_before) {
       session.old_incarnations.insert(session.peer_incarnation);
-      session.outbox.clear();
-      session.next_sequence = 1;
       delivered.restarted = true;
     }
     session.peer_incarnation = header.sender_incarnation;
     session.delivered = 0;
     session.early.clear();
+    if (known_before) CarryOver(now, from, session, out);
   }
   // Meant for a process that was here before this one: the peer will learn of this incarnation from
   // our frames.
@@ -109,6 +108,19 @@ Courier::Delivered Courier::OnFrame(Instant now, const NodeId& from, Frame frame
     out.push_back({from, MakeFrame(from, session, 0, nullptr)});
   }
   return delivered;
+}
+
+// Some of it may have been sent after the peer's process was replaced, by who did not know.
+void Courier::CarryOver(Instant now, const NodeId& to, Session& session,
+                        std::vector<Outgoing>& out) {
+  std::erase_if(session.outbox, [](const auto& queued) { return !OutlivesSession(queued.second); });
+  session.next_sequence = 1;
+  for (auto& [sequence, message] : session.outbox) {
+    sequence = session.next_sequence++;
+    out.push_back({to, MakeFrame(to, session, sequence, &message)});
+  }
+  session.repeat_after = options_.repeat_after;
+  session.repeat_due = now + session.repeat_after;
 }
 
 void Courier::Repeat(Instant now, const NodeId& to, Session& session, std::vector<Outgoing>& out) {

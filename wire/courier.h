@@ -4,7 +4,9 @@
 // A process draws an incarnation at start. Frames carry (sender incarnation, receiver incarnation
 // as last seen, sequence, cumulative acknowledgement). A receiver drops what it has had, holds back
 // what came early, and acknowledges; a sender repeats what stays unacknowledged. A new incarnation
-// of the peer empties both directions and is reported: what to say again is the actor's decision.
+// of the peer begins both directions anew and is reported. What was not acknowledged goes to the
+// new process if it can be of use there (OutlivesSession): its sender may have sent it after the
+// replacement without knowing. All else the actors say again.
 // Sequences also refuse replays within a session.
 //
 // Pure: no sockets, no clock of its own. Not thread-safe. Bounds: kOutboxMax unacknowledged frames
@@ -110,6 +112,7 @@ class Courier {
                   const Message* message) const;
   void Acknowledge(Instant now, Session& session, uint64_t acknowledged);
   void Accept(Session& session, uint64_t sequence, Message message, Delivered& delivered);
+  void CarryOver(Instant now, const NodeId& to, Session& session, std::vector<Outgoing>& out);
   void Repeat(Instant now, const NodeId& to, Session& session, std::vector<Outgoing>& out);
 
   CourierOptions options_;

@@ -43,7 +43,7 @@ void StageActor::BeginStep(Context& context, int64_t step) {
   report_ = {step, {}};
   losses_.clear();
   std::erase_if(voided_, [&](const Key& key) { return key.first < step; });
-  std::erase_if(counted_, [&](const Key& key) { return key.first < step - 1; });
+  std::erase_if(counted_, [&](const Key& key) { return key.first < step - 1 - options_.lag_max; });
   for (const PlannedVisit& planned : VisitsOf(plan_, step, options_.self)) {
     if (voided_.contains({step, planned.microbatch})) continue;
     pending_.insert(planned.microbatch);

@@ -118,7 +118,7 @@ class StageActor {
   bool step_open_ = false;
   std::map<Key, Visit> visits_;  // of the open step, early ones, and those sent again
   std::set<int32_t> pending_;    // of the open step, not yet accumulated
-  std::set<Key> counted_;        // accumulated in the open step and the one before
+  std::set<Key> counted_;        // accumulated, of steps that others may still be in
   std::set<Key> voided_;         // for good, of steps not begun here
   int32_t accumulated_ = 0;
   int32_t carried_ = 0;  // late ones accumulated between two steps

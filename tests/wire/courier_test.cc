@@ -121,8 +121,8 @@ TEST_CASE("Courier: every sixteenth frame is acknowledged at once, a single one 
 }
 
 TEST_CASE(
-    "Courier: a restarted peer is reported once, and what the old one had not acknowledged "
-    "is dropped",
+    "Courier: a restarted peer is reported once, and notes that the old one had not acknowledged "
+    "are dropped",
     "[wire][courier]") {
   Courier alice(Options(11)), bob(Options(22));
   Hand(bob, kAlice, At(0), SendOne(alice, At(0), kBob, 1));
@@ -140,6 +140,34 @@ TEST_CASE(
   CHECK(stale.restarts == 0);
   CHECK(stale.nonces.empty());
   CHECK(Hand(bob_again, kAlice, At(2), SendOne(alice, At(2), kBob, 6)).nonces == Nonces{6});
+}
+
+TEST_CASE("Courier: work sent to a process that was replaced meanwhile reaches the new one",
+          "[wire][courier]") {
+  Courier alice(Options(11)), bob(Options(22));
+  Hand(bob, kAlice, At(0), SendOne(alice, At(0), kBob, 1));
+  Hand(alice, kBob, At(0), SendOne(bob, At(0), kAlice, 2));
+  Courier bob_again(Options(33));
+  Sent for_old_bob;
+  alice.Send(At(1), kBob, MicrobatchVoid{.step = 7}, for_old_bob);
+  alice.Send(At(1), kBob, Note(3), for_old_bob);
+  alice.Send(At(1), kBob, MicrobatchVoid{.step = 8}, for_old_bob);
+
+  Sent refused, for_new_bob;
+  for (const auto& sent : for_old_bob) bob_again.OnFrame(At(1), kAlice, sent.frame, refused);
+  int restarts = 0;
+  for (const auto& sent : refused) {
+    restarts += alice.OnFrame(At(2), kBob, sent.frame, for_new_bob).restarted ? 1 : 0;
+  }
+  std::vector<int64_t> steps;
+  for (const auto& sent : for_new_bob) {
+    for (const Message& message : bob_again.OnFrame(At(2), kAlice, sent.frame, refused).messages) {
+      steps.push_back(std::get<MicrobatchVoid>(message).step);
+    }
+  }
+
+  CHECK(restarts == 1);
+  CHECK(steps == std::vector<int64_t>{7, 8});
 }
 
 TEST_CASE(

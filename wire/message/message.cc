@@ -122,6 +122,11 @@ std::string Describe(const Message& message) {
       message);
 }
 
+bool OutlivesSession(const Message& message) {
+  return std::holds_alternative<Activation>(message) || std::holds_alternative<Gradient>(message) ||
+         std::holds_alternative<MicrobatchVoid>(message) || std::holds_alternative<Delta>(message);
+}
+
 bool IsBulk(const Message& message) {
   if (const auto* ping = std::get_if<Ping>(&message)) return SizeOf(ping->padding) > 0;
   return std::holds_alternative<Activation>(message) || std::holds_alternative<Gradient>(message) ||

@@ -2,8 +2,8 @@
 // tells the story; wire/schema/skerry.capnp is the specification on the wire.
 //
 // Delivery: the courier (wire/courier.h) gives each pair of living processes exactly-once, in-order
-// delivery; when a peer restarts, what was unacknowledged is dropped and both actors hear
-// OnPeerRestarted.
+// delivery; when a peer restarts both actors hear OnPeerRestarted, and of what was unacknowledged
+// only what OutlivesSession goes to the new process.
 #pragma once
 
 #include <cstdint>
@@ -71,7 +71,7 @@ struct Peers {
 
 // ---- measuring links --------------------
 
-// coordinator → node: measure the way to `target` now. One probe runs at a time in the whole run.
+// coordinator → node: measure the way to `target` now. A node is in one probe at a time.
 struct ProbeRequest {
   NodeId target;
   int64_t bytes = 0;  // size of the bulk reading
@@ -267,6 +267,10 @@ int64_t WireSize(const Message& message);
 
 // "Activation step 3 microbatch 2 hop 1", for logs and traces.
 std::string Describe(const Message& message);
+
+// Whether a peer's new process needs it as the old one did: work of the pipeline and of rounds,
+// whose senders do not hear of every restart. Everything else is said again by who said it.
+bool OutlivesSession(const Message& message);
 
 // Bulk travels behind control (Activation, Gradient, Delta, ObjectChunk, Ping with padding).
 bool IsBulk(const Message& message);

@@ -1,0 +1,106 @@
+// A whole training run in virtual time: the production coordinator and nodes in the simulation
+// host, with modelled or real arithmetic, watched by the checkers.
+//
+// Not thread-safe. One seed, one trace; many seeds are many VirtualRuns.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "coordinator/coordinator_actor.h"
+#include "node/node_actor.h"
+#include "sim/checkers.h"
+#include "sim/modelled_stage.h"
+#include "sim/observed_stage.h"
+#include "sim/simulation.h"
+
+namespace skerry {
+
+struct VirtualNode {
+  std::string region;
+  DeviceProfile device;  // gflops: of the run's arithmetic, sustained
+  double memory_bytes_per_s = 2e10;
+  Instant joins;  // when its volunteer starts it
+};
+
+struct VirtualRunOptions {
+  RunConfig config;
+  std::vector<VirtualNode> nodes;
+  std::function<SimLink(const NodeId& from, const NodeId& to)> link;
+  uint64_t seed = 1;
+  bool real_math = false;  // trains `config.model` for real, on made-up text
+  Duration limit = Duration::Seconds(24 * 3600.0);
+  std::set<std::string> rules;  // checkers; empty: all
+  std::set<int32_t> liars;      // nodes whose arithmetic will be falsified
+  bool keep_events = true;
+};
+
+struct VirtualEvent {
+  Instant at;
+  NodeId process;
+  std::string kind;
+  std::string fields;  // JSON object, braces included or not, as the actor gave it
+};
+
+struct VirtualOutcome {
+  bool finished = false;  // the model is trained and collected
+  std::string ended;      // why, in words
+  double virtual_s = 0;
+  double training_s = 0;  // from the plan to the last step
+  int64_t steps = 0;      // complete in the ledger
+  int64_t tokens = 0;
+  int64_t rounds = 0;  // of the stage with most
+  double hidden_fraction = 1;
+  double loss_first = 0, loss_last = 0;  // means over 8 steps; real math only
+  int64_t bytes_sent = 0;
+  int64_t events = 0;
+  uint64_t trace_hash = 0;
+  std::vector<Violation> violations;
+};
+
+class VirtualRun {
+ public:
+  explicit VirtualRun(VirtualRunOptions options);
+  ~VirtualRun();
+
+  static NodeId coordinator() { return TestNodeId(0); }
+  static NodeId node(int32_t i) { return TestNodeId(static_cast<uint32_t>(i) + 1); }
+
+  // Script faults before Run: through the simulation, or a node's arithmetic.
+  Simulation& simulation() { return *simulation_; }
+  StageFaults& faults(int32_t node) { return *faults_.at(static_cast<size_t>(node)); }
+
+  VirtualOutcome Run();
+
+  const VirtualRunOptions& options() const { return options_; }
+  // What the coordinator last showed people, as JSON; empty unless events are kept.
+  const std::string& status() const { return status_; }
+  const std::vector<VirtualEvent>& events() const { return events_; }
+  const Checkers& checkers() const { return checkers_; }
+
+ private:
+  class CheckedActor;
+  class Collected;
+
+  std::unique_ptr<Actor> MakeCoordinator(const std::vector<std::string>& journal);
+  std::unique_ptr<Actor> MakeNode(int32_t i);
+  absl::StatusOr<std::unique_ptr<StageWork>> Build(int32_t i, const RunConfig& config,
+                                                   const StageAssignment& stage, bool ends);
+  void Tick();
+  bool Able() const;
+  VirtualOutcome Outcome();
+
+  VirtualRunOptions options_;
+  std::vector<std::shared_ptr<StageFaults>> faults_;
+  std::unique_ptr<Collected> model_;
+  std::unique_ptr<ShardStore> shards_;
+  Checkers checkers_;
+  std::vector<VirtualEvent> events_;
+  std::string status_;
+  std::unique_ptr<Simulation> simulation_;
+};
+
+}  // namespace skerry
