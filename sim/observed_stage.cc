@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/rng.h"
 #include "common/status.h"
 
 namespace skerry {
@@ -25,25 +26,28 @@ Duration ObservedStage::Cost(WorkKind kind) const {
   return Duration::Seconds(stage_->Cost(kind).seconds() * faults_->slow);
 }
 
-WorkResult ObservedStage::Outgoing(WorkResult result) const {
-  if (faults_->wrong_results) result.values = Falsified(result.values);
+// Which ones are wrong depends on the microbatch only, so that a run can be repeated.
+WorkResult ObservedStage::Outgoing(int64_t step, int32_t microbatch, WorkResult result) const {
+  if (faults_->wrong_results <= 0) return result;
+  Rng rng(static_cast<uint64_t>(step), "wrong results", static_cast<uint64_t>(microbatch));
+  if (rng.Uniform() < faults_->wrong_results) result.values = Falsified(result.values);
   return result;
 }
 
 WorkResult ObservedStage::ForwardFirst(int64_t step, int32_t microbatch) {
-  return Outgoing(stage_->ForwardFirst(step, microbatch));
+  return Outgoing(step, microbatch, stage_->ForwardFirst(step, microbatch));
 }
 
 WorkResult ObservedStage::Forward(int64_t step, int32_t microbatch, const Payload& in) {
-  return Outgoing(stage_->Forward(step, microbatch, in));
+  return Outgoing(step, microbatch, stage_->Forward(step, microbatch, in));
 }
 
 WorkResult ObservedStage::Loss(int64_t step, int32_t microbatch, const Payload& in) {
-  return Outgoing(stage_->Loss(step, microbatch, in));
+  return Outgoing(step, microbatch, stage_->Loss(step, microbatch, in));
 }
 
 WorkResult ObservedStage::Backward(int64_t step, int32_t microbatch, const Payload& d_out) {
-  return Outgoing(stage_->Backward(step, microbatch, d_out));
+  return Outgoing(step, microbatch, stage_->Backward(step, microbatch, d_out));
 }
 
 void ObservedStage::Accumulate(int64_t step, int32_t microbatch) {

@@ -43,7 +43,7 @@ class ObservedStage final : public StageWork {
   Payload BaseParameters() override { return stage_->BaseParameters(); }
 
  private:
-  WorkResult Outgoing(WorkResult result) const;
+  WorkResult Outgoing(int64_t step, int32_t microbatch, WorkResult result) const;
 
   std::unique_ptr<StageWork> stage_;
   Observer observer_;

@@ -1,14 +1,17 @@
 #include "sim/virtual_run.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 #include "common/check.h"
+#include "common/status.h"
 #include "kernels/backend.h"
 #include "node/trained_stage.h"
 #include "pipeline/plan/route.h"
 #include "sim/made_up_text.h"
+#include "sim/scaled_stage.h"
 
 namespace skerry {
 namespace {
@@ -23,89 +26,32 @@ class NoShards final : public ShardStore {
   absl::Status Put(const ShardName&, const Bytes&) override { return absl::OkStatus(); }
 };
 
-// Passes everything on, and shows the checkers what is persisted.
-class WatchedContext final : public Context {
- public:
-  WatchedContext(Context& context, Checkers& checkers) : context_(context), checkers_(checkers) {}
-  NodeId self() const override { return context_.self(); }
-  Instant now() const override { return context_.now(); }
-  Rng& rng() override { return context_.rng(); }
-  void Send(const NodeId& to, Message message) override { context_.Send(to, std::move(message)); }
-  TimerId StartTimer(Duration after) override { return context_.StartTimer(after); }
-  void CancelTimer(TimerId id) override { context_.CancelTimer(id); }
-  JobId Submit(Job job) override { return context_.Submit(std::move(job)); }
-  void Persist(std::string record) override {
-    checkers_.OnPersist(context_.now(), context_.self(), record);
-    context_.Persist(std::move(record));
-  }
-  void Event(const std::string& kind, const std::string& json_fields) override {
-    context_.Event(kind, json_fields);
-  }
-  void ConnectPeer(const NodeId& peer, const std::string& endpoint) override {
-    context_.ConnectPeer(peer, endpoint);
-  }
-  void DisconnectPeer(const NodeId& peer) override { context_.DisconnectPeer(peer); }
-  void Stop(int exit_code, const std::string& reason) override { context_.Stop(exit_code, reason); }
+// As many layers as the run's model, so that the same plan fits; all else as small as it can be.
+RunConfig TinyOf(const RunConfig& config) {
+  RunConfig tiny = config;
+  tiny.model = {.vocab = 32,
+                .hidden = 16,
+                .layers = config.model.layers,
+                .heads = 2,
+                .kv_heads = 1,
+                .ffn = 32,
+                .context = 8};
+  tiny.pipeline.sequences_per_microbatch = 1;
+  tiny.inner.learning_rate = 1e-2f;
+  tiny.inner.min_learning_rate = 1e-3f;
+  return tiny;
+}
 
- private:
-  Context& context_;
-  Checkers& checkers_;
-};
+double Median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
 
 }  // namespace
 
-// A process as the checkers see it.
-class VirtualRun::CheckedActor final : public Actor {
- public:
-  CheckedActor(std::unique_ptr<Actor> actor, Checkers& checkers)
-      : actor_(std::move(actor)), checkers_(checkers) {}
-  void OnStart(Context& context) override {
-    checkers_.OnLife(context.now(), context.self());
-    WatchedContext watched(context, checkers_);
-    actor_->OnStart(watched);
-  }
-  void OnMessage(Context& context, const NodeId& from, const Message& message) override {
-    checkers_.OnMessage(context.now(), from, context.self(), message);
-    WatchedContext watched(context, checkers_);
-    actor_->OnMessage(watched, from, message);
-  }
-  void OnTimer(Context& context, TimerId timer) override {
-    WatchedContext watched(context, checkers_);
-    actor_->OnTimer(watched, timer);
-  }
-  void OnJobDone(Context& context, JobId job) override {
-    WatchedContext watched(context, checkers_);
-    actor_->OnJobDone(watched, job);
-  }
-  void OnPeerRestarted(Context& context, const NodeId& peer) override {
-    WatchedContext watched(context, checkers_);
-    actor_->OnPeerRestarted(watched, peer);
-  }
-
- private:
-  std::unique_ptr<Actor> actor_;
-  Checkers& checkers_;
-};
-
-class VirtualRun::Collected final : public ExportSink {
- public:
-  absl::Status AddStage(const StageAssignment&, bool, const Bytes& base) override {
-    bytes_ += static_cast<int64_t>(base.size());
-    return absl::OkStatus();
-  }
-  absl::StatusOr<std::string> Finish() override {
-    return absl::StrFormat(R"("bytes":%d)", std::exchange(bytes_, 0));
-  }
-
- private:
-  int64_t bytes_ = 0;
-};
-
 VirtualRun::VirtualRun(VirtualRunOptions options)
-    : options_(std::move(options)),
-      model_(std::make_unique<Collected>()),
-      shards_(std::make_unique<NoShards>()),
-      checkers_([&] {
+    : options_(std::move(options)), shards_(std::make_unique<NoShards>()), checkers_([&] {
         CheckerOptions checked;
         checked.config = options_.config;
         checked.coordinator = coordinator();
@@ -113,15 +59,9 @@ VirtualRun::VirtualRun(VirtualRunOptions options)
         for (const int32_t liar : options_.liars) checked.liars.insert(node(liar));
         return checked;
       }()) {
-  SKERRY_CHECK(!options_.nodes.empty() && options_.link != nullptr);
-  SimulationOptions simulated;
-  simulated.seed = options_.seed;
-  simulated.link = options_.link;
-  simulated.event_sink = [this](Instant at, const NodeId& process, const std::string& kind,
-                                const std::string& fields) {
-    if (options_.keep_events) events_.push_back({at, process, kind, fields});
-  };
-  simulation_ = std::make_unique<Simulation>(std::move(simulated));
+  SKERRY_CHECK(!options_.nodes.empty() && (options_.link != nullptr || options_.network));
+  simulation_ = std::make_unique<Simulation>(Simulated());
+  simulation_->Observe(this);
   simulation_->AddProcess(coordinator(), [this](const std::vector<std::string>& journal) {
     return MakeCoordinator(journal);
   });
@@ -133,6 +73,30 @@ VirtualRun::VirtualRun(VirtualRunOptions options)
   }
 }
 
+SimulationOptions VirtualRun::Simulated() {
+  SimulationOptions simulated;
+  simulated.seed = options_.seed;
+  simulated.link = options_.link;
+  if (options_.network) {
+    SimulatedNetwork network;
+    network.spec = *options_.network;
+    network.node_of[coordinator()] = 0;
+    for (int32_t i = 0; i < static_cast<int32_t>(options_.nodes.size()); ++i) {
+      network.node_of[node(i)] = i + 1;
+    }
+    simulated.network = std::move(network);
+  }
+  simulated.crash_after_persist = [this](Simulation& simulation, const NodeId& process,
+                                         int64_t record) {
+    const auto crash = options_.coordinator_crashes.find(record);
+    if (process != coordinator() || crash == options_.coordinator_crashes.end()) return false;
+    simulation.StartAt(simulation.now() + crash->second, process);
+    options_.coordinator_crashes.erase(crash);
+    return true;
+  };
+  return simulated;
+}
+
 VirtualRun::~VirtualRun() = default;
 
 std::unique_ptr<Actor> VirtualRun::MakeCoordinator(const std::vector<std::string>& journal) {
@@ -142,11 +106,10 @@ std::unique_ptr<Actor> VirtualRun::MakeCoordinator(const std::vector<std::string
   options.verify_ticket = [](const std::string& ticket) -> absl::StatusOr<AdmittedTicket> {
     return AdmittedTicket{ticket, CoordinatorActor::kNodesMax};
   };
-  if (options_.real_math) options.model = model_.get();
   if (options_.keep_events) options.status = [this](const std::string& json) { status_ = json; };
   auto actor = CoordinatorActor::Create(std::move(options));
   SKERRY_CHECK(actor.ok(), "a journal of our own making must load");
-  return std::make_unique<CheckedActor>(*std::move(actor), checkers_);
+  return *std::move(actor);
 }
 
 std::unique_ptr<Actor> VirtualRun::MakeNode(int32_t i) {
@@ -161,23 +124,23 @@ std::unique_ptr<Actor> VirtualRun::MakeNode(int32_t i) {
   options.shards = shards_.get();
   options.build = [this, i](const RunConfig& config, const StageAssignment& stage, bool ends,
                             const auto&) { return Build(i, config, stage, ends); };
-  return std::make_unique<CheckedActor>(std::make_unique<NodeActor>(std::move(options)), checkers_);
+  return std::make_unique<NodeActor>(std::move(options));
 }
 
 absl::StatusOr<std::unique_ptr<StageWork>> VirtualRun::Build(int32_t i, const RunConfig& config,
                                                              const StageAssignment& stage,
                                                              bool ends) {
   const VirtualNode& spec = options_.nodes[static_cast<size_t>(i)];
-  std::unique_ptr<StageWork> work;
-  if (options_.real_math) {
-    auto trained = TrainedStage::Create(config, stage, ends, CreateReferenceBackend(),
-                                        std::make_unique<MadeUpText>(config));
-    if (!trained.ok()) return trained.status();
-    work = *std::move(trained);
-  } else {
-    work = std::make_unique<ModelledStage>(config, stage, ends,
-                                           std::make_shared<const ModelledDevice>(ModelledDevice{
-                                               spec.device.gflops, spec.memory_bytes_per_s}));
+  std::unique_ptr<StageWork> work =
+      std::make_unique<ModelledStage>(config, stage, ends,
+                                      std::make_shared<const ModelledDevice>(ModelledDevice{
+                                          spec.device.gflops, spec.memory_bytes_per_s}));
+  if (options_.math == VirtualMath::kTiny) {
+    const RunConfig tiny = TinyOf(config);
+    SKERRY_ASSIGN_OR_RETURN(auto trained,
+                            TrainedStage::Create(tiny, stage, ends, CreateReferenceBackend(),
+                                                 std::make_unique<MadeUpText>(tiny)));
+    work = std::make_unique<ScaledStage>(std::move(trained), std::move(work));
   }
   ObservedStage::Observer observer;
   observer.accumulated = [this, id = node(i)](int64_t step, int32_t microbatch) {
@@ -219,7 +182,30 @@ VirtualOutcome VirtualRun::Run() {
   return Outcome();
 }
 
-VirtualOutcome VirtualRun::Outcome() {
+void VirtualRun::OnDelivered(Instant at, const NodeId& from, const NodeId& to,
+                             const Message& message) {
+  checkers_.OnMessage(at, from, to, message);
+}
+
+void VirtualRun::OnPersist(Instant at, const NodeId& process, const std::string& record) {
+  checkers_.OnPersist(at, process, record);
+}
+
+void VirtualRun::OnStart(Instant at, const NodeId& process) {
+  checkers_.OnLife(at, process);
+}
+
+void VirtualRun::OnEvent(Instant at, const NodeId& process, const std::string& kind,
+                         const std::string& fields) {
+  if (kind == "plan" && !planned_) planned_ = at;
+  if (kind == "step") {
+    step_ended_.emplace(nlohmann::json::parse("{" + fields + "}", nullptr, false).value("step", -1),
+                        at);
+  }
+  if (options_.keep_events) events_.push_back({at, process, kind, fields});
+}
+
+VirtualOutcome VirtualRun::Outcome() const {
   const RunState& state = checkers_.state();
   const auto stopped = simulation_->stopped(coordinator());
   VirtualOutcome outcome;
@@ -233,35 +219,47 @@ VirtualOutcome VirtualRun::Outcome() {
   for (const auto& [key, commit] : state.commits) {
     outcome.rounds = std::max(outcome.rounds, key.second + 1);
   }
+  for (const auto& [id, traffic] : state.traffic) outcome.bytes_sent += traffic.total_sent();
+  AddTimes(outcome);
+  AddLosses(outcome);
+  return outcome;
+}
+
+void VirtualRun::AddTimes(VirtualOutcome& outcome) const {
   double transfer_s = 0, wait_s = 0;
-  for (const auto& [key, replicas] : state.applied) {
+  for (const auto& [key, replicas] : checkers_.state().applied) {
     for (const auto& [id, applied] : replicas) {
       transfer_s += applied.transfer_s;
       wait_s += applied.wait_s;
     }
   }
   if (transfer_s > 0) outcome.hidden_fraction = 1 - wait_s / transfer_s;
-  for (const auto& [id, traffic] : state.traffic) outcome.bytes_sent += traffic.total_sent();
+  if (!planned_ || step_ended_.empty()) return;
+  std::vector<double> steps;
+  Instant before = *planned_;
+  for (const auto& [step, at] : step_ended_) {
+    steps.push_back((at - before).seconds());
+    before = std::max(before, at);
+  }
+  outcome.training_s = (before - *planned_).seconds();
+  outcome.step_s = Median(std::move(steps));
+  if (outcome.training_s > 0) {
+    outcome.tokens_per_s = static_cast<double>(outcome.tokens) / outcome.training_s;
+  }
+}
+
+void VirtualRun::AddLosses(VirtualOutcome& outcome) const {
   const auto each = static_cast<size_t>(options_.config.pipeline.microbatches_per_step);
   std::vector<double> losses;
-  for (const auto& [step, by] : state.losses) {
+  for (const auto& [step, by] : checkers_.state().losses) {
     if (by.by_microbatch.size() == each) ++outcome.steps;
-    for (const auto& [microbatch, loss] : by.by_microbatch) losses.push_back(double(loss.loss));
+    for (const auto& [microbatch, loss] : by.by_microbatch) losses.push_back(double{loss.loss});
   }
-  if (options_.real_math && !losses.empty()) {
-    const size_t n = std::min(losses.size(), static_cast<size_t>(kLossSteps) * each);
-    for (size_t i = 0; i < n; ++i) {
-      outcome.loss_first += losses[i] / static_cast<double>(n);
-      outcome.loss_last += losses[losses.size() - 1 - i] / static_cast<double>(n);
-    }
+  const size_t n = std::min(losses.size(), static_cast<size_t>(kLossSteps) * each);
+  for (size_t i = 0; i < n; ++i) {
+    outcome.loss_first += losses[i] / static_cast<double>(n);
+    outcome.loss_last += losses[losses.size() - 1 - i] / static_cast<double>(n);
   }
-  std::optional<Instant> planned, last;
-  for (const VirtualEvent& event : events_) {
-    if (event.kind == "plan" && !planned) planned = event.at;
-    if (event.kind == "step") last = event.at;
-  }
-  if (planned && last) outcome.training_s = (*last - *planned).seconds();
-  return outcome;
 }
 
 }  // namespace skerry

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -14,8 +16,10 @@
 #include "node/node_actor.h"
 #include "sim/checkers.h"
 #include "sim/modelled_stage.h"
+#include "sim/network_spec.h"
 #include "sim/observed_stage.h"
 #include "sim/simulation.h"
+#include "sim/simulation_observer.h"
 
 namespace skerry {
 
@@ -26,15 +30,24 @@ struct VirtualNode {
   Instant joins;  // when its volunteer starts it
 };
 
+enum class VirtualMath : uint8_t {
+  kModelled,  // sizes and costs only (modelled_stage.h)
+  kTiny,  // a tiny model of as many layers, at the sizes and costs of the run's (scaled_stage.h)
+};
+
 struct VirtualRunOptions {
   RunConfig config;
   std::vector<VirtualNode> nodes;
+  // The network, one of two: frames over links, or TCP as flows; node i is its number i + 1.
   std::function<SimLink(const NodeId& from, const NodeId& to)> link;
+  std::optional<NetworkSpec> network;
   uint64_t seed = 1;
-  bool real_math = false;  // trains `config.model` for real, on made-up text
+  VirtualMath math = VirtualMath::kModelled;
   Duration limit = Duration::Seconds(24 * 3600.0);
   std::set<std::string> rules;  // checkers; empty: all
   std::set<int32_t> liars;      // nodes whose arithmetic will be falsified
+  // The coordinator dies when this journal record is durable, and is back after the time given.
+  std::map<int64_t, Duration> coordinator_crashes;
   bool keep_events = true;
 };
 
@@ -50,21 +63,23 @@ struct VirtualOutcome {
   std::string ended;      // why, in words
   double virtual_s = 0;
   double training_s = 0;  // from the plan to the last step
-  int64_t steps = 0;      // complete in the ledger
+  double step_s = 0;      // median between two steps
+  double tokens_per_s = 0;
+  int64_t steps = 0;  // complete in the ledger
   int64_t tokens = 0;
   int64_t rounds = 0;  // of the stage with most
   double hidden_fraction = 1;
-  double loss_first = 0, loss_last = 0;  // means over 8 steps; real math only
+  double loss_first = 0, loss_last = 0;  // means over 8 steps; 0 without arithmetic
   int64_t bytes_sent = 0;
   int64_t events = 0;
   uint64_t trace_hash = 0;
   std::vector<Violation> violations;
 };
 
-class VirtualRun {
+class VirtualRun final : private SimulationObserver {
  public:
   explicit VirtualRun(VirtualRunOptions options);
-  ~VirtualRun();
+  ~VirtualRun() override;
 
   static NodeId coordinator() { return TestNodeId(0); }
   static NodeId node(int32_t i) { return TestNodeId(static_cast<uint32_t>(i) + 1); }
@@ -82,23 +97,31 @@ class VirtualRun {
   const Checkers& checkers() const { return checkers_; }
 
  private:
-  class CheckedActor;
-  class Collected;
+  void OnDelivered(Instant at, const NodeId& from, const NodeId& to,
+                   const Message& message) override;
+  void OnPersist(Instant at, const NodeId& process, const std::string& record) override;
+  void OnStart(Instant at, const NodeId& process) override;
+  void OnEvent(Instant at, const NodeId& process, const std::string& kind,
+               const std::string& fields) override;
 
   std::unique_ptr<Actor> MakeCoordinator(const std::vector<std::string>& journal);
   std::unique_ptr<Actor> MakeNode(int32_t i);
   absl::StatusOr<std::unique_ptr<StageWork>> Build(int32_t i, const RunConfig& config,
                                                    const StageAssignment& stage, bool ends);
+  SimulationOptions Simulated();
   void Tick();
   bool Able() const;
-  VirtualOutcome Outcome();
+  VirtualOutcome Outcome() const;
+  void AddTimes(VirtualOutcome& outcome) const;
+  void AddLosses(VirtualOutcome& outcome) const;
 
   VirtualRunOptions options_;
   std::vector<std::shared_ptr<StageFaults>> faults_;
-  std::unique_ptr<Collected> model_;
   std::unique_ptr<ShardStore> shards_;
   Checkers checkers_;
   std::vector<VirtualEvent> events_;
+  std::optional<Instant> planned_;
+  std::map<int64_t, Instant> step_ended_;
   std::string status_;
   std::unique_ptr<Simulation> simulation_;
 };

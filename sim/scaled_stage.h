@@ -1,0 +1,71 @@
+// Real arithmetic on a tiny model in the place of a large one: what is computed is small and true,
+// what it costs and what it sends is as large as the production model's.
+//
+// So convergence under churn, loss and delay is seen at the times and rates of the scenario.
+// Payloads carry the small bytes and stand for the large size (common/bytes.h).
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "common/status.h"
+#include "pipeline/exec/stage_work.h"
+
+namespace skerry {
+
+class ScaledStage final : public StageWork {
+ public:
+  // `computes` knows the small model, `costs` the large one.
+  ScaledStage(std::unique_ptr<StageWork> computes, std::unique_ptr<StageWork> costs)
+      : computes_(std::move(computes)), costs_(std::move(costs)) {}
+
+  int64_t boundary_bytes() const override { return costs_->boundary_bytes(); }
+  int32_t microbatch_tokens() const override { return costs_->microbatch_tokens(); }
+  Duration Cost(WorkKind kind) const override { return costs_->Cost(kind); }
+
+  WorkResult ForwardFirst(int64_t step, int32_t microbatch) override {
+    return Outgoing(computes_->ForwardFirst(step, microbatch));
+  }
+  WorkResult Forward(int64_t step, int32_t microbatch, const Payload& in) override {
+    return Outgoing(computes_->Forward(step, microbatch, in));
+  }
+  WorkResult Loss(int64_t step, int32_t microbatch, const Payload& in) override {
+    return Outgoing(computes_->Loss(step, microbatch, in));
+  }
+  WorkResult Backward(int64_t step, int32_t microbatch, const Payload& d_out) override {
+    return Outgoing(computes_->Backward(step, microbatch, d_out));
+  }
+  void Accumulate(int64_t step, int32_t microbatch) override {
+    computes_->Accumulate(step, microbatch);
+  }
+  void Discard(int64_t step, int32_t microbatch) override { computes_->Discard(step, microbatch); }
+  absl::Status OptimizerStep(int64_t step, int32_t microbatches) override {
+    return computes_->OptimizerStep(step, microbatches);
+  }
+  absl::StatusOr<Payload> EncodeDelta() override {
+    SKERRY_ASSIGN_OR_RETURN(const Payload small, computes_->EncodeDelta());
+    SKERRY_ASSIGN_OR_RETURN(const Payload large, costs_->EncodeDelta());
+    return MakeHollowPayload(*small, std::max(large.size(), small.size()));
+  }
+  absl::Status ApplyRound(const std::vector<Accepted>& participants) override {
+    return computes_->ApplyRound(participants);
+  }
+  void AdoptBase() override { computes_->AdoptBase(); }
+  Digest BaseDigest() override { return computes_->BaseDigest(); }
+  Payload BaseParameters() override { return computes_->BaseParameters(); }
+
+ private:
+  WorkResult Outgoing(WorkResult result) const {
+    result.tokens = costs_->microbatch_tokens();
+    if (result.values && !result.values->empty()) {
+      result.values = MakeHollowPayload(*result.values, costs_->boundary_bytes());
+    }
+    return result;
+  }
+
+  std::unique_ptr<StageWork> computes_;
+  std::unique_ptr<StageWork> costs_;
+};
+
+}  // namespace skerry
