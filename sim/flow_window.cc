@@ -42,9 +42,14 @@ bool FlowWindow::OnRound(Duration rtt, double sent, double loss, Rng& rng) {
       segments_to_loss_ = DrawSegmentsToLoss(loss, rng);
       loss_drawn_for_ = loss;
     }
+    const double before = segments_to_loss_;  // sent in this round ahead of the lost one
     segments_to_loss_ -= sent / kSegmentBytes;
     if (segments_to_loss_ <= 0) {
-      segments_to_loss_ = DrawSegmentsToLoss(loss, rng);
+      // It is noticed a round trip later: until then slow start goes on, and what is lost
+      // meanwhile belongs to the same repair.
+      if (bytes_ < slow_start_until_)
+        bytes_ = std::min(bytes_ + before * kSegmentBytes, bytes_max_);
+      segments_to_loss_ = before + DrawSegmentsToLoss(loss, rng);
       OnLoss();
       return true;
     }
