@@ -65,6 +65,7 @@ void FlowNetwork::Stall(Instant now, int32_t connection) {
     }
     for (Queued& message : s.queue) {
       const double left = std::min(static_cast<double>(message.bytes), message.end - s.sent);
+      message.begun |= left < static_cast<double>(message.bytes);
       message.bytes = std::max<int64_t>(1, std::llround(left));
       c.waiting.push_back(message);
     }
@@ -104,12 +105,10 @@ void FlowNetwork::Heal(Instant now, int32_t connection) {
 }
 
 // Either the time after which a connection breaks, or a repetition that gets through.
-void FlowNetwork::OnStall(Instant now, int32_t connection, std::vector<Arrival>& arrived) {
+void FlowNetwork::OnStall(Instant now, int32_t connection) {
   Connection& c = At(connection);
   if (c.cut_there || c.cut_back) {
     Break(now, c);
-    for (const uint64_t tag : lost_) arrived.push_back({tag, true});
-    lost_.clear();
     return;
   }
   ++c.stall;
@@ -124,15 +123,19 @@ void FlowNetwork::OnStall(Instant now, int32_t connection, std::vector<Arrival>&
 
 void FlowNetwork::Break(Instant now, Connection& c) {
   for (const auto* list : {&c.returned, &c.waiting}) {
-    for (const Queued& message : *list) lost_.push_back(message.tag);
+    for (const Queued& message : *list) lost_.push_back({message.tag, true, !message.begun});
   }
   c.returned.clear();
   c.waiting.clear();
   ++c.stall;
   if (c.stream) {
-    for (const Queued& message : c.stream->queue) lost_.push_back(message.tag);
+    if (c.stream->flow >= 0) Settle(now, c);
+    for (const Queued& message : c.stream->queue) {
+      const bool begun =
+          message.begun || message.end - static_cast<double>(message.bytes) < c.stream->sent;
+      lost_.push_back({message.tag, true, !begun});
+    }
     if (c.stream->flow >= 0) {
-      Settle(now, c);
       rates_.RemoveFlow(c.stream->flow);
       rates_dirty_ = true;
     }

@@ -92,7 +92,7 @@ void FlowNetwork::Send(Instant now, int32_t from, int32_t to, int64_t bytes, uin
   const int32_t connection = Find(from, to);
   Connection& c = At(connection);
   if (!c.established) Establish(now, from, to);
-  const Queued message{tag, bytes, 0};
+  const Queued message{tag, bytes, 0, false};
   const bool beyond_cut = c.cut_back && c.past_cut + static_cast<double>(bytes) > c.window.bytes();
   if (c.cut_there || beyond_cut || !c.returned.empty() || !c.waiting.empty()) {
     Wait(now, connection, message, false);
@@ -201,7 +201,7 @@ std::optional<Instant> FlowNetwork::NextDue() const {
 
 void FlowNetwork::Advance(Instant now, std::vector<Arrival>& arrived) {
   while (true) {
-    for (const uint64_t tag : lost_) arrived.push_back({tag, true});
+    arrived.insert(arrived.end(), lost_.begin(), lost_.end());
     lost_.clear();
     const bool more = !due_.empty() && due_.front().at <= now.nanos();
     // Changes of one instant are computed together.
@@ -224,11 +224,11 @@ void FlowNetwork::Handle(const Due& due, std::vector<Arrival>& arrived) {
     case kArrival:
       if (!cut_nodes_.empty() || !cut_regions_.empty()) {
         if (At(due.connection).cut_there) {
-          Wait(now_, due.connection, {due.tag, due.detail, 0}, true);
+          Wait(now_, due.connection, {due.tag, due.detail, 0, true}, true);
           return;
         }
       }
-      arrived.push_back({due.tag, false});
+      arrived.push_back({due.tag, false, false});
       return;
     case kStream: {
       Connection& c = At(due.connection);
@@ -237,8 +237,7 @@ void FlowNetwork::Handle(const Due& due, std::vector<Arrival>& arrived) {
       return;
     }
     case kStall:
-      if ((At(due.connection).stall & 0x3fffffff) == due.detail)
-        OnStall(now_, due.connection, arrived);
+      if ((At(due.connection).stall & 0x3fffffff) == due.detail) OnStall(now_, due.connection);
       return;
     case kChange:
       ApplyChange(due.tag);

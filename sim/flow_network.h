@@ -58,7 +58,8 @@ class FlowNetwork {
 
   struct Arrival {
     uint64_t tag = 0;
-    bool lost = false;  // its connection broke; it will never arrive
+    bool lost = false;    // its connection broke; it will not arrive
+    bool unsent = false;  // of a lost one: no byte of it had left, it may be handed over again
     bool operator==(const Arrival&) const = default;
   };
 
@@ -105,7 +106,8 @@ class FlowNetwork {
   struct Queued {
     uint64_t tag = 0;
     int64_t bytes = 0;
-    double end = 0;  // in the stream's bytes
+    double end = 0;      // in the stream's bytes
+    bool begun = false;  // part of it has left
   };
   struct Stream {
     std::deque<Queued> queue;
@@ -190,7 +192,7 @@ class FlowNetwork {
   void BeginStall(Instant now, int32_t connection, Instant since);
   void Wait(Instant now, int32_t connection, const Queued& message, bool was_under_way);
   void Heal(Instant now, int32_t connection);
-  void OnStall(Instant now, int32_t connection, std::vector<Arrival>& arrived);
+  void OnStall(Instant now, int32_t connection);
   void Break(Instant now, Connection& c);
 
   FlowMap map_;
@@ -209,7 +211,7 @@ class FlowNetwork {
   std::vector<Instant> link_free_;   // small messages queue behind each other
   std::vector<double> link_bytes_, link_busy_s_;
   std::set<std::pair<int32_t, int32_t>> cut_nodes_, cut_regions_;
-  std::vector<uint64_t> lost_;  // to be reported by the next Advance
+  std::vector<Arrival> lost_;  // to be reported by the next Advance
 };
 
 }  // namespace skerry

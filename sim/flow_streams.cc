@@ -35,7 +35,7 @@ void FlowNetwork::Append(Instant now, int32_t connection, const Queued& message)
   if (is_new) c.stream = std::make_unique<Stream>();
   Stream& s = *c.stream;
   s.total += static_cast<double>(message.bytes);
-  s.queue.push_back({message.tag, message.bytes, s.total});
+  s.queue.push_back({message.tag, message.bytes, s.total, message.begun});
   if (is_new) {
     s.next = std::max(now, c.free);
     if (s.next > now) {

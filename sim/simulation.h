@@ -181,7 +181,7 @@ class Simulation {
   void Forget(Process& process, const NodeId& peer);
   void AdvanceNetwork();
   void TakeArrival();
-  void OnLost(const InFlight& lost);
+  void OnLost(const FlowNetwork::Arrival& arrival);
 
   // Faults (simulation_faults.cc).
   void Fault(const Process& process, const std::string& what, uint64_t value);

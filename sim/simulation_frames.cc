@@ -101,7 +101,6 @@ void Simulation::TransmitOverLink(Process& process, const Process& to, Frame fra
 void Simulation::TransmitOverNetwork(Process& process, PeerLink& link, Frame frame) {
   const Process& peer = At(link.peer);
   if (!peer.up) {  // nobody accepts the connection
-    link.NewConnection();
     ++frames_lost_;
     return;
   }
@@ -140,8 +139,7 @@ void Simulation::TakeArrival() {
   Trace(static_cast<uint64_t>(now_.nanos()));
   const InFlight& frame = in_flight_[arrival.tag];
   if (arrival.lost) {
-    OnLost(frame);
-    Release(arrival.tag);
+    OnLost(arrival);
     return;
   }
   Process& process = At(frame.to);
@@ -152,13 +150,27 @@ void Simulation::TakeArrival() {
   OnFrame(process, arrival.tag);
 }
 
-// The connection is gone; the courier repeats over the next one.
-void Simulation::OnLost(const InFlight& lost) {
+// The connection is gone. What had not left waits for the next one, as in ZeroMQ's queue; the rest
+// the courier repeats.
+void Simulation::OnLost(const FlowNetwork::Arrival& arrival) {
+  const InFlight& frame = in_flight_[arrival.tag];
+  Trace(frame.frame.header.sequence);
+  Process& sender = At(frame.from);
+  const Process& receiver = At(frame.to);
+  const auto it = sender.link_of.find(frame.to);
+  const bool same_lives =
+      it != sender.link_of.end() && receiver.life == frame.to_life &&
+      frame.frame.header.sender_incarnation == sender.links[it->second]->own_incarnation;
+  if (arrival.unsent && same_lives) {
+    network_->Send(now_, sender.node, receiver.node, FrameBytes(frame.frame), arrival.tag);
+    return;
+  }
   ++frames_lost_;
-  Trace(lost.frame.header.sequence);
-  Process& sender = At(lost.from);
-  const auto link = sender.link_of.find(lost.to);
-  if (link != sender.link_of.end()) sender.links[link->second]->NewConnection();
+  if (it != sender.link_of.end()) {
+    auto& sent = sender.links[it->second]->in_connection;
+    sent.erase(std::remove(sent.begin(), sent.end(), frame.frame.header.sequence), sent.end());
+  }
+  Release(arrival.tag);
 }
 
 void Simulation::OnFrame(Process& process, size_t slot) {

@@ -24,7 +24,6 @@ struct Simulation::PeerLink {
   Courier courier;
   std::optional<Instant> armed;  // true time of the event that counts
   // What went into the present connection: repeating that is needless.
-  void NewConnection() { in_connection.clear(); }
   bool IsNeedless(const FrameHeader& header, uint32_t life_of_peer, const NodeId& peer_id);
   uint32_t peer_life = 0;
   uint64_t own_incarnation = 0, peer_incarnation = 0;
