@@ -40,7 +40,7 @@ void FlowNetwork::CutRegion(Instant now, int32_t from_region, int32_t to_region,
 void FlowNetwork::RefreshCuts(Instant now) {
   now_ = std::max(now_, now);
   for (size_t i = 0; i < connections_.size(); ++i) {
-    Connection& c = *connections_[i];
+    Connection& c = connections_[i];
     const bool there = IsCut(c.from, c.to), back = IsCut(c.to, c.from);
     const bool was_cut = c.cut_there || c.cut_back;
     c.cut_there = there;
@@ -58,19 +58,14 @@ void FlowNetwork::Stall(Instant now, int32_t connection) {
   const bool waits_already = !c.returned.empty() || !c.waiting.empty();
   if (c.stream) {
     Stream& s = *c.stream;
-    if (s.flow >= 0) {
-      Settle(now, c);
-      rates_.RemoveFlow(s.flow);
-      rates_dirty_ = true;
-    }
+    if (s.flow >= 0) Settle(now, c);
     for (Queued& message : s.queue) {
       const double left = std::min(static_cast<double>(message.bytes), message.end - s.sent);
       message.begun |= left < static_cast<double>(message.bytes);
       message.bytes = std::max<int64_t>(1, std::llround(left));
       c.waiting.push_back(message);
     }
-    c.stream.reset();
-    ++c.generation;
+    EndFlow(c);
   }
   if (waits_already) {
     BeginStall(now, connection, c.stalled_since);
@@ -135,12 +130,7 @@ void FlowNetwork::Break(Instant now, Connection& c) {
           message.begun || message.end - static_cast<double>(message.bytes) < c.stream->sent;
       lost_.push_back({message.tag, true, !begun});
     }
-    if (c.stream->flow >= 0) {
-      rates_.RemoveFlow(c.stream->flow);
-      rates_dirty_ = true;
-    }
-    c.stream.reset();
-    ++c.generation;
+    EndFlow(c);
   }
   c.window = FlowWindow(map_.spec().congestion_control, map_.spec().window_bytes_max);
   c.established = options_.handshake_round_trips <= 0;
@@ -150,8 +140,8 @@ void FlowNetwork::Break(Instant now, Connection& c) {
 
 void FlowNetwork::DropNode(Instant now, int32_t node) {
   now_ = std::max(now_, now);
-  for (const auto& c : connections_) {
-    if (c->from == node || c->to == node) Break(now, *c);
+  for (Connection& c : connections_) {
+    if (c.from == node || c.to == node) Break(now, c);
   }
 }
 

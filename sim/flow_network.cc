@@ -34,13 +34,11 @@ FlowNetwork::Connection::Connection(const NetworkSpec& spec, uint64_t seed, int3
       rng(seed, "connection", PairKey(sender, receiver)) {}
 
 FlowNetwork::FlowNetwork(const NetworkSpec& spec, uint64_t seed, FlowNetworkOptions options)
-    : map_(spec),
-      seed_(seed),
-      options_(options),
-      link_free_(Index(map_.link_count())),
-      link_bytes_(Index(map_.link_count())),
-      link_busy_s_(Index(map_.link_count())) {
-  for (int32_t link = 0; link < map_.link_count(); ++link) rates_.AddLink(map_.capacity(link));
+    : map_(spec), seed_(seed), options_(options), links_(Index(map_.link_count())) {
+  for (int32_t link = 0; link < map_.link_count(); ++link) {
+    rates_.AddLink(map_.capacity(link));
+    links_[Index(link)].capacity = map_.capacity(link);
+  }
   for (size_t i = 0; i < spec.path_changes.size(); ++i)
     Push(spec.path_changes[i].at, kChange, 0, i, 0);
   for (size_t i = 0; i < spec.site_changes.size(); ++i)
@@ -50,48 +48,49 @@ FlowNetwork::~FlowNetwork() = default;
 
 void FlowNetwork::Push(Instant at, DueKind kind, int32_t connection, uint64_t tag,
                        uint32_t detail) {
-  due_.push_back({at.nanos(), next_sequence_++, tag, connection, kind & 3U, detail & 0x3fffffffU});
-  std::push_heap(due_.begin(), due_.end(), std::greater<>());
+  due_.Push({at.nanos(), next_sequence_++, tag, connection, kind & 3U, detail & 0x3fffffffU});
 }
 
-int32_t FlowNetwork::Find(int32_t from, int32_t to) {
+int32_t FlowNetwork::Open(int32_t from, int32_t to) {
   const auto [it, added] =
       connection_of_.try_emplace(PairKey(from, to), static_cast<int32_t>(connections_.size()));
   if (added) {
     SKERRY_CHECK(from >= 0 && to >= 0 && std::max(from, to) < map_.node_count());
-    connections_.push_back(std::make_unique<Connection>(map_.spec(), seed_, from, to));
-    Connection& c = *connections_.back();
+    Connection& c = connections_.emplace_back(map_.spec(), seed_, from, to);
     c.established = options_.handshake_round_trips <= 0;
     c.cut_there = IsCut(from, to);
     c.cut_back = IsCut(to, from);
-  }
-  Connection& c = At(it->second);
-  if (c.route_version != map_version_) {
-    c.route = map_.Route(from, to);
-    c.route_version = map_version_;
+    FollowMap(c);
   }
   return it->second;
 }
 
+void FlowNetwork::FollowMap(Connection& c) {
+  if (c.route_version == map_version_) return;
+  c.route = map_.Route(c.from, c.to);
+  c.route_version = map_version_;
+}
+
 void FlowNetwork::Connect(Instant now, int32_t from, int32_t to) {
-  if (!At(Find(from, to)).established) Establish(now, from, to);
+  if (!At(Open(from, to)).established) Establish(now, from, to);
 }
 
 void FlowNetwork::Establish(Instant now, int32_t from, int32_t to) {
   for (const auto& [a, b] : {std::pair(from, to), std::pair(to, from)}) {
-    Connection& c = At(Find(a, b));
+    Connection& c = At(Open(a, b));
+    FollowMap(c);
     c.established = true;
     const double wait = options_.handshake_round_trips * c.route.round_trip.seconds();
     c.free = std::max(c.free, now + Duration::Seconds(wait));
   }
 }
 
-void FlowNetwork::Send(Instant now, int32_t from, int32_t to, int64_t bytes, uint64_t tag) {
+void FlowNetwork::Send(Instant now, int32_t connection, int64_t bytes, uint64_t tag) {
   SKERRY_CHECK(bytes > 0);
   now_ = std::max(now_, now);
-  const int32_t connection = Find(from, to);
   Connection& c = At(connection);
-  if (!c.established) Establish(now, from, to);
+  FollowMap(c);
+  if (!c.established) Establish(now, c.from, c.to);
   const Queued message{tag, bytes, 0, false};
   const bool beyond_cut = c.cut_back && c.past_cut + static_cast<double>(bytes) > c.window.bytes();
   if (c.cut_there || beyond_cut || !c.returned.empty() || !c.waiting.empty()) {
@@ -112,8 +111,8 @@ int64_t FlowNetwork::FreeRate(const Connection& c) const {
   int64_t rate = c.route.flow_cap;
   for (size_t i = 0; i < Index(c.route.link_count); ++i) {
     const int32_t link = c.route.links[i];
-    const int64_t capacity = rates_.capacity(link);
-    const int64_t load = rates_.load(link);
+    const int64_t capacity = links_[Index(link)].capacity;
+    const int64_t load = streams_ > 0 ? rates_.load(link) : 0;
     // Where streams fill the link, one more gets its share.
     rate = std::min(
         rate, load == 0 ? capacity
@@ -156,12 +155,12 @@ Duration FlowNetwork::QueueDelay(Instant now, Connection& c, int64_t bytes) {
   bool full = false;
   for (size_t i = 0; i < Index(c.route.link_count); ++i) {
     const int32_t link = c.route.links[i];
-    const int64_t capacity = rates_.capacity(link);
-    if (capacity == MaxMin::kUnlimited) continue;
-    Instant& free = link_free_[Index(link)];
-    if (free > now) wait = std::max(wait, free - now);
-    free = std::max(free, now) + TimeFor(static_cast<double>(bytes), capacity);
-    full |= static_cast<double>(rates_.load(link)) >= kFull * static_cast<double>(capacity);
+    LinkState& state = links_[Index(link)];
+    if (state.capacity == MaxMin::kUnlimited) continue;
+    if (state.free > now) wait = std::max(wait, state.free - now);
+    state.free = std::max(state.free, now) + TimeFor(static_cast<double>(bytes), state.capacity);
+    if (streams_ == 0) continue;
+    full |= static_cast<double>(rates_.load(link)) >= kFull * static_cast<double>(state.capacity);
   }
   if (!full) return wait;
   const double u = c.rng.Uniform();
@@ -185,11 +184,10 @@ void FlowNetwork::Arrive(int32_t connection, const Queued& message, Duration ext
 
 void FlowNetwork::Count(const Connection& c, double bytes) {
   for (size_t i = 0; i < Index(c.route.link_count); ++i) {
-    const int32_t link = c.route.links[i];
-    link_bytes_[Index(link)] += bytes;
-    const int64_t capacity = rates_.capacity(link);
-    if (capacity != MaxMin::kUnlimited)
-      link_busy_s_[Index(link)] += bytes / static_cast<double>(capacity);
+    LinkState& state = links_[Index(c.route.links[i])];
+    state.bytes += bytes;
+    if (state.capacity != MaxMin::kUnlimited)
+      state.busy_s += bytes / static_cast<double>(state.capacity);
   }
 }
 
@@ -210,9 +208,7 @@ void FlowNetwork::Advance(Instant now, std::vector<Arrival>& arrived) {
       continue;
     }
     if (!more) break;
-    std::pop_heap(due_.begin(), due_.end(), std::greater<>());
-    const Due due = due_.back();
-    due_.pop_back();
+    const Due due = due_.Pop();
     now_ = std::max(now_, Instant::FromNanos(due.at));
     Handle(due, arrived);
   }
@@ -251,24 +247,27 @@ void FlowNetwork::ApplyChange(size_t change) {
   const std::vector<int32_t> links = change < paths ? map_.Apply(spec.path_changes[change])
                                                     : map_.Apply(spec.site_changes[change - paths]);
   ++map_version_;
-  for (const int32_t link : links) rates_.SetCapacity(link, map_.capacity(link));
+  for (const int32_t link : links) {
+    rates_.SetCapacity(link, map_.capacity(link));
+    links_[Index(link)].capacity = map_.capacity(link);
+  }
   rates_dirty_ = true;
   if (change >= paths) return;
   // Round trips and caps of running streams change with their next round.
-  for (const auto& c : connections_) {
-    if (c->stream) Find(c->from, c->to);
+  for (Connection& c : connections_) {
+    if (c.stream) FollowMap(c);
   }
 }
 
 std::vector<FlowNetwork::LinkUse> FlowNetwork::Use(Instant now) {
-  for (const auto& c : connections_) {
-    if (c->stream && c->stream->flow >= 0) Settle(now, *c);
+  for (Connection& c : connections_) {
+    if (c.stream && c.stream->flow >= 0) Settle(now, c);
   }
   std::vector<LinkUse> use;
   for (int32_t link = 0; link < map_.link_count(); ++link) {
-    if (link_bytes_[Index(link)] == 0) continue;
-    use.push_back(
-        {map_.kind(link), map_.index(link), link_bytes_[Index(link)], link_busy_s_[Index(link)]});
+    const LinkState& state = links_[Index(link)];
+    if (state.bytes > 0)
+      use.push_back({map_.kind(link), map_.index(link), state.bytes, state.busy_s});
   }
   return use;
 }

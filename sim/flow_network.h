@@ -37,6 +37,7 @@
 
 #include "common/instant.h"
 #include "common/rng.h"
+#include "sim/event_queue.h"
 #include "sim/flow_map.h"
 #include "sim/flow_window.h"
 #include "sim/max_min.h"
@@ -77,7 +78,12 @@ class FlowNetwork {
   FlowNetwork& operator=(const FlowNetwork&) = delete;
 
   // Hands `bytes` > 0 to the connection from → to; `tag` comes back with its arrival.
-  void Send(Instant now, int32_t from, int32_t to, int64_t bytes, uint64_t tag);
+  void Send(Instant now, int32_t from, int32_t to, int64_t bytes, uint64_t tag) {
+    Send(now, Open(from, to), bytes, tag);
+  }
+  // The same in two steps: the number of a connection stays valid.
+  int32_t Open(int32_t from, int32_t to);
+  void Send(Instant now, int32_t connection, int64_t bytes, uint64_t tag);
 
   // Begins the handshake of a pair that has none yet; Send does it where nobody did.
   void Connect(Instant now, int32_t from, int32_t to);
@@ -146,6 +152,11 @@ class FlowNetwork {
     Instant stalled_since;
     uint32_t stall = 0;  // counts stalls; events of earlier ones are void
   };
+  struct LinkState {
+    int64_t capacity = 0;
+    Instant free;  // small messages queue behind each other
+    double bytes = 0, busy_s = 0;
+  };
   struct Due {
     int64_t at;
     uint64_t sequence;
@@ -157,8 +168,8 @@ class FlowNetwork {
   };
   enum DueKind : uint32_t { kArrival, kStream, kStall, kChange };
 
-  int32_t Find(int32_t from, int32_t to);
-  Connection& At(int32_t connection) { return *connections_[static_cast<size_t>(connection)]; }
+  Connection& At(int32_t connection) { return connections_[static_cast<size_t>(connection)]; }
+  void FollowMap(Connection& c);
   void Push(Instant at, DueKind kind, int32_t connection, uint64_t tag, uint32_t detail);
   void Handle(const Due& due, std::vector<Arrival>& arrived);
   void ApplyChange(size_t change);
@@ -189,6 +200,7 @@ class FlowNetwork {
   bool IsCut(int32_t from, int32_t to) const;
   void RefreshCuts(Instant now);
   void Stall(Instant now, int32_t connection);
+  void EndFlow(Connection& c);
   void BeginStall(Instant now, int32_t connection, Instant since);
   void Wait(Instant now, int32_t connection, const Queued& message, bool was_under_way);
   void Heal(Instant now, int32_t connection);
@@ -200,16 +212,16 @@ class FlowNetwork {
   FlowNetworkOptions options_;
   MaxMin rates_;
   bool rates_dirty_ = false;
+  int32_t streams_ = 0;  // with a flow in rates_
   Instant now_;
-  uint64_t map_version_ = 1;
+  uint32_t map_version_ = 1;
   uint64_t next_sequence_ = 1;
-  std::vector<Due> due_;                                 // a heap
+  EventWheel<Due> due_;
   std::unordered_map<uint64_t, int32_t> connection_of_;  // looked up, never iterated
-  std::vector<std::unique_ptr<Connection>> connections_;
+  std::deque<Connection> connections_;
   std::vector<int32_t> flow_owner_;  // connection of each flow of rates_
   std::vector<int32_t> capped_;      // connections whose cap changed since the last UpdateRates
-  std::vector<Instant> link_free_;   // small messages queue behind each other
-  std::vector<double> link_bytes_, link_busy_s_;
+  std::vector<LinkState> links_;
   std::set<std::pair<int32_t, int32_t>> cut_nodes_, cut_regions_;
   std::vector<Arrival> lost_;  // to be reported by the next Advance
 };

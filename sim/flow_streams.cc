@@ -62,6 +62,7 @@ void FlowNetwork::StartStream(Instant now, int32_t connection) {
   const auto links = std::span(c.route.links).first(Index(c.route.link_count));
   s.updated = now;
   s.flow = rates_.AddFlow(links, 1);
+  ++streams_;
   if (flow_owner_.size() <= Index(s.flow)) flow_owner_.resize(Index(s.flow) + 1);
   flow_owner_[Index(s.flow)] = connection;
   RenewRound(c, now);
@@ -127,8 +128,15 @@ void FlowNetwork::EndStream(Instant now, Connection& c) {
   c.round_sent = in_round ? s.round_sent : 0;
   c.round_counted = true;
   c.free = now;
-  rates_.RemoveFlow(s.flow);
-  rates_dirty_ = true;
+  EndFlow(c);
+}
+
+void FlowNetwork::EndFlow(Connection& c) {
+  if (c.stream->flow >= 0) {
+    rates_.RemoveFlow(c.stream->flow);
+    rates_dirty_ = true;
+    --streams_;
+  }
   ++c.generation;
   c.stream.reset();
 }
@@ -213,7 +221,7 @@ int64_t FlowNetwork::Backlog(Instant now, int32_t from, int32_t to) const {
   const auto it = connection_of_.find(static_cast<uint64_t>(static_cast<uint32_t>(from)) << 32 |
                                       static_cast<uint32_t>(to));
   if (it == connection_of_.end()) return 0;
-  const Connection& c = *connections_[Index(it->second)];
+  const Connection& c = connections_[Index(it->second)];
   double bytes = 0;
   for (const Queued& message : c.waiting) bytes += static_cast<double>(message.bytes);
   for (const Queued& message : c.returned) bytes += static_cast<double>(message.bytes);

@@ -35,21 +35,20 @@ Simulation::Simulation(SimulationOptions options)
 Simulation::~Simulation() = default;
 
 void Simulation::Schedule(Instant at, const Process& process, EventKind kind, uint64_t value) {
-  queue_.Push({std::max(at, now_).nanos(), process.index, process.life, 0, value, kind});
+  queue_.Push({std::max(at, now_).nanos(), process.index, process.life, value, kind, 0});
 }
 
 // Also of ids that nobody added: messages may name anybody.
 int32_t Simulation::IndexOf(const NodeId& id) {
   const auto [it, added] = index_of_.try_emplace(id, static_cast<int32_t>(processes_.size()));
   if (added) {
-    auto process = std::make_unique<Process>();
-    process->id = id;
-    process->index = it->second;
+    Process& process = processes_.emplace_back();
+    process.id = id;
+    process.index = it->second;
     if (options_.network) {
       const auto node = options_.network->node_of.find(id);
-      if (node != options_.network->node_of.end()) process->node = node->second;
+      if (node != options_.network->node_of.end()) process.node = node->second;
     }
-    processes_.push_back(std::move(process));
   }
   return it->second;
 }
@@ -58,6 +57,9 @@ Simulation::Process& Simulation::Known(const NodeId& id) {
   const auto it = index_of_.find(id);
   SKERRY_CHECK(it != index_of_.end(), "a process of this simulation");
   return At(it->second);
+}
+Simulation::Process& Simulation::At(int32_t index) {
+  return processes_[static_cast<size_t>(index)];
 }
 const Simulation::Process& Simulation::Known(const NodeId& id) const {
   return const_cast<Simulation*>(this)->Known(id);
@@ -89,7 +91,7 @@ void Simulation::CrashAt(Instant when, const NodeId& id) {
 
 void Simulation::At(Instant when, std::function<void(Simulation&)> action) {
   scripts_.push_back(std::move(action));
-  queue_.Push({std::max(when, now_).nanos(), -1, 0, 0, scripts_.size() - 1, kScript});
+  queue_.Push({std::max(when, now_).nanos(), -1, 0, scripts_.size() - 1, kScript, 0});
 }
 
 void Simulation::StartProcess(Process& process, Disk disk) {

@@ -15,6 +15,7 @@
 // cuts. All may be scheduled beforehand, or called from At().
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -141,7 +142,7 @@ class Simulation {
   bool Step(Instant limit);
   void Run(const SimulatedEvent& event);
   int32_t IndexOf(const NodeId& id);
-  Process& At(int32_t index) { return *processes_[static_cast<size_t>(index)]; }
+  Process& At(int32_t index);
   Process& Known(const NodeId& id);
   const Process& Known(const NodeId& id) const;
   void StartProcess(Process& process, Disk disk);
@@ -168,7 +169,7 @@ class Simulation {
   void StartJob(Process& process);
 
   // Frames (simulation_frames.cc).
-  PeerLink& LinkTo(Process& process, int32_t peer);
+  size_t LinkTo(Process& process, int32_t peer);
   void SendMessage(Process& process, const NodeId& to, Message message);
   void Transmit(Process& process, PeerLink& link);
   void TransmitOverLink(Process& process, const Process& to, Frame frame);
@@ -193,7 +194,7 @@ class Simulation {
   Instant now_;
   EventQueue queue_;
   std::unordered_map<NodeId, int32_t, NodeIdHash> index_of_;  // looked up, never iterated
-  std::vector<std::unique_ptr<Process>> processes_;
+  std::deque<Process> processes_;
   std::vector<std::function<void(Simulation&)>> scripts_;
   std::vector<SimulationObserver*> observers_;
   std::unique_ptr<FlowNetwork> network_;

@@ -16,8 +16,7 @@ int64_t FrameBytes(const Frame& frame) {
 
 }  // namespace
 
-bool Simulation::PeerLink::IsNeedless(const FrameHeader& header, uint32_t life_of_peer,
-                                      const NodeId& peer_id) {
+bool Simulation::PeerLink::IsNeedless(const FrameHeader& header, uint32_t life_of_peer) {
   const bool anew = peer_life != life_of_peer || own_incarnation != header.sender_incarnation ||
                     (peer_incarnation != 0 && peer_incarnation != header.receiver_incarnation);
   peer_life = life_of_peer;
@@ -45,15 +44,16 @@ bool Simulation::PeerLink::IsNeedless(const FrameHeader& header, uint32_t life_o
   return false;
 }
 
-Simulation::PeerLink& Simulation::LinkTo(Process& process, int32_t peer) {
+size_t Simulation::LinkTo(Process& process, int32_t peer) {
+  if (!process.links.empty() && process.links.front()->peer == peer) return 0;
   const auto [it, added] = process.link_of.try_emplace(peer, process.links.size());
   if (added) {
     process.links.push_back(
         std::make_unique<PeerLink>(CourierOptions{options_.run, process.incarnation,
                                                   options_.repeat_after, options_.repeat_after * 8},
-                                   peer));
+                                   peer, At(peer).id, it->second));
   }
-  return *process.links[it->second];
+  return it->second;
 }
 
 void Simulation::SendMessage(Process& process, const NodeId& to, Message message) {
@@ -64,7 +64,7 @@ void Simulation::SendMessage(Process& process, const NodeId& to, Message message
     Schedule(now_, process, kOwn, slot);
     return;
   }
-  PeerLink& link = LinkTo(process, peer);
+  PeerLink& link = *process.links[LinkTo(process, peer)];
   link.courier.Send(process.clock.Read(now_), to, std::move(message), outgoing_);
   Transmit(process, link);
   ArmCourier(process, link);
@@ -104,13 +104,18 @@ void Simulation::TransmitOverNetwork(Process& process, PeerLink& link, Frame fra
     ++frames_lost_;
     return;
   }
-  if (link.IsNeedless(frame.header, peer.life, peer.id)) {
+  if (link.IsNeedless(frame.header, peer.life)) {
     ++frames_held_back_;
     return;
   }
   const int64_t bytes = FrameBytes(frame);
   const size_t slot = Keep(process.index, link.peer, std::move(frame));
-  network_->Send(now_, process.node, peer.node, bytes, slot);
+  InFlight& kept = in_flight_[slot];
+  kept.from_life = process.life;
+  kept.sender_link = link.index;
+  if (link.back_life == peer.life) kept.receiver_link = link.back;
+  if (link.connection < 0) link.connection = network_->Open(process.node, peer.node);
+  network_->Send(now_, link.connection, bytes, slot);
 }
 
 size_t Simulation::Keep(int32_t from, int32_t to, Frame frame) {
@@ -124,6 +129,8 @@ size_t Simulation::Keep(int32_t from, int32_t to, Frame frame) {
   kept.from = from;
   kept.to = to;
   kept.to_life = At(to).life;
+  kept.from_life = 0;
+  kept.receiver_link = SIZE_MAX;
   kept.frame = std::move(frame);
   return slot;
 }
@@ -162,7 +169,8 @@ void Simulation::OnLost(const FlowNetwork::Arrival& arrival) {
       it != sender.link_of.end() && receiver.life == frame.to_life &&
       frame.frame.header.sender_incarnation == sender.links[it->second]->own_incarnation;
   if (arrival.unsent && same_lives) {
-    network_->Send(now_, sender.node, receiver.node, FrameBytes(frame.frame), arrival.tag);
+    network_->Send(now_, network_->Open(sender.node, receiver.node), FrameBytes(frame.frame),
+                   arrival.tag);
     return;
   }
   ++frames_lost_;
@@ -182,10 +190,15 @@ void Simulation::OnFrame(Process& process, size_t slot) {
     return;
   }
   Frame frame = std::move(in_flight_[slot].frame);
+  const size_t hint = in_flight_[slot].receiver_link;
+  const size_t back = in_flight_[slot].sender_link;
+  const uint32_t back_life = in_flight_[slot].from_life;
   Release(slot);
-  const NodeId from = At(sender).id;
   Trace(frame.header.sequence ^ static_cast<uint64_t>(sender) << 40);
-  PeerLink& link = LinkTo(process, sender);
+  PeerLink& link = *process.links[hint != SIZE_MAX ? hint : LinkTo(process, sender)];
+  link.back = back;
+  link.back_life = back_life;
+  const NodeId from = link.peer_id;
   const Courier::Delivered delivered =
       link.courier.OnFrame(process.clock.Read(now_), from, std::move(frame), outgoing_);
   Transmit(process, link);
@@ -213,7 +226,7 @@ void Simulation::ArmCourier(Process& process, PeerLink& link) {
   const Instant at = std::max(now_, process.clock.When(*due));
   if (link.armed && *link.armed <= at) return;
   link.armed = at;
-  Schedule(at, process, kCourier, process.link_of.at(link.peer));
+  Schedule(at, process, kCourier, link.index);
 }
 
 void Simulation::Forget(Process& process, const NodeId& peer) {

@@ -23,8 +23,10 @@ struct Simulation::PeerLink {
   int32_t peer;
   Courier courier;
   std::optional<Instant> armed;  // true time of the event that counts
+  Courier courier;
+  NodeId peer_id;
   // What went into the present connection: repeating that is needless.
-  bool IsNeedless(const FrameHeader& header, uint32_t life_of_peer, const NodeId& peer_id);
+  bool IsNeedless(const FrameHeader& header, uint32_t life_of_peer);
   uint32_t peer_life = 0;
   uint64_t own_incarnation = 0, peer_incarnation = 0;
   uint64_t last_sequence = 0;
@@ -35,7 +37,9 @@ struct Simulation::PeerLink {
 // A frame under way.
 struct Simulation::InFlight {
   int32_t from = 0, to = 0;
-  uint32_t to_life = 0;
+  uint32_t from_life = 0, to_life = 0;
+  size_t sender_link = 0;    // among the sender's links
+  size_t receiver_link = 0;  // among the receiver's; SIZE_MAX: to be searched
   Frame frame;
 };
 
@@ -50,22 +54,26 @@ struct Simulation::Process {
     Job job;
   };
 
-  NodeId id;
+  // What every event touches comes first.
   int32_t index = 0;
   int32_t node = -1;  // of the network
-  ActorFactory factory;
-  std::vector<std::string> journal;
   uint32_t life = 0;  // counts starts and ends; events of earlier lives are void
   bool up = false;
-  std::optional<Stopped> stopped;
+  bool hung = false;
+  bool disk_full = false;
+  SimulatedClock clock;
   std::unique_ptr<Actor> actor;
+  std::vector<Timer> timers;  // by id
+  uint64_t next_id = 1;
+  std::vector<std::unique_ptr<PeerLink>> links;
+  std::unordered_map<int32_t, size_t> link_of;  // looked up, never iterated
+
+  NodeId id;
+  ActorFactory factory;
+  std::vector<std::string> journal;
+  std::optional<Stopped> stopped;
   Rng rng{0};
   uint64_t incarnation = 0;
-  uint64_t next_id = 1;
-  std::vector<Timer> timers;  // by id
-
-  std::unordered_map<int32_t, size_t> link_of;  // looked up, never iterated
-  std::vector<std::unique_ptr<PeerLink>> links;
 
   std::deque<DeviceJob> jobs;  // the first one runs
   bool device_runs = false;
@@ -73,11 +81,7 @@ struct Simulation::Process {
   Duration device_left;  // of the first job, while the process hangs
   uint64_t device_token = 0;
 
-  // Faults. Machine and disk outlive a process.
-  SimulatedClock clock;
   double slowness = 1;
-  bool disk_full = false;
-  bool hung = false;
   Instant hung_until;
   std::vector<SimulatedEvent> waiting;  // came while it hung
 };
