@@ -151,7 +151,7 @@ void Simulation::TakeArrival() {
   }
   Process& process = At(frame.to);
   if (process.hung) {
-    process.waiting.push_back({now_.nanos(), process.index, process.life, 0, arrival.tag, kFrame});
+    process.waiting.push_back({now_.nanos(), process.index, process.life, arrival.tag, kFrame, 0});
     return;
   }
   OnFrame(process, arrival.tag);

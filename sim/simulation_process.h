@@ -18,10 +18,14 @@ namespace skerry {
 // A process's side of its conversation with one peer. One courier each, so that a coordinator of
 // ten thousand looks at one session per frame and not at all of them.
 struct Simulation::PeerLink {
-  PeerLink(const CourierOptions& options, int32_t peer_index)
-      : peer(peer_index), courier(options) {}
+  PeerLink(const CourierOptions& options, int32_t peer_index, const NodeId& id, size_t own_index)
+      : peer(peer_index), index(own_index), courier(options), peer_id(id) {}
   int32_t peer;
-  Courier courier;
+  int32_t connection = -1;  // of the network
+  size_t index;             // among the process's links
+  // The peer's link back, in that life of the peer: saves it the search.
+  size_t back = SIZE_MAX;
+  uint32_t back_life = 0;
   std::optional<Instant> armed;  // true time of the event that counts
   Courier courier;
   NodeId peer_id;
