@@ -10,6 +10,7 @@
 #include <bit>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "common/instant.h"
@@ -36,6 +37,10 @@ class EventWheel {
       PushHeap(far_, event);
     }
   }
+
+  // What comes next, in no order: the events of the present slot. Grows when turns() does.
+  std::span<const Event> soon() const { return current_; }
+  uint64_t turns() const { return turns_; }
 
   Event Pop() {
     const Event event = PopHeap(current_);
@@ -84,6 +89,7 @@ class EventWheel {
 
   // Goes on to the next slot that holds something, and takes in what is far no more.
   void Turn() {
+    ++turns_;
     const int64_t next = NextOccupied();
     slot_ = next >= 0 ? next : SlotOf(far_.front());
     while (!far_.empty() && SlotOf(far_.front()) - slot_ < kSlots) {
@@ -97,6 +103,7 @@ class EventWheel {
   }
 
   size_t size_ = 0;
+  uint64_t turns_ = 0;
   int64_t slot_ = 0;            // of current_; what is due before it is in current_ too
   std::vector<Event> current_;  // a heap; not empty unless all is
   std::vector<Event> far_;      // a heap
@@ -129,6 +136,8 @@ class EventQueue {
     wheel_.Push(event);
   }
   SimulatedEvent Pop() { return wheel_.Pop(); }
+  std::span<const SimulatedEvent> soon() const { return wheel_.soon(); }
+  uint64_t turns() const { return wheel_.turns(); }
 
  private:
   EventWheel<SimulatedEvent> wheel_;

@@ -105,6 +105,16 @@ class FlowNetwork {
   // Bytes handed to a connection that have not left its sender.
   int64_t Backlog(Instant now, int32_t from, int32_t to) const;
 
+  // For a host that wants its memory warm: the tags that arrive within the next millisecond or so,
+  // new ones whenever turns() grows; and that a connection is about to be used.
+  uint64_t turns() const { return due_.turns(); }
+  template <typename Visit>
+  void ForEachSoon(Visit&& visit) const {
+    for (const Due& due : due_.soon())
+      if (due.kind == kArrival) visit(due.tag);
+  }
+  void Prefetch(int32_t connection) const;
+
   std::vector<LinkUse> Use(Instant now);  // of links that carried something
   const FlowMap& map() const { return map_; }
 

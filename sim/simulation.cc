@@ -143,6 +143,8 @@ bool Simulation::RunUntil(const std::function<bool()>& done, Instant limit) {
 
 // One event, if there is one until `limit`.
 bool Simulation::Step(Instant limit) {
+  if (queue_.turns() != turns_seen_ || (network_ && network_->turns() != network_turns_seen_))
+    Foresee();
   while (next_arrival_ == arrivals_.size() && network_) {
     const std::optional<Instant> due = network_->NextDue();
     if (!due || *due > limit || (!queue_.empty() && queue_.next() < *due)) break;

@@ -180,7 +180,12 @@ class Simulation {
   void OnCourier(Process& process, PeerLink& link, Instant at);
   void ArmCourier(Process& process, PeerLink& link);
   void Forget(Process& process, const NodeId& peer);
-  void AdvanceNetwork();
+  // What the events of the next millisecond will touch (simulation_foresight.cc).
+  void Foresee();
+  struct Foreseen {
+    int32_t process;
+    size_t link;  // SIZE_MAX: none in particular
+  };
   void TakeArrival();
   void OnLost(const FlowNetwork::Arrival& arrival);
 
@@ -208,6 +213,8 @@ class Simulation {
   Rng network_rng_;
   uint64_t trace_hash_ = 0;
   int64_t events_ = 0;
+  std::vector<Foreseen> foreseen_;
+  uint64_t turns_seen_ = 0, network_turns_seen_ = 0;
   int64_t frames_lost_ = 0;
   int64_t frames_held_back_ = 0;
 };

@@ -117,7 +117,7 @@ void Simulation::StartJob(Process& process) {
 void Simulation::OnJob(Process& process, uint64_t token) {
   if (token != process.device_token) return;
   Process::DeviceJob done = std::move(process.jobs.front());
-  process.jobs.pop_front();
+  process.jobs.erase(process.jobs.begin());
   process.device_runs = false;
   if (done.job.run) done.job.run();
   Trace(done.id);

@@ -79,7 +79,7 @@ struct Simulation::Process {
   Rng rng{0};
   uint64_t incarnation = 0;
 
-  std::deque<DeviceJob> jobs;  // the first one runs
+  std::vector<DeviceJob> jobs;  // the first one runs
   bool device_runs = false;
   Instant device_due;
   Duration device_left;  // of the first job, while the process hangs
