@@ -264,6 +264,12 @@ void FlowNetwork::Prefetch(int32_t connection) const {
   for (size_t line = 0; line < sizeof(Connection); line += 64) __builtin_prefetch(bytes + line);
 }
 
+void FlowNetwork::PrefetchLinks(int32_t connection) const {
+  const FlowRoute& route = connections_[Index(connection)].route;
+  for (size_t i = 0; i < Index(route.link_count); ++i)
+    __builtin_prefetch(&links_[Index(route.links[i])]);
+}
+
 std::vector<FlowNetwork::LinkUse> FlowNetwork::Use(Instant now) {
   for (Connection& c : connections_) {
     if (c.stream && c.stream->flow >= 0) Settle(now, c);

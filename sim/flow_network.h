@@ -114,6 +114,7 @@ class FlowNetwork {
       if (due.kind == kArrival) visit(due.tag);
   }
   void Prefetch(int32_t connection) const;
+  void PrefetchLinks(int32_t connection) const;  // once the connection itself is there
 
   std::vector<LinkUse> Use(Instant now);  // of links that carried something
   const FlowMap& map() const { return map_; }

@@ -58,6 +58,13 @@ void Simulation::Foresee() {
     if (!link.in_connection.empty()) Fetch(link.in_connection.data(), 128);
     Fetch(&At(link.peer), 64);
   }
+  if (!network_) return;
+  for (const Foreseen& next : foreseen_) {
+    const Process& process = At(next.process);
+    if (next.link >= process.links.size()) continue;
+    const int32_t connection = process.links[next.link]->connection;
+    if (connection >= 0) network_->PrefetchLinks(connection);
+  }
 }
 
 }  // namespace skerry
