@@ -1,238 +1,227 @@
 #include "sim/simulation.h"
 
 #include <algorithm>
-#include <deque>
-#include <set>
+#include <cstring>
 #include <utility>
 
 #include "common/check.h"
+#include "sim/simulation_process.h"
 
 namespace skerry {
+namespace {
 
-struct Simulation::Process {
-  NodeId id;
-  ActorFactory factory;
-  std::vector<std::string> journal;
-  uint64_t life = 0;  // counts starts; events of earlier lives are void
-  bool up = false;
-  std::optional<Stopped> stopped;
-  std::unique_ptr<Actor> actor;
-  std::unique_ptr<Courier> courier;
-  Rng rng{0};
-  std::set<TimerId> timers;
-  uint64_t next_id = 1;
-  Instant device_free;
-  std::optional<Instant> courier_due;
-  bool in_handler = false;
-};
+// As long as the real host waits for its last words to leave.
+const Duration kLingerFor = Duration::Seconds(1);
 
-// Records what a handler wants; Simulation::Handle carries it out.
-class Simulation::ProcessContext final : public Context {
- public:
-  ProcessContext(Simulation& simulation, Process& process) : sim_(simulation), process_(process) {}
+}  // namespace
 
-  NodeId self() const override { return process_.id; }
-  Instant now() const override { return sim_.now_; }
-  Rng& rng() override { return process_.rng; }
-  void Send(const NodeId& to, Message message) override {
-    sends_.emplace_back(to, std::move(message));
-  }
-  TimerId StartTimer(Duration after) override {
-    const TimerId id = process_.next_id++;
-    process_.timers.insert(id);
-    sim_.Schedule(sim_.now_ + after, process_.id,
-                  [&sim = sim_, &process = process_, id, life = process_.life] {
-                    if (process.life != life || process.timers.erase(id) == 0) return;
-                    sim.Trace(id);
-                    sim.Handle(process, [&](Context& c) { process.actor->OnTimer(c, id); });
-                  });
-    return id;
-  }
-  void CancelTimer(TimerId id) override { process_.timers.erase(id); }
-  JobId Submit(Job job) override {
-    const JobId id = process_.next_id++;
-    process_.device_free = std::max(process_.device_free, sim_.now_) + job.modelled;
-    sim_.Schedule(
-        process_.device_free, process_.id,
-        [&sim = sim_, &process = process_, id, life = process_.life, run = std::move(job.run)] {
-          if (process.life != life || !process.up) return;
-          if (run) run();
-          sim.Trace(id);
-          sim.Handle(process, [&](Context& c) { process.actor->OnJobDone(c, id); });
-        });
-    return id;
-  }
-  void Persist(std::string record) override { process_.journal.push_back(std::move(record)); }
-  void Event(const std::string& kind, const std::string& json) override {
-    if (sim_.options_.event_sink) sim_.options_.event_sink(sim_.now_, process_.id, kind, json);
-  }
-  void ConnectPeer(const NodeId&, const std::string&) override {}
-  void DisconnectPeer(const NodeId& peer) override { process_.courier->Forget(peer); }
-  void Stop(int exit_code, const std::string& reason) override {
-    process_.stopped = Stopped{exit_code, reason};
-  }
-
-  std::vector<std::pair<NodeId, Message>> sends_;
-
- private:
-  Simulation& sim_;
-  Process& process_;
-};
+size_t Simulation::NodeIdHash::operator()(const NodeId& id) const {
+  uint64_t words[4];
+  std::memcpy(words, id.bytes.data(), sizeof(words));
+  return Mix64(words[0] ^ Mix64(words[1] ^ Mix64(words[2] ^ words[3])));
+}
 
 Simulation::Simulation(SimulationOptions options)
-    : options_(std::move(options)), network_rng_(options_.seed, "network") {
-  SKERRY_CHECK(options_.link != nullptr);
+    : options_(std::move(options)),
+      effects_(std::make_unique<Effects>()),
+      network_rng_(options_.seed, "network") {
+  SKERRY_CHECK((options_.link != nullptr) != options_.network.has_value(),
+               "a simulation has one network");
+  if (options_.network) {
+    network_ = std::make_unique<FlowNetwork>(options_.network->spec, options_.seed,
+                                             options_.network->options);
+  }
 }
 Simulation::~Simulation() = default;
 
-void Simulation::Schedule(Instant at, const NodeId& process, std::function<void()> run) {
-  queue_.push({at, process, next_sequence_++, std::move(run)});
+void Simulation::Schedule(Instant at, const Process& process, EventKind kind, uint64_t value) {
+  queue_.Push({std::max(at, now_).nanos(), process.index, process.life, value, kind, 0});
+}
+
+// Also of ids that nobody added: messages may name anybody.
+int32_t Simulation::IndexOf(const NodeId& id) {
+  const auto [it, added] = index_of_.try_emplace(id, static_cast<int32_t>(processes_.size()));
+  if (added) {
+    Process& process = processes_.emplace_back();
+    process.id = id;
+    process.index = it->second;
+    if (options_.network) {
+      const auto node = options_.network->node_of.find(id);
+      if (node != options_.network->node_of.end()) process.node = node->second;
+    }
+  }
+  return it->second;
+}
+
+Simulation::Process& Simulation::Known(const NodeId& id) {
+  const auto it = index_of_.find(id);
+  SKERRY_CHECK(it != index_of_.end(), "a process of this simulation");
+  return At(it->second);
+}
+Simulation::Process& Simulation::At(int32_t index) {
+  return processes_[static_cast<size_t>(index)];
+}
+const Simulation::Process& Simulation::Known(const NodeId& id) const {
+  return const_cast<Simulation*>(this)->Known(id);
 }
 
 void Simulation::AddProcess(const NodeId& id, ActorFactory factory, Instant start) {
-  auto process = std::make_unique<Process>();
-  process->id = id;
-  process->factory = std::move(factory);
-  SKERRY_CHECK(processes_.emplace(id, std::move(process)).second, "a process is added once");
+  Process& process = At(IndexOf(id));
+  SKERRY_CHECK(process.factory == nullptr, "a process is added once");
+  SKERRY_CHECK(!network_ || process.node >= 0, "every process has a node of the network");
+  process.factory = std::move(factory);
   StartAt(start, id);
 }
 
-void Simulation::StartAt(Instant when, const NodeId& id) {
-  Schedule(when, id, [this, id] {
-    Process& process = *processes_.at(id);
-    if (!process.up) StartProcess(process);
+void Simulation::StartAt(Instant when, const NodeId& id, Disk disk) {
+  scripts_.push_back([id, disk](Simulation& simulation) {
+    Process& process = simulation.Known(id);
+    if (!process.up) simulation.StartProcess(process, disk);
   });
+  Schedule(when, Known(id), kScript, scripts_.size() - 1);
 }
 
 void Simulation::CrashAt(Instant when, const NodeId& id) {
-  Schedule(when, id, [this, id] {
-    Process& process = *processes_.at(id);
-    if (process.up) StopProcess(process);
+  scripts_.push_back([id](Simulation& simulation) {
+    Process& process = simulation.Known(id);
+    if (process.up) simulation.CrashProcess(process);
   });
+  Schedule(when, Known(id), kScript, scripts_.size() - 1);
 }
 
 void Simulation::At(Instant when, std::function<void(Simulation&)> action) {
-  Schedule(when, NodeId{}, [this, action = std::move(action)] { action(*this); });
+  scripts_.push_back(std::move(action));
+  queue_.Push({std::max(when, now_).nanos(), -1, 0, scripts_.size() - 1, kScript, 0});
 }
 
-void Simulation::StartProcess(Process& process) {
+void Simulation::StartProcess(Process& process, Disk disk) {
+  SKERRY_CHECK(process.factory != nullptr, "a process is added before it starts");
+  if (disk == Disk::kLost) process.journal.clear();
   ++process.life;
   process.up = true;
   process.stopped.reset();
-  process.timers.clear();
-  process.device_free = now_;
-  process.courier_due.reset();
   process.rng = Rng(options_.seed, process.id.Hex(), process.life);
-  process.courier = std::make_unique<Courier>(CourierOptions{
-      options_.run, process.rng.Next() | 1, options_.repeat_after, options_.repeat_after * 8});
+  process.incarnation = process.rng.Next() | 1;
   process.actor = process.factory(process.journal);
   Trace(process.life);
-  Handle(process, [&](Context& context) { process.actor->OnStart(context); });
+  Trace(process.journal.size());
+  Tell([&](SimulationObserver& observer) { observer.OnStart(now_, process.id); });
+  OnStart(process);
+}
+
+void Simulation::CrashProcess(Process& process) {
+  Tell([&](SimulationObserver& observer) { observer.OnCrash(now_, process.id); });
+  StopProcess(process);
+  if (network_) network_->DropNode(now_, process.node);
 }
 
 void Simulation::StopProcess(Process& process) {
   ++process.life;
   process.up = false;
   process.actor.reset();
-  process.courier.reset();
+  process.links.clear();
+  process.link_of.clear();
+  process.timers.clear();
+  process.jobs.clear();
+  process.device_runs = false;
+  ++process.device_token;
+  process.hung = false;
+  for (const SimulatedEvent& event : process.waiting) {
+    if (event.kind == kFrame || event.kind == kOwn) Release(event.value);
+  }
+  process.waiting.clear();
   Trace(process.life);
-}
-
-void Simulation::Handle(Process& process, const std::function<void(Context&)>& handler) {
-  SKERRY_CHECK(!process.in_handler, "handlers do not nest");
-  ProcessContext context(*this, process);
-  process.in_handler = true;
-  handler(context);
-  process.in_handler = false;
-  std::vector<Courier::Outgoing> frames;
-  for (auto& [to, message] : context.sends_) {
-    process.courier->Send(now_, to, std::move(message), frames);
-  }
-  Transmit(process.id, std::move(frames));
-  if (process.stopped) {
-    StopProcess(process);
-  } else {
-    ArmCourier(process);
-  }
-}
-
-void Simulation::Transmit(const NodeId& from, std::vector<Courier::Outgoing> frames) {
-  for (Courier::Outgoing& outgoing : frames) {
-    const SimLink link = options_.link(from, outgoing.to);
-    const int64_t bytes = outgoing.frame.message ? WireSize(*outgoing.frame.message) : 100;
-    Instant& free = link_free_[{from, outgoing.to}];
-    free = std::max(free, now_) + Duration::Seconds(static_cast<double>(bytes) / link.bytes_per_s);
-    const int copies = network_rng_.Uniform() < link.repetition ? 2 : 1;
-    for (int copy = 0; copy < copies; ++copy) {
-      if (network_rng_.Uniform() < link.loss) {
-        ++frames_lost_;
-        continue;
-      }
-      const Instant arrival =
-          free + link.one_way + Duration::Seconds(network_rng_.Uniform() * link.jitter.seconds());
-      Schedule(arrival, outgoing.to, [this, from, to = outgoing.to, frame = outgoing.frame] {
-        const auto it = processes_.find(to);
-        if (it != processes_.end() && it->second->up) Deliver(*it->second, from, frame);
-      });
-    }
-  }
-}
-
-void Simulation::Deliver(Process& process, const NodeId& from, const Frame& frame) {
-  Trace(frame.header.sequence ^ HashName(from.Hex()));
-  std::vector<Courier::Outgoing> frames;
-  Courier::Delivered delivered = process.courier->OnFrame(now_, from, frame, frames);
-  Transmit(process.id, std::move(frames));
-  const uint64_t life = process.life;
-  if (delivered.restarted) {
-    Handle(process, [&](Context& c) { process.actor->OnPeerRestarted(c, from); });
-  }
-  for (const Message& message : delivered.messages) {
-    if (process.life != life || !process.up) return;
-    Trace(HashName(Describe(message)));
-    Handle(process, [&](Context& c) { process.actor->OnMessage(c, from, message); });
-  }
-  if (process.life == life) ArmCourier(process);
-}
-
-void Simulation::ArmCourier(Process& process) {
-  const auto due = process.courier->NextDue();
-  if (!due || (process.courier_due && *process.courier_due <= *due)) return;
-  process.courier_due = *due;
-  Schedule(std::max(*due, now_), process.id, [this, &process, life = process.life, at = *due] {
-    if (process.life != life || process.courier_due != at) return;
-    process.courier_due.reset();
-    std::vector<Courier::Outgoing> frames;
-    process.courier->Tick(now_, frames);
-    Transmit(process.id, std::move(frames));
-    ArmCourier(process);
-  });
+  if (network_) Schedule(now_ + kLingerFor, process, kLinger, 0);
 }
 
 bool Simulation::RunUntil(const std::function<bool()>& done, Instant limit) {
-  while (!queue_.empty() && !done()) {
-    if (queue_.top().at > limit) return false;
-    Event event = queue_.top();
-    queue_.pop();
-    now_ = event.at;
-    ++events_;
-    Trace(static_cast<uint64_t>(now_.nanos()));
-    event.run();
+  while (!done()) {
+    if (!Step(limit)) return false;
   }
-  return done();
+  return true;
+}
+
+// One event, if there is one until `limit`.
+bool Simulation::Step(Instant limit) {
+  if (queue_.turns() != turns_seen_ || (network_ && network_->turns() != network_turns_seen_))
+    Foresee();
+  while (next_arrival_ == arrivals_.size() && network_) {
+    const std::optional<Instant> due = network_->NextDue();
+    if (!due || *due > limit || (!queue_.empty() && queue_.next() < *due)) break;
+    arrivals_.clear();
+    next_arrival_ = 0;
+    network_->Advance(*due, arrivals_);
+    now_ = std::max(now_, *due);
+  }
+  if (next_arrival_ < arrivals_.size()) {
+    TakeArrival();
+    return true;
+  }
+  if (queue_.empty() || queue_.next() > limit) return false;
+  const SimulatedEvent event = queue_.Pop();
+  now_ = Instant::FromNanos(event.at);
+  ++events_;
+  Trace(static_cast<uint64_t>(event.at));
+  Run(event);
+  return true;
+}
+
+void Simulation::Run(const SimulatedEvent& event) {
+  if (event.kind == kScript) {
+    const auto script = std::exchange(scripts_[event.value], nullptr);
+    script(*this);
+    return;
+  }
+  Process& process = At(event.process);
+  if (event.kind == kFrame) {
+    if (process.hung) {
+      process.waiting.push_back(event);
+    } else {
+      OnFrame(process, event.value);
+    }
+    return;
+  }
+  if (event.life != process.life) {
+    if (event.kind == kOwn) Release(event.value);
+    return;
+  }
+  if (event.kind == kLinger) {
+    network_->DropNode(now_, process.node);
+    return;
+  }
+  if (process.hung) {
+    process.waiting.push_back(event);
+    return;
+  }
+  switch (static_cast<EventKind>(event.kind)) {
+    case kTimer:
+      OnTimer(process, event.value, now_);
+      return;
+    case kJob:
+      OnJob(process, event.value);
+      return;
+    case kCourier:
+      OnCourier(process, *process.links[event.value], now_);
+      return;
+    case kOwn:
+      OnOwn(process, event.value);
+      return;
+    default:
+      SKERRY_CHECK(false, "every kind of event is handled");
+  }
 }
 
 bool Simulation::IsUp(const NodeId& id) const {
-  return processes_.at(id)->up;
+  return Known(id).up;
 }
 Actor* Simulation::actor(const NodeId& id) {
-  return processes_.at(id)->actor.get();
+  return Known(id).actor.get();
 }
 const std::vector<std::string>& Simulation::journal(const NodeId& id) const {
-  return processes_.at(id)->journal;
+  return Known(id).journal;
 }
 std::optional<Simulation::Stopped> Simulation::stopped(const NodeId& id) const {
-  return processes_.at(id)->stopped;
+  return Known(id).stopped;
 }
 
 }  // namespace skerry

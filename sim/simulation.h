@@ -1,23 +1,33 @@
-// The virtual host: drives the production actors on virtual time over a seeded, lossy network.
+// The virtual host: drives the production actors on virtual time over a seeded network.
 //
 // One thread, integer nanoseconds, events ordered by (time, process, sequence), one random stream
-// per process and purpose: the same seed gives the same trace, whose hash is kept over every event.
-// A process can crash (all it had in memory is gone, its journal stays) and start again with a new
-// incarnation. Jobs really run, at the virtual time they end; their cost is what they declare.
+// per process and purpose: the same seed gives the same trace, whose hash is kept over every event
+// and every fault. Jobs really run, at the virtual time they end; their cost is what they declare.
+// Effects of a handler are carried out as in the real host (wire/event_loop.h): first its records,
+// together, then the rest in order.
 //
-// Network: per directed pair one-way delay, rate (frames queue behind each other), jitter, loss,
-// repetition. A lost frame is repeated by the courier, as in the real host.
+// Network, one of two. `link`: per directed pair one-way delay, rate, jitter, loss, repetition of
+// frames; the courier repeats what is lost. `network`: TCP connections as flows
+// (sim/flow_network.h); a frame is lost only with its connection (a crash, a long cut, a peer that
+// is down), so the courier's repetition of what is merely slow is held back.
+//
+// Faults: crash and start again with or without the journal, hang, slow device, clock, full disk,
+// cuts. All may be scheduled beforehand, or called from At().
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
-#include <queue>
 #include <string>
-#include <tuple>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "sim/event_queue.h"
+#include "sim/flow_network.h"
+#include "sim/simulation_observer.h"
 #include "wire/actor.h"
 #include "wire/courier.h"
 
@@ -31,14 +41,28 @@ struct SimLink {
   Duration jitter;        // uniform in [0, jitter], so frames overtake each other
 };
 
+struct SimulatedNetwork {
+  NetworkSpec spec;
+  std::map<NodeId, int32_t> node_of;  // the node number of every process
+  FlowNetworkOptions options = {.handshake_round_trips = 4};
+};
+
+class Simulation;
+
 struct SimulationOptions {
   uint64_t seed = 1;
   RunId run;
   std::function<SimLink(const NodeId& from, const NodeId& to)> link;
+  std::optional<SimulatedNetwork> network = {};  // instead of `link`
   Duration repeat_after = Duration::Seconds(1);
   std::function<void(Instant, const NodeId&, const std::string& kind, const std::string& json)>
       event_sink;
+  // Called for every record that has become durable, with its number in the journal of `process`
+  // (1 for the first). True: the process crashes here, before anything the handler sent leaves.
+  std::function<bool(Simulation&, const NodeId& process, int64_t record)> crash_after_persist = {};
 };
+
+enum class Disk : uint8_t { kKept, kLost };
 
 class Simulation {
  public:
@@ -50,10 +74,29 @@ class Simulation {
   ~Simulation();
 
   void AddProcess(const NodeId& id, ActorFactory factory, Instant start = Instant());
+  // Everything in memory is gone, jobs and unsent frames too; the journal stays.
   void CrashAt(Instant when, const NodeId& id);
-  void StartAt(Instant when, const NodeId& id);
+  // Nothing if it is up. With Disk::kLost its journal is empty.
+  void StartAt(Instant when, const NodeId& id, Disk disk = Disk::kKept);
   // Scripted changes of the world, in event order.
   void At(Instant when, std::function<void(Simulation&)> action);
+  // Not owned; it outlives the simulation.
+  void Observe(SimulationObserver* observer) { observers_.push_back(observer); }
+
+  // Stopped by a signal from `from` until `to`: no handler runs, its device rests, what comes
+  // waits and is handled at `to`, in order. Its machine still answers for it: connections stay.
+  void Hang(const NodeId& id, Instant from, Instant to);
+
+  // These act at once, from now on.
+  void SlowDevice(const NodeId& id, double factor);  // jobs last `factor` times what they declare
+  void DriftClock(const NodeId& id, double rate);    // local seconds per true second, > 0
+  void JumpClock(const NodeId& id, Duration by);
+  // The next Persist fails. As in the real host the process then ends at once, with code 1 and
+  // "journal: …" as reason; the records of that handler are not kept, what it sent does not leave.
+  void FillDisk(const NodeId& id, bool full);
+  // One direction. Only with SimulationOptions::network.
+  void Cut(const NodeId& from, const NodeId& to, bool cut);
+  void CutRegion(int32_t from_region, int32_t to_region, bool cut);
 
   // Runs until `done` holds (checked after every event) or `limit`; true if it held.
   bool RunUntil(const std::function<bool()>& done, Instant limit);
@@ -62,6 +105,9 @@ class Simulation {
   uint64_t trace_hash() const { return trace_hash_; }
   int64_t events() const { return events_; }
   int64_t frames_lost() const { return frames_lost_; }
+  // Repetitions that a living connection made needless.
+  int64_t frames_held_back() const { return frames_held_back_; }
+  FlowNetwork* network() { return network_.get(); }  // nullptr with SimulationOptions::link
   bool IsUp(const NodeId& id) const;
   Actor* actor(const NodeId& id);  // nullptr while it is down
   const std::vector<std::string>& journal(const NodeId& id) const;
@@ -74,37 +120,103 @@ class Simulation {
 
  private:
   struct Process;
+  struct PeerLink;
+  struct InFlight;
+  struct Effects;
   class ProcessContext;
-  struct Event {
-    Instant at;
-    NodeId process;
-    uint64_t sequence = 0;
-    std::function<void()> run;
-    bool operator>(const Event& o) const {
-      return std::tie(at, process, sequence) > std::tie(o.at, o.process, o.sequence);
-    }
+  struct NodeIdHash {
+    size_t operator()(const NodeId& id) const;
+  };
+  enum EventKind : uint8_t {
+    kScript,   // value: index of scripts_
+    kTimer,    // value: timer
+    kJob,      // value: the device's token
+    kCourier,  // value: index of the process's links
+    kFrame,    // value: index of in_flight_
+    kOwn,      // likewise: a message to oneself
+    kLinger,   // a stopped process's connections close
   };
 
-  void Schedule(Instant at, const NodeId& process, std::function<void()> run);
-  void StartProcess(Process& process);
+  // The run (simulation.cc).
+  void Schedule(Instant at, const Process& process, EventKind kind, uint64_t value);
+  bool Step(Instant limit);
+  void Run(const SimulatedEvent& event);
+  int32_t IndexOf(const NodeId& id);
+  Process& At(int32_t index);
+  Process& Known(const NodeId& id);
+  const Process& Known(const NodeId& id) const;
+  void StartProcess(Process& process, Disk disk);
+  void CrashProcess(Process& process);
   void StopProcess(Process& process);
-  void Deliver(Process& process, const NodeId& from, const Frame& frame);
-  // Calls a handler, then carries out its effects.
-  void Handle(Process& process, const std::function<void(Context&)>& handler);
-  void Transmit(const NodeId& from, std::vector<Courier::Outgoing> frames);
-  void ArmCourier(Process& process);
   void Trace(uint64_t value) { trace_hash_ = Mix64(trace_hash_ ^ value); }
+  template <typename Call>
+  void Tell(Call&& call) {
+    for (SimulationObserver* observer : observers_) call(*observer);
+  }
+
+  // Handlers and their effects (simulation_effects.cc).
+  template <typename Handler>
+  void Handle(Process& process, Handler&& handler);
+  void OnStart(Process& process);
+  void OnTimer(Process& process, TimerId id, Instant at);
+  void OnJob(Process& process, uint64_t token);
+  void OnOwn(Process& process, size_t slot);
+  void OnMessage(Process& process, const NodeId& from, const Message& message);
+  void OnPeerRestarted(Process& process, const NodeId& peer);
+  void CarryOut(Process& process);
+  bool Persist(Process& process);
+  void BeginJob(Process& process);
+  void StartJob(Process& process);
+
+  // Frames (simulation_frames.cc).
+  size_t LinkTo(Process& process, int32_t peer);
+  void SendMessage(Process& process, const NodeId& to, Message message);
+  void Transmit(Process& process, PeerLink& link);
+  void TransmitOverLink(Process& process, const Process& to, Frame frame);
+  void TransmitOverNetwork(Process& process, PeerLink& link, Frame frame);
+  size_t Keep(int32_t from, int32_t to, Frame frame);
+  void Release(size_t slot);
+  void OnFrame(Process& process, size_t slot);
+  void OnCourier(Process& process, PeerLink& link, Instant at);
+  void ArmCourier(Process& process, PeerLink& link);
+  void Forget(Process& process, const NodeId& peer);
+  // What the events of the next millisecond will touch (simulation_foresight.cc).
+  void Foresee();
+  struct Foreseen {
+    int32_t process;
+    size_t link;  // SIZE_MAX: none in particular
+  };
+  void TakeArrival();
+  void OnLost(const FlowNetwork::Arrival& arrival);
+
+  // Faults (simulation_faults.cc).
+  void Fault(const Process& process, const std::string& what, uint64_t value);
+  void BeginHang(Process& process, Instant until);
+  void EndHang(Process& process);
+  void FollowClock(Process& process);
 
   SimulationOptions options_;
   Instant now_;
-  uint64_t next_sequence_ = 1;
-  std::priority_queue<Event, std::vector<Event>, std::greater<>> queue_;
-  std::map<NodeId, std::unique_ptr<Process>> processes_;
-  std::map<std::pair<NodeId, NodeId>, Instant> link_free_;
+  EventQueue queue_;
+  std::unordered_map<NodeId, int32_t, NodeIdHash> index_of_;  // looked up, never iterated
+  std::deque<Process> processes_;
+  std::vector<std::function<void(Simulation&)>> scripts_;
+  std::vector<SimulationObserver*> observers_;
+  std::unique_ptr<FlowNetwork> network_;
+  std::vector<FlowNetwork::Arrival> arrivals_;  // of this instant, from next_arrival_ on
+  size_t next_arrival_ = 0;
+  std::vector<InFlight> in_flight_;
+  std::vector<size_t> free_slots_;
+  std::vector<Courier::Outgoing> outgoing_;
+  std::unique_ptr<Effects> effects_;
+  std::map<std::pair<int32_t, int32_t>, Instant> link_free_;
   Rng network_rng_;
   uint64_t trace_hash_ = 0;
   int64_t events_ = 0;
+  std::vector<Foreseen> foreseen_;
+  uint64_t turns_seen_ = 0, network_turns_seen_ = 0;
   int64_t frames_lost_ = 0;
+  int64_t frames_held_back_ = 0;
 };
 
 }  // namespace skerry

@@ -177,7 +177,11 @@ TEST_CASE(
     auto cluster = std::make_unique<Cluster>(options);
     // Somewhere in training, a different moment with every seed.
     auto& simulation = cluster->simulation();
-    const Instant begin = Instant() + Duration::Seconds(12 + 1.7 * seed);
+    const auto planned = [&] {
+      return std::count(cluster->events.begin(), cluster->events.end(), "plan") > 0;
+    };
+    REQUIRE(simulation.RunUntil(planned, Instant() + Duration::Seconds(100)));
+    const Instant begin = simulation.now() + Duration::Seconds(1.7 * seed);
     simulation.CrashAt(begin, Cluster::node(static_cast<int>(seed) % 6));
     simulation.CrashAt(begin + Duration::Seconds(0.7 * seed), Cluster::coordinator());
     simulation.StartAt(begin + Duration::Seconds(0.7 * seed + 3), Cluster::coordinator());

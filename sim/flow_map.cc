@@ -1,0 +1,106 @@
+#include "sim/flow_map.h"
+
+#include <algorithm>
+
+#include "common/check.h"
+#include "sim/flow_window.h"
+#include "sim/max_min.h"
+
+namespace skerry {
+namespace {
+
+size_t At(int32_t index) {
+  return static_cast<size_t>(index);
+}
+
+int64_t PayloadRate(double bytes_per_s) {
+  if (bytes_per_s <= 0) return MaxMin::kUnlimited;
+  return std::max<int64_t>(1, static_cast<int64_t>(bytes_per_s * kPayloadShare));
+}
+
+}  // namespace
+
+FlowMap::FlowMap(const NetworkSpec& spec) : spec_(spec) {
+  SKERRY_CHECK(spec_.paths.size() == spec_.regions.size() * spec_.regions.size());
+  for (const SiteSpec& site : spec_.sites)
+    SKERRY_CHECK(site.region >= 0 && site.region < region_count());
+  for (const int32_t site : spec_.site_of_node) SKERRY_CHECK(site >= 0 && site < sites());
+  for (const PathSpec& path : spec_.paths) SKERRY_CHECK(path.loss >= 0 && path.loss < 1);
+  SetCapacities();
+}
+
+void FlowMap::SetCapacities() {
+  capacity_.clear();
+  for (const SiteSpec& site : spec_.sites) {
+    capacity_.push_back(PayloadRate(site.up_bytes_per_s));
+    capacity_.push_back(PayloadRate(site.down_bytes_per_s));
+  }
+  for (const PathSpec& path : spec_.paths) capacity_.push_back(PayloadRate(path.bytes_per_s));
+  for (const SiteSpec& site : spec_.sites) capacity_.push_back(PayloadRate(site.local_bytes_per_s));
+}
+
+const SiteSpec& FlowMap::Site(int32_t node) const {
+  return spec_.sites[At(spec_.site_of_node[At(node)])];
+}
+
+FlowRoute FlowMap::Route(int32_t from, int32_t to) const {
+  const int32_t a = spec_.site_of_node[At(from)], b = spec_.site_of_node[At(to)];
+  const SiteSpec &sender = spec_.sites[At(a)], &receiver = spec_.sites[At(b)];
+  FlowRoute route;
+  if (a == b) {
+    route.links[0] = 2 * sites() + region_count() * region_count() + a;
+    route.link_count = 1;
+    route.flow_cap = MaxMin::kUnlimited;
+    route.one_way = sender.local_one_way;
+    route.round_trip = sender.local_one_way * 2;
+    return route;
+  }
+  const Duration access = sender.access_one_way + receiver.access_one_way;
+  const int32_t there = PathLink(sender.region, receiver.region);
+  const int32_t back = PathLink(receiver.region, sender.region);
+  const PathSpec& path = spec_.paths[At(there - 2 * sites())];
+  route.links = {2 * a, there, 2 * b + 1};
+  route.link_count = 3;
+  route.flow_cap = path.flow_bytes_per_s > 0
+                       ? std::max<int64_t>(1, static_cast<int64_t>(path.flow_bytes_per_s))
+                       : MaxMin::kUnlimited;
+  route.one_way = path.one_way + access;
+  route.round_trip = path.one_way + spec_.paths[At(back - 2 * sites())].one_way + access * 2;
+  route.jitter = path.jitter;
+  route.loss = path.loss;
+  return route;
+}
+
+LinkKind FlowMap::kind(int32_t link) const {
+  if (link < 2 * sites()) return link % 2 == 0 ? LinkKind::kSiteUp : LinkKind::kSiteDown;
+  return link < 2 * sites() + region_count() * region_count() ? LinkKind::kPath : LinkKind::kLocal;
+}
+
+int32_t FlowMap::index(int32_t link) const {
+  switch (kind(link)) {
+    case LinkKind::kSiteUp:
+    case LinkKind::kSiteDown:
+      return link / 2;
+    case LinkKind::kPath:
+      return link - 2 * sites();
+    case LinkKind::kLocal:
+      break;
+  }
+  return link - 2 * sites() - region_count() * region_count();
+}
+
+std::vector<int32_t> FlowMap::Apply(const PathChange& change) {
+  const int32_t link = PathLink(change.from, change.to);
+  spec_.paths[At(link - 2 * sites())] = change.path;
+  capacity_[At(link)] = PayloadRate(change.path.bytes_per_s);
+  return {link};
+}
+
+std::vector<int32_t> FlowMap::Apply(const SiteChange& change) {
+  const int32_t up = 2 * change.site, down = up + 1;
+  capacity_[At(up)] = PayloadRate(change.up_bytes_per_s);
+  capacity_[At(down)] = PayloadRate(change.down_bytes_per_s);
+  return {up, down};
+}
+
+}  // namespace skerry

@@ -1,0 +1,286 @@
+#include "sim/flow_network.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "common/check.h"
+#include "sim/flow_delay.h"
+
+namespace skerry {
+namespace {
+
+constexpr double kFull = 0.98;  // of a link's rate: streams keep it full
+
+size_t Index(int32_t number) {
+  return static_cast<size_t>(number);
+}
+
+uint64_t PairKey(int32_t from, int32_t to) {
+  return static_cast<uint64_t>(static_cast<uint32_t>(from)) << 32 | static_cast<uint32_t>(to);
+}
+
+Duration TimeFor(double bytes, int64_t rate) {
+  return Duration::Nanos(static_cast<int64_t>(bytes / static_cast<double>(rate) * 1e9));
+}
+
+}  // namespace
+
+FlowNetwork::Connection::Connection(const NetworkSpec& spec, uint64_t seed, int32_t sender,
+                                    int32_t receiver)
+    : from(sender),
+      to(receiver),
+      window(spec.congestion_control, spec.window_bytes_max),
+      rng(seed, "connection", PairKey(sender, receiver)) {}
+
+FlowNetwork::FlowNetwork(const NetworkSpec& spec, uint64_t seed, FlowNetworkOptions options)
+    : map_(spec), seed_(seed), options_(options), links_(Index(map_.link_count())) {
+  for (int32_t link = 0; link < map_.link_count(); ++link) {
+    rates_.AddLink(map_.capacity(link));
+    links_[Index(link)].capacity = map_.capacity(link);
+  }
+  for (size_t i = 0; i < spec.path_changes.size(); ++i)
+    Push(spec.path_changes[i].at, kChange, 0, i, 0);
+  for (size_t i = 0; i < spec.site_changes.size(); ++i)
+    Push(spec.site_changes[i].at, kChange, 0, spec.path_changes.size() + i, 0);
+}
+FlowNetwork::~FlowNetwork() = default;
+
+void FlowNetwork::Push(Instant at, DueKind kind, int32_t connection, uint64_t tag,
+                       uint32_t detail) {
+  due_.Push({at.nanos(), next_sequence_++, tag, connection, kind & 3U, detail & 0x3fffffffU});
+}
+
+int32_t FlowNetwork::Open(int32_t from, int32_t to) {
+  const auto [it, added] =
+      connection_of_.try_emplace(PairKey(from, to), static_cast<int32_t>(connections_.size()));
+  if (added) {
+    SKERRY_CHECK(from >= 0 && to >= 0 && std::max(from, to) < map_.node_count());
+    Connection& c = connections_.emplace_back(map_.spec(), seed_, from, to);
+    c.established = options_.handshake_round_trips <= 0;
+    c.cut_there = IsCut(from, to);
+    c.cut_back = IsCut(to, from);
+    FollowMap(c);
+  }
+  return it->second;
+}
+
+void FlowNetwork::FollowMap(Connection& c) {
+  if (c.route_version == map_version_) return;
+  c.route = map_.Route(c.from, c.to);
+  c.route_version = map_version_;
+}
+
+void FlowNetwork::Connect(Instant now, int32_t from, int32_t to) {
+  if (!At(Open(from, to)).established) Establish(now, from, to);
+}
+
+void FlowNetwork::Establish(Instant now, int32_t from, int32_t to) {
+  for (const auto& [a, b] : {std::pair(from, to), std::pair(to, from)}) {
+    Connection& c = At(Open(a, b));
+    FollowMap(c);
+    c.established = true;
+    const double wait = options_.handshake_round_trips * c.route.round_trip.seconds();
+    c.free = std::max(c.free, now + Duration::Seconds(wait));
+  }
+}
+
+void FlowNetwork::Send(Instant now, int32_t connection, int64_t bytes, uint64_t tag) {
+  SKERRY_CHECK(bytes > 0);
+  now_ = std::max(now_, now);
+  Connection& c = At(connection);
+  FollowMap(c);
+  if (!c.established) Establish(now, c.from, c.to);
+  const Queued message{tag, bytes, 0, false};
+  const bool beyond_cut = c.cut_back && c.past_cut + static_cast<double>(bytes) > c.window.bytes();
+  if (c.cut_there || beyond_cut || !c.returned.empty() || !c.waiting.empty()) {
+    Wait(now, connection, message, false);
+    return;
+  }
+  if (c.cut_back) c.past_cut += static_cast<double>(bytes);
+  if (c.stream) {
+    Append(now, connection, message);
+    return;
+  }
+  c.window.OnIdle(now - c.free, RetransmissionTimeout(c.route.round_trip));
+  if (bytes >= kSmallBytes || !SendSmall(now, connection, message))
+    Append(now, connection, message);
+}
+
+int64_t FlowNetwork::FreeRate(const Connection& c) const {
+  int64_t rate = c.route.flow_cap;
+  for (size_t i = 0; i < Index(c.route.link_count); ++i) {
+    const int32_t link = c.route.links[i];
+    const int64_t capacity = links_[Index(link)].capacity;
+    const int64_t load = streams_ > 0 ? rates_.load(link) : 0;
+    // Where streams fill the link, one more gets its share.
+    rate = std::min(
+        rate, load == 0 ? capacity
+                        : std::max(capacity - load,
+                                   capacity / (static_cast<int64_t>(rates_.flows_on(link)) + 1)));
+  }
+  return std::max<int64_t>(rate, 1);
+}
+
+bool FlowNetwork::SendSmall(Instant now, int32_t connection, const Queued& message) {
+  Connection& c = At(connection);
+  const Duration rtt = c.route.round_trip;
+  Instant start = std::max(now, c.free);
+  RenewRound(c, start);
+  const int64_t rate = FreeRate(c);
+  auto left = static_cast<double>(message.bytes);
+  if (c.round_sent + left > c.window.bytes()) {
+    if (c.round_sent > 0) return false;
+    while (left > c.window.bytes() &&
+           c.window.bytes() < static_cast<double>(rate) * rtt.seconds()) {
+      start = start + rtt;
+      const double window = c.window.bytes();
+      left -= window;
+      c.window.OnRound(rtt, window, 0, c.rng);
+    }
+    c.round_start = start;
+  }
+  c.round_sent += left;
+  c.round_counted = false;
+  const Duration queue = QueueDelay(now, c, message.bytes);
+  c.free = start + TimeFor(left, rate);
+  Count(c, static_cast<double>(message.bytes));
+  Arrive(connection, message, queue);
+  return true;
+}
+
+Duration FlowNetwork::QueueDelay(Instant now, Connection& c, int64_t bytes) {
+  const NetworkSpec& spec = map_.spec();
+  Duration wait;
+  bool full = false;
+  for (size_t i = 0; i < Index(c.route.link_count); ++i) {
+    const int32_t link = c.route.links[i];
+    LinkState& state = links_[Index(link)];
+    if (state.capacity == MaxMin::kUnlimited) continue;
+    if (state.free > now) wait = std::max(wait, state.free - now);
+    state.free = std::max(state.free, now) + TimeFor(static_cast<double>(bytes), state.capacity);
+    if (streams_ == 0) continue;
+    full |= static_cast<double>(rates_.load(link)) >= kFull * static_cast<double>(state.capacity);
+  }
+  if (!full) return wait;
+  const double u = c.rng.Uniform();
+  if (spec.congestion_control == CongestionControl::kCubic)
+    return wait + Duration::Seconds(spec.queue.seconds() * (0.4 + 0.6 * u));
+  if (c.route.loss > 0) return wait;
+  const Duration standing = std::min(spec.queue, c.route.round_trip);
+  return wait + Duration::Seconds(standing.seconds() * (0.8 + 0.2 * u));
+}
+
+void FlowNetwork::Arrive(int32_t connection, const Queued& message, Duration extra) {
+  Connection& c = At(connection);
+  const double in_flight = std::min(static_cast<double>(message.bytes), c.window.bytes());
+  const Instant arrival =
+      c.free + c.route.one_way + extra + DrawJitter(c.route.jitter, c.rng) +
+      DrawLossDelay(in_flight / kSegmentBytes, c.route.loss, c.route.round_trip, c.rng);
+  c.last_arrival = std::max(c.last_arrival, arrival);
+  const auto bytes = static_cast<uint32_t>(std::min<int64_t>(message.bytes, 0x3fffffff));
+  Push(c.last_arrival, kArrival, connection, message.tag, bytes);
+}
+
+void FlowNetwork::Count(const Connection& c, double bytes) {
+  for (size_t i = 0; i < Index(c.route.link_count); ++i) {
+    LinkState& state = links_[Index(c.route.links[i])];
+    state.bytes += bytes;
+    if (state.capacity != MaxMin::kUnlimited)
+      state.busy_s += bytes / static_cast<double>(state.capacity);
+  }
+}
+
+std::optional<Instant> FlowNetwork::NextDue() const {
+  if (rates_dirty_ || !lost_.empty()) return now_;
+  if (due_.empty()) return std::nullopt;
+  return std::max(now_, Instant::FromNanos(due_.front().at));
+}
+
+void FlowNetwork::Advance(Instant now, std::vector<Arrival>& arrived) {
+  while (true) {
+    arrived.insert(arrived.end(), lost_.begin(), lost_.end());
+    lost_.clear();
+    const bool more = !due_.empty() && due_.front().at <= now.nanos();
+    // Changes of one instant are computed together.
+    if (rates_dirty_ && (!more || due_.front().at > now_.nanos())) {
+      UpdateRates(now_);
+      continue;
+    }
+    if (!more) break;
+    const Due due = due_.Pop();
+    now_ = std::max(now_, Instant::FromNanos(due.at));
+    Handle(due, arrived);
+  }
+  now_ = std::max(now_, now);
+}
+
+void FlowNetwork::Handle(const Due& due, std::vector<Arrival>& arrived) {
+  switch (static_cast<DueKind>(due.kind)) {
+    case kArrival:
+      if (!cut_nodes_.empty() || !cut_regions_.empty()) {
+        if (At(due.connection).cut_there) {
+          Wait(now_, due.connection, {due.tag, due.detail, 0, true}, true);
+          return;
+        }
+      }
+      arrived.push_back({due.tag, false, false});
+      return;
+    case kStream: {
+      Connection& c = At(due.connection);
+      if (!c.stream || (c.generation & 0x3fffffff) != due.detail) return;
+      OnStream(now_, due.connection);
+      return;
+    }
+    case kStall:
+      if ((At(due.connection).stall & 0x3fffffff) == due.detail) OnStall(now_, due.connection);
+      return;
+    case kChange:
+      ApplyChange(due.tag);
+      return;
+  }
+}
+
+void FlowNetwork::ApplyChange(size_t change) {
+  const NetworkSpec& spec = map_.spec();
+  const size_t paths = spec.path_changes.size();
+  const std::vector<int32_t> links = change < paths ? map_.Apply(spec.path_changes[change])
+                                                    : map_.Apply(spec.site_changes[change - paths]);
+  ++map_version_;
+  for (const int32_t link : links) {
+    rates_.SetCapacity(link, map_.capacity(link));
+    links_[Index(link)].capacity = map_.capacity(link);
+  }
+  rates_dirty_ = true;
+  if (change >= paths) return;
+  // Round trips and caps of running streams change with their next round.
+  for (Connection& c : connections_) {
+    if (c.stream) FollowMap(c);
+  }
+}
+
+void FlowNetwork::Prefetch(int32_t connection) const {
+  const auto* bytes = reinterpret_cast<const char*>(&connections_[Index(connection)]);
+  for (size_t line = 0; line < sizeof(Connection); line += 64) __builtin_prefetch(bytes + line);
+}
+
+void FlowNetwork::PrefetchLinks(int32_t connection) const {
+  const FlowRoute& route = connections_[Index(connection)].route;
+  for (size_t i = 0; i < Index(route.link_count); ++i)
+    __builtin_prefetch(&links_[Index(route.links[i])]);
+}
+
+std::vector<FlowNetwork::LinkUse> FlowNetwork::Use(Instant now) {
+  for (Connection& c : connections_) {
+    if (c.stream && c.stream->flow >= 0) Settle(now, c);
+  }
+  std::vector<LinkUse> use;
+  for (int32_t link = 0; link < map_.link_count(); ++link) {
+    const LinkState& state = links_[Index(link)];
+    if (state.bytes > 0)
+      use.push_back({map_.kind(link), map_.index(link), state.bytes, state.busy_s});
+  }
+  return use;
+}
+
+}  // namespace skerry

@@ -1,0 +1,235 @@
+// Streams: what does not fit a single event. A stream wakes when a message has left the sender and
+// when a round ends that the window cares about; in between its rate is constant.
+#include <algorithm>
+#include <cmath>
+
+#include "common/check.h"
+#include "sim/flow_network.h"
+
+namespace skerry {
+namespace {
+
+size_t Index(int32_t number) {
+  return static_cast<size_t>(number);
+}
+
+Duration TimeFor(double bytes, int64_t rate) {
+  return Duration::Nanos(
+      static_cast<int64_t>(std::ceil(std::max(bytes, 0.0) / static_cast<double>(rate) * 1e9)));
+}
+
+}  // namespace
+
+void FlowNetwork::RenewRound(Connection& c, Instant start) {
+  const Duration rtt = c.route.round_trip;
+  if (start < c.round_start + rtt) return;
+  if (!c.round_counted) c.window.OnRound(rtt, c.round_sent, 0, c.rng);
+  c.round_counted = true;
+  c.round_start = start;
+  c.round_sent = 0;
+}
+
+void FlowNetwork::Append(Instant now, int32_t connection, const Queued& message) {
+  Connection& c = At(connection);
+  const bool is_new = c.stream == nullptr;
+  if (is_new) c.stream = std::make_unique<Stream>();
+  Stream& s = *c.stream;
+  s.total += static_cast<double>(message.bytes);
+  s.queue.push_back({message.tag, message.bytes, s.total, message.begun});
+  if (is_new) {
+    s.next = std::max(now, c.free);
+    if (s.next > now) {
+      Schedule(now, connection);
+    } else {
+      StartStream(now, connection);
+    }
+    return;
+  }
+  if (s.flow < 0) return;
+  Settle(now, c);
+  if (now >= s.round_start + s.round && s.all_fits) {
+    CountRound(c);
+    BeginRound(now, connection);
+  } else if (s.all_fits && s.round_sent + s.total - s.sent > c.window.bytes()) {
+    s.all_fits = false;
+    SetWindowCap(connection);
+  }
+}
+
+void FlowNetwork::StartStream(Instant now, int32_t connection) {
+  Connection& c = At(connection);
+  Stream& s = *c.stream;
+  const auto links = std::span(c.route.links).first(Index(c.route.link_count));
+  s.updated = now;
+  s.flow = rates_.AddFlow(links, 1);
+  ++streams_;
+  if (flow_owner_.size() <= Index(s.flow)) flow_owner_.resize(Index(s.flow) + 1);
+  flow_owner_[Index(s.flow)] = connection;
+  RenewRound(c, now);
+  if (c.round_sent > 0 && c.round_sent + s.total <= c.window.bytes()) {
+    s.round_start = c.round_start;
+    s.round_sent = c.round_sent;
+    s.round = c.route.round_trip;
+    s.all_fits = true;
+    SetWindowCap(connection);
+  } else {
+    BeginRound(now, connection);
+  }
+}
+
+void FlowNetwork::BeginRound(Instant now, int32_t connection) {
+  Connection& c = At(connection);
+  Stream& s = *c.stream;
+  s.round_start = now;
+  s.round_sent = 0;
+  s.all_fits = s.total - s.sent <= c.window.bytes();
+  const double stretch = s.all_fits ? 1 : c.window.Stretch(c.route.loss, c.rng);
+  s.round = Duration::Seconds(stretch * c.route.round_trip.seconds());
+  SetWindowCap(connection);
+}
+
+void FlowNetwork::SetWindowCap(int32_t connection) {
+  Connection& c = At(connection);
+  Stream& s = *c.stream;
+  s.window_cap = MaxMin::kUnlimited;
+  if (!s.all_fits && s.round > Duration()) {
+    s.window_cap = std::max<int64_t>(1, std::llround(c.window.bytes() / s.round.seconds()));
+  }
+  rates_.SetCap(s.flow, std::min(s.window_cap, c.route.flow_cap));
+  rates_dirty_ = true;
+  capped_.push_back(connection);
+}
+
+void FlowNetwork::Settle(Instant now, Connection& c) {
+  Stream& s = *c.stream;
+  const double passed = static_cast<double>(s.rate) * (now - s.updated).seconds();
+  const double sent = std::min(passed, s.total - s.sent);
+  s.sent += sent;
+  s.round_sent += sent;
+  s.updated = now;
+  Count(c, sent);
+}
+
+// A round has ended, as far as the window is concerned.
+void FlowNetwork::CountRound(Connection& c) {
+  Stream& s = *c.stream;
+  c.window.OnRound(s.round, s.round_sent, c.route.loss, c.rng);
+  if (s.rate >= s.window_cap || s.all_fits) return;
+  const auto rate = static_cast<double>(s.rate);
+  const double round_trip = c.route.round_trip.seconds();
+  c.window.Settle(rate * round_trip, rate * (round_trip + map_.spec().queue.seconds()));
+}
+
+void FlowNetwork::EndStream(Instant now, Connection& c) {
+  Stream& s = *c.stream;
+  CountRound(c);
+  const bool in_round = now < s.round_start + c.route.round_trip;
+  c.round_start = in_round ? s.round_start : now;
+  c.round_sent = in_round ? s.round_sent : 0;
+  c.round_counted = true;
+  c.free = now;
+  EndFlow(c);
+}
+
+void FlowNetwork::EndFlow(Connection& c) {
+  if (c.stream->flow >= 0) {
+    rates_.RemoveFlow(c.stream->flow);
+    rates_dirty_ = true;
+    --streams_;
+  }
+  ++c.generation;
+  c.stream.reset();
+}
+
+// When the stream needs attention next, at its present rate.
+Instant FlowNetwork::NextOf(Instant now, const Connection& c) const {
+  const Stream& s = *c.stream;
+  const Instant message = now + TimeFor(s.queue.front().end - s.sent, s.rate);
+  if (s.all_fits) return message;
+  const bool limited = s.rate >= s.window_cap;
+  if (c.window.FeelsLoss(c.route.loss) || (limited && c.window.MayGrow()))
+    return std::max(now, std::min(message, s.round_start + s.round));
+  if (!limited) return message;
+  return std::min(message, now + TimeFor(s.total - s.sent - c.window.bytes(), s.rate));
+}
+
+void FlowNetwork::Schedule(Instant now, int32_t connection) {
+  Connection& c = At(connection);
+  Stream& s = *c.stream;
+  if (s.flow >= 0) {
+    if (s.rate == 0) return;  // the next UpdateRates comes back here
+    s.next = NextOf(now, c);
+  }
+  if (s.is_queued && s.queued <= s.next) return;
+  s.is_queued = true;
+  s.queued = s.next;
+  Push(s.next, kStream, connection, 0, ++c.generation);
+}
+
+void FlowNetwork::OnStream(Instant now, int32_t connection) {
+  Connection& c = At(connection);
+  Stream& s = *c.stream;
+  s.is_queued = false;
+  if (s.flow < 0) {
+    StartStream(now, connection);
+    return;
+  }
+  if (now < s.next) {
+    Schedule(now, connection);
+    return;
+  }
+  Settle(now, c);
+  constexpr double kLessThanAByte = 0.5;
+  while (!s.queue.empty() && s.queue.front().end <= s.sent + kLessThanAByte) {
+    c.free = now;
+    Arrive(connection, s.queue.front(), Duration());
+    s.queue.pop_front();
+  }
+  if (s.queue.empty()) {
+    EndStream(now, c);
+    return;
+  }
+  const bool window_reached = s.rate >= s.window_cap && s.total - s.sent <= c.window.bytes() + 1;
+  if (!s.all_fits && (now >= s.round_start + s.round || window_reached)) {
+    CountRound(c);
+    BeginRound(now, connection);
+    return;
+  }
+  Schedule(now, connection);
+}
+
+void FlowNetwork::UpdateRates(Instant now) {
+  rates_dirty_ = false;
+  for (const int32_t flow : rates_.Update()) {
+    const int32_t connection = flow_owner_[Index(flow)];
+    Settle(now, At(connection));
+    At(connection).stream->rate = rates_.rate(flow);
+    capped_.push_back(connection);
+  }
+  std::sort(capped_.begin(), capped_.end());
+  capped_.erase(std::unique(capped_.begin(), capped_.end()), capped_.end());
+  for (const int32_t connection : capped_) {
+    Connection& c = At(connection);
+    if (!c.stream || c.stream->flow < 0) continue;
+    Settle(now, c);
+    Schedule(now, connection);
+  }
+  capped_.clear();
+}
+
+int64_t FlowNetwork::Backlog(Instant now, int32_t from, int32_t to) const {
+  const auto it = connection_of_.find(static_cast<uint64_t>(static_cast<uint32_t>(from)) << 32 |
+                                      static_cast<uint32_t>(to));
+  if (it == connection_of_.end()) return 0;
+  const Connection& c = connections_[Index(it->second)];
+  double bytes = 0;
+  for (const Queued& message : c.waiting) bytes += static_cast<double>(message.bytes);
+  for (const Queued& message : c.returned) bytes += static_cast<double>(message.bytes);
+  if (c.stream) {
+    const Stream& s = *c.stream;
+    bytes += s.total - s.sent - static_cast<double>(s.rate) * (now - s.updated).seconds();
+  }
+  return static_cast<int64_t>(std::max(bytes, 0.0));
+}
+
+}  // namespace skerry

@@ -1,0 +1,115 @@
+#include "sim/flow_window.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace skerry {
+namespace {
+
+constexpr double kCubicC = 0.4;  // segments per s³
+constexpr double kCubicBeta = 0.7;
+constexpr double kRenoSlope = 3 * (1 - kCubicBeta) / (1 + kCubicBeta);  // segments per round
+constexpr double kSmallestWindow = 2 * kSegmentBytes;
+constexpr double kLostRepetitionRounds = 1.25;
+
+}  // namespace
+
+double DrawSegmentsToLoss(double loss, Rng& rng) {
+  return 1 + std::floor(std::log(1.0 - rng.Uniform()) / std::log1p(-loss));
+}
+
+FlowWindow::FlowWindow(CongestionControl control, double bytes_max)
+    : control_(control),
+      bytes_max_(std::max(bytes_max, kSegmentBytes)),
+      bytes_(std::min(kInitialWindowBytes, bytes_max_)) {}
+
+bool FlowWindow::FeelsLoss(double loss) const {
+  return loss > 0 && (control_ == CongestionControl::kCubic || !MayGrow());
+}
+
+double FlowWindow::Stretch(double loss, Rng& rng) const {
+  if (loss <= 0 || control_ == CongestionControl::kCubic || MayGrow()) return 1;
+  const double segments = bytes_ / kSegmentBytes;
+  const double any = 1 - std::pow(1 - loss, segments);
+  const double again = 1 - std::pow(1 - loss * loss, segments);
+  const double u = rng.Uniform(), v = rng.Uniform();
+  return 1 + (u < any ? 1 : 0) + (v < again ? kLostRepetitionRounds : 0);
+}
+
+bool FlowWindow::OnRound(Duration rtt, double sent, double loss, Rng& rng) {
+  if (loss > 0 && control_ == CongestionControl::kCubic) {
+    if (segments_to_loss_ < 0 || loss_drawn_for_ != loss) {
+      segments_to_loss_ = DrawSegmentsToLoss(loss, rng);
+      loss_drawn_for_ = loss;
+    }
+    const double before = segments_to_loss_;  // sent in this round ahead of the lost one
+    segments_to_loss_ -= sent / kSegmentBytes;
+    if (segments_to_loss_ <= 0) {
+      // It is noticed a round trip later: until then slow start goes on, and what is lost
+      // meanwhile belongs to the same repair.
+      if (bytes_ < slow_start_until_)
+        bytes_ = std::min(bytes_ + before * kSegmentBytes, bytes_max_);
+      segments_to_loss_ = before + DrawSegmentsToLoss(loss, rng);
+      OnLoss();
+      return true;
+    }
+  }
+  Grow(rtt.seconds(), sent);
+  return false;
+}
+
+void FlowWindow::OnLoss() {
+  const double segments = bytes_ / kSegmentBytes;
+  // Fast convergence: a flow that lost before it got back leaves room for others.
+  largest_ = segments < largest_ ? segments * (1 + kCubicBeta) / 2 : segments;
+  bytes_ = std::max(bytes_ * kCubicBeta, kSmallestWindow);
+  slow_start_until_ = bytes_;
+  at_loss_ = bytes_ / kSegmentBytes;
+  elapsed_s_ = 0;
+  return_s_ = std::cbrt(std::max(largest_ - at_loss_, 0.0) / kCubicC);
+}
+
+double FlowWindow::CubicTarget(double elapsed_s) const {
+  const double t = elapsed_s - return_s_;
+  return kCubicC * t * t * t + largest_;
+}
+
+void FlowWindow::Grow(double rtt_s, double sent) {
+  if (bytes_ < slow_start_until_) {
+    const double g = control_ == CongestionControl::kCubic ? 2.0 : 1.8;
+    const double grown = std::min({bytes_ + (g - 1) * sent, 2 * sent, slow_start_until_});
+    bytes_ = std::min(std::max(bytes_, grown), bytes_max_);
+    return;
+  }
+  // What was not needed does not grow.
+  if (sent < 0.9 * bytes_) return;
+  elapsed_s_ += rtt_s;
+  const double reno = at_loss_ + kRenoSlope * elapsed_s_ / rtt_s;
+  const double target = std::max(CubicTarget(elapsed_s_), reno) * kSegmentBytes;
+  bytes_ = std::min(std::clamp(target, bytes_, 1.5 * bytes_), bytes_max_);
+}
+
+void FlowWindow::Settle(double used, double bytes) {
+  bytes_ = std::min(std::max(bytes_, used), bytes_max_);
+  bytes_ = std::max(std::min(bytes_, bytes), std::min(kSmallestWindow, bytes_max_));
+}
+
+void FlowWindow::OnIdle(Duration idle, Duration timeout) {
+  if (control_ != CongestionControl::kCubic || timeout <= Duration()) return;
+  const double initial = std::min(kInitialWindowBytes, bytes_max_);
+  if (idle < timeout || bytes_ <= initial) return;
+  slow_start_until_ = std::max(slow_start_until_, 0.75 * bytes_);
+  const auto halvings = std::min<int64_t>(idle.nanos() / timeout.nanos(), 60);
+  bytes_ = std::max(std::ldexp(bytes_, -static_cast<int>(halvings)), initial);
+}
+
+void FlowWindow::Restart() {
+  if (control_ == CongestionControl::kCubic) {
+    slow_start_until_ = std::max(bytes_ / 2, kInitialWindowBytes);
+    largest_ = at_loss_ = slow_start_until_ / kSegmentBytes;
+    elapsed_s_ = return_s_ = 0;
+  }
+  bytes_ = std::min(kInitialWindowBytes, bytes_max_);
+}
+
+}  // namespace skerry

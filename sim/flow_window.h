@@ -1,0 +1,76 @@
+// The congestion window of one TCP connection, in rounds of one round trip.
+//
+// A connection may send one window per round. While it fills its window the window grows: slow
+// start by the factor g (2 for cubic, 1.8 as measured for bbr's start-up), after a loss by the
+// cubic function or Reno's line, whichever is more (RFC 8312, C = 0.4, beta = 0.7). Losses are
+// drawn packet by packet as the distance to the next lost one, so one run of cubic differs from the
+// next as much as real ones do.
+//
+// bbr does not answer loss with its rate. What it feels is its send buffer: a lost packet holds the
+// buffer for one round more, a lost repetition for another 1.25; once the buffer limits the flow,
+// such a round is that much longer. (1 Gbit/s, 80 ms, 3.5 MB: 186 Mbit/s at 0.1 % loss and 144 at
+// 1 %, measured on Linux TCP through a packet shaper; the rule gives 183 and 155.)
+//
+// Bytes are payload. Pure; not thread-safe.
+#pragma once
+
+#include <cstdint>
+
+#include "common/instant.h"
+#include "common/rng.h"
+#include "sim/network_spec.h"
+
+namespace skerry {
+
+inline constexpr double kSegmentBytes = 1448;
+inline constexpr double kPayloadShare = 1448.0 / 1500.0;  // of a line's rate
+inline constexpr double kInitialWindowBytes = 10 * kSegmentBytes;
+
+class FlowWindow {
+ public:
+  FlowWindow(CongestionControl control, double bytes_max);
+
+  double bytes() const { return bytes_; }
+  bool MayGrow() const { return bytes_ < bytes_max_; }
+
+  // Rounds must be counted although neither the window can grow nor the line is free: a loss would
+  // be felt.
+  bool FeelsLoss(double loss) const;
+
+  // How much longer than one round trip the coming round is, drawn; 1 without loss.
+  double Stretch(double loss, Rng& rng) const;
+
+  // A round of `rtt` ended in which `sent` bytes left. The window grows only as far as it was used.
+  // Returns true if a loss shrank it.
+  bool OnRound(Duration rtt, double sent, double loss, Rng& rng);
+
+  // The line gave `bytes` per round trip for a while, queue included: the window is no larger than
+  // that and no smaller than `used`.
+  void Settle(double used, double bytes);
+
+  // Nothing was sent for `idle`: cubic halves its window for every retransmission timeout (RFC
+  // 2861), bbr keeps its rate.
+  void OnIdle(Duration idle, Duration timeout);
+
+  // A retransmission timeout, or a connection anew.
+  void Restart();
+
+ private:
+  void OnLoss();
+  void Grow(double rtt_s, double sent);
+  double CubicTarget(double elapsed_s) const;
+
+  CongestionControl control_;
+  double bytes_max_;
+  double bytes_ = kInitialWindowBytes;
+  double slow_start_until_ = 1e300;  // ssthresh
+  // Since the last loss, in segments and seconds.
+  double largest_ = 0, at_loss_ = 0, return_s_ = 0, elapsed_s_ = 0;
+  double segments_to_loss_ = -1;  // < 0: not drawn
+  double loss_drawn_for_ = 0;
+};
+
+// How many segments pass until one is lost, at least 1.
+double DrawSegmentsToLoss(double loss, Rng& rng);
+
+}  // namespace skerry

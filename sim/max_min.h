@@ -1,0 +1,93 @@
+// Max-min fair rates: no flow can get more without taking from one that has no more than it.
+//
+// Progressive filling (Bertsekas and Gallager, Data Networks, section 6.5.2) with a cap per flow.
+// All rates are whole bytes per second, so sums are exact and a result depends on nothing but the
+// set of flows. After changes only the flows that a changed flow or link can reach are computed
+// again: reach goes through links that could be full. A link that holds the caps of all its flows
+// at once passes nothing on.
+//
+// Pure. Not thread-safe. Flow and link numbers are small and reused; the numbers of removed flows
+// are given out again, last first.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace skerry {
+
+class MaxMin {
+ public:
+  static constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max() / 4;
+  static constexpr size_t kLinksPerFlowMax = 3;
+
+  // Bytes per second, > 0; kUnlimited for a link that never limits.
+  int32_t AddLink(int64_t capacity);
+  void SetCapacity(int32_t link, int64_t capacity);
+
+  // `links` are distinct, at most kLinksPerFlowMax. The rate is 0 until Update.
+  int32_t AddFlow(std::span<const int32_t> links, int64_t cap);
+  void SetCap(int32_t flow, int64_t cap);
+  void RemoveFlow(int32_t flow);
+
+  // Brings all rates up to date. Returns the flows whose rate changed, in increasing order; valid
+  // until the next call.
+  std::span<const int32_t> Update();
+
+  int64_t rate(int32_t flow) const { return flows_[Index(flow)].rate; }
+  int64_t capacity(int32_t link) const { return links_[Index(link)].capacity; }
+  size_t flows_on(int32_t link) const { return links_[Index(link)].flows.size(); }
+  // What the flows of a link get together, as of the last Update.
+  int64_t load(int32_t link) const { return links_[Index(link)].load; }
+  // Flows computed by all calls of Update so far: the price of the changes.
+  int64_t flows_computed() const { return flows_computed_; }
+
+ private:
+  struct Flow {
+    std::array<int32_t, kLinksPerFlowMax> links{};
+    std::array<int32_t, kLinksPerFlowMax> place{};  // index in the link's list
+    int32_t link_count = 0;
+    int64_t cap = 0;
+    int64_t demand = 0;  // most it can get alone: cap, and every link's capacity
+    int64_t rate = 0;
+    bool used = false;
+    bool dirty = false;
+    bool reached = false;
+    bool frozen = false;
+  };
+  struct Link {
+    int64_t capacity = 0;
+    std::vector<int32_t> flows;
+    int64_t demand = 0;  // of its flows together
+    int64_t load = 0;
+    bool dirty = false;
+    bool reached = false;
+    int64_t left = 0;    // while filling
+    int32_t active = 0;  // flows not yet frozen
+  };
+
+  static size_t Index(int32_t number) { return static_cast<size_t>(number); }
+  bool MayBeFull(const Link& link) const { return link.demand > link.capacity; }
+  int64_t DemandOf(const Flow& flow) const;
+  void Touch(int32_t flow);
+  void TouchLink(int32_t link);
+  void SetDemand(int32_t flow, int64_t demand);
+  void Collect();
+  void Reach(int32_t flow);
+  void Fill();
+  void Freeze(int32_t flow, int64_t rate);
+  void PushShare(int32_t link);
+
+  std::vector<Flow> flows_;
+  std::vector<Link> links_;
+  std::vector<int32_t> free_flows_;
+  std::vector<int32_t> dirty_flows_, dirty_links_;
+  std::vector<int32_t> flows_reached_, links_reached_, changed_;
+  std::vector<std::pair<int64_t, int32_t>> shares_;  // heap of (share, link), some outdated
+  int64_t flows_computed_ = 0;
+};
+
+}  // namespace skerry
