@@ -19,6 +19,19 @@ bool LooksLikeNode(const std::string& name) {
           std::all_of(name.begin() + 4, name.end(), [](char c) { return c >= '0' && c <= '9'; }));
 }
 
+// WHAT_ab_mbps and WHAT_ba_mbps.
+std::optional<std::pair<double, double>> ReadDirected(TomlTable& pair, const std::string& what) {
+  const std::string ab_key = what + "_ab_mbps", ba_key = what + "_ba_mbps";
+  const auto ab = ReadRate(pair, ab_key), ba = ReadRate(pair, ba_key);
+  if (pair.Has(ab_key) != pair.Has(ba_key)) {
+    pair.Fail(pair.Has(ab_key) ? ab_key : ba_key, ab_key + " and " + ba_key + " belong together");
+  } else if (pair.Has(ab_key) && pair.Has(what + "_mbps")) {
+    pair.Fail(ab_key, "give " + what + "_mbps, or " + ab_key + " and " + ba_key);
+  }
+  if (!ab || !ba) return std::nullopt;
+  return std::pair(*ab, *ba);
+}
+
 }  // namespace
 
 NetworkReader::NetworkReader(TomlDocument& document, std::string directory)
@@ -161,17 +174,16 @@ void NetworkReader::ReadPairs() {
     }
     if (!seen.insert(std::minmax(*a, *b)).second) pair->Fail("a", "this pair is given twice");
     ReadPathKeys(*pair, *a, *b);
-    const auto ab = ReadRate(*pair, "rate_ab_mbps"), ba = ReadRate(*pair, "rate_ba_mbps");
-    if (pair->Has("rate_ab_mbps") != pair->Has("rate_ba_mbps")) {
-      pair->Fail(pair->Has("rate_ab_mbps") ? "rate_ab_mbps" : "rate_ba_mbps",
-                 "rate_ab_mbps and rate_ba_mbps belong together");
-    } else if (ab && ba) {
-      if (pair->Has("rate_mbps") || pair->Has("unlimited")) {
-        pair->Fail("rate_ab_mbps", "give rate_mbps, or rate_ab_mbps and rate_ba_mbps");
-      }
-      Path(*a, *b).bytes_per_s = *ab;
-      Path(*b, *a).bytes_per_s = *ba;
+    if (const auto rates = ReadDirected(*pair, "rate")) {
+      if (pair->Has("unlimited"))
+        pair->Fail("unlimited", "give unlimited = true or rates, not both");
+      Path(*a, *b).bytes_per_s = rates->first;
+      Path(*b, *a).bytes_per_s = rates->second;
       GivenOf(*a, *b).rate = GivenOf(*b, *a).rate = true;
+    }
+    if (const auto caps = ReadDirected(*pair, "flow_cap")) {
+      Path(*a, *b).flow_bytes_per_s = caps->first;
+      Path(*b, *a).flow_bytes_per_s = caps->second;
     }
     if (!GivenOf(*a, *b).delay || !GivenOf(*b, *a).delay) {
       pair->Fail("", "the delay is missing: give rtt_ms or one_way_ms");

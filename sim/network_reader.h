@@ -68,7 +68,6 @@ class NetworkReader {
   void ReadMatrix(TomlTable& matrix);
   void SetByMatrix(int32_t from, int32_t to, size_t kind, double value);
   void ReadPairs();
-  void ReadPair(TomlTable& pair);
   void ReadWithinRegions();
   // Sets what the table gives of both directions.
   void ReadPathKeys(TomlTable& table, int32_t a, int32_t b);

@@ -19,6 +19,26 @@ absl::Status Refuse(const Scenario& scenario, int line, const absl::FormatSpec<A
                             absl::StrFormat(format, args...));
 }
 
+// The shaper gives every pair of nodes a line of its own: what a path can carry in all is imitated
+// only where no two pairs of nodes share it. The coordinator's few bytes are not counted.
+bool IsShared(const Scenario& scenario, size_t from, size_t to) {
+  const NetworkSpec& network = scenario.network;
+  const auto nodes_in = [&](size_t region) {
+    return std::count_if(
+        network.site_of_node.begin() + 1, network.site_of_node.end(), [&](int32_t site) {
+          return network.sites[static_cast<size_t>(site)].region == static_cast<int32_t>(region);
+        });
+  };
+  return from == to ? nodes_in(from) > 1 : nodes_in(from) > 1 || nodes_in(to) > 1;
+}
+
+// What one pair of nodes gets; 0: no limit.
+double RateOfOneFlow(const PathSpec& path) {
+  if (path.flow_bytes_per_s == 0 || path.bytes_per_s == 0)
+    return std::max(path.flow_bytes_per_s, path.bytes_per_s);
+  return std::min(path.flow_bytes_per_s, path.bytes_per_s);
+}
+
 absl::Status CheckPaths(const Scenario& scenario) {
   const NetworkSpec& network = scenario.network;
   const size_t count = network.regions.size();
@@ -31,7 +51,11 @@ absl::Status CheckPaths(const Scenario& scenario) {
       };
       if (path.loss > 0) return refuse("loss");
       if (path.jitter > Duration()) return refuse("jitter");
-      if (path.flow_bytes_per_s > 0) return refuse("a cap on each flow");
+      if (path.bytes_per_s > 0 && IsShared(scenario, from, to)) {
+        return refuse(
+            "a rate that several nodes share, only flow_cap_mbps with unlimited = true, for each "
+            "pair of nodes");
+      }
       if (path.one_way != network.paths[to * count + from].one_way)
         return refuse("delays that differ by direction");
       if (from == to && path != network.paths[0])
@@ -94,7 +118,7 @@ absl::StatusOr<WanShape> WanShapeOf(const Scenario& scenario) {
   for (size_t from = 0; from < count; ++from) {
     for (size_t to = 0; to < count; ++to) {
       const PathSpec& path = network.paths[from * count + to];
-      const LinkShape link = {path.one_way + line.access_one_way * 2, path.bytes_per_s};
+      const LinkShape link = {path.one_way + line.access_one_way * 2, RateOfOneFlow(path)};
       if (from == to) {
         shape.same_region = link;
       } else {

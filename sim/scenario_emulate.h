@@ -1,6 +1,6 @@
 // What of a scenario real processes on one machine can imitate. Their in-process shaper
-// (wire/shaper.h) knows a delay and a rate per pair of regions and one line for every process; what
-// it does not know is refused here, never left out.
+// (wire/shaper.h) gives every pair of processes a line with the delay and rate of their regions,
+// and every process the same access line; what it does not know is refused here, never left out.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@ namespace skerry {
 inline constexpr size_t kEmulatedNodesMax = 64;  // processes on one machine
 
 // OK, or FailedPrecondition with file, where it can with the line, and the first thing that stands
-// in the way: too many nodes, faults, churn, loss, jitter, per-flow caps, shared or unequal lines,
-// rates that change.
+// in the way: too many nodes, faults, churn, loss, jitter, capacities or lines that several nodes
+// share, unequal lines, rates that change.
 absl::Status CanEmulate(const Scenario& scenario);
 
 // The scenario's network for the shaper; access delays are part of the pairs'. CanEmulate's status
