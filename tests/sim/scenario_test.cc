@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "pipeline/plan/partition.h"
 #include "sim/scenario_emulate.h"
 
 namespace skerry {
@@ -417,6 +418,27 @@ TEST_CASE("Scenario: a site's trace repeats until the horizon", "[sim][scenario]
   CHECK(changes[1].up_bytes_per_s == 50e6);
   CHECK(changes[5].at == Instant() + Duration::Seconds(4800));
   CHECK(campus.network.sites[static_cast<size_t>(changes[1].site)].name == "virginia-lab");
+}
+
+TEST_CASE("Scenario: the nodes of every shipped scenario hold its model", "[sim][shipped]") {
+  for (const char* name :
+       {"three_regions", "gcp12", "dtfm_1", "dtfm_3", "dtfm_5", "aws33", "azure50", "homes36",
+        "two_universities", "spot_fleet", "volunteers_1000"}) {
+    INFO(name);
+    const Scenario scenario = Shipped(name);
+    std::vector<double> gflops;
+    std::vector<int64_t> memory;
+    // Training starts with nodes_min of them, whichever come first.
+    for (int32_t i = 0; i < scenario.run.nodes_min; ++i) {
+      const ScenarioNode& node = scenario.nodes[static_cast<size_t>(i)];
+      const DeviceProfile profile = ProfileOf(node.device, node.format);
+      gflops.push_back(profile.gflops);
+      memory.push_back(profile.memory_bytes);
+    }
+    const auto partition = MakePartition(scenario.run, gflops, memory);
+    INFO(partition.status().message());
+    CHECK(partition.ok());
+  }
 }
 
 }  // namespace
