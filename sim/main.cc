@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "sim/emulator.h"
+#include "sim/scenario_summary.h"
 
 namespace {
 
@@ -19,6 +20,16 @@ void OnSignal(int) {
 std::string OwnDirectory() {
   std::error_code error;
   return std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
+}
+
+int Check(const std::string& path, uint64_t seed) {
+  const auto scenario = skerry::LoadScenario(path);
+  if (!scenario.ok()) {
+    std::fprintf(stderr, "skerry-sim: %s\n", std::string(scenario.status().message()).c_str());
+    return 1;
+  }
+  std::fputs(skerry::SummaryOf(*scenario, seed).c_str(), stdout);
+  return 0;
 }
 
 }  // namespace
@@ -38,8 +49,19 @@ int main(int argc, char** argv) {
                     "also train the same model in one process on the same tokens");
   command->add_option("--seed", emulate.seed, "instead of the run's own");
   command->add_option("--steps", emulate.steps, "inner steps, instead of the run's own");
+  std::string checked;
+  uint64_t seed = 1;
+  CLI::App* check = app.add_subcommand("check", "read a scenario and say what was understood");
+  check->add_option("scenario", checked, "scenario.toml or its directory")->required();
+  check->add_option("--seed", seed, "of the churn it draws")->capture_default_str();
+  CLI::App* devices = app.add_subcommand("devices", "the catalogue that scenarios name cards from");
   CLI11_PARSE(app, argc, argv);
 
+  if (check->parsed()) return Check(checked, seed);
+  if (devices->parsed()) {
+    std::fputs(skerry::DeviceTable().c_str(), stdout);
+    return 0;
+  }
   signal(SIGINT, OnSignal);
   signal(SIGTERM, OnSignal);
   const absl::Status status = skerry::Emulate(emulate, interrupted);
