@@ -5,6 +5,7 @@
 #include "pipeline/plan/partition.h"
 #include "sim/scenario.h"
 #include "sim/scenario_emulate.h"
+#include "wire/toml_reader.h"
 
 namespace skerry {
 namespace {
@@ -121,6 +122,25 @@ TEST_CASE("Scenario: the nodes of every shipped scenario hold its model", "[sim]
     INFO(partition.status().message());
     CHECK(partition.ok());
   }
+}
+
+TEST_CASE("Scenario: the example of docs/SIMULATION.md is one, and every word is explained there",
+          "[sim][scenario][docs]") {
+  const std::string page = *ReadTextFile(SKERRY_SIMULATION_PAGE);
+  const size_t begin = page.find("```toml\n") + 8;
+  const std::string example = page.substr(begin, page.find("```", begin) - begin);
+  const auto scenario = ParseScenario(example, "scenario.toml");
+  INFO(scenario.status().message());
+  REQUIRE(scenario.ok());
+  CHECK(scenario->nodes.size() == 8);
+
+  for (int kind = 0; kind < kFaultKinds; ++kind) {
+    INFO(NameOf(static_cast<FaultKind>(kind)));
+    CHECK(page.find("| `" + std::string(NameOf(static_cast<FaultKind>(kind))) + "`") !=
+          std::string::npos);
+  }
+  for (const char* checker : kCheckerNames)
+    CHECK(page.find("`" + std::string(checker) + "`") != std::string::npos);
 }
 
 }  // namespace
