@@ -16,6 +16,7 @@
 #include "common/status.h"
 #include "sim/child_process.h"
 #include "sim/scenario.h"
+#include "sim/scenario_emulate.h"
 #include "wire/config.h"
 
 namespace skerry {
@@ -73,6 +74,7 @@ class Emulation {
   std::string Log(const std::string& name) const {
     return (out_ / "logs" / (name + ".log")).string();
   }
+  std::string WanFile() const { return (out_ / "logs" / "wan.toml").string(); }
   absl::Status StartCoordinator();
   absl::Status NoticeDeaths();
   bool Finished() const;
@@ -108,7 +110,9 @@ absl::Status Emulation::Prepare() {
   }
   if (options_.seed) scenario_.run.seed = *options_.seed;
   if (options_.steps) scenario_.run.steps = *options_.steps;
-  scenario_.run.nodes_min = static_cast<int32_t>(scenario_.region_of_node.size());
+  scenario_.run.nodes_min = static_cast<int32_t>(scenario_.nodes.size());
+  SKERRY_ASSIGN_OR_RETURN(const WanShape wan, WanShapeOf(scenario_));
+  SKERRY_RETURN_IF_ERROR(WriteText(WanFile(), FormatWanShape(wan)));
   const fs::path config = out_ / "logs" / "run.toml";
   SKERRY_RETURN_IF_ERROR(WriteText(config, FormatRunConfig(scenario_.run)));
 
@@ -142,23 +146,23 @@ absl::Status Emulation::StartAll() {
             "--bind",
             endpoint,
             "--shape",
-            scenario_.wan_file,
+            WanFile(),
             "--region",
-            scenario_.region_of_node.front()};
+            scenario_.RegionOf(0)};
   SKERRY_RETURN_IF_ERROR(StartCoordinator());
   SKERRY_ASSIGN_OR_RETURN(
       std::string ticket,
       RunAndCapture({Program("skerry-coordinator"), "ticket", run_.string(), "--endpoint", endpoint,
-                     "--uses", std::to_string(scenario_.region_of_node.size())}));
+                     "--uses", std::to_string(scenario_.nodes.size())}));
   while (!ticket.empty() && ticket.back() == '\n') ticket.pop_back();
-  for (size_t i = 0; i < scenario_.region_of_node.size(); ++i) {
-    const std::string name = absl::StrFormat("node%d", i + 1);
+  for (int32_t number = 1; number <= static_cast<int32_t>(scenario_.nodes.size()); ++number) {
+    const std::string name = absl::StrFormat("node%d", number);
     SKERRY_ASSIGN_OR_RETURN(
         ChildProcess child,
         ChildProcess::Start(
             {Program("skerry-node"), "join", ticket, "--home", (out_ / "nodes" / name).string(),
-             "--listen", "tcp://127.0.0.1:*", "--region", scenario_.region_of_node[i], "--shape",
-             scenario_.wan_file, "--threads", "1"},
+             "--listen", "tcp://127.0.0.1:*", "--region", scenario_.RegionOf(number), "--shape",
+             WanFile(), "--threads", "1"},
             Log(name)));
     nodes_.emplace_back(name, std::move(child));
   }
@@ -294,6 +298,9 @@ absl::Status Emulation::Conclude() {
 
 absl::Status Emulate(const EmulateOptions& options, const volatile bool& interrupted) {
   SKERRY_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.scenario));
+  SKERRY_RETURN_IF_ERROR(CanEmulate(scenario));
+  if (scenario.expect != Expectations())
+    Say("the figures of [expect] are those of `skerry-sim run`; emulate does not compare them");
   Emulation emulation(options, std::move(scenario), interrupted);
   SKERRY_RETURN_IF_ERROR(emulation.Prepare());
   SKERRY_RETURN_IF_ERROR(emulation.StartAll());

@@ -8,6 +8,8 @@
 
 #include "common/status.h"
 #include "sim/emulator.h"
+#include "sim/run_program.h"
+#include "sim/scenario_summary.h"
 #include "sim/swarm_program.h"
 
 namespace {
@@ -31,7 +33,10 @@ namespace {
 // Everything the command line can say; one per process.
 struct CommandLine {
   EmulateOptions emulate;
+  RunScenarioOptions run;
   SwarmOptions swarm;
+  std::string checked;
+  uint64_t seed = 1;
   absl::Status status;
 };
 
@@ -47,6 +52,37 @@ void AddEmulate(CLI::App& app, CommandLine& line) {
   command->add_option("--seed", emulate.seed, "instead of the run's own");
   command->add_option("--steps", emulate.steps, "inner steps, instead of the run's own");
   command->callback([&] { line.status = Emulate(line.emulate, interrupted); });
+}
+
+void AddRun(CLI::App& app, CommandLine& line) {
+  RunScenarioOptions& run = line.run;
+  CLI::App* command = app.add_subcommand("run", "a scenario on virtual time, checked");
+  command->add_option("scenario", run.scenario, "scenario.toml or its directory")->required();
+  command->add_option("--seed", run.seed, "of chance, churn and the network")
+      ->capture_default_str();
+  command->add_flag("--real-math", run.real_math,
+                    "train a tiny model of as many layers for real, at the scenario's times");
+  command->add_flag("--twice", run.twice, "run again; the traces must be equal");
+  command->add_flag("--json", run.json, "for programs");
+  command->add_option("--trace", run.trace, "write a Chrome trace of every device here");
+  command->add_option("--out", run.out_dir, "write events.jsonl, report.json, report.html here");
+  command->callback([&] { line.status = RunScenario(line.run); });
+}
+
+absl::Status PrintSummary(const CommandLine& line) {
+  SKERRY_ASSIGN_OR_RETURN(const Scenario scenario, LoadScenario(line.checked));
+  std::fputs(SummaryOf(scenario, line.seed).c_str(), stdout);
+  return absl::OkStatus();
+}
+
+void AddLookups(CLI::App& app, CommandLine& line) {
+  CLI::App* check = app.add_subcommand("check", "read a scenario and say what was understood");
+  check->add_option("scenario", line.checked, "scenario.toml or its directory")->required();
+  check->add_option("--seed", line.seed, "of the churn it draws")->capture_default_str();
+  check->callback([&] { line.status = PrintSummary(line); });
+  app.add_subcommand("devices", "the catalogue that scenarios name cards from")->callback([] {
+    std::fputs(DeviceTable().c_str(), stdout);
+  });
 }
 
 void AddSwarm(CLI::App& app, CommandLine& line) {
@@ -67,7 +103,9 @@ int Run(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer("exit codes: 0 done, 1 failed (the message says why), 130 interrupted");
   CommandLine line;
+  AddRun(app, line);
   AddEmulate(app, line);
+  AddLookups(app, line);
   AddSwarm(app, line);
   signal(SIGINT, OnSignal);
   signal(SIGTERM, OnSignal);

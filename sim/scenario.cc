@@ -1,98 +1,179 @@
 #include "sim/scenario.h"
 
-#include <toml++/toml.h>
-
+#include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <set>
-#include <sstream>
+#include <tuple>
+#include <utility>
 
 #include "common/status.h"
+#include "sim/network_reader.h"
+#include "sim/network_reader_units.h"
+#include "sim/scenario_nodes.h"
 #include "wire/config.h"
+#include "wire/toml_reader.h"
 
 namespace skerry {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kNodesMax = 64;  // processes on one machine
+constexpr double kHorizonSDefault = 3600;
+constexpr double kHorizonSMax = 1e8;
 
-absl::StatusOr<std::string> ReadText(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return NotFound("%s: cannot be read", path.string());
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
+// A path in the file, relative to the file's directory.
+std::string Beside(const std::string& directory, const std::string& file) {
+  return (fs::path(directory) / file).lexically_normal().string();
 }
 
-absl::Status RefuseUnknown(const std::string& file, const toml::table& table,
-                           const std::set<std::string>& known) {
-  for (const auto& [key, node] : table) {
-    if (!known.contains(std::string(key.str()))) {
-      return InvalidArgument("%s:%d: unknown key '%s'", file, node.source().begin.line,
-                             std::string(key.str()));
+class ScenarioReader {
+ public:
+  ScenarioReader(TomlDocument& document, const std::string& file)
+      : document_(document),
+        file_(file),
+        directory_(fs::absolute(file).parent_path().string()),
+        network_(document, directory_) {}
+
+  absl::StatusOr<Scenario> Read() {
+    ReadHead();
+    const absl::Status run = ReadRun();
+    network_.ReadRegionsAndPaths();
+    network_.ReadClassesAndSites();
+    ScenarioNodesReader nodes(document_, network_, directory_);
+    nodes.Read(scenario_);
+    network_.ReadTraces(scenario_.horizon);
+    scenario_.faults = ReadFaults(document_, network_, scenario_.horizon);
+    ReadCheckers();
+    ReadExpectations();
+    CheckTogether();
+    SKERRY_RETURN_IF_ERROR(document_.Finish());
+    SKERRY_RETURN_IF_ERROR(run);
+    if (inline_run_) SKERRY_RETURN_IF_ERROR(CheckRunConfig(document_, file_, scenario_.run));
+    scenario_.network = std::move(network_.network());
+    return std::move(scenario_);
+  }
+
+ private:
+  void ReadHead() {
+    TomlTable& root = document_.Root();
+    scenario_.file = fs::absolute(file_).lexically_normal().string();
+    scenario_.name = root.Text("name").value_or("");
+    if (scenario_.name.empty()) root.Fail("name", "a scenario needs a name");
+    scenario_.about = root.Text("about").value_or("");
+    if (const auto text = root.Text("text")) scenario_.text_file = Beside(directory_, *text);
+    scenario_.horizon =
+        DurationOfSeconds(root.Number("horizon_s", 1, kHorizonSMax).value_or(kHorizonSDefault));
+  }
+
+  // A status is what is wrong inside another file.
+  absl::Status ReadRun() {
+    inline_run_ = document_.HasSection("run");
+    if (inline_run_) {
+      scenario_.run = ReadRunConfig(document_);
+      return absl::OkStatus();
+    }
+    TomlTable& root = document_.Root();
+    const auto file = root.Text("run");
+    if (!file) {
+      root.Fail("run", "the run is missing: want run = \"run.toml\" or a section [run]");
+      return absl::OkStatus();
+    }
+    auto run = LoadRunConfig(Beside(directory_, *file));
+    if (!run.ok() && absl::IsNotFound(run.status())) {
+      root.Fail("run", ErrorText(run.status()));
+      return absl::OkStatus();
+    }
+    SKERRY_RETURN_IF_ERROR(run.status());
+    scenario_.run = *std::move(run);
+    return absl::OkStatus();
+  }
+
+  void ReadCheckers() {
+    TomlTable& section = document_.Section("check");
+    const auto names = section.Texts("checkers", kCheckerNames.size());
+    std::set<Checker> wanted;
+    for (size_t i = 0; i < kCheckerNames.size(); ++i) {
+      if (!names) wanted.insert(static_cast<Checker>(i));
+    }
+    for (const std::string& name : names.value_or(std::vector<std::string>())) {
+      const auto* it = std::find(kCheckerNames.begin(), kCheckerNames.end(), name);
+      if (it == kCheckerNames.end()) {
+        std::string all;
+        for (const char* known : kCheckerNames)
+          all += (all.empty() ? "'" : ", '") + std::string(known) + "'";
+        section.Fail("checkers", "there is no checker '" + name + "', there are " + all);
+        return;
+      }
+      wanted.insert(static_cast<Checker>(it - kCheckerNames.begin()));
+    }
+    scenario_.checkers.assign(wanted.begin(), wanted.end());
+  }
+
+  void ReadExpectations() {
+    TomlTable& section = document_.Section("expect");
+    expect_ = &section;
+    Expectations& expect = scenario_.expect;
+    expect.step_s_max = section.Number("step_s_max", 1e-6, 1e9);
+    expect.hidden_fraction_min = section.Number("hidden_fraction_min", 0, 1);
+    expect.loss_ratio_max = section.Number("loss_ratio_max", 0.1, 1e3);
+    expect.tokens_per_s_min = section.Number("tokens_per_s_min", 0, 1e15);
+    expect.rounds_min = section.Number("rounds_min", 0, 1e9);
+    expect.finish_s_max = section.Number("finish_s_max", 1e-3, kHorizonSMax);
+  }
+
+  void CheckTogether() {
+    const auto count = static_cast<int64_t>(scenario_.nodes.size());
+    if (scenario_.run.nodes_min > count && count > 0) {
+      document_.Root().Fail("run", absl::StrFormat("the run waits for nodes_min = %d nodes, the "
+                                                   "scenario has %d",
+                                                   scenario_.run.nodes_min, count));
+    }
+    if (scenario_.expect.finish_s_max &&
+        *scenario_.expect.finish_s_max > scenario_.horizon.seconds()) {
+      expect_->Fail("finish_s_max", absl::StrFormat("is after the scenario's horizon_s of %g",
+                                                    scenario_.horizon.seconds()));
     }
   }
-  return absl::OkStatus();
-}
 
-absl::StatusOr<std::string> WantString(const std::string& file, const toml::table& table,
-                                       const std::string& key) {
-  const auto value = table[key].value<std::string>();
-  if (!value) return InvalidArgument("%s: want a text '%s = \"…\"'", file, key);
-  return *value;
-}
-
-absl::Status ReadNodes(const std::string& file, const toml::table& root, Scenario& scenario) {
-  const toml::array* groups = root["nodes"].as_array();
-  if (groups == nullptr) return InvalidArgument("%s: want [[nodes]] with region and count", file);
-  for (const toml::node& element : *groups) {
-    const toml::table* group = element.as_table();
-    const auto line = element.source().begin.line;
-    if (group == nullptr) return InvalidArgument("%s:%d: want a table [[nodes]]", file, line);
-    SKERRY_RETURN_IF_ERROR(RefuseUnknown(file, *group, {"region", "count"}));
-    SKERRY_ASSIGN_OR_RETURN(const std::string region, WantString(file, *group, "region"));
-    const int64_t count = (*group)["count"].value_or(int64_t{1});
-    const auto total = static_cast<int64_t>(scenario.region_of_node.size()) + count;
-    if (!scenario.wan.HasRegion(region)) {
-      return InvalidArgument("%s:%d: region '%s' is not in the wan file", file, line, region);
-    }
-    if (count < 1 || total > kNodesMax) {
-      return InvalidArgument("%s:%d: want 1 to %d nodes in all, got %d", file, line, kNodesMax,
-                             total);
-    }
-    scenario.region_of_node.insert(scenario.region_of_node.end(), static_cast<size_t>(count),
-                                   region);
-  }
-  return absl::OkStatus();
-}
+  TomlDocument& document_;
+  std::string file_;
+  std::string directory_;
+  NetworkReader network_;
+  Scenario scenario_;
+  TomlTable* expect_ = nullptr;
+  bool inline_run_ = false;
+};
 
 }  // namespace
 
+const std::string& Scenario::RegionOf(int32_t node) const {
+  const auto site = static_cast<size_t>(network.site_of_node[static_cast<size_t>(node)]);
+  return network.regions[static_cast<size_t>(network.sites[site].region)];
+}
+
+absl::StatusOr<Scenario> ParseScenario(const std::string& text, const std::string& file) {
+  SKERRY_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text, file));
+  return ScenarioReader(document, file).Read();
+}
+
 absl::StatusOr<Scenario> LoadScenario(const std::string& path) {
-  const fs::path file = fs::is_directory(path) ? fs::path(path) / "scenario.toml" : fs::path(path);
-  SKERRY_ASSIGN_OR_RETURN(const std::string text, ReadText(file));
-  toml::table root;
-  try {
-    root = toml::parse(text);
-  } catch (const toml::parse_error& error) {
-    return InvalidArgument("%s:%d: %s", file.string(), error.source().begin.line,
-                           std::string(error.description()));
+  const std::string file =
+      fs::is_directory(path) ? (fs::path(path) / "scenario.toml").string() : path;
+  SKERRY_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(file));
+  return ParseScenario(text, file);
+}
+
+absl::StatusOr<std::vector<ChurnEvent>> ChurnOf(const Scenario& scenario, uint64_t seed) {
+  std::vector<ChurnEvent> all;
+  for (const ChurnGroup& group : scenario.churn) {
+    SKERRY_ASSIGN_OR_RETURN(const std::vector<ChurnEvent> events,
+                            MakeChurn(group.spec, group.nodes, scenario.horizon, seed));
+    all.insert(all.end(), events.begin(), events.end());
   }
-  const std::string name = file.string();
-  SKERRY_RETURN_IF_ERROR(RefuseUnknown(name, root, {"name", "wan", "run", "text", "nodes"}));
-  Scenario scenario;
-  SKERRY_ASSIGN_OR_RETURN(scenario.name, WantString(name, root, "name"));
-  SKERRY_ASSIGN_OR_RETURN(const std::string wan, WantString(name, root, "wan"));
-  SKERRY_ASSIGN_OR_RETURN(const std::string run, WantString(name, root, "run"));
-  SKERRY_ASSIGN_OR_RETURN(scenario.text_file, WantString(name, root, "text"));
-  scenario.wan_file = fs::absolute(file.parent_path() / wan).string();
-  SKERRY_ASSIGN_OR_RETURN(scenario.wan, LoadWanShape(scenario.wan_file));
-  const fs::path run_file = file.parent_path() / run;
-  SKERRY_ASSIGN_OR_RETURN(const std::string run_text, ReadText(run_file));
-  SKERRY_ASSIGN_OR_RETURN(scenario.run, ParseRunConfig(run_text, run_file.string()));
-  SKERRY_RETURN_IF_ERROR(ReadNodes(name, root, scenario));
-  return scenario;
+  std::stable_sort(all.begin(), all.end(), [](const ChurnEvent& a, const ChurnEvent& b) {
+    return std::tie(a.at, a.node) < std::tie(b.at, b.node);
+  });
+  return all;
 }
 
 }  // namespace skerry

@@ -145,13 +145,23 @@ std::string Written(const RunConfig& config, bool commented) {
 
 absl::StatusOr<RunConfig> ParseRunConfig(const std::string& text, const std::string& file) {
   SKERRY_ASSIGN_OR_RETURN(TomlDocument document, TomlDocument::Parse(text, file));
+  RunConfig config = ReadRunConfig(document);
+  SKERRY_RETURN_IF_ERROR(document.Finish());
+  SKERRY_RETURN_IF_ERROR(CheckRunConfig(document, file, config));
+  return config;
+}
+
+RunConfig ReadRunConfig(TomlDocument& document) {
   RunConfig config;
   Reader reader(document);
   VisitRunConfig(reader, config);
-  SKERRY_RETURN_IF_ERROR(document.Finish());
+  return config;
+}
 
+absl::Status CheckRunConfig(const TomlDocument& document, const std::string& file,
+                            const RunConfig& config) {
   const absl::Status valid = ValidateRunConfig(config);
-  if (valid.ok()) return config;
+  if (valid.ok()) return valid;
   // "[section] key: …" tells the place.
   const std::string why = std::string(valid.message());
   const size_t bracket = why.find(']');

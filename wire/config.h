@@ -14,11 +14,19 @@
 
 namespace skerry {
 
+class TomlDocument;
+
 // Reads `text`; `file` only names it in messages.
 //
 // InvalidArgument, for example "run.toml:12: unknown key 'skip_ration' in [pipeline]; nearest is
 // 'skip_ratio'" or "run.toml:7: hidden (190) must be a multiple of heads (6)".
 absl::StatusOr<RunConfig> ParseRunConfig(const std::string& text, const std::string& file);
+
+// The same from a document that has other sections too (a scenario file): the reader of the rest
+// calls TomlDocument::Finish, then CheckRunConfig for the rules between values.
+RunConfig ReadRunConfig(TomlDocument& document);
+absl::Status CheckRunConfig(const TomlDocument& document, const std::string& file,
+                            const RunConfig& config);
 
 // Reads the file at `path`. NotFound if it is not there.
 absl::StatusOr<RunConfig> LoadRunConfig(const std::string& path);

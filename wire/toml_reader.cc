@@ -64,6 +64,10 @@ bool TomlTable::Has(const std::string& key) const {
   return Table(table_).contains(key);
 }
 
+int TomlTable::Line() const {
+  return static_cast<int>(Table(table_).source().begin.line);
+}
+
 void TomlTable::Fail(const std::string& key, const std::string& what) {
   const toml::node* node = Table(table_).get(key);
   state_->Fail(node != nullptr ? node->source() : Table(table_).source(), what);
@@ -137,6 +141,30 @@ std::optional<size_t> TomlTable::Choice(const std::string& key,
   return std::nullopt;
 }
 
+std::optional<std::vector<std::string>> TomlTable::Texts(const std::string& key, size_t max) {
+  asked_.insert(key);
+  const toml::node* node = Table(table_).get(key);
+  if (node == nullptr) return std::nullopt;
+  if (!node->is_array()) {
+    Fail(key, "'" + key + "' must be a list of texts, not " + TypeOf(*node));
+    return std::nullopt;
+  }
+  std::vector<std::string> texts;
+  for (const toml::node& element : *node->as_array()) {
+    if (!element.is_string()) {
+      state_->Fail(element.source(),
+                   "'" + key + "' must be a list of texts, but has " + TypeOf(element));
+      return std::nullopt;
+    }
+    texts.push_back(element.as_string()->get());
+  }
+  if (texts.size() > max) {
+    Fail(key, absl::StrFormat("'%s' has %d elements, allowed are %d", key, texts.size(), max));
+    return std::nullopt;
+  }
+  return texts;
+}
+
 void TomlTable::CheckKnown() {
   for (const auto& [key, node] : Table(table_)) {
     const std::string name(key.str());
@@ -183,7 +211,42 @@ std::vector<TomlTable*> TomlDocument::Elements(const std::string& name) {
   return elements;
 }
 
+std::vector<std::pair<std::string, TomlTable*>> TomlDocument::Subsections(const std::string& name) {
+  asked_.insert(name);
+  std::vector<std::pair<std::string, TomlTable*>> sections;
+  const toml::node* node = state_->root.get(name);
+  if (node == nullptr) return sections;
+  const toml::table* parent = node->as_table();
+  if (parent == nullptr) {
+    state_->Fail(node->source(), "'" + name + "' must be sections [" + name + ".NAME]");
+    return sections;
+  }
+  for (const auto& [key, child] : *parent) {
+    const std::string child_name(key.str());
+    if (!child.is_table()) {
+      state_->Fail(key.source(),
+                   "'" + child_name + "' must be a section [" + name + "." + child_name + "]");
+      continue;
+    }
+    tables_.push_back(std::unique_ptr<TomlTable>(
+        new TomlTable(state_, child.as_table(), "[" + name + "." + child_name + "]")));
+    sections.emplace_back(child_name, tables_.back().get());
+  }
+  return sections;
+}
+
+TomlTable& TomlDocument::Root() {
+  if (!root_) root_.reset(new TomlTable(state_, &state_->root, "the file"));
+  return *root_;
+}
+
+bool TomlDocument::HasSection(const std::string& name) const {
+  const toml::node* node = state_->root.get(name);
+  return node != nullptr && node->is_table();
+}
+
 absl::Status TomlDocument::Finish() {
+  if (root_) asked_.insert(root_->asked_.begin(), root_->asked_.end());
   for (const auto& [key, node] : state_->root) {
     const std::string name(key.str());
     if (asked_.contains(name)) continue;

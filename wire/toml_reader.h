@@ -2,7 +2,7 @@
 // complaint names file and line. The first error is kept; after it reading goes on and changes
 // nothing.
 //
-// Only wire/ includes this (toml++ stays behind it).
+// wire/ and sim/ include this; toml++ stays behind it.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -30,6 +31,11 @@ class TomlTable {
   std::optional<std::string> Text(const std::string& key);
   // The index of the text among `choices`.
   std::optional<size_t> Choice(const std::string& key, const std::vector<std::string>& choices);
+  // A list of texts, of at most `max` elements.
+  std::optional<std::vector<std::string>> Texts(const std::string& key, size_t max);
+
+  // The line where the table begins.
+  int Line() const;
 
   // Records an error at the line of `key`, or of the table if there is no such key.
   void Fail(const std::string& key, const std::string& what);
@@ -56,6 +62,11 @@ class TomlDocument {
   TomlTable& Section(const std::string& name);
   // The elements of [[name]], in file order.
   std::vector<TomlTable*> Elements(const std::string& name);
+  // The tables of [name.X], as (X, table), ordered by X.
+  std::vector<std::pair<std::string, TomlTable*>> Subsections(const std::string& name);
+  // The keys above the first section.
+  TomlTable& Root();
+  bool HasSection(const std::string& name) const;
 
   // The first error: of the reading, else a section or key that nobody asked for.
   absl::Status Finish();
@@ -68,6 +79,7 @@ class TomlDocument {
 
   std::shared_ptr<TomlTable::State> state_;
   std::vector<std::unique_ptr<TomlTable>> tables_;
+  std::unique_ptr<TomlTable> root_;
   std::set<std::string> asked_;
 };
 

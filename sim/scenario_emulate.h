@@ -1,0 +1,30 @@
+// What of a scenario real processes on one machine can imitate. Their in-process shaper
+// (wire/shaper.h) gives every pair of processes a line with the delay and rate of their regions,
+// and every process the same access line; what it does not know is refused here, never left out.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "sim/scenario.h"
+#include "wire/shape_config.h"
+
+namespace skerry {
+
+inline constexpr size_t kEmulatedNodesMax = 64;  // processes on one machine
+
+// OK, or FailedPrecondition with file, where it can with the line, and the first thing that stands
+// in the way: too many nodes, faults, churn, loss, jitter, capacities or lines that several nodes
+// share, unequal lines, rates that change.
+absl::Status CanEmulate(const Scenario& scenario);
+
+// The scenario's network for the shaper; access delays are part of the pairs'. CanEmulate's status
+// if it cannot be said.
+absl::StatusOr<WanShape> WanShapeOf(const Scenario& scenario);
+
+// As a wan.toml, which ParseWanShape reads to the same shape (delays to the nanosecond). Rates
+// without a limit become the file's highest.
+std::string FormatWanShape(const WanShape& shape);
+
+}  // namespace skerry
