@@ -1,8 +1,10 @@
 #include "sim/simulation.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <functional>
 #include <map>
+#include <tuple>
 #include <vector>
 
 #include "tests/sim/small_actors.h"
@@ -66,4 +68,32 @@ TEST_CASE(
   CHECK(TalkerAt(simulation, kBob)->heard.size() ==
         simulation.journal(kBob).size() - journal_at_crash);
   CHECK(TalkerAt(simulation, kAlice)->restarts == 1);
+}
+
+TEST_CASE("EventQueue: events come out by time, process, sequence, near and far alike") {
+  Rng rng(static_cast<uint64_t>(GENERATE(range(1, 6))));
+  EventQueue queue;
+  std::vector<SimulatedEvent> pending;
+  uint64_t number = 0;
+  int64_t now = 0;
+  for (int step = 0; step < 20'000; ++step) {
+    if (pending.empty() || rng.Below(100) < (step < 12'000 ? 60u : 30u)) {
+      // Microseconds, seconds or minutes ahead, and often the same instant.
+      const uint64_t ahead = rng.Below(4) == 0 ? 0 : rng.Below(uint64_t{1} << (10 + rng.Below(28)));
+      const SimulatedEvent event = {
+          now + static_cast<int64_t>(ahead), static_cast<int32_t>(rng.Below(3)), 0, number++, 0, 0};
+      queue.Push(event);
+      pending.push_back(event);
+      continue;
+    }
+    const auto first =
+        std::min_element(pending.begin(), pending.end(), [](const auto& a, const auto& b) {
+          return std::tuple(a.at, a.process, a.value) < std::tuple(b.at, b.process, b.value);
+        });
+    REQUIRE(queue.next() == Instant::FromNanos(first->at));
+    REQUIRE(queue.Pop().value == first->value);
+    now = first->at;
+    pending.erase(first);
+  }
+  CHECK(queue.empty() == pending.empty());
 }
