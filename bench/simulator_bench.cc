@@ -269,7 +269,7 @@ void ProductionActors(Bench& bench) {
     });
   }
   int64_t before = 0;
-  const double seconds = SecondsFor(5, 600, [&](Instant end) {
+  const double seconds = SecondsFor(5, 120, [&](Instant end) {
     before = simulation.events();
     simulation.RunUntil([] { return false; }, end);
   });

@@ -1,45 +1,18 @@
 #include "sim/simulation.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <functional>
 #include <map>
-#include <utility>
+#include <tuple>
+#include <vector>
 
-#include "wire/actor.h"
+#include "tests/sim/small_actors.h"
 
 using namespace skerry;
+using namespace skerry::testing;
 
 namespace {
-
-const NodeId kAlice = TestNodeId(1);
-const NodeId kBob = TestNodeId(2);
-
-// Sends `count` numbered messages to a peer at start, one every 10 ms; journals and remembers what
-// it hears.
-class Talker final : public Actor {
- public:
-  Talker(NodeId peer, int count) : peer_(peer), left_(count) {}
-  void OnStart(Context& context) override { OnTimer(context, 0); }
-  void OnMessage(Context& context, const NodeId&, const Message& message) override {
-    heard.push_back(std::get<Pong>(message).nonce);
-    context.Persist(std::to_string(heard.back()));
-  }
-  void OnTimer(Context& context, TimerId) override {
-    if (left_-- <= 0) return;
-    context.Send(peer_, Pong{++sent_});
-    context.StartTimer(Duration::Millis(10));
-  }
-  void OnJobDone(Context&, JobId) override {}
-  void OnPeerRestarted(Context&, const NodeId&) override { ++restarts; }
-
-  std::vector<uint64_t> heard;
-  int restarts = 0;
-
- private:
-  NodeId peer_;
-  int left_;
-  uint64_t sent_ = 0;
-};
 
 SimulationOptions LossyNetwork(uint64_t seed) {
   SimulationOptions options;
@@ -48,19 +21,6 @@ SimulationOptions LossyNetwork(uint64_t seed) {
     return SimLink{Duration::Millis(20), 1e6, 0.2, 0.1, Duration::Millis(30)};
   };
   return options;
-}
-
-Instant At(double seconds) {
-  return Instant() + Duration::Seconds(seconds);
-}
-
-Talker* TalkerAt(Simulation& simulation, const NodeId& id) {
-  return static_cast<Talker*>(simulation.actor(id));
-}
-
-void AddTalkers(Simulation& simulation, int count) {
-  simulation.AddProcess(kBob, [=](const auto&) { return std::make_unique<Talker>(kAlice, 0); });
-  simulation.AddProcess(kAlice, [=](const auto&) { return std::make_unique<Talker>(kBob, count); });
 }
 
 }  // namespace
@@ -110,320 +70,30 @@ TEST_CASE(
   CHECK(TalkerAt(simulation, kAlice)->restarts == 1);
 }
 
-namespace {
-
-const NodeId kCarol = TestNodeId(3);
-
-// Three nodes at three sites of one region, `mbps` each way, 40 ms round trip.
-SimulationOptions FlowOptions(double mbps, uint64_t seed = 1) {
-  SimulationOptions options;
-  options.seed = seed;
-  SimulatedNetwork network;
-  network.spec.regions = {"region"};
-  network.spec.paths = {PathSpec{.one_way = Duration::Millis(20), .jitter = Duration::Micros(500)}};
-  for (int32_t i = 0; i < 3; ++i) {
-    SiteSpec site;
-    site.up_bytes_per_s = site.down_bytes_per_s = mbps * 1e6 / 8;
-    network.spec.sites.push_back(site);
-    network.spec.site_of_node.push_back(i);
-    network.node_of[TestNodeId(static_cast<uint32_t>(i) + 1)] = i;
-  }
-  options.network = network;
-  return options;
-}
-
-// An actor made of what a test wants done.
-class Scripted final : public Actor {
- public:
-  using Handler = std::function<void(Scripted&, Context&)>;
-  Scripted(Handler on_start, Handler on_timer = {}, Handler on_job = {})
-      : on_start_(std::move(on_start)),
-        on_timer_(std::move(on_timer)),
-        on_job_(std::move(on_job)) {}
-  void OnStart(Context& context) override {
-    if (on_start_) on_start_(*this, context);
-  }
-  void OnMessage(Context& context, const NodeId&, const Message& message) override {
-    heard.push_back(message);
-    heard_at.push_back((context.now() - Instant()).seconds());
-  }
-  void OnTimer(Context& context, TimerId) override {
-    timer_at.push_back((context.now() - Instant()).seconds());
-    if (on_timer_) on_timer_(*this, context);
-  }
-  void OnJobDone(Context& context, JobId) override {
-    job_at.push_back((context.now() - Instant()).seconds());
-    if (on_job_) on_job_(*this, context);
-  }
-  void OnPeerRestarted(Context&, const NodeId&) override { ++restarts; }
-
-  std::vector<Message> heard;
-  std::vector<double> heard_at, timer_at, job_at;
-  int restarts = 0;
-
- private:
-  Handler on_start_, on_timer_, on_job_;
-};
-
-void Add(Simulation& simulation, const NodeId& id, Scripted::Handler on_start,
-         Scripted::Handler on_timer = {}, Scripted::Handler on_job = {}) {
-  simulation.AddProcess(
-      id, [=](const auto&) { return std::make_unique<Scripted>(on_start, on_timer, on_job); });
-}
-
-Scripted& ScriptedAt(Simulation& simulation, const NodeId& id) {
-  return *static_cast<Scripted*>(simulation.actor(id));
-}
-
-Ping PingOf(size_t bytes) {
-  return Ping{1, MakePayload(Bytes(bytes))};
-}
-
-bool Never() {
-  return false;
-}
-
-}  // namespace
-
-TEST_CASE("Simulation: over flows a slow transfer is not sent twice, whatever the courier fears") {
-  Simulation simulation(FlowOptions(1));  // 10 MB take 83 s, the courier repeats after 1 s
-  Add(simulation, kBob, {});
-  Add(simulation, kAlice, [](Scripted&, Context& context) {
-    context.Send(kBob, PingOf(10'000'000));
-    context.Send(kBob, Pong{2});
-  });
-
-  simulation.RunUntil(Never, At(200));
-
-  const Scripted& bob = ScriptedAt(simulation, kBob);
-  REQUIRE(bob.heard.size() == 2);
-  CHECK(bob.heard_at[0] == Approx(10e6 / (1e6 / 8 * 1448 / 1500)).epsilon(0.02));
-  CHECK(std::holds_alternative<Pong>(bob.heard[1]));
-  CHECK(simulation.frames_held_back() > 0);
-  CHECK(simulation.frames_lost() == 0);
-  double carried = 0;
-  for (const auto& use : simulation.network()->Use(simulation.now()))
-    if (use.kind == LinkKind::kSiteUp && use.index == 0) carried = use.bytes;
-  CHECK(carried < 10.1e6);
-}
-
-TEST_CASE("Simulation: over flows what a crash swallowed arrives after the restart, once") {
-  Simulation simulation(FlowOptions(10));
-  AddTalkers(simulation, 300);
-  simulation.CrashAt(At(1), kBob);
-  simulation.StartAt(At(2), kBob);
-  simulation.RunUntil(Never, At(100));
-
-  const auto& heard = TalkerAt(simulation, kBob)->heard;
-  REQUIRE(!heard.empty());
-  CHECK(heard.back() == 300);
-  for (size_t i = 1; i < heard.size(); ++i) CHECK(heard[i] == heard[i - 1] + 1);
-  CHECK(TalkerAt(simulation, kAlice)->restarts == 1);
-  CHECK(simulation.frames_lost() > 0);
-}
-
-TEST_CASE("Simulation: a long cut breaks the connection, and still all arrives once, in order") {
-  Simulation simulation(FlowOptions(10));
-  AddTalkers(simulation, 3000);
-  simulation.At(At(5), [](Simulation& s) { s.Cut(kAlice, kBob, true); });
-  simulation.At(At(45), [](Simulation& s) { s.Cut(kAlice, kBob, false); });
-  simulation.RunUntil(Never, At(400));
-
-  const auto& heard = TalkerAt(simulation, kBob)->heard;
-  CHECK(simulation.frames_lost() > 0);
-  REQUIRE(heard.size() == 3000);
-  for (size_t i = 1; i < heard.size(); ++i) REQUIRE(heard[i] == heard[i - 1] + 1);
-}
-
-TEST_CASE("Simulation: a hung process handles afterwards, in order, what came meanwhile") {
-  Simulation simulation(FlowOptions(10));
-  AddTalkers(simulation, 300);
-  simulation.Hang(kBob, At(1), At(2));
-  size_t before = 0, during = 0;
-  simulation.At(At(1), [&](Simulation& s) { before = TalkerAt(s, kBob)->heard.size(); });
-  simulation.At(At(1.99), [&](Simulation& s) { during = TalkerAt(s, kBob)->heard.size(); });
-  simulation.RunUntil(Never, At(2.001));
-  const size_t after = TalkerAt(simulation, kBob)->heard.size();
-  simulation.RunUntil(Never, At(60));
-
-  CHECK(before > 80);
-  CHECK(during <= before + 1);
-  CHECK(after > during + 90);
-  REQUIRE(TalkerAt(simulation, kBob)->heard.size() == 300);
-  for (uint64_t i = 0; i < 300; ++i) CHECK(TalkerAt(simulation, kBob)->heard[i] == i + 1);
-}
-
-TEST_CASE("Simulation: a job rests while its process hangs, and lasts longer on a slowed device") {
-  Simulation simulation(FlowOptions(10));
-  Add(simulation, kAlice, [](Scripted&, Context& context) {
-    context.Submit({"first", Duration::Seconds(2), {}});
-    context.Submit({"second", Duration::Seconds(2), {}});
-  });
-  simulation.Hang(kAlice, At(1), At(11));
-  simulation.At(At(13), [](Simulation& s) { s.SlowDevice(kAlice, 3); });
-  simulation.RunUntil(Never, At(100));
-  // 1 s, 10 s of rest, 1 s; then 1 s at full speed and the other second thrice as slow.
-  CHECK(ScriptedAt(simulation, kAlice).job_at == std::vector{12.0, 16.0});
-}
-
-TEST_CASE("Simulation: a process whose clock runs fast or jumps has its timers early") {
-  Simulation simulation(FlowOptions(10));
-  const auto wait_ten = [](Scripted&, Context& context) {
-    context.StartTimer(Duration::Seconds(10));
-  };
-  std::map<NodeId, double> fired;
-  const auto note = [&](const NodeId& id) {
-    return [&, id](Scripted&, Context&) { fired[id] = (simulation.now() - Instant()).seconds(); };
-  };
-  Add(simulation, kAlice, wait_ten, note(kAlice));
-  Add(simulation, kBob, wait_ten, note(kBob));
-  Add(simulation, kCarol, wait_ten, note(kCarol));
-  simulation.At(At(2), [](Simulation& s) { s.DriftClock(kAlice, 2); });
-  simulation.At(At(2), [](Simulation& s) { s.JumpClock(kBob, Duration::Seconds(5)); });
-  simulation.At(At(2), [](Simulation& s) { s.JumpClock(kCarol, Duration::Seconds(-5)); });
-
-  simulation.RunUntil(Never, At(100));
-
-  CHECK(fired[kAlice] == Approx(6));
-  CHECK(fired[kBob] == Approx(5));
-  CHECK(fired[kCarol] == Approx(15));
-  CHECK(ScriptedAt(simulation, kAlice).timer_at[0] == Approx(10));
-}
-
-TEST_CASE("Simulation: on a full disk the process stops, and nothing of that handler leaves") {
-  Simulation simulation(FlowOptions(10));
-  Add(
-      simulation, kAlice,
-      [](Scripted&, Context& context) {
-        context.Persist("kept");
-        context.StartTimer(Duration::Seconds(2));
-      },
-      [](Scripted&, Context& context) {
-        context.Send(kBob, Pong{1});
-        context.Persist("does not fit");
-      });
-  Add(simulation, kBob, {});
-  simulation.At(At(1), [](Simulation& s) { s.FillDisk(kAlice, true); });
-  simulation.RunUntil(Never, At(10));
-
-  CHECK(!simulation.IsUp(kAlice));
-  REQUIRE(simulation.stopped(kAlice));
-  CHECK(simulation.stopped(kAlice)->exit_code == 1);
-  CHECK(simulation.stopped(kAlice)->reason == "journal: no space left on device");
-  CHECK(simulation.journal(kAlice) == std::vector<std::string>{"kept"});
-  CHECK(ScriptedAt(simulation, kBob).heard.empty());
-}
-
-TEST_CASE("Simulation: a crash right after a record leaves the record and swallows the message") {
-  SimulationOptions options = FlowOptions(10);
-  std::vector<int64_t> numbers;
-  options.crash_after_persist = [&](Simulation& simulation, const NodeId& id, int64_t record) {
-    numbers.push_back(record);
-    if (record == 2) simulation.StartAt(simulation.now() + Duration::Seconds(1), id);
-    return record == 2;
-  };
-  Simulation simulation(options);
-  Add(simulation, kBob, {});
-  Add(
-      simulation, kAlice,
-      [](Scripted&, Context& context) {
-        context.Persist("record");
-        context.Send(kBob, Pong{1});
-        context.StartTimer(Duration::Seconds(1));
-      },
-      [](Scripted&, Context& context) {
-        context.Send(kBob, Pong{2});
-        context.Persist("record");
-      });
-  simulation.RunUntil(Never, At(1.5));
-  CHECK(!simulation.IsUp(kAlice));
-  CHECK(simulation.journal(kAlice).size() == 2);
-  CHECK(ScriptedAt(simulation, kBob).heard.size() == 1);
-
-  simulation.RunUntil(Never, At(20));
-  CHECK(numbers == std::vector<int64_t>{1, 2, 3, 4});
-  CHECK(ScriptedAt(simulation, kBob).heard.size() == 3);
-}
-
-TEST_CASE("Simulation: a process may come back with an empty disk") {
-  Simulation simulation(FlowOptions(10));
-  size_t found = 99;
-  simulation.AddProcess(kAlice, [&](const std::vector<std::string>& journal) {
-    found = journal.size();
-    return std::make_unique<Scripted>(
-        [](Scripted&, Context& context) { context.Persist("record"); });
-  });
-  simulation.CrashAt(At(1), kAlice);
-  simulation.StartAt(At(2), kAlice);
-  simulation.RunUntil(Never, At(3));
-  CHECK(found == 1);
-  simulation.CrashAt(At(4), kAlice);
-  simulation.StartAt(At(5), kAlice, Disk::kLost);
-  simulation.RunUntil(Never, At(6));
-  CHECK(found == 0);
-}
-
-TEST_CASE("Simulation: observers see messages, jobs, records and crashes in their order") {
-  class Log final : public SimulationObserver {
-   public:
-    void OnSent(Instant, const NodeId&, const NodeId&, const Message&) override { Add("sent"); }
-    void OnDelivered(Instant, const NodeId&, const NodeId&, const Message&) override {
-      Add("delivered");
+TEST_CASE("EventQueue: events come out by time, process, sequence, near and far alike") {
+  Rng rng(static_cast<uint64_t>(GENERATE(range(1, 6))));
+  EventQueue queue;
+  std::vector<SimulatedEvent> pending;
+  uint64_t number = 0;
+  int64_t now = 0;
+  for (int step = 0; step < 20'000; ++step) {
+    if (pending.empty() || rng.Below(100) < (step < 12'000 ? 60u : 30u)) {
+      // Microseconds, seconds or minutes ahead, and often the same instant.
+      const uint64_t ahead = rng.Below(4) == 0 ? 0 : rng.Below(uint64_t{1} << (10 + rng.Below(28)));
+      const SimulatedEvent event = {
+          now + static_cast<int64_t>(ahead), static_cast<int32_t>(rng.Below(3)), 0, number++, 0, 0};
+      queue.Push(event);
+      pending.push_back(event);
+      continue;
     }
-    void OnJobStart(Instant, const NodeId&, JobId, const std::string& name) override { Add(name); }
-    void OnJobEnd(Instant, const NodeId&, JobId) override { Add("job end"); }
-    void OnPersist(Instant, const NodeId&, const std::string& record) override { Add(record); }
-    void OnCrash(Instant, const NodeId&) override { Add("crash"); }
-    std::vector<std::string> seen;
-
-   private:
-    void Add(const std::string& what) { seen.push_back(what); }
-  } log;
-  Simulation simulation(FlowOptions(10));
-  simulation.Observe(&log);
-  Add(simulation, kBob, {});
-  Add(
-      simulation, kAlice,
-      [](Scripted&, Context& context) {
-        context.Submit({"work", Duration::Seconds(1), {}});
-      },
-      {},
-      [](Scripted&, Context& context) {
-        context.Send(kBob, Pong{1});
-        context.Persist("record");
-      });
-  simulation.CrashAt(At(3), kBob);
-  simulation.RunUntil(Never, At(4));
-  CHECK(log.seen ==
-        std::vector<std::string>{"work", "job end", "record", "sent", "delivered", "crash"});
-}
-
-TEST_CASE("Simulation: every fault is part of the trace, and one seed gives one trace") {
-  using Fault = std::function<void(Simulation&)>;
-  const auto trace = [](const Fault& fault, uint64_t seed) {
-    SimulationOptions options = FlowOptions(10, seed);
-    options.network->spec.paths[0].loss = 0.02;
-    Simulation simulation(options);
-    AddTalkers(simulation, 200);
-    simulation.At(At(1), fault);
-    simulation.RunUntil(Never, At(60));
-    return simulation.trace_hash();
-  };
-  const auto fault = GENERATE(values<Fault>({
-      [](Simulation&) {},
-      [](Simulation& s) { s.Hang(kBob, At(1.1), At(2)); },
-      [](Simulation& s) { s.SlowDevice(kBob, 2); },
-      [](Simulation& s) { s.DriftClock(kBob, 1.01); },
-      [](Simulation& s) { s.JumpClock(kBob, Duration::Seconds(1)); },
-      [](Simulation& s) { s.FillDisk(kBob, true); },
-      [](Simulation& s) { s.Cut(kBob, kAlice, true); },
-      [](Simulation& s) { s.CutRegion(0, 0, true); },
-      [](Simulation& s) { s.CrashAt(At(1.2), kBob); },
-  }));
-  CHECK(trace(fault, 7) == trace(fault, 7));
-  CHECK(trace(fault, 7) != trace(fault, 8));
-  static std::vector<uint64_t> seen;
-  const uint64_t hash = trace(fault, 7);
-  for (const uint64_t other : seen) CHECK(hash != other);
-  seen.push_back(hash);
+    const auto first =
+        std::min_element(pending.begin(), pending.end(), [](const auto& a, const auto& b) {
+          return std::tuple(a.at, a.process, a.value) < std::tuple(b.at, b.process, b.value);
+        });
+    REQUIRE(queue.next() == Instant::FromNanos(first->at));
+    REQUIRE(queue.Pop().value == first->value);
+    now = first->at;
+    pending.erase(first);
+  }
+  CHECK(queue.empty() == pending.empty());
 }
