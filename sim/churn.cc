@@ -49,8 +49,8 @@ Instant AtSeconds(double seconds) {
   return Instant::FromNanos(static_cast<int64_t>(seconds * 1e9));
 }
 
-void AddDrawn(const ChurnSpec& spec, int32_t node, double horizon_s, uint64_t seed,
-              std::vector<ChurnEvent>& events) {
+absl::Status AddDrawn(const ChurnSpec& spec, int32_t node, double horizon_s, uint64_t seed,
+                      std::vector<ChurnEvent>& events) {
   Rng rng(seed, "churn", static_cast<uint64_t>(node));
   bool up = true;
   double left = 0;
@@ -64,11 +64,15 @@ void AddDrawn(const ChurnSpec& spec, int32_t node, double horizon_s, uint64_t se
   double at = 0;
   for (size_t count = 0; count < kEventsPerNodeMax; ++count) {
     at += std::max(left, kShortestS);
-    if (at > horizon_s) return;
+    if (at > horizon_s) return absl::OkStatus();
     up = !up;
     events.push_back({AtSeconds(at), node, up});
     left = Draw(up ? spec.up : spec.down, rng);
   }
+  return InvalidArgument(
+      "node %d would come and go more than %d times: longer times or a shorter "
+      "horizon",
+      node, kEventsPerNodeMax);
 }
 
 absl::Status AddTraced(const ChurnSpec& spec, std::span<const int32_t> nodes, Duration horizon,
@@ -115,7 +119,8 @@ absl::StatusOr<std::vector<ChurnEvent>> MakeChurn(const ChurnSpec& spec,
     SKERRY_RETURN_IF_ERROR(AddTraced(spec, nodes, horizon, events));
   } else {
     SKERRY_CHECK(spec.up.shape > 0 && spec.down.shape > 0);
-    for (const int32_t node : nodes) AddDrawn(spec, node, horizon.seconds(), seed, events);
+    for (const int32_t node : nodes)
+      SKERRY_RETURN_IF_ERROR(AddDrawn(spec, node, horizon.seconds(), seed, events));
   }
   std::stable_sort(events.begin(), events.end(), [](const ChurnEvent& a, const ChurnEvent& b) {
     return std::tie(a.at, a.node) < std::tie(b.at, b.node);

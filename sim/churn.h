@@ -53,7 +53,8 @@ struct ChurnEvent {
 // number) only, so other nodes do not disturb them.
 //
 // With a trace, a machine that appears takes the first of `nodes` that is down, and keeps it until
-// it goes. InvalidArgument if more machines are there at once than nodes.
+// it goes. InvalidArgument if more machines are there at once than nodes, or a node would come and
+// go 100,000 times.
 absl::StatusOr<std::vector<ChurnEvent>> MakeChurn(const ChurnSpec& spec,
                                                   std::span<const int32_t> nodes, Duration horizon,
                                                   uint64_t seed);

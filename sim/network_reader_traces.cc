@@ -83,13 +83,17 @@ class SampleReader {
   const DataTable& table_;
 };
 
-// The samples at their times, again every `every_s` (0: once), up to the horizon.
-std::vector<Sample> Unroll(const std::vector<Sample>& samples, double every_s, double horizon_s) {
+// The samples at their times, again every `every_s` (0: once), up to the horizon; nullopt: too
+// many.
+std::optional<std::vector<Sample>> Unroll(const std::vector<Sample>& samples, double every_s,
+                                          double horizon_s) {
   std::vector<Sample> unrolled;
   for (double start = 0; start <= horizon_s; start += every_s) {
     for (Sample sample : samples) {
       sample.at_s += start;
-      if (sample.at_s <= horizon_s && unrolled.size() < kChangesMax) unrolled.push_back(sample);
+      if (sample.at_s > horizon_s) return unrolled;
+      if (unrolled.size() == kChangesMax) return std::nullopt;
+      unrolled.push_back(sample);
     }
     if (every_s == 0) break;
   }
@@ -126,6 +130,8 @@ void NetworkReader::ReadTrace(TomlTable& trace, Duration horizon) {
   if (every_s && *every_s <= samples->back().at_s)
     return trace.Fail("repeat_every_s", "must be after the last t_s of the file");
   const auto unrolled = Unroll(*samples, every_s.value_or(0), horizon.seconds());
+  if (!unrolled)
+    return trace.Fail("file", absl::StrFormat("more than %d changes in all", kChangesMax));
 
   if (of_site) {
     const auto site = FindSite(trace.Text("site").value_or(""));
@@ -133,7 +139,7 @@ void NetworkReader::ReadTrace(TomlTable& trace, Duration horizon) {
     if (!traced_sites_.insert(*site).second)
       return trace.Fail("site", "this site has a trace already");
     SiteSpec now = network_.sites[static_cast<size_t>(*site)];
-    for (const Sample& sample : unrolled) {
+    for (const Sample& sample : *unrolled) {
       now.up_bytes_per_s = sample.up.value_or(now.up_bytes_per_s);
       now.down_bytes_per_s = sample.down.value_or(now.down_bytes_per_s);
       network_.site_changes.push_back(
@@ -150,7 +156,7 @@ void NetworkReader::ReadTrace(TomlTable& trace, Duration horizon) {
     if (!traced_paths_.insert({from, to}).second)
       return trace.Fail("a", "this way has a trace already");
     PathSpec now = Path(from, to);
-    for (const Sample& sample : unrolled) {
+    for (const Sample& sample : *unrolled) {
       now.bytes_per_s = sample.up.value_or(now.bytes_per_s);
       now.one_way = sample.one_way.value_or(now.one_way);
       now.loss = sample.loss.value_or(now.loss);

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "common/check.h"
 #include "common/status.h"
 #include "sim/network_reader.h"
 #include "sim/network_reader_units.h"
@@ -147,6 +148,7 @@ class ScenarioReader {
 }  // namespace
 
 const std::string& Scenario::RegionOf(int32_t node) const {
+  SKERRY_CHECK(node >= 0 && static_cast<size_t>(node) <= nodes.size());
   const auto site = static_cast<size_t>(network.site_of_node[static_cast<size_t>(node)]);
   return network.regions[static_cast<size_t>(network.sites[site].region)];
 }

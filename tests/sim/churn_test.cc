@@ -130,5 +130,13 @@ TEST_CASE("Churn: a trace may be entered later; who is there then is there at on
   CHECK(rest[1].machine == 2);
 }
 
+TEST_CASE("Churn: a node that would never rest is refused, not cut short", "[sim][churn][error]") {
+  ChurnSpec spec;
+  spec.up = spec.down = {1, Duration::Seconds(2)};
+  const auto events = MakeChurn(spec, std::vector<int32_t>{9}, Duration::Seconds(1e7), 1);
+  CHECK(events.status().message() ==
+        "node 9 would come and go more than 100000 times: longer times or a shorter horizon");
+}
+
 }  // namespace
 }  // namespace skerry

@@ -146,6 +146,12 @@ TEST_CASE("Scenario: mistakes of the network are reported with their line",
   CHECK(ErrorOf(whole + "[same_region]\nrate_ab_mbps = 5\n" + kNodes) ==
         "s.toml:12: unknown key 'rate_ab_mbps' in [same_region]; nearest is 'rate_mbps'");
   CHECK(ErrorOf(whole + kPair + kNodes) == "s.toml:12: this pair is given twice");
+  CHECK(ErrorOf(whole + "[class]\nup_mbps = 3\n" + kNodes) ==
+        "s.toml:12: 'up_mbps' must be a section [class.up_mbps]");
+  CHECK(ErrorOf(whole + "[class.dsl]\nup_mbps = 3\n" + kNodes) ==
+        "s.toml:11: a class needs up_mbps and down_mbps, or unlimited = true");
+  CHECK(ErrorOf(whole + kNodes + "[check]\ncheckers = [3]\n") ==
+        "s.toml:17: 'checkers' must be a list of texts, but has a whole number");
   CHECK(ErrorOf(whole + "[wan]\n" + kNodes) == "s.toml:11: unknown section 'wan'");
   CHECK(ErrorOf(whole + "[[region]]\nname = \"node3\"\n" + kNodes) ==
         "s.toml:12: 'node3' cannot name a region");
