@@ -78,19 +78,20 @@ bool CoordinatorActor::IsSettled(const NodeId& from, const NodeId& target) const
 }
 
 // Before the plan: every ordered pair once, a node in one probe at a time. Pairs that did not
-// answer come last, so that one dead link holds up nobody.
+// answer come last, so that one dead link holds up nobody. Called at every reading, so it looks at
+// idle nodes only.
 void CoordinatorActor::RequestProbes(Context& context) {
   if (state_.plan) return;
   GiveUpProbes(context);
   std::set<NodeId> busy;
   for (const Probe& probe : probes_) busy.insert({probe.from, probe.target});
+  std::vector<NodeId> idle = LiveNodes();
+  std::erase_if(
+      idle, [&](const NodeId& node) { return busy.contains(node) || !greeted_.contains(node); });
   std::multimap<int32_t, std::pair<NodeId, NodeId>> wanted;  // by times asked in vain
-  for (const NodeId& from : LiveNodes()) {
-    for (const NodeId& target : LiveNodes()) {
-      if (from == target || !greeted_.contains(from) || !greeted_.contains(target) ||
-          state_.links.contains({from, target})) {
-        continue;
-      }
+  for (const NodeId& from : idle) {
+    for (const NodeId& target : idle) {
+      if (from == target || state_.links.contains({from, target})) continue;
       const auto times = unanswered_.find({from, target});
       wanted.emplace(times == unanswered_.end() ? 0 : times->second, std::pair(from, target));
     }
@@ -111,6 +112,8 @@ void CoordinatorActor::PlanWhenReady(Context& context) {
   if (state_.plan || planning_ || static_cast<int32_t>(live.size()) < options_.config.nodes_min) {
     return;
   }
+  // Cheap, and almost always the answer: some pair is still unsettled.
+  if (state_.links.size() + unanswered_.size() < live.size() * (live.size() - 1)) return;
   // What gave no plan gives none again: wait for other nodes or links.
   if (!no_plan_.empty() && std::set(live.begin(), live.end()) == no_plan_among_ &&
       state_.links.size() == no_plan_links_) {
