@@ -184,6 +184,20 @@ TEST_CASE("Scenario: mistakes about nodes are reported with their line", "[sim][
         "s.toml:3: the run waits for nodes_min = 9 nodes, the scenario has 1");
 }
 
+TEST_CASE("Scenario: an empty file, no regions, an unknown run are errors like others",
+          "[sim][scenario][error]") {
+  const auto error_of = [](const std::string& text) {
+    return std::string(ParseScenario(text, "s.toml").status().message());
+  };
+  CHECK(error_of("").find("a scenario needs a name") != std::string::npos);
+  CHECK(error_of("name = \"t\"\n[run]\n[[pair]]\na = \"us\"\nb = \"eu\"\n[[nodes]]\nregion = "
+                 "\"us\"\n[[fault]]\nat_s = 1\nkind = \"cut\"\na = \"us\"\n") ==
+        "s.toml:1: there is no region: want regions = [\"…\"] or [[region]] with a name");
+  CHECK(error_of("name = \"t\"\nregions = [\"us\"]\n[[nodes]]\nregion = \"us\"\n") ==
+        "s.toml:1: the run is missing: want run = \"run.toml\" or a section [run]");
+  CHECK(error_of("name = ").find("s.toml:1: ") == 0);
+}
+
 TEST_CASE("Scenario: an inline run is held to the rules of run.toml", "[sim][scenario]") {
   const std::string rest = std::string(kPair) + kNodes;
   CHECK(Parsed(rest + "[model]\nlayers = 12\n").run.model.layers == 12);
