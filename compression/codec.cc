@@ -12,6 +12,7 @@
 #include "compression/loops.h"
 #include "compression/plain.h"
 #include "compression/sign.h"
+#include "compression/ternary.h"
 
 namespace skerry {
 namespace {
@@ -85,6 +86,8 @@ std::unique_ptr<const Codec> MakeCodec(DeltaCodec kind, const CodecLoops& loops)
       return std::make_unique<BlockInt4Codec>(loops);
     case DeltaCodec::kSign:
       return std::make_unique<SignCodec>(loops);
+    case DeltaCodec::kTernary:
+      return std::make_unique<TernaryCodec>(loops);
   }
   SKERRY_CHECK(false, "a codec of this build");
   return nullptr;
