@@ -44,7 +44,16 @@ struct InnerConfig {
 // Where progress lives that a lossy message left out (notes in localsgd/replica.h).
 enum class ResidualPlace : uint8_t { kBuffer, kWeights };
 // What a delta travels as (compression/codec.h). On the wire: numbers are never reused.
-enum class DeltaCodec : uint8_t { kNone, kInt8, kBf16, kInt4, kSign, kTernary, kLast = kTernary };
+enum class DeltaCodec : uint8_t {
+  kNone,
+  kInt8,
+  kBf16,
+  kInt4,
+  kSign,
+  kTernary,
+  kTopK,
+  kLast = kTopK
+};
 
 struct OuterConfig {
   int64_t inner_steps = 16;  // τ ≥ 1

@@ -13,6 +13,7 @@
 #include "compression/plain.h"
 #include "compression/sign.h"
 #include "compression/ternary.h"
+#include "compression/top_k.h"
 
 namespace skerry {
 namespace {
@@ -88,6 +89,8 @@ std::unique_ptr<const Codec> MakeCodec(DeltaCodec kind, const CodecLoops& loops)
       return std::make_unique<SignCodec>(loops);
     case DeltaCodec::kTernary:
       return std::make_unique<TernaryCodec>(loops);
+    case DeltaCodec::kTopK:
+      return std::make_unique<TopKCodec>(loops);
   }
   SKERRY_CHECK(false, "a codec of this build");
   return nullptr;
