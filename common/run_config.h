@@ -55,6 +55,27 @@ enum class DeltaCodec : uint8_t {
   kLast = kTopK
 };
 
+// What a message takes, about, for planning: exact for the codecs of fixed length.
+constexpr double DeltaBitsPerValue(DeltaCodec codec) {
+  switch (codec) {
+    case DeltaCodec::kNone:
+      return 32;
+    case DeltaCodec::kInt8:
+      return 8 + 1 / 32.0;
+    case DeltaCodec::kBf16:
+      return 16;
+    case DeltaCodec::kInt4:
+      return 4 + 1 / 32.0;
+    case DeltaCodec::kSign:
+      return 1 + 1 / 32.0;
+    case DeltaCodec::kTernary:
+      return 1;
+    case DeltaCodec::kTopK:
+      return 0.153;
+  }
+  return 32;
+}
+
 struct OuterConfig {
   int64_t inner_steps = 16;  // τ ≥ 1
   int64_t overlap_steps =
