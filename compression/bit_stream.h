@@ -16,20 +16,19 @@ class BitWriter {
  public:
   explicit BitWriter(uint8_t* out) : start_(out), out_(out) {}
 
-  // The low `count` ≤ 32 bits of `bits`; the others are zero.
+  // The low `count` ≤ 56 bits of `bits`; the others are zero.
   void Put(uint64_t bits, size_t count) {
     pending_ |= bits << filled_;
     filled_ += count;
-    if (filled_ < 32) return;
-    std::memcpy(out_, &pending_, 4);
-    out_ += 4;
-    pending_ >>= 32;
-    filled_ -= 32;
+    std::memcpy(out_, &pending_, 8);
+    out_ += filled_ / 8;
+    pending_ >>= filled_ / 8 * 8;
+    filled_ %= 8;
   }
 
   size_t bits() const { return static_cast<size_t>(out_ - start_) * 8 + filled_; }
 
-  // Fills the last byte with zeros; returns the length in bytes. Nothing is put after.
+  // Length in bytes; the last one is filled with zeros, and so are some after it.
   size_t Finish() {
     std::memcpy(out_, &pending_, 8);
     return (bits() + 7) / 8;
@@ -39,7 +38,7 @@ class BitWriter {
   uint8_t* start_;
   uint8_t* out_;
   uint64_t pending_ = 0;
-  size_t filled_ = 0;  // < 32
+  size_t filled_ = 0;  // < 8 between calls
 };
 
 class BitReader {
@@ -58,5 +57,15 @@ class BitReader {
   const uint8_t* in_;
   size_t at_ = 0;
 };
+
+// The bits from the last to the first.
+inline uint64_t ReversedBits(uint64_t bits) {
+  constexpr uint64_t kOdd = 0x5555555555555555, kPairs = 0x3333333333333333,
+                     kHalves = 0x0f0f0f0f0f0f0f0f;
+  bits = (bits >> 1 & kOdd) | (bits & kOdd) << 1;
+  bits = (bits >> 2 & kPairs) | (bits & kPairs) << 2;
+  bits = (bits >> 4 & kHalves) | (bits & kHalves) << 4;
+  return __builtin_bswap64(bits);
+}
 
 }  // namespace skerry

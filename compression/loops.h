@@ -10,7 +10,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "compression/bit_stream.h"
 #include "compression/codec.h"
+#include "compression/mask_code.h"
 
 namespace skerry {
 
@@ -25,9 +27,13 @@ struct LoopSource {
             source.theta.empty() ? nullptr : source.theta.data() + first,
             source.residual.empty() ? nullptr : source.residual.data() + first};
   }
+  LoopSource At(size_t first) const {
+    return {base + first, theta == nullptr ? nullptr : theta + first,
+            residual == nullptr ? nullptr : residual + first};
+  }
 };
 
-// Columns of column_maxima.
+// Columns of form_rows.
 inline constexpr size_t kMaximaColumns = 256;
 
 struct CodecLoops {
@@ -58,6 +64,11 @@ struct CodecLoops {
   // u, and the bits of its largest magnitude: above those of kMagnitudeMax when a value is NaN,
   // infinite or too large.
   uint32_t (*form_delta)(const LoopSource& source, size_t n, float* u);
+  // The same, and maxima[c] = the largest magnitude bits of the values i with i mod kMaximaColumns
+  // = c, 0 if there are none.
+  uint32_t (*form_rows)(const LoopSource& source, size_t n, float* u, uint32_t* maxima);
+  // Asks for the memory of a block at `source` that is formed next.
+  void (*fetch)(const LoopSource& source);
   // Σ |u| in float32: 16 sums of every 16th, halved together four times.
   float (*magnitude_sum)(const float* u, size_t n);
 
@@ -74,8 +85,12 @@ struct CodecLoops {
   void (*decode_signed)(const uint64_t* nonzero, const uint64_t* minus, size_t n, float step,
                         float* values);
 
-  // maxima[c] = largest magnitude bits of the values i with i mod kMaximaColumns = c, 0 if none.
-  void (*column_maxima)(const float* u, size_t n, uint32_t* maxima);
+  // The words of the first `bytes` bytes of a mask, `bytes` ≤ 32; and back, for the blocks of two
+  // streams at once: a stream's words depend on each other, those of two streams do not.
+  void (*put_words)(const MaskCode& code, const uint64_t* mask, size_t bytes, BitWriter* writer);
+  void (*take_words)(const MaskCode& code, size_t bytes, BitReader* reader, uint64_t* mask);
+  void (*take_two)(const MaskCode* const* codes, BitReader* readers, uint64_t* const* masks);
+
   // The k-th largest (1 ≤ k ≤ n) of values below 2^31, its `dropped` lowest bits cleared.
   uint32_t (*kth_largest)(const uint32_t* values, size_t n, size_t k, int dropped);
 };

@@ -89,15 +89,15 @@ MaskCode CodeOf(const std::array<uint8_t, kSymbols>& lengths) {
     const uint16_t bits = Reversed(next++, length);
     code.words[mask] = {bits, static_cast<uint16_t>(length)};
     for (size_t i = bits; i < code.matches.size(); i += size_t{1} << length) {
-      code.matches[i] = {mask, static_cast<uint8_t>(length)};
+      code.matches[i] = static_cast<uint16_t>(mask * 256 + length);
     }
   }
   SKERRY_CHECK(next == uint32_t{1} << length, "a complete code");
   return code;
 }
 
-std::array<MaskCode, kMaskLevels> AllCodes() {
-  std::array<MaskCode, kMaskLevels> codes;
+MaskCodes MakeCodes() {
+  MaskCodes codes;
   for (size_t level = 0; level < kMaskLevels; ++level) {
     codes[level] = CodeOf(ShortLengths(kSharesOf64[level]));
   }
@@ -105,17 +105,24 @@ std::array<MaskCode, kMaskLevels> AllCodes() {
   return codes;
 }
 
+constexpr auto kLevels = [] {
+  std::array<uint8_t, 257> by_ones = {};
+  for (size_t n = 0; n < by_ones.size(); ++n) {
+    const auto above = std::upper_bound(kOnesOf256.begin(), kOnesOf256.end(), n);
+    by_ones[n] = static_cast<uint8_t>(above - kOnesOf256.begin());
+  }
+  return by_ones;
+}();
+
 }  // namespace
 
-const MaskCode& MaskCodeOf(uint8_t level) {
-  static const std::array<MaskCode, kMaskLevels> codes = AllCodes();
-  return codes[level];
+const MaskCodes& AllMaskCodes() {
+  static const MaskCodes codes = MakeCodes();
+  return codes;
 }
 
 uint8_t MaskLevelFor(size_t ones, size_t places) {
-  const size_t of_256 = ones * 256 / places;
-  const auto above = std::upper_bound(kOnesOf256.begin(), kOnesOf256.end(), of_256);
-  return static_cast<uint8_t>(above - kOnesOf256.begin());
+  return kLevels[places == 256 ? ones : ones * 256 / places];
 }
 
 }  // namespace skerry

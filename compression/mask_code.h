@@ -27,16 +27,14 @@ struct MaskCode {
     uint16_t bits = 0;  // first bit lowest
     uint16_t length = 0;
   };
-  struct Match {
-    uint8_t mask = 0;
-    uint8_t length = 0;
-  };
   std::array<Word, 256> words;
-  std::array<Match, 1 << kMaskCodeBits> matches;  // by the next 12 bits
+  // By the next 12 bits: 256 · mask + length of the word.
+  std::array<uint16_t, 1 << kMaskCodeBits> matches;
 };
 
-// level < kMaskLevels.
-const MaskCode& MaskCodeOf(uint8_t level);
+// By level. Made at the first call.
+using MaskCodes = std::array<MaskCode, kMaskLevels>;
+const MaskCodes& AllMaskCodes();
 
 // The level of the least expected length when `ones` of `places` > 0 are set.
 uint8_t MaskLevelFor(size_t ones, size_t places);

@@ -29,24 +29,34 @@ uint64_t NegativeWord(const float* u) {
   return NegativeFew(u, 64);
 }
 #elif SKERRY_LEVEL == 1
-uint64_t AtLeastWord(const float* u, int32_t threshold) {
+// The sign bits of 32 integers, in order.
+uint64_t Signs32(const __m256i (&eight)[4]) {
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  const __m256i low = _mm256_packs_epi32(eight[0], eight[1]);
+  const __m256i high = _mm256_packs_epi32(eight[2], eight[3]);
+  const __m256i bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), order);
+  return static_cast<uint32_t>(_mm256_movemask_epi8(bytes));
+}
+__m256i Load8(const float* u) {
+  return _mm256_castps_si256(_mm256_loadu_ps(u));
+}
+uint64_t AtLeast32(const float* u, int32_t threshold) {
   const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
   const __m256i below = _mm256_set1_epi32(threshold - 1);
-  uint64_t mask = 0;
-  for (size_t i = 0; i < 64; i += 8) {
-    const __m256i bits = _mm256_and_si256(_mm256_castps_si256(_mm256_loadu_ps(u + i)), magnitude);
-    const __m256 above = _mm256_castsi256_ps(_mm256_cmpgt_epi32(bits, below));
-    mask |= static_cast<uint64_t>(static_cast<uint32_t>(_mm256_movemask_ps(above))) << i;
+  __m256i eight[4];
+  for (size_t i = 0; i < 4; ++i) {
+    eight[i] = _mm256_cmpgt_epi32(_mm256_and_si256(Load8(u + 8 * i), magnitude), below);
   }
-  return mask;
+  return Signs32(eight);
+}
+uint64_t Negative32(const float* u) {
+  return Signs32({Load8(u), Load8(u + 8), Load8(u + 16), Load8(u + 24)});
+}
+uint64_t AtLeastWord(const float* u, int32_t threshold) {
+  return AtLeast32(u, threshold) | AtLeast32(u + 32, threshold) << 32;
 }
 uint64_t NegativeWord(const float* u) {
-  uint64_t mask = 0;
-  for (size_t i = 0; i < 64; i += 8) {
-    const int signs = _mm256_movemask_ps(_mm256_loadu_ps(u + i));
-    mask |= static_cast<uint64_t>(static_cast<uint32_t>(signs)) << i;
-  }
-  return mask;
+  return Negative32(u) | Negative32(u + 32) << 32;
 }
 #else
 uint64_t AtLeastWord(const float* u, int32_t threshold) {
@@ -164,26 +174,90 @@ void DecodeSigned(const uint64_t* nonzero, const uint64_t* minus, size_t n, floa
   }
 }
 
-void ColumnMaxima(const float* u, size_t n, uint32_t* maxima) {
-  std::fill_n(maxima, kMaximaColumns, 0u);
-  for (size_t first = 0; first < n; first += kMaximaColumns) {
-    const size_t count = std::min(kMaximaColumns, n - first);
-    for (size_t i = 0; i < count; ++i) {
-      const auto bits = static_cast<int32_t>(std::bit_cast<uint32_t>(u[first + i]) & 0x7fffffff);
-      const auto so_far = static_cast<int32_t>(maxima[i]);
-      maxima[i] = static_cast<uint32_t>(bits > so_far ? bits : so_far);
-    }
+[[gnu::always_inline]] inline void PutFew(const MaskCode& code, uint64_t masks, size_t count,
+                                          BitWriter* writer) {
+  uint64_t bits = 0;
+  size_t filled = 0;
+  for (size_t j = 0; j < count; ++j) {
+    const MaskCode::Word word = code.words[(masks >> (8 * j)) & 0xff];
+    bits |= static_cast<uint64_t>(word.bits) << filled;
+    filled += word.length;
+  }
+  writer->Put(bits, filled);
+}
+
+void PutWords(const MaskCode& code, const uint64_t* mask, size_t bytes, BitWriter* writer) {
+  BitWriter local = *writer;
+  size_t i = 0;
+  for (; i + 4 <= bytes; i += 4) PutFew(code, mask[i / 8] >> (i % 8 * 8), 4, &local);
+  if (i < bytes) PutFew(code, mask[i / 8] >> (i % 8 * 8), bytes - i, &local);
+  *writer = local;
+}
+
+// One word off `bits`; its mask.
+[[gnu::always_inline]] inline uint64_t TakeWord(const MaskCode& code, uint64_t* bits,
+                                                size_t* taken) {
+  const size_t match = code.matches[*bits & ((1 << kMaskCodeBits) - 1)];
+  *bits >>= match & 63;
+  *taken += match & 63;
+  return match >> 8;
+}
+
+void TakeWords(const MaskCode& code, size_t bytes, BitReader* reader, uint64_t* mask) {
+  std::fill_n(mask, (bytes + 7) / 8, uint64_t{0});
+  for (size_t i = 0; i < bytes; ++i) {
+    uint64_t bits = reader->Peek();
+    size_t taken = 0;
+    mask[i / 8] |= TakeWord(code, &bits, &taken) << (i % 8 * 8);
+    reader->Skip(taken);
   }
 }
 
-// The threshold grows bit by bit from the top while k values still reach it.
+void TakeTwo(const MaskCode* const* codes, BitReader* readers, uint64_t* const* masks) {
+  BitReader first = readers[0], second = readers[1];
+  for (size_t half = 0; half < kCodecBlock / 32; ++half) {
+    uint64_t bits[2] = {first.Peek(), second.Peek()};
+    uint64_t four[2] = {0, 0};
+    size_t taken[2] = {0, 0};
+    for (size_t j = 0; j < 4; ++j) {
+      four[0] |= TakeWord(*codes[0], &bits[0], &taken[0]) << (8 * j);
+      four[1] |= TakeWord(*codes[1], &bits[1], &taken[1]) << (8 * j);
+    }
+    first.Skip(taken[0]);
+    second.Skip(taken[1]);
+    for (size_t s = 0; s < 2; ++s) {
+      if (half % 2 == 0) masks[s][half / 2] = 0;
+      masks[s][half / 2] |= four[s] << (half % 2 * 32);
+    }
+  }
+  readers[0] = first;
+  readers[1] = second;
+}
+
+// The threshold grows bit by bit from the top while k values still reach it; when just k do, the
+// least of them is it.
 uint32_t KthLargest(const uint32_t* values, size_t n, size_t k, int dropped) {
+  int32_t largest = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const auto value = static_cast<int32_t>(values[i]);
+    largest = value > largest ? value : largest;
+  }
   int32_t threshold = 0;
-  for (int bit = 30; bit >= dropped; --bit) {
+  for (int bit = std::bit_width(static_cast<uint32_t>(largest)) - 1; bit >= dropped; --bit) {
     const int32_t candidate = threshold | (1 << bit);
     int32_t reach = 0;
     for (size_t i = 0; i < n; ++i) reach += static_cast<int32_t>(values[i]) >= candidate ? 1 : 0;
-    if (static_cast<size_t>(reach) >= k) threshold = candidate;
+    if (static_cast<size_t>(reach) < k) continue;
+    threshold = candidate;
+    if (static_cast<size_t>(reach) > k) continue;
+    int32_t least = largest;
+    for (size_t i = 0; i < n; ++i) {
+      const auto value = static_cast<int32_t>(values[i]);
+      const int32_t reaching = value >= candidate ? value : largest;
+      least = reaching < least ? reaching : least;
+    }
+    threshold = least >> dropped << dropped;
+    break;
   }
   return static_cast<uint32_t>(threshold);
 }

@@ -23,8 +23,14 @@ constexpr size_t kBlockWords = kBlock / 64;
 constexpr size_t kTileWords = kTile / 64;
 using TileMask = std::array<uint64_t, kTileWords>;
 
-// Whatever the bits, a tile's words take 128 · 12 of them and its signs 1024.
-constexpr size_t kTileBytesRead = (kTile / 8 * kMaskCodeBits + kTile) / 8;
+// Blocks 0 and 1 of a tile are in the stream from its first bit, 2 and 3 in that from its last.
+constexpr size_t kStreamBlocks = kTileBlocks / 2;
+
+// Whatever the bits, a stream's words take 64 · 12 of them, and the signs 1024.
+constexpr size_t kWordBytesRead = kTile / 2 / 8 * kMaskCodeBits / 8 + kBitSlack;
+constexpr size_t kTileBytesRead = 264;
+static_assert(kTileBytesRead >= kWordBytesRead + kTile / 8 + kBitSlack);
+static_assert(kTileBytesRead >= kTileBytesMax + kBitSlack);
 
 // Where the parts of a message begin.
 struct Layout {
@@ -47,24 +53,22 @@ struct Tile {
   std::array<uint8_t, kTileBlocks> levels = {};
 };
 
-void PutMask(const MaskCode& code, const uint64_t* mask, size_t bytes, BitWriter* writer) {
-  for (size_t i = 0; i < bytes; ++i) {
-    const MaskCode::Word word = code.words[(mask[i / 8] >> (i % 8 * 8)) & 0xff];
-    writer->Put(word.bits, word.length);
-  }
-}
+struct Coder {
+  const CodecLoops& loops;
+  const MaskCodes& codes;
+};
 
 // Returns the level used.
-uint8_t PutBlock(const uint64_t* mask, size_t count, BitWriter* writer) {
+uint8_t PutBlock(const Coder& coder, const uint64_t* mask, size_t count, BitWriter* writer) {
   size_t ones = 0;
   for (size_t w = 0; w < kBlockWords; ++w) ones += static_cast<size_t>(std::popcount(mask[w]));
   const uint8_t level = MaskLevelFor(ones, count);
   const size_t bytes = (count + 7) / 8;
   const BitWriter before = *writer;
-  PutMask(MaskCodeOf(level), mask, bytes, writer);
+  coder.loops.put_words(coder.codes[level], mask, bytes, writer);
   if (writer->bits() - before.bits() <= 8 * bytes) return level;
   *writer = before;
-  PutMask(MaskCodeOf(kPlainMaskLevel), mask, bytes, writer);
+  coder.loops.put_words(coder.codes[kPlainMaskLevel], mask, bytes, writer);
   return kPlainMaskLevel;
 }
 
@@ -80,74 +84,104 @@ void PutSigns(const CodecLoops& loops, const Tile& tile, BitWriter* writer) {
   }
 }
 
-// The tile's masks and steps from its deltas. False: a value is void.
-bool FormTile(const CodecLoops& loops, const DeltaSource& source, size_t first, size_t size,
-              Tile* tile) {
+// Room for a tile, and before and after it for whole words.
+using TileBuffer = std::array<uint8_t, kBitSlack + kTileBytesRead>;
+
+// Puts the first `bytes` of `back`, which zeros follow, in reverse before `end`.
+void PutBack(const uint8_t* back, size_t bytes, uint8_t* end) {
+  for (size_t i = 0; i < bytes; i += 8) {
+    uint64_t bits, there;
+    std::memcpy(&bits, back + i, 8);
+    std::memcpy(&there, end - i - 8, 8);
+    there |= ReversedBits(bits);
+    std::memcpy(end - i - 8, &there, 8);
+  }
+}
+
+// Returns the tile's length in bytes, from kBitSlack of `buffer` on. None: a value is void.
+std::optional<size_t> PutTile(const Coder& coder, const LoopSource& source, size_t size, Tile* tile,
+                              TileBuffer* buffer) {
+  uint8_t* out = buffer->data() + kBitSlack;
+  std::array<uint8_t, kWordBytesRead> back;
+  BitWriter writers[2] = {BitWriter(out), BitWriter(back.data())};
   alignas(64) std::array<float, kBlock> u;
   for (size_t start = 0; start < size; start += kBlock) {
-    const size_t count = std::min(kBlock, size - start);
-    const uint32_t largest =
-        loops.form_delta(LoopSource::Of(source, first + start), count, u.data());
-    if (largest > std::bit_cast<uint32_t>(kMagnitudeMax)) return false;
+    const size_t block = start / kBlock, count = std::min(kBlock, size - start);
+    const uint32_t largest = coder.loops.form_delta(source.At(start), count, u.data());
+    if (largest > std::bit_cast<uint32_t>(kMagnitudeMax)) return std::nullopt;
     const uint8_t step = NearestStep(std::bit_cast<float>(largest));
-    tile->steps[start / kBlock] = step;
+    tile->steps[block] = step;
     if (step == 0) continue;
     const auto threshold = std::bit_cast<uint32_t>(StepValue(step) / 2);
-    loops.at_least(u.data(), count, threshold, tile->nonzero.data() + start / 64);
-    loops.negative(u.data(), count, tile->minus.data() + start / 64);
+    uint64_t* nonzero = tile->nonzero.data() + start / 64;
+    coder.loops.at_least(u.data(), count, threshold, nonzero);
+    coder.loops.negative(u.data(), count, tile->minus.data() + start / 64);
+    tile->levels[block] = PutBlock(coder, nonzero, count, &writers[block / kStreamBlocks]);
   }
-  return true;
+  PutSigns(coder.loops, *tile, &writers[0]);
+  const size_t length = (writers[0].bits() + writers[1].bits() + 7) / 8;
+  const size_t front_bytes = writers[0].Finish(), back_bytes = writers[1].Finish();
+  if (length > front_bytes) std::memset(out + front_bytes, 0, length - front_bytes);
+  PutBack(back.data(), back_bytes, out + length);
+  return length;
 }
 
-// Returns the length in bytes; `out` has room for kTileBytesMax + kBitSlack.
-size_t PutTile(const CodecLoops& loops, size_t size, Tile* tile, uint8_t* out) {
-  BitWriter writer(out);
-  for (size_t start = 0; start < size; start += kBlock) {
-    const size_t block = start / kBlock;
-    if (tile->steps[block] == 0) continue;
-    tile->levels[block] =
-        PutBlock(tile->nonzero.data() + start / 64, std::min(kBlock, size - start), &writer);
-  }
-  PutSigns(loops, *tile, &writer);
-  return writer.Finish();
-}
+// A tile's bytes with zeros around them, and its last bits in reverse.
+struct TileBytes {
+  std::array<uint8_t, kWordBytesRead + kTileBytesRead> forward = {};
+  std::array<uint8_t, kWordBytesRead> backward;
 
-void TakeMask(const MaskCode& code, size_t count, BitReader* reader, uint64_t* mask) {
-  for (size_t i = 0; i < (count + 7) / 8; i += 4) {
-    uint64_t bits = reader->Peek();
-    size_t taken = 0;
-    uint64_t four = 0;
-    for (size_t j = 0; j < std::min<size_t>(4, (count + 7) / 8 - i); ++j) {
-      const MaskCode::Match match = code.matches[bits & ((1 << kMaskCodeBits) - 1)];
-      four |= static_cast<uint64_t>(match.mask) << (8 * j);
-      bits >>= match.length;
-      taken += match.length;
+  TileBytes(const uint8_t* in, size_t length) {
+    std::memcpy(forward.data() + kWordBytesRead, in, length);
+    const uint8_t* end = forward.data() + kWordBytesRead + length;
+    static_assert(kWordBytesRead % 8 == 0);
+    for (size_t i = 0; i < kWordBytesRead; i += 8) {
+      uint64_t bits;
+      std::memcpy(&bits, end - i - 8, 8);
+      bits = ReversedBits(bits);
+      std::memcpy(backward.data() + i, &bits, 8);
     }
-    mask[i / 8] |= four << (i % 8 * 8);
-    reader->Skip(taken);
   }
-  if (count % 64 != 0) mask[count / 64] &= (uint64_t{1} << (count % 64)) - 1;
+};
+
+// The places of all blocks of a step > 0; leaves readers[0] at the signs.
+void TakePlaces(const Coder& coder, size_t size, BitReader* readers, Tile* tile) {
+  const auto& steps = tile->steps;
+  for (size_t b = 0; b < kStreamBlocks; ++b) {
+    const size_t pair[2] = {b, b + kStreamBlocks};
+    uint64_t* masks[2];
+    const MaskCode* codes[2];
+    for (size_t s = 0; s < 2; ++s) {
+      masks[s] = tile->nonzero.data() + pair[s] * kBlockWords;
+      codes[s] = &coder.codes[tile->levels[pair[s]]];
+    }
+    if (size == kTile && steps[pair[0]] != 0 && steps[pair[1]] != 0) {
+      coder.loops.take_two(codes, readers, masks);
+      continue;
+    }
+    for (size_t s = 0; s < 2; ++s) {
+      if (pair[s] * kBlock >= size || steps[pair[s]] == 0) continue;
+      const size_t count = std::min(kBlock, size - pair[s] * kBlock);
+      coder.loops.take_words(*codes[s], (count + 7) / 8, &readers[s], masks[s]);
+      if (count % 64 != 0) masks[s][count / 64] &= (uint64_t{1} << (count % 64)) - 1;
+    }
+  }
 }
 
-// `in` is followed by zeros to kTileBytesRead + kBitSlack bytes.
-void TakeTile(const CodecLoops& loops, const uint8_t* in, size_t size, Tile* tile) {
-  BitReader reader(in);
+void TakeTile(const Coder& coder, const TileBytes& bytes, size_t size, Tile* tile) {
+  BitReader readers[2] = {BitReader(bytes.forward.data() + kWordBytesRead),
+                          BitReader(bytes.backward.data())};
+  TakePlaces(coder, size, readers, tile);
   size_t places = 0;
-  for (size_t start = 0; start < size; start += kBlock) {
-    const size_t block = start / kBlock;
-    if (tile->steps[block] == 0) continue;
-    uint64_t* mask = tile->nonzero.data() + start / 64;
-    TakeMask(MaskCodeOf(tile->levels[block]), std::min(kBlock, size - start), &reader, mask);
-    for (size_t w = 0; w < kBlockWords; ++w) places += static_cast<size_t>(std::popcount(mask[w]));
-  }
+  for (const uint64_t word : tile->nonzero) places += static_cast<size_t>(std::popcount(word));
   TileMask packed;
   for (size_t w = 0; w * 64 < places; ++w) {
-    const uint64_t low = reader.Peek() & 0xffffffff;
-    reader.Skip(32);
-    packed[w] = low | (reader.Peek() << 32);
-    reader.Skip(32);
+    const uint64_t low = readers[0].Peek() & 0xffffffff;
+    readers[0].Skip(32);
+    packed[w] = low | (readers[0].Peek() << 32);
+    readers[0].Skip(32);
   }
-  loops.unpack_bits(packed.data(), tile->nonzero.data(), kTileWords, tile->minus.data());
+  coder.loops.unpack_bits(packed.data(), tile->nonzero.data(), kTileWords, tile->minus.data());
 }
 
 // Calls visit(start, count, step code, nonzero, minus) for the blocks of the range.
@@ -157,14 +191,14 @@ void ForBlocks(const CodecLoops& loops, std::span<const uint8_t> bytes, int64_t 
   CheckRange(n, first, size);
   if (size == 0) return;
   const Layout at(n);
+  const Coder coder = {loops, AllMaskCodes()};
   const uint8_t* lengths = bytes.data() + at.lengths;
   const auto length_of = [&](size_t tile) { return lengths[tile]; };
   const size_t begin = static_cast<size_t>(first), end = begin + size;
   const uint8_t* in =
       bytes.data() + at.payload + TileOffset(bytes.data(), begin / kTile, length_of);
   for (size_t t = begin / kTile; t * kTile < end; ++t) {
-    std::array<uint8_t, kTileBytesRead + kBitSlack> copy = {};
-    std::memcpy(copy.data(), in, lengths[t]);
+    const TileBytes tile_bytes(in, lengths[t]);
     in += lengths[t];
     const size_t tile_first = t * kTile;
     const size_t tile_size = std::min(kTile, static_cast<size_t>(n) - tile_first);
@@ -174,7 +208,7 @@ void ForBlocks(const CodecLoops& loops, std::span<const uint8_t> bytes, int64_t 
       tile.steps[b] = bytes[at.steps + block];
       tile.levels[b] = (bytes[at.levels + block / 2] >> (block % 2 * 4)) & 15;
     }
-    TakeTile(loops, copy.data(), tile_size, &tile);
+    TakeTile(coder, tile_bytes, tile_size, &tile);
     const size_t from = std::max(begin, tile_first), to = std::min(end, tile_first + tile_size);
     for (size_t start = from; start < to; start += kBlock) {
       const size_t word = (start - tile_first) / 64;
@@ -200,23 +234,24 @@ std::optional<size_t> TernaryCodec::EncodeInto(const DeltaSource& source,
   const size_t n = source.base.size();
   const Layout at(static_cast<int64_t>(n));
   std::memset(out.data() + at.levels, 0, at.payload - at.levels);
+  const Coder coder = {loops_, AllMaskCodes()};
   size_t offset = 0;
   for (size_t t = 0; t < at.tiles; ++t) {
     const size_t first = t * kTile, size = std::min(kTile, n - first);
     Tile tile;
-    if (!FormTile(loops_, source, first, size, &tile)) return std::nullopt;
-    std::array<uint8_t, kTileBytesRead + kBitSlack> bytes;
-    const size_t length = PutTile(loops_, size, &tile, bytes.data());
-    SKERRY_CHECK(length <= kTileBytesMax);
+    TileBuffer buffer;
+    const auto length = PutTile(coder, LoopSource::Of(source, first), size, &tile, &buffer);
+    if (!length) return std::nullopt;
+    SKERRY_CHECK(*length <= kTileBytesMax);
     NoteTile(out.data(), t, offset);
-    out[at.lengths + t] = static_cast<uint8_t>(length);
+    out[at.lengths + t] = static_cast<uint8_t>(*length);
     for (size_t b = 0; b * kBlock < size; ++b) {
       const size_t block = t * kTileBlocks + b;
       out[at.steps + block] = tile.steps[b];
       out[at.levels + block / 2] |= static_cast<uint8_t>(tile.levels[b] << (block % 2 * 4));
     }
-    std::memcpy(out.data() + at.payload + offset, bytes.data(), length);
-    offset += length;
+    std::memcpy(out.data() + at.payload + offset, buffer.data() + kBitSlack, *length);
+    offset += *length;
   }
   return at.payload + offset;
 }

@@ -10,7 +10,12 @@
 //   ⌈n / 256⌉ steps s (step_scale.h): the one nearest to the block's absmax
 //   ⌈n / 512⌉ pairs of levels (mask_code.h) of the blocks, the first in the low half
 //   the tiles: for each block with s > 0 the places where |u| ≥ s / 2, eight at a time, each a word
-//   of its level's code; then a sign bit (set: −) for each place of the tile; zeros to a whole byte
+//   of its level's code; blocks 0 and 1 from the tile's first bit on, followed by a sign bit (set:
+//   −) for each place of the tile; blocks 2 and 3 from its last bit backwards; zeros between, to a
+//   whole byte
+//
+// Two streams, because a word's place depends on all words before: two are decoded in the time of
+// one.
 //
 // A block of step 0 has level 0 and no places. The encoder takes the plain level when the code of a
 // block's level would take more than the mask itself; so a tile takes at most 255 bytes: blocks of

@@ -22,9 +22,7 @@ struct Candidates {
 };
 
 // At least k values reach the k-th largest of any set of maxima of disjoint columns.
-uint32_t FirstThreshold(const CodecLoops& loops, std::span<const float> u, size_t k) {
-  alignas(64) std::array<uint32_t, kMaximaColumns> maxima;
-  loops.column_maxima(u.data(), u.size(), maxima.data());
+uint32_t FirstThreshold(const CodecLoops& loops, const TileMaxima& maxima, size_t k) {
   return std::max(loops.kth_largest(maxima.data(), maxima.size(), k, kCoarse), kLeastBits);
 }
 
@@ -119,10 +117,11 @@ void FillUp(const Candidates& of, size_t k, TileSelection* out) {
 
 }  // namespace
 
-TileSelection SelectTile(const CodecLoops& loops, std::span<const float> u) {
+TileSelection SelectTile(const CodecLoops& loops, std::span<const float> u,
+                         const TileMaxima& maxima) {
   const size_t k = KeptOf(u.size());
   Candidates candidates;
-  Collect(loops, u, FirstThreshold(loops, u, k), &candidates);
+  Collect(loops, u, FirstThreshold(loops, maxima, k), &candidates);
   TileSelection out;
   if (candidates.size < k) {
     FillUp(candidates, k, &out);

@@ -30,7 +30,10 @@ struct TileSelection {
   uint8_t ratio = 0;  // in kRatios
 };
 
-// `u` is a tile of 1 to kTopKTile finite values.
-TileSelection SelectTile(const CodecLoops& loops, std::span<const float> u);
+using TileMaxima = std::array<uint32_t, kMaximaColumns>;
+
+// `u` is a tile of 1 to kTopKTile finite values, `maxima` its maxima by form_rows.
+TileSelection SelectTile(const CodecLoops& loops, std::span<const float> u,
+                         const TileMaxima& maxima);
 
 }  // namespace skerry

@@ -189,13 +189,14 @@ std::optional<size_t> TopKCodec::EncodeInto(const DeltaSource& source,
                                             std::span<uint8_t> out) const {
   const Layout at(static_cast<int64_t>(source.base.size()));
   alignas(64) std::array<float, kTile> u;
+  alignas(64) TileMaxima maxima;
   size_t offset = 0;
   for (size_t t = 0; t < at.tiles; ++t) {
     const TileShape shape = at.Shape(t);
     const uint32_t largest =
-        loops_.form_delta(LoopSource::Of(source, t * kTile), shape.count, u.data());
+        loops_.form_rows(LoopSource::Of(source, t * kTile), shape.count, u.data(), maxima.data());
     if (largest > std::bit_cast<uint32_t>(kMagnitudeMax)) return std::nullopt;
-    const TileSelection tile = SelectTile(loops_, std::span(u).first(shape.count));
+    const TileSelection tile = SelectTile(loops_, std::span(u).first(shape.count), maxima);
     NoteTile(out.data(), t, offset);
     out[at.steps + t] = tile.step;
     offset += PutTile(shape, tile, &out[at.heads + t], out.data() + at.payload + offset);

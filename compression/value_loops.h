@@ -49,11 +49,15 @@ SKERRY_BODY uint32_t FormAny(const LoopSource& source, size_t first, size_t coun
   return FormDelta<false, false>(source, first, count, u);
 }
 
+void Fetch(const LoopSource& source) {
+  FetchBlock(source.base);
+  if (source.theta != nullptr) FetchBlock(source.theta);
+  if (source.residual != nullptr) FetchBlock(source.residual);
+}
+
 SKERRY_BODY uint32_t FormDelta(const LoopSource& source, size_t first, size_t count, float* u) {
   const uint32_t largest = FormAny(source, first, count, u);
-  FetchBlock(source.base + first + count);
-  if (source.theta != nullptr) FetchBlock(source.theta + first + count);
-  if (source.residual != nullptr) FetchBlock(source.residual + first + count);
+  Fetch(source.At(first + count));
   return largest;
 }
 
@@ -164,6 +168,24 @@ void ScaleSum(const int64_t* sum, size_t n, double scale, float* mean) {
 
 uint32_t FormBlock(const LoopSource& source, size_t n, float* u) {
   return FormDelta(source, 0, n, u);
+}
+
+static_assert(kMaximaColumns == kBlock);
+
+uint32_t FormRows(const LoopSource& source, size_t n, float* u, uint32_t* maxima) {
+  std::fill_n(maxima, kMaximaColumns, 0u);
+  uint32_t largest = 0;
+  for (size_t first = 0; first < n; first += kMaximaColumns) {
+    const size_t count = std::min(kMaximaColumns, n - first);
+    largest = std::max(largest, FormAny(source, first, count, u + first));
+    for (size_t i = 0; i < count; ++i) {
+      const auto bits =
+          static_cast<int32_t>(std::bit_cast<uint32_t>(u[first + i]) & kMagnitudeBits);
+      const auto so_far = static_cast<int32_t>(maxima[i]);
+      maxima[i] = static_cast<uint32_t>(bits > so_far ? bits : so_far);
+    }
+  }
+  return largest;
 }
 
 float MagnitudeSum(const float* u, size_t n) {

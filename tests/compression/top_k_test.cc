@@ -133,11 +133,18 @@ TEST_CASE("Codec topk: a tile with fewer values than places sends just these", "
         std::vector(4096, 0.0f));
 }
 
+TileSelection Selected(const std::vector<float>& u) {
+  TileMaxima maxima;
+  std::vector<float> same(u.size());
+  BestLoops().form_rows({u.data()}, u.size(), same.data(), maxima.data());
+  return SelectTile(BestLoops(), same, maxima);
+}
+
 TEST_CASE("Law 6: what top-k leaves is at most 1 − k/n of the square", "[compression]") {
   const size_t n = GENERATE(4096u, 1000u, 64u, 1u);
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const auto u = seed % 2 == 0 ? HeavyTail(n, seed) : Gaussian(n, seed);
-    const TileSelection tile = SelectTile(BestLoops(), u);
+    const TileSelection tile = Selected(u);
     double all = 0, kept = 0;
     for (const float v : u) all += double{v} * v;
     for (size_t j = 0; j < KeptOf(n); ++j) kept += std::pow(double{u[tile.places[j]]}, 2);
@@ -153,7 +160,7 @@ TEST_CASE("Codec topk: places that crowd the columns of the first guess are foun
   for (size_t i = 0; i < 4096; i += 256) {
     for (size_t j = 0; j < 5; ++j) u[i + j] = 1.0f + 1e-3f * static_cast<float>(i + j);
   }
-  const TileSelection tile = SelectTile(BestLoops(), u);
+  const TileSelection tile = Selected(u);
   const auto want = LargestBySorting(u, 64);
   for (size_t j = 0; j < 64; ++j) CHECK(tile.places[j] == want[j]);
 }
