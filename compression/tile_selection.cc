@@ -12,6 +12,8 @@ namespace {
 constexpr uint32_t kLeastBits = std::bit_cast<uint32_t>(0x1p-37f);  // half the least step
 constexpr size_t kWords = kTopKTile / 64;
 
+constexpr size_t kWordsPerFetch = 16;
+
 // Low bits of a first threshold that are not worth finding.
 constexpr int kCoarse = 16;
 
@@ -26,12 +28,13 @@ uint32_t FirstThreshold(const CodecLoops& loops, const TileMaxima& maxima, size_
   return std::max(loops.kth_largest(maxima.data(), maxima.size(), k, kCoarse), kLeastBits);
 }
 
-void Collect(const CodecLoops& loops, std::span<const float> u, uint32_t threshold,
+void Collect(const CodecLoops& loops, std::span<const float> u, uint32_t threshold, NextTile* next,
              Candidates* out) {
   std::array<uint64_t, kWords> mask;
   loops.at_least(u.data(), u.size(), threshold, mask.data());
   size_t size = 0;
   for (size_t w = 0; w * 64 < u.size(); ++w) {
+    if (w % kWordsPerFetch == 0) next->Fetch();
     for (uint64_t left = mask[w]; left != 0; left &= left - 1) {
       const size_t place = w * 64 + static_cast<size_t>(std::countr_zero(left));
       out->places[size] = static_cast<uint16_t>(place);
@@ -118,10 +121,14 @@ void FillUp(const Candidates& of, size_t k, TileSelection* out) {
 }  // namespace
 
 TileSelection SelectTile(const CodecLoops& loops, std::span<const float> u,
-                         const TileMaxima& maxima) {
+                         const TileMaxima& maxima, NextTile* next) {
   const size_t k = KeptOf(u.size());
   Candidates candidates;
-  Collect(loops, u, FirstThreshold(loops, maxima, k), &candidates);
+  next->Fetch();
+  const uint32_t threshold = FirstThreshold(loops, maxima, k);
+  next->Fetch();
+  Collect(loops, u, threshold, next, &candidates);
+  next->Fetch();
   TileSelection out;
   if (candidates.size < k) {
     FillUp(candidates, k, &out);

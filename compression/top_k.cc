@@ -196,7 +196,8 @@ std::optional<size_t> TopKCodec::EncodeInto(const DeltaSource& source,
     const uint32_t largest =
         loops_.form_rows(LoopSource::Of(source, t * kTile), shape.count, u.data(), maxima.data());
     if (largest > std::bit_cast<uint32_t>(kMagnitudeMax)) return std::nullopt;
-    const TileSelection tile = SelectTile(loops_, std::span(u).first(shape.count), maxima);
+    NextTile next = {loops_, LoopSource::Of(source, t * kTile).At(shape.count)};
+    const TileSelection tile = SelectTile(loops_, std::span(u).first(shape.count), maxima, &next);
     NoteTile(out.data(), t, offset);
     out[at.steps + t] = tile.step;
     offset += PutTile(shape, tile, &out[at.heads + t], out.data() + at.payload + offset);

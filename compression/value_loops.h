@@ -172,20 +172,39 @@ uint32_t FormBlock(const LoopSource& source, size_t n, float* u) {
 
 static_assert(kMaximaColumns == kBlock);
 
+template <bool kTheta, bool kResidual>
+SKERRY_BODY void FormRow(const LoopSource& source, size_t first, size_t count, float* u,
+                         int32_t* maxima) {
+  for (size_t i = 0; i < count; ++i) {
+    float v = source.base[first + i];
+    if constexpr (kTheta) v -= source.theta[first + i];
+    if constexpr (kResidual) v += source.residual[first + i];
+    u[first + i] = v;
+    const auto bits = static_cast<int32_t>(std::bit_cast<uint32_t>(v) & kMagnitudeBits);
+    maxima[i] = bits > maxima[i] ? bits : maxima[i];
+  }
+}
+
 uint32_t FormRows(const LoopSource& source, size_t n, float* u, uint32_t* maxima) {
-  std::fill_n(maxima, kMaximaColumns, 0u);
-  uint32_t largest = 0;
+  alignas(64) int32_t so_far[kMaximaColumns] = {};
   for (size_t first = 0; first < n; first += kMaximaColumns) {
     const size_t count = std::min(kMaximaColumns, n - first);
-    largest = std::max(largest, FormAny(source, first, count, u + first));
-    for (size_t i = 0; i < count; ++i) {
-      const auto bits =
-          static_cast<int32_t>(std::bit_cast<uint32_t>(u[first + i]) & kMagnitudeBits);
-      const auto so_far = static_cast<int32_t>(maxima[i]);
-      maxima[i] = static_cast<uint32_t>(bits > so_far ? bits : so_far);
+    if (source.theta != nullptr && source.residual != nullptr) {
+      FormRow<true, true>(source, first, count, u, so_far);
+    } else if (source.theta != nullptr) {
+      FormRow<true, false>(source, first, count, u, so_far);
+    } else if (source.residual != nullptr) {
+      FormRow<false, true>(source, first, count, u, so_far);
+    } else {
+      FormRow<false, false>(source, first, count, u, so_far);
     }
   }
-  return largest;
+  int32_t largest = 0;
+  for (size_t i = 0; i < kMaximaColumns; ++i) {
+    largest = so_far[i] > largest ? so_far[i] : largest;
+    maxima[i] = static_cast<uint32_t>(so_far[i]);
+  }
+  return static_cast<uint32_t>(largest);
 }
 
 float MagnitudeSum(const float* u, size_t n) {

@@ -137,7 +137,8 @@ TileSelection Selected(const std::vector<float>& u) {
   TileMaxima maxima;
   std::vector<float> same(u.size());
   BestLoops().form_rows({u.data()}, u.size(), same.data(), maxima.data());
-  return SelectTile(BestLoops(), same, maxima);
+  NextTile next = {BestLoops(), {u.data() + u.size()}};
+  return SelectTile(BestLoops(), same, maxima, &next);
 }
 
 TEST_CASE("Law 6: what top-k leaves is at most 1 − k/n of the square", "[compression]") {
