@@ -19,9 +19,9 @@ namespace {
 #define SKERRY_LEVEL 1
 #define SKERRY_LOOPS_NAME "AVX2"
 #include "compression/value_loops.h"
-// After the values.
+// Needs the values.
 #include "compression/mask_loops.h"
-// After both.
+// Needs both.
 #include "compression/loops_table.h"
 }  // namespace
 #pragma GCC pop_options

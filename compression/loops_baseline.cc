@@ -11,9 +11,9 @@ namespace {
 #define SKERRY_LEVEL 0
 #define SKERRY_LOOPS_NAME "baseline"
 #include "compression/value_loops.h"
-// After the values.
+// Needs the values.
 #include "compression/mask_loops.h"
-// After both.
+// Needs both.
 #include "compression/loops_table.h"
 
 }  // namespace

@@ -184,10 +184,18 @@ void TakeTile(const Coder& coder, const TileBytes& bytes, size_t size, Tile* til
   coder.loops.unpack_bits(packed.data(), tile->nonzero.data(), kTileWords, tile->minus.data());
 }
 
-// Calls visit(start, count, step code, nonzero, minus) for the blocks of the range.
-template <typename Visit>
+// While a tile's words are decoded the memory of its values can come.
+template <typename T>
+void FetchToWrite(std::span<T> values) {
+  constexpr size_t kLine = 64 / sizeof(T);
+  for (size_t i = 0; i < values.size(); i += kLine) __builtin_prefetch(&values[i], 1);
+}
+
+// Calls visit(start, count, step code, nonzero, minus) for the blocks of the range, and before a
+// tile is decoded prepare(start, count) for its part of the range.
+template <typename Prepare, typename Visit>
 void ForBlocks(const CodecLoops& loops, std::span<const uint8_t> bytes, int64_t n, int64_t first,
-               size_t size, Visit&& visit) {
+               size_t size, Prepare&& prepare, Visit&& visit) {
   CheckRange(n, first, size);
   if (size == 0) return;
   const Layout at(n);
@@ -202,6 +210,8 @@ void ForBlocks(const CodecLoops& loops, std::span<const uint8_t> bytes, int64_t 
     in += lengths[t];
     const size_t tile_first = t * kTile;
     const size_t tile_size = std::min(kTile, static_cast<size_t>(n) - tile_first);
+    const size_t from = std::max(begin, tile_first), to = std::min(end, tile_first + tile_size);
+    prepare(from - begin, to - from);
     Tile tile;
     for (size_t b = 0; b * kBlock < tile_size; ++b) {
       const size_t block = t * kTileBlocks + b;
@@ -209,7 +219,6 @@ void ForBlocks(const CodecLoops& loops, std::span<const uint8_t> bytes, int64_t 
       tile.levels[b] = (bytes[at.levels + block / 2] >> (block % 2 * 4)) & 15;
     }
     TakeTile(coder, tile_bytes, tile_size, &tile);
-    const size_t from = std::max(begin, tile_first), to = std::min(end, tile_first + tile_size);
     for (size_t start = from; start < to; start += kBlock) {
       const size_t word = (start - tile_first) / 64;
       visit(start - begin, std::min(kBlock, to - start), tile.steps[word / kBlockWords],
@@ -266,21 +275,25 @@ absl::Status TernaryCodec::CheckContent(std::span<const uint8_t> bytes, int64_t 
 
 void TernaryCodec::AccumulateRange(std::span<const uint8_t> bytes, int64_t n, int64_t first,
                                    int64_t weight, std::span<int64_t> sum) const {
-  ForBlocks(loops_, bytes, n, first, sum.size(),
-            [&](size_t start, size_t count, uint8_t step, const uint64_t* nonzero,
-                const uint64_t* minus) {
-              loops_.accumulate_signed(nonzero, minus, count, StepUnits(step) * weight,
-                                       sum.data() + start);
-            });
+  ForBlocks(
+      loops_, bytes, n, first, sum.size(),
+      [&](size_t start, size_t count) { FetchToWrite(sum.subspan(start, count)); },
+      [&](size_t start, size_t count, uint8_t step, const uint64_t* nonzero,
+          const uint64_t* minus) {
+        loops_.accumulate_signed(nonzero, minus, count, StepUnits(step) * weight,
+                                 sum.data() + start);
+      });
 }
 
 void TernaryCodec::DecodeRange(std::span<const uint8_t> bytes, int64_t n, int64_t first,
                                std::span<float> values) const {
-  ForBlocks(loops_, bytes, n, first, values.size(),
-            [&](size_t start, size_t count, uint8_t step, const uint64_t* nonzero,
-                const uint64_t* minus) {
-              loops_.decode_signed(nonzero, minus, count, StepValue(step), values.data() + start);
-            });
+  ForBlocks(
+      loops_, bytes, n, first, values.size(),
+      [&](size_t start, size_t count) { FetchToWrite(values.subspan(start, count)); },
+      [&](size_t start, size_t count, uint8_t step, const uint64_t* nonzero,
+          const uint64_t* minus) {
+        loops_.decode_signed(nonzero, minus, count, StepValue(step), values.data() + start);
+      });
 }
 
 }  // namespace skerry

@@ -49,15 +49,20 @@ SKERRY_BODY uint32_t FormAny(const LoopSource& source, size_t first, size_t coun
   return FormDelta<false, false>(source, first, count, u);
 }
 
+// Inlined, or a call of what only prefetches is removed as without effect.
+SKERRY_BODY void FetchSource(const LoopSource& source, size_t first) {
+  FetchBlock(source.base + first);
+  if (source.theta != nullptr) FetchBlock(source.theta + first);
+  if (source.residual != nullptr) FetchBlock(source.residual + first);
+}
+
 void Fetch(const LoopSource& source) {
-  FetchBlock(source.base);
-  if (source.theta != nullptr) FetchBlock(source.theta);
-  if (source.residual != nullptr) FetchBlock(source.residual);
+  FetchSource(source, 0);
 }
 
 SKERRY_BODY uint32_t FormDelta(const LoopSource& source, size_t first, size_t count, float* u) {
   const uint32_t largest = FormAny(source, first, count, u);
-  Fetch(source.At(first + count));
+  FetchSource(source, first + count);
   return largest;
 }
 
