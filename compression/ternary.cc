@@ -242,7 +242,7 @@ std::optional<size_t> TernaryCodec::EncodeInto(const DeltaSource& source,
                                                std::span<uint8_t> out) const {
   const size_t n = source.base.size();
   const Layout at(static_cast<int64_t>(n));
-  std::memset(out.data() + at.levels, 0, at.payload - at.levels);
+  std::fill(out.begin() + at.levels, out.begin() + at.payload, uint8_t{0});
   const Coder coder = {loops_, AllMaskCodes()};
   size_t offset = 0;
   for (size_t t = 0; t < at.tiles; ++t) {
