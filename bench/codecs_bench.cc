@@ -1,5 +1,8 @@
 // Delta codecs on one core against the memory they run from: bytes touched per second over what a
-// plain triad a = b + s·c reaches on the same arrays. Bits per value are the message's exact size.
+// plain triad a = b + s·c reaches on the same arrays in the same run; then what a parameter takes
+// on the wire, in the first round and when feedback has settled.
+#include <array>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -7,18 +10,60 @@
 #include "bench/bench.h"
 #include "common/rng.h"
 #include "compression/codec.h"
+#include "compression/fixed_point.h"
+#include "compression/loops.h"
 
 namespace skerry::bench {
 namespace {
 
 // 64 MB an array: beyond any core's cache, so that memory is the bound.
 constexpr int64_t kValues = 16 << 20;
+constexpr size_t kPattern = 1 << 20;
 constexpr int kRounds = 7;
 
-std::vector<float> Values(uint64_t seed, float scale) {
-  Rng rng(seed);
+struct NamedCodec {
+  DeltaCodec kind;
+  const char* name;
+};
+constexpr NamedCodec kCodecs[] = {{DeltaCodec::kNone, "none"},       {DeltaCodec::kBf16, "bf16"},
+                                  {DeltaCodec::kInt8, "int8"},       {DeltaCodec::kInt4, "int4"},
+                                  {DeltaCodec::kTernary, "ternary"}, {DeltaCodec::kSign, "sign"},
+                                  {DeltaCodec::kTopK, "topk"}};
+
+enum class Tail { kBounded, kGaussian, kHeavy, kMixture };
+constexpr std::array<const char*, 4> kTailNames = {"uniform", "gaussian", "heavy tail", "mixture"};
+
+// One entry of a delta: a step of a bounded optimizer, a normal, a Student-t of four degrees, or
+// normals of which one in ten is three and one in two hundred ten times as wide.
+double Draw(Tail tail, Rng* rng) {
+  if (tail == Tail::kBounded) return 2 * rng->Uniform() - 1;
+  const double normal = rng->Normal();
+  if (tail == Tail::kGaussian) return normal;
+  if (tail == Tail::kMixture) {
+    const uint64_t kind = rng->Below(200);
+    return normal * (kind == 0 ? 10 : kind <= 20 ? 3 : 1);
+  }
+  double square = 0;
+  for (int i = 0; i < 4; ++i) square += std::pow(rng->Normal(), 2);
+  return normal / std::sqrt(square / 4);
+}
+
+// Tensors of 2^16 values, each with a scale of its own.
+std::vector<float> Deltas(Tail tail, size_t n, uint64_t seed) {
+  Rng rng(seed, "deltas");
+  Rng scales(7, "scales");
+  std::vector<float> values(n);
+  double scale = 1;
+  for (size_t i = 0; i < n; ++i) {
+    if (i % (1 << 16) == 0) scale = 1e-3 * std::exp2(-6 * scales.Uniform());
+    values[i] = static_cast<float>(scale * Draw(tail, &rng));
+  }
+  return values;
+}
+
+std::vector<float> Repeated(const std::vector<float>& pattern) {
   std::vector<float> values(kValues);
-  for (float& value : values) value = scale * static_cast<float>(rng.Uniform() - 0.5);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = pattern[i % pattern.size()];
   return values;
 }
 
@@ -26,10 +71,11 @@ double Rate(double bytes_per_value, double seconds) {
   return 1e-9 * bytes_per_value * static_cast<double>(kValues) / seconds;
 }
 
+// base − theta + residual is a delta of the mixture, a quarter of it from the residual.
 struct Vectors {
-  std::vector<float> base = Values(1, 1.0f);
-  std::vector<float> theta = Values(2, 1.0f);
-  std::vector<float> residual = Values(3, 1e-3f);
+  std::vector<float> base = Repeated(Deltas(Tail::kGaussian, kPattern, 1));
+  std::vector<float> theta = Repeated(Deltas(Tail::kMixture, kPattern, 2));
+  std::vector<float> residual = Repeated(Deltas(Tail::kBounded, kPattern, 3));
   std::vector<float> out = std::vector<float>(kValues);
   std::vector<int64_t> sum = std::vector<int64_t>(kValues);
 };
@@ -48,42 +94,148 @@ double TriadRate(Vectors& v) {
 
 // Encode reads three float32 and writes the message; decode reads the message and writes float32;
 // accumulate reads the message and reads and writes an int64.
-bool MeasureCodec(Bench& bench, Vectors& v, DeltaCodec kind, const std::string& name) {
-  const Codec& codec = CodecFor(kind);
-  const double message = static_cast<double>(codec.EncodedSize(kValues)) / kValues;
+bool MeasureSpeed(Bench& bench, Vectors& v, const NamedCodec& named) {
+  const Codec& codec = CodecFor(named.kind);
+  const std::string name = named.name;
   const DeltaSource source{v.base, v.theta, v.residual};
   Bytes bytes;
   bool ok = true;
   const double encode = BestSeconds(kRounds, [&] { ok &= codec.EncodeDelta(source, &bytes).ok(); });
+  const double message = static_cast<double>(bytes.size()) / kValues;
   const double decode = BestSeconds(kRounds, [&] { ok &= codec.Decode(bytes, v.out).ok(); });
   const double add =
       BestSeconds(kRounds, [&] { ok &= codec.DecodeAccumulate(bytes, 1, v.sum).ok(); });
   if (!ok) return false;
-  const double encode_rate = Rate(12 + message, encode);
-  const double share = 100 * encode_rate / TriadRate(v);
+  const double encode_rate = Rate(12 + message, encode), add_rate = Rate(message + 16, add);
+  const double triad = TriadRate(v);
   bench.Record(name + ": delta, feedback, encode", encode_rate, "GB/s");
-  if (kind == DeltaCodec::kNone) {
-    bench.Record(name + ": the same, share of triad", share, "%");
+  const std::string share = name + ": the same, share of triad";
+  if (named.kind == DeltaCodec::kNone) {
+    bench.Record(share, 100 * encode_rate / triad, "%");
   } else {
-    bench.AtLeast(name + ": the same, share of triad", share, "%", 90);
+    bench.AtLeast(share, 100 * encode_rate / triad, "%", 90);
   }
   bench.Record(name + ": decode", Rate(message + 4, decode), "GB/s");
-  bench.Record(name + ": decode and add", Rate(message + 16, add), "GB/s");
+  bench.Record(name + ": decode and add", add_rate, "GB/s");
+  bench.AtLeast(name + ": the same, share of triad", 100 * add_rate / triad, "%", 90);
+  if (named.kind == DeltaCodec::kTopK) {
+    bench.AtLeast("topk: delta, feedback, select, pack", Rate(1, encode), "Gparam/s", 0.8);
+  }
   return true;
+}
+
+// Decoding into a tile that stays in the cache, as a round's mean does.
+void MeasureTiles(Bench& bench, const Vectors& v, const NamedCodec& named) {
+  const Codec& codec = CodecFor(named.kind);
+  Bytes bytes;
+  if (!codec.EncodeDelta({v.base, v.theta, v.residual}, &bytes).ok()) return;
+  std::array<int64_t, 1024> tile = {};
+  const double seconds = BestSeconds(kRounds, [&] {
+    for (int64_t first = 0; first < kValues; first += 1024) {
+      codec.AccumulateRange(bytes, kValues, first, 1, tile);
+    }
+    Keep(tile);
+  });
+  bench.Record(std::string(named.name) + ": decode and add, tile by tile", Rate(1, seconds),
+               "Gparam/s");
+}
+
+// One end of a link: what it could not send it adds to the next message.
+class Feedback {
+ public:
+  Feedback(DeltaCodec kind, size_t n) : codec_(CodecFor(kind)), residual_(n, 0.0f), decoded_(n) {}
+
+  // What arrives of `input`; its bits per value through `bits`.
+  const std::vector<float>& Send(const std::vector<float>& input, double* bits) {
+    Bytes message;
+    const DeltaSource source = {.base = input, .residual = residual_};
+    const bool ok =
+        codec_.EncodeDelta(source, &message).ok() && codec_.Decode(message, decoded_).ok();
+    if (!ok) std::exit(2);
+    for (size_t i = 0; i < input.size(); ++i) residual_[i] += input[i] - decoded_[i];
+    *bits = 8.0 * static_cast<double>(message.size()) / static_cast<double>(input.size());
+    return decoded_;
+  }
+
+ private:
+  const Codec& codec_;
+  std::vector<float> residual_, decoded_;
+};
+
+struct Traffic {
+  double first = 0, up = 0, down = 0;
+};
+
+// Eight replicas, Nesterov momentum in between, `down` for the step's own way: the mean bits of the
+// rounds from 20 to 30, and of the first message up.
+Traffic MeasureTraffic(DeltaCodec up, DeltaCodec down, Tail tail) {
+  constexpr size_t kReplicas = 8, kSize = 1 << 17;
+  constexpr int kSettled = 20, kAll = 30;
+  std::vector<Feedback> replicas(kReplicas, Feedback(up, kSize));
+  Feedback server(down, kSize);
+  std::vector<float> momentum(kSize, 0.0f), step(kSize);
+  const auto drift = Deltas(tail, kSize, 99);
+  Traffic out;
+  for (int round = 0; round < kAll; ++round) {
+    std::vector<float> mean(kSize, 0.0f);
+    double bits = 0;
+    for (size_t r = 0; r < kReplicas; ++r) {
+      auto delta = Deltas(tail, kSize, 100 + static_cast<uint64_t>(round) * kReplicas + r);
+      for (size_t i = 0; i < kSize; ++i) delta[i] = 0.7f * delta[i] + 0.3f * drift[i];
+      const auto& arrived = replicas[r].Send(delta, &bits);
+      if (round == 0 && r == 0) out.first = bits;
+      if (round >= kSettled) out.up += bits / (kReplicas * (kAll - kSettled));
+      for (size_t i = 0; i < kSize; ++i) mean[i] += arrived[i] / float{kReplicas};
+    }
+    for (size_t i = 0; i < kSize; ++i) {
+      momentum[i] = 0.6f * momentum[i] + mean[i];
+      step[i] = 0.7f * (mean[i] + 0.6f * momentum[i]);
+    }
+    server.Send(step, &bits);
+    if (round >= kSettled) out.down += bits / (kAll - kSettled);
+  }
+  return out;
+}
+
+void MeasureBits(Bench& bench) {
+  for (size_t t = 0; t < kTailNames.size(); ++t) {
+    const auto tail = static_cast<Tail>(t);
+    const std::string of = std::string(", ") + kTailNames[t];
+    const Traffic ternary = MeasureTraffic(DeltaCodec::kTernary, DeltaCodec::kTernary, tail);
+    bench.Record("ternary: first message" + of, ternary.first, "bit");
+    bench.Record("ternary: up, settled" + of, ternary.up, "bit");
+    bench.Record("ternary: down, settled" + of, ternary.down, "bit");
+    bench.AtMost("default tier: up + down" + of, ternary.up + ternary.down, "bit", 2.0);
+    const Traffic starved = MeasureTraffic(DeltaCodec::kTopK, DeltaCodec::kTernary, tail);
+    bench.AtMost("starved tier: up" + of, starved.up, "bit", 0.155);
+    bench.Record("starved tier: down by ternary" + of, starved.down, "bit");
+  }
 }
 
 int Run(int argc, char** argv) {
   Bench bench("codecs", argc, argv);
-  Vectors vectors;
-  bench.Record("triad, one core", TriadRate(vectors), "GB/s");
-  const bool ok = MeasureCodec(bench, vectors, DeltaCodec::kNone, "none") &&
-                  MeasureCodec(bench, vectors, DeltaCodec::kInt8, "int8");
-  if (!ok) {
-    std::fprintf(stderr, "a codec refused finite values\n");
-    return 2;
+  std::printf("loops: %s\n", BestLoops().name);
+  {
+    Vectors vectors;
+    bench.Record("triad, one core", TriadRate(vectors), "GB/s");
+    for (const NamedCodec& named : kCodecs) {
+      if (!MeasureSpeed(bench, vectors, named)) {
+        std::fprintf(stderr, "%s refused finite values\n", named.name);
+        return 2;
+      }
+    }
+    for (const NamedCodec& named : kCodecs) MeasureTiles(bench, vectors, named);
   }
-  const double bits = 8.0 * static_cast<double>(CodecFor(DeltaCodec::kInt8).EncodedSize(kValues));
-  bench.AtMost("int8: bits per value", bits / kValues, "bit", 8.05);
+  const double n = double{kValues};
+  const auto fixed_bits = [n](DeltaCodec kind) {
+    return 8.0 * static_cast<double>(CodecFor(kind).EncodedSizeMax(kValues)) / n;
+  };
+  bench.AtMost("int8: bits per value", fixed_bits(DeltaCodec::kInt8), "bit", 8.05);
+  bench.AtMost("int4: bits per value", fixed_bits(DeltaCodec::kInt4), "bit", 4.05);
+  bench.AtMost("sign: bits per value", fixed_bits(DeltaCodec::kSign), "bit", 1.06);
+  bench.Record("ternary: bits per value, at most", fixed_bits(DeltaCodec::kTernary), "bit");
+  bench.Record("topk: bits per value, at most", fixed_bits(DeltaCodec::kTopK), "bit");
+  MeasureBits(bench);
   return bench.Finish();
 }
 

@@ -43,7 +43,38 @@ struct InnerConfig {
 
 // Where progress lives that a lossy message left out (notes in localsgd/replica.h).
 enum class ResidualPlace : uint8_t { kBuffer, kWeights };
-enum class DeltaCodec : uint8_t { kNone, kInt8 };
+// What a delta travels as (compression/codec.h). On the wire: numbers are never reused.
+enum class DeltaCodec : uint8_t {
+  kNone,
+  kInt8,
+  kBf16,
+  kInt4,
+  kSign,
+  kTernary,
+  kTopK,
+  kLast = kTopK
+};
+
+// What a message takes, about, for planning: exact for the codecs of fixed length.
+constexpr double DeltaBitsPerValue(DeltaCodec codec) {
+  switch (codec) {
+    case DeltaCodec::kNone:
+      return 32;
+    case DeltaCodec::kInt8:
+      return 8 + 1 / 32.0;
+    case DeltaCodec::kBf16:
+      return 16;
+    case DeltaCodec::kInt4:
+      return 4 + 1 / 32.0;
+    case DeltaCodec::kSign:
+      return 1 + 1 / 32.0;
+    case DeltaCodec::kTernary:
+      return 1;
+    case DeltaCodec::kTopK:
+      return 0.153;
+  }
+  return 32;
+}
 
 struct OuterConfig {
   int64_t inner_steps = 16;  // τ ≥ 1

@@ -1,12 +1,19 @@
 #include "compression/codec.h"
 
+#include <array>
 #include <cmath>
 
 #include "common/check.h"
 #include "common/status.h"
+#include "compression/bf16.h"
+#include "compression/block_int4.h"
 #include "compression/block_int8.h"
 #include "compression/fixed_point.h"
+#include "compression/loops.h"
 #include "compression/plain.h"
+#include "compression/sign.h"
+#include "compression/ternary.h"
+#include "compression/top_k.h"
 
 namespace skerry {
 namespace {
@@ -34,8 +41,20 @@ absl::Status Codec::EncodeDelta(const DeltaSource& source, Bytes* out) const {
   const size_t n = source.base.size();
   SKERRY_CHECK(source.theta.empty() || source.theta.size() == n);
   SKERRY_CHECK(source.residual.empty() || source.residual.size() == n);
-  out->resize(static_cast<size_t>(EncodedSize(static_cast<int64_t>(n))));
-  return EncodeInto(source, *out) ? absl::OkStatus() : DescribeVoid(source);
+  out->resize(static_cast<size_t>(EncodedSizeMax(static_cast<int64_t>(n))));
+  const std::optional<size_t> size = EncodeInto(source, *out);
+  if (!size) return DescribeVoid(source);
+  out->resize(*size);
+  return absl::OkStatus();
+}
+
+absl::Status Codec::Check(std::span<const uint8_t> bytes, int64_t n) const {
+  const auto size = static_cast<int64_t>(bytes.size());
+  if (size < EncodedSizeMin(n) || size > EncodedSizeMax(n)) {
+    return InvalidArgument("delta of %d values: want %d to %d bytes, got %d", n, EncodedSizeMin(n),
+                           EncodedSizeMax(n), size);
+  }
+  return CheckContent(bytes, n);
 }
 
 absl::Status Codec::DecodeAccumulate(std::span<const uint8_t> bytes, int64_t weight,
@@ -56,12 +75,36 @@ absl::Status Codec::Decode(std::span<const uint8_t> bytes, std::span<float> valu
   return absl::OkStatus();
 }
 
+std::unique_ptr<const Codec> MakeCodec(DeltaCodec kind, const CodecLoops& loops) {
+  switch (kind) {
+    case DeltaCodec::kNone:
+      return std::make_unique<PlainCodec>(loops);
+    case DeltaCodec::kInt8:
+      return std::make_unique<BlockInt8Codec>(loops);
+    case DeltaCodec::kBf16:
+      return std::make_unique<Bf16Codec>(loops);
+    case DeltaCodec::kInt4:
+      return std::make_unique<BlockInt4Codec>(loops);
+    case DeltaCodec::kSign:
+      return std::make_unique<SignCodec>(loops);
+    case DeltaCodec::kTernary:
+      return std::make_unique<TernaryCodec>(loops);
+    case DeltaCodec::kTopK:
+      return std::make_unique<TopKCodec>(loops);
+  }
+  SKERRY_CHECK(false, "a codec of this build");
+  return nullptr;
+}
+
 const Codec& CodecFor(DeltaCodec kind) {
-  static const PlainCodec plain;
-  static const BlockInt8Codec int8;
-  if (kind == DeltaCodec::kNone) return plain;
-  SKERRY_CHECK(kind == DeltaCodec::kInt8, "a codec of this build");
-  return int8;
+  static const auto codecs = [] {
+    std::array<std::unique_ptr<const Codec>, static_cast<size_t>(DeltaCodec::kLast) + 1> all;
+    for (size_t i = 0; i < all.size(); ++i) {
+      all[i] = MakeCodec(static_cast<DeltaCodec>(i), BestLoops());
+    }
+    return all;
+  }();
+  return *codecs.at(static_cast<size_t>(kind));
 }
 
 }  // namespace skerry

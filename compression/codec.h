@@ -1,25 +1,31 @@
-// Codecs of parameter deltas: u [n] float32 → a message of exactly EncodedSize(n) bytes → D(msg)
-// [n].
+// Codecs of parameter deltas: u [n] float32 → a message → D(msg) [n].
 //
-//   none   n float32, little-endian, each rounded to a multiple of the quantum 2^-40 (exact from
-//          2^-16 up)                                            size 4·n
-//   int8   blocks of 256 values with one power-of-two scale 2^e each, values rounded to nearest
-//          even multiples k·2^e, |k| ≤ 127; first the scale bytes (e + 40 in [0, 44]), then the k
-//                                                               size n + ⌈n / 256⌉
+//   name     a message holds                                             bits a value
+//   none     float32, rounded to a multiple of the quantum 2^-40         32           plain.h
+//   bf16     the same, rounded again to the upper 16 bits                16           bf16.h
+//   int8     k · 2^e, |k| ≤ 127, one e for 256 values                    8.03         block_int8.h
+//   int4     k · 2^e, |k| ≤ 7, one e for 256 values                      4.03         block_int4.h
+//   ternary  −s, 0 or s, one s for 256 values, entropy-coded             ≈ 1, ≤ 2.06  ternary.h
+//   sign     −s or s, one s for 256 values                               1.03         sign.h
+//   topk     the 64 largest of 4096 values, each in 2 bits at one of     ≈ 0.153,     top_k.h
+//            two magnitudes, their places Rice-coded                     ≤ 0.160
 //
-// Decoded values lie on the grid of fixed_point.h, so sums of messages are exact. The error of one
-// value is |u − D| ≤ 2^-41 (none), or ≤ 2^e / 2 with 2^e ≤ max(absmax of its block / 63.75, 2^-40)
-// (int8). Encoding is idempotent: D(msg) encodes to msg again.
+// The first four and sign have a fixed length; the others have a largest one, which is checked
+// before anything else. Decoded values lie on the grid of fixed_point.h, so sums of messages are
+// exact. Encoding is idempotent: D(msg) encodes to msg again.
 //
 // Errors. Encode: InvalidArgument for a value that is not finite or beyond kMagnitudeMax; then the
 // message is void and must not be sent. Decoding is total: any bytes give either InvalidArgument
-// (wrong length, scale outside the window, value not finite or too large) with nothing written, or
-// finite values.
+// (impossible length, scale outside the window, a place outside its tile, value not finite or too
+// large) with nothing written, or finite values at most 2^(kUnitBits + kQuantumExponent). It never
+// allocates.
 //
 // Codecs are stateless and immutable: any number of threads may share one.
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 
 #include "absl/status/status.h"
@@ -43,8 +49,9 @@ class Codec {
  public:
   virtual ~Codec() = default;
 
-  // Exact length in bytes of a message of n ≥ 0 values.
-  virtual int64_t EncodedSize(int64_t n) const = 0;
+  // Bounds of the length in bytes of a message of n ≥ 0 values; equal for a fixed-length codec.
+  virtual int64_t EncodedSizeMin(int64_t n) const { return EncodedSizeMax(n); }
+  virtual int64_t EncodedSizeMax(int64_t n) const = 0;
 
   // Replaces *out by the message of u; *out is unspecified after an error.
   absl::Status Encode(std::span<const float> u, Bytes* out) const;
@@ -53,7 +60,7 @@ class Codec {
   absl::Status EncodeDelta(const DeltaSource& source, Bytes* out) const;
 
   // Whether `bytes` is a message of n values; all the decoding errors there are.
-  virtual absl::Status Check(std::span<const uint8_t> bytes, int64_t n) const = 0;
+  absl::Status Check(std::span<const uint8_t> bytes, int64_t n) const;
 
   // sum[i] += weight · units of D(msg)[i]. `weight` in [1, kWeightTotalMax]; the caller keeps the
   // total weight within kWeightTotalMax.
@@ -64,18 +71,28 @@ class Codec {
   absl::Status Decode(std::span<const uint8_t> bytes, std::span<float> values) const;
 
   // Both for the values [first, first + size) of a message that passed Check(bytes, n), for callers
-  // that work tile by tile. `first` is a multiple of kCodecBlock.
+  // that work tile by tile. `first` is a multiple of kCodecBlock, first + size one too or n.
   virtual void AccumulateRange(std::span<const uint8_t> bytes, int64_t n, int64_t first,
                                int64_t weight, std::span<int64_t> sum) const = 0;
   virtual void DecodeRange(std::span<const uint8_t> bytes, int64_t n, int64_t first,
                            std::span<float> values) const = 0;
 
  private:
-  // `out` is EncodedSize(n) bytes. False: a value is not finite or too large.
-  virtual bool EncodeInto(const DeltaSource& source, std::span<uint8_t> out) const = 0;
+  // `out` is EncodedSizeMax(n) bytes; returns how many the message took. None: a value is not
+  // finite or too large.
+  virtual std::optional<size_t> EncodeInto(const DeltaSource& source,
+                                           std::span<uint8_t> out) const = 0;
+
+  // Check for bytes whose length is within the bounds.
+  virtual absl::Status CheckContent(std::span<const uint8_t> bytes, int64_t n) const = 0;
 };
 
-// The codec a run configuration names. Lives as long as the program.
+// The codec a run configuration names, with the fastest loops of this processor. Lives as long as
+// the program.
 const Codec& CodecFor(DeltaCodec kind);
+
+// The same with given loops (loops.h), for tests and benchmarks.
+struct CodecLoops;
+std::unique_ptr<const Codec> MakeCodec(DeltaCodec kind, const CodecLoops& loops);
 
 }  // namespace skerry

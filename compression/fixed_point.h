@@ -27,6 +27,9 @@ inline constexpr int kScaleExponentMax = kUnitBits - 7 + kQuantumExponent;  // 4
 // parameter that moved so far in one round has diverged.
 inline constexpr float kMagnitudeMax = 2032.0f;
 
+// The same bound for 4-bit integers: 8 · 2^(e − q) ≤ 2^kUnitBits, and 7 · 2^e ≤ kMagnitudeMax.
+inline constexpr int kInt4ExponentMax = kUnitBits - 3 + kQuantumExponent;  // 8
+
 static_assert(127 * (1 << kScaleExponentMax) == 2032);
 static_assert((kWeightTotalMax << kUnitBits) > 0, "the sum's bound fits int64");
 

@@ -26,33 +26,29 @@ std::span<const float> LoadTile(std::span<const uint8_t> bytes, size_t first, si
 
 }  // namespace
 
-int64_t PlainCodec::EncodedSize(int64_t n) const {
+int64_t PlainCodec::EncodedSizeMax(int64_t n) const {
   return n * kFloatBytes;
 }
 
-bool PlainCodec::EncodeInto(const DeltaSource& source, std::span<uint8_t> out) const {
+std::optional<size_t> PlainCodec::EncodeInto(const DeltaSource& source,
+                                             std::span<uint8_t> out) const {
   const size_t n = source.base.size();
-  const CodecLoops& loops = BestLoops();
   Tile tile;
   for (size_t first = 0; first < n; first += kTile) {
     const size_t count = std::min(kTile, n - first);
     const LoopSource part = LoopSource::Of(source, first);
-    if (!loops.round_to_quantum(part, count, tile.data())) return false;
+    if (!loops_.round_to_quantum(part, count, tile.data())) return std::nullopt;
     std::memcpy(out.data() + first * kFloatBytes, tile.data(), count * kFloatBytes);
   }
-  return true;
+  return out.size();
 }
 
-absl::Status PlainCodec::Check(std::span<const uint8_t> bytes, int64_t n) const {
-  if (static_cast<int64_t>(bytes.size()) != EncodedSize(n)) {
-    return InvalidArgument("plain delta of %d values: want %d bytes, got %d", n, EncodedSize(n),
-                           bytes.size());
-  }
+absl::Status PlainCodec::CheckContent(std::span<const uint8_t> bytes, int64_t n) const {
   Tile tile;
   const auto size = static_cast<size_t>(n);
   for (size_t first = 0; first < size; first += kTile) {
     const auto values = LoadTile(bytes, first, std::min(kTile, size - first), &tile);
-    if (!BestLoops().in_range(values.data(), values.size())) {
+    if (!loops_.in_range(values.data(), values.size())) {
       return InvalidArgument("plain delta: a value in [%d, %d) is not finite or beyond %g", first,
                              first + values.size(), kMagnitudeMax);
     }
@@ -67,7 +63,7 @@ void PlainCodec::AccumulateRange(std::span<const uint8_t> bytes, int64_t n, int6
   Tile tile;
   for (size_t i = 0; i < sum.size(); i += kTile) {
     const auto values = LoadTile(bytes, start + i, std::min(kTile, sum.size() - i), &tile);
-    BestLoops().accumulate_plain(values.data(), values.size(), weight, sum.data() + i);
+    loops_.accumulate_plain(values.data(), values.size(), weight, sum.data() + i);
   }
 }
 
@@ -78,7 +74,7 @@ void PlainCodec::DecodeRange(std::span<const uint8_t> bytes, int64_t n, int64_t 
   Tile tile;
   for (size_t i = 0; i < values.size(); i += kTile) {
     const auto raw = LoadTile(bytes, start + i, std::min(kTile, values.size() - i), &tile);
-    SKERRY_CHECK(BestLoops().round_to_quantum({raw.data()}, raw.size(), values.data() + i),
+    SKERRY_CHECK(loops_.round_to_quantum({raw.data()}, raw.size(), values.data() + i),
                  "the message was checked");
   }
 }

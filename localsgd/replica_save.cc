@@ -1,7 +1,7 @@
 // OuterReplica::Save and Restore. Layout, little-endian, without padding:
 //
 //   Header · base [n] f32 · momentum [n] f32 · residual [n] f32 (kBuffer)
-//   · when pending: theta_sent [n] f32 (kBuffer), message [EncodedSize(n)]
+//   · when pending: theta_sent [n] f32 (kBuffer), message [the rest]
 //   · BLAKE2b-256 of all before
 #include <cstring>
 #include <type_traits>
@@ -41,12 +41,20 @@ Header HeaderOf(const OuterConfig& config) {
   return header;
 }
 
+// Without the message.
 int64_t SavedSize(const Header& header, const OuterConfig& config) {
-  const int64_t n = header.parameters;
   const bool buffer = config.residual == ResidualPlace::kBuffer;
   const int64_t arrays = 2 + (buffer ? 1 : 0) + (buffer && header.pending ? 1 : 0);
-  const int64_t message = header.pending ? CodecFor(config.codec).EncodedSize(n) : 0;
-  return static_cast<int64_t>(sizeof(Header) + sizeof(Digest)) + 4 * n * arrays + message;
+  return static_cast<int64_t>(sizeof(Header) + sizeof(Digest)) + 4 * header.parameters * arrays;
+}
+
+// Whether so many bytes can be what such a header announces.
+bool FitsHeader(const Header& header, const OuterConfig& config, size_t bytes) {
+  const int64_t message = static_cast<int64_t>(bytes) - SavedSize(header, config);
+  if (header.pending == 0) return message == 0;
+  const Codec& codec = CodecFor(config.codec);
+  return message >= codec.EncodedSizeMin(header.parameters) &&
+         message <= codec.EncodedSizeMax(header.parameters);
 }
 
 void Append(const void* data, size_t bytes, Bytes* out) {
@@ -82,7 +90,7 @@ absl::StatusOr<Header> CheckSaved(const OuterConfig& config, std::span<const uin
     return FailedPrecondition("saved replica: it was saved under another outer configuration");
   }
   if (header.parameters < 0 || header.parameters > kParametersMax || header.version < 0 ||
-      header.pending > 1 || SavedSize(header, config) != static_cast<int64_t>(saved.size())) {
+      header.pending > 1 || !FitsHeader(header, config, saved.size())) {
     return DataLoss("saved replica: %d bytes do not fit its header", saved.size());
   }
   const auto body = saved.first(saved.size() - sizeof(Digest));
@@ -100,7 +108,7 @@ Bytes OuterReplica::Save() const {
   header.parameters = size();
   header.version = version();
   Bytes out;
-  out.reserve(static_cast<size_t>(SavedSize(header, config_)));
+  out.reserve(static_cast<size_t>(SavedSize(header, config_)) + (pending_ ? message_.size() : 0));
   Append(&header, sizeof(header), &out);
   Append(base_, &out);
   Append(optimizer_.velocity(), &out);

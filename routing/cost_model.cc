@@ -1,6 +1,7 @@
 #include "routing/cost_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <string>
 
@@ -54,8 +55,8 @@ double HeadWork(const RunConfig& config) {
 
 int64_t DeltaBytes(const RunConfig& config, int32_t layers, bool holds_ends) {
   const int64_t parameters = StageParameters(config.model, layers, holds_ends);
-  const int64_t bytes_each = config.outer.codec == DeltaCodec::kInt8 ? 1 : 4;
-  return parameters * bytes_each;
+  const double bits = DeltaBitsPerValue(config.outer.codec) * static_cast<double>(parameters);
+  return static_cast<int64_t>(std::ceil(bits / 8));
 }
 
 double ComputeSeconds(double flops, double gflops) {

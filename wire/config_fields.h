@@ -53,7 +53,8 @@ void VisitOuter(Visitor& v, OuterConfig& c) {
            "the committed update lands this many inner steps after the boundary");
   v.Number("outer", "learning_rate", c.learning_rate, 1e-6, 100, "");
   v.Number("outer", "momentum", c.momentum, 0, 0.999999, "Nesterov");
-  v.Choice("outer", "codec", c.codec, {"none", "int8"}, "how deltas travel");
+  v.Choice("outer", "codec", c.codec, {"none", "int8", "bf16", "int4", "sign", "ternary", "topk"},
+           "how deltas travel");
   v.Choice("outer", "residual", c.residual, {"buffer", "weights"},
            "where progress lives that a lossy delta left out");
 }

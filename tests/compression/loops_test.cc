@@ -1,80 +1,39 @@
-// The AVX2 loops give the bits of the baseline loops; both give what the definition says.
+// The loops against what their definitions say, whatever the instruction set.
 #include "compression/loops.h"
 
+#include <algorithm>
+#include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <cstring>
 
 #include "compression/fixed_point.h"
-#include "tests/compression/sample_values.h"
+#include "compression/step_scale.h"
+#include "tests/compression/every_codec.h"
 
 namespace skerry {
 namespace {
 
-template <typename T>
-bool SameBits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
-}
-
-struct Everything {
-  bool quantised, rounded;
-  std::vector<uint8_t> scales;
-  std::vector<int8_t> integers;
-  std::vector<float> decoded, multiples, mean;
-  std::vector<int64_t> sum;
-};
-
-Everything RunAll(const CodecLoops& loops, const LoopSource& source, size_t n) {
-  Everything out;
-  out.scales.resize((n + 255) / 256);
-  out.integers.resize(n);
-  out.decoded.resize(n);
-  out.multiples.resize(n);
-  out.mean.resize(n);
-  out.sum.assign(n, 3);
-  out.quantised = loops.quantise_int8(source, n, out.scales.data(), out.integers.data());
-  out.rounded = loops.round_to_quantum(source, n, out.multiples.data());
-  if (!out.quantised || !out.rounded) return out;
-  loops.decode_int8(out.scales.data(), out.integers.data(), n, out.decoded.data());
-  loops.accumulate_int8(out.scales.data(), out.integers.data(), n, 7, out.sum.data());
-  loops.accumulate_plain(out.multiples.data(), n, 5, out.sum.data());
-  loops.scale_sum(out.sum.data(), n, kQuantum / 3, out.mean.data());
-  return out;
-}
-
-void CheckEqual(const Everything& a, const Everything& b) {
-  CHECK(a.quantised == b.quantised);
-  CHECK(a.rounded == b.rounded);
-  if (!a.quantised || !b.quantised) return;
-  CHECK(a.scales == b.scales);
-  CHECK(a.integers == b.integers);
-  CHECK(SameBits(a.decoded, b.decoded));
-  CHECK(SameBits(a.multiples, b.multiples));
-  CHECK(a.sum == b.sum);
-  CHECK(SameBits(a.mean, b.mean));
-}
-
-TEST_CASE("Loops: AVX2 and baseline give equal bits", "[compression]") {
-  const CodecLoops* avx2 = Avx2Loops();
-  if (avx2 == nullptr) {
-    WARN("this processor has no AVX2");
-    return;
+std::vector<const CodecLoops*> EveryLoops() {
+  std::vector<const CodecLoops*> all = {&BaselineLoops()};
+  for (const CodecLoops* loops : {Avx2Loops(), Avx512Loops()}) {
+    if (loops != nullptr) all.push_back(loops);
   }
-  auto cases = AwkwardButValid();
-  for (uint64_t seed = 0; seed < 30; ++seed) cases.push_back(HeavyTail(900 + 7 * seed, seed));
-  cases.push_back(std::vector<float>(400, NAN));
-  for (const auto& u : cases) {
-    const auto residual = HeavyTail(u.size(), 99);
-    for (const LoopSource source : {LoopSource{u.data()}, LoopSource{residual.data(), u.data()},
-                                    LoopSource{u.data(), nullptr, residual.data()},
-                                    LoopSource{residual.data(), u.data(), residual.data()}}) {
-      CheckEqual(RunAll(*avx2, source, u.size()), RunAll(BaselineLoops(), source, u.size()));
-    }
-  }
+  return all;
+}
+
+bool Bit(const std::vector<uint64_t>& mask, size_t i) {
+  return ((mask[i / 64] >> (i % 64)) & 1) != 0;
+}
+
+std::vector<uint64_t> RandomMask(size_t words, uint64_t seed) {
+  Rng rng(seed, "mask");
+  std::vector<uint64_t> mask(words);
+  for (uint64_t& word : mask) word = rng.Next() & rng.Next();
+  return mask;
 }
 
 TEST_CASE("Loops: a sum becomes a float as the language's conversion says", "[compression]") {
+  const CodecLoops& loops = *GENERATE(from_range(EveryLoops()));
   std::vector<int64_t> sums = {
       0, 1, -1, 1LL << 61, -(1LL << 61), (1LL << 53) + 1, -(1LL << 53) - 1};
   Rng rng(12, "sums");
@@ -84,21 +43,86 @@ TEST_CASE("Loops: a sum becomes a float as the language's conversion says", "[co
   }
   std::vector<float> mean(sums.size());
   const double scale = kQuantum / 7;
-  BestLoops().scale_sum(sums.data(), sums.size(), scale, mean.data());
+  loops.scale_sum(sums.data(), sums.size(), scale, mean.data());
   for (size_t i = 0; i < sums.size(); ++i) {
     REQUIRE(mean[i] == static_cast<float>(static_cast<double>(sums[i]) * scale));
   }
 }
 
 TEST_CASE("Loops: rounding to the quantum is nearbyint", "[compression]") {
+  const CodecLoops& loops = *GENERATE(from_range(EveryLoops()));
   for (uint64_t seed = 0; seed < 10; ++seed) {
     const auto u = HeavyTail(1000, seed);
     std::vector<float> out(u.size());
-    REQUIRE(BestLoops().round_to_quantum({u.data()}, u.size(), out.data()));
+    REQUIRE(loops.round_to_quantum({u.data()}, u.size(), out.data()));
     for (size_t i = 0; i < u.size(); ++i) {
       REQUIRE(out[i] == static_cast<float>(std::nearbyint(double{u[i]} * 0x1p40) * 0x1p-40));
       REQUIRE_FALSE((out[i] == 0 && std::signbit(out[i])));
     }
+  }
+}
+
+TEST_CASE("Loops: masks say which values are large and which negative", "[compression]") {
+  const CodecLoops& loops = *GENERATE(from_range(EveryLoops()));
+  const size_t n = GENERATE(1u, 63u, 64u, 65u, 300u);
+  auto u = HeavyTail(n, n);
+  u[n / 2] = -0.0f;
+  const float threshold = std::fabs(u[n / 3]) + 0x1p-60f;
+  std::vector<uint64_t> large((n + 63) / 64, ~0ULL), minus = large;
+  loops.at_least(u.data(), n, std::bit_cast<uint32_t>(threshold), large.data());
+  loops.negative(u.data(), n, minus.data());
+  for (size_t i = 0; i < large.size() * 64; ++i) {
+    REQUIRE(Bit(large, i) == (i < n && std::fabs(u[i]) >= threshold));
+    REQUIRE(Bit(minus, i) == (i < n && std::signbit(u[i])));
+  }
+}
+
+TEST_CASE("Loops: packed bits unpack to where they were", "[compression]") {
+  const CodecLoops& loops = *GENERATE(from_range(EveryLoops()));
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    auto select = RandomMask(seed % 9, seed);
+    if (seed % 5 == 0) std::fill(select.begin(), select.end(), seed % 2 == 0 ? ~0ULL : 0);
+    const auto bits = RandomMask(select.size(), seed + 1000);
+    std::vector<uint64_t> packed(select.size()), back(select.size(), 7);
+    const size_t count = loops.pack_bits(bits.data(), select.data(), select.size(), packed.data());
+    size_t at = 0;
+    for (size_t i = 0; i < select.size() * 64; ++i) {
+      if (Bit(select, i)) REQUIRE(Bit(packed, at++) == Bit(bits, i));
+    }
+    REQUIRE(count == at);
+    loops.unpack_bits(packed.data(), select.data(), select.size(), back.data());
+    for (size_t w = 0; w < select.size(); ++w) REQUIRE(back[w] == (bits[w] & select[w]));
+  }
+}
+
+TEST_CASE("Loops: the k-th largest is what sorting finds", "[compression]") {
+  const CodecLoops& loops = *GENERATE(from_range(EveryLoops()));
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    Rng rng(seed, "kth");
+    std::vector<uint32_t> values(1 + rng.Below(300));
+    for (uint32_t& value : values)
+      value = static_cast<uint32_t>(rng.Next() >> (33 + rng.Below(30)));
+    const size_t k = 1 + rng.Below(values.size());
+    auto sorted = values;
+    std::sort(sorted.rbegin(), sorted.rend());
+    CHECK(loops.kth_largest(values.data(), values.size(), k, 0) == sorted[k - 1]);
+    CHECK(loops.kth_largest(values.data(), values.size(), k, 16) == sorted[k - 1] >> 16 << 16);
+  }
+}
+
+TEST_CASE("Steps: the nearest of three significant bits, ties upward", "[compression]") {
+  CHECK(NearestStep(0.0f) == 0);
+  CHECK(NearestStep(0x1.fffffep-38f) == 0);
+  CHECK(NearestStep(0x1p-37f) == 1);
+  CHECK(NearestStep(2032.0f) == kStepCodeMax);
+  for (int code = 1; code <= kStepCodeMax; ++code) {
+    const auto c = static_cast<uint8_t>(code);
+    CHECK(NearestStep(StepValue(c)) == code);
+    CHECK(static_cast<double>(StepUnits(c)) == static_cast<double>(StepValue(c)) * 0x1p40);
+    if (code == kStepCodeMax) continue;
+    const float middle = (StepValue(c) + StepValue(static_cast<uint8_t>(code + 1))) / 2;
+    CHECK(NearestStep(middle) == code + 1);
+    CHECK(NearestStep(std::nextafter(middle, 0.0f)) == code);
   }
 }
 

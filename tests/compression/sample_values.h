@@ -23,6 +23,18 @@ inline std::vector<float> HeavyTail(size_t n, uint64_t seed) {
   return values;
 }
 
+// What a round of training leaves: normal values, a scale per run of 4096, a few large ones.
+inline std::vector<float> Gaussian(size_t n, uint64_t seed) {
+  Rng rng(seed, "gaussian");
+  std::vector<float> values(n);
+  double scale = 1;
+  for (size_t i = 0; i < n; ++i) {
+    if (i % 4096 == 0) scale = 1e-4 * std::exp2(3 * rng.Uniform());
+    values[i] = static_cast<float>(scale * rng.Normal() * (rng.Below(50) == 0 ? 4 : 1));
+  }
+  return values;
+}
+
 // Finite, but awkward: zeros of both signs, denormals, equal values, ties, the largest allowed.
 inline std::vector<std::vector<float>> AwkwardButValid() {
   constexpr float kTiny = std::numeric_limits<float>::denorm_min();

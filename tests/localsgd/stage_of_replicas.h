@@ -12,6 +12,14 @@
 
 namespace skerry {
 
+inline std::vector<DeltaCodec> EveryCodec() {
+  std::vector<DeltaCodec> all;
+  for (int i = 0; i <= static_cast<int>(DeltaCodec::kLast); ++i) {
+    all.push_back(static_cast<DeltaCodec>(i));
+  }
+  return all;
+}
+
 inline OuterConfig Outer(float learning_rate, float momentum, DeltaCodec codec,
                          ResidualPlace residual) {
   OuterConfig config;

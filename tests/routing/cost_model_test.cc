@@ -26,13 +26,15 @@ TEST_CASE("Cost model: weights and operations of a tiny model, counted by hand",
   CHECK(LossFlops(config) == Approx(3 * 2 * 15 * 4 * 10));
 }
 
-TEST_CASE("Cost model: a tied head has one table, an int8 delta a byte a weight", "[routing]") {
+TEST_CASE("Cost model: a tied head has one table, a delta its codec's bits a weight", "[routing]") {
   RunConfig config = Tiny();
   config.model.tied_head = true;
   CHECK(EndsParameters(config.model) == 40 + 4);
-  CHECK(DeltaBytes(config, 1, false) == 152);
+  CHECK(DeltaBytes(config, 1, false) == 153);
   config.outer.codec = DeltaCodec::kNone;
   CHECK(DeltaBytes(config, 1, false) == 4 * 152);
+  config.outer.codec = DeltaCodec::kTopK;
+  CHECK(DeltaBytes(config, 1, false) == 3);
 }
 
 TEST_CASE("Cost model: a transfer is half a round trip and the bytes", "[routing]") {

@@ -66,7 +66,8 @@ TEST_CASE("RunConfig: mistakes are reported with their line and, where it helps,
   CHECK(ErrorOf("[pipeline]\nskip_ratio = 0.6\n") ==
         "run.toml:2: 'skip_ratio' is 0.6, allowed are 0 to 0.5");
   CHECK(ErrorOf("[outer]\ncodec = \"int7\"\n") ==
-        "run.toml:2: 'codec' is 'int7', allowed are 'none', 'int8'");
+        "run.toml:2: 'codec' is 'int7', allowed are 'none', 'int8', 'bf16', "
+        "'int4', 'sign', 'ternary', 'topk'");
   CHECK(ErrorOf("run = 4\n") == "run.toml:1: 'run' must be a section [run]");
   CHECK(ErrorOf("[inner]\nlearning_rate = nan\n") ==
         "run.toml:2: 'learning_rate' is nan, allowed are 1e-12 to 1000");

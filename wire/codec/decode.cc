@@ -50,7 +50,7 @@ void ReadTraining(ReadChecks& checks, schema::RunConfig::Reader r, RunConfig& c)
   c.outer.overlap_steps = outer.getOverlapSteps();
   c.outer.learning_rate = outer.getLearningRate();
   c.outer.momentum = outer.getMomentum();
-  c.outer.codec = checks.Enumerator(outer.getCodec(), DeltaCodec::kInt8, "delta codec");
+  c.outer.codec = checks.Enumerator(outer.getCodec(), DeltaCodec::kLast, "delta codec");
   c.outer.residual = checks.Enumerator(outer.getResidual(), ResidualPlace::kWeights, "residual");
   const auto pipeline = r.getPipeline();
   c.pipeline.stages = pipeline.getStages();

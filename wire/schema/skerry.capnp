@@ -157,7 +157,7 @@ struct RunConfig {
     overlapSteps @1 :Int64;
     learningRate @2 :Float32;
     momentum     @3 :Float32;
-    codec        @4 :UInt8;  # 0 none, 1 int8
+    codec        @4 :UInt8;  # 0 none, 1 int8, 2 bf16, 3 int4, 4 sign, 5 ternary, 6 topk
     residual     @5 :UInt8;  # 0 buffer, 1 weights
   }
   struct Paths {

@@ -1,0 +1,44 @@
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "compression/fixed_point.h"
+#include "compression/loops.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace skerry {
+
+#if defined(__x86_64__)
+
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,bmi,bmi2,popcnt,prefer-vector-width=512")
+namespace {
+#define SKERRY_LEVEL 2
+#define SKERRY_LOOPS_NAME "AVX-512"
+#include "compression/value_loops.h"
+// Needs the values.
+#include "compression/mask_loops.h"
+// Needs both.
+#include "compression/loops_table.h"
+}  // namespace
+#pragma GCC pop_options
+
+const CodecLoops* Avx512Loops() {
+  const bool has = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+                   Avx2Loops() != nullptr;
+  return has ? &kLoops : nullptr;
+}
+
+#else
+
+const CodecLoops* Avx512Loops() {
+  return nullptr;
+}
+
+#endif
+
+}  // namespace skerry

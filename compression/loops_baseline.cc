@@ -1,0 +1,25 @@
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "compression/fixed_point.h"
+#include "compression/loops.h"
+
+namespace skerry {
+namespace {
+
+#define SKERRY_LEVEL 0
+#define SKERRY_LOOPS_NAME "baseline"
+#include "compression/value_loops.h"
+// Needs the values.
+#include "compression/mask_loops.h"
+// Needs both.
+#include "compression/loops_table.h"
+
+}  // namespace
+
+const CodecLoops& BaselineLoops() {
+  return kLoops;
+}
+
+}  // namespace skerry

@@ -1,0 +1,299 @@
+#include "compression/ternary.h"
+
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "compression/bit_stream.h"
+#include "compression/block_code.h"
+#include "compression/fixed_point.h"
+#include "compression/loops.h"
+#include "compression/mask_code.h"
+#include "compression/step_scale.h"
+#include "compression/tile_index.h"
+
+namespace skerry {
+namespace {
+
+constexpr size_t kBlock = kCodecBlock;
+constexpr size_t kTile = 1024;
+constexpr size_t kTileBlocks = kTile / kBlock;
+constexpr size_t kTileBytesMax = 255;
+constexpr size_t kBlockWords = kBlock / 64;
+constexpr size_t kTileWords = kTile / 64;
+using TileMask = std::array<uint64_t, kTileWords>;
+
+// Blocks 0 and 1 of a tile are in the stream from its first bit, 2 and 3 in that from its last.
+constexpr size_t kStreamBlocks = kTileBlocks / 2;
+
+// Whatever the bits, a stream's words take 64 · 12 of them, and the signs 1024.
+constexpr size_t kWordBytesRead = kTile / 2 / 8 * kMaskCodeBits / 8 + kBitSlack;
+constexpr size_t kTileBytesRead = 264;
+static_assert(kTileBytesRead >= kWordBytesRead + kTile / 8 + kBitSlack);
+static_assert(kTileBytesRead >= kTileBytesMax + kBitSlack);
+
+// Where the parts of a message begin.
+struct Layout {
+  size_t tiles, lengths, steps, levels, payload;
+
+  explicit Layout(int64_t n) {
+    const auto blocks = static_cast<size_t>(BlocksOf(n));
+    tiles = (static_cast<size_t>(n) + kTile - 1) / kTile;
+    lengths = TileIndexBytes(tiles);
+    steps = lengths + tiles;
+    levels = steps + blocks;
+    payload = levels + (blocks + 1) / 2;
+  }
+};
+
+struct Tile {
+  TileMask nonzero = {};
+  TileMask minus = {};
+  std::array<uint8_t, kTileBlocks> steps = {};
+  std::array<uint8_t, kTileBlocks> levels = {};
+};
+
+struct Coder {
+  const CodecLoops& loops;
+  const MaskCodes& codes;
+};
+
+// Returns the level used.
+uint8_t PutBlock(const Coder& coder, const uint64_t* mask, size_t count, BitWriter* writer) {
+  size_t ones = 0;
+  for (size_t w = 0; w < kBlockWords; ++w) ones += static_cast<size_t>(std::popcount(mask[w]));
+  const uint8_t level = MaskLevelFor(ones, count);
+  const size_t bytes = (count + 7) / 8;
+  const BitWriter before = *writer;
+  coder.loops.put_words(coder.codes[level], mask, bytes, writer);
+  if (writer->bits() - before.bits() <= 8 * bytes) return level;
+  *writer = before;
+  coder.loops.put_words(coder.codes[kPlainMaskLevel], mask, bytes, writer);
+  return kPlainMaskLevel;
+}
+
+void PutSigns(const CodecLoops& loops, const Tile& tile, BitWriter* writer) {
+  TileMask packed;
+  size_t left = loops.pack_bits(tile.minus.data(), tile.nonzero.data(), kTileWords, packed.data());
+  for (size_t w = 0; left > 0; ++w) {
+    const size_t low = std::min<size_t>(left, 32);
+    const size_t high = std::min<size_t>(left - low, 32);
+    writer->Put(packed[w] & 0xffffffff, low);
+    writer->Put(packed[w] >> 32, high);
+    left -= low + high;
+  }
+}
+
+// Room for a tile, and before and after it for whole words.
+using TileBuffer = std::array<uint8_t, kBitSlack + kTileBytesRead>;
+
+// Puts the first `bytes` of `back`, which zeros follow, in reverse before `end`.
+void PutBack(const uint8_t* back, size_t bytes, uint8_t* end) {
+  for (size_t i = 0; i < bytes; i += 8) {
+    uint64_t bits, there;
+    std::memcpy(&bits, back + i, 8);
+    std::memcpy(&there, end - i - 8, 8);
+    there |= ReversedBits(bits);
+    std::memcpy(end - i - 8, &there, 8);
+  }
+}
+
+// Returns the tile's length in bytes, from kBitSlack of `buffer` on. None: a value is void.
+std::optional<size_t> PutTile(const Coder& coder, const LoopSource& source, size_t size, Tile* tile,
+                              TileBuffer* buffer) {
+  uint8_t* out = buffer->data() + kBitSlack;
+  std::array<uint8_t, kWordBytesRead> back;
+  BitWriter writers[2] = {BitWriter(out), BitWriter(back.data())};
+  alignas(64) std::array<float, kBlock> u;
+  for (size_t start = 0; start < size; start += kBlock) {
+    const size_t block = start / kBlock, count = std::min(kBlock, size - start);
+    const uint32_t largest = coder.loops.form_delta(source.At(start), count, u.data());
+    if (largest > std::bit_cast<uint32_t>(kMagnitudeMax)) return std::nullopt;
+    const uint8_t step = NearestStep(std::bit_cast<float>(largest));
+    tile->steps[block] = step;
+    if (step == 0) continue;
+    const auto threshold = std::bit_cast<uint32_t>(StepValue(step) / 2);
+    uint64_t* nonzero = tile->nonzero.data() + start / 64;
+    coder.loops.at_least(u.data(), count, threshold, nonzero);
+    coder.loops.negative(u.data(), count, tile->minus.data() + start / 64);
+    tile->levels[block] = PutBlock(coder, nonzero, count, &writers[block / kStreamBlocks]);
+  }
+  PutSigns(coder.loops, *tile, &writers[0]);
+  const size_t length = (writers[0].bits() + writers[1].bits() + 7) / 8;
+  const size_t front_bytes = writers[0].Finish(), back_bytes = writers[1].Finish();
+  if (length > front_bytes) std::memset(out + front_bytes, 0, length - front_bytes);
+  PutBack(back.data(), back_bytes, out + length);
+  return length;
+}
+
+// A tile's bytes with zeros around them, and its last bits in reverse.
+struct TileBytes {
+  std::array<uint8_t, kWordBytesRead + kTileBytesRead> forward = {};
+  std::array<uint8_t, kWordBytesRead> backward;
+
+  TileBytes(const uint8_t* in, size_t length) {
+    std::memcpy(forward.data() + kWordBytesRead, in, length);
+    const uint8_t* end = forward.data() + kWordBytesRead + length;
+    static_assert(kWordBytesRead % 8 == 0);
+    for (size_t i = 0; i < kWordBytesRead; i += 8) {
+      uint64_t bits;
+      std::memcpy(&bits, end - i - 8, 8);
+      bits = ReversedBits(bits);
+      std::memcpy(backward.data() + i, &bits, 8);
+    }
+  }
+};
+
+// The places of all blocks of a step > 0; leaves readers[0] at the signs.
+void TakePlaces(const Coder& coder, size_t size, BitReader* readers, Tile* tile) {
+  const auto& steps = tile->steps;
+  for (size_t b = 0; b < kStreamBlocks; ++b) {
+    const size_t pair[2] = {b, b + kStreamBlocks};
+    uint64_t* masks[2];
+    const MaskCode* codes[2];
+    for (size_t s = 0; s < 2; ++s) {
+      masks[s] = tile->nonzero.data() + pair[s] * kBlockWords;
+      codes[s] = &coder.codes[tile->levels[pair[s]]];
+    }
+    if (size == kTile && steps[pair[0]] != 0 && steps[pair[1]] != 0) {
+      coder.loops.take_two(codes, readers, masks);
+      continue;
+    }
+    for (size_t s = 0; s < 2; ++s) {
+      if (pair[s] * kBlock >= size || steps[pair[s]] == 0) continue;
+      const size_t count = std::min(kBlock, size - pair[s] * kBlock);
+      coder.loops.take_words(*codes[s], (count + 7) / 8, &readers[s], masks[s]);
+      if (count % 64 != 0) masks[s][count / 64] &= (uint64_t{1} << (count % 64)) - 1;
+    }
+  }
+}
+
+void TakeTile(const Coder& coder, const TileBytes& bytes, size_t size, Tile* tile) {
+  BitReader readers[2] = {BitReader(bytes.forward.data() + kWordBytesRead),
+                          BitReader(bytes.backward.data())};
+  TakePlaces(coder, size, readers, tile);
+  size_t places = 0;
+  for (const uint64_t word : tile->nonzero) places += static_cast<size_t>(std::popcount(word));
+  TileMask packed;
+  for (size_t w = 0; w * 64 < places; ++w) {
+    const uint64_t low = readers[0].Peek() & 0xffffffff;
+    readers[0].Skip(32);
+    packed[w] = low | (readers[0].Peek() << 32);
+    readers[0].Skip(32);
+  }
+  coder.loops.unpack_bits(packed.data(), tile->nonzero.data(), kTileWords, tile->minus.data());
+}
+
+// While a tile's words are decoded the memory of its values can come.
+template <typename T>
+void FetchToWrite(std::span<T> values) {
+  constexpr size_t kLine = 64 / sizeof(T);
+  for (size_t i = 0; i < values.size(); i += kLine) __builtin_prefetch(&values[i], 1);
+}
+
+// Calls visit(start, count, step code, nonzero, minus) for the blocks of the range, and before a
+// tile is decoded prepare(start, count) for its part of the range.
+template <typename Prepare, typename Visit>
+void ForBlocks(const CodecLoops& loops, std::span<const uint8_t> bytes, int64_t n, int64_t first,
+               size_t size, Prepare&& prepare, Visit&& visit) {
+  CheckRange(n, first, size);
+  if (size == 0) return;
+  const Layout at(n);
+  const Coder coder = {loops, AllMaskCodes()};
+  const uint8_t* lengths = bytes.data() + at.lengths;
+  const auto length_of = [&](size_t tile) { return lengths[tile]; };
+  const size_t begin = static_cast<size_t>(first), end = begin + size;
+  const uint8_t* in =
+      bytes.data() + at.payload + TileOffset(bytes.data(), begin / kTile, length_of);
+  for (size_t t = begin / kTile; t * kTile < end; ++t) {
+    const TileBytes tile_bytes(in, lengths[t]);
+    in += lengths[t];
+    const size_t tile_first = t * kTile;
+    const size_t tile_size = std::min(kTile, static_cast<size_t>(n) - tile_first);
+    const size_t from = std::max(begin, tile_first), to = std::min(end, tile_first + tile_size);
+    prepare(from - begin, to - from);
+    Tile tile;
+    for (size_t b = 0; b * kBlock < tile_size; ++b) {
+      const size_t block = t * kTileBlocks + b;
+      tile.steps[b] = bytes[at.steps + block];
+      tile.levels[b] = (bytes[at.levels + block / 2] >> (block % 2 * 4)) & 15;
+    }
+    TakeTile(coder, tile_bytes, tile_size, &tile);
+    for (size_t start = from; start < to; start += kBlock) {
+      const size_t word = (start - tile_first) / 64;
+      visit(start - begin, std::min(kBlock, to - start), tile.steps[word / kBlockWords],
+            tile.nonzero.data() + word, tile.minus.data() + word);
+    }
+  }
+}
+
+}  // namespace
+
+int64_t TernaryCodec::EncodedSizeMin(int64_t n) const {
+  return static_cast<int64_t>(Layout(n).payload);
+}
+
+int64_t TernaryCodec::EncodedSizeMax(int64_t n) const {
+  const Layout at(n);
+  return static_cast<int64_t>(at.payload + at.tiles * kTileBytesMax);
+}
+
+std::optional<size_t> TernaryCodec::EncodeInto(const DeltaSource& source,
+                                               std::span<uint8_t> out) const {
+  const size_t n = source.base.size();
+  const Layout at(static_cast<int64_t>(n));
+  std::fill(out.begin() + at.levels, out.begin() + at.payload, uint8_t{0});
+  const Coder coder = {loops_, AllMaskCodes()};
+  size_t offset = 0;
+  for (size_t t = 0; t < at.tiles; ++t) {
+    const size_t first = t * kTile, size = std::min(kTile, n - first);
+    Tile tile;
+    TileBuffer buffer;
+    const auto length = PutTile(coder, LoopSource::Of(source, first), size, &tile, &buffer);
+    if (!length) return std::nullopt;
+    SKERRY_CHECK(*length <= kTileBytesMax);
+    NoteTile(out.data(), t, offset);
+    out[at.lengths + t] = static_cast<uint8_t>(*length);
+    for (size_t b = 0; b * kBlock < size; ++b) {
+      const size_t block = t * kTileBlocks + b;
+      out[at.steps + block] = tile.steps[b];
+      out[at.levels + block / 2] |= static_cast<uint8_t>(tile.levels[b] << (block % 2 * 4));
+    }
+    std::memcpy(out.data() + at.payload + offset, buffer.data() + kBitSlack, *length);
+    offset += *length;
+  }
+  return at.payload + offset;
+}
+
+absl::Status TernaryCodec::CheckContent(std::span<const uint8_t> bytes, int64_t n) const {
+  const Layout at(n);
+  const auto length_of = [&](size_t tile) { return bytes[at.lengths + tile]; };
+  SKERRY_RETURN_IF_ERROR(
+      CheckTileIndex(bytes.data(), at.tiles, bytes.size() - at.payload, length_of));
+  return CheckScales(bytes.subspan(at.steps, at.levels - at.steps), kStepCodeMax);
+}
+
+void TernaryCodec::AccumulateRange(std::span<const uint8_t> bytes, int64_t n, int64_t first,
+                                   int64_t weight, std::span<int64_t> sum) const {
+  ForBlocks(
+      loops_, bytes, n, first, sum.size(),
+      [&](size_t start, size_t count) { FetchToWrite(sum.subspan(start, count)); },
+      [&](size_t start, size_t count, uint8_t step, const uint64_t* nonzero,
+          const uint64_t* minus) {
+        loops_.accumulate_signed(nonzero, minus, count, StepUnits(step) * weight,
+                                 sum.data() + start);
+      });
+}
+
+void TernaryCodec::DecodeRange(std::span<const uint8_t> bytes, int64_t n, int64_t first,
+                               std::span<float> values) const {
+  ForBlocks(
+      loops_, bytes, n, first, values.size(),
+      [&](size_t start, size_t count) { FetchToWrite(values.subspan(start, count)); },
+      [&](size_t start, size_t count, uint8_t step, const uint64_t* nonzero,
+          const uint64_t* minus) {
+        loops_.decode_signed(nonzero, minus, count, StepValue(step), values.data() + start);
+      });
+}
+
+}  // namespace skerry

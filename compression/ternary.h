@@ -1,0 +1,49 @@
+// Over-relaxed ternary: −s, 0 or s with s near the *largest* magnitude of a block of 256 and a dead
+// zone of half of it, entropy-coded. The default tier, both ways.
+//
+// With feedback the large step beats unbiased ones at equal sparsity (integrate and fire: a value
+// waits in the residual until it is worth a whole step), and it leaves four fifths of the values
+// zero.
+//
+//   tile index (tile_index.h), tiles of 1024 values
+//   ⌈n / 1024⌉ lengths in bytes of the tiles
+//   ⌈n / 256⌉ steps s (step_scale.h): the one nearest to the block's absmax
+//   ⌈n / 512⌉ pairs of levels (mask_code.h) of the blocks, the first in the low half
+//   the tiles: for each block with s > 0 the places where |u| ≥ s / 2, eight at a time, each a word
+//   of its level's code; blocks 0 and 1 from the tile's first bit on, followed by a sign bit (set:
+//   −) for each place of the tile; blocks 2 and 3 from its last bit backwards; zeros between, to a
+//   whole byte
+//
+// Two streams, because a word's place depends on all words before: two are decoded in the time of
+// one.
+//
+// A block of step 0 has level 0 and no places. The encoder takes the plain level when the code of a
+// block's level would take more than the mask itself; so a tile takes at most 255 bytes: blocks of
+// 255 or 256 places are short in the last level's code, any other takes 256 + 254 bits at most.
+// Decoding is total by construction: every bit pattern is a sequence of words.
+#pragma once
+
+#include "compression/codec.h"
+
+namespace skerry {
+
+class TernaryCodec final : public Codec {
+ public:
+  explicit TernaryCodec(const CodecLoops& loops) : loops_(loops) {}
+
+  int64_t EncodedSizeMin(int64_t n) const override;
+  int64_t EncodedSizeMax(int64_t n) const override;
+  void AccumulateRange(std::span<const uint8_t> bytes, int64_t n, int64_t first, int64_t weight,
+                       std::span<int64_t> sum) const override;
+  void DecodeRange(std::span<const uint8_t> bytes, int64_t n, int64_t first,
+                   std::span<float> values) const override;
+
+ private:
+  std::optional<size_t> EncodeInto(const DeltaSource& source,
+                                   std::span<uint8_t> out) const override;
+  absl::Status CheckContent(std::span<const uint8_t> bytes, int64_t n) const override;
+
+  const CodecLoops& loops_;
+};
+
+}  // namespace skerry

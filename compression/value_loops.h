@@ -1,0 +1,318 @@
+// The bodies of the value loops, included by one file per instruction set (loops_*.cc), each inside
+// its own unnamed namespace and under its own target, where the compiler vectorises them.
+#pragma once
+
+#define SKERRY_BODY [[gnu::always_inline]] inline
+
+constexpr uint32_t kMagnitudeBits = 0x7fffffff;
+constexpr uint32_t kMagnitudeMaxBits = std::bit_cast<uint32_t>(kMagnitudeMax);
+constexpr size_t kBlock = kCodecBlock;
+
+SKERRY_BODY float PowerOfTwo(int exponent) {
+  return std::bit_cast<float>(static_cast<uint32_t>(127 + exponent) << 23);
+}
+
+// The smallest e at which absmax / 2^e < 127.5: 2^(E−6), one more from 1.9921875·2^E on.
+SKERRY_BODY int ScaleExponent(uint32_t absmax_bits) {
+  const int exponent = static_cast<int>(absmax_bits >> 23) - 127;
+  const int carry = (absmax_bits & 0x7fffff) >= 0x7f0000 ? 1 : 0;
+  return std::max(exponent - 6 + carry, kQuantumExponent);
+}
+
+// While a block is quantised nothing is read, and the processor's own prefetching pauses: so its
+// successor's lines are asked for before. A prefetch past the end of an array does no harm.
+SKERRY_BODY void FetchBlock(const float* from) {
+  constexpr size_t kLine = 16;
+  for (size_t i = 0; i < kBlock; i += kLine) __builtin_prefetch(from + i);
+}
+
+template <bool kTheta, bool kResidual>
+SKERRY_BODY uint32_t FormDelta(const LoopSource& source, size_t first, size_t count, float* u) {
+  int32_t largest = 0;  // magnitudes order like their bits; signed maxima vectorise better
+  for (size_t i = 0; i < count; ++i) {
+    float v = source.base[first + i];
+    if constexpr (kTheta) v -= source.theta[first + i];
+    if constexpr (kResidual) v += source.residual[first + i];
+    u[i] = v;
+    const auto bits = static_cast<int32_t>(std::bit_cast<uint32_t>(v) & kMagnitudeBits);
+    largest = bits > largest ? bits : largest;
+  }
+  return static_cast<uint32_t>(largest);
+}
+
+SKERRY_BODY uint32_t FormAny(const LoopSource& source, size_t first, size_t count, float* u) {
+  if (source.theta != nullptr && source.residual != nullptr) {
+    return FormDelta<true, true>(source, first, count, u);
+  }
+  if (source.theta != nullptr) return FormDelta<true, false>(source, first, count, u);
+  if (source.residual != nullptr) return FormDelta<false, true>(source, first, count, u);
+  return FormDelta<false, false>(source, first, count, u);
+}
+
+// Inlined, or a call of what only prefetches is removed as without effect.
+SKERRY_BODY void FetchSource(const LoopSource& source, size_t first) {
+  FetchBlock(source.base + first);
+  if (source.theta != nullptr) FetchBlock(source.theta + first);
+  if (source.residual != nullptr) FetchBlock(source.residual + first);
+}
+
+void Fetch(const LoopSource& source) {
+  FetchSource(source, 0);
+}
+
+SKERRY_BODY uint32_t FormDelta(const LoopSource& source, size_t first, size_t count, float* u) {
+  const uint32_t largest = FormAny(source, first, count, u);
+  FetchSource(source, first + count);
+  return largest;
+}
+
+// Adding 1.5·2^23 leaves the nearest integer, ties to even, in the low bits.
+SKERRY_BODY void RoundBlock(const float* u, size_t count, float inverse_scale, int8_t* out) {
+  constexpr float kShifter = 12582912.0f;
+  for (size_t i = 0; i < count; ++i) {
+    const auto bits = std::bit_cast<int32_t>(u[i] * inverse_scale + kShifter);
+    out[i] = static_cast<int8_t>(bits - std::bit_cast<int32_t>(kShifter));
+  }
+}
+
+bool QuantiseInt8(const LoopSource& source, size_t n, uint8_t* scales, int8_t* integers) {
+  alignas(32) float u[kBlock];
+  for (size_t first = 0; first < n; first += kBlock) {
+    const size_t count = std::min(kBlock, n - first);
+    const uint32_t largest = FormDelta(source, first, count, u);
+    if (largest > kMagnitudeMaxBits) return false;
+    const int exponent = ScaleExponent(largest);
+    scales[first / kBlock] = static_cast<uint8_t>(exponent - kQuantumExponent);
+    RoundBlock(u, count, PowerOfTwo(-exponent), integers + first);
+  }
+  return true;
+}
+
+void AccumulateInt8(const uint8_t* scales, const int8_t* integers, size_t n, int64_t weight,
+                    int64_t* sum) {
+  const auto small_weight = static_cast<int32_t>(weight);
+  for (size_t first = 0; first < n; first += kBlock) {
+    const size_t count = std::min(kBlock, n - first);
+    const int shift = scales[first / kBlock];
+    for (size_t i = first; i < first + count; ++i) {
+      sum[i] += static_cast<int64_t>(integers[i] * small_weight) << shift;
+    }
+  }
+}
+
+void DecodeInt8(const uint8_t* scales, const int8_t* integers, size_t n, float* values) {
+  for (size_t first = 0; first < n; first += kBlock) {
+    const size_t count = std::min(kBlock, n - first);
+    const float scale = PowerOfTwo(scales[first / kBlock] + kQuantumExponent);
+    for (size_t i = first; i < first + count; ++i) {
+      values[i] = static_cast<float>(integers[i]) * scale;
+    }
+  }
+}
+
+// Above 2^23 units a float is a whole number of units already.
+SKERRY_BODY float NearestMultiple(float v) {
+  constexpr float kWhole = 8388608.0f;
+  const float units = v * PowerOfTwo(-kQuantumExponent);
+  const auto sign = std::bit_cast<uint32_t>(units) & ~kMagnitudeBits;
+  const float magnitude = std::bit_cast<float>(std::bit_cast<uint32_t>(units) & kMagnitudeBits);
+  const auto rounded = std::bit_cast<int32_t>((magnitude + kWhole) - kWhole);
+  const auto exact = std::bit_cast<int32_t>(magnitude);
+  // Chosen by a mask, because a condition would keep the loop scalar.
+  const int32_t small = -static_cast<int32_t>(exact < std::bit_cast<int32_t>(kWhole));
+  const int32_t nearest = (rounded & small) | (exact & ~small);
+  const float with_sign = std::bit_cast<float>(static_cast<uint32_t>(nearest) | sign);
+  return with_sign * PowerOfTwo(kQuantumExponent) + 0.0f;
+}
+
+bool RoundToQuantum(const LoopSource& source, size_t n, float* values) {
+  alignas(32) float u[kBlock];
+  for (size_t first = 0; first < n; first += kBlock) {
+    const size_t count = std::min(kBlock, n - first);
+    if (FormDelta(source, first, count, u) > kMagnitudeMaxBits) return false;
+    for (size_t i = 0; i < count; ++i) values[first + i] = NearestMultiple(u[i]);
+  }
+  return true;
+}
+
+// Adding 1.5·2^52 leaves the nearest integer, ties to even, in the low bits.
+SKERRY_BODY int64_t Units(float value) {
+  constexpr double kShifter = 0x1.8p52;
+  const double units = static_cast<double>(value) * (1.0 / kQuantum);
+  return std::bit_cast<int64_t>(units + kShifter) - std::bit_cast<int64_t>(kShifter);
+}
+
+void AccumulatePlain(const float* values, size_t n, int64_t weight, int64_t* sum) {
+  if (weight == 1) {  // AVX2 lacks the product
+    for (size_t i = 0; i < n; ++i) sum[i] += Units(values[i]);
+    return;
+  }
+  for (size_t i = 0; i < n; ++i) sum[i] += Units(values[i]) * weight;
+}
+
+bool InRange(const float* values, size_t n) {
+  int32_t largest = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const auto bits = static_cast<int32_t>(std::bit_cast<uint32_t>(values[i]) & kMagnitudeBits);
+    largest = bits > largest ? bits : largest;
+  }
+  return static_cast<uint32_t>(largest) <= kMagnitudeMaxBits;
+}
+
+// int64 → double in two exact halves and one rounding, equal to the conversion instruction, which
+// AVX2 lacks for vectors.
+void ScaleSum(const int64_t* sum, size_t n, double scale, float* mean) {
+  constexpr double kHighBias = 0x1p84 + 0x1p63 + 0x1p52;
+  for (size_t i = 0; i < n; ++i) {
+    const uint64_t biased = static_cast<uint64_t>(sum[i]) ^ (1ULL << 63);
+    const auto high = std::bit_cast<double>((biased >> 32) | 0x4530000000000000ULL);
+    const auto low = std::bit_cast<double>((biased & 0xffffffffULL) | 0x4330000000000000ULL);
+    mean[i] = static_cast<float>(((high - kHighBias) + low) * scale);
+  }
+}
+
+uint32_t FormBlock(const LoopSource& source, size_t n, float* u) {
+  return FormDelta(source, 0, n, u);
+}
+
+static_assert(kMaximaColumns == kBlock);
+
+template <bool kTheta, bool kResidual>
+SKERRY_BODY void FormRow(const LoopSource& source, size_t first, size_t count, float* u,
+                         int32_t* maxima) {
+  for (size_t i = 0; i < count; ++i) {
+    float v = source.base[first + i];
+    if constexpr (kTheta) v -= source.theta[first + i];
+    if constexpr (kResidual) v += source.residual[first + i];
+    u[first + i] = v;
+    const auto bits = static_cast<int32_t>(std::bit_cast<uint32_t>(v) & kMagnitudeBits);
+    maxima[i] = bits > maxima[i] ? bits : maxima[i];
+  }
+}
+
+uint32_t FormRows(const LoopSource& source, size_t n, float* u, uint32_t* maxima) {
+  alignas(64) int32_t so_far[kMaximaColumns] = {};
+  for (size_t first = 0; first < n; first += kMaximaColumns) {
+    const size_t count = std::min(kMaximaColumns, n - first);
+    if (source.theta != nullptr && source.residual != nullptr) {
+      FormRow<true, true>(source, first, count, u, so_far);
+    } else if (source.theta != nullptr) {
+      FormRow<true, false>(source, first, count, u, so_far);
+    } else if (source.residual != nullptr) {
+      FormRow<false, true>(source, first, count, u, so_far);
+    } else {
+      FormRow<false, false>(source, first, count, u, so_far);
+    }
+  }
+  int32_t largest = 0;
+  for (size_t i = 0; i < kMaximaColumns; ++i) {
+    largest = so_far[i] > largest ? so_far[i] : largest;
+    maxima[i] = static_cast<uint32_t>(so_far[i]);
+  }
+  return static_cast<uint32_t>(largest);
+}
+
+float MagnitudeSum(const float* u, size_t n) {
+  constexpr size_t kSums = 16;
+  float sums[kSums] = {};
+  const size_t whole = n - n % kSums;
+  for (size_t first = 0; first < whole; first += kSums) {
+    for (size_t j = 0; j < kSums; ++j) sums[j] += std::fabs(u[first + j]);
+  }
+  for (size_t j = 0; j < n - whole; ++j) sums[j] += std::fabs(u[whole + j]);
+  for (size_t half = kSums / 2; half > 0; half /= 2) {
+    for (size_t j = 0; j < half; ++j) sums[j] += sums[j + half];
+  }
+  return sums[0];
+}
+
+// The smallest e at which absmax / 2^e < 7.5, as for int8; at the top the integers saturate.
+SKERRY_BODY int ScaleExponentInt4(uint32_t absmax_bits) {
+  const int exponent = static_cast<int>(absmax_bits >> 23) - 127;
+  const int carry = (absmax_bits & 0x7fffff) >= 0x700000 ? 1 : 0;
+  return std::min(std::max(exponent - 2 + carry, kQuantumExponent), kInt4ExponentMax);
+}
+
+bool QuantiseInt4(const LoopSource& source, size_t n, uint8_t* scales, uint8_t* pairs) {
+  alignas(64) float u[kBlock];
+  alignas(64) int8_t integers[kBlock];
+  for (size_t first = 0; first < n; first += kBlock) {
+    const size_t count = std::min(kBlock, n - first);
+    const uint32_t largest = FormDelta(source, first, count, u);
+    if (largest > kMagnitudeMaxBits) return false;
+    const int exponent = ScaleExponentInt4(largest);
+    scales[first / kBlock] = static_cast<uint8_t>(exponent - kQuantumExponent);
+    RoundBlock(u, count, PowerOfTwo(-exponent), integers);
+    if (count % 2 != 0) integers[count] = 0;
+    const size_t half = (count + 1) / 2;
+    uint8_t* out = pairs + first / 2;
+    for (size_t i = 0; i < half; ++i) {
+      const int low = std::min<int>(integers[i], 7);
+      const int high = std::min<int>(integers[i + half], 7);
+      out[i] = static_cast<uint8_t>((std::max(low, -7) & 15) | (std::max(high, -7) * 16));
+    }
+  }
+  return true;
+}
+
+SKERRY_BODY int LowInt4(uint8_t pair) {
+  return ((pair & 15) ^ 8) - 8;
+}
+SKERRY_BODY int HighInt4(uint8_t pair) {
+  return ((pair >> 4) ^ 8) - 8;
+}
+
+void AccumulateInt4(const uint8_t* scales, const uint8_t* pairs, size_t n, int64_t weight,
+                    int64_t* sum) {
+  const auto small_weight = static_cast<int32_t>(weight);
+  for (size_t first = 0; first < n; first += kBlock) {
+    const size_t count = std::min(kBlock, n - first);
+    const size_t half = (count + 1) / 2;
+    const int shift = scales[first / kBlock];
+    const uint8_t* in = pairs + first / 2;
+    int64_t* low = sum + first;
+    int64_t* high = low + half;
+    for (size_t i = 0; i < half; ++i) {
+      low[i] += static_cast<int64_t>(LowInt4(in[i]) * small_weight) << shift;
+    }
+    for (size_t i = 0; i < count - half; ++i) {
+      high[i] += static_cast<int64_t>(HighInt4(in[i]) * small_weight) << shift;
+    }
+  }
+}
+
+void DecodeInt4(const uint8_t* scales, const uint8_t* pairs, size_t n, float* values) {
+  for (size_t first = 0; first < n; first += kBlock) {
+    const size_t count = std::min(kBlock, n - first);
+    const size_t half = (count + 1) / 2;
+    const float scale = PowerOfTwo(scales[first / kBlock] + kQuantumExponent);
+    const uint8_t* in = pairs + first / 2;
+    float* low = values + first;
+    float* high = low + half;
+    for (size_t i = 0; i < half; ++i) low[i] = static_cast<float>(LowInt4(in[i])) * scale;
+    for (size_t i = 0; i < count - half; ++i) {
+      high[i] = static_cast<float>(HighInt4(in[i])) * scale;
+    }
+  }
+}
+
+bool RoundToBf16(const LoopSource& source, size_t n, uint16_t* halves) {
+  alignas(64) float u[kBlock];
+  for (size_t first = 0; first < n; first += kBlock) {
+    const size_t count = std::min(kBlock, n - first);
+    if (FormDelta(source, first, count, u) > kMagnitudeMaxBits) return false;
+    for (size_t i = 0; i < count; ++i) {
+      const auto bits = std::bit_cast<uint32_t>(NearestMultiple(u[i]));
+      halves[first + i] = static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+    }
+  }
+  return true;
+}
+
+void WidenBf16(const uint16_t* halves, size_t n, float* values) {
+  for (size_t i = 0; i < n; ++i) {
+    values[i] = std::bit_cast<float>(static_cast<uint32_t>(halves[i]) << 16);
+  }
+}
+
+#undef SKERRY_BODY
