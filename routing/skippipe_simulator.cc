@@ -142,11 +142,10 @@ bool SkipPipeSimulator::IsAnythingLeft(double second) const {
   return false;
 }
 
-double SkipPipeSimulator::IterationSeconds(const SkipPipeSchedule& schedule) {
+SkipPipeOutcome SkipPipeSimulator::Run(const SkipPipeSchedule& schedule) {
   Load(schedule);
-  for (double second = 0; second < kSecondsMax; ++second) {
-    if (done_ == schedule.microbatches.size()) return end_;
-    // A second in which nobody moved any more brings nothing new in its remaining looks.
+  for (double second = 0; second < kSecondsMax && done_ < schedule.microbatches.size(); ++second) {
+    // A look in which nobody moved leaves nothing for the remaining looks of its second.
     bool changed = true;
     for (int look = 0; look < kLooksPerSecond && changed; ++look) {
       changed = false;
@@ -154,7 +153,12 @@ double SkipPipeSimulator::IterationSeconds(const SkipPipeSchedule& schedule) {
     }
     if (!changed && !IsAnythingLeft(second + 1)) break;
   }
-  return done_ == schedule.microbatches.size() ? end_ : std::numeric_limits<double>::infinity();
+  return {end_, static_cast<int32_t>(schedule.microbatches.size() - done_)};
+}
+
+double SkipPipeSimulator::IterationSeconds(const SkipPipeSchedule& schedule) {
+  const SkipPipeOutcome outcome = Run(schedule);
+  return outcome.lost > 0 ? std::numeric_limits<double>::infinity() : outcome.end_s;
 }
 
 }  // namespace skerry

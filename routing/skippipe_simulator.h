@@ -18,13 +18,20 @@
 
 namespace skerry {
 
+struct SkipPipeOutcome {
+  double end_s = 0;  // of the last backward that was done
+  int32_t lost = 0;  // microbatches that never came back
+};
+
 class SkipPipeSimulator {
  public:
   // The reference is kept.
   explicit SkipPipeSimulator(const SkipPipeProblem& problem);
 
-  // Seconds until the last backward is done; infinite if microbatches get lost. The schedule is
-  // valid.
+  // The schedule is valid.
+  SkipPipeOutcome Run(const SkipPipeSchedule& schedule);
+
+  // Seconds until the last backward is done; infinite if microbatches get lost.
   double IterationSeconds(const SkipPipeSchedule& schedule);
 
  private:
