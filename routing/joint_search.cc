@@ -25,10 +25,10 @@ class Annealer {
     return stopped_;
   }
 
-  double Score(const JointState& state) {
+  double Score(const JointState& state, double limit_s = std::numeric_limits<double>::infinity()) {
     ++spent_;
     if (spent_ % 128 == 0 && options_.should_stop && options_.should_stop()) stopped_ = true;
-    return evaluator_.IterationSeconds(state.schedule());
+    return evaluator_.IterationSeconds(state.schedule(), limit_s);
   }
 
   void Keep(const JointState& state, double seconds) {
@@ -53,8 +53,9 @@ class Annealer {
       const double progress = static_cast<double>(spent_ - start) / static_cast<double>(budget);
       const double temperature = hot * std::pow(cold / hot, progress);
       if (!state.Move(freedom, rng_)) continue;
-      const double seconds = Score(state);
-      if (seconds > current - temperature * std::log(1.0 - rng_.Uniform())) {
+      const double limit = current - temperature * std::log(1.0 - rng_.Uniform());
+      const double seconds = Score(state, limit);
+      if (seconds > limit) {
         state.Undo();
         continue;
       }

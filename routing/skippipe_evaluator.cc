@@ -19,13 +19,41 @@ FlatSchedule Flatten(const SkipPipeSchedule& schedule) {
 }
 
 SkipPipeEvaluator::SkipPipeEvaluator(const SkipPipeProblem& problem)
-    : problem_(problem), nodes_(problem.forward_s.size()) {}
+    : problem_(problem), nodes_(problem.forward_s.size()) {
+  SKERRY_CHECK(problem.nodes() < std::numeric_limits<int16_t>::max());
+}
+
+const SkipPipeEvaluator::Step& SkipPipeEvaluator::StepOf(const Event& task) const {
+  return steps_[static_cast<size_t>(task.subject) * static_cast<size_t>(2 * length_ + 1) +
+                static_cast<size_t>(task.position)];
+}
+
+void SkipPipeEvaluator::LoadTrip(int32_t microbatch) {
+  const int32_t last = 2 * length_;
+  Step* steps = &steps_[static_cast<size_t>(microbatch) * static_cast<size_t>(last + 1)];
+  for (int32_t position = 0; position <= last; ++position) {
+    const int32_t hop = position <= length_ ? position % length_ : last - position;
+    const int32_t node = schedule_->At(microbatch, hop);
+    const double factor = position < length_    ? 1.0
+                          : position == length_ ? problem_.loss_factor
+                                                : problem_.backward_factor;
+    steps[position].node = node;
+    steps[position].service_s = problem_.forward_s[static_cast<size_t>(node)] * factor;
+  }
+  steps[last].transfer_s = 0;
+  steps[last].rest_s = steps[last].service_s;
+  for (int32_t position = last - 1; position >= 0; --position) {
+    Step& step = steps[position];
+    const Step& next = steps[position + 1];
+    step.transfer_s = problem_.TransferSeconds(step.node, next.node);
+    step.rest_s = step.service_s + step.transfer_s + next.rest_s;
+  }
+}
 
 void SkipPipeEvaluator::Reset(const FlatSchedule& schedule) {
   schedule_ = &schedule;
-  events_.clear();
-  created_ = 0;
   done_ = 0;
+  over_limit_ = false;
   for (Node& node : nodes_) {
     node.free_at = 0;
     node.memory = problem_.in_flight;
@@ -38,107 +66,74 @@ void SkipPipeEvaluator::Reset(const FlatSchedule& schedule) {
   }
   lane_open_.assign(static_cast<size_t>(lanes), 0);
   finished_.assign(schedule.microbatches.size(), std::numeric_limits<double>::infinity());
-}
-
-void SkipPipeEvaluator::Push(double at, Kind kind, int32_t node, int32_t microbatch, int32_t hop) {
-  const Event event{at, created_++, node, microbatch, hop, kind};
-  size_t child = events_.size();
-  events_.push_back(event);
-  while (child > 0) {
-    const size_t parent = (child - 1) / 2;
-    if (!events_[parent].IsAfter(event)) break;
-    events_[child] = events_[parent];
-    child = parent;
+  if (length_ != schedule.length || loaded_.size() != schedule.path.size()) {
+    length_ = schedule.length;
+    loaded_.assign(schedule.path.size(), -1);
+    steps_.resize(schedule.microbatches.size() * static_cast<size_t>(2 * length_ + 1));
   }
-  events_[child] = event;
-}
-
-SkipPipeEvaluator::Event SkipPipeEvaluator::Pop() {
-  const Event top = events_.front();
-  const Event last = events_.back();
-  events_.pop_back();
-  const size_t count = events_.size();
-  if (count == 0) return top;
-  size_t parent = 0;
-  for (size_t child = 1; child < count; child = 2 * parent + 1) {
-    if (child + 1 < count && events_[child].IsAfter(events_[child + 1])) ++child;
-    if (!last.IsAfter(events_[child])) break;
-    events_[parent] = events_[child];
-    parent = child;
+  for (int32_t m = 0; m < schedule.size(); ++m) {
+    const auto begin = static_cast<std::ptrdiff_t>(schedule.Index(m, 0));
+    const auto path = schedule.path.begin() + begin;
+    if (std::equal(path, path + length_, loaded_.begin() + begin)) continue;
+    std::copy(path, path + length_, loaded_.begin() + begin);
+    LoadTrip(m);
   }
-  events_[parent] = last;
-  return top;
 }
 
 bool SkipPipeEvaluator::IsReady(const Node& node, const Event& task) const {
-  if (task.kind == Kind::kBackward || task.kind == Kind::kLoss) return true;
+  if (task.position >= length_) return true;
   if (node.memory <= 0) return false;
-  if (task.kind == Kind::kForward) return true;
-  const auto& microbatch = schedule_->microbatches[static_cast<size_t>(task.microbatch)];
+  if (task.position > 0) return true;
+  const auto& microbatch = schedule_->microbatches[static_cast<size_t>(task.subject)];
   return microbatch.wave == 0 || lane_open_[static_cast<size_t>(microbatch.lane)] != 0;
 }
 
-void SkipPipeEvaluator::Send(double done, const Event& task, int32_t to_hop, Kind kind) {
-  const int32_t to = schedule_->At(task.microbatch, to_hop);
-  Push(done + problem_.TransferSeconds(task.node, to), kind, to, task.microbatch, to_hop);
-}
-
 void SkipPipeEvaluator::Serve(double now, const Event& task) {
-  Node& node = nodes_[static_cast<size_t>(task.node)];
-  const double forward = problem_.forward_s[static_cast<size_t>(task.node)];
-  const int32_t last = schedule_->length - 1;
-  double done = now + forward;
-  double gap = problem_.task_gap_s;
-  if (task.kind == Kind::kBackward) {
-    done = now + forward * problem_.backward_factor;
-    ++node.memory;
-    if (task.hop > 0) {
-      Send(done, task, task.hop - 1, Kind::kBackward);
-    } else {
-      const auto& microbatch = schedule_->microbatches[static_cast<size_t>(task.microbatch)];
-      if (microbatch.wave == 0) lane_open_[static_cast<size_t>(microbatch.lane)] = 1;
-      finished_[static_cast<size_t>(task.microbatch)] = done;
-      ++done_;
-    }
-  } else if (task.kind == Kind::kLoss) {
-    done = now + forward * problem_.loss_factor;
-    Send(done, task, last, Kind::kBackward);
-  } else {
+  const Step& step = StepOf(task);
+  Node& node = nodes_[static_cast<size_t>(step.node)];
+  if (now + step.rest_s > limit_s_) over_limit_ = true;
+  const double done = now + step.service_s;
+  if (task.position < length_) {
     --node.memory;
-    if (task.kind == Kind::kStart) gap = problem_.start_gap_s;
-    if (task.hop < last) {
-      Send(done, task, task.hop + 1, Kind::kForward);
-    } else {
-      Send(done, task, 0, Kind::kLoss);
-    }
+  } else if (task.position > length_) {
+    ++node.memory;
   }
-  node.free_at = done + gap;
+  if (task.position < 2 * length_) {
+    events_.Push(done + step.transfer_s, task.subject, static_cast<int16_t>(task.position + 1));
+  } else {
+    const auto& microbatch = schedule_->microbatches[static_cast<size_t>(task.subject)];
+    if (microbatch.wave == 0) lane_open_[static_cast<size_t>(microbatch.lane)] = 1;
+    finished_[static_cast<size_t>(task.subject)] = done;
+    ++done_;
+  }
+  node.free_at = done + (task.position == 0 ? problem_.start_gap_s : problem_.task_gap_s);
   if (!node.waiting.empty()) {
     node.wake = true;
-    Push(node.free_at, Kind::kWake, task.node, 0, 0);
+    events_.Push(node.free_at, static_cast<int16_t>(step.node), kWake);
   }
 }
 
 void SkipPipeEvaluator::Arrive(const Event& event) {
-  Node& node = nodes_[static_cast<size_t>(event.node)];
+  const int32_t index = StepOf(event).node;
+  Node& node = nodes_[static_cast<size_t>(index)];
   if (event.at >= node.free_at && !node.wake && IsReady(node, event)) {
     return Serve(event.at, event);
   }
   node.waiting.push_back(event);
   if (event.at < node.free_at && !node.wake) {
     node.wake = true;
-    Push(node.free_at, Kind::kWake, event.node, 0, 0);
+    events_.Push(node.free_at, static_cast<int16_t>(index), kWake);
   }
 }
 
 void SkipPipeEvaluator::Wake(const Event& event) {
-  Node& node = nodes_[static_cast<size_t>(event.node)];
+  Node& node = nodes_[static_cast<size_t>(event.subject)];
   node.wake = false;
   auto chosen = node.waiting.end();
   for (auto it = node.waiting.begin(); it != node.waiting.end(); ++it) {
     if (!IsReady(node, *it)) continue;
     if (chosen == node.waiting.end()) chosen = it;
-    if (it->kind != Kind::kStart) {
+    if (it->position > 0) {
       chosen = it;
       break;
     }
@@ -149,22 +144,26 @@ void SkipPipeEvaluator::Wake(const Event& event) {
   Serve(event.at, task);
 }
 
-double SkipPipeEvaluator::IterationSeconds(const FlatSchedule& schedule) {
+double SkipPipeEvaluator::IterationSeconds(const FlatSchedule& schedule, double limit_s) {
+  limit_s_ = limit_s;
   Reset(schedule);
+  if (horizon_s_ <= 0) horizon_s_ = 1 + 2 * steps_.front().rest_s;
+  events_.Clear(horizon_s_);
   for (int32_t m = 0; m < schedule.size(); ++m) {
-    Push(schedule.microbatches[static_cast<size_t>(m)].release_s, Kind::kStart, schedule.At(m, 0),
-         m, 0);
+    events_.Push(schedule.microbatches[static_cast<size_t>(m)].release_s, static_cast<int16_t>(m),
+                 0);
   }
-  while (!events_.empty()) {
-    const Event event = Pop();
-    if (event.kind == Kind::kWake) {
+  while (!events_.empty() && !over_limit_) {
+    const Event event = events_.Pop();
+    if (event.position == kWake) {
       Wake(event);
     } else {
       Arrive(event);
     }
   }
   if (done_ < schedule.size()) return std::numeric_limits<double>::infinity();
-  return *std::max_element(finished_.begin(), finished_.end());
+  horizon_s_ = *std::max_element(finished_.begin(), finished_.end());
+  return horizon_s_;
 }
 
 }  // namespace skerry

@@ -11,8 +11,10 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
+#include "routing/bucket_queue.h"
 #include "routing/skippipe_problem.h"
 
 namespace skerry {
@@ -44,50 +46,52 @@ class SkipPipeEvaluator {
   // The reference is kept.
   explicit SkipPipeEvaluator(const SkipPipeProblem& problem);
 
-  // Seconds until the last backward is done; infinite if the schedule cannot end (paths that go
-  // back can wait for each other's memory).
-  double IterationSeconds(const FlatSchedule& schedule);
+  // Seconds until the last backward is done; infinite if that is more than `limit_s` (found out
+  // early), or if the schedule cannot end (paths that go back can wait for each other's memory).
+  double IterationSeconds(const FlatSchedule& schedule,
+                          double limit_s = std::numeric_limits<double>::infinity());
 
-  // Of the last call: when each microbatch was back; infinite if it never was.
+  // Of the last call, if it was not cut short: when each microbatch was back.
   const std::vector<double>& finished_s() const { return finished_; }
 
  private:
-  enum class Kind : uint8_t { kBackward, kLoss, kForward, kStart, kWake };
-
-  struct Event {
-    double at = 0;
-    uint32_t order = 0;  // of creation
+  // A task of a microbatch. Position 0 … length − 1 are the forwards along the path, `length` is
+  // the loss, then the backwards home.
+  struct Step {
     int32_t node = 0;
-    int32_t microbatch = 0;
-    int32_t hop = 0;
-    Kind kind = Kind::kWake;
-    bool IsAfter(const Event& other) const {
-      return at != other.at ? at > other.at : order > other.order;
-    }
+    double service_s = 0;
+    double transfer_s = 0;  // to the next step's node
+    double rest_s = 0;      // from this step's start to the trip's end, without any waiting
   };
+  using Event = TimedEvent;  // subject: the microbatch; of a wake, the node
   struct Node {
     double free_at = 0;
     int32_t memory = 0;
     bool wake = false;           // a wake is scheduled
     std::vector<Event> waiting;  // by arrival
   };
+  static constexpr int16_t kWake = -1;  // position: the node is free again
 
   void Reset(const FlatSchedule& schedule);
-  void Push(double at, Kind kind, int32_t node, int32_t microbatch, int32_t hop);
-  Event Pop();
+  void LoadTrip(int32_t microbatch);
+  const Step& StepOf(const Event& task) const;
   bool IsReady(const Node& node, const Event& task) const;
   void Arrive(const Event& event);
   void Wake(const Event& event);
   void Serve(double now, const Event& task);
-  void Send(double done, const Event& task, int32_t to_hop, Kind kind);
 
   const SkipPipeProblem& problem_;
   const FlatSchedule* schedule_ = nullptr;
+  int32_t length_ = 0;
+  std::vector<int32_t> loaded_;  // [microbatches, length] the paths of steps_
+  std::vector<Step> steps_;      // [microbatches, 2 · length + 1]
   std::vector<Node> nodes_;
   std::vector<uint8_t> lane_open_;  // [lane] its first microbatch is back
-  std::vector<Event> events_;       // a binary heap, earliest first
+  BucketQueue events_;
+  double horizon_s_ = 0;  // the last iteration that came to its end
   std::vector<double> finished_;
-  uint32_t created_ = 0;
+  double limit_s_ = 0;
+  bool over_limit_ = false;
   int32_t done_ = 0;
 };
 
