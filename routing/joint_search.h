@@ -3,9 +3,9 @@
 //
 // SkipPipe (arXiv 2502.19913) places for the unskipped pipeline, then routes with equal loads: a
 // badly connected node sets the makespan. Here both are one search. The temperature falls
-// geometrically over the budget of a round; rounds restart from the best plan. The best plans are
-// scored by SkipPipe's own simulator too, and the one is returned whose worse score of the two is
-// best.
+// geometrically over a round; every round restarts from the best plan with twice the budget. The
+// best plans are scored by SkipPipe's own simulator too, and the one is returned whose worse score
+// of the two is best.
 //
 // Anytime: whatever stops it, the best plan so far is returned. Deterministic for a seed and a
 // number of evaluations; no clock is read here.
@@ -43,8 +43,9 @@ struct JointOptions {
   std::function<void(const JointPlan&)> on_better;
 };
 
-// `partitions`: the placement to keep, or to start from.
-// InvalidArgument or FailedPrecondition if there is no plan for this problem.
+// `partitions`: the placement to keep, or to start from; in full mode it may be empty: any
+// placement is allowed then. InvalidArgument or FailedPrecondition if there is no plan for this
+// problem.
 absl::StatusOr<JointPlan> SearchJointly(const SkipPipeProblem& problem,
                                         const std::vector<std::vector<int32_t>>& partitions,
                                         const JointOptions& options);
