@@ -221,6 +221,138 @@ MasterProblem EqualLoadMaster(const SkipPipeProblem& problem, const TourPricer& 
   return master;
 }
 
+// Rows of AnyPlanMaster; u_n, the part of the iteration in which node n is of stage 0, is shared
+// out.
+enum AnyRow : size_t { kOriginMemory, kMemory, kShareMax, kOriginBusy, kBusy, kPerNode };
+
+size_t RowOf(AnyRow kind, size_t node, size_t nodes) {
+  return static_cast<size_t>(kind) * nodes + node;
+}
+
+// Trivial bounds: average computing per stage-0 node and per other node; the shortest tour as often
+// as a slot must take one.
+double AnyPlanFloor(const SkipPipeProblem& problem, const TourPricer& pricer) {
+  const double microbatches = problem.microbatches();
+  const double origins = problem.stage_sizes.front();
+  const double others = problem.nodes() - origins;
+  double busy = kNever;
+  double origin_busy = kNever;
+  for (int32_t node = 0; node < problem.nodes(); ++node) {
+    busy = std::min(busy, BusySeconds(problem, pricer, node, false));
+    origin_busy = std::min(origin_busy, BusySeconds(problem, pricer, node, true));
+  }
+  const double tour = pricer.LeastTourSeconds();
+  const double slots = problem.in_flight;
+  const double trips =
+      (microbatches / origins * (tour + problem.task_gap_s)) / slots - problem.task_gap_s;
+  return std::max({tour, trips, origin_busy * microbatches / origins - problem.task_gap_s,
+                   busy * microbatches * (problem.path_length - 1) / others - problem.task_gap_s});
+}
+
+// The constant parts of the rows over all of stage 0 and over all other nodes.
+void AddSums(const SkipPipeProblem& problem, const TourPricer& pricer, MasterProblem& master) {
+  const double origins = problem.stage_sizes.front();
+  const double others = problem.nodes() - origins;
+  const double slots = problem.in_flight;
+  double work = kNever;
+  double forward = kNever;
+  double link = kNever;
+  for (int32_t i = 0; i < problem.nodes(); ++i) {
+    work = std::min(work, pricer.WorkSeconds(i));
+    forward = std::min(forward, problem.forward_s[static_cast<size_t>(i)]);
+    for (int32_t j = 0; j < problem.nodes(); ++j) {
+      if (i != j) link = std::min(link, problem.TransferSeconds(i, j));
+    }
+  }
+  // An unused slot loses the whole iteration and saves at most one stagger: never better.
+  const double stagger = StaggerSeconds(problem, work, true, slots);
+  const double other_stagger = StaggerSeconds(problem, work, false, slots);
+  const bool long_enough = master.floor_s > 2 * slots * (work + 2 * problem.task_gap_s) + 2 * link;
+  const double window = master.floor_s + problem.task_gap_s;
+  const double ways = 2 * link + forward * (1 + problem.backward_factor);
+  master.rows.push_back({origins * (slots * window - (long_enough ? stagger : 0)), false});
+  master.time.push_back(-origins * slots);
+  master.rows.push_back(
+      {others * (slots * (window - (long_enough ? ways : 0)) - (long_enough ? other_stagger : 0)),
+       false});
+  master.time.push_back(-others * slots);
+}
+
+MasterProblem AnyPlanMaster(const SkipPipeProblem& problem, const TourPricer& pricer) {
+  const auto n = static_cast<size_t>(problem.nodes());
+  const double slots = problem.in_flight;
+  const double gap = problem.task_gap_s;
+  MasterProblem master;
+  master.floor_s = AnyPlanFloor(problem, pricer);
+  master.tours = problem.microbatches();
+  master.rows.resize(kPerNode * n);
+  master.time.resize(kPerNode * n);
+  const auto shares = static_cast<int32_t>(kPerNode * n + 3);
+  for (size_t i = 0; i < n; ++i) {
+    const auto row = [&](AnyRow kind) { return static_cast<int32_t>(RowOf(kind, i, n)); };
+    const auto set = [&](AnyRow kind, double right, double time) {
+      master.rows[RowOf(kind, i, n)].right = right;
+      master.time[RowOf(kind, i, n)] = time;
+    };
+    set(kOriginMemory, 0, 0);
+    set(kMemory, slots * master.floor_s, -slots);
+    set(kShareMax, master.floor_s, -1);
+    set(kOriginBusy, gap, 0);
+    set(kBusy, master.floor_s + gap, -1);
+    master.shares.push_back({{row(kOriginMemory), -slots},
+                             {row(kMemory), slots},
+                             {row(kShareMax), 1},
+                             {row(kOriginBusy), -1},
+                             {row(kBusy), 1},
+                             {shares, 1}});
+  }
+  AddSums(problem, pricer, master);
+  master.rows.push_back({master.tours, true});
+  master.time.push_back(0);
+  master.rows.push_back({problem.stage_sizes.front() * master.floor_s, true});
+  master.time.push_back(-problem.stage_sizes.front());
+  return master;
+}
+
+void DescribeTours(const SkipPipeProblem& problem, const TourPricer& pricer,
+                   MasterProblem& master) {
+  const auto n = static_cast<size_t>(problem.nodes());
+  const auto sums = kPerNode * n;
+  master.tour_column = [&problem, &pricer, n, sums](const std::vector<int32_t>& tour) {
+    const std::vector<double> seconds = pricer.MemorySeconds(tour);
+    std::vector<Entry> column;
+    double others = 0;
+    for (size_t hop = 0; hop < tour.size(); ++hop) {
+      const bool origin = hop == 0;
+      const auto node = static_cast<size_t>(tour[hop]);
+      column.push_back(
+          {static_cast<int32_t>(RowOf(origin ? kOriginMemory : kMemory, node, n)), seconds[hop]});
+      column.push_back({static_cast<int32_t>(RowOf(origin ? kOriginBusy : kBusy, node, n)),
+                        BusySeconds(problem, pricer, tour[hop], origin)});
+      if (!origin) others += seconds[hop] + problem.task_gap_s;
+    }
+    column.push_back({static_cast<int32_t>(sums), seconds[0] + problem.task_gap_s});
+    column.push_back({static_cast<int32_t>(sums + 1), others});
+    column.push_back({static_cast<int32_t>(sums + 2), 1});
+    return column;
+  };
+  master.prices = [&problem, &pricer, n, sums](const std::vector<double>& duals) {
+    VisitPrices prices;
+    for (size_t i = 0; i < n; ++i) {
+      const auto node = static_cast<int32_t>(i);
+      prices.origin_per_second.push_back(-duals[RowOf(kOriginMemory, i, n)] - duals[sums]);
+      prices.per_second.push_back(-duals[RowOf(kMemory, i, n)] - duals[sums + 1]);
+      prices.origin_per_visit.push_back(-duals[RowOf(kOriginBusy, i, n)] *
+                                            BusySeconds(problem, pricer, node, true) -
+                                        duals[sums] * problem.task_gap_s - duals[sums + 2]);
+      prices.per_visit.push_back(-duals[RowOf(kBusy, i, n)] *
+                                     BusySeconds(problem, pricer, node, false) -
+                                 duals[sums + 1] * problem.task_gap_s);
+    }
+    return prices;
+  };
+}
+
 }  // namespace
 
 double EqualLoadBound(const SkipPipeProblem& problem,
@@ -242,7 +374,10 @@ double EqualLoadBound(const SkipPipeProblem& problem,
 
 double AnyPlanBound(const SkipPipeProblem& problem) {
   TourPricer pricer(problem, {});
-  return pricer.LeastTourSeconds();
+  MasterProblem master = AnyPlanMaster(problem, pricer);
+  if (pricer.Count() > kToursMax) return master.floor_s;
+  DescribeTours(problem, pricer, master);
+  return ColumnGeneration(master, pricer).Bound();
 }
 
 }  // namespace skerry
