@@ -1,4 +1,4 @@
-// skerry-sim: emulates wide-area networks, on virtual time or with real processes.
+// skerry-sim: plans for wide-area networks and emulates them.
 
 #include <signal.h>
 
@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "sim/emulator.h"
+#include "sim/plan_program.h"
 
 namespace {
 
@@ -24,7 +25,7 @@ std::string OwnDirectory() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"skerry-sim: emulate a training run over a wide-area network on this machine"};
+  CLI::App app{"skerry-sim: plan or emulate a training run over a wide-area network"};
   app.require_subcommand(1);
   app.footer("exit codes: 0 done, 1 failed (the message says why), 130 interrupted");
 
@@ -38,11 +39,14 @@ int main(int argc, char** argv) {
                     "also train the same model in one process on the same tokens");
   command->add_option("--seed", emulate.seed, "instead of the run's own");
   command->add_option("--steps", emulate.steps, "inner steps, instead of the run's own");
+  skerry::PlanOptions plan;
+  CLI::App* planning = skerry::AddPlanCommand(app, plan);
   CLI11_PARSE(app, argc, argv);
 
   signal(SIGINT, OnSignal);
   signal(SIGTERM, OnSignal);
-  const absl::Status status = skerry::Emulate(emulate, interrupted);
+  const absl::Status status =
+      planning->parsed() ? skerry::RunPlan(plan) : skerry::Emulate(emulate, interrupted);
   if (status.ok()) return 0;
   std::fprintf(stderr, "skerry-sim: %s\n", std::string(status.message()).c_str());
   return interrupted ? 130 : 1;
