@@ -8,6 +8,7 @@
 
 #include "common/status.h"
 #include "sim/emulator.h"
+#include "sim/plan_program.h"
 #include "sim/run_program.h"
 #include "sim/scenario_summary.h"
 #include "sim/swarm_program.h"
@@ -33,6 +34,7 @@ namespace {
 // Everything the command line can say; one per process.
 struct CommandLine {
   EmulateOptions emulate;
+  PlanOptions plan;
   RunScenarioOptions run;
   SwarmOptions swarm;
   std::string checked;
@@ -67,6 +69,10 @@ void AddRun(CLI::App& app, CommandLine& line) {
   command->add_option("--trace", run.trace, "write a Chrome trace of every device here");
   command->add_option("--out", run.out_dir, "write events.jsonl, report.json, report.html here");
   command->callback([&] { line.status = RunScenario(line.run); });
+}
+
+void AddPlan(CLI::App& app, CommandLine& line) {
+  AddPlanCommand(app, line.plan)->callback([&] { line.status = RunPlan(line.plan); });
 }
 
 absl::Status PrintSummary(const CommandLine& line) {
@@ -104,6 +110,7 @@ int Run(int argc, char** argv) {
   app.footer("exit codes: 0 done, 1 failed (the message says why), 130 interrupted");
   CommandLine line;
   AddRun(app, line);
+  AddPlan(app, line);
   AddEmulate(app, line);
   AddLookups(app, line);
   AddSwarm(app, line);

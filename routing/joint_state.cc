@@ -1,0 +1,300 @@
+#include "routing/joint_state.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/check.h"
+#include "common/status.h"
+
+namespace skerry {
+namespace {
+
+constexpr double kWaveReleaseSeconds = 2.5;  // as SkipPipe's script releases
+
+// Which stages microbatch `m` visits, so that over all of them visits are equal: the next
+// `path_length` − 1 of the repeated sequence of stages.
+std::vector<int32_t> StagesOf(const SkipPipeProblem& problem, int32_t m) {
+  std::vector<int32_t> stages = {0};
+  const int32_t others = problem.stages() - 1;
+  const int32_t visits = problem.path_length - 1;
+  for (int32_t i = 0; i < visits; ++i) stages.push_back(1 + (m * visits + i) % others);
+  std::sort(stages.begin(), stages.end());
+  return stages;
+}
+
+}  // namespace
+
+absl::StatusOr<JointState> JointState::Create(const SkipPipeProblem& problem,
+                                              std::vector<std::vector<int32_t>> partitions,
+                                              double link_max_s) {
+  JointState state(problem);
+  SKERRY_RETURN_IF_ERROR(ValidateSchedule(problem, {partitions, {}}));
+  const int32_t visits = problem.microbatches() * (problem.path_length - 1);
+  if (visits % (problem.stages() - 1) != 0) {
+    return FailedPrecondition(
+        "%d microbatches visit %d of %d stages each: not the same for every stage",
+        problem.microbatches(), problem.path_length - 1, problem.stages() - 1);
+  }
+  state.link_max_s_ = link_max_s;
+  state.partitions_ = std::move(partitions);
+  state.stage_of_.resize(problem.forward_s.size());
+  for (size_t s = 0; s < state.partitions_.size(); ++s) {
+    for (const int32_t node : state.partitions_[s]) {
+      state.stage_of_[static_cast<size_t>(node)] = static_cast<int32_t>(s);
+    }
+  }
+  state.schedule_.length = problem.path_length;
+  state.schedule_.microbatches.resize(static_cast<size_t>(problem.microbatches()));
+  std::vector<int32_t> visited(problem.stage_sizes.size());
+  const int32_t per_origin = problem.in_flight * problem.waves;
+  for (int32_t m = 0; m < problem.microbatches(); ++m) {
+    const std::vector<int32_t> stages = StagesOf(problem, m);
+    if (!IsAllowedPath(problem, stages)) {
+      return FailedPrecondition("a path of %d visits over %d stages needs jumps past %d",
+                                problem.path_length, problem.stages(), problem.jump_max);
+    }
+    for (const int32_t stage : stages) {
+      const auto& nodes = state.partitions_[static_cast<size_t>(stage)];
+      const int32_t turn = stage == 0 ? m / per_origin : visited[static_cast<size_t>(stage)]++;
+      state.schedule_.path.push_back(nodes[static_cast<size_t>(turn) % nodes.size()]);
+    }
+  }
+  state.AssignLanes();
+  return state;
+}
+
+// The i-th microbatch of a node runs in its lane i mod slots.
+void JointState::AssignLanes() {
+  const auto& origins = partitions_.front();
+  const int32_t slots = problem_->in_flight;
+  std::vector<int32_t> count(stage_of_.size());
+  std::vector<int32_t> rank(stage_of_.size());
+  for (size_t i = 0; i < origins.size(); ++i) {
+    rank[static_cast<size_t>(origins[i])] = static_cast<int32_t>(i);
+  }
+  for (int32_t m = 0; m < schedule_.size(); ++m) {
+    const auto origin = static_cast<size_t>(schedule_.At(m, 0));
+    const int32_t i = count[origin]++;
+    auto& microbatch = schedule_.microbatches[static_cast<size_t>(m)];
+    microbatch.lane = rank[origin] * slots + i % slots;
+    microbatch.wave = i / slots;
+    microbatch.release_s =
+        microbatch.wave * kWaveReleaseSeconds + i % slots * problem_->forward_s[origin];
+  }
+}
+
+SkipPipeSchedule JointState::ToSchedule() const {
+  SkipPipeSchedule schedule{partitions_, {}};
+  for (int32_t m = 0; m < schedule_.size(); ++m) {
+    const auto& microbatch = schedule_.microbatches[static_cast<size_t>(m)];
+    const auto first = schedule_.path.begin() + static_cast<std::ptrdiff_t>(schedule_.Index(m, 0));
+    schedule.microbatches.push_back({{first, first + schedule_.length},
+                                     microbatch.lane,
+                                     microbatch.wave,
+                                     microbatch.release_s});
+  }
+  return schedule;
+}
+
+void JointState::Set(int32_t microbatch, int32_t hop, int32_t node) {
+  const size_t index = schedule_.Index(microbatch, hop);
+  if (schedule_.path[index] == node) return;
+  changes_.push_back({index, schedule_.path[index]});
+  schedule_.path[index] = node;
+}
+
+int32_t JointState::StageAt(int32_t microbatch, int32_t hop) const {
+  return stage_of_[static_cast<size_t>(schedule_.At(microbatch, hop))];
+}
+
+int32_t JointState::HopOf(int32_t microbatch, int32_t stage) const {
+  for (int32_t hop = 0; hop < schedule_.length; ++hop) {
+    if (StageAt(microbatch, hop) == stage) return hop;
+  }
+  return -1;
+}
+
+int32_t JointState::RandomMicrobatch(Rng& rng) const {
+  return static_cast<int32_t>(rng.Below(schedule_.microbatches.size()));
+}
+
+int32_t JointState::RandomHop(Rng& rng) const {
+  return 1 + static_cast<int32_t>(rng.Below(static_cast<uint64_t>(schedule_.length - 1)));
+}
+
+void JointState::Order(int32_t microbatch) {
+  for (int32_t hop = 2; hop < schedule_.length; ++hop) {
+    for (int32_t h = hop; h > 1 && StageAt(microbatch, h - 1) > StageAt(microbatch, h); --h) {
+      const int32_t node = schedule_.At(microbatch, h);
+      Set(microbatch, h, schedule_.At(microbatch, h - 1));
+      Set(microbatch, h - 1, node);
+    }
+  }
+}
+
+bool JointState::IsAllowed(int32_t microbatch) const {
+  int32_t frontier = 0;
+  int32_t swaps = 0;
+  for (int32_t hop = 1; hop < schedule_.length; ++hop) {
+    const int32_t stage = StageAt(microbatch, hop);
+    for (int32_t before = 0; before < hop; ++before) {
+      if (StageAt(microbatch, before) == stage) return false;
+    }
+    if (stage > frontier + problem_->jump_max || stage < frontier - 1) return false;
+    if (stage < frontier && ++swaps > problem_->swaps_max) return false;
+    frontier = std::max(frontier, stage);
+  }
+  return true;
+}
+
+void JointState::Undo() {
+  for (; !changes_.empty(); changes_.pop_back()) {
+    schedule_.path[changes_.back().index] = changes_.back().node;
+  }
+  if (swapped_a_ >= 0) SwapRoles(swapped_a_, swapped_b_);
+  if (origins_moved_) AssignLanes();
+  swapped_a_ = -1;
+  origins_moved_ = false;
+}
+
+bool JointState::Revert() {
+  Undo();
+  return false;
+}
+
+bool JointState::ExchangeVisits(Rng& rng) {
+  const int32_t p = RandomMicrobatch(rng);
+  const int32_t q = RandomMicrobatch(rng);
+  const int32_t i = RandomHop(rng);
+  const int32_t same = HopOf(q, StageAt(p, i));
+  // Half of the time the same stage, if both visit it: another stage changes who skips what.
+  const int32_t j = same > 0 && rng.Below(2) == 0 ? same : RandomHop(rng);
+  const int32_t a = schedule_.At(p, i);
+  const int32_t b = schedule_.At(q, j);
+  if (p == q || a == b) return false;
+  const bool across = StageAt(p, i) != StageAt(q, j);
+  Set(p, i, b);
+  Set(q, j, a);
+  if (across) {
+    Order(p);
+    Order(q);
+  }
+  return IsAllowed(p) && IsAllowed(q) ? true : Revert();
+}
+
+bool JointState::ExchangeTails(Rng& rng) {
+  const int32_t p = RandomMicrobatch(rng);
+  const int32_t q = RandomMicrobatch(rng);
+  if (p == q) return false;
+  for (int32_t hop = RandomHop(rng); hop < schedule_.length; ++hop) {
+    const int32_t node = schedule_.At(p, hop);
+    Set(p, hop, schedule_.At(q, hop));
+    Set(q, hop, node);
+  }
+  if (changes_.empty()) return false;
+  return IsAllowed(p) && IsAllowed(q) ? true : Revert();
+}
+
+bool JointState::SwapNeighbours(Rng& rng) {
+  const int32_t p = RandomMicrobatch(rng);
+  const int32_t i = RandomHop(rng);
+  if (i + 1 >= schedule_.length) return false;
+  const int32_t node = schedule_.At(p, i);
+  Set(p, i, schedule_.At(p, i + 1));
+  Set(p, i + 1, node);
+  return IsAllowed(p) ? true : Revert();
+}
+
+// The visits of one stage of three microbatches go round.
+bool JointState::Rotate(Rng& rng) {
+  const int32_t p = RandomMicrobatch(rng);
+  const int32_t q = RandomMicrobatch(rng);
+  const int32_t r = RandomMicrobatch(rng);
+  if (p == q || q == r || p == r) return false;
+  const int32_t i = RandomHop(rng);
+  const int32_t j = HopOf(q, StageAt(p, i));
+  const int32_t k = HopOf(r, StageAt(p, i));
+  if (j < 0 || k < 0) return false;
+  const int32_t node = schedule_.At(p, i);
+  Set(p, i, schedule_.At(q, j));
+  Set(q, j, schedule_.At(r, k));
+  Set(r, k, node);
+  return !changes_.empty();
+}
+
+bool JointState::MoveVisit(Rng& rng) {
+  const int32_t p = RandomMicrobatch(rng);
+  const int32_t i = RandomHop(rng);
+  const auto& nodes = partitions_[static_cast<size_t>(StageAt(p, i))];
+  Set(p, i, nodes[rng.Below(nodes.size())]);
+  return !changes_.empty();
+}
+
+bool JointState::MoveOrigin(Rng& rng) {
+  const auto& nodes = partitions_.front();
+  Set(RandomMicrobatch(rng), 0, nodes[rng.Below(nodes.size())]);
+  if (changes_.empty()) return false;
+  origins_moved_ = true;
+  AssignLanes();
+  return true;
+}
+
+bool JointState::FitsStage(int32_t node, int32_t stage, int32_t instead_of) const {
+  for (const int32_t other : partitions_[static_cast<size_t>(stage)]) {
+    if (other == instead_of) continue;
+    if (problem_->TransferSeconds(node, other) > link_max_s_) return false;
+    if (problem_->TransferSeconds(other, node) > link_max_s_) return false;
+  }
+  return true;
+}
+
+void JointState::SwapRoles(int32_t a, int32_t b) {
+  for (int32_t& node : schedule_.path) {
+    if (node == a) {
+      node = b;
+    } else if (node == b) {
+      node = a;
+    }
+  }
+  int32_t& stage_a = stage_of_[static_cast<size_t>(a)];
+  int32_t& stage_b = stage_of_[static_cast<size_t>(b)];
+  auto& nodes_a = partitions_[static_cast<size_t>(stage_a)];
+  auto& nodes_b = partitions_[static_cast<size_t>(stage_b)];
+  const auto at_a = std::find(nodes_a.begin(), nodes_a.end(), a);
+  const auto at_b = std::find(nodes_b.begin(), nodes_b.end(), b);
+  std::swap(*at_a, *at_b);
+  std::swap(stage_a, stage_b);
+  if (stage_a == 0 || stage_b == 0) AssignLanes();
+}
+
+bool JointState::ExchangeNodes(const JointFreedom& freedom, Rng& rng) {
+  const auto n = stage_of_.size();
+  const auto a = static_cast<int32_t>(rng.Below(n));
+  const int32_t stage_a = stage_of_[static_cast<size_t>(a)];
+  const auto& mates = partitions_[static_cast<size_t>(stage_a)];
+  const auto b =
+      freedom.placement ? static_cast<int32_t>(rng.Below(n)) : mates[rng.Below(mates.size())];
+  const int32_t stage_b = stage_of_[static_cast<size_t>(b)];
+  if (a == b) return false;
+  if (stage_a != stage_b && !(FitsStage(b, stage_a, a) && FitsStage(a, stage_b, b))) return false;
+  SwapRoles(a, b);
+  swapped_a_ = a;
+  swapped_b_ = b;
+  return true;
+}
+
+bool JointState::Move(const JointFreedom& freedom, Rng& rng) {
+  changes_.clear();
+  swapped_a_ = -1;
+  origins_moved_ = false;
+  const uint64_t kind = rng.Below(100);
+  if (kind < 10) return ExchangeNodes(freedom, rng);
+  if (freedom.loads && kind < 30) return MoveVisit(rng);
+  if (freedom.loads && kind < 36) return MoveOrigin(rng);
+  if (kind < 46) return Rotate(rng);
+  if (kind < 64) return ExchangeTails(rng);
+  if (kind < 70) return problem_->swaps_max > 0 && SwapNeighbours(rng);
+  return ExchangeVisits(rng);
+}
+
+}  // namespace skerry
