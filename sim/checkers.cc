@@ -12,6 +12,7 @@ namespace skerry {
 namespace {
 
 constexpr int64_t kStepsRemembered = 256;
+constexpr double kPatienceSteps = 10;   // as long as so many predicted steps nobody need move on
 constexpr size_t kViolationsMax = 100;  // the first ones tell the story
 
 template <typename Kind>
@@ -143,12 +144,14 @@ void Checkers::OnQueue(Instant now, const NodeId& node, int64_t waiting) {
 }
 
 void Checkers::OnTick(Instant now, bool able) {
+  const Duration patience =
+      std::max(options_.patience, Duration::Seconds(kPatienceSteps * state_.predicted_step_s));
   if (!able || state_.exported) {
     progress_ = now;
-  } else if (now - progress_ > options_.patience) {
+  } else if (now - progress_ > patience) {
     Violate(now, "liveness",
             absl::StrFormat("no step beyond %d for %.0f s, although enough nodes are up",
-                            best_step_, options_.patience.seconds()));
+                            best_step_, patience.seconds()));
     progress_ = now;
   }
 }

@@ -40,7 +40,7 @@ struct CheckerOptions {
   NodeId coordinator;
   std::set<std::string> rules;                 // those that are checked; empty: all
   std::set<NodeId> liars;                      // whose arithmetic is falsified: they may disagree
-  Duration patience = Duration::Seconds(120);  // without a step, while enough nodes are up
+  Duration patience = Duration::Seconds(120);  // without a step, or 10 predicted ones if longer
   int64_t queue_max = 4096;                    // messages to one peer that it has not acknowledged
 };
 

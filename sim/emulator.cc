@@ -220,8 +220,11 @@ absl::Status Emulation::Watch() {
     if (interrupted_) return absl::CancelledError("interrupted");
     SKERRY_RETURN_IF_ERROR(NoticeDeaths());
     if (coordinator_.empty() && !Finished() && Clock::now() - coordinator_died_ > kTakeOverAfter) {
-      // If somebody started it by hand meanwhile, ours finds the lock taken and ends at once.
-      SKERRY_RETURN_IF_ERROR(StartCoordinator());
+      if (HeldByAnother()) {  // somebody started it by hand
+        coordinator_died_ = Clock::now();
+      } else {
+        SKERRY_RETURN_IF_ERROR(StartCoordinator());
+      }
     }
     std::this_thread::sleep_for(kPoll);
   }

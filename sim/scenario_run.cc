@@ -24,8 +24,8 @@ class WayFaults {
   absl::Status Add(const Fault& fault) {
     if (fault.where.kind != FaultEnd::Kind::kRegion ||
         fault.other.kind != FaultEnd::Kind::kRegion) {
-      return absl::UnimplementedError(absl::StrFormat(
-          "line %d: %s acts between regions; want two regions", fault.line, NameOf(fault.kind)));
+      return InvalidArgument("line %d: %s acts between regions; want two regions", fault.line,
+                             NameOf(fault.kind));
     }
     Change(fault, fault.where.index, fault.other.index);
     if (fault.both_directions) Change(fault, fault.other.index, fault.where.index);

@@ -16,7 +16,7 @@ struct ScenarioRunOptions {
 };
 
 // Everything that befalls the run is scripted when this returns. `scenario` is copied where needed.
-// Unimplemented, with the line: a fault that this simulator cannot bring about.
+// InvalidArgument, with the line: a fault that this simulator cannot bring about.
 absl::StatusOr<std::unique_ptr<VirtualRun>> MakeScenarioRun(const Scenario& scenario,
                                                             const ScenarioRunOptions& options);
 

@@ -116,7 +116,7 @@ TEST_CASE("Churn: a machine of a trace takes the first idle node and keeps it", 
   CHECK(two.status().message() == "the trace has more than 2 machines at once, there are 2 nodes");
 }
 
-TEST_CASE("Churn: a trace may be entered later; who is there then is there at once",
+TEST_CASE("Churn: a trace may be entered later, who is there then is there at once",
           "[sim][churn]") {
   const std::vector<TraceEvent> trace = {{AtSeconds(5), 0, true},
                                          {AtSeconds(5), 1, true},

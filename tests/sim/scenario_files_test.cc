@@ -134,7 +134,7 @@ TEST_CASE("Table: comments and blank lines are passed over, ragged and quoted ro
   CHECK(ParseDataTable("x\n", "t.csv").status().message() == "t.csv: want a header line and rows");
 }
 
-TEST_CASE("Trace: the rate of a pair follows its file; what the file lacks stays",
+TEST_CASE("Trace: the rate of a pair follows its file, what the file lacks stays",
           "[sim][scenario]") {
   const Folder folder("t_s,mbps,loss\n10,80,0.01\n20,8,0\n");
   const std::string head = "[pair_default]\nrtt_ms = 80\nrate_mbps = 100\n" + std::string(kNodes) +
