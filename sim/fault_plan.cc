@@ -156,12 +156,6 @@ class FaultReader {
         fault_.factor = factor.value_or(1);
         break;
       }
-      case FaultKind::kPoisonedDelta: {
-        const auto factor = table_.Number("factor", -kFactorMax, kFactorMax);
-        Want("factor", factor.has_value(), "what the delta is multiplied by: factor is missing");
-        fault_.factor = factor.value_or(1);
-        break;
-      }
       case FaultKind::kLossBurst: {
         const auto loss = table_.Number("loss", 0, 1);
         Want("loss", loss.has_value(), "the share of lost packets, loss, is missing");

@@ -28,7 +28,7 @@ enum class FaultKind : uint8_t {
   kClockJump,         // the clock is set forward by `by` (backward if negative)
   kClockDrift,        // the clock gains `drift_ppm` µs per second
   kWrongResult,       // results of the device are wrong with `probability`
-  kPoisonedDelta,     // deltas are multiplied by `factor`
+  kPoisonedDelta,     // deltas are falsified on their way out
   kCoordinatorCrash,  // gone at `at` or at journal record `at_record`, back for_s later
   kDiskFull,          // nothing more can be written
 };

@@ -84,6 +84,26 @@ std::vector<std::string> Wrong(const Scenario& scenario, const VirtualOutcome& o
   return wrong;
 }
 
+// The same scenario with nothing failing, for what failure costs in loss.
+absl::Status CompareWithCalm(const Scenario& scenario, const ScenarioRunOptions& options,
+                             Told& told) {
+  if (!scenario.expect.loss_ratio_max) return absl::OkStatus();
+  if (!options.real_math) {
+    return InvalidArgument("%s expects a loss_ratio_max; only --real-math has losses",
+                           scenario.file);
+  }
+  Scenario calm = scenario;
+  calm.faults.clear();
+  calm.churn.clear();
+  SKERRY_ASSIGN_OR_RETURN(auto run, MakeScenarioRun(calm, options));
+  const double ratio = told.outcome.loss_last / run->Run().loss_last;
+  if (ratio > *scenario.expect.loss_ratio_max) {
+    told.wrong.push_back(absl::StrFormat("loss_ratio_max: want ≤ %g, got %g",
+                                         *scenario.expect.loss_ratio_max, ratio));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status WriteEvents(const VirtualRun& run, const std::string& out_dir) {
   std::error_code error;
   fs::create_directories(out_dir, error);
@@ -133,6 +153,7 @@ absl::Status RunScenario(const RunScenarioOptions& options) {
       told.wrong.push_back("its second run had another trace");
     }
   }
+  SKERRY_RETURN_IF_ERROR(CompareWithCalm(scenario, run_options, told));
   if (!options.trace.empty()) SKERRY_RETURN_IF_ERROR(trace.Write(options.trace));
   if (!options.out_dir.empty()) SKERRY_RETURN_IF_ERROR(WriteEvents(*run, options.out_dir));
   if (options.json) {

@@ -242,7 +242,6 @@ by_s = -3.5
 at_s = 30
 kind = "poisoned_delta"
 node = 1
-factor = -100
 )"));
   REQUIRE(scenario.faults.size() == 6);
   const auto& faults = scenario.faults;
@@ -266,7 +265,6 @@ factor = -100
   CHECK(faults[3].at_record == 17);
   CHECK(faults[4].by == Duration::Seconds(-3.5));
   CHECK(faults[4].where.Nodes(scenario.network) == std::vector<int32_t>{1, 2});
-  CHECK(faults[5].factor == -100);
   CHECK(std::string(NameOf(faults[5].kind)) == "poisoned_delta");
 }
 

@@ -1,0 +1,140 @@
+// Scenarios on virtual time: the production coordinator and nodes, their network, faults and churn.
+
+#include "sim/scenario_run.h"
+
+#include <catch2/catch.hpp>
+
+using namespace skerry;
+
+namespace {
+
+constexpr char kTwoCities[] = R"(
+name = "two cities"
+horizon_s = 3600
+regions = ["Oslo", "Montreal"]
+[[pair]]
+a = "Oslo"
+b = "Montreal"
+rtt_ms = 98
+rate_mbps = 400
+[[nodes]]
+region = "Oslo"
+count = 4
+device = "rtx-3090"
+[[nodes]]
+region = "Montreal"
+count = 4
+device = "rtx-4070"
+[run]
+steps = 24
+nodes_min = 8
+[model]
+hidden = 512
+layers = 8
+heads = 8
+kv_heads = 4
+ffn = 1408
+context = 256
+[outer]
+inner_steps = 8
+overlap_steps = 2
+[pipeline]
+microbatches_per_step = 8
+sequences_per_microbatch = 2
+)";
+
+Scenario Parsed(const std::string& more = "") {
+  auto scenario = ParseScenario(kTwoCities + more, "scenario.toml");
+  INFO(scenario.status().message());
+  REQUIRE(scenario.ok());
+  return *std::move(scenario);
+}
+
+VirtualOutcome Ran(const Scenario& scenario, const ScenarioRunOptions& options = {}) {
+  auto run = MakeScenarioRun(scenario, options);
+  INFO(run.status().message());
+  REQUIRE(run.ok());
+  return (*run)->Run();
+}
+
+std::string FirstViolation(const VirtualOutcome& outcome) {
+  return outcome.violations.empty()
+             ? ""
+             : outcome.violations.front().rule + ": " + outcome.violations.front().what;
+}
+
+}  // namespace
+
+TEST_CASE("Scenario run: one seed gives one trace, and a whole run under every checker",
+          "[sim][scenario]") {
+  const VirtualOutcome outcome = Ran(Parsed());
+
+  CHECK(outcome.finished);
+  CHECK(outcome.steps == 24);
+  CHECK(outcome.rounds == 3);
+  CHECK(outcome.tokens == 24 * 8 * 2 * 256);
+  CHECK(FirstViolation(outcome) == "");
+  CHECK(Ran(Parsed()).trace_hash == outcome.trace_hash);
+  CHECK(Ran(Parsed(), {.seed = 2}).trace_hash != outcome.trace_hash);
+}
+
+TEST_CASE("Scenario run: on a slower network the same steps take longer", "[sim][scenario]") {
+  Scenario slow = Parsed();
+  for (PathSpec& path : slow.network.paths) path.bytes_per_s /= 10;
+  CHECK(Ran(slow).step_s > 2 * Ran(Parsed()).step_s);
+}
+
+TEST_CASE("Scenario run: with real mathematics the loss falls, whatever fails meanwhile",
+          "[sim][scenario]") {
+  const VirtualOutcome calm = Ran(Parsed(), {.real_math = true});
+  const VirtualOutcome troubled = Ran(Parsed(R"(
+[[fault]]
+kind = "crash"
+at_s = 14
+node = 3
+[[fault]]
+kind = "coordinator_crash"
+at_s = 16
+for_s = 6
+)"),
+                                      {.real_math = true});
+
+  for (const VirtualOutcome* outcome : {&calm, &troubled}) {
+    CHECK(outcome->finished);
+    CHECK(FirstViolation(*outcome) == "");
+    CHECK(outcome->loss_last < 0.9 * outcome->loss_first);
+  }
+  CHECK(troubled.loss_last < 1.15 * calm.loss_last);
+}
+
+TEST_CASE("Scenario run: the coordinator may die at any record of its journal", "[sim][scenario]") {
+  const int64_t record = GENERATE(1, 5, 20, 60, 66, 70, 90, 120);
+  const VirtualOutcome outcome =
+      Ran(Parsed("[[fault]]\nkind = \"coordinator_crash\"\nfor_s = 3\nat_record = " +
+                 std::to_string(record) + "\n"));
+  INFO("record " << record << ": " << outcome.ended);
+  CHECK(outcome.finished);
+  CHECK(FirstViolation(outcome) == "");
+}
+
+TEST_CASE("Scenario run: a node that lies about its delta is found out", "[sim][scenario]") {
+  const Scenario lying =
+      Parsed("[[fault]]\nkind = \"poisoned_delta\"\nat_s = 1\nnode = 2\n");
+  auto run = MakeScenarioRun(lying, {});
+  REQUIRE(run.ok());
+  const VirtualOutcome outcome = (*run)->Run();
+
+  CHECK(FirstViolation(outcome) == "");
+  const bool noticed =
+      std::any_of((*run)->events().begin(), (*run)->events().end(),
+                  [](const VirtualEvent& event) { return event.kind == "digest_mismatch"; });
+  CHECK(noticed);
+}
+
+TEST_CASE("Scenario run: a figure that is missed is named with what was wanted",
+          "[sim][scenario]") {
+  Scenario scenario = Parsed("[expect]\nstep_s_max = 0.000001\n");
+  const auto missed = MissedExpectations(scenario, Ran(scenario));
+  REQUIRE(missed.size() == 1);
+  CHECK(missed.front().find("step_s_max") != std::string::npos);
+}
