@@ -118,8 +118,7 @@ TEST_CASE("Scenario run: the coordinator may die at any record of its journal", 
 }
 
 TEST_CASE("Scenario run: a node that lies about its delta is found out", "[sim][scenario]") {
-  const Scenario lying =
-      Parsed("[[fault]]\nkind = \"poisoned_delta\"\nat_s = 1\nnode = 2\n");
+  const Scenario lying = Parsed("[[fault]]\nkind = \"poisoned_delta\"\nat_s = 1\nnode = 2\n");
   auto run = MakeScenarioRun(lying, {});
   REQUIRE(run.ok());
   const VirtualOutcome outcome = (*run)->Run();
