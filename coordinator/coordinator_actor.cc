@@ -11,7 +11,8 @@
 
 namespace skerry {
 
-CoordinatorActor::CoordinatorActor(CoordinatorOptions options) : options_(std::move(options)) {}
+CoordinatorActor::CoordinatorActor(CoordinatorOptions options)
+    : options_(std::move(options)), probes_(static_cast<size_t>(options_.probes_at_once)) {}
 
 absl::StatusOr<std::unique_ptr<CoordinatorActor>> CoordinatorActor::Create(
     CoordinatorOptions options) {
@@ -28,6 +29,7 @@ void CoordinatorActor::OnStart(Context& context) {
   started_ = context.now();
   for (const auto& [pair, reading] : state_.links) {
     links_.Add(pair.first, pair.second, reading.rtt_s, reading.bytes_per_s, started_).IgnoreError();
+    probes_.NoteMeasured(pair);
   }
   for (const auto& [node, record] : state_.nodes) {
     heard_[node] = started_;
@@ -89,13 +91,15 @@ void CoordinatorActor::OnMessage(Context& context, const NodeId& from, const Mes
 
 void CoordinatorActor::OnPeerRestarted(Context&, const NodeId& peer) {
   // A new process says Hello; what the old one was measured or asked is void.
-  std::erase_if(probes_, [&](const Probe& p) { return p.from == peer || p.target == peer; });
+  probes_.Forget(peer);
   greeted_.erase(peer);
   told_of_death_.erase(peer);
 }
 
 void CoordinatorActor::OnTimer(Context& context, TimerId timer) {
-  if (timer != duty_timer_ || stopping_) return;
+  if (stopping_) return;
+  if (timer == peers_timer_) return SendChangedPeers(context);
+  if (timer != duty_timer_) return;
   if (state_.exported) {
     context.Stop(0, "the run is finished and its model is exported");
     return;

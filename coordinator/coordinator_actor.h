@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "coordinator/probe_schedule.h"
 #include "coordinator/run_state.h"
 #include "routing/link_estimator.h"
 #include "wire/actor.h"
@@ -106,8 +107,9 @@ class CoordinatorActor final : public Actor {
   void Admit(Context& context, const NodeId& from, const Hello& hello);
   void Greet(Context& context, const NodeId& node, const Hello& hello, bool peers_changed);
   void Farewell(Context& context, const NodeId& node);
-  Peers PresentPeers() const;
-  void SendPeers(Context& context);
+  void SendPeers(Context& context, const NodeId& to) const;
+  void PeersChanged(Context& context, const NodeId& node);
+  void SendChangedPeers(Context& context);
   enum class Gone { kDead, kLeft };
   void DeclareGone(Context& context, const NodeId& node, Gone how, const std::string& why);
   void RouteAround(Context& context, const NodeId& node, const std::string& reason);
@@ -127,8 +129,7 @@ class CoordinatorActor final : public Actor {
   // duties.cc
   void WatchForSilence(Context& context);
   void RequestProbes(Context& context);
-  void GiveUpProbes(Context& context);
-  bool IsSettled(const NodeId& from, const NodeId& target) const;
+  void Ask(Context& context, const std::vector<ProbeSchedule::Pair>& pairs);
   void PlanWhenReady(Context& context);
   void PlanMade(Context& context);
   void AnnouncePlan(Context& context, const std::string& reason);
@@ -157,12 +158,10 @@ class CoordinatorActor final : public Actor {
   std::set<NodeId> told_;              // were sent a plan in this life
   std::set<NodeId> told_of_death_;     // gone, heard again, and told so
 
-  struct Probe {
-    NodeId from, target;
-    Instant asked;
-  };
-  std::vector<Probe> probes_;  // under way; a node is in one at a time
-  std::map<std::pair<NodeId, NodeId>, int32_t> unanswered_;
+  ProbeSchedule probes_;
+  std::set<NodeId> probed_;  // those the schedule knows
+  std::set<NodeId> untold_;  // whose coming, moving or going the others have not heard of
+  TimerId peers_timer_ = 0;  // when they will; 0: nothing to tell
 
   using Holdings = std::map<NodeId, std::map<NodeId, Participant>>;  // holder → sender → message
   std::map<RunState::StageRound, Holdings> held_;

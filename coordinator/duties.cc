@@ -13,8 +13,6 @@ namespace skerry {
 namespace {
 
 constexpr int64_t kProbeBytes = 256 << 10;
-constexpr Duration kProbePatience = Duration::Seconds(10);
-constexpr int32_t kProbesUnanswered = 3;  // then the planner is told that there is no link
 
 const char* PhaseName(Phase phase) {
   switch (phase) {
@@ -61,71 +59,40 @@ void CoordinatorActor::WatchForSilence(Context& context) {
   }
 }
 
-void CoordinatorActor::GiveUpProbes(Context& context) {
-  std::erase_if(probes_, [&](const Probe& probe) {
-    if (context.now() - probe.asked <= kProbePatience) return false;
-    int32_t& times = unanswered_[{probe.from, probe.target}];
-    if (++times == kProbesUnanswered) links_.AddUnanswered(probe.from, probe.target);
-    return true;
-  });
-}
-
-// Measured, or often enough asked in vain: the planner is told that there is no link.
-bool CoordinatorActor::IsSettled(const NodeId& from, const NodeId& target) const {
-  if (state_.links.contains({from, target})) return true;
-  const auto times = unanswered_.find({from, target});
-  return times != unanswered_.end() && times->second >= kProbesUnanswered;
-}
-
-// Before the plan: every ordered pair once, a node in one probe at a time. Pairs that did not
-// answer come last, so that one dead link holds up nobody. Called at every reading, so it looks at
-// idle nodes only.
+// Only those are measured who are known to each other.
 void CoordinatorActor::RequestProbes(Context& context) {
   if (state_.plan) return;
-  GiveUpProbes(context);
-  std::set<NodeId> busy;
-  for (const Probe& probe : probes_) busy.insert({probe.from, probe.target});
-  std::vector<NodeId> idle = LiveNodes();
-  std::erase_if(
-      idle, [&](const NodeId& node) { return busy.contains(node) || !greeted_.contains(node); });
-  std::multimap<int32_t, std::pair<NodeId, NodeId>> wanted;  // by times asked in vain
-  for (const NodeId& from : idle) {
-    for (const NodeId& target : idle) {
-      if (from == target || state_.links.contains({from, target})) continue;
-      const auto times = unanswered_.find({from, target});
-      wanted.emplace(times == unanswered_.end() ? 0 : times->second, std::pair(from, target));
-    }
+  std::set<NodeId> ready;
+  for (const NodeId& node : LiveNodes()) {
+    if (greeted_.contains(node) && !untold_.contains(node)) ready.insert(ready.end(), node);
   }
-  for (const auto& [times, pair] : wanted) {
-    const auto& [from, target] = pair;
-    const auto at_once = static_cast<size_t>(options_.probes_at_once);
-    if (at_once > 0 && probes_.size() >= at_once) return;
-    if (busy.contains(from) || busy.contains(target)) continue;
-    busy.insert({from, target});
-    probes_.push_back({from, target, context.now()});
+  if (ready != probed_) {
+    probed_ = std::move(ready);
+    probes_.SetNodes(probed_);
+  }
+  for (const auto& [from, target] : probes_.GiveUp(context.now()))
+    links_.AddUnanswered(from, target);
+  Ask(context, probes_.Next(context.now()));
+}
+
+void CoordinatorActor::Ask(Context& context, const std::vector<ProbeSchedule::Pair>& pairs) {
+  for (const auto& [from, target] : pairs) {
     context.Send(from, ProbeRequest{target, kProbeBytes});
   }
 }
 
 void CoordinatorActor::PlanWhenReady(Context& context) {
+  if (state_.plan || planning_ || !probes_.Complete()) return;
   const std::vector<NodeId> live = LiveNodes();
-  if (state_.plan || planning_ || static_cast<int32_t>(live.size()) < options_.config.nodes_min) {
-    return;
-  }
-  // Cheap, and almost always the answer: some pair is still unsettled.
-  if (state_.links.size() + unanswered_.size() < live.size() * (live.size() - 1)) return;
+  if (static_cast<int32_t>(live.size()) < options_.config.nodes_min) return;
+  if (live.size() != probed_.size()) return;  // some have not come back, or are not known to all
   // What gave no plan gives none again: wait for other nodes or links.
   if (!no_plan_.empty() && std::set(live.begin(), live.end()) == no_plan_among_ &&
       state_.links.size() == no_plan_links_) {
     return;
   }
   PlannerInput input;
-  for (const NodeId& from : live) {
-    input.devices[from] = state_.nodes.at(from).device;
-    for (const NodeId& target : live) {
-      if (from != target && !IsSettled(from, target)) return;
-    }
-  }
+  for (const NodeId& node : live) input.devices[node] = state_.nodes.at(node).device;
   input.config = options_.config;
   input.nodes = live;
   input.links = links_.Estimate(live, context.now());

@@ -11,6 +11,13 @@
 #include "pipeline/plan/route.h"
 
 namespace skerry {
+namespace {
+
+// Newcomers that arrive together are told of together.
+constexpr Duration kPeersDelay = Duration::Millis(100);
+constexpr size_t kPeersAtOnce = 1000;
+
+}  // namespace
 
 using Json = nlohmann::json;
 
@@ -79,11 +86,8 @@ void CoordinatorActor::Greet(Context& context, const NodeId& node, const Hello& 
   context.ConnectPeer(node, "");
   greeted_.insert(node);
   context.Send(node, Welcome{options_.run, options_.config, options_.shards});
-  if (peers_changed) {
-    SendPeers(context);
-  } else {
-    context.Send(node, PresentPeers());
-  }
+  SendPeers(context, node);
+  if (peers_changed) PeersChanged(context, node);
   if (!state_.plan) {
     RequestProbes(context);
     return PlanWhenReady(context);
@@ -107,19 +111,44 @@ void CoordinatorActor::Farewell(Context& context, const NodeId& node) {
   if (all) context.Stop(0, "the run is finished");
 }
 
-Peers CoordinatorActor::PresentPeers() const {
-  Peers peers;
+void CoordinatorActor::SendPeers(Context& context, const NodeId& to) const {
+  std::vector<Peers> parts(1);
   for (const auto& [id, record] : state_.nodes) {
-    if (record.alive) peers.peers.push_back({id, record.endpoint, record.region});
+    if (!record.alive) continue;
+    if (parts.back().peers.size() == kPeersAtOnce) parts.emplace_back();
+    parts.back().peers.push_back({id, record.endpoint, record.region});
   }
-  return peers;
+  auto left = static_cast<int32_t>(parts.size());
+  for (Peers& part : parts) {
+    part.complete = true;
+    part.parts_left = --left;
+    context.Send(to, std::move(part));
+  }
 }
 
-void CoordinatorActor::SendPeers(Context& context) {
-  const Peers peers = PresentPeers();
-  for (const Peer& peer : peers.peers) {
-    if (greeted_.contains(peer.id)) context.Send(peer.id, peers);
+void CoordinatorActor::PeersChanged(Context& context, const NodeId& node) {
+  untold_.insert(node);
+  if (peers_timer_ == 0) peers_timer_ = context.StartTimer(kPeersDelay);
+}
+
+// Who was greeted since they changed knows it already, and hears it again.
+void CoordinatorActor::SendChangedPeers(Context& context) {
+  peers_timer_ = 0;
+  Peers changed;
+  for (const NodeId& node : untold_) {
+    const NodeRecord& record = state_.nodes.at(node);
+    if (record.alive) {
+      changed.peers.push_back({node, record.endpoint, record.region});
+    } else {
+      changed.gone.push_back(node);
+    }
   }
+  untold_.clear();
+  for (const NodeId& node : LiveNodes()) {
+    if (greeted_.contains(node)) context.Send(node, changed);
+  }
+  RequestProbes(context);
+  PlanWhenReady(context);
 }
 
 void CoordinatorActor::On(Context& context, const NodeId& from, const Heartbeat& message) {
@@ -157,7 +186,7 @@ void CoordinatorActor::HeardFromGone(Context& context, const NodeId& node) {
   if (!state_.plan || !SlotOf(*state_.plan, node)) {
     Record(context, LifeRecord(node, true));
     context.Event("returned", EventFields({{"node", node.Short()}}));
-    SendPeers(context);
+    PeersChanged(context, node);
   } else if (greeted_.contains(node) && told_of_death_.insert(node).second) {
     context.Send(node, PlanUpdate{*state_.plan});
   }
@@ -173,7 +202,6 @@ void CoordinatorActor::DeclareGone(Context& context, const NodeId& node, Gone ho
   if (!state_.nodes.at(node).alive) return;
   Record(context, LifeRecord(node, false));
   Record(context, TrafficRecord(node, traffic_[node]));
-  std::erase_if(probes_, [&](const Probe& p) { return p.from == node || p.target == node; });
   told_.erase(node);
   told_of_death_.erase(node);
   if (how == Gone::kLeft) {
@@ -188,7 +216,7 @@ void CoordinatorActor::DeclareGone(Context& context, const NodeId& node, Gone ho
     RouteAround(context, node, absl::StrFormat("%s is out: %s", node.Short(), why));
     if (stopping_) return;
   }
-  SendPeers(context);
+  PeersChanged(context, node);
 }
 
 void CoordinatorActor::RouteAround(Context& context, const NodeId& node,
@@ -219,21 +247,17 @@ void CoordinatorActor::GiveUp(Context& context, const std::string& reason) {
 }
 
 void CoordinatorActor::On(Context& context, const NodeId& from, const LinkReading& message) {
-  const auto probe = std::find_if(probes_.begin(), probes_.end(), [&](const Probe& p) {
-    return p.from == from && p.target == message.target;
-  });
-  if (probe == probes_.end() || !IsSane(message) ||
+  std::vector<ProbeSchedule::Pair> next;
+  if (!IsSane(message) || !probes_.Answered({from, message.target}, context.now(), next) ||
       !links_.Add(from, message.target, message.rtt_s, message.bytes_per_s, context.now()).ok()) {
     return void(++refused_);
   }
-  probes_.erase(probe);
-  unanswered_.erase({from, message.target});
   Record(context, LinkRecord(from, message));
   context.Event("link", EventFields({{"from", from.Short()},
                                      {"to", message.target.Short()},
                                      {"rtt_ms", message.rtt_s * 1e3},
                                      {"mbps", message.bytes_per_s * 8e-6}}));
-  RequestProbes(context);
+  Ask(context, next);
   PlanWhenReady(context);
 }
 

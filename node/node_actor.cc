@@ -86,16 +86,27 @@ void NodeActor::On(Context& context, const NodeId& from, const Refused& message)
 
 void NodeActor::On(Context& context, const NodeId& from, const Peers& message) {
   if (from != options_.coordinator) return void(++refused_);
-  std::set<NodeId> now;
-  for (const Peer& peer : message.peers) {
+  if (!message.complete) return ChangePeers(context, message.peers, message.gone);
+  arriving_peers_.insert(arriving_peers_.end(), message.peers.begin(), message.peers.end());
+  if (message.parts_left > 0) return;
+  std::set<NodeId> gone;
+  for (const auto& [peer, endpoint] : peers_) gone.insert(peer);
+  for (const Peer& peer : arriving_peers_) gone.erase(peer.id);
+  ChangePeers(context, std::exchange(arriving_peers_, {}), {gone.begin(), gone.end()});
+}
+
+void NodeActor::ChangePeers(Context& context, const std::vector<Peer>& here,
+                            const std::vector<NodeId>& gone) {
+  for (const NodeId& peer : gone) {
+    if (peers_.erase(peer) > 0) context.DisconnectPeer(peer);
+  }
+  for (const Peer& peer : here) {
     if (peer.id == options_.self) continue;
-    now.insert(peer.id);
-    if (!peers_.contains(peer.id)) context.ConnectPeer(peer.id, peer.endpoint);
+    const auto [it, is_new] = peers_.try_emplace(peer.id, peer.endpoint);
+    if (!is_new && it->second == peer.endpoint) continue;
+    it->second = peer.endpoint;
+    context.ConnectPeer(peer.id, peer.endpoint);
   }
-  for (const NodeId& peer : peers_) {
-    if (!now.contains(peer)) context.DisconnectPeer(peer);
-  }
-  peers_ = std::move(now);
 }
 
 // ---- measuring ---------------------------------------------------------------------------------

@@ -96,6 +96,8 @@ class NodeActor final : public Actor {
 
   void Send(Context& context, const NodeId& to, Message message);
   void SayHello(Context& context);
+  void ChangePeers(Context& context, const std::vector<Peer>& here,
+                   const std::vector<NodeId>& gone);
   void SendHeartbeat(Context& context);
   void Fail(Context& context, const absl::Status& status);
 
@@ -121,7 +123,8 @@ class NodeActor final : public Actor {
   State state_ = State::kJoining;
   std::optional<RunConfig> config_;
   std::vector<ShardName> shard_names_;
-  std::set<NodeId> peers_;
+  std::map<NodeId, std::string> peers_;  // endpoints
+  std::vector<Peer> arriving_peers_;     // parts of a complete list
   LinkProber prober_;
   ShardFetcher fetcher_;
   TimerId hello_timer_ = 0;

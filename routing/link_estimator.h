@@ -15,7 +15,8 @@
 //          a triangle cannot undercut (short round trips below kRttFloor are never suspect).
 // A suspect link is replaced by what the others predict and flagged; it is believed after all once
 // kBelieveAfter readings agree within a factor of two.
-// Directions never read are taken from the opposite one, else predicted likewise; a node of which
+// Directions never read are taken from the opposite one, else predicted likewise (round trips where
+// few third nodes were measured: network_coordinates.h); a node of which
 // nothing was ever read keeps missing links, and so has a link whose last probe went unanswered.
 //
 // Not thread-safe. Bounds: kReadingsMax per ordered pair.

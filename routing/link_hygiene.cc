@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 #include <vector>
+
+#include "routing/network_coordinates.h"
 
 namespace skerry {
 namespace {
@@ -167,18 +170,22 @@ class RateModel {
   std::vector<Bag> columns_;  // by receiver
 };
 
-double PredictRtt(const LinkMatrix& links, int32_t i, int32_t j, double fleet_median) {
+NetworkCoordinates MapOf(const LinkMatrix& links) {
+  std::vector<RoundTrip> readings;
+  ForEachRead(links, [&](int32_t i, int32_t j, const LinkEstimate& link) {
+    if (!link.suspect) readings.push_back({i, j, link.rtt_s});
+  });
+  return NetworkCoordinates(links.size(), readings);
+}
+
+// By third nodes where enough of them were measured with both, else from the map.
+double PredictRtt(const LinkMatrix& links, int32_t i, int32_t j, const NetworkCoordinates& map) {
+  const auto enough = static_cast<size_t>(std::min(3, links.size() - 2));
   const LinkEstimate& back = links.At(j, i);
   if (IsRead(back) && !back.suspect) return back.rtt_s;
   const Detours detours = DetoursOf(links, i, j);
-  if (detours.sums.empty()) return fleet_median;
+  if (detours.sums.empty() || detours.sums.size() < enough) return map.Predict(i, j);
   return (Median(detours.sums, Tie::kLower) + Median(detours.differences, Tie::kUpper)) / 2;
-}
-
-double FleetRtt(const LinkMatrix& links) {
-  std::vector<double> rtts;
-  ForEachRead(links, [&](int32_t, int32_t, const LinkEstimate& l) { rtts.push_back(l.rtt_s); });
-  return Median(rtts);
 }
 
 bool Agrees(const HygieneOptions& options, const LinkEstimate& link, double spread) {
@@ -193,10 +200,11 @@ void ReplaceSuspectRtts(const HygieneOptions& options, LinkMatrix& links) {
     if (Agrees(options, link, link.rtt_spread)) return;
     if (RttIsSuspect(options, link.rtt_s, DetoursOf(links, i, j))) suspects.emplace_back(i, j);
   });
-  const double fleet = FleetRtt(links);
+  if (suspects.empty()) return;
   for (const auto& [i, j] : suspects) links.At(i, j).suspect = true;
+  const NetworkCoordinates map = MapOf(links);
   std::vector<double> predicted;
-  for (const auto& [i, j] : suspects) predicted.push_back(PredictRtt(links, i, j, fleet));
+  for (const auto& [i, j] : suspects) predicted.push_back(PredictRtt(links, i, j, map));
   for (size_t s = 0; s < suspects.size(); ++s) {
     links.At(suspects[s].first, suspects[s].second).rtt_s = predicted[s];
   }
@@ -221,14 +229,15 @@ void FillMissing(const RateModel& rates, LinkMatrix& links) {
     known[static_cast<size_t>(i)] = known[static_cast<size_t>(j)] = true;
   });
   const LinkMatrix read = links;
-  const double fleet = FleetRtt(links);
+  std::optional<NetworkCoordinates> map;  // made when it is needed
   for (int32_t i = 0; i < links.size(); ++i) {
     for (int32_t j = 0; j < links.size(); ++j) {
       if (i == j || !known[static_cast<size_t>(i)] || !known[static_cast<size_t>(j)]) continue;
       LinkEstimate& link = links.At(i, j);
       if (link.source != LinkSource::kMissing || link.suspect) continue;
       const LinkEstimate& back = read.At(j, i);
-      link.rtt_s = PredictRtt(read, i, j, fleet);
+      if (!map) map = MapOf(read);
+      link.rtt_s = PredictRtt(read, i, j, *map);
       link.bytes_per_s = IsRead(back) ? back.bytes_per_s : rates.Predict(i, j, link);
       link.source = IsRead(back) ? LinkSource::kReverse : LinkSource::kPredicted;
     }

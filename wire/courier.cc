@@ -1,6 +1,7 @@
 #include "wire/courier.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "common/rng.h"
@@ -37,6 +38,7 @@ void Courier::Send(Instant now, const NodeId& to, Message message, std::vector<O
   const uint64_t sequence = session.next_sequence++;
   session.outbox.emplace_back(sequence, std::move(message));
   session.owed_acks = 0;
+  List(to, session);
   out.push_back({to, MakeFrame(to, session, sequence, &session.outbox.back().second)});
 }
 
@@ -102,7 +104,10 @@ Courier::Delivered Courier::OnFrame(Instant now, const NodeId& from, Frame frame
     return delivered;
   }
   Accept(session, header.sequence, *std::move(frame.message), delivered);
-  if (session.owed_acks++ == 0) session.ack_due = now + kAckDelay;
+  if (session.owed_acks++ == 0) {
+    session.ack_due = now + kAckDelay;
+    List(from, session);
+  }
   if (session.owed_acks >= kAckEvery) {
     session.owed_acks = 0;
     out.push_back({from, MakeFrame(from, session, 0, nullptr)});
@@ -121,6 +126,7 @@ void Courier::CarryOver(Instant now, const NodeId& to, Session& session,
   }
   session.repeat_after = options_.repeat_after;
   session.repeat_due = now + session.repeat_after;
+  List(to, session);
 }
 
 void Courier::Repeat(Instant now, const NodeId& to, Session& session, std::vector<Outgoing>& out) {
@@ -134,8 +140,39 @@ void Courier::Repeat(Instant now, const NodeId& to, Session& session, std::vecto
   session.repeat_due = now + session.repeat_after;
 }
 
+std::optional<Instant> Courier::DueOf(const Session& session) {
+  std::optional<Instant> due;
+  if (!session.outbox.empty()) due = session.repeat_due;
+  if (session.owed_acks > 0 && (!due || session.ack_due < *due)) due = session.ack_due;
+  return due;
+}
+
+void Courier::List(const NodeId& peer, Session& session) {
+  const std::optional<Instant> due = DueOf(session);
+  if (!due || (session.listed && *session.listed <= *due)) return;
+  session.listed = due;
+  due_.push_back({*due, peer});
+  std::push_heap(due_.begin(), due_.end(), std::greater<>());
+}
+
+void Courier::Relist() {
+  while (!due_.empty()) {
+    const Due first = due_.front();
+    const auto it = sessions_.find(first.peer);
+    const bool counts = it != sessions_.end() && it->second.listed == first.at;
+    if (counts && DueOf(it->second) == first.at) return;
+    std::pop_heap(due_.begin(), due_.end(), std::greater<>());
+    due_.pop_back();
+    if (!counts) continue;
+    it->second.listed.reset();
+    List(first.peer, it->second);
+  }
+}
+
 void Courier::Tick(Instant now, std::vector<Outgoing>& out) {
-  for (auto& [peer, session] : sessions_) {
+  for (Relist(); !due_.empty() && due_.front().at <= now; Relist()) {
+    const NodeId peer = due_.front().peer;
+    Session& session = sessions_.at(peer);
     if (!session.outbox.empty() && session.repeat_due <= now) Repeat(now, peer, session, out);
     if (session.owed_acks > 0 && session.ack_due <= now) {
       session.owed_acks = 0;
@@ -144,13 +181,10 @@ void Courier::Tick(Instant now, std::vector<Outgoing>& out) {
   }
 }
 
-std::optional<Instant> Courier::NextDue() const {
-  std::optional<Instant> due;
-  for (const auto& [peer, session] : sessions_) {
-    if (!session.outbox.empty() && (!due || session.repeat_due < *due)) due = session.repeat_due;
-    if (session.owed_acks > 0 && (!due || session.ack_due < *due)) due = session.ack_due;
-  }
-  return due;
+std::optional<Instant> Courier::NextDue() {
+  Relist();
+  if (due_.empty()) return std::nullopt;
+  return due_.front().at;
 }
 
 void Courier::Forget(const NodeId& peer) {

@@ -19,6 +19,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <vector>
 
 #include "common/ids.h"
@@ -76,7 +77,7 @@ class Courier {
 
   // Repeats and owed acknowledgements that are due. Call at NextDue().
   void Tick(Instant now, std::vector<Outgoing>& out);
-  std::optional<Instant> NextDue() const;
+  std::optional<Instant> NextDue();
 
   // Forgets a peer and everything queued for it. If both meet again, the peer sees a new
   // incarnation and so a restart: sequences never continue over the gap.
@@ -105,6 +106,7 @@ class Courier {
     Instant ack_due;
     Instant repeat_due;
     Duration repeat_after;
+    std::optional<Instant> listed;        // its earliest entry in due_
     std::set<uint64_t> old_incarnations;  // frames of dead processes still in flight are refused
   };
 
@@ -114,9 +116,22 @@ class Courier {
   void Accept(Session& session, uint64_t sequence, Message message, Delivered& delivered);
   void CarryOver(Instant now, const NodeId& to, Session& session, std::vector<Outgoing>& out);
   void Repeat(Instant now, const NodeId& to, Session& session, std::vector<Outgoing>& out);
+  static std::optional<Instant> DueOf(const Session& session);
+  void List(const NodeId& peer, Session& session);
+  // Takes what is out of date off the list.
+  void Relist();
+
+  // A heap, earliest first. An entry may be earlier than what its session needs by now, never
+  // later: a frame changes its own session only, and none looks at them all.
+  struct Due {
+    Instant at;
+    NodeId peer;
+    bool operator>(const Due& o) const { return std::tie(at, peer) > std::tie(o.at, o.peer); }
+  };
 
   CourierOptions options_;
   std::map<NodeId, Session> sessions_;
+  std::vector<Due> due_;
   std::map<NodeId, uint64_t> forgotten_;  // how often
   int64_t refused_ = 0;
 };

@@ -148,7 +148,7 @@ void EventLoop::Core::Wait() {
   now_ = Clock();
 }
 
-std::optional<Instant> EventLoop::Core::NextDeadline() const {
+std::optional<Instant> EventLoop::Core::NextDeadline() {
   std::optional<Instant> deadline = interrupt_deadline_;
   const auto sooner = [&](std::optional<Instant> other) {
     if (other && (!deadline || *other < *deadline)) deadline = other;

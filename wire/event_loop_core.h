@@ -93,7 +93,7 @@ class EventLoop::Core final : public Context {
 
   void Turn();
   void Wait();
-  std::optional<Instant> NextDeadline() const;
+  std::optional<Instant> NextDeadline();
   void OnInterrupts();
   void OnPosted();
   void OnTimers();

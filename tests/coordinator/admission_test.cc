@@ -76,28 +76,51 @@ TEST_CASE("Everybody hears of a newcomer, a Hello said again is answered to its 
   run.TakeSends();
 
   run.From(1, ServedRun::HelloOf(1));
+  REQUIRE(run.SentTo<Peers>(Node(1)).size() == 1);
+  CHECK(run.SentTo<Peers>(Node(1)).front().complete);
+  CHECK(run.SentTo<Peers>(Node(1)).front().peers.size() == 2);
+  run.Pass(0.1);
   REQUIRE(run.SentTo<Peers>(Node(0)).size() == 1);
-  CHECK(run.SentTo<Peers>(Node(0)).front().peers.size() == 2);
-  CHECK(run.SentTo<Peers>(Node(1)).size() == 1);
+  const Peers told = run.SentTo<Peers>(Node(0)).front();
+  CHECK_FALSE(told.complete);
+  REQUIRE(told.peers.size() == 2);  // both came within the same moment
+  CHECK(told.peers[1].id == Node(1));
 
   run.TakeSends();
   run.From(1, ServedRun::HelloOf(1));
+  run.Pass(0.1);
   CHECK(run.SentTo<Peers>(Node(0)).empty());
   CHECK(run.SentTo<Peers>(Node(1)).size() == 1);
+}
+
+TEST_CASE("Everybody hears of who left", "[coordinator]") {
+  ServedRun run;
+  run.From(0, ServedRun::HelloOf(0));
+  run.From(1, ServedRun::HelloOf(1));
+  run.Pass(0.1);
+  run.TakeSends();
+
+  run.From(1, skerry::Leave{"enough"});
+  run.Pass(0.1);
+  REQUIRE(run.SentTo<Peers>(Node(0)).size() == 1);
+  CHECK(run.SentTo<Peers>(Node(0)).front().gone == std::vector<NodeId>{Node(1)});
+  CHECK(run.SentTo<Peers>(Node(1)).empty());
 }
 
 TEST_CASE("A node that moved is known under its new endpoint by everybody", "[coordinator]") {
   ServedRun run;
   run.From(0, ServedRun::HelloOf(0));
   run.From(1, ServedRun::HelloOf(1));
+  run.Pass(0.1);
   run.TakeSends();
   Hello moved = ServedRun::HelloOf(1);
   moved.endpoint = "tcp://10.9.9.9:1";
 
   run.From(1, moved);
+  run.Pass(0.1);
 
   const auto peers = run.SentTo<Peers>(Node(0));
   REQUIRE(peers.size() == 1);
-  CHECK(peers.front().peers[1].endpoint == "tcp://10.9.9.9:1");
+  CHECK(peers.front().peers[0].endpoint == "tcp://10.9.9.9:1");
   CHECK(run.Fold() == run.state());
 }

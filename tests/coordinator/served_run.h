@@ -160,6 +160,7 @@ class ServedRun {
   }
 
   void AnswerProbes() {
+    Pass(0.1);  // newcomers are told of together
     for (bool asked = true; asked;) {
       asked = false;
       for (const auto& [to, message] : TakeSends()) {

@@ -150,7 +150,7 @@ TEST_CASE(
       c.ConnectPeer(from, "");  // the coordinator never dials
       peers.push_back({from, hello->endpoint, ""});
       if (peers.size() < 2) return;
-      for (const Peer& peer : peers) c.Send(peer.id, Peers{peers});
+      for (const Peer& peer : peers) c.Send(peer.id, Peers{true, 0, peers, {}});
     } else if (std::holds_alternative<Leave>(message) && ++farewells == 2) {
       for (const Peer& peer : peers) c.Send(peer.id, Shutdown{""});
       c.Stop(0, "");

@@ -53,7 +53,12 @@ class Writer {
   }
   void operator()(const Refused& m) { envelope_.initRefused().setReason(Text(m.reason, "reason")); }
   void operator()(const Peers& m) {
-    auto peers = envelope_.initPeers().initPeers(Count(m.peers, limits::kPeersMax, "peers"));
+    auto b = envelope_.initPeers();
+    b.setComplete(m.complete);
+    b.setPartsLeft(m.parts_left);
+    auto gone = b.initGone(Count(m.gone, limits::kPeersMax, "peers gone"));
+    for (unsigned i = 0; i < gone.size(); ++i) WriteId(m.gone[i], gone[i]);
+    auto peers = b.initPeers(Count(m.peers, limits::kPeersMax, "peers"));
     for (unsigned i = 0; i < peers.size(); ++i) {
       WriteId(m.peers[i].id, peers[i].initId());
       peers[i].setEndpoint(Text(m.peers[i].endpoint, "endpoint"));

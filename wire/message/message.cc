@@ -53,7 +53,10 @@ int64_t WireSize(const Message& message) {
           [](const ObjectChunk& m) {
             return SizeOf(m.values) + static_cast<int64_t>(m.object.size());
           },
-          [](const Peers& m) { return 96 * static_cast<int64_t>(m.peers.size()); },
+          [](const Peers& m) {
+            return 96 * static_cast<int64_t>(m.peers.size()) +
+                   32 * static_cast<int64_t>(m.gone.size());
+          },
           [](const Welcome& m) { return 256 + 96 * static_cast<int64_t>(m.shards.size()); },
           [](const StepReport& m) { return 12 * static_cast<int64_t>(m.losses.size()); },
           [](const RoundCommit& m) { return 80 * static_cast<int64_t>(m.participants.size()); },

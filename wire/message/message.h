@@ -63,9 +63,13 @@ struct Refused {
   bool operator==(const Refused&) const = default;
 };
 
-// coordinator → node: everybody admitted; sent whole whenever it changes.
+// coordinator → node: who is here. Complete after Welcome, in parts if they are many; then what
+// changed: who came or moved, and who went.
 struct Peers {
+  bool complete = false;   // who is not named is not here
+  int32_t parts_left = 0;  // of the complete list, that follow at once
   std::vector<Peer> peers;
+  std::vector<NodeId> gone;
   bool operator==(const Peers&) const = default;
 };
 

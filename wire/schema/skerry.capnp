@@ -177,7 +177,10 @@ struct Refused {
 
 # coordinator → node: everybody admitted; sent whole whenever it changes.
 struct Peers {
-  peers @0 :List(Peer);
+  peers    @0 :List(Peer);
+  complete  @1 :Bool;   # who is not named is not here
+  partsLeft @3 :Int32;  # of the complete list
+  gone      @2 :List(Id256);
 }
 struct Peer {
   id       @0 :Id256;
