@@ -125,13 +125,18 @@ void CoordinatorActor::OnJobDone(Context& context, JobId job) {
   }
 }
 
-bool CoordinatorActor::TakesPart(const NodeId& node) const {
-  return state_.plan && SlotOf(*state_.plan, node) && !IsDead(*state_.plan, node);
-}
-
 std::optional<int32_t> CoordinatorActor::StageOf(const NodeId& node) const {
-  if (!TakesPart(node)) return std::nullopt;
-  return SlotOf(*state_.plan, node)->stage;
+  if (!state_.plan) return std::nullopt;
+  if (stages_.version != state_.plan->version) {
+    stages_ = {state_.plan->version, {}};
+    for (size_t stage = 0; stage < state_.plan->stages.size(); ++stage) {
+      const auto index = static_cast<int32_t>(stage);
+      for (const NodeId& live : LiveReplicas(*state_.plan, index)) stages_.of[live] = index;
+    }
+  }
+  const auto it = stages_.of.find(node);
+  if (it == stages_.of.end()) return std::nullopt;
+  return it->second;
 }
 
 }  // namespace skerry

@@ -117,8 +117,8 @@ class CoordinatorActor final : public Actor {
   void HeardFromGone(Context& context, const NodeId& node);
   void NoteStarted(Context& context, const NodeId& node);
   bool IsLost() const;
-  bool TakesPart(const NodeId& node) const;  // has a live slot in the plan
-  std::optional<int32_t> StageOf(const NodeId& node) const;
+  bool TakesPart(const NodeId& node) const { return StageOf(node).has_value(); }
+  std::optional<int32_t> StageOf(const NodeId& node) const;  // of its live slot in the plan
 
   void TryCommit(Context& context, int32_t stage);
   void EvictMinority(Context& context, int32_t stage, int64_t round);
@@ -149,6 +149,11 @@ class CoordinatorActor final : public Actor {
 
   CoordinatorOptions options_;
   RunState state_;
+  struct StagesOfPlan {
+    int64_t version = 0;
+    std::map<NodeId, int32_t> of;
+  };
+  mutable StagesOfPlan stages_;  // of who takes part, as of its version: asked at every heartbeat
   LinkEstimator links_;
   Instant started_;
   std::map<NodeId, Instant> heard_;
