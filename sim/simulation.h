@@ -109,6 +109,9 @@ class Simulation {
   int64_t frames_held_back() const { return frames_held_back_; }
   FlowNetwork* network() { return network_.get(); }  // nullptr with SimulationOptions::link
   bool IsUp(const NodeId& id) const;
+  bool IsDiskFull(const NodeId& id) const;
+  // The most messages that one peer of this process has not acknowledged.
+  int64_t LongestQueue(const NodeId& id) const;
   Actor* actor(const NodeId& id);  // nullptr while it is down
   const std::vector<std::string>& journal(const NodeId& id) const;
   // What Stop was called with; nullopt while it has not stopped.

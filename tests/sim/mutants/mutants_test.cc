@@ -1,0 +1,112 @@
+// A deliberately broken protocol must be caught: every mutation of mutations.cmake, by the rule
+// that it breaks, within a few seeds of the swarm. So a rule that sees nothing is seen.
+
+#include <catch2/catch.hpp>
+#include <set>
+#include <string>
+
+#include "sim/swarm.h"
+#include "tests/sim/mutants/mutant.h"
+
+namespace skerry {
+namespace {
+
+int awake = 0;
+
+struct Mutant {
+  int number;
+  const char* rule;  // how the complaint begins
+  const char* what;  // is broken
+  uint64_t first;    // seed of the swarm; the next few are tried too
+};
+
+constexpr uint64_t kSeedsEach = 40;
+
+const Mutant kMutants[] = {
+    // The coordinator.
+    {1, "rounds_atomic", "a round is committed before all its replicas hold all its messages", 1},
+    {2, "rounds_atomic", "a commit is sent that was not journalled", 1},
+    {3, "rounds_atomic", "replicas are sent different sets of one round", 1},
+    {4, "base_agreement", "who reports another base than the others is left in its place", 1},
+    {5, "plan_agreement", "the plan after a death is sent but not journalled", 1},
+    {6, "liveness", "a process that lost its stage with its memory keeps its place", 1},
+    {7, "liveness", "nobody is ever silent for too long", 1},
+    {8, "was put out", "a coordinator that was stopped takes the others for silent", 1},
+    {9, "ledger_exact", "a microbatch that is reported again is credited again", 1},
+    // The node.
+    {10, "liveness", "plans after the first are not heeded", 1},
+    {11, "ledger_exact", "reports are not said again to a coordinator that died with them", 1},
+    {12, "liveness", "nor is it told again which deltas are held", 1},
+    {13, "rounds_on_time", "one replica lands its rounds a step before the others", 1},
+    {14, "ended although", "a delta that no codec made is held, and ends who lands it", 1},
+    {15, "base_agreement", "a replica leaves its own delta out of the sum", 1},
+    // Local training.
+    {16, "delta_conservation", "what a message leaves out is forgotten", 1},
+    {17, "delta_conservation", "progress made while a round was under way is overwritten", 1},
+    {18, "base_agreement", "messages are summed in float32, one's own first", 1},
+    // The pipeline.
+    {19, "microbatch_conservation", "a microbatch that comes again is counted again", 1},
+    {20, "microbatch_conservation", "gradients are added in the wrong order", 1},
+    {21, "ledger_exact", "a microbatch that a death caught is dropped, not sent again", 1},
+    // The courier.
+    {22, "delivery_exact", "what is missing is acknowledged with what came after it", 1},
+    {23, "delivery_exact", "what was delivered is delivered again when it comes again", 1},
+    {24, "liveness", "frames of a dead process are taken for those of a new one", 1},
+};
+
+std::string WrongWith(int mutant, uint64_t seed) {
+  WakeMutant(mutant);
+  const SwarmRun drawn = DrawSwarmRun({seed}, {.stops_at_violation = true});
+  const VirtualOutcome outcome = drawn.run->Run();
+  WakeMutant(0);
+  return WhatIsWrong(drawn, outcome);
+}
+
+// The first seed that shows it; 0: none does.
+uint64_t SeedThatCatches(const Mutant& mutant) {
+  for (uint64_t seed = mutant.first; seed < mutant.first + kSeedsEach; ++seed) {
+    if (WrongWith(mutant.number, seed).find(mutant.rule) != std::string::npos) return seed;
+  }
+  return 0;
+}
+
+void CheckCaught(int first, int last) {
+  for (const Mutant& mutant : kMutants) {
+    if (mutant.number < first || mutant.number > last) continue;
+    INFO("mutant " << mutant.number << ": " << mutant.what << "; wanted: " << mutant.rule);
+    const uint64_t seed = SeedThatCatches(mutant);
+    CHECK(seed != 0);
+    if (seed != 0) CHECK(WrongWith(0, seed) == "");
+  }
+}
+
+}  // namespace
+
+bool MutantIs(int number) {
+  return awake == number;
+}
+void WakeMutant(int number) {
+  awake = number;
+}
+
+TEST_CASE("Mutants: a coordinator that breaks its promises is caught", "[sim][mutants]") {
+  CheckCaught(1, 9);
+}
+TEST_CASE("Mutants: a node that breaks the protocol of rounds and plans is caught",
+          "[sim][mutants]") {
+  CheckCaught(10, 15);
+}
+TEST_CASE("Mutants: outer rounds that lose, double or blur what was learnt are caught",
+          "[sim][mutants]") {
+  CheckCaught(16, 18);
+}
+TEST_CASE("Mutants: a pipeline that loses, doubles or reorders microbatches is caught",
+          "[sim][mutants]") {
+  CheckCaught(19, 21);
+}
+TEST_CASE("Mutants: a courier that loses, repeats or confuses messages is caught",
+          "[sim][mutants]") {
+  CheckCaught(22, 24);
+}
+
+}  // namespace skerry
