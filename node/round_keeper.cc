@@ -24,7 +24,8 @@ std::optional<DeltaHeld> RoundKeeper::Hold(const NodeId& sender, const Delta& de
 std::optional<DeltaHeld> RoundKeeper::Refuse(const NodeId& sender, const Delta& delta) {
   if (!IsWanted(sender, delta)) return std::nullopt;
   // No commit names a message without digest, so this one is never used.
-  rounds_[delta.round].deltas.emplace(sender, Delta{stage_, delta.round, delta.tokens, {}, nullptr});
+  rounds_[delta.round].deltas.emplace(sender,
+                                      Delta{stage_, delta.round, delta.tokens, {}, nullptr});
   return DeltaHeld{stage_, delta.round, sender, delta.tokens, {}};
 }
 

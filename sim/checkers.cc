@@ -78,10 +78,11 @@ void Checkers::CheckCommitRecords(Instant now) {
         for (const NodeId& replica : LiveReplicas(*state_.plan, stage)) {
           const auto holding = held[replica].find(p.node);
           if (holding != held[replica].end() && holding->second == p.digest) continue;
-          Violate(now, "rounds_atomic",
-                  absl::StrFormat("stage %d round %d was committed although %s has not said that it "
-                                  "holds the message of %s",
-                                  stage, round, replica.Short(), p.node.Short()));
+          Violate(
+              now, "rounds_atomic",
+              absl::StrFormat("stage %d round %d was committed although %s has not said that it "
+                              "holds the message of %s",
+                              stage, round, replica.Short(), p.node.Short()));
         }
       }
       held_.erase({stage, round});
@@ -171,10 +172,10 @@ void Checkers::OnAccumulated(Instant now, const NodeId& node, int64_t step, int3
   const std::pair present(step, microbatch);
   // After a death what was sent again comes late.
   if (!is_first && present < last->second && state_.plan && state_.plan->dead.empty()) {
-    Violate(now, "microbatch_conservation",
-            absl::StrFormat("%s counted microbatch %d of step %d after microbatch %d of step %d",
-                            node.Short(), microbatch, step, last->second.second,
-                            last->second.first));
+    Violate(
+        now, "microbatch_conservation",
+        absl::StrFormat("%s counted microbatch %d of step %d after microbatch %d of step %d",
+                        node.Short(), microbatch, step, last->second.second, last->second.first));
   }
   last->second = present;
 }
@@ -190,8 +191,8 @@ void Checkers::OnEncoded(Instant now, const NodeId& node, int64_t round, int64_t
 
 void Checkers::OnApplied(Instant now, const NodeId& node, int64_t round, int64_t step) {
   const OuterConfig& outer = options_.config.outer;
-  const int64_t wanted = std::min((round + 1) * outer.inner_steps + outer.overlap_steps,
-                                  options_.config.steps);
+  const int64_t wanted =
+      std::min((round + 1) * outer.inner_steps + outer.overlap_steps, options_.config.steps);
   if (step != wanted) {
     Violate(now, "rounds_on_time",
             absl::StrFormat("%s landed round %d after %d steps, it is due after %d", node.Short(),

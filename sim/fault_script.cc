@@ -101,8 +101,8 @@ class Script {
       case FaultKind::kRestart:
         return Crash(number, fault.at, fault.lasts, fault.keeps_disk ? Disk::kKept : Disk::kLost);
       case FaultKind::kHang:
-        return run_.simulation().Hang(
-            id, fault.at, fault.lasts ? fault.at + *fault.lasts : Instant() + horizon_);
+        return run_.simulation().Hang(id, fault.at,
+                                      fault.lasts ? fault.at + *fault.lasts : Instant() + horizon_);
       case FaultKind::kSlowDevice:
         return Between(fault, [id, factor = fault.factor](Simulation& s, bool begins) {
           s.SlowDevice(id, begins ? factor : 1);
@@ -231,8 +231,9 @@ SimLink DisturbedLink(SimLink link, const std::vector<Fault>& faults, const Netw
 }
 
 std::string Told(const Fault& fault) {
-  std::string text = fault.at_record ? absl::StrFormat("record %d: ", *fault.at_record)
-                                     : absl::StrFormat("%.3f s: ", (fault.at - Instant()).seconds());
+  std::string text = fault.at_record
+                         ? absl::StrFormat("record %d: ", *fault.at_record)
+                         : absl::StrFormat("%.3f s: ", (fault.at - Instant()).seconds());
   text += NameOf(fault.kind) + Strength(fault) + ", " + EndName(fault.where);
   if (IsOfWay(fault)) {
     text += (fault.both_directions ? " and " : " to ") + EndName(fault.other);

@@ -53,8 +53,8 @@ enum class Checker : uint8_t {
   kDeliveryExact,
 };
 inline constexpr std::array<const char*, 10> kCheckerNames = {
-    "plan_agreement", "base_agreement",     "microbatch_conservation", "ledger_exact",
-    "rounds_atomic",  "liveness",           "bounded_queues",          "rounds_on_time",
+    "plan_agreement",     "base_agreement", "microbatch_conservation", "ledger_exact",
+    "rounds_atomic",      "liveness",       "bounded_queues",          "rounds_on_time",
     "delta_conservation", "delivery_exact"};
 
 // Figures that a run must reach; nullopt: not asked for.

@@ -88,9 +88,8 @@ class Excuses {
   void AddWay(const Fault& fault, double lasts_s) {
     const auto nodes = static_cast<int32_t>(drawn_.run->options().nodes.size());
     for (int32_t node = 1; node <= nodes; ++node) {
-      const bool befalls =
-          (fault.where.Has(node, drawn_.map) && fault.other.Has(0, drawn_.map)) ||
-          (fault.where.Has(0, drawn_.map) && fault.other.Has(node, drawn_.map));
+      const bool befalls = (fault.where.Has(node, drawn_.map) && fault.other.Has(0, drawn_.map)) ||
+                           (fault.where.Has(0, drawn_.map) && fault.other.Has(node, drawn_.map));
       if (befalls) mute_s_[VirtualRun::node(node - 1)] += lasts_s;
     }
   }
@@ -161,7 +160,8 @@ SwarmTry TrySwarmSeed(const SwarmSeed& seed, bool twice) {
     if (again.trace_hash != outcome.trace_hash) wrong = "its second run had another trace";
   }
   if (!wrong.empty()) {
-    tried.finding = SwarmFinding{seed, std::move(drawn.story), std::move(outcome), std::move(wrong)};
+    tried.finding =
+        SwarmFinding{seed, std::move(drawn.story), std::move(outcome), std::move(wrong)};
   }
   return tried;
 }

@@ -154,7 +154,7 @@ SwarmRun DrawSecond(uint64_t seed, const SwarmOutput& output) {
     options.network = drawn.map;
   } else {
     options.link = [links, simulation, faults = drawn.faults, map = drawn.map](const NodeId& from,
-                                                                              const NodeId& to) {
+                                                                               const NodeId& to) {
       const int32_t a = NumberOf(from), b = NumberOf(to);
       const SimLink& usual = links[static_cast<size_t>(a)][static_cast<size_t>(b)];
       return DisturbedLink(usual, faults, map, a, b, (*simulation)->now());

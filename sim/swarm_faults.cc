@@ -6,15 +6,29 @@ namespace skerry {
 namespace {
 
 // As often as they stand here.
-constexpr std::array kKinds = {
-    FaultKind::kCrash,         FaultKind::kCrash,        FaultKind::kCrash,
-    FaultKind::kRestart,       FaultKind::kRestart,      FaultKind::kHang,
-    FaultKind::kHang,          FaultKind::kSlowDevice,   FaultKind::kSlowLink,
-    FaultKind::kCut,           FaultKind::kCut,          FaultKind::kCut,
-    FaultKind::kLossBurst,     FaultKind::kClockJump,    FaultKind::kClockDrift,
-    FaultKind::kWrongResult,   FaultKind::kPoisonedDelta, FaultKind::kPoisonedDelta,
-    FaultKind::kDiskFull,      FaultKind::kDiskFull,     FaultKind::kCoordinatorCrash,
-    FaultKind::kCoordinatorCrash, FaultKind::kCoordinatorCrash};
+constexpr std::array kKinds = {FaultKind::kCrash,
+                               FaultKind::kCrash,
+                               FaultKind::kCrash,
+                               FaultKind::kRestart,
+                               FaultKind::kRestart,
+                               FaultKind::kHang,
+                               FaultKind::kHang,
+                               FaultKind::kSlowDevice,
+                               FaultKind::kSlowLink,
+                               FaultKind::kCut,
+                               FaultKind::kCut,
+                               FaultKind::kCut,
+                               FaultKind::kLossBurst,
+                               FaultKind::kClockJump,
+                               FaultKind::kClockDrift,
+                               FaultKind::kWrongResult,
+                               FaultKind::kPoisonedDelta,
+                               FaultKind::kPoisonedDelta,
+                               FaultKind::kDiskFull,
+                               FaultKind::kDiskFull,
+                               FaultKind::kCoordinatorCrash,
+                               FaultKind::kCoordinatorCrash,
+                               FaultKind::kCoordinatorCrash};
 constexpr int32_t kRecordMax = 300;  // of the coordinator's journal; not every run has so many
 
 class FaultDraw {

@@ -71,9 +71,7 @@ class SeedQueue {
     return tried;
   }
 
-  double elapsed_s() const {
-    return std::chrono::duration<double>(Clock::now() - start_).count();
-  }
+  double elapsed_s() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
 
  private:
   std::optional<int64_t> Take() {

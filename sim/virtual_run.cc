@@ -237,9 +237,8 @@ ObservedStage::Observer VirtualRun::ObserverOf(int32_t i, TrainedStage* trained)
   observer.vectors = [trained] {
     const auto base = trained->replica().base();
     const auto residual = trained->replica().residual();
-    return ReplicaVectors{{base.begin(), base.end()},
-                          trained->LiveParameters(),
-                          {residual.begin(), residual.end()}};
+    return ReplicaVectors{
+        {base.begin(), base.end()}, trained->LiveParameters(), {residual.begin(), residual.end()}};
   };
   observer.decode = [trained, codec = options_.config.outer.codec](const Payload& delta) {
     std::vector<float> values(static_cast<size_t>(trained->replica().size()));

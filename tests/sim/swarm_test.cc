@@ -19,6 +19,31 @@ void CheckSeeds(uint64_t first, uint64_t count) {
   }
 }
 
+// Four nodes, two stages of two replicas, two rounds, data to fetch, a model to collect.
+VirtualRunOptions SmallRun() {
+  VirtualRunOptions options;
+  options.config.steps = 4;
+  options.config.nodes_min = 4;
+  options.config.node_silent_s = 8;
+  options.config.model = {
+      .vocab = 64, .hidden = 32, .layers = 4, .heads = 2, .kv_heads = 1, .ffn = 64, .context = 16};
+  options.config.outer.inner_steps = 2;
+  options.config.outer.overlap_steps = 1;
+  options.config.pipeline.stages = 2;
+  options.config.pipeline.microbatches_per_step = 4;
+  options.config.pipeline.sequences_per_microbatch = 1;
+  VirtualNode node;
+  node.device = {"simulated", "simulated", 0.05, int64_t{1} << 34};
+  options.nodes.assign(4, node);
+  options.link = [](const NodeId&, const NodeId&) {
+    return SimLink{.one_way = Duration::Millis(20), .bytes_per_s = 1e7};
+  };
+  options.shards = 1;
+  options.exports = true;
+  options.limit = Duration::Seconds(3600);
+  return options;
+}
+
 }  // namespace
 
 TEST_CASE("Swarm: work sent to a process that was replaced before the plan is not lost",
@@ -46,6 +71,7 @@ TEST_CASE("Swarm: a slow fleet is no dead one", "[sim][swarm]") {
   CHECK(WrongWith({43, 1}, true) == "");
 }
 
+// Every fault there is, over links and over flows; in several cases, so that cores share them.
 TEST_CASE("Swarm: seeds 1000 to 1049 end well", "[sim][swarm]") {
   CheckSeeds(1000, 50);
 }
@@ -57,4 +83,32 @@ TEST_CASE("Swarm: seeds 1100 to 1149 end well", "[sim][swarm]") {
 }
 TEST_CASE("Swarm: seeds 1150 to 1199 end well", "[sim][swarm]") {
   CheckSeeds(1150, 50);
+}
+
+TEST_CASE("Swarm: a seed has one trace, and every draw its own", "[sim][swarm]") {
+  const uint64_t seed = GENERATE(range(1, 9));
+  CHECK(WrongWith({seed}, true) == "");
+  CHECK(TrySwarmSeed({seed}).trace_hash == TrySwarmSeed({seed}).trace_hash);
+  CHECK(TrySwarmSeed({seed}).trace_hash != TrySwarmSeed({seed, 1}).trace_hash);
+}
+
+TEST_CASE("Swarm: the coordinator may die at every record of its journal, for long or short",
+          "[sim][swarm]") {
+  const Duration away = Duration::Seconds(GENERATE(0.2, 12.0));
+  const VirtualRunOptions calm = SmallRun();
+  VirtualRun whole(calm);
+  REQUIRE(whole.Run().finished);
+  const auto records = static_cast<int64_t>(whole.simulation().journal(whole.coordinator()).size());
+  CHECK(records > 30);
+  for (int64_t record = 1; record <= records; ++record) {
+    VirtualRunOptions troubled = calm;
+    troubled.coordinator_crashes[record] = away;
+    VirtualRun run(std::move(troubled));
+    const VirtualOutcome outcome = run.Run();
+    INFO("record " << record << ": " << outcome.ended);
+    CHECK(outcome.finished);
+    CHECK(outcome.violations.empty());
+    CHECK(outcome.steps == calm.config.steps);
+    CHECK(run.checkers().state().plan->dead.empty());
+  }
 }
