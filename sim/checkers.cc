@@ -51,8 +51,8 @@ void Checkers::OnPersist(Instant now, const NodeId& node, const std::string& rec
   if (node != options_.coordinator) return;
   const absl::Status status = state_.Apply(record);
   if (!status.ok()) return Violate(now, "ledger_exact", "journal: " + ErrorText(status));
-  for (const auto& [id, record] : state_.nodes) {
-    if (!record.alive) delivery_.OnGone(id);
+  for (const auto& [id, known] : state_.nodes) {
+    if (!known.alive) delivery_.OnGone(id);
   }
   CheckPlanRecord(now);
   CheckCommitRecords(now);

@@ -9,7 +9,7 @@ namespace skerry {
 namespace {
 
 // A handful of operations, each rounded.
-constexpr double kRounding = 16 * 0x1.0p-24;
+constexpr double kRounding = 64 * 0x1.0p-24;
 
 double Progress(const ReplicaVectors& replica, size_t i) {
   const double residual = replica.residual.empty() ? 0.0 : double{replica.residual[i]};

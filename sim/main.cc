@@ -105,6 +105,7 @@ void AddSwarm(CLI::App& app, CommandLine& line) {
   command->add_flag("--twice", swarm.twice, "each seed twice; the traces must be equal");
   command->add_flag("--keep-going", swarm.keep_going, "after a seed that is wrong");
   command->add_flag("--events", swarm.events, "print what happens in the first seed, and end");
+  command->add_flag("--messages", swarm.messages, "the same, with every message");
   command->callback([&] { line.status = Swarm(line.swarm, interrupted); });
 }
 

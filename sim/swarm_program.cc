@@ -30,14 +30,40 @@ void Print(const SwarmFinding& finding) {
               static_cast<unsigned long>(finding.seed.seed));
 }
 
-void PrintEvents(const SwarmSeed& seed) {
-  SwarmRun drawn = DrawSwarmRun(seed, {.keep_events = true});
-  const VirtualOutcome outcome = drawn.run->Run();
-  for (const std::string& line : drawn.story) std::printf("%s\n", line.c_str());
-  for (const VirtualEvent& event : drawn.run->events()) {
-    std::printf("%10.3f %s %s %s\n", (event.at - Instant()).seconds(),
-                event.process.Short().c_str(), event.kind.c_str(), event.fields.c_str());
+// Prints what happens as it happens.
+class EventPrinter final : public SimulationObserver {
+ public:
+  explicit EventPrinter(bool messages) : messages_(messages) {}
+
+ private:
+  static void Line(Instant at, const NodeId& who, const std::string& what) {
+    std::printf("%10.3f %s %s\n", (at - Instant()).seconds(), who.Short().c_str(), what.c_str());
   }
+  void OnDelivered(Instant at, const NodeId& from, const NodeId& to, const Message& m) override {
+    if (messages_) Line(at, to, "hears from " + from.Short() + ": " + Describe(m));
+  }
+  void OnEvent(Instant at, const NodeId& who, const std::string& kind,
+               const std::string& fields) override {
+    Line(at, who, kind + " " + fields);
+  }
+  void OnStart(Instant at, const NodeId& who) override { Line(at, who, "starts"); }
+  void OnCrash(Instant at, const NodeId& who) override { Line(at, who, "crashes"); }
+  void OnFault(Instant at, const NodeId& who, const std::string& what) override {
+    Line(at, who, "fault: " + what);
+  }
+  void OnStop(Instant at, const NodeId& who, int, const std::string& reason) override {
+    Line(at, who, "ends: " + reason);
+  }
+
+  bool messages_;
+};
+
+void PrintEvents(const SwarmSeed& seed, bool messages) {
+  SwarmRun drawn = DrawSwarmRun(seed, {.keep_events = true});
+  for (const std::string& line : drawn.story) std::printf("%s\n", line.c_str());
+  EventPrinter printer(messages);
+  drawn.run->simulation().Observe(&printer);
+  const VirtualOutcome outcome = drawn.run->Run();
   std::printf("%s", StatusScreen(nlohmann::json::parse(drawn.run->status())).c_str());
   const std::string wrong = WhatIsWrong(drawn, outcome);
   std::printf("%s\n", wrong.empty() ? "all is well" : wrong.c_str());
@@ -127,8 +153,8 @@ absl::Status Swarm(const SwarmOptions& options, const volatile bool& interrupted
   if (options.jobs < 1 || options.jobs > kJobsMax) {
     return InvalidArgument("--jobs: want 1 to %d, got %d", kJobsMax, options.jobs);
   }
-  if (options.events) {
-    PrintEvents({options.first, options.draw});
+  if (options.events || options.messages) {
+    PrintEvents({options.first, options.draw}, options.messages);
     return absl::OkStatus();
   }
   SeedQueue queue(options, interrupted);

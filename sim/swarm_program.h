@@ -19,6 +19,7 @@ struct SwarmOptions {
   bool twice = false;             // each seed two times: equal traces
   bool keep_going = false;        // after a finding
   bool events = false;            // print every event of the first seed instead
+  bool messages = false;          // and every message
   std::string hashes;             // write "seed hash" lines of every trace here; "": nowhere
 };
 

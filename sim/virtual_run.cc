@@ -80,9 +80,9 @@ class VirtualRun::Shards final : public ObjectSource {
 };
 
 // What a node has of it; outlives its processes unless the disk is lost.
-class VirtualRun::Disk final : public ShardStore {
+class VirtualRun::NodeDisk final : public ShardStore {
  public:
-  explicit Disk(std::function<bool()> is_full) : is_full_(std::move(is_full)) {}
+  explicit NodeDisk(std::function<bool()> is_full) : is_full_(std::move(is_full)) {}
   bool Has(const ShardName& shard) override { return kept_.contains(shard.digest); }
   absl::Status Put(const ShardName& shard, const Bytes& bytes) override {
     if (DigestOf(bytes) != shard.digest) return DataLoss("shard %s is damaged", shard.file);
@@ -132,7 +132,7 @@ VirtualRun::VirtualRun(VirtualRunOptions options)
   for (int32_t i = 0; i < static_cast<int32_t>(options_.nodes.size()); ++i) {
     faults_.push_back(std::make_shared<StageFaults>());
     disks_.push_back(
-        std::make_unique<Disk>([this, i] { return simulation_->IsDiskFull(node(i)); }));
+        std::make_unique<NodeDisk>([this, i] { return simulation_->IsDiskFull(node(i)); }));
     simulation_->AddProcess(
         node(i), [this, i](const auto&) { return MakeNode(i); },
         options_.nodes[static_cast<size_t>(i)].joins);

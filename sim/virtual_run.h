@@ -106,7 +106,7 @@ class VirtualRun final : private SimulationObserver {
 
  private:
   class Shards;
-  class Disk;
+  class NodeDisk;
   class Sink;
 
   void OnSent(Instant at, const NodeId& from, const NodeId& to, const Message& message) override;
@@ -135,7 +135,7 @@ class VirtualRun final : private SimulationObserver {
   VirtualRunOptions options_;
   std::vector<std::shared_ptr<StageFaults>> faults_;
   std::unique_ptr<Shards> shards_;
-  std::vector<std::unique_ptr<Disk>> disks_;  // of every node
+  std::vector<std::unique_ptr<NodeDisk>> disks_;  // of every node
   std::unique_ptr<Sink> sink_;
   int64_t stages_exported_ = 0;
   Checkers checkers_;
