@@ -55,6 +55,7 @@ struct SimulationOptions {
   std::function<SimLink(const NodeId& from, const NodeId& to)> link;
   std::optional<SimulatedNetwork> network = {};  // instead of `link`
   Duration repeat_after = Duration::Seconds(1);
+  std::optional<Duration> repeat_after_max = {};  // eight times as long
   std::function<void(Instant, const NodeId&, const std::string& kind, const std::string& json)>
       event_sink;
   // Called for every record that has become durable, with its number in the journal of `process`

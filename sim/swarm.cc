@@ -77,6 +77,7 @@ class Excuses {
       case FaultKind::kPoisonedDelta:
         for (const int32_t node : fault.where.Nodes(drawn_.map)) {
           excused_.insert(VirtualRun::node(node - 1));
+          if (fault.kind == FaultKind::kPoisonedDelta) liars_.insert(VirtualRun::node(node - 1));
         }
         return;
       default:
@@ -94,20 +95,23 @@ class Excuses {
     }
   }
 
-  // Of two replicas that differ nobody can say which one lies.
+  // Unless those that tell the truth are more, nobody can say who lies.
   void AddStagesOfLiars() {
     const auto& plan = drawn_.run->checkers().state().plan;
     if (!plan) return;
-    for (const int32_t liar : drawn_.run->options().liars) {
-      const auto slot = SlotOf(*plan, VirtualRun::node(liar));
-      if (!slot) continue;
-      const auto& replicas = plan->stages[static_cast<size_t>(slot->stage)].replicas;
-      if (replicas.size() <= 2) excused_.insert(replicas.begin(), replicas.end());
+    for (const StageAssignment& stage : plan->stages) {
+      int32_t liars = 0, honest = 0;
+      for (const NodeId& node : stage.replicas) {
+        liars += liars_.contains(node);
+        honest += !Has(node);
+      }
+      if (liars > 0 && honest <= liars)
+        excused_.insert(stage.replicas.begin(), stage.replicas.end());
     }
   }
 
   const SwarmRun& drawn_;
-  std::set<NodeId> excused_;
+  std::set<NodeId> excused_, liars_;
   std::map<NodeId, double> mute_s_;
 };
 

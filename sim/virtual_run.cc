@@ -143,6 +143,9 @@ SimulationOptions VirtualRun::Simulated() {
   SimulationOptions simulated;
   simulated.seed = options_.seed;
   simulated.link = options_.link;
+  // Links lose frames as no TCP connection does: what is lost holds up all that follows, heartbeats
+  // too.
+  if (options_.link) simulated.repeat_after_max = Duration::Seconds(2);
   if (options_.network) {
     SimulatedNetwork network;
     network.spec = *options_.network;

@@ -36,7 +36,7 @@ VirtualRunOptions SmallRun() {
   node.device = {"simulated", "simulated", 0.05, int64_t{1} << 34};
   options.nodes.assign(4, node);
   options.link = [](const NodeId&, const NodeId&) {
-    return SimLink{.one_way = Duration::Millis(20), .bytes_per_s = 1e7};
+    return SimLink{.one_way = Duration::Millis(20), .bytes_per_s = 1e7, .jitter = {}};
   };
   options.shards = 1;
   options.exports = true;
