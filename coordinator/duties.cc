@@ -202,7 +202,7 @@ void CoordinatorActor::FinishWhenDone(Context& context) {
   }
   EmitFinished(context);  // after a restart too: the line may have been lost
   if (options_.model == nullptr) return Collected(context, "");
-  export_.emplace();
+  export_ = Export();
   ContinueExport(context);
 }
 
