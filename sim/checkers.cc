@@ -153,7 +153,6 @@ void Checkers::Check(Instant, const NodeId& from, const DeltaHeld& held) {
 
 void Checkers::OnLife(Instant now, const NodeId& node) {
   delivery_.OnLife(node);
-  for (auto& [round, holdings] : held_) holdings.erase(node);
   counted_.erase(node);
   last_counted_.erase(node);
   step_of_.erase(node);
