@@ -49,12 +49,14 @@ uint64_t FingerprintOf(const Message& message) {
 }  // namespace
 
 void DeliveryChecker::OnSent(const NodeId& from, const NodeId& to, const Message& message) {
-  if (IsWatched(from, to)) under_way_[{from, to}].push_back(FingerprintOf(message));
+  const bool both_live = started_.contains(from) && started_.contains(to);
+  if (both_live && IsWatched(from, to)) under_way_[{from, to}].push_back(FingerprintOf(message));
 }
 
 std::string DeliveryChecker::OnDelivered(const NodeId& from, const NodeId& to,
                                          const Message& message) {
-  if (!IsWatched(from, to)) return "";
+  const bool both_live = started_.contains(from) && started_.contains(to);
+  if (!both_live || !IsWatched(from, to)) return "";
   auto& queue = under_way_[{from, to}];
   const bool is_next = !queue.empty() && queue.front() == FingerprintOf(message);
   if (is_next) {
