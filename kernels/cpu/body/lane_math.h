@@ -47,7 +47,8 @@ template <int by>
 inline Lanes Turned(Lanes x) {
   return [x]<int... lane>(std::integer_sequence<int, lane...>) {
     return __builtin_shufflevector(x, x, (lane + by) % kLanes...);
-  }(std::make_integer_sequence<int, kLanes>());
+  }
+  (std::make_integer_sequence<int, kLanes>());
 }
 
 // Pairwise, always in the same order.
