@@ -5,13 +5,14 @@
 #include "compression/fixed_point.h"
 #include "compression/loops.h"
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(__clang__)
 #include <immintrin.h>
 #endif
 
+// clang knows no target pragma: what it builds runs the baseline loops, which give the same bits.
 namespace skerry {
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(__clang__)
 
 #pragma GCC push_options
 #pragma GCC target("avx2,bmi,bmi2,popcnt")

@@ -12,7 +12,6 @@ namespace {
 
 constexpr size_t kBlock = kCodecBlock;
 constexpr size_t kBlockWords = kBlock / 64;
-constexpr size_t kBlockBytes = kBlock / 8;
 using BlockMask = std::array<uint64_t, kBlockWords>;
 
 // All values of a block are sent.

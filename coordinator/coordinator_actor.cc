@@ -26,7 +26,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorActor>> CoordinatorActor::Create(
 }
 
 void CoordinatorActor::OnStart(Context& context) {
-  started_ = context.now();
+  started_ = watched_ = context.now();
   for (const auto& [pair, reading] : state_.links) {
     links_.Add(pair.first, pair.second, reading.rtt_s, reading.bytes_per_s, started_).IgnoreError();
     probes_.NoteMeasured(pair);

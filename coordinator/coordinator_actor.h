@@ -156,6 +156,7 @@ class CoordinatorActor final : public Actor {
   mutable StagesOfPlan stages_;  // of who takes part, as of its version: asked at every heartbeat
   LinkEstimator links_;
   Instant started_;
+  Instant watched_;  // the last look for silence
   std::map<NodeId, Instant> heard_;
   std::map<NodeId, Heartbeat> beats_;
   std::map<NodeId, Traffic> traffic_;  // state_.traffic and what heartbeats added

@@ -50,6 +50,13 @@ std::vector<NodeId> CoordinatorActor::LiveNodes() const {
 
 void CoordinatorActor::WatchForSilence(Context& context) {
   const Duration patience = Duration::Seconds(options_.config.node_silent_s);
+  // Who was stopped, or whose clock was set, cannot say of others that they were silent meanwhile.
+  const Duration away = context.now() - watched_ - Duration::Seconds(options_.config.heartbeat_s);
+  watched_ = context.now();
+  const bool was_away = away > Duration::Seconds(options_.config.heartbeat_s);
+  for (auto& [node, heard] : heard_) {
+    heard = std::min(was_away ? heard + away : heard, context.now());
+  }
   for (const NodeId& node : LiveNodes()) {
     // A coordinator that just came back gives everybody the full time anew (OnStart sets heard_).
     if (context.now() - heard_[node] > patience) {
@@ -162,7 +169,7 @@ void CoordinatorActor::FinishWhenDone(Context& context) {
   }
   EmitFinished(context);  // after a restart too: the line may have been lost
   if (options_.model == nullptr) return Collected(context, "");
-  export_.emplace();
+  export_ = Export();
   ContinueExport(context);
 }
 

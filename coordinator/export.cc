@@ -109,7 +109,7 @@ void CoordinatorActor::Exported(Context& context) {
   }
   if (!writing->last) {
     const int32_t next = export_->stage + 1;
-    export_.emplace();
+    export_ = Export();
     export_->stage = next;
     ContinueExport(context);
     return;

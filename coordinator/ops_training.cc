@@ -107,7 +107,8 @@ void CoordinatorActor::TryCommit(Context& context, int32_t stage) {
       const auto it = holdings.find(sender);
       if (it == holdings.end()) return;
       if (it->second != own->second) {
-        DeclareGone(context, sender, Gone::kDead, "it sent different deltas to different replicas");
+        DeclareGone(context, sender, Gone::kDead,
+                    "another replica holds another delta of it, or one that cannot be decoded");
         return;
       }
     }

@@ -20,13 +20,16 @@ absl::StatusOr<RoundMean> RoundMean::Make(const Codec& codec, int64_t size,
   int64_t tokens = 0;
   for (int64_t i = 0; i < count; ++i) {
     const RoundMessage& message = messages[static_cast<size_t>(i)];
-    if (message.tokens < 1 || message.tokens > kMessageTokensMax) {
-      return InvalidArgument("participant %d: want 1 to %d tokens, got %d", i, kMessageTokensMax,
+    if (message.tokens < 0 || message.tokens > kMessageTokensMax) {
+      return InvalidArgument("participant %d: want 0 to %d tokens, got %d", i, kMessageTokensMax,
                              message.tokens);
     }
     const absl::Status checked = codec.Check(message.payload, size);
     if (!checked.ok()) return Annotate(checked, absl::StrFormat("participant %d", i));
     tokens += message.tokens;
+  }
+  if (nominal_tokens > 0 && tokens == 0) {
+    return InvalidArgument("round: no participant covers any token");
   }
   const double share = nominal_tokens > 0
                            ? static_cast<double>(nominal_tokens) / static_cast<double>(tokens)

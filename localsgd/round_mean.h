@@ -27,7 +27,7 @@ inline constexpr int64_t kRoundMessagesMax = kWeightTotalMax;
 inline constexpr int64_t kMessageTokensMax = int64_t{1} << 50;
 
 struct RoundMessage {
-  int64_t tokens = 0;                // in [1, kMessageTokensMax]
+  int64_t tokens = 0;                // in [0, kMessageTokensMax]; 0: no path led there
   std::span<const uint8_t> payload;  // not owned
 };
 

@@ -255,9 +255,11 @@ void NodeActor::Advance(Context& context) {
       return;
     }
     if (!open_) {
-      if (ApplyDueRound(context) || EncodeAtBoundary(context)) return;
+      if (ApplyDueRound(context)) return;
       const bool waits =
           boundaries_.contains(rounds_->next()) && boundaries_[rounds_->next()].waiting.has_value();
+      // One message may be under way: with δ = τ a round lands before the next one is encoded.
+      if (!waits && EncodeAtBoundary(context)) return;
       if (!waits && step_ == config_->steps) {
         state_ = State::kFinished;
         context.Event("finished", absl::StrFormat(R"("step":%d)", step_));

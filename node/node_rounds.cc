@@ -97,7 +97,9 @@ void NodeActor::On(Context& context, const NodeId& from, const Delta& message) {
   }
   const auto replicas = LiveReplicas(plan_, stage_);
   if (std::find(replicas.begin(), replicas.end(), from) == replicas.end()) return void(++refused_);
-  const auto held = rounds_->Hold(from, message);
+  // What cannot be decoded would end this node when the round lands: the coordinator hears of it.
+  const bool decodes = message.stage != stage_ || work_->CheckDelta(message.payload).ok();
+  const auto held = decodes ? rounds_->Hold(from, message) : rounds_->Refuse(from, message);
   if (!held) return void(++refused_);
   Send(context, options_.coordinator, *held);
   NoteReadiness(context);

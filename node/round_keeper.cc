@@ -8,14 +8,25 @@
 
 namespace skerry {
 
+bool RoundKeeper::IsWanted(const NodeId& sender, const Delta& delta) {
+  return delta.stage == stage_ && delta.round >= next_ && delta.round <= next_ + kRoundsAhead &&
+         delta.tokens >= 0 && !rounds_[delta.round].deltas.contains(sender);
+}
+
 std::optional<DeltaHeld> RoundKeeper::Hold(const NodeId& sender, const Delta& delta) {
-  if (delta.stage != stage_ || delta.round < next_ || delta.round > next_ + kRoundsAhead ||
-      delta.tokens < 0 || rounds_[delta.round].deltas.contains(sender) ||
-      DigestOf(View(delta.payload)) != delta.digest) {
+  if (!IsWanted(sender, delta) || DigestOf(View(delta.payload)) != delta.digest) {
     return std::nullopt;
   }
   rounds_[delta.round].deltas.emplace(sender, delta);
   return DeltaHeld{stage_, delta.round, sender, delta.tokens, delta.digest};
+}
+
+std::optional<DeltaHeld> RoundKeeper::Refuse(const NodeId& sender, const Delta& delta) {
+  if (!IsWanted(sender, delta)) return std::nullopt;
+  // No commit names a message without digest, so this one is never used.
+  rounds_[delta.round].deltas.emplace(sender,
+                                      Delta{stage_, delta.round, delta.tokens, {}, nullptr});
+  return DeltaHeld{stage_, delta.round, sender, delta.tokens, {}};
 }
 
 bool RoundKeeper::Commit(const RoundCommit& commit) {

@@ -29,6 +29,9 @@ class RoundKeeper {
   // ahead or altered.
   std::optional<DeltaHeld> Hold(const NodeId& sender, const Delta& delta);
 
+  // Remembers that a delta cannot be decoded; as Hold, but what it says has no digest.
+  std::optional<DeltaHeld> Refuse(const NodeId& sender, const Delta& delta);
+
   // Learns the frozen set. False if the round is over, too far ahead, of another stage or
   // contradicts an earlier commit.
   bool Commit(const RoundCommit& commit);
@@ -54,6 +57,8 @@ class RoundKeeper {
     std::map<NodeId, Delta> deltas;
     std::optional<RoundCommit> commit;
   };
+  bool IsWanted(const NodeId& sender, const Delta& delta);
+
   int32_t stage_;
   NodeId self_;
   int64_t next_ = 0;

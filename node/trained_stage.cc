@@ -5,6 +5,7 @@
 
 #include "common/check.h"
 #include "common/status.h"
+#include "compression/codec.h"
 
 namespace skerry {
 namespace {
@@ -129,6 +130,16 @@ absl::Status TrainedStage::ApplyRound(const std::vector<Accepted>& participants)
   SKERRY_RETURN_IF_ERROR(replica_->Apply(accepted, theta_));
   trainer_->WriteParameters(theta_);
   return absl::OkStatus();
+}
+
+absl::Status TrainedStage::CheckDelta(const Payload& delta) const {
+  return CodecFor(config_.outer.codec).Check(View(delta), static_cast<int64_t>(theta_.size()));
+}
+
+std::vector<float> TrainedStage::LiveParameters() {
+  std::vector<float> live(theta_.size());
+  trainer_->ReadParameters(live);
+  return live;
 }
 
 void TrainedStage::AdoptBase() {

@@ -47,9 +47,14 @@ class TrainedStage final : public StageWork {
   absl::Status OptimizerStep(int64_t step, int32_t microbatches) override;
   absl::StatusOr<Payload> EncodeDelta() override;
   absl::Status ApplyRound(const std::vector<Accepted>& participants) override;
+  absl::Status CheckDelta(const Payload& delta) const override;
   void AdoptBase() override;
   Digest BaseDigest() override;
   Payload BaseParameters() override;
+
+  // For checkers, on the device thread.
+  const OuterReplica& replica() const { return *replica_; }
+  std::vector<float> LiveParameters();
 
  private:
   TrainedStage(const RunConfig& config, std::unique_ptr<Backend> backend,

@@ -29,8 +29,9 @@ bool IsPreparation(const Message& message) {
 
 const std::vector<std::string>& CheckerRules() {
   static const std::vector<std::string> kRules = {
-      "plan_agreement", "base_agreement", "rounds_atomic", "microbatch_conservation",
-      "ledger_exact",   "liveness",       "bounded_queues"};
+      "plan_agreement",     "base_agreement",          "rounds_atomic", "rounds_on_time",
+      "delta_conservation", "microbatch_conservation", "ledger_exact",  "liveness",
+      "bounded_queues",     "delivery_exact"};
   return kRules;
 }
 
@@ -50,6 +51,14 @@ void Checkers::OnPersist(Instant now, const NodeId& node, const std::string& rec
   if (node != options_.coordinator) return;
   const absl::Status status = state_.Apply(record);
   if (!status.ok()) return Violate(now, "ledger_exact", "journal: " + ErrorText(status));
+  for (const auto& [id, known] : state_.nodes) {
+    if (!known.alive) delivery_.OnGone(id);
+  }
+  CheckPlanRecord(now);
+  CheckCommitRecords(now);
+}
+
+void Checkers::CheckPlanRecord(Instant now) {
   if (!state_.plan) return;
   const auto [it, is_new] = plans_.emplace(state_.plan->version, *state_.plan);
   if (!is_new && it->second != *state_.plan) {
@@ -58,7 +67,37 @@ void Checkers::OnPersist(Instant now, const NodeId& node, const std::string& rec
   }
 }
 
-void Checkers::OnMessage(Instant now, const NodeId& from, const NodeId&, const Message& message) {
+// Of the commits journalled since the last call.
+void Checkers::CheckCommitRecords(Instant now) {
+  if (!state_.plan) return;
+  for (size_t i = 0; i < state_.plan->stages.size(); ++i) {
+    const auto stage = static_cast<int32_t>(i);
+    for (int64_t& round = commits_checked_[stage]; round < state_.RoundsCommitted(stage); ++round) {
+      Holdings& held = held_[{stage, round}];
+      for (const Participant& p : state_.commits.at({stage, round}).participants) {
+        for (const NodeId& replica : LiveReplicas(*state_.plan, stage)) {
+          const auto holding = held[replica].find(p.node);
+          if (holding != held[replica].end() && holding->second == p.digest) continue;
+          Violate(
+              now, "rounds_atomic",
+              absl::StrFormat("stage %d round %d was committed although %s has not said that it "
+                              "holds the message of %s",
+                              stage, round, replica.Short(), p.node.Short()));
+        }
+      }
+      held_.erase({stage, round});
+    }
+  }
+}
+
+void Checkers::OnSent(const NodeId& from, const NodeId& to, const Message& message) {
+  delivery_.OnSent(from, to, message);
+}
+
+void Checkers::OnMessage(Instant now, const NodeId& from, const NodeId& to,
+                         const Message& message) {
+  const std::string wrong = delivery_.OnDelivered(from, to, message);
+  if (!wrong.empty()) Violate(now, "delivery_exact", wrong);
   std::visit([&](const auto& m) { Check(now, from, m); }, message);
   if (IsPreparation(message)) progress_ = now;
 }
@@ -108,8 +147,14 @@ void Checkers::Check(Instant now, const NodeId& from, const Heartbeat& beat) {
   progress_ = now;
 }
 
+void Checkers::Check(Instant, const NodeId& from, const DeltaHeld& held) {
+  held_[{held.stage, held.round}][from][held.sender] = held.digest;
+}
+
 void Checkers::OnLife(Instant now, const NodeId& node) {
+  delivery_.OnLife(node);
   counted_.erase(node);
+  last_counted_.erase(node);
   step_of_.erase(node);
   progress_ = now;
 }
@@ -122,6 +167,44 @@ void Checkers::OnAccumulated(Instant now, const NodeId& node, int64_t step, int3
                             step));
   }
   while (counted.begin()->first < step - kStepsRemembered) counted.erase(counted.begin());
+  const auto [last, is_first] = last_counted_.try_emplace(node, step, microbatch);
+  const std::pair present(step, microbatch);
+  // After a death what was sent again comes late.
+  if (!is_first && present < last->second && state_.plan && state_.plan->dead.empty()) {
+    Violate(
+        now, "microbatch_conservation",
+        absl::StrFormat("%s counted microbatch %d of step %d after microbatch %d of step %d",
+                        node.Short(), microbatch, step, last->second.second, last->second.first));
+  }
+  last->second = present;
+}
+
+void Checkers::OnEncoded(Instant now, const NodeId& node, int64_t round, int64_t step) {
+  const int64_t wanted = (round + 1) * options_.config.outer.inner_steps;
+  if (step != wanted) {
+    Violate(now, "rounds_on_time",
+            absl::StrFormat("%s encoded round %d after %d steps, its boundary is at %d",
+                            node.Short(), round, step, wanted));
+  }
+}
+
+void Checkers::OnApplied(Instant now, const NodeId& node, int64_t round, int64_t step) {
+  const OuterConfig& outer = options_.config.outer;
+  const int64_t wanted =
+      std::min((round + 1) * outer.inner_steps + outer.overlap_steps, options_.config.steps);
+  if (step != wanted) {
+    Violate(now, "rounds_on_time",
+            absl::StrFormat("%s landed round %d after %d steps, it is due after %d", node.Short(),
+                            round, step, wanted));
+  }
+}
+
+void Checkers::OnSettled(Instant now, const NodeId& node, int64_t round, double error) {
+  if (error <= 1) return;
+  Violate(now, "delta_conservation",
+          absl::StrFormat("%s: round %d took what its message does not carry, or left it behind: "
+                          "%.0f times what rounding may do",
+                          node.Short(), round, error));
 }
 
 void Checkers::OnStepped(Instant now, const NodeId& node, int64_t step, int32_t microbatches) {
@@ -167,6 +250,28 @@ int64_t Checkers::MicrobatchesLostAtMost() const {
 }
 
 void Checkers::AtEnd(Instant now) {
+  CheckBasesAtEnd(now);
+  CheckLedgerAtEnd(now);
+}
+
+void Checkers::CheckBasesAtEnd(Instant now) {
+  if (!state_.plan) return;
+  for (const auto& [key, reports] : state_.applied) {
+    const Digest agreed = *state_.AgreedDigest(key.first, key.second);
+    for (const auto& [node, report] : reports) {
+      if (report.base_digest == agreed || IsDead(*state_.plan, node) ||
+          !state_.nodes.at(node).alive) {
+        continue;
+      }
+      Violate(now, "base_agreement",
+              absl::StrFormat("stage %d round %d: %s had another base than most and was never put "
+                              "out",
+                              key.first, key.second, node.Short()));
+    }
+  }
+}
+
+void Checkers::CheckLedgerAtEnd(Instant now) {
   const int32_t each = options_.config.pipeline.microbatches_per_step;
   int64_t missing = 0, tokens = 0;
   for (int64_t step = 0; step < options_.config.steps; ++step) {

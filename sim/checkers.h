@@ -2,16 +2,23 @@
 // what stages do, on real or virtual time. The first violation names its rule.
 //
 //   plan_agreement            a plan's version means one plan; it was journalled before it was sent
-//   base_agreement            replicas report one digest for one (stage, base version), unless the
-//                             odd one is evicted
-//   rounds_atomic             a (stage, round) is committed once, journalled first; replicas have
-//                             one set
+//   base_agreement            replicas report one digest for one (stage, base version); who reports
+//                             another is put out before the run ends
+//   rounds_atomic             a (stage, round) is committed once, journalled first, when every live
+//                             replica has said that it holds every participant's message;
+//                             replicas have one set
+//   rounds_on_time            a replica encodes at the boundary and lands the round δ inner steps
+//                             later, or after the last step: neither earlier nor later
+//   delta_conservation        a round takes of a replica's progress what its accepted message
+//                             carries, no more, no less (conservation.h; with arithmetic only)
 //   microbatch_conservation   a process counts a microbatch once; without deaths it counts exactly
-//                             those that the plan leads through it
+//                             those that the plan leads through it, in their order
 //   ledger_exact              a microbatch is credited once, with one loss; at the end all are,
 //                             but for those that died with their data node
 //   liveness                  while a step is left, somebody's steps grow
 //   bounded_queues            nothing waits without limit
+//   delivery_exact            what one process sends another arrives once, in order
+//                             (delivery_checker.h)
 //
 // Not thread-safe. Memory grows with what a run does within a few rounds, not with its length.
 #pragma once
@@ -25,6 +32,7 @@
 #include "common/instant.h"
 #include "common/run_config.h"
 #include "coordinator/run_state.h"
+#include "sim/delivery_checker.h"
 #include "wire/message/message.h"
 
 namespace skerry {
@@ -51,12 +59,19 @@ class Checkers {
   explicit Checkers(CheckerOptions options);
 
   void OnPersist(Instant now, const NodeId& node, const std::string& record);
+  void OnSent(const NodeId& from, const NodeId& to, const Message& message);
+  // It was delivered.
   void OnMessage(Instant now, const NodeId& from, const NodeId& to, const Message& message);
   // A process starts or ends; what it held in memory is gone.
   void OnLife(Instant now, const NodeId& node);
   void OnAccumulated(Instant now, const NodeId& node, int64_t step, int32_t microbatch);
   // An inner step over so many microbatches.
   void OnStepped(Instant now, const NodeId& node, int64_t step, int32_t microbatches);
+  // Round `round` of its process was encoded, or landed, after so many complete inner steps.
+  void OnEncoded(Instant now, const NodeId& node, int64_t round, int64_t step);
+  void OnApplied(Instant now, const NodeId& node, int64_t round, int64_t step);
+  // What ConservationError says of the round.
+  void OnSettled(Instant now, const NodeId& node, int64_t round, double error);
   void OnQueue(Instant now, const NodeId& node, int64_t waiting);
   // Call now and then. `able`: enough is up to make progress.
   void OnTick(Instant now, bool able);
@@ -73,8 +88,13 @@ class Checkers {
   void Check(Instant now, const NodeId& from, const RoundCommit& commit);
   void Check(Instant now, const NodeId& from, const RoundApplied& applied);
   void Check(Instant now, const NodeId& from, const Heartbeat& beat);
+  void Check(Instant now, const NodeId& from, const DeltaHeld& held);
   template <typename Other>
   void Check(Instant, const NodeId&, const Other&) {}
+  void CheckPlanRecord(Instant now);
+  void CheckCommitRecords(Instant now);
+  void CheckBasesAtEnd(Instant now);
+  void CheckLedgerAtEnd(Instant now);
   int64_t MicrobatchesLostAtMost() const;
 
   CheckerOptions options_;
@@ -82,6 +102,11 @@ class Checkers {
   std::map<int64_t, PipelinePlan> plans_;  // journalled
   std::map<std::pair<int32_t, int64_t>, std::map<Digest, std::set<NodeId>>> digests_;
   std::map<NodeId, std::set<std::pair<int64_t, int32_t>>> counted_;  // of its present life
+  std::map<NodeId, std::pair<int64_t, int32_t>> last_counted_;
+  using Holdings = std::map<NodeId, std::map<NodeId, Digest>>;  // holder → sender → message
+  std::map<RunState::StageRound, Holdings> held_;
+  std::map<int32_t, int64_t> commits_checked_;  // of each stage
+  DeliveryChecker delivery_;
   std::map<NodeId, int64_t> step_of_;
   int64_t best_step_ = 0;
   Instant progress_;

@@ -58,6 +58,7 @@ struct Fault {
   FaultEnd other;                    // of a way (slow_link, cut, loss_burst): its other end
   bool both_directions = true;       // else only from `where` to `other`
   bool keeps_disk = true;
+  bool is_void = false;  // kPoisonedDelta: no message of the codec, instead of a false one
   double factor = 1;
   double probability = 1;  // kLossBurst: of packets; kWrongResult: of results
   Duration by;

@@ -97,10 +97,15 @@ void AddSwarm(CLI::App& app, CommandLine& line) {
       "swarm", "random runs with random faults on virtual time, until one fails");
   command->add_option("--first", swarm.first, "seed to begin with")->capture_default_str();
   command->add_option("--seeds", swarm.seeds, "how many")->capture_default_str();
+  command->add_option("--draw", swarm.draw, "what seeds mean: 1 as at first, 2 every fault")
+      ->capture_default_str();
+  command->add_option("--jobs", swarm.jobs, "runs at a time")->capture_default_str();
+  command->add_option("--hashes", swarm.hashes, "write every seed's trace hash here");
   command->add_option("--minutes", swarm.minutes, "stop after so much real time");
   command->add_flag("--twice", swarm.twice, "each seed twice; the traces must be equal");
   command->add_flag("--keep-going", swarm.keep_going, "after a seed that is wrong");
   command->add_flag("--events", swarm.events, "print what happens in the first seed, and end");
+  command->add_flag("--messages", swarm.messages, "the same, with every message");
   command->callback([&] { line.status = Swarm(line.swarm, interrupted); });
 }
 

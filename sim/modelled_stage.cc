@@ -113,6 +113,7 @@ absl::StatusOr<Payload> ModelledStage::EncodeDelta() {
 }
 
 absl::Status ModelledStage::ApplyRound(const std::vector<Accepted>& participants) {
+  for (const Accepted& p : participants) SKERRY_RETURN_IF_ERROR(CheckDelta(p.payload));
   uint64_t sum = 0;  // the mean does not depend on an order
   for (const Accepted& p : participants) sum += Chain(FingerprintOf(p.payload), uint64_t(p.tokens));
   base_ = Chain(base_, sum);
@@ -120,12 +121,21 @@ absl::Status ModelledStage::ApplyRound(const std::vector<Accepted>& participants
   return absl::OkStatus();
 }
 
+// The fingerprint of no value stands for a payload that no codec would make.
+absl::Status ModelledStage::CheckDelta(const Payload& delta) const {
+  if (SizeOf(delta) != delta_bytes_ || FingerprintOf(delta) == ~uint64_t{0}) {
+    return InvalidArgument("delta: not a message of this stage");
+  }
+  return absl::OkStatus();
+}
+
 Digest ModelledStage::BaseDigest() {
   return DigestOf(std::span<const uint8_t>(BytesOf(base_)));
 }
 
+// Not hollow: the coordinator collects real bytes, and holds them to the digest.
 Payload ModelledStage::BaseParameters() {
-  return MakeHollowPayload(BytesOf(base_), parameters_ * int64_t{sizeof(float)});
+  return MakePayload(BytesOf(base_));
 }
 
 }  // namespace skerry

@@ -43,6 +43,7 @@ class ModelledStage final : public StageWork {
   absl::Status OptimizerStep(int64_t step, int32_t microbatches) override;
   absl::StatusOr<Payload> EncodeDelta() override;
   absl::Status ApplyRound(const std::vector<Accepted>& participants) override;
+  absl::Status CheckDelta(const Payload& delta) const override;
   void AdoptBase() override { base_ = theta_; }
   Digest BaseDigest() override;
   Payload BaseParameters() override;

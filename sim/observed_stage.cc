@@ -16,6 +16,11 @@ Payload Falsified(const Payload& payload) {
   return MakeHollowPayload(std::move(bytes), payload.size());
 }
 
+// Every float32 of it is not a number, every scale of a block is beyond the window.
+Payload Voided(const Payload& payload) {
+  return MakeHollowPayload(Bytes(View(payload).size(), 0xff), payload.size());
+}
+
 }  // namespace
 
 ObservedStage::ObservedStage(std::unique_ptr<StageWork> stage, Observer observer,
@@ -57,18 +62,39 @@ void ObservedStage::Accumulate(int64_t step, int32_t microbatch) {
 
 absl::Status ObservedStage::OptimizerStep(int64_t step, int32_t microbatches) {
   SKERRY_RETURN_IF_ERROR(stage_->OptimizerStep(step, microbatches));
+  steps_ = step + 1;
   if (observer_.stepped) observer_.stepped(step, microbatches);
   return absl::OkStatus();
 }
 
 absl::StatusOr<Payload> ObservedStage::EncodeDelta() {
   SKERRY_ASSIGN_OR_RETURN(Payload delta, stage_->EncodeDelta());
-  honest_ = faults_->poisoned_deltas ? delta : nullptr;
-  return honest_ ? Falsified(delta) : delta;
+  if (observer_.encoded) observer_.encoded(encoded_, steps_);
+  ++encoded_;
+  const bool lies = faults_->poisoned_deltas || faults_->void_deltas;
+  honest_ = lies ? delta : nullptr;
+  if (!lies) return delta;
+  return faults_->void_deltas ? Voided(delta) : Falsified(delta);
+}
+
+absl::Status ObservedStage::ApplyRound(const std::vector<Accepted>& participants) {
+  const bool watched = observer_.vectors && observer_.settled;
+  const ReplicaVectors before = watched ? observer_.vectors() : ReplicaVectors();
+  SKERRY_RETURN_IF_ERROR(ApplyHonest(participants));
+  if (observer_.applied) observer_.applied(applied_, steps_);
+  if (watched) {
+    std::vector<float> taken(before.base.size());
+    for (const Accepted& p : participants) {
+      if (p.own) taken = observer_.decode(honest_ ? honest_ : p.payload);
+    }
+    observer_.settled(applied_, ConservationError(before, observer_.vectors(), taken));
+  }
+  ++applied_;
+  return absl::OkStatus();
 }
 
 // The stage itself knows only what it encoded.
-absl::Status ObservedStage::ApplyRound(const std::vector<Accepted>& participants) {
+absl::Status ObservedStage::ApplyHonest(const std::vector<Accepted>& participants) {
   if (!honest_) return stage_->ApplyRound(participants);
   std::vector<Accepted> honest = participants;
   for (Accepted& p : honest) {

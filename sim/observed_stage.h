@@ -6,14 +6,16 @@
 #include <memory>
 
 #include "pipeline/exec/stage_work.h"
+#include "sim/conservation.h"
 
 namespace skerry {
 
 // What a test of the protocol may do to a node's arithmetic, while the run goes on.
 struct StageFaults {
-  double slow = 1;             // costs are multiplied
-  bool wrong_results = false;  // activations and gradients are falsified on their way out
-  bool poisoned_deltas = false;
+  double slow = 1;               // costs are multiplied
+  double wrong_results = 0;      // share of activations and gradients falsified on their way out
+  bool poisoned_deltas = false;  // a few bits of every delta are wrong
+  bool void_deltas = false;      // every delta is no message of its codec: not finite, out of range
 };
 
 class ObservedStage final : public StageWork {
@@ -21,6 +23,12 @@ class ObservedStage final : public StageWork {
   struct Observer {
     std::function<void(int64_t step, int32_t microbatch)> accumulated;
     std::function<void(int64_t step, int32_t microbatches)> stepped;
+    // Rounds count from 0 in a process's life; `step` inner steps were complete.
+    std::function<void(int64_t round, int64_t step)> encoded, applied;
+    // Where there is arithmetic: the law of conservation, in units of what rounding may do.
+    std::function<ReplicaVectors()> vectors;
+    std::function<std::vector<float>(const Payload& delta)> decode;
+    std::function<void(int64_t round, double error)> settled;
   };
   // `faults` is shared with whoever sets them.
   ObservedStage(std::unique_ptr<StageWork> stage, Observer observer,
@@ -38,6 +46,7 @@ class ObservedStage final : public StageWork {
   absl::Status OptimizerStep(int64_t step, int32_t microbatches) override;
   absl::StatusOr<Payload> EncodeDelta() override;
   absl::Status ApplyRound(const std::vector<Accepted>& participants) override;
+  absl::Status CheckDelta(const Payload& delta) const override { return stage_->CheckDelta(delta); }
   void AdoptBase() override { stage_->AdoptBase(); }
   Digest BaseDigest() override { return stage_->BaseDigest(); }
   Payload BaseParameters() override { return stage_->BaseParameters(); }
@@ -48,7 +57,10 @@ class ObservedStage final : public StageWork {
   std::unique_ptr<StageWork> stage_;
   Observer observer_;
   std::shared_ptr<const StageFaults> faults_;
+  absl::Status ApplyHonest(const std::vector<Accepted>& participants);
+
   Payload honest_;  // the delta behind a poisoned one
+  int64_t steps_ = 0, encoded_ = 0, applied_ = 0;
 };
 
 }  // namespace skerry

@@ -51,6 +51,9 @@ class ScaledStage final : public StageWork {
   absl::Status ApplyRound(const std::vector<Accepted>& participants) override {
     return computes_->ApplyRound(participants);
   }
+  absl::Status CheckDelta(const Payload& delta) const override {
+    return computes_->CheckDelta(delta);
+  }
   void AdoptBase() override { computes_->AdoptBase(); }
   Digest BaseDigest() override { return computes_->BaseDigest(); }
   Payload BaseParameters() override { return computes_->BaseParameters(); }

@@ -48,10 +48,14 @@ enum class Checker : uint8_t {
   kRoundsAtomic,
   kLiveness,
   kBoundedQueues,
+  kRoundsOnTime,
+  kDeltaConservation,
+  kDeliveryExact,
 };
-inline constexpr std::array<const char*, 7> kCheckerNames = {
-    "plan_agreement", "base_agreement", "microbatch_conservation", "ledger_exact",
-    "rounds_atomic",  "liveness",       "bounded_queues"};
+inline constexpr std::array<const char*, 10> kCheckerNames = {
+    "plan_agreement",     "base_agreement", "microbatch_conservation", "ledger_exact",
+    "rounds_atomic",      "liveness",       "bounded_queues",          "rounds_on_time",
+    "delta_conservation", "delivery_exact"};
 
 // Figures that a run must reach; nullopt: not asked for.
 struct Expectations {

@@ -96,7 +96,10 @@ void Simulation::At(Instant when, std::function<void(Simulation&)> action) {
 
 void Simulation::StartProcess(Process& process, Disk disk) {
   SKERRY_CHECK(process.factory != nullptr, "a process is added before it starts");
-  if (disk == Disk::kLost) process.journal.clear();
+  if (disk == Disk::kLost) {
+    process.journal.clear();
+    Tell([&](SimulationObserver& observer) { observer.OnDiskLost(now_, process.id); });
+  }
   ++process.life;
   process.up = true;
   process.stopped.reset();

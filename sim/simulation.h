@@ -55,6 +55,7 @@ struct SimulationOptions {
   std::function<SimLink(const NodeId& from, const NodeId& to)> link;
   std::optional<SimulatedNetwork> network = {};  // instead of `link`
   Duration repeat_after = Duration::Seconds(1);
+  std::optional<Duration> repeat_after_max = {};  // eight times as long
   std::function<void(Instant, const NodeId&, const std::string& kind, const std::string& json)>
       event_sink;
   // Called for every record that has become durable, with its number in the journal of `process`
@@ -109,6 +110,9 @@ class Simulation {
   int64_t frames_held_back() const { return frames_held_back_; }
   FlowNetwork* network() { return network_.get(); }  // nullptr with SimulationOptions::link
   bool IsUp(const NodeId& id) const;
+  bool IsDiskFull(const NodeId& id) const;
+  // The most messages that one peer of this process has not acknowledged.
+  int64_t LongestQueue(const NodeId& id) const;
   Actor* actor(const NodeId& id);  // nullptr while it is down
   const std::vector<std::string>& journal(const NodeId& id) const;
   // What Stop was called with; nullopt while it has not stopped.

@@ -94,6 +94,17 @@ void Simulation::FillDisk(const NodeId& id, bool full) {
   process.disk_full = full;
 }
 
+bool Simulation::IsDiskFull(const NodeId& id) const {
+  return Known(id).disk_full;
+}
+
+int64_t Simulation::LongestQueue(const NodeId& id) const {
+  size_t longest = 0;
+  for (const auto& link : Known(id).links)
+    longest = std::max(longest, link->courier.Unacknowledged(link->peer_id));
+  return static_cast<int64_t>(longest);
+}
+
 void Simulation::Cut(const NodeId& from, const NodeId& to, bool cut) {
   SKERRY_CHECK(network_ != nullptr, "cuts want SimulationOptions::network");
   const Process& sender = Known(from);

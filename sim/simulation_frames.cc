@@ -48,10 +48,10 @@ size_t Simulation::LinkTo(Process& process, int32_t peer) {
   if (!process.links.empty() && process.links.front()->peer == peer) return 0;
   const auto [it, added] = process.link_of.try_emplace(peer, process.links.size());
   if (added) {
-    process.links.push_back(
-        std::make_unique<PeerLink>(CourierOptions{options_.run, process.incarnation,
-                                                  options_.repeat_after, options_.repeat_after * 8},
-                                   peer, At(peer).id, it->second));
+    process.links.push_back(std::make_unique<PeerLink>(
+        CourierOptions{options_.run, process.incarnation, options_.repeat_after,
+                       options_.repeat_after_max.value_or(options_.repeat_after * 8)},
+        peer, At(peer).id, it->second));
   }
   return it->second;
 }

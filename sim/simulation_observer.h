@@ -24,6 +24,7 @@ class SimulationObserver {
   virtual void OnEvent(Instant, const NodeId&, const std::string& /*kind*/,
                        const std::string& /*json_fields*/) {}
   virtual void OnStart(Instant, const NodeId&) {}
+  virtual void OnDiskLost(Instant, const NodeId&) {}  // before the start that finds it empty
   virtual void OnStop(Instant, const NodeId&, int /*exit_code*/, const std::string& /*reason*/) {}
   virtual void OnCrash(Instant, const NodeId&) {}
   // A fault begins or ends: "hang", "slow", "clock", "disk full", "cut".

@@ -1,202 +1,173 @@
 #include "sim/swarm.h"
 
 #include <algorithm>
-#include <array>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "common/check.h"
 #include "pipeline/plan/route.h"
-#include "routing/cost_model.h"
 
 namespace skerry {
 namespace {
 
-class Dice {
- public:
-  explicit Dice(uint64_t seed) : rng_(seed, "swarm") {}
-  // Both ends included.
-  int32_t Count(int32_t low, int32_t high) {
-    return low + static_cast<int32_t>(rng_.Below(static_cast<uint64_t>(high - low + 1)));
-  }
-  double Real(double low, double high) { return low + (high - low) * rng_.Uniform(); }
-  bool Chance(double p) { return rng_.Uniform() < p; }
-  template <typename T, size_t n>
-  T OneOf(const std::array<T, n>& values) {
-    return values[rng_.Below(n)];
-  }
+// Who was mute for so long in all may have been taken for dead: a little less than node_silent_s.
+constexpr double kMuteEnough = 5;
 
- private:
-  Rng rng_;
-};
-
-RunConfig DrawConfig(Dice& dice, int32_t nodes) {
-  RunConfig config;
-  config.name = "swarm";
-  config.nodes_min = nodes;
-  config.node_silent_s = 8;
-  config.model = {.vocab = 64,
-                  .hidden = 32,
-                  .layers = dice.Count(4, 10),
-                  .heads = 2,
-                  .kv_heads = 1,
-                  .ffn = 64,
-                  .context = 16};
-  config.outer.inner_steps = dice.OneOf(std::array<int64_t, 4>{1, 2, 4, 6});
-  config.outer.overlap_steps = dice.Count(0, static_cast<int32_t>(config.outer.inner_steps));
-  config.outer.codec = dice.Chance(0.5) ? DeltaCodec::kInt8 : DeltaCodec::kNone;
-  config.steps = config.outer.inner_steps * dice.Count(3, 6);
-  config.pipeline.skip_ratio = dice.OneOf(std::array<double, 4>{0, 0.25, 0.33, 0.5});
-  config.pipeline.swaps = dice.Count(0, 1);
-  config.pipeline.microbatches_per_step = dice.Count(2, 9);
-  config.pipeline.sequences_per_microbatch = 1;
-  config.pipeline.in_flight = dice.Count(1, 5);
-  return config;
+bool IsOut(const RunState& state, const NodeId& node) {
+  return (state.plan && IsDead(*state.plan, node)) || !state.nodes.at(node).alive;
 }
 
-// Devices for which a layer takes some tens of milliseconds: slower than most links, not than all.
-VirtualNode DrawNode(Dice& dice, const RunConfig& config) {
-  VirtualNode node;
-  const double layer_s = dice.Real(0.01, 0.06);
-  node.device = {"simulated", "simulated", LayerForwardFlops(config) / layer_s * 1e-9,
-                 int64_t{1} << 34};
-  node.memory_bytes_per_s = 1e8;
-  node.joins = Instant() + Duration::Seconds(dice.Real(0.0, 3.0));
-  return node;
+bool IsLost(const RunState& state, const StageAssignment& stage) {
+  return std::all_of(stage.replicas.begin(), stage.replicas.end(),
+                     [&](const NodeId& node) { return IsOut(state, node); });
 }
 
-std::function<SimLink(const NodeId&, const NodeId&)> DrawLinks(Dice& dice, int32_t processes) {
-  std::vector<std::vector<SimLink>> links(static_cast<size_t>(processes));
-  const bool lossy = dice.Chance(0.5);
-  for (auto& row : links) {
-    for (int32_t to = 0; to < processes; ++to) {
-      row.push_back({Duration::Seconds(dice.Real(0.001, 0.15)), dice.Real(2e5, 2e7),
-                     lossy ? dice.Real(0.0, 0.05) : 0, lossy ? 0.02 : 0,
-                     Duration::Seconds(dice.Real(0.0, 0.03))});
-    }
-  }
-  const auto number = [](const NodeId& id) {
-    return static_cast<size_t>(id.bytes[2] << 8 | id.bytes[3]);
-  };
-  return [links, number](const NodeId& from, const NodeId& to) {
-    return links[number(from)][number(to)];
-  };
+bool NoDataNodeLeft(const RunState& state) {
+  return state.plan && IsLost(state, state.plan->stages.front());
 }
 
-class FaultScript {
- public:
-  FaultScript(Dice& dice, SwarmRun& drawn, int32_t nodes)
-      : dice_(dice), drawn_(drawn), nodes_(nodes) {}
-
-  void Draw() {
-    const int32_t faults = dice_.Count(0, 5);
-    for (int32_t i = 0; i < faults; ++i) {
-      const double at_s = dice_.Real(0.5, 60.0);
-      switch (dice_.Count(0, 3)) {
-        case 0:
-          Crash("coordinator", VirtualRun::coordinator(), at_s, true);
-          break;
-        case 1:
-          Slow(at_s);
-          break;
-        default: {
-          const auto node = dice_.Count(0, nodes_ - 1);
-          Crash(absl::StrFormat("node %d", node), VirtualRun::node(node), at_s, dice_.Chance(0.5));
-        }
-      }
-    }
-  }
-
- private:
-  void Crash(const std::string& who, const NodeId& id, double at_s, bool returns) {
-    const double away_s = dice_.Real(0.1, 20.0);
-    drawn_.run->simulation().CrashAt(Instant() + Duration::Seconds(at_s), id);
-    if (returns) {
-      drawn_.run->simulation().StartAt(Instant() + Duration::Seconds(at_s + away_s), id);
-    }
-    drawn_.story.push_back(
-        returns ? absl::StrFormat("%.3f s: %s crashes, is back after %.3f s", at_s, who, away_s)
-                : absl::StrFormat("%.3f s: %s crashes for good", at_s, who));
-  }
-
-  void Slow(double at_s) {
-    const auto node = dice_.Count(0, nodes_ - 1);
-    const double factor = dice_.Real(2.0, 10.0);
-    drawn_.run->simulation().At(
-        Instant() + Duration::Seconds(at_s),
-        [run = drawn_.run.get(), node, factor](Simulation&) { run->faults(node).slow = factor; });
-    drawn_.story.push_back(
-        absl::StrFormat("%.3f s: node %d becomes %.1f times slower", at_s, node, factor));
-  }
-
-  Dice& dice_;
-  SwarmRun& drawn_;
-  int32_t nodes_;
-};
-
-bool NoDataNodeLeft(const VirtualRun& run) {
-  const RunState& state = run.checkers().state();
-  if (!state.plan) return false;
-  const auto& data_nodes = state.plan->stages.front().replicas;
-  return std::all_of(data_nodes.begin(), data_nodes.end(), [&](const NodeId& node) {
-    return IsDead(*state.plan, node) || !state.nodes.at(node).alive;
-  });
+// Its parameters cannot be collected.
+bool SomeStageLostAtTheEnd(const RunState& state) {
+  return state.finished &&
+         std::any_of(state.plan->stages.begin(), state.plan->stages.end(),
+                     [&](const StageAssignment& stage) { return IsLost(state, stage); });
 }
 
 // Too few volunteers stayed for the run to begin.
-bool NeverGathered(const VirtualRun& run) {
-  const RunState& state = run.checkers().state();
-  const auto alive = std::count_if(state.nodes.begin(), state.nodes.end(),
-                                   [](const auto& node) { return node.second.alive; });
-  return !state.plan && alive < run.options().config.nodes_min;
+bool NeverGathered(VirtualRun& run) {
+  int32_t up = 0;
+  for (size_t i = 0; i < run.options().nodes.size(); ++i) {
+    up += run.simulation().IsUp(VirtualRun::node(static_cast<int32_t>(i)));
+  }
+  return !run.checkers().state().plan && up < run.options().config.nodes_min;
+}
+
+// The nodes that a fault may have cost their place.
+class Excuses {
+ public:
+  explicit Excuses(const SwarmRun& drawn) : drawn_(drawn) {
+    for (const Fault& fault : drawn.faults) Add(fault);
+    AddStagesOfLiars();
+  }
+
+  bool Has(const NodeId& node) const {
+    const auto mute = mute_s_.find(node);
+    return excused_.contains(node) || (mute != mute_s_.end() && mute->second > kMuteEnough);
+  }
+
+ private:
+  void Add(const Fault& fault) {
+    const double lasts_s = fault.lasts ? fault.lasts->seconds() : 1e9;
+    switch (fault.kind) {
+      case FaultKind::kCut:
+      case FaultKind::kLossBurst:
+        return AddWay(fault, lasts_s);
+      case FaultKind::kHang:
+      case FaultKind::kClockJump:
+        for (const int32_t node : fault.where.Nodes(drawn_.map)) {
+          mute_s_[VirtualRun::node(node - 1)] +=
+              fault.kind == FaultKind::kHang ? lasts_s : std::max(0.0, -fault.by.seconds());
+        }
+        return;
+      case FaultKind::kCrash:
+      case FaultKind::kRestart:
+      case FaultKind::kDiskFull:
+      case FaultKind::kPoisonedDelta:
+        for (const int32_t node : fault.where.Nodes(drawn_.map)) {
+          excused_.insert(VirtualRun::node(node - 1));
+          if (fault.kind == FaultKind::kPoisonedDelta) liars_.insert(VirtualRun::node(node - 1));
+        }
+        return;
+      default:
+        return;  // no reason to lose a node
+    }
+  }
+
+  // Heartbeats need the way there, and TCP the way back.
+  void AddWay(const Fault& fault, double lasts_s) {
+    const auto nodes = static_cast<int32_t>(drawn_.run->options().nodes.size());
+    for (int32_t node = 1; node <= nodes; ++node) {
+      const bool befalls = (fault.where.Has(node, drawn_.map) && fault.other.Has(0, drawn_.map)) ||
+                           (fault.where.Has(0, drawn_.map) && fault.other.Has(node, drawn_.map));
+      if (befalls) mute_s_[VirtualRun::node(node - 1)] += lasts_s;
+    }
+  }
+
+  // Unless those that tell the truth are more, nobody can say who lies.
+  void AddStagesOfLiars() {
+    const auto& plan = drawn_.run->checkers().state().plan;
+    if (!plan) return;
+    for (const StageAssignment& stage : plan->stages) {
+      int32_t liars = 0, honest = 0;
+      for (const NodeId& node : stage.replicas) {
+        liars += liars_.contains(node);
+        honest += !Has(node);
+      }
+      if (liars > 0 && honest <= liars)
+        excused_.insert(stage.replicas.begin(), stage.replicas.end());
+    }
+  }
+
+  const SwarmRun& drawn_;
+  std::set<NodeId> excused_, liars_;
+  std::map<NodeId, double> mute_s_;
+};
+
+// Somebody whom no fault befell, given up by the others or by itself.
+std::string LostWithoutReason(const SwarmRun& drawn) {
+  const Excuses excuses(drawn);
+  const RunState& state = drawn.run->checkers().state();
+  for (size_t i = 0; i < drawn.run->options().nodes.size(); ++i) {
+    const NodeId node = VirtualRun::node(static_cast<int32_t>(i));
+    if (excuses.Has(node)) continue;
+    const auto stopped = drawn.run->simulation().stopped(node);
+    if (stopped && stopped->exit_code != 0) {
+      return absl::StrFormat("%s ended although nothing had befallen it: %s", node.Short(),
+                             stopped->reason);
+    }
+    if (state.nodes.contains(node) && IsOut(state, node)) {
+      return absl::StrFormat("%s was put out although nothing had befallen it", node.Short());
+    }
+  }
+  return "";
 }
 
 }  // namespace
 
-SwarmRun DrawSwarmRun(uint64_t seed, bool keep_events) {
-  Dice dice(seed);
-  SwarmRun drawn;
-  VirtualRunOptions options;
-  const auto nodes = dice.Count(3, 10);
-  options.seed = seed;
-  options.config = DrawConfig(dice, nodes);
-  options.config.seed = seed;
-  for (int32_t i = 0; i < nodes; ++i) options.nodes.push_back(DrawNode(dice, options.config));
-  options.link = DrawLinks(dice, nodes + 1);
-  options.limit = Duration::Seconds(3600);
-  options.keep_events = keep_events;
-  const RunConfig& config = options.config;
-  drawn.story.push_back(absl::StrFormat(
-      "%d nodes, %d layers, %d steps of %d microbatches, τ %d δ %d, skip %.2f, swaps %d, %d in "
-      "flight",
-      nodes, config.model.layers, config.steps, config.pipeline.microbatches_per_step,
-      config.outer.inner_steps, config.outer.overlap_steps, config.pipeline.skip_ratio,
-      config.pipeline.swaps, config.pipeline.in_flight));
-  drawn.run = std::make_unique<VirtualRun>(std::move(options));
-  FaultScript(dice, drawn, nodes).Draw();
-  return drawn;
+SwarmRun DrawSwarmRun(const SwarmSeed& seed, const SwarmOutput& output) {
+  SKERRY_CHECK(seed.draw >= 1 && seed.draw <= kSwarmDraw);
+  return seed.draw == 1 ? DrawFirst(seed.seed, output) : DrawSecond(seed.seed, output);
 }
 
-std::string WhatIsWrong(const VirtualRun& run, const VirtualOutcome& outcome) {
+std::string WhatIsWrong(const SwarmRun& drawn, const VirtualOutcome& outcome) {
   if (!outcome.violations.empty()) {
     const Violation& first = outcome.violations.front();
     return absl::StrFormat("%s at %.3f s: %s", first.rule, (first.at - Instant()).seconds(),
                            first.what);
   }
-  if (!outcome.finished && !NoDataNodeLeft(run) && !NeverGathered(run))
-    return "it did not finish: " + outcome.ended;
-  return "";
+  const RunState& state = drawn.run->checkers().state();
+  const bool may_end =
+      NoDataNodeLeft(state) || SomeStageLostAtTheEnd(state) || NeverGathered(*drawn.run);
+  if (!outcome.finished && !may_end) return "it did not finish: " + outcome.ended;
+  return drawn.faults.empty() ? "" : LostWithoutReason(drawn);
 }
 
-std::optional<SwarmFinding> TrySwarmSeed(uint64_t seed, bool twice) {
+SwarmTry TrySwarmSeed(const SwarmSeed& seed, bool twice) {
   SwarmRun drawn = DrawSwarmRun(seed);
   VirtualOutcome outcome = drawn.run->Run();
-  std::string wrong = WhatIsWrong(*drawn.run, outcome);
+  SwarmTry tried{outcome.trace_hash, std::nullopt};
+  std::string wrong = WhatIsWrong(drawn, outcome);
   if (wrong.empty() && twice) {
     const VirtualOutcome again = DrawSwarmRun(seed).run->Run();
     if (again.trace_hash != outcome.trace_hash) wrong = "its second run had another trace";
   }
-  if (wrong.empty()) return std::nullopt;
-  return SwarmFinding{seed, std::move(drawn.story), std::move(outcome), std::move(wrong)};
+  if (!wrong.empty()) {
+    tried.finding =
+        SwarmFinding{seed, std::move(drawn.story), std::move(outcome), std::move(wrong)};
+  }
+  return tried;
 }
 
 }  // namespace skerry

@@ -1,8 +1,13 @@
 // Random runs with random faults, a seed each: what a seed does wrong once it does wrong again.
 //
-// A seed draws a small run (configuration, fleet, links) and what befalls it: crashes with and
-// without return, a coordinator that dies, slow devices, late volunteers. The run must finish under
-// all checkers, or end for the one reason that allows it: no data node is left.
+// A seed draws a small run (configuration, fleet, network, training data) and what befalls it:
+// every kind of fault there is (fault_plan.h), at any time, at any record of the coordinator's
+// journal. The run must finish under all checkers. It may end otherwise only because too few
+// volunteers are left to begin, no data node is left, or a stage lost its last replica before its
+// parameters were collected; and nobody may be given up whom no fault befell.
+//
+// Draws have numbers: an older one goes on meaning what it meant, so a seed that was wrong is kept
+// as a test by (draw, seed).
 #pragma once
 
 #include <cstdint>
@@ -11,28 +16,52 @@
 #include <string>
 #include <vector>
 
+#include "sim/fault_plan.h"
+#include "sim/network_spec.h"
 #include "sim/virtual_run.h"
 
 namespace skerry {
+
+inline constexpr int32_t kSwarmDraw = 2;  // the present one; 1: frames over links, crashes only
+
+struct SwarmSeed {
+  uint64_t seed = 1;
+  int32_t draw = kSwarmDraw;  // in [1, kSwarmDraw]
+};
+
+struct SwarmOutput {
+  bool keep_events = false;
+  bool stops_at_violation = false;
+};
 
 // A run drawn from a seed, its faults already scripted; `story` lists them for people.
 struct SwarmRun {
   std::unique_ptr<VirtualRun> run;
   std::vector<std::string> story;
+  std::vector<Fault> faults;  // of draw 2 and later
+  NetworkSpec map;            // which node is in which region
 };
-SwarmRun DrawSwarmRun(uint64_t seed, bool keep_events = false);
+SwarmRun DrawSwarmRun(const SwarmSeed& seed, const SwarmOutput& output = {});
+
+// The draws (swarm_first_draw.cc, swarm_draw.cc).
+SwarmRun DrawFirst(uint64_t seed, const SwarmOutput& output);
+SwarmRun DrawSecond(uint64_t seed, const SwarmOutput& output);
 
 struct SwarmFinding {
-  uint64_t seed = 0;
+  SwarmSeed seed;
   std::vector<std::string> story;
   VirtualOutcome outcome;
   std::string wrong;  // the first thing that is
 };
 
 // What is wrong with a run that is over; empty: nothing.
-std::string WhatIsWrong(const VirtualRun& run, const VirtualOutcome& outcome);
+std::string WhatIsWrong(const SwarmRun& drawn, const VirtualOutcome& outcome);
 
-// Runs one seed, twice if `twice` (the traces must be equal); nullopt: all is well.
-std::optional<SwarmFinding> TrySwarmSeed(uint64_t seed, bool twice);
+struct SwarmTry {
+  uint64_t trace_hash = 0;
+  std::optional<SwarmFinding> finding;  // nullopt: all is well
+};
+// Runs one seed, twice if `twice` (the traces must be equal).
+SwarmTry TrySwarmSeed(const SwarmSeed& seed, bool twice = false);
 
 }  // namespace skerry

@@ -3,22 +3,29 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "absl/status/status.h"
+#include "sim/swarm.h"
 
 namespace skerry {
 
 struct SwarmOptions {
   uint64_t first = 1;  // seed
   int64_t seeds = 100;
+  int32_t draw = kSwarmDraw;      // what seeds mean (swarm.h)
+  int32_t jobs = 1;               // runs at a time, a thread each
   std::optional<double> minutes;  // of real time, at most
   bool twice = false;             // each seed two times: equal traces
   bool keep_going = false;        // after a finding
   bool events = false;            // print every event of the first seed instead
+  bool messages = false;          // and every message
+  std::string hashes;             // write "seed hash" lines of every trace here; "": nowhere
 };
 
-// Internal when a seed was wrong; the findings have been printed, each with the command that
-// repeats it.
+// Prints in the order of seeds, whatever the number of jobs. Internal when a seed was wrong; the
+// findings have been printed, each with the command that repeats it. InvalidArgument: an option is
+// out of range, or the file of hashes cannot be written.
 absl::Status Swarm(const SwarmOptions& options, const volatile bool& interrupted);
 
 }  // namespace skerry

@@ -6,9 +6,11 @@
 
 #include "absl/strings/str_format.h"
 #include "common/check.h"
+#include "common/digest.h"
+#include "common/rng.h"
 #include "common/status.h"
+#include "compression/codec.h"
 #include "kernels/backend.h"
-#include "node/trained_stage.h"
 #include "pipeline/plan/route.h"
 #include "sim/made_up_text.h"
 #include "sim/scaled_stage.h"
@@ -17,14 +19,8 @@ namespace skerry {
 namespace {
 
 constexpr Duration kTick = Duration::Seconds(5);
+constexpr Duration kServiceRestart = Duration::Seconds(5);
 constexpr int64_t kLossSteps = 8;  // over which first and last loss are averaged
-
-// Training data is made up where it is needed.
-class NoShards final : public ShardStore {
- public:
-  bool Has(const ShardName&) override { return true; }
-  absl::Status Put(const ShardName&, const Bytes&) override { return absl::OkStatus(); }
-};
 
 // As many layers as the run's model, so that the same plan fits; all else as small as it can be.
 RunConfig TinyOf(const RunConfig& config) {
@@ -42,6 +38,10 @@ RunConfig TinyOf(const RunConfig& config) {
   return tiny;
 }
 
+bool CouldNotWrite(const std::string& reason) {
+  return reason.starts_with("journal: ");
+}
+
 double Median(std::vector<double> values) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
@@ -50,8 +50,72 @@ double Median(std::vector<double> values) {
 
 }  // namespace
 
+// Training data that the coordinator has and nodes fetch. Made up, from the seed.
+class VirtualRun::Shards final : public ObjectSource {
+ public:
+  Shards(uint64_t seed, int32_t count, int64_t bytes_each) {
+    for (int32_t i = 0; i < count; ++i) {
+      Rng rng(seed, "shard", static_cast<uint64_t>(i));
+      Bytes bytes(static_cast<size_t>(bytes_each));
+      for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(rng.Next());
+      const std::string file = absl::StrFormat("%d.tokens", i);
+      names_.push_back({file, DigestOf(bytes), bytes_each});
+      bytes_["shard/" + file] = std::move(bytes);
+    }
+  }
+  ObjectChunk Read(const ObjectRequest& request) override {
+    const auto it = bytes_.find(request.object);
+    if (it == bytes_.end()) return {request.object, request.offset, -1, nullptr};
+    const auto total = static_cast<int64_t>(it->second.size());
+    const int64_t begin = std::min(request.offset, total);
+    const int64_t end = std::min(begin + request.length, total);
+    return {request.object, request.offset, total,
+            MakePayload(Bytes(it->second.begin() + begin, it->second.begin() + end))};
+  }
+  const std::vector<ShardName>& names() const { return names_; }
+
+ private:
+  std::vector<ShardName> names_;
+  std::map<std::string, Bytes> bytes_;
+};
+
+// What a node has of it; outlives its processes unless the disk is lost.
+class VirtualRun::NodeDisk final : public ShardStore {
+ public:
+  explicit NodeDisk(std::function<bool()> is_full) : is_full_(std::move(is_full)) {}
+  bool Has(const ShardName& shard) override { return kept_.contains(shard.digest); }
+  absl::Status Put(const ShardName& shard, const Bytes& bytes) override {
+    if (DigestOf(bytes) != shard.digest) return DataLoss("shard %s is damaged", shard.file);
+    if (is_full_()) return ResourceExhausted("no space left on device");
+    kept_.insert(shard.digest);
+    return absl::OkStatus();
+  }
+  void Lose() { kept_.clear(); }
+
+ private:
+  std::function<bool()> is_full_;
+  std::set<Digest> kept_;
+};
+
+// Counts what is collected.
+class VirtualRun::Sink final : public ExportSink {
+ public:
+  explicit Sink(int64_t* stages) : stages_(stages) {}
+  absl::Status AddStage(const StageAssignment&, bool, const Bytes& base) override {
+    ++*stages_;
+    return base.empty() ? Internal("a stage without parameters") : absl::OkStatus();
+  }
+  absl::StatusOr<std::string> Finish() override { return std::string(R"("path":"nowhere")"); }
+
+ private:
+  int64_t* stages_;
+};
+
 VirtualRun::VirtualRun(VirtualRunOptions options)
-    : options_(std::move(options)), shards_(std::make_unique<NoShards>()), checkers_([&] {
+    : options_(std::move(options)),
+      shards_(std::make_unique<Shards>(options_.seed, options_.shards, options_.shard_bytes)),
+      sink_(std::make_unique<Sink>(&stages_exported_)),
+      checkers_([&] {
         CheckerOptions checked;
         checked.config = options_.config;
         checked.coordinator = coordinator();
@@ -67,6 +131,8 @@ VirtualRun::VirtualRun(VirtualRunOptions options)
   });
   for (int32_t i = 0; i < static_cast<int32_t>(options_.nodes.size()); ++i) {
     faults_.push_back(std::make_shared<StageFaults>());
+    disks_.push_back(
+        std::make_unique<NodeDisk>([this, i] { return simulation_->IsDiskFull(node(i)); }));
     simulation_->AddProcess(
         node(i), [this, i](const auto&) { return MakeNode(i); },
         options_.nodes[static_cast<size_t>(i)].joins);
@@ -77,6 +143,9 @@ SimulationOptions VirtualRun::Simulated() {
   SimulationOptions simulated;
   simulated.seed = options_.seed;
   simulated.link = options_.link;
+  // Links lose frames as no TCP connection does: what is lost holds up all that follows, heartbeats
+  // too.
+  if (options_.link) simulated.repeat_after_max = Duration::Seconds(2);
   if (options_.network) {
     SimulatedNetwork network;
     network.spec = *options_.network;
@@ -103,6 +172,9 @@ std::unique_ptr<Actor> VirtualRun::MakeCoordinator(const std::vector<std::string
   CoordinatorOptions options;
   options.config = options_.config;
   options.journal = journal;
+  options.shards = shards_->names();
+  options.objects = shards_.get();
+  if (options_.exports) options.model = sink_.get();
   options.verify_ticket = [](const std::string& ticket) -> absl::StatusOr<AdmittedTicket> {
     return AdmittedTicket{ticket, CoordinatorActor::kNodesMax};
   };
@@ -121,7 +193,7 @@ std::unique_ptr<Actor> VirtualRun::MakeNode(int32_t i) {
   options.endpoint = "simulated";
   options.region = spec.region;
   options.device = spec.device;
-  options.shards = shards_.get();
+  options.shards = disks_[static_cast<size_t>(i)].get();
   options.build = [this, i](const RunConfig& config, const StageAssignment& stage, bool ends,
                             const auto&) { return Build(i, config, stage, ends); };
   return std::make_unique<NodeActor>(std::move(options));
@@ -135,22 +207,51 @@ absl::StatusOr<std::unique_ptr<StageWork>> VirtualRun::Build(int32_t i, const Ru
       std::make_unique<ModelledStage>(config, stage, ends,
                                       std::make_shared<const ModelledDevice>(ModelledDevice{
                                           spec.device.gflops, spec.memory_bytes_per_s}));
+  TrainedStage* trained = nullptr;
   if (options_.math == VirtualMath::kTiny) {
     const RunConfig tiny = TinyOf(config);
-    SKERRY_ASSIGN_OR_RETURN(auto trained,
+    SKERRY_ASSIGN_OR_RETURN(auto small,
                             TrainedStage::Create(tiny, stage, ends, CreateReferenceBackend(),
                                                  std::make_unique<MadeUpText>(tiny)));
-    work = std::make_unique<ScaledStage>(std::move(trained), std::move(work));
+    trained = static_cast<TrainedStage*>(small.get());
+    work = std::make_unique<ScaledStage>(std::move(small), std::move(work));
   }
+  return std::make_unique<ObservedStage>(std::move(work), ObserverOf(i, trained),
+                                         faults_[static_cast<size_t>(i)]);
+}
+
+// `trained`: nullptr without arithmetic.
+ObservedStage::Observer VirtualRun::ObserverOf(int32_t i, TrainedStage* trained) {
   ObservedStage::Observer observer;
-  observer.accumulated = [this, id = node(i)](int64_t step, int32_t microbatch) {
+  const NodeId id = node(i);
+  observer.accumulated = [this, id](int64_t step, int32_t microbatch) {
     checkers_.OnAccumulated(simulation_->now(), id, step, microbatch);
   };
-  observer.stepped = [this, id = node(i)](int64_t step, int32_t microbatches) {
+  observer.stepped = [this, id](int64_t step, int32_t microbatches) {
     checkers_.OnStepped(simulation_->now(), id, step, microbatches);
   };
-  return std::make_unique<ObservedStage>(std::move(work), std::move(observer),
-                                         faults_[static_cast<size_t>(i)]);
+  observer.encoded = [this, id](int64_t round, int64_t step) {
+    checkers_.OnEncoded(simulation_->now(), id, round, step);
+  };
+  observer.applied = [this, id](int64_t round, int64_t step) {
+    checkers_.OnApplied(simulation_->now(), id, round, step);
+  };
+  if (trained == nullptr) return observer;
+  observer.vectors = [trained] {
+    const auto base = trained->replica().base();
+    const auto residual = trained->replica().residual();
+    return ReplicaVectors{
+        {base.begin(), base.end()}, trained->LiveParameters(), {residual.begin(), residual.end()}};
+  };
+  observer.decode = [trained, codec = options_.config.outer.codec](const Payload& delta) {
+    std::vector<float> values(static_cast<size_t>(trained->replica().size()));
+    SKERRY_CHECK(CodecFor(codec).Decode(View(delta), values).ok(), "a delta of our own making");
+    return values;
+  };
+  observer.settled = [this, id](int64_t round, double error) {
+    checkers_.OnSettled(simulation_->now(), id, round, error);
+  };
+  return observer;
 }
 
 // Enough is up for steps to be made: the coordinator, and a live data node (or, before the plan,
@@ -169,17 +270,31 @@ bool VirtualRun::Able() const {
 }
 
 void VirtualRun::Tick() {
-  checkers_.OnTick(simulation_->now(), Able());
+  const Instant now = simulation_->now();
+  checkers_.OnTick(now, Able());
+  checkers_.OnQueue(now, coordinator(), simulation_->LongestQueue(coordinator()));
+  for (int32_t i = 0; i < static_cast<int32_t>(options_.nodes.size()); ++i) {
+    checkers_.OnQueue(now, node(i), simulation_->LongestQueue(node(i)));
+  }
   simulation_->At(simulation_->now() + kTick, [this](Simulation&) { Tick(); });
+}
+
+bool VirtualRun::IsOver() const {
+  const auto stopped = simulation_->stopped(coordinator());
+  return (stopped && !CouldNotWrite(stopped->reason)) ||
+         (options_.stops_at_violation && !checkers_.violations().empty());
 }
 
 VirtualOutcome VirtualRun::Run() {
   simulation_->At(Instant() + kTick, [this](Simulation&) { Tick(); });
-  simulation_->RunUntil([this] { return simulation_->stopped(coordinator()).has_value(); },
-                        Instant() + options_.limit);
+  simulation_->RunUntil([this] { return IsOver(); }, Instant() + options_.limit);
   const auto stopped = simulation_->stopped(coordinator());
   if (stopped && stopped->exit_code == 0) checkers_.AtEnd(simulation_->now());
   return Outcome();
+}
+
+void VirtualRun::OnSent(Instant, const NodeId& from, const NodeId& to, const Message& message) {
+  checkers_.OnSent(from, to, message);
 }
 
 void VirtualRun::OnDelivered(Instant at, const NodeId& from, const NodeId& to,
@@ -193,6 +308,19 @@ void VirtualRun::OnPersist(Instant at, const NodeId& process, const std::string&
 
 void VirtualRun::OnStart(Instant at, const NodeId& process) {
   checkers_.OnLife(at, process);
+}
+
+// A coordinator that could not write is started again, as a service is; the run is not over.
+void VirtualRun::OnStop(Instant at, const NodeId& process, int, const std::string& reason) {
+  if (process == coordinator() && CouldNotWrite(reason)) {
+    simulation_->StartAt(at + kServiceRestart, process);
+  }
+}
+
+void VirtualRun::OnDiskLost(Instant, const NodeId& process) {
+  for (int32_t i = 0; i < static_cast<int32_t>(disks_.size()); ++i) {
+    if (process == node(i)) disks_[static_cast<size_t>(i)]->Lose();
+  }
 }
 
 void VirtualRun::OnEvent(Instant at, const NodeId& process, const std::string& kind,

@@ -14,6 +14,7 @@
 
 #include "coordinator/coordinator_actor.h"
 #include "node/node_actor.h"
+#include "node/trained_stage.h"
 #include "sim/checkers.h"
 #include "sim/modelled_stage.h"
 #include "sim/network_spec.h"
@@ -49,6 +50,12 @@ struct VirtualRunOptions {
   // The coordinator dies when this journal record is durable, and is back after the time given.
   std::map<int64_t, Duration> coordinator_crashes;
   bool keep_events = true;
+  // Training data that stage-0 nodes fetch from the coordinator; none: they have all they need.
+  int32_t shards = 0;
+  int64_t shard_bytes = 100'000;
+  // The coordinator collects the model at the end, and holds it to the agreed digests.
+  bool exports = false;
+  bool stops_at_violation = false;
 };
 
 struct VirtualEvent {
@@ -95,12 +102,20 @@ class VirtualRun final : private SimulationObserver {
   const std::string& status() const { return status_; }
   const std::vector<VirtualEvent>& events() const { return events_; }
   const Checkers& checkers() const { return checkers_; }
+  int64_t stages_exported() const { return stages_exported_; }
 
  private:
+  class Shards;
+  class NodeDisk;
+  class Sink;
+
+  void OnSent(Instant at, const NodeId& from, const NodeId& to, const Message& message) override;
   void OnDelivered(Instant at, const NodeId& from, const NodeId& to,
                    const Message& message) override;
   void OnPersist(Instant at, const NodeId& process, const std::string& record) override;
   void OnStart(Instant at, const NodeId& process) override;
+  void OnStop(Instant at, const NodeId& process, int exit_code, const std::string& reason) override;
+  void OnDiskLost(Instant at, const NodeId& process) override;
   void OnEvent(Instant at, const NodeId& process, const std::string& kind,
                const std::string& fields) override;
 
@@ -109,15 +124,20 @@ class VirtualRun final : private SimulationObserver {
   absl::StatusOr<std::unique_ptr<StageWork>> Build(int32_t i, const RunConfig& config,
                                                    const StageAssignment& stage, bool ends);
   SimulationOptions Simulated();
+  ObservedStage::Observer ObserverOf(int32_t i, TrainedStage* trained);
   void Tick();
   bool Able() const;
+  bool IsOver() const;
   VirtualOutcome Outcome() const;
   void AddTimes(VirtualOutcome& outcome) const;
   void AddLosses(VirtualOutcome& outcome) const;
 
   VirtualRunOptions options_;
   std::vector<std::shared_ptr<StageFaults>> faults_;
-  std::unique_ptr<ShardStore> shards_;
+  std::unique_ptr<Shards> shards_;
+  std::vector<std::unique_ptr<NodeDisk>> disks_;  // of every node
+  std::unique_ptr<Sink> sink_;
+  int64_t stages_exported_ = 0;
   Checkers checkers_;
   std::vector<VirtualEvent> events_;
   std::optional<Instant> planned_;

@@ -104,7 +104,8 @@ class StageActor {
   void Finish(Context& context, Key key, Visit& visit, const WorkResult& result);
   void AccumulateReady(Context& context);
   void CloseStepIfOver(Context& context);
-  void VoidInherited(Context& context, const PipelinePlan& before);
+  bool IsOver(Key key) const;
+  void VoidPast(Context& context, const PipelinePlan& before);
   void DropForGood(Context& context, Key key);
   void Restart(Context& context, Key key, Visit& visit);
   void Drop(Context& context, Key key);

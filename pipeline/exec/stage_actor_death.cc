@@ -44,18 +44,25 @@ void StageActor::DropForGood(Context& context, Key key) {
   CloseStepIfOver(context);
 }
 
-// Microbatches of a dead stage-0 node pass to its heir from the heir's next step on. Others may be
-// behind: of steps the heir has begun already they must not wait for anything.
-void StageActor::VoidInherited(Context& context, const PipelinePlan& before) {
+bool StageActor::IsOver(Key key) const {
+  const auto it = visits_.find(key);
+  return it == visits_.end() || it->second.state == State::kDone;
+}
+
+// Of steps begun here, others may be behind, and must not wait for what nobody will send them.
+// Microbatches of a dead stage-0 node pass to its heir from the heir's next step on: all of the
+// path hear that. Own ones that are over went through the dead: who stands in for them hears it.
+void StageActor::VoidPast(Context& context, const PipelinePlan& before) {
   const int32_t count = plan_.microbatches_per_step;
   for (int64_t step = std::max<int64_t>(0, step_ - options_.lag_max); step <= step_; ++step) {
     for (int32_t m = 0; m < count; ++m) {
-      const Path now = PathOf(plan_, step, m);
-      if (now.empty() || NodeAt(now, 0) != options_.self ||
-          PathOf(before, step, m).front() == now.front()) {
-        continue;
-      }
+      const Path now = PathOf(plan_, step, m), past = PathOf(before, step, m);
+      if (now.empty() || now == past || NodeAt(now, 0) != options_.self) continue;
+      const bool inherited = past.front() != now.front();
+      if (!inherited && !IsOver({step, m})) continue;
       for (size_t hop = 1; hop < now.size(); ++hop) {
+        const bool knows = std::find(past.begin(), past.end(), now[hop]) != past.end();
+        if (knows && !inherited) continue;
         options_.send(context, NodeAt(now, static_cast<int32_t>(hop)),
                       MicrobatchVoid{step, m, kForGood});
       }
@@ -89,7 +96,7 @@ void StageActor::Restart(Context& context, Key key, Visit& visit) {
 void StageActor::OnPlan(Context& context, const PipelinePlan& plan) {
   if (plan.version <= plan_.version) return;
   const PipelinePlan before = std::exchange(plan_, plan);
-  VoidInherited(context, before);
+  VoidPast(context, before);
   std::vector<Key> orphans;
   for (auto& [key, visit] : visits_) {
     if (visit.path.empty() || visit.state == State::kDone) continue;

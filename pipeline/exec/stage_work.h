@@ -2,8 +2,8 @@
 // (node/trained_stage), modelled bodies only have sizes and costs, so that a simulator can run
 // thousands of nodes.
 //
-// Every method but Cost runs on the device thread, in order of submission. Payloads are float32
-// [sequences, context, hidden].
+// Every method but Cost and CheckDelta runs on the device thread, in order of submission. Payloads
+// are float32 [sequences, context, hidden].
 #pragma once
 
 #include <cstdint>
@@ -64,6 +64,9 @@ class StageWork {
   };
   virtual absl::StatusOr<Payload> EncodeDelta() = 0;
   virtual absl::Status ApplyRound(const std::vector<Accepted>& participants) = 0;
+  // Whether another replica's delta can be decoded; ApplyRound fails on one that cannot. Any
+  // thread.
+  virtual absl::Status CheckDelta(const Payload& delta) const = 0;
   // A stage with a single replica has nobody to average with: the base is the live parameters.
   virtual void AdoptBase() = 0;
   virtual Digest BaseDigest() = 0;

@@ -50,6 +50,19 @@ TEST_CASE("A node silent for node_silent_s is dead: a new plan without it, for a
   CHECK(run.Fold() == run.state());
 }
 
+TEST_CASE("A coordinator that was stopped for a minute takes nobody for silent, but looks again",
+          "[coordinator]") {
+  ServedRun run;
+  run.Gather();
+  PassWithout(run, {}, 3);
+  run.context.AdvanceTo(run.context.now() + Duration::Seconds(60));
+  run.Pass(1);
+  CHECK(run.CountEvents("dead") == 0);
+  const NodeId silent = run.Live(1)[0];
+  PassWithout(run, silent, 13);
+  CHECK(run.CountEvents("dead") == 1);
+}
+
 TEST_CASE("Any message is a sign of life", "[coordinator]") {
   ServedRun run;
   run.Gather();

@@ -70,6 +70,15 @@ TEST_CASE("RoundMean: any order of the messages gives the same bits", "[localsgd
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
+TEST_CASE("RoundMean: a replica that no path led to takes part, but never alone", "[localsgd]") {
+  const Codec& codec = CodecFor(DeltaCodec::kNone);
+  const Bytes idle = Encoded(codec, {0.0f}), busy = Encoded(codec, {3.0f});
+  CHECK(MeanOf(codec, 1, {{0, idle}, {100, busy}}, 0) == std::vector{1.5f});
+  CHECK(MeanOf(codec, 1, {{0, idle}, {100, busy}}, 100) == std::vector{3.0f});
+  CHECK(MeanOf(codec, 1, {{0, idle}, {0, idle}}, 0) == std::vector{0.0f});
+  CHECK(!RoundMean::Make(codec, 1, {{0, idle}}, 100).ok());
+}
+
 TEST_CASE("RoundMean: an error names the participant", "[localsgd][error]") {
   const Codec& codec = CodecFor(DeltaCodec::kInt8);
   const Bytes good = Encoded(codec, {1.0f});
@@ -80,7 +89,7 @@ TEST_CASE("RoundMean: an error names the participant", "[localsgd][error]") {
     return std::string(mean.status().message());
   };
   CHECK(error({{1, good}, {1, good}, {1, bad}}).find("participant 2") == 0);
-  CHECK(error({{1, good}, {0, good}}).find("participant 1") == 0);
+  CHECK(error({{1, good}, {-1, good}}).find("participant 1") == 0);
   CHECK(error({{kMessageTokensMax + 1, good}}).find("participant 0") == 0);
   error({});
   error(std::vector<RoundMessage>(kRoundMessagesMax + 1, RoundMessage{1, good}));

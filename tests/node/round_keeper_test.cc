@@ -85,3 +85,17 @@ TEST_CASE("RoundKeeper: what is not applied is said again to a coordinator that 
   CHECK(keeper.HeldNow().size() == 1);
   CHECK(keeper.next() == 1);
 }
+
+TEST_CASE(
+    "RoundKeeper: a delta that cannot be decoded is told of, again if asked, and never used") {
+  RoundKeeper keeper(3, kSelf);
+  const Delta mine = MakeDelta(0, 1), theirs = MakeDelta(0, 2);
+  const DeltaHeld refusal{3, 0, kOther, 100, {}};
+  keeper.Hold(kSelf, mine);
+  CHECK(keeper.Refuse(kOther, theirs) == refusal);
+  CHECK_FALSE(keeper.Refuse(kOther, theirs));
+  CHECK_FALSE(keeper.Hold(kOther, theirs));
+  CHECK(keeper.HeldNow() == std::vector<DeltaHeld>{{3, 0, kSelf, 100, mine.digest}, refusal});
+  keeper.Commit(CommitOf(0, {{kSelf, mine}, {kOther, theirs}}));
+  CHECK_FALSE(keeper.Ready(0));
+}

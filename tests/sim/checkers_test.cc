@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/conservation.h"
+
 using namespace skerry;
 
 namespace {
@@ -59,6 +61,16 @@ StepReport LossesOf(int64_t step, std::initializer_list<int32_t> microbatches) {
   return report;
 }
 
+// Both replicas say that they hold both messages.
+void HoldAll(Checkers& checkers, const RoundCommit& commit) {
+  for (const NodeId& holder : {kAlice, kBob}) {
+    for (const Participant& p : commit.participants) {
+      checkers.OnMessage(At(1), holder, kCoordinator,
+                         DeltaHeld{commit.stage, commit.round, p.node, p.tokens, p.digest});
+    }
+  }
+}
+
 }  // namespace
 
 TEST_CASE("Checkers: a plan that was not journalled, or differs from it, is named", "[sim]") {
@@ -81,6 +93,7 @@ TEST_CASE("Checkers: a commit that was not journalled first, or differs from it,
   checkers.OnMessage(At(1), kCoordinator, kAlice, commit);
   CHECK(Rules(checkers) == RuleNames{"rounds_atomic"});
 
+  HoldAll(checkers, commit);
   checkers.OnPersist(At(2), kCoordinator, CommitRecord(commit));
   checkers.OnMessage(At(2), kCoordinator, kAlice, commit);
   CHECK(checkers.violations().size() == 1);
@@ -88,6 +101,85 @@ TEST_CASE("Checkers: a commit that was not journalled first, or differs from it,
   half.participants.pop_back();
   checkers.OnMessage(At(3), kCoordinator, kBob, half);
   CHECK(checkers.violations().size() == 2);
+}
+
+TEST_CASE("Checkers: a commit before every replica holds every message is named", "[sim]") {
+  Checkers checkers = WithPlan();
+  RoundCommit commit{0, 0, {{kAlice, 16, DigestNumber(1)}, {kBob, 16, DigestNumber(2)}}};
+  HoldAll(checkers, commit);
+  commit.participants.back().digest = DigestNumber(3);
+  checkers.OnPersist(At(2), kCoordinator, CommitRecord(commit));
+  CHECK(Rules(checkers) == RuleNames{"rounds_atomic", "rounds_atomic"});
+}
+
+TEST_CASE("Checkers: a liar whose base differs must have been put out in the end", "[sim]") {
+  CheckerOptions options = TwoReplicas();
+  options.config.steps = 0;
+  options.liars.insert(kBob);
+  const bool is_put_out = GENERATE(false, true);
+  Checkers checkers = WithPlan(std::move(options));
+  const RoundCommit commit{0, 0, {{kAlice, 16, DigestNumber(1)}, {kBob, 16, DigestNumber(2)}}};
+  HoldAll(checkers, commit);
+  checkers.OnPersist(At(2), kCoordinator, CommitRecord(commit));
+  for (const auto& [node, number] : {std::pair(kAlice, uint8_t{1}), std::pair(kBob, uint8_t{2})}) {
+    checkers.OnPersist(At(3), kCoordinator,
+                       AppliedRecord(node, {0, 0, DigestNumber(number), 0, 0}));
+  }
+  if (is_put_out) checkers.OnPersist(At(4), kCoordinator, LifeRecord(kBob, false));
+  checkers.AtEnd(At(5));
+  CHECK(Rules(checkers) == (is_put_out ? RuleNames{} : RuleNames{"base_agreement"}));
+}
+
+TEST_CASE("Checkers: a round that is encoded or lands at another step is named", "[sim]") {
+  CheckerOptions options = TwoReplicas();
+  options.config.steps = 8;
+  options.config.outer.inner_steps = 4;
+  options.config.outer.overlap_steps = 1;
+  Checkers checkers = WithPlan(std::move(options));
+  checkers.OnEncoded(At(1), kAlice, 0, 4);
+  checkers.OnApplied(At(2), kAlice, 0, 5);
+  checkers.OnApplied(At(3), kAlice, 1, 8);  // after the last step none is waited for
+  CHECK(checkers.violations().empty());
+  checkers.OnEncoded(At(4), kBob, 0, 5);
+  checkers.OnApplied(At(5), kBob, 0, 4);
+  CHECK(Rules(checkers) == RuleNames{"rounds_on_time", "rounds_on_time"});
+}
+
+TEST_CASE("Checkers: gradients added in another order than the plan's are named", "[sim]") {
+  Checkers checkers = WithPlan();
+  checkers.OnAccumulated(At(1), kAlice, 0, 0);
+  checkers.OnAccumulated(At(2), kAlice, 0, 1);
+  checkers.OnAccumulated(At(3), kAlice, 1, 1);
+  CHECK(checkers.violations().empty());
+  checkers.OnAccumulated(At(4), kAlice, 1, 0);
+  CHECK(Rules(checkers) == RuleNames{"microbatch_conservation"});
+}
+
+TEST_CASE("Checkers: between two living processes a message lost, repeated or overtaken is named",
+          "[sim]") {
+  Checkers checkers = WithPlan();
+  checkers.OnLife(At(0), kAlice);
+  checkers.OnLife(At(0), kBob);
+  const bool restarted = GENERATE(false, true);
+  for (const uint64_t nonce : {1, 2, 3}) checkers.OnSent(kAlice, kBob, Pong{nonce});
+  checkers.OnMessage(At(1), kAlice, kBob, Pong{1});
+  CHECK(checkers.violations().empty());
+  if (restarted) checkers.OnLife(At(2), kBob);
+  const auto next = static_cast<uint64_t>(GENERATE(1, 3));
+  checkers.OnMessage(At(3), kAlice, kBob, Pong{next});
+  CHECK(Rules(checkers) == (restarted ? RuleNames{} : RuleNames{"delivery_exact"}));
+}
+
+TEST_CASE("Conservation: a round that takes what its message carries breaks no law", "[sim]") {
+  // Progress 3 with 0.25 left behind of old; the message carries 3.
+  const ReplicaVectors before{{10}, {7}, {0.25f}};
+  const std::vector<float> taken = {3};
+  const ReplicaVectors kept{{8}, {8}, {0.25f}};
+  const ReplicaVectors forgot{{8}, {8}, {0}};
+  CHECK(ConservationError(before, kept, taken) <= 1);
+  CHECK(ConservationError(before, forgot, taken) > 1000);
+  // Not accepted: all of it stays.
+  CHECK(ConservationError(before, {{8}, {5}, {0.25f}}, std::vector<float>{0}) <= 1);
 }
 
 TEST_CASE("Checkers: replicas with different bases are named, unless one is known to lie",

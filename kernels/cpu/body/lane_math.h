@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 namespace skerry {
 namespace {
@@ -44,9 +45,10 @@ inline void ForLanes(int64_t n, Body&& body) {
 // The lanes turned by `by` places.
 template <int by>
 inline Lanes Turned(Lanes x) {
-  UnsignedLanes from;
-  for (uint32_t l = 0; l < kLanes; ++l) from[l] = (l + by) % kLanes;
-  return __builtin_shuffle(x, from);
+  return [x]<int... lane>(std::integer_sequence<int, lane...>) {
+    return __builtin_shufflevector(x, x, (lane + by) % kLanes...);
+  }
+  (std::make_integer_sequence<int, kLanes>());
 }
 
 // Pairwise, always in the same order.

@@ -1,0 +1,35 @@
+#include "sim/conservation.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/check.h"
+
+namespace skerry {
+namespace {
+
+// A handful of operations, each rounded.
+constexpr double kRounding = 64 * 0x1.0p-24;
+
+double Progress(const ReplicaVectors& replica, size_t i) {
+  const double residual = replica.residual.empty() ? 0.0 : double{replica.residual[i]};
+  return double{replica.base[i]} - double{replica.live[i]} + residual;
+}
+
+}  // namespace
+
+double ConservationError(const ReplicaVectors& before, const ReplicaVectors& after,
+                         std::span<const float> taken) {
+  SKERRY_CHECK(before.base.size() == after.base.size() && before.base.size() == taken.size());
+  double worst = 0;
+  for (size_t i = 0; i < taken.size(); ++i) {
+    const double error = Progress(after, i) - (Progress(before, i) - double{taken[i]});
+    const double scale =
+        std::max({std::abs(double{before.base[i]}), std::abs(double{before.live[i]}),
+                  std::abs(double{after.base[i]}), std::abs(double{taken[i]}), 1e-3});
+    worst = std::max(worst, std::abs(error) / (kRounding * scale));
+  }
+  return worst;
+}
+
+}  // namespace skerry

@@ -1,0 +1,79 @@
+#include "sim/delivery_checker.h"
+
+#include <type_traits>
+
+#include "absl/strings/str_format.h"
+#include "common/rng.h"
+
+namespace skerry {
+namespace {
+
+template <typename... Visitors>
+struct Overloaded : Visitors... {
+  using Visitors::operator()...;
+};
+template <typename... Visitors>
+Overloaded(Visitors...) -> Overloaded<Visitors...>;
+
+template <typename M>
+constexpr bool kIsOfMicrobatch = std::is_same_v<M, Activation> || std::is_same_v<M, Gradient>;
+
+// What tells one message of a kind from the next.
+uint64_t FingerprintOf(const Message& message) {
+  const uint64_t what = std::visit(
+      Overloaded{
+          [](const Heartbeat& m) {
+            return static_cast<uint64_t>(m.step) << 40 ^ static_cast<uint64_t>(m.bytes_sent);
+          },
+          [](const StepReport& m) { return static_cast<uint64_t>(m.step); },
+          [](const Ping& m) { return m.nonce; },
+          [](const Pong& m) { return m.nonce; },
+          [](const ObjectRequest& m) { return static_cast<uint64_t>(m.offset); },
+          [](const ObjectChunk& m) { return static_cast<uint64_t>(m.offset); },
+          [](const auto& m) {
+            using M = std::decay_t<decltype(m)>;
+            if constexpr (kIsOfMicrobatch<M>) {
+              return static_cast<uint64_t>(m.step) << 32 ^
+                     static_cast<uint64_t>(m.microbatch) << 16 ^
+                     static_cast<uint64_t>(m.attempt) << 8 ^ static_cast<uint64_t>(m.hop);
+            } else {
+              return uint64_t{0};
+            }
+          },
+      },
+      message);
+  return Mix64(what ^ static_cast<uint64_t>(message.index()) << 56 ^
+               Mix64(static_cast<uint64_t>(WireSize(message))));
+}
+
+}  // namespace
+
+void DeliveryChecker::OnSent(const NodeId& from, const NodeId& to, const Message& message) {
+  const bool both_live = started_.contains(from) && started_.contains(to);
+  if (both_live && IsWatched(from, to)) under_way_[{from, to}].push_back(FingerprintOf(message));
+}
+
+std::string DeliveryChecker::OnDelivered(const NodeId& from, const NodeId& to,
+                                         const Message& message) {
+  const bool both_live = started_.contains(from) && started_.contains(to);
+  if (!both_live || !IsWatched(from, to)) return "";
+  auto& queue = under_way_[{from, to}];
+  const bool is_next = !queue.empty() && queue.front() == FingerprintOf(message);
+  if (is_next) {
+    queue.pop_front();
+    return "";
+  }
+  unwatched_.insert(to);  // once is enough
+  return absl::StrFormat("%s from %s reached %s, which is not what was sent next",
+                         Describe(message), from.Short(), to.Short());
+}
+
+void DeliveryChecker::OnLife(const NodeId& node) {
+  if (!started_.insert(node).second) OnGone(node);
+}
+
+void DeliveryChecker::OnGone(const NodeId& node) {
+  unwatched_.insert(node);
+}
+
+}  // namespace skerry
