@@ -21,6 +21,8 @@ class ObservedStage final : public StageWork {
   struct Observer {
     std::function<void(int64_t step, int32_t microbatch)> accumulated;
     std::function<void(int64_t step, int32_t microbatches)> stepped;
+    // A forward, loss or backward pass was computed; the job that did it ends next.
+    std::function<void(int64_t step, int32_t microbatch)> worked;
   };
   // `faults` is shared with whoever sets them.
   ObservedStage(std::unique_ptr<StageWork> stage, Observer observer,

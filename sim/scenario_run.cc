@@ -158,6 +158,7 @@ VirtualRunOptions OptionsOf(const Scenario& scenario, const ScenarioRunOptions& 
       std::min(run.config.nodes_min, static_cast<int32_t>(scenario.nodes.size()));
   run.seed = options.seed;
   run.math = options.real_math ? VirtualMath::kTiny : VirtualMath::kModelled;
+  run.keep_events = options.keep_events;
   run.limit = scenario.horizon;
   run.network = scenario.network;
   for (size_t i = 0; i < scenario.nodes.size(); ++i) {

@@ -149,6 +149,9 @@ absl::StatusOr<std::unique_ptr<StageWork>> VirtualRun::Build(int32_t i, const Ru
   observer.stepped = [this, id = node(i)](int64_t step, int32_t microbatches) {
     checkers_.OnStepped(simulation_->now(), id, step, microbatches);
   };
+  observer.worked = [this, id = node(i)](int64_t step, int32_t microbatch) {
+    if (worked_) worked_(id, step, microbatch);
+  };
   return std::make_unique<ObservedStage>(std::move(work), std::move(observer),
                                          faults_[static_cast<size_t>(i)]);
 }

@@ -88,6 +88,10 @@ class VirtualRun final : private SimulationObserver {
   Simulation& simulation() { return *simulation_; }
   StageFaults& faults(int32_t node) { return *faults_.at(static_cast<size_t>(node)); }
 
+  // Told of every pass over a microbatch just before its job ends (SimulationObserver::OnJobEnd).
+  using WorkWatcher = std::function<void(const NodeId&, int64_t step, int32_t microbatch)>;
+  void WatchWork(WorkWatcher watcher) { worked_ = std::move(watcher); }
+
   VirtualOutcome Run();
 
   const VirtualRunOptions& options() const { return options_; }
@@ -123,6 +127,7 @@ class VirtualRun final : private SimulationObserver {
   std::optional<Instant> planned_;
   std::map<int64_t, Instant> step_ended_;
   std::string status_;
+  WorkWatcher worked_;
   std::unique_ptr<Simulation> simulation_;
 };
 

@@ -1,0 +1,158 @@
+#include "sim/replay.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "common/status.h"
+#include "sim/run_report.h"
+#include "sim/virtual_run.h"
+
+namespace skerry {
+namespace {
+
+constexpr double kMemoryBytesPerS = 2e10;  // of every device, when all of its rate is reached
+constexpr double kLimitS = 4 * 3600;
+constexpr int kFitRuns = 9;
+constexpr double kFitTolerance = 0.01;
+constexpr double kShareMin = 0.02, kShareMax = 4;
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values.empty() ? 0 : values[values.size() / 2];
+}
+
+// The node that reaches the others fastest: the coordinator is put beside it.
+size_t MostCentral(const ReplayedRun& run) {
+  size_t best = 0;
+  double best_rtt = INFINITY;
+  for (size_t from = 0; from < run.nodes.size(); ++from) {
+    std::vector<double> rtts;
+    for (size_t to = 0; to < run.nodes.size(); ++to)
+      if (from != to) rtts.push_back(run.links.at({from, to}).rtt_s);
+    const double rtt = Median(std::move(rtts));
+    if (rtt >= best_rtt) continue;
+    best = from;
+    best_rtt = rtt;
+  }
+  return best;
+}
+
+PathSpec PathOf(const ReplayedRun& run, size_t from, size_t to) {
+  PathSpec path;
+  path.one_way = Duration::Micros(250);
+  if (from == to) return path;
+  const ReplayLink& link = run.links.at({from, to});
+  path.one_way = Duration::Seconds(link.rtt_s / 2);
+  path.flow_bytes_per_s = link.bytes_per_s;
+  return path;
+}
+
+// A region for the coordinator and one for every node, so that every pair has its own path.
+NetworkSpec NetworkOf(const ReplayedRun& run) {
+  const size_t count = run.nodes.size() + 1;
+  const size_t beside = MostCentral(run);
+  NetworkSpec network;
+  network.paths.resize(count * count);
+  for (size_t from = 0; from < count; ++from) {
+    for (size_t to = 0; to < count; ++to) {
+      network.paths[from * count + to] =
+          PathOf(run, from == 0 ? beside : from - 1, to == 0 ? beside : to - 1);
+    }
+  }
+  for (size_t i = 0; i < count; ++i) {
+    network.regions.push_back(i == 0 ? "coordinator" : run.nodes[i - 1].id);
+    network.site_of_node.push_back(static_cast<int32_t>(i));
+    SiteSpec site;
+    site.name = network.regions.back();
+    site.region = static_cast<int32_t>(i);
+    for (size_t j = 0; run.shared_lines && i > 0 && j + 1 < count; ++j) {
+      if (j == i - 1) continue;
+      site.up_bytes_per_s = std::max(site.up_bytes_per_s, run.links.at({i - 1, j}).bytes_per_s);
+      site.down_bytes_per_s = std::max(site.down_bytes_per_s, run.links.at({j, i - 1}).bytes_per_s);
+    }
+    network.sites.push_back(site);
+  }
+  return network;
+}
+
+VirtualRunOptions OptionsOf(const ReplayedRun& run, int64_t steps, uint64_t seed) {
+  VirtualRunOptions options;
+  options.config = run.config;
+  const int64_t period = run.config.outer.inner_steps;
+  options.config.steps = std::max<int64_t>((steps + period - 1) / period, 1) * period;
+  options.seed = seed;
+  options.network = NetworkOf(run);
+  options.limit = Duration::Seconds(kLimitS);
+  for (size_t i = 0; i < run.nodes.size(); ++i) {
+    const ReplayNode& node = run.nodes[i];
+    VirtualNode virtual_node;
+    virtual_node.region = node.region;
+    virtual_node.device = {node.device, "simulated", node.gflops * run.device_share, 0};
+    virtual_node.memory_bytes_per_s = kMemoryBytesPerS * run.device_share;
+    virtual_node.joins = Instant() + Duration::Millis(20) * static_cast<int64_t>(i + 1);
+    options.nodes.push_back(std::move(virtual_node));
+  }
+  return options;
+}
+
+std::string WhyNot(const VirtualRun& run, const VirtualOutcome& outcome) {
+  if (!outcome.violations.empty())
+    return outcome.violations.front().rule + ": " + outcome.violations.front().what;
+  if (outcome.finished) return "";
+  for (const VirtualEvent& event : run.events())
+    if (event.kind == "no_plan") return "there is no plan: " + event.fields;
+  return "it did not finish: " + outcome.ended;
+}
+
+}  // namespace
+
+ReplayFigures FiguresOf(const RunReport& report) {
+  ReplayFigures figures;
+  std::vector<double> steps, transfers;
+  double before = report.planned_s.value_or(0);
+  for (const auto& [step, ended_s] : report.step_ended_s) {
+    steps.push_back(ended_s - before);
+    before = std::max(before, ended_s);
+  }
+  figures.step_s = Median(std::move(steps));
+  const double training_s = before - report.planned_s.value_or(0);
+  if (training_s > 0) figures.tokens_per_s = static_cast<double>(report.tokens) / training_s;
+  for (const ReportRound& round : report.rounds) transfers.push_back(round.transfer_s);
+  figures.round_transfer_s = Median(std::move(transfers));
+  figures.hidden_fraction = report.hidden_fraction.value_or(1);
+  if (report.bytes_up && report.tokens > 0) {
+    figures.bytes_per_token =
+        static_cast<double>(*report.bytes_up) / static_cast<double>(report.tokens);
+  }
+  if (!report.finished) figures.wrong = "it has not finished";
+  return figures;
+}
+
+ReplayFigures Simulate(const ReplayedRun& run, int64_t steps, uint64_t seed) {
+  VirtualRun simulated(OptionsOf(run, steps, seed));
+  const VirtualOutcome outcome = simulated.Run();
+  ReplayFigures figures = FiguresOf(ReportOf(simulated));
+  figures.wrong = WhyNot(simulated, outcome);
+  return figures;
+}
+
+// The step grows as the share falls, a little less than in proportion: the network's part stays.
+double FitDeviceShare(const ReplayedRun& run, double step_s, int64_t steps, uint64_t seed) {
+  ReplayedRun tried = run;
+  double low = kShareMin, high = kShareMax;
+  double share = 1;
+  for (int i = 0; i < kFitRuns && step_s > 0; ++i) {
+    tried.device_share = share;
+    const ReplayFigures figures = Simulate(tried, steps, seed);
+    if (!figures.wrong.empty() || figures.step_s <= 0) break;
+    const double ratio = figures.step_s / step_s;
+    if (std::abs(ratio - 1) < kFitTolerance) break;
+    (ratio > 1 ? low : high) = share;
+    const double guess = share * ratio;
+    share = guess > low && guess < high ? guess : std::sqrt(low * high);
+  }
+  return share;
+}
+
+}  // namespace skerry
