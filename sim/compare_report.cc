@@ -70,7 +70,7 @@ std::vector<std::vector<std::string>> Cells(const Comparison& comparison) {
   for (const CompareFigure& figure : kCompareFigures) {
     if (!IsShown(comparison, figure)) continue;
     rows[0].push_back(figure.title);
-    if (figure.value == &CompareCell::step_s || figure.value == &CompareCell::loss)
+    if (figure.value == &CompareCell::tokens_per_s || figure.value == &CompareCell::loss)
       rows[0].push_back("to the first");
   }
   for (const StrategyCells& strategy : comparison.strategies) {
@@ -79,7 +79,7 @@ std::vector<std::vector<std::string>> Cells(const Comparison& comparison) {
     for (const CompareFigure& figure : kCompareFigures) {
       if (!IsShown(comparison, figure)) continue;
       row.push_back(SpreadText(SpreadOf(strategy, figure), figure.scale));
-      if (figure.value == &CompareCell::step_s || figure.value == &CompareCell::loss)
+      if (figure.value == &CompareCell::tokens_per_s || figure.value == &CompareCell::loss)
         row.push_back(ChangeText(ChangeOf(strategy, comparison.strategies.front(), figure)));
     }
   }

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "common/status.h"
+#include "sim/flow_window.h"
 #include "sim/run_report.h"
 #include "sim/virtual_run.h"
 
@@ -14,12 +15,27 @@ namespace {
 constexpr double kMemoryBytesPerS = 2e10;  // of every device, when all of its rate is reached
 constexpr double kLimitS = 4 * 3600;
 constexpr int kFitRuns = 9;
+// A probe within this factor of slow start's own time says nothing about the line.
+constexpr double kSlowStartMargin = 1.15;
+constexpr double kSlowStartGrowth = 1.8;  // of bbr's window, a round trip
 constexpr double kFitTolerance = 0.01;
 constexpr double kShareMin = 0.02, kShareMax = 4;
 
 double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values.empty() ? 0 : values[values.size() / 2];
+}
+
+// What a probe over TCP shows of a line: the bytes over the time beyond one round trip, as
+// node/link_prober.h takes it; the window's growth is that of sim/flow_network.h.
+double ProbedRate(double rtt_s, double bytes_per_s) {
+  double left = static_cast<double>(kReplayProbeBytes), window = kInitialWindowBytes, time_s = 0;
+  while (left > window && window < bytes_per_s * rtt_s) {
+    time_s += rtt_s;
+    left -= window;
+    window *= kSlowStartGrowth;
+  }
+  return static_cast<double>(kReplayProbeBytes) / (time_s + left / bytes_per_s);
 }
 
 // The node that reaches the others fastest: the coordinator is put beside it.
@@ -44,7 +60,7 @@ PathSpec PathOf(const ReplayedRun& run, size_t from, size_t to) {
   if (from == to) return path;
   const ReplayLink& link = run.links.at({from, to});
   path.one_way = Duration::Seconds(link.rtt_s / 2);
-  path.flow_bytes_per_s = link.bytes_per_s;
+  path.flow_bytes_per_s = LineRateOf(link);
   return path;
 }
 
@@ -76,6 +92,13 @@ NetworkSpec NetworkOf(const ReplayedRun& run) {
   return network;
 }
 
+// Nodes of a VirtualRun are numbered from 1.
+size_t IndexOf(const NodeId& id) {
+  size_t number = 0;
+  for (size_t i = 0; i < 4; ++i) number = number << 8 | id.bytes[i];
+  return number - 1;
+}
+
 VirtualRunOptions OptionsOf(const ReplayedRun& run, int64_t steps, uint64_t seed) {
   VirtualRunOptions options;
   options.config = run.config;
@@ -84,6 +107,15 @@ VirtualRunOptions OptionsOf(const ReplayedRun& run, int64_t steps, uint64_t seed
   options.seed = seed;
   options.network = NetworkOf(run);
   options.limit = Duration::Seconds(kLimitS);
+  options.reading = [links = run.links](const NodeId& from, const LinkReading& measured) {
+    LinkReading told = measured;
+    const auto link = links.find({IndexOf(from), IndexOf(measured.target)});
+    if (link != links.end()) {
+      told.rtt_s = link->second.rtt_s;
+      told.bytes_per_s = link->second.bytes_per_s;
+    }
+    return told;
+  };
   for (size_t i = 0; i < run.nodes.size(); ++i) {
     const ReplayNode& node = run.nodes[i];
     VirtualNode virtual_node;
@@ -106,6 +138,19 @@ std::string WhyNot(const VirtualRun& run, const VirtualOutcome& outcome) {
 }
 
 }  // namespace
+
+double LineRateOf(const ReplayLink& link) {
+  constexpr double kFastest = 1.25e10;
+  const double most = ProbedRate(link.rtt_s, kFastest);
+  if (link.bytes_per_s > most * kSlowStartMargin) return link.bytes_per_s;
+  if (link.bytes_per_s > most / kSlowStartMargin) return 0;
+  double low = link.bytes_per_s, high = kFastest;
+  while (high > low * 1.001) {
+    const double middle = std::sqrt(low * high);
+    (ProbedRate(link.rtt_s, middle) < link.bytes_per_s ? low : high) = middle;
+  }
+  return low;
+}
 
 ReplayFigures FiguresOf(const RunReport& report) {
   ReplayFigures figures;

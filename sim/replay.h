@@ -2,7 +2,8 @@
 // would have been with one thing changed.
 //
 // What is known of the run is its event log (events.jsonl) and its configuration (run.toml, or the
-// log's "run" line). What is not known, and what is assumed instead, is said in `notes`: devices'
+// log's "run" line). The simulated coordinator hears the measured readings, so it plans as the real
+// one did. What is not known, and what is assumed instead, is said in `notes`: devices'
 // memory (no limit), where the coordinator is (beside the node that reaches the others fastest),
 // lines that several flows of a node share (none, or what its fastest measured flow got).
 //
@@ -30,11 +31,20 @@ struct ReplayNode {
   double gflops = 0;  // > 0
 };
 
+// As the planner believes the probes: medians, outliers replaced (routing/link_estimator.h).
 struct ReplayLink {
   double rtt_s = 0;
-  double bytes_per_s = 0;
+  double bytes_per_s = 0;  // of a probe of kReplayProbeBytes
   bool operator==(const ReplayLink&) const = default;
 };
+
+// What the coordinator has nodes send to measure a link.
+inline constexpr int64_t kReplayProbeBytes = 256 << 10;
+
+// The rate of a line on which such a probe is as fast as it was, bytes/s; 0: the probe was over
+// before the line could slow it (TCP's slow start), so only that limits. A probe that was faster
+// than slow start allows had none, and shows the line itself.
+double LineRateOf(const ReplayLink& link);
 
 struct ReplayedRun {
   RunConfig config;                                       // nodes_min: all of the nodes

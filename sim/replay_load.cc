@@ -6,6 +6,7 @@
 #include <set>
 
 #include "common/status.h"
+#include "routing/link_estimator.h"
 #include "sim/replay.h"
 #include "wire/config.h"
 
@@ -46,29 +47,43 @@ absl::StatusOr<RunConfig> FindConfig(const fs::path& directory, const fs::path& 
   return ConfigInLog(log);
 }
 
-// What the log does not say of a pair: the way back, else the median of all.
-void FillLinks(ReplayedRun& run) {
-  std::vector<double> rtts, rates;
-  for (const auto& [pair, link] : run.links) {
-    rtts.push_back(link.rtt_s);
-    rates.push_back(link.bytes_per_s);
+// Every link as the planner would believe it.
+void EstimateLinks(const RunReport& report, const std::map<std::string, size_t>& index,
+                   ReplayedRun& run) {
+  const auto id = [](size_t i) { return TestNodeId(static_cast<uint32_t>(i) + 1); };
+  LinkEstimator estimator;
+  for (const auto& [ends, link] : report.links) {
+    if (!index.contains(ends.first) || !index.contains(ends.second)) continue;
+    estimator
+        .Add(id(index.at(ends.first)), id(index.at(ends.second)), link.rtt_ms * 1e-3,
+             link.mbps * 1e6 / 8, Instant())
+        .IgnoreError();  // what makes no sense was not measured
   }
-  const ReplayLink usual{Median(rtts), Median(rates)};
-  const auto measured = run.links;
-  size_t missing = 0;
-  for (size_t from = 0; from < run.nodes.size(); ++from) {
-    for (size_t to = 0; to < run.nodes.size(); ++to) {
-      if (from == to || measured.contains({from, to})) continue;
-      const auto back = measured.find({to, from});
-      run.links[{from, to}] = back == measured.end() ? usual : back->second;
-      ++missing;
+  std::vector<NodeId> ids;
+  for (size_t i = 0; i < run.nodes.size(); ++i) ids.push_back(id(i));
+  const LinkMatrix matrix = estimator.Estimate(ids, Instant());
+  int32_t guessed = 0, suspect = 0, slow_start = 0;
+  for (int32_t from = 0; from < matrix.size(); ++from) {
+    for (int32_t to = 0; to < matrix.size(); ++to) {
+      if (from == to) continue;
+      const LinkEstimate& estimate = matrix.At(from, to);
+      if (!estimate.usable()) continue;
+      const ReplayLink link{estimate.rtt_s, estimate.bytes_per_s};
+      run.links[{static_cast<size_t>(from), static_cast<size_t>(to)}] = link;
+      suspect += estimate.suspect;
+      guessed += estimate.source != LinkSource::kMeasured && !estimate.suspect;
+      slow_start += LineRateOf(link) == 0;
     }
   }
-  if (missing > 0) {
-    run.notes.push_back(absl::StrFormat(
-        "%d of %d directed links were not measured: taken from the way back, else the median",
-        missing, run.links.size()));
-  }
+  const size_t all = run.links.size();
+  const auto note = [&](int32_t count, const char* what) {
+    if (count > 0)
+      run.notes.push_back(absl::StrFormat("%d of %d directed links %s", count, all, what));
+  };
+  note(guessed, "were not measured: taken from the way back or from the others");
+  note(suspect, "were measured far from all others: replaced, as the planner does");
+  note(slow_start,
+       "are faster than their short probe could tell: only TCP's window limits them here");
 }
 
 void FillRates(ReplayedRun& run) {
@@ -104,14 +119,9 @@ absl::StatusOr<ReplayedRun> ReplayedRunOf(const RunReport& report, const RunConf
     run.nodes.push_back({id, node->region, node->device, node->gflops});
   }
   run.config.nodes_min = static_cast<int32_t>(run.nodes.size());
-  for (const auto& [ends, link] : report.links) {
-    if (!index.contains(ends.first) || !index.contains(ends.second) || link.mbps <= 0) continue;
-    run.links[{index.at(ends.first), index.at(ends.second)}] = {link.rtt_ms * 1e-3,
-                                                                link.mbps * 1e6 / 8};
-  }
-  if (run.links.empty() && run.nodes.size() > 1)
-    return FailedPrecondition("the log has no measured links between the nodes of the plan");
-  FillLinks(run);
+  EstimateLinks(report, index, run);
+  if (run.links.size() != run.nodes.size() * (run.nodes.size() - 1))
+    return FailedPrecondition("the log has too few measured links between the nodes of the plan");
   FillRates(run);
   const auto deaths = std::count_if(report.events.begin(), report.events.end(),
                                     [](const ReportEvent& e) { return e.kind == "dead"; });

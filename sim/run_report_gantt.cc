@@ -14,6 +14,7 @@ constexpr double kRow = 40, kBar = 16, kTop = 6;
 constexpr double kLane = 4.5;  // of transfers, below the bars
 constexpr size_t kLanes = 4;
 constexpr int kColours = 8;
+constexpr double kThinnest = 0.09;  // percent: still seen where a job is much shorter than a step
 
 struct Kind {
   const char* style;
@@ -47,7 +48,7 @@ std::string Rect(double x, double y, double width, double height, const std::str
   return absl::StrFormat(
       "<rect class=\"%s\" x=\"%.3f%%\" y=\"%g\" width=\"%.3f%%\" height=\"%g\">"
       "<title>%s</title></rect>",
-      style, x, y, std::max(width, 0.02), height, title);
+      style, x, y, std::max(width, kThinnest), height, title);
 }
 
 std::string Bars(const RunTrace& trace, const Window& window) {

@@ -119,12 +119,16 @@ std::string MatrixSvg(const RunTrace& trace) {
   if (most <= 0) return "";
   const double count = static_cast<double>(names.size());
   const double cell = std::clamp(620 / count, 13.0, 34.0);
-  const double left = 150, top = 118, size = cell * count;
+  size_t longest = 0;
+  for (const std::string& name : names) longest = std::max(longest, name.size());
+  const double label = 7.2 * static_cast<double>(longest);
+  const double left = label + 8, top = label * 0.87 + 14, size = cell * count;
+  const double right = label * 0.5 + 4;  // the last name leans over
   std::string svg = absl::StrFormat(
       "<div class=\"scroll\"><svg class=\"matrix\" viewBox=\"0 0 %g %g\" width=\"%g\" "
       "height=\"%g\" "
       "role=\"img\" aria-label=\"Bytes from everybody to everybody\">",
-      left + size + 4, top + size + 4, left + size + 4, top + size + 4);
+      left + size + right, top + size + 4, left + size + right, top + size + 4);
   for (size_t i = 0; i < names.size(); ++i) {
     const double at = cell * (static_cast<double>(i) + 0.5);
     const std::string name = EscapeHtml(names[i]);
