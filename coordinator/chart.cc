@@ -18,7 +18,8 @@ double NiceStep(double range, int count) {
 std::string XTicks(const Axis& x, double bottom, const std::string& unit) {
   std::string svg;
   const double step = NiceStep(x.high - x.low, 9);
-  for (double v = std::ceil(x.low / step) * step; v <= x.high + step * 1e-6; v += step) {
+  for (double k = std::ceil(x.low / step); k * step <= x.high + step * 1e-6; ++k) {
+    const double v = k * step + 0.0;  // no −0
     svg += absl::StrFormat(
         "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%g%s</text>", x.At(v),
         bottom + 18, v, unit);
@@ -29,7 +30,8 @@ std::string XTicks(const Axis& x, double bottom, const std::string& unit) {
 std::string YGrid(const Axis& y) {
   std::string svg;
   const double step = NiceStep(y.high - y.low, 6);
-  for (double v = std::ceil(y.low / step) * step; v <= y.high + step * 1e-6; v += step) {
+  for (double k = std::ceil(y.low / step); k * step <= y.high + step * 1e-6; ++k) {
+    const double v = k * step + 0.0;
     svg += absl::StrFormat(
         "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>"
         "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%g</text>",

@@ -78,14 +78,15 @@ struct CompareFigure {
   const char* title;  // for people, with the unit
   double CompareCell::*value;
   double scale;  // for people: 100 for percent
+  int decimals;
   bool only_real_math;
 };
 inline constexpr std::array<CompareFigure, 5> kCompareFigures = {{
-    {"step_s", "step, s", &CompareCell::step_s, 1, false},
-    {"tokens_per_s", "tokens/s", &CompareCell::tokens_per_s, 1, false},
-    {"hidden_fraction", "hidden, %", &CompareCell::hidden_fraction, 100, false},
-    {"bytes_per_token", "sent, B/token", &CompareCell::bytes_per_token, 1, false},
-    {"loss", "loss, nat", &CompareCell::loss, 1, true},
+    {"step_s", "step, s", &CompareCell::step_s, 1, 3, false},
+    {"tokens_per_s", "tokens/s", &CompareCell::tokens_per_s, 1, 0, false},
+    {"hidden_fraction", "hidden, %", &CompareCell::hidden_fraction, 100, 1, false},
+    {"bytes_per_token", "sent, B/token", &CompareCell::bytes_per_token, 1, 0, false},
+    {"loss", "loss, nat", &CompareCell::loss, 1, 3, true},
 }};
 
 struct Spread {

@@ -18,17 +18,15 @@ constexpr char kStyle[] = R"(
 .median { stroke: var(--valid); stroke-width: 3; }
 .range { stroke: var(--train); stroke-width: 2; opacity: .5; }
 .base { stroke: var(--ref); stroke-dasharray: 4 4; }
-td.num, th.num { text-align: right; white-space: nowrap; }
+.figures { font-size: 13.5px; }
+.figures td, .figures th { padding: 6px 8px; white-space: nowrap; text-align: right; }
+.figures td:first-child, .figures th:first-child { text-align: left; white-space: normal;
+  min-width: 150px; line-height: 1.35; }
 svg.wide { min-width: 560px; }
-td b { font-weight: 600; }
 )";
 
-// As many digits as tell apart.
-std::string Digits(double value) {
-  const double size = std::abs(value);
-  if (size >= 1000) return absl::StrFormat("%.0f", value);
-  if (size >= 100) return absl::StrFormat("%.1f", value);
-  return absl::StrFormat("%.*f", size >= 10 ? 2 : 3, value);
+std::string Digits(double value, const CompareFigure& figure) {
+  return absl::StrFormat("%.*f", figure.decimals, value * figure.scale);
 }
 
 std::string Percent(double share) {
@@ -44,17 +42,15 @@ bool AllWell(const StrategyCells& strategy) {
                      [](const CompareCell& cell) { return cell.wrong.empty(); });
 }
 
-std::string SpreadText(const Spread& spread, double scale) {
-  std::string text = Digits(spread.median * scale);
-  if (spread.low != spread.high) {
-    text += " (" + Digits(spread.low * scale) + "–" + Digits(spread.high * scale) + ")";
-  }
-  return text;
+std::string SpreadText(const Spread& spread, const CompareFigure& figure) {
+  const std::string low = Digits(spread.low, figure), high = Digits(spread.high, figure);
+  const std::string median = Digits(spread.median, figure);
+  return low == high ? median : median + " (" + low + "–" + high + ")";
 }
 
 std::string ChangeText(const Spread& change) {
   if (change.low == change.high) return Percent(change.median);
-  return absl::StrFormat("%+.1f (%+.1f…%+.1f) %%", 100 * change.median, 100 * change.low,
+  return absl::StrFormat("%+.1f %% (%+.1f…%+.1f)", 100 * change.median, 100 * change.low,
                          100 * change.high);
 }
 
@@ -78,7 +74,7 @@ std::vector<std::vector<std::string>> Cells(const Comparison& comparison) {
     row.push_back(strategy.strategy.name + (AllWell(strategy) ? "" : " !"));
     for (const CompareFigure& figure : kCompareFigures) {
       if (!IsShown(comparison, figure)) continue;
-      row.push_back(SpreadText(SpreadOf(strategy, figure), figure.scale));
+      row.push_back(SpreadText(SpreadOf(strategy, figure), figure));
       if (figure.value == &CompareCell::tokens_per_s || figure.value == &CompareCell::loss)
         row.push_back(ChangeText(ChangeOf(strategy, comparison.strategies.front(), figure)));
     }
@@ -111,7 +107,11 @@ std::string Chart(const Comparison& comparison, const CompareFigure& figure) {
   }
   const double air = std::max((x.high - x.low) * 0.06, std::abs(x.high) * 1e-3);
   // Near zero the whole axis is more honest than a part of it.
-  x.low = x.low > 0 && x.low < 0.6 * x.high ? 0 : x.low - air;
+  if (x.low >= 0) {
+    x.low = x.low < 0.6 * x.high ? 0 : std::max(x.low - air, 0.0);
+  } else {
+    x.low -= air;
+  }
   x.high += air;
   const double bottom = 4 + kRow * static_cast<double>(comparison.strategies.size());
   std::string svg = absl::StrFormat(
@@ -137,31 +137,35 @@ std::string Chart(const Comparison& comparison, const CompareFigure& figure) {
           "<circle class=\"seed\" cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\"><title>seed %d: %s</title>"
           "</circle>",
           x.At(cell.*figure.value * figure.scale), middle, cell.seed,
-          Digits(cell.*figure.value * figure.scale));
+          Digits(cell.*figure.value, figure));
     }
     const double at = x.At(spread.median * figure.scale);
     svg += absl::StrFormat(
         "<line class=\"median\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>"
         "<text class=\"tick\" x=\"%g\" y=\"%.1f\">%s</text>",
-        at, at, middle - 8, middle + 8, x.stop + 10, middle + 4,
-        Digits(spread.median * figure.scale));
+        at, at, middle - 8, middle + 8, x.stop + 10, middle + 4, Digits(spread.median, figure));
   }
   return svg + XTicks(x, bottom, "") + "</svg></div>";
 }
 
+// The spread on a line of its own.
+std::string Cell(const std::string& text) {
+  const size_t spread = text.find(" (");
+  if (spread == std::string::npos) return EscapeHtml(text);
+  return EscapeHtml(text.substr(0, spread)) + "<br><span class=\"muted\">" +
+         EscapeHtml(text.substr(spread + 1)) + "</span>";
+}
+
 std::string HtmlTable(const Comparison& comparison) {
   const auto rows = Cells(comparison);
-  std::string html = "<div class=\"scroll\"><table><thead><tr>";
-  for (size_t c = 0; c < rows[0].size(); ++c)
-    html += absl::StrFormat("<th%s>%s</th>", c > 0 ? " class=\"num\"" : "", rows[0][c]);
-  html += "<th></th></tr></thead><tbody>";
+  std::string html = "<div class=\"scroll\"><table class=\"figures\"><thead><tr>";
+  for (const std::string& title : rows[0]) html += "<th>" + title + "</th>";
+  html += "</tr></thead><tbody>";
   for (size_t r = 1; r < rows.size(); ++r) {
-    html += "<tr>";
-    for (size_t c = 0; c < rows[r].size(); ++c)
-      html +=
-          absl::StrFormat("<td%s>%s</td>", c > 0 ? " class=\"num\"" : "", EscapeHtml(rows[r][c]));
-    html += "<td class=\"muted\">" + EscapeHtml(comparison.strategies[r - 1].strategy.about) +
-            "</td></tr>";
+    html += "<tr><td>" + EscapeHtml(rows[r][0]) + "<br><span class=\"muted\">" +
+            EscapeHtml(comparison.strategies[r - 1].strategy.about) + "</span></td>";
+    for (size_t c = 1; c < rows[r].size(); ++c) html += "<td>" + Cell(rows[r][c]) + "</td>";
+    html += "</tr>";
   }
   return html + "</tbody></table></div>";
 }

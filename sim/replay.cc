@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <memory>
 
 #include "common/status.h"
@@ -54,6 +55,18 @@ size_t MostCentral(const ReplayedRun& run) {
   return best;
 }
 
+// What the node's fastest flow out (or in) gets; 0, no limit, if that is of one of them.
+double LineOf(const ReplayedRun& run, size_t node, bool out) {
+  double fastest = 0;
+  for (size_t other = 0; other < run.nodes.size(); ++other) {
+    if (other == node) continue;
+    const double rate = LineRateOf(out ? run.links.at({node, other}) : run.links.at({other, node}));
+    if (rate == 0) return 0;
+    fastest = std::max(fastest, rate);
+  }
+  return fastest;
+}
+
 PathSpec PathOf(const ReplayedRun& run, size_t from, size_t to) {
   PathSpec path;
   path.one_way = Duration::Micros(250);
@@ -82,10 +95,9 @@ NetworkSpec NetworkOf(const ReplayedRun& run) {
     SiteSpec site;
     site.name = network.regions.back();
     site.region = static_cast<int32_t>(i);
-    for (size_t j = 0; run.shared_lines && i > 0 && j + 1 < count; ++j) {
-      if (j == i - 1) continue;
-      site.up_bytes_per_s = std::max(site.up_bytes_per_s, run.links.at({i - 1, j}).bytes_per_s);
-      site.down_bytes_per_s = std::max(site.down_bytes_per_s, run.links.at({j, i - 1}).bytes_per_s);
+    if (run.shared_lines && i > 0) {
+      site.up_bytes_per_s = LineOf(run, i - 1, true);
+      site.down_bytes_per_s = LineOf(run, i - 1, false);
     }
     network.sites.push_back(site);
   }
@@ -126,6 +138,20 @@ VirtualRunOptions OptionsOf(const ReplayedRun& run, int64_t steps, uint64_t seed
     options.nodes.push_back(std::move(virtual_node));
   }
   return options;
+}
+
+int32_t StayedPut(const ReplayedRun& run, const RunReport& simulated) {
+  int32_t count = 0;
+  const size_t stages = std::min(run.report.stages.size(), simulated.stages.size());
+  for (size_t stage = 0; stage < stages; ++stage) {
+    const auto& before = run.report.stages[stage].replicas;
+    for (const std::string& id : simulated.stages[stage].replicas) {
+      const size_t index = std::strtoul(id.c_str(), nullptr, 16) - 1;  // Short of a test's id
+      if (index >= run.nodes.size()) continue;
+      count += std::find(before.begin(), before.end(), run.nodes[index].id) != before.end();
+    }
+  }
+  return count;
 }
 
 std::string WhyNot(const VirtualRun& run, const VirtualOutcome& outcome) {
@@ -177,7 +203,9 @@ ReplayFigures FiguresOf(const RunReport& report) {
 ReplayFigures Simulate(const ReplayedRun& run, int64_t steps, uint64_t seed) {
   VirtualRun simulated(OptionsOf(run, steps, seed));
   const VirtualOutcome outcome = simulated.Run();
-  ReplayFigures figures = FiguresOf(ReportOf(simulated));
+  const RunReport report = ReportOf(simulated);
+  ReplayFigures figures = FiguresOf(report);
+  figures.stayed_put = StayedPut(run, report);
   figures.wrong = WhyNot(simulated, outcome);
   return figures;
 }

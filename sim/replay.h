@@ -78,6 +78,7 @@ struct ReplayFigures {
   double round_transfer_s = 0;  // median over rounds, of the slowest replica
   double hidden_fraction = 1;
   double bytes_per_token = 0;  // sent by nodes; 0: the run has not finished
+  int32_t stayed_put = 0;      // nodes in the stage they had in the measured run
   std::string wrong;           // it did not finish, and why; "" when it did
 };
 

@@ -32,6 +32,7 @@ Json ToJson(const ReplayFigures& figures) {
           {"round_transfer_s", figures.round_transfer_s},
           {"hidden_fraction", figures.hidden_fraction},
           {"bytes_per_token", figures.bytes_per_token},
+          {"stayed_put", figures.stayed_put},
           {"wrong", figures.wrong}};
 }
 
@@ -84,6 +85,8 @@ void Print(const Told& told, const ReplayProgramOptions& options) {
   if (!options.as_probed) {
     std::printf("  the devices' share is fitted to the measured step; the other figures are not\n");
   }
+  std::printf("  %d of %zu nodes are simulated in the stage they had\n", told.baseline.stayed_put,
+              told.run.nodes.size());
   for (const std::string& note : told.run.notes) std::printf("  %s\n", note.c_str());
 }
 
@@ -122,6 +125,7 @@ absl::Status RunReplay(const ReplayProgramOptions& options) {
   for (const std::string& what : options.what_ifs)
     SKERRY_RETURN_IF_ERROR(WithChange(told.run, what).status());
   told.measured = FiguresOf(told.run.report);
+  told.measured.stayed_put = static_cast<int32_t>(told.run.nodes.size());
   told.as_probed = told.baseline = Simulate(told.run, steps, options.seed);
   if (!told.as_probed.wrong.empty())
     return FailedPrecondition("the run cannot be simulated: %s", told.as_probed.wrong);

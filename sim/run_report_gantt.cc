@@ -115,8 +115,9 @@ std::string Marks(const RunTrace& trace, const Window& window) {
 std::string Grid(const RunTrace& trace, const Window& window, double bottom) {
   std::string svg;
   const double step = NiceStep(window.span_s(), 12);
-  for (double s = std::ceil(window.start_s() / step) * step; s < window.start_s() + window.span_s();
-       s += step) {
+  const double end_s = window.start_s() + window.span_s();
+  for (double k = std::ceil(window.start_s() / step); k * step < end_s; ++k) {
+    const double s = k * step;
     svg += absl::StrFormat(
         "<line class=\"grid\" x1=\"%.3f%%\" x2=\"%.3f%%\" y1=\"0\" y2=\"%g\"/>"
         "<text class=\"tick\" x=\"%.3f%%\" y=\"%g\" text-anchor=\"middle\">%g s</text>",

@@ -69,7 +69,8 @@ TEST_CASE("Replay: a log becomes nodes and links, and what is missing is said", 
   CHECK(run.config.nodes_min == 3);
   CHECK(run.nodes[2].gflops == 50);  // not measured: the median
   CHECK(run.links.size() == 6);
-  CHECK(run.links.at({1, 0}) == ReplayLink{0.08, 12.5e6});  // not measured: the way back
+  CHECK(run.links.at({1, 0}).rtt_s == Approx(0.08));  // not measured: the way back
+  CHECK(run.links.at({1, 0}).bytes_per_s == Approx(12.5e6));
   std::string notes;
   for (const std::string& note : run.notes) notes += note + "\n";
   CHECK(notes.find("1 of 6 directed links") != std::string::npos);
@@ -136,6 +137,7 @@ TEST_CASE("Replay: a run is found again in its own log, at its own speed", "[sim
   const ReplayFigures simulated = Simulate(*replayed, 24, 1);
   CHECK(simulated.wrong == "");
   CHECK(simulated.step_s == Approx(measured.step_s).epsilon(0.2));
+  CHECK(simulated.stayed_put == 8);
   CHECK(simulated.bytes_per_token == Approx(measured.bytes_per_token).epsilon(0.1));
 
   SECTION("run.toml goes before the log's line") {
@@ -150,11 +152,28 @@ TEST_CASE("Replay: a run is found again in its own log, at its own speed", "[sim
     const double step_s = Simulate(half, 8, 1).step_s;
     CHECK(FitDeviceShare(*replayed, step_s, 8, 1) == Approx(0.5).epsilon(0.06));
   }
-  SECTION("what cannot run says why") {
-    const auto deep = WithChange(*replayed, "set:pipeline.in_flight=1");
-    REQUIRE(deep.ok());
-    CHECK(Simulate(*deep, 8, 1).step_s > simulated.step_s);
+  SECTION("with less in flight it is slower") {
+    const auto shallow = WithChange(*replayed, "set:pipeline.in_flight=1");
+    REQUIRE(shallow.ok());
+    CHECK(Simulate(*shallow, 8, 1).step_s > simulated.step_s);
   }
+  SECTION("what cannot be planned says so") {
+    const auto deep = WithChange(*replayed, "set:pipeline.stages=8");
+    REQUIRE(deep.ok());
+    CHECK(Simulate(*deep, 8, 1).wrong == "");
+    CHECK_FALSE(WithChange(*replayed, "set:pipeline.stages=9").ok());
+  }
+}
+
+TEST_CASE("Replay: what a short probe shows of a line is not the line", "[sim][replay]") {
+  // 256 KiB at 100 ms are over after four round trips of slow start, on any fast line.
+  CHECK(LineRateOf({0.1, 262144 / 0.4}) == 0);
+  // Twice as long as that: the line is slow, though not as slow as the probe was.
+  const double slow = LineRateOf({0.1, 262144 / 0.8});
+  CHECK(slow > 262144 / 0.8);
+  CHECK(slow < 0.7e6);
+  // Faster than slow start allows: nothing started slowly, the line itself was seen.
+  CHECK(LineRateOf({0.1, 12.5e6}) == 12.5e6);
 }
 
 TEST_CASE("Replay: a directory without a run is refused by what is missing", "[sim][replay]") {
