@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <memory>
 
 #include "common/status.h"
+#include "coordinator/run_state.h"
+#include "pipeline/plan/planner.h"
 #include "sim/flow_window.h"
 #include "sim/run_report.h"
 #include "sim/virtual_run.h"
@@ -104,13 +105,6 @@ NetworkSpec NetworkOf(const ReplayedRun& run) {
   return network;
 }
 
-// Nodes of a VirtualRun are numbered from 1.
-size_t IndexOf(const NodeId& id) {
-  size_t number = 0;
-  for (size_t i = 0; i < 4; ++i) number = number << 8 | id.bytes[i];
-  return number - 1;
-}
-
 VirtualRunOptions OptionsOf(const ReplayedRun& run, int64_t steps, uint64_t seed) {
   VirtualRunOptions options;
   options.config = run.config;
@@ -119,15 +113,6 @@ VirtualRunOptions OptionsOf(const ReplayedRun& run, int64_t steps, uint64_t seed
   options.seed = seed;
   options.network = NetworkOf(run);
   options.limit = Duration::Seconds(kLimitS);
-  options.reading = [links = run.links](const NodeId& from, const LinkReading& measured) {
-    LinkReading told = measured;
-    const auto link = links.find({IndexOf(from), IndexOf(measured.target)});
-    if (link != links.end()) {
-      told.rtt_s = link->second.rtt_s;
-      told.bytes_per_s = link->second.bytes_per_s;
-    }
-    return told;
-  };
   for (size_t i = 0; i < run.nodes.size(); ++i) {
     const ReplayNode& node = run.nodes[i];
     VirtualNode virtual_node;
@@ -140,27 +125,71 @@ VirtualRunOptions OptionsOf(const ReplayedRun& run, int64_t steps, uint64_t seed
   return options;
 }
 
-int32_t StayedPut(const ReplayedRun& run, const RunReport& simulated) {
-  int32_t count = 0;
-  const size_t stages = std::min(run.report.stages.size(), simulated.stages.size());
-  for (size_t stage = 0; stage < stages; ++stage) {
-    const auto& before = run.report.stages[stage].replicas;
-    for (const std::string& id : simulated.stages[stage].replicas) {
-      const size_t index = std::strtoul(id.c_str(), nullptr, 16) - 1;  // Short of a test's id
-      if (index >= run.nodes.size()) continue;
-      count += std::find(before.begin(), before.end(), run.nodes[index].id) != before.end();
-    }
+// What the planner makes of the run under `config`.
+absl::StatusOr<PlannedRun> PlanOf(const ReplayedRun& run, const VirtualRunOptions& options,
+                                  const RunConfig& config) {
+  PlannerInput input;
+  input.config = config;
+  for (size_t i = 0; i < run.nodes.size(); ++i) {
+    input.nodes.push_back(VirtualRun::node(static_cast<int32_t>(i)));
+    input.devices[input.nodes.back()] = options.nodes[i].device;
   }
-  return count;
+  input.links = LinkMatrix(input.nodes);
+  for (const auto& [ends, link] : run.links) {
+    input.links.Set(input.nodes[ends.first], input.nodes[ends.second], link.rtt_s,
+                    link.bytes_per_s);
+  }
+  return MakePlan(input);
 }
 
-std::string WhyNot(const VirtualRun& run, const VirtualOutcome& outcome) {
-  if (!outcome.violations.empty())
-    return outcome.violations.front().rule + ": " + outcome.violations.front().what;
-  if (outcome.finished) return "";
-  for (const VirtualEvent& event : run.events())
-    if (event.kind == "no_plan") return "there is no plan: " + event.fields;
-  return "it did not finish: " + outcome.ended;
+bool SameCut(const PipelinePlan& a, const PipelinePlan& b) {
+  return std::equal(a.stages.begin(), a.stages.end(), b.stages.begin(), b.stages.end(),
+                    [](const StageAssignment& x, const StageAssignment& y) {
+                      return x.first_layer == y.first_layer && x.last_layer == y.last_layer &&
+                             x.replicas.size() == y.replicas.size();
+                    });
+}
+
+// Puts every node where it was. False if the plan has not as many slots in every stage.
+bool PutBack(const ReplayedRun& run, PipelinePlan& plan) {
+  const std::vector<ReportStage>& before = run.report.stages;
+  if (before.size() != plan.stages.size()) return false;
+  PipelinePlan put = plan;
+  for (size_t stage = 0; stage < before.size(); ++stage) {
+    StageAssignment& assignment = put.stages[stage];
+    if (assignment.replicas.size() != before[stage].replicas.size()) return false;
+    assignment.first_layer = static_cast<int32_t>(before[stage].first_layer);
+    assignment.last_layer = static_cast<int32_t>(before[stage].last_layer);
+    for (size_t r = 0; r < assignment.replicas.size(); ++r) {
+      const auto node = std::find_if(run.nodes.begin(), run.nodes.end(), [&](const ReplayNode& n) {
+        return n.id == before[stage].replicas[r];
+      });
+      if (node == run.nodes.end()) return false;
+      assignment.replicas[r] = VirtualRun::node(static_cast<int32_t>(node - run.nodes.begin()));
+    }
+  }
+  plan = std::move(put);
+  return true;
+}
+
+// The coordinator begins with everybody admitted and the plan made.
+absl::StatusOr<bool> AddHistory(const ReplayedRun& run, VirtualRunOptions& options) {
+  SKERRY_ASSIGN_OR_RETURN(PlannedRun planned, PlanOf(run, options, options.config));
+  bool same_cut = !run.other_nodes;
+  if (same_cut && run.config != run.measured_config) {
+    SKERRY_ASSIGN_OR_RETURN(const PlannedRun usual, PlanOf(run, options, run.measured_config));
+    same_cut = SameCut(planned.plan, usual.plan);
+  }
+  const bool as_it_was = same_cut && PutBack(run, planned.plan);
+  for (size_t i = 0; i < options.nodes.size(); ++i) {
+    const VirtualNode& node = options.nodes[i];
+    options.history.push_back(
+        AdmittedRecord(VirtualRun::node(static_cast<int32_t>(i)),
+                       {"simulated", node.region, "simulated", node.device, true}));
+  }
+  options.history.push_back(
+      PlanRecord(planned.plan, planned.predicted_step_s, planned.lower_bound_s));
+  return as_it_was;
 }
 
 }  // namespace
@@ -201,12 +230,21 @@ ReplayFigures FiguresOf(const RunReport& report) {
 }
 
 ReplayFigures Simulate(const ReplayedRun& run, int64_t steps, uint64_t seed) {
-  VirtualRun simulated(OptionsOf(run, steps, seed));
+  ReplayFigures figures;
+  VirtualRunOptions options = OptionsOf(run, steps, seed);
+  const auto as_it_was = AddHistory(run, options);
+  if (!as_it_was.ok()) {
+    figures.wrong = "there is no plan: " + ErrorText(as_it_was.status());
+    return figures;
+  }
+  VirtualRun simulated(std::move(options));
   const VirtualOutcome outcome = simulated.Run();
-  const RunReport report = ReportOf(simulated);
-  ReplayFigures figures = FiguresOf(report);
-  figures.stayed_put = StayedPut(run, report);
-  figures.wrong = WhyNot(simulated, outcome);
+  figures = FiguresOf(ReportOf(simulated));
+  figures.planned_anew = !*as_it_was;
+  if (!outcome.finished) figures.wrong = "it did not finish: " + outcome.ended;
+  if (!outcome.violations.empty()) {
+    figures.wrong = outcome.violations.front().rule + ": " + outcome.violations.front().what;
+  }
   return figures;
 }
 

@@ -2,10 +2,11 @@
 // would have been with one thing changed.
 //
 // What is known of the run is its event log (events.jsonl) and its configuration (run.toml, or the
-// log's "run" line). The simulated coordinator hears the measured readings, so it plans as the real
-// one did. What is not known, and what is assumed instead, is said in `notes`: devices'
-// memory (no limit), where the coordinator is (beside the node that reaches the others fastest),
-// lines that several flows of a node share (none, or what its fastest measured flow got).
+// log's "run" line). Nodes hold what they held in the measured run, unless a change asks for
+// another cut or other nodes: then the planner plans anew with the measured links. What is not
+// known, and what is assumed instead, is said in `notes`: devices' memory (no limit), where the
+// coordinator is (beside the node that reaches the others fastest), lines that several flows of a
+// node share (none, or what its fastest measured flow got).
 //
 // The rate a device showed in its probe is not what it reaches in training, so one number is
 // fitted: the share of the probed rates, the same for all devices, with which the simulated step
@@ -48,6 +49,8 @@ double LineRateOf(const ReplayLink& link);
 
 struct ReplayedRun {
   RunConfig config;                                       // nodes_min: all of the nodes
+  RunConfig measured_config;                              // before any change
+  bool other_nodes = false;                               // some were added or removed
   std::vector<ReplayNode> nodes;                          // by id
   std::map<std::pair<size_t, size_t>, ReplayLink> links;  // (from, to), complete
   bool shared_lines = false;  // a node's flows share a line as fast as its fastest measured flow
@@ -78,7 +81,7 @@ struct ReplayFigures {
   double round_transfer_s = 0;  // median over rounds, of the slowest replica
   double hidden_fraction = 1;
   double bytes_per_token = 0;  // sent by nodes; 0: the run has not finished
-  int32_t stayed_put = 0;      // nodes in the stage they had in the measured run
+  bool planned_anew = false;   // nodes hold other stages than in the measured run
   std::string wrong;           // it did not finish, and why; "" when it did
 };
 

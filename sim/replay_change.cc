@@ -96,6 +96,7 @@ absl::Status AddNode(ReplayedRun& run, const std::string& what) {
     SKERRY_ASSIGN_OR_RETURN(gflops, PositiveNumber(last, "add-node"));
   }
   AddNodeLike(run, like, gflops);
+  run.other_nodes = true;
   return absl::OkStatus();
 }
 
@@ -107,6 +108,7 @@ absl::Status RemoveNode(ReplayedRun& run, const std::string& id) {
     links[{ends.first - (ends.first > gone), ends.second - (ends.second > gone)}] = link;
   }
   run.links = std::move(links);
+  run.other_nodes = true;
   run.nodes.erase(run.nodes.begin() + static_cast<std::ptrdiff_t>(gone));
   if (run.nodes.empty()) return InvalidArgument("remove-node:%s: nobody would be left", id);
   return absl::OkStatus();

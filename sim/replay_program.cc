@@ -32,7 +32,7 @@ Json ToJson(const ReplayFigures& figures) {
           {"round_transfer_s", figures.round_transfer_s},
           {"hidden_fraction", figures.hidden_fraction},
           {"bytes_per_token", figures.bytes_per_token},
-          {"stayed_put", figures.stayed_put},
+          {"planned_anew", figures.planned_anew},
           {"wrong", figures.wrong}};
 }
 
@@ -63,7 +63,8 @@ void PrintRow(const std::string& name, const ReplayFigures& figures, const Repla
       base == nullptr || base->step_s <= 0
           ? ""
           : absl::StrFormat("%+.1f %%", 100 * (figures.step_s / base->step_s - 1));
-  std::printf("  %-44s %9.3f %9s %10.0f %9.2f %8.1f %9.1f\n", name.c_str(), figures.step_s,
+  const std::string line = name + (figures.planned_anew ? " *" : "");
+  std::printf("  %-44s %9.3f %9s %10.0f %9.2f %8.1f %9.1f\n", line.c_str(), figures.step_s,
               change.c_str(), figures.tokens_per_s, figures.round_transfer_s,
               100 * figures.hidden_fraction, figures.bytes_per_token);
 }
@@ -85,8 +86,7 @@ void Print(const Told& told, const ReplayProgramOptions& options) {
   if (!options.as_probed) {
     std::printf("  the devices' share is fitted to the measured step; the other figures are not\n");
   }
-  std::printf("  %d of %zu nodes are simulated in the stage they had\n", told.baseline.stayed_put,
-              told.run.nodes.size());
+  std::printf("  * planned anew; else every node holds what it held\n");
   for (const std::string& note : told.run.notes) std::printf("  %s\n", note.c_str());
 }
 
@@ -125,7 +125,6 @@ absl::Status RunReplay(const ReplayProgramOptions& options) {
   for (const std::string& what : options.what_ifs)
     SKERRY_RETURN_IF_ERROR(WithChange(told.run, what).status());
   told.measured = FiguresOf(told.run.report);
-  told.measured.stayed_put = static_cast<int32_t>(told.run.nodes.size());
   told.as_probed = told.baseline = Simulate(told.run, steps, options.seed);
   if (!told.as_probed.wrong.empty())
     return FailedPrecondition("the run cannot be simulated: %s", told.as_probed.wrong);
@@ -136,6 +135,14 @@ absl::Status RunReplay(const ReplayProgramOptions& options) {
   for (const std::string& what : options.what_ifs) {
     SKERRY_ASSIGN_OR_RETURN(const ReplayedRun changed, WithChange(told.run, what));
     told.what_ifs.push_back({what, Simulate(changed, steps, options.seed)});
+  }
+  const bool anew = std::any_of(told.what_ifs.begin(), told.what_ifs.end(),
+                                [](const WhatIf& one) { return one.figures.planned_anew; });
+  if (anew) {  // what those are to be compared with
+    ReplayedRun same = told.run;
+    same.other_nodes = true;
+    told.what_ifs.insert(told.what_ifs.begin(),
+                         {"nothing but a new plan", Simulate(same, steps, options.seed)});
   }
   if (options.json) {
     std::fputs(JsonOf(told).c_str(), stdout);

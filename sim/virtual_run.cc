@@ -42,29 +42,6 @@ RunConfig TinyOf(const RunConfig& config) {
   return tiny;
 }
 
-// A coordinator that hears other readings of links than were made.
-class ToldOtherReadings final : public Actor {
- public:
-  ToldOtherReadings(std::unique_ptr<Actor> coordinator,
-                    decltype(VirtualRunOptions::reading) reading)
-      : coordinator_(std::move(coordinator)), reading_(std::move(reading)) {}
-  void OnStart(Context& context) override { coordinator_->OnStart(context); }
-  void OnMessage(Context& context, const NodeId& from, const Message& message) override {
-    const auto* measured = std::get_if<LinkReading>(&message);
-    if (measured == nullptr) return coordinator_->OnMessage(context, from, message);
-    coordinator_->OnMessage(context, from, reading_(from, *measured));
-  }
-  void OnTimer(Context& context, TimerId timer) override { coordinator_->OnTimer(context, timer); }
-  void OnJobDone(Context& context, JobId job) override { coordinator_->OnJobDone(context, job); }
-  void OnPeerRestarted(Context& context, const NodeId& peer) override {
-    coordinator_->OnPeerRestarted(context, peer);
-  }
-
- private:
-  std::unique_ptr<Actor> coordinator_;
-  decltype(VirtualRunOptions::reading) reading_;
-};
-
 double Median(std::vector<double> values) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
@@ -83,6 +60,9 @@ VirtualRun::VirtualRun(VirtualRunOptions options)
         return checked;
       }()) {
   SKERRY_CHECK(!options_.nodes.empty() && (options_.link != nullptr || options_.network));
+  for (const std::string& record : options_.history)
+    checkers_.OnPersist(Instant(), coordinator(), record);
+  if (checkers_.state().plan) planned_ = Instant();
   simulation_ = std::make_unique<Simulation>(Simulated());
   simulation_->Observe(this);
   simulation_->AddProcess(coordinator(), [this](const std::vector<std::string>& journal) {
@@ -125,15 +105,15 @@ VirtualRun::~VirtualRun() = default;
 std::unique_ptr<Actor> VirtualRun::MakeCoordinator(const std::vector<std::string>& journal) {
   CoordinatorOptions options;
   options.config = options_.config;
-  options.journal = journal;
+  options.journal = options_.history;
+  options.journal.insert(options.journal.end(), journal.begin(), journal.end());
   options.verify_ticket = [](const std::string& ticket) -> absl::StatusOr<AdmittedTicket> {
     return AdmittedTicket{ticket, CoordinatorActor::kNodesMax};
   };
   if (options_.keep_events) options.status = [this](const std::string& json) { status_ = json; };
   auto actor = CoordinatorActor::Create(std::move(options));
   SKERRY_CHECK(actor.ok(), "a journal of our own making must load");
-  if (!options_.reading) return *std::move(actor);
-  return std::make_unique<ToldOtherReadings>(*std::move(actor), options_.reading);
+  return *std::move(actor);
 }
 
 std::unique_ptr<Actor> VirtualRun::MakeNode(int32_t i) {

@@ -49,8 +49,8 @@ struct VirtualRunOptions {
   // The coordinator dies when this journal record is durable, and is back after the time given.
   std::map<int64_t, Duration> coordinator_crashes;
   bool keep_events = true;
-  // What the coordinator is told instead of what a node's probe measured; none: the truth.
-  std::function<LinkReading(const NodeId& from, const LinkReading& measured)> reading = {};
+  // Journal records of the coordinator from before: who was admitted, the plan. Nodes start anew.
+  std::vector<std::string> history = {};
 };
 
 struct VirtualEvent {
