@@ -1,5 +1,5 @@
-// What Skerry's HTML pages share: one file without scripts, fonts or network, light and dark by the
-// reader's system, readable on a phone.
+// What Skerry's HTML pages share: one file without fonts or network, light and dark by the
+// reader's system, and without scripts but for zooming (sim/run_report.h), readable on a phone.
 //
 // Colours are CSS variables of the page, so that one drawing serves light and dark:
 // --page --card --text --muted --edge --train --valid --ref --bad, and --heat (three numbers, for

@@ -36,7 +36,8 @@ svg.matrix { width: auto; max-width: none; }
 #with-tr:not(:checked) ~ .gantt .transfers { display: none; }
 label { margin: 0 14px 0 4px; font-size: 13px; }
 .zoom button { font: inherit; font-size: 13px; min-width: 34px; padding: 3px 9px;
-  margin: 0 4px 8px 0; border: 1px solid var(--edge); border-radius: 6px; background: var(--page); color: var(--text); }
+  margin: 0 4px 8px 0; border: 1px solid var(--edge); border-radius: 6px;
+  background: var(--page); color: var(--text); }
 .stageline { stroke: var(--muted); stroke-width: .7; opacity: .6; }
 .name { fill: var(--text); font-size: 12.5px; }
 .up { fill: var(--f); } .down { fill: var(--b); }
