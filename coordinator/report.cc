@@ -132,6 +132,19 @@ absl::StatusOr<RunReport> BuildReport(const std::vector<fs::path>& event_logs,
   return report;
 }
 
+RunReport ReportOfLines(std::string_view lines) {
+  EventFold fold;
+  while (!lines.empty()) {
+    const size_t end = std::min(lines.find('\n'), lines.size());
+    fold.OnLine(lines.substr(0, end));
+    lines.remove_prefix(std::min(end + 1, lines.size()));
+  }
+  RunReport report = std::move(fold).Finish();
+  report.software = SKERRY_VERSION;
+  SetTrainingLosses(report);
+  return report;
+}
+
 std::string ReportJson(const RunReport& report) {
   const json out = {
       {"run", report.run},

@@ -2,6 +2,8 @@
 if(NOT TARGET skerry_report)
   skerry_library(report
     SOURCES
+      ${CMAKE_CURRENT_LIST_DIR}/chart.cc
+      ${CMAKE_CURRENT_LIST_DIR}/page.cc
       ${CMAKE_CURRENT_LIST_DIR}/report.cc
       ${CMAKE_CURRENT_LIST_DIR}/report_events.cc
       ${CMAKE_CURRENT_LIST_DIR}/report_chart.cc

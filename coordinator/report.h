@@ -16,6 +16,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -51,6 +52,7 @@ struct ReportRound {
   double committed_s = 0;  // when its set of messages was frozen
   double transfer_s = 0;   // boundary → everything needed was here
   double wait_s = 0;       // of that, the device stood idle
+  double landed_s = 0;     // when the last replica said it had applied it; 0: none did
   int64_t participants = 0;
 };
 
@@ -84,6 +86,9 @@ struct RunReport {
   double wall_s = 0;
   uint64_t seed = 0;
 
+  std::vector<std::pair<int64_t, double>> step_ended_s;  // (step, when), in order of steps
+  std::optional<double> planned_s;                       // when the first plan was made
+
   LossCurve training;
   LossCurve validation;
   LossCurve reference;
@@ -108,6 +113,9 @@ struct RunReport {
 // training losses stand in. Several logs are read one after another.
 absl::StatusOr<RunReport> BuildReport(const std::vector<std::filesystem::path>& event_logs,
                                       const std::optional<std::filesystem::path>& extra);
+
+// The report of event lines that are in memory already; lines that cannot be read are counted.
+RunReport ReportOfLines(std::string_view lines);
 
 // report.json: one object of figures (unknown ones are null) and the curves under "curves".
 std::string ReportJson(const RunReport& report);

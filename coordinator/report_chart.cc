@@ -2,57 +2,14 @@
 #include <cmath>
 
 #include "common/status.h"
+#include "coordinator/chart.h"
 #include "coordinator/report_page.h"
 
 namespace skerry {
 namespace {
 
-constexpr double kWidth = 900;
-constexpr double kLeft = 58;
-constexpr double kRight = 14;
+constexpr double kWidth = kChartWidth, kLeft = kChartLeft, kRight = kChartRight;
 constexpr size_t kLinePointsMax = 1200;
-
-// A linear map from values to pixels.
-struct Axis {
-  double low, high;    // values
-  double start, stop;  // pixels
-  double At(double value) const {
-    return start + (stop - start) * (value - low) / std::max(high - low, 1e-12);
-  }
-};
-
-// 1, 2 or 5 times a power of ten, so that about `count` steps fill `range`.
-double NiceStep(double range, int count) {
-  const double rough = std::max(range, 1e-9) / count;
-  const double power = std::pow(10.0, std::floor(std::log10(rough)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
-    if (rough <= factor * power) return factor * power;
-  }
-  return 10 * power;
-}
-
-std::string XTicks(const Axis& x, double bottom, const std::string& unit) {
-  std::string svg;
-  const double step = NiceStep(x.high - x.low, 9);
-  for (double v = std::ceil(x.low / step) * step; v <= x.high + step * 1e-6; v += step) {
-    svg += absl::StrFormat(
-        "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%g%s</text>", x.At(v),
-        bottom + 18, v, unit);
-  }
-  return svg;
-}
-
-std::string YGrid(const Axis& y) {
-  std::string svg;
-  const double step = NiceStep(y.high - y.low, 6);
-  for (double v = std::ceil(y.low / step) * step; v <= y.high + step * 1e-6; v += step) {
-    svg += absl::StrFormat(
-        "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>"
-        "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%g</text>",
-        kLeft, kWidth - kRight, y.At(v), y.At(v), kLeft - 8, y.At(v) + 4, v);
-  }
-  return svg;
-}
 
 std::string Polyline(const LossCurve& curve, const Axis& x, const Axis& y,
                      const std::string& style) {
@@ -134,6 +91,11 @@ std::string RoundBar(const ReportRound& round, const Axis& x, double top, double
         "<rect class=\"wait\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"2\"/>",
         end - wait, top, wait, height);
   }
+  if (round.landed_s > round.committed_s) {
+    const double landed = x.At(round.landed_s), middle = top + height / 2;
+    svg += absl::StrFormat("<path class=\"landing\" d=\"M%.1f %.1fH%.1fM%.1f %.1fV%.1f\"/>", end,
+                           middle, landed, landed, top + 2, top + height - 2);
+  }
   return svg + "</g>";
 }
 
@@ -180,12 +142,13 @@ std::string RoundsChartSvg(const RunReport& report) {
   for (const ReportRound& round : report.rounds) {
     stages = std::max(stages, round.stage + 1);
     x.low = std::min(x.low, round.committed_s - round.transfer_s);
-    x.high = std::max(x.high, round.committed_s);
+    x.high = std::max({x.high, round.committed_s, round.landed_s});
   }
   const double bottom = 6 + kRow * static_cast<double>(stages);
   std::string svg = absl::StrFormat(
       "<div class=\"legend\"><span class=\"key transfer\">deltas on the way</span>"
-      "<span class=\"key wait\">waited for</span></div>"
+      "<span class=\"key wait\">waited for</span>"
+      "<span class=\"key landing\">applied by all replicas</span></div>"
       "<svg viewBox=\"0 0 %g %g\" role=\"img\" aria-label=\"Outer rounds over time\">",
       kWidth, bottom + 30);
   for (int64_t stage = 0; stage < stages; ++stage) {

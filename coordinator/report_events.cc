@@ -155,11 +155,13 @@ void EventFold::OnStep(const json& event) {
   const double loss = NumberAt(event, "loss", std::nan(""));
   if (std::isfinite(loss)) losses_[step] = loss;  // JSON writes what is not finite as null
   tokens_[step] = IntegerAt(event, "tokens");
+  ended_s_.emplace(step, now_s_);
 }
 
 void EventFold::OnPlan(const json& event) {
   const auto stages = event.find("stages");
   if (stages == event.end() || !stages->is_array()) return;
+  if (!report_.planned_s) report_.planned_s = now_s_;
   report_.stages.clear();
   for (const json& stage : *stages) {
     if (!stage.is_object()) continue;
@@ -193,6 +195,7 @@ void EventFold::OnApplied(const json& event) {
   ReportRound& round = found->second;
   round.transfer_s = std::max(round.transfer_s, NumberAt(event, "transfer_s"));
   round.wait_s = std::max(round.wait_s, NumberAt(event, "wait_s"));
+  round.landed_s = now_s_;
 }
 
 void EventFold::OnFinished(const json& event) {
@@ -211,6 +214,7 @@ void EventFold::OnFinished(const json& event) {
 RunReport EventFold::Finish() && {
   RunReport report = std::move(report_);
   report.training.assign(losses_.begin(), losses_.end());
+  report.step_ended_s.assign(ended_s_.begin(), ended_s_.end());
   int64_t rounds_seen = 0;
   double transfer_s = 0, wait_s = 0;
   for (const auto& [key, round] : rounds_) {

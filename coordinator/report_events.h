@@ -35,6 +35,7 @@ class EventFold {
   std::map<std::string, ReportNode> nodes_;
   std::map<int64_t, double> losses_;
   std::map<int64_t, int64_t> tokens_;  // by step
+  std::map<int64_t, double> ended_s_;  // likewise
   std::map<std::pair<int64_t, int64_t>, ReportRound> rounds_;
   int64_t understood_ = 0;
 

@@ -1,18 +1,15 @@
-// The pieces of report.html. Internal to the report.
+// The pieces of report.html; the simulator's page shows some of them too.
 //
 // Every function returns markup that is complete in itself and empty when there is nothing to show.
 // Colours come from the page's style (CSS variables), so that one drawing serves light and dark.
 #pragma once
 
 #include <string>
-#include <string_view>
 
+#include "coordinator/page.h"
 #include "coordinator/report.h"
 
 namespace skerry {
-
-// & < > " ' as character references: safe as text and inside a quoted attribute.
-std::string EscapeHtml(std::string_view text);
 
 // Loss over steps: training (raw and smoothed), validation points, the reference run.
 std::string LossChartSvg(const RunReport& report);
@@ -29,10 +26,5 @@ inline constexpr size_t kLinkTableNodesMax = 16;
 std::string LinkTable(const RunReport& report);
 
 std::string EventTable(const RunReport& report);
-
-// "2.9 million", "41.6 MB", "3 min 42 s".
-std::string HumanCount(int64_t count);
-std::string HumanBytes(double bytes);
-std::string HumanSeconds(double seconds);
 
 }  // namespace skerry

@@ -16,6 +16,7 @@
 #include "coordinator/screen.h"
 #include "coordinator/shard_source.h"
 #include "model/file_io.h"
+#include "wire/config.h"
 #include "wire/event_loop.h"
 #include "wire/identity.h"
 #include "wire/ticket.h"
@@ -64,7 +65,8 @@ std::string RunFields(const OpenedRun& run) {
                                 {"parameters", ParameterLayout::ForModel(config.model).size()},
                                 {"steps", config.steps},
                                 {"skip_ratio", config.pipeline.skip_ratio},
-                                {"nodes_min", config.nodes_min}}
+                                {"nodes_min", config.nodes_min},
+                                {"config", FormatRunConfig(config)}}
                                .dump();
   return text.substr(1, text.size() - 2);
 }

@@ -7,8 +7,10 @@
 #include <filesystem>
 
 #include "common/status.h"
+#include "sim/compare_program.h"
 #include "sim/emulator.h"
 #include "sim/plan_program.h"
+#include "sim/replay_program.h"
 #include "sim/run_program.h"
 #include "sim/scenario_summary.h"
 #include "sim/swarm_program.h"
@@ -37,6 +39,8 @@ struct CommandLine {
   PlanOptions plan;
   RunScenarioOptions run;
   SwarmOptions swarm;
+  CompareProgramOptions compare;
+  ReplayProgramOptions replay;
   std::string checked;
   uint64_t seed = 1;
   absl::Status status;
@@ -67,7 +71,12 @@ void AddRun(CLI::App& app, CommandLine& line) {
   command->add_flag("--twice", run.twice, "run again; the traces must be equal");
   command->add_flag("--json", run.json, "for programs");
   command->add_option("--trace", run.trace, "write a Chrome trace of every device here");
-  command->add_option("--out", run.out_dir, "write events.jsonl, report.json, report.html here");
+  command->add_option("--out", run.out_dir,
+                      "write events.jsonl, report.json, report.html, simulation.html here");
+  command->add_option("--report", run.report, "write one page of pictures here");
+  command->add_option("--gantt-step", run.gantt_step, "inner step where its Gantt begins");
+  command->add_option("--set", run.changes, "SECTION.KEY=VALUE of the run's configuration")
+      ->allow_extra_args(false);
   command->callback([&] { line.status = RunScenario(line.run); });
 }
 
@@ -109,6 +118,16 @@ void AddSwarm(CLI::App& app, CommandLine& line) {
   command->callback([&] { line.status = Swarm(line.swarm, interrupted); });
 }
 
+void AddCompare(CLI::App& app, CommandLine& line) {
+  AddCompareCommand(app, line.compare)->callback([&] {
+    line.status = RunCompare(line.compare, interrupted);
+  });
+}
+
+void AddReplay(CLI::App& app, CommandLine& line) {
+  AddReplayCommand(app, line.replay)->callback([&] { line.status = RunReplay(line.replay); });
+}
+
 int Run(int argc, char** argv) {
   CLI::App app{"skerry-sim: training runs over wide-area networks, emulated and simulated"};
   app.require_subcommand(1);
@@ -119,6 +138,8 @@ int Run(int argc, char** argv) {
   AddEmulate(app, line);
   AddLookups(app, line);
   AddSwarm(app, line);
+  AddCompare(app, line);
+  AddReplay(app, line);
   signal(SIGINT, OnSignal);
   signal(SIGTERM, OnSignal);
   CLI11_PARSE(app, argc, argv);

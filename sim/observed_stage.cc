@@ -33,6 +33,7 @@ Duration ObservedStage::Cost(WorkKind kind) const {
 
 // Which ones are wrong depends on the microbatch only, so that a run can be repeated.
 WorkResult ObservedStage::Outgoing(int64_t step, int32_t microbatch, WorkResult result) const {
+  if (observer_.worked) observer_.worked(step, microbatch);
   if (faults_->wrong_results <= 0) return result;
   Rng rng(static_cast<uint64_t>(step), "wrong results", static_cast<uint64_t>(microbatch));
   if (rng.Uniform() < faults_->wrong_results) result.values = Falsified(result.values);

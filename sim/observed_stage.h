@@ -29,6 +29,8 @@ class ObservedStage final : public StageWork {
     std::function<ReplicaVectors()> vectors;
     std::function<std::vector<float>(const Payload& delta)> decode;
     std::function<void(int64_t round, double error)> settled;
+    // A forward, loss or backward pass was computed; the job that did it ends next.
+    std::function<void(int64_t step, int32_t microbatch)> worked;
   };
   // `faults` is shared with whoever sets them.
   ObservedStage(std::unique_ptr<StageWork> stage, Observer observer,

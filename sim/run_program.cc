@@ -9,6 +9,9 @@
 #include "common/status.h"
 #include "coordinator/report.h"
 #include "sim/chrome_trace.h"
+#include "sim/config_change.h"
+#include "sim/run_report.h"
+#include "sim/run_trace.h"
 #include "sim/scenario_run.h"
 
 namespace skerry {
@@ -104,44 +107,45 @@ absl::Status CompareWithCalm(const Scenario& scenario, const ScenarioRunOptions&
   return absl::OkStatus();
 }
 
-absl::Status WriteEvents(const VirtualRun& run, const std::string& out_dir) {
-  std::error_code error;
-  fs::create_directories(out_dir, error);
-  const fs::path path = fs::path(out_dir) / "events.jsonl";
+absl::Status WriteFile(const fs::path& path, const std::string& text) {
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  const RunConfig& config = run.options().config;
-  out << Json{{"t", 0},
-              {"utc", ""},
-              {"kind", "run"},
-              {"run", "simulated"},
-              {"name", config.name},
-              {"seed", run.options().seed},
-              {"steps", config.steps},
-              {"skip_ratio", config.pipeline.skip_ratio},
-              {"nodes_min", config.nodes_min}}
-             .dump()
-      << "\n";
-  for (const VirtualEvent& event : run.events()) {
-    if (event.process != VirtualRun::coordinator()) continue;
-    out << absl::StrFormat(R"({"t":%.3f,"utc":"","kind":"%s"%s%s})",
-                           (event.at - Instant()).seconds(), event.kind,
-                           event.fields.empty() ? "" : ",", event.fields)
-        << "\n";
-  }
+  out << text;
   out.flush();
-  if (!out) return Unavailable("%s: cannot be written", path.string());
-  SKERRY_ASSIGN_OR_RETURN(const RunReport report, BuildReport({path}, std::nullopt));
-  return WriteReport(report, out_dir);
+  return out ? absl::OkStatus() : Unavailable("%s: cannot be written", path.string());
+}
+
+std::string CommandOf(const RunScenarioOptions& options) {
+  std::string command =
+      absl::StrFormat("skerry-sim run %s --seed %d", options.scenario, options.seed);
+  for (const std::string& change : options.changes) command += " --set " + change;
+  return command + (options.real_math ? " --real-math" : "");
+}
+
+absl::Status WriteOutputs(const RunScenarioOptions& options, const RunPicture& picture) {
+  if (!options.report.empty()) {
+    SKERRY_RETURN_IF_ERROR(WriteFile(options.report, RunReportHtml(picture)));
+  }
+  if (options.out_dir.empty()) return absl::OkStatus();
+  const fs::path out(options.out_dir);
+  std::error_code error;
+  fs::create_directories(out, error);
+  if (error) return Unavailable("%s: %s", out.string(), error.message());
+  SKERRY_RETURN_IF_ERROR(WriteFile(out / "events.jsonl", EventLogOf(*picture.run)));
+  SKERRY_RETURN_IF_ERROR(WriteFile(out / "simulation.html", RunReportHtml(picture)));
+  return WriteReport(ReportOf(*picture.run), options.out_dir);
 }
 
 }  // namespace
 
 absl::Status RunScenario(const RunScenarioOptions& options) {
-  SKERRY_ASSIGN_OR_RETURN(const Scenario scenario, LoadScenario(options.scenario));
+  SKERRY_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.scenario));
+  SKERRY_RETURN_IF_ERROR(ApplyConfigChanges(options.changes, scenario.run));
   const ScenarioRunOptions run_options{options.seed, options.real_math};
   SKERRY_ASSIGN_OR_RETURN(auto run, MakeScenarioRun(scenario, run_options));
   ChromeTrace trace;
   if (!options.trace.empty()) run->simulation().Observe(&trace);
+  RunTrace seen({.first_step = options.gantt_step});
+  if (!options.report.empty() || !options.out_dir.empty()) seen.Watch(*run);
   Told told;
   const auto start = std::chrono::steady_clock::now();
   told.outcome = run->Run();
@@ -155,7 +159,8 @@ absl::Status RunScenario(const RunScenarioOptions& options) {
   }
   SKERRY_RETURN_IF_ERROR(CompareWithCalm(scenario, run_options, told));
   if (!options.trace.empty()) SKERRY_RETURN_IF_ERROR(trace.Write(options.trace));
-  if (!options.out_dir.empty()) SKERRY_RETURN_IF_ERROR(WriteEvents(*run, options.out_dir));
+  SKERRY_RETURN_IF_ERROR(WriteOutputs(options, {&scenario, run.get(), &told.outcome, &seen,
+                                                options.seed, told.wrong, CommandOf(options)}));
   if (options.json) {
     std::printf("%s\n", ToJson(scenario, options, told).dump(2).c_str());
   } else {

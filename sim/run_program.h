@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 
@@ -15,7 +17,10 @@ struct RunScenarioOptions {
   bool json = false;
   bool twice = false;   // the second run must have the same trace
   std::string trace;    // Chrome trace file; "": none
-  std::string out_dir;  // events.jsonl, report.json, report.html; "": none
+  std::string out_dir;  // events.jsonl, report.json, report.html, simulation.html; "": none
+  std::string report;   // sim/run_report.h's page; "": none
+  std::optional<int64_t> gantt_step;  // where its Gantt begins; none: about the middle
+  std::vector<std::string> changes;   // of the configuration, sim/config_change.h
 };
 
 // Internal: a rule was violated, a figure missed, the run did not finish, or two runs of one seed

@@ -114,6 +114,7 @@ class ScenarioReader {
     TomlTable& section = document_.Section("expect");
     expect_ = &section;
     Expectations& expect = scenario_.expect;
+    expect.step_s_min = section.Number("step_s_min", 0, 1e9);
     expect.step_s_max = section.Number("step_s_max", 1e-6, 1e9);
     expect.hidden_fraction_min = section.Number("hidden_fraction_min", 0, 1);
     expect.loss_ratio_max = section.Number("loss_ratio_max", 0.1, 1e3);
@@ -128,6 +129,10 @@ class ScenarioReader {
       document_.Root().Fail("run", absl::StrFormat("the run waits for nodes_min = %d nodes, the "
                                                    "scenario has %d",
                                                    scenario_.run.nodes_min, count));
+    }
+    const Expectations& expect = scenario_.expect;
+    if (expect.step_s_min && expect.step_s_max && *expect.step_s_min > *expect.step_s_max) {
+      expect_->Fail("step_s_min", "is above step_s_max");
     }
     if (scenario_.expect.finish_s_max &&
         *scenario_.expect.finish_s_max > scenario_.horizon.seconds()) {

@@ -59,12 +59,12 @@ inline constexpr std::array<const char*, 10> kCheckerNames = {
 
 // Figures that a run must reach; nullopt: not asked for.
 struct Expectations {
-  std::optional<double> step_s_max;           // median time of an inner step
-  std::optional<double> hidden_fraction_min;  // of the rounds' transfer time
-  std::optional<double> loss_ratio_max;       // final loss over that of the undisturbed run
-  std::optional<double> tokens_per_s_min;     // over the whole run
-  std::optional<double> rounds_min;           // outer rounds completed
-  std::optional<double> finish_s_max;         // the run is over by then
+  std::optional<double> step_s_min, step_s_max;  // median time of an inner step
+  std::optional<double> hidden_fraction_min;     // of the rounds' transfer time
+  std::optional<double> loss_ratio_max;          // final loss over that of the undisturbed run
+  std::optional<double> tokens_per_s_min;        // over the whole run
+  std::optional<double> rounds_min;              // outer rounds completed
+  std::optional<double> finish_s_max;            // the run is over by then
   bool operator==(const Expectations&) const = default;
 };
 

@@ -31,6 +31,7 @@ VirtualRunOptions OptionsOf(const Scenario& scenario, const ScenarioRunOptions& 
       std::min(run.config.nodes_min, static_cast<int32_t>(scenario.nodes.size()));
   run.seed = options.seed;
   run.math = options.real_math ? VirtualMath::kTiny : VirtualMath::kModelled;
+  run.keep_events = options.keep_events;
   run.limit = scenario.horizon;
   run.network = scenario.network;
   for (size_t i = 0; i < scenario.nodes.size(); ++i) {
@@ -70,6 +71,7 @@ std::vector<std::string> MissedExpectations(const Scenario& scenario,
         absl::StrFormat("%s: want %s %g, got %g", what, at_most ? "≤" : "≥", *wanted, got));
   };
   const Expectations& expect = scenario.expect;
+  want("step_s_min", expect.step_s_min, outcome.step_s, false);
   want("step_s_max", expect.step_s_max, outcome.step_s, true);
   want("hidden_fraction_min", expect.hidden_fraction_min, outcome.hidden_fraction, false);
   want("tokens_per_s_min", expect.tokens_per_s_min, outcome.tokens_per_s, false);

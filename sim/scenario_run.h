@@ -13,6 +13,7 @@ struct ScenarioRunOptions {
   uint64_t seed = 1;
   // Trains a tiny model of as many layers for real, at the scenario's own times and sizes.
   bool real_math = false;
+  bool keep_events = true;  // VirtualRun::events(); costs memory in long runs
 };
 
 // Everything that befalls the run is scripted when this returns. `scenario` is copied where needed.

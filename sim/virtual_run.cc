@@ -124,6 +124,9 @@ VirtualRun::VirtualRun(VirtualRunOptions options)
         return checked;
       }()) {
   SKERRY_CHECK(!options_.nodes.empty() && (options_.link != nullptr || options_.network));
+  for (const std::string& record : options_.history)
+    checkers_.OnPersist(Instant(), coordinator(), record);
+  if (checkers_.state().plan) planned_ = Instant();
   simulation_ = std::make_unique<Simulation>(Simulated());
   simulation_->Observe(this);
   simulation_->AddProcess(coordinator(), [this](const std::vector<std::string>& journal) {
@@ -171,7 +174,8 @@ VirtualRun::~VirtualRun() = default;
 std::unique_ptr<Actor> VirtualRun::MakeCoordinator(const std::vector<std::string>& journal) {
   CoordinatorOptions options;
   options.config = options_.config;
-  options.journal = journal;
+  options.journal = options_.history;
+  options.journal.insert(options.journal.end(), journal.begin(), journal.end());
   options.shards = shards_->names();
   options.objects = shards_.get();
   if (options_.exports) options.model = sink_.get();
@@ -229,6 +233,9 @@ ObservedStage::Observer VirtualRun::ObserverOf(int32_t i, TrainedStage* trained)
   };
   observer.stepped = [this, id](int64_t step, int32_t microbatches) {
     checkers_.OnStepped(simulation_->now(), id, step, microbatches);
+  };
+  observer.worked = [this, id](int64_t step, int32_t microbatch) {
+    if (worked_) worked_(id, step, microbatch);
   };
   observer.encoded = [this, id](int64_t round, int64_t step) {
     checkers_.OnEncoded(simulation_->now(), id, round, step);

@@ -56,6 +56,8 @@ struct VirtualRunOptions {
   // The coordinator collects the model at the end, and holds it to the agreed digests.
   bool exports = false;
   bool stops_at_violation = false;
+  // Journal records of the coordinator from before: who was admitted, the plan. Nodes start anew.
+  std::vector<std::string> history = {};
 };
 
 struct VirtualEvent {
@@ -94,6 +96,10 @@ class VirtualRun final : private SimulationObserver {
   // Script faults before Run: through the simulation, or a node's arithmetic.
   Simulation& simulation() { return *simulation_; }
   StageFaults& faults(int32_t node) { return *faults_.at(static_cast<size_t>(node)); }
+
+  // Told of every pass over a microbatch just before its job ends (SimulationObserver::OnJobEnd).
+  using WorkWatcher = std::function<void(const NodeId&, int64_t step, int32_t microbatch)>;
+  void WatchWork(WorkWatcher watcher) { worked_ = std::move(watcher); }
 
   VirtualOutcome Run();
 
@@ -143,6 +149,7 @@ class VirtualRun final : private SimulationObserver {
   std::optional<Instant> planned_;
   std::map<int64_t, Instant> step_ended_;
   std::string status_;
+  WorkWatcher worked_;
   std::unique_ptr<Simulation> simulation_;
 };
 

@@ -1,0 +1,33 @@
+// The cheap ones of the shipped scenarios, run whole on virtual time: their [expect] figures and
+// every checker hold. `skerry-sim run` checks the others in the same way.
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "sim/scenario_run.h"
+
+namespace skerry {
+namespace {
+
+TEST_CASE("Shipped scenarios: the cheap ones reach the figures they promise", "[sim][shipped]") {
+  const std::string name = GENERATE("three_regions", "gcp12", "two_universities");
+  INFO(name);
+  const auto scenario = LoadScenario(std::string(SKERRY_SCENARIO_DIR) + "/" + name);
+  REQUIRE(scenario.ok());
+  REQUIRE(scenario->expect != Expectations());
+  auto run = MakeScenarioRun(*scenario, {.seed = 1, .keep_events = false});
+  REQUIRE(run.ok());
+  const VirtualOutcome outcome = (*run)->Run();
+
+  CHECK(outcome.finished);
+  for (const std::string& missed : MissedExpectations(*scenario, outcome)) FAIL_CHECK(missed);
+  for (const Violation& v : outcome.violations) FAIL_CHECK(v.rule + ": " + v.what);
+
+  // The figures are tight enough to notice a run that is ten times slower.
+  VirtualOutcome slow = outcome;
+  slow.step_s *= 10;
+  slow.tokens_per_s /= 10;
+  CHECK(MissedExpectations(*scenario, slow).size() >= 2);
+}
+
+}  // namespace
+}  // namespace skerry
