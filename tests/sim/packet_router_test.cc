@@ -54,10 +54,10 @@ TEST_CASE("PacketPlan: a way crosses the lines of its sites, regions and its own
   const PacketPlan plan = MakePacketPlan(spec);
 
   const PacketRoute& there = plan.Route(0, 1);
-  std::vector<double> rates;
-  for (const PacketHop& hop : there.hops)
-    rates.push_back(plan.line_bytes_per_s[static_cast<size_t>(hop.line)]);
-  CHECK(rates == std::vector{100 * kMbit, 10 * kMbit, 5 * kMbit * 1500 / 1448, 100 * kMbit});
+  const std::vector<double> rates = {100 * kMbit, 10 * kMbit, 5 * kMbit * 1500 / 1448, 100 * kMbit};
+  REQUIRE(there.hops.size() == rates.size());
+  for (size_t i = 0; i < rates.size(); ++i)
+    CHECK(plan.line_bytes_per_s[static_cast<size_t>(there.hops[i].line)] == Approx(rates[i]));
   CHECK(there.hops[2].delay == Duration::Millis(43));
   CHECK(there.hops[2].lossy);
   CHECK(there.loss == 0.25);
