@@ -237,6 +237,44 @@ UdpCount UdpStream(const PacketWorld& world, int32_t from, int32_t to, int packe
   return count;
 }
 
+double TcpGoodput(const PacketWorld& world, int32_t from, int32_t to, int flows, double warm_up_s,
+                  double seconds) {
+  std::vector<std::unique_ptr<TcpPath>> paths;
+  for (int i = 0; i < flows; ++i) paths.push_back(std::make_unique<TcpPath>(world, from, to));
+  std::atomic<int64_t> received{0};
+  std::atomic<bool> stop{false};
+  std::thread flood([&] {
+    AtOnce(2 * flows, [&](int i) {
+      const TcpPath& path = *paths[static_cast<size_t>(i / 2)];
+      std::vector<char> buffer(kBufferBytes);
+      while (!stop) {
+        const ssize_t n = i % 2 == 0
+                              ? send(path.client(), buffer.data(), buffer.size(), MSG_NOSIGNAL)
+                              : read(path.server(), buffer.data(), buffer.size());
+        if (n <= 0) return;
+        if (i % 2 == 1) received += n;
+      }
+      shutdown(path.client(), SHUT_RDWR);
+      shutdown(path.server(), SHUT_RDWR);
+    });
+  });
+  PreferThisThread();
+  const double start = WallSeconds() + warm_up_s;
+  SleepUntil(start);
+  const double from_s = WallSeconds();
+  const int64_t before = received;
+  SleepUntil(start + seconds);
+  const double bytes = static_cast<double>(received - before);
+  const double rate = bytes / (WallSeconds() - from_s);
+  stop = true;
+  for (const auto& path : paths) {
+    shutdown(path->client(), SHUT_RDWR);
+    shutdown(path->server(), SHUT_RDWR);
+  }
+  flood.join();
+  return rate;
+}
+
 void AtOnce(int count, const std::function<void(int)>& work) {
   std::vector<std::thread> threads;
   for (int i = 0; i < count; ++i) threads.emplace_back(work, i);

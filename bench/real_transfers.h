@@ -28,6 +28,9 @@ class TcpPath {
   // From the first byte written to the one-byte answer.
   double TransferSeconds(int64_t bytes);
 
+  int client() const { return client_; }
+  int server() const { return server_; }
+
  private:
   int client_ = -1, server_ = -1;
 };
@@ -45,6 +48,11 @@ struct UdpCount {
 // Sends UDP packets of `packet_bytes` (headers included) at `bytes_per_s` for `seconds`.
 UdpCount UdpStream(const PacketWorld& world, int32_t from, int32_t to, int packet_bytes,
                    double bytes_per_s, double seconds);
+
+// What `flows` connections together deliver, in payload bytes per second, over `seconds` after a
+// start of `warm_up_s`.
+double TcpGoodput(const PacketWorld& world, int32_t from, int32_t to, int flows, double warm_up_s,
+                  double seconds);
 
 // Calls work(0) … work(count − 1), each on a thread of its own.
 void AtOnce(int count, const std::function<void(int)>& work);
