@@ -138,6 +138,7 @@ class FlowNetwork {
     Instant round_start;
     Duration round;         // how long this one takes
     int held_rounds = 0;    // to come that carry held_bytes only
+    Duration silence;       // the coming round takes longer by that
     double held_bytes = 0;  // 0: not held
     int64_t rate = 0;
     int64_t window_cap = 0;  // bytes/s the window allows
@@ -203,6 +204,7 @@ class FlowNetwork {
   void StartStream(Instant now, int32_t connection);
   void BeginRound(Instant now, int32_t connection);
   void BurstFromIdle(Connection& c);
+  int64_t Narrowest(const Connection& c) const;  // of the lines it crosses, its cap included
   bool IsRoundOver(Instant now, const Connection& c) const;
   void SetWindowCap(int32_t connection);
   void Settle(Instant now, Connection& c);

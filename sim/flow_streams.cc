@@ -11,6 +11,7 @@ namespace skerry {
 namespace {
 
 constexpr double kBurstSlack = 3 * kSegmentBytes;
+constexpr double kSilentRoundsMax = 8;
 constexpr int kRepairRounds = 3;  // one that loses, one to notice, one to repair
 
 size_t Index(int32_t number) {
@@ -82,18 +83,30 @@ void FlowNetwork::StartStream(Instant now, int32_t connection) {
   }
 }
 
-void FlowNetwork::BurstFromIdle(Connection& c) {
-  Stream& s = *c.stream;
+int64_t FlowNetwork::Narrowest(const Connection& c) const {
   int64_t rate = c.route.flow_cap;
   for (size_t i = 0; i < Index(c.route.link_count); ++i)
     rate = std::min(rate, links_[Index(c.route.links[i])].capacity);
+  return rate;
+}
+
+void FlowNetwork::BurstFromIdle(Connection& c) {
+  Stream& s = *c.stream;
+  const int64_t rate = Narrowest(c);
   if (rate == MaxMin::kUnlimited) return;
   const double room = static_cast<double>(rate) * map_.spec().queue.seconds();
-  const double burst = std::min(s.total, c.window.bytes()) * c.window.BurstShare();
+  double burst = std::min(s.total, c.window.bytes()) * c.window.BurstShare();
   if (burst <= room + kBurstSlack) return;
-  c.window.OnBurstLost();
   s.held_rounds = kRepairRounds;
   s.held_bytes = std::max(room, kSegmentBytes);
+  // Nothing follows that would tell of the loss: the probe of a silent tail takes two round trips,
+  // and what it finds lost leaves in a burst again.
+  const bool is_tail = s.total <= c.window.bytes();
+  double silent_rounds = 0;
+  for (; is_tail && burst > room && silent_rounds < kSilentRoundsMax; burst -= room)
+    silent_rounds += 2;
+  s.silence = Duration::Seconds(silent_rounds * c.route.round_trip.seconds());
+  c.window.OnBurstLost();
 }
 
 void FlowNetwork::BeginRound(Instant now, int32_t connection) {
@@ -105,7 +118,13 @@ void FlowNetwork::BeginRound(Instant now, int32_t connection) {
   s.held_rounds = std::max(s.held_rounds - 1, 0);
   s.all_fits = s.held_bytes == 0 && s.total - s.sent <= c.window.bytes();
   const double stretch = s.all_fits ? 1 : c.window.Stretch(c.route.loss, c.rng);
-  s.round = Duration::Seconds(stretch * c.route.round_trip.seconds());
+  s.round = Duration::Seconds(stretch * c.route.round_trip.seconds()) + s.silence;
+  s.silence = Duration();
+  // Linux wakes a waiting sender when a third of its buffer is free.
+  if (const int64_t rate = Narrowest(c);
+      !s.all_fits && !c.window.MayGrow() && s.held_bytes == 0 && rate != MaxMin::kUnlimited) {
+    s.round += TimeFor(c.window.bytes() / 3, rate);
+  }
   SetWindowCap(connection);
 }
 

@@ -74,7 +74,8 @@ class FlowWindow {
   void Restart();
 
  private:
-  static constexpr double kFullRoundsToKnow = 3;  // bbr's start-up ends when three bring no more
+  static constexpr double kFullRoundsToKnow =
+      4;  // bbr's start-up ends when three bring no more than one
 
   void OnLoss();
   bool KnowsRate() const { return full_rounds_ >= kFullRoundsToKnow; }
@@ -85,7 +86,7 @@ class FlowWindow {
   CongestionControl control_;
   double bytes_max_;
   double bytes_ = kInitialWindowBytes;
-  double full_rounds_ = 0;  // that brought no more than those before
+  double full_rounds_ = 0;           // that brought no more than those before
   double slow_start_until_ = 1e300;  // ssthresh
   // Since the last loss, in segments and seconds.
   double largest_ = 0, at_loss_ = 0, return_s_ = 0, elapsed_s_ = 0;

@@ -143,8 +143,11 @@ TEST_CASE("PacketWorld: after kill -9 nothing is left, no process, no namespace,
     if (!world.ok()) _exit(1);
     // A node's process, which holds the writing end of `held` while it lives.
     auto node = ChildProcess::Start({"sleep", "1000"}, "", (*world)->node(0).fd());
-    const std::string name = fs::read_symlink("/proc/" + std::to_string(node->pid()) + "/ns/net");
-    const bool said = write(ready[1], name.data(), name.size()) > 0;
+    const int fd = (*world)->node(0).fd();
+    const fs::path name = fs::read_symlink("/proc/self/fd/" + std::to_string(fd));
+    const fs::path lives_in = "/proc/" + std::to_string(node->pid()) + "/ns/net";
+    while (fs::read_symlink(lives_in) != name) std::this_thread::yield();
+    const bool said = write(ready[1], name.c_str(), name.native().size()) > 0;
     pause();
     _exit(said ? 2 : 3);
   }
