@@ -45,7 +45,10 @@ double RateShare(const PacketWorld& world, int index, const TestLink& link, doub
                .bytes_per_s /
            line;
   }
-  return TcpGoodput(world, 2 * index, 2 * index + 1, 12, 1 + 5e-3 * link.rtt_ms, seconds) /
+  // As many flows as it takes to fill the pipe and not the queue.
+  const double pipe = line * link.rtt_ms * 1e-3;
+  const int flows = std::max(2, static_cast<int>(std::ceil(1.12 * pipe / 3.5e6)));
+  return TcpGoodput(world, 2 * index, 2 * index + 1, flows, 1 + 15e-3 * link.rtt_ms, seconds) /
          kPayloadShare / line;
 }
 
@@ -84,7 +87,7 @@ void Losses(Bench& bench, const FidelityOptions& options, const std::vector<Test
 void BenchAccuracy(Bench& bench, const FidelityOptions& options) {
   std::vector<TestLink> links = GridOfLinks();
   {
-    auto world = PacketWorld::Create(SpecOf(links, CongestionControl::kCubic), {});
+    auto world = PacketWorld::Create(SpecOf(links, CongestionControl::kBbr), {});
     MustBeOk(world.status());
     RoundTrips(bench, options, **world, links);
     CheckShaper(bench, **world, "round trips");

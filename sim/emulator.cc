@@ -56,6 +56,11 @@ void Append(CommandLine& command, const CommandLine& more) {
   command.insert(command.end(), more.begin(), more.end());
 }
 
+// A model that has learned little writes bytes that are no text.
+std::string ToText(const Json& json) {
+  return json.dump(1, ' ', false, Json::error_handler_t::replace);
+}
+
 // One emulation: the children and where they live.
 class Emulation {
  public:
@@ -290,7 +295,7 @@ absl::Status Emulation::Conclude() {
   SKERRY_ASSIGN_OR_RETURN(Json extra, Evaluate());
   extra["command"] = absl::StrFormat("skerry-sim emulate %s --seed %d%s", options_.scenario,
                                      scenario_.run.seed, options_.reference ? " --reference" : "");
-  SKERRY_RETURN_IF_ERROR(WriteText(out_ / "evaluation.json", extra.dump(1)));
+  SKERRY_RETURN_IF_ERROR(WriteText(out_ / "evaluation.json", ToText(extra)));
   SKERRY_RETURN_IF_ERROR(
       RunAndCapture({Program("skerry-coordinator"), "report", run_.string(), "--extra",
                      (out_ / "evaluation.json").string(), "--out", out_.string()})
