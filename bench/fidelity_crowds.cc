@@ -93,7 +93,7 @@ void BenchSharing(Bench& bench, const FidelityOptions& options) {
     MustBeOk(world.status());
     Errors mean(options), last(options);
     for (const int flows : {2, 4, 8, 16}) {
-      if (options.quick && flows != 4 && flows != 16) continue;
+      if (options.quick && flows != 8) continue;
       std::vector<double> means, lasts;
       for (int repetition = 0; repetition < (options.quick ? 1 : 3); ++repetition) {
         const std::vector<double> real = MeasureAtOnce(**world, flows, bytes);

@@ -22,7 +22,7 @@ absl::Status Refuse(const Scenario& scenario, int line, const absl::FormatSpec<A
 // What only the in-process shaper cannot.
 absl::Status RefuseInProcess(const Scenario& scenario, const std::string& what) {
   return FailedPrecondition(
-      "%s: the in-process shaper cannot %s; `emulate --shaper packets` and `skerry-sim run` can",
+      "%s: emulate cannot %s in-process; `emulate --shaper packets` and `skerry-sim run` can",
       scenario.file, what);
 }
 
