@@ -1,6 +1,7 @@
 #include "sim/child_process.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -17,8 +18,9 @@
 namespace skerry {
 namespace {
 
-[[noreturn]] void Become(const CommandLine& command, int out, int err) {
+[[noreturn]] void Become(const CommandLine& command, int out, int err, int net_namespace = -1) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (net_namespace >= 0 && setns(net_namespace, CLONE_NEWNET) != 0) _exit(126);
   if (out >= 0) dup2(out, STDOUT_FILENO);
   if (err >= 0) dup2(err, STDERR_FILENO);
   const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -33,14 +35,14 @@ namespace {
 }  // namespace
 
 absl::StatusOr<ChildProcess> ChildProcess::Start(const CommandLine& command,
-                                                 const std::string& log_file) {
+                                                 const std::string& log_file, int net_namespace) {
   int log = -1;
   if (!log_file.empty()) {
     log = open(log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (log < 0) return Unavailable("%s: %s", log_file, std::strerror(errno));
   }
   const pid_t pid = fork();
-  if (pid == 0) Become(command, log, log);
+  if (pid == 0) Become(command, log, log, net_namespace);
   if (log >= 0) close(log);
   if (pid < 0) return Unavailable("cannot start %s: %s", command[0], std::strerror(errno));
   return ChildProcess(pid);

@@ -18,9 +18,10 @@ using CommandLine = std::vector<std::string>;  // program and arguments
 // process.
 class ChildProcess {
  public:
-  // Appends stdout and stderr to `log_file`; "" inherits ours.
-  static absl::StatusOr<ChildProcess> Start(const CommandLine& command,
-                                            const std::string& log_file);
+  // Appends stdout and stderr to `log_file`; "" inherits ours. With a descriptor of a network
+  // namespace the process lives in that one.
+  static absl::StatusOr<ChildProcess> Start(const CommandLine& command, const std::string& log_file,
+                                            int net_namespace = -1);
 
   ChildProcess(ChildProcess&& other) noexcept;
   ChildProcess& operator=(ChildProcess&& other) noexcept;

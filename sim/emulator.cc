@@ -15,8 +15,8 @@
 
 #include "common/status.h"
 #include "sim/child_process.h"
+#include "sim/emulated_network.h"
 #include "sim/scenario.h"
-#include "sim/scenario_emulate.h"
 #include "wire/config.h"
 
 namespace skerry {
@@ -52,6 +52,15 @@ std::string LastLine(const std::string& path) {
   return last;
 }
 
+void Append(CommandLine& command, const CommandLine& more) {
+  command.insert(command.end(), more.begin(), more.end());
+}
+
+// A model that has learned little writes bytes that are no text.
+std::string ToText(const Json& json) {
+  return json.dump(1, ' ', false, Json::error_handler_t::replace);
+}
+
 // One emulation: the children and where they live.
 class Emulation {
  public:
@@ -74,7 +83,11 @@ class Emulation {
   std::string Log(const std::string& name) const {
     return (out_ / "logs" / (name + ".log")).string();
   }
-  std::string WanFile() const { return (out_ / "logs" / "wan.toml").string(); }
+  std::string ServeByHand() const {
+    CommandLine command = network_->EnterCommand(0);
+    Append(command, serve_);
+    return QuoteCommand(command);
+  }
   absl::Status StartCoordinator();
   absl::Status NoticeDeaths();
   bool Finished() const;
@@ -87,6 +100,7 @@ class Emulation {
   const volatile bool& interrupted_;
   fs::path out_;
   fs::path run_;
+  std::unique_ptr<EmulatedNetwork> network_;  // outlives the processes
   CommandLine serve_;
   std::vector<std::pair<std::string, ChildProcess>> nodes_;
   std::vector<ChildProcess> coordinator_;  // at most one
@@ -111,8 +125,8 @@ absl::Status Emulation::Prepare() {
   if (options_.seed) scenario_.run.seed = *options_.seed;
   if (options_.steps) scenario_.run.steps = *options_.steps;
   scenario_.run.nodes_min = static_cast<int32_t>(scenario_.nodes.size());
-  SKERRY_ASSIGN_OR_RETURN(const WanShape wan, WanShapeOf(scenario_));
-  SKERRY_RETURN_IF_ERROR(WriteText(WanFile(), FormatWanShape(wan)));
+  SKERRY_ASSIGN_OR_RETURN(network_, EmulatedNetwork::Create(scenario_, options_.shaper,
+                                                            (out_ / "logs" / "wan.toml").string()));
   const fs::path config = out_ / "logs" / "run.toml";
   SKERRY_RETURN_IF_ERROR(WriteText(config, FormatRunConfig(scenario_.run)));
 
@@ -132,23 +146,19 @@ absl::Status Emulation::Prepare() {
 
 absl::Status Emulation::StartCoordinator() {
   coordinator_.clear();
-  SKERRY_ASSIGN_OR_RETURN(ChildProcess child, ChildProcess::Start(serve_, Log("coordinator")));
+  SKERRY_ASSIGN_OR_RETURN(ChildProcess child, ChildProcess::Start(serve_, Log("coordinator"),
+                                                                  network_->NetNamespace(0)));
   coordinator_.push_back(std::move(child));
   return absl::OkStatus();
 }
 
 absl::Status Emulation::StartAll() {
   // Port by process id: emulations side by side do not meet, and a restart finds the same one.
-  const std::string endpoint = absl::StrFormat("tcp://127.0.0.1:%d", 20000 + getpid() % 20000);
-  serve_ = {Program("skerry-coordinator"),
-            "serve",
-            run_.string(),
-            "--bind",
-            endpoint,
-            "--shape",
-            WanFile(),
-            "--region",
+  const std::string endpoint =
+      absl::StrFormat("tcp://%s:%d", network_->Host(0), 20000 + getpid() % 20000);
+  serve_ = {Program("skerry-coordinator"), "serve", run_.string(), "--bind", endpoint, "--region",
             scenario_.RegionOf(0)};
+  Append(serve_, network_->ShapeArguments());
   SKERRY_RETURN_IF_ERROR(StartCoordinator());
   SKERRY_ASSIGN_OR_RETURN(
       std::string ticket,
@@ -157,19 +167,27 @@ absl::Status Emulation::StartAll() {
   while (!ticket.empty() && ticket.back() == '\n') ticket.pop_back();
   for (int32_t number = 1; number <= static_cast<int32_t>(scenario_.nodes.size()); ++number) {
     const std::string name = absl::StrFormat("node%d", number);
-    SKERRY_ASSIGN_OR_RETURN(
-        ChildProcess child,
-        ChildProcess::Start(
-            {Program("skerry-node"), "join", ticket, "--home", (out_ / "nodes" / name).string(),
-             "--listen", "tcp://127.0.0.1:*", "--region", scenario_.RegionOf(number), "--shape",
-             WanFile(), "--threads", "1"},
-            Log(name)));
+    CommandLine join = {Program("skerry-node"),
+                        "join",
+                        ticket,
+                        "--home",
+                        (out_ / "nodes" / name).string(),
+                        "--listen",
+                        "tcp://" + network_->Host(number) + ":*",
+                        "--region",
+                        scenario_.RegionOf(number),
+                        "--threads",
+                        "1"};
+    Append(join, network_->ShapeArguments());
+    SKERRY_ASSIGN_OR_RETURN(ChildProcess child,
+                            ChildProcess::Start(join, Log(name), network_->NetNamespace(number)));
     nodes_.emplace_back(name, std::move(child));
   }
   node_reported_.assign(nodes_.size(), false);
   Say(absl::StrFormat("coordinator pid %d and %d nodes started; logs in %s",
                       coordinator_.front().pid(), nodes_.size(), (out_ / "logs").string()));
-  Say("kill -9 what you like; a coordinator comes back with: " + QuoteCommand(serve_));
+  Say("network: " + network_->Name());
+  Say("kill -9 what you like; a coordinator comes back with: " + ServeByHand());
   return absl::OkStatus();
 }
 
@@ -208,7 +226,7 @@ absl::Status Emulation::NoticeDeaths() {
   Say(absl::StrFormat(
       "the coordinator ended: %s. The nodes go on; it will be started again in %d s "
       "unless you do: %s",
-      how, kTakeOverAfter.count(), QuoteCommand(serve_)));
+      how, kTakeOverAfter.count(), ServeByHand()));
   return absl::OkStatus();
 }
 
@@ -269,11 +287,15 @@ absl::StatusOr<Json> Emulation::Evaluate() {
 }
 
 absl::Status Emulation::Conclude() {
+  std::string summary;
+  const absl::Status verdict = network_->Verdict(summary);
+  if (!summary.empty()) Say(summary);
+  SKERRY_RETURN_IF_ERROR(verdict);
   Say("evaluating the model on held-out text");
   SKERRY_ASSIGN_OR_RETURN(Json extra, Evaluate());
   extra["command"] = absl::StrFormat("skerry-sim emulate %s --seed %d%s", options_.scenario,
                                      scenario_.run.seed, options_.reference ? " --reference" : "");
-  SKERRY_RETURN_IF_ERROR(WriteText(out_ / "evaluation.json", extra.dump(1)));
+  SKERRY_RETURN_IF_ERROR(WriteText(out_ / "evaluation.json", ToText(extra)));
   SKERRY_RETURN_IF_ERROR(
       RunAndCapture({Program("skerry-coordinator"), "report", run_.string(), "--extra",
                      (out_ / "evaluation.json").string(), "--out", out_.string()})
@@ -301,7 +323,6 @@ absl::Status Emulation::Conclude() {
 
 absl::Status Emulate(const EmulateOptions& options, const volatile bool& interrupted) {
   SKERRY_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.scenario));
-  SKERRY_RETURN_IF_ERROR(CanEmulate(scenario));
   if (scenario.expect != Expectations())
     Say("the figures of [expect] are those of `skerry-sim run`; emulate does not compare them");
   Emulation emulation(options, std::move(scenario), interrupted);

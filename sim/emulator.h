@@ -1,9 +1,10 @@
 // `skerry-sim emulate`: a scenario with real processes on this machine, over links shaped
-// in-process.
+// in-process, or packet by packet between network namespaces (emulated_network.h).
 //
 // Starts one skerry-coordinator and the scenario's skerry-nodes, shows the run, survives the death
 // of any of them (a coordinator that stays away is started again after a while), and ends with the
-// model, its evaluation, a sample and a report. Every child dies with this process.
+// model, its evaluation, a sample and a report. Every child dies with this process. A run whose
+// packet shaper was late gets no report.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "sim/emulated_network.h"
 
 namespace skerry {
 
@@ -21,6 +23,7 @@ struct EmulateOptions {
   bool reference = false;        // also train the same model in one process
   std::optional<uint64_t> seed;  // instead of the run's
   std::optional<int64_t> steps;
+  EmulateShaper shaper = EmulateShaper::kInProcess;
 };
 
 // Blocks until the run is over and the report is written, or `interrupted` (a signal came) is set.

@@ -133,7 +133,7 @@ bool FlowNetwork::SendSmall(Instant now, int32_t connection, const Queued& messa
     if (c.round_sent > 0) return false;
     while (left > c.window.bytes() &&
            c.window.bytes() < static_cast<double>(rate) * rtt.seconds()) {
-      start = start + rtt;
+      start = start + Duration::Seconds(c.window.Stretch(0, c.rng) * rtt.seconds());
       const double window = c.window.bytes();
       left -= window;
       c.window.OnRound(rtt, window, 0, c.rng);

@@ -7,11 +7,13 @@
 // the cap of one flow, and its window per round trip; the window follows FlowWindow. A stream with
 // no more left than its window goes at line rate. On idle lines this gives the formula
 //
-//     while left > w and w < rate · T:  t += T;  left −= w;  w *= g
-//     t += left / rate + T/2                    (w = 10 segments at first, g = 2 cubic, 1.8 bbr)
+//     while left > w and w < rate · T:  t += T;  left −= w;  w *= 2
+//     t += left / rate + T/2         (w = 10 segments at first; bbr's first round is 1.4 T long)
 //
-// which is within 1.7 % (cubic) and 5 % (bbr) of Linux TCP measured through a packet shaper, where
-// delay + size/rate is 50 % off.
+// which is what Linux TCP through a packet shaper does within a few percent (`./dev bench
+// fidelity`), where delay + size/rate is 50 % off. A warm window that finds the pipe empty leaves
+// in one burst: what the queue of the narrowest line does not hold is lost, and two round trips
+// carry no more than that queue until it is repaired.
 //
 // Queues: a message waits for small messages before it on each link. A link that streams keep full
 // holds a standing queue as measured: 0.4–1 of NetworkSpec::queue under cubic, a round trip at most
@@ -134,7 +136,10 @@ class FlowNetwork {
     bool all_fits = false;       // what is left is within the window: it goes at line rate
     double round_sent = 0;       // bytes since the round began
     Instant round_start;
-    Duration round;  // how long this one takes
+    Duration round;         // how long this one takes
+    int held_rounds = 0;    // to come that carry held_bytes only
+    Duration silence;       // the coming round takes longer by that
+    double held_bytes = 0;  // 0: not held
     int64_t rate = 0;
     int64_t window_cap = 0;  // bytes/s the window allows
     Instant next;            // what happens then: a message or a round ends
@@ -198,6 +203,9 @@ class FlowNetwork {
   void Append(Instant now, int32_t connection, const Queued& message);
   void StartStream(Instant now, int32_t connection);
   void BeginRound(Instant now, int32_t connection);
+  void BurstFromIdle(Connection& c);
+  int64_t Narrowest(const Connection& c) const;  // of the lines it crosses, its cap included
+  bool IsRoundOver(Instant now, const Connection& c) const;
   void SetWindowCap(int32_t connection);
   void Settle(Instant now, Connection& c);
   void OnStream(Instant now, int32_t connection);

@@ -5,9 +5,14 @@
 
 #include "common/check.h"
 #include "sim/flow_network.h"
+#include "sim/flow_window.h"
 
 namespace skerry {
 namespace {
+
+constexpr double kBurstSlack = 3 * kSegmentBytes;
+constexpr double kSilentRoundsMax = 8;
+constexpr int kRepairRounds = 3;  // one that loses, one to notice, one to repair
 
 size_t Index(int32_t number) {
   return static_cast<size_t>(number);
@@ -66,6 +71,7 @@ void FlowNetwork::StartStream(Instant now, int32_t connection) {
   if (flow_owner_.size() <= Index(s.flow)) flow_owner_.resize(Index(s.flow) + 1);
   flow_owner_[Index(s.flow)] = connection;
   RenewRound(c, now);
+  if (now >= c.free + c.route.round_trip) BurstFromIdle(c);
   if (c.round_sent > 0 && c.round_sent + s.total <= c.window.bytes()) {
     s.round_start = c.round_start;
     s.round_sent = c.round_sent;
@@ -77,14 +83,48 @@ void FlowNetwork::StartStream(Instant now, int32_t connection) {
   }
 }
 
+int64_t FlowNetwork::Narrowest(const Connection& c) const {
+  int64_t rate = c.route.flow_cap;
+  for (size_t i = 0; i < Index(c.route.link_count); ++i)
+    rate = std::min(rate, links_[Index(c.route.links[i])].capacity);
+  return rate;
+}
+
+void FlowNetwork::BurstFromIdle(Connection& c) {
+  Stream& s = *c.stream;
+  const int64_t rate = Narrowest(c);
+  if (rate == MaxMin::kUnlimited) return;
+  const double room = static_cast<double>(rate) * map_.spec().queue.seconds();
+  double burst = std::min(s.total, c.window.bytes()) * c.window.BurstShare();
+  if (burst <= room + kBurstSlack) return;
+  s.held_rounds = kRepairRounds;
+  s.held_bytes = std::max(room, kSegmentBytes);
+  // Nothing follows that would tell of the loss: the probe of a silent tail takes two round trips,
+  // and what it finds lost leaves in a burst again.
+  const bool is_tail = s.total <= c.window.bytes();
+  double silent_rounds = 0;
+  for (; is_tail && burst > room && silent_rounds < kSilentRoundsMax; burst -= room)
+    silent_rounds += 2;
+  s.silence = Duration::Seconds(silent_rounds * c.route.round_trip.seconds());
+  c.window.OnBurstLost();
+}
+
 void FlowNetwork::BeginRound(Instant now, int32_t connection) {
   Connection& c = At(connection);
   Stream& s = *c.stream;
   s.round_start = now;
   s.round_sent = 0;
-  s.all_fits = s.total - s.sent <= c.window.bytes();
+  if (s.held_rounds == 0) s.held_bytes = 0;
+  s.held_rounds = std::max(s.held_rounds - 1, 0);
+  s.all_fits = s.held_bytes == 0 && s.total - s.sent <= c.window.bytes();
   const double stretch = s.all_fits ? 1 : c.window.Stretch(c.route.loss, c.rng);
-  s.round = Duration::Seconds(stretch * c.route.round_trip.seconds());
+  s.round = Duration::Seconds(stretch * c.route.round_trip.seconds()) + s.silence;
+  s.silence = Duration();
+  // Linux wakes a waiting sender when a third of its buffer is free.
+  if (const int64_t rate = Narrowest(c);
+      !s.all_fits && !c.window.MayGrow() && s.held_bytes == 0 && rate != MaxMin::kUnlimited) {
+    s.round += TimeFor(c.window.bytes() / 3, rate);
+  }
   SetWindowCap(connection);
 }
 
@@ -92,9 +132,10 @@ void FlowNetwork::SetWindowCap(int32_t connection) {
   Connection& c = At(connection);
   Stream& s = *c.stream;
   s.window_cap = MaxMin::kUnlimited;
-  if (!s.all_fits && s.round > Duration()) {
-    s.window_cap = std::max<int64_t>(1, std::llround(c.window.bytes() / s.round.seconds()));
-  }
+  double per_round = s.all_fits ? c.window.PacingGain() * c.window.bytes() : c.window.bytes();
+  if (s.held_bytes > 0) per_round = std::min(per_round, s.held_bytes);
+  if (per_round > 0 && s.round > Duration())
+    s.window_cap = std::max<int64_t>(1, std::llround(per_round / s.round.seconds()));
   rates_.SetCap(s.flow, std::min(s.window_cap, c.route.flow_cap));
   rates_dirty_ = true;
   capped_.push_back(connection);
@@ -114,9 +155,14 @@ void FlowNetwork::Settle(Instant now, Connection& c) {
 void FlowNetwork::CountRound(Connection& c) {
   Stream& s = *c.stream;
   c.window.OnRound(s.round, s.round_sent, c.route.loss, c.rng);
-  if (s.rate >= s.window_cap || s.all_fits) return;
+  if (s.all_fits) return;
+  if (s.rate >= s.window_cap) {
+    if (!c.window.MayGrow()) c.window.OnFullRounds(s.round_sent / c.window.bytes());
+    return;
+  }
   const auto rate = static_cast<double>(s.rate);
   const double round_trip = c.route.round_trip.seconds();
+  if (s.rate > 0) c.window.OnFullRounds(s.round_sent / (rate * round_trip));
   c.window.Settle(rate * round_trip, rate * (round_trip + map_.spec().queue.seconds()));
 }
 
@@ -147,10 +193,23 @@ Instant FlowNetwork::NextOf(Instant now, const Connection& c) const {
   const Instant message = now + TimeFor(s.queue.front().end - s.sent, s.rate);
   if (s.all_fits) return message;
   const bool limited = s.rate >= s.window_cap;
-  if (c.window.FeelsLoss(c.route.loss) || (limited && c.window.MayGrow()))
+  const bool counts = c.window.FeelsLoss(c.route.loss) || s.held_bytes > 0;
+  if (counts || (limited && c.window.MayGrow()))
     return std::max(now, std::min(message, s.round_start + s.round));
   if (!limited) return message;
-  return std::min(message, now + TimeFor(s.total - s.sent - c.window.bytes(), s.rate));
+  // Full windows follow each other, one a round trip, until what is left is less than one.
+  const Duration until = now + TimeFor(s.total - s.sent - c.window.bytes(), s.rate) - s.round_start;
+  const int64_t rounds = (until.nanos() + s.round.nanos() - 1) / s.round.nanos();
+  return std::max(now, std::min(message, s.round_start + s.round * std::max<int64_t>(rounds, 1)));
+}
+
+bool FlowNetwork::IsRoundOver(Instant now, const Connection& c) const {
+  const Stream& s = *c.stream;
+  if (s.all_fits || now < s.round_start + s.round) return false;
+  const bool counts = c.window.FeelsLoss(c.route.loss) || s.held_bytes > 0;
+  if (counts || s.rate < s.window_cap || c.window.MayGrow()) return true;
+  const bool at_end = (now - s.round_start).nanos() % s.round.nanos() == 0;
+  return at_end && s.total - s.sent <= c.window.bytes() + kSegmentBytes;
 }
 
 void FlowNetwork::Schedule(Instant now, int32_t connection) {
@@ -189,8 +248,7 @@ void FlowNetwork::OnStream(Instant now, int32_t connection) {
     EndStream(now, c);
     return;
   }
-  const bool window_reached = s.rate >= s.window_cap && s.total - s.sent <= c.window.bytes() + 1;
-  if (!s.all_fits && (now >= s.round_start + s.round || window_reached)) {
+  if (IsRoundOver(now, c)) {
     CountRound(c);
     BeginRound(now, connection);
     return;

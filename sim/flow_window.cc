@@ -11,6 +11,8 @@ constexpr double kCubicBeta = 0.7;
 constexpr double kRenoSlope = 3 * (1 - kCubicBeta) / (1 + kCubicBeta);  // segments per round
 constexpr double kSmallestWindow = 2 * kSegmentBytes;
 constexpr double kLostRepetitionRounds = 1.25;
+constexpr double kStartupPacing = 2.89;
+constexpr double kFirstRound = 1.4;  // of bbr, measured: 1 / 2.89 and what its quanta add
 
 }  // namespace
 
@@ -27,7 +29,26 @@ bool FlowWindow::FeelsLoss(double loss) const {
   return loss > 0 && (control_ == CongestionControl::kCubic || !MayGrow());
 }
 
+bool FlowWindow::IsFresh() const {
+  return bytes_ <= kInitialWindowBytes && slow_start_until_ > 1e299;
+}
+
+double FlowWindow::PacingGain() const {
+  if (control_ == CongestionControl::kCubic) return 0;
+  return KnowsRate() ? 1 : kStartupPacing;
+}
+
+double FlowWindow::BurstShare() const {
+  return control_ == CongestionControl::kCubic ? 1 : 1 - 1 / PacingGain();
+}
+
+void FlowWindow::OnBurstLost() {
+  full_rounds_ = kFullRoundsToKnow;
+  if (control_ == CongestionControl::kCubic) OnLoss();
+}
+
 double FlowWindow::Stretch(double loss, Rng& rng) const {
+  if (control_ == CongestionControl::kBbr && IsFresh()) return kFirstRound;
   if (loss <= 0 || control_ == CongestionControl::kCubic || MayGrow()) return 1;
   const double segments = bytes_ / kSegmentBytes;
   const double any = 1 - std::pow(1 - loss, segments);
@@ -76,8 +97,7 @@ double FlowWindow::CubicTarget(double elapsed_s) const {
 
 void FlowWindow::Grow(double rtt_s, double sent) {
   if (bytes_ < slow_start_until_) {
-    const double g = control_ == CongestionControl::kCubic ? 2.0 : 1.8;
-    const double grown = std::min({bytes_ + (g - 1) * sent, 2 * sent, slow_start_until_});
+    const double grown = std::min({bytes_ + sent, 2 * sent, slow_start_until_});
     bytes_ = std::min(std::max(bytes_, grown), bytes_max_);
     return;
   }

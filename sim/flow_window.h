@@ -1,10 +1,13 @@
 // The congestion window of one TCP connection, in rounds of one round trip.
 //
 // A connection may send one window per round. While it fills its window the window grows: slow
-// start by the factor g (2 for cubic, 1.8 as measured for bbr's start-up), after a loss by the
-// cubic function or Reno's line, whichever is more (RFC 8312, C = 0.4, beta = 0.7). Losses are
-// drawn packet by packet as the distance to the next lost one, so one run of cubic differs from the
-// next as much as real ones do.
+// start doubles it, after a loss by the cubic function or Reno's line, whichever is more (RFC 8312,
+// C = 0.4, beta = 0.7). Losses are drawn packet by packet as the distance to the next lost one, so
+// one run of cubic differs from the next as much as real ones do.
+//
+// bbr paces: while it searches for the path's rate at 2.89 times what it has seen, afterwards at
+// that rate; its first window, paced too, makes the first round longer. cubic does not pace: a
+// window that finds the pipe empty leaves at once.
 //
 // bbr does not answer loss with its rate. What it feels is its send buffer: a lost packet holds the
 // buffer for one round more, a lost repetition for another 1.25; once the buffer limits the flow,
@@ -14,6 +17,7 @@
 // Bytes are payload. Pure; not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "common/instant.h"
@@ -37,12 +41,26 @@ class FlowWindow {
   // be felt.
   bool FeelsLoss(double loss) const;
 
-  // How much longer than one round trip the coming round is, drawn; 1 without loss.
+  // How much longer than one round trip the coming round is: bbr's first, or drawn where packets
+  // are lost; otherwise 1.
   double Stretch(double loss, Rng& rng) const;
 
   // A round of `rtt` ended in which `sent` bytes left. The window grows only as far as it was used.
   // Returns true if a loss shrank it.
   bool OnRound(Duration rtt, double sent, double loss, Rng& rng);
+
+  // At most so many times a window per round trip leave the sender; 0: no limit.
+  double PacingGain() const;
+
+  // Of a window that finds the pipe empty, what arrives at the line faster than it can carry: the
+  // share that has to wait there.
+  double BurstShare() const;
+
+  // So many rounds were limited by the line, or by the largest window.
+  void OnFullRounds(double rounds) { full_rounds_ = std::min(full_rounds_ + rounds, 1e9); }
+
+  // A burst was too much for the line's queue.
+  void OnBurstLost();
 
   // The line gave `bytes` per round trip for a while, queue included: the window is no larger than
   // that and no smaller than `used`.
@@ -56,13 +74,19 @@ class FlowWindow {
   void Restart();
 
  private:
+  static constexpr double kFullRoundsToKnow =
+      4;  // bbr's start-up ends when three bring no more than one
+
   void OnLoss();
+  bool KnowsRate() const { return full_rounds_ >= kFullRoundsToKnow; }
+  bool IsFresh() const;
   void Grow(double rtt_s, double sent);
   double CubicTarget(double elapsed_s) const;
 
   CongestionControl control_;
   double bytes_max_;
   double bytes_ = kInitialWindowBytes;
+  double full_rounds_ = 0;           // that brought no more than those before
   double slow_start_until_ = 1e300;  // ssthresh
   // Since the last loss, in segments and seconds.
   double largest_ = 0, at_loss_ = 0, return_s_ = 0, elapsed_s_ = 0;

@@ -5,10 +5,12 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 
 #include "common/status.h"
 #include "sim/compare_program.h"
 #include "sim/emulator.h"
+#include "sim/packet/packet_platform.h"
 #include "sim/plan_program.h"
 #include "sim/replay_program.h"
 #include "sim/run_program.h"
@@ -41,6 +43,7 @@ struct CommandLine {
   SwarmOptions swarm;
   CompareProgramOptions compare;
   ReplayProgramOptions replay;
+  bool probe = false;  // emulate --probe
   std::string checked;
   uint64_t seed = 1;
   absl::Status status;
@@ -50,14 +53,32 @@ void AddEmulate(CLI::App& app, CommandLine& line) {
   EmulateOptions& emulate = line.emulate;
   emulate.out_dir = "demo-out";
   emulate.programs_dir = OwnDirectory();
-  CLI::App* command = app.add_subcommand("emulate", "real processes over links shaped in-process");
-  command->add_option("scenario", emulate.scenario, "scenario.toml or its directory")->required();
+  CLI::App* command = app.add_subcommand("emulate", "real processes over shaped links");
+  command->add_option("scenario", emulate.scenario, "scenario.toml or its directory");
   command->add_option("--out", emulate.out_dir, "where everything goes")->capture_default_str();
   command->add_flag("--reference", emulate.reference,
                     "also train the same model in one process on the same tokens");
   command->add_option("--seed", emulate.seed, "instead of the run's own");
   command->add_option("--steps", emulate.steps, "inner steps, instead of the run's own");
-  command->callback([&] { line.status = Emulate(line.emulate, interrupted); });
+  const std::map<std::string, EmulateShaper> shapers = {{"inprocess", EmulateShaper::kInProcess},
+                                                        {"packets", EmulateShaper::kPackets},
+                                                        {"auto", EmulateShaper::kAuto}};
+  command
+      ->add_option("--shaper", emulate.shaper,
+                   "inprocess: anywhere, no TCP effects; packets: the kernel's TCP between "
+                   "namespaces; auto: packets where possible")
+      ->transform(CLI::CheckedTransformer(shapers).description(""))
+      ->default_str("inprocess");
+  command->add_flag("--probe", line.probe, "say what this machine allows, and end");
+  command->callback([&] {
+    if (line.probe) {
+      std::fputs(Describe(ProbePacketPlatform()).c_str(), stdout);
+    } else if (line.emulate.scenario.empty()) {
+      line.status = InvalidArgument("emulate: want a scenario, or --probe");
+    } else {
+      line.status = Emulate(line.emulate, interrupted);
+    }
+  });
 }
 
 void AddRun(CLI::App& app, CommandLine& line) {

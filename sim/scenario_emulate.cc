@@ -19,6 +19,13 @@ absl::Status Refuse(const Scenario& scenario, int line, const absl::FormatSpec<A
                             absl::StrFormat(format, args...));
 }
 
+// What only the in-process shaper cannot.
+absl::Status RefuseInProcess(const Scenario& scenario, const std::string& what) {
+  return FailedPrecondition(
+      "%s: emulate cannot %s in-process; `emulate --shaper packets` and `skerry-sim run` can",
+      scenario.file, what);
+}
+
 // The shaper gives every pair of nodes a line of its own: what a path can carry in all is imitated
 // only where no two pairs of nodes share it. The coordinator's few bytes are not counted.
 bool IsShared(const Scenario& scenario, size_t from, size_t to) {
@@ -46,8 +53,9 @@ absl::Status CheckPaths(const Scenario& scenario) {
     for (size_t to = 0; to < count; ++to) {
       const PathSpec& path = network.paths[from * count + to];
       const auto refuse = [&](const char* what) {
-        return Refuse(scenario, 0, "imitate %s (from '%s' to '%s')", what, network.regions[from],
-                      network.regions[to]);
+        return RefuseInProcess(
+            scenario, absl::StrFormat("imitate %s (from '%s' to '%s')", what, network.regions[from],
+                                      network.regions[to]));
       };
       if (path.loss > 0) return refuse("loss");
       if (path.jitter > Duration()) return refuse("jitter");
@@ -72,12 +80,14 @@ absl::Status CheckSites(const Scenario& scenario) {
   for (const int32_t index : network.site_of_node) {
     const SiteSpec& site = network.sites[static_cast<size_t>(index)];
     if (!taken.insert(index).second)
-      return Refuse(scenario, 0, "imitate several nodes behind one line ('%s')", site.name);
+      return RefuseInProcess(
+          scenario, absl::StrFormat("imitate several nodes behind one line ('%s')", site.name));
     if (site.up_bytes_per_s != first.up_bytes_per_s ||
         site.down_bytes_per_s != first.down_bytes_per_s ||
         site.access_one_way != first.access_one_way) {
-      return Refuse(scenario, 0, "give '%s' another line than '%s': every process has the same",
-                    site.name, first.name);
+      return RefuseInProcess(
+          scenario, absl::StrFormat("give '%s' another line than '%s': every process has the same",
+                                    site.name, first.name));
     }
   }
   return absl::OkStatus();
@@ -89,7 +99,7 @@ std::string Mbps(double bytes_per_s) {
 
 }  // namespace
 
-absl::Status CanEmulate(const Scenario& scenario) {
+absl::Status CanEmulatePackets(const Scenario& scenario) {
   if (scenario.nodes.size() > kEmulatedNodesMax) {
     return Refuse(scenario, 0, "run %d nodes, more than %d processes, on one machine",
                   scenario.nodes.size(), kEmulatedNodesMax);
@@ -102,6 +112,11 @@ absl::Status CanEmulate(const Scenario& scenario) {
     return Refuse(scenario, group.line, "make nodes come and go ([churn.%s])", group.name);
   if (!scenario.network.path_changes.empty() || !scenario.network.site_changes.empty())
     return Refuse(scenario, 0, "follow a [[trace]]");
+  return absl::OkStatus();
+}
+
+absl::Status CanEmulate(const Scenario& scenario) {
+  SKERRY_RETURN_IF_ERROR(CanEmulatePackets(scenario));
   SKERRY_RETURN_IF_ERROR(CheckPaths(scenario));
   return CheckSites(scenario);
 }

@@ -1,6 +1,9 @@
-// What of a scenario real processes on one machine can imitate. Their in-process shaper
-// (wire/shaper.h) gives every pair of processes a line with the delay and rate of their regions,
-// and every process the same access line; what it does not know is refused here, never left out.
+// What of a scenario real processes on one machine can imitate, with either shaper; what it cannot
+// is refused here, never left out.
+//
+// The in-process shaper (wire/shaper.h) gives every pair of processes a line with the delay and
+// rate of their regions, and every process the same access line. The packet shaper (sim/packet/)
+// knows the whole network, except changes over time.
 #pragma once
 
 #include <string>
@@ -18,6 +21,10 @@ inline constexpr size_t kEmulatedNodesMax = 64;  // processes on one machine
 // in the way: too many nodes, faults, churn, loss, jitter, capacities or lines that several nodes
 // share, unequal lines, rates that change.
 absl::Status CanEmulate(const Scenario& scenario);
+
+// Likewise with packets: loss, jitter, shared capacities and lines of any kind are fine; faults,
+// churn and rates that change are not.
+absl::Status CanEmulatePackets(const Scenario& scenario);
 
 // The scenario's network for the shaper; access delays are part of the pairs'. CanEmulate's status
 // if it cannot be said.

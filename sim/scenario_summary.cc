@@ -110,9 +110,11 @@ std::string SummaryOf(const Scenario& scenario, uint64_t seed) {
   text += "checkers:";
   for (const Checker checker : scenario.checkers)
     text += std::string(" ") + kCheckerNames[static_cast<size_t>(checker)];
-  const absl::Status emulate = CanEmulate(scenario);
+  const absl::Status emulate = CanEmulate(scenario), packets = CanEmulatePackets(scenario);
   text += absl::StrFormat("\nat most %.6g s of virtual time\nemulate: %s\n",
                           scenario.horizon.seconds(), emulate.ok() ? "yes" : ErrorText(emulate));
+  if (!emulate.ok())
+    text += packets.ok() ? "emulate --shaper packets: yes\n" : "emulate --shaper packets: nor\n";
   return text;
 }
 

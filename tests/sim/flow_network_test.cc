@@ -14,15 +14,19 @@ using namespace skerry::testing;
 
 namespace {
 
-// The formula, written down apart from the code: time to the last byte's arrival.
-double ColdSeconds(double bytes, double mbps, double rtt, double g) {
-  const double rate = mbps * 1e6 / 8 * 1448 / 1500;
+// The formula, written down apart from the code: time to the last byte's arrival. bbr paces: its
+// first window over 0.4 of a round trip more, what remains at 2.89 windows a round trip.
+double ColdSeconds(double bytes, double mbps, double rtt, CongestionControl control) {
+  const bool bbr = control == CongestionControl::kBbr;
+  double rate = mbps * 1e6 / 8 * 1448 / 1500;
   double window = 10 * 1448, left = bytes, t = 0;
   while (left > window && window < rate * rtt) {
-    t += rtt;
+    t += bbr && t == 0 ? 1.4 * rtt : rtt;
     left -= window;
-    window *= g;
+    window *= 2;
   }
+  if (bbr && left <= window && bytes >= FlowNetwork::kSmallBytes)
+    rate = std::min(rate, 2.89 * window / rtt);
   return t + left / rate + rtt / 2;
 }
 
@@ -32,7 +36,7 @@ double RoundSeconds(Player& player, const NetworkSpec& spec, int64_t bytes, Inst
   static uint64_t tag = 1000;
   player.RunUntil(begin);
   player.network.Send(begin, 0, 1, bytes, ++tag);
-  player.RunUntil(begin + Duration::Seconds(100));
+  while (!player.seconds.contains(tag)) player.RunUntil(player.network.NextDue().value());
   return player.seconds.at(tag) - Seconds(begin) + spec.paths[2].one_way.seconds();
 }
 
@@ -40,7 +44,6 @@ double RoundSeconds(Player& player, const NetworkSpec& spec, int64_t bytes, Inst
 
 TEST_CASE("FlowNetwork: a cold transfer takes the slow-start rounds of the formula, at 48 points") {
   const auto control = GENERATE(CongestionControl::kCubic, CongestionControl::kBbr);
-  const double g = control == CongestionControl::kCubic ? 2.0 : 1.8;
   double error_sum = 0;
   int points = 0;
   for (const double mbps : {10.0, 100.0, 1000.0}) {
@@ -52,7 +55,7 @@ TEST_CASE("FlowNetwork: a cold transfer takes the slow-start rounds of the formu
         player.network.Send(Instant(), 0, 1, kib * 1024, 7);
         player.RunUntil(At(1000));
         const double expected =
-            ColdSeconds(static_cast<double>(kib) * 1024, mbps, rtt_ms * 1e-3, g);
+            ColdSeconds(static_cast<double>(kib) * 1024, mbps, rtt_ms * 1e-3, control);
         const double error = std::abs(player.seconds.at(7) - expected) / expected;
         INFO(mbps << " Mbit/s " << rtt_ms << " ms " << kib << " KiB: " << player.seconds.at(7)
                   << " s, formula " << expected << " s");
@@ -76,6 +79,7 @@ TEST_CASE("FlowNetwork: cold, warm and idle connections take what was measured o
   const Row row = GENERATE(Row{CongestionControl::kCubic, 64 << 10, .243, .087, .243},
                            Row{CongestionControl::kCubic, 1 << 20, .575, .167, .574},
                            Row{CongestionControl::kCubic, 4 << 20, .859, .444, .799},
+                           Row{CongestionControl::kBbr, 64 << 10, .278, .086, .086},
                            Row{CongestionControl::kBbr, 1 << 20, .617, .167, .167},
                            Row{CongestionControl::kBbr, 4 << 20, .870, .429, .431});
   const NetworkSpec spec = TwoSites(100, Duration::Millis(80), row.control);
@@ -99,6 +103,40 @@ TEST_CASE("FlowNetwork: cold, warm and idle connections take what was measured o
   idler.network.Send(At(1), 0, 1, 16 << 20, 1);
   const double idle = RoundSeconds(idler, spec, row.bytes, At(left_at + 2));
   CHECK(idle == Approx(row.idle).epsilon(0.10));
+}
+
+TEST_CASE("FlowNetwork: a warm burst that the queue cannot hold costs what it does on Linux TCP") {
+  // 4 MiB after 10 MB at 100 Mbit/s, 200 ms, 100 ms of queue, measured through a packet shaper:
+  // cubic loses a part of every burst until its window fits, bbr once, as it then knows the rate.
+  const auto control = GENERATE(CongestionControl::kCubic, CongestionControl::kBbr);
+  const bool bbr = control == CongestionControl::kBbr;
+  const NetworkSpec spec = TwoSites(100, Duration::Millis(200), control);
+  Player player(spec);
+  const double open = RoundSeconds(player, spec, 10'000'000, At(0));
+  const double first = RoundSeconds(player, spec, 4 << 20, At(open));
+  const double second = RoundSeconds(player, spec, 4 << 20, At(open + first));
+  CHECK(first == Approx(bbr ? .814 : .835).epsilon(0.10));
+  CHECK(second == Approx(bbr ? .551 : .855).epsilon(0.10));
+}
+
+TEST_CASE("FlowNetwork: full windows leave one a round trip, bbr's spread over it") {
+  // 4 MiB at 1 Gbit/s, more than a window of 3.5 MB, after 31 MB: measured.
+  struct Row {
+    CongestionControl control;
+    int rtt_ms;
+    double bytes, seconds;
+  };
+  const Row row = GENERATE(Row{CongestionControl::kCubic, 80, 4 << 20, .1725},
+                           Row{CongestionControl::kCubic, 200, 4 << 20, .4125},
+                           Row{CongestionControl::kBbr, 80, 1 << 20, .1035},
+                           Row{CongestionControl::kBbr, 80, 4 << 20, .193},
+                           Row{CongestionControl::kBbr, 200, 1 << 20, .261},
+                           Row{CongestionControl::kBbr, 200, 4 << 20, .489});
+  const NetworkSpec spec = TwoSites(1000, Duration::Millis(row.rtt_ms), row.control);
+  Player player(spec);
+  const double open = RoundSeconds(player, spec, 32'000'000, At(0));
+  CHECK(RoundSeconds(player, spec, static_cast<int64_t>(row.bytes), At(open)) ==
+        Approx(row.seconds).epsilon(0.10));
 }
 
 TEST_CASE("FlowNetwork: a window of 3.5 MB carries 350 Mbit/s over 80 ms, four carry the line") {
@@ -133,8 +171,10 @@ TEST_CASE("FlowNetwork: the directions of an asymmetric line are apart") {
 
   player.RunUntil(At(100));
 
-  CHECK(player.seconds.at(1) == Approx(ColdSeconds(16 << 20, 10, .02, 2)).epsilon(0.01));
-  CHECK(player.seconds.at(2) == Approx(ColdSeconds(16 << 20, 100, .02, 2)).epsilon(0.01));
+  CHECK(player.seconds.at(1) ==
+        Approx(ColdSeconds(16 << 20, 10, .02, spec.congestion_control)).epsilon(0.01));
+  CHECK(player.seconds.at(2) ==
+        Approx(ColdSeconds(16 << 20, 100, .02, spec.congestion_control)).epsilon(0.01));
   for (const auto& use : player.network.Use(At(100))) CHECK(use.bytes == Approx(16 << 20));
 }
 

@@ -316,21 +316,42 @@ TEST_CASE("Scenario: emulate takes the demo's network and says what it cannot im
     return at == std::string::npos ? why : why.substr(at);
   };
   const std::string rest = std::string(kFlows) + kNodes;
+  const std::string inprocess = "in-process; `emulate --shaper packets` and `skerry-sim run` can";
   CHECK(refusal(rest) == "");
   CHECK(refusal(std::string(kPair) + kNodes)
             .find("emulate cannot imitate a rate that several nodes share") == 0);
   CHECK(refusal("[pair_default]\nloss = 0.01\n" + rest) ==
-        "emulate cannot imitate loss (from 'us' to 'eu'); `skerry-sim run` can");
+        "emulate cannot imitate loss (from 'us' to 'eu') " + inprocess);
   CHECK(refusal(rest + "[[fault]]\nat_s = 1\nkind = \"crash\"\nnode = 1\n") ==
         "emulate cannot inject faults ('crash'); `skerry-sim run` can");
   CHECK(
       refusal(rest + "count = 80\n") ==
       "emulate cannot run 82 nodes, more than 64 processes, on one machine; `skerry-sim run` can");
   CHECK(refusal(rest + "class = \"home\"\n") ==
-        "emulate cannot give 'node3' another line than 'coordinator': every process has the same; "
-        "`skerry-sim run` can");
+        "emulate cannot give 'node3' another line than 'coordinator': every process has the same " +
+            inprocess);
   CHECK(refusal(rest + "count = 2\nshared = true\n") ==
-        "emulate cannot imitate several nodes behind one line ('group2'); `skerry-sim run` can");
+        "emulate cannot imitate several nodes behind one line ('group2') " + inprocess);
+}
+
+TEST_CASE("Scenario: packets carry what the in-process shaper cannot, but no faults",
+          "[sim][emulate]") {
+  const auto answer = [](const std::string& rest) {
+    const auto scenario =
+        ParseScenario("text = \"words.txt\"\n" + std::string(kHead) + rest, "s.toml");
+    INFO(scenario.status().message());
+    REQUIRE(scenario.ok());
+    return std::string(CanEmulatePackets(*scenario).message());
+  };
+  const std::string rest = std::string(kFlows) + kNodes;
+  CHECK(answer("[pair_default]\nloss = 0.01\njitter_ms = 2\n" + rest) == "");
+  CHECK(answer(std::string(kPair) + kNodes) == "");
+  CHECK(answer(rest + "class = \"home\"\n") == "");
+  CHECK(answer(rest + "count = 2\nshared = true\n") == "");
+  CHECK(answer(rest + "[[fault]]\nat_s = 1\nkind = \"crash\"\nnode = 1\n")
+            .find("emulate cannot inject faults ('crash'); `skerry-sim run` can") !=
+        std::string::npos);
+  CHECK(answer(rest + "count = 80\n").find("more than 64 processes") != std::string::npos);
 }
 
 TEST_CASE("Scenario: the shaper's file says the same network", "[sim][emulate]") {

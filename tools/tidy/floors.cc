@@ -53,6 +53,7 @@ bool IsProgramFile(std::string_view path) {
   const std::string_view stem = Stem(path);
   const bool real_processes = stem.starts_with("emulat") || stem.starts_with("child_process");
   if (path.starts_with("sim/") && real_processes) return true;
+  if (path.starts_with("sim/packet/")) return true;
   if (path.starts_with("coordinator/run_directory.")) return true;
   return stem == "main" || stem == "program" || stem.ends_with("_program") ||
          stem.ends_with("_command") || stem.ends_with("_commands") || stem == "commands";
