@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <numeric>
 #include <utility>
 
@@ -11,6 +12,8 @@
 #include "routing/skippipe_simulator.h"
 
 namespace skerry {
+bool lab_verbose = false;
+long lab_sims = 0;
 namespace {
 
 // Temperatures are shares of the iteration's time.
@@ -33,67 +36,118 @@ class Annealer {
         freedom_{options.mode == JointMode::kFull, options.mode == JointMode::kFull},
         rng_(options.seed, "joint search") {}
 
-  void Search(JointState state) {
-    for (int64_t budget = kFirstRound; !IsOver(); budget *= 2) {
-      Round(state, std::min(budget, options_.evaluations - spent_));
+  void Search(const JointState& first) {
+    double end = 0;
+    const auto starts = static_cast<int>(joint_tuning.starts);
+    std::vector<std::pair<double, JointState>> pool;
+    for (int i = 0; i < starts && !IsOver(); ++i) {
+      JointState state = first;
+      end += joint_tuning.share;
+      round_best_ = std::numeric_limits<double>::infinity();
+      Round(state, end - joint_tuning.share, end, joint_tuning.hot);
+      if (!round_state_.empty()) pool.emplace_back(round_best_, round_state_.front());
+    }
+    std::stable_sort(pool.begin(), pool.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    double unit = 0;
+    for (int i = 0; i < static_cast<int>(joint_tuning.rounds); ++i) unit += std::pow(joint_tuning.growth, i);
+    unit /= 1 - end;
+    for (int i = 0; i < static_cast<int>(joint_tuning.rounds) && !IsOver(); ++i) {
+      const double start = end;
+      end += std::pow(joint_tuning.growth, i) / unit;
+      const size_t pick = joint_tuning.second > 0 ? std::min<size_t>(static_cast<size_t>(i), pool.size() - 1) : 0;
+      JointState state = i < static_cast<int>(joint_tuning.second) && !pool.empty() ? pool[pick].second : best_state_.empty() ? first : best_state_.front();
+      round_best_ = std::numeric_limits<double>::infinity();
+      Round(state, start, end, joint_tuning.rehot);
     }
   }
 
   const JointPlan& best() const { return best_; }
 
  private:
-  bool IsOver() const { return stopped_ || spent_ >= options_.evaluations; }
+  bool IsOver() const { return share_ >= 1; }
+
+  // Asks the clock now and then.
+  void Count() {
+    ++spent_;
+    const double share = static_cast<double>(spent_) / static_cast<double>(options_.evaluations);
+    if (!options_.spent) {
+      share_ = share;
+    } else if (spent_ % kAskEvery == 0) {
+      share_ = std::max(share, options_.spent());
+    }
+  }
 
   // Sets makespan_; infinite if the score is above `limit`.
-  double Score(const JointState& state, double limit) {
-    if (++spent_ % kAskEvery == 0 && options_.should_stop) stopped_ |= options_.should_stop();
-    makespan_ = evaluator_.IterationSeconds(state.schedule(), limit);
-    if (std::isinf(makespan_)) return makespan_;
-    const std::vector<double>& finished = evaluator_.finished_s();
-    const double sum = std::accumulate(finished.begin(), finished.end(), 0.0);
-    return makespan_ + kMeanWeight * sum / static_cast<double>(finished.size());
+  double Score(const JointState& state, double limit, bool both) {
+    Count();
+    double score = evaluator_.Cost(state.schedule(), joint_tuning.mean, limit);
+    if (std::isinf(score)) return score;
+    makespan_ = evaluator_.iteration_s();
+    simulated_ = makespan_;
+    if (both && has_simulator_) {
+      ++lab_sims;
+      simulated_ = simulator_.IterationSeconds(state.schedule(), makespan_ + limit - score);
+      score += std::max(0.0, simulated_ - makespan_);
+    }
+    return score;
   }
 
   void Keep(const JointState& state) {
-    if (makespan_ >= best_.score()) return;
-    JointPlan plan;
-    plan.schedule = state.ToSchedule();
-    plan.iteration_s = makespan_;
-    plan.simulator_s = has_simulator_ ? simulator_.IterationSeconds(plan.schedule) : makespan_;
-    if (plan.score() >= best_.score()) return;
-    best_ = std::move(plan);
+    if (makespan_ >= round_best_) return;
+    const double simulated = has_simulator_ ? simulator_.IterationSeconds(state.schedule()) : makespan_;
+    if (std::max(simulated, makespan_) >= round_best_) return;
+    round_best_ = std::max(simulated, makespan_);
+    round_state_.clear();
+    round_state_.push_back(state);
+    if (round_best_ >= best_.score()) return;
+    best_.schedule = state.ToSchedule();
+    best_.iteration_s = makespan_;
+    best_.simulator_s = simulated;
     best_state_.clear();
     best_state_.push_back(state);
     if (options_.on_better) options_.on_better(best_);
   }
 
+  void Learn(const JointState& state) {
+    evaluator_.CriticalPath(hints_.critical);
+    hints_.started_s.resize(static_cast<size_t>(state.schedule().size()));
+    for (int32_t m = 0; m < state.schedule().size(); ++m) {
+      hints_.started_s[static_cast<size_t>(m)] = evaluator_.started_s(m);
+    }
+  }
+
   // Anneals from `state`; leaves the best plan in it.
-  void Round(JointState& state, int64_t budget) {
-    double current = Score(state, std::numeric_limits<double>::infinity());
+  void Round(JointState& state, double begin, double end, double hot) {
+    const double infinity = std::numeric_limits<double>::infinity();
+    double current = Score(state, infinity, joint_tuning.both <= 0);
+    if (std::isinf(current)) current = Score(state, infinity, false) * 1.2;
+    Learn(state);
     Keep(state);
     const double scale = makespan_;
     const int64_t start = spent_;
-    double temperature = kHot * scale;
-    double least = makespan_;
-    while (!IsOver() && spent_ - start < budget) {
-      if (!state.Move(freedom_, rng_)) continue;
-      if (spent_ % kAskEvery == 0) {
-        const double progress = static_cast<double>(spent_ - start) / static_cast<double>(budget);
-        temperature = kHot * scale * std::pow(kCold / kHot, progress);
+    double temperature = hot * scale;
+    double progress = 0;
+    double progress_at = -1;
+    int64_t accepted = 0;
+    while (!IsOver() && share_ < end) {
+      if (share_ != progress_at) {
+        progress_at = share_;
+        progress = std::max(0.0, (share_ - begin) / (end - begin));
+        temperature = hot * scale * std::pow(joint_tuning.cold / hot, progress);
       }
+      if (!state.Move(freedom_, hints_, rng_)) continue;
       const double limit = current - temperature * std::log(1.0 - rng_.Uniform());
-      const double score = Score(state, limit);
+      const double score = Score(state, limit, progress >= joint_tuning.both);
       if (score > limit) {
         state.Undo();
         continue;
       }
+      ++accepted;
       current = score;
-      if (makespan_ < least) {
-        least = makespan_;
-        Keep(state);
-      }
+      Learn(state);
+      Keep(state);
     }
-    if (!best_state_.empty()) state = best_state_.front();
+    if (lab_verbose) std::fprintf(stderr, "  round %ld: best %.3f %.3f cur %.3f acc %.3f sims %ld\n", spent_ - start, best_.iteration_s, best_.simulator_s, makespan_, double(accepted) / double(spent_ - start), lab_sims);
   }
 
   const JointOptions& options_;
@@ -103,9 +157,13 @@ class Annealer {
   JointFreedom freedom_;
   Rng rng_;
   int64_t spent_ = 0;
-  bool stopped_ = false;
+  double share_ = 0;  // of the budget
   double makespan_ = 0;
+  double simulated_ = 0;
+  JointHints hints_;
   JointPlan best_;
+  double round_best_ = 0;
+  std::vector<JointState> round_state_;
   std::vector<JointState> best_state_;  // of best_; empty before the first
 };
 

@@ -36,9 +36,10 @@ struct JointPlan {
 struct JointOptions {
   JointMode mode = JointMode::kFull;
   uint64_t seed = 1;
+  // The budget: a number of evaluations, or what this says is spent of it, in [0, 1], asked about
+  // every hundred evaluations (a clock; 1 ends the search).
   int64_t evaluations = 200000;
-  // Asked about every hundred evaluations; true ends the search.
-  std::function<bool()> should_stop;
+  std::function<double()> spent;
   // Told of every plan that is better than all before.
   std::function<void(const JointPlan&)> on_better;
 };

@@ -7,8 +7,10 @@
 #include "common/status.h"
 
 namespace skerry {
+JointTuning joint_tuning;
 namespace {
 
+constexpr double kHoldForwards = 4;         // a start is put off by at most so many forwards
 constexpr double kWaveReleaseSeconds = 2.5;  // as SkipPipe's script releases
 
 // Which stages microbatch `m` visits, so that over all of them visits are equal: the next
@@ -45,6 +47,7 @@ absl::StatusOr<JointState> JointState::Create(const SkipPipeProblem& problem,
   }
   state.schedule_.length = problem.path_length;
   state.schedule_.microbatches.resize(static_cast<size_t>(problem.microbatches()));
+  state.hold_s_.resize(static_cast<size_t>(problem.microbatches()));
   std::vector<int32_t> visited(problem.stage_sizes.size());
   const int32_t per_origin = problem.in_flight * problem.waves;
   for (int32_t m = 0; m < problem.microbatches(); ++m) {
@@ -78,8 +81,9 @@ void JointState::AssignLanes() {
     auto& microbatch = schedule_.microbatches[static_cast<size_t>(m)];
     microbatch.lane = rank[origin] * slots + i % slots;
     microbatch.wave = i / slots;
-    microbatch.release_s =
+    const double release =
         microbatch.wave * kWaveReleaseSeconds + i % slots * problem_->forward_s[origin];
+    microbatch.release_s = std::max(release, hold_s_[static_cast<size_t>(m)]);
   }
 }
 
@@ -122,6 +126,20 @@ int32_t JointState::RandomHop(Rng& rng) const {
   return 1 + static_cast<int32_t>(rng.Below(static_cast<uint64_t>(schedule_.length - 1)));
 }
 
+SkipPipeEvaluator::Visit JointState::RandomVisit(Rng& rng) const {
+  if (!hints_->critical.empty() && rng.Uniform() < joint_tuning.focus) {
+    const Visit& visit = hints_->critical[rng.Below(hints_->critical.size())];
+    return {visit.microbatch, visit.hop > 0 ? visit.hop : RandomHop(rng)};
+  }
+  const int32_t microbatch = RandomMicrobatch(rng);
+  return {microbatch, RandomHop(rng)};
+}
+
+int32_t JointState::RandomNode(int32_t stage, Rng& rng) const {
+  const auto& nodes = partitions_[static_cast<size_t>(stage)];
+  return nodes[rng.Below(nodes.size())];
+}
+
 void JointState::Order(int32_t microbatch) {
   for (int32_t hop = 2; hop < schedule_.length; ++hop) {
     for (int32_t h = hop; h > 1 && StageAt(microbatch, h - 1) > StageAt(microbatch, h); --h) {
@@ -152,8 +170,10 @@ void JointState::Undo() {
     schedule_.path[changes_.back().index] = changes_.back().node;
   }
   if (swapped_a_ >= 0) SwapRoles(swapped_a_, swapped_b_);
-  if (origins_moved_) AssignLanes();
+  if (held_ >= 0) hold_s_[static_cast<size_t>(held_)] = held_before_s_;
+  if (origins_moved_ || held_ >= 0) AssignLanes();
   swapped_a_ = -1;
+  held_ = -1;
   origins_moved_ = false;
 }
 
@@ -163,9 +183,8 @@ bool JointState::Revert() {
 }
 
 bool JointState::ExchangeVisits(Rng& rng) {
-  const int32_t p = RandomMicrobatch(rng);
+  const auto [p, i] = RandomVisit(rng);
   const int32_t q = RandomMicrobatch(rng);
-  const int32_t i = RandomHop(rng);
   const int32_t same = HopOf(q, StageAt(p, i));
   // Half of the time the same stage, if both visit it: another stage changes who skips what.
   const int32_t j = same > 0 && rng.Below(2) == 0 ? same : RandomHop(rng);
@@ -182,11 +201,26 @@ bool JointState::ExchangeVisits(Rng& rng) {
   return IsAllowed(p) && IsAllowed(q) ? true : Revert();
 }
 
+// One skips what the other visits now and the other way round, on any nodes of these stages.
+bool JointState::ExchangeStages(Rng& rng) {
+  const auto [p, i] = RandomVisit(rng);
+  const int32_t q = RandomMicrobatch(rng);
+  const int32_t j = RandomHop(rng);
+  const int32_t s = StageAt(p, i);
+  const int32_t t = StageAt(q, j);
+  if (p == q || s == t || HopOf(p, t) >= 0 || HopOf(q, s) >= 0) return false;
+  Set(p, i, RandomNode(t, rng));
+  Set(q, j, RandomNode(s, rng));
+  Order(p);
+  Order(q);
+  return IsAllowed(p) && IsAllowed(q) ? true : Revert();
+}
+
 bool JointState::ExchangeTails(Rng& rng) {
-  const int32_t p = RandomMicrobatch(rng);
+  const auto [p, first] = RandomVisit(rng);
   const int32_t q = RandomMicrobatch(rng);
   if (p == q) return false;
-  for (int32_t hop = RandomHop(rng); hop < schedule_.length; ++hop) {
+  for (int32_t hop = first; hop < schedule_.length; ++hop) {
     const int32_t node = schedule_.At(p, hop);
     Set(p, hop, schedule_.At(q, hop));
     Set(q, hop, node);
@@ -196,8 +230,7 @@ bool JointState::ExchangeTails(Rng& rng) {
 }
 
 bool JointState::SwapNeighbours(Rng& rng) {
-  const int32_t p = RandomMicrobatch(rng);
-  const int32_t i = RandomHop(rng);
+  const auto [p, i] = RandomVisit(rng);
   if (i + 1 >= schedule_.length) return false;
   const int32_t node = schedule_.At(p, i);
   Set(p, i, schedule_.At(p, i + 1));
@@ -207,11 +240,10 @@ bool JointState::SwapNeighbours(Rng& rng) {
 
 // The visits of one stage of three microbatches go round.
 bool JointState::Rotate(Rng& rng) {
-  const int32_t p = RandomMicrobatch(rng);
+  const auto [p, i] = RandomVisit(rng);
   const int32_t q = RandomMicrobatch(rng);
   const int32_t r = RandomMicrobatch(rng);
   if (p == q || q == r || p == r) return false;
-  const int32_t i = RandomHop(rng);
   const int32_t j = HopOf(q, StageAt(p, i));
   const int32_t k = HopOf(r, StageAt(p, i));
   if (j < 0 || k < 0) return false;
@@ -223,18 +255,31 @@ bool JointState::Rotate(Rng& rng) {
 }
 
 bool JointState::MoveVisit(Rng& rng) {
-  const int32_t p = RandomMicrobatch(rng);
-  const int32_t i = RandomHop(rng);
-  const auto& nodes = partitions_[static_cast<size_t>(StageAt(p, i))];
-  Set(p, i, nodes[rng.Below(nodes.size())]);
+  const auto [p, i] = RandomVisit(rng);
+  Set(p, i, RandomNode(StageAt(p, i), rng));
   return !changes_.empty();
 }
 
 bool JointState::MoveOrigin(Rng& rng) {
-  const auto& nodes = partitions_.front();
-  Set(RandomMicrobatch(rng), 0, nodes[rng.Below(nodes.size())]);
+  Set(RandomVisit(rng).microbatch, 0, RandomNode(0, rng));
   if (changes_.empty()) return false;
   origins_moved_ = true;
+  AssignLanes();
+  return true;
+}
+
+// A later start lets others pass.
+bool JointState::Hold(Rng& rng) {
+  if (hints_->started_s.empty()) return false;
+  held_ = RandomVisit(rng).microbatch;
+  double& hold_s = hold_s_[static_cast<size_t>(held_)];
+  held_before_s_ = hold_s;
+  if (hold_s > 0 && rng.Below(2) == 0) {
+    hold_s = 0;
+  } else {
+    const double forward_s = problem_->forward_s[static_cast<size_t>(schedule_.At(held_, 0))];
+    hold_s = hints_->started_s[static_cast<size_t>(held_)] + kHoldForwards * forward_s * rng.Uniform();
+  }
   AssignLanes();
   return true;
 }
@@ -283,17 +328,25 @@ bool JointState::ExchangeNodes(const JointFreedom& freedom, Rng& rng) {
   return true;
 }
 
-bool JointState::Move(const JointFreedom& freedom, Rng& rng) {
+bool JointState::Move(const JointFreedom& freedom, const JointHints& hints, Rng& rng) {
   changes_.clear();
   swapped_a_ = -1;
+  held_ = -1;
   origins_moved_ = false;
-  const uint64_t kind = rng.Below(100);
-  if (kind < 10) return ExchangeNodes(freedom, rng);
-  if (freedom.loads && kind < 30) return MoveVisit(rng);
-  if (freedom.loads && kind < 36) return MoveOrigin(rng);
-  if (kind < 46) return Rotate(rng);
-  if (kind < 64) return ExchangeTails(rng);
-  if (kind < 70) return problem_->swaps_max > 0 && SwapNeighbours(rng);
+  hints_ = &hints;
+  double at = rng.Uniform();
+  const auto pick = [&](double share) { return (at -= share) < 0; };
+  const JointTuning& t = joint_tuning;
+  if (pick(t.nodes)) return ExchangeNodes(freedom, rng);
+  if (pick(t.hold)) return Hold(rng);
+  if (pick(t.rotate)) return Rotate(rng);
+  if (pick(t.tails)) return ExchangeTails(rng);
+  if (pick(t.neighbours)) return problem_->swaps_max > 0 && SwapNeighbours(rng);
+  if (freedom.loads) {
+    if (pick(t.visit)) return MoveVisit(rng);
+    if (pick(t.origin)) return MoveOrigin(rng);
+    if (pick(t.stages)) return ExchangeStages(rng);
+  }
   return ExchangeVisits(rng);
 }
 

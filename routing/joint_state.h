@@ -17,9 +17,23 @@
 
 namespace skerry {
 
+struct JointTuning {
+  double nodes = 0.1, hold = 0, rotate = 0.1, tails = 0.18, neighbours = 0.06, visit = 0.2, origin = 0.06, stages = 0.05;
+  double focus = 0.5;
+  double hot = 0.01, cold = 0.0002, mean = 0.05;
+  double rounds = 2, growth = 2, starts = 4, share = 0.07, rehot = 0.004, second = 0;
+  double both = 2;  // from this progress on
+};
+extern JointTuning joint_tuning;
 struct JointFreedom {
   bool placement = false;  // nodes may change stages
   bool loads = false;      // nodes of a stage may serve unequally many microbatches
+};
+
+// Where a change is likely to help, from a run of the present plan. May be empty.
+struct JointHints {
+  std::vector<SkipPipeEvaluator::Visit> critical;  // tasks that decide when the iteration ends
+  std::vector<double> started_s;                   // [microbatches]
 };
 
 class JointState {
@@ -32,7 +46,7 @@ class JointState {
                                            double link_max_s);
 
   // One random change. False: it would have broken a constraint, nothing has changed.
-  bool Move(const JointFreedom& freedom, Rng& rng);
+  bool Move(const JointFreedom& freedom, const JointHints& hints, Rng& rng);
   // Takes back the last Move that returned true.
   void Undo();
 
@@ -46,6 +60,8 @@ class JointState {
     int32_t node = 0;  // before
   };
 
+  using Visit = SkipPipeEvaluator::Visit;
+
   explicit JointState(const SkipPipeProblem& problem) : problem_(&problem) {}
 
   void Set(int32_t microbatch, int32_t hop, int32_t node);
@@ -53,16 +69,20 @@ class JointState {
   int32_t HopOf(int32_t microbatch, int32_t stage) const;  // −1: not visited
   int32_t RandomMicrobatch(Rng& rng) const;
   int32_t RandomHop(Rng& rng) const;  // past the first
-  void Order(int32_t microbatch);     // visits by stage
+  Visit RandomVisit(Rng& rng) const;  // past the first; often a critical one
+  int32_t RandomNode(int32_t stage, Rng& rng) const;
+  void Order(int32_t microbatch);  // visits by stage
   bool IsAllowed(int32_t microbatch) const;
 
   bool ExchangeVisits(Rng& rng);
+  bool ExchangeStages(Rng& rng);
   bool ExchangeTails(Rng& rng);
   bool SwapNeighbours(Rng& rng);
   bool ExchangeNodes(const JointFreedom& freedom, Rng& rng);
   bool MoveVisit(Rng& rng);
   bool MoveOrigin(Rng& rng);
   bool Rotate(Rng& rng);
+  bool Hold(Rng& rng);
 
   void SwapRoles(int32_t a, int32_t b);
   bool FitsStage(int32_t node, int32_t stage, int32_t instead_of) const;
@@ -78,6 +98,10 @@ class JointState {
   int32_t swapped_a_ = -1;         // nodes whose roles it swapped
   int32_t swapped_b_ = -1;
   bool origins_moved_ = false;
+  const JointHints* hints_ = nullptr;  // while Move runs
+  std::vector<double> hold_s_;         // [microbatches] not started before
+  int32_t held_ = -1;                  // the microbatch whose hold the last move changed
+  double held_before_s_ = 0;
 };
 
 }  // namespace skerry

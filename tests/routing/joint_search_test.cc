@@ -116,11 +116,11 @@ TEST_CASE("Random plans of a placement are never faster than its bound",
   Rng rng(seed);
 
   for (int i = 0; i < 300; ++i) {
-    state->Move({false, false}, rng);
+    state->Move({false, false}, {}, rng);
     CHECK(evaluator.IterationSeconds(state->schedule()) >= strict);
   }
   for (int i = 0; i < 300; ++i) {
-    state->Move({true, true}, rng);
+    state->Move({true, true}, {}, rng);
     CHECK(evaluator.IterationSeconds(state->schedule()) >= any);
   }
 }
@@ -133,7 +133,7 @@ TEST_CASE("A move that is taken back leaves nothing behind", "[routing][joint]")
 
   for (int i = 0; i < 500; ++i) {
     const SkipPipeSchedule before = state->ToSchedule();
-    if (state->Move({true, true}, rng) && i % 3 == 0) continue;
+    if (state->Move({true, true}, {}, rng) && i % 3 == 0) continue;
     state->Undo();
     const SkipPipeSchedule after = state->ToSchedule();
     REQUIRE(after.partitions == before.partitions);
@@ -152,7 +152,7 @@ TEST_CASE("The same seed and budget give the same plan, and stopping early gives
   const auto one = SearchJointly(problem, {}, options);
   const auto two = SearchJointly(problem, {}, options);
   JointOptions stopped = options;
-  stopped.should_stop = [] { return true; };
+  stopped.spent = [] { return 1.0; };
   const auto early = SearchJointly(problem, {}, stopped);
 
   REQUIRE((one.ok() && two.ok() && early.ok()));
