@@ -15,8 +15,11 @@ namespace skerry {
 namespace {
 
 constexpr double kHotShare = 0.02;  // temperatures are shares of the first cost
-constexpr double kColdShare = 0.0002;
+constexpr double kColdShare = 0.003;
+constexpr double kMeanShare = 0.02;  // of the mean exchange in what is searched for
+constexpr int64_t kRounds = 4;       // it is heated up again so often
 constexpr int64_t kAskEvery = 128;
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // Which node of the smaller group goes with which of the larger, and the slowest pair.
 struct Matching {
@@ -26,51 +29,70 @@ struct Matching {
 
 class Matcher {
  public:
-  explicit Matcher(const DtfmProblem& problem)
-      : problem_(problem), n_(static_cast<size_t>(problem.nodes())) {}
+  explicit Matcher(const DtfmProblem& problem) : n_(static_cast<size_t>(problem.nodes())) {
+    levels_ = problem.activation_s;
+    std::sort(levels_.begin(), levels_.end());
+    levels_.erase(std::unique(levels_.begin(), levels_.end()), levels_.end());
+    for (const double seconds : problem.activation_s) {
+      const auto level = std::lower_bound(levels_.begin(), levels_.end(), seconds);
+      ranks_.push_back(static_cast<int32_t>(level - levels_.begin()));
+    }
+  }
 
-  // `left` is no larger than `right`.
+  // `left` is no larger than `right`. of_right() says who goes with whom.
+  double Bottleneck(const std::vector<int32_t>& left, const std::vector<int32_t>& right) {
+    int32_t level = LoadRanks(left, right);
+    while (!IsPerfect(left.size(), right.size(), level)) level = NextLevel(level);
+    return levels_[static_cast<size_t>(level)];
+  }
+
   Matching Match(const std::vector<int32_t>& left, const std::vector<int32_t>& right) {
-    values_.clear();
-    for (const int32_t a : left) {
-      for (const int32_t b : right) values_.push_back(Cost(a, b));
-    }
-    sorted_ = values_;
-    std::sort(sorted_.begin(), sorted_.end());
-    sorted_.erase(std::unique(sorted_.begin(), sorted_.end()), sorted_.end());
-    size_t low = 0;
-    size_t high = sorted_.size() - 1;
-    while (low < high) {
-      const size_t middle = (low + high) / 2;
-      if (IsPerfect(left.size(), right.size(), sorted_[middle])) {
-        high = middle;
-      } else {
-        low = middle + 1;
-      }
-    }
-    IsPerfect(left.size(), right.size(), sorted_[low]);
-    Matching matching{sorted_[low], std::vector<int32_t>(left.size())};
+    Matching matching{Bottleneck(left, right), std::vector<int32_t>(left.size())};
     for (size_t j = 0; j < right.size(); ++j) {
-      if (of_right_[j] >= 0) {
-        matching.of_left[static_cast<size_t>(of_right_[j])] = static_cast<int32_t>(j);
-      }
+      if (of_right_[j] < 0) continue;
+      matching.of_left[static_cast<size_t>(of_right_[j])] = static_cast<int32_t>(j);
     }
     return matching;
   }
 
  private:
-  double Cost(int32_t a, int32_t b) const {
-    return problem_.activation_s[static_cast<size_t>(a) * n_ + static_cast<size_t>(b)];
+  // Of every pair; the least level at which nobody is left alone.
+  int32_t LoadRanks(const std::vector<int32_t>& left, const std::vector<int32_t>& right) {
+    int32_t level = 0;
+    pairs_.resize(left.size() * right.size());
+    best_of_right_.assign(right.size(), std::numeric_limits<int32_t>::max());
+    int32_t* rank = pairs_.data();
+    for (const int32_t a : left) {
+      const int32_t* row = &ranks_[static_cast<size_t>(a) * n_];
+      int32_t best = std::numeric_limits<int32_t>::max();
+      for (size_t j = 0; j < right.size(); ++j, ++rank) {
+        *rank = row[static_cast<size_t>(right[j])];
+        best = std::min(best, *rank);
+        best_of_right_[j] = std::min(best_of_right_[j], *rank);
+      }
+      level = std::max(level, best);
+    }
+    if (left.size() < right.size()) return level;
+    return std::max(level, *std::max_element(best_of_right_.begin(), best_of_right_.end()));
   }
 
-  bool IsPerfect(size_t left, size_t right, double limit) {
+  int32_t NextLevel(int32_t level) const {
+    int32_t next = std::numeric_limits<int32_t>::max();
+    for (const int32_t rank : pairs_) {
+      if (rank > level) next = std::min(next, rank);
+    }
+    return next;
+  }
+
+  bool IsPerfect(size_t left, size_t right, int32_t level) {
+    const int32_t* rank = pairs_.data();
     for (size_t i = 0; i < left; ++i) {
       rows_[i] = 0;
-      for (size_t j = 0; j < right; ++j) {
-        if (values_[i * right + j] <= limit) rows_[i] |= uint64_t{1} << j;
+      for (size_t j = 0; j < right; ++j, ++rank) {
+        rows_[i] |= static_cast<uint64_t>(*rank <= level) << j;
       }
     }
-    of_right_.fill(-1);
+    std::fill_n(of_right_.begin(), right, -1);
     for (size_t i = 0; i < left; ++i) {
       unseen_ = ~uint64_t{0};
       if (!Augment(i)) return false;
@@ -90,10 +112,11 @@ class Matcher {
     return false;
   }
 
-  const DtfmProblem& problem_;
   size_t n_;
-  std::vector<double> values_;
-  std::vector<double> sorted_;
+  std::vector<double> levels_;  // the distinct seconds, ascending
+  std::vector<int32_t> ranks_;  // [n, n] index into levels_
+  std::vector<int32_t> pairs_;  // [left, right] ranks
+  std::vector<int32_t> best_of_right_;
   std::array<uint64_t, kDtfmGroupNodesMax> rows_{};
   std::array<int32_t, kDtfmGroupNodesMax> of_right_{};
   uint64_t unseen_ = 0;
@@ -115,11 +138,30 @@ class Grouping {
   double pipeline() const { return pipeline_; }
   const std::vector<std::vector<int32_t>>& groups() const { return groups_; }
 
+  // Of all groups, what the cost's maxima leave open: leads a search over its plateaus.
+  double mean_exchange() const {
+    double sum = 0;
+    for (const double seconds : exchange_) sum += seconds;
+    return sum / static_cast<double>(exchange_.size());
+  }
+
   void Exchange(size_t g, size_t i, size_t h, size_t j) {
+    exchange_before_ = exchange_;
+    edges_before_ = edges_;
+    pipeline_before_ = pipeline_;
+    changed_ = pipeline_ == 0;
     std::swap(groups_[g][i], groups_[h][j]);
     Update(g);
     Update(h);
-    pipeline_ = ShortestTour(nullptr);
+    if (changed_) pipeline_ = ShortestTour(nullptr);
+  }
+
+  // The last Exchange, with the same arguments.
+  void TakeBack(size_t g, size_t i, size_t h, size_t j) {
+    std::swap(groups_[g][i], groups_[h][j]);
+    exchange_.swap(exchange_before_);
+    edges_.swap(edges_before_);
+    pipeline_ = pipeline_before_;
   }
 
   // Pipeline order, matched index by index.
@@ -141,7 +183,8 @@ class Grouping {
       double sum = 0;
       for (const int32_t b : groups_[g]) {
         if (a == b) continue;
-        const double pair = problem_.exchange_s[static_cast<size_t>(a) * n + static_cast<size_t>(b)];
+        const double pair =
+            problem_.exchange_s[static_cast<size_t>(a) * n + static_cast<size_t>(b)];
         sum = problem_.largest_pair ? std::max(sum, pair) : sum + pair;
       }
       exchange_[g] = std::max(exchange_[g], sum);
@@ -149,8 +192,8 @@ class Grouping {
     for (size_t h = 0; h < groups_.size(); ++h) {
       if (h == g) continue;
       const bool smaller = groups_[g].size() <= groups_[h].size();
-      const double edge =
-          matcher_.Match(groups_[smaller ? g : h], groups_[smaller ? h : g]).bottleneck_s;
+      const double edge = matcher_.Bottleneck(groups_[smaller ? g : h], groups_[smaller ? h : g]);
+      changed_ |= edges_[g * groups_.size() + h] != edge;
       edges_[g * groups_.size() + h] = edge;
       edges_[h * groups_.size() + g] = edge;
     }
@@ -160,15 +203,17 @@ class Grouping {
   double ShortestTour(std::vector<size_t>* order) {
     const size_t count = groups_.size();
     const size_t sets = size_t{1} << count;
-    reach_.assign(sets * count, std::numeric_limits<double>::infinity());
+    reach_.assign(sets * count, kNever);
     const size_t starts = problem_.closed_tour ? 1 : count;
     for (size_t g = 0; g < starts; ++g) reach_[(size_t{1} << g) * count + g] = 0;
+    const auto lowest = [](size_t bits) { return static_cast<size_t>(std::countr_zero(bits)); };
     for (size_t set = 1; set < sets; ++set) {
-      for (size_t last = 0; last < count; ++last) {
+      for (size_t rest = set; rest != 0; rest &= rest - 1) {
+        const size_t last = lowest(rest);
         const double so_far = reach_[set * count + last];
-        if (std::isinf(so_far)) continue;
-        for (size_t next = 0; next < count; ++next) {
-          if ((set >> next & 1) != 0) continue;
+        if (so_far == kNever) continue;
+        for (size_t open = (sets - 1) & ~set; open != 0; open &= open - 1) {
+          const size_t next = lowest(open);
           double& reach = reach_[(set | size_t{1} << next) * count + next];
           reach = std::min(reach, so_far + edges_[last * count + next]);
         }
@@ -186,7 +231,7 @@ class Grouping {
     for (order->push_back(last); order->size() < count; order->push_back(last)) {
       const size_t before = set & ~(size_t{1} << last);
       size_t best = 0;
-      double through = std::numeric_limits<double>::infinity();
+      double through = kNever;
       for (size_t g = 0; g < count; ++g) {
         const double way = reach_[before * count + g] + edges_[g * count + last];
         if ((before >> g & 1) == 0 || way >= through) continue;
@@ -232,6 +277,10 @@ class Grouping {
   std::vector<double> edges_;     // [groups, groups]
   std::vector<double> reach_;
   double pipeline_ = 0;
+  bool changed_ = false;  // an edge, since the last tour
+  std::vector<double> exchange_before_;
+  std::vector<double> edges_before_;
+  double pipeline_before_ = 0;
 };
 
 absl::Status Validate(const DtfmProblem& problem) {
@@ -306,15 +355,17 @@ absl::StatusOr<DtfmPlan> SearchDtfm(const DtfmProblem& problem, const DtfmOption
   }
   Grouping current(problem, std::move(groups));
   current.Exchange(0, 0, 0, 0);
-  double cost = current.cost();
-  const double unit = cost;
-  double best = cost;
+  const auto score = [&] { return current.cost() + kMeanShare * current.mean_exchange(); };
+  double cost = score();
+  double best = current.cost();
+  const double unit = best;
   std::vector<std::vector<int32_t>> best_groups = current.groups();
   double temperature = kHotShare * unit;
   for (int64_t i = 0; i < options.evaluations; ++i) {
     if (i % kAskEvery == 0) {
       if (options.should_stop && options.should_stop()) break;
-      const double progress = static_cast<double>(i) / static_cast<double>(options.evaluations);
+      const double progress = std::fmod(
+          static_cast<double>(i * kRounds) / static_cast<double>(options.evaluations), 1.0);
       temperature = kHotShare * unit * std::pow(kColdShare / kHotShare, progress);
     }
     const size_t g = rng.Below(current.groups().size());
@@ -323,14 +374,14 @@ absl::StatusOr<DtfmPlan> SearchDtfm(const DtfmProblem& problem, const DtfmOption
     const size_t b = rng.Below(current.groups()[h].size());
     if (g == h) continue;
     current.Exchange(g, a, h, b);
-    const double candidate = current.cost();
+    const double candidate = score();
     if (candidate > cost - temperature * std::log(1.0 - rng.Uniform())) {
-      current.Exchange(g, a, h, b);
+      current.TakeBack(g, a, h, b);
       continue;
     }
     cost = candidate;
-    if (cost < best) {
-      best = cost;
+    if (current.cost() < best) {
+      best = current.cost();
       best_groups = current.groups();
     }
   }

@@ -164,8 +164,8 @@ void Evaluator::Dispatch(double now, int32_t slot) {
   server.busy = true;
   server.busy_s += seconds;
   if (records_ != nullptr) {
-    records_->push_back({slot, chosen.microbatch, chosen.hop, chosen.task, chosen.arrived_s, now,
-                         now + seconds});
+    records_->push_back(
+        {slot, chosen.microbatch, chosen.hop, chosen.task, chosen.arrived_s, now, now + seconds});
   }
   Schedule(now + seconds, true, chosen.task, chosen.microbatch, chosen.hop);
 }

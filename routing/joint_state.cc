@@ -7,10 +7,18 @@
 #include "common/status.h"
 
 namespace skerry {
-JointTuning joint_tuning;
 namespace {
 
-constexpr double kHoldForwards = 4;         // a start is put off by at most so many forwards
+// Every other move begins at a task that decides when the iteration ends.
+constexpr double kCriticalShare = 0.5;
+// Shares of the kinds of moves; what is left exchanges two visits.
+constexpr double kExchangeNodes = 0.1;
+constexpr double kRotate = 0.1;
+constexpr double kExchangeTails = 0.18;
+constexpr double kSwapNeighbours = 0.06;
+constexpr double kMoveVisit = 0.2;  // these only under free loads
+constexpr double kMoveOrigin = 0.06;
+constexpr double kExchangeStages = 0.05;
 constexpr double kWaveReleaseSeconds = 2.5;  // as SkipPipe's script releases
 
 // Which stages microbatch `m` visits, so that over all of them visits are equal: the next
@@ -47,7 +55,6 @@ absl::StatusOr<JointState> JointState::Create(const SkipPipeProblem& problem,
   }
   state.schedule_.length = problem.path_length;
   state.schedule_.microbatches.resize(static_cast<size_t>(problem.microbatches()));
-  state.hold_s_.resize(static_cast<size_t>(problem.microbatches()));
   std::vector<int32_t> visited(problem.stage_sizes.size());
   const int32_t per_origin = problem.in_flight * problem.waves;
   for (int32_t m = 0; m < problem.microbatches(); ++m) {
@@ -81,9 +88,8 @@ void JointState::AssignLanes() {
     auto& microbatch = schedule_.microbatches[static_cast<size_t>(m)];
     microbatch.lane = rank[origin] * slots + i % slots;
     microbatch.wave = i / slots;
-    const double release =
+    microbatch.release_s =
         microbatch.wave * kWaveReleaseSeconds + i % slots * problem_->forward_s[origin];
-    microbatch.release_s = std::max(release, hold_s_[static_cast<size_t>(m)]);
   }
 }
 
@@ -127,7 +133,7 @@ int32_t JointState::RandomHop(Rng& rng) const {
 }
 
 SkipPipeEvaluator::Visit JointState::RandomVisit(Rng& rng) const {
-  if (!hints_->critical.empty() && rng.Uniform() < joint_tuning.focus) {
+  if (!hints_->critical.empty() && rng.Uniform() < kCriticalShare) {
     const Visit& visit = hints_->critical[rng.Below(hints_->critical.size())];
     return {visit.microbatch, visit.hop > 0 ? visit.hop : RandomHop(rng)};
   }
@@ -170,10 +176,8 @@ void JointState::Undo() {
     schedule_.path[changes_.back().index] = changes_.back().node;
   }
   if (swapped_a_ >= 0) SwapRoles(swapped_a_, swapped_b_);
-  if (held_ >= 0) hold_s_[static_cast<size_t>(held_)] = held_before_s_;
-  if (origins_moved_ || held_ >= 0) AssignLanes();
+  if (origins_moved_) AssignLanes();
   swapped_a_ = -1;
-  held_ = -1;
   origins_moved_ = false;
 }
 
@@ -268,22 +272,6 @@ bool JointState::MoveOrigin(Rng& rng) {
   return true;
 }
 
-// A later start lets others pass.
-bool JointState::Hold(Rng& rng) {
-  if (hints_->started_s.empty()) return false;
-  held_ = RandomVisit(rng).microbatch;
-  double& hold_s = hold_s_[static_cast<size_t>(held_)];
-  held_before_s_ = hold_s;
-  if (hold_s > 0 && rng.Below(2) == 0) {
-    hold_s = 0;
-  } else {
-    const double forward_s = problem_->forward_s[static_cast<size_t>(schedule_.At(held_, 0))];
-    hold_s = hints_->started_s[static_cast<size_t>(held_)] + kHoldForwards * forward_s * rng.Uniform();
-  }
-  AssignLanes();
-  return true;
-}
-
 bool JointState::FitsStage(int32_t node, int32_t stage, int32_t instead_of) const {
   for (const int32_t other : partitions_[static_cast<size_t>(stage)]) {
     if (other == instead_of) continue;
@@ -331,21 +319,18 @@ bool JointState::ExchangeNodes(const JointFreedom& freedom, Rng& rng) {
 bool JointState::Move(const JointFreedom& freedom, const JointHints& hints, Rng& rng) {
   changes_.clear();
   swapped_a_ = -1;
-  held_ = -1;
   origins_moved_ = false;
   hints_ = &hints;
   double at = rng.Uniform();
-  const auto pick = [&](double share) { return (at -= share) < 0; };
-  const JointTuning& t = joint_tuning;
-  if (pick(t.nodes)) return ExchangeNodes(freedom, rng);
-  if (pick(t.hold)) return Hold(rng);
-  if (pick(t.rotate)) return Rotate(rng);
-  if (pick(t.tails)) return ExchangeTails(rng);
-  if (pick(t.neighbours)) return problem_->swaps_max > 0 && SwapNeighbours(rng);
+  const auto is = [&](double share) { return (at -= share) < 0; };
+  if (is(kExchangeNodes)) return ExchangeNodes(freedom, rng);
+  if (is(kRotate)) return Rotate(rng);
+  if (is(kExchangeTails)) return ExchangeTails(rng);
+  if (is(kSwapNeighbours)) return problem_->swaps_max > 0 && SwapNeighbours(rng);
   if (freedom.loads) {
-    if (pick(t.visit)) return MoveVisit(rng);
-    if (pick(t.origin)) return MoveOrigin(rng);
-    if (pick(t.stages)) return ExchangeStages(rng);
+    if (is(kMoveVisit)) return MoveVisit(rng);
+    if (is(kMoveOrigin)) return MoveOrigin(rng);
+    if (is(kExchangeStages)) return ExchangeStages(rng);
   }
   return ExchangeVisits(rng);
 }

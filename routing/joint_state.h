@@ -17,14 +17,6 @@
 
 namespace skerry {
 
-struct JointTuning {
-  double nodes = 0.1, hold = 0, rotate = 0.1, tails = 0.18, neighbours = 0.06, visit = 0.2, origin = 0.06, stages = 0.05;
-  double focus = 0.5;
-  double hot = 0.01, cold = 0.0002, mean = 0.05;
-  double rounds = 2, growth = 2, starts = 4, share = 0.07, rehot = 0.004, second = 0;
-  double both = 2;  // from this progress on
-};
-extern JointTuning joint_tuning;
 struct JointFreedom {
   bool placement = false;  // nodes may change stages
   bool loads = false;      // nodes of a stage may serve unequally many microbatches
@@ -33,7 +25,6 @@ struct JointFreedom {
 // Where a change is likely to help, from a run of the present plan. May be empty.
 struct JointHints {
   std::vector<SkipPipeEvaluator::Visit> critical;  // tasks that decide when the iteration ends
-  std::vector<double> started_s;                   // [microbatches]
 };
 
 class JointState {
@@ -82,7 +73,6 @@ class JointState {
   bool MoveVisit(Rng& rng);
   bool MoveOrigin(Rng& rng);
   bool Rotate(Rng& rng);
-  bool Hold(Rng& rng);
 
   void SwapRoles(int32_t a, int32_t b);
   bool FitsStage(int32_t node, int32_t stage, int32_t instead_of) const;
@@ -99,9 +89,6 @@ class JointState {
   int32_t swapped_b_ = -1;
   bool origins_moved_ = false;
   const JointHints* hints_ = nullptr;  // while Move runs
-  std::vector<double> hold_s_;         // [microbatches] not started before
-  int32_t held_ = -1;                  // the microbatch whose hold the last move changed
-  double held_before_s_ = 0;
 };
 
 }  // namespace skerry

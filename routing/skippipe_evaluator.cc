@@ -248,7 +248,8 @@ void SkipPipeEvaluator::CriticalPath(std::vector<Visit>& visits) const {
   const int32_t tasks = 2 * length_ + 1;
   for (int32_t task = last_task_; task != kNone; task = after_[static_cast<size_t>(task)]) {
     const int32_t position = task % tasks;
-    visits.push_back({task / tasks, position <= length_ ? position % length_ : tasks - 1 - position});
+    visits.push_back(
+        {task / tasks, position <= length_ ? position % length_ : tasks - 1 - position});
   }
 }
 

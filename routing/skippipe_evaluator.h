@@ -57,9 +57,7 @@ class SkipPipeEvaluator {
 
   // Of the last call, if it was not cut short.
   double iteration_s() const { return end_s_; }
-  double started_s(int32_t microbatch) const {
-    return started_[static_cast<size_t>(microbatch)];
-  }
+  double started_s(int32_t microbatch) const { return started_[static_cast<size_t>(microbatch)]; }
 
   // Of the last call, if it was not cut short: the tasks whose delay would delay the end, from the
   // last one back to a start. Each waits for the next of the list: its own input, or the task that
@@ -113,7 +111,7 @@ class SkipPipeEvaluator {
   std::vector<Node> nodes_;
   std::vector<uint8_t> lane_open_;  // [lane] its first microbatch is back
   BucketQueue events_;
-  double horizon_s_ = 0;  // the last iteration that came to its end
+  double horizon_s_ = 0;             // the last iteration that came to its end
   std::vector<double> started_;      // [microbatches]
   std::vector<double> reach_;        // [microbatches] back no sooner than
   std::vector<int32_t> follower_;    // [microbatches] next of the lane, or kNone

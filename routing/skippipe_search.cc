@@ -18,11 +18,11 @@ namespace {
 constexpr double kWaveReleaseSeconds = 2.5;
 constexpr int kParticipationChildren = 3;
 constexpr int kMemoryChildren = 2;
-constexpr size_t kEqualSolutions = 32;    // plans of equal participation before memory counts
-constexpr size_t kOpenMax = 500;          // beyond, only the best are kept
-constexpr size_t kSolutionsMax = 8;       // plans without a conflict
-constexpr double kGoodEnough = 0.88;      // of the first simulated time
-constexpr double kWorseSecondsMax = 5;    // than the best plan: dropped
+constexpr size_t kEqualSolutions = 32;     // plans of equal participation before memory counts
+constexpr size_t kOpenMax = 500;           // beyond, only the best are kept
+constexpr size_t kSolutionsMax = 8;        // plans without a conflict
+constexpr double kGoodEnough = 0.88;       // of the first simulated time
+constexpr double kWorseSecondsMax = 5;     // than the best plan: dropped
 constexpr int64_t kExpansionsMax = 20000;  // of one agent's search
 
 // What an agent may not do.
@@ -50,9 +50,9 @@ struct AgentPath {
 };
 
 struct Candidate {
-  std::vector<Rules> rules;       // [agents]
-  std::vector<AgentPath> paths;   // [agents]
-  double cost_s = 0;              // the slowest agent's
+  std::vector<Rules> rules;      // [agents]
+  std::vector<AgentPath> paths;  // [agents]
+  double cost_s = 0;             // the slowest agent's
   int64_t order = 0;
 };
 
@@ -119,9 +119,10 @@ class Router {
   }
 
   std::unique_ptr<Candidate> PopBest() {
-    const auto best = std::min_element(open_.begin(), open_.end(), [](const auto& a, const auto& b) {
-      return a->cost_s != b->cost_s ? a->cost_s < b->cost_s : a->order < b->order;
-    });
+    const auto best =
+        std::min_element(open_.begin(), open_.end(), [](const auto& a, const auto& b) {
+          return a->cost_s != b->cost_s ? a->cost_s < b->cost_s : a->order < b->order;
+        });
     std::unique_ptr<Candidate> candidate = std::move(*best);
     *best = std::move(open_.back());
     open_.pop_back();
@@ -180,9 +181,8 @@ class Router {
 
   bool SplitParticipation(const Candidate& candidate) {
     for (int32_t stage = 1; stage < problem_.stages(); ++stage) {
-      const auto quota =
-          static_cast<size_t>(problem_.stage_sizes[static_cast<size_t>(stage)]) *
-          static_cast<size_t>(problem_.in_flight);
+      const auto quota = static_cast<size_t>(problem_.stage_sizes[static_cast<size_t>(stage)]) *
+                         static_cast<size_t>(problem_.in_flight);
       std::vector<int32_t> users;
       for (int32_t agent = 0; agent < agents(); ++agent) {
         for (const int32_t node : candidate.paths[static_cast<size_t>(agent)].nodes) {
@@ -207,9 +207,8 @@ class Router {
     const auto quota = static_cast<size_t>(problem_.in_flight);
     for (size_t node = 0; node < users.size(); ++node) {
       if (users[node].size() <= quota) continue;
-      SplitUsers(candidate, users[node], quota, kMemoryChildren, [node](Rules& rules) {
-        rules.nodes.push_back(static_cast<int32_t>(node));
-      });
+      SplitUsers(candidate, users[node], quota, kMemoryChildren,
+                 [node](Rules& rules) { rules.nodes.push_back(static_cast<int32_t>(node)); });
       return true;
     }
     return false;
@@ -287,8 +286,7 @@ class Router {
       const std::vector<int32_t>& path = candidate.paths[static_cast<size_t>(agent)].nodes;
       const double release = agent % problem_.in_flight * Forward(path.front());
       for (int32_t wave = 0; wave < problem_.waves; ++wave) {
-        schedule.microbatches.push_back(
-            {path, agent, wave, release + wave * kWaveReleaseSeconds});
+        schedule.microbatches.push_back({path, agent, wave, release + wave * kWaveReleaseSeconds});
       }
     }
     return schedule;
@@ -372,8 +370,7 @@ class Router {
     next.frontier = std::max(partial.frontier, stage);
     next.order = order;
     const bool complete = static_cast<int32_t>(next.nodes.size()) == problem_.path_length;
-    const double home =
-        complete ? 2 * problem_.TransferSeconds(node, next.nodes.front()) : 0;
+    const double home = complete ? 2 * problem_.TransferSeconds(node, next.nodes.front()) : 0;
     next.priority = next.forward_s + next.backward_s + home;
     return next;
   }
@@ -427,15 +424,14 @@ absl::StatusOr<std::vector<std::vector<int32_t>>> PlaceLikeSkipPipe(
   placement.closed_tour = true;
   const auto n = static_cast<size_t>(problem.nodes());
   for (size_t i = 0; i < n * n; ++i) placement.activation_s[i] += problem.forward_s[i % n];
-  SKERRY_ASSIGN_OR_RETURN(
-      DtfmPlan plan, SearchDtfm(placement, {options.seed, options.placement_evaluations, {}}));
+  SKERRY_ASSIGN_OR_RETURN(DtfmPlan plan,
+                          SearchDtfm(placement, {options.seed, options.placement_evaluations, {}}));
   std::vector<std::vector<int32_t>> partitions = std::move(plan.groups);
   // Later stages may differ in size: then the tour's order cannot be kept everywhere.
   for (size_t s = 1; s < partitions.size(); ++s) {
     const auto fits = std::find_if(
-        partitions.begin() + static_cast<std::ptrdiff_t>(s), partitions.end(), [&](const auto& p) {
-          return static_cast<int32_t>(p.size()) == problem.stage_sizes[s];
-        });
+        partitions.begin() + static_cast<std::ptrdiff_t>(s), partitions.end(),
+        [&](const auto& p) { return static_cast<int32_t>(p.size()) == problem.stage_sizes[s]; });
     std::swap(partitions[s], *fits);
   }
   return partitions;

@@ -73,8 +73,8 @@ absl::StatusOr<StrategyPlan> LikeDtfm(const StrategyInput& input) {
       const double wire = (input.fleet.wire_s[i * n + j] + input.fleet.wire_s[j * n + i]) / 2;
       const double shard = delta / std::max(1, replicas[0]);
       problem.activation_s[i * n + j] = (there + back) / 2;
-      problem.exchange_s[i * n + j] = input.fleet.latency_s[i * n + j] +
-                                      input.fleet.latency_s[j * n + i] + 2 * shard * wire;
+      problem.exchange_s[i * n + j] =
+          input.fleet.latency_s[i * n + j] + input.fleet.latency_s[j * n + i] + 2 * shard * wire;
     }
   }
   DtfmOptions options;
@@ -87,15 +87,14 @@ absl::StatusOr<StrategyPlan> LikeDtfm(const StrategyInput& input) {
   StrategyPlan result;
   for (size_t s = 0; s < replicas.size(); ++s) {
     const auto fits = std::find_if(
-        groups.begin() + static_cast<std::ptrdiff_t>(s), groups.end(), [&](const auto& group) {
-          return static_cast<int32_t>(group.size()) == replicas[s];
-        });
+        groups.begin() + static_cast<std::ptrdiff_t>(s), groups.end(),
+        [&](const auto& group) { return static_cast<int32_t>(group.size()) == replicas[s]; });
     std::swap(groups[s], *fits);
     result.placement.insert(result.placement.end(), groups[s].begin(), groups[s].end());
   }
   result.workload = Straight(input);
-  result.note = absl::StrFormat("its cost: %.2f s, of which %.2f s between replicas",
-                                plan.cost_s(), plan.data_parallel_s);
+  result.note = absl::StrFormat("its cost: %.2f s, of which %.2f s between replicas", plan.cost_s(),
+                                plan.data_parallel_s);
   return result;
 }
 
@@ -151,8 +150,9 @@ SkipPipeProblem ProblemOf(const StrategyInput& input) {
   const int32_t slots = problem.stage_sizes.front() * shape.in_flight;
   problem.waves = std::max(1, (input.microbatches_per_step + slots - 1) / slots);
   // SkipPipe knows one computing time per node: that of an average stage.
-  const double flops = std::accumulate(shape.forward_flops.begin(), shape.forward_flops.end(), 0.0) /
-                       static_cast<double>(shape.stages());
+  const double flops =
+      std::accumulate(shape.forward_flops.begin(), shape.forward_flops.end(), 0.0) /
+      static_cast<double>(shape.stages());
   for (size_t i = 0; i < n; ++i) {
     problem.forward_s.push_back(ComputeSeconds(flops, input.fleet.gflops[i]));
     for (size_t j = 0; j < n; ++j) {

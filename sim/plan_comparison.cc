@@ -87,8 +87,7 @@ absl::StatusOr<PlanComparison> ComparePlans(const Scenario& scenario, const RunC
   comparison.explanation = std::move(planned.explanation);
   comparison.plans.push_back(std::move(own));
   for (const std::string& name : strategies) {
-    const auto found =
-        std::find(std::begin(kStrategyNames), std::end(kStrategyNames), name);
+    const auto found = std::find(std::begin(kStrategyNames), std::end(kStrategyNames), name);
     if (found == std::end(kStrategyNames)) continue;
     const auto strategy = static_cast<size_t>(found - std::begin(kStrategyNames));
     absl::StatusOr<ShownPlan> shown = PlanLike(strategy, comparison, budget_s);

@@ -33,10 +33,10 @@ struct ShownPlan {
 struct PlanComparison {
   std::string name;
   Topology topology;
-  PipelinePlan plan;           // Skerry's
-  double lower_bound_s = 0;    // of any placement of it
-  std::string explanation;     // the planner's
-  std::vector<ShownPlan> plans;  // Skerry's first
+  PipelinePlan plan;                // Skerry's
+  double lower_bound_s = 0;         // of any placement of it
+  std::string explanation;          // the planner's
+  std::vector<ShownPlan> plans;     // Skerry's first
   std::vector<std::string> failed;  // strategies without a plan, and why
 };
 

@@ -8,8 +8,8 @@ namespace skerry {
 namespace {
 
 constexpr double kStepsShown = 2;
-constexpr int kLeft = 190;    // pixels for names
-constexpr int kWidth = 980;   // of the chart
+constexpr int kLeft = 190;   // pixels for names
+constexpr int kWidth = 980;  // of the chart
 constexpr int kRow = 16;
 constexpr size_t kBarsMax = 20000;
 
@@ -38,9 +38,9 @@ std::string GanttSvg(const ShownPlan& shown, const std::vector<std::string>& nam
   const Workload& workload = shown.model.problem.workload;
   const double shown_s = std::max(kStepsShown * shown.evaluation.step_s, 1e-9);
   const int height = kRow * (workload.slots() + 3);
-  std::string svg = absl::StrFormat(
-      "<svg viewBox=\"0 0 %d %d\" font-family=\"system-ui\" font-size=\"11\">\n", kLeft + kWidth,
-      height);
+  std::string svg =
+      absl::StrFormat("<svg viewBox=\"0 0 %d %d\" font-family=\"system-ui\" font-size=\"11\">\n",
+                      kLeft + kWidth, height);
   for (int32_t slot = 0; slot < workload.slots(); ++slot) {
     const int32_t stage = workload.stage_of_slot[static_cast<size_t>(slot)];
     svg += absl::StrFormat(

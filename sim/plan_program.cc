@@ -122,8 +122,7 @@ CLI::App* AddPlanCommand(CLI::App& app, PlanOptions& options) {
                    "also as these would: in-order, dt-fm, swarm, skippipe, or all")
       ->check(CLI::IsMember(names))
       ->needs(topology);
-  command->add_option("--report", options.report, "write a page with charts here")
-      ->needs(topology);
+  command->add_option("--report", options.report, "write a page with charts here")->needs(topology);
   command->add_option("--skippipe", options.skippipe_case, "a SkipPipe case, JSON, instead")
       ->excludes(topology);
   command->add_option("--mode", options.mode, "strict: its placement, equal loads; full: any")

@@ -20,10 +20,10 @@ struct PlanOptions {
   std::string run;                      // a run.toml instead of the scenario's own run, or ""
   std::vector<std::string> strategies;  // to compare with, routing/strategy.h; "all"
   std::string report;                   // an HTML file to write, or ""
-  std::string skippipe_case;  // a file, sim/skippipe_case.h
-  std::string mode = "full";  // "strict" or "full", routing/joint_search.h
-  double budget_s = 9;        // wall time of the search, > 0
-  int64_t evaluations = 0;    // of schedules; 0: only the time counts, else the plan repeats
+  std::string skippipe_case;            // a file, sim/skippipe_case.h
+  std::string mode = "full";            // "strict" or "full", routing/joint_search.h
+  double budget_s = 9;                  // wall time of the search, > 0
+  int64_t evaluations = 0;  // of schedules; 0: only the time counts, else the plan repeats
   uint64_t seed = 1;
   bool json = false;
 };

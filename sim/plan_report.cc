@@ -60,8 +60,7 @@ std::string StageText(const PlanComparison& comparison, const ShownPlan& own) {
       const auto i = static_cast<size_t>(slot);
       text += absl::StrFormat("  node %-20s %6.2f microbatches a step, computes %3.0f %%, %s\n",
                               SlotName(comparison, own, slot), loads[i],
-                              100 * own.evaluation.busy_s[i] / own.step_s(),
-                              MemoryText(own, slot));
+                              100 * own.evaluation.busy_s[i] / own.step_s(), MemoryText(own, slot));
     }
   }
   return text;
@@ -85,10 +84,11 @@ std::string LimitText(const PlanComparison& comparison, const ShownPlan& own) {
   for (size_t i = 0; i < std::min(kLimitsShown, own.parts.largest.size()); ++i) {
     const StepParts::Share& share = own.parts.largest[i];
     const std::string from = SlotName(comparison, own, share.from_slot);
-    text += share.from_slot == share.to_slot
-                ? absl::StrFormat("%s %.3f node %s computing", i == 0 ? "" : ",", share.seconds, from)
-                : absl::StrFormat("%s %.3f link %s to %s", i == 0 ? "" : ",", share.seconds, from,
-                                  SlotName(comparison, own, share.to_slot));
+    text +=
+        share.from_slot == share.to_slot
+            ? absl::StrFormat("%s %.3f node %s computing", i == 0 ? "" : ",", share.seconds, from)
+            : absl::StrFormat("%s %.3f link %s to %s", i == 0 ? "" : ",", share.seconds, from,
+                              SlotName(comparison, own, share.to_slot));
   }
   return text + "\n";
 }

@@ -1,5 +1,5 @@
-// A comparison of plans for people and programs: lines of text, one JSON object, a page with a chart
-// of who computes when.
+// A comparison of plans for people and programs: lines of text, one JSON object, a page with a
+// chart of who computes when.
 #pragma once
 
 #include <string>

@@ -19,9 +19,7 @@ const PathSpec& PathBetween(const NetworkSpec& network, const SiteSpec& from, co
 }
 
 Way WayOf(const NetworkSpec& network, int32_t from, int32_t to) {
-  const auto site = [&](int32_t node) {
-    return network.site_of_node[static_cast<size_t>(node)];
-  };
+  const auto site = [&](int32_t node) { return network.site_of_node[static_cast<size_t>(node)]; };
   const SiteSpec& a = network.sites[static_cast<size_t>(site(from))];
   const SiteSpec& b = network.sites[static_cast<size_t>(site(to))];
   if (site(from) == site(to)) return {2 * a.local_one_way.seconds(), a.local_bytes_per_s};
@@ -31,8 +29,8 @@ Way WayOf(const NetworkSpec& network, int32_t from, int32_t to) {
   way.rtt_s = there.one_way.seconds() + back.one_way.seconds() +
               2 * (a.access_one_way.seconds() + b.access_one_way.seconds());
   way.bytes_per_s = network.window_bytes_max / std::max(way.rtt_s, 1e-6);
-  for (const double limit : {a.up_bytes_per_s, b.down_bytes_per_s, there.bytes_per_s,
-                             there.flow_bytes_per_s}) {
+  for (const double limit :
+       {a.up_bytes_per_s, b.down_bytes_per_s, there.bytes_per_s, there.flow_bytes_per_s}) {
     if (limit > 0) way.bytes_per_s = std::min(way.bytes_per_s, limit);
   }
   return way;

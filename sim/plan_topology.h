@@ -1,8 +1,8 @@
 // A scenario as the coordinator would see it before it plans: the nodes' own words about their
 // devices, and one reading of every link, through the same hygiene as measured ones.
 //
-// A reading is what an idle link gives a node's probe: the round trip of both ways, and the least of
-// the sender's uplink, the receiver's downlink, the path, the cap of a flow and the window per
+// A reading is what an idle link gives a node's probe: the round trip of both ways, and the least
+// of the sender's uplink, the receiver's downlink, the path, the cap of a flow and the window per
 // round trip.
 #pragma once
 

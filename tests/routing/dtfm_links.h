@@ -67,7 +67,7 @@ inline std::vector<DtfmEnvironment> DtfmEnvironments() {
 inline DtfmProblem DtfmProblemOf(const DtfmEnvironment& environment) {
   constexpr size_t kDevices = 64;
   constexpr double kGradientGb = 0.65;
-  constexpr double kActivationGb = 2024.0 * 2048 * 2 * 61.04 / (1 << 30);
+  constexpr double kActivationGb = 2024.0 * 2048 * 2 * (1e6 / 16384) / (1 << 30);
   DtfmProblem problem;
   problem.group_sizes.assign(8, 8);
   problem.exchange_s.resize(kDevices * kDevices);

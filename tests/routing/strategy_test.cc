@@ -139,7 +139,8 @@ TEST_CASE("SkipPipe's search keeps its own rules", "[routing][strategy]") {
   problem.waves = 2;
   problem.forward_s.assign(9, 0.5);
   for (int i = 0; i < 9; ++i) {
-    for (int j = 0; j < 9; ++j) problem.transfer_s.push_back(i == j ? 0 : 0.3 + 0.1 * ((i + j) % 4));
+    for (int j = 0; j < 9; ++j)
+      problem.transfer_s.push_back(i == j ? 0 : 0.3 + 0.1 * ((i + j) % 4));
   }
   const auto partitions = PlaceLikeSkipPipe(problem, {});
   REQUIRE(partitions.ok());
