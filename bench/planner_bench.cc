@@ -136,7 +136,7 @@ void MeasureDtfm(Bench& bench) {
     const DtfmProblem problem = DtfmProblemOf(environment);
     const double start = ProcessorSeconds();
     DtfmOptions options;
-    options.evaluations = 50000;
+    options.evaluations = 40000;
     const auto plan = SearchDtfm(problem, options);
     const double took = ProcessorSeconds() - start;
     const double cost = plan.ok() ? plan->cost_s() : kNever;

@@ -17,9 +17,12 @@ namespace {
 // from the best plan so far and less hot.
 constexpr int kStarts = 4;
 constexpr double kStartShare = 0.07;
+constexpr int kKeepingStart = 1;  // of them, keeps the placement it is given
 constexpr int kRounds = 2;
 constexpr double kRoundGrowth = 2;
-// Temperatures are shares of the iteration's time.
+// Temperatures are shares of the iteration's time, of so many microbatches; with fewer of them
+// every move matters more.
+constexpr double kMicrobatches = 32;
 constexpr double kHot = 0.01;
 constexpr double kWarm = 0.004;
 constexpr double kCold = 0.0002;
@@ -31,7 +34,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 class Annealer {
  public:
-  // `keep_first`: the first search keeps the placement it is given, too.
+  // `keep_first`: one of the first searches keeps the placement it is given, too.
   Annealer(const SkipPipeProblem& problem, const JointOptions& options, bool keep_first)
       : options_(options),
         evaluator_(problem),
@@ -47,7 +50,7 @@ class Annealer {
     for (int i = 0; i < kStarts && !IsOver(); ++i) {
       const double begin = end;
       end += kStartShare;
-      const bool keeps = keep_first_ && i == 0;
+      const bool keeps = keep_first_ && i == kKeepingStart;
       Anneal(first, keeps ? JointFreedom{} : all, kHot, {begin, end});
     }
     const double unit = (std::pow(kRoundGrowth, kRounds) - 1) / (kRoundGrowth - 1);
@@ -106,7 +109,8 @@ class Annealer {
     JointHints hints;
     evaluator_.CriticalPath(hints.critical);
     Keep(state);
-    const double scale = evaluator_.iteration_s();
+    const double scale =
+        evaluator_.iteration_s() * std::max(1.0, kMicrobatches / state.schedule().size());
     double temperature = hot * scale;
     double asked_at = -1;
     while (!IsOver() && share_ < span.end) {

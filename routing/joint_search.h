@@ -3,7 +3,7 @@
 //
 // SkipPipe (arXiv 2502.19913) places for the unskipped pipeline, then routes with equal loads: a
 // badly connected node sets the makespan. Here both are one search: a few short ones from the
-// beginning (in full mode the first of them keeps the placement it is given), then longer ones from
+// beginning (in full mode one of them keeps the placement it is given), then longer ones from
 // the best. In each the temperature falls geometrically; every other move begins at a task on the
 // critical path. The best plans are scored by SkipPipe's own simulator too, and the one is returned
 // whose worse score of the two is best.

@@ -17,7 +17,7 @@ TEST_CASE("DT-FM's cost of its own environments is reached in a fraction of its 
           "[routing][strategy]") {
   for (const DtfmEnvironment& environment : DtfmEnvironments()) {
     INFO(environment.name);
-    const auto plan = SearchDtfm(DtfmProblemOf(environment), {1, 20000, {}});
+    const auto plan = SearchDtfm(DtfmProblemOf(environment), {1, 40000, {}});
     REQUIRE(plan.ok());
     CHECK(plan->cost_s() <= environment.reached_s * (1 + 1e-9));
     std::set<int32_t> nodes;
