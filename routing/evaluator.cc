@@ -104,7 +104,7 @@ void Evaluator::Send(double now, int32_t microbatch, int32_t from_hop, int32_t t
 void Evaluator::Arrive(const Event& event) {
   Server& server = servers_[static_cast<size_t>(event.slot)];
   const int32_t step = workload_.microbatches[static_cast<size_t>(event.microbatch)].step;
-  server.ready.push_back({step, event.task, event.microbatch, event.hop});
+  server.ready.push_back({step, event.task, event.microbatch, event.hop, event.at});
   if (!server.busy) Dispatch(event.at, event.slot);
 }
 
@@ -152,7 +152,7 @@ bool Evaluator::Choose(Server& server, int32_t slot, Ready& chosen) const {
   if (step > server.step) return false;
   ++server.next_start;
   ++server.in_flight;
-  chosen = {step, Task::kStart, microbatch, 0};
+  chosen = {step, Task::kStart, microbatch, 0, 0};
   return true;
 }
 
@@ -163,6 +163,10 @@ void Evaluator::Dispatch(double now, int32_t slot) {
   const double seconds = TaskSeconds(slot, chosen.task);
   server.busy = true;
   server.busy_s += seconds;
+  if (records_ != nullptr) {
+    records_->push_back(
+        {slot, chosen.microbatch, chosen.hop, chosen.task, chosen.arrived_s, now, now + seconds});
+  }
   Schedule(now + seconds, true, chosen.task, chosen.microbatch, chosen.hop);
 }
 
@@ -189,6 +193,14 @@ double Evaluator::StepSeconds(const Placement& placement) {
     SKERRY_CHECK(server.step == workload_.steps, "every visit is done: paths cannot deadlock");
   }
   return end_ / workload_.steps;
+}
+
+std::vector<TaskRecord> Evaluator::Trace(const Placement& placement) {
+  std::vector<TaskRecord> records;
+  records_ = &records;
+  StepSeconds(placement);
+  records_ = nullptr;
+  return records;
 }
 
 Evaluation Evaluator::Evaluate(const Placement& placement) {

@@ -59,6 +59,18 @@ struct Evaluation {
   int32_t critical_slot = -1;     // the one that computes most
 };
 
+// One task as the model ran it, for charts and for finding out what limits a step.
+struct TaskRecord {
+  enum class Kind : uint8_t { kBackward, kLoss, kForward, kStart };
+  int32_t slot = 0;
+  int32_t microbatch = 0;  // index into Workload::microbatches
+  int32_t hop = 0;
+  Kind kind = Kind::kForward;
+  double arrived_s = 0;  // its input; a start has none: when its step opened or before
+  double start_s = 0;
+  double end_s = 0;
+};
+
 // Owns scratch memory. Not thread-safe; one per thread.
 class Evaluator {
  public:
@@ -67,10 +79,12 @@ class Evaluator {
 
   double StepSeconds(const Placement& placement);
   Evaluation Evaluate(const Placement& placement);
+  // Every task by its start. Empty if a link is not usable.
+  std::vector<TaskRecord> Trace(const Placement& placement);
 
  private:
-  // Kinds in order of preference, as in pipeline/exec.
-  enum class Task : uint8_t { kBackward, kLoss, kForward, kStart };
+  // In order of preference, as in pipeline/exec.
+  using Task = TaskRecord::Kind;
 
   struct Event {
     double at = 0;
@@ -86,6 +100,7 @@ class Evaluator {
     Task task = Task::kForward;
     int32_t microbatch = 0;
     int32_t hop = 0;
+    double arrived_s = 0;
     bool operator<(const Ready& other) const {
       return task != other.task ? task < other.task : microbatch < other.microbatch;
     }
@@ -122,6 +137,7 @@ class Evaluator {
   std::vector<Event> events_;  // a binary heap, earliest first
   uint64_t created_ = 0;
   double end_ = 0;
+  std::vector<TaskRecord>* records_ = nullptr;  // while Trace runs
 };
 
 }  // namespace skerry

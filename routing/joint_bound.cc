@@ -7,6 +7,7 @@
 
 #include "routing/column_program.h"
 #include "routing/joint_tours.h"
+#include "routing/origin_bound.h"
 
 namespace skerry {
 namespace {
@@ -368,16 +369,23 @@ double EqualLoadBound(const SkipPipeProblem& problem,
   }
   TourPricer pricer(problem, stage_of);
   const MasterProblem master = EqualLoadMaster(problem, pricer, stage_of);
-  if (pricer.Count() > kToursMax) return master.floor_s;
-  return ColumnGeneration(master, pricer).Bound();
+  const std::vector<double> tours = pricer.LeastToursSeconds();
+  double origins = 0;
+  for (const int32_t node : partitions.front()) {
+    origins = std::max(origins, OriginSeconds(problem, node, tours[static_cast<size_t>(node)],
+                                              problem.in_flight * problem.waves));
+  }
+  if (pricer.Count() > kToursMax) return std::max(origins, master.floor_s);
+  return std::max(origins, ColumnGeneration(master, pricer).Bound());
 }
 
 double AnyPlanBound(const SkipPipeProblem& problem) {
   TourPricer pricer(problem, {});
   MasterProblem master = AnyPlanMaster(problem, pricer);
-  if (pricer.Count() > kToursMax) return master.floor_s;
+  const double origins = AnyOriginsBound(problem, pricer.LeastToursSeconds());
+  if (pricer.Count() > kToursMax) return std::max(origins, master.floor_s);
   DescribeTours(problem, pricer, master);
-  return ColumnGeneration(master, pricer).Bound();
+  return std::max(origins, ColumnGeneration(master, pricer).Bound());
 }
 
 }  // namespace skerry

@@ -5,7 +5,8 @@
 // tour without any waiting; the slots of a node start and end one after another, since it computes
 // one task at a time; between the earliest arrival there can be and the shortest way home. Solved
 // by column generation; what is returned is the Lagrangian bound of the last duals over every tour,
-// so it is valid however early the search for columns ends.
+// so it is valid however early the search for columns ends. Whole microbatches and the order of a
+// stage-0 node's tasks count in origin_bound.h; the larger of the two is returned.
 //
 // Where there are more than kToursMax tours, only computing and the shortest round trip count.
 #pragma once

@@ -13,98 +13,137 @@
 namespace skerry {
 namespace {
 
-// Temperatures are shares of the iteration's time.
+// Short searches from the beginning, each of this share of the budget; then longer and longer ones,
+// from the best plan so far and less hot.
+constexpr int kStarts = 4;
+constexpr double kStartShare = 0.07;
+constexpr int kKeepingStart = 1;  // of them, keeps the placement it is given
+constexpr int kRounds = 2;
+constexpr double kRoundGrowth = 2;
+// Temperatures are shares of the iteration's time, of so many microbatches; with fewer of them
+// every move matters more.
+constexpr double kMicrobatches = 32;
 constexpr double kHot = 0.01;
+constexpr double kWarm = 0.004;
 constexpr double kCold = 0.0002;
-// Each round has twice the budget of the one before, so that a good plan is there early.
-constexpr int64_t kFirstRound = 40000;
 // The makespan alone is a plateau: most moves do not change it. The mean return leads downhill.
-constexpr double kMeanWeight = 0.2;
+constexpr double kMeanWeight = 0.05;
 constexpr int64_t kAskEvery = 128;
 constexpr int32_t kLanesMax = 100;  // of the simulator
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 class Annealer {
  public:
-  Annealer(const SkipPipeProblem& problem, const JointOptions& options)
+  // `keep_first`: one of the first searches keeps the placement it is given, too.
+  Annealer(const SkipPipeProblem& problem, const JointOptions& options, bool keep_first)
       : options_(options),
         evaluator_(problem),
         simulator_(problem),
         has_simulator_(problem.stage_sizes.front() * problem.in_flight <= kLanesMax),
-        freedom_{options.mode == JointMode::kFull, options.mode == JointMode::kFull},
+        keep_first_(keep_first),
         rng_(options.seed, "joint search") {}
 
-  void Search(JointState state) {
-    for (int64_t budget = kFirstRound; !IsOver(); budget *= 2) {
-      Round(state, std::min(budget, options_.evaluations - spent_));
+  void Search(const JointState& first) {
+    const bool full = options_.mode == JointMode::kFull;
+    const JointFreedom all{full, full};
+    double end = 0;
+    for (int i = 0; i < kStarts && !IsOver(); ++i) {
+      const double begin = end;
+      end += kStartShare;
+      const bool keeps = keep_first_ && i == kKeepingStart;
+      Anneal(first, keeps ? JointFreedom{} : all, kHot, {begin, end});
+    }
+    const double unit = (std::pow(kRoundGrowth, kRounds) - 1) / (kRoundGrowth - 1);
+    double share = (1 - end) / unit;
+    for (int i = 0; i < kRounds && !IsOver(); ++i, share *= kRoundGrowth) {
+      const double begin = end;
+      end = i + 1 == kRounds ? 1 : end + share;
+      const JointState state = best_state_.empty() ? first : best_state_.front();
+      Anneal(state, all, kWarm, {begin, end});
     }
   }
 
   const JointPlan& best() const { return best_; }
 
  private:
-  bool IsOver() const { return stopped_ || spent_ >= options_.evaluations; }
+  struct Span {  // of the budget
+    double begin = 0;
+    double end = 1;
+  };
 
-  // Sets makespan_; infinite if the score is above `limit`.
-  double Score(const JointState& state, double limit) {
-    if (++spent_ % kAskEvery == 0 && options_.should_stop) stopped_ |= options_.should_stop();
-    makespan_ = evaluator_.IterationSeconds(state.schedule(), limit);
-    if (std::isinf(makespan_)) return makespan_;
-    const std::vector<double>& finished = evaluator_.finished_s();
-    const double sum = std::accumulate(finished.begin(), finished.end(), 0.0);
-    return makespan_ + kMeanWeight * sum / static_cast<double>(finished.size());
+  bool IsOver() const { return share_ >= 1; }
+
+  void Count() {
+    ++spent_;
+    const double share = static_cast<double>(spent_) / static_cast<double>(options_.evaluations);
+    if (!options_.spent) {
+      share_ = share;
+    } else if (spent_ % kAskEvery == 0) {
+      share_ = std::max(share, options_.spent());
+    }
+  }
+
+  // Infinite if the cost is above `limit`.
+  double Cost(const JointState& state, double limit) {
+    Count();
+    return evaluator_.Cost(state.schedule(), kMeanWeight, limit);
   }
 
   void Keep(const JointState& state) {
-    if (makespan_ >= best_.score()) return;
-    JointPlan plan;
-    plan.schedule = state.ToSchedule();
-    plan.iteration_s = makespan_;
-    plan.simulator_s = has_simulator_ ? simulator_.IterationSeconds(plan.schedule) : makespan_;
-    if (plan.score() >= best_.score()) return;
-    best_ = std::move(plan);
+    const double iteration_s = evaluator_.iteration_s();
+    if (iteration_s >= best_.score()) return;
+    const double simulator_s =
+        has_simulator_ ? simulator_.IterationSeconds(state.schedule()) : iteration_s;
+    if (simulator_s >= best_.score()) return;
+    best_.schedule = state.ToSchedule();
+    best_.iteration_s = iteration_s;
+    best_.simulator_s = simulator_s;
     best_state_.clear();
     best_state_.push_back(state);
     if (options_.on_better) options_.on_better(best_);
   }
 
-  // Anneals from `state`; leaves the best plan in it.
-  void Round(JointState& state, int64_t budget) {
-    double current = Score(state, std::numeric_limits<double>::infinity());
+  void Anneal(JointState state, const JointFreedom& freedom, double hot, const Span& span) {
+    double current = Cost(state, kInfinity);
+    if (std::isinf(current)) return;
+    JointHints hints;
+    evaluator_.CriticalPath(hints.critical);
     Keep(state);
-    const double scale = makespan_;
-    const int64_t start = spent_;
-    double temperature = kHot * scale;
-    double least = makespan_;
-    while (!IsOver() && spent_ - start < budget) {
-      if (!state.Move(freedom_, rng_)) continue;
-      if (spent_ % kAskEvery == 0) {
-        const double progress = static_cast<double>(spent_ - start) / static_cast<double>(budget);
-        temperature = kHot * scale * std::pow(kCold / kHot, progress);
+    const double scale =
+        evaluator_.iteration_s() * std::max(1.0, kMicrobatches / state.schedule().size());
+    double temperature = hot * scale;
+    double asked_at = -1;
+    while (!IsOver() && share_ < span.end) {
+      if (share_ != asked_at) {
+        asked_at = share_;
+        const double progress = std::max(0.0, (share_ - span.begin) / (span.end - span.begin));
+        temperature = hot * scale * std::pow(kCold / hot, progress);
+      }
+      if (!state.Move(freedom, hints, rng_)) {
+        if (++refused_ % kAskEvery == 0) Count();  // a problem may have no move at all
+        continue;
       }
       const double limit = current - temperature * std::log(1.0 - rng_.Uniform());
-      const double score = Score(state, limit);
-      if (score > limit) {
+      const double cost = Cost(state, limit);
+      if (cost > limit) {
         state.Undo();
         continue;
       }
-      current = score;
-      if (makespan_ < least) {
-        least = makespan_;
-        Keep(state);
-      }
+      current = cost;
+      evaluator_.CriticalPath(hints.critical);
+      Keep(state);
     }
-    if (!best_state_.empty()) state = best_state_.front();
   }
 
   const JointOptions& options_;
   SkipPipeEvaluator evaluator_;
   SkipPipeSimulator simulator_;
   bool has_simulator_;
-  JointFreedom freedom_;
+  bool keep_first_;
   Rng rng_;
-  int64_t spent_ = 0;
-  bool stopped_ = false;
-  double makespan_ = 0;
+  int64_t spent_ = 0;    // evaluations
+  int64_t refused_ = 0;  // moves that would have broken a rule
+  double share_ = 0;     // of the budget
   JointPlan best_;
   std::vector<JointState> best_state_;  // of best_; empty before the first
 };
@@ -134,10 +173,10 @@ absl::StatusOr<JointPlan> SearchJointly(const SkipPipeProblem& problem,
   const double link_max_s = partitions.empty() ? std::numeric_limits<double>::infinity()
                                                : LargestStageLink(problem, partitions);
   SKERRY_ASSIGN_OR_RETURN(
-      JointState state,
+      const JointState state,
       JointState::Create(problem, partitions.empty() ? InOrder(problem) : partitions, link_max_s));
-  Annealer annealer(problem, options);
-  annealer.Search(std::move(state));
+  Annealer annealer(problem, options, !partitions.empty());
+  annealer.Search(state);
   if (std::isinf(annealer.best().score())) {
     return FailedPrecondition("no schedule that ends within %d evaluations", options.evaluations);
   }

@@ -2,10 +2,11 @@
 // microbatch goes, scored by running the schedule.
 //
 // SkipPipe (arXiv 2502.19913) places for the unskipped pipeline, then routes with equal loads: a
-// badly connected node sets the makespan. Here both are one search. The temperature falls
-// geometrically over a round; every round restarts from the best plan with twice the budget. The
-// best plans are scored by SkipPipe's own simulator too, and the one is returned whose worse score
-// of the two is best.
+// badly connected node sets the makespan. Here both are one search: a few short ones from the
+// beginning (in full mode one of them keeps the placement it is given), then longer ones from
+// the best. In each the temperature falls geometrically; every other move begins at a task on the
+// critical path. The best plans are scored by SkipPipe's own simulator too, and the one is returned
+// whose worse score of the two is best.
 //
 // Anytime: whatever stops it, the best plan so far is returned. Deterministic for a seed and a
 // number of evaluations; no clock is read here.
@@ -36,9 +37,10 @@ struct JointPlan {
 struct JointOptions {
   JointMode mode = JointMode::kFull;
   uint64_t seed = 1;
+  // The budget: a number of evaluations, or what this says is spent of it, in [0, 1], asked about
+  // every hundred evaluations (a clock; 1 ends the search).
   int64_t evaluations = 200000;
-  // Asked about every hundred evaluations; true ends the search.
-  std::function<bool()> should_stop;
+  std::function<double()> spent;
   // Told of every plan that is better than all before.
   std::function<void(const JointPlan&)> on_better;
 };

@@ -9,6 +9,16 @@
 namespace skerry {
 namespace {
 
+// Every other move begins at a task that decides when the iteration ends.
+constexpr double kCriticalShare = 0.5;
+// Shares of the kinds of moves; what is left exchanges two visits.
+constexpr double kExchangeNodes = 0.1;
+constexpr double kRotate = 0.1;
+constexpr double kExchangeTails = 0.18;
+constexpr double kSwapNeighbours = 0.06;
+constexpr double kMoveVisit = 0.2;  // these only under free loads
+constexpr double kMoveOrigin = 0.06;
+constexpr double kExchangeStages = 0.05;
 constexpr double kWaveReleaseSeconds = 2.5;  // as SkipPipe's script releases
 
 // Which stages microbatch `m` visits, so that over all of them visits are equal: the next
@@ -122,6 +132,20 @@ int32_t JointState::RandomHop(Rng& rng) const {
   return 1 + static_cast<int32_t>(rng.Below(static_cast<uint64_t>(schedule_.length - 1)));
 }
 
+SkipPipeEvaluator::Visit JointState::RandomVisit(Rng& rng) const {
+  if (!hints_->critical.empty() && rng.Uniform() < kCriticalShare) {
+    const Visit& visit = hints_->critical[rng.Below(hints_->critical.size())];
+    return {visit.microbatch, visit.hop > 0 ? visit.hop : RandomHop(rng)};
+  }
+  const int32_t microbatch = RandomMicrobatch(rng);
+  return {microbatch, RandomHop(rng)};
+}
+
+int32_t JointState::RandomNode(int32_t stage, Rng& rng) const {
+  const auto& nodes = partitions_[static_cast<size_t>(stage)];
+  return nodes[rng.Below(nodes.size())];
+}
+
 void JointState::Order(int32_t microbatch) {
   for (int32_t hop = 2; hop < schedule_.length; ++hop) {
     for (int32_t h = hop; h > 1 && StageAt(microbatch, h - 1) > StageAt(microbatch, h); --h) {
@@ -163,9 +187,8 @@ bool JointState::Revert() {
 }
 
 bool JointState::ExchangeVisits(Rng& rng) {
-  const int32_t p = RandomMicrobatch(rng);
+  const auto [p, i] = RandomVisit(rng);
   const int32_t q = RandomMicrobatch(rng);
-  const int32_t i = RandomHop(rng);
   const int32_t same = HopOf(q, StageAt(p, i));
   // Half of the time the same stage, if both visit it: another stage changes who skips what.
   const int32_t j = same > 0 && rng.Below(2) == 0 ? same : RandomHop(rng);
@@ -182,11 +205,26 @@ bool JointState::ExchangeVisits(Rng& rng) {
   return IsAllowed(p) && IsAllowed(q) ? true : Revert();
 }
 
+// One skips what the other visits now and the other way round, on any nodes of these stages.
+bool JointState::ExchangeStages(Rng& rng) {
+  const auto [p, i] = RandomVisit(rng);
+  const int32_t q = RandomMicrobatch(rng);
+  const int32_t j = RandomHop(rng);
+  const int32_t s = StageAt(p, i);
+  const int32_t t = StageAt(q, j);
+  if (p == q || s == t || HopOf(p, t) >= 0 || HopOf(q, s) >= 0) return false;
+  Set(p, i, RandomNode(t, rng));
+  Set(q, j, RandomNode(s, rng));
+  Order(p);
+  Order(q);
+  return IsAllowed(p) && IsAllowed(q) ? true : Revert();
+}
+
 bool JointState::ExchangeTails(Rng& rng) {
-  const int32_t p = RandomMicrobatch(rng);
+  const auto [p, first] = RandomVisit(rng);
   const int32_t q = RandomMicrobatch(rng);
   if (p == q) return false;
-  for (int32_t hop = RandomHop(rng); hop < schedule_.length; ++hop) {
+  for (int32_t hop = first; hop < schedule_.length; ++hop) {
     const int32_t node = schedule_.At(p, hop);
     Set(p, hop, schedule_.At(q, hop));
     Set(q, hop, node);
@@ -196,8 +234,7 @@ bool JointState::ExchangeTails(Rng& rng) {
 }
 
 bool JointState::SwapNeighbours(Rng& rng) {
-  const int32_t p = RandomMicrobatch(rng);
-  const int32_t i = RandomHop(rng);
+  const auto [p, i] = RandomVisit(rng);
   if (i + 1 >= schedule_.length) return false;
   const int32_t node = schedule_.At(p, i);
   Set(p, i, schedule_.At(p, i + 1));
@@ -207,11 +244,10 @@ bool JointState::SwapNeighbours(Rng& rng) {
 
 // The visits of one stage of three microbatches go round.
 bool JointState::Rotate(Rng& rng) {
-  const int32_t p = RandomMicrobatch(rng);
+  const auto [p, i] = RandomVisit(rng);
   const int32_t q = RandomMicrobatch(rng);
   const int32_t r = RandomMicrobatch(rng);
   if (p == q || q == r || p == r) return false;
-  const int32_t i = RandomHop(rng);
   const int32_t j = HopOf(q, StageAt(p, i));
   const int32_t k = HopOf(r, StageAt(p, i));
   if (j < 0 || k < 0) return false;
@@ -223,16 +259,13 @@ bool JointState::Rotate(Rng& rng) {
 }
 
 bool JointState::MoveVisit(Rng& rng) {
-  const int32_t p = RandomMicrobatch(rng);
-  const int32_t i = RandomHop(rng);
-  const auto& nodes = partitions_[static_cast<size_t>(StageAt(p, i))];
-  Set(p, i, nodes[rng.Below(nodes.size())]);
+  const auto [p, i] = RandomVisit(rng);
+  Set(p, i, RandomNode(StageAt(p, i), rng));
   return !changes_.empty();
 }
 
 bool JointState::MoveOrigin(Rng& rng) {
-  const auto& nodes = partitions_.front();
-  Set(RandomMicrobatch(rng), 0, nodes[rng.Below(nodes.size())]);
+  Set(RandomVisit(rng).microbatch, 0, RandomNode(0, rng));
   if (changes_.empty()) return false;
   origins_moved_ = true;
   AssignLanes();
@@ -283,17 +316,22 @@ bool JointState::ExchangeNodes(const JointFreedom& freedom, Rng& rng) {
   return true;
 }
 
-bool JointState::Move(const JointFreedom& freedom, Rng& rng) {
+bool JointState::Move(const JointFreedom& freedom, const JointHints& hints, Rng& rng) {
   changes_.clear();
   swapped_a_ = -1;
   origins_moved_ = false;
-  const uint64_t kind = rng.Below(100);
-  if (kind < 10) return ExchangeNodes(freedom, rng);
-  if (freedom.loads && kind < 30) return MoveVisit(rng);
-  if (freedom.loads && kind < 36) return MoveOrigin(rng);
-  if (kind < 46) return Rotate(rng);
-  if (kind < 64) return ExchangeTails(rng);
-  if (kind < 70) return problem_->swaps_max > 0 && SwapNeighbours(rng);
+  hints_ = &hints;
+  double at = rng.Uniform();
+  const auto is = [&](double share) { return (at -= share) < 0; };
+  if (is(kExchangeNodes)) return ExchangeNodes(freedom, rng);
+  if (is(kRotate)) return Rotate(rng);
+  if (is(kExchangeTails)) return ExchangeTails(rng);
+  if (is(kSwapNeighbours)) return problem_->swaps_max > 0 && SwapNeighbours(rng);
+  if (freedom.loads) {
+    if (is(kMoveVisit)) return MoveVisit(rng);
+    if (is(kMoveOrigin)) return MoveOrigin(rng);
+    if (is(kExchangeStages)) return ExchangeStages(rng);
+  }
   return ExchangeVisits(rng);
 }
 

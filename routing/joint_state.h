@@ -22,6 +22,11 @@ struct JointFreedom {
   bool loads = false;      // nodes of a stage may serve unequally many microbatches
 };
 
+// Where a change is likely to help, from a run of the present plan. May be empty.
+struct JointHints {
+  std::vector<SkipPipeEvaluator::Visit> critical;  // tasks that decide when the iteration ends
+};
+
 class JointState {
  public:
   // A first plan on this placement: round robin. The problem is kept by reference. `link_max_s`:
@@ -32,7 +37,7 @@ class JointState {
                                            double link_max_s);
 
   // One random change. False: it would have broken a constraint, nothing has changed.
-  bool Move(const JointFreedom& freedom, Rng& rng);
+  bool Move(const JointFreedom& freedom, const JointHints& hints, Rng& rng);
   // Takes back the last Move that returned true.
   void Undo();
 
@@ -46,6 +51,8 @@ class JointState {
     int32_t node = 0;  // before
   };
 
+  using Visit = SkipPipeEvaluator::Visit;
+
   explicit JointState(const SkipPipeProblem& problem) : problem_(&problem) {}
 
   void Set(int32_t microbatch, int32_t hop, int32_t node);
@@ -53,10 +60,13 @@ class JointState {
   int32_t HopOf(int32_t microbatch, int32_t stage) const;  // −1: not visited
   int32_t RandomMicrobatch(Rng& rng) const;
   int32_t RandomHop(Rng& rng) const;  // past the first
-  void Order(int32_t microbatch);     // visits by stage
+  Visit RandomVisit(Rng& rng) const;  // past the first; often a critical one
+  int32_t RandomNode(int32_t stage, Rng& rng) const;
+  void Order(int32_t microbatch);  // visits by stage
   bool IsAllowed(int32_t microbatch) const;
 
   bool ExchangeVisits(Rng& rng);
+  bool ExchangeStages(Rng& rng);
   bool ExchangeTails(Rng& rng);
   bool SwapNeighbours(Rng& rng);
   bool ExchangeNodes(const JointFreedom& freedom, Rng& rng);
@@ -78,6 +88,7 @@ class JointState {
   int32_t swapped_a_ = -1;         // nodes whose roles it swapped
   int32_t swapped_b_ = -1;
   bool origins_moved_ = false;
+  const JointHints* hints_ = nullptr;  // while Move runs
 };
 
 }  // namespace skerry

@@ -50,8 +50,13 @@ std::vector<double> TourPricer::MemorySeconds(const std::vector<int32_t>& tour) 
 }
 
 double TourPricer::LeastTourSeconds() const {
+  const std::vector<double> tours = LeastToursSeconds();
+  return *std::min_element(tours.begin(), tours.end());
+}
+
+std::vector<double> TourPricer::LeastToursSeconds() const {
   const auto n = static_cast<size_t>(problem_.nodes());
-  double least = std::numeric_limits<double>::infinity();
+  std::vector<double> least(n, std::numeric_limits<double>::infinity());
   for (int32_t origin = 0; origin < problem_.nodes(); ++origin) {
     if (!stage_of_.empty() && stage_of_[static_cast<size_t>(origin)] != 0) continue;
     std::vector<double> home(n, std::numeric_limits<double>::infinity());
@@ -68,7 +73,7 @@ double TourPricer::LeastTourSeconds() const {
       }
       home = longer;
     }
-    least = std::min(least, home[static_cast<size_t>(origin)]);
+    least[static_cast<size_t>(origin)] = home[static_cast<size_t>(origin)];
   }
   return least;
 }

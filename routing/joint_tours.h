@@ -39,6 +39,7 @@ class TourPricer {
 
   // A bound on the time of every tour, without enumeration: closed walks that may repeat nodes.
   double LeastTourSeconds() const;
+  std::vector<double> LeastToursSeconds() const;  // [n] from each origin; infinite: none is there
 
   double WorkSeconds(int32_t node) const;  // forward and backward
   double LossSeconds(int32_t node) const;

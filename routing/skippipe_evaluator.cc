@@ -54,22 +54,22 @@ void SkipPipeEvaluator::Reset(const FlatSchedule& schedule) {
   schedule_ = &schedule;
   done_ = 0;
   over_limit_ = false;
+  end_s_ = 0;
   for (Node& node : nodes_) {
     node.free_at = 0;
     node.memory = problem_.in_flight;
+    node.last = kNone;
     node.wake = false;
     node.waiting.clear();
   }
-  int32_t lanes = 0;
-  for (const auto& microbatch : schedule.microbatches) {
-    lanes = std::max(lanes, microbatch.lane + 1);
-  }
-  lane_open_.assign(static_cast<size_t>(lanes), 0);
-  finished_.assign(schedule.microbatches.size(), std::numeric_limits<double>::infinity());
   if (length_ != schedule.length || loaded_.size() != schedule.path.size()) {
     length_ = schedule.length;
     loaded_.assign(schedule.path.size(), -1);
     steps_.resize(schedule.microbatches.size() * static_cast<size_t>(2 * length_ + 1));
+    after_.resize(steps_.size());
+    started_.resize(schedule.microbatches.size());
+    reach_.resize(schedule.microbatches.size());
+    follower_.resize(schedule.microbatches.size());
   }
   for (int32_t m = 0; m < schedule.size(); ++m) {
     const auto begin = static_cast<std::ptrdiff_t>(schedule.Index(m, 0));
@@ -77,6 +77,63 @@ void SkipPipeEvaluator::Reset(const FlatSchedule& schedule) {
     if (std::equal(path, path + length_, loaded_.begin() + begin)) continue;
     std::copy(path, path + length_, loaded_.begin() + begin);
     LoadTrip(m);
+  }
+  ResetLanes(schedule);
+}
+
+// What each microbatch cannot be faster than: its trip after its release and after its lane's
+// first.
+void SkipPipeEvaluator::ResetLanes(const FlatSchedule& schedule) {
+  int32_t lanes = 0;
+  for (const auto& microbatch : schedule.microbatches) {
+    lanes = std::max(lanes, microbatch.lane + 1);
+  }
+  lane_open_.assign(static_cast<size_t>(lanes), 0);
+  lane_first_.assign(static_cast<size_t>(lanes), kNone);
+  reach_sum_ = 0;
+  for (int32_t m = 0; m < schedule.size(); ++m) {
+    const auto i = static_cast<size_t>(m);
+    const auto& microbatch = schedule.microbatches[i];
+    follower_[i] = kNone;
+    started_[i] = kNotStarted;
+    reach_[i] = microbatch.release_s + steps_[i * static_cast<size_t>(2 * length_ + 1)].rest_s;
+    reach_sum_ += reach_[i];
+    int32_t& first = lane_first_[static_cast<size_t>(microbatch.lane)];
+    if (microbatch.wave == 0) first = first == kNone ? m : kAmbiguous;
+  }
+  for (int32_t m = 0; m < schedule.size(); ++m) {
+    const auto i = static_cast<size_t>(m);
+    const auto& microbatch = schedule.microbatches[i];
+    const int32_t first = lane_first_[static_cast<size_t>(microbatch.lane)];
+    if (microbatch.wave == 0 || first < 0) continue;
+    int32_t& head = follower_[static_cast<size_t>(first)];
+    follower_[i] = head;
+    head = m;
+  }
+  for (int32_t m = 0; m < schedule.size(); ++m) {
+    if (follower_[static_cast<size_t>(m)] != kNone) Reach(m, reach_[static_cast<size_t>(m)]);
+  }
+}
+
+// Microbatch m is back no sooner than `end_s`, so its lane's others start no sooner.
+void SkipPipeEvaluator::Reach(int32_t m, double end_s) {
+  double& reach = reach_[static_cast<size_t>(m)];
+  if (end_s > reach) {
+    reach_sum_ += end_s - reach;
+    reach = end_s;
+    end_s_ = std::max(end_s_, end_s);
+  }
+  if (schedule_->microbatches[static_cast<size_t>(m)].wave > 0) return;
+  const auto tasks = static_cast<size_t>(2 * length_ + 1);
+  for (int32_t next = follower_[static_cast<size_t>(m)]; next != kNone;
+       next = follower_[static_cast<size_t>(next)]) {
+    const auto i = static_cast<size_t>(next);
+    if (started_[i] != kNotStarted) continue;
+    const double back = reach + problem_.task_gap_s + steps_[i * tasks].rest_s;
+    if (back <= reach_[i]) continue;
+    reach_sum_ += back - reach_[i];
+    reach_[i] = back;
+    end_s_ = std::max(end_s_, back);
   }
 }
 
@@ -88,10 +145,18 @@ bool SkipPipeEvaluator::IsReady(const Node& node, const Event& task) const {
   return microbatch.wave == 0 || lane_open_[static_cast<size_t>(microbatch.lane)] != 0;
 }
 
-void SkipPipeEvaluator::Serve(double now, const Event& task) {
+void SkipPipeEvaluator::Serve(double now, const Event& task, int32_t after) {
   const Step& step = StepOf(task);
   Node& node = nodes_[static_cast<size_t>(step.node)];
-  if (now + step.rest_s > limit_s_) over_limit_ = true;
+  const int32_t index = TaskIndex(task);
+  after_[static_cast<size_t>(index)] = after;
+  node.last = index;
+  if (task.position == 0) started_[static_cast<size_t>(task.subject)] = now;
+  const double reach = now + step.rest_s;
+  if (reach > reach_[static_cast<size_t>(task.subject)]) {
+    Reach(task.subject, reach);
+    if (end_s_ + mean_share_ * reach_sum_ > limit_) over_limit_ = true;
+  }
   const double done = now + step.service_s;
   if (task.position < length_) {
     --node.memory;
@@ -103,8 +168,11 @@ void SkipPipeEvaluator::Serve(double now, const Event& task) {
   } else {
     const auto& microbatch = schedule_->microbatches[static_cast<size_t>(task.subject)];
     if (microbatch.wave == 0) lane_open_[static_cast<size_t>(microbatch.lane)] = 1;
-    finished_[static_cast<size_t>(task.subject)] = done;
     ++done_;
+    if (done >= last_done_s_) {
+      last_done_s_ = done;
+      last_task_ = index;
+    }
   }
   node.free_at = done + (task.position == 0 ? problem_.start_gap_s : problem_.task_gap_s);
   if (!node.waiting.empty()) {
@@ -117,7 +185,7 @@ void SkipPipeEvaluator::Arrive(const Event& event) {
   const int32_t index = StepOf(event).node;
   Node& node = nodes_[static_cast<size_t>(index)];
   if (event.at >= node.free_at && !node.wake && IsReady(node, event)) {
-    return Serve(event.at, event);
+    return Serve(event.at, event, event.position == 0 ? kNone : TaskIndex(event) - 1);
   }
   node.waiting.push_back(event);
   if (event.at < node.free_at && !node.wake) {
@@ -141,11 +209,13 @@ void SkipPipeEvaluator::Wake(const Event& event) {
   if (chosen == node.waiting.end()) return;
   const Event task = *chosen;
   node.waiting.erase(chosen);
-  Serve(event.at, task);
+  Serve(event.at, task, node.last);
 }
 
-double SkipPipeEvaluator::IterationSeconds(const FlatSchedule& schedule, double limit_s) {
-  limit_s_ = limit_s;
+double SkipPipeEvaluator::Cost(const FlatSchedule& schedule, double mean_weight, double limit) {
+  limit_ = limit;
+  mean_share_ = mean_weight / static_cast<double>(schedule.size());
+  last_done_s_ = 0;
   Reset(schedule);
   if (horizon_s_ <= 0) horizon_s_ = 1 + 2 * steps_.front().rest_s;
   events_.Clear(horizon_s_);
@@ -153,6 +223,7 @@ double SkipPipeEvaluator::IterationSeconds(const FlatSchedule& schedule, double 
     events_.Push(schedule.microbatches[static_cast<size_t>(m)].release_s, static_cast<int16_t>(m),
                  0);
   }
+  over_limit_ = end_s_ + mean_share_ * reach_sum_ > limit;
   while (!events_.empty() && !over_limit_) {
     const Event event = events_.Pop();
     if (event.position == kWake) {
@@ -161,9 +232,25 @@ double SkipPipeEvaluator::IterationSeconds(const FlatSchedule& schedule, double 
       Arrive(event);
     }
   }
-  if (done_ < schedule.size()) return std::numeric_limits<double>::infinity();
-  horizon_s_ = *std::max_element(finished_.begin(), finished_.end());
-  return horizon_s_;
+  if (over_limit_ || done_ < schedule.size()) return std::numeric_limits<double>::infinity();
+  // The sum of bounds has lost digits.
+  end_s_ = last_done_s_;
+  horizon_s_ = end_s_;
+  return end_s_ + mean_share_ * reach_sum_;
+}
+
+double SkipPipeEvaluator::IterationSeconds(const FlatSchedule& schedule, double limit_s) {
+  return Cost(schedule, 0, limit_s);
+}
+
+void SkipPipeEvaluator::CriticalPath(std::vector<Visit>& visits) const {
+  visits.clear();
+  const int32_t tasks = 2 * length_ + 1;
+  for (int32_t task = last_task_; task != kNone; task = after_[static_cast<size_t>(task)]) {
+    const int32_t position = task % tasks;
+    visits.push_back(
+        {task / tasks, position <= length_ ? position % length_ : tasks - 1 - position});
+  }
 }
 
 }  // namespace skerry

@@ -51,8 +51,22 @@ class SkipPipeEvaluator {
   double IterationSeconds(const FlatSchedule& schedule,
                           double limit_s = std::numeric_limits<double>::infinity());
 
-  // Of the last call, if it was not cut short: when each microbatch was back.
-  const std::vector<double>& finished_s() const { return finished_; }
+  // The same plus `mean_weight` times the mean over microbatches of when they were back: the
+  // iteration's time alone is a plateau to a search. Infinite if more than `limit`.
+  double Cost(const FlatSchedule& schedule, double mean_weight, double limit);
+
+  // Of the last call, if it was not cut short.
+  double iteration_s() const { return end_s_; }
+  double started_s(int32_t microbatch) const { return started_[static_cast<size_t>(microbatch)]; }
+
+  // Of the last call, if it was not cut short: the tasks whose delay would delay the end, from the
+  // last one back to a start. Each waits for the next of the list: its own input, or the task that
+  // kept its node busy or held the memory.
+  struct Visit {
+    int32_t microbatch = 0;
+    int32_t hop = 0;
+  };
+  void CriticalPath(std::vector<Visit>& visits) const;
 
  private:
   // A task of a microbatch. Position 0 … length − 1 are the forwards along the path, `length` is
@@ -67,18 +81,27 @@ class SkipPipeEvaluator {
   struct Node {
     double free_at = 0;
     int32_t memory = 0;
+    int32_t last = kNone;        // task it served last
     bool wake = false;           // a wake is scheduled
     std::vector<Event> waiting;  // by arrival
   };
   static constexpr int16_t kWake = -1;  // position: the node is free again
+  static constexpr int32_t kNone = -1;
+  static constexpr int32_t kAmbiguous = -2;
+  static constexpr double kNotStarted = -1;
 
   void Reset(const FlatSchedule& schedule);
+  void ResetLanes(const FlatSchedule& schedule);
   void LoadTrip(int32_t microbatch);
+  int32_t TaskIndex(const Event& task) const {
+    return task.subject * (2 * length_ + 1) + task.position;
+  }
   const Step& StepOf(const Event& task) const;
   bool IsReady(const Node& node, const Event& task) const;
   void Arrive(const Event& event);
   void Wake(const Event& event);
-  void Serve(double now, const Event& task);
+  void Serve(double now, const Event& task, int32_t after);
+  void Reach(int32_t microbatch, double end_s);
 
   const SkipPipeProblem& problem_;
   const FlatSchedule* schedule_ = nullptr;
@@ -88,9 +111,18 @@ class SkipPipeEvaluator {
   std::vector<Node> nodes_;
   std::vector<uint8_t> lane_open_;  // [lane] its first microbatch is back
   BucketQueue events_;
-  double horizon_s_ = 0;  // the last iteration that came to its end
-  std::vector<double> finished_;
-  double limit_s_ = 0;
+  double horizon_s_ = 0;             // the last iteration that came to its end
+  std::vector<double> started_;      // [microbatches]
+  std::vector<double> reach_;        // [microbatches] back no sooner than
+  std::vector<int32_t> follower_;    // [microbatches] next of the lane, or kNone
+  std::vector<int32_t> lane_first_;  // [lane] its microbatch of wave 0
+  std::vector<int32_t> after_;       // [steps_] the task each waited for, or kNone
+  double reach_sum_ = 0;
+  double mean_share_ = 0;  // weight of reach_sum_ in the cost
+  double limit_ = 0;
+  double end_s_ = 0;
+  double last_done_s_ = 0;
+  int32_t last_task_ = kNone;
   bool over_limit_ = false;
   int32_t done_ = 0;
 };

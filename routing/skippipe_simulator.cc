@@ -12,52 +12,54 @@ constexpr double kPollSeconds = 0.1;
 constexpr int kLooksPerSecond = 15;
 constexpr double kSecondsMax = 10000;
 constexpr size_t kLanes = 100;
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
 SkipPipeSimulator::SkipPipeSimulator(const SkipPipeProblem& problem)
     : problem_(problem), nodes_(problem.forward_s.size()), out_(kLanes) {}
 
-int32_t SkipPipeSimulator::NodeAt(int32_t microbatch, int32_t hop) const {
-  return schedule_->microbatches[static_cast<size_t>(microbatch)].path[static_cast<size_t>(hop)];
-}
-
-void SkipPipeSimulator::Load(const SkipPipeSchedule& schedule) {
-  schedule_ = &schedule;
+void SkipPipeSimulator::Reset() {
+  microbatches_.clear();
   for (Node& node : nodes_) {
     node.items.clear();
     node.free_at = 0;
+    node.due = kNever;
     node.memory = problem_.in_flight;
   }
   std::fill(out_.begin(), out_.end(), 0);
   done_ = 0;
   end_ = 0;
-  for (size_t m = 0; m < schedule.microbatches.size(); ++m) {
-    const SkipPipeMicrobatch& microbatch = schedule.microbatches[m];
-    nodes_[static_cast<size_t>(microbatch.path.front())].items.push_back(
-        {microbatch.release_s, kFresh, static_cast<int32_t>(m), 0, Task::kForward, false});
-  }
+}
+
+void SkipPipeSimulator::Add(const Microbatch& microbatch, double release_s) {
+  Node& node = nodes_[static_cast<size_t>(*microbatch.path)];
+  const auto index = static_cast<int32_t>(microbatches_.size());
+  node.items.push_back({release_s, kFresh, index, 0, Task::kForward, false});
+  node.due = std::min(node.due, release_s);
+  microbatches_.push_back(microbatch);
 }
 
 void SkipPipeSimulator::Send(double at, int32_t from, const Item& item, int32_t to_hop, Task task) {
-  const int32_t to = NodeAt(item.microbatch, to_hop);
+  const int32_t to = microbatches_[static_cast<size_t>(item.microbatch)].path[to_hop];
   const double arrival = at + problem_.TransferSeconds(from, to);
-  nodes_[static_cast<size_t>(to)].items.push_back(
-      {arrival, arrival, item.microbatch, to_hop, task, false});
+  Node& node = nodes_[static_cast<size_t>(to)];
+  node.items.push_back({arrival, arrival, item.microbatch, to_hop, task, false});
+  node.due = std::min(node.due, arrival);
 }
 
 // Sums in the order of the published code: (at + service) + transfer.
 void SkipPipeSimulator::Forward(int32_t index, const Item& item) {
-  const auto& microbatch = schedule_->microbatches[static_cast<size_t>(item.microbatch)];
+  const Microbatch& microbatch = microbatches_[static_cast<size_t>(item.microbatch)];
   const double done = item.at + problem_.forward_s[static_cast<size_t>(index)];
-  const bool last = static_cast<size_t>(item.hop) + 1 == microbatch.path.size();
+  const bool last = item.hop + 1 == microbatch.length;
   --nodes_[static_cast<size_t>(index)].memory;
   if (item.hop == 0 && microbatch.wave == 0) out_[static_cast<size_t>(microbatch.lane)] = 1;
   Send(done, index, item, last ? 0 : item.hop + 1, last ? Task::kLoss : Task::kForward);
 }
 
 void SkipPipeSimulator::Backward(int32_t index, const Item& item) {
-  const auto& microbatch = schedule_->microbatches[static_cast<size_t>(item.microbatch)];
+  const Microbatch& microbatch = microbatches_[static_cast<size_t>(item.microbatch)];
   const double done =
       item.at + problem_.forward_s[static_cast<size_t>(index)] * problem_.backward_factor;
   ++nodes_[static_cast<size_t>(index)].memory;
@@ -76,8 +78,8 @@ void SkipPipeSimulator::Serve(int32_t index, size_t item_index) {
     Forward(index, item);
   } else if (item.task == Task::kLoss) {
     service = forward * problem_.loss_factor;
-    const auto& path = schedule_->microbatches[static_cast<size_t>(item.microbatch)].path;
-    Send(item.at + service, index, item, static_cast<int32_t>(path.size()) - 1, Task::kBackward);
+    const int32_t length = microbatches_[static_cast<size_t>(item.microbatch)].length;
+    Send(item.at + service, index, item, length - 1, Task::kBackward);
   } else {
     service = forward * problem_.backward_factor;
     Backward(index, item);
@@ -103,7 +105,7 @@ bool SkipPipeSimulator::Consider(int32_t index, size_t item_index, double second
     return true;
   }
   if (item.task == Task::kForward && item.hop == 0) {
-    const auto& microbatch = schedule_->microbatches[static_cast<size_t>(item.microbatch)];
+    const Microbatch& microbatch = microbatches_[static_cast<size_t>(item.microbatch)];
     if (out_[static_cast<size_t>(microbatch.lane)] != 0) return false;
   }
   Serve(index, item_index);
@@ -130,35 +132,67 @@ bool SkipPipeSimulator::Look(int32_t index, double second) {
     items.erase(std::remove_if(items.begin(), items.end(), [](const Item& i) { return i.served; }),
                 items.end());
   }
+  FindDue(nodes_[static_cast<size_t>(index)], second);
   return changed;
 }
 
-bool SkipPipeSimulator::IsAnythingLeft(double second) const {
-  for (const Node& node : nodes_) {
-    for (const Item& item : node.items) {
-      if (std::floor(item.at) >= second) return true;
-    }
+// Items of earlier seconds are lost.
+void SkipPipeSimulator::FindDue(Node& node, double second) const {
+  node.due = kNever;
+  for (const Item& item : node.items) {
+    if (item.at >= second) node.due = std::min(node.due, item.at);
   }
-  return false;
 }
 
-SkipPipeOutcome SkipPipeSimulator::Run(const SkipPipeSchedule& schedule) {
-  Load(schedule);
-  for (double second = 0; second < kSecondsMax && done_ < schedule.microbatches.size(); ++second) {
+double SkipPipeSimulator::NextSecond(double second) {
+  double due = kNever;
+  for (Node& node : nodes_) {
+    if (node.due < second) FindDue(node, second);
+    due = std::min(due, node.due);
+  }
+  return std::floor(due);
+}
+
+SkipPipeOutcome SkipPipeSimulator::Simulate(double limit_s) {
+  for (double second = NextSecond(0); second < kSecondsMax && done_ < microbatches_.size();
+       second = NextSecond(second + 1)) {
+    if (second > limit_s) break;
     // A look in which nobody moved leaves nothing for the remaining looks of its second.
     bool changed = true;
     for (int look = 0; look < kLooksPerSecond && changed; ++look) {
       changed = false;
-      for (int32_t i = 0; i < problem_.nodes(); ++i) changed |= Look(i, second);
+      for (int32_t i = 0; i < problem_.nodes(); ++i) {
+        if (nodes_[static_cast<size_t>(i)].due < second + 1) changed |= Look(i, second);
+      }
     }
-    if (!changed && !IsAnythingLeft(second + 1)) break;
   }
-  return {end_, static_cast<int32_t>(schedule.microbatches.size() - done_)};
+  return {end_, static_cast<int32_t>(microbatches_.size() - done_)};
+}
+
+SkipPipeOutcome SkipPipeSimulator::Run(const SkipPipeSchedule& schedule) {
+  Reset();
+  for (const SkipPipeMicrobatch& microbatch : schedule.microbatches) {
+    Add({microbatch.path.data(), static_cast<int32_t>(microbatch.path.size()), microbatch.lane,
+         microbatch.wave},
+        microbatch.release_s);
+  }
+  return Simulate(kNever);
 }
 
 double SkipPipeSimulator::IterationSeconds(const SkipPipeSchedule& schedule) {
   const SkipPipeOutcome outcome = Run(schedule);
-  return outcome.lost > 0 ? std::numeric_limits<double>::infinity() : outcome.end_s;
+  return outcome.lost > 0 ? kNever : outcome.end_s;
+}
+
+double SkipPipeSimulator::IterationSeconds(const FlatSchedule& schedule, double limit_s) {
+  Reset();
+  for (int32_t m = 0; m < schedule.size(); ++m) {
+    const auto& microbatch = schedule.microbatches[static_cast<size_t>(m)];
+    Add({&schedule.path[schedule.Index(m, 0)], schedule.length, microbatch.lane, microbatch.wave},
+        microbatch.release_s);
+  }
+  const SkipPipeOutcome outcome = Simulate(limit_s);
+  return outcome.lost > 0 || outcome.end_s > limit_s ? kNever : outcome.end_s;
 }
 
 }  // namespace skerry

@@ -7,13 +7,15 @@
 // loses a microbatch takes infinitely long. skippipe_evaluator.h is the same model without these
 // artefacts.
 //
-// Owns scratch memory. Not thread-safe; one per thread. About 0.1 ms for 20 nodes and 30
-// microbatches.
+// Seconds and nodes in which nothing is due are passed over: about 30 µs for 20 nodes and 30
+// microbatches. Owns scratch memory. Not thread-safe; one per thread.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
+#include "routing/skippipe_evaluator.h"
 #include "routing/skippipe_problem.h"
 
 namespace skerry {
@@ -34,6 +36,10 @@ class SkipPipeSimulator {
   // Seconds until the last backward is done; infinite if microbatches get lost.
   double IterationSeconds(const SkipPipeSchedule& schedule);
 
+  // The same; also infinite if it is more than `limit_s`.
+  double IterationSeconds(const FlatSchedule& schedule,
+                          double limit_s = std::numeric_limits<double>::infinity());
+
  private:
   enum class Task : uint8_t { kForward, kLoss, kBackward };
 
@@ -48,10 +54,19 @@ class SkipPipeSimulator {
   struct Node {
     std::vector<Item> items;
     double free_at = 0;
+    double due = 0;  // no item is due earlier
     int32_t memory = 0;
   };
+  struct Microbatch {
+    const int32_t* path = nullptr;
+    int32_t length = 0;
+    int32_t lane = 0;
+    int32_t wave = 0;
+  };
 
-  void Load(const SkipPipeSchedule& schedule);
+  void Reset();
+  void Add(const Microbatch& microbatch, double release_s);
+  SkipPipeOutcome Simulate(double limit_s);
   // One look of a node at its tasks; true if anything changed.
   bool Look(int32_t index, double second);
   bool Consider(int32_t index, size_t item, double second);
@@ -59,11 +74,11 @@ class SkipPipeSimulator {
   void Forward(int32_t index, const Item& item);
   void Backward(int32_t index, const Item& item);
   void Send(double at, int32_t from, const Item& item, int32_t to_hop, Task task);
-  int32_t NodeAt(int32_t microbatch, int32_t hop) const;
-  bool IsAnythingLeft(double second) const;
+  void FindDue(Node& node, double second) const;
+  double NextSecond(double second);
 
   const SkipPipeProblem& problem_;
-  const SkipPipeSchedule* schedule_ = nullptr;
+  std::vector<Microbatch> microbatches_;
   std::vector<Node> nodes_;
   std::vector<int32_t> out_;  // [lane] 1 while the lane's first microbatch is under way
   size_t done_ = 0;

@@ -1,16 +1,22 @@
 #include "sim/plan_program.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "common/status.h"
 #include "routing/joint_bound.h"
 #include "routing/joint_search.h"
+#include "sim/plan_comparison.h"
+#include "sim/plan_report.h"
+#include "sim/scenario.h"
 #include "sim/skippipe_case.h"
+#include "wire/config.h"
 
 namespace skerry {
 namespace {
@@ -35,7 +41,7 @@ absl::StatusOr<Planned> Plan(const SkipPipeCase& from, const PlanOptions& option
   if (options.evaluations > 0) {
     search.evaluations = options.evaluations;
   } else {
-    search.should_stop = [&] { return elapsed() >= options.budget_s; };
+    search.spent = [&] { return elapsed() / options.budget_s; };
   }
   planned.lower_bound_s = search.mode == JointMode::kStrict
                               ? EqualLoadBound(from.problem, from.partitions)
@@ -83,15 +89,46 @@ void PrintText(const SkipPipeCase& from, const PlanOptions& options, const Plann
   }
 }
 
+absl::Status RunTopology(const PlanOptions& options) {
+  SKERRY_ASSIGN_OR_RETURN(const Scenario scenario, LoadScenario(options.topology));
+  RunConfig run = scenario.run;
+  if (!options.run.empty()) {
+    SKERRY_ASSIGN_OR_RETURN(run, LoadRunConfig(options.run));
+  }
+  std::vector<std::string> strategies = options.strategies;
+  if (std::find(strategies.begin(), strategies.end(), "all") != strategies.end()) {
+    strategies.assign(std::begin(kStrategyNames), std::end(kStrategyNames));
+  }
+  SKERRY_ASSIGN_OR_RETURN(const PlanComparison comparison,
+                          ComparePlans(scenario, run, strategies, options.budget_s));
+  std::printf("%s\n", (options.json ? PlanJson(comparison) : PlanText(comparison)).c_str());
+  if (options.report.empty()) return absl::OkStatus();
+  return WritePlanPage(comparison, options.report);
+}
+
 }  // namespace
 
 CLI::App* AddPlanCommand(CLI::App& app, PlanOptions& options) {
-  CLI::App* command = app.add_subcommand("plan", "what the planner does with a reference case");
-  command->add_option("--skippipe", options.skippipe_case, "a SkipPipe case, JSON")->required();
+  CLI::App* command =
+      app.add_subcommand("plan", "what the coordinator would plan for a scenario, and others");
+  auto* topology =
+      command->add_option("topology", options.topology, "scenario.toml or its directory");
+  command->add_option("--run", options.run, "run.toml instead of the scenario's own run")
+      ->needs(topology);
+  std::vector<std::string> names(std::begin(kStrategyNames), std::end(kStrategyNames));
+  names.insert(names.end(), {"skerry", "all"});
+  command
+      ->add_option("--strategy", options.strategies,
+                   "also as these would: in-order, dt-fm, swarm, skippipe, or all")
+      ->check(CLI::IsMember(names))
+      ->needs(topology);
+  command->add_option("--report", options.report, "write a page with charts here")->needs(topology);
+  command->add_option("--skippipe", options.skippipe_case, "a SkipPipe case, JSON, instead")
+      ->excludes(topology);
   command->add_option("--mode", options.mode, "strict: its placement, equal loads; full: any")
       ->check(CLI::IsMember({"strict", "full"}))
       ->capture_default_str();
-  command->add_option("--budget", options.budget_s, "seconds to search")
+  command->add_option("--budget", options.budget_s, "seconds of a search")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command
@@ -104,6 +141,10 @@ CLI::App* AddPlanCommand(CLI::App& app, PlanOptions& options) {
 }
 
 absl::Status RunPlan(const PlanOptions& options) {
+  if (!options.topology.empty()) return RunTopology(options);
+  if (options.skippipe_case.empty()) {
+    return InvalidArgument("plan: want a topology (scenario.toml) or --skippipe CASE.json");
+  }
   SKERRY_ASSIGN_OR_RETURN(const SkipPipeCase from, ReadSkipPipeCase(options.skippipe_case));
   SKERRY_ASSIGN_OR_RETURN(const Planned planned, Plan(from, options));
   if (options.json) {

@@ -8,6 +8,7 @@
 #include "common/rng.h"
 #include "routing/joint_bound.h"
 #include "routing/joint_state.h"
+#include "routing/origin_bound.h"
 #include "routing/skippipe_evaluator.h"
 #include "routing/skippipe_simulator.h"
 
@@ -116,13 +117,72 @@ TEST_CASE("Random plans of a placement are never faster than its bound",
   Rng rng(seed);
 
   for (int i = 0; i < 300; ++i) {
-    state->Move({false, false}, rng);
+    state->Move({false, false}, {}, rng);
     CHECK(evaluator.IterationSeconds(state->schedule()) >= strict);
   }
   for (int i = 0; i < 300; ++i) {
-    state->Move({true, true}, rng);
+    state->Move({true, true}, {}, rng);
     CHECK(evaluator.IterationSeconds(state->schedule()) >= any);
   }
+}
+
+TEST_CASE("A stage-0 node's own tasks bound its iteration, worked by hand",
+          "[routing][joint][bound]") {
+  SkipPipeProblem problem;
+  problem.stage_sizes = {1, 1};
+  problem.in_flight = 2;
+  problem.forward_s = {1, 1};
+  problem.backward_factor = 2;
+  problem.task_gap_s = 0;
+  problem.start_gap_s = 0;
+  // Tours of 10 s. Starts at 0 and 1; backwards from 8 and 10 on (one task at a time); the third
+  // starts at 10, is back at 20.
+  CHECK(OriginSeconds(problem, 0, 10, 1) == 10);
+  CHECK(OriginSeconds(problem, 0, 10, 2) == 12);
+  CHECK(OriginSeconds(problem, 0, 10, 3) == 20);
+}
+
+TEST_CASE("A limit only cuts short what is above it", "[routing][joint]") {
+  const SkipPipeProblem problem = RandomProblem(GENERATE(1, 2, 3), {3, 2, 2, 2}, 3, 2, 3);
+  auto state = JointState::Create(problem, InOrder(problem), 100);
+  REQUIRE(state.ok());
+  SkipPipeEvaluator evaluator(problem);
+  SkipPipeEvaluator fresh(problem);
+  Rng rng(7);
+
+  for (int i = 0; i < 300; ++i) {
+    state->Move({true, true}, {}, rng);
+    const double cost = evaluator.Cost(state->schedule(), 0.1, 1e9);
+    if (std::isinf(cost)) continue;
+    CHECK(fresh.Cost(state->schedule(), 0.1, cost * (1 + 1e-9)) == Approx(cost).epsilon(1e-12));
+    CHECK(std::isinf(fresh.Cost(state->schedule(), 0.1, cost * (1 - 1e-9))));
+    std::vector<SkipPipeEvaluator::Visit> critical;
+    evaluator.Cost(state->schedule(), 0.1, 1e9);
+    evaluator.CriticalPath(critical);
+    CHECK_FALSE(critical.empty());
+    CHECK(critical.front().hop == 0);  // the last backward comes home
+  }
+}
+
+// Nodes renamed in reverse.
+SkipPipeProblem Reversed(const SkipPipeProblem& problem) {
+  SkipPipeProblem reversed = problem;
+  std::reverse(reversed.forward_s.begin(), reversed.forward_s.end());
+  std::reverse(reversed.transfer_s.begin(), reversed.transfer_s.end());
+  return reversed;
+}
+
+TEST_CASE("Other names of nodes or another unit of time change the bound only by that unit",
+          "[routing][joint][property]") {
+  const SkipPipeProblem problem = RandomProblem(GENERATE(1, 2, 3, 4), {2, 2, 2, 2}, 3, 2, 2);
+  CHECK(AnyPlanBound(Reversed(problem)) == Approx(AnyPlanBound(problem)).epsilon(0.003));
+
+  SkipPipeProblem slower = problem;
+  for (double& seconds : slower.forward_s) seconds *= 2;
+  for (double& seconds : slower.transfer_s) seconds *= 2;
+  slower.task_gap_s *= 2;
+  slower.start_gap_s *= 2;
+  CHECK(AnyPlanBound(slower) == Approx(2 * AnyPlanBound(problem)).epsilon(0.003));
 }
 
 TEST_CASE("A move that is taken back leaves nothing behind", "[routing][joint]") {
@@ -133,7 +193,7 @@ TEST_CASE("A move that is taken back leaves nothing behind", "[routing][joint]")
 
   for (int i = 0; i < 500; ++i) {
     const SkipPipeSchedule before = state->ToSchedule();
-    if (state->Move({true, true}, rng) && i % 3 == 0) continue;
+    if (state->Move({true, true}, {}, rng) && i % 3 == 0) continue;
     state->Undo();
     const SkipPipeSchedule after = state->ToSchedule();
     REQUIRE(after.partitions == before.partitions);
@@ -152,7 +212,7 @@ TEST_CASE("The same seed and budget give the same plan, and stopping early gives
   const auto one = SearchJointly(problem, {}, options);
   const auto two = SearchJointly(problem, {}, options);
   JointOptions stopped = options;
-  stopped.should_stop = [] { return true; };
+  stopped.spent = [] { return 1.0; };
   const auto early = SearchJointly(problem, {}, stopped);
 
   REQUIRE((one.ok() && two.ok() && early.ok()));

@@ -1,0 +1,105 @@
+#include "pipeline/plan/plan_model.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "common/status.h"
+#include "pipeline/plan/memory_model.h"
+#include "routing/cost_model.h"
+
+namespace skerry {
+namespace {
+
+constexpr int32_t kPredictSteps = 16;  // as planner.cc
+
+Workload WorkloadOf(const RunConfig& config, const PipelinePlan& plan) {
+  Workload workload;
+  std::vector<int32_t> first_slot;
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    const StageAssignment& assignment = plan.stages[stage];
+    first_slot.push_back(workload.slots());
+    workload.stage_of_slot.insert(workload.stage_of_slot.end(), assignment.replicas.size(),
+                                  static_cast<int32_t>(stage));
+    workload.forward_flops.push_back((assignment.last_layer - assignment.first_layer) *
+                                     LayerForwardFlops(config));
+  }
+  workload.loss_flops = LossFlops(config);
+  workload.in_flight = config.pipeline.in_flight;
+  const int32_t per_step = plan.microbatches_per_step;
+  const auto size = static_cast<int32_t>(plan.paths.size());
+  workload.steps = std::clamp((size + per_step - 1) / per_step, 2, kPredictSteps);
+  for (int32_t i = 0; i < workload.steps * per_step; ++i) {
+    Workload::Microbatch microbatch{i / per_step, {}};
+    for (const Slot& slot : plan.paths[static_cast<size_t>(i % size)]) {
+      microbatch.slots.push_back(first_slot[static_cast<size_t>(slot.stage)] + slot.replica);
+    }
+    workload.microbatches.push_back(std::move(microbatch));
+  }
+  return workload;
+}
+
+absl::StatusOr<Fleet> FleetOf(const PlannerInput& input, const std::vector<NodeId>& nodes) {
+  const size_t n = nodes.size();
+  const auto payload = static_cast<double>(BoundaryBytes(input.config));
+  Fleet fleet;
+  fleet.gflops = SpeedsOf(nodes, input.devices);
+  fleet.latency_s.resize(n * n);
+  fleet.wire_s.resize(n * n);
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t j = 0; j < n; ++j) {
+      if (i == j) continue;
+      const int32_t from = input.links.IndexOf(nodes[i]);
+      const int32_t to = input.links.IndexOf(nodes[j]);
+      if (from < 0 || to < 0) {
+        return InvalidArgument("node %s is not in the link matrix",
+                               nodes[from < 0 ? i : j].Short());
+      }
+      const LinkEstimate& link = input.links.At(from, to);
+      const double never = std::numeric_limits<double>::infinity();
+      fleet.latency_s[i * n + j] = link.usable() ? link.rtt_s / 2 : never;
+      fleet.wire_s[i * n + j] = link.usable() ? payload / link.bytes_per_s : never;
+    }
+  }
+  return fleet;
+}
+
+}  // namespace
+
+absl::StatusOr<PlanModel> ModelOf(const PlannerInput& input, const PipelinePlan& plan) {
+  const RunConfig& config = input.config;
+  PlanModel model;
+  for (const StageAssignment& stage : plan.stages) {
+    for (const NodeId& node : stage.replicas) {
+      if (!input.devices.contains(node)) {
+        return InvalidArgument("node %s has no device profile", node.Short());
+      }
+      model.node_of_slot.push_back(node);
+      model.problem.node_bytes.push_back(input.devices.at(node).memory_bytes);
+    }
+  }
+  model.placement.resize(model.node_of_slot.size());
+  std::iota(model.placement.begin(), model.placement.end(), 0);
+  model.problem.workload = WorkloadOf(config, plan);
+  SKERRY_ASSIGN_OR_RETURN(model.problem.fleet, FleetOf(input, model.node_of_slot));
+  model.problem.outer.inner_steps = std::max<int64_t>(1, config.outer.inner_steps);
+  model.problem.outer.overlap_steps = config.outer.overlap_steps;
+  const auto payload = static_cast<double>(BoundaryBytes(config));
+  const auto first = static_cast<int32_t>(plan.stages.front().replicas.size());
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    const StageAssignment& assignment = plan.stages[stage];
+    const int32_t layers = assignment.last_layer - assignment.first_layer;
+    const auto replicas = static_cast<int32_t>(assignment.replicas.size());
+    const bool ends = stage == 0;
+    const auto delta = static_cast<double>(DeltaBytes(config, layers, ends));
+    model.problem.outer.delta_boundaries.push_back(delta / payload);
+    const int32_t held = HeldMax(config, first, replicas, ends);
+    const int64_t needs = MemoryOf(config, layers, ends, held).total();
+    model.problem.slot_bytes.insert(model.problem.slot_bytes.end(), assignment.replicas.size(),
+                                    needs);
+  }
+  return model;
+}
+
+}  // namespace skerry

@@ -1,0 +1,49 @@
+// One topology planned by Skerry and by others, every plan by the same evaluator: what `skerry-sim
+// plan TOPOLOGY` shows.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "pipeline/plan/plan_model.h"
+#include "routing/critical_path.h"
+#include "routing/strategy.h"
+#include "sim/plan_topology.h"
+
+namespace skerry {
+
+struct ShownPlan {
+  std::string strategy;  // "skerry" or of kStrategyNames
+  std::string note;
+  PlanModel model;  // its placement is of this strategy; slots keep their stage
+  Evaluation evaluation;
+  StepParts parts;
+  std::vector<TaskRecord> records;
+  double exposed_s = 0;  // outer traffic that is not hidden, per step
+  double bound_s = 0;    // of this placement
+  double plan_s = 0;     // wall time
+  double step_s() const { return evaluation.step_s + exposed_s; }
+  // Who fills a slot, counted as the nodes of the topology.
+  const NodeId& NodeOf(int32_t slot) const {
+    return model.node_of_slot[static_cast<size_t>(model.placement[static_cast<size_t>(slot)])];
+  }
+};
+
+struct PlanComparison {
+  std::string name;
+  Topology topology;
+  PipelinePlan plan;                // Skerry's
+  double lower_bound_s = 0;         // of any placement of it
+  std::string explanation;          // the planner's
+  std::vector<ShownPlan> plans;     // Skerry's first
+  std::vector<std::string> failed;  // strategies without a plan, and why
+};
+
+// `strategies`: names of kStrategyNames. `budget_s`: wall seconds of each search among them;
+// Skerry's own takes what the coordinator takes.
+absl::StatusOr<PlanComparison> ComparePlans(const Scenario& scenario, const RunConfig& run,
+                                            const std::vector<std::string>& strategies,
+                                            double budget_s);
+
+}  // namespace skerry

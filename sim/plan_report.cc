@@ -1,0 +1,209 @@
+#include "sim/plan_report.h"
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "common/status.h"
+#include "pipeline/plan/memory_model.h"
+#include "sim/plan_gantt.h"
+
+namespace skerry {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kPathsShown = 6;
+constexpr size_t kLimitsShown = 3;
+
+// Microbatches a step sends through each slot.
+std::vector<double> Loads(const Workload& workload) {
+  std::vector<double> loads(static_cast<size_t>(workload.slots()));
+  for (const Workload::Microbatch& microbatch : workload.microbatches) {
+    for (const int32_t slot : microbatch.slots) {
+      loads[static_cast<size_t>(slot)] += 1.0 / workload.steps;
+    }
+  }
+  return loads;
+}
+
+std::string SlotName(const PlanComparison& comparison, const ShownPlan& shown, int32_t slot) {
+  const std::vector<NodeId>& nodes = comparison.topology.input.nodes;
+  const auto at = std::lower_bound(nodes.begin(), nodes.end(), shown.NodeOf(slot));
+  const auto index = static_cast<size_t>(at - nodes.begin());
+  return absl::StrFormat("%d (%s)", index + 1, comparison.topology.regions[index]);
+}
+
+std::string MemoryText(const ShownPlan& shown, int32_t slot) {
+  const PlacementProblem& problem = shown.model.problem;
+  const int64_t needs = problem.slot_bytes[static_cast<size_t>(slot)];
+  const auto node = static_cast<size_t>(shown.model.placement[static_cast<size_t>(slot)]);
+  const int64_t has = problem.node_bytes[node];
+  if (has == 0) return BytesText(needs);
+  return absl::StrFormat("%s of %s", BytesText(needs), BytesText(has));
+}
+
+std::string StageText(const PlanComparison& comparison, const ShownPlan& own) {
+  const Workload& workload = own.model.problem.workload;
+  const std::vector<double> loads = Loads(workload);
+  std::string text;
+  int32_t slot = 0;
+  for (size_t stage = 0; stage < comparison.plan.stages.size(); ++stage) {
+    const StageAssignment& assignment = comparison.plan.stages[stage];
+    text += absl::StrFormat("stage %d: layers %d-%d%s\n", stage, assignment.first_layer,
+                            assignment.last_layer - 1, stage == 0 ? ", embedding and head" : "");
+    for (size_t r = 0; r < assignment.replicas.size(); ++r, ++slot) {
+      const auto i = static_cast<size_t>(slot);
+      text += absl::StrFormat("  node %-20s %6.2f microbatches a step, computes %3.0f %%, %s\n",
+                              SlotName(comparison, own, slot), loads[i],
+                              100 * own.evaluation.busy_s[i] / own.step_s(), MemoryText(own, slot));
+    }
+  }
+  return text;
+}
+
+std::string PathText(const PlanComparison& comparison) {
+  std::string text;
+  for (size_t p = 0; p < std::min(kPathsShown, comparison.plan.paths.size()); ++p) {
+    std::vector<std::string> hops;
+    for (const Slot& slot : comparison.plan.paths[p]) {
+      hops.push_back(absl::StrFormat("%d.%d", slot.stage, slot.replica));
+    }
+    text += absl::StrFormat("%s%s", p == 0 ? "" : "   ", absl::StrJoin(hops, "-"));
+  }
+  return absl::StrFormat("paths (stage.replica), %d of them in turn: %s …\n",
+                         comparison.plan.paths.size(), text);
+}
+
+std::string LimitText(const PlanComparison& comparison, const ShownPlan& own) {
+  std::string text = "what limits it, seconds of a step:";
+  for (size_t i = 0; i < std::min(kLimitsShown, own.parts.largest.size()); ++i) {
+    const StepParts::Share& share = own.parts.largest[i];
+    const std::string from = SlotName(comparison, own, share.from_slot);
+    text +=
+        share.from_slot == share.to_slot
+            ? absl::StrFormat("%s %.3f node %s computing", i == 0 ? "" : ",", share.seconds, from)
+            : absl::StrFormat("%s %.3f link %s to %s", i == 0 ? "" : ",", share.seconds, from,
+                              SlotName(comparison, own, share.to_slot));
+  }
+  return text + "\n";
+}
+
+double Gap(const PlanComparison& comparison) {
+  return comparison.plans.front().step_s() / comparison.lower_bound_s - 1;
+}
+
+std::string Escaped(const std::string& text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '<') {
+      escaped += "&lt;";
+    } else if (c == '&') {
+      escaped += "&amp;";
+    } else {
+      escaped += c;
+    }
+  }
+  return escaped;
+}
+
+Json NodeJson(const PlanComparison& comparison, const ShownPlan& own, int32_t slot, double load) {
+  const PlacementProblem& problem = own.model.problem;
+  const auto i = static_cast<size_t>(slot);
+  const auto node = static_cast<size_t>(own.model.placement[i]);
+  const std::vector<NodeId>& nodes = comparison.topology.input.nodes;
+  const auto index = static_cast<size_t>(
+      std::lower_bound(nodes.begin(), nodes.end(), own.NodeOf(slot)) - nodes.begin());
+  return {{"node", index + 1},
+          {"region", comparison.topology.regions[index]},
+          {"gflops", problem.fleet.gflops[node]},
+          {"load", load},
+          {"busy_s", own.evaluation.busy_s[i]},
+          {"memory_bytes", problem.node_bytes[node]},
+          {"needs_bytes", problem.slot_bytes[i]}};
+}
+
+}  // namespace
+
+std::string PlanText(const PlanComparison& comparison) {
+  const ShownPlan& own = comparison.plans.front();
+  std::string text =
+      absl::StrFormat("%s: %d nodes, %d stages\n", comparison.name,
+                      comparison.topology.input.nodes.size(), comparison.plan.stages.size());
+  text += StageText(comparison, own) + PathText(comparison);
+  text += absl::StrFormat("%-10s %9s %9s %9s %9s %9s %9s %9s\n", "strategy", "step s", "compute",
+                          "latency", "bytes", "waiting", "outer", "planned s");
+  for (const ShownPlan& shown : comparison.plans) {
+    text += absl::StrFormat("%-10s %9.3f %9.3f %9.3f %9.3f %9.3f %9.3f %9.2f  %s\n", shown.strategy,
+                            shown.step_s(), shown.parts.computing_s, shown.parts.latency_s,
+                            shown.parts.wire_s, shown.parts.waiting_s, shown.exposed_s,
+                            shown.plan_s, shown.note);
+  }
+  for (const std::string& failed : comparison.failed) text += "no plan: " + failed + "\n";
+  text += absl::StrFormat("at best    %9.3f: gap %.1f %% (%.3f for this placement)\n",
+                          comparison.lower_bound_s, 100 * Gap(comparison), own.bound_s);
+  return text + LimitText(comparison, own);
+}
+
+std::string PlanJson(const PlanComparison& comparison) {
+  const ShownPlan& own = comparison.plans.front();
+  Json json = {{"name", comparison.name},
+               {"nodes", comparison.topology.input.nodes.size()},
+               {"lower_bound_s", comparison.lower_bound_s},
+               {"gap", Gap(comparison)}};
+  const std::vector<double> loads = Loads(own.model.problem.workload);
+  int32_t slot = 0;
+  for (const StageAssignment& stage : comparison.plan.stages) {
+    Json nodes = Json::array();
+    for (size_t r = 0; r < stage.replicas.size(); ++r, ++slot) {
+      nodes.push_back(NodeJson(comparison, own, slot, loads[static_cast<size_t>(slot)]));
+    }
+    json["stages"].push_back(
+        {{"first_layer", stage.first_layer}, {"last_layer", stage.last_layer}, {"nodes", nodes}});
+  }
+  for (const Path& path : comparison.plan.paths) {
+    Json hops = Json::array();
+    for (const Slot& hop : path) hops.push_back({{"stage", hop.stage}, {"replica", hop.replica}});
+    json["paths"].push_back(hops);
+  }
+  for (const ShownPlan& shown : comparison.plans) {
+    json["plans"].push_back({{"strategy", shown.strategy},
+                             {"step_s", shown.step_s()},
+                             {"computing_s", shown.parts.computing_s},
+                             {"latency_s", shown.parts.latency_s},
+                             {"wire_s", shown.parts.wire_s},
+                             {"waiting_s", shown.parts.waiting_s},
+                             {"exposed_s", shown.exposed_s},
+                             {"placement_bound_s", shown.bound_s},
+                             {"plan_s", shown.plan_s},
+                             {"note", shown.note}});
+  }
+  json["failed"] = comparison.failed;
+  return json.dump();
+}
+
+absl::Status WritePlanPage(const PlanComparison& comparison, const std::string& file) {
+  std::string page =
+      "<!doctype html><meta charset=\"utf-8\"><title>Plan of " + Escaped(comparison.name) +
+      "</title><style>body{font:14px system-ui;margin:2em;max-width:1200px}pre{overflow-x:auto}"
+      "svg{max-width:100%}</style>\n<h1>Plan of " +
+      Escaped(comparison.name) + "</h1>\n<pre>" + Escaped(PlanText(comparison)) + "</pre>\n";
+  for (const ShownPlan& shown : comparison.plans) {
+    std::vector<std::string> names;
+    for (int32_t slot = 0; slot < shown.model.problem.workload.slots(); ++slot) {
+      names.push_back(Escaped(SlotName(comparison, shown, slot)));
+    }
+    page += "<h2>" + Escaped(shown.strategy) + "</h2>\n" + GanttSvg(shown, names);
+  }
+  std::ofstream out(file, std::ios::binary | std::ios::trunc);
+  out << page;
+  out.flush();
+  if (!out) return Unavailable("%s: cannot be written", file);
+  return absl::OkStatus();
+}
+
+}  // namespace skerry

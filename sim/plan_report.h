@@ -1,0 +1,24 @@
+// A comparison of plans for people and programs: lines of text, one JSON object, a page with a
+// chart of who computes when.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "sim/plan_comparison.h"
+
+namespace skerry {
+
+std::string PlanText(const PlanComparison& comparison);
+
+// {"name", "nodes", "lower_bound_s", "gap", "stages": [{"first_layer", "last_layer", "nodes":
+// [{"node", "region", "gflops", "load", "busy_s", "memory_bytes", "needs_bytes"}]}], "paths":
+// [[{"stage", "replica"}]], "plans": [{"strategy", "step_s", "computing_s", "latency_s", "wire_s",
+// "waiting_s", "exposed_s", "placement_bound_s", "plan_s", "note"}], "failed"}. Loads are
+// microbatches per step; the four parts add up to the step without its outer traffic.
+std::string PlanJson(const PlanComparison& comparison);
+
+// One page that needs nothing but a browser. Unavailable if the file cannot be written.
+absl::Status WritePlanPage(const PlanComparison& comparison, const std::string& file);
+
+}  // namespace skerry

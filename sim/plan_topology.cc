@@ -1,0 +1,69 @@
+#include "sim/plan_topology.h"
+
+#include <algorithm>
+
+#include "common/status.h"
+#include "routing/link_estimator.h"
+
+namespace skerry {
+namespace {
+
+struct Way {
+  double rtt_s = 0;
+  double bytes_per_s = 0;
+};
+
+const PathSpec& PathBetween(const NetworkSpec& network, const SiteSpec& from, const SiteSpec& to) {
+  return network.paths[static_cast<size_t>(from.region) * network.regions.size() +
+                       static_cast<size_t>(to.region)];
+}
+
+Way WayOf(const NetworkSpec& network, int32_t from, int32_t to) {
+  const auto site = [&](int32_t node) { return network.site_of_node[static_cast<size_t>(node)]; };
+  const SiteSpec& a = network.sites[static_cast<size_t>(site(from))];
+  const SiteSpec& b = network.sites[static_cast<size_t>(site(to))];
+  if (site(from) == site(to)) return {2 * a.local_one_way.seconds(), a.local_bytes_per_s};
+  const PathSpec& there = PathBetween(network, a, b);
+  const PathSpec& back = PathBetween(network, b, a);
+  Way way;
+  way.rtt_s = there.one_way.seconds() + back.one_way.seconds() +
+              2 * (a.access_one_way.seconds() + b.access_one_way.seconds());
+  way.bytes_per_s = network.window_bytes_max / std::max(way.rtt_s, 1e-6);
+  for (const double limit :
+       {a.up_bytes_per_s, b.down_bytes_per_s, there.bytes_per_s, there.flow_bytes_per_s}) {
+    if (limit > 0) way.bytes_per_s = std::min(way.bytes_per_s, limit);
+  }
+  return way;
+}
+
+}  // namespace
+
+absl::StatusOr<Topology> TopologyOf(const Scenario& scenario, const RunConfig& run) {
+  Topology topology;
+  topology.input.config = run;
+  LinkEstimator estimator;
+  const auto nodes = static_cast<int32_t>(scenario.nodes.size());
+  for (int32_t i = 0; i < nodes; ++i) {
+    const ScenarioNode& node = scenario.nodes[static_cast<size_t>(i)];
+    const NodeId id = TestNodeId(static_cast<uint32_t>(i) + 1);
+    topology.input.nodes.push_back(id);
+    topology.input.devices[id] = ProfileOf(node.device, node.format);
+    topology.regions.push_back(scenario.RegionOf(i + 1));
+  }
+  if (!std::is_sorted(topology.input.nodes.begin(), topology.input.nodes.end())) {
+    return Internal("node ids do not ascend with their numbers");
+  }
+  for (int32_t i = 0; i < nodes; ++i) {
+    for (int32_t j = 0; j < nodes; ++j) {
+      if (i == j) continue;
+      const Way way = WayOf(scenario.network, i + 1, j + 1);
+      SKERRY_RETURN_IF_ERROR(estimator.Add(topology.input.nodes[static_cast<size_t>(i)],
+                                           topology.input.nodes[static_cast<size_t>(j)], way.rtt_s,
+                                           way.bytes_per_s, Instant()));
+    }
+  }
+  topology.input.links = estimator.Estimate(topology.input.nodes, Instant());
+  return topology;
+}
+
+}  // namespace skerry
