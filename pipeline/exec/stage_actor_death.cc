@@ -54,10 +54,13 @@ bool StageActor::IsOver(Key key) const {
 // path hear that. Own ones that are over went through the dead: who stands in for them hears it.
 void StageActor::VoidPast(Context& context, const PipelinePlan& before) {
   const int32_t count = plan_.microbatches_per_step;
+  const auto slot = SlotOf(plan_, options_.self);
+  if (!slot || slot->stage != 0) return;
   for (int64_t step = std::max<int64_t>(0, step_ - options_.lag_max); step <= step_; ++step) {
     for (int32_t m = 0; m < count; ++m) {
+      if (HomeOf(plan_, step, m) != slot) continue;
       const Path now = PathOf(plan_, step, m), past = PathOf(before, step, m);
-      if (now.empty() || now == past || NodeAt(now, 0) != options_.self) continue;
+      if (now == past) continue;
       const bool inherited = past.front() != now.front();
       if (!inherited && !IsOver({step, m})) continue;
       for (size_t hop = 1; hop < now.size(); ++hop) {

@@ -94,6 +94,14 @@ Path PathOf(const PipelinePlan& plan, int64_t step, int32_t microbatch) {
   return PatchedPath(plan, TablePath(plan, step, microbatch));
 }
 
+std::optional<Slot> HomeOf(const PipelinePlan& plan, int64_t step, int32_t microbatch) {
+  const Path& path = TablePath(plan, step, microbatch);
+  if (path.empty()) return std::nullopt;
+  const auto replica = StandIn(plan, path.front());
+  if (!replica) return std::nullopt;
+  return Slot{path.front().stage, *replica};
+}
+
 std::vector<PlannedVisit> VisitsOf(const PipelinePlan& plan, int64_t step, const NodeId& node) {
   const auto slot = SlotOf(plan, node);
   if (!slot || IsDead(plan, node)) return {};

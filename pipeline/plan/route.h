@@ -29,6 +29,9 @@ struct PlannedVisit {
 // Empty if no stage-0 replica lives. O(path length · replicas · log dead).
 Path PathOf(const PipelinePlan& plan, int64_t step, int32_t microbatch);
 
+// Where that path begins; nullopt if no stage-0 replica lives. O(1) while its replica lives.
+std::optional<Slot> HomeOf(const PipelinePlan& plan, int64_t step, int32_t microbatch);
+
 // The microbatches of a step whose patched path includes `node`, ascending. Empty for a dead node
 // or a stranger.
 std::vector<PlannedVisit> VisitsOf(const PipelinePlan& plan, int64_t step, const NodeId& node);
