@@ -174,9 +174,11 @@ Duration FlowNetwork::QueueDelay(Instant now, Connection& c, int64_t bytes) {
 void FlowNetwork::Arrive(int32_t connection, const Queued& message, Duration extra) {
   Connection& c = At(connection);
   const double in_flight = std::min(static_cast<double>(message.bytes), c.window.bytes());
-  const Instant arrival =
-      c.free + c.route.one_way + extra + DrawJitter(c.route.jitter, c.rng) +
+  // Each in its own statement: compilers differ in which operand they evaluate first.
+  const Duration repair =
       DrawLossDelay(in_flight / kSegmentBytes, c.route.loss, c.route.round_trip, c.rng);
+  const Duration jitter = DrawJitter(c.route.jitter, c.rng);
+  const Instant arrival = c.free + c.route.one_way + extra + jitter + repair;
   c.last_arrival = std::max(c.last_arrival, arrival);
   const auto bytes = static_cast<uint32_t>(std::min<int64_t>(message.bytes, 0x3fffffff));
   Push(c.last_arrival, kArrival, connection, message.tag, bytes);

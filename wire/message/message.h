@@ -207,7 +207,7 @@ struct Delta {
   Payload payload;
   bool operator==(const Delta& o) const;
 };
-// replica → coordinator: I hold `sender`'s message of this round. Digest zero: it cannot be decoded.
+// replica → coordinator: I hold `sender`'s message of this round. Digest zero: it is no message.
 struct DeltaHeld {
   int32_t stage = 0;
   int64_t round = 0;

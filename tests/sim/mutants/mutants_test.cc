@@ -68,8 +68,8 @@ SwarmRun QuickRestarts(uint64_t seed) {
   drawn.run = std::make_unique<VirtualRun>(std::move(options));
   for (int32_t i = 0; i < static_cast<int32_t>(drawn.run->options().nodes.size()); ++i) {
     const Instant at = drawn.run->options().nodes[static_cast<size_t>(i)].joins;
-    drawn.run->simulation().CrashAt(at + Duration::Millis(250), VirtualRun::node(i));
-    drawn.run->simulation().StartAt(at + Duration::Millis(251), VirtualRun::node(i));
+    drawn.run->simulation().CrashAt(at + Duration::Millis(1500), VirtualRun::node(i));
+    drawn.run->simulation().StartAt(at + Duration::Millis(1501), VirtualRun::node(i));
   }
   return drawn;
 }
