@@ -7,6 +7,7 @@
 #include <map>
 #include <type_traits>
 
+#include "absl/strings/str_join.h"
 #include "common/bytes.h"
 #include "common/check.h"
 #include "common/digest.h"
@@ -113,8 +114,9 @@ class TomlWriter {
   template <typename Enum>
   void Choice(const char* section, const char* key, Enum& value,
               const std::vector<std::string>& choices, const char* comment) {
-    std::string all = *comment ? std::string(comment) + ": " : "";
-    for (const std::string& choice : choices) all += (choice == choices[0] ? "" : " | ") + choice;
+    std::string all(comment);
+    if (!all.empty()) all += ": ";
+    all += absl::StrJoin(choices, " | ");
     Line(section, key, Quoted(choices.at(static_cast<size_t>(value))), all);
   }
 

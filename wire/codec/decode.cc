@@ -120,12 +120,10 @@ Welcome ReadWelcome(ReadChecks& checks, schema::Welcome::Reader r) {
 
 Peers ReadPeers(ReadChecks& checks, schema::Peers::Reader r) {
   const auto list = r.getPeers();
-  const auto gone = r.getGone();
   Peers m;
   m.complete = r.getComplete();
   m.parts_left = checks.NotNegative(r.getPartsLeft(), "parts left");
-  m.gone.resize(checks.Count(gone, limits::kPeersMax, "peers gone"));
-  for (unsigned i = 0; i < m.gone.size(); ++i) m.gone[i] = ReadId<NodeId>(gone[i]);
+  m.gone = ReadIds(checks, r.getGone(), limits::kPeersMax, "peers gone");
   m.peers.resize(checks.Count(list, limits::kPeersMax, "peers"));
   for (unsigned i = 0; i < m.peers.size(); ++i) {
     m.peers[i] = {ReadId<NodeId>(list[i].getId()), checks.Text(list[i].getEndpoint(), "endpoint"),
