@@ -44,8 +44,9 @@ std::vector<int32_t> StagesOf(const SkipPipeProblem& problem,
 class Router {
  public:
   Router(const SkipPipeProblem& problem, const std::vector<std::vector<int32_t>>& partitions,
-         const SkipPipeSearchOptions& options)
-      : problem_(problem),
+         const SkipPipeSearchOptions& options, bool newest_first)
+      : newest_first_(newest_first),
+        problem_(problem),
         partitions_(partitions),
         options_(options),
         evaluator_(problem),
@@ -96,11 +97,15 @@ class Router {
     open_.push_back(std::make_unique<Candidate>(std::move(candidate)));
   }
 
+  bool IsBefore(const Candidate& a, const Candidate& b) const {
+    if (a.cost_s != b.cost_s) return a.cost_s < b.cost_s;
+    return newest_first_ ? a.order > b.order : a.order < b.order;
+  }
+
   std::unique_ptr<Candidate> PopBest() {
     const auto best =
-        std::min_element(open_.begin(), open_.end(), [](const auto& a, const auto& b) {
-          return a->cost_s != b->cost_s ? a->cost_s < b->cost_s : a->order < b->order;
-        });
+        std::min_element(open_.begin(), open_.end(),
+                         [this](const auto& a, const auto& b) { return IsBefore(*a, *b); });
     std::unique_ptr<Candidate> candidate = std::move(*best);
     *best = std::move(open_.back());
     open_.pop_back();
@@ -130,9 +135,8 @@ class Router {
 
   void Prune() {
     if (open_.size() <= kOpenMax) return;
-    std::sort(open_.begin(), open_.end(), [](const auto& a, const auto& b) {
-      return a->cost_s != b->cost_s ? a->cost_s < b->cost_s : a->order < b->order;
-    });
+    std::sort(open_.begin(), open_.end(),
+              [this](const auto& a, const auto& b) { return IsBefore(*a, *b); });
     open_.resize(kOpenMax / 2);
   }
 
@@ -146,14 +150,19 @@ class Router {
     });
     const size_t surplus = users.size() - quota;
     for (size_t first = 0; first < static_cast<size_t>(children); ++first) {
-      if (first + surplus > users.size()) return;
       Candidate child = parent;
-      bool planned = true;
-      for (size_t i = first; i < first + surplus && planned; ++i) {
-        ban(child.rules[static_cast<size_t>(users[i])]);
-        planned = Plan(child, users[i]);
+      size_t banned = 0;
+      for (size_t i = first; i < users.size() && banned < surplus; ++i) {
+        AgentRules& rules = child.rules[static_cast<size_t>(users[i])];
+        const AgentRules before = rules;
+        ban(rules);
+        if (Plan(child, users[i])) {
+          ++banned;
+        } else {
+          rules = before;  // it has no other way left
+        }
       }
-      if (planned) Push(std::move(child));
+      if (banned == surplus) Push(std::move(child));
     }
   }
 
@@ -283,6 +292,7 @@ class Router {
     if (best_s_ <= kGoodEnough * first_s_) finished_ = true;
   }
 
+  bool newest_first_;  // among plans of equal cost
   const SkipPipeProblem& problem_;
   const std::vector<std::vector<int32_t>>& partitions_;
   const SkipPipeSearchOptions& options_;
@@ -332,8 +342,10 @@ absl::StatusOr<SkipPipeSchedule> RouteLikeSkipPipe(
     const SkipPipeSearchOptions& options) {
   SKERRY_RETURN_IF_ERROR(ValidateProblem(problem));
   SKERRY_RETURN_IF_ERROR(ValidateSchedule(problem, {partitions, {}}));
-  Router router(problem, partitions, options);
-  return router.Route();
+  // The order of equals decides whether the tree ends; the published code leaves it open.
+  auto schedule = Router(problem, partitions, options, false).Route();
+  if (schedule.ok()) return schedule;
+  return Router(problem, partitions, options, true).Route();
 }
 
 }  // namespace skerry
