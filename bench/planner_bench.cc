@@ -1,7 +1,7 @@
 // The planner beside its goals: against SkipPipe's own scheduler on SkipPipe's own cases by
 // SkipPipe's own simulator, against DT-FM on its environments by its cost, and what a plan of 20,
 // 100 and 1,000 nodes takes. Times of the others come from runs of their published code
-// (tests/routing/data, tests/routing/dtfm_links.h). All seconds are processor seconds of one core.
+// (tests/routing/data, sim/dtfm_environments.h). All seconds are processor seconds of one core.
 //
 // --quick: 2 s instead of 10 a search, no 1,000 nodes; the goals stay.
 #include <time.h>
@@ -20,8 +20,8 @@
 #include "routing/joint_bound.h"
 #include "routing/joint_search.h"
 #include "routing/skippipe_search.h"
+#include "sim/dtfm_environments.h"
 #include "sim/skippipe_case.h"
-#include "tests/routing/dtfm_links.h"
 
 namespace skerry::bench {
 namespace {

@@ -10,7 +10,7 @@
 #include "common/rng.h"
 #include "pipeline/plan/planner.h"
 #include "routing/skippipe_problem.h"
-#include "tests/routing/gcp_links.h"
+#include "sim/gcp_links.h"
 
 namespace skerry::bench {
 

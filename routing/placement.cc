@@ -6,13 +6,18 @@
 
 #include "common/check.h"
 #include "common/rng.h"
+#include "routing/coarse_placement.h"
 
 namespace skerry {
 namespace {
 
 constexpr double kHotShare = 0.05;     // first temperature / cost of the start
 constexpr double kColdShare = 0.0005;  // last one
-constexpr uint64_t kCycleOneIn = 3;    // every third move is a cycle of three
+// From so many slots on, a coarse search comes first, and the fine one starts nearly cold.
+constexpr size_t kCoarseSlots = 128;
+constexpr int64_t kCoarseExchangesPerSlot = 2000;
+constexpr double kCoarseHotShare = 0.002;
+constexpr uint64_t kCycleOneIn = 3;  // every third move is a cycle of three
 
 // The slots a move touches; `third` −1: an exchange of two.
 struct Move {
@@ -109,10 +114,19 @@ PlacementResult Place(const PlacementProblem& problem, const Placement& start,
   best.evaluations = 1;
   if (start.size() < 2) return best;
 
+  double hot_share = kHotShare;
+  if (start.size() >= kCoarseSlots) {
+    const int64_t exchanges = kCoarseExchangesPerSlot * static_cast<int64_t>(start.size());
+    PlacementResult coarse =
+        Score(problem, evaluator, CoarsePlacement(problem, start, options.seed, exchanges));
+    if (coarse.total_s() < best.total_s()) best = std::move(coarse);
+    best.evaluations = 2;
+    hot_share = kCoarseHotShare;
+  }
   Rng rng(options.seed, "placement");
   PlacementResult current = best;
   double unit = best.total_s();
-  const double cooling = std::log(kColdShare / kHotShare) / std::max(1, options.evaluations);
+  const double cooling = std::log(kColdShare / hot_share) / std::max(1, options.evaluations);
   for (int32_t i = 1; i < options.evaluations; ++i) {
     Placement candidate = current.placement;
     const Move move = RandomMove(rng, static_cast<int32_t>(start.size()));
@@ -121,7 +135,7 @@ PlacementResult Place(const PlacementProblem& problem, const Placement& start,
     PlacementResult next = Score(problem, evaluator, candidate);
     ++best.evaluations;
     if (std::isinf(unit)) unit = next.total_s();
-    const double temperature = unit * kHotShare * std::exp(cooling * i);
+    const double temperature = unit * hot_share * std::exp(cooling * i);
     if (!Accepts(rng, current.total_s(), next.total_s(), temperature)) continue;
     current = std::move(next);
     if (current.total_s() < best.total_s()) {

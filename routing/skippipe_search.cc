@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <memory>
-#include <queue>
 #include <utility>
 
 #include "common/status.h"
 #include "routing/dtfm.h"
+#include "routing/skippipe_agent.h"
 #include "routing/skippipe_evaluator.h"
 
 namespace skerry {
@@ -18,70 +17,41 @@ namespace {
 constexpr double kWaveReleaseSeconds = 2.5;
 constexpr int kParticipationChildren = 3;
 constexpr int kMemoryChildren = 2;
-constexpr size_t kEqualSolutions = 32;     // plans of equal participation before memory counts
-constexpr size_t kOpenMax = 500;           // beyond, only the best are kept
-constexpr size_t kSolutionsMax = 8;        // plans without a conflict
-constexpr double kGoodEnough = 0.88;       // of the first simulated time
-constexpr double kWorseSecondsMax = 5;     // than the best plan: dropped
-constexpr int64_t kExpansionsMax = 20000;  // of one agent's search
-
-// What an agent may not do.
-struct Rules {
-  std::vector<int32_t> stages;
-  std::vector<int32_t> nodes;
-  struct Window {
-    int32_t node = 0;
-    double from_s = 0;
-    double until_s = 0;
-  };
-  std::vector<Window> windows;  // a visit that would start inside starts at its end
-};
-
-struct Visit {
-  int32_t node = 0;
-  double start_s = 0;
-};
-
-struct AgentPath {
-  std::vector<int32_t> nodes;
-  std::vector<Visit> forwards;
-  std::vector<Visit> backwards;  // along the path
-  double cost_s = std::numeric_limits<double>::infinity();
-};
+constexpr size_t kEqualSolutions = 32;  // plans of equal participation before memory counts
+constexpr size_t kOpenMax = 500;        // beyond, only the best are kept
+constexpr size_t kSolutionsMax = 8;     // plans without a conflict
+constexpr double kGoodEnough = 0.88;    // of the first simulated time
+constexpr double kWorseSecondsMax = 5;  // than the best plan: dropped
 
 struct Candidate {
-  std::vector<Rules> rules;      // [agents]
-  std::vector<AgentPath> paths;  // [agents]
-  double cost_s = 0;             // the slowest agent's
+  std::vector<AgentRules> rules;  // [agents]
+  std::vector<AgentPath> paths;   // [agents]
+  double cost_s = 0;              // the slowest agent's
   int64_t order = 0;
 };
 
-struct Partial {
-  std::vector<int32_t> nodes;
-  std::vector<Visit> forwards;
-  double forward_s = 0;   // when the last node has its input
-  double backward_s = 0;  // transfers and computing of the way home so far
-  double priority = 0;
-  int32_t frontier = 0;
-  int32_t swaps = 0;
-  int64_t order = 0;
-};
+std::vector<int32_t> StagesOf(const SkipPipeProblem& problem,
+                              const std::vector<std::vector<int32_t>>& partitions) {
+  std::vector<int32_t> stage_of(problem.forward_s.size());
+  for (size_t s = 0; s < partitions.size(); ++s) {
+    for (const int32_t node : partitions[s]) {
+      stage_of[static_cast<size_t>(node)] = static_cast<int32_t>(s);
+    }
+  }
+  return stage_of;
+}
 
 class Router {
  public:
   Router(const SkipPipeProblem& problem, const std::vector<std::vector<int32_t>>& partitions,
-         const SkipPipeSearchOptions& options)
-      : problem_(problem),
+         const SkipPipeSearchOptions& options, bool newest_first)
+      : newest_first_(newest_first),
+        problem_(problem),
         partitions_(partitions),
         options_(options),
         evaluator_(problem),
-        stage_of_(problem.forward_s.size()) {
-    for (size_t s = 0; s < partitions.size(); ++s) {
-      for (const int32_t node : partitions[s]) {
-        stage_of_[static_cast<size_t>(node)] = static_cast<int32_t>(s);
-      }
-    }
-  }
+        stage_of_(StagesOf(problem, partitions)),
+        agents_(problem, stage_of_) {}
 
   absl::StatusOr<SkipPipeSchedule> Route() {
     Candidate root;
@@ -109,6 +79,15 @@ class Router {
   double Forward(int32_t node) const { return problem_.forward_s[static_cast<size_t>(node)]; }
   double Backward(int32_t node) const { return Forward(node) * problem_.backward_factor; }
 
+  // The agent's shortest way under its rules; false: there is none.
+  bool Plan(Candidate& candidate, int32_t agent) const {
+    const int32_t origin = OriginOf(agent);
+    auto path = agents_.Shortest(candidate.rules[static_cast<size_t>(agent)], origin,
+                                 agent % problem_.in_flight * Forward(origin));
+    if (path) candidate.paths[static_cast<size_t>(agent)] = *std::move(path);
+    return path.has_value();
+  }
+
   void Push(Candidate candidate) {
     candidate.cost_s = 0;
     for (const AgentPath& path : candidate.paths) {
@@ -118,11 +97,15 @@ class Router {
     open_.push_back(std::make_unique<Candidate>(std::move(candidate)));
   }
 
+  bool IsBefore(const Candidate& a, const Candidate& b) const {
+    if (a.cost_s != b.cost_s) return a.cost_s < b.cost_s;
+    return newest_first_ ? a.order > b.order : a.order < b.order;
+  }
+
   std::unique_ptr<Candidate> PopBest() {
     const auto best =
-        std::min_element(open_.begin(), open_.end(), [](const auto& a, const auto& b) {
-          return a->cost_s != b->cost_s ? a->cost_s < b->cost_s : a->order < b->order;
-        });
+        std::min_element(open_.begin(), open_.end(),
+                         [this](const auto& a, const auto& b) { return IsBefore(*a, *b); });
     std::unique_ptr<Candidate> candidate = std::move(*best);
     *best = std::move(open_.back());
     open_.pop_back();
@@ -152,9 +135,8 @@ class Router {
 
   void Prune() {
     if (open_.size() <= kOpenMax) return;
-    std::sort(open_.begin(), open_.end(), [](const auto& a, const auto& b) {
-      return a->cost_s != b->cost_s ? a->cost_s < b->cost_s : a->order < b->order;
-    });
+    std::sort(open_.begin(), open_.end(),
+              [this](const auto& a, const auto& b) { return IsBefore(*a, *b); });
     open_.resize(kOpenMax / 2);
   }
 
@@ -168,14 +150,19 @@ class Router {
     });
     const size_t surplus = users.size() - quota;
     for (size_t first = 0; first < static_cast<size_t>(children); ++first) {
-      if (first + surplus > users.size()) return;
       Candidate child = parent;
-      bool planned = true;
-      for (size_t i = first; i < first + surplus && planned; ++i) {
-        ban(child.rules[static_cast<size_t>(users[i])]);
-        planned = Plan(child, users[i]);
+      size_t banned = 0;
+      for (size_t i = first; i < users.size() && banned < surplus; ++i) {
+        AgentRules& rules = child.rules[static_cast<size_t>(users[i])];
+        const AgentRules before = rules;
+        ban(rules);
+        if (Plan(child, users[i])) {
+          ++banned;
+        } else {
+          rules = before;  // it has no other way left
+        }
       }
-      if (planned) Push(std::move(child));
+      if (banned == surplus) Push(std::move(child));
     }
   }
 
@@ -191,7 +178,7 @@ class Router {
       }
       if (users.size() <= quota) continue;
       SplitUsers(candidate, users, quota, kParticipationChildren,
-                 [stage](Rules& rules) { rules.stages.push_back(stage); });
+                 [stage](AgentRules& rules) { rules.stages.push_back(stage); });
       return true;
     }
     return false;
@@ -208,7 +195,7 @@ class Router {
     for (size_t node = 0; node < users.size(); ++node) {
       if (users[node].size() <= quota) continue;
       SplitUsers(candidate, users[node], quota, kMemoryChildren,
-                 [node](Rules& rules) { rules.nodes.push_back(static_cast<int32_t>(node)); });
+                 [node](AgentRules& rules) { rules.nodes.push_back(static_cast<int32_t>(node)); });
       return true;
     }
     return false;
@@ -227,11 +214,11 @@ class Router {
     std::vector<std::vector<Stay>> stays(stage_of_.size());
     for (int32_t agent = 0; agent < agents(); ++agent) {
       const AgentPath& path = candidate.paths[static_cast<size_t>(agent)];
-      for (const Visit& visit : path.forwards) {
+      for (const AgentVisit& visit : path.forwards) {
         stays[static_cast<size_t>(visit.node)].push_back(
             {agent, visit.start_s, visit.start_s + Forward(visit.node), true});
       }
-      for (const Visit& visit : path.backwards) {
+      for (const AgentVisit& visit : path.backwards) {
         stays[static_cast<size_t>(visit.node)].push_back(
             {agent, visit.start_s, visit.start_s + Backward(visit.node), false});
       }
@@ -305,100 +292,13 @@ class Router {
     if (best_s_ <= kGoodEnough * first_s_) finished_ = true;
   }
 
-  double Start(const Rules& rules, int32_t node, double at) const {
-    for (const Rules::Window& window : rules.windows) {
-      if (window.node == node && at >= window.from_s && at < window.until_s) at = window.until_s;
-    }
-    return at;
-  }
-
-  bool MayVisit(const Rules& rules, const Partial& partial, int32_t node) const {
-    const int32_t stage = stage_of_[static_cast<size_t>(node)];
-    if (stage == 0) return false;
-    for (const int32_t seen : partial.nodes) {
-      if (stage_of_[static_cast<size_t>(seen)] == stage) return false;
-    }
-    if (stage > partial.frontier + problem_.jump_max || stage < partial.frontier - 1) return false;
-    if (stage < partial.frontier && partial.swaps >= problem_.swaps_max) return false;
-    return std::find(rules.stages.begin(), rules.stages.end(), stage) == rules.stages.end() &&
-           std::find(rules.nodes.begin(), rules.nodes.end(), node) == rules.nodes.end();
-  }
-
-  // The shortest tour the agent is allowed, by uniform cost over partial paths.
-  bool Plan(Candidate& candidate, int32_t agent) {
-    const Rules& rules = candidate.rules[static_cast<size_t>(agent)];
-    const auto later = [](const Partial& a, const Partial& b) {
-      return a.priority != b.priority ? a.priority > b.priority : a.order > b.order;
-    };
-    std::priority_queue<Partial, std::vector<Partial>, decltype(later)> queue(later);
-    const int32_t origin = OriginOf(agent);
-    Partial start;
-    const double at = Start(rules, origin, agent % problem_.in_flight * Forward(origin));
-    start.nodes = {origin};
-    start.forwards = {{origin, at}};
-    start.forward_s = at + Forward(origin);
-    start.backward_s = Backward(origin);
-    queue.push(start);
-    int64_t order = 0;
-    for (int64_t i = 0; i < kExpansionsMax && !queue.empty(); ++i) {
-      const Partial partial = queue.top();
-      queue.pop();
-      const auto length = static_cast<int32_t>(partial.nodes.size());
-      if (length == problem_.path_length) {
-        candidate.paths[static_cast<size_t>(agent)] = Closed(rules, partial);
-        return true;
-      }
-      for (int32_t node = 0; node < problem_.nodes(); ++node) {
-        if (!MayVisit(rules, partial, node)) continue;
-        queue.push(Extended(rules, partial, node, ++order));
-      }
-    }
-    return false;
-  }
-
-  Partial Extended(const Rules& rules, const Partial& partial, int32_t node, int64_t order) const {
-    Partial next = partial;
-    const int32_t before = partial.nodes.back();
-    const int32_t stage = stage_of_[static_cast<size_t>(node)];
-    const double at =
-        Start(rules, node, partial.forward_s + problem_.TransferSeconds(before, node));
-    next.nodes.push_back(node);
-    next.forwards.push_back({node, at});
-    next.forward_s = at + Forward(node);
-    next.backward_s += Backward(node) + problem_.TransferSeconds(node, before);
-    if (stage < partial.frontier) ++next.swaps;
-    next.frontier = std::max(partial.frontier, stage);
-    next.order = order;
-    const bool complete = static_cast<int32_t>(next.nodes.size()) == problem_.path_length;
-    const double home = complete ? 2 * problem_.TransferSeconds(node, next.nodes.front()) : 0;
-    next.priority = next.forward_s + next.backward_s + home;
-    return next;
-  }
-
-  AgentPath Closed(const Rules& rules, const Partial& partial) const {
-    AgentPath path;
-    path.nodes = partial.nodes;
-    path.forwards = partial.forwards;
-    const int32_t origin = path.nodes.front();
-    double at = partial.forward_s + problem_.TransferSeconds(path.nodes.back(), origin) +
-                Forward(origin) * problem_.loss_factor;
-    int32_t before = origin;
-    for (size_t hop = path.nodes.size(); hop-- > 0;) {
-      const int32_t node = path.nodes[hop];
-      at = Start(rules, node, at + problem_.TransferSeconds(before, node));
-      path.backwards.push_back({node, at});
-      at += Backward(node);
-      before = node;
-    }
-    path.cost_s = at;
-    return path;
-  }
-
+  bool newest_first_;  // among plans of equal cost
   const SkipPipeProblem& problem_;
   const std::vector<std::vector<int32_t>>& partitions_;
   const SkipPipeSearchOptions& options_;
   SkipPipeEvaluator evaluator_;
   std::vector<int32_t> stage_of_;
+  AgentRouter agents_;
   std::vector<std::unique_ptr<Candidate>> open_;
   std::vector<std::unique_ptr<Candidate>> equal_;
   bool memory_phase_ = false;
@@ -442,8 +342,10 @@ absl::StatusOr<SkipPipeSchedule> RouteLikeSkipPipe(
     const SkipPipeSearchOptions& options) {
   SKERRY_RETURN_IF_ERROR(ValidateProblem(problem));
   SKERRY_RETURN_IF_ERROR(ValidateSchedule(problem, {partitions, {}}));
-  Router router(problem, partitions, options);
-  return router.Route();
+  // The order of equals decides whether the tree ends; the published code leaves it open.
+  auto schedule = Router(problem, partitions, options, false).Route();
+  if (schedule.ok()) return schedule;
+  return Router(problem, partitions, options, true).Route();
 }
 
 }  // namespace skerry

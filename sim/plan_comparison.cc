@@ -1,7 +1,6 @@
 #include "sim/plan_comparison.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <utility>
 
@@ -11,16 +10,6 @@
 
 namespace skerry {
 namespace {
-
-class Stopwatch {
- public:
-  double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
 
 absl::Status Measure(ShownPlan& shown) {
   const PlacementProblem& problem = shown.model.problem;
@@ -38,7 +27,7 @@ absl::Status Measure(ShownPlan& shown) {
 
 // The same stages and replicas; nodes come to them in the order of the topology.
 absl::StatusOr<ShownPlan> PlanLike(size_t strategy, const PlanComparison& comparison,
-                                   double budget_s) {
+                                   const ComparisonOptions& options) {
   const PlannerInput& input = comparison.topology.input;
   PipelinePlan in_order = comparison.plan;
   auto next = input.nodes.begin();
@@ -48,7 +37,7 @@ absl::StatusOr<ShownPlan> PlanLike(size_t strategy, const PlanComparison& compar
   ShownPlan shown;
   shown.strategy = kStrategyNames[strategy];
   SKERRY_ASSIGN_OR_RETURN(shown.model, ModelOf(input, in_order));
-  const Stopwatch watch;
+  const double start = options.seconds();
   StrategyInput asked;
   asked.fleet = shown.model.problem.fleet;
   asked.shape = shown.model.problem.workload;
@@ -56,9 +45,9 @@ absl::StatusOr<ShownPlan> PlanLike(size_t strategy, const PlanComparison& compar
   asked.microbatches_per_step = comparison.plan.microbatches_per_step;
   asked.skip_ratio = input.config.pipeline.skip_ratio;
   asked.seed = input.config.seed;
-  asked.should_stop = [&] { return watch.seconds() >= budget_s; };
+  asked.should_stop = [&] { return options.seconds() - start >= options.budget_s; };
   SKERRY_ASSIGN_OR_RETURN(StrategyPlan plan, RunStrategy(static_cast<Strategy>(strategy), asked));
-  shown.plan_s = watch.seconds();
+  shown.plan_s = options.seconds() - start;
   shown.note = std::move(plan.note);
   shown.model.problem.workload = std::move(plan.workload);
   shown.model.placement = std::move(plan.placement);
@@ -69,16 +58,15 @@ absl::StatusOr<ShownPlan> PlanLike(size_t strategy, const PlanComparison& compar
 }  // namespace
 
 absl::StatusOr<PlanComparison> ComparePlans(const Scenario& scenario, const RunConfig& run,
-                                            const std::vector<std::string>& strategies,
-                                            double budget_s) {
+                                            const ComparisonOptions& options) {
   PlanComparison comparison;
   comparison.name = scenario.name;
   SKERRY_ASSIGN_OR_RETURN(comparison.topology, TopologyOf(scenario, run));
-  const Stopwatch watch;
+  const double start = options.seconds();
   SKERRY_ASSIGN_OR_RETURN(PlannedRun planned, MakePlan(comparison.topology.input));
   ShownPlan own;
   own.strategy = "skerry";
-  own.plan_s = watch.seconds();
+  own.plan_s = options.seconds() - start;
   own.note = "what the coordinator would do";
   SKERRY_ASSIGN_OR_RETURN(own.model, ModelOf(comparison.topology.input, planned.plan));
   SKERRY_RETURN_IF_ERROR(Measure(own));
@@ -86,11 +74,11 @@ absl::StatusOr<PlanComparison> ComparePlans(const Scenario& scenario, const RunC
   comparison.lower_bound_s = planned.lower_bound_s;
   comparison.explanation = std::move(planned.explanation);
   comparison.plans.push_back(std::move(own));
-  for (const std::string& name : strategies) {
+  for (const std::string& name : options.strategies) {
     const auto found = std::find(std::begin(kStrategyNames), std::end(kStrategyNames), name);
     if (found == std::end(kStrategyNames)) continue;
     const auto strategy = static_cast<size_t>(found - std::begin(kStrategyNames));
-    absl::StatusOr<ShownPlan> shown = PlanLike(strategy, comparison, budget_s);
+    absl::StatusOr<ShownPlan> shown = PlanLike(strategy, comparison, options);
     if (shown.ok()) {
       comparison.plans.push_back(*std::move(shown));
     } else {

@@ -2,6 +2,7 @@
 // plan TOPOLOGY` shows.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -40,10 +41,13 @@ struct PlanComparison {
   std::vector<std::string> failed;  // strategies without a plan, and why
 };
 
-// `strategies`: names of kStrategyNames. `budget_s`: wall seconds of each search among them;
-// Skerry's own takes what the coordinator takes.
+struct ComparisonOptions {
+  std::vector<std::string> strategies;  // names of kStrategyNames
+  double budget_s = 10;                 // of each search among them; Skerry's own takes its time
+  std::function<double()> seconds;      // a clock
+};
+
 absl::StatusOr<PlanComparison> ComparePlans(const Scenario& scenario, const RunConfig& run,
-                                            const std::vector<std::string>& strategies,
-                                            double budget_s);
+                                            const ComparisonOptions& options);
 
 }  // namespace skerry

@@ -95,12 +95,18 @@ absl::Status RunTopology(const PlanOptions& options) {
   if (!options.run.empty()) {
     SKERRY_ASSIGN_OR_RETURN(run, LoadRunConfig(options.run));
   }
-  std::vector<std::string> strategies = options.strategies;
-  if (std::find(strategies.begin(), strategies.end(), "all") != strategies.end()) {
-    strategies.assign(std::begin(kStrategyNames), std::end(kStrategyNames));
+  ComparisonOptions asked;
+  asked.strategies = options.strategies;
+  asked.budget_s = options.budget_s;
+  asked.seconds = [] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  };
+  if (std::find(asked.strategies.begin(), asked.strategies.end(), "all") !=
+      asked.strategies.end()) {
+    asked.strategies.assign(std::begin(kStrategyNames), std::end(kStrategyNames));
   }
-  SKERRY_ASSIGN_OR_RETURN(const PlanComparison comparison,
-                          ComparePlans(scenario, run, strategies, options.budget_s));
+  SKERRY_ASSIGN_OR_RETURN(const PlanComparison comparison, ComparePlans(scenario, run, asked));
   std::printf("%s\n", (options.json ? PlanJson(comparison) : PlanText(comparison)).c_str());
   if (options.report.empty()) return absl::OkStatus();
   return WritePlanPage(comparison, options.report);

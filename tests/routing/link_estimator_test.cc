@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "tests/routing/gcp_links.h"
+#include "sim/gcp_links.h"
 
 namespace skerry {
 namespace {

@@ -7,7 +7,7 @@
 #include "routing/critical_path.h"
 #include "routing/dtfm.h"
 #include "routing/skippipe_search.h"
-#include "tests/routing/dtfm_links.h"
+#include "sim/dtfm_environments.h"
 #include "tests/routing/fleets.h"
 
 namespace skerry {

@@ -1,0 +1,63 @@
+#include "sim/plan_comparison.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "sim/plan_report.h"
+#include "sim/scenario.h"
+
+namespace skerry {
+namespace {
+
+PlanComparison Compare(const std::string& name) {
+  const auto scenario = LoadScenario(std::string(SKERRY_SCENARIO_DIR) + "/" + name);
+  REQUIRE(scenario.ok());
+  ComparisonOptions options;
+  options.strategies = {"in-order", "dt-fm", "swarm", "skippipe"};
+  double now = 0;
+  options.seconds = [&now] { return now += 0.001; };
+  auto comparison = ComparePlans(*scenario, scenario->run, options);
+  INFO(comparison.status().ToString());
+  REQUIRE(comparison.ok());
+  return *std::move(comparison);
+}
+
+TEST_CASE("The plan shown is the coordinator's: the same time, taken apart without a rest",
+          "[sim][plan]") {
+  const PlanComparison comparison = Compare("three_regions");
+  const auto planned = MakePlan(comparison.topology.input);
+  REQUIRE(planned.ok());
+
+  const ShownPlan& own = comparison.plans.front();
+  CHECK(comparison.plan == planned->plan);
+  CHECK(own.step_s() == Approx(planned->predicted_step_s).epsilon(1e-12));
+  CHECK(comparison.lower_bound_s == planned->lower_bound_s);
+  CHECK(own.bound_s <= own.evaluation.step_s);
+  for (const ShownPlan& shown : comparison.plans) {
+    INFO(shown.strategy);
+    CHECK(shown.parts.total_s() == Approx(shown.evaluation.step_s).epsilon(1e-9));
+    std::set<NodeId> nodes;
+    for (int32_t slot = 0; slot < 8; ++slot) nodes.insert(shown.NodeOf(slot));
+    CHECK(nodes.size() == 8);
+  }
+  CHECK(comparison.plans.size() + comparison.failed.size() == 5);
+}
+
+TEST_CASE("The JSON of a plan holds every node once and every strategy", "[sim][plan]") {
+  const PlanComparison comparison = Compare("three_regions");
+  const auto json = nlohmann::json::parse(PlanJson(comparison));
+
+  std::set<int> nodes;
+  for (const auto& stage : json["stages"]) {
+    for (const auto& node : stage["nodes"]) nodes.insert(node["node"].get<int>());
+  }
+  CHECK(nodes.size() == 8);
+  CHECK(json["plans"].size() == comparison.plans.size());
+  CHECK(json["plans"][0]["strategy"] == "skerry");
+  CHECK(json["gap"].get<double>() > 0);
+  CHECK(PlanText(comparison).find("what limits it") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace skerry
