@@ -52,7 +52,7 @@ std::vector<double> MeasureAtOnce(const PacketWorld& world, int flows, int64_t b
 
 void CompareLoss(Bench& bench, const FidelityOptions& options, CongestionControl control,
                  double loss) {
-  const int lines = 10, rounds = options.quick ? 1 : 5;
+  const int lines = 10, rounds = options.quick ? 1 : loss > 0.005 ? 2 : 5;
   const int64_t bytes = options.quick ? 1 << 20 : 4 << 20;
   const TestLink link{100, 80, loss};
   const std::vector<TestLink> links(static_cast<size_t>(lines), link);
