@@ -100,10 +100,11 @@ void FlowNetwork::BurstFromIdle(Connection& c) {
   s.held_rounds = kRepairRounds;
   s.held_bytes = std::max(room, kSegmentBytes);
   // Nothing follows that would tell of the loss: the probe of a silent tail takes two round trips,
-  // and what it finds lost leaves in a burst again.
-  const bool is_tail = s.total <= c.window.bytes();
-  double silent_rounds = 0;
-  for (; is_tail && burst > room && silent_rounds < kSilentRoundsMax; burst -= room)
+  // and what it finds lost leaves in a burst again. Of a paced burst the queue takes some to the
+  // end, and those tell.
+  const bool is_tail = s.total <= c.window.bytes(), paced = c.window.PacingGain() > 0;
+  double silent_rounds = is_tail && paced ? 1 : 0;
+  for (; is_tail && !paced && burst > room && silent_rounds < kSilentRoundsMax; burst -= room)
     silent_rounds += 2;
   s.silence = Duration::Seconds(silent_rounds * c.route.round_trip.seconds());
   c.window.OnBurstLost();
