@@ -27,7 +27,7 @@ TEST_CASE("OuterReplica: a bad commit is refused, names the participant and chan
       {{}, "round"},
       {{own, {10, truncated, false}}, "participant 1"},
       {{{10, hostile, false}, own}, "participant 0"},
-      {{own, {10, stage[1].message, false}, {0, stage[1].message, false}}, "participant 2"},
+      {{own, {10, stage[1].message, false}, {-1, stage[1].message, false}}, "participant 2"},
       {{own, own}, "participant 1"},
       {{{10, stage[1].message, true}}, "participant 0"}};
   Worker& self = stage[0];
