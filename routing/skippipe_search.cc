@@ -79,7 +79,7 @@ class Router {
   double Forward(int32_t node) const { return problem_.forward_s[static_cast<size_t>(node)]; }
   double Backward(int32_t node) const { return Forward(node) * problem_.backward_factor; }
 
-  // The agent's shortest way under its rules; false: there is none.
+  // The shortest way of one memory slot under its rules; false: there is none.
   bool Plan(Candidate& candidate, int32_t agent) const {
     const int32_t origin = OriginOf(agent);
     auto path = agents_.Shortest(candidate.rules[static_cast<size_t>(agent)], origin,
