@@ -134,7 +134,11 @@ CLI::App* AddPlanCommand(CLI::App& app, PlanOptions& options) {
   command->add_option("--mode", options.mode, "strict: its placement, equal loads; full: any")
       ->check(CLI::IsMember({"strict", "full"}))
       ->capture_default_str();
-  command->add_option("--budget", options.budget_s, "seconds of a search")
+  command
+      ->add_option(
+          "--budget", options.budget_s,
+          "seconds of a search, of the baselines and of --skippipe; Skerry's own planner has a "
+          "fixed budget, as in the coordinator")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command

@@ -11,34 +11,10 @@
 #include "coordinator/coordinator_actor.h"
 #include "node/node_actor.h"
 #include "node/trained_stage.h"
+#include "sim/made_up_text.h"
 #include "sim/simulation.h"
 
 namespace skerry::testing {
-
-// Tokens made up from (seed, step, microbatch): a noisy repeating text that a tiny model can learn.
-class MadeUpTokens final : public TokenSource {
- public:
-  explicit MadeUpTokens(RunConfig config) : config_(std::move(config)) {}
-  absl::Status Read(int64_t step, int32_t microbatch, std::span<int32_t> tokens,
-                    std::span<int32_t> targets) override {
-    Rng rng(config_.seed, "tokens",
-            static_cast<uint64_t>(step) << 20 | static_cast<uint64_t>(microbatch));
-    const auto context = static_cast<size_t>(config_.model.context);
-    for (size_t begin = 0; begin < tokens.size(); begin += context) {
-      uint64_t value = rng.Below(static_cast<uint64_t>(config_.model.vocab));
-      for (size_t i = 0; i < context; ++i) {
-        tokens[begin + i] = static_cast<int32_t>(value);
-        value = rng.Below(8) == 0 ? rng.Below(static_cast<uint64_t>(config_.model.vocab))
-                                  : (value * 5 + 3) % static_cast<uint64_t>(config_.model.vocab);
-        targets[begin + i] = static_cast<int32_t>(value);
-      }
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  RunConfig config_;
-};
 
 class NoShards final : public ShardStore {
  public:
@@ -168,7 +144,7 @@ class Cluster {
                                                  const auto&) {
       return TrainedStage::Create(config, stage, ends,
                                   cpu ? CreateCpuBackend(1) : CreateReferenceBackend(),
-                                  std::make_unique<MadeUpTokens>(config));
+                                  std::make_unique<MadeUpText>(config));
     };
     return std::make_unique<NodeActor>(std::move(options));
   }

@@ -10,7 +10,6 @@
 
 using namespace skerry;
 using skerry::testing::Cluster;
-using skerry::testing::MadeUpTokens;
 using skerry::testing::TinyRun;
 
 namespace {
@@ -25,7 +24,7 @@ struct OneProcess {
 OneProcess TrainInOneProcess(const RunConfig& config, Backend& backend) {
   auto trainer = StageTrainer::Create(config, 0, config.model.layers, true, &backend);
   REQUIRE(trainer.ok());
-  MadeUpTokens source(config);
+  MadeUpText source(config);
   const auto tokens_count =
       static_cast<size_t>(config.pipeline.sequences_per_microbatch * config.model.context);
   std::vector<int32_t> tokens(tokens_count), targets(tokens_count);
