@@ -53,7 +53,7 @@ std::vector<double> MeasureAtOnce(const PacketWorld& world, int flows, int64_t b
 void CompareLoss(Bench& bench, const FidelityOptions& options, CongestionControl control,
                  double loss) {
   // As many lines at once as the shaper carries without being late.
-  const int lines = 5, rounds = options.quick ? 2 : loss > 0.005 ? 3 : 8;
+  const int lines = 5, rounds = options.quick ? 2 : loss > 0.005 ? 4 : 16;
   const int64_t bytes = options.quick ? 1 << 20 : 4 << 20;
   const TestLink link{100, 80, loss};
   const std::vector<TestLink> links(static_cast<size_t>(lines), link);
@@ -63,7 +63,7 @@ void CompareLoss(Bench& bench, const FidelityOptions& options, CongestionControl
   for (int round = 0; round < rounds; ++round) {
     for (const double s : MeasureAtOnce(**world, lines, bytes)) real.push_back(s);
   }
-  constexpr uint64_t kDraws = 400;
+  constexpr uint64_t kDraws = 2000;
   for (uint64_t seed = 1; seed <= kDraws; ++seed)
     simulated.push_back(SimulatedSeconds(SpecOf({link}, control), seed, {bytes})[0]);
   const std::string name =

@@ -31,7 +31,10 @@ FlowNetwork::Connection::Connection(const NetworkSpec& spec, uint64_t seed, int3
     : from(sender),
       to(receiver),
       window(spec.congestion_control, spec.window_bytes_max),
-      rng(seed, "connection", PairKey(sender, receiver)) {}
+      rng(seed, "connection", PairKey(sender, receiver)) {
+  Rng unevenness(seed, "share", PairKey(sender, receiver));
+  weight = window.DrawWeight(unevenness);
+}
 
 FlowNetwork::FlowNetwork(const NetworkSpec& spec, uint64_t seed, FlowNetworkOptions options)
     : map_(spec), seed_(seed), options_(options), links_(Index(map_.link_count())) {

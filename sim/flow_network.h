@@ -13,7 +13,8 @@
 // which is what Linux TCP through a packet shaper does within a few percent (`./dev bench
 // fidelity`), where delay + size/rate is 50 % off. A warm window that finds the pipe empty leaves
 // in one burst: what the queue of the narrowest line does not hold is lost, and two round trips
-// carry no more than that queue until it is repaired.
+// carry no more than that queue until it is repaired. A slow start of cubic that outgrows line and
+// queue loses too, and for a round trip sends what its buffer has left besides what is in flight.
 //
 // Queues: a message waits for small messages before it on each link. A link that streams keep full
 // holds a standing queue as measured: 0.4–1 of NetworkSpec::queue under cubic, a round trip at most
@@ -153,6 +154,7 @@ class FlowNetwork {
     uint64_t route_version = 0;
     FlowWindow window;
     Rng rng;
+    int64_t weight;  // of its streams in rates_
     bool established = false;
     bool cut_there = false, cut_back = false;
     double past_cut = 0;  // bytes that got through while the way back is cut
@@ -211,6 +213,8 @@ class FlowNetwork {
   void OnStream(Instant now, int32_t connection);
   void CountRound(Connection& c);
   void EndStream(Instant now, Connection& c);
+  double RoomOf(const Connection& c) const;
+  bool Counts(const Connection& c) const;
   Instant NextOf(Instant now, const Connection& c) const;
   void Schedule(Instant now, int32_t connection);
   void UpdateRates(Instant now);

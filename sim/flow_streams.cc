@@ -12,7 +12,8 @@ namespace {
 
 constexpr double kBurstSlack = 3 * kSegmentBytes;
 constexpr double kSilentRoundsMax = 8;
-constexpr int kRepairRounds = 3;  // one that loses, one to notice, one to repair
+constexpr double kFirstRepaired = 3;  // segments
+constexpr int kRepairRounds = 3;      // one that loses, one to notice, one to repair
 
 size_t Index(int32_t number) {
   return static_cast<size_t>(number);
@@ -66,7 +67,7 @@ void FlowNetwork::StartStream(Instant now, int32_t connection) {
   Stream& s = *c.stream;
   const auto links = std::span(c.route.links).first(Index(c.route.link_count));
   s.updated = now;
-  s.flow = rates_.AddFlow(links, 1);
+  s.flow = rates_.AddFlow(links, 1, c.weight);
   ++streams_;
   if (flow_owner_.size() <= Index(s.flow)) flow_owner_.resize(Index(s.flow) + 1);
   flow_owner_[Index(s.flow)] = connection;
@@ -95,17 +96,21 @@ void FlowNetwork::BurstFromIdle(Connection& c) {
   const int64_t rate = Narrowest(c);
   if (rate == MaxMin::kUnlimited) return;
   const double room = static_cast<double>(rate) * map_.spec().queue.seconds();
-  double burst = std::min(s.total, c.window.bytes()) * c.window.BurstShare();
+  const double burst = std::min(s.total, c.window.bytes()) * c.window.BurstShare();
   if (burst <= room + kBurstSlack) return;
   s.held_rounds = kRepairRounds;
   s.held_bytes = std::max(room, kSegmentBytes);
-  // Nothing follows that would tell of the loss: the probe of a silent tail takes two round trips,
-  // and what it finds lost leaves in a burst again. Of a paced burst the queue takes some to the
-  // end, and those tell.
-  const bool is_tail = s.total <= c.window.bytes(), paced = c.window.PacingGain() > 0;
-  double silent_rounds = is_tail && paced ? 1 : 0;
-  for (; is_tail && !paced && burst > room && silent_rounds < kSilentRoundsMax; burst -= room)
-    silent_rounds += 2;
+  // What follows tells of the loss, and each packet of it that arrives brings out one of the lost:
+  // with few of them the repair is a slow start of its own (RFC 6937). Where no more follows than
+  // the queue holds, the line is idle for a round trip of the repair. Of a paced burst the queue
+  // takes some to the end, and those tell.
+  const double after = std::max(s.total - c.window.bytes(), 0.0);
+  const bool paced = c.window.PacingGain() > 0;
+  double silent_rounds = after <= (paced ? 0 : room) ? 1 : 0;
+  if (!paced) {
+    const double first = kFirstRepaired * kSegmentBytes + after;
+    silent_rounds = std::clamp(std::log2((burst - room) / first), silent_rounds, kSilentRoundsMax);
+  }
   s.silence = Duration::Seconds(silent_rounds * c.route.round_trip.seconds());
   c.window.OnBurstLost();
 }
@@ -157,14 +162,22 @@ void FlowNetwork::CountRound(Connection& c) {
   Stream& s = *c.stream;
   c.window.OnRound(s.round, s.round_sent, c.route.loss, c.rng);
   if (s.all_fits) return;
+  const double room = RoomOf(c);
+  if (c.window.Overshoots(s.round_sent, room)) {
+    s.held_rounds = 1;
+    s.held_bytes = c.window.LeftInBuffer(room);
+  }
   if (s.rate >= s.window_cap) {
     if (!c.window.MayGrow()) c.window.OnFullRounds(s.round_sent / c.window.bytes());
     return;
   }
   const auto rate = static_cast<double>(s.rate);
   const double round_trip = c.route.round_trip.seconds();
-  if (s.rate > 0) c.window.OnFullRounds(s.round_sent / (rate * round_trip));
-  c.window.Settle(rate * round_trip, rate * (round_trip + map_.spec().queue.seconds()));
+  if (s.rate == 0) return;
+  const double at_line_s = s.round_sent / rate;
+  c.window.OnFullRounds(at_line_s / round_trip);
+  const bool has_grown = c.window.FeelsLoss(c.route.loss);  // round by round
+  c.window.Settle(rate * round_trip, room, Duration::Seconds(has_grown ? 0 : at_line_s));
 }
 
 void FlowNetwork::EndStream(Instant now, Connection& c) {
@@ -188,13 +201,26 @@ void FlowNetwork::EndFlow(Connection& c) {
   c.stream.reset();
 }
 
+// What the line holds of this stream, its share of the queue included.
+double FlowNetwork::RoomOf(const Connection& c) const {
+  const Stream& s = *c.stream;
+  const int64_t rate = s.rate < s.window_cap ? s.rate : Narrowest(c);
+  return static_cast<double>(rate) * (c.route.round_trip + map_.spec().queue).seconds();
+}
+
+// Every round has to be counted, whether or not it can grow the window.
+bool FlowNetwork::Counts(const Connection& c) const {
+  return c.window.FeelsLoss(c.route.loss) || c.stream->held_bytes > 0 ||
+         c.window.MayOvershoot(RoomOf(c));
+}
+
 // When the stream needs attention next, at its present rate.
 Instant FlowNetwork::NextOf(Instant now, const Connection& c) const {
   const Stream& s = *c.stream;
   const Instant message = now + TimeFor(s.queue.front().end - s.sent, s.rate);
   if (s.all_fits) return message;
   const bool limited = s.rate >= s.window_cap;
-  const bool counts = c.window.FeelsLoss(c.route.loss) || s.held_bytes > 0;
+  const bool counts = Counts(c);
   if (counts || (limited && c.window.MayGrow()))
     return std::max(now, std::min(message, s.round_start + s.round));
   if (!limited) return message;
@@ -207,8 +233,7 @@ Instant FlowNetwork::NextOf(Instant now, const Connection& c) const {
 bool FlowNetwork::IsRoundOver(Instant now, const Connection& c) const {
   const Stream& s = *c.stream;
   if (s.all_fits || now < s.round_start + s.round) return false;
-  const bool counts = c.window.FeelsLoss(c.route.loss) || s.held_bytes > 0;
-  if (counts || s.rate < s.window_cap || c.window.MayGrow()) return true;
+  if (Counts(c) || s.rate < s.window_cap || c.window.MayGrow()) return true;
   const bool at_end = (now - s.round_start).nanos() % s.round.nanos() == 0;
   return at_end && s.total - s.sent <= c.window.bytes() + kSegmentBytes;
 }

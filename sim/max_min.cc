@@ -55,8 +55,8 @@ void MaxMin::SetDemand(int32_t flow, int64_t demand) {
   f.demand = demand;
 }
 
-int32_t MaxMin::AddFlow(std::span<const int32_t> links, int64_t cap) {
-  SKERRY_CHECK(links.size() <= kLinksPerFlowMax && cap > 0);
+int32_t MaxMin::AddFlow(std::span<const int32_t> links, int64_t cap, int64_t weight) {
+  SKERRY_CHECK(links.size() <= kLinksPerFlowMax && cap > 0 && weight > 0);
   if (free_flows_.empty()) {
     free_flows_.push_back(static_cast<int32_t>(flows_.size()));
     flows_.push_back({});
@@ -69,12 +69,14 @@ int32_t MaxMin::AddFlow(std::span<const int32_t> links, int64_t cap) {
   f.dirty = was_dirty;
   f.used = true;
   f.cap = cap;
+  f.weight = weight;
   f.link_count = static_cast<int32_t>(links.size());
   for (size_t i = 0; i < links.size(); ++i) {
     Link& l = links_[Index(links[i])];
     f.links[i] = links[i];
     f.place[i] = static_cast<int32_t>(l.flows.size());
     l.flows.push_back(flow);
+    l.weight += weight;
   }
   SetDemand(flow, DemandOf(f));
   Touch(flow);
@@ -99,6 +101,7 @@ void MaxMin::RemoveFlow(int32_t flow) {
   for (size_t i = 0; i < Index(f.link_count); ++i) {
     Link& l = links_[Index(f.links[i])];
     l.load -= f.rate;
+    l.weight -= f.weight;
     const int32_t last = l.flows.back();
     l.flows[Index(f.place[i])] = last;
     l.flows.pop_back();
@@ -142,7 +145,7 @@ void MaxMin::Collect() {
       if (l.reached || !MayBeFull(l)) continue;
       l.reached = true;
       l.left = l.capacity;
-      l.active = static_cast<int32_t>(l.flows.size());
+      l.active = l.weight;
       links_reached_.push_back(f.links[i]);
       for (const int32_t other : l.flows) Reach(other);
     }
@@ -165,7 +168,7 @@ void MaxMin::Freeze(int32_t flow, int64_t rate) {
     l.load += rate - f.rate;
     if (!l.reached) continue;
     l.left = std::max<int64_t>(l.left - rate, 0);
-    --l.active;
+    l.active -= f.weight;
   }
   if (rate != f.rate) changed_.push_back(flow);
   f.rate = rate;
@@ -174,10 +177,13 @@ void MaxMin::Freeze(int32_t flow, int64_t rate) {
 void MaxMin::Fill() {
   shares_.clear();
   for (const int32_t link : links_reached_) PushShare(link);
-  // Smallest demand first; the order among equals does not change the rates.
-  std::sort(flows_reached_.begin(), flows_reached_.end(), [this](int32_t a, int32_t b) {
-    return std::pair(flows_[Index(a)].demand, a) < std::pair(flows_[Index(b)].demand, b);
-  });
+  // Smallest demand for its weight first; the order among equals does not change the rates.
+  const auto key = [this](int32_t flow) {
+    const Flow& f = flows_[Index(flow)];
+    return std::pair(f.demand / f.weight, flow);
+  };
+  std::sort(flows_reached_.begin(), flows_reached_.end(),
+            [&](int32_t a, int32_t b) { return key(a) < key(b); });
   size_t next = 0;
   while (next < flows_reached_.size()) {
     const int32_t flow = flows_reached_[next];
@@ -185,9 +191,8 @@ void MaxMin::Fill() {
       ++next;
       continue;
     }
-    const int64_t demand = flows_[Index(flow)].demand;
-    if (shares_.empty() || demand <= shares_.front().first) {
-      Freeze(flow, demand);
+    if (shares_.empty() || key(flow).first <= shares_.front().first) {
+      Freeze(flow, flows_[Index(flow)].demand);
       ++next;
       continue;
     }
@@ -202,7 +207,8 @@ void MaxMin::Fill() {
       continue;
     }
     for (const int32_t other : l.flows) {
-      if (!flows_[Index(other)].frozen) Freeze(other, share);
+      const Flow& f = flows_[Index(other)];
+      if (!f.frozen) Freeze(other, share * f.weight);
     }
   }
 }

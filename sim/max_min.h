@@ -1,4 +1,5 @@
-// Max-min fair rates: no flow can get more without taking from one that has no more than it.
+// Max-min fair rates: no flow can get more without taking from one that has, for its weight, no
+// more than it.
 //
 // Progressive filling (Bertsekas and Gallager, Data Networks, section 6.5.2) with a cap per flow.
 // All rates are whole bytes per second, so sums are exact and a result depends on nothing but the
@@ -28,8 +29,8 @@ class MaxMin {
   int32_t AddLink(int64_t capacity);
   void SetCapacity(int32_t link, int64_t capacity);
 
-  // `links` are distinct, at most kLinksPerFlowMax. The rate is 0 until Update.
-  int32_t AddFlow(std::span<const int32_t> links, int64_t cap);
+  // `links` are distinct, at most kLinksPerFlowMax. `weight` > 0. The rate is 0 until Update.
+  int32_t AddFlow(std::span<const int32_t> links, int64_t cap, int64_t weight = 1);
   void SetCap(int32_t flow, int64_t cap);
   void RemoveFlow(int32_t flow);
 
@@ -51,6 +52,7 @@ class MaxMin {
     std::array<int32_t, kLinksPerFlowMax> place{};  // index in the link's list
     int32_t link_count = 0;
     int64_t cap = 0;
+    int64_t weight = 1;
     int64_t demand = 0;  // most it can get alone: cap, and every link's capacity
     int64_t rate = 0;
     bool used = false;
@@ -62,11 +64,12 @@ class MaxMin {
     int64_t capacity = 0;
     std::vector<int32_t> flows;
     int64_t demand = 0;  // of its flows together
+    int64_t weight = 0;  // likewise
     int64_t load = 0;
     bool dirty = false;
     bool reached = false;
     int64_t left = 0;    // while filling
-    int32_t active = 0;  // flows not yet frozen
+    int64_t active = 0;  // weight of the flows not yet frozen
   };
 
   static size_t Index(int32_t number) { return static_cast<size_t>(number); }
@@ -86,7 +89,8 @@ class MaxMin {
   std::vector<int32_t> free_flows_;
   std::vector<int32_t> dirty_flows_, dirty_links_;
   std::vector<int32_t> flows_reached_, links_reached_, changed_;
-  std::vector<std::pair<int64_t, int32_t>> shares_;  // heap of (share, link), some outdated
+  std::vector<std::pair<int64_t, int32_t>>
+      shares_;  // heap of (share of weight 1, link), some outdated
   int64_t flows_computed_ = 0;
 };
 
