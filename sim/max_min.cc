@@ -175,17 +175,17 @@ void MaxMin::Fill() {
   shares_.clear();
   for (const int32_t link : links_reached_) PushShare(link);
   // Smallest demand first; the order among equals does not change the rates.
-  std::sort(flows_reached_.begin(), flows_reached_.end(), [this](int32_t a, int32_t b) {
-    return std::pair(flows_[Index(a)].demand, a) < std::pair(flows_[Index(b)].demand, b);
-  });
+  by_demand_.clear();
+  for (const int32_t flow : flows_reached_)
+    by_demand_.emplace_back(flows_[Index(flow)].demand, flow);
+  std::sort(by_demand_.begin(), by_demand_.end());
   size_t next = 0;
-  while (next < flows_reached_.size()) {
-    const int32_t flow = flows_reached_[next];
+  while (next < by_demand_.size()) {
+    const auto [demand, flow] = by_demand_[next];
     if (flows_[Index(flow)].frozen) {
       ++next;
       continue;
     }
-    const int64_t demand = flows_[Index(flow)].demand;
     if (shares_.empty() || demand <= shares_.front().first) {
       Freeze(flow, demand);
       ++next;
