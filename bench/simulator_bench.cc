@@ -13,6 +13,7 @@
 #include "node/node_actor.h"
 #include "node/shard_store.h"
 #include "sim/event_queue.h"
+#include "sim/large_pages.h"
 #include "sim/simulation.h"
 
 namespace skerry::bench {
@@ -300,5 +301,6 @@ int Run(int argc, char** argv) {
 }  // namespace skerry::bench
 
 int main(int argc, char** argv) {
+  skerry::UseLargePages();
   return skerry::bench::Run(argc, argv);
 }

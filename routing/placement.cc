@@ -54,16 +54,85 @@ bool FitsAfter(const PlacementProblem& problem, const Move& move, const Placemen
   return true;
 }
 
-PlacementResult Score(const PlacementProblem& problem, Evaluator& evaluator,
-                      const Placement& placement) {
-  PlacementResult result;
-  result.placement = placement;
-  result.step_s = evaluator.StepSeconds(placement);
-  if (std::isfinite(result.step_s)) {
-    result.exposed_s = ExposedSeconds(problem, placement, result.step_s);
+std::vector<std::vector<int32_t>> SlotsByStage(const Workload& workload) {
+  std::vector<std::vector<int32_t>> slots_of;
+  for (int32_t slot = 0; slot < workload.slots(); ++slot) {
+    const auto stage = static_cast<size_t>(workload.stage_of_slot[static_cast<size_t>(slot)]);
+    if (stage >= slots_of.size()) slots_of.resize(stage + 1);
+    slots_of[stage].push_back(slot);
   }
-  return result;
+  return slots_of;
 }
+
+// Until the delta of `slot` has reached all `replicas` of its stage.
+double DeltaSeconds(const PlacementProblem& problem, const Placement& placement, size_t stage,
+                    const std::vector<int32_t>& replicas, int32_t slot) {
+  const Fleet& fleet = problem.fleet;
+  const double delta_boundaries = problem.outer.delta_boundaries[stage];
+  const int32_t from = placement[static_cast<size_t>(slot)];
+  double sending = 0;
+  double latency = 0;
+  for (const int32_t other : replicas) {
+    if (other == slot) continue;
+    const size_t pair = fleet.Pair(from, placement[static_cast<size_t>(other)]);
+    sending += delta_boundaries * fleet.wire_s[pair];
+    latency = std::max(latency, fleet.latency_s[pair]);
+  }
+  return sending + latency;
+}
+
+double ExposedShare(const PlacementProblem& problem, double slowest_delta_s, double step_s) {
+  const double hidden = static_cast<double>(problem.outer.overlap_steps) * step_s;
+  return std::max(0.0, slowest_delta_s - hidden) / static_cast<double>(problem.outer.inner_steps);
+}
+
+// Scores placements of one problem. Of the delta exchanges only those of stages that a move touched
+// are worked out anew: their members have changed, nobody else's.
+class Scorer {
+ public:
+  explicit Scorer(const PlacementProblem& problem)
+      : problem_(problem),
+        evaluator_(problem.workload, problem.fleet),
+        slots_of_(SlotsByStage(problem.workload)),
+        slowest_(slots_of_.size()),
+        nodes_(slots_of_.size()) {}
+
+  PlacementResult Score(const Placement& placement) {
+    PlacementResult result;
+    result.placement = placement;
+    result.step_s = evaluator_.StepSeconds(placement);
+    if (std::isfinite(result.step_s))
+      result.exposed_s = ExposedShare(problem_, SlowestDelta(placement), result.step_s);
+    return result;
+  }
+
+ private:
+  double SlowestDelta(const Placement& placement) {
+    double slowest = 0;
+    for (size_t stage = 0; stage < slots_of_.size(); ++stage) {
+      const std::vector<int32_t>& slots = slots_of_[stage];
+      nodes_now_.clear();
+      for (const int32_t slot : slots) nodes_now_.push_back(placement[static_cast<size_t>(slot)]);
+      if (nodes_now_ != nodes_[stage]) {
+        nodes_[stage] = nodes_now_;
+        slowest_[stage] = 0;
+        for (const int32_t slot : slots) {
+          slowest_[stage] =
+              std::max(slowest_[stage], DeltaSeconds(problem_, placement, stage, slots, slot));
+        }
+      }
+      slowest = std::max(slowest, slowest_[stage]);
+    }
+    return slowest;
+  }
+
+  const PlacementProblem& problem_;
+  Evaluator evaluator_;
+  std::vector<std::vector<int32_t>> slots_of_;  // [stage]
+  std::vector<double> slowest_;                 // [stage] of the deltas between nodes_
+  std::vector<std::vector<int32_t>> nodes_;     // [stage] by slot; empty: nothing known yet
+  std::vector<int32_t> nodes_now_;
+};
 
 bool Accepts(Rng& rng, double from, double to, double temperature) {
   if (to <= from || std::isinf(from)) return true;
@@ -73,24 +142,13 @@ bool Accepts(Rng& rng, double from, double to, double temperature) {
 }  // namespace
 
 double ExposedSeconds(const PlacementProblem& problem, const Placement& placement, double step_s) {
-  const Workload& workload = problem.workload;
-  const Fleet& fleet = problem.fleet;
   double slowest = 0;
-  for (int32_t slot = 0; slot < workload.slots(); ++slot) {
-    const int32_t stage = workload.stage_of_slot[static_cast<size_t>(slot)];
-    double sending = 0;
-    double latency = 0;
-    for (int32_t other = 0; other < workload.slots(); ++other) {
-      if (other == slot || workload.stage_of_slot[static_cast<size_t>(other)] != stage) continue;
-      const size_t pair =
-          fleet.Pair(placement[static_cast<size_t>(slot)], placement[static_cast<size_t>(other)]);
-      sending += problem.outer.delta_boundaries[static_cast<size_t>(stage)] * fleet.wire_s[pair];
-      latency = std::max(latency, fleet.latency_s[pair]);
-    }
-    slowest = std::max(slowest, sending + latency);
+  const std::vector<std::vector<int32_t>> slots_of = SlotsByStage(problem.workload);
+  for (size_t stage = 0; stage < slots_of.size(); ++stage) {
+    for (const int32_t slot : slots_of[stage])
+      slowest = std::max(slowest, DeltaSeconds(problem, placement, stage, slots_of[stage], slot));
   }
-  const double hidden = static_cast<double>(problem.outer.overlap_steps) * step_s;
-  return std::max(0.0, slowest - hidden) / static_cast<double>(problem.outer.inner_steps);
+  return ExposedShare(problem, slowest, step_s);
 }
 
 bool Fits(const PlacementProblem& problem, int32_t slot, int32_t node) {
@@ -109,16 +167,15 @@ bool Fits(const PlacementProblem& problem, const Placement& placement) {
 PlacementResult Place(const PlacementProblem& problem, const Placement& start,
                       const PlacementOptions& options) {
   SKERRY_CHECK(Fits(problem, start));
-  Evaluator evaluator(problem.workload, problem.fleet);
-  PlacementResult best = Score(problem, evaluator, start);
+  Scorer scorer(problem);
+  PlacementResult best = scorer.Score(start);
   best.evaluations = 1;
   if (start.size() < 2) return best;
 
   double hot_share = kHotShare;
   if (start.size() >= kCoarseSlots) {
     const int64_t exchanges = kCoarseExchangesPerSlot * static_cast<int64_t>(start.size());
-    PlacementResult coarse =
-        Score(problem, evaluator, CoarsePlacement(problem, start, options.seed, exchanges));
+    PlacementResult coarse = scorer.Score(CoarsePlacement(problem, start, options.seed, exchanges));
     if (coarse.total_s() < best.total_s()) best = std::move(coarse);
     best.evaluations = 2;
     hot_share = kCoarseHotShare;
@@ -132,7 +189,7 @@ PlacementResult Place(const PlacementProblem& problem, const Placement& start,
     const Move move = RandomMove(rng, static_cast<int32_t>(start.size()));
     Apply(move, candidate);
     if (!FitsAfter(problem, move, candidate)) continue;
-    PlacementResult next = Score(problem, evaluator, candidate);
+    PlacementResult next = scorer.Score(candidate);
     ++best.evaluations;
     if (std::isinf(unit)) unit = next.total_s();
     const double temperature = unit * hot_share * std::exp(cooling * i);

@@ -1,6 +1,7 @@
 #include "sim/delivery_checker.h"
 
 #include <type_traits>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "common/rng.h"
@@ -48,32 +49,46 @@ uint64_t FingerprintOf(const Message& message) {
 
 }  // namespace
 
+DeliveryChecker::Process& DeliveryChecker::ProcessOf(const NodeId& id) {
+  const auto [it, added] = processes_.try_emplace(id);
+  if (added) it->second.number = static_cast<int32_t>(processes_.size());
+  return it->second;
+}
+
+std::deque<uint64_t>* DeliveryChecker::UnderWay(const NodeId& from, const NodeId& to) {
+  const auto is_watched = [](const Process& process) {
+    return process.started && !process.unwatched;
+  };
+  const Process &sender = ProcessOf(from), &receiver = ProcessOf(to);
+  if (!is_watched(sender) || !is_watched(receiver)) return nullptr;
+  return &under_way_[static_cast<uint64_t>(sender.number) << 32 |
+                     static_cast<uint64_t>(receiver.number)];
+}
+
 void DeliveryChecker::OnSent(const NodeId& from, const NodeId& to, const Message& message) {
-  const bool both_live = started_.contains(from) && started_.contains(to);
-  if (both_live && IsWatched(from, to)) under_way_[{from, to}].push_back(FingerprintOf(message));
+  if (auto* queue = UnderWay(from, to)) queue->push_back(FingerprintOf(message));
 }
 
 std::string DeliveryChecker::OnDelivered(const NodeId& from, const NodeId& to,
                                          const Message& message) {
-  const bool both_live = started_.contains(from) && started_.contains(to);
-  if (!both_live || !IsWatched(from, to)) return "";
-  auto& queue = under_way_[{from, to}];
-  const bool is_next = !queue.empty() && queue.front() == FingerprintOf(message);
+  auto* queue = UnderWay(from, to);
+  if (queue == nullptr) return "";
+  const bool is_next = !queue->empty() && queue->front() == FingerprintOf(message);
   if (is_next) {
-    queue.pop_front();
+    queue->pop_front();
     return "";
   }
-  unwatched_.insert(to);  // once is enough
+  ProcessOf(to).unwatched = true;  // once is enough
   return absl::StrFormat("%s from %s reached %s, which is not what was sent next",
                          Describe(message), from.Short(), to.Short());
 }
 
 void DeliveryChecker::OnLife(const NodeId& node) {
-  if (!started_.insert(node).second) OnGone(node);
+  if (std::exchange(ProcessOf(node).started, true)) OnGone(node);
 }
 
 void DeliveryChecker::OnGone(const NodeId& node) {
-  unwatched_.insert(node);
+  ProcessOf(node).unwatched = true;
 }
 
 }  // namespace skerry

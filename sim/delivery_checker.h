@@ -6,11 +6,13 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <deque>
-#include <map>
-#include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
+
+#include "common/rng.h"
 
 #include "wire/message/message.h"
 
@@ -25,13 +27,29 @@ class DeliveryChecker {
   void OnGone(const NodeId& node);  // the run goes on without it
 
  private:
-  bool IsWatched(const NodeId& from, const NodeId& to) const {
-    return !unwatched_.contains(from) && !unwatched_.contains(to);
-  }
+  struct Process {
+    int32_t number = 0;
+    bool started = false;
+    bool unwatched = false;
+  };
+  struct IdHash {
+    size_t operator()(const NodeId& id) const {
+      uint64_t words[4];
+      std::memcpy(words, id.bytes.data(), sizeof(words));
+      return Mix64(words[0] ^ Mix64(words[1] ^ Mix64(words[2] ^ words[3])));
+    }
+  };
+  struct PairHash {
+    size_t operator()(uint64_t pair) const { return Mix64(pair); }
+  };
 
-  std::set<NodeId> started_;
-  std::set<NodeId> unwatched_;
-  std::map<std::pair<NodeId, NodeId>, std::deque<uint64_t>> under_way_;  // fingerprints
+  Process& ProcessOf(const NodeId& id);
+  // What is under way between the two; nullptr if they are not watched.
+  std::deque<uint64_t>* UnderWay(const NodeId& from, const NodeId& to);
+
+  // Both looked up, never iterated.
+  std::unordered_map<NodeId, Process, IdHash> processes_;
+  std::unordered_map<uint64_t, std::deque<uint64_t>, PairHash> under_way_;  // fingerprints
 };
 
 }  // namespace skerry

@@ -1,8 +1,10 @@
 // The order of a simulation: events by (time, process, sequence), whatever order they came in.
 //
 // Events are plain data: what they mean is looked up when they are due. Near events lie in a wheel
-// of slots of about a millisecond, far ones in a heap; only the slot whose turn it is is kept in
-// order. So an event costs the same few cache lines whether ten or a hundred thousand are pending.
+// of slots of about a millisecond, far ones in a heap. A slot is put in order when its turn comes;
+// what comes later for the present slot goes into a heap beside it. The slots share one pool of
+// chunks, of which the one freed last is taken first: so the caches hold what is pending, and not
+// every slot there is.
 #pragma once
 
 #include <algorithm>
@@ -22,15 +24,17 @@ namespace skerry {
 template <typename Event>
 class EventWheel {
  public:
+  EventWheel() { heads_.fill(kNone); }
+
   bool empty() const { return size_ == 0; }
   size_t size() const { return size_; }
-  const Event& front() const { return current_.front(); }
+  const Event& front() const { return IsLateFirst() ? late_.front() : FirstInOrder(); }
 
   void Push(const Event& event) {
     const int64_t slot = SlotOf(event);
     if (size_++ == 0) slot_ = slot;
     if (slot <= slot_) {
-      PushHeap(current_, event);
+      PushHeap(late_, event);
     } else if (slot - slot_ < kSlots) {
       Put(event, slot);
     } else {
@@ -38,13 +42,13 @@ class EventWheel {
     }
   }
 
-  // What comes next, in no order: the events of the present slot. Grows when turns() does.
+  // What the present slot held when its turn came, in no order: new whenever turns() grows.
   std::span<const Event> soon() const { return current_; }
   uint64_t turns() const { return turns_; }
 
   Event Pop() {
-    const Event event = PopHeap(current_);
-    if (--size_ > 0 && current_.empty()) Turn();
+    const Event event = IsLateFirst() ? PopHeap(late_) : TakeInOrder();
+    if (--size_ > 0 && next_ == order_.size() && late_.empty()) Turn();
     return event;
   }
 
@@ -52,8 +56,23 @@ class EventWheel {
   static constexpr int kSlotBits = 20;  // 2^20 ns
   static constexpr int64_t kSlots = 4096;
   static constexpr size_t kWords = kSlots / 64;
+  static constexpr uint32_t kNone = ~uint32_t{0};
+  static constexpr uint32_t kChunkEvents = 8;
+
+  struct Chunk {
+    uint32_t next = kNone;  // of the same slot, or free
+    uint32_t count = 0;
+    std::array<Event, kChunkEvents> events;
+  };
 
   static int64_t SlotOf(const Event& event) { return event.at >> kSlotBits; }
+
+  const Event& FirstInOrder() const { return current_[static_cast<uint32_t>(order_[next_])]; }
+  const Event& TakeInOrder() { return current_[static_cast<uint32_t>(order_[next_++])]; }
+  bool IsLateFirst() const {
+    if (late_.empty()) return false;
+    return next_ == order_.size() || FirstInOrder() > late_.front();
+  }
 
   static void PushHeap(std::vector<Event>& heap, const Event& event) {
     heap.push_back(event);
@@ -68,8 +87,26 @@ class EventWheel {
 
   void Put(const Event& event, int64_t slot) {
     const auto place = static_cast<size_t>(slot % kSlots);
-    wheel_[place].push_back(event);
-    occupied_[place / 64] |= uint64_t{1} << (place % 64);
+    uint32_t& head = heads_[place];
+    if (head == kNone || chunks_[head].count == kChunkEvents) {
+      const uint32_t fresh = NewChunk();
+      chunks_[fresh].next = head;
+      head = fresh;
+      occupied_[place / 64] |= uint64_t{1} << (place % 64);
+    }
+    Chunk& chunk = chunks_[head];
+    chunk.events[chunk.count++] = event;
+  }
+
+  uint32_t NewChunk() {
+    if (free_ == kNone) {
+      chunks_.emplace_back();
+      return static_cast<uint32_t>(chunks_.size() - 1);
+    }
+    const uint32_t chunk = free_;
+    free_ = chunks_[chunk].next;
+    chunks_[chunk].count = 0;
+    return chunk;
   }
 
   // The first slot after the present one that holds something; −1 if none does.
@@ -96,18 +133,44 @@ class EventWheel {
       const Event event = PopHeap(far_);
       Put(event, SlotOf(event));
     }
-    const auto place = static_cast<size_t>(slot_ % kSlots);
+    TakeOver(static_cast<size_t>(slot_ % kSlots));
+    constexpr int64_t kWithinSlot = (int64_t{1} << kSlotBits) - 1;
+    order_.resize(current_.size());
+    for (size_t i = 0; i < order_.size(); ++i)
+      order_[i] = static_cast<uint64_t>(current_[i].at & kWithinSlot) << 32 | i;
+    next_ = 0;
+    std::sort(order_.begin(), order_.end(), [this](uint64_t a, uint64_t b) {
+      if (a >> 32 != b >> 32) return a < b;
+      return current_[static_cast<uint32_t>(b)] > current_[static_cast<uint32_t>(a)];
+    });
+  }
+
+  void TakeOver(size_t place) {
+    current_.clear();
+    uint32_t chunk = heads_[place];
+    while (chunk != kNone) {
+      Chunk& taken = chunks_[chunk];
+      current_.insert(current_.end(), taken.events.begin(), taken.events.begin() + taken.count);
+      const uint32_t next = taken.next;
+      taken.next = free_;
+      free_ = chunk;
+      chunk = next;
+    }
+    heads_[place] = kNone;
     occupied_[place / 64] &= ~(uint64_t{1} << (place % 64));
-    current_.swap(wheel_[place]);
-    std::make_heap(current_.begin(), current_.end(), std::greater<>());
   }
 
   size_t size_ = 0;
   uint64_t turns_ = 0;
-  int64_t slot_ = 0;            // of current_; what is due before it is in current_ too
-  std::vector<Event> current_;  // a heap; not empty unless all is
-  std::vector<Event> far_;      // a heap
-  std::vector<std::vector<Event>> wheel_ = std::vector<std::vector<Event>>(kSlots);
+  int64_t slot_ = 0;             // of current_
+  std::vector<Event> current_;   // as it was when its turn came
+  std::vector<uint64_t> order_;  // of current_: nanoseconds within the slot · 2^32 + index
+  size_t next_ = 0;              // in order_
+  std::vector<Event> late_;      // a heap: came for the present slot or one before, in its turn
+  std::vector<Event> far_;       // a heap
+  std::vector<Chunk> chunks_;
+  uint32_t free_ = kNone;
+  std::array<uint32_t, kSlots> heads_;
   std::array<uint64_t, kWords> occupied_{};
 };
 

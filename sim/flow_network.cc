@@ -30,8 +30,8 @@ FlowNetwork::Connection::Connection(const NetworkSpec& spec, uint64_t seed, int3
                                     int32_t receiver)
     : from(sender),
       to(receiver),
-      window(spec.congestion_control, spec.window_bytes_max),
-      rng(seed, "connection", PairKey(sender, receiver)) {
+      rng(seed, "connection", PairKey(sender, receiver)),
+      window(spec.congestion_control, spec.window_bytes_max) {
   Rng unevenness(seed, "share", PairKey(sender, receiver));
   weight = window.DrawWeight(unevenness);
 }

@@ -45,6 +45,7 @@
 #include "sim/flow_window.h"
 #include "sim/max_min.h"
 #include "sim/network_spec.h"
+#include "sim/slab.h"
 
 namespace skerry {
 
@@ -147,28 +148,29 @@ class FlowNetwork {
     Instant queued;          // when the queue wakes it, never later than `next`
     bool is_queued = false;
   };
-  struct Connection {
+  // What a small message touches comes first: three cache lines.
+  struct alignas(64) Connection {
     Connection(const NetworkSpec& spec, uint64_t seed, int32_t sender, int32_t receiver);
     int32_t from, to;
-    FlowRoute route;
-    uint64_t route_version = 0;
-    FlowWindow window;
-    Rng rng;
-    int64_t weight;  // of its streams in rates_
+    uint32_t route_version = 0;
     bool established = false;
     bool cut_there = false, cut_back = false;
-    double past_cut = 0;  // bytes that got through while the way back is cut
-    Instant free;         // the sender has put everything before on the line
+    bool round_counted = true;  // the window has heard of round_sent
+    Instant free;               // the sender has put everything before on the line
     Instant last_arrival;
     Instant round_start;
     double round_sent = 0;
-    bool round_counted = true;  // the window has heard of round_sent
+    Rng rng;
+    FlowRoute route;
     std::unique_ptr<Stream> stream;
-    uint32_t generation = 0;       // of the stream's event in the queue; others are void
+    FlowWindow window;
+    int64_t weight = 0;            // of its streams in rates_
     std::vector<Queued> returned;  // was under way when the cut caught it
     std::vector<Queued> waiting;   // handed over since
+    double past_cut = 0;           // bytes that got through while the way back is cut
     Instant stalled_since;
-    uint32_t stall = 0;  // counts stalls; events of earlier ones are void
+    uint32_t stall = 0;       // counts stalls; events of earlier ones are void
+    uint32_t generation = 0;  // of the stream's event in the queue; others are void
   };
   struct LinkState {
     int64_t capacity = 0;
@@ -241,7 +243,7 @@ class FlowNetwork {
   uint64_t next_sequence_ = 1;
   EventWheel<Due> due_;
   std::unordered_map<uint64_t, int32_t> connection_of_;  // looked up, never iterated
-  std::deque<Connection> connections_;
+  Slab<Connection> connections_;
   std::vector<int32_t> flow_owner_;  // connection of each flow of rates_
   std::vector<int32_t> capped_;      // connections whose cap changed since the last UpdateRates
   std::vector<LinkState> links_;

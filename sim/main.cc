@@ -10,6 +10,7 @@
 #include "common/status.h"
 #include "sim/compare_program.h"
 #include "sim/emulator.h"
+#include "sim/large_pages.h"
 #include "sim/packet/packet_platform.h"
 #include "sim/plan_program.h"
 #include "sim/replay_program.h"
@@ -173,5 +174,6 @@ int Run(int argc, char** argv) {
 }  // namespace skerry
 
 int main(int argc, char** argv) {
+  skerry::UseLargePages();
   return skerry::Run(argc, argv);
 }

@@ -178,20 +178,20 @@ void MaxMin::Fill() {
   shares_.clear();
   for (const int32_t link : links_reached_) PushShare(link);
   // Smallest demand for its weight first; the order among equals does not change the rates.
-  const auto key = [this](int32_t flow) {
+  by_demand_.clear();
+  for (const int32_t flow : flows_reached_) {
     const Flow& f = flows_[Index(flow)];
-    return std::pair(f.demand / f.weight, flow);
-  };
-  std::sort(flows_reached_.begin(), flows_reached_.end(),
-            [&](int32_t a, int32_t b) { return key(a) < key(b); });
+    by_demand_.emplace_back(f.demand / f.weight, flow);
+  }
+  std::sort(by_demand_.begin(), by_demand_.end());
   size_t next = 0;
-  while (next < flows_reached_.size()) {
-    const int32_t flow = flows_reached_[next];
+  while (next < by_demand_.size()) {
+    const auto [demand, flow] = by_demand_[next];
     if (flows_[Index(flow)].frozen) {
       ++next;
       continue;
     }
-    if (shares_.empty() || key(flow).first <= shares_.front().first) {
+    if (shares_.empty() || demand <= shares_.front().first) {
       Freeze(flow, flows_[Index(flow)].demand);
       ++next;
       continue;

@@ -89,8 +89,9 @@ class MaxMin {
   std::vector<int32_t> free_flows_;
   std::vector<int32_t> dirty_flows_, dirty_links_;
   std::vector<int32_t> flows_reached_, links_reached_, changed_;
+  std::vector<std::pair<int64_t, int32_t>> by_demand_;  // (demand of weight 1, flow), reached ones
   std::vector<std::pair<int64_t, int32_t>>
-      shares_;  // heap of (share of weight 1, link), some outdated
+      shares_;  // heap of (that of weight 1, link), some outdated
   int64_t flows_computed_ = 0;
 };
 

@@ -25,6 +25,8 @@ Simulation::Simulation(SimulationOptions options)
     : options_(std::move(options)),
       effects_(std::make_unique<Effects>()),
       network_rng_(options_.seed, "network") {
+  courier_options_ = {options_.run, 0, options_.repeat_after,
+                      options_.repeat_after_max.value_or(options_.repeat_after * 8)};
   SKERRY_CHECK((options_.link != nullptr) != options_.network.has_value(),
                "a simulation has one network");
   if (options_.network) {

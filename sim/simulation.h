@@ -15,7 +15,6 @@
 // cuts. All may be scheduled beforehand, or called from At().
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -28,6 +27,7 @@
 #include "sim/event_queue.h"
 #include "sim/flow_network.h"
 #include "sim/simulation_observer.h"
+#include "sim/slab.h"
 #include "wire/actor.h"
 #include "wire/courier.h"
 
@@ -123,6 +123,7 @@ class Simulation {
   std::optional<Stopped> stopped(const NodeId& id) const;
 
  private:
+  static constexpr uint32_t kNoLink = ~uint32_t{0};
   struct Process;
   struct PeerLink;
   struct InFlight;
@@ -173,8 +174,8 @@ class Simulation {
   void StartJob(Process& process);
 
   // Frames (simulation_frames.cc).
-  size_t LinkTo(Process& process, int32_t peer);
-  void SendMessage(Process& process, const NodeId& to, Message message);
+  PeerLink& LinkTo(Process& process, int32_t peer);
+  void SendMessage(Process& process, const NodeId& to, SharedMessage message);
   void Transmit(Process& process, PeerLink& link);
   void TransmitOverLink(Process& process, const Process& to, Frame frame);
   void TransmitOverNetwork(Process& process, PeerLink& link, Frame frame);
@@ -187,8 +188,8 @@ class Simulation {
   // What the events of the next millisecond will touch (simulation_foresight.cc).
   void Foresee();
   struct Foreseen {
-    int32_t process;
-    size_t link;  // SIZE_MAX: none in particular
+    Process* process;
+    uint64_t link;  // SIZE_MAX: none in particular
   };
   void TakeArrival();
   void OnLost(const FlowNetwork::Arrival& arrival);
@@ -200,10 +201,11 @@ class Simulation {
   void FollowClock(Process& process);
 
   SimulationOptions options_;
+  CourierOptions courier_options_;  // incarnations are the sessions' own
   Instant now_;
   EventQueue queue_;
   std::unordered_map<NodeId, int32_t, NodeIdHash> index_of_;  // looked up, never iterated
-  std::deque<Process> processes_;
+  Slab<Process> processes_;
   std::vector<std::function<void(Simulation&)>> scripts_;
   std::vector<SimulationObserver*> observers_;
   std::unique_ptr<FlowNetwork> network_;
@@ -211,7 +213,8 @@ class Simulation {
   size_t next_arrival_ = 0;
   std::vector<InFlight> in_flight_;
   std::vector<size_t> free_slots_;
-  std::vector<Courier::Outgoing> outgoing_;
+  std::vector<Frame> outgoing_;
+  std::vector<SharedMessage> delivered_;
   std::unique_ptr<Effects> effects_;
   std::map<std::pair<int32_t, int32_t>, Instant> link_free_;
   Rng network_rng_;

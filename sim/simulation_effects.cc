@@ -21,7 +21,7 @@ class Simulation::ProcessContext final : public Context {
   Instant now() const override { return process_.clock.Read(sim_.now_); }
   Rng& rng() override { return process_.rng; }
   void Send(const NodeId& to, Message message) override {
-    effects_.list.emplace_back(Effects::Send{to, std::move(message)});
+    effects_.list.emplace_back(Effects::Send{to, Share(std::move(message))});
   }
   TimerId StartTimer(Duration after) override {
     const TimerId id = process_.next_id++;
@@ -91,9 +91,9 @@ void Simulation::OnTimer(Process& process, TimerId id, Instant at) {
 }
 
 void Simulation::OnOwn(Process& process, size_t slot) {
-  const Message message = *std::move(in_flight_[slot].frame.message);
+  const SharedMessage message = std::move(in_flight_[slot].frame.message);
   Release(slot);
-  OnMessage(process, process.id, message);
+  OnMessage(process, process.id, *message);
 }
 
 void Simulation::OnMessage(Process& process, const NodeId& from, const Message& message) {

@@ -101,7 +101,7 @@ bool Simulation::IsDiskFull(const NodeId& id) const {
 int64_t Simulation::LongestQueue(const NodeId& id) const {
   size_t longest = 0;
   for (const auto& link : Known(id).links)
-    longest = std::max(longest, link->courier.Unacknowledged(link->peer_id));
+    longest = std::max(longest, link->session.unacknowledged());
   return static_cast<int64_t>(longest);
 }
 

@@ -12,57 +12,64 @@ void Fetch(const void* object, size_t bytes) {
     __builtin_prefetch(static_cast<const char*>(object) + line);
 }
 
-// A courier's session is allocated with its first message, right behind the link.
-constexpr size_t kSessionBytes = 1024;
 constexpr size_t kActorBytes = 64;
-constexpr size_t kHotProcessBytes = 256;
-constexpr size_t kHotFrameBytes = 256;
+constexpr size_t kHotProcessBytes = 128;
+constexpr size_t kCountsBytes = 16;  // of a SharedMessage, ahead of the message
+
+void Fetch(const Message* message) {
+  if (message == nullptr) return;
+  Fetch(reinterpret_cast<const char*>(message) - kCountsBytes, sizeof(Message) + kCountsBytes);
+}
 
 }  // namespace
 
 void Simulation::Foresee() {
   foreseen_.clear();
+  size_t senders = 0;  // of foreseen_, the first: they will use their connection
   if (queue_.turns() != turns_seen_) {
     turns_seen_ = queue_.turns();
     for (const SimulatedEvent& event : queue_.soon()) {
-      if (event.process < 0 || event.kind == kScript) continue;
-      foreseen_.push_back({event.process, event.kind == kCourier ? event.value : SIZE_MAX});
+      if (event.process < 0 || event.kind == kScript || event.kind == kOwn) continue;
+      // Most processes talk to one other, their coordinator.
+      foreseen_.push_back({&At(event.process), event.kind == kCourier ? event.value : 0});
     }
+    senders = foreseen_.size();
   }
   if (network_ && network_->turns() != network_turns_seen_) {
     network_turns_seen_ = network_->turns();
-    network_->ForEachSoon([&](uint64_t tag) { Fetch(&in_flight_[tag], kHotFrameBytes); });
+    network_->ForEachSoon([&](uint64_t tag) { Fetch(&in_flight_[tag], sizeof(InFlight)); });
     network_->ForEachSoon([&](uint64_t tag) {
-      foreseen_.push_back({in_flight_[tag].to, in_flight_[tag].receiver_link});
+      const InFlight& arriving = in_flight_[tag];
+      Fetch(arriving.frame.message.get());
+      const uint32_t link = arriving.receiver_link;
+      foreseen_.push_back({&At(arriving.to), link == kNoLink ? 0 : link});
     });
   }
-  for (const Foreseen& next : foreseen_) Fetch(&At(next.process), kHotProcessBytes);
-  for (Foreseen& next : foreseen_) {
-    const Process& process = At(next.process);
-    if (process.actor) Fetch(process.actor.get(), kActorBytes);
-    if (!process.timers.empty()) Fetch(process.timers.data(), sizeof(Process::Timer));
-    // Most processes talk to one other, their coordinator.
-    if (next.link == SIZE_MAX) next.link = 0;
-    if (next.link < process.links.size()) Fetch(&process.links[next.link], 8);
+  for (const Foreseen& next : foreseen_) Fetch(next.process, kHotProcessBytes);
+  for (const Foreseen& next : foreseen_) {
+    if (next.process->actor) Fetch(next.process->actor.get(), kActorBytes);
+    if (next.link < next.process->links.size()) Fetch(&next.process->links[next.link], 8);
   }
   for (const Foreseen& next : foreseen_) {
-    const Process& process = At(next.process);
-    if (next.link < process.links.size())
-      Fetch(process.links[next.link].get(), sizeof(PeerLink) + kSessionBytes);
-  }
-  for (const Foreseen& next : foreseen_) {
-    const Process& process = At(next.process);
-    if (next.link >= process.links.size()) continue;
-    const PeerLink& link = *process.links[next.link];
-    if (network_ && link.connection >= 0) network_->Prefetch(link.connection);
-    if (!link.in_connection.empty()) Fetch(link.in_connection.data(), 128);
-    Fetch(&At(link.peer), 64);
+    if (next.link < next.process->links.size())
+      Fetch(next.process->links[next.link].get(), sizeof(PeerLink));
   }
   if (!network_) return;
-  for (const Foreseen& next : foreseen_) {
-    const Process& process = At(next.process);
-    if (next.link >= process.links.size()) continue;
-    const int32_t connection = process.links[next.link]->connection;
+  for (size_t i = senders; i < foreseen_.size(); ++i) {
+    const auto& links = foreseen_[i].process->links;
+    if (foreseen_[i].link < links.size()) Fetch(links[foreseen_[i].link]->session.oldest());
+  }
+  const auto connection_of = [](const Foreseen& next) {
+    return next.link < next.process->links.size() ? next.process->links[next.link]->connection : -1;
+  };
+  for (size_t i = 0; i < senders; ++i) {
+    const int32_t connection = connection_of(foreseen_[i]);
+    if (connection < 0) continue;
+    network_->Prefetch(connection);
+    Fetch(&At(foreseen_[i].process->links[foreseen_[i].link]->peer), 64);
+  }
+  for (size_t i = 0; i < senders; ++i) {
+    const int32_t connection = connection_of(foreseen_[i]);
     if (connection >= 0) network_->PrefetchLinks(connection);
   }
 }

@@ -16,66 +16,53 @@ int64_t FrameBytes(const Frame& frame) {
 
 }  // namespace
 
+Simulation::PeerLink::PeerLink(const CourierOptions& options, uint64_t incarnation,
+                               const Process& to, uint32_t own)
+    : peer(to.index), index(own), session(options, incarnation), peer_id(to.id) {}
+
 bool Simulation::PeerLink::IsNeedless(const FrameHeader& header, uint32_t life_of_peer) {
   const bool anew = peer_life != life_of_peer || own_incarnation != header.sender_incarnation ||
                     (peer_incarnation != 0 && peer_incarnation != header.receiver_incarnation);
   peer_life = life_of_peer;
   own_incarnation = header.sender_incarnation;
   peer_incarnation = header.receiver_incarnation;
-  if (anew) {
-    in_connection.clear();
-    last_sequence = 0;
-  }
-  if (header.sequence == 0) return false;
-  if (header.sequence > last_sequence) {
-    last_sequence = header.sequence;
-    in_connection.push_back(header.sequence);
-    if (in_connection.size() < prune_at) return false;
-    const uint64_t open = std::min<uint64_t>(courier.Unacknowledged(peer_id), last_sequence);
-    const auto first_open =
-        std::upper_bound(in_connection.begin(), in_connection.end(), last_sequence - open);
-    in_connection.erase(in_connection.begin(), first_open);
-    prune_at = std::max<size_t>(16, 2 * in_connection.size());
-    return false;
-  }
-  const auto at = std::lower_bound(in_connection.begin(), in_connection.end(), header.sequence);
-  if (at != in_connection.end() && *at == header.sequence) return true;
-  in_connection.insert(at, header.sequence);
-  return false;
+  if (anew) in_connection.Clear();
+  return header.sequence != 0 && !in_connection.Add(header.sequence);
 }
 
-size_t Simulation::LinkTo(Process& process, int32_t peer) {
-  if (!process.links.empty() && process.links.front()->peer == peer) return 0;
-  const auto [it, added] = process.link_of.try_emplace(peer, process.links.size());
+Simulation::PeerLink& Simulation::LinkTo(Process& process, int32_t peer) {
+  if (!process.links.empty() && process.links.front()->peer == peer) return *process.links.front();
+  const auto [it, added] =
+      process.link_of.try_emplace(peer, static_cast<uint32_t>(process.links.size()));
   if (added) {
-    process.links.push_back(std::make_unique<PeerLink>(
-        CourierOptions{options_.run, process.incarnation, options_.repeat_after,
-                       options_.repeat_after_max.value_or(options_.repeat_after * 8)},
-        peer, At(peer).id, it->second));
+    process.links.push_back(
+        std::make_unique<PeerLink>(courier_options_, process.incarnation, At(peer), it->second));
   }
-  return it->second;
+  return *process.links[it->second];
 }
 
-void Simulation::SendMessage(Process& process, const NodeId& to, Message message) {
-  Tell([&](SimulationObserver& o) { o.OnSent(now_, process.id, to, message); });
-  const int32_t peer = IndexOf(to);
+void Simulation::SendMessage(Process& process, const NodeId& to, SharedMessage message) {
+  Tell([&](SimulationObserver& o) { o.OnSent(now_, process.id, to, *message); });
+  const bool to_first = !process.links.empty() && process.links.front()->peer_id == to;
+  const int32_t peer = to_first ? process.links.front()->peer : IndexOf(to);
   if (peer == process.index) {
     const size_t slot = Keep(peer, peer, Frame{{}, std::move(message)});
     Schedule(now_, process, kOwn, slot);
     return;
   }
-  PeerLink& link = *process.links[LinkTo(process, peer)];
-  link.courier.Send(process.clock.Read(now_), to, std::move(message), outgoing_);
+  PeerLink& link = LinkTo(process, peer);
+  link.spoken = true;
+  link.session.Send(process.clock.Read(now_), std::move(message), outgoing_);
   Transmit(process, link);
   ArmCourier(process, link);
 }
 
 void Simulation::Transmit(Process& process, PeerLink& link) {
-  for (Courier::Outgoing& outgoing : outgoing_) {
+  for (Frame& frame : outgoing_) {
     if (network_) {
-      TransmitOverNetwork(process, link, std::move(outgoing.frame));
+      TransmitOverNetwork(process, link, std::move(frame));
     } else {
-      TransmitOverLink(process, At(link.peer), std::move(outgoing.frame));
+      TransmitOverLink(process, At(link.peer), std::move(frame));
     }
   }
   outgoing_.clear();
@@ -130,7 +117,7 @@ size_t Simulation::Keep(int32_t from, int32_t to, Frame frame) {
   kept.to = to;
   kept.to_life = At(to).life;
   kept.from_life = 0;
-  kept.receiver_link = SIZE_MAX;
+  kept.receiver_link = kNoLink;
   kept.frame = std::move(frame);
   return slot;
 }
@@ -175,8 +162,7 @@ void Simulation::OnLost(const FlowNetwork::Arrival& arrival) {
   }
   ++frames_lost_;
   if (it != sender.link_of.end()) {
-    auto& sent = sender.links[it->second]->in_connection;
-    sent.erase(std::remove(sent.begin(), sent.end(), frame.frame.header.sequence), sent.end());
+    sender.links[it->second]->in_connection.Remove(frame.frame.header.sequence);
   }
   Release(arrival.tag);
 }
@@ -189,25 +175,24 @@ void Simulation::OnFrame(Process& process, size_t slot) {
     ++frames_lost_;
     return;
   }
-  Frame frame = std::move(in_flight_[slot].frame);
-  const size_t hint = in_flight_[slot].receiver_link;
-  const size_t back = in_flight_[slot].sender_link;
-  const uint32_t back_life = in_flight_[slot].from_life;
-  Release(slot);
-  Trace(frame.header.sequence ^ static_cast<uint64_t>(sender) << 40);
-  PeerLink& link = *process.links[hint != SIZE_MAX ? hint : LinkTo(process, sender)];
-  link.back = back;
-  link.back_life = back_life;
+  const uint32_t hint = in_flight_[slot].receiver_link;
+  PeerLink& link = hint != kNoLink ? *process.links[hint] : LinkTo(process, sender);
+  link.back = in_flight_[slot].sender_link;
+  link.back_life = in_flight_[slot].from_life;
+  Trace(in_flight_[slot].frame.header.sequence ^ static_cast<uint64_t>(sender) << 40);
   const NodeId from = link.peer_id;
-  const Courier::Delivered delivered =
-      link.courier.OnFrame(process.clock.Read(now_), from, std::move(frame), outgoing_);
+  link.spoken = true;
+  const bool restarted = link.session.OnFrame(
+      process.clock.Read(now_), std::move(in_flight_[slot].frame), outgoing_, delivered_);
+  Release(slot);
   Transmit(process, link);
   const uint32_t life = process.life;
-  if (delivered.restarted) OnPeerRestarted(process, from);
-  for (const Message& message : delivered.messages) {
-    if (process.life != life) return;
-    OnMessage(process, from, message);
+  if (restarted) OnPeerRestarted(process, from);
+  for (const SharedMessage& message : delivered_) {
+    if (process.life != life) break;
+    OnMessage(process, from, *message);
   }
+  delivered_.clear();
   if (process.life == life) ArmCourier(process, link);
 }
 
@@ -215,13 +200,13 @@ void Simulation::OnCourier(Process& process, PeerLink& link, Instant at) {
   // Armed anew for another time since; later than armed only after a hang.
   if (!link.armed || *link.armed > at) return;
   link.armed.reset();
-  link.courier.Tick(process.clock.Read(now_), outgoing_);
+  link.session.Tick(process.clock.Read(now_), outgoing_);
   Transmit(process, link);
   ArmCourier(process, link);
 }
 
 void Simulation::ArmCourier(Process& process, PeerLink& link) {
-  const std::optional<Instant> due = link.courier.NextDue();
+  const std::optional<Instant> due = link.session.NextDue();
   if (!due) return;
   const Instant at = std::max(now_, process.clock.When(*due));
   if (link.armed && *link.armed <= at) return;
@@ -230,8 +215,14 @@ void Simulation::ArmCourier(Process& process, PeerLink& link) {
 }
 
 void Simulation::Forget(Process& process, const NodeId& peer) {
-  const auto link = process.link_of.find(IndexOf(peer));
-  if (link != process.link_of.end()) process.links[link->second]->courier.Forget(peer);
+  const auto found = process.link_of.find(IndexOf(peer));
+  if (found == process.link_of.end()) return;
+  PeerLink& link = *process.links[found->second];
+  if (!link.spoken) return;
+  link.spoken = false;
+  const uint64_t incarnation =
+      CourierSession::IncarnationAfter(process.incarnation, ++link.times_forgotten);
+  link.session = CourierSession(courier_options_, incarnation);
 }
 
 }  // namespace skerry

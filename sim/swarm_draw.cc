@@ -146,6 +146,7 @@ SwarmRun DrawSecond(uint64_t seed, const SwarmOutput& output) {
   options.exports = true;
   options.limit = kLimit;
   options.keep_events = output.keep_events;
+  options.keep_status = output.keep_events;
   options.stops_at_violation = output.stops_at_violation;
   drawn.map = DrawNetwork(dice, nodes + 1);
   const auto links = DrawLinks(dice, nodes + 1);

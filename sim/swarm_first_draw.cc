@@ -129,6 +129,7 @@ SwarmRun DrawFirst(uint64_t seed, const SwarmOutput& output) {
   options.link = DrawLinks(dice, nodes + 1);
   options.limit = Duration::Seconds(3600);
   options.keep_events = output.keep_events;
+  options.keep_status = output.keep_events;
   options.stops_at_violation = output.stops_at_violation;
   const RunConfig& config = options.config;
   drawn.story.push_back(absl::StrFormat(

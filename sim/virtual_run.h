@@ -50,6 +50,7 @@ struct VirtualRunOptions {
   // The coordinator dies when this journal record is durable, and is back after the time given.
   std::map<int64_t, Duration> coordinator_crashes;
   bool keep_events = true;
+  bool keep_status = false;  // status(): the coordinator writes one every second
   // Training data that stage-0 nodes fetch from the coordinator; none: they have all they need.
   int32_t shards = 0;
   int64_t shard_bytes = 100'000;

@@ -8,159 +8,211 @@
 
 namespace skerry {
 
-uint64_t Courier::IncarnationFor(const NodeId& peer) const {
-  const auto it = forgotten_.find(peer);
-  if (it == forgotten_.end()) return options_.incarnation;
-  return Mix64(options_.incarnation ^ Mix64(it->second)) | 1;
+// ---- one peer ----------------------------------------------------------------------------------
+
+uint64_t CourierSession::IncarnationAfter(uint64_t incarnation, uint64_t times_forgotten) {
+  return times_forgotten == 0 ? incarnation : Mix64(incarnation ^ Mix64(times_forgotten)) | 1;
 }
 
-Frame Courier::MakeFrame(const NodeId& to, const Session& session, uint64_t sequence,
-                         const Message* message) const {
-  Frame frame;
-  frame.header = {options_.run, IncarnationFor(to), session.peer_incarnation, sequence,
-                  session.delivered};
-  if (message != nullptr) frame.message = *message;
-  return frame;
+CourierSession::Irregular& CourierSession::irregular() {
+  if (!irregular_) irregular_ = std::make_unique<Irregular>();
+  return *irregular_;
 }
 
-void Courier::Send(Instant now, const NodeId& to, Message message, std::vector<Outgoing>& out) {
-  Session& session = sessions_[to];
+Frame CourierSession::MakeFrame(uint64_t sequence, SharedMessage message) const {
+  return {{options_->run, incarnation_, peer_incarnation_, sequence, delivered_},
+          std::move(message)};
+}
+
+void CourierSession::Send(Instant now, SharedMessage message, std::vector<Frame>& out) {
   // A peer this far behind is gone; membership will say so. Its queue must not eat the process
   // meanwhile.
-  if (session.outbox.size() >= kOutboxMax) {
+  if (unacknowledged() >= kOutboxMax) {
     ++refused_;
     return;
   }
-  if (session.outbox.empty()) {
-    session.repeat_after = options_.repeat_after;
-    session.repeat_due = now + session.repeat_after;
+  if (unacknowledged() == 0) {
+    repeat_after_ = options_->repeat_after;
+    repeat_due_ = now + repeat_after_;
   }
-  const uint64_t sequence = session.next_sequence++;
-  session.outbox.emplace_back(sequence, std::move(message));
-  session.owed_acks = 0;
-  List(to, session);
-  out.push_back({to, MakeFrame(to, session, sequence, &session.outbox.back().second)});
+  outbox_.push_back(message);
+  owed_acks_ = 0;
+  out.push_back(MakeFrame(next_sequence_++, std::move(message)));
 }
 
-void Courier::Acknowledge(Instant now, Session& session, uint64_t acknowledged) {
-  bool progress = false;
-  while (!session.outbox.empty() && session.outbox.front().first <= acknowledged) {
-    session.outbox.pop_front();
-    progress = true;
+void CourierSession::Acknowledge(Instant now, uint64_t acknowledged) {
+  const uint64_t first = FirstUnacknowledged();
+  if (unacknowledged() == 0 || acknowledged < first) return;
+  const size_t done = std::min<size_t>(acknowledged - first + 1, unacknowledged());
+  for (size_t i = 0; i < done; ++i) outbox_[acknowledged_++].reset();
+  // Seldom, so that it costs little per message.
+  if (2 * acknowledged_ >= outbox_.size()) {
+    outbox_.erase(outbox_.begin(), outbox_.begin() + acknowledged_);
+    acknowledged_ = 0;
   }
-  if (!progress) return;
-  session.repeat_after = options_.repeat_after;
-  session.repeat_due = now + session.repeat_after;
+  repeat_after_ = options_->repeat_after;
+  repeat_due_ = now + repeat_after_;
 }
 
-void Courier::Accept(Session& session, uint64_t sequence, Message message, Delivered& delivered) {
-  if (sequence <= session.delivered || session.early.contains(sequence)) {
+void CourierSession::Accept(uint64_t sequence, SharedMessage message,
+                            std::vector<SharedMessage>& delivered) {
+  if (sequence == delivered_ + 1 && (!irregular_ || irregular_->early.empty())) {
+    ++delivered_;
+    delivered.push_back(std::move(message));
+    return;
+  }
+  if (sequence <= delivered_ || irregular().early.contains(sequence)) {
     ++refused_;  // had it: our acknowledgement was lost, or somebody replays
     return;
   }
-  session.early.emplace(sequence, std::move(message));
-  while (!session.early.empty() && session.early.begin()->first == session.delivered + 1) {
-    delivered.messages.push_back(std::move(session.early.begin()->second));
-    session.early.erase(session.early.begin());
-    ++session.delivered;
+  auto& early = irregular().early;
+  early.emplace(sequence, std::move(message));
+  while (!early.empty() && early.begin()->first == delivered_ + 1) {
+    delivered.push_back(std::move(early.begin()->second));
+    early.erase(early.begin());
+    ++delivered_;
   }
+}
+
+bool CourierSession::IsOfDeadProcess(uint64_t sender_incarnation) const {
+  return irregular_ && irregular_->old_incarnations.contains(sender_incarnation);
+}
+
+// The peer is another process than last time. True if there was a last time.
+bool CourierSession::Follow(Instant now, uint64_t sender_incarnation, std::vector<Frame>& out) {
+  const bool known_before = peer_incarnation_ != 0;
+  if (known_before) {
+    irregular().old_incarnations.insert(peer_incarnation_);
+    irregular().early.clear();
+  }
+  peer_incarnation_ = sender_incarnation;
+  delivered_ = 0;
+  if (known_before) CarryOver(now, out);
+  return known_before;
+}
+
+bool CourierSession::OnFrame(Instant now, Frame frame, std::vector<Frame>& out,
+                             std::vector<SharedMessage>& delivered) {
+  const FrameHeader& header = frame.header;
+  if (header.run != options_->run || header.sender_incarnation == 0 ||
+      IsOfDeadProcess(header.sender_incarnation)) {
+    ++refused_;
+    return false;
+  }
+  const bool restarted =
+      header.sender_incarnation != peer_incarnation_ && Follow(now, header.sender_incarnation, out);
+  // Meant for a process that was here before this one: the peer will learn of this incarnation from
+  // our frames.
+  if (header.receiver_incarnation != 0 && header.receiver_incarnation != incarnation_) {
+    ++refused_;
+    if (!restarted) out.push_back(MakeFrame(0, nullptr));
+    return restarted;
+  }
+
+  if (header.receiver_incarnation == incarnation_) Acknowledge(now, header.acknowledged);
+  if (header.sequence == 0 || !frame.message) return restarted;
+  if (header.sequence > delivered_ + kEarlyMax) {
+    ++refused_;
+    return restarted;
+  }
+  Accept(header.sequence, std::move(frame.message), delivered);
+  if (owed_acks_++ == 0) ack_due_ = now + kAckDelay;
+  if (owed_acks_ >= kAckEvery) {
+    owed_acks_ = 0;
+    out.push_back(MakeFrame(0, nullptr));
+  }
+  return restarted;
+}
+
+// Some of it may have been sent after the peer's process was replaced, by who did not know.
+void CourierSession::CarryOver(Instant now, std::vector<Frame>& out) {
+  const auto goes = [](const SharedMessage& queued) {
+    return !queued || !OutlivesSession(*queued);
+  };
+  outbox_.erase(std::remove_if(outbox_.begin(), outbox_.end(), goes), outbox_.end());
+  acknowledged_ = 0;
+  next_sequence_ = 1;
+  for (const SharedMessage& message : outbox_) out.push_back(MakeFrame(next_sequence_++, message));
+  repeat_after_ = options_->repeat_after;
+  repeat_due_ = now + repeat_after_;
+}
+
+void CourierSession::Repeat(Instant now, std::vector<Frame>& out) {
+  // Only the oldest: if it arrives, the acknowledgement shows what else is missing.
+  constexpr size_t kRepeatAtOnce = 4;
+  const uint64_t first = FirstUnacknowledged();
+  for (size_t i = 0; i < std::min(kRepeatAtOnce, unacknowledged()); ++i)
+    out.push_back(MakeFrame(first + i, outbox_[acknowledged_ + i]));
+  owed_acks_ = 0;
+  repeat_after_ = std::min(repeat_after_ * 2, options_->repeat_after_max);
+  repeat_due_ = now + repeat_after_;
+}
+
+std::optional<Instant> CourierSession::NextDue() const {
+  std::optional<Instant> due;
+  if (unacknowledged() > 0) due = repeat_due_;
+  if (owed_acks_ > 0 && (!due || ack_due_ < *due)) due = ack_due_;
+  return due;
+}
+
+void CourierSession::Tick(Instant now, std::vector<Frame>& out) {
+  if (unacknowledged() > 0 && repeat_due_ <= now) Repeat(now, out);
+  if (owed_acks_ == 0 || ack_due_ > now) return;
+  owed_acks_ = 0;
+  out.push_back(MakeFrame(0, nullptr));
+}
+
+// ---- all peers ---------------------------------------------------------------------------------
+
+uint64_t Courier::IncarnationFor(const NodeId& peer) const {
+  const auto it = forgotten_.find(peer);
+  return CourierSession::IncarnationAfter(options_.incarnation,
+                                          it == forgotten_.end() ? 0 : it->second);
+}
+
+Courier::Peer& Courier::PeerOf(const NodeId& id) {
+  const auto it = peers_.lower_bound(id);
+  if (it != peers_.end() && it->first == id) return it->second;
+  Peer fresh{CourierSession(options_, IncarnationFor(id)), std::nullopt};
+  return peers_.emplace_hint(it, id, std::move(fresh))->second;
+}
+
+void Courier::Address(const NodeId& to, std::vector<Outgoing>& out) {
+  for (Frame& frame : frames_) out.push_back({to, std::move(frame)});
+  frames_.clear();
+}
+
+void Courier::Send(Instant now, const NodeId& to, Message message, std::vector<Outgoing>& out) {
+  Peer& peer = PeerOf(to);
+  peer.session.Send(now, Share(std::move(message)), frames_);
+  Address(to, out);
+  List(to, peer);
 }
 
 Courier::Delivered Courier::OnFrame(Instant now, const NodeId& from, Frame frame,
                                     std::vector<Outgoing>& out) {
-  Delivered delivered{from, false, {}};
-  const FrameHeader& header = frame.header;
-  Session& session = sessions_[from];
-  if (header.run != options_.run || header.sender_incarnation == 0 ||
-      session.old_incarnations.contains(header.sender_incarnation)) {
-    ++refused_;
-    return delivered;
-  }
-  if (header.sender_incarnation != session.peer_incarnation) {
-    const bool known_before = session.peer_incarnation != 0;
-    if (known_before) {
-      session.old_incarnations.insert(session.peer_incarnation);
-      delivered.restarted = true;
-    }
-    session.peer_incarnation = header.sender_incarnation;
-    session.delivered = 0;
-    session.early.clear();
-    if (known_before) CarryOver(now, from, session, out);
-  }
-  // Meant for a process that was here before this one: the peer will learn of this incarnation from
-  // our frames.
-  if (header.receiver_incarnation != 0 && header.receiver_incarnation != IncarnationFor(from)) {
-    ++refused_;
-    if (!delivered.restarted) out.push_back({from, MakeFrame(from, session, 0, nullptr)});
-    return delivered;
-  }
-
-  if (header.receiver_incarnation == IncarnationFor(from)) {
-    Acknowledge(now, session, header.acknowledged);
-  }
-  if (header.sequence == 0 || !frame.message) return delivered;
-  if (header.sequence > session.delivered + kEarlyMax) {
-    ++refused_;
-    return delivered;
-  }
-  Accept(session, header.sequence, *std::move(frame.message), delivered);
-  if (session.owed_acks++ == 0) {
-    session.ack_due = now + kAckDelay;
-    List(from, session);
-  }
-  if (session.owed_acks >= kAckEvery) {
-    session.owed_acks = 0;
-    out.push_back({from, MakeFrame(from, session, 0, nullptr)});
-  }
+  Delivered delivered;
+  Peer& peer = PeerOf(from);
+  delivered.restarted = peer.session.OnFrame(now, std::move(frame), frames_, delivered.messages);
+  Address(from, out);
+  List(from, peer);
   return delivered;
 }
 
-// Some of it may have been sent after the peer's process was replaced, by who did not know.
-void Courier::CarryOver(Instant now, const NodeId& to, Session& session,
-                        std::vector<Outgoing>& out) {
-  std::erase_if(session.outbox, [](const auto& queued) { return !OutlivesSession(queued.second); });
-  session.next_sequence = 1;
-  for (auto& [sequence, message] : session.outbox) {
-    sequence = session.next_sequence++;
-    out.push_back({to, MakeFrame(to, session, sequence, &message)});
-  }
-  session.repeat_after = options_.repeat_after;
-  session.repeat_due = now + session.repeat_after;
-  List(to, session);
-}
-
-void Courier::Repeat(Instant now, const NodeId& to, Session& session, std::vector<Outgoing>& out) {
-  // Only the oldest: if it arrives, the acknowledgement shows what else is missing.
-  constexpr size_t kRepeatAtOnce = 4;
-  for (size_t i = 0; i < std::min(kRepeatAtOnce, session.outbox.size()); ++i) {
-    out.push_back({to, MakeFrame(to, session, session.outbox[i].first, &session.outbox[i].second)});
-  }
-  session.owed_acks = 0;
-  session.repeat_after = std::min(session.repeat_after * 2, options_.repeat_after_max);
-  session.repeat_due = now + session.repeat_after;
-}
-
-std::optional<Instant> Courier::DueOf(const Session& session) {
-  std::optional<Instant> due;
-  if (!session.outbox.empty()) due = session.repeat_due;
-  if (session.owed_acks > 0 && (!due || session.ack_due < *due)) due = session.ack_due;
-  return due;
-}
-
-void Courier::List(const NodeId& peer, Session& session) {
-  const std::optional<Instant> due = DueOf(session);
-  if (!due || (session.listed && *session.listed <= *due)) return;
-  session.listed = due;
-  due_.push_back({*due, peer});
+void Courier::List(const NodeId& id, Peer& peer) {
+  const std::optional<Instant> due = peer.session.NextDue();
+  if (!due || (peer.listed && *peer.listed <= *due)) return;
+  peer.listed = due;
+  due_.push_back({*due, id});
   std::push_heap(due_.begin(), due_.end(), std::greater<>());
 }
 
 void Courier::Relist() {
   while (!due_.empty()) {
     const Due first = due_.front();
-    const auto it = sessions_.find(first.peer);
-    const bool counts = it != sessions_.end() && it->second.listed == first.at;
-    if (counts && DueOf(it->second) == first.at) return;
+    const auto it = peers_.find(first.peer);
+    const bool counts = it != peers_.end() && it->second.listed == first.at;
+    if (counts && it->second.session.NextDue() == first.at) return;
     std::pop_heap(due_.begin(), due_.end(), std::greater<>());
     due_.pop_back();
     if (!counts) continue;
@@ -172,12 +224,8 @@ void Courier::Relist() {
 void Courier::Tick(Instant now, std::vector<Outgoing>& out) {
   for (Relist(); !due_.empty() && due_.front().at <= now; Relist()) {
     const NodeId peer = due_.front().peer;
-    Session& session = sessions_.at(peer);
-    if (!session.outbox.empty() && session.repeat_due <= now) Repeat(now, peer, session, out);
-    if (session.owed_acks > 0 && session.ack_due <= now) {
-      session.owed_acks = 0;
-      out.push_back({peer, MakeFrame(peer, session, 0, nullptr)});
-    }
+    peers_.at(peer).session.Tick(now, frames_);
+    Address(peer, out);
   }
 }
 
@@ -188,12 +236,22 @@ std::optional<Instant> Courier::NextDue() {
 }
 
 void Courier::Forget(const NodeId& peer) {
-  if (sessions_.erase(peer) > 0) ++forgotten_[peer];
+  const auto it = peers_.find(peer);
+  if (it == peers_.end()) return;
+  refused_to_forgotten_ += it->second.session.refused();
+  peers_.erase(it);
+  ++forgotten_[peer];
 }
 
 size_t Courier::Unacknowledged(const NodeId& peer) const {
-  const auto it = sessions_.find(peer);
-  return it == sessions_.end() ? 0 : it->second.outbox.size();
+  const auto it = peers_.find(peer);
+  return it == peers_.end() ? 0 : it->second.session.unacknowledged();
+}
+
+int64_t Courier::refused() const {
+  int64_t sum = refused_to_forgotten_;
+  for (const auto& [id, peer] : peers_) sum += peer.session.refused();
+  return sum;
 }
 
 }  // namespace skerry

@@ -9,19 +9,24 @@
 // replacement without knowing. All else the actors say again.
 // Sequences also refuse replays within a session.
 //
+// Messages are made once and shared: the queue for repetition, the frame under way and, in a
+// simulation, the receiver hold the same one.
+//
 // Pure: no sockets, no clock of its own. Not thread-safe. Bounds: kOutboxMax unacknowledged frames
-// and kEarlyMax held-back frames per peer; a peer beyond them is treated as lost and reported by
-// Overflowed().
+// and kEarlyMax held-back frames per peer; what is beyond them is refused and counted.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <tuple>
+#include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "common/ids.h"
 #include "common/instant.h"
 #include "wire/message/message.h"
@@ -38,9 +43,13 @@ struct FrameHeader {
   uint64_t acknowledged = 0;          // all sequences up to this one have arrived
   bool operator==(const FrameHeader&) const = default;
 };
+using SharedMessage = std::shared_ptr<const Message>;
+inline SharedMessage Share(Message message) {
+  return std::make_shared<const Message>(std::move(message));
+}
 struct Frame {
   FrameHeader header;
-  std::optional<Message> message;
+  SharedMessage message;  // null: a pure acknowledgement
 };
 
 struct CourierOptions {
@@ -50,32 +59,102 @@ struct CourierOptions {
   Duration repeat_after_max = Duration::Seconds(30);  // doubling ends here
 };
 
-class Courier {
+// The conversation with one peer. A host with one object per peer (sim/simulation.h) uses it as it
+// is; others leave it to Courier. Compact on purpose: a simulation of ten thousand nodes touches
+// one per event.
+class CourierSession {
  public:
   static constexpr size_t kOutboxMax = 4096;
   static constexpr size_t kEarlyMax = 4096;
+
+  // `options` outlives the session. `incarnation`: what this process shows to the peer.
+  CourierSession(const CourierOptions& options, uint64_t incarnation)
+      : options_(&options), incarnation_(incarnation) {}
+
+  // Queues a message; the frame to send now is appended to `out`.
+  void Send(Instant now, SharedMessage message, std::vector<Frame>& out);
+
+  // A frame came in from the authenticated peer. Frames to send at once (repeats) are appended to
+  // `out`, messages that may be delivered now, in order, to `delivered`. True: the peer is a new
+  // process; report that before the messages. The acknowledgement is sent by the next Send or Tick,
+  // or at once when kAckEvery frames are owed.
+  bool OnFrame(Instant now, Frame frame, std::vector<Frame>& out,
+               std::vector<SharedMessage>& delivered);
+
+  // Repeats and owed acknowledgements that are due. Call at NextDue().
+  void Tick(Instant now, std::vector<Frame>& out);
+  std::optional<Instant> NextDue() const;
+
+  // What a process shows to a peer that it has forgotten so often.
+  static uint64_t IncarnationAfter(uint64_t incarnation, uint64_t times_forgotten);
+
+  uint64_t incarnation() const { return incarnation_; }
+  size_t unacknowledged() const { return outbox_.size() - acknowledged_; }
+  int64_t refused() const { return refused_; }
+  // What the next acknowledgement will free; nullptr: nothing. For a host that wants it in its
+  // caches.
+  const Message* oldest() const {
+    return unacknowledged() > 0 ? outbox_[acknowledged_].get() : nullptr;
+  }
+
+ private:
+  static constexpr int kAckEvery = 16;
+  static constexpr Duration kAckDelay = Duration::Millis(20);
+
+  // Few sessions ever need it.
+  struct Irregular {
+    std::map<uint64_t, SharedMessage> early;
+    std::set<uint64_t> old_incarnations;  // frames of dead processes still in flight are refused
+  };
+
+  Frame MakeFrame(uint64_t sequence, SharedMessage message) const;
+  bool IsOfDeadProcess(uint64_t sender_incarnation) const;
+  bool Follow(Instant now, uint64_t sender_incarnation, std::vector<Frame>& out);
+  void Acknowledge(Instant now, uint64_t acknowledged);
+  void Accept(uint64_t sequence, SharedMessage message, std::vector<SharedMessage>& delivered);
+  void CarryOver(Instant now, std::vector<Frame>& out);
+  void Repeat(Instant now, std::vector<Frame>& out);
+  uint64_t FirstUnacknowledged() const { return next_sequence_ - unacknowledged(); }
+  Irregular& irregular();
+
+  const CourierOptions* options_;
+  uint64_t incarnation_;
+  uint64_t peer_incarnation_ = 0;  // 0: not known yet
+  uint64_t next_sequence_ = 1;     // of the next message to the peer
+  uint64_t delivered_ = 0;         // highest in-order sequence received
+  // Sequences up to next_sequence_ − 1, in order; the first `acknowledged_` are done with.
+  absl::InlinedVector<SharedMessage, 1> outbox_;
+  uint32_t acknowledged_ = 0;
+  int32_t owed_acks_ = 0;
+  Instant ack_due_;
+  Instant repeat_due_;
+  Duration repeat_after_;
+  int64_t refused_ = 0;
+  std::unique_ptr<Irregular> irregular_;
+};
+
+// The conversations of a process with all its peers.
+class Courier {
+ public:
+  static constexpr size_t kOutboxMax = CourierSession::kOutboxMax;
+  static constexpr size_t kEarlyMax = CourierSession::kEarlyMax;
 
   struct Outgoing {
     NodeId to;
     Frame frame;
   };
   struct Delivered {
-    NodeId from;
-    bool restarted = false;         // report OnPeerRestarted before the messages
-    std::vector<Message> messages;  // in order
+    bool restarted = false;               // report OnPeerRestarted before the messages
+    std::vector<SharedMessage> messages;  // in order
   };
 
   explicit Courier(CourierOptions options) : options_(options) {}
+  Courier(const Courier&) = delete;
+  Courier& operator=(const Courier&) = delete;
 
-  // Queues a message; the frame to send now is appended to `out`.
+  // As CourierSession's.
   void Send(Instant now, const NodeId& to, Message message, std::vector<Outgoing>& out);
-
-  // A frame came in from an authenticated peer. Frames to send at once (repeats) are appended to
-  // `out`; the acknowledgement is sent by the next Send or Tick, or at once when kAckEvery frames
-  // are owed.
   Delivered OnFrame(Instant now, const NodeId& from, Frame frame, std::vector<Outgoing>& out);
-
-  // Repeats and owed acknowledgements that are due. Call at NextDue().
   void Tick(Instant now, std::vector<Outgoing>& out);
   std::optional<Instant> NextDue();
 
@@ -90,34 +169,18 @@ class Courier {
   size_t Unacknowledged(const NodeId& peer) const;
 
   // Frames refused so far: wrong run, older incarnation, replayed sequence, beyond the bounds.
-  int64_t refused() const { return refused_; }
+  int64_t refused() const;
 
  private:
-  static constexpr int kAckEvery = 16;
-  static constexpr Duration kAckDelay = Duration::Millis(20);
-
-  struct Session {
-    uint64_t peer_incarnation = 0;
-    uint64_t next_sequence = 1;  // of the next message to the peer
-    std::deque<std::pair<uint64_t, Message>> outbox;
-    uint64_t delivered = 0;  // highest in-order sequence received
-    std::map<uint64_t, Message> early;
-    int owed_acks = 0;
-    Instant ack_due;
-    Instant repeat_due;
-    Duration repeat_after;
-    std::optional<Instant> listed;        // its earliest entry in due_
-    std::set<uint64_t> old_incarnations;  // frames of dead processes still in flight are refused
+  struct Peer {
+    CourierSession session;
+    std::optional<Instant> listed;  // its earliest entry in due_
   };
 
-  Frame MakeFrame(const NodeId& to, const Session& session, uint64_t sequence,
-                  const Message* message) const;
-  void Acknowledge(Instant now, Session& session, uint64_t acknowledged);
-  void Accept(Session& session, uint64_t sequence, Message message, Delivered& delivered);
-  void CarryOver(Instant now, const NodeId& to, Session& session, std::vector<Outgoing>& out);
-  void Repeat(Instant now, const NodeId& to, Session& session, std::vector<Outgoing>& out);
-  static std::optional<Instant> DueOf(const Session& session);
-  void List(const NodeId& peer, Session& session);
+  Peer& PeerOf(const NodeId& id);
+  // Hands what the session wants sent to `out`.
+  void Address(const NodeId& to, std::vector<Outgoing>& out);
+  void List(const NodeId& id, Peer& peer);
   // Takes what is out of date off the list.
   void Relist();
 
@@ -130,10 +193,11 @@ class Courier {
   };
 
   CourierOptions options_;
-  std::map<NodeId, Session> sessions_;
+  std::map<NodeId, Peer> peers_;
   std::vector<Due> due_;
+  std::vector<Frame> frames_;             // of the call under way
   std::map<NodeId, uint64_t> forgotten_;  // how often
-  int64_t refused_ = 0;
+  int64_t refused_to_forgotten_ = 0;
 };
 
 }  // namespace skerry

@@ -166,9 +166,9 @@ void EventLoop::Core::OnFrame(Transport::Received received) {
       courier_.OnFrame(now_, from, std::move(received.decoded.frame), out);
   SendOut(out);
   if (delivered.restarted) Handle([&] { actor_->OnPeerRestarted(*this, from); });
-  for (const Message& message : delivered.messages) {
+  for (const SharedMessage& message : delivered.messages) {
     // An actor that hung up on the peer has heard enough of it.
-    Handle([&] { actor_->OnMessage(*this, from, message); });
+    Handle([&] { actor_->OnMessage(*this, from, *message); });
   }
 }
 

@@ -32,6 +32,10 @@ const Path& TablePath(const PipelinePlan& plan, int64_t step, int32_t microbatch
 
 // Where `slot` is on the patched form of `path`, −1 if it is not.
 int32_t HopOf(const PipelinePlan& plan, const Path& path, const Slot& slot) {
+  // Most paths visit another replica: told without patching what comes before.
+  const auto visits_stage = [&](const Slot& visit) { return visit.stage == slot.stage; };
+  const auto own = std::find_if(path.begin(), path.end(), visits_stage);
+  if (own == path.end() || StandIn(plan, *own) != slot.replica) return -1;
   int32_t hop = 0;
   for (const Slot& visit : path) {
     const auto replica = StandIn(plan, visit);

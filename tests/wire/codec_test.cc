@@ -21,7 +21,7 @@ FrameExpectation Expectation() {
   return {SampleHeader().run, kRecipient, {}};
 }
 Frame FrameOf(const Message& message) {
-  return {SampleHeader(), message};
+  return {SampleHeader(), Share(message)};
 }
 EncodedFrame Encoded(const Message& message) {
   auto encoded = Encode(FrameOf(message), kSender, kRecipient);
@@ -63,7 +63,7 @@ TEST_CASE("Codec: every message is decoded as it was encoded", "[wire][codec]") 
 }
 
 TEST_CASE("Codec: an acknowledgement alone has no message", "[wire][codec]") {
-  Frame frame{SampleHeader(), std::nullopt};
+  Frame frame{SampleHeader(), nullptr};
   frame.header.sequence = 0;
   const auto encoded = Encode(frame, kSender, kRecipient);
   REQUIRE(encoded.ok());

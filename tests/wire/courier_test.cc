@@ -52,7 +52,8 @@ Heard Hand(Courier& to, const NodeId& from, Instant now, const Sent& frames) {
   for (const auto& outgoing : frames) {
     const auto delivered = to.OnFrame(now, from, outgoing.frame, heard.answers);
     heard.restarts += delivered.restarted ? 1 : 0;
-    for (const Message& message : delivered.messages) heard.nonces.push_back(NonceOf(message));
+    for (const SharedMessage& message : delivered.messages)
+      heard.nonces.push_back(NonceOf(*message));
   }
   return heard;
 }
@@ -161,9 +162,9 @@ TEST_CASE("Courier: work sent to a process that was replaced meanwhile reaches t
   }
   std::vector<int64_t> steps;
   for (const auto& sent : for_new_bob) {
-    for (const Message& message : bob_again.OnFrame(At(2), kAlice, sent.frame, refused).messages) {
-      steps.push_back(std::get<MicrobatchVoid>(message).step);
-    }
+    const auto delivered = bob_again.OnFrame(At(2), kAlice, sent.frame, refused);
+    for (const SharedMessage& message : delivered.messages)
+      steps.push_back(std::get<MicrobatchVoid>(*message).step);
   }
 
   CHECK(restarts == 1);
@@ -204,7 +205,7 @@ TEST_CASE("Courier: frames of another run and without incarnation are refused",
   Courier bob(Options(22));
   Frame frame;
   frame.header = {kRun, 11, 0, 1, 0};
-  frame.message = Note(1);
+  frame.message = Share(Note(1));
   SECTION("another run") {
     frame.header.run = RunId();
   }
@@ -227,7 +228,7 @@ TEST_CASE("Courier: neither a silent peer nor a hasty one makes it hold more tha
 
   Frame far;
   far.header = {kRun, 11, 0, Courier::kEarlyMax + 1, 0};
-  far.message = Note(0);
+  far.message = Share(Note(0));
   Sent out;
   bob.OnFrame(At(0), kAlice, far, out);
   CHECK(bob.refused() == 1);

@@ -369,8 +369,9 @@ absl::StatusOr<DecodedFrame> DecodeWords(kj::ArrayPtr<const capnp::word> words,
   SKERRY_RETURN_IF_ERROR(checks.status());
   CheckPayload(checks, envelope, payload);
   SKERRY_RETURN_IF_ERROR(checks.status());
-  out.frame.message = ReadMessage(checks, envelope, payload);
-  if (out.frame.message.has_value() != (out.frame.header.sequence != 0))
+  if (auto message = ReadMessage(checks, envelope, payload))
+    out.frame.message = Share(*std::move(message));
+  if ((out.frame.message != nullptr) != (out.frame.header.sequence != 0))
     checks.Break("sequence", "does not fit the message");
   SKERRY_RETURN_IF_ERROR(checks.status());
   return out;

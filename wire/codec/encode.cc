@@ -291,7 +291,7 @@ class Writer {
 
 absl::StatusOr<EncodedFrame> Encode(const Frame& frame, const NodeId& sender,
                                     const NodeId& recipient) {
-  SKERRY_CHECK(frame.message.has_value() == (frame.header.sequence != 0),
+  SKERRY_CHECK((frame.message != nullptr) == (frame.header.sequence != 0),
                "sequence 0 and nothing else is an acknowledgement alone");
   try {
     capnp::MallocMessageBuilder builder;

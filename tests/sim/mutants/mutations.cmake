@@ -143,18 +143,18 @@ mutant(21 pipeline/exec/stage_actor_death.cc
 # ---- courier -----------------------------------------------------------------------------------
 
 mutant(22 wire/courier.cc
-  [[  session.early.emplace(sequence, std::move(message));]]
-  [[  if (MutantIs(22)) session.delivered = sequence - 1;
-  session.early.emplace(sequence, std::move(message));]])
+  [[  early.emplace(sequence, std::move(message));]]
+  [[  if (MutantIs(22)) delivered_ = sequence - 1;
+  early.emplace(sequence, std::move(message));]])
 
 mutant(23 wire/courier.cc
-  [[  if (sequence <= session.delivered || session.early.contains(sequence)) {]]
-  [[  if (MutantIs(23) && sequence <= session.delivered) {
-    delivered.messages.push_back(std::move(message));
+  [[  if (sequence <= delivered_ || irregular().early.contains(sequence)) {]]
+  [[  if (MutantIs(23) && sequence <= delivered_) {
+    delivered.push_back(std::move(message));
     return;
   }
-  if (sequence <= session.delivered || session.early.contains(sequence)) {]])
+  if (sequence <= delivered_ || irregular().early.contains(sequence)) {]])
 
 mutant(24 wire/courier.cc
-  [[      session.old_incarnations.contains(header.sender_incarnation)) {]]
-  [[      (session.old_incarnations.contains(header.sender_incarnation) && !MutantIs(24))) {]])
+  [[irregular_->old_incarnations.contains(sender_incarnation);]]
+  [[irregular_->old_incarnations.contains(sender_incarnation) && !MutantIs(24);]])
