@@ -181,7 +181,9 @@ void FlowNetwork::Arrive(int32_t connection, const Queued& message, Duration ext
   const Duration repair =
       DrawLossDelay(in_flight / kSegmentBytes, c.route.loss, c.route.round_trip, c.rng);
   const Duration jitter = DrawJitter(c.route.jitter, c.rng);
-  const Instant arrival = c.free + c.route.one_way + extra + jitter + repair;
+  const auto host =
+      Duration::Seconds(options_.host_s_per_byte * static_cast<double>(message.bytes));
+  const Instant arrival = c.free + c.route.one_way + extra + jitter + repair + host;
   c.last_arrival = std::max(c.last_arrival, arrival);
   const auto bytes = static_cast<uint32_t>(std::min<int64_t>(message.bytes, 0x3fffffff));
   Push(c.last_arrival, kArrival, connection, message.tag, bytes);

@@ -55,6 +55,9 @@ struct FlowNetworkOptions {
   // What a pair pays before its first byte: TCP, ZeroMQ's greeting, CURVE's two exchanges make
   // about 4. 0: connections are there from the start.
   double handshake_round_trips = 0;
+  // What the two ends do with a byte before it leaves and after it came: sealing, digest, copies.
+  // A message waits for that as a whole, and nothing else does.
+  double host_s_per_byte = 0;
 };
 
 class FlowNetwork {

@@ -44,7 +44,8 @@ struct SimLink {
 struct SimulatedNetwork {
   NetworkSpec spec;
   std::map<NodeId, int32_t> node_of;  // the node number of every process
-  FlowNetworkOptions options = {.handshake_round_trips = 4};
+  // Per byte and end CURVE takes 0.9 ns on a core, a digest 1.0, copies 0.3.
+  FlowNetworkOptions options = {.handshake_round_trips = 4, .host_s_per_byte = 2 * 2.2e-9};
 };
 
 class Simulation;
