@@ -14,6 +14,8 @@
 #include "node/shard_store.h"
 #include "sim/event_queue.h"
 #include "sim/large_pages.h"
+#include "sim/scenario.h"
+#include "sim/scenario_run.h"
 #include "sim/simulation.h"
 
 namespace skerry::bench {
@@ -22,6 +24,7 @@ namespace {
 constexpr double kEventsGoal = 5e6;
 constexpr double kHandlersGoal = 0.5e6;
 constexpr double kHourSecondsGoal = 60;
+constexpr double kVolunteersHourGoal = 30;
 constexpr double kMemoryGoalBytes = 2e9;
 
 double PeakMemoryBytes() {
@@ -280,6 +283,27 @@ void ProductionActors(Bench& bench) {
   bench.Record("  events", events * 1e-6, "M");
 }
 
+// The shipped scenario: membership, measured links, the plan, microbatches, rounds and churn of a
+// thousand volunteers. Planning is part of it.
+void ThousandVolunteers(Bench& bench) {
+  const auto scenario = LoadScenario(SKERRY_SCENARIO_DIR "/volunteers_1000");
+  SKERRY_CHECK(scenario.ok());
+  std::unique_ptr<VirtualRun> run;
+  VirtualOutcome outcome;
+  const double seconds = BestSeconds(1, [&] {
+    if (run) {
+      outcome = run->Run();
+    } else {
+      run = *MakeScenarioRun(*scenario, {});
+    }
+  });
+  SKERRY_CHECK(outcome.violations.empty() && outcome.steps > 0, "it trains");
+  bench.AtMost("1,000 volunteers train, churn, one hour", seconds * 3600 / outcome.virtual_s, "s",
+               kVolunteersHourGoal);
+  bench.Record("  events", static_cast<double>(outcome.events) * 1e-6, "M");
+  bench.Record("  steps", static_cast<double>(outcome.steps), "");
+}
+
 int Run(int argc, char** argv) {
   Bench bench("simulator", argc, argv);
   for (const int64_t pending : {1'000, 10'000, 100'000, 1'000'000}) {
@@ -294,6 +318,7 @@ int Run(int argc, char** argv) {
   NetworkAlone(bench);
   WholeHost(bench);
   ProductionActors(bench);
+  ThousandVolunteers(bench);
   return bench.Finish();
 }
 
