@@ -15,7 +15,8 @@ namespace skerry {
 inline constexpr double kParticipationRatioMax = 1.02;
 
 // Layers: every one of the model in exactly one stage, in order, none empty. Replicas: at least one
-// a stage, no node twice. Dead: sorted, of the plan. Paths: start at stage 0, stages distinct,
+// a stage, no node twice. Dead: sorted, of the plan. Joiners: sorted, of the plan, alive; a fixed
+// first step is one before which a round lands, and lies in its round. Paths: start at stage 0, stages distinct,
 // slots exist, order displaced by at most config.pipeline.swaps exchanges of neighbours, every slot
 // used. Balance: later stages take part equally and replicas of a stage carry equal load over the
 // table, to a ratio of kParticipationRatioMax or one visit; the average share of skipped stages is
