@@ -9,7 +9,7 @@
 
 namespace skerry {
 StageActor::StageActor(Options options, PipelinePlan plan)
-    : options_(std::move(options)), plan_(std::move(plan)) {
+    : options_(std::move(options)), plan_(std::move(plan)), step_(options_.first_step - 1) {
   SKERRY_CHECK(options_.work != nullptr && options_.in_flight >= 1);
 }
 
@@ -71,7 +71,10 @@ void StageActor::OnActivation(Context&, const NodeId& from, const Activation& ac
                      activation.microbatch < plan_.microbatches_per_step && activation.step >= 0 &&
                      SizeOf(activation.values) == options_.work->boundary_bytes() &&
                      NodeAt(activation.path, activation.hop) == options_.self &&
-                     NodeAt(activation.path, activation.hop - 1) == from && !IsDead(plan_, from) &&
+                     NodeAt(activation.path, activation.hop - 1) == from &&
+                     WorksAt(plan_, from, activation.step) &&
+                     WorksAt(plan_, options_.self, activation.step) &&
+                     WorksAt(plan_, NodeAt(activation.path, 0), activation.step) &&
                      visits_.size() < kVisitsMax;
   if (!valid) {
     ++refused_;
