@@ -12,8 +12,8 @@
 // is collected stage by stage), *exported* (everybody is sent home). Only the journal moves it on.
 //
 // A node is *alive* (its process is here) and it *takes part* (a slot of the plan is its own and
-// not dead). One that died and returned, or came late, is alive without taking part: a standby, until
-// a dead slot is handed to it (ops_handover.cc).
+// not dead). One that died and returned, or came late, is alive without taking part: a standby,
+// until a dead slot is handed to it (ops_handover.cc).
 #pragma once
 
 #include <deque>
@@ -201,8 +201,8 @@ class CoordinatorActor final : public Actor {
   struct Choosing;
   std::shared_ptr<Choosing> choosing_;
   JobId choosing_job_ = 0;
-  std::map<NodeId, Instant> joining_since_;    // joiners without a first step; of this life
-  std::map<int32_t, Instant> held_up_since_;   // stages whose round waits for a joiner only
+  std::map<NodeId, Instant> joining_since_;     // joiners without a first step; of this life
+  std::map<int32_t, Instant> held_up_since_;    // stages whose round waits for a joiner only
   std::map<int32_t, Instant> failed_handover_;  // by stage, the last
 
   struct Export {

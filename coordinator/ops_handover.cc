@@ -1,7 +1,8 @@
 // Handing slots of dead nodes to standbys (docs/PROTOCOL.md, 16).
 //
-// Of a handover the journal knows two plans: the one that names the joiner and the one that fixes its
-// first step. All else is looked up again at every duty, so that a coordinator that restarts goes on.
+// Of a handover the journal knows two plans: the one that names the joiner and the one that fixes
+// its first step. All else is looked up again at every duty, so that a coordinator that restarts
+// goes on.
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -15,7 +16,7 @@
 namespace skerry {
 namespace {
 
-constexpr int64_t kLagMax = 2;          // rounds that a joiner may still have to apply
+constexpr int64_t kLagMax = 2;           // rounds that a joiner may still have to apply
 constexpr size_t kPredictedFleet = 128;  // larger ones fill slots by device alone
 // What a joiner is given: base, momentum, two moments, float32 each; and how fast at least.
 constexpr int64_t kStateBytes = 16;
@@ -58,11 +59,11 @@ void CoordinatorActor::FixFirstSteps(Context& context) {
         WithFirstStep(*state_.plan, joiner.node, options_.config.outer, round);
     Record(context, PlanRecord(plan, state_.predicted_step_s, state_.lower_bound_s));
     joining_since_.erase(joiner.node);
-    context.Event("joined", EventFields({{"node", joiner.node.Short()},
-                                         {"stage", stage},
-                                         {"from_step", step}}));
-    AnnouncePlan(context, absl::StrFormat("%s is a replica from step %d on", joiner.node.Short(),
-                                          step));
+    context.Event(
+        "joined",
+        EventFields({{"node", joiner.node.Short()}, {"stage", stage}, {"from_step", step}}));
+    AnnouncePlan(context,
+                 absl::StrFormat("%s is a replica from step %d on", joiner.node.Short(), step));
     TryCommit(context, stage);
   }
 }
@@ -71,9 +72,9 @@ void CoordinatorActor::FixFirstSteps(Context& context) {
 Duration CoordinatorActor::JoinersTime(int32_t stage) const {
   const RunConfig& config = options_.config;
   const StageAssignment& assignment = state_.plan->stages[static_cast<size_t>(stage)];
-  int64_t bytes = kStateBytes * StageParameters(config.model,
-                                                assignment.last_layer - assignment.first_layer,
-                                                stage == 0);
+  int64_t bytes =
+      kStateBytes *
+      StageParameters(config.model, assignment.last_layer - assignment.first_layer, stage == 0);
   for (const ShardName& shard : options_.shards) bytes += stage == 0 ? shard.bytes : 0;
   const double round_s = static_cast<double>(config.outer.inner_steps) * state_.predicted_step_s;
   return Duration::Seconds(static_cast<double>(bytes) / kSlowestBytesPerS + 8 * round_s +
@@ -103,9 +104,8 @@ void CoordinatorActor::GiveUpSlowJoiners(Context& context) {
 // It stays, as a standby.
 void CoordinatorActor::GiveUpJoiner(Context& context, const NodeId& joiner,
                                     const std::string& why) {
-  context.Event("handover_failed", EventFields({{"node", joiner.Short()},
-                                                {"stage", *StageOf(joiner)},
-                                                {"why", why}}));
+  context.Event("handover_failed",
+                EventFields({{"node", joiner.Short()}, {"stage", *StageOf(joiner)}, {"why", why}}));
   beats_.erase(joiner);
   RouteAround(context, joiner, absl::StrFormat("%s joins no more: %s", joiner.Short(), why));
 }

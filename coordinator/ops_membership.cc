@@ -210,8 +210,7 @@ void CoordinatorActor::NoteStarted(Context& context, const NodeId& node) {
 
 // Taken for dead, and here after all: that is no matter before the plan, or if it does nothing yet;
 // else its part has gone to others, and it has to be told (once a process).
-void CoordinatorActor::HeardFromGone(Context& context, const NodeId& node,
-                                     const Message& message) {
+void CoordinatorActor::HeardFromGone(Context& context, const NodeId& node, const Message& message) {
   const auto* beat = std::get_if<Heartbeat>(&message);
   const bool is_idle = beat != nullptr && IsIdle(beat->phase);
   if (state_.evicted.contains(node) || (state_.plan && !is_idle)) {

@@ -81,7 +81,9 @@ class OuterReplica {
 
   int64_t size() const { return static_cast<int64_t>(base_.size()); }
   std::span<const float> base() const { return base_; }
-  std::span<const float> momentum() const { return optimizer_.velocity(); }  // [n], of the outer step
+  std::span<const float> momentum() const {
+    return optimizer_.velocity();
+  }                                                            // [n], of the outer step
   int64_t version() const { return optimizer_.outer_step(); }  // completed rounds
   Digest BaseDigest() const;
   bool HasPending() const { return pending_; }

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_format.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
 #include "common/check.h"
 
 namespace skerry {

@@ -165,8 +165,7 @@ absl::StatusOr<Payload> TrainedStage::SaveState() {
   state.version = replica_->version();
   state.base.assign(base.begin(), base.end());
   state.momentum.assign(momentum.begin(), momentum.end());
-  state.inner_steps =
-      trainer_->optimizer().ReadMoments(&state.first_moment, &state.second_moment);
+  state.inner_steps = trainer_->optimizer().ReadMoments(&state.first_moment, &state.second_moment);
   return MakePayload(EncodeState(state));
 }
 

@@ -60,8 +60,8 @@ class ModelledStage final : public StageWork {
   int64_t boundary_bytes_ = 0;
   int64_t delta_bytes_ = 0;
   int32_t tokens_ = 0;
-  uint64_t base_ = 0;   // fingerprint of the base parameters
-  uint64_t theta_ = 0;  // of the live ones
+  uint64_t base_ = 0;    // fingerprint of the base parameters
+  uint64_t theta_ = 0;   // of the live ones
   int64_t version_ = 0;  // completed rounds
 };
 

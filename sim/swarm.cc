@@ -127,7 +127,8 @@ std::string LostWithoutReason(const SwarmRun& drawn) {
       return absl::StrFormat("%s ended although nothing had befallen it: %s", node.Short(),
                              stopped->reason);
     }
-    if (state.nodes.contains(node) && IsOut(state, node)) {
+    const bool is_gone = state.nodes.contains(node) && !state.nodes.at(node).alive;
+    if (is_gone || drawn.run->checkers().put_out().contains(node)) {
       return absl::StrFormat("%s was put out although nothing had befallen it", node.Short());
     }
   }
@@ -138,7 +139,14 @@ std::string LostWithoutReason(const SwarmRun& drawn) {
 
 SwarmRun DrawSwarmRun(const SwarmSeed& seed, const SwarmOutput& output) {
   SKERRY_CHECK(seed.draw >= 1 && seed.draw <= kSwarmDraw);
-  return seed.draw == 1 ? DrawFirst(seed.seed, output) : DrawSecond(seed.seed, output);
+  switch (seed.draw) {
+    case 1:
+      return DrawFirst(seed.seed, output);
+    case 2:
+      return DrawSecond(seed.seed, output);
+    default:
+      return DrawThird(seed.seed, output);
+  }
 }
 
 std::string WhatIsWrong(const SwarmRun& drawn, const VirtualOutcome& outcome) {
@@ -157,7 +165,7 @@ std::string WhatIsWrong(const SwarmRun& drawn, const VirtualOutcome& outcome) {
 SwarmTry TrySwarmSeed(const SwarmSeed& seed, bool twice) {
   SwarmRun drawn = DrawSwarmRun(seed);
   VirtualOutcome outcome = drawn.run->Run();
-  SwarmTry tried{outcome.trace_hash, std::nullopt};
+  SwarmTry tried{outcome.trace_hash, drawn.run->checkers().handovers(), std::nullopt};
   std::string wrong = WhatIsWrong(drawn, outcome);
   if (wrong.empty() && twice) {
     const VirtualOutcome again = DrawSwarmRun(seed).run->Run();

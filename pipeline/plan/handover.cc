@@ -16,8 +16,7 @@ namespace {
 constexpr int64_t kForEver = std::numeric_limits<int64_t>::max();
 
 NodeId& NodeAt(PipelinePlan& plan, const Slot& slot) {
-  return plan.stages[static_cast<size_t>(slot.stage)]
-      .replicas[static_cast<size_t>(slot.replica)];
+  return plan.stages[static_cast<size_t>(slot.stage)].replicas[static_cast<size_t>(slot.replica)];
 }
 
 bool HasMemory(const PlannerInput& input, const PipelinePlan& plan, int32_t stage,
@@ -28,9 +27,9 @@ bool HasMemory(const PlannerInput& input, const PipelinePlan& plan, int32_t stag
   const int32_t held =
       HeldMax(input.config, static_cast<int32_t>(plan.stages.front().replicas.size()),
               static_cast<int32_t>(assignment.replicas.size()), stage == 0);
-  const int64_t needs = MemoryOf(input.config, assignment.last_layer - assignment.first_layer,
-                                 stage == 0, held)
-                            .total();
+  const int64_t needs =
+      MemoryOf(input.config, assignment.last_layer - assignment.first_layer, stage == 0, held)
+          .total();
   return device->second.memory_bytes == 0 || needs <= device->second.memory_bytes;
 }
 
@@ -114,14 +113,14 @@ std::optional<Handover> ChooseHandover(const PlannerInput& input, const Pipeline
            std::tuple(!own_b, -gflops(b), b.slot, b.node);
   });
   ways.resize(std::min(ways.size(), kHandoversTried));
-  if (ways.size() == 1 || NodeOf(plan, ways.front().slot) == ways.front().node) {
+  const bool is_own = NodeOf(plan, ways.front().slot) == ways.front().node;
+  if (ways.size() == 1 || is_own || input.links.size() == 0) {
     return ways.front();
   }
   const Handover* best = nullptr;
   double best_s = 0;
   for (const Handover& way : ways) {
-    const double step_s =
-        PredictedStepSeconds(input, WithJoiner(plan, way.slot, way.node, 0));
+    const double step_s = PredictedStepSeconds(input, WithJoiner(plan, way.slot, way.node, 0));
     if (best == nullptr || step_s < best_s) {
       best = &way;
       best_s = step_s;

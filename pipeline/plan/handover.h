@@ -13,14 +13,14 @@
 
 namespace skerry {
 
-// The next version of `plan`: `node` fills `slot`, whose node is dead, and joins. If it has a slot, a
-// dead one, the other gets that. `base_version`: rounds of the stage that are committed. CHECK: both
-// are dead, or `node` is not of the plan.
+// The next version of `plan`: `node` fills `slot`, whose node is dead, and joins. If it has a slot,
+// a dead one, the other gets that. `base_version`: rounds of the stage that are committed. CHECK:
+// both are dead, or `node` is not of the plan.
 PipelinePlan WithJoiner(const PipelinePlan& plan, const Slot& slot, const NodeId& node,
                         int64_t base_version);
 
-// The first step that nobody can make without round `round` − 1: where it lands. So whoever makes it
-// has heard of everything that the coordinator said before that commit.
+// The first step that nobody can make without round `round` − 1: where it lands. So whoever makes
+// it has heard of everything that the coordinator said before that commit.
 int64_t FirstStepAfter(const OuterConfig& outer, int64_t round);
 
 // The next version of `plan`: the joiner `node` is a replica from FirstStepAfter(outer, round) on.
@@ -34,10 +34,10 @@ struct Handover {
   bool operator==(const Handover&) const = default;
 };
 
-// Of several ways to fill a slot of `stage`, what makes a step shortest: predicted with the links and
-// devices of `input` (of the plan's nodes and of the candidates); where that says nothing, the
-// fastest device, then the first slot. A standby whose own slot can be filled waits for that one. Who
-// lacks the memory gets none. nullopt: nobody can. At most kHandoversTried ways are predicted.
+// Of several ways to fill a slot of `stage`, what makes a step shortest: predicted with the links
+// and devices of `input` (of the plan's nodes and of the candidates); where that says nothing, the
+// fastest device, then the first slot. A standby whose own slot can be filled waits for that one.
+// Who lacks the memory gets none. nullopt: nobody can. At most kHandoversTried ways are predicted.
 inline constexpr size_t kHandoversTried = 16;
 std::optional<Handover> ChooseHandover(const PlannerInput& input, const PipelinePlan& plan,
                                        int32_t stage, const std::vector<NodeId>& standbys);

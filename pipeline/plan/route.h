@@ -1,11 +1,11 @@
 // Which way a microbatch goes, and what that means for one node: pure functions of a plan, used by
 // every node at run time, so that all of them agree without talking.
 //
-// Patching (docs/PROTOCOL.md, 13): a slot whose node does not work at the step is filled by the next
-// replica of its stage that does, counted cyclically; a stage without such a replica is left out; a
-// path whose stage-0 node does not work starts at the next stage-0 replica that does. So a working
-// node of the unpatched path is always on the patched one too, at the same place in the order of
-// stages. Dead nodes never work, joiners (16) from their first step on.
+// Patching (docs/PROTOCOL.md, 13): a slot whose node does not work at the step is filled by the
+// next replica of its stage that does, counted cyclically; a stage without such a replica is left
+// out; a path whose stage-0 node does not work starts at the next stage-0 replica that does. So a
+// working node of the unpatched path is always on the patched one too, at the same place in the
+// order of stages. Dead nodes never work, joiners (16) from their first step on.
 //
 // The plan must be well formed (validate.h); asking about a stage or a microbatch that it does not
 // have is a bug (CHECK). Any thread.

@@ -29,10 +29,10 @@ absl::Status CheckJoining(const PipelinePlan& plan, const RunConfig& config,
       return InvalidArgument("joiner %s was named by plan %d, this is plan %d", joiner.node.Short(),
                              joiner.since, plan.version);
     }
-    const bool starts_after_a_commit =
-        joiner.from_step >= config.outer.overlap_steps &&
-        (joiner.from_step - config.outer.overlap_steps) % tau == 0 &&
-        joiner.from_step < config.steps && joiner.from_round == joiner.from_step / tau;
+    const bool starts_after_a_commit = joiner.from_step >= config.outer.overlap_steps &&
+                                       (joiner.from_step - config.outer.overlap_steps) % tau == 0 &&
+                                       joiner.from_step < config.steps &&
+                                       joiner.from_round == joiner.from_step / tau;
     if (joiner.IsFixed() && !starts_after_a_commit) {
       return InvalidArgument("joiner %s starts with step %d of round %d, where no round lands",
                              joiner.node.Short(), joiner.from_step, joiner.from_round);

@@ -165,8 +165,8 @@ struct Shutdown {
 
 // ---- pipeline: node → node --------------------
 //
-// plan_version: the newest plan its sender had heard of. A receiver that has not heard of it lets the
-// message wait until it has.
+// plan_version: the newest plan its sender had heard of. A receiver that has not heard of it lets
+// the message wait until it has.
 
 // The residual stream going forward, float32 [sequences, context, hidden]. hop is the index of the
 // receiver in the path; hop == path length means "back home": the stage-0 node applies the head.

@@ -31,15 +31,16 @@ struct Slot {
 // stages are distinct.
 using Path = std::vector<Slot>;
 
-// A node that fills a slot and has to be given its state first (docs/PROTOCOL.md, 16). For the way of
-// microbatches its slot counts as dead before `from_step`, and is a replica like any other from then
-// on.
+// A node that fills a slot and has to be given its state first (docs/PROTOCOL.md, 16). For the way
+// of microbatches its slot counts as dead before `from_step`, and is a replica like any other from
+// then on.
 struct Joiner {
   NodeId node;
-  int64_t since = 0;         // version of the plan that named it
-  int64_t base_version = 0;  // rounds of its stage committed then: from here on it holds every delta
-  int64_t from_step = -1;    // −1: not fixed yet
-  int64_t from_round = -1;   // the round in which that step lies: its first as a participant
+  int64_t since = 0;  // version of the plan that named it
+  int64_t base_version =
+      0;                    // rounds of its stage committed then: from here on it holds every delta
+  int64_t from_step = -1;   // −1: not fixed yet
+  int64_t from_round = -1;  // the round in which that step lies: its first as a participant
   bool IsFixed() const { return from_step >= 0; }
   bool operator==(const Joiner&) const = default;
 };

@@ -77,8 +77,9 @@ TEST_CASE("Handover: a round that the joiner cannot train in is not its first", 
   CHECK(joiner.from_round == (overlap == 4 ? 6 : 5));
 }
 
-TEST_CASE("Handover: a newcomer takes the place of the dead node, a returned one its own or another",
-          "[plan]") {
+TEST_CASE(
+    "Handover: a newcomer takes the place of the dead node, a returned one its own or another",
+    "[plan]") {
   const PipelinePlan newcomer = WithJoiner(Plan(), {1, 1}, TestNodeId(9), 0);
   CHECK(newcomer.dead.empty());
   CHECK(NodeOf(newcomer, {1, 1}) == TestNodeId(9));
@@ -104,9 +105,15 @@ TEST_CASE("Handover: a joiner that dies joins no more", "[plan]") {
 TEST_CASE("Handover: plans whose joiners make no sense are refused", "[plan]") {
   PipelinePlan plan = WithJoiner(Plan(), {1, 1}, TestNodeId(4), 3);
   Joiner& joiner = plan.joining.front();
-  SECTION("dead and joining") { plan.dead = {TestNodeId(4)}; }
-  SECTION("of no slot") { joiner.node = TestNodeId(77); }
-  SECTION("named by a later plan") { joiner.since = 4; }
+  SECTION("dead and joining") {
+    plan.dead = {TestNodeId(4)};
+  }
+  SECTION("of no slot") {
+    joiner.node = TestNodeId(77);
+  }
+  SECTION("named by a later plan") {
+    joiner.since = 4;
+  }
   SECTION("a step before which no round lands") {
     joiner.from_step = 20;
     joiner.from_round = 5;
@@ -124,8 +131,8 @@ TEST_CASE("Handover: plans whose joiners make no sense are refused", "[plan]") {
 
 TEST_CASE("Handover: who had the slot gets it; else the faster device; nobody without memory",
           "[plan]") {
-  PlannerInput input = Fleet({TestNodeId(1), TestNodeId(2), TestNodeId(3), TestNodeId(4),
-                              TestNodeId(7), TestNodeId(8)});
+  PlannerInput input = Fleet(
+      {TestNodeId(1), TestNodeId(2), TestNodeId(3), TestNodeId(4), TestNodeId(7), TestNodeId(8)});
   input.devices[TestNodeId(8)].gflops = 30;
   const std::vector<NodeId> newcomers = {TestNodeId(7), TestNodeId(8)};
   CHECK(ChooseHandover(input, Plan(), 1, newcomers) == Handover{{1, 1}, TestNodeId(8)});
