@@ -73,6 +73,7 @@ void Checkers::CheckPlanRecord(Instant now) {
 
 void Checkers::NoteNewPlan(const PipelinePlan* before, const PipelinePlan& plan) {
   if (!plan.dead.empty()) all_alive_ = false;
+  NoteLiars(plan);
   for (const NodeId& node : plan.dead) {
     const auto slot = SlotOf(plan, node);
     const bool is_new = before == nullptr || !IsDead(*before, node);
@@ -90,6 +91,24 @@ void Checkers::NoteNewPlan(const PipelinePlan* before, const PipelinePlan& plan)
     if (joiner.IsFixed() && (known == nullptr || !known->IsFixed())) {
       fixed_by_[joiner.node] = plan.version;
       ++handovers_;
+    }
+  }
+}
+
+// A joiner may be given what a liar holds, and tell the truth about that.
+void Checkers::NoteLiars(const PipelinePlan& plan) {
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    const std::vector<NodeId> live = LiveReplicas(plan, static_cast<int32_t>(i));
+    const auto liars = std::count_if(live.begin(), live.end(), [&](const NodeId& node) {
+      return options_.liars.contains(node);
+    });
+    if (liars == 0 || static_cast<int64_t>(live.size()) > 2 * liars) continue;
+    beside_liars_.insert(live.begin(), live.end());
+    for (const NodeId& node : Holders(plan, static_cast<int32_t>(i))) {
+      const Joiner* joiner = JoinerOf(plan, node);
+      if (joiner == nullptr || joiner->IsFixed()) continue;
+      options_.liars.insert(node);
+      beside_liars_.insert(node);
     }
   }
 }
@@ -214,7 +233,6 @@ void Checkers::OnLife(Instant now, const NodeId& node) {
   last_counted_.erase(node);
   step_of_.erase(node);
   heard_plan_.erase(node);
-  for (auto& [round, held] : held_) held.erase(node);
   progress_ = now;
 }
 

@@ -87,6 +87,8 @@ class Checkers {
   // Who was taken for dead or evicted while it had a part in the plan.
   const std::set<NodeId>& put_out() const { return put_out_; }
   int64_t handovers() const { return handovers_; }  // that came to a first step
+  // Who was in a stage with as many liars as others at least: nobody can say there who lies.
+  const std::set<NodeId>& beside_liars() const { return beside_liars_; }
 
  private:
   void Violate(Instant now, const char* rule, std::string what);
@@ -100,6 +102,7 @@ class Checkers {
   void Check(Instant, const NodeId&, const Other&) {}
   void CheckPlanRecord(Instant now);
   void NoteNewPlan(const PipelinePlan* before, const PipelinePlan& plan);
+  void NoteLiars(const PipelinePlan& plan);
   void CheckHeardOfJoiners(Instant now, const NodeId& node, int64_t step);
   bool SomePlanLeadsThrough(const NodeId& node, int64_t step, int32_t microbatch) const;
   void CheckCommitRecords(Instant now);
@@ -120,6 +123,7 @@ class Checkers {
   std::map<NodeId, int64_t> heard_plan_;  // newest version delivered to its process
   std::map<NodeId, int64_t> fixed_by_;    // joiners: the version that fixed their first step
   std::set<NodeId> put_out_;
+  std::set<NodeId> beside_liars_;
   bool all_alive_ = true;  // nobody of the plan has died yet
   int64_t data_node_deaths_ = 0;
   int64_t handovers_ = 0;

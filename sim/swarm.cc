@@ -19,9 +19,18 @@ bool IsOut(const RunState& state, const NodeId& node) {
   return (state.plan && IsDead(*state.plan, node)) || !state.nodes.at(node).alive;
 }
 
+// It never got what it was to be given, or its rounds have not begun.
+bool OnlyJoins(const RunState& state, const NodeId& node) {
+  const Joiner* joiner = JoinerOf(*state.plan, node);
+  return joiner != nullptr &&
+         (!joiner->IsFixed() ||
+          joiner->from_round > state.RoundsCommitted(SlotOf(*state.plan, node)->stage));
+}
+
 bool IsLost(const RunState& state, const StageAssignment& stage) {
-  return std::all_of(stage.replicas.begin(), stage.replicas.end(),
-                     [&](const NodeId& node) { return IsOut(state, node); });
+  return std::all_of(stage.replicas.begin(), stage.replicas.end(), [&](const NodeId& node) {
+    return IsOut(state, node) || OnlyJoins(state, node);
+  });
 }
 
 bool NoDataNodeLeft(const RunState& state) {
@@ -54,7 +63,8 @@ class Excuses {
 
   bool Has(const NodeId& node) const {
     const auto mute = mute_s_.find(node);
-    return excused_.contains(node) || (mute != mute_s_.end() && mute->second > kMuteEnough);
+    return excused_.contains(node) || drawn_.run->checkers().beside_liars().contains(node) ||
+           (mute != mute_s_.end() && mute->second > kMuteEnough);
   }
 
  private:
