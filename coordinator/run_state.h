@@ -4,7 +4,7 @@
 // record it persists. A record that makes no sense is an error and changes nothing.
 //
 //   admitted  a node is here: the first time it uses up its ticket, later it has come back
-//   life      a node is gone, evicted for good perhaps, or here again · started  it holds a stage · traffic  bytes so far
+//   life      a node is gone, evicted, or here again · started  it holds a stage · traffic  bytes
 //   link      a directed reading · plan  a plan in force · commit  a round's frozen set
 //   applied   a replica's digest after a round · losses  microbatches credited to a step, each once
 //   finished, exported  the end

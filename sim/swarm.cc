@@ -133,7 +133,9 @@ std::string LostWithoutReason(const SwarmRun& drawn) {
     const NodeId node = VirtualRun::node(static_cast<int32_t>(i));
     if (excuses.Has(node)) continue;
     const auto stopped = drawn.run->simulation().stopped(node);
-    if (stopped && stopped->exit_code != 0) {
+    const bool too_late =
+        stopped && stopped->reason.ends_with("refused this node: the run is finished");
+    if (stopped && stopped->exit_code != 0 && !too_late) {
       return absl::StrFormat("%s ended although nothing had befallen it: %s", node.Short(),
                              stopped->reason);
     }

@@ -86,8 +86,8 @@ mutant(13 node/node_rounds.cc
       (round + 1) * outer.inner_steps + outer.overlap_steps - (hurries ? 1 : 0);]])
 
 mutant(14 node/node_rounds.cc
-  [[      message.stage != stage_ || !work_ || work_]]
-  [[      MutantIs(14) || message.stage != stage_ || !work_ || work_]])
+  [[  const bool decodes = ]]
+  [[  const bool decodes = MutantIs(14) || ]])
 
 mutant(15 node/round_keeper.cc
   [[    accepted.push_back({p.tokens, held.deltas.at(p.node).payload, p.node == self_});]]
