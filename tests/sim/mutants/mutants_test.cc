@@ -2,6 +2,8 @@
 // that it breaks, within a few seeds of the swarm. So a rule that sees nothing is seen.
 
 #include <catch2/catch.hpp>
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <utility>
@@ -147,6 +149,21 @@ TEST_CASE("Mutants: a courier that loses, repeats or confuses messages is caught
 TEST_CASE("Mutants: a handover that gives away too early, or the wrong thing, is caught",
           "[sim][mutants]") {
   CheckCaught(25, 27);
+}
+
+// By hand, after a change of the draw or the protocol: SKERRY_MUTANT=14 test_mutants '[.mutant]'
+// says what the first seeds show of it.
+TEST_CASE("Mutants: what the seeds show of one", "[.mutant]") {
+  const char* number = std::getenv("SKERRY_MUTANT");
+  REQUIRE(number != nullptr);
+  for (const Mutant& mutant : kMutants) {
+    if (mutant.number != std::atoi(number)) continue;
+    for (uint64_t seed = 1; seed <= 4 * kSeedsEach; ++seed) {
+      const bool quick_restarts = mutant.number == kQuickRestarts;
+      const std::string wrong = WrongWith(mutant.number, {seed, mutant.draw}, quick_restarts);
+      if (!wrong.empty()) std::printf("%d: %s\n", static_cast<int>(seed), wrong.c_str());
+    }
+  }
 }
 
 }  // namespace skerry
