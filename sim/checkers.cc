@@ -64,78 +64,11 @@ void Checkers::CheckPlanRecord(Instant now) {
   if (!state_.plan) return;
   const PipelinePlan* before = plans_.empty() ? nullptr : &plans_.rbegin()->second;
   const auto [it, is_new] = plans_.emplace(state_.plan->version, *state_.plan);
-  if (is_new) NoteNewPlan(before, it->second);
+  if (is_new) NoteNewPlan(now, before, it->second);
   if (!is_new && it->second != *state_.plan) {
     Violate(now, "plan_agreement",
             absl::StrFormat("version %d was journalled with two contents", it->first));
   }
-}
-
-void Checkers::NoteNewPlan(const PipelinePlan* before, const PipelinePlan& plan) {
-  if (!plan.dead.empty()) all_alive_ = false;
-  NoteLiars(plan);
-  for (const NodeId& node : plan.dead) {
-    const auto slot = SlotOf(plan, node);
-    const bool is_new = before == nullptr || !IsDead(*before, node);
-    if (is_new && slot && slot->stage == 0) ++data_node_deaths_;
-  }
-  for (const Joiner& joiner : plan.joining) {
-    const Joiner* known = before == nullptr ? nullptr : JoinerOf(*before, joiner.node);
-    if (known == nullptr || known->since != joiner.since) {
-      // What an earlier process of it held, and counted, is gone.
-      for (auto& [round, held] : held_) held.erase(joiner.node);
-      counted_.erase(joiner.node);
-      last_counted_.erase(joiner.node);
-      step_of_.erase(joiner.node);
-    }
-    if (joiner.IsFixed() && (known == nullptr || !known->IsFixed())) {
-      fixed_by_[joiner.node] = plan.version;
-      ++handovers_;
-    }
-  }
-}
-
-// A joiner may be given what a liar holds, and tell the truth about that.
-void Checkers::NoteLiars(const PipelinePlan& plan) {
-  for (size_t i = 0; i < plan.stages.size(); ++i) {
-    const std::vector<NodeId> live = LiveReplicas(plan, static_cast<int32_t>(i));
-    const auto liars = std::count_if(live.begin(), live.end(), [&](const NodeId& node) {
-      return options_.liars.contains(node);
-    });
-    if (liars == 0 || static_cast<int64_t>(live.size()) > 2 * liars) continue;
-    beside_liars_.insert(live.begin(), live.end());
-    for (const NodeId& node : Holders(plan, static_cast<int32_t>(i))) {
-      const Joiner* joiner = JoinerOf(plan, node);
-      if (joiner == nullptr || joiner->IsFixed()) continue;
-      options_.liars.insert(node);
-      beside_liars_.insert(node);
-    }
-  }
-}
-
-// Who has no rounds is not held back by their commits; and what it does then depends on no joiner.
-void Checkers::CheckHeardOfJoiners(Instant now, const NodeId& node, int64_t step) {
-  if (!state_.plan) return;
-  const auto slot = SlotOf(*state_.plan, node);
-  if (!slot || state_.plan->stages[static_cast<size_t>(slot->stage)].replicas.size() < 2) return;
-  for (const Joiner& joiner : state_.plan->joining) {
-    if (!joiner.IsFixed() || step < joiner.from_step) continue;
-    const int64_t fixed_by = fixed_by_[joiner.node];
-    if (heard_plan_[node] >= fixed_by) continue;
-    Violate(
-        now, "plan_agreement",
-        absl::StrFormat("%s made step %d without having heard of plan %d, by which %s works from "
-                        "step %d on",
-                        node.Short(), step, fixed_by, joiner.node.Short(), joiner.from_step));
-  }
-}
-
-bool Checkers::SomePlanLeadsThrough(const NodeId& node, int64_t step, int32_t microbatch) const {
-  return std::any_of(plans_.rbegin(), plans_.rend(), [&](const auto& plan) {
-    const Path path = PathOf(plan.second, step, microbatch);
-    return std::any_of(path.begin(), path.end(),
-                       [&](const Slot& slot) { return NodeOf(plan.second, slot) == node; });
-  });
 }
 
 // Of the commits journalled since the last call.
@@ -233,6 +166,7 @@ void Checkers::OnLife(Instant now, const NodeId& node) {
   last_counted_.erase(node);
   step_of_.erase(node);
   heard_plan_.erase(node);
+  made_.erase(node);
   progress_ = now;
 }
 
@@ -290,6 +224,7 @@ void Checkers::OnSettled(Instant now, const NodeId& node, int64_t round, double 
 }
 
 void Checkers::OnStepped(Instant now, const NodeId& node, int64_t step, int32_t microbatches) {
+  made_[node] = step;
   CheckHeardOfJoiners(now, node, step);
   // After a death a node may count what was sent again late, in a later step.
   if (!state_.plan || !all_alive_) return;

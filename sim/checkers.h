@@ -101,7 +101,8 @@ class Checkers {
   template <typename Other>
   void Check(Instant, const NodeId&, const Other&) {}
   void CheckPlanRecord(Instant now);
-  void NoteNewPlan(const PipelinePlan* before, const PipelinePlan& plan);
+  void NoteNewPlan(Instant now, const PipelinePlan* before, const PipelinePlan& plan);
+  void CheckNobodyIsPast(Instant now, const PipelinePlan& plan, const Joiner& joiner);
   void NoteLiars(const PipelinePlan& plan);
   void CheckHeardOfJoiners(Instant now, const NodeId& node, int64_t step);
   bool SomePlanLeadsThrough(const NodeId& node, int64_t step, int32_t microbatch) const;
@@ -121,6 +122,7 @@ class Checkers {
   std::map<int32_t, int64_t> commits_checked_;  // of each stage
   DeliveryChecker delivery_;
   std::map<NodeId, int64_t> heard_plan_;  // newest version delivered to its process
+  std::map<NodeId, int64_t> made_;        // the last step that its process made
   std::map<NodeId, int64_t> fixed_by_;    // joiners: the version that fixed their first step
   std::set<NodeId> put_out_;
   std::set<NodeId> beside_liars_;

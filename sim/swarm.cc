@@ -62,12 +62,15 @@ class Excuses {
   }
 
   bool Has(const NodeId& node) const {
-    const auto mute = mute_s_.find(node);
-    return excused_.contains(node) || drawn_.run->checkers().beside_liars().contains(node) ||
-           (mute != mute_s_.end() && mute->second > kMuteEnough);
+    return WasBefallen(node) || drawn_.run->checkers().beside_liars().contains(node);
   }
 
  private:
+  bool WasBefallen(const NodeId& node) const {
+    const auto mute = mute_s_.find(node);
+    return excused_.contains(node) || (mute != mute_s_.end() && mute->second > kMuteEnough);
+  }
+
   void Add(const Fault& fault) {
     const double lasts_s = fault.lasts ? fault.lasts->seconds() : 1e9;
     switch (fault.kind) {
@@ -113,7 +116,7 @@ class Excuses {
       int32_t liars = 0, honest = 0;
       for (const NodeId& node : stage.replicas) {
         liars += liars_.contains(node);
-        honest += !Has(node);
+        honest += !WasBefallen(node);
       }
       if (liars > 0 && honest <= liars)
         excused_.insert(stage.replicas.begin(), stage.replicas.end());
