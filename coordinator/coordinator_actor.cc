@@ -84,7 +84,7 @@ void CoordinatorActor::OnMessage(Context& context, const NodeId& from, const Mes
   if (known != state_.nodes.end()) {
     heard_[from] = context.now();
     const bool leaves = std::holds_alternative<skerry::Leave>(message);
-    if (!known->second.alive && !arrives && !leaves) HeardFromGone(context, from);
+    if (!known->second.alive && !arrives && !leaves) HeardFromGone(context, from, message);
   }
   std::visit([&](const auto& m) { On(context, from, m); }, message);
 }
@@ -109,6 +109,8 @@ void CoordinatorActor::OnTimer(Context& context, TimerId timer) {
   if (stopping_) return;
   RequestProbes(context);
   PlanWhenReady(context);
+  TendHandovers(context);
+  if (stopping_) return;
   FinishWhenDone(context);
   if (export_) ContinueExport(context);
   ReportStatus(context);
@@ -119,6 +121,9 @@ void CoordinatorActor::OnJobDone(Context& context, JobId job) {
   if (job == planning_job_) {
     planning_job_ = 0;
     PlanMade(context);
+  } else if (job == choosing_job_) {
+    choosing_job_ = 0;
+    HandoverChosen(context);
   } else if (job == writing_job_) {
     writing_job_ = 0;
     Exported(context);
@@ -131,7 +136,7 @@ std::optional<int32_t> CoordinatorActor::StageOf(const NodeId& node) const {
     stages_ = {state_.plan->version, {}};
     for (size_t stage = 0; stage < state_.plan->stages.size(); ++stage) {
       const auto index = static_cast<int32_t>(stage);
-      for (const NodeId& live : LiveReplicas(*state_.plan, index)) stages_.of[live] = index;
+      for (const NodeId& holder : Holders(*state_.plan, index)) stages_.of[holder] = index;
     }
   }
   const auto it = stages_.of.find(node);

@@ -12,7 +12,8 @@
 // is collected stage by stage), *exported* (everybody is sent home). Only the journal moves it on.
 //
 // A node is *alive* (its process is here) and it *takes part* (a slot of the plan is its own and
-// not dead). One that died and returned is alive without taking part: a standby.
+// not dead). One that died and returned, or came late, is alive without taking part: a standby,
+// until a dead slot is handed to it (ops_handover.cc).
 #pragma once
 
 #include <deque>
@@ -27,6 +28,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/probe_schedule.h"
 #include "coordinator/run_state.h"
+#include "pipeline/plan/handover.h"
 #include "routing/link_estimator.h"
 #include "wire/actor.h"
 
@@ -110,21 +112,36 @@ class CoordinatorActor final : public Actor {
   void SendPeers(Context& context, const NodeId& to) const;
   void PeersChanged(Context& context, const NodeId& node);
   void SendChangedPeers(Context& context);
-  enum class Gone { kDead, kLeft };
+  enum class Gone { kDead, kLeft, kEvicted };
   void DeclareGone(Context& context, const NodeId& node, Gone how, const std::string& why);
   void RouteAround(Context& context, const NodeId& node, const std::string& reason);
   void GiveUp(Context& context, const std::string& reason);
-  void HeardFromGone(Context& context, const NodeId& node);
+  void HeardFromGone(Context& context, const NodeId& node, const Message& message);
+  void TellOfDeath(Context& context, const NodeId& node);
   void NoteStarted(Context& context, const NodeId& node);
   bool IsLost() const;
   bool TakesPart(const NodeId& node) const { return StageOf(node).has_value(); }
   std::optional<int32_t> StageOf(const NodeId& node) const;  // of its live slot in the plan
 
   void TryCommit(Context& context, int32_t stage);
+  std::optional<RoundCommit> Complete(Context& context, int32_t stage, int64_t round);
+  void CheckJoinersBase(Context& context, const NodeId& joiner, const RoundApplied& applied);
   void EvictMinority(Context& context, int32_t stage, int64_t round);
   void EmitStep(Context& context, int64_t step);
   void EmitPassedSteps(Context& context);
   double MeanLoss(int64_t step) const;
+
+  // ops_handover.cc
+  void TendHandovers(Context& context);
+  void FixFirstSteps(Context& context);
+  void GiveUpSlowJoiners(Context& context);
+  void GiveUpJoiner(Context& context, const NodeId& joiner, const std::string& why);
+  void OfferHandover(Context& context);
+  void HandoverChosen(Context& context);
+  void Appoint(Context& context, const Handover& handover);
+  std::vector<NodeId> Standbys() const;
+  std::optional<int32_t> StageToFill(Instant now) const;
+  Duration JoinersTime(int32_t stage) const;
 
   // duties.cc
   void WatchForSilence(Context& context);
@@ -180,6 +197,13 @@ class CoordinatorActor final : public Actor {
   std::string no_plan_;             // why the last try gave none
   std::set<NodeId> no_plan_among_;  // whom it was made for
   size_t no_plan_links_ = 0;        // and of how many links
+
+  struct Choosing;
+  std::shared_ptr<Choosing> choosing_;
+  JobId choosing_job_ = 0;
+  std::map<NodeId, Instant> joining_since_;     // joiners without a first step; of this life
+  std::map<int32_t, Instant> held_up_since_;    // stages whose round waits for a joiner only
+  std::map<int32_t, Instant> failed_handover_;  // by stage, the last
 
   struct Export {
     int32_t stage = 0;

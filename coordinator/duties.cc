@@ -34,6 +34,8 @@ const char* PhaseName(Phase phase) {
       return "finished";
     case Phase::kStandby:
       return "standby";
+    case Phase::kCatchingUp:
+      return "catching up";
   }
   return "?";
 }
@@ -157,9 +159,9 @@ void CoordinatorActor::AnnouncePlan(Context& context, const std::string& reason)
 void CoordinatorActor::FinishWhenDone(Context& context) {
   if (!state_.plan || state_.exported || export_) return;
   if (!state_.finished) {
-    for (const StageAssignment& stage : state_.plan->stages) {
-      for (const NodeId& node : stage.replicas) {
-        if (IsDead(*state_.plan, node)) continue;
+    // A joiner that nobody waits for yet need not finish.
+    for (size_t stage = 0; stage < state_.plan->stages.size(); ++stage) {
+      for (const NodeId& node : LiveReplicas(*state_.plan, static_cast<int32_t>(stage))) {
         const auto beat = beats_.find(node);
         if (beat == beats_.end() || beat->second.phase != Phase::kFinished) return;
       }

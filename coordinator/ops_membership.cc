@@ -17,6 +17,28 @@ namespace {
 constexpr Duration kPeersDelay = Duration::Millis(100);
 constexpr size_t kPeersAtOnce = 1000;
 
+// Phases of a process that holds nothing of the run.
+bool IsIdle(Phase phase) {
+  return phase == Phase::kJoining || phase == Phase::kMeasuring ||
+         phase == Phase::kWaitingForPlan || phase == Phase::kStandby;
+}
+
+// Whoever joins a stage needs its rounds until its own begin: without a participant of the next one
+// there will be none.
+void AddStranded(const RunState& state, std::set<NodeId>& dead) {
+  const PipelinePlan& plan = *state.plan;
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    const auto& replicas = plan.stages[i].replicas;
+    const int64_t round = state.RoundsCommitted(static_cast<int32_t>(i));
+    const bool goes_on = std::any_of(replicas.begin(), replicas.end(), [&](const NodeId& node) {
+      const Joiner* joiner = JoinerOf(plan, node);
+      return !dead.contains(node) &&
+             (joiner == nullptr || (joiner->IsFixed() && joiner->from_round <= round));
+    });
+    if (!goes_on) dead.insert(replicas.begin(), replicas.end());
+  }
+}
+
 }  // namespace
 
 using Json = nlohmann::json;
@@ -26,6 +48,7 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const Hello& mes
   const auto known = state_.nodes.find(from);
   if (known == state_.nodes.end()) return Admit(context, from, hello);
   if (state_.exported) return Farewell(context, from);
+  if (state_.evicted.contains(from)) return TellOfDeath(context, from);
   if (state_.finished && hello.plan_version == 0) {  // nothing to contribute, nothing to collect
     DeclareGone(context, from, Gone::kDead, "its process restarted after the end");
     context.ConnectPeer(from, "");
@@ -34,8 +57,11 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const Hello& mes
   }
   // A process that knows no plan although its node was seen at work, or was sent the plan by this
   // very coordinator: what the node held is lost.
-  const bool lost = hello.plan_version == 0 && TakesPart(from) &&
-                    (state_.started.contains(from) || told_.contains(from));
+  const bool is_new = hello.plan_version == 0;
+  const bool lost = is_new && TakesPart(from) &&
+                    (state_.started.contains(from) || told_.contains(from) ||
+                     JoinerOf(*state_.plan, from) != nullptr);
+  if (is_new) beats_.erase(from);
   if (lost) DeclareGone(context, from, Gone::kDead, "its process restarted and lost its stage");
   if (stopping_) return;
   NodeRecord record = state_.nodes.at(from);
@@ -166,12 +192,14 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const Heartbeat&
     case Phase::kWaitingForRound:
     case Phase::kWaitingForPeers:
     case Phase::kFinished:
+    case Phase::kCatchingUp:
       NoteStarted(context, from);
       break;
     default:
       break;
   }
   if (StageOf(from) == 0) EmitPassedSteps(context);
+  if (beat.phase == Phase::kCatchingUp) FixFirstSteps(context);
   if (beat.phase == Phase::kFinished) FinishWhenDone(context);
 }
 
@@ -180,14 +208,28 @@ void CoordinatorActor::NoteStarted(Context& context, const NodeId& node) {
   if (TakesPart(node) && !state_.started.contains(node)) Record(context, StartedRecord(node));
 }
 
-// Taken for dead, and here after all: before the plan that is no matter; later its part has gone to
-// others, and it has to be told (once a process).
-void CoordinatorActor::HeardFromGone(Context& context, const NodeId& node) {
-  if (!state_.plan || !SlotOf(*state_.plan, node)) {
-    Record(context, LifeRecord(node, true));
-    context.Event("returned", EventFields({{"node", node.Short()}}));
-    PeersChanged(context, node);
-  } else if (greeted_.contains(node) && told_of_death_.insert(node).second) {
+// Taken for dead, and here after all: that is no matter before the plan, or if it does nothing yet;
+// else its part has gone to others, and it has to be told (once a process).
+void CoordinatorActor::HeardFromGone(Context& context, const NodeId& node, const Message& message) {
+  const auto* beat = std::get_if<Heartbeat>(&message);
+  const bool is_idle = beat != nullptr && IsIdle(beat->phase);
+  if (state_.evicted.contains(node) || (state_.plan && !is_idle)) {
+    if (greeted_.contains(node)) TellOfDeath(context, node);
+    return;
+  }
+  Record(context, LifeRecord(node, true));
+  context.Event("returned", EventFields({{"node", node.Short()}}));
+  PeersChanged(context, node);
+  if (state_.plan) context.Send(node, PlanUpdate{*state_.plan});
+}
+
+// It begins anew, as a standby; or it is not wanted any more.
+void CoordinatorActor::TellOfDeath(Context& context, const NodeId& node) {
+  if (!told_of_death_.insert(node).second) return;
+  context.ConnectPeer(node, "");
+  if (state_.evicted.contains(node)) {
+    context.Send(node, Refused{"what it said of its training cannot be true"});
+  } else {
     context.Send(node, PlanUpdate{*state_.plan});
   }
 }
@@ -200,7 +242,7 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const Leave& mes
 void CoordinatorActor::DeclareGone(Context& context, const NodeId& node, Gone how,
                                    const std::string& why) {
   if (!state_.nodes.at(node).alive) return;
-  Record(context, LifeRecord(node, false));
+  Record(context, LifeRecord(node, false, how == Gone::kEvicted));
   Record(context, TrafficRecord(node, traffic_[node]));
   told_.erase(node);
   told_of_death_.erase(node);
@@ -223,6 +265,10 @@ void CoordinatorActor::RouteAround(Context& context, const NodeId& node,
                                    const std::string& reason) {
   std::set<NodeId> dead(state_.plan->dead.begin(), state_.plan->dead.end());
   dead.insert(node);
+  AddStranded(state_, dead);
+  if (const Joiner* joiner = JoinerOf(*state_.plan, node); joiner && !joiner->IsFixed()) {
+    failed_handover_[*StageOf(node)] = context.now();
+  }
   const auto repaired = RepairPlan(*state_.plan, dead, state_.plan->version + 1);
   if (!repaired.ok()) return GiveUp(context, ErrorText(repaired.status()));
   Record(context, PlanRecord(*repaired, state_.predicted_step_s, state_.lower_bound_s));

@@ -91,37 +91,55 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const DeltaHeld&
   TryCommit(context, *stage);
 }
 
-// A round is frozen when every live replica holds every live replica's message, all alike.
-void CoordinatorActor::TryCommit(Context& context, int32_t stage) {
-  const int64_t round = state_.RoundsCommitted(stage);
+// The set of a round, when every holder holds every participant's message, all alike.
+std::optional<RoundCommit> CoordinatorActor::Complete(Context& context, int32_t stage,
+                                                      int64_t round) {
   const auto held = held_.find({stage, round});
-  if (held == held_.end()) return;
-  std::vector<NodeId> live = LiveReplicas(*state_.plan, stage);
-  std::sort(live.begin(), live.end());
+  if (held == held_.end()) return std::nullopt;
+  const PipelinePlan& plan = *state_.plan;
+  std::vector<NodeId> senders = ParticipantsOf(plan, stage, round);
+  std::sort(senders.begin(), senders.end());
   RoundCommit commit{stage, round, {}};
-  for (const NodeId& sender : live) {
+  bool held_up = false;
+  for (const NodeId& sender : senders) {
     const auto own = held->second[sender].find(sender);
-    if (own == held->second[sender].end()) return;
-    for (const NodeId& holder : live) {
+    if (own == held->second[sender].end()) return std::nullopt;
+    for (const NodeId& holder : Holders(plan, stage)) {
+      const Joiner* joiner = JoinerOf(plan, holder);
+      const bool joins = joiner != nullptr && !joiner->IsFixed();
       const auto& holdings = held->second[holder];
       const auto it = holdings.find(sender);
-      if (it == holdings.end()) return;
-      if (it->second != own->second) {
-        DeclareGone(context, sender, Gone::kDead,
+      if (it == holdings.end()) {
+        if (!joins) return std::nullopt;
+        held_up = true;
+      } else if (it->second != own->second && joins && senders.size() > 1) {
+        GiveUpJoiner(context, holder, "it holds another delta than the others");
+        return std::nullopt;
+      } else if (it->second != own->second) {
+        DeclareGone(context, sender, Gone::kEvicted,
                     "another replica holds another delta of it, or one that cannot be decoded");
-        return;
+        return std::nullopt;
       }
     }
     commit.participants.push_back(own->second);
   }
-  if (commit.participants.empty()) return;
-  Record(context, CommitRecord(commit));
-  held_.erase(held);
+  if (held_up) held_up_since_.try_emplace(stage, context.now());
+  if (held_up || commit.participants.empty()) return std::nullopt;
+  return commit;
+}
+
+void CoordinatorActor::TryCommit(Context& context, int32_t stage) {
+  const int64_t round = state_.RoundsCommitted(stage);
+  const std::optional<RoundCommit> commit = Complete(context, stage, round);
+  if (!commit) return;
+  Record(context, CommitRecord(*commit));
+  held_.erase({stage, round});
+  held_up_since_.erase(stage);
   std::vector<std::string> names;
-  for (const Participant& p : commit.participants) names.push_back(p.node.Short());
+  for (const Participant& p : commit->participants) names.push_back(p.node.Short());
   context.Event("round",
                 EventFields({{"stage", stage}, {"round", round}, {"participants", names}}));
-  for (const NodeId& replica : live) context.Send(replica, commit);
+  for (const NodeId& replica : Holders(*state_.plan, stage)) context.Send(replica, *commit);
   TryCommit(context, stage);
 }
 
@@ -131,6 +149,7 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const RoundAppli
       message.round >= state_.RoundsCommitted(*stage)) {
     return void(++refused_);
   }
+  if (JoinerOf(*state_.plan, from) != nullptr) CheckJoinersBase(context, from, message);
   const RunState::StageRound key{message.stage, message.round};
   const auto known = state_.applied.find(key);
   if (known != state_.applied.end() && known->second.contains(from)) return;
@@ -144,21 +163,35 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const RoundAppli
   EvictMinority(context, message.stage, message.round);
 }
 
+// What it said of a round in an earlier life counts for nothing: what it was given does.
+void CoordinatorActor::CheckJoinersBase(Context& context, const NodeId& joiner,
+                                        const RoundApplied& applied) {
+  if (JoinerOf(*state_.plan, joiner)->IsFixed()) return;
+  const auto agreed = state_.AgreedDigest(applied.stage, applied.round);
+  if (agreed && *agreed != applied.base_digest) {
+    GiveUpJoiner(context, joiner, "what it was given is not the state of its stage");
+  }
+}
+
 // Replicas that took the same outer step must hold the same bits. Whoever differs from most is put
 // out, once all have reported, so that the first to report has no advantage but in a tie.
 void CoordinatorActor::EvictMinority(Context& context, int32_t stage, int64_t round) {
   const auto reports = state_.applied.find({stage, round});
   if (reports == state_.applied.end()) return;
-  const std::vector<NodeId> live = LiveReplicas(*state_.plan, stage);
+  const std::vector<NodeId> live = ParticipantsOf(*state_.plan, stage, round);
   const bool complete = std::all_of(
       live.begin(), live.end(), [&](const NodeId& node) { return reports->second.contains(node); });
   if (!complete) return;
   const Digest agreed = *state_.AgreedDigest(stage, round);
-  for (const NodeId& node : live) {
-    if (reports->second.at(node).base_digest == agreed || !TakesPart(node)) continue;
+  for (const NodeId& node : LiveReplicas(*state_.plan, stage)) {
+    const auto report = reports->second.find(node);
+    if (report == reports->second.end() || report->second.base_digest == agreed ||
+        !TakesPart(node)) {
+      continue;
+    }
     context.Event("digest_mismatch",
                   EventFields({{"stage", stage}, {"round", round}, {"node", node.Short()}}));
-    DeclareGone(context, node, Gone::kDead, "its base parameters differ from its stage's");
+    DeclareGone(context, node, Gone::kEvicted, "its base parameters differ from its stage's");
     if (stopping_) return;
   }
 }

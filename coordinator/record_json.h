@@ -47,8 +47,25 @@ void from_json(const nlohmann::json& json, Id256<Tag>& id) {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceProfile, name, numeric_profile, gflops, memory_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Slot, stage, replica)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StageAssignment, first_layer, last_layer, replicas)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PipelinePlan, version, microbatches_per_step, stages, paths,
-                                   dead)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Joiner, node, since, base_version, from_step, from_round)
+
+inline void to_json(nlohmann::json& json, const PipelinePlan& plan) {
+  json = {{"version", plan.version},
+          {"microbatches_per_step", plan.microbatches_per_step},
+          {"stages", plan.stages},
+          {"paths", plan.paths},
+          {"dead", plan.dead},
+          {"joining", plan.joining}};
+}
+// Journals from before handovers name no joiners.
+inline void from_json(const nlohmann::json& json, PipelinePlan& plan) {
+  json.at("version").get_to(plan.version);
+  json.at("microbatches_per_step").get_to(plan.microbatches_per_step);
+  json.at("stages").get_to(plan.stages);
+  json.at("paths").get_to(plan.paths);
+  json.at("dead").get_to(plan.dead);
+  if (json.contains("joining")) json.at("joining").get_to(plan.joining);
+}
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkReading, target, rtt_s, bytes_per_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Participant, node, tokens, digest)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RoundCommit, stage, round, participants)

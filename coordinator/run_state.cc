@@ -78,6 +78,7 @@ absl::Status ApplyToNode(const std::string& kind, const Json& json, RunState& st
   if (it == state.nodes.end()) return DataLoss("'%s' of an unknown node", kind);
   if (kind == "life") {
     it->second.alive = json.at("alive");
+    if (json.value("evicted", false)) state.evicted.insert(node);
   } else if (kind == "started") {
     state.started.insert(node);
   } else {
@@ -182,8 +183,10 @@ std::string AppliedRecord(const NodeId& node, const RoundApplied& applied) {
 std::string LossesRecord(const StepReport& report) {
   return Json{{"kind", "losses"}, {"step", report.step}, {"losses", report.losses}}.dump();
 }
-std::string LifeRecord(const NodeId& node, bool alive) {
-  return Json{{"kind", "life"}, {"node", node}, {"alive", alive}}.dump();
+std::string LifeRecord(const NodeId& node, bool alive, bool evicted) {
+  Json record = {{"kind", "life"}, {"node", node}, {"alive", alive}};
+  if (evicted) record["evicted"] = true;
+  return record.dump();
 }
 std::string StartedRecord(const NodeId& node) {
   return Json{{"kind", "started"}, {"node", node}}.dump();

@@ -4,7 +4,7 @@
 // record it persists. A record that makes no sense is an error and changes nothing.
 //
 //   admitted  a node is here: the first time it uses up its ticket, later it has come back
-//   life      a node is gone (or here again) · started  it holds a stage · traffic  bytes so far
+//   life      a node is gone, evicted, or here again · started  it holds a stage · traffic  bytes
 //   link      a directed reading · plan  a plan in force · commit  a round's frozen set
 //   applied   a replica's digest after a round · losses  microbatches credited to a step, each once
 //   finished, exported  the end
@@ -57,6 +57,7 @@ class RunState {
 
   std::map<NodeId, NodeRecord> nodes;
   std::set<NodeId> started;           // have shown that they hold a stage of the plan
+  std::set<NodeId> evicted;           // said what cannot be true: they get no work again
   std::map<NodeId, Traffic> traffic;  // as of its last record; heartbeats go further
   std::map<std::string, int64_t> ticket_uses;
   std::map<std::pair<NodeId, NodeId>, LinkReading> links;  // (from, target), the latest
@@ -88,7 +89,7 @@ std::string PlanRecord(const PipelinePlan& plan, double predicted_step_s, double
 std::string CommitRecord(const RoundCommit& commit);
 std::string AppliedRecord(const NodeId& node, const RoundApplied& applied);
 std::string LossesRecord(const StepReport& report);  // only what is not credited yet
-std::string LifeRecord(const NodeId& node, bool alive);
+std::string LifeRecord(const NodeId& node, bool alive, bool evicted = false);
 std::string StartedRecord(const NodeId& node);
 std::string TrafficRecord(const NodeId& node, const Traffic& traffic);
 std::string MarkRecord(const std::string& kind);  // "finished", "exported"

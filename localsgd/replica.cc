@@ -51,6 +51,13 @@ OuterReplica::OuterReplica(const OuterConfig& config, std::vector<float> base,
       base_(std::move(base)),
       residual_(UsesBuffer() ? base_.size() : 0, 0.0f) {}
 
+OuterReplica OuterReplica::At(const OuterConfig& config, int64_t version, std::vector<float> base,
+                              std::vector<float> momentum, const OuterReplicaOptions& options) {
+  OuterReplica replica(config, std::move(base), options);
+  replica.optimizer_.Resume(version, std::move(momentum));
+  return replica;
+}
+
 DeltaSource OuterReplica::Delta(std::span<const float> theta_sent) const {
   return {.base = base_, .theta = theta_sent, .residual = residual_};
 }

@@ -53,6 +53,11 @@ class OuterReplica {
   OuterReplica(const OuterConfig& config, std::vector<float> base,
                const OuterReplicaOptions& options = {});
 
+  // A replica that joins the others at `version`, of which `base` and `momentum` [n] are, with
+  // nothing pending and no residual.
+  static OuterReplica At(const OuterConfig& config, int64_t version, std::vector<float> base,
+                         std::vector<float> momentum, const OuterReplicaOptions& options = {});
+
   // At a boundary: the message of this round, for the other replicas and for Apply. `theta` [n] is
   // not changed; the message is pending until the next Apply.
   // FailedPrecondition: one is pending already. InvalidArgument: wrong length, or the delta is not
@@ -76,6 +81,9 @@ class OuterReplica {
 
   int64_t size() const { return static_cast<int64_t>(base_.size()); }
   std::span<const float> base() const { return base_; }
+  std::span<const float> momentum() const {
+    return optimizer_.velocity();
+  }                                                            // [n], of the outer step
   int64_t version() const { return optimizer_.outer_step(); }  // completed rounds
   Digest BaseDigest() const;
   bool HasPending() const { return pending_; }

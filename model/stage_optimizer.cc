@@ -26,6 +26,33 @@ void StageOptimizer::Reset() {
   backend_->Fill(second_moment_->data(), 0, layout_->size());
 }
 
+int64_t StageOptimizer::ReadMoments(std::vector<float>* first, std::vector<float>* second) const {
+  const auto size = static_cast<size_t>(first_moment_ == nullptr ? 0 : layout_->size());
+  first->resize(size);
+  second->resize(size);
+  if (first_moment_ != nullptr) {
+    backend_->Download(first_moment_->data(), *first);
+    backend_->Download(second_moment_->data(), *second);
+    backend_->Synchronize();
+  }
+  return steps_;
+}
+
+absl::Status StageOptimizer::WriteMoments(int64_t steps, std::span<const float> first,
+                                          std::span<const float> second) {
+  const auto size = static_cast<size_t>(first_moment_ == nullptr ? 0 : layout_->size());
+  if (first.size() != size || second.size() != size || steps < 0) {
+    return InvalidArgument("moments: want %d values, got %d and %d of %d steps", size, first.size(),
+                           second.size(), steps);
+  }
+  steps_ = steps;
+  if (first_moment_ == nullptr) return absl::OkStatus();
+  backend_->Upload(first, first_moment_->data());
+  backend_->Upload(second, second_moment_->data());
+  backend_->Synchronize();
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<float>> StageOptimizer::Scales(int32_t microbatches,
                                                           const float* gradient_sum) {
   std::vector<float> scales;

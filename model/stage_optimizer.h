@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -30,6 +32,12 @@ class StageOptimizer {
 
   // Forgets the moments; bias correction begins anew.
   void Reset();
+
+  // The moments [layout.size()] each and the steps they are of; with SGD both are empty.
+  int64_t ReadMoments(std::vector<float>* first, std::vector<float>* second) const;
+  // Goes on from there. InvalidArgument: a length is wrong; then nothing has changed.
+  absl::Status WriteMoments(int64_t steps, std::span<const float> first,
+                            std::span<const float> second);
 
  private:
   StageOptimizer(const InnerConfig& config, const ParameterLayout* layout, Backend* backend)

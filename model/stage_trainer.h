@@ -77,6 +77,7 @@ class StageTrainer {
   // if a gradient is not finite; then parameters are as before and the accumulator is zeroed.
   absl::Status OptimizerStep(int64_t step, int32_t microbatches);
   void ResetOptimizer();
+  StageOptimizer& optimizer() { return *optimizer_; }
 
   // The live parameters [layout().size()].
   void ReadParameters(std::span<float> out);

@@ -12,8 +12,6 @@
 namespace skerry {
 namespace {
 
-constexpr Duration kHelloPatience = Duration::Seconds(5);
-
 // Commits hold a node back after τ + δ ≤ 2τ steps; reports of that many steps may be lost with a
 // coordinator.
 size_t ReportsKept(const RunConfig& config) {
@@ -131,25 +129,24 @@ void NodeActor::On(Context& context, const NodeId& from, const Pong& message) {
 void NodeActor::On(Context& context, const NodeId& from, const PlanUpdate& message) {
   if (from != options_.coordinator || !config_) return void(++refused_);
   if (message.plan.version <= plan_.version) return;
-  plan_ = message.plan;
+  if (state_ == State::kJoining) return;  // what is sent after the Welcome counts
+  const PipelinePlan before = std::exchange(plan_, message.plan);
   const auto slot = SlotOf(plan_, options_.self);
-  const bool dead = std::binary_search(plan_.dead.begin(), plan_.dead.end(), options_.self);
-  if (!slot || dead) {
-    // Taken for dead while away: what this process holds is of a past the others went on from.
-    if (state_ == State::kPreparing || pipeline_) {
-      Fail(context,
-           FailedPrecondition(
-               "the run went on without this node (it was silent for too long); join again"));
-    }
-    return;
-  }
+  const bool dead = !slot || IsDead(plan_, options_.self);
+  const Joiner* joiner = JoinerOf(plan_, options_.self);
   if (state_ == State::kIdle) {
+    if (dead) return ReplayEarly(context);
     stage_ = slot->stage;
-    Prepare(context);
-  } else if (pipeline_) {
-    pipeline_->OnPlan(context, plan_);
-    Advance(context);
+    return joiner != nullptr ? Join(context) : Prepare(context);
   }
+  if (dead || (joiner != nullptr ? joiner->since : 0) != joined_since_) {
+    return StartOver(context, "the run went on without this node");
+  }
+  SendPendingToJoiners(context, before);
+  DropStaleState(context);
+  if (pipeline_) pipeline_->OnPlan(context, plan_);
+  ReplayEarly(context);
+  Advance(context);
 }
 
 void NodeActor::Prepare(Context& context) {
@@ -184,8 +181,17 @@ void NodeActor::BuildStage(Context& context) {
 
 void NodeActor::StageBuilt(Context& context) {
   work_ = std::move(results_->work);
+  if (state_ == State::kCatchingUp) return TendJoining(context);
+  rounds_ = std::make_unique<RoundKeeper>(stage_, options_.self);
+  StartTraining(context, 0);
+}
+
+// From step `step` on.
+void NodeActor::StartTraining(Context& context, int64_t step) {
+  step_ = step;
   StageActor::Options options;
   options.self = options_.self;
+  options.first_step = step;
   options.lag_max = 2 * config_->outer.inner_steps + 1;
   options.in_flight = config_->pipeline.in_flight;
   options.work = work_.get();
@@ -200,7 +206,6 @@ void NodeActor::StageBuilt(Context& context) {
   options.submit = [this](Context& c, Job job) { return SubmitTracked(c, std::move(job)); };
   options.failed = [this](Context& c, const absl::Status& status) { Fail(c, status); };
   pipeline_ = std::make_unique<StageActor>(std::move(options), plan_);
-  rounds_ = std::make_unique<RoundKeeper>(stage_, options_.self);
   state_ = State::kTraining;
   context.Event("training",
                 absl::StrFormat(R"("stage":%d,"first_layer":%d,"last_layer":%d)", stage_,
@@ -210,36 +215,9 @@ void NodeActor::StageBuilt(Context& context) {
   Advance(context);
 }
 
-void NodeActor::ReplayEarly(Context& context) {
-  for (auto& [from, message] : std::exchange(early_, {})) {
-    std::visit([&, sender = from](const auto& m) { On(context, sender, m); }, message);
-  }
-}
-
-// ---- pipeline ----------------------------------------------------------------------------------
-
-void NodeActor::On(Context& context, const NodeId& from, const Activation& message) {
-  if (!pipeline_) {
-    if (early_.size() < kEarlyMax) early_.emplace_back(from, message);
-    return;
-  }
-  pipeline_->OnActivation(context, from, message);
-  Advance(context);
-}
-
-void NodeActor::On(Context& context, const NodeId& from, const Gradient& message) {
-  if (!pipeline_) return void(++refused_);
-  pipeline_->OnGradient(context, from, message);
-  Advance(context);
-}
-
-void NodeActor::On(Context& context, const NodeId& from, const MicrobatchVoid& message) {
-  if (!pipeline_) return void(++refused_);
-  pipeline_->OnVoid(context, from, message);
-  Advance(context);
-}
-
 void NodeActor::Advance(Context& context) {
+  if (state_ == State::kCatchingUp) return CatchUp(context);
+  if (SaveStateIfAsked(context)) return;
   // After the last step a node still computes for others what a death has sent around again.
   if (state_ == State::kFinished && heavy_ == Heavy::kNone) pipeline_->SubmitNext(context);
   if (state_ != State::kTraining) return;
@@ -286,11 +264,13 @@ void NodeActor::OnJobDone(Context& context, JobId job) {
   if (state_ == State::kStopped) return;
   if (fetcher_.OnJobDone(context, job)) {
     if (!fetcher_.status().ok()) return Fail(context, fetcher_.status());
-    if (fetcher_.Done() && state_ == State::kPreparing) BuildStage(context);
+    const bool builds = state_ == State::kPreparing || state_ == State::kCatchingUp;
+    if (fetcher_.Done() && builds && !work_ && heavy_ == Heavy::kNone) BuildStage(context);
     return;
   }
   if (job == heavy_job_ && heavy_ != Heavy::kNone) {
     const Heavy done = std::exchange(heavy_, Heavy::kNone);
+    if (!results_->status.ok() && done == Heavy::kRestore) return StateRestored(context);
     if (!results_->status.ok()) return Fail(context, results_->status);
     switch (done) {
       case Heavy::kBuild:
@@ -310,6 +290,15 @@ void NodeActor::OnJobDone(Context& context, JobId job) {
         for (auto& [to, request] : std::exchange(base_requests_, {}))
           ServeBase(context, to, request);
         break;
+      case Heavy::kSave:
+        StateSaved(context);
+        break;
+      case Heavy::kRestore:
+        return StateRestored(context);
+      case Heavy::kCatchUp:
+        return CaughtUp(context);
+      case Heavy::kStart:
+        return StartReplica(context);
       case Heavy::kNone:
         break;
     }
@@ -329,6 +318,8 @@ Phase NodeActor::phase() const {
       return plan_.version > 0 ? Phase::kStandby : Phase::kWaitingForPlan;
     case State::kPreparing:
       return Phase::kFetchingData;
+    case State::kCatchingUp:
+      return restored_ ? Phase::kCatchingUp : Phase::kFetchingData;
     case State::kTraining: {
       const auto it = boundaries_.find(rounds_->next());
       if (!open_ && it != boundaries_.end() && it->second.waiting) return Phase::kWaitingForRound;
@@ -353,6 +344,9 @@ void NodeActor::SendHeartbeat(Context& context) {
   beat.round_wait_s = round_wait_s_;
   beat.round_transfer_s = round_transfer_s_;
   if (beat.phase == Phase::kWaitingForRound) beat.waiting_for = rounds_->Missing(rounds_->next());
+  if (state_ == State::kCatchingUp && state_fetcher_ && !restored_) {
+    beat.waiting_for = state_fetcher_->WaitingFor();
+  }
   if (beat.phase == Phase::kWaitingForPeers) beat.waiting_for = pipeline_->WaitingFor();
   Send(context, options_.coordinator, beat);
 }
@@ -367,12 +361,14 @@ void NodeActor::OnTimer(Context& context, TimerId timer) {
   if (timer != heartbeat_timer_ || state_ == State::kStopped) return;
   SendHeartbeat(context);
   heartbeat_timer_ = context.StartTimer(Duration::Seconds(config_->heartbeat_s));
+  DropStaleState(context);
+  if (state_ == State::kCatchingUp) TendJoining(context);
 }
 
 void NodeActor::OnPeerRestarted(Context& context, const NodeId& peer) {
   if (state_ == State::kStopped || peer != options_.coordinator) return;
   SayHello(context);
-  if (state_ == State::kPreparing) fetcher_.Resume(context);
+  if (state_ == State::kPreparing || state_ == State::kCatchingUp) fetcher_.Resume(context);
   for (const StepReport& report : recent_reports_) Send(context, peer, report);
   if (last_applied_ && !last_applied_->base_digest.IsZero()) Send(context, peer, *last_applied_);
   if (!rounds_) return;

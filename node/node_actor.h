@@ -5,11 +5,15 @@
 //   kJoining    Hello sent, and again every few seconds, no Welcome yet
 //   kIdle       admitted; answers probes; waits for a plan that names it (or stands by)
 //   kPreparing  in the plan: fetching shards (stage 0) and building the stage on the device
+//   kCatchingUp joins a stage in training: as kPreparing, and is given the stage's state; holds
+//   deltas
+//               meanwhile, then lands rounds as they are committed, until its first step
 //   kTraining   steps and rounds; see Advance()
 //   kFinished   all steps and the last round done; serves its base parameters, and microbatches
 //   that
 //               were sent again after a death, until Shutdown
 //   kStopped    told to end, or leaving
+// A node whose part has gone to others starts over from kJoining, with nothing (StartOver).
 #pragma once
 
 #include <deque>
@@ -24,6 +28,7 @@
 #include "node/round_keeper.h"
 #include "node/shard_fetcher.h"
 #include "node/shard_store.h"
+#include "node/state_fetcher.h"
 #include "pipeline/exec/stage_actor.h"
 #include "pipeline/exec/stage_work.h"
 #include "wire/actor.h"
@@ -50,7 +55,8 @@ struct NodeActorOptions {
 
 class NodeActor final : public Actor {
  public:
-  static constexpr size_t kEarlyMax = 1024;  // messages kept until the stage is built
+  static constexpr size_t kEarlyMax = 1024;  // messages kept until the stage or their plan is there
+  static constexpr Duration kHelloPatience = Duration::Seconds(5);
 
   explicit NodeActor(NodeActorOptions options);
 
@@ -71,7 +77,15 @@ class NodeActor final : public Actor {
   int64_t refused() const { return refused_ + (pipeline_ ? pipeline_->refused() : 0); }
 
  private:
-  enum class State : uint8_t { kJoining, kIdle, kPreparing, kTraining, kFinished, kStopped };
+  enum class State : uint8_t {
+    kJoining,
+    kIdle,
+    kPreparing,
+    kCatchingUp,
+    kTraining,
+    kFinished,
+    kStopped
+  };
 
   // One handler a message; what has none (messages meant for coordinators) is refused.
   void On(Context& context, const NodeId& from, const Welcome& message);
@@ -104,7 +118,28 @@ class NodeActor final : public Actor {
   void Prepare(Context& context);
   void BuildStage(Context& context);
   void StageBuilt(Context& context);
+  void StartTraining(Context& context, int64_t step);
   void ReplayEarly(Context& context);
+  // Whether a message waits: for the plan it was sent under, or until the part of this node that it
+  // is for is there.
+  bool MustWait(int64_t plan_version, bool is_ready) const;
+  void Keep(const NodeId& from, Message message);
+
+  // node_handover.cc
+  void StartOver(Context& context, const std::string& why);
+  void Join(Context& context);
+  void TendJoining(Context& context);
+  void StateArrived(Context& context);
+  void StateRestored(Context& context);
+  void CatchUp(Context& context);
+  void CaughtUp(Context& context);
+  void StartReplica(Context& context);
+  void SendPendingToJoiners(Context& context, const PipelinePlan& before);
+  void OnStateRequest(Context& context, const NodeId& from, const ObjectRequest& request);
+  bool SaveStateIfAsked(Context& context);
+  void StateSaved(Context& context);
+  void DropStaleState(Context& context);
+  bool MayHaveState(const NodeId& node) const;
 
   // Does the next thing that can be done: apply a due round, close a step, encode a delta, or give
   // the device a task.
@@ -118,6 +153,8 @@ class NodeActor final : public Actor {
   void NoteReadiness(Context& context);
   JobId SubmitTracked(Context& context, Job job);
   void ServeBase(Context& context, const NodeId& to, const ObjectRequest& request);
+  void SendPart(Context& context, const NodeId& to, const ObjectRequest& request,
+                const Payload& object);
 
   NodeActorOptions options_;
   State state_ = State::kJoining;
@@ -136,7 +173,7 @@ class NodeActor final : public Actor {
   std::unique_ptr<StageActor> pipeline_;
   std::unique_ptr<RoundKeeper> rounds_;
   std::deque<std::pair<NodeId, Message>>
-      early_;  // pipeline traffic that came before the stage was built
+      early_;  // pipeline traffic that came before the stage was built, or its plan
 
   int64_t step_ = 0;     // completed inner steps
   int64_t encoded_ = 0;  // rounds whose own delta is encoded
@@ -151,7 +188,18 @@ class NodeActor final : public Actor {
   int64_t tokens_of_round_ = 0;
 
   // The one heavy job of this actor under way (stage tasks are the StageActor's).
-  enum class Heavy : uint8_t { kNone, kBuild, kOptimizer, kEncode, kApply, kExport };
+  enum class Heavy : uint8_t {
+    kNone,
+    kBuild,
+    kOptimizer,
+    kEncode,
+    kApply,
+    kExport,
+    kSave,
+    kRestore,
+    kCatchUp,
+    kStart
+  };
   Heavy heavy_ = Heavy::kNone;
   JobId heavy_job_ = 0;
   std::map<JobId, Instant> submitted_;
@@ -159,6 +207,20 @@ class NodeActor final : public Actor {
   std::shared_ptr<Results> results_;
   Payload base_bytes_;
   std::deque<std::pair<NodeId, ObjectRequest>> base_requests_;
+
+  // Joining.
+  int64_t joined_since_ = 0;  // version of the plan that named this process a joiner; 0: none did
+  std::unique_ptr<StateFetcher> state_fetcher_;
+  bool restored_ = false;
+  // Giving: the state of one version, for one joiner.
+  struct SavedState {
+    NodeId to;
+    int64_t version = 0;
+    Payload bytes;
+    Instant used;
+  };
+  std::optional<SavedState> saved_;
+  std::optional<std::pair<NodeId, ObjectRequest>> state_request_;
 
   std::deque<StepReport> recent_reports_;  // said again to a coordinator that restarted
   std::optional<skerry::RoundApplied> last_applied_;

@@ -17,9 +17,11 @@ constexpr size_t kBaseRequestsMax = 64;
 }  // namespace
 
 void NodeActor::On(Context& context, const NodeId& from, const ObjectRequest& message) {
-  const bool mine = from == options_.coordinator &&
-                    message.object == absl::StrFormat("base/%d", stage_) && message.offset >= 0 &&
-                    message.length > 0 && message.length <= kObjectChunkBytesMax;
+  const bool sane =
+      message.offset >= 0 && message.length > 0 && message.length <= kObjectChunkBytesMax;
+  if (sane && message.object.starts_with("replica/")) return OnStateRequest(context, from, message);
+  const bool mine =
+      sane && from == options_.coordinator && message.object == absl::StrFormat("base/%d", stage_);
   if (!mine) return void(++refused_);
   if (state_ != State::kFinished) {
     Send(context, from, ObjectChunk{message.object, message.offset, -1, nullptr});
@@ -40,10 +42,15 @@ void NodeActor::On(Context& context, const NodeId& from, const ObjectRequest& me
 }
 
 void NodeActor::ServeBase(Context& context, const NodeId& to, const ObjectRequest& request) {
-  const int64_t total = SizeOf(base_bytes_);
+  SendPart(context, to, request, base_bytes_);
+}
+
+void NodeActor::SendPart(Context& context, const NodeId& to, const ObjectRequest& request,
+                         const Payload& object) {
+  const int64_t total = SizeOf(object);
   if (request.offset > total) return void(++refused_);
   const int64_t length = std::min(request.length, total - request.offset);
-  const auto bytes = View(base_bytes_);
+  const auto bytes = View(object);
   const auto begin = std::min(static_cast<size_t>(request.offset), bytes.size());
   const auto part =
       bytes.subspan(begin, std::min(static_cast<size_t>(length), bytes.size() - begin));
@@ -53,7 +60,13 @@ void NodeActor::ServeBase(Context& context, const NodeId& to, const ObjectReques
 }
 
 void NodeActor::On(Context& context, const NodeId& from, const ObjectChunk& message) {
-  if (from != options_.coordinator || state_ != State::kPreparing) return void(++refused_);
+  if (from != options_.coordinator && state_fetcher_ && heavy_ == Heavy::kNone && !restored_) {
+    state_fetcher_->OnChunk(context, from, message);
+    if (state_fetcher_->Done()) StateArrived(context);
+    return;
+  }
+  const bool fetches = state_ == State::kPreparing || state_ == State::kCatchingUp;
+  if (from != options_.coordinator || !fetches) return void(++refused_);
   fetcher_.OnChunk(context, message);
   if (!fetcher_.status().ok()) Fail(context, fetcher_.status());
 }

@@ -12,7 +12,8 @@ struct NodeActor::Results {
   std::unique_ptr<StageWork> work;
   Payload delta;
   Digest digest;
-  Payload base;
+  Payload base;  // or the state of the stage
+  int64_t version = 0;
 };
 
 }  // namespace skerry

@@ -73,8 +73,9 @@ bool NodeActor::EncodeAtBoundary(Context& context) {
 void NodeActor::Encoded(Context& context) {
   const int64_t round = encoded_++;
   boundaries_[round].at = context.now();
-  const Delta delta{stage_, round, tokens_of_round_, results_->digest, results_->delta};
-  for (const NodeId& replica : LiveReplicas(plan_, stage_)) {
+  const Delta delta{stage_,           round,           tokens_of_round_,
+                    results_->digest, results_->delta, plan_.version};
+  for (const NodeId& replica : Holders(plan_, stage_)) {
     if (replica != options_.self) Send(context, replica, delta);
   }
   if (const auto held = rounds_->Hold(options_.self, delta)) {
@@ -91,14 +92,13 @@ void NodeActor::NoteReadiness(Context& context) {
 }
 
 void NodeActor::On(Context& context, const NodeId& from, const Delta& message) {
-  if (!rounds_) {
-    if (early_.size() < kEarlyMax) early_.emplace_back(from, message);
-    return;
-  }
+  if (MustWait(message.plan_version, rounds_ != nullptr)) return Keep(from, message);
+  if (!rounds_) return void(++refused_);
   const auto replicas = LiveReplicas(plan_, stage_);
   if (std::find(replicas.begin(), replicas.end(), from) == replicas.end()) return void(++refused_);
   // What cannot be decoded would end this node when the round lands: the coordinator hears of it.
-  const bool decodes = message.stage != stage_ || work_->CheckDelta(message.payload).ok();
+  // A joiner without its stage yet leaves that to those who land the round.
+  const bool decodes = message.stage != stage_ || !work_ || work_->CheckDelta(message.payload).ok();
   const auto held = decodes ? rounds_->Hold(from, message) : rounds_->Refuse(from, message);
   if (!held) return void(++refused_);
   Send(context, options_.coordinator, *held);

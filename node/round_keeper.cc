@@ -9,7 +9,7 @@
 namespace skerry {
 
 bool RoundKeeper::IsWanted(const NodeId& sender, const Delta& delta) {
-  return delta.stage == stage_ && delta.round >= next_ && delta.round <= next_ + kRoundsAhead &&
+  return delta.stage == stage_ && delta.round >= next_ && delta.round <= next_ + rounds_ahead_ &&
          delta.tokens >= 0 && !rounds_[delta.round].deltas.contains(sender);
 }
 
@@ -30,7 +30,7 @@ std::optional<DeltaHeld> RoundKeeper::Refuse(const NodeId& sender, const Delta& 
 }
 
 bool RoundKeeper::Commit(const RoundCommit& commit) {
-  if (commit.stage != stage_ || commit.round < next_ || commit.round > next_ + kRoundsAhead ||
+  if (commit.stage != stage_ || commit.round < next_ || commit.round > next_ + rounds_ahead_ ||
       commit.participants.empty()) {
     return false;
   }
@@ -63,8 +63,13 @@ std::vector<StageWork::Accepted> RoundKeeper::Participants(int64_t round) const 
 
 void RoundKeeper::Applied(int64_t round) {
   SKERRY_CHECK(round == next_);
-  next_ = round + 1;
-  rounds_.erase(rounds_.begin(), rounds_.upper_bound(round));
+  SkipTo(round + 1);
+}
+
+void RoundKeeper::SkipTo(int64_t version) {
+  SKERRY_CHECK(version >= next_);
+  next_ = version;
+  rounds_.erase(rounds_.begin(), rounds_.lower_bound(version));
 }
 
 std::vector<DeltaHeld> RoundKeeper::HeldNow() const {

@@ -3,7 +3,7 @@
 //
 // A round may be used when its commit is here and every participant's delta is held with the digest
 // the commit names. Idempotent: what is known already changes nothing. Bounded: only rounds in
-// [next, next + kRoundsAhead] are held.
+// [next, next + rounds ahead] are held.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,11 @@ class RoundKeeper {
  public:
   // A peer needs our delta of a round to pass it, so it is at most one round ahead.
   static constexpr int64_t kRoundsAhead = 2;
+  // A joiner holds what is committed while it is given the state of its stage.
+  static constexpr int64_t kJoinersRoundsAhead = 64;
 
-  RoundKeeper(int32_t stage, NodeId self) : stage_(stage), self_(self) {}
+  RoundKeeper(int32_t stage, NodeId self, int64_t next = 0, int64_t rounds_ahead = kRoundsAhead)
+      : stage_(stage), self_(self), next_(next), rounds_ahead_(rounds_ahead) {}
 
   // Holds a delta. Returns what to tell the coordinator; nothing if it is known, too old, too far
   // ahead or altered.
@@ -44,6 +47,9 @@ class RoundKeeper {
   // The round was applied: earlier rounds and this one are forgotten.
   void Applied(int64_t round);
 
+  // A base of that version is here: rounds below are forgotten. CHECK: not below next().
+  void SkipTo(int64_t version);
+
   int64_t next() const { return next_; }  // the first round not applied
   // Everything held of rounds not applied, to say again to a coordinator that restarted.
   std::vector<DeltaHeld> HeldNow() const;
@@ -61,7 +67,8 @@ class RoundKeeper {
 
   int32_t stage_;
   NodeId self_;
-  int64_t next_ = 0;
+  int64_t next_;
+  int64_t rounds_ahead_;
   std::map<int64_t, Round> rounds_;
 };
 

@@ -6,6 +6,7 @@
 #include "common/check.h"
 #include "common/status.h"
 #include "compression/codec.h"
+#include "node/stage_state.h"
 
 namespace skerry {
 namespace {
@@ -156,6 +157,35 @@ Payload TrainedStage::BaseParameters() {
   Bytes bytes(base.size_bytes());
   std::memcpy(bytes.data(), base.data(), bytes.size());
   return MakePayload(std::move(bytes));
+}
+
+absl::StatusOr<Payload> TrainedStage::SaveState() {
+  StageState state;
+  const auto base = replica_->base(), momentum = replica_->momentum();
+  state.version = replica_->version();
+  state.base.assign(base.begin(), base.end());
+  state.momentum.assign(momentum.begin(), momentum.end());
+  state.inner_steps = trainer_->optimizer().ReadMoments(&state.first_moment, &state.second_moment);
+  return MakePayload(EncodeState(state));
+}
+
+absl::StatusOr<int64_t> TrainedStage::RestoreState(const Payload& saved) {
+  SKERRY_ASSIGN_OR_RETURN(StageState state,
+                          DecodeState(View(saved), static_cast<int64_t>(theta_.size())));
+  const absl::Status moments = trainer_->optimizer().WriteMoments(
+      state.inner_steps, state.first_moment, state.second_moment);
+  if (!moments.ok()) return DataLoss("state of a stage: of another inner optimizer");
+  theta_ = state.base;
+  trainer_->WriteParameters(theta_);
+  replica_ = std::make_unique<OuterReplica>(OuterReplica::At(
+      config_.outer, state.version, std::move(state.base), std::move(state.momentum)));
+  return state.version;
+}
+
+void TrainedStage::StartFromBase(int64_t, int64_t) {
+  const auto base = replica_->base();
+  theta_.assign(base.begin(), base.end());
+  trainer_->WriteParameters(theta_);
 }
 
 }  // namespace skerry

@@ -51,6 +51,9 @@ class TrainedStage final : public StageWork {
   void AdoptBase() override;
   Digest BaseDigest() override;
   Payload BaseParameters() override;
+  absl::StatusOr<Payload> SaveState() override;
+  absl::StatusOr<int64_t> RestoreState(const Payload& saved) override;
+  void StartFromBase(int64_t step, int64_t round) override;
 
   // For checkers, on the device thread.
   const OuterReplica& replica() const { return *replica_; }

@@ -52,7 +52,9 @@ void Checkers::OnPersist(Instant now, const NodeId& node, const std::string& rec
   const absl::Status status = state_.Apply(record);
   if (!status.ok()) return Violate(now, "ledger_exact", "journal: " + ErrorText(status));
   for (const auto& [id, known] : state_.nodes) {
-    if (!known.alive) delivery_.OnGone(id);
+    if (known.alive) continue;
+    delivery_.OnGone(id);
+    if (state_.plan && SlotOf(*state_.plan, id) && !IsDead(*state_.plan, id)) put_out_.insert(id);
   }
   CheckPlanRecord(now);
   CheckCommitRecords(now);
@@ -60,7 +62,9 @@ void Checkers::OnPersist(Instant now, const NodeId& node, const std::string& rec
 
 void Checkers::CheckPlanRecord(Instant now) {
   if (!state_.plan) return;
+  const PipelinePlan* before = plans_.empty() ? nullptr : &plans_.rbegin()->second;
   const auto [it, is_new] = plans_.emplace(state_.plan->version, *state_.plan);
+  if (is_new) NoteNewPlan(now, before, it->second);
   if (!is_new && it->second != *state_.plan) {
     Violate(now, "plan_agreement",
             absl::StrFormat("version %d was journalled with two contents", it->first));
@@ -75,7 +79,7 @@ void Checkers::CheckCommitRecords(Instant now) {
     for (int64_t& round = commits_checked_[stage]; round < state_.RoundsCommitted(stage); ++round) {
       Holdings& held = held_[{stage, round}];
       for (const Participant& p : state_.commits.at({stage, round}).participants) {
-        for (const NodeId& replica : LiveReplicas(*state_.plan, stage)) {
+        for (const NodeId& replica : Holders(*state_.plan, stage)) {
           const auto holding = held[replica].find(p.node);
           if (holding != held[replica].end() && holding->second == p.digest) continue;
           Violate(
@@ -98,11 +102,16 @@ void Checkers::OnMessage(Instant now, const NodeId& from, const NodeId& to,
                          const Message& message) {
   const std::string wrong = delivery_.OnDelivered(from, to, message);
   if (!wrong.empty()) Violate(now, "delivery_exact", wrong);
-  std::visit([&](const auto& m) { Check(now, from, m); }, message);
+  if (const auto* update = std::get_if<PlanUpdate>(&message)) {
+    Check(now, to, *update);
+  } else {
+    std::visit([&](const auto& m) { Check(now, from, m); }, message);
+  }
   if (IsPreparation(message)) progress_ = now;
 }
 
-void Checkers::Check(Instant now, const NodeId&, const PlanUpdate& update) {
+void Checkers::Check(Instant now, const NodeId& to, const PlanUpdate& update) {
+  heard_plan_[to] = std::max(heard_plan_[to], update.plan.version);
   const auto journalled = plans_.find(update.plan.version);
   if (journalled == plans_.end()) {
     Violate(now, "plan_agreement",
@@ -156,6 +165,8 @@ void Checkers::OnLife(Instant now, const NodeId& node) {
   counted_.erase(node);
   last_counted_.erase(node);
   step_of_.erase(node);
+  heard_plan_.erase(node);
+  made_.erase(node);
   progress_ = now;
 }
 
@@ -166,11 +177,16 @@ void Checkers::OnAccumulated(Instant now, const NodeId& node, int64_t step, int3
             absl::StrFormat("%s counted microbatch %d of step %d twice", node.Short(), microbatch,
                             step));
   }
+  if (!SomePlanLeadsThrough(node, step, microbatch)) {
+    Violate(now, "microbatch_conservation",
+            absl::StrFormat("%s counted microbatch %d of step %d, which no plan leads through it",
+                            node.Short(), microbatch, step));
+  }
   while (counted.begin()->first < step - kStepsRemembered) counted.erase(counted.begin());
   const auto [last, is_first] = last_counted_.try_emplace(node, step, microbatch);
   const std::pair present(step, microbatch);
   // After a death what was sent again comes late.
-  if (!is_first && present < last->second && state_.plan && state_.plan->dead.empty()) {
+  if (!is_first && present < last->second && all_alive_) {
     Violate(
         now, "microbatch_conservation",
         absl::StrFormat("%s counted microbatch %d of step %d after microbatch %d of step %d",
@@ -208,8 +224,10 @@ void Checkers::OnSettled(Instant now, const NodeId& node, int64_t round, double 
 }
 
 void Checkers::OnStepped(Instant now, const NodeId& node, int64_t step, int32_t microbatches) {
+  made_[node] = step;
+  CheckHeardOfJoiners(now, node, step);
   // After a death a node may count what was sent again late, in a later step.
-  if (!state_.plan || !state_.plan->dead.empty()) return;
+  if (!state_.plan || !all_alive_) return;
   const auto wanted = static_cast<int32_t>(VisitsOf(*state_.plan, step, node).size());
   if (microbatches != wanted) {
     Violate(now, "microbatch_conservation",
@@ -241,11 +259,7 @@ void Checkers::OnTick(Instant now, bool able) {
 
 // What a data node had under way when it died, or steps of it that its heir had left behind.
 int64_t Checkers::MicrobatchesLostAtMost() const {
-  if (!state_.plan || state_.plan->stages.empty()) return 0;
-  const auto& data_nodes = state_.plan->stages.front().replicas;
-  const auto dead = std::count_if(data_nodes.begin(), data_nodes.end(),
-                                  [&](const NodeId& node) { return IsDead(*state_.plan, node); });
-  return dead * (2 * options_.config.outer.inner_steps + 2) *
+  return data_node_deaths_ * (2 * options_.config.outer.inner_steps + 2) *
          options_.config.pipeline.microbatches_per_step;
 }
 

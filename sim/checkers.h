@@ -1,18 +1,22 @@
 // The rules that must hold in every run, whatever fails: watched over messages, journal records and
 // what stages do, on real or virtual time. The first violation names its rule.
 //
-//   plan_agreement            a plan's version means one plan; it was journalled before it was sent
+//   plan_agreement            a plan's version means one plan; it was journalled before it was
+//   sent;
+//                             nobody who has rounds makes a step from which on a joiner works
+//                             without having heard of it
 //   base_agreement            replicas report one digest for one (stage, base version); who reports
 //                             another is put out before the run ends
 //   rounds_atomic             a (stage, round) is committed once, journalled first, when every live
-//                             replica has said that it holds every participant's message;
-//                             replicas have one set
+//                             replica and joiner has said that it holds every participant's
+//                             message; replicas have one set
 //   rounds_on_time            a replica encodes at the boundary and lands the round δ inner steps
 //                             later, or after the last step: neither earlier nor later
 //   delta_conservation        a round takes of a replica's progress what its accepted message
 //                             carries, no more, no less (conservation.h; with arithmetic only)
-//   microbatch_conservation   a process counts a microbatch once; without deaths it counts exactly
-//                             those that the plan leads through it, in their order
+//   microbatch_conservation   a process counts a microbatch once, and only one that a plan leads
+//                             through it; without deaths it counts exactly those of the plan, in
+//                             their order
 //   ledger_exact              a microbatch is credited once, with one loss; at the end all are,
 //                             but for those that died with their data node
 //   liveness                  while a step is left, somebody's steps grow
@@ -80,11 +84,16 @@ class Checkers {
 
   const std::vector<Violation>& violations() const { return violations_; }
   const RunState& state() const { return state_; }  // as the journal tells it
+  // Who was taken for dead or evicted while it had a part in the plan.
+  const std::set<NodeId>& put_out() const { return put_out_; }
+  int64_t handovers() const { return handovers_; }  // that came to a first step
+  // Who was in a stage with as many liars as others at least: nobody can say there who lies.
+  const std::set<NodeId>& beside_liars() const { return beside_liars_; }
 
  private:
   void Violate(Instant now, const char* rule, std::string what);
   bool Checks(const char* rule) const;
-  void Check(Instant now, const NodeId& from, const PlanUpdate& update);
+  void Check(Instant now, const NodeId& to, const PlanUpdate& update);
   void Check(Instant now, const NodeId& from, const RoundCommit& commit);
   void Check(Instant now, const NodeId& from, const RoundApplied& applied);
   void Check(Instant now, const NodeId& from, const Heartbeat& beat);
@@ -92,6 +101,11 @@ class Checkers {
   template <typename Other>
   void Check(Instant, const NodeId&, const Other&) {}
   void CheckPlanRecord(Instant now);
+  void NoteNewPlan(Instant now, const PipelinePlan* before, const PipelinePlan& plan);
+  void CheckNobodyIsPast(Instant now, const PipelinePlan& plan, const Joiner& joiner);
+  void NoteLiars(const PipelinePlan& plan);
+  void CheckHeardOfJoiners(Instant now, const NodeId& node, int64_t step);
+  bool SomePlanLeadsThrough(const NodeId& node, int64_t step, int32_t microbatch) const;
   void CheckCommitRecords(Instant now);
   void CheckBasesAtEnd(Instant now);
   void CheckLedgerAtEnd(Instant now);
@@ -107,6 +121,14 @@ class Checkers {
   std::map<RunState::StageRound, Holdings> held_;
   std::map<int32_t, int64_t> commits_checked_;  // of each stage
   DeliveryChecker delivery_;
+  std::map<NodeId, int64_t> heard_plan_;  // newest version delivered to its process
+  std::map<NodeId, int64_t> made_;        // the last step that its process made
+  std::map<NodeId, int64_t> fixed_by_;    // joiners: the version that fixed their first step
+  std::set<NodeId> put_out_;
+  std::set<NodeId> beside_liars_;
+  bool all_alive_ = true;  // nobody of the plan has died yet
+  int64_t data_node_deaths_ = 0;
+  int64_t handovers_ = 0;
   std::map<NodeId, int64_t> step_of_;
   int64_t best_step_ = 0;
   Instant progress_;

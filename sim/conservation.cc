@@ -24,9 +24,11 @@ double ConservationError(const ReplicaVectors& before, const ReplicaVectors& aft
   double worst = 0;
   for (size_t i = 0; i < taken.size(); ++i) {
     const double error = Progress(after, i) - (Progress(before, i) - double{taken[i]});
-    const double scale =
-        std::max({std::abs(double{before.base[i]}), std::abs(double{before.live[i]}),
-                  std::abs(double{after.base[i]}), std::abs(double{taken[i]}), 1e-3});
+    // A lossy codec's residual may be larger than the weights, and is rounded at its own size.
+    const double residual = before.residual.empty() ? 0.0 : double{before.residual[i]};
+    const double scale = std::max(
+        {std::abs(double{before.base[i]}), std::abs(double{before.live[i]}),
+         std::abs(double{after.base[i]}), std::abs(double{taken[i]}), std::abs(residual), 1e-3});
     worst = std::max(worst, std::abs(error) / (kRounding * scale));
   }
   return worst;

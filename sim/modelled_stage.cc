@@ -1,5 +1,6 @@
 #include "sim/modelled_stage.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "common/digest.h"
@@ -118,6 +119,7 @@ absl::Status ModelledStage::ApplyRound(const std::vector<Accepted>& participants
   for (const Accepted& p : participants) sum += Chain(FingerprintOf(p.payload), uint64_t(p.tokens));
   base_ = Chain(base_, sum);
   theta_ = Chain(theta_, base_);
+  ++version_;
   return absl::OkStatus();
 }
 
@@ -131,6 +133,23 @@ absl::Status ModelledStage::CheckDelta(const Payload& delta) const {
 
 Digest ModelledStage::BaseDigest() {
   return DigestOf(std::span<const uint8_t>(BytesOf(base_)));
+}
+
+// Base, outer momentum and two moments of each parameter.
+absl::StatusOr<Payload> ModelledStage::SaveState() {
+  Bytes bytes = BytesOf(base_);
+  const Bytes version = BytesOf(static_cast<uint64_t>(version_));
+  bytes.insert(bytes.end(), version.begin(), version.end());
+  return MakeHollowPayload(std::move(bytes), std::max<int64_t>(4 * 4 * parameters_, 16));
+}
+
+absl::StatusOr<int64_t> ModelledStage::RestoreState(const Payload& saved) {
+  const auto bytes = View(saved);
+  if (bytes.size() != 2 * sizeof(uint64_t)) return DataLoss("not the state of a stage");
+  std::memcpy(&base_, bytes.data(), sizeof base_);
+  std::memcpy(&version_, bytes.data() + sizeof base_, sizeof version_);
+  theta_ = base_;
+  return version_;
 }
 
 // Not hollow: the coordinator collects real bytes, and holds them to the digest.

@@ -45,6 +45,9 @@ class ModelledStage final : public StageWork {
   absl::Status ApplyRound(const std::vector<Accepted>& participants) override;
   absl::Status CheckDelta(const Payload& delta) const override;
   void AdoptBase() override { base_ = theta_; }
+  absl::StatusOr<Payload> SaveState() override;
+  absl::StatusOr<int64_t> RestoreState(const Payload& saved) override;
+  void StartFromBase(int64_t, int64_t) override { theta_ = base_; }
   Digest BaseDigest() override;
   Payload BaseParameters() override;
 
@@ -57,8 +60,9 @@ class ModelledStage final : public StageWork {
   int64_t boundary_bytes_ = 0;
   int64_t delta_bytes_ = 0;
   int32_t tokens_ = 0;
-  uint64_t base_ = 0;   // fingerprint of the base parameters
-  uint64_t theta_ = 0;  // of the live ones
+  uint64_t base_ = 0;    // fingerprint of the base parameters
+  uint64_t theta_ = 0;   // of the live ones
+  int64_t version_ = 0;  // completed rounds
 };
 
 }  // namespace skerry

@@ -82,7 +82,7 @@ absl::Status ObservedStage::ApplyRound(const std::vector<Accepted>& participants
   const bool watched = observer_.vectors && observer_.settled;
   const ReplicaVectors before = watched ? observer_.vectors() : ReplicaVectors();
   SKERRY_RETURN_IF_ERROR(ApplyHonest(participants));
-  if (observer_.applied) observer_.applied(applied_, steps_);
+  if (observer_.applied && !catches_up_) observer_.applied(applied_, steps_);
   if (watched) {
     std::vector<float> taken(before.base.size());
     for (const Accepted& p : participants) {
@@ -92,6 +92,19 @@ absl::Status ObservedStage::ApplyRound(const std::vector<Accepted>& participants
   }
   ++applied_;
   return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> ObservedStage::RestoreState(const Payload& saved) {
+  SKERRY_ASSIGN_OR_RETURN(applied_, stage_->RestoreState(saved));
+  catches_up_ = true;
+  return applied_;
+}
+
+void ObservedStage::StartFromBase(int64_t step, int64_t round) {
+  stage_->StartFromBase(step, round);
+  steps_ = step;
+  encoded_ = round;
+  catches_up_ = false;
 }
 
 // The stage itself knows only what it encoded.

@@ -23,7 +23,8 @@ class ObservedStage final : public StageWork {
   struct Observer {
     std::function<void(int64_t step, int32_t microbatch)> accumulated;
     std::function<void(int64_t step, int32_t microbatches)> stepped;
-    // Rounds count from 0 in a process's life; `step` inner steps were complete.
+    // Rounds count from 0 in a process's life, or from what a joiner was given; `step` inner steps
+    // were complete. A joiner that catches up lands rounds at no step: nothing is said of those.
     std::function<void(int64_t round, int64_t step)> encoded, applied;
     // Where there is arithmetic: the law of conservation, in units of what rounding may do.
     std::function<ReplicaVectors()> vectors;
@@ -52,6 +53,9 @@ class ObservedStage final : public StageWork {
   void AdoptBase() override { stage_->AdoptBase(); }
   Digest BaseDigest() override { return stage_->BaseDigest(); }
   Payload BaseParameters() override { return stage_->BaseParameters(); }
+  absl::StatusOr<Payload> SaveState() override { return stage_->SaveState(); }
+  absl::StatusOr<int64_t> RestoreState(const Payload& saved) override;
+  void StartFromBase(int64_t step, int64_t round) override;
 
  private:
   WorkResult Outgoing(int64_t step, int32_t microbatch, WorkResult result) const;
@@ -62,6 +66,7 @@ class ObservedStage final : public StageWork {
   absl::Status ApplyHonest(const std::vector<Accepted>& participants);
 
   Payload honest_;  // the delta behind a poisoned one
+  bool catches_up_ = false;
   int64_t steps_ = 0, encoded_ = 0, applied_ = 0;
 };
 

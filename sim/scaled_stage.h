@@ -57,6 +57,17 @@ class ScaledStage final : public StageWork {
   void AdoptBase() override { computes_->AdoptBase(); }
   Digest BaseDigest() override { return computes_->BaseDigest(); }
   Payload BaseParameters() override { return computes_->BaseParameters(); }
+  absl::StatusOr<Payload> SaveState() override {
+    SKERRY_ASSIGN_OR_RETURN(const Payload small, computes_->SaveState());
+    SKERRY_ASSIGN_OR_RETURN(const Payload large, costs_->SaveState());
+    return MakeHollowPayload(*small, std::max(large.size(), small.size()));
+  }
+  absl::StatusOr<int64_t> RestoreState(const Payload& saved) override {
+    return computes_->RestoreState(saved);
+  }
+  void StartFromBase(int64_t step, int64_t round) override {
+    computes_->StartFromBase(step, round);
+  }
 
  private:
   WorkResult Outgoing(WorkResult result) const {

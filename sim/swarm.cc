@@ -19,9 +19,18 @@ bool IsOut(const RunState& state, const NodeId& node) {
   return (state.plan && IsDead(*state.plan, node)) || !state.nodes.at(node).alive;
 }
 
+// It never got what it was to be given, or its rounds have not begun.
+bool OnlyJoins(const RunState& state, const NodeId& node) {
+  const Joiner* joiner = JoinerOf(*state.plan, node);
+  return joiner != nullptr &&
+         (!joiner->IsFixed() ||
+          joiner->from_round > state.RoundsCommitted(SlotOf(*state.plan, node)->stage));
+}
+
 bool IsLost(const RunState& state, const StageAssignment& stage) {
-  return std::all_of(stage.replicas.begin(), stage.replicas.end(),
-                     [&](const NodeId& node) { return IsOut(state, node); });
+  return std::all_of(stage.replicas.begin(), stage.replicas.end(), [&](const NodeId& node) {
+    return IsOut(state, node) || OnlyJoins(state, node);
+  });
 }
 
 bool NoDataNodeLeft(const RunState& state) {
@@ -53,11 +62,15 @@ class Excuses {
   }
 
   bool Has(const NodeId& node) const {
+    return WasBefallen(node) || drawn_.run->checkers().beside_liars().contains(node);
+  }
+
+ private:
+  bool WasBefallen(const NodeId& node) const {
     const auto mute = mute_s_.find(node);
     return excused_.contains(node) || (mute != mute_s_.end() && mute->second > kMuteEnough);
   }
 
- private:
   void Add(const Fault& fault) {
     const double lasts_s = fault.lasts ? fault.lasts->seconds() : 1e9;
     switch (fault.kind) {
@@ -103,7 +116,7 @@ class Excuses {
       int32_t liars = 0, honest = 0;
       for (const NodeId& node : stage.replicas) {
         liars += liars_.contains(node);
-        honest += !Has(node);
+        honest += !WasBefallen(node);
       }
       if (liars > 0 && honest <= liars)
         excused_.insert(stage.replicas.begin(), stage.replicas.end());
@@ -123,11 +136,14 @@ std::string LostWithoutReason(const SwarmRun& drawn) {
     const NodeId node = VirtualRun::node(static_cast<int32_t>(i));
     if (excuses.Has(node)) continue;
     const auto stopped = drawn.run->simulation().stopped(node);
-    if (stopped && stopped->exit_code != 0) {
+    const bool too_late =
+        stopped && stopped->reason.ends_with("refused this node: the run is finished");
+    if (stopped && stopped->exit_code != 0 && !too_late) {
       return absl::StrFormat("%s ended although nothing had befallen it: %s", node.Short(),
                              stopped->reason);
     }
-    if (state.nodes.contains(node) && IsOut(state, node)) {
+    const bool is_gone = state.nodes.contains(node) && !state.nodes.at(node).alive;
+    if (is_gone || drawn.run->checkers().put_out().contains(node)) {
       return absl::StrFormat("%s was put out although nothing had befallen it", node.Short());
     }
   }
@@ -138,7 +154,14 @@ std::string LostWithoutReason(const SwarmRun& drawn) {
 
 SwarmRun DrawSwarmRun(const SwarmSeed& seed, const SwarmOutput& output) {
   SKERRY_CHECK(seed.draw >= 1 && seed.draw <= kSwarmDraw);
-  return seed.draw == 1 ? DrawFirst(seed.seed, output) : DrawSecond(seed.seed, output);
+  switch (seed.draw) {
+    case 1:
+      return DrawFirst(seed.seed, output);
+    case 2:
+      return DrawSecond(seed.seed, output);
+    default:
+      return DrawThird(seed.seed, output);
+  }
 }
 
 std::string WhatIsWrong(const SwarmRun& drawn, const VirtualOutcome& outcome) {
@@ -157,7 +180,7 @@ std::string WhatIsWrong(const SwarmRun& drawn, const VirtualOutcome& outcome) {
 SwarmTry TrySwarmSeed(const SwarmSeed& seed, bool twice) {
   SwarmRun drawn = DrawSwarmRun(seed);
   VirtualOutcome outcome = drawn.run->Run();
-  SwarmTry tried{outcome.trace_hash, std::nullopt};
+  SwarmTry tried{outcome.trace_hash, drawn.run->checkers().handovers(), std::nullopt};
   std::string wrong = WhatIsWrong(drawn, outcome);
   if (wrong.empty() && twice) {
     const VirtualOutcome again = DrawSwarmRun(seed).run->Run();

@@ -22,7 +22,9 @@
 
 namespace skerry {
 
-inline constexpr int32_t kSwarmDraw = 2;  // the present one; 1: frames over links, crashes only
+// The present one. 1: frames over links, crashes only; 2: every kind of fault; 3: longer runs in
+// which nodes come late and come back, so that their slots are handed on.
+inline constexpr int32_t kSwarmDraw = 3;
 
 struct SwarmSeed {
   uint64_t seed = 1;
@@ -46,6 +48,7 @@ SwarmRun DrawSwarmRun(const SwarmSeed& seed, const SwarmOutput& output = {});
 // The draws (swarm_first_draw.cc, swarm_draw.cc).
 SwarmRun DrawFirst(uint64_t seed, const SwarmOutput& output);
 SwarmRun DrawSecond(uint64_t seed, const SwarmOutput& output);
+SwarmRun DrawThird(uint64_t seed, const SwarmOutput& output);
 
 struct SwarmFinding {
   SwarmSeed seed;
@@ -59,6 +62,7 @@ std::string WhatIsWrong(const SwarmRun& drawn, const VirtualOutcome& outcome);
 
 struct SwarmTry {
   uint64_t trace_hash = 0;
+  int64_t handovers = 0;
   std::optional<SwarmFinding> finding;  // nullopt: all is well
 };
 // Runs one seed, twice if `twice` (the traces must be equal).

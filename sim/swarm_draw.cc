@@ -1,4 +1,4 @@
-// Draw 2: everything that may befall a run, over links or over flows.
+// Draws 2 and 3: everything that may befall a run, over links or over flows.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -129,17 +129,42 @@ std::string Told(const VirtualRunOptions& options) {
       config.pipeline.in_flight, options.shards);
 }
 
-}  // namespace
+// More rounds, and some nodes that come when the others train already.
+void DrawLateComers(Dice& dice, VirtualRunOptions& options) {
+  RunConfig& config = options.config;
+  config.steps = config.outer.inner_steps * dice.Count(8, 20);
+  const auto nodes = static_cast<int32_t>(options.nodes.size());
+  const auto late = dice.Count(0, std::min(2, nodes - 3));
+  config.nodes_min = nodes - late;
+  for (int32_t i = nodes - late; i < nodes; ++i) {
+    options.nodes[static_cast<size_t>(i)].joins = Instant() + Duration::Seconds(dice.Real(5, 60));
+  }
+}
 
-SwarmRun DrawSecond(uint64_t seed, const SwarmOutput& output) {
+// Nodes that go and come back, with or without what they had.
+void DrawReturns(Dice& dice, int32_t nodes, std::vector<Fault>& faults) {
+  const auto count = dice.Count(1, 3);
+  for (int32_t i = 0; i < count; ++i) {
+    Fault fault;
+    fault.kind = dice.Chance(0.7) ? FaultKind::kRestart : FaultKind::kHang;
+    fault.where = {FaultEnd::Kind::kNode, dice.Count(1, nodes)};
+    fault.at = Instant() + Duration::Seconds(dice.Real(5, 80));
+    fault.lasts = Duration::Seconds(dice.Scale(0.1, 20));
+    fault.keeps_disk = dice.Chance(0.5);
+    faults.push_back(fault);
+  }
+}
+
+SwarmRun Draw(uint64_t seed, const SwarmOutput& output, bool with_returns) {
   Dice dice(seed);
   SwarmRun drawn;
   VirtualRunOptions options;
-  const auto nodes = dice.Count(3, 10);
+  const auto nodes = dice.Count(with_returns ? 4 : 3, 10);
   options.seed = seed;
   options.config = DrawConfig(dice, nodes);
   options.config.seed = seed;
   for (int32_t i = 0; i < nodes; ++i) options.nodes.push_back(DrawNode(dice, options.config));
+  if (with_returns) DrawLateComers(dice, options);
   options.math = dice.Chance(0.15) ? VirtualMath::kTiny : VirtualMath::kModelled;
   options.shards = dice.Count(0, 2);
   options.shard_bytes = static_cast<int64_t>(dice.Scale(2e4, 2e6));
@@ -152,6 +177,7 @@ SwarmRun DrawSecond(uint64_t seed, const SwarmOutput& output) {
   const auto links = DrawLinks(dice, nodes + 1);
   const bool over_flows = dice.Chance(0.5);
   drawn.faults = DrawFaults(dice, drawn.map, over_flows);
+  if (with_returns) DrawReturns(dice, nodes, drawn.faults);
   // The links ask the simulation, which is made after them, for the time.
   const auto simulation = std::make_shared<Simulation*>(nullptr);
   if (over_flows) {
@@ -173,6 +199,16 @@ SwarmRun DrawSecond(uint64_t seed, const SwarmOutput& output) {
   *simulation = &drawn.run->simulation();
   ScriptFaults(drawn.faults, drawn.map, kLimit, *drawn.run);
   return drawn;
+}
+
+}  // namespace
+
+SwarmRun DrawSecond(uint64_t seed, const SwarmOutput& output) {
+  return Draw(seed, output, false);
+}
+
+SwarmRun DrawThird(uint64_t seed, const SwarmOutput& output) {
+  return Draw(seed, output, true);
 }
 
 }  // namespace skerry

@@ -124,13 +124,14 @@ absl::Status Print(const SwarmOptions& options, SeedQueue& queue) {
   if (!options.hashes.empty() && (hashes = std::fopen(options.hashes.c_str(), "w")) == nullptr) {
     return InvalidArgument("--hashes: cannot write %s", options.hashes);
   }
-  int64_t tried = 0, wrong = 0;
+  int64_t tried = 0, wrong = 0, handovers = 0;
   while (auto result = queue.Result(tried)) {
     const auto seed = static_cast<unsigned long>(options.first) + static_cast<unsigned long>(tried);
     if (hashes != nullptr) {
       std::fprintf(hashes, "%lu %016lx\n", seed, static_cast<unsigned long>(result->trace_hash));
     }
     ++tried;
+    handovers += result->handovers;
     if (!result->finding) continue;
     ++wrong;
     Print(*result->finding);
@@ -138,9 +139,9 @@ absl::Status Print(const SwarmOptions& options, SeedQueue& queue) {
     if (!options.keep_going) break;
   }
   if (hashes != nullptr) std::fclose(hashes);
-  std::printf("%ld seeds from %lu in %.1f s: %ld wrong\n", static_cast<long>(tried),
+  std::printf("%ld seeds from %lu in %.1f s, %ld handovers: %ld wrong\n", static_cast<long>(tried),
               static_cast<unsigned long>(options.first), queue.elapsed_s(),
-              static_cast<long>(wrong));
+              static_cast<long>(handovers), static_cast<long>(wrong));
   return wrong == 0 ? absl::OkStatus() : Internal("%d of %d seeds are wrong", wrong, tried);
 }
 

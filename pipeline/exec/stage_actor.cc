@@ -9,7 +9,7 @@
 
 namespace skerry {
 StageActor::StageActor(Options options, PipelinePlan plan)
-    : options_(std::move(options)), plan_(std::move(plan)) {
+    : options_(std::move(options)), plan_(std::move(plan)), step_(options_.first_step - 1) {
   SKERRY_CHECK(options_.work != nullptr && options_.in_flight >= 1);
 }
 
@@ -66,13 +66,14 @@ void StageActor::MakeReady(Key key, Visit& visit, Task task, Payload input) {
 void StageActor::OnActivation(Context&, const NodeId& from, const Activation& activation) {
   const Key key{activation.step, activation.microbatch};
   const auto length = static_cast<int32_t>(activation.path.size());
-  const bool valid = PathIsValid(activation.path) && activation.hop >= 1 &&
-                     activation.hop <= length && activation.microbatch >= 0 &&
-                     activation.microbatch < plan_.microbatches_per_step && activation.step >= 0 &&
-                     SizeOf(activation.values) == options_.work->boundary_bytes() &&
-                     NodeAt(activation.path, activation.hop) == options_.self &&
-                     NodeAt(activation.path, activation.hop - 1) == from && !IsDead(plan_, from) &&
-                     visits_.size() < kVisitsMax;
+  const bool valid =
+      PathIsValid(activation.path) && activation.hop >= 1 && activation.hop <= length &&
+      activation.microbatch >= 0 && activation.microbatch < plan_.microbatches_per_step &&
+      activation.step >= 0 && SizeOf(activation.values) == options_.work->boundary_bytes() &&
+      NodeAt(activation.path, activation.hop) == options_.self &&
+      NodeAt(activation.path, activation.hop - 1) == from &&
+      WorksAt(plan_, from, activation.step) && WorksAt(plan_, options_.self, activation.step) &&
+      WorksAt(plan_, NodeAt(activation.path, 0), activation.step) && visits_.size() < kVisitsMax;
   if (!valid) {
     ++refused_;
     return;

@@ -41,8 +41,9 @@ class StageActor {
 
   struct Options {
     NodeId self;
-    int64_t lag_max = 64;   // steps that another node may be behind this one
-    int32_t in_flight = 4;  // own microbatches (stage 0) in the pipeline at a time
+    int64_t first_step = 0;  // the first that BeginStep will be called for
+    int64_t lag_max = 64;    // steps that another node may be behind this one
+    int32_t in_flight = 4;   // own microbatches (stage 0) in the pipeline at a time
     StageWork* work = nullptr;
     std::function<void(Context&, const NodeId&, Message)> send;
     std::function<JobId(Context&, Job)> submit;               // work for the device

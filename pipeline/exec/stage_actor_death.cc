@@ -67,7 +67,7 @@ void StageActor::VoidPast(Context& context, const PipelinePlan& before) {
         const bool knows = std::find(past.begin(), past.end(), now[hop]) != past.end();
         if (knows && !inherited) continue;
         options_.send(context, NodeAt(now, static_cast<int32_t>(hop)),
-                      MicrobatchVoid{step, m, kForGood});
+                      MicrobatchVoid{step, m, kForGood, plan_.version});
       }
     }
   }
@@ -83,8 +83,9 @@ void StageActor::Restart(Context& context, Key key, Visit& visit) {
   if (visit.state != State::kExpected) {
     for (size_t hop = 1; hop < visit.path.size(); ++hop) {
       const NodeId node = NodeAt(visit.path, static_cast<int32_t>(hop));
-      if (!IsDead(plan_, node)) {
-        options_.send(context, node, MicrobatchVoid{key.first, key.second, visit.attempt});
+      if (WorksAt(plan_, node, key.first)) {
+        options_.send(context, node,
+                      MicrobatchVoid{key.first, key.second, visit.attempt, plan_.version});
       }
     }
     StageWork* work = options_.work;
@@ -103,12 +104,13 @@ void StageActor::OnPlan(Context& context, const PipelinePlan& plan) {
   std::vector<Key> orphans;
   for (auto& [key, visit] : visits_) {
     if (visit.path.empty() || visit.state == State::kDone) continue;
+    const int64_t step = key.first;
     if (IsOwn(visit)) {
       const bool broken = std::any_of(visit.path.begin(), visit.path.end(), [&](const Slot& slot) {
-        return IsDead(plan_, NodeOf(plan_, slot));
+        return !WorksAt(plan_, NodeOf(plan_, slot), step);
       });
       if (broken) Restart(context, key, visit);
-    } else if (IsDead(plan_, NodeAt(visit.path, 0))) {
+    } else if (!WorksAt(plan_, NodeAt(visit.path, 0), step)) {
       orphans.push_back(key);
     }
   }

@@ -72,6 +72,16 @@ class StageWork {
   virtual Digest BaseDigest() = 0;
   // The base parameters as float32 bytes, in ParameterLayout order.
   virtual Payload BaseParameters() = 0;
+
+  // A joiner is given what the replicas of its stage have in common, base and outer momentum, and
+  // the donor's inner optimizer; neither its residual nor its live parameters.
+  virtual absl::StatusOr<Payload> SaveState() = 0;
+  // Takes that over, with the base as live parameters; returns the base's version. DataLoss:
+  // damaged, or not of this stage; then nothing has changed.
+  virtual absl::StatusOr<int64_t> RestoreState(const Payload& saved) = 0;
+  // The live parameters are the base again: the next inner step is `step`, the next delta that of
+  // `round`.
+  virtual void StartFromBase(int64_t step, int64_t round) = 0;
 };
 
 }  // namespace skerry

@@ -275,6 +275,7 @@ absl::StatusOr<PipelinePlan> RepairPlan(const PipelinePlan& plan, const std::set
   PipelinePlan repaired = plan;
   repaired.version = version;
   repaired.dead.assign(dead.begin(), dead.end());
+  std::erase_if(repaired.joining, [&](const Joiner& joiner) { return dead.contains(joiner.node); });
   if (plan.stages.empty() || LiveReplicas(repaired, 0).empty()) {
     return FailedPrecondition(
         "no replica of stage 0 is left (%d dead): it holds embedding and head, the run waits until "

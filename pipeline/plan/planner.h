@@ -46,7 +46,7 @@ struct PlannedRun {
 absl::StatusOr<PlannedRun> MakePlan(const PlannerInput& input);
 
 // The same plan with these nodes dead (all that are dead, not only the newly dead) under a greater
-// version. Nothing moves: route.h patches the paths.
+// version; joiners among them join no more. Nothing moves: route.h patches the paths.
 // InvalidArgument: a dead node is not of the plan, or the version does not grow.
 // FailedPrecondition: no stage-0 replica would be left.
 absl::StatusOr<PipelinePlan> RepairPlan(const PipelinePlan& plan, const std::set<NodeId>& dead,

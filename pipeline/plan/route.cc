@@ -12,13 +12,13 @@ const StageAssignment& StageOf(const PipelinePlan& plan, int32_t stage) {
   return plan.stages[static_cast<size_t>(stage)];
 }
 
-// The replica that stands in for `replica` of `stage`: itself when it lives. nullopt: none lives.
-std::optional<int32_t> StandIn(const PipelinePlan& plan, const Slot& slot) {
+// The replica that stands in for `replica` of `stage`: itself when it works. nullopt: none does.
+std::optional<int32_t> StandIn(const PipelinePlan& plan, const Slot& slot, int64_t step) {
   const auto& replicas = StageOf(plan, slot.stage).replicas;
   const auto count = static_cast<int32_t>(replicas.size());
   for (int32_t i = 0; i < count; ++i) {
     const int32_t replica = (slot.replica + i) % count;
-    if (!IsDead(plan, replicas[static_cast<size_t>(replica)])) return replica;
+    if (WorksAt(plan, replicas[static_cast<size_t>(replica)], step)) return replica;
   }
   return std::nullopt;
 }
@@ -31,14 +31,14 @@ const Path& TablePath(const PipelinePlan& plan, int64_t step, int32_t microbatch
 }
 
 // Where `slot` is on the patched form of `path`, −1 if it is not.
-int32_t HopOf(const PipelinePlan& plan, const Path& path, const Slot& slot) {
+int32_t HopOf(const PipelinePlan& plan, const Path& path, const Slot& slot, int64_t step) {
   // Most paths visit another replica: told without patching what comes before.
   const auto visits_stage = [&](const Slot& visit) { return visit.stage == slot.stage; };
   const auto own = std::find_if(path.begin(), path.end(), visits_stage);
-  if (own == path.end() || StandIn(plan, *own) != slot.replica) return -1;
+  if (own == path.end() || StandIn(plan, *own, step) != slot.replica) return -1;
   int32_t hop = 0;
   for (const Slot& visit : path) {
-    const auto replica = StandIn(plan, visit);
+    const auto replica = StandIn(plan, visit, step);
     if (!replica) {
       if (visit.stage == 0) return -1;
       continue;
@@ -53,6 +53,18 @@ int32_t HopOf(const PipelinePlan& plan, const Path& path, const Slot& slot) {
 
 bool IsDead(const PipelinePlan& plan, const NodeId& node) {
   return std::binary_search(plan.dead.begin(), plan.dead.end(), node);
+}
+
+const Joiner* JoinerOf(const PipelinePlan& plan, const NodeId& node) {
+  const auto it = std::lower_bound(plan.joining.begin(), plan.joining.end(), node,
+                                   [](const Joiner& j, const NodeId& n) { return j.node < n; });
+  return it != plan.joining.end() && it->node == node ? &*it : nullptr;
+}
+
+bool WorksAt(const PipelinePlan& plan, const NodeId& node, int64_t step) {
+  if (IsDead(plan, node)) return false;
+  const Joiner* joiner = JoinerOf(plan, node);
+  return joiner == nullptr || (joiner->IsFixed() && step >= joiner->from_step);
 }
 
 const NodeId& NodeOf(const PipelinePlan& plan, const Slot& slot) {
@@ -72,19 +84,37 @@ std::optional<Slot> SlotOf(const PipelinePlan& plan, const NodeId& node) {
   return std::nullopt;
 }
 
-std::vector<NodeId> LiveReplicas(const PipelinePlan& plan, int32_t stage) {
-  std::vector<NodeId> live;
+std::vector<NodeId> Holders(const PipelinePlan& plan, int32_t stage) {
+  std::vector<NodeId> holders;
   for (const NodeId& node : StageOf(plan, stage).replicas) {
-    if (!IsDead(plan, node)) live.push_back(node);
+    if (!IsDead(plan, node)) holders.push_back(node);
   }
+  return holders;
+}
+
+std::vector<NodeId> LiveReplicas(const PipelinePlan& plan, int32_t stage) {
+  std::vector<NodeId> live = Holders(plan, stage);
+  std::erase_if(live, [&](const NodeId& node) {
+    const Joiner* joiner = JoinerOf(plan, node);
+    return joiner != nullptr && !joiner->IsFixed();
+  });
   return live;
 }
 
-Path PatchedPath(const PipelinePlan& plan, const Path& path) {
+std::vector<NodeId> ParticipantsOf(const PipelinePlan& plan, int32_t stage, int64_t round) {
+  std::vector<NodeId> participants = LiveReplicas(plan, stage);
+  std::erase_if(participants, [&](const NodeId& node) {
+    const Joiner* joiner = JoinerOf(plan, node);
+    return joiner != nullptr && joiner->from_round > round;
+  });
+  return participants;
+}
+
+Path PatchedPath(const PipelinePlan& plan, const Path& path, int64_t step) {
   Path patched;
   patched.reserve(path.size());
   for (const Slot& visit : path) {
-    const auto replica = StandIn(plan, visit);
+    const auto replica = StandIn(plan, visit, step);
     if (replica) {
       patched.push_back({visit.stage, *replica});
     } else if (visit.stage == 0) {
@@ -95,23 +125,23 @@ Path PatchedPath(const PipelinePlan& plan, const Path& path) {
 }
 
 Path PathOf(const PipelinePlan& plan, int64_t step, int32_t microbatch) {
-  return PatchedPath(plan, TablePath(plan, step, microbatch));
+  return PatchedPath(plan, TablePath(plan, step, microbatch), step);
 }
 
 std::optional<Slot> HomeOf(const PipelinePlan& plan, int64_t step, int32_t microbatch) {
   const Path& path = TablePath(plan, step, microbatch);
   if (path.empty()) return std::nullopt;
-  const auto replica = StandIn(plan, path.front());
+  const auto replica = StandIn(plan, path.front(), step);
   if (!replica) return std::nullopt;
   return Slot{path.front().stage, *replica};
 }
 
 std::vector<PlannedVisit> VisitsOf(const PipelinePlan& plan, int64_t step, const NodeId& node) {
   const auto slot = SlotOf(plan, node);
-  if (!slot || IsDead(plan, node)) return {};
+  if (!slot || !WorksAt(plan, node, step)) return {};
   std::vector<PlannedVisit> visits;
   for (int32_t microbatch = 0; microbatch < plan.microbatches_per_step; ++microbatch) {
-    const int32_t hop = HopOf(plan, TablePath(plan, step, microbatch), *slot);
+    const int32_t hop = HopOf(plan, TablePath(plan, step, microbatch), *slot, step);
     if (hop >= 0) visits.push_back({microbatch, hop});
   }
   return visits;

@@ -1,10 +1,11 @@
 // Which way a microbatch goes, and what that means for one node: pure functions of a plan, used by
 // every node at run time, so that all of them agree without talking.
 //
-// Patching (docs/PROTOCOL.md, 13): a slot whose node is dead is filled by the next live replica of
-// its stage, counted cyclically; a stage without a live replica is left out; a path whose stage-0
-// node is dead starts at the next live stage-0 replica. So a live node of the unpatched path is
-// always on the patched one too, at the same place in the order of stages.
+// Patching (docs/PROTOCOL.md, 13): a slot whose node does not work at the step is filled by the
+// next replica of its stage that does, counted cyclically; a stage without such a replica is left
+// out; a path whose stage-0 node does not work starts at the next stage-0 replica that does. So a
+// working node of the unpatched path is always on the patched one too, at the same place in the
+// order of stages. Dead nodes never work, joiners (16) from their first step on.
 //
 // The plan must be well formed (validate.h); asking about a stage or a microbatch that it does not
 // have is a bug (CHECK). Any thread.
@@ -26,10 +27,10 @@ struct PlannedVisit {
 };
 
 // The patched path of microbatch `microbatch` in [0, microbatches_per_step) of step `step` ≥ 0.
-// Empty if no stage-0 replica lives. O(path length · replicas · log dead).
+// Empty if no stage-0 replica works then. O(path length · replicas · log dead).
 Path PathOf(const PipelinePlan& plan, int64_t step, int32_t microbatch);
 
-// Where that path begins; nullopt if no stage-0 replica lives. O(1) while its replica lives.
+// Where that path begins; nullopt if no stage-0 replica works. O(1) while its replica does.
 std::optional<Slot> HomeOf(const PipelinePlan& plan, int64_t step, int32_t microbatch);
 
 // The microbatches of a step whose patched path includes `node`, ascending. Empty for a dead node
@@ -42,12 +43,25 @@ std::optional<Slot> SlotOf(const PipelinePlan& plan, const NodeId& node);
 // The node that holds a slot, dead or alive.
 const NodeId& NodeOf(const PipelinePlan& plan, const Slot& slot);
 
-// Replicas of a stage that are not dead, in slot order.
+// Replicas of a stage that are not dead, joiners whose first step is not fixed left out, in slot
+// order.
 std::vector<NodeId> LiveReplicas(const PipelinePlan& plan, int32_t stage);
+
+// Those, and every joiner: who holds the stage's deltas and hears of its commits.
+std::vector<NodeId> Holders(const PipelinePlan& plan, int32_t stage);
+
+// Those of them whose own deltas round `round` is made of.
+std::vector<NodeId> ParticipantsOf(const PipelinePlan& plan, int32_t stage, int64_t round);
 
 bool IsDead(const PipelinePlan& plan, const NodeId& node);
 
-// `path` with dead slots replaced as above.
-Path PatchedPath(const PipelinePlan& plan, const Path& path);
+// nullptr: it is none.
+const Joiner* JoinerOf(const PipelinePlan& plan, const NodeId& node);
+
+// Whether microbatches of step `step` go through the slot of this node of the plan.
+bool WorksAt(const PipelinePlan& plan, const NodeId& node, int64_t step);
+
+// `path` with the slots that do not work at `step` replaced as above.
+Path PatchedPath(const PipelinePlan& plan, const Path& path, int64_t step);
 
 }  // namespace skerry

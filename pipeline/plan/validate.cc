@@ -12,6 +12,35 @@
 namespace skerry {
 namespace {
 
+absl::Status CheckJoining(const PipelinePlan& plan, const RunConfig& config,
+                          const std::set<NodeId>& planned) {
+  const int64_t tau = std::max<int64_t>(1, config.outer.inner_steps);
+  const NodeId* last = nullptr;
+  for (const Joiner& joiner : plan.joining) {
+    if (last != nullptr && !(*last < joiner.node)) {
+      return InvalidArgument("the joiners of plan %d are not sorted", plan.version);
+    }
+    last = &joiner.node;
+    if (!planned.contains(joiner.node) ||
+        std::binary_search(plan.dead.begin(), plan.dead.end(), joiner.node)) {
+      return InvalidArgument("joiner %s is dead or has no slot", joiner.node.Short());
+    }
+    if (joiner.since > plan.version || joiner.since < 1 || joiner.base_version < 0) {
+      return InvalidArgument("joiner %s was named by plan %d, this is plan %d", joiner.node.Short(),
+                             joiner.since, plan.version);
+    }
+    const bool starts_after_a_commit = joiner.from_step >= config.outer.overlap_steps &&
+                                       (joiner.from_step - config.outer.overlap_steps) % tau == 0 &&
+                                       joiner.from_step < config.steps &&
+                                       joiner.from_round == joiner.from_step / tau;
+    if (joiner.IsFixed() && !starts_after_a_commit) {
+      return InvalidArgument("joiner %s starts with step %d of round %d, where no round lands",
+                             joiner.node.Short(), joiner.from_step, joiner.from_round);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckStages(const PipelinePlan& plan, const RunConfig& config) {
   if (plan.stages.empty()) return InvalidArgument("plan %d has no stages", plan.version);
   std::set<NodeId> seen;
@@ -39,7 +68,7 @@ absl::Status CheckStages(const PipelinePlan& plan, const RunConfig& config) {
   for (const NodeId& node : plan.dead) {
     if (!seen.contains(node)) return InvalidArgument("dead node %s is not planned", node.Short());
   }
-  return absl::OkStatus();
+  return CheckJoining(plan, config, seen);
 }
 
 // Pairs of stages of a path that are out of order; an exchange of neighbours makes one.

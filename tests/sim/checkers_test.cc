@@ -145,13 +145,54 @@ TEST_CASE("Checkers: a round that is encoded or lands at another step is named",
   CHECK(Rules(checkers) == RuleNames{"rounds_on_time", "rounds_on_time"});
 }
 
+TEST_CASE("Checkers: a microbatch that no plan leads through a node is named", "[sim]") {
+  Checkers checkers = WithPlan();
+  checkers.OnAccumulated(At(1), kBob, 0, 1);
+  CHECK(checkers.violations().empty());
+  checkers.OnAccumulated(At(2), kAlice, 0, 1);
+  CHECK(Rules(checkers) == RuleNames{"microbatch_conservation"});
+}
+
+TEST_CASE(
+    "Checkers: a step from which on a joiner works, made without having heard of it, is named",
+    "[sim]") {
+  Checkers checkers = WithPlan();
+  PipelinePlan plan = Plan();
+  plan.version = 2;
+  plan.dead = {kBob};
+  checkers.OnPersist(At(1), kCoordinator, PlanRecord(plan, 1, 1));
+  plan.version = 3;
+  plan.dead = {};
+  plan.joining = {{kBob, 3, 0, 4, 1}};
+  checkers.OnPersist(At(2), kCoordinator, PlanRecord(plan, 1, 1));
+  checkers.OnStepped(At(3), kAlice, 3, 1);
+  CHECK(checkers.violations().empty());
+  const bool heard = GENERATE(false, true);
+  if (heard) checkers.OnMessage(At(4), kCoordinator, kAlice, PlanUpdate{plan});
+  checkers.OnStepped(At(5), kAlice, 4, 1);
+  CHECK(Rules(checkers) == (heard ? RuleNames{} : RuleNames{"plan_agreement"}));
+}
+
+TEST_CASE("Checkers: a round that is committed before the joiner holds it is named", "[sim]") {
+  Checkers checkers = WithPlan();
+  PipelinePlan plan = Plan();
+  plan.version = 2;
+  plan.joining = {{kBob, 2, 0, -1, -1}};
+  const RoundCommit commit{0, 0, {{kAlice, 8, DigestNumber(1)}}};
+  HoldAll(checkers, commit);  // Bob's earlier process did
+  checkers.OnPersist(At(1), kCoordinator, PlanRecord(plan, 1, 1));
+  const bool holds = GENERATE(false, true);
+  if (holds) HoldAll(checkers, commit);
+  checkers.OnPersist(At(2), kCoordinator, CommitRecord(commit));
+  CHECK(Rules(checkers) == (holds ? RuleNames{} : RuleNames{"rounds_atomic"}));
+}
+
 TEST_CASE("Checkers: gradients added in another order than the plan's are named", "[sim]") {
   Checkers checkers = WithPlan();
   checkers.OnAccumulated(At(1), kAlice, 0, 0);
-  checkers.OnAccumulated(At(2), kAlice, 0, 1);
-  checkers.OnAccumulated(At(3), kAlice, 1, 1);
+  checkers.OnAccumulated(At(2), kAlice, 2, 0);
   CHECK(checkers.violations().empty());
-  checkers.OnAccumulated(At(4), kAlice, 1, 0);
+  checkers.OnAccumulated(At(3), kAlice, 1, 0);
   CHECK(Rules(checkers) == RuleNames{"microbatch_conservation"});
 }
 

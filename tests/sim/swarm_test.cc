@@ -90,12 +90,12 @@ TEST_CASE("Swarm: a slow fleet is no dead one", "[sim][swarm]") {
 
 TEST_CASE("Swarm: with δ = τ a round lands before the next is encoded, however late its commit",
           "[sim][swarm]") {
-  CHECK(WrongWith({GENERATE(as<uint64_t>(), 23, 235, 308, 325)}, true) == "");
+  CHECK(WrongWith({GENERATE(as<uint64_t>(), 23, 235, 308, 325), 2}, true) == "");
 }
 
 TEST_CASE("Swarm: who stands in for a dead node does not wait for what was over before",
           "[sim][swarm]") {
-  CHECK(WrongWith({GENERATE(as<uint64_t>(), 1073, 1411)}, true) == "");
+  CHECK(WrongWith({GENERATE(as<uint64_t>(), 1073, 1411), 2}, true) == "");
 }
 
 TEST_CASE("Swarm: with δ = τ commits that come late end nobody", "[sim][swarm]") {

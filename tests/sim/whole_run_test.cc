@@ -197,3 +197,52 @@ TEST_CASE(
   }
   CHECK(std::count(first->events.begin(), first->events.end(), "digest_mismatch") == 0);
 }
+
+TEST_CASE(
+    "A node that dies comes back with nothing, is given its slot, and the run ends as well as "
+    "without it all") {
+  const auto overlap = GENERATE(0, 1, 4);
+  const auto victim = GENERATE(1, 4);
+  Cluster::Options options;
+  options.nodes = 6;
+  options.config.steps = 64;
+  options.config.outer.overlap_steps = overlap;
+  options.config.pipeline.stages = 3;
+  Cluster calm(options);
+  REQUIRE(calm.RunToTheEnd());
+
+  Cluster cluster(options);
+  auto& simulation = cluster.simulation();
+  const auto planned = [&] {
+    return std::count(cluster.events.begin(), cluster.events.end(), "plan") > 0;
+  };
+  REQUIRE(simulation.RunUntil(planned, Instant() + Duration::Seconds(100)));
+  const Instant crash = simulation.now() + Duration::Seconds(3);
+  simulation.CrashAt(crash, Cluster::node(victim));
+  simulation.StartAt(crash + Duration::Seconds(1), Cluster::node(victim));
+  REQUIRE(cluster.RunToTheEnd());
+
+  const RunState state = cluster.State();
+  CHECK(std::count(cluster.events.begin(), cluster.events.end(), "joined") == 1);
+  CHECK(state.plan->dead.empty());
+  REQUIRE(state.plan->joining.size() == 1);
+  CHECK(state.plan->joining[0].node == Cluster::node(victim));
+  const int64_t last = state.RoundsCommitted(0) - 1;
+  CHECK(last == 15);
+  for (int32_t stage = 0; stage < 3; ++stage) {
+    CHECK(state.commits.at({stage, last}).participants.size() == 2);
+    for (int64_t round = 0; round <= last; ++round) {
+      for (const auto& [node, applied] : state.applied.at({stage, round})) {
+        CHECK(applied.base_digest == state.base_digests.at({stage, round}));
+      }
+    }
+  }
+  const auto last_loss = [](const RunState& run) {
+    double sum = 0;
+    for (int64_t step = 56; step < 64; ++step) {
+      for (const auto& [m, loss] : run.losses.at(step).by_microbatch) sum += double{loss.loss} / 32;
+    }
+    return sum;
+  };
+  CHECK(last_loss(state) < 1.03 * last_loss(calm.State()));
+}

@@ -35,6 +35,13 @@ PipelinePlan SamplePlan() {
   return plan;
 }
 
+PipelinePlan SampleHandover() {
+  PipelinePlan plan = SamplePlan();
+  plan.dead = {};
+  plan.joining = {{SampleNode(1), 2, 3, -1, -1}, {SampleNode(2), 3, 4, 56, 5}};
+  return plan;
+}
+
 Payload SamplePayload(size_t size) {
   Bytes bytes(size);
   for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<uint8_t>(i * 7 + 3);
@@ -66,8 +73,10 @@ std::vector<std::pair<std::string, Message>> SampleMessages() {
       {"pong", Pong{78}},
       {"link_reading", LinkReading{SampleNode(5), 0.08, 12.5e6}},
       {"plan_update", PlanUpdate{SamplePlan()}},
+      {"plan_update_joining", PlanUpdate{SampleHandover()}},
       {"heartbeat",
        Heartbeat{Phase::kStandby, 5, 1, 1000, 2000, 3000, 1.5, 0.25, 0.75, "gradient of 5"}},
+      {"heartbeat_catching_up", Heartbeat{Phase::kCatchingUp, 5, 1, 0, 0, 0, 0, 0, 0, ""}},
       {"step_report", StepReport{6, {{0, 256, 5.5f}, {3, 128, 4.25f}}}},
       {"leave", Leave{"interrupted"}},
       {"shutdown", Shutdown{"finished"}},
@@ -75,6 +84,8 @@ std::vector<std::pair<std::string, Message>> SampleMessages() {
       {"gradient", Gradient{3, 2, 1, 1, 4, SamplePayload(32)}},
       {"microbatch_void", MicrobatchVoid{3, 2, 1}},
       {"delta", Delta{1, 2, 4096, SampleDigest(6), SamplePayload(48)}},
+      {"microbatch_void_planned", MicrobatchVoid{3, 2, 1, 7}},
+      {"delta_planned", Delta{1, 2, 4096, SampleDigest(6), SamplePayload(48), 7}},
       {"delta_held", DeltaHeld{1, 2, SampleNode(8), 4096, SampleDigest(6)}},
       {"round_commit",
        RoundCommit{

@@ -11,28 +11,12 @@
 #include "wire/codec/id_words.h"
 #include "wire/codec/limits.h"
 #include "wire/codec/read_checks.h"
+#include "wire/codec/read_plan.h"
 #include "wire/config.h"
 #include "wire/schema/skerry.capnp.h"
 
 namespace skerry {
 namespace {
-
-std::vector<NodeId> ReadIds(ReadChecks& checks, capnp::List<schema::Id256>::Reader list, size_t max,
-                            const char* what) {
-  std::vector<NodeId> ids(checks.Count(list, max, what));
-  for (unsigned i = 0; i < ids.size(); ++i) ids[i] = ReadId<NodeId>(list[i]);
-  return ids;
-}
-
-Path ReadPath(ReadChecks& checks, schema::Path::Reader r) {
-  const auto slots = r.getSlots();
-  Path path(checks.Count(slots, limits::kPathSlotsMax, "slots of a path"));
-  for (unsigned i = 0; i < path.size(); ++i) {
-    path[i] = {checks.NotNegative(slots[i].getStage(), "stage"),
-               checks.NotNegative(slots[i].getReplica(), "replica")};
-  }
-  return path;
-}
 
 void ReadTraining(ReadChecks& checks, schema::RunConfig::Reader r, RunConfig& c) {
   const auto inner = r.getInner();
@@ -132,34 +116,9 @@ Peers ReadPeers(ReadChecks& checks, schema::Peers::Reader r) {
   return m;
 }
 
-PlanUpdate ReadPlan(ReadChecks& checks, schema::Plan::Reader r) {
-  PlanUpdate m;
-  m.plan.version = checks.NotNegative(r.getVersion(), "plan version");
-  m.plan.microbatches_per_step = checks.NotNegative(r.getMicrobatchesPerStep(), "microbatches");
-  const auto stages = r.getStages();
-  m.plan.stages.resize(checks.Count(stages, limits::kStagesMax, "stages"));
-  size_t slots_in_plan = 0;
-  for (unsigned i = 0; i < m.plan.stages.size(); ++i) {
-    slots_in_plan += stages[i].getReplicas().size();
-    if (slots_in_plan > limits::kPlanSlotsMax) checks.Break("slots of the plan", "are too many");
-    m.plan.stages[i] = {checks.NotNegative(stages[i].getFirstLayer(), "first layer"),
-                        checks.NotNegative(stages[i].getLastLayer(), "last layer"),
-                        ReadIds(checks, stages[i].getReplicas(), limits::kReplicasMax, "replicas")};
-  }
-  const auto paths = r.getPaths();
-  m.plan.paths.resize(checks.Count(paths, limits::kPathsMax, "paths"));
-  for (unsigned i = 0; i < m.plan.paths.size(); ++i) {
-    slots_in_plan += paths[i].getSlots().size();
-    if (slots_in_plan > limits::kPlanSlotsMax) checks.Break("slots of the plan", "are too many");
-    m.plan.paths[i] = ReadPath(checks, paths[i]);
-  }
-  m.plan.dead = ReadIds(checks, r.getDead(), limits::kDeadMax, "dead nodes");
-  return m;
-}
-
 Heartbeat ReadHeartbeat(ReadChecks& checks, schema::Heartbeat::Reader r) {
   Heartbeat m;
-  m.phase = checks.Enumerator(r.getPhase(), Phase::kStandby, "phase");
+  m.phase = checks.Enumerator(r.getPhase(), Phase::kLast, "phase");
   m.step = checks.NotNegative(r.getStep(), "step");
   m.base_version = checks.NotNegative(r.getBaseVersion(), "base version");
   m.tokens = checks.NotNegative(r.getTokens(), "tokens");
@@ -193,6 +152,7 @@ M ReadMicrobatch(ReadChecks& checks, Reader r, int32_t attempt_min = 0) {
   m.microbatch = checks.NotNegative(r.getMicrobatch(), "microbatch");
   m.attempt = r.getAttempt();
   if (m.attempt < attempt_min) checks.Break("attempt", "is too small");
+  m.plan_version = checks.NotNegative(r.getPlanVersion(), "plan version");
   return m;
 }
 
@@ -200,7 +160,6 @@ template <typename M, typename Reader>
 M ReadHop(ReadChecks& checks, Reader r, const Payload& payload) {
   M m = ReadMicrobatch<M>(checks, r);
   m.hop = checks.NotNegative(r.getHop(), "hop");
-  m.plan_version = checks.NotNegative(r.getPlanVersion(), "plan version");
   m.values = payload;
   return m;
 }
@@ -219,6 +178,7 @@ Message ReadRoundMessage(ReadChecks& checks, schema::Envelope::Reader e, const P
     auto m = ReadRound<Delta>(checks, e.getDelta());
     m.tokens = checks.NotNegative(e.getDelta().getTokens(), "tokens");
     m.digest = ReadId<Digest>(e.getDelta().getDigest());
+    m.plan_version = checks.NotNegative(e.getDelta().getPlanVersion(), "plan version");
     m.payload = payload;
     return m;
   }

@@ -103,6 +103,15 @@ class Writer {
     }
     Require(slots_in_plan <= limits::kPlanSlotsMax, "slots of the plan");
     WriteIds(plan.dead, b.initDead(Count(plan.dead, limits::kDeadMax, "dead nodes")));
+    auto joining = b.initJoining(Count(plan.joining, limits::kJoiningMax, "joiners"));
+    for (unsigned i = 0; i < joining.size(); ++i) {
+      const Joiner& joiner = plan.joining[i];
+      WriteId(joiner.node, joining[i].initNode());
+      joining[i].setSince(joiner.since);
+      joining[i].setBaseVersion(joiner.base_version);
+      joining[i].setFromStep(joiner.from_step);
+      joining[i].setFromRound(joiner.from_round);
+    }
   }
   void operator()(const Heartbeat& m) {
     auto b = envelope_.initHeartbeat();
@@ -155,6 +164,7 @@ class Writer {
     b.setStep(m.step);
     b.setMicrobatch(m.microbatch);
     b.setAttempt(m.attempt);
+    b.setPlanVersion(m.plan_version);
   }
   void operator()(const Delta& m) {
     auto b = envelope_.initDelta();
@@ -162,6 +172,7 @@ class Writer {
     b.setRound(m.round);
     b.setTokens(m.tokens);
     WriteId(m.digest, b.initDigest());
+    b.setPlanVersion(m.plan_version);
     payload_ = m.payload;
   }
   void operator()(const DeltaHeld& m) {

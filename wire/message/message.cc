@@ -34,7 +34,7 @@ bool Gradient::operator==(const Gradient& o) const {
 }
 bool Delta::operator==(const Delta& o) const {
   return stage == o.stage && round == o.round && tokens == o.tokens && digest == o.digest &&
-         SamePayload(payload, o.payload);
+         plan_version == o.plan_version && SamePayload(payload, o.payload);
 }
 bool ObjectChunk::operator==(const ObjectChunk& o) const {
   return object == o.object && offset == o.offset && total_bytes == o.total_bytes &&
@@ -61,7 +61,7 @@ int64_t WireSize(const Message& message) {
           [](const StepReport& m) { return 12 * static_cast<int64_t>(m.losses.size()); },
           [](const RoundCommit& m) { return 80 * static_cast<int64_t>(m.participants.size()); },
           [](const PlanUpdate& m) {
-            int64_t bytes = 64;
+            int64_t bytes = 64 + 64 * static_cast<int64_t>(m.plan.joining.size());
             for (const auto& stage : m.plan.stages)
               bytes += 16 + 32 * static_cast<int64_t>(stage.replicas.size());
             for (const auto& path : m.plan.paths)

@@ -120,7 +120,9 @@ enum class Phase : uint8_t {
   kWaitingForRound,
   kWaitingForPeers,
   kFinished,
-  kStandby
+  kStandby,
+  kCatchingUp,  // a joiner that holds its stage's state and applies rounds as they are committed
+  kLast = kCatchingUp
 };
 struct Heartbeat {
   Phase phase = Phase::kJoining;
@@ -162,6 +164,9 @@ struct Shutdown {
 };
 
 // ---- pipeline: node → node --------------------
+//
+// plan_version: the newest plan its sender had heard of. A receiver that has not heard of it lets
+// the message wait until it has.
 
 // The residual stream going forward, float32 [sequences, context, hidden]. hop is the index of the
 // receiver in the path; hop == path length means "back home": the stage-0 node applies the head.
@@ -192,6 +197,7 @@ struct MicrobatchVoid {
   int64_t step = 0;
   int32_t microbatch = 0;
   int32_t attempt = 0;
+  int64_t plan_version = 0;
   bool operator==(const MicrobatchVoid&) const = default;
 };
 
@@ -205,6 +211,7 @@ struct Delta {
   int64_t tokens = 0;  // covered by the message
   Digest digest;       // of payload
   Payload payload;
+  int64_t plan_version = 0;
   bool operator==(const Delta& o) const;
 };
 // replica → coordinator: I hold `sender`'s message of this round. Digest zero: it is no message.
@@ -244,7 +251,9 @@ struct RoundApplied {
 
 // Asks for bytes [offset, offset + length) of a named object. coordinator → node: "base/STAGE" is
 // the float32 base parameters of the stage at the end of the run, in ParameterLayout order. node →
-// coordinator: "shard/FILE".
+// coordinator: "shard/FILE". joiner → replica: "replica/STAGE" is the replica's state as soon as it
+// has landed the rounds the joiner will not hold; the answer names it "replica/STAGE/VERSION", and
+// so do further requests.
 struct ObjectRequest {
   std::string object;
   int64_t offset = 0;

@@ -31,6 +31,20 @@ struct Slot {
 // stages are distinct.
 using Path = std::vector<Slot>;
 
+// A node that fills a slot and has to be given its state first (docs/PROTOCOL.md, 16). For the way
+// of microbatches its slot counts as dead before `from_step`, and is a replica like any other from
+// then on.
+struct Joiner {
+  NodeId node;
+  int64_t since = 0;  // version of the plan that named it
+  int64_t base_version =
+      0;                    // rounds of its stage committed then: from here on it holds every delta
+  int64_t from_step = -1;   // −1: not fixed yet
+  int64_t from_round = -1;  // the round in which that step lies: its first as a participant
+  bool IsFixed() const { return from_step >= 0; }
+  bool operator==(const Joiner&) const = default;
+};
+
 struct PipelinePlan {
   int64_t version = 0;  // grows by one with every plan of the run
   int32_t microbatches_per_step = 0;
@@ -39,6 +53,7 @@ struct PipelinePlan {
   std::vector<Path>
       paths;  // microbatch m of step k takes paths[(k · microbatches_per_step + m) mod size]
   std::vector<NodeId> dead;  // sorted; their slots are filled by the next live replica of the stage
+  std::vector<Joiner> joining;  // by node; of the plan and not dead
   bool operator==(const PipelinePlan&) const = default;
 };
 

@@ -217,6 +217,15 @@ struct Plan {
   stages              @2 :List(StageAssignment);
   paths               @3 :List(Path);
   dead                @4 :List(Id256);
+  joining             @5 :List(Joiner);
+}
+# A node that fills a slot and is given the state of its stage first.
+struct Joiner {
+  node        @0 :Id256;
+  since       @1 :Int64;  # version of the plan that named it
+  baseVersion @2 :Int64;  # rounds of its stage committed then
+  fromStep    @3 :Int64;  # its first step; −1 not fixed yet
+  fromRound   @4 :Int64;
 }
 struct StageAssignment {
   firstLayer @0 :Int32;
@@ -283,9 +292,10 @@ struct Gradient {
   planVersion @4 :Int64;
 }
 struct MicrobatchVoid {
-  step       @0 :Int64;
-  microbatch @1 :Int32;
-  attempt    @2 :Int32;
+  step        @0 :Int64;
+  microbatch  @1 :Int32;
+  attempt     @2 :Int32;
+  planVersion @3 :Int64;
 }
 
 # ---- outer rounds --------------------------------------------------------------------------------
@@ -296,6 +306,7 @@ struct Delta {
   round  @1 :Int64;
   tokens @2 :Int64;
   digest @3 :Id256;  # of the payload, as the training code saw it
+  planVersion @4 :Int64;
 }
 struct DeltaHeld {
   stage  @0 :Int32;

@@ -5,29 +5,30 @@
 # ---- coordinator -------------------------------------------------------------------------------
 
 mutant(1 coordinator/ops_training.cc
-  [[      if (it == holdings.end()) return;]]
-  [[      if (it == holdings.end() && MutantIs(1)) continue;
-      if (it == holdings.end()) return;]])
+  [[        if (!joins) return std::nullopt;]]
+  [[        if (MutantIs(1)) continue;
+        if (!joins) return std::nullopt;]])
 
 mutant(2 coordinator/ops_training.cc
-  [[  Record(context, CommitRecord(commit));]]
+  [[  Record(context, CommitRecord(*commit));]]
   [[  if (MutantIs(2)) {
-    state_.Apply(CommitRecord(commit)).IgnoreError();
+    state_.Apply(CommitRecord(*commit)).IgnoreError();
   } else {
-    Record(context, CommitRecord(commit));
+    Record(context, CommitRecord(*commit));
   }]])
 
 mutant(3 coordinator/ops_training.cc
-  [[  for (const NodeId& replica : live) context.Send(replica, commit);]]
-  [[  for (const NodeId& replica : live) {
-    context.Send(replica, commit);
-    if (MutantIs(3) && commit.participants.size() > 1) commit.participants.pop_back();
+  [[  for (const NodeId& replica : Holders(*state_.plan, stage)) context.Send(replica, *commit);]]
+  [[  RoundCommit told = *commit;
+  for (const NodeId& replica : Holders(*state_.plan, stage)) {
+    context.Send(replica, told);
+    if (MutantIs(3) && told.participants.size() > 1) told.participants.pop_back();
   }]])
 
 mutant(4 coordinator/ops_training.cc
-  [[    DeclareGone(context, node, Gone::kDead, "its base parameters differ from its stage's");]]
+  [[    DeclareGone(context, node, Gone::kEvicted, "its base parameters differ from its stage's");]]
   [[    if (!MutantIs(4))
-      DeclareGone(context, node, Gone::kDead, "its base parameters differ from its stage's");]])
+      DeclareGone(context, node, Gone::kEvicted, "its base parameters differ from its stage's");]])
 
 mutant(5 coordinator/ops_membership.cc
   [[  Record(context, PlanRecord(*repaired, state_.predicted_step_s, state_.lower_bound_s));]]
@@ -158,3 +159,18 @@ mutant(23 wire/courier.cc
 mutant(24 wire/courier.cc
   [[irregular_->old_incarnations.contains(sender_incarnation);]]
   [[irregular_->old_incarnations.contains(sender_incarnation) && !MutantIs(24);]])
+
+# ---- handovers ---------------------------------------------------------------------------------
+
+mutant(25 coordinator/ops_training.cc
+  [[        held_up = true;]]
+  [[        held_up = !MutantIs(25);]])
+
+mutant(26 coordinator/ops_handover.cc
+  [[    const int64_t round = RoundsOfAnyStage() + 1;]]
+  [[    const int64_t round =
+        std::max<int64_t>(RoundsOfAnyStage() + (MutantIs(26) ? 0 : 1), MutantIs(26) ? 1 : 0);]])
+
+mutant(27 node/node_handover.cc
+  [[  rounds_->SkipTo(version);]]
+  [[  rounds_->SkipTo(MutantIs(27) ? version + 1 : version);]])

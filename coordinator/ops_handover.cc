@@ -1,0 +1,209 @@
+// Handing slots of dead nodes to standbys (docs/PROTOCOL.md, 16).
+//
+// Of a handover the journal knows two plans: the one that names the joiner and the one that fixes
+// its first step. All else is looked up again at every duty, so that a coordinator that restarts
+// goes on.
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "coordinator/border.h"
+#include "coordinator/coordinator_actor.h"
+#include "pipeline/plan/route.h"
+#include "routing/cost_model.h"
+
+namespace skerry {
+namespace {
+
+constexpr int64_t kLagMax = 2;           // rounds that a joiner may still have to apply
+constexpr size_t kPredictedFleet = 128;  // larger ones fill slots by device alone
+// What a joiner is given: base, momentum, two moments, float32 each; and how fast at least.
+constexpr int64_t kStateBytes = 16;
+constexpr double kSlowestBytesPerS = 1e6;
+
+}  // namespace
+
+struct CoordinatorActor::Choosing {
+  PlannerInput input;
+  PipelinePlan plan;
+  int32_t stage = 0;
+  std::vector<NodeId> standbys;
+  std::optional<Handover> chosen;
+};
+
+void CoordinatorActor::TendHandovers(Context& context) {
+  if (!state_.plan || state_.finished) return;
+  GiveUpSlowJoiners(context);
+  if (stopping_) return;
+  FixFirstSteps(context);
+  OfferHandover(context);
+}
+
+// Its first step comes after a round that no stage has committed: nobody gets past that without a
+// commit, which comes after this plan.
+void CoordinatorActor::FixFirstSteps(Context& context) {
+  if (!state_.plan || state_.finished) return;
+  const std::vector<Joiner> joining = state_.plan->joining;
+  for (const Joiner& joiner : joining) {
+    const auto beat = beats_.find(joiner.node);
+    if (joiner.IsFixed() || beat == beats_.end() || beat->second.phase != Phase::kCatchingUp) {
+      continue;
+    }
+    const int32_t stage = *StageOf(joiner.node);
+    if (beat->second.base_version + kLagMax < state_.RoundsCommitted(stage)) continue;
+    const int64_t round = RoundsOfAnyStage() + 1;
+    const int64_t step = FirstStepAfter(options_.config.outer, round);
+    if (step >= options_.config.steps) continue;
+    const PipelinePlan plan =
+        WithFirstStep(*state_.plan, joiner.node, options_.config.outer, round);
+    Record(context, PlanRecord(plan, state_.predicted_step_s, state_.lower_bound_s));
+    joining_since_.erase(joiner.node);
+    context.Event(
+        "joined",
+        EventFields({{"node", joiner.node.Short()}, {"stage", stage}, {"from_step", step}}));
+    AnnouncePlan(context,
+                 absl::StrFormat("%s is a replica from step %d on", joiner.node.Short(), step));
+    TryCommit(context, stage);
+  }
+}
+
+// As long as the state of a stage may take on a slow line, and then some rounds.
+Duration CoordinatorActor::JoinersTime(int32_t stage) const {
+  const RunConfig& config = options_.config;
+  const StageAssignment& assignment = state_.plan->stages[static_cast<size_t>(stage)];
+  int64_t bytes =
+      kStateBytes *
+      StageParameters(config.model, assignment.last_layer - assignment.first_layer, stage == 0);
+  for (const ShardName& shard : options_.shards) bytes += stage == 0 ? shard.bytes : 0;
+  const double round_s = static_cast<double>(config.outer.inner_steps) * state_.predicted_step_s;
+  return Duration::Seconds(static_cast<double>(bytes) / kSlowestBytesPerS + 8 * round_s +
+                           6 * config.node_silent_s);
+}
+
+void CoordinatorActor::GiveUpSlowJoiners(Context& context) {
+  const RunConfig& config = options_.config;
+  const Instant now = context.now();
+  const double round_s = static_cast<double>(config.outer.inner_steps) * state_.predicted_step_s;
+  const Duration patience = Duration::Seconds(config.node_silent_s + round_s);
+  const std::vector<Joiner> joining = state_.plan->joining;
+  for (const Joiner& joiner : joining) {
+    if (joiner.IsFixed() || JoinerOf(*state_.plan, joiner.node) == nullptr) continue;
+    const int32_t stage = *StageOf(joiner.node);
+    const Instant since = joining_since_.try_emplace(joiner.node, now).first->second;
+    const auto held_up = held_up_since_.find(stage);
+    if (held_up != held_up_since_.end() && now - held_up->second > patience) {
+      GiveUpJoiner(context, joiner.node, "its stage waits for it");
+    } else if (now - since > JoinersTime(stage)) {
+      GiveUpJoiner(context, joiner.node, "it takes too long");
+    }
+    if (stopping_) return;
+  }
+}
+
+// It stays, as a standby.
+void CoordinatorActor::GiveUpJoiner(Context& context, const NodeId& joiner,
+                                    const std::string& why) {
+  context.Event("handover_failed",
+                EventFields({{"node", joiner.Short()}, {"stage", *StageOf(joiner)}, {"why", why}}));
+  beats_.erase(joiner);
+  RouteAround(context, joiner, absl::StrFormat("%s joins no more: %s", joiner.Short(), why));
+}
+
+// Those that hold nothing and have said so.
+std::vector<NodeId> CoordinatorActor::Standbys() const {
+  std::vector<NodeId> standbys;
+  for (const auto& [node, record] : state_.nodes) {
+    const auto beat = beats_.find(node);
+    if (record.alive && greeted_.contains(node) && !TakesPart(node) && !untold_.contains(node) &&
+        beat != beats_.end() && beat->second.phase == Phase::kStandby) {
+      standbys.push_back(node);
+    }
+  }
+  return standbys;
+}
+
+// The one with the smallest share of its replicas; one handover a stage at a time. Only where both
+// the stage and the microbatches' origins have rounds, and rounds enough are left.
+std::optional<int32_t> CoordinatorActor::StageToFill(Instant now) const {
+  const RunConfig& config = options_.config;
+  const PipelinePlan& plan = *state_.plan;
+  const Duration rest = Duration::Seconds(2 * config.node_silent_s);
+  if (FirstStepAfter(config.outer, RoundsOfAnyStage() + 2) >= config.steps) return std::nullopt;
+  if (plan.stages.front().replicas.size() < 2) return std::nullopt;
+  std::optional<int32_t> thinnest;
+  double least = 1;
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    const auto stage = static_cast<int32_t>(i);
+    const size_t planned = plan.stages[i].replicas.size();
+    const size_t live = LiveReplicas(plan, stage).size();
+    const auto failed = failed_handover_.find(stage);
+    const bool rests = failed != failed_handover_.end() && now - failed->second < rest;
+    const bool fills = planned >= 2 && live >= 1 && Holders(plan, stage).size() == live && !rests;
+    const double share = static_cast<double>(live) / static_cast<double>(planned);
+    if (!fills || share >= least) continue;
+    least = share;
+    thinnest = stage;
+  }
+  return thinnest;
+}
+
+void CoordinatorActor::OfferHandover(Context& context) {
+  if (choosing_ || state_.plan->dead.empty()) return;
+  const auto stage = StageToFill(context.now());
+  if (!stage) return;
+  auto choosing = std::make_shared<Choosing>();
+  choosing->standbys = Standbys();
+  if (choosing->standbys.empty()) return;
+  choosing->plan = *state_.plan;
+  choosing->stage = *stage;
+  PlannerInput& input = choosing->input;
+  input.config = options_.config;
+  std::set<NodeId> nodes(choosing->standbys.begin(), choosing->standbys.end());
+  for (const StageAssignment& assignment : state_.plan->stages) {
+    nodes.insert(assignment.replicas.begin(), assignment.replicas.end());
+  }
+  input.nodes.assign(nodes.begin(), nodes.end());
+  for (const NodeId& node : nodes) input.devices[node] = state_.nodes.at(node).device;
+  if (nodes.size() <= kPredictedFleet) input.links = links_.Estimate(input.nodes, context.now());
+  choosing_ = choosing;
+  choosing_job_ = context.Submit({"choose handover", Duration::Millis(20), [choosing] {
+                                    choosing->chosen =
+                                        ChooseHandover(choosing->input, choosing->plan,
+                                                       choosing->stage, choosing->standbys);
+                                  }});
+}
+
+void CoordinatorActor::HandoverChosen(Context& context) {
+  const auto choosing = std::exchange(choosing_, nullptr);
+  if (state_.finished || !state_.plan) return;
+  if (!choosing->chosen) {  // nobody has the memory: the stage waits for another standby
+    failed_handover_[choosing->stage] = context.now();
+    return;
+  }
+  // What has changed meanwhile, the next duty sees.
+  const std::vector<NodeId> standbys = Standbys();
+  const bool is_free =
+      std::find(standbys.begin(), standbys.end(), choosing->chosen->node) != standbys.end();
+  if (state_.plan->version != choosing->plan.version || !is_free) return;
+  Appoint(context, *choosing->chosen);
+}
+
+void CoordinatorActor::Appoint(Context& context, const Handover& handover) {
+  const auto& [slot, node] = handover;
+  const NodeId gone = NodeOf(*state_.plan, slot);
+  const PipelinePlan plan =
+      WithJoiner(*state_.plan, slot, node, state_.RoundsCommitted(slot.stage));
+  // What an earlier process of it held is gone with that.
+  for (auto& [round, holdings] : held_) holdings.erase(node);
+  joining_since_[node] = context.now();
+  held_up_since_.erase(slot.stage);
+  Record(context, PlanRecord(plan, state_.predicted_step_s, state_.lower_bound_s));
+  context.Event("handover", EventFields({{"node", node.Short()},
+                                         {"stage", slot.stage},
+                                         {"replica", slot.replica},
+                                         {"from", gone.Short()}}));
+  AnnouncePlan(context, absl::StrFormat("%s joins stage %d", node.Short(), slot.stage));
+}
+
+}  // namespace skerry

@@ -1,0 +1,45 @@
+// Traffic of the pipeline: handed to the StageActor, or kept until it can be.
+
+#include <utility>
+
+#include "node/node_actor.h"
+
+namespace skerry {
+
+bool NodeActor::MustWait(int64_t plan_version, bool is_ready) const {
+  return plan_version > plan_.version || (stage_ >= 0 && !is_ready);
+}
+
+void NodeActor::Keep(const NodeId& from, skerry::Message message) {
+  if (early_.size() < kEarlyMax) early_.emplace_back(from, std::move(message));
+}
+
+void NodeActor::ReplayEarly(Context& context) {
+  for (auto& [from, message] : std::exchange(early_, {})) {
+    std::visit([&, sender = from](const auto& m) { On(context, sender, m); }, message);
+  }
+}
+
+// What was sent to an earlier self, whose part has gone to others, is refused.
+void NodeActor::On(Context& context, const NodeId& from, const Activation& message) {
+  if (MustWait(message.plan_version, pipeline_ != nullptr)) return Keep(from, message);
+  if (!pipeline_ || message.plan_version < joined_since_) return void(++refused_);
+  pipeline_->OnActivation(context, from, message);
+  Advance(context);
+}
+
+void NodeActor::On(Context& context, const NodeId& from, const Gradient& message) {
+  if (MustWait(message.plan_version, pipeline_ != nullptr)) return Keep(from, message);
+  if (!pipeline_ || message.plan_version < joined_since_) return void(++refused_);
+  pipeline_->OnGradient(context, from, message);
+  Advance(context);
+}
+
+void NodeActor::On(Context& context, const NodeId& from, const MicrobatchVoid& message) {
+  if (MustWait(message.plan_version, pipeline_ != nullptr)) return Keep(from, message);
+  if (!pipeline_ || message.plan_version < joined_since_) return void(++refused_);
+  pipeline_->OnVoid(context, from, message);
+  Advance(context);
+}
+
+}  // namespace skerry

@@ -1,0 +1,33 @@
+// What a joiner is given of its stage, as bytes: the base, the outer momentum, and a donor's
+// moments of the inner optimizer. Little-endian, without padding:
+//
+//   Header · base [n] f32 · momentum [n] f32 · first moment [m] · second moment [m]
+//   · BLAKE2b-256 of all before
+//
+// m is n, or 0 when the inner optimizer keeps no moments. The digest finds damage, not malice: that
+// the base is the stage's is proven by its own digest, which every replica reports.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/bytes.h"
+
+namespace skerry {
+
+struct StageState {
+  int64_t version = 0;      // completed rounds
+  int64_t inner_steps = 0;  // that the moments are of
+  std::vector<float> base, momentum;
+  std::vector<float> first_moment, second_moment;
+  bool operator==(const StageState&) const = default;
+};
+
+Bytes EncodeState(const StageState& state);
+
+// Of a stage of `parameters` values. DataLoss: damaged, of another size, or a value is not finite.
+absl::StatusOr<StageState> DecodeState(std::span<const uint8_t> bytes, int64_t parameters);
+
+}  // namespace skerry

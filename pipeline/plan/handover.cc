@@ -1,0 +1,132 @@
+#include "pipeline/plan/handover.h"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+
+#include "common/check.h"
+#include "pipeline/plan/memory_model.h"
+#include "pipeline/plan/plan_model.h"
+#include "pipeline/plan/route.h"
+#include "routing/evaluator.h"
+
+namespace skerry {
+namespace {
+
+constexpr int64_t kForEver = std::numeric_limits<int64_t>::max();
+
+NodeId& NodeAt(PipelinePlan& plan, const Slot& slot) {
+  return plan.stages[static_cast<size_t>(slot.stage)].replicas[static_cast<size_t>(slot.replica)];
+}
+
+bool HasMemory(const PlannerInput& input, const PipelinePlan& plan, int32_t stage,
+               const NodeId& node) {
+  const auto device = input.devices.find(node);
+  if (device == input.devices.end()) return false;
+  const StageAssignment& assignment = plan.stages[static_cast<size_t>(stage)];
+  const int32_t held =
+      HeldMax(input.config, static_cast<int32_t>(plan.stages.front().replicas.size()),
+              static_cast<int32_t>(assignment.replicas.size()), stage == 0);
+  const int64_t needs =
+      MemoryOf(input.config, assignment.last_layer - assignment.first_layer, stage == 0, held)
+          .total();
+  return device->second.memory_bytes == 0 || needs <= device->second.memory_bytes;
+}
+
+// Of a step when everybody who lives or joins works; infinite when links of it are unknown.
+double PredictedStepSeconds(const PlannerInput& input, const PipelinePlan& after) {
+  PipelinePlan settled = after;
+  for (Joiner& joiner : settled.joining) joiner.from_step = 0;
+  for (Path& path : settled.paths) path = PatchedPath(settled, path, kForEver);
+  const auto model = ModelOf(input, settled);
+  if (!model.ok()) return std::numeric_limits<double>::infinity();
+  Evaluator evaluator(model->problem.workload, model->problem.fleet);
+  const double step_s = evaluator.Evaluate(model->placement).step_s;
+  return step_s + ExposedSeconds(model->problem, model->placement, step_s);
+}
+
+bool CanBeFilled(const PipelinePlan& plan, int32_t stage) {
+  return plan.stages[static_cast<size_t>(stage)].replicas.size() > 1 &&
+         !LiveReplicas(plan, stage).empty();
+}
+
+std::vector<Handover> WaysTo(const PlannerInput& input, const PipelinePlan& plan, int32_t stage,
+                             const std::vector<NodeId>& standbys) {
+  std::vector<Handover> ways;
+  const auto& replicas = plan.stages[static_cast<size_t>(stage)].replicas;
+  for (size_t r = 0; r < replicas.size(); ++r) {
+    if (!IsDead(plan, replicas[r])) continue;
+    for (const NodeId& node : standbys) {
+      const auto own = SlotOf(plan, node);
+      const Slot slot{stage, static_cast<int32_t>(r)};
+      if (own && *own != slot && CanBeFilled(plan, own->stage)) continue;  // it waits for its own
+      if (HasMemory(input, plan, stage, node)) ways.push_back({slot, node});
+    }
+  }
+  return ways;
+}
+
+}  // namespace
+
+PipelinePlan WithJoiner(const PipelinePlan& plan, const Slot& slot, const NodeId& node,
+                        int64_t base_version) {
+  PipelinePlan next = plan;
+  ++next.version;
+  const NodeId gone = NodeAt(next, slot);
+  const auto own = SlotOf(plan, node);
+  SKERRY_CHECK(IsDead(plan, gone) && (!own || IsDead(plan, node)));
+  std::erase(next.dead, own ? node : gone);
+  if (own) NodeAt(next, *own) = gone;
+  NodeAt(next, slot) = node;
+  const Joiner joiner{node, next.version, base_version, -1, -1};
+  const auto place =
+      std::lower_bound(next.joining.begin(), next.joining.end(), joiner,
+                       [](const Joiner& a, const Joiner& b) { return a.node < b.node; });
+  next.joining.insert(place, joiner);
+  return next;
+}
+
+int64_t FirstStepAfter(const OuterConfig& outer, int64_t round) {
+  return round * outer.inner_steps + outer.overlap_steps;
+}
+
+PipelinePlan WithFirstStep(const PipelinePlan& plan, const NodeId& node, const OuterConfig& outer,
+                           int64_t round) {
+  PipelinePlan next = plan;
+  ++next.version;
+  const auto joiner = std::find_if(next.joining.begin(), next.joining.end(),
+                                   [&](const Joiner& j) { return j.node == node; });
+  SKERRY_CHECK(joiner != next.joining.end() && !joiner->IsFixed());
+  joiner->from_step = FirstStepAfter(outer, round);
+  joiner->from_round = joiner->from_step / outer.inner_steps;
+  return next;
+}
+
+std::optional<Handover> ChooseHandover(const PlannerInput& input, const PipelinePlan& plan,
+                                       int32_t stage, const std::vector<NodeId>& standbys) {
+  std::vector<Handover> ways = WaysTo(input, plan, stage, standbys);
+  if (ways.empty()) return std::nullopt;
+  const auto gflops = [&](const Handover& way) { return input.devices.at(way.node).gflops; };
+  std::stable_sort(ways.begin(), ways.end(), [&](const Handover& a, const Handover& b) {
+    const bool own_a = NodeOf(plan, a.slot) == a.node, own_b = NodeOf(plan, b.slot) == b.node;
+    return std::tuple(!own_a, -gflops(a), a.slot, a.node) <
+           std::tuple(!own_b, -gflops(b), b.slot, b.node);
+  });
+  ways.resize(std::min(ways.size(), kHandoversTried));
+  const bool is_own = NodeOf(plan, ways.front().slot) == ways.front().node;
+  if (ways.size() == 1 || is_own || input.links.size() == 0) {
+    return ways.front();
+  }
+  const Handover* best = nullptr;
+  double best_s = 0;
+  for (const Handover& way : ways) {
+    const double step_s = PredictedStepSeconds(input, WithJoiner(plan, way.slot, way.node, 0));
+    if (best == nullptr || step_s < best_s) {
+      best = &way;
+      best_s = step_s;
+    }
+  }
+  return *best;
+}
+
+}  // namespace skerry

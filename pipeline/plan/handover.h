@@ -1,0 +1,45 @@
+// Handing the slot of a dead node to a standby while the run trains (docs/PROTOCOL.md, 16;
+// docs/decisions/0008-handover.md): the plans of it, and who should get which slot.
+//
+// Pure and deterministic. The plans given must be well formed (validate.h).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "pipeline/plan/planner.h"
+#include "wire/message/pipeline_plan.h"
+
+namespace skerry {
+
+// The next version of `plan`: `node` fills `slot`, whose node is dead, and joins. If it has a slot,
+// a dead one, the other gets that. `base_version`: rounds of the stage that are committed. CHECK:
+// both are dead, or `node` is not of the plan.
+PipelinePlan WithJoiner(const PipelinePlan& plan, const Slot& slot, const NodeId& node,
+                        int64_t base_version);
+
+// The first step that nobody can make without round `round` − 1: where it lands. So whoever makes
+// it has heard of everything that the coordinator said before that commit.
+int64_t FirstStepAfter(const OuterConfig& outer, int64_t round);
+
+// The next version of `plan`: the joiner `node` is a replica from FirstStepAfter(outer, round) on.
+// CHECK: it is a joiner whose first step is not fixed.
+PipelinePlan WithFirstStep(const PipelinePlan& plan, const NodeId& node, const OuterConfig& outer,
+                           int64_t round);
+
+struct Handover {
+  Slot slot;
+  NodeId node;
+  bool operator==(const Handover&) const = default;
+};
+
+// Of several ways to fill a slot of `stage`, what makes a step shortest: predicted with the links
+// and devices of `input` (of the plan's nodes and of the candidates); where that says nothing, the
+// fastest device, then the first slot. A standby whose own slot can be filled waits for that one.
+// Who lacks the memory gets none. nullopt: nobody can. At most kHandoversTried ways are predicted.
+inline constexpr size_t kHandoversTried = 16;
+std::optional<Handover> ChooseHandover(const PlannerInput& input, const PipelinePlan& plan,
+                                       int32_t stage, const std::vector<NodeId>& standbys);
+
+}  // namespace skerry

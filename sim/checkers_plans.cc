@@ -1,0 +1,94 @@
+// What a plan means for who may do what: deaths, joiners, and who tells the truth.
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "pipeline/plan/route.h"
+#include "sim/checkers.h"
+
+namespace skerry {
+
+void Checkers::NoteNewPlan(Instant now, const PipelinePlan* before, const PipelinePlan& plan) {
+  if (!plan.dead.empty()) all_alive_ = false;
+  NoteLiars(plan);
+  for (const NodeId& node : plan.dead) {
+    const auto slot = SlotOf(plan, node);
+    const bool is_new = before == nullptr || !IsDead(*before, node);
+    if (is_new && slot && slot->stage == 0) ++data_node_deaths_;
+  }
+  for (const Joiner& joiner : plan.joining) {
+    const Joiner* known = before == nullptr ? nullptr : JoinerOf(*before, joiner.node);
+    if (known == nullptr || known->since != joiner.since) {
+      // What an earlier process of it held, and counted, is gone.
+      for (auto& [round, held] : held_) held.erase(joiner.node);
+      counted_.erase(joiner.node);
+      last_counted_.erase(joiner.node);
+      step_of_.erase(joiner.node);
+      made_.erase(joiner.node);
+    }
+    if (joiner.IsFixed() && (known == nullptr || !known->IsFixed())) {
+      CheckNobodyIsPast(now, plan, joiner);
+      fixed_by_[joiner.node] = plan.version;
+      ++handovers_;
+    }
+  }
+}
+
+void Checkers::CheckNobodyIsPast(Instant now, const PipelinePlan& plan, const Joiner& joiner) {
+  for (const StageAssignment& stage : plan.stages) {
+    for (const NodeId& node : stage.replicas) {
+      const auto made = made_.find(node);
+      if (stage.replicas.size() < 2 || IsDead(plan, node) || made == made_.end() ||
+          made->second < joiner.from_step) {
+        continue;
+      }
+      Violate(now, "plan_agreement",
+              absl::StrFormat("%s works from step %d on, which %s has made already",
+                              joiner.node.Short(), joiner.from_step, node.Short()));
+    }
+  }
+}
+
+// A joiner may be given what a liar holds, and tell the truth about that.
+void Checkers::NoteLiars(const PipelinePlan& plan) {
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    const std::vector<NodeId> live = LiveReplicas(plan, static_cast<int32_t>(i));
+    const auto liars = std::count_if(live.begin(), live.end(), [&](const NodeId& node) {
+      return options_.liars.contains(node);
+    });
+    if (liars == 0 || static_cast<int64_t>(live.size()) > 2 * liars) continue;
+    beside_liars_.insert(live.begin(), live.end());
+    for (const NodeId& node : Holders(plan, static_cast<int32_t>(i))) {
+      const Joiner* joiner = JoinerOf(plan, node);
+      if (joiner == nullptr || joiner->IsFixed()) continue;
+      options_.liars.insert(node);
+      beside_liars_.insert(node);
+    }
+  }
+}
+
+// Who has no rounds is not held back by their commits; and what it does then depends on no joiner.
+void Checkers::CheckHeardOfJoiners(Instant now, const NodeId& node, int64_t step) {
+  if (!state_.plan) return;
+  const auto slot = SlotOf(*state_.plan, node);
+  if (!slot || state_.plan->stages[static_cast<size_t>(slot->stage)].replicas.size() < 2) return;
+  for (const Joiner& joiner : state_.plan->joining) {
+    if (!joiner.IsFixed() || step < joiner.from_step) continue;
+    const int64_t fixed_by = fixed_by_[joiner.node];
+    if (heard_plan_[node] >= fixed_by) continue;
+    Violate(
+        now, "plan_agreement",
+        absl::StrFormat("%s made step %d without having heard of plan %d, by which %s works from "
+                        "step %d on",
+                        node.Short(), step, fixed_by, joiner.node.Short(), joiner.from_step));
+  }
+}
+
+bool Checkers::SomePlanLeadsThrough(const NodeId& node, int64_t step, int32_t microbatch) const {
+  return std::any_of(plans_.rbegin(), plans_.rend(), [&](const auto& plan) {
+    const Path path = PathOf(plan.second, step, microbatch);
+    return std::any_of(path.begin(), path.end(),
+                       [&](const Slot& slot) { return NodeOf(plan.second, slot) == node; });
+  });
+}
+
+}  // namespace skerry

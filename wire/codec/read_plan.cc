@@ -1,0 +1,69 @@
+#include "wire/codec/read_plan.h"
+
+#include "wire/codec/id_words.h"
+
+namespace skerry {
+
+std::vector<NodeId> ReadIds(ReadChecks& checks, capnp::List<schema::Id256>::Reader list, size_t max,
+                            const char* what) {
+  std::vector<NodeId> ids(checks.Count(list, max, what));
+  for (unsigned i = 0; i < ids.size(); ++i) ids[i] = ReadId<NodeId>(list[i]);
+  return ids;
+}
+
+Path ReadPath(ReadChecks& checks, schema::Path::Reader r) {
+  const auto slots = r.getSlots();
+  Path path(checks.Count(slots, limits::kPathSlotsMax, "slots of a path"));
+  for (unsigned i = 0; i < path.size(); ++i) {
+    path[i] = {checks.NotNegative(slots[i].getStage(), "stage"),
+               checks.NotNegative(slots[i].getReplica(), "replica")};
+  }
+  return path;
+}
+
+namespace {
+
+std::vector<Joiner> ReadJoining(ReadChecks& checks, schema::Plan::Reader r) {
+  const auto list = r.getJoining();
+  std::vector<Joiner> joining(checks.Count(list, limits::kJoiningMax, "joiners"));
+  for (unsigned i = 0; i < joining.size(); ++i) {
+    Joiner& joiner = joining[i];
+    joiner.node = ReadId<NodeId>(list[i].getNode());
+    joiner.since = checks.NotNegative(list[i].getSince(), "plan version");
+    joiner.base_version = checks.NotNegative(list[i].getBaseVersion(), "base version");
+    joiner.from_step = list[i].getFromStep();
+    joiner.from_round = list[i].getFromRound();
+    if (joiner.from_step < -1 || joiner.from_round < -1) checks.Break("first step", "is negative");
+  }
+  return joining;
+}
+
+}  // namespace
+
+PlanUpdate ReadPlan(ReadChecks& checks, schema::Plan::Reader r) {
+  PlanUpdate m;
+  m.plan.version = checks.NotNegative(r.getVersion(), "plan version");
+  m.plan.microbatches_per_step = checks.NotNegative(r.getMicrobatchesPerStep(), "microbatches");
+  const auto stages = r.getStages();
+  m.plan.stages.resize(checks.Count(stages, limits::kStagesMax, "stages"));
+  size_t slots_in_plan = 0;
+  for (unsigned i = 0; i < m.plan.stages.size(); ++i) {
+    slots_in_plan += stages[i].getReplicas().size();
+    if (slots_in_plan > limits::kPlanSlotsMax) checks.Break("slots of the plan", "are too many");
+    m.plan.stages[i] = {checks.NotNegative(stages[i].getFirstLayer(), "first layer"),
+                        checks.NotNegative(stages[i].getLastLayer(), "last layer"),
+                        ReadIds(checks, stages[i].getReplicas(), limits::kReplicasMax, "replicas")};
+  }
+  const auto paths = r.getPaths();
+  m.plan.paths.resize(checks.Count(paths, limits::kPathsMax, "paths"));
+  for (unsigned i = 0; i < m.plan.paths.size(); ++i) {
+    slots_in_plan += paths[i].getSlots().size();
+    if (slots_in_plan > limits::kPlanSlotsMax) checks.Break("slots of the plan", "are too many");
+    m.plan.paths[i] = ReadPath(checks, paths[i]);
+  }
+  m.plan.dead = ReadIds(checks, r.getDead(), limits::kDeadMax, "dead nodes");
+  m.plan.joining = ReadJoining(checks, r);
+  return m;
+}
+
+}  // namespace skerry
