@@ -86,7 +86,8 @@ class MaxMin {
   std::vector<int32_t> free_flows_;
   std::vector<int32_t> dirty_flows_, dirty_links_;
   std::vector<int32_t> flows_reached_, links_reached_, changed_;
-  std::vector<std::pair<int64_t, int32_t>> by_demand_;  // (demand, flow) of flows_reached_
+  std::vector<std::pair<int64_t, int32_t>> by_demand_;  // heap of (demand, flow) of flows_reached_
+  size_t not_frozen_ = 0;                               // of flows_reached_
   std::vector<std::pair<int64_t, int32_t>> shares_;     // heap of (share, link), some outdated
   int64_t flows_computed_ = 0;
 };
