@@ -54,6 +54,7 @@ void Evaluator::Reset() {
   events_.clear();
   created_ = 0;
   end_ = 0;
+  is_usable_ = true;
   for (int32_t slot = 0; slot < workload_.slots(); ++slot) {
     Server& server = servers_[static_cast<size_t>(slot)];
     server.ready.clear();
@@ -65,21 +66,6 @@ void Evaluator::Reset() {
     server.next_start = 0;
     OpenSteps(server, slot);
   }
-}
-
-// A missing link is only in the way if a path uses it.
-bool Evaluator::IsUsable() const {
-  for (const Workload::Microbatch& microbatch : workload_.microbatches) {
-    const size_t length = microbatch.slots.size();
-    if (length == 1) continue;
-    for (size_t hop = 0; hop < length; ++hop) {
-      const int32_t a = (*placement_)[static_cast<size_t>(microbatch.slots[hop])];
-      const int32_t b = (*placement_)[static_cast<size_t>(microbatch.slots[(hop + 1) % length])];
-      if (std::isinf(fleet_.latency_s[fleet_.Pair(a, b)])) return false;
-      if (std::isinf(fleet_.latency_s[fleet_.Pair(b, a)])) return false;
-    }
-  }
-  return true;
 }
 
 void Evaluator::Schedule(double at, bool done, Task task, int32_t microbatch, int32_t hop) {
@@ -97,6 +83,8 @@ void Evaluator::Send(double now, int32_t microbatch, int32_t from_hop, int32_t t
   const size_t pair = fleet_.Pair((*placement_)[static_cast<size_t>(from_slot)],
                                   (*placement_)[static_cast<size_t>(to_slot)]);
   double& uplink_free = servers_[static_cast<size_t>(from_slot)].uplink_free;
+  // A missing link is only in the way if a path uses it.
+  is_usable_ &= !std::isinf(fleet_.latency_s[pair]);
   uplink_free = std::max(now, uplink_free) + fleet_.wire_s[pair];
   Schedule(uplink_free + fleet_.latency_s[pair], false, task, microbatch, to_hop);
 }
@@ -173,13 +161,12 @@ void Evaluator::Dispatch(double now, int32_t slot) {
 double Evaluator::StepSeconds(const Placement& placement) {
   SKERRY_CHECK(placement.size() == servers_.size());
   placement_ = &placement;
-  if (!IsUsable()) return std::numeric_limits<double>::infinity();
   Reset();
   const auto later = [](const Event& a, const Event& b) {
     return a.at != b.at ? a.at > b.at : a.order > b.order;
   };
   for (int32_t slot = 0; slot < workload_.slots(); ++slot) Dispatch(0, slot);
-  while (!events_.empty()) {
+  while (!events_.empty() && is_usable_) {
     std::pop_heap(events_.begin(), events_.end(), later);
     const Event event = events_.back();
     events_.pop_back();
@@ -189,6 +176,7 @@ double Evaluator::StepSeconds(const Placement& placement) {
       Arrive(event);
     }
   }
+  if (!is_usable_) return std::numeric_limits<double>::infinity();
   for (const Server& server : servers_) {
     SKERRY_CHECK(server.step == workload_.steps, "every visit is done: paths cannot deadlock");
   }
@@ -198,8 +186,9 @@ double Evaluator::StepSeconds(const Placement& placement) {
 std::vector<TaskRecord> Evaluator::Trace(const Placement& placement) {
   std::vector<TaskRecord> records;
   records_ = &records;
-  StepSeconds(placement);
+  const double step_s = StepSeconds(placement);
   records_ = nullptr;
+  if (std::isinf(step_s)) records.clear();
   return records;
 }
 

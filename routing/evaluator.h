@@ -116,7 +116,6 @@ class Evaluator {
     std::vector<Ready> ready;
   };
 
-  bool IsUsable() const;
   void Reset();
   void OpenSteps(Server& server, int32_t slot) const;
   void Schedule(double at, bool done, Task task, int32_t microbatch, int32_t hop);
@@ -137,6 +136,7 @@ class Evaluator {
   std::vector<Event> events_;  // a binary heap, earliest first
   uint64_t created_ = 0;
   double end_ = 0;
+  bool is_usable_ = true;                       // every link used so far
   std::vector<TaskRecord>* records_ = nullptr;  // while Trace runs
 };
 

@@ -162,6 +162,7 @@ void MaxMin::PushShare(int32_t link) {
 void MaxMin::Freeze(int32_t flow, int64_t rate) {
   Flow& f = flows_[Index(flow)];
   f.frozen = true;
+  --not_frozen_;
   rate = std::max<int64_t>(rate, 1);
   for (size_t i = 0; i < Index(f.link_count); ++i) {
     Link& l = links_[Index(f.links[i])];
@@ -177,23 +178,28 @@ void MaxMin::Freeze(int32_t flow, int64_t rate) {
 void MaxMin::Fill() {
   shares_.clear();
   for (const int32_t link : links_reached_) PushShare(link);
-  // Smallest demand for its weight first; the order among equals does not change the rates.
+  // Smallest demand for its weight first; the order among equals does not change the rates. A heap,
+  // since mostly the links decide and few demands are looked at.
   by_demand_.clear();
   for (const int32_t flow : flows_reached_) {
     const Flow& f = flows_[Index(flow)];
     by_demand_.emplace_back(f.demand / f.weight, flow);
   }
-  std::sort(by_demand_.begin(), by_demand_.end());
-  size_t next = 0;
-  while (next < by_demand_.size()) {
-    const auto [demand, flow] = by_demand_[next];
+  std::make_heap(by_demand_.begin(), by_demand_.end(), std::greater<>());
+  const auto next = [this] {
+    std::pop_heap(by_demand_.begin(), by_demand_.end(), std::greater<>());
+    by_demand_.pop_back();
+  };
+  not_frozen_ = flows_reached_.size();
+  while (not_frozen_ > 0) {
+    const auto [demand, flow] = by_demand_.front();
     if (flows_[Index(flow)].frozen) {
-      ++next;
+      next();
       continue;
     }
     if (shares_.empty() || demand <= shares_.front().first) {
       Freeze(flow, flows_[Index(flow)].demand);
-      ++next;
+      next();
       continue;
     }
     const auto [share, link] = shares_.front();

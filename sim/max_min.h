@@ -89,9 +89,9 @@ class MaxMin {
   std::vector<int32_t> free_flows_;
   std::vector<int32_t> dirty_flows_, dirty_links_;
   std::vector<int32_t> flows_reached_, links_reached_, changed_;
-  std::vector<std::pair<int64_t, int32_t>> by_demand_;  // (demand of weight 1, flow), reached ones
-  std::vector<std::pair<int64_t, int32_t>>
-      shares_;  // heap of (that of weight 1, link), some outdated
+  std::vector<std::pair<int64_t, int32_t>> by_demand_;  // heap of (that of weight 1, flow)
+  size_t not_frozen_ = 0;                               // of flows_reached_
+  std::vector<std::pair<int64_t, int32_t>> shares_;  // heap of (that of weight 1, link), some old
   int64_t flows_computed_ = 0;
 };
 
