@@ -7,16 +7,21 @@
 #include "common/check.h"
 #include "common/rng.h"
 #include "routing/coarse_placement.h"
+#include "routing/even_placement.h"
 
 namespace skerry {
 namespace {
 
 constexpr double kHotShare = 0.05;     // first temperature / cost of the start
 constexpr double kColdShare = 0.0005;  // last one
-// From so many slots on, a coarse search comes first, and the fine one starts nearly cold.
+// A coarse search comes first: of the sum of all round trips where there are so many slots, of the
+// slowest origin's, several times, where there are fewer. The fine one starts nearly cold.
 constexpr size_t kCoarseSlots = 128;
+
+constexpr uint64_t kEvenStarts = 8;
 constexpr int64_t kCoarseExchangesPerSlot = 2000;
 constexpr double kCoarseHotShare = 0.002;
+
 constexpr uint64_t kCycleOneIn = 3;  // every third move is a cycle of three
 
 // The slots a move touches; `third` −1: an exchange of two.
@@ -63,6 +68,17 @@ PlacementResult Score(const PlacementProblem& problem, Evaluator& evaluator,
     result.exposed_s = ExposedSeconds(problem, placement, result.step_s);
   }
   return result;
+}
+
+std::vector<Placement> CoarsePlacements(const PlacementProblem& problem, const Placement& start,
+                                        uint64_t seed) {
+  const int64_t exchanges = kCoarseExchangesPerSlot * static_cast<int64_t>(start.size());
+  std::vector<Placement> placements = {CoarsePlacement(problem, start, seed, exchanges)};
+  if (start.size() >= kCoarseSlots) return placements;
+  for (uint64_t i = 0; i < kEvenStarts; ++i) {
+    placements.push_back(EvenPlacement(problem, start, seed + i, exchanges));
+  }
+  return placements;
 }
 
 bool Accepts(Rng& rng, double from, double to, double temperature) {
@@ -114,15 +130,14 @@ PlacementResult Place(const PlacementProblem& problem, const Placement& start,
   best.evaluations = 1;
   if (start.size() < 2) return best;
 
-  double hot_share = kHotShare;
-  if (start.size() >= kCoarseSlots) {
-    const int64_t exchanges = kCoarseExchangesPerSlot * static_cast<int64_t>(start.size());
-    PlacementResult coarse =
-        Score(problem, evaluator, CoarsePlacement(problem, start, options.seed, exchanges));
-    if (coarse.total_s() < best.total_s()) best = std::move(coarse);
-    best.evaluations = 2;
-    hot_share = kCoarseHotShare;
+  const double alone = best.total_s();
+  for (const Placement& coarse : CoarsePlacements(problem, start, options.seed)) {
+    PlacementResult scored = Score(problem, evaluator, coarse);
+    ++best.evaluations;
+    scored.evaluations = best.evaluations;
+    if (scored.total_s() < best.total_s()) best = std::move(scored);
   }
+  const double hot_share = best.total_s() < alone ? kCoarseHotShare : kHotShare;
   Rng rng(options.seed, "placement");
   PlacementResult current = best;
   double unit = best.total_s();

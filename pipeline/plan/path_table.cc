@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <numeric>
 #include <set>
@@ -175,16 +174,10 @@ class TableBuilder {
     Draft draft;
     draft.origin = NextOrigin(index);
     const int32_t turn = index / origins;
-    draft.skips = NextSkips(draft.origin, std::min(SkipCount(index, turn), skippable_));
+    draft.skips = NextSkips(draft.origin, std::min(mix_.At(turn), skippable_));
     const double within = std::fmod(0.5 + kGolden * turn, 1.0);
     draft.place = (draft.origin + within) / origins;
     return draft;
-  }
-
-  int32_t SkipCount(int32_t index, int32_t turn) const {
-    if (getenv("BUNCH")) return mix_.At(index / input_.microbatches_per_step);
-    if (getenv("GLOB")) return mix_.At(index);
-    return mix_.At(turn);
   }
 
   // The visits of a stage, by place, in equal parts to its replicas.
