@@ -17,11 +17,9 @@ constexpr double kColdShare = 0.0005;  // last one
 // A coarse search comes first: of the sum of all round trips where there are so many slots, of the
 // slowest origin's, several times, where there are fewer. The fine one starts nearly cold.
 constexpr size_t kCoarseSlots = 128;
-
-constexpr uint64_t kEvenStarts = 8;
+constexpr int32_t kEvenStarts = 8;
 constexpr int64_t kCoarseExchangesPerSlot = 2000;
 constexpr double kCoarseHotShare = 0.002;
-
 constexpr uint64_t kCycleOneIn = 3;  // every third move is a cycle of three
 
 // The slots a move touches; `third` −1: an exchange of two.
@@ -71,12 +69,16 @@ PlacementResult Score(const PlacementProblem& problem, Evaluator& evaluator,
 }
 
 std::vector<Placement> CoarsePlacements(const PlacementProblem& problem, const Placement& start,
-                                        uint64_t seed) {
+                                        const PlacementOptions& options) {
   const int64_t exchanges = kCoarseExchangesPerSlot * static_cast<int64_t>(start.size());
-  std::vector<Placement> placements = {CoarsePlacement(problem, start, seed, exchanges)};
-  if (start.size() >= kCoarseSlots) return placements;
-  for (uint64_t i = 0; i < kEvenStarts; ++i) {
-    placements.push_back(EvenPlacement(problem, start, seed + i, exchanges));
+  const bool large = start.size() >= kCoarseSlots;
+  // Never more of them than evaluations are left after the start's.
+  const int32_t count = std::min(large ? 1 : 1 + kEvenStarts, options.evaluations - 1);
+  std::vector<Placement> placements;
+  for (int32_t i = 0; i < count; ++i) {
+    const uint64_t seed = options.seed + static_cast<uint64_t>(i);
+    placements.push_back(i == 0 ? CoarsePlacement(problem, start, seed, exchanges)
+                                : EvenPlacement(problem, start, seed, exchanges));
   }
   return placements;
 }
@@ -131,7 +133,7 @@ PlacementResult Place(const PlacementProblem& problem, const Placement& start,
   if (start.size() < 2) return best;
 
   const double alone = best.total_s();
-  for (const Placement& coarse : CoarsePlacements(problem, start, options.seed)) {
+  for (const Placement& coarse : CoarsePlacements(problem, start, options)) {
     PlacementResult scored = Score(problem, evaluator, coarse);
     ++best.evaluations;
     scored.evaluations = best.evaluations;
@@ -142,7 +144,7 @@ PlacementResult Place(const PlacementProblem& problem, const Placement& start,
   PlacementResult current = best;
   double unit = best.total_s();
   const double cooling = std::log(kColdShare / hot_share) / std::max(1, options.evaluations);
-  for (int32_t i = 1; i < options.evaluations; ++i) {
+  for (int32_t i = best.evaluations; i < options.evaluations; ++i) {
     Placement candidate = current.placement;
     const Move move = RandomMove(rng, static_cast<int32_t>(start.size()));
     Apply(move, candidate);
