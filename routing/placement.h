@@ -7,7 +7,7 @@
 // which counts evaluations and not time, so that equal input gives an equal placement everywhere.
 // The best placement seen is returned: never worse than the start. It begins with the best of what
 // even_placement.h and coarse_placement.h find on round trips alone; from 128 slots on only the
-// latter.
+// latter. Of placements alike in time the one with nearer pairs is taken.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +42,7 @@ struct PlacementResult {
   Placement placement;
   double step_s = 0;     // evaluated; infinite if no placement with usable links was found
   double exposed_s = 0;  // outer traffic that is not hidden, per step
+  double distance = 0;   // of all ways of its microbatches, root seconds of latency
   int32_t evaluations = 0;
   double total_s() const { return step_s + exposed_s; }
 };
