@@ -70,7 +70,26 @@ absl::StatusOr<JointState> JointState::Create(const SkipPipeProblem& problem,
     }
   }
   state.AssignLanes();
+  state.FindAlike();
   return state;
+}
+
+void JointState::FindAlike() {
+  const SkipPipeProblem& problem = *problem_;
+  const int32_t n = problem.nodes();
+  const auto speed = [&](int32_t node) { return problem.forward_s[static_cast<size_t>(node)]; };
+  for (int32_t a = 0; a < n; ++a) {
+    for (int32_t b = 0; b < n; ++b) {
+      bool alike =
+          speed(a) == speed(b) && problem.TransferSeconds(a, b) == problem.TransferSeconds(b, a);
+      for (int32_t c = 0; c < n && alike; ++c) {
+        if (c == a || c == b) continue;
+        alike = problem.TransferSeconds(a, c) == problem.TransferSeconds(b, c) &&
+                problem.TransferSeconds(c, a) == problem.TransferSeconds(c, b);
+      }
+      alike_.push_back(alike);
+    }
+  }
 }
 
 // The i-th microbatch of a node runs in its lane i mod slots.
@@ -281,6 +300,10 @@ bool JointState::FitsStage(int32_t node, int32_t stage, int32_t instead_of) cons
   return true;
 }
 
+bool JointState::AreAlike(int32_t a, int32_t b) const {
+  return alike_[static_cast<size_t>(a) * stage_of_.size() + static_cast<size_t>(b)];
+}
+
 void JointState::SwapRoles(int32_t a, int32_t b) {
   for (int32_t& node : schedule_.path) {
     if (node == a) {
@@ -308,7 +331,7 @@ bool JointState::ExchangeNodes(const JointFreedom& freedom, Rng& rng) {
   const auto b =
       freedom.placement ? static_cast<int32_t>(rng.Below(n)) : mates[rng.Below(mates.size())];
   const int32_t stage_b = stage_of_[static_cast<size_t>(b)];
-  if (a == b) return false;
+  if (a == b || AreAlike(a, b)) return false;
   if (stage_a != stage_b && !(FitsStage(b, stage_a, a) && FitsStage(a, stage_b, b))) return false;
   SwapRoles(a, b);
   swapped_a_ = a;

@@ -74,6 +74,8 @@ class JointState {
   bool MoveOrigin(Rng& rng);
   bool Rotate(Rng& rng);
 
+  void FindAlike();
+  bool AreAlike(int32_t a, int32_t b) const;
   void SwapRoles(int32_t a, int32_t b);
   bool FitsStage(int32_t node, int32_t stage, int32_t instead_of) const;
   void AssignLanes();
@@ -84,6 +86,7 @@ class JointState {
   FlatSchedule schedule_;
   std::vector<std::vector<int32_t>> partitions_;
   std::vector<int32_t> stage_of_;  // [n]
+  std::vector<bool> alike_;        // [n, n] exchanging the two would change nothing
   std::vector<Change> changes_;    // of the last move, in order
   int32_t swapped_a_ = -1;         // nodes whose roles it swapped
   int32_t swapped_b_ = -1;

@@ -7,17 +7,24 @@
 #include "common/check.h"
 #include "common/rng.h"
 #include "routing/coarse_placement.h"
+#include "routing/even_placement.h"
 
 namespace skerry {
 namespace {
 
 constexpr double kHotShare = 0.05;     // first temperature / cost of the start
 constexpr double kColdShare = 0.0005;  // last one
-// From so many slots on, a coarse search comes first, and the fine one starts nearly cold.
+// A coarse search comes first: of the sum of all round trips where there are so many slots, of the
+// slowest origin's, several times, where there are fewer. The fine one starts nearly cold.
 constexpr size_t kCoarseSlots = 128;
+constexpr int32_t kEvenStarts = 8;
 constexpr int64_t kCoarseExchangesPerSlot = 2000;
 constexpr double kCoarseHotShare = 0.002;
 constexpr uint64_t kCycleOneIn = 3;  // every third move is a cycle of three
+
+// What distance adds to the cost, as a share of the step, where it is the start's: pairs that are
+// near leave alone the links that houses and regions share, of which no measurement of pairs tells.
+constexpr double kDistanceWeight = 0.1;
 
 // The slots a move touches; `third` −1: an exchange of two.
 struct Move {
@@ -52,6 +59,24 @@ bool FitsAfter(const PlacementProblem& problem, const Move& move, const Placemen
     if (slot >= 0 && !Fits(problem, slot, placement[static_cast<size_t>(slot)])) return false;
   }
   return true;
+}
+
+// Of all ways of all microbatches, the sum of the roots of latencies: so leaving a house counts
+// beside leaving a continent.
+double Distance(const PlacementProblem& problem, const Placement& placement) {
+  double distance = 0;
+  for (const Workload::Microbatch& microbatch : problem.workload.microbatches) {
+    int32_t last = placement[static_cast<size_t>(microbatch.slots.back())];
+    for (const int32_t slot : microbatch.slots) {
+      const int32_t node = placement[static_cast<size_t>(slot)];
+      if (node != last) {
+        distance += std::sqrt(problem.fleet.latency_s[problem.fleet.Pair(last, node)]) +
+                    std::sqrt(problem.fleet.latency_s[problem.fleet.Pair(node, last)]);
+      }
+      last = node;
+    }
+  }
+  return distance;
 }
 
 std::vector<std::vector<int32_t>> SlotsByStage(const Workload& workload) {
@@ -101,8 +126,10 @@ class Scorer {
     PlacementResult result;
     result.placement = placement;
     result.step_s = evaluator_.StepSeconds(placement);
-    if (std::isfinite(result.step_s))
+    if (std::isfinite(result.step_s)) {
       result.exposed_s = ExposedShare(problem_, SlowestDelta(placement), result.step_s);
+      result.distance = Distance(problem_, placement);
+    }
     return result;
   }
 
@@ -133,6 +160,27 @@ class Scorer {
   std::vector<std::vector<int32_t>> nodes_;     // [stage] by slot; empty: nothing known yet
   std::vector<int32_t> nodes_now_;
 };
+
+std::vector<Placement> CoarsePlacements(const PlacementProblem& problem, const Placement& start,
+                                        const PlacementOptions& options) {
+  const int64_t exchanges = kCoarseExchangesPerSlot * static_cast<int64_t>(start.size());
+  const bool large = start.size() >= kCoarseSlots;
+  // Never more of them than evaluations are left after the start's.
+  const int32_t count = std::min(large ? 1 : 1 + kEvenStarts, options.evaluations - 1);
+  std::vector<Placement> placements;
+  for (int32_t i = 0; i < count; ++i) {
+    const uint64_t seed = options.seed + static_cast<uint64_t>(i);
+    placements.push_back(i == 0 ? CoarsePlacement(problem, start, seed, exchanges)
+                                : EvenPlacement(problem, start, seed, exchanges));
+  }
+  return placements;
+}
+
+// `usual`: the distance of the start, 0 or infinite if unknown.
+double Cost(const PlacementResult& result, double usual) {
+  const double share = usual > 0 ? result.distance / usual : 0;
+  return result.total_s() * (1 + kDistanceWeight * share);
+}
 
 bool Accepts(Rng& rng, double from, double to, double temperature) {
   if (to <= from || std::isinf(from)) return true;
@@ -172,30 +220,32 @@ PlacementResult Place(const PlacementProblem& problem, const Placement& start,
   best.evaluations = 1;
   if (start.size() < 2) return best;
 
-  double hot_share = kHotShare;
-  if (start.size() >= kCoarseSlots) {
-    const int64_t exchanges = kCoarseExchangesPerSlot * static_cast<int64_t>(start.size());
-    PlacementResult coarse = scorer.Score(CoarsePlacement(problem, start, options.seed, exchanges));
-    if (coarse.total_s() < best.total_s()) best = std::move(coarse);
-    best.evaluations = 2;
-    hot_share = kCoarseHotShare;
+  const double alone = best.total_s();
+  const double usual = best.distance;
+  for (const Placement& coarse : CoarsePlacements(problem, start, options)) {
+    PlacementResult scored = scorer.Score(coarse);
+    ++best.evaluations;
+    scored.evaluations = best.evaluations;
+    if (scored.total_s() <= alone && Cost(scored, usual) < Cost(best, usual))
+      best = std::move(scored);
   }
+  const double hot_share = best.total_s() < alone ? kCoarseHotShare : kHotShare;
   Rng rng(options.seed, "placement");
   PlacementResult current = best;
-  double unit = best.total_s();
+  double unit = Cost(best, usual);
   const double cooling = std::log(kColdShare / hot_share) / std::max(1, options.evaluations);
-  for (int32_t i = 1; i < options.evaluations; ++i) {
+  for (int32_t i = best.evaluations; i < options.evaluations; ++i) {
     Placement candidate = current.placement;
     const Move move = RandomMove(rng, static_cast<int32_t>(start.size()));
     Apply(move, candidate);
     if (!FitsAfter(problem, move, candidate)) continue;
     PlacementResult next = scorer.Score(candidate);
     ++best.evaluations;
-    if (std::isinf(unit)) unit = next.total_s();
+    if (std::isinf(unit)) unit = Cost(next, usual);
     const double temperature = unit * hot_share * std::exp(cooling * i);
-    if (!Accepts(rng, current.total_s(), next.total_s(), temperature)) continue;
+    if (!Accepts(rng, Cost(current, usual), Cost(next, usual), temperature)) continue;
     current = std::move(next);
-    if (current.total_s() < best.total_s()) {
+    if (current.total_s() <= alone && Cost(current, usual) < Cost(best, usual)) {
       const int32_t evaluations = best.evaluations;
       best = current;
       best.evaluations = evaluations;

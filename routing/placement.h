@@ -5,8 +5,9 @@
 // 2502.19913): every candidate is scored by running the very paths of the plan. Moves: exchange the
 // nodes of two slots, or of three in a cycle. The temperature falls geometrically over the budget,
 // which counts evaluations and not time, so that equal input gives an equal placement everywhere.
-// The best placement seen is returned: never worse than the start. From 128 slots on, where few
-// candidates can be scored, coarse_placement.h goes first.
+// The best placement seen is returned: never worse than the start. It begins with the best of what
+// even_placement.h and coarse_placement.h find on round trips alone; from 128 slots on only the
+// latter. Of placements alike in time the one with nearer pairs is taken.
 #pragma once
 
 #include <cstdint>
@@ -41,6 +42,7 @@ struct PlacementResult {
   Placement placement;
   double step_s = 0;     // evaluated; infinite if no placement with usable links was found
   double exposed_s = 0;  // outer traffic that is not hidden, per step
+  double distance = 0;   // of all ways of its microbatches, root seconds of latency
   int32_t evaluations = 0;
   double total_s() const { return step_s + exposed_s; }
 };

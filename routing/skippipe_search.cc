@@ -166,10 +166,25 @@ class Router {
     }
   }
 
+  // Agents that a stage may serve.
+  size_t StageQuota(int32_t stage) const {
+    const int32_t slots = problem_.stage_sizes[static_cast<size_t>(stage)] * problem_.in_flight;
+    const int32_t others = problem_.stages() - 1;
+    const int32_t share = (agents() * (problem_.path_length - 1) + others - 1) / others;
+    return static_cast<size_t>(options_.equal_shares ? std::min(slots, share) : slots);
+  }
+
+  size_t NodeQuota(size_t node) const {
+    const auto slots = static_cast<size_t>(problem_.in_flight);
+    const int32_t stage = stage_of_[node];
+    if (!options_.equal_shares || stage == 0) return slots;
+    const auto size = static_cast<size_t>(problem_.stage_sizes[static_cast<size_t>(stage)]);
+    return std::min(slots, (StageQuota(stage) + size - 1) / size);
+  }
+
   bool SplitParticipation(const Candidate& candidate) {
     for (int32_t stage = 1; stage < problem_.stages(); ++stage) {
-      const auto quota = static_cast<size_t>(problem_.stage_sizes[static_cast<size_t>(stage)]) *
-                         static_cast<size_t>(problem_.in_flight);
+      const size_t quota = StageQuota(stage);
       std::vector<int32_t> users;
       for (int32_t agent = 0; agent < agents(); ++agent) {
         for (const int32_t node : candidate.paths[static_cast<size_t>(agent)].nodes) {
@@ -191,8 +206,8 @@ class Router {
         users[static_cast<size_t>(node)].push_back(agent);
       }
     }
-    const auto quota = static_cast<size_t>(problem_.in_flight);
     for (size_t node = 0; node < users.size(); ++node) {
+      const size_t quota = NodeQuota(node);
       if (users[node].size() <= quota) continue;
       SplitUsers(candidate, users[node], quota, kMemoryChildren,
                  [node](AgentRules& rules) { rules.nodes.push_back(static_cast<int32_t>(node)); });

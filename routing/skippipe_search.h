@@ -27,6 +27,9 @@ struct SkipPipeSearchOptions {
   int64_t nodes_max = 20000;             // of the search tree
   std::function<bool()> should_stop;     // may be empty; asked at every node
   bool avoid_collisions = true;          // false: the published variant "non-ca"
+  // Stages and replicas serve as many agents each as an equal share allows, which is what the
+  // published quotas come to in its own proportions; others let it leave nodes without work.
+  bool equal_shares = false;
 };
 
 // The placement: DT-FM's cost with the largest link of any stage as its data-parallel part.

@@ -166,11 +166,30 @@ SkipPipeProblem ProblemOf(const StrategyInput& input) {
   return problem;
 }
 
-absl::StatusOr<StrategyPlan> LikeSkipPipe(const StrategyInput& input) {
+// What a run could not train with: stages of unequal participation, nodes without work.
+std::string Unevenness(const Workload& workload) {
+  std::vector<int32_t> of_slot(static_cast<size_t>(workload.slots()));
+  std::vector<int32_t> of_stage(workload.forward_flops.size());
+  for (const Workload::Microbatch& microbatch : workload.microbatches) {
+    for (const int32_t slot : microbatch.slots) {
+      ++of_slot[static_cast<size_t>(slot)];
+      ++of_stage[static_cast<size_t>(workload.stage_of_slot[static_cast<size_t>(slot)])];
+    }
+  }
+  if (of_stage.size() < 2) return "";
+  const auto idle = std::count(of_slot.begin(), of_slot.end(), 0);
+  const auto [least, most] = std::minmax_element(of_stage.begin() + 1, of_stage.end());
+  const double total = static_cast<double>(workload.microbatches.size());
+  return absl::StrFormat(", which take part in %.0f to %.0f %% of microbatches; %d nodes idle",
+                         100 * *least / total, 100 * *most / total, idle);
+}
+
+absl::StatusOr<StrategyPlan> LikeSkipPipe(const StrategyInput& input, bool equal_shares) {
   const SkipPipeProblem problem = ProblemOf(input);
   SkipPipeSearchOptions options;
   options.seed = input.seed;
   options.should_stop = input.should_stop;
+  options.equal_shares = equal_shares;
   SKERRY_ASSIGN_OR_RETURN(const auto partitions, PlaceLikeSkipPipe(problem, options));
   SKERRY_ASSIGN_OR_RETURN(const SkipPipeSchedule schedule,
                           RouteLikeSkipPipe(problem, partitions, options));
@@ -199,7 +218,8 @@ absl::StatusOr<StrategyPlan> LikeSkipPipe(const StrategyInput& input) {
     }
     result.workload.microbatches.push_back(std::move(microbatch));
   }
-  result.note = absl::StrFormat("paths of %d of %d stages", problem.path_length, problem.stages());
+  result.note = absl::StrFormat("paths of %d of %d stages%s", problem.path_length, problem.stages(),
+                                Unevenness(result.workload));
   return result;
 }
 
@@ -220,7 +240,9 @@ absl::StatusOr<StrategyPlan> RunStrategy(Strategy strategy, const StrategyInput&
     case Strategy::kSwarm:
       return LikeSwarm(input);
     case Strategy::kSkipPipe:
-      return LikeSkipPipe(input);
+      return LikeSkipPipe(input, false);
+    case Strategy::kSkipPipeEven:
+      return LikeSkipPipe(input, true);
   }
   return InvalidArgument("no such strategy");
 }

@@ -7,6 +7,8 @@
 //   swarm     nodes in order; every hop goes to the replica with the least virtual run time,
 //             weighted by its speed (stochastic wiring, arXiv 2301.11913), nothing skipped
 //   skippipe  its placement and its conflict-based search (skippipe_search.h)
+//   skippipe-even  the same with quotas that are an equal share: as published they are only in its
+//             own proportions of stages, elsewhere some nodes get no work, which no run could train
 //
 // Stages, layers and replicas are given: these schedulers do not choose them.
 #pragma once
@@ -21,9 +23,10 @@
 
 namespace skerry {
 
-enum class Strategy : uint8_t { kInOrder, kDtfm, kSwarm, kSkipPipe };
+enum class Strategy : uint8_t { kInOrder, kDtfm, kSwarm, kSkipPipe, kSkipPipeEven };
 
-inline constexpr const char* kStrategyNames[] = {"in-order", "dt-fm", "swarm", "skippipe"};
+inline constexpr const char* kStrategyNames[] = {"in-order", "dt-fm", "swarm", "skippipe",
+                                                 "skippipe-even"};
 
 struct StrategyInput {
   Fleet fleet;

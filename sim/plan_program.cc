@@ -125,7 +125,7 @@ CLI::App* AddPlanCommand(CLI::App& app, PlanOptions& options) {
   names.insert(names.end(), {"skerry", "all"});
   command
       ->add_option("--strategy", options.strategies,
-                   "also as these would: in-order, dt-fm, swarm, skippipe, or all")
+                   "also as these would: in-order, dt-fm, swarm, skippipe, skippipe-even, or all")
       ->check(CLI::IsMember(names))
       ->needs(topology);
   command->add_option("--report", options.report, "write a page with charts here")->needs(topology);

@@ -12,9 +12,10 @@
 namespace skerry {
 namespace {
 
-constexpr int32_t kMixMax = 16;        // paths after which the mix of skip counts repeats, at most
-constexpr int32_t kStepsInTable = 4;   // at least so many steps before the table repeats
-constexpr double kMeetingsWanted = 4;  // times each pair of replicas should meet, on average
+constexpr int32_t kMixMax = 16;       // paths after which the mix of skip counts repeats, at most
+constexpr int32_t kStepsInTable = 4;  // at least so many steps before the table repeats
+constexpr double kGolden = 0.6180339887498949;  // spreads any number of points evenly
+constexpr double kUnevenMax = 1.02;
 
 // Skips per path: `whole` for all and one more for `part` of every `of` paths.
 struct SkipMix {
@@ -55,31 +56,40 @@ std::vector<int32_t> Shuffled(Rng& rng, int32_t count) {
   return values;
 }
 
+// Which stages a path leaves out is evened out over each origin's paths first, so that a column's
+// replicas carry its load; or over all paths first, where the table is too small for both.
+enum class Evenness { kPerOrigin, kOverall };
+
 class TableBuilder {
  public:
-  explicit TableBuilder(const PathTableInput& input)
+  TableBuilder(const PathTableInput& input, Evenness evenness)
       : input_(input),
+        evenness_(evenness),
         rng_(input.seed, "paths"),
         skippable_(static_cast<int32_t>(input.replicas.size()) - 1),
         mix_(MixFor(input.skip_ratio * skippable_)),
         skipped_(input.replicas.size()),
-        unused_(input.replicas.size()) {
-    int32_t slots = 0;
-    for (const int32_t count : input.replicas) {
-      first_slot_.push_back(slots);
-      slots += count;
-    }
-    meetings_.resize(static_cast<size_t>(slots), std::vector<int32_t>(static_cast<size_t>(slots)));
-  }
+        skipped_of_(static_cast<size_t>(input.replicas[0]),
+                    std::vector<int32_t>(input.replicas.size())) {}
 
   std::vector<Path> Build() {
-    std::vector<Path> paths;
     const int32_t size = Size();
-    for (int32_t i = 0; i < size; ++i) paths.push_back(NextPath(i));
+    for (int32_t i = 0; i < size; ++i) drafts_.push_back(NextDraft(i));
+    std::vector<Path> paths(drafts_.size());
+    for (size_t i = 0; i < paths.size(); ++i) paths[i] = {{0, drafts_[i].origin}};
+    for (int32_t stage = 1; stage <= skippable_; ++stage) Deal(stage, paths);
+    for (Path& path : paths) Swap(path);
     return paths;
   }
 
  private:
+  // A path before its replicas are known.
+  struct Draft {
+    int32_t origin = 0;
+    double place = 0;  // in [0, 1): what share of every stage's replicas comes before its own
+    std::set<int32_t> skips;
+  };
+
   // Most visits of a replica over fewest, minus one, if the table had `size` paths.
   double Imbalance(int32_t size) const {
     double worst = 0;
@@ -98,20 +108,11 @@ class TableBuilder {
     return worst;
   }
 
-  int32_t WantedSize() const {
-    std::vector<int32_t> counts = input_.replicas;
-    std::sort(counts.rbegin(), counts.rend());
-    const double pairs = counts.size() < 2 ? counts[0] : static_cast<double>(counts[0]) * counts[1];
-    const double kept = 1 - input_.skip_ratio;
-    const double wanted = std::max<double>(kStepsInTable * input_.microbatches_per_step,
-                                           kMeetingsWanted * pairs / (kept * kept));
-    return static_cast<int32_t>(std::min<double>(wanted, kPathsMax));
-  }
-
-  // The smallest table that is large enough, exact, and a whole number of steps; or else nearly so.
+  // The smallest table that is large enough, exact, and a whole number of steps; best if every
+  // origin's part of it is exact, too; or else nearly so.
   int32_t Size() const {
     const int32_t first = input_.replicas[0];
-    const int32_t wanted = WantedSize();
+    const int32_t wanted = std::min(kStepsInTable * input_.microbatches_per_step, kPathsMax);
     const auto best_multiple = [&](int32_t unit, int32_t from, double& imbalance) {
       int32_t best = 0;
       for (int32_t size = unit; size <= kPathsMax; size += unit) {
@@ -123,7 +124,13 @@ class TableBuilder {
     };
     const int32_t mixed = std::lcm(first, mix_.of);
     const int32_t stepwise = std::lcm(mixed, std::min(input_.microbatches_per_step, kPathsMax));
+    const int64_t each = std::lcm<int64_t>(int64_t{first} * mix_.of * std::max(1, skippable_),
+                                           input_.microbatches_per_step);
     double imbalance = 1e-9;
+    if (each <= kPathsMax) {
+      const int32_t size = best_multiple(static_cast<int32_t>(each), wanted, imbalance);
+      if (size > 0) return size;
+    }
     if (const int32_t size = best_multiple(stepwise, wanted, imbalance)) return size;
     if (const int32_t size = best_multiple(mixed, wanted, imbalance)) return size;
     if (const int32_t size = best_multiple(mixed, 1, imbalance)) return size;
@@ -133,16 +140,22 @@ class TableBuilder {
     return size > 0 ? size : first;
   }
 
-  // The stages skipped least so far, chance among equals: counts never differ by more than one.
-  std::set<int32_t> NextSkips(int32_t count) {
+  // The stages skipped least so far, chance among equals.
+  std::set<int32_t> NextSkips(int32_t origin, int32_t count) {
+    std::vector<int32_t>& own = skipped_of_[static_cast<size_t>(origin)];
+    const bool own_first = evenness_ == Evenness::kPerOrigin;
+    const auto key = [&](int32_t stage) {
+      const auto s = static_cast<size_t>(stage + 1);
+      return own_first ? std::pair(own[s], skipped_[s]) : std::pair(skipped_[s], own[s]);
+    };
     std::vector<int32_t> stages = Shuffled(rng_, skippable_);
-    std::stable_sort(stages.begin(), stages.end(), [&](int32_t a, int32_t b) {
-      return skipped_[static_cast<size_t>(a + 1)] < skipped_[static_cast<size_t>(b + 1)];
-    });
+    std::stable_sort(stages.begin(), stages.end(),
+                     [&](int32_t a, int32_t b) { return key(a) < key(b); });
     std::set<int32_t> skips;
     for (int32_t i = 0; i < count; ++i) {
       const int32_t stage = stages[static_cast<size_t>(i)] + 1;
       ++skipped_[static_cast<size_t>(stage)];
+      ++own[static_cast<size_t>(stage)];
       skips.insert(stage);
     }
     return skips;
@@ -152,37 +165,34 @@ class TableBuilder {
   int32_t NextOrigin(int32_t index) {
     const int32_t count = input_.replicas[0];
     if (input_.microbatches_per_step % count != 0) return index % count;
-    if (index % count == 0) unused_[0] = Shuffled(rng_, count);
-    return unused_[0][static_cast<size_t>(index % count)];
+    if (index % count == 0) unused_ = Shuffled(rng_, count);
+    return unused_[static_cast<size_t>(index % count)];
   }
 
-  // Of the replicas that have not had their turn, the one that has met the path's others least.
-  int32_t NextReplica(int32_t stage, const Path& path) {
-    std::vector<int32_t>& unused = unused_[static_cast<size_t>(stage)];
-    if (unused.empty()) unused = Shuffled(rng_, input_.replicas[static_cast<size_t>(stage)]);
-    const auto met = [&](int32_t replica) {
-      int32_t total = 0;
-      for (const Slot& slot : path) total += Meetings(slot, {stage, replica});
-      return total;
-    };
-    const auto least = std::min_element(unused.begin(), unused.end(),
-                                        [&](int32_t a, int32_t b) { return met(a) < met(b); });
-    const int32_t replica = *least;
-    unused.erase(least);
-    return replica;
+  Draft NextDraft(int32_t index) {
+    const int32_t origins = input_.replicas[0];
+    Draft draft;
+    draft.origin = NextOrigin(index);
+    const int32_t turn = index / origins;
+    draft.skips = NextSkips(draft.origin, std::min(mix_.At(turn), skippable_));
+    const double within = std::fmod(0.5 + kGolden * turn, 1.0);
+    draft.place = (draft.origin + within) / origins;
+    return draft;
   }
 
-  Path NextPath(int32_t index) {
-    const std::set<int32_t> skips = NextSkips(std::min(mix_.At(index), skippable_));
-    Path path = {{0, NextOrigin(index)}};
-    for (int32_t stage = 1; stage <= skippable_; ++stage) {
-      if (skips.contains(stage)) continue;
-      const Slot next{stage, NextReplica(stage, path)};
-      for (const Slot& slot : path) ++Meetings(slot, next);
-      path.push_back(next);
+  // The visits of a stage, by place, in equal parts to its replicas.
+  void Deal(int32_t stage, std::vector<Path>& paths) {
+    std::vector<size_t> visits;
+    for (size_t i = 0; i < drafts_.size(); ++i) {
+      if (!drafts_[i].skips.contains(stage)) visits.push_back(i);
     }
-    Swap(path);
-    return path;
+    std::stable_sort(visits.begin(), visits.end(),
+                     [&](size_t a, size_t b) { return drafts_[a].place < drafts_[b].place; });
+    const auto replicas = static_cast<size_t>(input_.replicas[static_cast<size_t>(stage)]);
+    for (size_t i = 0; i < visits.size(); ++i) {
+      const auto replica = static_cast<int32_t>(i * replicas / visits.size());
+      paths[visits[i]].push_back({stage, replica});
+    }
   }
 
   void Swap(Path& path) {
@@ -199,22 +209,28 @@ class TableBuilder {
     }
   }
 
-  int32_t& Meetings(const Slot& a, const Slot& b) {
-    const auto index = [&](const Slot& slot) {
-      return static_cast<size_t>(first_slot_[static_cast<size_t>(slot.stage)] + slot.replica);
-    };
-    return meetings_[index(a)][index(b)];
-  }
-
   const PathTableInput& input_;
+  Evenness evenness_;
   Rng rng_;
   int32_t skippable_;
   SkipMix mix_;
-  std::vector<int32_t> skipped_;                // per stage, so far
-  std::vector<std::vector<int32_t>> unused_;    // per stage: replicas whose turn is still to come
-  std::vector<int32_t> first_slot_;             // per stage
-  std::vector<std::vector<int32_t>> meetings_;  // [slots, slots] earlier stage first
+  std::vector<Draft> drafts_;
+  std::vector<int32_t> skipped_;                  // per stage, so far
+  std::vector<std::vector<int32_t>> skipped_of_;  // [origin][stage] the same of its paths
+  std::vector<int32_t> unused_;                   // origins whose turn is still to come
 };
+
+// Every stage after the first is visited equally often, to 2 % or one visit.
+bool TakesPartEqually(const std::vector<Path>& paths, size_t stages) {
+  std::vector<int64_t> visits(stages);
+  for (const Path& path : paths) {
+    for (const Slot& slot : path) ++visits[static_cast<size_t>(slot.stage)];
+  }
+  if (stages < 3) return true;
+  const auto [least, most] = std::minmax_element(visits.begin() + 1, visits.end());
+  return *most - *least <= 1 ||
+         static_cast<double>(*most) <= kUnevenMax * static_cast<double>(*least);
+}
 
 }  // namespace
 
@@ -222,7 +238,9 @@ std::vector<Path> MakePathTable(const PathTableInput& input) {
   SKERRY_CHECK(!input.replicas.empty() && input.microbatches_per_step >= 1 && input.swaps >= 0);
   SKERRY_CHECK(input.skip_ratio >= 0 && input.skip_ratio <= 0.5);
   for (const int32_t count : input.replicas) SKERRY_CHECK(count >= 1);
-  return TableBuilder(input).Build();
+  std::vector<Path> paths = TableBuilder(input, Evenness::kPerOrigin).Build();
+  if (TakesPartEqually(paths, input.replicas.size())) return paths;
+  return TableBuilder(input, Evenness::kOverall).Build();
 }
 
 }  // namespace skerry

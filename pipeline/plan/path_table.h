@@ -5,10 +5,14 @@
 // after stage 0 is visited equally often and every replica of a stage carries the same load:
 // exactly if a table of at most kPathsMax paths allows it, else to within one visit. Any window of
 // paths is balanced to within a few visits, and a step's microbatches divide evenly over the
-// stage-0 replicas when their number does. Replicas of two stages meet in all combinations (where
-// the table has room for them), so that no data is tied to one way through the model, a weakness of
-// SkipPipe's fixed schedules (arXiv 2502.19913). Deterministic in its input; measurements play no
-// part.
+// stage-0 replicas when their number does.
+//
+// Columns: every path has a place in [0, 1), origin o's in [o, o + 1) / origins, and a stage deals
+// its visits by place, in equal parts, to its replicas. So stages of equal size form columns that
+// never cross, and a replica of another stage meets few others; placement.h can put nodes that are
+// near each other into a column. No data is tied to a column (a weakness of SkipPipe's fixed ways,
+// arXiv 2502.19913): which tokens a microbatch reads is drawn from seed, step and number.
+// Deterministic in its input; measurements play no part.
 #pragma once
 
 #include <cstdint>

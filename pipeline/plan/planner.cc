@@ -25,9 +25,9 @@ namespace {
 constexpr int32_t kSearchSteps = 4;    // steps of the table that score a placement
 constexpr int32_t kPredictSteps = 16;  // and the final one
 // Visits simulated by the search: about a second up to 20 nodes, ten at 100.
-constexpr double kVisitBudget = 1.5e6;
+constexpr double kVisitBudget = 4e6;
 constexpr double kVisitBudgetNodes = 20;
-constexpr double kVisitBudgetGrowthMax = 10;
+constexpr double kVisitBudgetGrowthMax = 4;
 constexpr int64_t kEvaluationsMin = 300;
 constexpr double kEvaluationsMax = 6000;  // enough: more finds the same up to 20 nodes
 

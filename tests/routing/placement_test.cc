@@ -7,6 +7,8 @@
 
 #include "common/rng.h"
 #include "routing/canonical_order.h"
+#include "routing/coarse_placement.h"
+#include "routing/even_placement.h"
 #include "tests/routing/fleets.h"
 
 namespace skerry {
@@ -61,6 +63,30 @@ TEST_CASE("Placement: straight paths end up inside islands", "[routing]") {
   CHECK(std::is_permutation(start.begin(), start.end(), found.placement.begin()));
 }
 
+TEST_CASE("Even placement: one slow node does not meet another in a column", "[routing]") {
+  // Two nodes are far from everybody, by 0.2 s; columns are alike. Their sum is least when both are
+  // in one column, where each saves the other a long way, and a step waits for that column.
+  PlacementProblem problem = TwoIslands();
+  problem.fleet = EvenFleet(8, 0.001, 0.001);
+  for (const int32_t far : {0, 1}) {
+    for (int32_t j = 0; j < 8; ++j) {
+      if (j == far) continue;
+      problem.fleet.latency_s[problem.fleet.Pair(far, j)] = 0.2;
+      problem.fleet.latency_s[problem.fleet.Pair(j, far)] = 0.2;
+    }
+  }
+  const auto column_of = [](const Placement& placement, int32_t node) {
+    return (std::find(placement.begin(), placement.end(), node) - placement.begin()) % 2;
+  };
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    const Placement coarse = CoarsePlacement(problem, Identity(8), seed, 16000);
+    CHECK(column_of(coarse, 0) == column_of(coarse, 1));
+    const Placement even = EvenPlacement(problem, Identity(8), seed, 16000);
+    CHECK(column_of(even, 0) != column_of(even, 1));
+    CHECK(EvenPlacement(problem, Identity(8), seed, 16000) == even);
+  }
+}
+
 TEST_CASE("Placement: never worse than its start, the same every time", "[routing]") {
   PlacementProblem problem = TwoIslands();
   Rng rng(5, "links");
@@ -104,6 +130,7 @@ TEST_CASE("Placement: memory limits are never broken", "[routing]") {
   const PlacementResult found = Place(problem, start, {.seed = 3, .evaluations = 2000});
 
   CHECK(Fits(problem, found.placement));
+  CHECK(Fits(problem, EvenPlacement(problem, start, 3, 16000)));
   std::reverse(start.begin(), start.end());
   CHECK_FALSE(Fits(problem, start));
 }

@@ -87,18 +87,56 @@ TEST_CASE("Path table: every step starts equally often at each stage-0 replica",
   }
 }
 
-TEST_CASE("Path table: replicas meet in all combinations", "[plan]") {
-  const int32_t replicas = GENERATE(2, 3, 4);
-  const int32_t stages = 4;
-  const std::vector<Path> paths =
-      MakePathTable({std::vector<int32_t>(stages, replicas), 0.25, 0, 8, 11});
-  std::set<std::pair<Slot, Slot>> met;
+// With whom a slot shares paths, of another stage.
+std::map<std::pair<Slot, int32_t>, std::set<int32_t>> Company(const std::vector<Path>& paths) {
+  std::map<std::pair<Slot, int32_t>, std::set<int32_t>> company;
   for (const Path& path : paths) {
-    for (size_t i = 0; i < path.size(); ++i) {
-      for (size_t j = i + 1; j < path.size(); ++j) met.insert({path[i], path[j]});
+    for (const Slot& slot : path) {
+      for (const Slot& other : path) {
+        if (other.stage != slot.stage) company[{slot, other.stage}].insert(other.replica);
+      }
     }
   }
-  CHECK(met.size() == static_cast<size_t>(stages * (stages - 1) / 2 * replicas * replicas));
+  return company;
+}
+
+TEST_CASE("Path table: stages of equal size form columns that never cross", "[plan]") {
+  const int32_t replicas = GENERATE(2, 3, 4);
+  const int32_t microbatches = GENERATE(8, 12, 30);
+  const std::vector<Path> paths =
+      MakePathTable({std::vector<int32_t>(4, replicas), 0.25, 0, microbatches, 11});
+  for (const Path& path : paths) {
+    for (const Slot& slot : path) REQUIRE(slot.replica == path.front().replica);
+  }
+}
+
+TEST_CASE("Path table: a slot meets as few of a stage of another size as equal loads allow",
+          "[plan]") {
+  const std::vector<int32_t> replicas = GENERATE(
+      std::vector<int32_t>{3, 9, 9, 3}, std::vector<int32_t>{2, 9, 6}, std::vector<int32_t>{6, 2});
+  const auto company = Company(MakePathTable({replicas, 0.25, 0, 30, 11}));
+  for (const auto& [key, others] : company) {
+    const auto& [slot, stage] = key;
+    const double own = replicas[static_cast<size_t>(slot.stage)];
+    const double met = replicas[static_cast<size_t>(stage)];
+    CAPTURE(slot.stage, slot.replica, stage);
+    // An interval of 1 / own overlaps so many of 1 / met, and one more at either end.
+    CHECK(static_cast<double>(others.size()) <= std::ceil(met / own) + 2);
+    CHECK(*others.rbegin() - *others.begin() + 1 == static_cast<int32_t>(others.size()));
+  }
+}
+
+TEST_CASE("Path table: within any few steps a column's replicas carry equal loads", "[plan]") {
+  const std::vector<Path> paths = MakePathTable({{2, 2, 2, 2}, 0.25, 0, 8, 3});
+  for (size_t first = 0; first < paths.size(); ++first) {
+    std::map<Slot, int64_t> visits;
+    for (size_t i = first; i < first + 32; ++i) {
+      for (const Slot& slot : paths[i % paths.size()]) ++visits[slot];
+    }
+    for (const auto& [slot, count] : visits) {
+      if (slot.stage > 0) REQUIRE(std::abs(count - 12) <= 2);
+    }
+  }
 }
 
 TEST_CASE("Path table: swaps exchange neighbours after stage 0, loads stay equal", "[plan]") {
