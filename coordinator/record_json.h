@@ -50,12 +50,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StageAssignment, first_layer, last_layer, rep
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Joiner, node, since, base_version, from_step, from_round)
 
 inline void to_json(nlohmann::json& json, const PipelinePlan& plan) {
-  json = {{"version", plan.version},
-          {"microbatches_per_step", plan.microbatches_per_step},
-          {"stages", plan.stages},
-          {"paths", plan.paths},
-          {"dead", plan.dead},
-          {"joining", plan.joining}};
+  json = {{"version", plan.version}, {"microbatches_per_step", plan.microbatches_per_step},
+          {"stages", plan.stages},   {"paths", plan.paths},
+          {"dead", plan.dead},       {"joining", plan.joining}};
 }
 // Journals from before handovers name no joiners.
 inline void from_json(const nlohmann::json& json, PipelinePlan& plan) {
