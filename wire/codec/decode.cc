@@ -329,8 +329,7 @@ absl::StatusOr<DecodedFrame> DecodeWords(kj::ArrayPtr<const capnp::word> words,
   SKERRY_RETURN_IF_ERROR(checks.status());
   CheckPayload(checks, envelope, payload);
   SKERRY_RETURN_IF_ERROR(checks.status());
-  if (auto message = ReadMessage(checks, envelope, payload))
-    out.frame.message = Share(*std::move(message));
+  if (auto m = ReadMessage(checks, envelope, payload)) out.frame.message = Share(*std::move(m));
   if ((out.frame.message != nullptr) != (out.frame.header.sequence != 0))
     checks.Break("sequence", "does not fit the message");
   SKERRY_RETURN_IF_ERROR(checks.status());
