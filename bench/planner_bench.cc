@@ -131,6 +131,17 @@ void MeasureLognormal(Bench& bench) {
   bench.AtLeast("lognormal speeds, asymmetric uplinks", Median(better), "% better", 25);
 }
 
+// Cases that nobody tuned for: the search beside the bound of any plan.
+void MeasureUnseen(Bench& bench) {
+  std::vector<double> gaps;
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    const SkipPipeProblem problem = GeoDistributed(seed);
+    const double found = Search(problem, {}, JointMode::kFull, 3).plan.score();
+    gaps.push_back(100 * (found / AnyPlanBound(problem) - 1));
+  }
+  bench.Record("six drawn cases, 3 s: median gap", Median(gaps), "%");
+}
+
 void MeasureDtfm(Bench& bench) {
   for (const DtfmEnvironment& environment : DtfmEnvironments()) {
     const DtfmProblem problem = DtfmProblemOf(environment);
@@ -216,6 +227,7 @@ int Run(int argc, char** argv) {
   MeasureMode(bench, cases, JointMode::kFull, seconds);
   MeasureOthers(bench, cases);
   MeasureLognormal(bench);
+  MeasureUnseen(bench);
   MeasureDtfm(bench);
   MeasureFleet(bench, 20, 2, 0.05);
   MeasureFleet(bench, 100, 15, 0.2);

@@ -1,9 +1,11 @@
 // Problems for bench_planner that no file holds: fleets drawn from a seed.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -69,6 +71,52 @@ inline SkipPipeProblem Lognormal(uint64_t seed) {
     for (size_t j = 0; j < 20; ++j) {
       const double way = std::hypot(x[i] - x[j], y[i] - y[j]);
       problem.transfer_s.push_back(i == j ? 0 : uplink[i] + 0.3 * way);
+    }
+  }
+  return problem;
+}
+
+// A problem of the kind SkipPipe publishes, drawn from a seed: 12 to 30 nodes in 4 to 12 places,
+// its proportions of stages, links of 5 to 200 ms whose rate falls with the way, alike or unequal
+// speeds.
+inline SkipPipeProblem GeoDistributed(uint64_t seed) {
+  struct Shape {
+    int32_t first, later, stages, length;
+  };
+  constexpr Shape kShapes[] = {
+      {5, 3, 6, 4}, {6, 4, 4, 3}, {4, 3, 5, 4}, {6, 3, 5, 3}, {6, 4, 7, 5}};
+  constexpr double kGib = 1 << 30;
+  Rng rng(seed, "geo-distributed case");
+  const Shape shape = kShapes[rng.Below(std::size(kShapes))];
+  SkipPipeProblem problem;
+  problem.stage_sizes.assign(static_cast<size_t>(shape.stages), shape.later);
+  problem.stage_sizes.front() = shape.first;
+  problem.path_length = shape.length;
+  problem.in_flight = 3;
+  problem.waves = 2;
+  const size_t places = 4 + rng.Below(9);
+  const double forward_s = 0.4 * std::pow(4.5, rng.Uniform());
+  const double sigma = rng.Below(2) == 0 ? 0 : 0.35;
+  const double bytes = (rng.Below(2) == 0 ? 8.0 : 4.0) * (4 << 20);
+  std::vector<double> x;
+  std::vector<double> y;
+  for (size_t p = 0; p < places; ++p) {
+    x.push_back(rng.Uniform());
+    y.push_back(rng.Uniform());
+  }
+  std::vector<double> link(places * places, 0.351 + bytes / (2 * kGib));
+  for (size_t a = 0; a < places; ++a) {
+    for (size_t b = 0; b < a; ++b) {
+      const double ms = 5 + 150 * std::hypot(x[a] - x[b], y[a] - y[b]);
+      const double rate = std::min(1.0, std::max(0.03, 12 / ms * std::exp(0.3 * rng.Normal())));
+      link[a * places + b] = link[b * places + a] = ms / 1e3 + bytes / (rate * kGib) + 0.35;
+    }
+  }
+  const auto n = static_cast<size_t>(shape.first + (shape.stages - 1) * shape.later);
+  for (size_t i = 0; i < n; ++i) {
+    problem.forward_s.push_back(forward_s * std::exp(sigma * rng.Normal()));
+    for (size_t j = 0; j < n; ++j) {
+      problem.transfer_s.push_back(i == j ? 0 : link[i % places * places + j % places]);
     }
   }
   return problem;

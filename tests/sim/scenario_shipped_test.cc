@@ -96,7 +96,7 @@ TEST_CASE("Scenario: a spot fleet follows its trace", "[sim][churn][shipped]") {
 TEST_CASE("Scenario: a site's trace repeats until the horizon", "[sim][scenario][shipped]") {
   const Scenario campus = Shipped("two_universities");
   const auto& changes = campus.network.site_changes;
-  REQUIRE(changes.size() == 9);  // four an hour for two hours, and one at their end
+  REQUIRE(changes.size() == 13);  // four an hour for three hours, and one at their end
   CHECK(changes[1].at == Instant() + Duration::Seconds(1200));
   CHECK(changes[1].up_bytes_per_s == 50e6);
   CHECK(changes[5].at == Instant() + Duration::Seconds(4800));
