@@ -7,37 +7,27 @@
 #include "common/status.h"
 #include "coordinator/run_state.h"
 #include "pipeline/plan/planner.h"
-#include "sim/flow_window.h"
 #include "sim/run_report.h"
+#include "sim/simulation.h"
 #include "sim/virtual_run.h"
 
 namespace skerry {
 namespace {
 
-constexpr double kMemoryBytesPerS = 2e10;  // of every device, when all of its rate is reached
+// What the log does not say: bytes a second of a device's memory. A core's at least; the cards of
+// sim/device_catalog.cc have one for every 75 to 200 FLOP/s.
+constexpr double kMemoryBytesPerSMin = 2e10;
+constexpr double kFlopsPerByte = 110;
 constexpr double kLimitS = 4 * 3600;
 constexpr int kFitRuns = 9;
-// A probe within this factor of slow start's own time says nothing about the line.
-constexpr double kSlowStartMargin = 1.15;
-constexpr double kSlowStartGrowth = 1.8;  // of bbr's window, a round trip
+// Of the time per byte of a reading; a smaller rest is no line.
+constexpr double kLineShareMin = 0.5;
 constexpr double kFitTolerance = 0.01;
 constexpr double kShareMin = 0.02, kShareMax = 4;
 
 double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values.empty() ? 0 : values[values.size() / 2];
-}
-
-// What a probe over TCP shows of a line: the bytes over the time beyond one round trip, as
-// node/link_prober.h takes it; the window's growth is that of sim/flow_network.h.
-double ProbedRate(double rtt_s, double bytes_per_s) {
-  double left = static_cast<double>(kReplayProbeBytes), window = kInitialWindowBytes, time_s = 0;
-  while (left > window && window < bytes_per_s * rtt_s) {
-    time_s += rtt_s;
-    left -= window;
-    window *= kSlowStartGrowth;
-  }
-  return static_cast<double>(kReplayProbeBytes) / (time_s + left / bytes_per_s);
 }
 
 // The node that reaches the others fastest: the coordinator is put beside it.
@@ -118,7 +108,8 @@ VirtualRunOptions OptionsOf(const ReplayedRun& run, int64_t steps, uint64_t seed
     VirtualNode virtual_node;
     virtual_node.region = node.region;
     virtual_node.device = {node.device, "simulated", node.gflops * run.device_share, 0};
-    virtual_node.memory_bytes_per_s = kMemoryBytesPerS * run.device_share;
+    virtual_node.memory_bytes_per_s =
+        std::max(kMemoryBytesPerSMin, node.gflops * 1e9 / kFlopsPerByte) * run.device_share;
     virtual_node.joins = Instant() + Duration::Millis(20) * static_cast<int64_t>(i + 1);
     options.nodes.push_back(std::move(virtual_node));
   }
@@ -195,16 +186,9 @@ absl::StatusOr<bool> AddHistory(const ReplayedRun& run, VirtualRunOptions& optio
 }  // namespace
 
 double LineRateOf(const ReplayLink& link) {
-  constexpr double kFastest = 1.25e10;
-  const double most = ProbedRate(link.rtt_s, kFastest);
-  if (link.bytes_per_s > most * kSlowStartMargin) return link.bytes_per_s;
-  if (link.bytes_per_s > most / kSlowStartMargin) return 0;
-  double low = link.bytes_per_s, high = kFastest;
-  while (high > low * 1.001) {
-    const double middle = std::sqrt(low * high);
-    (ProbedRate(link.rtt_s, middle) < link.bytes_per_s ? low : high) = middle;
-  }
-  return low;
+  const double s_per_byte = 1 / link.bytes_per_s;
+  const double line_s_per_byte = s_per_byte - SimulatedNetwork().options.host_s_per_byte;
+  return line_s_per_byte < kLineShareMin * s_per_byte ? 0 : 1 / line_s_per_byte;
 }
 
 ReplayFigures FiguresOf(const RunReport& report) {

@@ -35,16 +35,12 @@ struct ReplayNode {
 // As the planner believes the probes: medians, outliers replaced (routing/link_estimator.h).
 struct ReplayLink {
   double rtt_s = 0;
-  double bytes_per_s = 0;  // of a probe of kReplayProbeBytes
+  double bytes_per_s = 0;  // as the prober reads it: the time of line and ends together
   bool operator==(const ReplayLink&) const = default;
 };
 
-// What the coordinator has nodes send to measure a link.
-inline constexpr int64_t kReplayProbeBytes = 256 << 10;
-
-// The rate of a line on which such a probe is as fast as it was, bytes/s; 0: the probe was over
-// before the line could slow it (TCP's slow start), so only that limits. A probe that was faster
-// than slow start allows had none, and shows the line itself.
+// The rate of the line alone, bytes/s; 0: the ends took nearly all of the probe's time, so the line
+// is too fast to be seen.
 double LineRateOf(const ReplayLink& link);
 
 struct ReplayedRun {

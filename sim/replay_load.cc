@@ -62,7 +62,7 @@ void EstimateLinks(const RunReport& report, const std::map<std::string, size_t>&
   std::vector<NodeId> ids;
   for (size_t i = 0; i < run.nodes.size(); ++i) ids.push_back(id(i));
   const LinkMatrix matrix = estimator.Estimate(ids, Instant());
-  int32_t guessed = 0, suspect = 0, slow_start = 0;
+  int32_t guessed = 0, suspect = 0, unseen = 0;
   for (int32_t from = 0; from < matrix.size(); ++from) {
     for (int32_t to = 0; to < matrix.size(); ++to) {
       if (from == to) continue;
@@ -72,7 +72,7 @@ void EstimateLinks(const RunReport& report, const std::map<std::string, size_t>&
       run.links[{static_cast<size_t>(from), static_cast<size_t>(to)}] = link;
       suspect += estimate.suspect;
       guessed += estimate.source != LinkSource::kMeasured && !estimate.suspect;
-      slow_start += LineRateOf(link) == 0;
+      unseen += LineRateOf(link) == 0;
     }
   }
   const size_t all = run.links.size();
@@ -82,8 +82,7 @@ void EstimateLinks(const RunReport& report, const std::map<std::string, size_t>&
   };
   note(guessed, "were not measured: taken from the way back or from the others");
   note(suspect, "were measured far from all others: replaced, as the planner does");
-  note(slow_start,
-       "are faster than their short probe could tell: only TCP's window limits them here");
+  note(unseen, "are faster than a probe can tell: only TCP's window limits them here");
 }
 
 void FillRates(ReplayedRun& run) {

@@ -71,7 +71,7 @@ TEST_CASE("StateFetcher: who has nothing yet is followed by another") {
 }
 
 TEST_CASE(
-    "StateFetcher: a donor that is silent, gone, or gives another version now is left; nothing "
+    "StateFetcher: a donor that is silent, gone, or gives another version now is left, nothing "
     "is mixed") {
   Donors donors;
   donors.versions = {{kFirst, 7}, {kSecond, 8}};

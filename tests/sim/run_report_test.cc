@@ -75,7 +75,10 @@ TEST_CASE("Run trace: a device does one thing at a time, and every pass has its 
 }
 
 TEST_CASE("Run trace: transfers have duration, and lines carry what was sent", "[sim][report]") {
-  const Watched watched;
+  // Wide enough that all have sent their deltas, and none the next one.
+  RunTraceOptions wide;
+  wide.steps = 8;
+  const Watched watched("", {}, wide);
   const RunTrace& trace = *watched.trace;
   int deltas = 0;
   for (const TraceTransfer& transfer : trace.transfers()) {

@@ -129,7 +129,7 @@ TEST_CASE("Handover: plans whose joiners make no sense are refused", "[plan]") {
   CHECK(absl::IsInvalidArgument(ValidatePlan(plan, Config())));
 }
 
-TEST_CASE("Handover: who had the slot gets it; else the faster device; nobody without memory",
+TEST_CASE("Handover: who had the slot gets it, else the faster device, nobody without memory",
           "[plan]") {
   PlannerInput input = Fleet(
       {TestNodeId(1), TestNodeId(2), TestNodeId(3), TestNodeId(4), TestNodeId(7), TestNodeId(8)});

@@ -37,7 +37,7 @@ const Mutant kMutants[] = {
     {5, "plan_agreement", "the plan after a death is sent but not journalled", 10},
     {6, "liveness", "a process that lost its stage with its memory keeps its place", 14},
     {7, "liveness", "nobody is ever silent for too long", 2},
-    {8, "was put out", "a coordinator that was stopped takes the others for silent", 207},
+    {8, "was put out", "a coordinator that was stopped takes the others for silent", 71},
     {9, "ledger_exact", "a microbatch that is reported again is credited again", 10},
     // The node.
     {10, "liveness", "plans after the first are not heeded", 2},
