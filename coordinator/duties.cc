@@ -183,25 +183,17 @@ int64_t CoordinatorActor::RoundsOfAnyStage() const {
 
 void CoordinatorActor::EmitFinished(Context& context) {
   int64_t sent = 0, received = 0;
-  double transfer_s = 0, wait_s = 0;
   for (const auto& [node, traffic] : traffic_) {
     sent += traffic.total_sent();
     received += traffic.total_received();
   }
-  for (const auto& [key, replicas] : state_.applied) {
-    for (const auto& [node, applied] : replicas) {
-      transfer_s += applied.transfer_s;
-      wait_s += applied.wait_s;
-    }
-  }
-  context.Event("finished",
-                EventFields({{"steps", options_.config.steps},
-                             {"tokens", state_.tokens},
-                             {"bytes_sent", sent},
-                             {"bytes_received", received},
-                             {"outer_rounds", RoundsOfAnyStage()},
-                             {"hidden_fraction", transfer_s > 0 ? 1 - wait_s / transfer_s : 1.0},
-                             {"wall_s", (context.now() - started_).seconds()}}));
+  context.Event("finished", EventFields({{"steps", options_.config.steps},
+                                         {"tokens", state_.tokens},
+                                         {"bytes_sent", sent},
+                                         {"bytes_received", received},
+                                         {"outer_rounds", RoundsOfAnyStage()},
+                                         {"hidden_fraction", state_.HiddenFraction()},
+                                         {"wall_s", (context.now() - started_).seconds()}}));
 }
 
 const char* CoordinatorActor::RunPhase() const {

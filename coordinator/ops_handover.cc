@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "coordinator/border.h"
 #include "coordinator/coordinator_actor.h"
 #include "pipeline/plan/route.h"

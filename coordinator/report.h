@@ -45,7 +45,8 @@ struct ReportStage {
   std::vector<std::string> replicas;
 };
 
-// One outer round of one stage. Of the replicas that applied it the slowest counts.
+// One outer round of one stage, as the replica saw it that came to its boundary last: the others
+// waited for that first.
 struct ReportRound {
   int64_t stage = 0;
   int64_t round = 0;

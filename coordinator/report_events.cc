@@ -193,8 +193,11 @@ void EventFold::OnApplied(const json& event) {
   const auto found = rounds_.find({IntegerAt(event, "stage"), IntegerAt(event, "round")});
   if (found == rounds_.end()) return;  // the line of its round was lost in a crash
   ReportRound& round = found->second;
-  round.transfer_s = std::max(round.transfer_s, NumberAt(event, "transfer_s"));
-  round.wait_s = std::max(round.wait_s, NumberAt(event, "wait_s"));
+  const double transfer_s = NumberAt(event, "transfer_s");
+  if (round.landed_s == 0 || transfer_s < round.transfer_s) {
+    round.transfer_s = transfer_s;
+    round.wait_s = NumberAt(event, "wait_s");
+  }
   round.landed_s = now_s_;
 }
 

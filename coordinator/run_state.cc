@@ -136,6 +136,19 @@ int64_t RunState::RoundsCommitted(int32_t stage) const {
   return last->first.first == stage ? last->first.second + 1 : 0;
 }
 
+double RunState::HiddenFraction() const {
+  double transfer_s = 0, wait_s = 0;
+  for (const auto& [key, replicas] : applied) {
+    const auto last = std::min_element(
+        replicas.begin(), replicas.end(),
+        [](const auto& a, const auto& b) { return a.second.transfer_s < b.second.transfer_s; });
+    if (last == replicas.end()) continue;
+    transfer_s += last->second.transfer_s;
+    wait_s += last->second.wait_s;
+  }
+  return transfer_s > 0 ? 1 - wait_s / transfer_s : 1;
+}
+
 std::optional<Digest> RunState::AgreedDigest(int32_t stage, int64_t round) const {
   const auto reports = applied.find({stage, round});
   if (reports == applied.end()) return std::nullopt;

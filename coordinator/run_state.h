@@ -77,6 +77,11 @@ class RunState {
   // Rounds committed for a stage; they are consecutive from 0.
   int64_t RoundsCommitted(int32_t stage) const;
 
+  // The share of the rounds' transfer time for which no device stood idle. Of each round the
+  // replica that came to it last counts: until then the others wait for its arithmetic, not for the
+  // network. 1 without rounds.
+  double HiddenFraction() const;
+
   // The digest most replicas reported after the round, of equals the one reported first; nullopt
   // before any report.
   std::optional<Digest> AgreedDigest(int32_t stage, int64_t round) const;

@@ -361,14 +361,7 @@ VirtualOutcome VirtualRun::Outcome() const {
 }
 
 void VirtualRun::AddTimes(VirtualOutcome& outcome) const {
-  double transfer_s = 0, wait_s = 0;
-  for (const auto& [key, replicas] : checkers_.state().applied) {
-    for (const auto& [id, applied] : replicas) {
-      transfer_s += applied.transfer_s;
-      wait_s += applied.wait_s;
-    }
-  }
-  if (transfer_s > 0) outcome.hidden_fraction = 1 - wait_s / transfer_s;
+  outcome.hidden_fraction = checkers_.state().HiddenFraction();
   if (!planned_ || step_ended_.empty()) return;
   std::vector<double> steps;
   Instant before = *planned_;
