@@ -124,29 +124,26 @@ std::vector<NodeId> CoordinatorActor::Standbys() const {
   return standbys;
 }
 
-// The one with the smallest share of its replicas; one handover a stage at a time. Only where both
-// the stage and the microbatches' origins have rounds, and rounds enough are left.
+// The most urgent one. One handover a stage at a time, only where both the stage and the
+// microbatches' origins have rounds, and rounds enough are left.
 std::optional<int32_t> CoordinatorActor::StageToFill(Instant now) const {
   const RunConfig& config = options_.config;
   const PipelinePlan& plan = *state_.plan;
   const Duration rest = Duration::Seconds(2 * config.node_silent_s);
   if (FirstStepAfter(config.outer, RoundsOfAnyStage() + 2) >= config.steps) return std::nullopt;
   if (plan.stages.front().replicas.size() < 2) return std::nullopt;
-  std::optional<int32_t> thinnest;
-  double least = 1;
+  std::optional<int32_t> most_urgent;
   for (size_t i = 0; i < plan.stages.size(); ++i) {
     const auto stage = static_cast<int32_t>(i);
     const size_t planned = plan.stages[i].replicas.size();
     const size_t live = LiveReplicas(plan, stage).size();
     const auto failed = failed_handover_.find(stage);
     const bool rests = failed != failed_handover_.end() && now - failed->second < rest;
-    const bool fills = planned >= 2 && live >= 1 && Holders(plan, stage).size() == live && !rests;
-    const double share = static_cast<double>(live) / static_cast<double>(planned);
-    if (!fills || share >= least) continue;
-    least = share;
-    thinnest = stage;
+    const bool lacks = planned >= 2 && live >= 1 && live < planned;
+    if (!lacks || rests || Holders(plan, stage).size() != live) continue;
+    if (!most_urgent || UrgencyOf(plan, stage) < UrgencyOf(plan, *most_urgent)) most_urgent = stage;
   }
-  return thinnest;
+  return most_urgent;
 }
 
 void CoordinatorActor::OfferHandover(Context& context) {

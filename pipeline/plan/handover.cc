@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <tuple>
+#include <utility>
 
 #include "common/check.h"
 #include "pipeline/plan/memory_model.h"
@@ -59,7 +60,10 @@ std::vector<Handover> WaysTo(const PlannerInput& input, const PipelinePlan& plan
     for (const NodeId& node : standbys) {
       const auto own = SlotOf(plan, node);
       const Slot slot{stage, static_cast<int32_t>(r)};
-      if (own && *own != slot && CanBeFilled(plan, own->stage)) continue;  // it waits for its own
+      if (own && CanBeFilled(plan, own->stage) &&
+          UrgencyOf(plan, own->stage) < UrgencyOf(plan, stage)) {
+        continue;
+      }
       if (HasMemory(input, plan, stage, node)) ways.push_back({slot, node});
     }
   }
@@ -67,6 +71,11 @@ std::vector<Handover> WaysTo(const PlannerInput& input, const PipelinePlan& plan
 }
 
 }  // namespace
+
+std::pair<int64_t, int32_t> UrgencyOf(const PipelinePlan& plan, int32_t stage) {
+  const auto live = static_cast<int64_t>(LiveReplicas(plan, stage).size());
+  return {stage == 0 ? live : 2 * live, stage};
+}
 
 PipelinePlan WithJoiner(const PipelinePlan& plan, const Slot& slot, const NodeId& node,
                         int64_t base_version) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "pipeline/plan/planner.h"
@@ -28,6 +29,10 @@ int64_t FirstStepAfter(const OuterConfig& outer, int64_t round);
 PipelinePlan WithFirstStep(const PipelinePlan& plan, const NodeId& node, const OuterConfig& outer,
                            int64_t round);
 
+// Smaller is more urgent: the fewer replicas live, and stage 0 as if it had half of its own, since
+// the run ends with its last one and goes on without any other stage.
+std::pair<int64_t, int32_t> UrgencyOf(const PipelinePlan& plan, int32_t stage);
+
 struct Handover {
   Slot slot;
   NodeId node;
@@ -36,7 +41,8 @@ struct Handover {
 
 // Of several ways to fill a slot of `stage`, what makes a step shortest: predicted with the links
 // and devices of `input` (of the plan's nodes and of the candidates); where that says nothing, the
-// fastest device, then the first slot. A standby whose own slot can be filled waits for that one.
+// fastest device, then the first slot. A standby whose own slot can be filled waits for that
+// one if its stage is more urgent.
 // Who lacks the memory gets none. nullopt: nobody can. At most kHandoversTried ways are predicted.
 inline constexpr size_t kHandoversTried = 16;
 std::optional<Handover> ChooseHandover(const PlannerInput& input, const PipelinePlan& plan,

@@ -143,6 +143,20 @@ TEST_CASE("Handover: who had the slot gets it, else the faster device, nobody wi
   CHECK(ChooseHandover(input, Plan(), 1, newcomers) == Handover{{1, 1}, TestNodeId(7)});
 }
 
+TEST_CASE("Handover: a more urgent stage goes before a standby's own slot", "[plan]") {
+  PipelinePlan plan = Plan();
+  plan.stages[0].replicas.push_back(TestNodeId(5));
+  plan.stages[0].replicas.push_back(TestNodeId(6));
+  plan.dead = {TestNodeId(4), TestNodeId(5)};  // three live in stage 0, one in stage 1
+  PlannerInput input = Fleet({TestNodeId(1), TestNodeId(2), TestNodeId(3), TestNodeId(5)});
+  CHECK(UrgencyOf(plan, 1) < UrgencyOf(plan, 0));
+  CHECK(ChooseHandover(input, plan, 1, {TestNodeId(5)}) == Handover{{1, 1}, TestNodeId(5)});
+  CHECK(ChooseHandover(input, plan, 0, {TestNodeId(5)}) == Handover{{0, 2}, TestNodeId(5)});
+  plan.dead = {TestNodeId(2), TestNodeId(4), TestNodeId(5)};  // two: without them the run ends
+  CHECK(UrgencyOf(plan, 0) < UrgencyOf(plan, 1));
+  CHECK_FALSE(ChooseHandover(input, plan, 1, {TestNodeId(5)}));
+}
+
 TEST_CASE("Handover: of standbys with measured links, the one that makes a step shorter",
           "[plan]") {
   const std::vector<NodeId> nodes = {TestNodeId(1), TestNodeId(2), TestNodeId(3),
