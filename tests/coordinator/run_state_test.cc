@@ -113,3 +113,13 @@ TEST_CASE("The agreed digest is that of most replicas, of the first in a tie", "
   CHECK(report(1, 3) == 9);
   CHECK(report(2, 3) == 3);
 }
+
+TEST_CASE("Hidden is what the last replica to come did not wait for", "[coordinator]") {
+  RunState state;
+  CHECK(state.HiddenFraction() == 1);
+  // Node 1 comes 6 s before node 2, whose delta it needs; the transfer itself takes 2 s.
+  state.applied[{0, 0}] = {{Node(1), {0, 0, {}, 8.0, 7.0}}, {Node(2), {0, 0, {}, 2.0, 0.5}}};
+  CHECK(state.HiddenFraction() == Approx(0.75));
+  state.applied[{1, 0}] = {{Node(3), {1, 0, {}, 2.0, 0.0}}};
+  CHECK(state.HiddenFraction() == Approx(1 - 0.5 / 4));
+}
