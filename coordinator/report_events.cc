@@ -194,7 +194,8 @@ void EventFold::OnApplied(const json& event) {
   if (found == rounds_.end()) return;  // the line of its round was lost in a crash
   ReportRound& round = found->second;
   const double transfer_s = NumberAt(event, "transfer_s");
-  if (round.landed_s == 0 || transfer_s < round.transfer_s) {
+  const bool had_boundary = transfer_s > 0;  // a joiner has none
+  if (had_boundary && (round.transfer_s == 0 || transfer_s < round.transfer_s)) {
     round.transfer_s = transfer_s;
     round.wait_s = NumberAt(event, "wait_s");
   }

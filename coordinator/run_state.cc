@@ -139,12 +139,14 @@ int64_t RunState::RoundsCommitted(int32_t stage) const {
 double RunState::HiddenFraction() const {
   double transfer_s = 0, wait_s = 0;
   for (const auto& [key, replicas] : applied) {
-    const auto last = std::min_element(
-        replicas.begin(), replicas.end(),
-        [](const auto& a, const auto& b) { return a.second.transfer_s < b.second.transfer_s; });
-    if (last == replicas.end()) continue;
-    transfer_s += last->second.transfer_s;
-    wait_s += last->second.wait_s;
+    const RoundApplied* last = nullptr;
+    for (const auto& [node, report] : replicas) {
+      if (report.transfer_s <= 0) continue;  // a joiner's: it had no boundary
+      if (last == nullptr || report.transfer_s < last->transfer_s) last = &report;
+    }
+    if (last == nullptr) continue;
+    transfer_s += last->transfer_s;
+    wait_s += last->wait_s;
   }
   return transfer_s > 0 ? 1 - wait_s / transfer_s : 1;
 }

@@ -120,6 +120,7 @@ TEST_CASE("Hidden is what the last replica to come did not wait for", "[coordina
   // Node 1 comes 6 s before node 2, whose delta it needs; the transfer itself takes 2 s.
   state.applied[{0, 0}] = {{Node(1), {0, 0, {}, 8.0, 7.0}}, {Node(2), {0, 0, {}, 2.0, 0.5}}};
   CHECK(state.HiddenFraction() == Approx(0.75));
-  state.applied[{1, 0}] = {{Node(3), {1, 0, {}, 2.0, 0.0}}};
+  state.applied[{1, 0}] = {{Node(3), {1, 0, {}, 2.0, 0.0}},
+                           {Node(4), {1, 0, {}, 0, 0}}};  // 4 joins
   CHECK(state.HiddenFraction() == Approx(1 - 0.5 / 4));
 }
