@@ -49,26 +49,26 @@ class RoundTrips {
     const int32_t node = placement[i];
     double seconds = ComputeSeconds(flops_[i], fleet_.gflops[static_cast<size_t>(node)]);
     for (const auto& [other, count] : messages_[i]) {
-      seconds += count * BothWays(node, placement[static_cast<size_t>(other)]);
+      seconds += count * BothWaysSeconds(fleet_, node, placement[static_cast<size_t>(other)]);
     }
     return seconds;
   }
 
  private:
-  double BothWays(int32_t a, int32_t b) const {
-    const size_t there = fleet_.Pair(a, b);
-    const size_t back = fleet_.Pair(b, a);
-    return std::min(fleet_.latency_s[there] + fleet_.wire_s[there] + fleet_.latency_s[back] +
-                        fleet_.wire_s[back],
-                    kUnusableSeconds);
-  }
-
   const Fleet& fleet_;
   std::vector<std::vector<std::pair<int32_t, double>>> messages_;  // [slot] (other slot, how many)
   std::vector<double> flops_;
 };
 
 }  // namespace
+
+double BothWaysSeconds(const Fleet& fleet, int32_t a, int32_t b) {
+  const size_t there = fleet.Pair(a, b);
+  const size_t back = fleet.Pair(b, a);
+  return std::min(
+      fleet.latency_s[there] + fleet.wire_s[there] + fleet.latency_s[back] + fleet.wire_s[back],
+      kUnusableSeconds);
+}
 
 Placement CoarsePlacement(const PlacementProblem& problem, const Placement& start, uint64_t seed,
                           int64_t exchanges) {

@@ -12,6 +12,9 @@
 
 namespace skerry {
 
+// Of a message there and one back, finite also where there is no link.
+double BothWaysSeconds(const Fleet& fleet, int32_t a, int32_t b);
+
 // `start` fits the memory of its nodes; so does what is returned. Pairs that cannot reach each
 // other count as very far.
 Placement CoarsePlacement(const PlacementProblem& problem, const Placement& start, uint64_t seed,

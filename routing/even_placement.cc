@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "common/rng.h"
+#include "routing/coarse_placement.h"
 #include "routing/cost_model.h"
 
 namespace skerry {
 namespace {
 
-constexpr double kUnusableSeconds = 1e6;
 constexpr double kHotShare = 1;  // of the mean seconds of a slot
 constexpr double kColdShare = 0.003;
 
@@ -59,7 +59,8 @@ class OriginTrips {
       const double seconds =
           share.other == slot
               ? ComputeSeconds(share.amount, fleet_.gflops[static_cast<size_t>(node)])
-              : share.amount * BothWays(node, placement[static_cast<size_t>(share.other)]);
+              : share.amount *
+                    BothWaysSeconds(fleet_, node, placement[static_cast<size_t>(share.other)]);
       seconds_[static_cast<size_t>(share.origin)] += sign * seconds;
     }
   }
@@ -81,14 +82,6 @@ class OriginTrips {
     int32_t other = 0;  // the slot it exchanges messages with; itself: computing
     double amount = 0;  // messages, or operations
   };
-
-  double BothWays(int32_t a, int32_t b) const {
-    const size_t there = fleet_.Pair(a, b);
-    const size_t back = fleet_.Pair(b, a);
-    return std::min(fleet_.latency_s[there] + fleet_.wire_s[there] + fleet_.latency_s[back] +
-                        fleet_.wire_s[back],
-                    kUnusableSeconds);
-  }
 
   const Fleet& fleet_;
   std::vector<std::vector<Share>> shares_;  // [slots]
