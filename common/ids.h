@@ -3,8 +3,10 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <compare>
 #include <cstdint>
+#include <cstring>
 #include <string>
 
 namespace skerry {
@@ -13,7 +15,15 @@ namespace skerry {
 template <typename Tag>
 struct Id256 {
   std::array<uint8_t, 32> bytes{};
-  auto operator<=>(const Id256&) const = default;
+  // Byte by byte, in words: most pairs differ in the first.
+  std::strong_ordering operator<=>(const Id256& o) const {
+    for (size_t at = 0; at < bytes.size(); at += sizeof(uint64_t)) {
+      const uint64_t mine = BigEndianWord(at), other = o.BigEndianWord(at);
+      if (mine != other) return mine <=> other;
+    }
+    return std::strong_ordering::equal;
+  }
+  bool operator==(const Id256& o) const { return (*this <=> o) == 0; }
   bool IsZero() const { return *this == Id256{}; }
   std::string Hex() const {
     static constexpr char kDigits[] = "0123456789abcdef";
@@ -25,6 +35,14 @@ struct Id256 {
     return out;
   }
   std::string Short() const { return Hex().substr(0, 8); }
+
+ private:
+  uint64_t BigEndianWord(size_t at) const {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + at, sizeof word);
+    static_assert(std::endian::native == std::endian::little);
+    return __builtin_bswap64(word);
+  }
 };
 
 using NodeId = Id256<struct NodeTag>;  // a node's (or the coordinator's) Ed25519 public key

@@ -149,10 +149,11 @@ void CoordinatorActor::AnnouncePlan(Context& context, const std::string& reason)
                                      {"predicted_step_s", state_.predicted_step_s},
                                      {"lower_bound_s", state_.lower_bound_s},
                                      {"reason", reason}}));
+  const SharedMessage update = Share(PlanUpdate{plan});
   for (const NodeId& node : LiveNodes()) {
     if (!greeted_.contains(node)) continue;
     told_.insert(node);
-    context.Send(node, PlanUpdate{plan});
+    context.Send(node, update);
   }
 }
 

@@ -170,8 +170,9 @@ void CoordinatorActor::SendChangedPeers(Context& context) {
     }
   }
   untold_.clear();
+  const SharedMessage update = Share(std::move(changed));
   for (const NodeId& node : LiveNodes()) {
-    if (greeted_.contains(node)) context.Send(node, changed);
+    if (greeted_.contains(node)) context.Send(node, update);
   }
   RequestProbes(context);
   PlanWhenReady(context);
@@ -185,6 +186,7 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const Heartbeat&
   if (traffic.ended_sent != before.ended_sent || traffic.ended_received != before.ended_received) {
     Record(context, TrafficRecord(from, traffic));
   }
+  const bool is_further = !beats_.contains(from) || beats_[from].step != beat.step;
   beats_[from] = beat;
   switch (beat.phase) {
     case Phase::kFetchingData:
@@ -198,7 +200,7 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const Heartbeat&
     default:
       break;
   }
-  if (StageOf(from) == 0) EmitPassedSteps(context);
+  if (is_further && StageOf(from) == 0) EmitPassedSteps(context);
   if (beat.phase == Phase::kCatchingUp) FixFirstSteps(context);
   if (beat.phase == Phase::kFinished) FinishWhenDone(context);
 }

@@ -78,6 +78,7 @@ absl::Status ApplyToNode(const std::string& kind, const Json& json, RunState& st
   if (it == state.nodes.end()) return DataLoss("'%s' of an unknown node", kind);
   if (kind == "life") {
     it->second.alive = json.at("alive");
+    ++state.lives;
     if (json.value("evicted", false)) state.evicted.insert(node);
   } else if (kind == "started") {
     state.started.insert(node);

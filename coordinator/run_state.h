@@ -56,6 +56,7 @@ class RunState {
   absl::Status Apply(const std::string& record);
 
   std::map<NodeId, NodeRecord> nodes;
+  int64_t lives = 0;                  // times that a node went or came back
   std::set<NodeId> started;           // have shown that they hold a stage of the plan
   std::set<NodeId> evicted;           // said what cannot be true: they get no work again
   std::map<NodeId, Traffic> traffic;  // as of its last record; heartbeats go further

@@ -8,6 +8,11 @@
 #include "routing/cost_model.h"
 
 namespace skerry {
+namespace {
+
+constexpr size_t kHeapDegree = 4;
+
+}  // namespace
 
 Evaluator::Evaluator(const Workload& workload, const Fleet& fleet)
     : workload_(workload),
@@ -51,7 +56,9 @@ void Evaluator::OpenSteps(Server& server, int32_t slot) const {
 }
 
 void Evaluator::Reset() {
+  due_.clear();
   events_.clear();
+  free_events_.clear();
   created_ = 0;
   end_ = 0;
   is_usable_ = true;
@@ -69,11 +76,42 @@ void Evaluator::Reset() {
 }
 
 void Evaluator::Schedule(double at, bool done, Task task, int32_t microbatch, int32_t hop) {
-  const auto later = [](const Event& a, const Event& b) {
-    return a.at != b.at ? a.at > b.at : a.order > b.order;
-  };
-  events_.push_back({at, created_++, SlotAt(microbatch, hop), microbatch, hop, task, done});
-  std::push_heap(events_.begin(), events_.end(), later);
+  if (free_events_.empty()) {
+    free_events_.push_back(static_cast<uint32_t>(events_.size()));
+    events_.emplace_back();
+  }
+  const Due due{at, created_++, free_events_.back()};
+  free_events_.pop_back();
+  events_[due.event] = {SlotAt(microbatch, hop), microbatch, hop, task, done};
+  size_t place = due_.size();
+  due_.push_back(due);
+  while (place > 0) {
+    const size_t parent = (place - 1) / kHeapDegree;
+    if (!(due_[parent] > due)) break;
+    due_[place] = due_[parent];
+    place = parent;
+  }
+  due_[place] = due;
+}
+
+Evaluator::Due Evaluator::PopDue() {
+  const Due first = due_.front();
+  const Due last = due_.back();
+  due_.pop_back();
+  const size_t size = due_.size();
+  if (size == 0) return first;
+  size_t place = 0;
+  for (size_t child = 1; child < size; child = place * kHeapDegree + 1) {
+    const size_t end = std::min(child + kHeapDegree, size);
+    size_t least = child;
+    for (size_t other = child + 1; other < end; ++other)
+      if (due_[least] > due_[other]) least = other;
+    if (!(last > due_[least])) break;
+    due_[place] = due_[least];
+    place = least;
+  }
+  due_[place] = last;
+  return first;
 }
 
 void Evaluator::Send(double now, int32_t microbatch, int32_t from_hop, int32_t to_hop, Task task) {
@@ -89,37 +127,37 @@ void Evaluator::Send(double now, int32_t microbatch, int32_t from_hop, int32_t t
   Schedule(uplink_free + fleet_.latency_s[pair], false, task, microbatch, to_hop);
 }
 
-void Evaluator::Arrive(const Event& event) {
+void Evaluator::Arrive(double now, const Event& event) {
   Server& server = servers_[static_cast<size_t>(event.slot)];
   const int32_t step = workload_.microbatches[static_cast<size_t>(event.microbatch)].step;
-  server.ready.push_back({step, event.task, event.microbatch, event.hop, event.at});
-  if (!server.busy) Dispatch(event.at, event.slot);
+  server.ready.push_back({step, event.task, event.microbatch, event.hop, now});
+  if (!server.busy) Dispatch(now, event.slot);
 }
 
-void Evaluator::Finish(const Event& event) {
+void Evaluator::Finish(double now, const Event& event) {
   Server& server = servers_[static_cast<size_t>(event.slot)];
   const auto length = static_cast<int32_t>(
       workload_.microbatches[static_cast<size_t>(event.microbatch)].slots.size());
   server.busy = false;
   if (event.task == Task::kBackward) {
     if (event.hop > 0) {
-      Send(event.at, event.microbatch, event.hop, event.hop - 1, Task::kBackward);
+      Send(now, event.microbatch, event.hop, event.hop - 1, Task::kBackward);
     } else {
       --server.in_flight;
     }
-    end_ = event.at;
+    end_ = now;
     if (--server.left == 0) {
       ++server.step;
       OpenSteps(server, event.slot);
     }
   } else if (event.task == Task::kLoss) {
-    Send(event.at, event.microbatch, 0, length - 1, Task::kBackward);
+    Send(now, event.microbatch, 0, length - 1, Task::kBackward);
   } else if (event.hop + 1 < length) {
-    Send(event.at, event.microbatch, event.hop, event.hop + 1, Task::kForward);
+    Send(now, event.microbatch, event.hop, event.hop + 1, Task::kForward);
   } else {
-    Send(event.at, event.microbatch, event.hop, 0, Task::kLoss);
+    Send(now, event.microbatch, event.hop, 0, Task::kLoss);
   }
-  Dispatch(event.at, event.slot);
+  Dispatch(now, event.slot);
 }
 
 bool Evaluator::Choose(Server& server, int32_t slot, Ready& chosen) const {
@@ -162,18 +200,15 @@ double Evaluator::StepSeconds(const Placement& placement) {
   SKERRY_CHECK(placement.size() == servers_.size());
   placement_ = &placement;
   Reset();
-  const auto later = [](const Event& a, const Event& b) {
-    return a.at != b.at ? a.at > b.at : a.order > b.order;
-  };
   for (int32_t slot = 0; slot < workload_.slots(); ++slot) Dispatch(0, slot);
-  while (!events_.empty() && is_usable_) {
-    std::pop_heap(events_.begin(), events_.end(), later);
-    const Event event = events_.back();
-    events_.pop_back();
+  while (!due_.empty() && is_usable_) {
+    const Due due = PopDue();
+    const Event event = events_[due.event];
+    free_events_.push_back(due.event);
     if (event.done) {
-      Finish(event);
+      Finish(due.at, event);
     } else {
-      Arrive(event);
+      Arrive(due.at, event);
     }
   }
   if (!is_usable_) return std::numeric_limits<double>::infinity();

@@ -87,13 +87,17 @@ class Evaluator {
   using Task = TaskRecord::Kind;
 
   struct Event {
-    double at = 0;
-    uint64_t order = 0;  // of creation
     int32_t slot = 0;
     int32_t microbatch = 0;
     int32_t hop = 0;
     Task task = Task::kForward;
     bool done = false;  // the task is over; otherwise its input has arrived
+  };
+  struct Due {  // small: a heap moves many for each event
+    double at = 0;
+    uint32_t order = 0;  // of creation
+    uint32_t event = 0;
+    bool operator>(const Due& o) const { return at != o.at ? at > o.at : order > o.order; }
   };
   struct Ready {  // a task whose input is here
     int32_t step = 0;
@@ -120,8 +124,9 @@ class Evaluator {
   void OpenSteps(Server& server, int32_t slot) const;
   void Schedule(double at, bool done, Task task, int32_t microbatch, int32_t hop);
   void Send(double now, int32_t microbatch, int32_t from_hop, int32_t to_hop, Task task);
-  void Arrive(const Event& event);
-  void Finish(const Event& event);
+  Due PopDue();
+  void Arrive(double now, const Event& event);
+  void Finish(double now, const Event& event);
   void Dispatch(double now, int32_t slot);
   bool Choose(Server& server, int32_t slot, Ready& chosen) const;
   int32_t SlotAt(int32_t microbatch, int32_t hop) const;
@@ -133,8 +138,10 @@ class Evaluator {
   std::vector<std::vector<int32_t>> starts_;  // [slot] own microbatches in order
   std::vector<std::vector<int32_t>> visits_;  // [slot][step] how many
   std::vector<Server> servers_;
-  std::vector<Event> events_;  // a binary heap, earliest first
-  uint64_t created_ = 0;
+  std::vector<Due> due_;  // a heap of degree kHeapDegree, earliest first
+  std::vector<Event> events_;
+  std::vector<uint32_t> free_events_;
+  uint32_t created_ = 0;
   double end_ = 0;
   bool is_usable_ = true;                       // every link used so far
   std::vector<TaskRecord>* records_ = nullptr;  // while Trace runs

@@ -51,13 +51,18 @@ void Checkers::OnPersist(Instant now, const NodeId& node, const std::string& rec
   if (node != options_.coordinator) return;
   const absl::Status status = state_.Apply(record);
   if (!status.ok()) return Violate(now, "ledger_exact", "journal: " + ErrorText(status));
+  const std::pair lives{state_.lives, state_.plan ? state_.plan->version : 0};
+  if (std::exchange(lives_checked_, lives) != lives) NoteGone();
+  CheckPlanRecord(now);
+  CheckCommitRecords(now);
+}
+
+void Checkers::NoteGone() {
   for (const auto& [id, known] : state_.nodes) {
     if (known.alive) continue;
     delivery_.OnGone(id);
     if (state_.plan && SlotOf(*state_.plan, id) && !IsDead(*state_.plan, id)) put_out_.insert(id);
   }
-  CheckPlanRecord(now);
-  CheckCommitRecords(now);
 }
 
 void Checkers::CheckPlanRecord(Instant now) {

@@ -100,6 +100,7 @@ class Checkers {
   void Check(Instant now, const NodeId& from, const DeltaHeld& held);
   template <typename Other>
   void Check(Instant, const NodeId&, const Other&) {}
+  void NoteGone();
   void CheckPlanRecord(Instant now);
   void NoteNewPlan(Instant now, const PipelinePlan* before, const PipelinePlan& plan);
   void CheckNobodyIsPast(Instant now, const PipelinePlan& plan, const Joiner& joiner);
@@ -120,6 +121,7 @@ class Checkers {
   using Holdings = std::map<NodeId, std::map<NodeId, Digest>>;  // holder → sender → message
   std::map<RunState::StageRound, Holdings> held_;
   std::map<int32_t, int64_t> commits_checked_;  // of each stage
+  std::pair<int64_t, int64_t> lives_checked_;   // RunState::lives, version of the plan
   DeliveryChecker delivery_;
   std::map<NodeId, int64_t> heard_plan_;  // newest version delivered to its process
   std::map<NodeId, int64_t> made_;        // the last step that its process made

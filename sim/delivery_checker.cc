@@ -55,7 +55,7 @@ DeliveryChecker::Process& DeliveryChecker::ProcessOf(const NodeId& id) {
   return it->second;
 }
 
-std::deque<uint64_t>* DeliveryChecker::UnderWay(const NodeId& from, const NodeId& to) {
+DeliveryChecker::Fingerprints* DeliveryChecker::UnderWay(const NodeId& from, const NodeId& to) {
   const auto is_watched = [](const Process& process) {
     return process.started && !process.unwatched;
   };
@@ -75,7 +75,7 @@ std::string DeliveryChecker::OnDelivered(const NodeId& from, const NodeId& to,
   if (queue == nullptr) return "";
   const bool is_next = !queue->empty() && queue->front() == FingerprintOf(message);
   if (is_next) {
-    queue->pop_front();
+    queue->erase(queue->begin());
     return "";
   }
   ProcessOf(to).unwatched = true;  // once is enough

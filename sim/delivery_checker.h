@@ -7,13 +7,12 @@
 
 #include <cstdint>
 #include <cstring>
-#include <deque>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "common/rng.h"
-
 #include "wire/message/message.h"
 
 namespace skerry {
@@ -39,17 +38,18 @@ class DeliveryChecker {
       return Mix64(words[0] ^ Mix64(words[1] ^ Mix64(words[2] ^ words[3])));
     }
   };
+  using Fingerprints = absl::InlinedVector<uint64_t, 4>;  // oldest first; most pairs have few
   struct PairHash {
     size_t operator()(uint64_t pair) const { return Mix64(pair); }
   };
 
   Process& ProcessOf(const NodeId& id);
   // What is under way between the two; nullptr if they are not watched.
-  std::deque<uint64_t>* UnderWay(const NodeId& from, const NodeId& to);
+  Fingerprints* UnderWay(const NodeId& from, const NodeId& to);
 
   // Both looked up, never iterated.
   std::unordered_map<NodeId, Process, IdHash> processes_;
-  std::unordered_map<uint64_t, std::deque<uint64_t>, PairHash> under_way_;  // fingerprints
+  std::unordered_map<uint64_t, Fingerprints, PairHash> under_way_;
 };
 
 }  // namespace skerry

@@ -20,8 +20,8 @@ class Simulation::ProcessContext final : public Context {
   NodeId self() const override { return process_.id; }
   Instant now() const override { return process_.clock.Read(sim_.now_); }
   Rng& rng() override { return process_.rng; }
-  void Send(const NodeId& to, Message message) override {
-    effects_.list.emplace_back(Effects::Send{to, Share(std::move(message))});
+  void Send(const NodeId& to, SharedMessage message) override {
+    effects_.list.emplace_back(Effects::Send{to, std::move(message)});
   }
   TimerId StartTimer(Duration after) override {
     const TimerId id = process_.next_id++;

@@ -286,15 +286,13 @@ void VirtualRun::Tick() {
   simulation_->At(simulation_->now() + kTick, [this](Simulation&) { Tick(); });
 }
 
-bool VirtualRun::IsOver() const {
-  const auto stopped = simulation_->stopped(coordinator());
-  return (stopped && !CouldNotWrite(stopped->reason)) ||
-         (options_.stops_at_violation && !checkers_.violations().empty());
-}
-
 VirtualOutcome VirtualRun::Run() {
   simulation_->At(Instant() + kTick, [this](Simulation&) { Tick(); });
-  simulation_->RunUntil([this] { return IsOver(); }, Instant() + options_.limit);
+  const auto is_over = [this] {
+    return coordinator_stopped_ ||
+           (options_.stops_at_violation && !checkers_.violations().empty());
+  };
+  simulation_->RunUntil(is_over, Instant() + options_.limit);
   const auto stopped = simulation_->stopped(coordinator());
   if (stopped && stopped->exit_code == 0) checkers_.AtEnd(simulation_->now());
   return Outcome();
@@ -319,9 +317,9 @@ void VirtualRun::OnStart(Instant at, const NodeId& process) {
 
 // A coordinator that could not write is started again, as a service is; the run is not over.
 void VirtualRun::OnStop(Instant at, const NodeId& process, int, const std::string& reason) {
-  if (process == coordinator() && CouldNotWrite(reason)) {
-    simulation_->StartAt(at + kServiceRestart, process);
-  }
+  if (process != coordinator()) return;
+  coordinator_stopped_ = !CouldNotWrite(reason);
+  if (!coordinator_stopped_) simulation_->StartAt(at + kServiceRestart, process);
 }
 
 void VirtualRun::OnDiskLost(Instant, const NodeId& process) {

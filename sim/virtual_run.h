@@ -134,7 +134,6 @@ class VirtualRun final : private SimulationObserver {
   ObservedStage::Observer ObserverOf(int32_t i, TrainedStage* trained);
   void Tick();
   bool Able() const;
-  bool IsOver() const;
   VirtualOutcome Outcome() const;
   void AddTimes(VirtualOutcome& outcome) const;
   void AddLosses(VirtualOutcome& outcome) const;
@@ -147,6 +146,7 @@ class VirtualRun final : private SimulationObserver {
   int64_t stages_exported_ = 0;
   Checkers checkers_;
   std::vector<VirtualEvent> events_;
+  bool coordinator_stopped_ = false;  // and will not be started again
   std::optional<Instant> planned_;
   std::map<int64_t, Instant> step_ended_;
   std::string status_;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "common/ids.h"
 #include "common/instant.h"
@@ -35,7 +36,8 @@ class Context {
   virtual NodeId self() const = 0;
   virtual Instant now() const = 0;
   virtual Rng& rng() = 0;
-  virtual void Send(const NodeId& to, Message message) = 0;
+  virtual void Send(const NodeId& to, SharedMessage message) = 0;
+  void Send(const NodeId& to, Message message) { Send(to, Share(std::move(message))); }
   // Fires OnTimer(id) once, not before `after` has passed.
   virtual TimerId StartTimer(Duration after) = 0;
   virtual void CancelTimer(TimerId id) = 0;

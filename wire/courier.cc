@@ -182,9 +182,10 @@ void Courier::Address(const NodeId& to, std::vector<Outgoing>& out) {
   frames_.clear();
 }
 
-void Courier::Send(Instant now, const NodeId& to, Message message, std::vector<Outgoing>& out) {
+void Courier::Send(Instant now, const NodeId& to, SharedMessage message,
+                   std::vector<Outgoing>& out) {
   Peer& peer = PeerOf(to);
-  peer.session.Send(now, Share(std::move(message)), frames_);
+  peer.session.Send(now, std::move(message), frames_);
   Address(to, out);
   List(to, peer);
 }

@@ -43,10 +43,6 @@ struct FrameHeader {
   uint64_t acknowledged = 0;          // all sequences up to this one have arrived
   bool operator==(const FrameHeader&) const = default;
 };
-using SharedMessage = std::shared_ptr<const Message>;
-inline SharedMessage Share(Message message) {
-  return std::make_shared<const Message>(std::move(message));
-}
 struct Frame {
   FrameHeader header;
   SharedMessage message;  // null: a pure acknowledgement
@@ -153,7 +149,7 @@ class Courier {
   Courier& operator=(const Courier&) = delete;
 
   // As CourierSession's.
-  void Send(Instant now, const NodeId& to, Message message, std::vector<Outgoing>& out);
+  void Send(Instant now, const NodeId& to, SharedMessage message, std::vector<Outgoing>& out);
   Delivered OnFrame(Instant now, const NodeId& from, Frame frame, std::vector<Outgoing>& out);
   void Tick(Instant now, std::vector<Outgoing>& out);
   std::optional<Instant> NextDue();

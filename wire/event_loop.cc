@@ -198,10 +198,10 @@ void EventLoop::Core::OnJobs() {
 }
 
 void EventLoop::Core::OnOwnMessages() {
-  std::deque<Message> messages;
+  std::deque<SharedMessage> messages;
   messages.swap(own_messages_);
-  for (const Message& message : messages)
-    Handle([&] { actor_->OnMessage(*this, self(), message); });
+  for (const SharedMessage& message : messages)
+    Handle([&] { actor_->OnMessage(*this, self(), *message); });
 }
 
 void EventLoop::Core::Handle(const std::function<void()>& handler) {

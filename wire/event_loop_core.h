@@ -41,7 +41,7 @@ class EventLoop::Core final : public Context {
   NodeId self() const override { return options_.identity.id(); }
   Instant now() const override { return now_; }
   Rng& rng() override { return rng_; }
-  void Send(const NodeId& to, Message message) override;
+  void Send(const NodeId& to, SharedMessage message) override;
   TimerId StartTimer(Duration after) override;
   void CancelTimer(TimerId id) override;
   JobId Submit(Job job) override;
@@ -54,7 +54,7 @@ class EventLoop::Core final : public Context {
  private:
   struct SendEffect {
     NodeId to;
-    Message message;
+    SharedMessage message;
   };
   struct SubmitEffect {
     JobId id;
@@ -135,7 +135,7 @@ class EventLoop::Core final : public Context {
   std::map<TimerId, Instant> timer_due_;
   JobId next_job_ = 1;
   std::unique_ptr<DeviceThread> device_;
-  std::deque<Message> own_messages_;
+  std::deque<SharedMessage> own_messages_;
 
   std::mutex posted_mutex_;
   std::vector<std::function<void(Context&)>> posted_;

@@ -12,7 +12,7 @@ constexpr size_t kStrangersMax = 4096;
 
 }  // namespace
 
-void EventLoop::Core::Send(const NodeId& to, Message message) {
+void EventLoop::Core::Send(const NodeId& to, SharedMessage message) {
   effects_.push_back(SendEffect{to, std::move(message)});
 }
 

@@ -16,8 +16,8 @@ class FakeContext final : public Context {
   NodeId self() const override { return TestNodeId(0); }
   Instant now() const override { return now_; }
   Rng& rng() override { return rng_; }
-  void Send(const NodeId& to, Message message) override {
-    sends.emplace_back(to, std::move(message));
+  void Send(const NodeId& to, SharedMessage message) override {
+    sends.emplace_back(to, *message);
   }
   TimerId StartTimer(Duration after) override {
     timers.insert({now_ + after, next_});

@@ -28,7 +28,7 @@ class JobContext final : public Context {
   NodeId self() const override { return TestNodeId(1); }
   Instant now() const override { return {}; }
   Rng& rng() override { return rng_; }
-  void Send(const NodeId&, Message) override {}
+  void Send(const NodeId&, SharedMessage) override {}
   TimerId StartTimer(Duration) override { return 0; }
   void CancelTimer(TimerId) override {}
   JobId Submit(Job job) override {

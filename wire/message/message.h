@@ -7,7 +7,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -273,6 +275,12 @@ using Message =
     std::variant<Hello, Welcome, Refused, Peers, ProbeRequest, Ping, Pong, LinkReading, PlanUpdate,
                  Heartbeat, StepReport, Leave, Shutdown, Activation, Gradient, MicrobatchVoid,
                  Delta, DeltaHeld, RoundCommit, RoundApplied, ObjectRequest, ObjectChunk>;
+
+// A message on its way: whoever repeats it, or sends it to many, keeps no copy.
+using SharedMessage = std::shared_ptr<const Message>;
+inline SharedMessage Share(Message message) {
+  return std::make_shared<const Message>(std::move(message));
+}
 
 // Payload bytes of a message plus a fair estimate of its fields: what a network model charges for
 // it.
