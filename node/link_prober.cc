@@ -9,9 +9,7 @@ void LinkProber::SendPing(Context& context) {
   nonce_ = context.rng().Next();
   sent_ = context.now();
   const bool is_padded = static_cast<int>(empty_.size()) == kEmptyPings;
-  if (is_padded && !padding_)
-    padding_ = MakePayload(Bytes(static_cast<size_t>(request_->bytes), 0x5a));
-  context.Send(request_->target, Ping{nonce_, is_padded ? padding_ : nullptr});
+  context.Send(request_->target, Ping{nonce_, is_padded ? request_->bytes : 0});
 }
 
 void LinkProber::OnRequest(Context& context, const ProbeRequest& request) {
@@ -19,7 +17,6 @@ void LinkProber::OnRequest(Context& context, const ProbeRequest& request) {
   request_->bytes = std::clamp<int64_t>(request.bytes, 1, kPaddingBytesMax);
   empty_.clear();
   padded_.clear();
-  padding_ = nullptr;
   SendPing(context);
 }
 
@@ -56,7 +53,6 @@ std::optional<LinkReading> LinkProber::OnPong(Context& context, const NodeId& fr
   const double transfer_s = std::max((fastest - round_trip).seconds(), bytes / 1.25e9);
   LinkReading reading{request_->target, round_trip.seconds(), bytes / transfer_s};
   request_.reset();
-  padding_ = nullptr;
   return reading;
 }
 

@@ -33,7 +33,6 @@ class LinkProber {
   bool IsSettled() const;  // another padded ping would be no faster
 
   std::optional<ProbeRequest> request_;
-  Payload padding_;  // of its padded pings
   uint64_t nonce_ = 0;
   Instant sent_;
   std::vector<Duration> empty_, padded_;  // how long each took

@@ -105,7 +105,7 @@ Evaluator::Due Evaluator::PopDue() {
     const size_t end = std::min(child + kHeapDegree, size);
     size_t least = child;
     for (size_t other = child + 1; other < end; ++other)
-      if (due_[least] > due_[other]) least = other;
+      least = due_[least] > due_[other] ? other : least;
     if (!(last > due_[least])) break;
     due_[place] = due_[least];
     place = least;

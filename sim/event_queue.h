@@ -1,10 +1,11 @@
 // The order of a simulation: events by (time, process, sequence), whatever order they came in.
 //
-// Events are plain data: what they mean is looked up when they are due. Near events lie in a wheel
-// of slots of about a millisecond, far ones in a heap. A slot is put in order when its turn comes;
-// what comes later for the present slot goes into a heap beside it. The slots share one pool of
-// chunks, of which the one freed last is taken first: so the caches hold what is pending, and not
-// every slot there is.
+// Events are plain data: what they mean is looked up when they are due. They lie in a timing wheel
+// of two levels (Varghese and Lauck, SOSP 1987, section 6.2): slots of about a millisecond for the
+// present epoch of 4096, one slot for each of the 4096 epochs to come, a heap for what is later
+// still (five hours). A slot is put in order when its turn comes; what comes later for the present
+// slot goes into a heap beside it. The slots share one pool of chunks, of which the one freed last
+// is taken first: so the caches hold what is pending, and not every slot there is.
 #pragma once
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "common/instant.h"
@@ -24,21 +26,20 @@ namespace skerry {
 template <typename Event>
 class EventWheel {
  public:
-  EventWheel() { heads_.fill(kNone); }
-
   bool empty() const { return size_ == 0; }
   size_t size() const { return size_; }
   const Event& front() const { return IsLateFirst() ? late_.front() : FirstInOrder(); }
 
   void Push(const Event& event) {
     const int64_t slot = SlotOf(event);
-    if (size_++ == 0) slot_ = slot;
+    if (size_++ == 0) {
+      slot_ = slot;
+      epoch_ = EpochOf(slot);
+    }
     if (slot <= slot_) {
       PushHeap(late_, event);
-    } else if (slot - slot_ < kSlots) {
-      Put(event, slot);
     } else {
-      PushHeap(far_, event);
+      PutLater(event);
     }
   }
 
@@ -53,8 +54,9 @@ class EventWheel {
   }
 
  private:
-  static constexpr int kSlotBits = 20;  // 2^20 ns
-  static constexpr int64_t kSlots = 4096;
+  static constexpr int kSlotBits = 20;   // 2^20 ns
+  static constexpr int kEpochBits = 12;  // 2^12 slots
+  static constexpr int64_t kSlots = int64_t{1} << kEpochBits;
   static constexpr size_t kWords = kSlots / 64;
   static constexpr uint32_t kNone = ~uint32_t{0};
   static constexpr uint32_t kChunkEvents = 8;
@@ -65,7 +67,29 @@ class EventWheel {
     std::array<Event, kChunkEvents> events;
   };
 
+  // One level: the chunks of kSlots slots.
+  struct Ring {
+    Ring() { heads.fill(kNone); }
+    // Slots from `place` on, around the ring, to the first that holds something; −1 if none does.
+    int64_t Next(size_t place) const {
+      for (size_t i = 0; i <= kWords; ++i) {
+        const size_t word = (place / 64 + i) % kWords;
+        uint64_t bits = occupied[word];
+        if (i == 0) bits &= ~uint64_t{0} << (place % 64);
+        if (i == kWords) bits &= ~(~uint64_t{0} << (place % 64));
+        if (bits == 0) continue;
+        const size_t found = word * 64 + static_cast<size_t>(std::countr_zero(bits));
+        return static_cast<int64_t>((found + kSlots - place) % kSlots);
+      }
+      return -1;
+    }
+    std::array<uint32_t, kSlots> heads;
+    std::array<uint64_t, kWords> occupied{};
+  };
+
   static int64_t SlotOf(const Event& event) { return event.at >> kSlotBits; }
+  static int64_t EpochOf(int64_t slot) { return slot >> kEpochBits; }
+  static size_t PlaceOf(int64_t number) { return static_cast<size_t>(number % kSlots); }
 
   const Event& FirstInOrder() const { return current_[static_cast<uint32_t>(order_[next_])]; }
   const Event& TakeInOrder() { return current_[static_cast<uint32_t>(order_[next_++])]; }
@@ -85,17 +109,28 @@ class EventWheel {
     return event;
   }
 
-  void Put(const Event& event, int64_t slot) {
-    const auto place = static_cast<size_t>(slot % kSlots);
-    uint32_t& head = heads_[place];
+  void Put(Ring& ring, int64_t number, const Event& event) {
+    const size_t place = PlaceOf(number);
+    uint32_t& head = ring.heads[place];
     if (head == kNone || chunks_[head].count == kChunkEvents) {
       const uint32_t fresh = NewChunk();
       chunks_[fresh].next = head;
       head = fresh;
-      occupied_[place / 64] |= uint64_t{1} << (place % 64);
+      ring.occupied[place / 64] |= uint64_t{1} << (place % 64);
     }
     Chunk& chunk = chunks_[head];
     chunk.events[chunk.count++] = event;
+  }
+
+  void PutLater(const Event& event) {
+    const int64_t slot = SlotOf(event), epoch = EpochOf(slot);
+    if (epoch == epoch_) {
+      Put(near_, slot, event);
+    } else if (epoch - epoch_ < kSlots) {
+      Put(epochs_, epoch, event);
+    } else {
+      PushHeap(far_, event);
+    }
   }
 
   uint32_t NewChunk() {
@@ -109,31 +144,19 @@ class EventWheel {
     return chunk;
   }
 
-  // The first slot after the present one that holds something; −1 if none does.
-  int64_t NextOccupied() const {
-    const auto from = static_cast<size_t>((slot_ + 1) % kSlots);
-    for (size_t i = 0; i <= kWords; ++i) {
-      const size_t word = (from / 64 + i) % kWords;
-      uint64_t bits = occupied_[word];
-      if (i == 0) bits &= ~uint64_t{0} << (from % 64);
-      if (i == kWords) bits &= ~(~uint64_t{0} << (from % 64));
-      if (bits == 0) continue;
-      const size_t place = word * 64 + static_cast<size_t>(std::countr_zero(bits));
-      return slot_ + 1 + static_cast<int64_t>((place + kSlots - from) % kSlots);
-    }
-    return -1;
-  }
-
-  // Goes on to the next slot that holds something, and takes in what is far no more.
+  // Goes on to the next slot that holds something.
   void Turn() {
     ++turns_;
-    const int64_t next = NextOccupied();
-    slot_ = next >= 0 ? next : SlotOf(far_.front());
-    while (!far_.empty() && SlotOf(far_.front()) - slot_ < kSlots) {
-      const Event event = PopHeap(far_);
-      Put(event, SlotOf(event));
+    int64_t ahead = near_.Next(PlaceOf(slot_));
+    if (ahead < 0) {
+      EnterNextEpoch();
+      ahead = near_.Next(PlaceOf(slot_));
     }
-    TakeOver(static_cast<size_t>(slot_ % kSlots));
+    slot_ += ahead;
+    current_.clear();
+    TakeOut(near_, slot_, [this](const Chunk& chunk) {
+      current_.insert(current_.end(), chunk.events.begin(), chunk.events.begin() + chunk.count);
+    });
     constexpr int64_t kWithinSlot = (int64_t{1} << kSlotBits) - 1;
     order_.resize(current_.size());
     for (size_t i = 0; i < order_.size(); ++i)
@@ -145,33 +168,48 @@ class EventWheel {
     });
   }
 
-  void TakeOver(size_t place) {
-    current_.clear();
-    uint32_t chunk = heads_[place];
+  // Called when nothing is left of the present one: slot_ becomes the first of the next.
+  void EnterNextEpoch() {
+    const int64_t ahead = epochs_.Next(PlaceOf(epoch_));
+    epoch_ = ahead >= 0 ? epoch_ + ahead : EpochOf(SlotOf(far_.front()));
+    slot_ = epoch_ << kEpochBits;
+    while (!far_.empty() && EpochOf(SlotOf(far_.front())) - epoch_ < kSlots)
+      PutLater(PopHeap(far_));
+    TakeOut(epochs_, epoch_, [this](const Chunk& chunk) {
+      // Putting takes chunks, and may move them.
+      const std::array<Event, kChunkEvents> events = chunk.events;
+      const uint32_t count = chunk.count;
+      for (uint32_t i = 0; i < count; ++i) Put(near_, SlotOf(events[i]), events[i]);
+    });
+  }
+
+  template <typename Visit>
+  void TakeOut(Ring& ring, int64_t number, Visit&& visit) {
+    const size_t place = PlaceOf(number);
+    uint32_t chunk = std::exchange(ring.heads[place], kNone);
+    ring.occupied[place / 64] &= ~(uint64_t{1} << (place % 64));
     while (chunk != kNone) {
-      Chunk& taken = chunks_[chunk];
-      current_.insert(current_.end(), taken.events.begin(), taken.events.begin() + taken.count);
-      const uint32_t next = taken.next;
-      taken.next = free_;
+      const uint32_t next = chunks_[chunk].next;
+      visit(chunks_[chunk]);
+      chunks_[chunk].next = free_;
       free_ = chunk;
       chunk = next;
     }
-    heads_[place] = kNone;
-    occupied_[place / 64] &= ~(uint64_t{1} << (place % 64));
   }
 
   size_t size_ = 0;
   uint64_t turns_ = 0;
   int64_t slot_ = 0;             // of current_
+  int64_t epoch_ = 0;            // of slot_
   std::vector<Event> current_;   // as it was when its turn came
   std::vector<uint64_t> order_;  // of current_: nanoseconds within the slot · 2^32 + index
   size_t next_ = 0;              // in order_
   std::vector<Event> late_;      // a heap: came for the present slot or one before, in its turn
+  Ring near_;                    // slots of this epoch, after the present one
+  Ring epochs_;                  // those after this one
   std::vector<Event> far_;       // a heap
   std::vector<Chunk> chunks_;
   uint32_t free_ = kNone;
-  std::array<uint32_t, kSlots> heads_;
-  std::array<uint64_t, kWords> occupied_{};
 };
 
 struct SimulatedEvent {

@@ -116,8 +116,8 @@ inline Scripted& ScriptedAt(Simulation& simulation, const NodeId& id) {
   return *static_cast<Scripted*>(simulation.actor(id));
 }
 
-inline Ping PingOf(size_t bytes) {
-  return Ping{1, MakePayload(Bytes(bytes))};
+inline Ping PingOf(int64_t bytes) {
+  return Ping{1, bytes};
 }
 
 inline bool Never() {

@@ -82,7 +82,7 @@ TEST_CASE("Admission: of a stranger the coordinator's actor hears Hello and noth
   stranger.actor.on_start = [&](Context& c) {
     c.Send(coordinator.id(), Hello{});
     c.Send(coordinator.id(), Heartbeat{});
-    c.Send(coordinator.id(), Ping{1, MakePayload(Bytes(1 << 20))});
+    c.Send(coordinator.id(), Ping{1, 1 << 20});
   };
   stranger.actor.on_message = [&](Context& c, const NodeId&, const Message& message) {
     CHECK(std::holds_alternative<Refused>(message));

@@ -116,7 +116,7 @@ TEST_CASE("Codec: what is for others, from others or of another run is refused",
 }
 
 TEST_CASE("Codec: a payload must be the one that was announced", "[wire][codec][error]") {
-  const EncodedFrame encoded = Encoded(Ping{1, MakePayload(Bytes(100, 7))});
+  const EncodedFrame encoded = Encoded(ObjectChunk{"weights", 0, 100, MakePayload(Bytes(100, 7))});
   const auto decode = [&](Bytes payload) {
     return Decode(encoded.envelope, MakePayload(std::move(payload)), Expectation()).status();
   };

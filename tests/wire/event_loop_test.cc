@@ -170,7 +170,7 @@ TEST_CASE(
       if (const auto* list = std::get_if<Peers>(&message)) {
         for (const Peer& peer : list->peers) {
           c.ConnectPeer(peer.id, peer.endpoint);
-          if (peer.id != c.self()) c.Send(peer.id, Ping{1, MakePayload(Pattern(1 << 20))});
+          if (peer.id != c.self()) c.Send(peer.id, Ping{1, 1 << 20});
         }
       } else if (std::holds_alternative<Ping>(message)) {
         c.Send(from, Pong{1});
@@ -305,14 +305,14 @@ TEST_CASE("EventLoop: a shaped line is as slow as its shape says", "[wire][loop]
   us.actor.on_message = [&](Context& c, const NodeId& from, const Message& message) {
     if (std::get<Pong>(message).nonce == 1) {  // the connection stands
       sent = c.now();
-      c.Send(from, Ping{2, MakePayload(Bytes(400'000))});
+      c.Send(from, Ping{2, 400'000});
     } else {
       took = c.now() - sent;
       c.Send(from, Leave{""});
       c.Stop(0, "");
     }
   };
-  us.actor.on_start = [&](Context& c) { c.Send(eu.id(), Ping{1, nullptr}); };
+  us.actor.on_start = [&](Context& c) { c.Send(eu.id(), Ping{1}); };
   eu.actor.on_message = [&](Context& c, const NodeId& from, const Message& message) {
     if (const auto* ping = std::get_if<Ping>(&message)) {
       c.Send(from, Pong{ping->nonce});

@@ -69,7 +69,7 @@ std::vector<std::pair<std::string, Message>> SampleMessages() {
       {"peers_complete",
        Peers{true, 2, {{SampleNode(3), "", "eu"}}, {SampleNode(1), SampleNode(2)}}},
       {"probe_request", ProbeRequest{SampleNode(7), 1 << 20}},
-      {"ping", Ping{77, SamplePayload(40)}},
+      {"ping", Ping{77, 40}},
       {"pong", Pong{78}},
       {"link_reading", LinkReading{SampleNode(5), 0.08, 12.5e6}},
       {"plan_update", PlanUpdate{SamplePlan()}},

@@ -133,7 +133,7 @@ TEST_CASE("Shaper: what is forgotten is handed back and arrives no more", "[wire
 TEST_CASE("Shaper: classes follow the messages", "[wire][shaper]") {
   CHECK(ClassOf(Heartbeat{}) == TrafficClass::kControl);
   CHECK(ClassOf(Ping{}) == TrafficClass::kControl);
-  CHECK(ClassOf(Ping{1, MakePayload(Bytes(10))}) == TrafficClass::kActivation);
+  CHECK(ClassOf(Ping{1, 10}) == TrafficClass::kActivation);
   CHECK(ClassOf(Gradient{}) == TrafficClass::kActivation);
   CHECK(ClassOf(Delta{}) == TrafficClass::kDelta);
   CHECK(ClassOf(ObjectChunk{}) == TrafficClass::kObject);

@@ -239,7 +239,7 @@ std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader 
       return ProbeRequest{ReadId<NodeId>(e.getProbeRequest().getTarget()),
                           checks.NotNegative(e.getProbeRequest().getBytes(), "probe size")};
     case E::PING:
-      return Ping{e.getPing().getNonce(), payload};
+      return Ping{e.getPing().getNonce(), SizeOf(payload)};
     case E::PONG:
       return Pong{e.getPong().getNonce()};
     case E::LINK_READING:

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <capnp/message.h>
 #include <capnp/serialize.h>
 
@@ -72,7 +73,10 @@ class Writer {
   }
   void operator()(const Ping& m) {
     envelope_.initPing().setNonce(m.nonce);
-    payload_ = m.padding;
+    constexpr uint8_t kPadding = 0x5a;
+    const auto bytes = static_cast<size_t>(std::max<int64_t>(m.padding_bytes, 0));
+    Require(bytes <= limits::kPayloadBytesMax, "padding");
+    if (bytes > 0 && status_.ok()) payload_ = MakePayload(Bytes(bytes, kPadding));
   }
   void operator()(const Pong& m) { envelope_.initPong().setNonce(m.nonce); }
   void operator()(const LinkReading& m) {

@@ -44,7 +44,7 @@ bool ObjectChunk::operator==(const ObjectChunk& o) const {
 int64_t WireSize(const Message& message) {
   const int64_t body = std::visit(
       Overloaded{
-          [](const Ping& m) { return SizeOf(m.padding); },
+          [](const Ping& m) { return m.padding_bytes; },
           [](const Activation& m) {
             return SizeOf(m.values) + 8 * static_cast<int64_t>(m.path.size());
           },
@@ -85,7 +85,7 @@ std::string Describe(const Message& message) {
           [](const Refused& m) { return "Refused " + m.reason; },
           [](const Peers& m) { return StrFormat("Peers %d", m.peers.size()); },
           [](const ProbeRequest& m) { return "ProbeRequest " + m.target.Short(); },
-          [](const Ping& m) { return StrFormat("Ping %d bytes", SizeOf(m.padding)); },
+          [](const Ping& m) { return StrFormat("Ping %d bytes", m.padding_bytes); },
           [](const Pong&) { return std::string("Pong"); },
           [](const LinkReading& m) { return "LinkReading " + m.target.Short(); },
           [](const PlanUpdate& m) { return StrFormat("PlanUpdate %d", m.plan.version); },
@@ -131,7 +131,7 @@ bool OutlivesSession(const Message& message) {
 }
 
 bool IsBulk(const Message& message) {
-  if (const auto* ping = std::get_if<Ping>(&message)) return SizeOf(ping->padding) > 0;
+  if (const auto* ping = std::get_if<Ping>(&message)) return ping->padding_bytes > 0;
   return std::holds_alternative<Activation>(message) || std::holds_alternative<Gradient>(message) ||
          std::holds_alternative<Delta>(message) || std::holds_alternative<ObjectChunk>(message);
 }

@@ -86,10 +86,8 @@ struct ProbeRequest {
 // node → node and back. The echo of an empty ping gives the round trip, of a large one the rate.
 struct Ping {
   uint64_t nonce = 0;
-  Payload padding;
-  bool operator==(const Ping& o) const {
-    return nonce == o.nonce && SizeOf(padding) == SizeOf(o.padding);
-  }
+  int64_t padding_bytes = 0;  // of no meaning; they exist on the wire only
+  bool operator==(const Ping&) const = default;
 };
 struct Pong {
   uint64_t nonce = 0;
