@@ -95,9 +95,10 @@ void CoordinatorActor::PlanWhenReady(Context& context) {
   const std::vector<NodeId> live = LiveNodes();
   if (static_cast<int32_t>(live.size()) < options_.config.nodes_min) return;
   if (live.size() != probed_.size()) return;  // some have not come back, or are not known to all
-  // What gave no plan gives none again: wait for other nodes or links.
+  // What gave no plan gives none again: wait for other nodes, or links that were cut.
   if (!no_plan_.empty() && std::set(live.begin(), live.end()) == no_plan_among_ &&
       state_.links.size() == no_plan_links_) {
+    probes_.AskAgain();
     return;
   }
   PlannerInput input;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "common/rng.h"
 
@@ -158,6 +159,15 @@ std::vector<ProbeSchedule::Pair> ProbeSchedule::GiveUp(Instant now) {
     settled.push_back(pair);
   }
   return settled;
+}
+
+void ProbeSchedule::AskAgain() {
+  for (const auto& [pair, times] : std::exchange(unanswered_, {})) {
+    const auto node = nodes_.find(pair.first);
+    if (times < kUnansweredMax || node == nodes_.end()) continue;
+    if (node->second.partners.contains(pair.second))
+      unsettled_ += node->second.left.insert(pair.second).second;
+  }
 }
 
 void ProbeSchedule::Forget(const NodeId& node) {

@@ -46,6 +46,8 @@ class ProbeSchedule {
   bool Answered(const Pair& pair, Instant now, std::vector<Pair>& next);
   // Ends probes that nobody answered in time; those that are now settled without a reading.
   std::vector<Pair> GiveUp(Instant now);
+  // What was settled in vain is to be settled once more.
+  void AskAgain();
   // The process of this node was replaced: its probes are void.
   void Forget(const NodeId& node);
 

@@ -73,6 +73,31 @@ TEST_CASE("A pair that does not answer is asked again after the others, then pla
   CHECK_FALSE(run.context.stopped);
 }
 
+TEST_CASE("A cut that made a plan impossible ends: its pairs are asked again until there is one",
+          "[coordinator]") {
+  RunConfig config = SmallRun();
+  config.nodes_min = 2;
+  ServedRun run(config);
+  for (int i = 0; i < 2; ++i) run.From(i, ServedRun::HelloOf(i));
+  const auto pass = [&](bool cut) {
+    run.Pass(1);
+    for (bool asked = true; asked;) {
+      const auto probes = AskedProbes(run);
+      run.TakeSends();
+      asked = !probes.empty() && !cut;
+      for (const auto& [from, target] : probes)
+        if (!cut) run.From(from, LinkReading{target, 0.01, 1e6});
+    }
+    for (int i = 0; i < 2; ++i) run.From(i, DeltaHeld{});  // alive
+    run.RunJobs();
+  };
+  for (int second = 0; second < 200; ++second) pass(true);
+  CHECK(run.CountEvents("no_plan") == 1);  // told once, however often the pairs are asked
+
+  for (int second = 0; second < 60 && !run.state().plan; ++second) pass(false);
+  CHECK(run.state().plan);
+}
+
 TEST_CASE("With nodes_min nodes and all links measured there is a plan, journalled and sent",
           "[coordinator]") {
   ServedRun run;

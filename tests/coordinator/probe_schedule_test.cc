@@ -116,6 +116,13 @@ TEST_CASE("A pair that never answers is settled without a reading and holds up n
   }
   CHECK(schedule.Complete());
   CHECK(settled == std::vector<ProbeSchedule::Pair>{dead});
+
+  schedule.AskAgain();
+  CHECK_FALSE(schedule.Complete());
+  CHECK(schedule.Next(At(now)) == std::vector<ProbeSchedule::Pair>{dead});
+  std::vector<ProbeSchedule::Pair> next;
+  CHECK(schedule.Answered(dead, At(now), next));
+  CHECK(schedule.Complete());
 }
 
 TEST_CASE("An answer that nobody asked for is none, nor one of a process that was replaced",
