@@ -34,6 +34,10 @@ void CoordinatorActor::OnStart(Context& context) {
   for (const auto& [node, record] : state_.nodes) {
     heard_[node] = started_;
     context.ConnectPeer(node, "");
+    if (record.alive && TakesPart(node)) active_.insert(node);
+  }
+  for (const auto& [node, record] : state_.nodes) {
+    if (record.alive && HasPlaceFor(node)) active_.insert(node);
   }
   traffic_ = state_.traffic;
   for (const auto& [step, losses] : state_.losses) {
@@ -93,6 +97,7 @@ void CoordinatorActor::OnPeerRestarted(Context&, const NodeId& peer) {
   // A new process says Hello; what the old one was measured or asked is void.
   probes_.Forget(peer);
   greeted_.erase(peer);
+  std::erase(reserve_, peer);
   told_of_death_.erase(peer);
 }
 

@@ -13,7 +13,9 @@
 //
 // A node is *alive* (its process is here) and it *takes part* (a slot of the plan is its own and
 // not dead). One that died and returned, or came late, is alive without taking part: a standby,
-// until a dead slot is handed to it (ops_handover.cc).
+// until a dead slot is handed to it (ops_handover.cc). At most nodes_max are *active*: measured,
+// planned, told of each other. The others are in reserve: they know the coordinator only, until a
+// place becomes free.
 #pragma once
 
 #include <deque>
@@ -109,6 +111,9 @@ class CoordinatorActor final : public Actor {
   void Admit(Context& context, const NodeId& from, const Hello& hello);
   void Greet(Context& context, const NodeId& node, const Hello& hello, bool peers_changed);
   void Farewell(Context& context, const NodeId& node);
+  bool HasPlaceFor(const NodeId& node) const;
+  void Activate(Context& context, const NodeId& node);
+  void FillPlaces(Context& context);
   void SendPeers(Context& context, const NodeId& to) const;
   void PeersChanged(Context& context, const NodeId& node);
   void SendChangedPeers(Context& context);
@@ -180,6 +185,8 @@ class CoordinatorActor final : public Actor {
   std::set<NodeId> greeted_;           // said Hello in this life
   std::set<NodeId> told_;              // were sent a plan in this life
   std::set<NodeId> told_of_death_;     // gone, heard again, and told so
+  std::set<NodeId> active_;
+  std::deque<NodeId> reserve_;  // greeted, first come first
 
   ProbeSchedule probes_;
   std::set<NodeId> probed_;  // those the schedule knows

@@ -72,7 +72,7 @@ void CoordinatorActor::WatchForSilence(Context& context) {
 void CoordinatorActor::RequestProbes(Context& context) {
   if (state_.plan) return;
   std::set<NodeId> ready;
-  for (const NodeId& node : LiveNodes()) {
+  for (const NodeId& node : active_) {
     if (greeted_.contains(node) && !untold_.contains(node)) ready.insert(ready.end(), node);
   }
   if (ready != probed_) {
@@ -92,12 +92,11 @@ void CoordinatorActor::Ask(Context& context, const std::vector<ProbeSchedule::Pa
 
 void CoordinatorActor::PlanWhenReady(Context& context) {
   if (state_.plan || planning_ || !probes_.Complete()) return;
-  const std::vector<NodeId> live = LiveNodes();
+  const std::vector<NodeId> live(active_.begin(), active_.end());
   if (static_cast<int32_t>(live.size()) < options_.config.nodes_min) return;
   if (live.size() != probed_.size()) return;  // some have not come back, or are not known to all
   // What gave no plan gives none again: wait for other nodes, or links that were cut.
-  if (!no_plan_.empty() && std::set(live.begin(), live.end()) == no_plan_among_ &&
-      state_.links.size() == no_plan_links_) {
+  if (!no_plan_.empty() && active_ == no_plan_among_ && state_.links.size() == no_plan_links_) {
     probes_.AskAgain();
     return;
   }
@@ -107,7 +106,7 @@ void CoordinatorActor::PlanWhenReady(Context& context) {
   input.nodes = live;
   input.links = links_.Estimate(live, context.now());
   input.version = 1;
-  no_plan_among_ = {live.begin(), live.end()};
+  no_plan_among_ = active_;
   no_plan_links_ = state_.links.size();
   planning_ = std::make_shared<Planning>();
   planning_job_ = context.Submit({"plan", Duration::Millis(200), [planning = planning_, input] {
@@ -151,7 +150,7 @@ void CoordinatorActor::AnnouncePlan(Context& context, const std::string& reason)
                                      {"lower_bound_s", state_.lower_bound_s},
                                      {"reason", reason}}));
   const SharedMessage update = Share(PlanUpdate{plan});
-  for (const NodeId& node : LiveNodes()) {
+  for (const NodeId& node : active_) {
     if (!greeted_.contains(node)) continue;
     told_.insert(node);
     context.Send(node, update);
@@ -225,7 +224,9 @@ void CoordinatorActor::ReportStatus(Context& context) {
          {"region", record.region},
          {"stage", slot ? slot->stage : -1},
          {"replica", slot ? slot->replica : -1},
-         {"phase", !record.alive ? "gone" : PhaseName(beat.phase)},
+         {"phase", !record.alive           ? "gone"
+                   : !active_.contains(id) ? "in reserve"
+                                           : PhaseName(beat.phase)},
          {"step", beat.step},
          {"base_version", beat.base_version},
          {"waiting_for", beat.waiting_for},

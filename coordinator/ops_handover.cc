@@ -114,9 +114,9 @@ void CoordinatorActor::GiveUpJoiner(Context& context, const NodeId& joiner,
 // Those that hold nothing and have said so.
 std::vector<NodeId> CoordinatorActor::Standbys() const {
   std::vector<NodeId> standbys;
-  for (const auto& [node, record] : state_.nodes) {
+  for (const NodeId& node : active_) {
     const auto beat = beats_.find(node);
-    if (record.alive && greeted_.contains(node) && !TakesPart(node) && !untold_.contains(node) &&
+    if (greeted_.contains(node) && !TakesPart(node) && !untold_.contains(node) &&
         beat != beats_.end() && beat->second.phase == Phase::kStandby) {
       standbys.push_back(node);
     }

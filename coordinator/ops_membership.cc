@@ -112,8 +112,13 @@ void CoordinatorActor::Greet(Context& context, const NodeId& node, const Hello& 
   context.ConnectPeer(node, "");
   greeted_.insert(node);
   context.Send(node, Welcome{options_.run, options_.config, options_.shards});
+  if (!HasPlaceFor(node)) {
+    std::erase(reserve_, node);
+    return reserve_.push_back(node);
+  }
+  const bool is_new = active_.insert(node).second;
   SendPeers(context, node);
-  if (peers_changed) PeersChanged(context, node);
+  if (peers_changed || is_new) PeersChanged(context, node);
   if (!state_.plan) {
     RequestProbes(context);
     return PlanWhenReady(context);
@@ -124,6 +129,29 @@ void CoordinatorActor::Greet(Context& context, const NodeId& node, const Hello& 
     for (int64_t round = hello.base_version; round < state_.RoundsCommitted(*stage); ++round) {
       context.Send(node, state_.commits.at({*stage, round}));
     }
+  }
+}
+
+bool CoordinatorActor::HasPlaceFor(const NodeId& node) const {
+  return active_.contains(node) || TakesPart(node) ||
+         static_cast<int32_t>(active_.size()) < options_.config.nodes_max;
+}
+
+// From the reserve.
+void CoordinatorActor::Activate(Context& context, const NodeId& node) {
+  active_.insert(node);
+  SendPeers(context, node);
+  PeersChanged(context, node);
+  if (!state_.plan) return;
+  told_.insert(node);
+  context.Send(node, PlanUpdate{*state_.plan});
+}
+
+void CoordinatorActor::FillPlaces(Context& context) {
+  while (!reserve_.empty() && HasPlaceFor(reserve_.front())) {
+    const NodeId node = reserve_.front();
+    reserve_.pop_front();
+    Activate(context, node);
   }
 }
 
@@ -139,8 +167,8 @@ void CoordinatorActor::Farewell(Context& context, const NodeId& node) {
 
 void CoordinatorActor::SendPeers(Context& context, const NodeId& to) const {
   std::vector<Peers> parts(1);
-  for (const auto& [id, record] : state_.nodes) {
-    if (!record.alive) continue;
+  for (const NodeId& id : active_) {
+    const NodeRecord& record = state_.nodes.at(id);
     if (parts.back().peers.size() == kPeersAtOnce) parts.emplace_back();
     parts.back().peers.push_back({id, record.endpoint, record.region});
   }
@@ -163,7 +191,7 @@ void CoordinatorActor::SendChangedPeers(Context& context) {
   Peers changed;
   for (const NodeId& node : untold_) {
     const NodeRecord& record = state_.nodes.at(node);
-    if (record.alive) {
+    if (active_.contains(node)) {
       changed.peers.push_back({node, record.endpoint, record.region});
     } else {
       changed.gone.push_back(node);
@@ -171,7 +199,7 @@ void CoordinatorActor::SendChangedPeers(Context& context) {
   }
   untold_.clear();
   const SharedMessage update = Share(std::move(changed));
-  for (const NodeId& node : LiveNodes()) {
+  for (const NodeId& node : active_) {
     if (greeted_.contains(node)) context.Send(node, update);
   }
   RequestProbes(context);
@@ -221,6 +249,11 @@ void CoordinatorActor::HeardFromGone(Context& context, const NodeId& node, const
   }
   Record(context, LifeRecord(node, true));
   context.Event("returned", EventFields({{"node", node.Short()}}));
+  if (!HasPlaceFor(node)) {
+    if (greeted_.contains(node)) reserve_.push_back(node);
+    return;
+  }
+  active_.insert(node);
   PeersChanged(context, node);
   if (state_.plan) context.Send(node, PlanUpdate{*state_.plan});
 }
@@ -248,6 +281,8 @@ void CoordinatorActor::DeclareGone(Context& context, const NodeId& node, Gone ho
   Record(context, TrafficRecord(node, traffic_[node]));
   told_.erase(node);
   told_of_death_.erase(node);
+  const bool was_active = active_.erase(node) > 0;
+  std::erase(reserve_, node);
   if (how == Gone::kLeft) {
     context.Event("left", EventFields({{"node", node.Short()}, {"why", why}}));
   } else {
@@ -260,7 +295,8 @@ void CoordinatorActor::DeclareGone(Context& context, const NodeId& node, Gone ho
     RouteAround(context, node, absl::StrFormat("%s is out: %s", node.Short(), why));
     if (stopping_) return;
   }
-  PeersChanged(context, node);
+  if (was_active) PeersChanged(context, node);
+  FillPlaces(context);
 }
 
 void CoordinatorActor::RouteAround(Context& context, const NodeId& node,

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
+#include <algorithm>
 
 #include <chrono>
 #include <cstdio>
@@ -124,7 +125,8 @@ absl::Status Emulation::Prepare() {
   }
   if (options_.seed) scenario_.run.seed = *options_.seed;
   if (options_.steps) scenario_.run.steps = *options_.steps;
-  scenario_.run.nodes_min = static_cast<int32_t>(scenario_.nodes.size());
+  scenario_.run.nodes_min =
+      std::min(scenario_.run.nodes_max, static_cast<int32_t>(scenario_.nodes.size()));
   SKERRY_ASSIGN_OR_RETURN(network_, EmulatedNetwork::Create(scenario_, options_.shaper,
                                                             (out_ / "logs" / "wan.toml").string()));
   const fs::path config = out_ / "logs" / "run.toml";

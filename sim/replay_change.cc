@@ -198,7 +198,8 @@ absl::StatusOr<ReplayedRun> WithChange(const ReplayedRun& run, const std::string
     one.erase(one.find_last_not_of(' ') + 1);
     SKERRY_RETURN_IF_ERROR(ApplyOne(changed, one));
   }
-  changed.config.nodes_min = static_cast<int32_t>(changed.nodes.size());
+  changed.config.nodes_min =
+      std::min(changed.config.nodes_max, static_cast<int32_t>(changed.nodes.size()));
   // How many steps are simulated follows the changed τ.
   RunConfig checked = changed.config;
   checked.steps = checked.outer.inner_steps;

@@ -117,7 +117,7 @@ absl::StatusOr<ReplayedRun> ReplayedRunOf(const RunReport& report, const RunConf
     index[id] = run.nodes.size();
     run.nodes.push_back({id, node->region, node->device, node->gflops});
   }
-  run.config.nodes_min = static_cast<int32_t>(run.nodes.size());
+  run.config.nodes_min = std::min(run.config.nodes_max, static_cast<int32_t>(run.nodes.size()));
   run.measured_config = run.config;
   EstimateLinks(report, index, run);
   if (run.links.size() != run.nodes.size() * (run.nodes.size() - 1))

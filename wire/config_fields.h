@@ -79,6 +79,8 @@ void VisitRunConfig(Visitor& v, RunConfig& c) {
   v.Seed("run", "seed", c.seed, "same seed, same losses");
   v.Number("run", "steps", c.steps, 1, 1e12, "inner steps; a multiple of outer.inner_steps");
   v.Number("run", "nodes_min", c.nodes_min, 1, 100000, "training starts with so many nodes");
+  v.Number("run", "nodes_max", c.nodes_max, 1, 100000,
+           "so many nodes take part; the others are in reserve");
   v.Number("run", "heartbeat_s", c.heartbeat_s, 0.01, 3600, "");
   v.Number("run", "node_silent_s", c.node_silent_s, 0.02, 86400,
            "a node silent for this long is declared dead");

@@ -83,6 +83,10 @@ absl::Status ValidateRunConfig(const RunConfig& config) {
     return InvalidArgument("[pipeline] stages: %d must be at most [model] layers (%d)",
                            config.pipeline.stages, config.model.layers);
   }
+  if (config.nodes_min > config.nodes_max) {
+    return InvalidArgument("[run] nodes_min: %d must be at most nodes_max (%d)", config.nodes_min,
+                           config.nodes_max);
+  }
   if (config.pipeline.stages > config.nodes_min) {
     return InvalidArgument("[pipeline] stages: %d must be at most [run] nodes_min (%d)",
                            config.pipeline.stages, config.nodes_min);

@@ -51,6 +51,7 @@ RunConfig ReadConfig(ReadChecks& checks, schema::RunConfig::Reader r) {
   c.seed = r.getSeed();
   c.steps = r.getSteps();
   c.nodes_min = r.getNodesMin();
+  c.nodes_max = r.getNodesMax();
   c.heartbeat_s = r.getHeartbeatS();
   c.node_silent_s = r.getNodeSilentS();
   c.data_dir = checks.Text(r.getDataDir(), "data directory");

@@ -254,6 +254,7 @@ class Writer {
     b.setSeed(c.seed);
     b.setSteps(c.steps);
     b.setNodesMin(c.nodes_min);
+    b.setNodesMax(c.nodes_max);
     b.setHeartbeatS(Finite(c.heartbeat_s, "heartbeat_s"));
     b.setNodeSilentS(Finite(c.node_silent_s, "node_silent_s"));
     b.setDataDir(Text(c.data_dir, "data_dir"));
