@@ -21,6 +21,8 @@ namespace {
 constexpr int kPriority = 20;
 constexpr unsigned long kTimerSlackNanos = 1000;
 constexpr Duration kSpin = Duration::Micros(5);
+constexpr Duration kOversleepMax = Duration::Micros(150);  // what may be spent on turning idly
+constexpr int64_t kOversleepMemory = 16;                   // sleeps
 constexpr int kReadsPerTurn = 8;  // of one port, so that what is due does not wait
 
 Instant Now() {
@@ -121,7 +123,8 @@ void PacketHub::Loop() {
 
 void PacketHub::Deliver() {
   due_.clear();
-  router_.Advance(Now(), due_);
+  entered_ = std::max(entered_, Now());
+  router_.Advance(entered_, due_);
   for (const PacketPiece& piece : due_) {
     report_.lateness.Add(Now() - piece.passage.last);
     const bool whole = piece.count == piece.shape.segments;
@@ -138,11 +141,19 @@ void PacketHub::Collect() {
   // Without sleep in between, what is read now may have waited since the last turn.
   if (!slept_) report_.lateness.Add(Now() - collected_);
   collected_ = Now();
+  const Duration ago = slept_ ? oversleep_ : Duration();
   for (const int node : readable_) {
     Packet packet;
-    for (int i = 0; i < kReadsPerTurn && ports_[static_cast<size_t>(node)].Read(packet); ++i)
-      router_.Enter(Now(), node, std::move(packet));
+    for (int i = 0; i < kReadsPerTurn && ports_[static_cast<size_t>(node)].Read(packet); ++i) {
+      entered_ = std::max(entered_, Now() - ago);
+      router_.Enter(entered_, node, std::move(packet));
+    }
   }
+}
+
+void PacketHub::NoteSleep(Duration too_long) {
+  too_long = std::clamp(too_long, Duration(), kOversleepMax);
+  oversleep_ = oversleep_ + Duration::Nanos((too_long - oversleep_).nanos() / kOversleepMemory);
 }
 
 // Until something is due or can be read. Fills readable_.
@@ -150,14 +161,20 @@ void PacketHub::Wait() {
   timespec timeout{};
   timespec* limit = nullptr;
   slept_ = true;
+  const Instant now = Now();
+  Instant wake = now;
   if (const auto due = router_.NextDue()) {
-    const Duration left = *due - Now() - kSpin;
+    const Duration left = *due - now - kSpin - oversleep_;
     slept_ = left > Duration();
     if (slept_) timeout = {left.nanos() / 1'000'000'000, left.nanos() % 1'000'000'000};
+    wake = now + left;
     limit = &timeout;
   }
   readable_.clear();
-  if (ppoll(ends_.data(), ends_.size(), limit, nullptr) <= 0) return;
+  if (ppoll(ends_.data(), ends_.size(), limit, nullptr) <= 0) {
+    if (slept_) NoteSleep(Now() - wake);
+    return;
+  }
   if (ends_[0].revents != 0) Answer();
   for (size_t i = 1; i < ends_.size(); ++i) {
     if (ends_[i].revents & POLLIN) readable_.push_back(static_cast<int>(i) - 1);

@@ -55,6 +55,7 @@ class PacketHub {
   void Deliver();
   void Collect();
   void Wait();
+  void NoteSleep(Duration too_long);
   void Answer();
   void WakeUp();
 
@@ -75,6 +76,10 @@ class PacketHub {
   std::vector<int> readable_;  // ports
   bool slept_ = true;
   Instant collected_;  // when everything readable had been read last
+  // How late a sleep ends here, on average. So much earlier it wakes for what is due, and so long
+  // ago came the packet that woke it.
+  Duration oversleep_;
+  Instant entered_;  // time of the last call of router_
   std::thread thread_;
 };
 

@@ -103,6 +103,27 @@ TEST_CASE("MaxMin: a change is computed only where it can be felt") {
   CHECK(rates.flows_computed() - before == 4);
 }
 
+TEST_CASE("MaxMin: one of many flows of a full hub ends, and only those are computed that gain") {
+  MaxMin rates;
+  const int32_t hub = rates.AddLink(100'000);
+  std::vector<int32_t> flows;
+  for (int i = 0; i < 1000; ++i) {
+    // All but ten are bound by lines of their own; what those leave, the ten share.
+    const int32_t links[] = {hub, rates.AddLink(i < 990 ? 50 : 100'000)};
+    flows.push_back(rates.AddFlow(links, MaxMin::kUnlimited));
+  }
+  rates.Update();
+  CHECK(rates.rate(flows[999]) == (100'000 - 990 * 50) / 10);
+  const int64_t before = rates.flows_computed();
+
+  rates.RemoveFlow(flows[0]);
+  rates.Update();
+
+  CHECK(rates.rate(flows[999]) == (100'000 - 989 * 50) / 10);
+  CHECK(rates.rate(flows[1]) == 50);
+  CHECK(rates.flows_computed() - before <= 2 * 10);
+}
+
 TEST_CASE("MaxMin: after any changes the rates are those of the textbook, whatever the history") {
   Rng rng(static_cast<uint64_t>(GENERATE(range(1, 9))));
   const bool weighted = GENERATE(false, true);
@@ -119,7 +140,7 @@ TEST_CASE("MaxMin: after any changes the rates are those of the textbook, whatev
     rates.AddLink(static_cast<int64_t>(capacity.back()));
   }
   for (int change = 0; change < 300; ++change) {
-    const int64_t kind = below(4);
+    const int64_t kind = below(5);
     if (kind == 0 && !flows.empty()) {
       const auto which = static_cast<size_t>(below(static_cast<int64_t>(flows.size())));
       rates.RemoveFlow(numbers[which]);
@@ -130,6 +151,11 @@ TEST_CASE("MaxMin: after any changes the rates are those of the textbook, whatev
       capacity[static_cast<size_t>(link)] = static_cast<double>(random_rate());
       rates.SetCapacity(static_cast<int32_t>(link),
                         static_cast<int64_t>(capacity[static_cast<size_t>(link)]));
+    } else if (kind == 2 && !flows.empty()) {
+      const auto which = static_cast<size_t>(below(static_cast<int64_t>(flows.size())));
+      const int64_t cap = random_rate();
+      flows[which].cap = static_cast<double>(cap);
+      rates.SetCap(numbers[which], cap);
     } else {
       const auto first = static_cast<int32_t>(below(4)),
                  second = static_cast<int32_t>(4 + below(4));

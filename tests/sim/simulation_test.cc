@@ -78,8 +78,8 @@ TEST_CASE("EventQueue: events come out by time, process, sequence, near and far 
   int64_t now = 0;
   for (int step = 0; step < 20'000; ++step) {
     if (pending.empty() || rng.Below(100) < (step < 12'000 ? 60u : 30u)) {
-      // Microseconds, seconds or minutes ahead, and often the same instant.
-      const uint64_t ahead = rng.Below(4) == 0 ? 0 : rng.Below(uint64_t{1} << (10 + rng.Below(28)));
+      // Microseconds to hours ahead, and often the same instant.
+      const uint64_t ahead = rng.Below(4) == 0 ? 0 : rng.Below(uint64_t{1} << (10 + rng.Below(36)));
       const SimulatedEvent event = {
           now + static_cast<int64_t>(ahead), static_cast<int32_t>(rng.Below(3)), 0, number++, 0, 0};
       queue.Push(event);

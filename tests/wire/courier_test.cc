@@ -37,7 +37,7 @@ using Sent = std::vector<Courier::Outgoing>;
 
 Sent SendOne(Courier& from, Instant now, const NodeId& to, uint64_t nonce) {
   Sent out;
-  from.Send(now, to, Note(nonce), out);
+  from.Send(now, to, Share(Note(nonce)), out);
   return out;
 }
 
@@ -110,7 +110,7 @@ TEST_CASE("Courier: every sixteenth frame is acknowledged at once, a single one 
           "[wire][courier]") {
   Courier alice(Options(11)), bob(Options(22));
   Sent frames;
-  for (uint64_t i = 0; i < 15; ++i) alice.Send(At(0), kBob, Note(i), frames);
+  for (uint64_t i = 0; i < 15; ++i) alice.Send(At(0), kBob, Share(Note(i)), frames);
   CHECK(Hand(bob, kAlice, At(0), frames).answers.empty());
   CHECK(*bob.NextDue() == At(0.02));
 
@@ -150,9 +150,9 @@ TEST_CASE("Courier: work sent to a process that was replaced meanwhile reaches t
   Hand(alice, kBob, At(0), SendOne(bob, At(0), kAlice, 2));
   Courier bob_again(Options(33));
   Sent for_old_bob;
-  alice.Send(At(1), kBob, MicrobatchVoid{.step = 7}, for_old_bob);
-  alice.Send(At(1), kBob, Note(3), for_old_bob);
-  alice.Send(At(1), kBob, MicrobatchVoid{.step = 8}, for_old_bob);
+  alice.Send(At(1), kBob, Share(MicrobatchVoid{.step = 7}), for_old_bob);
+  alice.Send(At(1), kBob, Share(Note(3)), for_old_bob);
+  alice.Send(At(1), kBob, Share(MicrobatchVoid{.step = 8}), for_old_bob);
 
   Sent refused, for_new_bob;
   for (const auto& sent : for_old_bob) bob_again.OnFrame(At(1), kAlice, sent.frame, refused);
@@ -222,7 +222,8 @@ TEST_CASE("Courier: neither a silent peer nor a hasty one makes it hold more tha
           "[wire][courier][error]") {
   Courier alice(Options(11)), bob(Options(22));
   Sent frames;
-  for (uint64_t i = 0; i < Courier::kOutboxMax + 10; ++i) alice.Send(At(0), kBob, Note(i), frames);
+  for (uint64_t i = 0; i < Courier::kOutboxMax + 10; ++i)
+    alice.Send(At(0), kBob, Share(Note(i)), frames);
   CHECK(alice.Unacknowledged(kBob) == Courier::kOutboxMax);
   CHECK(frames.size() == Courier::kOutboxMax);
 
