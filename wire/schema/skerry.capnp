@@ -128,7 +128,7 @@ struct RunConfig {
   inner       @8 :Inner;
   outer       @9 :Outer;
   pipeline    @10 :Paths;
-  nodesMax    @11 :Int32;
+  nodesMax    @11 :Int32 = 1024;
 
   struct Transformer {
     vocab       @0 :Int32;
