@@ -60,13 +60,15 @@ void Print(const Scenario& scenario, const RunScenarioOptions& options, const To
   const VirtualOutcome& o = told.outcome;
   std::printf("%s, seed %lu: %zu nodes, %s\n", scenario.name.c_str(),
               static_cast<unsigned long>(options.seed), scenario.nodes.size(),
-              o.finished ? "finished" : o.ended.c_str());
+              o.finished ? "finished" : ("not finished: " + o.ended).c_str());
   std::printf("  virtual time     %12.1f s, of which training %.1f s\n", o.virtual_s, o.training_s);
-  std::printf("  steps            %12ld    median %.3f s\n", static_cast<long>(o.steps), o.step_s);
+  std::printf("  steps            %12ld    of %ld, median %.3f s\n", static_cast<long>(o.steps),
+              static_cast<long>(scenario.run.steps), o.step_s);
   std::printf("  tokens           %12ld    %.0f a second\n", static_cast<long>(o.tokens),
               o.tokens_per_s);
-  std::printf("  outer rounds     %12ld    %.1f %% of their transfer hidden\n",
-              static_cast<long>(o.rounds), 100 * o.hidden_fraction);
+  std::printf("  outer rounds     %12ld", static_cast<long>(o.rounds));
+  if (o.rounds > 0) std::printf("    %.1f %% of their transfer hidden", 100 * o.hidden_fraction);
+  std::printf("\n");
   std::printf("  sent by nodes    %12.1f MB\n", static_cast<double>(o.bytes_sent) * 1e-6);
   if (options.real_math) {
     std::printf("  loss             %12.4f    at first %.4f (a tiny model, really trained)\n",
