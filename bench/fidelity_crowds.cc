@@ -54,8 +54,8 @@ void CompareLoss(Bench& bench, const FidelityOptions& options, CongestionControl
                  double loss) {
   const bool bbr = control == CongestionControl::kBbr;
   // As many lines at once as the shaper carries without being late. Which packets are lost is drawn
-  // from the seed of a world, and of cubic the slowest tenth are those that lose one of their first:
-  // it takes many runs, and several worlds, to know how many these are.
+  // from the seed of a world, and the slowest tenth of cubic's runs are those that lose one of
+  // their first: many runs and several worlds say how many these are.
   const int lines = 5, worlds = options.quick ? 1 : 4;
   const int rounds = options.quick ? 2 : loss > 0.005 ? 1 : bbr ? 4 : 12;  // in each
   const int64_t bytes = options.quick ? 1 << 20 : 4 << 20;

@@ -101,7 +101,7 @@ struct PipelineConfig {
 struct RunConfig {
   std::string name = "skerry-run";
   uint64_t seed = 1;
-  int64_t steps = 256;    // inner steps; a multiple of outer.inner_steps
+  int64_t steps = 256;       // inner steps; a multiple of outer.inner_steps
   int32_t nodes_min = 8;     // training starts when so many nodes are admitted and measured
   int32_t nodes_max = 1024;  // so many know each other and take part; the others are in reserve
   double heartbeat_s = 1.0;

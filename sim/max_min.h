@@ -105,8 +105,8 @@ class MaxMin {
   std::vector<Link> links_;
   std::vector<int32_t> free_flows_;
   std::vector<int32_t> dirty_flows_, changed_;
-  std::vector<int32_t> set_;      // flows that are computed again
-  std::vector<int32_t> touched_;  // links whose flows have to be looked at
+  std::vector<int32_t> set_;                            // flows that are computed again
+  std::vector<int32_t> touched_;                        // links whose flows have to be looked at
   std::vector<std::pair<int64_t, int32_t>> by_demand_;  // heap of (that of weight 1, flow)
   size_t not_frozen_ = 0;                               // of set_
   std::vector<std::pair<int64_t, int32_t>> shares_;  // heap of (that of weight 1, link), some old

@@ -289,8 +289,7 @@ void VirtualRun::Tick() {
 VirtualOutcome VirtualRun::Run() {
   simulation_->At(Instant() + kTick, [this](Simulation&) { Tick(); });
   const auto is_over = [this] {
-    return coordinator_stopped_ ||
-           (options_.stops_at_violation && !checkers_.violations().empty());
+    return coordinator_stopped_ || (options_.stops_at_violation && !checkers_.violations().empty());
   };
   simulation_->RunUntil(is_over, Instant() + options_.limit);
   const auto stopped = simulation_->stopped(coordinator());

@@ -16,9 +16,7 @@ class FakeContext final : public Context {
   NodeId self() const override { return TestNodeId(0); }
   Instant now() const override { return now_; }
   Rng& rng() override { return rng_; }
-  void Send(const NodeId& to, SharedMessage message) override {
-    sends.emplace_back(to, *message);
-  }
+  void Send(const NodeId& to, SharedMessage message) override { sends.emplace_back(to, *message); }
   TimerId StartTimer(Duration after) override {
     timers.insert({now_ + after, next_});
     return next_++;

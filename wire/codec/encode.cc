@@ -1,6 +1,6 @@
-#include <algorithm>
 #include <capnp/message.h>
 #include <capnp/serialize.h>
+#include <algorithm>
 
 #include <cmath>
 #include <exception>
