@@ -134,7 +134,7 @@ absl::StatusOr<Tuned> Tune(const Training& training, const Rates& start,
   constexpr std::pair<float, float> kOuter[] = {{1, 0}, {0.7f, 0.6f}, {0.7f, 0.9f}};
   for (const auto& [alpha, beta] : kOuter) {
     if (fixed || (beta > 0.8f && best.rates.beta < 0.5f)) continue;
-    SKERRY_RETURN_IF_ERROR(attempt({start.inner, alpha, beta}).status());
+    SKERRY_RETURN_IF_ERROR(attempt({start.inner, start.beta2, alpha, beta}).status());
   }
   for (const float factor : {0.5f, 2.0f}) {
     bool fell = true;

@@ -30,6 +30,7 @@ RunConfig RunOf(const ConvergenceSize& size, const Training& training, const Rat
   config.model = size.model;
   config.inner.learning_rate = rates.inner;
   config.inner.min_learning_rate = 0.1f * rates.inner;
+  config.inner.beta2 = rates.beta2;
   config.inner.warmup_steps = size.steps / 16;
   config.pipeline.microbatches_per_step = training.replicas;
   config.pipeline.sequences_per_microbatch = size.sequences;
@@ -80,7 +81,7 @@ absl::StatusOr<double> HalfLoss(const ConvergenceSize& size, std::span<const flo
 }  // namespace
 
 absl::StatusOr<ConvergenceSize> ConvergenceSizeOf(const std::string& name) {
-  if (name == "tiny") return ConvergenceSize{name, Transformer(48, 5, 4, 128, 64), 2, 512, 512};
+  if (name == "tiny") return ConvergenceSize{name, Transformer(48, 5, 4, 128, 64), 2, 384, 512};
   if (name == "demo") return ConvergenceSize{name, Transformer(192, 8, 6, 512, 256), 1, 512, 128};
   if (name == "10m") return ConvergenceSize{name, Transformer(320, 9, 8, 864, 256), 1, 512, 64};
   return NotFound("no model '%s': tiny, demo or 10m", name);

@@ -43,6 +43,7 @@ struct Training {
 
 struct Rates {
   float inner = 2e-3f;              // peak learning rate of AdamW
+  float beta2 = 0.95f;              // of AdamW: how long it remembers squared gradients
   float alpha = 0.7f, beta = 0.6f;  // of the outer step
 };
 
