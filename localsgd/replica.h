@@ -15,11 +15,10 @@
 //             θ ← θ + ((x_{v+1} − x_v) + [accepted] D(msg)). A message that was not accepted needs
 //             no action: the weights are bit for bit as if it had never been sent.
 //
-//   restart   CO2 as published (Sun et al. 2024; outer_law.h): at boundary t the delta of round t
-//   is
-//             encoded against x_t, then the step of round t − 1 is taken and θ ← x_{t+1}. Two
-//             messages are pending in between; e is settled when a message is encoded, and a
-//             message that is not accepted goes back into e whole.
+//   restart   CO2 as published (Sun et al. 2024; outer_law.h), with kBuffer: at boundary t the
+//             delta of round t is encoded against x_t, then the step of round t − 1 is taken and
+//             θ ← x_{t+1}. Two messages are pending in between; e is settled when a message is
+//             encoded, and a message that is not accepted goes back into e whole.
 //
 // Law: Σ_accepted D(msg) + e + (x_v − θ) = −(sum of all inner updates), at every inner step, under
 // any schedule, to float32 rounding: a replica whose message was not accepted loses nothing (with
@@ -27,10 +26,11 @@
 // The base has the same bits on all replicas that apply the same sets, in any order of a set.
 //
 // Memory, bytes per parameter besides the live weights (n values, R replicas; int8):
-//   always     base 4, momentum 4
-//   always     the own message: 1.004 (int8) or 4 (none); Apply reads R such payloads of the
-//   caller's kBuffer    residual 4, θ_sent 4 so kWeights 9, kBuffer 17 with int8. Apply itself
-//   needs 20 KiB of stack, no heap of size n. Restart: residual 4, no θ_sent, a second message.
+//   always     base 4, momentum 4, the own message: 1.004 (int8) or 4 (none); Apply reads R such
+//              payloads of the caller's
+//   kBuffer    residual 4, θ_sent 4: so kWeights 9, kBuffer 17 with int8
+//   restart    residual 4, no θ_sent, a second message
+// Apply itself needs 20 KiB of stack, no heap of size n.
 #pragma once
 
 #include <cstdint>
