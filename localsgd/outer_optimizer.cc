@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "common/check.h"
@@ -20,7 +21,7 @@ OuterOptimizer::OuterOptimizer(const OuterOptimizerConfig& config, int64_t size)
     : config_(config), velocity_(static_cast<size_t>(size), 0.0f) {
   SKERRY_CHECK(config.learning_rate > 0);
   SKERRY_CHECK(config.momentum >= 0 && config.momentum < 1);
-  SKERRY_CHECK(config.clip_ratio >= 0);
+  SKERRY_CHECK(config.clip_ratio >= 0 && config.momentum_clip >= 0);
   gap_ = static_cast<float>(
       StalenessGap(config.gap, config.rule, config.learning_rate, config.momentum));
 }
@@ -71,9 +72,12 @@ void OuterOptimizer::ApplyTile(int64_t first, std::span<const float> pseudo_grad
   const float* d = pseudo_gradient.data();
   float* m = velocity_.data() + first;
   float* x = parameters.data();
+  const float bound =
+      config_.momentum_clip > 0 ? config_.momentum_clip : std::numeric_limits<float>::infinity();
   for (size_t i = 0; i < parameters.size(); ++i) {
     const float g = d[i] * inverse_gap;
-    const float updated = clip_factor * (beta * m[i] + g);
+    const float free = clip_factor * (beta * m[i] + g);
+    const float updated = std::clamp(free, -bound, bound);
     m[i] = updated;
     x[i] -= alpha * (nesterov ? clip_factor * g + beta * updated : updated);
   }

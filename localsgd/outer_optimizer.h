@@ -5,6 +5,7 @@
 //   m ← β·m + g
 //   c = min(1, φ·rms(x) / rms(α·m))            the clip, over the whole fragment; 1 when φ = 0
 //   m ← c·m,  g ← c·g                          or the clipped step could still be dominated by g
+//   m ← clamp(m, −φ∞, φ∞)                      CO2's own clip, element by element; off when φ∞ = 0
 //   x ← x − α·(g + β·m)                        Nesterov
 //   x ← x − α·m                                heavy-ball
 //
@@ -30,6 +31,8 @@ struct OuterOptimizerConfig {
   OuterRule rule = OuterRule::kNesterov;
   GapConfig gap = {};
   float clip_ratio = 0;  // φ ≥ 0; useful about 0.02 to 0.05; 0 is off
+  // φ∞ ≥ 0, in units of a parameter; 0 is off. With Nesterov g itself is not clamped.
+  float momentum_clip = 0;
 };
 
 // Not thread-safe: one thread owns it. Copyable, so a checkpoint is a copy. Memory: 4 bytes per

@@ -20,7 +20,11 @@ OuterOptimizerConfig OptimizerConfig(const OuterConfig& config,
   out.learning_rate = config.learning_rate;
   out.momentum = config.momentum;
   out.gap.enabled = options.staleness_gap;
+  out.gap.staleness = options.staleness;
+  out.gap.given = options.gap;
+  out.rule = options.rule;
   out.clip_ratio = options.clip_ratio;
+  out.momentum_clip = options.momentum_clip;
   return out;
 }
 
@@ -49,12 +53,15 @@ OuterReplica::OuterReplica(const OuterConfig& config, std::vector<float> base,
       codec_(&CodecFor(config.codec)),
       optimizer_(OptimizerConfig(config, options), static_cast<int64_t>(base.size())),
       base_(std::move(base)),
-      residual_(UsesBuffer() ? base_.size() : 0, 0.0f) {}
+      residual_(UsesBuffer() ? base_.size() : 0, 0.0f) {
+  SKERRY_CHECK(!options.restart || UsesBuffer(), "a restart forgets what the weights hold");
+}
 
 OuterReplica OuterReplica::At(const OuterConfig& config, int64_t version, std::vector<float> base,
                               std::vector<float> momentum, const OuterReplicaOptions& options) {
   OuterReplica replica(config, std::move(base), options);
   replica.optimizer_.Resume(version, std::move(momentum));
+  replica.ahead_ = options.restart && version > 0;
   return replica;
 }
 
@@ -63,14 +70,47 @@ DeltaSource OuterReplica::Delta(std::span<const float> theta_sent) const {
 }
 
 absl::StatusOr<Bytes> OuterReplica::Encode(std::span<const float> theta) {
-  if (pending_) return FailedPrecondition("round %d: a message is pending already", version());
+  bool& pending = ahead_ ? next_pending_ : pending_;
+  Bytes& message = ahead_ ? next_message_ : message_;
+  if (pending) return FailedPrecondition("round %d: a message is pending already", version());
   if (theta.size() != base_.size()) {
     return InvalidArgument("delta: want %d values, got %d", base_.size(), theta.size());
   }
-  SKERRY_RETURN_IF_ERROR(codec_->EncodeDelta(Delta(theta), &message_));
-  if (UsesBuffer()) theta_sent_.assign(theta.begin(), theta.end());
-  pending_ = true;
-  return message_;
+  SKERRY_RETURN_IF_ERROR(codec_->EncodeDelta(Delta(theta), &message));
+  if (KeepsSnapshot()) theta_sent_.assign(theta.begin(), theta.end());
+  if (options_.restart) SettleAtOnce(theta, message);
+  pending = true;
+  return message;
+}
+
+void OuterReplica::SettleAtOnce(std::span<const float> theta, std::span<const uint8_t> message) {
+  TileValues own;
+  for (int64_t first = 0; first < size(); first += RoundMean::kTile) {
+    const std::span<float> e = TileOf(residual_, first);
+    const float* x = base_.data() + first;
+    const float* live = theta.data() + first;
+    codec_->DecodeRange(message, size(), first, std::span(own).first(e.size()));
+    for (size_t i = 0; i < e.size(); ++i) e[i] = (x[i] - live[i] + e[i]) - own[i];
+  }
+}
+
+void OuterReplica::TakeBack(int64_t first) {
+  TileValues own;
+  const std::span<float> e = TileOf(residual_, first);
+  codec_->DecodeRange(message_, size(), first, std::span(own).first(e.size()));
+  for (size_t i = 0; i < e.size(); ++i) e[i] += own[i];
+}
+
+absl::Status OuterReplica::Restart(std::span<float> theta) {
+  if (!options_.restart || ahead_) {
+    return FailedPrecondition("round %d: no restart without a step is due", version());
+  }
+  if (theta.size() != base_.size()) {
+    return InvalidArgument("restart: want %d weights, got %d", size(), theta.size());
+  }
+  std::copy(base_.begin(), base_.end(), theta.begin());
+  ahead_ = true;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<bool> OuterReplica::FindOwn(std::span<const Accepted> participants) const {
@@ -110,7 +150,8 @@ absl::Status OuterReplica::Apply(std::span<const Accepted> participants, std::sp
     ApplyTile(round, first, theta);
   }
   optimizer_.FinishStep();
-  pending_ = false;
+  pending_ = std::exchange(next_pending_, false);
+  if (pending_) std::swap(message_, next_message_);
   return absl::OkStatus();
 }
 
@@ -122,6 +163,11 @@ void OuterReplica::ApplyTile(const Round& round, int64_t first, std::span<float>
   std::copy(after.begin(), after.end(), before.begin());
   round.mean.Tile(first, std::span(d).first(after.size()));
   optimizer_.ApplyTile(first, std::span(d).first(after.size()), round.clip_factor, after);
+  if (options_.restart) {
+    if (pending_ && !round.own_accepted) TakeBack(first);
+    std::copy(after.begin(), after.end(), live.begin());
+    return;
+  }
   if (round.own_accepted) return SettleAccepted(first, before, live);
   for (size_t i = 0; i < live.size(); ++i) live[i] += after[i] - before[i];
 }

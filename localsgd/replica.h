@@ -15,15 +15,22 @@
 //             θ ← θ + ((x_{v+1} − x_v) + [accepted] D(msg)). A message that was not accepted needs
 //             no action: the weights are bit for bit as if it had never been sent.
 //
+//   restart   CO2 as published (Sun et al. 2024; outer_law.h), with kBuffer: at boundary t the
+//             delta of round t is encoded against x_t, then the step of round t − 1 is taken and
+//             θ ← x_{t+1}. Two messages are pending in between; e is settled when a message is
+//             encoded, and a message that is not accepted goes back into e whole.
+//
 // Law: Σ_accepted D(msg) + e + (x_v − θ) = −(sum of all inner updates), at every inner step, under
-// any schedule, to float32 rounding: a replica whose message was not accepted loses nothing.
+// any schedule, to float32 rounding: a replica whose message was not accepted loses nothing (with
+// restart, between boundaries, pending messages count as accepted).
 // The base has the same bits on all replicas that apply the same sets, in any order of a set.
 //
 // Memory, bytes per parameter besides the live weights (n values, R replicas; int8):
-//   always     base 4, momentum 4
-//   always     the own message: 1.004 (int8) or 4 (none); Apply reads R such payloads of the
-//   caller's kBuffer    residual 4, θ_sent 4 so kWeights 9, kBuffer 17 with int8. Apply itself
-//   needs 20 KiB of stack, no heap of size n.
+//   always     base 4, momentum 4, the own message: 1.004 (int8) or 4 (none); Apply reads R such
+//              payloads of the caller's
+//   kBuffer    residual 4, θ_sent 4: so kWeights 9, kBuffer 17 with int8
+//   restart    residual 4, no θ_sent, a second message
+// Apply itself needs 20 KiB of stack, no heap of size n.
 #pragma once
 
 #include <cstdint>
@@ -44,6 +51,11 @@ struct OuterReplicaOptions {
   int64_t nominal_tokens = 0;  // n̄ of round_mean.h; 0: plain mean of the displacements
   bool staleness_gap = true;   // Λ; no-op while α ≤ 0.8 · StabilityLimit
   float clip_ratio = 0;        // φ of outer_optimizer.h, over the whole stage; 0 is off
+  OuterRule rule = OuterRule::kNesterov;
+  float momentum_clip = 0;  // φ∞ of outer_optimizer.h; 0 is off
+  int staleness = 0;        // s of staleness_gap.h: 1 with restart
+  double gap = 0;           // Λ ≥ 1 itself; 0: staleness_gap.h computes it
+  bool restart = false;     // CO2; kBuffer only
 };
 
 // Not thread-safe: one thread owns it at a time; it may be moved into a job and back. Copyable.
@@ -59,7 +71,8 @@ class OuterReplica {
                          std::vector<float> momentum, const OuterReplicaOptions& options = {});
 
   // At a boundary: the message of this round, for the other replicas and for Apply. `theta` [n] is
-  // not changed; the message is pending until the next Apply.
+  // not changed; the message is pending until the next Apply (with restart: the one after that, but
+  // at the first boundary the next, before which Restart is called).
   // FailedPrecondition: one is pending already. InvalidArgument: wrong length, or the delta is not
   // finite or too large: the round is void for this replica, which takes part in it without a
   // message. Nothing has changed after an error.
@@ -79,6 +92,10 @@ class OuterReplica {
   // FailedPrecondition: an entry is `own` and nothing is pending. Nothing has changed then.
   absl::Status Apply(std::span<const Accepted> participants, std::span<float> theta);
 
+  // With restart, at the first boundary, after Encode: no step is due yet, the weights `theta` [n]
+  // go back to the base. FailedPrecondition: another mode, or not the first boundary.
+  absl::Status Restart(std::span<float> theta);
+
   int64_t size() const { return static_cast<int64_t>(base_.size()); }
   std::span<const float> base() const { return base_; }
   std::span<const float> momentum() const {
@@ -87,7 +104,7 @@ class OuterReplica {
   int64_t version() const { return optimizer_.outer_step(); }  // completed rounds
   Digest BaseDigest() const;
   bool HasPending() const { return pending_; }
-  // The pending message, to send it again; empty when there is none.
+  // The message of round version(), to send it again; empty when there is none.
   std::span<const uint8_t> PendingMessage() const;
   // e [n]; empty with kWeights.
   std::span<const float> residual() const { return residual_; }
@@ -97,7 +114,7 @@ class OuterReplica {
   Bytes Save() const;
 
   // DataLoss: damaged or not such bytes, or of another format version. FailedPrecondition: saved
-  // under a configuration whose α, β, codec or residual differ.
+  // under a configuration whose α, β, codec, residual or restart differ.
   static absl::StatusOr<OuterReplica> Restore(const OuterConfig& config,
                                               std::span<const uint8_t> saved,
                                               const OuterReplicaOptions& options = {});
@@ -106,7 +123,10 @@ class OuterReplica {
   struct Round;
 
   bool UsesBuffer() const { return config_.residual == ResidualPlace::kBuffer; }
+  bool KeepsSnapshot() const { return UsesBuffer() && !options_.restart; }
   DeltaSource Delta(std::span<const float> theta_sent) const;
+  void SettleAtOnce(std::span<const float> theta, std::span<const uint8_t> message);
+  void TakeBack(int64_t first);
   absl::StatusOr<bool> FindOwn(std::span<const Accepted> participants) const;
   void ApplyTile(const Round& round, int64_t first, std::span<float> theta);
   void SettleAccepted(int64_t first, std::span<const float> before, std::span<float> theta);
@@ -120,7 +140,11 @@ class OuterReplica {
   // The pending message; kept between rounds, because fresh pages cost more than the encoding.
   bool pending_ = false;
   Bytes message_;
-  std::vector<float> theta_sent_;  // [n], kBuffer only
+  std::vector<float> theta_sent_;  // [n], kBuffer without restart
+  // Restart only: whether the first boundary is past, and the message of round version() + 1.
+  bool ahead_ = false;
+  bool next_pending_ = false;
+  Bytes next_message_;
 };
 
 }  // namespace skerry

@@ -1,7 +1,8 @@
 // OuterReplica::Save and Restore. Layout, little-endian, without padding:
 //
 //   Header · base [n] f32 · momentum [n] f32 · residual [n] f32 (kBuffer)
-//   · when pending: theta_sent [n] f32 (kBuffer), message [the rest]
+//   · when pending: theta_sent [n] f32 (kBuffer without restart), message [the rest]
+//   · when two are pending (restart): length of the first message u64, both [the rest]
 //   · BLAKE2b-256 of all before
 #include <cstring>
 #include <type_traits>
@@ -26,35 +27,46 @@ struct Header {
   uint8_t codec = 0;
   uint8_t residual = 0;
   uint8_t pending = 0;
-  uint8_t reserved[5] = {};
+  uint8_t restart = 0;
+  uint8_t ahead = 0;
+  uint8_t next_pending = 0;
+  uint8_t reserved[2] = {};
   int64_t parameters = 0;
   int64_t version = 0;
 };
 static_assert(sizeof(Header) == 40 && std::is_trivially_copyable_v<Header>);
 
-Header HeaderOf(const OuterConfig& config) {
+Header HeaderOf(const OuterConfig& config, const OuterReplicaOptions& options) {
   Header header;
   header.learning_rate = config.learning_rate;
   header.momentum = config.momentum;
   header.codec = static_cast<uint8_t>(config.codec);
   header.residual = static_cast<uint8_t>(config.residual);
+  header.restart = options.restart ? 1 : 0;
   return header;
 }
 
-// Without the message.
+// Without messages.
 int64_t SavedSize(const Header& header, const OuterConfig& config) {
   const bool buffer = config.residual == ResidualPlace::kBuffer;
-  const int64_t arrays = 2 + (buffer ? 1 : 0) + (buffer && header.pending ? 1 : 0);
-  return static_cast<int64_t>(sizeof(Header) + sizeof(Digest)) + 4 * header.parameters * arrays;
+  const bool snapshot = buffer && header.restart == 0 && header.pending != 0;
+  const int64_t arrays = 2 + (buffer ? 1 : 0) + (snapshot ? 1 : 0);
+  return static_cast<int64_t>(sizeof(Header) + sizeof(Digest)) + 4 * header.parameters * arrays +
+         (header.next_pending && header.pending ? static_cast<int64_t>(sizeof(uint64_t)) : 0);
 }
 
 // Whether so many bytes can be what such a header announces.
 bool FitsHeader(const Header& header, const OuterConfig& config, size_t bytes) {
-  const int64_t message = static_cast<int64_t>(bytes) - SavedSize(header, config);
-  if (header.pending == 0) return message == 0;
+  const int64_t messages = static_cast<int64_t>(bytes) - SavedSize(header, config);
+  const int64_t count = header.pending + header.next_pending;
   const Codec& codec = CodecFor(config.codec);
-  return message >= codec.EncodedSizeMin(header.parameters) &&
-         message <= codec.EncodedSizeMax(header.parameters);
+  return messages >= count * codec.EncodedSizeMin(header.parameters) &&
+         messages <= count * codec.EncodedSizeMax(header.parameters);
+}
+
+bool FlagsFit(const Header& header) {
+  const bool binary = header.pending <= 1 && header.ahead <= 1 && header.next_pending <= 1;
+  return binary && header.next_pending <= header.ahead && header.ahead <= header.restart;
 }
 
 void Append(const void* data, size_t bytes, Bytes* out) {
@@ -75,7 +87,19 @@ std::vector<float> TakeFloats(int64_t n, std::span<const uint8_t>* rest) {
   return values;
 }
 
-absl::StatusOr<Header> CheckSaved(const OuterConfig& config, std::span<const uint8_t> saved) {
+// The first message off the front of `rest`, when another follows it.
+absl::Status TakeFirstMessage(std::span<const uint8_t>* rest, Bytes* message) {
+  uint64_t length = 0;
+  std::memcpy(&length, rest->data(), sizeof(length));
+  *rest = rest->subspan(sizeof(length));
+  if (length > rest->size()) return DataLoss("saved replica: a message of %d bytes", length);
+  message->assign(rest->begin(), rest->begin() + static_cast<std::ptrdiff_t>(length));
+  *rest = rest->subspan(length);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Header> CheckSaved(const OuterConfig& config, std::span<const uint8_t> saved,
+                                  const OuterReplicaOptions& options) {
   Header header;
   if (saved.size() < sizeof(header) + sizeof(Digest)) {
     return DataLoss("saved replica: %d bytes are too few", saved.size());
@@ -84,13 +108,14 @@ absl::StatusOr<Header> CheckSaved(const OuterConfig& config, std::span<const uin
   if (header.magic != kMagic || header.format != kFormat) {
     return DataLoss("saved replica: not one of format %d", kFormat);
   }
-  const Header want = HeaderOf(config);
+  const Header want = HeaderOf(config, options);
   if (header.codec != want.codec || header.residual != want.residual ||
-      header.learning_rate != want.learning_rate || header.momentum != want.momentum) {
+      header.restart != want.restart || header.learning_rate != want.learning_rate ||
+      header.momentum != want.momentum) {
     return FailedPrecondition("saved replica: it was saved under another outer configuration");
   }
   if (header.parameters < 0 || header.parameters > kParametersMax || header.version < 0 ||
-      header.pending > 1 || !FitsHeader(header, config, saved.size())) {
+      !FlagsFit(header) || !FitsHeader(header, config, saved.size())) {
     return DataLoss("saved replica: %d bytes do not fit its header", saved.size());
   }
   const auto body = saved.first(saved.size() - sizeof(Digest));
@@ -103,20 +128,26 @@ absl::StatusOr<Header> CheckSaved(const OuterConfig& config, std::span<const uin
 }  // namespace
 
 Bytes OuterReplica::Save() const {
-  Header header = HeaderOf(config_);
+  Header header = HeaderOf(config_, options_);
   header.pending = pending_ ? 1 : 0;
+  header.ahead = ahead_ ? 1 : 0;
+  header.next_pending = next_pending_ ? 1 : 0;
   header.parameters = size();
   header.version = version();
   Bytes out;
-  out.reserve(static_cast<size_t>(SavedSize(header, config_)) + (pending_ ? message_.size() : 0));
+  out.reserve(static_cast<size_t>(SavedSize(header, config_)) + (pending_ ? message_.size() : 0) +
+              (next_pending_ ? next_message_.size() : 0));
   Append(&header, sizeof(header), &out);
   Append(base_, &out);
   Append(optimizer_.velocity(), &out);
   Append(residual_, &out);
   if (pending_) {
-    Append(theta_sent_, &out);
+    if (KeepsSnapshot()) Append(theta_sent_, &out);
+    const uint64_t length = message_.size();
+    if (next_pending_) Append(&length, sizeof(length), &out);
     Append(message_.data(), message_.size(), &out);
   }
+  if (next_pending_) Append(next_message_.data(), next_message_.size(), &out);
   const Digest digest = DigestOf(std::span<const uint8_t>(out));
   Append(digest.bytes.data(), digest.bytes.size(), &out);
   return out;
@@ -125,17 +156,25 @@ Bytes OuterReplica::Save() const {
 absl::StatusOr<OuterReplica> OuterReplica::Restore(const OuterConfig& config,
                                                    std::span<const uint8_t> saved,
                                                    const OuterReplicaOptions& options) {
-  SKERRY_ASSIGN_OR_RETURN(const Header header, CheckSaved(config, saved));
+  SKERRY_ASSIGN_OR_RETURN(const Header header, CheckSaved(config, saved, options));
   const int64_t n = header.parameters;
   auto rest = saved.subspan(sizeof(Header), saved.size() - sizeof(Header) - sizeof(Digest));
   OuterReplica replica(config, TakeFloats(n, &rest), options);
   replica.optimizer_.Resume(header.version, TakeFloats(n, &rest));
   if (replica.UsesBuffer()) replica.residual_ = TakeFloats(n, &rest);
-  if (header.pending != 0) {
-    if (replica.UsesBuffer()) replica.theta_sent_ = TakeFloats(n, &rest);
+  replica.pending_ = header.pending != 0;
+  replica.ahead_ = header.ahead != 0;
+  replica.next_pending_ = header.next_pending != 0;
+  if (replica.pending_ && replica.KeepsSnapshot()) replica.theta_sent_ = TakeFloats(n, &rest);
+  if (replica.pending_ && replica.next_pending_) {
+    SKERRY_RETURN_IF_ERROR(TakeFirstMessage(&rest, &replica.message_));
+  } else if (replica.pending_) {
     replica.message_.assign(rest.begin(), rest.end());
-    SKERRY_RETURN_IF_ERROR(replica.codec_->Check(replica.message_, n));
-    replica.pending_ = true;
+  }
+  if (replica.next_pending_) replica.next_message_.assign(rest.begin(), rest.end());
+  if (replica.pending_) SKERRY_RETURN_IF_ERROR(replica.codec_->Check(replica.message_, n));
+  if (replica.next_pending_) {
+    SKERRY_RETURN_IF_ERROR(replica.codec_->Check(replica.next_message_, n));
   }
   return replica;
 }

@@ -52,6 +52,10 @@ double StabilityLimit(OuterRule rule, double momentum, int staleness) {
 
 double StalenessGap(const GapConfig& gap, OuterRule rule, double learning_rate, double momentum) {
   if (!gap.enabled) return 1;
+  if (gap.given != 0) {
+    SKERRY_CHECK(gap.given >= 1);
+    return gap.given;
+  }
   const double limit = StabilityLimit(rule, momentum, gap.staleness);
   return std::max(1.0, learning_rate * gap.contraction / (0.8 * limit));
 }

@@ -29,9 +29,11 @@ struct GapConfig {
   bool enabled = true;
   int staleness = 0;         // s; 0 while updates land before the next boundary
   double contraction = 1.0;  // κ̂, an upper estimate of κ
+  double given = 0;          // Λ itself, ≥ 1; 0: from the rest
 };
 
-// Λ = max(1, α·κ̂ / (0.8 · StabilityLimit)); 1 when disabled. The pseudo-gradient is divided by it.
+// Λ = max(1, α·κ̂ / (0.8 · StabilityLimit)) unless given; 1 when disabled. The pseudo-gradient is
+// divided by it.
 double StalenessGap(const GapConfig& gap, OuterRule rule, double learning_rate, double momentum);
 
 }  // namespace skerry

@@ -1,0 +1,151 @@
+#include "bench/convergence_contenders.h"
+
+#include <utility>
+
+#include "common/status.h"
+
+namespace skerry::bench {
+namespace {
+
+class Collection {
+ public:
+  explicit Collection(int32_t replicas)
+      : replicas_(replicas), prefix_("R" + std::to_string(replicas) + " ") {}
+
+  void Study(const char* name) { study_ = name; }
+  void Add(const std::string& name, Training training) {
+    training.replicas = replicas_;
+    all_.push_back({prefix_ + name, study_, training, prefix_ + "baseline"});
+  }
+  std::vector<Contender> Take() { return std::move(all_); }
+
+ private:
+  int32_t replicas_;
+  std::string prefix_, study_;
+  std::vector<Contender> all_;
+};
+
+Training Synchronous(int64_t tau, DeltaCodec codec = DeltaCodec::kNone) {
+  Training training;
+  training.tau = tau;
+  training.codec = codec;
+  return training;
+}
+
+Training Overlapped(OuterMode mode, int64_t delta) {
+  Training training = Synchronous(kStudyTau);
+  training.mode = mode;
+  training.delta = delta;
+  return training;
+}
+
+std::string WithTau(const std::string& what) {
+  return "tau " + std::to_string(kStudyTau) + " " + what;
+}
+
+void AddModes(Collection* out) {
+  out->Study("modes");
+  Training parallel = Synchronous(1);
+  parallel.mode = OuterMode::kDataParallel;
+  out->Add("data_parallel (mean of weights)", parallel);
+  out->Add(WithTau("delta 2"), Overlapped(OuterMode::kOverlap, kStudyTau / 8));
+  out->Add(WithTau("delta 16"), Overlapped(OuterMode::kOverlap, kStudyTau));
+  out->Add(WithTau("co2"), Overlapped(OuterMode::kCo2, kStudyTau));
+  out->Add(WithTau("streaming 4, delta 2"), Overlapped(OuterMode::kStreaming, kStudyTau / 8));
+}
+
+void AddCodecs(Collection* out) {
+  out->Study("codecs");
+  const std::pair<const char*, DeltaCodec> codecs[] = {
+      {"bf16", DeltaCodec::kBf16},       {"int8", DeltaCodec::kInt8}, {"int4", DeltaCodec::kInt4},
+      {"ternary", DeltaCodec::kTernary}, {"sign", DeltaCodec::kSign}, {"topk", DeltaCodec::kTopK}};
+  for (const auto& [name, codec] : codecs) {
+    Training training = Synchronous(kStudyTau, codec);
+    out->Add(WithTau(name), training);
+    if (codec != DeltaCodec::kTernary && codec != DeltaCodec::kSign && codec != DeltaCodec::kTopK) {
+      continue;
+    }
+    training.residual = ResidualPlace::kWeights;
+    out->Add(WithTau(std::string(name) + " in weights"), training);
+  }
+}
+
+void AddMissing(Collection* out) {
+  out->Study("missing");
+  for (const DeltaCodec codec : {DeltaCodec::kNone, DeltaCodec::kTernary}) {
+    Training training = Synchronous(kStudyTau, codec);
+    training.missing = 0.25;
+    if (codec == DeltaCodec::kTernary) training.residual = ResidualPlace::kWeights;
+    out->Add(WithTau(codec == DeltaCodec::kNone ? "25 % missing" : "ternary, 25 % missing"),
+             training);
+  }
+}
+
+void AddSkips(Collection* out) {
+  out->Study("skip");
+  for (const auto& [name, skip] : {std::pair{"skip 0.25", 0.25}, std::pair{"skip 0.33", 1.0 / 3}}) {
+    Training training;
+    training.skip = skip;
+    training.gradient_mean = true;
+    out->Add(std::string("baseline, ") + name, training);
+    training = Synchronous(kStudyTau);
+    training.skip = skip;
+    out->Add(WithTau(name), training);
+    training = Overlapped(OuterMode::kOverlap, kStudyTau / 8);
+    training.codec = DeltaCodec::kTernary;
+    training.skip = skip;
+    out->Add(WithTau(std::string("delta 2 ternary, ") + name), training);
+  }
+}
+
+}  // namespace
+
+std::vector<Contender> ContendersOf(int32_t replicas) {
+  Collection out(replicas);
+  Training baseline;
+  baseline.gradient_mean = true;
+  out.Add("baseline", baseline);
+  out.Study("tau");
+  for (const int64_t tau : {int64_t{4}, int64_t{16}, int64_t{32}}) {
+    out.Add("tau " + std::to_string(tau), Synchronous(tau));
+  }
+  if (replicas >= 8) return out.Take();
+  AddModes(&out);
+  AddCodecs(&out);
+  AddMissing(&out);
+  AddSkips(&out);
+  return out.Take();
+}
+
+absl::StatusOr<Tuned> Tune(const Training& training, const Rates& start,
+                           const std::function<absl::StatusOr<Outcome>(const Rates&)>& train) {
+  Tuned best{start, {}, 1};
+  SKERRY_ASSIGN_OR_RETURN(best.outcome, train(start));
+  const auto attempt = [&](const Rates& rates) -> absl::StatusOr<bool> {
+    SKERRY_ASSIGN_OR_RETURN(const Outcome outcome, train(rates));
+    ++best.runs;
+    if (!(outcome.loss < best.outcome.loss)) return false;
+    best.rates = rates;
+    best.outcome = outcome;
+    return true;
+  };
+  const bool fixed = training.gradient_mean || training.mode == OuterMode::kDataParallel;
+  // From little momentum to much; the last only where the one before it was better than less.
+  constexpr std::pair<float, float> kOuter[] = {{1, 0}, {0.7f, 0.6f}, {0.7f, 0.9f}};
+  for (const auto& [alpha, beta] : kOuter) {
+    if (fixed || (beta > 0.8f && best.rates.beta < 0.5f)) continue;
+    SKERRY_RETURN_IF_ERROR(attempt({start.inner, start.beta2, alpha, beta}).status());
+  }
+  for (const float factor : {0.5f, 2.0f}) {
+    bool fell = true;
+    for (int i = 0; i < 3 && fell; ++i) {
+      Rates next = best.rates;
+      next.inner *= factor;
+      SKERRY_ASSIGN_OR_RETURN(fell, attempt(next));
+    }
+    if (best.rates.inner < start.inner) break;
+  }
+  return best;
+}
+
+}  // namespace skerry::bench
