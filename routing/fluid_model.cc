@@ -9,6 +9,9 @@ namespace {
 // Whole nanoseconds: sums that are added to and taken from stay exact.
 constexpr double kPerSecond = 1e9;
 constexpr int kSquarings = 3;  // the norm's power is 2 to this
+// Stage 0 starts its slots together; elsewhere they are taken as microbatches come.
+constexpr double kOriginStagger = 1.5;
+constexpr double kStagger = 0.5;
 
 int64_t Whole(double seconds) {
   return std::llround(seconds * kPerSecond);
@@ -66,12 +69,16 @@ double FluidModel::NodeSeconds(size_t index) const {
   const double held_s = static_cast<double>(node.held) / (visits * kPerSecond);
   const double tour_s = static_cast<double>(node.tour) / (visits * kPerSecond);
   double waves = visits / problem_.in_flight;
-  double busy_s = visits * busy_s_[index];
+  double busy_s = busy_s_[index];
+  double stagger = kStagger;
   if (node.origins > 0) {
     waves = std::ceil(waves);
-    busy_s += visits * (static_cast<double>(loss_[index]) / kPerSecond + problem_.task_gap_s);
+    busy_s += static_cast<double>(loss_[index]) / kPerSecond + problem_.task_gap_s;
+    stagger = kOriginStagger;
   }
-  return std::max(tour_s + std::max(0.0, waves - 1) * held_s, tour_s - held_s + busy_s);
+  const double stagger_s = stagger * busy_s * (std::min<double>(visits, problem_.in_flight) - 1);
+  return std::max(tour_s + std::max(0.0, waves - 1) * held_s + stagger_s,
+                  tour_s - held_s + visits * busy_s);
 }
 
 double FluidModel::Cost(const FlatSchedule& schedule) {

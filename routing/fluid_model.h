@@ -1,4 +1,4 @@
-// How long an iteration of a SkipPipe schedule takes, about: every node as a fluid, nobody waits.
+// How long an iteration of a SkipPipe schedule takes, about: every node as a fluid.
 // Twenty times cheaper than running the schedule; it tells good placements from bad ones, not good
 // orders from bad ones.
 //
@@ -6,8 +6,10 @@
 //   held_s    mean of how long a visit holds memory, from its forward to the end of its backward
 //   tour_s    mean of the whole tours these visits belong to; before and after a visit the node's
 //             slots are idle for tour_s − held_s
-//   time_s    max(tour_s + (k / m − 1) held_s, tour_s − held_s + k · computing); stage 0: k / m is
-//             rounded up, its microbatches start in waves
+//   stagger_s what the other slots' tasks, one at a time, put off; a share of (m − 1) · computing
+//   time_s    max(tour_s + (k / m − 1) held_s + stagger_s, tour_s − held_s + k · computing); stage
+//   0:
+//             k / m is rounded up, its microbatches start in waves
 // and the cost is a norm of these times that the largest dominate: what is next to the slowest will
 // be in its way as soon as tasks wait for each other.
 //

@@ -32,7 +32,7 @@ constexpr double kMeanWeight = 0.05;
 constexpr int64_t kAskEvery = 128;
 // Before a short search, for this part of it, the fluid model's; that many of its moves cost about
 // one evaluation.
-constexpr double kFluidPart = 0.2;
+constexpr double kFluidPart = 0.35;
 constexpr double kFluidHot = 0.02;
 constexpr double kFluidCold = 0.0005;
 constexpr int64_t kMovesPerEvaluation = 16;
