@@ -106,11 +106,11 @@ void MeasureMode(Bench& bench, const std::vector<SkipPipeCase>& cases, JointMode
   bench.AtMost(name + ": median gap to the bound", Median(gaps), "%", 25);
 }
 
-void MeasureOthers(Bench& bench, const std::vector<SkipPipeCase>& cases) {
+void MeasureOthers(Bench& bench, const std::vector<SkipPipeCase>& cases, double seconds) {
   for (const SkipPipeCase& from : cases) {
     SkipPipeProblem unskipped = from.problem;
     unskipped.path_length = unskipped.stages();
-    const Timed timed = Search(unskipped, from.partitions, JointMode::kFull, 5);
+    const Timed timed = Search(unskipped, from.partitions, JointMode::kFull, seconds);
     const double saved = 1 - timed.plan.score() / from.Find("baseline")->expected_s;
     bench.AtLeast("nothing skipped, " + from.name.substr(0, 24), 100 * saved, "% saved",
                   UnskippedGoal(from));
@@ -256,7 +256,7 @@ int Run(int argc, char** argv) {
   const double seconds = quick ? 2 : 10;
   MeasureMode(bench, cases, JointMode::kStrict, seconds);
   MeasureMode(bench, cases, JointMode::kFull, seconds);
-  MeasureOthers(bench, cases);
+  MeasureOthers(bench, cases, seconds);
   MeasureLognormal(bench);
   MeasureUnseen(bench, quick ? 1 : 3);
   MeasureDtfm(bench);

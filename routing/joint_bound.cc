@@ -396,8 +396,10 @@ double EqualLoadBound(const SkipPipeProblem& problem,
 double AnyPlanBound(const SkipPipeProblem& problem) {
   TourPricer pricer(problem, {});
   MasterProblem master = AnyPlanMaster(problem, pricer);
-  const double origins = AnyOriginsBound(problem, pricer.LeastToursSeconds());
-  if (pricer.Count() > kToursMax) return std::max(origins, master.floor_s);
+  const bool few = pricer.Count() <= kToursMax;
+  const double origins =
+      AnyOriginsBound(problem, few ? ShortestTours(problem, pricer) : pricer.LeastToursSeconds());
+  if (!few) return std::max(origins, master.floor_s);
   DescribeTours(problem, pricer, master);
   return std::max(origins, ColumnGeneration(master, pricer).Bound());
 }
