@@ -172,18 +172,6 @@ std::vector<double> Approach(const SkipPipeProblem& problem, const std::vector<i
   return seconds;
 }
 
-// [n] of each origin, exactly.
-std::vector<double> ShortestTours(const SkipPipeProblem& problem, TourPricer& pricer) {
-  const auto n = static_cast<size_t>(problem.nodes());
-  VisitPrices prices{std::vector<double>(n), std::vector<double>(n), std::vector<double>(n),
-                     std::vector<double>(n, 1.0)};
-  std::vector<double> seconds;
-  for (const PricedTour& tour : pricer.Cheapest(prices)) {
-    seconds.push_back(tour.nodes.empty() ? kNever : tour.price);
-  }
-  return seconds;
-}
-
 MasterProblem EqualLoadMaster(const SkipPipeProblem& problem, const TourPricer& pricer,
                               const std::vector<int32_t>& stage_of) {
   const auto n = static_cast<size_t>(problem.nodes());
@@ -383,7 +371,7 @@ double EqualLoadBound(const SkipPipeProblem& problem,
   const MasterProblem master = EqualLoadMaster(problem, pricer, stage_of);
   const bool few = pricer.Count() <= kToursMax;
   const std::vector<double> tours =
-      few ? ShortestTours(problem, pricer) : pricer.LeastToursSeconds();
+      few ? pricer.ShortestToursSeconds() : pricer.LeastToursSeconds();
   double origins = 0;
   for (const int32_t node : partitions.front()) {
     origins = std::max(origins, OriginSeconds(problem, node, tours[static_cast<size_t>(node)],
@@ -398,7 +386,7 @@ double AnyPlanBound(const SkipPipeProblem& problem) {
   MasterProblem master = AnyPlanMaster(problem, pricer);
   const bool few = pricer.Count() <= kToursMax;
   const double origins =
-      AnyOriginsBound(problem, few ? ShortestTours(problem, pricer) : pricer.LeastToursSeconds());
+      AnyOriginsBound(problem, few ? pricer.ShortestToursSeconds() : pricer.LeastToursSeconds());
   if (!few) return std::max(origins, master.floor_s);
   DescribeTours(problem, pricer, master);
   return std::max(origins, ColumnGeneration(master, pricer).Bound());
