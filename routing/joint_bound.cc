@@ -369,21 +369,25 @@ double EqualLoadBound(const SkipPipeProblem& problem,
   }
   TourPricer pricer(problem, stage_of);
   const MasterProblem master = EqualLoadMaster(problem, pricer, stage_of);
-  const std::vector<double> tours = pricer.LeastToursSeconds();
+  const bool few = pricer.Count() <= kToursMax;
+  const std::vector<double> tours =
+      few ? pricer.ShortestToursSeconds() : pricer.LeastToursSeconds();
   double origins = 0;
   for (const int32_t node : partitions.front()) {
     origins = std::max(origins, OriginSeconds(problem, node, tours[static_cast<size_t>(node)],
                                               problem.in_flight * problem.waves));
   }
-  if (pricer.Count() > kToursMax) return std::max(origins, master.floor_s);
+  if (!few) return std::max(origins, master.floor_s);
   return std::max(origins, ColumnGeneration(master, pricer).Bound());
 }
 
 double AnyPlanBound(const SkipPipeProblem& problem) {
   TourPricer pricer(problem, {});
   MasterProblem master = AnyPlanMaster(problem, pricer);
-  const double origins = AnyOriginsBound(problem, pricer.LeastToursSeconds());
-  if (pricer.Count() > kToursMax) return std::max(origins, master.floor_s);
+  const bool few = pricer.Count() <= kToursMax;
+  const double origins =
+      AnyOriginsBound(problem, few ? pricer.ShortestToursSeconds() : pricer.LeastToursSeconds());
+  if (!few) return std::max(origins, master.floor_s);
   DescribeTours(problem, pricer, master);
   return std::max(origins, ColumnGeneration(master, pricer).Bound());
 }

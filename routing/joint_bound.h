@@ -8,7 +8,8 @@
 // so it is valid however early the search for columns ends. Whole microbatches and the order of a
 // stage-0 node's tasks count in origin_bound.h; the larger of the two is returned.
 //
-// Where there are more than kToursMax tours, only computing and the shortest round trip count.
+// Where there are more than kToursMax tours, only computing and the shortest round trip count, and
+// that may pass a node twice.
 #pragma once
 
 #include <cstdint>

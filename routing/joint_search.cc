@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/status.h"
+#include "routing/fluid_model.h"
 #include "routing/joint_state.h"
 #include "routing/skippipe_evaluator.h"
 #include "routing/skippipe_simulator.h"
@@ -29,6 +30,12 @@ constexpr double kCold = 0.0002;
 // The makespan alone is a plateau: most moves do not change it. The mean return leads downhill.
 constexpr double kMeanWeight = 0.05;
 constexpr int64_t kAskEvery = 128;
+// Before a short search, for this part of it, the fluid model's; that many of its moves cost about
+// one evaluation.
+constexpr double kFluidPart = 0.35;
+constexpr double kFluidHot = 0.02;
+constexpr double kFluidCold = 0.0005;
+constexpr int64_t kMovesPerEvaluation = 16;
 constexpr int32_t kLanesMax = 100;  // of the simulator
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -39,6 +46,7 @@ class Annealer {
       : options_(options),
         evaluator_(problem),
         simulator_(problem),
+        fluid_(problem),
         has_simulator_(problem.stage_sizes.front() * problem.in_flight <= kLanesMax),
         keep_first_(keep_first),
         rng_(options.seed, "joint search") {}
@@ -46,12 +54,15 @@ class Annealer {
   void Search(const JointState& first) {
     const bool full = options_.mode == JointMode::kFull;
     const JointFreedom all{full, full};
+    if (std::isfinite(Cost(first, kInfinity))) Keep(first);
     double end = 0;
     for (int i = 0; i < kStarts && !IsOver(); ++i) {
       const double begin = end;
       end += kStartShare;
       const bool keeps = keep_first_ && i == kKeepingStart;
-      Anneal(first, keeps ? JointFreedom{} : all, kHot, {begin, end});
+      const JointFreedom freedom = keeps ? JointFreedom{} : all;
+      const double poured = begin + kFluidPart * kStartShare;
+      Anneal(Pour(first, freedom, {begin, poured}), freedom, kHot, {poured, end});
     }
     const double unit = (std::pow(kRoundGrowth, kRounds) - 1) / (kRoundGrowth - 1);
     double share = (1 - end) / unit;
@@ -103,6 +114,35 @@ class Annealer {
     if (options_.on_better) options_.on_better(best_);
   }
 
+  // The best plan by the fluid model alone.
+  JointState Pour(JointState state, const JointFreedom& freedom, const Span& span) {
+    double current = fluid_.Cost(state.schedule());
+    JointState best = state;
+    double best_cost = current;
+    const double scale = current;
+    double temperature = kFluidHot * scale;
+    int64_t moves = 0;
+    while (!IsOver() && share_ < span.end) {
+      if (++moves % kMovesPerEvaluation == 0) {
+        Count();
+        const double progress = std::max(0.0, (share_ - span.begin) / (span.end - span.begin));
+        temperature = kFluidHot * scale * std::pow(kFluidCold / kFluidHot, progress);
+      }
+      if (!state.Move(freedom, {}, rng_)) continue;
+      const double cost = fluid_.Cost(state.schedule());
+      if (cost > current - temperature * std::log(1.0 - rng_.Uniform())) {
+        state.Undo();
+        continue;
+      }
+      current = cost;
+      if (cost < best_cost) {
+        best_cost = cost;
+        best = state;
+      }
+    }
+    return best;
+  }
+
   void Anneal(JointState state, const JointFreedom& freedom, double hot, const Span& span) {
     double current = Cost(state, kInfinity);
     if (std::isinf(current)) return;
@@ -138,6 +178,7 @@ class Annealer {
   const JointOptions& options_;
   SkipPipeEvaluator evaluator_;
   SkipPipeSimulator simulator_;
+  FluidModel fluid_;
   bool has_simulator_;
   bool keep_first_;
   Rng rng_;

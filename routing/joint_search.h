@@ -2,11 +2,12 @@
 // microbatch goes, scored by running the schedule.
 //
 // SkipPipe (arXiv 2502.19913) places for the unskipped pipeline, then routes with equal loads: a
-// badly connected node sets the makespan. Here both are one search: a few short ones from the
-// beginning (in full mode one of them keeps the placement it is given), then longer ones from
-// the best. In each the temperature falls geometrically; every other move begins at a task on the
-// critical path. The best plans are scored by SkipPipe's own simulator too, and the one is returned
-// whose worse score of the two is best.
+// badly connected node sets the makespan. Here both are one search: a few short ones, each first by
+// a cheap model of the iteration (fluid_model.h), then by running the schedule (in full mode one of
+// them keeps the placement it is given); then longer ones from the best. In each the temperature
+// falls geometrically; every other move begins at a task on the critical path. The best plans are
+// scored by SkipPipe's own simulator too, and the one is returned whose worse score of the two is
+// best.
 //
 // Anytime: whatever stops it, the best plan so far is returned. Deterministic for a seed and a
 // number of evaluations; no clock is read here.

@@ -132,4 +132,14 @@ std::vector<PricedTour> TourPricer::Cheapest(const VisitPrices& prices) {
   return cheapest;
 }
 
+std::vector<double> TourPricer::ShortestToursSeconds() {
+  const std::vector<double> none(node_used_.size());
+  const VisitPrices prices{none, none, none, std::vector<double>(node_used_.size(), 1.0)};
+  std::vector<double> seconds;
+  for (const PricedTour& tour : Cheapest(prices)) {
+    seconds.push_back(tour.nodes.empty() ? std::numeric_limits<double>::infinity() : tour.price);
+  }
+  return seconds;
+}
+
 }  // namespace skerry

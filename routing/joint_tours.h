@@ -37,6 +37,9 @@ class TourPricer {
   // [nodes of the tour] seconds from each forward's start to the end of its backward, nobody waits.
   std::vector<double> MemorySeconds(const std::vector<int32_t>& tour) const;
 
+  // [n] of the shortest tour from each origin, by enumeration; infinite: none is there.
+  std::vector<double> ShortestToursSeconds();
+
   // A bound on the time of every tour, without enumeration: closed walks that may repeat nodes.
   double LeastTourSeconds() const;
   std::vector<double> LeastToursSeconds() const;  // [n] from each origin; infinite: none is there

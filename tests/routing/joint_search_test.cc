@@ -142,6 +142,29 @@ TEST_CASE("A stage-0 node's own tasks bound its iteration, worked by hand",
   CHECK(OriginSeconds(problem, 0, 10, 3) == 20);
 }
 
+TEST_CASE("Equal loads are bounded by the shortest tour there is, worked by hand",
+          "[routing][joint][bound]") {
+  SkipPipeProblem problem;
+  problem.stage_sizes = {1, 1, 1};
+  problem.path_length = 3;
+  problem.in_flight = 2;
+  problem.waves = 2;
+  problem.forward_s = {1, 1, 1};
+  problem.transfer_s = {0, 1, 10, 1, 0, 10, 10, 10, 0};
+  problem.backward_factor = 1;
+  problem.loss_factor = 0;
+  problem.task_gap_s = 0;
+  problem.start_gap_s = 0;
+  // The one tour takes 3 · 2 + 2 · 21 = 48 s; between nodes 0 and 1 alone a walk would be shorter.
+  // The first backward at home is from 47 s on; the fourth start follows two backwards and the
+  // third start, at 50 s, and is back at 98 s.
+  CHECK(EqualLoadBound(problem, InOrder(problem)) == Approx(98));
+
+  const auto plan = SearchJointly(problem, InOrder(problem), {JointMode::kStrict, 1, 1000, {}, {}});
+  REQUIRE(plan.ok());
+  CHECK(plan->iteration_s >= 98);
+}
+
 TEST_CASE("A limit only cuts short what is above it", "[routing][joint]") {
   const SkipPipeProblem problem = RandomProblem(GENERATE(1, 2, 3), {3, 2, 2, 2}, 3, 2, 3);
   auto state = JointState::Create(problem, InOrder(problem), 100);
