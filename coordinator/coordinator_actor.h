@@ -112,6 +112,7 @@ class CoordinatorActor final : public Actor {
   void Greet(Context& context, const NodeId& node, const Hello& hello, bool peers_changed);
   void Farewell(Context& context, const NodeId& node);
   bool HasPlaceFor(const NodeId& node) const;
+  bool TakePlace(const NodeId& node);
   void Activate(Context& context, const NodeId& node);
   void FillPlaces(Context& context);
   void SendPeers(Context& context, const NodeId& to) const;

@@ -112,11 +112,8 @@ void CoordinatorActor::Greet(Context& context, const NodeId& node, const Hello& 
   context.ConnectPeer(node, "");
   greeted_.insert(node);
   context.Send(node, Welcome{options_.run, options_.config, options_.shards});
-  if (!HasPlaceFor(node)) {
-    std::erase(reserve_, node);
-    return reserve_.push_back(node);
-  }
-  const bool is_new = active_.insert(node).second;
+  const bool is_new = !active_.contains(node);
+  if (!TakePlace(node)) return;
   SendPeers(context, node);
   if (peers_changed || is_new) PeersChanged(context, node);
   if (!state_.plan) {
@@ -135,6 +132,17 @@ void CoordinatorActor::Greet(Context& context, const NodeId& node, const Hello& 
 bool CoordinatorActor::HasPlaceFor(const NodeId& node) const {
   return active_.contains(node) || TakesPart(node) ||
          static_cast<int32_t>(active_.size()) < options_.config.nodes_max;
+}
+
+// False: there is none, and a node that was greeted waits for one.
+bool CoordinatorActor::TakePlace(const NodeId& node) {
+  if (HasPlaceFor(node)) {
+    active_.insert(node);
+    return true;
+  }
+  std::erase(reserve_, node);
+  if (greeted_.contains(node)) reserve_.push_back(node);
+  return false;
 }
 
 // From the reserve.
@@ -249,11 +257,7 @@ void CoordinatorActor::HeardFromGone(Context& context, const NodeId& node, const
   }
   Record(context, LifeRecord(node, true));
   context.Event("returned", EventFields({{"node", node.Short()}}));
-  if (!HasPlaceFor(node)) {
-    if (greeted_.contains(node)) reserve_.push_back(node);
-    return;
-  }
-  active_.insert(node);
+  if (!TakePlace(node)) return;
   PeersChanged(context, node);
   if (state_.plan) context.Send(node, PlanUpdate{*state_.plan});
 }

@@ -1,14 +1,9 @@
 #include "localsgd/outer_law.h"
 
-#include <array>
-
 #include "common/status.h"
 
 namespace skerry {
 namespace {
-
-constexpr std::array<const char*, static_cast<size_t>(OuterMode::kLast) + 1> kNames = {
-    "overlap", "synchronous", "co2", "streaming", "data_parallel"};
 
 absl::Status CheckCo2(const OuterConfig& config, const OuterLawOptions& options) {
   if (config.residual != ResidualPlace::kBuffer) {
@@ -41,17 +36,6 @@ void MakeDataParallel(OuterLaw* law) {
 }
 
 }  // namespace
-
-const char* OuterModeName(OuterMode mode) {
-  return kNames.at(static_cast<size_t>(mode));
-}
-
-std::optional<OuterMode> ParseOuterMode(std::string_view name) {
-  for (size_t i = 0; i < kNames.size(); ++i) {
-    if (name == kNames[i]) return static_cast<OuterMode>(i);
-  }
-  return std::nullopt;
-}
 
 absl::StatusOr<OuterLaw> OuterLaw::Of(OuterMode mode, const OuterConfig& config,
                                       const OuterLawOptions& options) {

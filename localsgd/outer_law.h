@@ -17,8 +17,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "common/run_config.h"
@@ -26,17 +24,7 @@
 
 namespace skerry {
 
-enum class OuterMode : uint8_t {
-  kOverlap,
-  kSynchronous,
-  kCo2,
-  kStreaming,
-  kDataParallel,
-  kLast = kDataParallel
-};
-
-const char* OuterModeName(OuterMode mode);  // as in the table
-std::optional<OuterMode> ParseOuterMode(std::string_view name);
+enum class OuterMode : uint8_t { kOverlap, kSynchronous, kCo2, kStreaming, kDataParallel };
 
 struct OuterLawOptions {
   int32_t fragments = 4;          // kStreaming: how many, at least 1 and at most τ

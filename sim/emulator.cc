@@ -3,8 +3,8 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
-#include <algorithm>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>

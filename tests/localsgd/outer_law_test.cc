@@ -61,14 +61,6 @@ TEST_CASE("OuterLaw: what no mode can mean is refused", "[localsgd][error]") {
   CHECK_FALSE(OuterLaw::Of(OuterMode::kCo2, in_weights).ok());
 }
 
-TEST_CASE("OuterLaw: every mode's name is read again", "[localsgd]") {
-  for (int i = 0; i <= static_cast<int>(OuterMode::kLast); ++i) {
-    const auto mode = static_cast<OuterMode>(i);
-    CHECK(ParseOuterMode(OuterModeName(mode)) == mode);
-  }
-  CHECK_FALSE(ParseOuterMode("diloco").has_value());
-}
-
 TEST_CASE("OuterSchedule: synchronous rounds end and land at the boundary", "[localsgd]") {
   const OuterSchedule schedule = ScheduleOf(OuterMode::kSynchronous, 3, 2);
   CHECK(schedule.After(2).empty());

@@ -1,7 +1,7 @@
 #include <capnp/message.h>
 #include <capnp/serialize.h>
-#include <algorithm>
 
+#include <algorithm>
 #include <cmath>
 #include <exception>
 #include <type_traits>
