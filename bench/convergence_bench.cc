@@ -172,9 +172,13 @@ class Race {
       failure_ = status;
       return;
     }
-    std::fprintf(stderr, "%-40s %.4f, rate %.0e, outer %.1f and %.1f, after %d runs\n",
-                 contender.name.c_str(), MeanLoss(result), double{result.rates.inner},
-                 double{result.rates.alpha}, double{result.rates.beta}, result.runs);
+    std::fprintf(stderr, "%-40s %.4f, rate %.0e", contender.name.c_str(), MeanLoss(result),
+                 double{result.rates.inner});
+    if (!HasFixedOuterStep(contender.training)) {
+      std::fprintf(stderr, ", outer %.1f and %.1f", double{result.rates.alpha},
+                   double{result.rates.beta});
+    }
+    std::fprintf(stderr, ", after %d runs\n", result.runs);
     results_[contender.name] = std::move(result);
   }
 

@@ -117,6 +117,10 @@ std::vector<Contender> ContendersOf(int32_t replicas) {
   return out.Take();
 }
 
+bool HasFixedOuterStep(const Training& training) {
+  return training.gradient_mean || training.mode == OuterMode::kDataParallel;
+}
+
 absl::StatusOr<Tuned> Tune(const Training& training, const Rates& start,
                            const std::function<absl::StatusOr<Outcome>(const Rates&)>& train) {
   Tuned best{start, {}, 1};
@@ -129,7 +133,7 @@ absl::StatusOr<Tuned> Tune(const Training& training, const Rates& start,
     best.outcome = outcome;
     return true;
   };
-  const bool fixed = training.gradient_mean || training.mode == OuterMode::kDataParallel;
+  const bool fixed = HasFixedOuterStep(training);
   // From little momentum to much; the last only where the one before it was better than less.
   constexpr std::pair<float, float> kOuter[] = {{1, 0}, {0.7f, 0.6f}, {0.7f, 0.9f}};
   for (const auto& [alpha, beta] : kOuter) {

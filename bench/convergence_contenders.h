@@ -24,8 +24,8 @@ inline constexpr int64_t kStudyTau = 16;  // of codecs, overlaps, missing messag
 std::vector<Contender> ContendersOf(int32_t replicas);
 
 // Finds rates by coordinate descent from `start`: the outer (α, β) among four, then the inner rate
-// by factors of two, as long as the loss falls. `train` gives the outcome of rates. The outer step
-// of a baseline or of data_parallel is fixed.
+// by factors of two, as long as the loss falls. `train` gives the outcome of rates.
+bool HasFixedOuterStep(const Training& training);  // a baseline's, data_parallel's
 struct Tuned {
   Rates rates;
   Outcome outcome;
