@@ -76,12 +76,18 @@ constexpr double DeltaBitsPerValue(DeltaCodec codec) {
   return 32;
 }
 
+// What the operator wants of the wide area: a codec by name, or one that the planner picks for the
+// measured links (pipeline/plan/outer_choice.h).
+enum class OuterTier : uint8_t { kCustom, kAuto, kLast = kAuto };
+
+// What the planner chooses (0, −1, kAuto) stands in the plan (PipelinePlan::settings).
 struct OuterConfig {
-  int64_t inner_steps = 16;  // τ ≥ 1
-  int64_t overlap_steps =
-      4;  // δ in [0, τ]: the committed update lands this many inner steps after the boundary
-  float learning_rate = 0.7f;  // α
-  float momentum = 0.6f;       // β, Nesterov
+  int64_t inner_steps = 16;  // τ ≥ 1; 0: the planner chooses
+  int64_t overlap_steps = 4;  // δ in [0, τ]: the committed update lands this many inner steps after
+                              // the boundary; −1: the planner chooses
+  float learning_rate = 0.7f;           // α
+  float momentum = 0.6f;                // β, Nesterov
+  OuterTier tier = OuterTier::kCustom;  // kAuto: the planner chooses `codec`
   DeltaCodec codec = DeltaCodec::kInt8;
   ResidualPlace residual = ResidualPlace::kBuffer;
   bool operator==(const OuterConfig&) const = default;
@@ -92,9 +98,14 @@ struct PipelineConfig {
   double skip_ratio =
       0.25;           // share of the stages after stage 0 that a microbatch leaves out, in [0, 0.5]
   int32_t swaps = 0;  // neighbouring stages a path may exchange
-  int32_t microbatches_per_step = 8;  // over all stage-0 replicas
-  int32_t sequences_per_microbatch = 4;
-  int32_t in_flight = 4;  // microbatches a stage-0 node keeps in the pipeline
+  int32_t microbatches_per_step = 8;     // over all stage-0 replicas
+  int32_t sequences_per_microbatch = 4;  // 0: the planner cuts sequences_per_step into microbatches
+  int32_t sequences_per_step = 0;  // only then: the batch of a step, over all stage-0 replicas
+  int32_t in_flight =
+      4;  // microbatches a stage-0 node keeps in the pipeline; 0: the planner chooses
+  // How activations and gradients travel over the slow links that the plan names: none, int8, bf16.
+  DeltaCodec slow_link_codec = DeltaCodec::kNone;
+  bool detours = true;  // a stage-0 node leads late microbatches around who is late
   bool operator==(const PipelineConfig&) const = default;
 };
 
@@ -106,7 +117,8 @@ struct RunConfig {
   int32_t nodes_max = 1024;  // so many know each other and take part; the others are in reserve
   double heartbeat_s = 1.0;
   double node_silent_s =
-      10.0;  // a node without progress or heartbeat for this long is declared dead
+      10.0;              // a node without progress or heartbeat for this long is declared dead
+  double replan_s = 60;  // how often a move of nodes is considered while the run trains; 0: never
   TransformerConfig model;
   InnerConfig inner;
   OuterConfig outer;

@@ -47,14 +47,18 @@ void from_json(const nlohmann::json& json, Id256<Tag>& id) {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceProfile, name, numeric_profile, gflops, memory_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Slot, stage, replica)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StageAssignment, first_layer, last_layer, replicas)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlannedSettings, inner_steps, overlap_steps, has_codec, codec,
+                                   sequences_per_microbatch, in_flight)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SlowLink, from, to)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Joiner, node, since, base_version, from_step, from_round)
 
 inline void to_json(nlohmann::json& json, const PipelinePlan& plan) {
-  json = {{"version", plan.version}, {"microbatches_per_step", plan.microbatches_per_step},
-          {"stages", plan.stages},   {"paths", plan.paths},
-          {"dead", plan.dead},       {"joining", plan.joining}};
+  json = {{"version", plan.version},   {"microbatches_per_step", plan.microbatches_per_step},
+          {"stages", plan.stages},     {"paths", plan.paths},
+          {"dead", plan.dead},         {"joining", plan.joining},
+          {"settings", plan.settings}, {"slow_links", plan.slow_links}};
 }
-// Journals from before handovers name no joiners.
+// Older journals name no joiners and no settings.
 inline void from_json(const nlohmann::json& json, PipelinePlan& plan) {
   json.at("version").get_to(plan.version);
   json.at("microbatches_per_step").get_to(plan.microbatches_per_step);
@@ -62,6 +66,8 @@ inline void from_json(const nlohmann::json& json, PipelinePlan& plan) {
   json.at("paths").get_to(plan.paths);
   json.at("dead").get_to(plan.dead);
   if (json.contains("joining")) json.at("joining").get_to(plan.joining);
+  if (json.contains("settings")) json.at("settings").get_to(plan.settings);
+  if (json.contains("slow_links")) json.at("slow_links").get_to(plan.slow_links);
 }
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkReading, target, rtt_s, bytes_per_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Participant, node, tokens, digest)

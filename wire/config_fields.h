@@ -48,11 +48,14 @@ void VisitInner(Visitor& v, InnerConfig& c) {
 template <typename Visitor>
 void VisitOuter(Visitor& v, OuterConfig& c) {
   v.Section("outer", "The averaged step over the wide area, every inner_steps.");
-  v.Number("outer", "inner_steps", c.inner_steps, 1, 1e6, "");
-  v.Number("outer", "overlap_steps", c.overlap_steps, 0, 1e6,
-           "the committed update lands this many inner steps after the boundary");
+  v.Number("outer", "inner_steps", c.inner_steps, 0, 1e6, "0: the planner chooses");
+  v.Number("outer", "overlap_steps", c.overlap_steps, -1, 1e6,
+           "the committed update lands this many inner steps after the boundary; -1: the planner "
+           "chooses");
   v.Number("outer", "learning_rate", c.learning_rate, 1e-6, 100, "");
   v.Number("outer", "momentum", c.momentum, 0, 0.999999, "Nesterov");
+  v.Choice("outer", "tier", c.tier, {"custom", "auto"},
+           "custom: the codec below; auto: what the measured links can hide");
   v.Choice("outer", "codec", c.codec, {"none", "int8", "bf16", "int4", "sign", "ternary", "topk"},
            "how deltas travel");
   v.Choice("outer", "residual", c.residual, {"buffer", "weights"},
@@ -67,9 +70,15 @@ void VisitPipeline(Visitor& v, PipelineConfig& c) {
            "share of the stages after the first that a microbatch leaves out");
   v.Number("pipeline", "swaps", c.swaps, 0, 64, "neighbouring stages a path may exchange");
   v.Number("pipeline", "microbatches_per_step", c.microbatches_per_step, 1, 16384, "");
-  v.Number("pipeline", "sequences_per_microbatch", c.sequences_per_microbatch, 1, 4096, "");
-  v.Number("pipeline", "in_flight", c.in_flight, 1, 4096,
-           "microbatches a first-stage node keeps in the pipeline");
+  v.Number("pipeline", "sequences_per_microbatch", c.sequences_per_microbatch, 0, 4096,
+           "0: the planner cuts sequences_per_step into microbatches");
+  v.Number("pipeline", "sequences_per_step", c.sequences_per_step, 0, 1 << 24,
+           "the batch, where sequences_per_microbatch is 0; else 0");
+  v.Number("pipeline", "in_flight", c.in_flight, 0, 4096,
+           "microbatches a first-stage node keeps in the pipeline; 0: the planner chooses");
+  v.Choice("pipeline", "slow_link_codec", c.slow_link_codec, {"none", "int8", "bf16"},
+           "how activations cross links that limit the plan");
+  v.Flag("pipeline", "detours", c.detours, "late microbatches are led around who is late");
 }
 
 template <typename Visitor>
@@ -84,6 +93,8 @@ void VisitRunConfig(Visitor& v, RunConfig& c) {
   v.Number("run", "heartbeat_s", c.heartbeat_s, 0.01, 3600, "");
   v.Number("run", "node_silent_s", c.node_silent_s, 0.02, 86400,
            "a node silent for this long is declared dead");
+  v.Number("run", "replan_s", c.replan_s, 0, 1e9,
+           "how often a move of nodes is considered; 0: never");
   VisitModel(v, c.model);
   VisitInner(v, c.inner);
   VisitOuter(v, c.outer);

@@ -55,6 +55,24 @@ absl::Status CheckModel(const TransformerConfig& m) {
   return absl::OkStatus();
 }
 
+absl::Status CheckBatch(const PipelineConfig& p) {
+  if (p.sequences_per_microbatch == 0 && p.sequences_per_step == 0) {
+    return InvalidArgument(
+        "[pipeline] sequences_per_step: must be given where sequences_per_microbatch is 0");
+  }
+  if (p.sequences_per_microbatch > 0 && p.sequences_per_step > 0) {
+    return InvalidArgument(
+        "[pipeline] sequences_per_step: %d is the planner's to cut only if "
+        "sequences_per_microbatch "
+        "is 0, it is %d",
+        p.sequences_per_step, p.sequences_per_microbatch);
+  }
+  if (p.slow_link_codec > DeltaCodec::kBf16) {
+    return InvalidArgument("[pipeline] slow_link_codec: must be none, int8 or bf16");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status ValidateRunConfig(const RunConfig& config) {
@@ -63,9 +81,14 @@ absl::Status ValidateRunConfig(const RunConfig& config) {
   VisitRunConfig(ranges, copy);
   SKERRY_RETURN_IF_ERROR(ranges.status);
   SKERRY_RETURN_IF_ERROR(CheckModel(config.model));
-  if (config.steps % config.outer.inner_steps != 0) {
+  if (config.outer.inner_steps > 0 && config.steps % config.outer.inner_steps != 0) {
     return InvalidArgument("[run] steps: %d must be a multiple of [outer] inner_steps (%d)",
                            config.steps, config.outer.inner_steps);
+  }
+  if (config.outer.inner_steps == 0 && config.outer.overlap_steps > 0) {
+    return InvalidArgument(
+        "[outer] overlap_steps: %d needs inner_steps; give both, or -1 and the planner chooses",
+        config.outer.overlap_steps);
   }
   if (config.outer.overlap_steps > config.outer.inner_steps) {
     return InvalidArgument("[outer] overlap_steps: %d must be at most inner_steps (%d)",
@@ -79,6 +102,7 @@ absl::Status ValidateRunConfig(const RunConfig& config) {
     return InvalidArgument("[run] node_silent_s: %g must be at least twice heartbeat_s (%g)",
                            config.node_silent_s, config.heartbeat_s);
   }
+  SKERRY_RETURN_IF_ERROR(CheckBatch(config.pipeline));
   if (config.pipeline.stages > config.model.layers) {
     return InvalidArgument("[pipeline] stages: %d must be at most [model] layers (%d)",
                            config.pipeline.stages, config.model.layers);

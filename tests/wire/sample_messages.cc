@@ -19,8 +19,8 @@ RunConfig SampleConfig() {
   c.node_silent_s = 7.5;
   c.model = {512, 128, 4, 8, 2, 384, 64, 500.0f, 1e-6f, true};
   c.inner = {InnerOptimizer::kSgd, 0.01f, 0.001f, 5, 0.8f, 0.99f, 1e-7f, 0.2f, 2.0f};
-  c.outer = {8, 2, 0.5f, 0.25f, DeltaCodec::kNone, ResidualPlace::kWeights};
-  c.pipeline = {3, 0.125, 1, 6, 2, 5};
+  c.outer = {8, 2, 0.5f, 0.25f, OuterTier::kCustom, DeltaCodec::kNone, ResidualPlace::kWeights};
+  c.pipeline = {3, 0.125, 1, 6, 2, 0, 5};
   c.data_dir = "english";
   return c;
 }
@@ -39,6 +39,13 @@ PipelinePlan SampleHandover() {
   PipelinePlan plan = SamplePlan();
   plan.dead = {};
   plan.joining = {{SampleNode(1), 2, 3, -1, -1}, {SampleNode(2), 3, 4, 56, 5}};
+  return plan;
+}
+
+PipelinePlan SampleSettled() {
+  PipelinePlan plan = SamplePlan();
+  plan.settings = {8, 2, true, DeltaCodec::kTernary, 4, 3};
+  plan.slow_links = {{SampleNode(1), SampleNode(3)}, {SampleNode(3), SampleNode(1)}};
   return plan;
 }
 
@@ -75,8 +82,8 @@ std::vector<std::pair<std::string, Message>> SampleMessages() {
       {"plan_update", PlanUpdate{SamplePlan()}},
       {"plan_update_joining", PlanUpdate{SampleHandover()}},
       {"heartbeat",
-       Heartbeat{Phase::kStandby, 5, 1, 1000, 2000, 3000, 1.5, 0.25, 0.75, "gradient of 5"}},
-      {"heartbeat_catching_up", Heartbeat{Phase::kCatchingUp, 5, 1, 0, 0, 0, 0, 0, 0, ""}},
+       Heartbeat{Phase::kStandby, 5, 1, 1000, 2000, 3000, 1.5, 0.25, 0.75, 0, "gradient of 5"}},
+      {"heartbeat_catching_up", Heartbeat{Phase::kCatchingUp, 5, 1, 0, 0, 0, 0, 0, 0, 0, ""}},
       {"step_report", StepReport{6, {{0, 256, 5.5f}, {3, 128, 4.25f}}}},
       {"leave", Leave{"interrupted"}},
       {"shutdown", Shutdown{"finished"}},
@@ -90,6 +97,14 @@ std::vector<std::pair<std::string, Message>> SampleMessages() {
       {"round_commit",
        RoundCommit{
            1, 2, {{SampleNode(1), 10, SampleDigest(1)}, {SampleNode(2), 20, SampleDigest(2)}}}},
+      {"plan_update_settled", PlanUpdate{SampleSettled()}},
+      {"heartbeat_memory",
+       Heartbeat{Phase::kTraining, 5, 1, 1000, 2000, 3000, 1.5, 0.25, 0.75, 1 << 20, ""}},
+      {"activation_int8",
+       Activation{3, 2, 1, 1, 4, {{0, 1}, {1, 0}}, SamplePayload(64), DeltaCodec::kInt8}},
+      {"gradient_bf16", Gradient{3, 2, 1, 1, 4, SamplePayload(32), DeltaCodec::kBf16}},
+      {"hop_late", HopLate{3, 2, 1, 2}},
+      {"detour", Detour{3, 2, SampleNode(4), 1.5, true}},
       {"round_applied", RoundApplied{1, 2, SampleDigest(3), 0.5, 0.125}},
       {"object_request", ObjectRequest{"base/1", 1024, 4096}},
       {"object_chunk", ObjectChunk{"base/1", 1024, 9999, SamplePayload(24)}},

@@ -36,6 +36,7 @@ void ReadTraining(ReadChecks& checks, schema::RunConfig::Reader r, RunConfig& c)
   c.outer.momentum = outer.getMomentum();
   c.outer.codec = checks.Enumerator(outer.getCodec(), DeltaCodec::kLast, "delta codec");
   c.outer.residual = checks.Enumerator(outer.getResidual(), ResidualPlace::kWeights, "residual");
+  c.outer.tier = checks.Enumerator(outer.getTier(), OuterTier::kLast, "outer tier");
   const auto pipeline = r.getPipeline();
   c.pipeline.stages = pipeline.getStages();
   c.pipeline.skip_ratio = pipeline.getSkipRatio();
@@ -43,6 +44,10 @@ void ReadTraining(ReadChecks& checks, schema::RunConfig::Reader r, RunConfig& c)
   c.pipeline.microbatches_per_step = pipeline.getMicrobatchesPerStep();
   c.pipeline.sequences_per_microbatch = pipeline.getSequencesPerMicrobatch();
   c.pipeline.in_flight = pipeline.getInFlight();
+  c.pipeline.sequences_per_step = pipeline.getSequencesPerStep();
+  c.pipeline.slow_link_codec =
+      checks.Enumerator(pipeline.getSlowLinkCodec(), DeltaCodec::kLast, "slow link codec");
+  c.pipeline.detours = pipeline.getDetours();
 }
 
 RunConfig ReadConfig(ReadChecks& checks, schema::RunConfig::Reader r) {
@@ -54,6 +59,7 @@ RunConfig ReadConfig(ReadChecks& checks, schema::RunConfig::Reader r) {
   c.nodes_max = r.getNodesMax();
   c.heartbeat_s = r.getHeartbeatS();
   c.node_silent_s = r.getNodeSilentS();
+  c.replan_s = r.getReplanS();
   c.data_dir = checks.Text(r.getDataDir(), "data directory");
   const auto model = r.getModel();
   c.model.vocab = model.getVocab();
@@ -129,6 +135,7 @@ Heartbeat ReadHeartbeat(ReadChecks& checks, schema::Heartbeat::Reader r) {
   m.round_wait_s = checks.Finite(r.getRoundWaitS(), "round_wait_s");
   m.round_transfer_s = checks.Finite(r.getRoundTransferS(), "round_transfer_s");
   m.waiting_for = checks.Text(r.getWaitingFor(), "waiting_for");
+  m.memory_bytes = checks.NotNegative(r.getMemoryBytes(), "memory");
   return m;
 }
 
@@ -161,6 +168,7 @@ template <typename M, typename Reader>
 M ReadHop(ReadChecks& checks, Reader r, const Payload& payload) {
   M m = ReadMicrobatch<M>(checks, r);
   m.hop = checks.NotNegative(r.getHop(), "hop");
+  m.codec = checks.Enumerator(r.getCodec(), DeltaCodec::kLast, "codec");
   m.values = payload;
   return m;
 }
@@ -266,6 +274,20 @@ std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader 
       return ReadHop<Gradient>(checks, e.getGradient(), payload);
     case E::MICROBATCH_VOID:
       return ReadMicrobatch<MicrobatchVoid>(checks, e.getMicrobatchVoid(), -1);
+    case E::HOP_LATE: {
+      const auto r = e.getHopLate();
+      return HopLate{checks.NotNegative(r.getStep(), "step"),
+                     checks.NotNegative(r.getMicrobatch(), "microbatch"),
+                     checks.NotNegative(r.getAttempt(), "attempt"),
+                     checks.NotNegative(r.getHop(), "hop")};
+    }
+    case E::DETOUR: {
+      const auto r = e.getDetour();
+      return Detour{checks.NotNegative(r.getStep(), "step"),
+                    checks.NotNegative(r.getMicrobatch(), "microbatch"),
+                    ReadId<NodeId>(r.getAround()), checks.Finite(r.getWaitedS(), "waited_s"),
+                    r.getSkipped()};
+    }
     case E::DELTA:
     case E::DELTA_HELD:
     case E::ROUND_COMMIT:

@@ -116,6 +116,12 @@ class Writer {
       joining[i].setFromStep(joiner.from_step);
       joining[i].setFromRound(joiner.from_round);
     }
+    Settings(plan.settings, b.initSettings());
+    auto links = b.initSlowLinks(Count(plan.slow_links, limits::kSlowLinksMax, "slow links"));
+    for (unsigned i = 0; i < links.size(); ++i) {
+      WriteId(plan.slow_links[i].from, links[i].initFrom());
+      WriteId(plan.slow_links[i].to, links[i].initTo());
+    }
   }
   void operator()(const Heartbeat& m) {
     auto b = envelope_.initHeartbeat();
@@ -129,6 +135,7 @@ class Writer {
     b.setRoundWaitS(Finite(m.round_wait_s, "round_wait_s"));
     b.setRoundTransferS(Finite(m.round_transfer_s, "round_transfer_s"));
     b.setWaitingFor(Text(m.waiting_for, "waiting_for"));
+    b.setMemoryBytes(m.memory_bytes);
   }
   void operator()(const StepReport& m) {
     auto b = envelope_.initStepReport();
@@ -152,6 +159,7 @@ class Writer {
     b.setHop(m.hop);
     b.setPlanVersion(m.plan_version);
     WritePath(m.path, b.initPath());
+    b.setCodec(static_cast<uint8_t>(m.codec));
     payload_ = m.values;
   }
   void operator()(const Gradient& m) {
@@ -161,7 +169,23 @@ class Writer {
     b.setAttempt(m.attempt);
     b.setHop(m.hop);
     b.setPlanVersion(m.plan_version);
+    b.setCodec(static_cast<uint8_t>(m.codec));
     payload_ = m.values;
+  }
+  void operator()(const HopLate& m) {
+    auto b = envelope_.initHopLate();
+    b.setStep(m.step);
+    b.setMicrobatch(m.microbatch);
+    b.setAttempt(m.attempt);
+    b.setHop(m.hop);
+  }
+  void operator()(const Detour& m) {
+    auto b = envelope_.initDetour();
+    b.setStep(m.step);
+    b.setMicrobatch(m.microbatch);
+    WriteId(m.around, b.initAround());
+    b.setWaitedS(Finite(m.waited_s, "waited_s"));
+    b.setSkipped(m.skipped);
   }
   void operator()(const MicrobatchVoid& m) {
     auto b = envelope_.initMicrobatchVoid();
@@ -249,6 +273,14 @@ class Writer {
       slots[i].setReplica(path[i].replica);
     }
   }
+  static void Settings(const PlannedSettings& s, schema::Settings::Builder b) {
+    b.setInnerSteps(s.inner_steps);
+    b.setOverlapSteps(s.overlap_steps);
+    b.setHasCodec(s.has_codec);
+    b.setCodec(static_cast<uint8_t>(s.codec));
+    b.setSequencesPerMicrobatch(s.sequences_per_microbatch);
+    b.setInFlight(s.in_flight);
+  }
   void Config(const RunConfig& c, schema::RunConfig::Builder b) {
     b.setName(Text(c.name, "name"));
     b.setSeed(c.seed);
@@ -257,6 +289,7 @@ class Writer {
     b.setNodesMax(c.nodes_max);
     b.setHeartbeatS(Finite(c.heartbeat_s, "heartbeat_s"));
     b.setNodeSilentS(Finite(c.node_silent_s, "node_silent_s"));
+    b.setReplanS(Finite(c.replan_s, "replan_s"));
     b.setDataDir(Text(c.data_dir, "data_dir"));
     auto model = b.initModel();
     model.setVocab(c.model.vocab);
@@ -289,6 +322,7 @@ class Writer {
     outer.setMomentum(Finite(c.outer.momentum, "outer momentum"));
     outer.setCodec(static_cast<uint8_t>(c.outer.codec));
     outer.setResidual(static_cast<uint8_t>(c.outer.residual));
+    outer.setTier(static_cast<uint8_t>(c.outer.tier));
     auto pipeline = b.initPipeline();
     pipeline.setStages(c.pipeline.stages);
     pipeline.setSkipRatio(Finite(c.pipeline.skip_ratio, "skip_ratio"));
@@ -296,6 +330,9 @@ class Writer {
     pipeline.setMicrobatchesPerStep(c.pipeline.microbatches_per_step);
     pipeline.setSequencesPerMicrobatch(c.pipeline.sequences_per_microbatch);
     pipeline.setInFlight(c.pipeline.in_flight);
+    pipeline.setSequencesPerStep(c.pipeline.sequences_per_step);
+    pipeline.setSlowLinkCodec(static_cast<uint8_t>(c.pipeline.slow_link_codec));
+    pipeline.setDetours(c.pipeline.detours);
   }
 
   schema::Envelope::Builder envelope_;

@@ -38,6 +38,19 @@ std::vector<Joiner> ReadJoining(ReadChecks& checks, schema::Plan::Reader r) {
   return joining;
 }
 
+PlannedSettings ReadSettings(ReadChecks& checks, schema::Settings::Reader r) {
+  PlannedSettings settings;
+  settings.inner_steps = checks.NotNegative(r.getInnerSteps(), "inner steps");
+  settings.overlap_steps = r.getOverlapSteps();
+  if (settings.overlap_steps < -1) checks.Break("overlap steps", "is negative");
+  settings.has_codec = r.getHasCodec();
+  settings.codec = checks.Enumerator(r.getCodec(), DeltaCodec::kLast, "delta codec");
+  settings.sequences_per_microbatch =
+      checks.NotNegative(r.getSequencesPerMicrobatch(), "sequences per microbatch");
+  settings.in_flight = checks.NotNegative(r.getInFlight(), "in flight");
+  return settings;
+}
+
 }  // namespace
 
 PlanUpdate ReadPlan(ReadChecks& checks, schema::Plan::Reader r) {
@@ -63,6 +76,12 @@ PlanUpdate ReadPlan(ReadChecks& checks, schema::Plan::Reader r) {
   }
   m.plan.dead = ReadIds(checks, r.getDead(), limits::kDeadMax, "dead nodes");
   m.plan.joining = ReadJoining(checks, r);
+  m.plan.settings = ReadSettings(checks, r.getSettings());
+  const auto links = r.getSlowLinks();
+  m.plan.slow_links.resize(checks.Count(links, limits::kSlowLinksMax, "slow links"));
+  for (unsigned i = 0; i < m.plan.slow_links.size(); ++i) {
+    m.plan.slow_links[i] = {ReadId<NodeId>(links[i].getFrom()), ReadId<NodeId>(links[i].getTo())};
+  }
   return m;
 }
 

@@ -26,11 +26,12 @@ constexpr int64_t kFrameOverheadBytes = 160;
 
 bool Activation::operator==(const Activation& o) const {
   return step == o.step && microbatch == o.microbatch && attempt == o.attempt && hop == o.hop &&
-         plan_version == o.plan_version && path == o.path && SamePayload(values, o.values);
+         plan_version == o.plan_version && path == o.path && codec == o.codec &&
+         SamePayload(values, o.values);
 }
 bool Gradient::operator==(const Gradient& o) const {
   return step == o.step && microbatch == o.microbatch && attempt == o.attempt && hop == o.hop &&
-         plan_version == o.plan_version && SamePayload(values, o.values);
+         plan_version == o.plan_version && codec == o.codec && SamePayload(values, o.values);
 }
 bool Delta::operator==(const Delta& o) const {
   return stage == o.stage && round == o.round && tokens == o.tokens && digest == o.digest &&
@@ -61,7 +62,8 @@ int64_t WireSize(const Message& message) {
           [](const StepReport& m) { return 12 * static_cast<int64_t>(m.losses.size()); },
           [](const RoundCommit& m) { return 80 * static_cast<int64_t>(m.participants.size()); },
           [](const PlanUpdate& m) {
-            int64_t bytes = 64 + 64 * static_cast<int64_t>(m.plan.joining.size());
+            int64_t bytes = 64 + 64 * static_cast<int64_t>(m.plan.joining.size()) +
+                            64 * static_cast<int64_t>(m.plan.slow_links.size());
             for (const auto& stage : m.plan.stages)
               bytes += 16 + 32 * static_cast<int64_t>(stage.replicas.size());
             for (const auto& path : m.plan.paths)
@@ -121,6 +123,14 @@ std::string Describe(const Message& message) {
             return StrFormat("ObjectRequest %s@%d", m.object, m.offset);
           },
           [](const ObjectChunk& m) { return StrFormat("ObjectChunk %s@%d", m.object, m.offset); },
+          [](const HopLate& m) {
+            return StrFormat("HopLate step %d microbatch %d.%d hop %d", m.step, m.microbatch,
+                             m.attempt, m.hop);
+          },
+          [](const Detour& m) {
+            return StrFormat("Detour step %d microbatch %d around %s", m.step, m.microbatch,
+                             m.around.Short());
+          },
       },
       message);
 }

@@ -134,6 +134,7 @@ struct Heartbeat {
   double busy_s = 0;            // device time spent in jobs
   double round_wait_s = 0;      // idle time exposed because a round's commit had not arrived
   double round_transfer_s = 0;  // Σ over rounds of (commit complete − boundary)
+  int64_t memory_bytes = 0;     // the most its stage has held so far; 0: not measured
   std::string waiting_for;      // "gradient of microbatch 5 from 3fa9", "" when busy
   bool operator==(const Heartbeat&) const = default;
 };
@@ -178,6 +179,7 @@ struct Activation {
   int64_t plan_version = 0;
   Path path;  // with dead slots already replaced
   Payload values;
+  DeltaCodec codec = DeltaCodec::kNone;  // what `values` is encoded as
   bool operator==(const Activation& o) const;
 };
 // ∂loss/∂(that stream) going back; hop as above, hop == 0 is the stage-0 node again.
@@ -188,6 +190,7 @@ struct Gradient {
   int32_t hop = 0;
   int64_t plan_version = 0;
   Payload values;
+  DeltaCodec codec = DeltaCodec::kNone;
   bool operator==(const Gradient& o) const;
 };
 // stage-0 node → every node of the old path: this attempt is void (a node of it died); attempt −1:
@@ -199,6 +202,25 @@ struct MicrobatchVoid {
   int32_t attempt = 0;
   int64_t plan_version = 0;
   bool operator==(const MicrobatchVoid&) const = default;
+};
+
+// node of a path → its stage-0 node: what I sent to the node after me (hop + 1) has not been
+// answered for longer than ever before.
+struct HopLate {
+  int64_t step = 0;
+  int32_t microbatch = 0;
+  int32_t attempt = 0;
+  int32_t hop = 0;  // of the sender
+  bool operator==(const HopLate&) const = default;
+};
+// stage-0 node → coordinator, for the log: a microbatch was led around a node that was late.
+struct Detour {
+  int64_t step = 0;
+  int32_t microbatch = 0;
+  NodeId around;
+  double waited_s = 0;
+  bool skipped = false;  // no other replica stood in: the stage was left out
+  bool operator==(const Detour&) const = default;
 };
 
 // ---- outer rounds --------------------
@@ -269,10 +291,10 @@ struct ObjectChunk {
 };
 inline constexpr int64_t kObjectChunkBytesMax = 1 << 20;
 
-using Message =
-    std::variant<Hello, Welcome, Refused, Peers, ProbeRequest, Ping, Pong, LinkReading, PlanUpdate,
-                 Heartbeat, StepReport, Leave, Shutdown, Activation, Gradient, MicrobatchVoid,
-                 Delta, DeltaHeld, RoundCommit, RoundApplied, ObjectRequest, ObjectChunk>;
+using Message = std::variant<Hello, Welcome, Refused, Peers, ProbeRequest, Ping, Pong, LinkReading,
+                             PlanUpdate, Heartbeat, StepReport, Leave, Shutdown, Activation,
+                             Gradient, MicrobatchVoid, Delta, DeltaHeld, RoundCommit, RoundApplied,
+                             ObjectRequest, ObjectChunk, HopLate, Detour>;
 
 // A message on its way: whoever repeats it, or sends it to many, keeps no copy.
 using SharedMessage = std::shared_ptr<const Message>;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/ids.h"
+#include "common/run_config.h"
 
 namespace skerry {
 
@@ -45,6 +46,24 @@ struct Joiner {
   bool operator==(const Joiner&) const = default;
 };
 
+// What the configuration left to the planner; what it did not is at its "as configured" value.
+struct PlannedSettings {
+  int64_t inner_steps = 0;     // 0: as configured
+  int64_t overlap_steps = -1;  // −1: as configured
+  bool has_codec = false;
+  DeltaCodec codec = DeltaCodec::kNone;  // counts if has_codec
+  int32_t sequences_per_microbatch = 0;  // 0: as configured
+  int32_t in_flight = 0;                 // 0: as configured
+  bool operator==(const PlannedSettings&) const = default;
+};
+
+// A directed link on which activations and gradients travel as PipelineConfig::slow_link_codec.
+struct SlowLink {
+  NodeId from;
+  NodeId to;
+  auto operator<=>(const SlowLink&) const = default;
+};
+
 struct PipelinePlan {
   int64_t version = 0;  // grows by one with every plan of the run
   int32_t microbatches_per_step = 0;
@@ -54,7 +73,12 @@ struct PipelinePlan {
       paths;  // microbatch m of step k takes paths[(k · microbatches_per_step + m) mod size]
   std::vector<NodeId> dead;  // sorted; their slots are filled by the next live replica of the stage
   std::vector<Joiner> joining;  // by node; of the plan and not dead
+  PlannedSettings settings;
+  std::vector<SlowLink> slow_links;  // sorted
   bool operator==(const PipelinePlan&) const = default;
 };
+
+// The configuration with what the planner chose filled in: what a run trains with.
+RunConfig Settled(RunConfig config, const PipelinePlan& plan);
 
 }  // namespace skerry

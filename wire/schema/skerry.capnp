@@ -78,6 +78,8 @@ struct Envelope {
     roundApplied   @30 :RoundApplied;
     objectRequest  @31 :ObjectRequest;
     objectChunk    @32 :ObjectChunk;
+    hopLate        @33 :HopLate;
+    detour         @34 :Detour;
   }
 }
 
@@ -129,6 +131,7 @@ struct RunConfig {
   outer       @9 :Outer;
   pipeline    @10 :Paths;
   nodesMax    @11 :Int32 = 1024;
+  replanS     @12 :Float64 = 60;
 
   struct Transformer {
     vocab       @0 :Int32;
@@ -154,20 +157,24 @@ struct RunConfig {
     clipNorm        @8 :Float32;
   }
   struct Outer {
-    innerSteps   @0 :Int64;
-    overlapSteps @1 :Int64;
+    innerSteps   @0 :Int64;  # 0 the planner chooses
+    overlapSteps @1 :Int64;  # −1 the planner chooses
     learningRate @2 :Float32;
     momentum     @3 :Float32;
     codec        @4 :UInt8;  # 0 none, 1 int8, 2 bf16, 3 int4, 4 sign, 5 ternary, 6 topk
     residual     @5 :UInt8;  # 0 buffer, 1 weights
+    tier         @6 :UInt8;  # 0 custom: codec as said, 1 auto: the planner chooses it
   }
   struct Paths {
     stages                 @0 :Int32;
     skipRatio              @1 :Float64;
     swaps                  @2 :Int32;
     microbatchesPerStep    @3 :Int32;
-    sequencesPerMicrobatch @4 :Int32;
-    inFlight               @5 :Int32;
+    sequencesPerMicrobatch @4 :Int32;  # 0 the planner cuts sequencesPerStep
+    inFlight               @5 :Int32;  # 0 the planner chooses
+    sequencesPerStep       @6 :Int32;
+    slowLinkCodec          @7 :UInt8;  # as Outer's codec: none, int8 or bf16
+    detours                @8 :Bool = true;
   }
 }
 
@@ -219,6 +226,22 @@ struct Plan {
   paths               @3 :List(Path);
   dead                @4 :List(Id256);
   joining             @5 :List(Joiner);
+  settings            @6 :Settings;
+  slowLinks           @7 :List(SlowLink);  # sorted
+}
+# What the configuration left to the planner; at the default, it did not.
+struct Settings {
+  innerSteps             @0 :Int64;
+  overlapSteps           @1 :Int64 = -1;
+  hasCodec               @2 :Bool;
+  codec                  @3 :UInt8;
+  sequencesPerMicrobatch @4 :Int32;
+  inFlight               @5 :Int32;
+}
+# Activations and gradients travel over it as the run's slowLinkCodec.
+struct SlowLink {
+  from @0 :Id256;
+  to   @1 :Id256;
 }
 # A node that fills a slot and is given the state of its stage first.
 struct Joiner {
@@ -253,6 +276,7 @@ struct Heartbeat {
   roundWaitS     @7 :Float64;
   roundTransferS @8 :Float64;
   waitingFor     @9 :Text;
+  memoryBytes    @10 :Int64;  # the most its stage has held; 0 not measured
 }
 
 # stage-0 node → coordinator: its microbatches of a step are done.
@@ -275,7 +299,7 @@ struct Shutdown {
 
 # ---- pipeline: node → node -----------------------------------------------------------------------
 
-# Payload: float32 [sequences, context, hidden], little-endian.
+# Payload: float32 [sequences, context, hidden], little-endian; encoded if codec says so.
 struct Activation {
   step        @0 :Int64;
   microbatch  @1 :Int32;
@@ -283,6 +307,7 @@ struct Activation {
   hop         @3 :Int32;
   planVersion @4 :Int64;
   path        @5 :Path;
+  codec       @6 :UInt8;  # as RunConfig.Outer's
 }
 # Payload: as Activation's.
 struct Gradient {
@@ -291,12 +316,29 @@ struct Gradient {
   attempt     @2 :Int32;
   hop         @3 :Int32;
   planVersion @4 :Int64;
+  codec       @5 :UInt8;
 }
 struct MicrobatchVoid {
   step        @0 :Int64;
   microbatch  @1 :Int32;
   attempt     @2 :Int32;
   planVersion @3 :Int64;
+}
+
+# node of a path → its stage-0 node: the node after it is later than ever before.
+struct HopLate {
+  step       @0 :Int64;
+  microbatch @1 :Int32;
+  attempt    @2 :Int32;
+  hop        @3 :Int32;  # of the sender
+}
+# stage-0 node → coordinator: a microbatch was led around a late node.
+struct Detour {
+  step       @0 :Int64;
+  microbatch @1 :Int32;
+  around     @2 :Id256;
+  waitedS    @3 :Float64;
+  skipped    @4 :Bool;  # no replica stood in: the stage was left out
 }
 
 # ---- outer rounds --------------------------------------------------------------------------------
