@@ -12,7 +12,11 @@
 namespace skerry {
 namespace {
 
-constexpr int64_t kProbeBytes = 256 << 10;
+// Of what a node sends and receives to have its links measured, and how much of it one padded ping
+// may be (they double, so that all of a probe's together are twice the largest).
+constexpr double kProbeBytesOfNode = 50e6;
+constexpr int64_t kProbeBytesMin = 256 << 10;
+constexpr int64_t kProbeBytesMax = 4 << 20;
 
 const char* PhaseName(Phase phase) {
   switch (phase) {
@@ -85,8 +89,12 @@ void CoordinatorActor::RequestProbes(Context& context) {
 }
 
 void CoordinatorActor::Ask(Context& context, const std::vector<ProbeSchedule::Pair>& pairs) {
+  const auto nodes = static_cast<double>(std::max<size_t>(1, probed_.size()));
+  const double of_node = static_cast<double>(probes_.pairs()) / nodes;  // it sends, and receives
+  const auto share = static_cast<int64_t>(kProbeBytesOfNode / 4 / std::max(1.0, of_node));
+  const int64_t bytes = std::clamp(share, kProbeBytesMin, kProbeBytesMax);
   for (const auto& [from, target] : pairs) {
-    context.Send(from, ProbeRequest{target, kProbeBytes});
+    context.Send(from, ProbeRequest{target, bytes});
   }
 }
 

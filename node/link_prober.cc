@@ -9,14 +9,15 @@ void LinkProber::SendPing(Context& context) {
   nonce_ = context.rng().Next();
   sent_ = context.now();
   const bool is_padded = static_cast<int>(empty_.size()) == kEmptyPings;
-  context.Send(request_->target, Ping{nonce_, is_padded ? request_->bytes : 0});
+  padding_ = is_padded ? std::min(kFirstPaddingBytes << rates_.size(), request_->bytes) : 0;
+  context.Send(request_->target, Ping{nonce_, padding_});
 }
 
 void LinkProber::OnRequest(Context& context, const ProbeRequest& request) {
   request_ = request;
   request_->bytes = std::clamp<int64_t>(request.bytes, 1, kPaddingBytesMax);
   empty_.clear();
-  padded_.clear();
+  rates_.clear();
   SendPing(context);
 }
 
@@ -26,32 +27,49 @@ Duration LinkProber::RoundTrip() const {
   return sorted[sorted.size() / 2];
 }
 
+// On a link faster than the clock of a busy machine the difference may vanish: at most 10 Gbit/s is
+// believed.
+double LinkProber::Rate(Duration took, int64_t bytes) const {
+  const auto size = static_cast<double>(bytes);
+  return size / std::max((took - RoundTrip()).seconds(), size / 1.25e9);
+}
+
+bool LinkProber::Grew() const {
+  constexpr double kFaster = 1.1;
+  return rates_.size() >= 2 && rates_.back() > kFaster * rates_[rates_.size() - 2];
+}
+
 bool LinkProber::IsSettled() const {
-  constexpr double kFaster = 0.9;
-  const size_t count = padded_.size();
-  if (count == 0) return false;
-  const Duration round_trip = RoundTrip(), last = padded_.back() - round_trip;
-  if (count == 1) return last > round_trip * kManyRoundTrips;
-  const Duration before = padded_[count - 2] - round_trip;
-  return count == kPaddedPingsMax || last.seconds() > kFaster * before.seconds();
+  if (rates_.empty()) return false;
+  if (rates_.size() > 1) return !Grew() || static_cast<int>(rates_.size()) == kPaddedPingsMax;
+  const double transfer_s = static_cast<double>(padding_) / rates_.front();
+  return transfer_s > (RoundTrip() * kManyRoundTrips).seconds();
+}
+
+LinkReading LinkProber::Reading() const {
+  const double round_trip_s = RoundTrip().seconds();
+  double rate = *std::max_element(rates_.begin(), rates_.end());
+  if (Grew()) {
+    const double growth = std::min(2.0, rate / rates_[rates_.size() - 2]);
+    rate = std::max(rate, std::min(growth * rate, kStockWindowBytes / round_trip_s));
+  }
+  return {request_->target, round_trip_s, rate};
 }
 
 std::optional<LinkReading> LinkProber::OnPong(Context& context, const NodeId& from,
                                               const Pong& pong) {
   if (!request_ || from != request_->target || pong.nonce != nonce_) return std::nullopt;
-  const bool is_padded = static_cast<int>(empty_.size()) == kEmptyPings;
-  (is_padded ? padded_ : empty_).push_back(context.now() - sent_);
+  const Duration took = context.now() - sent_;
+  if (padding_ == 0) {
+    empty_.push_back(took);
+  } else {
+    rates_.push_back(Rate(took, padding_));
+  }
   if (!IsSettled()) {
     SendPing(context);
     return std::nullopt;
   }
-  const Duration round_trip = RoundTrip();
-  const Duration fastest = *std::min_element(padded_.begin(), padded_.end());
-  // On a link faster than the clock of a busy machine the difference may vanish: at most 10 Gbit/s
-  // is believed.
-  const auto bytes = static_cast<double>(request_->bytes);
-  const double transfer_s = std::max((fastest - round_trip).seconds(), bytes / 1.25e9);
-  LinkReading reading{request_->target, round_trip.seconds(), bytes / transfer_s};
+  const LinkReading reading = Reading();
   request_.reset();
   return reading;
 }

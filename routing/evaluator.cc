@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <utility>
 
 #include "common/check.h"
 #include "routing/cost_model.h"
+#include "routing/node_lines.h"
 
 namespace skerry {
 namespace {
@@ -17,6 +20,7 @@ constexpr size_t kHeapDegree = 4;
 Evaluator::Evaluator(const Workload& workload, const Fleet& fleet)
     : workload_(workload),
       fleet_(fleet),
+      lines_(LinesOf(fleet)),
       starts_(static_cast<size_t>(workload.slots())),
       visits_(static_cast<size_t>(workload.slots()),
               std::vector<int32_t>(static_cast<size_t>(workload.steps))),
@@ -29,6 +33,24 @@ Evaluator::Evaluator(const Workload& workload, const Fleet& fleet)
       ++visits_[static_cast<size_t>(slot)][static_cast<size_t>(microbatch.step)];
     }
   }
+  NumberLinks();
+}
+
+void Evaluator::NumberLinks() {
+  std::map<std::pair<int32_t, int32_t>, int32_t> numbers;
+  const auto number = [&](int32_t from, int32_t to) {
+    return numbers.try_emplace({from, to}, static_cast<int32_t>(numbers.size())).first->second;
+  };
+  for (const Workload::Microbatch& microbatch : workload_.microbatches) {
+    first_way_.push_back(ways_.size());
+    const size_t length = microbatch.slots.size();
+    for (size_t hop = 0; hop < length; ++hop) {
+      const int32_t slot = microbatch.slots[hop];
+      ways_.push_back(number(slot, microbatch.slots[(hop + 1) % length]));
+      ways_.push_back(number(slot, microbatch.slots[(hop + length - 1) % length]));
+    }
+  }
+  link_free_.resize(numbers.size());
 }
 
 int32_t Evaluator::SlotAt(int32_t microbatch, int32_t hop) const {
@@ -62,6 +84,7 @@ void Evaluator::Reset() {
   created_ = 0;
   end_ = 0;
   is_usable_ = true;
+  std::fill(link_free_.begin(), link_free_.end(), 0.0);
   for (int32_t slot = 0; slot < workload_.slots(); ++slot) {
     Server& server = servers_[static_cast<size_t>(slot)];
     server.ready.clear();
@@ -69,6 +92,7 @@ void Evaluator::Reset() {
     server.step = 0;
     server.in_flight = 0;
     server.uplink_free = 0;
+    server.downlink_free = 0;
     server.busy_s = 0;
     server.next_start = 0;
     OpenSteps(server, slot);
@@ -121,10 +145,20 @@ void Evaluator::Send(double now, int32_t microbatch, int32_t from_hop, int32_t t
   const size_t pair = fleet_.Pair((*placement_)[static_cast<size_t>(from_slot)],
                                   (*placement_)[static_cast<size_t>(to_slot)]);
   double& uplink_free = servers_[static_cast<size_t>(from_slot)].uplink_free;
+  double& downlink_free = servers_[static_cast<size_t>(to_slot)].downlink_free;
+  const size_t way =
+      first_way_[static_cast<size_t>(microbatch)] + 2 * static_cast<size_t>(from_hop);
+  double& link_free =
+      link_free_[static_cast<size_t>(ways_[way + (task == Task::kBackward ? 1 : 0)])];
+  const double latency_s = fleet_.latency_s[pair];
   // A missing link is only in the way if a path uses it.
-  is_usable_ &= !std::isinf(fleet_.latency_s[pair]);
-  uplink_free = std::max(now, uplink_free) + fleet_.wire_s[pair];
-  Schedule(uplink_free + fleet_.latency_s[pair], false, task, microbatch, to_hop);
+  is_usable_ &= !std::isinf(latency_s);
+  const double start = std::max({now, uplink_free, link_free});
+  uplink_free = std::max(now, uplink_free) + lines_.up_s[pair];
+  link_free = start + fleet_.wire_s[pair];
+  // Of messages under way at once the one sent first is received first.
+  downlink_free = std::max(start + latency_s, downlink_free) + lines_.down_s[pair];
+  Schedule(std::max(link_free + latency_s, downlink_free), false, task, microbatch, to_hop);
 }
 
 void Evaluator::Arrive(double now, const Event& event) {

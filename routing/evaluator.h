@@ -5,9 +5,10 @@
 // ready and not of a later step than its own, backward before loss before forward before a new
 // start; within a kind the earlier step, then the smaller microbatch. A stage-0 node keeps at most
 // `in_flight` of its own microbatches between start and last backward. A node's next step opens
-// when it has done all its visits of the present one. A sender's uplink carries one message after
-// another (bytes / rate of the link each), then a message travels rtt / 2 while the next one is
-// sent.
+// when it has done all its visits of the present one. A link carries one message after another,
+// bytes / its rate each, then a message travels rtt / 2 while the next one is sent. Messages on
+// different links share the lines of their nodes (node_lines.h), which carry one after another as
+// well: a line is never held up by a link slower than itself.
 //
 // Used in the inner loop of the placement search: about 0.1 µs per event, no allocation after the
 // first call with equal sizes. Deterministic: ties in time go by order of creation.
@@ -72,6 +73,13 @@ struct TaskRecord {
   double end_s = 0;
 };
 
+// See node_lines.h.
+struct NodeLines {
+  // [n, n] as Fleet::wire_s and never more than that: of the sender's line, of the receiver's.
+  std::vector<double> up_s;
+  std::vector<double> down_s;
+};
+
 // Owns scratch memory. Not thread-safe; one per thread.
 class Evaluator {
  public:
@@ -119,6 +127,7 @@ class Evaluator {
     int32_t left = 0;       // visits of it still to be done
     int32_t in_flight = 0;  // own microbatches
     double uplink_free = 0;
+    double downlink_free = 0;
     double busy_s = 0;
     size_t next_start = 0;  // index into starts_
     std::vector<Ready> ready;
@@ -133,15 +142,22 @@ class Evaluator {
   void Finish(double now, const Event& event);
   void Dispatch(double now, int32_t slot);
   bool Choose(Server& server, int32_t slot, Ready& chosen) const;
+  void NumberLinks();
   int32_t SlotAt(int32_t microbatch, int32_t hop) const;
   double TaskSeconds(int32_t slot, Task task) const;
 
   const Workload& workload_;
   const Fleet& fleet_;
+  const NodeLines lines_;
   const Placement* placement_ = nullptr;
   std::vector<std::vector<int32_t>> starts_;  // [slot] own microbatches in order
   std::vector<std::vector<int32_t>> visits_;  // [slot][step] how many
   std::vector<Server> servers_;
+  // Links between slots, numbered as they are used: [first_way_[microbatch] + 2 · hop] to the next
+  // slot of the tour, + 1 to the one before.
+  std::vector<int32_t> ways_;
+  std::vector<size_t> first_way_;
+  std::vector<double> link_free_;
   std::vector<Due> due_;  // a heap of degree kHeapDegree, earliest first
   std::vector<Event> events_;
   std::vector<uint32_t> free_events_;

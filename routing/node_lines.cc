@@ -1,0 +1,65 @@
+#include "routing/node_lines.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+namespace skerry {
+namespace {
+
+// Of the links of one node: latencies and wire times in, line times out.
+class Side {
+ public:
+  explicit Side(size_t n) : latency_(n), wire_(n), order_(n) {}
+
+  double& latency(size_t k) { return latency_[k]; }
+  double& wire(size_t k) { return wire_[k]; }
+
+  // `line(k)` takes the time of link k; link `self` is none.
+  template <typename Line>
+  void Fill(size_t self, Line line) {
+    std::iota(order_.begin(), order_.end(), size_t{0});
+    std::sort(order_.begin(), order_.end(),
+              [&](size_t a, size_t b) { return latency_[a] > latency_[b]; });
+    double least = std::numeric_limits<double>::infinity();
+    size_t reached = 0;
+    for (const size_t k : order_) {
+      if (k == self) continue;
+      for (; reached < order_.size(); ++reached) {
+        const size_t other = order_[reached];
+        if (latency_[other] < kLineReach * latency_[k]) break;
+        if (other != self) least = std::min(least, wire_[other]);
+      }
+      line(k) = least;
+    }
+  }
+
+ private:
+  std::vector<double> latency_;
+  std::vector<double> wire_;
+  std::vector<size_t> order_;  // farthest first
+};
+
+}  // namespace
+
+NodeLines LinesOf(const Fleet& fleet) {
+  const auto n = static_cast<size_t>(fleet.size());
+  NodeLines lines{fleet.wire_s, fleet.wire_s};
+  if (n < 2) return lines;
+  Side side(n);
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t k = 0; k < n; ++k) {
+      side.latency(k) = fleet.latency_s[i * n + k];
+      side.wire(k) = fleet.wire_s[i * n + k];
+    }
+    side.Fill(i, [&](size_t k) -> double& { return lines.up_s[i * n + k]; });
+    for (size_t k = 0; k < n; ++k) {
+      side.latency(k) = fleet.latency_s[k * n + i];
+      side.wire(k) = fleet.wire_s[k * n + i];
+    }
+    side.Fill(i, [&](size_t k) -> double& { return lines.down_s[k * n + i]; });
+  }
+  return lines;
+}
+
+}  // namespace skerry

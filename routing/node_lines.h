@@ -1,0 +1,20 @@
+// How long a message keeps the lines of its two nodes, which all their links share.
+//
+// A reading of one link is the least of the sender's line, the receiver's, and what one flow can
+// carry (TCP's window a round trip, a provider's cap). A node whose links read 40 and 400 MB/s has
+// a line of 400 or more: a message on the slower link takes as long as the link says, but keeps the
+// line for a tenth of that, and another goes out beside it. So the line is as fast as the fastest
+// reading; of links that are at least kLineReach as far, since near nodes (one house, one region)
+// are not reached over the line that leads to far ones.
+#pragma once
+
+#include "routing/evaluator.h"
+
+namespace skerry {
+
+inline constexpr double kLineReach = 0.25;
+
+// O(n² log n).
+NodeLines LinesOf(const Fleet& fleet);
+
+}  // namespace skerry
