@@ -12,11 +12,12 @@
 namespace skerry {
 namespace {
 
-// Of what a node sends and receives to have its links measured, and how much of it one padded ping
-// may be (they double, so that all of a probe's together are twice the largest).
+// A padded ping of a probe. Where the links of a node are few, more: so that what it sends and
+// receives for all of them is this much (a probe's pings together are twice the largest).
+constexpr int64_t kProbeBytes = 256 << 10;
 constexpr double kProbeBytesOfNode = 50e6;
-constexpr int64_t kProbeBytesMin = 256 << 10;
-constexpr int64_t kProbeBytesMax = 4 << 20;
+constexpr int64_t kLargeProbeBytesMin = 1 << 20;
+constexpr int64_t kLargeProbeBytesMax = 4 << 20;
 
 const char* PhaseName(Phase phase) {
   switch (phase) {
@@ -92,7 +93,8 @@ void CoordinatorActor::Ask(Context& context, const std::vector<ProbeSchedule::Pa
   const auto nodes = static_cast<double>(std::max<size_t>(1, probed_.size()));
   const double of_node = static_cast<double>(probes_.pairs()) / nodes;  // it sends, and receives
   const auto share = static_cast<int64_t>(kProbeBytesOfNode / 4 / std::max(1.0, of_node));
-  const int64_t bytes = std::clamp(share, kProbeBytesMin, kProbeBytesMax);
+  const int64_t bytes =
+      share < kLargeProbeBytesMin ? kProbeBytes : std::min(share, kLargeProbeBytesMax);
   for (const auto& [from, target] : pairs) {
     context.Send(from, ProbeRequest{target, bytes});
   }

@@ -41,7 +41,7 @@ bool LinkProber::Grew() const {
 
 bool LinkProber::IsSettled() const {
   if (rates_.empty()) return false;
-  if (rates_.size() > 1) return !Grew() || static_cast<int>(rates_.size()) == kPaddedPingsMax;
+  if (rates_.size() > 1) return !Grew() || static_cast<int>(rates_.size()) == PaddedPingsMax();
   const double transfer_s = static_cast<double>(padding_) / rates_.front();
   return transfer_s > (RoundTrip() * kManyRoundTrips).seconds();
 }
@@ -49,7 +49,7 @@ bool LinkProber::IsSettled() const {
 LinkReading LinkProber::Reading() const {
   const double round_trip_s = RoundTrip().seconds();
   double rate = *std::max_element(rates_.begin(), rates_.end());
-  if (Grew()) {
+  if (Grew() && request_->bytes > kFirstPaddingBytes) {
     const double growth = std::min(2.0, rate / rates_[rates_.size() - 2]);
     rate = std::max(rate, std::min(growth * rate, kStockWindowBytes / round_trip_s));
   }

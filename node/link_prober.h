@@ -1,12 +1,13 @@
 // Measures the way from this node to another, when the coordinator asks: a few empty pings one
-// after another (the median is the round trip), then some with padding, each twice as much as the
-// one before up to what was asked for (what one takes beyond a round trip is transfer; the fastest
-// gives the rate). The first pays for TCP's slow start: alone it would read a line of 200 Mbit/s
-// and 93 ms as one of 6. The window that it opens lets the next pass faster, and so on until one is
-// not. Where the first takes many round trips, the line is slow and not the start.
+// after another (the median is the round trip), then some with padding (what one takes beyond a
+// round trip is transfer; the fastest gives the rate). The first of those pays for TCP's slow
+// start: alone it would read a line of 200 Mbit/s and 93 ms as one of 6. The window that it opens
+// lets the next pass faster, and so on until one is not. Where the first takes many round trips,
+// the line is slow and not the start.
 //
-// A rate that still grew at the end was TCP's window's and not the line's. What a long transfer
-// would get lies between it and the stock window per round trip: growth like the last is believed.
+// In a small fleet more may be asked for: then each is twice as large as the one before. A rate
+// that still grew at the end was TCP's window's and not the line's. What a long transfer would get
+// lies between it and the stock window per round trip: growth like the last is believed.
 //
 // A part of the node's actor. One probe at a time; a second request replaces an unfinished one.
 #pragma once
@@ -22,7 +23,8 @@ namespace skerry {
 class LinkProber {
  public:
   static constexpr int kEmptyPings = 3;
-  static constexpr int kPaddedPingsMax = 5;
+  static constexpr int kEqualPingsMax = 4;
+  static constexpr int kDoubledPingsMax = 5;
   static constexpr int64_t kManyRoundTrips = 32;
   static constexpr int64_t kFirstPaddingBytes = 256 << 10;
   static constexpr int64_t kPaddingBytesMax = 4 << 20;
@@ -37,6 +39,9 @@ class LinkProber {
   void SendPing(Context& context);
   Duration RoundTrip() const;
   double Rate(Duration took, int64_t bytes) const;
+  int PaddedPingsMax() const {
+    return request_->bytes > kFirstPaddingBytes ? kDoubledPingsMax : kEqualPingsMax;
+  }
   bool Grew() const;       // the last padded ping was faster than the one before
   bool IsSettled() const;  // another would not be
   LinkReading Reading() const;

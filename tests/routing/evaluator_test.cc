@@ -2,8 +2,10 @@
 
 #include <catch2/catch.hpp>
 #include <limits>
+#include <utility>
 #include <vector>
 
+#include "routing/node_lines.h"
 #include "tests/routing/fleets.h"
 
 namespace skerry {
@@ -60,6 +62,61 @@ TEST_CASE("Evaluator: messages to different receivers share the sender's uplink"
   const Fleet fleet = EvenFleet(3, 0, 1);
 
   CHECK(Evaluator(workload, fleet).StepSeconds({0, 1, 2}) == Approx(5.0));  // 4 on two uplinks
+}
+
+TEST_CASE("Evaluator: slow links of a fast line carry side by side", "[routing]") {
+  Workload workload;
+  workload.stage_of_slot = {0, 1, 1};
+  workload.forward_flops = {0, 0};
+  workload.in_flight = 2;
+  workload.microbatches = {{0, {0, 1}}, {0, {0, 2}}};
+  Fleet fleet = EvenFleet(4, 0, 1);
+  // Node 3 holds nothing; its links show that node 0's line carries four times as much.
+  fleet.wire_s[fleet.Pair(0, 3)] = fleet.wire_s[fleet.Pair(3, 0)] = 0.25;
+
+  CHECK(Evaluator(workload, fleet).StepSeconds({0, 1, 2}) == Approx(4.25));
+}
+
+TEST_CASE("Evaluator: messages on one link follow each other at its own rate", "[routing]") {
+  Workload workload = TwoStages(2, 2);
+  workload.forward_flops = {0, 0};
+  workload.loss_flops = 0;
+  Fleet fleet = EvenFleet(3, 0, 1);
+  fleet.wire_s[fleet.Pair(0, 2)] = fleet.wire_s[fleet.Pair(2, 0)] = 0.25;
+
+  CHECK(Evaluator(workload, fleet).StepSeconds({0, 1}) == Approx(5.0));
+}
+
+TEST_CASE("Evaluator: messages of different senders share the receiver's downlink", "[routing]") {
+  Workload workload;
+  workload.stage_of_slot = {0, 0, 1};
+  workload.forward_flops = {0, 0};
+  workload.microbatches = {{0, {0, 2}}, {0, {1, 2}}};
+  Fleet fleet = EvenFleet(3, 0, 1);
+  fleet.wire_s[fleet.Pair(2, 0)] = fleet.wire_s[fleet.Pair(2, 1)] = 0;
+
+  CHECK(Evaluator(workload, fleet).StepSeconds({0, 1, 2}) == Approx(4.0));  // 4 in one downlink
+}
+
+TEST_CASE("LinesOf: what a house carries inside says nothing of its line", "[routing]") {
+  Fleet fleet = EvenFleet(4, 0.05, 1);
+  for (const auto& [from, to] : {std::pair{0, 1}, {1, 0}}) {
+    fleet.latency_s[fleet.Pair(from, to)] = 0.0005;
+    fleet.wire_s[fleet.Pair(from, to)] = 0.01;
+  }
+  fleet.wire_s[fleet.Pair(0, 3)] = 0.5;
+
+  const NodeLines lines = LinesOf(fleet);
+
+  CHECK(lines.up_s[fleet.Pair(0, 1)] == 0.01);
+  CHECK(lines.up_s[fleet.Pair(0, 2)] == 0.5);  // the better of its two far links
+  CHECK(lines.up_s[fleet.Pair(1, 2)] == 1);
+  CHECK(lines.down_s[fleet.Pair(0, 2)] == 1);
+  CHECK(lines.down_s[fleet.Pair(0, 3)] == 0.5);
+  for (size_t pair = 0; pair < fleet.wire_s.size(); ++pair) {
+    CHECK(lines.up_s[pair] <= fleet.wire_s[pair]);
+    CHECK(lines.down_s[pair] <= fleet.wire_s[pair]);
+  }
 }
 
 TEST_CASE("Evaluator: a waiting backward goes before a forward that came earlier", "[routing]") {
