@@ -13,7 +13,7 @@ namespace skerry {
 namespace {
 
 // A padded ping of a probe. Where the links of a node are few, more: so that what it sends and
-// receives for all of them is this much (a probe's pings together are twice the largest).
+// receives for all of them is about this much.
 constexpr int64_t kProbeBytes = 256 << 10;
 constexpr double kProbeBytesOfNode = 50e6;
 constexpr int64_t kLargeProbeBytesMin = 1 << 20;

@@ -9,8 +9,15 @@ void LinkProber::SendPing(Context& context) {
   nonce_ = context.rng().Next();
   sent_ = context.now();
   const bool is_padded = static_cast<int>(empty_.size()) == kEmptyPings;
-  padding_ = is_padded ? std::min(kFirstPaddingBytes << rates_.size(), request_->bytes) : 0;
+  padding_ = is_padded ? NextPadding() : 0;
   context.Send(request_->target, Ping{nonce_, padding_});
+}
+
+// No larger than what passes in kLongest.
+int64_t LinkProber::NextPadding() const {
+  if (rates_.empty()) return std::min(kFirstPaddingBytes, request_->bytes);
+  const auto passes = static_cast<int64_t>(rates_.back() * kLongest.seconds());
+  return std::clamp(std::min(kPaddingGrowth * padding_, passes), padding_, request_->bytes);
 }
 
 void LinkProber::OnRequest(Context& context, const ProbeRequest& request) {
@@ -41,7 +48,7 @@ bool LinkProber::Grew() const {
 
 bool LinkProber::IsSettled() const {
   if (rates_.empty()) return false;
-  if (rates_.size() > 1) return !Grew() || static_cast<int>(rates_.size()) == PaddedPingsMax();
+  if (rates_.size() > 1) return !Grew() || static_cast<int>(rates_.size()) == kPaddedPingsMax;
   const double transfer_s = static_cast<double>(padding_) / rates_.front();
   return transfer_s > (RoundTrip() * kManyRoundTrips).seconds();
 }
@@ -50,8 +57,7 @@ LinkReading LinkProber::Reading() const {
   const double round_trip_s = RoundTrip().seconds();
   double rate = *std::max_element(rates_.begin(), rates_.end());
   if (Grew() && request_->bytes > kFirstPaddingBytes) {
-    const double growth = std::min(2.0, rate / rates_[rates_.size() - 2]);
-    rate = std::max(rate, std::min(growth * rate, kStockWindowBytes / round_trip_s));
+    rate = std::max(rate, std::min(kBelievedGrowth * rate, kStockWindowBytes / round_trip_s));
   }
   return {request_->target, round_trip_s, rate};
 }

@@ -5,9 +5,9 @@
 // lets the next pass faster, and so on until one is not. Where the first takes many round trips,
 // the line is slow and not the start.
 //
-// In a small fleet more may be asked for: then each is twice as large as the one before. A rate
+// In a small fleet more may be asked for: then each is larger than the one before. A rate
 // that still grew at the end was TCP's window's and not the line's. What a long transfer would get
-// lies between it and the stock window per round trip: growth like the last is believed.
+// lies between it and the stock window per round trip: some more growth is believed.
 //
 // A part of the node's actor. One probe at a time; a second request replaces an unfinished one.
 #pragma once
@@ -23,13 +23,15 @@ namespace skerry {
 class LinkProber {
  public:
   static constexpr int kEmptyPings = 3;
-  static constexpr int kEqualPingsMax = 4;
-  static constexpr int kDoubledPingsMax = 5;
+  static constexpr int kPaddedPingsMax = 4;
   static constexpr int64_t kManyRoundTrips = 32;
   static constexpr int64_t kFirstPaddingBytes = 256 << 10;
   static constexpr int64_t kPaddingBytesMax = 4 << 20;
+  static constexpr int64_t kPaddingGrowth = 4;
+  static constexpr Duration kLongest = Duration::Seconds(1);
   // What one flow of stock Linux carries per round trip.
   static constexpr double kStockWindowBytes = 3.5e6;
+  static constexpr double kBelievedGrowth = 1.4;
 
   void OnRequest(Context& context, const ProbeRequest& request);
   // The reading, once complete.
@@ -39,9 +41,7 @@ class LinkProber {
   void SendPing(Context& context);
   Duration RoundTrip() const;
   double Rate(Duration took, int64_t bytes) const;
-  int PaddedPingsMax() const {
-    return request_->bytes > kFirstPaddingBytes ? kDoubledPingsMax : kEqualPingsMax;
-  }
+  int64_t NextPadding() const;
   bool Grew() const;       // the last padded ping was faster than the one before
   bool IsSettled() const;  // another would not be
   LinkReading Reading() const;

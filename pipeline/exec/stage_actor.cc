@@ -63,7 +63,7 @@ void StageActor::MakeReady(Key key, Visit& visit, Task task, Payload input) {
   visit.input = std::move(input);
 }
 
-void StageActor::OnActivation(Context&, const NodeId& from, const Activation& activation) {
+void StageActor::OnActivation(Context& context, const NodeId& from, const Activation& activation) {
   const Key key{activation.step, activation.microbatch};
   const auto length = static_cast<int32_t>(activation.path.size());
   const bool valid =
@@ -87,6 +87,12 @@ void StageActor::OnActivation(Context&, const NodeId& from, const Activation& ac
     }
     MakeReady(key, it->second, Task::kLoss, activation.values);
     return;
+  }
+  // An heir counts its attempts anew: of the dead one's only a gradient can be left that waits for
+  // its turn, and the heir's takes its place.
+  if (it != visits_.end() && it->second.state == State::kDone &&
+      it->second.path.front() != activation.path.front()) {
+    Drop(context, key);
   }
   Visit& visit = visits_[key];
   if (activation.attempt < visit.attempt ||
