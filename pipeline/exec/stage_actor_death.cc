@@ -2,6 +2,7 @@
 // good.
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "pipeline/exec/stage_actor.h"
@@ -9,29 +10,40 @@
 
 namespace skerry {
 
+// Only who leads a microbatch may void it.
 void StageActor::OnVoid(Context& context, const NodeId& from, const MicrobatchVoid& message) {
   const Key key{message.step, message.microbatch};
-  if (message.attempt == kForGood) {
-    const auto slot = SlotOf(plan_, from);
-    if (!slot || slot->stage != 0 || message.step > step_ + options_.lag_max)
-      return void(++refused_);
-    return DropForGood(context, key);
+  if (message.step < 0 || message.step > step_ + options_.lag_max || message.microbatch < 0 ||
+      message.microbatch >= plan_.microbatches_per_step || message.attempt < kForGood) {
+    return void(++refused_);
   }
+  const auto home = HomeOf(plan_, message.step, message.microbatch);
+  if (!home || NodeOf(plan_, *home) != from || from == options_.self) return void(++refused_);
+  const bool for_good = message.attempt == kForGood;
+  const int32_t attempt = for_good ? std::numeric_limits<int32_t>::max() : message.attempt;
+  if (!IsVoid(key, from, attempt)) void_[key] = {from, attempt};
+  if (for_good) return DropForGood(context, key);
   const auto it = visits_.find(key);
   if (it == visits_.end()) return;
-  Visit& visit = it->second;
-  if (IsOwn(visit) || visit.attempt != message.attempt || NodeAt(visit.path, 0) != from) {
-    ++refused_;
-    return;
+  if (it->second.attempt != message.attempt || NodeAt(it->second.path, 0) != from) {
+    return void(++refused_);
   }
-  // A live node of the old path is on the patched one too: the next attempt will come through here.
+  // The next attempt comes through here, unless the sender says that none does.
   Drop(context, key);
   if (message.step == step_ && pending_.contains(message.microbatch)) {
     Visit& again = visits_[key];
     again.path = PathOf(plan_, message.step, message.microbatch);
-    again.hop = 1;
+    const auto own = std::find_if(again.path.begin(), again.path.end(), [&](const Slot& slot) {
+      return NodeOf(plan_, slot) == options_.self;
+    });
+    again.hop = own == again.path.end() ? 1 : static_cast<int32_t>(own - again.path.begin());
     again.attempt = message.attempt + 1;
   }
+}
+
+bool StageActor::IsVoid(Key key, const NodeId& home, int32_t attempt) const {
+  const auto it = void_.find(key);
+  return it != void_.end() && it->second.home == home && attempt <= it->second.attempt;
 }
 
 void StageActor::DropForGood(Context& context, Key key) {
@@ -91,15 +103,18 @@ void StageActor::Restart(Context& context, Key key, Visit& visit) {
     StageWork* work = options_.work;
     context.Submit({"discard", Duration(), [work, key] { work->Discard(key.first, key.second); }});
   }
+  if (avoidance_) avoidance_->OnGivenUp(key);
   ++visit.attempt;
   visit.state = State::kExpected;
   visit.input = nullptr;
   visit.path = PathOf(plan_, key.first, key.second);
+  visit.late_hops.clear();
 }
 
 void StageActor::OnPlan(Context& context, const PipelinePlan& plan) {
   if (plan.version <= plan_.version) return;
   const PipelinePlan before = std::exchange(plan_, plan);
+  ForgetAvoided(before);
   VoidPast(context, before);
   std::vector<Key> orphans;
   for (auto& [key, visit] : visits_) {
