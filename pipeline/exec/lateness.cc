@@ -21,6 +21,7 @@ void Lateness::Note(int64_t step, Duration took) {
     stretch_ = stretch;
   }
   longest_ = std::max(longest_, took);
+  has_answers_ = true;
 }
 
 Duration Lateness::Usual() const {
@@ -28,8 +29,7 @@ Duration Lateness::Usual() const {
 }
 
 Duration Lateness::Patience(int32_t given_up) const {
-  const bool knows = longest_ > Duration() || longest_before_ > Duration();
-  const Duration usual = knows ? Usual() : options_.floor * kUnknown;
+  const Duration usual = has_answers_ ? Usual() : options_.floor * kUnknown;
   return usual * (int64_t{1} << std::min(given_up, kDoublingsMax));
 }
 

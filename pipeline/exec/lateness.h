@@ -53,6 +53,7 @@ class Lateness {
   Instant ticked_;
   bool ticks_ = false;
   Duration lost_;
+  bool has_answers_ = false;
   int64_t stretch_ = 0;
   Duration longest_, longest_before_;  // of the present stretch, and of the one before
 };

@@ -88,9 +88,9 @@ class Crew {
   using Link = std::pair<uint32_t, uint32_t>;
 
   // Node numbers are those of TestNodeId.
-  explicit Crew(const PipelinePlan& plan, bool detours = true) {
+  explicit Crew(const PipelinePlan& plan, bool leads_around = true) {
     for (const StageAssignment& stage : plan.stages) {
-      for (const NodeId& id : stage.replicas) Add(id, plan, detours);
+      for (const NodeId& id : stage.replicas) Add(id, plan, leads_around);
     }
   }
 
@@ -105,7 +105,8 @@ class Crew {
   // Everybody who can begins step `step`; then what can happen happens.
   void Begin(int64_t step) {
     for (auto& [id, member] : members_) {
-      if (!member->stopped && !member->actor->StepOpen()) member->actor->BeginStep(*member, step);
+      const bool may = !member->stopped && !member->actor->StepOpen();
+      if (may && member->actor->step() < step) member->actor->BeginStep(*member, step);
     }
     Settle();
   }
@@ -168,7 +169,7 @@ class Crew {
   bool coordinator_passes_on = true;
 
  private:
-  void Add(const NodeId& id, const PipelinePlan& plan, bool detours_on) {
+  void Add(const NodeId& id, const PipelinePlan& plan, bool leads_around) {
     auto member = std::make_unique<CrewMember>();
     CrewMember* self = member.get();
     self->id = id;
@@ -177,7 +178,7 @@ class Crew {
     options.lag_max = 5;
     options.in_flight = 2;
     options.work = &self->work;
-    options.late_floor = Duration::Seconds(detours_on ? kFloor : 0.0);
+    options.late_floor = Duration::Seconds(leads_around ? kFloor : 0.0);
     options.tick = Duration::Seconds(1);
     options.send = [this, id](Context&, const NodeId& to, Message message) {
       under_way.push_back({id, to, std::move(message)});
