@@ -1,6 +1,7 @@
 #include "pipeline/exec/avoidance.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace skerry {
 
@@ -14,9 +15,10 @@ bool Avoidance::Avoids(const NodeId& node, Key key, Instant now) {
   return false;
 }
 
-void Avoidance::OnLate(const NodeId& node, Instant sent, Instant now) {
+void Avoidance::OnLate(const NodeId& node, int64_t step, Instant sent, Instant now) {
   const auto [it, is_new] = late_.try_emplace(node);
   Entry& entry = it->second;
+  if (is_new || entry.trusted) entry.step = step;
   const Duration first = floor_ * kFirst;
   if (is_new || (entry.trusted && now > entry.until + entry.span * 2)) {
     entry.span = first;
@@ -29,6 +31,14 @@ void Avoidance::OnLate(const NodeId& node, Instant sent, Instant now) {
   entry.until = now + entry.span;
   entry.tries.reset();
   entry.trusted = false;
+}
+
+int64_t Avoidance::OldestStep() const {
+  int64_t oldest = std::numeric_limits<int64_t>::max();
+  for (const auto& [node, entry] : late_) {
+    if (!entry.trusted) oldest = std::min(oldest, entry.step);
+  }
+  return oldest;
 }
 
 void Avoidance::OnOver(Key key, Instant now) {

@@ -30,8 +30,11 @@ class Avoidance {
   // tried, it is `key` that tries it.
   bool Avoids(const NodeId& node, Key key, Instant now);
 
-  // `key`, sent at `sent`, was led around `node` because it was late.
-  void OnLate(const NodeId& node, Instant sent, Instant now);
+  // A microbatch of step `step`, sent at `sent`, was led around `node` because it was late.
+  void OnLate(const NodeId& node, int64_t step, Instant sent, Instant now);
+  // The first step of which something was led around somebody who is still avoided: further back
+  // than that nobody is. The greatest number if nobody is avoided.
+  int64_t OldestStep() const;
   // `key` is over: whom it tried is trusted again.
   void OnOver(Key key, Instant now);
   // `key` tries nobody any more.
@@ -42,6 +45,7 @@ class Avoidance {
   struct Entry {
     Instant since, until;  // avoided; once trusted again, `until` is when that was
     Duration span;
+    int64_t step = 0;
     std::optional<Key> tries;
     bool trusted = false;
   };

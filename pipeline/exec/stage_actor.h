@@ -43,6 +43,9 @@ class StageActor {
   // What may wait here for a later step; beyond it a sender is misbehaving and is refused.
   static constexpr size_t kVisitsMax = 4096;
 
+  // Steps that whoever waits for something else may be behind those who lead around it.
+  static constexpr int64_t kVoidAheadMax = 4096;
+
   // HopLate messages at a tick.
   static constexpr int32_t kReportsMax = 64;
 

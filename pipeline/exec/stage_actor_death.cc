@@ -13,7 +13,7 @@ namespace skerry {
 // Only who leads a microbatch may void it.
 void StageActor::OnVoid(Context& context, const NodeId& from, const MicrobatchVoid& message) {
   const Key key{message.step, message.microbatch};
-  if (message.step < 0 || message.step > step_ + options_.lag_max || message.microbatch < 0 ||
+  if (message.step < 0 || message.step > step_ + kVoidAheadMax || message.microbatch < 0 ||
       message.microbatch >= plan_.microbatches_per_step || message.attempt < kForGood) {
     return void(++refused_);
   }
@@ -63,12 +63,16 @@ bool StageActor::IsOver(Key key) const {
 
 // Of steps begun here, others may be behind, and must not wait for what nobody will send them.
 // Microbatches of a dead stage-0 node pass to its heir from the heir's next step on: all of the
-// path hear that. Own ones that are over went through the dead: who stands in for them hears it.
+// path hear that. Own ones that are over went through the dead: who stands in for them hears it,
+// also who was so late that it may still be in an older step.
 void StageActor::VoidPast(Context& context, const PipelinePlan& before) {
   const int32_t count = plan_.microbatches_per_step;
   const auto slot = SlotOf(plan_, options_.self);
   if (!slot || slot->stage != 0) return;
-  for (int64_t step = std::max<int64_t>(0, step_ - options_.lag_max); step <= step_; ++step) {
+  int64_t oldest = step_ - options_.lag_max;
+  if (avoidance_) oldest = std::min(oldest, avoidance_->OldestStep());
+  for (int64_t step = std::max({int64_t{0}, oldest, step_ - kVoidAheadMax}); step <= step_;
+       ++step) {
     for (int32_t m = 0; m < count; ++m) {
       if (HomeOf(plan_, step, m) != slot) continue;
       const Path now = PathOf(plan_, step, m), past = PathOf(before, step, m);

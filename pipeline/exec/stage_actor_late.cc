@@ -84,7 +84,7 @@ void StageActor::LeadAround(Context& context, Key key, Visit& visit) {
   const Instant now = LateClock(context);
   const NodeId culprit = NodeAt(visit.path, Culprit(visit, now));
   const Duration waited = now - visit.sent;
-  avoidance_->OnLate(culprit, visit.started, now);
+  avoidance_->OnLate(culprit, key.first, visit.started, now);
   ++visit.given_up;
   Restart(context, key, visit);
   ChoosePath(context, key, visit, &culprit, waited);

@@ -17,7 +17,7 @@ Instant At(double s) {
 // Found late at 10 s: avoided until 50 s.
 Avoidance OneLate() {
   Avoidance avoidance(Duration::Seconds(10));
-  avoidance.OnLate(kNode, At(0), At(10));
+  avoidance.OnLate(kNode, 3, At(0), At(10));
   return avoidance;
 }
 
@@ -40,7 +40,7 @@ TEST_CASE("Avoidance: then one microbatch tries it, the others wait for how that
     CHECK_FALSE(avoidance.Avoids(kNode, {5, 2}, At(52)));
   }
   SECTION("late again: avoided for twice as long") {
-    avoidance.OnLate(kNode, At(50), At(60));
+    avoidance.OnLate(kNode, 3, At(50), At(60));
     CHECK(avoidance.Avoids(kNode, {5, 2}, At(139)));
     CHECK_FALSE(avoidance.Avoids(kNode, {5, 2}, At(140)));
   }
@@ -52,7 +52,7 @@ TEST_CASE("Avoidance: then one microbatch tries it, the others wait for how that
 
 TEST_CASE("Avoidance: what was under way when a node was found late says nothing new", "[exec]") {
   Avoidance avoidance = OneLate();
-  avoidance.OnLate(kNode, At(9), At(15));
+  avoidance.OnLate(kNode, 3, At(9), At(15));
   CHECK_FALSE(avoidance.Avoids(kNode, {5, 1}, At(50)));
 }
 
@@ -61,21 +61,33 @@ TEST_CASE("Avoidance: late soon after it was trusted again counts double, later 
   CHECK_FALSE(avoidance.Avoids(kNode, {5, 1}, At(50)));
   avoidance.OnOver({5, 1}, At(52));
   SECTION("soon") {
-    avoidance.OnLate(kNode, At(120), At(130));
+    avoidance.OnLate(kNode, 3, At(120), At(130));
     CHECK(avoidance.Avoids(kNode, {9, 0}, At(130 + 79)));
   }
   SECTION("later") {
-    avoidance.OnLate(kNode, At(190), At(200));
+    avoidance.OnLate(kNode, 3, At(190), At(200));
     CHECK(avoidance.Avoids(kNode, {9, 0}, At(200 + 39)));
     CHECK_FALSE(avoidance.Avoids(kNode, {9, 0}, At(200 + 40)));
   }
+}
+
+TEST_CASE("Avoidance: it knows how far back who is avoided may be", "[exec]") {
+  Avoidance avoidance = OneLate();
+  CHECK(avoidance.OldestStep() == 3);
+  avoidance.OnLate(kNode, 9, At(60), At(70));
+  CHECK(avoidance.OldestStep() == 3);
+  CHECK_FALSE(avoidance.Avoids(kNode, {20, 1}, At(1000)));
+  avoidance.OnOver({20, 1}, At(1001));
+  CHECK(avoidance.OldestStep() > 1'000'000);
+  avoidance.OnLate(kNode, 21, At(1010), At(1020));
+  CHECK(avoidance.OldestStep() == 21);
 }
 
 TEST_CASE("Avoidance: it is bounded", "[exec]") {
   Avoidance avoidance(Duration::Seconds(1));
   double now = 0;
   for (int i = 0; i < 40; ++i) {
-    avoidance.OnLate(kNode, At(now), At(now));
+    avoidance.OnLate(kNode, 3, At(now), At(now));
     now += 300;
     CHECK_FALSE(avoidance.Avoids(kNode, {i, 0}, At(now)));
   }
