@@ -102,6 +102,7 @@ class CoordinatorActor final : public Actor {
   void On(Context& context, const NodeId& from, const DeltaHeld& message);
   void On(Context& context, const NodeId& from, const RoundApplied& message);
   void On(Context& context, const NodeId& from, const ObjectChunk& message);
+  void On(Context& context, const NodeId& from, const Detour& message);
   template <typename Other>
   void On(Context&, const NodeId&, const Other&) {
     ++refused_;
@@ -197,6 +198,7 @@ class CoordinatorActor final : public Actor {
 
   using Holdings = std::map<NodeId, std::map<NodeId, Participant>>;  // holder → sender → message
   std::map<RunState::StageRound, Holdings> held_;
+  std::map<std::pair<NodeId, NodeId>, Instant> told_of_detour_;  // home, around whom: when last
   std::set<int64_t> emitted_steps_;
   int64_t emitted_below_ = 0;  // every step with losses below this one is emitted
 

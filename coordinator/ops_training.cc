@@ -8,6 +8,12 @@
 #include "pipeline/plan/route.h"
 
 namespace skerry {
+namespace {
+
+constexpr double kWaitMaxS = 1e6;
+constexpr Duration kDetourEventEvery = Duration::Seconds(5);
+
+}  // namespace
 
 void CoordinatorActor::On(Context& context, const NodeId& from, const StepReport& message) {
   const int32_t microbatches = options_.config.pipeline.microbatches_per_step;
@@ -194,6 +200,31 @@ void CoordinatorActor::EvictMinority(Context& context, int32_t stage, int64_t ro
     DeclareGone(context, node, Gone::kEvicted, "its base parameters differ from its stage's");
     if (stopping_) return;
   }
+}
+
+// Passed on to whom the microbatch was led around: the link between the two may be why.
+void CoordinatorActor::On(Context& context, const NodeId& from, const Detour& message) {
+  const auto stage = StageOf(message.around);
+  if (StageOf(from) != 0 || !stage || *stage == 0 || message.step < 0 ||
+      message.step >= options_.config.steps || message.microbatch < 0 ||
+      message.microbatch >= state_.plan->microbatches_per_step ||
+      !(message.waited_s >= 0 && message.waited_s < kWaitMaxS)) {
+    return void(++refused_);
+  }
+  const auto home = HomeOf(*state_.plan, message.step, message.microbatch);
+  if (!home || NodeOf(*state_.plan, *home) != from) return void(++refused_);
+  context.Send(message.around,
+               MicrobatchVoid{message.step, message.microbatch, -1, state_.plan->version});
+  if (message.waited_s == 0) return;
+  Instant& told = told_of_detour_[{from, message.around}];
+  if (told != Instant() && context.now() - told < kDetourEventEvery) return;
+  told = context.now();
+  context.Event("detour", EventFields({{"node", message.around.Short()},
+                                       {"from", from.Short()},
+                                       {"step", message.step},
+                                       {"microbatch", message.microbatch},
+                                       {"waited_s", message.waited_s},
+                                       {"skipped", message.skipped}}));
 }
 
 }  // namespace skerry

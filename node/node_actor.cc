@@ -196,6 +196,9 @@ void NodeActor::StartTraining(Context& context, int64_t step) {
   options.lag_max = 2 * config_->outer.inner_steps + 1;
   options.in_flight = config_->pipeline.in_flight;
   options.work = work_.get();
+  if (config_->pipeline.detours) options.late_floor = Duration::Seconds(config_->node_silent_s) / 2;
+  options.tick = Duration::Seconds(config_->heartbeat_s);
+  options.led_around = [this](Context& c, const Detour& detour) { LedAround(c, detour); };
   options.send = [this](Context& c, const NodeId& to, skerry::Message m) {
     Send(c, to, std::move(m));
   };
@@ -364,6 +367,9 @@ void NodeActor::OnTimer(Context& context, TimerId timer) {
   heartbeat_timer_ = context.StartTimer(Duration::Seconds(config_->heartbeat_s));
   DropStaleState(context);
   if (state_ == State::kCatchingUp) TendJoining(context);
+  if (!pipeline_) return;
+  pipeline_->OnTick(context);
+  Advance(context);
 }
 
 void NodeActor::OnPeerRestarted(Context& context, const NodeId& peer) {
@@ -371,6 +377,7 @@ void NodeActor::OnPeerRestarted(Context& context, const NodeId& peer) {
   SayHello(context);
   if (state_ == State::kPreparing || state_ == State::kCatchingUp) fetcher_.Resume(context);
   for (const StepReport& report : recent_reports_) Send(context, peer, report);
+  for (const Detour& detour : recent_detours_) Send(context, peer, detour);
   if (last_applied_ && !last_applied_->base_digest.IsZero()) Send(context, peer, *last_applied_);
   if (!rounds_) return;
   for (const DeltaHeld& held : rounds_->HeldNow()) Send(context, peer, held);

@@ -35,11 +35,27 @@ void NodeActor::On(Context& context, const NodeId& from, const Gradient& message
   Advance(context);
 }
 
+// The coordinator passes on what a stage-0 node said for good, where their own link may be late.
 void NodeActor::On(Context& context, const NodeId& from, const MicrobatchVoid& message) {
   if (MustWait(message.plan_version, pipeline_ != nullptr)) return Keep(from, message);
   if (!pipeline_ || message.plan_version < joined_since_) return void(++refused_);
-  pipeline_->OnVoid(context, from, message);
+  if (from == options_.coordinator) {
+    pipeline_->OnPassedOnVoid(context, message);
+  } else {
+    pipeline_->OnVoid(context, from, message);
+  }
   Advance(context);
+}
+
+void NodeActor::On(Context& context, const NodeId& from, const HopLate& message) {
+  if (!pipeline_) return void(++refused_);
+  pipeline_->OnHopLate(context, from, message);
+}
+
+void NodeActor::LedAround(Context& context, const Detour& detour) {
+  recent_detours_.push_back(detour);
+  if (recent_detours_.size() > kDetoursMax) recent_detours_.pop_front();
+  Send(context, options_.coordinator, detour);
 }
 
 }  // namespace skerry

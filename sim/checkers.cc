@@ -102,6 +102,7 @@ void Checkers::CheckCommitRecords(Instant now) {
 
 void Checkers::OnSent(const NodeId& from, const NodeId& to, const Message& message) {
   delivery_.OnSent(from, to, message);
+  if (const auto* detour = std::get_if<Detour>(&message)) NoteDetour(*detour);
 }
 
 void Checkers::OnMessage(Instant now, const NodeId& from, const NodeId& to,
@@ -170,6 +171,7 @@ void Checkers::OnLife(Instant now, const NodeId& node) {
   delivery_.OnLife(node);
   counted_.erase(node);
   last_counted_.erase(node);
+  counted_since_step_.erase(node);
   step_of_.erase(node);
   heard_plan_.erase(node);
   made_.erase(node);
@@ -177,18 +179,22 @@ void Checkers::OnLife(Instant now, const NodeId& node) {
 }
 
 void Checkers::OnAccumulated(Instant now, const NodeId& node, int64_t step, int32_t microbatch) {
+  ++counted_since_step_[node];
   auto& counted = counted_[node];
   if (!counted.insert({step, microbatch}).second) {
     Violate(now, "microbatch_conservation",
             absl::StrFormat("%s counted microbatch %d of step %d twice", node.Short(), microbatch,
                             step));
   }
-  if (!SomePlanLeadsThrough(node, step, microbatch)) {
+  if (!SomePlanLeadsThrough(node, step, microbatch) && !WasLedTo(node, step, microbatch)) {
     Violate(now, "microbatch_conservation",
-            absl::StrFormat("%s counted microbatch %d of step %d, which no plan leads through it",
-                            node.Short(), microbatch, step));
+            absl::StrFormat(
+                "%s counted microbatch %d of step %d, which neither a plan nor a detour leads "
+                "through it",
+                node.Short(), microbatch, step));
   }
   while (counted.begin()->first < step - kStepsRemembered) counted.erase(counted.begin());
+  if (WasLedAround(step, microbatch)) return;
   const auto [last, is_first] = last_counted_.try_emplace(node, step, microbatch);
   const std::pair present(step, microbatch);
   // After a death what was sent again comes late.
@@ -233,13 +239,48 @@ void Checkers::OnStepped(Instant now, const NodeId& node, int64_t step, int32_t 
   made_[node] = step;
   CheckHeardOfJoiners(now, node, step);
   // After a death a node may count what was sent again late, in a later step.
-  if (!state_.plan || !all_alive_) return;
-  const auto wanted = static_cast<int32_t>(VisitsOf(*state_.plan, step, node).size());
-  if (microbatches != wanted) {
+  if (state_.plan && all_alive_) CheckStepIsWhole(now, node, step, microbatches);
+  counted_since_step_[node] = 0;
+}
+
+void Checkers::CheckStepIsWhole(Instant now, const NodeId& node, int64_t step,
+                                int32_t microbatches) {
+  if (microbatches != counted_since_step_[node]) {
     Violate(now, "microbatch_conservation",
-            absl::StrFormat("%s closed step %d with %d microbatches, planned were %d", node.Short(),
-                            step, microbatches, wanted));
+            absl::StrFormat("%s closed step %d as if it had counted %d microbatches, it was %d",
+                            node.Short(), step, microbatches, counted_since_step_[node]));
   }
+  for (const PlannedVisit& visit : VisitsOf(*state_.plan, step, node)) {
+    const std::pair key(step, visit.microbatch);
+    const auto led = led_around_.find(key);
+    if (counted_[node].contains(key)) continue;
+    if (led != led_around_.end() && led->second.contains(node)) continue;
+    Violate(now, "microbatch_conservation",
+            absl::StrFormat("%s closed step %d without microbatch %d, which was planned through it",
+                            node.Short(), step, visit.microbatch));
+  }
+}
+
+void Checkers::NoteDetour(const Detour& detour) {
+  detours_ += led_around_[{detour.step, detour.microbatch}].insert(detour.around).second;
+  while (led_around_.begin()->first.first < best_step_ - kStepsRemembered) {
+    led_around_.erase(led_around_.begin());
+  }
+}
+
+bool Checkers::WasLedAround(int64_t step, int32_t microbatch) const {
+  return led_around_.contains({step, microbatch});
+}
+
+// Around another replica of its stage.
+bool Checkers::WasLedTo(const NodeId& node, int64_t step, int32_t microbatch) const {
+  const auto led = led_around_.find({step, microbatch});
+  const auto slot = state_.plan ? SlotOf(*state_.plan, node) : std::nullopt;
+  if (led == led_around_.end() || !slot) return false;
+  return std::any_of(led->second.begin(), led->second.end(), [&](const NodeId& around) {
+    const auto other = SlotOf(*state_.plan, around);
+    return other && other->stage == slot->stage && around != node;
+  });
 }
 
 void Checkers::OnQueue(Instant now, const NodeId& node, int64_t waiting) {

@@ -15,8 +15,10 @@
 //   delta_conservation        a round takes of a replica's progress what its accepted message
 //                             carries, no more, no less (conservation.h; with arithmetic only)
 //   microbatch_conservation   a process counts a microbatch once, and only one that a plan leads
-//                             through it; without deaths it counts exactly those of the plan, in
-//                             their order
+//                             through it, or that was led around another replica of its stage, as
+//                             the microbatch's stage-0 node said; without deaths it counts those of
+//                             the plan, in their order, but for those led around it, and steps by
+//                             as many as it counted since it last did
 //   ledger_exact              a microbatch is credited once, with one loss; at the end all are,
 //                             but for those that died with their data node
 //   liveness                  while a step is left, somebody's steps grow
@@ -89,6 +91,7 @@ class Checkers {
   // Who was taken for dead or evicted while it had a part in the plan.
   const std::set<NodeId>& put_out() const { return put_out_; }
   int64_t handovers() const { return handovers_; }  // that came to a first step
+  int64_t detours() const { return detours_; }      // microbatches, each time one was led around
   // Who was in a stage with as many liars as others at least: nobody can say there who lies.
   const std::set<NodeId>& beside_liars() const { return beside_liars_; }
 
@@ -108,6 +111,10 @@ class Checkers {
   void CheckNobodyIsPast(Instant now, const PipelinePlan& plan, const Joiner& joiner);
   void NoteLiars(const PipelinePlan& plan);
   void CheckHeardOfJoiners(Instant now, const NodeId& node, int64_t step);
+  void NoteDetour(const Detour& detour);
+  bool WasLedAround(int64_t step, int32_t microbatch) const;
+  bool WasLedTo(const NodeId& node, int64_t step, int32_t microbatch) const;
+  void CheckStepIsWhole(Instant now, const NodeId& node, int64_t step, int32_t microbatches);
   bool SomePlanLeadsThrough(const NodeId& node, int64_t step, int32_t microbatch) const;
   void CheckCommitRecords(Instant now);
   void CheckBasesAtEnd(Instant now);
@@ -119,7 +126,10 @@ class Checkers {
   std::map<int64_t, PipelinePlan> plans_;  // journalled
   std::map<std::pair<int32_t, int64_t>, std::map<Digest, std::set<NodeId>>> digests_;
   std::map<NodeId, std::set<std::pair<int64_t, int32_t>>> counted_;  // of its present life
-  std::map<NodeId, std::pair<int64_t, int32_t>> last_counted_;
+  std::map<NodeId, std::pair<int64_t, int32_t>> last_counted_;  // of those not led around anybody
+  std::map<NodeId, int32_t> counted_since_step_;                // its last
+  // Around whom a microbatch was led, as its stage-0 nodes said before anybody could act on it.
+  std::map<std::pair<int64_t, int32_t>, std::set<NodeId>> led_around_;
   using Holdings = std::map<NodeId, std::map<NodeId, Digest>>;  // holder → sender → message
   std::map<RunState::StageRound, Holdings> held_;
   std::map<int32_t, int64_t> commits_checked_;  // of each stage
@@ -133,6 +143,7 @@ class Checkers {
   bool all_alive_ = true;  // nobody of the plan has died yet
   int64_t data_node_deaths_ = 0;
   int64_t handovers_ = 0;
+  int64_t detours_ = 0;
   std::map<NodeId, int64_t> step_of_;
   int64_t best_step_ = 0;
   Instant progress_;

@@ -4,7 +4,8 @@
 // every kind of fault there is (fault_plan.h), at any time, at any record of the coordinator's
 // journal. The run must finish under all checkers. It may end otherwise only because too few
 // volunteers are left to begin, no data node is left, or a stage lost its last replica before its
-// parameters were collected; and nobody may be given up whom no fault befell.
+// parameters were collected; and nobody may be given up whom no fault befell. Two replicas of one
+// stage whose link is cut for good cannot give each other their deltas: such a run may stand still.
 //
 // Draws have numbers: an older one goes on meaning what it meant, so a seed that was wrong is kept
 // as a test by (draw, seed).
@@ -23,8 +24,9 @@
 namespace skerry {
 
 // The present one. 1: frames over links, crashes only; 2: every kind of fault; 3: longer runs in
-// which nodes come late and come back, so that their slots are handed on.
-inline constexpr int32_t kSwarmDraw = 3;
+// which nodes come late and come back, so that their slots are handed on; 4: and in which nodes and
+// links are late for long, or for good.
+inline constexpr int32_t kSwarmDraw = 4;
 
 struct SwarmSeed {
   uint64_t seed = 1;
@@ -49,6 +51,7 @@ SwarmRun DrawSwarmRun(const SwarmSeed& seed, const SwarmOutput& output = {});
 SwarmRun DrawFirst(uint64_t seed, const SwarmOutput& output);
 SwarmRun DrawSecond(uint64_t seed, const SwarmOutput& output);
 SwarmRun DrawThird(uint64_t seed, const SwarmOutput& output);
+SwarmRun DrawFourth(uint64_t seed, const SwarmOutput& output);
 
 struct SwarmFinding {
   SwarmSeed seed;
@@ -63,6 +66,7 @@ std::string WhatIsWrong(const SwarmRun& drawn, const VirtualOutcome& outcome);
 struct SwarmTry {
   uint64_t trace_hash = 0;
   int64_t handovers = 0;
+  int64_t detours = 0;                  // microbatches, each time one was led around a node
   std::optional<SwarmFinding> finding;  // nullopt: all is well
 };
 // Runs one seed, twice if `twice` (the traces must be equal).

@@ -1,4 +1,4 @@
-// Draws 2 and 3: everything that may befall a run, over links or over flows.
+// Draws 2 to 4: everything that may befall a run, over links or over flows.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -155,7 +155,10 @@ void DrawReturns(Dice& dice, int32_t nodes, std::vector<Fault>& faults) {
   }
 }
 
-SwarmRun Draw(uint64_t seed, const SwarmOutput& output, bool with_returns) {
+enum class DrawWith { kFaults, kReturns, kLateness };  // each with those before it
+
+SwarmRun Draw(uint64_t seed, const SwarmOutput& output, DrawWith with) {
+  const bool with_returns = with != DrawWith::kFaults;
   Dice dice(seed);
   SwarmRun drawn;
   VirtualRunOptions options;
@@ -178,6 +181,7 @@ SwarmRun Draw(uint64_t seed, const SwarmOutput& output, bool with_returns) {
   const bool over_flows = dice.Chance(0.5);
   drawn.faults = DrawFaults(dice, drawn.map, over_flows);
   if (with_returns) DrawReturns(dice, nodes, drawn.faults);
+  if (with == DrawWith::kLateness) DrawLateness(dice, nodes, over_flows, drawn.faults);
   // The links ask the simulation, which is made after them, for the time.
   const auto simulation = std::make_shared<Simulation*>(nullptr);
   if (over_flows) {
@@ -204,11 +208,15 @@ SwarmRun Draw(uint64_t seed, const SwarmOutput& output, bool with_returns) {
 }  // namespace
 
 SwarmRun DrawSecond(uint64_t seed, const SwarmOutput& output) {
-  return Draw(seed, output, false);
+  return Draw(seed, output, DrawWith::kFaults);
 }
 
 SwarmRun DrawThird(uint64_t seed, const SwarmOutput& output) {
-  return Draw(seed, output, true);
+  return Draw(seed, output, DrawWith::kReturns);
+}
+
+SwarmRun DrawFourth(uint64_t seed, const SwarmOutput& output) {
+  return Draw(seed, output, DrawWith::kLateness);
 }
 
 }  // namespace skerry

@@ -142,4 +142,31 @@ std::vector<Fault> DrawFaults(Dice& dice, const NetworkSpec& map, bool over_flow
   return faults;
 }
 
+void DrawLateness(Dice& dice, int32_t nodes, bool over_flows, std::vector<Fault>& faults) {
+  const auto count = dice.Count(1, 3);
+  for (int32_t i = 0; i < count; ++i) {
+    Fault fault;
+    fault.kind = dice.OneOf(std::array{FaultKind::kCut, FaultKind::kCut, FaultKind::kSlowLink,
+                                       FaultKind::kSlowDevice, FaultKind::kHang});
+    if (fault.kind == FaultKind::kSlowLink && over_flows) fault.kind = FaultKind::kCut;
+    fault.at = Instant() + Duration::Seconds(dice.Real(5, 60));
+    fault.where = {FaultEnd::Kind::kNode, dice.Count(1, nodes)};
+    fault.other = {FaultEnd::Kind::kNode,
+                   (fault.where.index - 1 + dice.Count(1, nodes - 1)) % nodes + 1};
+    fault.both_directions = dice.Chance(0.7);
+    fault.factor = fault.kind == FaultKind::kSlowLink ? dice.Scale(50, 1000) : dice.Scale(10, 40);
+    if (dice.Chance(0.5)) fault.lasts = Duration::Seconds(dice.Scale(20, 400));
+    if (fault.kind != FaultKind::kHang) {
+      faults.push_back(fault);
+      continue;
+    }
+    const auto times = dice.Count(1, 3);
+    for (int32_t again = 0; again < times; ++again) {
+      fault.lasts = Duration::Seconds(dice.Real(3, 7.5));
+      faults.push_back(fault);
+      fault.at = fault.at + Duration::Seconds(dice.Real(15, 60));
+    }
+  }
+}
+
 }  // namespace skerry

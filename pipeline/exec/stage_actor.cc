@@ -11,6 +11,9 @@ namespace skerry {
 StageActor::StageActor(Options options, PipelinePlan plan)
     : options_(std::move(options)), plan_(std::move(plan)), step_(options_.first_step - 1) {
   SKERRY_CHECK(options_.work != nullptr && options_.in_flight >= 1);
+  if (options_.late_floor <= Duration()) return;
+  lateness_.emplace(Lateness::Options{options_.late_floor, options_.tick, options_.lag_max});
+  avoidance_.emplace(options_.late_floor);
 }
 
 NodeId StageActor::NodeAt(const Path& path, int32_t hop) const {
@@ -43,7 +46,9 @@ void StageActor::BeginStep(Context& context, int64_t step) {
   report_ = {step, {}};
   losses_.clear();
   std::erase_if(voided_, [&](const Key& key) { return key.first < step; });
-  std::erase_if(counted_, [&](const Key& key) { return key.first < step - 1 - options_.lag_max; });
+  const int64_t oldest = step - 1 - options_.lag_max;
+  std::erase_if(counted_, [&](const Key& key) { return key.first < oldest; });
+  std::erase_if(void_, [&](const auto& entry) { return entry.first.first < oldest; });
   for (const PlannedVisit& planned : VisitsOf(plan_, step, options_.self)) {
     if (voided_.contains({step, planned.microbatch})) continue;
     pending_.insert(planned.microbatch);
@@ -88,6 +93,7 @@ void StageActor::OnActivation(Context& context, const NodeId& from, const Activa
     MakeReady(key, it->second, Task::kLoss, activation.values);
     return;
   }
+  if (IsVoid(key, NodeAt(activation.path, 0), activation.attempt)) return void(++refused_);
   // An heir counts its attempts anew: of the dead one's only a gradient can be left that waits for
   // its turn, and the heir's takes its place.
   if (it != visits_.end() && it->second.state == State::kDone &&
@@ -107,7 +113,7 @@ void StageActor::OnActivation(Context& context, const NodeId& from, const Activa
   MakeReady(key, visit, Task::kForward, activation.values);
 }
 
-void StageActor::OnGradient(Context&, const NodeId& from, const Gradient& gradient) {
+void StageActor::OnGradient(Context& context, const NodeId& from, const Gradient& gradient) {
   const auto it = visits_.find({gradient.step, gradient.microbatch});
   if (it == visits_.end() || it->second.state != State::kAway ||
       it->second.attempt != gradient.attempt || it->second.hop != gradient.hop ||
@@ -116,6 +122,7 @@ void StageActor::OnGradient(Context&, const NodeId& from, const Gradient& gradie
     ++refused_;
     return;
   }
+  NoteAnswer(context, it->first, it->second);
   MakeReady(it->first, it->second, Task::kBackward, gradient.values);
 }
 
@@ -139,6 +146,7 @@ bool StageActor::SubmitNext(Context& context) {
   }
   if (best == visits_.end() && start != visits_.end() && OwnInFlight() < options_.in_flight) {
     start->second.task = Task::kStart;
+    ChoosePath(context, start->first, start->second);
     best = start;
   }
   if (best == visits_.end()) return false;
@@ -195,6 +203,8 @@ bool StageActor::OnJobDone(Context& context, JobId job) {
 
 void StageActor::Finish(Context& context, Key key, Visit& visit, const WorkResult& result) {
   const bool alone = visit.path.size() == 1;
+  visit.sent = LateClock(context);
+  if (visit.task == Task::kStart) visit.started = visit.sent;
   switch (visit.task) {
     case Task::kStart:
     case Task::kForward:
@@ -225,6 +235,8 @@ void StageActor::Finish(Context& context, Key key, Visit& visit, const WorkResul
         options_.send(context, NodeAt(visit.path, visit.hop - 1),
                       Gradient{key.first, key.second, visit.attempt, visit.hop - 1, plan_.version,
                                result.values});
+      } else if (avoidance_) {
+        avoidance_->OnOver(key, visit.sent);
       }
       AccumulateReady(context);
       CloseStepIfOver(context);

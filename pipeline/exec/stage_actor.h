@@ -16,16 +16,23 @@
 //   kRunning    the device computes it
 //   kAway       forward done and sent on, its gradient has not come back
 //   kDone       gradient computed, waits for its turn to be accumulated
+//
+// Who is late is led around (docs/PROTOCOL.md, "Late"; stage_actor_late.cc): the stage-0 node of a
+// microbatch is the authority of its attempts, hears from the others of the path where it hangs,
+// and takes another path; a node that it has led a microbatch around never sees that one again.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "pipeline/exec/avoidance.h"
+#include "pipeline/exec/lateness.h"
 #include "pipeline/exec/stage_work.h"
 #include "wire/actor.h"
 
@@ -36,6 +43,12 @@ class StageActor {
   // What may wait here for a later step; beyond it a sender is misbehaving and is refused.
   static constexpr size_t kVisitsMax = 4096;
 
+  // Steps that whoever waits for something else may be behind those who lead around it.
+  static constexpr int64_t kVoidAheadMax = 4096;
+
+  // HopLate messages at a tick.
+  static constexpr int32_t kReportsMax = 64;
+
   // Attempt of a MicrobatchVoid that says: nobody will send this microbatch any more.
   static constexpr int32_t kForGood = -1;
 
@@ -44,11 +57,14 @@ class StageActor {
     int64_t first_step = 0;  // the first that BeginStep will be called for
     int64_t lag_max = 64;    // steps that another node may be behind this one
     int32_t in_flight = 4;   // own microbatches (stage 0) in the pipeline at a time
+    Duration late_floor;     // nothing is late before; zero: nothing is ever led around
+    Duration tick;           // how often OnTick is called
     StageWork* work = nullptr;
     std::function<void(Context&, const NodeId&, Message)> send;
     std::function<JobId(Context&, Job)> submit;               // work for the device
     std::function<void(Context&, const StepReport&)> report;  // stage 0: own microbatches of a step
     std::function<void(Context&, const absl::Status&)> failed;  // the device could not do its work
+    std::function<void(Context&, const Detour&)> led_around;    // stage 0; may be empty
   };
   StageActor(Options options, PipelinePlan plan);
 
@@ -63,8 +79,14 @@ class StageActor {
   void OnActivation(Context& context, const NodeId& from, const Activation& activation);
   void OnGradient(Context& context, const NodeId& from, const Gradient& gradient);
   void OnVoid(Context& context, const NodeId& from, const MicrobatchVoid& message);
+  // One for good that the coordinator has from the microbatch's stage-0 node.
+  void OnPassedOnVoid(Context& context, const MicrobatchVoid& message);
+  void OnHopLate(Context& context, const NodeId& from, const HopLate& message);
   // A newer plan: routes around the newly dead.
   void OnPlan(Context& context, const PipelinePlan& plan);
+
+  // Tells of microbatches that are late, or leads them around. Call now and then (Options::tick).
+  void OnTick(Context& context);
 
   // True if it gave the device something to do. Call when the device is idle.
   bool SubmitNext(Context& context);
@@ -89,6 +111,18 @@ class StageActor {
     int32_t hop = 0;
     Payload input;
     bool counted = false;  // an earlier attempt was accumulated: this one's gradient is dropped
+    Instant sent;          // kAway: since when, on the clock of lateness_
+    // Of own ones.
+    Instant started;                       // the attempt
+    int32_t given_up = 0;                  // attempts that were late
+    std::set<NodeId> around;               // were told that it never comes to them (again)
+    std::map<int32_t, Instant> late_hops;  // of the attempt: who said last when that it waits
+    NodeId last_reporter;                  // of the attempt before: the furthest of them
+  };
+  // What a stage-0 node declared void: its attempts up to `attempt`.
+  struct Void {
+    NodeId home;
+    int32_t attempt = 0;
   };
   struct Running {
     JobId job = 0;
@@ -110,6 +144,14 @@ class StageActor {
   void DropForGood(Context& context, Key key);
   void Restart(Context& context, Key key, Visit& visit);
   void Drop(Context& context, Key key);
+  bool IsVoid(Key key, const NodeId& home, int32_t attempt) const;
+  Instant LateClock(const Context& context) const;
+  void NoteAnswer(Context& context, Key key, const Visit& visit);
+  int32_t Culprit(Visit& visit, Instant now) const;
+  void LeadAround(Context& context, Key key, Visit& visit);
+  void ForgetAvoided(const PipelinePlan& before);
+  void ChoosePath(Context& context, Key key, Visit& visit, const NodeId* culprit = nullptr,
+                  Duration waited = {});
   void RecordLoss(Key key, const WorkResult& result);
   int32_t OwnInFlight() const;
   void Run(Context& context, Key key, Visit& visit);
@@ -122,6 +164,9 @@ class StageActor {
   std::set<int32_t> pending_;    // of the open step, not yet accumulated
   std::set<Key> counted_;        // accumulated, of steps that others may still be in
   std::set<Key> voided_;         // for good, of steps not begun here
+  std::map<Key, Void> void_;     // of steps that others may still be in
+  std::optional<Lateness> lateness_;
+  std::optional<Avoidance> avoidance_;
   int32_t accumulated_ = 0;
   int32_t carried_ = 0;  // late ones accumulated between two steps
   StepReport report_;

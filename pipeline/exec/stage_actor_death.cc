@@ -2,6 +2,7 @@
 // good.
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "pipeline/exec/stage_actor.h"
@@ -9,29 +10,40 @@
 
 namespace skerry {
 
+// Only who leads a microbatch may void it.
 void StageActor::OnVoid(Context& context, const NodeId& from, const MicrobatchVoid& message) {
   const Key key{message.step, message.microbatch};
-  if (message.attempt == kForGood) {
-    const auto slot = SlotOf(plan_, from);
-    if (!slot || slot->stage != 0 || message.step > step_ + options_.lag_max)
-      return void(++refused_);
-    return DropForGood(context, key);
+  if (message.step < 0 || message.step > step_ + kVoidAheadMax || message.microbatch < 0 ||
+      message.microbatch >= plan_.microbatches_per_step || message.attempt < kForGood) {
+    return void(++refused_);
   }
+  const auto home = HomeOf(plan_, message.step, message.microbatch);
+  if (!home || NodeOf(plan_, *home) != from || from == options_.self) return void(++refused_);
+  const bool for_good = message.attempt == kForGood;
+  const int32_t attempt = for_good ? std::numeric_limits<int32_t>::max() : message.attempt;
+  if (!IsVoid(key, from, attempt)) void_[key] = {from, attempt};
+  if (for_good) return DropForGood(context, key);
   const auto it = visits_.find(key);
   if (it == visits_.end()) return;
-  Visit& visit = it->second;
-  if (IsOwn(visit) || visit.attempt != message.attempt || NodeAt(visit.path, 0) != from) {
-    ++refused_;
-    return;
+  if (it->second.attempt != message.attempt || NodeAt(it->second.path, 0) != from) {
+    return void(++refused_);
   }
-  // A live node of the old path is on the patched one too: the next attempt will come through here.
+  // The next attempt comes through here, unless the sender says that none does.
   Drop(context, key);
   if (message.step == step_ && pending_.contains(message.microbatch)) {
     Visit& again = visits_[key];
     again.path = PathOf(plan_, message.step, message.microbatch);
-    again.hop = 1;
+    const auto own = std::find_if(again.path.begin(), again.path.end(), [&](const Slot& slot) {
+      return NodeOf(plan_, slot) == options_.self;
+    });
+    again.hop = own == again.path.end() ? 1 : static_cast<int32_t>(own - again.path.begin());
     again.attempt = message.attempt + 1;
   }
+}
+
+bool StageActor::IsVoid(Key key, const NodeId& home, int32_t attempt) const {
+  const auto it = void_.find(key);
+  return it != void_.end() && it->second.home == home && attempt <= it->second.attempt;
 }
 
 void StageActor::DropForGood(Context& context, Key key) {
@@ -51,12 +63,16 @@ bool StageActor::IsOver(Key key) const {
 
 // Of steps begun here, others may be behind, and must not wait for what nobody will send them.
 // Microbatches of a dead stage-0 node pass to its heir from the heir's next step on: all of the
-// path hear that. Own ones that are over went through the dead: who stands in for them hears it.
+// path hear that. Own ones that are over went through the dead: who stands in for them hears it,
+// also who was so late that it may still be in an older step.
 void StageActor::VoidPast(Context& context, const PipelinePlan& before) {
   const int32_t count = plan_.microbatches_per_step;
   const auto slot = SlotOf(plan_, options_.self);
   if (!slot || slot->stage != 0) return;
-  for (int64_t step = std::max<int64_t>(0, step_ - options_.lag_max); step <= step_; ++step) {
+  int64_t oldest = step_ - options_.lag_max;
+  if (avoidance_) oldest = std::min(oldest, avoidance_->OldestStep());
+  for (int64_t step = std::max({int64_t{0}, oldest, step_ - kVoidAheadMax}); step <= step_;
+       ++step) {
     for (int32_t m = 0; m < count; ++m) {
       if (HomeOf(plan_, step, m) != slot) continue;
       const Path now = PathOf(plan_, step, m), past = PathOf(before, step, m);
@@ -91,15 +107,18 @@ void StageActor::Restart(Context& context, Key key, Visit& visit) {
     StageWork* work = options_.work;
     context.Submit({"discard", Duration(), [work, key] { work->Discard(key.first, key.second); }});
   }
+  if (avoidance_) avoidance_->OnGivenUp(key);
   ++visit.attempt;
   visit.state = State::kExpected;
   visit.input = nullptr;
   visit.path = PathOf(plan_, key.first, key.second);
+  visit.late_hops.clear();
 }
 
 void StageActor::OnPlan(Context& context, const PipelinePlan& plan) {
   if (plan.version <= plan_.version) return;
   const PipelinePlan before = std::exchange(plan_, plan);
+  ForgetAvoided(before);
   VoidPast(context, before);
   std::vector<Key> orphans;
   for (auto& [key, visit] : visits_) {

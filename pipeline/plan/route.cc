@@ -128,6 +128,29 @@ Path PathOf(const PipelinePlan& plan, int64_t step, int32_t microbatch) {
   return PatchedPath(plan, TablePath(plan, step, microbatch), step);
 }
 
+LedPath PathAround(const PipelinePlan& plan, int64_t step, int32_t microbatch,
+                   const std::function<bool(const NodeId&)>& late) {
+  LedPath led;
+  for (const Slot& visit : TablePath(plan, step, microbatch)) {
+    const auto& replicas = StageOf(plan, visit.stage).replicas;
+    const auto count = static_cast<int32_t>(replicas.size());
+    bool found = false;
+    for (int32_t i = 0; i < count && !found; ++i) {
+      const int32_t replica = (visit.replica + i) % count;
+      const NodeId& node = replicas[static_cast<size_t>(replica)];
+      if (!WorksAt(plan, node, step)) continue;
+      found = visit.stage == 0 || !late(node);
+      if (found) {
+        led.path.push_back({visit.stage, replica});
+      } else {
+        led.passed.push_back(node);
+      }
+    }
+    if (!found && visit.stage == 0) return {};
+  }
+  return led;
+}
+
 std::optional<Slot> HomeOf(const PipelinePlan& plan, int64_t step, int32_t microbatch) {
   const Path& path = TablePath(plan, step, microbatch);
   if (path.empty()) return std::nullopt;

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -29,6 +30,15 @@ struct PlannedVisit {
 // The patched path of microbatch `microbatch` in [0, microbatches_per_step) of step `step` ≥ 0.
 // Empty if no stage-0 replica works then. O(path length · replicas · log dead).
 Path PathOf(const PipelinePlan& plan, int64_t step, int32_t microbatch);
+
+// That path with every slot after stage 0 whose node is `late` replaced like one that does not work
+// (docs/PROTOCOL.md, "Late").
+struct LedPath {
+  Path path;
+  std::vector<NodeId> passed;  // late ones that work and would have been visited
+};
+LedPath PathAround(const PipelinePlan& plan, int64_t step, int32_t microbatch,
+                   const std::function<bool(const NodeId&)>& late);
 
 // Where that path begins; nullopt if no stage-0 replica works. O(1) while its replica does.
 std::optional<Slot> HomeOf(const PipelinePlan& plan, int64_t step, int32_t microbatch);

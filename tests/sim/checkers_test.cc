@@ -196,6 +196,37 @@ TEST_CASE("Checkers: gradients added in another order than the plan's are named"
   CHECK(Rules(checkers) == RuleNames{"microbatch_conservation"});
 }
 
+TEST_CASE(
+    "Checkers: what was led around a node may be counted by another of its stage, and by none "
+    "else",
+    "[sim]") {
+  Checkers checkers = WithPlan();
+  const Detour around_alice{0, 0, kAlice, 5, false};
+  const bool said = GENERATE(true, false);
+  if (said) checkers.OnSent(kAlice, kCoordinator, around_alice);
+  checkers.OnAccumulated(At(1), kBob, 0, 0);
+  CHECK(Rules(checkers) == (said ? RuleNames{} : RuleNames{"microbatch_conservation"}));
+  if (!said) return;
+  checkers.OnAccumulated(At(2), kBob, 0, 0);
+  CHECK(Rules(checkers) == RuleNames{"microbatch_conservation"});
+}
+
+TEST_CASE("Checkers: a step closed without a planned microbatch is named, unless it was led around",
+          "[sim]") {
+  Checkers checkers = WithPlan();
+  const bool led_around = GENERATE(true, false);
+  if (led_around) checkers.OnSent(kAlice, kCoordinator, Detour{0, 0, kAlice, 5, false});
+  checkers.OnStepped(At(1), kAlice, 0, 0);
+  CHECK(Rules(checkers) == (led_around ? RuleNames{} : RuleNames{"microbatch_conservation"}));
+}
+
+TEST_CASE("Checkers: a step whose mean is over another number than was counted is named", "[sim]") {
+  Checkers checkers = WithPlan();
+  checkers.OnAccumulated(At(1), kAlice, 0, 0);
+  checkers.OnStepped(At(2), kAlice, 0, GENERATE(0, 2));
+  CHECK(Rules(checkers) == RuleNames{"microbatch_conservation"});
+}
+
 TEST_CASE("Checkers: between two living processes a message lost, repeated or overtaken is named",
           "[sim]") {
   Checkers checkers = WithPlan();
@@ -249,7 +280,9 @@ TEST_CASE("Checkers: a microbatch counted twice by one process is named, by two 
 
 TEST_CASE("Checkers: without deaths a step closes with exactly what was planned", "[sim]") {
   Checkers checkers = WithPlan();
+  checkers.OnAccumulated(At(1), kAlice, 0, 0);
   checkers.OnStepped(At(1), kAlice, 0, 1);
+  checkers.OnAccumulated(At(2), kAlice, 1, 0);
   CHECK(checkers.violations().empty());
   checkers.OnStepped(At(2), kAlice, 1, 2);
   CHECK(Rules(checkers) == RuleNames{"microbatch_conservation"});

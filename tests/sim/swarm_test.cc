@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "pipeline/plan/route.h"
+
 using namespace skerry;
 
 namespace {
@@ -142,6 +144,58 @@ TEST_CASE("Swarm: a node may start again at any moment", "[sim][swarm]") {
               },
               1) == "");
   }
+}
+
+// Links between nodes of different stages are cut for good at 8 s, one way or both.
+struct CutLink {
+  int32_t from, to;
+  bool both;
+};
+VirtualRunOptions WithCutLink(const CutLink& cut, const Simulation* const* simulation) {
+  VirtualRunOptions options = SmallRun(6);
+  options.config.steps = 12;
+  options.config.pipeline.stages = 3;
+  options.link = [cut, simulation](const NodeId& from, const NodeId& to) {
+    SimLink link{.one_way = Duration::Millis(20), .bytes_per_s = 1e7, .jitter = {}};
+    const auto is = [&](int32_t a, int32_t b) {
+      return from == VirtualRun::node(a) && to == VirtualRun::node(b);
+    };
+    const bool cut_now = (*simulation)->now() > Instant() + Duration::Seconds(2);
+    if (cut_now && (is(cut.from, cut.to) || (cut.both && is(cut.to, cut.from)))) link.loss = 1;
+    return link;
+  };
+  return options;
+}
+
+TEST_CASE("Swarm: a link that breaks between two who reach all others holds nobody up",
+          "[sim][swarm]") {
+  const Simulation* simulation = nullptr;
+  const bool detours = GENERATE(true, false);
+  const bool both = GENERATE(true, false);
+  int hung = 0;
+  for (int32_t a = 0; a < 6; ++a) {
+    for (int32_t b = 0; b < 6; ++b) {
+      if (a == b || (both && a > b)) continue;
+      VirtualRunOptions options = WithCutLink({a, b, both}, &simulation);
+      options.config.pipeline.detours = detours;
+      options.stops_at_violation = true;
+      VirtualRun run(std::move(options));
+      simulation = &run.simulation();
+      const VirtualOutcome outcome = run.Run();
+      const PipelinePlan& plan = *run.checkers().state().plan;
+      const bool of_one_stage =
+          SlotOf(plan, VirtualRun::node(a))->stage == SlotOf(plan, VirtualRun::node(b))->stage;
+      if (of_one_stage) continue;  // their deltas do not arrive either
+      INFO("from " << a << " to " << b << (both ? " and back" : "") << ": " << outcome.ended);
+      hung += !outcome.finished;
+      if (!detours) continue;
+      CHECK(outcome.finished);
+      CHECK(outcome.violations.empty());
+      CHECK(outcome.steps == 12);
+      CHECK(plan.dead.empty());
+    }
+  }
+  CHECK((hung > 0) == !detours);
 }
 
 // Every fault there is, over links and over flows; in several cases, so that cores share them.

@@ -106,5 +106,25 @@ TEST_CASE("Route: whoever is dead, visits and paths agree and the living stay on
   }
 }
 
+TEST_CASE("Route: around a late node the path takes the next replica, or leaves the stage out",
+          "[plan]") {
+  PipelinePlan plan = Plan();
+  const auto around = [&](std::set<NodeId> late) {
+    return PathAround(plan, 0, 0, [late](const NodeId& node) { return late.contains(node); });
+  };
+  CHECK(around({}).path == PathOf(plan, 0, 0));
+  CHECK(around({}).passed.empty());
+  CHECK(around({TestNodeId(2)}).path == Path{{0, 0}, {1, 1}, {2, 1}});
+  CHECK(around({TestNodeId(2)}).passed == std::vector{TestNodeId(2)});
+  CHECK(around({TestNodeId(2), TestNodeId(3)}).path == Path{{0, 0}, {2, 1}});
+  CHECK(around({TestNodeId(2), TestNodeId(3)}).passed == std::vector{TestNodeId(2), TestNodeId(3)});
+  CHECK(around({TestNodeId(0)}).path == PathOf(plan, 0, 0));  // who leads it, leads it
+  CHECK(around({TestNodeId(4)}).passed.empty());              // not on the path anyway
+
+  plan.dead = {TestNodeId(2)};
+  CHECK(around({TestNodeId(3)}).path == Path{{0, 0}, {2, 1}});
+  CHECK(around({TestNodeId(3)}).passed == std::vector{TestNodeId(3)});
+}
+
 }  // namespace
 }  // namespace skerry

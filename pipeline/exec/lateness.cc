@@ -1,0 +1,40 @@
+#include "pipeline/exec/lateness.h"
+
+#include <algorithm>
+
+namespace skerry {
+
+void Lateness::Tick(Instant now) {
+  const Duration gap = now - ticked_;
+  // A timer is late for many reasons; one that is a whole period late was stopped, or its clock
+  // was set.
+  if (ticks_ && (gap > options_.tick * 2 || gap < Duration())) lost_ += gap - options_.tick;
+  ticked_ = now;
+  ticks_ = true;
+}
+
+void Lateness::Note(int64_t step, Duration took) {
+  const int64_t stretch = step / options_.stretch_steps;
+  if (stretch > stretch_) {
+    longest_before_ = stretch == stretch_ + 1 ? longest_ : Duration();
+    longest_ = Duration();
+    stretch_ = stretch;
+  }
+  longest_ = std::max(longest_, took);
+  has_answers_ = true;
+}
+
+Duration Lateness::Usual() const {
+  return std::max(options_.floor, std::max(longest_, longest_before_) * kFactor);
+}
+
+Duration Lateness::Patience(int32_t given_up) const {
+  const Duration usual = has_answers_ ? Usual() : options_.floor * kUnknown;
+  return usual * (int64_t{1} << std::min(given_up, kDoublingsMax));
+}
+
+Duration Lateness::ReportAfter() const {
+  return Usual() / 2;
+}
+
+}  // namespace skerry

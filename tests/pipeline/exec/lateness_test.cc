@@ -1,0 +1,71 @@
+// When a wait is late.
+
+#include "pipeline/exec/lateness.h"
+
+#include <catch2/catch.hpp>
+
+using namespace skerry;
+
+namespace {
+
+Instant At(double s) {
+  return Instant() + Duration::Seconds(s);
+}
+
+Lateness Fresh() {
+  return Lateness({Duration::Seconds(4), Duration::Seconds(1), 10});
+}
+
+}  // namespace
+
+TEST_CASE("Lateness: never before the floor, however fast the answers were", "[exec]") {
+  Lateness lateness = Fresh();
+  lateness.Note(0, Duration::Millis(20));
+  CHECK(lateness.Patience().seconds() == 4);
+  CHECK(lateness.ReportAfter().seconds() == 2);
+}
+
+TEST_CASE("Lateness: four times the longest answer, of two stretches of steps", "[exec]") {
+  Lateness lateness = Fresh();
+  lateness.Note(3, Duration::Seconds(2));
+  lateness.Note(9, Duration::Seconds(0.1));
+  CHECK(lateness.Patience().seconds() == 8);
+  lateness.Note(19, Duration::Seconds(0.1));
+  CHECK(lateness.Patience().seconds() == 8);
+  lateness.Note(20, Duration::Seconds(0.1));
+  CHECK(lateness.Patience().seconds() == 4);
+}
+
+TEST_CASE("Lateness: what nothing is known of is waited for longer, by who decides", "[exec]") {
+  const Lateness lateness = Fresh();
+  CHECK(lateness.Patience().seconds() == 48);
+  CHECK(lateness.ReportAfter().seconds() == 2);
+}
+
+TEST_CASE("Lateness: every attempt given up doubles the patience with the next", "[exec]") {
+  Lateness lateness = Fresh();
+  lateness.Note(0, Duration::Millis(20));
+  CHECK(lateness.Patience(1).seconds() == 8);
+  CHECK(lateness.Patience(3).seconds() == 32);
+  CHECK(lateness.Patience(1000).seconds() == 4 * 64);
+}
+
+TEST_CASE("Lateness: time in which the process stood still is no waiting", "[exec]") {
+  Lateness lateness = Fresh();
+  lateness.Tick(At(1));
+  lateness.Tick(At(2.3));
+  CHECK(lateness.Clock(At(2.3)) == At(2.3));
+
+  lateness.Tick(At(32.3));
+
+  CHECK(lateness.Clock(At(32.3)) == At(3.3));
+  lateness.Tick(At(33.3));
+  CHECK(lateness.Clock(At(33.3)) == At(4.3));
+}
+
+TEST_CASE("Lateness: a clock that is set back does not undo a wait", "[exec]") {
+  Lateness lateness = Fresh();
+  lateness.Tick(At(100));
+  lateness.Tick(At(41));
+  CHECK(lateness.Clock(At(41)) == At(101));
+}
