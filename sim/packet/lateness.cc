@@ -7,17 +7,17 @@
 
 namespace skerry {
 
-int Lateness::BucketOf(int64_t nanos) {
+int WakeLateness::BucketOf(int64_t nanos) {
   if (nanos <= 1) return 0;
   const double octaves = std::log2(static_cast<double>(nanos));
   return std::min(static_cast<int>(std::ceil(octaves * kPerOctave)), kBuckets - 1);
 }
 
-int64_t Lateness::UpperBound(int bucket) {
+int64_t WakeLateness::UpperBound(int bucket) {
   return static_cast<int64_t>(std::ceil(std::exp2(static_cast<double>(bucket) / kPerOctave)));
 }
 
-void Lateness::Add(Duration late) {
+void WakeLateness::Add(Duration late) {
   late = std::max(late, Duration());
   ++buckets_[static_cast<size_t>(BucketOf(late.nanos()))];
   ++count_;
@@ -25,19 +25,19 @@ void Lateness::Add(Duration late) {
   most_ = std::max(most_, late);
 }
 
-void Lateness::Add(const Lateness& other) {
+void WakeLateness::Add(const WakeLateness& other) {
   for (size_t i = 0; i < buckets_.size(); ++i) buckets_[i] += other.buckets_[i];
   count_ += other.count_;
   sum_nanos_ += other.sum_nanos_;
   most_ = std::max(most_, other.most_);
 }
 
-Duration Lateness::mean() const {
+Duration WakeLateness::mean() const {
   if (count_ == 0) return Duration();
   return Duration::Nanos(static_cast<int64_t>(sum_nanos_ / static_cast<double>(count_)));
 }
 
-Duration Lateness::Quantile(double share) const {
+Duration WakeLateness::Quantile(double share) const {
   const auto wanted = static_cast<int64_t>(std::ceil(share * static_cast<double>(count_)));
   int64_t seen = 0;
   for (int bucket = 0; bucket < kBuckets && count_ > 0; ++bucket) {
@@ -47,7 +47,7 @@ Duration Lateness::Quantile(double share) const {
   return most_;
 }
 
-absl::Status Lateness::Verdict() const {
+absl::Status WakeLateness::Verdict() const {
   const Duration p99 = Quantile(0.99);
   if (p99 <= kLatenessMax) return absl::OkStatus();
   return FailedPrecondition(

@@ -15,10 +15,10 @@ namespace skerry {
 // A run whose 99th percentile is above this is not reported.
 inline constexpr Duration kLatenessMax = Duration::Millis(1);
 
-class Lateness {
+class WakeLateness {
  public:
   void Add(Duration late);  // less than 0 counts as 0
-  void Add(const Lateness& other);
+  void Add(const WakeLateness& other);
 
   int64_t count() const { return count_; }
   Duration mean() const;

@@ -25,7 +25,7 @@ namespace skerry {
 
 struct HubReport {
   PacketCounters packets;
-  Lateness lateness;
+  WakeLateness lateness;
   int64_t refused = 0;   // pieces that the receiving kernel did not take
   int64_t overruns = 0;  // packets that the hub did not read in time
   bool real_time = false;

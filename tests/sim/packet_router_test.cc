@@ -189,8 +189,8 @@ TEST_CASE("PacketRouter: what is for nobody here goes nowhere") {
   CHECK(router.counters().not_ours == 3);
 }
 
-TEST_CASE("Lateness: quantiles are right to an eighth, and a late shaper gets no report") {
-  Lateness lateness;
+TEST_CASE("WakeLateness: quantiles are right to an eighth, and a late shaper gets no report") {
+  WakeLateness lateness;
   for (int i = 0; i < 990; ++i) lateness.Add(Duration::Micros(50));
   for (int i = 0; i < 10; ++i) lateness.Add(Duration::Millis(30));
   CHECK(lateness.Quantile(0.5) >= Duration::Micros(50));
@@ -202,5 +202,5 @@ TEST_CASE("Lateness: quantiles are right to an eighth, and a late shaper gets no
   const absl::Status verdict = lateness.Verdict();
   CHECK(absl::IsFailedPrecondition(verdict));
   CHECK(std::string(verdict.message()).find("--shaper inprocess") != std::string::npos);
-  CHECK(Lateness().Verdict().ok());
+  CHECK(WakeLateness().Verdict().ok());
 }
