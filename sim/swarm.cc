@@ -159,8 +159,10 @@ SwarmRun DrawSwarmRun(const SwarmSeed& seed, const SwarmOutput& output) {
       return DrawFirst(seed.seed, output);
     case 2:
       return DrawSecond(seed.seed, output);
-    default:
+    case 3:
       return DrawThird(seed.seed, output);
+    default:
+      return DrawFourth(seed.seed, output);
   }
 }
 
@@ -180,7 +182,8 @@ std::string WhatIsWrong(const SwarmRun& drawn, const VirtualOutcome& outcome) {
 SwarmTry TrySwarmSeed(const SwarmSeed& seed, bool twice) {
   SwarmRun drawn = DrawSwarmRun(seed);
   VirtualOutcome outcome = drawn.run->Run();
-  SwarmTry tried{outcome.trace_hash, drawn.run->checkers().handovers(), std::nullopt};
+  const Checkers& checkers = drawn.run->checkers();
+  SwarmTry tried{outcome.trace_hash, checkers.handovers(), checkers.movers(), std::nullopt};
   std::string wrong = WhatIsWrong(drawn, outcome);
   if (wrong.empty() && twice) {
     const VirtualOutcome again = DrawSwarmRun(seed).run->Run();

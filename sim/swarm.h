@@ -23,8 +23,9 @@
 namespace skerry {
 
 // The present one. 1: frames over links, crashes only; 2: every kind of fault; 3: longer runs in
-// which nodes come late and come back, so that their slots are handed on.
-inline constexpr int32_t kSwarmDraw = 3;
+// which nodes come late and come back, so that their slots are handed on; 4: the same with more
+// nodes than few, a slow one among them, and some that go for good, so that others are moved.
+inline constexpr int32_t kSwarmDraw = 4;
 
 struct SwarmSeed {
   uint64_t seed = 1;
@@ -49,6 +50,7 @@ SwarmRun DrawSwarmRun(const SwarmSeed& seed, const SwarmOutput& output = {});
 SwarmRun DrawFirst(uint64_t seed, const SwarmOutput& output);
 SwarmRun DrawSecond(uint64_t seed, const SwarmOutput& output);
 SwarmRun DrawThird(uint64_t seed, const SwarmOutput& output);
+SwarmRun DrawFourth(uint64_t seed, const SwarmOutput& output);
 
 struct SwarmFinding {
   SwarmSeed seed;
@@ -63,6 +65,7 @@ std::string WhatIsWrong(const SwarmRun& drawn, const VirtualOutcome& outcome);
 struct SwarmTry {
   uint64_t trace_hash = 0;
   int64_t handovers = 0;
+  int64_t movers = 0;
   std::optional<SwarmFinding> finding;  // nullopt: all is well
 };
 // Runs one seed, twice if `twice` (the traces must be equal).
