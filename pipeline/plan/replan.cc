@@ -286,11 +286,16 @@ void Decide(Replan& replan) {
     replan.pays_back_steps = static_cast<int64_t>(std::ceil(replan.cost_s / replan.gain_s));
   }
   replan.migrates = Net(replan) > 0;
-  replan.why = absl::StrFormat(
-      "%s makes a step of %.2f s %.2f s shorter and costs %.0f s: in the %d steps that count it "
-      "%s %.0f times over",
-      change, replan.now_s, replan.gain_s, replan.cost_s, replan.steps_counted,
-      replan.migrates ? "pays" : "does not pay", kPayBack);
+  replan.why = absl::StrFormat("%s would make a step of %.2f s %.2f s shorter and costs %.0f s, ",
+                               change, replan.now_s, replan.gain_s, replan.cost_s);
+  if (replan.migrates) {
+    replan.why += absl::StrFormat("which are back after %d of the %d steps that count",
+                                  replan.pays_back_steps, replan.steps_counted);
+  } else {
+    replan.why += absl::StrFormat(
+        "which are back only after %d steps: it must be well before the %d that count are over",
+        replan.pays_back_steps, replan.steps_counted);
+  }
 }
 
 // Of the fastest, the one that leaves most after its cost.
