@@ -234,7 +234,18 @@ class CoordinatorActor final : public Actor {
   JobId replanning_job_ = 0;
   std::string change_;   // since the last look at moves: what; empty: nothing
   Instant next_replan_;  // without one
-  struct Migration {     // decided, not made yet
+  // What the last look was at: equal again, it would see the same.
+  struct Looked {
+    int64_t plan_version = 0;
+    int64_t links_changed = 0;
+    std::vector<NodeId> standbys;
+    std::set<NodeId> at_work;
+    std::set<int32_t> resting;
+    bool operator==(const Looked&) const = default;
+  };
+  Looked looked_;
+  int64_t links_changed_ = 0;  // readings in training that differ from those before
+  struct Migration {           // decided, not made yet
     std::vector<Move> moves;
     int64_t plan_version = 0;
     Instant not_before;

@@ -86,14 +86,20 @@ void CoordinatorActor::MeasureAgain(Context& context) {
 // news.
 LinkReading CoordinatorActor::ReadUnderLoad(const NodeId& from, const LinkReading& reading) {
   const auto known = state_.links.find({from, reading.target});
-  if (known == state_.links.end()) return reading;
+  if (known == state_.links.end()) {
+    ++links_changed_;
+    return reading;
+  }
   const LinkReading& before = known->second;
   LinkReading believed = reading;
+  constexpr double kAlike = 1.25;
   const double slower = before.bytes_per_s / std::max(1.0, reading.bytes_per_s);
   const double longer = reading.rtt_s / std::max(1e-6, before.rtt_s);
   if (slower >= 1 && slower < kLoadFactor) believed.bytes_per_s = before.bytes_per_s;
   if (longer >= 1 && longer < kLoadFactor) believed.rtt_s = before.rtt_s;
-  if (std::max(slower, 1 / slower) >= kLoadFactor || std::max(longer, 1 / longer) >= kLoadFactor) {
+  const double change = std::max({slower, 1 / slower, longer, 1 / longer});
+  if (believed != before && change > kAlike) ++links_changed_;
+  if (change >= kLoadFactor) {
     NoteChange(absl::StrFormat("the link from %s to %s has changed", from.Short(),
                                reading.target.Short()));
   }
@@ -153,14 +159,17 @@ void CoordinatorActor::StartReplan(Context& context) {
   const RunConfig config = Settled(options_.config, *state_.plan);
   next_replan_ = context.now() + Duration::Seconds(config.replan_s);
   const std::string reason = std::exchange(change_, "");
+  const Looked looked{state_.plan->version, links_changed_, Standbys(), AtWork(),
+                      RestingStages(context.now())};
+  if (std::exchange(looked_, looked) == looked) return;
   const int64_t soonest = FirstStepAfter(config.outer, RoundsOfAnyStage() + 2);  // a mover's first
   auto replanning = std::make_shared<Replanning>();
   replanning->reason = reason.empty() ? "it is time to look" : reason;
   ReplanRequest& request = replanning->request;
   request.plan = *state_.plan;
-  request.standbys = Standbys();
-  request.at_work = AtWork();
-  request.resting = RestingStages(context.now());
+  request.standbys = looked.standbys;
+  request.at_work = looked.at_work;
+  request.resting = looked.resting;
   request.steps_left = std::max<int64_t>(0, config.steps - soonest);
   for (const ShardName& shard : options_.shards) request.data_bytes += shard.bytes;
   request.input.config = config;
@@ -186,6 +195,7 @@ void CoordinatorActor::ReplanChosen(Context& context) {
   if (state_.finished || !state_.plan) return;
   if (state_.plan->version != replanning->request.plan.version) {  // of a past that is over
     if (change_.empty()) change_ = replanning->reason;
+    looked_ = {};
     return;
   }
   const Replan& chosen = replanning->chosen;
