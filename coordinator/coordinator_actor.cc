@@ -41,6 +41,8 @@ void CoordinatorActor::OnStart(Context& context) {
     if (record.alive && HasPlaceFor(node)) active_.insert(node);
   }
   traffic_ = state_.traffic;
+  for (const auto& [stage, round] : state_.moved) moved_at_[stage] = started_;
+  next_replan_ = started_ + Duration::Seconds(options_.config.replan_s);
   for (const auto& [step, losses] : state_.losses) {
     if (static_cast<int32_t>(losses.by_microbatch.size()) !=
         options_.config.pipeline.microbatches_per_step) {
@@ -123,6 +125,7 @@ void CoordinatorActor::OnTimer(Context& context, TimerId timer) {
   PlanWhenReady(context);
   TendHandovers(context);
   if (stopping_) return;
+  TendReplan(context);
   FinishWhenDone(context);
   if (export_) ContinueExport(context);
   ReportStatus(context);
@@ -136,6 +139,9 @@ void CoordinatorActor::OnJobDone(Context& context, JobId job) {
   } else if (job == choosing_job_) {
     choosing_job_ = 0;
     HandoverChosen(context);
+  } else if (job == replanning_job_) {
+    replanning_job_ = 0;
+    ReplanChosen(context);
   } else if (job == writing_job_) {
     writing_job_ = 0;
     Exported(context);

@@ -13,7 +13,8 @@
 //
 // A node is *alive* (its process is here) and it *takes part* (a slot of the plan is its own and
 // not dead). One that died and returned, or came late, is alive without taking part: a standby,
-// until a dead slot is handed to it (ops_handover.cc). At most nodes_max are *active*: measured,
+// until a dead slot is handed to it (ops_handover.cc). Who takes part may be moved to another slot
+// where that shortens the run (ops_replan.cc). At most nodes_max are *active*: measured,
 // planned, told of each other. The others are in reserve: they know the coordinator only, until a
 // place becomes free.
 #pragma once
@@ -31,6 +32,7 @@
 #include "coordinator/probe_schedule.h"
 #include "coordinator/run_state.h"
 #include "pipeline/plan/handover.h"
+#include "pipeline/plan/replan.h"
 #include "routing/link_estimator.h"
 #include "wire/actor.h"
 
@@ -123,6 +125,7 @@ class CoordinatorActor final : public Actor {
   enum class Gone { kDead, kLeft, kEvicted };
   void DeclareGone(Context& context, const NodeId& node, Gone how, const std::string& why);
   void RouteAround(Context& context, const NodeId& node, const std::string& reason);
+  void GoOnWithout(Context& context);
   void GiveUp(Context& context, const std::string& reason);
   void HeardFromGone(Context& context, const NodeId& node, const Message& message);
   void TellOfDeath(Context& context, const NodeId& node);
@@ -150,6 +153,19 @@ class CoordinatorActor final : public Actor {
   std::vector<NodeId> Standbys() const;
   std::optional<int32_t> StageToFill(Instant now) const;
   Duration JoinersTime(int32_t stage) const;
+
+  // ops_replan.cc
+  void TendReplan(Context& context);
+  void NoteChange(const std::string& reason);
+  void StartReplan(Context& context);
+  void ReplanChosen(Context& context);
+  void LogReplan(Context& context, const Replan& replan, const std::string& reason);
+  void MigrateIfReady(Context& context);
+  bool MayLeave(const NodeId& node) const;
+  std::set<NodeId> AtWork() const;
+  std::set<int32_t> RestingStages(Instant now) const;
+  void MeasureAgain(Context& context);
+  LinkReading ReadUnderLoad(const NodeId& from, const LinkReading& reading);
 
   // duties.cc
   void WatchForSilence(Context& context);
@@ -215,6 +231,32 @@ class CoordinatorActor final : public Actor {
   std::map<NodeId, Instant> joining_since_;     // joiners without a first step; of this life
   std::map<int32_t, Instant> held_up_since_;    // stages whose round waits for a joiner only
   std::map<int32_t, Instant> failed_handover_;  // by stage, the last
+
+  struct Replanning;
+  std::shared_ptr<Replanning> replanning_;
+  JobId replanning_job_ = 0;
+  std::string change_;   // since the last look at moves: what; empty: nothing
+  Instant next_replan_;  // without one
+  // What the last look was at: equal again, it would see the same.
+  struct Looked {
+    int64_t plan_version = 0;
+    int64_t links_changed = 0;
+    std::vector<NodeId> standbys;
+    std::set<NodeId> at_work;
+    std::set<int32_t> resting;
+    bool operator==(const Looked&) const = default;
+  };
+  Looked looked_;
+  int64_t links_changed_ = 0;  // readings in training that differ from those before
+  struct Migration {           // decided, not made yet
+    std::vector<Move> moves;
+    int64_t plan_version = 0;
+    Instant not_before;
+  };
+  std::optional<Migration> migration_;
+  std::map<int32_t, Instant> moved_at_;                 // by stage, the last; of this life
+  std::map<ProbeSchedule::Pair, Instant> asked_again_;  // in training, the last time
+  std::string logged_replan_;                           // what the last "replan" line said
 
   struct Export {
     int32_t stage = 0;

@@ -73,9 +73,9 @@ void CoordinatorActor::WatchForSilence(Context& context) {
   }
 }
 
-// Only those are measured who are known to each other.
+// Only those are measured who are known to each other; who comes later, too, if it may be moved.
 void CoordinatorActor::RequestProbes(Context& context) {
-  if (state_.plan) return;
+  if (state_.plan && (options_.config.replan_s == 0 || state_.finished)) return;
   std::set<NodeId> ready;
   for (const NodeId& node : active_) {
     if (greeted_.contains(node) && !untold_.contains(node)) ready.insert(ready.end(), node);
@@ -84,8 +84,12 @@ void CoordinatorActor::RequestProbes(Context& context) {
     probed_ = std::move(ready);
     probes_.SetNodes(probed_);
   }
-  for (const auto& [from, target] : probes_.GiveUp(context.now()))
-    links_.AddUnanswered(from, target);
+  // In training a pair that was measured once is not given up: its ends may only be busy.
+  for (const auto& pair : probes_.GiveUp(context.now())) {
+    if (!state_.plan || !state_.links.contains(pair)) {
+      links_.AddUnanswered(pair.first, pair.second);
+    }
+  }
   Ask(context, probes_.Next(context.now()));
 }
 

@@ -19,8 +19,7 @@ namespace {
 
 constexpr int64_t kLagMax = 2;           // rounds that a joiner may still have to apply
 constexpr size_t kPredictedFleet = 128;  // larger ones fill slots by device alone
-// What a joiner is given: base, momentum, two moments, float32 each; and how fast at least.
-constexpr int64_t kStateBytes = 16;
+// How fast a joiner is given its state at least.
 constexpr double kSlowestBytesPerS = 1e6;
 
 }  // namespace
@@ -74,7 +73,7 @@ Duration CoordinatorActor::JoinersTime(int32_t stage) const {
   const RunConfig& config = options_.config;
   const StageAssignment& assignment = state_.plan->stages[static_cast<size_t>(stage)];
   int64_t bytes =
-      kStateBytes *
+      kStateBytesPerParameter *
       StageParameters(config.model, assignment.last_layer - assignment.first_layer, stage == 0);
   for (const ShardName& shard : options_.shards) bytes += stage == 0 ? shard.bytes : 0;
   const double round_s = static_cast<double>(config.outer.inner_steps) * state_.predicted_step_s;

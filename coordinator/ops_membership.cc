@@ -73,6 +73,7 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const Hello& mes
   const bool changed = record != state_.nodes.at(from);
   if (changed) Record(context, AdmittedRecord(from, record));
   if (returned) context.Event("returned", EventFields({{"node", from.Short()}}));
+  if (returned) NoteChange(from.Short() + " is back");
   Greet(context, from, hello, changed);
 }
 
@@ -315,7 +316,12 @@ void CoordinatorActor::RouteAround(Context& context, const NodeId& node,
   if (!repaired.ok()) return GiveUp(context, ErrorText(repaired.status()));
   Record(context, PlanRecord(*repaired, state_.predicted_step_s, state_.lower_bound_s));
   AnnouncePlan(context, reason);
-  // What only the dead one held back can go on.
+  NoteChange(reason);
+  GoOnWithout(context);
+}
+
+// What only those held back can go on who are not of the plan any more, or elsewhere in it.
+void CoordinatorActor::GoOnWithout(Context& context) {
   for (size_t i = 0; i < state_.plan->stages.size(); ++i) {
     const auto stage = static_cast<int32_t>(i);
     TryCommit(context, stage);
@@ -336,15 +342,18 @@ void CoordinatorActor::GiveUp(Context& context, const std::string& reason) {
 
 void CoordinatorActor::On(Context& context, const NodeId& from, const LinkReading& message) {
   std::vector<ProbeSchedule::Pair> next;
-  if (!IsSane(message) || !probes_.Answered({from, message.target}, context.now(), next) ||
-      !links_.Add(from, message.target, message.rtt_s, message.bytes_per_s, context.now()).ok()) {
+  if (!IsSane(message) || !probes_.Answered({from, message.target}, context.now(), next)) {
     return void(++refused_);
   }
-  Record(context, LinkRecord(from, message));
+  const LinkReading reading = state_.plan ? ReadUnderLoad(from, message) : message;
+  if (!links_.Add(from, reading.target, reading.rtt_s, reading.bytes_per_s, context.now()).ok()) {
+    return void(++refused_);
+  }
+  Record(context, LinkRecord(from, reading));
   context.Event("link", EventFields({{"from", from.Short()},
-                                     {"to", message.target.Short()},
-                                     {"rtt_ms", message.rtt_s * 1e3},
-                                     {"mbps", message.bytes_per_s * 8e-6}}));
+                                     {"to", reading.target.Short()},
+                                     {"rtt_ms", reading.rtt_s * 1e3},
+                                     {"mbps", reading.bytes_per_s * 8e-6}}));
   Ask(context, next);
   PlanWhenReady(context);
 }

@@ -167,6 +167,7 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const RoundAppli
                                         {"transfer_s", message.transfer_s},
                                         {"wait_s", message.wait_s}}));
   EvictMinority(context, message.stage, message.round);
+  if (!stopping_) MigrateIfReady(context);
 }
 
 // What it said of a round in an earlier life counts for nothing: what it was given does.

@@ -131,6 +131,17 @@ std::vector<ProbeSchedule::Pair> ProbeSchedule::Next(Instant now) {
   return out;
 }
 
+std::vector<ProbeSchedule::Pair> ProbeSchedule::Again(const std::vector<Pair>& pairs, Instant now) {
+  std::vector<Pair> out;
+  for (const Pair& pair : pairs) {
+    const auto from = nodes_.find(pair.first), to = nodes_.find(pair.second);
+    if (from == nodes_.end() || to == nodes_.end() || from == to) continue;
+    if (from->second.busy || to->second.busy || AtLimit()) continue;
+    Ask(pair, now, out);
+  }
+  return out;
+}
+
 bool ProbeSchedule::Answered(const Pair& pair, Instant now, std::vector<Pair>& next) {
   if (!running_.contains(pair)) return false;
   End(pair);

@@ -42,6 +42,9 @@ class ProbeSchedule {
 
   // Probes to request now; they count as asked. Looks at the whole fleet.
   std::vector<Pair> Next(Instant now);
+  // Measures these once more, first come first served: of the pairs whose ends are idle. Those that
+  // are to be asked.
+  std::vector<Pair> Again(const std::vector<Pair>& pairs, Instant now);
   // A reading came. False: nobody asked for it. `next`: probes that its end makes possible.
   bool Answered(const Pair& pair, Instant now, std::vector<Pair>& next);
   // Ends probes that nobody answered in time; those that are now settled without a reading.

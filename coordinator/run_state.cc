@@ -4,6 +4,7 @@
 
 #include "common/status.h"
 #include "coordinator/record_json.h"
+#include "pipeline/plan/route.h"
 
 namespace skerry {
 namespace {
@@ -21,6 +22,23 @@ void ApplyAdmitted(const Json& json, RunState& state) {
   state.nodes[node] = std::move(record);
 }
 
+// Who is named a joiner although it worked, or although the slot was somebody's who worked.
+void NoteMoves(const PipelinePlan& plan, RunState& state) {
+  if (!state.plan) return;
+  std::set<int32_t> stages;
+  for (const Joiner& joiner : plan.joining) {
+    const auto to = SlotOf(plan, joiner.node);
+    if (joiner.since != plan.version || !to) continue;
+    const auto from = SlotOf(*state.plan, joiner.node);
+    const bool worked = from && !IsDead(*state.plan, joiner.node);
+    if (!worked && IsDead(*state.plan, NodeOf(*state.plan, *to))) continue;
+    stages.insert(to->stage);
+    if (worked) stages.insert(from->stage);
+  }
+  for (const int32_t stage : stages) state.moved[stage] = state.RoundsCommitted(stage);
+  if (!stages.empty()) ++state.migrations;
+}
+
 absl::Status ApplyPlan(const Json& json, RunState& state) {
   auto plan = json.at("plan").get<PipelinePlan>();
   const double predicted_step_s = json.at("predicted_step_s");
@@ -33,6 +51,7 @@ absl::Status ApplyPlan(const Json& json, RunState& state) {
       if (!state.nodes.contains(node)) return DataLoss("the plan names an unknown node");
     }
   }
+  NoteMoves(plan, state);
   state.plan = std::move(plan);
   state.predicted_step_s = predicted_step_s;
   state.lower_bound_s = lower_bound_s;

@@ -65,6 +65,9 @@ class RunState {
   std::optional<PipelinePlan> plan;
   double predicted_step_s = 0;
   double lower_bound_s = 0;
+  int64_t migrations = 0;  // plans by which somebody who worked was moved, or replaced
+  std::map<int32_t, int64_t>
+      moved;  // stages from or to which: rounds committed then, the last time
   using StageRound = std::pair<int32_t, int64_t>;
   std::map<StageRound, RoundCommit> commits;
   std::map<StageRound, Digest> base_digests;  // the first reported

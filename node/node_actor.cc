@@ -140,6 +140,7 @@ void NodeActor::On(Context& context, const NodeId& from, const PlanUpdate& messa
     stage_ = slot->stage;
     return joiner != nullptr ? Join(context) : Prepare(context);
   }
+  if (!dead && IsMovedBy(plan_)) return MoveTo(context, slot->stage);
   if (dead || (joiner != nullptr ? joiner->since : 0) != joined_since_) {
     return StartOver(context, "the run went on without this node");
   }

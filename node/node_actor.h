@@ -13,7 +13,8 @@
 //   that
 //               were sent again after a death, until Shutdown
 //   kStopped    told to end, or leaving
-// A node whose part has gone to others starts over from kJoining, with nothing (StartOver).
+// A node whose part has gone to others starts over from kJoining, with nothing (StartOver); one
+// that is moved to another stage goes straight to kCatchingUp there (MoveTo).
 #pragma once
 
 #include <deque>
@@ -129,7 +130,10 @@ class NodeActor final : public Actor {
   void LedAround(Context& context, const Detour& detour);
 
   // node_handover.cc
+  void DropStage(Context& context);
   void StartOver(Context& context, const std::string& why);
+  bool IsMovedBy(const PipelinePlan& plan) const;
+  void MoveTo(Context& context, int32_t stage);
   void Join(Context& context);
   void TendJoining(Context& context);
   void StateArrived(Context& context);

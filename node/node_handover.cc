@@ -1,5 +1,5 @@
-// Joining a stage in training, giving a joiner the stage's state, and starting over
-// (docs/PROTOCOL.md, 15 and 16).
+// Joining a stage in training, giving a joiner the stage's state, moving to another stage, and
+// starting over (docs/PROTOCOL.md, 15, 16 and 21).
 
 #include <algorithm>
 #include <memory>
@@ -22,21 +22,17 @@ constexpr int64_t kTransfersMax = 8;                    // of which none gave th
 
 // ---- starting over -----------------------------------------------------------------------------
 
-// The others went on; what this process holds is of a past that is over. It goes on as a new one
-// would, without leaving.
-void NodeActor::StartOver(Context& context, const std::string& why) {
-  context.Event("started_over", absl::StrFormat(R"("stage":%d,"why":"%s")", stage_, why));
+// What this process holds of the run is of a past that is over. Messages that wait for a newer plan
+// stay.
+void NodeActor::DropStage(Context& context) {
   if (work_) {  // jobs that refer to it run before this one
     context.Submit(
         {"drop stage", Duration(),
          [work = std::shared_ptr<StageWork>(std::move(work_))] { static_cast<void>(work); }});
   }
-  state_ = State::kJoining;
-  plan_ = {};
   stage_ = -1;
   pipeline_.reset();
   rounds_.reset();
-  early_.clear();
   step_ = encoded_ = 0;
   open_ = false;
   boundaries_.clear();
@@ -53,9 +49,38 @@ void NodeActor::StartOver(Context& context, const std::string& why) {
   state_request_.reset();
   recent_reports_.clear();
   last_applied_.reset();
+}
+
+// The others went on. It goes on as a new process would, without leaving.
+void NodeActor::StartOver(Context& context, const std::string& why) {
+  context.Event("started_over", absl::StrFormat(R"("stage":%d,"why":"%s")", stage_, why));
+  DropStage(context);
+  state_ = State::kJoining;
+  plan_ = {};
+  early_.clear();
   SayHello(context);
   context.CancelTimer(hello_timer_);
   hello_timer_ = context.StartTimer(kHelloPatience);
+}
+
+// ---- moving ------------------------------------------------------------------------------------
+
+// A plan that this node works by, but in another stage: its slot there is somebody else's from that
+// plan on, so that what it still has under way counts no more than a dead node's.
+bool NodeActor::IsMovedBy(const PipelinePlan& plan) const {
+  const Joiner* joiner = JoinerOf(plan, options_.self);
+  const auto slot = SlotOf(plan, options_.self);
+  return stage_ >= 0 && joiner != nullptr && !joiner->IsFixed() && joiner->since > joined_since_ &&
+         slot && slot->stage != stage_;
+}
+
+void NodeActor::MoveTo(Context& context, int32_t stage) {
+  context.Event(
+      "moves", absl::StrFormat(R"("from_stage":%d,"to_stage":%d,"step":%d)", stage_, stage, step_));
+  DropStage(context);
+  stage_ = stage;
+  Join(context);
+  SendHeartbeat(context);
 }
 
 // ---- joining -----------------------------------------------------------------------------------

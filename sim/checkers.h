@@ -92,6 +92,7 @@ class Checkers {
   const std::set<NodeId>& put_out() const { return put_out_; }
   int64_t handovers() const { return handovers_; }  // that came to a first step
   int64_t detours() const { return detours_; }      // microbatches, each time one was led around
+  int64_t movers() const { return movers_; }        // who worked and were moved, or replaced
   // Who was in a stage with as many liars as others at least: nobody can say there who lies.
   const std::set<NodeId>& beside_liars() const { return beside_liars_; }
 
@@ -108,6 +109,7 @@ class Checkers {
   void NoteGone();
   void CheckPlanRecord(Instant now);
   void NoteNewPlan(Instant now, const PipelinePlan* before, const PipelinePlan& plan);
+  void NoteMoved(Instant now, const PipelinePlan& before, const PipelinePlan& plan);
   void CheckNobodyIsPast(Instant now, const PipelinePlan& plan, const Joiner& joiner);
   void NoteLiars(const PipelinePlan& plan);
   void CheckHeardOfJoiners(Instant now, const NodeId& node, int64_t step);
@@ -144,6 +146,7 @@ class Checkers {
   int64_t data_node_deaths_ = 0;
   int64_t handovers_ = 0;
   int64_t detours_ = 0;
+  int64_t movers_ = 0;
   std::map<NodeId, int64_t> step_of_;
   int64_t best_step_ = 0;
   Instant progress_;

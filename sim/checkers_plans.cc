@@ -8,13 +8,14 @@
 namespace skerry {
 
 void Checkers::NoteNewPlan(Instant now, const PipelinePlan* before, const PipelinePlan& plan) {
-  if (!plan.dead.empty()) all_alive_ = false;
+  if (!plan.dead.empty() || !plan.joining.empty()) all_alive_ = false;
   NoteLiars(plan);
   for (const NodeId& node : plan.dead) {
     const auto slot = SlotOf(plan, node);
     const bool is_new = before == nullptr || !IsDead(*before, node);
     if (is_new && slot && slot->stage == 0) ++data_node_deaths_;
   }
+  if (before != nullptr) NoteMoved(now, *before, plan);
   for (const Joiner& joiner : plan.joining) {
     const Joiner* known = before == nullptr ? nullptr : JoinerOf(*before, joiner.node);
     if (known == nullptr || known->since != joiner.since) {
@@ -29,6 +30,26 @@ void Checkers::NoteNewPlan(Instant now, const PipelinePlan* before, const Pipeli
       CheckNobodyIsPast(now, plan, joiner);
       fixed_by_[joiner.node] = plan.version;
       ++handovers_;
+    }
+  }
+}
+
+// What a data node had under way when it was moved or replaced is lost as if it had died. While it
+// goes, somebody else must work in its stage.
+void Checkers::NoteMoved(Instant now, const PipelinePlan& before, const PipelinePlan& plan) {
+  for (int32_t stage = 0; stage < static_cast<int32_t>(before.stages.size()); ++stage) {
+    bool somebody_went = false;
+    for (const NodeId& node : LiveReplicas(before, stage)) {
+      const auto slot = SlotOf(plan, node);
+      const Joiner* joiner = JoinerOf(plan, node);
+      const bool goes = !slot || (joiner != nullptr && !joiner->IsFixed());
+      if (!goes) continue;
+      somebody_went = true;
+      ++movers_;
+      if (stage == 0) ++data_node_deaths_;
+    }
+    if (somebody_went && LiveReplicas(plan, stage).empty()) {
+      Violate(now, "liveness", absl::StrFormat("nobody was left in stage %d by a move", stage));
     }
   }
 }

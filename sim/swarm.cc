@@ -177,8 +177,12 @@ SwarmRun DrawSwarmRun(const SwarmSeed& seed, const SwarmOutput& output) {
       return DrawSecond(seed.seed, output);
     case 3:
       return DrawThird(seed.seed, output);
-    default:
+    case 4:
       return DrawFourth(seed.seed, output);
+    case 5:
+      return DrawFifth(seed.seed, output);
+    default:
+      return DrawSixth(seed.seed, output);
   }
 }
 
@@ -202,8 +206,9 @@ std::string WhatIsWrong(const SwarmRun& drawn, const VirtualOutcome& outcome) {
 SwarmTry TrySwarmSeed(const SwarmSeed& seed, bool twice) {
   SwarmRun drawn = DrawSwarmRun(seed);
   VirtualOutcome outcome = drawn.run->Run();
-  SwarmTry tried{outcome.trace_hash, drawn.run->checkers().handovers(),
-                 drawn.run->checkers().detours(), std::nullopt};
+  const Checkers& checkers = drawn.run->checkers();
+  SwarmTry tried{outcome.trace_hash, checkers.handovers(), checkers.detours(), checkers.movers(),
+                 std::nullopt};
   std::string wrong = WhatIsWrong(drawn, outcome);
   if (wrong.empty() && twice) {
     const VirtualOutcome again = DrawSwarmRun(seed).run->Run();

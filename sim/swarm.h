@@ -25,8 +25,9 @@ namespace skerry {
 
 // The present one. 1: frames over links, crashes only; 2: every kind of fault; 3: longer runs in
 // which nodes come late and come back, so that their slots are handed on; 4: and in which nodes and
-// links are late for long, or for good.
-inline constexpr int32_t kSwarmDraw = 4;
+// links are late for long, or for good; 5: as 3 with more nodes than few, a slow one among them,
+// and some that go for good, so that others are moved; 6: all of it.
+inline constexpr int32_t kSwarmDraw = 6;
 
 struct SwarmSeed {
   uint64_t seed = 1;
@@ -52,6 +53,8 @@ SwarmRun DrawFirst(uint64_t seed, const SwarmOutput& output);
 SwarmRun DrawSecond(uint64_t seed, const SwarmOutput& output);
 SwarmRun DrawThird(uint64_t seed, const SwarmOutput& output);
 SwarmRun DrawFourth(uint64_t seed, const SwarmOutput& output);
+SwarmRun DrawFifth(uint64_t seed, const SwarmOutput& output);
+SwarmRun DrawSixth(uint64_t seed, const SwarmOutput& output);
 
 struct SwarmFinding {
   SwarmSeed seed;
@@ -66,7 +69,8 @@ std::string WhatIsWrong(const SwarmRun& drawn, const VirtualOutcome& outcome);
 struct SwarmTry {
   uint64_t trace_hash = 0;
   int64_t handovers = 0;
-  int64_t detours = 0;                  // microbatches, each time one was led around a node
+  int64_t detours = 0;  // microbatches, each time one was led around a node
+  int64_t movers = 0;
   std::optional<SwarmFinding> finding;  // nullopt: all is well
 };
 // Runs one seed, twice if `twice` (the traces must be equal).

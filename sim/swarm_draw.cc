@@ -24,6 +24,7 @@ RunConfig DrawConfig(Dice& dice, int32_t nodes) {
   config.name = "swarm";
   config.nodes_min = dice.Chance(0.25) ? nodes - 1 : nodes;
   config.node_silent_s = 8;
+  config.replan_s = 0;
   config.model = {.vocab = 64,
                   .hidden = 32,
                   .layers = dice.Count(4, 10),
@@ -121,12 +122,14 @@ std::string Told(const VirtualRunOptions& options) {
   const RunConfig& config = options.config;
   return absl::StrFormat(
       "%d nodes (%d wanted) over %s, %d layers%s, %d steps of %d microbatches, τ %d δ %d, skip "
-      "%.2f, swaps %d, %d in flight, %d shards",
+      "%.2f, swaps %d, %d in flight, %d shards%s",
       options.nodes.size(), config.nodes_min, options.network ? "flows" : "links",
       config.model.layers, options.math == VirtualMath::kTiny ? " with arithmetic" : "",
       config.steps, config.pipeline.microbatches_per_step, config.outer.inner_steps,
       config.outer.overlap_steps, config.pipeline.skip_ratio, config.pipeline.swaps,
-      config.pipeline.in_flight, options.shards);
+      config.pipeline.in_flight, options.shards,
+      config.replan_s > 0 ? absl::StrFormat(", moves considered every %.1f s", config.replan_s)
+                          : "");
 }
 
 // More rounds, and some nodes that come when the others train already.
@@ -155,19 +158,42 @@ void DrawReturns(Dice& dice, int32_t nodes, std::vector<Fault>& faults) {
   }
 }
 
-enum class DrawWith { kFaults, kReturns, kLateness };  // each with those before it
+// What makes moves pay: long runs, nodes that differ more, one that becomes slow, and some that go
+// for good.
+void DrawMoves(Dice& dice, VirtualRunOptions& options, std::vector<Fault>& faults) {
+  RunConfig& config = options.config;
+  const auto nodes = static_cast<int32_t>(options.nodes.size());
+  config.replan_s = dice.Chance(0.85) ? dice.Scale(2, 20) : 0;
+  config.steps = config.outer.inner_steps * dice.Count(16, 40);
+  const auto slow = static_cast<size_t>(dice.Count(0, nodes - 1));
+  if (dice.Chance(0.6)) options.nodes[slow].device.gflops /= dice.Real(2, 6);
+  const auto deaths = dice.Count(0, nodes / 3);
+  for (int32_t i = 0; i < deaths; ++i) {
+    Fault fault;
+    fault.kind = FaultKind::kCrash;
+    fault.where = {FaultEnd::Kind::kNode, dice.Count(1, nodes)};
+    fault.at = Instant() + Duration::Seconds(dice.Real(5, 60));
+    faults.push_back(fault);
+  }
+}
 
-SwarmRun Draw(uint64_t seed, const SwarmOutput& output, DrawWith with) {
-  const bool with_returns = with != DrawWith::kFaults;
+struct With {
+  bool returns = false;
+  bool lateness = false;
+  bool moves = false;
+};
+
+SwarmRun Draw(uint64_t seed, const SwarmOutput& output, const With& with) {
   Dice dice(seed);
   SwarmRun drawn;
   VirtualRunOptions options;
-  const auto nodes = dice.Count(with_returns ? 4 : 3, 10);
+  const auto nodes =
+      with == With::kMoves ? dice.Count(6, 14) : dice.Count(with.returns ? 4 : 3, 10);
   options.seed = seed;
   options.config = DrawConfig(dice, nodes);
   options.config.seed = seed;
   for (int32_t i = 0; i < nodes; ++i) options.nodes.push_back(DrawNode(dice, options.config));
-  if (with_returns) DrawLateComers(dice, options);
+  if (with.returns) DrawLateComers(dice, options);
   options.math = dice.Chance(0.15) ? VirtualMath::kTiny : VirtualMath::kModelled;
   options.shards = dice.Count(0, 2);
   options.shard_bytes = static_cast<int64_t>(dice.Scale(2e4, 2e6));
@@ -180,8 +206,9 @@ SwarmRun Draw(uint64_t seed, const SwarmOutput& output, DrawWith with) {
   const auto links = DrawLinks(dice, nodes + 1);
   const bool over_flows = dice.Chance(0.5);
   drawn.faults = DrawFaults(dice, drawn.map, over_flows);
-  if (with_returns) DrawReturns(dice, nodes, drawn.faults);
-  if (with == DrawWith::kLateness) DrawLateness(dice, nodes, over_flows, drawn.faults);
+  if (with.returns) DrawReturns(dice, nodes, drawn.faults);
+  if (with.lateness) DrawLateness(dice, nodes, over_flows, drawn.faults);
+  if (with.moves) DrawMoves(dice, options, drawn.faults);
   // The links ask the simulation, which is made after them, for the time.
   const auto simulation = std::make_shared<Simulation*>(nullptr);
   if (over_flows) {
@@ -208,15 +235,23 @@ SwarmRun Draw(uint64_t seed, const SwarmOutput& output, DrawWith with) {
 }  // namespace
 
 SwarmRun DrawSecond(uint64_t seed, const SwarmOutput& output) {
-  return Draw(seed, output, DrawWith::kFaults);
+  return Draw(seed, output, {});
 }
 
 SwarmRun DrawThird(uint64_t seed, const SwarmOutput& output) {
-  return Draw(seed, output, DrawWith::kReturns);
+  return Draw(seed, output, {.returns = true});
 }
 
 SwarmRun DrawFourth(uint64_t seed, const SwarmOutput& output) {
-  return Draw(seed, output, DrawWith::kLateness);
+  return Draw(seed, output, {.returns = true, .lateness = true});
+}
+
+SwarmRun DrawFifth(uint64_t seed, const SwarmOutput& output) {
+  return Draw(seed, output, {.returns = true, .moves = true});
+}
+
+SwarmRun DrawSixth(uint64_t seed, const SwarmOutput& output) {
+  return Draw(seed, output, {.returns = true, .lateness = true, .moves = true});
 }
 
 }  // namespace skerry

@@ -16,6 +16,7 @@ RunConfig DrawConfig(Dice& dice, int32_t nodes) {
   config.name = "swarm";
   config.nodes_min = nodes;
   config.node_silent_s = 8;
+  config.replan_s = 0;
   config.model = {.vocab = 64,
                   .hidden = 32,
                   .layers = dice.Count(4, 10),

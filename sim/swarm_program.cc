@@ -124,7 +124,7 @@ absl::Status Print(const SwarmOptions& options, SeedQueue& queue) {
   if (!options.hashes.empty() && (hashes = std::fopen(options.hashes.c_str(), "w")) == nullptr) {
     return InvalidArgument("--hashes: cannot write %s", options.hashes);
   }
-  int64_t tried = 0, wrong = 0, handovers = 0, detours = 0;
+  int64_t tried = 0, wrong = 0, handovers = 0, detours = 0, movers = 0;
   while (auto result = queue.Result(tried)) {
     const auto seed = static_cast<unsigned long>(options.first) + static_cast<unsigned long>(tried);
     if (hashes != nullptr) {
@@ -133,6 +133,7 @@ absl::Status Print(const SwarmOptions& options, SeedQueue& queue) {
     ++tried;
     handovers += result->handovers;
     detours += result->detours;
+    movers += result->movers;
     if (!result->finding) continue;
     ++wrong;
     Print(*result->finding);
@@ -140,10 +141,11 @@ absl::Status Print(const SwarmOptions& options, SeedQueue& queue) {
     if (!options.keep_going) break;
   }
   if (hashes != nullptr) std::fclose(hashes);
-  std::printf("%ld seeds from %lu in %.1f s, %ld handovers, %ld detours: %ld wrong\n",
-              static_cast<long>(tried), static_cast<unsigned long>(options.first),
-              queue.elapsed_s(), static_cast<long>(handovers), static_cast<long>(detours),
-              static_cast<long>(wrong));
+  std::printf(
+      "%ld seeds from %lu in %.1f s, %ld handovers, %ld detours, %ld nodes moved: %ld wrong\n",
+      static_cast<long>(tried), static_cast<unsigned long>(options.first), queue.elapsed_s(),
+      static_cast<long>(handovers), static_cast<long>(detours), static_cast<long>(movers),
+      static_cast<long>(wrong));
   return wrong == 0 ? absl::OkStatus() : Internal("%d of %d seeds are wrong", wrong, tried);
 }
 

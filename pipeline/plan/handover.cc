@@ -1,49 +1,19 @@
 #include "pipeline/plan/handover.h"
 
 #include <algorithm>
-#include <limits>
 #include <tuple>
 #include <utility>
 
 #include "common/check.h"
 #include "pipeline/plan/memory_model.h"
-#include "pipeline/plan/plan_model.h"
+#include "pipeline/plan/replan.h"
 #include "pipeline/plan/route.h"
-#include "routing/evaluator.h"
 
 namespace skerry {
 namespace {
 
-constexpr int64_t kForEver = std::numeric_limits<int64_t>::max();
-
 NodeId& NodeAt(PipelinePlan& plan, const Slot& slot) {
   return plan.stages[static_cast<size_t>(slot.stage)].replicas[static_cast<size_t>(slot.replica)];
-}
-
-bool HasMemory(const PlannerInput& input, const PipelinePlan& plan, int32_t stage,
-               const NodeId& node) {
-  const auto device = input.devices.find(node);
-  if (device == input.devices.end()) return false;
-  const StageAssignment& assignment = plan.stages[static_cast<size_t>(stage)];
-  const int32_t held =
-      HeldMax(input.config, static_cast<int32_t>(plan.stages.front().replicas.size()),
-              static_cast<int32_t>(assignment.replicas.size()), stage == 0);
-  const int64_t needs =
-      MemoryOf(input.config, assignment.last_layer - assignment.first_layer, stage == 0, held)
-          .total();
-  return device->second.memory_bytes == 0 || needs <= device->second.memory_bytes;
-}
-
-// Of a step when everybody who lives or joins works; infinite when links of it are unknown.
-double PredictedStepSeconds(const PlannerInput& input, const PipelinePlan& after) {
-  PipelinePlan settled = after;
-  for (Joiner& joiner : settled.joining) joiner.from_step = 0;
-  for (Path& path : settled.paths) path = PatchedPath(settled, path, kForEver);
-  const auto model = ModelOf(input, settled);
-  if (!model.ok()) return std::numeric_limits<double>::infinity();
-  Evaluator evaluator(model->problem.workload, model->problem.fleet);
-  const double step_s = evaluator.Evaluate(model->placement).step_s;
-  return step_s + ExposedSeconds(model->problem, model->placement, step_s);
 }
 
 bool CanBeFilled(const PipelinePlan& plan, int32_t stage) {
@@ -71,6 +41,20 @@ std::vector<Handover> WaysTo(const PlannerInput& input, const PipelinePlan& plan
 }
 
 }  // namespace
+
+bool HasMemory(const PlannerInput& input, const PipelinePlan& plan, int32_t stage,
+               const NodeId& node) {
+  const auto device = input.devices.find(node);
+  if (device == input.devices.end()) return false;
+  const StageAssignment& assignment = plan.stages[static_cast<size_t>(stage)];
+  const int32_t held =
+      HeldMax(input.config, static_cast<int32_t>(plan.stages.front().replicas.size()),
+              static_cast<int32_t>(assignment.replicas.size()), stage == 0);
+  const int64_t needs =
+      MemoryOf(input.config, assignment.last_layer - assignment.first_layer, stage == 0, held)
+          .total();
+  return device->second.memory_bytes == 0 || needs <= device->second.memory_bytes;
+}
 
 std::pair<int64_t, int32_t> UrgencyOf(const PipelinePlan& plan, int32_t stage) {
   const auto live = static_cast<int64_t>(LiveReplicas(plan, stage).size());

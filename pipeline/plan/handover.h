@@ -29,6 +29,10 @@ int64_t FirstStepAfter(const OuterConfig& outer, int64_t round);
 PipelinePlan WithFirstStep(const PipelinePlan& plan, const NodeId& node, const OuterConfig& outer,
                            int64_t round);
 
+// Whether `node`, of the input's devices, can hold a slot of that stage.
+bool HasMemory(const PlannerInput& input, const PipelinePlan& plan, int32_t stage,
+               const NodeId& node);
+
 // Smaller is more urgent: the fewer replicas live, and stage 0 as if it had half of its own, since
 // the run ends with its last one and goes on without any other stage.
 std::pair<int64_t, int32_t> UrgencyOf(const PipelinePlan& plan, int32_t stage);
