@@ -1,4 +1,4 @@
-// Moving nodes that work to where they do more (docs/PROTOCOL.md, 21).
+// Moving nodes that work to where they do more (docs/PROTOCOL.md, 27).
 //
 // Whether a move is worth its cost is looked at in the background (pipeline/plan/replan.h): after
 // every change of who is here, and every replan_s. A decision waits for the end of a round and is

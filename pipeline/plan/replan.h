@@ -1,4 +1,4 @@
-// Whether nodes that work should change places (docs/PROTOCOL.md, 21;
+// Whether nodes that work should change places (docs/PROTOCOL.md, 27;
 // docs/decisions/0010-migration.md).
 //
 // A plan that was repaired after deaths, or whose nodes have changed since it was made, may lead
