@@ -195,6 +195,7 @@ void NodeActor::StartTraining(Context& context, int64_t step) {
   options.first_step = step;
   options.lag_max = 2 * config_->outer.inner_steps + 1;
   options.in_flight = config_->pipeline.in_flight;
+  options.slow_link_codec = config_->pipeline.slow_link_codec;
   options.work = work_.get();
   options.send = [this](Context& c, const NodeId& to, skerry::Message m) {
     Send(c, to, std::move(m));

@@ -93,7 +93,7 @@ void StageActor::Restart(Context& context, Key key, Visit& visit) {
   }
   ++visit.attempt;
   visit.state = State::kExpected;
-  visit.input = nullptr;
+  visit.input = {};
   visit.path = PathOf(plan_, key.first, key.second);
 }
 

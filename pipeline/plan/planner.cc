@@ -313,9 +313,9 @@ absl::StatusOr<Placed> PlaceAndChoose(const OuterConfig& given, PlannerInput* in
 
 absl::StatusOr<PlannedRun> MakePlan(const PlannerInput& input) {
   SKERRY_RETURN_IF_ERROR(CheckInput(input));
-  PlannerInput settled = input;
-  settled.config.outer = FirstOuter(input.config);
-  const RunConfig& config = settled.config;
+  PlannerInput asked = input;  // with what is chosen, once it is
+  asked.config.outer = FirstOuter(input.config);
+  const RunConfig& config = asked.config;
   const Contestants contestants = Canonical(input);
   SKERRY_ASSIGN_OR_RETURN(const Partition partition,
                           MakePartition(config, contestants.gflops, contestants.memory_bytes));
@@ -327,12 +327,12 @@ absl::StatusOr<PlannedRun> MakePlan(const PlannerInput& input) {
   for (const StageShape& shape : partition.stages) table.replicas.push_back(shape.replicas);
   std::vector<Path> paths = MakePathTable(table);
 
-  SKERRY_ASSIGN_OR_RETURN(const Placed placed, PlaceAndChoose(input.config.outer, &settled,
+  SKERRY_ASSIGN_OR_RETURN(const Placed placed, PlaceAndChoose(input.config.outer, &asked,
                                                               contestants, partition, paths));
   const PlanFigures& figures = placed.figures;
 
   PlannedRun run;
-  run.plan = Assemble(settled, contestants, partition, std::move(paths), placed.placement);
+  run.plan = Assemble(asked, contestants, partition, std::move(paths), placed.placement);
   Settle(input.config.outer, figures.outer, &run.plan.settings);
   run.plan.slow_links = NodeLinks(placed, contestants);
   run.predicted_step_s = figures.evaluation.step_s + figures.exposed_s;
