@@ -218,12 +218,19 @@ void Settle(const OuterConfig& given, const OuterChoice& choice, PlannedSettings
   }
 }
 
-std::string OuterText(const OuterChoice& choice) {
+const char* CodecName(DeltaCodec codec) {
   static constexpr const char* kNames[] = {"none", "int8",    "bf16", "int4",
                                            "sign", "ternary", "topk"};
-  const std::string what =
-      absl::StrFormat("δ %d of τ %d, %s", choice.overlap_steps, choice.inner_steps,
-                      kNames[static_cast<size_t>(choice.codec)]);
+  return kNames[static_cast<size_t>(codec)];
+}
+
+std::string OuterText(const OuterConfig& settled) {
+  return absl::StrFormat("δ %d of τ %d, %s", settled.overlap_steps, settled.inner_steps,
+                         CodecName(settled.codec));
+}
+
+std::string OuterText(const OuterChoice& choice) {
+  const std::string what = OuterText(Chosen({}, choice));
   if (choice.sent_bytes == 0) return what + ": no stage has replicas that exchange deltas";
   const double window = static_cast<double>(choice.overlap_steps) * choice.step_s;
   const std::string bytes =

@@ -69,7 +69,12 @@ void Settle(const OuterConfig& given, const OuterChoice& choice, PlannedSettings
 // The values of τ tried for a run of `steps`: ascending divisors.
 std::vector<int64_t> InnerStepsGrid(int64_t steps);
 
-// "δ 2 of τ 16, int8: a round's 3.1 MB per replica take 1.9 s of the 2.4 s that 2 steps last"
+// "int8", as run.toml says it.
+const char* CodecName(DeltaCodec codec);
+
+// "δ 2 of τ 16, int8", of settled values; and with what the planner knows: "δ 2 of τ 16, int8: a
+// round's 3.1 MB per replica take 1.9 s of the 2.4 s that 2 steps last"
+std::string OuterText(const OuterConfig& settled);
 std::string OuterText(const OuterChoice& choice);
 
 }  // namespace skerry

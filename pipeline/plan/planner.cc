@@ -337,6 +337,8 @@ absl::StatusOr<PlannedRun> MakePlan(const PlannerInput& input) {
   run.plan.slow_links = NodeLinks(placed, contestants);
   run.predicted_step_s = figures.evaluation.step_s + figures.exposed_s;
   run.lower_bound_s = figures.any_bound_s;
+  run.outer = figures.outer;
+  run.plain_step_s = figures.plain_step_s;
   run.explanation = ExplainPlan(run.plan, config, input.links, figures);
   const RunConfig settled = Settled(config, run.plan);
   SKERRY_RETURN_IF_ERROR(ValidatePlan(run.plan, settled));
