@@ -6,6 +6,7 @@
 #include "common/status.h"
 #include "coordinator/border.h"
 #include "coordinator/coordinator_actor.h"
+#include "coordinator/listings.h"
 #include "coordinator/planning.h"
 #include "pipeline/plan/route.h"
 
@@ -162,6 +163,8 @@ void CoordinatorActor::AnnouncePlan(Context& context, const std::string& reason)
                                      {"paths", plan.paths.size()},
                                      {"predicted_step_s", state_.predicted_step_s},
                                      {"lower_bound_s", state_.lower_bound_s},
+                                     {"outer", OuterJson(options_.config.outer)},
+                                     {"slow_links", plan.slow_links.size()},
                                      {"reason", reason}}));
   const SharedMessage update = Share(PlanUpdate{plan});
   for (const NodeId& node : active_) {
@@ -267,6 +270,7 @@ void CoordinatorActor::ReportStatus(Context& context) {
                            {"bytes_received", received},
                            {"rounds", RoundsOfAnyStage()},
                            {"version", state_.plan ? state_.plan->version : 0},
+                           {"outer", OuterJson(config.outer)},
                            {"nodes_min", config.nodes_min},
                            {"note", no_plan_},
                            {"refused", refused_},

@@ -3,11 +3,45 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
+#include "pipeline/plan/outer_choice.h"
 #include "pipeline/plan/route.h"
 
 namespace skerry {
 
 using Json = nlohmann::json;
+
+namespace {
+
+// What the planner chose, null where the operator did.
+Json SettingsJson(const PlannedSettings& settings) {
+  Json json = {{"inner_steps", nullptr}, {"overlap_steps", nullptr}, {"codec", nullptr}};
+  if (settings.inner_steps > 0) json["inner_steps"] = settings.inner_steps;
+  if (settings.overlap_steps >= 0) json["overlap_steps"] = settings.overlap_steps;
+  if (settings.has_codec) json["codec"] = CodecName(settings.codec);
+  return json;
+}
+
+std::string SettingsText(const PipelinePlan& plan) {
+  std::string text;
+  const PlannedSettings& settings = plan.settings;
+  if (settings.overlap_steps >= 0) text += absl::StrFormat(", δ %d", settings.overlap_steps);
+  if (settings.inner_steps > 0) text += absl::StrFormat(", τ %d", settings.inner_steps);
+  if (settings.has_codec) text += absl::StrFormat(", %s deltas", CodecName(settings.codec));
+  if (!text.empty()) text = "  chosen: " + text.substr(2) + "\n";
+  for (const SlowLink& link : plan.slow_links) {
+    text += absl::StrFormat("  slow link %s -> %s: activations are compressed\n", link.from.Short(),
+                            link.to.Short());
+  }
+  return text;
+}
+
+}  // namespace
+
+Json OuterJson(const OuterConfig& outer) {
+  return {{"inner_steps", outer.inner_steps},
+          {"overlap_steps", outer.overlap_steps},
+          {"codec", CodecName(outer.codec)}};
+}
 
 Json NodesJson(const RunState& state) {
   Json nodes = Json::array();
@@ -64,12 +98,18 @@ Json PlanJson(const RunState& state) {
     for (const Slot& slot : path) visits.push_back({slot.stage, slot.replica});
     paths.push_back(visits);
   }
+  Json slow_links = Json::array();
+  for (const SlowLink& link : plan.slow_links) {
+    slow_links.push_back({{"from", link.from.Hex()}, {"to", link.to.Hex()}});
+  }
   return {{"version", plan.version},
           {"microbatches_per_step", plan.microbatches_per_step},
           {"predicted_step_s", state.predicted_step_s},
           {"lower_bound_s", state.lower_bound_s},
           {"stages", stages},
-          {"paths", paths}};
+          {"paths", paths},
+          {"chosen", SettingsJson(plan.settings)},
+          {"slow_links", slow_links}};
 }
 
 std::string PlanText(const RunState& state) {
@@ -93,7 +133,7 @@ std::string PlanText(const RunState& state) {
     }
     text += "\n";
   }
-  return text;
+  return text + SettingsText(plan);
 }
 
 }  // namespace skerry

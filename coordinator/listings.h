@@ -10,11 +10,15 @@ namespace skerry {
 
 // One object a node: id (whole), region, endpoint, device, gflops, memory_bytes, alive, and stage
 // and replica (−1 without a slot), takes_part.
+// {"inner_steps", "overlap_steps", "codec"}: τ, δ, and how deltas travel.
+nlohmann::json OuterJson(const OuterConfig& outer);
+
 nlohmann::json NodesJson(const RunState& state);
 std::string NodesTable(const RunState& state);
 
-// version, predicted_step_s, lower_bound_s, stages (layers, replicas with dead ones marked), paths;
-// null without a plan.
+// version, predicted_step_s, lower_bound_s, stages (layers, replicas with dead ones marked), paths,
+// chosen (inner_steps, overlap_steps, codec: what the planner chose, null where the operator did),
+// slow_links (from, to); null without a plan.
 nlohmann::json PlanJson(const RunState& state);
 std::string PlanText(const RunState& state);
 

@@ -64,6 +64,13 @@ struct ReportEvent {
   bool bad = false;  // a death or a disagreement
 };
 
+// Of the outer rounds, as the last plan has them; 0: the log does not say.
+struct ReportOuter {
+  int64_t inner_steps = 0;
+  int64_t overlap_steps = 0;
+  std::string codec;
+};
+
 // Everything a report shows. Optional values are unknown, not zero.
 struct RunReport {
   std::string run;
@@ -95,6 +102,7 @@ struct RunReport {
   LossCurve reference;
   std::vector<ReportNode> nodes;  // ordered by region, then id
   std::vector<ReportStage> stages;
+  ReportOuter outer;
   std::map<std::pair<std::string, std::string>, ReportLink> links;  // (from, to)
   std::vector<ReportRound> rounds;                                  // ordered by stage, then round
   std::vector<ReportEvent> events;                                  // in order of time

@@ -175,6 +175,15 @@ void EventFold::OnPlan(const json& event) {
     const double bound_s = NumberAt(event, "lower_bound_s");
     if (bound_s > 0) text += absl::StrFormat(" (no plan can do better than %.2f s)", bound_s);
   }
+  if (const auto outer = event.find("outer"); outer != event.end() && outer->is_object()) {
+    report_.outer = {IntegerAt(*outer, "inner_steps"), IntegerAt(*outer, "overlap_steps"),
+                     TextAt(*outer, "codec")};
+    text += absl::StrFormat(", outer rounds with δ %d of τ %d, %s", report_.outer.overlap_steps,
+                            report_.outer.inner_steps, report_.outer.codec);
+  }
+  if (const int64_t slow = IntegerAt(event, "slow_links"); slow > 0) {
+    text += absl::StrFormat(", activations compressed on %d links", slow);
+  }
   report_.plan_reason = TextAt(event, "reason");
   Tell("plan", text + (report_.IsPlanReasonPhrase() ? "; " + report_.plan_reason + "." : "."));
 }

@@ -58,6 +58,7 @@ absl::Status InitRunDirectory(const InitOptions& options) {
   }
   SKERRY_RETURN_IF_ERROR(MakeDirectory(options.directory));
   RunConfig config;
+  config.outer.overlap_steps = -1;  // the planner will have measured the links
   if (!options.config_file.empty()) {
     SKERRY_ASSIGN_OR_RETURN(config, LoadRunConfig(options.config_file));
   }

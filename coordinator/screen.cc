@@ -72,6 +72,11 @@ std::string StatusScreen(const Json& status) {
   if (const std::string note = status.value("note", ""); !note.empty()) {
     text += "no plan yet: " + note + "\n";
   }
+  const Json outer = status.value("outer", Json());
+  if (outer.is_object() && status.value("version", 0) > 0) {
+    text += absl::StrFormat("outer rounds: δ %d of τ %d, %s\n", outer.value("overlap_steps", 0),
+                            outer.value("inner_steps", 0), outer.value("codec", ""));
+  }
   text += "  node      region     stage    phase\n";
   for (const Json& node : status["nodes"]) text += NodeLine(node) + "\n";
   return text;

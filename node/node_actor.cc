@@ -196,6 +196,7 @@ void NodeActor::StartTraining(Context& context, int64_t step) {
   options.first_step = step;
   options.lag_max = 2 * config_->outer.inner_steps + 1;
   options.in_flight = config_->pipeline.in_flight;
+  options.slow_link_codec = config_->pipeline.slow_link_codec;
   options.work = work_.get();
   if (config_->pipeline.detours) options.late_floor = Duration::Seconds(config_->node_silent_s) / 2;
   options.tick = Duration::Seconds(config_->heartbeat_s);

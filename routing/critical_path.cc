@@ -87,14 +87,17 @@ StepParts PartsOf(const Workload& workload, const Fleet& fleet, const Placement&
   SKERRY_CHECK(!records.empty());
   const Chain chain(workload, records);
   StepParts parts;
-  std::map<std::pair<int32_t, int32_t>, double> shares;
+  struct Seconds {
+    double all = 0, wire = 0;
+  };
+  std::map<std::pair<int32_t, int32_t>, Seconds> shares;
   const double per_step = 1.0 / workload.steps;
   int32_t task = chain.Last();
   while (task >= 0) {
     const TaskRecord& record = records[static_cast<size_t>(task)];
     const double computing = record.end_s - record.start_s;
     parts.computing_s += computing * per_step;
-    shares[{record.slot, record.slot}] += computing * per_step;
+    shares[{record.slot, record.slot}].all += computing * per_step;
     const int32_t before = chain.Before(task);
     const int32_t source = chain.Source(task);
     const bool node_was_busy =
@@ -115,14 +118,16 @@ StepParts PartsOf(const Workload& workload, const Fleet& fleet, const Placement&
       parts.latency_s += latency * per_step;
       parts.wire_s += wire * per_step;
       parts.waiting_s += (under_way - latency - wire) * per_step;
-      shares[{sender.slot, record.slot}] += (latency + wire) * per_step;
+      Seconds& share = shares[{sender.slot, record.slot}];
+      share.all += (latency + wire) * per_step;
+      share.wire += wire * per_step;
     } else {
       parts.waiting_s += under_way * per_step;
     }
     task = source;
   }
   for (const auto& [ends, seconds] : shares) {
-    parts.largest.push_back({ends.first, ends.second, seconds});
+    parts.largest.push_back({ends.first, ends.second, seconds.all, seconds.wire});
   }
   std::stable_sort(parts.largest.begin(), parts.largest.end(),
                    [](const auto& a, const auto& b) { return a.seconds > b.seconds; });

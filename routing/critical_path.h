@@ -24,6 +24,7 @@ struct StepParts {
     int32_t from_slot = 0;
     int32_t to_slot = 0;  // the same: computing
     double seconds = 0;
+    double wire_s = 0;  // of them, bytes / rate
   };
   std::vector<Share> largest;  // descending
 };

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/status.h"
+#include "pipeline/plan/outer_choice.h"
 #include "sim/config_change.h"
 #include "sim/scenario_run.h"
 #include "wire/toml_reader.h"
@@ -19,9 +20,10 @@ struct BuiltIn {
 };
 
 std::vector<BuiltIn> AllBuiltIns(const RunConfig& config) {
-  const auto inner = config.outer.inner_steps;
-  const auto overlap = [](int64_t steps) {
-    return std::vector<std::string>{absl::StrFormat("outer.overlap_steps=%d", steps)};
+  const int64_t inner = FirstOuter(config).inner_steps;
+  const auto overlap = [inner](int64_t steps) {
+    return std::vector<std::string>{absl::StrFormat("outer.inner_steps=%d", inner),
+                                    absl::StrFormat("outer.overlap_steps=%d", steps)};
   };
   std::vector<BuiltIn> all = {
       {"", {"as_is", "the scenario as it is written", {}}},
@@ -43,9 +45,11 @@ std::vector<BuiltIn> AllBuiltIns(const RunConfig& config) {
         "averages every step, uncompressed (τ = 1)",
         {"outer.inner_steps=1", "outer.overlap_steps=0", "outer.codec=none",
          "outer.learning_rate=1", "outer.momentum=0"}}}};
-  all.push_back({"codecs", {"uncompressed", "deltas as float32", {"outer.codec=none"}}});
+  all.push_back(
+      {"codecs", {"uncompressed", "deltas as float32", {"outer.tier=custom", "outer.codec=none"}}});
   for (const std::string codec : {"bf16", "int8", "int4", "ternary", "sign", "topk"}) {
-    all.push_back({"codecs", {codec, "deltas as " + codec, {"outer.codec=" + codec}}});
+    all.push_back(
+        {"codecs", {codec, "deltas as " + codec, {"outer.tier=custom", "outer.codec=" + codec}}});
   }
   return all;
 }

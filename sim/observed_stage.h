@@ -44,6 +44,12 @@ class ObservedStage final : public StageWork {
   WorkResult Forward(int64_t step, int32_t microbatch, const Payload& in) override;
   WorkResult Loss(int64_t step, int32_t microbatch, const Payload& in) override;
   WorkResult Backward(int64_t step, int32_t microbatch, const Payload& d_out) override;
+  absl::StatusOr<Payload> EncodeBoundary(DeltaCodec codec, const Payload& values) const override {
+    return stage_->EncodeBoundary(codec, values);
+  }
+  absl::StatusOr<Payload> DecodeBoundary(DeltaCodec codec, const Payload& encoded) const override {
+    return stage_->DecodeBoundary(codec, encoded);
+  }
   void Accumulate(int64_t step, int32_t microbatch) override;
   void Discard(int64_t step, int32_t microbatch) override { stage_->Discard(step, microbatch); }
   absl::Status OptimizerStep(int64_t step, int32_t microbatches) override;

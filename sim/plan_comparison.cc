@@ -34,6 +34,7 @@ absl::StatusOr<ShownPlan> PlanLike(size_t strategy, const PlanComparison& compar
   for (StageAssignment& stage : in_order.stages) {
     for (NodeId& node : stage.replicas) node = *next++;
   }
+  in_order.slow_links.clear();  // the others send everything as it is
   ShownPlan shown;
   shown.strategy = kStrategyNames[strategy];
   SKERRY_ASSIGN_OR_RETURN(shown.model, ModelOf(input, in_order));
@@ -64,6 +65,9 @@ absl::StatusOr<PlanComparison> ComparePlans(const Scenario& scenario, const RunC
   SKERRY_ASSIGN_OR_RETURN(comparison.topology, TopologyOf(scenario, run));
   const double start = options.seconds();
   SKERRY_ASSIGN_OR_RETURN(PlannedRun planned, MakePlan(comparison.topology.input));
+  comparison.outer = planned.outer;
+  comparison.outer_was_open = IsOuterOpen(run.outer);
+  comparison.plain_step_s = planned.plain_step_s;
   ShownPlan own;
   own.strategy = "skerry";
   own.plan_s = options.seconds() - start;

@@ -35,6 +35,9 @@ struct PlanComparison {
   std::string name;
   Topology topology;
   PipelinePlan plan;                // Skerry's
+  OuterChoice outer;                // its outer rounds, chosen or given
+  bool outer_was_open = false;      // some of that was the planner's to choose
+  double plain_step_s = 0;          // its step, were no link compressed
   double lower_bound_s = 0;         // of any placement of it
   std::string explanation;          // the planner's
   std::vector<ShownPlan> plans;     // Skerry's first

@@ -93,6 +93,36 @@ std::string LimitText(const PlanComparison& comparison, const ShownPlan& own) {
   return text + "\n";
 }
 
+int64_t NumberOf(const PlanComparison& comparison, const NodeId& id) {
+  const std::vector<NodeId>& nodes = comparison.topology.input.nodes;
+  return std::lower_bound(nodes.begin(), nodes.end(), id) - nodes.begin() + 1;
+}
+
+std::string OuterAndLinksText(const PlanComparison& comparison, const ShownPlan& own) {
+  std::string text =
+      absl::StrFormat("outer rounds%s: %s\n", comparison.outer_was_open ? ", chosen" : "",
+                      OuterText(comparison.outer));
+  const auto& links = comparison.plan.slow_links;
+  if (links.empty()) return text;
+  std::vector<std::string> names;
+  for (const SlowLink& link : links) {
+    names.push_back(absl::StrFormat("%d to %d", NumberOf(comparison, link.from),
+                                    NumberOf(comparison, link.to)));
+  }
+  return text +
+         absl::StrFormat("activations as %s on %d links (%s): %.3f s, not %.3f s\n",
+                         CodecName(comparison.topology.input.config.pipeline.slow_link_codec),
+                         links.size(), absl::StrJoin(names, ", "), own.evaluation.step_s,
+                         comparison.plain_step_s);
+}
+
+Json OuterJson(const OuterChoice& outer, bool chosen) {
+  return {{"inner_steps", outer.inner_steps}, {"overlap_steps", outer.overlap_steps},
+          {"codec", CodecName(outer.codec)},  {"chosen", chosen},
+          {"sent_bytes", outer.sent_bytes},   {"transfer_s", outer.transfer_s},
+          {"uplink_free", outer.uplink_free}, {"hidden", outer.IsHidden()}};
+}
+
 double Gap(const PlanComparison& comparison) {
   return comparison.plans.front().step_s() / comparison.lower_bound_s - 1;
 }
@@ -146,7 +176,7 @@ std::string PlanText(const PlanComparison& comparison) {
   for (const std::string& failed : comparison.failed) text += "no plan: " + failed + "\n";
   text += absl::StrFormat("at best    %9.3f: gap %.1f %% (%.3f for this placement)\n",
                           comparison.lower_bound_s, 100 * Gap(comparison), own.bound_s);
-  return text + LimitText(comparison, own);
+  return text + LimitText(comparison, own) + OuterAndLinksText(comparison, own);
 }
 
 std::string PlanJson(const PlanComparison& comparison) {
@@ -182,6 +212,13 @@ std::string PlanJson(const PlanComparison& comparison) {
                              {"plan_s", shown.plan_s},
                              {"note", shown.note}});
   }
+  json["outer"] = OuterJson(comparison.outer, comparison.outer_was_open);
+  json["slow_links"] = Json::array();
+  for (const SlowLink& link : comparison.plan.slow_links) {
+    json["slow_links"].push_back(
+        {{"from", NumberOf(comparison, link.from)}, {"to", NumberOf(comparison, link.to)}});
+  }
+  json["plain_step_s"] = comparison.plain_step_s;
   json["failed"] = comparison.failed;
   return json.dump();
 }

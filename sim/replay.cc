@@ -6,6 +6,7 @@
 
 #include "common/status.h"
 #include "coordinator/run_state.h"
+#include "pipeline/plan/outer_choice.h"
 #include "pipeline/plan/planner.h"
 #include "sim/run_report.h"
 #include "sim/simulation.h"
@@ -98,7 +99,7 @@ NetworkSpec NetworkOf(const ReplayedRun& run) {
 VirtualRunOptions OptionsOf(const ReplayedRun& run, int64_t steps, uint64_t seed) {
   VirtualRunOptions options;
   options.config = run.config;
-  const int64_t period = run.config.outer.inner_steps;
+  const int64_t period = FirstOuter(run.config).inner_steps;
   options.config.steps = std::max<int64_t>((steps + period - 1) / period, 1) * period;
   options.seed = seed;
   options.network = NetworkOf(run);

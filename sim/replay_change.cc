@@ -3,6 +3,7 @@
 #include <set>
 
 #include "common/status.h"
+#include "pipeline/plan/outer_choice.h"
 #include "sim/config_change.h"
 #include "sim/replay.h"
 #include "wire/config.h"
@@ -202,7 +203,7 @@ absl::StatusOr<ReplayedRun> WithChange(const ReplayedRun& run, const std::string
       std::min(changed.config.nodes_max, static_cast<int32_t>(changed.nodes.size()));
   // How many steps are simulated follows the changed τ.
   RunConfig checked = changed.config;
-  checked.steps = checked.outer.inner_steps;
+  checked.steps = FirstOuter(checked).inner_steps;
   SKERRY_RETURN_IF_ERROR(ValidateRunConfig(checked));
   return changed;
 }

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "common/status.h"
+#include "pipeline/plan/outer_choice.h"
 #include "routing/link_estimator.h"
 #include "sim/replay.h"
 #include "wire/config.h"
@@ -97,6 +98,18 @@ void FillRates(ReplayedRun& run) {
   }
 }
 
+// What the run's planner chose is the run's, unless a change says otherwise.
+void TakeOver(const ReportOuter& seen, OuterConfig* outer) {
+  if (seen.inner_steps < 1 || !IsOuterOpen(*outer)) return;
+  outer->inner_steps = seen.inner_steps;
+  outer->overlap_steps = seen.overlap_steps;
+  outer->tier = OuterTier::kCustom;
+  for (int i = 0; i <= static_cast<int>(DeltaCodec::kLast); ++i) {
+    const auto codec = static_cast<DeltaCodec>(i);
+    if (seen.codec == CodecName(codec)) outer->codec = codec;
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<ReplayedRun> ReplayedRunOf(const RunReport& report, const RunConfig& config) {
@@ -117,6 +130,7 @@ absl::StatusOr<ReplayedRun> ReplayedRunOf(const RunReport& report, const RunConf
     index[id] = run.nodes.size();
     run.nodes.push_back({id, node->region, node->device, node->gflops});
   }
+  TakeOver(report.outer, &run.config.outer);
   run.config.nodes_min = std::min(run.config.nodes_max, static_cast<int32_t>(run.nodes.size()));
   run.measured_config = run.config;
   EstimateLinks(report, index, run);

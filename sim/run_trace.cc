@@ -5,6 +5,7 @@
 #include <set>
 
 #include "absl/strings/str_format.h"
+#include "pipeline/plan/outer_choice.h"
 
 namespace skerry {
 namespace {
@@ -58,7 +59,7 @@ void ByteBins::Add(double start_s, double end_s, double bytes) {
 
 void RunTrace::Watch(VirtualRun& run) {
   const RunConfig& config = run.options().config;
-  const int64_t period = config.outer.inner_steps;
+  const int64_t period = FirstOuter(config).inner_steps;  // the planner may choose another
   const int64_t boundary = std::max<int64_t>(config.steps / period / 2, 1) * period;
   const int64_t around = std::max<int64_t>(boundary - options_.steps / 2, 0);
   middle_ = std::clamp<int64_t>(options_.first_step.value_or(around), 0, config.steps - 1);

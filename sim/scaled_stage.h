@@ -36,6 +36,16 @@ class ScaledStage final : public StageWork {
   WorkResult Backward(int64_t step, int32_t microbatch, const Payload& d_out) override {
     return Outgoing(computes_->Backward(step, microbatch, d_out));
   }
+  absl::StatusOr<Payload> EncodeBoundary(DeltaCodec codec, const Payload& values) const override {
+    SKERRY_ASSIGN_OR_RETURN(const Payload small,
+                            computes_->EncodeBoundary(codec, MakePayload(*values)));
+    return MakeHollowPayload(*small, EncodedBoundaryBytes(codec));
+  }
+  absl::StatusOr<Payload> DecodeBoundary(DeltaCodec codec, const Payload& encoded) const override {
+    SKERRY_ASSIGN_OR_RETURN(const Payload small,
+                            computes_->DecodeBoundary(codec, MakePayload(*encoded)));
+    return MakeHollowPayload(*small, boundary_bytes());
+  }
   void Accumulate(int64_t step, int32_t microbatch) override {
     computes_->Accumulate(step, microbatch);
   }

@@ -67,14 +67,18 @@ std::string NetworkLines(const Scenario& scenario) {
       network.window_bytes_max / 1e6, network.queue.millis());
 }
 
+std::string OrOpen(int64_t steps, int64_t least) {
+  return steps < least ? "the planner's" : absl::StrFormat("%d", steps);
+}
+
 std::string RunLines(const Scenario& scenario) {
   const RunConfig& run = scenario.run;
   return absl::StrFormat(
-      "run: %d steps, τ %d, δ %d, %d microbatches of %d sequences of %d tokens, skip %.2g; %d "
+      "run: %d steps, τ %s, δ %s, %d microbatches of %d sequences of %d tokens, skip %.2g; %d "
       "layers, hidden %d; starts with %d nodes\n",
-      run.steps, run.outer.inner_steps, run.outer.overlap_steps, run.pipeline.microbatches_per_step,
-      run.pipeline.sequences_per_microbatch, run.model.context, run.pipeline.skip_ratio,
-      run.model.layers, run.model.hidden, run.nodes_min);
+      run.steps, OrOpen(run.outer.inner_steps, 1), OrOpen(run.outer.overlap_steps, 0),
+      run.pipeline.microbatches_per_step, run.pipeline.sequences_per_microbatch, run.model.context,
+      run.pipeline.skip_ratio, run.model.layers, run.model.hidden, run.nodes_min);
 }
 
 std::string ChurnLines(const Scenario& scenario, uint64_t seed) {

@@ -187,8 +187,7 @@ SwarmRun Draw(uint64_t seed, const SwarmOutput& output, const With& with) {
   Dice dice(seed);
   SwarmRun drawn;
   VirtualRunOptions options;
-  const auto nodes =
-      with.moves ? dice.Count(6, 14) : dice.Count(with.returns ? 4 : 3, 10);
+  const auto nodes = with.moves ? dice.Count(6, 14) : dice.Count(with.returns ? 4 : 3, 10);
   options.seed = seed;
   options.config = DrawConfig(dice, nodes);
   options.config.seed = seed;

@@ -61,11 +61,33 @@ void StageActor::BeginStep(Context& context, int64_t step) {
   CloseStepIfOver(context);
 }
 
-void StageActor::MakeReady(Key key, Visit& visit, Task task, Payload input) {
+void StageActor::MakeReady(Key key, Visit& visit, Task task, PassInput input) {
   static_cast<void>(key);
   visit.state = State::kReady;
   visit.task = task;
   visit.input = std::move(input);
+}
+
+// Before anything is done with it: what comes in has exactly the size of a payload, or of one as
+// the run's codec for slow links makes it.
+bool StageActor::HasRightSize(const PassInput& input) const {
+  const int64_t size = SizeOf(input.values);
+  if (input.codec == DeltaCodec::kNone) return size == options_.work->boundary_bytes();
+  return input.codec == options_.slow_link_codec &&
+         size == options_.work->EncodedBoundaryBytes(input.codec);
+}
+
+// How the result of the visit's task travels. The plan's list is of what may be encoded: nothing
+// depends on it, and a way that is led elsewhere meanwhile carries what was made for the old one.
+DeltaCodec StageActor::SendAs(const Visit& visit) const {
+  const auto length = static_cast<int32_t>(visit.path.size());
+  if (length < 2 || (visit.task == Task::kBackward && visit.hop == 0)) return DeltaCodec::kNone;
+  int32_t to = visit.hop + 1;
+  if (visit.task == Task::kLoss) to = length - 1;
+  if (visit.task == Task::kBackward) to = visit.hop - 1;
+  const bool slow = std::binary_search(plan_.slow_links.begin(), plan_.slow_links.end(),
+                                       SlowLink{options_.self, NodeAt(visit.path, to)});
+  return slow ? options_.slow_link_codec : DeltaCodec::kNone;
 }
 
 void StageActor::OnActivation(Context& context, const NodeId& from, const Activation& activation) {
@@ -74,7 +96,7 @@ void StageActor::OnActivation(Context& context, const NodeId& from, const Activa
   const bool valid =
       PathIsValid(activation.path) && activation.hop >= 1 && activation.hop <= length &&
       activation.microbatch >= 0 && activation.microbatch < plan_.microbatches_per_step &&
-      activation.step >= 0 && SizeOf(activation.values) == options_.work->boundary_bytes() &&
+      activation.step >= 0 && HasRightSize({activation.values, activation.codec}) &&
       NodeAt(activation.path, activation.hop) == options_.self &&
       NodeAt(activation.path, activation.hop - 1) == from &&
       WorksAt(plan_, from, activation.step) && WorksAt(plan_, options_.self, activation.step) &&
@@ -90,7 +112,7 @@ void StageActor::OnActivation(Context& context, const NodeId& from, const Activa
       ++refused_;
       return;
     }
-    MakeReady(key, it->second, Task::kLoss, activation.values);
+    MakeReady(key, it->second, Task::kLoss, {activation.values, activation.codec});
     return;
   }
   if (IsVoid(key, NodeAt(activation.path, 0), activation.attempt)) return void(++refused_);
@@ -110,20 +132,20 @@ void StageActor::OnActivation(Context& context, const NodeId& from, const Activa
   visit.path = activation.path;
   visit.hop = activation.hop;
   visit.counted = counted_.contains(key);
-  MakeReady(key, visit, Task::kForward, activation.values);
+  MakeReady(key, visit, Task::kForward, {activation.values, activation.codec});
 }
 
 void StageActor::OnGradient(Context& context, const NodeId& from, const Gradient& gradient) {
   const auto it = visits_.find({gradient.step, gradient.microbatch});
   if (it == visits_.end() || it->second.state != State::kAway ||
       it->second.attempt != gradient.attempt || it->second.hop != gradient.hop ||
-      SizeOf(gradient.values) != options_.work->boundary_bytes() ||
+      !HasRightSize({gradient.values, gradient.codec}) ||
       NodeAt(it->second.path, gradient.hop + 1) != from) {
     ++refused_;
     return;
   }
   NoteAnswer(context, it->first, it->second);
-  MakeReady(it->first, it->second, Task::kBackward, gradient.values);
+  MakeReady(it->first, it->second, Task::kBackward, {gradient.values, gradient.codec});
 }
 
 int32_t StageActor::OwnInFlight() const {
@@ -157,27 +179,38 @@ bool StageActor::SubmitNext(Context& context) {
 void StageActor::Run(Context& context, Key key, Visit& visit) {
   StageWork* work = options_.work;
   auto result = std::make_shared<WorkResult>();
-  const Payload input = std::move(visit.input);
-  visit.input = nullptr;
+  const PassInput input = std::exchange(visit.input, {});
+  const DeltaCodec send_as = SendAs(visit);
   visit.state = State::kRunning;
   const auto [step, microbatch] = key;
+  const auto pass = [=](auto compute) {
+    return [=] { *result = RunPass(*work, input, send_as, compute); };
+  };
   Job job;
   switch (visit.task) {
     case Task::kStart:
       job = {"start", work->Cost(WorkKind::kForward),
-             [=, step = step, m = microbatch] { *result = work->ForwardFirst(step, m); }};
+             pass([=, step = step, m = microbatch](const Payload&) {
+               return work->ForwardFirst(step, m);
+             })};
       break;
     case Task::kForward:
       job = {"forward", work->Cost(WorkKind::kForward),
-             [=, step = step, m = microbatch] { *result = work->Forward(step, m, input); }};
+             pass([=, step = step, m = microbatch](const Payload& in) {
+               return work->Forward(step, m, in);
+             })};
       break;
     case Task::kLoss:
       job = {"loss", work->Cost(WorkKind::kLoss),
-             [=, step = step, m = microbatch] { *result = work->Loss(step, m, input); }};
+             pass([=, step = step, m = microbatch](const Payload& in) {
+               return work->Loss(step, m, in);
+             })};
       break;
     case Task::kBackward:
       job = {"backward", work->Cost(WorkKind::kBackward),
-             [=, step = step, m = microbatch] { *result = work->Backward(step, m, input); }};
+             pass([=, step = step, m = microbatch](const Payload& d_out) {
+               return work->Backward(step, m, d_out);
+             })};
       break;
   }
   running_ = {0, key, visit.task, visit.attempt, result};
@@ -197,6 +230,11 @@ bool StageActor::OnJobDone(Context& context, JobId job) {
       it->second.attempt != done.attempt) {
     return true;
   }
+  if (done.result->is_refused) {  // as if it had not come
+    ++refused_;
+    it->second.state = done.task == Task::kForward ? State::kExpected : State::kAway;
+    return true;
+  }
   Finish(context, done.key, it->second, *done.result);
   return true;
 }
@@ -210,23 +248,23 @@ void StageActor::Finish(Context& context, Key key, Visit& visit, const WorkResul
     case Task::kForward:
       visit.state = State::kAway;
       if (alone) {
-        MakeReady(key, visit, Task::kLoss, result.values);
+        MakeReady(key, visit, Task::kLoss, {result.values});
       } else {
         options_.send(context, NodeAt(visit.path, visit.hop + 1),
                       Activation{key.first, key.second, visit.attempt, visit.hop + 1, plan_.version,
-                                 visit.path, result.values});
+                                 visit.path, result.values, result.codec});
       }
       break;
     case Task::kLoss:
       RecordLoss(key, result);
       visit.state = State::kAway;
       if (alone) {
-        MakeReady(key, visit, Task::kBackward, result.values);
+        MakeReady(key, visit, Task::kBackward, {result.values});
       } else {
         const auto last = static_cast<int32_t>(visit.path.size()) - 1;
-        options_.send(
-            context, NodeAt(visit.path, last),
-            Gradient{key.first, key.second, visit.attempt, last, plan_.version, result.values});
+        options_.send(context, NodeAt(visit.path, last),
+                      Gradient{key.first, key.second, visit.attempt, last, plan_.version,
+                               result.values, result.codec});
       }
       break;
     case Task::kBackward:
@@ -234,7 +272,7 @@ void StageActor::Finish(Context& context, Key key, Visit& visit, const WorkResul
       if (visit.hop > 0) {
         options_.send(context, NodeAt(visit.path, visit.hop - 1),
                       Gradient{key.first, key.second, visit.attempt, visit.hop - 1, plan_.version,
-                               result.values});
+                               result.values, result.codec});
       } else if (avoidance_) {
         avoidance_->OnOver(key, visit.sent);
       }

@@ -59,6 +59,8 @@ class StageActor {
     int32_t in_flight = 4;   // own microbatches (stage 0) in the pipeline at a time
     Duration late_floor;     // nothing is late before; zero: nothing is ever led around
     Duration tick;           // how often OnTick is called
+    // The one that others may use on the plan's slow links, and that this node does.
+    DeltaCodec slow_link_codec = DeltaCodec::kNone;
     StageWork* work = nullptr;
     std::function<void(Context&, const NodeId&, Message)> send;
     std::function<JobId(Context&, Job)> submit;               // work for the device
@@ -109,7 +111,7 @@ class StageActor {
     int32_t attempt = 0;
     Path path;
     int32_t hop = 0;
-    Payload input;
+    PassInput input;
     bool counted = false;  // an earlier attempt was accumulated: this one's gradient is dropped
     Instant sent;          // kAway: since when, on the clock of lateness_
     // Of own ones.
@@ -135,7 +137,9 @@ class StageActor {
   bool IsOwn(const Visit& visit) const;
   bool PathIsValid(const Path& path) const;
   NodeId NodeAt(const Path& path, int32_t hop) const;
-  void MakeReady(Key key, Visit& visit, Task task, Payload input);
+  void MakeReady(Key key, Visit& visit, Task task, PassInput input);
+  bool HasRightSize(const PassInput& input) const;
+  DeltaCodec SendAs(const Visit& visit) const;
   void Finish(Context& context, Key key, Visit& visit, const WorkResult& result);
   void AccumulateReady(Context& context);
   void CloseStepIfOver(Context& context);

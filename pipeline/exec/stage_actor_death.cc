@@ -110,7 +110,7 @@ void StageActor::Restart(Context& context, Key key, Visit& visit) {
   if (avoidance_) avoidance_->OnGivenUp(key);
   ++visit.attempt;
   visit.state = State::kExpected;
-  visit.input = nullptr;
+  visit.input = {};
   visit.path = PathOf(plan_, key.first, key.second);
   visit.late_hops.clear();
 }

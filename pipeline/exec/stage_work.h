@@ -2,11 +2,13 @@
 // (node/trained_stage), modelled bodies only have sizes and costs, so that a simulator can run
 // thousands of nodes.
 //
-// Every method but Cost and CheckDelta runs on the device thread, in order of submission. Payloads
-// are float32 [sequences, context, hidden].
+// Every method but Cost, CheckDelta and those about sizes runs on the device thread, in order of
+// submission. Payloads are float32 [sequences, context, hidden]; on slow links they travel encoded
+// (RunPass).
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -15,6 +17,8 @@
 #include "common/bytes.h"
 #include "common/ids.h"
 #include "common/instant.h"
+#include "common/run_config.h"
+#include "common/status.h"
 
 namespace skerry {
 
@@ -33,6 +37,8 @@ struct WorkResult {
   Payload values;  // activation or gradient to send on
   float loss = 0;  // of Loss: mean over `tokens`, nat
   int32_t tokens = 0;
+  DeltaCodec codec = DeltaCodec::kNone;  // what `values` is encoded as
+  bool is_refused = false;               // what came in is no such message: nothing was computed
 };
 
 class StageWork {
@@ -40,6 +46,8 @@ class StageWork {
   virtual ~StageWork() = default;
 
   virtual int64_t boundary_bytes() const = 0;  // size of every activation and gradient payload
+  // The exact size of one on a slow link. CHECK: int8 or bf16.
+  int64_t EncodedBoundaryBytes(DeltaCodec codec) const;
   virtual int32_t microbatch_tokens() const = 0;
   virtual Duration Cost(WorkKind kind) const = 0;  // what a simulator charges; any thread
 
@@ -48,6 +56,11 @@ class StageWork {
   virtual WorkResult Forward(int64_t step, int32_t microbatch, const Payload& in) = 0;
   virtual WorkResult Loss(int64_t step, int32_t microbatch, const Payload& in) = 0;
   virtual WorkResult Backward(int64_t step, int32_t microbatch, const Payload& d_out) = 0;
+
+  // A payload for a slow link and back (compression/boundary_code.h); of a hollow one only the size
+  // changes. InvalidArgument: a value is not finite, no such message.
+  virtual absl::StatusOr<Payload> EncodeBoundary(DeltaCodec codec, const Payload& values) const;
+  virtual absl::StatusOr<Payload> DecodeBoundary(DeltaCodec codec, const Payload& encoded) const;
 
   // Adds the microbatch's gradient to the step's; called in microbatch order.
   virtual void Accumulate(int64_t step, int32_t microbatch) = 0;
@@ -83,5 +96,15 @@ class StageWork {
   // `round`.
   virtual void StartFromBase(int64_t step, int64_t round) = 0;
 };
+
+struct PassInput {
+  Payload values;
+  DeltaCodec codec = DeltaCodec::kNone;  // what `values` is encoded as
+};
+
+// One pass over a microbatch, all of it on the device thread: decodes its input, computes, encodes
+// what goes over a slow link. What cannot be encoded, not being finite, is sent as it is.
+WorkResult RunPass(const StageWork& work, const PassInput& input, DeltaCodec send_as,
+                   const std::function<WorkResult(const Payload&)>& pass);
 
 }  // namespace skerry

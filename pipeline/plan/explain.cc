@@ -48,6 +48,14 @@ std::string LinkLine(const LinkMatrix& links) {
   return line;
 }
 
+std::string SlowLinkLine(const PipelinePlan& plan, const PlanFigures& figures) {
+  if (plan.slow_links.empty()) return "";
+  return absl::StrFormat(
+      "%d links limit by their bytes: compressed activations there make a step %.3f s, not %.3f "
+      "s\n",
+      plan.slow_links.size(), figures.evaluation.step_s, figures.plain_step_s);
+}
+
 size_t LongestPath(const PipelinePlan& plan) {
   size_t longest = 0;
   for (const Path& path : plan.paths) longest = std::max(longest, path.size());
@@ -80,6 +88,9 @@ std::string ExplainPlan(const PipelinePlan& plan, const RunConfig& config, const
     text += absl::StrFormat("of that, %.3f s are outer traffic that %d overlap steps do not hide\n",
                             figures.exposed_s, config.outer.overlap_steps);
   }
+  text += absl::StrFormat("outer rounds%s: %s\n", figures.outer_was_open ? ", chosen" : "",
+                          OuterText(figures.outer));
+  text += SlowLinkLine(plan, figures);
   text += absl::StrFormat(
       "lower bounds: %.3f s for this placement, %.3f s for any; the first of %d placements tried "
       "took %.3f s\n",

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "common/run_config.h"
+#include "pipeline/plan/outer_choice.h"
 #include "routing/evaluator.h"
 #include "routing/topology.h"
 #include "wire/message/pipeline_plan.h"
@@ -17,8 +18,12 @@ struct PlanFigures {
   double placement_bound_s = 0;  // of this placement
   double any_bound_s = 0;        // of every placement
   int32_t evaluations = 0;
+  OuterChoice outer;
+  bool outer_was_open = false;  // the planner chose some of it
+  double plain_step_s = 0;      // where the plan names slow links: the step if they were not
 };
 
+// `config` is settled.
 std::string ExplainPlan(const PipelinePlan& plan, const RunConfig& config, const LinkMatrix& links,
                         const PlanFigures& figures);
 

@@ -7,6 +7,7 @@
 
 #include "common/status.h"
 #include "pipeline/plan/memory_model.h"
+#include "pipeline/plan/slow_links.h"
 #include "routing/cost_model.h"
 
 namespace skerry {
@@ -40,9 +41,11 @@ Workload WorkloadOf(const RunConfig& config, const PipelinePlan& plan) {
   return workload;
 }
 
-absl::StatusOr<Fleet> FleetOf(const PlannerInput& input, const std::vector<NodeId>& nodes) {
+absl::StatusOr<Fleet> FleetOf(const PlannerInput& input, const RunConfig& config,
+                              const PipelinePlan& plan, const std::vector<NodeId>& nodes) {
   const size_t n = nodes.size();
-  const auto payload = static_cast<double>(BoundaryBytes(input.config));
+  const auto payload = static_cast<double>(BoundaryBytes(config));
+  const double share = SlowLinkShare(config);
   Fleet fleet;
   fleet.gflops = SpeedsOf(nodes, input.devices);
   fleet.latency_s.resize(n * n);
@@ -60,6 +63,10 @@ absl::StatusOr<Fleet> FleetOf(const PlannerInput& input, const std::vector<NodeI
       const double never = std::numeric_limits<double>::infinity();
       fleet.latency_s[i * n + j] = link.usable() ? link.rtt_s / 2 : never;
       fleet.wire_s[i * n + j] = link.usable() ? payload / link.bytes_per_s : never;
+      if (std::binary_search(plan.slow_links.begin(), plan.slow_links.end(),
+                             SlowLink{nodes[i], nodes[j]})) {
+        fleet.wire_s[i * n + j] *= share;
+      }
     }
   }
   return fleet;
@@ -68,7 +75,7 @@ absl::StatusOr<Fleet> FleetOf(const PlannerInput& input, const std::vector<NodeI
 }  // namespace
 
 absl::StatusOr<PlanModel> ModelOf(const PlannerInput& input, const PipelinePlan& plan) {
-  const RunConfig& config = input.config;
+  const RunConfig config = Settled(input.config, plan);
   PlanModel model;
   for (const StageAssignment& stage : plan.stages) {
     for (const NodeId& node : stage.replicas) {
@@ -82,7 +89,7 @@ absl::StatusOr<PlanModel> ModelOf(const PlannerInput& input, const PipelinePlan&
   model.placement.resize(model.node_of_slot.size());
   std::iota(model.placement.begin(), model.placement.end(), 0);
   model.problem.workload = WorkloadOf(config, plan);
-  SKERRY_ASSIGN_OR_RETURN(model.problem.fleet, FleetOf(input, model.node_of_slot));
+  SKERRY_ASSIGN_OR_RETURN(model.problem.fleet, FleetOf(input, config, plan, model.node_of_slot));
   model.problem.outer.inner_steps = std::max<int64_t>(1, config.outer.inner_steps);
   model.problem.outer.overlap_steps = config.outer.overlap_steps;
   const auto payload = static_cast<double>(BoundaryBytes(config));

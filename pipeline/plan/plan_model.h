@@ -18,7 +18,8 @@ struct PlanModel {
   std::vector<NodeId> node_of_slot;  // slots over all stages, stage 0 first
 };
 
-// As many steps as the planner's prediction looks at. InvalidArgument if a node of the plan has no
+// As many steps as the planner's prediction looks at; what the plan settled counts, and its slow
+// links are shrunk. InvalidArgument if a node of the plan has no
 // device or is not in the link matrix.
 absl::StatusOr<PlanModel> ModelOf(const PlannerInput& input, const PipelinePlan& plan);
 

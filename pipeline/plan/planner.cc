@@ -10,9 +10,11 @@
 #include "common/status.h"
 #include "pipeline/plan/explain.h"
 #include "pipeline/plan/memory_model.h"
+#include "pipeline/plan/outer_choice.h"
 #include "pipeline/plan/partition.h"
 #include "pipeline/plan/path_table.h"
 #include "pipeline/plan/route.h"
+#include "pipeline/plan/slow_links.h"
 #include "pipeline/plan/validate.h"
 #include "routing/canonical_order.h"
 #include "routing/cost_model.h"
@@ -30,6 +32,8 @@ constexpr double kVisitBudgetNodes = 20;
 constexpr double kVisitBudgetGrowthMax = 4;
 constexpr int64_t kEvaluationsMin = 300;
 constexpr double kEvaluationsMax = 6000;  // enough: more finds the same up to 20 nodes
+// A placement depends on outer traffic that is not hidden, the choice of δ on the placement.
+constexpr int kPlacedAgainMax = 2;
 
 absl::Status CheckInput(const PlannerInput& input) {
   const PipelineConfig& pipeline = input.config.pipeline;
@@ -140,21 +144,30 @@ Workload WorkloadOf(const RunConfig& config, const Partition& partition,
   return workload;
 }
 
+// What the outer rounds of `config` cost.
+void Charge(const RunConfig& config, const Partition& partition, PlacementProblem* problem) {
+  problem->outer = {};
+  problem->outer.inner_steps = std::max<int64_t>(1, config.outer.inner_steps);
+  problem->outer.overlap_steps = config.outer.overlap_steps;
+  const auto payload = static_cast<double>(BoundaryBytes(config));
+  for (size_t stage = 0; stage < partition.stages.size(); ++stage) {
+    const auto delta =
+        static_cast<double>(DeltaBytes(config, partition.stages[stage].layers(), stage == 0));
+    problem->outer.delta_boundaries.push_back(delta / payload);
+  }
+}
+
 PlacementProblem ProblemOf(const PlannerInput& input, const Contestants& contestants,
                            const Partition& partition, const std::vector<Path>& paths) {
   const RunConfig& config = input.config;
   PlacementProblem problem;
   problem.workload = WorkloadOf(config, partition, paths, kSearchSteps);
   problem.fleet = FleetOf(input, contestants);
-  problem.outer.inner_steps = std::max<int64_t>(1, config.outer.inner_steps);
-  problem.outer.overlap_steps = config.outer.overlap_steps;
+  Charge(config, partition, &problem);
   problem.node_bytes = contestants.memory_bytes;
-  const auto payload = static_cast<double>(BoundaryBytes(config));
   for (size_t stage = 0; stage < partition.stages.size(); ++stage) {
     const StageShape& shape = partition.stages[stage];
     const bool ends = stage == 0;
-    const auto delta = static_cast<double>(DeltaBytes(config, shape.layers(), ends));
-    problem.outer.delta_boundaries.push_back(delta / payload);
     const int32_t held = HeldMax(config, partition.stages[0].replicas, shape.replicas, ends);
     const int64_t needs = MemoryOf(config, shape.layers(), ends, held).total();
     problem.slot_bytes.insert(problem.slot_bytes.end(), static_cast<size_t>(shape.replicas), needs);
@@ -212,11 +225,97 @@ PipelinePlan Assemble(const PlannerInput& input, const Contestants& contestants,
   return plan;
 }
 
+// The best placement for some outer settings, and what it costs.
+struct Placed {
+  PlacementProblem problem;  // of kPredictSteps; its fleet with slow links
+  Placement placement;
+  std::vector<SlotLink> slow_links;
+  PlanFigures figures;
+};
+
+absl::StatusOr<Placed> PlaceFor(const PlannerInput& input, const Contestants& contestants,
+                                const Partition& partition, const std::vector<Path>& paths) {
+  const RunConfig& config = input.config;
+  Placed placed;
+  PlacementProblem& problem = placed.problem;
+  problem = ProblemOf(input, contestants, partition, paths);
+  const PlacementOptions options{config.seed, EvaluationBudget(problem.workload)};
+  const PlacementResult found = Place(problem, partition.nodes, options);
+  if (!std::isfinite(found.total_s())) return Disconnected(problem, contestants);
+
+  problem.workload = WorkloadOf(config, partition, paths, kPredictSteps);
+  PlanFigures& figures = placed.figures;
+  {
+    Evaluator evaluator(problem.workload, problem.fleet);
+    const auto total = [&](const Placement& placement) {
+      const double step_s = evaluator.StepSeconds(placement);
+      return step_s + ExposedSeconds(problem, placement, step_s);
+    };
+    figures.first_s = total(partition.nodes);
+    // The search looks at fewer steps than the prediction: what it found may be no better here.
+    placed.placement =
+        total(found.placement) <= figures.first_s ? found.placement : partition.nodes;
+    figures.plain_step_s = evaluator.StepSeconds(placed.placement);
+  }
+  if (!std::isfinite(figures.plain_step_s)) return Disconnected(problem, contestants);
+
+  const double share = SlowLinkShare(config);
+  placed.slow_links = ChooseSlowLinks(problem.workload, problem.fleet, placed.placement, share);
+  // No placement is faster than one with every link shrunk.
+  Fleet shrunk = problem.fleet;
+  for (double& wire_s : shrunk.wire_s) wire_s *= share;
+  figures.any_bound_s = AnyPlacementBound(problem.workload, shrunk);
+  problem.fleet = WithSlowLinks(problem.fleet, placed.placement, placed.slow_links, share);
+  Evaluator evaluator(problem.workload, problem.fleet);
+  figures.evaluation = evaluator.Evaluate(placed.placement);
+  figures.exposed_s = ExposedSeconds(problem, placed.placement, figures.evaluation.step_s);
+  figures.placement_bound_s = PlacementBound(problem.workload, problem.fleet, placed.placement);
+  figures.evaluations = found.evaluations;
+  return placed;
+}
+
+std::vector<SlowLink> NodeLinks(const Placed& placed, const Contestants& contestants) {
+  const auto node = [&](int32_t slot) {
+    return contestants.nodes[static_cast<size_t>(placed.placement[static_cast<size_t>(slot)])];
+  };
+  std::vector<SlowLink> links;
+  for (const SlotLink& link : placed.slow_links) links.push_back({node(link.from), node(link.to)});
+  std::sort(links.begin(), links.end());
+  return links;
+}
+
+// Places, chooses what is open of the outer rounds, and places again if that makes a difference.
+// `input->config` is settled afterwards, `given` is what the operator wrote.
+absl::StatusOr<Placed> PlaceAndChoose(const OuterConfig& given, PlannerInput* input,
+                                      const Contestants& contestants, const Partition& partition,
+                                      const std::vector<Path>& paths) {
+  RunConfig& config = input->config;
+  for (int again = 0;; ++again) {
+    SKERRY_ASSIGN_OR_RETURN(Placed placed, PlaceFor(*input, contestants, partition, paths));
+    RunConfig asked = config;
+    asked.outer = given;
+    placed.figures.outer = ChooseOuter(asked, placed.problem, placed.placement,
+                                       placed.figures.evaluation.step_s, config.outer.codec);
+    placed.figures.outer_was_open = IsOuterOpen(given);
+    const OuterConfig before = config.outer;
+    config.outer = Chosen(given, placed.figures.outer);
+    if (config.outer == before) return placed;
+    const double exposed_before = placed.figures.exposed_s;
+    Charge(config, partition, &placed.problem);
+    placed.figures.exposed_s =
+        ExposedSeconds(placed.problem, placed.placement, placed.figures.evaluation.step_s);
+    // Where nothing is exposed, the search looked for the same.
+    if (exposed_before == placed.figures.exposed_s || again == kPlacedAgainMax) return placed;
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<PlannedRun> MakePlan(const PlannerInput& input) {
   SKERRY_RETURN_IF_ERROR(CheckInput(input));
-  const RunConfig& config = input.config;
+  PlannerInput asked = input;  // with what is chosen, once it is
+  asked.config.outer = FirstOuter(input.config);
+  const RunConfig& config = asked.config;
   const Contestants contestants = Canonical(input);
   SKERRY_ASSIGN_OR_RETURN(const Partition partition,
                           MakePartition(config, contestants.gflops, contestants.memory_bytes));
@@ -228,33 +327,18 @@ absl::StatusOr<PlannedRun> MakePlan(const PlannerInput& input) {
   for (const StageShape& shape : partition.stages) table.replicas.push_back(shape.replicas);
   std::vector<Path> paths = MakePathTable(table);
 
-  PlacementProblem problem = ProblemOf(input, contestants, partition, paths);
-  const PlacementOptions options{config.seed, EvaluationBudget(problem.workload)};
-  const PlacementResult found = Place(problem, partition.nodes, options);
-  if (!std::isfinite(found.total_s())) return Disconnected(problem, contestants);
-
-  problem.workload = WorkloadOf(config, partition, paths, kPredictSteps);
-  Evaluator evaluator(problem.workload, problem.fleet);
-  const auto total = [&](const Placement& placement) {
-    const double step_s = evaluator.StepSeconds(placement);
-    return step_s + ExposedSeconds(problem, placement, step_s);
-  };
-  PlanFigures figures;
-  figures.first_s = total(partition.nodes);
-  // The search looks at fewer steps than the prediction: what it found may be no better here.
-  const Placement& chosen =
-      total(found.placement) <= figures.first_s ? found.placement : partition.nodes;
-  figures.evaluation = evaluator.Evaluate(chosen);
-  if (!std::isfinite(figures.evaluation.step_s)) return Disconnected(problem, contestants);
-  figures.exposed_s = ExposedSeconds(problem, chosen, figures.evaluation.step_s);
-  figures.placement_bound_s = PlacementBound(problem.workload, problem.fleet, chosen);
-  figures.any_bound_s = AnyPlacementBound(problem.workload, problem.fleet);
-  figures.evaluations = found.evaluations;
+  SKERRY_ASSIGN_OR_RETURN(const Placed placed, PlaceAndChoose(input.config.outer, &asked,
+                                                              contestants, partition, paths));
+  const PlanFigures& figures = placed.figures;
 
   PlannedRun run;
-  run.plan = Assemble(input, contestants, partition, std::move(paths), chosen);
+  run.plan = Assemble(asked, contestants, partition, std::move(paths), placed.placement);
+  Settle(input.config.outer, figures.outer, &run.plan.settings);
+  run.plan.slow_links = NodeLinks(placed, contestants);
   run.predicted_step_s = figures.evaluation.step_s + figures.exposed_s;
   run.lower_bound_s = figures.any_bound_s;
+  run.outer = figures.outer;
+  run.plain_step_s = figures.plain_step_s;
   run.explanation = ExplainPlan(run.plan, config, input.links, figures);
   const RunConfig settled = Settled(config, run.plan);
   SKERRY_RETURN_IF_ERROR(ValidatePlan(run.plan, settled));

@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "common/ids.h"
 #include "common/run_config.h"
+#include "pipeline/plan/outer_choice.h"
 #include "routing/topology.h"
 #include "wire/message/device_profile.h"
 #include "wire/message/pipeline_plan.h"
@@ -37,6 +38,8 @@ struct PlannedRun {
   PipelinePlan plan;
   double predicted_step_s = 0;  // steady state, outer traffic that is not hidden included
   double lower_bound_s = 0;     // no placement of this logical plan can be faster (lower_bound.h)
+  OuterChoice outer;            // of the rounds, whoever chose it
+  double plain_step_s = 0;      // without outer traffic, if the slow links were not compressed
   std::string explanation;      // several lines of text for people: why so, and what limits it
 };
 

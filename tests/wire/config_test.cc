@@ -121,5 +121,34 @@ TEST_CASE("RunConfig: the digest follows the values, not the file", "[wire][conf
   CHECK(MakeRunId(*a, {1}) != MakeRunId(*a, {2}));
 }
 
+TEST_CASE("RunConfig: what is left open of outer rounds must make sense together",
+          "[wire][config]") {
+  const auto open =
+      ParseRunConfig("[outer]\ninner_steps = 0\noverlap_steps = -1\ntier = \"auto\"\n", "run.toml");
+  REQUIRE(open.ok());
+  CHECK(open->outer.inner_steps == 0);
+  CHECK(open->outer.overlap_steps == -1);
+  CHECK(open->outer.tier == OuterTier::kAuto);
+  CHECK(ParseRunConfig(FormatRunConfig(*open), "run.toml").value() == *open);
+  CHECK(ErrorOf("[outer]\noverlap_steps = -1\n") == "accepted");
+  // Synchronous rounds of whatever length.
+  CHECK(ErrorOf("[outer]\ninner_steps = 0\noverlap_steps = 0\n") == "accepted");
+  // Any number of steps has a divisor.
+  CHECK(ErrorOf("[run]\nsteps = 101\n[outer]\ninner_steps = 0\noverlap_steps = -1\n") ==
+        "accepted");
+  CHECK(ErrorOf("[outer]\ninner_steps = 0\noverlap_steps = 2\n").find("needs inner_steps") !=
+        std::string::npos);
+  CHECK(ErrorOf("[outer]\ninner_steps = 0\n").find("needs inner_steps") != std::string::npos);
+}
+
+TEST_CASE("RunConfig: activations have two codecs to choose from", "[wire][config]") {
+  CHECK(ErrorOf("[pipeline]\nslow_link_codec = \"bf16\"\n") == "accepted");
+  CHECK(ErrorOf("[pipeline]\nslow_link_codec = \"int8\"\n") == "accepted");
+  CHECK(ErrorOf("[pipeline]\nslow_link_codec = \"topk\"\n") != "accepted");
+  RunConfig config;
+  config.pipeline.slow_link_codec = DeltaCodec::kTernary;
+  CHECK_FALSE(ValidateRunConfig(config).ok());
+}
+
 }  // namespace
 }  // namespace skerry

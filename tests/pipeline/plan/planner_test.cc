@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <numeric>
+#include <set>
 
 #include "common/rng.h"
 #include "common/status.h"
@@ -191,6 +192,67 @@ TEST_CASE("Planner: a repaired plan differs in its dead and its version only", "
   const auto& first = run->plan.stages[0].replicas;
   const auto headless = RepairPlan(run->plan, {first.begin(), first.end()}, 2);
   CHECK(absl::IsFailedPrecondition(headless.status()));
+}
+
+TEST_CASE("Planner: what the configuration leaves open of outer rounds stands in the plan",
+          "[plan]") {
+  PlannerInput input = InputOf({});
+  input.config.outer.inner_steps = 0;
+  input.config.outer.overlap_steps = -1;
+  input.config.outer.tier = OuterTier::kAuto;
+  const auto run = MakePlan(input);
+  REQUIRE(run.ok());
+  const PlannedSettings& settings = run->plan.settings;
+  CHECK(settings.inner_steps == 8);
+  CHECK(settings.overlap_steps >= 1);
+  CHECK(settings.overlap_steps <= 2);
+  CHECK(settings.has_codec);
+  CHECK(run->explanation.find("outer rounds, chosen: δ ") != std::string::npos);
+  const RunConfig settled = Settled(input.config, run->plan);
+  CHECK(ValidatePlan(run->plan, settled).ok());
+
+  // The same numbers given by the operator: the same plan, and nothing was chosen.
+  PlannerInput given = input;
+  given.config = settled;
+  const auto same = MakePlan(given);
+  REQUIRE(same.ok());
+  CHECK(same->plan.settings == PlannedSettings());
+  CHECK(Logical(same->plan).stages == Logical(run->plan).stages);
+  CHECK(same->predicted_step_s == Approx(run->predicted_step_s));
+}
+
+TEST_CASE("Planner: noise of measurement does not change what it chooses", "[plan]") {
+  std::set<std::pair<int64_t, DeltaCodec>> chosen;
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    World world;
+    world.noise = 0.05;
+    world.seed = seed;
+    PlannerInput input = InputOf(world);
+    input.config.outer.overlap_steps = -1;
+    input.config.outer.tier = OuterTier::kAuto;
+    const auto run = MakePlan(input);
+    REQUIRE(run.ok());
+    chosen.insert({run->plan.settings.overlap_steps, run->plan.settings.codec});
+  }
+  CHECK(chosen.size() == 1);
+}
+
+TEST_CASE("Planner: with a codec for slow links it names them, and predicts a shorter step",
+          "[plan]") {
+  PlannerInput input = InputOf({});
+  for (const NodeId& node : input.nodes) input.devices[node].gflops = 400;  // so that bytes limit
+  const auto plain = MakePlan(input);
+  input.config.pipeline.slow_link_codec = DeltaCodec::kInt8;
+  const auto run = MakePlan(input);
+  REQUIRE(plain.ok());
+  REQUIRE(run.ok());
+  CHECK(plain->plan.slow_links.empty());
+  REQUIRE_FALSE(run->plan.slow_links.empty());
+  CHECK(std::is_sorted(run->plan.slow_links.begin(), run->plan.slow_links.end()));
+  CHECK(run->plan.slow_links.size() < 20);  // of 56
+  CHECK(run->predicted_step_s < 0.9 * plain->predicted_step_s);
+  CHECK(run->predicted_step_s >= run->lower_bound_s);
+  CHECK(Logical(run->plan).paths == Logical(plain->plan).paths);
 }
 
 }  // namespace

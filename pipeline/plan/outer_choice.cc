@@ -1,0 +1,247 @@
+#include "pipeline/plan/outer_choice.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "common/check.h"
+#include "routing/cost_model.h"
+
+namespace skerry {
+namespace {
+
+constexpr int64_t kInnerSteps[] = {8, 16, 32, 64, 128};
+constexpr DeltaCodec kRichToStarved[] = {DeltaCodec::kInt8, DeltaCodec::kInt4,
+                                         DeltaCodec::kTernary};
+constexpr int64_t kOverlapParts[] = {16, 8, 4, 2, 1};  // δ = τ / part
+constexpr int64_t kWantedPart = 4;  // up to τ / 4 before anything poorer is tried
+constexpr double kWaitedPart = 16;  // of a round, where the operator wants δ = 0
+
+// A delta exchange of one replica, per bit of a value.
+struct Exchange {
+  double seconds_per_bit = 0;  // all sending, beside the activations
+  double latency_s = 0;
+  double boundaries_per_bit = 0;  // what is sent, in boundary payloads
+  double uplink_free = 1;
+  double Seconds(DeltaCodec codec) const {
+    return seconds_per_bit * DeltaBitsPerValue(codec) + latency_s;
+  }
+};
+
+// Seconds a step keeps the uplink of each slot busy with activations and gradients.
+std::vector<double> UplinkSeconds(const PlacementProblem& problem, const Placement& placement) {
+  const Workload& workload = problem.workload;
+  std::vector<double> seconds(placement.size());
+  const auto send = [&](int32_t from, int32_t to) {
+    if (from == to) return;
+    const size_t pair = problem.fleet.Pair(placement[static_cast<size_t>(from)],
+                                           placement[static_cast<size_t>(to)]);
+    seconds[static_cast<size_t>(from)] += problem.fleet.wire_s[pair] / workload.steps;
+  };
+  for (const Workload::Microbatch& microbatch : workload.microbatches) {
+    int32_t last = microbatch.slots.back();
+    for (const int32_t slot : microbatch.slots) {
+      send(last, slot);
+      send(slot, last);
+      last = slot;
+    }
+  }
+  return seconds;
+}
+
+std::vector<Exchange> ExchangesOf(const PlacementProblem& problem, const Placement& placement,
+                                  double step_s, DeltaCodec encoded_as) {
+  const Workload& workload = problem.workload;
+  const std::vector<double> uplink = UplinkSeconds(problem, placement);
+  std::vector<Exchange> exchanges;
+  for (size_t slot = 0; slot < placement.size(); ++slot) {
+    const auto stage = static_cast<size_t>(workload.stage_of_slot[slot]);
+    const double per_bit = problem.outer.delta_boundaries[stage] / DeltaBitsPerValue(encoded_as);
+    Exchange exchange;
+    exchange.uplink_free = std::max(kUplinkFreeMin, 1 - uplink[slot] / step_s);
+    int32_t others = 0;
+    for (size_t other = 0; other < placement.size(); ++other) {
+      if (other == slot || static_cast<size_t>(workload.stage_of_slot[other]) != stage) continue;
+      const size_t pair = problem.fleet.Pair(placement[slot], placement[other]);
+      exchange.seconds_per_bit += per_bit * problem.fleet.wire_s[pair] / exchange.uplink_free;
+      exchange.latency_s = std::max(exchange.latency_s, problem.fleet.latency_s[pair]);
+      exchange.boundaries_per_bit += per_bit;
+      ++others;
+    }
+    if (others > 0) exchanges.push_back(exchange);
+  }
+  return exchanges;
+}
+
+const Exchange* Slowest(const std::vector<Exchange>& exchanges, DeltaCodec codec) {
+  const auto slowest = std::max_element(
+      exchanges.begin(), exchanges.end(),
+      [&](const auto& a, const auto& b) { return a.Seconds(codec) < b.Seconds(codec); });
+  return slowest == exchanges.end() ? nullptr : &*slowest;
+}
+
+// How many steps hide the exchange: a power of two, which noise rarely changes.
+double StepsNeeded(const std::vector<Exchange>& exchanges, DeltaCodec codec, double step_s) {
+  const Exchange* slowest = Slowest(exchanges, codec);
+  if (slowest == nullptr) return 0;
+  return std::exp2(std::ceil(std::log2(kOuterSafety * slowest->Seconds(codec) / step_s)));
+}
+
+struct Candidate {
+  int64_t inner_steps = 1;
+  DeltaCodec codec = DeltaCodec::kNone;
+};
+
+// What costs loss least comes first.
+std::vector<Candidate> Candidates(const RunConfig& config) {
+  const OuterConfig& outer = config.outer;
+  std::vector<int64_t> inner_steps = {outer.inner_steps};
+  if (outer.inner_steps == 0) inner_steps = InnerStepsGrid(config.steps);
+  std::vector<Candidate> candidates;
+  for (const int64_t tau : inner_steps) {
+    if (outer.tier == OuterTier::kCustom) {
+      candidates.push_back({tau, outer.codec});
+      continue;
+    }
+    for (const DeltaCodec codec : kRichToStarved) candidates.push_back({tau, codec});
+  }
+  if (outer.tier == OuterTier::kCustom || outer.residual != ResidualPlace::kWeights) {
+    return candidates;
+  }
+  for (const int64_t tau : inner_steps) {
+    if (config.steps / tau >= kTopKRoundsMin) candidates.push_back({tau, DeltaCodec::kTopK});
+  }
+  return candidates;
+}
+
+// The smallest δ of at most τ / `part` that lasts `needed` steps; −1: none.
+int64_t SmallestOverlap(int64_t inner_steps, double needed, int64_t part) {
+  for (const int64_t p : kOverlapParts) {
+    const int64_t overlap = std::max<int64_t>(1, inner_steps / p);
+    if (p >= part && static_cast<double>(overlap) >= needed) return overlap;
+  }
+  return -1;
+}
+
+// δ for a candidate if that is all right as it is; −1: something poorer should be tried.
+int64_t OverlapOf(const OuterConfig& given, const Candidate& candidate, double needed) {
+  if (given.overlap_steps < 0) return SmallestOverlap(candidate.inner_steps, needed, kWantedPart);
+  const double hides = given.overlap_steps > 0
+                           ? static_cast<double>(given.overlap_steps)
+                           : static_cast<double>(candidate.inner_steps) / kWaitedPart;
+  return hides >= needed ? given.overlap_steps : -1;
+}
+
+}  // namespace
+
+bool IsOuterOpen(const OuterConfig& outer) {
+  return outer.inner_steps == 0 || outer.overlap_steps < 0 || outer.tier == OuterTier::kAuto;
+}
+
+std::vector<int64_t> InnerStepsGrid(int64_t steps) {
+  std::vector<int64_t> grid;
+  for (int64_t tau : kInnerSteps) {
+    while (steps % tau != 0) --tau;
+    if (grid.empty() || grid.back() < tau) grid.push_back(tau);
+  }
+  return grid;
+}
+
+OuterConfig FirstOuter(const RunConfig& config) {
+  OuterConfig outer = config.outer;
+  const Candidate first = Candidates(config).front();
+  outer.inner_steps = first.inner_steps;
+  outer.codec = first.codec;
+  outer.tier = OuterTier::kCustom;
+  if (outer.overlap_steps < 0) {
+    outer.overlap_steps = std::max<int64_t>(1, outer.inner_steps / kWantedPart);
+  }
+  return outer;
+}
+
+OuterChoice ChooseOuter(const RunConfig& config, const PlacementProblem& problem,
+                        const Placement& placement, double step_s, DeltaCodec encoded_as) {
+  SKERRY_CHECK(std::isfinite(step_s) && step_s > 0);
+  const std::vector<Exchange> exchanges = ExchangesOf(problem, placement, step_s, encoded_as);
+  const std::vector<Candidate> candidates = Candidates(config);
+  OuterChoice choice;
+  const auto take = [&](const Candidate& candidate, int64_t overlap) {
+    choice.inner_steps = candidate.inner_steps;
+    choice.codec = candidate.codec;
+    choice.overlap_steps = overlap;
+  };
+  bool found = false;
+  for (const Candidate& candidate : candidates) {
+    const double needed = StepsNeeded(exchanges, candidate.codec, step_s);
+    const int64_t overlap = OverlapOf(config.outer, candidate, needed);
+    found = overlap >= 0;
+    if (found) {
+      take(candidate, overlap);
+      break;
+    }
+  }
+  if (!found) {
+    const Candidate& last = candidates.back();
+    int64_t overlap = config.outer.overlap_steps;
+    if (overlap < 0) {
+      const double needed = StepsNeeded(exchanges, last.codec, step_s);
+      overlap = SmallestOverlap(last.inner_steps, needed, 1);
+      if (overlap < 0) overlap = last.inner_steps;
+    }
+    take(last, overlap);
+  }
+  choice.step_s = step_s;
+  if (const Exchange* slowest = Slowest(exchanges, choice.codec)) {
+    const double boundaries = slowest->boundaries_per_bit * DeltaBitsPerValue(choice.codec);
+    choice.sent_bytes =
+        static_cast<int64_t>(boundaries * static_cast<double>(BoundaryBytes(config)));
+    choice.transfer_s = slowest->Seconds(choice.codec);
+    choice.uplink_free = slowest->uplink_free;
+  }
+  return choice;
+}
+
+OuterConfig Chosen(OuterConfig given, const OuterChoice& choice) {
+  given.inner_steps = choice.inner_steps;
+  given.overlap_steps = choice.overlap_steps;
+  given.codec = choice.codec;
+  given.tier = OuterTier::kCustom;
+  return given;
+}
+
+void Settle(const OuterConfig& given, const OuterChoice& choice, PlannedSettings* settings) {
+  if (given.inner_steps == 0) settings->inner_steps = choice.inner_steps;
+  if (given.overlap_steps < 0) settings->overlap_steps = choice.overlap_steps;
+  if (given.tier == OuterTier::kAuto) {
+    settings->has_codec = true;
+    settings->codec = choice.codec;
+  }
+}
+
+const char* CodecName(DeltaCodec codec) {
+  static constexpr const char* kNames[] = {"none", "int8",    "bf16", "int4",
+                                           "sign", "ternary", "topk"};
+  return kNames[static_cast<size_t>(codec)];
+}
+
+std::string OuterText(const OuterConfig& settled) {
+  return absl::StrFormat("δ %d of τ %d, %s", settled.overlap_steps, settled.inner_steps,
+                         CodecName(settled.codec));
+}
+
+std::string OuterText(const OuterChoice& choice) {
+  const std::string what = OuterText(Chosen({}, choice));
+  if (choice.sent_bytes == 0) return what + ": no stage has replicas that exchange deltas";
+  const double window = static_cast<double>(choice.overlap_steps) * choice.step_s;
+  const std::string bytes =
+      absl::StrFormat("%s: a round's %.3g MB per replica take %.2f s", what,
+                      static_cast<double>(choice.sent_bytes) * 1e-6, choice.transfer_s);
+  if (choice.IsHidden()) {
+    return absl::StrFormat("%s of the %.2f s that %d steps last", bytes, window,
+                           choice.overlap_steps);
+  }
+  return absl::StrFormat("%s, %.2f s more than the %.2f s that %d steps last", bytes,
+                         choice.transfer_s - window, window, choice.overlap_steps);
+}
+
+}  // namespace skerry

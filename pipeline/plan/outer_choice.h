@@ -1,0 +1,80 @@
+// Chooses what run.toml leaves open of the outer rounds, so that their traffic is hidden: δ
+// (overlap_steps = −1), the codec of deltas (tier = auto), τ (inner_steps = 0).
+//
+// A delta exchange is all-to-all (docs/decisions/0004): a replica sends its encoded delta to each
+// of the R − 1 others of its stage, in the share of its uplink's time that activations leave free,
+// which go first. δ hides it if δ steps last as long. What costs loss least is tried first
+// (docs/OUTER_STEPS.md):
+//
+//   for τ of {8, 16, 32, 64, 128}         smaller first; fitted to a divisor of the run's steps
+//     for codec of int8, int4, ternary    richer first
+//       the smallest δ of τ/16, τ/8, τ/4 that hides it
+//   then topk, where it converges at all: residual in the weights, hundreds of rounds
+//   then the last of these with δ of τ/2, or τ
+//
+// What the operator gave stands; the loops run over what is open. δ = 0 hides nothing: then a round
+// may wait for a sixteenth of itself.
+//
+// These numbers change the arithmetic of a run. Transfer time over step time is therefore rounded
+// up to a power of two before it decides anything (docs/decisions/0013).
+//
+// Pure and deterministic.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/run_config.h"
+#include "routing/placement.h"
+#include "wire/message/pipeline_plan.h"
+
+namespace skerry {
+
+// A delta exchange should be over in this share of the δ steps: links are slower than their median
+// half of the time, and replicas do not reach the boundary together.
+inline constexpr double kOuterSafety = 1.25;
+// Activations leave at least so much of an uplink: priority is not starvation.
+inline constexpr double kUplinkFreeMin = 0.1;
+// A top-k message sends a 64th of the values: rounds must be many times that.
+inline constexpr int64_t kTopKRoundsMin = 256;
+
+struct OuterChoice {
+  int64_t inner_steps = 1;
+  int64_t overlap_steps = 0;
+  DeltaCodec codec = DeltaCodec::kNone;
+  // The slowest delta exchange.
+  int64_t sent_bytes = 0;  // by its sender, to all others of the stage; 0: nobody has others
+  double transfer_s = 0;   // beside the activations
+  double step_s = 0;       // of the pipeline alone
+  double uplink_free = 1;  // share of its sender's uplink that activations leave
+  bool IsHidden() const { return transfer_s <= static_cast<double>(overlap_steps) * step_s; }
+};
+
+// Whether the configuration leaves any of the three to the planner.
+bool IsOuterOpen(const OuterConfig& outer);
+
+// What placements are compared with until the first is known: everything open at its best for loss.
+OuterConfig FirstOuter(const RunConfig& config);
+
+// For a plan's placement and the time of its step without outer traffic (finite). `config` as the
+// operator gave it; `problem.outer.delta_boundaries` is of `encoded_as`.
+OuterChoice ChooseOuter(const RunConfig& config, const PlacementProblem& problem,
+                        const Placement& placement, double step_s, DeltaCodec encoded_as);
+
+// What the operator gave with the choice filled in, and the same as the plan writes it down.
+OuterConfig Chosen(OuterConfig given, const OuterChoice& choice);
+void Settle(const OuterConfig& given, const OuterChoice& choice, PlannedSettings* settings);
+
+// The values of τ tried for a run of `steps`: ascending divisors.
+std::vector<int64_t> InnerStepsGrid(int64_t steps);
+
+// "int8", as run.toml says it.
+const char* CodecName(DeltaCodec codec);
+
+// "δ 2 of τ 16, int8", of settled values; and with what the planner knows: "δ 2 of τ 16, int8: a
+// round's 3.1 MB per replica take 1.9 s of the 2.4 s that 2 steps last"
+std::string OuterText(const OuterConfig& settled);
+std::string OuterText(const OuterChoice& choice);
+
+}  // namespace skerry
