@@ -34,7 +34,7 @@ PipelinePlan Plan() {
   return plan;
 }
 
-PlannerInput Fleet(const std::vector<NodeId>& nodes) {
+PlannerInput FleetOf(const std::vector<NodeId>& nodes) {
   PlannerInput input;
   input.config = Config();
   input.nodes = nodes;
@@ -131,7 +131,7 @@ TEST_CASE("Handover: plans whose joiners make no sense are refused", "[plan]") {
 
 TEST_CASE("Handover: who had the slot gets it, else the faster device, nobody without memory",
           "[plan]") {
-  PlannerInput input = Fleet(
+  PlannerInput input = FleetOf(
       {TestNodeId(1), TestNodeId(2), TestNodeId(3), TestNodeId(4), TestNodeId(7), TestNodeId(8)});
   input.devices[TestNodeId(8)].gflops = 30;
   const std::vector<NodeId> newcomers = {TestNodeId(7), TestNodeId(8)};
@@ -148,7 +148,7 @@ TEST_CASE("Handover: a more urgent stage goes before a standby's own slot", "[pl
   plan.stages[0].replicas.push_back(TestNodeId(5));
   plan.stages[0].replicas.push_back(TestNodeId(6));
   plan.dead = {TestNodeId(4), TestNodeId(5)};  // three live in stage 0, one in stage 1
-  PlannerInput input = Fleet({TestNodeId(1), TestNodeId(2), TestNodeId(3), TestNodeId(5)});
+  PlannerInput input = FleetOf({TestNodeId(1), TestNodeId(2), TestNodeId(3), TestNodeId(5)});
   CHECK(UrgencyOf(plan, 1) < UrgencyOf(plan, 0));
   CHECK(ChooseHandover(input, plan, 1, {TestNodeId(5)}) == Handover{{1, 1}, TestNodeId(5)});
   CHECK(ChooseHandover(input, plan, 0, {TestNodeId(5)}) == Handover{{0, 2}, TestNodeId(5)});
@@ -161,7 +161,7 @@ TEST_CASE("Handover: of standbys with measured links, the one that makes a step 
           "[plan]") {
   const std::vector<NodeId> nodes = {TestNodeId(1), TestNodeId(2), TestNodeId(3),
                                      TestNodeId(4), TestNodeId(7), TestNodeId(8)};
-  PlannerInput input = Fleet(nodes);
+  PlannerInput input = FleetOf(nodes);
   input.devices[TestNodeId(8)].gflops = 11;  // faster, and far away
   input.links = LinkMatrix(nodes);
   for (const NodeId& from : nodes) {
