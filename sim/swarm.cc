@@ -14,6 +14,7 @@ namespace {
 
 // Who was mute for so long in all may have been taken for dead: a little less than node_silent_s.
 constexpr double kMuteEnough = 5;
+constexpr double kLong = 30;  // seconds; the checkers are patient for 120
 
 bool IsOut(const RunState& state, const NodeId& node) {
   return (state.plan && IsDead(*state.plan, node)) || !state.nodes.at(node).alive;
@@ -128,20 +129,28 @@ class Excuses {
   std::map<NodeId, double> mute_s_;
 };
 
-// Two replicas of a stage have lost their link for good: neither gets the other's deltas.
-bool ReplicasAreApart(const SwarmRun& drawn) {
+// A link between two nodes that was cut or slow for long stands in the way of what no detour helps:
+// replicas of one stage do not get each other's deltas, and without the link there may be no plan.
+enum class Hindered { kNo, kForLong, kForGood };
+Hindered HinderedByLinks(const SwarmRun& drawn) {
   const auto& plan = drawn.run->checkers().state().plan;
-  if (!plan) return false;
   const auto stage_of = [&](const FaultEnd& end) {
     const auto slot = SlotOf(*plan, VirtualRun::node(end.index - 1));
     return slot ? slot->stage : -1;
   };
-  return std::any_of(drawn.faults.begin(), drawn.faults.end(), [&](const Fault& fault) {
+  Hindered hindered = Hindered::kNo;
+  for (const Fault& fault : drawn.faults) {
     const bool of_nodes = fault.where.kind == FaultEnd::Kind::kNode && fault.where.index > 0 &&
                           fault.other.kind == FaultEnd::Kind::kNode && fault.other.index > 0;
-    return fault.kind == FaultKind::kCut && !fault.lasts && of_nodes &&
-           stage_of(fault.where) >= 0 && stage_of(fault.where) == stage_of(fault.other);
-  });
+    const bool of_link = fault.kind == FaultKind::kCut || fault.kind == FaultKind::kSlowLink;
+    if (!of_nodes || !of_link || (fault.lasts && fault.lasts->seconds() < kLong)) continue;
+    if (plan && (stage_of(fault.where) < 0 || stage_of(fault.where) != stage_of(fault.other))) {
+      continue;
+    }
+    const bool for_good = !fault.lasts && fault.kind == FaultKind::kCut;
+    hindered = std::max(hindered, for_good ? Hindered::kForGood : Hindered::kForLong);
+  }
+  return hindered;
 }
 
 // Somebody whom no fault befell, given up by the others or by itself.
@@ -187,18 +196,19 @@ SwarmRun DrawSwarmRun(const SwarmSeed& seed, const SwarmOutput& output) {
 }
 
 std::string WhatIsWrong(const SwarmRun& drawn, const VirtualOutcome& outcome) {
-  const bool may_stand = ReplicasAreApart(drawn);
+  const Hindered hindered = HinderedByLinks(drawn);
   const auto first_wrong = std::find_if(
-      outcome.violations.begin(), outcome.violations.end(),
-      [&](const Violation& violation) { return !may_stand || violation.rule != "liveness"; });
+      outcome.violations.begin(), outcome.violations.end(), [&](const Violation& violation) {
+        return hindered == Hindered::kNo || violation.rule != "liveness";
+      });
   if (first_wrong != outcome.violations.end()) {
     const Violation& first = *first_wrong;
     return absl::StrFormat("%s at %.3f s: %s", first.rule, (first.at - Instant()).seconds(),
                            first.what);
   }
   const RunState& state = drawn.run->checkers().state();
-  const bool may_end = may_stand || NoDataNodeLeft(state) || SomeStageLostAtTheEnd(state) ||
-                       NeverGathered(*drawn.run);
+  const bool may_end = hindered == Hindered::kForGood || NoDataNodeLeft(state) ||
+                       SomeStageLostAtTheEnd(state) || NeverGathered(*drawn.run);
   if (!outcome.finished && !may_end) return "it did not finish: " + outcome.ended;
   return drawn.faults.empty() ? "" : LostWithoutReason(drawn);
 }

@@ -5,7 +5,7 @@
 // journal. The run must finish under all checkers. It may end otherwise only because too few
 // volunteers are left to begin, no data node is left, or a stage lost its last replica before its
 // parameters were collected; and nobody may be given up whom no fault befell. Two replicas of one
-// stage whose link is cut for good cannot give each other their deltas: such a run may stand still.
+// stage whose link is cut cannot give each other their deltas: such a run may stand still as long.
 //
 // Draws have numbers: an older one goes on meaning what it meant, so a seed that was wrong is kept
 // as a test by (draw, seed).

@@ -155,7 +155,9 @@ void DrawLateness(Dice& dice, int32_t nodes, bool over_flows, std::vector<Fault>
                    (fault.where.index - 1 + dice.Count(1, nodes - 1)) % nodes + 1};
     fault.both_directions = dice.Chance(0.7);
     fault.factor = fault.kind == FaultKind::kSlowLink ? dice.Scale(50, 1000) : dice.Scale(10, 40);
-    if (dice.Chance(0.5)) fault.lasts = Duration::Seconds(dice.Scale(20, 400));
+    // A device that is slow for good would only make the run long.
+    const bool for_good = dice.Chance(0.5) && fault.kind != FaultKind::kSlowDevice;
+    if (!for_good) fault.lasts = Duration::Seconds(dice.Scale(20, 400));
     if (fault.kind != FaultKind::kHang) {
       faults.push_back(fault);
       continue;
