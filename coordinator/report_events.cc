@@ -144,6 +144,9 @@ void EventFold::OnMembership(const std::string& kind, const json& event) {
          absl::StrFormat("%s disagreed about the parameters of stage %d after round %d.", node,
                          IntegerAt(event, "stage"), IntegerAt(event, "round")),
          true);
+  } else if (kind == "replan") {
+    Tell(kind, absl::StrFormat("Looked for a better use of the nodes (%s): %s.",
+                               TextAt(event, "reason"), TextAt(event, "why")));
   } else if (kind == "exported") {
     Tell(kind, absl::StrFormat("The model was written: %d parameters, %.1f MB.",
                                IntegerAt(event, "parameters"), NumberAt(event, "bytes") * 1e-6));

@@ -123,6 +123,10 @@ TEST_CASE("Migration: its mover may die or start again at any moment, or be sile
           "[sim][migration]") {
   const Duration after = Duration::Millis(GENERATE(0, 20, 60, 150, 400, 1000, 3000));
   const int how = GENERATE(0, 1, 2);
+  INFO((how == 0   ? "dies "
+        : how == 1 ? "starts again "
+                   : "hangs ")
+       << after.seconds() << " s after");
   VirtualRun run(NineNodes(5));
   LoseTwoAt(run, 20);
   bool done = false;
