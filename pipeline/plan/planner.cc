@@ -13,6 +13,7 @@
 #include "pipeline/plan/partition.h"
 #include "pipeline/plan/path_table.h"
 #include "pipeline/plan/route.h"
+#include "pipeline/plan/take_part.h"
 #include "pipeline/plan/validate.h"
 #include "routing/canonical_order.h"
 #include "routing/cost_model.h"
@@ -30,6 +31,35 @@ constexpr double kVisitBudgetNodes = 20;
 constexpr double kVisitBudgetGrowthMax = 4;
 constexpr int64_t kEvaluationsMin = 300;
 constexpr double kEvaluationsMax = 6000;  // enough: more finds the same up to 20 nodes
+constexpr int32_t kQuickShare = 10;       // of them, where shapes are compared
+
+absl::Status CheckDevice(const NodeId& node, const DeviceProfile& device) {
+  if (std::isfinite(device.gflops) && device.gflops >= 0 && device.memory_bytes >= 0) {
+    return absl::OkStatus();
+  }
+  return InvalidArgument(
+      "node %s says it computes %g GFLOP/s and has %d bytes of memory: want finite numbers ≥ 0 (0: "
+      "not measured). Have it measured again (skerry-node bench), or plan without it.",
+      node.Short(), device.gflops, device.memory_bytes);
+}
+
+absl::Status CheckLinks(const PlannerInput& input) {
+  for (const NodeId& from : input.nodes) {
+    for (const NodeId& to : input.nodes) {
+      if (from == to) continue;
+      const LinkEstimate& link = input.links.At(input.links.IndexOf(from), input.links.IndexOf(to));
+      if (std::isfinite(link.rtt_s) && link.rtt_s >= 0 && std::isfinite(link.bytes_per_s) &&
+          link.bytes_per_s >= 0) {
+        continue;
+      }
+      return InvalidArgument(
+          "link %s -> %s reads %g s there and back and %g byte/s: want finite numbers ≥ 0 (0 "
+          "byte/s: no link). Measure it again, or plan without one of the two.",
+          from.Short(), to.Short(), link.rtt_s, link.bytes_per_s);
+    }
+  }
+  return absl::OkStatus();
+}
 
 absl::Status CheckInput(const PlannerInput& input) {
   const PipelineConfig& pipeline = input.config.pipeline;
@@ -46,7 +76,9 @@ absl::Status CheckInput(const PlannerInput& input) {
       return FailedPrecondition("node %s is not in the link matrix: measure its links first",
                                 node.Short());
     }
+    SKERRY_RETURN_IF_ERROR(CheckDevice(node, input.devices.at(node)));
   }
+  if (input.nodes.size() > 1) SKERRY_RETURN_IF_ERROR(CheckLinks(input));
   if (pipeline.microbatches_per_step < 1 || pipeline.in_flight < 1 || pipeline.swaps < 0 ||
       pipeline.sequences_per_microbatch < 1 || pipeline.stages < 0 ||
       !(pipeline.skip_ratio >= 0 && pipeline.skip_ratio <= 0.5)) {
@@ -179,18 +211,25 @@ absl::Status Disconnected(const PlacementProblem& problem, const Contestants& co
   const int32_t n = problem.fleet.size();
   int32_t unusable = 0;
   std::string first;
+  std::vector<int32_t> of_node(static_cast<size_t>(n));
   for (int32_t i = 0; i < n; ++i) {
     for (int32_t j = 0; j < n; ++j) {
       if (i == j || std::isfinite(problem.fleet.latency_s[problem.fleet.Pair(i, j)])) continue;
+      ++of_node[static_cast<size_t>(i)];
+      ++of_node[static_cast<size_t>(j)];
       if (unusable++ > 0) continue;
       first = contestants.nodes[static_cast<size_t>(i)].Short() + " -> " +
               contestants.nodes[static_cast<size_t>(j)].Short();
     }
   }
+  const auto worst = std::max_element(of_node.begin(), of_node.end()) - of_node.begin();
   return FailedPrecondition(
-      "the nodes cannot all reach each other: %d of %d links do not work (first: %s), and no "
-      "placement avoids them. Open the nodes' ports, or start without the unreachable ones.",
-      unusable, n * (n - 1), first);
+      "the nodes cannot all reach each other: %d of %d links do not work (first: %s, most: %d of "
+      "%d "
+      "at %s), and no placement avoids them. Open the nodes' ports, or start without the "
+      "unreachable ones.",
+      unusable, n * (n - 1), first, of_node[static_cast<size_t>(worst)], 2 * (n - 1),
+      contestants.nodes[static_cast<size_t>(worst)].Short());
 }
 
 PipelinePlan Assemble(const PlannerInput& input, const Contestants& contestants,
@@ -212,10 +251,8 @@ PipelinePlan Assemble(const PlannerInput& input, const Contestants& contestants,
   return plan;
 }
 
-}  // namespace
-
-absl::StatusOr<PlannedRun> MakePlan(const PlannerInput& input) {
-  SKERRY_RETURN_IF_ERROR(CheckInput(input));
+// What takes part is settled.
+absl::StatusOr<PlannedRun> PlanFor(const PlannerInput& input, PlacementEffort effort) {
   const RunConfig& config = input.config;
   const Contestants contestants = Canonical(input);
   SKERRY_ASSIGN_OR_RETURN(const Partition partition,
@@ -229,7 +266,9 @@ absl::StatusOr<PlannedRun> MakePlan(const PlannerInput& input) {
   std::vector<Path> paths = MakePathTable(table);
 
   PlacementProblem problem = ProblemOf(input, contestants, partition, paths);
-  const PlacementOptions options{config.seed, EvaluationBudget(problem.workload)};
+  PlacementOptions options{config.seed, EvaluationBudget(problem.workload)};
+  if (effort == PlacementEffort::kQuick) options.evaluations /= kQuickShare;
+  options.effort = effort;
   const PlacementResult found = Place(problem, partition.nodes, options);
   if (!std::isfinite(found.total_s())) return Disconnected(problem, contestants);
 
@@ -258,6 +297,33 @@ absl::StatusOr<PlannedRun> MakePlan(const PlannerInput& input) {
   run.explanation = ExplainPlan(run.plan, config, input.links, figures);
   SKERRY_RETURN_IF_ERROR(ValidatePlan(run.plan, config));
   SKERRY_RETURN_IF_ERROR(ValidateMemory(run.plan, config, input.devices));
+  return run;
+}
+
+std::string LeftOut(const std::vector<NodeId>& all, const std::vector<NodeId>& taking_part) {
+  if (all.size() == taking_part.size()) return "";
+  std::string text = "a step is shorter without, so these stand by:";
+  for (const NodeId& node : all) {
+    if (!std::binary_search(taking_part.begin(), taking_part.end(), node)) {
+      text += " " + node.Short();
+    }
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
+absl::StatusOr<PlannedRun> MakePlan(const PlannerInput& input) {
+  SKERRY_RETURN_IF_ERROR(CheckInput(input));
+  const TakingPart chosen = ChooseTakingPart(input, [](const PlannerInput& candidate) {
+    const auto quick = PlanFor(candidate, PlacementEffort::kQuick);
+    return quick.ok() ? quick->predicted_step_s : std::numeric_limits<double>::infinity();
+  });
+  PlannerInput settled = input;
+  settled.nodes = chosen.nodes;
+  settled.config.pipeline.stages = chosen.stages;
+  SKERRY_ASSIGN_OR_RETURN(PlannedRun run, PlanFor(settled, PlacementEffort::kFull));
+  run.explanation += LeftOut(input.nodes, chosen.nodes);
   return run;
 }
 
