@@ -31,7 +31,9 @@ constexpr double kVisitBudgetNodes = 20;
 constexpr double kVisitBudgetGrowthMax = 4;
 constexpr int64_t kEvaluationsMin = 300;
 constexpr double kEvaluationsMax = 6000;  // enough: more finds the same up to 20 nodes
-constexpr int32_t kQuickShare = 10;       // of them, where shapes are compared
+// Where shapes are compared, all of them together may take as long as the plan itself.
+constexpr int64_t kQuickEvaluationsMin = 40;
+constexpr int64_t kQuickEvaluationsMax = 400;
 
 absl::Status CheckDevice(const NodeId& node, const DeviceProfile& device) {
   if (std::isfinite(device.gflops) && device.gflops >= 0 && device.memory_bytes >= 0) {
@@ -194,7 +196,7 @@ PlacementProblem ProblemOf(const PlannerInput& input, const Contestants& contest
   return problem;
 }
 
-int32_t EvaluationBudget(const Workload& workload) {
+int32_t EvaluationBudget(const Workload& workload, PlacementEffort effort) {
   int64_t visits = 0;
   for (const auto& microbatch : workload.microbatches) {
     visits += static_cast<int64_t>(microbatch.slots.size());
@@ -204,6 +206,10 @@ int32_t EvaluationBudget(const Workload& workload) {
   const auto most = static_cast<int64_t>(kEvaluationsMax * growth);
   const auto evaluations =
       static_cast<int64_t>(kVisitBudget * growth / static_cast<double>(visits));
+  if (effort == PlacementEffort::kQuick) {
+    const int64_t share = evaluations / static_cast<int64_t>(kQuickPlansMax);
+    return static_cast<int32_t>(std::clamp(share, kQuickEvaluationsMin, kQuickEvaluationsMax));
+  }
   return static_cast<int32_t>(std::clamp(evaluations, kEvaluationsMin, most));
 }
 
@@ -266,9 +272,7 @@ absl::StatusOr<PlannedRun> PlanFor(const PlannerInput& input, PlacementEffort ef
   std::vector<Path> paths = MakePathTable(table);
 
   PlacementProblem problem = ProblemOf(input, contestants, partition, paths);
-  PlacementOptions options{config.seed, EvaluationBudget(problem.workload)};
-  if (effort == PlacementEffort::kQuick) options.evaluations /= kQuickShare;
-  options.effort = effort;
+  const PlacementOptions options{config.seed, EvaluationBudget(problem.workload, effort), effort};
   const PlacementResult found = Place(problem, partition.nodes, options);
   if (!std::isfinite(found.total_s())) return Disconnected(problem, contestants);
 

@@ -13,7 +13,6 @@ namespace skerry {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr size_t kSuspects = 3;  // of each kind that are tried one at a time
 
 double ToClass(double value) {
   if (value <= 0) return value;
@@ -63,53 +62,54 @@ class Chooser {
   Chooser(const PlannerInput& input, const QuickPlan& quick_plan)
       : trial_(Rounded(input)),
         quick_plan_(quick_plan),
-        stages_asked_(input.config.pipeline.stages) {
-    fewest_ = std::max<size_t>(1, static_cast<size_t>(std::max(1, input.config.nodes_min)));
-    fewest_ = std::max(fewest_, static_cast<size_t>(stages_asked_));
-    all_ = input.nodes;
-  }
+        stages_asked_(input.config.pipeline.stages),
+        fewest_(static_cast<size_t>(std::max({1, input.config.nodes_min, stages_asked_}))),
+        all_(input.nodes) {}
 
   TakingPart Choose() {
-    best_ = {all_, stages_asked_};
-    best_s_ = Seconds(best_);
+    Try({all_, stages_asked_});
     TryFewerStages();
+    std::set<int32_t> shapes = {stages_asked_, best_.stages};
     const std::vector<std::vector<NodeId>> orders = WorstFirst(trial_);
-    for (const std::vector<NodeId>& order : orders) {
-      for (size_t drop = 1; drop <= all_.size() - fewest_; drop += std::max<size_t>(1, drop / 2)) {
-        Try(Without({order.begin(), order.begin() + static_cast<std::ptrdiff_t>(drop)}));
-      }
+    for (const int32_t stages : shapes) {
+      for (const std::vector<NodeId>& order : orders) TryWithoutWorst(order, stages);
     }
-    while (TryOneLess(orders)) continue;
+    bool better = true;
+    while (better) {
+      better = false;
+      shapes.insert(best_.stages);
+      for (const int32_t stages : shapes) better |= TryNeighbours(orders, stages);
+    }
     return best_;
   }
 
  private:
-  double Seconds(const TakingPart& candidate) {
+  // True: it is the best so far.
+  bool Try(const TakingPart& candidate) {
+    if (candidate.nodes.size() < fewest_ || tried_.size() >= kQuickPlansMax) return false;
+    if (!tried_.insert({candidate.nodes, candidate.stages}).second) return false;
     trial_.nodes = candidate.nodes;
     trial_.config.pipeline.stages = candidate.stages;
-    const double seconds = quick_plan_(trial_);
+    const double left_out = static_cast<double>(all_.size() - candidate.nodes.size());
+    const double cost = quick_plan_(trial_) * (1 + kWorthLeavingOut * left_out);
     trial_.nodes = all_;
-    return seconds;
-  }
-
-  // As many nodes as possible, of what is about as fast.
-  bool Try(const TakingPart& candidate) {
-    if (candidate.nodes.size() < fewest_) return false;
-    const double seconds = Seconds(candidate);
-    const bool fewer = candidate.nodes.size() < best_.nodes.size();
-    const bool better = fewer ? seconds < best_s_ * (1 - kWorthLeavingOut) : seconds < best_s_;
-    if (!better) return false;
+    if (tried_.size() > 1 && cost >= best_cost_) return false;
     best_ = candidate;
-    best_s_ = seconds;
+    best_cost_ = cost;
     return true;
   }
 
-  TakingPart Without(const std::set<NodeId>& out) const {
-    TakingPart rest = best_;
-    rest.nodes.clear();
+  void TryWithoutWorst(const std::vector<NodeId>& order, int32_t stages) {
+    for (size_t drop = 1; drop + fewest_ <= all_.size(); drop += std::max<size_t>(1, drop / 2)) {
+      const auto end = order.begin() + static_cast<std::ptrdiff_t>(drop);
+      Try(Without(std::set<NodeId>(order.begin(), end), stages));
+    }
+  }
+
+  TakingPart Without(const std::set<NodeId>& out, int32_t stages) const {
+    TakingPart rest{{}, stages};
     std::set_difference(all_.begin(), all_.end(), out.begin(), out.end(),
                         std::back_inserter(rest.nodes));
-    rest.stages = stages_asked_;
     return rest;
   }
 
@@ -123,24 +123,41 @@ class Chooser {
     }
   }
 
-  // One of the worst of those that are left; true: the plan is better for it.
-  bool TryOneLess(const std::vector<std::vector<NodeId>>& orders) {
-    const std::vector<NodeId> now = best_.nodes;
-    std::set<NodeId> suspects;
-    for (const std::vector<NodeId>& order : orders) {
-      size_t left = kSuspects;
-      for (const NodeId& node : order) {
-        if (left == 0) break;
-        if (!std::binary_search(now.begin(), now.end(), node)) continue;
-        suspects.insert(node);
-        --left;
+  // One of the worst less, one that was left out more, or both. True: something was better.
+  bool TryNeighbours(const std::vector<std::vector<NodeId>>& orders, int32_t stages) {
+    const std::set<NodeId> in(best_.nodes.begin(), best_.nodes.end());
+    std::set<NodeId> out(all_.begin(), all_.end());
+    for (const NodeId& node : in) out.erase(node);
+    std::vector<NodeId> suspects;
+    for (size_t rank = 0; rank < all_.size(); ++rank) {  // the worst of every kind first
+      for (const std::vector<NodeId>& order : orders) {
+        const bool is_known =
+            std::find(suspects.begin(), suspects.end(), order[rank]) != suspects.end();
+        if (in.contains(order[rank]) && !is_known) suspects.push_back(order[rank]);
       }
     }
     bool any = false;
+    const auto try_without = [&](const std::set<NodeId>& left) {
+      any |= Try(Without(left, stages));
+    };
+    for (const NodeId& node : out) {
+      std::set<NodeId> rest = out;
+      rest.erase(node);
+      try_without(rest);
+    }
     for (const NodeId& node : suspects) {
-      TakingPart rest{now, stages_asked_};
-      std::erase(rest.nodes, node);
-      any |= Try(rest);
+      std::set<NodeId> rest = out;
+      rest.insert(node);
+      try_without(rest);
+    }
+    for (const NodeId& suspect : suspects) {
+      for (const NodeId& node : out) {
+        if (any) return true;
+        std::set<NodeId> rest = out;
+        rest.insert(suspect);
+        rest.erase(node);
+        try_without(rest);
+      }
     }
     return any;
   }
@@ -148,10 +165,11 @@ class Chooser {
   PlannerInput trial_;  // rounded
   const QuickPlan& quick_plan_;
   int32_t stages_asked_;
-  size_t fewest_ = 1;
+  size_t fewest_;
   std::vector<NodeId> all_;
+  std::set<std::pair<std::vector<NodeId>, int32_t>> tried_;
   TakingPart best_;
-  double best_s_ = 0;
+  double best_cost_ = kNever;
 };
 
 }  // namespace
@@ -159,14 +177,10 @@ class Chooser {
 PlannerInput Rounded(const PlannerInput& input) {
   PlannerInput rounded = input;
   const std::vector<double> speeds = SpeedsOf(input.nodes, input.devices);
-  const std::vector<int32_t> classes = SpeedClasses(speeds);
-  std::vector<double> sorted = speeds;
-  std::sort(sorted.begin(), sorted.end());
-  const double median = sorted[sorted.size() / 2];
   for (size_t i = 0; i < input.nodes.size(); ++i) {
     DeviceProfile& device = rounded.devices.at(input.nodes[i]);
-    device.name.clear();  // speeds are settled: no more medians over equal names
-    device.gflops = ToClass(median) * std::pow(kSpeedClassRatio, classes[i]);
+    device.name.clear();  // settled: no other median where nodes are left out
+    device.gflops = speeds[i];
   }
   for (int32_t i = 0; i < rounded.links.size(); ++i) {
     for (int32_t j = 0; j < rounded.links.size(); ++j) {

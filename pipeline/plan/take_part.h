@@ -8,9 +8,10 @@
 // operator said so many are a run. What makes a node bad: its way to the others, its speed, its
 // memory; the worst of each go first, in growing numbers, then one at a time.
 //
-// This decides the arithmetic of the run, so it looks at *rounded* figures only: speeds by class
-// (partition.h), links to powers of kLinkClassRatio. The same fleet measured twice gets the same
-// nodes unless two choices are alike to within what rounding moves.
+// This decides the arithmetic of the run, so it looks at *rounded* figures: links to powers of
+// kLinkClassRatio; speeds are medians over equal devices, and the cut of layers rounds them itself
+// (partition.h). The same fleet measured twice gets the same nodes unless two choices are alike to
+// within what rounding moves.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,8 @@
 namespace skerry {
 
 inline constexpr double kLinkClassRatio = 1.25;
-inline constexpr double kWorthLeavingOut = 0.01;  // of a step: less is not worth a node
+inline constexpr double kWorthLeavingOut = 0.001;  // of a step: less is not worth a node
+inline constexpr size_t kQuickPlansMax = 96;
 // Larger fleets take part whole: there a node is a small part of them, and planning takes long.
 inline constexpr size_t kChosenFleetMax = 128;
 
@@ -39,7 +41,7 @@ using QuickPlan = std::function<double(const PlannerInput& input)>;
 // The input is sound (planner.cc checks it).
 TakingPart ChooseTakingPart(const PlannerInput& input, const QuickPlan& quick_plan);
 
-// The same with speeds and links rounded to their classes.
+// The same with links rounded to their classes and speeds settled.
 PlannerInput Rounded(const PlannerInput& input);
 
 }  // namespace skerry
