@@ -19,6 +19,7 @@ constexpr double kColdShare = 0.0005;  // last one
 constexpr size_t kCoarseSlots = 128;
 constexpr int32_t kEvenStarts = 8;
 constexpr int64_t kCoarseExchangesPerSlot = 2000;
+constexpr int64_t kQuickShare = 10;  // of those
 constexpr double kCoarseHotShare = 0.002;
 constexpr uint64_t kCycleOneIn = 3;  // every third move is a cycle of three
 
@@ -163,10 +164,13 @@ class Scorer {
 
 std::vector<Placement> CoarsePlacements(const PlacementProblem& problem, const Placement& start,
                                         const PlacementOptions& options) {
-  const int64_t exchanges = kCoarseExchangesPerSlot * static_cast<int64_t>(start.size());
+  const bool quick = options.effort == PlacementEffort::kQuick;
+  const int64_t exchanges =
+      kCoarseExchangesPerSlot * static_cast<int64_t>(start.size()) / (quick ? kQuickShare : 1);
   const bool large = start.size() >= kCoarseSlots;
+  const int32_t starts = large ? 1 : quick ? 2 : 1 + kEvenStarts;
   // Never more of them than evaluations are left after the start's.
-  const int32_t count = std::min(large ? 1 : 1 + kEvenStarts, options.evaluations - 1);
+  const int32_t count = std::min(starts, options.evaluations - 1);
   std::vector<Placement> placements;
   for (int32_t i = 0; i < count; ++i) {
     const uint64_t seed = options.seed + static_cast<uint64_t>(i);

@@ -33,9 +33,13 @@ struct PlacementProblem {
   std::vector<int64_t> node_bytes;  // memory a node has; 0: not stated, not checked
 };
 
+// kQuick: two starts instead of nine, found with a tenth of the exchanges.
+enum class PlacementEffort : uint8_t { kFull, kQuick };
+
 struct PlacementOptions {
   uint64_t seed = 1;
   int32_t evaluations = 4000;
+  PlacementEffort effort = PlacementEffort::kFull;
 };
 
 struct PlacementResult {

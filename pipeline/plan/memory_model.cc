@@ -43,7 +43,7 @@ int32_t HeldMax(const RunConfig& config, int32_t first_replicas, int32_t replica
                 bool holds_ends) {
   const PipelineConfig& pipeline = config.pipeline;
   if (holds_ends) return std::min(pipeline.in_flight, pipeline.microbatches_per_step);
-  const int32_t share = (pipeline.microbatches_per_step + replicas - 1) / replicas + 1;
+  const int32_t share = (pipeline.microbatches_per_step + replicas - 1) / replicas + 2;
   return std::min(pipeline.in_flight * first_replicas, share);
 }
 

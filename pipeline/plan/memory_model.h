@@ -28,8 +28,8 @@ struct StageMemory {
 StageMemory MemoryOf(const RunConfig& config, int32_t layers, bool holds_ends, int32_t held);
 
 // How many microbatches a replica can hold at worst: never more than all stage-0 windows together,
-// never more than its share of a step (the table rotates replicas; one more for the rotation's
-// seam).
+// never more than its share of a step, and two more where its column meets its neighbours'.
+// ValidateMemory holds every plan to it (safety.h, HeldAtMost).
 int32_t HeldMax(const RunConfig& config, int32_t first_replicas, int32_t replicas, bool holds_ends);
 
 // "1.4 GiB", for people.

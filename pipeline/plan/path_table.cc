@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -78,6 +79,7 @@ class TableBuilder {
     std::vector<Path> paths(drafts_.size());
     for (size_t i = 0; i < paths.size(); ++i) paths[i] = {{0, drafts_[i].origin}};
     for (int32_t stage = 1; stage <= skippable_; ++stage) Deal(stage, paths);
+    paths = InTurn(std::move(paths));
     for (Path& path : paths) Swap(path);
     return paths;
   }
@@ -97,7 +99,8 @@ class TableBuilder {
       const double ratio = low == 0 ? 1e6 : static_cast<double>(high) / static_cast<double>(low);
       worst = std::max(worst, ratio - 1);
     };
-    const int64_t skips = mix_.In(size);
+    const int32_t origins = input_.replicas[0];
+    const int64_t skips = origins * mix_.In(size / origins);  // the mix goes by origins' turns
     for (size_t stage = 0; stage < input_.replicas.size(); ++stage) {
       const int32_t count = input_.replicas[stage];
       const int64_t least = stage == 0 ? size : size - (skips + skippable_ - 1) / skippable_;
@@ -129,6 +132,12 @@ class TableBuilder {
     double imbalance = 1e-9;
     if (each <= kPathsMax) {
       const int32_t size = best_multiple(static_cast<int32_t>(each), wanted, imbalance);
+      if (size > 0) return size;
+    }
+    const int64_t turns = int64_t{first} * mix_.of;  // whole turns of the mix for every origin
+    for (const int64_t unit : {std::lcm(turns, int64_t{input_.microbatches_per_step}), turns}) {
+      if (unit > kPathsMax) continue;
+      const int32_t size = best_multiple(static_cast<int32_t>(unit), wanted, imbalance);
       if (size > 0) return size;
     }
     if (const int32_t size = best_multiple(stepwise, wanted, imbalance)) return size;
@@ -195,6 +204,51 @@ class TableBuilder {
     }
   }
 
+  // Visits that a slot, or a stage, is ahead of its even share, times the size of the table.
+  struct Ahead {
+    int64_t total = 0;
+    int64_t by = 0;
+  };
+
+  // The same paths in another order, the origins' turns as before: in every turn the one that
+  // leaves slots and stages nearest to their even shares (the goal chasing of Monden's Toyota
+  // Production System, 1983), so that any window is even.
+  std::vector<Path> InTurn(std::vector<Path> paths) const {
+    const auto size = static_cast<int64_t>(paths.size());
+    std::map<Slot, Ahead> of_slot;
+    std::vector<Ahead> of_stage(input_.replicas.size());
+    std::vector<std::vector<size_t>> left(static_cast<size_t>(input_.replicas[0]));
+    for (size_t i = 0; i < paths.size(); ++i) {
+      left[static_cast<size_t>(paths[i].front().replica)].push_back(i);
+      for (const Slot& slot : paths[i]) {
+        ++of_slot[slot].total;
+        ++of_stage[static_cast<size_t>(slot.stage)].total;
+      }
+    }
+    std::vector<Path> ordered;
+    for (const Path& turn : paths) {
+      for (auto& [slot, ahead] : of_slot) ahead.by -= ahead.total;
+      for (Ahead& ahead : of_stage) ahead.by -= ahead.total;
+      const auto growth = [&](size_t index) {
+        int64_t sum = 0;
+        for (const Slot& slot : paths[index]) {
+          sum += of_slot.at(slot).by + 2 * of_stage[static_cast<size_t>(slot.stage)].by + size;
+        }
+        return sum;
+      };
+      std::vector<size_t>& own = left[static_cast<size_t>(turn.front().replica)];
+      const auto next = std::min_element(own.begin(), own.end(),
+                                         [&](size_t a, size_t b) { return growth(a) < growth(b); });
+      ordered.push_back(paths[*next]);
+      own.erase(next);
+      for (const Slot& slot : ordered.back()) {
+        of_slot.at(slot).by += size;
+        of_stage[static_cast<size_t>(slot.stage)].by += size;
+      }
+    }
+    return ordered;
+  }
+
   void Swap(Path& path) {
     if (input_.swaps == 0) return;
     auto left = static_cast<int32_t>(rng_.Below(static_cast<uint64_t>(input_.swaps) + 1));
@@ -220,16 +274,29 @@ class TableBuilder {
   std::vector<int32_t> unused_;                   // origins whose turn is still to come
 };
 
-// Every stage after the first is visited equally often, to 2 % or one visit.
-bool TakesPartEqually(const std::vector<Path>& paths, size_t stages) {
-  std::vector<int64_t> visits(stages);
+// Most visits over fewest, of stages after the first or of the replicas of one stage.
+double UnevennessOf(const std::vector<Path>& paths, const std::vector<int32_t>& replicas) {
+  std::vector<std::vector<int64_t>> visits;
+  for (const int32_t count : replicas) visits.emplace_back(static_cast<size_t>(count));
   for (const Path& path : paths) {
-    for (const Slot& slot : path) ++visits[static_cast<size_t>(slot.stage)];
+    for (const Slot& slot : path) {
+      ++visits[static_cast<size_t>(slot.stage)][static_cast<size_t>(slot.replica)];
+    }
   }
-  if (stages < 3) return true;
-  const auto [least, most] = std::minmax_element(visits.begin() + 1, visits.end());
-  return *most - *least <= 1 ||
-         static_cast<double>(*most) <= kUnevenMax * static_cast<double>(*least);
+  double worst = 1;
+  const auto note = [&](const std::vector<int64_t>& counts) {
+    const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
+    worst = std::max(
+        worst, static_cast<double>(*most) / static_cast<double>(std::max<int64_t>(1, *least)));
+  };
+  std::vector<int64_t> later;
+  for (size_t stage = 0; stage < visits.size(); ++stage) {
+    note(visits[stage]);
+    if (stage == 0) continue;
+    later.push_back(std::accumulate(visits[stage].begin(), visits[stage].end(), int64_t{0}));
+  }
+  if (!later.empty()) note(later);
+  return worst;
 }
 
 }  // namespace
@@ -238,9 +305,11 @@ std::vector<Path> MakePathTable(const PathTableInput& input) {
   SKERRY_CHECK(!input.replicas.empty() && input.microbatches_per_step >= 1 && input.swaps >= 0);
   SKERRY_CHECK(input.skip_ratio >= 0 && input.skip_ratio <= 0.5);
   for (const int32_t count : input.replicas) SKERRY_CHECK(count >= 1);
-  std::vector<Path> paths = TableBuilder(input, Evenness::kPerOrigin).Build();
-  if (TakesPartEqually(paths, input.replicas.size())) return paths;
-  return TableBuilder(input, Evenness::kOverall).Build();
+  std::vector<Path> columns = TableBuilder(input, Evenness::kPerOrigin).Build();
+  const double uneven = UnevennessOf(columns, input.replicas);
+  if (uneven <= kUnevenMax) return columns;
+  std::vector<Path> even = TableBuilder(input, Evenness::kOverall).Build();
+  return UnevennessOf(even, input.replicas) < uneven ? even : columns;
 }
 
 }  // namespace skerry

@@ -1,23 +1,21 @@
 #include "pipeline/plan/planner.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <utility>
 
-#include "common/rng.h"
 #include "common/status.h"
+#include "pipeline/plan/check_input.h"
+#include "pipeline/plan/contestants.h"
 #include "pipeline/plan/explain.h"
-#include "pipeline/plan/memory_model.h"
 #include "pipeline/plan/outer_choice.h"
 #include "pipeline/plan/partition.h"
 #include "pipeline/plan/path_table.h"
 #include "pipeline/plan/route.h"
 #include "pipeline/plan/slow_links.h"
+#include "pipeline/plan/take_part.h"
 #include "pipeline/plan/validate.h"
-#include "routing/canonical_order.h"
-#include "routing/cost_model.h"
 #include "routing/lower_bound.h"
 #include "routing/placement.h"
 
@@ -35,147 +33,11 @@ constexpr double kEvaluationsMax = 6000;  // enough: more finds the same up to 2
 // A placement depends on outer traffic that is not hidden, the choice of δ on the placement.
 constexpr int kPlacedAgainMax = 2;
 
-absl::Status CheckInput(const PlannerInput& input) {
-  const PipelineConfig& pipeline = input.config.pipeline;
-  if (input.nodes.empty()) return FailedPrecondition("no nodes to plan for: at least 1 is needed");
-  if (!std::is_sorted(input.nodes.begin(), input.nodes.end()) ||
-      std::adjacent_find(input.nodes.begin(), input.nodes.end()) != input.nodes.end()) {
-    return InvalidArgument("planner: nodes must be ascending without repetition");
-  }
-  for (const NodeId& node : input.nodes) {
-    if (!input.devices.contains(node)) {
-      return InvalidArgument("planner: node %s has no device profile", node.Short());
-    }
-    if (input.nodes.size() > 1 && input.links.IndexOf(node) < 0) {
-      return FailedPrecondition("node %s is not in the link matrix: measure its links first",
-                                node.Short());
-    }
-  }
-  if (pipeline.microbatches_per_step < 1 || pipeline.in_flight < 1 || pipeline.swaps < 0 ||
-      pipeline.sequences_per_microbatch < 1 || pipeline.stages < 0 ||
-      !(pipeline.skip_ratio >= 0 && pipeline.skip_ratio <= 0.5)) {
-    return InvalidArgument("planner: the [pipeline] settings are out of range");
-  }
-  if (input.config.model.layers < 1) return InvalidArgument("planner: the model has no layers");
-  return absl::OkStatus();
-}
+// Where shapes are compared, all of them together may take as long as the plan itself.
+constexpr int64_t kQuickEvaluationsMin = 40;
+constexpr int64_t kQuickEvaluationsMax = 400;
 
-uint64_t HashOf(double a, double b) {
-  return Mix64(Mix64(std::bit_cast<uint64_t>(a)) ^ std::bit_cast<uint64_t>(b));
-}
-
-// The fleet under names that do not matter: index i stands for nodes[i].
-struct Contestants {
-  std::vector<NodeId> nodes;  // in canonical order
-  std::vector<int32_t> link_index;
-  std::vector<double> gflops;
-  std::vector<int64_t> memory_bytes;
-};
-
-Contestants Canonical(const PlannerInput& input) {
-  const size_t n = input.nodes.size();
-  const std::vector<double> speeds = SpeedsOf(input.nodes, input.devices);
-  std::vector<uint64_t> features;
-  std::vector<uint64_t> pairs(n * n);
-  for (size_t i = 0; i < n; ++i) {
-    const auto memory = static_cast<double>(input.devices.at(input.nodes[i]).memory_bytes);
-    features.push_back(HashOf(speeds[i], memory));
-    for (size_t j = 0; j < n; ++j) {
-      if (i == j) continue;
-      const LinkEstimate& link =
-          input.links.At(input.links.IndexOf(input.nodes[i]), input.links.IndexOf(input.nodes[j]));
-      pairs[i * n + j] = link.usable() ? HashOf(link.rtt_s, link.bytes_per_s) : 0;
-    }
-  }
-  Contestants contestants;
-  for (const int32_t index : CanonicalOrder(features, pairs)) {
-    const NodeId& node = input.nodes[static_cast<size_t>(index)];
-    contestants.nodes.push_back(node);
-    contestants.link_index.push_back(input.links.IndexOf(node));
-    contestants.gflops.push_back(speeds[static_cast<size_t>(index)]);
-    contestants.memory_bytes.push_back(input.devices.at(node).memory_bytes);
-  }
-  return contestants;
-}
-
-Fleet FleetOf(const PlannerInput& input, const Contestants& contestants) {
-  const size_t n = contestants.nodes.size();
-  const auto payload = static_cast<double>(BoundaryBytes(input.config));
-  Fleet fleet;
-  fleet.gflops = contestants.gflops;
-  fleet.latency_s.resize(n * n);
-  fleet.wire_s.resize(n * n);
-  for (size_t i = 0; i < n; ++i) {
-    for (size_t j = 0; j < n; ++j) {
-      if (i == j) continue;
-      const LinkEstimate& link =
-          input.links.At(contestants.link_index[i], contestants.link_index[j]);
-      const double never = std::numeric_limits<double>::infinity();
-      fleet.latency_s[i * n + j] = link.usable() ? link.rtt_s / 2 : never;
-      fleet.wire_s[i * n + j] = link.usable() ? payload / link.bytes_per_s : never;
-    }
-  }
-  return fleet;
-}
-
-Workload WorkloadOf(const RunConfig& config, const Partition& partition,
-                    const std::vector<Path>& paths, int32_t steps_max) {
-  Workload workload;
-  std::vector<int32_t> first_slot;
-  for (size_t stage = 0; stage < partition.stages.size(); ++stage) {
-    const StageShape& shape = partition.stages[stage];
-    first_slot.push_back(workload.slots());
-    workload.stage_of_slot.insert(workload.stage_of_slot.end(), static_cast<size_t>(shape.replicas),
-                                  static_cast<int32_t>(stage));
-    workload.forward_flops.push_back(shape.layers() * LayerForwardFlops(config));
-  }
-  workload.loss_flops = LossFlops(config);
-  workload.in_flight = config.pipeline.in_flight;
-  const int32_t per_step = config.pipeline.microbatches_per_step;
-  const auto size = static_cast<int32_t>(paths.size());
-  workload.steps = std::clamp((size + per_step - 1) / per_step, 2, steps_max);
-  for (int32_t i = 0; i < workload.steps * per_step; ++i) {
-    Workload::Microbatch microbatch{i / per_step, {}};
-    for (const Slot& slot : paths[static_cast<size_t>(i % size)]) {
-      microbatch.slots.push_back(first_slot[static_cast<size_t>(slot.stage)] + slot.replica);
-    }
-    workload.microbatches.push_back(std::move(microbatch));
-  }
-  return workload;
-}
-
-// What the outer rounds of `config` cost.
-void Charge(const RunConfig& config, const Partition& partition, PlacementProblem* problem) {
-  problem->outer = {};
-  problem->outer.inner_steps = std::max<int64_t>(1, config.outer.inner_steps);
-  problem->outer.overlap_steps = config.outer.overlap_steps;
-  const auto payload = static_cast<double>(BoundaryBytes(config));
-  for (size_t stage = 0; stage < partition.stages.size(); ++stage) {
-    const auto delta =
-        static_cast<double>(DeltaBytes(config, partition.stages[stage].layers(), stage == 0));
-    problem->outer.delta_boundaries.push_back(delta / payload);
-  }
-}
-
-PlacementProblem ProblemOf(const PlannerInput& input, const Contestants& contestants,
-                           const Partition& partition, const std::vector<Path>& paths) {
-  const RunConfig& config = input.config;
-  PlacementProblem problem;
-  problem.workload = WorkloadOf(config, partition, paths, kSearchSteps);
-  problem.fleet = FleetOf(input, contestants);
-  Charge(config, partition, &problem);
-  problem.node_bytes = contestants.memory_bytes;
-  for (size_t stage = 0; stage < partition.stages.size(); ++stage) {
-    const StageShape& shape = partition.stages[stage];
-    const bool ends = stage == 0;
-    const int32_t held = HeldMax(config, partition.stages[0].replicas, shape.replicas, ends);
-    const int64_t needs = MemoryOf(config, shape.layers(), ends, held).total();
-    problem.slot_bytes.insert(problem.slot_bytes.end(), static_cast<size_t>(shape.replicas), needs);
-  }
-  return problem;
-}
-
-int32_t EvaluationBudget(const Workload& workload) {
+int32_t EvaluationBudget(const Workload& workload, PlacementEffort effort) {
   int64_t visits = 0;
   for (const auto& microbatch : workload.microbatches) {
     visits += static_cast<int64_t>(microbatch.slots.size());
@@ -185,25 +47,11 @@ int32_t EvaluationBudget(const Workload& workload) {
   const auto most = static_cast<int64_t>(kEvaluationsMax * growth);
   const auto evaluations =
       static_cast<int64_t>(kVisitBudget * growth / static_cast<double>(visits));
-  return static_cast<int32_t>(std::clamp(evaluations, kEvaluationsMin, most));
-}
-
-absl::Status Disconnected(const PlacementProblem& problem, const Contestants& contestants) {
-  const int32_t n = problem.fleet.size();
-  int32_t unusable = 0;
-  std::string first;
-  for (int32_t i = 0; i < n; ++i) {
-    for (int32_t j = 0; j < n; ++j) {
-      if (i == j || std::isfinite(problem.fleet.latency_s[problem.fleet.Pair(i, j)])) continue;
-      if (unusable++ > 0) continue;
-      first = contestants.nodes[static_cast<size_t>(i)].Short() + " -> " +
-              contestants.nodes[static_cast<size_t>(j)].Short();
-    }
+  if (effort == PlacementEffort::kQuick) {
+    const int64_t share = evaluations / static_cast<int64_t>(kQuickPlansMax);
+    return static_cast<int32_t>(std::clamp(share, kQuickEvaluationsMin, kQuickEvaluationsMax));
   }
-  return FailedPrecondition(
-      "the nodes cannot all reach each other: %d of %d links do not work (first: %s), and no "
-      "placement avoids them. Open the nodes' ports, or start without the unreachable ones.",
-      unusable, n * (n - 1), first);
+  return static_cast<int32_t>(std::clamp(evaluations, kEvaluationsMin, most));
 }
 
 PipelinePlan Assemble(const PlannerInput& input, const Contestants& contestants,
@@ -234,12 +82,13 @@ struct Placed {
 };
 
 absl::StatusOr<Placed> PlaceFor(const PlannerInput& input, const Contestants& contestants,
-                                const Partition& partition, const std::vector<Path>& paths) {
+                                const Partition& partition, const std::vector<Path>& paths,
+                                PlacementEffort effort) {
   const RunConfig& config = input.config;
   Placed placed;
   PlacementProblem& problem = placed.problem;
-  problem = ProblemOf(input, contestants, partition, paths);
-  const PlacementOptions options{config.seed, EvaluationBudget(problem.workload)};
+  problem = ProblemOf(input, contestants, partition, paths, kSearchSteps);
+  const PlacementOptions options{config.seed, EvaluationBudget(problem.workload, effort), effort};
   const PlacementResult found = Place(problem, partition.nodes, options);
   if (!std::isfinite(found.total_s())) return Disconnected(problem, contestants);
 
@@ -288,10 +137,10 @@ std::vector<SlowLink> NodeLinks(const Placed& placed, const Contestants& contest
 // `input->config` is settled afterwards, `given` is what the operator wrote.
 absl::StatusOr<Placed> PlaceAndChoose(const OuterConfig& given, PlannerInput* input,
                                       const Contestants& contestants, const Partition& partition,
-                                      const std::vector<Path>& paths) {
+                                      const std::vector<Path>& paths, PlacementEffort effort) {
   RunConfig& config = input->config;
   for (int again = 0;; ++again) {
-    SKERRY_ASSIGN_OR_RETURN(Placed placed, PlaceFor(*input, contestants, partition, paths));
+    SKERRY_ASSIGN_OR_RETURN(Placed placed, PlaceFor(*input, contestants, partition, paths, effort));
     RunConfig asked = config;
     asked.outer = given;
     placed.figures.outer = ChooseOuter(asked, placed.problem, placed.placement,
@@ -309,10 +158,8 @@ absl::StatusOr<Placed> PlaceAndChoose(const OuterConfig& given, PlannerInput* in
   }
 }
 
-}  // namespace
-
-absl::StatusOr<PlannedRun> MakePlan(const PlannerInput& input) {
-  SKERRY_RETURN_IF_ERROR(CheckInput(input));
+// What takes part is settled.
+absl::StatusOr<PlannedRun> PlanFor(const PlannerInput& input, PlacementEffort effort) {
   PlannerInput asked = input;  // with what is chosen, once it is
   asked.config.outer = FirstOuter(input.config);
   const RunConfig& config = asked.config;
@@ -327,8 +174,9 @@ absl::StatusOr<PlannedRun> MakePlan(const PlannerInput& input) {
   for (const StageShape& shape : partition.stages) table.replicas.push_back(shape.replicas);
   std::vector<Path> paths = MakePathTable(table);
 
-  SKERRY_ASSIGN_OR_RETURN(const Placed placed, PlaceAndChoose(input.config.outer, &asked,
-                                                              contestants, partition, paths));
+  SKERRY_ASSIGN_OR_RETURN(
+      const Placed placed,
+      PlaceAndChoose(input.config.outer, &asked, contestants, partition, paths, effort));
   const PlanFigures& figures = placed.figures;
 
   PlannedRun run;
@@ -343,6 +191,33 @@ absl::StatusOr<PlannedRun> MakePlan(const PlannerInput& input) {
   const RunConfig settled = Settled(config, run.plan);
   SKERRY_RETURN_IF_ERROR(ValidatePlan(run.plan, settled));
   SKERRY_RETURN_IF_ERROR(ValidateMemory(run.plan, settled, input.devices));
+  return run;
+}
+
+std::string LeftOut(const std::vector<NodeId>& all, const std::vector<NodeId>& taking_part) {
+  if (all.size() == taking_part.size()) return "";
+  std::string text = "a step is shorter without, so these stand by:";
+  for (const NodeId& node : all) {
+    if (!std::binary_search(taking_part.begin(), taking_part.end(), node)) {
+      text += " " + node.Short();
+    }
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
+absl::StatusOr<PlannedRun> MakePlan(const PlannerInput& input) {
+  SKERRY_RETURN_IF_ERROR(CheckInput(input));
+  const TakingPart chosen = ChooseTakingPart(input, [](const PlannerInput& candidate) {
+    const auto quick = PlanFor(candidate, PlacementEffort::kQuick);
+    return quick.ok() ? quick->predicted_step_s : std::numeric_limits<double>::infinity();
+  });
+  PlannerInput settled = input;
+  settled.nodes = chosen.nodes;
+  settled.config.pipeline.stages = chosen.stages;
+  SKERRY_ASSIGN_OR_RETURN(PlannedRun run, PlanFor(settled, PlacementEffort::kFull));
+  run.explanation += LeftOut(input.nodes, chosen.nodes);
   return run;
 }
 

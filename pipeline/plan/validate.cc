@@ -1,16 +1,79 @@
 #include "pipeline/plan/validate.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <set>
-#include <vector>
 
 #include "common/status.h"
 #include "pipeline/plan/memory_model.h"
+#include "pipeline/plan/safety.h"
+#include "pipeline/plan/validate_loads.h"
 
 namespace skerry {
 namespace {
+
+// What the configuration leaves open has to be chosen, and nothing else.
+absl::Status CheckSettings(const PipelinePlan& plan, const RunConfig& config) {
+  const PlannedSettings& settings = plan.settings;
+  const PipelineConfig& pipeline = config.pipeline;
+  const auto check = [&](const char* name, bool is_open, bool is_chosen) {
+    if (is_open == is_chosen) return absl::OkStatus();
+    return InvalidArgument("%s is %s by the configuration and %s by plan %d", name,
+                           is_open ? "left open" : "given", is_chosen ? "chosen" : "not chosen",
+                           plan.version);
+  };
+  SKERRY_RETURN_IF_ERROR(
+      check("inner_steps", config.outer.inner_steps == 0, settings.inner_steps != 0));
+  SKERRY_RETURN_IF_ERROR(
+      check("overlap_steps", config.outer.overlap_steps < 0, settings.overlap_steps >= 0));
+  SKERRY_RETURN_IF_ERROR(
+      check("the codec", config.outer.tier == OuterTier::kAuto, settings.has_codec));
+  SKERRY_RETURN_IF_ERROR(check("sequences_per_microbatch", pipeline.sequences_per_microbatch == 0,
+                               settings.sequences_per_microbatch != 0));
+  SKERRY_RETURN_IF_ERROR(check("in_flight", pipeline.in_flight == 0, settings.in_flight != 0));
+
+  const RunConfig settled = Settled(config, plan);
+  const int64_t tau = settled.outer.inner_steps;
+  const int64_t delta = settled.outer.overlap_steps;
+  if (tau < 1 || delta < 0 || delta > tau) {
+    return InvalidArgument(
+        "plan %d: want inner steps ≥ 1 and overlap steps from 0 to these, got %d and %d",
+        plan.version, tau, delta);
+  }
+  if (config.steps % tau != 0) {
+    return InvalidArgument("plan %d: %d steps are no multiple of %d inner steps", plan.version,
+                           config.steps, tau);
+  }
+  if (settled.pipeline.in_flight < 1 || settled.pipeline.sequences_per_microbatch < 1 ||
+      settings.codec > DeltaCodec::kLast) {
+    return InvalidArgument(
+        "plan %d: in flight %d, sequences per microbatch %d or codec %d is out of range",
+        plan.version, settled.pipeline.in_flight, settled.pipeline.sequences_per_microbatch,
+        static_cast<int32_t>(settings.codec));
+  }
+  const int64_t sequences = int64_t{settings.sequences_per_microbatch} * plan.microbatches_per_step;
+  if (settings.sequences_per_microbatch != 0 && sequences != pipeline.sequences_per_step) {
+    return InvalidArgument("plan %d: %d microbatches of %d sequences are not the %d of a step",
+                           plan.version, plan.microbatches_per_step,
+                           settings.sequences_per_microbatch, pipeline.sequences_per_step);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSlowLinks(const PipelinePlan& plan, const std::set<NodeId>& planned) {
+  for (size_t i = 0; i < plan.slow_links.size(); ++i) {
+    const SlowLink& link = plan.slow_links[i];
+    if (i > 0 && !(plan.slow_links[i - 1] < link)) {
+      return InvalidArgument("the slow links of plan %d are not sorted, or one comes twice",
+                             plan.version);
+    }
+    if (link.from == link.to || !planned.contains(link.from) || !planned.contains(link.to)) {
+      return InvalidArgument("slow link %s -> %s is not between two nodes of plan %d",
+                             link.from.Short(), link.to.Short(), plan.version);
+    }
+  }
+  return absl::OkStatus();
+}
 
 absl::Status CheckJoining(const PipelinePlan& plan, const RunConfig& config,
                           const std::set<NodeId>& planned) {
@@ -36,6 +99,11 @@ absl::Status CheckJoining(const PipelinePlan& plan, const RunConfig& config,
     if (joiner.IsFixed() && !starts_after_a_commit) {
       return InvalidArgument("joiner %s starts with step %d of round %d, where no round lands",
                              joiner.node.Short(), joiner.from_step, joiner.from_round);
+    }
+    if (joiner.IsFixed() && joiner.from_round <= joiner.base_version) {
+      return InvalidArgument(
+          "joiner %s of base %d takes part from round %d on, which it could miss",
+          joiner.node.Short(), joiner.base_version, joiner.from_round);
     }
   }
   return absl::OkStatus();
@@ -68,6 +136,7 @@ absl::Status CheckStages(const PipelinePlan& plan, const RunConfig& config) {
   for (const NodeId& node : plan.dead) {
     if (!seen.contains(node)) return InvalidArgument("dead node %s is not planned", node.Short());
   }
+  SKERRY_RETURN_IF_ERROR(CheckSlowLinks(plan, seen));
   return CheckJoining(plan, config, seen);
 }
 
@@ -106,74 +175,86 @@ absl::Status CheckPath(const PipelinePlan& plan, const RunConfig& config, size_t
   return absl::OkStatus();
 }
 
-bool IsBalanced(const std::vector<int64_t>& counts) {
-  const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
-  if (*least == 0) return false;
-  const double ratio = static_cast<double>(*most) / static_cast<double>(*least);
-  return ratio <= kParticipationRatioMax || *most - *least <= 1;
+}  // namespace
+
+absl::Status ValidatePlan(const PipelinePlan& plan, const RunConfig& config) {
+  if (plan.version < 0) return InvalidArgument("plan %d: a version is not negative", plan.version);
+  SKERRY_RETURN_IF_ERROR(CheckSettings(plan, config));
+  const RunConfig settled = Settled(config, plan);
+  SKERRY_RETURN_IF_ERROR(CheckStages(plan, settled));
+  if (plan.microbatches_per_step != settled.pipeline.microbatches_per_step ||
+      plan.microbatches_per_step < 1) {
+    return InvalidArgument("the plan has %d microbatches a step, want %d",
+                           plan.microbatches_per_step, settled.pipeline.microbatches_per_step);
+  }
+  if (plan.paths.empty()) return InvalidArgument("plan %d has no paths", plan.version);
+  for (size_t i = 0; i < plan.paths.size(); ++i) {
+    SKERRY_RETURN_IF_ERROR(CheckPath(plan, settled, i));
+  }
+  return CheckLoads(plan, settled);
 }
 
-absl::Status CheckBalance(const PipelinePlan& plan, const RunConfig& config) {
-  std::vector<std::vector<int64_t>> visits;
-  for (const StageAssignment& stage : plan.stages) visits.emplace_back(stage.replicas.size());
-  int64_t skipped = 0;
-  for (const Path& path : plan.paths) {
-    skipped += static_cast<int64_t>(plan.stages.size() - path.size());
-    for (const Slot& slot : path) {
-      ++visits[static_cast<size_t>(slot.stage)][static_cast<size_t>(slot.replica)];
+absl::Status ValidateNext(const PipelinePlan& before, const PipelinePlan& after) {
+  if (after.version != before.version + 1) {
+    return InvalidArgument("plan %d follows plan %d, want version %d", after.version,
+                           before.version, before.version + 1);
+  }
+  bool same_stages = before.stages.size() == after.stages.size();
+  for (size_t i = 0; same_stages && i < before.stages.size(); ++i) {
+    const StageAssignment& old_stage = before.stages[i];
+    const StageAssignment& new_stage = after.stages[i];
+    same_stages = old_stage.first_layer == new_stage.first_layer &&
+                  old_stage.last_layer == new_stage.last_layer &&
+                  old_stage.replicas.size() == new_stage.replicas.size();
+  }
+  if (!same_stages) {
+    return InvalidArgument("plan %d has other stages than plan %d", after.version, before.version);
+  }
+  if (before.paths != after.paths || before.microbatches_per_step != after.microbatches_per_step) {
+    return InvalidArgument("plan %d has other paths than plan %d", after.version, before.version);
+  }
+  if (before.settings != after.settings) {
+    return InvalidArgument("plan %d has other settings than plan %d", after.version,
+                           before.version);
+  }
+  for (const Joiner& joiner : after.joining) {
+    const auto known = std::find_if(before.joining.begin(), before.joining.end(),
+                                    [&](const Joiner& j) { return j.node == joiner.node; });
+    const bool is_new = known == before.joining.end() || known->since != joiner.since;
+    if (is_new && joiner.since != after.version) {
+      return InvalidArgument("joiner %s of plan %d was named by plan %d, where it was not",
+                             joiner.node.Short(), after.version, joiner.since);
     }
-  }
-  std::vector<int64_t> participation;
-  for (size_t s = 0; s < visits.size(); ++s) {
-    if (!IsBalanced(visits[s])) {
-      return InvalidArgument("the replicas of stage %d carry unequal loads", s);
+    if (!is_new && known->IsFixed() && *known != joiner) {
+      return InvalidArgument("the first step of joiner %s was fixed before plan %d",
+                             joiner.node.Short(), after.version);
     }
-    int64_t total = 0;
-    for (const int64_t count : visits[s]) total += count;
-    if (s > 0) participation.push_back(total);
-  }
-  if (participation.empty()) return absl::OkStatus();
-  if (!IsBalanced(participation)) {
-    return InvalidArgument("stages after stage 0 do not take part equally often");
-  }
-  const double wanted = config.pipeline.skip_ratio * static_cast<double>(plan.stages.size() - 1);
-  const double average = static_cast<double>(skipped) / static_cast<double>(plan.paths.size());
-  // A table that cannot hold whole cycles of its mix is off by one skip at most.
-  const double slack = 1.0 / 32 + 1.0 / static_cast<double>(plan.paths.size());
-  if (std::abs(average - wanted) > slack) {
-    return InvalidArgument("paths skip %.3f stages on average, want %.3f", average, wanted);
   }
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::Status ValidatePlan(const PipelinePlan& plan, const RunConfig& config) {
-  SKERRY_RETURN_IF_ERROR(CheckStages(plan, config));
-  if (plan.microbatches_per_step != config.pipeline.microbatches_per_step) {
-    return InvalidArgument("the plan has %d microbatches a step, want %d",
-                           plan.microbatches_per_step, config.pipeline.microbatches_per_step);
-  }
-  if (plan.paths.empty()) return InvalidArgument("plan %d has no paths", plan.version);
-  for (size_t i = 0; i < plan.paths.size(); ++i) {
-    SKERRY_RETURN_IF_ERROR(CheckPath(plan, config, i));
-  }
-  return CheckBalance(plan, config);
-}
-
 absl::Status ValidateMemory(const PipelinePlan& plan, const RunConfig& config,
                             const std::map<NodeId, DeviceProfile>& devices) {
+  const RunConfig settled = Settled(config, plan);
+  const SlotCounts at_most = HeldAtMost(plan, settled.pipeline.in_flight);
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const StageAssignment& stage = plan.stages[s];
-    const int32_t held = HeldMax(config, static_cast<int32_t>(plan.stages[0].replicas.size()),
+    const int32_t held = HeldMax(settled, static_cast<int32_t>(plan.stages[0].replicas.size()),
                                  static_cast<int32_t>(stage.replicas.size()), s == 0);
     const int64_t needs =
-        MemoryOf(config, stage.last_layer - stage.first_layer, s == 0, held).total();
-    for (const NodeId& node : stage.replicas) {
+        MemoryOf(settled, stage.last_layer - stage.first_layer, s == 0, held).total();
+    for (size_t r = 0; r < stage.replicas.size(); ++r) {
+      const NodeId& node = stage.replicas[r];
       const auto it = devices.find(node);
       if (it == devices.end()) return InvalidArgument("node %s has no device", node.Short());
       const int64_t has = it->second.memory_bytes;
-      if (has == 0 || needs <= has) continue;
+      if (has == 0) continue;
+      if (at_most[s][r] > held) {
+        return ResourceExhausted(
+            "node %s can be sent %d microbatches at once, its memory was reckoned for %d",
+            node.Short(), at_most[s][r], held);
+      }
+      if (needs <= has) continue;
       return ResourceExhausted("node %s has %s, stage %d needs %s: %s missing", node.Short(),
                                BytesText(has), s, BytesText(needs), BytesText(needs - has));
     }

@@ -1,0 +1,152 @@
+#include "pipeline/plan/contestants.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "common/rng.h"
+#include "common/status.h"
+#include "pipeline/plan/memory_model.h"
+#include "routing/canonical_order.h"
+#include "routing/cost_model.h"
+
+namespace skerry {
+namespace {
+
+uint64_t HashOf(double a, double b) {
+  return Mix64(Mix64(std::bit_cast<uint64_t>(a)) ^ std::bit_cast<uint64_t>(b));
+}
+
+Fleet FleetOf(const PlannerInput& input, const Contestants& contestants) {
+  const size_t n = contestants.nodes.size();
+  const auto payload = static_cast<double>(BoundaryBytes(input.config));
+  Fleet fleet;
+  fleet.gflops = contestants.gflops;
+  fleet.latency_s.resize(n * n);
+  fleet.wire_s.resize(n * n);
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t j = 0; j < n; ++j) {
+      if (i == j) continue;
+      const LinkEstimate& link =
+          input.links.At(contestants.link_index[i], contestants.link_index[j]);
+      const double never = std::numeric_limits<double>::infinity();
+      fleet.latency_s[i * n + j] = link.usable() ? link.rtt_s / 2 : never;
+      fleet.wire_s[i * n + j] = link.usable() ? payload / link.bytes_per_s : never;
+    }
+  }
+  return fleet;
+}
+
+}  // namespace
+
+Contestants Canonical(const PlannerInput& input) {
+  const size_t n = input.nodes.size();
+  const std::vector<double> speeds = SpeedsOf(input.nodes, input.devices);
+  std::vector<uint64_t> features;
+  std::vector<uint64_t> pairs(n * n);
+  for (size_t i = 0; i < n; ++i) {
+    const auto memory = static_cast<double>(input.devices.at(input.nodes[i]).memory_bytes);
+    features.push_back(HashOf(speeds[i], memory));
+    for (size_t j = 0; j < n; ++j) {
+      if (i == j) continue;
+      const LinkEstimate& link =
+          input.links.At(input.links.IndexOf(input.nodes[i]), input.links.IndexOf(input.nodes[j]));
+      pairs[i * n + j] = link.usable() ? HashOf(link.rtt_s, link.bytes_per_s) : 0;
+    }
+  }
+  Contestants contestants;
+  for (const int32_t index : CanonicalOrder(features, pairs)) {
+    const NodeId& node = input.nodes[static_cast<size_t>(index)];
+    contestants.nodes.push_back(node);
+    contestants.link_index.push_back(input.links.IndexOf(node));
+    contestants.gflops.push_back(speeds[static_cast<size_t>(index)]);
+    contestants.memory_bytes.push_back(input.devices.at(node).memory_bytes);
+  }
+  return contestants;
+}
+
+Workload WorkloadOf(const RunConfig& config, const Partition& partition,
+                    const std::vector<Path>& paths, int32_t steps_max) {
+  Workload workload;
+  std::vector<int32_t> first_slot;
+  for (size_t stage = 0; stage < partition.stages.size(); ++stage) {
+    const StageShape& shape = partition.stages[stage];
+    first_slot.push_back(workload.slots());
+    workload.stage_of_slot.insert(workload.stage_of_slot.end(), static_cast<size_t>(shape.replicas),
+                                  static_cast<int32_t>(stage));
+    workload.forward_flops.push_back(shape.layers() * LayerForwardFlops(config));
+  }
+  workload.loss_flops = LossFlops(config);
+  workload.in_flight = config.pipeline.in_flight;
+  const int32_t per_step = config.pipeline.microbatches_per_step;
+  const auto size = static_cast<int32_t>(paths.size());
+  workload.steps = std::clamp((size + per_step - 1) / per_step, 2, steps_max);
+  for (int32_t i = 0; i < workload.steps * per_step; ++i) {
+    Workload::Microbatch microbatch{i / per_step, {}};
+    for (const Slot& slot : paths[static_cast<size_t>(i % size)]) {
+      microbatch.slots.push_back(first_slot[static_cast<size_t>(slot.stage)] + slot.replica);
+    }
+    workload.microbatches.push_back(std::move(microbatch));
+  }
+  return workload;
+}
+
+void Charge(const RunConfig& config, const Partition& partition, PlacementProblem* problem) {
+  problem->outer = {};
+  problem->outer.inner_steps = std::max<int64_t>(1, config.outer.inner_steps);
+  problem->outer.overlap_steps = config.outer.overlap_steps;
+  const auto payload = static_cast<double>(BoundaryBytes(config));
+  for (size_t stage = 0; stage < partition.stages.size(); ++stage) {
+    const auto delta =
+        static_cast<double>(DeltaBytes(config, partition.stages[stage].layers(), stage == 0));
+    problem->outer.delta_boundaries.push_back(delta / payload);
+  }
+}
+
+PlacementProblem ProblemOf(const PlannerInput& input, const Contestants& contestants,
+                           const Partition& partition, const std::vector<Path>& paths,
+                           int32_t steps_max) {
+  const RunConfig& config = input.config;
+  PlacementProblem problem;
+  problem.workload = WorkloadOf(config, partition, paths, steps_max);
+  problem.fleet = FleetOf(input, contestants);
+  Charge(config, partition, &problem);
+  problem.node_bytes = contestants.memory_bytes;
+  for (size_t stage = 0; stage < partition.stages.size(); ++stage) {
+    const StageShape& shape = partition.stages[stage];
+    const bool ends = stage == 0;
+    const int32_t held = HeldMax(config, partition.stages[0].replicas, shape.replicas, ends);
+    const int64_t needs = MemoryOf(config, shape.layers(), ends, held).total();
+    problem.slot_bytes.insert(problem.slot_bytes.end(), static_cast<size_t>(shape.replicas), needs);
+  }
+  return problem;
+}
+
+absl::Status Disconnected(const PlacementProblem& problem, const Contestants& contestants) {
+  const int32_t n = problem.fleet.size();
+  int32_t unusable = 0;
+  std::string first;
+  std::vector<int32_t> of_node(static_cast<size_t>(n));
+  for (int32_t i = 0; i < n; ++i) {
+    for (int32_t j = 0; j < n; ++j) {
+      if (i == j || std::isfinite(problem.fleet.latency_s[problem.fleet.Pair(i, j)])) continue;
+      ++of_node[static_cast<size_t>(i)];
+      ++of_node[static_cast<size_t>(j)];
+      if (unusable++ > 0) continue;
+      first = contestants.nodes[static_cast<size_t>(i)].Short() + " -> " +
+              contestants.nodes[static_cast<size_t>(j)].Short();
+    }
+  }
+  const auto worst = std::max_element(of_node.begin(), of_node.end()) - of_node.begin();
+  return FailedPrecondition(
+      "the nodes cannot all reach each other: %d of %d links do not work (first: %s, most: %d of "
+      "%d at %s), and no placement avoids them. Open the nodes' ports, or start without the "
+      "unreachable ones.",
+      unusable, n * (n - 1), first, of_node[static_cast<size_t>(worst)], 2 * (n - 1),
+      contestants.nodes[static_cast<size_t>(worst)].Short());
+}
+
+}  // namespace skerry
