@@ -22,6 +22,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorActor>> CoordinatorActor::Create(
     const absl::Status status = actor->state_.Apply(journal[i]);
     if (!status.ok()) return Annotate(status, absl::StrFormat("journal record %d", i + 1));
   }
+  actor->Settle();
   return actor;
 }
 
@@ -77,6 +78,12 @@ void CoordinatorActor::Record(Context& context, std::string record) {
   const absl::Status status = state_.Apply(record);
   SKERRY_CHECK(status.ok(), "a record of our own making must apply");
   context.Persist(std::move(record));
+  Settle();
+}
+
+// From the plan on, the configuration is what the planner made of it.
+void CoordinatorActor::Settle() {
+  if (state_.plan) options_.config = Settled(std::move(options_.config), *state_.plan);
 }
 
 void CoordinatorActor::OnMessage(Context& context, const NodeId& from, const Message& message) {

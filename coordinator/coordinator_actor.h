@@ -108,6 +108,7 @@ class CoordinatorActor final : public Actor {
   }
 
   void Record(Context& context, std::string record);
+  void Settle();
   void Admit(Context& context, const NodeId& from, const Hello& hello);
   void Greet(Context& context, const NodeId& node, const Hello& hello, bool peers_changed);
   void Farewell(Context& context, const NodeId& node);

@@ -131,6 +131,7 @@ void NodeActor::On(Context& context, const NodeId& from, const PlanUpdate& messa
   if (message.plan.version <= plan_.version) return;
   if (state_ == State::kJoining) return;  // what is sent after the Welcome counts
   const PipelinePlan before = std::exchange(plan_, message.plan);
+  config_ = Settled(*std::move(config_), plan_);
   const auto slot = SlotOf(plan_, options_.self);
   const bool dead = !slot || IsDead(plan_, options_.self);
   const Joiner* joiner = JoinerOf(plan_, options_.self);

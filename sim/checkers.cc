@@ -69,6 +69,7 @@ void Checkers::CheckPlanRecord(Instant now) {
   if (!state_.plan) return;
   const PipelinePlan* before = plans_.empty() ? nullptr : &plans_.rbegin()->second;
   const auto [it, is_new] = plans_.emplace(state_.plan->version, *state_.plan);
+  if (is_new) options_.config = Settled(std::move(options_.config), it->second);
   if (is_new) NoteNewPlan(now, before, it->second);
   if (!is_new && it->second != *state_.plan) {
     Violate(now, "plan_agreement",

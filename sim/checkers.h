@@ -77,6 +77,8 @@ class Checkers {
   // What ConservationError says of the round.
   void OnSettled(Instant now, const NodeId& node, int64_t round, double error);
   void OnQueue(Instant now, const NodeId& node, int64_t waiting);
+  // With what the planner chose, once there is a plan.
+  const RunConfig& config() const { return options_.config; }
   // Call now and then. `able`: enough is up to make progress.
   void OnTick(Instant now, bool able);
   // The run says that it is finished.

@@ -250,7 +250,7 @@ ObservedStage::Observer VirtualRun::ObserverOf(int32_t i, TrainedStage* trained)
     return ReplicaVectors{
         {base.begin(), base.end()}, trained->LiveParameters(), {residual.begin(), residual.end()}};
   };
-  observer.decode = [trained, codec = options_.config.outer.codec](const Payload& delta) {
+  observer.decode = [trained, codec = checkers_.config().outer.codec](const Payload& delta) {
     std::vector<float> values(static_cast<size_t>(trained->replica().size()));
     SKERRY_CHECK(CodecFor(codec).Decode(View(delta), values).ok(), "a delta of our own making");
     return values;
@@ -374,7 +374,7 @@ void VirtualRun::AddTimes(VirtualOutcome& outcome) const {
 }
 
 void VirtualRun::AddLosses(VirtualOutcome& outcome) const {
-  const auto each = static_cast<size_t>(options_.config.pipeline.microbatches_per_step);
+  const auto each = static_cast<size_t>(checkers_.config().pipeline.microbatches_per_step);
   std::vector<double> losses;
   for (const auto& [step, by] : checkers_.state().losses) {
     if (by.by_microbatch.size() == each) ++outcome.steps;

@@ -256,8 +256,9 @@ absl::StatusOr<PlannedRun> MakePlan(const PlannerInput& input) {
   run.predicted_step_s = figures.evaluation.step_s + figures.exposed_s;
   run.lower_bound_s = figures.any_bound_s;
   run.explanation = ExplainPlan(run.plan, config, input.links, figures);
-  SKERRY_RETURN_IF_ERROR(ValidatePlan(run.plan, config));
-  SKERRY_RETURN_IF_ERROR(ValidateMemory(run.plan, config, input.devices));
+  const RunConfig settled = Settled(config, run.plan);
+  SKERRY_RETURN_IF_ERROR(ValidatePlan(run.plan, settled));
+  SKERRY_RETURN_IF_ERROR(ValidateMemory(run.plan, settled, input.devices));
   return run;
 }
 
