@@ -1,3 +1,5 @@
+#include <cstdio>
+#include <cstdlib>
 #include "pipeline/exec/stage_actor.h"
 
 #include <algorithm>
@@ -11,6 +13,7 @@ namespace skerry {
 StageActor::StageActor(Options options, PipelinePlan plan)
     : options_(std::move(options)), plan_(std::move(plan)), step_(options_.first_step - 1) {
   SKERRY_CHECK(options_.work != nullptr && options_.in_flight >= 1);
+  if (getenv("CAP_FIRST")) options_.gradients_max = atoi(getenv(SlotOf(plan_, options_.self)->stage == 0 ? "CAP_FIRST" : "CAP_LATER"));
 }
 
 NodeId StageActor::NodeAt(const Path& path, int32_t hop) const {
@@ -61,6 +64,9 @@ void StageActor::MakeReady(Key key, Visit& visit, Task task, Payload input) {
   visit.state = State::kReady;
   visit.task = task;
   visit.input = std::move(input);
+  int64_t bytes = 0;
+  for (const auto& [other, held] : visits_) bytes += SizeOf(held.input);
+  input_bytes_peak_ = std::max(input_bytes_peak_, bytes);
 }
 
 void StageActor::OnActivation(Context&, const NodeId& from, const Activation& activation) {
@@ -120,18 +126,41 @@ int32_t StageActor::OwnInFlight() const {
   }));
 }
 
+// Whether nothing of the open step has its turn before it.
+bool StageActor::IsNext(Key key) const {
+  return key.first != step_ || !pending_.contains(key.second) || *pending_.begin() == key.second;
+}
+
+// Whoever has the next turn always may, else a full house would wait for the one it keeps out.
+bool StageActor::MayTakeGradient(Key key, const Visit& visit) const {
+  const bool takes =
+      !visit.has_gradient && (visit.task == Task::kLoss || visit.task == Task::kBackward);
+  if (!takes || options_.gradients_max <= 0 || IsNext(key)) return true;
+  int32_t held = 0;
+  bool next_holds = false;
+  for (const auto& [other, there] : visits_) {
+    held += there.has_gradient ? 1 : 0;
+    next_holds = next_holds || (there.has_gradient && IsNext(other));
+  }
+  return held + (next_holds ? 0 : 1) < options_.gradients_max;
+}
+
 bool StageActor::SubmitNext(Context& context) {
   if (running_.job != 0) return false;
   auto best = visits_.end();
   auto start = visits_.end();
   for (auto it = visits_.begin(); it != visits_.end() && it->first.first <= step_; ++it) {
     const Visit& visit = it->second;
-    if (visit.state == State::kReady && (best == visits_.end() || visit.task < best->second.task)) {
+    if (visit.state == State::kReady && (best == visits_.end() || visit.task < best->second.task) &&
+        MayTakeGradient(it->first, visit)) {
       best = it;
     }
     if (start == visits_.end() && visit.state == State::kExpected && IsOwn(visit)) start = it;
   }
-  if (best == visits_.end() && start != visits_.end() && OwnInFlight() < options_.in_flight) {
+  const bool may_start =
+      start != visits_.end() &&
+      (OwnInFlight() < options_.in_flight || (options_.gradients_max > 0 && IsNext(start->first)));
+  if (best == visits_.end() && may_start) {
     start->second.task = Task::kStart;
     best = start;
   }
@@ -146,6 +175,8 @@ void StageActor::Run(Context& context, Key key, Visit& visit) {
   const Payload input = std::move(visit.input);
   visit.input = nullptr;
   visit.state = State::kRunning;
+  visit.has_gradient =
+      visit.has_gradient || visit.task == Task::kLoss || visit.task == Task::kBackward;
   const auto [step, microbatch] = key;
   Job job;
   switch (visit.task) {
@@ -188,6 +219,17 @@ bool StageActor::OnJobDone(Context& context, JobId job) {
 }
 
 void StageActor::Finish(Context& context, Key key, Visit& visit, const WorkResult& result) {
+  {
+    static std::map<std::pair<int,int>, std::pair<int,int>> peak;
+    static struct P { ~P() { int a[2]={0,0}, h[2]={0,0}; for (auto& [k,v] : peak) { int e = k.first==0?0:1; a[e]=std::max(a[e],v.first); h[e]=std::max(h[e],v.second);} fprintf(stderr, "GRADIENTS first %d later %d STASHES first %d later %d\n", a[0], a[1], h[0], h[1]); } } printer;
+    int arenas = 0, stashes = 0;
+    for (auto& [k, v] : visits_) {
+      if (v.has_gradient) ++arenas;
+      if (v.state == State::kAway || v.state == State::kRunning || (v.state == State::kReady && v.task != Task::kForward)) ++stashes;
+    }
+    const auto slot = SlotOf(plan_, options_.self);
+    if (slot) { auto& q = peak[{slot->stage, slot->replica}]; q.first = std::max(q.first, arenas); q.second = std::max(q.second, stashes); }
+  }
   const bool alone = visit.path.size() == 1;
   switch (visit.task) {
     case Task::kStart:

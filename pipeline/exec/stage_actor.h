@@ -44,6 +44,9 @@ class StageActor {
     int64_t first_step = 0;  // the first that BeginStep will be called for
     int64_t lag_max = 64;    // steps that another node may be behind this one
     int32_t in_flight = 4;   // own microbatches (stage 0) in the pipeline at a time
+    // Gradients held for microbatches that wait for their turn; beyond it only the one whose turn
+    // is next goes backward. Changes when things are computed, never what. 0: no limit.
+    int32_t gradients_max = 0;
     StageWork* work = nullptr;
     std::function<void(Context&, const NodeId&, Message)> send;
     std::function<JobId(Context&, Job)> submit;               // work for the device
@@ -74,7 +77,9 @@ class StageActor {
   const PipelinePlan& plan() const { return plan_; }
   int64_t refused() const { return refused_; }
   int64_t tokens() const { return tokens_; }  // whose gradients were accumulated here
-  std::string WaitingFor() const;             // for people
+  // The most that payloads took which waited for the device.
+  int64_t input_bytes_peak() const { return input_bytes_peak_; }
+  std::string WaitingFor() const;  // for people
 
  private:
   using Key = std::pair<int64_t, int32_t>;  // step, microbatch
@@ -89,6 +94,7 @@ class StageActor {
     int32_t hop = 0;
     Payload input;
     bool counted = false;  // an earlier attempt was accumulated: this one's gradient is dropped
+    bool has_gradient = false;  // the device holds one, if only the head's part
   };
   struct Running {
     JobId job = 0;
@@ -112,6 +118,8 @@ class StageActor {
   void Drop(Context& context, Key key);
   void RecordLoss(Key key, const WorkResult& result);
   int32_t OwnInFlight() const;
+  bool IsNext(Key key) const;
+  bool MayTakeGradient(Key key, const Visit& visit) const;
   void Run(Context& context, Key key, Visit& visit);
 
   Options options_;
@@ -129,6 +137,7 @@ class StageActor {
   Running running_;
   int64_t refused_ = 0;
   int64_t tokens_ = 0;
+  int64_t input_bytes_peak_ = 0;
 };
 
 }  // namespace skerry

@@ -94,6 +94,7 @@ void StageActor::Restart(Context& context, Key key, Visit& visit) {
   ++visit.attempt;
   visit.state = State::kExpected;
   visit.input = nullptr;
+  visit.has_gradient = false;
   visit.path = PathOf(plan_, key.first, key.second);
 }
 

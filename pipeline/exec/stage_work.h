@@ -2,7 +2,7 @@
 // (node/trained_stage), modelled bodies only have sizes and costs, so that a simulator can run
 // thousands of nodes.
 //
-// Every method but Cost and CheckDelta runs on the device thread, in order of submission. Payloads
+// Every method but Cost, HeldBytesPeak and CheckDelta runs on the device thread, in order of submission. Payloads
 // are float32 [sequences, context, hidden].
 #pragma once
 
@@ -42,6 +42,8 @@ class StageWork {
   virtual int64_t boundary_bytes() const = 0;  // size of every activation and gradient payload
   virtual int32_t microbatch_tokens() const = 0;
   virtual Duration Cost(WorkKind kind) const = 0;  // what a simulator charges; any thread
+  // The most memory it has held, payloads of others left out; 0: not known. Any thread.
+  virtual int64_t HeldBytesPeak() const { return 0; }
 
   virtual WorkResult ForwardFirst(int64_t step,
                                   int32_t microbatch) = 0;  // stage 0: reads its own tokens

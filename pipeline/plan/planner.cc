@@ -155,8 +155,8 @@ PlacementProblem ProblemOf(const PlannerInput& input, const Contestants& contest
     const bool ends = stage == 0;
     const auto delta = static_cast<double>(DeltaBytes(config, shape.layers(), ends));
     problem.outer.delta_boundaries.push_back(delta / payload);
-    const int32_t held = HeldMax(config, partition.stages[0].replicas, shape.replicas, ends);
-    const int64_t needs = MemoryOf(config, shape.layers(), ends, held).total();
+    const StageHolds holds = HoldsOf(config, partition.stages[0].replicas, shape.replicas, ends);
+    const int64_t needs = MemoryOf(config, shape.layers(), ends, holds).needed();
     problem.slot_bytes.insert(problem.slot_bytes.end(), static_cast<size_t>(shape.replicas), needs);
   }
   return problem;

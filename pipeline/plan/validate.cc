@@ -165,17 +165,15 @@ absl::Status ValidateMemory(const PipelinePlan& plan, const RunConfig& config,
                             const std::map<NodeId, DeviceProfile>& devices) {
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const StageAssignment& stage = plan.stages[s];
-    const int32_t held = HeldMax(config, static_cast<int32_t>(plan.stages[0].replicas.size()),
-                                 static_cast<int32_t>(stage.replicas.size()), s == 0);
-    const int64_t needs =
-        MemoryOf(config, stage.last_layer - stage.first_layer, s == 0, held).total();
+    const int64_t needs = StageNeeds(config, plan, static_cast<int32_t>(s)).needed();
     for (const NodeId& node : stage.replicas) {
       const auto it = devices.find(node);
       if (it == devices.end()) return InvalidArgument("node %s has no device", node.Short());
       const int64_t has = it->second.memory_bytes;
       if (has == 0 || needs <= has) continue;
-      return ResourceExhausted("node %s has %s, stage %d needs %s: %s missing", node.Short(),
-                               BytesText(has), s, BytesText(needs), BytesText(needs - has));
+      return ResourceExhausted(
+          "node %s has %s, stage %d needs %s with a margin of %.0f %%: %s missing", node.Short(),
+          BytesText(has), s, BytesText(needs), 100 * kMemoryMargin, BytesText(needs - has));
     }
   }
   return absl::OkStatus();

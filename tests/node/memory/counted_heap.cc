@@ -57,8 +57,7 @@ void* calloc(size_t count, size_t size) {
   return skerry::Counted(__libc_calloc(count, size));
 }
 void* realloc(void* memory, size_t size) {
-  const auto before =
-      memory == nullptr ? 0 : static_cast<int64_t>(malloc_usable_size(memory));
+  const auto before = memory == nullptr ? 0 : static_cast<int64_t>(malloc_usable_size(memory));
   void* const moved = __libc_realloc(memory, size);
   if (moved != nullptr || size == 0) skerry::held.fetch_sub(before);
   return skerry::Counted(moved);

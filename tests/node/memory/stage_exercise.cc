@@ -1,5 +1,6 @@
 #include "tests/node/memory/stage_exercise.h"
 
+#include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -60,7 +61,6 @@ class Step {
   }
 
  private:
-  // Gradients for everybody who may have one and, above them, microbatches that only wait.
   absl::Status HoldAll() {
     for (int32_t m = 0; m < holds_.microbatches; ++m) {
       const Payload in = Boundary(work_, static_cast<uint64_t>(m));
@@ -72,13 +72,7 @@ class Step {
     return absl::OkStatus();
   }
   absl::Status GoBack() {
-    // Gradients of earlier microbatches wait while the window is full again.
     for (int32_t m = holds_.gradients - 1; m >= 0; --m) {
-      if (m >= holds_.microbatches) {
-        WorkResult result = ends_ ? work_.ForwardFirst(step_, m)
-                                  : work_.Forward(step_, m, Boundary(work_, 1));
-        SKERRY_RETURN_IF_ERROR(result.status);
-      }
       if (ends_) SKERRY_RETURN_IF_ERROR(work_.Loss(step_, m, in_.front()).status);
       SKERRY_RETURN_IF_ERROR(work_.Backward(step_, m, in_.front()).status);
     }
