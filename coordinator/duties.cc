@@ -7,6 +7,7 @@
 #include "coordinator/border.h"
 #include "coordinator/coordinator_actor.h"
 #include "coordinator/planning.h"
+#include "pipeline/plan/memory_model.h"
 #include "pipeline/plan/route.h"
 
 namespace skerry {
@@ -233,6 +234,10 @@ void CoordinatorActor::ReportStatus(Context& context) {
          {"silent_s", heard == heard_.end() ? 0.0 : (context.now() - heard->second).seconds()},
          {"bytes_sent", traffic.total_sent()},
          {"bytes_received", traffic.total_received()},
+         // The most its stage has held, and what the memory model says of it.
+         {"memory_bytes", beat.memory_bytes},
+         {"memory_model_bytes",
+          slot ? StageNeeds(config, *state_.plan, slot->stage).total() : int64_t{0}},
          {"alive", record.alive}});
   }
   const double elapsed = (context.now() - started_).seconds();

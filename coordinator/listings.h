@@ -8,10 +8,14 @@
 
 namespace skerry {
 
-// One object a node: id (whole), region, endpoint, device, gflops, memory_bytes, alive, and stage
-// and replica (−1 without a slot), takes_part.
-nlohmann::json NodesJson(const RunState& state);
-std::string NodesTable(const RunState& state);
+// One object a node: id (whole), region, endpoint, device, gflops, memory_bytes (what it offers),
+// alive, and stage and replica (−1 without a slot), takes_part, is ("here", "standby", "gone"),
+// memory_model_bytes (what the memory model says of its slot, null without one) and
+// memory_held_bytes (the most its stage has held, from the status of a served run; null: not
+// known). `config` as the operator wrote it; `status` may be null.
+nlohmann::json NodesJson(const RunState& state, const RunConfig& config,
+                         const nlohmann::json& status);
+std::string NodesTable(const nlohmann::json& nodes);
 
 // version, predicted_step_s, lower_bound_s, stages (layers, replicas with dead ones marked), paths;
 // null without a plan.

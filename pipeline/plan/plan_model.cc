@@ -40,9 +40,10 @@ Workload WorkloadOf(const RunConfig& config, const PipelinePlan& plan) {
   return workload;
 }
 
-absl::StatusOr<Fleet> FleetOf(const PlannerInput& input, const std::vector<NodeId>& nodes) {
+absl::StatusOr<Fleet> FleetOf(const PlannerInput& input, const RunConfig& config,
+                              const std::vector<NodeId>& nodes) {
   const size_t n = nodes.size();
-  const auto payload = static_cast<double>(BoundaryBytes(input.config));
+  const auto payload = static_cast<double>(BoundaryBytes(config));
   Fleet fleet;
   fleet.gflops = SpeedsOf(nodes, input.devices);
   fleet.latency_s.resize(n * n);
@@ -68,7 +69,7 @@ absl::StatusOr<Fleet> FleetOf(const PlannerInput& input, const std::vector<NodeI
 }  // namespace
 
 absl::StatusOr<PlanModel> ModelOf(const PlannerInput& input, const PipelinePlan& plan) {
-  const RunConfig& config = input.config;
+  const RunConfig config = Settled(input.config, plan);
   PlanModel model;
   for (const StageAssignment& stage : plan.stages) {
     for (const NodeId& node : stage.replicas) {
@@ -82,7 +83,7 @@ absl::StatusOr<PlanModel> ModelOf(const PlannerInput& input, const PipelinePlan&
   model.placement.resize(model.node_of_slot.size());
   std::iota(model.placement.begin(), model.placement.end(), 0);
   model.problem.workload = WorkloadOf(config, plan);
-  SKERRY_ASSIGN_OR_RETURN(model.problem.fleet, FleetOf(input, model.node_of_slot));
+  SKERRY_ASSIGN_OR_RETURN(model.problem.fleet, FleetOf(input, config, model.node_of_slot));
   model.problem.outer.inner_steps = std::max<int64_t>(1, config.outer.inner_steps);
   model.problem.outer.overlap_steps = config.outer.overlap_steps;
   const auto payload = static_cast<double>(BoundaryBytes(config));

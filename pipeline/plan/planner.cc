@@ -8,12 +8,13 @@
 
 #include "common/rng.h"
 #include "common/status.h"
+#include "pipeline/plan/batch_shape.h"
 #include "pipeline/plan/explain.h"
 #include "pipeline/plan/memory_model.h"
 #include "pipeline/plan/partition.h"
-#include "pipeline/plan/path_table.h"
 #include "pipeline/plan/route.h"
 #include "pipeline/plan/validate.h"
+#include "pipeline/plan/workload.h"
 #include "routing/canonical_order.h"
 #include "routing/cost_model.h"
 #include "routing/lower_bound.h"
@@ -47,8 +48,9 @@ absl::Status CheckInput(const PlannerInput& input) {
                                 node.Short());
     }
   }
-  if (pipeline.microbatches_per_step < 1 || pipeline.in_flight < 1 || pipeline.swaps < 0 ||
-      pipeline.sequences_per_microbatch < 1 || pipeline.stages < 0 ||
+  const bool is_cut = pipeline.sequences_per_microbatch >= 1 || pipeline.sequences_per_step >= 1;
+  if (pipeline.microbatches_per_step < 1 || pipeline.in_flight < 0 || pipeline.swaps < 0 ||
+      pipeline.sequences_per_microbatch < 0 || !is_cut || pipeline.stages < 0 ||
       !(pipeline.skip_ratio >= 0 && pipeline.skip_ratio <= 0.5)) {
     return InvalidArgument("planner: the [pipeline] settings are out of range");
   }
@@ -112,32 +114,6 @@ Fleet FleetOf(const PlannerInput& input, const Contestants& contestants) {
     }
   }
   return fleet;
-}
-
-Workload WorkloadOf(const RunConfig& config, const Partition& partition,
-                    const std::vector<Path>& paths, int32_t steps_max) {
-  Workload workload;
-  std::vector<int32_t> first_slot;
-  for (size_t stage = 0; stage < partition.stages.size(); ++stage) {
-    const StageShape& shape = partition.stages[stage];
-    first_slot.push_back(workload.slots());
-    workload.stage_of_slot.insert(workload.stage_of_slot.end(), static_cast<size_t>(shape.replicas),
-                                  static_cast<int32_t>(stage));
-    workload.forward_flops.push_back(shape.layers() * LayerForwardFlops(config));
-  }
-  workload.loss_flops = LossFlops(config);
-  workload.in_flight = config.pipeline.in_flight;
-  const int32_t per_step = config.pipeline.microbatches_per_step;
-  const auto size = static_cast<int32_t>(paths.size());
-  workload.steps = std::clamp((size + per_step - 1) / per_step, 2, steps_max);
-  for (int32_t i = 0; i < workload.steps * per_step; ++i) {
-    Workload::Microbatch microbatch{i / per_step, {}};
-    for (const Slot& slot : paths[static_cast<size_t>(i % size)]) {
-      microbatch.slots.push_back(first_slot[static_cast<size_t>(slot.stage)] + slot.replica);
-    }
-    workload.microbatches.push_back(std::move(microbatch));
-  }
-  return workload;
 }
 
 PlacementProblem ProblemOf(const PlannerInput& input, const Contestants& contestants,
@@ -212,23 +188,36 @@ PipelinePlan Assemble(const PlannerInput& input, const Contestants& contestants,
   return plan;
 }
 
+// The window follows the links: from a quick placement on, which the search goes on from.
+void WidenWindow(const Contestants& contestants, const std::vector<Path>& paths,
+                 PlannerInput* asked, Partition* partition) {
+  const PlacementProblem problem = ProblemOf(*asked, contestants, *partition, paths);
+  const PlacementResult quick =
+      Place(problem, partition->nodes, {asked->config.seed, kEvaluationsMin});
+  if (!std::isfinite(quick.total_s())) return;
+  partition->nodes = quick.placement;
+  asked->config.pipeline.in_flight =
+      ChooseWindow(asked->config, *partition, problem, quick.placement);
+}
+
 }  // namespace
 
 absl::StatusOr<PlannedRun> MakePlan(const PlannerInput& input) {
   SKERRY_RETURN_IF_ERROR(CheckInput(input));
-  const RunConfig& config = input.config;
+  PlannerInput asked = input;  // with what is chosen, once it is
+  RunConfig& config = asked.config;
   const Contestants contestants = Canonical(input);
-  SKERRY_ASSIGN_OR_RETURN(const Partition partition,
+  SKERRY_ASSIGN_OR_RETURN(
+      const BatchShape batch,
+      ChooseBatch(config, NominalOf(contestants.gflops, contestants.memory_bytes, input.links)));
+  config = batch.config;
+  SKERRY_ASSIGN_OR_RETURN(Partition partition,
                           MakePartition(config, contestants.gflops, contestants.memory_bytes));
-  PathTableInput table{{},
-                       config.pipeline.skip_ratio,
-                       config.pipeline.swaps,
-                       config.pipeline.microbatches_per_step,
-                       config.seed};
-  for (const StageShape& shape : partition.stages) table.replicas.push_back(shape.replicas);
-  std::vector<Path> paths = MakePathTable(table);
+  std::vector<Path> paths = PathsOf(config, partition);
 
-  PlacementProblem problem = ProblemOf(input, contestants, partition, paths);
+  if (input.config.pipeline.in_flight == 0) WidenWindow(contestants, paths, &asked, &partition);
+
+  PlacementProblem problem = ProblemOf(asked, contestants, partition, paths);
   const PlacementOptions options{config.seed, EvaluationBudget(problem.workload)};
   const PlacementResult found = Place(problem, partition.nodes, options);
   if (!std::isfinite(found.total_s())) return Disconnected(problem, contestants);
@@ -240,6 +229,11 @@ absl::StatusOr<PlannedRun> MakePlan(const PlannerInput& input) {
     return step_s + ExposedSeconds(problem, placement, step_s);
   };
   PlanFigures figures;
+  figures.batch = batch.why;
+  if (input.config.pipeline.in_flight == 0) {
+    figures.batch +=
+        absl::StrFormat("on the measured links a window of %d\n", config.pipeline.in_flight);
+  }
   figures.first_s = total(partition.nodes);
   // The search looks at fewer steps than the prediction: what it found may be no better here.
   const Placement& chosen =
@@ -252,7 +246,8 @@ absl::StatusOr<PlannedRun> MakePlan(const PlannerInput& input) {
   figures.evaluations = found.evaluations;
 
   PlannedRun run;
-  run.plan = Assemble(input, contestants, partition, std::move(paths), chosen);
+  run.plan = Assemble(asked, contestants, partition, std::move(paths), chosen);
+  SettleBatch(input.config, config, &run.plan.settings);
   run.predicted_step_s = figures.evaluation.step_s + figures.exposed_s;
   run.lower_bound_s = figures.any_bound_s;
   run.explanation = ExplainPlan(run.plan, config, input.links, figures);
