@@ -215,6 +215,7 @@ void CoordinatorActor::ReportStatus(Context& context) {
     const auto beat_it = beats_.find(id);
     const Heartbeat beat = beat_it == beats_.end() ? Heartbeat() : beat_it->second;
     const auto slot = state_.plan ? SlotOf(*state_.plan, id) : std::nullopt;
+    const int32_t stage = slot ? slot->stage : -1, replica = slot ? slot->replica : -1;
     const auto heard = heard_.find(id);
     const auto traffic_it = traffic_.find(id);
     const Traffic traffic = traffic_it == traffic_.end() ? Traffic() : traffic_it->second;
@@ -223,8 +224,8 @@ void CoordinatorActor::ReportStatus(Context& context) {
     nodes.push_back(
         {{"id", id.Short()},
          {"region", record.region},
-         {"stage", slot ? slot->stage : -1},
-         {"replica", slot ? slot->replica : -1},
+         {"stage", stage},
+         {"replica", replica},
          {"phase", !record.alive           ? "gone"
                    : !active_.contains(id) ? "in reserve"
                                            : PhaseName(beat.phase)},
@@ -237,7 +238,7 @@ void CoordinatorActor::ReportStatus(Context& context) {
          // The most its stage has held, and what the memory model says of it.
          {"memory_bytes", beat.memory_bytes},
          {"memory_model_bytes",
-          slot ? StageNeeds(config, *state_.plan, slot->stage).total() : int64_t{0}},
+          stage >= 0 ? StageNeeds(config, *state_.plan, stage).total() : int64_t{0}},
          {"alive", record.alive}});
   }
   const double elapsed = (context.now() - started_).seconds();

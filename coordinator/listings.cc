@@ -34,8 +34,9 @@ Json NodesJson(const RunState& state, const RunConfig& config, const Json& statu
   for (const auto& [id, record] : state.nodes) {
     const auto slot = state.plan ? SlotOf(*state.plan, id) : std::nullopt;
     const bool takes_part = slot && !IsDead(*state.plan, id);
+    const int32_t stage = slot ? slot->stage : -1, replica = slot ? slot->replica : -1;
     Json model;
-    if (slot) model = StageNeeds(settled, *state.plan, slot->stage).total();
+    if (stage >= 0) model = StageNeeds(settled, *state.plan, stage).total();
     nodes.push_back({{"id", id.Hex()},
                      {"region", record.region},
                      {"endpoint", record.endpoint},
@@ -48,8 +49,8 @@ Json NodesJson(const RunState& state, const RunConfig& config, const Json& statu
                      {"is", !record.alive               ? "gone"
                             : takes_part || !state.plan ? "here"
                                                         : "standby"},
-                     {"stage", slot ? slot->stage : -1},
-                     {"replica", slot ? slot->replica : -1},
+                     {"stage", stage},
+                     {"replica", replica},
                      {"takes_part", takes_part}});
   }
   return nodes;

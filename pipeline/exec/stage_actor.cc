@@ -1,5 +1,3 @@
-#include <cstdio>
-#include <cstdlib>
 #include "pipeline/exec/stage_actor.h"
 
 #include <algorithm>
@@ -13,7 +11,6 @@ namespace skerry {
 StageActor::StageActor(Options options, PipelinePlan plan)
     : options_(std::move(options)), plan_(std::move(plan)), step_(options_.first_step - 1) {
   SKERRY_CHECK(options_.work != nullptr && options_.in_flight >= 1);
-  if (getenv("CAP_FIRST")) options_.gradients_max = atoi(getenv(SlotOf(plan_, options_.self)->stage == 0 ? "CAP_FIRST" : "CAP_LATER"));
 }
 
 NodeId StageActor::NodeAt(const Path& path, int32_t hop) const {
@@ -104,6 +101,7 @@ void StageActor::OnActivation(Context&, const NodeId& from, const Activation& ac
   visit.path = activation.path;
   visit.hop = activation.hop;
   visit.counted = counted_.contains(key);
+  visit.has_gradient = false;
   MakeReady(key, visit, Task::kForward, activation.values);
 }
 
@@ -219,17 +217,6 @@ bool StageActor::OnJobDone(Context& context, JobId job) {
 }
 
 void StageActor::Finish(Context& context, Key key, Visit& visit, const WorkResult& result) {
-  {
-    static std::map<std::pair<int,int>, std::pair<int,int>> peak;
-    static struct P { ~P() { int a[2]={0,0}, h[2]={0,0}; for (auto& [k,v] : peak) { int e = k.first==0?0:1; a[e]=std::max(a[e],v.first); h[e]=std::max(h[e],v.second);} fprintf(stderr, "GRADIENTS first %d later %d STASHES first %d later %d\n", a[0], a[1], h[0], h[1]); } } printer;
-    int arenas = 0, stashes = 0;
-    for (auto& [k, v] : visits_) {
-      if (v.has_gradient) ++arenas;
-      if (v.state == State::kAway || v.state == State::kRunning || (v.state == State::kReady && v.task != Task::kForward)) ++stashes;
-    }
-    const auto slot = SlotOf(plan_, options_.self);
-    if (slot) { auto& q = peak[{slot->stage, slot->replica}]; q.first = std::max(q.first, arenas); q.second = std::max(q.second, stashes); }
-  }
   const bool alone = visit.path.size() == 1;
   switch (visit.task) {
     case Task::kStart:

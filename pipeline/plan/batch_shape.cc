@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "common/check.h"
 #include "common/status.h"
 #include "pipeline/plan/memory_model.h"
 #include "pipeline/plan/workload.h"
@@ -47,12 +48,12 @@ std::vector<int32_t> Windows(int32_t most) {
   return windows;
 }
 
-Fleet FleetOf(const NominalFleet& nominal, double payload) {
+Fleet FleetOf(const NominalFleet& nominal, double payload, double message_s) {
   const size_t n = nominal.gflops.size();
   Fleet fleet;
   fleet.gflops = nominal.gflops;
   fleet.latency_s.assign(n * n, nominal.rtt_s / 2);
-  fleet.wire_s.assign(n * n, payload / nominal.bytes_per_s + kMessageSeconds);
+  fleet.wire_s.assign(n * n, payload / nominal.bytes_per_s + message_s);
   return fleet;
 }
 
@@ -74,11 +75,27 @@ struct Tried {
   int64_t memory_bytes = 0;
 };
 
+// With the outer traffic that is not hidden; where that is the planner's to choose, it chooses what
+// is.
 double Predict(const RunConfig& config, const NominalFleet& nominal, const Partition& partition) {
-  const Fleet fleet = FleetOf(nominal, static_cast<double>(BoundaryBytes(config)));
-  const Workload workload =
-      WorkloadOf(config, partition, PathsOf(config, partition), kNominalSteps);
-  return Evaluator(workload, fleet).StepSeconds(partition.nodes);
+  const auto payload = static_cast<double>(BoundaryBytes(config));
+  PlacementProblem problem;
+  problem.workload = WorkloadOf(config, partition, PathsOf(config, partition), kNominalSteps);
+  problem.fleet = FleetOf(nominal, payload, kMessageSeconds);
+  const double step_s = Evaluator(problem.workload, problem.fleet).StepSeconds(partition.nodes);
+  const OuterConfig& outer = config.outer;
+  if (outer.inner_steps < 1 || outer.overlap_steps < 0 || outer.tier == OuterTier::kAuto) {
+    return step_s;
+  }
+  problem.fleet = FleetOf(nominal, payload, 0);
+  problem.outer.inner_steps = outer.inner_steps;
+  problem.outer.overlap_steps = outer.overlap_steps;
+  for (size_t stage = 0; stage < partition.stages.size(); ++stage) {
+    const auto delta =
+        static_cast<double>(DeltaBytes(config, partition.stages[stage].layers(), stage == 0));
+    problem.outer.delta_boundaries.push_back(delta / payload);
+  }
+  return step_s + ExposedSeconds(problem, partition.nodes, step_s);
 }
 
 // Every complete configuration there is to try.

@@ -13,6 +13,7 @@
 #include "pipeline/plan/memory_model.h"
 #include "pipeline/plan/partition.h"
 #include "pipeline/plan/route.h"
+#include "pipeline/plan/stage_count.h"
 #include "pipeline/plan/validate.h"
 #include "pipeline/plan/workload.h"
 #include "routing/canonical_order.h"
@@ -209,7 +210,7 @@ absl::StatusOr<PlannedRun> MakePlan(const PlannerInput& input) {
   const Contestants contestants = Canonical(input);
   SKERRY_ASSIGN_OR_RETURN(
       const BatchShape batch,
-      ChooseBatch(config, NominalOf(contestants.gflops, contestants.memory_bytes, input.links)));
+      ChooseShape(config, NominalOf(contestants.gflops, contestants.memory_bytes, input.links)));
   config = batch.config;
   SKERRY_ASSIGN_OR_RETURN(Partition partition,
                           MakePartition(config, contestants.gflops, contestants.memory_bytes));

@@ -95,7 +95,8 @@ absl::StatusOr<std::vector<StageWork::Accepted>> EncodeRound(StageWork& work, in
   return participants;
 }
 
-absl::Status Exercise(StageWork& work, const StageCase& shape, const StageHolds& holds) {
+// Returns the bytes of the round's deltas.
+absl::StatusOr<int64_t> Exercise(StageWork& work, const StageCase& shape, const StageHolds& holds) {
   const int64_t tokens = work.microbatch_tokens();
   const bool rounds = shape.replicas > 1;
   std::vector<StageWork::Accepted> participants;
@@ -105,7 +106,9 @@ absl::Status Exercise(StageWork& work, const StageCase& shape, const StageHolds&
   }
   SKERRY_RETURN_IF_ERROR(Step(work, shape, holds, 1).Run());
   if (rounds) SKERRY_RETURN_IF_ERROR(work.ApplyRound(participants));
-  return absl::OkStatus();
+  int64_t bytes = 0;
+  for (const StageWork::Accepted& delta : participants) bytes += SizeOf(delta.payload);
+  return bytes;
 }
 
 }  // namespace
@@ -121,10 +124,11 @@ absl::StatusOr<HeldBytes> MeasureStage(const StageCase& shape) {
       const std::unique_ptr<StageWork> work,
       TrainedStage::Create(shape.config, stage, shape.holds_ends, CreateCpuBackend(1),
                            std::make_unique<MadeUpText>(shape.config.model.vocab)));
-  SKERRY_RETURN_IF_ERROR(Exercise(*work, shape, holds));
+  SKERRY_ASSIGN_OR_RETURN(const int64_t delta_bytes, Exercise(*work, shape, holds));
   HeldBytes bytes;
   bytes.heap = HeapBytesPeak() - before;
-  bytes.stage = work->HeldBytesPeak();
+  const int64_t payloads = holds.microbatches * work->boundary_bytes();
+  bytes.stage = work->HeldBytesPeak() + payloads + delta_bytes;
   bytes.model = MemoryOf(shape.config, shape.layers, shape.holds_ends, holds).total();
   return bytes;
 }

@@ -20,7 +20,7 @@ struct StageCase {
 
 struct HeldBytes {
   int64_t heap = 0;   // by the allocator: the peak over what was held before the stage was built
-  int64_t stage = 0;  // by the stage's own books
+  int64_t stage = 0;  // by a node's own books: as its heartbeats say
   int64_t model = 0;  // by pipeline/plan/memory_model.h
   double error() const { return static_cast<double>(model) / static_cast<double>(heap) - 1; }
 };

@@ -124,7 +124,7 @@ TEST_CASE("Batch shape: the noise of measurements does not reach the cut", "[pla
     LinkMatrix matrix(ids);
     for (const NodeId& a : ids) {
       for (const NodeId& b : ids) {
-        if (a != b) matrix.Set(a, b, 0.06 * factor, 1e7 / factor);
+        if (a != b) matrix.Set(a, b, 0.06 * factor, 1.8e7 / factor);
       }
     }
     return matrix;
