@@ -79,8 +79,9 @@ Hello CleanHello(Hello hello) {
 Heartbeat CleanHeartbeat(Heartbeat heartbeat) {
   constexpr int64_t kBytesMax = int64_t{1} << 48;  // sums over a fleet cannot overflow
   heartbeat.waiting_for = CleanText(heartbeat.waiting_for);
-  for (int64_t* count : {&heartbeat.step, &heartbeat.base_version, &heartbeat.tokens,
-                         &heartbeat.bytes_sent, &heartbeat.bytes_received}) {
+  for (int64_t* count :
+       {&heartbeat.step, &heartbeat.base_version, &heartbeat.tokens, &heartbeat.bytes_sent,
+        &heartbeat.bytes_received, &heartbeat.memory_bytes}) {
     *count = std::clamp<int64_t>(*count, 0, kBytesMax);
   }
   for (double* seconds :

@@ -8,6 +8,7 @@
 #include "coordinator/coordinator_actor.h"
 #include "coordinator/listings.h"
 #include "coordinator/planning.h"
+#include "pipeline/plan/memory_model.h"
 #include "pipeline/plan/route.h"
 
 namespace skerry {
@@ -231,6 +232,7 @@ void CoordinatorActor::ReportStatus(Context& context) {
     const auto beat_it = beats_.find(id);
     const Heartbeat beat = beat_it == beats_.end() ? Heartbeat() : beat_it->second;
     const auto slot = state_.plan ? SlotOf(*state_.plan, id) : std::nullopt;
+    const int32_t stage = slot ? slot->stage : -1, replica = slot ? slot->replica : -1;
     const auto heard = heard_.find(id);
     const auto traffic_it = traffic_.find(id);
     const Traffic traffic = traffic_it == traffic_.end() ? Traffic() : traffic_it->second;
@@ -239,8 +241,8 @@ void CoordinatorActor::ReportStatus(Context& context) {
     nodes.push_back(
         {{"id", id.Short()},
          {"region", record.region},
-         {"stage", slot ? slot->stage : -1},
-         {"replica", slot ? slot->replica : -1},
+         {"stage", stage},
+         {"replica", replica},
          {"phase", !record.alive           ? "gone"
                    : !active_.contains(id) ? "in reserve"
                                            : PhaseName(beat.phase)},
@@ -250,6 +252,10 @@ void CoordinatorActor::ReportStatus(Context& context) {
          {"silent_s", heard == heard_.end() ? 0.0 : (context.now() - heard->second).seconds()},
          {"bytes_sent", traffic.total_sent()},
          {"bytes_received", traffic.total_received()},
+         // The most its stage has held, and what the memory model says of it.
+         {"memory_bytes", beat.memory_bytes},
+         {"memory_model_bytes",
+          stage >= 0 ? StageNeeds(config, *state_.plan, stage).total() : int64_t{0}},
          {"alive", record.alive}});
   }
   const double elapsed = (context.now() - started_).seconds();

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
+#include "pipeline/plan/memory_model.h"
 #include "pipeline/plan/outer_choice.h"
 #include "pipeline/plan/route.h"
 
@@ -35,6 +36,20 @@ std::string SettingsText(const PipelinePlan& plan) {
   return text;
 }
 
+std::string GibText(const Json& bytes) {
+  return bytes.is_null() ? "-" : absl::StrFormat("%.2f", bytes.get<double>() / (1 << 30));
+}
+
+// What a node that is served says of itself.
+Json HeldBytes(const Json& status, const NodeId& id) {
+  if (!status.is_object() || !status.contains("nodes")) return nullptr;
+  for (const Json& node : status["nodes"]) {
+    if (node.value("id", "") != id.Short() || node.value("memory_bytes", int64_t{0}) == 0) continue;
+    return node["memory_bytes"];
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 Json OuterJson(const OuterConfig& outer) {
@@ -43,38 +58,46 @@ Json OuterJson(const OuterConfig& outer) {
           {"codec", CodecName(outer.codec)}};
 }
 
-Json NodesJson(const RunState& state) {
+Json NodesJson(const RunState& state, const RunConfig& config, const Json& status) {
+  const RunConfig settled = state.plan ? Settled(config, *state.plan) : config;
   Json nodes = Json::array();
   for (const auto& [id, record] : state.nodes) {
     const auto slot = state.plan ? SlotOf(*state.plan, id) : std::nullopt;
+    const bool takes_part = slot && !IsDead(*state.plan, id);
+    const int32_t stage = slot ? slot->stage : -1, replica = slot ? slot->replica : -1;
+    Json model;
+    if (stage >= 0) model = StageNeeds(settled, *state.plan, stage).total();
     nodes.push_back({{"id", id.Hex()},
                      {"region", record.region},
                      {"endpoint", record.endpoint},
                      {"device", record.device.name},
                      {"gflops", record.device.gflops},
                      {"memory_bytes", record.device.memory_bytes},
+                     {"memory_model_bytes", model},
+                     {"memory_held_bytes", HeldBytes(status, id)},
                      {"alive", record.alive},
-                     {"stage", slot ? slot->stage : -1},
-                     {"replica", slot ? slot->replica : -1},
-                     {"takes_part", slot && !IsDead(*state.plan, id)}});
+                     {"is", !record.alive               ? "gone"
+                            : takes_part || !state.plan ? "here"
+                                                        : "standby"},
+                     {"stage", stage},
+                     {"replica", replica},
+                     {"takes_part", takes_part}});
   }
   return nodes;
 }
 
-std::string NodesTable(const RunState& state) {
-  std::string text = absl::StrFormat("%-9s %-12s %-7s %-8s %9s %9s  %s\n", "node", "region", "slot",
-                                     "is", "GFLOP/s", "GiB", "device");
-  for (const Json& node : NodesJson(state)) {
-    const bool part = node["takes_part"], alive = node["alive"];
+std::string NodesTable(const Json& nodes) {
+  std::string text = absl::StrFormat("%-9s %-12s %-7s %-8s %9s %9s %9s %9s  %s\n", "node", "region",
+                                     "slot", "is", "GFLOP/s", "GiB", "model", "measured", "device");
+  for (const Json& node : nodes) {
+    const bool part = node["takes_part"];
     const int stage = node["stage"], replica = node["replica"];
-    const double gib = node["memory_bytes"].get<double>() / (1 << 30);
     text += absl::StrFormat(
-        "%-9s %-12s %-7s %-8s %9.1f %9.1f  %s\n", node["id"].get<std::string>().substr(0, 8),
+        "%-9s %-12s %-7s %-8s %9.1f %9s %9s %9s  %s\n", node["id"].get<std::string>().substr(0, 8),
         node["region"].get<std::string>(), part ? absl::StrFormat("%d.%d", stage, replica) : "-",
-        !alive                  ? "gone"
-        : (part || !state.plan) ? "here"
-                                : "standby",
-        node["gflops"].get<double>(), gib, node["device"].get<std::string>());
+        node["is"].get<std::string>(), node["gflops"].get<double>(), GibText(node["memory_bytes"]),
+        GibText(node["memory_model_bytes"]), GibText(node["memory_held_bytes"]),
+        node["device"].get<std::string>());
   }
   return text;
 }

@@ -8,13 +8,17 @@
 
 namespace skerry {
 
-// One object a node: id (whole), region, endpoint, device, gflops, memory_bytes, alive, and stage
-// and replica (−1 without a slot), takes_part.
 // {"inner_steps", "overlap_steps", "codec"}: τ, δ, and how deltas travel.
 nlohmann::json OuterJson(const OuterConfig& outer);
 
-nlohmann::json NodesJson(const RunState& state);
-std::string NodesTable(const RunState& state);
+// One object a node: id (whole), region, endpoint, device, gflops, memory_bytes (what it offers),
+// alive, and stage and replica (−1 without a slot), takes_part, is ("here", "standby", "gone"),
+// memory_model_bytes (what the memory model says of its slot, null without one) and
+// memory_held_bytes (the most its stage has held, from the status of a served run; null: not
+// known). `config` as the operator wrote it; `status` may be null.
+nlohmann::json NodesJson(const RunState& state, const RunConfig& config,
+                         const nlohmann::json& status);
+std::string NodesTable(const nlohmann::json& nodes);
 
 // version, predicted_step_s, lower_bound_s, stages (layers, replicas with dead ones marked), paths,
 // chosen (inner_steps, overlap_steps, codec: what the planner chose, null where the operator did),

@@ -89,7 +89,10 @@ absl::Status WriteRunReport(const std::string& directory, const std::string& ext
 absl::Status PrintNodes(const std::string& directory, bool json) {
   SKERRY_ASSIGN_OR_RETURN(const OpenedRun run, OpenRunDirectory(directory));
   SKERRY_ASSIGN_OR_RETURN(const RunState state, LoadRunState(run.directory));
-  std::cout << (json ? NodesJson(state).dump(2) + "\n" : NodesTable(state));
+  std::ifstream in(RunDirectory{directory}.File("status.json"));
+  const auto status = nlohmann::json::parse(in, nullptr, false);
+  const auto nodes = NodesJson(state, run.config, status);
+  std::cout << (json ? nodes.dump(2) + "\n" : NodesTable(nodes));
   return absl::OkStatus();
 }
 

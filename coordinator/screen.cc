@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
+#include "pipeline/plan/memory_model.h"
 
 namespace skerry {
 namespace {
@@ -17,14 +18,23 @@ std::string Megabytes(const Json& bytes) {
   return absl::StrFormat("%.1f MB", bytes.get<double>() / 1e6);
 }
 
+// "1.17 of 1.20 GiB": the most it has held, and what the memory model says.
+std::string Memory(const Json& node) {
+  const auto held = node.value("memory_bytes", int64_t{0});
+  const auto model = node.value("memory_model_bytes", int64_t{0});
+  if (model == 0) return "";
+  if (held == 0) return "model " + BytesText(model);
+  return absl::StrFormat("%s, model %s", BytesText(held), BytesText(model));
+}
+
 std::string NodeLine(const Json& node) {
   const int stage = node.value("stage", -1);
   const std::string waiting = node.value("waiting_for", "");
   return absl::StrFormat(
-      "  %-9s %-10s %-8s %-20s step %-5d round %-4d %s", node.value("id", ""),
+      "  %-9s %-10s %-8s %-20s step %-5d round %-4d %-27s %s", node.value("id", ""),
       node.value("region", "").substr(0, 10),
       stage < 0 ? "-" : absl::StrFormat("%d.%d", stage, node.value("replica", 0)),
-      node.value("phase", ""), node.value("step", 0), node.value("base_version", 0),
+      node.value("phase", ""), node.value("step", 0), node.value("base_version", 0), Memory(node),
       waiting.empty() ? "" : "waits for the " + waiting);
 }
 
@@ -77,7 +87,7 @@ std::string StatusScreen(const Json& status) {
     text += absl::StrFormat("outer rounds: δ %d of τ %d, %s\n", outer.value("overlap_steps", 0),
                             outer.value("inner_steps", 0), outer.value("codec", ""));
   }
-  text += "  node      region     stage    phase\n";
+  text += "  node      region     stage    phase                                    held\n";
   for (const Json& node : status["nodes"]) text += NodeLine(node) + "\n";
   return text;
 }

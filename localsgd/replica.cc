@@ -196,6 +196,12 @@ Digest OuterReplica::BaseDigest() const {
   return DigestOf(std::span<const float>(base_));
 }
 
+int64_t OuterReplica::HeldBytes() const {
+  const size_t floats =
+      base_.size() + residual_.size() + theta_sent_.size() + optimizer_.velocity().size();
+  return static_cast<int64_t>(4 * floats + message_.capacity() + next_message_.capacity());
+}
+
 std::span<const uint8_t> OuterReplica::PendingMessage() const {
   return pending_ ? std::span<const uint8_t>(message_) : std::span<const uint8_t>();
 }

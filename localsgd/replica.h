@@ -103,6 +103,7 @@ class OuterReplica {
   }                                                            // [n], of the outer step
   int64_t version() const { return optimizer_.outer_step(); }  // completed rounds
   Digest BaseDigest() const;
+  int64_t HeldBytes() const;  // as the table above
   bool HasPending() const { return pending_; }
   // The message of round version(), to send it again; empty when there is none.
   std::span<const uint8_t> PendingMessage() const;

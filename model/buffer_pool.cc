@@ -24,4 +24,9 @@ void BufferPool::Give(std::unique_ptr<Buffer> buffer) {
   free_.push_back(std::move(buffer));
 }
 
+void BufferPool::Trim() {
+  allocated_ -= static_cast<int64_t>(free_.size());
+  free_.clear();
+}
+
 }  // namespace skerry

@@ -22,6 +22,9 @@ class BufferPool {
 
   int64_t floats() const { return floats_; }
   int64_t allocated() const { return allocated_; }  // buffers, taken and free
+  int64_t HeldBytes() const { return allocated_ * floats_ * static_cast<int64_t>(sizeof(float)); }
+  // Gives the free ones back to the backend.
+  void Trim();
 
  private:
   Backend* backend_;

@@ -26,16 +26,12 @@ void StageOptimizer::Reset() {
   backend_->Fill(second_moment_->data(), 0, layout_->size());
 }
 
-int64_t StageOptimizer::ReadMoments(std::vector<float>* first, std::vector<float>* second) const {
-  const auto size = static_cast<size_t>(first_moment_ == nullptr ? 0 : layout_->size());
-  first->resize(size);
-  second->resize(size);
-  if (first_moment_ != nullptr) {
-    backend_->Download(first_moment_->data(), *first);
-    backend_->Download(second_moment_->data(), *second);
-    backend_->Synchronize();
-  }
-  return steps_;
+void StageOptimizer::ReadMoments(std::span<float> first, std::span<float> second) const {
+  SKERRY_CHECK(std::ssize(first) == moments() && std::ssize(second) == moments());
+  if (first_moment_ == nullptr) return;
+  backend_->Download(first_moment_->data(), first);
+  backend_->Download(second_moment_->data(), second);
+  backend_->Synchronize();
 }
 
 absl::Status StageOptimizer::WriteMoments(int64_t steps, std::span<const float> first,

@@ -30,11 +30,17 @@ class StageOptimizer {
   absl::Status Step(float learning_rate, int32_t microbatches, const float* gradient_sum,
                     float* parameters);
 
+  // Of the moments.
+  int64_t HeldBytes() const { return 2 * moments() * static_cast<int64_t>(sizeof(float)); }
+
   // Forgets the moments; bias correction begins anew.
   void Reset();
 
-  // The moments [layout.size()] each and the steps they are of; with SGD both are empty.
-  int64_t ReadMoments(std::vector<float>* first, std::vector<float>* second) const;
+  int64_t steps() const { return steps_; }  // since the last Reset
+  // Values of each of the two moments: layout.size(), none with SGD.
+  int64_t moments() const { return first_moment_ == nullptr ? 0 : layout_->size(); }
+  // first, second [moments()].
+  void ReadMoments(std::span<float> first, std::span<float> second) const;
   // Goes on from there. InvalidArgument: a length is wrong; then nothing has changed.
   absl::Status WriteMoments(int64_t steps, std::span<const float> first,
                             std::span<const float> second);

@@ -251,6 +251,18 @@ void StageTrainer::ReadParameters(std::span<float> out) {
   backend_->Synchronize();
 }
 
+int64_t StageTrainer::HeldBytes() const {
+  const int64_t floats = parameters_->size() + accumulator_->size() + workspace_->size();
+  const int64_t tokens = holds_ends_ ? stashes_->allocated() * shape_.tokens() : 0;
+  return 4 * (floats + tokens) + optimizer_->HeldBytes() + stashes_->HeldBytes() +
+         gradients_->HeldBytes();
+}
+
+void StageTrainer::Trim() {
+  stashes_->Trim();
+  gradients_->Trim();
+}
+
 void StageTrainer::WriteParameters(std::span<const float> values) {
   SKERRY_CHECK(static_cast<int64_t>(values.size()) == layout_.size());
   backend_->Upload(values, parameters_->data());

@@ -84,6 +84,11 @@ class StageTrainer {
   void WriteParameters(std::span<const float> values);
   const ParameterLayout& layout() const { return layout_; }
 
+  // What its buffers take on the backend; the backend's own scratch is not among it.
+  int64_t HeldBytes() const;
+  // Gives back what only later microbatches would use.
+  void Trim();
+
  private:
   struct Microbatch {
     std::vector<int32_t> tokens;       // stage 0

@@ -7,6 +7,7 @@
 #include "common/digest.h"
 #include "common/status.h"
 #include "node/node_results.h"
+#include "pipeline/plan/memory_model.h"
 #include "pipeline/plan/route.h"
 
 namespace skerry {
@@ -197,6 +198,8 @@ void NodeActor::StartTraining(Context& context, int64_t step) {
   options.lag_max = 2 * config_->outer.inner_steps + 1;
   options.in_flight = config_->pipeline.in_flight;
   options.slow_link_codec = config_->pipeline.slow_link_codec;
+  const size_t replicas = plan_.stages[static_cast<size_t>(stage_)].replicas.size();
+  options.gradients_max = GradientsMax(*config_, static_cast<int32_t>(replicas), stage_ == 0);
   options.work = work_.get();
   if (config_->pipeline.detours) options.late_floor = Duration::Seconds(config_->node_silent_s) / 2;
   options.tick = Duration::Seconds(config_->heartbeat_s);
@@ -338,6 +341,14 @@ Phase NodeActor::phase() const {
   return Phase::kJoining;
 }
 
+// What the stage has held and what waited for it; payloads under way to others are left out.
+int64_t NodeActor::HeldBytesPeak() const {
+  const int64_t stage = work_ ? work_->HeldBytesPeak() : 0;
+  if (stage == 0) return 0;
+  return stage + (pipeline_ ? pipeline_->input_bytes_peak() : 0) +
+         (rounds_ ? rounds_->held_bytes_peak() : 0);
+}
+
 void NodeActor::SendHeartbeat(Context& context) {
   Heartbeat beat;
   beat.phase = phase();
@@ -349,6 +360,7 @@ void NodeActor::SendHeartbeat(Context& context) {
   beat.busy_s = busy_.seconds();
   beat.round_wait_s = round_wait_s_;
   beat.round_transfer_s = round_transfer_s_;
+  beat.memory_bytes = HeldBytesPeak();
   if (beat.phase == Phase::kWaitingForRound) beat.waiting_for = rounds_->Missing(rounds_->next());
   if (state_ == State::kCatchingUp && state_fetcher_ && !restored_) {
     beat.waiting_for = state_fetcher_->WaitingFor();

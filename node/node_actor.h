@@ -115,6 +115,7 @@ class NodeActor final : public Actor {
   void SayHello(Context& context);
   void ChangePeers(Context& context, const std::vector<Peer>& here,
                    const std::vector<NodeId>& gone);
+  int64_t HeldBytesPeak() const;
   void SendHeartbeat(Context& context);
   void Fail(Context& context, const absl::Status& status);
 

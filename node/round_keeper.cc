@@ -18,6 +18,11 @@ std::optional<DeltaHeld> RoundKeeper::Hold(const NodeId& sender, const Delta& de
     return std::nullopt;
   }
   rounds_[delta.round].deltas.emplace(sender, delta);
+  int64_t bytes = 0;
+  for (const auto& [round, held] : rounds_) {
+    for (const auto& [node, there] : held.deltas) bytes += SizeOf(there.payload);
+  }
+  held_bytes_peak_ = std::max(held_bytes_peak_, bytes);
   return DeltaHeld{stage_, delta.round, sender, delta.tokens, delta.digest};
 }
 

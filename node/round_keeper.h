@@ -51,6 +51,8 @@ class RoundKeeper {
   void SkipTo(int64_t version);
 
   int64_t next() const { return next_; }  // the first round not applied
+  // The most that deltas took.
+  int64_t held_bytes_peak() const { return held_bytes_peak_; }
   // Everything held of rounds not applied, to say again to a coordinator that restarted.
   std::vector<DeltaHeld> HeldNow() const;
   // Own deltas not applied yet, to send again to a replica.
@@ -70,6 +72,7 @@ class RoundKeeper {
   int64_t next_;
   int64_t rounds_ahead_;
   std::map<int64_t, Round> rounds_;
+  int64_t held_bytes_peak_ = 0;
 };
 
 }  // namespace skerry

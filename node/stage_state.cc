@@ -24,40 +24,66 @@ struct Header {
 };
 static_assert(sizeof(Header) == 40 && std::is_trivially_copyable_v<Header>);
 
-void Append(const std::vector<float>& values, Bytes* out) {
-  if (values.empty()) return;
-  const auto* first = reinterpret_cast<const uint8_t*>(values.data());
-  out->insert(out->end(), first, first + values.size() * sizeof(float));
+bool IsFinite(std::span<const float> values) {
+  return std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); });
 }
 
-bool Take(int64_t n, std::span<const uint8_t>* rest, std::vector<float>* values) {
-  values->resize(static_cast<size_t>(n));
-  const size_t bytes = values->size() * sizeof(float);
-  if (bytes > 0) std::memcpy(values->data(), rest->data(), bytes);
-  *rest = rest->subspan(bytes);
-  return std::all_of(values->begin(), values->end(), [](float x) { return std::isfinite(x); });
+Header HeaderOf(std::span<const uint8_t> bytes) {
+  Header header;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  return header;
+}
+
+// Cuts the arrays that begin at `values` for such a header.
+template <typename Arrays, typename T>
+void Cut(const Header& header, T* values, Arrays* out) {
+  const auto n = static_cast<size_t>(header.parameters), m = static_cast<size_t>(header.moments);
+  out->base = {values, n};
+  out->momentum = {values + n, n};
+  out->first_moment = {values + 2 * n, m};
+  out->second_moment = {values + 2 * n + m, m};
 }
 
 }  // namespace
 
-Bytes EncodeState(const StageState& state) {
+Bytes NewState(int64_t parameters, int64_t moments, int64_t version, int64_t inner_steps) {
   Header header;
-  header.parameters = static_cast<int64_t>(state.base.size());
-  header.moments = static_cast<int64_t>(state.first_moment.size());
-  header.version = state.version;
-  header.inner_steps = state.inner_steps;
-  Bytes out(sizeof(header));
+  header.parameters = parameters;
+  header.moments = moments;
+  header.version = version;
+  header.inner_steps = inner_steps;
+  const auto floats = static_cast<size_t>(2 * (parameters + moments));
+  Bytes out(sizeof(header) + floats * sizeof(float) + sizeof(Digest));
   std::memcpy(out.data(), &header, sizeof(header));
-  for (const auto* values :
-       {&state.base, &state.momentum, &state.first_moment, &state.second_moment}) {
-    Append(*values, &out);
-  }
-  const Digest digest = DigestOf(std::span<const uint8_t>(out));
-  out.insert(out.end(), digest.bytes.begin(), digest.bytes.end());
   return out;
 }
 
-absl::StatusOr<StageState> DecodeState(std::span<const uint8_t> bytes, int64_t parameters) {
+StateArrays ArraysOf(Bytes& state) {
+  StateArrays arrays;
+  Cut(HeaderOf(state), reinterpret_cast<float*>(state.data() + sizeof(Header)), &arrays);
+  return arrays;
+}
+
+void SealState(Bytes* state) {
+  const auto body = std::span<const uint8_t>(*state).first(state->size() - sizeof(Digest));
+  const Digest digest = DigestOf(body);
+  std::memcpy(state->data() + body.size(), digest.bytes.data(), sizeof(Digest));
+}
+
+Bytes EncodeState(const StageState& state) {
+  Bytes out =
+      NewState(static_cast<int64_t>(state.base.size()),
+               static_cast<int64_t>(state.first_moment.size()), state.version, state.inner_steps);
+  const StateArrays arrays = ArraysOf(out);
+  std::copy(state.base.begin(), state.base.end(), arrays.base.begin());
+  std::copy(state.momentum.begin(), state.momentum.end(), arrays.momentum.begin());
+  std::copy(state.first_moment.begin(), state.first_moment.end(), arrays.first_moment.begin());
+  std::copy(state.second_moment.begin(), state.second_moment.end(), arrays.second_moment.begin());
+  SealState(&out);
+  return out;
+}
+
+absl::StatusOr<StateView> ViewState(std::span<const uint8_t> bytes, int64_t parameters) {
   Header header;
   if (bytes.size() < sizeof(header) + sizeof(Digest)) {
     return DataLoss("state of a stage: %d bytes are too few", bytes.size());
@@ -74,16 +100,23 @@ absl::StatusOr<StageState> DecodeState(std::span<const uint8_t> bytes, int64_t p
   if (std::memcmp(DigestOf(body).bytes.data(), bytes.data() + body.size(), sizeof(Digest)) != 0) {
     return DataLoss("state of a stage: digest mismatch; the bytes are damaged");
   }
-  StageState state;
+  StateView state;
   state.version = header.version;
   state.inner_steps = header.inner_steps;
-  auto rest = body.subspan(sizeof(header));
-  const bool finite = Take(parameters, &rest, &state.base) &&
-                      Take(parameters, &rest, &state.momentum) &&
-                      Take(header.moments, &rest, &state.first_moment) &&
-                      Take(header.moments, &rest, &state.second_moment);
+  Cut(header, reinterpret_cast<const float*>(body.data() + sizeof(header)), &state);
+  const bool finite = IsFinite(state.base) && IsFinite(state.momentum) &&
+                      IsFinite(state.first_moment) && IsFinite(state.second_moment);
   if (!finite) return DataLoss("state of a stage: a value is not finite");
   return state;
+}
+
+absl::StatusOr<StageState> DecodeState(std::span<const uint8_t> bytes, int64_t parameters) {
+  SKERRY_ASSIGN_OR_RETURN(const StateView view, ViewState(bytes, parameters));
+  const auto copy = [](std::span<const float> values) {
+    return std::vector<float>(values.begin(), values.end());
+  };
+  return StageState{view.version,        view.inner_steps,        copy(view.base),
+                    copy(view.momentum), copy(view.first_moment), copy(view.second_moment)};
 }
 
 }  // namespace skerry

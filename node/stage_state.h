@@ -27,6 +27,25 @@ struct StageState {
 
 Bytes EncodeState(const StageState& state);
 
+// The same without a copy: the bytes of a state, whose arrays the caller fills where they stand and
+// then seals. `moments` is n or 0.
+struct StateArrays {
+  std::span<float> base, momentum, first_moment, second_moment;
+};
+Bytes NewState(int64_t parameters, int64_t moments, int64_t version, int64_t inner_steps);
+StateArrays ArraysOf(Bytes& state);
+void SealState(Bytes* state);
+
+// What EncodeState made, where it stands; `bytes` outlive it.
+struct StateView {
+  int64_t version = 0;
+  int64_t inner_steps = 0;
+  std::span<const float> base, momentum, first_moment, second_moment;
+};
+
+// Errors as DecodeState. `bytes` begin at a multiple of 8, as those of vectors do.
+absl::StatusOr<StateView> ViewState(std::span<const uint8_t> bytes, int64_t parameters);
+
 // Of a stage of `parameters` values. DataLoss: damaged, of another size, or a value is not finite.
 absl::StatusOr<StageState> DecodeState(std::span<const uint8_t> bytes, int64_t parameters);
 

@@ -44,6 +44,7 @@ absl::StatusOr<std::unique_ptr<StageWork>> TrainedStage::Create(
   work->theta_.resize(static_cast<size_t>(work->trainer_->layout().size()));
   work->trainer_->ReadParameters(work->theta_);
   work->replica_ = std::make_unique<OuterReplica>(config.outer, work->theta_);
+  work->NoteHeld();
   return work;
 }
 
@@ -64,7 +65,16 @@ Duration TrainedStage::Cost(WorkKind kind) const {
   }
 }
 
-WorkResult TrainedStage::Result(absl::Status status, Bytes values) const {
+void TrainedStage::NoteHeld(int64_t transient) {
+  const int64_t host = static_cast<int64_t>(sizeof(float)) *
+                       static_cast<int64_t>(theta_.size() + inputs_.size() + targets_.size());
+  const int64_t held = trainer_->HeldBytes() + replica_->HeldBytes() + host + transient;
+  // Written by the device thread alone.
+  if (held > HeldBytesPeak()) held_peak_.store(held, std::memory_order_relaxed);
+}
+
+WorkResult TrainedStage::Result(absl::Status status, Bytes values) {
+  NoteHeld(static_cast<int64_t>(values.size()));
   WorkResult result;
   result.tokens = tokens_per_microbatch_;
   if (status.ok()) result.values = MakePayload(std::move(values));
@@ -121,6 +131,7 @@ absl::Status TrainedStage::OptimizerStep(int64_t step, int32_t microbatches) {
 absl::StatusOr<Payload> TrainedStage::EncodeDelta() {
   trainer_->ReadParameters(theta_);
   SKERRY_ASSIGN_OR_RETURN(Bytes message, replica_->Encode(theta_));
+  NoteHeld();
   return MakePayload(std::move(message));
 }
 
@@ -145,6 +156,7 @@ std::vector<float> TrainedStage::LiveParameters() {
 
 void TrainedStage::AdoptBase() {
   trainer_->ReadParameters(theta_);
+  replica_.reset();  // never two of them
   replica_ = std::make_unique<OuterReplica>(config_.outer, theta_);
 }
 
@@ -153,6 +165,8 @@ Digest TrainedStage::BaseDigest() {
 }
 
 Payload TrainedStage::BaseParameters() {
+  // Training is over, or nearly: what its microbatches used makes room.
+  trainer_->Trim();
   const auto base = replica_->base();
   Bytes bytes(base.size_bytes());
   std::memcpy(bytes.data(), base.data(), bytes.size());
@@ -160,25 +174,32 @@ Payload TrainedStage::BaseParameters() {
 }
 
 absl::StatusOr<Payload> TrainedStage::SaveState() {
-  StageState state;
   const auto base = replica_->base(), momentum = replica_->momentum();
-  state.version = replica_->version();
-  state.base.assign(base.begin(), base.end());
-  state.momentum.assign(momentum.begin(), momentum.end());
-  state.inner_steps = trainer_->optimizer().ReadMoments(&state.first_moment, &state.second_moment);
-  return MakePayload(EncodeState(state));
+  const StageOptimizer& optimizer = trainer_->optimizer();
+  Bytes state =
+      NewState(replica_->size(), optimizer.moments(), replica_->version(), optimizer.steps());
+  const StateArrays arrays = ArraysOf(state);
+  std::copy(base.begin(), base.end(), arrays.base.begin());
+  std::copy(momentum.begin(), momentum.end(), arrays.momentum.begin());
+  optimizer.ReadMoments(arrays.first_moment, arrays.second_moment);
+  SealState(&state);
+  NoteHeld(static_cast<int64_t>(state.size()));
+  return MakePayload(std::move(state));
 }
 
 absl::StatusOr<int64_t> TrainedStage::RestoreState(const Payload& saved) {
-  SKERRY_ASSIGN_OR_RETURN(StageState state,
-                          DecodeState(View(saved), static_cast<int64_t>(theta_.size())));
+  SKERRY_ASSIGN_OR_RETURN(const StateView state,
+                          ViewState(View(saved), static_cast<int64_t>(theta_.size())));
   const absl::Status moments = trainer_->optimizer().WriteMoments(
       state.inner_steps, state.first_moment, state.second_moment);
   if (!moments.ok()) return DataLoss("state of a stage: of another inner optimizer");
-  theta_ = state.base;
+  theta_.assign(state.base.begin(), state.base.end());
   trainer_->WriteParameters(theta_);
-  replica_ = std::make_unique<OuterReplica>(OuterReplica::At(
-      config_.outer, state.version, std::move(state.base), std::move(state.momentum)));
+  replica_.reset();  // never two of them
+  replica_ = std::make_unique<OuterReplica>(
+      OuterReplica::At(config_.outer, state.version, theta_,
+                       std::vector<float>(state.momentum.begin(), state.momentum.end())));
+  NoteHeld(SizeOf(saved));
   return state.version;
 }
 

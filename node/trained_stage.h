@@ -2,6 +2,7 @@
 // outer ones.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -37,6 +38,7 @@ class TrainedStage final : public StageWork {
   int64_t boundary_bytes() const override { return 4 * floats_; }
   int32_t microbatch_tokens() const override { return tokens_per_microbatch_; }
   Duration Cost(WorkKind kind) const override;
+  int64_t HeldBytesPeak() const override { return held_peak_.load(std::memory_order_relaxed); }
 
   WorkResult ForwardFirst(int64_t step, int32_t microbatch) override;
   WorkResult Forward(int64_t step, int32_t microbatch, const Payload& in) override;
@@ -62,7 +64,9 @@ class TrainedStage final : public StageWork {
  private:
   TrainedStage(const RunConfig& config, std::unique_ptr<Backend> backend,
                std::unique_ptr<TokenSource> tokens);
-  WorkResult Result(absl::Status status, Bytes values) const;
+  WorkResult Result(absl::Status status, Bytes values);
+  // Takes the peak of what is held now and `transient` bytes.
+  void NoteHeld(int64_t transient = 0);
 
   RunConfig config_;
   bool holds_ends_ = false;
@@ -74,6 +78,7 @@ class TrainedStage final : public StageWork {
   std::unique_ptr<OuterReplica> replica_;
   std::vector<float> theta_;  // host copy of the live parameters, between rounds' steps
   std::vector<int32_t> inputs_, targets_;
+  std::atomic<int64_t> held_peak_ = 0;
 };
 
 }  // namespace skerry

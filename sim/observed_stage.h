@@ -40,6 +40,7 @@ class ObservedStage final : public StageWork {
   int64_t boundary_bytes() const override { return stage_->boundary_bytes(); }
   int32_t microbatch_tokens() const override { return stage_->microbatch_tokens(); }
   Duration Cost(WorkKind kind) const override;
+  int64_t HeldBytesPeak() const override { return stage_->HeldBytesPeak(); }
   WorkResult ForwardFirst(int64_t step, int32_t microbatch) override;
   WorkResult Forward(int64_t step, int32_t microbatch, const Payload& in) override;
   WorkResult Loss(int64_t step, int32_t microbatch, const Payload& in) override;

@@ -62,6 +62,12 @@ std::string StageText(const PlanComparison& comparison, const ShownPlan& own) {
                               SlotName(comparison, own, slot), loads[i],
                               100 * own.evaluation.busy_s[i] / own.step_s(), MemoryText(own, slot));
     }
+    const StageMemory memory =
+        StageNeeds(Settled(comparison.topology.input.config, comparison.plan), comparison.plan,
+                   static_cast<int32_t>(stage));
+    text += absl::StrFormat("  memory of each: %s, with a margin of %.0f %% %s: %s\n",
+                            BytesText(memory.total()), 100 * kMemoryMargin,
+                            BytesText(memory.needed()), PartsText(memory));
   }
   return text;
 }
@@ -157,6 +163,16 @@ Json NodeJson(const PlanComparison& comparison, const ShownPlan& own, int32_t sl
           {"needs_bytes", problem.slot_bytes[i]}};
 }
 
+Json MemoryJson(const PlanComparison& comparison, int32_t stage) {
+  const StageMemory memory = StageNeeds(Settled(comparison.topology.input.config, comparison.plan),
+                                        comparison.plan, stage);
+  return {{"weights_bytes", memory.weights},     {"gradients_bytes", memory.gradients},
+          {"optimizer_bytes", memory.optimizer}, {"outer_bytes", memory.outer},
+          {"deltas_bytes", memory.codec},        {"stash_bytes", memory.stash},
+          {"buffers_bytes", memory.buffers},     {"workspace_bytes", memory.workspace},
+          {"total_bytes", memory.total()},       {"margin", kMemoryMargin}};
+}
+
 }  // namespace
 
 std::string PlanText(const PlanComparison& comparison) {
@@ -193,7 +209,10 @@ std::string PlanJson(const PlanComparison& comparison) {
       nodes.push_back(NodeJson(comparison, own, slot, loads[static_cast<size_t>(slot)]));
     }
     json["stages"].push_back(
-        {{"first_layer", stage.first_layer}, {"last_layer", stage.last_layer}, {"nodes", nodes}});
+        {{"first_layer", stage.first_layer},
+         {"last_layer", stage.last_layer},
+         {"nodes", nodes},
+         {"memory", MemoryJson(comparison, static_cast<int32_t>(json["stages"].size()))}});
   }
   for (const Path& path : comparison.plan.paths) {
     Json hops = Json::array();

@@ -23,6 +23,7 @@ class ScaledStage final : public StageWork {
   int64_t boundary_bytes() const override { return costs_->boundary_bytes(); }
   int32_t microbatch_tokens() const override { return costs_->microbatch_tokens(); }
   Duration Cost(WorkKind kind) const override { return costs_->Cost(kind); }
+  int64_t HeldBytesPeak() const override { return computes_->HeldBytesPeak(); }
 
   WorkResult ForwardFirst(int64_t step, int32_t microbatch) override {
     return Outgoing(computes_->ForwardFirst(step, microbatch));

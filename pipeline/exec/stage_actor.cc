@@ -66,6 +66,9 @@ void StageActor::MakeReady(Key key, Visit& visit, Task task, PassInput input) {
   visit.state = State::kReady;
   visit.task = task;
   visit.input = std::move(input);
+  int64_t bytes = 0;
+  for (const auto& [other, held] : visits_) bytes += SizeOf(held.input.values);
+  input_bytes_peak_ = std::max(input_bytes_peak_, bytes);
 }
 
 // Before anything is done with it: what comes in has exactly the size of a payload, or of one as
@@ -132,6 +135,7 @@ void StageActor::OnActivation(Context& context, const NodeId& from, const Activa
   visit.path = activation.path;
   visit.hop = activation.hop;
   visit.counted = counted_.contains(key);
+  visit.has_gradient = false;
   MakeReady(key, visit, Task::kForward, {activation.values, activation.codec});
 }
 
@@ -155,18 +159,41 @@ int32_t StageActor::OwnInFlight() const {
   }));
 }
 
+// Whether nothing of the open step has its turn before it.
+bool StageActor::IsNext(Key key) const {
+  return key.first != step_ || !pending_.contains(key.second) || *pending_.begin() == key.second;
+}
+
+// Whoever has the next turn always may, else a full house would wait for the one it keeps out.
+bool StageActor::MayTakeGradient(Key key, const Visit& visit) const {
+  const bool takes =
+      !visit.has_gradient && (visit.task == Task::kLoss || visit.task == Task::kBackward);
+  if (!takes || options_.gradients_max <= 0 || IsNext(key)) return true;
+  int32_t held = 0;
+  bool next_holds = false;
+  for (const auto& [other, there] : visits_) {
+    held += there.has_gradient ? 1 : 0;
+    next_holds = next_holds || (there.has_gradient && IsNext(other));
+  }
+  return held + (next_holds ? 0 : 1) < options_.gradients_max;
+}
+
 bool StageActor::SubmitNext(Context& context) {
   if (running_.job != 0) return false;
   auto best = visits_.end();
   auto start = visits_.end();
   for (auto it = visits_.begin(); it != visits_.end() && it->first.first <= step_; ++it) {
     const Visit& visit = it->second;
-    if (visit.state == State::kReady && (best == visits_.end() || visit.task < best->second.task)) {
+    if (visit.state == State::kReady && (best == visits_.end() || visit.task < best->second.task) &&
+        MayTakeGradient(it->first, visit)) {
       best = it;
     }
     if (start == visits_.end() && visit.state == State::kExpected && IsOwn(visit)) start = it;
   }
-  if (best == visits_.end() && start != visits_.end() && OwnInFlight() < options_.in_flight) {
+  const bool may_start =
+      start != visits_.end() &&
+      (OwnInFlight() < options_.in_flight || (options_.gradients_max > 0 && IsNext(start->first)));
+  if (best == visits_.end() && may_start) {
     start->second.task = Task::kStart;
     ChoosePath(context, start->first, start->second);
     best = start;
@@ -182,6 +209,8 @@ void StageActor::Run(Context& context, Key key, Visit& visit) {
   const PassInput input = std::exchange(visit.input, {});
   const DeltaCodec send_as = SendAs(visit);
   visit.state = State::kRunning;
+  visit.has_gradient =
+      visit.has_gradient || visit.task == Task::kLoss || visit.task == Task::kBackward;
   const auto [step, microbatch] = key;
   const auto pass = [=](auto compute) {
     return [=] { *result = RunPass(*work, input, send_as, compute); };

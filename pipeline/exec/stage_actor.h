@@ -61,6 +61,9 @@ class StageActor {
     Duration tick;           // how often OnTick is called
     // The one that others may use on the plan's slow links, and that this node does.
     DeltaCodec slow_link_codec = DeltaCodec::kNone;
+    // Gradients held for microbatches that wait for their turn; beyond it only the one whose turn
+    // is next goes backward. Changes when things are computed, never what. 0: no limit.
+    int32_t gradients_max = 0;
     StageWork* work = nullptr;
     std::function<void(Context&, const NodeId&, Message)> send;
     std::function<JobId(Context&, Job)> submit;               // work for the device
@@ -98,7 +101,9 @@ class StageActor {
   const PipelinePlan& plan() const { return plan_; }
   int64_t refused() const { return refused_; }
   int64_t tokens() const { return tokens_; }  // whose gradients were accumulated here
-  std::string WaitingFor() const;             // for people
+  // The most that payloads took which waited for the device.
+  int64_t input_bytes_peak() const { return input_bytes_peak_; }
+  std::string WaitingFor() const;  // for people
 
  private:
   using Key = std::pair<int64_t, int32_t>;  // step, microbatch
@@ -112,6 +117,7 @@ class StageActor {
     Path path;
     int32_t hop = 0;
     PassInput input;
+    bool has_gradient = false;  // the device holds one, if only the head's part
     bool counted = false;  // an earlier attempt was accumulated: this one's gradient is dropped
     Instant sent;          // kAway: since when, on the clock of lateness_
     // Of own ones.
@@ -158,6 +164,8 @@ class StageActor {
                   Duration waited = {});
   void RecordLoss(Key key, const WorkResult& result);
   int32_t OwnInFlight() const;
+  bool IsNext(Key key) const;
+  bool MayTakeGradient(Key key, const Visit& visit) const;
   void Run(Context& context, Key key, Visit& visit);
 
   Options options_;
@@ -178,6 +186,7 @@ class StageActor {
   Running running_;
   int64_t refused_ = 0;
   int64_t tokens_ = 0;
+  int64_t input_bytes_peak_ = 0;
 };
 
 }  // namespace skerry

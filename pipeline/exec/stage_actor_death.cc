@@ -111,6 +111,7 @@ void StageActor::Restart(Context& context, Key key, Visit& visit) {
   ++visit.attempt;
   visit.state = State::kExpected;
   visit.input = {};
+  visit.has_gradient = false;
   visit.path = PathOf(plan_, key.first, key.second);
   visit.late_hops.clear();
 }

@@ -2,9 +2,9 @@
 // (node/trained_stage), modelled bodies only have sizes and costs, so that a simulator can run
 // thousands of nodes.
 //
-// Every method but Cost, CheckDelta and those about sizes runs on the device thread, in order of
-// submission. Payloads are float32 [sequences, context, hidden]; on slow links they travel encoded
-// (RunPass).
+// Every method but Cost, HeldBytesPeak, CheckDelta and those about sizes runs on the device thread,
+// in order of submission. Payloads are float32 [sequences, context, hidden]; on slow links they
+// travel encoded (RunPass).
 #pragma once
 
 #include <cstdint>
@@ -50,6 +50,8 @@ class StageWork {
   int64_t EncodedBoundaryBytes(DeltaCodec codec) const;
   virtual int32_t microbatch_tokens() const = 0;
   virtual Duration Cost(WorkKind kind) const = 0;  // what a simulator charges; any thread
+  // The most memory it has held, payloads of others left out; 0: not known. Any thread.
+  virtual int64_t HeldBytesPeak() const { return 0; }
 
   virtual WorkResult ForwardFirst(int64_t step,
                                   int32_t microbatch) = 0;  // stage 0: reads its own tokens

@@ -56,8 +56,9 @@ absl::Status CheckInput(const PlannerInput& input) {
     SKERRY_RETURN_IF_ERROR(CheckDevice(node, input.devices.at(node)));
   }
   if (input.nodes.size() > 1) SKERRY_RETURN_IF_ERROR(CheckLinks(input));
-  if (pipeline.microbatches_per_step < 1 || pipeline.in_flight < 1 || pipeline.swaps < 0 ||
-      pipeline.sequences_per_microbatch < 1 || pipeline.stages < 0 ||
+  const bool is_cut = pipeline.sequences_per_microbatch >= 1 || pipeline.sequences_per_step >= 1;
+  if (pipeline.microbatches_per_step < 1 || pipeline.in_flight < 0 || pipeline.swaps < 0 ||
+      pipeline.sequences_per_microbatch < 0 || !is_cut || pipeline.stages < 0 ||
       !(pipeline.skip_ratio >= 0 && pipeline.skip_ratio <= 0.5)) {
     return InvalidArgument("planner: the [pipeline] settings are out of range");
   }

@@ -10,6 +10,7 @@
 #include "common/rng.h"
 #include "common/status.h"
 #include "pipeline/plan/memory_model.h"
+#include "pipeline/plan/workload.h"
 #include "routing/canonical_order.h"
 #include "routing/cost_model.h"
 
@@ -68,32 +69,6 @@ Contestants Canonical(const PlannerInput& input) {
   return contestants;
 }
 
-Workload WorkloadOf(const RunConfig& config, const Partition& partition,
-                    const std::vector<Path>& paths, int32_t steps_max) {
-  Workload workload;
-  std::vector<int32_t> first_slot;
-  for (size_t stage = 0; stage < partition.stages.size(); ++stage) {
-    const StageShape& shape = partition.stages[stage];
-    first_slot.push_back(workload.slots());
-    workload.stage_of_slot.insert(workload.stage_of_slot.end(), static_cast<size_t>(shape.replicas),
-                                  static_cast<int32_t>(stage));
-    workload.forward_flops.push_back(shape.layers() * LayerForwardFlops(config));
-  }
-  workload.loss_flops = LossFlops(config);
-  workload.in_flight = config.pipeline.in_flight;
-  const int32_t per_step = config.pipeline.microbatches_per_step;
-  const auto size = static_cast<int32_t>(paths.size());
-  workload.steps = std::clamp((size + per_step - 1) / per_step, 2, steps_max);
-  for (int32_t i = 0; i < workload.steps * per_step; ++i) {
-    Workload::Microbatch microbatch{i / per_step, {}};
-    for (const Slot& slot : paths[static_cast<size_t>(i % size)]) {
-      microbatch.slots.push_back(first_slot[static_cast<size_t>(slot.stage)] + slot.replica);
-    }
-    workload.microbatches.push_back(std::move(microbatch));
-  }
-  return workload;
-}
-
 void Charge(const RunConfig& config, const Partition& partition, PlacementProblem* problem) {
   problem->outer = {};
   problem->outer.inner_steps = std::max<int64_t>(1, config.outer.inner_steps);
@@ -118,8 +93,8 @@ PlacementProblem ProblemOf(const PlannerInput& input, const Contestants& contest
   for (size_t stage = 0; stage < partition.stages.size(); ++stage) {
     const StageShape& shape = partition.stages[stage];
     const bool ends = stage == 0;
-    const int32_t held = HeldMax(config, partition.stages[0].replicas, shape.replicas, ends);
-    const int64_t needs = MemoryOf(config, shape.layers(), ends, held).total();
+    const StageHolds holds = HoldsOf(config, partition.stages[0].replicas, shape.replicas, ends);
+    const int64_t needs = MemoryOf(config, shape.layers(), ends, holds).needed();
     problem.slot_bytes.insert(problem.slot_bytes.end(), static_cast<size_t>(shape.replicas), needs);
   }
   return problem;

@@ -27,8 +27,6 @@ Contestants Canonical(const PlannerInput& input);
 PlacementProblem ProblemOf(const PlannerInput& input, const Contestants& contestants,
                            const Partition& partition, const std::vector<Path>& paths,
                            int32_t steps_max);
-Workload WorkloadOf(const RunConfig& config, const Partition& partition,
-                    const std::vector<Path>& paths, int32_t steps_max);
 
 // Sets what the outer rounds of `config` cost.
 void Charge(const RunConfig& config, const Partition& partition, PlacementProblem* problem);

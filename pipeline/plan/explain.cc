@@ -80,6 +80,9 @@ std::string ExplainPlan(const PipelinePlan& plan, const RunConfig& config, const
       if (static_cast<int32_t>(slot++) == evaluation.critical_slot) critical = node.Short();
     }
   }
+  if (!figures.batch.empty()) {
+    text += "the planner chose " + figures.batch;
+  }
   const double total = evaluation.step_s + figures.exposed_s;
   const double busiest = evaluation.busy_s[static_cast<size_t>(evaluation.critical_slot)];
   text += absl::StrFormat("a step takes %.3f s; %s computes most: %.3f s of it\n", total, critical,

@@ -12,9 +12,10 @@
 namespace skerry {
 
 struct PlanFigures {
-  Evaluation evaluation;         // slots numbered over all stages, stage 0 first
-  double exposed_s = 0;          // outer traffic not hidden, per step
-  double first_s = 0;            // what the first placement tried would have taken
+  std::string batch;      // why microbatches and window are as they are; empty: as configured
+  Evaluation evaluation;  // slots numbered over all stages, stage 0 first
+  double exposed_s = 0;   // outer traffic not hidden, per step
+  double first_s = 0;     // what the first placement tried would have taken
   double placement_bound_s = 0;  // of this placement
   double any_bound_s = 0;        // of every placement
   int32_t evaluations = 0;

@@ -46,13 +46,7 @@ bool HasMemory(const PlannerInput& input, const PipelinePlan& plan, int32_t stag
                const NodeId& node) {
   const auto device = input.devices.find(node);
   if (device == input.devices.end()) return false;
-  const StageAssignment& assignment = plan.stages[static_cast<size_t>(stage)];
-  const int32_t held =
-      HeldMax(input.config, static_cast<int32_t>(plan.stages.front().replicas.size()),
-              static_cast<int32_t>(assignment.replicas.size()), stage == 0);
-  const int64_t needs =
-      MemoryOf(input.config, assignment.last_layer - assignment.first_layer, stage == 0, held)
-          .total();
+  const int64_t needs = StageNeeds(input.config, plan, stage).needed();
   return device->second.memory_bytes == 0 || needs <= device->second.memory_bytes;
 }
 

@@ -1,6 +1,7 @@
 #include "pipeline/plan/memory_model.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "routing/cost_model.h"
@@ -10,41 +11,95 @@ namespace {
 
 constexpr int64_t kFloat = sizeof(float);
 
-// Per token: input, normed, q, k, v, attention out, log-sum-exp, middle, normed, gate and up,
-// product, two rms.
+// Floats per token that the backward of a layer reads: input, q, k, v, attention out, log-sum-exp,
+// middle, gate and up, two rms (model/transformer_block.h).
 int64_t LayerStashFloats(const TransformerConfig& model) {
   const int64_t kv = int64_t{model.kv_heads} * model.head_size();
-  return int64_t{6} * model.hidden + 2 * kv + model.heads + int64_t{3} * model.ffn + 2;
+  return int64_t{4} * model.hidden + 2 * kv + model.heads + int64_t{2} * model.ffn + 2;
+}
+
+// Floats per token between two operations: the stream, a block's, and the head's.
+int64_t WorkspaceFloats(const TransformerConfig& model, bool holds_ends) {
+  const int64_t kv = int64_t{model.kv_heads} * model.head_size();
+  const int64_t block = int64_t{5} * model.hidden + 2 * kv + int64_t{4} * model.ffn + 1;
+  return block + (holds_ends ? int64_t{2} * model.hidden + model.vocab + 1 : 0);
+}
+
+// Bits a value for which an encoder makes room before it knows how long the message gets.
+double DeltaBitsMax(DeltaCodec codec) {
+  switch (codec) {
+    case DeltaCodec::kTernary:
+      return 2.06;
+    case DeltaCodec::kTopK:
+      return 0.16;
+    default:
+      return DeltaBitsPerValue(codec);
+  }
+}
+
+// The own message and what it is sent as, and what others sent: of two rounds where a peer may be
+// at its next boundary before the last round lands here.
+int64_t CodecBytes(const RunConfig& config, int64_t parameters, int32_t replicas) {
+  const auto n = static_cast<double>(parameters);
+  const double room = n * DeltaBitsMax(config.outer.codec) / 8;
+  const double sent = n * DeltaBitsPerValue(config.outer.codec) / 8;
+  const bool overlaps = config.outer.overlap_steps > config.outer.inner_steps - 2;
+  return static_cast<int64_t>(room + sent * (1 + (replicas - 1) * (overlaps ? 2 : 1)));
 }
 
 }  // namespace
 
-StageMemory MemoryOf(const RunConfig& config, int32_t layers, bool holds_ends, int32_t held) {
+StageMemory MemoryOf(const RunConfig& config, int32_t layers, bool holds_ends,
+                     const StageHolds& holds) {
   const TransformerConfig& model = config.model;
-  const int64_t weights = StageParameters(model, layers, holds_ends) * kFloat;
+  const int64_t parameters = StageParameters(model, layers, holds_ends);
+  const int64_t weights = parameters * kFloat;
   const int64_t tokens = MicrobatchTokens(config);
-  const bool adam = config.inner.optimizer == InnerOptimizer::kAdamW;
+  const int64_t moments = config.inner.optimizer == InnerOptimizer::kAdamW ? 2 * weights : 0;
   const bool buffer = config.outer.residual == ResidualPlace::kBuffer;
-  const int64_t ends_stash = holds_ends ? int64_t{2} * model.hidden : 0;
-  const int64_t per_token = layers * LayerStashFloats(model) + ends_stash;
+  const bool rounds = holds.replicas > 1;
 
   StageMemory memory;
-  memory.weights = weights;
-  memory.gradients = weights;
-  memory.optimizer = adam ? 2 * weights : 0;
-  memory.outer = (buffer ? 4 : 3) * weights;
-  memory.stash = held * (tokens * per_token * kFloat + 2 * BoundaryBytes(config));
-  const int64_t widest = std::max<int64_t>(int64_t{4} * model.ffn, int64_t{4} * model.hidden);
-  memory.workspace = tokens * (widest + (holds_ends ? model.vocab : 0)) * kFloat;
+  memory.weights = 2 * weights;
+  memory.gradients = (1 + holds.gradients) * weights;
+  memory.optimizer = moments;
+  memory.outer = (2 + (buffer ? 1 : 0) + (buffer && rounds ? 1 : 0)) * weights;
+  memory.codec = rounds ? CodecBytes(config, parameters, holds.replicas) : 0;
+  // Stage 0 keeps the tokens, too.
+  memory.stash = holds.microbatches * tokens *
+                 (layers * LayerStashFloats(model) + (holds_ends ? 1 : 0)) * kFloat;
+  memory.buffers = int64_t{2} * holds.microbatches * BoundaryBytes(config);
+  memory.workspace = tokens * (WorkspaceFloats(model, holds_ends) + 2) * kFloat;
+  memory.handover = rounds ? 2 * weights + moments : 0;
   return memory;
+}
+
+StageHolds HoldsOf(const RunConfig& config, int32_t first_replicas, int32_t replicas,
+                   bool holds_ends) {
+  const int32_t held = HeldMax(config, first_replicas, replicas, holds_ends);
+  return {held, GradientsMax(config, replicas, holds_ends), replicas};
 }
 
 int32_t HeldMax(const RunConfig& config, int32_t first_replicas, int32_t replicas,
                 bool holds_ends) {
   const PipelineConfig& pipeline = config.pipeline;
-  if (holds_ends) return std::min(pipeline.in_flight, pipeline.microbatches_per_step);
   const int32_t share = (pipeline.microbatches_per_step + replicas - 1) / replicas + 2;
+  if (holds_ends) return std::min(pipeline.in_flight, share - 2);
   return std::min(pipeline.in_flight * first_replicas, share);
+}
+
+int32_t GradientsMax(const RunConfig& config, int32_t replicas, bool holds_ends) {
+  const PipelineConfig& pipeline = config.pipeline;
+  const int32_t share = (pipeline.microbatches_per_step + replicas - 1) / replicas;
+  return std::min(share + (holds_ends ? 0 : 1), std::max(pipeline.in_flight, kGradientsMin));
+}
+
+StageMemory StageNeeds(const RunConfig& config, const PipelinePlan& plan, int32_t stage) {
+  const StageAssignment& assignment = plan.stages[static_cast<size_t>(stage)];
+  const bool ends = stage == 0;
+  const StageHolds holds = HoldsOf(config, static_cast<int32_t>(plan.stages[0].replicas.size()),
+                                   static_cast<int32_t>(assignment.replicas.size()), ends);
+  return MemoryOf(config, assignment.last_layer - assignment.first_layer, ends, holds);
 }
 
 std::string BytesText(int64_t bytes) {
@@ -52,6 +107,19 @@ std::string BytesText(int64_t bytes) {
   if (value >= 0x1p30) return absl::StrFormat("%.1f GiB", value / 0x1p30);
   if (value >= 0x1p20) return absl::StrFormat("%.1f MiB", value / 0x1p20);
   return absl::StrFormat("%.1f KiB", value / 0x1p10);
+}
+
+std::string PartsText(const StageMemory& memory) {
+  const std::pair<const char*, int64_t> parts[] = {
+      {"weights", memory.weights}, {"gradients", memory.gradients}, {"optimizer", memory.optimizer},
+      {"outer", memory.outer},     {"deltas", memory.codec},        {"stash", memory.stash},
+      {"buffers", memory.buffers}, {"workspace", memory.workspace}};
+  std::string text;
+  for (const auto& [name, bytes] : parts) {
+    if (bytes == 0) continue;
+    text += absl::StrFormat("%s%s %s", text.empty() ? "" : ", ", name, BytesText(bytes));
+  }
+  return text;
 }
 
 }  // namespace skerry

@@ -1,38 +1,93 @@
 // Bytes a node needs to hold a stage: what must fit before anything else is asked.
 //
-// Everything is float32. Per weight: itself, its gradient, two moments (AdamW), and of the outer
-// optimizer the base, its momentum, the decoded sum of a round and, where progress is kept in a
-// buffer, the residual. Per microbatch between its forward and its backward: what the backward of
-// every layer reads (no recomputation), plus its payload on the way in and out. Once: the widest
-// temporary, and on stage 0 the logits.
+// Covers what the stage takes from the heap, to within 5 % of what the allocator gives (measured:
+// tests/node/memory, `./dev bench memory`); kProcessBytes, what a node's process takes besides, is
+// a constant. Everything is float32; n parameters, W = 4n bytes:
+//
+//   weights     2 W   on the device, and the host's copy that deltas are formed from
+//   gradients   W each: the step's sum, and the sums of `gradients` microbatches that wait for
+//               their turn (model/stage_trainer.h: bits do not depend on who comes first)
+//   optimizer   2 W with AdamW
+//   outer       base and momentum 2 W; with ResidualPlace::kBuffer the residual, and where there is
+//               a round also what was sent: 2 W more (localsgd/replica.h)
+//   codec       the own message, the payload made of it, and a delta of every other replica until
+//               the round lands
+//   stash       per microbatch between forward and backward: what the backward of every layer
+//               reads (no recomputation)
+//   buffers     per such microbatch its payload on the way in and out
+//   workspace   once: what a pass needs between two operations, on stage 0 the logits
+//
+// Not part of the total: `handover`, what a donor holds of its state while it gives it to a joiner.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
 #include "common/run_config.h"
+#include "wire/message/pipeline_plan.h"
 
 namespace skerry {
+
+// The planner leaves so much of what a node offers free: for what the model does not count
+// (allocator, threads, frames under way) and for what else the machine does.
+inline constexpr double kMemoryMargin = 0.10;
+
+// What a node's process takes before it holds a stage: code, libraries, sockets and their buffers,
+// compiled kernels. Measured on Linux, not part of any stage's need: what a node offers is what was
+// free when it was running.
+inline constexpr int64_t kProcessBytes = int64_t{48} << 20;
+
+// What a node holds at a time, at worst.
+struct StageHolds {
+  int32_t microbatches = 1;  // between forward and backward
+  int32_t gradients = 1;     // between the beginning of their backward and their turn
+  int32_t replicas = 1;      // of the stage: each sends a delta
+  bool operator==(const StageHolds&) const = default;
+};
 
 struct StageMemory {
   int64_t weights = 0;
   int64_t gradients = 0;
   int64_t optimizer = 0;
   int64_t outer = 0;
+  int64_t codec = 0;
   int64_t stash = 0;
+  int64_t buffers = 0;
   int64_t workspace = 0;
-  int64_t total() const { return weights + gradients + optimizer + outer + stash + workspace; }
+  int64_t handover = 0;  // besides
+  int64_t total() const {
+    return weights + gradients + optimizer + outer + codec + stash + buffers + workspace;
+  }
+  // What a node must offer.
+  int64_t needed() const {
+    return static_cast<int64_t>(static_cast<double>(total()) * (1 + kMemoryMargin));
+  }
 };
 
-// `held` microbatches are between forward and backward at a time (HeldMax).
-StageMemory MemoryOf(const RunConfig& config, int32_t layers, bool holds_ends, int32_t held);
+StageMemory MemoryOf(const RunConfig& config, int32_t layers, bool holds_ends,
+                     const StageHolds& holds);
+
+// Of a stage with so many replicas in a run with so many of stage 0.
+StageHolds HoldsOf(const RunConfig& config, int32_t first_replicas, int32_t replicas,
+                   bool holds_ends);
 
 // How many microbatches a replica can hold at worst: never more than all stage-0 windows together,
 // never more than its share of a step, and two more where its column meets its neighbours'.
 // ValidateMemory holds every plan to it (safety.h, HeldAtMost).
 int32_t HeldMax(const RunConfig& config, int32_t first_replicas, int32_t replicas, bool holds_ends);
 
+// How many gradients a replica holds for microbatches that wait for their turn: as many as a
+// window, which is what passes without order where all is well. A node keeps to it (StageActor).
+inline constexpr int32_t kGradientsMin = 2;
+int32_t GradientsMax(const RunConfig& config, int32_t replicas, bool holds_ends);
+
+// Of the replicas of a stage of a plan; `config` is a settled one.
+StageMemory StageNeeds(const RunConfig& config, const PipelinePlan& plan, int32_t stage);
+
 // "1.4 GiB", for people.
 std::string BytesText(int64_t bytes);
+
+// "weights 12.0 MiB, gradients 18.0 MiB, …", for people; what is nothing is left out.
+std::string PartsText(const StageMemory& memory);
 
 }  // namespace skerry

@@ -64,13 +64,14 @@ struct StageCost {
 };
 
 // The most layers that fit into `bytes`, 0 if not even one does.
-int32_t LayersThatFit(const RunConfig& config, int64_t bytes, bool holds_ends, int32_t held) {
+int32_t LayersThatFit(const RunConfig& config, int64_t bytes, bool holds_ends,
+                      const StageHolds& holds) {
   if (bytes == 0) return config.model.layers;
   int32_t low = 0;
   int32_t high = config.model.layers;
   while (low < high) {
     const int32_t middle = (low + high + 1) / 2;
-    if (MemoryOf(config, middle, holds_ends, held).total() <= bytes) {
+    if (MemoryOf(config, middle, holds_ends, holds).needed() <= bytes) {
       low = middle;
     } else {
       high = middle - 1;
@@ -97,10 +98,10 @@ std::vector<StageCost> CostsOf(const Candidates& nodes, const std::vector<int32_
     }
     const double speed = std::pow(kSpeedClassRatio, slowest);
     const double share = Participation(config, stages, stage) / (replicas * speed);
-    const int32_t held = HeldMax(config, counts[0], replicas, stage == 0);
+    const StageHolds holds = HoldsOf(config, counts[0], replicas, stage == 0);
     costs.push_back({.fixed = stage == 0 ? share * HeadWork(config) : 0.0,
                      .per_layer = share * LayerWork(config),
-                     .layers_max = LayersThatFit(config, least, stage == 0, held)});
+                     .layers_max = LayersThatFit(config, least, stage == 0, holds)});
   }
   return costs;
 }
@@ -150,16 +151,17 @@ absl::StatusOr<Partition> Cut(const Candidates& nodes, int32_t stages, Preferenc
 }
 
 absl::Status MemoryShortage(const Candidates& nodes, int32_t stages, const absl::Status& last) {
-  const int32_t held = HeldMax(nodes.config, 1, 1, true);
-  const int64_t least = MemoryOf(nodes.config, 1, true, held).total();
+  const StageHolds holds = HoldsOf(nodes.config, 1, 1, true);
+  const int64_t least = MemoryOf(nodes.config, 1, true, holds).needed();
   int64_t most = 0;
   for (const int64_t bytes : nodes.memory_bytes) most = std::max(most, bytes);
   return ResourceExhausted(
       "no memory for this model on these nodes: %s; the smallest stage 0 (one layer, embedding, "
-      "head, "
-      "%d microbatches in flight) needs %s and the largest node offers %s; %d stages were tried "
-      "last. Add nodes or memory, or lower sequences_per_microbatch, in_flight or the model.",
-      ErrorText(last), held, BytesText(least), BytesText(most), stages);
+      "head, %d microbatches in flight, a margin of %.0f %%) needs %s and the largest node offers "
+      "%s, %s too little; %d stages were tried last. Add nodes or memory, or lower "
+      "sequences_per_microbatch, in_flight or the model.",
+      ErrorText(last), holds.microbatches, 100 * kMemoryMargin, BytesText(least), BytesText(most),
+      BytesText(std::max<int64_t>(0, least - most)), stages);
 }
 
 }  // namespace

@@ -93,16 +93,13 @@ absl::StatusOr<PlanModel> ModelOf(const PlannerInput& input, const PipelinePlan&
   model.problem.outer.inner_steps = std::max<int64_t>(1, config.outer.inner_steps);
   model.problem.outer.overlap_steps = config.outer.overlap_steps;
   const auto payload = static_cast<double>(BoundaryBytes(config));
-  const auto first = static_cast<int32_t>(plan.stages.front().replicas.size());
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
     const StageAssignment& assignment = plan.stages[stage];
     const int32_t layers = assignment.last_layer - assignment.first_layer;
-    const auto replicas = static_cast<int32_t>(assignment.replicas.size());
     const bool ends = stage == 0;
     const auto delta = static_cast<double>(DeltaBytes(config, layers, ends));
     model.problem.outer.delta_boundaries.push_back(delta / payload);
-    const int32_t held = HeldMax(config, first, replicas, ends);
-    const int64_t needs = MemoryOf(config, layers, ends, held).total();
+    const int64_t needs = StageNeeds(config, plan, static_cast<int32_t>(stage)).needed();
     model.problem.slot_bytes.insert(model.problem.slot_bytes.end(), assignment.replicas.size(),
                                     needs);
   }

@@ -5,17 +5,20 @@
 #include <limits>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "common/status.h"
+#include "pipeline/plan/batch_shape.h"
 #include "pipeline/plan/check_input.h"
 #include "pipeline/plan/contestants.h"
 #include "pipeline/plan/explain.h"
 #include "pipeline/plan/outer_choice.h"
 #include "pipeline/plan/partition.h"
-#include "pipeline/plan/path_table.h"
 #include "pipeline/plan/route.h"
 #include "pipeline/plan/slow_links.h"
+#include "pipeline/plan/stage_count.h"
 #include "pipeline/plan/take_part.h"
 #include "pipeline/plan/validate.h"
+#include "pipeline/plan/workload.h"
 #include "routing/lower_bound.h"
 #include "routing/placement.h"
 
@@ -158,30 +161,47 @@ absl::StatusOr<Placed> PlaceAndChoose(const OuterConfig& given, PlannerInput* in
   }
 }
 
+// The window follows the links: from a quick placement on, which the search goes on from.
+void WidenWindow(const Contestants& contestants, const std::vector<Path>& paths,
+                 PlannerInput* asked, Partition* partition) {
+  const PlacementProblem problem = ProblemOf(*asked, contestants, *partition, paths, kSearchSteps);
+  const PlacementResult quick =
+      Place(problem, partition->nodes, {asked->config.seed, kEvaluationsMin});
+  if (!std::isfinite(quick.total_s())) return;
+  partition->nodes = quick.placement;
+  asked->config.pipeline.in_flight =
+      ChooseWindow(asked->config, *partition, problem, quick.placement);
+}
+
 // What takes part is settled.
 absl::StatusOr<PlannedRun> PlanFor(const PlannerInput& input, PlacementEffort effort) {
   PlannerInput asked = input;  // with what is chosen, once it is
-  asked.config.outer = FirstOuter(input.config);
-  const RunConfig& config = asked.config;
+  RunConfig& config = asked.config;
+  config.outer = FirstOuter(input.config);
   const Contestants contestants = Canonical(input);
-  SKERRY_ASSIGN_OR_RETURN(const Partition partition,
-                          MakePartition(config, contestants.gflops, contestants.memory_bytes));
-  PathTableInput table{{},
-                       config.pipeline.skip_ratio,
-                       config.pipeline.swaps,
-                       config.pipeline.microbatches_per_step,
-                       config.seed};
-  for (const StageShape& shape : partition.stages) table.replicas.push_back(shape.replicas);
-  std::vector<Path> paths = MakePathTable(table);
-
   SKERRY_ASSIGN_OR_RETURN(
-      const Placed placed,
-      PlaceAndChoose(input.config.outer, &asked, contestants, partition, paths, effort));
-  const PlanFigures& figures = placed.figures;
+      const BatchShape batch,
+      ChooseShape(config, NominalOf(contestants.gflops, contestants.memory_bytes, input.links)));
+  config = batch.config;
+  SKERRY_ASSIGN_OR_RETURN(Partition partition,
+                          MakePartition(config, contestants.gflops, contestants.memory_bytes));
+  std::vector<Path> paths = PathsOf(config, partition);
+  const bool window_is_open = input.config.pipeline.in_flight == 0;
+  if (window_is_open) WidenWindow(contestants, paths, &asked, &partition);
+
+  SKERRY_ASSIGN_OR_RETURN(Placed placed, PlaceAndChoose(input.config.outer, &asked, contestants,
+                                                        partition, paths, effort));
+  PlanFigures& figures = placed.figures;
+  figures.batch = batch.why;
+  if (window_is_open) {
+    figures.batch +=
+        absl::StrFormat("on the measured links a window of %d\n", config.pipeline.in_flight);
+  }
 
   PlannedRun run;
   run.plan = Assemble(asked, contestants, partition, std::move(paths), placed.placement);
   Settle(input.config.outer, figures.outer, &run.plan.settings);
+  SettleBatch(input.config, config, &run.plan.settings);
   run.plan.slow_links = NodeLinks(placed, contestants);
   run.predicted_step_s = figures.evaluation.step_s + figures.exposed_s;
   run.lower_bound_s = figures.any_bound_s;

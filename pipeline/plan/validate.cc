@@ -241,8 +241,7 @@ absl::Status ValidateMemory(const PipelinePlan& plan, const RunConfig& config,
     const StageAssignment& stage = plan.stages[s];
     const int32_t held = HeldMax(settled, static_cast<int32_t>(plan.stages[0].replicas.size()),
                                  static_cast<int32_t>(stage.replicas.size()), s == 0);
-    const int64_t needs =
-        MemoryOf(settled, stage.last_layer - stage.first_layer, s == 0, held).total();
+    const int64_t needs = StageNeeds(settled, plan, static_cast<int32_t>(s)).needed();
     for (size_t r = 0; r < stage.replicas.size(); ++r) {
       const NodeId& node = stage.replicas[r];
       const auto it = devices.find(node);
@@ -255,8 +254,9 @@ absl::Status ValidateMemory(const PipelinePlan& plan, const RunConfig& config,
             node.Short(), at_most[s][r], held);
       }
       if (needs <= has) continue;
-      return ResourceExhausted("node %s has %s, stage %d needs %s: %s missing", node.Short(),
-                               BytesText(has), s, BytesText(needs), BytesText(needs - has));
+      return ResourceExhausted(
+          "node %s has %s, stage %d needs %s with a margin of %.0f %%: %s missing", node.Short(),
+          BytesText(has), s, BytesText(needs), 100 * kMemoryMargin, BytesText(needs - has));
     }
   }
   return absl::OkStatus();

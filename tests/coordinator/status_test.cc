@@ -81,7 +81,7 @@ TEST_CASE("Nodes and plan are listed from the journal alone, the dead and standb
   const NodeId dead = run.Live(1)[0];
   run.From(dead, skerry::Leave{""});
 
-  const auto nodes = NodesJson(run.Fold());
+  const auto nodes = NodesJson(run.Fold(), run.config, nullptr);
   REQUIRE(nodes.size() == 4);
   for (const auto& node : nodes) {
     CHECK(node["takes_part"] == (node["id"] != dead.Hex()));
@@ -93,8 +93,9 @@ TEST_CASE("Nodes and plan are listed from the journal alone, the dead and standb
   CHECK(plan["stages"].size() == 2);
   CHECK(plan["paths"].size() == run.state().plan->paths.size());
   CHECK(PlanText(run.Fold()).find(", dead)") != std::string::npos);
-  CHECK(NodesTable(run.Fold()).find("gone") != std::string::npos);
+  CHECK(NodesTable(NodesJson(run.Fold(), run.config, nullptr)).find("gone") != std::string::npos);
 
   run.From(dead, ServedRun::HelloOf(0));
-  CHECK(NodesTable(run.Fold()).find("standby") != std::string::npos);
+  CHECK(NodesTable(NodesJson(run.Fold(), run.config, nullptr)).find("standby") !=
+        std::string::npos);
 }

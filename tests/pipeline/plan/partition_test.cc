@@ -94,7 +94,7 @@ TEST_CASE("Partition: little memory moves layers, none is an error with figures"
   config.pipeline.stages = 4;
   const std::vector<double> gflops(8, 1.0);
   std::vector<int64_t> memory(8);
-  memory[0] = memory[1] = MemoryOf(config, 1, false, HeldMax(config, 2, 2, false)).total();
+  memory[0] = memory[1] = MemoryOf(config, 1, false, HoldsOf(config, 2, 2, false)).needed();
   const auto tight = MakePartition(config, gflops, memory);
   REQUIRE(tight.ok());
   const auto free = Cut(config, gflops);
@@ -122,24 +122,12 @@ TEST_CASE("Partition: more stages than nodes or layers are refused with the numb
 TEST_CASE("Partition: automatic stages grow until the model fits", "[plan]") {
   RunConfig config;
   config.pipeline.stages = 0;
-  const int32_t held = HeldMax(config, 1, 1, true);
+  const StageHolds holds = HoldsOf(config, 1, 1, true);
   // Room for one layer with the ends: four stages would need two or more each.
-  const std::vector<int64_t> memory(8, MemoryOf(config, 1, true, held).total() * 11 / 10);
+  const std::vector<int64_t> memory(8, MemoryOf(config, 1, true, holds).needed() * 11 / 10);
   const auto partition = MakePartition(config, std::vector(8, 1.0), memory);
   REQUIRE(partition.ok());
   CHECK(partition->stages.size() > 4);
-}
-
-TEST_CASE("Memory: AdamW, gradients and the outer optimizer each cost their multiple", "[plan]") {
-  RunConfig config;
-  const StageMemory memory = MemoryOf(config, 2, true, 3);
-  CHECK(memory.weights == 4 * StageParameters(config.model, 2, true));
-  CHECK(memory.gradients == memory.weights);
-  CHECK(memory.optimizer == 2 * memory.weights);
-  CHECK(memory.outer == 4 * memory.weights);
-  CHECK(MemoryOf(config, 2, true, 6).stash == 2 * memory.stash);
-  config.inner.optimizer = InnerOptimizer::kSgd;
-  CHECK(MemoryOf(config, 2, true, 3).optimizer == 0);
 }
 
 }  // namespace

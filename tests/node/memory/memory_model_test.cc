@@ -1,0 +1,93 @@
+// The memory model against what a production stage takes from the heap.
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "pipeline/plan/memory_model.h"
+#include "tests/node/memory/stage_exercise.h"
+
+namespace skerry {
+namespace {
+
+// Few replicas and small windows, as an operator would write it.
+StageCase Case(int32_t hidden, int32_t layers, bool holds_ends) {
+  StageCase shape;
+  TransformerConfig& model = shape.config.model;
+  model.vocab = 512;
+  model.hidden = hidden;
+  model.heads = hidden / 32;
+  model.kv_heads = hidden / 64;
+  model.ffn = 3 * hidden;
+  model.context = 64;
+  model.layers = layers + 1;
+  shape.config.pipeline.sequences_per_microbatch = 1;
+  shape.config.pipeline.in_flight = 2;
+  shape.layers = layers;
+  shape.holds_ends = holds_ends;
+  shape.first_replicas = 2;
+  shape.replicas = 2;
+  return shape;
+}
+
+void CheckWithinFivePercent(const StageCase& shape) {
+  const auto bytes = MeasureStage(shape);
+  REQUIRE(bytes.ok());
+  INFO("model " << BytesText(bytes->model) << ", heap " << BytesText(bytes->heap) << ", books "
+                << BytesText(bytes->stage) << ", off by " << 100 * bytes->error() << " %");
+  CHECK(std::abs(bytes->error()) <= 0.05);
+  CHECK(bytes->stage <= bytes->heap);
+  CHECK(static_cast<double>(bytes->stage) >= 0.9 * static_cast<double>(bytes->heap));
+}
+
+TEST_CASE("Memory model: within 5 % of the heap for a middle stage of one layer", "[memory]") {
+  CheckWithinFivePercent(Case(256, 1, false));
+}
+
+TEST_CASE("Memory model: within 5 % of the heap for a first stage with both ends", "[memory]") {
+  CheckWithinFivePercent(Case(192, 2, true));
+}
+
+TEST_CASE("Memory model: within 5 % of the heap for six layers and SGD", "[memory]") {
+  StageCase shape = Case(128, 6, false);
+  shape.config.inner.optimizer = InnerOptimizer::kSgd;
+  CheckWithinFivePercent(shape);
+}
+
+TEST_CASE("Memory model: within 5 % of the heap where microbatches are large", "[memory]") {
+  StageCase shape = Case(128, 3, false);
+  shape.config.pipeline.sequences_per_microbatch = 8;
+  shape.config.pipeline.in_flight = 4;
+  CheckWithinFivePercent(shape);
+}
+
+TEST_CASE("Memory model: within 5 % of the heap with the residual in the weights", "[memory]") {
+  StageCase shape = Case(256, 2, false);
+  shape.config.outer.residual = ResidualPlace::kWeights;
+  shape.config.outer.codec = DeltaCodec::kTernary;
+  CheckWithinFivePercent(shape);
+}
+
+TEST_CASE("Memory model: within 5 % of the heap with the deltas of eight replicas", "[memory]") {
+  StageCase shape = Case(256, 1, false);
+  shape.replicas = 8;
+  shape.config.pipeline.microbatches_per_step = 16;
+  shape.config.outer.codec =
+      GENERATE(DeltaCodec::kNone, DeltaCodec::kInt8, DeltaCodec::kTernary, DeltaCodec::kTopK);
+  CheckWithinFivePercent(shape);
+}
+
+TEST_CASE("Memory model: within 5 % of the heap for a stage that nobody shares", "[memory]") {
+  StageCase shape = Case(256, 2, true);
+  shape.replicas = 1;
+  shape.first_replicas = 1;
+  CheckWithinFivePercent(shape);
+}
+
+TEST_CASE("Memory model: within 5 % of the heap for a wide stage, one microbatch", "[memory]") {
+  StageCase shape = Case(512, 1, true);
+  shape.config.pipeline.in_flight = 1;
+  shape.config.pipeline.microbatches_per_step = 2;
+  CheckWithinFivePercent(shape);
+}
+
+}  // namespace
+}  // namespace skerry

@@ -1,0 +1,33 @@
+// What a production stage holds at worst, measured: a TrainedStage on the CPU backend in the hands
+// of a caller that does what a node may have to do, in the worst order the protocol allows.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "common/run_config.h"
+
+namespace skerry {
+
+struct StageCase {
+  RunConfig config;
+  int32_t layers = 1;
+  bool holds_ends = false;
+  int32_t stages = 2;          // of the run
+  int32_t first_replicas = 1;  // of stage 0
+  int32_t replicas = 1;        // of this stage
+};
+
+struct HeldBytes {
+  int64_t heap = 0;   // by the allocator: the peak over what was held before the stage was built
+  int64_t stage = 0;  // by a node's own books: as its heartbeats say
+  int64_t model = 0;  // by pipeline/plan/memory_model.h
+  double error() const { return static_cast<double>(model) / static_cast<double>(heap) - 1; }
+};
+
+// Two inner steps with as many microbatches and gradients held as the memory model allows for, an
+// outer round with a delta of every replica encoded before and landed after the second of them, so
+// that all of it is there at once.
+absl::StatusOr<HeldBytes> MeasureStage(const StageCase& shape);
+
+}  // namespace skerry

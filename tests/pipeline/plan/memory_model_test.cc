@@ -1,0 +1,73 @@
+// What the memory model says, by hand; tests/node/memory compares it with the heap.
+#include "pipeline/plan/memory_model.h"
+
+#include <catch2/catch.hpp>
+
+#include "routing/cost_model.h"
+
+namespace skerry {
+namespace {
+
+TEST_CASE("Memory: weights, moments, gradients and the outer optimizer each cost their multiple",
+          "[plan]") {
+  RunConfig config;
+  const int64_t once = 4 * StageParameters(config.model, 2, true);
+  const StageMemory memory = MemoryOf(config, 2, true, {3, 2, 2});
+  CHECK(memory.weights == 2 * once);    // on the device and on the host
+  CHECK(memory.gradients == 3 * once);  // the sum, and two that wait
+  CHECK(memory.optimizer == 2 * once);
+  CHECK(memory.outer == 4 * once);  // base, momentum, residual, what was sent
+
+  config.inner.optimizer = InnerOptimizer::kSgd;
+  config.outer.residual = ResidualPlace::kWeights;
+  const StageMemory lean = MemoryOf(config, 2, true, {3, 2, 2});
+  CHECK(lean.optimizer == 0);
+  CHECK(lean.outer == 2 * once);
+}
+
+TEST_CASE("Memory: a stage holds a delta of every replica, alone it holds none", "[plan]") {
+  RunConfig config;
+  config.outer.codec = DeltaCodec::kNone;
+  const int64_t once = 4 * StageParameters(config.model, 1, false);
+  CHECK(MemoryOf(config, 1, false, {1, 1, 1}).codec == 0);
+  CHECK(MemoryOf(config, 1, false, {1, 1, 1}).outer == 3 * once);
+  // The encoder's, the payload made of it, and seven more.
+  CHECK(MemoryOf(config, 1, false, {1, 1, 8}).codec == 9 * once);
+  // A peer may have sent its next one before the last lands here.
+  config.outer.overlap_steps = config.outer.inner_steps;
+  CHECK(MemoryOf(config, 1, false, {1, 1, 8}).codec == 16 * once);
+}
+
+TEST_CASE("Memory: stash and buffers grow with the window and with the sequences", "[plan]") {
+  RunConfig config;
+  const StageMemory one = MemoryOf(config, 2, false, {1, 1, 2});
+  const StageMemory three = MemoryOf(config, 2, false, {3, 1, 2});
+  CHECK(three.stash == 3 * one.stash);
+  CHECK(three.buffers == 3 * one.buffers);
+  CHECK(three.workspace == one.workspace);
+  config.pipeline.sequences_per_microbatch *= 2;
+  CHECK(MemoryOf(config, 2, false, {1, 1, 2}).stash == 2 * one.stash);
+  CHECK(MemoryOf(config, 2, false, {1, 1, 2}).weights == one.weights);
+}
+
+TEST_CASE("Memory: no more is held than the windows and the share of a step allow", "[plan]") {
+  RunConfig config;
+  config.pipeline.microbatches_per_step = 64;
+  config.pipeline.in_flight = 4;
+  CHECK(HoldsOf(config, 2, 2, true) == StageHolds{4, 4, 2});
+  CHECK(HoldsOf(config, 2, 2, false) == StageHolds{8, 4, 2});
+  config.pipeline.microbatches_per_step = 4;
+  CHECK(HoldsOf(config, 2, 2, true) == StageHolds{2, 2, 2});
+  CHECK(HoldsOf(config, 2, 2, false) == StageHolds{3, 3, 2});
+}
+
+TEST_CASE("Memory: what a node must offer is the total with its margin", "[plan]") {
+  const StageMemory memory = MemoryOf({}, 2, false, {2, 2, 2});
+  CHECK(static_cast<double>(memory.needed()) ==
+        Approx((1 + kMemoryMargin) * static_cast<double>(memory.total())));
+  CHECK(PartsText(memory).find("deltas") != std::string::npos);
+  CHECK(PartsText(MemoryOf({}, 2, false, {2, 2, 1})).find("deltas") == std::string::npos);
+}
+
+}  // namespace
+}  // namespace skerry
