@@ -1,9 +1,9 @@
 // Whom a stage-0 node leads its microbatches around, and for how long.
 //
-// Who was late is avoided for kFirst floors; then one microbatch tries it, while the others go on
-// avoiding it. If that one is over in time the node is trusted again, if not it is avoided for
-// twice as long, kMost floors at most. Who is late again soon after it was trusted again counts as
-// late once more, not anew.
+// Who was late is avoided for kFirst floors (not for long: whoever stands in does the work of two);
+// then one microbatch tries it, while the others go on avoiding it. If that one is over in time the
+// node is trusted again, if not it is avoided for twice as long, kMost floors at most. Who is late
+// again soon after it was trusted again counts as late once more, not anew.
 //
 // A value type; not thread-safe.
 #pragma once
@@ -21,7 +21,7 @@ namespace skerry {
 
 class Avoidance {
  public:
-  static constexpr int64_t kFirst = 4, kMost = 256;
+  static constexpr int64_t kFirst = 1, kMost = 256;
   using Key = std::pair<int64_t, int32_t>;  // step, microbatch
 
   explicit Avoidance(Duration floor) : floor_(floor) {}

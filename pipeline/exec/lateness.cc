@@ -20,7 +20,8 @@ void Lateness::Note(int64_t step, Duration took) {
     longest_ = Duration();
     stretch_ = stretch;
   }
-  longest_ = std::max(longest_, took);
+  const bool grows = longest_before_ > Duration();
+  longest_ = std::max(longest_, grows ? std::min(took, longest_before_ * kGrowth) : took);
   has_answers_ = true;
 }
 

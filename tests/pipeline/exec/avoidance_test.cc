@@ -14,7 +14,7 @@ Instant At(double s) {
   return Instant() + Duration::Seconds(s);
 }
 
-// Found late at 10 s: avoided until 50 s.
+// Found late at 10 s: avoided until 20 s.
 Avoidance OneLate() {
   Avoidance avoidance(Duration::Seconds(10));
   avoidance.OnLate(kNode, 3, At(0), At(10));
@@ -25,49 +25,49 @@ Avoidance OneLate() {
 
 TEST_CASE("Avoidance: who was late is avoided for a while, nobody else is", "[exec]") {
   Avoidance avoidance = OneLate();
-  CHECK(avoidance.Avoids(kNode, {1, 0}, At(49)));
-  CHECK_FALSE(avoidance.Avoids(TestNodeId(8), {1, 0}, At(49)));
+  CHECK(avoidance.Avoids(kNode, {1, 0}, At(19)));
+  CHECK_FALSE(avoidance.Avoids(TestNodeId(8), {1, 0}, At(19)));
 }
 
 TEST_CASE("Avoidance: then one microbatch tries it, the others wait for how that ends", "[exec]") {
   Avoidance avoidance = OneLate();
-  CHECK_FALSE(avoidance.Avoids(kNode, {5, 1}, At(50)));
-  CHECK(avoidance.Avoids(kNode, {5, 2}, At(50)));
-  CHECK_FALSE(avoidance.Avoids(kNode, {5, 1}, At(51)));
+  CHECK_FALSE(avoidance.Avoids(kNode, {5, 1}, At(20)));
+  CHECK(avoidance.Avoids(kNode, {5, 2}, At(20)));
+  CHECK_FALSE(avoidance.Avoids(kNode, {5, 1}, At(21)));
 
   SECTION("over in time: trusted again") {
-    avoidance.OnOver({5, 1}, At(52));
-    CHECK_FALSE(avoidance.Avoids(kNode, {5, 2}, At(52)));
+    avoidance.OnOver({5, 1}, At(22));
+    CHECK_FALSE(avoidance.Avoids(kNode, {5, 2}, At(22)));
   }
   SECTION("late again: avoided for twice as long") {
-    avoidance.OnLate(kNode, 3, At(50), At(60));
-    CHECK(avoidance.Avoids(kNode, {5, 2}, At(139)));
-    CHECK_FALSE(avoidance.Avoids(kNode, {5, 2}, At(140)));
+    avoidance.OnLate(kNode, 3, At(20), At(30));
+    CHECK(avoidance.Avoids(kNode, {5, 2}, At(49)));
+    CHECK_FALSE(avoidance.Avoids(kNode, {5, 2}, At(50)));
   }
   SECTION("given up for another reason: another tries it") {
     avoidance.OnGivenUp({5, 1});
-    CHECK_FALSE(avoidance.Avoids(kNode, {5, 2}, At(52)));
+    CHECK_FALSE(avoidance.Avoids(kNode, {5, 2}, At(22)));
   }
 }
 
 TEST_CASE("Avoidance: what was under way when a node was found late says nothing new", "[exec]") {
   Avoidance avoidance = OneLate();
   avoidance.OnLate(kNode, 3, At(9), At(15));
-  CHECK_FALSE(avoidance.Avoids(kNode, {5, 1}, At(50)));
+  CHECK_FALSE(avoidance.Avoids(kNode, {5, 1}, At(20)));
 }
 
 TEST_CASE("Avoidance: late soon after it was trusted again counts double, later anew", "[exec]") {
   Avoidance avoidance = OneLate();
-  CHECK_FALSE(avoidance.Avoids(kNode, {5, 1}, At(50)));
-  avoidance.OnOver({5, 1}, At(52));
+  CHECK_FALSE(avoidance.Avoids(kNode, {5, 1}, At(20)));
+  avoidance.OnOver({5, 1}, At(22));
   SECTION("soon") {
-    avoidance.OnLate(kNode, 3, At(120), At(130));
-    CHECK(avoidance.Avoids(kNode, {9, 0}, At(130 + 79)));
+    avoidance.OnLate(kNode, 3, At(30), At(40));
+    CHECK(avoidance.Avoids(kNode, {9, 0}, At(40 + 19)));
   }
   SECTION("later") {
     avoidance.OnLate(kNode, 3, At(190), At(200));
-    CHECK(avoidance.Avoids(kNode, {9, 0}, At(200 + 39)));
-    CHECK_FALSE(avoidance.Avoids(kNode, {9, 0}, At(200 + 40)));
+    CHECK(avoidance.Avoids(kNode, {9, 0}, At(200 + 9)));
+    CHECK_FALSE(avoidance.Avoids(kNode, {9, 0}, At(200 + 10)));
   }
 }
 

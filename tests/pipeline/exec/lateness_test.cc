@@ -36,6 +36,15 @@ TEST_CASE("Lateness: four times the longest answer, of two stretches of steps", 
   CHECK(lateness.Patience().seconds() == 4);
 }
 
+TEST_CASE("Lateness: patience at most doubles from stretch to stretch", "[exec]") {
+  Lateness lateness = Fresh();
+  lateness.Note(3, Duration::Seconds(2));
+  lateness.Note(12, Duration::Seconds(60));
+  CHECK(lateness.Patience().seconds() == 16);
+  lateness.Note(23, Duration::Seconds(60));
+  CHECK(lateness.Patience().seconds() == 32);
+}
+
 TEST_CASE("Lateness: what nothing is known of is waited for longer, by who decides", "[exec]") {
   const Lateness lateness = Fresh();
   CHECK(lateness.Patience().seconds() == 48);
