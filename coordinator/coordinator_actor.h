@@ -171,6 +171,7 @@ class CoordinatorActor final : public Actor {
   void WatchForSilence(Context& context);
   void RequestProbes(Context& context);
   void Ask(Context& context, const std::vector<ProbeSchedule::Pair>& pairs);
+  bool MeasureDoubtful(Context& context, const std::vector<NodeId>& nodes);
   void PlanWhenReady(Context& context);
   void PlanMade(Context& context);
   void AnnouncePlan(Context& context, const std::string& reason);

@@ -106,6 +106,20 @@ void CoordinatorActor::Ask(Context& context, const std::vector<ProbeSchedule::Pa
   }
 }
 
+// Readings that the others contradict; true: some are asked for again.
+bool CoordinatorActor::MeasureDoubtful(Context& context, const std::vector<NodeId>& nodes) {
+  bool any = false;
+  for (const ProbeSchedule::Pair& pair : links_.Doubtful(nodes, context.now())) {
+    if (!probes_.MeasureAgain(pair)) continue;
+    any = true;
+    context.Event("doubted", EventFields({{"from", pair.first.Short()},
+                                          {"to", pair.second.Short()},
+                                          {"why", "unlike the other links: measured again"}}));
+  }
+  if (any) Ask(context, probes_.Next(context.now()));
+  return any;
+}
+
 void CoordinatorActor::PlanWhenReady(Context& context) {
   if (state_.plan || planning_ || !probes_.Complete()) return;
   const std::vector<NodeId> live(active_.begin(), active_.end());
@@ -116,6 +130,7 @@ void CoordinatorActor::PlanWhenReady(Context& context) {
     probes_.AskAgain();
     return;
   }
+  if (MeasureDoubtful(context, live)) return;
   PlannerInput input;
   for (const NodeId& node : live) input.devices[node] = state_.nodes.at(node).device;
   input.config = options_.config;

@@ -181,6 +181,16 @@ void ProbeSchedule::AskAgain() {
   }
 }
 
+bool ProbeSchedule::MeasureAgain(const Pair& pair) {
+  const auto node = nodes_.find(pair.first);
+  if (node == nodes_.end() || !node->second.partners.contains(pair.second)) return false;
+  if (!measured_.contains(pair) || repeated_[pair] >= kRepeatsMax) return false;
+  ++repeated_[pair];
+  measured_.erase(pair);
+  unsettled_ += node->second.left.insert(pair.second).second;
+  return true;
+}
+
 void ProbeSchedule::Forget(const NodeId& node) {
   std::vector<Pair> ended;
   for (const auto& [pair, since] : running_) {

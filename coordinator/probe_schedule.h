@@ -7,7 +7,9 @@
 // which no map of the fleet can be drawn. The other links are predicted (routing/link_estimator.h).
 //
 // A node is in one probe at a time, so that no reading disturbs another. Pairs that did not answer
-// come last; after kUnansweredMax times in vain a pair is settled: there is no link.
+// come last; after kUnansweredMax times in vain a pair is settled: there is no link. A reading that
+// the others contradict is asked for once or twice more (MeasureAgain): with kRepeatsMax repeats it
+// is believed if all agree, and outvoted if it was a slip (routing/link_estimator.h).
 //
 // Pure: no clock, no messages. Not thread-safe.
 #pragma once
@@ -29,6 +31,7 @@ class ProbeSchedule {
   static constexpr uint64_t kRings = 8;
   static constexpr Duration kPatience = Duration::Seconds(10);
   static constexpr int32_t kUnansweredMax = 3;
+  static constexpr int32_t kRepeatsMax = 2;
 
   using Pair = std::pair<NodeId, NodeId>;  // from, target
 
@@ -51,6 +54,8 @@ class ProbeSchedule {
   std::vector<Pair> GiveUp(Instant now);
   // What was settled in vain is to be settled once more.
   void AskAgain();
+  // A pair that was measured is to be measured once more. False: not this one, or not again.
+  bool MeasureAgain(const Pair& pair);
   // The process of this node was replaced: its probes are void.
   void Forget(const NodeId& node);
 
@@ -81,6 +86,7 @@ class ProbeSchedule {
   std::map<NodeId, Node> nodes_;
   std::set<Pair> measured_;
   std::map<Pair, int32_t> unanswered_;
+  std::map<Pair, int32_t> repeated_;
   std::map<Pair, Instant> running_;  // since when
   size_t unsettled_ = 0;
   size_t pairs_ = 0;

@@ -52,6 +52,9 @@ std::string Waiting(const Json& nodes) {
 }
 
 std::string Preparing(const Json& status) {
+  if (const std::string note = status.value("note", ""); !note.empty()) {
+    return "no plan yet: " + note;
+  }
   const size_t nodes = status["nodes"].size();
   if (status["phase"] == "waiting for nodes") {
     return absl::StrFormat("%s: %d of %d", status["phase"].get<std::string>(), nodes,
@@ -79,9 +82,6 @@ std::string StatusScreen(const Json& status) {
   std::string text =
       absl::StrFormat("%s (run %s), %.0f s\n%s\n", status.value("name", ""),
                       status.value("run", ""), status.value("elapsed_s", 0.0), StatusLine(status));
-  if (const std::string note = status.value("note", ""); !note.empty()) {
-    text += "no plan yet: " + note + "\n";
-  }
   const Json outer = status.value("outer", Json());
   if (outer.is_object() && status.value("version", 0) > 0) {
     text += absl::StrFormat("outer rounds: δ %d of τ %d, %s\n", outer.value("overlap_steps", 0),

@@ -80,6 +80,21 @@ LinkMatrix LinkEstimator::Estimate(const std::vector<NodeId>& nodes, Instant now
   return links;
 }
 
+std::vector<std::pair<NodeId, NodeId>> LinkEstimator::Doubtful(const std::vector<NodeId>& nodes,
+                                                               Instant now) const {
+  const LinkMatrix links = Estimate(nodes, now);
+  std::vector<std::pair<NodeId, NodeId>> pairs;
+  for (int32_t i = 0; i < links.size(); ++i) {
+    for (int32_t j = 0; j < links.size(); ++j) {
+      if (i == j) continue;
+      const LinkEstimate& link = links.At(i, j);
+      if (!link.suspect || link.readings < 1 || link.readings >= kBelieveAfter) continue;
+      pairs.emplace_back(nodes[static_cast<size_t>(i)], nodes[static_cast<size_t>(j)]);
+    }
+  }
+  return pairs;
+}
+
 std::vector<std::pair<NodeId, NodeId>> LinkEstimator::WorthMeasuring(
     const std::vector<NodeId>& nodes, Instant now) const {
   const LinkMatrix links = Estimate(nodes, now);

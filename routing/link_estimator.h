@@ -52,6 +52,11 @@ class LinkEstimator {
   // Estimates for these nodes (ascending).
   LinkMatrix Estimate(const std::vector<NodeId>& nodes, Instant now) const;
 
+  // Ordered pairs that were read, are not believed, and would be after fewer than kBelieveAfter
+  // readings in all: who asks again finds out. Of these nodes, ascending.
+  std::vector<std::pair<NodeId, NodeId>> Doubtful(const std::vector<NodeId>& nodes,
+                                                  Instant now) const;
+
   // Ordered pairs worth probing again: suspect, predicted or unanswered; of these nodes, ascending.
   std::vector<std::pair<NodeId, NodeId>> WorthMeasuring(const std::vector<NodeId>& nodes,
                                                         Instant now) const;

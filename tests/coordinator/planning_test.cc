@@ -165,3 +165,65 @@ TEST_CASE("A fleet that allows no plan is told why, once, and may still grow", "
   run.RunJobs();
   CHECK(run.state().plan);
 }
+
+namespace {
+
+// Six nodes; the first link reads these, in bytes per second, one after the other, the others 2e7.
+struct DoubtedLink {
+  explicit DoubtedLink(std::vector<double> readings) {
+    RunConfig config = SmallRun();
+    config.nodes_min = 6;
+    run.emplace(config);
+    run->ticket_uses = 6;
+    for (int i = 0; i < 6; ++i) run->From(i, ServedRun::HelloOf(i));
+    run->Pass(0.1);
+    for (bool asked = true; asked;) {
+      const auto probes = AskedProbes(*run);
+      run->TakeSends();
+      asked = !probes.empty();
+      for (const auto& [from, target] : probes) {
+        const bool doubted = from == Node(0) && target == Node(1);
+        if (doubted) ++times;
+        const size_t last = std::min(times, readings.size()) - 1;
+        run->From(from, LinkReading{target, 0.02, doubted ? readings[last] : 2e7});
+      }
+    }
+    run->RunJobs();
+  }
+  std::string Explanation() {
+    REQUIRE(run->state().plan);
+    return run->LastEvent("plan")["reason"];
+  }
+  std::optional<ServedRun> run;
+  size_t times = 0;  // it was asked for
+};
+
+}  // namespace
+
+TEST_CASE("A reading that the other links contradict is asked for again: a slip is outvoted",
+          "[coordinator]") {
+  DoubtedLink link({2e4, 2e7, 2e7});
+  CHECK(link.times == 3);
+  CHECK(link.run->CountEvents("doubted") == 2);
+  CHECK(link.Explanation().find("not believed") == std::string::npos);
+}
+
+TEST_CASE("A reading that the other links contradict is believed when it repeats",
+          "[coordinator]") {
+  DoubtedLink link({2e4});
+  CHECK(link.times == 3);
+  CHECK(link.Explanation().find("not believed") == std::string::npos);
+}
+
+TEST_CASE("A link that reads otherwise every time is not believed, and holds up nobody",
+          "[coordinator]") {
+  DoubtedLink link({2e4, 1e2, 3e5});
+  CHECK(link.times == 3);
+  CHECK(link.Explanation().find("1 links read unlike all others") != std::string::npos);
+}
+
+TEST_CASE("An ordinary fleet is measured once", "[coordinator]") {
+  DoubtedLink link({1e7});
+  CHECK(link.times == 1);
+  CHECK(link.run->CountEvents("doubted") == 0);
+}

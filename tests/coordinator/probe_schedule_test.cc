@@ -147,3 +147,23 @@ TEST_CASE("What the journal tells is not measured again", "[probes]") {
   schedule.NoteMeasured({TestNodeId(1), TestNodeId(0)});
   CHECK(schedule.Complete());
 }
+
+TEST_CASE("A pair that is doubted is measured again, twice and no more", "[probes]") {
+  ProbeSchedule schedule(0);
+  schedule.SetNodes(Fleet(3));
+  const ProbeSchedule::Pair pair{TestNodeId(0), TestNodeId(1)};
+  CHECK_FALSE(schedule.MeasureAgain(pair));  // it was not measured yet
+  MeasureAll(schedule);
+  CHECK_FALSE(schedule.MeasureAgain({TestNodeId(0), TestNodeId(7)}));
+  for (int32_t time = 0; time < ProbeSchedule::kRepeatsMax; ++time) {
+    CHECK(schedule.MeasureAgain(pair));
+    CHECK_FALSE(schedule.Complete());
+    CHECK(schedule.Next(At(0)) == std::vector<ProbeSchedule::Pair>{pair});
+    CHECK_FALSE(schedule.MeasureAgain(pair));  // it is under way
+    std::vector<ProbeSchedule::Pair> next;
+    CHECK(schedule.Answered(pair, At(0), next));
+    CHECK(next.empty());
+    CHECK(schedule.Complete());
+  }
+  CHECK_FALSE(schedule.MeasureAgain(pair));
+}
