@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/rng.h"
+#include "routing/placement.h"
 
 namespace skerry {
 namespace {
@@ -40,7 +41,7 @@ struct Case {
 TEST_CASE("Outer choice: δ is the shortest of its grid that hides the exchange", "[plan]") {
   const auto [int8_s, overlap] = GENERATE(table<double, int64_t>({
       {0.02, 1},  // τ / 16
-      {0.79, 1},   // 1.25 times that is just below a step
+      {0.79, 1},  // 1.25 times that is just below a step
       {1.0, 2},
       {1.7, 4},  // 2.1 is of the class of 4
       {3.1, 4},
