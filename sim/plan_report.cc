@@ -19,6 +19,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kPathsShown = 6;
 constexpr size_t kLimitsShown = 3;
+constexpr size_t kLinksShown = 6;
 
 // Microbatches a step sends through each slot.
 std::vector<double> Loads(const Workload& workload) {
@@ -112,6 +113,10 @@ std::string OuterAndLinksText(const PlanComparison& comparison, const ShownPlan&
   if (links.empty()) return text;
   std::vector<std::string> names;
   for (const SlowLink& link : links) {
+    if (names.size() == kLinksShown) {
+      names.push_back("…");
+      break;
+    }
     names.push_back(absl::StrFormat("%d to %d", NumberOf(comparison, link.from),
                                     NumberOf(comparison, link.to)));
   }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "common/check.h"
 #include "routing/cost_model.h"
+#include "routing/placement.h"
 
 namespace skerry {
 namespace {
@@ -78,6 +79,12 @@ const Exchange* Slowest(const std::vector<Exchange>& exchanges, DeltaCodec codec
       exchanges.begin(), exchanges.end(),
       [&](const auto& a, const auto& b) { return a.Seconds(codec) < b.Seconds(codec); });
   return slowest == exchanges.end() ? nullptr : &*slowest;
+}
+
+std::string DecimalText(int64_t bytes) {
+  const auto value = static_cast<double>(bytes);
+  if (value >= 1e9) return absl::StrFormat("%.2f GB", value * 1e-9);
+  return absl::StrFormat("%.3g MB", value * 1e-6);
 }
 
 // How many steps hide the exchange: a power of two, which noise rarely changes.
@@ -233,9 +240,8 @@ std::string OuterText(const OuterChoice& choice) {
   const std::string what = OuterText(Chosen({}, choice));
   if (choice.sent_bytes == 0) return what + ": no stage has replicas that exchange deltas";
   const double window = static_cast<double>(choice.overlap_steps) * choice.step_s;
-  const std::string bytes =
-      absl::StrFormat("%s: a round's %.3g MB per replica take %.2f s", what,
-                      static_cast<double>(choice.sent_bytes) * 1e-6, choice.transfer_s);
+  const std::string bytes = absl::StrFormat("%s: a round's %s per replica take %.2f s", what,
+                                            DecimalText(choice.sent_bytes), choice.transfer_s);
   if (choice.IsHidden()) {
     return absl::StrFormat("%s of the %.2f s that %d steps last", bytes, window,
                            choice.overlap_steps);

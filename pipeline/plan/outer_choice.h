@@ -26,10 +26,11 @@
 #include <vector>
 
 #include "common/run_config.h"
-#include "routing/placement.h"
 #include "wire/message/pipeline_plan.h"
 
 namespace skerry {
+
+struct PlacementProblem;  // routing/placement.h
 
 // A delta exchange should be over in this share of the δ steps: links are slower than their median
 // half of the time, and replicas do not reach the boundary together.
@@ -60,7 +61,8 @@ OuterConfig FirstOuter(const RunConfig& config);
 // For a plan's placement and the time of its step without outer traffic (finite). `config` as the
 // operator gave it; `problem.outer.delta_boundaries` is of `encoded_as`.
 OuterChoice ChooseOuter(const RunConfig& config, const PlacementProblem& problem,
-                        const Placement& placement, double step_s, DeltaCodec encoded_as);
+                        const std::vector<int32_t>& placement, double step_s,
+                        DeltaCodec encoded_as);
 
 // What the operator gave with the choice filled in, and the same as the plan writes it down.
 OuterConfig Chosen(OuterConfig given, const OuterChoice& choice);

@@ -92,10 +92,34 @@ TEST_CASE("Nodes and plan are listed from the journal alone, the dead and standb
   CHECK(plan["version"] == 2);
   CHECK(plan["stages"].size() == 2);
   CHECK(plan["paths"].size() == run.state().plan->paths.size());
+  CHECK(plan["chosen"]["overlap_steps"].is_null());  // the operator did
   CHECK(PlanText(run.Fold()).find(", dead)") != std::string::npos);
   CHECK(NodesTable(NodesJson(run.Fold(), run.config, nullptr)).find("gone") != std::string::npos);
 
   run.From(dead, ServedRun::HelloOf(0));
   CHECK(NodesTable(NodesJson(run.Fold(), run.config, nullptr)).find("standby") !=
         std::string::npos);
+}
+
+TEST_CASE("What the planner chose is listed, and still stands after a restart", "[coordinator]") {
+  RunConfig open = skerry::testing::SmallRun();
+  open.steps = 16;
+  open.outer.inner_steps = 0;
+  open.outer.overlap_steps = -1;
+  open.outer.tier = OuterTier::kAuto;
+  ServedRun run(open);
+  run.Gather();
+  const auto listed = PlanJson(run.Fold());
+  CHECK(listed["chosen"]["inner_steps"] == 8);
+  CHECK(listed["chosen"]["overlap_steps"] >= 1);
+  CHECK(listed["chosen"]["codec"].is_string());
+  CHECK(listed["slow_links"].empty());
+  CHECK(PlanText(run.Fold()).find("  chosen: δ ") != std::string::npos);
+
+  run.Pass(1);
+  const auto outer = nlohmann::json::parse(run.status)["outer"];
+  CHECK(outer == listed["chosen"]);
+  run.Restart();
+  run.Pass(1);
+  CHECK(nlohmann::json::parse(run.status)["outer"] == outer);
 }

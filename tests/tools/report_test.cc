@@ -172,6 +172,20 @@ TEST_CASE("Report: a planner's long account has a section, a phrase stands among
   CHECK(page_with(std::string(200, 'x')).find("Why this plan") != std::string::npos);
 }
 
+TEST_CASE("Report: a plan's outer rounds and compressed links stand among the events", "[report]") {
+  const Scratch scratch;
+  const RunReport report = Build(scratch.Write(
+      "events.jsonl", R"({"t":1,"kind":"plan","version":1,"stages":[],"slow_links":3,)"
+                      R"("outer":{"inner_steps":16,"overlap_steps":2,"codec":"int4"}})"
+                      "\n"));
+  CHECK(report.outer.inner_steps == 16);
+  CHECK(report.outer.codec == "int4");
+  REQUIRE(report.events.size() == 1);
+  CHECK(
+      report.events[0].text ==
+      "Plan 1: 0 stages, outer rounds with δ 2 of τ 16, int4, activations compressed on 3 links.");
+}
+
 TEST_CASE("Report: values of the wrong type are passed over", "[report][error]") {
   const Scratch scratch;
   const RunReport report = Build(

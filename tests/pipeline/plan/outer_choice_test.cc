@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/rng.h"
+#include "routing/placement.h"
 
 namespace skerry {
 namespace {
