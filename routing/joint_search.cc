@@ -16,9 +16,13 @@ namespace {
 
 // Short searches from the beginning, each of this share of the budget; then longer and longer ones,
 // from the best plan so far and less hot.
-constexpr int kStarts = 4;
+enum class Start : uint8_t {
+  kColumns,  // tours in columns; at first only nodes exchange their roles
+  kKeeping,  // keeps the placement it is given, if it is given one
+  kFree,
+};
+constexpr Start kStarts[] = {Start::kColumns, Start::kKeeping, Start::kFree, Start::kFree};
 constexpr double kStartShare = 0.07;
-constexpr int kKeepingStart = 1;  // of them, keeps the placement it is given
 constexpr int kRounds = 2;
 constexpr double kRoundGrowth = 2;
 // Temperatures are shares of the iteration's time, of so many microbatches; with fewer of them
@@ -56,13 +60,10 @@ class Annealer {
     const JointFreedom all{full, full};
     if (std::isfinite(Cost(first, kInfinity))) Keep(first);
     double end = 0;
-    for (int i = 0; i < kStarts && !IsOver(); ++i) {
-      const double begin = end;
-      end += kStartShare;
-      const bool keeps = keep_first_ && i == kKeepingStart;
-      const JointFreedom freedom = keeps ? JointFreedom{} : all;
-      const double poured = begin + kFluidPart * kStartShare;
-      Anneal(Pour(first, freedom, {begin, poured}), freedom, kHot, {poured, end});
+    for (const Start start : kStarts) {
+      const Span span{end, end + kStartShare};
+      end = span.end;
+      if (!IsOver()) Begin(start, first, all, span);
     }
     const double unit = (std::pow(kRoundGrowth, kRounds) - 1) / (kRoundGrowth - 1);
     double share = (1 - end) / unit;
@@ -70,6 +71,7 @@ class Annealer {
       const double begin = end;
       end = i + 1 == kRounds ? 1 : end + share;
       const JointState state = best_state_.empty() ? first : best_state_.front();
+      by_both_ = has_simulator_ && !best_state_.empty();
       Anneal(state, all, kWarm, {begin, end});
     }
   }
@@ -84,6 +86,17 @@ class Annealer {
 
   bool IsOver() const { return share_ >= 1; }
 
+  // A short search.
+  void Begin(Start start, JointState state, JointFreedom freedom, const Span& span) {
+    const bool columns = start == Start::kColumns && state.ArrangeInColumns();
+    if (start == Start::kKeeping && keep_first_) freedom = {};
+    JointFreedom poured = freedom;
+    poured.tours = !columns;
+    const double half = span.begin + kFluidPart * (span.end - span.begin);
+    Anneal(Pour(std::move(state), poured, {span.begin, half}), freedom, columns ? kWarm : kHot,
+           {half, span.end});
+  }
+
   void Count() {
     ++spent_;
     const double share = static_cast<double>(spent_) / static_cast<double>(options_.evaluations);
@@ -97,7 +110,12 @@ class Annealer {
   // Infinite if the cost is above `limit`.
   double Cost(const JointState& state, double limit) {
     Count();
-    return evaluator_.Cost(state.schedule(), kMeanWeight, limit);
+    const double cost = evaluator_.Cost(state.schedule(), kMeanWeight, limit);
+    if (!by_both_ || cost > limit || std::isinf(cost)) return cost;
+    const double iteration_s = evaluator_.iteration_s();
+    const double simulator_s =
+        simulator_.IterationSeconds(state.schedule(), iteration_s + (limit - cost));
+    return cost + std::max(0.0, simulator_s - iteration_s);
   }
 
   void Keep(const JointState& state) {
@@ -180,6 +198,7 @@ class Annealer {
   SkipPipeSimulator simulator_;
   FluidModel fluid_;
   bool has_simulator_;
+  bool by_both_ = false;  // a plan costs what the slower of the two says
   bool keep_first_;
   Rng rng_;
   int64_t spent_ = 0;    // evaluations

@@ -5,6 +5,7 @@
 
 #include "common/check.h"
 #include "common/status.h"
+#include "routing/joint_columns.h"
 
 namespace skerry {
 namespace {
@@ -72,6 +73,17 @@ absl::StatusOr<JointState> JointState::Create(const SkipPipeProblem& problem,
   state.AssignLanes();
   state.FindAlike();
   return state;
+}
+
+bool JointState::ArrangeInColumns() {
+  const std::vector<std::vector<int32_t>> columns = CutIntoColumns(*problem_, partitions_);
+  if (columns.empty()) return false;
+  const auto height = static_cast<size_t>(schedule_.size()) / columns.size();
+  for (int32_t m = 0; m < schedule_.size(); ++m) {
+    const std::vector<int32_t>& column = columns[static_cast<size_t>(m) / height];
+    std::copy(column.begin(), column.end(), &schedule_.At(m, 1));
+  }
+  return true;
 }
 
 void JointState::FindAlike() {
@@ -344,6 +356,7 @@ bool JointState::Move(const JointFreedom& freedom, const JointHints& hints, Rng&
   swapped_a_ = -1;
   origins_moved_ = false;
   hints_ = &hints;
+  if (!freedom.tours) return ExchangeNodes(freedom, rng);
   double at = rng.Uniform();
   const auto is = [&](double share) { return (at -= share) < 0; };
   if (is(kExchangeNodes)) return ExchangeNodes(freedom, rng);

@@ -20,6 +20,7 @@ namespace skerry {
 struct JointFreedom {
   bool placement = false;  // nodes may change stages
   bool loads = false;      // nodes of a stage may serve unequally many microbatches
+  bool tours = true;       // else only nodes exchange their roles
 };
 
 // Where a change is likely to help, from a run of the present plan. May be empty.
@@ -35,6 +36,10 @@ class JointState {
   static absl::StatusOr<JointState> Create(const SkipPipeProblem& problem,
                                            std::vector<std::vector<int32_t>> partitions,
                                            double link_max_s);
+
+  // Another first plan on this placement: later nodes in columns (joint_columns.h). False: there
+  // are none, nothing has changed.
+  bool ArrangeInColumns();
 
   // One random change. False: it would have broken a constraint, nothing has changed.
   bool Move(const JointFreedom& freedom, const JointHints& hints, Rng& rng);
