@@ -36,7 +36,8 @@ constexpr double kEvaluationsMax = 6000;  // enough: more finds the same up to 2
 // A placement depends on outer traffic that is not hidden, the choice of δ on the placement.
 constexpr int kPlacedAgainMax = 2;
 
-// Where shapes are compared, all of them together may take as long as the plan itself.
+// Where shapes are compared, all of them together may take some times as long as the plan itself.
+constexpr int64_t kQuickShare = 24;
 constexpr int64_t kQuickEvaluationsMin = 40;
 constexpr int64_t kQuickEvaluationsMax = 400;
 
@@ -51,7 +52,7 @@ int32_t EvaluationBudget(const Workload& workload, PlacementEffort effort) {
   const auto evaluations =
       static_cast<int64_t>(kVisitBudget * growth / static_cast<double>(visits));
   if (effort == PlacementEffort::kQuick) {
-    const int64_t share = evaluations / static_cast<int64_t>(kQuickPlansMax);
+    const int64_t share = evaluations / kQuickShare;
     return static_cast<int32_t>(std::clamp(share, kQuickEvaluationsMin, kQuickEvaluationsMax));
   }
   return static_cast<int32_t>(std::clamp(evaluations, kEvaluationsMin, most));

@@ -16,21 +16,27 @@ namespace {
 absl::Status CheckSettings(const PipelinePlan& plan, const RunConfig& config) {
   const PlannedSettings& settings = plan.settings;
   const PipelineConfig& pipeline = config.pipeline;
-  const auto check = [&](const char* name, bool is_open, bool is_chosen) {
-    if (is_open == is_chosen) return absl::OkStatus();
+  // The configuration may be the settled one: then it says what was chosen.
+  const auto check = [&](const char* name, bool is_open, bool is_chosen, bool is_same) {
+    if (is_open == is_chosen || (is_chosen && is_same)) return absl::OkStatus();
     return InvalidArgument("%s is %s by the configuration and %s by plan %d", name,
                            is_open ? "left open" : "given", is_chosen ? "chosen" : "not chosen",
                            plan.version);
   };
+  const OuterConfig& outer = config.outer;
+  SKERRY_RETURN_IF_ERROR(check("inner_steps", outer.inner_steps == 0, settings.inner_steps != 0,
+                               settings.inner_steps == outer.inner_steps));
+  SKERRY_RETURN_IF_ERROR(check("overlap_steps", outer.overlap_steps < 0,
+                               settings.overlap_steps >= 0,
+                               settings.overlap_steps == outer.overlap_steps));
+  SKERRY_RETURN_IF_ERROR(check("the codec", outer.tier == OuterTier::kAuto, settings.has_codec,
+                               settings.codec == outer.codec));
   SKERRY_RETURN_IF_ERROR(
-      check("inner_steps", config.outer.inner_steps == 0, settings.inner_steps != 0));
-  SKERRY_RETURN_IF_ERROR(
-      check("overlap_steps", config.outer.overlap_steps < 0, settings.overlap_steps >= 0));
-  SKERRY_RETURN_IF_ERROR(
-      check("the codec", config.outer.tier == OuterTier::kAuto, settings.has_codec));
-  SKERRY_RETURN_IF_ERROR(check("sequences_per_microbatch", pipeline.sequences_per_microbatch == 0,
-                               settings.sequences_per_microbatch != 0));
-  SKERRY_RETURN_IF_ERROR(check("in_flight", pipeline.in_flight == 0, settings.in_flight != 0));
+      check("sequences_per_microbatch", pipeline.sequences_per_microbatch == 0,
+            settings.sequences_per_microbatch != 0,
+            settings.sequences_per_microbatch == pipeline.sequences_per_microbatch));
+  SKERRY_RETURN_IF_ERROR(check("in_flight", pipeline.in_flight == 0, settings.in_flight != 0,
+                               settings.in_flight == pipeline.in_flight));
 
   const RunConfig settled = Settled(config, plan);
   const int64_t tau = settled.outer.inner_steps;
@@ -52,7 +58,8 @@ absl::Status CheckSettings(const PipelinePlan& plan, const RunConfig& config) {
         static_cast<int32_t>(settings.codec));
   }
   const int64_t sequences = int64_t{settings.sequences_per_microbatch} * plan.microbatches_per_step;
-  if (settings.sequences_per_microbatch != 0 && sequences != pipeline.sequences_per_step) {
+  if (settings.sequences_per_microbatch != 0 && pipeline.sequences_per_step != 0 &&
+      sequences != pipeline.sequences_per_step) {
     return InvalidArgument("plan %d: %d microbatches of %d sequences are not the %d of a step",
                            plan.version, plan.microbatches_per_step,
                            settings.sequences_per_microbatch, pipeline.sequences_per_step);

@@ -58,7 +58,7 @@ TEST_CASE("Memory: no more is held than the windows and the share of a step allo
   CHECK(HoldsOf(config, 2, 2, false) == StageHolds{8, 4, 2});
   config.pipeline.microbatches_per_step = 4;
   CHECK(HoldsOf(config, 2, 2, true) == StageHolds{2, 2, 2});
-  CHECK(HoldsOf(config, 2, 2, false) == StageHolds{3, 3, 2});
+  CHECK(HoldsOf(config, 2, 2, false) == StageHolds{4, 3, 2});
 }
 
 TEST_CASE("Memory: what a node must offer is the total with its margin", "[plan]") {

@@ -95,7 +95,7 @@ TEST_CASE("Replan: the cost is the state over the donor's line, the steps withou
           "[plan]") {
   ReplanRequest request = Request(WithDead({TestNodeId(5), TestNodeId(6)}));
   const NodeId donor = TestNodeId(4);
-  for (const uint32_t mover : {7u, 8u, 9u}) {
+  for (const uint32_t mover : {1u, 2u, 3u, 7u, 8u, 9u}) {
     request.input.links.Set(donor, TestNodeId(mover), 0.2, 1e3);
   }
   const Replan replan = ChooseMoves(request);
