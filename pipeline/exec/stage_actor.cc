@@ -63,7 +63,7 @@ void StageActor::MakeReady(Key key, Visit& visit, Task task, Payload input) {
   visit.input = std::move(input);
 }
 
-void StageActor::OnActivation(Context&, const NodeId& from, const Activation& activation) {
+void StageActor::OnActivation(Context& context, const NodeId& from, const Activation& activation) {
   const Key key{activation.step, activation.microbatch};
   const auto length = static_cast<int32_t>(activation.path.size());
   const bool valid =
@@ -87,6 +87,12 @@ void StageActor::OnActivation(Context&, const NodeId& from, const Activation& ac
     }
     MakeReady(key, it->second, Task::kLoss, activation.values);
     return;
+  }
+  // The heir of a dead data node begins anew what was done here with the dead one, and not counted.
+  if (it != visits_.end() && it->second.state == State::kDone &&
+      it->second.path.front() != activation.path.front() &&
+      !WorksAt(plan_, NodeAt(it->second.path, 0), activation.step)) {
+    Drop(context, key);
   }
   Visit& visit = visits_[key];
   if (activation.attempt < visit.attempt ||
