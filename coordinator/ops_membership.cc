@@ -259,6 +259,7 @@ void CoordinatorActor::HeardFromGone(Context& context, const NodeId& node, const
   Record(context, LifeRecord(node, true));
   context.Event("returned", EventFields({{"node", node.Short()}}));
   if (!TakePlace(node)) return;
+  SendPeers(context, node);  // it heard nothing of who came and went meanwhile
   PeersChanged(context, node);
   if (state_.plan) context.Send(node, PlanUpdate{*state_.plan});
 }

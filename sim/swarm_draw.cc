@@ -158,16 +158,16 @@ void DrawReturns(Dice& dice, int32_t nodes, std::vector<Fault>& faults) {
   }
 }
 
-// What makes moves pay: long runs, nodes that differ more, one that becomes slow, and some that go
-// for good.
+// What makes moves pay: long runs, nodes that differ more, and some that go for good.
 void DrawMoves(Dice& dice, VirtualRunOptions& options, std::vector<Fault>& faults) {
   RunConfig& config = options.config;
   const auto nodes = static_cast<int32_t>(options.nodes.size());
   config.replan_s = dice.Chance(0.85) ? dice.Scale(2, 20) : 0;
   config.steps = config.outer.inner_steps * dice.Count(16, 40);
-  const auto slow = static_cast<size_t>(dice.Count(0, nodes - 1));
-  if (dice.Chance(0.6)) options.nodes[slow].device.gflops /= dice.Real(2, 6);
-  const auto deaths = dice.Count(0, nodes / 3);
+  if (dice.Chance(0.7)) {
+    for (VirtualNode& node : options.nodes) node.device.gflops /= dice.Scale(1, 8);
+  }
+  const auto deaths = dice.Count(0, nodes / 2);
   for (int32_t i = 0; i < deaths; ++i) {
     Fault fault;
     fault.kind = FaultKind::kCrash;

@@ -122,7 +122,8 @@ void StageActor::OnActivation(Context& context, const NodeId& from, const Activa
   // An heir counts its attempts anew: of the dead one's only a gradient can be left that waits for
   // its turn, and the heir's takes its place.
   if (it != visits_.end() && it->second.state == State::kDone &&
-      it->second.path.front() != activation.path.front()) {
+      it->second.path.front() != activation.path.front() &&
+      !WorksAt(plan_, NodeAt(it->second.path, 0), activation.step)) {
     Drop(context, key);
   }
   Visit& visit = visits_[key];
