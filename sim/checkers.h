@@ -103,6 +103,7 @@ class Checkers {
   void NoteGone();
   void CheckPlanRecord(Instant now);
   void NoteNewPlan(Instant now, const PipelinePlan* before, const PipelinePlan& plan);
+  void CheckSound(Instant now, const PipelinePlan* before, const PipelinePlan& plan);
   void CheckNobodyIsPast(Instant now, const PipelinePlan& plan, const Joiner& joiner);
   void NoteLiars(const PipelinePlan& plan);
   void CheckHeardOfJoiners(Instant now, const NodeId& node, int64_t step);
