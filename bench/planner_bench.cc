@@ -16,9 +16,11 @@
 
 #include "bench/bench.h"
 #include "bench/planner_cases.h"
+#include "pipeline/plan/plan_model.h"
 #include "pipeline/plan/validate.h"
 #include "routing/joint_bound.h"
 #include "routing/joint_search.h"
+#include "routing/placement.h"
 #include "routing/skippipe_search.h"
 #include "routing/skippipe_simulator.h"
 #include "sim/dtfm_environments.h"
@@ -189,23 +191,42 @@ void MeasureDtfm(Bench& bench) {
   }
 }
 
-// Most visits of a later stage over fewest, over any hundred steps.
-double ParticipationRatio(const PipelinePlan& plan) {
-  constexpr int64_t kWindow = 100;
-  const auto size = static_cast<int64_t>(plan.paths.size());
-  const int64_t step = plan.microbatches_per_step;
-  double worst = 1;
-  for (int64_t first = 0; first < size; ++first) {
-    std::vector<int64_t> visits(plan.stages.size());
-    for (int64_t i = first * step; i < (first + kWindow) * step; ++i) {
-      for (const Slot& slot : plan.paths[static_cast<size_t>(i % size)]) {
-        ++visits[static_cast<size_t>(slot.stage)];
+// Of a placement of these nodes as the links and speeds of `truth` have it.
+double SecondsOn(const PlannerInput& truth, const PipelinePlan& plan) {
+  const auto model = ModelOf(truth, plan);
+  if (!model.ok()) return kNever;
+  const double step_s =
+      Evaluator(model->problem.workload, model->problem.fleet).StepSeconds(model->placement);
+  return step_s + ExposedSeconds(model->problem, model->placement, step_s);
+}
+
+// What noise of the measurements costs: plans made on noisy ones, run on the true ones, beside
+// plans made on the true ones.
+void MeasureNoise(Bench& bench) {
+  constexpr double kRateSigma = 0.2;
+  constexpr double kSpeedSigma = 0.1;
+  double logs = 0;
+  int fleets = 0;
+  for (int32_t nodes = 8; nodes < 20; ++nodes, ++fleets) {
+    PlannerInput truth = WorldWide(nodes);
+    truth.config.nodes_min = nodes;
+    PlannerInput noisy = truth;
+    Rng rng(static_cast<uint64_t>(nodes), "noise of measurements");
+    for (auto& [node, device] : noisy.devices) {
+      device.name.clear();  // every node by itself
+      device.gflops *= std::exp(kSpeedSigma * rng.Normal());
+    }
+    for (int32_t i = 0; i < nodes; ++i) {
+      for (int32_t j = 0; j < nodes; ++j) {
+        if (i != j) noisy.links.At(i, j).bytes_per_s *= std::exp(kRateSigma * rng.Normal());
       }
     }
-    const auto [least, most] = std::minmax_element(visits.begin() + 1, visits.end());
-    worst = std::max(worst, static_cast<double>(*most) / static_cast<double>(*least));
+    const auto blurred = MakePlan(noisy);
+    const auto sharp = MakePlan(truth);
+    if (!blurred.ok() || !sharp.ok()) return;
+    logs += std::log(SecondsOn(truth, blurred->plan) / SecondsOn(truth, sharp->plan));
   }
-  return worst;
+  bench.Record("12 fleets measured with noise", std::exp(logs / fleets), "x measured well");
 }
 
 void MeasureFleet(Bench& bench, int32_t nodes, double plan_goal_s, double repair_goal_s) {
@@ -227,7 +248,9 @@ void MeasureFleet(Bench& bench, int32_t nodes, double plan_goal_s, double repair
   bench.AtMost("  repair after a leave", repaired.ok() ? 1e3 * repair_s : kNever, "ms",
                1e3 * repair_goal_s);
   if (nodes == 20) {
-    bench.AtMost("  participation, any 100 steps", ParticipationRatio(planned->plan), "max/min",
+    const Unevenness worst = WorstParticipation(planned->plan);
+    bench.AtMost("  participation, any 100 steps", worst.stages, "max/min", kParticipationRatioMax);
+    bench.AtMost("  replicas of a stage, likewise", worst.replicas, "max/min",
                  kParticipationRatioMax);
   }
 }
@@ -260,6 +283,7 @@ int Run(int argc, char** argv) {
   MeasureLognormal(bench);
   MeasureUnseen(bench, quick ? 1 : 3);
   MeasureDtfm(bench);
+  MeasureNoise(bench);
   MeasureFleet(bench, 20, 2, 0.05);
   MeasureFleet(bench, 100, 15, 0.2);
   if (!quick) MeasureFleet(bench, 1000, 120, 2);

@@ -110,6 +110,7 @@ class Checkers {
   void CheckPlanRecord(Instant now);
   void NoteNewPlan(Instant now, const PipelinePlan* before, const PipelinePlan& plan);
   void NoteMoved(Instant now, const PipelinePlan& before, const PipelinePlan& plan);
+  void CheckSound(Instant now, const PipelinePlan* before, const PipelinePlan& plan);
   void CheckNobodyIsPast(Instant now, const PipelinePlan& plan, const Joiner& joiner);
   void NoteLiars(const PipelinePlan& plan);
   void CheckHeardOfJoiners(Instant now, const NodeId& node, int64_t step);

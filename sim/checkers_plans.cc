@@ -2,13 +2,16 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
+#include "common/status.h"
 #include "pipeline/plan/route.h"
+#include "pipeline/plan/validate.h"
 #include "sim/checkers.h"
 
 namespace skerry {
 
 void Checkers::NoteNewPlan(Instant now, const PipelinePlan* before, const PipelinePlan& plan) {
   if (!plan.dead.empty() || !plan.joining.empty()) all_alive_ = false;
+  CheckSound(now, before, plan);
   NoteLiars(plan);
   for (const NodeId& node : plan.dead) {
     const auto slot = SlotOf(plan, node);
@@ -52,6 +55,14 @@ void Checkers::NoteMoved(Instant now, const PipelinePlan& before, const Pipeline
       Violate(now, "liveness", absl::StrFormat("nobody was left in stage %d by a move", stage));
     }
   }
+}
+
+void Checkers::CheckSound(Instant now, const PipelinePlan* before, const PipelinePlan& plan) {
+  absl::Status sound = ValidatePlan(plan, options_.config);
+  // Several may be journalled at once, of which only the last is seen.
+  const bool follows = before != nullptr && plan.version == before->version + 1;
+  if (sound.ok() && follows) sound = ValidateNext(*before, plan);
+  if (!sound.ok()) Violate(now, "plan_agreement", ErrorText(sound));
 }
 
 void Checkers::CheckNobodyIsPast(Instant now, const PipelinePlan& plan, const Joiner& joiner) {
