@@ -196,8 +196,7 @@ void NodeActor::StartTraining(Context& context, int64_t step) {
   options.first_step = step;
   options.lag_max = 2 * config_->outer.inner_steps + 1;
   options.in_flight = config_->pipeline.in_flight;
-  const size_t replicas = plan_.stages[static_cast<size_t>(stage_)].replicas.size();
-  options.gradients_max = GradientsMax(*config_, static_cast<int32_t>(replicas), stage_ == 0);
+  options.gradients_max = HoldsOf(*config_, plan_, stage_, options_.device.memory_bytes).gradients;
   options.work = work_.get();
   options.send = [this](Context& c, const NodeId& to, skerry::Message m) {
     Send(c, to, std::move(m));
