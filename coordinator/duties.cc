@@ -270,7 +270,9 @@ void CoordinatorActor::ReportStatus(Context& context) {
          // The most its stage has held, and what the memory model says of it.
          {"memory_bytes", beat.memory_bytes},
          {"memory_model_bytes",
-          stage >= 0 ? StageNeeds(config, *state_.plan, stage).total() : int64_t{0}},
+          stage >= 0
+              ? StageMemoryWith(config, *state_.plan, stage, record.device.memory_bytes).total()
+              : int64_t{0}},
          {"alive", record.alive}});
   }
   const double elapsed = (context.now() - started_).seconds();

@@ -66,7 +66,8 @@ Json NodesJson(const RunState& state, const RunConfig& config, const Json& statu
     const bool takes_part = slot && !IsDead(*state.plan, id);
     const int32_t stage = slot ? slot->stage : -1, replica = slot ? slot->replica : -1;
     Json model;
-    if (stage >= 0) model = StageNeeds(settled, *state.plan, stage).total();
+    if (stage >= 0)
+      model = StageMemoryWith(settled, *state.plan, stage, record.device.memory_bytes).total();
     nodes.push_back({{"id", id.Hex()},
                      {"region", record.region},
                      {"endpoint", record.endpoint},

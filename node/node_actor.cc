@@ -198,8 +198,7 @@ void NodeActor::StartTraining(Context& context, int64_t step) {
   options.lag_max = 2 * config_->outer.inner_steps + 1;
   options.in_flight = config_->pipeline.in_flight;
   options.slow_link_codec = config_->pipeline.slow_link_codec;
-  const size_t replicas = plan_.stages[static_cast<size_t>(stage_)].replicas.size();
-  options.gradients_max = GradientsMax(*config_, static_cast<int32_t>(replicas), stage_ == 0);
+  options.gradients_max = HoldsOf(*config_, plan_, stage_, options_.device.memory_bytes).gradients;
   options.work = work_.get();
   if (config_->pipeline.detours) options.late_floor = Duration::Seconds(config_->node_silent_s) / 2;
   options.tick = Duration::Seconds(config_->heartbeat_s);

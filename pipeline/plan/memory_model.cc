@@ -77,7 +77,8 @@ StageMemory MemoryOf(const RunConfig& config, int32_t layers, bool holds_ends,
 StageHolds HoldsOf(const RunConfig& config, int32_t first_replicas, int32_t replicas,
                    bool holds_ends) {
   const int32_t held = HeldMax(config, first_replicas, replicas, holds_ends);
-  return {held, GradientsMax(config, replicas, holds_ends), replicas};
+  const int32_t most = GradientsMax(config, replicas, holds_ends);
+  return {held, holds_ends ? most : std::min(most, kGradientsMin), replicas};
 }
 
 int32_t HeldMax(const RunConfig& config, int32_t first_replicas, int32_t replicas,
@@ -94,12 +95,33 @@ int32_t GradientsMax(const RunConfig& config, int32_t replicas, bool holds_ends)
   return std::min(share + (holds_ends ? 0 : 1), std::max(pipeline.in_flight, kGradientsMin));
 }
 
-StageMemory StageNeeds(const RunConfig& config, const PipelinePlan& plan, int32_t stage) {
+StageHolds HoldsOf(const RunConfig& config, const PipelinePlan& plan, int32_t stage,
+                   int64_t offered_bytes) {
   const StageAssignment& assignment = plan.stages[static_cast<size_t>(stage)];
   const bool ends = stage == 0;
-  const StageHolds holds = HoldsOf(config, static_cast<int32_t>(plan.stages[0].replicas.size()),
-                                   static_cast<int32_t>(assignment.replicas.size()), ends);
-  return MemoryOf(config, assignment.last_layer - assignment.first_layer, ends, holds);
+  const auto replicas = static_cast<int32_t>(assignment.replicas.size());
+  const int32_t layers = assignment.last_layer - assignment.first_layer;
+  StageHolds holds =
+      HoldsOf(config, static_cast<int32_t>(plan.stages[0].replicas.size()), replicas, ends);
+  const int32_t most = GradientsMax(config, replicas, ends);
+  while (holds.gradients < most) {
+    StageHolds more = holds;
+    ++more.gradients;
+    if (offered_bytes > 0 && MemoryOf(config, layers, ends, more).needed() > offered_bytes) break;
+    holds = more;
+  }
+  return holds;
+}
+
+StageMemory StageNeeds(const RunConfig& config, const PipelinePlan& plan, int32_t stage) {
+  return StageMemoryWith(config, plan, stage, 1);
+}
+
+StageMemory StageMemoryWith(const RunConfig& config, const PipelinePlan& plan, int32_t stage,
+                            int64_t offered_bytes) {
+  const StageAssignment& assignment = plan.stages[static_cast<size_t>(stage)];
+  return MemoryOf(config, assignment.last_layer - assignment.first_layer, stage == 0,
+                  HoldsOf(config, plan, stage, offered_bytes));
 }
 
 std::string BytesText(int64_t bytes) {

@@ -67,7 +67,10 @@ struct StageMemory {
 StageMemory MemoryOf(const RunConfig& config, int32_t layers, bool holds_ends,
                      const StageHolds& holds);
 
-// Of a stage with so many replicas in a run with so many of stage 0.
+// Of a stage with so many replicas in a run with so many of stage 0, on a node that has no more
+// memory than it must have: then a stage after stage 0 holds kGradientsMin gradients, which costs
+// about 2 % of a step. Stage 0 holds one from the loss on, so it needs a window of them.
+inline constexpr int32_t kGradientsMin = 2;
 StageHolds HoldsOf(const RunConfig& config, int32_t first_replicas, int32_t replicas,
                    bool holds_ends);
 
@@ -76,13 +79,21 @@ StageHolds HoldsOf(const RunConfig& config, int32_t first_replicas, int32_t repl
 // ValidateMemory holds every plan to it (safety.h, HeldAtMost).
 int32_t HeldMax(const RunConfig& config, int32_t first_replicas, int32_t replicas, bool holds_ends);
 
-// How many gradients a replica holds for microbatches that wait for their turn: as many as a
-// window, which is what passes without order where all is well. A node keeps to it (StageActor).
-inline constexpr int32_t kGradientsMin = 2;
+// How many gradients a replica has use for, waiting for their turn: as many as a window, which is
+// what passes without order where all is well.
 int32_t GradientsMax(const RunConfig& config, int32_t replicas, bool holds_ends);
 
-// Of the replicas of a stage of a plan; `config` is a settled one.
+// What a node that offers so many bytes (0: no limit) holds at worst: the least, and as many
+// gradients more as fit, up to GradientsMax. A node keeps to it (StageActor); it changes when
+// things are computed, never what. `config` is a settled one.
+StageHolds HoldsOf(const RunConfig& config, const PipelinePlan& plan, int32_t stage,
+                   int64_t offered_bytes);
+
+// Of the replicas of a stage of a plan: the least a node must offer, and what one that offers so
+// much makes of it.
 StageMemory StageNeeds(const RunConfig& config, const PipelinePlan& plan, int32_t stage);
+StageMemory StageMemoryWith(const RunConfig& config, const PipelinePlan& plan, int32_t stage,
+                            int64_t offered_bytes);
 
 // "1.4 GiB", for people.
 std::string BytesText(int64_t bytes);

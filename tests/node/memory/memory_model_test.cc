@@ -56,6 +56,7 @@ TEST_CASE("Memory model: within 5 % of the heap where microbatches are large", "
   StageCase shape = Case(128, 3, false);
   shape.config.pipeline.sequences_per_microbatch = 8;
   shape.config.pipeline.in_flight = 4;
+  shape.offers_plenty = GENERATE(false, true);
   CheckWithinFivePercent(shape);
 }
 

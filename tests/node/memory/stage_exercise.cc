@@ -114,8 +114,10 @@ absl::StatusOr<int64_t> Exercise(StageWork& work, const StageCase& shape, const 
 }  // namespace
 
 absl::StatusOr<HeldBytes> MeasureStage(const StageCase& shape) {
-  const StageHolds holds =
-      HoldsOf(shape.config, shape.first_replicas, shape.replicas, shape.holds_ends);
+  StageHolds holds = HoldsOf(shape.config, shape.first_replicas, shape.replicas, shape.holds_ends);
+  if (shape.offers_plenty) {
+    holds.gradients = GradientsMax(shape.config, shape.replicas, shape.holds_ends);
+  }
   const int32_t first = shape.holds_ends ? 0 : shape.config.model.layers - shape.layers;
   const StageAssignment stage{first, first + shape.layers, {}};
   const int64_t before = HeapBytes();

@@ -13,9 +13,9 @@ struct StageCase {
   RunConfig config;
   int32_t layers = 1;
   bool holds_ends = false;
-  int32_t stages = 2;          // of the run
   int32_t first_replicas = 1;  // of stage 0
   int32_t replicas = 1;        // of this stage
+  bool offers_plenty = true;   // of memory: as many gradients wait as there is use for
 };
 
 struct HeldBytes {

@@ -55,10 +55,26 @@ TEST_CASE("Memory: no more is held than the windows and the share of a step allo
   config.pipeline.microbatches_per_step = 64;
   config.pipeline.in_flight = 4;
   CHECK(HoldsOf(config, 2, 2, true) == StageHolds{4, 4, 2});
-  CHECK(HoldsOf(config, 2, 2, false) == StageHolds{8, 4, 2});
+  CHECK(HoldsOf(config, 2, 2, false) == StageHolds{8, 2, 2});
+  CHECK(GradientsMax(config, 2, false) == 4);
   config.pipeline.microbatches_per_step = 4;
   CHECK(HoldsOf(config, 2, 2, true) == StageHolds{2, 2, 2});
-  CHECK(HoldsOf(config, 2, 2, false) == StageHolds{4, 3, 2});
+  CHECK(HoldsOf(config, 2, 2, false) == StageHolds{4, 2, 2});
+  CHECK(GradientsMax(config, 2, false) == 3);
+}
+
+TEST_CASE("Memory: who offers more holds more gradients, never more than it offers", "[plan]") {
+  RunConfig config;
+  PipelinePlan plan;
+  plan.stages = {{0, 4, std::vector<NodeId>(2)}, {4, 8, std::vector<NodeId>(2)}};
+  const int64_t least = StageNeeds(config, plan, 1).needed();
+  CHECK(HoldsOf(config, plan, 1, least).gradients == kGradientsMin);
+  CHECK(HoldsOf(config, plan, 1, 0).gradients == GradientsMax(config, 2, false));
+  const int64_t between = (least + StageMemoryWith(config, plan, 1, 0).needed()) / 2;
+  const StageHolds some = HoldsOf(config, plan, 1, between);
+  CHECK(some.gradients > kGradientsMin);
+  CHECK(some.gradients < GradientsMax(config, 2, false));
+  CHECK(StageMemoryWith(config, plan, 1, between).needed() <= between);
 }
 
 TEST_CASE("Memory: what a node must offer is the total with its margin", "[plan]") {
