@@ -3,11 +3,12 @@
 //
 // SkipPipe (arXiv 2502.19913) places for the unskipped pipeline, then routes with equal loads: a
 // badly connected node sets the makespan. Here both are one search: a few short ones, each first by
-// a cheap model of the iteration (fluid_model.h), then by running the schedule (in full mode one of
-// them keeps the placement it is given); then longer ones from the best. In each the temperature
-// falls geometrically; every other move begins at a task on the critical path. The best plans are
-// scored by SkipPipe's own simulator too, and the one is returned whose worse score of the two is
-// best.
+// a cheap model of the iteration (fluid_model.h), then by running the schedule (one begins with
+// tours in columns, joint_columns.h; in full mode one keeps the placement it is given); then longer
+// ones from the best. In each the temperature falls geometrically; every other move begins at a
+// task on the critical path. SkipPipe's own simulator scores the best plans of the short searches
+// and every plan that the long ones would accept: the plan is returned whose worse score of the two
+// is best.
 //
 // Anytime: whatever stops it, the best plan so far is returned. Deterministic for a seed and a
 // number of evaluations; no clock is read here.

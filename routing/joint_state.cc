@@ -18,6 +18,7 @@ constexpr double kRotate = 0.1;
 constexpr double kExchangeTails = 0.18;
 constexpr double kSwapNeighbours = 0.06;
 constexpr double kMoveVisit = 0.2;  // these only under free loads
+constexpr double kMoveTail = 0.06;
 constexpr double kMoveOrigin = 0.06;
 constexpr double kExchangeStages = 0.05;
 constexpr double kWaveReleaseSeconds = 2.5;  // as SkipPipe's script releases
@@ -295,6 +296,22 @@ bool JointState::MoveVisit(Rng& rng) {
   return !changes_.empty();
 }
 
+// One goes the way of another from some visit on, where both visit the same stages.
+bool JointState::MoveTail(Rng& rng) {
+  const int32_t p = RandomVisit(rng).microbatch;
+  const int32_t q = RandomMicrobatch(rng);
+  const auto first = static_cast<int32_t>(rng.Below(static_cast<uint64_t>(schedule_.length - 1)));
+  for (int32_t hop = std::max(first, 1); hop < schedule_.length; ++hop) {
+    if (StageAt(p, hop) != StageAt(q, hop)) return false;
+  }
+  const int32_t origin = schedule_.At(p, 0);
+  for (int32_t hop = first; hop < schedule_.length; ++hop) Set(p, hop, schedule_.At(q, hop));
+  if (changes_.empty()) return false;
+  origins_moved_ = schedule_.At(p, 0) != origin;
+  if (origins_moved_) AssignLanes();
+  return true;
+}
+
 bool JointState::MoveOrigin(Rng& rng) {
   Set(RandomVisit(rng).microbatch, 0, RandomNode(0, rng));
   if (changes_.empty()) return false;
@@ -365,6 +382,7 @@ bool JointState::Move(const JointFreedom& freedom, const JointHints& hints, Rng&
   if (is(kSwapNeighbours)) return problem_->swaps_max > 0 && SwapNeighbours(rng);
   if (freedom.loads) {
     if (is(kMoveVisit)) return MoveVisit(rng);
+    if (is(kMoveTail)) return MoveTail(rng);
     if (is(kMoveOrigin)) return MoveOrigin(rng);
     if (is(kExchangeStages)) return ExchangeStages(rng);
   }

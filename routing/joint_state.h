@@ -76,6 +76,7 @@ class JointState {
   bool SwapNeighbours(Rng& rng);
   bool ExchangeNodes(const JointFreedom& freedom, Rng& rng);
   bool MoveVisit(Rng& rng);
+  bool MoveTail(Rng& rng);
   bool MoveOrigin(Rng& rng);
   bool Rotate(Rng& rng);
 
