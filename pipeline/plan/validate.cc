@@ -46,7 +46,7 @@ absl::Status CheckSettings(const PipelinePlan& plan, const RunConfig& config) {
         "plan %d: want inner steps ≥ 1 and overlap steps from 0 to these, got %d and %d",
         plan.version, tau, delta);
   }
-  if (config.steps % tau != 0) {
+  if (settings.inner_steps != 0 && config.steps % tau != 0) {
     return InvalidArgument("plan %d: %d steps are no multiple of %d inner steps", plan.version,
                            config.steps, tau);
   }

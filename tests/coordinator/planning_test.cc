@@ -1,5 +1,6 @@
 // From the first node to the first plan: probes, retries, planning.
 
+#include "coordinator/screen.h"
 #include "tests/coordinator/served_run.h"
 
 using namespace skerry;
@@ -158,7 +159,9 @@ TEST_CASE("A fleet that allows no plan is told why, once, and may still grow", "
   run.Pass(5);
   run.RunJobs();
   CHECK(run.CountEvents("no_plan") == 1);
-  CHECK(nlohmann::json::parse(run.status)["note"].get<std::string>() != "");
+  const auto status = nlohmann::json::parse(run.status);
+  CHECK(status["note"].get<std::string>() != "");
+  CHECK(StatusLine(status).find("no plan yet: 2 stages need") == 0);
 
   run.From(1, ServedRun::HelloOf(1));
   run.AnswerProbes();

@@ -20,6 +20,7 @@ CheckerOptions TwoReplicas() {
   CheckerOptions options;
   options.coordinator = kCoordinator;
   options.config.steps = 2;
+  options.config.model.layers = 2;
   options.config.pipeline.microbatches_per_step = 2;
   return options;
 }

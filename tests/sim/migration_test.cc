@@ -144,7 +144,7 @@ TEST_CASE("Migration: its mover may die or start again at any moment, or be sile
   CHECK(done);
 }
 
-TEST_CASE("Migration: the donor may die at any moment; then the stage is left out",
+TEST_CASE("Migration: the donor may die at any moment, then the stage is left out",
           "[sim][migration]") {
   const Duration after = Duration::Millis(GENERATE(0, 60, 400, 3000));
   VirtualRun run(NineNodes(5));

@@ -102,8 +102,7 @@ std::vector<DrawnNode> Mixed(size_t count, uint64_t seed) {
   return nodes;
 }
 
-// The goal is 1 %; the search over who takes part misses it by half a percent in one of 15 of
-// these.
+// The goal is 1 %: the search over who takes part misses it by 0.5 % in one of these 15.
 constexpr double kHurtMax = 1.02;
 
 TEST_CASE("Laws: a node more does not make a step longer", "[plan][laws]") {
