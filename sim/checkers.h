@@ -88,6 +88,7 @@ class Checkers {
 
   const std::vector<Violation>& violations() const { return violations_; }
   const RunState& state() const { return state_; }  // as the journal tells it
+  const std::map<int64_t, PipelinePlan>& plans() const { return plans_; }  // all, by version
   // Who was taken for dead or evicted while it had a part in the plan.
   const std::set<NodeId>& put_out() const { return put_out_; }
   int64_t handovers() const { return handovers_; }  // that came to a first step

@@ -133,10 +133,13 @@ class Excuses {
 // replicas of one stage do not get each other's deltas, and without the link there may be no plan.
 enum class Hindered { kNo, kForLong, kForGood };
 Hindered HinderedByLinks(const SwarmRun& drawn) {
-  const auto& plan = drawn.run->checkers().state().plan;
-  const auto stage_of = [&](const FaultEnd& end) {
-    const auto slot = SlotOf(*plan, VirtualRun::node(end.index - 1));
-    return slot ? slot->stage : -1;
+  const auto& plans = drawn.run->checkers().plans();
+  const auto of_one_stage = [&](const FaultEnd& a, const FaultEnd& b) {
+    return std::any_of(plans.begin(), plans.end(), [&](const auto& plan) {
+      const auto one = SlotOf(plan.second, VirtualRun::node(a.index - 1));
+      const auto other = SlotOf(plan.second, VirtualRun::node(b.index - 1));
+      return one && other && one->stage == other->stage;
+    });
   };
   Hindered hindered = Hindered::kNo;
   for (const Fault& fault : drawn.faults) {
@@ -144,11 +147,8 @@ Hindered HinderedByLinks(const SwarmRun& drawn) {
                           fault.other.kind == FaultEnd::Kind::kNode && fault.other.index > 0;
     const bool of_link = fault.kind == FaultKind::kCut || fault.kind == FaultKind::kSlowLink;
     if (!of_nodes || !of_link || (fault.lasts && fault.lasts->seconds() < kLong)) continue;
-    if (plan && (stage_of(fault.where) < 0 || stage_of(fault.where) != stage_of(fault.other))) {
-      continue;
-    }
-    const bool for_good = !fault.lasts && fault.kind == FaultKind::kCut;
-    hindered = std::max(hindered, for_good ? Hindered::kForGood : Hindered::kForLong);
+    if (!plans.empty() && !of_one_stage(fault.where, fault.other)) continue;
+    hindered = std::max(hindered, fault.lasts ? Hindered::kForLong : Hindered::kForGood);
   }
   return hindered;
 }

@@ -69,7 +69,8 @@ class StageActor {
     std::function<JobId(Context&, Job)> submit;               // work for the device
     std::function<void(Context&, const StepReport&)> report;  // stage 0: own microbatches of a step
     std::function<void(Context&, const absl::Status&)> failed;  // the device could not do its work
-    std::function<void(Context&, const Detour&)> led_around;    // stage 0; may be empty
+    // Stage 0: a void for good that the coordinator is to pass on too; may be empty.
+    std::function<void(Context&, const Detour&)> led_around;
   };
   StageActor(Options options, PipelinePlan plan);
 
@@ -159,6 +160,7 @@ class StageActor {
   void NoteAnswer(Context& context, Key key, const Visit& visit);
   int32_t Culprit(Visit& visit, Instant now) const;
   void LeadAround(Context& context, Key key, Visit& visit);
+  void VoidForGood(Context& context, const Detour& detour);
   void ForgetAvoided(const PipelinePlan& before);
   void ChoosePath(Context& context, Key key, Visit& visit, const NodeId* culprit = nullptr,
                   Duration waited = {});

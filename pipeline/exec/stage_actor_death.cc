@@ -82,8 +82,7 @@ void StageActor::VoidPast(Context& context, const PipelinePlan& before) {
       for (size_t hop = 1; hop < now.size(); ++hop) {
         const bool knows = std::find(past.begin(), past.end(), now[hop]) != past.end();
         if (knows && !inherited) continue;
-        options_.send(context, NodeAt(now, static_cast<int32_t>(hop)),
-                      MicrobatchVoid{step, m, kForGood, plan_.version});
+        VoidForGood(context, Detour{step, m, NodeAt(now, static_cast<int32_t>(hop)), 0, false});
       }
     }
   }

@@ -90,9 +90,15 @@ void StageActor::LeadAround(Context& context, Key key, Visit& visit) {
   ChoosePath(context, key, visit, &culprit, waited);
 }
 
+// Also by way of the coordinator: the link may be what is late.
+void StageActor::VoidForGood(Context& context, const Detour& detour) {
+  options_.send(context, detour.around,
+                MicrobatchVoid{detour.step, detour.microbatch, kForGood, plan_.version});
+  if (lateness_ && options_.led_around) options_.led_around(context, detour);
+}
+
 // The path of an own microbatch that is about to start: around who is late. Whom the plan leads it
-// through instead hears that it does not come, also by way of the coordinator: the link may be what
-// is late.
+// through instead hears that it does not come.
 void StageActor::ChoosePath(Context& context, Key key, Visit& visit, const NodeId* culprit,
                             Duration waited) {
   if (!avoidance_) return;
@@ -105,14 +111,12 @@ void StageActor::ChoosePath(Context& context, Key key, Visit& visit, const NodeI
   visit.path = std::move(led.path);
   for (const NodeId& node : led.passed) {
     if (!visit.around.insert(node).second) continue;
-    options_.send(context, node, MicrobatchVoid{key.first, key.second, kForGood, plan_.version});
-    if (!options_.led_around) continue;
     const bool is_culprit = culprit != nullptr && node == *culprit;
     const int32_t stage = SlotOf(plan_, node)->stage;
     const bool skipped = std::none_of(visit.path.begin(), visit.path.end(),
                                       [&](const Slot& slot) { return slot.stage == stage; });
-    options_.led_around(
-        context, Detour{key.first, key.second, node, is_culprit ? waited.seconds() : 0.0, skipped});
+    VoidForGood(context,
+                {key.first, key.second, node, is_culprit ? waited.seconds() : 0.0, skipped});
   }
 }
 

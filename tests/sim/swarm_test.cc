@@ -146,7 +146,12 @@ TEST_CASE("Swarm: a node may start again at any moment", "[sim][swarm]") {
   }
 }
 
-// Links between nodes of different stages are cut for good at 8 s, one way or both.
+TEST_CASE("Swarm: who stands in for a dead node hears what is over though its link is broken",
+          "[sim][swarm]") {
+  CHECK(WrongWith({GENERATE(as<uint64_t>(), 84, 192), 4}, true) == "");
+}
+
+// Links between nodes of different stages are cut for good after 2 s, one way or both.
 struct CutLink {
   int32_t from, to;
   bool both;
