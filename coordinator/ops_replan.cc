@@ -43,7 +43,6 @@ void CoordinatorActor::NoteChange(const std::string& reason) {
 
 void CoordinatorActor::TendReplan(Context& context) {
   if (options_.config.replan_s == 0 || !state_.plan || state_.finished) return;
-  MigrateIfReady(context);
   const bool is_due = !change_.empty() || context.now() >= next_replan_;
   // Who stands by fills a dead slot before anybody is moved for it.
   if (!is_due || replanning_ || choosing_) return;
@@ -205,7 +204,6 @@ void CoordinatorActor::ReplanChosen(Context& context) {
   // Whoever died may be back at once, and is given its slot for less.
   migration_ = Migration{chosen.moves, state_.plan->version,
                          context.now() + Duration::Seconds(options_.config.node_silent_s)};
-  MigrateIfReady(context);
 }
 
 // Not again what the last line said of the same plan.

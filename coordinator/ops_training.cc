@@ -167,7 +167,15 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const RoundAppli
                                         {"transfer_s", message.transfer_s},
                                         {"wait_s", message.wait_s}}));
   EvictMinority(context, message.stage, message.round);
-  if (!stopping_) MigrateIfReady(context);
+  if (stopping_ || !migration_) return;
+  // Right after a round of a stage that somebody is to leave.
+  const PipelinePlan& plan = *state_.plan;
+  const bool ends_a_round =
+      std::any_of(migration_->moves.begin(), migration_->moves.end(), [&](const Move& move) {
+        const bool replaces = !IsDead(plan, NodeOf(plan, move.to));
+        return move.from_stage == *stage || (replaces && move.to.stage == *stage);
+      });
+  if (ends_a_round) MigrateIfReady(context);
 }
 
 // What it said of a round in an earlier life counts for nothing: what it was given does.
