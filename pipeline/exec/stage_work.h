@@ -2,7 +2,8 @@
 // (node/trained_stage), modelled bodies only have sizes and costs, so that a simulator can run
 // thousands of nodes.
 //
-// Every method but Cost, HeldBytesPeak and CheckDelta runs on the device thread, in order of submission. Payloads
+// Every method but Cost, HeldBytesPeak and CheckDelta runs on the device thread, in order of
+// submission. Payloads
 // are float32 [sequences, context, hidden].
 #pragma once
 

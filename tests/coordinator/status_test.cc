@@ -96,5 +96,6 @@ TEST_CASE("Nodes and plan are listed from the journal alone, the dead and standb
   CHECK(NodesTable(NodesJson(run.Fold(), run.config, nullptr)).find("gone") != std::string::npos);
 
   run.From(dead, ServedRun::HelloOf(0));
-  CHECK(NodesTable(NodesJson(run.Fold(), run.config, nullptr)).find("standby") != std::string::npos);
+  CHECK(NodesTable(NodesJson(run.Fold(), run.config, nullptr)).find("standby") !=
+        std::string::npos);
 }
