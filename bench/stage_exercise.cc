@@ -1,4 +1,4 @@
-#include "tests/node/memory/stage_exercise.h"
+#include "bench/stage_exercise.h"
 
 #include <cstring>
 #include <memory>
@@ -10,7 +10,7 @@
 #include "kernels/backend.h"
 #include "node/trained_stage.h"
 #include "pipeline/plan/memory_model.h"
-#include "tests/node/memory/counted_heap.h"
+#include "bench/counted_heap.h"
 
 namespace skerry {
 namespace {

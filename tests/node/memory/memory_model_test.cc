@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "pipeline/plan/memory_model.h"
-#include "tests/node/memory/stage_exercise.h"
+#include "bench/stage_exercise.h"
 
 namespace skerry {
 namespace {
