@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "bench/bench.h"
-#include "tests/node/memory/stage_exercise.h"
+#include "bench/stage_exercise.h"
 
 namespace skerry::bench {
 namespace {

@@ -238,6 +238,13 @@ const char* CoordinatorActor::RunPhase() const {
   return live < options_.config.nodes_min ? "waiting for nodes" : "measuring links";
 }
 
+// What the memory model says of a node in that stage; 0: it is in none.
+static int64_t ModelBytes(const RunConfig& config, const std::optional<PipelinePlan>& plan,
+                          int32_t stage, const DeviceProfile& device) {
+  if (!plan || stage < 0) return 0;
+  return StageMemoryWith(config, *plan, stage, device.memory_bytes).total();
+}
+
 void CoordinatorActor::ReportStatus(Context& context) {
   if (!options_.status) return;
   const RunConfig& config = options_.config;
@@ -267,12 +274,8 @@ void CoordinatorActor::ReportStatus(Context& context) {
          {"silent_s", heard == heard_.end() ? 0.0 : (context.now() - heard->second).seconds()},
          {"bytes_sent", traffic.total_sent()},
          {"bytes_received", traffic.total_received()},
-         // The most its stage has held, and what the memory model says of it.
          {"memory_bytes", beat.memory_bytes},
-         {"memory_model_bytes",
-          stage >= 0
-              ? StageMemoryWith(config, *state_.plan, stage, record.device.memory_bytes).total()
-              : int64_t{0}},
+         {"memory_model_bytes", ModelBytes(config, state_.plan, stage, record.device)},
          {"alive", record.alive}});
   }
   const double elapsed = (context.now() - started_).seconds();

@@ -114,7 +114,7 @@ StepParts PartsOf(const Workload& workload, const Fleet& fleet, const Placement&
       const size_t pair = fleet.Pair(placement[static_cast<size_t>(sender.slot)],
                                      placement[static_cast<size_t>(record.slot)]);
       const double latency = std::min(under_way, fleet.latency_s[pair]);
-      const double wire = std::min(under_way - latency, fleet.wire_s[pair]);
+      const double wire = std::min(under_way - latency, fleet.TravelWire(pair));
       parts.latency_s += latency * per_step;
       parts.wire_s += wire * per_step;
       parts.waiting_s += (under_way - latency - wire) * per_step;

@@ -151,13 +151,14 @@ void Evaluator::Send(double now, int32_t microbatch, int32_t from_hop, int32_t t
   double& link_free =
       link_free_[static_cast<size_t>(ways_[way + (task == Task::kBackward ? 1 : 0)])];
   const double latency_s = fleet_.latency_s[pair];
+  const double share = fleet_.ShareOf(pair);
   // A missing link is only in the way if a path uses it.
   is_usable_ &= !std::isinf(latency_s);
   const double start = std::max({now, uplink_free, link_free});
-  uplink_free = std::max(now, uplink_free) + lines_.up_s[pair];
-  link_free = start + fleet_.wire_s[pair];
+  uplink_free = std::max(now, uplink_free) + share * lines_.up_s[pair];
+  link_free = start + share * fleet_.wire_s[pair];
   // Of messages under way at once the one sent first is received first.
-  downlink_free = std::max(start + latency_s, downlink_free) + lines_.down_s[pair];
+  downlink_free = std::max(start + latency_s, downlink_free) + share * lines_.down_s[pair];
   Schedule(std::max(link_free + latency_s, downlink_free), false, task, microbatch, to_hop);
 }
 

@@ -44,7 +44,10 @@ struct Fleet {
   std::vector<double> gflops;     // [n] > 0
   std::vector<double> latency_s;  // [n, n] rtt / 2, row = from; infinite: not usable
   std::vector<double> wire_s;     // [n, n] boundary bytes / rate
+  std::vector<double> share;      // [n, n] of those bytes that travel, in (0, 1]; empty: all
   int32_t size() const { return static_cast<int32_t>(gflops.size()); }
+  double ShareOf(size_t pair) const { return share.empty() ? 1 : share[pair]; }
+  double TravelWire(size_t pair) const { return wire_s[pair] * ShareOf(pair); }
   size_t Pair(int32_t from, int32_t to) const {
     return static_cast<size_t>(from) * gflops.size() + static_cast<size_t>(to);
   }

@@ -18,7 +18,7 @@ constexpr double kUnusable = 1e9;  // seconds: finite, so that assignments stay 
 
 double Travel(const Fleet& fleet, int32_t from, int32_t to) {
   const size_t pair = fleet.Pair(from, to);
-  return std::min(fleet.latency_s[pair] + fleet.wire_s[pair], kUnusable);
+  return std::min(fleet.latency_s[pair] + fleet.TravelWire(pair), kUnusable);
 }
 
 double VisitFlops(const Workload& workload, int32_t slot) {

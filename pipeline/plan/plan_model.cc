@@ -50,6 +50,7 @@ absl::StatusOr<Fleet> FleetOf(const PlannerInput& input, const RunConfig& config
   fleet.gflops = SpeedsOf(nodes, input.devices);
   fleet.latency_s.resize(n * n);
   fleet.wire_s.resize(n * n);
+  if (!plan.slow_links.empty()) fleet.share.assign(n * n, 1);
   for (size_t i = 0; i < n; ++i) {
     for (size_t j = 0; j < n; ++j) {
       if (i == j) continue;
@@ -65,7 +66,7 @@ absl::StatusOr<Fleet> FleetOf(const PlannerInput& input, const RunConfig& config
       fleet.wire_s[i * n + j] = link.usable() ? payload / link.bytes_per_s : never;
       if (std::binary_search(plan.slow_links.begin(), plan.slow_links.end(),
                              SlowLink{nodes[i], nodes[j]})) {
-        fleet.wire_s[i * n + j] *= share;
+        fleet.share[i * n + j] = share;
       }
     }
   }

@@ -34,9 +34,10 @@ class Search {
       : workload_(workload),
         placement_(placement),
         share_(share),
-        plain_(plain),
         fleet_(plain),
-        evaluator_(workload, fleet_) {}
+        evaluator_(workload, fleet_) {
+    fleet_.share.assign(fleet_.wire_s.size(), 1);
+  }
 
   std::vector<SlotLink> Run() {
     std::vector<SlotLink> listed;
@@ -65,7 +66,7 @@ class Search {
   void Set(const SlotLink& link, double share) {
     const size_t pair = fleet_.Pair(placement_[static_cast<size_t>(link.from)],
                                     placement_[static_cast<size_t>(link.to)]);
-    fleet_.wire_s[pair] = plain_.wire_s[pair] * share;
+    fleet_.share[pair] = share;
   }
 
   // Without all of those that go together, the step is at most kSlowLinkGainMin / 2 longer.
@@ -87,8 +88,7 @@ class Search {
   const Workload& workload_;
   const Placement& placement_;
   double share_;
-  const Fleet& plain_;
-  Fleet fleet_;  // with the listed links shrunk
+  Fleet fleet_;  // with shares on the listed links
   Evaluator evaluator_;
 };
 
@@ -100,9 +100,10 @@ double SlowLinkShare(const RunConfig& config) {
 
 Fleet WithSlowLinks(Fleet fleet, const Placement& placement, const std::vector<SlotLink>& links,
                     double share) {
+  if (fleet.share.empty()) fleet.share.assign(fleet.wire_s.size(), 1);
   for (const SlotLink& link : links) {
-    fleet.wire_s[fleet.Pair(placement[static_cast<size_t>(link.from)],
-                            placement[static_cast<size_t>(link.to)])] *= share;
+    fleet.share[fleet.Pair(placement[static_cast<size_t>(link.from)],
+                           placement[static_cast<size_t>(link.to)])] = share;
   }
   return fleet;
 }

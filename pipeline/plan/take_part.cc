@@ -117,7 +117,8 @@ class Chooser {
     if (stages_asked_ > 0) return;
     const int32_t layers = trial_.config.model.layers;
     const int32_t least = AutoStages(static_cast<int32_t>(fewest_), layers);
-    const int32_t most = std::min(layers, AutoStages(static_cast<int32_t>(all_.size()), layers) + 1);
+    const int32_t most =
+        std::min(layers, AutoStages(static_cast<int32_t>(all_.size()), layers) + 1);
     for (int32_t stages = most; stages >= least; --stages) Try({all_, stages});
   }
 

@@ -2,8 +2,8 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "bench/stage_exercise.h"
 #include "pipeline/plan/memory_model.h"
-#include "tests/node/memory/stage_exercise.h"
 
 namespace skerry {
 namespace {

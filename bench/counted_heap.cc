@@ -1,4 +1,4 @@
-#include "tests/node/memory/counted_heap.h"
+#include "bench/counted_heap.h"
 
 #include <malloc.h>
 

@@ -1,16 +1,16 @@
-#include "tests/node/memory/stage_exercise.h"
+#include "bench/stage_exercise.h"
 
 #include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "bench/counted_heap.h"
 #include "common/rng.h"
 #include "common/status.h"
 #include "kernels/backend.h"
 #include "node/trained_stage.h"
 #include "pipeline/plan/memory_model.h"
-#include "tests/node/memory/counted_heap.h"
 
 namespace skerry {
 namespace {
