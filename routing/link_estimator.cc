@@ -88,7 +88,10 @@ std::vector<std::pair<NodeId, NodeId>> LinkEstimator::Doubtful(const std::vector
     for (int32_t j = 0; j < links.size(); ++j) {
       if (i == j) continue;
       const LinkEstimate& link = links.At(i, j);
-      if (!link.suspect || link.readings < 1 || link.readings >= kBelieveAfter) continue;
+      // Of two that disagree nobody knows which was the slip: their median is neither.
+      const bool is_torn = std::max(link.rtt_spread, link.rate_spread) > kTornSpread;
+      if (!(link.suspect || is_torn) || link.readings < 1) continue;
+      if (link.readings >= kBelieveAfter) continue;
       pairs.emplace_back(nodes[static_cast<size_t>(i)], nodes[static_cast<size_t>(j)]);
     }
   }

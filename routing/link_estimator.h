@@ -39,8 +39,9 @@ class LinkEstimator {
  public:
   static constexpr size_t kReadingsMax = 16;
   static constexpr int32_t kBelieveAfter = 3;
-  static constexpr double kSuspectLog = 2.0;  // a factor of 7.4: less than bits taken for bytes
-  static constexpr double kRttFloor = 0.005;  // s
+  static constexpr double kSuspectLog = 2.0;   // a factor of 7.4: less than bits taken for bytes
+  static constexpr double kTornSpread = 0.25;  // two readings a factor of three apart
+  static constexpr double kRttFloor = 0.005;   // s
 
   // One directed reading. InvalidArgument, and nothing changes: a value is not finite, rtt < 0,
   // rate ≤ 0, or from == to.
@@ -52,8 +53,8 @@ class LinkEstimator {
   // Estimates for these nodes (ascending).
   LinkMatrix Estimate(const std::vector<NodeId>& nodes, Instant now) const;
 
-  // Ordered pairs that were read, are not believed, and would be after fewer than kBelieveAfter
-  // readings in all: who asks again finds out. Of these nodes, ascending.
+  // Ordered pairs that were read fewer than kBelieveAfter times and are not believed, or whose
+  // readings contradict each other: who asks again finds out. Of these nodes, ascending.
   std::vector<std::pair<NodeId, NodeId>> Doubtful(const std::vector<NodeId>& nodes,
                                                   Instant now) const;
 
