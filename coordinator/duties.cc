@@ -245,6 +245,14 @@ static int64_t ModelBytes(const RunConfig& config, const std::optional<PipelineP
   return StageMemoryWith(config, *plan, stage, device.memory_bytes).total();
 }
 
+// Over the last ten reports.
+double CoordinatorActor::TokensPerSecond(Instant now) {
+  throughput_.emplace_back(now, state_.tokens);
+  while (throughput_.size() > 11) throughput_.pop_front();
+  const double span = (throughput_.back().first - throughput_.front().first).seconds();
+  return span > 0 ? static_cast<double>(state_.tokens - throughput_.front().second) / span : 0;
+}
+
 void CoordinatorActor::ReportStatus(Context& context) {
   if (!options_.status) return;
   const RunConfig& config = options_.config;
@@ -279,12 +287,6 @@ void CoordinatorActor::ReportStatus(Context& context) {
          {"alive", record.alive}});
   }
   const double elapsed = (context.now() - started_).seconds();
-  // Over the last ten seconds or so.
-  throughput_.emplace_back(context.now(), state_.tokens);
-  while (throughput_.size() > 11) throughput_.pop_front();
-  const double span = (throughput_.back().first - throughput_.front().first).seconds();
-  const double tokens_per_s =
-      span > 0 ? static_cast<double>(state_.tokens - throughput_.front().second) / span : 0;
   nlohmann::json status = {{"run", options_.run.Short()},
                            {"name", config.name},
                            {"phase", RunPhase()},
@@ -301,7 +303,7 @@ void CoordinatorActor::ReportStatus(Context& context) {
                            {"note", no_plan_},
                            {"refused", refused_},
                            {"links", state_.links.size()},
-                           {"tokens_per_s", tokens_per_s},
+                           {"tokens_per_s", TokensPerSecond(context.now())},
                            {"elapsed_s", elapsed},
                            {"nodes", nodes}};
   options_.status(status.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));

@@ -69,8 +69,7 @@ void TrainedStage::NoteHeld(int64_t transient) {
   const int64_t host = static_cast<int64_t>(sizeof(float)) *
                        static_cast<int64_t>(theta_.size() + inputs_.size() + targets_.size());
   const int64_t held = trainer_->HeldBytes() + replica_->HeldBytes() + host + transient;
-  // Written by the device thread alone.
-  if (held > HeldBytesPeak()) held_peak_.store(held, std::memory_order_relaxed);
+  held_peak_.Raise(held);
 }
 
 WorkResult TrainedStage::Result(absl::Status status, Bytes values) {

@@ -2,10 +2,10 @@
 // outer ones.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <vector>
 
+#include "common/peak.h"
 #include "common/run_config.h"
 #include "kernels/backend.h"
 #include "localsgd/replica.h"
@@ -38,7 +38,7 @@ class TrainedStage final : public StageWork {
   int64_t boundary_bytes() const override { return 4 * floats_; }
   int32_t microbatch_tokens() const override { return tokens_per_microbatch_; }
   Duration Cost(WorkKind kind) const override;
-  int64_t HeldBytesPeak() const override { return held_peak_.load(std::memory_order_relaxed); }
+  int64_t HeldBytesPeak() const override { return held_peak_.most(); }
 
   WorkResult ForwardFirst(int64_t step, int32_t microbatch) override;
   WorkResult Forward(int64_t step, int32_t microbatch, const Payload& in) override;
@@ -78,7 +78,7 @@ class TrainedStage final : public StageWork {
   std::unique_ptr<OuterReplica> replica_;
   std::vector<float> theta_;  // host copy of the live parameters, between rounds' steps
   std::vector<int32_t> inputs_, targets_;
-  std::atomic<int64_t> held_peak_ = 0;
+  Peak held_peak_;  // raised by the device thread
 };
 
 }  // namespace skerry

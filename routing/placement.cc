@@ -186,6 +186,29 @@ double Cost(const PlacementResult& result, double usual) {
   return result.total_s() * (1 + kDistanceWeight * share);
 }
 
+// How many placements there are, as far as that is at most `most`.
+int64_t CountPlacements(size_t slots, int64_t most) {
+  int64_t count = 1;
+  for (size_t i = 2; i <= slots && count <= most; ++i) count *= static_cast<int64_t>(i);
+  return count;
+}
+
+// Into `best`, if one is as fast as `alone` at least and costs less.
+void TryAll(const PlacementProblem& problem, double alone, double usual, Scorer& scorer,
+            PlacementResult& best) {
+  Placement every = best.placement;
+  std::sort(every.begin(), every.end());
+  do {
+    if (!Fits(problem, every)) continue;
+    PlacementResult scored = scorer.Score(every);
+    scored.evaluations = best.evaluations + 1;
+    ++best.evaluations;
+    if (scored.total_s() <= alone && Cost(scored, usual) < Cost(best, usual)) {
+      best = std::move(scored);
+    }
+  } while (std::next_permutation(every.begin(), every.end()));
+}
+
 bool Accepts(Rng& rng, double from, double to, double temperature) {
   if (to <= from || std::isinf(from)) return true;
   return rng.Uniform() < std::exp((from - to) / temperature);
@@ -232,6 +255,10 @@ PlacementResult Place(const PlacementProblem& problem, const Placement& start,
     scored.evaluations = best.evaluations;
     if (scored.total_s() <= alone && Cost(scored, usual) < Cost(best, usual))
       best = std::move(scored);
+  }
+  if (CountPlacements(start.size(), options.evaluations) <= options.evaluations) {
+    TryAll(problem, alone, usual, scorer, best);
+    return best;
   }
   const double hot_share = best.total_s() < alone ? kCoarseHotShare : kHotShare;
   Rng rng(options.seed, "placement");

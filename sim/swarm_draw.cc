@@ -164,6 +164,7 @@ void DrawMoves(Dice& dice, VirtualRunOptions& options, std::vector<Fault>& fault
   const auto nodes = static_cast<int32_t>(options.nodes.size());
   config.replan_s = dice.Chance(0.85) ? dice.Scale(2, 20) : 0;
   config.steps = config.outer.inner_steps * dice.Count(16, 40);
+  options.limit = options.limit * 3;
   if (dice.Chance(0.7)) {
     for (VirtualNode& node : options.nodes) node.device.gflops /= dice.Scale(1, 8);
   }

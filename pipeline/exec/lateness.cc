@@ -21,7 +21,9 @@ void Lateness::Note(int64_t step, Duration took) {
     stretch_ = stretch;
   }
   const bool grows = longest_before_ > Duration();
-  longest_ = std::max(longest_, grows ? std::min(took, longest_before_ * kGrowth) : took);
+  longest_ = std::max(
+      longest_,
+      grows ? std::min(took, longest_before_ * kGrowthNumerator / kGrowthDenominator) : took);
   has_answers_ = true;
 }
 

@@ -2,7 +2,7 @@
 //
 // A node remembers how long the answers to what it sent on took: the longest of its present and of
 // its last stretch of steps (a stretch holds at least one whole round, so that what happens once a
-// round is no surprise). An answer counts for kGrowth times the longest of the stretch before at
+// round is no surprise). An answer counts for 5/4 of the longest of the stretch before at
 // most: a node that becomes slower and slower does not become the measure of what is late. A wait
 // is late beyond
 //
@@ -26,7 +26,7 @@ namespace skerry {
 class Lateness {
  public:
   static constexpr int64_t kFactor = 4;
-  static constexpr int64_t kGrowth = 2;
+  static constexpr int64_t kGrowthNumerator = 5, kGrowthDenominator = 4;
   static constexpr int64_t kUnknown = 12;
   static constexpr int32_t kDoublingsMax = 6;
 

@@ -144,7 +144,7 @@ TEST_CASE("Replan: replan_s = 0 is never", "[coordinator]") {
   CHECK(fleet.state().plan->joining.empty());
 }
 
-TEST_CASE("Migration: one plan, when the stage's round has landed; the journal tells the same",
+TEST_CASE("Migration: one plan, when the stage's round has landed, and the journal tells the same",
           "[coordinator]") {
   Fleet fleet;
   const NodeId mover = fleet.Moved();

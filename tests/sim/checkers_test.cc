@@ -157,7 +157,11 @@ TEST_CASE("Checkers: a microbatch that no plan leads through a node is named", "
 TEST_CASE(
     "Checkers: a step from which on a joiner works, made without having heard of it, is named",
     "[sim]") {
-  Checkers checkers = WithPlan();
+  CheckerOptions options = TwoReplicas();
+  options.config.steps = 8;
+  options.config.outer.inner_steps = 4;
+  options.config.outer.overlap_steps = 0;
+  Checkers checkers = WithPlan(options);
   PipelinePlan plan = Plan();
   plan.version = 2;
   plan.dead = {kBob};

@@ -230,6 +230,20 @@ Message ReadObjectMessage(ReadChecks& checks, schema::Envelope::Reader e, const 
                      checks.NotNegative(r.getOffset(), "offset"), r.getTotalBytes(), payload};
 }
 
+Message ReadLate(ReadChecks& checks, schema::Envelope::Reader e) {
+  if (e.isHopLate()) {
+    const auto r = e.getHopLate();
+    return HopLate{checks.NotNegative(r.getStep(), "step"),
+                   checks.NotNegative(r.getMicrobatch(), "microbatch"),
+                   checks.NotNegative(r.getAttempt(), "attempt"),
+                   checks.NotNegative(r.getHop(), "hop")};
+  }
+  const auto r = e.getDetour();
+  return Detour{checks.NotNegative(r.getStep(), "step"),
+                checks.NotNegative(r.getMicrobatch(), "microbatch"), ReadId<NodeId>(r.getAround()),
+                checks.Finite(r.getWaitedS(), "waited_s"), r.getSkipped()};
+}
+
 std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader e,
                                    const Payload& payload) {
   using E = schema::Envelope;
@@ -274,20 +288,9 @@ std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader 
       return ReadHop<Gradient>(checks, e.getGradient(), payload);
     case E::MICROBATCH_VOID:
       return ReadMicrobatch<MicrobatchVoid>(checks, e.getMicrobatchVoid(), -1);
-    case E::HOP_LATE: {
-      const auto r = e.getHopLate();
-      return HopLate{checks.NotNegative(r.getStep(), "step"),
-                     checks.NotNegative(r.getMicrobatch(), "microbatch"),
-                     checks.NotNegative(r.getAttempt(), "attempt"),
-                     checks.NotNegative(r.getHop(), "hop")};
-    }
-    case E::DETOUR: {
-      const auto r = e.getDetour();
-      return Detour{checks.NotNegative(r.getStep(), "step"),
-                    checks.NotNegative(r.getMicrobatch(), "microbatch"),
-                    ReadId<NodeId>(r.getAround()), checks.Finite(r.getWaitedS(), "waited_s"),
-                    r.getSkipped()};
-    }
+    case E::HOP_LATE:
+    case E::DETOUR:
+      return ReadLate(checks, e);
     case E::DELTA:
     case E::DELTA_HELD:
     case E::ROUND_COMMIT:

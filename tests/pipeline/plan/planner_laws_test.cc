@@ -112,6 +112,7 @@ TEST_CASE("Laws: a node more does not make a step longer", "[plan][laws]") {
     for (size_t count = 4; count <= nodes.size(); ++count) {
       PlannerInput input = InputOf({nodes.begin(), nodes.begin() + static_cast<long>(count)});
       input.config.nodes_min = 4;
+      input.config.pipeline.stages = 3;  // what loss asks for bounds their choice (stage_count.h)
       const PlannedRun run = Planned(input);
       CAPTURE(seed, count);
       CHECK(run.predicted_step_s <= kHurtMax * before);

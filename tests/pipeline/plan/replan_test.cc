@@ -95,9 +95,10 @@ TEST_CASE("Replan: the cost is the state over the donor's line, the steps withou
           "[plan]") {
   ReplanRequest request = Request(WithDead({TestNodeId(5), TestNodeId(6)}));
   const NodeId donor = TestNodeId(4);
-  for (const uint32_t mover : {1u, 2u, 3u, 7u, 8u, 9u}) {
+  for (const uint32_t mover : {7u, 8u, 9u}) {
     request.input.links.Set(donor, TestNodeId(mover), 0.2, 1e3);
   }
+  for (const uint32_t other : {1u, 2u, 3u}) request.at_work.erase(TestNodeId(other));
   const Replan replan = ChooseMoves(request);
 
   REQUIRE(replan.moves.size() == 1);

@@ -35,9 +35,9 @@ const Mutant kMutants[] = {
     {3, "rounds_atomic", "replicas are sent different sets of one round", 1},
     {4, "base_agreement", "who reports another base than the others is left in its place", 2},
     {5, "plan_agreement", "the plan after a death is sent but not journalled", 10},
-    {6, "liveness", "a process that lost its stage with its memory keeps its place", 14},
+    {6, "liveness", "a process that lost its stage with its memory keeps its place", 12},
     {7, "liveness", "nobody is ever silent for too long", 2},
-    {8, "was put out", "a coordinator that was stopped takes the others for silent", 71},
+    {8, "was put out", "a coordinator that was stopped takes the others for silent", 323},
     {9, "ledger_exact", "a microbatch that is reported again is credited again", 10},
     // The node.
     {10, "liveness", "plans after the first are not heeded", 2},
@@ -51,7 +51,7 @@ const Mutant kMutants[] = {
     {17, "delta_conservation", "progress made while a round was under way is overwritten", 28},
     {18, "base_agreement", "messages are summed in float32, one's own first", 25},
     // The pipeline.
-    {19, "microbatch_conservation", "a microbatch that comes again is counted again", 2},
+    {19, "microbatch_conservation", "a microbatch that comes again is counted again", 53},
     {20, "microbatch_conservation", "gradients are added in the wrong order", 1},
     {21, "ledger_exact", "a microbatch that a death caught is dropped, not sent again", 12},
     // The courier.
