@@ -17,7 +17,7 @@ namespace {
 // Short searches from the beginning, each of this share of the budget; then longer and longer ones,
 // from the best plan so far and less hot.
 enum class Start : uint8_t {
-  kColumns,  // tours in columns; at first only nodes exchange their roles
+  kColumns,  // where nothing is skipped, tours in columns; at first only nodes exchange their roles
   kKeeping,  // keeps the placement it is given, if it is given one
   kFree,
 };
@@ -52,6 +52,7 @@ class Annealer {
         simulator_(problem),
         fluid_(problem),
         has_simulator_(problem.stage_sizes.front() * problem.in_flight <= kLanesMax),
+        skips_(problem.path_length < static_cast<int32_t>(problem.stage_sizes.size())),
         keep_first_(keep_first),
         rng_(options.seed, "joint search") {}
 
@@ -71,7 +72,7 @@ class Annealer {
       const double begin = end;
       end = i + 1 == kRounds ? 1 : end + share;
       const JointState state = best_state_.empty() ? first : best_state_.front();
-      by_both_ = has_simulator_ && !best_state_.empty();
+      by_both_ = has_simulator_ && !skips_ && !best_state_.empty();
       Anneal(state, all, kWarm, {begin, end});
     }
   }
@@ -88,7 +89,7 @@ class Annealer {
 
   // A short search.
   void Begin(Start start, JointState state, JointFreedom freedom, const Span& span) {
-    const bool columns = start == Start::kColumns && state.ArrangeInColumns();
+    const bool columns = start == Start::kColumns && !skips_ && state.ArrangeInColumns();
     if (start == Start::kKeeping && keep_first_) freedom = {};
     JointFreedom poured = freedom;
     poured.tours = !columns;
@@ -198,6 +199,7 @@ class Annealer {
   SkipPipeSimulator simulator_;
   FluidModel fluid_;
   bool has_simulator_;
+  bool skips_;
   bool by_both_ = false;  // a plan costs what the slower of the two says
   bool keep_first_;
   Rng rng_;

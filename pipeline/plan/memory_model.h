@@ -2,7 +2,7 @@
 //
 // Covers what the stage takes from the heap, to within 5 % of what the allocator gives (measured:
 // tests/node/memory, `./dev bench memory`); kProcessBytes, what a node's process takes besides, is
-// a constant. Everything is float32; n parameters, W = 4n bytes:
+// a rough constant. Everything is float32; n parameters, W = 4n bytes:
 //
 //   weights     2 W   on the device, and the host's copy that deltas are formed from
 //   gradients   W each: the step's sum, and the sums of `gradients` microbatches that wait for
@@ -33,8 +33,8 @@ namespace skerry {
 inline constexpr double kMemoryMargin = 0.10;
 
 // What a node's process takes before it holds a stage: code, libraries, sockets and their buffers,
-// compiled kernels. Measured on Linux, not part of any stage's need: what a node offers is what was
-// free when it was running.
+// compiled kernels. An estimate, not part of any stage's need: what a node offers is what was free
+// when it was running.
 inline constexpr int64_t kProcessBytes = int64_t{48} << 20;
 
 // What a node holds at a time, at worst.
