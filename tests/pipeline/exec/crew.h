@@ -186,9 +186,13 @@ class Crew {
     options.submit = [](Context& context, Job job) { return context.Submit(std::move(job)); };
     options.report = [](Context&, const StepReport&) {};
     options.failed = [](Context&, const absl::Status&) {};
-    options.led_around = [this, id](Context&, const Detour& detour) {
-      detours.emplace_back(id, detour);
-      told_.push_back(detour);
+    options.pass_on = [this, id](Context&, const Message& message) {
+      if (const auto* detour = std::get_if<Detour>(&message)) {
+        detours.emplace_back(id, *detour);
+        told_.push_back({detour->around, {{detour->step, detour->microbatch}}, 0});
+      } else {
+        told_.push_back(std::get<VoidList>(message));
+      }
     };
     self->actor = std::make_unique<StageActor>(std::move(options), plan);
     members_[id] = std::move(member);
@@ -203,6 +207,8 @@ class Crew {
       to.actor->OnGradient(to, sent.from, *g);
     } else if (const auto* v = std::get_if<MicrobatchVoid>(&sent.message)) {
       to.actor->OnVoid(to, sent.from, *v);
+    } else if (const auto* list = std::get_if<VoidList>(&sent.message)) {
+      to.actor->OnVoidList(to, sent.from, *list, false);
     } else if (const auto* l = std::get_if<HopLate>(&sent.message)) {
       to.actor->OnHopLate(to, sent.from, *l);
     }
@@ -228,15 +234,14 @@ class Crew {
 
   bool PassOn() {
     bool any = false;
-    std::vector<Detour> later;
-    for (const Detour& detour : std::exchange(told_, {})) {
-      CrewMember& to = *members_.at(detour.around);
+    std::vector<VoidList> later;
+    for (const VoidList& list : std::exchange(told_, {})) {
+      CrewMember& to = *members_.at(list.to);
       if (to.stopped) {
-        later.push_back(detour);
+        later.push_back(list);
       } else if (coordinator_passes_on) {
         any = true;
-        to.actor->OnPassedOnVoid(
-            to, {detour.step, detour.microbatch, StageActor::kForGood, to.actor->plan().version});
+        to.actor->OnVoidList(to, list.to, list, true);
       }
     }
     told_ = std::move(later);
@@ -260,7 +265,7 @@ class Crew {
   }
 
   std::map<NodeId, std::unique_ptr<CrewMember>> members_;
-  std::vector<Detour> told_;
+  std::vector<VoidList> told_;
 };
 
 }  // namespace skerry::testing
