@@ -88,9 +88,9 @@ class Crew {
   using Link = std::pair<uint32_t, uint32_t>;
 
   // Node numbers are those of TestNodeId.
-  explicit Crew(const PipelinePlan& plan, bool leads_around = true) {
+  explicit Crew(const PipelinePlan& plan, bool leads_around = true, int32_t gradients_max = 0) {
     for (const StageAssignment& stage : plan.stages) {
-      for (const NodeId& id : stage.replicas) Add(id, plan, leads_around);
+      for (const NodeId& id : stage.replicas) Add(id, plan, leads_around, gradients_max);
     }
   }
 
@@ -169,7 +169,7 @@ class Crew {
   bool coordinator_passes_on = true;
 
  private:
-  void Add(const NodeId& id, const PipelinePlan& plan, bool leads_around) {
+  void Add(const NodeId& id, const PipelinePlan& plan, bool leads_around, int32_t gradients_max) {
     auto member = std::make_unique<CrewMember>();
     CrewMember* self = member.get();
     self->id = id;
@@ -177,6 +177,7 @@ class Crew {
     options.self = id;
     options.lag_max = 5;
     options.in_flight = 2;
+    options.gradients_max = gradients_max;
     options.work = &self->work;
     options.late_floor = Duration::Seconds(leads_around ? kFloor : 0.0);
     options.tick = Duration::Seconds(1);
