@@ -243,6 +243,7 @@ VoidList ReadVoidList(ReadChecks& checks, schema::VoidList::Reader r) {
 }
 
 Message ReadLate(ReadChecks& checks, schema::Envelope::Reader e) {
+  if (e.isVoidList()) return ReadVoidList(checks, e.getVoidList());
   if (e.isHopLate()) {
     const auto r = e.getHopLate();
     return HopLate{checks.NotNegative(r.getStep(), "step"),
@@ -301,7 +302,6 @@ std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader 
     case E::MICROBATCH_VOID:
       return ReadMicrobatch<MicrobatchVoid>(checks, e.getMicrobatchVoid());
     case E::VOID_LIST:
-      return ReadVoidList(checks, e.getVoidList());
     case E::HOP_LATE:
     case E::DETOUR:
       return ReadLate(checks, e);
