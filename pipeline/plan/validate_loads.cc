@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/status.h"
+#include "pipeline/plan/path_table.h"
 #include "pipeline/plan/validate.h"
 
 namespace skerry {
@@ -105,8 +106,16 @@ void Note(const std::vector<int64_t>& counts, double& ratio, int64_t& apart) {
   apart = std::max(apart, *most - *least);
 }
 
-bool IsEven(double ratio, int64_t apart) {
-  return ratio <= kParticipationRatioMax || apart <= kUnevenVisitsMax;
+bool IsEven(double ratio, int64_t apart, int64_t apart_max) {
+  return ratio <= kParticipationRatioMax || apart <= apart_max;
+}
+
+// How often a table comes round in kParticipationSteps steps if it is too long to be made longer:
+// so often one of too many replicas for it has one visit more than another.
+int64_t Rounds(const PipelinePlan& plan) {
+  const int64_t paths = kParticipationSteps * plan.microbatches_per_step;
+  const auto size = static_cast<int64_t>(plan.paths.size());
+  return 2 * size > kPathsMax ? paths / size + 2 : 0;  // parts of it at both ends
 }
 
 }  // namespace
@@ -132,12 +141,12 @@ Unevenness WorstParticipation(const PipelinePlan& plan) {
 absl::Status CheckLoads(const PipelinePlan& plan, const RunConfig& config) {
   SKERRY_RETURN_IF_ERROR(CheckBalance(plan, config));
   const Unevenness worst = WorstParticipation(plan);
-  if (!IsEven(worst.stages, worst.stages_apart)) {
+  if (!IsEven(worst.stages, worst.stages_apart, kUnevenVisitsMax)) {
     return InvalidArgument(
         "over some %d steps a stage takes part %.3f times as often as another, want at most %.2f",
         kParticipationSteps, worst.stages, kParticipationRatioMax);
   }
-  if (!IsEven(worst.replicas, worst.replicas_apart)) {
+  if (!IsEven(worst.replicas, worst.replicas_apart, std::max(kUnevenVisitsMax, Rounds(plan)))) {
     return InvalidArgument(
         "over some %d steps a replica carries %.3f times the load of another, want at most %.2f",
         kParticipationSteps, worst.replicas, kParticipationRatioMax);
