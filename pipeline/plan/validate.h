@@ -27,7 +27,7 @@ inline constexpr int64_t kUnevenVisitsMax = 6;
 // config.pipeline.swaps exchanges of neighbours, every slot used. Balance: later stages take part
 // equally, and so do the replicas of a stage, over the table and over any kParticipationSteps
 // steps, to a ratio of kParticipationRatioMax or one visit (in the latter kUnevenVisitsMax, and of
-// replicas one for each time that a table of kPathsMax comes round); the average share of skipped
+// replicas one for each time that a table of PathsMax comes round); the average share of skipped
 // stages is the configured one, to 1/32 of a stage. InvalidArgument names the first breach.
 absl::Status ValidatePlan(const PipelinePlan& plan, const RunConfig& config);
 

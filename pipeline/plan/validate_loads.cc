@@ -110,12 +110,14 @@ bool IsEven(double ratio, int64_t apart, int64_t apart_max) {
   return ratio <= kParticipationRatioMax || apart <= apart_max;
 }
 
-// How often a table comes round in kParticipationSteps steps if it is too long to be made longer:
-// so often one of too many replicas for it has one visit more than another.
-int64_t Rounds(const PipelinePlan& plan) {
+// How far apart whole visits may be: one each time that a table comes round which is too long to be
+// made longer, with parts of it at both ends.
+int64_t ApartMax(const PipelinePlan& plan) {
+  size_t slots = 0;
+  for (const StageAssignment& stage : plan.stages) slots += stage.replicas.size();
   const int64_t paths = kParticipationSteps * plan.microbatches_per_step;
   const auto size = static_cast<int64_t>(plan.paths.size());
-  return 2 * size > kPathsMax ? paths / size + 2 : 0;  // parts of it at both ends
+  return kUnevenVisitsMax + (2 * size > PathsMax(slots) ? kUnevenVisitsMax + paths / size : 0);
 }
 
 }  // namespace
@@ -146,7 +148,7 @@ absl::Status CheckLoads(const PipelinePlan& plan, const RunConfig& config) {
         "over some %d steps a stage takes part %.3f times as often as another, want at most %.2f",
         kParticipationSteps, worst.stages, kParticipationRatioMax);
   }
-  if (!IsEven(worst.replicas, worst.replicas_apart, std::max(kUnevenVisitsMax, Rounds(plan)))) {
+  if (!IsEven(worst.replicas, worst.replicas_apart, ApartMax(plan))) {
     return InvalidArgument(
         "over some %d steps a replica carries %.3f times the load of another, want at most %.2f",
         kParticipationSteps, worst.replicas, kParticipationRatioMax);
