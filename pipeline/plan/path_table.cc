@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include "common/check.h"
 #include "common/rng.h"
@@ -217,35 +217,52 @@ class TableBuilder {
   // Production System, 1983), so that any window is even.
   std::vector<Path> InTurn(std::vector<Path> paths) const {
     const auto size = static_cast<int64_t>(paths.size());
-    std::map<Slot, Ahead> of_slot;
-    std::vector<Ahead> of_stage(input_.replicas.size());
+    std::vector<size_t> first_slot;
+    size_t slots = 0;
+    for (const int32_t count : input_.replicas) {
+      first_slot.push_back(std::exchange(slots, slots + static_cast<size_t>(count)));
+    }
+    const auto index_of = [&](const Slot& slot) {
+      return first_slot[static_cast<size_t>(slot.stage)] + static_cast<size_t>(slot.replica);
+    };
+    std::vector<Ahead> of_slot(slots), of_stage(input_.replicas.size());
+    const auto stage_of = [&](const Slot& slot) -> Ahead& {
+      return of_stage[static_cast<size_t>(slot.stage)];
+    };
     std::vector<std::vector<size_t>> left(static_cast<size_t>(input_.replicas[0]));
     for (size_t i = 0; i < paths.size(); ++i) {
       left[static_cast<size_t>(paths[i].front().replica)].push_back(i);
       for (const Slot& slot : paths[i]) {
-        ++of_slot[slot].total;
-        ++of_stage[static_cast<size_t>(slot.stage)].total;
+        ++of_slot[index_of(slot)].total;
+        ++stage_of(slot).total;
       }
     }
+    const auto growth = [&](const Path& path) {
+      int64_t sum = 0;
+      for (const Slot& slot : path) {
+        sum += of_slot[index_of(slot)].by + 2 * stage_of(slot).by + size;
+      }
+      return sum;
+    };
     std::vector<Path> ordered;
     for (const Path& turn : paths) {
-      for (auto& [slot, ahead] : of_slot) ahead.by -= ahead.total;
+      for (Ahead& ahead : of_slot) ahead.by -= ahead.total;
       for (Ahead& ahead : of_stage) ahead.by -= ahead.total;
-      const auto growth = [&](size_t index) {
-        int64_t sum = 0;
-        for (const Slot& slot : paths[index]) {
-          sum += of_slot.at(slot).by + 2 * of_stage[static_cast<size_t>(slot.stage)].by + size;
-        }
-        return sum;
-      };
       std::vector<size_t>& own = left[static_cast<size_t>(turn.front().replica)];
-      const auto next = std::min_element(own.begin(), own.end(),
-                                         [&](size_t a, size_t b) { return growth(a) < growth(b); });
+      auto next = own.begin();
+      int64_t least = std::numeric_limits<int64_t>::max();
+      for (auto it = own.begin(); it != own.end(); ++it) {
+        const int64_t sum = growth(paths[*it]);
+        if (sum < least) {
+          least = sum;
+          next = it;
+        }
+      }
       ordered.push_back(paths[*next]);
       own.erase(next);
       for (const Slot& slot : ordered.back()) {
-        of_slot.at(slot).by += size;
-        of_stage[static_cast<size_t>(slot.stage)].by += size;
+        of_slot[index_of(slot)].by += size;
+        stage_of(slot).by += size;
       }
     }
     return ordered;
