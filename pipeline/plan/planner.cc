@@ -32,7 +32,7 @@ constexpr double kVisitBudget = 4e6;
 constexpr double kVisitBudgetNodes = 20;
 constexpr double kVisitBudgetGrowthMax = 4;
 constexpr int64_t kEvaluationsMin = 300;
-constexpr double kEvaluationsMax = 6000;  // enough: more finds the same up to 20 nodes
+constexpr double kEvaluationsMax = 12000;  // enough: more finds the same up to 20 nodes
 // A placement depends on outer traffic that is not hidden, the choice of δ on the placement.
 constexpr int kPlacedAgainMax = 2;
 
@@ -182,7 +182,8 @@ absl::StatusOr<PlannedRun> PlanFor(const PlannerInput& input, PlacementEffort ef
   const Contestants contestants = Canonical(input);
   SKERRY_ASSIGN_OR_RETURN(
       const BatchShape batch,
-      ChooseShape(config, NominalOf(contestants.gflops, contestants.memory_bytes, input.links)));
+      ChooseShape(config, NominalOf(contestants.gflops, contestants.memory_bytes, input.links,
+                                    input.message_s)));
   config = batch.config;
   SKERRY_ASSIGN_OR_RETURN(Partition partition,
                           MakePartition(config, contestants.gflops, contestants.memory_bytes));

@@ -14,10 +14,12 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
+// Exact in powers of two, whatever the class: kLinkClassRatio³ = 2.
 double ToClass(double value) {
   if (value <= 0) return value;
-  const double unit = std::log(kLinkClassRatio);
-  return std::exp(unit * std::round(std::log(value) / unit));
+  const auto third = static_cast<int32_t>(std::lround(3 * std::log2(value)));
+  const int32_t whole = third >= 0 ? third / 3 : (third - 2) / 3;
+  return std::ldexp(std::pow(kLinkClassRatio, third - 3 * whole), whole);
 }
 
 // Seconds that a boundary takes between a node and most others, there and back.

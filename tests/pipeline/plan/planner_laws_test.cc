@@ -69,10 +69,10 @@ TEST_CASE("Laws: where all takes twice as long, or a quarter, so does the step, 
           "[plan][laws]") {
   for (uint64_t seed = 1; seed <= 3; ++seed) {
     PlannerInput input = InputOf(DrawNodes(7, seed));
-    input.config.pipeline.stages = 3;  // their number weighs what a message costs, which stays
     const PlannedRun plain = Planned(input);
     for (const double factor : {2.0, 0.25}) {
       PlannerInput scaled = input;
+      scaled.message_s *= factor;
       for (auto& [node, device] : scaled.devices) device.gflops /= factor;
       for (int32_t i = 0; i < scaled.links.size(); ++i) {
         for (int32_t j = 0; j < scaled.links.size(); ++j) {
