@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -15,6 +17,7 @@ namespace {
 // Pairs that are near leave alone the links that houses and regions share, of which no measurement
 // of pairs tells.
 constexpr double kDistanceWeight = 0.1;
+constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kRounding = 1e-9;  // what sums in another order may differ by
 
 struct Way {
@@ -122,6 +125,22 @@ class Bound {
   std::vector<double> root_s_;       // [nodes, nodes]
 };
 
+// The permutation of this number in lexicographic order.
+Placement Numbered(uint32_t number, size_t slots) {
+  Placement left(slots), placement;
+  std::iota(left.begin(), left.end(), 0);
+  uint32_t orders = 1;
+  for (uint32_t i = 2; i < slots; ++i) orders *= i;
+  for (size_t rest = slots - 1; !left.empty(); --rest) {
+    const auto next = left.begin() + number / orders;
+    placement.push_back(*next);
+    left.erase(next);
+    number %= orders;
+    if (rest > 0) orders /= static_cast<uint32_t>(rest);
+  }
+  return placement;
+}
+
 }  // namespace
 
 std::vector<PromisingPlacement> PromisingPlacements(const PlacementProblem& problem, double usual,
@@ -129,17 +148,21 @@ std::vector<PromisingPlacement> PromisingPlacements(const PlacementProblem& prob
   const auto slots = static_cast<size_t>(problem.workload.slots());
   SKERRY_CHECK(slots <= kAllRankedSlots);
   const Bound bound(problem);
-  std::vector<PromisingPlacement> promising;
+  std::vector<std::pair<double, uint32_t>> ranked;  // bound, number in lexicographic order
   Placement every(slots);
   std::iota(every.begin(), every.end(), 0);
+  uint32_t number = 0;
   do {
-    if (!Fits(problem, every)) continue;
-    const double least = bound.CostLeast(every, usual);
-    if (std::isfinite(least)) promising.push_back({least, every});
+    const double least = Fits(problem, every) ? bound.CostLeast(every, usual) : kNever;
+    if (std::isfinite(least)) ranked.emplace_back(least, number);
+    ++number;
   } while (std::next_permutation(every.begin(), every.end()));
-  std::stable_sort(promising.begin(), promising.end(),
-                   [](const auto& a, const auto& b) { return a.cost_least < b.cost_least; });
-  while (promising.size() > most) promising.pop_back();
+  const auto end = ranked.begin() + static_cast<std::ptrdiff_t>(std::min(most, ranked.size()));
+  std::partial_sort(ranked.begin(), end, ranked.end());
+  std::vector<PromisingPlacement> promising;
+  for (auto next = ranked.begin(); next != end; ++next) {
+    promising.push_back({next->first, Numbered(next->second, slots)});
+  }
   return promising;
 }
 
