@@ -280,4 +280,39 @@ TEST_CASE("Moves: what somebody was as a joiner once is over when it moves", "[p
   CHECK(ValidatePlan(after, Config()).ok());
 }
 
+TEST_CASE("Replan: no move leaves a stage with less than an even share", "[plan]") {
+  // Two of each but one of stage 1: whoever went there would be missing elsewhere.
+  const ReplanRequest request =
+      Request(WithDead({TestNodeId(3), TestNodeId(5), TestNodeId(6), TestNodeId(9)}));
+  const Replan even = ChooseMoves(request);
+  INFO(even.why);
+  REQUIRE(even.moves.size() == 1);  // 5 live in 3 stages: 1 is an even share, so one of 2 may go
+  const Replan fewer = ChooseMoves(Request(WithDead({TestNodeId(5)})));
+  for (const Move& move : fewer.moves) CHECK(move.to.stage == 1);  // 8 in 3: from 3, not from 2
+  const Replan none = ChooseMoves(Request(WithDead({TestNodeId(3), TestNodeId(6), TestNodeId(9)})));
+  CHECK(none.moves.size() != 1);  // 6 in 3: exchanges only
+}
+
+TEST_CASE("Replan: a thin stage is given a replica for safety where nodes leave", "[plan]") {
+  // Stage 1 computes next to nothing, so nothing is gained in speed.
+  ReplanRequest request = Request(WithDead({TestNodeId(5), TestNodeId(6)}));
+  for (const uint32_t fast : {4u}) request.input.devices[TestNodeId(fast)].gflops = 1000;
+  for (const uint32_t fast : {4u}) request.input.devices[TestNodeId(fast)].name = "fast";
+  const Replan calm = ChooseMoves(request);
+  INFO(calm.why);
+  CHECK_FALSE(calm.migrates);
+  CHECK(calm.risk_now_s == 0);
+
+  request.churn = {.departures_per_s = 1.0 / 3600, .refill_s = 1800};
+  request.steps_done = 100000;
+  const Replan replan = ChooseMoves(request);
+  INFO(replan.why);
+  CHECK(replan.migrates);
+  REQUIRE(replan.moves.size() == 1);
+  CHECK(replan.moves[0].to.stage == 1);
+  CHECK(replan.moves[0].from_stage == 2);
+  CHECK(replan.risk_then_s < 0.9 * replan.risk_now_s);
+  CHECK(replan.why.find("safer") != std::string::npos);
+}
+
 }  // namespace skerry
