@@ -1,15 +1,16 @@
 // How long a run lives whose nodes come and go, and what of it a thin stage puts at risk.
 //
 // A stage that loses its last replica has lost its parameters: with stage 0 the run ends, with
-// another, it goes on without those layers. Nodes leave independently at `departures_per_s` each,
-// and one of the stages that lack replicas is given one every `refill_s`; so a stage's number of
-// live replicas is a birth-death chain, whose mean time from r to none has a closed form:
+// another, it goes on without those layers. Nodes leave independently at λ = `departures_per_s`
+// each, and a stage that lacks replicas is given one every `refill_s` = 1 / μ; so the number i of
+// its live replicas is a birth-death chain. The probability f_i(t) that it reaches none within t
+// obeys
 //
-//   D_i = 1 / (i λ) + μ / (i λ) · D_{i+1},   D_planned = 1 / (planned λ),   time = D_1 + … + D_r
+//   f_i' = i λ (f_{i−1} − f_i) + μ (f_{i+1} − f_i),   f_0 = 1, f_i(0) = 0, μ = 0 where none lacks
 //
-// λ comes from the run itself: departures over node-seconds observed. Departures in bulk (a zone
-// that is reclaimed) are more dangerous than this says. What a loss costs are the seconds of work
-// that it undoes: those made and those still to come.
+// and is integrated in implicit steps. λ comes from the run itself: departures over node-seconds
+// observed. Departures in bulk (a zone that is reclaimed) are more dangerous than this says. What a
+// loss costs are the seconds of work that it undoes: those made and those still to come.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +25,9 @@ struct Churn {
       0;  // from a departure until another holds the slot; 0 or infinite: nobody comes
 };
 
-// Mean seconds until a stage of `planned` slots has no replica left, from `live` ≤ planned of them;
-// infinite where nobody leaves. 0 for live = 0.
-double SecondsToLoss(int64_t live, int64_t planned, const Churn& churn);
+// That a stage of `planned` slots, `live` ≤ planned of them held, has no replica left at some time
+// within `horizon_s`; to about a hundredth of itself. 1 for live = 0.
+double LossProbability(int64_t live, int64_t planned, const Churn& churn, double horizon_s);
 
 inline constexpr double kLaterStageShare = 0.5;
 

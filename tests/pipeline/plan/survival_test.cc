@@ -24,23 +24,26 @@ PipelinePlan Stages(const std::vector<std::pair<int, int>>& live_of_planned) {
   return plan;
 }
 
-TEST_CASE("Survival: without anybody who comes, replicas go one by one", "[plan]") {
+TEST_CASE("Survival: without anybody who comes, all must have left within the time", "[plan]") {
   const Churn churn{.departures_per_s = 0.01, .refill_s = 0};
-  CHECK(SecondsToLoss(1, 3, churn) == Approx(100));
-  CHECK(SecondsToLoss(2, 3, churn) == Approx(50 + 100));
-  CHECK(SecondsToLoss(3, 3, churn) == Approx(33.3333333 + 50 + 100));
-  CHECK(SecondsToLoss(0, 3, churn) == 0);
-  CHECK(std::isinf(SecondsToLoss(1, 3, {})));
+  const double one_has = 1 - std::exp(-0.5);
+  CHECK(LossProbability(1, 3, churn, 50) == Approx(one_has).epsilon(0.01));
+  CHECK(LossProbability(2, 3, churn, 50) == Approx(one_has * one_has).epsilon(0.02));
+  CHECK(LossProbability(3, 3, churn, 50) == Approx(std::pow(one_has, 3)).epsilon(0.03));
+  CHECK(LossProbability(0, 3, churn, 50) == 1);
+  CHECK(LossProbability(1, 3, {}, 50) == 0);
+  CHECK(LossProbability(1, 3, churn, 1e6) == Approx(1));
 }
 
-TEST_CASE("Survival: two replicas of which each lost one is replaced", "[plan]") {
-  // From two: λ₂ = 0.02; from one: λ = 0.01 against μ = 0.1, so eleven visits on average.
-  const Churn churn{.departures_per_s = 0.01, .refill_s = 10};
-  const double from_two_to_one = 1 / 0.02;
-  const double from_one = (1 + 0.1 * from_two_to_one) / 0.01;
-  CHECK(SecondsToLoss(1, 2, churn) == Approx(from_one));
-  CHECK(SecondsToLoss(2, 2, churn) == Approx(from_one + from_two_to_one));
-  CHECK(SecondsToLoss(2, 2, churn) > SecondsToLoss(2, 2, {.departures_per_s = 0.01}));
+TEST_CASE("Survival: who is replaced soon is lost seldom", "[plan]") {
+  // One of two is left: it leaves first, or another comes first.
+  const Churn churn{.departures_per_s = 0.001, .refill_s = 10};
+  const double from_one = LossProbability(1, 2, churn, 100);
+  CHECK(from_one > 0.001 / (0.001 + 0.1));
+  CHECK(from_one < 0.015);
+  // Both are there: 0.2 departures in the time, of which a hundredth is not made good.
+  CHECK(LossProbability(2, 2, churn, 100) == Approx(0.2 * 0.0099).epsilon(0.15));
+  CHECK(from_one < LossProbability(1, 2, {.departures_per_s = 0.001}, 100));
 }
 
 TEST_CASE("Survival: evenly spread replicas put the least at risk", "[plan]") {
