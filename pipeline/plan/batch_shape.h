@@ -22,6 +22,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/run_config.h"
+#include "pipeline/plan/message_cost.h"
 #include "pipeline/plan/partition.h"
 #include "routing/placement.h"
 #include "routing/topology.h"
@@ -30,9 +31,6 @@
 namespace skerry {
 
 inline constexpr double kNominalRatio = 4;
-// What sending and receiving one message costs a node besides its bytes, seconds: the work of
-// sealing, framing and waking up.
-inline constexpr double kMessageSeconds = 1e-3;
 inline constexpr double kAsGood = 1.02;
 inline constexpr int32_t kWindowMax = 32;  // tried at most, and as many sequences a microbatch
 

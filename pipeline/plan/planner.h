@@ -19,7 +19,7 @@
 #include "absl/status/statusor.h"
 #include "common/ids.h"
 #include "common/run_config.h"
-#include "pipeline/plan/batch_shape.h"
+#include "pipeline/plan/message_cost.h"
 #include "pipeline/plan/outer_choice.h"
 #include "routing/topology.h"
 #include "wire/message/device_profile.h"

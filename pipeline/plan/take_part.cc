@@ -191,7 +191,6 @@ class Chooser {
   void TryNeighbourhoods() {
     const std::vector<int32_t> numbers = StageNumbers();
     std::set<int32_t> shapes = {best_.stages, numbers.back()};
-    if (all_.size() <= kSmallFleet) shapes = {numbers.begin(), numbers.end()};
     const std::vector<std::vector<NodeId>> around = Neighbourhoods(trial_);
     for (size_t size = fewest_; size < all_.size(); size += 1 + size / kSmallFleet) {
       for (const std::vector<NodeId>& nearest : around) {
@@ -215,7 +214,8 @@ class Chooser {
     return std::nullopt;
   }
 
-  // One node less, one more, one exchanged, or a stage more or less.
+  // One node less, one or two more, one exchanged, or a stage more or less. Two: one alone may only
+  // make the replicas of stages uneven.
   void Expand(const TakingPart& candidate) {
     for (const int32_t stages : StageNumbers()) Try({candidate.nodes, stages});
     std::set<NodeId> out(all_.begin(), all_.end());
@@ -224,6 +224,12 @@ class Chooser {
       std::set<NodeId> rest = out;
       rest.erase(more);
       Try(Without(rest, candidate.stages));
+      for (const NodeId& another : out) {
+        if (!(more < another)) continue;
+        std::set<NodeId> others = rest;
+        others.erase(another);
+        Try(Without(others, candidate.stages));
+      }
     }
     for (const NodeId& less : candidate.nodes) {
       std::set<NodeId> rest = out;
