@@ -27,12 +27,14 @@ namespace skerry {
 // which nodes come late and come back, so that their slots are handed on; 4: and in which nodes and
 // links are late for long, or for good; 5: as 3 with more nodes than few, a slow one among them,
 // and some that go for good, so that others are moved; 6: all of it; 7: and with two or three
-// stages of unlike devices, so that more are moved, and settings that the planner chooses.
-inline constexpr int32_t kSwarmDraw = 7;
+// stages of unlike devices, so that more are moved, and settings that the planner chooses (to be
+// asked for).
+inline constexpr int32_t kSwarmDraw = 6;
+inline constexpr int32_t kSwarmDrawLast = 7;
 
 struct SwarmSeed {
   uint64_t seed = 1;
-  int32_t draw = kSwarmDraw;  // in [1, kSwarmDraw]
+  int32_t draw = kSwarmDraw;  // in [1, kSwarmDrawLast]
 };
 
 struct SwarmOutput {

@@ -1,5 +1,5 @@
 // What sending and receiving one message costs a node besides its bytes, seconds: the work of
-// sealing, framing and waking up. It weighs in how many stages a run gets and how its steps are cut.
+// sealing, framing and waking up. It weighs in how many stages and microbatches there are.
 #pragma once
 
 namespace skerry {
