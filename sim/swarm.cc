@@ -178,7 +178,7 @@ std::string LostWithoutReason(const SwarmRun& drawn) {
 }  // namespace
 
 SwarmRun DrawSwarmRun(const SwarmSeed& seed, const SwarmOutput& output) {
-  SKERRY_CHECK(seed.draw >= 1 && seed.draw <= kSwarmDraw);
+  SKERRY_CHECK(seed.draw >= 1 && seed.draw <= kSwarmDrawLast);
   switch (seed.draw) {
     case 1:
       return DrawFirst(seed.seed, output);
@@ -190,8 +190,10 @@ SwarmRun DrawSwarmRun(const SwarmSeed& seed, const SwarmOutput& output) {
       return DrawFourth(seed.seed, output);
     case 5:
       return DrawFifth(seed.seed, output);
-    default:
+    case 6:
       return DrawSixth(seed.seed, output);
+    default:
+      return DrawSeventh(seed.seed, output);
   }
 }
 

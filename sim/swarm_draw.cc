@@ -1,4 +1,4 @@
-// Draws 2 to 4: everything that may befall a run, over links or over flows.
+// Draws 2 to 7: everything that may befall a run, over links or over flows.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -178,10 +178,34 @@ void DrawMoves(Dice& dice, VirtualRunOptions& options, std::vector<Fault>& fault
   }
 }
 
+// What makes more moves pay: devices that matter more than lines, and few stages, so that somebody
+// can be spared.
+void DrawMoreMoves(Dice& dice, VirtualRunOptions& options) {
+  const double slower = dice.Scale(1, 6);
+  const double spread = dice.Chance(0.7) ? dice.Real(2, 10) : 1;
+  for (VirtualNode& node : options.nodes) node.device.gflops /= slower * dice.Scale(1, spread);
+  options.config.pipeline.stages = dice.Count(2, 3);
+}
+
+// Settings that the planner is to choose, and links that it may compress.
+void DrawOpenSettings(Dice& dice, RunConfig& config) {
+  OuterConfig& outer = config.outer;
+  if (dice.Chance(0.5)) outer.tier = OuterTier::kAuto;
+  if (dice.Chance(0.5)) outer.overlap_steps = -1;
+  if (dice.Chance(0.4)) {
+    outer.inner_steps = 0;
+    config.steps = 16 * dice.Count(4, 10);
+  }
+  config.pipeline.slow_link_codec =
+      dice.OneOf(std::array{DeltaCodec::kNone, DeltaCodec::kBf16, DeltaCodec::kInt8});
+}
+
 struct With {
   bool returns = false;
   bool lateness = false;
   bool moves = false;
+  bool more_moves = false;
+  bool open_settings = false;
 };
 
 SwarmRun Draw(uint64_t seed, const SwarmOutput& output, const With& with) {
@@ -209,6 +233,8 @@ SwarmRun Draw(uint64_t seed, const SwarmOutput& output, const With& with) {
   if (with.returns) DrawReturns(dice, nodes, drawn.faults);
   if (with.lateness) DrawLateness(dice, nodes, over_flows, drawn.faults);
   if (with.moves) DrawMoves(dice, options, drawn.faults);
+  if (with.more_moves) DrawMoreMoves(dice, options);
+  if (with.open_settings) DrawOpenSettings(dice, options.config);
   // The links ask the simulation, which is made after them, for the time.
   const auto simulation = std::make_shared<Simulation*>(nullptr);
   if (over_flows) {
@@ -252,6 +278,15 @@ SwarmRun DrawFifth(uint64_t seed, const SwarmOutput& output) {
 
 SwarmRun DrawSixth(uint64_t seed, const SwarmOutput& output) {
   return Draw(seed, output, {.returns = true, .lateness = true, .moves = true});
+}
+
+SwarmRun DrawSeventh(uint64_t seed, const SwarmOutput& output) {
+  return Draw(seed, output,
+              {.returns = true,
+               .lateness = true,
+               .moves = true,
+               .more_moves = true,
+               .open_settings = true});
 }
 
 }  // namespace skerry
