@@ -29,7 +29,7 @@ namespace {
 constexpr int32_t kSearchSteps = 4;    // steps of the table that score a placement
 constexpr int32_t kPredictSteps = 16;  // and the final one
 // Visits simulated by the search: about a second up to 20 nodes, ten at 100.
-constexpr double kVisitBudget = 4e6;
+constexpr double kVisitBudget = 2.5e6;
 constexpr double kVisitBudgetNodes = 20;
 constexpr double kVisitBudgetGrowthMax = 4;
 constexpr int64_t kEvaluationsMin = 300;
@@ -38,13 +38,13 @@ constexpr double kEvaluationsMax = 12000;  // enough: more finds the same up to 
 constexpr int kPlacedAgainMax = 2;
 
 // Where shapes are compared, all of them together may take some times as long as the plan itself.
-constexpr int64_t kQuickShare = 24;
+constexpr int64_t kQuickShare = 80;
 constexpr int64_t kQuickEvaluationsMin = 40;
 constexpr int64_t kQuickEvaluationsMax = 400;
 // Quick plans see rounded figures; so the best few are planned in earnest, as time allows, and one
 // that is faster by so much on the measured ones replaces one that comes before it.
 constexpr size_t kInEarnestMax = 6;
-constexpr size_t kInEarnestNodes = 48;  // all of them together
+constexpr size_t kInEarnestNodes = 36;  // all of them together
 constexpr double kWorthAnotherChoice = 1.005;
 
 int32_t EvaluationBudget(const Workload& workload, PlacementEffort effort) {

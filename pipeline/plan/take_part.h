@@ -26,8 +26,8 @@ namespace skerry {
 
 inline constexpr double kLinkClassRatio = 1.2599210498948732;  // the third root of two
 inline constexpr double kWorthLeavingOut = 0.001;  // of a step: less is not worth a node
-inline constexpr size_t kQuickPlansMax = 96;
-inline constexpr size_t kSmallPlansMax = 320;  // of fleets of a dozen
+inline constexpr size_t kQuickPlansMax = 64;       // together about what a plan in earnest takes
+inline constexpr size_t kSmallPlansMax = 320;      // of fleets of a dozen
 // Larger fleets take part whole: there a node is a small part of them, and planning takes long.
 inline constexpr size_t kChosenFleetMax = 128;
 
