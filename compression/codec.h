@@ -78,6 +78,8 @@ class Codec {
                            std::span<float> values) const = 0;
 
  private:
+  absl::Status CheckSize(std::span<const uint8_t> bytes, int64_t n) const;
+
   // `out` is EncodedSizeMax(n) bytes; returns how many the message took. None: a value is not
   // finite or too large.
   virtual std::optional<size_t> EncodeInto(const DeltaSource& source,
@@ -85,6 +87,10 @@ class Codec {
 
   // Check for bytes whose length is within the bounds.
   virtual absl::Status CheckContent(std::span<const uint8_t> bytes, int64_t n) const = 0;
+
+  // CheckContent, then AccumulateRange of all values; in one pass where a codec can.
+  virtual absl::Status CheckAndAccumulate(std::span<const uint8_t> bytes, int64_t weight,
+                                          std::span<int64_t> sum) const;
 };
 
 // The codec a run configuration names, with the fastest loops of this processor. Lives as long as

@@ -5,6 +5,10 @@
 // is written down: all variants give equal bits. Pointers cover `n` elements; outputs must not
 // overlap inputs. `scales` holds one byte per block of kCodecBlock values, the last block may be
 // short. A *mask* is ⌈n / 64⌉ words with bit i of word i / 64 for value i, zeros past the end.
+//
+// `ahead` is where a caller goes on reading soon, or null. While a loop computes it asks for the
+// memory of as many values there as it works on, line by line: a core waits for some twenty lines
+// at a time, so that asking for many at once stops it, and asking for none leaves the memory idle.
 #pragma once
 
 #include <cstddef>
@@ -63,18 +67,20 @@ struct CodecLoops {
 
   // u, and the bits of its largest magnitude: above those of kMagnitudeMax when a value is NaN,
   // infinite or too large.
-  uint32_t (*form_delta)(const LoopSource& source, size_t n, float* u);
+  uint32_t (*form_delta)(const LoopSource& source, size_t n, float* u, const float* ahead);
   // The same, and maxima[c] = the largest magnitude bits of the values i with i mod kMaximaColumns
   // = c, 0 if there are none.
   uint32_t (*form_rows)(const LoopSource& source, size_t n, float* u, uint32_t* maxima);
   // Asks for the memory of a block at `source` that is formed next.
   void (*fetch)(const LoopSource& source);
   // Σ |u| in float32: 16 sums of every 16th, halved together four times.
-  float (*magnitude_sum)(const float* u, size_t n);
+  float (*magnitude_sum)(const float* u, size_t n, const float* ahead);
 
-  // Masks of |u| ≥ threshold (given by its bits, > 0) and of the sign bits.
-  void (*at_least)(const float* u, size_t n, uint32_t threshold_bits, uint64_t* mask);
-  void (*negative)(const float* u, size_t n, uint64_t* mask);
+  // Masks of |u| ≥ threshold (given by its bits, > 0), whose size is returned, and of the sign
+  // bits.
+  size_t (*at_least)(const float* u, size_t n, uint32_t threshold_bits, uint64_t* mask,
+                     const float* ahead);
+  void (*negative)(const float* u, size_t n, uint64_t* mask, const float* ahead);
   // The bits of `mask` at the places set in `select`, dense from bit 0 of `packed` on; returns
   // their number. `packed` has room for `words` words. And back.
   size_t (*pack_bits)(const uint64_t* mask, const uint64_t* select, size_t words, uint64_t* packed);
@@ -87,9 +93,12 @@ struct CodecLoops {
 
   // The words of the first `bytes` bytes of a mask, `bytes` ≤ 32; and back, for the blocks of two
   // streams at once: a stream's words depend on each other, those of two streams do not.
-  void (*put_words)(const MaskCode& code, const uint64_t* mask, size_t bytes, BitWriter* writer);
+  void (*put_words)(const MaskCode& code, const uint64_t* mask, size_t bytes, BitWriter* writer,
+                    const float* ahead);
   void (*take_words)(const MaskCode& code, size_t bytes, BitReader* reader, uint64_t* mask);
-  void (*take_two)(const MaskCode* const* codes, BitReader* readers, uint64_t* const* masks);
+  // Asks for `lines` lines at `ahead` to write to.
+  void (*take_two)(const MaskCode* const* codes, BitReader* readers, uint64_t* const* masks,
+                   const char* ahead, size_t lines);
 
   // The k-th largest (1 ≤ k ≤ n) of values below 2^31, its `dropped` lowest bits cleared.
   uint32_t (*kth_largest)(const uint32_t* values, size_t n, size_t k, int dropped);

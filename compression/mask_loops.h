@@ -102,16 +102,33 @@ uint64_t Scatter(uint64_t bits, uint64_t select) {
 }
 #endif
 
-void AtLeast(const float* u, size_t n, uint32_t threshold_bits, uint64_t* mask) {
-  const auto threshold = static_cast<int32_t>(threshold_bits);
-  size_t i = 0;
-  for (; i + 64 <= n; i += 64) *mask++ = AtLeastWord(u + i, threshold);
-  if (i < n) *mask = AtLeastFew(u + i, n - i, threshold);
+// Inlined, or a call of what only prefetches is removed as without effect.
+[[gnu::always_inline]] inline void FetchWord(const float* ahead) {
+  for (size_t line = 0; line < 4; ++line) __builtin_prefetch(ahead + 16 * line);
 }
 
-void Negative(const float* u, size_t n, uint64_t* mask) {
+size_t AtLeast(const float* u, size_t n, uint32_t threshold_bits, uint64_t* mask,
+               const float* ahead) {
+  const auto threshold = static_cast<int32_t>(threshold_bits);
+  size_t i = 0, ones = 0;
+  if (ahead == nullptr) ahead = u;
+  for (; i + 64 <= n; i += 64) {
+    *mask = AtLeastWord(u + i, threshold);
+    ones += static_cast<size_t>(std::popcount(*mask++));
+    FetchWord(ahead + i);
+  }
+  if (i == n) return ones;
+  *mask = AtLeastFew(u + i, n - i, threshold);
+  return ones + static_cast<size_t>(std::popcount(*mask));
+}
+
+void Negative(const float* u, size_t n, uint64_t* mask, const float* ahead) {
   size_t i = 0;
-  for (; i + 64 <= n; i += 64) *mask++ = NegativeWord(u + i);
+  if (ahead == nullptr) ahead = u;
+  for (; i + 64 <= n; i += 64) {
+    *mask++ = NegativeWord(u + i);
+    FetchWord(ahead + i);
+  }
   if (i < n) *mask = NegativeFew(u + i, n - i);
 }
 
@@ -186,10 +203,16 @@ void DecodeSigned(const uint64_t* nonzero, const uint64_t* minus, size_t n, floa
   writer->Put(bits, filled);
 }
 
-void PutWords(const MaskCode& code, const uint64_t* mask, size_t bytes, BitWriter* writer) {
+void PutWords(const MaskCode& code, const uint64_t* mask, size_t bytes, BitWriter* writer,
+              const float* ahead) {
   BitWriter local = *writer;
   size_t i = 0;
-  for (; i + 4 <= bytes; i += 4) PutFew(code, mask[i / 8] >> (i % 8 * 8), 4, &local);
+  for (; i + 4 <= bytes; i += 4) {
+    PutFew(code, mask[i / 8] >> (i % 8 * 8), 4, &local);
+    if (ahead == nullptr) continue;
+    __builtin_prefetch(ahead + 8 * i);
+    __builtin_prefetch(ahead + 8 * i + 16);
+  }
   if (i < bytes) PutFew(code, mask[i / 8] >> (i % 8 * 8), bytes - i, &local);
   *writer = local;
 }
@@ -213,7 +236,9 @@ void TakeWords(const MaskCode& code, size_t bytes, BitReader* reader, uint64_t* 
   }
 }
 
-void TakeTwo(const MaskCode* const* codes, BitReader* readers, uint64_t* const* masks) {
+void TakeTwo(const MaskCode* const* codes, BitReader* readers, uint64_t* const* masks,
+             const char* ahead, size_t lines) {
+  const size_t lines_a_step = lines / (kCodecBlock / 32);
   BitReader first = readers[0], second = readers[1];
   for (size_t half = 0; half < kCodecBlock / 32; ++half) {
     uint64_t bits[2] = {first.Peek(), second.Peek()};
@@ -229,6 +254,7 @@ void TakeTwo(const MaskCode* const* codes, BitReader* readers, uint64_t* const* 
       if (half % 2 == 0) masks[s][half / 2] = 0;
       masks[s][half / 2] |= four[s] << (half % 2 * 32);
     }
+    for (size_t line = 0; line < lines_a_step; ++line, ahead += 64) __builtin_prefetch(ahead, 1);
   }
   readers[0] = first;
   readers[1] = second;
