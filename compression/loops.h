@@ -74,13 +74,13 @@ struct CodecLoops {
   // Asks for the memory of a block at `source` that is formed next.
   void (*fetch)(const LoopSource& source);
   // Σ |u| in float32: 16 sums of every 16th, halved together four times.
-  float (*magnitude_sum)(const float* u, size_t n, const float* ahead);
+  float (*magnitude_sum)(const float* u, size_t n);
 
   // Masks of |u| ≥ threshold (given by its bits, > 0), whose size is returned, and of the sign
   // bits.
   size_t (*at_least)(const float* u, size_t n, uint32_t threshold_bits, uint64_t* mask,
                      const float* ahead);
-  void (*negative)(const float* u, size_t n, uint64_t* mask, const float* ahead);
+  void (*negative)(const float* u, size_t n, uint64_t* mask);
   // The bits of `mask` at the places set in `select`, dense from bit 0 of `packed` on; returns
   // their number. `packed` has room for `words` words. And back.
   size_t (*pack_bits)(const uint64_t* mask, const uint64_t* select, size_t words, uint64_t* packed);

@@ -122,13 +122,9 @@ size_t AtLeast(const float* u, size_t n, uint32_t threshold_bits, uint64_t* mask
   return ones + static_cast<size_t>(std::popcount(*mask));
 }
 
-void Negative(const float* u, size_t n, uint64_t* mask, const float* ahead) {
+void Negative(const float* u, size_t n, uint64_t* mask) {
   size_t i = 0;
-  if (ahead == nullptr) ahead = u;
-  for (; i + 64 <= n; i += 64) {
-    *mask++ = NegativeWord(u + i);
-    FetchWord(ahead + i);
-  }
+  for (; i + 64 <= n; i += 64) *mask++ = NegativeWord(u + i);
   if (i < n) *mask = NegativeFew(u + i, n - i);
 }
 

@@ -12,8 +12,6 @@ namespace {
 
 constexpr size_t kBlock = kCodecBlock;
 constexpr size_t kBlockWords = kBlock / 64;
-// Reading goes on so many values further while a block is encoded.
-constexpr size_t kAhead = 2 * kBlock;
 using BlockMask = std::array<uint64_t, kBlockWords>;
 
 // All values of a block are sent.
@@ -48,14 +46,15 @@ std::optional<size_t> SignCodec::EncodeInto(const DeltaSource& source,
   alignas(64) std::array<float, kBlock> u;
   for (size_t first = 0; first < n; first += kBlock) {
     const size_t count = std::min(kBlock, n - first);
-    const LoopSource part = LoopSource::Of(source, first), ahead = part.At(kAhead);
-    const uint32_t largest = loops_.form_delta(part, count, u.data(), ahead.base);
+    const LoopSource part = LoopSource::Of(source, first);
+    const uint32_t largest = loops_.form_delta(part, count, u.data(), nullptr);
+    loops_.fetch(part.At(kBlock));
     if (largest > std::bit_cast<uint32_t>(kMagnitudeMax)) return std::nullopt;
     const uint8_t step =
-        NearestStep(loops_.magnitude_sum(u.data(), count, ahead.theta) / static_cast<float>(count));
+        NearestStep(loops_.magnitude_sum(u.data(), count) / static_cast<float>(count));
     steps[first / kBlock] = step;
     BlockMask minus = {};
-    if (step != 0) loops_.negative(u.data(), count, minus.data(), ahead.residual);
+    if (step != 0) loops_.negative(u.data(), count, minus.data());
     std::memcpy(signs + first / 8, minus.data(), (count + 7) / 8);
   }
   return out.size();

@@ -153,7 +153,7 @@ std::optional<size_t> PutTile(const Coder& coder, const LoopSource& source, size
     if (count == kBlock && ones > kPlacesMax) {
       ones = Rarefy(coder.loops, std::span(u).first(count), ones, &tile->steps[block], nonzero);
     }
-    coder.loops.negative(u.data(), count, tile->minus.data() + start / 64, nullptr);
+    coder.loops.negative(u.data(), count, tile->minus.data() + start / 64);
     tile->levels[block] =
         PutBlock(coder, {nonzero, ones, count}, &writers[block / kStreamBlocks], ahead.residual);
   }
