@@ -9,13 +9,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "bench/bench.h"
+#include "bench/emulated_run.h"
 #include "bench/planner_cases.h"
+#include "bench/statistics.h"
 #include "pipeline/plan/plan_model.h"
 #include "pipeline/plan/validate.h"
 #include "routing/joint_bound.h"
@@ -58,12 +61,6 @@ Timed Search(const SkipPipeProblem& problem, const std::vector<std::vector<int32
   auto plan = SearchJointly(problem, partitions, options);
   if (plan.ok()) timed.plan = *std::move(plan);
   return timed;
-}
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
 // What of the full pipeline's time a plan with skipping must save, and one without.
@@ -255,12 +252,24 @@ void MeasureFleet(Bench& bench, int32_t nodes, double plan_goal_s, double repair
   }
 }
 
+// The real programs over shaped packets, in the demo's topology.
+void MeasurePrediction(Bench& bench) {
+  const RunFigures real = RunBoth(ProgramsDirectory(), IterationScenario(48), 8).real;
+  std::printf("  emulated: %.3f s a step (%zu steps), predicted %.3f s\n", real.step_s, real.steps,
+              real.predicted_s);
+  bench.AtMost("predicted against emulated iteration time",
+               100 * std::abs(real.predicted_s / real.step_s - 1), "% off", 10);
+}
+
 int Run(int argc, char** argv) {
   bool quick = false;
+  std::string only;
   std::vector<char*> rest;
   for (int i = 0; i < argc; ++i) {
     if (std::strcmp(argv[i], "--quick") == 0) {
       quick = true;
+    } else if (std::strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
+      only = argv[++i];
     } else {
       rest.push_back(argv[i]);
     }
@@ -270,23 +279,27 @@ int Run(int argc, char** argv) {
   for (const char* name :
        {"gcp12_20n_6s_skip33_shipped", "v1_aws11_18n_4s_skip25", "gcp12_20n_6s_skip33_500M"}) {
     auto from = ReadSkipPipeCase(std::string(SKERRY_CASES) + "/" + name + ".json");
-    if (!from.ok()) {
-      std::fprintf(stderr, "%s\n", from.status().ToString().c_str());
-      return 2;
-    }
+    MustBeOk(from.status());
     cases.push_back(*std::move(from));
   }
   const double seconds = quick ? 2 : 10;
-  MeasureMode(bench, cases, JointMode::kStrict, seconds);
-  MeasureMode(bench, cases, JointMode::kFull, seconds);
-  MeasureOthers(bench, cases, seconds);
-  MeasureLognormal(bench);
-  MeasureUnseen(bench, quick ? 1 : 3);
-  MeasureDtfm(bench);
-  MeasureNoise(bench);
-  MeasureFleet(bench, 20, 2, 0.05);
-  MeasureFleet(bench, 100, 15, 0.2);
-  if (!quick) MeasureFleet(bench, 1000, 120, 2);
+  const std::vector<std::pair<const char*, std::function<void()>>> parts = {
+      {"strict", [&] { MeasureMode(bench, cases, JointMode::kStrict, seconds); }},
+      {"full", [&] { MeasureMode(bench, cases, JointMode::kFull, seconds); }},
+      {"others", [&] { MeasureOthers(bench, cases, seconds); }},
+      {"lognormal", [&] { MeasureLognormal(bench); }},
+      {"unseen", [&] { MeasureUnseen(bench, quick ? 1 : 3); }},
+      {"dtfm", [&] { MeasureDtfm(bench); }},
+      {"noise", [&] { MeasureNoise(bench); }},
+      {"20", [&] { MeasureFleet(bench, 20, 2, 0.05); }},
+      {"100", [&] { MeasureFleet(bench, 100, 15, 0.2); }},
+      {"1000", [&] { MeasureFleet(bench, 1000, 120, 2); }},
+      {"prediction", [&] { MeasurePrediction(bench); }}};
+  for (const auto& [name, part] : parts) {
+    const bool is_long =
+        quick && (std::strcmp(name, "1000") == 0 || std::strcmp(name, "prediction") == 0);
+    if (only.empty() ? !is_long : only == name) part();
+  }
   return bench.Finish();
 }
 

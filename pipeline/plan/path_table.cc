@@ -66,6 +66,8 @@ class TableBuilder {
   TableBuilder(const PathTableInput& input, Evenness evenness)
       : input_(input),
         evenness_(evenness),
+        paths_max_(PathsMax(
+            static_cast<size_t>(std::accumulate(input.replicas.begin(), input.replicas.end(), 0)))),
         rng_(input.seed, "paths"),
         skippable_(static_cast<int32_t>(input.replicas.size()) - 1),
         mix_(MixFor(input.skip_ratio * skippable_)),
@@ -115,10 +117,10 @@ class TableBuilder {
   // origin's part of it is exact, too; or else nearly so.
   int32_t Size() const {
     const int32_t first = input_.replicas[0];
-    const int32_t wanted = std::min(kStepsInTable * input_.microbatches_per_step, kPathsMax);
+    const int32_t wanted = std::min(kStepsInTable * input_.microbatches_per_step, paths_max_);
     const auto best_multiple = [&](int32_t unit, int32_t from, double& imbalance) {
       int32_t best = 0;
-      for (int32_t size = unit; size <= kPathsMax; size += unit) {
+      for (int32_t size = unit; size <= paths_max_; size += unit) {
         if (size < from || Imbalance(size) >= imbalance) continue;
         best = size;
         imbalance = Imbalance(size);
@@ -126,17 +128,17 @@ class TableBuilder {
       return best;
     };
     const int32_t mixed = std::lcm(first, mix_.of);
-    const int32_t stepwise = std::lcm(mixed, std::min(input_.microbatches_per_step, kPathsMax));
+    const int32_t stepwise = std::lcm(mixed, std::min(input_.microbatches_per_step, paths_max_));
     const int64_t each = std::lcm<int64_t>(int64_t{first} * mix_.of * std::max(1, skippable_),
                                            input_.microbatches_per_step);
     double imbalance = 1e-9;
-    if (each <= kPathsMax) {
+    if (each <= paths_max_) {
       const int32_t size = best_multiple(static_cast<int32_t>(each), wanted, imbalance);
       if (size > 0) return size;
     }
     const int64_t turns = int64_t{first} * mix_.of;  // whole turns of the mix for every origin
     for (const int64_t unit : {std::lcm(turns, int64_t{input_.microbatches_per_step}), turns}) {
-      if (unit > kPathsMax) continue;
+      if (unit > paths_max_) continue;
       const int32_t size = best_multiple(static_cast<int32_t>(unit), wanted, imbalance);
       if (size > 0) return size;
     }
@@ -265,6 +267,7 @@ class TableBuilder {
 
   const PathTableInput& input_;
   Evenness evenness_;
+  int32_t paths_max_;
   Rng rng_;
   int32_t skippable_;
   SkipMix mix_;

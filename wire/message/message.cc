@@ -70,6 +70,7 @@ int64_t WireSize(const Message& message) {
               bytes += 8 + 8 * static_cast<int64_t>(path.size());
             return bytes;
           },
+          [](const VoidList& m) { return 16 + 16 * static_cast<int64_t>(m.microbatches.size()); },
           [](const auto&) { return int64_t{96}; },
       },
       message);
@@ -131,13 +132,15 @@ std::string Describe(const Message& message) {
             return StrFormat("Detour step %d microbatch %d around %s", m.step, m.microbatch,
                              m.around.Short());
           },
+          [](const VoidList& m) { return StrFormat("VoidList of %d", m.microbatches.size()); },
       },
       message);
 }
 
 bool OutlivesSession(const Message& message) {
   return std::holds_alternative<Activation>(message) || std::holds_alternative<Gradient>(message) ||
-         std::holds_alternative<MicrobatchVoid>(message) || std::holds_alternative<Delta>(message);
+         std::holds_alternative<MicrobatchVoid>(message) ||
+         std::holds_alternative<VoidList>(message) || std::holds_alternative<Delta>(message);
 }
 
 bool IsBulk(const Message& message) {
