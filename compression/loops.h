@@ -5,10 +5,6 @@
 // is written down: all variants give equal bits. Pointers cover `n` elements; outputs must not
 // overlap inputs. `scales` holds one byte per block of kCodecBlock values, the last block may be
 // short. A *mask* is ⌈n / 64⌉ words with bit i of word i / 64 for value i, zeros past the end.
-//
-// `ahead` is where a caller goes on reading soon, or null. While a loop computes it asks for the
-// memory of as many values there as it works on, line by line: a core waits for some twenty lines
-// at a time, so that asking for many at once stops it, and asking for none leaves the memory idle.
 #pragma once
 
 #include <cstddef>
@@ -67,7 +63,7 @@ struct CodecLoops {
 
   // u, and the bits of its largest magnitude: above those of kMagnitudeMax when a value is NaN,
   // infinite or too large.
-  uint32_t (*form_delta)(const LoopSource& source, size_t n, float* u, const float* ahead);
+  uint32_t (*form_delta)(const LoopSource& source, size_t n, float* u);
   // The same, and maxima[c] = the largest magnitude bits of the values i with i mod kMaximaColumns
   // = c, 0 if there are none.
   uint32_t (*form_rows)(const LoopSource& source, size_t n, float* u, uint32_t* maxima);
@@ -78,8 +74,7 @@ struct CodecLoops {
 
   // Masks of |u| ≥ threshold (given by its bits, > 0), whose size is returned, and of the sign
   // bits.
-  size_t (*at_least)(const float* u, size_t n, uint32_t threshold_bits, uint64_t* mask,
-                     const float* ahead);
+  size_t (*at_least)(const float* u, size_t n, uint32_t threshold_bits, uint64_t* mask);
   void (*negative)(const float* u, size_t n, uint64_t* mask);
   // The bits of `mask` at the places set in `select`, dense from bit 0 of `packed` on; returns
   // their number. `packed` has room for `words` words. And back.
@@ -93,8 +88,7 @@ struct CodecLoops {
 
   // The words of the first `bytes` bytes of a mask, `bytes` ≤ 32; and back, for the blocks of two
   // streams at once: a stream's words depend on each other, those of two streams do not.
-  void (*put_words)(const MaskCode& code, const uint64_t* mask, size_t bytes, BitWriter* writer,
-                    const float* ahead);
+  void (*put_words)(const MaskCode& code, const uint64_t* mask, size_t bytes, BitWriter* writer);
   void (*take_words)(const MaskCode& code, size_t bytes, BitReader* reader, uint64_t* mask);
   // Asks for `lines` lines at `ahead` to write to.
   void (*take_two)(const MaskCode* const* codes, BitReader* readers, uint64_t* const* masks,

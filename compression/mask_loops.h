@@ -102,20 +102,12 @@ uint64_t Scatter(uint64_t bits, uint64_t select) {
 }
 #endif
 
-// Inlined, or a call of what only prefetches is removed as without effect.
-[[gnu::always_inline]] inline void FetchWord(const float* ahead) {
-  for (size_t line = 0; line < 4; ++line) __builtin_prefetch(ahead + 16 * line);
-}
-
-size_t AtLeast(const float* u, size_t n, uint32_t threshold_bits, uint64_t* mask,
-               const float* ahead) {
+size_t AtLeast(const float* u, size_t n, uint32_t threshold_bits, uint64_t* mask) {
   const auto threshold = static_cast<int32_t>(threshold_bits);
   size_t i = 0, ones = 0;
-  if (ahead == nullptr) ahead = u;
   for (; i + 64 <= n; i += 64) {
     *mask = AtLeastWord(u + i, threshold);
     ones += static_cast<size_t>(std::popcount(*mask++));
-    FetchWord(ahead + i);
   }
   if (i == n) return ones;
   *mask = AtLeastFew(u + i, n - i, threshold);
@@ -199,16 +191,10 @@ void DecodeSigned(const uint64_t* nonzero, const uint64_t* minus, size_t n, floa
   writer->Put(bits, filled);
 }
 
-void PutWords(const MaskCode& code, const uint64_t* mask, size_t bytes, BitWriter* writer,
-              const float* ahead) {
+void PutWords(const MaskCode& code, const uint64_t* mask, size_t bytes, BitWriter* writer) {
   BitWriter local = *writer;
   size_t i = 0;
-  for (; i + 4 <= bytes; i += 4) {
-    PutFew(code, mask[i / 8] >> (i % 8 * 8), 4, &local);
-    if (ahead == nullptr) continue;
-    __builtin_prefetch(ahead + 8 * i);
-    __builtin_prefetch(ahead + 8 * i + 16);
-  }
+  for (; i + 4 <= bytes; i += 4) PutFew(code, mask[i / 8] >> (i % 8 * 8), 4, &local);
   if (i < bytes) PutFew(code, mask[i / 8] >> (i % 8 * 8), bytes - i, &local);
   *writer = local;
 }

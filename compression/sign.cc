@@ -46,9 +46,7 @@ std::optional<size_t> SignCodec::EncodeInto(const DeltaSource& source,
   alignas(64) std::array<float, kBlock> u;
   for (size_t first = 0; first < n; first += kBlock) {
     const size_t count = std::min(kBlock, n - first);
-    const LoopSource part = LoopSource::Of(source, first);
-    const uint32_t largest = loops_.form_delta(part, count, u.data(), nullptr);
-    loops_.fetch(part.At(kBlock));
+    const uint32_t largest = loops_.form_delta(LoopSource::Of(source, first), count, u.data());
     if (largest > std::bit_cast<uint32_t>(kMagnitudeMax)) return std::nullopt;
     const uint8_t step =
         NearestStep(loops_.magnitude_sum(u.data(), count) / static_cast<float>(count));

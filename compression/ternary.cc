@@ -27,9 +27,6 @@ using TileMask = std::array<uint64_t, kTileWords>;
 constexpr size_t kPlacesMax = 52;
 constexpr uint8_t kRaisesMax = 3;
 
-// Reading goes on so many values further while a block is encoded.
-constexpr size_t kAhead = 2 * kBlock;
-
 // Blocks 0 and 1 of a tile are in the stream from its first bit, 2 and 3 in that from its last.
 constexpr size_t kStreamBlocks = kTileBlocks / 2;
 
@@ -71,16 +68,15 @@ struct BlockPlaces {
 };
 
 // Returns the level used.
-uint8_t PutBlock(const Coder& coder, const BlockPlaces& places, BitWriter* writer,
-                 const float* ahead) {
+uint8_t PutBlock(const Coder& coder, const BlockPlaces& places, BitWriter* writer) {
   const auto [mask, ones, count] = places;
   const uint8_t level = MaskLevelFor(ones, count);
   const size_t bytes = (count + 7) / 8;
   const BitWriter before = *writer;
-  coder.loops.put_words(coder.codes[level], mask, bytes, writer, ahead);
+  coder.loops.put_words(coder.codes[level], mask, bytes, writer);
   if (writer->bits() - before.bits() <= 8 * bytes) return level;
   *writer = before;
-  coder.loops.put_words(coder.codes[kPlainMaskLevel], mask, bytes, writer, nullptr);
+  coder.loops.put_words(coder.codes[kPlainMaskLevel], mask, bytes, writer);
   return kPlainMaskLevel;
 }
 
@@ -109,7 +105,7 @@ size_t Rarefy(const CodecLoops& loops, std::span<const float> u, size_t ones, ui
   const int most = std::min<int>(*step + kRaisesMax, kStepCodeMax);
   for (int raised = *step + 1; raised <= most && ones > kPlacesMax; ++raised) {
     const auto code = static_cast<uint8_t>(raised);
-    const size_t left = loops.at_least(u.data(), u.size(), HalfBits(code), rarer.data(), nullptr);
+    const size_t left = loops.at_least(u.data(), u.size(), HalfBits(code), rarer.data());
     if (left == 0) break;
     if (left == ones) continue;
     std::copy_n(rarer.begin(), u.size() / 64, nonzero);
@@ -142,20 +138,18 @@ std::optional<size_t> PutTile(const Coder& coder, const LoopSource& source, size
   alignas(64) std::array<float, kBlock> u;
   for (size_t start = 0; start < size; start += kBlock) {
     const size_t block = start / kBlock, count = std::min(kBlock, size - start);
-    const LoopSource ahead = source.At(start + kAhead);
-    const uint32_t largest = coder.loops.form_delta(source.At(start), count, u.data(), ahead.base);
+    const uint32_t largest = coder.loops.form_delta(source.At(start), count, u.data());
     if (largest > std::bit_cast<uint32_t>(kMagnitudeMax)) return std::nullopt;
     const uint8_t step = NearestStep(std::bit_cast<float>(largest));
     tile->steps[block] = step;
     if (step == 0) continue;
     uint64_t* nonzero = tile->nonzero.data() + start / 64;
-    size_t ones = coder.loops.at_least(u.data(), count, HalfBits(step), nonzero, ahead.theta);
+    size_t ones = coder.loops.at_least(u.data(), count, HalfBits(step), nonzero);
     if (count == kBlock && ones > kPlacesMax) {
       ones = Rarefy(coder.loops, std::span(u).first(count), ones, &tile->steps[block], nonzero);
     }
     coder.loops.negative(u.data(), count, tile->minus.data() + start / 64);
-    tile->levels[block] =
-        PutBlock(coder, {nonzero, ones, count}, &writers[block / kStreamBlocks], ahead.residual);
+    tile->levels[block] = PutBlock(coder, {nonzero, ones, count}, &writers[block / kStreamBlocks]);
   }
   PutSigns(coder.loops, *tile, &writers[0]);
   const size_t length = (writers[0].bits() + writers[1].bits() + 7) / 8;

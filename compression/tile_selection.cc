@@ -31,7 +31,7 @@ uint32_t FirstThreshold(const CodecLoops& loops, const TileMaxima& maxima, size_
 void Collect(const CodecLoops& loops, std::span<const float> u, uint32_t threshold, NextTile* next,
              Candidates* out) {
   std::array<uint64_t, kWords> mask;
-  loops.at_least(u.data(), u.size(), threshold, mask.data(), nullptr);
+  loops.at_least(u.data(), u.size(), threshold, mask.data());
   size_t size = 0;
   for (size_t w = 0; w * 64 < u.size(); ++w) {
     if (w % kWordsPerFetch == 0) next->Fetch();

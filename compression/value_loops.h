@@ -22,43 +22,17 @@ SKERRY_BODY int ScaleExponent(uint32_t absmax_bits) {
 // While a block is quantised nothing is read, and the processor's own prefetching pauses: so its
 // successor's lines are asked for before. A prefetch past the end of an array does no harm.
 SKERRY_BODY void FetchBlock(const float* from) {
-  for (size_t i = 0; i < kBlock; i += 16) __builtin_prefetch(from + i);
+  constexpr size_t kLine = 16;
+  for (size_t i = 0; i < kBlock; i += kLine) __builtin_prefetch(from + i);
 }
 
-// A line of memory in whole registers. Vectors by name, because prefetching in a loop keeps the
-// compiler from making them.
-constexpr size_t kLine = 16;
-constexpr size_t kLanes = SKERRY_LEVEL == 0 ? 4 : SKERRY_LEVEL == 1 ? 8 : 16;
-using Floats = float __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
-using Integers = int32_t __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
-
-#define SKERRY_AT(type, address) (*reinterpret_cast<type*>(address))
-
 template <bool kTheta, bool kResidual>
-SKERRY_BODY uint32_t FormDelta(const LoopSource& source, size_t first, size_t count, float* u,
-                               const float* ahead) {
-  const float* base = source.base + first;
-  const float* theta = kTheta ? source.theta + first : nullptr;
-  const float* residual = kResidual ? source.residual + first : nullptr;
-  Integers maxima = {};  // magnitudes order like their bits; signed maxima vectorise better
-  size_t i = 0;
-  for (; i + kLine <= count; i += kLine) {
-    for (size_t j = i; j < i + kLine; j += kLanes) {
-      Floats v = SKERRY_AT(const Floats, base + j);
-      if constexpr (kTheta) v -= SKERRY_AT(const Floats, theta + j);
-      if constexpr (kResidual) v += SKERRY_AT(const Floats, residual + j);
-      SKERRY_AT(Floats, u + j) = v;
-      const Integers bits = reinterpret_cast<Integers>(v) & static_cast<int32_t>(kMagnitudeBits);
-      maxima = bits > maxima ? bits : maxima;
-    }
-    __builtin_prefetch(ahead + i);
-  }
-  int32_t largest = 0;
-  for (size_t j = 0; j < kLanes; ++j) largest = maxima[j] > largest ? maxima[j] : largest;
-  for (; i < count; ++i) {
-    float v = base[i];
-    if constexpr (kTheta) v -= theta[i];
-    if constexpr (kResidual) v += residual[i];
+SKERRY_BODY uint32_t FormDelta(const LoopSource& source, size_t first, size_t count, float* u) {
+  int32_t largest = 0;  // magnitudes order like their bits; signed maxima vectorise better
+  for (size_t i = 0; i < count; ++i) {
+    float v = source.base[first + i];
+    if constexpr (kTheta) v -= source.theta[first + i];
+    if constexpr (kResidual) v += source.residual[first + i];
     u[i] = v;
     const auto bits = static_cast<int32_t>(std::bit_cast<uint32_t>(v) & kMagnitudeBits);
     largest = bits > largest ? bits : largest;
@@ -66,14 +40,13 @@ SKERRY_BODY uint32_t FormDelta(const LoopSource& source, size_t first, size_t co
   return static_cast<uint32_t>(largest);
 }
 
-SKERRY_BODY uint32_t FormAny(const LoopSource& source, size_t first, size_t count, float* u,
-                             const float* ahead) {
+SKERRY_BODY uint32_t FormAny(const LoopSource& source, size_t first, size_t count, float* u) {
   if (source.theta != nullptr && source.residual != nullptr) {
-    return FormDelta<true, true>(source, first, count, u, ahead);
+    return FormDelta<true, true>(source, first, count, u);
   }
-  if (source.theta != nullptr) return FormDelta<true, false>(source, first, count, u, ahead);
-  if (source.residual != nullptr) return FormDelta<false, true>(source, first, count, u, ahead);
-  return FormDelta<false, false>(source, first, count, u, ahead);
+  if (source.theta != nullptr) return FormDelta<true, false>(source, first, count, u);
+  if (source.residual != nullptr) return FormDelta<false, true>(source, first, count, u);
+  return FormDelta<false, false>(source, first, count, u);
 }
 
 // Inlined, or a call of what only prefetches is removed as without effect.
@@ -88,7 +61,7 @@ void Fetch(const LoopSource& source) {
 }
 
 SKERRY_BODY uint32_t FormDelta(const LoopSource& source, size_t first, size_t count, float* u) {
-  const uint32_t largest = FormAny(source, first, count, u, u);
+  const uint32_t largest = FormAny(source, first, count, u);
   FetchSource(source, first + count);
   return largest;
 }
@@ -197,8 +170,8 @@ void ScaleSum(const int64_t* sum, size_t n, double scale, float* mean) {
   }
 }
 
-uint32_t FormBlock(const LoopSource& source, size_t n, float* u, const float* ahead) {
-  return FormAny(source, 0, n, u, ahead != nullptr ? ahead : u);
+uint32_t FormBlock(const LoopSource& source, size_t n, float* u) {
+  return FormDelta(source, 0, n, u);
 }
 
 static_assert(kMaximaColumns == kBlock);
@@ -239,17 +212,12 @@ uint32_t FormRows(const LoopSource& source, size_t n, float* u, uint32_t* maxima
 }
 
 float MagnitudeSum(const float* u, size_t n) {
-  constexpr size_t kSums = kLine;
-  Floats totals[kSums / kLanes] = {};
+  constexpr size_t kSums = 16;
+  float sums[kSums] = {};
   const size_t whole = n - n % kSums;
   for (size_t first = 0; first < whole; first += kSums) {
-    for (size_t j = 0; j < kSums / kLanes; ++j) {
-      const Integers bits = SKERRY_AT(const Integers, u + first + j * kLanes);
-      totals[j] += reinterpret_cast<Floats>(bits & static_cast<int32_t>(kMagnitudeBits));
-    }
+    for (size_t j = 0; j < kSums; ++j) sums[j] += std::fabs(u[first + j]);
   }
-  float sums[kSums];
-  std::memcpy(sums, totals, sizeof(sums));
   for (size_t j = 0; j < n - whole; ++j) sums[j] += std::fabs(u[whole + j]);
   for (size_t half = kSums / 2; half > 0; half /= 2) {
     for (size_t j = 0; j < half; ++j) sums[j] += sums[j + half];
@@ -346,5 +314,4 @@ void WidenBf16(const uint16_t* halves, size_t n, float* values) {
   }
 }
 
-#undef SKERRY_AT
 #undef SKERRY_BODY
