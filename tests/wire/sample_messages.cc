@@ -49,6 +49,19 @@ PipelinePlan SampleSettled() {
   return plan;
 }
 
+PipelinePlan SampleShares() {
+  PipelinePlan plan = SamplePlan();
+  plan.stages.front().shares = {1, 3};
+  return plan;
+}
+
+RunConfig SampleSharded() {
+  RunConfig config = SampleConfig();
+  config.outer.reduce = OuterReduce::kSharded;
+  config.outer.down_codec = DownCodec{1 + static_cast<uint8_t>(DeltaCodec::kTernary)};
+  return config;
+}
+
 Payload SamplePayload(size_t size) {
   Bytes bytes(size);
   for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<uint8_t>(i * 7 + 3);
@@ -105,6 +118,16 @@ std::vector<std::pair<std::string, Message>> SampleMessages() {
       {"gradient_bf16", Gradient{3, 2, 1, 1, 4, SamplePayload(32), DeltaCodec::kBf16}},
       {"hop_late", HopLate{3, 2, 1, 2}},
       {"detour", Detour{3, 2, SampleNode(4), 1.5, true}},
+      {"delta_sum", DeltaSum{1, 2, 0xfeedf00d, 4096, SampleDigest(6), SamplePayload(48), 7}},
+      {"sums_held",
+       SumsHeld{1,
+                2,
+                0xfeedf00d,
+                {{SampleNode(1), 10, SampleDigest(1)}, {SampleNode(2), 20, SampleDigest(2)}}}},
+      {"round_commit_sharded",
+       RoundCommit{1, 2, {{SampleNode(1), 10, SampleDigest(1)}}, 0xfeedf00d}},
+      {"plan_update_shares", PlanUpdate{SampleShares()}},
+      {"welcome_sharded", Welcome{RunId{SampleDigest(9).bytes}, SampleSharded(), {}}},
       {"round_applied", RoundApplied{1, 2, SampleDigest(3), 0.5, 0.125}},
       {"object_request", ObjectRequest{"base/1", 1024, 4096}},
       {"object_chunk", ObjectChunk{"base/1", 1024, 9999, SamplePayload(24)}},

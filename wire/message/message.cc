@@ -37,6 +37,10 @@ bool Delta::operator==(const Delta& o) const {
   return stage == o.stage && round == o.round && tokens == o.tokens && digest == o.digest &&
          plan_version == o.plan_version && SamePayload(payload, o.payload);
 }
+bool DeltaSum::operator==(const DeltaSum& o) const {
+  return stage == o.stage && round == o.round && shape == o.shape && tokens == o.tokens &&
+         digest == o.digest && plan_version == o.plan_version && SamePayload(payload, o.payload);
+}
 bool ObjectChunk::operator==(const ObjectChunk& o) const {
   return object == o.object && offset == o.offset && total_bytes == o.total_bytes &&
          SamePayload(values, o.values);
@@ -51,6 +55,8 @@ int64_t WireSize(const Message& message) {
           },
           [](const Gradient& m) { return SizeOf(m.values); },
           [](const Delta& m) { return SizeOf(m.payload) + 32; },
+          [](const DeltaSum& m) { return SizeOf(m.payload) + 40; },
+          [](const SumsHeld& m) { return 80 * static_cast<int64_t>(m.sums.size()); },
           [](const ObjectChunk& m) {
             return SizeOf(m.values) + static_cast<int64_t>(m.object.size());
           },
@@ -108,6 +114,12 @@ std::string Describe(const Message& message) {
                              m.attempt);
           },
           [](const Delta& m) { return StrFormat("Delta stage %d round %d", m.stage, m.round); },
+          [](const DeltaSum& m) {
+            return StrFormat("DeltaSum stage %d round %d", m.stage, m.round);
+          },
+          [](const SumsHeld& m) {
+            return StrFormat("SumsHeld stage %d round %d", m.stage, m.round);
+          },
           [](const DeltaHeld& m) {
             return StrFormat("DeltaHeld stage %d round %d of %s", m.stage, m.round,
                              m.sender.Short());
@@ -137,13 +149,15 @@ std::string Describe(const Message& message) {
 
 bool OutlivesSession(const Message& message) {
   return std::holds_alternative<Activation>(message) || std::holds_alternative<Gradient>(message) ||
-         std::holds_alternative<MicrobatchVoid>(message) || std::holds_alternative<Delta>(message);
+         std::holds_alternative<MicrobatchVoid>(message) ||
+         std::holds_alternative<Delta>(message) || std::holds_alternative<DeltaSum>(message);
 }
 
 bool IsBulk(const Message& message) {
   if (const auto* ping = std::get_if<Ping>(&message)) return ping->padding_bytes > 0;
   return std::holds_alternative<Activation>(message) || std::holds_alternative<Gradient>(message) ||
-         std::holds_alternative<Delta>(message) || std::holds_alternative<ObjectChunk>(message);
+         std::holds_alternative<Delta>(message) || std::holds_alternative<DeltaSum>(message) ||
+         std::holds_alternative<ObjectChunk>(message);
 }
 
 }  // namespace skerry
