@@ -146,6 +146,7 @@ void NodeActor::On(Context& context, const NodeId& from, const PlanUpdate& messa
     return StartOver(context, "the run went on without this node");
   }
   SendPendingToJoiners(context, before);
+  SendMovedPieces(context, before);
   DropStaleState(context);
   if (pipeline_) pipeline_->OnPlan(context, plan_);
   ReplayEarly(context);
@@ -229,6 +230,7 @@ void NodeActor::Advance(Context& context) {
   // After the last step a node still computes for others what a death has sent around again.
   if (state_ == State::kFinished && heavy_ == Heavy::kNone) pipeline_->SubmitNext(context);
   if (state_ != State::kTraining) return;
+  if (heavy_ == Heavy::kNone && ReduceIfReady(context)) return;
   if (heavy_ == Heavy::kNone) {
     if (open_ && !pipeline_->StepOpen()) {
       heavy_ = Heavy::kOptimizer;
@@ -289,6 +291,9 @@ void NodeActor::OnJobDone(Context& context, JobId job) {
         break;
       case Heavy::kEncode:
         Encoded(context);
+        break;
+      case Heavy::kReduce:
+        Reduced(context);
         break;
       case Heavy::kApply:
         ApplyDone(context);
@@ -394,6 +399,9 @@ void NodeActor::OnPeerRestarted(Context& context, const NodeId& peer) {
   if (last_applied_ && !last_applied_->base_digest.IsZero()) Send(context, peer, *last_applied_);
   if (!rounds_) return;
   for (const DeltaHeld& held : rounds_->HeldNow()) Send(context, peer, held);
+  for (const DeltaHeld& refused : rounds_->RefusedNow()) Send(context, peer, refused);
+  reported_sums_.clear();
+  if (IsShardedStage()) ReportSums(context);
 }
 
 }  // namespace skerry

@@ -190,8 +190,10 @@ SwarmRun DrawSwarmRun(const SwarmSeed& seed, const SwarmOutput& output) {
       return DrawFourth(seed.seed, output);
     case 5:
       return DrawFifth(seed.seed, output);
-    default:
+    case 6:
       return DrawSixth(seed.seed, output);
+    default:
+      return DrawSeventh(seed.seed, output);
   }
 }
 

@@ -26,8 +26,9 @@ namespace skerry {
 // The present one. 1: frames over links, crashes only; 2: every kind of fault; 3: longer runs in
 // which nodes come late and come back, so that their slots are handed on; 4: and in which nodes and
 // links are late for long, or for good; 5: as 3 with more nodes than few, a slow one among them,
-// and some that go for good, so that others are moved; 6: all of it.
-inline constexpr int32_t kSwarmDraw = 6;
+// and some that go for good, so that others are moved; 6: all of it; 7: as 6 with stages of more
+// replicas, whose rounds are sharded.
+inline constexpr int32_t kSwarmDraw = 7;
 
 struct SwarmSeed {
   uint64_t seed = 1;
@@ -55,6 +56,7 @@ SwarmRun DrawThird(uint64_t seed, const SwarmOutput& output);
 SwarmRun DrawFourth(uint64_t seed, const SwarmOutput& output);
 SwarmRun DrawFifth(uint64_t seed, const SwarmOutput& output);
 SwarmRun DrawSixth(uint64_t seed, const SwarmOutput& output);
+SwarmRun DrawSeventh(uint64_t seed, const SwarmOutput& output);
 
 struct SwarmFinding {
   SwarmSeed seed;

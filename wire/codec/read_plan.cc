@@ -44,7 +44,7 @@ std::vector<int32_t> ReadShares(ReadChecks& checks, schema::StageAssignment::Rea
   std::vector<int32_t> shares(checks.Count(list, limits::kReplicasMax, "shares"));
   for (unsigned i = 0; i < shares.size(); ++i) {
     shares[i] = list[i];
-    if (shares[i] < 1 || shares[i] > kShareMax) checks.Break("share", "is out of range");
+    if (shares[i] < 1 || shares[i] > kReplicaShareMax) checks.Break("share", "is out of range");
   }
   if (!shares.empty() && shares.size() != r.getReplicas().size()) {
     checks.Break("shares", "are not one for each replica");

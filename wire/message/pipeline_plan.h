@@ -14,7 +14,7 @@
 
 namespace skerry {
 
-inline constexpr int32_t kShareMax = 1 << 10;
+inline constexpr int32_t kReplicaShareMax = 1 << 10;
 
 struct StageAssignment {
   int32_t first_layer = 0;  // layers [first_layer, last_layer)
