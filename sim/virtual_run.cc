@@ -310,6 +310,7 @@ void VirtualRun::OnSent(Instant, const NodeId& from, const NodeId& to, const Mes
 void VirtualRun::OnDelivered(Instant at, const NodeId& from, const NodeId& to,
                              const Message& message) {
   checkers_.OnMessage(at, from, to, message);
+  if (delivered_) delivered_(at, message);
 }
 
 void VirtualRun::OnPersist(Instant at, const NodeId& process, const std::string& record) {

@@ -13,6 +13,7 @@ namespace {
 RunConfig SixNodes() {
   RunConfig config = SmallRun();
   config.nodes_min = 6;
+  config.pipeline.stages = 2;
   config.outer.reduce = OuterReduce::kSharded;
   return config;
 }
@@ -41,6 +42,7 @@ void SayAll(ServedRun& run, int64_t round = 0) {
 
 TEST_CASE("A sharded round is frozen when every holder holds all sums", "[coordinator]") {
   ServedRun run(SixNodes());
+  run.ticket_uses = 6;
   run.Gather(6);
   const auto replicas = run.Live(1);
   REQUIRE(replicas.size() == 3);
@@ -68,6 +70,7 @@ TEST_CASE("A sharded round is frozen when every holder holds all sums", "[coordi
 TEST_CASE("A reducer that dies before the commit leaves another shape; after it, nothing changes",
           "[coordinator]") {
   ServedRun run(SixNodes());
+  run.ticket_uses = 6;
   run.Gather(6);
   const auto replicas = run.Live(1);
   const SumsHeld before = SumsOf(run);
@@ -93,6 +96,7 @@ TEST_CASE("A reducer that dies before the commit leaves another shape; after it,
 TEST_CASE("A coordinator that returns asks nobody: what is said again freezes the round",
           "[coordinator]") {
   ServedRun run(SixNodes());
+  run.ticket_uses = 6;
   run.Gather(6);
   const auto replicas = run.Live(1);
   const SumsHeld held = SumsOf(run);
@@ -108,6 +112,7 @@ TEST_CASE("A coordinator that returns asks nobody: what is said again freezes th
 TEST_CASE("Who is contradicted about its sum, or sent pieces of no meaning, is put out",
           "[coordinator]") {
   ServedRun run(SixNodes());
+  run.ticket_uses = 6;
   run.Gather(6);
   const auto replicas = run.Live(1);
   SumsHeld held = SumsOf(run);
@@ -130,6 +135,7 @@ TEST_CASE("Who is contradicted about its sum, or sent pieces of no meaning, is p
 
 TEST_CASE("Reports of no meaning change nothing", "[coordinator]") {
   ServedRun run(SixNodes());
+  run.ticket_uses = 6;
   run.Gather(6);
   const auto replicas = run.Live(1);
   const int64_t refused = run.actor->refused();

@@ -8,8 +8,8 @@
 
 using namespace skerry;
 using skerry::testing::CountedRounds;
-using skerry::testing::EndOf;
 using skerry::testing::EightNodes;
+using skerry::testing::EndOf;
 
 TEST_CASE("Sharded rounds: a run with arithmetic trains, and all replicas' bases agree",
           "[sim][sharded]") {
@@ -32,9 +32,10 @@ TEST_CASE("Sharded rounds: a run with arithmetic trains, and all replicas' bases
 
 // Between any two protocol steps of a round: after every message of it that is delivered, one of
 // its replicas dies for good, another one each time.
-TEST_CASE("Sharded rounds: whoever dies after any message of a round, the round is landed by all "
-          "who live",
-          "[sim][sharded]") {
+TEST_CASE(
+    "Sharded rounds: whoever dies after any message of a round, the round is landed by all "
+    "who live",
+    "[sim][sharded]") {
   CountedRounds whole(EightNodes());
   whole.Run();
   REQUIRE(whole.moments.size() > 60);
@@ -53,9 +54,10 @@ TEST_CASE("Sharded rounds: whoever dies after any message of a round, the round 
   CHECK(tried > 10);
 }
 
-TEST_CASE("Sharded rounds: what a replica sends and receives of a round does not grow with their "
-          "number",
-          "[sim][sharded]") {
+TEST_CASE(
+    "Sharded rounds: what a replica sends and receives of a round does not grow with their "
+    "number",
+    "[sim][sharded]") {
   double before = 0;
   for (const int32_t replicas : {4, 8, 16}) {
     VirtualRunOptions options = EightNodes();
