@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/bench.h"
+#include "bench/statistics.h"
 #include "sim/packet/packet_world.h"
 
 namespace skerry::bench {
@@ -31,9 +32,6 @@ void BenchLoss(Bench& bench, const FidelityOptions& options);
 // (c), (d) Whole runs: outer steps and iteration time.
 void BenchRuns(Bench& bench, const FidelityOptions& options);
 
-// Ends the program with the reason if the status is not OK.
-void MustBeOk(const absl::Status& status);
-
 // The shaper's own verdict on what it did since the last call: a figure measured with a late shaper
 // is none. Records its lateness.
 void CheckShaper(Bench& bench, PacketWorld& world, const std::string& during);
@@ -53,8 +51,5 @@ class Errors {
   int count_ = 0;
   std::string worst_;
 };
-
-double Median(std::vector<double> values);
-double QuantileOf(std::vector<double> values, double share);
 
 }  // namespace skerry::bench

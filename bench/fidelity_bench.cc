@@ -7,21 +7,15 @@
 // Wants a machine with nothing else to do, and root or user namespaces.
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <functional>
 #include <map>
 
+#include "bench/emulated_run.h"
 #include "bench/fidelity.h"
 #include "bench/real_transfers.h"
 #include "common/status.h"
 
 namespace skerry::bench {
-
-void MustBeOk(const absl::Status& status) {
-  if (status.ok()) return;
-  std::fprintf(stderr, "fidelity: %s\n", ErrorText(status).c_str());
-  std::exit(2);
-}
 
 void CheckShaper(Bench& bench, PacketWorld& world, const std::string& during) {
   const HubReport report = world.hub().TakeReport();
@@ -44,26 +38,12 @@ void Errors::Add(const std::string& cell, double simulated, double real) {
   worst_ = absl::StrFormat("%s: simulated %.4f s, real %.4f s", cell, simulated, real);
 }
 
-double QuantileOf(std::vector<double> values, double share) {
-  std::sort(values.begin(), values.end());
-  const double at = share * static_cast<double>(values.size() - 1);
-  const auto low = static_cast<size_t>(at);
-  const size_t high = std::min(low + 1, values.size() - 1);
-  return values[low] + (at - static_cast<double>(low)) * (values[high] - values[low]);
-}
-
-double Median(std::vector<double> values) {
-  return QuantileOf(std::move(values), 0.5);
-}
-
 }  // namespace skerry::bench
 
 int main(int argc, char** argv) {
   using namespace skerry::bench;
   FidelityOptions options;
-  std::error_code error;
-  options.programs_dir =
-      std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
+  options.programs_dir = ProgramsDirectory();
   std::string only;
   std::vector<char*> rest;
   for (int i = 0; i < argc; ++i) {

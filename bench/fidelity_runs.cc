@@ -1,25 +1,9 @@
 // Whole runs: the same scenario with the real programs over shaped packets, and on virtual time.
-//
-// Two cores cannot compute for several nodes at once, so the scenarios have models so small that
-// the network takes nearly all of the time; what is left of compute gets the rate that the emulated
-// nodes measured, divided by how many share a core.
-#include <filesystem>
-#include <fstream>
-#include <map>
-#include <nlohmann/json.hpp>
-#include <thread>
-
+#include "bench/emulated_run.h"
 #include "bench/fidelity.h"
-#include "common/status.h"
-#include "sim/child_process.h"
-#include "sim/scenario.h"
-#include "sim/scenario_run.h"
 
 namespace skerry::bench {
 namespace {
-
-namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 // Four nodes, a model of 10 million parameters and few tokens: nearly all time goes into outer
 // steps, each of megabytes from replica to replica.
@@ -80,203 +64,6 @@ sequences_per_microbatch = 1
 in_flight = 2
 )";
 
-// The demo's topology with a model of no weight: an iteration is made of round trips.
-constexpr const char* kIteration = R"(name = "iteration"
-text = "text.txt"
-regions = ["frankfurt", "virginia", "tokyo"]
-[[pair]]
-a = "frankfurt"
-b = "virginia"
-rtt_ms = 93
-flow_cap_mbps = 200
-[[pair]]
-a = "frankfurt"
-b = "tokyo"
-rtt_ms = 228
-flow_cap_mbps = 100
-[[pair]]
-a = "virginia"
-b = "tokyo"
-rtt_ms = 148
-flow_cap_ab_mbps = 100
-flow_cap_ba_mbps = 150
-[pair_default]
-unlimited = true
-[same_region]
-rtt_ms = 2
-unlimited = true
-flow_cap_mbps = 1000
-[[nodes]]
-region = "frankfurt"
-count = 3
-device = "this"
-[[nodes]]
-region = "virginia"
-count = 3
-device = "this"
-[[nodes]]
-region = "tokyo"
-count = 2
-device = "this"
-[run]
-name = "iteration"
-seed = 1
-nodes_min = 8
-steps = %d
-[model]
-vocab = 256
-hidden = 64
-layers = 8
-heads = 4
-kv_heads = 2
-ffn = 128
-context = 64
-[inner]
-optimizer = "adamw"
-learning_rate = 2e-3
-min_learning_rate = 2e-4
-warmup_steps = 4
-[outer]
-inner_steps = 8
-overlap_steps = 2
-learning_rate = 1.0
-momentum = 0.0
-codec = "int8"
-residual = "buffer"
-[pipeline]
-skip_ratio = 0.25
-microbatches_per_step = 8
-sequences_per_microbatch = 2
-in_flight = 4
-)";
-
-// What a run's events say.
-struct Figures {
-  double step_s = 0;                  // median between two steps
-  double transfer_s = 0, wait_s = 0;  // medians of the rounds, over all nodes
-  double gflops = 0;                  // median of what the nodes measured
-  size_t steps = 0, rounds = 0;
-};
-
-class EventReader {
- public:
-  void Add(double t, const std::string& kind, const Json& fields) {
-    if (kind == "step") {
-      if (last_step_ > 0) steps_.push_back(t - last_step_);
-      last_step_ = t;
-    } else if (kind == "applied") {
-      const double transfer_s = fields.at("transfer_s");
-      const auto [at, is_new] = transfers_.try_emplace(
-          {fields.at("stage").get<int>(), fields.at("round").get<int64_t>()}, transfer_s);
-      if (!is_new) at->second = std::min(at->second, transfer_s);
-      waits_.push_back(fields.at("wait_s"));
-    } else if (kind == "admitted") {
-      gflops_.push_back(fields.at("gflops"));
-    }
-  }
-
-  Figures figures() const {
-    std::vector<double> exchanges;
-    for (const auto& [round, seconds] : transfers_) exchanges.push_back(seconds);
-    const auto median = [](const std::vector<double>& v) { return v.empty() ? 0 : Median(v); };
-    return {median(steps_),  median(exchanges), median(waits_),
-            median(gflops_), steps_.size(),     exchanges.size()};
-  }
-
- private:
-  double last_step_ = 0;
-  // Of a stage's round: from the moment its last replica was there. Before that the others wait for
-  // its arithmetic, not for the network.
-  std::map<std::pair<int, int64_t>, double> transfers_;
-  std::vector<double> steps_, waits_, gflops_;
-};
-
-void Write(const fs::path& path, const std::string& text) {
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out << text;
-  out.flush();
-  if (!out) MustBeOk(Unavailable("%s: cannot be written", path.string()));
-}
-
-// A directory with the scenario, gone with this object.
-class ScenarioDirectory {
- public:
-  ScenarioDirectory(const std::string& scenario, double tflops) {
-    std::string name = (fs::temp_directory_path() / "skerry-fidelity-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) MustBeOk(Unavailable("no temporary directory"));
-    path_ = name;
-    std::string text;
-    while (text.size() < 400'000)
-      text += absl::StrFormat("The %d. sentence of a text that is nowhere read.\n", text.size());
-    Write(path_ / "text.txt", text);
-    SetDevice(scenario, tflops);
-  }
-  ~ScenarioDirectory() {
-    std::error_code error;
-    fs::remove_all(path_, error);
-  }
-  ScenarioDirectory(const ScenarioDirectory&) = delete;
-  ScenarioDirectory& operator=(const ScenarioDirectory&) = delete;
-
-  void SetDevice(const std::string& scenario, double tflops) const {
-    Write(
-        path_ / "scenario.toml",
-        scenario + absl::StrFormat("[device.this]\nfp32_tflops = %.9f\nmemory_gib = 4\n", tflops));
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
-Figures Emulated(const FidelityOptions& options, const ScenarioDirectory& directory) {
-  const fs::path out = directory.path() / "out";
-  const auto said =
-      RunAndCapture({(fs::path(options.programs_dir) / "skerry-sim").string(), "emulate",
-                     directory.path().string(), "--shaper", "packets", "--out", out.string()});
-  MustBeOk(said.status());
-  const size_t network = said->find("network: ", said->find("network: ") + 1);
-  if (network != std::string::npos)
-    std::printf("  %s\n", said->substr(network, said->find('\n', network) - network).c_str());
-  EventReader reader;
-  std::ifstream in(out / "events.jsonl");
-  for (std::string line; std::getline(in, line);) {
-    const Json event = Json::parse(line);
-    reader.Add(event.at("t"), event.at("kind"), event);
-  }
-  return reader.figures();
-}
-
-Figures Simulated(const ScenarioDirectory& directory) {
-  auto scenario = LoadScenario(directory.path().string());
-  MustBeOk(scenario.status());
-  auto run = MakeScenarioRun(*scenario, {});
-  MustBeOk(run.status());
-  (*run)->Run();
-  EventReader reader;
-  for (const VirtualEvent& event : (*run)->events()) {
-    if (event.process != VirtualRun::coordinator()) continue;
-    const bool braces = !event.fields.empty() && event.fields.front() == '{';
-    const Json fields = Json::parse(braces ? event.fields : "{" + event.fields + "}");
-    reader.Add((event.at - Instant()).seconds(), event.kind, fields);
-  }
-  return reader.figures();
-}
-
-struct Pair {
-  Figures real, simulated;
-};
-
-Pair RunBoth(const FidelityOptions& options, const std::string& scenario, double nodes) {
-  const ScenarioDirectory directory(scenario, 0.01);
-  Pair pair;
-  pair.real = Emulated(options, directory);
-  const double sharing = std::max(1.0, nodes / std::max(1U, std::thread::hardware_concurrency()));
-  directory.SetDevice(scenario, pair.real.gflops * 1e-3 / sharing);
-  pair.simulated = Simulated(directory);
-  return pair;
-}
-
 double Error(double simulated, double real) {
   return 100 * std::abs(simulated - real) / real;
 }
@@ -284,11 +71,9 @@ double Error(double simulated, double real) {
 }  // namespace
 
 void BenchRuns(Bench& bench, const FidelityOptions& options) {
-  const auto text = [](const char* pattern, int steps) {
-    std::string scenario = pattern;
-    return scenario.replace(scenario.find("%d"), 2, std::to_string(steps));
-  };
-  const Pair outer = RunBoth(options, text(kOuterStep, options.quick ? 8 : 32), 4);
+  std::string scenario = kOuterStep;
+  scenario.replace(scenario.find("%d"), 2, options.quick ? "8" : "32");
+  const RunPair outer = RunBoth(options.programs_dir, scenario, 4);
   std::printf(
       "  outer step: real %.3f s transfer, %.3f s wait, %zu rounds; simulated %.3f, %.3f, %zu\n",
       outer.real.transfer_s, outer.real.wait_s, outer.real.rounds, outer.simulated.transfer_s,
@@ -296,7 +81,7 @@ void BenchRuns(Bench& bench, const FidelityOptions& options) {
   bench.AtMost("an outer step of 4 replicas: transfer time",
                Error(outer.simulated.transfer_s, outer.real.transfer_s), "%", 10);
   if (options.quick) return;
-  const Pair iteration = RunBoth(options, text(kIteration, 48), 8);
+  const RunPair iteration = RunBoth(options.programs_dir, IterationScenario(48), 8);
   std::printf("  iteration: real %.3f s (%zu), simulated %.3f s (%zu)\n", iteration.real.step_s,
               iteration.real.steps, iteration.simulated.step_s, iteration.simulated.steps);
   bench.AtMost("iteration time of the demo's topology",

@@ -15,7 +15,9 @@
 #include <vector>
 
 #include "bench/bench.h"
+#include "bench/emulated_run.h"
 #include "bench/planner_cases.h"
+#include "bench/statistics.h"
 #include "pipeline/plan/plan_model.h"
 #include "pipeline/plan/validate.h"
 #include "routing/joint_bound.h"
@@ -58,12 +60,6 @@ Timed Search(const SkipPipeProblem& problem, const std::vector<std::vector<int32
   auto plan = SearchJointly(problem, partitions, options);
   if (plan.ok()) timed.plan = *std::move(plan);
   return timed;
-}
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
 // What of the full pipeline's time a plan with skipping must save, and one without.
@@ -255,6 +251,15 @@ void MeasureFleet(Bench& bench, int32_t nodes, double plan_goal_s, double repair
   }
 }
 
+// The real programs over shaped packets, in the demo's topology.
+void MeasurePrediction(Bench& bench) {
+  const RunFigures real = RunBoth(ProgramsDirectory(), IterationScenario(48), 8).real;
+  std::printf("  emulated: %.3f s a step (%zu steps), predicted %.3f s\n", real.step_s, real.steps,
+              real.predicted_s);
+  bench.AtMost("predicted against emulated iteration time",
+               100 * std::abs(real.predicted_s / real.step_s - 1), "% off", 10);
+}
+
 int Run(int argc, char** argv) {
   bool quick = false;
   std::vector<char*> rest;
@@ -286,7 +291,10 @@ int Run(int argc, char** argv) {
   MeasureNoise(bench);
   MeasureFleet(bench, 20, 2, 0.05);
   MeasureFleet(bench, 100, 15, 0.2);
-  if (!quick) MeasureFleet(bench, 1000, 120, 2);
+  if (!quick) {
+    MeasureFleet(bench, 1000, 120, 2);
+    MeasurePrediction(bench);
+  }
   return bench.Finish();
 }
 

@@ -106,6 +106,7 @@ class CoordinatorActor final : public Actor {
   void On(Context& context, const NodeId& from, const RoundApplied& message);
   void On(Context& context, const NodeId& from, const ObjectChunk& message);
   void On(Context& context, const NodeId& from, const Detour& message);
+  void On(Context& context, const NodeId& from, const VoidList& message);
   template <typename Other>
   void On(Context&, const NodeId&, const Other&) {
     ++refused_;
@@ -233,7 +234,8 @@ class CoordinatorActor final : public Actor {
   JobId planning_job_ = 0;
   std::string no_plan_;             // why the last try gave none
   std::set<NodeId> no_plan_among_;  // whom it was made for
-  size_t no_plan_links_ = 0;        // and of how many links
+  int64_t no_plan_readings_ = 0;    // and after how many readings
+  int64_t readings_ = 0;
 
   struct Choosing;
   std::shared_ptr<Choosing> choosing_;

@@ -126,7 +126,7 @@ void CoordinatorActor::PlanWhenReady(Context& context) {
   if (static_cast<int32_t>(live.size()) < options_.config.nodes_min) return;
   if (live.size() != probed_.size()) return;  // some have not come back, or are not known to all
   // What gave no plan gives none again: wait for other nodes, or links that were cut.
-  if (!no_plan_.empty() && active_ == no_plan_among_ && state_.links.size() == no_plan_links_) {
+  if (!no_plan_.empty() && active_ == no_plan_among_ && readings_ == no_plan_readings_) {
     probes_.AskAgain();
     return;
   }
@@ -138,7 +138,7 @@ void CoordinatorActor::PlanWhenReady(Context& context) {
   input.links = links_.Estimate(live, context.now());
   input.version = 1;
   no_plan_among_ = active_;
-  no_plan_links_ = state_.links.size();
+  no_plan_readings_ = readings_;
   planning_ = std::make_shared<Planning>();
   planning_job_ = context.Submit({"plan", Duration::Millis(200), [planning = planning_, input] {
                                     planning->planned = MakePlan(input);
@@ -148,8 +148,8 @@ void CoordinatorActor::PlanWhenReady(Context& context) {
 void CoordinatorActor::PlanMade(Context& context) {
   const auto planning = std::exchange(planning_, nullptr);
   if (!planning->planned.ok()) {
-    no_plan_ = ErrorText(planning->planned.status());
-    context.Event("no_plan", EventFields({{"reason", no_plan_}}));
+    const std::string before = std::exchange(no_plan_, ErrorText(planning->planned.status()));
+    if (no_plan_ != before) context.Event("no_plan", EventFields({{"reason", no_plan_}}));
     return;  // the fleet may still grow
   }
   no_plan_.clear();

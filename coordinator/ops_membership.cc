@@ -350,6 +350,7 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const LinkReadin
   if (!links_.Add(from, reading.target, reading.rtt_s, reading.bytes_per_s, context.now()).ok()) {
     return void(++refused_);
   }
+  ++readings_;
   Record(context, LinkRecord(from, reading));
   context.Event("link", EventFields({{"from", from.Short()},
                                      {"to", reading.target.Short()},

@@ -218,8 +218,9 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const Detour& me
   }
   const auto home = HomeOf(*state_.plan, message.step, message.microbatch);
   if (!home || NodeOf(*state_.plan, *home) != from) return void(++refused_);
-  context.Send(message.around,
-               MicrobatchVoid{message.step, message.microbatch, -1, state_.plan->version});
+  context.Send(
+      message.around,
+      VoidList{message.around, {{message.step, message.microbatch}}, state_.plan->version});
   if (message.waited_s == 0) return;
   Instant& told = told_of_detour_[{from, message.around}];
   if (told != Instant() && context.now() - told < kDetourEventEvery) return;
@@ -230,6 +231,22 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const Detour& me
                                        {"microbatch", message.microbatch},
                                        {"waited_s", message.waited_s},
                                        {"skipped", message.skipped}}));
+}
+
+// Only what the sender may end: its plan may be older than this one.
+void CoordinatorActor::On(Context& context, const NodeId& from, const VoidList& message) {
+  const auto stage = StageOf(message.to);
+  if (StageOf(from) != 0 || !stage || *stage == 0) return void(++refused_);
+  VoidList own{message.to, {}, state_.plan->version};
+  for (const VoidList::Microbatch& key : message.microbatches) {
+    if (key.step < 0 || key.step >= options_.config.steps || key.microbatch < 0 ||
+        key.microbatch >= state_.plan->microbatches_per_step) {
+      return void(++refused_);
+    }
+    const auto home = HomeOf(*state_.plan, key.step, key.microbatch);
+    if (home && NodeOf(*state_.plan, *home) == from) own.microbatches.push_back(key);
+  }
+  if (!own.microbatches.empty()) context.Send(message.to, std::move(own));
 }
 
 }  // namespace skerry

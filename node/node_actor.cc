@@ -203,7 +203,7 @@ void NodeActor::StartTraining(Context& context, int64_t step) {
   options.work = work_.get();
   if (config_->pipeline.detours) options.late_floor = Duration::Seconds(config_->node_silent_s) / 2;
   options.tick = Duration::Seconds(config_->heartbeat_s);
-  options.led_around = [this](Context& c, const Detour& detour) { LedAround(c, detour); };
+  options.pass_on = [this](Context& c, const Message& message) { PassOn(c, message); };
   options.send = [this](Context& c, const NodeId& to, skerry::Message m) {
     Send(c, to, std::move(m));
   };
@@ -395,7 +395,7 @@ void NodeActor::OnPeerRestarted(Context& context, const NodeId& peer) {
   SayHello(context);
   if (state_ == State::kPreparing || state_ == State::kCatchingUp) fetcher_.Resume(context);
   for (const StepReport& report : recent_reports_) Send(context, peer, report);
-  for (const Detour& detour : recent_detours_) Send(context, peer, detour);
+  for (const Message& message : passed_on_) Send(context, peer, message);
   if (last_applied_ && !last_applied_->base_digest.IsZero()) Send(context, peer, *last_applied_);
   if (!rounds_) return;
   for (const DeltaHeld& held : rounds_->HeldNow()) Send(context, peer, held);

@@ -57,8 +57,12 @@ struct NodeActorOptions {
 class NodeActor final : public Actor {
  public:
   static constexpr size_t kEarlyMax = 1024;  // messages kept until the stage or their plan is there
+<<<<<<< HEAD
   static constexpr size_t kShapesMax = 128;  // remembered
   static constexpr size_t kDetoursMax = 256;  // said again to a coordinator that restarted
+=======
+  static constexpr size_t kPassedOnMax = 256;  // said again to a coordinator that restarted
+>>>>>>> main
   static constexpr Duration kHelloPatience = Duration::Seconds(5);
 
   explicit NodeActor(NodeActorOptions options);
@@ -101,6 +105,7 @@ class NodeActor final : public Actor {
   void On(Context& context, const NodeId& from, const Activation& message);
   void On(Context& context, const NodeId& from, const Gradient& message);
   void On(Context& context, const NodeId& from, const MicrobatchVoid& message);
+  void On(Context& context, const NodeId& from, const VoidList& message);
   void On(Context& context, const NodeId& from, const HopLate& message);
   void On(Context& context, const NodeId& from, const Delta& message);
   void On(Context& context, const NodeId& from, const DeltaSum& message);
@@ -130,7 +135,7 @@ class NodeActor final : public Actor {
   // is for is there.
   bool MustWait(int64_t plan_version, bool is_ready) const;
   void Keep(const NodeId& from, Message message);
-  void LedAround(Context& context, const Detour& detour);
+  void PassOn(Context& context, const Message& message);
 
   // node_handover.cc
   void DropStage(Context& context);
@@ -259,7 +264,7 @@ class NodeActor final : public Actor {
   std::optional<std::pair<NodeId, ObjectRequest>> state_request_;
 
   std::deque<StepReport> recent_reports_;  // said again to a coordinator that restarted
-  std::deque<Detour> recent_detours_;      // and these
+  std::deque<Message> passed_on_;          // and these
   std::optional<skerry::RoundApplied> last_applied_;
   int64_t bytes_sent_ = 0;
   int64_t bytes_received_ = 0;

@@ -35,15 +35,18 @@ void NodeActor::On(Context& context, const NodeId& from, const Gradient& message
   Advance(context);
 }
 
-// The coordinator passes on what a stage-0 node said for good, where their own link may be late.
 void NodeActor::On(Context& context, const NodeId& from, const MicrobatchVoid& message) {
   if (MustWait(message.plan_version, pipeline_ != nullptr)) return Keep(from, message);
   if (!pipeline_ || message.plan_version < joined_since_) return void(++refused_);
-  if (from == options_.coordinator) {
-    pipeline_->OnPassedOnVoid(context, message);
-  } else {
-    pipeline_->OnVoid(context, from, message);
-  }
+  pipeline_->OnVoid(context, from, message);
+  Advance(context);
+}
+
+// The coordinator passes on what a stage-0 node said, where their own link may be late.
+void NodeActor::On(Context& context, const NodeId& from, const VoidList& message) {
+  if (MustWait(message.plan_version, pipeline_ != nullptr)) return Keep(from, message);
+  if (!pipeline_ || message.plan_version < joined_since_) return void(++refused_);
+  pipeline_->OnVoidList(context, from, message, from == options_.coordinator);
   Advance(context);
 }
 
@@ -52,10 +55,10 @@ void NodeActor::On(Context& context, const NodeId& from, const HopLate& message)
   pipeline_->OnHopLate(context, from, message);
 }
 
-void NodeActor::LedAround(Context& context, const Detour& detour) {
-  recent_detours_.push_back(detour);
-  if (recent_detours_.size() > kDetoursMax) recent_detours_.pop_front();
-  Send(context, options_.coordinator, detour);
+void NodeActor::PassOn(Context& context, const Message& message) {
+  passed_on_.push_back(message);
+  if (passed_on_.size() > kPassedOnMax) passed_on_.pop_front();
+  Send(context, options_.coordinator, message);
 }
 
 }  // namespace skerry

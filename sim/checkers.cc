@@ -69,6 +69,7 @@ void Checkers::CheckPlanRecord(Instant now) {
   if (!state_.plan) return;
   const PipelinePlan* before = plans_.empty() ? nullptr : &plans_.rbegin()->second;
   const auto [it, is_new] = plans_.emplace(state_.plan->version, *state_.plan);
+  if (!planned_at_) planned_at_ = now;
   if (is_new) options_.config = Settled(std::move(options_.config), it->second);
   if (is_new) NoteNewPlan(now, before, it->second);
   if (!is_new && it->second != *state_.plan) {
@@ -79,7 +80,12 @@ void Checkers::CheckPlanRecord(Instant now) {
 
 void Checkers::OnSent(const NodeId& from, const NodeId& to, const Message& message) {
   delivery_.OnSent(from, to, message);
-  if (const auto* detour = std::get_if<Detour>(&message)) NoteDetour(*detour);
+  if (const auto* detour = std::get_if<Detour>(&message)) {
+    ++detours_;
+    NoteLedAround({detour->step, detour->microbatch}, detour->around);
+  } else if (const auto* list = std::get_if<VoidList>(&message)) {
+    for (const VoidList::Microbatch& key : list->microbatches) NoteLedAround(key, list->to);
+  }
 }
 
 void Checkers::OnMessage(Instant now, const NodeId& from, const NodeId& to,
@@ -234,8 +240,8 @@ void Checkers::CheckStepIsWhole(Instant now, const NodeId& node, int64_t step,
   }
 }
 
-void Checkers::NoteDetour(const Detour& detour) {
-  detours_ += led_around_[{detour.step, detour.microbatch}].insert(detour.around).second;
+void Checkers::NoteLedAround(const VoidList::Microbatch& led, const NodeId& around) {
+  led_around_[{led.step, led.microbatch}].insert(around);
   while (led_around_.begin()->first.first < best_step_ - kStepsRemembered) {
     led_around_.erase(led_around_.begin());
   }

@@ -90,6 +90,7 @@ class Checkers {
   const std::vector<Violation>& violations() const { return violations_; }
   const RunState& state() const { return state_; }  // as the journal tells it
   const std::map<int64_t, PipelinePlan>& plans() const { return plans_; }  // all, by version
+  std::optional<Instant> planned_at() const { return planned_at_; }        // the first of them
   // Who was taken for dead or evicted while it had a part in the plan.
   const std::set<NodeId>& put_out() const { return put_out_; }
   int64_t handovers() const { return handovers_; }  // that came to a first step
@@ -117,7 +118,7 @@ class Checkers {
   void CheckNobodyIsPast(Instant now, const PipelinePlan& plan, const Joiner& joiner);
   void NoteLiars(const PipelinePlan& plan);
   void CheckHeardOfJoiners(Instant now, const NodeId& node, int64_t step);
-  void NoteDetour(const Detour& detour);
+  void NoteLedAround(const VoidList::Microbatch& led, const NodeId& around);
   bool WasLedAround(int64_t step, int32_t microbatch) const;
   bool WasLedTo(const NodeId& node, int64_t step, int32_t microbatch) const;
   void CheckStepIsWhole(Instant now, const NodeId& node, int64_t step, int32_t microbatches);
@@ -132,6 +133,7 @@ class Checkers {
   CheckerOptions options_;
   RunState state_;
   std::map<int64_t, PipelinePlan> plans_;  // journalled
+  std::optional<Instant> planned_at_;
   std::map<std::pair<int32_t, int64_t>, std::map<Digest, std::set<NodeId>>> digests_;
   std::map<NodeId, std::set<std::pair<int64_t, int32_t>>> counted_;  // of its present life
   std::map<NodeId, std::pair<int64_t, int32_t>> last_counted_;  // of those not led around anybody

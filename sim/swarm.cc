@@ -132,7 +132,7 @@ class Excuses {
 // A link between two nodes that was cut or slow for long stands in the way of what no detour helps:
 // replicas of one stage do not get each other's deltas, and without the link there may be no plan.
 enum class Hindered { kNo, kForLong, kForGood };
-Hindered HinderedByLinks(const SwarmRun& drawn) {
+Hindered HinderedByLinks(const SwarmRun& drawn, bool planned) {
   const auto& plans = drawn.run->checkers().plans();
   const auto of_one_stage = [&](const FaultEnd& a, const FaultEnd& b) {
     return std::any_of(plans.begin(), plans.end(), [&](const auto& plan) {
@@ -147,7 +147,7 @@ Hindered HinderedByLinks(const SwarmRun& drawn) {
                           fault.other.kind == FaultEnd::Kind::kNode && fault.other.index > 0;
     const bool of_link = fault.kind == FaultKind::kCut || fault.kind == FaultKind::kSlowLink;
     if (!of_nodes || !of_link || (fault.lasts && fault.lasts->seconds() < kLong)) continue;
-    if (!plans.empty() && !of_one_stage(fault.where, fault.other)) continue;
+    if (planned && !of_one_stage(fault.where, fault.other)) continue;
     hindered = std::max(hindered, fault.lasts ? Hindered::kForLong : Hindered::kForGood);
   }
   return hindered;
@@ -198,10 +198,14 @@ SwarmRun DrawSwarmRun(const SwarmSeed& seed, const SwarmOutput& output) {
 }
 
 std::string WhatIsWrong(const SwarmRun& drawn, const VirtualOutcome& outcome) {
-  const Hindered hindered = HinderedByLinks(drawn);
+  const Checkers& checkers = drawn.run->checkers();
+  const Hindered hindered = HinderedByLinks(drawn, !checkers.plans().empty());
+  const bool was_hindered_before = HinderedByLinks(drawn, false) != Hindered::kNo;
   const auto first_wrong = std::find_if(
       outcome.violations.begin(), outcome.violations.end(), [&](const Violation& violation) {
-        return hindered == Hindered::kNo || violation.rule != "liveness";
+        const bool planned = checkers.planned_at() && violation.at >= *checkers.planned_at();
+        const bool excused = planned ? hindered != Hindered::kNo : was_hindered_before;
+        return !excused || violation.rule != "liveness";
       });
   if (first_wrong != outcome.violations.end()) {
     const Violation& first = *first_wrong;

@@ -16,19 +16,22 @@ void Lateness::Tick(Instant now) {
 void Lateness::Note(int64_t step, Duration took) {
   const int64_t stretch = step / options_.stretch_steps;
   if (stretch > stretch_) {
-    longest_before_ = stretch == stretch_ + 1 ? longest_ : Duration();
-    longest_ = Duration();
+    longest_before_ = stretch == stretch_ + 1 ? Counted() : Duration();
+    shortest_ = longest_ = Duration();
     stretch_ = stretch;
   }
-  const bool grows = longest_before_ > Duration();
-  longest_ = std::max(
-      longest_,
-      grows ? std::min(took, longest_before_ * kGrowthNumerator / kGrowthDenominator) : took);
+  shortest_ = longest_ > Duration() ? std::min(shortest_, took) : took;
+  longest_ = std::max(longest_, took);
   has_answers_ = true;
 }
 
+Duration Lateness::Counted() const {
+  if (longest_before_ == Duration()) return std::min(longest_, shortest_ * kSpread);
+  return std::min(longest_, longest_before_ * kGrowthNumerator / kGrowthDenominator);
+}
+
 Duration Lateness::Usual() const {
-  return std::max(options_.floor, std::max(longest_, longest_before_) * kFactor);
+  return std::max(options_.floor, std::max(Counted(), longest_before_) * kFactor);
 }
 
 Duration Lateness::Patience(int32_t given_up) const {

@@ -2,9 +2,10 @@
 //
 // A node remembers how long the answers to what it sent on took: the longest of its present and of
 // its last stretch of steps (a stretch holds at least one whole round, so that what happens once a
-// round is no surprise). An answer counts for 5/4 of the longest of the stretch before at
-// most: a node that becomes slower and slower does not become the measure of what is late. A wait
-// is late beyond
+// round is no surprise). They count for 5/4 of the longest of the stretch before at
+// most, and where there is none for kSpread times the shortest: who becomes slower and slower, or
+// was slow from the beginning where others are not, does not become the measure of what is late. A
+// wait is late beyond
 //
 //   patience = max(floor, kFactor · longest) · 2^given_up
 //
@@ -27,6 +28,7 @@ class Lateness {
  public:
   static constexpr int64_t kFactor = 4;
   static constexpr int64_t kGrowthNumerator = 5, kGrowthDenominator = 4;
+  static constexpr int64_t kSpread = 4;
   static constexpr int64_t kUnknown = 12;
   static constexpr int32_t kDoublingsMax = 6;
 
@@ -51,6 +53,7 @@ class Lateness {
 
  private:
   Duration Usual() const;
+  Duration Counted() const;  // the longest of the present stretch, as far as it counts
 
   Options options_;
   Instant ticked_;
@@ -58,7 +61,8 @@ class Lateness {
   Duration lost_;
   bool has_answers_ = false;
   int64_t stretch_ = 0;
-  Duration longest_, longest_before_;  // of the present stretch, and of the one before
+  Duration shortest_, longest_;  // of the present stretch
+  Duration longest_before_;      // of the one before, as far as it counted
 };
 
 }  // namespace skerry

@@ -272,7 +272,10 @@ bool StageActor::OnJobDone(Context& context, JobId job) {
 void StageActor::Finish(Context& context, Key key, Visit& visit, const WorkResult& result) {
   const bool alone = visit.path.size() == 1;
   visit.sent = LateClock(context);
-  if (visit.task == Task::kStart) visit.started = visit.sent;
+  if (visit.task == Task::kStart) {
+    visit.started = visit.sent;
+    visit.was_disturbed = false;
+  }
   switch (visit.task) {
     case Task::kStart:
     case Task::kForward:

@@ -49,9 +49,6 @@ class StageActor {
   // HopLate messages at a tick.
   static constexpr int32_t kReportsMax = 64;
 
-  // Attempt of a MicrobatchVoid that says: nobody will send this microbatch any more.
-  static constexpr int32_t kForGood = -1;
-
   struct Options {
     NodeId self;
     int64_t first_step = 0;  // the first that BeginStep will be called for
@@ -69,8 +66,8 @@ class StageActor {
     std::function<JobId(Context&, Job)> submit;               // work for the device
     std::function<void(Context&, const StepReport&)> report;  // stage 0: own microbatches of a step
     std::function<void(Context&, const absl::Status&)> failed;  // the device could not do its work
-    // Stage 0: a void for good that the coordinator is to pass on too; may be empty.
-    std::function<void(Context&, const Detour&)> led_around;
+    // Stage 0: a Detour or a VoidList that the coordinator is to pass on too; may be empty.
+    std::function<void(Context&, const Message&)> pass_on;
   };
   StageActor(Options options, PipelinePlan plan);
 
@@ -85,8 +82,8 @@ class StageActor {
   void OnActivation(Context& context, const NodeId& from, const Activation& activation);
   void OnGradient(Context& context, const NodeId& from, const Gradient& gradient);
   void OnVoid(Context& context, const NodeId& from, const MicrobatchVoid& message);
-  // One for good that the coordinator has from the microbatch's stage-0 node.
-  void OnPassedOnVoid(Context& context, const MicrobatchVoid& message);
+  // Passed on: by the coordinator, which has it from the stage-0 node of these microbatches.
+  void OnVoidList(Context& context, const NodeId& from, const VoidList& message, bool passed_on);
   void OnHopLate(Context& context, const NodeId& from, const HopLate& message);
   // A newer plan: routes around the newly dead.
   void OnPlan(Context& context, const PipelinePlan& plan);
@@ -121,6 +118,7 @@ class StageActor {
     bool has_gradient = false;  // the device holds one, if only the head's part
     bool counted = false;  // an earlier attempt was accumulated: this one's gradient is dropped
     Instant sent;          // kAway: since when, on the clock of lateness_
+    bool was_disturbed = false;  // an attempt was given up meanwhile
     // Of own ones.
     Instant started;                       // the attempt
     int32_t given_up = 0;                  // attempts that were late
@@ -155,12 +153,15 @@ class StageActor {
   void DropForGood(Context& context, Key key);
   void Restart(Context& context, Key key, Visit& visit);
   void Drop(Context& context, Key key);
+  std::optional<NodeId> LeaderOf(Key key) const;
   bool IsVoid(Key key, const NodeId& home, int32_t attempt) const;
   Instant LateClock(const Context& context) const;
   void NoteAnswer(Context& context, Key key, const Visit& visit);
+  void Disturb();
   int32_t Culprit(Visit& visit, Instant now) const;
   void LeadAround(Context& context, Key key, Visit& visit);
   void VoidForGood(Context& context, const Detour& detour);
+  void SayEnded(Context& context, const NodeId& node, std::span<const VoidList::Microbatch> keys);
   void ForgetAvoided(const PipelinePlan& before);
   void ChoosePath(Context& context, Key key, Visit& visit, const NodeId* culprit = nullptr,
                   Duration waited = {});

@@ -11,18 +11,21 @@
 namespace skerry {
 
 // Only who leads a microbatch may void it.
+std::optional<NodeId> StageActor::LeaderOf(Key key) const {
+  if (key.first < 0 || key.first > step_ + kVoidAheadMax || key.second < 0 ||
+      key.second >= plan_.microbatches_per_step) {
+    return std::nullopt;
+  }
+  const auto home = HomeOf(plan_, key.first, key.second);
+  if (!home || NodeOf(plan_, *home) == options_.self) return std::nullopt;
+  return NodeOf(plan_, *home);
+}
+
 void StageActor::OnVoid(Context& context, const NodeId& from, const MicrobatchVoid& message) {
   const Key key{message.step, message.microbatch};
-  if (message.step < 0 || message.step > step_ + kVoidAheadMax || message.microbatch < 0 ||
-      message.microbatch >= plan_.microbatches_per_step || message.attempt < kForGood) {
-    return void(++refused_);
-  }
-  const auto home = HomeOf(plan_, message.step, message.microbatch);
-  if (!home || NodeOf(plan_, *home) != from || from == options_.self) return void(++refused_);
-  const bool for_good = message.attempt == kForGood;
-  const int32_t attempt = for_good ? std::numeric_limits<int32_t>::max() : message.attempt;
-  if (!IsVoid(key, from, attempt)) void_[key] = {from, attempt};
-  if (for_good) return DropForGood(context, key);
+  if (message.attempt < 0 || LeaderOf(key) != from) return void(++refused_);
+  if (!IsVoid(key, from, message.attempt)) void_[key] = {from, message.attempt};
+  Disturb();
   const auto it = visits_.find(key);
   if (it == visits_.end()) return;
   if (it->second.attempt != message.attempt || NodeAt(it->second.path, 0) != from) {
@@ -44,6 +47,21 @@ void StageActor::OnVoid(Context& context, const NodeId& from, const MicrobatchVo
 bool StageActor::IsVoid(Key key, const NodeId& home, int32_t attempt) const {
   const auto it = void_.find(key);
   return it != void_.end() && it->second.home == home && attempt <= it->second.attempt;
+}
+
+void StageActor::OnVoidList(Context& context, const NodeId& from, const VoidList& message,
+                            bool passed_on) {
+  if (message.to != options_.self) return void(++refused_);
+  for (const VoidList::Microbatch& ended : message.microbatches) {
+    const Key key{ended.step, ended.microbatch};
+    const auto leader = LeaderOf(key);
+    if (!leader || (*leader != from && !passed_on)) {
+      ++refused_;
+      continue;
+    }
+    void_[key] = {*leader, std::numeric_limits<int32_t>::max()};
+    DropForGood(context, key);
+  }
 }
 
 void StageActor::DropForGood(Context& context, Key key) {
@@ -71,6 +89,7 @@ void StageActor::VoidPast(Context& context, const PipelinePlan& before) {
   if (!slot || slot->stage != 0) return;
   int64_t oldest = step_ - options_.lag_max;
   if (avoidance_) oldest = std::min(oldest, avoidance_->OldestStep());
+  std::map<NodeId, std::vector<VoidList::Microbatch>> ended;
   for (int64_t step = std::max({int64_t{0}, oldest, step_ - kVoidAheadMax}); step <= step_;
        ++step) {
     for (int32_t m = 0; m < count; ++m) {
@@ -82,9 +101,20 @@ void StageActor::VoidPast(Context& context, const PipelinePlan& before) {
       for (size_t hop = 1; hop < now.size(); ++hop) {
         const bool knows = std::find(past.begin(), past.end(), now[hop]) != past.end();
         if (knows && !inherited) continue;
-        VoidForGood(context, Detour{step, m, NodeAt(now, static_cast<int32_t>(hop)), 0, false});
+        ended[NodeAt(now, static_cast<int32_t>(hop))].push_back({step, m});
       }
     }
+  }
+  for (const auto& [node, keys] : ended) SayEnded(context, node, keys);
+}
+
+void StageActor::SayEnded(Context& context, const NodeId& node,
+                          std::span<const VoidList::Microbatch> keys) {
+  for (size_t first = 0; first < keys.size(); first += kVoidListMax) {
+    const auto part = keys.subspan(first, std::min(kVoidListMax, keys.size() - first));
+    const VoidList list{node, {part.begin(), part.end()}, plan_.version};
+    options_.send(context, node, list);
+    if (lateness_ && options_.pass_on) options_.pass_on(context, list);
   }
 }
 
@@ -107,6 +137,7 @@ void StageActor::Restart(Context& context, Key key, Visit& visit) {
     context.Submit({"discard", Duration(), [work, key] { work->Discard(key.first, key.second); }});
   }
   if (avoidance_) avoidance_->OnGivenUp(key);
+  Disturb();
   ++visit.attempt;
   visit.state = State::kExpected;
   visit.input = {};

@@ -18,9 +18,15 @@ Instant StageActor::LateClock(const Context& context) const {
   return lateness_ ? lateness_->Clock(context.now()) : context.now();
 }
 
+// What is under way while an attempt is given up may have waited for its turn behind that one: how
+// long it took is no measure of the others' ways.
+void StageActor::Disturb() {
+  for (auto& [key, visit] : visits_) visit.was_disturbed = true;
+}
+
 // Of an own microbatch the whole tour, of others the way from here on and back.
 void StageActor::NoteAnswer(Context& context, Key key, const Visit& visit) {
-  if (!lateness_) return;
+  if (!lateness_ || visit.was_disturbed) return;
   lateness_->Note(key.first, LateClock(context) - (IsOwn(visit) ? visit.started : visit.sent));
 }
 
@@ -55,16 +61,6 @@ void StageActor::OnHopLate(Context& context, const NodeId& from, const HopLate& 
   visit.late_hops[message.hop] = LateClock(context);
 }
 
-void StageActor::OnPassedOnVoid(Context& context, const MicrobatchVoid& message) {
-  if (message.attempt != kForGood || message.step < 0 || message.microbatch < 0 ||
-      message.microbatch >= plan_.microbatches_per_step) {
-    return void(++refused_);
-  }
-  const auto home = HomeOf(plan_, message.step, message.microbatch);
-  if (!home) return void(++refused_);
-  OnVoid(context, NodeOf(plan_, *home), message);
-}
-
 // The hop at which an own microbatch hangs: everybody before it waits, and has said so. The last of
 // the path is followed by this node, which is not late: then it is their link. Who waits for one
 // node after the other is itself what they have in common.
@@ -93,8 +89,8 @@ void StageActor::LeadAround(Context& context, Key key, Visit& visit) {
 // Also by way of the coordinator: the link may be what is late.
 void StageActor::VoidForGood(Context& context, const Detour& detour) {
   options_.send(context, detour.around,
-                MicrobatchVoid{detour.step, detour.microbatch, kForGood, plan_.version});
-  if (lateness_ && options_.led_around) options_.led_around(context, detour);
+                VoidList{detour.around, {{detour.step, detour.microbatch}}, plan_.version});
+  if (lateness_ && options_.pass_on) options_.pass_on(context, detour);
 }
 
 // The path of an own microbatch that is about to start: around who is late. Whom the plan leads it

@@ -192,7 +192,8 @@ class Changes {
     const auto gflops = [&](const NodeId& n) { return request_.input.devices.at(n).gflops; };
     std::stable_sort(standbys.begin(), standbys.end(),
                      [&](const NodeId& a, const NodeId& b) { return gflops(a) > gflops(b); });
-    standbys.resize(std::min(standbys.size(), kStandbysMax));
+    if (standbys.size() > kStandbysMax)
+      standbys.erase(standbys.begin() + kStandbysMax, standbys.end());
     for (const NodeId& standby : standbys) {
       for (const NodeId& replaced : Movers()) {
         const Slot slot = *SlotOf(plan_, replaced);

@@ -34,8 +34,8 @@ TEST_CASE("A detour is passed on to the node it led around, and people hear of i
 
   run.From(led.home, led.Told());
 
-  CHECK(run.SentTo<MicrobatchVoid>(led.around) ==
-        std::vector{MicrobatchVoid{1, 0, -1, run.state().plan->version}});
+  CHECK(run.SentTo<VoidList>(led.around) ==
+        std::vector{VoidList{led.around, {{1, 0}}, run.state().plan->version}});
   const nlohmann::json event = run.LastEvent("detour");
   CHECK(event["node"] == led.around.Short());
   CHECK(event["from"] == led.home.Short());
@@ -52,7 +52,7 @@ TEST_CASE("Many detours around one node are passed on, and one event every few s
   run.TakeSends();
   for (int i = 0; i < 10; ++i) run.From(led.home, led.Told());
   CHECK(run.CountEvents("detour") == 1);
-  CHECK(run.SentTo<MicrobatchVoid>(led.around).size() == 10);
+  CHECK(run.SentTo<VoidList>(led.around).size() == 10);
   run.Pass(6);
   run.From(led.home, led.Told());
   CHECK(run.CountEvents("detour") == 2);
@@ -64,7 +64,7 @@ TEST_CASE("Who avoids a node it found late before makes no event", "[coordinator
   const Led led(run);
   run.TakeSends();
   run.From(led.home, led.Told(0));
-  CHECK(run.SentTo<MicrobatchVoid>(led.around).size() == 1);
+  CHECK(run.SentTo<VoidList>(led.around).size() == 1);
   CHECK(run.CountEvents("detour") == 0);
 }
 

@@ -99,6 +99,44 @@ TEST_CASE("A cut that made a plan impossible ends: its pairs are asked again unt
   CHECK(run.state().plan);
 }
 
+// Seed 102 of the swarm's fourth draw: no link is new then, so nothing seemed to have changed.
+TEST_CASE("A cut during the second reading of a doubted link ends: there is a plan then",
+          "[coordinator]") {
+  RunConfig config = SmallRun();
+  config.nodes_min = 6;
+  config.pipeline.stages = 1;  // where all replicas need each other
+  ServedRun run(config);
+  run.ticket_uses = 6;
+  for (int i = 0; i < 6; ++i) run.From(i, ServedRun::HelloOf(i));
+  bool cut = false;
+  const auto pass = [&] {
+    run.Pass(1);
+    for (bool asked = true; asked;) {
+      const auto probes = AskedProbes(run);
+      run.TakeSends();
+      asked = false;
+      for (const auto& [from, target] : probes) {
+        const bool doubted = from == Node(0) && target == Node(1);
+        if (doubted && cut) continue;
+        if (doubted) cut = true;
+        run.From(from, LinkReading{target, 0.02, doubted ? 2e4 : 2e7});
+        asked = true;
+      }
+    }
+    for (int i = 0; i < 6; ++i) run.From(i, DeltaHeld{});  // alive
+    run.RunJobs();
+  };
+  for (int second = 0; second < 200; ++second) pass();
+  REQUIRE(run.CountEvents("doubted") > 0);
+  REQUIRE_FALSE(run.state().plan);
+
+  for (int second = 0; second < 60 && !run.state().plan; ++second) {
+    cut = false;
+    pass();
+  }
+  CHECK(run.state().plan);
+}
+
 TEST_CASE("With nodes_min nodes and all links measured there is a plan, journalled and sent",
           "[coordinator]") {
   ServedRun run;

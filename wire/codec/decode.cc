@@ -155,14 +155,13 @@ StepReport ReadStepReport(ReadChecks& checks, schema::StepReport::Reader r) {
   return m;
 }
 
-// The fields that Activation, Gradient and MicrobatchVoid (attempt -1: for good) share.
+// The fields that Activation, Gradient and MicrobatchVoid share.
 template <typename M, typename Reader>
-M ReadMicrobatch(ReadChecks& checks, Reader r, int32_t attempt_min = 0) {
+M ReadMicrobatch(ReadChecks& checks, Reader r) {
   M m;
   m.step = checks.NotNegative(r.getStep(), "step");
   m.microbatch = checks.NotNegative(r.getMicrobatch(), "microbatch");
-  m.attempt = r.getAttempt();
-  if (m.attempt < attempt_min) checks.Break("attempt", "is too small");
+  m.attempt = checks.NotNegative(r.getAttempt(), "attempt");
   m.plan_version = checks.NotNegative(r.getPlanVersion(), "plan version");
   return m;
 }
@@ -189,7 +188,21 @@ Message ReadObjectMessage(ReadChecks& checks, schema::Envelope::Reader e, const 
                      checks.NotNegative(r.getOffset(), "offset"), r.getTotalBytes(), payload};
 }
 
+VoidList ReadVoidList(ReadChecks& checks, schema::VoidList::Reader r) {
+  VoidList m;
+  m.to = ReadId<NodeId>(r.getTo());
+  const auto list = r.getMicrobatches();
+  m.microbatches.resize(checks.Count(list, kVoidListMax, "microbatches"));
+  for (unsigned i = 0; i < m.microbatches.size(); ++i) {
+    m.microbatches[i] = {checks.NotNegative(list[i].getStep(), "step"),
+                         checks.NotNegative(list[i].getMicrobatch(), "microbatch")};
+  }
+  m.plan_version = checks.NotNegative(r.getPlanVersion(), "plan version");
+  return m;
+}
+
 Message ReadLate(ReadChecks& checks, schema::Envelope::Reader e) {
+  if (e.isVoidList()) return ReadVoidList(checks, e.getVoidList());
   if (e.isHopLate()) {
     const auto r = e.getHopLate();
     return HopLate{checks.NotNegative(r.getStep(), "step"),
@@ -246,7 +259,8 @@ std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader 
     case E::GRADIENT:
       return ReadHop<Gradient>(checks, e.getGradient(), payload);
     case E::MICROBATCH_VOID:
-      return ReadMicrobatch<MicrobatchVoid>(checks, e.getMicrobatchVoid(), -1);
+      return ReadMicrobatch<MicrobatchVoid>(checks, e.getMicrobatchVoid());
+    case E::VOID_LIST:
     case E::HOP_LATE:
     case E::DETOUR:
       return ReadLate(checks, e);

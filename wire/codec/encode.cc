@@ -187,6 +187,16 @@ class Writer {
     b.setWaitedS(Finite(m.waited_s, "waited_s"));
     b.setSkipped(m.skipped);
   }
+  void operator()(const VoidList& m) {
+    auto b = envelope_.initVoidList();
+    WriteId(m.to, b.initTo());
+    auto list = b.initMicrobatches(Count(m.microbatches, kVoidListMax, "microbatches"));
+    for (unsigned i = 0; i < m.microbatches.size(); ++i) {
+      list[i].setStep(m.microbatches[i].step);
+      list[i].setMicrobatch(m.microbatches[i].microbatch);
+    }
+    b.setPlanVersion(m.plan_version);
+  }
   void operator()(const MicrobatchVoid& m) {
     auto b = envelope_.initMicrobatchVoid();
     WriteMicrobatch(m, b);

@@ -76,6 +76,7 @@ int64_t WireSize(const Message& message) {
               bytes += 8 + 8 * static_cast<int64_t>(path.size());
             return bytes;
           },
+          [](const VoidList& m) { return 16 + 16 * static_cast<int64_t>(m.microbatches.size()); },
           [](const auto&) { return int64_t{96}; },
       },
       message);
@@ -143,6 +144,7 @@ std::string Describe(const Message& message) {
             return StrFormat("Detour step %d microbatch %d around %s", m.step, m.microbatch,
                              m.around.Short());
           },
+          [](const VoidList& m) { return StrFormat("VoidList of %d", m.microbatches.size()); },
       },
       message);
 }
@@ -150,7 +152,11 @@ std::string Describe(const Message& message) {
 bool OutlivesSession(const Message& message) {
   return std::holds_alternative<Activation>(message) || std::holds_alternative<Gradient>(message) ||
          std::holds_alternative<MicrobatchVoid>(message) ||
+<<<<<<< HEAD
          std::holds_alternative<Delta>(message) || std::holds_alternative<DeltaSum>(message);
+=======
+         std::holds_alternative<VoidList>(message) || std::holds_alternative<Delta>(message);
+>>>>>>> main
 }
 
 bool IsBulk(const Message& message) {

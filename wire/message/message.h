@@ -193,9 +193,8 @@ struct Gradient {
   DeltaCodec codec = DeltaCodec::kNone;
   bool operator==(const Gradient& o) const;
 };
-// stage-0 node → every node of the old path: this attempt is void (a node of it died); attempt −1:
-// nobody will send the microbatch any more. Forget its
-// stash.
+// stage-0 node → every node of the old path: this attempt is void (a node of it died, or is late):
+// forget its stash.
 struct MicrobatchVoid {
   int64_t step = 0;
   int32_t microbatch = 0;
@@ -222,6 +221,22 @@ struct Detour {
   bool skipped = false;  // no other replica stood in: the stage was left out
   bool operator==(const Detour&) const = default;
 };
+
+// stage-0 node → node, and the same to the coordinator, which passes it on, since the link between
+// the two may be late: none of these own microbatches will come to `to` any more. One list says
+// what a death ends; a message each would be thousands.
+struct VoidList {
+  struct Microbatch {
+    int64_t step = 0;
+    int32_t microbatch = 0;
+    bool operator==(const Microbatch&) const = default;
+  };
+  NodeId to;
+  std::vector<Microbatch> microbatches;  // ≤ kVoidListMax
+  int64_t plan_version = 0;
+  bool operator==(const VoidList&) const = default;
+};
+inline constexpr size_t kVoidListMax = 1024;
 
 // ---- outer rounds --------------------
 
@@ -315,10 +330,11 @@ struct ObjectChunk {
 };
 inline constexpr int64_t kObjectChunkBytesMax = 1 << 20;
 
-using Message = std::variant<Hello, Welcome, Refused, Peers, ProbeRequest, Ping, Pong, LinkReading,
-                             PlanUpdate, Heartbeat, StepReport, Leave, Shutdown, Activation,
-                             Gradient, MicrobatchVoid, Delta, DeltaHeld, RoundCommit, RoundApplied,
-                             ObjectRequest, ObjectChunk, HopLate, Detour, DeltaSum, SumsHeld>;
+using Message =
+    std::variant<Hello, Welcome, Refused, Peers, ProbeRequest, Ping, Pong, LinkReading, PlanUpdate,
+                 Heartbeat, StepReport, Leave, Shutdown, Activation, Gradient, MicrobatchVoid,
+                 Delta, DeltaHeld, RoundCommit, RoundApplied, ObjectRequest, ObjectChunk, HopLate,
+                 Detour, VoidList, DeltaSum, SumsHeld>;
 
 // A message on its way: whoever repeats it, or sends it to many, keeps no copy.
 using SharedMessage = std::shared_ptr<const Message>;

@@ -80,8 +80,9 @@ struct Envelope {
     objectChunk    @32 :ObjectChunk;
     hopLate        @33 :HopLate;
     detour         @34 :Detour;
-    deltaSum       @35 :DeltaSum;
-    sumsHeld       @36 :SumsHeld;
+    voidList       @35 :VoidList;
+    deltaSum       @36 :DeltaSum;
+    sumsHeld       @37 :SumsHeld;
   }
 }
 
@@ -344,6 +345,17 @@ struct Detour {
   around     @2 :Id256;
   waitedS    @3 :Float64;
   skipped    @4 :Bool;  # no replica stood in: the stage was left out
+}
+
+# stage-0 node → node, and the same → coordinator, which passes it on: none of these will come.
+struct VoidList {
+  struct Microbatch {
+    step       @0 :Int64;
+    microbatch @1 :Int32;
+  }
+  to           @0 :Id256;
+  microbatches @1 :List(Microbatch);
+  planVersion  @2 :Int64;
 }
 
 # ---- outer rounds --------------------------------------------------------------------------------

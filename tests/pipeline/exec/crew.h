@@ -88,9 +88,9 @@ class Crew {
   using Link = std::pair<uint32_t, uint32_t>;
 
   // Node numbers are those of TestNodeId.
-  explicit Crew(const PipelinePlan& plan, bool leads_around = true) {
+  explicit Crew(const PipelinePlan& plan, bool leads_around = true, int32_t gradients_max = 0) {
     for (const StageAssignment& stage : plan.stages) {
-      for (const NodeId& id : stage.replicas) Add(id, plan, leads_around);
+      for (const NodeId& id : stage.replicas) Add(id, plan, leads_around, gradients_max);
     }
   }
 
@@ -169,7 +169,7 @@ class Crew {
   bool coordinator_passes_on = true;
 
  private:
-  void Add(const NodeId& id, const PipelinePlan& plan, bool leads_around) {
+  void Add(const NodeId& id, const PipelinePlan& plan, bool leads_around, int32_t gradients_max) {
     auto member = std::make_unique<CrewMember>();
     CrewMember* self = member.get();
     self->id = id;
@@ -177,6 +177,7 @@ class Crew {
     options.self = id;
     options.lag_max = 5;
     options.in_flight = 2;
+    options.gradients_max = gradients_max;
     options.work = &self->work;
     options.late_floor = Duration::Seconds(leads_around ? kFloor : 0.0);
     options.tick = Duration::Seconds(1);
@@ -186,9 +187,13 @@ class Crew {
     options.submit = [](Context& context, Job job) { return context.Submit(std::move(job)); };
     options.report = [](Context&, const StepReport&) {};
     options.failed = [](Context&, const absl::Status&) {};
-    options.led_around = [this, id](Context&, const Detour& detour) {
-      detours.emplace_back(id, detour);
-      told_.push_back(detour);
+    options.pass_on = [this, id](Context&, const Message& message) {
+      if (const auto* detour = std::get_if<Detour>(&message)) {
+        detours.emplace_back(id, *detour);
+        told_.push_back({detour->around, {{detour->step, detour->microbatch}}, 0});
+      } else {
+        told_.push_back(std::get<VoidList>(message));
+      }
     };
     self->actor = std::make_unique<StageActor>(std::move(options), plan);
     members_[id] = std::move(member);
@@ -203,6 +208,8 @@ class Crew {
       to.actor->OnGradient(to, sent.from, *g);
     } else if (const auto* v = std::get_if<MicrobatchVoid>(&sent.message)) {
       to.actor->OnVoid(to, sent.from, *v);
+    } else if (const auto* list = std::get_if<VoidList>(&sent.message)) {
+      to.actor->OnVoidList(to, sent.from, *list, false);
     } else if (const auto* l = std::get_if<HopLate>(&sent.message)) {
       to.actor->OnHopLate(to, sent.from, *l);
     }
@@ -228,15 +235,14 @@ class Crew {
 
   bool PassOn() {
     bool any = false;
-    std::vector<Detour> later;
-    for (const Detour& detour : std::exchange(told_, {})) {
-      CrewMember& to = *members_.at(detour.around);
+    std::vector<VoidList> later;
+    for (const VoidList& list : std::exchange(told_, {})) {
+      CrewMember& to = *members_.at(list.to);
       if (to.stopped) {
-        later.push_back(detour);
+        later.push_back(list);
       } else if (coordinator_passes_on) {
         any = true;
-        to.actor->OnPassedOnVoid(
-            to, {detour.step, detour.microbatch, StageActor::kForGood, to.actor->plan().version});
+        to.actor->OnVoidList(to, list.to, list, true);
       }
     }
     told_ = std::move(later);
@@ -260,7 +266,7 @@ class Crew {
   }
 
   std::map<NodeId, std::unique_ptr<CrewMember>> members_;
-  std::vector<Detour> told_;
+  std::vector<VoidList> told_;
 };
 
 }  // namespace skerry::testing

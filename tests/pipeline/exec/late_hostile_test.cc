@@ -65,10 +65,16 @@ TEST_CASE("Late, hostile: a report makes nothing late that its stage-0 node does
 TEST_CASE("Late, hostile: nobody voids another's microbatches", "[exec][late]") {
   Crew crew = Hanging();
   const uint32_t mean = GENERATE(1, 3, 5, 2);
-  const int32_t attempt = GENERATE(0, 1, StageActor::kForGood);
+  const bool for_good = GENERATE(false, true);
+  const int32_t attempt = GENERATE(0, 1);
   const int64_t refused = crew.actor(2).refused();
 
-  crew.actor(2).OnVoid(crew.At(2), TestNodeId(mean), {1, 0, attempt, 1});
+  if (for_good) {
+    const VoidList list{TestNodeId(2), {{1, 0}}, 1};
+    crew.actor(2).OnVoidList(crew.At(2), TestNodeId(mean), list, false);
+  } else {
+    crew.actor(2).OnVoid(crew.At(2), TestNodeId(mean), {1, 0, attempt, 1});
+  }
 
   CHECK(crew.actor(2).refused() == refused + 1);
   CHECK_FALSE(crew.actor(2).WaitingFor().empty());
@@ -80,10 +86,13 @@ TEST_CASE("Late, hostile: nobody voids another's microbatches", "[exec][late]") 
 
 TEST_CASE("Late, hostile: a void that no plan knows is refused", "[exec][late]") {
   Crew crew = Hanging();
-  const auto void_of = GENERATE(MicrobatchVoid{-1, 0, -1, 1}, MicrobatchVoid{1, -1, -1, 1},
-                                MicrobatchVoid{1, 2, -1, 1}, MicrobatchVoid{1, 0, -2, 1},
-                                MicrobatchVoid{1'000'000, 0, -1, 1});
+  const auto key = GENERATE(VoidList::Microbatch{-1, 0}, VoidList::Microbatch{1, -1},
+                            VoidList::Microbatch{1, 2}, VoidList::Microbatch{1'000'000, 0});
+  const bool passed_on = GENERATE(false, true);
   const int64_t refused = crew.actor(2).refused();
-  crew.actor(2).OnVoid(crew.At(2), TestNodeId(0), void_of);
-  CHECK(crew.actor(2).refused() == refused + 1);
+  crew.actor(2).OnVoid(crew.At(2), TestNodeId(0), {key.step, key.microbatch, 0, 1});
+  crew.actor(2).OnVoid(crew.At(2), TestNodeId(0), {1, 0, -1, 1});
+  crew.actor(2).OnVoidList(crew.At(2), TestNodeId(0), {TestNodeId(2), {key}, 1}, passed_on);
+  crew.actor(2).OnVoidList(crew.At(2), TestNodeId(0), {TestNodeId(3), {{1, 0}}, 1}, passed_on);
+  CHECK(crew.actor(2).refused() == refused + 4);
 }

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "pipeline/plan/route.h"
 #include "tests/pipeline/exec/crew.h"
 
 using namespace skerry;
@@ -73,6 +74,30 @@ TEST_CASE("Late: a node that hangs is found and led around, its stand-in counts"
   CHECK(crew.Counted(hung + 1, 1, 0) == 1);
   CHECK(crew.Counted(hung, 1, 0) == 0);
   CHECK(crew.Counted(0, 1, 0) == 1);
+}
+
+// Seed 57 of the sixth draw: gradients that waited for their turn behind a late microbatch taught
+// their node that such waits are usual, and the next late one was waited for four times as long.
+TEST_CASE("Late: what is held up behind a late microbatch does not teach patience",
+          "[exec][late]") {
+  PipelinePlan plan;
+  plan.version = 1;
+  plan.microbatches_per_step = 2;
+  plan.stages = {{0, 1, {TestNodeId(0)}}, {1, 2, {TestNodeId(2), TestNodeId(3), TestNodeId(4)}}};
+  plan.paths = {{{0, 0}, {1, 0}}, {{0, 0}, {1, 1}}, {{0, 0}, {1, 2}}};
+  Crew crew(plan, true, 1);
+  crew.Begin(0);
+  REQUIRE(crew.IsOver());
+
+  const auto hangs = [&](uint32_t node, bool stopped) { crew.At(node).stopped = stopped; };
+  const NodeId first = NodeOf(plan, PathOf(plan, 1, 0)[1]);
+  for (uint32_t node = 2; node <= 4; ++node) hangs(node, TestNodeId(node) == first);
+  crew.Begin(1);
+  REQUIRE(crew.WaitUntilOver(6) >= 0);
+
+  for (uint32_t node = 2; node <= 4; ++node) hangs(node, true);
+  crew.Begin(2);
+  CHECK(crew.WaitUntilOver(40) >= 0);
 }
 
 TEST_CASE("Late: a stage that nobody else holds is left out", "[exec][late]") {

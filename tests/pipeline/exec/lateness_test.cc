@@ -28,7 +28,7 @@ TEST_CASE("Lateness: never before the floor, however fast the answers were", "[e
 TEST_CASE("Lateness: four times the longest answer, of two stretches of steps", "[exec]") {
   Lateness lateness = Fresh();
   lateness.Note(3, Duration::Seconds(2));
-  lateness.Note(9, Duration::Seconds(0.1));
+  lateness.Note(9, Duration::Seconds(1));
   CHECK(lateness.Patience().seconds() == 8);
   lateness.Note(19, Duration::Seconds(0.1));
   CHECK(lateness.Patience().seconds() == 8);
@@ -43,6 +43,21 @@ TEST_CASE("Lateness: patience grows by a quarter from stretch to stretch at most
   CHECK(lateness.Patience().seconds() == 10);
   lateness.Note(23, Duration::Seconds(60));
   CHECK(lateness.Patience().seconds() == 12.5);
+}
+
+// Seed 95 of the fourth draw: a link was slow before anything had been answered, and its 36 s made
+// a patience of 145 s with microbatches that take one second.
+TEST_CASE("Lateness: what is slow from the beginning counts for four times the shortest answer",
+          "[exec]") {
+  Lateness lateness = Fresh();
+  lateness.Note(0, Duration::Seconds(36));
+  CHECK(lateness.Patience().seconds() == 4 * 36);
+  lateness.Note(0, Duration::Seconds(1));
+  CHECK(lateness.Patience().seconds() == 4 * 4);
+  lateness.Note(5, Duration::Seconds(36));
+  CHECK(lateness.Patience().seconds() == 4 * 4);
+  lateness.Note(10, Duration::Seconds(36));
+  CHECK(lateness.Patience().seconds() == 4 * 5);
 }
 
 TEST_CASE("Lateness: what nothing is known of is waited for longer, by who decides", "[exec]") {
