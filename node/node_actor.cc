@@ -163,12 +163,6 @@ void NodeActor::Prepare(Context& context) {
   BuildStage(context);
 }
 
-JobId NodeActor::SubmitTracked(Context& context, Job job) {
-  const JobId id = context.Submit(std::move(job));
-  submitted_[id] = context.now();
-  return id;
-}
-
 void NodeActor::BuildStage(Context& context) {
   results_ = std::make_shared<Results>();
   heavy_ = Heavy::kBuild;
@@ -343,14 +337,6 @@ Phase NodeActor::phase() const {
       return Phase::kFinished;
   }
   return Phase::kJoining;
-}
-
-// What the stage has held and what waited for it; payloads under way to others are left out.
-int64_t NodeActor::HeldBytesPeak() const {
-  const int64_t stage = work_ ? work_->HeldBytesPeak() : 0;
-  if (stage == 0) return 0;
-  return stage + (pipeline_ ? pipeline_->input_bytes_peak() : 0) +
-         (rounds_ ? rounds_->held_bytes_peak() : 0);
 }
 
 void NodeActor::SendHeartbeat(Context& context) {

@@ -57,12 +57,8 @@ struct NodeActorOptions {
 class NodeActor final : public Actor {
  public:
   static constexpr size_t kEarlyMax = 1024;  // messages kept until the stage or their plan is there
-<<<<<<< HEAD
   static constexpr size_t kShapesMax = 128;  // remembered
-  static constexpr size_t kDetoursMax = 256;  // said again to a coordinator that restarted
-=======
   static constexpr size_t kPassedOnMax = 256;  // said again to a coordinator that restarted
->>>>>>> main
   static constexpr Duration kHelloPatience = Duration::Seconds(5);
 
   explicit NodeActor(NodeActorOptions options);

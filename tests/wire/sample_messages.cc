@@ -118,7 +118,6 @@ std::vector<std::pair<std::string, Message>> SampleMessages() {
       {"gradient_bf16", Gradient{3, 2, 1, 1, 4, SamplePayload(32), DeltaCodec::kBf16}},
       {"hop_late", HopLate{3, 2, 1, 2}},
       {"detour", Detour{3, 2, SampleNode(4), 1.5, true}},
-<<<<<<< HEAD
       {"delta_sum", DeltaSum{1, 2, 0xfeedf00d, 4096, SampleDigest(6), SamplePayload(48), 7}},
       {"sums_held",
        SumsHeld{1,
@@ -129,9 +128,7 @@ std::vector<std::pair<std::string, Message>> SampleMessages() {
        RoundCommit{1, 2, {{SampleNode(1), 10, SampleDigest(1)}}, 0xfeedf00d}},
       {"plan_update_shares", PlanUpdate{SampleShares()}},
       {"welcome_sharded", Welcome{RunId{SampleDigest(9).bytes}, SampleSharded(), {}}},
-=======
       {"void_list", VoidList{SampleNode(4), {{3, 2}, {4, 0}}, 7}},
->>>>>>> main
       {"round_applied", RoundApplied{1, 2, SampleDigest(3), 0.5, 0.125}},
       {"object_request", ObjectRequest{"base/1", 1024, 4096}},
       {"object_chunk", ObjectChunk{"base/1", 1024, 9999, SamplePayload(24)}},

@@ -280,9 +280,6 @@ class Writer {
     Require(list.size() <= max, what);
     return status_.ok() ? static_cast<unsigned>(list.size()) : 0;
   }
-  void WriteIds(const std::vector<NodeId>& ids, capnp::List<schema::Id256>::Builder list) {
-    for (unsigned i = 0; i < list.size(); ++i) WriteId(ids[i], list[i]);
-  }
   void WritePath(const Path& path, schema::Path::Builder b) {
     auto slots = b.initSlots(Count(path, limits::kPathSlotsMax, "slots of a path"));
     for (unsigned i = 0; i < slots.size(); ++i) {

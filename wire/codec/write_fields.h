@@ -24,6 +24,10 @@ void WriteMicrobatch(const M& m, Builder b) {
   b.setAttempt(m.attempt);
 }
 
+inline void WriteIds(const std::vector<NodeId>& ids, capnp::List<schema::Id256>::Builder list) {
+  for (unsigned i = 0; i < list.size(); ++i) WriteId(ids[i], list[i]);
+}
+
 inline void WriteParticipants(const std::vector<Participant>& participants,
                               capnp::List<schema::Participant>::Builder list) {
   for (unsigned i = 0; i < list.size(); ++i) {

@@ -152,11 +152,8 @@ std::string Describe(const Message& message) {
 bool OutlivesSession(const Message& message) {
   return std::holds_alternative<Activation>(message) || std::holds_alternative<Gradient>(message) ||
          std::holds_alternative<MicrobatchVoid>(message) ||
-<<<<<<< HEAD
-         std::holds_alternative<Delta>(message) || std::holds_alternative<DeltaSum>(message);
-=======
-         std::holds_alternative<VoidList>(message) || std::holds_alternative<Delta>(message);
->>>>>>> main
+         std::holds_alternative<VoidList>(message) || std::holds_alternative<Delta>(message) ||
+         std::holds_alternative<DeltaSum>(message);
 }
 
 bool IsBulk(const Message& message) {
