@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 #include <map>
 
+#include "pipeline/plan/reducer_shares.h"
+
 namespace skerry {
 namespace {
 
@@ -57,6 +59,31 @@ TEST_CASE("RoundShape: a death moves no piece but those of the dead, and spreads
     CHECK(after[piece] != TestNodeId(103));
   }
   for (const auto& [node, load] : Loads(after)) CHECK(load == 10);
+}
+
+TEST_CASE("RoundShape: shares are as uplinks are, and none where all are alike", "[plan]") {
+  PipelinePlan plan = PlanOf(4);
+  plan.stages.erase(plan.stages.begin());
+  LinkMatrix links(plan.stages[0].replicas);
+  const auto set = [&](uint32_t from, double bytes_per_s) {
+    for (uint32_t to = 0; to < 4; ++to) {
+      if (from == to) continue;
+      links.Set(TestNodeId(100 + from), TestNodeId(100 + to), 0.02, bytes_per_s);
+    }
+  };
+  OuterConfig outer;
+  SetShares(outer, links, &plan);
+  CHECK(plan.stages[0].shares.empty());  // not measured
+  for (uint32_t i = 0; i < 4; ++i) set(i, 1e6);
+  SetShares(outer, links, &plan);
+  CHECK(plan.stages[0].shares.empty());
+  set(1, 2.2e6);
+  set(2, 9e8);
+  SetShares(outer, links, &plan);
+  CHECK(plan.stages[0].shares == std::vector<int32_t>{1, 2, 16, 1});
+  outer.reduce = OuterReduce::kAll;
+  SetShares(outer, links, &plan);
+  CHECK(plan.stages[0].shares.empty());
 }
 
 TEST_CASE("RoundShape: parts are as the shares say, with few pieces too", "[plan]") {
