@@ -58,7 +58,10 @@ std::optional<StageWork::Reduction> RoundKeeper::ReductionOf(
     int64_t round, const std::vector<NodeId>& participants,
     const std::vector<int32_t>& pieces) const {
   const auto it = rounds_.find(round);
-  if (it == rounds_.end()) return std::nullopt;
+  // Asked for every message that comes: most times somebody's are still missing.
+  if (it == rounds_.end() || (!pieces.empty() && it->second.pieces.size() < participants.size())) {
+    return std::nullopt;
+  }
   StageWork::Reduction reduction;
   reduction.pieces = pieces;
   reduction.messages.resize(pieces.size());

@@ -45,10 +45,9 @@ TEST_CASE("A sharded round is frozen when every holder holds all sums", "[coordi
   run.ticket_uses = 6;
   run.Gather(6);
   const auto replicas = run.Live(1);
-  REQUIRE(replicas.size() == 3);
+  REQUIRE(replicas.size() == 4);
   const SumsHeld held = SumsOf(run);
-  run.From(replicas[0], held);
-  run.From(replicas[1], held);
+  for (const size_t i : {0, 1, 3}) run.From(replicas[i], held);
   CHECK(run.state().commits.empty());
   run.TakeSends();
 
@@ -76,18 +75,19 @@ TEST_CASE("A reducer that dies before the commit leaves another shape; after it,
   const SumsHeld before = SumsOf(run);
   run.From(replicas[0], before);
   run.From(replicas[1], before);
-  run.From(replicas[2], Leave{"gone"});
+  run.From(replicas[3], Leave{"gone"});
   CHECK(run.state().commits.empty());
   const SumsHeld after = SumsOf(run);
   CHECK(after.shape != before.shape);
   run.From(replicas[0], after);
+  run.From(replicas[2], after);
   run.From(replicas[1], before);  // it has not heard yet
   CHECK(run.state().commits.empty());
 
   run.From(replicas[1], after);
 
   REQUIRE(run.state().commits.size() == 1);
-  CHECK(run.state().commits.at({1, 0}).participants.size() == 2);
+  CHECK(run.state().commits.at({1, 0}).participants.size() == 3);
   CHECK(run.state().commits.at({1, 0}).shape == after.shape);
   run.From(replicas[1], Leave{"gone too"});
   CHECK(run.state().commits.size() == 1);
@@ -102,8 +102,7 @@ TEST_CASE("A coordinator that returns asks nobody: what is said again freezes th
   const SumsHeld held = SumsOf(run);
   run.From(replicas[0], held);
   run.Restart();
-  run.From(replicas[1], held);
-  run.From(replicas[2], held);
+  for (const size_t i : {1, 2, 3}) run.From(replicas[i], held);
   CHECK(run.state().commits.empty());
   run.From(replicas[0], held);
   CHECK(run.state().commits.size() == 1);
@@ -117,8 +116,7 @@ TEST_CASE("Who is contradicted about its sum, or sent pieces of no meaning, is p
   const auto replicas = run.Live(1);
   SumsHeld held = SumsOf(run);
   SECTION("another holds another sum of it") {
-    run.From(replicas[0], held);
-    run.From(replicas[1], held);
+    for (const size_t i : {0, 1, 3}) run.From(replicas[i], held);
     held.sums[1].digest = Digest();
     run.From(replicas[2], held);
   }
@@ -130,7 +128,7 @@ TEST_CASE("Who is contradicted about its sum, or sent pieces of no meaning, is p
   CHECK(run.state().evicted == std::set<NodeId>{replicas[1]});
   CHECK(run.state().commits.empty());
   SayAll(run);
-  CHECK(run.state().commits.at({1, 0}).participants.size() == 2);
+  CHECK(run.state().commits.at({1, 0}).participants.size() == 3);
 }
 
 TEST_CASE("Reports of no meaning change nothing", "[coordinator]") {
