@@ -21,7 +21,8 @@
 namespace skerry::bench {
 namespace {
 
-constexpr int64_t kParameters = 8 << 20;
+constexpr int64_t kParameters = 8 << 20;        // of a stage
+constexpr int64_t kLargeParameters = 32 << 20;  // headers are the same, so less of it
 constexpr int kRounds = 4;
 constexpr size_t kTable = 1 << 16;
 // ZMTP: length and flags of a frame, and CURVE's nonce and authentication of it.
@@ -106,11 +107,11 @@ struct Traffic {
   double up = 0, down = 0;  // bits per parameter, of a replica
 };
 
-Traffic Count(const OuterConfig& outer, size_t replicas) {
+Traffic Count(const OuterConfig& outer, size_t replicas, int64_t parameters) {
   PipelinePlan plan;
   plan.stages.resize(1);
   for (uint32_t i = 0; i < replicas; ++i) plan.stages[0].replicas.push_back(TestNodeId(i));
-  const PieceCut cut = PieceCut::Of(kParameters, static_cast<int64_t>(replicas));
+  const PieceCut cut = PieceCut::Of(parameters, static_cast<int64_t>(replicas));
   const RoundShape shape = ShapeOf(plan, 0, 0);
   const auto reducers = ReducersOf(plan.stages[0], shape, cut.count());
   const CountedRound round = RunRounds(outer, cut, replicas);
@@ -137,7 +138,7 @@ Traffic Count(const OuterConfig& outer, size_t replicas) {
       down += BytesOnTheWire(DeltaSum{0, 1, shape.id, 1 << 20, DigestOf(View(sum)), sum, 1});
     }
   }
-  const double per_bit = static_cast<double>(kParameters) * static_cast<double>(replicas) / 8;
+  const double per_bit = static_cast<double>(parameters) * static_cast<double>(replicas) / 8;
   return {static_cast<double>(up) / per_bit, static_cast<double>(down) / per_bit};
 }
 
@@ -154,7 +155,7 @@ int Run(int argc, char** argv) {
     OuterConfig outer;
     outer.codec = tier.codec;
     for (const size_t replicas : {4, 8, 16, 32}) {
-      const Traffic traffic = Count(outer, replicas);
+      const Traffic traffic = Count(outer, replicas, kParameters);
       const std::string what = std::string(tier.name) + ", " + std::to_string(replicas);
       if (tier.up_goal > 0) {
         bench.AtMost(what + " replicas: up", traffic.up, "bit", tier.up_goal);
@@ -169,6 +170,11 @@ int Run(int argc, char** argv) {
       }
     }
   }
+  OuterConfig starved;
+  starved.codec = DeltaCodec::kTopK;
+  const Traffic large = Count(starved, 32, kLargeParameters);
+  bench.AtMost("topk, 32 replicas, 4 x the parameters: up", large.up, "bit", 0.155);
+  bench.AtMost("topk, 32 replicas, 4 x the parameters: both", large.up + large.down, "bit", 0.5);
   return bench.Finish();
 }
 
