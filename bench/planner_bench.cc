@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <set>
 #include <string>
@@ -262,10 +263,13 @@ void MeasurePrediction(Bench& bench) {
 
 int Run(int argc, char** argv) {
   bool quick = false;
+  std::string only;
   std::vector<char*> rest;
   for (int i = 0; i < argc; ++i) {
     if (std::strcmp(argv[i], "--quick") == 0) {
       quick = true;
+    } else if (std::strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
+      only = argv[++i];
     } else {
       rest.push_back(argv[i]);
     }
@@ -275,25 +279,26 @@ int Run(int argc, char** argv) {
   for (const char* name :
        {"gcp12_20n_6s_skip33_shipped", "v1_aws11_18n_4s_skip25", "gcp12_20n_6s_skip33_500M"}) {
     auto from = ReadSkipPipeCase(std::string(SKERRY_CASES) + "/" + name + ".json");
-    if (!from.ok()) {
-      std::fprintf(stderr, "%s\n", from.status().ToString().c_str());
-      return 2;
-    }
+    MustBeOk(from.status());
     cases.push_back(*std::move(from));
   }
   const double seconds = quick ? 2 : 10;
-  MeasureMode(bench, cases, JointMode::kStrict, seconds);
-  MeasureMode(bench, cases, JointMode::kFull, seconds);
-  MeasureOthers(bench, cases, seconds);
-  MeasureLognormal(bench);
-  MeasureUnseen(bench, quick ? 1 : 3);
-  MeasureDtfm(bench);
-  MeasureNoise(bench);
-  MeasureFleet(bench, 20, 2, 0.05);
-  MeasureFleet(bench, 100, 15, 0.2);
-  if (!quick) {
-    MeasureFleet(bench, 1000, 120, 2);
-    MeasurePrediction(bench);
+  const std::vector<std::pair<const char*, std::function<void()>>> parts = {
+      {"strict", [&] { MeasureMode(bench, cases, JointMode::kStrict, seconds); }},
+      {"full", [&] { MeasureMode(bench, cases, JointMode::kFull, seconds); }},
+      {"others", [&] { MeasureOthers(bench, cases, seconds); }},
+      {"lognormal", [&] { MeasureLognormal(bench); }},
+      {"unseen", [&] { MeasureUnseen(bench, quick ? 1 : 3); }},
+      {"dtfm", [&] { MeasureDtfm(bench); }},
+      {"noise", [&] { MeasureNoise(bench); }},
+      {"20", [&] { MeasureFleet(bench, 20, 2, 0.05); }},
+      {"100", [&] { MeasureFleet(bench, 100, 15, 0.2); }},
+      {"1000", [&] { MeasureFleet(bench, 1000, 120, 2); }},
+      {"prediction", [&] { MeasurePrediction(bench); }}};
+  for (const auto& [name, part] : parts) {
+    const bool is_long =
+        quick && (std::strcmp(name, "1000") == 0 || std::strcmp(name, "prediction") == 0);
+    if (only.empty() ? !is_long : only == name) part();
   }
   return bench.Finish();
 }

@@ -21,6 +21,8 @@ class Bf16Codec final : public Codec {
   std::optional<size_t> EncodeInto(const DeltaSource& source,
                                    std::span<uint8_t> out) const override;
   absl::Status CheckContent(std::span<const uint8_t> bytes, int64_t n) const override;
+  absl::Status CheckAndAccumulate(std::span<const uint8_t> bytes, int64_t weight,
+                                  std::span<int64_t> sum) const override;
 
   const CodecLoops& loops_;
 };

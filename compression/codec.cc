@@ -48,12 +48,15 @@ absl::Status Codec::EncodeDelta(const DeltaSource& source, Bytes* out) const {
   return absl::OkStatus();
 }
 
-absl::Status Codec::Check(std::span<const uint8_t> bytes, int64_t n) const {
+absl::Status Codec::CheckSize(std::span<const uint8_t> bytes, int64_t n) const {
   const auto size = static_cast<int64_t>(bytes.size());
-  if (size < EncodedSizeMin(n) || size > EncodedSizeMax(n)) {
-    return InvalidArgument("delta of %d values: want %d to %d bytes, got %d", n, EncodedSizeMin(n),
-                           EncodedSizeMax(n), size);
-  }
+  if (size >= EncodedSizeMin(n) && size <= EncodedSizeMax(n)) return absl::OkStatus();
+  return InvalidArgument("delta of %d values: want %d to %d bytes, got %d", n, EncodedSizeMin(n),
+                         EncodedSizeMax(n), size);
+}
+
+absl::Status Codec::Check(std::span<const uint8_t> bytes, int64_t n) const {
+  SKERRY_RETURN_IF_ERROR(CheckSize(bytes, n));
   return CheckContent(bytes, n);
 }
 
@@ -63,7 +66,14 @@ absl::Status Codec::DecodeAccumulate(std::span<const uint8_t> bytes, int64_t wei
   if (weight < 1 || weight > kWeightTotalMax) {
     return InvalidArgument("weight of a delta: want 1 to %d, got %d", kWeightTotalMax, weight);
   }
-  SKERRY_RETURN_IF_ERROR(Check(bytes, n));
+  SKERRY_RETURN_IF_ERROR(CheckSize(bytes, n));
+  return CheckAndAccumulate(bytes, weight, sum);
+}
+
+absl::Status Codec::CheckAndAccumulate(std::span<const uint8_t> bytes, int64_t weight,
+                                       std::span<int64_t> sum) const {
+  const auto n = static_cast<int64_t>(sum.size());
+  SKERRY_RETURN_IF_ERROR(CheckContent(bytes, n));
   AccumulateRange(bytes, n, 0, weight, sum);
   return absl::OkStatus();
 }

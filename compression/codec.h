@@ -10,6 +10,8 @@
 //   topk     the 64 largest of 4096 values, each in 2 bits at one of     ≈ 0.153,     top_k.h
 //            two magnitudes, their places Rice-coded                     ≤ 0.160
 //
+// mixed.h puts several of them into one message, tensor by tensor.
+//
 // The first four and sign have a fixed length; the others have a largest one, which is checked
 // before anything else. Decoded values lie on the grid of fixed_point.h, so sums of messages are
 // exact. Encoding is idempotent: D(msg) encodes to msg again.
@@ -78,6 +80,10 @@ class Codec {
                            std::span<float> values) const = 0;
 
  private:
+  friend class MixedCodec;  // encodes its parts in place
+
+  absl::Status CheckSize(std::span<const uint8_t> bytes, int64_t n) const;
+
   // `out` is EncodedSizeMax(n) bytes; returns how many the message took. None: a value is not
   // finite or too large.
   virtual std::optional<size_t> EncodeInto(const DeltaSource& source,
@@ -85,6 +91,10 @@ class Codec {
 
   // Check for bytes whose length is within the bounds.
   virtual absl::Status CheckContent(std::span<const uint8_t> bytes, int64_t n) const = 0;
+
+  // CheckContent, then AccumulateRange of all values; in one pass where a codec can.
+  virtual absl::Status CheckAndAccumulate(std::span<const uint8_t> bytes, int64_t weight,
+                                          std::span<int64_t> sum) const;
 };
 
 // The codec a run configuration names, with the fastest loops of this processor. Lives as long as

@@ -72,8 +72,9 @@ struct CodecLoops {
   // Σ |u| in float32: 16 sums of every 16th, halved together four times.
   float (*magnitude_sum)(const float* u, size_t n);
 
-  // Masks of |u| ≥ threshold (given by its bits, > 0) and of the sign bits.
-  void (*at_least)(const float* u, size_t n, uint32_t threshold_bits, uint64_t* mask);
+  // Masks of |u| ≥ threshold (given by its bits, > 0), whose size is returned, and of the sign
+  // bits.
+  size_t (*at_least)(const float* u, size_t n, uint32_t threshold_bits, uint64_t* mask);
   void (*negative)(const float* u, size_t n, uint64_t* mask);
   // The bits of `mask` at the places set in `select`, dense from bit 0 of `packed` on; returns
   // their number. `packed` has room for `words` words. And back.
@@ -89,7 +90,9 @@ struct CodecLoops {
   // streams at once: a stream's words depend on each other, those of two streams do not.
   void (*put_words)(const MaskCode& code, const uint64_t* mask, size_t bytes, BitWriter* writer);
   void (*take_words)(const MaskCode& code, size_t bytes, BitReader* reader, uint64_t* mask);
-  void (*take_two)(const MaskCode* const* codes, BitReader* readers, uint64_t* const* masks);
+  // Asks for `lines` lines at `ahead` to write to.
+  void (*take_two)(const MaskCode* const* codes, BitReader* readers, uint64_t* const* masks,
+                   const char* ahead, size_t lines);
 
   // The k-th largest (1 ≤ k ≤ n) of values below 2^31, its `dropped` lowest bits cleared.
   uint32_t (*kth_largest)(const uint32_t* values, size_t n, size_t k, int dropped);

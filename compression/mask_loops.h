@@ -102,11 +102,16 @@ uint64_t Scatter(uint64_t bits, uint64_t select) {
 }
 #endif
 
-void AtLeast(const float* u, size_t n, uint32_t threshold_bits, uint64_t* mask) {
+size_t AtLeast(const float* u, size_t n, uint32_t threshold_bits, uint64_t* mask) {
   const auto threshold = static_cast<int32_t>(threshold_bits);
-  size_t i = 0;
-  for (; i + 64 <= n; i += 64) *mask++ = AtLeastWord(u + i, threshold);
-  if (i < n) *mask = AtLeastFew(u + i, n - i, threshold);
+  size_t i = 0, ones = 0;
+  for (; i + 64 <= n; i += 64) {
+    *mask = AtLeastWord(u + i, threshold);
+    ones += static_cast<size_t>(std::popcount(*mask++));
+  }
+  if (i == n) return ones;
+  *mask = AtLeastFew(u + i, n - i, threshold);
+  return ones + static_cast<size_t>(std::popcount(*mask));
 }
 
 void Negative(const float* u, size_t n, uint64_t* mask) {
@@ -213,7 +218,9 @@ void TakeWords(const MaskCode& code, size_t bytes, BitReader* reader, uint64_t* 
   }
 }
 
-void TakeTwo(const MaskCode* const* codes, BitReader* readers, uint64_t* const* masks) {
+void TakeTwo(const MaskCode* const* codes, BitReader* readers, uint64_t* const* masks,
+             const char* ahead, size_t lines) {
+  const size_t lines_a_step = lines / (kCodecBlock / 32);
   BitReader first = readers[0], second = readers[1];
   for (size_t half = 0; half < kCodecBlock / 32; ++half) {
     uint64_t bits[2] = {first.Peek(), second.Peek()};
@@ -229,6 +236,7 @@ void TakeTwo(const MaskCode* const* codes, BitReader* readers, uint64_t* const* 
       if (half % 2 == 0) masks[s][half / 2] = 0;
       masks[s][half / 2] |= four[s] << (half % 2 * 32);
     }
+    for (size_t line = 0; line < lines_a_step; ++line, ahead += 64) __builtin_prefetch(ahead, 1);
   }
   readers[0] = first;
   readers[1] = second;

@@ -67,6 +67,22 @@ void PlainCodec::AccumulateRange(std::span<const uint8_t> bytes, int64_t n, int6
   }
 }
 
+// Values are as large as their message, so it is read once: what was added before a bad one is
+// exact and taken away again.
+absl::Status PlainCodec::CheckAndAccumulate(std::span<const uint8_t> bytes, int64_t weight,
+                                            std::span<int64_t> sum) const {
+  Tile tile;
+  for (size_t i = 0; i < sum.size(); i += kTile) {
+    const auto values = LoadTile(bytes, i, std::min(kTile, sum.size() - i), &tile);
+    if (!loops_.in_range(values.data(), values.size())) {
+      AccumulateRange(bytes, static_cast<int64_t>(sum.size()), 0, -weight, sum.first(i));
+      return CheckContent(bytes, static_cast<int64_t>(sum.size()));
+    }
+    loops_.accumulate_plain(values.data(), values.size(), weight, sum.data() + i);
+  }
+  return absl::OkStatus();
+}
+
 void PlainCodec::DecodeRange(std::span<const uint8_t> bytes, int64_t n, int64_t first,
                              std::span<float> values) const {
   SKERRY_CHECK(first + static_cast<int64_t>(values.size()) <= n);

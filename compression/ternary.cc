@@ -23,6 +23,10 @@ constexpr size_t kBlockWords = kBlock / 64;
 constexpr size_t kTileWords = kTile / 64;
 using TileMask = std::array<uint64_t, kTileWords>;
 
+// See Rarefy.
+constexpr size_t kPlacesMax = 52;
+constexpr uint8_t kRaisesMax = 3;
+
 // Blocks 0 and 1 of a tile are in the stream from its first bit, 2 and 3 in that from its last.
 constexpr size_t kStreamBlocks = kTileBlocks / 2;
 
@@ -58,10 +62,14 @@ struct Coder {
   const MaskCodes& codes;
 };
 
+struct BlockPlaces {
+  const uint64_t* mask;
+  size_t ones, count;
+};
+
 // Returns the level used.
-uint8_t PutBlock(const Coder& coder, const uint64_t* mask, size_t count, BitWriter* writer) {
-  size_t ones = 0;
-  for (size_t w = 0; w < kBlockWords; ++w) ones += static_cast<size_t>(std::popcount(mask[w]));
+uint8_t PutBlock(const Coder& coder, const BlockPlaces& places, BitWriter* writer) {
+  const auto [mask, ones, count] = places;
   const uint8_t level = MaskLevelFor(ones, count);
   const size_t bytes = (count + 7) / 8;
   const BitWriter before = *writer;
@@ -82,6 +90,29 @@ void PutSigns(const CodecLoops& loops, const Tile& tile, BitWriter* writer) {
     writer->Put(packed[w] >> 32, high);
     left -= low + high;
   }
+}
+
+uint32_t HalfBits(uint8_t step) {
+  return std::bit_cast<uint32_t>(StepValue(step) / 2);
+}
+
+// Raises *step until at most kPlacesMax of a whole block reach its half, but at most kRaisesMax
+// times, and never where that leaves as many places: so it takes its own output as it is. Returns
+// how many.
+size_t Rarefy(const CodecLoops& loops, std::span<const float> u, size_t ones, uint8_t* step,
+              uint64_t* nonzero) {
+  std::array<uint64_t, kBlockWords> rarer;
+  const int most = std::min<int>(*step + kRaisesMax, kStepCodeMax);
+  for (int raised = *step + 1; raised <= most && ones > kPlacesMax; ++raised) {
+    const auto code = static_cast<uint8_t>(raised);
+    const size_t left = loops.at_least(u.data(), u.size(), HalfBits(code), rarer.data());
+    if (left == 0) break;
+    if (left == ones) continue;
+    std::copy_n(rarer.begin(), u.size() / 64, nonzero);
+    ones = left;
+    *step = code;
+  }
+  return ones;
 }
 
 // Room for a tile, and before and after it for whole words.
@@ -112,11 +143,13 @@ std::optional<size_t> PutTile(const Coder& coder, const LoopSource& source, size
     const uint8_t step = NearestStep(std::bit_cast<float>(largest));
     tile->steps[block] = step;
     if (step == 0) continue;
-    const auto threshold = std::bit_cast<uint32_t>(StepValue(step) / 2);
     uint64_t* nonzero = tile->nonzero.data() + start / 64;
-    coder.loops.at_least(u.data(), count, threshold, nonzero);
+    size_t ones = coder.loops.at_least(u.data(), count, HalfBits(step), nonzero);
+    if (count == kBlock && ones > kPlacesMax) {
+      ones = Rarefy(coder.loops, std::span(u).first(count), ones, &tile->steps[block], nonzero);
+    }
     coder.loops.negative(u.data(), count, tile->minus.data() + start / 64);
-    tile->levels[block] = PutBlock(coder, nonzero, count, &writers[block / kStreamBlocks]);
+    tile->levels[block] = PutBlock(coder, {nonzero, ones, count}, &writers[block / kStreamBlocks]);
   }
   PutSigns(coder.loops, *tile, &writers[0]);
   const size_t length = (writers[0].bits() + writers[1].bits() + 7) / 8;
@@ -144,8 +177,35 @@ struct TileBytes {
   }
 };
 
+// Asks for the memory of the next tile's values bit by bit, while this one's are decoded and while
+// they are written.
+class WriteAhead {
+ public:
+  static constexpr size_t kLine = 64;
+  static constexpr size_t kParts = kStreamBlocks + kTileBlocks;
+
+  WriteAhead(const void* at, size_t bytes)
+      : at_(static_cast<const char*>(at)), lines_(bytes / kLine / kParts / 8 * 8) {}
+
+  // A part for a loop to ask for.
+  const char* Part() {
+    at_ += lines_ * kLine;
+    return at_ - lines_ * kLine;
+  }
+  size_t lines() const { return lines_; }
+  void Fetch() {
+    const char* part = Part();
+    for (size_t line = 0; line < lines_; ++line) __builtin_prefetch(part + line * kLine, 1);
+  }
+
+ private:
+  const char* at_;
+  size_t lines_;
+};
+
 // The places of all blocks of a step > 0; leaves readers[0] at the signs.
-void TakePlaces(const Coder& coder, size_t size, BitReader* readers, Tile* tile) {
+void TakePlaces(const Coder& coder, size_t size, BitReader* readers, Tile* tile,
+                WriteAhead* ahead) {
   const auto& steps = tile->steps;
   for (size_t b = 0; b < kStreamBlocks; ++b) {
     const size_t pair[2] = {b, b + kStreamBlocks};
@@ -156,7 +216,7 @@ void TakePlaces(const Coder& coder, size_t size, BitReader* readers, Tile* tile)
       codes[s] = &coder.codes[tile->levels[pair[s]]];
     }
     if (size == kTile && steps[pair[0]] != 0 && steps[pair[1]] != 0) {
-      coder.loops.take_two(codes, readers, masks);
+      coder.loops.take_two(codes, readers, masks, ahead->Part(), ahead->lines());
       continue;
     }
     for (size_t s = 0; s < 2; ++s) {
@@ -168,10 +228,11 @@ void TakePlaces(const Coder& coder, size_t size, BitReader* readers, Tile* tile)
   }
 }
 
-void TakeTile(const Coder& coder, const TileBytes& bytes, size_t size, Tile* tile) {
+void TakeTile(const Coder& coder, const TileBytes& bytes, size_t size, Tile* tile,
+              WriteAhead* ahead) {
   BitReader readers[2] = {BitReader(bytes.forward.data() + kWordBytesRead),
                           BitReader(bytes.backward.data())};
-  TakePlaces(coder, size, readers, tile);
+  TakePlaces(coder, size, readers, tile, ahead);
   size_t places = 0;
   for (const uint64_t word : tile->nonzero) places += static_cast<size_t>(std::popcount(word));
   TileMask packed;
@@ -184,18 +245,12 @@ void TakeTile(const Coder& coder, const TileBytes& bytes, size_t size, Tile* til
   coder.loops.unpack_bits(packed.data(), tile->nonzero.data(), kTileWords, tile->minus.data());
 }
 
-// While a tile's words are decoded the memory of its values can come.
-template <typename T>
-void FetchToWrite(std::span<T> values) {
-  constexpr size_t kLine = 64 / sizeof(T);
-  for (size_t i = 0; i < values.size(); i += kLine) __builtin_prefetch(&values[i], 1);
-}
-
-// Calls visit(start, count, step code, nonzero, minus) for the blocks of the range, and before a
-// tile is decoded prepare(start, count) for its part of the range.
-template <typename Prepare, typename Visit>
+// Calls visit(start, count, step code, nonzero, minus) for the blocks of the range, whose values
+// are at `values`.
+template <typename T, typename Visit>
 void ForBlocks(const CodecLoops& loops, std::span<const uint8_t> bytes, int64_t n, int64_t first,
-               size_t size, Prepare&& prepare, Visit&& visit) {
+               std::span<T> values, Visit&& visit) {
+  const size_t size = values.size();
   CheckRange(n, first, size);
   if (size == 0) return;
   const Layout at(n);
@@ -211,18 +266,19 @@ void ForBlocks(const CodecLoops& loops, std::span<const uint8_t> bytes, int64_t 
     const size_t tile_first = t * kTile;
     const size_t tile_size = std::min(kTile, static_cast<size_t>(n) - tile_first);
     const size_t from = std::max(begin, tile_first), to = std::min(end, tile_first + tile_size);
-    prepare(from - begin, to - from);
+    WriteAhead ahead(values.data() + (to - begin), (std::min(end, to + kTile) - to) * sizeof(T));
     Tile tile;
     for (size_t b = 0; b * kBlock < tile_size; ++b) {
       const size_t block = t * kTileBlocks + b;
       tile.steps[b] = bytes[at.steps + block];
       tile.levels[b] = (bytes[at.levels + block / 2] >> (block % 2 * 4)) & 15;
     }
-    TakeTile(coder, tile_bytes, tile_size, &tile);
+    TakeTile(coder, tile_bytes, tile_size, &tile, &ahead);
     for (size_t start = from; start < to; start += kBlock) {
       const size_t word = (start - tile_first) / 64;
       visit(start - begin, std::min(kBlock, to - start), tile.steps[word / kBlockWords],
             tile.nonzero.data() + word, tile.minus.data() + word);
+      ahead.Fetch();
     }
   }
 }
@@ -275,25 +331,21 @@ absl::Status TernaryCodec::CheckContent(std::span<const uint8_t> bytes, int64_t 
 
 void TernaryCodec::AccumulateRange(std::span<const uint8_t> bytes, int64_t n, int64_t first,
                                    int64_t weight, std::span<int64_t> sum) const {
-  ForBlocks(
-      loops_, bytes, n, first, sum.size(),
-      [&](size_t start, size_t count) { FetchToWrite(sum.subspan(start, count)); },
-      [&](size_t start, size_t count, uint8_t step, const uint64_t* nonzero,
-          const uint64_t* minus) {
-        loops_.accumulate_signed(nonzero, minus, count, StepUnits(step) * weight,
-                                 sum.data() + start);
-      });
+  ForBlocks(loops_, bytes, n, first, sum,
+            [&](size_t start, size_t count, uint8_t step, const uint64_t* nonzero,
+                const uint64_t* minus) {
+              loops_.accumulate_signed(nonzero, minus, count, StepUnits(step) * weight,
+                                       sum.data() + start);
+            });
 }
 
 void TernaryCodec::DecodeRange(std::span<const uint8_t> bytes, int64_t n, int64_t first,
                                std::span<float> values) const {
-  ForBlocks(
-      loops_, bytes, n, first, values.size(),
-      [&](size_t start, size_t count) { FetchToWrite(values.subspan(start, count)); },
-      [&](size_t start, size_t count, uint8_t step, const uint64_t* nonzero,
-          const uint64_t* minus) {
-        loops_.decode_signed(nonzero, minus, count, StepValue(step), values.data() + start);
-      });
+  ForBlocks(loops_, bytes, n, first, values,
+            [&](size_t start, size_t count, uint8_t step, const uint64_t* nonzero,
+                const uint64_t* minus) {
+              loops_.decode_signed(nonzero, minus, count, StepValue(step), values.data() + start);
+            });
 }
 
 }  // namespace skerry

@@ -110,19 +110,18 @@ void DecodeInt8(const uint8_t* scales, const int8_t* integers, size_t n, float* 
   }
 }
 
-// Above 2^23 units a float is a whole number of units already.
+// Adding 2^23 units of the same sign leaves whole units, ties to even, and takes the sign off zero.
+// Above that a float is a whole number of units already.
 SKERRY_BODY float NearestMultiple(float v) {
-  constexpr float kWhole = 8388608.0f;
-  const float units = v * PowerOfTwo(-kQuantumExponent);
-  const auto sign = std::bit_cast<uint32_t>(units) & ~kMagnitudeBits;
-  const float magnitude = std::bit_cast<float>(std::bit_cast<uint32_t>(units) & kMagnitudeBits);
-  const auto rounded = std::bit_cast<int32_t>((magnitude + kWhole) - kWhole);
-  const auto exact = std::bit_cast<int32_t>(magnitude);
+  constexpr float kWhole = 0x1p23f * static_cast<float>(kQuantum);
+  constexpr auto kWholeBits = std::bit_cast<int32_t>(kWhole);
+  const auto bits = std::bit_cast<int32_t>(v);
+  const int32_t magnitude = bits & static_cast<int32_t>(kMagnitudeBits);
+  const auto shifter = std::bit_cast<float>((bits ^ magnitude) | kWholeBits);
+  const auto rounded = std::bit_cast<int32_t>((v + shifter) - shifter);
   // Chosen by a mask, because a condition would keep the loop scalar.
-  const int32_t small = -static_cast<int32_t>(exact < std::bit_cast<int32_t>(kWhole));
-  const int32_t nearest = (rounded & small) | (exact & ~small);
-  const float with_sign = std::bit_cast<float>(static_cast<uint32_t>(nearest) | sign);
-  return with_sign * PowerOfTwo(kQuantumExponent) + 0.0f;
+  const int32_t small = -static_cast<int32_t>(magnitude < kWholeBits);
+  return std::bit_cast<float>((rounded & small) | (bits & ~small));
 }
 
 bool RoundToQuantum(const LoopSource& source, size_t n, float* values) {

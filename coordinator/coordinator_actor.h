@@ -33,6 +33,7 @@
 #include "coordinator/run_state.h"
 #include "pipeline/plan/handover.h"
 #include "pipeline/plan/replan.h"
+#include "pipeline/plan/speed_watch.h"
 #include "routing/link_estimator.h"
 #include "wire/actor.h"
 
@@ -173,6 +174,9 @@ class CoordinatorActor final : public Actor {
   std::set<NodeId> AtWork() const;
   std::set<int32_t> RestingStages(Instant now) const;
   void MeasureAgain(Context& context);
+  void CountNodeSeconds(Instant now);
+  Churn ChurnSoFar(bool has_standbys) const;
+  void WatchSpeed(const NodeId& node, const Heartbeat& beat);
   LinkReading ReadUnderLoad(const NodeId& from, const LinkReading& reading);
 
   // duties.cc
@@ -259,8 +263,15 @@ class CoordinatorActor final : public Actor {
     bool operator==(const Looked&) const = default;
   };
   Looked looked_;
-  int64_t links_changed_ = 0;  // readings in training that differ from those before
-  struct Migration {           // decided, not made yet
+  int64_t links_changed_ = 0;  // readings in training that differ from those before, speeds too
+  std::map<NodeId, SpeedWatch> speeds_;
+  // Of this life, while there is a plan: who left, who came, and how long how many were here.
+  int64_t departures_ = 0;
+  int64_t arrivals_ = 0;
+  double node_seconds_ = 0;
+  std::optional<Instant> counted_from_;
+  Instant counted_;
+  struct Migration {  // decided, not made yet
     std::vector<Move> moves;
     int64_t plan_version = 0;
     Instant not_before;

@@ -152,6 +152,7 @@ void CoordinatorActor::Activate(Context& context, const NodeId& node) {
   SendPeers(context, node);
   PeersChanged(context, node);
   if (!state_.plan) return;
+  ++arrivals_;
   told_.insert(node);
   context.Send(node, PlanUpdate{*state_.plan});
 }
@@ -225,6 +226,7 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const Heartbeat&
   }
   const bool is_further = !beats_.contains(from) || beats_[from].step != beat.step;
   beats_[from] = beat;
+  WatchSpeed(from, beat);
   switch (beat.phase) {
     case Phase::kFetchingData:
     case Phase::kTraining:
@@ -289,6 +291,8 @@ void CoordinatorActor::DeclareGone(Context& context, const NodeId& node, Gone ho
   told_of_death_.erase(node);
   const bool was_active = active_.erase(node) > 0;
   std::erase(reserve_, node);
+  speeds_.erase(node);
+  if (was_active && state_.plan && how != Gone::kEvicted) ++departures_;
   if (how == Gone::kLeft) {
     context.Event("left", EventFields({{"node", node.Short()}, {"why", why}}));
   } else {

@@ -24,6 +24,10 @@ constexpr int64_t kRestRounds = 10;
 constexpr double kRestReplans = 10;
 // The run's own traffic makes a link look slower than it is, up to so many times.
 constexpr double kLoadFactor = 3;
+// Departures are counted as if each node had been here so much longer without one: the first says
+// little.
+constexpr double kQuietSeconds = 3600;
+constexpr int64_t kRoundsToBegin = 2;  // of a node that comes into a stage, about
 
 }  // namespace
 
@@ -41,7 +45,53 @@ void CoordinatorActor::NoteChange(const std::string& reason) {
   }
 }
 
+// Those who stand by count, too: they leave for the same reasons.
+void CoordinatorActor::CountNodeSeconds(Instant now) {
+  if (!counted_from_) {
+    counted_from_ = counted_ = now;
+    node_seconds_ = kQuietSeconds * static_cast<double>(active_.size());
+  }
+  node_seconds_ += (now - counted_).seconds() * static_cast<double>(active_.size());
+  counted_ = now;
+}
+
+Churn CoordinatorActor::ChurnSoFar(bool has_standbys) const {
+  Churn churn;
+  if (!counted_from_ || departures_ == 0) return churn;
+  churn.departures_per_s = static_cast<double>(departures_) / node_seconds_;
+  const double begins_s = options_.config.node_silent_s +
+                          static_cast<double>(kRoundsToBegin * options_.config.outer.inner_steps) *
+                              state_.predicted_step_s;
+  if (has_standbys) {
+    churn.refill_s = begins_s;
+  } else if (arrivals_ > 0) {
+    churn.refill_s =
+        begins_s + (counted_ - *counted_from_).seconds() / static_cast<double>(arrivals_);
+  }
+  return churn;
+}
+
+// A change of class is a reason to look at the places again.
+void CoordinatorActor::WatchSpeed(const NodeId& node, const Heartbeat& beat) {
+  const bool works = beat.phase == Phase::kTraining || beat.phase == Phase::kWaitingForPeers ||
+                     beat.phase == Phase::kWaitingForRound;
+  const auto stage = StageOf(node);
+  if (!works || !stage || options_.config.replan_s == 0) return;
+  SpeedWatch& watch = speeds_[node];
+  const RunConfig config = Settled(options_.config, *state_.plan);
+  const int64_t tokens = int64_t{config.pipeline.sequences_per_microbatch} * config.model.context;
+  if (!watch.OnBeat(*stage, beat.busy_s, beat.tokens, tokens)) return;
+  ++links_changed_;
+  if (watch.class_slower() > 0) {
+    NoteChange(absl::StrFormat("%s computes %.1f times as slowly as before", node.Short(),
+                               1 / watch.factor()));
+  } else {
+    NoteChange(absl::StrFormat("%s computes as fast as before again", node.Short()));
+  }
+}
+
 void CoordinatorActor::TendReplan(Context& context) {
+  if (state_.plan && !state_.finished) CountNodeSeconds(context.now());
   if (options_.config.replan_s == 0 || !state_.plan || state_.finished) return;
   const bool is_due = !change_.empty() || context.now() >= next_replan_;
   // Who stands by fills a dead slot before anybody is moved for it.
@@ -170,6 +220,8 @@ void CoordinatorActor::StartReplan(Context& context) {
   request.at_work = looked.at_work;
   request.resting = looked.resting;
   request.steps_left = std::max<int64_t>(0, config.steps - soonest);
+  request.steps_done = std::max<int64_t>(0, last_step_);
+  request.churn = ChurnSoFar(!request.standbys.empty());
   for (const ShardName& shard : options_.shards) request.data_bytes += shard.bytes;
   request.input.config = config;
   std::set<NodeId> nodes(request.standbys.begin(), request.standbys.end());
@@ -181,7 +233,13 @@ void CoordinatorActor::StartReplan(Context& context) {
     return LogReplan(context, replanning->chosen, replanning->reason);
   }
   request.input.nodes.assign(nodes.begin(), nodes.end());
-  for (const NodeId& node : nodes) request.input.devices[node] = state_.nodes.at(node).device;
+  for (const NodeId& node : nodes) {
+    DeviceProfile& device = request.input.devices[node] = state_.nodes.at(node).device;
+    const auto speed = speeds_.find(node);
+    if (speed == speeds_.end() || speed->second.class_slower() == 0) continue;
+    device.gflops *= speed->second.factor();
+    device.name.clear();  // it is not like the others of its kind
+  }
   request.input.links = links_.Estimate(request.input.nodes, context.now());
   replanning_ = replanning;
   replanning_job_ = context.Submit({"replan", Duration::Millis(50), [replanning] {

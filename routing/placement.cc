@@ -8,6 +8,7 @@
 #include "common/rng.h"
 #include "routing/coarse_placement.h"
 #include "routing/even_placement.h"
+#include "routing/promising_placements.h"
 
 namespace skerry {
 namespace {
@@ -21,11 +22,11 @@ constexpr int32_t kEvenStarts = 8;
 constexpr int64_t kCoarseExchangesPerSlot = 2000;
 constexpr int64_t kQuickShare = 10;  // of those
 constexpr double kCoarseHotShare = 0.002;
+// Up to so many slots what is good on round trips alone need not be near what is best: hot
+// annealings from the best follow, as many as fit into an equal number of evaluations each.
+constexpr size_t kHotSlots = 12;
+constexpr int32_t kHotAnnealings = 2;
 constexpr uint64_t kCycleOneIn = 3;  // every third move is a cycle of three
-
-// What distance adds to the cost, as a share of the step, where it is the start's: pairs that are
-// near leave alone the links that houses and regions share, of which no measurement of pairs tells.
-constexpr double kDistanceWeight = 0.1;
 
 // The slots a move touches; `third` −1: an exchange of two.
 struct Move {
@@ -60,24 +61,6 @@ bool FitsAfter(const PlacementProblem& problem, const Move& move, const Placemen
     if (slot >= 0 && !Fits(problem, slot, placement[static_cast<size_t>(slot)])) return false;
   }
   return true;
-}
-
-// Of all ways of all microbatches, the sum of the roots of latencies: so leaving a house counts
-// beside leaving a continent.
-double Distance(const PlacementProblem& problem, const Placement& placement) {
-  double distance = 0;
-  for (const Workload::Microbatch& microbatch : problem.workload.microbatches) {
-    int32_t last = placement[static_cast<size_t>(microbatch.slots.back())];
-    for (const int32_t slot : microbatch.slots) {
-      const int32_t node = placement[static_cast<size_t>(slot)];
-      if (node != last) {
-        distance += std::sqrt(problem.fleet.latency_s[problem.fleet.Pair(last, node)]) +
-                    std::sqrt(problem.fleet.latency_s[problem.fleet.Pair(node, last)]);
-      }
-      last = node;
-    }
-  }
-  return distance;
 }
 
 std::vector<std::vector<int32_t>> SlotsByStage(const Workload& workload) {
@@ -180,38 +163,62 @@ std::vector<Placement> CoarsePlacements(const PlacementProblem& problem, const P
   return placements;
 }
 
-// `usual`: the distance of the start, 0 or infinite if unknown.
 double Cost(const PlacementResult& result, double usual) {
-  const double share = usual > 0 ? result.distance / usual : 0;
-  return result.total_s() * (1 + kDistanceWeight * share);
+  return PlacementCost(result.total_s(), result.distance, usual);
 }
 
-// How many placements there are, as far as that is at most `most`.
-int64_t CountPlacements(size_t slots, int64_t most) {
-  int64_t count = 1;
-  for (size_t i = 2; i <= slots && count <= most; ++i) count *= static_cast<int64_t>(i);
-  return count;
-}
-
-// Into `best`, if one is as fast as `alone` at least and costs less.
-void TryAll(const PlacementProblem& problem, double alone, double usual, Scorer& scorer,
-            PlacementResult& best) {
-  Placement every = best.placement;
-  std::sort(every.begin(), every.end());
-  do {
-    if (!Fits(problem, every)) continue;
-    PlacementResult scored = scorer.Score(every);
-    scored.evaluations = best.evaluations + 1;
-    ++best.evaluations;
+// Into `best`, if one is as fast as `alone` at least and costs less: the best there is, if the
+// evaluations suffice.
+void TryPromising(const PlacementProblem& problem, double alone, double usual, int32_t evaluations,
+                  Scorer& scorer, PlacementResult& best) {
+  const auto most = static_cast<size_t>(std::max(0, evaluations - best.evaluations));
+  for (const PromisingPlacement& next : PromisingPlacements(problem, usual, most)) {
+    if (next.cost_least >= Cost(best, usual)) return;
+    PlacementResult scored = scorer.Score(next.placement);
+    scored.evaluations = ++best.evaluations;
     if (scored.total_s() <= alone && Cost(scored, usual) < Cost(best, usual)) {
       best = std::move(scored);
     }
-  } while (std::next_permutation(every.begin(), every.end()));
+  }
 }
 
 bool Accepts(Rng& rng, double from, double to, double temperature) {
   if (to <= from || std::isinf(from)) return true;
   return rng.Uniform() < std::exp((from - to) / temperature);
+}
+
+struct Annealing {
+  const PlacementProblem& problem;
+  double alone = 0;  // seconds of the start
+  double usual = 0;  // its distance
+  double hot_share = 0;
+  int32_t begin = 0;  // evaluations [begin, end)
+  int32_t end = 0;
+};
+
+// From the best, which it makes better.
+void Anneal(const Annealing& annealing, Rng& rng, Scorer& scorer, PlacementResult& best) {
+  const auto& [problem, alone, usual, hot_share, begin, end] = annealing;
+  PlacementResult current = best;
+  double unit = Cost(best, usual);
+  const double cooling = std::log(kColdShare / hot_share) / std::max(1, end - begin);
+  for (int32_t i = begin; i < end; ++i) {
+    Placement candidate = current.placement;
+    const Move move = RandomMove(rng, static_cast<int32_t>(candidate.size()));
+    Apply(move, candidate);
+    if (!FitsAfter(problem, move, candidate)) continue;
+    PlacementResult next = scorer.Score(candidate);
+    ++best.evaluations;
+    if (std::isinf(unit)) unit = Cost(next, usual);
+    const double temperature = unit * hot_share * std::exp(cooling * (i - begin));
+    if (!Accepts(rng, Cost(current, usual), Cost(next, usual), temperature)) continue;
+    current = std::move(next);
+    if (current.total_s() <= alone && Cost(current, usual) < Cost(best, usual)) {
+      const int32_t evaluations = best.evaluations;
+      best = current;
+      best.evaluations = evaluations;
+    }
+  }
 }
 
 }  // namespace
@@ -245,10 +252,14 @@ PlacementResult Place(const PlacementProblem& problem, const Placement& start,
   Scorer scorer(problem);
   PlacementResult best = scorer.Score(start);
   best.evaluations = 1;
-  if (start.size() < 2) return best;
+  if (start.size() < 2 || options.evaluations <= 1) return best;
 
   const double alone = best.total_s();
   const double usual = best.distance;
+  if (start.size() <= kAllRankedSlots) {
+    TryPromising(problem, alone, usual, options.evaluations, scorer, best);
+    return best;
+  }
   for (const Placement& coarse : CoarsePlacements(problem, start, options)) {
     PlacementResult scored = scorer.Score(coarse);
     ++best.evaluations;
@@ -256,31 +267,15 @@ PlacementResult Place(const PlacementProblem& problem, const Placement& start,
     if (scored.total_s() <= alone && Cost(scored, usual) < Cost(best, usual))
       best = std::move(scored);
   }
-  if (CountPlacements(start.size(), options.evaluations) <= options.evaluations) {
-    TryAll(problem, alone, usual, scorer, best);
-    return best;
-  }
   const double hot_share = best.total_s() < alone ? kCoarseHotShare : kHotShare;
   Rng rng(options.seed, "placement");
-  PlacementResult current = best;
-  double unit = Cost(best, usual);
-  const double cooling = std::log(kColdShare / hot_share) / std::max(1, options.evaluations);
-  for (int32_t i = best.evaluations; i < options.evaluations; ++i) {
-    Placement candidate = current.placement;
-    const Move move = RandomMove(rng, static_cast<int32_t>(start.size()));
-    Apply(move, candidate);
-    if (!FitsAfter(problem, move, candidate)) continue;
-    PlacementResult next = scorer.Score(candidate);
-    ++best.evaluations;
-    if (std::isinf(unit)) unit = Cost(next, usual);
-    const double temperature = unit * hot_share * std::exp(cooling * i);
-    if (!Accepts(rng, Cost(current, usual), Cost(next, usual), temperature)) continue;
-    current = std::move(next);
-    if (current.total_s() <= alone && Cost(current, usual) < Cost(best, usual)) {
-      const int32_t evaluations = best.evaluations;
-      best = current;
-      best.evaluations = evaluations;
-    }
+  const bool again = start.size() <= kHotSlots;
+  int32_t end = again ? options.evaluations / (1 + kHotAnnealings) : options.evaluations;
+  Anneal({problem, alone, usual, hot_share, best.evaluations, end}, rng, scorer, best);
+  for (int32_t i = 1; again && i <= kHotAnnealings; ++i) {
+    const int32_t begin = std::max(end, best.evaluations);
+    end = begin + (options.evaluations - begin) / (1 + kHotAnnealings - i);
+    Anneal({problem, alone, usual, kHotShare, begin, end}, rng, scorer, best);
   }
   return best;
 }

@@ -5,8 +5,9 @@
 // 2502.19913): every candidate is scored by running the very paths of the plan. Moves: exchange the
 // nodes of two slots, or of three in a cycle. The temperature falls geometrically over the budget,
 // which counts evaluations and not time, so that equal input gives an equal placement everywhere.
-// The best placement seen is returned: never worse than the start. Where there are no more
-// placements than evaluations, all are tried. It begins with the best of what
+// The best placement seen is returned: never worse than the start. Up to kAllRankedSlots slots all
+// placements are ranked by a bound instead, and tried until the bound exceeds the best
+// (promising_placements.h). Else it begins with the best of what
 // even_placement.h and coarse_placement.h find on round trips alone; from 128 slots on only the
 // latter. Of placements alike in time the one with nearer pairs is taken.
 #pragma once

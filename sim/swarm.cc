@@ -178,7 +178,7 @@ std::string LostWithoutReason(const SwarmRun& drawn) {
 }  // namespace
 
 SwarmRun DrawSwarmRun(const SwarmSeed& seed, const SwarmOutput& output) {
-  SKERRY_CHECK(seed.draw >= 1 && seed.draw <= kSwarmDraw);
+  SKERRY_CHECK(seed.draw >= 1 && seed.draw <= kSwarmDrawLast);
   switch (seed.draw) {
     case 1:
       return DrawFirst(seed.seed, output);
@@ -192,8 +192,10 @@ SwarmRun DrawSwarmRun(const SwarmSeed& seed, const SwarmOutput& output) {
       return DrawFifth(seed.seed, output);
     case 6:
       return DrawSixth(seed.seed, output);
-    default:
+    case 7:
       return DrawSeventh(seed.seed, output);
+    default:
+      return DrawEighth(seed.seed, output);
   }
 }
 

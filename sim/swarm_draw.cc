@@ -1,4 +1,4 @@
-// Draws 2 to 4: everything that may befall a run, over links or over flows.
+// Draws 2 to 7: everything that may befall a run, over links or over flows.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -37,7 +37,7 @@ RunConfig DrawConfig(Dice& dice, int32_t nodes) {
   outer.overlap_steps = dice.Count(0, static_cast<int32_t>(outer.inner_steps));
   outer.codec = dice.OneOf(
       std::array{DeltaCodec::kNone, DeltaCodec::kInt8, DeltaCodec::kInt4, DeltaCodec::kTopK});
-  outer.reduce = OuterReduce::kAll;  // draws before the seventh know no other
+  outer.reduce = OuterReduce::kAll;  // draws before the eighth know no other
   outer.residual = dice.Chance(0.7) ? ResidualPlace::kBuffer : ResidualPlace::kWeights;
   config.steps = outer.inner_steps * dice.Count(3, 6);
   config.pipeline.skip_ratio = dice.OneOf(std::array<double, 4>{0, 0.25, 0.33, 0.5});
@@ -191,11 +191,35 @@ void DrawSharded(Dice& dice, RunConfig& config) {
   config.model.ffn = 256;
 }
 
+// What makes more moves pay: devices that matter more than lines, and few stages, so that somebody
+// can be spared.
+void DrawMoreMoves(Dice& dice, VirtualRunOptions& options) {
+  const double slower = dice.Scale(1, 6);
+  const double spread = dice.Chance(0.7) ? dice.Real(2, 10) : 1;
+  for (VirtualNode& node : options.nodes) node.device.gflops /= slower * dice.Scale(1, spread);
+  options.config.pipeline.stages = dice.Count(2, 3);
+}
+
+// Settings that the planner is to choose, and links that it may compress.
+void DrawOpenSettings(Dice& dice, RunConfig& config) {
+  OuterConfig& outer = config.outer;
+  if (dice.Chance(0.5)) outer.tier = OuterTier::kAuto;
+  if (dice.Chance(0.5)) outer.overlap_steps = -1;
+  if (dice.Chance(0.4)) {
+    outer.inner_steps = 0;
+    config.steps = 16 * dice.Count(4, 10);
+  }
+  config.pipeline.slow_link_codec =
+      dice.OneOf(std::array{DeltaCodec::kNone, DeltaCodec::kBf16, DeltaCodec::kInt8});
+}
+
 struct With {
   bool returns = false;
   bool lateness = false;
   bool moves = false;
   bool sharded = false;
+  bool more_moves = false;
+  bool open_settings = false;
 };
 
 SwarmRun Draw(uint64_t seed, const SwarmOutput& output, const With& with) {
@@ -226,6 +250,8 @@ SwarmRun Draw(uint64_t seed, const SwarmOutput& output, const With& with) {
   if (with.returns) DrawReturns(dice, nodes, drawn.faults);
   if (with.lateness) DrawLateness(dice, nodes, over_flows, drawn.faults);
   if (with.moves) DrawMoves(dice, options, drawn.faults);
+  if (with.more_moves) DrawMoreMoves(dice, options);
+  if (with.open_settings) DrawOpenSettings(dice, options.config);
   // The links ask the simulation, which is made after them, for the time.
   const auto simulation = std::make_shared<Simulation*>(nullptr);
   if (over_flows) {
@@ -272,6 +298,15 @@ SwarmRun DrawSixth(uint64_t seed, const SwarmOutput& output) {
 }
 
 SwarmRun DrawSeventh(uint64_t seed, const SwarmOutput& output) {
+  return Draw(seed, output,
+              {.returns = true,
+               .lateness = true,
+               .moves = true,
+               .more_moves = true,
+               .open_settings = true});
+}
+
+SwarmRun DrawEighth(uint64_t seed, const SwarmOutput& output) {
   return Draw(seed, output, {.returns = true, .lateness = true, .moves = true, .sharded = true});
 }
 

@@ -152,8 +152,8 @@ absl::Status Print(const SwarmOptions& options, SeedQueue& queue) {
 }  // namespace
 
 absl::Status Swarm(const SwarmOptions& options, const volatile bool& interrupted) {
-  if (options.draw < 1 || options.draw > kSwarmDraw) {
-    return InvalidArgument("--draw: want 1 to %d, got %d", kSwarmDraw, options.draw);
+  if (options.draw < 1 || options.draw > kSwarmDrawLast) {
+    return InvalidArgument("--draw: want 1 to %d, got %d", kSwarmDrawLast, options.draw);
   }
   if (options.jobs < 1 || options.jobs > kJobsMax) {
     return InvalidArgument("--jobs: want 1 to %d, got %d", kJobsMax, options.jobs);

@@ -82,7 +82,7 @@ double Predict(const RunConfig& config, const NominalFleet& nominal, const Parti
   const auto payload = static_cast<double>(BoundaryBytes(config));
   PlacementProblem problem;
   problem.workload = WorkloadOf(config, partition, PathsOf(config, partition), kNominalSteps);
-  problem.fleet = FleetOf(nominal, payload, kMessageSeconds);
+  problem.fleet = FleetOf(nominal, payload, nominal.message_s);
   const double step_s = Evaluator(problem.workload, problem.fleet).StepSeconds(partition.nodes);
   const OuterConfig& outer = config.outer;
   if (outer.inner_steps < 1 || outer.overlap_steps < 0 || outer.tier == OuterTier::kAuto) {
@@ -148,12 +148,14 @@ bool IsBatchOpen(const RunConfig& config) {
 }
 
 NominalFleet NominalOf(const std::vector<double>& gflops, const std::vector<int64_t>& memory_bytes,
-                       const LinkMatrix& links) {
+                       const LinkMatrix& links, double message_s) {
   NominalFleet fleet;
   fleet.memory_bytes = memory_bytes;
-  const double median = RoundedToPower(MedianOf(gflops));
+  const double median = MedianOf(gflops);
+  // Powers of two, so that a fleet on which all takes twice as long has the same bits but for that.
+  const double base = std::exp2(std::round(std::log2(median)));
   for (const int32_t speed : SpeedClasses(gflops)) {
-    fleet.gflops.push_back(median * std::pow(kSpeedClassRatio, speed));
+    fleet.gflops.push_back(base * std::pow(kSpeedClassRatio, speed));
   }
   std::vector<double> round_trips, rates;
   for (int32_t i = 0; i < links.size(); ++i) {
@@ -163,8 +165,11 @@ NominalFleet NominalOf(const std::vector<double>& gflops, const std::vector<int6
       rates.push_back(links.At(i, j).bytes_per_s);
     }
   }
-  fleet.rtt_s = round_trips.empty() ? 0 : RoundedToPower(MedianOf(std::move(round_trips)));
-  fleet.bytes_per_s = rates.empty() ? 1e9 : RoundedToPower(MedianOf(std::move(rates)));
+  const double rtt_s = round_trips.empty() ? 0 : MedianOf(std::move(round_trips));
+  const double rate = rates.empty() ? 1e9 : MedianOf(std::move(rates));
+  fleet.rtt_s = rtt_s == 0 ? 0 : RoundedToPower(rtt_s * median) / base;
+  fleet.bytes_per_s = RoundedToPower(rate / median) * base;
+  fleet.message_s = RoundedToPower(message_s * median) / base;
   return fleet;
 }
 

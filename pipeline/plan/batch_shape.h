@@ -10,9 +10,10 @@
 //
 // What decides the arithmetic must not depend on the noise of measurements (docs/decisions/0005 and
 // 0012): the cut changes in which order gradients are summed, hence bits. So this prediction sees
-// a *nominal* fleet: speeds by their class, one link between everybody; median speed, round trip
-// and rate are rounded to powers of kNominalRatio. The window changes no bits, it follows the
-// measured links (ChooseWindow), among windows that leave the layers where they are.
+// a *nominal* fleet: speeds by their class, one link between everybody, whose round trip and rate,
+// each against what the median node computes in that time, are rounded to powers of kNominalRatio.
+// So where all takes twice as long, everything is chosen alike. The window changes no bits, it
+// follows the measured links (ChooseWindow), among windows that leave the layers where they are.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/run_config.h"
+#include "pipeline/plan/message_cost.h"
 #include "pipeline/plan/partition.h"
 #include "routing/placement.h"
 #include "routing/topology.h"
@@ -29,9 +31,6 @@
 namespace skerry {
 
 inline constexpr double kNominalRatio = 4;
-// What sending and receiving one message costs a node besides its bytes, seconds: the work of
-// sealing, framing and waking up.
-inline constexpr double kMessageSeconds = 1e-3;
 inline constexpr double kAsGood = 1.02;
 inline constexpr int32_t kWindowMax = 32;  // tried at most, and as many sequences a microbatch
 
@@ -41,11 +40,13 @@ struct NominalFleet {
   std::vector<int64_t> memory_bytes;  // [nodes] 0: no limit; as offered
   double rtt_s = 0;
   double bytes_per_s = 0;
+  double message_s = kMessageSeconds;
 };
 
 //   gflops, memory_bytes  [nodes], as for MakePartition
+//   message_s             as PlannerInput::message_s
 NominalFleet NominalOf(const std::vector<double>& gflops, const std::vector<int64_t>& memory_bytes,
-                       const LinkMatrix& links);
+                       const LinkMatrix& links, double message_s = kMessageSeconds);
 
 bool IsBatchOpen(const RunConfig& config);
 

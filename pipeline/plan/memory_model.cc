@@ -92,7 +92,9 @@ int32_t HeldMax(const RunConfig& config, int32_t first_replicas, int32_t replica
 int32_t GradientsMax(const RunConfig& config, int32_t replicas, bool holds_ends) {
   const PipelineConfig& pipeline = config.pipeline;
   const int32_t share = (pipeline.microbatches_per_step + replicas - 1) / replicas;
-  return std::min(share + (holds_ends ? 0 : 1), std::max(pipeline.in_flight, kGradientsMin));
+  // With a window of one the microbatches of a stage-0 node come in turn.
+  if (holds_ends) return std::min(share, pipeline.in_flight);
+  return std::min(share + 1, std::max(pipeline.in_flight, kGradientsMin));
 }
 
 StageHolds HoldsOf(const RunConfig& config, const PipelinePlan& plan, int32_t stage,

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include "common/check.h"
 #include "common/rng.h"
@@ -66,6 +66,8 @@ class TableBuilder {
   TableBuilder(const PathTableInput& input, Evenness evenness)
       : input_(input),
         evenness_(evenness),
+        paths_max_(PathsMax(
+            static_cast<size_t>(std::accumulate(input.replicas.begin(), input.replicas.end(), 0)))),
         rng_(input.seed, "paths"),
         skippable_(static_cast<int32_t>(input.replicas.size()) - 1),
         mix_(MixFor(input.skip_ratio * skippable_)),
@@ -115,10 +117,10 @@ class TableBuilder {
   // origin's part of it is exact, too; or else nearly so.
   int32_t Size() const {
     const int32_t first = input_.replicas[0];
-    const int32_t wanted = std::min(kStepsInTable * input_.microbatches_per_step, kPathsMax);
+    const int32_t wanted = std::min(kStepsInTable * input_.microbatches_per_step, paths_max_);
     const auto best_multiple = [&](int32_t unit, int32_t from, double& imbalance) {
       int32_t best = 0;
-      for (int32_t size = unit; size <= kPathsMax; size += unit) {
+      for (int32_t size = unit; size <= paths_max_; size += unit) {
         if (size < from || Imbalance(size) >= imbalance) continue;
         best = size;
         imbalance = Imbalance(size);
@@ -126,17 +128,17 @@ class TableBuilder {
       return best;
     };
     const int32_t mixed = std::lcm(first, mix_.of);
-    const int32_t stepwise = std::lcm(mixed, std::min(input_.microbatches_per_step, kPathsMax));
+    const int32_t stepwise = std::lcm(mixed, std::min(input_.microbatches_per_step, paths_max_));
     const int64_t each = std::lcm<int64_t>(int64_t{first} * mix_.of * std::max(1, skippable_),
                                            input_.microbatches_per_step);
     double imbalance = 1e-9;
-    if (each <= kPathsMax) {
+    if (each <= paths_max_) {
       const int32_t size = best_multiple(static_cast<int32_t>(each), wanted, imbalance);
       if (size > 0) return size;
     }
     const int64_t turns = int64_t{first} * mix_.of;  // whole turns of the mix for every origin
     for (const int64_t unit : {std::lcm(turns, int64_t{input_.microbatches_per_step}), turns}) {
-      if (unit > kPathsMax) continue;
+      if (unit > paths_max_) continue;
       const int32_t size = best_multiple(static_cast<int32_t>(unit), wanted, imbalance);
       if (size > 0) return size;
     }
@@ -215,35 +217,52 @@ class TableBuilder {
   // Production System, 1983), so that any window is even.
   std::vector<Path> InTurn(std::vector<Path> paths) const {
     const auto size = static_cast<int64_t>(paths.size());
-    std::map<Slot, Ahead> of_slot;
-    std::vector<Ahead> of_stage(input_.replicas.size());
+    std::vector<size_t> first_slot;
+    size_t slots = 0;
+    for (const int32_t count : input_.replicas) {
+      first_slot.push_back(std::exchange(slots, slots + static_cast<size_t>(count)));
+    }
+    const auto index_of = [&](const Slot& slot) {
+      return first_slot[static_cast<size_t>(slot.stage)] + static_cast<size_t>(slot.replica);
+    };
+    std::vector<Ahead> of_slot(slots), of_stage(input_.replicas.size());
+    const auto stage_of = [&](const Slot& slot) -> Ahead& {
+      return of_stage[static_cast<size_t>(slot.stage)];
+    };
     std::vector<std::vector<size_t>> left(static_cast<size_t>(input_.replicas[0]));
     for (size_t i = 0; i < paths.size(); ++i) {
       left[static_cast<size_t>(paths[i].front().replica)].push_back(i);
       for (const Slot& slot : paths[i]) {
-        ++of_slot[slot].total;
-        ++of_stage[static_cast<size_t>(slot.stage)].total;
+        ++of_slot[index_of(slot)].total;
+        ++stage_of(slot).total;
       }
     }
+    const auto growth = [&](const Path& path) {
+      int64_t sum = 0;
+      for (const Slot& slot : path) {
+        sum += of_slot[index_of(slot)].by + 2 * stage_of(slot).by + size;
+      }
+      return sum;
+    };
     std::vector<Path> ordered;
     for (const Path& turn : paths) {
-      for (auto& [slot, ahead] : of_slot) ahead.by -= ahead.total;
+      for (Ahead& ahead : of_slot) ahead.by -= ahead.total;
       for (Ahead& ahead : of_stage) ahead.by -= ahead.total;
-      const auto growth = [&](size_t index) {
-        int64_t sum = 0;
-        for (const Slot& slot : paths[index]) {
-          sum += of_slot.at(slot).by + 2 * of_stage[static_cast<size_t>(slot.stage)].by + size;
-        }
-        return sum;
-      };
       std::vector<size_t>& own = left[static_cast<size_t>(turn.front().replica)];
-      const auto next = std::min_element(own.begin(), own.end(),
-                                         [&](size_t a, size_t b) { return growth(a) < growth(b); });
+      auto next = own.begin();
+      int64_t least = std::numeric_limits<int64_t>::max();
+      for (auto it = own.begin(); it != own.end(); ++it) {
+        const int64_t sum = growth(paths[*it]);
+        if (sum < least) {
+          least = sum;
+          next = it;
+        }
+      }
       ordered.push_back(paths[*next]);
       own.erase(next);
       for (const Slot& slot : ordered.back()) {
-        of_slot.at(slot).by += size;
-        of_stage[static_cast<size_t>(slot.stage)].by += size;
+        of_slot[index_of(slot)].by += size;
+        stage_of(slot).by += size;
       }
     }
     return ordered;
@@ -265,6 +284,7 @@ class TableBuilder {
 
   const PathTableInput& input_;
   Evenness evenness_;
+  int32_t paths_max_;
   Rng rng_;
   int32_t skippable_;
   SkipMix mix_;

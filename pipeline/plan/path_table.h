@@ -3,7 +3,7 @@
 // Microbatch m of step k takes paths[(k · M + m) mod size]. Of the K stages after stage 0 a path
 // leaves out ⌊skip · K⌋ or ⌈skip · K⌉, mixed so that the average is met. Over the table every stage
 // after stage 0 is visited equally often and every replica of a stage carries the same load:
-// exactly if a table of at most kPathsMax paths allows it, else to within one visit. Any window of
+// exactly if a table of at most PathsMax paths allows it, else to within one visit. Any window of
 // paths is balanced to within a few visits, and a step's microbatches divide evenly over the
 // stage-0 replicas when their number does.
 //
@@ -22,7 +22,14 @@
 
 namespace skerry {
 
+// Paths of a table, at most; more where so many would leave the replicas of a large stage two or
+// three visits each, which whole visits cannot deal evenly.
 inline constexpr int32_t kPathsMax = 512;
+inline constexpr int32_t kPathsMaxOfLarge = 2048;
+inline constexpr size_t kLargeSlots = 128;
+inline int32_t PathsMax(size_t slots) {
+  return slots > kLargeSlots ? kPathsMaxOfLarge : kPathsMax;
+}
 
 struct PathTableInput {
   std::vector<int32_t> replicas;  // per stage, ≥ 1 each

@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "common/ids.h"
 #include "common/run_config.h"
+#include "pipeline/plan/message_cost.h"
 #include "pipeline/plan/outer_choice.h"
 #include "routing/topology.h"
 #include "wire/message/device_profile.h"
@@ -32,6 +33,7 @@ struct PlannerInput {
   std::map<NodeId, DeviceProfile> devices;  // of every node; gflops 0: not measured, fleet median
   LinkMatrix links;                         // of at least these nodes
   int64_t version = 1;                      // of the plan to make
+  double message_s = kMessageSeconds;       // what a message costs a node besides its bytes
 };
 
 struct PlannedRun {

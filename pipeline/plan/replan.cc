@@ -10,6 +10,7 @@
 #include "common/check.h"
 #include "pipeline/plan/handover.h"
 #include "pipeline/plan/plan_model.h"
+#include "pipeline/plan/replan_changes.h"
 #include "pipeline/plan/route.h"
 #include "routing/cost_model.h"
 #include "routing/evaluator.h"
@@ -18,196 +19,11 @@ namespace skerry {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr int64_t kForEver = std::numeric_limits<int64_t>::max();
 constexpr int64_t kRoundsToBegin = 2;  // about, between having the state and the first step
-constexpr size_t kStandbysMax = 8;
 
 const StageAssignment& StageOf(const PipelinePlan& plan, int32_t stage) {
   return plan.stages[static_cast<size_t>(stage)];
 }
-
-// The same without the dead and without stages that nobody holds: what really works.
-PipelinePlan Living(PipelinePlan plan) {
-  for (Joiner& joiner : plan.joining) joiner.from_step = 0;
-  PipelinePlan living = plan;
-  living.stages.clear();
-  living.dead.clear();
-  living.joining.clear();
-  std::map<Slot, Slot> place;
-  for (int32_t stage = 0; stage < static_cast<int32_t>(plan.stages.size()); ++stage) {
-    StageAssignment kept = StageOf(plan, stage);
-    kept.replicas.clear();
-    const auto& replicas = StageOf(plan, stage).replicas;
-    for (int32_t r = 0; r < static_cast<int32_t>(replicas.size()); ++r) {
-      const NodeId& node = replicas[static_cast<size_t>(r)];
-      if (IsDead(plan, node)) continue;
-      place[{stage, r}] = {static_cast<int32_t>(living.stages.size()),
-                           static_cast<int32_t>(kept.replicas.size())};
-      kept.replicas.push_back(node);
-    }
-    if (!kept.replicas.empty()) living.stages.push_back(std::move(kept));
-  }
-  for (Path& path : living.paths) {
-    path = PatchedPath(plan, path, kForEver);
-    for (Slot& slot : path) slot = place.at(slot);
-  }
-  return living;
-}
-
-// A bound on a step from below, near enough to tell which changes are worth predicting: the device
-// that computes most, and the stage-0 node whose microbatches take longest around.
-double RoughSeconds(const PlanModel& model, const Placement& placement) {
-  const Workload& work = model.problem.workload;
-  const Fleet& fleet = model.problem.fleet;
-  std::vector<double> busy(work.stage_of_slot.size()), around(work.stage_of_slot.size());
-  for (const Workload::Microbatch& microbatch : work.microbatches) {
-    const size_t length = microbatch.slots.size();
-    const auto home = static_cast<size_t>(microbatch.slots.front());
-    for (size_t hop = 0; hop < length; ++hop) {
-      const auto slot = static_cast<size_t>(microbatch.slots[hop]);
-      const auto next = static_cast<size_t>(microbatch.slots[(hop + 1) % length]);
-      const auto stage = static_cast<size_t>(work.stage_of_slot[slot]);
-      const double flops =
-          (1 + kBackwardPerForward) * work.forward_flops[stage] + (hop == 0 ? work.loss_flops : 0);
-      const double task_s =
-          ComputeSeconds(flops, fleet.gflops[static_cast<size_t>(placement[slot])]);
-      busy[slot] += task_s;
-      around[home] += task_s;
-      if (slot == next) continue;
-      const size_t there = fleet.Pair(placement[slot], placement[next]);
-      const size_t back = fleet.Pair(placement[next], placement[slot]);
-      around[home] +=
-          fleet.latency_s[there] + fleet.wire_s[there] + fleet.latency_s[back] + fleet.wire_s[back];
-    }
-  }
-  double most = 0;
-  for (size_t slot = 0; slot < busy.size(); ++slot) {
-    most = std::max({most, busy[slot], around[slot] / work.in_flight});
-  }
-  return most / work.steps;
-}
-
-double RoughSeconds(const PlannerInput& input, const PipelinePlan& plan) {
-  const auto model = ModelOf(input, Living(plan));
-  return model.ok() ? RoughSeconds(*model, model->placement) : kNever;
-}
-
-struct Change {
-  std::vector<Move> moves;
-  double rough_s = 0;
-  double then_s = kNever;
-};
-
-// The changes there are, and what they ask of the plan.
-class Changes {
- public:
-  explicit Changes(const ReplanRequest& request) : request_(request), plan_(request.plan) {
-    for (int32_t stage = 0; stage < static_cast<int32_t>(plan_.stages.size()); ++stage) {
-      const bool joins = Holders(plan_, stage).size() != LiveReplicas(plan_, stage).size();
-      std::vector<NodeId>& at_work = at_work_.emplace_back();
-      if (joins || request.resting.contains(stage)) continue;
-      for (const NodeId& node : LiveReplicas(plan_, stage)) {
-        if (request.at_work.contains(node)) at_work.push_back(node);
-      }
-    }
-  }
-
-  std::vector<Change> All() {
-    for (const NodeId& mover : Movers()) AddWaysOf(mover);
-    AddExchanges();
-    AddStandbys();
-    std::stable_sort(changes_.begin(), changes_.end(),
-                     [](const Change& a, const Change& b) { return a.rough_s < b.rough_s; });
-    return std::move(changes_);
-  }
-
- private:
-  const std::vector<NodeId>& AtWork(int32_t stage) const {
-    return at_work_[static_cast<size_t>(stage)];
-  }
-  std::vector<NodeId> Movers() const {
-    std::vector<NodeId> movers;
-    for (const auto& at_work : at_work_) {
-      if (at_work.size() > 1) movers.insert(movers.end(), at_work.begin(), at_work.end());
-    }
-    return movers;
-  }
-
-  void Add(std::vector<Move> moves) {
-    Change change{std::move(moves), 0, kNever};
-    change.rough_s = RoughSeconds(request_.input, WithMoves(plan_, change.moves, {}));
-    changes_.push_back(std::move(change));
-  }
-
-  bool AStandbyFits(int32_t stage) const {
-    return std::any_of(request_.standbys.begin(), request_.standbys.end(), [&](const NodeId& node) {
-      return HasMemory(request_.input, plan_, stage, node);
-    });
-  }
-
-  // To the first dead slot of each stage that is worse off.
-  void AddWaysOf(const NodeId& mover) {
-    const int32_t from = SlotOf(plan_, mover)->stage;
-    const size_t live = LiveReplicas(plan_, from).size();
-    if (from == 0 && AtWork(0).size() < 3) return;  // the run ends with the last one
-    for (int32_t stage = 0; stage < static_cast<int32_t>(plan_.stages.size()); ++stage) {
-      const auto& replicas = StageOf(plan_, stage).replicas;
-      const auto dead = std::find_if(replicas.begin(), replicas.end(),
-                                     [&](const NodeId& node) { return IsDead(plan_, node); });
-      if (stage == from || dead == replicas.end() || AtWork(stage).empty() ||
-          live <= LiveReplicas(plan_, stage).size() || AStandbyFits(stage) ||
-          !HasMemory(request_.input, plan_, stage, mover)) {
-        continue;
-      }
-      Add({{mover, from, {stage, static_cast<int32_t>(dead - replicas.begin())}}});
-    }
-  }
-
-  // Slots stay what they are, so that one model serves for all.
-  void AddExchanges() {
-    const auto model = ModelOf(request_.input, Living(plan_));
-    if (!model.ok()) return;
-    std::map<NodeId, size_t> place;
-    for (size_t i = 0; i < model->node_of_slot.size(); ++i) place[model->node_of_slot[i]] = i;
-    const std::vector<NodeId> movers = Movers();
-    for (size_t i = 0; i < movers.size(); ++i) {
-      for (size_t j = i + 1; j < movers.size(); ++j) {
-        const Slot a = *SlotOf(plan_, movers[i]), b = *SlotOf(plan_, movers[j]);
-        if (a.stage == b.stage || !HasMemory(request_.input, plan_, b.stage, movers[i]) ||
-            !HasMemory(request_.input, plan_, a.stage, movers[j])) {
-          continue;
-        }
-        Placement placement = model->placement;
-        std::swap(placement[place.at(movers[i])], placement[place.at(movers[j])]);
-        changes_.push_back({{{movers[i], a.stage, b}, {movers[j], b.stage, a}},
-                            RoughSeconds(*model, placement),
-                            kNever});
-      }
-    }
-  }
-
-  // Fastest first.
-  void AddStandbys() {
-    std::vector<NodeId> standbys = request_.standbys;
-    const auto gflops = [&](const NodeId& n) { return request_.input.devices.at(n).gflops; };
-    std::stable_sort(standbys.begin(), standbys.end(),
-                     [&](const NodeId& a, const NodeId& b) { return gflops(a) > gflops(b); });
-    if (standbys.size() > kStandbysMax)
-      standbys.erase(standbys.begin() + kStandbysMax, standbys.end());
-    for (const NodeId& standby : standbys) {
-      for (const NodeId& replaced : Movers()) {
-        const Slot slot = *SlotOf(plan_, replaced);
-        if (!HasMemory(request_.input, plan_, slot.stage, standby)) continue;
-        Add({{standby, -1, slot}});
-      }
-    }
-  }
-
-  const ReplanRequest& request_;
-  const PipelinePlan& plan_;
-  std::vector<std::vector<NodeId>> at_work_;  // by stage; empty: nothing moves there
-  std::vector<Change> changes_;
-};
 
 // Who is missing in the present plan while the moves are made: the movers and whom they replace.
 std::set<NodeId> Missing(const PipelinePlan& plan, const std::vector<Move>& moves) {
@@ -239,7 +55,15 @@ double StateSeconds(const ReplanRequest& request, const Move& move,
   return best_s;
 }
 
-// Fills in cost_s and meanwhile_s.
+// Work that is likely to be lost in the next `seconds`.
+double RiskSeconds(const ReplanRequest& request, const PipelinePlan& plan, double step_s,
+                   double seconds) {
+  const double lost_s = step_s * static_cast<double>(request.steps_done + request.steps_left);
+  return ExpectedLossSeconds(plan, request.churn, seconds, lost_s);
+}
+
+// Fills in cost_s and meanwhile_s, and adds to risk_then_s what is at risk while the moves are
+// made.
 void PriceOf(const ReplanRequest& request, Replan& replan) {
   const std::set<NodeId> missing = Missing(request.plan, replan.moves);
   std::set<NodeId> dead(request.plan.dead.begin(), request.plan.dead.end());
@@ -264,10 +88,23 @@ void PriceOf(const ReplanRequest& request, Replan& replan) {
   }
   replan.cost_s = state_s + (state_s + begin_s) * slower + thrown_s;
   if (std::isnan(replan.cost_s)) replan.cost_s = kNever;
+  if (!std::isfinite(state_s + begin_s)) return;
+  replan.risk_then_s += RiskSeconds(request, *without, replan.now_s, state_s + begin_s);
+}
+
+double SaferBy(const Replan& replan) {
+  return replan.risk_now_s - replan.risk_then_s;
 }
 
 double Net(const Replan& replan) {
-  return replan.gain_s * static_cast<double>(replan.steps_counted) - kPayBack * replan.cost_s;
+  return replan.gain_s * static_cast<double>(replan.steps_counted) + SaferBy(replan) -
+         kPayBack * replan.cost_s;
+}
+
+// For safety alone, however fast a step is then.
+bool IsForSafety(const Replan& replan) {
+  return SaferBy(replan) > kPayBack * replan.cost_s && replan.risk_now_s > 0 &&
+         SaferBy(replan) > kGainLeast * replan.risk_now_s;
 }
 
 void Decide(Replan& replan) {
@@ -276,19 +113,29 @@ void Decide(Replan& replan) {
     return;
   }
   const std::string change = MovesText(replan.moves);
-  if (replan.gain_s < kGainLeast * replan.now_s) {
+  if (replan.gain_s < kGainLeast * replan.now_s && !IsForSafety(replan)) {
     replan.why = absl::StrFormat(
         "the best change, %s, would make a step of %.2f s %.2f s shorter: less than "
         "%.0f %%",
         change, replan.now_s, std::max(0.0, replan.gain_s), 100 * kGainLeast);
     return;
   }
-  if (std::isfinite(replan.cost_s)) {
+  if (std::isfinite(replan.cost_s) && replan.gain_s > 0) {
     replan.pays_back_steps = static_cast<int64_t>(std::ceil(replan.cost_s / replan.gain_s));
   }
   replan.migrates = Net(replan) > 0;
-  replan.why = absl::StrFormat("%s would make a step of %.2f s %.2f s shorter and costs %.0f s, ",
-                               change, replan.now_s, replan.gain_s, replan.cost_s);
+  if (replan.risk_now_s > 0 || replan.risk_then_s > 0) {
+    replan.why = absl::StrFormat(
+        "by what has left so far a loss of %.0f s of work is to be expected, %.0f s with a "
+        "change; ",
+        replan.risk_now_s, replan.risk_then_s);
+  }
+  if (replan.migrates && IsForSafety(replan)) {
+    replan.why += absl::StrFormat("%s costs %.0f s and makes the run safer", change, replan.cost_s);
+    return;
+  }
+  replan.why += absl::StrFormat("%s would make a step of %.2f s %.2f s shorter and costs %.0f s, ",
+                                change, replan.now_s, replan.gain_s, replan.cost_s);
   if (replan.migrates) {
     replan.why += absl::StrFormat("which are back after %d of the %d steps that count",
                                   replan.pays_back_steps, replan.steps_counted);
@@ -308,6 +155,7 @@ void ChooseAmong(const ReplanRequest& request, const std::vector<Change>& change
     replan.moves = changes[i].moves;
     replan.then_s = changes[i].then_s;
     replan.gain_s = replan.now_s - replan.then_s;
+    replan.risk_then_s = changes[i].risk_s;
     PriceOf(request, replan);
     if (best.moves.empty() || Net(replan) > Net(best)) best = replan;
   }
@@ -316,7 +164,7 @@ void ChooseAmong(const ReplanRequest& request, const std::vector<Change>& change
 }  // namespace
 
 double PredictedStepSeconds(const PlannerInput& input, const PipelinePlan& plan) {
-  const auto model = ModelOf(input, Living(plan));
+  const auto model = ModelOf(input, LivingOnly(plan));
   if (!model.ok()) return kNever;
   Evaluator evaluator(model->problem.workload, model->problem.fleet);
   const double step_s = evaluator.StepSeconds(model->placement);
@@ -345,15 +193,23 @@ Replan ChooseMoves(const ReplanRequest& request) {
   }
   replan.steps_counted =
       std::min(request.steps_left, static_cast<int64_t>(std::ceil(kHorizonS / replan.now_s)));
-  std::vector<Change> changes = Changes(request).All();
+  std::vector<Change> changes = ChangesOf(request);
   changes.resize(std::min(changes.size(), kTried));
+  const auto steps = static_cast<double>(replan.steps_counted);
+  const double horizon_s = steps * replan.now_s;
+  replan.risk_now_s = replan.risk_then_s =
+      RiskSeconds(request, request.plan, replan.now_s, horizon_s);
   for (Change& change : changes) {
-    change.then_s = PredictedStepSeconds(request.input, WithMoves(request.plan, change.moves, {}));
+    const PipelinePlan then = WithMoves(request.plan, change.moves, {});
+    change.then_s = PredictedStepSeconds(request.input, then);
+    change.risk_s = RiskSeconds(request, then, replan.now_s, horizon_s);
   }
   replan.tried = static_cast<int32_t>(changes.size());
-  std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
-    return std::tuple(a.then_s, a.moves.size()) < std::tuple(b.then_s, b.moves.size());
-  });
+  const auto rank = [&](const Change& change) {
+    return std::tuple(steps * change.then_s + change.risk_s, change.moves.size());
+  };
+  std::stable_sort(changes.begin(), changes.end(),
+                   [&](const Change& a, const Change& b) { return rank(a) < rank(b); });
   ChooseAmong(request, changes, replan);
   Decide(replan);
   return replan;

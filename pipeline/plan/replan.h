@@ -12,6 +12,9 @@
 //   cost = state of the stages / measured rate of the best donor        (16 bytes per parameter)
 //        + (how long movers are missing) · (1 − step now / step without the movers)
 //        + the movers' share of the δ + 1 steps that are thrown away
+// and what it takes off the work that is likely to be lost because a stage loses its last replica
+// (survival.h) counts like seconds gained; a move that puts more at risk must gain that, too, and
+// none leaves a stage with fewer replicas than an even share of those who live, rounded down.
 // where step times are the evaluator's (routing/evaluator.h) on measured links and devices.
 //
 // Pure and deterministic. The plans given must be well formed (validate.h).
@@ -24,6 +27,7 @@
 #include <vector>
 
 #include "pipeline/plan/planner.h"
+#include "pipeline/plan/survival.h"
 #include "wire/message/pipeline_plan.h"
 
 namespace skerry {
@@ -42,6 +46,8 @@ struct ReplanRequest {
   std::set<NodeId> at_work;   // replicas that may move, or give their state: who makes rounds now
   std::set<int32_t> resting;  // stages that nobody moves from or to
   int64_t steps_left = 0;
+  int64_t steps_done = 0;  // what is lost with the last replica of a stage
+  Churn churn;             // as the run has seen it
   int64_t data_bytes = 0;  // what a node lacks that comes to stage 0 the first time
 };
 
@@ -53,6 +59,8 @@ struct Replan {
   double meanwhile_s = 0;  // while the movers are missing
   double gain_s = 0;       // per step
   double cost_s = 0;
+  double risk_now_s = 0;        // expected work lost in the steps counted, without the moves
+  double risk_then_s = 0;       // and with them, while they are made included
   int64_t pays_back_steps = 0;  // after so many steps the gain exceeds the cost; 0: never
   int64_t steps_counted = 0;    // of those left, as many as fit into kHorizonS
   int32_t tried = 0;            // changes whose step was predicted

@@ -3,10 +3,11 @@
 //
 // A far or slow node lengthens the round trips of every microbatch that visits it, and one node
 // more can turn three stages into four, with a hop more for all. So shapes that leave out the worst
-// nodes, or make fewer stages, are planned too, quickly, and the best of them is planned in
+// nodes, or make fewer stages, are planned too, quickly, and the best few of them are planned in
 // earnest. Never fewer than nodes_min nodes, nor fewer stages than so many nodes would get: the
 // operator said so many are a run. What makes a node bad: its way to the others, its speed, its
-// memory; the worst of each go first, in growing numbers, then one at a time.
+// memory; the worst of each go first, in growing numbers, then one at a time. Who is near one node
+// may be far from most, so those nearest to each node are looked at, too.
 //
 // This decides the arithmetic of the run, so it looks at *rounded* figures: links to powers of
 // kLinkClassRatio; speeds are medians over equal devices, and the cut of layers rounds them itself
@@ -23,9 +24,10 @@
 
 namespace skerry {
 
-inline constexpr double kLinkClassRatio = 1.25;
+inline constexpr double kLinkClassRatio = 1.2599210498948732;  // the third root of two
 inline constexpr double kWorthLeavingOut = 0.001;  // of a step: less is not worth a node
-inline constexpr size_t kQuickPlansMax = 96;
+inline constexpr size_t kQuickPlansMax = 64;       // together about what a plan in earnest takes
+inline constexpr size_t kSmallPlansMax = 320;      // of fleets of a dozen
 // Larger fleets take part whole: there a node is a small part of them, and planning takes long.
 inline constexpr size_t kChosenFleetMax = 128;
 
@@ -38,8 +40,9 @@ struct TakingPart {
 // where there is none. It has rounded figures.
 using QuickPlan = std::function<double(const PlannerInput& input)>;
 
-// The input is sound (planner.cc checks it).
-TakingPart ChooseTakingPart(const PlannerInput& input, const QuickPlan& quick_plan);
+// The best first, at most `most`, at least one. The input is sound (planner.cc checks it).
+std::vector<TakingPart> ChooseTakingPart(const PlannerInput& input, const QuickPlan& quick_plan,
+                                         size_t most);
 
 // The same with links rounded to their classes and speeds settled.
 PlannerInput Rounded(const PlannerInput& input);

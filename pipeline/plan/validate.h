@@ -26,9 +26,9 @@ inline constexpr int64_t kUnevenVisitsMax = 6;
 // tours written open: start at stage 0, stages distinct, slots exist, order displaced by at most
 // config.pipeline.swaps exchanges of neighbours, every slot used. Balance: later stages take part
 // equally, and so do the replicas of a stage, over the table and over any kParticipationSteps
-// steps, to a ratio of kParticipationRatioMax or one visit (kUnevenVisitsMax in the latter); the
-// average share of skipped stages is the configured one, to 1/32 of a stage. InvalidArgument names
-// the first breach.
+// steps, to a ratio of kParticipationRatioMax or one visit (in the latter kUnevenVisitsMax, and of
+// replicas one for each time that a table of PathsMax comes round); the average share of skipped
+// stages is the configured one, to 1/32 of a stage. InvalidArgument names the first breach.
 absl::Status ValidatePlan(const PipelinePlan& plan, const RunConfig& config);
 
 // `after` may follow `before` in a run: its version is the next, and what decides the arithmetic is

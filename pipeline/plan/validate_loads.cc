@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/status.h"
+#include "pipeline/plan/path_table.h"
 #include "pipeline/plan/validate.h"
 
 namespace skerry {
@@ -105,8 +106,18 @@ void Note(const std::vector<int64_t>& counts, double& ratio, int64_t& apart) {
   apart = std::max(apart, *most - *least);
 }
 
-bool IsEven(double ratio, int64_t apart) {
-  return ratio <= kParticipationRatioMax || apart <= kUnevenVisitsMax;
+bool IsEven(double ratio, int64_t apart, int64_t apart_max) {
+  return ratio <= kParticipationRatioMax || apart <= apart_max;
+}
+
+// How far apart whole visits may be: one each time that a table comes round which is too long to be
+// made longer, with parts of it at both ends.
+int64_t ApartMax(const PipelinePlan& plan) {
+  size_t slots = 0;
+  for (const StageAssignment& stage : plan.stages) slots += stage.replicas.size();
+  const int64_t paths = kParticipationSteps * plan.microbatches_per_step;
+  const auto size = static_cast<int64_t>(plan.paths.size());
+  return kUnevenVisitsMax + (2 * size > PathsMax(slots) ? kUnevenVisitsMax + paths / size : 0);
 }
 
 }  // namespace
@@ -132,12 +143,12 @@ Unevenness WorstParticipation(const PipelinePlan& plan) {
 absl::Status CheckLoads(const PipelinePlan& plan, const RunConfig& config) {
   SKERRY_RETURN_IF_ERROR(CheckBalance(plan, config));
   const Unevenness worst = WorstParticipation(plan);
-  if (!IsEven(worst.stages, worst.stages_apart)) {
+  if (!IsEven(worst.stages, worst.stages_apart, kUnevenVisitsMax)) {
     return InvalidArgument(
         "over some %d steps a stage takes part %.3f times as often as another, want at most %.2f",
         kParticipationSteps, worst.stages, kParticipationRatioMax);
   }
-  if (!IsEven(worst.replicas, worst.replicas_apart)) {
+  if (!IsEven(worst.replicas, worst.replicas_apart, ApartMax(plan))) {
     return InvalidArgument(
         "over some %d steps a replica carries %.3f times the load of another, want at most %.2f",
         kParticipationSteps, worst.replicas, kParticipationRatioMax);

@@ -69,12 +69,15 @@ TEST_CASE("Loops: masks say which values are large and which negative", "[compre
   u[n / 2] = -0.0f;
   const float threshold = std::fabs(u[n / 3]) + 0x1p-60f;
   std::vector<uint64_t> large((n + 63) / 64, ~0ULL), minus = large;
-  loops.at_least(u.data(), n, std::bit_cast<uint32_t>(threshold), large.data());
+  const size_t ones = loops.at_least(u.data(), n, std::bit_cast<uint32_t>(threshold), large.data());
   loops.negative(u.data(), n, minus.data());
+  size_t counted = 0;
   for (size_t i = 0; i < large.size() * 64; ++i) {
     REQUIRE(Bit(large, i) == (i < n && std::fabs(u[i]) >= threshold));
     REQUIRE(Bit(minus, i) == (i < n && std::signbit(u[i])));
+    counted += Bit(large, i) ? 1 : 0;
   }
+  CHECK(ones == counted);
 }
 
 TEST_CASE("Loops: packed bits unpack to where they were", "[compression]") {

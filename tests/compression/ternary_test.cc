@@ -45,6 +45,38 @@ TEST_CASE("Codec ternary: the residual of a block stays below five eighths of it
   }
 }
 
+// Deltas of every shape a round leaves, from even ones to heavy tails: signed powers of a uniform.
+std::vector<float> SignedPowers(size_t n, double power, uint64_t seed) {
+  Rng rng(seed, "powers");
+  std::vector<float> u(n);
+  for (float& v : u) {
+    const double x = 2 * rng.Uniform() - 1;
+    v = static_cast<float>(std::copysign(std::pow(std::fabs(x), power), x));
+  }
+  return u;
+}
+
+TEST_CASE("Codec ternary: at most a bit a value, however even the values are", "[compression]") {
+  const double power = GENERATE(1.0, 1.5, 2.0, 4.0);
+  CAPTURE(power);
+  const auto u = SignedPowers(1 << 18, power, 3);
+  const Bytes message = MustEncode(Ternary(), u);
+  const double bits = 8.0 * static_cast<double>(message.size()) / static_cast<double>(u.size());
+  CHECK(bits <= 1.0);
+  CHECK(MustEncode(Ternary(), MustDecode(Ternary(), message, u.size())) == message);
+}
+
+TEST_CASE("Codec ternary: a step is never raised where that sends no fewer values",
+          "[compression]") {
+  std::vector<float> u(512, -0.5f);
+  for (size_t i = 0; i < 128; ++i) u[i] = 0.75f;
+  const auto decoded = MustDecode(Ternary(), MustEncode(Ternary(), u), u.size());
+  // Half of 1.25 only the first 128 reach; the second block has one magnitude.
+  CHECK(decoded[0] == 1.25f);
+  CHECK(decoded[255] == 0.0f);
+  CHECK(decoded[511] == -0.5f);
+}
+
 // Bits a value for blocks in which a share p of the values, at random places, is ±1.
 double BitsAtShare(double p) {
   constexpr size_t kSize = 256 * 1024;

@@ -181,8 +181,8 @@ double CostOf(const PlacementResult& result, double usual) {
   return result.total_s() * (1 + 0.1 * result.distance / usual);
 }
 
-// Up to seven nodes all are tried. With eight the goal is 1 % too; one of these two misses it.
-TEST_CASE("Placement: the best of all up to seven nodes, within 2 % of it with eight",
+// Up to seven nodes all are tried.
+TEST_CASE("Placement: the best of all up to seven nodes, within 1 % of it with eight",
           "[routing]") {
   for (uint64_t seed = 1; seed <= 24; ++seed) {
     const auto nodes = static_cast<int32_t>(seed % 12 == 0 ? 8 : 5 + seed % 3);
@@ -198,10 +198,10 @@ TEST_CASE("Placement: the best of all up to seven nodes, within 2 % of it with e
       fastest = std::min(fastest, scored.total_s());
     } while (std::next_permutation(every.begin(), every.end()));
 
-    const PlacementResult found = Place(problem, start, {.seed = 1, .evaluations = 6000});
+    const PlacementResult found = Place(problem, start, {.seed = 1, .evaluations = 12000});
 
     CAPTURE(seed, nodes, found.total_s() / fastest);
-    CHECK(CostOf(found, usual) <= (nodes < 8 ? 1 + 1e-9 : 1.02) * best);
+    CHECK(CostOf(found, usual) <= (nodes < 8 ? 1 + 1e-9 : 1.01) * best);
     CHECK(found.total_s() <= 1.05 * fastest);  // nearness may cost as much
     CHECK(found.total_s() >= fastest);
   }

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 
+#include "sim/swarm.h"
 #include "sim/virtual_run.h"
 #include "tests/sim/sharded_fleet.h"
 
@@ -27,6 +28,14 @@ TEST_CASE("Sharded rounds: a run with arithmetic trains, and all replicas' bases
     std::set<Digest> digests;
     for (const auto& [node, applied] : state.applied.at(key)) digests.insert(applied.base_digest);
     CHECK(digests.size() == 1);
+  }
+}
+
+TEST_CASE("Sharded rounds: whatever befalls a run of larger stages, its rules hold",
+          "[sim][sharded]") {
+  for (const uint64_t seed : {1, 11, 57, 402}) {
+    const SwarmTry tried = TrySwarmSeed({seed, 8});
+    CHECK((tried.finding ? tried.finding->wrong : "") == "");
   }
 }
 

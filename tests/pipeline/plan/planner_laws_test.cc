@@ -69,10 +69,10 @@ TEST_CASE("Laws: where all takes twice as long, or a quarter, so does the step, 
           "[plan][laws]") {
   for (uint64_t seed = 1; seed <= 3; ++seed) {
     PlannerInput input = InputOf(DrawNodes(7, seed));
-    input.config.pipeline.stages = 3;  // their number weighs what a message costs, which stays
     const PlannedRun plain = Planned(input);
     for (const double factor : {2.0, 0.25}) {
       PlannerInput scaled = input;
+      scaled.message_s *= factor;
       for (auto& [node, device] : scaled.devices) device.gflops /= factor;
       for (int32_t i = 0; i < scaled.links.size(); ++i) {
         for (int32_t j = 0; j < scaled.links.size(); ++j) {
@@ -102,8 +102,7 @@ std::vector<DrawnNode> Mixed(size_t count, uint64_t seed) {
   return nodes;
 }
 
-// The goal is 1 %: the search over who takes part misses it by 0.5 % in one of these 15.
-constexpr double kHurtMax = 1.02;
+constexpr double kHurtMax = 1.01;
 
 TEST_CASE("Laws: a node more does not make a step longer", "[plan][laws]") {
   for (uint64_t seed = 1; seed <= 3; ++seed) {
@@ -112,7 +111,6 @@ TEST_CASE("Laws: a node more does not make a step longer", "[plan][laws]") {
     for (size_t count = 4; count <= nodes.size(); ++count) {
       PlannerInput input = InputOf({nodes.begin(), nodes.begin() + static_cast<long>(count)});
       input.config.nodes_min = 4;
-      input.config.pipeline.stages = 3;  // what loss asks for bounds their choice (stage_count.h)
       const PlannedRun run = Planned(input);
       CAPTURE(seed, count);
       CHECK(run.predicted_step_s <= kHurtMax * before);

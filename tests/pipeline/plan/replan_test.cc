@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "pipeline/plan/handover.h"
+#include "pipeline/plan/replan_changes.h"
 #include "pipeline/plan/route.h"
 #include "pipeline/plan/validate.h"
 #include "routing/cost_model.h"
@@ -278,6 +279,44 @@ TEST_CASE("Moves: what somebody was as a joiner once is over when it moves", "[p
   CHECK(after.joining[0] == Joiner{TestNodeId(5), after.version, 6, -1, -1});
   CHECK(after.joining[1] == Joiner{TestNodeId(9), after.version, 6, -1, -1});
   CHECK(ValidatePlan(after, Config()).ok());
+}
+
+TEST_CASE("Replan: no move leaves a stage with less than an even share", "[plan]") {
+  // Four, three and two of four each live: three are an even share, so only stage 0 gives.
+  PipelinePlan plan = Plan();
+  for (uint32_t stage = 0; stage < 3; ++stage) {
+    plan.stages[stage].replicas.push_back(TestNodeId(10 + stage));
+  }
+  plan.dead = {TestNodeId(8), TestNodeId(9), TestNodeId(11)};
+  int givers = 0;
+  for (const Change& change : ChangesOf(Request(plan))) {
+    if (change.moves.size() != 1) continue;
+    ++givers;
+    CHECK(change.moves[0].from_stage == 0);
+  }
+  CHECK(givers >= 4);
+}
+
+TEST_CASE("Replan: a thin stage is given a replica for safety where nodes leave", "[plan]") {
+  // Stage 1 computes next to nothing, so nothing is gained in speed.
+  ReplanRequest request = Request(WithDead({TestNodeId(5), TestNodeId(6)}));
+  for (const uint32_t fast : {4u}) request.input.devices[TestNodeId(fast)].gflops = 1000;
+  for (const uint32_t fast : {4u}) request.input.devices[TestNodeId(fast)].name = "fast";
+  const Replan calm = ChooseMoves(request);
+  INFO(calm.why);
+  CHECK_FALSE(calm.migrates);
+  CHECK(calm.risk_now_s == 0);
+
+  request.churn = {.departures_per_s = 1.0 / 3600, .refill_s = 1800};
+  request.steps_done = 100000;
+  const Replan replan = ChooseMoves(request);
+  INFO(replan.why);
+  CHECK(replan.migrates);
+  REQUIRE(replan.moves.size() == 1);
+  CHECK(replan.moves[0].to.stage == 1);
+  CHECK(replan.moves[0].from_stage == 2);
+  CHECK(replan.risk_then_s < 0.9 * replan.risk_now_s);
+  CHECK(replan.why.find("safer") != std::string::npos);
 }
 
 }  // namespace skerry

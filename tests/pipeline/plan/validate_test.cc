@@ -158,6 +158,22 @@ TEST_CASE("Validate: replicas share any hundred steps evenly, wherever these beg
   CHECK_FALSE(ValidatePlan(InTurns({0, 1, 0, 1, 0, 1, 0}, 2), config).ok());
 }
 
+TEST_CASE("Validate: more replicas than the longest table deals evenly are one visit apart in it",
+          "[plan]") {
+  RunConfig config = Config();
+  config.pipeline.skip_ratio = 0;
+  config.pipeline.microbatches_per_step = 200;
+  const auto through_100 = [](size_t paths) {
+    std::vector<int32_t> turns(paths);
+    for (size_t i = 0; i < paths; ++i) turns[i] = static_cast<int32_t>(i % 100);
+    PipelinePlan plan = InTurns(turns, 100);
+    plan.microbatches_per_step = 200;
+    return plan;
+  };
+  CHECK(ValidatePlan(through_100(512), config).ok());        // six or five each
+  CHECK_FALSE(ValidatePlan(through_100(256), config).ok());  // three or two: 300 would do
+}
+
 TEST_CASE("Validate: a plan follows another if only nodes have changed", "[plan]") {
   const PipelinePlan before = Plan();
   PipelinePlan next = before;
