@@ -68,9 +68,22 @@ Payload SamplePayload(size_t size) {
   return MakePayload(std::move(bytes));
 }
 
-}  // namespace
+std::vector<std::pair<std::string, Message>> ShardedSamples() {
+  return {
+      {"delta_sum", DeltaSum{1, 2, 0xfeedf00d, 4096, SampleDigest(6), SamplePayload(48), 7}},
+      {"sums_held",
+       SumsHeld{1,
+                2,
+                0xfeedf00d,
+                {{SampleNode(1), 10, SampleDigest(1)}, {SampleNode(2), 20, SampleDigest(2)}}}},
+      {"round_commit_sharded",
+       RoundCommit{1, 2, {{SampleNode(1), 10, SampleDigest(1)}}, 0xfeedf00d}},
+      {"plan_update_shares", PlanUpdate{SampleShares()}},
+      {"welcome_sharded", Welcome{RunId{SampleDigest(9).bytes}, SampleSharded(), {}}},
+  };
+}
 
-std::vector<std::pair<std::string, Message>> SampleMessages() {
+std::vector<std::pair<std::string, Message>> PlainSamples() {
   return {
       {"hello", Hello{"skerry1-abc",
                       "tcp://127.0.0.1:4711",
@@ -118,21 +131,19 @@ std::vector<std::pair<std::string, Message>> SampleMessages() {
       {"gradient_bf16", Gradient{3, 2, 1, 1, 4, SamplePayload(32), DeltaCodec::kBf16}},
       {"hop_late", HopLate{3, 2, 1, 2}},
       {"detour", Detour{3, 2, SampleNode(4), 1.5, true}},
-      {"delta_sum", DeltaSum{1, 2, 0xfeedf00d, 4096, SampleDigest(6), SamplePayload(48), 7}},
-      {"sums_held",
-       SumsHeld{1,
-                2,
-                0xfeedf00d,
-                {{SampleNode(1), 10, SampleDigest(1)}, {SampleNode(2), 20, SampleDigest(2)}}}},
-      {"round_commit_sharded",
-       RoundCommit{1, 2, {{SampleNode(1), 10, SampleDigest(1)}}, 0xfeedf00d}},
-      {"plan_update_shares", PlanUpdate{SampleShares()}},
-      {"welcome_sharded", Welcome{RunId{SampleDigest(9).bytes}, SampleSharded(), {}}},
       {"void_list", VoidList{SampleNode(4), {{3, 2}, {4, 0}}, 7}},
       {"round_applied", RoundApplied{1, 2, SampleDigest(3), 0.5, 0.125}},
       {"object_request", ObjectRequest{"base/1", 1024, 4096}},
       {"object_chunk", ObjectChunk{"base/1", 1024, 9999, SamplePayload(24)}},
   };
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, Message>> SampleMessages() {
+  auto samples = PlainSamples();
+  for (auto& sample : ShardedSamples()) samples.push_back(std::move(sample));
+  return samples;
 }
 
 FrameHeader SampleHeader() {

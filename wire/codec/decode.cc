@@ -175,6 +175,13 @@ M ReadHop(ReadChecks& checks, Reader r, const Payload& payload) {
   return m;
 }
 
+Activation ReadActivation(ReadChecks& checks, schema::Activation::Reader r,
+                          const Payload& payload) {
+  auto m = ReadHop<Activation>(checks, r, payload);
+  m.path = ReadPath(checks, r.getPath());
+  return m;
+}
+
 Message ReadObjectMessage(ReadChecks& checks, schema::Envelope::Reader e, const Payload& payload) {
   if (e.isObjectRequest()) {
     const auto r = e.getObjectRequest();
@@ -251,11 +258,8 @@ std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader 
       return Leave{checks.Text(e.getLeave().getReason(), "reason")};
     case E::SHUTDOWN:
       return Shutdown{checks.Text(e.getShutdown().getReason(), "reason")};
-    case E::ACTIVATION: {
-      auto m = ReadHop<Activation>(checks, e.getActivation(), payload);
-      m.path = ReadPath(checks, e.getActivation().getPath());
-      return m;
-    }
+    case E::ACTIVATION:
+      return ReadActivation(checks, e.getActivation(), payload);
     case E::GRADIENT:
       return ReadHop<Gradient>(checks, e.getGradient(), payload);
     case E::MICROBATCH_VOID:

@@ -22,6 +22,11 @@ Overloaded(Visitors...) -> Overloaded<Visitors...>;
 // Envelope, sequence numbers, authentication tag and TCP/IP headers of one message.
 constexpr int64_t kFrameOverheadBytes = 160;
 
+template <typename M>
+std::string OfRound(const char* kind, const M& m) {
+  return absl::StrFormat("%s stage %d round %d", kind, m.stage, m.round);
+}
+
 }  // namespace
 
 bool Activation::operator==(const Activation& o) const {
@@ -115,12 +120,8 @@ std::string Describe(const Message& message) {
                              m.attempt);
           },
           [](const Delta& m) { return StrFormat("Delta stage %d round %d", m.stage, m.round); },
-          [](const DeltaSum& m) {
-            return StrFormat("DeltaSum stage %d round %d", m.stage, m.round);
-          },
-          [](const SumsHeld& m) {
-            return StrFormat("SumsHeld stage %d round %d", m.stage, m.round);
-          },
+          [](const DeltaSum& m) { return OfRound("DeltaSum", m); },
+          [](const SumsHeld& m) { return OfRound("SumsHeld", m); },
           [](const DeltaHeld& m) {
             return StrFormat("DeltaHeld stage %d round %d of %s", m.stage, m.round,
                              m.sender.Short());
@@ -129,9 +130,7 @@ std::string Describe(const Message& message) {
             return StrFormat("RoundCommit stage %d round %d of %d", m.stage, m.round,
                              m.participants.size());
           },
-          [](const RoundApplied& m) {
-            return StrFormat("RoundApplied stage %d round %d", m.stage, m.round);
-          },
+          [](const RoundApplied& m) { return OfRound("RoundApplied", m); },
           [](const ObjectRequest& m) {
             return StrFormat("ObjectRequest %s@%d", m.object, m.offset);
           },
