@@ -3,7 +3,8 @@
 //
 // A replica sends each of the R − 1 others of its stage its encoded delta, or from four replicas on
 // a part of it and a part of the sum (round_bytes.h; docs/decisions/0004 and 0017), in the share of
-// its uplink's time that activations leave free, which go first. δ hides it if δ steps last as long. What costs loss least is tried first
+// its uplink's time that activations leave free, which go first. δ hides it if δ steps last as
+// long. What costs loss least is tried first
 // (docs/OUTER_STEPS.md):
 //
 //   for τ of {8, 16, 32, 64, 128}         smaller first; fitted to a divisor of the run's steps
