@@ -80,6 +80,19 @@ constexpr double DeltaBitsPerValue(DeltaCodec codec) {
 // measured links (pipeline/plan/outer_choice.h).
 enum class OuterTier : uint8_t { kCustom, kAuto, kLast = kAuto };
 
+// Who sums the deltas of a stage: every replica all of them, or each replica a part for all
+// (docs/PROTOCOL.md, "A round", "A sharded round").
+enum class OuterReduce : uint8_t {
+  kAuto,  // sharded where a stage is planned with more than kAllToAllMax replicas
+  kAll,
+  kSharded,
+  kLast = kSharded
+};
+inline constexpr int64_t kAllToAllMax = 3;
+
+// How sums travel: as the deltas do, or by a codec of their own (1 + its DeltaCodec).
+enum class DownCodec : uint8_t { kAuto, kLast = 1 + static_cast<uint8_t>(DeltaCodec::kLast) };
+
 // What the planner chooses (0, −1, kAuto) stands in the plan (PipelinePlan::settings).
 struct OuterConfig {
   int64_t inner_steps = 16;  // τ ≥ 1; 0: the planner chooses
@@ -90,8 +103,20 @@ struct OuterConfig {
   OuterTier tier = OuterTier::kCustom;  // kAuto: the planner chooses `codec`
   DeltaCodec codec = DeltaCodec::kInt8;
   ResidualPlace residual = ResidualPlace::kBuffer;
+  OuterReduce reduce = OuterReduce::kAuto;
+  DownCodec down_codec = DownCodec::kAuto;  // of sharded rounds
   bool operator==(const OuterConfig&) const = default;
 };
+
+inline DeltaCodec DownCodecOf(const OuterConfig& outer) {
+  if (outer.down_codec == DownCodec::kAuto) return outer.codec;
+  return static_cast<DeltaCodec>(static_cast<uint8_t>(outer.down_codec) - 1);
+}
+// Of a stage planned with so many replicas, dead ones counted: it does not change in a run.
+inline bool IsSharded(const OuterConfig& outer, int64_t planned_replicas) {
+  if (outer.reduce == OuterReduce::kAuto) return planned_replicas > kAllToAllMax;
+  return outer.reduce == OuterReduce::kSharded && planned_replicas > 1;
+}
 
 struct PipelineConfig {
   int32_t stages = 0;  // 0: the planner chooses (at least 3 when nodes and layers allow)

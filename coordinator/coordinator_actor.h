@@ -103,6 +103,7 @@ class CoordinatorActor final : public Actor {
   // ops_training.cc
   void On(Context& context, const NodeId& from, const StepReport& message);
   void On(Context& context, const NodeId& from, const DeltaHeld& message);
+  void On(Context& context, const NodeId& from, const SumsHeld& message);
   void On(Context& context, const NodeId& from, const RoundApplied& message);
   void On(Context& context, const NodeId& from, const ObjectChunk& message);
   void On(Context& context, const NodeId& from, const Detour& message);
@@ -138,6 +139,12 @@ class CoordinatorActor final : public Actor {
 
   void TryCommit(Context& context, int32_t stage);
   std::optional<RoundCommit> Complete(Context& context, int32_t stage, int64_t round);
+  // ops_sharded.cc
+  bool IsShardedStage(int32_t stage) const;
+  bool IsLate(Context& context, const NodeId& from, int32_t stage, int64_t round);
+  void OnVoidPieces(Context& context, const NodeId& from, const DeltaHeld& held);
+  std::optional<RoundCommit> CompleteSharded(Context& context, int32_t stage, int64_t round);
+  void ForgetHoldings(const NodeId& node);
   void CheckJoinersBase(Context& context, const NodeId& joiner, const RoundApplied& applied);
   void EvictMinority(Context& context, int32_t stage, int64_t round);
   void EmitStep(Context& context, int64_t step);
@@ -221,6 +228,7 @@ class CoordinatorActor final : public Actor {
 
   using Holdings = std::map<NodeId, std::map<NodeId, Participant>>;  // holder → sender → message
   std::map<RunState::StageRound, Holdings> held_;
+  std::map<RunState::StageRound, std::map<NodeId, SumsHeld>> sums_held_;  // by holder, the latest
   std::map<std::pair<NodeId, NodeId>, Instant> told_of_detour_;  // home, around whom: when last
   std::set<int64_t> emitted_steps_;
   int64_t emitted_below_ = 0;  // every step with losses below this one is emitted

@@ -9,6 +9,7 @@
 #include "coordinator/listings.h"
 #include "coordinator/planning.h"
 #include "pipeline/plan/memory_model.h"
+#include "pipeline/plan/reducer_shares.h"
 #include "pipeline/plan/route.h"
 
 namespace skerry {
@@ -142,6 +143,9 @@ void CoordinatorActor::PlanWhenReady(Context& context) {
   planning_ = std::make_shared<Planning>();
   planning_job_ = context.Submit({"plan", Duration::Millis(200), [planning = planning_, input] {
                                     planning->planned = MakePlan(input);
+                                    if (!planning->planned.ok()) return;
+                                    SetShares(input.config.outer, input.links,
+                                              &planning->planned->plan);
                                   }});
 }
 

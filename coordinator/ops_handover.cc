@@ -192,7 +192,7 @@ void CoordinatorActor::Appoint(Context& context, const Handover& handover) {
   const PipelinePlan plan =
       WithJoiner(*state_.plan, slot, node, state_.RoundsCommitted(slot.stage));
   // What an earlier process of it held is gone with that.
-  for (auto& [round, holdings] : held_) holdings.erase(node);
+  ForgetHoldings(node);
   joining_since_[node] = context.now();
   held_up_since_.erase(slot.stage);
   Record(context, PlanRecord(plan, state_.predicted_step_s, state_.lower_bound_s));

@@ -319,7 +319,7 @@ void CoordinatorActor::MigrateIfReady(Context& context) {
     if (move.from_stage >= 0) moved_at_[move.from_stage] = context.now();
   }
   for (const NodeId& node : leaving) {
-    for (auto& [round, holdings] : held_) holdings.erase(node);
+    ForgetHoldings(node);
     beats_.erase(node);
   }
   Record(context, PlanRecord(plan, state_.predicted_step_s, state_.lower_bound_s));

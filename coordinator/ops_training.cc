@@ -79,19 +79,13 @@ void CoordinatorActor::EmitPassedSteps(Context& context) {
 }
 
 void CoordinatorActor::On(Context& context, const NodeId& from, const DeltaHeld& message) {
-  constexpr int64_t kRoundsAhead = 4;
   const auto stage = StageOf(from);
   if (!stage || message.stage != *stage || StageOf(message.sender) != stage || message.round < 0 ||
       message.tokens < 0 || message.tokens > kTokensMax) {
     return void(++refused_);
   }
-  const int64_t next = state_.RoundsCommitted(*stage);
-  if (message.round > next + kRoundsAhead) return void(++refused_);
-  NoteStarted(context, from);
-  if (message.round < next) {  // frozen already: the commit may have been lost with an earlier life
-    context.Send(from, state_.commits.at({*stage, message.round}));
-    return;
-  }
+  if (IsLate(context, from, *stage, message.round)) return;
+  if (IsShardedStage(*stage)) return OnVoidPieces(context, from, message);
   held_[{*stage, message.round}][from][message.sender] = {message.sender, message.tokens,
                                                           message.digest};
   TryCommit(context, *stage);
@@ -100,6 +94,7 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const DeltaHeld&
 // The set of a round, when every holder holds every participant's message, all alike.
 std::optional<RoundCommit> CoordinatorActor::Complete(Context& context, int32_t stage,
                                                       int64_t round) {
+  if (IsShardedStage(stage)) return CompleteSharded(context, stage, round);
   const auto held = held_.find({stage, round});
   if (held == held_.end()) return std::nullopt;
   const PipelinePlan& plan = *state_.plan;
@@ -140,6 +135,7 @@ void CoordinatorActor::TryCommit(Context& context, int32_t stage) {
   if (!commit) return;
   Record(context, CommitRecord(*commit));
   held_.erase({stage, round});
+  sums_held_.erase({stage, round});
   held_up_since_.erase(stage);
   std::vector<std::string> names;
   for (const Participant& p : commit->participants) names.push_back(p.node.Short());

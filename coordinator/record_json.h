@@ -46,7 +46,9 @@ void from_json(const nlohmann::json& json, Id256<Tag>& id) {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceProfile, name, numeric_profile, gflops, memory_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Slot, stage, replica)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StageAssignment, first_layer, last_layer, replicas)
+// Older journals know no shares.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(StageAssignment, first_layer, last_layer, replicas,
+                                                shares)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlannedSettings, inner_steps, overlap_steps, has_codec, codec,
                                    sequences_per_microbatch, in_flight)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SlowLink, from, to)
@@ -71,7 +73,8 @@ inline void from_json(const nlohmann::json& json, PipelinePlan& plan) {
 }
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkReading, target, rtt_s, bytes_per_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Participant, node, tokens, digest)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RoundCommit, stage, round, participants)
+// Nor shapes.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RoundCommit, stage, round, participants, shape)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RoundApplied, stage, round, base_digest, transfer_s, wait_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MicrobatchLoss, microbatch, tokens, loss)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Traffic, ended_sent, ended_received, sent, received)

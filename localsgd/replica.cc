@@ -41,7 +41,7 @@ std::span<float> TileOf(std::span<float> values, int64_t first) {
 
 // What is fixed while a round is applied.
 struct OuterReplica::Round {
-  const RoundMean& mean;
+  const TileSource& mean;
   float clip_factor;
   bool own_accepted;
 };
@@ -55,6 +55,7 @@ OuterReplica::OuterReplica(const OuterConfig& config, std::vector<float> base,
       base_(std::move(base)),
       residual_(UsesBuffer() ? base_.size() : 0, 0.0f) {
   SKERRY_CHECK(!options.restart || UsesBuffer(), "a restart forgets what the weights hold");
+  SKERRY_CHECK(options.cut.piece == 0 || (options.cut.parameters == size() && !options.restart));
 }
 
 OuterReplica OuterReplica::At(const OuterConfig& config, int64_t version, std::vector<float> base,
@@ -81,6 +82,48 @@ absl::StatusOr<Bytes> OuterReplica::Encode(std::span<const float> theta) {
   if (options_.restart) SettleAtOnce(theta, message);
   pending = true;
   return message;
+}
+
+absl::StatusOr<std::vector<Bytes>> OuterReplica::EncodePieces(std::span<const float> theta) {
+  SKERRY_CHECK(options_.cut.piece > 0, "messages of this replica are whole");
+  if (pending_) return FailedPrecondition("round %d: a message is pending already", version());
+  if (theta.size() != base_.size()) {
+    return InvalidArgument("delta: want %d values, got %d", base_.size(), theta.size());
+  }
+  const DeltaSource whole = Delta(theta);
+  std::vector<Bytes> pieces(static_cast<size_t>(options_.cut.count()));
+  for (int32_t i = 0; i < options_.cut.count(); ++i) {
+    const auto part = [&, i](std::span<const float> all) {
+      if (all.empty()) return all;
+      return all.subspan(static_cast<size_t>(options_.cut.First(i)),
+                         static_cast<size_t>(options_.cut.Size(i)));
+    };
+    SKERRY_RETURN_IF_ERROR(codec_->EncodeDelta(
+        {.base = part(whole.base), .theta = part(whole.theta), .residual = part(whole.residual)},
+        &pieces[static_cast<size_t>(i)]));
+  }
+  message_.clear();
+  piece_ends_.clear();
+  for (const Bytes& piece : pieces) {
+    message_.insert(message_.end(), piece.begin(), piece.end());
+    piece_ends_.push_back(message_.size());
+  }
+  if (KeepsSnapshot()) theta_sent_.assign(theta.begin(), theta.end());
+  pending_ = true;
+  return pieces;
+}
+
+std::span<const uint8_t> OuterReplica::OwnPiece(int32_t piece) const {
+  const auto index = static_cast<size_t>(piece);
+  const size_t begin = index == 0 ? 0 : piece_ends_[index - 1];
+  return std::span<const uint8_t>(message_).subspan(begin, piece_ends_[index] - begin);
+}
+
+void OuterReplica::DecodeOwn(int64_t first, std::span<float> own) const {
+  const PieceCut& cut = options_.cut;
+  if (cut.piece == 0) return codec_->DecodeRange(message_, size(), first, own);
+  const int32_t piece = cut.IndexOf(first);
+  codec_->DecodeRange(OwnPiece(piece), cut.Size(piece), first - cut.First(piece), own);
 }
 
 void OuterReplica::SettleAtOnce(std::span<const float> theta, std::span<const uint8_t> message) {
@@ -138,11 +181,44 @@ absl::Status OuterReplica::Apply(std::span<const Accepted> participants, std::sp
       const RoundMean mean,
       RoundMean::Make(*codec_, size(), std::move(messages), options_.nominal_tokens));
 
+  Land([&mean](int64_t first, std::span<float> d) { mean.Tile(first, d); }, own_accepted, theta);
+  return absl::OkStatus();
+}
+
+absl::Status OuterReplica::ApplySums(std::span<const std::span<const uint8_t>> sums,
+                                     bool own_accepted, std::span<float> theta) {
+  const PieceCut& cut = options_.cut;
+  if (theta.size() != base_.size()) {
+    return InvalidArgument("round %d: want %d weights, got %d", version(), size(), theta.size());
+  }
+  if (cut.piece == 0 || sums.size() != static_cast<size_t>(cut.count())) {
+    return InvalidArgument("round %d: want the sums of %d pieces, got %d", version(),
+                           cut.piece == 0 ? 0 : cut.count(), sums.size());
+  }
+  if (own_accepted && !pending_) {
+    return FailedPrecondition("round %d: our message is in it, but none is pending", version());
+  }
+  const Codec& down = CodecFor(DownCodecOf(config_));
+  for (int32_t i = 0; i < cut.count(); ++i) {
+    const absl::Status checked = down.Check(sums[static_cast<size_t>(i)], cut.Size(i));
+    if (!checked.ok()) return Annotate(checked, absl::StrFormat("piece %d", i));
+  }
+  Land(
+      [&](int64_t first, std::span<float> d) {
+        const int32_t piece = cut.IndexOf(first);
+        down.DecodeRange(sums[static_cast<size_t>(piece)], cut.Size(piece),
+                         first - cut.First(piece), d);
+      },
+      own_accepted, theta);
+  return absl::OkStatus();
+}
+
+void OuterReplica::Land(const TileSource& mean, bool own_accepted, std::span<float> theta) {
   OuterOptimizer::Norms norms;
   TileValues d;
   for (int64_t first = 0; optimizer_.Clips() && first < size(); first += RoundMean::kTile) {
     const std::span<float> x = TileOf(base_, first);
-    mean.Tile(first, std::span(d).first(x.size()));
+    mean(first, std::span(d).first(x.size()));
     optimizer_.Measure(first, std::span(d).first(x.size()), x, &norms);
   }
   const Round round = {mean, optimizer_.ClipFactor(norms), own_accepted};
@@ -152,7 +228,6 @@ absl::Status OuterReplica::Apply(std::span<const Accepted> participants, std::sp
   optimizer_.FinishStep();
   pending_ = std::exchange(next_pending_, false);
   if (pending_) std::swap(message_, next_message_);
-  return absl::OkStatus();
 }
 
 void OuterReplica::ApplyTile(const Round& round, int64_t first, std::span<float> theta) {
@@ -161,7 +236,7 @@ void OuterReplica::ApplyTile(const Round& round, int64_t first, std::span<float>
   TileValues d, old;
   const auto before = std::span(old).first(after.size());
   std::copy(after.begin(), after.end(), before.begin());
-  round.mean.Tile(first, std::span(d).first(after.size()));
+  round.mean(first, std::span(d).first(after.size()));
   optimizer_.ApplyTile(first, std::span(d).first(after.size()), round.clip_factor, after);
   if (options_.restart) {
     if (pending_ && !round.own_accepted) TakeBack(first);
@@ -176,7 +251,7 @@ void OuterReplica::SettleAccepted(int64_t first, std::span<const float> before,
                                   std::span<float> theta) {
   TileValues own;
   const size_t count = before.size();
-  codec_->DecodeRange(message_, size(), first, std::span(own).first(count));
+  DecodeOwn(first, std::span(own).first(count));
   const float* after = base_.data() + first;
   if (!UsesBuffer()) {
     for (size_t i = 0; i < count; ++i) theta[i] += (after[i] - before[i]) + own[i];

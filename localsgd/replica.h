@@ -4,7 +4,8 @@
 // the committed set of messages is known, it applies the outer step and shifts its live weights, so
 // that progress made in flight is kept and counted exactly once, in the next delta. δ = 0 is DiLoCo
 // (Douillard et al. 2023). Messages go all-to-all among the replicas of a stage and every replica
-// is a reducer of the whole stage: the step is computed everywhere, never sent.
+// is a reducer of the whole stage: the step is computed everywhere, never sent. Or each sums some
+// pieces for all (piece_reducer.h), and every replica takes the step with the sums it is sent.
 //
 // x_v is the base of version v, θ the live weights, D(msg) what a message decodes to. A message
 // leaves something out (rounding); where that lives is ResidualPlace:
@@ -34,6 +35,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -42,6 +44,7 @@
 #include "common/ids.h"
 #include "common/run_config.h"
 #include "localsgd/outer_optimizer.h"
+#include "localsgd/piece_cut.h"
 #include "localsgd/round_mean.h"
 
 namespace skerry {
@@ -56,6 +59,7 @@ struct OuterReplicaOptions {
   int staleness = 0;        // s of staleness_gap.h: 1 with restart
   double gap = 0;           // Λ ≥ 1 itself; 0: staleness_gap.h computes it
   bool restart = false;     // CO2; kBuffer only
+  PieceCut cut = {};  // of sharded rounds: messages are encoded piece by piece; without restart
 };
 
 // Not thread-safe: one thread owns it at a time; it may be moved into a job and back. Copyable.
@@ -78,6 +82,9 @@ class OuterReplica {
   // message. Nothing has changed after an error.
   absl::StatusOr<Bytes> Encode(std::span<const float> theta);
 
+  // The same in a sharded round, piece by piece: they decode to the bits Encode's message would.
+  absl::StatusOr<std::vector<Bytes>> EncodePieces(std::span<const float> theta);
+
   struct Accepted {
     int64_t tokens = 0;                // covered by the message, carried rounds included
     std::span<const uint8_t> payload;  // not owned
@@ -92,6 +99,12 @@ class OuterReplica {
   // FailedPrecondition: an entry is `own` and nothing is pending. Nothing has changed then.
   absl::Status Apply(std::span<const Accepted> participants, std::span<float> theta);
 
+  // The same in a sharded round: `sums` are those of all pieces, in order, in the down codec;
+  // `own_accepted`: the pending message is one of which they are made. InvalidArgument: too few
+  // pieces, a bad sum (names the piece). FailedPrecondition: accepted, and nothing is pending.
+  absl::Status ApplySums(std::span<const std::span<const uint8_t>> sums, bool own_accepted,
+                         std::span<float> theta);
+
   // With restart, at the first boundary, after Encode: no step is due yet, the weights `theta` [n]
   // go back to the base. FailedPrecondition: another mode, or not the first boundary.
   absl::Status Restart(std::span<float> theta);
@@ -105,7 +118,8 @@ class OuterReplica {
   Digest BaseDigest() const;
   int64_t HeldBytes() const;  // as the table above
   bool HasPending() const { return pending_; }
-  // The message of round version(), to send it again; empty when there is none.
+  // The message of round version(), to send it again (in a sharded round all pieces in order);
+  // empty when there is none.
   std::span<const uint8_t> PendingMessage() const;
   // e [n]; empty with kWeights.
   std::span<const float> residual() const { return residual_; }
@@ -122,10 +136,16 @@ class OuterReplica {
 
  private:
   struct Round;
+  // d [count] of the parameters from index `first` on.
+  using TileSource = std::function<void(int64_t first, std::span<float> d)>;
 
   bool UsesBuffer() const { return config_.residual == ResidualPlace::kBuffer; }
   bool KeepsSnapshot() const { return UsesBuffer() && !options_.restart; }
   DeltaSource Delta(std::span<const float> theta_sent) const;
+  absl::Status CheckPieces() const;
+  std::span<const uint8_t> OwnPiece(int32_t piece) const;
+  void DecodeOwn(int64_t first, std::span<float> own) const;
+  void Land(const TileSource& mean, bool own_accepted, std::span<float> theta);
   void SettleAtOnce(std::span<const float> theta, std::span<const uint8_t> message);
   void TakeBack(int64_t first);
   absl::StatusOr<bool> FindOwn(std::span<const Accepted> participants) const;
@@ -141,7 +161,8 @@ class OuterReplica {
   // The pending message; kept between rounds, because fresh pages cost more than the encoding.
   bool pending_ = false;
   Bytes message_;
-  std::vector<float> theta_sent_;  // [n], kBuffer without restart
+  std::vector<size_t> piece_ends_;  // in message_, of sharded rounds
+  std::vector<float> theta_sent_;   // [n], kBuffer without restart
   // Restart only: whether the first boundary is past, and the message of round version() + 1.
   bool ahead_ = false;
   bool next_pending_ = false;

@@ -2,6 +2,7 @@
 //
 //   Header · base [n] f32 · momentum [n] f32 · residual [n] f32 (kBuffer)
 //   · when pending: theta_sent [n] f32 (kBuffer without restart), message [the rest]
+//   · of a sharded stage: the ends of the pieces in the message, u64 each, before it
 //   · when two are pending (restart): length of the first message u64, both [the rest]
 //   · BLAKE2b-256 of all before
 #include <cstring>
@@ -47,19 +48,23 @@ Header HeaderOf(const OuterConfig& config, const OuterReplicaOptions& options) {
 }
 
 // Without messages.
-int64_t SavedSize(const Header& header, const OuterConfig& config) {
+int64_t SavedSize(const Header& header, const OuterConfig& config, const PieceCut& cut) {
   const bool buffer = config.residual == ResidualPlace::kBuffer;
   const bool snapshot = buffer && header.restart == 0 && header.pending != 0;
   const int64_t arrays = 2 + (buffer ? 1 : 0) + (snapshot ? 1 : 0);
+  const int64_t ends = cut.piece > 0 && header.pending != 0 ? 8 * cut.count() : 0;
   return static_cast<int64_t>(sizeof(Header) + sizeof(Digest)) + 4 * header.parameters * arrays +
+         ends +
          (header.next_pending && header.pending ? static_cast<int64_t>(sizeof(uint64_t)) : 0);
 }
 
 // Whether so many bytes can be what such a header announces.
-bool FitsHeader(const Header& header, const OuterConfig& config, size_t bytes) {
-  const int64_t messages = static_cast<int64_t>(bytes) - SavedSize(header, config);
+bool FitsHeader(const Header& header, const OuterConfig& config, const PieceCut& cut,
+                size_t bytes) {
+  const int64_t messages = static_cast<int64_t>(bytes) - SavedSize(header, config, cut);
   const int64_t count = header.pending + header.next_pending;
   const Codec& codec = CodecFor(config.codec);
+  if (cut.piece > 0) return messages >= 0 && header.parameters == cut.parameters;
   return messages >= count * codec.EncodedSizeMin(header.parameters) &&
          messages <= count * codec.EncodedSizeMax(header.parameters);
 }
@@ -85,6 +90,16 @@ std::vector<float> TakeFloats(int64_t n, std::span<const uint8_t>* rest) {
   if (bytes > 0) std::memcpy(values.data(), rest->data(), bytes);
   *rest = rest->subspan(bytes);
   return values;
+}
+
+// The ends of the pieces; SavedSize has been checked.
+std::vector<size_t> TakeEnds(const PieceCut& cut, std::span<const uint8_t>* rest) {
+  std::vector<size_t> ends(static_cast<size_t>(cut.count()));
+  const size_t bytes = ends.size() * sizeof(uint64_t);
+  static_assert(sizeof(size_t) == sizeof(uint64_t));
+  if (bytes > 0) std::memcpy(ends.data(), rest->data(), bytes);
+  *rest = rest->subspan(bytes);
+  return ends;
 }
 
 // The first message off the front of `rest`, when another follows it.
@@ -115,7 +130,7 @@ absl::StatusOr<Header> CheckSaved(const OuterConfig& config, std::span<const uin
     return FailedPrecondition("saved replica: it was saved under another outer configuration");
   }
   if (header.parameters < 0 || header.parameters > kParametersMax || header.version < 0 ||
-      !FlagsFit(header) || !FitsHeader(header, config, saved.size())) {
+      !FlagsFit(header) || !FitsHeader(header, config, options.cut, saved.size())) {
     return DataLoss("saved replica: %d bytes do not fit its header", saved.size());
   }
   const auto body = saved.first(saved.size() - sizeof(Digest));
@@ -135,8 +150,8 @@ Bytes OuterReplica::Save() const {
   header.parameters = size();
   header.version = version();
   Bytes out;
-  out.reserve(static_cast<size_t>(SavedSize(header, config_)) + (pending_ ? message_.size() : 0) +
-              (next_pending_ ? next_message_.size() : 0));
+  out.reserve(static_cast<size_t>(SavedSize(header, config_, options_.cut)) +
+              (pending_ ? message_.size() : 0) + (next_pending_ ? next_message_.size() : 0));
   Append(&header, sizeof(header), &out);
   Append(base_, &out);
   Append(optimizer_.velocity(), &out);
@@ -145,12 +160,25 @@ Bytes OuterReplica::Save() const {
     if (KeepsSnapshot()) Append(theta_sent_, &out);
     const uint64_t length = message_.size();
     if (next_pending_) Append(&length, sizeof(length), &out);
+    if (options_.cut.piece > 0) Append(piece_ends_.data(), 8 * piece_ends_.size(), &out);
     Append(message_.data(), message_.size(), &out);
   }
   if (next_pending_) Append(next_message_.data(), next_message_.size(), &out);
   const Digest digest = DigestOf(std::span<const uint8_t>(out));
   Append(digest.bytes.data(), digest.bytes.size(), &out);
   return out;
+}
+
+absl::Status OuterReplica::CheckPieces() const {
+  size_t begin = 0;
+  for (int32_t i = 0; pending_ && i < options_.cut.count(); ++i) {
+    const size_t end = piece_ends_[static_cast<size_t>(i)];
+    if (end < begin || end > message_.size()) return DataLoss("saved replica: piece %d", i);
+    begin = end;
+    SKERRY_RETURN_IF_ERROR(codec_->Check(OwnPiece(i), options_.cut.Size(i)));
+  }
+  if (pending_ && begin != message_.size()) return DataLoss("saved replica: bytes of no piece");
+  return absl::OkStatus();
 }
 
 absl::StatusOr<OuterReplica> OuterReplica::Restore(const OuterConfig& config,
@@ -169,7 +197,12 @@ absl::StatusOr<OuterReplica> OuterReplica::Restore(const OuterConfig& config,
   if (replica.pending_ && replica.next_pending_) {
     SKERRY_RETURN_IF_ERROR(TakeFirstMessage(&rest, &replica.message_));
   } else if (replica.pending_) {
+    if (options.cut.piece > 0) replica.piece_ends_ = TakeEnds(options.cut, &rest);
     replica.message_.assign(rest.begin(), rest.end());
+  }
+  if (options.cut.piece > 0) {
+    SKERRY_RETURN_IF_ERROR(replica.CheckPieces());
+    return replica;
   }
   if (replica.next_pending_) replica.next_message_.assign(rest.begin(), rest.end());
   if (replica.pending_) SKERRY_RETURN_IF_ERROR(replica.codec_->Check(replica.message_, n));

@@ -146,6 +146,7 @@ void NodeActor::On(Context& context, const NodeId& from, const PlanUpdate& messa
     return StartOver(context, "the run went on without this node");
   }
   SendPendingToJoiners(context, before);
+  SendMovedPieces(context, before);
   DropStaleState(context);
   if (pipeline_) pipeline_->OnPlan(context, plan_);
   ReplayEarly(context);
@@ -160,12 +161,6 @@ void NodeActor::Prepare(Context& context) {
     if (!fetcher_.Done()) return;
   }
   BuildStage(context);
-}
-
-JobId NodeActor::SubmitTracked(Context& context, Job job) {
-  const JobId id = context.Submit(std::move(job));
-  submitted_[id] = context.now();
-  return id;
 }
 
 void NodeActor::BuildStage(Context& context) {
@@ -229,6 +224,7 @@ void NodeActor::Advance(Context& context) {
   // After the last step a node still computes for others what a death has sent around again.
   if (state_ == State::kFinished && heavy_ == Heavy::kNone) pipeline_->SubmitNext(context);
   if (state_ != State::kTraining) return;
+  if (heavy_ == Heavy::kNone && ReduceIfReady(context)) return;
   if (heavy_ == Heavy::kNone) {
     if (open_ && !pipeline_->StepOpen()) {
       heavy_ = Heavy::kOptimizer;
@@ -290,6 +286,9 @@ void NodeActor::OnJobDone(Context& context, JobId job) {
       case Heavy::kEncode:
         Encoded(context);
         break;
+      case Heavy::kReduce:
+        Reduced(context);
+        break;
       case Heavy::kApply:
         ApplyDone(context);
         break;
@@ -340,14 +339,6 @@ Phase NodeActor::phase() const {
   return Phase::kJoining;
 }
 
-// What the stage has held and what waited for it; payloads under way to others are left out.
-int64_t NodeActor::HeldBytesPeak() const {
-  const int64_t stage = work_ ? work_->HeldBytesPeak() : 0;
-  if (stage == 0) return 0;
-  return stage + (pipeline_ ? pipeline_->input_bytes_peak() : 0) +
-         (rounds_ ? rounds_->held_bytes_peak() : 0);
-}
-
 void NodeActor::SendHeartbeat(Context& context) {
   Heartbeat beat;
   beat.phase = phase();
@@ -394,6 +385,9 @@ void NodeActor::OnPeerRestarted(Context& context, const NodeId& peer) {
   if (last_applied_ && !last_applied_->base_digest.IsZero()) Send(context, peer, *last_applied_);
   if (!rounds_) return;
   for (const DeltaHeld& held : rounds_->HeldNow()) Send(context, peer, held);
+  for (const DeltaHeld& refused : rounds_->RefusedNow()) Send(context, peer, refused);
+  reported_sums_.clear();
+  if (IsShardedStage()) ReportSums(context);
 }
 
 }  // namespace skerry

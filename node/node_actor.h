@@ -57,6 +57,7 @@ struct NodeActorOptions {
 class NodeActor final : public Actor {
  public:
   static constexpr size_t kEarlyMax = 1024;  // messages kept until the stage or their plan is there
+  static constexpr size_t kShapesMax = 128;  // remembered
   static constexpr size_t kPassedOnMax = 256;  // said again to a coordinator that restarted
   static constexpr Duration kHelloPatience = Duration::Seconds(5);
 
@@ -103,6 +104,7 @@ class NodeActor final : public Actor {
   void On(Context& context, const NodeId& from, const VoidList& message);
   void On(Context& context, const NodeId& from, const HopLate& message);
   void On(Context& context, const NodeId& from, const Delta& message);
+  void On(Context& context, const NodeId& from, const DeltaSum& message);
   void On(Context& context, const NodeId& from, const RoundCommit& message);
   void On(Context& context, const NodeId& from, const ObjectRequest& message);
   void On(Context& context, const NodeId& from, const ObjectChunk& message);
@@ -156,10 +158,27 @@ class NodeActor final : public Actor {
   // A stage planned with one replica has nobody to average with: no rounds.
   bool HasRounds() const;
   bool ApplyDueRound(Context& context);
+  Job ApplyJob(const std::string& name);
   bool EncodeAtBoundary(Context& context);
   void Encoded(Context& context);
   void ApplyDone(Context& context);
   void NoteReadiness(Context& context);
+
+  // node_sharded_rounds.cc
+  bool IsShardedStage() const;
+  const RoundShape& ShapeOfRound(int64_t round);
+  const std::vector<NodeId>& ReducersOfRound(int64_t round);
+  void EncodePieces(Context& context);
+  void PiecesEncoded(Context& context, int64_t round);
+  void SendPieces(Context& context, int64_t round, int64_t tokens,
+                  const std::vector<Payload>& pieces, const std::vector<NodeId>* before);
+  void SendMovedPieces(Context& context, const PipelinePlan& before);
+  bool ReduceIfReady(Context& context);
+  void Reduced(Context& context);
+  void ReportSums(Context& context);
+  void OnPieces(Context& context, const NodeId& from, const Delta& message);
+  bool IsSumOf(const NodeId& reducer, int64_t round, const std::vector<Piece>& sums);
+
   JobId SubmitTracked(Context& context, Job job);
   void ServeBase(Context& context, const NodeId& to, const ObjectRequest& request);
   void SendPart(Context& context, const NodeId& to, const ObjectRequest& request,
@@ -193,6 +212,14 @@ class NodeActor final : public Actor {
     std::optional<Instant> waiting;  // the device had nothing else to do since
   };
   std::map<int64_t, Boundary> boundaries_;
+  struct Shapes {  // of a plan's rounds, and who sums what in them
+    int64_t plan_version = 0;
+    int32_t stage = -1;
+    std::map<int64_t, RoundShape> of;
+    std::map<uint64_t, std::vector<NodeId>> reducers;
+  };
+  Shapes shapes_;
+  std::map<int64_t, uint64_t> reported_sums_;  // by round, the shape
   int64_t tokens_at_boundary_ = 0;
   int64_t tokens_of_round_ = 0;
 
@@ -202,6 +229,7 @@ class NodeActor final : public Actor {
     kBuild,
     kOptimizer,
     kEncode,
+    kReduce,
     kApply,
     kExport,
     kSave,

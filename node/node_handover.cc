@@ -36,6 +36,8 @@ void NodeActor::DropStage(Context& context) {
   step_ = encoded_ = 0;
   open_ = false;
   boundaries_.clear();
+  shapes_ = {};
+  reported_sums_.clear();
   tokens_at_boundary_ = tokens_of_round_ = 0;
   heavy_ = Heavy::kNone;
   heavy_job_ = 0;
@@ -178,13 +180,7 @@ void NodeActor::CatchUp(Context& context) {
   }
   if (!rounds_->Ready(round)) return;
   heavy_ = Heavy::kCatchUp;
-  results_ = std::make_shared<Results>();
-  heavy_job_ = SubmitTracked(context, {"catch up round", work_->Cost(WorkKind::kApply),
-                                       [work = work_.get(), results = results_,
-                                        participants = rounds_->Participants(round)] {
-                                         results->status = work->ApplyRound(participants);
-                                         results->digest = work->BaseDigest();
-                                       }});
+  heavy_job_ = SubmitTracked(context, ApplyJob("catch up round"));
 }
 
 void NodeActor::CaughtUp(Context& context) {
@@ -218,6 +214,13 @@ void NodeActor::SendPendingToJoiners(Context& context, const PipelinePlan& befor
     for (Delta& delta : rounds_->Own()) {
       delta.plan_version = plan_.version;
       Send(context, joiner.node, std::move(delta));
+    }
+    for (int64_t round = rounds_->next(); IsShardedStage() && rounds_->IsAhead(round); ++round) {
+      const DeltaSum* own = rounds_->OwnSum(round, ShapeOfRound(round).id);
+      if (own == nullptr) continue;
+      DeltaSum sum = *own;
+      sum.plan_version = plan_.version;
+      Send(context, joiner.node, std::move(sum));
     }
   }
 }

@@ -61,4 +61,18 @@ void NodeActor::PassOn(Context& context, const Message& message) {
   Send(context, options_.coordinator, message);
 }
 
+JobId NodeActor::SubmitTracked(Context& context, Job job) {
+  const JobId id = context.Submit(std::move(job));
+  submitted_[id] = context.now();
+  return id;
+}
+
+// What the stage has held and what waited for it; payloads under way to others are left out.
+int64_t NodeActor::HeldBytesPeak() const {
+  const int64_t stage = work_ ? work_->HeldBytesPeak() : 0;
+  if (stage == 0) return 0;
+  return stage + (pipeline_ ? pipeline_->input_bytes_peak() : 0) +
+         (rounds_ ? rounds_->held_bytes_peak() : 0);
+}
+
 }  // namespace skerry

@@ -12,6 +12,15 @@ struct NodeActor::Results {
   std::unique_ptr<StageWork> work;
   Payload delta;
   Digest digest;
+  std::vector<Payload> pieces;  // of the own delta
+  struct Part {
+    NodeId to;
+    Payload packed;
+    Digest digest;
+  };
+  std::vector<Part> parts;  // of it
+  std::vector<Piece> sums;
+  uint64_t shape = 0;
   Payload base;  // or the state of the stage
   int64_t version = 0;
 };

@@ -36,14 +36,28 @@ bool NodeActor::ApplyDueRound(Context& context) {
   boundaries_.erase(round);
 
   heavy_ = Heavy::kApply;
-  results_ = std::make_shared<Results>();
-  heavy_job_ = SubmitTracked(context, {"apply round", work_->Cost(WorkKind::kApply),
-                                       [work = work_.get(), results = results_,
-                                        participants = rounds_->Participants(round)] {
-                                         results->status = work->ApplyRound(participants);
-                                         results->digest = work->BaseDigest();
-                                       }});
+  heavy_job_ = SubmitTracked(context, ApplyJob("apply round"));
   return true;
+}
+
+// Lands the next round, which is ready.
+Job NodeActor::ApplyJob(const std::string& name) {
+  const int64_t round = rounds_->next();
+  results_ = std::make_shared<Results>();
+  const Duration cost = work_->Cost(WorkKind::kApply);
+  if (IsShardedStage()) {
+    return {name, cost,
+            [work = work_.get(), results = results_,
+             landing = rounds_->LandingOf(round, work_->pieces())] {
+              results->status = landing.ok() ? work->ApplySums(*landing) : landing.status();
+              results->digest = work->BaseDigest();
+            }};
+  }
+  return {name, cost,
+          [work = work_.get(), results = results_, participants = rounds_->Participants(round)] {
+            results->status = work->ApplyRound(participants);
+            results->digest = work->BaseDigest();
+          }};
 }
 
 void NodeActor::ApplyDone(Context& context) {
@@ -59,6 +73,10 @@ bool NodeActor::EncodeAtBoundary(Context& context) {
   results_ = std::make_shared<Results>();
   tokens_of_round_ = pipeline_->tokens() - tokens_at_boundary_;
   tokens_at_boundary_ = pipeline_->tokens();
+  if (IsShardedStage()) {
+    EncodePieces(context);
+    return true;
+  }
   heavy_job_ = SubmitTracked(context, {"encode delta", work_->Cost(WorkKind::kEncode),
                                        [work = work_.get(), results = results_] {
                                          auto delta = work->EncodeDelta();
@@ -73,6 +91,7 @@ bool NodeActor::EncodeAtBoundary(Context& context) {
 void NodeActor::Encoded(Context& context) {
   const int64_t round = encoded_++;
   boundaries_[round].at = context.now();
+  if (IsShardedStage()) return PiecesEncoded(context, round);
   const Delta delta{stage_,           round,           tokens_of_round_,
                     results_->digest, results_->delta, plan_.version};
   for (const NodeId& replica : Holders(plan_, stage_)) {
@@ -96,6 +115,7 @@ void NodeActor::On(Context& context, const NodeId& from, const Delta& message) {
   if (!rounds_) return void(++refused_);
   const auto replicas = LiveReplicas(plan_, stage_);
   if (std::find(replicas.begin(), replicas.end(), from) == replicas.end()) return void(++refused_);
+  if (IsShardedStage()) return OnPieces(context, from, message);
   // What cannot be decoded would end this node when the round lands: the coordinator hears of it.
   // A joiner without its stage yet leaves that to those who land the round.
   const bool decodes = message.stage != stage_ || !work_ || work_->CheckDelta(message.payload).ok();

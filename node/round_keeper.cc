@@ -18,11 +18,7 @@ std::optional<DeltaHeld> RoundKeeper::Hold(const NodeId& sender, const Delta& de
     return std::nullopt;
   }
   rounds_[delta.round].deltas.emplace(sender, delta);
-  int64_t bytes = 0;
-  for (const auto& [round, held] : rounds_) {
-    for (const auto& [node, there] : held.deltas) bytes += SizeOf(there.payload);
-  }
-  held_bytes_peak_ = std::max(held_bytes_peak_, bytes);
+  NoteHeld(SizeOf(delta.payload));
   return DeltaHeld{stage_, delta.round, sender, delta.tokens, delta.digest};
 }
 
@@ -48,6 +44,7 @@ bool RoundKeeper::Commit(const RoundCommit& commit) {
 bool RoundKeeper::Ready(int64_t round) const {
   const auto it = rounds_.find(round);
   if (it == rounds_.end() || !it->second.commit) return false;
+  if (it->second.commit->shape != 0) return SumsReady(it->second);
   const auto& participants = it->second.commit->participants;
   return std::all_of(participants.begin(), participants.end(), [&](const Participant& p) {
     const auto delta = it->second.deltas.find(p.node);
@@ -75,6 +72,7 @@ void RoundKeeper::SkipTo(int64_t version) {
   SKERRY_CHECK(version >= next_);
   next_ = version;
   rounds_.erase(rounds_.begin(), rounds_.lower_bound(version));
+  held_bytes_ = HeldBytes();
 }
 
 std::vector<DeltaHeld> RoundKeeper::HeldNow() const {
@@ -101,6 +99,7 @@ std::string RoundKeeper::Missing(int64_t round) const {
   if (it == rounds_.end() || !it->second.commit) {
     return absl::StrFormat("commit of round %d", round);
   }
+  if (it->second.commit->shape != 0) return MissingSum(it->second, round);
   for (const Participant& p : it->second.commit->participants) {
     if (!it->second.deltas.contains(p.node)) {
       return absl::StrFormat("delta of %s in round %d", p.node.Short(), round);

@@ -4,6 +4,12 @@
 // A round may be used when its commit is here and every participant's delta is held with the digest
 // the commit names. Idempotent: what is known already changes nothing. Bounded: only rounds in
 // [next, next + rounds ahead] are held.
+//
+// Of a sharded round (pipeline/plan/round_shape.h) it holds the pieces that others sent it to sum,
+// the own ones, and everybody's sums of each shape the round has had since it began: a commit names
+// one that every holder has reported, the latest. A round may be used when the sums of that shape
+// are held with the digests the commit names. All is kept until the round lands, or it could not be
+// reduced again when a participant dies.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +20,7 @@
 #include "common/bytes.h"
 #include "common/ids.h"
 #include "pipeline/exec/stage_work.h"
+#include "pipeline/plan/round_shape.h"
 #include "wire/message/message.h"
 
 namespace skerry {
@@ -44,6 +51,41 @@ class RoundKeeper {
   // The participants' messages in the commit's order. Call only when Ready(round).
   std::vector<StageWork::Accepted> Participants(int64_t round) const;
 
+  // ---- sharded rounds (round_keeper_sharded.cc) ----
+
+  // Whether pieces or sums of that round may still be held.
+  bool IsAhead(int64_t round) const { return round >= next_ && round <= next_ + rounds_ahead_; }
+  // The own delta: [pieces of the stage].
+  void HoldOwn(int64_t round, int64_t tokens, std::vector<Payload> pieces);
+  // Pieces of the sender's delta; those known already stay what they are. False: too old or too far
+  // ahead.
+  bool HoldPieces(const NodeId& sender, int64_t round, int64_t tokens, std::vector<Piece> pieces);
+  // Of the sender's delta something cannot be decoded: true the first time.
+  bool RefusePieces(const NodeId& sender, int64_t round);
+  // What is to be summed of these pieces, when every participant's are held.
+  std::optional<StageWork::Reduction> ReductionOf(int64_t round,
+                                                  const std::vector<NodeId>& participants,
+                                                  const std::vector<int32_t>& pieces) const;
+  // A sum of this shape, `pieces` what it is unpacked. False: known, too old, too far ahead.
+  bool HoldSum(const NodeId& reducer, const DeltaSum& sum, const RoundShape& shape,
+               std::vector<Piece> pieces);
+  // The own sum of that shape; nullptr: not made yet.
+  const DeltaSum* OwnSum(int64_t round, uint64_t shape) const;
+  // What to tell the coordinator, when all sums of that shape are held.
+  std::optional<SumsHeld> AllSums(int64_t round, uint64_t shape) const;
+  // For StageWork::ApplySums of a stage of so many pieces. Call only when Ready(round).
+  // InvalidArgument: the sums are not all pieces, each once.
+  absl::StatusOr<StageWork::Landing> LandingOf(int64_t round, int32_t pieces) const;
+  // Own pieces of rounds not applied yet, to send those again that another has to sum now.
+  struct OwnPieces {
+    int64_t round = 0;
+    int64_t tokens = 0;
+    std::vector<Payload> pieces;
+  };
+  std::vector<OwnPieces> OwnOfRounds() const;
+  std::vector<DeltaHeld> RefusedNow() const;
+  bool HasCommit(int64_t round) const;
+
   // The round was applied: earlier rounds and this one are forgotten.
   void Applied(int64_t round);
 
@@ -61,10 +103,29 @@ class RoundKeeper {
   std::string Missing(int64_t round) const;
 
  private:
+  struct Pieces {
+    int64_t tokens = 0;
+    std::map<int32_t, Payload> pieces;
+    bool is_refused = false;
+  };
+  struct Sum {
+    DeltaSum message;
+    std::vector<Piece> pieces;
+  };
+  struct Sums {
+    RoundShape shape;
+    std::map<NodeId, Sum> by_reducer;
+  };
   struct Round {
     std::map<NodeId, Delta> deltas;
     std::optional<RoundCommit> commit;
+    std::map<NodeId, Pieces> pieces;  // by sender
+    std::map<uint64_t, Sums> by_shape;
   };
+  bool SumsReady(const Round& round) const;
+  std::string MissingSum(const Round& held, int64_t round) const;
+  void NoteHeld(int64_t more_bytes);
+  int64_t HeldBytes() const;
   bool IsWanted(const NodeId& sender, const Delta& delta);
 
   int32_t stage_;
@@ -72,6 +133,7 @@ class RoundKeeper {
   int64_t next_;
   int64_t rounds_ahead_;
   std::map<int64_t, Round> rounds_;
+  int64_t held_bytes_ = 0;
   int64_t held_bytes_peak_ = 0;
 };
 

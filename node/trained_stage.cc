@@ -43,7 +43,13 @@ absl::StatusOr<std::unique_ptr<StageWork>> TrainedStage::Create(
                                            work->backend_.get()));
   work->theta_.resize(static_cast<size_t>(work->trainer_->layout().size()));
   work->trainer_->ReadParameters(work->theta_);
-  work->replica_ = std::make_unique<OuterReplica>(config.outer, work->theta_);
+  const auto replicas = static_cast<int64_t>(stage.replicas.size());
+  if (IsSharded(config.outer, replicas)) {
+    work->cut_ = PieceCut::Of(work->trainer_->layout().size(), replicas);
+    work->reducer_ = std::make_unique<PieceReducer>(config.outer, work->cut_);
+  }
+  work->replica_ =
+      std::make_unique<OuterReplica>(config.outer, work->theta_, work->ReplicaOptions());
   work->NoteHeld();
   return work;
 }
@@ -68,7 +74,8 @@ Duration TrainedStage::Cost(WorkKind kind) const {
 void TrainedStage::NoteHeld(int64_t transient) {
   const int64_t host = static_cast<int64_t>(sizeof(float)) *
                        static_cast<int64_t>(theta_.size() + inputs_.size() + targets_.size());
-  const int64_t held = trainer_->HeldBytes() + replica_->HeldBytes() + host + transient;
+  const int64_t sums = reducer_ ? reducer_->HeldBytes() : 0;
+  const int64_t held = trainer_->HeldBytes() + replica_->HeldBytes() + sums + host + transient;
   held_peak_.Raise(held);
 }
 
@@ -156,7 +163,7 @@ std::vector<float> TrainedStage::LiveParameters() {
 void TrainedStage::AdoptBase() {
   trainer_->ReadParameters(theta_);
   replica_.reset();  // never two of them
-  replica_ = std::make_unique<OuterReplica>(config_.outer, theta_);
+  replica_ = std::make_unique<OuterReplica>(config_.outer, theta_, ReplicaOptions());
 }
 
 Digest TrainedStage::BaseDigest() {
@@ -195,9 +202,9 @@ absl::StatusOr<int64_t> TrainedStage::RestoreState(const Payload& saved) {
   theta_.assign(state.base.begin(), state.base.end());
   trainer_->WriteParameters(theta_);
   replica_.reset();  // never two of them
-  replica_ = std::make_unique<OuterReplica>(
-      OuterReplica::At(config_.outer, state.version, theta_,
-                       std::vector<float>(state.momentum.begin(), state.momentum.end())));
+  replica_ = std::make_unique<OuterReplica>(OuterReplica::At(
+      config_.outer, state.version, theta_,
+      std::vector<float>(state.momentum.begin(), state.momentum.end()), ReplicaOptions()));
   NoteHeld(SizeOf(saved));
   return state.version;
 }

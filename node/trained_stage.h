@@ -8,6 +8,7 @@
 #include "common/peak.h"
 #include "common/run_config.h"
 #include "kernels/backend.h"
+#include "localsgd/piece_reducer.h"
 #include "localsgd/replica.h"
 #include "model/stage_trainer.h"
 #include "pipeline/exec/stage_work.h"
@@ -50,6 +51,12 @@ class TrainedStage final : public StageWork {
   absl::StatusOr<Payload> EncodeDelta() override;
   absl::Status ApplyRound(const std::vector<Accepted>& participants) override;
   absl::Status CheckDelta(const Payload& delta) const override;
+  int32_t pieces() const override { return cut_.piece > 0 ? cut_.count() : 0; }
+  absl::StatusOr<std::vector<Payload>> EncodePieces() override;
+  absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction& reduction) const override;
+  absl::Status ApplySums(const Landing& landing) override;
+  absl::Status CheckPieces(const std::vector<Piece>& pieces) const override;
+  absl::Status CheckSums(const std::vector<Piece>& sums) const override;
   void AdoptBase() override;
   Digest BaseDigest() override;
   Payload BaseParameters() override;
@@ -59,12 +66,15 @@ class TrainedStage final : public StageWork {
 
   // For checkers, on the device thread.
   const OuterReplica& replica() const { return *replica_; }
+  std::vector<float> DecodePieces(const std::vector<Payload>& own_pieces) const;
   std::vector<float> LiveParameters();
 
  private:
   TrainedStage(const RunConfig& config, std::unique_ptr<Backend> backend,
                std::unique_ptr<TokenSource> tokens);
   WorkResult Result(absl::Status status, Bytes values);
+  OuterReplicaOptions ReplicaOptions() const;
+  absl::Status CheckEach(const std::vector<Piece>& pieces, DeltaCodec codec) const;
   // Takes the peak of what is held now and `transient` bytes.
   void NoteHeld(int64_t transient = 0);
 
@@ -75,7 +85,9 @@ class TrainedStage final : public StageWork {
   std::unique_ptr<Backend> backend_;  // outlives the trainer
   std::unique_ptr<TokenSource> tokens_;
   std::unique_ptr<StageTrainer> trainer_;
+  PieceCut cut_;  // piece 0: rounds are not sharded
   std::unique_ptr<OuterReplica> replica_;
+  std::unique_ptr<PieceReducer> reducer_;  // of sharded rounds
   std::vector<float> theta_;  // host copy of the live parameters, between rounds' steps
   std::vector<int32_t> inputs_, targets_;
   Peak held_peak_;  // raised by the device thread

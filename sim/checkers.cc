@@ -78,29 +78,6 @@ void Checkers::CheckPlanRecord(Instant now) {
   }
 }
 
-// Of the commits journalled since the last call.
-void Checkers::CheckCommitRecords(Instant now) {
-  if (!state_.plan) return;
-  for (size_t i = 0; i < state_.plan->stages.size(); ++i) {
-    const auto stage = static_cast<int32_t>(i);
-    for (int64_t& round = commits_checked_[stage]; round < state_.RoundsCommitted(stage); ++round) {
-      Holdings& held = held_[{stage, round}];
-      for (const Participant& p : state_.commits.at({stage, round}).participants) {
-        for (const NodeId& replica : Holders(*state_.plan, stage)) {
-          const auto holding = held[replica].find(p.node);
-          if (holding != held[replica].end() && holding->second == p.digest) continue;
-          Violate(
-              now, "rounds_atomic",
-              absl::StrFormat("stage %d round %d was committed although %s has not said that it "
-                              "holds the message of %s",
-                              stage, round, replica.Short(), p.node.Short()));
-        }
-      }
-      held_.erase({stage, round});
-    }
-  }
-}
-
 void Checkers::OnSent(const NodeId& from, const NodeId& to, const Message& message) {
   delivery_.OnSent(from, to, message);
   if (const auto* detour = std::get_if<Detour>(&message)) {
@@ -167,10 +144,6 @@ void Checkers::Check(Instant now, const NodeId& from, const Heartbeat& beat) {
   step = beat.step;
   best_step_ = std::max(best_step_, step);
   progress_ = now;
-}
-
-void Checkers::Check(Instant, const NodeId& from, const DeltaHeld& held) {
-  held_[{held.stage, held.round}][from][held.sender] = held.digest;
 }
 
 void Checkers::OnLife(Instant now, const NodeId& node) {

@@ -9,7 +9,8 @@
 //                             another is put out before the run ends
 //   rounds_atomic             a (stage, round) is committed once, journalled first, when every live
 //                             replica and joiner has said that it holds every participant's
-//                             message; replicas have one set
+//                             message, or in a sharded round every participant's sum over those
+//                             that take part; replicas have one set
 //   rounds_on_time            a replica encodes at the boundary and lands the round δ inner steps
 //                             later, or after the last step: neither earlier nor later
 //   delta_conservation        a round takes of a replica's progress what its accepted message
@@ -106,6 +107,7 @@ class Checkers {
   void Check(Instant now, const NodeId& from, const RoundApplied& applied);
   void Check(Instant now, const NodeId& from, const Heartbeat& beat);
   void Check(Instant now, const NodeId& from, const DeltaHeld& held);
+  void Check(Instant now, const NodeId& from, const SumsHeld& held);
   template <typename Other>
   void Check(Instant, const NodeId&, const Other&) {}
   void NoteGone();
@@ -122,6 +124,8 @@ class Checkers {
   void CheckStepIsWhole(Instant now, const NodeId& node, int64_t step, int32_t microbatches);
   bool SomePlanLeadsThrough(const NodeId& node, int64_t step, int32_t microbatch) const;
   void CheckCommitRecords(Instant now);
+  void CheckDeltasHeld(Instant now, const RoundCommit& commit);
+  void CheckSumsHeld(Instant now, const RoundCommit& commit);
   void CheckBasesAtEnd(Instant now);
   void CheckLedgerAtEnd(Instant now);
   int64_t MicrobatchesLostAtMost() const;
@@ -138,8 +142,13 @@ class Checkers {
   std::map<std::pair<int64_t, int32_t>, std::set<NodeId>> led_around_;
   using Holdings = std::map<NodeId, std::map<NodeId, Digest>>;  // holder → sender → message
   std::map<RunState::StageRound, Holdings> held_;
-  std::map<int32_t, int64_t> commits_checked_;  // of each stage
-  std::pair<int64_t, int64_t> lives_checked_;   // RunState::lives, version of the plan
+  struct Sums {
+    uint64_t shape = 0;
+    std::map<NodeId, Digest> digests;
+  };
+  std::map<RunState::StageRound, std::map<NodeId, Sums>> sums_held_;  // by holder, the latest
+  std::map<int32_t, int64_t> commits_checked_;                        // of each stage
+  std::pair<int64_t, int64_t> lives_checked_;  // RunState::lives, version of the plan
   DeliveryChecker delivery_;
   std::map<NodeId, int64_t> heard_plan_;  // newest version delivered to its process
   std::map<NodeId, int64_t> made_;        // the last step that its process made

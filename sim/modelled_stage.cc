@@ -17,6 +17,8 @@ constexpr double kOptimizerBytes = 28;
 constexpr double kEncodeBytes = 17;
 constexpr double kApplyBytes = 26;
 constexpr double kAccumulateBytes = 12;
+// A replica's pieces of R messages are as many values as the stage has.
+constexpr double kReduceBytes = 12;
 
 uint64_t Chain(uint64_t a, uint64_t b) {
   return Mix64(a ^ Mix64(b + 0x9e3779b97f4a7c15ull));
@@ -47,6 +49,10 @@ ModelledStage::ModelledStage(const RunConfig& config, const StageAssignment& sta
   boundary_bytes_ = BoundaryBytes(config);
   delta_bytes_ = DeltaBytes(config, layers, holds_ends);
   tokens_ = static_cast<int32_t>(MicrobatchTokens(config));
+  const auto replicas = static_cast<int64_t>(stage.replicas.size());
+  if (IsSharded(config.outer, replicas)) cut_ = PieceCut::Of(parameters_, replicas);
+  up_bits_ = DeltaBitsPerValue(config.outer.codec);
+  down_bits_ = DeltaBitsPerValue(DownCodecOf(config.outer));
   base_ = theta_ = Chain(config.seed, static_cast<uint64_t>(stage.first_layer));
 }
 
@@ -73,6 +79,8 @@ Duration ModelledStage::Cost(WorkKind kind) const {
       return memory(kEncodeBytes);
     case WorkKind::kApply:
       return memory(kApplyBytes);
+    case WorkKind::kReduce:
+      return memory(kReduceBytes);
   }
   return Duration();
 }
@@ -120,6 +128,81 @@ absl::Status ModelledStage::ApplyRound(const std::vector<Accepted>& participants
   base_ = Chain(base_, sum);
   theta_ = Chain(theta_, base_);
   ++version_;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Payload>> ModelledStage::EncodePieces() {
+  std::vector<Payload> pieces;
+  for (int32_t i = 0; i < cut_.count(); ++i) {
+    const uint64_t fingerprint = Chain(Chain(base_, theta_), static_cast<uint64_t>(i));
+    pieces.push_back(MakeHollowPayload(BytesOf(fingerprint), EncodedBytes(i, up_bits_)));
+  }
+  return pieces;
+}
+
+int64_t ModelledStage::EncodedBytes(int32_t piece, double bits) const {
+  const auto bytes = static_cast<int64_t>(bits * static_cast<double>(cut_.Size(piece)) / 8);
+  return std::max<int64_t>(bytes, sizeof(uint64_t));
+}
+
+int64_t ModelledStage::PiecesBytes() const {
+  int64_t bytes = 0;
+  for (int32_t i = 0; i < pieces(); ++i) bytes += EncodedBytes(i, up_bits_);
+  return bytes;
+}
+
+int64_t ModelledStage::SumsBytes() const {
+  int64_t bytes = 0;
+  for (int32_t i = 0; i < pieces(); ++i) bytes += EncodedBytes(i, down_bits_);
+  return bytes;
+}
+
+// The sum does not depend on an order, but on what the reducer had left before.
+uint64_t ModelledStage::SumOf(int32_t piece, const std::vector<Accepted>& messages) const {
+  uint64_t sum = 0;
+  for (const Accepted& m : messages) sum += Chain(FingerprintOf(m.payload), uint64_t(m.tokens));
+  const auto residual = residuals_.find(piece);
+  return Chain(sum, residual == residuals_.end() ? 0 : residual->second);
+}
+
+absl::StatusOr<std::vector<Payload>> ModelledStage::ReducePieces(const Reduction& reduction) const {
+  std::vector<Payload> sums;
+  for (size_t i = 0; i < reduction.pieces.size(); ++i) {
+    const int32_t piece = reduction.pieces[i];
+    sums.push_back(MakeHollowPayload(BytesOf(SumOf(piece, reduction.messages[i])),
+                                     EncodedBytes(piece, down_bits_)));
+  }
+  return sums;
+}
+
+absl::Status ModelledStage::ApplySums(const Landing& landing) {
+  if (static_cast<int32_t>(landing.sums.size()) != pieces()) {
+    return InvalidArgument("want the sums of %d pieces, got %d", pieces(), landing.sums.size());
+  }
+  std::map<int32_t, uint64_t> residuals;
+  for (size_t i = 0; i < landing.own.pieces.size(); ++i) {
+    const int32_t piece = landing.own.pieces[i];
+    const uint64_t sum = SumOf(piece, landing.own.messages[i]);
+    if (sum != FingerprintOf(landing.sums[static_cast<size_t>(piece)])) {
+      return Internal("piece %d: the sum is not what its reducer makes of its messages", piece);
+    }
+    residuals[piece] = Chain(sum, 1);
+  }
+  residuals_ = std::move(residuals);
+  for (const Payload& sum : landing.sums) base_ = Chain(base_, FingerprintOf(sum));
+  theta_ = Chain(theta_, base_);
+  ++version_;
+  return absl::OkStatus();
+}
+
+absl::Status ModelledStage::CheckPieces(const std::vector<Piece>& pieces) const {
+  for (const Piece& piece : pieces) {
+    const bool fits =
+        piece.index < this->pieces() && View(piece.message).size() == sizeof(uint64_t);
+    if (!fits || FingerprintOf(piece.message) == ~uint64_t{0}) {
+      return InvalidArgument("piece %d: not a message of this stage", piece.index);
+    }
+  }
   return absl::OkStatus();
 }
 

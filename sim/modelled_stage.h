@@ -10,10 +10,12 @@
 // and rounds by the bytes they touch over its memory bandwidth.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <vector>
 
 #include "common/run_config.h"
+#include "localsgd/piece_cut.h"
 #include "pipeline/exec/stage_work.h"
 #include "wire/message/pipeline_plan.h"
 
@@ -44,6 +46,17 @@ class ModelledStage final : public StageWork {
   absl::StatusOr<Payload> EncodeDelta() override;
   absl::Status ApplyRound(const std::vector<Accepted>& participants) override;
   absl::Status CheckDelta(const Payload& delta) const override;
+  int32_t pieces() const override { return cut_.piece > 0 ? cut_.count() : 0; }
+  absl::StatusOr<std::vector<Payload>> EncodePieces() override;
+  absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction& reduction) const override;
+  absl::Status ApplySums(const Landing& landing) override;
+  absl::Status CheckPieces(const std::vector<Piece>& pieces) const override;
+  absl::Status CheckSums(const std::vector<Piece>& sums) const override {
+    return CheckPieces(sums);
+  }
+  // What the messages, or the sums, of all pieces take.
+  int64_t PiecesBytes() const;
+  int64_t SumsBytes() const;
   void AdoptBase() override { base_ = theta_; }
   absl::StatusOr<Payload> SaveState() override;
   absl::StatusOr<int64_t> RestoreState(const Payload& saved) override;
@@ -53,6 +66,8 @@ class ModelledStage final : public StageWork {
 
  private:
   WorkResult Boundary(uint64_t fingerprint) const;
+  int64_t EncodedBytes(int32_t piece, double bits) const;
+  uint64_t SumOf(int32_t piece, const std::vector<Accepted>& messages) const;
 
   std::shared_ptr<const ModelledDevice> device_;
   double forward_flops_ = 0, loss_flops_ = 0;
@@ -60,6 +75,10 @@ class ModelledStage final : public StageWork {
   int64_t boundary_bytes_ = 0;
   int64_t delta_bytes_ = 0;
   int32_t tokens_ = 0;
+  PieceCut cut_;                        // piece 0: rounds are not sharded
+  double up_bits_ = 0, down_bits_ = 0;  // of a parameter, in a sharded round
+  // What the reducer has not sent of its pieces yet; a fingerprint of all it ever summed.
+  std::map<int32_t, uint64_t> residuals_;
   uint64_t base_ = 0;    // fingerprint of the base parameters
   uint64_t theta_ = 0;   // of the live ones
   int64_t version_ = 0;  // completed rounds

@@ -78,19 +78,53 @@ absl::StatusOr<Payload> ObservedStage::EncodeDelta() {
   return faults_->void_deltas ? Voided(delta) : Falsified(delta);
 }
 
-absl::Status ObservedStage::ApplyRound(const std::vector<Accepted>& participants) {
-  const bool watched = observer_.vectors && observer_.settled;
-  const ReplicaVectors before = watched ? observer_.vectors() : ReplicaVectors();
-  SKERRY_RETURN_IF_ERROR(ApplyHonest(participants));
+absl::StatusOr<std::vector<Payload>> ObservedStage::EncodePieces() {
+  SKERRY_ASSIGN_OR_RETURN(own_pieces_, stage_->EncodePieces());
+  if (observer_.encoded) observer_.encoded(encoded_, steps_);
+  ++encoded_;
+  std::vector<Payload> sent = own_pieces_;
+  for (Payload& piece : sent) {
+    if (faults_->void_deltas)
+      piece = Voided(piece);
+    else if (faults_->poisoned_deltas)
+      piece = Falsified(piece);
+  }
+  return sent;
+}
+
+ReplicaVectors ObservedStage::VectorsBefore() const {
+  return observer_.vectors && observer_.settled ? observer_.vectors() : ReplicaVectors();
+}
+
+void ObservedStage::Landed(const ReplicaVectors& before,
+                           const std::function<std::vector<float>()>& taken) {
   if (observer_.applied && !catches_up_) observer_.applied(applied_, steps_);
-  if (watched) {
-    std::vector<float> taken(before.base.size());
-    for (const Accepted& p : participants) {
-      if (p.own) taken = observer_.decode(honest_ ? honest_ : p.payload);
-    }
-    observer_.settled(applied_, ConservationError(before, observer_.vectors(), taken));
+  if (observer_.vectors && observer_.settled) {
+    std::vector<float> own = taken();
+    own.resize(before.base.size());
+    observer_.settled(applied_, ConservationError(before, observer_.vectors(), own));
   }
   ++applied_;
+}
+
+absl::Status ObservedStage::ApplyRound(const std::vector<Accepted>& participants) {
+  const ReplicaVectors before = VectorsBefore();
+  SKERRY_RETURN_IF_ERROR(ApplyHonest(participants));
+  Landed(before, [&] {
+    for (const Accepted& p : participants) {
+      if (p.own) return observer_.decode(honest_ ? honest_ : p.payload);
+    }
+    return std::vector<float>();
+  });
+  return absl::OkStatus();
+}
+
+absl::Status ObservedStage::ApplySums(const Landing& landing) {
+  const ReplicaVectors before = VectorsBefore();
+  SKERRY_RETURN_IF_ERROR(stage_->ApplySums(landing));
+  Landed(before, [&] {
+    return landing.own_accepted ? observer_.decode_pieces(own_pieces_) : std::vector<float>();
+  });
   return absl::OkStatus();
 }
 

@@ -29,6 +29,7 @@ class ObservedStage final : public StageWork {
     // Where there is arithmetic: the law of conservation, in units of what rounding may do.
     std::function<ReplicaVectors()> vectors;
     std::function<std::vector<float>(const Payload& delta)> decode;
+    std::function<std::vector<float>(const std::vector<Payload>& pieces)> decode_pieces;
     std::function<void(int64_t round, double error)> settled;
     // A forward, loss or backward pass was computed; the job that did it ends next.
     std::function<void(int64_t step, int32_t microbatch)> worked;
@@ -57,6 +58,18 @@ class ObservedStage final : public StageWork {
   absl::StatusOr<Payload> EncodeDelta() override;
   absl::Status ApplyRound(const std::vector<Accepted>& participants) override;
   absl::Status CheckDelta(const Payload& delta) const override { return stage_->CheckDelta(delta); }
+  int32_t pieces() const override { return stage_->pieces(); }
+  absl::StatusOr<std::vector<Payload>> EncodePieces() override;
+  absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction& reduction) const override {
+    return stage_->ReducePieces(reduction);
+  }
+  absl::Status ApplySums(const Landing& landing) override;
+  absl::Status CheckPieces(const std::vector<Piece>& pieces) const override {
+    return stage_->CheckPieces(pieces);
+  }
+  absl::Status CheckSums(const std::vector<Piece>& sums) const override {
+    return stage_->CheckSums(sums);
+  }
   void AdoptBase() override { stage_->AdoptBase(); }
   Digest BaseDigest() override { return stage_->BaseDigest(); }
   Payload BaseParameters() override { return stage_->BaseParameters(); }
@@ -71,8 +84,11 @@ class ObservedStage final : public StageWork {
   Observer observer_;
   std::shared_ptr<const StageFaults> faults_;
   absl::Status ApplyHonest(const std::vector<Accepted>& participants);
+  ReplicaVectors VectorsBefore() const;
+  void Landed(const ReplicaVectors& before, const std::function<std::vector<float>()>& taken);
 
-  Payload honest_;  // the delta behind a poisoned one
+  Payload honest_;                   // the delta behind a poisoned one
+  std::vector<Payload> own_pieces_;  // of the pending delta, honest
   bool catches_up_ = false;
   int64_t steps_ = 0, encoded_ = 0, applied_ = 0;
 };

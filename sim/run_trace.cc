@@ -123,6 +123,8 @@ std::optional<RunTrace::Cargo> RunTrace::CargoOf(const Message& message) {
     return Cargo{TraceCargo::kGradient, m->step, m->microbatch, m->attempt, m->hop};
   if (const auto* m = std::get_if<Delta>(&message))
     return Cargo{TraceCargo::kDelta, m->round, m->stage, 0, 0};
+  if (const auto* m = std::get_if<DeltaSum>(&message))
+    return Cargo{TraceCargo::kDelta, m->round, m->stage, 0, 0};
   return std::nullopt;
 }
 

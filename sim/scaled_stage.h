@@ -8,16 +8,18 @@
 #include <algorithm>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "common/status.h"
 #include "pipeline/exec/stage_work.h"
+#include "sim/modelled_stage.h"
 
 namespace skerry {
 
 class ScaledStage final : public StageWork {
  public:
   // `computes` knows the small model, `costs` the large one.
-  ScaledStage(std::unique_ptr<StageWork> computes, std::unique_ptr<StageWork> costs)
+  ScaledStage(std::unique_ptr<StageWork> computes, std::unique_ptr<ModelledStage> costs)
       : computes_(std::move(computes)), costs_(std::move(costs)) {}
 
   int64_t boundary_bytes() const override { return costs_->boundary_bytes(); }
@@ -65,6 +67,23 @@ class ScaledStage final : public StageWork {
   absl::Status CheckDelta(const Payload& delta) const override {
     return computes_->CheckDelta(delta);
   }
+  // The small model's pieces, each as large as so many of the large one's.
+  int32_t pieces() const override { return computes_->pieces(); }
+  absl::StatusOr<std::vector<Payload>> EncodePieces() override {
+    SKERRY_ASSIGN_OR_RETURN(const auto small, computes_->EncodePieces());
+    return Enlarged(small, costs_->PiecesBytes());
+  }
+  absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction& reduction) const override {
+    SKERRY_ASSIGN_OR_RETURN(const auto small, computes_->ReducePieces(reduction));
+    return Enlarged(small, costs_->SumsBytes());
+  }
+  absl::Status ApplySums(const Landing& landing) override { return computes_->ApplySums(landing); }
+  absl::Status CheckPieces(const std::vector<Piece>& pieces) const override {
+    return computes_->CheckPieces(pieces);
+  }
+  absl::Status CheckSums(const std::vector<Piece>& sums) const override {
+    return computes_->CheckSums(sums);
+  }
   void AdoptBase() override { computes_->AdoptBase(); }
   Digest BaseDigest() override { return computes_->BaseDigest(); }
   Payload BaseParameters() override { return computes_->BaseParameters(); }
@@ -89,8 +108,17 @@ class ScaledStage final : public StageWork {
     return result;
   }
 
+  // Each stands for its part of what all pieces take.
+  std::vector<Payload> Enlarged(const std::vector<Payload>& small, int64_t all_bytes) const {
+    std::vector<Payload> large;
+    for (const Payload& p : small) {
+      large.push_back(MakeHollowPayload(*p, std::max(p.size(), all_bytes / pieces())));
+    }
+    return large;
+  }
+
   std::unique_ptr<StageWork> computes_;
-  std::unique_ptr<StageWork> costs_;
+  std::unique_ptr<ModelledStage> costs_;
 };
 
 }  // namespace skerry

@@ -192,8 +192,10 @@ SwarmRun DrawSwarmRun(const SwarmSeed& seed, const SwarmOutput& output) {
       return DrawFifth(seed.seed, output);
     case 6:
       return DrawSixth(seed.seed, output);
-    default:
+    case 7:
       return DrawSeventh(seed.seed, output);
+    default:
+      return DrawEighth(seed.seed, output);
   }
 }
 

@@ -27,10 +27,10 @@ namespace skerry {
 // which nodes come late and come back, so that their slots are handed on; 4: and in which nodes and
 // links are late for long, or for good; 5: as 3 with more nodes than few, a slow one among them,
 // and some that go for good, so that others are moved; 6: all of it; 7: and with two or three
-// stages of unlike devices, so that more are moved, and settings that the planner chooses (to be
-// asked for).
+// stages of unlike devices, so that more are moved, and settings that the planner chooses; 8:
+// as 6 with stages of more replicas, whose rounds are sharded (7 and 8 are to be asked for).
 inline constexpr int32_t kSwarmDraw = 6;
-inline constexpr int32_t kSwarmDrawLast = 7;
+inline constexpr int32_t kSwarmDrawLast = 8;
 
 struct SwarmSeed {
   uint64_t seed = 1;
@@ -59,6 +59,7 @@ SwarmRun DrawFourth(uint64_t seed, const SwarmOutput& output);
 SwarmRun DrawFifth(uint64_t seed, const SwarmOutput& output);
 SwarmRun DrawSixth(uint64_t seed, const SwarmOutput& output);
 SwarmRun DrawSeventh(uint64_t seed, const SwarmOutput& output);
+SwarmRun DrawEighth(uint64_t seed, const SwarmOutput& output);
 
 struct SwarmFinding {
   SwarmSeed seed;

@@ -37,6 +37,7 @@ RunConfig DrawConfig(Dice& dice, int32_t nodes) {
   outer.overlap_steps = dice.Count(0, static_cast<int32_t>(outer.inner_steps));
   outer.codec = dice.OneOf(
       std::array{DeltaCodec::kNone, DeltaCodec::kInt8, DeltaCodec::kInt4, DeltaCodec::kTopK});
+  outer.reduce = OuterReduce::kAll;  // draws before the eighth know no other
   outer.residual = dice.Chance(0.7) ? ResidualPlace::kBuffer : ResidualPlace::kWeights;
   config.steps = outer.inner_steps * dice.Count(3, 6);
   config.pipeline.skip_ratio = dice.OneOf(std::array<double, 4>{0, 0.25, 0.33, 0.5});
@@ -122,14 +123,15 @@ std::string Told(const VirtualRunOptions& options) {
   const RunConfig& config = options.config;
   return absl::StrFormat(
       "%d nodes (%d wanted) over %s, %d layers%s, %d steps of %d microbatches, τ %d δ %d, skip "
-      "%.2f, swaps %d, %d in flight, %d shards%s",
+      "%.2f, swaps %d, %d in flight, %d shards%s%s",
       options.nodes.size(), config.nodes_min, options.network ? "flows" : "links",
       config.model.layers, options.math == VirtualMath::kTiny ? " with arithmetic" : "",
       config.steps, config.pipeline.microbatches_per_step, config.outer.inner_steps,
       config.outer.overlap_steps, config.pipeline.skip_ratio, config.pipeline.swaps,
       config.pipeline.in_flight, options.shards,
       config.replan_s > 0 ? absl::StrFormat(", moves considered every %.1f s", config.replan_s)
-                          : "");
+                          : "",
+      config.outer.reduce == OuterReduce::kAll ? "" : ", sharded rounds");
 }
 
 // More rounds, and some nodes that come when the others train already.
@@ -178,6 +180,17 @@ void DrawMoves(Dice& dice, VirtualRunOptions& options, std::vector<Fault>& fault
   }
 }
 
+// Stages of more replicas, whose rounds are sharded, whatever way the sums travel; small pieces of
+// the model, so that they are many. And some that die, again and again while rounds are under way.
+void DrawSharded(Dice& dice, RunConfig& config) {
+  config.outer.reduce = dice.Chance(0.8) ? OuterReduce::kSharded : OuterReduce::kAuto;
+  config.outer.down_codec =
+      DownCodec{static_cast<uint8_t>(dice.Count(0, static_cast<int32_t>(DownCodec::kLast)))};
+  config.pipeline.stages = dice.Count(2, 3);
+  config.model.hidden = 64;
+  config.model.ffn = 256;
+}
+
 // What makes more moves pay: devices that matter more than lines, and few stages, so that somebody
 // can be spared.
 void DrawMoreMoves(Dice& dice, VirtualRunOptions& options) {
@@ -204,6 +217,7 @@ struct With {
   bool returns = false;
   bool lateness = false;
   bool moves = false;
+  bool sharded = false;
   bool more_moves = false;
   bool open_settings = false;
 };
@@ -212,10 +226,13 @@ SwarmRun Draw(uint64_t seed, const SwarmOutput& output, const With& with) {
   Dice dice(seed);
   SwarmRun drawn;
   VirtualRunOptions options;
-  const auto nodes = with.moves ? dice.Count(6, 14) : dice.Count(with.returns ? 4 : 3, 10);
+  const auto nodes = with.sharded ? dice.Count(6, 16)
+                     : with.moves ? dice.Count(6, 14)
+                                  : dice.Count(with.returns ? 4 : 3, 10);
   options.seed = seed;
   options.config = DrawConfig(dice, nodes);
   options.config.seed = seed;
+  if (with.sharded) DrawSharded(dice, options.config);
   for (int32_t i = 0; i < nodes; ++i) options.nodes.push_back(DrawNode(dice, options.config));
   if (with.returns) DrawLateComers(dice, options);
   options.math = dice.Chance(0.15) ? VirtualMath::kTiny : VirtualMath::kModelled;
@@ -287,6 +304,10 @@ SwarmRun DrawSeventh(uint64_t seed, const SwarmOutput& output) {
                .moves = true,
                .more_moves = true,
                .open_settings = true});
+}
+
+SwarmRun DrawEighth(uint64_t seed, const SwarmOutput& output) {
+  return Draw(seed, output, {.returns = true, .lateness = true, .moves = true, .sharded = true});
 }
 
 }  // namespace skerry

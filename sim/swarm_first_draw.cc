@@ -26,6 +26,7 @@ RunConfig DrawConfig(Dice& dice, int32_t nodes) {
                   .context = 16};
   config.outer.inner_steps = dice.OneOf(std::array<int64_t, 4>{1, 2, 4, 6});
   config.outer.overlap_steps = dice.Count(0, static_cast<int32_t>(config.outer.inner_steps));
+  config.outer.reduce = OuterReduce::kAll;
   config.outer.codec = dice.Chance(0.5) ? DeltaCodec::kInt8 : DeltaCodec::kNone;
   config.steps = config.outer.inner_steps * dice.Count(3, 6);
   config.pipeline.skip_ratio = dice.OneOf(std::array<double, 4>{0, 0.25, 0.33, 0.5});

@@ -207,10 +207,11 @@ absl::StatusOr<std::unique_ptr<StageWork>> VirtualRun::Build(int32_t i, const Ru
                                                              const StageAssignment& stage,
                                                              bool ends) {
   const VirtualNode& spec = options_.nodes[static_cast<size_t>(i)];
-  std::unique_ptr<StageWork> work =
+  auto modelled =
       std::make_unique<ModelledStage>(config, stage, ends,
                                       std::make_shared<const ModelledDevice>(ModelledDevice{
                                           spec.device.gflops, spec.memory_bytes_per_s}));
+  std::unique_ptr<StageWork> work;
   TrainedStage* trained = nullptr;
   if (options_.math == VirtualMath::kTiny) {
     const RunConfig tiny = TinyOf(config);
@@ -218,7 +219,9 @@ absl::StatusOr<std::unique_ptr<StageWork>> VirtualRun::Build(int32_t i, const Ru
                             TrainedStage::Create(tiny, stage, ends, CreateReferenceBackend(),
                                                  std::make_unique<MadeUpText>(tiny)));
     trained = static_cast<TrainedStage*>(small.get());
-    work = std::make_unique<ScaledStage>(std::move(small), std::move(work));
+    work = std::make_unique<ScaledStage>(std::move(small), std::move(modelled));
+  } else {
+    work = std::move(modelled);
   }
   return std::make_unique<ObservedStage>(std::move(work), ObserverOf(i, trained),
                                          faults_[static_cast<size_t>(i)]);
@@ -254,6 +257,9 @@ ObservedStage::Observer VirtualRun::ObserverOf(int32_t i, TrainedStage* trained)
     std::vector<float> values(static_cast<size_t>(trained->replica().size()));
     SKERRY_CHECK(CodecFor(codec).Decode(View(delta), values).ok(), "a delta of our own making");
     return values;
+  };
+  observer.decode_pieces = [trained](const std::vector<Payload>& pieces) {
+    return trained->DecodePieces(pieces);
   };
   observer.settled = [this, id](int64_t round, double error) {
     checkers_.OnSettled(simulation_->now(), id, round, error);
@@ -304,6 +310,7 @@ void VirtualRun::OnSent(Instant, const NodeId& from, const NodeId& to, const Mes
 void VirtualRun::OnDelivered(Instant at, const NodeId& from, const NodeId& to,
                              const Message& message) {
   checkers_.OnMessage(at, from, to, message);
+  if (delivered_) delivered_(at, message);
 }
 
 void VirtualRun::OnPersist(Instant at, const NodeId& process, const std::string& record) {

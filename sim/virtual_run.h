@@ -102,6 +102,10 @@ class VirtualRun final : private SimulationObserver {
   using WorkWatcher = std::function<void(const NodeId&, int64_t step, int32_t microbatch)>;
   void WatchWork(WorkWatcher watcher) { worked_ = std::move(watcher); }
 
+  // Told of every message that is delivered.
+  using MessageWatcher = std::function<void(Instant, const Message&)>;
+  void WatchMessages(MessageWatcher watcher) { delivered_ = std::move(watcher); }
+
   VirtualOutcome Run();
 
   const VirtualRunOptions& options() const { return options_; }
@@ -151,6 +155,7 @@ class VirtualRun final : private SimulationObserver {
   std::map<int64_t, Instant> step_ended_;
   std::string status_;
   WorkWatcher worked_;
+  MessageWatcher delivered_;
   std::unique_ptr<Simulation> simulation_;
 };
 

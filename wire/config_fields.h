@@ -60,6 +60,11 @@ void VisitOuter(Visitor& v, OuterConfig& c) {
            "how deltas travel");
   v.Choice("outer", "residual", c.residual, {"buffer", "weights"},
            "where progress lives that a lossy delta left out");
+  v.Choice("outer", "reduce", c.reduce, {"auto", "all", "sharded"},
+           "each replica sums all deltas, or a part for all; auto: a part from 4 replicas on");
+  v.Choice("outer", "down_codec", c.down_codec,
+           {"auto", "none", "int8", "bf16", "int4", "sign", "ternary", "topk"},
+           "how the sums of sharded rounds travel; auto: as deltas");
 }
 
 template <typename Visitor>

@@ -19,7 +19,9 @@ Duration Occupies(int64_t bytes, double bytes_per_s) {
 TrafficClass ClassOf(const Message& message) {
   if (!IsBulk(message)) return TrafficClass::kControl;
   if (std::holds_alternative<ObjectChunk>(message)) return TrafficClass::kObject;
-  if (std::holds_alternative<Delta>(message)) return TrafficClass::kDelta;
+  if (std::holds_alternative<Delta>(message) || std::holds_alternative<DeltaSum>(message)) {
+    return TrafficClass::kDelta;
+  }
   return TrafficClass::kActivation;
 }
 

@@ -2,9 +2,9 @@
 // (node/trained_stage), modelled bodies only have sizes and costs, so that a simulator can run
 // thousands of nodes.
 //
-// Every method but Cost, HeldBytesPeak, CheckDelta and those about sizes runs on the device thread,
-// in order of submission. Payloads are float32 [sequences, context, hidden]; on slow links they
-// travel encoded (RunPass).
+// Every method but Cost, HeldBytesPeak, those that check and those about sizes runs on the device
+// thread, in order of submission. Payloads are float32 [sequences, context, hidden]; on slow links
+// they travel encoded (RunPass).
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,7 @@
 #include "common/instant.h"
 #include "common/run_config.h"
 #include "common/status.h"
+#include "pipeline/exec/pieces.h"
 
 namespace skerry {
 
@@ -29,7 +30,8 @@ enum class WorkKind : uint8_t {
   kAccumulate,
   kOptimizer,
   kEncode,
-  kApply
+  kApply,
+  kReduce
 };
 
 struct WorkResult {
@@ -82,6 +84,31 @@ class StageWork {
   // Whether another replica's delta can be decoded; ApplyRound fails on one that cannot. Any
   // thread.
   virtual absl::Status CheckDelta(const Payload& delta) const = 0;
+  // Sharded rounds (localsgd/piece_reducer.h). The pieces that the stage is cut into; 0: its rounds
+  // are not sharded.
+  virtual int32_t pieces() const { return 0; }
+  // The own delta, [pieces()].
+  virtual absl::StatusOr<std::vector<Payload>> EncodePieces() { return NotSharded(); }
+  // What this replica sums: some pieces, ascending, each as every participant sent it.
+  struct Reduction {
+    std::vector<int32_t> pieces;
+    std::vector<std::vector<Accepted>> messages;  // [pieces][participants]
+  };
+  // The sums, one for each of its pieces. Changes nothing.
+  virtual absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction&) const {
+    return NotSharded();
+  }
+  // Lands the round: the sums of all pieces, and what this replica had summed itself.
+  struct Landing {
+    std::vector<Payload> sums;  // [pieces()]
+    bool own_accepted = false;
+    Reduction own;
+  };
+  virtual absl::Status ApplySums(const Landing&) { return NotSharded(); }
+  // Whether what a replica sent can be decoded: pieces of its delta, or sums. Any thread.
+  virtual absl::Status CheckPieces(const std::vector<Piece>&) const { return NotSharded(); }
+  virtual absl::Status CheckSums(const std::vector<Piece>&) const { return NotSharded(); }
+
   // A stage with a single replica has nobody to average with: the base is the live parameters.
   virtual void AdoptBase() = 0;
   virtual Digest BaseDigest() = 0;
@@ -97,6 +124,11 @@ class StageWork {
   // The live parameters are the base again: the next inner step is `step`, the next delta that of
   // `round`.
   virtual void StartFromBase(int64_t step, int64_t round) = 0;
+
+ protected:
+  static absl::Status NotSharded() {
+    return FailedPrecondition("the rounds of this stage are not sharded");
+  }
 };
 
 struct PassInput {

@@ -10,6 +10,7 @@
 #include "common/check.h"
 #include "common/status.h"
 #include "pipeline/plan/memory_model.h"
+#include "pipeline/plan/round_bytes.h"
 #include "pipeline/plan/workload.h"
 #include "routing/cost_model.h"
 
@@ -91,8 +92,9 @@ double Predict(const RunConfig& config, const NominalFleet& nominal, const Parti
   problem.outer.inner_steps = outer.inner_steps;
   problem.outer.overlap_steps = outer.overlap_steps;
   for (size_t stage = 0; stage < partition.stages.size(); ++stage) {
-    const auto delta =
-        static_cast<double>(DeltaBytes(config, partition.stages[stage].layers(), stage == 0));
+    const StageShape& shape = partition.stages[stage];
+    const double delta =
+        RoundBytesToEach(config, shape.layers(), stage == 0, static_cast<size_t>(shape.replicas));
     problem.outer.delta_boundaries.push_back(delta / payload);
   }
   return step_s + ExposedSeconds(problem, partition.nodes, step_s);

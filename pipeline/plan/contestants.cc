@@ -10,6 +10,7 @@
 #include "common/rng.h"
 #include "common/status.h"
 #include "pipeline/plan/memory_model.h"
+#include "pipeline/plan/round_bytes.h"
 #include "pipeline/plan/workload.h"
 #include "routing/canonical_order.h"
 #include "routing/cost_model.h"
@@ -75,8 +76,9 @@ void Charge(const RunConfig& config, const Partition& partition, PlacementProble
   problem->outer.overlap_steps = config.outer.overlap_steps;
   const auto payload = static_cast<double>(BoundaryBytes(config));
   for (size_t stage = 0; stage < partition.stages.size(); ++stage) {
-    const auto delta =
-        static_cast<double>(DeltaBytes(config, partition.stages[stage].layers(), stage == 0));
+    const StageShape& shape = partition.stages[stage];
+    const double delta =
+        RoundBytesToEach(config, shape.layers(), stage == 0, static_cast<size_t>(shape.replicas));
     problem->outer.delta_boundaries.push_back(delta / payload);
   }
 }

@@ -1,9 +1,10 @@
 // Chooses what run.toml leaves open of the outer rounds, so that their traffic is hidden: δ
 // (overlap_steps = −1), the codec of deltas (tier = auto), τ (inner_steps = 0).
 //
-// A delta exchange is all-to-all (docs/decisions/0004): a replica sends its encoded delta to each
-// of the R − 1 others of its stage, in the share of its uplink's time that activations leave free,
-// which go first. δ hides it if δ steps last as long. What costs loss least is tried first
+// A replica sends each of the R − 1 others of its stage its encoded delta, or from four replicas on
+// a part of it and a part of the sum (round_bytes.h; docs/decisions/0004 and 0017), in the share of
+// its uplink's time that activations leave free, which go first. δ hides it if δ steps last as
+// long. What costs loss least is tried first
 // (docs/OUTER_STEPS.md):
 //
 //   for τ of {8, 16, 32, 64, 128}         smaller first; fitted to a divisor of the run's steps

@@ -7,6 +7,7 @@
 
 #include "common/status.h"
 #include "pipeline/plan/memory_model.h"
+#include "pipeline/plan/round_bytes.h"
 #include "pipeline/plan/slow_links.h"
 #include "routing/cost_model.h"
 
@@ -98,7 +99,7 @@ absl::StatusOr<PlanModel> ModelOf(const PlannerInput& input, const PipelinePlan&
     const StageAssignment& assignment = plan.stages[stage];
     const int32_t layers = assignment.last_layer - assignment.first_layer;
     const bool ends = stage == 0;
-    const auto delta = static_cast<double>(DeltaBytes(config, layers, ends));
+    const double delta = RoundBytesToEach(config, layers, ends, assignment.replicas.size());
     model.problem.outer.delta_boundaries.push_back(delta / payload);
     const int64_t needs = StageNeeds(config, plan, static_cast<int32_t>(stage)).needed();
     model.problem.slot_bytes.insert(model.problem.slot_bytes.end(), assignment.replicas.size(),

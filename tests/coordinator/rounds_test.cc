@@ -20,6 +20,7 @@ void HoldAll(ServedRun& run, int32_t stage, int64_t round) {
 RunConfig SixNodes() {
   RunConfig config = SmallRun();
   config.nodes_min = 6;
+  config.outer.reduce = OuterReduce::kAll;
   return config;
 }
 

@@ -12,6 +12,7 @@
 #include "wire/codec/limits.h"
 #include "wire/codec/read_checks.h"
 #include "wire/codec/read_plan.h"
+#include "wire/codec/read_rounds.h"
 #include "wire/config.h"
 #include "wire/schema/skerry.capnp.h"
 
@@ -37,6 +38,8 @@ void ReadTraining(ReadChecks& checks, schema::RunConfig::Reader r, RunConfig& c)
   c.outer.codec = checks.Enumerator(outer.getCodec(), DeltaCodec::kLast, "delta codec");
   c.outer.residual = checks.Enumerator(outer.getResidual(), ResidualPlace::kWeights, "residual");
   c.outer.tier = checks.Enumerator(outer.getTier(), OuterTier::kLast, "outer tier");
+  c.outer.reduce = checks.Enumerator(outer.getReduce(), OuterReduce::kLast, "outer reduce");
+  c.outer.down_codec = checks.Enumerator(outer.getDownCodec(), DownCodec::kLast, "down codec");
   const auto pipeline = r.getPipeline();
   c.pipeline.stages = pipeline.getStages();
   c.pipeline.skip_ratio = pipeline.getSkipRatio();
@@ -172,47 +175,10 @@ M ReadHop(ReadChecks& checks, Reader r, const Payload& payload) {
   return m;
 }
 
-// The fields that all messages of outer rounds share.
-template <typename M, typename Reader>
-M ReadRound(ReadChecks& checks, Reader r) {
-  M m;
-  m.stage = checks.NotNegative(r.getStage(), "stage");
-  m.round = checks.NotNegative(r.getRound(), "round");
-  return m;
-}
-
-Message ReadRoundMessage(ReadChecks& checks, schema::Envelope::Reader e, const Payload& payload) {
-  if (e.isDelta()) {
-    auto m = ReadRound<Delta>(checks, e.getDelta());
-    m.tokens = checks.NotNegative(e.getDelta().getTokens(), "tokens");
-    m.digest = ReadId<Digest>(e.getDelta().getDigest());
-    m.plan_version = checks.NotNegative(e.getDelta().getPlanVersion(), "plan version");
-    m.payload = payload;
-    return m;
-  }
-  if (e.isDeltaHeld()) {
-    auto m = ReadRound<DeltaHeld>(checks, e.getDeltaHeld());
-    m.sender = ReadId<NodeId>(e.getDeltaHeld().getSender());
-    m.tokens = checks.NotNegative(e.getDeltaHeld().getTokens(), "tokens");
-    m.digest = ReadId<Digest>(e.getDeltaHeld().getDigest());
-    return m;
-  }
-  if (e.isRoundCommit()) {
-    auto m = ReadRound<RoundCommit>(checks, e.getRoundCommit());
-    const auto list = e.getRoundCommit().getParticipants();
-    m.participants.resize(checks.Count(list, limits::kParticipantsMax, "participants"));
-    for (unsigned i = 0; i < m.participants.size(); ++i) {
-      m.participants[i] = {ReadId<NodeId>(list[i].getNode()),
-                           checks.NotNegative(list[i].getTokens(), "tokens"),
-                           ReadId<Digest>(list[i].getDigest())};
-    }
-    return m;
-  }
-  const auto r = e.getRoundApplied();
-  auto m = ReadRound<RoundApplied>(checks, r);
-  m.base_digest = ReadId<Digest>(r.getBaseDigest());
-  m.transfer_s = checks.Finite(r.getTransferS(), "transfer_s");
-  m.wait_s = checks.Finite(r.getWaitS(), "wait_s");
+Activation ReadActivation(ReadChecks& checks, schema::Activation::Reader r,
+                          const Payload& payload) {
+  auto m = ReadHop<Activation>(checks, r, payload);
+  m.path = ReadPath(checks, r.getPath());
   return m;
 }
 
@@ -292,11 +258,8 @@ std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader 
       return Leave{checks.Text(e.getLeave().getReason(), "reason")};
     case E::SHUTDOWN:
       return Shutdown{checks.Text(e.getShutdown().getReason(), "reason")};
-    case E::ACTIVATION: {
-      auto m = ReadHop<Activation>(checks, e.getActivation(), payload);
-      m.path = ReadPath(checks, e.getActivation().getPath());
-      return m;
-    }
+    case E::ACTIVATION:
+      return ReadActivation(checks, e.getActivation(), payload);
     case E::GRADIENT:
       return ReadHop<Gradient>(checks, e.getGradient(), payload);
     case E::MICROBATCH_VOID:
@@ -309,6 +272,8 @@ std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader 
     case E::DELTA_HELD:
     case E::ROUND_COMMIT:
     case E::ROUND_APPLIED:
+    case E::DELTA_SUM:
+    case E::SUMS_HELD:
       return ReadRoundMessage(checks, e, payload);
     case E::OBJECT_REQUEST:
     case E::OBJECT_CHUNK:
@@ -348,8 +313,8 @@ void CheckPayload(ReadChecks& checks, schema::Envelope::Reader e, const Payload&
   const auto bytes = View(payload);
   if (e.getPayloadBytes() != bytes.size())
     checks.Break("payload", "has another size than announced");
-  const bool may_carry =
-      e.isPing() || e.isActivation() || e.isGradient() || e.isDelta() || e.isObjectChunk();
+  const bool may_carry = e.isPing() || e.isActivation() || e.isGradient() || e.isDelta() ||
+                         e.isDeltaSum() || e.isObjectChunk();
   if (bytes.empty()) return;
   if (!may_carry) checks.Break("payload", "does not belong to this message");
   if (DigestOf(bytes) != ReadId<Digest>(e.getPayloadDigest()))

@@ -13,6 +13,7 @@
 #include "wire/codec/codec.h"
 #include "wire/codec/id_words.h"
 #include "wire/codec/limits.h"
+#include "wire/codec/write_fields.h"
 #include "wire/schema/skerry.capnp.h"
 
 namespace skerry {
@@ -98,6 +99,11 @@ class Writer {
       stages[i].setLastLayer(stage.last_layer);
       WriteIds(stage.replicas, stages[i].initReplicas(Count(stage.replicas, limits::kReplicasMax,
                                                             "replicas of a stage")));
+      if (!stage.shares.empty()) {
+        auto shares =
+            stages[i].initShares(Count(stage.shares, limits::kReplicasMax, "shares of a stage"));
+        for (unsigned j = 0; j < shares.size(); ++j) shares.set(j, stage.shares[j]);
+      }
       slots_in_plan += stage.replicas.size();
     }
     auto paths = b.initPaths(Count(plan.paths, limits::kPathsMax, "paths"));
@@ -153,9 +159,7 @@ class Writer {
   }
   void operator()(const Activation& m) {
     auto b = envelope_.initActivation();
-    b.setStep(m.step);
-    b.setMicrobatch(m.microbatch);
-    b.setAttempt(m.attempt);
+    WriteMicrobatch(m, b);
     b.setHop(m.hop);
     b.setPlanVersion(m.plan_version);
     WritePath(m.path, b.initPath());
@@ -164,9 +168,7 @@ class Writer {
   }
   void operator()(const Gradient& m) {
     auto b = envelope_.initGradient();
-    b.setStep(m.step);
-    b.setMicrobatch(m.microbatch);
-    b.setAttempt(m.attempt);
+    WriteMicrobatch(m, b);
     b.setHop(m.hop);
     b.setPlanVersion(m.plan_version);
     b.setCodec(static_cast<uint8_t>(m.codec));
@@ -174,9 +176,7 @@ class Writer {
   }
   void operator()(const HopLate& m) {
     auto b = envelope_.initHopLate();
-    b.setStep(m.step);
-    b.setMicrobatch(m.microbatch);
-    b.setAttempt(m.attempt);
+    WriteMicrobatch(m, b);
     b.setHop(m.hop);
   }
   void operator()(const Detour& m) {
@@ -199,15 +199,12 @@ class Writer {
   }
   void operator()(const MicrobatchVoid& m) {
     auto b = envelope_.initMicrobatchVoid();
-    b.setStep(m.step);
-    b.setMicrobatch(m.microbatch);
-    b.setAttempt(m.attempt);
+    WriteMicrobatch(m, b);
     b.setPlanVersion(m.plan_version);
   }
   void operator()(const Delta& m) {
     auto b = envelope_.initDelta();
-    b.setStage(m.stage);
-    b.setRound(m.round);
+    WriteRound(m, b);
     b.setTokens(m.tokens);
     WriteId(m.digest, b.initDigest());
     b.setPlanVersion(m.plan_version);
@@ -215,27 +212,37 @@ class Writer {
   }
   void operator()(const DeltaHeld& m) {
     auto b = envelope_.initDeltaHeld();
-    b.setStage(m.stage);
-    b.setRound(m.round);
+    WriteRound(m, b);
     WriteId(m.sender, b.initSender());
     b.setTokens(m.tokens);
     WriteId(m.digest, b.initDigest());
   }
   void operator()(const RoundCommit& m) {
     auto b = envelope_.initRoundCommit();
-    b.setStage(m.stage);
-    b.setRound(m.round);
-    auto list = b.initParticipants(Count(m.participants, limits::kParticipantsMax, "participants"));
-    for (unsigned i = 0; i < list.size(); ++i) {
-      WriteId(m.participants[i].node, list[i].initNode());
-      list[i].setTokens(m.participants[i].tokens);
-      WriteId(m.participants[i].digest, list[i].initDigest());
-    }
+    WriteRound(m, b);
+    b.setShape(m.shape);
+    WriteParticipants(
+        m.participants,
+        b.initParticipants(Count(m.participants, limits::kParticipantsMax, "participants")));
+  }
+  void operator()(const DeltaSum& m) {
+    auto b = envelope_.initDeltaSum();
+    WriteRound(m, b);
+    b.setShape(m.shape);
+    b.setTokens(m.tokens);
+    WriteId(m.digest, b.initDigest());
+    b.setPlanVersion(m.plan_version);
+    payload_ = m.payload;
+  }
+  void operator()(const SumsHeld& m) {
+    auto b = envelope_.initSumsHeld();
+    WriteRound(m, b);
+    b.setShape(m.shape);
+    WriteParticipants(m.sums, b.initSums(Count(m.sums, limits::kParticipantsMax, "sums")));
   }
   void operator()(const RoundApplied& m) {
     auto b = envelope_.initRoundApplied();
-    b.setStage(m.stage);
-    b.setRound(m.round);
+    WriteRound(m, b);
     WriteId(m.base_digest, b.initBaseDigest());
     b.setTransferS(Finite(m.transfer_s, "transfer_s"));
     b.setWaitS(Finite(m.wait_s, "wait_s"));
@@ -272,9 +279,6 @@ class Writer {
   unsigned Count(const std::vector<T>& list, size_t max, const char* what) {
     Require(list.size() <= max, what);
     return status_.ok() ? static_cast<unsigned>(list.size()) : 0;
-  }
-  void WriteIds(const std::vector<NodeId>& ids, capnp::List<schema::Id256>::Builder list) {
-    for (unsigned i = 0; i < list.size(); ++i) WriteId(ids[i], list[i]);
   }
   void WritePath(const Path& path, schema::Path::Builder b) {
     auto slots = b.initSlots(Count(path, limits::kPathSlotsMax, "slots of a path"));
@@ -333,6 +337,8 @@ class Writer {
     outer.setCodec(static_cast<uint8_t>(c.outer.codec));
     outer.setResidual(static_cast<uint8_t>(c.outer.residual));
     outer.setTier(static_cast<uint8_t>(c.outer.tier));
+    outer.setReduce(static_cast<uint8_t>(c.outer.reduce));
+    outer.setDownCodec(static_cast<uint8_t>(c.outer.down_codec));
     auto pipeline = b.initPipeline();
     pipeline.setStages(c.pipeline.stages);
     pipeline.setSkipRatio(Finite(c.pipeline.skip_ratio, "skip_ratio"));

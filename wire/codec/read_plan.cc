@@ -38,6 +38,20 @@ std::vector<Joiner> ReadJoining(ReadChecks& checks, schema::Plan::Reader r) {
   return joining;
 }
 
+// As many as there are replicas, or none.
+std::vector<int32_t> ReadShares(ReadChecks& checks, schema::StageAssignment::Reader r) {
+  const auto list = r.getShares();
+  std::vector<int32_t> shares(checks.Count(list, limits::kReplicasMax, "shares"));
+  for (unsigned i = 0; i < shares.size(); ++i) {
+    shares[i] = list[i];
+    if (shares[i] < 1 || shares[i] > kReplicaShareMax) checks.Break("share", "is out of range");
+  }
+  if (!shares.empty() && shares.size() != r.getReplicas().size()) {
+    checks.Break("shares", "are not one for each replica");
+  }
+  return shares;
+}
+
 PlannedSettings ReadSettings(ReadChecks& checks, schema::Settings::Reader r) {
   PlannedSettings settings;
   settings.inner_steps = checks.NotNegative(r.getInnerSteps(), "inner steps");
@@ -65,7 +79,8 @@ PlanUpdate ReadPlan(ReadChecks& checks, schema::Plan::Reader r) {
     if (slots_in_plan > limits::kPlanSlotsMax) checks.Break("slots of the plan", "are too many");
     m.plan.stages[i] = {checks.NotNegative(stages[i].getFirstLayer(), "first layer"),
                         checks.NotNegative(stages[i].getLastLayer(), "last layer"),
-                        ReadIds(checks, stages[i].getReplicas(), limits::kReplicasMax, "replicas")};
+                        ReadIds(checks, stages[i].getReplicas(), limits::kReplicasMax, "replicas"),
+                        ReadShares(checks, stages[i])};
   }
   const auto paths = r.getPaths();
   m.plan.paths.resize(checks.Count(paths, limits::kPathsMax, "paths"));

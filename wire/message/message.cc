@@ -22,6 +22,11 @@ Overloaded(Visitors...) -> Overloaded<Visitors...>;
 // Envelope, sequence numbers, authentication tag and TCP/IP headers of one message.
 constexpr int64_t kFrameOverheadBytes = 160;
 
+template <typename M>
+std::string OfRound(const char* kind, const M& m) {
+  return absl::StrFormat("%s stage %d round %d", kind, m.stage, m.round);
+}
+
 }  // namespace
 
 bool Activation::operator==(const Activation& o) const {
@@ -37,6 +42,10 @@ bool Delta::operator==(const Delta& o) const {
   return stage == o.stage && round == o.round && tokens == o.tokens && digest == o.digest &&
          plan_version == o.plan_version && SamePayload(payload, o.payload);
 }
+bool DeltaSum::operator==(const DeltaSum& o) const {
+  return stage == o.stage && round == o.round && shape == o.shape && tokens == o.tokens &&
+         digest == o.digest && plan_version == o.plan_version && SamePayload(payload, o.payload);
+}
 bool ObjectChunk::operator==(const ObjectChunk& o) const {
   return object == o.object && offset == o.offset && total_bytes == o.total_bytes &&
          SamePayload(values, o.values);
@@ -51,6 +60,8 @@ int64_t WireSize(const Message& message) {
           },
           [](const Gradient& m) { return SizeOf(m.values); },
           [](const Delta& m) { return SizeOf(m.payload) + 32; },
+          [](const DeltaSum& m) { return SizeOf(m.payload) + 40; },
+          [](const SumsHeld& m) { return 80 * static_cast<int64_t>(m.sums.size()); },
           [](const ObjectChunk& m) {
             return SizeOf(m.values) + static_cast<int64_t>(m.object.size());
           },
@@ -109,6 +120,8 @@ std::string Describe(const Message& message) {
                              m.attempt);
           },
           [](const Delta& m) { return StrFormat("Delta stage %d round %d", m.stage, m.round); },
+          [](const DeltaSum& m) { return OfRound("DeltaSum", m); },
+          [](const SumsHeld& m) { return OfRound("SumsHeld", m); },
           [](const DeltaHeld& m) {
             return StrFormat("DeltaHeld stage %d round %d of %s", m.stage, m.round,
                              m.sender.Short());
@@ -117,9 +130,7 @@ std::string Describe(const Message& message) {
             return StrFormat("RoundCommit stage %d round %d of %d", m.stage, m.round,
                              m.participants.size());
           },
-          [](const RoundApplied& m) {
-            return StrFormat("RoundApplied stage %d round %d", m.stage, m.round);
-          },
+          [](const RoundApplied& m) { return OfRound("RoundApplied", m); },
           [](const ObjectRequest& m) {
             return StrFormat("ObjectRequest %s@%d", m.object, m.offset);
           },
@@ -140,13 +151,15 @@ std::string Describe(const Message& message) {
 bool OutlivesSession(const Message& message) {
   return std::holds_alternative<Activation>(message) || std::holds_alternative<Gradient>(message) ||
          std::holds_alternative<MicrobatchVoid>(message) ||
-         std::holds_alternative<VoidList>(message) || std::holds_alternative<Delta>(message);
+         std::holds_alternative<VoidList>(message) || std::holds_alternative<Delta>(message) ||
+         std::holds_alternative<DeltaSum>(message);
 }
 
 bool IsBulk(const Message& message) {
   if (const auto* ping = std::get_if<Ping>(&message)) return ping->padding_bytes > 0;
   return std::holds_alternative<Activation>(message) || std::holds_alternative<Gradient>(message) ||
-         std::holds_alternative<Delta>(message) || std::holds_alternative<ObjectChunk>(message);
+         std::holds_alternative<Delta>(message) || std::holds_alternative<DeltaSum>(message) ||
+         std::holds_alternative<ObjectChunk>(message);
 }
 
 }  // namespace skerry

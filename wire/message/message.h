@@ -241,7 +241,8 @@ inline constexpr size_t kVoidListMax = 1024;
 // ---- outer rounds --------------------
 
 // replica → every other replica of its stage: the encoded delta of a round (round v leads from
-// version v to v + 1).
+// version v to v + 1). In a sharded round the pieces of it that the receiver sums
+// (localsgd/pieces.h).
 struct Delta {
   int32_t stage = 0;
   int64_t round = 0;
@@ -251,7 +252,8 @@ struct Delta {
   int64_t plan_version = 0;
   bool operator==(const Delta& o) const;
 };
-// replica → coordinator: I hold `sender`'s message of this round. Digest zero: it is no message.
+// replica → coordinator: I hold `sender`'s message of this round. Digest zero: it is no message
+// (in a sharded round that is all that is said).
 struct DeltaHeld {
   int32_t stage = 0;
   int64_t round = 0;
@@ -266,12 +268,34 @@ struct Participant {
   Digest digest;
   bool operator==(const Participant&) const = default;
 };
+// replica → every holder of its stage, in a sharded round: the encoded mean of the pieces that are
+// its part, over the participants that `shape` stands for (pipeline/plan/round_shape.h).
+struct DeltaSum {
+  int32_t stage = 0;
+  int64_t round = 0;
+  uint64_t shape = 0;
+  int64_t tokens = 0;  // covered by the sender's own delta
+  Digest digest;       // of payload
+  Payload payload;
+  int64_t plan_version = 0;
+  bool operator==(const DeltaSum& o) const;
+};
+// holder → coordinator: I hold the sums of all participants of this shape. A digest zero: what that
+// one sent is no sum.
+struct SumsHeld {
+  int32_t stage = 0;
+  int64_t round = 0;
+  uint64_t shape = 0;
+  std::vector<Participant> sums;  // ordered by node
+  bool operator==(const SumsHeld&) const = default;
+};
 // coordinator → replicas, journalled before it is sent: the frozen set of the round, the only one
-// there will ever be.
+// there will ever be. In a sharded round the digests are those of the participants' sums.
 struct RoundCommit {
   int32_t stage = 0;
   int64_t round = 0;
   std::vector<Participant> participants;  // ordered by node
+  uint64_t shape = 0;                     // 0: not sharded
   bool operator==(const RoundCommit&) const = default;
 };
 // replica → coordinator: applied; the digest of its base parameters at version round + 1.
@@ -306,10 +330,11 @@ struct ObjectChunk {
 };
 inline constexpr int64_t kObjectChunkBytesMax = 1 << 20;
 
-using Message = std::variant<Hello, Welcome, Refused, Peers, ProbeRequest, Ping, Pong, LinkReading,
-                             PlanUpdate, Heartbeat, StepReport, Leave, Shutdown, Activation,
-                             Gradient, MicrobatchVoid, Delta, DeltaHeld, RoundCommit, RoundApplied,
-                             ObjectRequest, ObjectChunk, HopLate, Detour, VoidList>;
+using Message =
+    std::variant<Hello, Welcome, Refused, Peers, ProbeRequest, Ping, Pong, LinkReading, PlanUpdate,
+                 Heartbeat, StepReport, Leave, Shutdown, Activation, Gradient, MicrobatchVoid,
+                 Delta, DeltaHeld, RoundCommit, RoundApplied, ObjectRequest, ObjectChunk, HopLate,
+                 Detour, VoidList, DeltaSum, SumsHeld>;
 
 // A message on its way: whoever repeats it, or sends it to many, keeps no copy.
 using SharedMessage = std::shared_ptr<const Message>;
@@ -328,7 +353,8 @@ std::string Describe(const Message& message);
 // whose senders do not hear of every restart. Everything else is said again by who said it.
 bool OutlivesSession(const Message& message);
 
-// Bulk travels behind control (Activation, Gradient, Delta, ObjectChunk, Ping with padding).
+// Bulk travels behind control (Activation, Gradient, Delta, DeltaSum, ObjectChunk, Ping with
+// padding).
 bool IsBulk(const Message& message);
 
 }  // namespace skerry

@@ -14,10 +14,14 @@
 
 namespace skerry {
 
+inline constexpr int32_t kReplicaShareMax = 1 << 10;
+
 struct StageAssignment {
   int32_t first_layer = 0;  // layers [first_layer, last_layer)
   int32_t last_layer = 0;
   std::vector<NodeId> replicas;  // slot r of the stage is replicas[r]
+  // What part of sharded rounds each slot sums, in proportion; empty: equal parts.
+  std::vector<int32_t> shares = {};
   bool operator==(const StageAssignment&) const = default;
 };
 

@@ -81,6 +81,8 @@ struct Envelope {
     hopLate        @33 :HopLate;
     detour         @34 :Detour;
     voidList       @35 :VoidList;
+    deltaSum       @36 :DeltaSum;
+    sumsHeld       @37 :SumsHeld;
   }
 }
 
@@ -165,6 +167,8 @@ struct RunConfig {
     codec        @4 :UInt8;  # 0 none, 1 int8, 2 bf16, 3 int4, 4 sign, 5 ternary, 6 topk
     residual     @5 :UInt8;  # 0 buffer, 1 weights
     tier         @6 :UInt8;  # 0 custom: codec as said, 1 auto: the planner chooses it
+    reduce       @7 :UInt8;  # 0 auto, 1 all-to-all, 2 sharded
+    downCodec    @8 :UInt8;  # 0 auto: as codec, else 1 + one of its values
   }
   struct Paths {
     stages                 @0 :Int32;
@@ -256,6 +260,7 @@ struct StageAssignment {
   firstLayer @0 :Int32;
   lastLayer  @1 :Int32;  # not included
   replicas   @2 :List(Id256);
+  shares     @3 :List(Int32);  # of sharded rounds, by slot; empty: equal
 }
 struct Path {
   slots @0 :List(Slot);
@@ -374,6 +379,22 @@ struct RoundCommit {
   stage        @0 :Int32;
   round        @1 :Int64;
   participants @2 :List(Participant);  # ordered by node
+  shape        @3 :UInt64;             # of a sharded round; 0: not sharded
+}
+# Payload: the encoded sum of the sender's pieces.
+struct DeltaSum {
+  stage  @0 :Int32;
+  round  @1 :Int64;
+  shape  @2 :UInt64;
+  tokens @3 :Int64;
+  digest @4 :Id256;
+  planVersion @5 :Int64;
+}
+struct SumsHeld {
+  stage @0 :Int32;
+  round @1 :Int64;
+  shape @2 :UInt64;
+  sums  @3 :List(Participant);  # ordered by node
 }
 struct Participant {
   node   @0 :Id256;

@@ -1,0 +1,130 @@
+// Sharded rounds: who holds everybody's sums of which shape (docs/PROTOCOL.md, "A sharded round").
+
+#include <algorithm>
+
+#include "coordinator/border.h"
+#include "coordinator/coordinator_actor.h"
+#include "pipeline/plan/round_shape.h"
+#include "pipeline/plan/route.h"
+
+namespace skerry {
+namespace {
+
+constexpr int64_t kRoundsAhead = 4;
+
+const Participant* Find(const std::vector<Participant>& sums, const NodeId& node) {
+  const auto it = std::find_if(sums.begin(), sums.end(),
+                               [&](const Participant& sum) { return sum.node == node; });
+  return it == sums.end() ? nullptr : &*it;
+}
+
+}  // namespace
+
+bool CoordinatorActor::IsShardedStage(int32_t stage) const {
+  const auto& replicas = state_.plan->stages[static_cast<size_t>(stage)].replicas;
+  return IsSharded(options_.config.outer, static_cast<int64_t>(replicas.size()));
+}
+
+// Whether a report is of no round under way. Of one that is frozen the commit may have been lost
+// with an earlier life.
+bool CoordinatorActor::IsLate(Context& context, const NodeId& from, int32_t stage, int64_t round) {
+  const int64_t next = state_.RoundsCommitted(stage);
+  if (round > next + kRoundsAhead) {
+    ++refused_;
+    return true;
+  }
+  NoteStarted(context, from);
+  if (round >= next) return false;
+  context.Send(from, state_.commits.at({stage, round}));
+  return true;
+}
+
+// A reducer says that what it was sent to sum is no message.
+void CoordinatorActor::OnVoidPieces(Context& context, const NodeId& from, const DeltaHeld& held) {
+  const auto participants = ParticipantsOf(*state_.plan, held.stage, held.round);
+  const auto takes_part = [&](const NodeId& node) {
+    return std::find(participants.begin(), participants.end(), node) != participants.end();
+  };
+  if (!held.digest.IsZero() || held.sender == from || !takes_part(from) ||
+      !takes_part(held.sender)) {
+    return void(++refused_);
+  }
+  DeclareGone(context, held.sender, Gone::kEvicted,
+              "of its delta another replica was sent pieces that cannot be decoded");
+}
+
+void CoordinatorActor::On(Context& context, const NodeId& from, const SumsHeld& message) {
+  const auto stage = StageOf(from);
+  const auto sane = [](const Participant& sum) {
+    return sum.tokens >= 0 && sum.tokens <= kTokensMax;
+  };
+  if (!stage || message.stage != *stage || message.round < 0 || !IsShardedStage(*stage) ||
+      !std::all_of(message.sums.begin(), message.sums.end(), sane)) {
+    return void(++refused_);
+  }
+  if (IsLate(context, from, *stage, message.round)) return;
+  sums_held_[{*stage, message.round}][from] = message;
+  TryCommit(context, *stage);
+}
+
+// The set of a round, when every holder holds every participant's sum of its present shape, all
+// alike. So whoever dies after that takes nothing along that somebody still needs.
+std::optional<RoundCommit> CoordinatorActor::CompleteSharded(Context& context, int32_t stage,
+                                                             int64_t round) {
+  const auto held = sums_held_.find({stage, round});
+  if (held == sums_held_.end()) return std::nullopt;
+  const PipelinePlan& plan = *state_.plan;
+  const RoundShape shape = ShapeOf(plan, stage, round);
+  const auto report_of = [&](const NodeId& node) -> const SumsHeld* {
+    const auto it = held->second.find(node);
+    return it != held->second.end() && it->second.shape == shape.id ? &it->second : nullptr;
+  };
+  bool held_up = false;
+  std::vector<NodeId> holders;  // that have said so
+  for (const NodeId& holder : Holders(plan, stage)) {
+    const Joiner* joiner = JoinerOf(plan, holder);
+    if (report_of(holder) != nullptr) {
+      holders.push_back(holder);
+    } else if (joiner != nullptr && !joiner->IsFixed()) {
+      held_up = true;
+    } else {
+      return std::nullopt;
+    }
+  }
+  RoundCommit commit{stage, round, {}, shape.id};
+  std::vector<NodeId> reducers = shape.participants;
+  std::sort(reducers.begin(), reducers.end());
+  for (const NodeId& reducer : reducers) {
+    const Participant* said = Find(report_of(reducer)->sums, reducer);
+    if (said == nullptr) return std::nullopt;
+    commit.participants.push_back(*said);
+  }
+  for (const NodeId& holder : holders) {
+    const std::vector<Participant>& sums = report_of(holder)->sums;
+    if (sums == commit.participants) continue;
+    const Joiner* joiner = JoinerOf(plan, holder);
+    if (joiner != nullptr && !joiner->IsFixed() && reducers.size() > 1) {
+      GiveUpJoiner(context, holder, "it holds another sum than the others");
+      return std::nullopt;
+    }
+    for (const Participant& said : commit.participants) {
+      const Participant* seen = Find(sums, said.node);
+      if (seen != nullptr && *seen == said) continue;
+      DeclareGone(context, said.node, Gone::kEvicted,
+                  "another replica holds another sum of it, or one that cannot be decoded");
+      return std::nullopt;
+    }
+    return std::nullopt;
+  }
+  if (held_up) held_up_since_.try_emplace(stage, context.now());
+  if (held_up || commit.participants.empty()) return std::nullopt;
+  return commit;
+}
+
+// What an earlier process of it held is gone with that.
+void CoordinatorActor::ForgetHoldings(const NodeId& node) {
+  for (auto& [round, holdings] : held_) holdings.erase(node);
+  for (auto& [round, holdings] : sums_held_) holdings.erase(node);
+}
+
+}  // namespace skerry

@@ -1,0 +1,33 @@
+// The pieces of a stage: what a sharded round sends, sums and reassigns as a whole.
+//
+// A piece is a run of parameters as long as the others but the last. Its length is a multiple of
+// the largest tile of a codec, so what it is encoded as decodes to the bits that the message of the
+// whole stage would. There are some pieces for each planned replica: few enough that their lengths
+// cost nothing, enough that the part of a dead one can be spread over those that are left.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace skerry {
+
+struct PieceCut {
+  static constexpr int64_t kTile = 4096;
+  static constexpr int64_t kPiecesEach = 8;
+
+  int64_t parameters = 0;  // of the stage
+  int64_t piece = 0;       // of a piece; > 0
+
+  static PieceCut Of(int64_t parameters, int64_t replicas) {
+    const int64_t tiles = (parameters + kTile - 1) / kTile, wanted = kPiecesEach * replicas;
+    return {parameters, std::max<int64_t>((tiles + wanted - 1) / wanted, 1) * kTile};
+  }
+
+  int32_t count() const { return static_cast<int32_t>((parameters + piece - 1) / piece); }
+  int64_t First(int32_t index) const { return index * piece; }
+  int64_t Size(int32_t index) const { return std::min(piece, parameters - First(index)); }
+  int32_t IndexOf(int64_t parameter) const { return static_cast<int32_t>(parameter / piece); }
+  bool operator==(const PieceCut&) const = default;
+};
+
+}  // namespace skerry

@@ -1,0 +1,73 @@
+#include "localsgd/piece_reducer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/check.h"
+#include "common/status.h"
+
+namespace skerry {
+
+PieceReducer::PieceReducer(const OuterConfig& config, const PieceCut& cut, int64_t nominal_tokens)
+    : cut_(cut),
+      up_(&CodecFor(config.codec)),
+      down_(&CodecFor(DownCodecOf(config))),
+      nominal_tokens_(nominal_tokens) {}
+
+absl::StatusOr<std::vector<float>> PieceReducer::Mean(int32_t piece,
+                                                      std::vector<RoundMessage> messages) const {
+  SKERRY_CHECK(piece >= 0 && piece < cut_.count());
+  const int64_t size = cut_.Size(piece);
+  SKERRY_ASSIGN_OR_RETURN(const RoundMean mean,
+                          RoundMean::Make(*up_, size, std::move(messages), nominal_tokens_));
+  std::vector<float> d(static_cast<size_t>(size));
+  for (int64_t first = 0; first < size; first += RoundMean::kTile) {
+    const int64_t count = std::min(RoundMean::kTile, size - first);
+    mean.Tile(first, std::span(d).subspan(static_cast<size_t>(first), static_cast<size_t>(count)));
+  }
+  return d;
+}
+
+std::vector<float> PieceReducer::ResidualOrZeros(int32_t piece) const {
+  const auto it = residuals_.find(piece);
+  if (it != residuals_.end()) return it->second;
+  return std::vector<float>(static_cast<size_t>(cut_.Size(piece)), 0.0f);
+}
+
+absl::StatusOr<Bytes> PieceReducer::Reduce(int32_t piece,
+                                           std::vector<RoundMessage> messages) const {
+  SKERRY_ASSIGN_OR_RETURN(const std::vector<float> mean, Mean(piece, std::move(messages)));
+  const std::vector<float> residual = ResidualOrZeros(piece);
+  Bytes sum;
+  SKERRY_RETURN_IF_ERROR(down_->EncodeDelta({.base = mean, .residual = residual}, &sum));
+  return sum;
+}
+
+absl::Status PieceReducer::Land(int32_t piece, std::vector<RoundMessage> messages,
+                                std::span<const uint8_t> sum) {
+  SKERRY_ASSIGN_OR_RETURN(const std::vector<float> mean, Mean(piece, std::move(messages)));
+  std::vector<float> sent(mean.size());
+  SKERRY_RETURN_IF_ERROR(down_->Decode(sum, sent));
+  std::vector<float> residual = ResidualOrZeros(piece);
+  // The same expression as the encoder's, so these are the bits it saw.
+  for (size_t i = 0; i < residual.size(); ++i) residual[i] = (mean[i] + residual[i]) - sent[i];
+  residuals_[piece] = std::move(residual);
+  return absl::OkStatus();
+}
+
+void PieceReducer::KeepOnly(const std::set<int32_t>& pieces) {
+  std::erase_if(residuals_, [&](const auto& entry) { return !pieces.contains(entry.first); });
+}
+
+std::span<const float> PieceReducer::residual(int32_t piece) const {
+  const auto it = residuals_.find(piece);
+  return it == residuals_.end() ? std::span<const float>() : std::span<const float>(it->second);
+}
+
+int64_t PieceReducer::HeldBytes() const {
+  int64_t floats = 0;
+  for (const auto& [piece, residual] : residuals_) floats += static_cast<int64_t>(residual.size());
+  return 4 * floats;
+}
+
+}  // namespace skerry

@@ -1,0 +1,66 @@
+// A replica as the reducer of some pieces of its stage, in a sharded round (docs/PROTOCOL.md).
+//
+// For each piece it sums the participants' messages exactly (round_mean.h) and compresses the mean
+// on its way down with error feedback of its own, s:
+//
+//   y = mean + s        sum = C(y)        s ← y − D(sum)        C, D the down codec
+//
+// Law: Σ D(sum) + s = Σ mean over the rounds landed, to float32 rounding (the downlink's half of
+// conservation). Reduce changes nothing: the same round is reduced again from the same s when its
+// set of participants shrinks; s moves only when the round lands. s of a piece begins at zero
+// wherever the piece goes: what its last reducer had not sent yet is lost with it, at most one
+// residual of the pieces it held.
+//
+// Memory: 4 bytes per parameter of the pieces reduced so far, that is 4/R of the stage's for each
+// of R replicas, and while it works two floats per parameter of a piece.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/bytes.h"
+#include "common/run_config.h"
+#include "localsgd/piece_cut.h"
+#include "localsgd/round_mean.h"
+
+namespace skerry {
+
+// Not thread-safe, copyable.
+class PieceReducer {
+ public:
+  // Messages are of `config.codec`, sums of DownCodecOf(config). `nominal_tokens` as in
+  // round_mean.h.
+  PieceReducer(const OuterConfig& config, const PieceCut& cut, int64_t nominal_tokens = 0);
+
+  // The sum of a piece over `messages`, in any order. InvalidArgument as RoundMean::Make, or the
+  // mean has diverged.
+  absl::StatusOr<Bytes> Reduce(int32_t piece, std::vector<RoundMessage> messages) const;
+
+  // The round landed with that sum, which Reduce made of the same messages. InvalidArgument as
+  // Reduce; then nothing has changed.
+  absl::Status Land(int32_t piece, std::vector<RoundMessage> messages,
+                    std::span<const uint8_t> sum);
+
+  // Other pieces are other reducers' from now on.
+  void KeepOnly(const std::set<int32_t>& pieces);
+
+  // s of a piece, empty before it landed.
+  std::span<const float> residual(int32_t piece) const;
+  int64_t HeldBytes() const;
+
+ private:
+  absl::StatusOr<std::vector<float>> Mean(int32_t piece, std::vector<RoundMessage> messages) const;
+  std::vector<float> ResidualOrZeros(int32_t piece) const;
+
+  PieceCut cut_;
+  const Codec* up_;
+  const Codec* down_;
+  int64_t nominal_tokens_;
+  std::map<int32_t, std::vector<float>> residuals_;  // s, by piece
+};
+
+}  // namespace skerry

@@ -1,0 +1,234 @@
+// A node's share of sharded rounds: sends pieces to who sums them, sums its own part, passes the
+// sum on, and says when it holds everybody's (docs/PROTOCOL.md, "A sharded round").
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "common/digest.h"
+#include "common/status.h"
+#include "node/node_actor.h"
+#include "node/node_results.h"
+#include "pipeline/plan/route.h"
+
+namespace skerry {
+
+bool NodeActor::IsShardedStage() const {
+  return stage_ >= 0 &&
+         IsSharded(config_->outer,
+                   static_cast<int64_t>(plan_.stages[static_cast<size_t>(stage_)].replicas.size()));
+}
+
+// Asked for every message: the same until the plan changes.
+const RoundShape& NodeActor::ShapeOfRound(int64_t round) {
+  if (shapes_.plan_version != plan_.version || shapes_.stage != stage_) {
+    shapes_ = {plan_.version, stage_, {}, {}};
+  }
+  const auto it = shapes_.of.find(round);
+  if (it != shapes_.of.end()) return it->second;
+  if (shapes_.of.size() > kShapesMax) shapes_.of.clear();
+  return shapes_.of[round] = ShapeOf(plan_, stage_, round);
+}
+
+const std::vector<NodeId>& NodeActor::ReducersOfRound(int64_t round) {
+  const RoundShape& shape = ShapeOfRound(round);
+  auto& reducers = shapes_.reducers[shape.id];
+  if (reducers.empty() && !shape.participants.empty()) {
+    reducers = ReducersOf(plan_.stages[static_cast<size_t>(stage_)], shape, work_->pieces());
+  }
+  return reducers;
+}
+
+namespace {
+
+using Parts = std::map<NodeId, std::vector<Piece>>;
+
+// By who sums them. Without `moved`, all; else those that another summed before.
+Parts PartsOf(const std::vector<Payload>& pieces, const std::vector<NodeId>& reducers,
+              const std::vector<NodeId>* before) {
+  Parts parts;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    if (before != nullptr && (*before)[i] == reducers[i]) continue;
+    parts[reducers[i]].push_back({static_cast<int32_t>(i), pieces[i]});
+  }
+  return parts;
+}
+
+bool Contains(const std::vector<NodeId>& nodes, const NodeId& node) {
+  return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
+}
+
+}  // namespace
+
+void NodeActor::EncodePieces(Context& context) {
+  const int64_t round = encoded_;
+  heavy_job_ = SubmitTracked(
+      context, {"encode delta", work_->Cost(WorkKind::kEncode),
+                [work = work_.get(), results = results_, self = options_.self,
+                 reducers = ReducersOfRound(round), shape = ShapeOfRound(round).id] {
+                  auto pieces = work->EncodePieces();
+                  results->status = pieces.status();
+                  if (!pieces.ok()) return;
+                  results->pieces = *std::move(pieces);
+                  results->shape = shape;
+                  if (!reducers.empty()) {
+                    for (const auto& [to, part] : PartsOf(results->pieces, reducers, nullptr)) {
+                      if (to == self) continue;
+                      const Payload packed = PackPieces(part);
+                      results->parts.push_back({to, packed, DigestOf(View(packed))});
+                    }
+                  }
+                }});
+}
+
+void NodeActor::PiecesEncoded(Context& context, int64_t round) {
+  rounds_->HoldOwn(round, tokens_of_round_, results_->pieces);
+  if (results_->shape != ShapeOfRound(round).id) {  // somebody died meanwhile
+    return SendPieces(context, round, tokens_of_round_, results_->pieces, nullptr);
+  }
+  for (const auto& [to, packed, digest] : results_->parts) {
+    Send(context, to, Delta{stage_, round, tokens_of_round_, digest, packed, plan_.version});
+  }
+}
+
+void NodeActor::SendPieces(Context& context, int64_t round, int64_t tokens,
+                           const std::vector<Payload>& pieces, const std::vector<NodeId>* before) {
+  const std::vector<NodeId>& reducers = ReducersOfRound(round);
+  if (reducers.empty()) return;
+  for (const auto& [to, part] : PartsOf(pieces, reducers, before)) {
+    if (to == options_.self) continue;
+    const Payload packed = PackPieces(part);
+    Send(context, to, Delta{stage_, round, tokens, DigestOf(View(packed)), packed, plan_.version});
+  }
+}
+
+// Whose sums a plan gives to others hear of it from those who hold what is to be summed.
+void NodeActor::SendMovedPieces(Context& context, const PipelinePlan& before) {
+  if (!rounds_ || !work_ || !IsShardedStage()) return;
+  for (const RoundKeeper::OwnPieces& own : rounds_->OwnOfRounds()) {
+    const RoundShape was = ShapeOf(before, stage_, own.round);
+    if (was.id == ShapeOfRound(own.round).id || was.participants.empty()) continue;
+    const std::vector<NodeId> reducers =
+        ReducersOf(before.stages[static_cast<size_t>(stage_)], was, work_->pieces());
+    SendPieces(context, own.round, own.tokens, own.pieces, &reducers);
+  }
+  ReportSums(context);
+}
+
+// Only the next round can be due: its pieces are those of who has landed the one before.
+bool NodeActor::ReduceIfReady(Context& context) {
+  if (!IsShardedStage()) return false;
+  const int64_t round = rounds_->next();
+  if (round >= encoded_ || rounds_->HasCommit(round)) return false;
+  const RoundShape& shape = ShapeOfRound(round);
+  if (!Contains(shape.participants, options_.self) || rounds_->OwnSum(round, shape.id)) {
+    return false;
+  }
+  const std::vector<NodeId>& reducers = ReducersOfRound(round);
+  std::vector<int32_t> mine;
+  for (size_t i = 0; i < reducers.size(); ++i) {
+    if (reducers[i] == options_.self) mine.push_back(static_cast<int32_t>(i));
+  }
+  auto reduction = rounds_->ReductionOf(round, shape.participants, mine);
+  if (!reduction) return false;
+  heavy_ = Heavy::kReduce;
+  results_ = std::make_shared<Results>();
+  results_->version = round;
+  results_->shape = shape.id;
+  heavy_job_ = SubmitTracked(
+      context, {"reduce pieces", work_->Cost(WorkKind::kReduce),
+                [work = work_.get(), results = results_, reduction = *std::move(reduction)] {
+                  const auto sums = work->ReducePieces(reduction);
+                  results->status = sums.status();
+                  if (!sums.ok()) return;
+                  for (size_t i = 0; i < sums->size(); ++i) {
+                    results->sums.push_back({reduction.pieces[i], (*sums)[i]});
+                  }
+                  results->delta = PackPieces(results->sums);
+                  results->digest = DigestOf(View(results->delta));
+                }});
+  return true;
+}
+
+void NodeActor::Reduced(Context& context) {
+  const int64_t round = results_->version;
+  const RoundShape& shape = ShapeOfRound(round);
+  if (shape.id != results_->shape) return;  // somebody died meanwhile: it is summed again
+  int64_t tokens = 0;
+  for (const RoundKeeper::OwnPieces& own : rounds_->OwnOfRounds()) {
+    if (own.round == round) tokens = own.tokens;
+  }
+  const DeltaSum sum{stage_,           round,           shape.id,     tokens,
+                     results_->digest, results_->delta, plan_.version};
+  rounds_->HoldSum(options_.self, sum, shape, results_->sums);
+  for (const NodeId& holder : Holders(plan_, stage_)) {
+    if (holder != options_.self) Send(context, holder, sum);
+  }
+  ReportSums(context);
+}
+
+// Of every round under way, once for each shape that it has.
+void NodeActor::ReportSums(Context& context) {
+  for (int64_t round = rounds_->next(); rounds_->IsAhead(round); ++round) {
+    const uint64_t shape = ShapeOfRound(round).id;
+    const auto held = rounds_->AllSums(round, shape);
+    if (!held || reported_sums_[round] == shape) continue;
+    reported_sums_[round] = shape;
+    Send(context, options_.coordinator, *held);
+  }
+  reported_sums_.erase(reported_sums_.begin(), reported_sums_.lower_bound(rounds_->next()));
+}
+
+void NodeActor::OnPieces(Context& context, const NodeId& from, const Delta& message) {
+  if (message.stage != stage_ || !rounds_->IsAhead(message.round) ||
+      DigestOf(View(message.payload)) != message.digest) {
+    return void(++refused_);
+  }
+  auto pieces = UnpackPieces(message.payload);
+  const bool decodes = pieces.ok() && (!work_ || work_->CheckPieces(*pieces).ok());
+  if (!decodes) {
+    if (rounds_->RefusePieces(from, message.round)) {
+      Send(context, options_.coordinator, DeltaHeld{stage_, message.round, from, 0, {}});
+    }
+    return void(++refused_);
+  }
+  rounds_->HoldPieces(from, message.round, message.tokens, *std::move(pieces));
+  Advance(context);
+}
+
+void NodeActor::On(Context& context, const NodeId& from, const DeltaSum& message) {
+  if (MustWait(message.plan_version, rounds_ != nullptr)) return Keep(from, message);
+  if (!rounds_ || message.stage != stage_ || !IsShardedStage() ||
+      !rounds_->IsAhead(message.round)) {
+    return void(++refused_);
+  }
+  const RoundShape& shape = ShapeOfRound(message.round);
+  if (message.shape != shape.id || !Contains(shape.participants, from)) return void(++refused_);
+  auto pieces = UnpackPieces(message.payload);
+  DeltaSum sum = message;
+  if (!pieces.ok() || DigestOf(View(message.payload)) != message.digest ||
+      !IsSumOf(from, message.round, *pieces)) {
+    sum.digest = {};  // no commit names it
+    pieces = std::vector<Piece>();
+  }
+  if (!rounds_->HoldSum(from, sum, shape, *std::move(pieces))) return void(++refused_);
+  ReportSums(context);
+  NoteReadiness(context);
+  Advance(context);
+}
+
+// A joiner without its stage yet leaves that to those who land the round.
+bool NodeActor::IsSumOf(const NodeId& reducer, int64_t round, const std::vector<Piece>& sums) {
+  if (!work_) return true;
+  if (!work_->CheckSums(sums).ok()) return false;
+  const std::vector<NodeId>& reducers = ReducersOfRound(round);
+  size_t found = 0;
+  for (const Piece& sum : sums) {
+    if (reducers[static_cast<size_t>(sum.index)] != reducer) return false;
+    ++found;
+  }
+  const auto parts = std::count(reducers.begin(), reducers.end(), reducer);
+  return static_cast<int64_t>(found) == parts;
+}
+
+}  // namespace skerry

@@ -1,0 +1,15 @@
+// How large a part of a sharded round each replica sums (round_shape.h), from the measured links.
+#pragma once
+
+#include "common/run_config.h"
+#include "routing/topology.h"
+#include "wire/message/pipeline_plan.h"
+
+namespace skerry {
+
+// Shares of the stages whose rounds are sharded, by what their replicas can send: the median of
+// each one's links to the others, over that of the slowest, as a power of two up to 16. None where
+// a link is not known, or all are alike. They change who sums what, never a bit of the sums.
+void SetShares(const OuterConfig& outer, const LinkMatrix& links, PipelinePlan* plan);
+
+}  // namespace skerry

@@ -1,0 +1,21 @@
+// What a round asks of the links of a stage.
+#pragma once
+
+#include <cstddef>
+
+#include "routing/cost_model.h"
+
+namespace skerry {
+
+// Bytes that a replica sends to each of the others of its stage in a round: its whole delta, or in
+// a sharded round its pieces of the other's part and the sum of its own.
+inline double RoundBytesToEach(const RunConfig& config, int32_t layers, bool holds_ends,
+                               size_t replicas) {
+  const auto delta = static_cast<double>(DeltaBytes(config, layers, holds_ends));
+  if (!IsSharded(config.outer, static_cast<int64_t>(replicas))) return delta;
+  const double down =
+      DeltaBitsPerValue(DownCodecOf(config.outer)) / DeltaBitsPerValue(config.outer.codec);
+  return delta * (1 + down) / static_cast<double>(replicas);
+}
+
+}  // namespace skerry

@@ -1,0 +1,31 @@
+// Who sums what in a sharded round (docs/PROTOCOL.md, "A sharded round"): pure functions of the
+// plan, so that all replicas of a stage agree without talking.
+//
+// The *shape* of a round is the set of its participants, each of them the reducer of a part. A plan
+// that changes nothing about them leaves it as it is; a death among them gives another. Sums are of
+// one shape, and a round is committed with the sums of one.
+//
+// Pieces (localsgd/piece_cut.h) have a home: slots in order, in proportion to their shares. Those
+// of a slot that takes no part are spread over the others, so a death moves no piece but the dead
+// one's.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "wire/message/pipeline_plan.h"
+
+namespace skerry {
+
+struct RoundShape {
+  std::vector<NodeId> participants;  // in slot order
+  uint64_t id = 0;                   // digest of them and of their slots; never 0
+  bool operator==(const RoundShape&) const = default;
+};
+RoundShape ShapeOf(const PipelinePlan& plan, int32_t stage, int64_t round);
+
+// The reducer of every piece, [pieces]. CHECK: the shape has participants and is one of `stage`.
+std::vector<NodeId> ReducersOf(const StageAssignment& stage, const RoundShape& shape,
+                               int32_t pieces);
+
+}  // namespace skerry

@@ -1,0 +1,292 @@
+// A round whose sums are made in parts: the same laws as all-to-all, and the downlink's own.
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "localsgd/piece_reducer.h"
+#include "tests/localsgd/stage_of_replicas.h"
+
+namespace skerry {
+namespace {
+
+constexpr size_t kParameters = 3 * 4096 + 700;
+
+DownCodec Down(DeltaCodec codec) {
+  return DownCodec{static_cast<uint8_t>(1 + static_cast<uint8_t>(codec))};
+}
+
+// Replicas and their reducers; piece p is summed by replica p mod R.
+struct ShardedStage {
+  PieceCut cut = PieceCut::Of(kParameters, 1);
+  std::vector<Worker> workers;
+  std::vector<PieceReducer> reducers;
+  std::vector<std::vector<Bytes>> pieces;  // of each worker
+
+  ShardedStage(size_t count, const OuterConfig& config) {
+    OuterReplicaOptions options;
+    options.cut = cut;
+    workers = Stage(count, config, RandomVector(kParameters, 1, 0.1), options);
+    reducers.assign(count, PieceReducer(config, cut));
+    pieces.resize(count);
+  }
+  void Train(uint64_t seed) {
+    for (size_t c = 0; c < workers.size(); ++c) {
+      const auto moved = RandomVector(kParameters, 100 * seed + c, 0.01);
+      for (size_t i = 0; i < kParameters; ++i) workers[c].theta[i] += moved[i];
+    }
+  }
+  void Encode() {
+    for (size_t c = 0; c < workers.size(); ++c) {
+      auto encoded = workers[c].replica.EncodePieces(workers[c].theta);
+      REQUIRE(encoded.ok());
+      pieces[c] = *std::move(encoded);
+    }
+  }
+  PieceReducer& ReducerOf(int32_t piece) {
+    return reducers[static_cast<size_t>(piece) % reducers.size()];
+  }
+  std::vector<RoundMessage> Messages(int32_t piece, const std::vector<size_t>& accepted) const {
+    std::vector<RoundMessage> messages;
+    for (const size_t c : accepted) messages.push_back({1, pieces[c][static_cast<size_t>(piece)]});
+    return messages;
+  }
+  std::vector<Bytes> Reduce(const std::vector<size_t>& accepted) {
+    std::vector<Bytes> sums;
+    for (int32_t p = 0; p < cut.count(); ++p) {
+      auto sum = ReducerOf(p).Reduce(p, Messages(p, accepted));
+      REQUIRE(sum.ok());
+      sums.push_back(*std::move(sum));
+    }
+    return sums;
+  }
+  void Land(const std::vector<Bytes>& sums, const std::vector<size_t>& accepted) {
+    const std::set<size_t> in(accepted.begin(), accepted.end());
+    const std::vector<std::span<const uint8_t>> spans(sums.begin(), sums.end());
+    for (int32_t p = 0; p < cut.count(); ++p) {
+      REQUIRE(ReducerOf(p).Land(p, Messages(p, accepted), spans[static_cast<size_t>(p)]).ok());
+    }
+    for (size_t c = 0; c < workers.size(); ++c) {
+      REQUIRE(workers[c].replica.ApplySums(spans, in.contains(c), workers[c].theta).ok());
+    }
+  }
+  void Round(uint64_t seed, const std::vector<size_t>& accepted) {
+    Train(seed);
+    Encode();
+    Land(Reduce(accepted), accepted);
+  }
+};
+
+std::vector<float> DecodePieces(const PieceCut& cut, DeltaCodec codec,
+                                const std::vector<Bytes>& pieces) {
+  std::vector<float> values(static_cast<size_t>(cut.parameters));
+  for (int32_t p = 0; p < cut.count(); ++p) {
+    const auto part = std::span(values).subspan(static_cast<size_t>(cut.First(p)),
+                                                static_cast<size_t>(cut.Size(p)));
+    REQUIRE(CodecFor(codec).Decode(pieces[static_cast<size_t>(p)], part).ok());
+  }
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("Pieces: what they decode to is what the whole message decodes to", "[localsgd]") {
+  const auto start = RandomVector(kParameters, 1, 0.1), theta = RandomVector(kParameters, 2, 0.1);
+  for (const DeltaCodec codec : EveryCodec()) {
+    INFO("codec " << static_cast<int>(codec));
+    const OuterConfig config = Outer(0.7f, 0.5f, codec, ResidualPlace::kBuffer);
+    OuterReplicaOptions options;
+    options.cut = PieceCut::Of(kParameters, 1);
+    OuterReplica whole(config, start), cut(config, start, options);
+    const auto message = whole.Encode(theta);
+    const auto pieces = cut.EncodePieces(theta);
+    REQUIRE((message.ok() && pieces.ok()));
+    std::vector<float> decoded(kParameters);
+    REQUIRE(CodecFor(codec).Decode(*message, decoded).ok());
+    CHECK(SameBits(DecodePieces(options.cut, codec, *pieces), decoded));
+  }
+}
+
+TEST_CASE("Pieces: cuts lie on tiles, cover the stage, and are some for each replica",
+          "[localsgd]") {
+  for (const int64_t parameters : {int64_t{1}, int64_t{4096}, int64_t{4097}, int64_t{50'000'000}}) {
+    for (const int64_t replicas : {2, 4, 88}) {
+      const PieceCut cut = PieceCut::Of(parameters, replicas);
+      int64_t covered = 0;
+      for (int32_t i = 0; i < cut.count(); ++i) {
+        CHECK(cut.First(i) == covered);
+        CHECK(cut.First(i) % PieceCut::kTile == 0);
+        CHECK(cut.Size(i) > 0);
+        covered += cut.Size(i);
+      }
+      CHECK(covered == parameters);
+      CHECK(cut.count() <= PieceCut::kPiecesEach * replicas);
+    }
+  }
+}
+
+TEST_CASE("A sharded round: all replicas hold the same base, whatever the order of messages",
+          "[localsgd]") {
+  for (const DeltaCodec codec : EveryCodec()) {
+    INFO("codec " << static_cast<int>(codec));
+    const OuterConfig config = Outer(0.7f, 0.6f, codec, ResidualPlace::kWeights);
+    ShardedStage forward(4, config), backward(4, config);
+    for (uint64_t round = 1; round <= 3; ++round) {
+      forward.Round(round, {0, 1, 2, 3});
+      backward.Round(round, {3, 1, 0, 2});
+    }
+    for (size_t c = 0; c < 4; ++c) {
+      CHECK(forward.workers[c].replica.BaseDigest() == forward.workers[0].replica.BaseDigest());
+      CHECK(backward.workers[c].replica.BaseDigest() == forward.workers[0].replica.BaseDigest());
+    }
+  }
+}
+
+TEST_CASE("A sharded round: with exact sums it is the all-to-all round", "[localsgd]") {
+  OuterConfig config = Outer(0.7f, 0.6f, DeltaCodec::kInt8, ResidualPlace::kBuffer);
+  config.down_codec = Down(DeltaCodec::kNone);
+  ShardedStage sharded(4, config);
+  std::vector<Worker> all = Stage(4, config, RandomVector(kParameters, 1, 0.1));
+  for (uint64_t round = 1; round <= 3; ++round) {
+    sharded.Round(round, {0, 1, 2, 3});
+    for (size_t c = 0; c < 4; ++c) {
+      const auto moved = RandomVector(kParameters, 100 * round + c, 0.01);
+      for (size_t i = 0; i < kParameters; ++i) all[c].theta[i] += moved[i];
+    }
+    EncodeAll(&all);
+    ApplyAll(&all, Everyone(4));
+  }
+  CHECK(MaxDifference(sharded.workers[1].replica.base(), all[1].replica.base()) < 1e-7);
+}
+
+// Invariant 5: Σ D(sum) + s = Σ mean.
+TEST_CASE("A sharded round: what went down and what is still to go are the means", "[localsgd]") {
+  for (const DeltaCodec down : EveryCodec()) {
+    INFO("down codec " << static_cast<int>(down));
+    OuterConfig config = PlainMean(ResidualPlace::kBuffer, DeltaCodec::kInt8);
+    config.down_codec = Down(down);
+    ShardedStage stage(3, config);
+    std::vector<double> gone(kParameters, 0), meant(kParameters, 0);
+    for (uint64_t round = 1; round <= 6; ++round) {
+      stage.Train(round);
+      stage.Encode();
+      const auto accepted = round % 2 == 0 ? std::vector<size_t>{0, 2} : Everyone(3);
+      const auto sums = stage.Reduce(accepted);
+      const auto down_values = DecodePieces(stage.cut, down, sums);
+      for (size_t i = 0; i < kParameters; ++i) gone[i] += down_values[i];
+      for (const size_t c : accepted) {
+        const auto values = DecodePieces(stage.cut, DeltaCodec::kInt8, stage.pieces[c]);
+        for (size_t i = 0; i < kParameters; ++i) {
+          meant[i] += double{values[i]} / static_cast<double>(accepted.size());
+        }
+      }
+      stage.Land(sums, accepted);
+    }
+    double worst = 0;
+    for (int32_t p = 0; p < stage.cut.count(); ++p) {
+      const auto residual = stage.ReducerOf(p).residual(p);
+      for (size_t i = 0; i < residual.size(); ++i) {
+        const size_t at = static_cast<size_t>(stage.cut.First(p)) + i;
+        worst = std::max(worst, std::fabs(gone[at] + residual[i] - meant[at]));
+      }
+    }
+    CHECK(worst < 2e-7);
+  }
+}
+
+TEST_CASE("A sharded round: reducing again, with others, forgets that it was ever reduced before",
+          "[localsgd]") {
+  const OuterConfig config = Outer(0.7f, 0.6f, DeltaCodec::kTernary, ResidualPlace::kBuffer);
+  ShardedStage once(4, config), twice(4, config);
+  once.Round(1, Everyone(4));
+  twice.Round(1, Everyone(4));
+  for (ShardedStage* stage : {&once, &twice}) {
+    stage->Train(2);
+    stage->Encode();
+  }
+  twice.Reduce(Everyone(4));  // then replica 3 dies, before anybody used it
+  once.Land(once.Reduce({0, 1, 2}), {0, 1, 2});
+  twice.Land(twice.Reduce({0, 1, 2}), {0, 1, 2});
+  CHECK(once.workers[0].replica.BaseDigest() == twice.workers[0].replica.BaseDigest());
+  for (int32_t p = 0; p < once.cut.count(); ++p) {
+    CHECK(SameBits(once.ReducerOf(p).residual(p), twice.ReducerOf(p).residual(p)));
+  }
+}
+
+// Invariant 4, of each replica, accepted or not.
+TEST_CASE("A sharded round: a replica hands over what its message carries, no more, no less",
+          "[localsgd]") {
+  const auto residual = GENERATE(ResidualPlace::kBuffer, ResidualPlace::kWeights);
+  OuterConfig config = Outer(0.7f, 0.6f, DeltaCodec::kTernary, residual);
+  ShardedStage stage(3, config);
+  std::vector<std::vector<double>> handed(3, std::vector<double>(kParameters, 0)), moved = handed;
+  for (uint64_t round = 1; round <= 4; ++round) {
+    const std::vector<size_t> accepted = {round % 3, (round + 1) % 3};
+    for (size_t c = 0; c < 3; ++c) {
+      const auto step = RandomVector(kParameters, 100 * round + c, 0.01);
+      for (size_t i = 0; i < kParameters; ++i) moved[c][i] -= step[i];
+    }
+    stage.Train(round);
+    stage.Encode();
+    for (const size_t c : accepted) {
+      const auto values = DecodePieces(stage.cut, DeltaCodec::kTernary, stage.pieces[c]);
+      for (size_t i = 0; i < kParameters; ++i) handed[c][i] += values[i];
+    }
+    stage.Land(stage.Reduce(accepted), accepted);
+  }
+  for (size_t c = 0; c < 3; ++c) {
+    const OuterReplica& replica = stage.workers[c].replica;
+    double worst = 0;
+    for (size_t i = 0; i < kParameters; ++i) {
+      const double e = replica.residual().empty() ? 0.0 : double{replica.residual()[i]};
+      const double left = double{replica.base()[i]} - stage.workers[c].theta[i] + e;
+      worst = std::max(worst, std::fabs(handed[c][i] + left - moved[c][i]));
+    }
+    CHECK(worst < 1e-6);
+  }
+}
+
+TEST_CASE("A sharded round: saved in mid-flight it goes on with the same bits", "[localsgd]") {
+  const OuterConfig config = Outer(0.7f, 0.6f, DeltaCodec::kTernary, ResidualPlace::kBuffer);
+  ShardedStage stage(3, config);
+  stage.Round(1, Everyone(3));
+  stage.Train(2);
+  stage.Encode();
+  const Bytes saved = stage.workers[0].replica.Save();
+  OuterReplicaOptions options;
+  options.cut = stage.cut;
+  auto restored = OuterReplica::Restore(config, saved, options);
+  REQUIRE(restored.ok());
+  CHECK(SameBits(restored->PendingMessage(), stage.workers[0].replica.PendingMessage()));
+  const auto sums = stage.Reduce(Everyone(3));
+  const std::vector<std::span<const uint8_t>> spans(sums.begin(), sums.end());
+  std::vector<float> theta = stage.workers[0].theta;
+  REQUIRE(restored->ApplySums(spans, true, theta).ok());
+  stage.Land(sums, Everyone(3));
+  CHECK(restored->BaseDigest() == stage.workers[0].replica.BaseDigest());
+  CHECK(SameBits(theta, stage.workers[0].theta));
+  // Not what was saved under another cut, or damaged.
+  CHECK_FALSE(OuterReplica::Restore(config, saved).ok());
+}
+
+TEST_CASE("A sharded round: what is wrong with sums changes nothing", "[localsgd][error]") {
+  const OuterConfig config = Outer(0.7f, 0.6f, DeltaCodec::kTernary, ResidualPlace::kBuffer);
+  ShardedStage stage(2, config);
+  stage.Train(1);
+  stage.Encode();
+  const auto sums = stage.Reduce(Everyone(2));
+  std::vector<std::span<const uint8_t>> spans(sums.begin(), sums.end());
+  Worker& worker = stage.workers[0];
+  const Bytes before = worker.replica.Save();
+  const std::vector<float> theta = worker.theta;
+  SECTION("a piece is missing") {
+    spans.pop_back();
+  }
+  SECTION("a sum is no message of its codec") {
+    spans[1] = spans[1].first(1);
+  }
+  CHECK(absl::IsInvalidArgument(worker.replica.ApplySums(spans, true, worker.theta)));
+  CHECK(worker.replica.Save() == before);
+  CHECK(SameBits(worker.theta, theta));
+  CHECK_FALSE(stage.reducers[0].Reduce(0, {}).ok());
+}
+
+}  // namespace skerry

@@ -1,0 +1,103 @@
+#include "pipeline/plan/round_shape.h"
+
+#include <catch2/catch.hpp>
+#include <map>
+
+#include "pipeline/plan/reducer_shares.h"
+
+namespace skerry {
+namespace {
+
+PipelinePlan PlanOf(uint32_t replicas) {
+  PipelinePlan plan;
+  plan.version = 1;
+  plan.stages.resize(2);
+  for (uint32_t i = 0; i < replicas; ++i) {
+    plan.stages[0].replicas.push_back(TestNodeId(i));
+    plan.stages[1].replicas.push_back(TestNodeId(100 + i));
+  }
+  return plan;
+}
+
+std::map<NodeId, int> Loads(const std::vector<NodeId>& reducers) {
+  std::map<NodeId, int> loads;
+  for (const NodeId& node : reducers) ++loads[node];
+  return loads;
+}
+
+}  // namespace
+
+TEST_CASE("RoundShape: it is of its participants only, not of the plan's version", "[plan]") {
+  PipelinePlan plan = PlanOf(4);
+  const RoundShape before = ShapeOf(plan, 1, 5);
+  CHECK(before.participants == plan.stages[1].replicas);
+  CHECK(before.id != ShapeOf(plan, 0, 5).id);
+  ++plan.version;
+  plan.dead = {TestNodeId(2)};  // of stage 0
+  CHECK(ShapeOf(plan, 1, 5) == before);
+  plan.dead = {TestNodeId(102)};
+  CHECK(ShapeOf(plan, 1, 5).id != before.id);
+  CHECK(ShapeOf(plan, 1, 5).participants.size() == 3);
+}
+
+TEST_CASE("RoundShape: a joiner is of the rounds from its first on", "[plan]") {
+  PipelinePlan plan = PlanOf(4);
+  plan.joining = {{TestNodeId(101), 2, 3, 56, 7}};
+  CHECK(ShapeOf(plan, 1, 6).participants.size() == 3);
+  CHECK(ShapeOf(plan, 1, 7).participants.size() == 4);
+}
+
+TEST_CASE("RoundShape: a death moves no piece but those of the dead, and spreads them", "[plan]") {
+  PipelinePlan plan = PlanOf(5);
+  const StageAssignment& stage = plan.stages[1];
+  const auto before = ReducersOf(stage, ShapeOf(plan, 1, 0), 40);
+  for (const auto& [node, load] : Loads(before)) CHECK(load == 8);
+  plan.dead = {TestNodeId(103)};
+  const auto after = ReducersOf(stage, ShapeOf(plan, 1, 0), 40);
+  for (size_t piece = 0; piece < before.size(); ++piece) {
+    CHECK((before[piece] == TestNodeId(103) || after[piece] == before[piece]));
+    CHECK(after[piece] != TestNodeId(103));
+  }
+  for (const auto& [node, load] : Loads(after)) CHECK(load == 10);
+}
+
+TEST_CASE("RoundShape: shares are as uplinks are, and none where all are alike", "[plan]") {
+  PipelinePlan plan = PlanOf(4);
+  plan.stages.erase(plan.stages.begin());
+  LinkMatrix links(plan.stages[0].replicas);
+  const auto set = [&](uint32_t from, double bytes_per_s) {
+    for (uint32_t to = 0; to < 4; ++to) {
+      if (from == to) continue;
+      links.Set(TestNodeId(100 + from), TestNodeId(100 + to), 0.02, bytes_per_s);
+    }
+  };
+  OuterConfig outer;
+  SetShares(outer, links, &plan);
+  CHECK(plan.stages[0].shares.empty());  // not measured
+  for (uint32_t i = 0; i < 4; ++i) set(i, 1e6);
+  SetShares(outer, links, &plan);
+  CHECK(plan.stages[0].shares.empty());
+  set(1, 2.2e6);
+  set(2, 9e8);
+  SetShares(outer, links, &plan);
+  CHECK(plan.stages[0].shares == std::vector<int32_t>{1, 2, 16, 1});
+  outer.reduce = OuterReduce::kAll;
+  SetShares(outer, links, &plan);
+  CHECK(plan.stages[0].shares.empty());
+}
+
+TEST_CASE("RoundShape: parts are as the shares say, with few pieces too", "[plan]") {
+  PipelinePlan plan = PlanOf(4);
+  plan.stages[1].shares = {1, 2, 4, 1};
+  const auto loads = Loads(ReducersOf(plan.stages[1], ShapeOf(plan, 1, 0), 32));
+  CHECK(loads.at(TestNodeId(100)) == 4);
+  CHECK(loads.at(TestNodeId(101)) == 8);
+  CHECK(loads.at(TestNodeId(102)) == 16);
+  CHECK(loads.at(TestNodeId(103)) == 4);
+  CHECK(ReducersOf(plan.stages[1], ShapeOf(plan, 1, 0), 1).size() == 1);
+  plan.dead = {TestNodeId(100), TestNodeId(101), TestNodeId(103)};
+  const auto alone = ReducersOf(plan.stages[1], ShapeOf(plan, 1, 0), 32);
+  CHECK(Loads(alone).at(TestNodeId(102)) == 32);
+}
+
+}  // namespace skerry

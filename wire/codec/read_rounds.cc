@@ -1,0 +1,77 @@
+#include "wire/codec/read_rounds.h"
+
+#include "wire/codec/id_words.h"
+#include "wire/codec/limits.h"
+
+namespace skerry {
+namespace {
+
+// The fields that all messages of outer rounds share.
+template <typename M, typename Reader>
+M ReadRound(ReadChecks& checks, Reader r) {
+  M m;
+  m.stage = checks.NotNegative(r.getStage(), "stage");
+  m.round = checks.NotNegative(r.getRound(), "round");
+  return m;
+}
+
+std::vector<Participant> ReadParticipants(ReadChecks& checks,
+                                          capnp::List<schema::Participant>::Reader list) {
+  std::vector<Participant> participants(
+      checks.Count(list, limits::kParticipantsMax, "participants"));
+  for (unsigned i = 0; i < participants.size(); ++i) {
+    participants[i] = {ReadId<NodeId>(list[i].getNode()),
+                       checks.NotNegative(list[i].getTokens(), "tokens"),
+                       ReadId<Digest>(list[i].getDigest())};
+  }
+  return participants;
+}
+
+}  // namespace
+
+Message ReadRoundMessage(ReadChecks& checks, schema::Envelope::Reader e, const Payload& payload) {
+  if (e.isDelta()) {
+    auto m = ReadRound<Delta>(checks, e.getDelta());
+    m.tokens = checks.NotNegative(e.getDelta().getTokens(), "tokens");
+    m.digest = ReadId<Digest>(e.getDelta().getDigest());
+    m.plan_version = checks.NotNegative(e.getDelta().getPlanVersion(), "plan version");
+    m.payload = payload;
+    return m;
+  }
+  if (e.isDeltaHeld()) {
+    auto m = ReadRound<DeltaHeld>(checks, e.getDeltaHeld());
+    m.sender = ReadId<NodeId>(e.getDeltaHeld().getSender());
+    m.tokens = checks.NotNegative(e.getDeltaHeld().getTokens(), "tokens");
+    m.digest = ReadId<Digest>(e.getDeltaHeld().getDigest());
+    return m;
+  }
+  if (e.isRoundCommit()) {
+    auto m = ReadRound<RoundCommit>(checks, e.getRoundCommit());
+    m.participants = ReadParticipants(checks, e.getRoundCommit().getParticipants());
+    m.shape = e.getRoundCommit().getShape();
+    return m;
+  }
+  if (e.isDeltaSum()) {
+    auto m = ReadRound<DeltaSum>(checks, e.getDeltaSum());
+    m.shape = e.getDeltaSum().getShape();
+    m.tokens = checks.NotNegative(e.getDeltaSum().getTokens(), "tokens");
+    m.digest = ReadId<Digest>(e.getDeltaSum().getDigest());
+    m.plan_version = checks.NotNegative(e.getDeltaSum().getPlanVersion(), "plan version");
+    m.payload = payload;
+    return m;
+  }
+  if (e.isSumsHeld()) {
+    auto m = ReadRound<SumsHeld>(checks, e.getSumsHeld());
+    m.shape = e.getSumsHeld().getShape();
+    m.sums = ReadParticipants(checks, e.getSumsHeld().getSums());
+    return m;
+  }
+  const auto r = e.getRoundApplied();
+  auto m = ReadRound<RoundApplied>(checks, r);
+  m.base_digest = ReadId<Digest>(r.getBaseDigest());
+  m.transfer_s = checks.Finite(r.getTransferS(), "transfer_s");
+  m.wait_s = checks.Finite(r.getWaitS(), "wait_s");
+  return m;
+}
+
+}  // namespace skerry

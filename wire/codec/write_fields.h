@@ -1,0 +1,40 @@
+// Fields that several messages share, written by Encode (codec.h).
+#pragma once
+
+#include <vector>
+
+#include "wire/codec/id_words.h"
+#include "wire/message/message.h"
+#include "wire/schema/skerry.capnp.h"
+
+namespace skerry {
+
+// Of all messages of outer rounds.
+template <typename M, typename Builder>
+void WriteRound(const M& m, Builder b) {
+  b.setStage(m.stage);
+  b.setRound(m.round);
+}
+
+// Of those about a microbatch under way.
+template <typename M, typename Builder>
+void WriteMicrobatch(const M& m, Builder b) {
+  b.setStep(m.step);
+  b.setMicrobatch(m.microbatch);
+  b.setAttempt(m.attempt);
+}
+
+inline void WriteIds(const std::vector<NodeId>& ids, capnp::List<schema::Id256>::Builder list) {
+  for (unsigned i = 0; i < list.size(); ++i) WriteId(ids[i], list[i]);
+}
+
+inline void WriteParticipants(const std::vector<Participant>& participants,
+                              capnp::List<schema::Participant>::Builder list) {
+  for (unsigned i = 0; i < list.size(); ++i) {
+    WriteId(participants[i].node, list[i].initNode());
+    list[i].setTokens(participants[i].tokens);
+    WriteId(participants[i].digest, list[i].initDigest());
+  }
+}
+
+}  // namespace skerry
