@@ -141,12 +141,12 @@ void CoordinatorActor::PlanWhenReady(Context& context) {
   no_plan_among_ = active_;
   no_plan_readings_ = readings_;
   planning_ = std::make_shared<Planning>();
-  planning_job_ = context.Submit({"plan", Duration::Millis(200), [planning = planning_, input] {
-                                    planning->planned = MakePlan(input);
-                                    if (!planning->planned.ok()) return;
-                                    SetShares(input.config.outer, input.links,
-                                              &planning->planned->plan);
-                                  }});
+  planning_job_ =
+      context.Submit({"plan", Duration::Millis(200), [planning = planning_, input] {
+                        planning->planned = MakePlan(input);
+                        if (!planning->planned.ok()) return;
+                        SetShares(input.config.outer, input.links, &planning->planned->plan);
+                      }});
 }
 
 void CoordinatorActor::PlanMade(Context& context) {

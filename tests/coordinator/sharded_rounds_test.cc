@@ -66,7 +66,7 @@ TEST_CASE("A sharded round is frozen when every holder holds all sums", "[coordi
   CHECK(run.SentTo<RoundCommit>(replicas[0]) == std::vector<RoundCommit>{commit});
 }
 
-TEST_CASE("A reducer that dies before the commit leaves another shape; after it, nothing changes",
+TEST_CASE("A reducer that dies before the commit leaves another shape, after it nothing changes",
           "[coordinator]") {
   ServedRun run(SixNodes());
   run.ticket_uses = 6;
