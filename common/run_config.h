@@ -80,6 +80,33 @@ constexpr double DeltaBitsPerValue(DeltaCodec codec) {
 // measured links (pipeline/plan/outer_choice.h).
 enum class OuterTier : uint8_t { kCustom, kAuto, kLast = kAuto };
 
+// What a replica does with outer rounds (localsgd/outer_law.h). On the wire.
+enum class OuterMode : uint8_t {
+  kOverlap,
+  kSynchronous,
+  kCo2,
+  kStreaming,
+  kDataParallel,
+  kLast = kDataParallel
+};
+
+// What keeps one wild delta from moving a stage (localsgd/robust.h). On the wire.
+enum class OuterRobust : uint8_t {
+  kNone,
+  kScreen,  // messages whose norm is beyond robust_limit medians are left out
+  kClip,    // CenteredClip: what is beyond robust_limit median distances is drawn in
+  kTrim,    // of every parameter the robust_trim largest and smallest shares are left out
+  kLast = kTrim
+};
+
+// What the operator sets of a codec for each tensor (compression/codec_table.h). On the wire.
+enum class CodecBudget : uint8_t {
+  kNone,   // one codec for all tensors
+  kBits,   // budget_bits a parameter and message, with least error
+  kError,  // the error that `codec` for all tensors would have, in fewest bytes
+  kLast = kError
+};
+
 // Who sums the deltas of a stage: every replica all of them, or each replica a part for all
 // (docs/PROTOCOL.md, "A round", "A sharded round").
 enum class OuterReduce : uint8_t {
@@ -105,6 +132,16 @@ struct OuterConfig {
   ResidualPlace residual = ResidualPlace::kBuffer;
   OuterReduce reduce = OuterReduce::kAuto;
   DownCodec down_codec = DownCodec::kAuto;  // of sharded rounds
+  OuterMode mode = OuterMode::kOverlap;
+  int32_t fragments = 4;    // kStreaming: P, in [1, τ]
+  float momentum_clip = 0;  // kCo2: φ∞, in units of a parameter; 0 is off
+  float gap = 0;            // kCo2: Λ ≥ 1; 0: from the stability limit
+  OuterRobust robust = OuterRobust::kNone;
+  float robust_limit = 3;    // kScreen, kClip: in medians
+  float robust_trim = 0.2f;  // kTrim: of the messages, at each end
+  CodecBudget budget = CodecBudget::kNone;
+  float budget_bits = 1;       // kBits
+  int64_t budget_rounds = 16;  // a table is made anew every so many rounds
   bool operator==(const OuterConfig&) const = default;
 };
 

@@ -24,8 +24,6 @@
 
 namespace skerry {
 
-enum class OuterMode : uint8_t { kOverlap, kSynchronous, kCo2, kStreaming, kDataParallel };
-
 struct OuterLawOptions {
   int32_t fragments = 4;          // kStreaming: how many, at least 1 and at most τ
   float momentum_clip = 0;        // kCo2: φ∞, in units of a parameter; 0 is off

@@ -65,6 +65,20 @@ void VisitOuter(Visitor& v, OuterConfig& c) {
   v.Choice("outer", "down_codec", c.down_codec,
            {"auto", "none", "int8", "bf16", "int4", "sign", "ternary", "topk"},
            "how the sums of sharded rounds travel; auto: as deltas");
+  v.Choice("outer", "mode", c.mode, {"overlap", "synchronous", "co2", "streaming", "data_parallel"},
+           "what a replica does while a round is on its way");
+  v.Number("outer", "fragments", c.fragments, 1, 4096, "streaming: parts of a stage, in turn");
+  v.Number("outer", "momentum_clip", c.momentum_clip, 0, 1e9, "co2: per parameter; 0 is off");
+  v.Number("outer", "gap", c.gap, 0, 1e6, "co2: the staleness gap; 0: from the stability limit");
+  v.Choice("outer", "robust", c.robust, {"none", "screen", "clip", "trim"},
+           "against wild deltas: leave them out, draw them in, or trim every parameter");
+  v.Number("outer", "robust_limit", c.robust_limit, 1, 1e6, "screen, clip: in medians");
+  v.Number("outer", "robust_trim", c.robust_trim, 0, 0.49, "trim: share left out at each end");
+  v.Choice("outer", "budget", c.budget, {"none", "bits", "error"},
+           "a codec for each tensor: least error within budget_bits, or codec's error in fewest "
+           "bytes");
+  v.Number("outer", "budget_bits", c.budget_bits, 0.01, 32, "bits a parameter and delta");
+  v.Number("outer", "budget_rounds", c.budget_rounds, 1, 1e6, "rounds between choices");
 }
 
 template <typename Visitor>

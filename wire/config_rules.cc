@@ -73,6 +73,25 @@ absl::Status CheckBatch(const PipelineConfig& p) {
   return absl::OkStatus();
 }
 
+absl::Status CheckOuter(const OuterConfig& c) {
+  if (c.mode == OuterMode::kCo2 && c.residual != ResidualPlace::kBuffer) {
+    return InvalidArgument(
+        "[outer] residual: co2 goes back to its base every round, so weights cannot hold what was "
+        "not sent; want buffer");
+  }
+  if (c.mode == OuterMode::kCo2 && c.gap != 0 && c.gap < 1) {
+    return InvalidArgument("[outer] gap: want 0 or at least 1, got %g", c.gap);
+  }
+  if (c.mode == OuterMode::kDataParallel && c.inner_steps != 1) {
+    return InvalidArgument("[outer] inner_steps: data_parallel meets after every step; want 1");
+  }
+  if (c.mode == OuterMode::kStreaming && c.inner_steps > 0 && c.fragments > c.inner_steps) {
+    return InvalidArgument("[outer] fragments: %d must be at most inner_steps (%d)", c.fragments,
+                           c.inner_steps);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status ValidateRunConfig(const RunConfig& config) {
@@ -94,6 +113,7 @@ absl::Status ValidateRunConfig(const RunConfig& config) {
     return InvalidArgument("[outer] overlap_steps: %d must be at most inner_steps (%d)",
                            config.outer.overlap_steps, config.outer.inner_steps);
   }
+  SKERRY_RETURN_IF_ERROR(CheckOuter(config.outer));
   if (config.inner.min_learning_rate > config.inner.learning_rate) {
     return InvalidArgument("[inner] min_learning_rate: %g must be at most learning_rate (%g)",
                            config.inner.min_learning_rate, config.inner.learning_rate);

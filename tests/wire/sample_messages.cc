@@ -62,6 +62,23 @@ RunConfig SampleSharded() {
   return config;
 }
 
+RunConfig SampleLaw() {
+  RunConfig config = SampleConfig();
+  OuterConfig& outer = config.outer;
+  outer.residual = ResidualPlace::kBuffer;
+  outer.mode = OuterMode::kCo2;
+  outer.fragments = 2;
+  outer.momentum_clip = 0.5f;
+  outer.gap = 1.5f;
+  outer.robust = OuterRobust::kTrim;
+  outer.robust_limit = 4;
+  outer.robust_trim = 0.25f;
+  outer.budget = CodecBudget::kBits;
+  outer.budget_bits = 0.75f;
+  outer.budget_rounds = 8;
+  return config;
+}
+
 Payload SamplePayload(size_t size) {
   Bytes bytes(size);
   for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<uint8_t>(i * 7 + 3);
@@ -79,6 +96,11 @@ std::vector<std::pair<std::string, Message>> ShardedSamples() {
       {"round_commit_sharded",
        RoundCommit{1, 2, {{SampleNode(1), 10, SampleDigest(1)}}, 0xfeedf00d}},
       {"plan_update_shares", PlanUpdate{SampleShares()}},
+      {"welcome_law", Welcome{RunId{SampleDigest(9).bytes}, SampleLaw(), {}}},
+      {"round_commit_table",
+       RoundCommit{1, 2, {{SampleNode(1), 10, SampleDigest(1)}}, 0, {1, 2, 3, 4, 5}}},
+      {"round_applied_screened", RoundApplied{1, 2, SampleDigest(3), 0.5, 0.125, {SampleNode(2)}}},
+      {"delta_statistics", DeltaStatistics{1, 2, {100, 50, 20, 10}, {0, 0.5, 0.25, 4}}},
       {"welcome_sharded", Welcome{RunId{SampleDigest(9).bytes}, SampleSharded(), {}}},
   };
 }

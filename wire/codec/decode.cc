@@ -19,6 +19,19 @@
 namespace skerry {
 namespace {
 
+void ReadOuterLaw(ReadChecks& checks, schema::RunConfig::Outer::Reader r, OuterConfig& c) {
+  c.mode = checks.Enumerator(r.getMode(), OuterMode::kLast, "outer mode");
+  c.fragments = r.getFragments();
+  c.momentum_clip = r.getMomentumClip();
+  c.gap = r.getGap();
+  c.robust = checks.Enumerator(r.getRobust(), OuterRobust::kLast, "outer robust");
+  c.robust_limit = r.getRobustLimit();
+  c.robust_trim = r.getRobustTrim();
+  c.budget = checks.Enumerator(r.getBudget(), CodecBudget::kLast, "outer budget");
+  c.budget_bits = r.getBudgetBits();
+  c.budget_rounds = r.getBudgetRounds();
+}
+
 void ReadTraining(ReadChecks& checks, schema::RunConfig::Reader r, RunConfig& c) {
   const auto inner = r.getInner();
   c.inner.optimizer = checks.Enumerator(inner.getOptimizer(), InnerOptimizer::kSgd, "optimizer");
@@ -40,6 +53,7 @@ void ReadTraining(ReadChecks& checks, schema::RunConfig::Reader r, RunConfig& c)
   c.outer.tier = checks.Enumerator(outer.getTier(), OuterTier::kLast, "outer tier");
   c.outer.reduce = checks.Enumerator(outer.getReduce(), OuterReduce::kLast, "outer reduce");
   c.outer.down_codec = checks.Enumerator(outer.getDownCodec(), DownCodec::kLast, "down codec");
+  ReadOuterLaw(checks, outer, c.outer);
   const auto pipeline = r.getPipeline();
   c.pipeline.stages = pipeline.getStages();
   c.pipeline.skip_ratio = pipeline.getSkipRatio();
@@ -274,6 +288,7 @@ std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader 
     case E::ROUND_APPLIED:
     case E::DELTA_SUM:
     case E::SUMS_HELD:
+    case E::DELTA_STATISTICS:
       return ReadRoundMessage(checks, e, payload);
     case E::OBJECT_REQUEST:
     case E::OBJECT_CHUNK:

@@ -2,7 +2,6 @@
 #include <capnp/serialize.h>
 
 #include <algorithm>
-#include <cmath>
 #include <exception>
 #include <type_traits>
 #include <utility>
@@ -13,6 +12,8 @@
 #include "wire/codec/codec.h"
 #include "wire/codec/id_words.h"
 #include "wire/codec/limits.h"
+#include "wire/codec/write_checks.h"
+#include "wire/codec/write_config.h"
 #include "wire/codec/write_fields.h"
 #include "wire/schema/skerry.capnp.h"
 
@@ -20,11 +21,10 @@ namespace skerry {
 namespace {
 
 // Writes one message into its builder and remembers the first thing that no receiver would take.
-class Writer {
+class Writer : public WriteChecks {
  public:
   explicit Writer(schema::Envelope::Builder envelope) : envelope_(envelope) {}
 
-  const absl::Status& status() const { return status_; }
   const Payload& payload() const { return payload_; }
 
   void operator()(const Hello& m) {
@@ -45,7 +45,7 @@ class Writer {
   void operator()(const Welcome& m) {
     auto b = envelope_.initWelcome();
     WriteId(m.run, b.initRun());
-    Config(m.config, b.initConfig());
+    WriteConfig(*this, m.config, b.initConfig());
     auto shards = b.initShards(Count(m.shards, limits::kShardsMax, "shards"));
     for (unsigned i = 0; i < shards.size(); ++i) {
       shards[i].setFile(Text(m.shards[i].file, "shard file"));
@@ -77,7 +77,7 @@ class Writer {
     constexpr uint8_t kPadding = 0x5a;
     const auto bytes = static_cast<size_t>(std::max<int64_t>(m.padding_bytes, 0));
     Require(bytes <= limits::kPayloadBytesMax, "padding");
-    if (bytes > 0 && status_.ok()) payload_ = MakePayload(Bytes(bytes, kPadding));
+    if (bytes > 0 && status().ok()) payload_ = MakePayload(Bytes(bytes, kPadding));
   }
   void operator()(const Pong& m) { envelope_.initPong().setNonce(m.nonce); }
   void operator()(const LinkReading& m) {
@@ -224,6 +224,8 @@ class Writer {
     WriteParticipants(
         m.participants,
         b.initParticipants(Count(m.participants, limits::kParticipantsMax, "participants")));
+    Require(m.table.size() <= limits::kTableBytesMax, "table");
+    if (!m.table.empty()) b.setTable(kj::arrayPtr(m.table.data(), m.table.size()));
   }
   void operator()(const DeltaSum& m) {
     auto b = envelope_.initDeltaSum();
@@ -246,6 +248,19 @@ class Writer {
     WriteId(m.base_digest, b.initBaseDigest());
     b.setTransferS(Finite(m.transfer_s, "transfer_s"));
     b.setWaitS(Finite(m.wait_s, "wait_s"));
+    WriteIds(m.screened, b.initScreened(Count(m.screened, limits::kParticipantsMax, "screened")));
+  }
+  void operator()(const DeltaStatistics& m) {
+    auto b = envelope_.initDeltaStatistics();
+    WriteRound(m, b);
+    Require(m.bytes.size() == m.errors.size(), "statistics");
+    const unsigned count = Count(m.bytes, kDeltaStatisticsMax, "statistics");
+    auto bytes = b.initBytes(count);
+    auto errors = b.initErrors(count);
+    for (unsigned i = 0; i < count; ++i) {
+      bytes.set(i, m.bytes[i]);
+      errors.set(i, Finite(m.errors[i], "error"));
+    }
   }
   void operator()(const ObjectRequest& m) {
     auto b = envelope_.initObjectRequest();
@@ -261,25 +276,7 @@ class Writer {
     payload_ = m.values;
   }
 
-  void Require(bool condition, const char* what) {
-    if (!condition && status_.ok()) status_ = InvalidArgument("%s beyond the limit", what);
-  }
-
  private:
-  const char* Text(const std::string& text, const char* what) {
-    Require(text.size() <= limits::kTextBytesMax, what);
-    return status_.ok() ? text.c_str() : "";
-  }
-  template <typename T>
-  T Finite(T value, const char* what) {
-    if (!std::isfinite(value) && status_.ok()) status_ = InvalidArgument("%s is not finite", what);
-    return value;
-  }
-  template <typename T>
-  unsigned Count(const std::vector<T>& list, size_t max, const char* what) {
-    Require(list.size() <= max, what);
-    return status_.ok() ? static_cast<unsigned>(list.size()) : 0;
-  }
   void WritePath(const Path& path, schema::Path::Builder b) {
     auto slots = b.initSlots(Count(path, limits::kPathSlotsMax, "slots of a path"));
     for (unsigned i = 0; i < slots.size(); ++i) {
@@ -295,65 +292,9 @@ class Writer {
     b.setSequencesPerMicrobatch(s.sequences_per_microbatch);
     b.setInFlight(s.in_flight);
   }
-  void Config(const RunConfig& c, schema::RunConfig::Builder b) {
-    b.setName(Text(c.name, "name"));
-    b.setSeed(c.seed);
-    b.setSteps(c.steps);
-    b.setNodesMin(c.nodes_min);
-    b.setNodesMax(c.nodes_max);
-    b.setHeartbeatS(Finite(c.heartbeat_s, "heartbeat_s"));
-    b.setNodeSilentS(Finite(c.node_silent_s, "node_silent_s"));
-    b.setReplanS(Finite(c.replan_s, "replan_s"));
-    b.setDataDir(Text(c.data_dir, "data_dir"));
-    auto model = b.initModel();
-    model.setVocab(c.model.vocab);
-    model.setHidden(c.model.hidden);
-    model.setLayers(c.model.layers);
-    model.setHeads(c.model.heads);
-    model.setKvHeads(c.model.kv_heads);
-    model.setFfn(c.model.ffn);
-    model.setContext(c.model.context);
-    model.setRopeBase(Finite(c.model.rope_base, "rope_base"));
-    model.setNormEpsilon(Finite(c.model.norm_epsilon, "norm_epsilon"));
-    model.setTiedHead(c.model.tied_head);
-    Training(c, b);
-  }
-  void Training(const RunConfig& c, schema::RunConfig::Builder b) {
-    auto inner = b.initInner();
-    inner.setOptimizer(static_cast<uint8_t>(c.inner.optimizer));
-    inner.setLearningRate(Finite(c.inner.learning_rate, "learning_rate"));
-    inner.setMinLearningRate(Finite(c.inner.min_learning_rate, "min_learning_rate"));
-    inner.setWarmupSteps(c.inner.warmup_steps);
-    inner.setBeta1(Finite(c.inner.beta1, "beta1"));
-    inner.setBeta2(Finite(c.inner.beta2, "beta2"));
-    inner.setEpsilon(Finite(c.inner.epsilon, "epsilon"));
-    inner.setWeightDecay(Finite(c.inner.weight_decay, "weight_decay"));
-    inner.setClipNorm(Finite(c.inner.clip_norm, "clip_norm"));
-    auto outer = b.initOuter();
-    outer.setInnerSteps(c.outer.inner_steps);
-    outer.setOverlapSteps(c.outer.overlap_steps);
-    outer.setLearningRate(Finite(c.outer.learning_rate, "outer learning_rate"));
-    outer.setMomentum(Finite(c.outer.momentum, "outer momentum"));
-    outer.setCodec(static_cast<uint8_t>(c.outer.codec));
-    outer.setResidual(static_cast<uint8_t>(c.outer.residual));
-    outer.setTier(static_cast<uint8_t>(c.outer.tier));
-    outer.setReduce(static_cast<uint8_t>(c.outer.reduce));
-    outer.setDownCodec(static_cast<uint8_t>(c.outer.down_codec));
-    auto pipeline = b.initPipeline();
-    pipeline.setStages(c.pipeline.stages);
-    pipeline.setSkipRatio(Finite(c.pipeline.skip_ratio, "skip_ratio"));
-    pipeline.setSwaps(c.pipeline.swaps);
-    pipeline.setMicrobatchesPerStep(c.pipeline.microbatches_per_step);
-    pipeline.setSequencesPerMicrobatch(c.pipeline.sequences_per_microbatch);
-    pipeline.setInFlight(c.pipeline.in_flight);
-    pipeline.setSequencesPerStep(c.pipeline.sequences_per_step);
-    pipeline.setSlowLinkCodec(static_cast<uint8_t>(c.pipeline.slow_link_codec));
-    pipeline.setDetours(c.pipeline.detours);
-  }
 
   schema::Envelope::Builder envelope_;
   Payload payload_;
-  absl::Status status_;
 };
 
 }  // namespace

@@ -29,5 +29,6 @@ inline constexpr size_t kJoiningMax = 4096;
 inline constexpr size_t kSlowLinksMax = 16384;
 inline constexpr size_t kLossesMax = 16384;
 inline constexpr size_t kParticipantsMax = 1024;
+inline constexpr size_t kTableBytesMax = size_t{64} << 10;
 
 }  // namespace skerry::limits

@@ -27,6 +27,17 @@ std::vector<Participant> ReadParticipants(ReadChecks& checks,
   return participants;
 }
 
+DeltaStatistics ReadStatistics(ReadChecks& checks, schema::DeltaStatistics::Reader r) {
+  auto m = ReadRound<DeltaStatistics>(checks, r);
+  if (r.getBytes().size() != r.getErrors().size()) checks.Break("statistics", "do not match");
+  const unsigned count = checks.Count(r.getBytes(), kDeltaStatisticsMax, "statistics");
+  for (unsigned i = 0; i < count; ++i) {
+    m.bytes.push_back(checks.NotNegative(r.getBytes()[i], "bytes"));
+    m.errors.push_back(checks.NotNegative(checks.Finite(r.getErrors()[i], "error"), "error"));
+  }
+  return m;
+}
+
 }  // namespace
 
 Message ReadRoundMessage(ReadChecks& checks, schema::Envelope::Reader e, const Payload& payload) {
@@ -49,6 +60,9 @@ Message ReadRoundMessage(ReadChecks& checks, schema::Envelope::Reader e, const P
     auto m = ReadRound<RoundCommit>(checks, e.getRoundCommit());
     m.participants = ReadParticipants(checks, e.getRoundCommit().getParticipants());
     m.shape = e.getRoundCommit().getShape();
+    const auto table = e.getRoundCommit().getTable();
+    if (table.size() > limits::kTableBytesMax) checks.Break("table", "is too long");
+    if (checks.status().ok()) m.table.assign(table.begin(), table.end());
     return m;
   }
   if (e.isDeltaSum()) {
@@ -66,11 +80,16 @@ Message ReadRoundMessage(ReadChecks& checks, schema::Envelope::Reader e, const P
     m.sums = ReadParticipants(checks, e.getSumsHeld().getSums());
     return m;
   }
+  if (e.isDeltaStatistics()) return ReadStatistics(checks, e.getDeltaStatistics());
   const auto r = e.getRoundApplied();
   auto m = ReadRound<RoundApplied>(checks, r);
   m.base_digest = ReadId<Digest>(r.getBaseDigest());
   m.transfer_s = checks.Finite(r.getTransferS(), "transfer_s");
   m.wait_s = checks.Finite(r.getWaitS(), "wait_s");
+  const unsigned screened = checks.Count(r.getScreened(), limits::kParticipantsMax, "screened");
+  for (unsigned i = 0; i < screened; ++i) {
+    m.screened.push_back(ReadId<NodeId>(r.getScreened()[i]));
+  }
   return m;
 }
 

@@ -62,6 +62,8 @@ int64_t WireSize(const Message& message) {
           [](const Delta& m) { return SizeOf(m.payload) + 32; },
           [](const DeltaSum& m) { return SizeOf(m.payload) + 40; },
           [](const SumsHeld& m) { return 80 * static_cast<int64_t>(m.sums.size()); },
+          [](const DeltaStatistics& m) { return 16 * static_cast<int64_t>(m.bytes.size()); },
+          [](const RoundApplied& m) { return 96 + 32 * static_cast<int64_t>(m.screened.size()); },
           [](const ObjectChunk& m) {
             return SizeOf(m.values) + static_cast<int64_t>(m.object.size());
           },
@@ -71,7 +73,10 @@ int64_t WireSize(const Message& message) {
           },
           [](const Welcome& m) { return 256 + 96 * static_cast<int64_t>(m.shards.size()); },
           [](const StepReport& m) { return 12 * static_cast<int64_t>(m.losses.size()); },
-          [](const RoundCommit& m) { return 80 * static_cast<int64_t>(m.participants.size()); },
+          [](const RoundCommit& m) {
+            return 80 * static_cast<int64_t>(m.participants.size()) +
+                   static_cast<int64_t>(m.table.size());
+          },
           [](const PlanUpdate& m) {
             int64_t bytes = 64 + 64 * static_cast<int64_t>(m.plan.joining.size()) +
                             64 * static_cast<int64_t>(m.plan.slow_links.size());
@@ -131,6 +136,7 @@ std::string Describe(const Message& message) {
                              m.participants.size());
           },
           [](const RoundApplied& m) { return OfRound("RoundApplied", m); },
+          [](const DeltaStatistics& m) { return OfRound("DeltaStatistics", m); },
           [](const ObjectRequest& m) {
             return StrFormat("ObjectRequest %s@%d", m.object, m.offset);
           },

@@ -296,6 +296,8 @@ struct RoundCommit {
   int64_t round = 0;
   std::vector<Participant> participants;  // ordered by node
   uint64_t shape = 0;                     // 0: not sharded
+  // A new codec table (compression/codec_table.h, packed) for later rounds; empty: none.
+  Bytes table = {};
   bool operator==(const RoundCommit&) const = default;
 };
 // replica → coordinator: applied; the digest of its base parameters at version round + 1.
@@ -305,8 +307,20 @@ struct RoundApplied {
   Digest base_digest;
   double transfer_s = 0;  // boundary → everything needed for the update was here
   double wait_s = 0;      // of that, the device stood idle for it
+  std::vector<NodeId> screened = {};  // whose delta was left out or drawn in (OuterRobust), ordered
   bool operator==(const RoundApplied&) const = default;
 };
+// replica → coordinator, every OuterConfig::budget_rounds: what each codec would take and lose for
+// each tensor of its delta, [tensors, codecs].
+struct DeltaStatistics {
+  int32_t stage = 0;
+  int64_t round = 0;
+  std::vector<int64_t> bytes;
+  std::vector<double> errors;  // as many
+  bool operator==(const DeltaStatistics&) const = default;
+};
+inline constexpr size_t kTablePartsOnWireMax = 4096;
+inline constexpr size_t kDeltaStatisticsMax = 8 * kTablePartsOnWireMax;
 
 // ---- bulk state: export, data --------------------
 
@@ -334,7 +348,7 @@ using Message =
     std::variant<Hello, Welcome, Refused, Peers, ProbeRequest, Ping, Pong, LinkReading, PlanUpdate,
                  Heartbeat, StepReport, Leave, Shutdown, Activation, Gradient, MicrobatchVoid,
                  Delta, DeltaHeld, RoundCommit, RoundApplied, ObjectRequest, ObjectChunk, HopLate,
-                 Detour, VoidList, DeltaSum, SumsHeld>;
+                 Detour, VoidList, DeltaSum, SumsHeld, DeltaStatistics>;
 
 // A message on its way: whoever repeats it, or sends it to many, keeps no copy.
 using SharedMessage = std::shared_ptr<const Message>;

@@ -83,6 +83,7 @@ struct Envelope {
     voidList       @35 :VoidList;
     deltaSum       @36 :DeltaSum;
     sumsHeld       @37 :SumsHeld;
+    deltaStatistics @38 :DeltaStatistics;
   }
 }
 
@@ -169,6 +170,16 @@ struct RunConfig {
     tier         @6 :UInt8;  # 0 custom: codec as said, 1 auto: the planner chooses it
     reduce       @7 :UInt8;  # 0 auto, 1 all-to-all, 2 sharded
     downCodec    @8 :UInt8;  # 0 auto: as codec, else 1 + one of its values
+    mode         @9 :UInt8;  # 0 overlap, 1 synchronous, 2 co2, 3 streaming, 4 data parallel
+    fragments    @10 :Int32 = 4;
+    momentumClip @11 :Float32;
+    gap          @12 :Float32;
+    robust       @13 :UInt8;  # 0 none, 1 screen, 2 clip, 3 trim
+    robustLimit  @14 :Float32 = 3;
+    robustTrim   @15 :Float32 = 0.2;
+    budget       @16 :UInt8;  # 0 one codec for all tensors, 1 bits, 2 error
+    budgetBits   @17 :Float32 = 1;
+    budgetRounds @18 :Int64 = 16;
   }
   struct Paths {
     stages                 @0 :Int32;
@@ -380,6 +391,7 @@ struct RoundCommit {
   round        @1 :Int64;
   participants @2 :List(Participant);  # ordered by node
   shape        @3 :UInt64;             # of a sharded round; 0: not sharded
+  table        @4 :Data;               # a new codec table for later rounds; empty: the same
 }
 # Payload: the encoded sum of the sender's pieces.
 struct DeltaSum {
@@ -407,6 +419,14 @@ struct RoundApplied {
   baseDigest @2 :Id256;
   transferS  @3 :Float64;
   waitS      @4 :Float64;
+  screened   @5 :List(Id256);  # whose delta was left out or drawn in
+}
+# replica → coordinator: what each codec would take and lose for each tensor of its delta.
+struct DeltaStatistics {
+  stage  @0 :Int32;
+  round  @1 :Int64;
+  bytes  @2 :List(Int64);    # [tensors, codecs]
+  errors @3 :List(Float64);
 }
 
 # ---- bulk state ----------------------------------------------------------------------------------
