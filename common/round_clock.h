@@ -2,8 +2,8 @@
 // simulator alike. A pure value of the configuration, so nobody has to announce a boundary.
 //
 // Rounds of a stage are numbered from 0. With P fragments (1 in all modes but streaming) round r
-// concerns fragment r mod P; its message is encoded after τ·(r + 1)/P inner steps and its step lands
-// δ steps later, or after the last step. Streaming, τ = 4, P = 2, δ = 3, 8 steps:
+// concerns fragment r mod P; its message is encoded after τ·(r + 1)/P inner steps and its step
+// lands δ steps later, or after the last step. Streaming, τ = 4, P = 2, δ = 3, 8 steps:
 //
 //   inner steps   1  2  3  4  5  6  7  8
 //   round 0          E0       A0                  fragment 0
@@ -28,8 +28,8 @@ namespace skerry {
 
 // The outer configuration with what its mode fixes filled in, so that everybody but the border sees
 // plain numbers: δ of synchronous and data_parallel is 0, of co2 τ (left open where τ is); α and β
-// of data_parallel are 1 and 0 (that its τ is 1 is checked: wire/config_rules.cc); rounds of co2 are
-// not sharded unless that is asked for. Idempotent.
+// of data_parallel are 1 and 0 (that its τ is 1 is checked: wire/config_rules.cc); rounds of co2
+// are not sharded unless that is asked for. Idempotent.
 inline OuterConfig EffectiveOuter(OuterConfig outer) {
   switch (outer.mode) {
     case OuterMode::kOverlap:
@@ -51,9 +51,12 @@ inline OuterConfig EffectiveOuter(OuterConfig outer) {
   return outer;
 }
 
-// Of one fragment each unless the mode is streaming.
+// P of settled settings: 1 unless the mode is streaming, and at most τ, which the planner may have
+// chosen.
 inline int32_t FragmentsOf(const OuterConfig& outer) {
-  return outer.mode == OuterMode::kStreaming ? std::max(1, outer.fragments) : 1;
+  if (outer.mode != OuterMode::kStreaming) return 1;
+  return static_cast<int32_t>(
+      std::clamp<int64_t>(outer.fragments, 1, std::max<int64_t>(1, outer.inner_steps)));
 }
 
 class RoundClock {

@@ -8,7 +8,7 @@
 
 namespace skerry {
 
-// {"inner_steps", "overlap_steps", "codec"}: τ, δ, and how deltas travel.
+// {"mode", "inner_steps", "overlap_steps", "fragments", "codec"}: τ, δ, P, and how deltas travel.
 nlohmann::json OuterJson(const OuterConfig& outer);
 
 // One object a node: id (whole), region, endpoint, device, gflops, memory_bytes (what it offers),

@@ -84,7 +84,9 @@ std::string StatusScreen(const Json& status) {
                       status.value("run", ""), status.value("elapsed_s", 0.0), StatusLine(status));
   const Json outer = status.value("outer", Json());
   if (outer.is_object() && status.value("version", 0) > 0) {
-    text += absl::StrFormat("outer rounds: δ %d of τ %d, %s\n", outer.value("overlap_steps", 0),
+    const std::string mode = outer.value("mode", "overlap");
+    text += absl::StrFormat("outer rounds: %sδ %d of τ %d, %s\n",
+                            mode == "overlap" ? "" : mode + ", ", outer.value("overlap_steps", 0),
                             outer.value("inner_steps", 0), outer.value("codec", ""));
   }
   text += "  node      region     stage    phase                                    held\n";

@@ -62,7 +62,7 @@ absl::StatusOr<OuterLaw> OuterLaw::Of(OuterMode mode, const OuterConfig& config,
 
 absl::StatusOr<OuterLaw> OuterLaw::Of(const OuterConfig& config) {
   return Of(config.mode, config,
-            {.fragments = config.fragments,
+            {.fragments = FragmentsOf(config),
              .momentum_clip = config.momentum_clip,
              .gap = double{config.gap}});
 }

@@ -223,7 +223,7 @@ class NodeActor final : public Actor {
     std::map<std::pair<uint64_t, int32_t>, std::vector<NodeId>> reducers;  // by shape and pieces
   };
   Shapes shapes_;
-  std::map<int64_t, uint64_t> reported_sums_;  // by round, the shape
+  std::map<int64_t, uint64_t> reported_sums_;      // by round, the shape
   std::map<int32_t, int64_t> tokens_at_boundary_;  // the last, by fragment
   int64_t tokens_of_round_ = 0;
 

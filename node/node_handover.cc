@@ -167,8 +167,8 @@ void NodeActor::CatchUp(Context& context) {
   if (!restored_ || heavy_ != Heavy::kNone) return;
   const Joiner& joiner = *JoinerOf(plan_, options_.self);
   const int64_t round = rounds_->next();
-  const int64_t begins = joiner.IsFixed() ? Clock().LandedBy(joiner.from_step)
-                                          : std::numeric_limits<int64_t>::max();
+  const int64_t begins =
+      joiner.IsFixed() ? Clock().LandedBy(joiner.from_step) : std::numeric_limits<int64_t>::max();
   if (round == begins) {
     heavy_ = Heavy::kStart;
     results_ = std::make_shared<Results>();

@@ -116,7 +116,8 @@ void NodeActor::SendMovedPieces(Context& context, const PipelinePlan& before) {
   ReportSums(context);
 }
 
-// In order, those whose fragment's round before has landed: what its reducer had left over is known.
+// In order, those whose fragment's round before has landed: what its reducer had left over is
+// known.
 bool NodeActor::ReduceIfReady(Context& context) {
   if (!IsShardedStage()) return false;
   const RoundClock clock = Clock();

@@ -217,9 +217,8 @@ Digest TrainedStage::BaseDigest() {
     all.insert(all.end(), digests_[f]->bytes.begin(), digests_[f]->bytes.end());
   }
   if (fragments_->version() < clock_.rounds()) return DigestOf(std::span<const uint8_t>(all));
-  std::vector<float> base(theta_.size());
-  fragments_->ReadBase(base);
-  return DigestOf(std::span<const float>(base));
+  fragments_->ReadBase(theta_);
+  return DigestOf(std::span<const float>(theta_));
 }
 
 Payload TrainedStage::BaseParameters() {
@@ -232,8 +231,8 @@ Payload TrainedStage::BaseParameters() {
 
 absl::StatusOr<Payload> TrainedStage::SaveState() {
   const StageOptimizer& optimizer = trainer_->optimizer();
-  Bytes state = NewState(fragments_->size(), optimizer.moments(), fragments_->version(),
-                         optimizer.steps());
+  Bytes state =
+      NewState(fragments_->size(), optimizer.moments(), fragments_->version(), optimizer.steps());
   const StateArrays arrays = ArraysOf(state);
   fragments_->ReadBase(arrays.base);
   fragments_->ReadMomentum(arrays.momentum);
@@ -252,8 +251,8 @@ absl::StatusOr<int64_t> TrainedStage::RestoreState(const Payload& saved) {
   theta_.assign(state.base.begin(), state.base.end());
   trainer_->WriteParameters(theta_);
   fragments_.reset();  // never two of them
-  fragments_ = std::make_unique<OuterFragments>(OuterFragments::At(
-      law_, BlockSizes(), state.version, theta_, state.momentum, sharded_over_));
+  fragments_ = std::make_unique<OuterFragments>(
+      OuterFragments::At(law_, BlockSizes(), state.version, theta_, state.momentum, sharded_over_));
   std::fill(digests_.begin(), digests_.end(), std::nullopt);
   NoteHeld(SizeOf(saved));
   return state.version;

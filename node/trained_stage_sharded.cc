@@ -35,8 +35,7 @@ absl::StatusOr<std::vector<Payload>> TrainedStage::EncodePieces(int64_t round) {
 
 absl::StatusOr<std::vector<Payload>> TrainedStage::ReducePieces(const Reduction& reduction) const {
   SKERRY_CHECK(sharded_over_ > 0 && reduction.messages.size() == reduction.pieces.size());
-  const PieceReducer& reducer =
-      reducers_[static_cast<size_t>(clock_.FragmentOf(reduction.round))];
+  const PieceReducer& reducer = reducers_[static_cast<size_t>(clock_.FragmentOf(reduction.round))];
   std::vector<Payload> sums;
   for (size_t i = 0; i < reduction.pieces.size(); ++i) {
     SKERRY_ASSIGN_OR_RETURN(Bytes sum,
@@ -53,7 +52,7 @@ absl::Status TrainedStage::ApplySums(const Landing& landing) {
   const std::vector<int32_t>& own = landing.own.pieces;
   for (size_t i = 0; i < own.size(); ++i) {
     SKERRY_RETURN_IF_ERROR(reducer.Land(own[i], Messages(landing.own.messages[i]),
-                                          View(landing.sums[static_cast<size_t>(own[i])])));
+                                        View(landing.sums[static_cast<size_t>(own[i])])));
   }
   reducer.KeepOnly(std::set<int32_t>(own.begin(), own.end()));
   std::vector<std::span<const uint8_t>> sums;
@@ -71,9 +70,9 @@ std::vector<float> TrainedStage::DecodePieces(int64_t round,
   std::vector<float> values(theta_.size());
   const PieceCut& cut = cuts_[static_cast<size_t>(clock_.FragmentOf(round))];
   for (int32_t i = 0; i < pieces(round); ++i) {
-    const auto part = PartOf(round, values)
-                          .subspan(static_cast<size_t>(cut.First(i)),
-                                   static_cast<size_t>(cut.Size(i)));
+    const auto part =
+        PartOf(round, values)
+            .subspan(static_cast<size_t>(cut.First(i)), static_cast<size_t>(cut.Size(i)));
     const absl::Status decoded =
         CodecFor(config_.outer.codec).Decode(View(own_pieces[static_cast<size_t>(i)]), part);
     SKERRY_CHECK(decoded.ok(), "a delta of our own making");

@@ -203,9 +203,8 @@ absl::StatusOr<std::vector<Payload>> ModelledStage::ReducePieces(const Reduction
   std::vector<Payload> sums;
   for (size_t i = 0; i < reduction.pieces.size(); ++i) {
     const int32_t piece = reduction.pieces[i];
-    sums.push_back(
-        MakeHollowPayload(BytesOf(SumOf(reduction, i)),
-                          EncodedBytes(CutOf(reduction.round), piece, down_bits_)));
+    sums.push_back(MakeHollowPayload(BytesOf(SumOf(reduction, i)),
+                                     EncodedBytes(CutOf(reduction.round), piece, down_bits_)));
   }
   return sums;
 }
@@ -245,7 +244,8 @@ absl::Status ModelledStage::CheckPieces(int64_t round, const std::vector<Piece>&
 
 // The fingerprint of no value stands for a payload that no codec would make.
 absl::Status ModelledStage::CheckDelta(int64_t round, const Payload& delta) const {
-  if (SizeOf(delta) != delta_bytes_[static_cast<size_t>(clock_.FragmentOf(round))] || FingerprintOf(delta) == ~uint64_t{0}) {
+  if (SizeOf(delta) != delta_bytes_[static_cast<size_t>(clock_.FragmentOf(round))] ||
+      FingerprintOf(delta) == ~uint64_t{0}) {
     return InvalidArgument("delta: not a message of this stage");
   }
   return absl::OkStatus();

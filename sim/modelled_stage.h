@@ -83,9 +83,9 @@ class ModelledStage final : public StageWork {
   double up_bits_ = 0, down_bits_ = 0;  // of a parameter, in a sharded round
   // What the reducer has not sent of its pieces yet; a fingerprint of all it ever summed.
   std::vector<std::map<int32_t, uint64_t>> residuals_;  // by fragment
-  uint64_t base_ = 0;    // fingerprint of the base parameters
-  uint64_t theta_ = 0;   // of the live ones
-  int64_t version_ = 0;  // completed rounds
+  uint64_t base_ = 0;                                   // fingerprint of the base parameters
+  uint64_t theta_ = 0;                                  // of the live ones
+  int64_t version_ = 0;                                 // completed rounds
 };
 
 }  // namespace skerry
