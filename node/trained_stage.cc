@@ -25,11 +25,11 @@ std::span<float> Floats(Bytes& bytes) {
 TrainedStage::TrainedStage(const RunConfig& config, std::unique_ptr<Backend> backend,
                            std::unique_ptr<TokenSource> tokens)
     : config_(config),
-      clock_(config),
       tokens_per_microbatch_(config.pipeline.sequences_per_microbatch * config.model.context),
       floats_(int64_t{tokens_per_microbatch_} * config.model.hidden),
       backend_(std::move(backend)),
       tokens_(std::move(tokens)),
+      clock_(config),
       inputs_(static_cast<size_t>(tokens_per_microbatch_)),
       targets_(static_cast<size_t>(tokens_per_microbatch_)) {}
 

@@ -70,7 +70,7 @@ absl::Status ObservedStage::OptimizerStep(int64_t step, int32_t microbatches) {
 }
 
 absl::StatusOr<Payload> ObservedStage::EncodeDelta(int64_t round) {
-  const ReplicaVectors before = Vectors(false);
+  const ReplicaVectors before = observer_.restarts ? Vectors(false) : ReplicaVectors();
   SKERRY_ASSIGN_OR_RETURN(Payload delta, stage_->EncodeDelta(round));
   own_[round] = {delta};
   Encoded(round, before);
@@ -79,7 +79,7 @@ absl::StatusOr<Payload> ObservedStage::EncodeDelta(int64_t round) {
 }
 
 absl::StatusOr<std::vector<Payload>> ObservedStage::EncodePieces(int64_t round) {
-  const ReplicaVectors before = Vectors(false);
+  const ReplicaVectors before = observer_.restarts ? Vectors(false) : ReplicaVectors();
   SKERRY_ASSIGN_OR_RETURN(own_[round], stage_->EncodePieces(round));
   Encoded(round, before);
   std::vector<Payload> sent = own_[round];
