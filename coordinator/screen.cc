@@ -86,10 +86,11 @@ std::string StatusScreen(const Json& status) {
   if (outer.is_object() && status.value("version", 0) > 0) {
     text += absl::StrFormat("outer rounds: δ %d of τ %d, %s", outer.value("overlap_steps", 0),
                             outer.value("inner_steps", 0), outer.value("codec", ""));
-    if (const double up = outer.value("bits_up", 0.0); up > 0) {
-      text +=
-          absl::StrFormat("; %.2f bits up and %.2f down a parameter; %.1f %% hidden", up,
-                          outer.value("bits_down", 0.0), 100 * outer.value("hidden_fraction", 0.0));
+    const Json traffic = status.value("round_traffic", Json::object());
+    if (const double up = traffic.value("bits_up", 0.0); up > 0) {
+      text += absl::StrFormat("; %.2f bits up and %.2f down a parameter; %.1f %% hidden", up,
+                              traffic.value("bits_down", 0.0),
+                              100 * traffic.value("hidden_fraction", 0.0));
     }
     text += "\n";
   }
