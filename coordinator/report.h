@@ -32,6 +32,7 @@ struct ReportNode {
   std::string region;
   std::string device;
   double gflops = 0;
+  int64_t rounds_screened = 0;  // in which its delta counted for little or nothing
 };
 
 struct ReportLink {

@@ -24,6 +24,9 @@ std::string ReplicaCell(const RunReport& report, const std::string& id) {
   if (const ReportNode* node = FindNode(report, id)) {
     html += "<br><span class=\"muted\">" + OrDash(node->region);
     if (node->gflops > 0) html += absl::StrFormat(" · %.0f GFLOP/s", node->gflops);
+    if (node->rounds_screened > 0) {
+      html += absl::StrFormat(" · deltas of %d rounds screened", node->rounds_screened);
+    }
     html += "</span>";
   }
   return html + "</td>";
