@@ -83,11 +83,11 @@ absl::Status CheckOuter(const OuterConfig& c) {
     return InvalidArgument("[outer] gap: want 0 or at least 1, got %g", c.gap);
   }
   const bool is_sparse = c.codec == DeltaCodec::kTopK || c.codec == DeltaCodec::kTernary ||
-                         c.tier == OuterTier::kAuto || c.budget != CodecBudget::kNone;
+                         c.tier == OuterTier::kAuto;
   if (c.robust == OuterRobust::kTrim && is_sparse) {
     return InvalidArgument(
         "[outer] robust: trim leaves nothing of deltas that are mostly zeros, as ternary and topk "
-        "make them; name another codec, without tier or budget, or take screen or clip");
+        "make them; name another codec, or take screen or clip");
   }
   if (c.mode == OuterMode::kDataParallel && c.inner_steps != 1) {
     return InvalidArgument("[outer] inner_steps: data_parallel meets after every step; want 1");
