@@ -304,6 +304,7 @@ void CoordinatorActor::ReportStatus(Context& context) {
          {"step", beat.step},
          {"base_version", beat.base_version},
          {"waiting_for", beat.waiting_for},
+         {"rounds_screened", RoundsScreened(state_, id)},
          {"silent_s", heard == heard_.end() ? 0.0 : (context.now() - heard->second).seconds()},
          {"bytes_sent", traffic.total_sent()},
          {"bytes_received", traffic.total_received()},

@@ -149,6 +149,8 @@ void EventFold::OnMembership(const std::string& kind, const json& event) {
     of.id = node;
     of.held_bytes = IntegerAt(event, "held_bytes");
     of.model_bytes = IntegerAt(event, "model_bytes");
+  } else if (kind == "screened") {
+    OnScreened(node, event);
   } else if (kind == "replan") {
     Tell(kind, absl::StrFormat("Looked for a better use of the nodes (%s): %s.",
                                TextAt(event, "reason"), TextAt(event, "why")));
@@ -156,6 +158,17 @@ void EventFold::OnMembership(const std::string& kind, const json& event) {
     Tell(kind, absl::StrFormat("The model was written: %d parameters, %.1f MB.",
                                IntegerAt(event, "parameters"), NumberAt(event, "bytes") * 1e-6));
   }
+}
+
+// Told once for each node: a wild one is wild every round, and the table counts them.
+void EventFold::OnScreened(const std::string& node, const json& event) {
+  const auto found = nodes_.find(node);
+  if (found == nodes_.end() || ++found->second.rounds_screened > 1) return;
+  Tell("screened",
+       absl::StrFormat("The delta of %s in round %d of stage %d was too far from the others': it "
+                       "counted for little or nothing.",
+                       node, IntegerAt(event, "round"), IntegerAt(event, "stage")),
+       true);
 }
 
 void EventFold::OnStep(const json& event) {

@@ -29,6 +29,9 @@ std::string ReplicaCell(const RunReport& report, const std::string& id) {
                               HumanBytes(static_cast<double>(node->held_bytes)),
                               HumanBytes(static_cast<double>(node->model_bytes)));
     }
+    if (node->rounds_screened > 0) {
+      html += absl::StrFormat(" · deltas of %d rounds screened", node->rounds_screened);
+    }
     html += "</span>";
   }
   return html + "</td>";

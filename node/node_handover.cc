@@ -186,7 +186,7 @@ void NodeActor::CatchUp(Context& context) {
 
 void NodeActor::CaughtUp(Context& context) {
   const int64_t round = rounds_->next();
-  last_applied_ = skerry::RoundApplied{stage_, round, results_->digest, 0, 0};
+  last_applied_ = skerry::RoundApplied{stage_, round, results_->digest, 0, 0, results_->screened};
   Send(context, options_.coordinator, *last_applied_);
   rounds_->Applied(round);
   if (!rounds_->Ready(rounds_->next())) SendHeartbeat(context);

@@ -51,12 +51,14 @@ Job NodeActor::ApplyJob(const std::string& name) {
              landing = rounds_->LandingOf(round, work_->pieces())] {
               results->status = landing.ok() ? work->ApplySums(*landing) : landing.status();
               results->digest = work->BaseDigest();
+              results->screened = work->Screened();
             }};
   }
   return {name, cost,
           [work = work_.get(), results = results_, participants = rounds_->Participants(round)] {
             results->status = work->ApplyRound(participants);
             results->digest = work->BaseDigest();
+            results->screened = work->Screened();
           }};
 }
 
@@ -66,6 +68,7 @@ void NodeActor::ApplyDone(Context& context) {
   last_applied_->bytes_sent = bytes.sent;
   last_applied_->bytes_received = bytes.received;
   round_bytes_.erase(round_bytes_.begin(), round_bytes_.upper_bound(last_applied_->round));
+  last_applied_->screened = results_->screened;
   Send(context, options_.coordinator, *last_applied_);
   rounds_->Applied(last_applied_->round);
 }

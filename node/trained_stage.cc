@@ -1,5 +1,6 @@
 #include "node/trained_stage.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -146,6 +147,12 @@ absl::Status TrainedStage::ApplyRound(const std::vector<Accepted>& participants)
   for (const Accepted& p : participants) accepted.push_back({p.tokens, View(p.payload), p.own});
   trainer_->ReadParameters(theta_);
   SKERRY_RETURN_IF_ERROR(replica_->Apply(accepted, theta_));
+  screened_.clear();
+  const std::vector<bool>& screened = replica_->screened();
+  for (size_t i = 0; i < screened.size(); ++i) {
+    if (screened[i]) screened_.push_back(participants[i].sender);
+  }
+  std::sort(screened_.begin(), screened_.end());
   trainer_->WriteParameters(theta_);
   return absl::OkStatus();
 }

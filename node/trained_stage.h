@@ -55,6 +55,7 @@ class TrainedStage final : public StageWork {
   absl::StatusOr<std::vector<Payload>> EncodePieces() override;
   absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction& reduction) const override;
   absl::Status ApplySums(const Landing& landing) override;
+  std::vector<NodeId> Screened() const override { return screened_; }
   absl::Status CheckPieces(const std::vector<Piece>& pieces) const override;
   absl::Status CheckSums(const std::vector<Piece>& sums) const override;
   void AdoptBase() override;
@@ -65,6 +66,7 @@ class TrainedStage final : public StageWork {
   void StartFromBase(int64_t step, int64_t round) override;
 
   // For checkers, on the device thread.
+  const PieceCut& cut() const { return cut_; }
   const OuterReplica& replica() const { return *replica_; }
   std::vector<float> DecodePieces(const std::vector<Payload>& own_pieces) const;
   std::vector<float> LiveParameters();
@@ -90,6 +92,7 @@ class TrainedStage final : public StageWork {
   std::unique_ptr<PieceReducer> reducer_;  // of sharded rounds
   std::vector<float> theta_;  // host copy of the live parameters, between rounds' steps
   std::vector<int32_t> inputs_, targets_;
+  std::vector<NodeId> screened_;  // of the round that landed last
   Peak held_peak_;  // raised by the device thread
 };
 

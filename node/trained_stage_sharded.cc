@@ -1,5 +1,6 @@
 // Sharded rounds of a trained stage.
 
+#include <map>
 #include <set>
 #include <utility>
 
@@ -48,9 +49,17 @@ absl::StatusOr<std::vector<Payload>> TrainedStage::ReducePieces(const Reduction&
 absl::Status TrainedStage::ApplySums(const Landing& landing) {
   SKERRY_CHECK(reducer_ != nullptr);
   const std::vector<int32_t>& own = landing.own.pieces;
+  std::map<NodeId, size_t> screened;  // in how many of the own pieces
   for (size_t i = 0; i < own.size(); ++i) {
     SKERRY_RETURN_IF_ERROR(reducer_->Land(own[i], Messages(landing.own.messages[i]),
                                           View(landing.sums[static_cast<size_t>(own[i])])));
+    for (size_t j = 0; j < reducer_->screened().size(); ++j) {
+      if (reducer_->screened()[j]) ++screened[landing.own.messages[i][j].sender];
+    }
+  }
+  screened_.clear();
+  for (const auto& [sender, pieces] : screened) {
+    if (2 * pieces > own.size()) screened_.push_back(sender);
   }
   reducer_->KeepOnly(std::set<int32_t>(own.begin(), own.end()));
   std::vector<std::span<const uint8_t>> sums;

@@ -74,7 +74,7 @@ absl::StatusOr<Payload> ObservedStage::EncodeDelta() {
   ++encoded_;
   const bool lies = faults_->poisoned_deltas || faults_->void_deltas;
   honest_ = lies ? delta : nullptr;
-  if (!lies) return delta;
+  if (!lies) return Wild({delta}).front();
   return faults_->void_deltas ? Voided(delta) : Falsified(delta);
 }
 
@@ -82,7 +82,7 @@ absl::StatusOr<std::vector<Payload>> ObservedStage::EncodePieces() {
   SKERRY_ASSIGN_OR_RETURN(own_pieces_, stage_->EncodePieces());
   if (observer_.encoded) observer_.encoded(encoded_, steps_);
   ++encoded_;
-  std::vector<Payload> sent = own_pieces_;
+  std::vector<Payload> sent = Wild(own_pieces_);
   for (Payload& piece : sent) {
     if (faults_->void_deltas)
       piece = Voided(piece);
@@ -90,6 +90,11 @@ absl::StatusOr<std::vector<Payload>> ObservedStage::EncodePieces() {
       piece = Falsified(piece);
   }
   return sent;
+}
+
+std::vector<Payload> ObservedStage::Wild(std::vector<Payload> messages) {
+  is_wild_ = faults_->wild.factor != 0 && observer_.wild;
+  return is_wild_ ? observer_.wild(messages, faults_->wild) : messages;
 }
 
 ReplicaVectors ObservedStage::VectorsBefore() const {
@@ -111,20 +116,25 @@ absl::Status ObservedStage::ApplyRound(const std::vector<Accepted>& participants
   const ReplicaVectors before = VectorsBefore();
   SKERRY_RETURN_IF_ERROR(ApplyHonest(participants));
   Landed(before, [&] {
+    if (is_wild_) return std::vector<float>();
     for (const Accepted& p : participants) {
       if (p.own) return observer_.decode(honest_ ? honest_ : p.payload);
     }
     return std::vector<float>();
   });
+  if (is_wild_) stage_->StartFromBase(steps_, encoded_);
   return absl::OkStatus();
 }
 
 absl::Status ObservedStage::ApplySums(const Landing& landing) {
   const ReplicaVectors before = VectorsBefore();
-  SKERRY_RETURN_IF_ERROR(stage_->ApplySums(landing));
+  Landing honest = landing;
+  honest.own_accepted = landing.own_accepted && !is_wild_;
+  SKERRY_RETURN_IF_ERROR(stage_->ApplySums(honest));
   Landed(before, [&] {
-    return landing.own_accepted ? observer_.decode_pieces(own_pieces_) : std::vector<float>();
+    return honest.own_accepted ? observer_.decode_pieces(own_pieces_) : std::vector<float>();
   });
+  if (is_wild_) stage_->StartFromBase(steps_, encoded_);
   return absl::OkStatus();
 }
 
@@ -141,12 +151,14 @@ void ObservedStage::StartFromBase(int64_t step, int64_t round) {
   catches_up_ = false;
 }
 
-// The stage itself knows only what it encoded.
+// The stage itself knows only what it encoded. A wild delta is to it as another's: what it moved
+// itself is not accepted, and forgotten when the round has landed, or its passes would be wild too.
 absl::Status ObservedStage::ApplyHonest(const std::vector<Accepted>& participants) {
-  if (!honest_) return stage_->ApplyRound(participants);
+  if (!honest_ && !is_wild_) return stage_->ApplyRound(participants);
   std::vector<Accepted> honest = participants;
   for (Accepted& p : honest) {
-    if (p.own) p.payload = honest_;
+    if (p.own && honest_) p.payload = honest_;
+    p.own = p.own && !is_wild_;
   }
   return stage_->ApplyRound(honest);
 }

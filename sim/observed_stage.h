@@ -7,6 +7,7 @@
 
 #include "pipeline/exec/stage_work.h"
 #include "sim/conservation.h"
+#include "sim/wild_delta.h"
 
 namespace skerry {
 
@@ -15,6 +16,7 @@ struct StageFaults {
   double slow = 1;               // costs are multiplied
   double wrong_results = 0;      // share of activations and gradients falsified on their way out
   bool poisoned_deltas = false;  // a few bits of every delta are wrong
+  WildDelta wild;                // what every delta is instead
   bool void_deltas = false;      // every delta is no message of its codec: not finite, out of range
 };
 
@@ -31,6 +33,8 @@ class ObservedStage final : public StageWork {
     std::function<std::vector<float>(const Payload& delta)> decode;
     std::function<std::vector<float>(const std::vector<Payload>& pieces)> decode_pieces;
     std::function<void(int64_t round, double error)> settled;
+    // Falsifies a delta, or its pieces, as a message of the codec: StageFaults::wild.
+    std::function<std::vector<Payload>(const std::vector<Payload>&, const WildDelta&)> wild;
     // A forward, loss or backward pass was computed; the job that did it ends next.
     std::function<void(int64_t step, int32_t microbatch)> worked;
   };
@@ -64,6 +68,7 @@ class ObservedStage final : public StageWork {
     return stage_->ReducePieces(reduction);
   }
   absl::Status ApplySums(const Landing& landing) override;
+  std::vector<NodeId> Screened() const override { return stage_->Screened(); }
   absl::Status CheckPieces(const std::vector<Piece>& pieces) const override {
     return stage_->CheckPieces(pieces);
   }
@@ -87,7 +92,10 @@ class ObservedStage final : public StageWork {
   ReplicaVectors VectorsBefore() const;
   void Landed(const ReplicaVectors& before, const std::function<std::vector<float>()>& taken);
 
+  std::vector<Payload> Wild(std::vector<Payload> messages);
+
   Payload honest_;                   // the delta behind a poisoned one
+  bool is_wild_ = false;             // the pending delta
   std::vector<Payload> own_pieces_;  // of the pending delta, honest
   bool catches_up_ = false;
   int64_t steps_ = 0, encoded_ = 0, applied_ = 0;

@@ -78,6 +78,7 @@ class ScaledStage final : public StageWork {
     return Enlarged(small, costs_->SumsBytes());
   }
   absl::Status ApplySums(const Landing& landing) override { return computes_->ApplySums(landing); }
+  std::vector<NodeId> Screened() const override { return computes_->Screened(); }
   absl::Status CheckPieces(const std::vector<Piece>& pieces) const override {
     return computes_->CheckPieces(pieces);
   }

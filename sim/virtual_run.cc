@@ -261,6 +261,19 @@ ObservedStage::Observer VirtualRun::ObserverOf(int32_t i, TrainedStage* trained)
   observer.decode_pieces = [trained](const std::vector<Payload>& pieces) {
     return trained->DecodePieces(pieces);
   };
+  observer.wild = [this, trained, i,
+                   rng = std::make_shared<Rng>(options_.seed, "wild deltas",
+                                               static_cast<uint64_t>(i))](
+                      const std::vector<Payload>& honest, const WildDelta& how) {
+    const PieceCut& cut = trained->cut();
+    std::vector<Payload> wild;
+    for (const Payload& message : honest) {
+      const int64_t values =
+          cut.piece > 0 ? cut.Size(static_cast<int32_t>(wild.size())) : trained->replica().size();
+      wild.push_back(WildMessage(message, values, checkers_.config().outer.codec, how, rng.get()));
+    }
+    return wild;
+  };
   observer.settled = [this, id](int64_t round, double error) {
     checkers_.OnSettled(simulation_->now(), id, round, error);
   };
