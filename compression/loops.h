@@ -61,6 +61,11 @@ struct CodecLoops {
   // mean[i] = float(double(sum[i]) · scale), each conversion correctly rounded.
   void (*scale_sum)(const int64_t* sum, size_t n, double scale, float* mean);
 
+  // Σ a·b: 16 sums of every 16th, halved together four times.
+  double (*product)(const double* a, const double* b, size_t n);
+  // The smaller of the two values to `low`, the larger to `high`.
+  void (*exchange)(float* low, float* high, size_t n);
+
   // u, and the bits of its largest magnitude: above those of kMagnitudeMax when a value is NaN,
   // infinite or too large.
   uint32_t (*form_delta)(const LoopSource& source, size_t n, float* u);

@@ -170,6 +170,28 @@ void ScaleSum(const int64_t* sum, size_t n, double scale, float* mean) {
   }
 }
 
+double Product(const double* a, const double* b, size_t n) {
+  constexpr size_t kSums = 16;
+  double sums[kSums] = {};
+  const size_t whole = n - n % kSums;
+  for (size_t first = 0; first < whole; first += kSums) {
+    for (size_t j = 0; j < kSums; ++j) sums[j] += a[first + j] * b[first + j];
+  }
+  for (size_t j = 0; j < n - whole; ++j) sums[j] += a[whole + j] * b[whole + j];
+  for (size_t half = kSums / 2; half > 0; half /= 2) {
+    for (size_t j = 0; j < half; ++j) sums[j] += sums[j + half];
+  }
+  return sums[0];
+}
+
+void Exchange(float* low, float* high, size_t n) {
+  for (size_t i = 0; i < n; ++i) {
+    const float a = low[i], b = high[i];
+    low[i] = b < a ? b : a;
+    high[i] = b < a ? a : b;
+  }
+}
+
 uint32_t FormBlock(const LoopSource& source, size_t n, float* u) {
   return FormDelta(source, 0, n, u);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 namespace skerry {
 namespace {
@@ -101,7 +102,21 @@ bool IsSane(const MicrobatchLoss& loss, int32_t microbatches_per_step) {
 }
 
 bool IsSane(const RoundApplied& applied) {
-  return applied.round >= 0 && IsDuration(applied.transfer_s) && IsDuration(applied.wait_s);
+  constexpr int64_t kBytesMax = int64_t{1} << 48;
+  return applied.round >= 0 && IsDuration(applied.transfer_s) && IsDuration(applied.wait_s) &&
+         applied.bytes_sent >= 0 && applied.bytes_sent <= kBytesMax &&
+         applied.bytes_received >= 0 && applied.bytes_received <= kBytesMax;
+}
+
+RoundApplied CleanApplied(RoundApplied applied, const RoundCommit& commit, OuterRobust robust) {
+  std::set<NodeId> screened;
+  for (const Participant& p : commit.participants) {
+    const bool named = std::find(applied.screened.begin(), applied.screened.end(), p.node) !=
+                       applied.screened.end();
+    if (named && robust != OuterRobust::kNone) screened.insert(p.node);
+  }
+  applied.screened.assign(screened.begin(), screened.end());
+  return applied;
 }
 
 std::string EventFields(const nlohmann::json& object) {

@@ -26,6 +26,10 @@ bool IsSane(const LinkReading& reading);
 bool IsSane(const MicrobatchLoss& loss, int32_t microbatches_per_step);
 bool IsSane(const RoundApplied& applied);
 
+// Without those it cannot have screened: nobody but the round's participants, each once, in order,
+// and nobody where the run has no robust mode.
+RoundApplied CleanApplied(RoundApplied applied, const RoundCommit& commit, OuterRobust robust);
+
 // A JSON object as Context::Event takes it: its members, without the braces. Never throws.
 std::string EventFields(const nlohmann::json& object);
 

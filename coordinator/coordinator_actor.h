@@ -193,6 +193,7 @@ class CoordinatorActor final : public Actor {
   int64_t RoundsOfAnyStage() const;
   int64_t SoonestFirstStep(const RunConfig& config) const;
   const char* RunPhase() const;
+  nlohmann::json RoundsJson() const;
   double TokensPerSecond(Instant now);
   void ReportStatus(Context& context);
   std::vector<NodeId> LiveNodes() const;

@@ -61,6 +61,11 @@ Json OuterJson(const OuterConfig& outer) {
           {"codec", CodecName(outer.codec)}};
 }
 
+int64_t RoundsScreened(const RunState& state, const NodeId& node) {
+  const auto it = state.rounds_screened.find(node);
+  return it == state.rounds_screened.end() ? 0 : it->second;
+}
+
 Json NodesJson(const RunState& state, const RunConfig& config, const Json& status) {
   const RunConfig settled = state.plan ? Settled(config, *state.plan) : config;
   Json nodes = Json::array();
@@ -85,23 +90,26 @@ Json NodesJson(const RunState& state, const RunConfig& config, const Json& statu
                                                         : "standby"},
                      {"stage", stage},
                      {"replica", replica},
+                     {"rounds_screened", RoundsScreened(state, id)},
                      {"takes_part", takes_part}});
   }
   return nodes;
 }
 
 std::string NodesTable(const Json& nodes) {
-  std::string text = absl::StrFormat("%-9s %-12s %-7s %-8s %9s %9s %9s %9s  %s\n", "node", "region",
-                                     "slot", "is", "GFLOP/s", "GiB", "model", "measured", "device");
+  std::string text =
+      absl::StrFormat("%-9s %-12s %-7s %-8s %9s %9s %9s %9s %8s  %s\n", "node", "region", "slot",
+                      "is", "GFLOP/s", "GiB", "model", "measured", "screened", "device");
   for (const Json& node : nodes) {
     const bool part = node["takes_part"];
     const int stage = node["stage"], replica = node["replica"];
     text += absl::StrFormat(
-        "%-9s %-12s %-7s %-8s %9.1f %9s %9s %9s  %s\n", node["id"].get<std::string>().substr(0, 8),
-        node["region"].get<std::string>(), part ? absl::StrFormat("%d.%d", stage, replica) : "-",
-        node["is"].get<std::string>(), node["gflops"].get<double>(), GibText(node["memory_bytes"]),
+        "%-9s %-12s %-7s %-8s %9.1f %9s %9s %9s %8d  %s\n",
+        node["id"].get<std::string>().substr(0, 8), node["region"].get<std::string>(),
+        part ? absl::StrFormat("%d.%d", stage, replica) : "-", node["is"].get<std::string>(),
+        node["gflops"].get<double>(), GibText(node["memory_bytes"]),
         GibText(node["memory_model_bytes"]), GibText(node["memory_held_bytes"]),
-        node["device"].get<std::string>());
+        node["rounds_screened"].get<int64_t>(), node["device"].get<std::string>());
   }
   return text;
 }

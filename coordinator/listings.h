@@ -11,11 +11,14 @@ namespace skerry {
 // {"mode", "inner_steps", "overlap_steps", "fragments", "codec"}: τ, δ, P, and how deltas travel.
 nlohmann::json OuterJson(const OuterConfig& outer);
 
+int64_t RoundsScreened(const RunState& state, const NodeId& node);
+
 // One object a node: id (whole), region, endpoint, device, gflops, memory_bytes (what it offers),
 // alive, and stage and replica (−1 without a slot), takes_part, is ("here", "standby", "gone"),
 // memory_model_bytes (what the memory model says of its slot, null without one) and
 // memory_held_bytes (the most its stage has held, from the status of a served run; null: not
-// known). `config` as the operator wrote it; `status` may be null.
+// known), rounds_screened (in which a robust mode gave its delta little or no weight). `config` as
+// the operator wrote it; `status` may be null.
 nlohmann::json NodesJson(const RunState& state, const RunConfig& config,
                          const nlohmann::json& status);
 std::string NodesTable(const nlohmann::json& nodes);

@@ -145,23 +145,33 @@ void CoordinatorActor::TryCommit(Context& context, int32_t stage) {
   TryCommit(context, stage);
 }
 
-void CoordinatorActor::On(Context& context, const NodeId& from, const RoundApplied& message) {
+void CoordinatorActor::On(Context& context, const NodeId& from, const RoundApplied& said) {
   const auto stage = StageOf(from);
-  if (!stage || message.stage != *stage || !IsSane(message) ||
-      message.round >= state_.RoundsCommitted(*stage)) {
+  if (!stage || said.stage != *stage || !IsSane(said) ||
+      said.round >= state_.RoundsCommitted(*stage)) {
     return void(++refused_);
   }
+  const RoundApplied message =
+      CleanApplied(said, state_.commits.at({said.stage, said.round}), options_.config.outer.robust);
   if (JoinerOf(*state_.plan, from) != nullptr) CheckJoinersBase(context, from, message);
   const RunState::StageRound key{message.stage, message.round};
   const auto known = state_.applied.find(key);
   if (known != state_.applied.end() && known->second.contains(from)) return;
+  for (const NodeId& screened : state_.NewlyScreened(message)) {
+    context.Event("screened", EventFields({{"stage", message.stage},
+                                           {"round", message.round},
+                                           {"node", screened.Short()},
+                                           {"by", from.Short()}}));
+  }
   Record(context, AppliedRecord(from, message));
   context.Event("applied", EventFields({{"stage", message.stage},
                                         {"round", message.round},
                                         {"node", from.Short()},
                                         {"digest", message.base_digest.Short()},
                                         {"transfer_s", message.transfer_s},
-                                        {"wait_s", message.wait_s}}));
+                                        {"wait_s", message.wait_s},
+                                        {"bytes_sent", message.bytes_sent},
+                                        {"bytes_received", message.bytes_received}}));
   EvictMinority(context, message.stage, message.round);
   if (stopping_ || !migration_) return;
   // Right after a round of a stage that somebody is to leave.

@@ -144,6 +144,13 @@ void EventFold::OnMembership(const std::string& kind, const json& event) {
          absl::StrFormat("%s disagreed about the parameters of stage %d after round %d.", node,
                          IntegerAt(event, "stage"), IntegerAt(event, "round")),
          true);
+  } else if (kind == "memory") {
+    ReportNode& of = nodes_[node];
+    of.id = node;
+    of.held_bytes = IntegerAt(event, "held_bytes");
+    of.model_bytes = IntegerAt(event, "model_bytes");
+  } else if (kind == "screened") {
+    OnScreened(node, event);
   } else if (kind == "replan") {
     Tell(kind, absl::StrFormat("Looked for a better use of the nodes (%s): %s.",
                                TextAt(event, "reason"), TextAt(event, "why")));
@@ -151,6 +158,17 @@ void EventFold::OnMembership(const std::string& kind, const json& event) {
     Tell(kind, absl::StrFormat("The model was written: %d parameters, %.1f MB.",
                                IntegerAt(event, "parameters"), NumberAt(event, "bytes") * 1e-6));
   }
+}
+
+// Told once for each node: a wild one is wild every round, and the table counts them.
+void EventFold::OnScreened(const std::string& node, const json& event) {
+  const auto found = nodes_.find(node);
+  if (found == nodes_.end() || ++found->second.rounds_screened > 1) return;
+  Tell("screened",
+       absl::StrFormat("The delta of %s in round %d of stage %d was too far from the others': it "
+                       "counted for little or nothing.",
+                       node, IntegerAt(event, "round"), IntegerAt(event, "stage")),
+       true);
 }
 
 void EventFold::OnStep(const json& event) {
@@ -169,7 +187,7 @@ void EventFold::OnPlan(const json& event) {
   for (const json& stage : *stages) {
     if (!stage.is_object()) continue;
     report_.stages.push_back({IntegerAt(stage, "first_layer"), IntegerAt(stage, "last_layer"),
-                              TextsAt(stage, "replicas")});
+                              TextsAt(stage, "replicas"), IntegerAt(stage, "parameters")});
   }
   std::string text =
       absl::StrFormat("Plan %d: %d stages", IntegerAt(event, "version"), report_.stages.size());
@@ -215,6 +233,11 @@ void EventFold::OnApplied(const json& event) {
     round.wait_s = NumberAt(event, "wait_s");
   }
   round.landed_s = now_s_;
+  ++round.digests[TextAt(event, "digest")];
+  if (!had_boundary) return;
+  ++round.replicas;
+  round.bytes_sent += NumberAt(event, "bytes_sent");
+  round.bytes_received += NumberAt(event, "bytes_received");
 }
 
 void EventFold::OnFinished(const json& event) {

@@ -76,6 +76,7 @@ absl::Status ApplyApplied(const Json& json, RunState& state) {
     return DataLoss("round %d of stage %d is applied before its commit", applied.round,
                     applied.stage);
   }
+  for (const NodeId& screened : state.NewlyScreened(applied)) ++state.rounds_screened[screened];
   state.base_digests.emplace(key, applied.base_digest);
   state.applied[key].emplace(node, applied);
   return absl::OkStatus();
@@ -147,6 +148,19 @@ absl::Status RunState::Apply(const std::string& record) {
   } catch (const Json::exception& error) {
     return DataLoss("damaged record (%s)", error.what());
   }
+}
+
+std::vector<NodeId> RunState::NewlyScreened(const RoundApplied& of) const {
+  std::vector<NodeId> screened = of.screened;
+  const auto known = applied.find({of.stage, of.round});
+  if (known == applied.end()) return screened;
+  std::erase_if(screened, [&](const NodeId& node) {
+    return std::any_of(known->second.begin(), known->second.end(), [&](const auto& report) {
+      const auto& named = report.second.screened;
+      return std::find(named.begin(), named.end(), node) != named.end();
+    });
+  });
+  return screened;
 }
 
 int64_t RunState::RoundsCommitted(int32_t stage) const {

@@ -72,11 +72,17 @@ class RunState {
   std::map<StageRound, RoundCommit> commits;
   std::map<StageRound, Digest> base_digests;  // the first reported
   std::map<StageRound, std::map<NodeId, RoundApplied>> applied;
+  // Rounds of a node in which a robust mode gave its delta little or no weight, by the first who
+  // said so: in a sharded round each replica knows of its own part only.
+  std::map<NodeId, int64_t> rounds_screened;
   std::map<int64_t, StepLosses> losses;
   int64_t tokens = 0;  // of reported microbatches, each once
   bool finished = false;
   bool exported = false;
   bool operator==(const RunState&) const = default;
+
+  // Of those whom `applied` says it screened, who nobody said that of before, in that round.
+  std::vector<NodeId> NewlyScreened(const RoundApplied& applied) const;
 
   // Rounds committed for a stage; they are consecutive from 0.
   int64_t RoundsCommitted(int32_t stage) const;

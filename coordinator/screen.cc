@@ -30,12 +30,15 @@ std::string Memory(const Json& node) {
 std::string NodeLine(const Json& node) {
   const int stage = node.value("stage", -1);
   const std::string waiting = node.value("waiting_for", "");
+  const auto screened = node.value("rounds_screened", int64_t{0});
+  const std::string wild =
+      screened == 0 ? "" : absl::StrFormat("deltas of %d rounds screened  ", screened);
   return absl::StrFormat(
       "  %-9s %-10s %-8s %-20s step %-5d round %-4d %-27s %s", node.value("id", ""),
       node.value("region", "").substr(0, 10),
       stage < 0 ? "-" : absl::StrFormat("%d.%d", stage, node.value("replica", 0)),
       node.value("phase", ""), node.value("step", 0), node.value("base_version", 0), Memory(node),
-      waiting.empty() ? "" : "waits for the " + waiting);
+      wild + (waiting.empty() ? "" : "waits for the " + waiting));
 }
 
 // "3 of 8 wait, one for the gradient of microbatch 5 from 3fa9…"
@@ -85,9 +88,16 @@ std::string StatusScreen(const Json& status) {
   const Json outer = status.value("outer", Json());
   if (outer.is_object() && status.value("version", 0) > 0) {
     const std::string mode = outer.value("mode", "overlap");
-    text += absl::StrFormat("outer rounds: %sδ %d of τ %d, %s\n",
+    text += absl::StrFormat("outer rounds: %sδ %d of τ %d, %s",
                             mode == "overlap" ? "" : mode + ", ", outer.value("overlap_steps", 0),
                             outer.value("inner_steps", 0), outer.value("codec", ""));
+    const Json traffic = status.value("round_traffic", Json::object());
+    if (const double up = traffic.value("bits_up", 0.0); up > 0) {
+      text += absl::StrFormat("; %.2f bits up and %.2f down a parameter; %.1f %% hidden", up,
+                              traffic.value("bits_down", 0.0),
+                              100 * traffic.value("hidden_fraction", 0.0));
+    }
+    text += "\n";
   }
   text += "  node      region     stage    phase                                    held\n";
   for (const Json& node : status["nodes"]) text += NodeLine(node) + "\n";

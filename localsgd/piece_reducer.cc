@@ -12,14 +12,18 @@ PieceReducer::PieceReducer(const OuterConfig& config, const PieceCut& cut, int64
     : cut_(cut),
       up_(&CodecFor(config.codec)),
       down_(&CodecFor(DownCodecOf(config))),
-      nominal_tokens_(nominal_tokens) {}
+      nominal_tokens_(nominal_tokens),
+      robust_(RobustOptions::Of(config)) {}
 
 absl::StatusOr<std::vector<float>> PieceReducer::Mean(int32_t piece,
-                                                      std::vector<RoundMessage> messages) const {
+                                                      std::vector<RoundMessage> messages,
+                                                      std::vector<bool>* screened) const {
   SKERRY_CHECK(piece >= 0 && piece < cut_.count());
   const int64_t size = cut_.Size(piece);
-  SKERRY_ASSIGN_OR_RETURN(const RoundMean mean,
-                          RoundMean::Make(*up_, size, std::move(messages), nominal_tokens_));
+  SKERRY_ASSIGN_OR_RETURN(
+      const RoundMean mean,
+      RoundMean::Make(*up_, size, std::move(messages), nominal_tokens_, robust_));
+  *screened = mean.screened();
   std::vector<float> d(static_cast<size_t>(size));
   for (int64_t first = 0; first < size; first += RoundMean::kTile) {
     const int64_t count = std::min(RoundMean::kTile, size - first);
@@ -36,7 +40,9 @@ std::vector<float> PieceReducer::ResidualOrZeros(int32_t piece) const {
 
 absl::StatusOr<Bytes> PieceReducer::Reduce(int32_t piece,
                                            std::vector<RoundMessage> messages) const {
-  SKERRY_ASSIGN_OR_RETURN(const std::vector<float> mean, Mean(piece, std::move(messages)));
+  std::vector<bool> screened;
+  SKERRY_ASSIGN_OR_RETURN(const std::vector<float> mean,
+                          Mean(piece, std::move(messages), &screened));
   const std::vector<float> residual = ResidualOrZeros(piece);
   Bytes sum;
   SKERRY_RETURN_IF_ERROR(down_->EncodeDelta({.base = mean, .residual = residual}, &sum));
@@ -45,13 +51,16 @@ absl::StatusOr<Bytes> PieceReducer::Reduce(int32_t piece,
 
 absl::Status PieceReducer::Land(int32_t piece, std::vector<RoundMessage> messages,
                                 std::span<const uint8_t> sum) {
-  SKERRY_ASSIGN_OR_RETURN(const std::vector<float> mean, Mean(piece, std::move(messages)));
+  std::vector<bool> screened;
+  SKERRY_ASSIGN_OR_RETURN(const std::vector<float> mean,
+                          Mean(piece, std::move(messages), &screened));
   std::vector<float> sent(mean.size());
   SKERRY_RETURN_IF_ERROR(down_->Decode(sum, sent));
   std::vector<float> residual = ResidualOrZeros(piece);
   // The same expression as the encoder's, so these are the bits it saw.
   for (size_t i = 0; i < residual.size(); ++i) residual[i] = (mean[i] + residual[i]) - sent[i];
   residuals_[piece] = std::move(residual);
+  screened_ = std::move(screened);
   return absl::OkStatus();
 }
 

@@ -45,6 +45,10 @@ class PieceReducer {
   absl::Status Land(int32_t piece, std::vector<RoundMessage> messages,
                     std::span<const uint8_t> sum);
 
+  // Of the messages of the last Land, in its order: whose a robust mode gave little or no weight to
+  // (robust.h; norms are those of the piece). Empty without one.
+  const std::vector<bool>& screened() const { return screened_; }
+
   // Other pieces are other reducers' from now on.
   void KeepOnly(const std::set<int32_t>& pieces);
 
@@ -53,13 +57,16 @@ class PieceReducer {
   int64_t HeldBytes() const;
 
  private:
-  absl::StatusOr<std::vector<float>> Mean(int32_t piece, std::vector<RoundMessage> messages) const;
+  absl::StatusOr<std::vector<float>> Mean(int32_t piece, std::vector<RoundMessage> messages,
+                                          std::vector<bool>* screened) const;
   std::vector<float> ResidualOrZeros(int32_t piece) const;
 
   PieceCut cut_;
   const Codec* up_;
   const Codec* down_;
   int64_t nominal_tokens_;
+  RobustOptions robust_;
+  std::vector<bool> screened_;
   std::map<int32_t, std::vector<float>> residuals_;  // s, by piece
 };
 

@@ -99,6 +99,10 @@ class OuterReplica {
   // FailedPrecondition: an entry is `own` and nothing is pending. Nothing has changed then.
   absl::Status Apply(std::span<const Accepted> participants, std::span<float> theta);
 
+  // Of the participants of the last Apply, in its order: whose message a robust mode gave little or
+  // no weight (robust.h). Empty without one.
+  const std::vector<bool>& screened() const { return screened_; }
+
   // The same in a sharded round: `sums` are those of all pieces, in order, in the down codec;
   // `own_accepted`: the pending message is one of which they are made. InvalidArgument: too few
   // pieces, a bad sum (names the piece). FailedPrecondition: accepted, and nothing is pending.
@@ -167,6 +171,7 @@ class OuterReplica {
   bool ahead_ = false;
   bool next_pending_ = false;
   Bytes next_message_;
+  std::vector<bool> screened_;
 };
 
 }  // namespace skerry

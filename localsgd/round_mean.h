@@ -11,15 +11,20 @@
 // The sum is exact (compression/fixed_point.h), then one multiplication in double and one rounding
 // to float32: d is the same bits for any order of the messages, on every machine. Nothing of size n
 // is allocated: callers take d tile by tile.
+//
+// Robust modes (robust.h) give messages integer weights, or trim; they weigh no tokens.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "compression/codec.h"
 #include "compression/fixed_point.h"
+#include "localsgd/robust.h"
+#include "localsgd/robust_messages.h"
 
 namespace skerry {
 
@@ -40,19 +45,32 @@ class RoundMean {
 
   // Checks everything that can be wrong. InvalidArgument names the message's index.
   static absl::StatusOr<RoundMean> Make(const Codec& codec, int64_t size,
-                                        std::vector<RoundMessage> messages, int64_t nominal_tokens);
+                                        std::vector<RoundMessage> messages, int64_t nominal_tokens,
+                                        const RobustOptions& robust = {});
 
   // d[first …] for a tile of at most kTile values; `first` is a multiple of kCodecBlock.
   void Tile(int64_t first, std::span<float> d) const;
 
+  // Of the messages in the order given: whose counts for nothing, or for less than half. Empty
+  // without a robust mode.
+  const std::vector<bool>& screened() const { return screened_; }
+
  private:
-  RoundMean(const Codec* codec, int64_t size, std::vector<RoundMessage> messages, double scale)
-      : codec_(codec), size_(size), messages_(std::move(messages)), scale_(scale) {}
+  struct Weighed {
+    int64_t weight;
+    std::span<const uint8_t> payload;
+  };
+
+  RoundMean(const Codec* codec, int64_t size) : codec_(codec), size_(size) {}
+  void Weigh(const std::vector<std::span<const uint8_t>>& payloads, const RobustOptions& robust);
 
   const Codec* codec_;
   int64_t size_;
-  std::vector<RoundMessage> messages_;
-  double scale_;  // n̄ · quantum / Σ n_c
+  std::vector<Weighed> messages_;          // those of weight 0 left out
+  double scale_ = 0;                       // n̄ · quantum / Σ n_c
+  std::optional<RobustMessages> trimmed_;  // kTrim: all of them
+  int64_t each_end_ = 0;                   // kTrim
+  std::vector<bool> screened_;
 };
 
 }  // namespace skerry

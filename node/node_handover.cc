@@ -53,6 +53,7 @@ void NodeActor::DropStage(Context& context) {
   recent_reports_.clear();
   last_applied_.reset();
   recent_applied_.clear();
+  round_bytes_.clear();
 }
 
 // The others went on. It goes on as a new process would, without leaving.
@@ -185,7 +186,7 @@ void NodeActor::CatchUp(Context& context) {
 
 void NodeActor::CaughtUp(Context& context) {
   const int64_t round = rounds_->next();
-  last_applied_ = skerry::RoundApplied{stage_, round, results_->digest, 0, 0};
+  last_applied_ = skerry::RoundApplied{stage_, round, results_->digest, 0, 0, results_->screened};
   SayApplied(context);
   rounds_->Applied(round);
   if (!rounds_->Ready(rounds_->next())) SendHeartbeat(context);

@@ -21,7 +21,8 @@ struct NodeActor::Results {
   std::vector<Part> parts;  // of it
   std::vector<Piece> sums;
   uint64_t shape = 0;
-  Payload base;  // or the state of the stage
+  std::vector<NodeId> screened;  // of the round that landed
+  Payload base;                  // or the state of the stage
   int64_t version = 0;
 };
 

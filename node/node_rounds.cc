@@ -50,6 +50,7 @@ Job NodeActor::ApplyJob(const std::string& name) {
              landing = rounds_->LandingOf(round, work_->pieces(round))] {
               results->status = landing.ok() ? work->ApplySums(*landing) : landing.status();
               results->digest = work->BaseDigest();
+              results->screened = work->Screened();
             }};
   }
   return {
@@ -57,11 +58,17 @@ Job NodeActor::ApplyJob(const std::string& name) {
       [work = work_.get(), results = results_, round, participants = rounds_->Participants(round)] {
         results->status = work->ApplyRound(round, participants);
         results->digest = work->BaseDigest();
+        results->screened = work->Screened();
       }};
 }
 
 void NodeActor::ApplyDone(Context& context) {
   last_applied_->base_digest = results_->digest;
+  const RoundBytes bytes = round_bytes_[last_applied_->round];
+  last_applied_->bytes_sent = bytes.sent;
+  last_applied_->bytes_received = bytes.received;
+  round_bytes_.erase(round_bytes_.begin(), round_bytes_.upper_bound(last_applied_->round));
+  last_applied_->screened = results_->screened;
   SayApplied(context);
   rounds_->Applied(last_applied_->round);
 }

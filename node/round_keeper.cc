@@ -58,7 +58,7 @@ std::vector<StageWork::Accepted> RoundKeeper::Participants(int64_t round) const 
   const Round& held = rounds_.at(round);
   std::vector<StageWork::Accepted> accepted;
   for (const Participant& p : held.commit->participants) {
-    accepted.push_back({p.tokens, held.deltas.at(p.node).payload, p.node == self_});
+    accepted.push_back({p.tokens, held.deltas.at(p.node).payload, p.node == self_, p.node});
   }
   return accepted;
 }

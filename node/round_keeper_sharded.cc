@@ -72,7 +72,7 @@ std::optional<StageWork::Reduction> RoundKeeper::ReductionOf(
       if (sender == it->second.pieces.end()) return std::nullopt;
       const auto piece = sender->second.pieces.find(pieces[i]);
       if (piece == sender->second.pieces.end()) return std::nullopt;
-      reduction.messages[i].push_back({sender->second.tokens, piece->second, node == self_});
+      reduction.messages[i].push_back({sender->second.tokens, piece->second, node == self_, node});
     }
   }
   return reduction;

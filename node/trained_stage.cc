@@ -1,6 +1,7 @@
 #include "node/trained_stage.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "common/check.h"
@@ -176,6 +177,12 @@ absl::Status TrainedStage::ApplyRound(int64_t round, const std::vector<Accepted>
   const int32_t fragment = clock_.FragmentOf(round);
   SKERRY_RETURN_IF_ERROR(fragments_->Apply(fragment, accepted, theta_));
   digests_[static_cast<size_t>(fragment)].reset();
+  screened_.clear();
+  const std::vector<bool>& screened = fragments_->replica(fragment).screened();
+  for (size_t i = 0; i < screened.size(); ++i) {
+    if (screened[i]) screened_.push_back(participants[i].sender);
+  }
+  std::sort(screened_.begin(), screened_.end());
   trainer_->WriteParameters(theta_);
   return absl::OkStatus();
 }

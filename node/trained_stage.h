@@ -57,6 +57,7 @@ class TrainedStage final : public StageWork {
   absl::StatusOr<std::vector<Payload>> EncodePieces(int64_t round) override;
   absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction& reduction) const override;
   absl::Status ApplySums(const Landing& landing) override;
+  std::vector<NodeId> Screened() const override { return screened_; }
   absl::Status CheckPieces(int64_t round, const std::vector<Piece>& pieces) const override;
   absl::Status CheckSums(int64_t round, const std::vector<Piece>& sums) const override;
   void AdoptBase() override;
@@ -69,6 +70,8 @@ class TrainedStage final : public StageWork {
   // For checkers, on the device thread. What was sent in a round is decoded to [n], zero where the
   // round does not concern the stage.
   const OuterFragments& fragments() const { return *fragments_; }
+  // Values of a round's message, or of a piece of it.
+  int64_t MessageValues(int64_t round, int32_t piece) const;
   std::vector<float> DecodeDelta(int64_t round, const Payload& delta) const;
   std::vector<float> DecodePieces(int64_t round, const std::vector<Payload>& own_pieces) const;
   std::vector<float> LiveParameters();
@@ -103,6 +106,7 @@ class TrainedStage final : public StageWork {
   std::unique_ptr<OuterFragments> fragments_;
   std::vector<float> theta_;  // host copy of the live parameters, between rounds' steps
   std::vector<int32_t> inputs_, targets_;
+  std::vector<NodeId> screened_;  // of the round that landed last
   Peak held_peak_;  // raised by the device thread
 };
 

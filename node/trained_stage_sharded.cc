@@ -1,5 +1,6 @@
 // Sharded rounds of a trained stage.
 
+#include <map>
 #include <set>
 #include <utility>
 
@@ -21,6 +22,11 @@ std::vector<RoundMessage> Messages(const std::vector<StageWork::Accepted>& parti
 
 int32_t TrainedStage::pieces(int64_t round) const {
   return sharded_over_ > 0 ? cuts_[static_cast<size_t>(clock_.FragmentOf(round))].count() : 0;
+}
+
+int64_t TrainedStage::MessageValues(int64_t round, int32_t piece) const {
+  const auto fragment = static_cast<size_t>(clock_.FragmentOf(round));
+  return sharded_over_ > 0 ? cuts_[fragment].Size(piece) : ranges_[fragment].size;
 }
 
 absl::StatusOr<std::vector<Payload>> TrainedStage::EncodePieces(int64_t round) {
@@ -50,9 +56,17 @@ absl::Status TrainedStage::ApplySums(const Landing& landing) {
   const int32_t fragment = clock_.FragmentOf(landing.round);
   PieceReducer& reducer = reducers_[static_cast<size_t>(fragment)];
   const std::vector<int32_t>& own = landing.own.pieces;
+  std::map<NodeId, size_t> screened;  // in how many of the own pieces
   for (size_t i = 0; i < own.size(); ++i) {
     SKERRY_RETURN_IF_ERROR(reducer.Land(own[i], Messages(landing.own.messages[i]),
                                         View(landing.sums[static_cast<size_t>(own[i])])));
+    for (size_t j = 0; j < reducer.screened().size(); ++j) {
+      if (reducer.screened()[j]) ++screened[landing.own.messages[i][j].sender];
+    }
+  }
+  screened_.clear();
+  for (const auto& [sender, pieces] : screened) {
+    if (2 * pieces > own.size()) screened_.push_back(sender);
   }
   reducer.KeepOnly(std::set<int32_t>(own.begin(), own.end()));
   std::vector<std::span<const uint8_t>> sums;

@@ -33,6 +33,7 @@ constexpr std::array<Rule, kFaultKinds> kRules = {{
     {"poisoned_delta", kNodes, kMayEnd},
     {"coordinator_crash", kCoordinator, kMustEnd},
     {"disk_full", kNodesOrCoordinator, kMayEnd},
+    {"wild", kNodes, kMayEnd},
 }};
 
 class FaultReader {
@@ -154,6 +155,14 @@ class FaultReader {
         const auto factor = table_.Number("factor", 1, kFactorMax);
         Want("factor", factor.has_value(), "how much slower: factor, at least 1, is missing");
         fault_.factor = factor.value_or(1);
+        break;
+      }
+      case FaultKind::kWild: {
+        const auto factor = table_.Number("factor", -kFactorMax, kFactorMax);
+        Want("factor", factor.has_value(), "how wild: factor, of the honest delta, is missing");
+        if (factor == 0.0) table_.Fail("factor", "0 is no delta at all");
+        fault_.factor = factor.value_or(1);
+        fault_.is_noise = table_.Boolean("noise").value_or(false);
         break;
       }
       case FaultKind::kLossBurst: {

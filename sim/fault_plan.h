@@ -31,8 +31,9 @@ enum class FaultKind : uint8_t {
   kPoisonedDelta,     // deltas are falsified on their way out
   kCoordinatorCrash,  // gone at `at` or at journal record `at_record`, back for_s later
   kDiskFull,          // nothing more can be written
+  kWild,              // deltas are `factor` times what they should be, or noise as large
 };
-inline constexpr int kFaultKinds = 13;
+inline constexpr int kFaultKinds = 14;
 
 // "crash", "slow_link", …
 const char* NameOf(FaultKind kind);
@@ -58,8 +59,9 @@ struct Fault {
   FaultEnd other;                    // of a way (slow_link, cut, loss_burst): its other end
   bool both_directions = true;       // else only from `where` to `other`
   bool keeps_disk = true;
-  bool is_void = false;  // kPoisonedDelta: no message of the codec, instead of a false one
-  double factor = 1;
+  bool is_void = false;    // kPoisonedDelta: no message of the codec, instead of a false one
+  bool is_noise = false;   // kWild
+  double factor = 1;       // kWild: may be negative
   double probability = 1;  // kLossBurst: of packets; kWrongResult: of results
   Duration by;
   double drift_ppm = 0;

@@ -118,6 +118,7 @@ class Script {
         return Between(fault, [id](Simulation& s, bool begins) { s.FillDisk(id, begins); });
       case FaultKind::kWrongResult:
       case FaultKind::kPoisonedDelta:
+      case FaultKind::kWild:
         return Lie(fault, number);
       default:
         return;  // not of a process
@@ -129,6 +130,8 @@ class Script {
       StageFaults& faults = run->faults(number - 1);
       if (fault.kind == FaultKind::kWrongResult) {
         faults.wrong_results = begins ? fault.probability : 0;
+      } else if (fault.kind == FaultKind::kWild) {
+        faults.wild = begins ? WildDelta{fault.factor, fault.is_noise} : WildDelta{};
       } else {
         faults.poisoned_deltas = begins && !fault.is_void;
         faults.void_deltas = begins && fault.is_void;
@@ -172,6 +175,8 @@ std::string Strength(const Fault& fault) {
       return absl::StrFormat(" by %.3f s", fault.by.seconds());
     case FaultKind::kClockDrift:
       return absl::StrFormat(" %.0f ppm", fault.drift_ppm);
+    case FaultKind::kWild:
+      return absl::StrFormat(" %g times%s", fault.factor, fault.is_noise ? " in noise" : "");
     case FaultKind::kPoisonedDelta:
       return fault.is_void ? " no message at all" : "";
     case FaultKind::kRestart:
@@ -196,6 +201,12 @@ absl::Status PrepareFaults(const std::vector<Fault>& faults, const NetworkSpec& 
       case FaultKind::kWrongResult:
       case FaultKind::kPoisonedDelta:
         for (const int32_t number : fault.where.Nodes(map)) options.liars.insert(number - 1);
+        break;
+      case FaultKind::kWild:
+        if (options.math == VirtualMath::kModelled) {
+          return InvalidArgument("line %d: wild acts on numbers, which there are with --real-math",
+                                 fault.line);
+        }
         break;
       case FaultKind::kCoordinatorCrash:
         if (fault.at_record) {

@@ -75,14 +75,14 @@ absl::StatusOr<Payload> ObservedStage::EncodeDelta(int64_t round) {
   own_[round] = {delta};
   Encoded(round, before);
   if (faults_->void_deltas) return Voided(delta);
-  return faults_->poisoned_deltas ? Falsified(delta) : delta;
+  return faults_->poisoned_deltas ? Falsified(delta) : Wild(round, {delta}).front();
 }
 
 absl::StatusOr<std::vector<Payload>> ObservedStage::EncodePieces(int64_t round) {
   const ReplicaVectors before = observer_.restarts ? Vectors(false) : ReplicaVectors();
   SKERRY_ASSIGN_OR_RETURN(own_[round], stage_->EncodePieces(round));
   Encoded(round, before);
-  std::vector<Payload> sent = own_[round];
+  std::vector<Payload> sent = Wild(round, own_[round]);
   for (Payload& piece : sent) {
     if (faults_->void_deltas)
       piece = Voided(piece);
@@ -90,6 +90,12 @@ absl::StatusOr<std::vector<Payload>> ObservedStage::EncodePieces(int64_t round) 
       piece = Falsified(piece);
   }
   return sent;
+}
+
+std::vector<Payload> ObservedStage::Wild(int64_t round, std::vector<Payload> messages) {
+  if (faults_->wild.factor == 0 || !observer_.wild) return messages;
+  wild_.insert(round);
+  return observer_.wild(round, messages, faults_->wild);
 }
 
 // In co2 what was done is thrown away at the boundary: its live weights count as if they were back
@@ -128,6 +134,7 @@ void ObservedStage::Landed(int64_t round, const ReplicaVectors& before, bool own
     observer_.settled(round, ConservationError(before, Vectors(false), taken));
   }
   own_.erase(own_.begin(), own_.upper_bound(round));
+  if (wild_.erase(round) > 0) stage_->StartFromBase(steps_, round + 1);
 }
 
 absl::Status ObservedStage::ApplyRound(int64_t round, const std::vector<Accepted>& participants) {
@@ -135,14 +142,16 @@ absl::Status ObservedStage::ApplyRound(int64_t round, const std::vector<Accepted
   SKERRY_RETURN_IF_ERROR(ApplyHonest(round, participants));
   Landed(round, before,
          std::any_of(participants.begin(), participants.end(),
-                     [](const Accepted& p) { return p.own; }));
+                     [&](const Accepted& p) { return p.own && !wild_.contains(round); }));
   return absl::OkStatus();
 }
 
 absl::Status ObservedStage::ApplySums(const Landing& landing) {
   const ReplicaVectors before = Vectors(observer_.restarts);
-  SKERRY_RETURN_IF_ERROR(stage_->ApplySums(landing));
-  Landed(landing.round, before, landing.own_accepted);
+  Landing honest = landing;
+  honest.own_accepted = landing.own_accepted && !wild_.contains(landing.round);
+  SKERRY_RETURN_IF_ERROR(stage_->ApplySums(honest));
+  Landed(landing.round, before, honest.own_accepted);
   return absl::OkStatus();
 }
 
@@ -158,11 +167,14 @@ void ObservedStage::StartFromBase(int64_t step, int64_t round) {
   catches_up_ = false;
 }
 
-// The stage itself knows only what it encoded.
+// The stage itself knows only what it encoded. A wild delta is to it as another's: what it moved
+// itself is not accepted, and forgotten when the round has landed, or its passes would be wild too.
 absl::Status ObservedStage::ApplyHonest(int64_t round, const std::vector<Accepted>& participants) {
+  const bool is_wild = wild_.contains(round);
   std::vector<Accepted> honest = participants;
   for (Accepted& p : honest) {
-    if (p.own) p.payload = own_.at(round).front();
+    if (p.own && !is_wild) p.payload = own_.at(round).front();
+    p.own = p.own && !is_wild;
   }
   return stage_->ApplyRound(round, honest);
 }

@@ -5,10 +5,12 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "pipeline/exec/stage_work.h"
 #include "sim/conservation.h"
+#include "sim/wild_delta.h"
 
 namespace skerry {
 
@@ -17,6 +19,7 @@ struct StageFaults {
   double slow = 1;               // costs are multiplied
   double wrong_results = 0;      // share of activations and gradients falsified on their way out
   bool poisoned_deltas = false;  // a few bits of every delta are wrong
+  WildDelta wild;                // what every delta is instead
   bool void_deltas = false;      // every delta is no message of its codec: not finite, out of range
 };
 
@@ -35,6 +38,10 @@ class ObservedStage final : public StageWork {
         decode_pieces;
     std::function<void(int64_t round, double error)> settled;
     bool restarts = false;  // co2: a message is settled when it is encoded
+    // Falsifies a delta, or its pieces, as a message of the codec: StageFaults::wild.
+    std::function<std::vector<Payload>(int64_t round, const std::vector<Payload>&,
+                                       const WildDelta&)>
+        wild;
     // A forward, loss or backward pass was computed; the job that did it ends next.
     std::function<void(int64_t step, int32_t microbatch)> worked;
   };
@@ -70,6 +77,7 @@ class ObservedStage final : public StageWork {
     return stage_->ReducePieces(reduction);
   }
   absl::Status ApplySums(const Landing& landing) override;
+  std::vector<NodeId> Screened() const override { return stage_->Screened(); }
   absl::Status CheckPieces(int64_t round, const std::vector<Piece>& pieces) const override {
     return stage_->CheckPieces(round, pieces);
   }
@@ -96,8 +104,11 @@ class ObservedStage final : public StageWork {
   void Encoded(int64_t round, const ReplicaVectors& before);
   void Landed(int64_t round, const ReplicaVectors& before, bool own_accepted);
 
-  // Own deltas in flight, honest: whole, or in pieces.
+  std::vector<Payload> Wild(int64_t round, std::vector<Payload> messages);
+
+  // Own deltas in flight, honest: whole, or in pieces; and which of them were sent wild.
   std::map<int64_t, std::vector<Payload>> own_;
+  std::set<int64_t> wild_;
   bool catches_up_ = false;
   int64_t steps_ = 0;
 };

@@ -78,6 +78,7 @@ class ScaledStage final : public StageWork {
     return Enlarged(reduction.round, small, costs_->SumsBytes(reduction.round));
   }
   absl::Status ApplySums(const Landing& landing) override { return computes_->ApplySums(landing); }
+  std::vector<NodeId> Screened() const override { return computes_->Screened(); }
   absl::Status CheckPieces(int64_t round, const std::vector<Piece>& pieces) const override {
     return computes_->CheckPieces(round, pieces);
   }

@@ -86,6 +86,13 @@ absl::Status CheckOuter(const OuterConfig& c) {
   if (c.mode == OuterMode::kCo2 && c.gap != 0 && c.gap < 1) {
     return InvalidArgument("[outer] gap: want 0 or at least 1, got %g", c.gap);
   }
+  const bool is_sparse = c.codec == DeltaCodec::kTopK || c.codec == DeltaCodec::kTernary ||
+                         c.tier == OuterTier::kAuto;
+  if (c.robust == OuterRobust::kTrim && is_sparse) {
+    return InvalidArgument(
+        "[outer] robust: trim leaves nothing of deltas that are mostly zeros, as ternary and topk "
+        "make them; name another codec, or take screen or clip");
+  }
   if (c.mode == OuterMode::kDataParallel && c.inner_steps != 1) {
     return InvalidArgument("[outer] inner_steps: data_parallel meets after every step; want 1");
   }

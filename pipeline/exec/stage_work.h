@@ -79,6 +79,7 @@ class StageWork {
     int64_t tokens = 0;
     Payload payload;
     bool own = false;
+    NodeId sender = {};
   };
   virtual absl::StatusOr<Payload> EncodeDelta(int64_t round) = 0;
   virtual absl::Status ApplyRound(int64_t round, const std::vector<Accepted>& participants) = 0;
@@ -108,6 +109,9 @@ class StageWork {
     Reduction own;
   };
   virtual absl::Status ApplySums(const Landing&) { return NotSharded(); }
+  // Of the round that landed last: whose delta a robust mode gave little or no weight to
+  // (localsgd/robust.h), ordered. In a sharded round: in more than half of what this replica summed.
+  virtual std::vector<NodeId> Screened() const { return {}; }
   // Whether what a replica sent can be decoded: pieces of its delta, or sums. Any thread.
   virtual absl::Status CheckPieces(int64_t, const std::vector<Piece>&) const { return NotSharded(); }
   virtual absl::Status CheckSums(int64_t, const std::vector<Piece>&) const { return NotSharded(); }

@@ -62,6 +62,32 @@ TEST_CASE("Loops: rounding to the quantum is nearbyint", "[compression]") {
   }
 }
 
+TEST_CASE("Loops: a scalar product is that of its written order, whatever the instruction set",
+          "[compression]") {
+  const CodecLoops& loops = *GENERATE(from_range(EveryLoops()));
+  for (const size_t n : {0, 1, 15, 16, 17, 100, 256}) {
+    const auto u = HeavyTail(n, 1), v = HeavyTail(n, 2);
+    const std::vector<double> a(u.begin(), u.end()), b(v.begin(), v.end());
+    double sums[16] = {};
+    for (size_t i = 0; i < n; ++i) sums[i % 16] += a[i] * b[i];
+    for (size_t half = 8; half > 0; half /= 2) {
+      for (size_t j = 0; j < half; ++j) sums[j] += sums[j + half];
+    }
+    CHECK(loops.product(a.data(), b.data(), n) == sums[0]);
+  }
+}
+
+TEST_CASE("Loops: of two rows the smaller values come first", "[compression]") {
+  const CodecLoops& loops = *GENERATE(from_range(EveryLoops()));
+  const auto u = HeavyTail(1000, 3), v = HeavyTail(1000, 4);
+  auto low = u, high = v;
+  loops.exchange(low.data(), high.data(), low.size());
+  for (size_t i = 0; i < u.size(); ++i) {
+    REQUIRE(low[i] == std::min(u[i], v[i]));
+    REQUIRE(high[i] == std::max(u[i], v[i]));
+  }
+}
+
 TEST_CASE("Loops: masks say which values are large and which negative", "[compression]") {
   const CodecLoops& loops = *GENERATE(from_range(EveryLoops()));
   const size_t n = GENERATE(1u, 63u, 64u, 65u, 300u);

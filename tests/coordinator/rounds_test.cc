@@ -1,5 +1,9 @@
 // Losses and outer rounds: each microbatch credited once, one set for a round, equal digests.
 
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "coordinator/listings.h"
 #include "tests/coordinator/served_run.h"
 
 using namespace skerry;
@@ -151,6 +155,58 @@ TEST_CASE("Equal digests after a round are journalled, a repeated report changes
   CHECK(run.state().applied.at({0, 0}).size() == 2);
   CHECK(run.CountEvents("applied") == 2);
   CHECK(run.CountEvents("digest_mismatch") == 0);
+}
+
+TEST_CASE("Who was screened is told once for a round, counted, and only of its participants",
+          "[coordinator]") {
+  RunConfig config = SixNodes();
+  config.outer.robust = OuterRobust::kScreen;
+  ServedRun run(config);
+  run.ticket_uses = 6;
+  run.Gather(6);
+  HoldAll(run, 1, 0);
+  HoldAll(run, 1, 1);
+  const auto replicas = run.Live(1);
+  REQUIRE(replicas.size() >= 3);
+  const auto applied = [&](int64_t round, std::vector<NodeId> screened) {
+    RoundApplied message = Applied(1, round);
+    message.screened = std::move(screened);
+    return message;
+  };
+
+  // A stranger to the round, somebody twice: what cannot be is dropped, what is left counts.
+  const NodeId stranger = run.Live(0).front();
+  run.From(replicas[0], applied(0, {stranger, replicas[2], replicas[2]}));
+  run.From(replicas[1], applied(0, {replicas[2]}));
+  CHECK(run.CountEvents("screened") == 1);
+  CHECK(run.LastEvent("screened") == nlohmann::json({{"stage", 1},
+                                                     {"round", 0},
+                                                     {"node", replicas[2].Short()},
+                                                     {"by", replicas[0].Short()}}));
+  run.From(replicas[1], applied(1, {replicas[2]}));
+  CHECK(run.CountEvents("screened") == 2);
+  CHECK(run.state().rounds_screened == std::map<NodeId, int64_t>{{replicas[2], 2}});
+
+  run.Restart();
+  run.From(replicas[2], applied(0, {replicas[2]}));
+  CHECK(run.CountEvents("screened") == 0);  // of the new process
+  CHECK(run.Fold().rounds_screened == run.state().rounds_screened);
+  const auto nodes = NodesJson(run.Fold(), run.config, nullptr);
+  for (const auto& node : nodes) {
+    CHECK(node["rounds_screened"] == (node["id"] == replicas[2].Hex() ? 2 : 0));
+  }
+}
+
+TEST_CASE("Without a robust mode nobody can be said to be screened", "[coordinator]") {
+  ServedRun run;
+  run.Gather();
+  HoldAll(run, 0, 0);
+  RoundApplied message = Applied(0, 0);
+  message.screened = {run.Live(0)[1]};
+  run.From(run.Live(0)[0], message);
+  CHECK(run.CountEvents("screened") == 0);
+  CHECK(run.state().rounds_screened.empty());
+  CHECK(run.state().applied.at({0, 0}).size() == 1);
 }
 
 TEST_CASE("The minority of a digest is put out, even if it reported first", "[coordinator]") {

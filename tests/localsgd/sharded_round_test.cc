@@ -140,6 +140,45 @@ TEST_CASE("A sharded round: all replicas hold the same base, whatever the order 
   }
 }
 
+TEST_CASE(
+    "A sharded round: with a robust mode it is the all-to-all round where a piece is the stage",
+    "[localsgd]") {
+  OuterConfig config = Outer(0.7f, 0.6f, DeltaCodec::kInt8, ResidualPlace::kWeights);
+  config.down_codec = Down(DeltaCodec::kNone);
+  config.robust = GENERATE(OuterRobust::kScreen, OuterRobust::kClip, OuterRobust::kTrim);
+  const PieceCut whole = {int64_t{PieceCut::kTile}, PieceCut::kTile};
+  OuterReplicaOptions options;
+  options.cut = whole;
+  const auto start = RandomVector(4096, 1, 0.1);
+  std::vector<Worker> cut = Stage(4, config, start, options), all = Stage(4, config, start);
+  PieceReducer reducer(config, whole);
+  for (uint64_t round = 1; round <= 3; ++round) {
+    std::vector<RoundMessage> messages;
+    std::vector<Bytes> pieces(4);
+    for (size_t c = 0; c < 4; ++c) {
+      const auto moved = RandomVector(4096, 10 * round + c, c == 1 ? 1.0 : 0.01);
+      for (size_t i = 0; i < 4096; ++i) {
+        cut[c].theta[i] += moved[i];
+        all[c].theta[i] += moved[i];
+      }
+      auto encoded = cut[c].replica.EncodePieces(cut[c].theta);
+      REQUIRE(encoded.ok());
+      pieces[c] = encoded->front();
+    }
+    for (size_t c = 0; c < 4; ++c) messages.push_back({1, pieces[c]});
+    const auto sum = reducer.Reduce(0, messages);
+    REQUIRE(sum.ok());
+    REQUIRE(reducer.Land(0, messages, *sum).ok());
+    CHECK(reducer.screened() == std::vector<bool>{false, true, false, false});
+    const std::vector<std::span<const uint8_t>> sums = {*sum};
+    for (Worker& worker : cut) REQUIRE(worker.replica.ApplySums(sums, true, worker.theta).ok());
+    EncodeAll(&all);
+    ApplyAll(&all, {2, 0, 3, 1});
+    CHECK(MaxDifference(cut[0].replica.base(), all[0].replica.base()) < 1e-9);
+    for (size_t c = 0; c < 4; ++c) CHECK(MaxDifference(cut[c].theta, all[c].theta) < 1e-6);
+  }
+}
+
 TEST_CASE("A sharded round: with exact sums it is the all-to-all round", "[localsgd]") {
   OuterConfig config = Outer(0.7f, 0.6f, DeltaCodec::kInt8, ResidualPlace::kBuffer);
   config.down_codec = Down(DeltaCodec::kNone);

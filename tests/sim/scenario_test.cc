@@ -242,8 +242,14 @@ by_s = -3.5
 at_s = 30
 kind = "poisoned_delta"
 node = 1
+[[fault]]
+at_s = 30
+kind = "wild"
+node = 2
+factor = -1000
+noise = true
 )"));
-  REQUIRE(scenario.faults.size() == 6);
+  REQUIRE(scenario.faults.size() == 7);
   const auto& faults = scenario.faults;
   CHECK(faults[0].kind == FaultKind::kRestart);
   CHECK(faults[0].at == Instant() + Duration::Seconds(10));
@@ -266,6 +272,9 @@ node = 1
   CHECK(faults[4].by == Duration::Seconds(-3.5));
   CHECK(faults[4].where.Nodes(scenario.network) == std::vector<int32_t>{1, 2});
   CHECK(std::string(NameOf(faults[5].kind)) == "poisoned_delta");
+  CHECK(faults[6].kind == FaultKind::kWild);
+  CHECK(faults[6].factor == -1000);
+  CHECK(faults[6].is_noise);
 }
 
 TEST_CASE("Scenario: a fault has the keys of its kind and no others", "[sim][fault][error]") {
@@ -286,6 +295,8 @@ TEST_CASE("Scenario: a fault has the keys of its kind and no others", "[sim][fau
         "s.toml:19: 'node9' is no region, nor one of node1 to node3, nor 'coordinator'");
   CHECK(ErrorOf(FaultOf("at_s = 1\nat_record = 2\nkind = \"coordinator_crash\"\nfor_s = 1\n")) ==
         "s.toml:17: give at_s or at_record: one of the two");
+  CHECK(ErrorOf(FaultOf("at_s = 1\nkind = \"wild\"\nnode = 1\n")) ==
+        "s.toml:16: how wild: factor, of the honest delta, is missing");
   CHECK(ErrorOf(FaultOf("at_s = 1\nkind = \"meteor\"\nnode = 1\n"))
             .find("s.toml:18: 'kind' is 'meteor', allowed are 'crash', 'restart'") == 0);
 }

@@ -86,6 +86,11 @@ TEST_CASE("RunConfig: values that do not fit each other are reported at the line
         "run.toml:2: [run] steps: 20 must be a multiple of [outer] inner_steps (16)");
   CHECK(ErrorOf("[outer]\noverlap_steps = 17\n") ==
         "run.toml:2: [outer] overlap_steps: 17 must be at most inner_steps (16)");
+  for (const char* sparse : {"codec = \"topk\"", "codec = \"ternary\"", "tier = \"auto\""}) {
+    CHECK(ErrorOf(std::string("[outer]\nrobust = \"trim\"\n") + sparse + "\n")
+              .find("run.toml:2: [outer] robust: trim leaves nothing of deltas that are mostly") ==
+          0);
+  }
   CHECK(ErrorOf("[run]\nheartbeat_s = 6\n") ==
         "run.toml:1: [run] node_silent_s: 10 must be at least twice heartbeat_s (6)");
   CHECK(ErrorOf("[pipeline]\nstages = 9\n") ==

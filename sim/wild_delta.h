@@ -1,0 +1,24 @@
+// A wild delta: well-formed, and wrong by as much as its sender likes. What robust means of rounds
+// are for (localsgd/robust.h); a delta that is no message is refused by everybody.
+#pragma once
+
+#include <cstdint>
+
+#include "common/bytes.h"
+#include "common/rng.h"
+#include "common/run_config.h"
+
+namespace skerry {
+
+struct WildDelta {
+  double factor = 0;      // of the honest values; below 0: the wrong way; 0: the delta is honest
+  bool is_noise = false;  // normal values as large together as that, instead
+  bool operator==(const WildDelta&) const = default;
+};
+
+// What `honest`, a message of so many values, becomes. What the codec cannot say is clamped to the
+// largest it can. CHECK: it is such a message.
+Payload WildMessage(const Payload& honest, int64_t values, DeltaCodec codec, const WildDelta& how,
+                    Rng* rng);
+
+}  // namespace skerry

@@ -1,0 +1,71 @@
+// Whole runs in which one replica sends wild deltas: what they do to a plain mean, and what is left
+// of that under each robust mode.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "tests/sim/sharded_fleet.h"
+
+using namespace skerry;
+using skerry::testing::EightNodes;
+using skerry::testing::EndOf;
+
+namespace {
+
+constexpr int32_t kLiar = 5;
+
+struct Trained {
+  VirtualOutcome outcome;
+  std::string wrong;
+  std::set<std::string> screened;  // whom events name
+  int64_t events = 0;
+};
+
+VirtualRunOptions Fleet(OuterRobust robust, OuterReduce reduce) {
+  VirtualRunOptions options = EightNodes();
+  options.math = VirtualMath::kTiny;
+  options.config.steps = 24;
+  options.config.outer.robust = robust;
+  options.config.outer.reduce = reduce;
+  options.config.outer.robust_trim = 0.25f;
+  return options;
+}
+
+Trained Train(VirtualRunOptions options, const WildDelta& wild) {
+  VirtualRun run(std::move(options));
+  run.simulation().At(Instant(), [&run, wild](Simulation&) { run.faults(kLiar).wild = wild; });
+  Trained trained;
+  trained.outcome = run.Run();
+  trained.wrong = EndOf(run, trained.outcome);
+  for (const VirtualEvent& event : run.events()) {
+    if (event.kind != "screened") continue;
+    trained.screened.insert(nlohmann::json::parse("{" + event.fields + "}")["node"]);
+    ++trained.events;
+  }
+  return trained;
+}
+
+}  // namespace
+
+TEST_CASE("Wild deltas: they ruin a plain mean, and no robust mode", "[sim][robust]") {
+  const OuterReduce reduce = GENERATE(OuterReduce::kAll, OuterReduce::kSharded);
+  const WildDelta wild =
+      GENERATE(WildDelta{1000, false}, WildDelta{-100, false}, WildDelta{300, true});
+  const double calm = Train(Fleet(OuterRobust::kNone, reduce), {}).outcome.loss_last;
+  const double first = Train(Fleet(OuterRobust::kNone, reduce), {}).outcome.loss_first;
+  const Trained ruined = Train(Fleet(OuterRobust::kNone, reduce), wild);
+  INFO("reduce " << int(reduce) << " factor " << wild.factor << " noise " << wild.is_noise
+                 << " calm " << calm << " first " << first);
+  CHECK_FALSE(ruined.outcome.loss_last < 1.2 * first);
+  CHECK(ruined.screened.empty());
+  for (const OuterRobust robust : {OuterRobust::kScreen, OuterRobust::kClip, OuterRobust::kTrim}) {
+    const Trained trained = Train(Fleet(robust, reduce), wild);
+    INFO("mode " << int(robust) << " loss " << trained.outcome.loss_last);
+    CHECK(trained.wrong == "");
+    CHECK(trained.outcome.loss_last < 1.05 * calm);
+    CHECK(trained.screened == std::set<std::string>{VirtualRun::node(kLiar).Short()});
+    CHECK(trained.events == trained.outcome.rounds);
+  }
+}
