@@ -198,7 +198,7 @@ void EventFold::OnPlan(const json& event) {
   }
   if (const auto outer = event.find("outer"); outer != event.end() && outer->is_object()) {
     report_.outer = {IntegerAt(*outer, "inner_steps"), IntegerAt(*outer, "overlap_steps"),
-                     TextAt(*outer, "codec")};
+                     TextAt(*outer, "codec"), IntegerAt(*outer, "fragments")};
     const std::string mode = TextAt(*outer, "mode");
     text += absl::StrFormat(", %souter rounds with δ %d of τ %d, %s",
                             mode.empty() || mode == "overlap" ? "" : mode + " ",
