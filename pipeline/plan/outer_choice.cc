@@ -231,6 +231,7 @@ OuterChoice ChooseOuter(const RunConfig& config, const PlacementProblem& problem
     choice.sent_bytes =
         static_cast<int64_t>(boundaries * static_cast<double>(BoundaryBytes(config)));
     choice.transfer_s = slowest->Seconds(choice.codec, fragments);
+    choice.line_s = slowest->LineSeconds(choice.codec);
     choice.uplink_free = slowest->uplink_free;
   }
   return choice;
@@ -288,6 +289,10 @@ std::string OuterText(const OuterChoice& choice) {
   if (choice.IsHidden()) {
     return absl::StrFormat("%s of the %.2f s that %d steps last", bytes, window,
                            choice.overlap_steps);
+  }
+  if (choice.transfer_s <= window) {
+    return absl::StrFormat("%s, but all of τ steps %.2f s of their %.2f s", bytes, choice.line_s,
+                           static_cast<double>(choice.inner_steps) * choice.step_s);
   }
   return absl::StrFormat("%s, %.2f s more than the %.2f s that %d steps last", bytes,
                          choice.transfer_s - window, window, choice.overlap_steps);
