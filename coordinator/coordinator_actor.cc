@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/check.h"
+#include "common/round_clock.h"
 #include "common/status.h"
 #include "coordinator/export.h"
 #include "coordinator/planning.h"
@@ -12,7 +13,9 @@
 namespace skerry {
 
 CoordinatorActor::CoordinatorActor(CoordinatorOptions options)
-    : options_(std::move(options)), probes_(static_cast<size_t>(options_.probes_at_once)) {}
+    : options_(std::move(options)), probes_(static_cast<size_t>(options_.probes_at_once)) {
+  options_.config.outer = EffectiveOuter(options_.config.outer);
+}
 
 absl::StatusOr<std::unique_ptr<CoordinatorActor>> CoordinatorActor::Create(
     CoordinatorOptions options) {

@@ -171,6 +171,7 @@ class CoordinatorActor final : public Actor {
   void LogReplan(Context& context, const Replan& replan, const std::string& reason);
   void MigrateIfReady(Context& context);
   bool MayLeave(const NodeId& node) const;
+  bool AllAgreeWith(const NodeId& node, int32_t stage, int64_t round) const;
   std::set<NodeId> AtWork() const;
   std::set<int32_t> RestingStages(Instant now) const;
   void MeasureAgain(Context& context);
@@ -190,6 +191,7 @@ class CoordinatorActor final : public Actor {
   void FinishWhenDone(Context& context);
   void EmitFinished(Context& context);
   int64_t RoundsOfAnyStage() const;
+  int64_t SoonestFirstStep(const RunConfig& config) const;
   const char* RunPhase() const;
   nlohmann::json RoundsJson() const;
   double TokensPerSecond(Instant now);

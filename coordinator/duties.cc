@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "common/round_clock.h"
 #include "common/status.h"
 #include "coordinator/border.h"
 #include "coordinator/coordinator_actor.h"
@@ -264,7 +265,8 @@ const char* CoordinatorActor::RunPhase() const {
 }
 
 nlohmann::json CoordinatorActor::RoundsJson() const {
-  const RoundTraffic traffic = TrafficOfRounds(state_, options_.config.model);
+  const RoundTraffic traffic =
+      TrafficOfRounds(state_, options_.config.model, FragmentsOf(options_.config.outer));
   return {{"bits_up", traffic.bits_up},
           {"bits_down", traffic.bits_down},
           {"hidden_fraction", state_.HiddenFraction()}};

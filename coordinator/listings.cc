@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
+#include "common/round_clock.h"
 #include "pipeline/plan/memory_model.h"
 #include "pipeline/plan/outer_choice.h"
 #include "pipeline/plan/route.h"
@@ -53,8 +54,10 @@ Json HeldBytes(const Json& status, const NodeId& id) {
 }  // namespace
 
 Json OuterJson(const OuterConfig& outer) {
-  return {{"inner_steps", outer.inner_steps},
+  return {{"mode", ModeName(outer.mode)},
+          {"inner_steps", outer.inner_steps},
           {"overlap_steps", outer.overlap_steps},
+          {"fragments", FragmentsOf(outer)},
           {"codec", CodecName(outer.codec)}};
 }
 

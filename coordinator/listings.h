@@ -8,7 +8,7 @@
 
 namespace skerry {
 
-// {"inner_steps", "overlap_steps", "codec"}: τ, δ, and how deltas travel.
+// {"mode", "inner_steps", "overlap_steps", "fragments", "codec"}: τ, δ, P, and how deltas travel.
 nlohmann::json OuterJson(const OuterConfig& outer);
 
 int64_t RoundsScreened(const RunState& state, const NodeId& node);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "common/round_clock.h"
 #include "coordinator/border.h"
 #include "coordinator/coordinator_actor.h"
 #include "pipeline/plan/route.h"
@@ -17,7 +18,7 @@
 namespace skerry {
 namespace {
 
-constexpr int64_t kLagMax = 2;           // rounds that a joiner may still have to apply
+constexpr int64_t kLagMax = 2;           // spans of τ that a joiner may still have to apply
 constexpr size_t kPredictedFleet = 128;  // larger ones fill slots by device alone
 // How fast a joiner is given its state at least.
 constexpr double kSlowestBytesPerS = 1e6;
@@ -44,6 +45,7 @@ void CoordinatorActor::TendHandovers(Context& context) {
 // commit, which comes after this plan.
 void CoordinatorActor::FixFirstSteps(Context& context) {
   if (!state_.plan || state_.finished) return;
+  const int64_t lag_max = RoundClock(options_.config).RoundsIn(kLagMax);
   const std::vector<Joiner> joining = state_.plan->joining;
   for (const Joiner& joiner : joining) {
     const auto beat = beats_.find(joiner.node);
@@ -51,12 +53,11 @@ void CoordinatorActor::FixFirstSteps(Context& context) {
       continue;
     }
     const int32_t stage = *StageOf(joiner.node);
-    if (beat->second.base_version + kLagMax < state_.RoundsCommitted(stage)) continue;
+    if (beat->second.base_version + lag_max < state_.RoundsCommitted(stage)) continue;
     const int64_t round = RoundsOfAnyStage() + 1;
-    const int64_t step = FirstStepAfter(options_.config.outer, round);
+    const int64_t step = FirstStepAfter(options_.config, round);
     if (step >= options_.config.steps) continue;
-    const PipelinePlan plan =
-        WithFirstStep(*state_.plan, joiner.node, options_.config.outer, round);
+    const PipelinePlan plan = WithFirstStep(*state_.plan, joiner.node, options_.config, round);
     Record(context, PlanRecord(plan, state_.predicted_step_s, state_.lower_bound_s));
     joining_since_.erase(joiner.node);
     context.Event(
@@ -123,13 +124,18 @@ std::vector<NodeId> CoordinatorActor::Standbys() const {
   return standbys;
 }
 
+// Of who is named a joiner now.
+int64_t CoordinatorActor::SoonestFirstStep(const RunConfig& config) const {
+  return FirstStepAfter(config, RoundsOfAnyStage() + RoundClock(config).RoundsIn(2));
+}
+
 // The most urgent one. One handover a stage at a time, only where both the stage and the
 // microbatches' origins have rounds, and rounds enough are left.
 std::optional<int32_t> CoordinatorActor::StageToFill(Instant now) const {
   const RunConfig& config = options_.config;
   const PipelinePlan& plan = *state_.plan;
   const Duration rest = Duration::Seconds(2 * config.node_silent_s);
-  if (FirstStepAfter(config.outer, RoundsOfAnyStage() + 2) >= config.steps) return std::nullopt;
+  if (SoonestFirstStep(config) >= config.steps) return std::nullopt;
   if (plan.stages.front().replicas.size() < 2) return std::nullopt;
   std::optional<int32_t> most_urgent;
   for (size_t i = 0; i < plan.stages.size(); ++i) {

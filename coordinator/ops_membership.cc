@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "common/round_clock.h"
 #include "common/status.h"
 #include "coordinator/border.h"
 #include "coordinator/coordinator_actor.h"
@@ -330,7 +331,12 @@ void CoordinatorActor::GoOnWithout(Context& context) {
   for (size_t i = 0; i < state_.plan->stages.size(); ++i) {
     const auto stage = static_cast<int32_t>(i);
     TryCommit(context, stage);
-    EvictMinority(context, stage, state_.RoundsCommitted(stage) - 1);
+    const int64_t rounds = state_.RoundsCommitted(stage);
+    const int64_t in_flight = RoundClock(options_.config).in_flight_max();
+    for (int64_t round = std::max<int64_t>(0, rounds - in_flight); round < rounds; ++round) {
+      EvictMinority(context, stage, round);
+      if (stopping_) return;
+    }
   }
   EmitPassedSteps(context);
 }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "common/round_clock.h"
 #include "coordinator/border.h"
 #include "coordinator/coordinator_actor.h"
 #include "pipeline/plan/route.h"
@@ -155,18 +156,26 @@ LinkReading CoordinatorActor::ReadUnderLoad(const NodeId& from, const LinkReadin
   return believed;
 }
 
-// Its part of the newest round of its stage is made, and all agree on what came of it: now it loses
-// least, and nothing is left to be said about it.
+// Its part of the newest round of its stage that has landed is made, and all agree on what came of
+// it: now it loses least, and nothing is left to be said about it.
 bool CoordinatorActor::MayLeave(const NodeId& node) const {
   const auto stage = StageOf(node);
   if (!stage) return false;
-  const int64_t round = state_.RoundsCommitted(*stage) - 1;
-  const auto reports = state_.applied.find({*stage, round});
+  const int64_t rounds = state_.RoundsCommitted(*stage);
+  const int64_t in_flight = RoundClock(options_.config).in_flight_max();
+  for (int64_t round = rounds - 1; round >= std::max<int64_t>(0, rounds - in_flight); --round) {
+    if (AllAgreeWith(node, *stage, round)) return true;
+  }
+  return false;
+}
+
+bool CoordinatorActor::AllAgreeWith(const NodeId& node, int32_t stage, int64_t round) const {
+  const auto reports = state_.applied.find({stage, round});
   if (reports == state_.applied.end()) return false;
   const auto own = reports->second.find(node);
-  const std::vector<NodeId> participants = ParticipantsOf(*state_.plan, *stage, round);
+  const std::vector<NodeId> participants = ParticipantsOf(*state_.plan, stage, round);
   return own != reports->second.end() &&
-         own->second.base_digest == *state_.AgreedDigest(*stage, round) &&
+         own->second.base_digest == *state_.AgreedDigest(stage, round) &&
          std::all_of(participants.begin(), participants.end(),
                      [&](const NodeId& n) { return reports->second.contains(n); });
 }
@@ -192,10 +201,11 @@ std::set<NodeId> CoordinatorActor::AtWork() const {
 std::set<int32_t> CoordinatorActor::RestingStages(Instant now) const {
   const Duration rest = Duration::Seconds(kRestReplans * options_.config.replan_s);
   const Duration after_failure = Duration::Seconds(2 * options_.config.node_silent_s);
+  const int64_t rest_rounds = RoundClock(options_.config).RoundsIn(kRestRounds);
   std::set<int32_t> resting;
   for (const auto& [stage, round] : state_.moved) {
     const auto at = moved_at_.find(stage);
-    const bool rounds_passed = state_.RoundsCommitted(stage) - round >= kRestRounds;
+    const bool rounds_passed = state_.RoundsCommitted(stage) - round >= rest_rounds;
     if (!rounds_passed && at != moved_at_.end() && now - at->second < rest) resting.insert(stage);
   }
   for (const auto& [stage, failed] : failed_handover_) {
@@ -211,7 +221,7 @@ void CoordinatorActor::StartReplan(Context& context) {
   const Looked looked{state_.plan->version, links_changed_, Standbys(), AtWork(),
                       RestingStages(context.now())};
   if (std::exchange(looked_, looked) == looked) return;
-  const int64_t soonest = FirstStepAfter(config.outer, RoundsOfAnyStage() + 2);  // a mover's first
+  const int64_t soonest = SoonestFirstStep(config);  // a mover's first
   auto replanning = std::make_shared<Replanning>();
   replanning->reason = reason.empty() ? "it is time to look" : reason;
   ReplanRequest& request = replanning->request;

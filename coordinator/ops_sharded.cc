@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/round_clock.h"
 #include "coordinator/border.h"
 #include "coordinator/coordinator_actor.h"
 #include "pipeline/plan/round_shape.h"
@@ -9,8 +10,6 @@
 
 namespace skerry {
 namespace {
-
-constexpr int64_t kRoundsAhead = 4;
 
 const Participant* Find(const std::vector<Participant>& sums, const NodeId& node) {
   const auto it = std::find_if(sums.begin(), sums.end(),
@@ -29,7 +28,7 @@ bool CoordinatorActor::IsShardedStage(int32_t stage) const {
 // with an earlier life.
 bool CoordinatorActor::IsLate(Context& context, const NodeId& from, int32_t stage, int64_t round) {
   const int64_t next = state_.RoundsCommitted(stage);
-  if (round > next + kRoundsAhead) {
+  if (round > next + 2 * RoundClock(options_.config).RoundsAhead()) {
     ++refused_;
     return true;
   }

@@ -78,6 +78,7 @@ struct ReportOuter {
   int64_t inner_steps = 0;
   int64_t overlap_steps = 0;
   std::string codec;
+  int64_t fragments = 0;
 };
 
 // Everything a report shows. Optional values are unknown, not zero.

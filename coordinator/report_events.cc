@@ -198,9 +198,12 @@ void EventFold::OnPlan(const json& event) {
   }
   if (const auto outer = event.find("outer"); outer != event.end() && outer->is_object()) {
     report_.outer = {IntegerAt(*outer, "inner_steps"), IntegerAt(*outer, "overlap_steps"),
-                     TextAt(*outer, "codec")};
-    text += absl::StrFormat(", outer rounds with δ %d of τ %d, %s", report_.outer.overlap_steps,
-                            report_.outer.inner_steps, report_.outer.codec);
+                     TextAt(*outer, "codec"), IntegerAt(*outer, "fragments")};
+    const std::string mode = TextAt(*outer, "mode");
+    text += absl::StrFormat(", %souter rounds with δ %d of τ %d, %s",
+                            mode.empty() || mode == "overlap" ? "" : mode + " ",
+                            report_.outer.overlap_steps, report_.outer.inner_steps,
+                            report_.outer.codec);
   }
   if (const int64_t slow = IntegerAt(event, "slow_links"); slow > 0) {
     text += absl::StrFormat(", activations compressed on %d links", slow);

@@ -12,7 +12,8 @@ int64_t ParametersOf(const RunReport& report, int64_t stage) {
   return s < report.stages.size() ? report.stages[s].parameters : 0;
 }
 
-StageRounds Together(const std::vector<const ReportRound*>& rounds, int64_t parameters) {
+// `parameters`: of a round; in streaming about a fragment's.
+StageRounds Together(const std::vector<const ReportRound*>& rounds, double parameters) {
   StageRounds out;
   std::vector<double> transfers;
   double sent = 0, received = 0, replicas = 0, transfer_s = 0, wait_s = 0;
@@ -35,8 +36,8 @@ StageRounds Together(const std::vector<const ReportRound*>& rounds, int64_t para
   out.stage = rounds.front()->stage;
   out.rounds = static_cast<int64_t>(rounds.size());
   if (replicas > 0 && parameters > 0) {
-    out.bits_up = 8 * sent / replicas / static_cast<double>(parameters);
-    out.bits_down = 8 * received / replicas / static_cast<double>(parameters);
+    out.bits_up = 8 * sent / replicas / parameters;
+    out.bits_down = 8 * received / replicas / parameters;
   }
   if (!transfers.empty()) {
     std::nth_element(transfers.begin(),
@@ -55,7 +56,8 @@ std::vector<StageRounds> RoundsByStage(const RunReport& report) {
   for (const ReportRound& round : report.rounds) by_stage[round.stage].push_back(&round);
   std::vector<StageRounds> out;
   for (const auto& [stage, rounds] : by_stage) {
-    out.push_back(Together(rounds, ParametersOf(report, stage)));
+    const auto fragments = static_cast<double>(std::max<int64_t>(1, report.outer.fragments));
+    out.push_back(Together(rounds, static_cast<double>(ParametersOf(report, stage)) / fragments));
   }
   return out;
 }

@@ -13,7 +13,9 @@ struct RoundTraffic {
 // Parameters of a stage of the plan.
 int64_t ParametersOf(const TransformerConfig& model, const StageAssignment& stage, bool holds_ends);
 
-// The mean over the stages of their latest round that was reported; zeros without one.
-RoundTraffic TrafficOfRounds(const RunState& state, const TransformerConfig& model);
+// The mean over the stages of their latest round that was reported, or of one of each of so many
+// fragments; zeros without one.
+RoundTraffic TrafficOfRounds(const RunState& state, const TransformerConfig& model,
+                             int64_t fragments = 1);
 
 }  // namespace skerry

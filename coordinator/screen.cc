@@ -87,7 +87,9 @@ std::string StatusScreen(const Json& status) {
                       status.value("run", ""), status.value("elapsed_s", 0.0), StatusLine(status));
   const Json outer = status.value("outer", Json());
   if (outer.is_object() && status.value("version", 0) > 0) {
-    text += absl::StrFormat("outer rounds: δ %d of τ %d, %s", outer.value("overlap_steps", 0),
+    const std::string mode = outer.value("mode", "overlap");
+    text += absl::StrFormat("outer rounds: %sδ %d of τ %d, %s",
+                            mode == "overlap" ? "" : mode + ", ", outer.value("overlap_steps", 0),
                             outer.value("inner_steps", 0), outer.value("codec", ""));
     const Json traffic = status.value("round_traffic", Json::object());
     if (const double up = traffic.value("bits_up", 0.0); up > 0) {

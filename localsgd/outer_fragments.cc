@@ -1,44 +1,63 @@
 #include "localsgd/outer_fragments.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <numeric>
 
 #include "common/check.h"
 #include "common/status.h"
 
 namespace skerry {
 
-std::vector<FragmentRange> CutFragments(std::span<const int64_t> block_sizes, int32_t fragments) {
-  SKERRY_CHECK(fragments >= 1);
-  const int64_t total = std::accumulate(block_sizes.begin(), block_sizes.end(), int64_t{0});
-  std::vector<FragmentRange> ranges;
-  size_t block = 0;
-  int64_t first = 0;
-  for (int32_t f = 0; f < fragments; ++f) {
-    const int64_t ideal = total * (f + 1) / fragments;
-    int64_t end = first;
-    // A block belongs to this fragment when that brings the cut nearer to where it should be.
-    while (block < block_sizes.size() &&
-           (f + 1 == fragments ||
-            std::llabs(end + block_sizes[block] - ideal) <= std::llabs(end - ideal))) {
-      end += block_sizes[block++];
-    }
-    ranges.push_back({first, end - first});
-    first = end;
+OuterFragments::OuterFragments(const OuterLaw& law, std::span<const int64_t> block_sizes,
+                               int64_t sharded_over)
+    : ranges_(CutFragments(block_sizes, law.fragments)) {
+  for (const FragmentRange& range : ranges_) {
+    cuts_.push_back(sharded_over > 0 ? PieceCut::Of(range.size, sharded_over) : PieceCut());
   }
-  return ranges;
+  replicas_.reserve(ranges_.size());
+}
+
+OuterReplicaOptions OuterFragments::OptionsOf(const OuterLaw& law, int32_t fragment) const {
+  OuterReplicaOptions options = law.replica;
+  options.cut = cut(fragment);
+  return options;
 }
 
 OuterFragments::OuterFragments(const OuterLaw& law, std::span<const int64_t> block_sizes,
-                               std::span<const float> base)
-    : ranges_(CutFragments(block_sizes, law.fragments)) {
-  SKERRY_CHECK(ranges_.back().first + ranges_.back().size == static_cast<int64_t>(base.size()));
-  for (const FragmentRange& range : ranges_) {
-    const auto part =
-        base.subspan(static_cast<size_t>(range.first), static_cast<size_t>(range.size));
-    replicas_.emplace_back(law.config, std::vector<float>(part.begin(), part.end()), law.replica);
+                               std::span<const float> base, int64_t sharded_over)
+    : OuterFragments(law, block_sizes, sharded_over) {
+  SKERRY_CHECK(CheckLength(base.size()).ok());
+  for (int32_t f = 0; f < count(); ++f) {
+    const auto part = Part(f, base);
+    replicas_.emplace_back(law.config, std::vector<float>(part.begin(), part.end()),
+                           OptionsOf(law, f));
   }
+}
+
+OuterFragments OuterFragments::At(const OuterLaw& law, std::span<const int64_t> block_sizes,
+                                  int64_t version, std::span<const float> base,
+                                  std::span<const float> momentum, int64_t sharded_over) {
+  OuterFragments fragments(law, block_sizes, sharded_over);
+  SKERRY_CHECK(fragments.CheckLength(base.size()).ok() && momentum.size() == base.size());
+  const int32_t count = fragments.count();
+  for (int32_t f = 0; f < count; ++f) {
+    const auto x = fragments.Part(f, base), m = fragments.Part(f, momentum);
+    fragments.replicas_.push_back(OuterReplica::At(
+        law.config, (version + count - 1 - f) / count, std::vector<float>(x.begin(), x.end()),
+        std::vector<float>(m.begin(), m.end()), fragments.OptionsOf(law, f)));
+  }
+  return fragments;
+}
+
+int64_t OuterFragments::version() const {
+  int64_t rounds = 0;
+  for (const OuterReplica& replica : replicas_) rounds += replica.version();
+  return rounds;
+}
+
+int64_t OuterFragments::HeldBytes() const {
+  int64_t bytes = 0;
+  for (const OuterReplica& replica : replicas_) bytes += replica.HeldBytes();
+  return bytes;
 }
 
 template <typename T>
@@ -64,8 +83,21 @@ absl::Status OuterFragments::Restart(int32_t fragment, std::span<float> theta) {
   return replicas_.at(Index(fragment)).Restart(Part(fragment, theta));
 }
 
+absl::StatusOr<std::vector<Bytes>> OuterFragments::EncodePieces(int32_t fragment,
+                                                                std::span<const float> theta) {
+  SKERRY_RETURN_IF_ERROR(CheckLength(theta.size()));
+  return replicas_.at(Index(fragment)).EncodePieces(Part(fragment, theta));
+}
+
+absl::Status OuterFragments::ApplySums(int32_t fragment,
+                                       std::span<const std::span<const uint8_t>> sums,
+                                       bool own_accepted, std::span<float> theta) {
+  SKERRY_RETURN_IF_ERROR(CheckLength(theta.size()));
+  return replicas_.at(Index(fragment)).ApplySums(sums, own_accepted, Part(fragment, theta));
+}
+
 absl::Status OuterFragments::CheckLength(size_t values) const {
-  const auto want = static_cast<size_t>(ranges_.back().first + ranges_.back().size);
+  const auto want = static_cast<size_t>(size());
   if (values == want) return absl::OkStatus();
   return InvalidArgument("fragments: want %d weights, got %d", want, values);
 }
@@ -73,8 +105,25 @@ absl::Status OuterFragments::CheckLength(size_t values) const {
 void OuterFragments::ReadBase(std::span<float> out) const {
   SKERRY_CHECK(CheckLength(out.size()).ok());
   for (int32_t f = 0; f < count(); ++f) {
-    const auto base = replicas_.at(Index(f)).base();
+    const auto base = replica(f).base();
     std::copy(base.begin(), base.end(), Part(f, out).begin());
+  }
+}
+
+void OuterFragments::ReadMomentum(std::span<float> out) const {
+  SKERRY_CHECK(CheckLength(out.size()).ok());
+  for (int32_t f = 0; f < count(); ++f) {
+    const auto momentum = replica(f).momentum();
+    std::copy(momentum.begin(), momentum.end(), Part(f, out).begin());
+  }
+}
+
+void OuterFragments::ReadResidual(std::span<float> out) const {
+  SKERRY_CHECK(CheckLength(out.size()).ok());
+  std::fill(out.begin(), out.end(), 0.0f);
+  for (int32_t f = 0; f < count(); ++f) {
+    const auto residual = replica(f).residual();
+    std::copy(residual.begin(), residual.end(), Part(f, out).begin());
   }
 }
 

@@ -1,5 +1,6 @@
 #include "localsgd/outer_law.h"
 
+#include "common/round_clock.h"
 #include "common/status.h"
 
 namespace skerry {
@@ -20,19 +21,11 @@ absl::Status CheckCo2(const OuterConfig& config, const OuterLawOptions& options)
 }
 
 void MakeCo2(const OuterLawOptions& options, OuterLaw* law) {
-  law->config.overlap_steps = law->config.inner_steps;
   law->replica.restart = true;
   law->replica.rule = OuterRule::kHeavyBall;
   law->replica.staleness = 1;
   law->replica.gap = options.gap;
   law->replica.momentum_clip = options.momentum_clip;
-}
-
-void MakeDataParallel(OuterLaw* law) {
-  law->config.inner_steps = 1;
-  law->config.overlap_steps = 0;
-  law->config.learning_rate = 1;
-  law->config.momentum = 0;
 }
 
 }  // namespace
@@ -45,11 +38,13 @@ absl::StatusOr<OuterLaw> OuterLaw::Of(OuterMode mode, const OuterConfig& config,
                            tau);
   }
   OuterLaw law = {.mode = mode, .config = config, .replica = options.base, .fragments = 1};
+  law.config.mode = mode;
+  if (mode == OuterMode::kDataParallel) law.config.inner_steps = 1;
+  law.config = EffectiveOuter(law.config);
   switch (mode) {
     case OuterMode::kOverlap:
-      break;
     case OuterMode::kSynchronous:
-      law.config.overlap_steps = 0;
+    case OuterMode::kDataParallel:
       break;
     case OuterMode::kCo2:
       SKERRY_RETURN_IF_ERROR(CheckCo2(config, options));
@@ -61,11 +56,15 @@ absl::StatusOr<OuterLaw> OuterLaw::Of(OuterMode mode, const OuterConfig& config,
       }
       law.fragments = options.fragments;
       break;
-    case OuterMode::kDataParallel:
-      MakeDataParallel(&law);
-      break;
   }
   return law;
+}
+
+absl::StatusOr<OuterLaw> OuterLaw::Of(const OuterConfig& config) {
+  return Of(config.mode, config,
+            {.fragments = FragmentsOf(config),
+             .momentum_clip = config.momentum_clip,
+             .gap = double{config.gap}});
 }
 
 }  // namespace skerry

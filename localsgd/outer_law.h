@@ -41,6 +41,9 @@ struct OuterLaw {
   // buffer, or with a gap below 1. kOverlap leaves `config` and `options.base` as they are.
   static absl::StatusOr<OuterLaw> Of(OuterMode mode, const OuterConfig& config,
                                      const OuterLawOptions& options = {});
+
+  // Of a run's settled configuration, as it says.
+  static absl::StatusOr<OuterLaw> Of(const OuterConfig& config);
 };
 
 }  // namespace skerry

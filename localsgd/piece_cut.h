@@ -23,7 +23,10 @@ struct PieceCut {
     return {parameters, std::max<int64_t>((tiles + wanted - 1) / wanted, 1) * kTile};
   }
 
-  int32_t count() const { return static_cast<int32_t>((parameters + piece - 1) / piece); }
+  // At least one: of a fragment without parameters an empty one.
+  int32_t count() const {
+    return static_cast<int32_t>(std::max<int64_t>(1, (parameters + piece - 1) / piece));
+  }
   int64_t First(int32_t index) const { return index * piece; }
   int64_t Size(int32_t index) const { return std::min(piece, parameters - First(index)); }
   int32_t IndexOf(int64_t parameter) const { return static_cast<int32_t>(parameter / piece); }

@@ -228,6 +228,7 @@ void OuterReplica::Land(const TileSource& mean, bool own_accepted, std::span<flo
     ApplyTile(round, first, theta);
   }
   optimizer_.FinishStep();
+  ahead_ = options_.restart;
   pending_ = std::exchange(next_pending_, false);
   if (pending_) std::swap(message_, next_message_);
 }

@@ -13,8 +13,8 @@
 namespace skerry {
 namespace {
 
-// Commits hold a node back after τ + δ ≤ 2τ steps; reports of that many steps may be lost with a
-// coordinator.
+// Commits hold a node back after 2τ steps at most, in every mode; reports of that many steps may be
+// lost with a coordinator.
 size_t ReportsKept(const RunConfig& config) {
   return static_cast<size_t>(2 * config.outer.inner_steps + 2);
 }
@@ -190,7 +190,7 @@ void NodeActor::BuildStage(Context& context) {
 void NodeActor::StageBuilt(Context& context) {
   work_ = std::move(results_->work);
   if (state_ == State::kCatchingUp) return TendJoining(context);
-  rounds_ = std::make_unique<RoundKeeper>(stage_, options_.self);
+  rounds_ = std::make_unique<RoundKeeper>(stage_, options_.self, 0, Clock().RoundsAhead());
   StartTraining(context, 0);
 }
 
@@ -247,11 +247,10 @@ void NodeActor::Advance(Context& context) {
       return;
     }
     if (!open_) {
+      if (EncodeAtBoundary(context)) return;
       if (ApplyDueRound(context)) return;
       const bool waits =
           boundaries_.contains(rounds_->next()) && boundaries_[rounds_->next()].waiting.has_value();
-      // One message may be under way: with δ = τ a round lands before the next one is encoded.
-      if (!waits && EncodeAtBoundary(context)) return;
       if (!waits && step_ == config_->steps) {
         state_ = State::kFinished;
         context.Event("finished", absl::StrFormat(R"("step":%d)", step_));
@@ -392,7 +391,7 @@ void NodeActor::OnPeerRestarted(Context& context, const NodeId& peer) {
   if (state_ == State::kPreparing || state_ == State::kCatchingUp) fetcher_.Resume(context);
   for (const StepReport& report : recent_reports_) Send(context, peer, report);
   for (const Message& message : passed_on_) Send(context, peer, message);
-  if (last_applied_ && !last_applied_->base_digest.IsZero()) Send(context, peer, *last_applied_);
+  for (const skerry::RoundApplied& applied : recent_applied_) Send(context, peer, applied);
   if (!rounds_) return;
   for (const DeltaHeld& held : rounds_->HeldNow()) Send(context, peer, held);
   for (const DeltaHeld& refused : rounds_->RefusedNow()) Send(context, peer, refused);

@@ -25,6 +25,7 @@
 #include <set>
 #include <string>
 
+#include "common/round_clock.h"
 #include "node/link_prober.h"
 #include "node/round_keeper.h"
 #include "node/shard_fetcher.h"
@@ -57,7 +58,7 @@ struct NodeActorOptions {
 class NodeActor final : public Actor {
  public:
   static constexpr size_t kEarlyMax = 1024;  // messages kept until the stage or their plan is there
-  static constexpr size_t kShapesMax = 128;  // remembered
+  static constexpr size_t kShapesMax = 1024;  // remembered
   static constexpr size_t kPassedOnMax = 256;  // said again to a coordinator that restarted
   static constexpr Duration kHelloPatience = Duration::Seconds(5);
 
@@ -157,11 +158,13 @@ class NodeActor final : public Actor {
   void Advance(Context& context);
   // A stage planned with one replica has nobody to average with: no rounds.
   bool HasRounds() const;
+  RoundClock Clock() const { return RoundClock(*config_); }
   bool ApplyDueRound(Context& context);
   Job ApplyJob(const std::string& name);
   bool EncodeAtBoundary(Context& context);
   void Encoded(Context& context);
   void ApplyDone(Context& context);
+  void SayApplied(Context& context);
   void NoteReadiness(Context& context);
 
   // node_sharded_rounds.cc
@@ -174,6 +177,7 @@ class NodeActor final : public Actor {
                   const std::vector<Payload>& pieces, const std::vector<NodeId>* before);
   void SendMovedPieces(Context& context, const PipelinePlan& before);
   bool ReduceIfReady(Context& context);
+  bool ReduceIfReady(Context& context, int64_t round);
   void Reduced(Context& context);
   void ReportSums(Context& context);
   void OnPieces(Context& context, const NodeId& from, const Delta& message);
@@ -221,11 +225,11 @@ class NodeActor final : public Actor {
     int64_t plan_version = 0;
     int32_t stage = -1;
     std::map<int64_t, RoundShape> of;
-    std::map<uint64_t, std::vector<NodeId>> reducers;
+    std::map<std::pair<uint64_t, int32_t>, std::vector<NodeId>> reducers;  // by shape and pieces
   };
   Shapes shapes_;
-  std::map<int64_t, uint64_t> reported_sums_;  // by round, the shape
-  int64_t tokens_at_boundary_ = 0;
+  std::map<int64_t, uint64_t> reported_sums_;      // by round, the shape
+  std::map<int32_t, int64_t> tokens_at_boundary_;  // the last, by fragment
   int64_t tokens_of_round_ = 0;
 
   // The one heavy job of this actor under way (stage tasks are the StageActor's).
@@ -267,6 +271,7 @@ class NodeActor final : public Actor {
   std::deque<StepReport> recent_reports_;  // said again to a coordinator that restarted
   std::deque<Message> passed_on_;          // and these
   std::optional<skerry::RoundApplied> last_applied_;
+  std::deque<skerry::RoundApplied> recent_applied_;  // as many as may land without another commit
   int64_t bytes_sent_ = 0;
   int64_t bytes_received_ = 0;
   double round_wait_s_ = 0;

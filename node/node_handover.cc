@@ -38,7 +38,8 @@ void NodeActor::DropStage(Context& context) {
   boundaries_.clear();
   shapes_ = {};
   reported_sums_.clear();
-  tokens_at_boundary_ = tokens_of_round_ = 0;
+  tokens_at_boundary_.clear();
+  tokens_of_round_ = 0;
   heavy_ = Heavy::kNone;
   heavy_job_ = 0;
   results_.reset();
@@ -51,6 +52,7 @@ void NodeActor::DropStage(Context& context) {
   state_request_.reset();
   recent_reports_.clear();
   last_applied_.reset();
+  recent_applied_.clear();
   round_bytes_.clear();
 }
 
@@ -94,7 +96,7 @@ void NodeActor::Join(Context& context) {
   if (joiner.IsFixed()) return StartOver(context, "a part that only an earlier self could play");
   joined_since_ = joiner.since;
   rounds_ = std::make_unique<RoundKeeper>(stage_, options_.self, joiner.base_version,
-                                          RoundKeeper::kJoinersRoundsAhead);
+                                          Clock().RoundsIn(RoundKeeper::kJoinersRoundsAhead));
   state_ = State::kCatchingUp;
   ReplayEarly(context);
   if (stage_ == 0) {
@@ -153,7 +155,7 @@ void NodeActor::StateRestored(Context& context) {
   rounds_->SkipTo(version);
   if (version > 0) {
     last_applied_ = skerry::RoundApplied{stage_, version - 1, results_->digest, 0, 0};
-    Send(context, options_.coordinator, *last_applied_);
+    SayApplied(context);
   }
   context.Event("restored", absl::StrFormat(R"("stage":%d,"version":%d)", stage_, version));
   SendHeartbeat(context);
@@ -165,11 +167,9 @@ void NodeActor::StateRestored(Context& context) {
 void NodeActor::CatchUp(Context& context) {
   if (!restored_ || heavy_ != Heavy::kNone) return;
   const Joiner& joiner = *JoinerOf(plan_, options_.self);
-  const OuterConfig& outer = config_->outer;
   const int64_t round = rounds_->next();
-  const int64_t begins = joiner.IsFixed()
-                             ? (joiner.from_step - outer.overlap_steps) / outer.inner_steps
-                             : std::numeric_limits<int64_t>::max();
+  const int64_t begins =
+      joiner.IsFixed() ? Clock().LandedBy(joiner.from_step) : std::numeric_limits<int64_t>::max();
   if (round == begins) {
     heavy_ = Heavy::kStart;
     results_ = std::make_shared<Results>();
@@ -187,7 +187,7 @@ void NodeActor::CatchUp(Context& context) {
 void NodeActor::CaughtUp(Context& context) {
   const int64_t round = rounds_->next();
   last_applied_ = skerry::RoundApplied{stage_, round, results_->digest, 0, 0, results_->screened};
-  Send(context, options_.coordinator, *last_applied_);
+  SayApplied(context);
   rounds_->Applied(round);
   if (!rounds_->Ready(rounds_->next())) SendHeartbeat(context);
   CatchUp(context);
@@ -196,7 +196,7 @@ void NodeActor::CaughtUp(Context& context) {
 void NodeActor::StartReplica(Context& context) {
   const Joiner& joiner = *JoinerOf(plan_, options_.self);
   encoded_ = joiner.from_round;
-  // With δ = τ a round is under way that the others encoded before the first step.
+  // Rounds may be under way that the others encoded before the first step.
   for (int64_t round = rounds_->next(); round < encoded_; ++round) {
     boundaries_[round].at = context.now();
   }

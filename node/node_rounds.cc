@@ -15,13 +15,12 @@ bool NodeActor::HasRounds() const {
   return plan_.stages[static_cast<size_t>(stage_)].replicas.size() > 1;
 }
 
-// Round v ends at step (v + 1)·τ and lands δ steps later, or after the last step.
+// When a round is due, see common/round_clock.h.
 bool NodeActor::ApplyDueRound(Context& context) {
   const int64_t round = rounds_->next();
   if (round >= encoded_) return false;
-  const OuterConfig& outer = config_->outer;
-  const int64_t due = (round + 1) * outer.inner_steps + outer.overlap_steps;
-  if (step_ < due && step_ < config_->steps) return false;
+  const int64_t due = Clock().Due(round);
+  if (step_ < due) return false;
   Boundary& boundary = boundaries_[round];
   if (!rounds_->Ready(round)) {
     if (!boundary.waiting) boundary.waiting = context.now();
@@ -48,18 +47,19 @@ Job NodeActor::ApplyJob(const std::string& name) {
   if (IsShardedStage()) {
     return {name, cost,
             [work = work_.get(), results = results_,
-             landing = rounds_->LandingOf(round, work_->pieces())] {
+             landing = rounds_->LandingOf(round, work_->pieces(round))] {
               results->status = landing.ok() ? work->ApplySums(*landing) : landing.status();
               results->digest = work->BaseDigest();
               results->screened = work->Screened();
             }};
   }
-  return {name, cost,
-          [work = work_.get(), results = results_, participants = rounds_->Participants(round)] {
-            results->status = work->ApplyRound(participants);
-            results->digest = work->BaseDigest();
-            results->screened = work->Screened();
-          }};
+  return {
+      name, cost,
+      [work = work_.get(), results = results_, round, participants = rounds_->Participants(round)] {
+        results->status = work->ApplyRound(round, participants);
+        results->digest = work->BaseDigest();
+        results->screened = work->Screened();
+      }};
 }
 
 void NodeActor::ApplyDone(Context& context) {
@@ -69,24 +69,34 @@ void NodeActor::ApplyDone(Context& context) {
   last_applied_->bytes_received = bytes.received;
   round_bytes_.erase(round_bytes_.begin(), round_bytes_.upper_bound(last_applied_->round));
   last_applied_->screened = results_->screened;
-  Send(context, options_.coordinator, *last_applied_);
+  SayApplied(context);
   rounds_->Applied(last_applied_->round);
 }
 
+void NodeActor::SayApplied(Context& context) {
+  Send(context, options_.coordinator, *last_applied_);
+  recent_applied_.push_back(*last_applied_);
+  if (static_cast<int64_t>(recent_applied_.size()) > Clock().in_flight_max()) {
+    recent_applied_.pop_front();
+  }
+}
+
 bool NodeActor::EncodeAtBoundary(Context& context) {
-  if (!HasRounds() || step_ == 0 || step_ % config_->outer.inner_steps != 0) return false;
-  if (step_ / config_->outer.inner_steps <= encoded_) return false;
+  const RoundClock clock = Clock();
+  if (!HasRounds() || encoded_ >= clock.EndedBy(step_)) return false;
+  if (!clock.MayEncode(encoded_, rounds_->next())) return false;
   heavy_ = Heavy::kEncode;
   results_ = std::make_shared<Results>();
-  tokens_of_round_ = pipeline_->tokens() - tokens_at_boundary_;
-  tokens_at_boundary_ = pipeline_->tokens();
+  int64_t& before = tokens_at_boundary_[clock.FragmentOf(encoded_)];
+  tokens_of_round_ = pipeline_->tokens() - before;
+  before = pipeline_->tokens();
   if (IsShardedStage()) {
     EncodePieces(context);
     return true;
   }
   heavy_job_ = SubmitTracked(context, {"encode delta", work_->Cost(WorkKind::kEncode),
-                                       [work = work_.get(), results = results_] {
-                                         auto delta = work->EncodeDelta();
+                                       [work = work_.get(), results = results_, round = encoded_] {
+                                         auto delta = work->EncodeDelta(round);
                                          results->status = delta.status();
                                          if (!delta.ok()) return;
                                          results->delta = *std::move(delta);
@@ -111,9 +121,8 @@ void NodeActor::Encoded(Context& context) {
 }
 
 void NodeActor::NoteReadiness(Context& context) {
-  const auto it = boundaries_.find(rounds_->next());
-  if (it != boundaries_.end() && !it->second.ready && rounds_->Ready(it->first)) {
-    it->second.ready = context.now();
+  for (auto& [round, boundary] : boundaries_) {
+    if (!boundary.ready && rounds_->Ready(round)) boundary.ready = context.now();
   }
 }
 
@@ -128,7 +137,7 @@ void NodeActor::On(Context& context, const NodeId& from, const Delta& message) {
   // A joiner without its stage yet leaves that to those who land the round.
   const bool decodes = message.stage != stage_ || !work_ ||
                        (message.tokens <= RoundTokensMax(*config_, plan_) &&
-                        work_->CheckDelta(message.payload).ok());
+                        work_->CheckDelta(message.round, message.payload).ok());
   const auto held = decodes ? rounds_->Hold(from, message) : rounds_->Refuse(from, message);
   if (!held) return void(++refused_);
   Send(context, options_.coordinator, *held);

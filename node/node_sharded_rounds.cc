@@ -32,9 +32,10 @@ const RoundShape& NodeActor::ShapeOfRound(int64_t round) {
 
 const std::vector<NodeId>& NodeActor::ReducersOfRound(int64_t round) {
   const RoundShape& shape = ShapeOfRound(round);
-  auto& reducers = shapes_.reducers[shape.id];
+  const int32_t pieces = work_->pieces(round);
+  auto& reducers = shapes_.reducers[{shape.id, pieces}];
   if (reducers.empty() && !shape.participants.empty()) {
-    reducers = ReducersOf(plan_.stages[static_cast<size_t>(stage_)], shape, work_->pieces());
+    reducers = ReducersOf(plan_.stages[static_cast<size_t>(stage_)], shape, pieces);
   }
   return reducers;
 }
@@ -64,9 +65,9 @@ void NodeActor::EncodePieces(Context& context) {
   const int64_t round = encoded_;
   heavy_job_ = SubmitTracked(
       context, {"encode delta", work_->Cost(WorkKind::kEncode),
-                [work = work_.get(), results = results_, self = options_.self,
+                [work = work_.get(), results = results_, self = options_.self, round,
                  reducers = ReducersOfRound(round), shape = ShapeOfRound(round).id] {
-                  auto pieces = work->EncodePieces();
+                  auto pieces = work->EncodePieces(round);
                   results->status = pieces.status();
                   if (!pieces.ok()) return;
                   results->pieces = *std::move(pieces);
@@ -109,17 +110,26 @@ void NodeActor::SendMovedPieces(Context& context, const PipelinePlan& before) {
     const RoundShape was = ShapeOf(before, stage_, own.round);
     if (was.id == ShapeOfRound(own.round).id || was.participants.empty()) continue;
     const std::vector<NodeId> reducers =
-        ReducersOf(before.stages[static_cast<size_t>(stage_)], was, work_->pieces());
+        ReducersOf(before.stages[static_cast<size_t>(stage_)], was, work_->pieces(own.round));
     SendPieces(context, own.round, own.tokens, own.pieces, &reducers);
   }
   ReportSums(context);
 }
 
-// Only the next round can be due: its pieces are those of who has landed the one before.
+// In order, those whose fragment's round before has landed: what its reducer had left over is
+// known.
 bool NodeActor::ReduceIfReady(Context& context) {
   if (!IsShardedStage()) return false;
-  const int64_t round = rounds_->next();
-  if (round >= encoded_ || rounds_->HasCommit(round)) return false;
+  const RoundClock clock = Clock();
+  for (int64_t round = rounds_->next(); round < encoded_; ++round) {
+    if (!clock.MayReduce(round, rounds_->next())) return false;
+    if (ReduceIfReady(context, round)) return true;
+  }
+  return false;
+}
+
+bool NodeActor::ReduceIfReady(Context& context, int64_t round) {
+  if (rounds_->HasCommit(round)) return false;
   const RoundShape& shape = ShapeOfRound(round);
   if (!Contains(shape.participants, options_.self) || rounds_->OwnSum(round, shape.id)) {
     return false;
@@ -187,7 +197,7 @@ void NodeActor::OnPieces(Context& context, const NodeId& from, const Delta& mess
   auto pieces = UnpackPieces(message.payload);
   const bool decodes =
       pieces.ok() && (!work_ || (message.tokens <= RoundTokensMax(*config_, plan_) &&
-                                 work_->CheckPieces(*pieces).ok()));
+                                 work_->CheckPieces(message.round, *pieces).ok()));
   if (!decodes) {
     if (rounds_->RefusePieces(from, message.round)) {
       Send(context, options_.coordinator, DeltaHeld{stage_, message.round, from, 0, {}});
@@ -223,7 +233,7 @@ void NodeActor::On(Context& context, const NodeId& from, const DeltaSum& message
 // A joiner without its stage yet leaves that to those who land the round.
 bool NodeActor::IsSumOf(const NodeId& reducer, int64_t round, const std::vector<Piece>& sums) {
   if (!work_) return true;
-  if (!work_->CheckSums(sums).ok()) return false;
+  if (!work_->CheckSums(round, sums).ok()) return false;
   const std::vector<NodeId>& reducers = ReducersOfRound(round);
   size_t found = 0;
   for (const Piece& sum : sums) {

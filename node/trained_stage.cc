@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/check.h"
+#include "common/digest.h"
 #include "common/status.h"
 #include "compression/codec.h"
 #include "node/stage_state.h"
@@ -29,6 +30,7 @@ TrainedStage::TrainedStage(const RunConfig& config, std::unique_ptr<Backend> bac
       floats_(int64_t{tokens_per_microbatch_} * config.model.hidden),
       backend_(std::move(backend)),
       tokens_(std::move(tokens)),
+      clock_(config),
       inputs_(static_cast<size_t>(tokens_per_microbatch_)),
       targets_(static_cast<size_t>(tokens_per_microbatch_)) {}
 
@@ -44,15 +46,35 @@ absl::StatusOr<std::unique_ptr<StageWork>> TrainedStage::Create(
                                            work->backend_.get()));
   work->theta_.resize(static_cast<size_t>(work->trainer_->layout().size()));
   work->trainer_->ReadParameters(work->theta_);
-  const auto replicas = static_cast<int64_t>(stage.replicas.size());
-  if (IsSharded(config.outer, replicas)) {
-    work->cut_ = PieceCut::Of(work->trainer_->layout().size(), replicas);
-    work->reducer_ = std::make_unique<PieceReducer>(config.outer, work->cut_);
-  }
-  work->replica_ =
-      std::make_unique<OuterReplica>(config.outer, work->theta_, work->ReplicaOptions());
+  SKERRY_RETURN_IF_ERROR(work->StartRounds(stage));
   work->NoteHeld();
   return work;
+}
+
+std::vector<int64_t> TrainedStage::BlockSizes() const {
+  std::vector<int64_t> sizes;
+  for (const ParameterBlock& block : trainer_->layout().blocks()) sizes.push_back(block.size);
+  return sizes;
+}
+
+absl::Status TrainedStage::StartRounds(const StageAssignment& stage) {
+  SKERRY_ASSIGN_OR_RETURN(law_, OuterLaw::Of(config_.outer));
+  const auto replicas = static_cast<int64_t>(stage.replicas.size());
+  if (IsSharded(config_.outer, replicas)) sharded_over_ = replicas;
+  fragments_ = std::make_unique<OuterFragments>(law_, BlockSizes(), theta_, sharded_over_);
+  for (int32_t f = 0; f < fragments_->count(); ++f) {
+    ranges_.push_back(fragments_->range(f));
+    cuts_.push_back(fragments_->cut(f));
+    if (sharded_over_ > 0) reducers_.emplace_back(config_.outer, cuts_.back());
+  }
+  digests_.resize(ranges_.size());
+  return absl::OkStatus();
+}
+
+// What a round concerns.
+std::span<float> TrainedStage::PartOf(int64_t round, std::span<float> whole) const {
+  const FragmentRange& range = ranges_[static_cast<size_t>(clock_.FragmentOf(round))];
+  return whole.subspan(static_cast<size_t>(range.first), static_cast<size_t>(range.size));
 }
 
 // What a simulator charges when real arithmetic runs on virtual time: the tiny models of tests take
@@ -75,8 +97,9 @@ Duration TrainedStage::Cost(WorkKind kind) const {
 void TrainedStage::NoteHeld(int64_t transient) {
   const int64_t host = static_cast<int64_t>(sizeof(float)) *
                        static_cast<int64_t>(theta_.size() + inputs_.size() + targets_.size());
-  const int64_t sums = reducer_ ? reducer_->HeldBytes() : 0;
-  const int64_t held = trainer_->HeldBytes() + replica_->HeldBytes() + sums + host + transient;
+  int64_t sums = 0;
+  for (const PieceReducer& reducer : reducers_) sums += reducer.HeldBytes();
+  const int64_t held = trainer_->HeldBytes() + fragments_->HeldBytes() + sums + host + transient;
   held_peak_.Raise(held);
 }
 
@@ -135,20 +158,27 @@ absl::Status TrainedStage::OptimizerStep(int64_t step, int32_t microbatches) {
   return trainer_->OptimizerStep(step, microbatches);
 }
 
-absl::StatusOr<Payload> TrainedStage::EncodeDelta() {
+absl::StatusOr<Payload> TrainedStage::EncodeDelta(int64_t round) {
   trainer_->ReadParameters(theta_);
-  SKERRY_ASSIGN_OR_RETURN(Bytes message, replica_->Encode(theta_));
+  const int32_t fragment = clock_.FragmentOf(round);
+  SKERRY_ASSIGN_OR_RETURN(Bytes message, fragments_->Encode(fragment, theta_));
   NoteHeld();
+  if (clock_.restarts() && round == 0) {  // no step is due yet
+    SKERRY_RETURN_IF_ERROR(fragments_->Restart(fragment, theta_));
+    trainer_->WriteParameters(theta_);
+  }
   return MakePayload(std::move(message));
 }
 
-absl::Status TrainedStage::ApplyRound(const std::vector<Accepted>& participants) {
+absl::Status TrainedStage::ApplyRound(int64_t round, const std::vector<Accepted>& participants) {
   std::vector<OuterReplica::Accepted> accepted;
   for (const Accepted& p : participants) accepted.push_back({p.tokens, View(p.payload), p.own});
   trainer_->ReadParameters(theta_);
-  SKERRY_RETURN_IF_ERROR(replica_->Apply(accepted, theta_));
+  const int32_t fragment = clock_.FragmentOf(round);
+  SKERRY_RETURN_IF_ERROR(fragments_->Apply(fragment, accepted, theta_));
+  digests_[static_cast<size_t>(fragment)].reset();
   screened_.clear();
-  const std::vector<bool>& screened = replica_->screened();
+  const std::vector<bool>& screened = fragments_->replica(fragment).screened();
   for (size_t i = 0; i < screened.size(); ++i) {
     if (screened[i]) screened_.push_back(participants[i].sender);
   }
@@ -157,8 +187,17 @@ absl::Status TrainedStage::ApplyRound(const std::vector<Accepted>& participants)
   return absl::OkStatus();
 }
 
-absl::Status TrainedStage::CheckDelta(const Payload& delta) const {
-  return CodecFor(config_.outer.codec).Check(View(delta), static_cast<int64_t>(theta_.size()));
+absl::Status TrainedStage::CheckDelta(int64_t round, const Payload& delta) const {
+  const FragmentRange& range = ranges_[static_cast<size_t>(clock_.FragmentOf(round))];
+  return CodecFor(config_.outer.codec).Check(View(delta), range.size);
+}
+
+std::vector<float> TrainedStage::DecodeDelta(int64_t round, const Payload& delta) const {
+  std::vector<float> values(theta_.size());
+  const absl::Status decoded =
+      CodecFor(config_.outer.codec).Decode(View(delta), PartOf(round, values));
+  SKERRY_CHECK(decoded.ok(), "a delta of our own making");
+  return values;
 }
 
 std::vector<float> TrainedStage::LiveParameters() {
@@ -169,31 +208,41 @@ std::vector<float> TrainedStage::LiveParameters() {
 
 void TrainedStage::AdoptBase() {
   trainer_->ReadParameters(theta_);
-  replica_.reset();  // never two of them
-  replica_ = std::make_unique<OuterReplica>(config_.outer, theta_, ReplicaOptions());
+  fragments_.reset();  // never two of them
+  fragments_ = std::make_unique<OuterFragments>(law_, BlockSizes(), theta_, sharded_over_);
+  std::fill(digests_.begin(), digests_.end(), std::nullopt);
 }
 
+// Of several fragments the digest of their digests, so that a round costs what it changes; at the
+// end that of the whole base, which the export is held to.
 Digest TrainedStage::BaseDigest() {
-  return replica_->BaseDigest();
+  std::vector<uint8_t> all;
+  for (size_t f = 0; f < digests_.size(); ++f) {
+    const OuterReplica& replica = fragments_->replica(static_cast<int32_t>(f));
+    if (digests_.size() == 1) return replica.BaseDigest();
+    if (!digests_[f]) digests_[f] = replica.BaseDigest();
+    all.insert(all.end(), digests_[f]->bytes.begin(), digests_[f]->bytes.end());
+  }
+  if (fragments_->version() < clock_.rounds()) return DigestOf(std::span<const uint8_t>(all));
+  fragments_->ReadBase(theta_);
+  return DigestOf(std::span<const float>(theta_));
 }
 
 Payload TrainedStage::BaseParameters() {
   // Training is over, or nearly: what its microbatches used makes room.
   trainer_->Trim();
-  const auto base = replica_->base();
-  Bytes bytes(base.size_bytes());
-  std::memcpy(bytes.data(), base.data(), bytes.size());
+  Bytes bytes(theta_.size() * sizeof(float));
+  fragments_->ReadBase(Floats(bytes));
   return MakePayload(std::move(bytes));
 }
 
 absl::StatusOr<Payload> TrainedStage::SaveState() {
-  const auto base = replica_->base(), momentum = replica_->momentum();
   const StageOptimizer& optimizer = trainer_->optimizer();
   Bytes state =
-      NewState(replica_->size(), optimizer.moments(), replica_->version(), optimizer.steps());
+      NewState(fragments_->size(), optimizer.moments(), fragments_->version(), optimizer.steps());
   const StateArrays arrays = ArraysOf(state);
-  std::copy(base.begin(), base.end(), arrays.base.begin());
-  std::copy(momentum.begin(), momentum.end(), arrays.momentum.begin());
+  fragments_->ReadBase(arrays.base);
+  fragments_->ReadMomentum(arrays.momentum);
   optimizer.ReadMoments(arrays.first_moment, arrays.second_moment);
   SealState(&state);
   NoteHeld(static_cast<int64_t>(state.size()));
@@ -208,17 +257,16 @@ absl::StatusOr<int64_t> TrainedStage::RestoreState(const Payload& saved) {
   if (!moments.ok()) return DataLoss("state of a stage: of another inner optimizer");
   theta_.assign(state.base.begin(), state.base.end());
   trainer_->WriteParameters(theta_);
-  replica_.reset();  // never two of them
-  replica_ = std::make_unique<OuterReplica>(OuterReplica::At(
-      config_.outer, state.version, theta_,
-      std::vector<float>(state.momentum.begin(), state.momentum.end()), ReplicaOptions()));
+  fragments_.reset();  // never two of them
+  fragments_ = std::make_unique<OuterFragments>(
+      OuterFragments::At(law_, BlockSizes(), state.version, theta_, state.momentum, sharded_over_));
+  std::fill(digests_.begin(), digests_.end(), std::nullopt);
   NoteHeld(SizeOf(saved));
   return state.version;
 }
 
 void TrainedStage::StartFromBase(int64_t, int64_t) {
-  const auto base = replica_->base();
-  theta_.assign(base.begin(), base.end());
+  fragments_->ReadBase(theta_);
   trainer_->WriteParameters(theta_);
 }
 

@@ -1,15 +1,17 @@
-// The real arithmetic of a stage: model/stage_trainer for the inner steps, localsgd/replica for the
-// outer ones.
+// The real arithmetic of a stage: model/stage_trainer for the inner steps, localsgd/outer_fragments
+// for the outer ones.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "common/peak.h"
+#include "common/round_clock.h"
 #include "common/run_config.h"
 #include "kernels/backend.h"
+#include "localsgd/outer_fragments.h"
 #include "localsgd/piece_reducer.h"
-#include "localsgd/replica.h"
 #include "model/stage_trainer.h"
 #include "pipeline/exec/stage_work.h"
 #include "wire/message/pipeline_plan.h"
@@ -29,7 +31,7 @@ class TokenSource {
 class TrainedStage final : public StageWork {
  public:
   // `tokens` may be nullptr unless `holds_ends`. Owns the backend. ResourceExhausted if memory does
-  // not suffice.
+  // not suffice, InvalidArgument if the outer configuration is of no law (localsgd/outer_law.h).
   static absl::StatusOr<std::unique_ptr<StageWork>> Create(const RunConfig& config,
                                                            const StageAssignment& stage,
                                                            bool holds_ends,
@@ -48,16 +50,16 @@ class TrainedStage final : public StageWork {
   void Accumulate(int64_t step, int32_t microbatch) override;
   void Discard(int64_t step, int32_t microbatch) override;
   absl::Status OptimizerStep(int64_t step, int32_t microbatches) override;
-  absl::StatusOr<Payload> EncodeDelta() override;
-  absl::Status ApplyRound(const std::vector<Accepted>& participants) override;
-  absl::Status CheckDelta(const Payload& delta) const override;
-  int32_t pieces() const override { return cut_.piece > 0 ? cut_.count() : 0; }
-  absl::StatusOr<std::vector<Payload>> EncodePieces() override;
+  absl::StatusOr<Payload> EncodeDelta(int64_t round) override;
+  absl::Status ApplyRound(int64_t round, const std::vector<Accepted>& participants) override;
+  absl::Status CheckDelta(int64_t round, const Payload& delta) const override;
+  int32_t pieces(int64_t round) const override;
+  absl::StatusOr<std::vector<Payload>> EncodePieces(int64_t round) override;
   absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction& reduction) const override;
   absl::Status ApplySums(const Landing& landing) override;
   std::vector<NodeId> Screened() const override { return screened_; }
-  absl::Status CheckPieces(const std::vector<Piece>& pieces) const override;
-  absl::Status CheckSums(const std::vector<Piece>& sums) const override;
+  absl::Status CheckPieces(int64_t round, const std::vector<Piece>& pieces) const override;
+  absl::Status CheckSums(int64_t round, const std::vector<Piece>& sums) const override;
   void AdoptBase() override;
   Digest BaseDigest() override;
   Payload BaseParameters() override;
@@ -65,18 +67,23 @@ class TrainedStage final : public StageWork {
   absl::StatusOr<int64_t> RestoreState(const Payload& saved) override;
   void StartFromBase(int64_t step, int64_t round) override;
 
-  // For checkers, on the device thread.
-  const PieceCut& cut() const { return cut_; }
-  const OuterReplica& replica() const { return *replica_; }
-  std::vector<float> DecodePieces(const std::vector<Payload>& own_pieces) const;
+  // For checkers, on the device thread. What was sent in a round is decoded to [n], zero where the
+  // round does not concern the stage.
+  const OuterFragments& fragments() const { return *fragments_; }
+  // Values of a round's message, or of a piece of it.
+  int64_t MessageValues(int64_t round, int32_t piece) const;
+  std::vector<float> DecodeDelta(int64_t round, const Payload& delta) const;
+  std::vector<float> DecodePieces(int64_t round, const std::vector<Payload>& own_pieces) const;
   std::vector<float> LiveParameters();
 
  private:
   TrainedStage(const RunConfig& config, std::unique_ptr<Backend> backend,
                std::unique_ptr<TokenSource> tokens);
   WorkResult Result(absl::Status status, Bytes values);
-  OuterReplicaOptions ReplicaOptions() const;
-  absl::Status CheckEach(const std::vector<Piece>& pieces, DeltaCodec codec) const;
+  absl::Status StartRounds(const StageAssignment& stage);
+  std::vector<int64_t> BlockSizes() const;
+  absl::Status CheckEach(int64_t round, const std::vector<Piece>& pieces, DeltaCodec codec) const;
+  std::span<float> PartOf(int64_t round, std::span<float> whole) const;
   // Takes the peak of what is held now and `transient` bytes.
   void NoteHeld(int64_t transient = 0);
 
@@ -87,9 +94,16 @@ class TrainedStage final : public StageWork {
   std::unique_ptr<Backend> backend_;  // outlives the trainer
   std::unique_ptr<TokenSource> tokens_;
   std::unique_ptr<StageTrainer> trainer_;
-  PieceCut cut_;  // piece 0: rounds are not sharded
-  std::unique_ptr<OuterReplica> replica_;
-  std::unique_ptr<PieceReducer> reducer_;  // of sharded rounds
+  RoundClock clock_;
+  OuterLaw law_;
+  // Of each fragment: what it is of the stage, its cut (piece 0: rounds are not sharded), its
+  // reducer (of sharded rounds), the digest of its base (nullopt: it has changed since).
+  std::vector<FragmentRange> ranges_;
+  std::vector<PieceCut> cuts_;
+  std::vector<PieceReducer> reducers_;
+  std::vector<std::optional<Digest>> digests_;
+  int64_t sharded_over_ = 0;  // replicas; 0: rounds are not sharded
+  std::unique_ptr<OuterFragments> fragments_;
   std::vector<float> theta_;  // host copy of the live parameters, between rounds' steps
   std::vector<int32_t> inputs_, targets_;
   std::vector<NodeId> screened_;  // of the round that landed last

@@ -20,15 +20,19 @@ std::vector<RoundMessage> Messages(const std::vector<StageWork::Accepted>& parti
 
 }  // namespace
 
-OuterReplicaOptions TrainedStage::ReplicaOptions() const {
-  OuterReplicaOptions options;
-  options.cut = cut_;
-  return options;
+int32_t TrainedStage::pieces(int64_t round) const {
+  return sharded_over_ > 0 ? cuts_[static_cast<size_t>(clock_.FragmentOf(round))].count() : 0;
 }
 
-absl::StatusOr<std::vector<Payload>> TrainedStage::EncodePieces() {
+int64_t TrainedStage::MessageValues(int64_t round, int32_t piece) const {
+  const auto fragment = static_cast<size_t>(clock_.FragmentOf(round));
+  return sharded_over_ > 0 ? cuts_[fragment].Size(piece) : ranges_[fragment].size;
+}
+
+absl::StatusOr<std::vector<Payload>> TrainedStage::EncodePieces(int64_t round) {
   trainer_->ReadParameters(theta_);
-  SKERRY_ASSIGN_OR_RETURN(std::vector<Bytes> pieces, replica_->EncodePieces(theta_));
+  SKERRY_ASSIGN_OR_RETURN(std::vector<Bytes> pieces,
+                          fragments_->EncodePieces(clock_.FragmentOf(round), theta_));
   NoteHeld();
   std::vector<Payload> messages;
   for (Bytes& piece : pieces) messages.push_back(MakePayload(std::move(piece)));
@@ -36,46 +40,53 @@ absl::StatusOr<std::vector<Payload>> TrainedStage::EncodePieces() {
 }
 
 absl::StatusOr<std::vector<Payload>> TrainedStage::ReducePieces(const Reduction& reduction) const {
-  SKERRY_CHECK(reducer_ && reduction.messages.size() == reduction.pieces.size());
+  SKERRY_CHECK(sharded_over_ > 0 && reduction.messages.size() == reduction.pieces.size());
+  const PieceReducer& reducer = reducers_[static_cast<size_t>(clock_.FragmentOf(reduction.round))];
   std::vector<Payload> sums;
   for (size_t i = 0; i < reduction.pieces.size(); ++i) {
     SKERRY_ASSIGN_OR_RETURN(Bytes sum,
-                            reducer_->Reduce(reduction.pieces[i], Messages(reduction.messages[i])));
+                            reducer.Reduce(reduction.pieces[i], Messages(reduction.messages[i])));
     sums.push_back(MakePayload(std::move(sum)));
   }
   return sums;
 }
 
 absl::Status TrainedStage::ApplySums(const Landing& landing) {
-  SKERRY_CHECK(reducer_ != nullptr);
+  SKERRY_CHECK(sharded_over_ > 0);
+  const int32_t fragment = clock_.FragmentOf(landing.round);
+  PieceReducer& reducer = reducers_[static_cast<size_t>(fragment)];
   const std::vector<int32_t>& own = landing.own.pieces;
   std::map<NodeId, size_t> screened;  // in how many of the own pieces
   for (size_t i = 0; i < own.size(); ++i) {
-    SKERRY_RETURN_IF_ERROR(reducer_->Land(own[i], Messages(landing.own.messages[i]),
-                                          View(landing.sums[static_cast<size_t>(own[i])])));
-    for (size_t j = 0; j < reducer_->screened().size(); ++j) {
-      if (reducer_->screened()[j]) ++screened[landing.own.messages[i][j].sender];
+    SKERRY_RETURN_IF_ERROR(reducer.Land(own[i], Messages(landing.own.messages[i]),
+                                        View(landing.sums[static_cast<size_t>(own[i])])));
+    for (size_t j = 0; j < reducer.screened().size(); ++j) {
+      if (reducer.screened()[j]) ++screened[landing.own.messages[i][j].sender];
     }
   }
   screened_.clear();
   for (const auto& [sender, pieces] : screened) {
     if (2 * pieces > own.size()) screened_.push_back(sender);
   }
-  reducer_->KeepOnly(std::set<int32_t>(own.begin(), own.end()));
+  reducer.KeepOnly(std::set<int32_t>(own.begin(), own.end()));
   std::vector<std::span<const uint8_t>> sums;
   for (const Payload& sum : landing.sums) sums.push_back(View(sum));
   trainer_->ReadParameters(theta_);
-  SKERRY_RETURN_IF_ERROR(replica_->ApplySums(sums, landing.own_accepted, theta_));
+  SKERRY_RETURN_IF_ERROR(fragments_->ApplySums(fragment, sums, landing.own_accepted, theta_));
+  digests_[static_cast<size_t>(fragment)].reset();
   trainer_->WriteParameters(theta_);
   NoteHeld();
   return absl::OkStatus();
 }
 
-std::vector<float> TrainedStage::DecodePieces(const std::vector<Payload>& own_pieces) const {
-  std::vector<float> values(static_cast<size_t>(cut_.parameters));
-  for (int32_t i = 0; i < pieces(); ++i) {
-    const auto part = std::span(values).subspan(static_cast<size_t>(cut_.First(i)),
-                                                static_cast<size_t>(cut_.Size(i)));
+std::vector<float> TrainedStage::DecodePieces(int64_t round,
+                                              const std::vector<Payload>& own_pieces) const {
+  std::vector<float> values(theta_.size());
+  const PieceCut& cut = cuts_[static_cast<size_t>(clock_.FragmentOf(round))];
+  for (int32_t i = 0; i < pieces(round); ++i) {
+    const auto part =
+        PartOf(round, values)
+            .subspan(static_cast<size_t>(cut.First(i)), static_cast<size_t>(cut.Size(i)));
     const absl::Status decoded =
         CodecFor(config_.outer.codec).Decode(View(own_pieces[static_cast<size_t>(i)]), part);
     SKERRY_CHECK(decoded.ok(), "a delta of our own making");
@@ -83,20 +94,24 @@ std::vector<float> TrainedStage::DecodePieces(const std::vector<Payload>& own_pi
   return values;
 }
 
-absl::Status TrainedStage::CheckEach(const std::vector<Piece>& pieces, DeltaCodec codec) const {
+absl::Status TrainedStage::CheckEach(int64_t round, const std::vector<Piece>& pieces,
+                                     DeltaCodec codec) const {
+  const PieceCut& cut = cuts_[static_cast<size_t>(clock_.FragmentOf(round))];
   for (const Piece& piece : pieces) {
-    if (piece.index >= this->pieces()) return InvalidArgument("there is no piece %d", piece.index);
-    SKERRY_RETURN_IF_ERROR(CodecFor(codec).Check(View(piece.message), cut_.Size(piece.index)));
+    if (piece.index >= this->pieces(round)) {
+      return InvalidArgument("there is no piece %d", piece.index);
+    }
+    SKERRY_RETURN_IF_ERROR(CodecFor(codec).Check(View(piece.message), cut.Size(piece.index)));
   }
   return absl::OkStatus();
 }
 
-absl::Status TrainedStage::CheckPieces(const std::vector<Piece>& pieces) const {
-  return CheckEach(pieces, config_.outer.codec);
+absl::Status TrainedStage::CheckPieces(int64_t round, const std::vector<Piece>& pieces) const {
+  return CheckEach(round, pieces, config_.outer.codec);
 }
 
-absl::Status TrainedStage::CheckSums(const std::vector<Piece>& sums) const {
-  return CheckEach(sums, DownCodecOf(config_.outer));
+absl::Status TrainedStage::CheckSums(int64_t round, const std::vector<Piece>& sums) const {
+  return CheckEach(round, sums, DownCodecOf(config_.outer));
 }
 
 }  // namespace skerry

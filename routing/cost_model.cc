@@ -24,6 +24,15 @@ int64_t StageParameters(const TransformerConfig& model, int32_t layers, bool hol
   return layers * LayerParameters(model) + (holds_ends ? EndsParameters(model) : 0);
 }
 
+std::vector<int64_t> StageBlocks(const TransformerConfig& model, int32_t layers, bool holds_ends) {
+  std::vector<int64_t> blocks(static_cast<size_t>(layers), LayerParameters(model));
+  if (!holds_ends) return blocks;
+  const int64_t table = int64_t{model.vocab} * model.hidden;
+  blocks.insert(blocks.begin(), table);
+  blocks.push_back(EndsParameters(model) - table);
+  return blocks;
+}
+
 int64_t MicrobatchTokens(const RunConfig& config) {
   return int64_t{config.pipeline.sequences_per_microbatch} * config.model.context;
 }
@@ -54,7 +63,10 @@ double HeadWork(const RunConfig& config) {
 }
 
 int64_t DeltaBytes(const RunConfig& config, int32_t layers, bool holds_ends) {
-  const int64_t parameters = StageParameters(config.model, layers, holds_ends);
+  return DeltaBytesOf(config, StageParameters(config.model, layers, holds_ends));
+}
+
+int64_t DeltaBytesOf(const RunConfig& config, int64_t parameters) {
   const double bits = DeltaBitsPerValue(config.outer.codec) * static_cast<double>(parameters);
   return static_cast<int64_t>(std::ceil(bits / 8));
 }

@@ -25,6 +25,9 @@ inline constexpr double kUnmeasuredGflops = 10.0;  // of a fleet in which nobody
 int64_t LayerParameters(const TransformerConfig& model);
 int64_t EndsParameters(const TransformerConfig& model);  // embedding, final norm, head
 int64_t StageParameters(const TransformerConfig& model, int32_t layers, bool holds_ends);
+// Of a stage's blocks of tensors, in the order in which its parameters lie: embedding, layers, head
+// with the final norm. They add up to StageParameters.
+std::vector<int64_t> StageBlocks(const TransformerConfig& model, int32_t layers, bool holds_ends);
 
 // Per microbatch.
 int64_t MicrobatchTokens(const RunConfig& config);
@@ -39,6 +42,7 @@ double HeadWork(const RunConfig& config);
 
 // Bytes of one replica's encoded delta (localsgd's codecs, to within their headers).
 int64_t DeltaBytes(const RunConfig& config, int32_t layers, bool holds_ends);
+int64_t DeltaBytesOf(const RunConfig& config, int64_t parameters);
 
 double ComputeSeconds(double flops, double gflops);
 

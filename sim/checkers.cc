@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "common/round_clock.h"
 #include "common/status.h"
 #include "pipeline/plan/route.h"
 
@@ -187,7 +188,7 @@ void Checkers::OnAccumulated(Instant now, const NodeId& node, int64_t step, int3
 }
 
 void Checkers::OnEncoded(Instant now, const NodeId& node, int64_t round, int64_t step) {
-  const int64_t wanted = (round + 1) * options_.config.outer.inner_steps;
+  const int64_t wanted = RoundClock(options_.config).Boundary(round);
   if (step != wanted) {
     Violate(now, "rounds_on_time",
             absl::StrFormat("%s encoded round %d after %d steps, its boundary is at %d",
@@ -196,9 +197,7 @@ void Checkers::OnEncoded(Instant now, const NodeId& node, int64_t round, int64_t
 }
 
 void Checkers::OnApplied(Instant now, const NodeId& node, int64_t round, int64_t step) {
-  const OuterConfig& outer = options_.config.outer;
-  const int64_t wanted =
-      std::min((round + 1) * outer.inner_steps + outer.overlap_steps, options_.config.steps);
+  const int64_t wanted = RoundClock(options_.config).Due(round);
   if (step != wanted) {
     Violate(now, "rounds_on_time",
             absl::StrFormat("%s landed round %d after %d steps, it is due after %d", node.Short(),

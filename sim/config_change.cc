@@ -5,6 +5,7 @@
 #include <set>
 #include <type_traits>
 
+#include "common/round_clock.h"
 #include "common/status.h"
 #include "wire/config.h"
 #include "wire/config_fields.h"
@@ -112,6 +113,7 @@ absl::Status ApplyConfigChanges(const std::vector<std::string>& changes, RunConf
   for (const std::string& change : changes) {
     SKERRY_RETURN_IF_ERROR(ApplyConfigChange(change, changed));
   }
+  changed.outer = EffectiveOuter(changed.outer);
   SKERRY_RETURN_IF_ERROR(ValidateRunConfig(changed));
   config = changed;
   return absl::OkStatus();

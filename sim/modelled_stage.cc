@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "common/digest.h"
+#include "common/fragment_cut.h"
 #include "common/rng.h"
 #include "common/status.h"
 #include "routing/cost_model.h"
@@ -41,16 +42,22 @@ uint64_t FingerprintOf(const Payload& payload) {
 
 ModelledStage::ModelledStage(const RunConfig& config, const StageAssignment& stage, bool holds_ends,
                              std::shared_ptr<const ModelledDevice> device)
-    : device_(std::move(device)) {
+    : device_(std::move(device)), clock_(config) {
   const int32_t layers = stage.last_layer - stage.first_layer;
   forward_flops_ = layers * LayerForwardFlops(config);
   loss_flops_ = LossFlops(config);
   parameters_ = StageParameters(config.model, layers, holds_ends);
   boundary_bytes_ = BoundaryBytes(config);
-  delta_bytes_ = DeltaBytes(config, layers, holds_ends);
   tokens_ = static_cast<int32_t>(MicrobatchTokens(config));
   const auto replicas = static_cast<int64_t>(stage.replicas.size());
-  if (IsSharded(config.outer, replicas)) cut_ = PieceCut::Of(parameters_, replicas);
+  for (const FragmentRange& part : CutFragments(StageBlocks(config.model, layers, holds_ends),
+                                                static_cast<int32_t>(clock_.fragments()))) {
+    const int64_t bytes = DeltaBytesOf(config, part.size);
+    delta_bytes_.push_back(std::max<int64_t>(bytes, sizeof(uint64_t)));
+    cuts_.push_back(IsSharded(config.outer, replicas) ? PieceCut::Of(part.size, replicas)
+                                                      : PieceCut());
+  }
+  residuals_.resize(cuts_.size());
   up_bits_ = DeltaBitsPerValue(config.outer.codec);
   down_bits_ = DeltaBitsPerValue(DownCodecOf(config.outer));
   base_ = theta_ = Chain(config.seed, static_cast<uint64_t>(stage.first_layer));
@@ -64,6 +71,10 @@ Duration ModelledStage::Cost(WorkKind kind) const {
     return Duration::Seconds(bytes_each * static_cast<double>(parameters_) /
                              device_->memory_bytes_per_s);
   };
+  // Of one fragment, about.
+  const auto round = [&](double bytes_each) {
+    return memory(bytes_each / static_cast<double>(clock_.fragments()));
+  };
   switch (kind) {
     case WorkKind::kForward:
       return compute(forward_flops_);
@@ -76,11 +87,11 @@ Duration ModelledStage::Cost(WorkKind kind) const {
     case WorkKind::kOptimizer:
       return memory(kOptimizerBytes);
     case WorkKind::kEncode:
-      return memory(kEncodeBytes);
+      return round(kEncodeBytes);
     case WorkKind::kApply:
-      return memory(kApplyBytes);
+      return round(kApplyBytes);
     case WorkKind::kReduce:
-      return memory(kReduceBytes);
+      return round(kReduceBytes);
   }
   return Duration();
 }
@@ -117,88 +128,113 @@ absl::Status ModelledStage::OptimizerStep(int64_t step, int32_t microbatches) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Payload> ModelledStage::EncodeDelta() {
-  return MakeHollowPayload(BytesOf(Chain(base_, theta_)), delta_bytes_);
+absl::StatusOr<Payload> ModelledStage::EncodeDelta(int64_t round) {
+  const uint64_t fingerprint = Chain(base_, theta_);
+  if (round == 0) Restart();
+  return MakeHollowPayload(BytesOf(fingerprint),
+                           delta_bytes_[static_cast<size_t>(clock_.FragmentOf(round))]);
 }
 
-absl::Status ModelledStage::ApplyRound(const std::vector<Accepted>& participants) {
-  for (const Accepted& p : participants) SKERRY_RETURN_IF_ERROR(CheckDelta(p.payload));
+// In co2 what was done since the boundary is in the message, and nowhere else.
+void ModelledStage::Restart() {
+  if (clock_.restarts()) theta_ = base_;
+}
+
+absl::Status ModelledStage::ApplyRound(int64_t round, const std::vector<Accepted>& participants) {
+  for (const Accepted& p : participants) SKERRY_RETURN_IF_ERROR(CheckDelta(round, p.payload));
   uint64_t sum = 0;  // the mean does not depend on an order
   for (const Accepted& p : participants) sum += Chain(FingerprintOf(p.payload), uint64_t(p.tokens));
   base_ = Chain(base_, sum);
   theta_ = Chain(theta_, base_);
+  Restart();
   ++version_;
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<Payload>> ModelledStage::EncodePieces() {
-  std::vector<Payload> pieces;
-  for (int32_t i = 0; i < cut_.count(); ++i) {
-    const uint64_t fingerprint = Chain(Chain(base_, theta_), static_cast<uint64_t>(i));
-    pieces.push_back(MakeHollowPayload(BytesOf(fingerprint), EncodedBytes(i, up_bits_)));
-  }
-  return pieces;
+const PieceCut& ModelledStage::CutOf(int64_t round) const {
+  return cuts_[static_cast<size_t>(clock_.FragmentOf(round))];
 }
 
-int64_t ModelledStage::EncodedBytes(int32_t piece, double bits) const {
-  const auto bytes = static_cast<int64_t>(bits * static_cast<double>(cut_.Size(piece)) / 8);
+int32_t ModelledStage::pieces(int64_t round) const {
+  const PieceCut& cut = CutOf(round);
+  return cut.piece > 0 ? cut.count() : 0;
+}
+
+absl::StatusOr<std::vector<Payload>> ModelledStage::EncodePieces(int64_t round) {
+  std::vector<Payload> encoded;
+  for (int32_t i = 0; i < pieces(round); ++i) {
+    const uint64_t fingerprint = Chain(Chain(base_, theta_), static_cast<uint64_t>(i));
+    const int64_t bytes = EncodedBytes(CutOf(round), i, up_bits_);
+    encoded.push_back(MakeHollowPayload(BytesOf(fingerprint), bytes));
+  }
+  if (round == 0) Restart();
+  return encoded;
+}
+
+int64_t ModelledStage::EncodedBytes(const PieceCut& cut, int32_t piece, double bits) {
+  const auto bytes = static_cast<int64_t>(bits * static_cast<double>(cut.Size(piece)) / 8);
   return std::max<int64_t>(bytes, sizeof(uint64_t));
 }
 
-int64_t ModelledStage::PiecesBytes() const {
+int64_t ModelledStage::PiecesBytes(int64_t round) const {
   int64_t bytes = 0;
-  for (int32_t i = 0; i < pieces(); ++i) bytes += EncodedBytes(i, up_bits_);
+  for (int32_t i = 0; i < pieces(round); ++i) bytes += EncodedBytes(CutOf(round), i, up_bits_);
   return bytes;
 }
 
-int64_t ModelledStage::SumsBytes() const {
+int64_t ModelledStage::SumsBytes(int64_t round) const {
   int64_t bytes = 0;
-  for (int32_t i = 0; i < pieces(); ++i) bytes += EncodedBytes(i, down_bits_);
+  for (int32_t i = 0; i < pieces(round); ++i) bytes += EncodedBytes(CutOf(round), i, down_bits_);
   return bytes;
 }
 
 // The sum does not depend on an order, but on what the reducer had left before.
-uint64_t ModelledStage::SumOf(int32_t piece, const std::vector<Accepted>& messages) const {
+uint64_t ModelledStage::SumOf(const Reduction& reduction, size_t index) const {
   uint64_t sum = 0;
-  for (const Accepted& m : messages) sum += Chain(FingerprintOf(m.payload), uint64_t(m.tokens));
-  const auto residual = residuals_.find(piece);
-  return Chain(sum, residual == residuals_.end() ? 0 : residual->second);
+  for (const Accepted& m : reduction.messages[index]) {
+    sum += Chain(FingerprintOf(m.payload), uint64_t(m.tokens));
+  }
+  const auto& residuals = residuals_[static_cast<size_t>(clock_.FragmentOf(reduction.round))];
+  const auto residual = residuals.find(reduction.pieces[index]);
+  return Chain(sum, residual == residuals.end() ? 0 : residual->second);
 }
 
 absl::StatusOr<std::vector<Payload>> ModelledStage::ReducePieces(const Reduction& reduction) const {
   std::vector<Payload> sums;
   for (size_t i = 0; i < reduction.pieces.size(); ++i) {
     const int32_t piece = reduction.pieces[i];
-    sums.push_back(MakeHollowPayload(BytesOf(SumOf(piece, reduction.messages[i])),
-                                     EncodedBytes(piece, down_bits_)));
+    sums.push_back(MakeHollowPayload(BytesOf(SumOf(reduction, i)),
+                                     EncodedBytes(CutOf(reduction.round), piece, down_bits_)));
   }
   return sums;
 }
 
 absl::Status ModelledStage::ApplySums(const Landing& landing) {
-  if (static_cast<int32_t>(landing.sums.size()) != pieces()) {
-    return InvalidArgument("want the sums of %d pieces, got %d", pieces(), landing.sums.size());
+  const int32_t want = pieces(landing.round);
+  if (static_cast<int32_t>(landing.sums.size()) != want) {
+    return InvalidArgument("want the sums of %d pieces, got %d", want, landing.sums.size());
   }
   std::map<int32_t, uint64_t> residuals;
   for (size_t i = 0; i < landing.own.pieces.size(); ++i) {
     const int32_t piece = landing.own.pieces[i];
-    const uint64_t sum = SumOf(piece, landing.own.messages[i]);
+    const uint64_t sum = SumOf(landing.own, i);
     if (sum != FingerprintOf(landing.sums[static_cast<size_t>(piece)])) {
       return Internal("piece %d: the sum is not what its reducer makes of its messages", piece);
     }
     residuals[piece] = Chain(sum, 1);
   }
-  residuals_ = std::move(residuals);
+  residuals_[static_cast<size_t>(clock_.FragmentOf(landing.round))] = std::move(residuals);
   for (const Payload& sum : landing.sums) base_ = Chain(base_, FingerprintOf(sum));
   theta_ = Chain(theta_, base_);
+  Restart();
   ++version_;
   return absl::OkStatus();
 }
 
-absl::Status ModelledStage::CheckPieces(const std::vector<Piece>& pieces) const {
+absl::Status ModelledStage::CheckPieces(int64_t round, const std::vector<Piece>& pieces) const {
   for (const Piece& piece : pieces) {
     const bool fits =
-        piece.index < this->pieces() && View(piece.message).size() == sizeof(uint64_t);
+        piece.index < this->pieces(round) && View(piece.message).size() == sizeof(uint64_t);
     if (!fits || FingerprintOf(piece.message) == ~uint64_t{0}) {
       return InvalidArgument("piece %d: not a message of this stage", piece.index);
     }
@@ -207,8 +243,9 @@ absl::Status ModelledStage::CheckPieces(const std::vector<Piece>& pieces) const 
 }
 
 // The fingerprint of no value stands for a payload that no codec would make.
-absl::Status ModelledStage::CheckDelta(const Payload& delta) const {
-  if (SizeOf(delta) != delta_bytes_ || FingerprintOf(delta) == ~uint64_t{0}) {
+absl::Status ModelledStage::CheckDelta(int64_t round, const Payload& delta) const {
+  if (SizeOf(delta) != delta_bytes_[static_cast<size_t>(clock_.FragmentOf(round))] ||
+      FingerprintOf(delta) == ~uint64_t{0}) {
     return InvalidArgument("delta: not a message of this stage");
   }
   return absl::OkStatus();

@@ -14,6 +14,7 @@
 #include <memory>
 #include <vector>
 
+#include "common/round_clock.h"
 #include "common/run_config.h"
 #include "localsgd/piece_cut.h"
 #include "pipeline/exec/stage_work.h"
@@ -43,20 +44,20 @@ class ModelledStage final : public StageWork {
   void Accumulate(int64_t step, int32_t microbatch) override;
   void Discard(int64_t, int32_t) override {}
   absl::Status OptimizerStep(int64_t step, int32_t microbatches) override;
-  absl::StatusOr<Payload> EncodeDelta() override;
-  absl::Status ApplyRound(const std::vector<Accepted>& participants) override;
-  absl::Status CheckDelta(const Payload& delta) const override;
-  int32_t pieces() const override { return cut_.piece > 0 ? cut_.count() : 0; }
-  absl::StatusOr<std::vector<Payload>> EncodePieces() override;
+  absl::StatusOr<Payload> EncodeDelta(int64_t round) override;
+  absl::Status ApplyRound(int64_t round, const std::vector<Accepted>& participants) override;
+  absl::Status CheckDelta(int64_t round, const Payload& delta) const override;
+  int32_t pieces(int64_t round) const override;
+  absl::StatusOr<std::vector<Payload>> EncodePieces(int64_t round) override;
   absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction& reduction) const override;
   absl::Status ApplySums(const Landing& landing) override;
-  absl::Status CheckPieces(const std::vector<Piece>& pieces) const override;
-  absl::Status CheckSums(const std::vector<Piece>& sums) const override {
-    return CheckPieces(sums);
+  absl::Status CheckPieces(int64_t round, const std::vector<Piece>& pieces) const override;
+  absl::Status CheckSums(int64_t round, const std::vector<Piece>& sums) const override {
+    return CheckPieces(round, sums);
   }
-  // What the messages, or the sums, of all pieces take.
-  int64_t PiecesBytes() const;
-  int64_t SumsBytes() const;
+  // What the messages, or the sums, of all pieces of a round take.
+  int64_t PiecesBytes(int64_t round) const;
+  int64_t SumsBytes(int64_t round) const;
   void AdoptBase() override { base_ = theta_; }
   absl::StatusOr<Payload> SaveState() override;
   absl::StatusOr<int64_t> RestoreState(const Payload& saved) override;
@@ -66,22 +67,25 @@ class ModelledStage final : public StageWork {
 
  private:
   WorkResult Boundary(uint64_t fingerprint) const;
-  int64_t EncodedBytes(int32_t piece, double bits) const;
-  uint64_t SumOf(int32_t piece, const std::vector<Accepted>& messages) const;
+  static int64_t EncodedBytes(const PieceCut& cut, int32_t piece, double bits);
+  uint64_t SumOf(const Reduction& reduction, size_t index) const;
+  const PieceCut& CutOf(int64_t round) const;
+  void Restart();
 
   std::shared_ptr<const ModelledDevice> device_;
   double forward_flops_ = 0, loss_flops_ = 0;
   int64_t parameters_ = 0;
   int64_t boundary_bytes_ = 0;
-  int64_t delta_bytes_ = 0;
   int32_t tokens_ = 0;
-  PieceCut cut_;                        // piece 0: rounds are not sharded
+  RoundClock clock_;
+  std::vector<int64_t> delta_bytes_;    // by fragment, as the next
+  std::vector<PieceCut> cuts_;          // piece 0: rounds are not sharded
   double up_bits_ = 0, down_bits_ = 0;  // of a parameter, in a sharded round
   // What the reducer has not sent of its pieces yet; a fingerprint of all it ever summed.
-  std::map<int32_t, uint64_t> residuals_;
-  uint64_t base_ = 0;    // fingerprint of the base parameters
-  uint64_t theta_ = 0;   // of the live ones
-  int64_t version_ = 0;  // completed rounds
+  std::vector<std::map<int32_t, uint64_t>> residuals_;  // by fragment
+  uint64_t base_ = 0;                                   // fingerprint of the base parameters
+  uint64_t theta_ = 0;                                  // of the live ones
+  int64_t version_ = 0;                                 // completed rounds
 };
 
 }  // namespace skerry

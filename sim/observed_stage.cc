@@ -1,5 +1,6 @@
 #include "sim/observed_stage.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/rng.h"
@@ -68,21 +69,20 @@ absl::Status ObservedStage::OptimizerStep(int64_t step, int32_t microbatches) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Payload> ObservedStage::EncodeDelta() {
-  SKERRY_ASSIGN_OR_RETURN(Payload delta, stage_->EncodeDelta());
-  if (observer_.encoded) observer_.encoded(encoded_, steps_);
-  ++encoded_;
-  const bool lies = faults_->poisoned_deltas || faults_->void_deltas;
-  honest_ = lies ? delta : nullptr;
-  if (!lies) return Wild({delta}).front();
-  return faults_->void_deltas ? Voided(delta) : Falsified(delta);
+absl::StatusOr<Payload> ObservedStage::EncodeDelta(int64_t round) {
+  const ReplicaVectors before = observer_.restarts ? Vectors(false) : ReplicaVectors();
+  SKERRY_ASSIGN_OR_RETURN(Payload delta, stage_->EncodeDelta(round));
+  own_[round] = {delta};
+  Encoded(round, before);
+  if (faults_->void_deltas) return Voided(delta);
+  return faults_->poisoned_deltas ? Falsified(delta) : Wild(round, {delta}).front();
 }
 
-absl::StatusOr<std::vector<Payload>> ObservedStage::EncodePieces() {
-  SKERRY_ASSIGN_OR_RETURN(own_pieces_, stage_->EncodePieces());
-  if (observer_.encoded) observer_.encoded(encoded_, steps_);
-  ++encoded_;
-  std::vector<Payload> sent = Wild(own_pieces_);
+absl::StatusOr<std::vector<Payload>> ObservedStage::EncodePieces(int64_t round) {
+  const ReplicaVectors before = observer_.restarts ? Vectors(false) : ReplicaVectors();
+  SKERRY_ASSIGN_OR_RETURN(own_[round], stage_->EncodePieces(round));
+  Encoded(round, before);
+  std::vector<Payload> sent = Wild(round, own_[round]);
   for (Payload& piece : sent) {
     if (faults_->void_deltas)
       piece = Voided(piece);
@@ -92,75 +92,91 @@ absl::StatusOr<std::vector<Payload>> ObservedStage::EncodePieces() {
   return sent;
 }
 
-std::vector<Payload> ObservedStage::Wild(std::vector<Payload> messages) {
-  is_wild_ = faults_->wild.factor != 0 && observer_.wild;
-  return is_wild_ ? observer_.wild(messages, faults_->wild) : messages;
+std::vector<Payload> ObservedStage::Wild(int64_t round, std::vector<Payload> messages) {
+  if (faults_->wild.factor == 0 || !observer_.wild) return messages;
+  wild_.insert(round);
+  return observer_.wild(round, messages, faults_->wild);
 }
 
-ReplicaVectors ObservedStage::VectorsBefore() const {
-  return observer_.vectors && observer_.settled ? observer_.vectors() : ReplicaVectors();
+// In co2 what was done is thrown away at the boundary: its live weights count as if they were back
+// at the base already.
+ReplicaVectors ObservedStage::Vectors(bool restarted) const {
+  if (!Checks()) return {};
+  ReplicaVectors vectors = observer_.vectors();
+  if (restarted) vectors.live = vectors.base;
+  return vectors;
 }
 
-void ObservedStage::Landed(const ReplicaVectors& before,
-                           const std::function<std::vector<float>()>& taken) {
-  if (observer_.applied && !catches_up_) observer_.applied(applied_, steps_);
-  if (observer_.vectors && observer_.settled) {
-    std::vector<float> own = taken();
-    own.resize(before.base.size());
-    observer_.settled(applied_, ConservationError(before, observer_.vectors(), own));
-  }
-  ++applied_;
+std::vector<float> ObservedStage::OwnOf(int64_t round) const {
+  const std::vector<Payload>& own = own_.at(round);
+  return stage_->pieces(round) > 0 ? observer_.decode_pieces(round, own)
+                                   : observer_.decode(round, own.front());
 }
 
-absl::Status ObservedStage::ApplyRound(const std::vector<Accepted>& participants) {
-  const ReplicaVectors before = VectorsBefore();
-  SKERRY_RETURN_IF_ERROR(ApplyHonest(participants));
-  Landed(before, [&] {
-    if (is_wild_) return std::vector<float>();
-    for (const Accepted& p : participants) {
-      if (p.own) return observer_.decode(honest_ ? honest_ : p.payload);
+void ObservedStage::Encoded(int64_t round, const ReplicaVectors& before) {
+  if (observer_.encoded) observer_.encoded(round, steps_);
+  if (!Checks() || !observer_.restarts) return;
+  observer_.settled(round, ConservationError(before, Vectors(true), OwnOf(round)));
+}
+
+// What the round takes of this replica's own: its message if that is in it. In co2 that was taken
+// when it was encoded, and comes back if it is not.
+void ObservedStage::Landed(int64_t round, const ReplicaVectors& before, bool own_accepted) {
+  if (observer_.applied && !catches_up_) observer_.applied(round, steps_);
+  if (Checks()) {
+    std::vector<float> taken(before.base.size());
+    if (own_.contains(round) && own_accepted != observer_.restarts) {
+      taken = OwnOf(round);
+      if (observer_.restarts) {
+        for (float& value : taken) value = -value;
+      }
     }
-    return std::vector<float>();
-  });
-  if (is_wild_) stage_->StartFromBase(steps_, encoded_);
+    observer_.settled(round, ConservationError(before, Vectors(false), taken));
+  }
+  own_.erase(own_.begin(), own_.upper_bound(round));
+  if (wild_.erase(round) > 0) stage_->StartFromBase(steps_, round + 1);
+}
+
+absl::Status ObservedStage::ApplyRound(int64_t round, const std::vector<Accepted>& participants) {
+  const ReplicaVectors before = Vectors(observer_.restarts);
+  SKERRY_RETURN_IF_ERROR(ApplyHonest(round, participants));
+  Landed(round, before,
+         std::any_of(participants.begin(), participants.end(),
+                     [&](const Accepted& p) { return p.own && !wild_.contains(round); }));
   return absl::OkStatus();
 }
 
 absl::Status ObservedStage::ApplySums(const Landing& landing) {
-  const ReplicaVectors before = VectorsBefore();
+  const ReplicaVectors before = Vectors(observer_.restarts);
   Landing honest = landing;
-  honest.own_accepted = landing.own_accepted && !is_wild_;
+  honest.own_accepted = landing.own_accepted && !wild_.contains(landing.round);
   SKERRY_RETURN_IF_ERROR(stage_->ApplySums(honest));
-  Landed(before, [&] {
-    return honest.own_accepted ? observer_.decode_pieces(own_pieces_) : std::vector<float>();
-  });
-  if (is_wild_) stage_->StartFromBase(steps_, encoded_);
+  Landed(landing.round, before, honest.own_accepted);
   return absl::OkStatus();
 }
 
 absl::StatusOr<int64_t> ObservedStage::RestoreState(const Payload& saved) {
-  SKERRY_ASSIGN_OR_RETURN(applied_, stage_->RestoreState(saved));
+  SKERRY_ASSIGN_OR_RETURN(const int64_t version, stage_->RestoreState(saved));
   catches_up_ = true;
-  return applied_;
+  return version;
 }
 
 void ObservedStage::StartFromBase(int64_t step, int64_t round) {
   stage_->StartFromBase(step, round);
   steps_ = step;
-  encoded_ = round;
   catches_up_ = false;
 }
 
 // The stage itself knows only what it encoded. A wild delta is to it as another's: what it moved
 // itself is not accepted, and forgotten when the round has landed, or its passes would be wild too.
-absl::Status ObservedStage::ApplyHonest(const std::vector<Accepted>& participants) {
-  if (!honest_ && !is_wild_) return stage_->ApplyRound(participants);
+absl::Status ObservedStage::ApplyHonest(int64_t round, const std::vector<Accepted>& participants) {
+  const bool is_wild = wild_.contains(round);
   std::vector<Accepted> honest = participants;
   for (Accepted& p : honest) {
-    if (p.own && honest_) p.payload = honest_;
-    p.own = p.own && !is_wild_;
+    if (p.own && !is_wild) p.payload = own_.at(round).front();
+    p.own = p.own && !is_wild;
   }
-  return stage_->ApplyRound(honest);
+  return stage_->ApplyRound(round, honest);
 }
 
 }  // namespace skerry

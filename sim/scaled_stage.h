@@ -56,34 +56,34 @@ class ScaledStage final : public StageWork {
   absl::Status OptimizerStep(int64_t step, int32_t microbatches) override {
     return computes_->OptimizerStep(step, microbatches);
   }
-  absl::StatusOr<Payload> EncodeDelta() override {
-    SKERRY_ASSIGN_OR_RETURN(const Payload small, computes_->EncodeDelta());
-    SKERRY_ASSIGN_OR_RETURN(const Payload large, costs_->EncodeDelta());
+  absl::StatusOr<Payload> EncodeDelta(int64_t round) override {
+    SKERRY_ASSIGN_OR_RETURN(const Payload small, computes_->EncodeDelta(round));
+    SKERRY_ASSIGN_OR_RETURN(const Payload large, costs_->EncodeDelta(round));
     return MakeHollowPayload(*small, std::max(large.size(), small.size()));
   }
-  absl::Status ApplyRound(const std::vector<Accepted>& participants) override {
-    return computes_->ApplyRound(participants);
+  absl::Status ApplyRound(int64_t round, const std::vector<Accepted>& participants) override {
+    return computes_->ApplyRound(round, participants);
   }
-  absl::Status CheckDelta(const Payload& delta) const override {
-    return computes_->CheckDelta(delta);
+  absl::Status CheckDelta(int64_t round, const Payload& delta) const override {
+    return computes_->CheckDelta(round, delta);
   }
   // The small model's pieces, each as large as so many of the large one's.
-  int32_t pieces() const override { return computes_->pieces(); }
-  absl::StatusOr<std::vector<Payload>> EncodePieces() override {
-    SKERRY_ASSIGN_OR_RETURN(const auto small, computes_->EncodePieces());
-    return Enlarged(small, costs_->PiecesBytes());
+  int32_t pieces(int64_t round) const override { return computes_->pieces(round); }
+  absl::StatusOr<std::vector<Payload>> EncodePieces(int64_t round) override {
+    SKERRY_ASSIGN_OR_RETURN(const auto small, computes_->EncodePieces(round));
+    return Enlarged(round, small, costs_->PiecesBytes(round));
   }
   absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction& reduction) const override {
     SKERRY_ASSIGN_OR_RETURN(const auto small, computes_->ReducePieces(reduction));
-    return Enlarged(small, costs_->SumsBytes());
+    return Enlarged(reduction.round, small, costs_->SumsBytes(reduction.round));
   }
   absl::Status ApplySums(const Landing& landing) override { return computes_->ApplySums(landing); }
   std::vector<NodeId> Screened() const override { return computes_->Screened(); }
-  absl::Status CheckPieces(const std::vector<Piece>& pieces) const override {
-    return computes_->CheckPieces(pieces);
+  absl::Status CheckPieces(int64_t round, const std::vector<Piece>& pieces) const override {
+    return computes_->CheckPieces(round, pieces);
   }
-  absl::Status CheckSums(const std::vector<Piece>& sums) const override {
-    return computes_->CheckSums(sums);
+  absl::Status CheckSums(int64_t round, const std::vector<Piece>& sums) const override {
+    return computes_->CheckSums(round, sums);
   }
   void AdoptBase() override { computes_->AdoptBase(); }
   Digest BaseDigest() override { return computes_->BaseDigest(); }
@@ -110,10 +110,11 @@ class ScaledStage final : public StageWork {
   }
 
   // Each stands for its part of what all pieces take.
-  std::vector<Payload> Enlarged(const std::vector<Payload>& small, int64_t all_bytes) const {
+  std::vector<Payload> Enlarged(int64_t round, const std::vector<Payload>& small,
+                                int64_t all_bytes) const {
     std::vector<Payload> large;
     for (const Payload& p : small) {
-      large.push_back(MakeHollowPayload(*p, std::max(p.size(), all_bytes / pieces())));
+      large.push_back(MakeHollowPayload(*p, std::max(p.size(), all_bytes / pieces(round))));
     }
     return large;
   }

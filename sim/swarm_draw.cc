@@ -1,10 +1,12 @@
-// Draws 2 to 7: everything that may befall a run, over links or over flows.
+// Draws 2 to 9: everything that may befall a run, over links or over flows.
 #include <algorithm>
 #include <memory>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 #include "common/check.h"
+#include "common/round_clock.h"
+#include "pipeline/plan/outer_choice.h"
 #include "routing/cost_model.h"
 #include "sim/fault_script.h"
 #include "sim/swarm.h"
@@ -122,16 +124,19 @@ int32_t NumberOf(const NodeId& id) {
 std::string Told(const VirtualRunOptions& options) {
   const RunConfig& config = options.config;
   return absl::StrFormat(
-      "%d nodes (%d wanted) over %s, %d layers%s, %d steps of %d microbatches, τ %d δ %d, skip "
-      "%.2f, swaps %d, %d in flight, %d shards%s%s",
-      options.nodes.size(), config.nodes_min, options.network ? "flows" : "links",
-      config.model.layers, options.math == VirtualMath::kTiny ? " with arithmetic" : "",
-      config.steps, config.pipeline.microbatches_per_step, config.outer.inner_steps,
-      config.outer.overlap_steps, config.pipeline.skip_ratio, config.pipeline.swaps,
-      config.pipeline.in_flight, options.shards,
-      config.replan_s > 0 ? absl::StrFormat(", moves considered every %.1f s", config.replan_s)
-                          : "",
-      config.outer.reduce == OuterReduce::kAll ? "" : ", sharded rounds");
+             "%d nodes (%d wanted) over %s, %d layers%s, %d steps of %d microbatches, τ %d δ %d, "
+             "skip "
+             "%.2f, swaps %d, %d in flight, %d shards%s%s",
+             options.nodes.size(), config.nodes_min, options.network ? "flows" : "links",
+             config.model.layers, options.math == VirtualMath::kTiny ? " with arithmetic" : "",
+             config.steps, config.pipeline.microbatches_per_step, config.outer.inner_steps,
+             config.outer.overlap_steps, config.pipeline.skip_ratio, config.pipeline.swaps,
+             config.pipeline.in_flight, options.shards,
+             config.replan_s > 0
+                 ? absl::StrFormat(", moves considered every %.1f s", config.replan_s)
+                 : "",
+             config.outer.reduce == OuterReduce::kAll ? "" : ", sharded rounds") +
+         (config.outer.mode == OuterMode::kOverlap ? "" : ", " + OuterText(config.outer));
 }
 
 // More rounds, and some nodes that come when the others train already.
@@ -213,6 +218,21 @@ void DrawOpenSettings(Dice& dice, RunConfig& config) {
       dice.OneOf(std::array{DeltaCodec::kNone, DeltaCodec::kBf16, DeltaCodec::kInt8});
 }
 
+// Any mode, and what goes with it.
+void DrawMode(Dice& dice, RunConfig& config) {
+  OuterConfig& outer = config.outer;
+  outer.mode = dice.OneOf(std::array{OuterMode::kCo2, OuterMode::kCo2, OuterMode::kStreaming,
+                                     OuterMode::kStreaming, OuterMode::kStreaming,
+                                     OuterMode::kSynchronous, OuterMode::kDataParallel});
+  outer.fragments = dice.Count(1, static_cast<int32_t>(outer.inner_steps));
+  if (outer.mode == OuterMode::kCo2) {
+    outer.residual = ResidualPlace::kBuffer;
+    outer.reduce = OuterReduce::kAll;
+  }
+  if (outer.mode == OuterMode::kDataParallel) outer.inner_steps = 1;
+  outer = EffectiveOuter(outer);
+}
+
 struct With {
   bool returns = false;
   bool lateness = false;
@@ -220,19 +240,22 @@ struct With {
   bool sharded = false;
   bool more_moves = false;
   bool open_settings = false;
+  bool modes = false;
 };
 
 SwarmRun Draw(uint64_t seed, const SwarmOutput& output, const With& with) {
   Dice dice(seed);
   SwarmRun drawn;
   VirtualRunOptions options;
-  const auto nodes = with.sharded ? dice.Count(6, 16)
+  const bool sharded = with.sharded || (with.modes && dice.Chance(0.35));
+  const auto nodes = sharded      ? dice.Count(6, 16)
                      : with.moves ? dice.Count(6, 14)
                                   : dice.Count(with.returns ? 4 : 3, 10);
   options.seed = seed;
   options.config = DrawConfig(dice, nodes);
   options.config.seed = seed;
-  if (with.sharded) DrawSharded(dice, options.config);
+  if (sharded) DrawSharded(dice, options.config);
+  if (with.modes) DrawMode(dice, options.config);
   for (int32_t i = 0; i < nodes; ++i) options.nodes.push_back(DrawNode(dice, options.config));
   if (with.returns) DrawLateComers(dice, options);
   options.math = dice.Chance(0.15) ? VirtualMath::kTiny : VirtualMath::kModelled;
@@ -308,6 +331,10 @@ SwarmRun DrawSeventh(uint64_t seed, const SwarmOutput& output) {
 
 SwarmRun DrawEighth(uint64_t seed, const SwarmOutput& output) {
   return Draw(seed, output, {.returns = true, .lateness = true, .moves = true, .sharded = true});
+}
+
+SwarmRun DrawNinth(uint64_t seed, const SwarmOutput& output) {
+  return Draw(seed, output, {.returns = true, .lateness = true, .moves = true, .modes = true});
 }
 
 }  // namespace skerry

@@ -8,8 +8,8 @@
 #include "common/check.h"
 #include "common/digest.h"
 #include "common/rng.h"
+#include "common/round_clock.h"
 #include "common/status.h"
-#include "compression/codec.h"
 #include "kernels/backend.h"
 #include "pipeline/plan/route.h"
 #include "sim/made_up_text.h"
@@ -111,8 +111,17 @@ class VirtualRun::Sink final : public ExportSink {
   int64_t* stages_;
 };
 
+namespace {
+
+VirtualRunOptions WithEffectiveOuter(VirtualRunOptions options) {
+  options.config.outer = EffectiveOuter(options.config.outer);
+  return options;
+}
+
+}  // namespace
+
 VirtualRun::VirtualRun(VirtualRunOptions options)
-    : options_(std::move(options)),
+    : options_(WithEffectiveOuter(std::move(options))),
       shards_(std::make_unique<Shards>(options_.seed, options_.shards, options_.shard_bytes)),
       sink_(std::make_unique<Sink>(&stages_exported_)),
       checkers_([&] {
@@ -248,28 +257,27 @@ ObservedStage::Observer VirtualRun::ObserverOf(int32_t i, TrainedStage* trained)
   };
   if (trained == nullptr) return observer;
   observer.vectors = [trained] {
-    const auto base = trained->replica().base();
-    const auto residual = trained->replica().residual();
-    return ReplicaVectors{
-        {base.begin(), base.end()}, trained->LiveParameters(), {residual.begin(), residual.end()}};
+    const OuterFragments& fragments = trained->fragments();
+    const auto n = static_cast<size_t>(fragments.size());
+    ReplicaVectors vectors{std::vector<float>(n), trained->LiveParameters(), std::vector<float>(n)};
+    fragments.ReadBase(vectors.base);
+    fragments.ReadResidual(vectors.residual);
+    return vectors;
   };
-  observer.decode = [trained, codec = checkers_.config().outer.codec](const Payload& delta) {
-    std::vector<float> values(static_cast<size_t>(trained->replica().size()));
-    SKERRY_CHECK(CodecFor(codec).Decode(View(delta), values).ok(), "a delta of our own making");
-    return values;
+  observer.decode = [trained](int64_t round, const Payload& delta) {
+    return trained->DecodeDelta(round, delta);
   };
-  observer.decode_pieces = [trained](const std::vector<Payload>& pieces) {
-    return trained->DecodePieces(pieces);
+  observer.decode_pieces = [trained](int64_t round, const std::vector<Payload>& pieces) {
+    return trained->DecodePieces(round, pieces);
   };
-  observer.wild = [this, trained, i,
+  observer.restarts = options_.config.outer.mode == OuterMode::kCo2;
+  observer.wild = [this, trained,
                    rng = std::make_shared<Rng>(options_.seed, "wild deltas",
                                                static_cast<uint64_t>(i))](
-                      const std::vector<Payload>& honest, const WildDelta& how) {
-    const PieceCut& cut = trained->cut();
+                      int64_t round, const std::vector<Payload>& honest, const WildDelta& how) {
     std::vector<Payload> wild;
     for (const Payload& message : honest) {
-      const int64_t values =
-          cut.piece > 0 ? cut.Size(static_cast<int32_t>(wild.size())) : trained->replica().size();
+      const int64_t values = trained->MessageValues(round, static_cast<int32_t>(wild.size()));
       wild.push_back(WildMessage(message, values, checkers_.config().outer.codec, how, rng.get()));
     }
     return wild;

@@ -11,6 +11,7 @@
 #include "common/bytes.h"
 #include "common/check.h"
 #include "common/digest.h"
+#include "common/round_clock.h"
 #include "common/status.h"
 #include "wire/config_fields.h"
 #include "wire/toml_reader.h"
@@ -157,6 +158,7 @@ RunConfig ReadRunConfig(TomlDocument& document) {
   RunConfig config;
   Reader reader(document);
   VisitRunConfig(reader, config);
+  config.outer = EffectiveOuter(config.outer);
   return config;
 }
 

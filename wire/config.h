@@ -22,6 +22,8 @@ class TomlDocument;
 // 'skip_ratio'" or "run.toml:7: hidden (190) must be a multiple of heads (6)".
 absl::StatusOr<RunConfig> ParseRunConfig(const std::string& text, const std::string& file);
 
+// What the mode of outer rounds fixes is filled in (common/round_clock.h).
+//
 // The same from a document that has other sections too (a scenario file): the reader of the rest
 // calls TomlDocument::Finish, then CheckRunConfig for the rules between values.
 RunConfig ReadRunConfig(TomlDocument& document);

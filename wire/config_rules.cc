@@ -79,6 +79,10 @@ absl::Status CheckOuter(const OuterConfig& c) {
         "[outer] residual: co2 goes back to its base every round, so weights cannot hold what was "
         "not sent; want buffer");
   }
+  if (c.mode == OuterMode::kCo2 && c.reduce == OuterReduce::kSharded) {
+    return InvalidArgument(
+        "[outer] reduce: messages of co2 are settled when they are sent, whole; want auto or all");
+  }
   if (c.mode == OuterMode::kCo2 && c.gap != 0 && c.gap < 1) {
     return InvalidArgument("[outer] gap: want 0 or at least 1, got %g", c.gap);
   }

@@ -90,7 +90,7 @@ double Predict(const RunConfig& config, const NominalFleet& nominal, const Parti
   }
   problem.fleet = FleetOf(nominal, payload, 0);
   problem.outer.inner_steps = outer.inner_steps;
-  problem.outer.overlap_steps = outer.overlap_steps;
+  problem.outer.overlap_steps = HidingSteps(outer);
   for (size_t stage = 0; stage < partition.stages.size(); ++stage) {
     const StageShape& shape = partition.stages[stage];
     const double delta =

@@ -91,8 +91,8 @@ std::string ExplainPlan(const PipelinePlan& plan, const RunConfig& config, const
     text += absl::StrFormat("of that, %.3f s are outer traffic that %d overlap steps do not hide\n",
                             figures.exposed_s, config.outer.overlap_steps);
   }
-  text += absl::StrFormat("outer rounds%s: %s\n", figures.outer_was_open ? ", chosen" : "",
-                          OuterText(figures.outer));
+  text += absl::StrFormat("outer rounds%s: %s%s\n", figures.outer_was_open ? ", chosen" : "",
+                          ModeText(config.outer), OuterText(figures.outer));
   text += SlowLinkLine(plan, figures);
   text += absl::StrFormat(
       "lower bounds: %.3f s for this placement, %.3f s for any; the first of %d placements tried "

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/check.h"
+#include "common/round_clock.h"
 #include "pipeline/plan/memory_model.h"
 #include "pipeline/plan/replan.h"
 #include "pipeline/plan/route.h"
@@ -73,19 +74,19 @@ PipelinePlan WithJoiner(const PipelinePlan& plan, const Slot& slot, const NodeId
   return next;
 }
 
-int64_t FirstStepAfter(const OuterConfig& outer, int64_t round) {
-  return round * outer.inner_steps + outer.overlap_steps;
+int64_t FirstStepAfter(const RunConfig& config, int64_t round) {
+  return RoundClock(config).Due(round - 1);
 }
 
-PipelinePlan WithFirstStep(const PipelinePlan& plan, const NodeId& node, const OuterConfig& outer,
+PipelinePlan WithFirstStep(const PipelinePlan& plan, const NodeId& node, const RunConfig& config,
                            int64_t round) {
   PipelinePlan next = plan;
   ++next.version;
   const auto joiner = std::find_if(next.joining.begin(), next.joining.end(),
                                    [&](const Joiner& j) { return j.node == node; });
   SKERRY_CHECK(joiner != next.joining.end() && !joiner->IsFixed());
-  joiner->from_step = FirstStepAfter(outer, round);
-  joiner->from_round = joiner->from_step / outer.inner_steps;
+  joiner->from_step = FirstStepAfter(config, round);
+  joiner->from_round = RoundClock(config).EndedBy(joiner->from_step);
   return next;
 }
 

@@ -22,11 +22,12 @@ PipelinePlan WithJoiner(const PipelinePlan& plan, const Slot& slot, const NodeId
 
 // The first step that nobody can make without round `round` − 1: where it lands. So whoever makes
 // it has heard of everything that the coordinator said before that commit.
-int64_t FirstStepAfter(const OuterConfig& outer, int64_t round);
+// round ≥ 1; the run's steps if that is at the end.
+int64_t FirstStepAfter(const RunConfig& config, int64_t round);
 
-// The next version of `plan`: the joiner `node` is a replica from FirstStepAfter(outer, round) on.
+// The next version of `plan`: the joiner `node` is a replica from FirstStepAfter(config, round) on.
 // CHECK: it is a joiner whose first step is not fixed.
-PipelinePlan WithFirstStep(const PipelinePlan& plan, const NodeId& node, const OuterConfig& outer,
+PipelinePlan WithFirstStep(const PipelinePlan& plan, const NodeId& node, const RunConfig& config,
                            int64_t round);
 
 // Whether `node`, of the input's devices, can hold a slot of that stage.

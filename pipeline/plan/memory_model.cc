@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "common/round_clock.h"
 #include "routing/cost_model.h"
 
 namespace skerry {
@@ -37,14 +38,23 @@ double DeltaBitsMax(DeltaCodec codec) {
   }
 }
 
-// The own message and what it is sent as, and what others sent: of two rounds where a peer may be
-// at its next boundary before the last round lands here.
+// Spans of τ steps whose messages a peer may have sent before the first of them lands here: of two
+// rounds where it may be at its next boundary, in co2 of a third.
+double SpansHeld(const OuterConfig& outer) {
+  if (outer.mode == OuterMode::kCo2) return 3;
+  const int64_t fragments = FragmentsOf(outer);
+  if (fragments == 1) return outer.overlap_steps > outer.inner_steps - 2 ? 2 : 1;
+  const int64_t rounds = outer.overlap_steps * fragments / outer.inner_steps + 2;
+  return static_cast<double>(rounds) / static_cast<double>(fragments);
+}
+
+// The own messages and what they are sent as, and what others sent.
 int64_t CodecBytes(const RunConfig& config, int64_t parameters, int32_t replicas) {
   const auto n = static_cast<double>(parameters);
   const double room = n * DeltaBitsMax(config.outer.codec) / 8;
   const double sent = n * DeltaBitsPerValue(config.outer.codec) / 8;
-  const bool overlaps = config.outer.overlap_steps > config.outer.inner_steps - 2;
-  return static_cast<int64_t>(room + sent * (1 + (replicas - 1) * (overlaps ? 2 : 1)));
+  const int own = config.outer.mode == OuterMode::kCo2 ? 2 : 1;
+  return static_cast<int64_t>(own * room + sent * (own + (replicas - 1) * SpansHeld(config.outer)));
 }
 
 }  // namespace
@@ -63,7 +73,8 @@ StageMemory MemoryOf(const RunConfig& config, int32_t layers, bool holds_ends,
   memory.weights = 2 * weights;
   memory.gradients = (1 + holds.gradients) * weights;
   memory.optimizer = moments;
-  memory.outer = (2 + (buffer ? 1 : 0) + (buffer && rounds ? 1 : 0)) * weights;
+  const bool keeps_sent = buffer && rounds && config.outer.mode != OuterMode::kCo2;
+  memory.outer = (2 + (buffer ? 1 : 0) + (keeps_sent ? 1 : 0)) * weights;
   memory.codec = rounds ? CodecBytes(config, parameters, holds.replicas) : 0;
   // Stage 0 keeps the tokens, too.
   memory.stash = holds.microbatches * tokens *

@@ -9,9 +9,9 @@
 //               their turn (model/stage_trainer.h: bits do not depend on who comes first)
 //   optimizer   2 W with AdamW
 //   outer       base and momentum 2 W; with ResidualPlace::kBuffer the residual, and where there is
-//               a round also what was sent: 2 W more (localsgd/replica.h)
+//               a round also what was sent (not in co2): 2 W more (localsgd/replica.h)
 //   codec       the own message, the payload made of it, and a delta of every other replica until
-//               the round lands
+//               the round lands; in co2 two and three of them, in streaming of fragments
 //   stash       per microbatch between forward and backward: what the backward of every layer
 //               reads (no recomputation)
 //   buffers     per such microbatch its payload on the way in and out

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "absl/strings/str_format.h"
 #include "common/check.h"
+#include "common/round_clock.h"
 #include "routing/cost_model.h"
 #include "routing/placement.h"
 
@@ -18,15 +20,18 @@ constexpr int64_t kOverlapParts[] = {16, 8, 4, 2, 1};  // δ = τ / part
 constexpr int64_t kWantedPart = 4;  // up to τ / 4 before anything poorer is tried
 constexpr double kWaitedPart = 16;  // of a round, where the operator wants δ = 0
 
-// A delta exchange of one replica, per bit of a value.
+// A delta exchange of one replica, per bit of a value, of the whole stage.
 struct Exchange {
   double seconds_per_bit = 0;  // all sending, beside the activations
   double latency_s = 0;
   double boundaries_per_bit = 0;  // what is sent, in boundary payloads
   double uplink_free = 1;
-  double Seconds(DeltaCodec codec) const {
-    return seconds_per_bit * DeltaBitsPerValue(codec) + latency_s;
+  // Of one message: in streaming that of a fragment, which are about equal.
+  double Seconds(DeltaCodec codec, int64_t fragments) const {
+    return seconds_per_bit * DeltaBitsPerValue(codec) / static_cast<double>(fragments) + latency_s;
   }
+  // Of all messages of a span of τ steps, one after the other.
+  double LineSeconds(DeltaCodec codec) const { return seconds_per_bit * DeltaBitsPerValue(codec); }
 };
 
 // Seconds a step keeps the uplink of each slot busy with activations and gradients.
@@ -74,10 +79,12 @@ std::vector<Exchange> ExchangesOf(const PlacementProblem& problem, const Placeme
   return exchanges;
 }
 
-const Exchange* Slowest(const std::vector<Exchange>& exchanges, DeltaCodec codec) {
-  const auto slowest = std::max_element(
-      exchanges.begin(), exchanges.end(),
-      [&](const auto& a, const auto& b) { return a.Seconds(codec) < b.Seconds(codec); });
+const Exchange* Slowest(const std::vector<Exchange>& exchanges, DeltaCodec codec,
+                        int64_t fragments) {
+  const auto slowest =
+      std::max_element(exchanges.begin(), exchanges.end(), [&](const auto& a, const auto& b) {
+        return a.Seconds(codec, fragments) < b.Seconds(codec, fragments);
+      });
   return slowest == exchanges.end() ? nullptr : &*slowest;
 }
 
@@ -87,17 +94,30 @@ std::string DecimalText(int64_t bytes) {
   return absl::StrFormat("%.3g MB", value * 1e-6);
 }
 
-// How many steps hide the exchange: a power of two, which noise rarely changes.
-double StepsNeeded(const std::vector<Exchange>& exchanges, DeltaCodec codec, double step_s) {
-  const Exchange* slowest = Slowest(exchanges, codec);
-  if (slowest == nullptr) return 0;
-  return std::exp2(std::ceil(std::log2(kOuterSafety * slowest->Seconds(codec) / step_s)));
-}
-
 struct Candidate {
   int64_t inner_steps = 1;
   DeltaCodec codec = DeltaCodec::kNone;
 };
+
+int64_t FragmentsOf(OuterConfig outer, const Candidate& candidate) {
+  outer.inner_steps = candidate.inner_steps;
+  return FragmentsOf(outer);
+}
+
+// How many steps hide the exchange: a power of two, which noise rarely changes. The messages of a
+// span that follow one another must fit into it, or they are late by more every time.
+double StepsNeeded(const std::vector<Exchange>& exchanges, const Candidate& candidate,
+                   int64_t fragments, double step_s) {
+  const auto steps = [&](double seconds) {
+    return std::exp2(std::ceil(std::log2(kOuterSafety * seconds / step_s)));
+  };
+  const Exchange* slowest = Slowest(exchanges, candidate.codec, fragments);
+  if (slowest == nullptr) return 0;
+  const bool fits = fragments == 1 || steps(slowest->LineSeconds(candidate.codec)) <=
+                                          static_cast<double>(candidate.inner_steps);
+  return fits ? steps(slowest->Seconds(candidate.codec, fragments))
+              : std::numeric_limits<double>::infinity();
+}
 
 // What costs loss least comes first.
 std::vector<Candidate> Candidates(const RunConfig& config) {
@@ -132,6 +152,9 @@ int64_t SmallestOverlap(int64_t inner_steps, double needed, int64_t part) {
 
 // δ for a candidate if that is all right as it is; −1: something poorer should be tried.
 int64_t OverlapOf(const OuterConfig& given, const Candidate& candidate, double needed) {
+  if (given.mode == OuterMode::kCo2) {
+    return needed <= static_cast<double>(candidate.inner_steps) ? candidate.inner_steps : -1;
+  }
   if (given.overlap_steps < 0) return SmallestOverlap(candidate.inner_steps, needed, kWantedPart);
   const double hides = given.overlap_steps > 0
                            ? static_cast<double>(given.overlap_steps)
@@ -160,6 +183,7 @@ OuterConfig FirstOuter(const RunConfig& config) {
   outer.inner_steps = first.inner_steps;
   outer.codec = first.codec;
   outer.tier = OuterTier::kCustom;
+  if (outer.mode == OuterMode::kCo2) outer.overlap_steps = outer.inner_steps;
   if (outer.overlap_steps < 0) {
     outer.overlap_steps = std::max<int64_t>(1, outer.inner_steps / kWantedPart);
   }
@@ -179,7 +203,8 @@ OuterChoice ChooseOuter(const RunConfig& config, const PlacementProblem& problem
   };
   bool found = false;
   for (const Candidate& candidate : candidates) {
-    const double needed = StepsNeeded(exchanges, candidate.codec, step_s);
+    const double needed =
+        StepsNeeded(exchanges, candidate, FragmentsOf(config.outer, candidate), step_s);
     const int64_t overlap = OverlapOf(config.outer, candidate, needed);
     found = overlap >= 0;
     if (found) {
@@ -190,19 +215,23 @@ OuterChoice ChooseOuter(const RunConfig& config, const PlacementProblem& problem
   if (!found) {
     const Candidate& last = candidates.back();
     int64_t overlap = config.outer.overlap_steps;
+    if (config.outer.mode == OuterMode::kCo2) overlap = last.inner_steps;
     if (overlap < 0) {
-      const double needed = StepsNeeded(exchanges, last.codec, step_s);
+      const double needed = StepsNeeded(exchanges, last, FragmentsOf(config.outer, last), step_s);
       overlap = SmallestOverlap(last.inner_steps, needed, 1);
       if (overlap < 0) overlap = last.inner_steps;
     }
     take(last, overlap);
   }
   choice.step_s = step_s;
-  if (const Exchange* slowest = Slowest(exchanges, choice.codec)) {
-    const double boundaries = slowest->boundaries_per_bit * DeltaBitsPerValue(choice.codec);
+  const int64_t fragments = FragmentsOf(config.outer, {choice.inner_steps, choice.codec});
+  if (const Exchange* slowest = Slowest(exchanges, choice.codec, fragments)) {
+    const double boundaries = slowest->boundaries_per_bit * DeltaBitsPerValue(choice.codec) /
+                              static_cast<double>(fragments);
     choice.sent_bytes =
         static_cast<int64_t>(boundaries * static_cast<double>(BoundaryBytes(config)));
-    choice.transfer_s = slowest->Seconds(choice.codec);
+    choice.transfer_s = slowest->Seconds(choice.codec, fragments);
+    choice.line_s = slowest->LineSeconds(choice.codec);
     choice.uplink_free = slowest->uplink_free;
   }
   return choice;
@@ -231,9 +260,24 @@ const char* CodecName(DeltaCodec codec) {
   return kNames[static_cast<size_t>(codec)];
 }
 
+const char* ModeName(OuterMode mode) {
+  static constexpr const char* kNames[] = {"overlap", "synchronous", "co2", "streaming",
+                                           "data_parallel"};
+  return kNames[static_cast<size_t>(mode)];
+}
+
+std::string ModeText(const OuterConfig& outer) {
+  if (outer.mode == OuterMode::kOverlap) return "";
+  std::string text = ModeName(outer.mode);
+  if (outer.mode == OuterMode::kStreaming) {
+    text += absl::StrFormat(" in %d fragments", FragmentsOf(outer));
+  }
+  return text + ", ";
+}
+
 std::string OuterText(const OuterConfig& settled) {
-  return absl::StrFormat("δ %d of τ %d, %s", settled.overlap_steps, settled.inner_steps,
-                         CodecName(settled.codec));
+  return ModeText(settled) + absl::StrFormat("δ %d of τ %d, %s", settled.overlap_steps,
+                                             settled.inner_steps, CodecName(settled.codec));
 }
 
 std::string OuterText(const OuterChoice& choice) {
@@ -245,6 +289,10 @@ std::string OuterText(const OuterChoice& choice) {
   if (choice.IsHidden()) {
     return absl::StrFormat("%s of the %.2f s that %d steps last", bytes, window,
                            choice.overlap_steps);
+  }
+  if (choice.transfer_s <= window) {
+    return absl::StrFormat("%s, but all of τ steps %.2f s of their %.2f s", bytes, choice.line_s,
+                           static_cast<double>(choice.inner_steps) * choice.step_s);
   }
   return absl::StrFormat("%s, %.2f s more than the %.2f s that %d steps last", bytes,
                          choice.transfer_s - window, window, choice.overlap_steps);

@@ -13,8 +13,10 @@
 //   then topk, where it converges at all: residual in the weights, hundreds of rounds
 //   then the last of these with δ of τ/2, or τ
 //
-// What the operator gave stands; the loops run over what is open. δ = 0 hides nothing: then a round
-// may wait for a sixteenth of itself.
+// What the operator gave stands, and what the mode fixes (common/round_clock.h); the loops run over
+// what is open. δ = 0 hides nothing: then a round may wait for a sixteenth of itself. In streaming
+// a round's message is that of a fragment, about a P-th of the stage, which δ steps have to hide;
+// and the P messages of τ steps, one after the other, have to fit into these.
 //
 // These numbers change the arithmetic of a run. Transfer time over step time is therefore rounded
 // up to a power of two before it decides anything (docs/decisions/0013).
@@ -50,7 +52,11 @@ struct OuterChoice {
   double transfer_s = 0;   // beside the activations
   double step_s = 0;       // of the pipeline alone
   double uplink_free = 1;  // share of its sender's uplink that activations leave
-  bool IsHidden() const { return transfer_s <= static_cast<double>(overlap_steps) * step_s; }
+  double line_s = 0;       // all messages of τ steps, one after the other
+  bool IsHidden() const {
+    return transfer_s <= static_cast<double>(overlap_steps) * step_s &&
+           line_s <= static_cast<double>(inner_steps) * step_s;
+  }
 };
 
 // Whether the configuration leaves any of the three to the planner.
@@ -75,8 +81,12 @@ std::vector<int64_t> InnerStepsGrid(int64_t steps);
 // "int8", as run.toml says it.
 const char* CodecName(DeltaCodec codec);
 
-// "δ 2 of τ 16, int8", of settled values; and with what the planner knows: "δ 2 of τ 16, int8: a
-// round's 3.1 MB per replica take 1.9 s of the 2.4 s that 2 steps last"
+// "streaming", as run.toml says it; and "streaming in 4 fragments, ", of the default nothing.
+const char* ModeName(OuterMode mode);
+std::string ModeText(const OuterConfig& outer);
+
+// "δ 2 of τ 16, int8", of settled values, after the mode; and with what the planner knows: "δ 2 of
+// τ 16, int8: a round's 3.1 MB per replica take 1.9 s of the 2.4 s that 2 steps last"
 std::string OuterText(const OuterConfig& settled);
 std::string OuterText(const OuterChoice& choice);
 

@@ -93,7 +93,7 @@ absl::StatusOr<PlanModel> ModelOf(const PlannerInput& input, const PipelinePlan&
   model.problem.workload = WorkloadOf(config, plan);
   SKERRY_ASSIGN_OR_RETURN(model.problem.fleet, FleetOf(input, config, plan, model.node_of_slot));
   model.problem.outer.inner_steps = std::max<int64_t>(1, config.outer.inner_steps);
-  model.problem.outer.overlap_steps = config.outer.overlap_steps;
+  model.problem.outer.overlap_steps = HidingSteps(config.outer);
   const auto payload = static_cast<double>(BoundaryBytes(config));
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
     const StageAssignment& assignment = plan.stages[stage];

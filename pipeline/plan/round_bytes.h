@@ -1,8 +1,10 @@
 // What a round asks of the links of a stage.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 
+#include "common/round_clock.h"
 #include "routing/cost_model.h"
 
 namespace skerry {
@@ -16,6 +18,14 @@ inline double RoundBytesToEach(const RunConfig& config, int32_t layers, bool hol
   const double down =
       DeltaBitsPerValue(DownCodecOf(config.outer)) / DeltaBitsPerValue(config.outer.codec);
   return delta * (1 + down) / static_cast<double>(replicas);
+}
+
+// Inner steps that hide the transfer of all that a replica sends in a span of τ steps: δ, in
+// streaming δ for each of its P messages, but never more than the span. `outer` is settled.
+inline int64_t HidingSteps(const OuterConfig& outer) {
+  const int64_t fragments = FragmentsOf(outer);
+  return fragments == 1 ? outer.overlap_steps
+                        : std::min(outer.inner_steps, fragments * outer.overlap_steps);
 }
 
 }  // namespace skerry

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <set>
 
+#include "common/round_clock.h"
 #include "common/status.h"
 #include "pipeline/plan/memory_model.h"
 #include "pipeline/plan/safety.h"
@@ -84,7 +85,7 @@ absl::Status CheckSlowLinks(const PipelinePlan& plan, const std::set<NodeId>& pl
 
 absl::Status CheckJoining(const PipelinePlan& plan, const RunConfig& config,
                           const std::set<NodeId>& planned) {
-  const int64_t tau = std::max<int64_t>(1, config.outer.inner_steps);
+  const RoundClock clock(config);
   const NodeId* last = nullptr;
   for (const Joiner& joiner : plan.joining) {
     if (last != nullptr && !(*last < joiner.node)) {
@@ -99,10 +100,10 @@ absl::Status CheckJoining(const PipelinePlan& plan, const RunConfig& config,
       return InvalidArgument("joiner %s was named by plan %d, this is plan %d", joiner.node.Short(),
                              joiner.since, plan.version);
     }
-    const bool starts_after_a_commit = joiner.from_step >= config.outer.overlap_steps &&
-                                       (joiner.from_step - config.outer.overlap_steps) % tau == 0 &&
-                                       joiner.from_step < config.steps &&
-                                       joiner.from_round == joiner.from_step / tau;
+    const int64_t landed = clock.LandedBy(joiner.from_step);
+    const bool starts_after_a_commit = joiner.from_step < config.steps && landed > 0 &&
+                                       clock.Due(landed - 1) == joiner.from_step &&
+                                       joiner.from_round == clock.EndedBy(joiner.from_step);
     if (joiner.IsFixed() && !starts_after_a_commit) {
       return InvalidArgument("joiner %s starts with step %d of round %d, where no round lands",
                              joiner.node.Short(), joiner.from_step, joiner.from_round);

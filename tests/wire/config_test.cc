@@ -146,6 +146,24 @@ TEST_CASE("RunConfig: what is left open of outer rounds must make sense together
   CHECK(ErrorOf("[outer]\ninner_steps = 0\n").find("needs inner_steps") != std::string::npos);
 }
 
+TEST_CASE("RunConfig: what a mode of outer rounds fixes is filled in, what it cannot is refused",
+          "[wire][config]") {
+  const auto outer = [](const std::string& lines) {
+    const auto config = ParseRunConfig("[outer]\n" + lines, "run.toml");
+    REQUIRE(config.ok());
+    CHECK(ParseRunConfig(FormatRunConfig(*config), "run.toml").value() == *config);
+    return config->outer;
+  };
+  CHECK(outer("mode = \"synchronous\"\n").overlap_steps == 0);
+  CHECK(outer("mode = \"co2\"\n").overlap_steps == 16);
+  CHECK(outer("mode = \"co2\"\ninner_steps = 0\n").overlap_steps == -1);
+  CHECK(outer("mode = \"data_parallel\"\ninner_steps = 1\n").learning_rate == 1);
+  CHECK(outer("mode = \"streaming\"\nfragments = 3\n").overlap_steps == 4);
+  CHECK(ErrorOf("[outer]\nmode = \"data_parallel\"\n").find("want 1") != std::string::npos);
+  CHECK(ErrorOf("[outer]\nmode = \"co2\"\nreduce = \"sharded\"\n").find("want auto or all") !=
+        std::string::npos);
+}
+
 TEST_CASE("RunConfig: activations have two codecs to choose from", "[wire][config]") {
   CHECK(ErrorOf("[pipeline]\nslow_link_codec = \"bf16\"\n") == "accepted");
   CHECK(ErrorOf("[pipeline]\nslow_link_codec = \"int8\"\n") == "accepted");

@@ -55,7 +55,7 @@ TEST_CASE("Handover: a joiner's slot counts as dead before its first step, and w
   CHECK(LiveReplicas(named, 1) == std::vector{TestNodeId(3)});
   CHECK(Holders(named, 1) == std::vector{TestNodeId(3), TestNodeId(4)});
 
-  const PipelinePlan fixed = WithFirstStep(named, TestNodeId(4), Config().outer, 5);
+  const PipelinePlan fixed = WithFirstStep(named, TestNodeId(4), Config(), 5);
   REQUIRE(ValidatePlan(fixed, Config()).ok());
   REQUIRE(JoinerOf(fixed, TestNodeId(4))->from_step == 21);  // where round 4 lands
   CHECK(PathOf(fixed, 20, 1) == Path{{0, 1}, {1, 0}});
@@ -70,7 +70,7 @@ TEST_CASE("Handover: a joiner's slot counts as dead before its first step, and w
 TEST_CASE("Handover: a round that the joiner cannot train in is not its first", "[plan]") {
   const auto overlap = GENERATE(0, 1, 3, 4);
   const PipelinePlan named = WithJoiner(Plan(), {1, 1}, TestNodeId(4), 3);
-  const PipelinePlan fixed = WithFirstStep(named, TestNodeId(4), Config(overlap).outer, 5);
+  const PipelinePlan fixed = WithFirstStep(named, TestNodeId(4), Config(overlap), 5);
   CHECK(ValidatePlan(fixed, Config(overlap)).ok());
   const Joiner& joiner = fixed.joining.front();
   CHECK(joiner.from_step == 20 + overlap);

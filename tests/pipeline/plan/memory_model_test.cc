@@ -36,6 +36,16 @@ TEST_CASE("Memory: a stage holds a delta of every replica, alone it holds none",
   // A peer may have sent its next one before the last lands here.
   config.outer.overlap_steps = config.outer.inner_steps;
   CHECK(MemoryOf(config, 1, false, {1, 1, 8}).codec == 16 * once);
+  // co2 has two of its own under way, and keeps no weights as they were sent.
+  config.outer.mode = OuterMode::kCo2;
+  CHECK(MemoryOf(config, 1, false, {1, 1, 8}).codec == (4 + 3 * 7) * once);
+  CHECK(MemoryOf(config, 1, false, {1, 1, 8}).outer == 3 * once);
+  // In streaming a fragment's two or three rounds are under way, of as many as there are fragments.
+  config.outer.mode = OuterMode::kStreaming;
+  config.outer.overlap_steps = 4;
+  config.outer.fragments = 4;
+  CHECK(MemoryOf(config, 1, false, {1, 1, 8}).codec == (2 * 4 + 3 * 7) * once / 4);
+  CHECK(MemoryOf(config, 1, false, {1, 1, 8}).outer == 4 * once);
 }
 
 TEST_CASE("Memory: stash and buffers grow with the window and with the sequences", "[plan]") {

@@ -56,6 +56,37 @@ TEST_CASE("Outer choice: δ is the shortest of its grid that hides the exchange"
   CHECK(choice.IsHidden());
 }
 
+TEST_CASE("Outer choice: in streaming δ has to hide a fragment, and τ all of them", "[plan]") {
+  Case c(3.1);
+  c.config.outer.mode = OuterMode::kStreaming;
+  c.config.outer.fragments = 4;
+  const OuterChoice choice = c.Choose();
+  CHECK(choice.overlap_steps == 1);  // overlap needs 4: see above
+  CHECK(choice.transfer_s == Approx(3.1 / 4));
+  CHECK(choice.line_s == Approx(3.1));
+  CHECK(choice.IsHidden());
+  // Each message would be hidden by 8 steps, but 16 steps send more than they have time for.
+  Case full(20);
+  full.config.outer = c.config.outer;
+  const OuterChoice too_much = full.Choose();
+  CHECK(too_much.transfer_s <= 8);
+  CHECK_FALSE(too_much.IsHidden());
+}
+
+TEST_CASE("Outer choice: what a mode fixes is not chosen", "[plan]") {
+  Case co2(0.02);
+  co2.config.outer.mode = OuterMode::kCo2;
+  CHECK(co2.Choose().overlap_steps == 16);
+  CHECK(FirstOuter(co2.config).overlap_steps == 16);
+  co2.config.outer.inner_steps = 0;
+  const OuterChoice open = co2.Choose();
+  CHECK(open.overlap_steps == open.inner_steps);
+  Case synchronous(3.1);
+  synchronous.config.outer.mode = OuterMode::kSynchronous;
+  synchronous.config.outer.overlap_steps = 0;
+  CHECK(synchronous.Choose().overlap_steps == 0);
+}
+
 TEST_CASE("Outer choice: what even δ = τ does not hide is said to be so", "[plan]") {
   const OuterChoice choice = Case(40).Choose();
   CHECK(choice.overlap_steps == 16);

@@ -272,7 +272,7 @@ TEST_CASE("Moves: a standby with a dead slot of its own exchanges it", "[plan]")
 TEST_CASE("Moves: what somebody was as a joiner once is over when it moves", "[plan]") {
   PipelinePlan before =
       WithJoiner(WithDead({TestNodeId(5), TestNodeId(6)}), {1, 1}, TestNodeId(5), 2);
-  before = WithFirstStep(before, TestNodeId(5), Config().outer, 4);
+  before = WithFirstStep(before, TestNodeId(5), Config(), 4);
   const PipelinePlan after =
       WithMoves(before, {{TestNodeId(5), 1, {2, 2}}, {TestNodeId(9), 2, {1, 1}}}, {{1, 6}, {2, 6}});
   REQUIRE(after.joining.size() == 2);

@@ -80,10 +80,9 @@ mutant(12 node/node_actor.cc
   }]])
 
 mutant(13 node/node_rounds.cc
-  [[  const int64_t due = (round + 1) * outer.inner_steps + outer.overlap_steps;]]
+  [[  const int64_t due = Clock().Due(round);]]
   [[  const bool hurries = MutantIs(13) && SlotOf(plan_, options_.self)->replica == 1;
-  const int64_t due =
-      (round + 1) * outer.inner_steps + outer.overlap_steps - (hurries ? 1 : 0);]])
+  const int64_t due = Clock().Due(round) - (hurries ? 1 : 0);]])
 
 mutant(14 node/node_rounds.cc
   [[  const bool decodes = ]]
