@@ -11,7 +11,6 @@
 namespace skerry {
 
 inline constexpr size_t kShortTextMax = 200;  // bytes: endpoints, regions, device names, reasons
-inline constexpr int64_t kTokensMax = int64_t{1} << 48;  // of one message: sums cannot overflow
 
 // `text` without control characters, with '?' for what is not UTF-8, at most `bytes_max` bytes.
 std::string CleanText(const std::string& text, size_t bytes_max = kShortTextMax);

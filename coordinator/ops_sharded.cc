@@ -54,8 +54,8 @@ void CoordinatorActor::OnVoidPieces(Context& context, const NodeId& from, const 
 
 void CoordinatorActor::On(Context& context, const NodeId& from, const SumsHeld& message) {
   const auto stage = StageOf(from);
-  const auto sane = [](const Participant& sum) {
-    return sum.tokens >= 0 && sum.tokens <= kTokensMax;
+  const auto sane = [&](const Participant& sum) {
+    return sum.tokens >= 0 && sum.tokens <= RoundTokensMax(options_.config, *state_.plan);
   };
   if (!stage || message.stage != *stage || message.round < 0 || !IsShardedStage(*stage) ||
       !std::all_of(message.sums.begin(), message.sums.end(), sane)) {

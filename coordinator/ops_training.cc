@@ -5,6 +5,7 @@
 
 #include "coordinator/border.h"
 #include "coordinator/coordinator_actor.h"
+#include "pipeline/plan/round_shape.h"
 #include "pipeline/plan/route.h"
 
 namespace skerry {
@@ -81,13 +82,17 @@ void CoordinatorActor::EmitPassedSteps(Context& context) {
 void CoordinatorActor::On(Context& context, const NodeId& from, const DeltaHeld& message) {
   const auto stage = StageOf(from);
   if (!stage || message.stage != *stage || StageOf(message.sender) != stage || message.round < 0 ||
-      message.tokens < 0 || message.tokens > kTokensMax) {
+      message.tokens < 0) {
     return void(++refused_);
   }
   if (IsLate(context, from, *stage, message.round)) return;
   if (IsShardedStage(*stage)) return OnVoidPieces(context, from, message);
-  held_[{*stage, message.round}][from][message.sender] = {message.sender, message.tokens,
-                                                          message.digest};
+  Participant held{message.sender, message.tokens, message.digest};
+  if (held.tokens > RoundTokensMax(options_.config, *state_.plan)) held = {message.sender, 0, {}};
+  if (held.digest.IsZero() && message.sender == from) {
+    return DeclareGone(context, from, Gone::kEvicted, "its own delta is none that can count");
+  }
+  held_[{*stage, message.round}][from][message.sender] = held;
   TryCommit(context, *stage);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -33,21 +34,47 @@ absl::StatusOr<RoundMean> RoundMean::Make(const Codec& codec, int64_t size,
   if (nominal_tokens > 0 && tokens == 0) {
     return InvalidArgument("round: no participant covers any token");
   }
-  const double share = nominal_tokens > 0
-                           ? static_cast<double>(nominal_tokens) / static_cast<double>(tokens)
-                           : 1.0 / static_cast<double>(count);
   RoundMean mean(&codec, size);
-  mean.scale_ = share * kQuantum;
-  std::vector<std::span<const uint8_t>> payloads;
-  for (const RoundMessage& message : messages) payloads.push_back(message.payload);
-  mean.Weigh(payloads, robust);
+  mean.Weigh(messages, nominal_tokens, robust);
   return mean;
 }
 
-void RoundMean::Weigh(const std::vector<std::span<const uint8_t>>& payloads,
+std::vector<int64_t> TokenWeights(std::span<const RoundMessage> messages) {
+  int64_t divisor = 0, most = 0, total = 0;
+  for (const RoundMessage& message : messages) {
+    divisor = std::gcd(divisor, message.tokens);
+    most = std::max(most, message.tokens);
+  }
+  std::vector<int64_t> weights(messages.size(), 1);
+  if (most == 0) return weights;
+  for (size_t i = 0; i < messages.size(); ++i) {
+    weights[i] = messages[i].tokens / divisor;
+    total = std::min(total + weights[i], kMessageTokensMax);
+  }
+  if (total <= kWeightTotalMax) return weights;
+  const auto largest = static_cast<double>(kWeightTotalMax / static_cast<int64_t>(weights.size()));
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const double share =
+        static_cast<double>(messages[i].tokens) / static_cast<double>(most) * largest;
+    weights[i] = messages[i].tokens == 0 ? 0 : std::max<int64_t>(1, std::llround(share));
+  }
+  return weights;
+}
+
+void RoundMean::Weigh(const std::vector<RoundMessage>& messages, int64_t nominal_tokens,
                       const RobustOptions& robust) {
+  std::vector<std::span<const uint8_t>> payloads;
+  int64_t tokens = 0;
+  for (const RoundMessage& message : messages) {
+    payloads.push_back(message.payload);
+    tokens += message.tokens;
+  }
   const auto count = static_cast<int64_t>(payloads.size());
   std::vector<int64_t> weights(payloads.size(), 1);
+  const auto share_equally = [&] {
+    const int64_t total = std::accumulate(weights.begin(), weights.end(), int64_t{0});
+    scale_ = 1.0 / static_cast<double>(total) * kQuantum;
+  };
   if (robust.mode == OuterRobust::kTrim) {
     each_end_ = TrimmedAtEachEnd(count, robust.trim);
     trimmed_.emplace(*codec_, size_, payloads);
@@ -58,8 +85,12 @@ void RoundMean::Weigh(const std::vector<std::span<const uint8_t>>& payloads,
     RobustWeights weighed = RobustMessages(*codec_, size_, payloads).Weigh(robust);
     weights = std::move(weighed.weights);
     screened_ = std::move(weighed.screened);
-    const int64_t total = std::accumulate(weights.begin(), weights.end(), int64_t{0});
-    scale_ = 1.0 / static_cast<double>(total) * kQuantum;
+    share_equally();
+  } else if (nominal_tokens > 0) {
+    scale_ = static_cast<double>(nominal_tokens) / static_cast<double>(tokens) * kQuantum;
+  } else {
+    weights = TokenWeights(messages);
+    share_equally();
   }
   for (size_t i = 0; i < payloads.size(); ++i) {
     if (weights[i] > 0) messages_.push_back({weights[i], payloads[i]});

@@ -1,12 +1,21 @@
 // The pseudo-gradient of a round: the mean over the accepted messages of a stage.
 //
-//   d = n̄ · Σ_c D(msg_c) / Σ_c n_c
+//   d = Σ_c w_c D(msg_c) / Σ_c w_c         w_c: the tokens n_c that the message covers
 //
-// D(msg_c) is a *displacement*, base − θ, summed over the n_c tokens its message covers, not a mean
-// per token: hence it is not multiplied by n_c. n̄ is the number of tokens a replica covers in an
-// ordinary round. A message that carries two rounds of tokens counts as two, and the effective
-// outer learning rate does not depend on attendance. With equal tokens n_c = n̄, and whenever
-// n̄ = 0 (then the mean of the n_c is taken), d is the plain mean of the displacements.
+// D(msg_c) is a *displacement*, base − θ. In a pipeline every replica makes the same inner steps,
+// each on the tokens whose paths led to it: a faster one has more, so its displacement is less
+// noisy and weighs more; with one SGD step a round, d is the gradient step on all tokens alike. A
+// replica that no path led to weighs nothing. Weights are integers of total at most
+// kWeightTotalMax: exact as long as the tokens, divided by what they have in common, are that few,
+// else rounded to about R / 1000 of the largest.
+//
+// With n̄ > 0 replicas make inner steps in proportion to their tokens instead, so that a
+// displacement is a sum over n_c tokens already and is not multiplied by n_c:
+//
+//   d = n̄ · Σ_c D(msg_c) / Σ_c n_c         n̄: the tokens of a replica in an ordinary round
+//
+// A message that carries two rounds then counts as two, and the effective outer learning rate does
+// not depend on attendance. With equal tokens n_c = n̄ both are the plain mean.
 //
 // The sum is exact (compression/fixed_point.h), then one multiplication in double and one rounding
 // to float32: d is the same bits for any order of the messages, on every machine. Nothing of size n
@@ -36,6 +45,9 @@ struct RoundMessage {
   std::span<const uint8_t> payload;  // not owned
 };
 
+// w_c, in the order of the messages; all 1 when nobody covers a token.
+std::vector<int64_t> TokenWeights(std::span<const RoundMessage> messages);
+
 // Immutable; refers to the codec and the payloads, which outlive it.
 class RoundMean {
  public:
@@ -62,12 +74,13 @@ class RoundMean {
   };
 
   RoundMean(const Codec* codec, int64_t size) : codec_(codec), size_(size) {}
-  void Weigh(const std::vector<std::span<const uint8_t>>& payloads, const RobustOptions& robust);
+  void Weigh(const std::vector<RoundMessage>& messages, int64_t nominal_tokens,
+             const RobustOptions& robust);
 
   const Codec* codec_;
   int64_t size_;
   std::vector<Weighed> messages_;          // those of weight 0 left out
-  double scale_ = 0;                       // n̄ · quantum / Σ n_c
+  double scale_ = 0;                       // of the sum of units
   std::optional<RobustMessages> trimmed_;  // kTrim: all of them
   int64_t each_end_ = 0;                   // kTrim
   std::vector<bool> screened_;

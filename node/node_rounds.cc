@@ -132,10 +132,12 @@ void NodeActor::On(Context& context, const NodeId& from, const Delta& message) {
   const auto replicas = LiveReplicas(plan_, stage_);
   if (std::find(replicas.begin(), replicas.end(), from) == replicas.end()) return void(++refused_);
   if (IsShardedStage()) return OnPieces(context, from, message);
-  // What cannot be decoded would end this node when the round lands: the coordinator hears of it.
+  // What cannot be decoded would end this node when the round lands, and nobody can have so many
+  // tokens: the coordinator hears of it.
   // A joiner without its stage yet leaves that to those who land the round.
   const bool is_checked = message.stage == stage_ && work_ && rounds_->IsAhead(message.round);
-  const bool decodes = !is_checked || work_->CheckDelta(message.round, message.payload).ok();
+  const bool decodes = !is_checked || (message.tokens <= RoundTokensMax(*config_, plan_) &&
+                                       work_->CheckDelta(message.round, message.payload).ok());
   const auto held = decodes ? rounds_->Hold(from, message) : rounds_->Refuse(from, message);
   if (!held) return void(++refused_);
   Send(context, options_.coordinator, *held);

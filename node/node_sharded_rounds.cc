@@ -195,7 +195,9 @@ void NodeActor::OnPieces(Context& context, const NodeId& from, const Delta& mess
     return void(++refused_);
   }
   auto pieces = UnpackPieces(message.payload);
-  const bool decodes = pieces.ok() && (!work_ || work_->CheckPieces(message.round, *pieces).ok());
+  const bool decodes =
+      pieces.ok() && (!work_ || (message.tokens <= RoundTokensMax(*config_, plan_) &&
+                                 work_->CheckPieces(message.round, *pieces).ok()));
   if (!decodes) {
     if (rounds_->RefusePieces(from, message.round)) {
       Send(context, options_.coordinator, DeltaHeld{stage_, message.round, from, 0, {}});
@@ -217,8 +219,9 @@ void NodeActor::On(Context& context, const NodeId& from, const DeltaSum& message
   auto pieces = UnpackPieces(message.payload);
   DeltaSum sum = message;
   if (!pieces.ok() || DigestOf(View(message.payload)) != message.digest ||
-      !IsSumOf(from, message.round, *pieces)) {
+      message.tokens > RoundTokensMax(*config_, plan_) || !IsSumOf(from, message.round, *pieces)) {
     sum.digest = {};  // no commit names it
+    sum.tokens = 0;
     pieces = std::vector<Piece>();
   }
   if (!rounds_->HoldSum(from, sum, shape, *std::move(pieces))) return void(++refused_);

@@ -76,4 +76,13 @@ std::vector<NodeId> ReducersOf(const StageAssignment& stage, const RoundShape& s
   return reducers;
 }
 
+int64_t RoundTokensMax(const RunConfig& config, const PipelinePlan& plan) {
+  constexpr int64_t kMost = int64_t{1} << 48;  // sums cannot overflow
+  constexpr int64_t kAgain = 4;
+  const double tokens =
+      static_cast<double>(kAgain * std::max<int64_t>(config.outer.inner_steps, 1)) *
+      plan.microbatches_per_step * config.pipeline.sequences_per_microbatch * config.model.context;
+  return tokens < static_cast<double>(kMost) ? static_cast<int64_t>(tokens) : kMost;
+}
+
 }  // namespace skerry

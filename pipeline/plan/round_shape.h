@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/run_config.h"
 #include "wire/message/pipeline_plan.h"
 
 namespace skerry {
@@ -27,5 +28,10 @@ RoundShape ShapeOf(const PipelinePlan& plan, int32_t stage, int64_t round);
 // The reducer of every piece, [pieces]. CHECK: the shape has participants and is one of `stage`.
 std::vector<NodeId> ReducersOf(const StageAssignment& stage, const RoundShape& shape,
                                int32_t pieces);
+
+// What a replica's message of a round may cover, in tokens: all that the round trains on, some of
+// it again after deaths and detours. Tokens weigh its delta, so nobody may say what he likes.
+// `config` is settled.
+int64_t RoundTokensMax(const RunConfig& config, const PipelinePlan& plan);
 
 }  // namespace skerry

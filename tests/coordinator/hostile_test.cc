@@ -61,7 +61,6 @@ TEST_CASE("Reports of the wrong stage, of impossible rounds or sizes are refused
   ChangesNothing(run, a, Held(1, kBelow, a));
   ChangesNothing(run, a, Held(1, kFar, a));
   ChangesNothing(run, a, DeltaHeld{1, 0, a, -1, {}});
-  ChangesNothing(run, a, DeltaHeld{1, 0, a, kFar, {}});
   ChangesNothing(run, a, Applied(1, 0));  // not frozen yet
   ChangesNothing(run, a, Applied(1, -1));
   ChangesNothing(run, a, Applied(1, kFar));

@@ -142,6 +142,28 @@ TEST_CASE("A sender that told two replicas different things is put out", "[coord
   for (const Participant& p : commit.participants) CHECK(p.node != replicas[0]);
 }
 
+TEST_CASE("Who claims more tokens than a round has, which weigh its delta, is put out",
+          "[coordinator]") {
+  ServedRun run(SixNodes());
+  run.ticket_uses = 6;
+  run.Gather(6);
+  const auto replicas = run.Live(1);
+  REQUIRE(replicas.size() >= 2);
+  const bool by_itself = GENERATE(true, false);
+  for (const NodeId& holder : replicas) {
+    for (const NodeId& sender : replicas) {
+      DeltaHeld held = Held(1, 0, sender);
+      const bool knows = by_itself || holder != sender;
+      if (sender == replicas[0] && knows) held.tokens = int64_t{1} << 40;
+      run.From(holder, held);
+    }
+  }
+  CHECK(run.CountEvents("dead") == 1);
+  const RoundCommit& commit = run.state().commits.at({1, 0});
+  CHECK(commit.participants.size() == replicas.size() - 1);
+  for (const Participant& p : commit.participants) CHECK(p.node != replicas[0]);
+}
+
 TEST_CASE("Equal digests after a round are journalled, a repeated report changes nothing",
           "[coordinator]") {
   ServedRun run;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <numeric>
 
 #include "tests/localsgd/stage_of_replicas.h"
 
@@ -40,8 +41,39 @@ TEST_CASE("RoundMean: a message that carries two rounds counts as two", "[locals
   const Codec& codec = CodecFor(DeltaCodec::kNone);
   const Bytes carried = Encoded(codec, {2.0f}), single = Encoded(codec, {1.0f});
   CHECK(MeanOf(codec, 1, {{200, carried}, {100, single}}, 100) == std::vector{1.0f});
-  // Without a nominal number the displacements are averaged as they are.
-  CHECK(MeanOf(codec, 1, {{200, carried}, {100, single}}, 0) == std::vector{1.5f});
+}
+
+TEST_CASE("RoundMean: tokens weigh displacements of equally many steps", "[localsgd]") {
+  const Codec& codec = CodecFor(DeltaCodec::kNone);
+  const Bytes a = Encoded(codec, {4.0f}), b = Encoded(codec, {8.0f});
+  CHECK(MeanOf(codec, 1, {{300, a}, {100, b}}, 0) == std::vector{5.0f});
+  CHECK(MeanOf(codec, 1, {{100, b}, {300, a}}, 0) == std::vector{5.0f});
+}
+
+TEST_CASE("TokenWeights: exact where they can be, near elsewhere, never too much", "[localsgd]") {
+  const auto weights = [](const std::vector<int64_t>& tokens) {
+    std::vector<RoundMessage> messages;
+    for (const int64_t n : tokens) messages.push_back({n, {}});
+    return TokenWeights(messages);
+  };
+  using Weights = std::vector<int64_t>;
+  CHECK(weights({4096, 4096, 4096}) == Weights{1, 1, 1});
+  CHECK(weights({6 * 1024, 9 * 1024}) == Weights{2, 3});
+  CHECK(weights({0, 0}) == Weights{1, 1});
+  CHECK(weights({0, 512}) == Weights{0, 1});
+  CHECK(weights({1, kMessageTokensMax}) == Weights{1, kWeightTotalMax / 2});
+  const std::vector<int64_t> odd = {1009, 2003, 1511, 0};
+  const Weights near = weights(odd);
+  for (size_t i = 0; i < odd.size(); ++i) {
+    CHECK(static_cast<double>(near[i]) / static_cast<double>(near[1]) ==
+          Approx(static_cast<double>(odd[i]) / 2003).margin(0.5 / 256));
+  }
+  const std::vector<int64_t> many(kRoundMessagesMax, kMessageTokensMax);
+  CHECK(weights(many) == Weights(kRoundMessagesMax, 1));
+  Weights uneven = many;
+  uneven[0] = 1;
+  const Weights bounded = weights(uneven);
+  CHECK(std::accumulate(bounded.begin(), bounded.end(), int64_t{0}) <= kWeightTotalMax);
 }
 
 TEST_CASE("RoundMean: the mean of equal messages is the message", "[localsgd]") {
@@ -57,6 +89,7 @@ TEST_CASE("RoundMean: the mean of equal messages is the message", "[localsgd]") 
 
 TEST_CASE("RoundMean: any order of the messages gives the same bits", "[localsgd]") {
   const Codec& codec = CodecFor(GENERATE(from_range(EveryCodec())));
+  const int64_t nominal = GENERATE(0, 64);
   std::vector<Bytes> payloads;
   for (uint64_t r = 0; r < 5; ++r) payloads.push_back(Encoded(codec, RandomVector(1500, r, 0.1)));
   std::vector<size_t> order = {0, 1, 2, 3, 4};
@@ -64,7 +97,7 @@ TEST_CASE("RoundMean: any order of the messages gives the same bits", "[localsgd
   do {
     std::vector<RoundMessage> messages;
     for (const size_t r : order) messages.push_back({static_cast<int64_t>(100 + r), payloads[r]});
-    const auto d = MeanOf(codec, 1500, messages, 64);
+    const auto d = MeanOf(codec, 1500, messages, nominal);
     if (first.empty()) first = d;
     REQUIRE(SameBits(d, first));
   } while (std::next_permutation(order.begin(), order.end()));
@@ -73,7 +106,7 @@ TEST_CASE("RoundMean: any order of the messages gives the same bits", "[localsgd
 TEST_CASE("RoundMean: a replica that no path led to takes part, but never alone", "[localsgd]") {
   const Codec& codec = CodecFor(DeltaCodec::kNone);
   const Bytes idle = Encoded(codec, {0.0f}), busy = Encoded(codec, {3.0f});
-  CHECK(MeanOf(codec, 1, {{0, idle}, {100, busy}}, 0) == std::vector{1.5f});
+  CHECK(MeanOf(codec, 1, {{0, idle}, {100, busy}}, 0) == std::vector{3.0f});
   CHECK(MeanOf(codec, 1, {{0, idle}, {100, busy}}, 100) == std::vector{3.0f});
   CHECK(MeanOf(codec, 1, {{0, idle}, {0, idle}}, 0) == std::vector{0.0f});
   CHECK(!RoundMean::Make(codec, 1, {{0, idle}}, 100).ok());

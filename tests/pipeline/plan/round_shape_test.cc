@@ -100,4 +100,16 @@ TEST_CASE("RoundShape: parts are as the shares say, with few pieces too", "[plan
   CHECK(Loads(alone).at(TestNodeId(102)) == 32);
 }
 
+TEST_CASE("RoundTokensMax: some times the round's tokens, and never too many to add", "[plan]") {
+  RunConfig config;
+  config.outer.inner_steps = 16;
+  config.pipeline.sequences_per_microbatch = 2;
+  config.model.context = 64;
+  PipelinePlan plan = PlanOf(2);
+  plan.microbatches_per_step = 8;
+  CHECK(RoundTokensMax(config, plan) == 4 * 16 * 8 * 2 * 64);
+  config.outer.inner_steps = int64_t{1} << 60;
+  CHECK(RoundTokensMax(config, plan) == int64_t{1} << 48);
+}
+
 }  // namespace skerry
