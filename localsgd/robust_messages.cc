@@ -23,7 +23,7 @@ constexpr size_t kStrip = 256;
 class RobustMessages::Rows {
  public:
   explicit Rows(const RobustMessages& messages)
-      : messages_(messages), values_(messages.count() * static_cast<size_t>(kTile)) {}
+      : messages_(messages), values_(messages.count() * kStride) {}
 
   void Decode(int64_t first, size_t width) {
     width_ = width;
@@ -41,11 +41,13 @@ class RobustMessages::Rows {
   }
 
   std::span<const float> operator[](size_t message) const {
-    return {values_.data() + message * static_cast<size_t>(kTile), width_};
+    return {values_.data() + message * kStride, width_};
   }
 
  private:
-  float* Row(size_t i) { return values_.data() + i * static_cast<size_t>(kTile); }
+  // Rows a multiple of 4096 bytes apart would share the sets of a cache.
+  static constexpr size_t kStride = static_cast<size_t>(kTile) + 16;
+  float* Row(size_t i) { return values_.data() + i * kStride; }
 
   void SortStrip(size_t first, size_t width) {
     const size_t n = messages_.count();
@@ -99,9 +101,8 @@ std::vector<double> RobustMessages::Norms() const {
 }
 
 void RobustMessages::AddProducts(const Rows& rows, std::span<const size_t> order, size_t first,
-                                 std::span<double> products) const {
+                                 std::span<double> wide, std::span<double> products) const {
   const size_t n = count(), width = std::min(kStrip, rows[0].size() - first);
-  std::vector<double> wide(n * kStrip);
   for (size_t i = 0; i < n; ++i) {
     std::copy_n(rows[order[i]].data() + first, width, wide.data() + i * kStrip);
   }
@@ -116,10 +117,13 @@ void RobustMessages::AddProducts(const Rows& rows, std::span<const size_t> order
 std::vector<double> RobustMessages::Products(std::span<const size_t> order) const {
   const size_t n = count();
   std::vector<double> products(n * n, 0.0);
+  std::vector<double> wide(n * kStrip);
   Rows rows(*this);
   for (int64_t first = 0; first < size_; first += kTile) {
     rows.Decode(first, WidthAt(first));
-    for (size_t at = 0; at < WidthAt(first); at += kStrip) AddProducts(rows, order, at, products);
+    for (size_t at = 0; at < WidthAt(first); at += kStrip) {
+      AddProducts(rows, order, at, wide, products);
+    }
   }
   for (size_t i = 0; i < n; ++i) {
     for (size_t j = i + 1; j < n; ++j) products[i * n + j] = products[j * n + i];
