@@ -24,14 +24,14 @@ namespace {
 
 constexpr const char* kUsage =
     "usage: bench_convergence [--model tiny|demo|10m] [--seeds N] [--replicas 4,8] [--steps N]\n"
-    "                         [--threads N] [--text FILE] [--studies "
+    "                         [--sequences N] [--threads N] [--text FILE] [--studies "
     "tau,modes,codecs,missing,skip] [--json FILE]\n";
 
 struct Arguments {
   std::string model = "tiny", json;
   std::string studies = "tau,modes,codecs,missing,skip";
   std::string text = "/usr/share/dictd/gcide.dict.dz";  // of the demo
-  int64_t seeds = 1, steps = 0;
+  int64_t seeds = 1, steps = 0, sequences = 0;
   size_t threads = std::max(1u, std::thread::hardware_concurrency());
   std::vector<int32_t> replicas = {4};
 };
@@ -54,6 +54,8 @@ std::optional<Arguments> Parse(int argc, char** argv) {
       out.seeds = std::atoll(value.c_str());
     else if (key == "--steps")
       out.steps = std::atoll(value.c_str());
+    else if (key == "--sequences")
+      out.sequences = std::atoll(value.c_str());
     else if (key == "--threads")
       out.threads = static_cast<size_t>(std::atoll(value.c_str()));
     else if (key == "--replicas") {
@@ -66,7 +68,8 @@ std::optional<Arguments> Parse(int argc, char** argv) {
     } else
       return std::nullopt;
   }
-  const bool good = out.seeds >= 1 && out.steps >= 0 && out.threads >= 1 && !out.replicas.empty() &&
+  const bool good = out.seeds >= 1 && out.steps >= 0 && out.sequences >= 0 && out.threads >= 1 &&
+                    !out.replicas.empty() &&
                     std::all_of(out.replicas.begin(), out.replicas.end(),
                                 [](int32_t r) { return r >= 2 && r <= 64; });
   return good ? std::optional(out) : std::nullopt;
@@ -310,6 +313,7 @@ int Run(const Arguments& arguments) {
     return 2;
   }
   if (arguments.steps > 0) size->steps = arguments.steps;
+  if (arguments.sequences > 0) size->sequences = static_cast<int32_t>(arguments.sequences);
   std::vector<Contender> contenders;
   for (const int32_t replicas : arguments.replicas) {
     for (Contender& contender : ContendersOf(replicas)) {

@@ -102,6 +102,8 @@ class EventReader {
           {fields.at("stage").get<int>(), fields.at("round").get<int64_t>()}, transfer_s);
       if (!is_new) at->second = std::min(at->second, transfer_s);
       waits_.push_back(fields.at("wait_s"));
+      by_round_[{fields.at("stage").get<int>(), fields.at("round").get<int64_t>()}].Add(
+          transfer_s, fields.at("wait_s"));
     } else if (kind == "admitted") {
       gflops_.push_back(fields.at("gflops"));
     } else if (kind == "plan" && predicted_s_ == 0) {
@@ -113,8 +115,16 @@ class EventReader {
     std::vector<double> exchanges;
     for (const auto& [round, seconds] : transfers_) exchanges.push_back(seconds);
     const auto median = [](const std::vector<double>& v) { return v.empty() ? 0 : Median(v); };
-    return {predicted_s_,    median(steps_), median(exchanges), median(waits_),
-            median(gflops_), steps_.size(),  exchanges.size()};
+    RunFigures out = {predicted_s_,    median(steps_), median(exchanges), median(waits_),
+                      median(gflops_), steps_.size(),  exchanges.size()};
+    for (auto it = by_round_.begin(); it != by_round_.end(); ++it) {
+      const auto next = std::next(it);
+      if (next == by_round_.end() || next->first.first != it->first.first) continue;
+      out.total_transfer_s += it->second.transfer_s;
+      out.total_wait_s += it->second.wait_s;
+    }
+    if (out.total_transfer_s > 0) out.hidden = 1 - out.total_wait_s / out.total_transfer_s;
+    return out;
   }
 
  private:
@@ -123,6 +133,14 @@ class EventReader {
   // its arithmetic, not for the network.
   std::map<std::pair<int, int64_t>, double> transfers_;
   std::vector<double> steps_, waits_, gflops_;
+  struct Sums {
+    double transfer_s = 0, wait_s = 0;
+    void Add(double transfer, double wait) {
+      transfer_s += transfer;
+      wait_s += wait;
+    }
+  };
+  std::map<std::pair<int, int64_t>, Sums> by_round_;  // over all nodes, by stage and round
 };
 
 void Write(const fs::path& path, const std::string& text) {
@@ -207,6 +225,14 @@ RunPair RunBoth(const std::string& programs_dir, const std::string& scenario, do
   directory.SetDevice(scenario, pair.real.gflops * 1e-3 / sharing);
   pair.simulated = Simulated(directory);
   return pair;
+}
+
+RunFigures RunEmulated(const std::string& programs_dir, const std::string& scenario) {
+  return Emulated(programs_dir, ScenarioDirectory(scenario, 0.01));
+}
+
+RunFigures RunSimulated(const std::string& scenario) {
+  return Simulated(ScenarioDirectory(scenario, 0.01));
 }
 
 std::string IterationScenario(int steps) {

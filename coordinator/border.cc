@@ -102,7 +102,10 @@ bool IsSane(const MicrobatchLoss& loss, int32_t microbatches_per_step) {
 }
 
 bool IsSane(const RoundApplied& applied) {
-  return applied.round >= 0 && IsDuration(applied.transfer_s) && IsDuration(applied.wait_s);
+  constexpr int64_t kBytesMax = int64_t{1} << 48;
+  return applied.round >= 0 && IsDuration(applied.transfer_s) && IsDuration(applied.wait_s) &&
+         applied.bytes_sent >= 0 && applied.bytes_sent <= kBytesMax &&
+         applied.bytes_received >= 0 && applied.bytes_received <= kBytesMax;
 }
 
 RoundApplied CleanApplied(RoundApplied applied, const RoundCommit& commit, OuterRobust robust) {

@@ -191,6 +191,7 @@ class CoordinatorActor final : public Actor {
   void EmitFinished(Context& context);
   int64_t RoundsOfAnyStage() const;
   const char* RunPhase() const;
+  nlohmann::json RoundsJson() const;
   double TokensPerSecond(Instant now);
   void ReportStatus(Context& context);
   std::vector<NodeId> LiveNodes() const;

@@ -8,6 +8,7 @@
 #include "coordinator/coordinator_actor.h"
 #include "coordinator/listings.h"
 #include "coordinator/planning.h"
+#include "coordinator/round_traffic.h"
 #include "pipeline/plan/memory_model.h"
 #include "pipeline/plan/reducer_shares.h"
 #include "pipeline/plan/route.h"
@@ -174,8 +175,10 @@ void CoordinatorActor::AnnouncePlan(Context& context, const std::string& reason)
   for (const StageAssignment& stage : plan.stages) {
     std::vector<std::string> replicas;
     for (const NodeId& node : stage.replicas) replicas.push_back(node.Short());
+    const bool holds_ends = &stage == &plan.stages.front();
     stages.push_back({{"first_layer", stage.first_layer},
                       {"last_layer", stage.last_layer},
+                      {"parameters", ParametersOf(options_.config.model, stage, holds_ends)},
                       {"replicas", replicas}});
   }
   context.Event("plan", EventFields({{"version", plan.version},
@@ -219,11 +222,29 @@ int64_t CoordinatorActor::RoundsOfAnyStage() const {
   return rounds;
 }
 
+// What the memory model says of a node in that stage; 0: it is in none.
+static int64_t ModelBytes(const RunConfig& config, const std::optional<PipelinePlan>& plan,
+                          int32_t stage, const DeviceProfile& device) {
+  if (!plan || stage < 0) return 0;
+  return StageMemoryWith(config, *plan, stage, device.memory_bytes).total();
+}
+
 void CoordinatorActor::EmitFinished(Context& context) {
   int64_t sent = 0, received = 0;
   for (const auto& [node, traffic] : traffic_) {
     sent += traffic.total_sent();
     received += traffic.total_received();
+  }
+  for (const NodeId& node : active_) {
+    const auto beat = beats_.find(node);
+    const int32_t stage = StageOf(node).value_or(-1);
+    if (beat == beats_.end() || beat->second.memory_bytes <= 0 || stage < 0) continue;
+    const DeviceProfile& device = state_.nodes.at(node).device;
+    context.Event(
+        "memory",
+        EventFields({{"node", node.Short()},
+                     {"held_bytes", beat->second.memory_bytes},
+                     {"model_bytes", ModelBytes(options_.config, state_.plan, stage, device)}}));
   }
   context.Event("finished", EventFields({{"steps", options_.config.steps},
                                          {"tokens", state_.tokens},
@@ -242,11 +263,11 @@ const char* CoordinatorActor::RunPhase() const {
   return live < options_.config.nodes_min ? "waiting for nodes" : "measuring links";
 }
 
-// What the memory model says of a node in that stage; 0: it is in none.
-static int64_t ModelBytes(const RunConfig& config, const std::optional<PipelinePlan>& plan,
-                          int32_t stage, const DeviceProfile& device) {
-  if (!plan || stage < 0) return 0;
-  return StageMemoryWith(config, *plan, stage, device.memory_bytes).total();
+nlohmann::json CoordinatorActor::RoundsJson() const {
+  const RoundTraffic traffic = TrafficOfRounds(state_, options_.config.model);
+  return {{"bits_up", traffic.bits_up},
+          {"bits_down", traffic.bits_down},
+          {"hidden_fraction", state_.HiddenFraction()}};
 }
 
 // Over the last ten reports.
@@ -304,6 +325,7 @@ void CoordinatorActor::ReportStatus(Context& context) {
                            {"rounds", RoundsOfAnyStage()},
                            {"version", state_.plan ? state_.plan->version : 0},
                            {"outer", OuterJson(config.outer)},
+                           {"round_traffic", RoundsJson()},
                            {"nodes_min", config.nodes_min},
                            {"note", no_plan_},
                            {"refused", refused_},

@@ -169,7 +169,9 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const RoundAppli
                                         {"node", from.Short()},
                                         {"digest", message.base_digest.Short()},
                                         {"transfer_s", message.transfer_s},
-                                        {"wait_s", message.wait_s}}));
+                                        {"wait_s", message.wait_s},
+                                        {"bytes_sent", message.bytes_sent},
+                                        {"bytes_received", message.bytes_received}}));
   EvictMinority(context, message.stage, message.round);
   if (stopping_ || !migration_) return;
   // Right after a round of a stage that somebody is to leave.

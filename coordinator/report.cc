@@ -101,6 +101,22 @@ json PlacementJson(const RunReport& report) {
   return stages;
 }
 
+json RoundsJson(const RunReport& report) {
+  json stages = json::array();
+  for (const StageRounds& stage : RoundsByStage(report)) {
+    stages.push_back({{"stage", stage.stage},
+                      {"rounds", stage.rounds},
+                      {"bits_up", stage.bits_up},
+                      {"bits_down", stage.bits_down},
+                      {"transfer_s", stage.transfer_s},
+                      {"hidden", stage.hidden},
+                      {"digest", stage.digest},
+                      {"agreed", stage.agreed},
+                      {"replicas", stage.replicas}});
+  }
+  return stages;
+}
+
 }  // namespace
 
 bool RunReport::IsPlanReasonPhrase() const {
@@ -168,6 +184,7 @@ std::string ReportJson(const RunReport& report) {
       {"bytes_up", OrNull(report.bytes_up)},
       {"bytes_down", OrNull(report.bytes_down)},
       {"hidden_fraction", OrNull(report.hidden_fraction)},
+      {"stage_rounds", RoundsJson(report)},
       {"wall_s", report.wall_s},
       {"unreadable_lines", report.unreadable_lines},
       {"curves",

@@ -32,6 +32,8 @@ struct ReportNode {
   std::string region;
   std::string device;
   double gflops = 0;
+  int64_t held_bytes = 0;   // the most its stage held; 0: not known
+  int64_t model_bytes = 0;  // what the memory model said
   int64_t rounds_screened = 0;  // in which its delta counted for little or nothing
 };
 
@@ -44,6 +46,7 @@ struct ReportStage {
   int64_t first_layer = 0;
   int64_t last_layer = 0;  // layers [first_layer, last_layer)
   std::vector<std::string> replicas;
+  int64_t parameters = 0;  // 0: the log does not say
 };
 
 // One outer round of one stage, as the replica saw it that came to its boundary last: the others
@@ -56,6 +59,11 @@ struct ReportRound {
   double wait_s = 0;       // of that, the device stood idle
   double landed_s = 0;     // when the last replica said it had applied it; 0: none did
   int64_t participants = 0;
+  // Of the replicas that had its boundary, in all: deltas and sums, headers included.
+  double bytes_sent = 0;
+  double bytes_received = 0;
+  int64_t replicas = 0;
+  std::map<std::string, int64_t> digests;  // of the base after it: how many hold it
 };
 
 struct ReportEvent {
@@ -116,6 +124,20 @@ struct RunReport {
   int64_t RegionCount() const;
   int64_t ReplicaCountMin() const;  // of the stage with the fewest; 0 without a plan
 };
+
+// The outer rounds of one stage together.
+struct StageRounds {
+  int64_t stage = 0;
+  int64_t rounds = 0;
+  double bits_up = 0;  // per parameter and round of one replica, headers included; 0: not known
+  double bits_down = 0;
+  double transfer_s = 0;  // median over rounds
+  double hidden = 1;      // share of the transfer nobody stood idle for
+  std::string digest;     // of the base after the last round, which `agreed` of `replicas` hold
+  int64_t agreed = 0;
+  int64_t replicas = 0;
+};
+std::vector<StageRounds> RoundsByStage(const RunReport& report);
 
 // `extra` is what the log cannot know: {"loss_initial": x, "loss_final": x, "loss_reference": x or
 // null, "validation": [[step, loss], …], "reference_curve": [[step, loss], …], "sample": "…",

@@ -144,6 +144,11 @@ void EventFold::OnMembership(const std::string& kind, const json& event) {
          absl::StrFormat("%s disagreed about the parameters of stage %d after round %d.", node,
                          IntegerAt(event, "stage"), IntegerAt(event, "round")),
          true);
+  } else if (kind == "memory") {
+    ReportNode& of = nodes_[node];
+    of.id = node;
+    of.held_bytes = IntegerAt(event, "held_bytes");
+    of.model_bytes = IntegerAt(event, "model_bytes");
   } else if (kind == "screened") {
     OnScreened(node, event);
   } else if (kind == "replan") {
@@ -182,7 +187,7 @@ void EventFold::OnPlan(const json& event) {
   for (const json& stage : *stages) {
     if (!stage.is_object()) continue;
     report_.stages.push_back({IntegerAt(stage, "first_layer"), IntegerAt(stage, "last_layer"),
-                              TextsAt(stage, "replicas")});
+                              TextsAt(stage, "replicas"), IntegerAt(stage, "parameters")});
   }
   std::string text =
       absl::StrFormat("Plan %d: %d stages", IntegerAt(event, "version"), report_.stages.size());
@@ -225,6 +230,11 @@ void EventFold::OnApplied(const json& event) {
     round.wait_s = NumberAt(event, "wait_s");
   }
   round.landed_s = now_s_;
+  ++round.digests[TextAt(event, "digest")];
+  if (!had_boundary) return;
+  ++round.replicas;
+  round.bytes_sent += NumberAt(event, "bytes_sent");
+  round.bytes_received += NumberAt(event, "bytes_received");
 }
 
 void EventFold::OnFinished(const json& event) {

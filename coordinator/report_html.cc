@@ -76,7 +76,8 @@ std::string ReportHtml(const RunReport& report) {
       Section("Who held what", "the plan in force at the end", PlacementTable(report)) +
       Section("Why this plan", "in the planner's words", PlanReason(report)) +
       Section("Links", "as measured; stronger colour, faster link", LinkTable(report)) +
-      Section("Outer rounds", "per stage, slowest replica", RoundsChartSvg(report)) +
+      Section("Outer rounds", "per stage, slowest replica",
+              RoundsChartSvg(report) + StageRoundsTable(report)) +
       Section("What happened", "", EventTable(report)) +
       Section("A sample", "written by the exported model", Preformatted(report.sample)) +
       Section("Again", "the same seed gives the same losses", Preformatted(report.command));

@@ -17,6 +17,9 @@ std::string LossChartSvg(const RunReport& report);
 // One row a stage, one bar a round: on the way, and waited for; deaths and restarts across.
 std::string RoundsChartSvg(const RunReport& report);
 
+// One row a stage: what its rounds sent, how much of that was hidden, whose base has which digest.
+std::string StageRoundsTable(const RunReport& report);
+
 // Stages with their layers and replicas.
 std::string PlacementTable(const RunReport& report);
 

@@ -24,6 +24,11 @@ std::string ReplicaCell(const RunReport& report, const std::string& id) {
   if (const ReportNode* node = FindNode(report, id)) {
     html += "<br><span class=\"muted\">" + OrDash(node->region);
     if (node->gflops > 0) html += absl::StrFormat(" · %.0f GFLOP/s", node->gflops);
+    if (node->held_bytes > 0) {
+      html += absl::StrFormat("<br>%s held, %s planned",
+                              HumanBytes(static_cast<double>(node->held_bytes)),
+                              HumanBytes(static_cast<double>(node->model_bytes)));
+    }
     if (node->rounds_screened > 0) {
       html += absl::StrFormat(" · deltas of %d rounds screened", node->rounds_screened);
     }

@@ -87,8 +87,15 @@ std::string StatusScreen(const Json& status) {
                       status.value("run", ""), status.value("elapsed_s", 0.0), StatusLine(status));
   const Json outer = status.value("outer", Json());
   if (outer.is_object() && status.value("version", 0) > 0) {
-    text += absl::StrFormat("outer rounds: δ %d of τ %d, %s\n", outer.value("overlap_steps", 0),
+    text += absl::StrFormat("outer rounds: δ %d of τ %d, %s", outer.value("overlap_steps", 0),
                             outer.value("inner_steps", 0), outer.value("codec", ""));
+    const Json traffic = status.value("round_traffic", Json::object());
+    if (const double up = traffic.value("bits_up", 0.0); up > 0) {
+      text += absl::StrFormat("; %.2f bits up and %.2f down a parameter; %.1f %% hidden", up,
+                              traffic.value("bits_down", 0.0),
+                              100 * traffic.value("hidden_fraction", 0.0));
+    }
+    text += "\n";
   }
   text += "  node      region     stage    phase                                    held\n";
   for (const Json& node : status["nodes"]) text += NodeLine(node) + "\n";

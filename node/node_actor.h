@@ -212,6 +212,11 @@ class NodeActor final : public Actor {
     std::optional<Instant> waiting;  // the device had nothing else to do since
   };
   std::map<int64_t, Boundary> boundaries_;
+  struct RoundBytes {  // of deltas and sums
+    int64_t sent = 0, received = 0;
+  };
+  std::map<int64_t, RoundBytes> round_bytes_;
+  RoundBytes* BytesOf(const skerry::Message& message);
   struct Shapes {  // of a plan's rounds, and who sums what in them
     int64_t plan_version = 0;
     int32_t stage = -1;

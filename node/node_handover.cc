@@ -51,6 +51,7 @@ void NodeActor::DropStage(Context& context) {
   state_request_.reset();
   recent_reports_.clear();
   last_applied_.reset();
+  round_bytes_.clear();
 }
 
 // The others went on. It goes on as a new process would, without leaving.

@@ -64,6 +64,10 @@ Job NodeActor::ApplyJob(const std::string& name) {
 
 void NodeActor::ApplyDone(Context& context) {
   last_applied_->base_digest = results_->digest;
+  const RoundBytes bytes = round_bytes_[last_applied_->round];
+  last_applied_->bytes_sent = bytes.sent;
+  last_applied_->bytes_received = bytes.received;
+  round_bytes_.erase(round_bytes_.begin(), round_bytes_.upper_bound(last_applied_->round));
   last_applied_->screened = results_->screened;
   Send(context, options_.coordinator, *last_applied_);
   rounds_->Applied(last_applied_->round);

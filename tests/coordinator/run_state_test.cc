@@ -1,6 +1,7 @@
 // The fold of the journal: damaged or contradicting records are errors that change nothing.
 
 #include "coordinator/run_state.h"
+#include "coordinator/round_traffic.h"
 
 #include "tests/coordinator/served_run.h"
 
@@ -123,4 +124,24 @@ TEST_CASE("Hidden is what the last replica to come did not wait for", "[coordina
   state.applied[{1, 0}] = {{Node(3), {1, 0, {}, 2.0, 0.0}},
                            {Node(4), {1, 0, {}, 0, 0}}};  // 4 joins
   CHECK(state.HiddenFraction() == Approx(1 - 0.5 / 4));
+}
+
+TEST_CASE("What rounds send is told per parameter, of each stage's latest round", "[coordinator]") {
+  RunState state;
+  TransformerConfig model;
+  CHECK(TrafficOfRounds(state, model).bits_up == 0);
+  state.plan = PipelinePlan();
+  state.plan->stages = {{0, 4, {Node(1), Node(2)}}, {4, 8, {Node(3), Node(4)}}};
+  const int64_t first = ParametersOf(model, state.plan->stages[0], true);
+  const int64_t second = ParametersOf(model, state.plan->stages[1], false);
+  CHECK(first > second);
+  const auto sent = [](int64_t bytes) {
+    return RoundApplied{0, 0, {}, 1, 0, {}, bytes, 2 * bytes};
+  };
+  state.applied[{0, 0}] = {{Node(1), sent(5)}};
+  state.applied[{0, 1}] = {{Node(1), sent(first)}, {Node(2), sent(3 * first)}};
+  CHECK(TrafficOfRounds(state, model).bits_up == Approx(16));
+  state.applied[{1, 1}] = {{Node(3), sent(second)}, {Node(4), RoundApplied{}}};  // 4 joins
+  CHECK(TrafficOfRounds(state, model).bits_up == Approx((16 + 8) / 2.0));
+  CHECK(TrafficOfRounds(state, model).bits_down == Approx(16 + 8));
 }

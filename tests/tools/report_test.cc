@@ -6,6 +6,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_format.h"
 #include "coordinator/report_page.h"
 
 namespace skerry {
@@ -64,6 +65,37 @@ RunReport Build(const fs::path& log, const std::optional<fs::path>& extra = std:
 }
 
 }  // namespace
+
+TEST_CASE("Report: what a stage's rounds sent, hid and agreed upon", "[report]") {
+  const Scratch scratch;
+  std::string log = kSmallRun;
+  const auto applied = [](int round, const char* node, const char* digest, double transfer_s,
+                          double wait_s, int sent) {
+    return absl::StrFormat(
+        R"({"t":9,"kind":"applied","stage":0,"round":%d,"node":"%s","digest":"%s",)"
+        R"("transfer_s":%g,"wait_s":%g,"bytes_sent":%d,"bytes_received":%d})"
+        "\n",
+        round, node, digest, transfer_s, wait_s, sent, 2 * sent);
+  };
+  log += R"({"t":8,"kind":"plan","stages":[{"first_layer":0,"last_layer":4,"parameters":1000,)"
+         R"("replicas":["aaaa","bbbb","cccc"]}]})"
+         "\n"
+         R"({"t":8,"kind":"round","stage":0,"round":1,"participants":["aaaa","bbbb","cccc"]})"
+         "\n" +
+         applied(1, "aaaa", "e", 4, 1, 500) + applied(1, "bbbb", "f", 5, 0, 1500) +
+         applied(1, "cccc", "f", 0, 0, 0);  // cccc joins
+  const RunReport report = Build(scratch.Write("events.jsonl", log));
+  const std::vector<StageRounds> stages = RoundsByStage(report);
+  REQUIRE(stages.size() == 1);
+  CHECK(stages[0].rounds == 2);
+  CHECK(stages[0].bits_up == Approx(8 * 2000 / 4.0 / 1000));  // of four messages in two rounds
+  CHECK(stages[0].bits_down == Approx(2 * stages[0].bits_up));
+  CHECK(stages[0].hidden == Approx(1 - 1.5 / 6));
+  CHECK(stages[0].digest == "f");
+  CHECK(stages[0].agreed == 2);
+  CHECK(stages[0].replicas == 3);
+  CHECK(StageRoundsTable(report).find("2 of 3 agree") != std::string::npos);
+}
 
 TEST_CASE("Report: a finished run's figures are those of its log", "[report]") {
   const Scratch scratch;

@@ -99,7 +99,8 @@ std::vector<std::pair<std::string, Message>> ShardedSamples() {
       {"welcome_law", Welcome{RunId{SampleDigest(9).bytes}, SampleLaw(), {}}},
       {"round_commit_table",
        RoundCommit{1, 2, {{SampleNode(1), 10, SampleDigest(1)}}, 0, {1, 2, 3, 4, 5}}},
-      {"round_applied_screened", RoundApplied{1, 2, SampleDigest(3), 0.5, 0.125, {SampleNode(2)}}},
+      {"round_applied_screened",
+       RoundApplied{1, 2, SampleDigest(3), 0.5, 0.125, {SampleNode(2)}, 4096, 8192}},
       {"delta_statistics", DeltaStatistics{1, 2, {100, 50, 20, 10}, {0, 0.5, 0.25, 4}}},
       {"welcome_sharded", Welcome{RunId{SampleDigest(9).bytes}, SampleSharded(), {}}},
   };

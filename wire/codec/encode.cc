@@ -248,6 +248,8 @@ class Writer : public WriteChecks {
     WriteId(m.base_digest, b.initBaseDigest());
     b.setTransferS(Finite(m.transfer_s, "transfer_s"));
     b.setWaitS(Finite(m.wait_s, "wait_s"));
+    b.setBytesSent(m.bytes_sent);
+    b.setBytesReceived(m.bytes_received);
     WriteIds(m.screened, b.initScreened(Count(m.screened, limits::kParticipantsMax, "screened")));
   }
   void operator()(const DeltaStatistics& m) {

@@ -86,6 +86,8 @@ Message ReadRoundMessage(ReadChecks& checks, schema::Envelope::Reader e, const P
   m.base_digest = ReadId<Digest>(r.getBaseDigest());
   m.transfer_s = checks.Finite(r.getTransferS(), "transfer_s");
   m.wait_s = checks.Finite(r.getWaitS(), "wait_s");
+  m.bytes_sent = checks.NotNegative(r.getBytesSent(), "bytes sent");
+  m.bytes_received = checks.NotNegative(r.getBytesReceived(), "bytes received");
   const unsigned screened = checks.Count(r.getScreened(), limits::kParticipantsMax, "screened");
   for (unsigned i = 0; i < screened; ++i) {
     m.screened.push_back(ReadId<NodeId>(r.getScreened()[i]));

@@ -305,9 +305,11 @@ struct RoundApplied {
   int32_t stage = 0;
   int64_t round = 0;
   Digest base_digest;
-  double transfer_s = 0;  // boundary → everything needed for the update was here
-  double wait_s = 0;      // of that, the device stood idle for it
+  double transfer_s = 0;              // boundary → everything needed for the update was here
+  double wait_s = 0;                  // of that, the device stood idle for it
   std::vector<NodeId> screened = {};  // whose delta was left out or drawn in (OuterRobust), ordered
+  int64_t bytes_sent = 0;             // of this round's deltas and sums, as WireSize counts them
+  int64_t bytes_received = 0;
   bool operator==(const RoundApplied&) const = default;
 };
 // replica → coordinator, every OuterConfig::budget_rounds: what each codec would take and lose for

@@ -420,6 +420,8 @@ struct RoundApplied {
   transferS  @3 :Float64;
   waitS      @4 :Float64;
   screened   @5 :List(Id256);  # whose delta was left out or drawn in
+  bytesSent     @6 :Int64;  # of this round's deltas and sums
+  bytesReceived @7 :Int64;
 }
 # replica → coordinator: what each codec would take and lose for each tensor of its delta.
 struct DeltaStatistics {
