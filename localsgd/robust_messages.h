@@ -40,7 +40,7 @@ class RobustMessages {
   std::vector<double> Norms() const;
   size_t WidthAt(int64_t first) const;
   void AddProducts(const Rows& rows, std::span<const size_t> order, size_t first,
-                   std::span<double> wide, std::span<double> products) const;
+                   std::span<double> products) const;
   std::vector<double> Products(std::span<const size_t> order) const;
 
   const Codec* codec_;
