@@ -29,7 +29,7 @@ VirtualRunOptions Fleet(OuterRobust robust, OuterReduce reduce) {
   options.config.steps = 24;
   options.config.outer.robust = robust;
   options.config.outer.reduce = reduce;
-  options.config.outer.robust_trim = 0.25f;
+  if (robust == OuterRobust::kClip) options.config.outer.robust_limit = 1;
   return options;
 }
 
