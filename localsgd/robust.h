@@ -10,7 +10,7 @@
 // Screen and clip are one integer weight for each message (v is always Σ a_c D_c, so the R × R
 // scalar products are all that clip looks at), and trim is an order statistic: what is left is
 // summed in fixed point (compression/fixed_point.h), so every mode gives the same bits for any
-// order of the messages. Where no message is drawn in, left out or trimmed away, the weights are
+// order of the messages. Where screen leaves nobody out, or clip draws nobody in, the weights are
 // all 1 and the result is the plain mean, to the bit.
 //
 //   d = Σ_c w_c D_c / Σ_c w_c          trim: the mean of the R − 2k values left, each parameter
@@ -20,9 +20,9 @@
 // AdamW a displacement grows with inner steps, hardly with tokens.
 //
 // A message that decodes to zeros (its replica had nothing to do) is no measure of the others: it
-// counts in the mean, but for no median. With fewer than 3 messages, or fewer than 3 that
-// are not zeros, nobody can tell who is wild: nothing is left out or drawn in;
-// trim needs 3 messages, whatever they hold.
+// counts in the mean, but for no median. With fewer than 3 messages, or fewer than 3 that are not
+// zeros, nobody can tell who is wild: nothing is left out or drawn in. Trim needs 3 messages,
+// whatever they hold.
 //
 // What is left out counts as accepted all the same: for its sender the law of replica.h holds with
 // D(msg) moved out of its weights or residual, as if the base had taken it. It is dropped on

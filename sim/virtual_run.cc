@@ -236,58 +236,6 @@ absl::StatusOr<std::unique_ptr<StageWork>> VirtualRun::Build(int32_t i, const Ru
                                          faults_[static_cast<size_t>(i)]);
 }
 
-// `trained`: nullptr without arithmetic.
-ObservedStage::Observer VirtualRun::ObserverOf(int32_t i, TrainedStage* trained) {
-  ObservedStage::Observer observer;
-  const NodeId id = node(i);
-  observer.accumulated = [this, id](int64_t step, int32_t microbatch) {
-    checkers_.OnAccumulated(simulation_->now(), id, step, microbatch);
-  };
-  observer.stepped = [this, id](int64_t step, int32_t microbatches) {
-    checkers_.OnStepped(simulation_->now(), id, step, microbatches);
-  };
-  observer.worked = [this, id](int64_t step, int32_t microbatch) {
-    if (worked_) worked_(id, step, microbatch);
-  };
-  observer.encoded = [this, id](int64_t round, int64_t step) {
-    checkers_.OnEncoded(simulation_->now(), id, round, step);
-  };
-  observer.applied = [this, id](int64_t round, int64_t step) {
-    checkers_.OnApplied(simulation_->now(), id, round, step);
-  };
-  if (trained == nullptr) return observer;
-  observer.vectors = [trained] {
-    const OuterFragments& fragments = trained->fragments();
-    const auto n = static_cast<size_t>(fragments.size());
-    ReplicaVectors vectors{std::vector<float>(n), trained->LiveParameters(), std::vector<float>(n)};
-    fragments.ReadBase(vectors.base);
-    fragments.ReadResidual(vectors.residual);
-    return vectors;
-  };
-  observer.decode = [trained](int64_t round, const Payload& delta) {
-    return trained->DecodeDelta(round, delta);
-  };
-  observer.decode_pieces = [trained](int64_t round, const std::vector<Payload>& pieces) {
-    return trained->DecodePieces(round, pieces);
-  };
-  observer.restarts = options_.config.outer.mode == OuterMode::kCo2;
-  observer.wild = [this, trained,
-                   rng = std::make_shared<Rng>(options_.seed, "wild deltas",
-                                               static_cast<uint64_t>(i))](
-                      int64_t round, const std::vector<Payload>& honest, const WildDelta& how) {
-    std::vector<Payload> wild;
-    for (const Payload& message : honest) {
-      const int64_t values = trained->MessageValues(round, static_cast<int32_t>(wild.size()));
-      wild.push_back(WildMessage(message, values, checkers_.config().outer.codec, how, rng.get()));
-    }
-    return wild;
-  };
-  observer.settled = [this, id](int64_t round, double error) {
-    checkers_.OnSettled(simulation_->now(), id, round, error);
-  };
-  return observer;
-}
-
 // Enough is up for steps to be made: the coordinator, and a live data node (or, before the plan,
 // everybody who is waited for).
 bool VirtualRun::Able() const {

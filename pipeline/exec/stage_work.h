@@ -110,7 +110,7 @@ class StageWork {
   };
   virtual absl::Status ApplySums(const Landing&) { return NotSharded(); }
   // Of the round that landed last: whose delta a robust mode gave little or no weight to
-  // (localsgd/robust.h), ordered. In a sharded round: in more than half of what this replica summed.
+  // (localsgd/robust.h), ordered. In a sharded round: in over half of what this replica summed.
   virtual std::vector<NodeId> Screened() const { return {}; }
   // Whether what a replica sent can be decoded: pieces of its delta, or sums. Any thread.
   virtual absl::Status CheckPieces(int64_t, const std::vector<Piece>&) const { return NotSharded(); }
