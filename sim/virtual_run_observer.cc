@@ -1,5 +1,6 @@
 // What a virtual run sees of a node's arithmetic, and may do to it.
 
+#include <nlohmann/json_fwd.hpp>
 #include <utility>
 
 #include "common/rng.h"
