@@ -20,9 +20,8 @@ absl::StatusOr<std::vector<float>> PieceReducer::Mean(int32_t piece,
                                                       std::vector<bool>* screened) const {
   SKERRY_CHECK(piece >= 0 && piece < cut_.count());
   const int64_t size = cut_.Size(piece);
-  SKERRY_ASSIGN_OR_RETURN(
-      const RoundMean mean,
-      RoundMean::Make(*up_, size, std::move(messages), nominal_tokens_, robust_));
+  SKERRY_ASSIGN_OR_RETURN(const RoundMean mean, RoundMean::Make(*up_, size, std::move(messages),
+                                                                nominal_tokens_, robust_));
   *screened = mean.screened();
   std::vector<float> d(static_cast<size_t>(size));
   for (int64_t first = 0; first < size; first += RoundMean::kTile) {

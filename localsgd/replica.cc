@@ -177,10 +177,9 @@ absl::Status OuterReplica::Apply(std::span<const Accepted> participants, std::sp
   SKERRY_ASSIGN_OR_RETURN(const bool own_accepted, FindOwn(participants));
   std::vector<RoundMessage> messages;
   for (const Accepted& p : participants) messages.push_back({p.tokens, p.payload});
-  SKERRY_ASSIGN_OR_RETURN(
-      const RoundMean mean,
-      RoundMean::Make(*codec_, size(), std::move(messages), options_.nominal_tokens,
-                      RobustOptions::Of(config_)));
+  SKERRY_ASSIGN_OR_RETURN(const RoundMean mean,
+                          RoundMean::Make(*codec_, size(), std::move(messages),
+                                          options_.nominal_tokens, RobustOptions::Of(config_)));
   screened_ = mean.screened();
 
   Land([&mean](int64_t first, std::span<float> d) { mean.Tile(first, d); }, own_accepted, theta);

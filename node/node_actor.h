@@ -58,7 +58,7 @@ struct NodeActorOptions {
 class NodeActor final : public Actor {
  public:
   static constexpr size_t kEarlyMax = 1024;  // messages kept until the stage or their plan is there
-  static constexpr size_t kShapesMax = 1024;  // remembered
+  static constexpr size_t kShapesMax = 1024;   // remembered
   static constexpr size_t kPassedOnMax = 256;  // said again to a coordinator that restarted
   static constexpr Duration kHelloPatience = Duration::Seconds(5);
 

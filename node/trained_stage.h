@@ -107,7 +107,7 @@ class TrainedStage final : public StageWork {
   std::vector<float> theta_;  // host copy of the live parameters, between rounds' steps
   std::vector<int32_t> inputs_, targets_;
   std::vector<NodeId> screened_;  // of the round that landed last
-  Peak held_peak_;  // raised by the device thread
+  Peak held_peak_;                // raised by the device thread
 };
 
 }  // namespace skerry

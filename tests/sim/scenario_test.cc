@@ -268,13 +268,13 @@ node = 1
   CHECK(std::string(NameOf(faults[5].kind)) == "poisoned_delta");
 }
 
-TEST_CASE("Scenario: a wild node says how wild, and may be noise", "[sim][fault]") {
-  const std::string wild = "at_s = 30\nkind = \"wild\"\nnode = 2\nfactor = -1000\n";
-  const Fault scaled = Parsed(FaultOf(wild)).faults.at(0);
-  CHECK(scaled.kind == FaultKind::kWild);
-  CHECK(scaled.factor == -1000);
-  CHECK_FALSE(scaled.is_noise);
-  CHECK(Parsed(FaultOf(wild + "noise = true\n")).faults.at(0).is_noise);
+TEST_CASE("Scenario: a wild delta says how wild", "[sim][fault]") {
+  const Scenario scenario = Parsed(
+      FaultOf("at_s = 30\nkind = \"wild\"\nnode = 2\nfactor = -1000\nnoise = true\n"));
+  REQUIRE(scenario.faults.size() == 1);
+  CHECK(scenario.faults[0].kind == FaultKind::kWild);
+  CHECK(scenario.faults[0].factor == -1000);
+  CHECK(scenario.faults[0].is_noise);
 }
 
 TEST_CASE("Scenario: a fault has the keys of its kind and no others", "[sim][fault][error]") {
