@@ -192,6 +192,7 @@ void CoordinatorActor::AnnouncePlan(Context& context, const std::string& reason)
     told_.insert(node);
     context.Send(node, update);
   }
+  SendTablesToJoiners(context);
 }
 
 void CoordinatorActor::FinishWhenDone(Context& context) {

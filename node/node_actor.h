@@ -164,6 +164,14 @@ class NodeActor final : public Actor {
   void ApplyDone(Context& context);
   void NoteReadiness(Context& context);
 
+  // node_tables.cc
+  bool IsTableKnown(int64_t round) const;
+  bool LearnTable(Context& context, const RoundCommit& commit);
+  void GiveTables(Context& context);
+  bool MeasuresNow() const;
+  Duration EncodingCost() const;
+  void SendStatistics(Context& context, int64_t round);
+
   // node_sharded_rounds.cc
   bool IsShardedStage() const;
   const RoundShape& ShapeOfRound(int64_t round);
@@ -220,6 +228,9 @@ class NodeActor final : public Actor {
   };
   Shapes shapes_;
   std::map<int64_t, uint64_t> reported_sums_;  // by round, the shape
+  std::map<int64_t, Bytes> tables_;  // of codecs, packed, by the first round they are in force
+  int64_t commits_known_ = 0;        // of rounds below, so are the tables that they name
+  std::map<int64_t, DeltaStatistics> said_;  // of rounds not applied
   int64_t tokens_at_boundary_ = 0;
   int64_t tokens_of_round_ = 0;
 

@@ -5,6 +5,7 @@
 
 #include "common/digest.h"
 #include "common/status.h"
+#include "localsgd/table_choice.h"
 #include "node/node_actor.h"
 #include "node/node_results.h"
 #include "pipeline/plan/route.h"
@@ -64,6 +65,7 @@ void NodeActor::ApplyDone(Context& context) {
   last_applied_->base_digest = results_->digest;
   Send(context, options_.coordinator, *last_applied_);
   rounds_->Applied(last_applied_->round);
+  said_.erase(said_.begin(), said_.lower_bound(rounds_->next()));
 }
 
 bool NodeActor::EncodeAtBoundary(Context& context) {
@@ -77,8 +79,10 @@ bool NodeActor::EncodeAtBoundary(Context& context) {
     EncodePieces(context);
     return true;
   }
-  heavy_job_ = SubmitTracked(context, {"encode delta", work_->Cost(WorkKind::kEncode),
-                                       [work = work_.get(), results = results_] {
+  heavy_job_ = SubmitTracked(context, {"encode delta", EncodingCost(),
+                                       [work = work_.get(), results = results_,
+                                        measures = MeasuresNow()] {
+                                         if (measures) results->Measure(*work);
                                          auto delta = work->EncodeDelta();
                                          results->status = delta.status();
                                          if (!delta.ok()) return;
@@ -91,6 +95,7 @@ bool NodeActor::EncodeAtBoundary(Context& context) {
 void NodeActor::Encoded(Context& context) {
   const int64_t round = encoded_++;
   boundaries_[round].at = context.now();
+  SendStatistics(context, round);
   if (IsShardedStage()) return PiecesEncoded(context, round);
   const Delta delta{stage_,           round,           tokens_of_round_,
                     results_->digest, results_->delta, plan_.version};
@@ -115,10 +120,12 @@ void NodeActor::On(Context& context, const NodeId& from, const Delta& message) {
   if (!rounds_) return void(++refused_);
   const auto replicas = LiveReplicas(plan_, stage_);
   if (std::find(replicas.begin(), replicas.end(), from) == replicas.end()) return void(++refused_);
+  if (rounds_->IsAhead(message.round) && !IsTableKnown(message.round)) return Keep(from, message);
   if (IsShardedStage()) return OnPieces(context, from, message);
   // What cannot be decoded would end this node when the round lands: the coordinator hears of it.
   // A joiner without its stage yet leaves that to those who land the round.
-  const bool decodes = message.stage != stage_ || !work_ || work_->CheckDelta(message.payload).ok();
+  const bool decodes = message.stage != stage_ || !work_ ||
+                       work_->CheckDelta(message.payload, message.round).ok();
   const auto held = decodes ? rounds_->Hold(from, message) : rounds_->Refuse(from, message);
   if (!held) return void(++refused_);
   Send(context, options_.coordinator, *held);
@@ -128,8 +135,9 @@ void NodeActor::On(Context& context, const NodeId& from, const Delta& message) {
 
 void NodeActor::On(Context& context, const NodeId& from, const RoundCommit& message) {
   if (from != options_.coordinator || !rounds_) return void(++refused_);
-  if (!rounds_->Commit(message)) ++refused_;
+  if (!LearnTable(context, message) && !rounds_->Commit(message)) ++refused_;
   NoteReadiness(context);
+  if (HasBudget(config_->outer)) ReplayEarly(context);
   Advance(context);
 }
 

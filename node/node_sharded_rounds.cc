@@ -63,9 +63,11 @@ bool Contains(const std::vector<NodeId>& nodes, const NodeId& node) {
 void NodeActor::EncodePieces(Context& context) {
   const int64_t round = encoded_;
   heavy_job_ = SubmitTracked(
-      context, {"encode delta", work_->Cost(WorkKind::kEncode),
+      context, {"encode delta", EncodingCost(),
                 [work = work_.get(), results = results_, self = options_.self,
+                 measures = MeasuresNow(),
                  reducers = ReducersOfRound(round), shape = ShapeOfRound(round).id] {
+                  if (measures) results->Measure(*work);
                   auto pieces = work->EncodePieces();
                   results->status = pieces.status();
                   if (!pieces.ok()) return;
@@ -185,7 +187,7 @@ void NodeActor::OnPieces(Context& context, const NodeId& from, const Delta& mess
     return void(++refused_);
   }
   auto pieces = UnpackPieces(message.payload);
-  const bool decodes = pieces.ok() && (!work_ || work_->CheckPieces(*pieces).ok());
+  const bool decodes = pieces.ok() && (!work_ || work_->CheckPieces(*pieces, message.round).ok());
   if (!decodes) {
     if (rounds_->RefusePieces(from, message.round)) {
       Send(context, options_.coordinator, DeltaHeld{stage_, message.round, from, 0, {}});
@@ -204,6 +206,7 @@ void NodeActor::On(Context& context, const NodeId& from, const DeltaSum& message
   }
   const RoundShape& shape = ShapeOfRound(message.round);
   if (message.shape != shape.id || !Contains(shape.participants, from)) return void(++refused_);
+  if (!IsTableKnown(message.round)) return Keep(from, message);
   auto pieces = UnpackPieces(message.payload);
   DeltaSum sum = message;
   if (!pieces.ok() || DigestOf(View(message.payload)) != message.digest ||
@@ -220,7 +223,7 @@ void NodeActor::On(Context& context, const NodeId& from, const DeltaSum& message
 // A joiner without its stage yet leaves that to those who land the round.
 bool NodeActor::IsSumOf(const NodeId& reducer, int64_t round, const std::vector<Piece>& sums) {
   if (!work_) return true;
-  if (!work_->CheckSums(sums).ok()) return false;
+  if (!work_->CheckSums(sums, round).ok()) return false;
   const std::vector<NodeId>& reducers = ReducersOfRound(round);
   size_t found = 0;
   for (const Piece& sum : sums) {

@@ -1,11 +1,13 @@
 #include "node/trained_stage.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "common/check.h"
 #include "common/status.h"
 #include "compression/codec.h"
+#include "localsgd/table_choice.h"
 #include "node/stage_state.h"
 
 namespace skerry {
@@ -46,7 +48,12 @@ absl::StatusOr<std::unique_ptr<StageWork>> TrainedStage::Create(
   const auto replicas = static_cast<int64_t>(stage.replicas.size());
   if (IsSharded(config.outer, replicas)) {
     work->cut_ = PieceCut::Of(work->trainer_->layout().size(), replicas);
-    work->reducer_ = std::make_unique<PieceReducer>(config.outer, work->cut_);
+  }
+  work->codecs_ =
+      std::make_shared<CodecBook>(config.outer, work->trainer_->layout().size(), work->cut_);
+  if (work->cut_.piece > 0) {
+    work->reducer_ =
+        std::make_unique<PieceReducer>(config.outer, work->cut_, 0, work->codecs_);
   }
   work->replica_ =
       std::make_unique<OuterReplica>(config.outer, work->theta_, work->ReplicaOptions());
@@ -150,8 +157,22 @@ absl::Status TrainedStage::ApplyRound(const std::vector<Accepted>& participants)
   return absl::OkStatus();
 }
 
-absl::Status TrainedStage::CheckDelta(const Payload& delta) const {
-  return CodecFor(config_.outer.codec).Check(View(delta), static_cast<int64_t>(theta_.size()));
+absl::Status TrainedStage::CheckDelta(const Payload& delta, int64_t round) const {
+  return codecs_->Of(round)->Check(View(delta), static_cast<int64_t>(theta_.size()));
+}
+
+absl::StatusOr<DeltaStatistics> TrainedStage::MeasureDelta() {
+  trainer_->ReadParameters(theta_);
+  const std::vector<int64_t> parts = TableParts(trainer_->layout());
+  SKERRY_ASSIGN_OR_RETURN(const PartStatistics measured,
+                          replica_->Measure(theta_, parts, TableCodecs(config_)));
+  // The largest part, in float32, as its message and decoded again.
+  if (!parts.empty()) NoteHeld(3 * 4 * *std::max_element(parts.begin(), parts.end()));
+  return SaidOf(measured);
+}
+
+absl::Status TrainedStage::SetTable(int64_t first_round, const Bytes& table) {
+  return codecs_->SetTable(first_round, table);
 }
 
 std::vector<float> TrainedStage::LiveParameters() {

@@ -50,13 +50,15 @@ class TrainedStage final : public StageWork {
   absl::Status OptimizerStep(int64_t step, int32_t microbatches) override;
   absl::StatusOr<Payload> EncodeDelta() override;
   absl::Status ApplyRound(const std::vector<Accepted>& participants) override;
-  absl::Status CheckDelta(const Payload& delta) const override;
+  absl::Status CheckDelta(const Payload& delta, int64_t round) const override;
+  absl::StatusOr<DeltaStatistics> MeasureDelta() override;
+  absl::Status SetTable(int64_t first_round, const Bytes& table) override;
   int32_t pieces() const override { return cut_.piece > 0 ? cut_.count() : 0; }
   absl::StatusOr<std::vector<Payload>> EncodePieces() override;
   absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction& reduction) const override;
   absl::Status ApplySums(const Landing& landing) override;
-  absl::Status CheckPieces(const std::vector<Piece>& pieces) const override;
-  absl::Status CheckSums(const std::vector<Piece>& sums) const override;
+  absl::Status CheckPieces(const std::vector<Piece>& pieces, int64_t round) const override;
+  absl::Status CheckSums(const std::vector<Piece>& sums, int64_t round) const override;
   void AdoptBase() override;
   Digest BaseDigest() override;
   Payload BaseParameters() override;
@@ -66,7 +68,8 @@ class TrainedStage final : public StageWork {
 
   // For checkers, on the device thread.
   const OuterReplica& replica() const { return *replica_; }
-  std::vector<float> DecodePieces(const std::vector<Payload>& own_pieces) const;
+  std::vector<float> DecodePieces(const std::vector<Payload>& own_pieces, int64_t round) const;
+  const CodecBook& codecs() const { return *codecs_; }
   std::vector<float> LiveParameters();
 
  private:
@@ -74,7 +77,7 @@ class TrainedStage final : public StageWork {
                std::unique_ptr<TokenSource> tokens);
   WorkResult Result(absl::Status status, Bytes values);
   OuterReplicaOptions ReplicaOptions() const;
-  absl::Status CheckEach(const std::vector<Piece>& pieces, DeltaCodec codec) const;
+  absl::Status CheckIndex(const Piece& piece) const;
   // Takes the peak of what is held now and `transient` bytes.
   void NoteHeld(int64_t transient = 0);
 
@@ -86,6 +89,7 @@ class TrainedStage final : public StageWork {
   std::unique_ptr<TokenSource> tokens_;
   std::unique_ptr<StageTrainer> trainer_;
   PieceCut cut_;  // piece 0: rounds are not sharded
+  std::shared_ptr<CodecBook> codecs_;
   std::unique_ptr<OuterReplica> replica_;
   std::unique_ptr<PieceReducer> reducer_;  // of sharded rounds
   std::vector<float> theta_;  // host copy of the live parameters, between rounds' steps

@@ -22,6 +22,7 @@ std::vector<RoundMessage> Messages(const std::vector<StageWork::Accepted>& parti
 OuterReplicaOptions TrainedStage::ReplicaOptions() const {
   OuterReplicaOptions options;
   options.cut = cut_;
+  options.codecs = codecs_;
   return options;
 }
 
@@ -39,7 +40,8 @@ absl::StatusOr<std::vector<Payload>> TrainedStage::ReducePieces(const Reduction&
   std::vector<Payload> sums;
   for (size_t i = 0; i < reduction.pieces.size(); ++i) {
     SKERRY_ASSIGN_OR_RETURN(Bytes sum,
-                            reducer_->Reduce(reduction.pieces[i], Messages(reduction.messages[i])));
+                            reducer_->Reduce(reduction.pieces[i], Messages(reduction.messages[i]),
+                                             replica_->version()));
     sums.push_back(MakePayload(std::move(sum)));
   }
   return sums;
@@ -50,7 +52,8 @@ absl::Status TrainedStage::ApplySums(const Landing& landing) {
   const std::vector<int32_t>& own = landing.own.pieces;
   for (size_t i = 0; i < own.size(); ++i) {
     SKERRY_RETURN_IF_ERROR(reducer_->Land(own[i], Messages(landing.own.messages[i]),
-                                          View(landing.sums[static_cast<size_t>(own[i])])));
+                                          View(landing.sums[static_cast<size_t>(own[i])]),
+                                          replica_->version()));
   }
   reducer_->KeepOnly(std::set<int32_t>(own.begin(), own.end()));
   std::vector<std::span<const uint8_t>> sums;
@@ -62,32 +65,40 @@ absl::Status TrainedStage::ApplySums(const Landing& landing) {
   return absl::OkStatus();
 }
 
-std::vector<float> TrainedStage::DecodePieces(const std::vector<Payload>& own_pieces) const {
+std::vector<float> TrainedStage::DecodePieces(const std::vector<Payload>& own_pieces,
+                                              int64_t round) const {
   std::vector<float> values(static_cast<size_t>(cut_.parameters));
   for (int32_t i = 0; i < pieces(); ++i) {
     const auto part = std::span(values).subspan(static_cast<size_t>(cut_.First(i)),
                                                 static_cast<size_t>(cut_.Size(i)));
     const absl::Status decoded =
-        CodecFor(config_.outer.codec).Decode(View(own_pieces[static_cast<size_t>(i)]), part);
+        codecs_->OfPiece(round, i)->Decode(View(own_pieces[static_cast<size_t>(i)]), part);
     SKERRY_CHECK(decoded.ok(), "a delta of our own making");
   }
   return values;
 }
 
-absl::Status TrainedStage::CheckEach(const std::vector<Piece>& pieces, DeltaCodec codec) const {
+absl::Status TrainedStage::CheckIndex(const Piece& piece) const {
+  if (piece.index >= 0 && piece.index < pieces()) return absl::OkStatus();
+  return InvalidArgument("there is no piece %d", piece.index);
+}
+
+absl::Status TrainedStage::CheckPieces(const std::vector<Piece>& pieces, int64_t round) const {
   for (const Piece& piece : pieces) {
-    if (piece.index >= this->pieces()) return InvalidArgument("there is no piece %d", piece.index);
-    SKERRY_RETURN_IF_ERROR(CodecFor(codec).Check(View(piece.message), cut_.Size(piece.index)));
+    SKERRY_RETURN_IF_ERROR(CheckIndex(piece));
+    const auto codec = codecs_->OfPiece(round, piece.index);
+    SKERRY_RETURN_IF_ERROR(codec->Check(View(piece.message), cut_.Size(piece.index)));
   }
   return absl::OkStatus();
 }
 
-absl::Status TrainedStage::CheckPieces(const std::vector<Piece>& pieces) const {
-  return CheckEach(pieces, config_.outer.codec);
-}
-
-absl::Status TrainedStage::CheckSums(const std::vector<Piece>& sums) const {
-  return CheckEach(sums, DownCodecOf(config_.outer));
+absl::Status TrainedStage::CheckSums(const std::vector<Piece>& sums, int64_t round) const {
+  for (const Piece& sum : sums) {
+    SKERRY_RETURN_IF_ERROR(CheckIndex(sum));
+    const auto codec = codecs_->DownOfPiece(round, sum.index);
+    SKERRY_RETURN_IF_ERROR(codec->Check(View(sum.message), cut_.Size(sum.index)));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace skerry

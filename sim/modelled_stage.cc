@@ -1,11 +1,14 @@
 #include "sim/modelled_stage.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "common/digest.h"
 #include "common/rng.h"
 #include "common/status.h"
+#include "compression/codec.h"
+#include "localsgd/table_choice.h"
 #include "routing/cost_model.h"
 
 namespace skerry {
@@ -30,10 +33,12 @@ Bytes BytesOf(uint64_t fingerprint) {
   return bytes;
 }
 
+// The last eight bytes: before them there may be a table's.
 uint64_t FingerprintOf(const Payload& payload) {
   uint64_t fingerprint = 0;
   const auto bytes = View(payload);
-  std::memcpy(&fingerprint, bytes.data(), std::min(bytes.size(), sizeof fingerprint));
+  const size_t count = std::min(bytes.size(), sizeof fingerprint);
+  std::memcpy(&fingerprint, bytes.data() + (bytes.size() - count), count);
   return fingerprint;
 }
 
@@ -47,7 +52,12 @@ ModelledStage::ModelledStage(const RunConfig& config, const StageAssignment& sta
   loss_flops_ = LossFlops(config);
   parameters_ = StageParameters(config.model, layers, holds_ends);
   boundary_bytes_ = BoundaryBytes(config);
-  delta_bytes_ = DeltaBytes(config, layers, holds_ends);
+  if (HasBudget(config.outer)) {
+    parts_ = TableParts(ParameterLayout::ForStage(config.model, stage.first_layer,
+                                                  stage.last_layer, holds_ends));
+    codecs_ = TableCodecs(config);
+    down_follows_ = config.outer.down_codec == DownCodec::kAuto;
+  }
   tokens_ = static_cast<int32_t>(MicrobatchTokens(config));
   const auto replicas = static_cast<int64_t>(stage.replicas.size());
   if (IsSharded(config.outer, replicas)) cut_ = PieceCut::Of(parameters_, replicas);
@@ -118,11 +128,12 @@ absl::Status ModelledStage::OptimizerStep(int64_t step, int32_t microbatches) {
 }
 
 absl::StatusOr<Payload> ModelledStage::EncodeDelta() {
-  return MakeHollowPayload(BytesOf(Chain(base_, theta_)), delta_bytes_);
+  const Table table = TableOf(encoded_++);
+  return MakeHollowPayload(MessageOf(Chain(base_, theta_), table), DeltaSize(table));
 }
 
 absl::Status ModelledStage::ApplyRound(const std::vector<Accepted>& participants) {
-  for (const Accepted& p : participants) SKERRY_RETURN_IF_ERROR(CheckDelta(p.payload));
+  for (const Accepted& p : participants) SKERRY_RETURN_IF_ERROR(CheckDelta(p.payload, version_));
   uint64_t sum = 0;  // the mean does not depend on an order
   for (const Accepted& p : participants) sum += Chain(FingerprintOf(p.payload), uint64_t(p.tokens));
   base_ = Chain(base_, sum);
@@ -132,28 +143,31 @@ absl::Status ModelledStage::ApplyRound(const std::vector<Accepted>& participants
 }
 
 absl::StatusOr<std::vector<Payload>> ModelledStage::EncodePieces() {
+  const Table table = TableOf(encoded_++);
   std::vector<Payload> pieces;
   for (int32_t i = 0; i < cut_.count(); ++i) {
-    const uint64_t fingerprint = Chain(Chain(base_, theta_), static_cast<uint64_t>(i));
-    pieces.push_back(MakeHollowPayload(BytesOf(fingerprint), EncodedBytes(i, up_bits_)));
+    const uint64_t value = Chain(Chain(base_, theta_), static_cast<uint64_t>(i));
+    pieces.push_back(MakeHollowPayload(MessageOf(value, table), EncodedBytes(i, table)));
   }
   return pieces;
 }
 
-int64_t ModelledStage::EncodedBytes(int32_t piece, double bits) const {
-  const auto bytes = static_cast<int64_t>(bits * static_cast<double>(cut_.Size(piece)) / 8);
-  return std::max<int64_t>(bytes, sizeof(uint64_t));
+int64_t ModelledStage::EncodedBytes(int32_t piece, const Table& table) const {
+  const auto bytes = static_cast<int64_t>(table.bits * static_cast<double>(cut_.Size(piece)) / 8);
+  return std::max<int64_t>(bytes, (table.fingerprint != 0 ? 2 : 1) * sizeof(uint64_t));
 }
 
 int64_t ModelledStage::PiecesBytes() const {
   int64_t bytes = 0;
-  for (int32_t i = 0; i < pieces(); ++i) bytes += EncodedBytes(i, up_bits_);
+  const Table table = TableOf(encoded_);
+  for (int32_t i = 0; i < pieces(); ++i) bytes += EncodedBytes(i, table);
   return bytes;
 }
 
 int64_t ModelledStage::SumsBytes() const {
   int64_t bytes = 0;
-  for (int32_t i = 0; i < pieces(); ++i) bytes += EncodedBytes(i, down_bits_);
+  const Table table = DownTableOf(version_);
+  for (int32_t i = 0; i < pieces(); ++i) bytes += EncodedBytes(i, table);
   return bytes;
 }
 
@@ -169,8 +183,9 @@ absl::StatusOr<std::vector<Payload>> ModelledStage::ReducePieces(const Reduction
   std::vector<Payload> sums;
   for (size_t i = 0; i < reduction.pieces.size(); ++i) {
     const int32_t piece = reduction.pieces[i];
-    sums.push_back(MakeHollowPayload(BytesOf(SumOf(piece, reduction.messages[i])),
-                                     EncodedBytes(piece, down_bits_)));
+    const Table table = DownTableOf(version_);
+    sums.push_back(MakeHollowPayload(MessageOf(SumOf(piece, reduction.messages[i]), table),
+                                     EncodedBytes(piece, table)));
   }
   return sums;
 }
@@ -195,22 +210,89 @@ absl::Status ModelledStage::ApplySums(const Landing& landing) {
   return absl::OkStatus();
 }
 
-absl::Status ModelledStage::CheckPieces(const std::vector<Piece>& pieces) const {
+absl::Status ModelledStage::CheckPieces(const std::vector<Piece>& pieces, int64_t round) const {
+  const Table table = TableOf(round);
   for (const Piece& piece : pieces) {
-    const bool fits =
-        piece.index < this->pieces() && View(piece.message).size() == sizeof(uint64_t);
-    if (!fits || FingerprintOf(piece.message) == ~uint64_t{0}) {
+    if (piece.index >= this->pieces() || !IsMessageOf(piece.message, table)) {
       return InvalidArgument("piece %d: not a message of this stage", piece.index);
     }
   }
   return absl::OkStatus();
 }
 
-// The fingerprint of no value stands for a payload that no codec would make.
-absl::Status ModelledStage::CheckDelta(const Payload& delta) const {
-  if (SizeOf(delta) != delta_bytes_ || FingerprintOf(delta) == ~uint64_t{0}) {
+absl::Status ModelledStage::CheckSums(const std::vector<Piece>& sums, int64_t round) const {
+  const Table table = DownTableOf(round);
+  for (const Piece& sum : sums) {
+    if (sum.index >= this->pieces() || !IsMessageOf(sum.message, table)) {
+      return InvalidArgument("sum of piece %d: not a message of this stage", sum.index);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ModelledStage::CheckDelta(const Payload& delta, int64_t round) const {
+  const Table table = TableOf(round);
+  if (SizeOf(delta) != DeltaSize(table) || !IsMessageOf(delta, table)) {
     return InvalidArgument("delta: not a message of this stage");
   }
+  return absl::OkStatus();
+}
+
+// ---- tables ------------------------------------------------------------------------------------
+
+ModelledStage::Table ModelledStage::TableOf(int64_t round) const {
+  const auto after = tables_.upper_bound(round);
+  return after == tables_.begin() ? Table{0, up_bits_} : std::prev(after)->second;
+}
+
+ModelledStage::Table ModelledStage::DownTableOf(int64_t round) const {
+  const Table table = TableOf(round);
+  return down_follows_ && table.fingerprint != 0 ? table : Table{0, down_bits_};
+}
+
+int64_t ModelledStage::DeltaSize(const Table& table) const {
+  return static_cast<int64_t>(std::ceil(table.bits * static_cast<double>(parameters_) / 8));
+}
+
+Bytes ModelledStage::MessageOf(uint64_t value, const Table& table) const {
+  Bytes bytes = table.fingerprint != 0 ? BytesOf(table.fingerprint) : Bytes();
+  const Bytes of_value = BytesOf(value);
+  bytes.insert(bytes.end(), of_value.begin(), of_value.end());
+  return bytes;
+}
+
+// The fingerprint of no value stands for a payload that no codec would make.
+bool ModelledStage::IsMessageOf(const Payload& payload, const Table& table) const {
+  const Bytes like = MessageOf(FingerprintOf(payload), table);
+  const auto bytes = View(payload);
+  return FingerprintOf(payload) != ~uint64_t{0} && bytes.size() == like.size() &&
+         std::equal(bytes.begin(), bytes.end(), like.begin());
+}
+
+absl::StatusOr<DeltaStatistics> ModelledStage::MeasureDelta() {
+  PartStatistics all;
+  for (size_t p = 0; p < parts_.size(); ++p) {
+    // Tensors differ by up to sixteen octaves of the square.
+    const double octaves = static_cast<double>(Chain(theta_, p) % 1024) / 64;
+    std::vector<CodecChoice>& choices = all.emplace_back();
+    for (const DeltaCodec codec : codecs_) {
+      const Codec& of = CodecFor(codec);
+      const double each = std::exp2(-octaves - 2 * DeltaBitsPerValue(codec));
+      choices.push_back({(of.EncodedSizeMin(parts_[p]) + of.EncodedSizeMax(parts_[p])) / 2,
+                         1e-6 * static_cast<double>(parts_[p]) * each});
+    }
+  }
+  return SaidOf(all);
+}
+
+absl::Status ModelledStage::SetTable(int64_t first_round, const Bytes& packed) {
+  SKERRY_ASSIGN_OR_RETURN(const CodecTable table, UnpackTable(packed));
+  double bits = 0;
+  for (const TablePart& part : table) {
+    bits += static_cast<double>(part.values) * DeltaBitsPerValue(part.codec);
+  }
+  tables_.emplace(first_round, Table{uint64_t{TableFingerprint(table)} + 1,
+                                     bits / static_cast<double>(ValuesOf(table))});
   return absl::OkStatus();
 }
 

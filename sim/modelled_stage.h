@@ -45,43 +45,67 @@ class ModelledStage final : public StageWork {
   absl::Status OptimizerStep(int64_t step, int32_t microbatches) override;
   absl::StatusOr<Payload> EncodeDelta() override;
   absl::Status ApplyRound(const std::vector<Accepted>& participants) override;
-  absl::Status CheckDelta(const Payload& delta) const override;
+  absl::Status CheckDelta(const Payload& delta, int64_t round) const override;
+  // Made up: errors by the codec's bits and what is in the weights, so that tables change.
+  absl::StatusOr<DeltaStatistics> MeasureDelta() override;
+  // Messages of a table carry its fingerprint, so that one of another table is found out.
+  absl::Status SetTable(int64_t first_round, const Bytes& table) override;
   int32_t pieces() const override { return cut_.piece > 0 ? cut_.count() : 0; }
   absl::StatusOr<std::vector<Payload>> EncodePieces() override;
   absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction& reduction) const override;
   absl::Status ApplySums(const Landing& landing) override;
-  absl::Status CheckPieces(const std::vector<Piece>& pieces) const override;
-  absl::Status CheckSums(const std::vector<Piece>& sums) const override {
-    return CheckPieces(sums);
-  }
-  // What the messages, or the sums, of all pieces take.
+  absl::Status CheckPieces(const std::vector<Piece>& pieces, int64_t round) const override;
+  absl::Status CheckSums(const std::vector<Piece>& sums, int64_t round) const override;
+  // What the messages, or the sums, of all pieces take: of the next encoded, of the next landed.
   int64_t PiecesBytes() const;
   int64_t SumsBytes() const;
+  // For who computes with another stage and takes sizes from this one: a round has landed, or of
+  // that version is the state; a delta was encoded.
+  void PassRound() { ++version_; }
+  void PassRound(int64_t version) { version_ = version; }
+  void PassEncoding() { ++encoded_; }
   void AdoptBase() override { base_ = theta_; }
   absl::StatusOr<Payload> SaveState() override;
   absl::StatusOr<int64_t> RestoreState(const Payload& saved) override;
-  void StartFromBase(int64_t, int64_t) override { theta_ = base_; }
+  void StartFromBase(int64_t, int64_t round) override {
+    theta_ = base_;
+    encoded_ = round;
+  }
   Digest BaseDigest() override;
   Payload BaseParameters() override;
 
  private:
+  struct Table {
+    uint64_t fingerprint = 0;  // 0: one codec for all
+    double bits = 0;           // of a parameter
+  };
+  // Of the round's messages, of its sums.
+  Table TableOf(int64_t round) const;
+  Table DownTableOf(int64_t round) const;
+  Bytes MessageOf(uint64_t value, const Table& table) const;
+  bool IsMessageOf(const Payload& payload, const Table& table) const;
+  int64_t DeltaSize(const Table& table) const;
   WorkResult Boundary(uint64_t fingerprint) const;
-  int64_t EncodedBytes(int32_t piece, double bits) const;
+  int64_t EncodedBytes(int32_t piece, const Table& table) const;
   uint64_t SumOf(int32_t piece, const std::vector<Accepted>& messages) const;
 
   std::shared_ptr<const ModelledDevice> device_;
   double forward_flops_ = 0, loss_flops_ = 0;
   int64_t parameters_ = 0;
   int64_t boundary_bytes_ = 0;
-  int64_t delta_bytes_ = 0;
+  std::vector<int64_t> parts_;      // of tables
+  std::vector<DeltaCodec> codecs_;  // in them
+  bool down_follows_ = false;       // sums are of their round's table
+  std::map<int64_t, Table> tables_;
   int32_t tokens_ = 0;
   PieceCut cut_;                        // piece 0: rounds are not sharded
-  double up_bits_ = 0, down_bits_ = 0;  // of a parameter, in a sharded round
+  double up_bits_ = 0, down_bits_ = 0;  // of a parameter, without a table
   // What the reducer has not sent of its pieces yet; a fingerprint of all it ever summed.
   std::map<int32_t, uint64_t> residuals_;
   uint64_t base_ = 0;    // fingerprint of the base parameters
   uint64_t theta_ = 0;   // of the live ones
   int64_t version_ = 0;  // completed rounds
+  int64_t encoded_ = 0;  // the round of the next delta
 };
 
 }  // namespace skerry

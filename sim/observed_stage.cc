@@ -68,6 +68,13 @@ absl::Status ObservedStage::OptimizerStep(int64_t step, int32_t microbatches) {
   return absl::OkStatus();
 }
 
+// Who poisons its deltas lies about them too: one tensor would lose more than there is.
+absl::StatusOr<DeltaStatistics> ObservedStage::MeasureDelta() {
+  SKERRY_ASSIGN_OR_RETURN(DeltaStatistics said, stage_->MeasureDelta());
+  if (faults_->poisoned_deltas && !said.errors.empty()) said.errors.front() = 1e300;
+  return said;
+}
+
 absl::StatusOr<Payload> ObservedStage::EncodeDelta() {
   SKERRY_ASSIGN_OR_RETURN(Payload delta, stage_->EncodeDelta());
   if (observer_.encoded) observer_.encoded(encoded_, steps_);
@@ -112,7 +119,7 @@ absl::Status ObservedStage::ApplyRound(const std::vector<Accepted>& participants
   SKERRY_RETURN_IF_ERROR(ApplyHonest(participants));
   Landed(before, [&] {
     for (const Accepted& p : participants) {
-      if (p.own) return observer_.decode(honest_ ? honest_ : p.payload);
+      if (p.own) return observer_.decode(honest_ ? honest_ : p.payload, applied_);
     }
     return std::vector<float>();
   });
@@ -123,7 +130,8 @@ absl::Status ObservedStage::ApplySums(const Landing& landing) {
   const ReplicaVectors before = VectorsBefore();
   SKERRY_RETURN_IF_ERROR(stage_->ApplySums(landing));
   Landed(before, [&] {
-    return landing.own_accepted ? observer_.decode_pieces(own_pieces_) : std::vector<float>();
+    return landing.own_accepted ? observer_.decode_pieces(own_pieces_, applied_)
+                                : std::vector<float>();
   });
   return absl::OkStatus();
 }

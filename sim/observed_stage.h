@@ -28,8 +28,9 @@ class ObservedStage final : public StageWork {
     std::function<void(int64_t round, int64_t step)> encoded, applied;
     // Where there is arithmetic: the law of conservation, in units of what rounding may do.
     std::function<ReplicaVectors()> vectors;
-    std::function<std::vector<float>(const Payload& delta)> decode;
-    std::function<std::vector<float>(const std::vector<Payload>& pieces)> decode_pieces;
+    std::function<std::vector<float>(const Payload& delta, int64_t round)> decode;
+    std::function<std::vector<float>(const std::vector<Payload>& pieces, int64_t round)>
+        decode_pieces;
     std::function<void(int64_t round, double error)> settled;
     // A forward, loss or backward pass was computed; the job that did it ends next.
     std::function<void(int64_t step, int32_t microbatch)> worked;
@@ -57,18 +58,24 @@ class ObservedStage final : public StageWork {
   absl::Status OptimizerStep(int64_t step, int32_t microbatches) override;
   absl::StatusOr<Payload> EncodeDelta() override;
   absl::Status ApplyRound(const std::vector<Accepted>& participants) override;
-  absl::Status CheckDelta(const Payload& delta) const override { return stage_->CheckDelta(delta); }
+  absl::Status CheckDelta(const Payload& delta, int64_t round) const override {
+    return stage_->CheckDelta(delta, round);
+  }
+  absl::StatusOr<DeltaStatistics> MeasureDelta() override;
+  absl::Status SetTable(int64_t first_round, const Bytes& table) override {
+    return stage_->SetTable(first_round, table);
+  }
   int32_t pieces() const override { return stage_->pieces(); }
   absl::StatusOr<std::vector<Payload>> EncodePieces() override;
   absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction& reduction) const override {
     return stage_->ReducePieces(reduction);
   }
   absl::Status ApplySums(const Landing& landing) override;
-  absl::Status CheckPieces(const std::vector<Piece>& pieces) const override {
-    return stage_->CheckPieces(pieces);
+  absl::Status CheckPieces(const std::vector<Piece>& pieces, int64_t round) const override {
+    return stage_->CheckPieces(pieces, round);
   }
-  absl::Status CheckSums(const std::vector<Piece>& sums) const override {
-    return stage_->CheckSums(sums);
+  absl::Status CheckSums(const std::vector<Piece>& sums, int64_t round) const override {
+    return stage_->CheckSums(sums, round);
   }
   void AdoptBase() override { stage_->AdoptBase(); }
   Digest BaseDigest() override { return stage_->BaseDigest(); }

@@ -62,27 +62,41 @@ class ScaledStage final : public StageWork {
     return MakeHollowPayload(*small, std::max(large.size(), small.size()));
   }
   absl::Status ApplyRound(const std::vector<Accepted>& participants) override {
-    return computes_->ApplyRound(participants);
+    SKERRY_RETURN_IF_ERROR(computes_->ApplyRound(participants));
+    costs_->PassRound();
+    return absl::OkStatus();
   }
-  absl::Status CheckDelta(const Payload& delta) const override {
-    return computes_->CheckDelta(delta);
+  absl::Status CheckDelta(const Payload& delta, int64_t round) const override {
+    return computes_->CheckDelta(delta, round);
+  }
+  absl::StatusOr<DeltaStatistics> MeasureDelta() override { return computes_->MeasureDelta(); }
+  // The table of the small model; the large one's messages take as many bits a value.
+  absl::Status SetTable(int64_t first_round, const Bytes& table) override {
+    SKERRY_RETURN_IF_ERROR(computes_->SetTable(first_round, table));
+    return costs_->SetTable(first_round, table);
   }
   // The small model's pieces, each as large as so many of the large one's.
   int32_t pieces() const override { return computes_->pieces(); }
   absl::StatusOr<std::vector<Payload>> EncodePieces() override {
     SKERRY_ASSIGN_OR_RETURN(const auto small, computes_->EncodePieces());
-    return Enlarged(small, costs_->PiecesBytes());
+    const int64_t bytes = costs_->PiecesBytes();
+    costs_->PassEncoding();
+    return Enlarged(small, bytes);
   }
   absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction& reduction) const override {
     SKERRY_ASSIGN_OR_RETURN(const auto small, computes_->ReducePieces(reduction));
     return Enlarged(small, costs_->SumsBytes());
   }
-  absl::Status ApplySums(const Landing& landing) override { return computes_->ApplySums(landing); }
-  absl::Status CheckPieces(const std::vector<Piece>& pieces) const override {
-    return computes_->CheckPieces(pieces);
+  absl::Status ApplySums(const Landing& landing) override {
+    SKERRY_RETURN_IF_ERROR(computes_->ApplySums(landing));
+    costs_->PassRound();
+    return absl::OkStatus();
   }
-  absl::Status CheckSums(const std::vector<Piece>& sums) const override {
-    return computes_->CheckSums(sums);
+  absl::Status CheckPieces(const std::vector<Piece>& pieces, int64_t round) const override {
+    return computes_->CheckPieces(pieces, round);
+  }
+  absl::Status CheckSums(const std::vector<Piece>& sums, int64_t round) const override {
+    return computes_->CheckSums(sums, round);
   }
   void AdoptBase() override { computes_->AdoptBase(); }
   Digest BaseDigest() override { return computes_->BaseDigest(); }
@@ -93,10 +107,13 @@ class ScaledStage final : public StageWork {
     return MakeHollowPayload(*small, std::max(large.size(), small.size()));
   }
   absl::StatusOr<int64_t> RestoreState(const Payload& saved) override {
-    return computes_->RestoreState(saved);
+    SKERRY_ASSIGN_OR_RETURN(const int64_t version, computes_->RestoreState(saved));
+    costs_->PassRound(version);
+    return version;
   }
   void StartFromBase(int64_t step, int64_t round) override {
     computes_->StartFromBase(step, round);
+    costs_->StartFromBase(step, round);
   }
 
  private:

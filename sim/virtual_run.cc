@@ -11,6 +11,7 @@
 #include "common/status.h"
 #include "compression/codec.h"
 #include "kernels/backend.h"
+#include "localsgd/table_choice.h"
 #include "pipeline/plan/route.h"
 #include "sim/made_up_text.h"
 #include "sim/scaled_stage.h"
@@ -182,6 +183,13 @@ std::unique_ptr<Actor> VirtualRun::MakeCoordinator(const std::vector<std::string
   options.verify_ticket = [](const std::string& ticket) -> absl::StatusOr<AdmittedTicket> {
     return AdmittedTicket{ticket, CoordinatorActor::kNodesMax};
   };
+  if (options_.math == VirtualMath::kTiny) {
+    options.table_parts = [model = TinyOf(options_.config).model](const StageAssignment& stage,
+                                                                  bool ends) {
+      return TableParts(
+          ParameterLayout::ForStage(model, stage.first_layer, stage.last_layer, ends));
+    };
+  }
   if (options_.keep_status) options.status = [this](const std::string& json) { status_ = json; };
   auto actor = CoordinatorActor::Create(std::move(options));
   SKERRY_CHECK(actor.ok(), "a journal of our own making must load");
@@ -253,13 +261,14 @@ ObservedStage::Observer VirtualRun::ObserverOf(int32_t i, TrainedStage* trained)
     return ReplicaVectors{
         {base.begin(), base.end()}, trained->LiveParameters(), {residual.begin(), residual.end()}};
   };
-  observer.decode = [trained, codec = checkers_.config().outer.codec](const Payload& delta) {
+  observer.decode = [trained](const Payload& delta, int64_t round) {
     std::vector<float> values(static_cast<size_t>(trained->replica().size()));
-    SKERRY_CHECK(CodecFor(codec).Decode(View(delta), values).ok(), "a delta of our own making");
+    const absl::Status decoded = trained->codecs().Of(round)->Decode(View(delta), values);
+    SKERRY_CHECK(decoded.ok(), "a delta of our own making");
     return values;
   };
-  observer.decode_pieces = [trained](const std::vector<Payload>& pieces) {
-    return trained->DecodePieces(pieces);
+  observer.decode_pieces = [trained](const std::vector<Payload>& pieces, int64_t round) {
+    return trained->DecodePieces(pieces, round);
   };
   observer.settled = [this, id](int64_t round, double error) {
     checkers_.OnSettled(simulation_->now(), id, round, error);

@@ -20,6 +20,7 @@
 #include "common/run_config.h"
 #include "common/status.h"
 #include "pipeline/exec/pieces.h"
+#include "wire/message/message.h"
 
 namespace skerry {
 
@@ -81,9 +82,17 @@ class StageWork {
   };
   virtual absl::StatusOr<Payload> EncodeDelta() = 0;
   virtual absl::Status ApplyRound(const std::vector<Accepted>& participants) = 0;
-  // Whether another replica's delta can be decoded; ApplyRound fails on one that cannot. Any
-  // thread.
-  virtual absl::Status CheckDelta(const Payload& delta) const = 0;
+  // Whether another replica's delta of that round can be decoded; ApplyRound fails on one that
+  // cannot. Any thread.
+  virtual absl::Status CheckDelta(const Payload& delta, int64_t round) const = 0;
+  // A codec for each tensor (localsgd/table_choice.h): what each would take and lose of the delta
+  // that is encoded next; and the table, packed, that messages of rounds from `first_round` on are
+  // of. SetTable: any thread, before such a message is made or checked. InvalidArgument: it is not
+  // a table of this stage.
+  virtual absl::StatusOr<DeltaStatistics> MeasureDelta() {
+    return FailedPrecondition("this stage does not measure its deltas");
+  }
+  virtual absl::Status SetTable(int64_t first_round, const Bytes& table) = 0;
   // Sharded rounds (localsgd/piece_reducer.h). The pieces that the stage is cut into; 0: its rounds
   // are not sharded.
   virtual int32_t pieces() const { return 0; }
@@ -105,9 +114,12 @@ class StageWork {
     Reduction own;
   };
   virtual absl::Status ApplySums(const Landing&) { return NotSharded(); }
-  // Whether what a replica sent can be decoded: pieces of its delta, or sums. Any thread.
-  virtual absl::Status CheckPieces(const std::vector<Piece>&) const { return NotSharded(); }
-  virtual absl::Status CheckSums(const std::vector<Piece>&) const { return NotSharded(); }
+  // Whether what a replica sent in that round can be decoded: pieces of its delta, or sums. Any
+  // thread.
+  virtual absl::Status CheckPieces(const std::vector<Piece>&, int64_t) const {
+    return NotSharded();
+  }
+  virtual absl::Status CheckSums(const std::vector<Piece>&, int64_t) const { return NotSharded(); }
 
   // A stage with a single replica has nobody to average with: the base is the live parameters.
   virtual void AdoptBase() = 0;

@@ -36,7 +36,8 @@ class PlainStage final : public StageWork {
   absl::Status OptimizerStep(int64_t, int32_t) override { return absl::OkStatus(); }
   absl::StatusOr<Payload> EncodeDelta() override { return Payload(); }
   absl::Status ApplyRound(const std::vector<Accepted>&) override { return absl::OkStatus(); }
-  absl::Status CheckDelta(const Payload&) const override { return absl::OkStatus(); }
+  absl::Status CheckDelta(const Payload&, int64_t) const override { return absl::OkStatus(); }
+  absl::Status SetTable(int64_t, const Bytes&) override { return absl::OkStatus(); }
   void AdoptBase() override {}
   Digest BaseDigest() override { return {}; }
   Payload BaseParameters() override { return {}; }
