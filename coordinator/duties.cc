@@ -304,6 +304,8 @@ void CoordinatorActor::ReportStatus(Context& context) {
                            {"rounds", RoundsOfAnyStage()},
                            {"version", state_.plan ? state_.plan->version : 0},
                            {"outer", OuterJson(config.outer)},
+                           {"tables", HasBudget(config.outer) ? TablesJson(state_)
+                                                              : nlohmann::json::array()},
                            {"nodes_min", config.nodes_min},
                            {"note", no_plan_},
                            {"refused", refused_},

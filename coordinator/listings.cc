@@ -1,5 +1,6 @@
 #include "coordinator/listings.h"
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
@@ -56,6 +57,56 @@ Json OuterJson(const OuterConfig& outer) {
   return {{"inner_steps", outer.inner_steps},
           {"overlap_steps", outer.overlap_steps},
           {"codec", CodecName(outer.codec)}};
+}
+
+namespace {
+
+struct Share {
+  int64_t parts = 0, values = 0;
+};
+std::map<DeltaCodec, Share> SharesOf(const CodecTable& table) {
+  std::map<DeltaCodec, Share> shares;
+  for (const TablePart& part : table) {
+    ++shares[part.codec].parts;
+    shares[part.codec].values += part.values;
+  }
+  return shares;
+}
+
+}  // namespace
+
+std::string TableText(const CodecTable& table) {
+  const auto all = static_cast<double>(ValuesOf(table));
+  std::string text;
+  for (const auto& [codec, share] : SharesOf(table)) {
+    text += absl::StrFormat("%s%s %.1f %%", text.empty() ? "" : ", ", CodecName(codec),
+                            100 * static_cast<double>(share.values) / all);
+  }
+  return text;
+}
+
+Json TablesJson(const RunState& state) {
+  Json tables = Json::array();
+  if (!state.plan) return tables;
+  for (int32_t stage = 0; stage < static_cast<int32_t>(state.plan->stages.size()); ++stage) {
+    for (int64_t round = state.RoundsCommitted(stage) - 1; round >= 0; --round) {
+      const RoundCommit& commit = state.commits.at({stage, round});
+      if (commit.table.empty()) continue;
+      const auto table = UnpackTable(commit.table);
+      if (!table.ok()) break;
+      Json codecs = Json::array();
+      for (const auto& [codec, share] : SharesOf(*table)) {
+        codecs.push_back(
+            {{"codec", CodecName(codec)}, {"parts", share.parts}, {"values", share.values}});
+      }
+      tables.push_back({{"stage", stage},
+                        {"round", round},
+                        {"codecs", std::move(codecs)},
+                        {"text", TableText(*table)}});
+      break;
+    }
+  }
+  return tables;
 }
 
 Json NodesJson(const RunState& state, const RunConfig& config, const Json& status) {
@@ -133,7 +184,8 @@ Json PlanJson(const RunState& state) {
           {"stages", stages},
           {"paths", paths},
           {"chosen", SettingsJson(plan.settings)},
-          {"slow_links", slow_links}};
+          {"slow_links", slow_links},
+          {"tables", TablesJson(state)}};
 }
 
 std::string PlanText(const RunState& state) {
@@ -156,6 +208,11 @@ std::string PlanText(const RunState& state) {
                               IsDead(plan, node) ? ", dead" : "");
     }
     text += "\n";
+  }
+  for (const Json& table : TablesJson(state)) {
+    text += absl::StrFormat("  codecs of stage %d, chosen in round %d: %s\n",
+                            table["stage"].get<int>(), table["round"].get<int64_t>(),
+                            table["text"].get<std::string>());
   }
   return text + SettingsText(plan);
 }

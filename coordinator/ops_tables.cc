@@ -7,6 +7,7 @@
 #include "common/status.h"
 #include "coordinator/border.h"
 #include "coordinator/coordinator_actor.h"
+#include "coordinator/listings.h"
 #include "pipeline/plan/route.h"
 
 namespace skerry {
@@ -85,7 +86,7 @@ void CoordinatorActor::EmitTable(Context& context, const RoundCommit& commit,
                              {"bits", table.bits},
                              {"error_ratio", table.error_ratio},
                              {"over_budget", table.is_over_budget},
-                             {"text", DescribeTable(table.table)}}));
+                             {"text", TableText(table.table)}}));
 }
 
 // Those that messages from that round on may be of, then the commit right before it, by which the

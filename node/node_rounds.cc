@@ -49,14 +49,15 @@ Job NodeActor::ApplyJob(const std::string& name) {
   if (IsShardedStage()) {
     return {name, cost,
             [work = work_.get(), results = results_,
-             landing = rounds_->LandingOf(round, work_->pieces())] {
+             landing = rounds_->LandingOf(round, work_->pieces(round))] {
               results->status = landing.ok() ? work->ApplySums(*landing) : landing.status();
               results->digest = work->BaseDigest();
             }};
   }
   return {name, cost,
-          [work = work_.get(), results = results_, participants = rounds_->Participants(round)] {
-            results->status = work->ApplyRound(participants);
+          [work = work_.get(), results = results_, round,
+           participants = rounds_->Participants(round)] {
+            results->status = work->ApplyRound(round, participants);
             results->digest = work->BaseDigest();
           }};
 }
@@ -81,9 +82,9 @@ bool NodeActor::EncodeAtBoundary(Context& context) {
   }
   heavy_job_ = SubmitTracked(context, {"encode delta", EncodingCost(),
                                        [work = work_.get(), results = results_,
-                                        measures = MeasuresNow()] {
+                                        round = encoded_, measures = MeasuresNow()] {
                                          if (measures) results->Measure(*work);
-                                         auto delta = work->EncodeDelta();
+                                         auto delta = work->EncodeDelta(round);
                                          results->status = delta.status();
                                          if (!delta.ok()) return;
                                          results->delta = *std::move(delta);
@@ -125,7 +126,7 @@ void NodeActor::On(Context& context, const NodeId& from, const Delta& message) {
   // What cannot be decoded would end this node when the round lands: the coordinator hears of it.
   // A joiner without its stage yet leaves that to those who land the round.
   const bool decodes = message.stage != stage_ || !work_ ||
-                       work_->CheckDelta(message.payload, message.round).ok();
+                       work_->CheckDelta(message.round, message.payload).ok();
   const auto held = decodes ? rounds_->Hold(from, message) : rounds_->Refuse(from, message);
   if (!held) return void(++refused_);
   Send(context, options_.coordinator, *held);

@@ -34,7 +34,7 @@ const std::vector<NodeId>& NodeActor::ReducersOfRound(int64_t round) {
   const RoundShape& shape = ShapeOfRound(round);
   auto& reducers = shapes_.reducers[shape.id];
   if (reducers.empty() && !shape.participants.empty()) {
-    reducers = ReducersOf(plan_.stages[static_cast<size_t>(stage_)], shape, work_->pieces());
+    reducers = ReducersOf(plan_.stages[static_cast<size_t>(stage_)], shape, work_->pieces(round));
   }
   return reducers;
 }
@@ -64,11 +64,11 @@ void NodeActor::EncodePieces(Context& context) {
   const int64_t round = encoded_;
   heavy_job_ = SubmitTracked(
       context, {"encode delta", EncodingCost(),
-                [work = work_.get(), results = results_, self = options_.self,
+                [work = work_.get(), results = results_, self = options_.self, round,
                  measures = MeasuresNow(),
                  reducers = ReducersOfRound(round), shape = ShapeOfRound(round).id] {
                   if (measures) results->Measure(*work);
-                  auto pieces = work->EncodePieces();
+                  auto pieces = work->EncodePieces(round);
                   results->status = pieces.status();
                   if (!pieces.ok()) return;
                   results->pieces = *std::move(pieces);
@@ -111,7 +111,7 @@ void NodeActor::SendMovedPieces(Context& context, const PipelinePlan& before) {
     const RoundShape was = ShapeOf(before, stage_, own.round);
     if (was.id == ShapeOfRound(own.round).id || was.participants.empty()) continue;
     const std::vector<NodeId> reducers =
-        ReducersOf(before.stages[static_cast<size_t>(stage_)], was, work_->pieces());
+        ReducersOf(before.stages[static_cast<size_t>(stage_)], was, work_->pieces(own.round));
     SendPieces(context, own.round, own.tokens, own.pieces, &reducers);
   }
   ReportSums(context);
@@ -187,7 +187,7 @@ void NodeActor::OnPieces(Context& context, const NodeId& from, const Delta& mess
     return void(++refused_);
   }
   auto pieces = UnpackPieces(message.payload);
-  const bool decodes = pieces.ok() && (!work_ || work_->CheckPieces(*pieces, message.round).ok());
+  const bool decodes = pieces.ok() && (!work_ || work_->CheckPieces(message.round, *pieces).ok());
   if (!decodes) {
     if (rounds_->RefusePieces(from, message.round)) {
       Send(context, options_.coordinator, DeltaHeld{stage_, message.round, from, 0, {}});
@@ -223,7 +223,7 @@ void NodeActor::On(Context& context, const NodeId& from, const DeltaSum& message
 // A joiner without its stage yet leaves that to those who land the round.
 bool NodeActor::IsSumOf(const NodeId& reducer, int64_t round, const std::vector<Piece>& sums) {
   if (!work_) return true;
-  if (!work_->CheckSums(sums, round).ok()) return false;
+  if (!work_->CheckSums(round, sums).ok()) return false;
   const std::vector<NodeId>& reducers = ReducersOfRound(round);
   size_t found = 0;
   for (const Piece& sum : sums) {

@@ -63,6 +63,7 @@ std::optional<StageWork::Reduction> RoundKeeper::ReductionOf(
     return std::nullopt;
   }
   StageWork::Reduction reduction;
+  reduction.round = round;
   reduction.pieces = pieces;
   reduction.messages.resize(pieces.size());
   for (const NodeId& node : participants) {
@@ -125,6 +126,7 @@ absl::StatusOr<StageWork::Landing> RoundKeeper::LandingOf(int64_t round, int32_t
   const Round& held = rounds_.at(round);
   const Sums& sums = held.by_shape.at(held.commit->shape);
   StageWork::Landing landing;
+  landing.round = round;
   landing.sums.resize(static_cast<size_t>(pieces));
   std::vector<int32_t> own;
   for (const Participant& p : held.commit->participants) {

@@ -141,14 +141,14 @@ absl::Status TrainedStage::OptimizerStep(int64_t step, int32_t microbatches) {
   return trainer_->OptimizerStep(step, microbatches);
 }
 
-absl::StatusOr<Payload> TrainedStage::EncodeDelta() {
+absl::StatusOr<Payload> TrainedStage::EncodeDelta(int64_t) {
   trainer_->ReadParameters(theta_);
   SKERRY_ASSIGN_OR_RETURN(Bytes message, replica_->Encode(theta_));
   NoteHeld();
   return MakePayload(std::move(message));
 }
 
-absl::Status TrainedStage::ApplyRound(const std::vector<Accepted>& participants) {
+absl::Status TrainedStage::ApplyRound(int64_t, const std::vector<Accepted>& participants) {
   std::vector<OuterReplica::Accepted> accepted;
   for (const Accepted& p : participants) accepted.push_back({p.tokens, View(p.payload), p.own});
   trainer_->ReadParameters(theta_);
@@ -157,8 +157,15 @@ absl::Status TrainedStage::ApplyRound(const std::vector<Accepted>& participants)
   return absl::OkStatus();
 }
 
-absl::Status TrainedStage::CheckDelta(const Payload& delta, int64_t round) const {
+absl::Status TrainedStage::CheckDelta(int64_t round, const Payload& delta) const {
   return codecs_->Of(round)->Check(View(delta), static_cast<int64_t>(theta_.size()));
+}
+
+std::vector<float> TrainedStage::DecodeDelta(int64_t round, const Payload& delta) const {
+  std::vector<float> values(theta_.size());
+  const absl::Status decoded = codecs_->Of(round)->Decode(View(delta), values);
+  SKERRY_CHECK(decoded.ok(), "a delta of our own making");
+  return values;
 }
 
 absl::StatusOr<DeltaStatistics> TrainedStage::MeasureDelta() {

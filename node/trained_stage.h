@@ -48,17 +48,17 @@ class TrainedStage final : public StageWork {
   void Accumulate(int64_t step, int32_t microbatch) override;
   void Discard(int64_t step, int32_t microbatch) override;
   absl::Status OptimizerStep(int64_t step, int32_t microbatches) override;
-  absl::StatusOr<Payload> EncodeDelta() override;
-  absl::Status ApplyRound(const std::vector<Accepted>& participants) override;
-  absl::Status CheckDelta(const Payload& delta, int64_t round) const override;
+  absl::StatusOr<Payload> EncodeDelta(int64_t round) override;
+  absl::Status ApplyRound(int64_t round, const std::vector<Accepted>& participants) override;
+  absl::Status CheckDelta(int64_t round, const Payload& delta) const override;
   absl::StatusOr<DeltaStatistics> MeasureDelta() override;
   absl::Status SetTable(int64_t first_round, const Bytes& table) override;
-  int32_t pieces() const override { return cut_.piece > 0 ? cut_.count() : 0; }
-  absl::StatusOr<std::vector<Payload>> EncodePieces() override;
+  int32_t pieces(int64_t) const override { return cut_.piece > 0 ? cut_.count() : 0; }
+  absl::StatusOr<std::vector<Payload>> EncodePieces(int64_t round) override;
   absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction& reduction) const override;
   absl::Status ApplySums(const Landing& landing) override;
-  absl::Status CheckPieces(const std::vector<Piece>& pieces, int64_t round) const override;
-  absl::Status CheckSums(const std::vector<Piece>& sums, int64_t round) const override;
+  absl::Status CheckPieces(int64_t round, const std::vector<Piece>& pieces) const override;
+  absl::Status CheckSums(int64_t round, const std::vector<Piece>& sums) const override;
   void AdoptBase() override;
   Digest BaseDigest() override;
   Payload BaseParameters() override;
@@ -68,8 +68,8 @@ class TrainedStage final : public StageWork {
 
   // For checkers, on the device thread.
   const OuterReplica& replica() const { return *replica_; }
-  std::vector<float> DecodePieces(const std::vector<Payload>& own_pieces, int64_t round) const;
-  const CodecBook& codecs() const { return *codecs_; }
+  std::vector<float> DecodeDelta(int64_t round, const Payload& delta) const;
+  std::vector<float> DecodePieces(int64_t round, const std::vector<Payload>& own_pieces) const;
   std::vector<float> LiveParameters();
 
  private:

@@ -26,7 +26,7 @@ OuterReplicaOptions TrainedStage::ReplicaOptions() const {
   return options;
 }
 
-absl::StatusOr<std::vector<Payload>> TrainedStage::EncodePieces() {
+absl::StatusOr<std::vector<Payload>> TrainedStage::EncodePieces(int64_t) {
   trainer_->ReadParameters(theta_);
   SKERRY_ASSIGN_OR_RETURN(std::vector<Bytes> pieces, replica_->EncodePieces(theta_));
   NoteHeld();
@@ -41,7 +41,7 @@ absl::StatusOr<std::vector<Payload>> TrainedStage::ReducePieces(const Reduction&
   for (size_t i = 0; i < reduction.pieces.size(); ++i) {
     SKERRY_ASSIGN_OR_RETURN(Bytes sum,
                             reducer_->Reduce(reduction.pieces[i], Messages(reduction.messages[i]),
-                                             replica_->version()));
+                                             reduction.round));
     sums.push_back(MakePayload(std::move(sum)));
   }
   return sums;
@@ -53,7 +53,7 @@ absl::Status TrainedStage::ApplySums(const Landing& landing) {
   for (size_t i = 0; i < own.size(); ++i) {
     SKERRY_RETURN_IF_ERROR(reducer_->Land(own[i], Messages(landing.own.messages[i]),
                                           View(landing.sums[static_cast<size_t>(own[i])]),
-                                          replica_->version()));
+                                          landing.round));
   }
   reducer_->KeepOnly(std::set<int32_t>(own.begin(), own.end()));
   std::vector<std::span<const uint8_t>> sums;
@@ -65,10 +65,10 @@ absl::Status TrainedStage::ApplySums(const Landing& landing) {
   return absl::OkStatus();
 }
 
-std::vector<float> TrainedStage::DecodePieces(const std::vector<Payload>& own_pieces,
-                                              int64_t round) const {
+std::vector<float> TrainedStage::DecodePieces(int64_t round,
+                                              const std::vector<Payload>& own_pieces) const {
   std::vector<float> values(static_cast<size_t>(cut_.parameters));
-  for (int32_t i = 0; i < pieces(); ++i) {
+  for (int32_t i = 0; i < pieces(round); ++i) {
     const auto part = std::span(values).subspan(static_cast<size_t>(cut_.First(i)),
                                                 static_cast<size_t>(cut_.Size(i)));
     const absl::Status decoded =
@@ -79,11 +79,11 @@ std::vector<float> TrainedStage::DecodePieces(const std::vector<Payload>& own_pi
 }
 
 absl::Status TrainedStage::CheckIndex(const Piece& piece) const {
-  if (piece.index >= 0 && piece.index < pieces()) return absl::OkStatus();
+  if (piece.index >= 0 && piece.index < cut_.count()) return absl::OkStatus();
   return InvalidArgument("there is no piece %d", piece.index);
 }
 
-absl::Status TrainedStage::CheckPieces(const std::vector<Piece>& pieces, int64_t round) const {
+absl::Status TrainedStage::CheckPieces(int64_t round, const std::vector<Piece>& pieces) const {
   for (const Piece& piece : pieces) {
     SKERRY_RETURN_IF_ERROR(CheckIndex(piece));
     const auto codec = codecs_->OfPiece(round, piece.index);
@@ -92,7 +92,7 @@ absl::Status TrainedStage::CheckPieces(const std::vector<Piece>& pieces, int64_t
   return absl::OkStatus();
 }
 
-absl::Status TrainedStage::CheckSums(const std::vector<Piece>& sums, int64_t round) const {
+absl::Status TrainedStage::CheckSums(int64_t round, const std::vector<Piece>& sums) const {
   for (const Piece& sum : sums) {
     SKERRY_RETURN_IF_ERROR(CheckIndex(sum));
     const auto codec = codecs_->DownOfPiece(round, sum.index);

@@ -127,13 +127,16 @@ absl::Status ModelledStage::OptimizerStep(int64_t step, int32_t microbatches) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Payload> ModelledStage::EncodeDelta() {
-  const Table table = TableOf(encoded_++);
+absl::StatusOr<Payload> ModelledStage::EncodeDelta(int64_t round) {
+  const Table table = TableOf(round);
   return MakeHollowPayload(MessageOf(Chain(base_, theta_), table), DeltaSize(table));
 }
 
-absl::Status ModelledStage::ApplyRound(const std::vector<Accepted>& participants) {
-  for (const Accepted& p : participants) SKERRY_RETURN_IF_ERROR(CheckDelta(p.payload, version_));
+absl::Status ModelledStage::ApplyRound(int64_t round,
+                                       const std::vector<Accepted>& participants) {
+  for (const Accepted& p : participants) {
+    SKERRY_RETURN_IF_ERROR(CheckDelta(round, p.payload));
+  }
   uint64_t sum = 0;  // the mean does not depend on an order
   for (const Accepted& p : participants) sum += Chain(FingerprintOf(p.payload), uint64_t(p.tokens));
   base_ = Chain(base_, sum);
@@ -142,8 +145,8 @@ absl::Status ModelledStage::ApplyRound(const std::vector<Accepted>& participants
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<Payload>> ModelledStage::EncodePieces() {
-  const Table table = TableOf(encoded_++);
+absl::StatusOr<std::vector<Payload>> ModelledStage::EncodePieces(int64_t round) {
+  const Table table = TableOf(round);
   std::vector<Payload> pieces;
   for (int32_t i = 0; i < cut_.count(); ++i) {
     const uint64_t value = Chain(Chain(base_, theta_), static_cast<uint64_t>(i));
@@ -157,17 +160,17 @@ int64_t ModelledStage::EncodedBytes(int32_t piece, const Table& table) const {
   return std::max<int64_t>(bytes, (table.fingerprint != 0 ? 2 : 1) * sizeof(uint64_t));
 }
 
-int64_t ModelledStage::PiecesBytes() const {
+int64_t ModelledStage::PiecesBytes(int64_t round) const {
   int64_t bytes = 0;
-  const Table table = TableOf(encoded_);
-  for (int32_t i = 0; i < pieces(); ++i) bytes += EncodedBytes(i, table);
+  const Table table = TableOf(round);
+  for (int32_t i = 0; i < pieces(round); ++i) bytes += EncodedBytes(i, table);
   return bytes;
 }
 
-int64_t ModelledStage::SumsBytes() const {
+int64_t ModelledStage::SumsBytes(int64_t round) const {
   int64_t bytes = 0;
-  const Table table = DownTableOf(version_);
-  for (int32_t i = 0; i < pieces(); ++i) bytes += EncodedBytes(i, table);
+  const Table table = DownTableOf(round);
+  for (int32_t i = 0; i < pieces(round); ++i) bytes += EncodedBytes(i, table);
   return bytes;
 }
 
@@ -183,7 +186,7 @@ absl::StatusOr<std::vector<Payload>> ModelledStage::ReducePieces(const Reduction
   std::vector<Payload> sums;
   for (size_t i = 0; i < reduction.pieces.size(); ++i) {
     const int32_t piece = reduction.pieces[i];
-    const Table table = DownTableOf(version_);
+    const Table table = DownTableOf(reduction.round);
     sums.push_back(MakeHollowPayload(MessageOf(SumOf(piece, reduction.messages[i]), table),
                                      EncodedBytes(piece, table)));
   }
@@ -191,8 +194,9 @@ absl::StatusOr<std::vector<Payload>> ModelledStage::ReducePieces(const Reduction
 }
 
 absl::Status ModelledStage::ApplySums(const Landing& landing) {
-  if (static_cast<int32_t>(landing.sums.size()) != pieces()) {
-    return InvalidArgument("want the sums of %d pieces, got %d", pieces(), landing.sums.size());
+  const int32_t want = pieces(landing.round);
+  if (static_cast<int32_t>(landing.sums.size()) != want) {
+    return InvalidArgument("want the sums of %d pieces, got %d", want, landing.sums.size());
   }
   std::map<int32_t, uint64_t> residuals;
   for (size_t i = 0; i < landing.own.pieces.size(); ++i) {
@@ -210,27 +214,27 @@ absl::Status ModelledStage::ApplySums(const Landing& landing) {
   return absl::OkStatus();
 }
 
-absl::Status ModelledStage::CheckPieces(const std::vector<Piece>& pieces, int64_t round) const {
+absl::Status ModelledStage::CheckPieces(int64_t round, const std::vector<Piece>& pieces) const {
   const Table table = TableOf(round);
   for (const Piece& piece : pieces) {
-    if (piece.index >= this->pieces() || !IsMessageOf(piece.message, table)) {
+    if (piece.index >= this->pieces(round) || !IsMessageOf(piece.message, table)) {
       return InvalidArgument("piece %d: not a message of this stage", piece.index);
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status ModelledStage::CheckSums(const std::vector<Piece>& sums, int64_t round) const {
+absl::Status ModelledStage::CheckSums(int64_t round, const std::vector<Piece>& sums) const {
   const Table table = DownTableOf(round);
   for (const Piece& sum : sums) {
-    if (sum.index >= this->pieces() || !IsMessageOf(sum.message, table)) {
+    if (sum.index >= this->pieces(round) || !IsMessageOf(sum.message, table)) {
       return InvalidArgument("sum of piece %d: not a message of this stage", sum.index);
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status ModelledStage::CheckDelta(const Payload& delta, int64_t round) const {
+absl::Status ModelledStage::CheckDelta(int64_t round, const Payload& delta) const {
   const Table table = TableOf(round);
   if (SizeOf(delta) != DeltaSize(table) || !IsMessageOf(delta, table)) {
     return InvalidArgument("delta: not a message of this stage");

@@ -43,34 +43,26 @@ class ModelledStage final : public StageWork {
   void Accumulate(int64_t step, int32_t microbatch) override;
   void Discard(int64_t, int32_t) override {}
   absl::Status OptimizerStep(int64_t step, int32_t microbatches) override;
-  absl::StatusOr<Payload> EncodeDelta() override;
-  absl::Status ApplyRound(const std::vector<Accepted>& participants) override;
-  absl::Status CheckDelta(const Payload& delta, int64_t round) const override;
+  absl::StatusOr<Payload> EncodeDelta(int64_t round) override;
+  absl::Status ApplyRound(int64_t round, const std::vector<Accepted>& participants) override;
+  absl::Status CheckDelta(int64_t round, const Payload& delta) const override;
   // Made up: errors by the codec's bits and what is in the weights, so that tables change.
   absl::StatusOr<DeltaStatistics> MeasureDelta() override;
   // Messages of a table carry its fingerprint, so that one of another table is found out.
   absl::Status SetTable(int64_t first_round, const Bytes& table) override;
-  int32_t pieces() const override { return cut_.piece > 0 ? cut_.count() : 0; }
-  absl::StatusOr<std::vector<Payload>> EncodePieces() override;
+  int32_t pieces(int64_t) const override { return cut_.piece > 0 ? cut_.count() : 0; }
+  absl::StatusOr<std::vector<Payload>> EncodePieces(int64_t round) override;
   absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction& reduction) const override;
   absl::Status ApplySums(const Landing& landing) override;
-  absl::Status CheckPieces(const std::vector<Piece>& pieces, int64_t round) const override;
-  absl::Status CheckSums(const std::vector<Piece>& sums, int64_t round) const override;
-  // What the messages, or the sums, of all pieces take: of the next encoded, of the next landed.
-  int64_t PiecesBytes() const;
-  int64_t SumsBytes() const;
-  // For who computes with another stage and takes sizes from this one: a round has landed, or of
-  // that version is the state; a delta was encoded.
-  void PassRound() { ++version_; }
-  void PassRound(int64_t version) { version_ = version; }
-  void PassEncoding() { ++encoded_; }
+  absl::Status CheckPieces(int64_t round, const std::vector<Piece>& pieces) const override;
+  absl::Status CheckSums(int64_t round, const std::vector<Piece>& sums) const override;
+  // What the messages, or the sums, of all pieces take.
+  int64_t PiecesBytes(int64_t round) const;
+  int64_t SumsBytes(int64_t round) const;
   void AdoptBase() override { base_ = theta_; }
   absl::StatusOr<Payload> SaveState() override;
   absl::StatusOr<int64_t> RestoreState(const Payload& saved) override;
-  void StartFromBase(int64_t, int64_t round) override {
-    theta_ = base_;
-    encoded_ = round;
-  }
+  void StartFromBase(int64_t, int64_t) override { theta_ = base_; }
   Digest BaseDigest() override;
   Payload BaseParameters() override;
 
@@ -105,7 +97,6 @@ class ModelledStage final : public StageWork {
   uint64_t base_ = 0;    // fingerprint of the base parameters
   uint64_t theta_ = 0;   // of the live ones
   int64_t version_ = 0;  // completed rounds
-  int64_t encoded_ = 0;  // the round of the next delta
 };
 
 }  // namespace skerry

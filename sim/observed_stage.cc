@@ -1,5 +1,6 @@
 #include "sim/observed_stage.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/rng.h"
@@ -75,21 +76,20 @@ absl::StatusOr<DeltaStatistics> ObservedStage::MeasureDelta() {
   return said;
 }
 
-absl::StatusOr<Payload> ObservedStage::EncodeDelta() {
-  SKERRY_ASSIGN_OR_RETURN(Payload delta, stage_->EncodeDelta());
-  if (observer_.encoded) observer_.encoded(encoded_, steps_);
-  ++encoded_;
-  const bool lies = faults_->poisoned_deltas || faults_->void_deltas;
-  honest_ = lies ? delta : nullptr;
-  if (!lies) return delta;
-  return faults_->void_deltas ? Voided(delta) : Falsified(delta);
+absl::StatusOr<Payload> ObservedStage::EncodeDelta(int64_t round) {
+  const ReplicaVectors before = Vectors(false);
+  SKERRY_ASSIGN_OR_RETURN(Payload delta, stage_->EncodeDelta(round));
+  own_[round] = {delta};
+  Encoded(round, before);
+  if (faults_->void_deltas) return Voided(delta);
+  return faults_->poisoned_deltas ? Falsified(delta) : delta;
 }
 
-absl::StatusOr<std::vector<Payload>> ObservedStage::EncodePieces() {
-  SKERRY_ASSIGN_OR_RETURN(own_pieces_, stage_->EncodePieces());
-  if (observer_.encoded) observer_.encoded(encoded_, steps_);
-  ++encoded_;
-  std::vector<Payload> sent = own_pieces_;
+absl::StatusOr<std::vector<Payload>> ObservedStage::EncodePieces(int64_t round) {
+  const ReplicaVectors before = Vectors(false);
+  SKERRY_ASSIGN_OR_RETURN(own_[round], stage_->EncodePieces(round));
+  Encoded(round, before);
+  std::vector<Payload> sent = own_[round];
   for (Payload& piece : sent) {
     if (faults_->void_deltas)
       piece = Voided(piece);
@@ -99,64 +99,79 @@ absl::StatusOr<std::vector<Payload>> ObservedStage::EncodePieces() {
   return sent;
 }
 
-ReplicaVectors ObservedStage::VectorsBefore() const {
-  return observer_.vectors && observer_.settled ? observer_.vectors() : ReplicaVectors();
+// In co2 what was done is thrown away at the boundary: its live weights count as if they were back
+// at the base already.
+ReplicaVectors ObservedStage::Vectors(bool restarted) const {
+  if (!Checks()) return {};
+  ReplicaVectors vectors = observer_.vectors();
+  if (restarted) vectors.live = vectors.base;
+  return vectors;
 }
 
-void ObservedStage::Landed(const ReplicaVectors& before,
-                           const std::function<std::vector<float>()>& taken) {
-  if (observer_.applied && !catches_up_) observer_.applied(applied_, steps_);
-  if (observer_.vectors && observer_.settled) {
-    std::vector<float> own = taken();
-    own.resize(before.base.size());
-    observer_.settled(applied_, ConservationError(before, observer_.vectors(), own));
-  }
-  ++applied_;
+std::vector<float> ObservedStage::OwnOf(int64_t round) const {
+  const std::vector<Payload>& own = own_.at(round);
+  return stage_->pieces(round) > 0 ? observer_.decode_pieces(round, own)
+                                   : observer_.decode(round, own.front());
 }
 
-absl::Status ObservedStage::ApplyRound(const std::vector<Accepted>& participants) {
-  const ReplicaVectors before = VectorsBefore();
-  SKERRY_RETURN_IF_ERROR(ApplyHonest(participants));
-  Landed(before, [&] {
-    for (const Accepted& p : participants) {
-      if (p.own) return observer_.decode(honest_ ? honest_ : p.payload, applied_);
+void ObservedStage::Encoded(int64_t round, const ReplicaVectors& before) {
+  if (observer_.encoded) observer_.encoded(round, steps_);
+  if (!Checks() || !observer_.restarts) return;
+  observer_.settled(round, ConservationError(before, Vectors(true), OwnOf(round)));
+}
+
+// What the round takes of this replica's own: its message if that is in it. In co2 that was taken
+// when it was encoded, and comes back if it is not.
+void ObservedStage::Landed(int64_t round, const ReplicaVectors& before, bool own_accepted) {
+  if (observer_.applied && !catches_up_) observer_.applied(round, steps_);
+  if (Checks()) {
+    std::vector<float> taken(before.base.size());
+    if (own_.contains(round) && own_accepted != observer_.restarts) {
+      taken = OwnOf(round);
+      if (observer_.restarts) {
+        for (float& value : taken) value = -value;
+      }
     }
-    return std::vector<float>();
-  });
+    observer_.settled(round, ConservationError(before, Vectors(false), taken));
+  }
+  own_.erase(own_.begin(), own_.upper_bound(round));
+}
+
+absl::Status ObservedStage::ApplyRound(int64_t round, const std::vector<Accepted>& participants) {
+  const ReplicaVectors before = Vectors(observer_.restarts);
+  SKERRY_RETURN_IF_ERROR(ApplyHonest(round, participants));
+  Landed(round, before, std::any_of(participants.begin(), participants.end(), [](const Accepted& p) {
+           return p.own;
+         }));
   return absl::OkStatus();
 }
 
 absl::Status ObservedStage::ApplySums(const Landing& landing) {
-  const ReplicaVectors before = VectorsBefore();
+  const ReplicaVectors before = Vectors(observer_.restarts);
   SKERRY_RETURN_IF_ERROR(stage_->ApplySums(landing));
-  Landed(before, [&] {
-    return landing.own_accepted ? observer_.decode_pieces(own_pieces_, applied_)
-                                : std::vector<float>();
-  });
+  Landed(landing.round, before, landing.own_accepted);
   return absl::OkStatus();
 }
 
 absl::StatusOr<int64_t> ObservedStage::RestoreState(const Payload& saved) {
-  SKERRY_ASSIGN_OR_RETURN(applied_, stage_->RestoreState(saved));
+  SKERRY_ASSIGN_OR_RETURN(const int64_t version, stage_->RestoreState(saved));
   catches_up_ = true;
-  return applied_;
+  return version;
 }
 
 void ObservedStage::StartFromBase(int64_t step, int64_t round) {
   stage_->StartFromBase(step, round);
   steps_ = step;
-  encoded_ = round;
   catches_up_ = false;
 }
 
 // The stage itself knows only what it encoded.
-absl::Status ObservedStage::ApplyHonest(const std::vector<Accepted>& participants) {
-  if (!honest_) return stage_->ApplyRound(participants);
+absl::Status ObservedStage::ApplyHonest(int64_t round, const std::vector<Accepted>& participants) {
   std::vector<Accepted> honest = participants;
   for (Accepted& p : honest) {
-    if (p.own) p.payload = honest_;
+    if (p.own) p.payload = own_.at(round).front();
   }
-  return stage_->ApplyRound(honest);
+  return stage_->ApplyRound(round, honest);
 }
 
 }  // namespace skerry

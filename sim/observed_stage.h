@@ -3,7 +3,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <vector>
 
 #include "pipeline/exec/stage_work.h"
 #include "sim/conservation.h"
@@ -23,15 +25,16 @@ class ObservedStage final : public StageWork {
   struct Observer {
     std::function<void(int64_t step, int32_t microbatch)> accumulated;
     std::function<void(int64_t step, int32_t microbatches)> stepped;
-    // Rounds count from 0 in a process's life, or from what a joiner was given; `step` inner steps
-    // were complete. A joiner that catches up lands rounds at no step: nothing is said of those.
+    // `step` inner steps were complete. A joiner that catches up lands rounds at no step: nothing is
+    // said of those.
     std::function<void(int64_t round, int64_t step)> encoded, applied;
     // Where there is arithmetic: the law of conservation, in units of what rounding may do.
     std::function<ReplicaVectors()> vectors;
-    std::function<std::vector<float>(const Payload& delta, int64_t round)> decode;
-    std::function<std::vector<float>(const std::vector<Payload>& pieces, int64_t round)>
+    std::function<std::vector<float>(int64_t round, const Payload& delta)> decode;
+    std::function<std::vector<float>(int64_t round, const std::vector<Payload>& pieces)>
         decode_pieces;
     std::function<void(int64_t round, double error)> settled;
+    bool restarts = false;  // co2: a message is settled when it is encoded
     // A forward, loss or backward pass was computed; the job that did it ends next.
     std::function<void(int64_t step, int32_t microbatch)> worked;
   };
@@ -56,26 +59,26 @@ class ObservedStage final : public StageWork {
   void Accumulate(int64_t step, int32_t microbatch) override;
   void Discard(int64_t step, int32_t microbatch) override { stage_->Discard(step, microbatch); }
   absl::Status OptimizerStep(int64_t step, int32_t microbatches) override;
-  absl::StatusOr<Payload> EncodeDelta() override;
-  absl::Status ApplyRound(const std::vector<Accepted>& participants) override;
-  absl::Status CheckDelta(const Payload& delta, int64_t round) const override {
-    return stage_->CheckDelta(delta, round);
+  absl::StatusOr<Payload> EncodeDelta(int64_t round) override;
+  absl::Status ApplyRound(int64_t round, const std::vector<Accepted>& participants) override;
+  absl::Status CheckDelta(int64_t round, const Payload& delta) const override {
+    return stage_->CheckDelta(round, delta);
   }
   absl::StatusOr<DeltaStatistics> MeasureDelta() override;
   absl::Status SetTable(int64_t first_round, const Bytes& table) override {
     return stage_->SetTable(first_round, table);
   }
-  int32_t pieces() const override { return stage_->pieces(); }
-  absl::StatusOr<std::vector<Payload>> EncodePieces() override;
+  int32_t pieces(int64_t round) const override { return stage_->pieces(round); }
+  absl::StatusOr<std::vector<Payload>> EncodePieces(int64_t round) override;
   absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction& reduction) const override {
     return stage_->ReducePieces(reduction);
   }
   absl::Status ApplySums(const Landing& landing) override;
-  absl::Status CheckPieces(const std::vector<Piece>& pieces, int64_t round) const override {
-    return stage_->CheckPieces(pieces, round);
+  absl::Status CheckPieces(int64_t round, const std::vector<Piece>& pieces) const override {
+    return stage_->CheckPieces(round, pieces);
   }
-  absl::Status CheckSums(const std::vector<Piece>& sums, int64_t round) const override {
-    return stage_->CheckSums(sums, round);
+  absl::Status CheckSums(int64_t round, const std::vector<Piece>& sums) const override {
+    return stage_->CheckSums(round, sums);
   }
   void AdoptBase() override { stage_->AdoptBase(); }
   Digest BaseDigest() override { return stage_->BaseDigest(); }
@@ -90,14 +93,17 @@ class ObservedStage final : public StageWork {
   std::unique_ptr<StageWork> stage_;
   Observer observer_;
   std::shared_ptr<const StageFaults> faults_;
-  absl::Status ApplyHonest(const std::vector<Accepted>& participants);
-  ReplicaVectors VectorsBefore() const;
-  void Landed(const ReplicaVectors& before, const std::function<std::vector<float>()>& taken);
+  absl::Status ApplyHonest(int64_t round, const std::vector<Accepted>& participants);
+  bool Checks() const { return observer_.vectors && observer_.settled; }
+  ReplicaVectors Vectors(bool restarted) const;
+  std::vector<float> OwnOf(int64_t round) const;
+  void Encoded(int64_t round, const ReplicaVectors& before);
+  void Landed(int64_t round, const ReplicaVectors& before, bool own_accepted);
 
-  Payload honest_;                   // the delta behind a poisoned one
-  std::vector<Payload> own_pieces_;  // of the pending delta, honest
+  // Own deltas in flight, honest: whole, or in pieces.
+  std::map<int64_t, std::vector<Payload>> own_;
   bool catches_up_ = false;
-  int64_t steps_ = 0, encoded_ = 0, applied_ = 0;
+  int64_t steps_ = 0;
 };
 
 }  // namespace skerry

@@ -56,18 +56,16 @@ class ScaledStage final : public StageWork {
   absl::Status OptimizerStep(int64_t step, int32_t microbatches) override {
     return computes_->OptimizerStep(step, microbatches);
   }
-  absl::StatusOr<Payload> EncodeDelta() override {
-    SKERRY_ASSIGN_OR_RETURN(const Payload small, computes_->EncodeDelta());
-    SKERRY_ASSIGN_OR_RETURN(const Payload large, costs_->EncodeDelta());
+  absl::StatusOr<Payload> EncodeDelta(int64_t round) override {
+    SKERRY_ASSIGN_OR_RETURN(const Payload small, computes_->EncodeDelta(round));
+    SKERRY_ASSIGN_OR_RETURN(const Payload large, costs_->EncodeDelta(round));
     return MakeHollowPayload(*small, std::max(large.size(), small.size()));
   }
-  absl::Status ApplyRound(const std::vector<Accepted>& participants) override {
-    SKERRY_RETURN_IF_ERROR(computes_->ApplyRound(participants));
-    costs_->PassRound();
-    return absl::OkStatus();
+  absl::Status ApplyRound(int64_t round, const std::vector<Accepted>& participants) override {
+    return computes_->ApplyRound(round, participants);
   }
-  absl::Status CheckDelta(const Payload& delta, int64_t round) const override {
-    return computes_->CheckDelta(delta, round);
+  absl::Status CheckDelta(int64_t round, const Payload& delta) const override {
+    return computes_->CheckDelta(round, delta);
   }
   absl::StatusOr<DeltaStatistics> MeasureDelta() override { return computes_->MeasureDelta(); }
   // The table of the small model; the large one's messages take as many bits a value.
@@ -76,27 +74,21 @@ class ScaledStage final : public StageWork {
     return costs_->SetTable(first_round, table);
   }
   // The small model's pieces, each as large as so many of the large one's.
-  int32_t pieces() const override { return computes_->pieces(); }
-  absl::StatusOr<std::vector<Payload>> EncodePieces() override {
-    SKERRY_ASSIGN_OR_RETURN(const auto small, computes_->EncodePieces());
-    const int64_t bytes = costs_->PiecesBytes();
-    costs_->PassEncoding();
-    return Enlarged(small, bytes);
+  int32_t pieces(int64_t round) const override { return computes_->pieces(round); }
+  absl::StatusOr<std::vector<Payload>> EncodePieces(int64_t round) override {
+    SKERRY_ASSIGN_OR_RETURN(const auto small, computes_->EncodePieces(round));
+    return Enlarged(round, small, costs_->PiecesBytes(round));
   }
   absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction& reduction) const override {
     SKERRY_ASSIGN_OR_RETURN(const auto small, computes_->ReducePieces(reduction));
-    return Enlarged(small, costs_->SumsBytes());
+    return Enlarged(reduction.round, small, costs_->SumsBytes(reduction.round));
   }
-  absl::Status ApplySums(const Landing& landing) override {
-    SKERRY_RETURN_IF_ERROR(computes_->ApplySums(landing));
-    costs_->PassRound();
-    return absl::OkStatus();
+  absl::Status ApplySums(const Landing& landing) override { return computes_->ApplySums(landing); }
+  absl::Status CheckPieces(int64_t round, const std::vector<Piece>& pieces) const override {
+    return computes_->CheckPieces(round, pieces);
   }
-  absl::Status CheckPieces(const std::vector<Piece>& pieces, int64_t round) const override {
-    return computes_->CheckPieces(pieces, round);
-  }
-  absl::Status CheckSums(const std::vector<Piece>& sums, int64_t round) const override {
-    return computes_->CheckSums(sums, round);
+  absl::Status CheckSums(int64_t round, const std::vector<Piece>& sums) const override {
+    return computes_->CheckSums(round, sums);
   }
   void AdoptBase() override { computes_->AdoptBase(); }
   Digest BaseDigest() override { return computes_->BaseDigest(); }
@@ -107,13 +99,10 @@ class ScaledStage final : public StageWork {
     return MakeHollowPayload(*small, std::max(large.size(), small.size()));
   }
   absl::StatusOr<int64_t> RestoreState(const Payload& saved) override {
-    SKERRY_ASSIGN_OR_RETURN(const int64_t version, computes_->RestoreState(saved));
-    costs_->PassRound(version);
-    return version;
+    return computes_->RestoreState(saved);
   }
   void StartFromBase(int64_t step, int64_t round) override {
     computes_->StartFromBase(step, round);
-    costs_->StartFromBase(step, round);
   }
 
  private:
@@ -126,10 +115,11 @@ class ScaledStage final : public StageWork {
   }
 
   // Each stands for its part of what all pieces take.
-  std::vector<Payload> Enlarged(const std::vector<Payload>& small, int64_t all_bytes) const {
+  std::vector<Payload> Enlarged(int64_t round, const std::vector<Payload>& small,
+                                int64_t all_bytes) const {
     std::vector<Payload> large;
     for (const Payload& p : small) {
-      large.push_back(MakeHollowPayload(*p, std::max(p.size(), all_bytes / pieces())));
+      large.push_back(MakeHollowPayload(*p, std::max(p.size(), all_bytes / pieces(round))));
     }
     return large;
   }

@@ -194,8 +194,10 @@ SwarmRun DrawSwarmRun(const SwarmSeed& seed, const SwarmOutput& output) {
       return DrawSixth(seed.seed, output);
     case 7:
       return DrawSeventh(seed.seed, output);
-    default:
+    case 8:
       return DrawEighth(seed.seed, output);
+    default:
+      return DrawNinth(seed.seed, output);
   }
 }
 

@@ -28,9 +28,10 @@ namespace skerry {
 // links are late for long, or for good; 5: as 3 with more nodes than few, a slow one among them,
 // and some that go for good, so that others are moved; 6: all of it; 7: and with two or three
 // stages of unlike devices, so that more are moved, and settings that the planner chooses; 8:
-// as 6 with stages of more replicas, whose rounds are sharded (7 and 8 are to be asked for).
+// as 6 with stages of more replicas, whose rounds are sharded; 9: as 8 with rounds of either kind
+// and a codec for each tensor (7 and later ones are to be asked for).
 inline constexpr int32_t kSwarmDraw = 6;
-inline constexpr int32_t kSwarmDrawLast = 8;
+inline constexpr int32_t kSwarmDrawLast = 9;
 
 struct SwarmSeed {
   uint64_t seed = 1;
@@ -60,6 +61,7 @@ SwarmRun DrawFifth(uint64_t seed, const SwarmOutput& output);
 SwarmRun DrawSixth(uint64_t seed, const SwarmOutput& output);
 SwarmRun DrawSeventh(uint64_t seed, const SwarmOutput& output);
 SwarmRun DrawEighth(uint64_t seed, const SwarmOutput& output);
+SwarmRun DrawNinth(uint64_t seed, const SwarmOutput& output);
 
 struct SwarmFinding {
   SwarmSeed seed;

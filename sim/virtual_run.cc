@@ -9,7 +9,6 @@
 #include "common/digest.h"
 #include "common/rng.h"
 #include "common/status.h"
-#include "compression/codec.h"
 #include "kernels/backend.h"
 #include "localsgd/table_choice.h"
 #include "pipeline/plan/route.h"
@@ -261,14 +260,11 @@ ObservedStage::Observer VirtualRun::ObserverOf(int32_t i, TrainedStage* trained)
     return ReplicaVectors{
         {base.begin(), base.end()}, trained->LiveParameters(), {residual.begin(), residual.end()}};
   };
-  observer.decode = [trained](const Payload& delta, int64_t round) {
-    std::vector<float> values(static_cast<size_t>(trained->replica().size()));
-    const absl::Status decoded = trained->codecs().Of(round)->Decode(View(delta), values);
-    SKERRY_CHECK(decoded.ok(), "a delta of our own making");
-    return values;
+  observer.decode = [trained](int64_t round, const Payload& delta) {
+    return trained->DecodeDelta(round, delta);
   };
-  observer.decode_pieces = [trained](const std::vector<Payload>& pieces, int64_t round) {
-    return trained->DecodePieces(pieces, round);
+  observer.decode_pieces = [trained](int64_t round, const std::vector<Payload>& pieces) {
+    return trained->DecodePieces(round, pieces);
   };
   observer.settled = [this, id](int64_t round, double error) {
     checkers_.OnSettled(simulation_->now(), id, round, error);

@@ -74,17 +74,17 @@ class StageWork {
   // The inner step on the mean over `microbatches` accumulated ones.
   virtual absl::Status OptimizerStep(int64_t step, int32_t microbatches) = 0;
 
-  // Outer rounds (localsgd/replica.h).
+  // Outer rounds (localsgd/replica.h), by their number.
   struct Accepted {
     int64_t tokens = 0;
     Payload payload;
     bool own = false;
   };
-  virtual absl::StatusOr<Payload> EncodeDelta() = 0;
-  virtual absl::Status ApplyRound(const std::vector<Accepted>& participants) = 0;
-  // Whether another replica's delta of that round can be decoded; ApplyRound fails on one that
-  // cannot. Any thread.
-  virtual absl::Status CheckDelta(const Payload& delta, int64_t round) const = 0;
+  virtual absl::StatusOr<Payload> EncodeDelta(int64_t round) = 0;
+  virtual absl::Status ApplyRound(int64_t round, const std::vector<Accepted>& participants) = 0;
+  // Whether another replica's delta can be decoded; ApplyRound fails on one that cannot. Any
+  // thread.
+  virtual absl::Status CheckDelta(int64_t round, const Payload& delta) const = 0;
   // A codec for each tensor (localsgd/table_choice.h): what each would take and lose of the delta
   // that is encoded next; and the table, packed, that messages of rounds from `first_round` on are
   // of. SetTable: any thread, before such a message is made or checked. InvalidArgument: it is not
@@ -93,13 +93,14 @@ class StageWork {
     return FailedPrecondition("this stage does not measure its deltas");
   }
   virtual absl::Status SetTable(int64_t first_round, const Bytes& table) = 0;
-  // Sharded rounds (localsgd/piece_reducer.h). The pieces that the stage is cut into; 0: its rounds
-  // are not sharded.
-  virtual int32_t pieces() const { return 0; }
-  // The own delta, [pieces()].
-  virtual absl::StatusOr<std::vector<Payload>> EncodePieces() { return NotSharded(); }
+  // Sharded rounds (localsgd/piece_reducer.h). The pieces that what a round concerns is cut into; 0:
+  // its rounds are not sharded.
+  virtual int32_t pieces(int64_t) const { return 0; }
+  // The own delta, [pieces(round)].
+  virtual absl::StatusOr<std::vector<Payload>> EncodePieces(int64_t) { return NotSharded(); }
   // What this replica sums: some pieces, ascending, each as every participant sent it.
   struct Reduction {
+    int64_t round = 0;
     std::vector<int32_t> pieces;
     std::vector<std::vector<Accepted>> messages;  // [pieces][participants]
   };
@@ -109,17 +110,15 @@ class StageWork {
   }
   // Lands the round: the sums of all pieces, and what this replica had summed itself.
   struct Landing {
-    std::vector<Payload> sums;  // [pieces()]
+    int64_t round = 0;
+    std::vector<Payload> sums;  // [pieces(round)]
     bool own_accepted = false;
     Reduction own;
   };
   virtual absl::Status ApplySums(const Landing&) { return NotSharded(); }
-  // Whether what a replica sent in that round can be decoded: pieces of its delta, or sums. Any
-  // thread.
-  virtual absl::Status CheckPieces(const std::vector<Piece>&, int64_t) const {
-    return NotSharded();
-  }
-  virtual absl::Status CheckSums(const std::vector<Piece>&, int64_t) const { return NotSharded(); }
+  // Whether what a replica sent can be decoded: pieces of its delta, or sums. Any thread.
+  virtual absl::Status CheckPieces(int64_t, const std::vector<Piece>&) const { return NotSharded(); }
+  virtual absl::Status CheckSums(int64_t, const std::vector<Piece>&) const { return NotSharded(); }
 
   // A stage with a single replica has nobody to average with: the base is the live parameters.
   virtual void AdoptBase() = 0;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "routing/cost_model.h"
+#include "routing/delta_bits.h"
 
 namespace skerry {
 namespace {
@@ -41,8 +42,11 @@ double DeltaBitsMax(DeltaCodec codec) {
 // at its next boundary before the last round lands here.
 int64_t CodecBytes(const RunConfig& config, int64_t parameters, int32_t replicas) {
   const auto n = static_cast<double>(parameters);
-  const double room = n * DeltaBitsMax(config.outer.codec) / 8;
-  const double sent = n * DeltaBitsPerValue(config.outer.codec) / 8;
+  // Until there is a table, messages are of `codec`, whatever the budget.
+  const double sent_bits =
+      std::max(DeltaBitsPerValue(config.outer.codec), DeltaBitsOf(config.outer));
+  const double room = n * std::max(DeltaBitsMax(config.outer.codec), sent_bits) / 8;
+  const double sent = n * sent_bits / 8;
   const bool overlaps = config.outer.overlap_steps > config.outer.inner_steps - 2;
   return static_cast<int64_t>(room + sent * (1 + (replicas - 1) * (overlaps ? 2 : 1)));
 }
