@@ -242,7 +242,7 @@ class CoordinatorActor final : public Actor {
   std::map<RunState::StageRound, std::map<NodeId, SumsHeld>> sums_held_;  // by holder, the latest
   // What replicas said of their deltas of rounds not frozen; nullopt: what cannot be.
   std::map<RunState::StageRound, std::map<NodeId, std::optional<PartStatistics>>> statistics_;
-  std::map<int32_t, std::vector<int64_t>> table_parts_;  // by stage
+  std::map<int32_t, std::vector<int64_t>> table_parts_;          // by stage
   std::map<std::pair<NodeId, NodeId>, Instant> told_of_detour_;  // home, around whom: when last
   std::set<int64_t> emitted_steps_;
   int64_t emitted_below_ = 0;  // every step with losses below this one is emitted

@@ -210,9 +210,9 @@ std::string PlanText(const RunState& state) {
     text += "\n";
   }
   for (const Json& table : TablesJson(state)) {
-    text += absl::StrFormat("  codecs of stage %d, chosen in round %d: %s\n",
-                            table["stage"].get<int>(), table["round"].get<int64_t>(),
-                            table["text"].get<std::string>());
+    text +=
+        absl::StrFormat("  codecs of stage %d, chosen in round %d: %s\n", table["stage"].get<int>(),
+                        table["round"].get<int64_t>(), table["text"].get<std::string>());
   }
   return text + SettingsText(plan);
 }

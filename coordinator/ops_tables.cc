@@ -64,13 +64,12 @@ std::optional<RoundTable> CoordinatorActor::AddTable(RoundCommit* commit) {
   }
   statistics_.erase(statistics_.lower_bound({commit->stage, 0}),
                     statistics_.upper_bound({commit->stage, commit->round}));
-  const auto replicas = static_cast<int64_t>(
-      state_.plan->stages[static_cast<size_t>(commit->stage)].replicas.size());
+  const auto replicas =
+      static_cast<int64_t>(state_.plan->stages[static_cast<size_t>(commit->stage)].replicas.size());
   const std::vector<int64_t>& parts = PartsOfStage(commit->stage);
   int64_t values = 0;
   for (const int64_t part : parts) values += part;
-  const PieceCut cut =
-      IsShardedStage(commit->stage) ? PieceCut::Of(values, replicas) : PieceCut();
+  const PieceCut cut = IsShardedStage(commit->stage) ? PieceCut::Of(values, replicas) : PieceCut();
   auto chosen = ChooseRoundTable(options_.config, parts, cut, heard);
   if (!chosen.ok()) return std::nullopt;  // nobody said anything: the former stays in force
   commit->table = PackTable(chosen->table);

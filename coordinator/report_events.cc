@@ -160,8 +160,9 @@ void EventFold::OnMembership(const std::string& kind, const json& event) {
   } else if (kind == "table") {
     Tell(kind, TableTold(event));
   } else if (kind == "statistics_refused") {
-    Tell(kind, absl::StrFormat("What %s said of its delta in round %d cannot be: %s.", node,
-                               IntegerAt(event, "round"), TextAt(event, "why")),
+    Tell(kind,
+         absl::StrFormat("What %s said of its delta in round %d cannot be: %s.", node,
+                         IntegerAt(event, "round"), TextAt(event, "why")),
          true);
   } else if (kind == "exported") {
     Tell(kind, absl::StrFormat("The model was written: %d parameters, %.1f MB.",

@@ -88,9 +88,8 @@ std::string StatusScreen(const Json& status) {
                             outer.value("inner_steps", 0), outer.value("codec", ""));
   }
   for (const Json& table : status.value("tables", Json::array())) {
-    text += absl::StrFormat("codecs of stage %d, chosen in round %d: %s\n",
-                            table.value("stage", 0), table.value("round", int64_t{0}),
-                            table.value("text", ""));
+    text += absl::StrFormat("codecs of stage %d, chosen in round %d: %s\n", table.value("stage", 0),
+                            table.value("round", int64_t{0}), table.value("text", ""));
   }
   text += "  node      region     stage    phase                                    held\n";
   for (const Json& node : status["nodes"]) text += NodeLine(node) + "\n";

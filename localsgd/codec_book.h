@@ -2,7 +2,8 @@
 // that a table makes (compression/codec_table.h), until the next table.
 //
 //   rounds     0 1 2 3 | 4 5 … 19 | 20 …
-//   messages   int8    | table A  | table B        tables are named by the commits of earlier rounds
+//   messages   int8    | table A  | table B        tables are named by the commits of earlier
+//   rounds
 //
 // In a sharded stage a piece is of the table's slice. Sums travel as the messages of their round
 // do, or by a codec of their own (DownCodecOf).

@@ -36,14 +36,13 @@ std::vector<float> PieceReducer::ResidualOrZeros(int32_t piece) const {
   return std::vector<float>(static_cast<size_t>(cut_.Size(piece)), 0.0f);
 }
 
-absl::StatusOr<Bytes> PieceReducer::Reduce(int32_t piece,
-                                           std::vector<RoundMessage> messages,
+absl::StatusOr<Bytes> PieceReducer::Reduce(int32_t piece, std::vector<RoundMessage> messages,
                                            int64_t round) const {
   SKERRY_ASSIGN_OR_RETURN(const std::vector<float> mean, Mean(piece, std::move(messages), round));
   const std::vector<float> residual = ResidualOrZeros(piece);
   Bytes sum;
-  SKERRY_RETURN_IF_ERROR(codecs_->DownOfPiece(round, piece)
-                             ->EncodeDelta({.base = mean, .residual = residual}, &sum));
+  SKERRY_RETURN_IF_ERROR(
+      codecs_->DownOfPiece(round, piece)->EncodeDelta({.base = mean, .residual = residual}, &sum));
   return sum;
 }
 

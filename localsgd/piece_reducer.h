@@ -46,8 +46,8 @@ class PieceReducer {
 
   // The round landed with that sum, which Reduce made of the same messages. InvalidArgument as
   // Reduce; then nothing has changed.
-  absl::Status Land(int32_t piece, std::vector<RoundMessage> messages,
-                    std::span<const uint8_t> sum, int64_t round = 0);
+  absl::Status Land(int32_t piece, std::vector<RoundMessage> messages, std::span<const uint8_t> sum,
+                    int64_t round = 0);
 
   // Other pieces are other reducers' from now on.
   void KeepOnly(const std::set<int32_t>& pieces);

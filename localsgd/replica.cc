@@ -100,9 +100,12 @@ absl::StatusOr<std::vector<Bytes>> OuterReplica::EncodePieces(std::span<const fl
       return all.subspan(static_cast<size_t>(options_.cut.First(i)),
                          static_cast<size_t>(options_.cut.Size(i)));
     };
-    SKERRY_RETURN_IF_ERROR(codecs().OfPiece(NextRound(), i)->EncodeDelta(
-        {.base = part(whole.base), .theta = part(whole.theta), .residual = part(whole.residual)},
-        &pieces[static_cast<size_t>(i)]));
+    SKERRY_RETURN_IF_ERROR(codecs()
+                               .OfPiece(NextRound(), i)
+                               ->EncodeDelta({.base = part(whole.base),
+                                              .theta = part(whole.theta),
+                                              .residual = part(whole.residual)},
+                                             &pieces[static_cast<size_t>(i)]));
   }
   message_.clear();
   piece_ends_.clear();
@@ -153,12 +156,12 @@ OuterReplica::PieceCodecs OuterReplica::CodecsNow() const {
   return all;
 }
 
-void OuterReplica::DecodeOwn(const PieceCodecs& codecs, int64_t first,
-                             std::span<float> own) const {
+void OuterReplica::DecodeOwn(const PieceCodecs& codecs, int64_t first, std::span<float> own) const {
   const PieceCut& cut = options_.cut;
   if (cut.piece == 0) return codecs[0]->DecodeRange(message_, size(), first, own);
   const int32_t piece = cut.IndexOf(first);
-  codecs[static_cast<size_t>(piece)]->DecodeRange(OwnPiece(piece), cut.Size(piece), first - cut.First(piece), own);
+  codecs[static_cast<size_t>(piece)]->DecodeRange(OwnPiece(piece), cut.Size(piece),
+                                                  first - cut.First(piece), own);
 }
 
 void OuterReplica::SettleAtOnce(std::span<const float> theta, std::span<const uint8_t> message,
@@ -214,9 +217,8 @@ absl::Status OuterReplica::Apply(std::span<const Accepted> participants, std::sp
   std::vector<RoundMessage> messages;
   for (const Accepted& p : participants) messages.push_back({p.tokens, p.payload});
   const auto codec = codecs().Of(version());
-  SKERRY_ASSIGN_OR_RETURN(
-      const RoundMean mean,
-      RoundMean::Make(*codec, size(), std::move(messages), options_.nominal_tokens));
+  SKERRY_ASSIGN_OR_RETURN(const RoundMean mean, RoundMean::Make(*codec, size(), std::move(messages),
+                                                                options_.nominal_tokens));
 
   Land([&mean](int64_t first, std::span<float> d) { mean.Tile(first, d); }, own_accepted, theta);
   return absl::OkStatus();
@@ -244,8 +246,8 @@ absl::Status OuterReplica::ApplySums(std::span<const std::span<const uint8_t>> s
   Land(
       [&](int64_t first, std::span<float> d) {
         const int32_t piece = cut.IndexOf(first);
-        down[static_cast<size_t>(piece)]->DecodeRange(
-            sums[static_cast<size_t>(piece)], cut.Size(piece), first - cut.First(piece), d);
+        down[static_cast<size_t>(piece)]->DecodeRange(sums[static_cast<size_t>(piece)],
+                                                      cut.Size(piece), first - cut.First(piece), d);
       },
       own_accepted, theta);
   return absl::OkStatus();

@@ -1,11 +1,10 @@
 // OuterReplica::Save and Restore. Layout, little-endian, without padding:
 //
-//   Header · tables in force from the pending message's round on: first round i64, length u64, bytes
-//   · base [n] f32 · momentum [n] f32 · residual [n] f32 (kBuffer)
-//   · when pending: theta_sent [n] f32 (kBuffer without restart), message [the rest]
-//   · of a sharded stage: the ends of the pieces in the message, u64 each, before it
-//   · when two are pending (restart): length of the first message u64, both [the rest]
-//   · BLAKE2b-256 of all before
+//   Header · tables in force from the pending message's round on: first round i64, length u64,
+//   bytes · base [n] f32 · momentum [n] f32 · residual [n] f32 (kBuffer) · when pending: theta_sent
+//   [n] f32 (kBuffer without restart), message [the rest] · of a sharded stage: the ends of the
+//   pieces in the message, u64 each, before it · when two are pending (restart): length of the
+//   first message u64, both [the rest] · BLAKE2b-256 of all before
 //
 // Without tables the format is 1, which has no place for them.
 #include <cstring>

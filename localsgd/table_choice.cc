@@ -105,8 +105,8 @@ absl::StatusOr<PartStatistics> HeardOf(const DeltaStatistics& said, std::span<co
   return heard;
 }
 
-absl::StatusOr<RoundTable> ChooseRoundTable(const RunConfig& config,
-                                            std::span<const int64_t> parts, const PieceCut& cut,
+absl::StatusOr<RoundTable> ChooseRoundTable(const RunConfig& config, std::span<const int64_t> parts,
+                                            const PieceCut& cut,
                                             std::span<const PartStatistics> statistics) {
   if (statistics.empty()) return InvalidArgument("table of codecs: nobody's statistics");
   const std::vector<DeltaCodec> codecs = TableCodecs(config);
@@ -117,8 +117,8 @@ absl::StatusOr<RoundTable> ChooseRoundTable(const RunConfig& config,
   const int64_t header = HeaderBytes(parts.size(), cut);
   const size_t like = IndexOf(codecs, config.outer.codec);
   RoundTable round;
-  auto chosen = ChooseTable(parts, codecs, sum,
-                            BudgetOf(config.outer, like, values, header, messages));
+  auto chosen =
+      ChooseTable(parts, codecs, sum, BudgetOf(config.outer, like, values, header, messages));
   if (absl::IsFailedPrecondition(chosen.status())) {
     round.is_over_budget = true;
     chosen = ChooseTable(parts, codecs, sum, {.error = std::numeric_limits<double>::max()});

@@ -61,16 +61,16 @@ absl::StatusOr<PartStatistics> HeardOf(const DeltaStatistics& said, std::span<co
 
 struct RoundTable {
   CodecTable table = {};
-  double bits = 0;         // of a parameter and message, headers counted
-  double error_ratio = 0;  // relative to that of config.outer.codec for all
+  double bits = 0;              // of a parameter and message, headers counted
+  double error_ratio = 0;       // relative to that of config.outer.codec for all
   bool is_over_budget = false;  // fewer bits are not to be had
 };
 
 // The table for the statistics of a round's participants, in their order: one of `config`'s
 // budget, or if that is below what any table takes, the one of fewest bytes. `cut` as of the
 // stage's messages. InvalidArgument: no statistics, or of different shapes.
-absl::StatusOr<RoundTable> ChooseRoundTable(const RunConfig& config,
-                                            std::span<const int64_t> parts, const PieceCut& cut,
+absl::StatusOr<RoundTable> ChooseRoundTable(const RunConfig& config, std::span<const int64_t> parts,
+                                            const PieceCut& cut,
                                             std::span<const PartStatistics> statistics);
 
 }  // namespace skerry

@@ -54,12 +54,12 @@ Job NodeActor::ApplyJob(const std::string& name) {
               results->digest = work->BaseDigest();
             }};
   }
-  return {name, cost,
-          [work = work_.get(), results = results_, round,
-           participants = rounds_->Participants(round)] {
-            results->status = work->ApplyRound(round, participants);
-            results->digest = work->BaseDigest();
-          }};
+  return {
+      name, cost,
+      [work = work_.get(), results = results_, round, participants = rounds_->Participants(round)] {
+        results->status = work->ApplyRound(round, participants);
+        results->digest = work->BaseDigest();
+      }};
 }
 
 void NodeActor::ApplyDone(Context& context) {
@@ -81,8 +81,8 @@ bool NodeActor::EncodeAtBoundary(Context& context) {
     return true;
   }
   heavy_job_ = SubmitTracked(context, {"encode delta", EncodingCost(),
-                                       [work = work_.get(), results = results_,
-                                        round = encoded_, measures = MeasuresNow()] {
+                                       [work = work_.get(), results = results_, round = encoded_,
+                                        measures = MeasuresNow()] {
                                          if (measures) results->Measure(*work);
                                          auto delta = work->EncodeDelta(round);
                                          results->status = delta.status();
@@ -125,8 +125,8 @@ void NodeActor::On(Context& context, const NodeId& from, const Delta& message) {
   if (IsShardedStage()) return OnPieces(context, from, message);
   // What cannot be decoded would end this node when the round lands: the coordinator hears of it.
   // A joiner without its stage yet leaves that to those who land the round.
-  const bool decodes = message.stage != stage_ || !work_ ||
-                       work_->CheckDelta(message.round, message.payload).ok();
+  const bool decodes =
+      message.stage != stage_ || !work_ || work_->CheckDelta(message.round, message.payload).ok();
   const auto held = decodes ? rounds_->Hold(from, message) : rounds_->Refuse(from, message);
   if (!held) return void(++refused_);
   Send(context, options_.coordinator, *held);

@@ -65,8 +65,8 @@ void NodeActor::EncodePieces(Context& context) {
   heavy_job_ = SubmitTracked(
       context, {"encode delta", EncodingCost(),
                 [work = work_.get(), results = results_, self = options_.self, round,
-                 measures = MeasuresNow(),
-                 reducers = ReducersOfRound(round), shape = ShapeOfRound(round).id] {
+                 measures = MeasuresNow(), reducers = ReducersOfRound(round),
+                 shape = ShapeOfRound(round).id] {
                   if (measures) results->Measure(*work);
                   auto pieces = work->EncodePieces(round);
                   results->status = pieces.status();

@@ -52,8 +52,7 @@ absl::StatusOr<std::unique_ptr<StageWork>> TrainedStage::Create(
   work->codecs_ =
       std::make_shared<CodecBook>(config.outer, work->trainer_->layout().size(), work->cut_);
   if (work->cut_.piece > 0) {
-    work->reducer_ =
-        std::make_unique<PieceReducer>(config.outer, work->cut_, 0, work->codecs_);
+    work->reducer_ = std::make_unique<PieceReducer>(config.outer, work->cut_, 0, work->codecs_);
   }
   work->replica_ =
       std::make_unique<OuterReplica>(config.outer, work->theta_, work->ReplicaOptions());

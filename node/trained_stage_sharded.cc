@@ -39,9 +39,9 @@ absl::StatusOr<std::vector<Payload>> TrainedStage::ReducePieces(const Reduction&
   SKERRY_CHECK(reducer_ && reduction.messages.size() == reduction.pieces.size());
   std::vector<Payload> sums;
   for (size_t i = 0; i < reduction.pieces.size(); ++i) {
-    SKERRY_ASSIGN_OR_RETURN(Bytes sum,
-                            reducer_->Reduce(reduction.pieces[i], Messages(reduction.messages[i]),
-                                             reduction.round));
+    SKERRY_ASSIGN_OR_RETURN(
+        Bytes sum,
+        reducer_->Reduce(reduction.pieces[i], Messages(reduction.messages[i]), reduction.round));
     sums.push_back(MakePayload(std::move(sum)));
   }
   return sums;

@@ -53,8 +53,8 @@ ModelledStage::ModelledStage(const RunConfig& config, const StageAssignment& sta
   parameters_ = StageParameters(config.model, layers, holds_ends);
   boundary_bytes_ = BoundaryBytes(config);
   if (HasBudget(config.outer)) {
-    parts_ = TableParts(ParameterLayout::ForStage(config.model, stage.first_layer,
-                                                  stage.last_layer, holds_ends));
+    parts_ = TableParts(
+        ParameterLayout::ForStage(config.model, stage.first_layer, stage.last_layer, holds_ends));
     codecs_ = TableCodecs(config);
     down_follows_ = config.outer.down_codec == DownCodec::kAuto;
   }
@@ -132,8 +132,7 @@ absl::StatusOr<Payload> ModelledStage::EncodeDelta(int64_t round) {
   return MakeHollowPayload(MessageOf(Chain(base_, theta_), table), DeltaSize(table));
 }
 
-absl::Status ModelledStage::ApplyRound(int64_t round,
-                                       const std::vector<Accepted>& participants) {
+absl::Status ModelledStage::ApplyRound(int64_t round, const std::vector<Accepted>& participants) {
   for (const Accepted& p : participants) {
     SKERRY_RETURN_IF_ERROR(CheckDelta(round, p.payload));
   }

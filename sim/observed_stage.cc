@@ -140,9 +140,9 @@ void ObservedStage::Landed(int64_t round, const ReplicaVectors& before, bool own
 absl::Status ObservedStage::ApplyRound(int64_t round, const std::vector<Accepted>& participants) {
   const ReplicaVectors before = Vectors(observer_.restarts);
   SKERRY_RETURN_IF_ERROR(ApplyHonest(round, participants));
-  Landed(round, before, std::any_of(participants.begin(), participants.end(), [](const Accepted& p) {
-           return p.own;
-         }));
+  Landed(round, before,
+         std::any_of(participants.begin(), participants.end(),
+                     [](const Accepted& p) { return p.own; }));
   return absl::OkStatus();
 }
 

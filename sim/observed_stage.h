@@ -25,8 +25,8 @@ class ObservedStage final : public StageWork {
   struct Observer {
     std::function<void(int64_t step, int32_t microbatch)> accumulated;
     std::function<void(int64_t step, int32_t microbatches)> stepped;
-    // `step` inner steps were complete. A joiner that catches up lands rounds at no step: nothing is
-    // said of those.
+    // `step` inner steps were complete. A joiner that catches up lands rounds at no step: nothing
+    // is said of those.
     std::function<void(int64_t round, int64_t step)> encoded, applied;
     // Where there is arithmetic: the law of conservation, in units of what rounding may do.
     std::function<ReplicaVectors()> vectors;

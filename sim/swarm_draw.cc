@@ -122,16 +122,18 @@ int32_t NumberOf(const NodeId& id) {
 std::string Told(const VirtualRunOptions& options) {
   const RunConfig& config = options.config;
   return absl::StrFormat(
-      "%d nodes (%d wanted) over %s, %d layers%s, %d steps of %d microbatches, τ %d δ %d, skip "
-      "%.2f, swaps %d, %d in flight, %d shards%s%s",
-      options.nodes.size(), config.nodes_min, options.network ? "flows" : "links",
-      config.model.layers, options.math == VirtualMath::kTiny ? " with arithmetic" : "",
-      config.steps, config.pipeline.microbatches_per_step, config.outer.inner_steps,
-      config.outer.overlap_steps, config.pipeline.skip_ratio, config.pipeline.swaps,
-      config.pipeline.in_flight, options.shards,
-      config.replan_s > 0 ? absl::StrFormat(", moves considered every %.1f s", config.replan_s)
-                          : "",
-      config.outer.reduce == OuterReduce::kAll ? "" : ", sharded rounds") +
+             "%d nodes (%d wanted) over %s, %d layers%s, %d steps of %d microbatches, τ %d δ %d, "
+             "skip "
+             "%.2f, swaps %d, %d in flight, %d shards%s%s",
+             options.nodes.size(), config.nodes_min, options.network ? "flows" : "links",
+             config.model.layers, options.math == VirtualMath::kTiny ? " with arithmetic" : "",
+             config.steps, config.pipeline.microbatches_per_step, config.outer.inner_steps,
+             config.outer.overlap_steps, config.pipeline.skip_ratio, config.pipeline.swaps,
+             config.pipeline.in_flight, options.shards,
+             config.replan_s > 0
+                 ? absl::StrFormat(", moves considered every %.1f s", config.replan_s)
+                 : "",
+             config.outer.reduce == OuterReduce::kAll ? "" : ", sharded rounds") +
          (config.outer.budget == CodecBudget::kNone
               ? ""
               : absl::StrFormat(", tables every %d rounds", config.outer.budget_rounds));
@@ -324,9 +326,8 @@ SwarmRun DrawEighth(uint64_t seed, const SwarmOutput& output) {
 }
 
 SwarmRun DrawNinth(uint64_t seed, const SwarmOutput& output) {
-  return Draw(
-      seed, output,
-      {.returns = true, .lateness = true, .moves = true, .sharded = true, .budgets = true});
+  return Draw(seed, output,
+              {.returns = true, .lateness = true, .moves = true, .sharded = true, .budgets = true});
 }
 
 }  // namespace skerry

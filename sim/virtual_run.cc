@@ -9,6 +9,7 @@
 #include "common/digest.h"
 #include "common/rng.h"
 #include "common/status.h"
+#include "coordinator/listings.h"
 #include "kernels/backend.h"
 #include "localsgd/table_choice.h"
 #include "pipeline/plan/route.h"
@@ -364,6 +365,11 @@ VirtualOutcome VirtualRun::Outcome() const {
     outcome.rounds = std::max(outcome.rounds, key.second + 1);
   }
   for (const auto& [id, traffic] : state.traffic) outcome.bytes_sent += traffic.total_sent();
+  for (const nlohmann::json& table : TablesJson(state)) {
+    outcome.tables.push_back(
+        absl::StrFormat("stage %d, chosen in round %d: %s", table["stage"].get<int>(),
+                        table["round"].get<int64_t>(), table["text"].get<std::string>()));
+  }
   AddTimes(outcome);
   AddLosses(outcome);
   return outcome;

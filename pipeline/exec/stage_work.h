@@ -93,8 +93,8 @@ class StageWork {
     return FailedPrecondition("this stage does not measure its deltas");
   }
   virtual absl::Status SetTable(int64_t first_round, const Bytes& table) = 0;
-  // Sharded rounds (localsgd/piece_reducer.h). The pieces that what a round concerns is cut into; 0:
-  // its rounds are not sharded.
+  // Sharded rounds (localsgd/piece_reducer.h). The pieces that what a round concerns is cut into;
+  // 0: its rounds are not sharded.
   virtual int32_t pieces(int64_t) const { return 0; }
   // The own delta, [pieces(round)].
   virtual absl::StatusOr<std::vector<Payload>> EncodePieces(int64_t) { return NotSharded(); }
@@ -117,7 +117,9 @@ class StageWork {
   };
   virtual absl::Status ApplySums(const Landing&) { return NotSharded(); }
   // Whether what a replica sent can be decoded: pieces of its delta, or sums. Any thread.
-  virtual absl::Status CheckPieces(int64_t, const std::vector<Piece>&) const { return NotSharded(); }
+  virtual absl::Status CheckPieces(int64_t, const std::vector<Piece>&) const {
+    return NotSharded();
+  }
   virtual absl::Status CheckSums(int64_t, const std::vector<Piece>&) const { return NotSharded(); }
 
   // A stage with a single replica has nobody to average with: the base is the live parameters.

@@ -25,8 +25,8 @@ RunConfig WithBudget() {
 
 std::vector<int64_t> PartsOf(const ServedRun& run, int32_t stage) {
   const StageAssignment& of = run.state().plan->stages[static_cast<size_t>(stage)];
-  return TableParts(ParameterLayout::ForStage(run.config.model, of.first_layer, of.last_layer,
-                                              stage == 0));
+  return TableParts(
+      ParameterLayout::ForStage(run.config.model, of.first_layer, of.last_layer, stage == 0));
 }
 
 // `loud`: the tensor whose errors are a thousand times the others'.

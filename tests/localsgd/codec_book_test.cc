@@ -20,7 +20,9 @@ CodecTable TableA() {
           {2 * 4096, DeltaCodec::kInt4},
           {kValues - 1024 - 4608 - 8192, DeltaCodec::kBf16}};
 }
-CodecTable TableB() { return {{kValues, DeltaCodec::kInt4}}; }
+CodecTable TableB() {
+  return {{kValues, DeltaCodec::kInt4}};
+}
 
 OuterConfig Config(ResidualPlace residual) {
   return Outer(0.7f, 0.6f, DeltaCodec::kInt8, residual);
