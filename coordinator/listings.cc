@@ -109,6 +109,16 @@ Json TablesJson(const RunState& state) {
   return tables;
 }
 
+std::vector<std::string> TableLines(const Json& tables) {
+  std::vector<std::string> lines;
+  for (const Json& table : tables) {
+    lines.push_back(absl::StrFormat("codecs of stage %d, chosen in round %d: %s",
+                                    table.value("stage", 0), table.value("round", int64_t{0}),
+                                    table.value("text", "")));
+  }
+  return lines;
+}
+
 Json NodesJson(const RunState& state, const RunConfig& config, const Json& status) {
   const RunConfig settled = state.plan ? Settled(config, *state.plan) : config;
   Json nodes = Json::array();
@@ -209,11 +219,7 @@ std::string PlanText(const RunState& state) {
     }
     text += "\n";
   }
-  for (const Json& table : TablesJson(state)) {
-    text +=
-        absl::StrFormat("  codecs of stage %d, chosen in round %d: %s\n", table["stage"].get<int>(),
-                        table["round"].get<int64_t>(), table["text"].get<std::string>());
-  }
+  for (const std::string& line : TableLines(TablesJson(state))) text += "  " + line + "\n";
   return text + SettingsText(plan);
 }
 

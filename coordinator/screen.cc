@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
+#include "coordinator/listings.h"
 #include "pipeline/plan/memory_model.h"
 
 namespace skerry {
@@ -87,9 +88,8 @@ std::string StatusScreen(const Json& status) {
     text += absl::StrFormat("outer rounds: δ %d of τ %d, %s\n", outer.value("overlap_steps", 0),
                             outer.value("inner_steps", 0), outer.value("codec", ""));
   }
-  for (const Json& table : status.value("tables", Json::array())) {
-    text += absl::StrFormat("codecs of stage %d, chosen in round %d: %s\n", table.value("stage", 0),
-                            table.value("round", int64_t{0}), table.value("text", ""));
+  for (const std::string& line : TableLines(status.value("tables", Json::array()))) {
+    text += line + "\n";
   }
   text += "  node      region     stage    phase                                    held\n";
   for (const Json& node : status["nodes"]) text += NodeLine(node) + "\n";

@@ -365,11 +365,7 @@ VirtualOutcome VirtualRun::Outcome() const {
     outcome.rounds = std::max(outcome.rounds, key.second + 1);
   }
   for (const auto& [id, traffic] : state.traffic) outcome.bytes_sent += traffic.total_sent();
-  for (const nlohmann::json& table : TablesJson(state)) {
-    outcome.tables.push_back(
-        absl::StrFormat("stage %d, chosen in round %d: %s", table["stage"].get<int>(),
-                        table["round"].get<int64_t>(), table["text"].get<std::string>()));
-  }
+  outcome.tables = TableLines(TablesJson(state));
   AddTimes(outcome);
   AddLosses(outcome);
   return outcome;
