@@ -73,9 +73,9 @@ struct CoordinatorOptions {
   ExportSink* model = nullptr;
   std::function<void(const std::string& json)> status;  // once a second; may be empty
   int32_t probes_at_once = 0;  // in the whole run; 0: as many as there are disjoint pairs of nodes
-  // The parts of a stage's codec tables; empty: those of the run's model. For simulations, whose
-  // nodes may train a smaller one.
-  std::function<std::vector<int64_t>(const StageAssignment&, bool holds_ends)> table_parts;
+  // Whose tensors codec tables are of, where nodes train another model than config.model
+  // (simulations do).
+  std::optional<TransformerConfig> trained_model = {};
 };
 
 class CoordinatorActor final : public Actor {

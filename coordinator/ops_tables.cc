@@ -21,10 +21,9 @@ const std::vector<int64_t>& CoordinatorActor::PartsOfStage(int32_t stage) {
   const auto [it, is_new] = table_parts_.try_emplace(stage);
   if (!is_new) return it->second;
   const StageAssignment& of = state_.plan->stages[static_cast<size_t>(stage)];
-  it->second = options_.table_parts
-                   ? options_.table_parts(of, stage == 0)
-                   : TableParts(ParameterLayout::ForStage(options_.config.model, of.first_layer,
-                                                          of.last_layer, stage == 0));
+  it->second =
+      TableParts(ParameterLayout::ForStage(options_.trained_model.value_or(options_.config.model),
+                                           of.first_layer, of.last_layer, stage == 0));
   return it->second;
 }
 

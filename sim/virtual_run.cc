@@ -11,7 +11,6 @@
 #include "common/status.h"
 #include "coordinator/listings.h"
 #include "kernels/backend.h"
-#include "localsgd/table_choice.h"
 #include "pipeline/plan/route.h"
 #include "sim/made_up_text.h"
 #include "sim/scaled_stage.h"
@@ -183,13 +182,7 @@ std::unique_ptr<Actor> VirtualRun::MakeCoordinator(const std::vector<std::string
   options.verify_ticket = [](const std::string& ticket) -> absl::StatusOr<AdmittedTicket> {
     return AdmittedTicket{ticket, CoordinatorActor::kNodesMax};
   };
-  if (options_.math == VirtualMath::kTiny) {
-    options.table_parts = [model = TinyOf(options_.config).model](const StageAssignment& stage,
-                                                                  bool ends) {
-      return TableParts(
-          ParameterLayout::ForStage(model, stage.first_layer, stage.last_layer, ends));
-    };
-  }
+  if (options_.math == VirtualMath::kTiny) options.trained_model = TinyOf(options_.config).model;
   if (options_.keep_status) options.status = [this](const std::string& json) { status_ = json; };
   auto actor = CoordinatorActor::Create(std::move(options));
   SKERRY_CHECK(actor.ok(), "a journal of our own making must load");
