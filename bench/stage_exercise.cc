@@ -89,7 +89,7 @@ class Step {
 absl::StatusOr<std::vector<StageWork::Accepted>> EncodeRound(StageWork& work, int32_t replicas,
                                                              int64_t tokens) {
   std::vector<StageWork::Accepted> participants;
-  SKERRY_ASSIGN_OR_RETURN(const Payload own, work.EncodeDelta());
+  SKERRY_ASSIGN_OR_RETURN(const Payload own, work.EncodeDelta(0));
   participants.push_back({tokens, own, true});
   for (int32_t r = 1; r < replicas; ++r) participants.push_back({tokens, CopyOf(own), false});
   return participants;
@@ -105,7 +105,7 @@ absl::StatusOr<int64_t> Exercise(StageWork& work, const StageCase& shape, const 
     SKERRY_ASSIGN_OR_RETURN(participants, EncodeRound(work, shape.replicas, tokens));
   }
   SKERRY_RETURN_IF_ERROR(Step(work, shape, holds, 1).Run());
-  if (rounds) SKERRY_RETURN_IF_ERROR(work.ApplyRound(participants));
+  if (rounds) SKERRY_RETURN_IF_ERROR(work.ApplyRound(0, participants));
   int64_t bytes = 0;
   for (const StageWork::Accepted& delta : participants) bytes += SizeOf(delta.payload);
   return bytes;
