@@ -10,6 +10,7 @@
 #include "common/rng.h"
 #include "common/round_clock.h"
 #include "common/status.h"
+#include "coordinator/listings.h"
 #include "kernels/backend.h"
 #include "pipeline/plan/route.h"
 #include "sim/made_up_text.h"
@@ -188,6 +189,7 @@ std::unique_ptr<Actor> VirtualRun::MakeCoordinator(const std::vector<std::string
   options.shards = shards_->names();
   options.objects = shards_.get();
   if (options_.exports) options.model = sink_.get();
+  if (options_.math == VirtualMath::kTiny) options.trained_model = TinyOf(options_.config).model;
   options.verify_ticket = [](const std::string& ticket) -> absl::StatusOr<AdmittedTicket> {
     return AdmittedTicket{ticket, CoordinatorActor::kNodesMax};
   };
@@ -271,14 +273,14 @@ ObservedStage::Observer VirtualRun::ObserverOf(int32_t i, TrainedStage* trained)
     return trained->DecodePieces(round, pieces);
   };
   observer.restarts = options_.config.outer.mode == OuterMode::kCo2;
-  observer.wild = [this, trained,
-                   rng = std::make_shared<Rng>(options_.seed, "wild deltas",
-                                               static_cast<uint64_t>(i))](
+  observer.wild = [trained, rng = std::make_shared<Rng>(options_.seed, "wild deltas",
+                                                        static_cast<uint64_t>(i))](
                       int64_t round, const std::vector<Payload>& honest, const WildDelta& how) {
     std::vector<Payload> wild;
     for (const Payload& message : honest) {
-      const int64_t values = trained->MessageValues(round, static_cast<int32_t>(wild.size()));
-      wild.push_back(WildMessage(message, values, checkers_.config().outer.codec, how, rng.get()));
+      const auto piece = static_cast<int32_t>(wild.size());
+      wild.push_back(WildMessage(message, trained->MessageValues(round, piece),
+                                 *trained->CodecOf(round, piece), how, rng.get()));
     }
     return wild;
   };
@@ -380,6 +382,7 @@ VirtualOutcome VirtualRun::Outcome() const {
     outcome.rounds = std::max(outcome.rounds, key.second + 1);
   }
   for (const auto& [id, traffic] : state.traffic) outcome.bytes_sent += traffic.total_sent();
+  outcome.tables = TableLines(TablesJson(state));
   AddTimes(outcome);
   AddLosses(outcome);
   return outcome;

@@ -20,6 +20,7 @@
 #include "common/run_config.h"
 #include "common/status.h"
 #include "pipeline/exec/pieces.h"
+#include "wire/message/message.h"
 
 namespace skerry {
 
@@ -73,8 +74,8 @@ class StageWork {
   // The inner step on the mean over `microbatches` accumulated ones.
   virtual absl::Status OptimizerStep(int64_t step, int32_t microbatches) = 0;
 
-  // Outer rounds (localsgd/replica.h), by their number: when each is due, and which part of the stage
-  // it concerns, says common/round_clock.h.
+  // Outer rounds (localsgd/replica.h), by their number: when each is due, and which part of the
+  // stage it concerns, says common/round_clock.h.
   struct Accepted {
     int64_t tokens = 0;
     Payload payload;
@@ -86,8 +87,16 @@ class StageWork {
   // Whether another replica's delta can be decoded; ApplyRound fails on one that cannot. Any
   // thread.
   virtual absl::Status CheckDelta(int64_t round, const Payload& delta) const = 0;
-  // Sharded rounds (localsgd/piece_reducer.h). The pieces that what a round concerns is cut into; 0:
-  // its rounds are not sharded.
+  // A codec for each tensor (localsgd/table_choice.h): what each would take and lose of the delta
+  // that is encoded next; and the table, packed, that messages of rounds from `first_round` on are
+  // of. SetTable: any thread, before such a message is made or checked. InvalidArgument: it is not
+  // a table of this stage.
+  virtual absl::StatusOr<DeltaStatistics> MeasureDelta() {
+    return FailedPrecondition("this stage does not measure its deltas");
+  }
+  virtual absl::Status SetTable(int64_t first_round, const Bytes& table) = 0;
+  // Sharded rounds (localsgd/piece_reducer.h). The pieces that what a round concerns is cut into;
+  // 0: its rounds are not sharded.
   virtual int32_t pieces(int64_t) const { return 0; }
   // The own delta, [pieces(round)].
   virtual absl::StatusOr<std::vector<Payload>> EncodePieces(int64_t) { return NotSharded(); }
@@ -110,10 +119,13 @@ class StageWork {
   };
   virtual absl::Status ApplySums(const Landing&) { return NotSharded(); }
   // Of the round that landed last: whose delta a robust mode gave little or no weight to
-  // (localsgd/robust.h), ordered. In a sharded round: in more than half of what this replica summed.
+  // (localsgd/robust.h), ordered. In a sharded round: in more than half of what this replica
+  // summed.
   virtual std::vector<NodeId> Screened() const { return {}; }
   // Whether what a replica sent can be decoded: pieces of its delta, or sums. Any thread.
-  virtual absl::Status CheckPieces(int64_t, const std::vector<Piece>&) const { return NotSharded(); }
+  virtual absl::Status CheckPieces(int64_t, const std::vector<Piece>&) const {
+    return NotSharded();
+  }
   virtual absl::Status CheckSums(int64_t, const std::vector<Piece>&) const { return NotSharded(); }
 
   // A stage with a single replica has nobody to average with: the base is the live parameters.

@@ -33,8 +33,11 @@ class CountingWork final : public StageWork {
   void Discard(int64_t step, int32_t m) override { kept.erase({step, m}); }
   absl::Status OptimizerStep(int64_t, int32_t) override { return absl::OkStatus(); }
   absl::StatusOr<Payload> EncodeDelta(int64_t) override { return Payload(); }
-  absl::Status ApplyRound(int64_t, const std::vector<Accepted>&) override { return absl::OkStatus(); }
+  absl::Status ApplyRound(int64_t, const std::vector<Accepted>&) override {
+    return absl::OkStatus();
+  }
   absl::Status CheckDelta(int64_t, const Payload&) const override { return absl::OkStatus(); }
+  absl::Status SetTable(int64_t, const Bytes&) override { return absl::OkStatus(); }
   void AdoptBase() override {}
   Digest BaseDigest() override { return {}; }
   Payload BaseParameters() override { return nullptr; }

@@ -89,9 +89,9 @@ mutant(14 node/node_rounds.cc
   [[  const bool decodes = MutantIs(14) || ]])
 
 mutant(15 node/round_keeper.cc
-  [[    accepted.push_back({p.tokens, held.deltas.at(p.node).payload, p.node == self_});]]
+  [[    accepted.push_back({p.tokens, held.deltas.at(p.node).payload, p.node == self_, p.node});]]
   [[    if (MutantIs(15) && p.node == self_) continue;
-    accepted.push_back({p.tokens, held.deltas.at(p.node).payload, p.node == self_});]])
+    accepted.push_back({p.tokens, held.deltas.at(p.node).payload, p.node == self_, p.node});]])
 
 # ---- localsgd ----------------------------------------------------------------------------------
 
