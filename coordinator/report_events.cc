@@ -180,7 +180,9 @@ void EventFold::OnMembership(const std::string& kind, const json& event) {
 // Told once for each node: a wild one is wild every round, and the table counts them.
 void EventFold::OnScreened(const std::string& node, const json& event) {
   const auto found = nodes_.find(node);
-  if (found == nodes_.end() || ++found->second.rounds_screened > 1) return;
+  const bool is_new =
+      screened_.insert({node, IntegerAt(event, "stage"), IntegerAt(event, "round")}).second;
+  if (found == nodes_.end() || !is_new || ++found->second.rounds_screened > 1) return;
   Tell("screened",
        absl::StrFormat("The delta of %s in round %d of stage %d was too far from the others': it "
                        "counted for little or nothing.",

@@ -3,8 +3,10 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 #include "coordinator/report.h"
 
@@ -38,6 +40,7 @@ class EventFold {
   std::map<int64_t, int64_t> tokens_;  // by step
   std::map<int64_t, double> ended_s_;  // likewise
   std::map<std::pair<int64_t, int64_t>, ReportRound> rounds_;
+  std::set<std::tuple<std::string, int64_t, int64_t>> screened_;  // node, stage, round
   int64_t understood_ = 0;
 
   // Time since the first line: `process_began_s_` is when the current coordinator process began.

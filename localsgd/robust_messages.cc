@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <memory>
 #include <numeric>
 #include <utility>
 
@@ -23,7 +24,8 @@ constexpr size_t kStrip = 256;
 class RobustMessages::Rows {
  public:
   explicit Rows(const RobustMessages& messages)
-      : messages_(messages), values_(messages.count() * static_cast<size_t>(kTile)) {}
+      : messages_(messages),
+        values_(std::make_unique_for_overwrite<float[]>(messages.count() * kStride)) {}
 
   void Decode(int64_t first, size_t width) {
     width_ = width;
@@ -41,11 +43,13 @@ class RobustMessages::Rows {
   }
 
   std::span<const float> operator[](size_t message) const {
-    return {values_.data() + message * static_cast<size_t>(kTile), width_};
+    return {values_.get() + message * kStride, width_};
   }
 
  private:
-  float* Row(size_t i) { return values_.data() + i * static_cast<size_t>(kTile); }
+  // Rows a multiple of 4096 bytes apart would share the sets of a cache.
+  static constexpr size_t kStride = static_cast<size_t>(kTile) + 16;
+  float* Row(size_t i) { return values_.get() + i * kStride; }
 
   void SortStrip(size_t first, size_t width) {
     const size_t n = messages_.count();
@@ -66,7 +70,7 @@ class RobustMessages::Rows {
   }
 
   const RobustMessages& messages_;
-  std::vector<float> values_;
+  std::unique_ptr<float[]> values_;
   size_t width_ = 0;
 };
 
@@ -101,14 +105,14 @@ std::vector<double> RobustMessages::Norms() const {
 void RobustMessages::AddProducts(const Rows& rows, std::span<const size_t> order, size_t first,
                                  std::span<double> products) const {
   const size_t n = count(), width = std::min(kStrip, rows[0].size() - first);
-  std::vector<double> wide(n * kStrip);
+  const auto wide = std::make_unique_for_overwrite<double[]>(n * kStrip);
   for (size_t i = 0; i < n; ++i) {
-    std::copy_n(rows[order[i]].data() + first, width, wide.data() + i * kStrip);
+    std::copy_n(rows[order[i]].data() + first, width, wide.get() + i * kStrip);
   }
   for (size_t i = 0; i < n; ++i) {
     for (size_t j = 0; j <= i; ++j) {
       products[i * n + j] +=
-          BestLoops().product(wide.data() + i * kStrip, wide.data() + j * kStrip, width);
+          BestLoops().product(wide.get() + i * kStrip, wide.get() + j * kStrip, width);
     }
   }
 }
@@ -119,7 +123,9 @@ std::vector<double> RobustMessages::Products(std::span<const size_t> order) cons
   Rows rows(*this);
   for (int64_t first = 0; first < size_; first += kTile) {
     rows.Decode(first, WidthAt(first));
-    for (size_t at = 0; at < WidthAt(first); at += kStrip) AddProducts(rows, order, at, products);
+    for (size_t at = 0; at < WidthAt(first); at += kStrip) {
+      AddProducts(rows, order, at, products);
+    }
   }
   for (size_t i = 0; i < n; ++i) {
     for (size_t j = i + 1; j < n; ++j) products[i * n + j] = products[j * n + i];

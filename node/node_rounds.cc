@@ -141,9 +141,9 @@ void NodeActor::On(Context& context, const NodeId& from, const Delta& message) {
   // What cannot be decoded would end this node when the round lands, and nobody can have so many
   // tokens: the coordinator hears of it.
   // A joiner without its stage yet leaves that to those who land the round.
-  const bool decodes = message.stage != stage_ || !work_ ||
-                       (message.tokens <= RoundTokensMax(*config_, plan_) &&
-                        work_->CheckDelta(message.round, message.payload).ok());
+  const bool is_checked = message.stage == stage_ && work_ && rounds_->IsAhead(message.round);
+  const bool decodes = !is_checked || (message.tokens <= RoundTokensMax(*config_, plan_) &&
+                                       work_->CheckDelta(message.round, message.payload).ok());
   const auto held = decodes ? rounds_->Hold(from, message) : rounds_->Refuse(from, message);
   if (!held) return void(++refused_);
   Send(context, options_.coordinator, *held);

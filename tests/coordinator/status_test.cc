@@ -118,7 +118,9 @@ TEST_CASE("What the planner chose is listed, and still stands after a restart", 
 
   run.Pass(1);
   const auto outer = nlohmann::json::parse(run.status)["outer"];
-  CHECK(outer == listed["chosen"]);
+  for (const char* key : {"inner_steps", "overlap_steps", "codec"}) {
+    CHECK(outer[key] == listed["chosen"][key]);
+  }
   run.Restart();
   run.Pass(1);
   CHECK(nlohmann::json::parse(run.status)["outer"] == outer);

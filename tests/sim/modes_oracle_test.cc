@@ -20,6 +20,13 @@ struct Replica {
   std::unique_ptr<OuterFragments> rounds;
   std::vector<float> theta;
   int32_t counted = 0;  // microbatches of the step
+  int64_t tokens = 0;
+  std::map<int32_t, int64_t> tokens_before = {};  // at the last boundary, by fragment
+};
+
+struct Sent {
+  int64_t tokens = 0;
+  Bytes message;
 };
 
 // One stage, whose replicas compute what the plan leads through them.
@@ -75,19 +82,24 @@ class InOneProcess {
     REQUIRE(trainer.Backward({step, m}, gradient, {}).ok());
     trainer.Accumulate({step, m});
     ++replica.counted;
+    replica.tokens += static_cast<int64_t>(count);
   }
 
   void Take(const OuterAction& action) {
-    std::vector<Bytes>& sent = sent_[{action.fragment, action.round}];
+    std::vector<Sent>& sent = sent_[{action.fragment, action.round}];
     for (size_t r = 0; r < replicas_.size(); ++r) {
       Replica& replica = replicas_[r];
       replica.trainer->ReadParameters(replica.theta);
       if (action.kind == OuterAction::Kind::kEncode) {
-        sent.push_back(*replica.rounds->Encode(action.fragment, replica.theta));
+        int64_t& before = replica.tokens_before[action.fragment];
+        sent.push_back({replica.tokens - std::exchange(before, replica.tokens),
+                        *replica.rounds->Encode(action.fragment, replica.theta)});
         continue;
       }
       std::vector<OuterReplica::Accepted> accepted;
-      for (size_t o = 0; o < sent.size(); ++o) accepted.push_back({1, sent[o], o == r});
+      for (size_t o = 0; o < sent.size(); ++o) {
+        accepted.push_back({sent[o].tokens, sent[o].message, o == r});
+      }
       const bool restarts = action.kind == OuterAction::Kind::kRestart;
       REQUIRE((restarts ? replica.rounds->Restart(action.fragment, replica.theta)
                         : replica.rounds->Apply(action.fragment, accepted, replica.theta))
@@ -101,7 +113,7 @@ class InOneProcess {
   MadeUpText source_;
   OuterLaw law_;
   std::vector<Replica> replicas_;
-  std::map<std::pair<int32_t, int64_t>, std::vector<Bytes>> sent_;
+  std::map<std::pair<int32_t, int64_t>, std::vector<Sent>> sent_;  // by fragment and round
   std::map<int64_t, std::map<int32_t, float>> losses_;
 };
 

@@ -26,10 +26,10 @@ struct Trained {
 VirtualRunOptions Fleet(OuterRobust robust, OuterReduce reduce) {
   VirtualRunOptions options = EightNodes();
   options.math = VirtualMath::kTiny;
-  options.config.steps = 24;
+  options.config.steps = 48;
   options.config.outer.robust = robust;
   options.config.outer.reduce = reduce;
-  options.config.outer.robust_trim = 0.25f;
+  if (robust == OuterRobust::kClip) options.config.outer.robust_limit = 1;
   return options;
 }
 
@@ -54,17 +54,16 @@ TEST_CASE("Wild deltas: they ruin a plain mean, and no robust mode", "[sim][robu
   const WildDelta wild =
       GENERATE(WildDelta{1000, false}, WildDelta{-100, false}, WildDelta{300, true});
   const double calm = Train(Fleet(OuterRobust::kNone, reduce), {}).outcome.loss_last;
-  const double first = Train(Fleet(OuterRobust::kNone, reduce), {}).outcome.loss_first;
   const Trained ruined = Train(Fleet(OuterRobust::kNone, reduce), wild);
   INFO("reduce " << int(reduce) << " factor " << wild.factor << " noise " << wild.is_noise
-                 << " calm " << calm << " first " << first);
-  CHECK_FALSE(ruined.outcome.loss_last < 1.2 * first);
+                 << " calm " << calm << " ruined " << ruined.outcome.loss_last);
+  CHECK_FALSE(ruined.outcome.loss_last < 1.5 * calm);
   CHECK(ruined.screened.empty());
   for (const OuterRobust robust : {OuterRobust::kScreen, OuterRobust::kClip, OuterRobust::kTrim}) {
     const Trained trained = Train(Fleet(robust, reduce), wild);
     INFO("mode " << int(robust) << " loss " << trained.outcome.loss_last);
     CHECK(trained.wrong == "");
-    CHECK(trained.outcome.loss_last < 1.05 * calm);
+    CHECK(trained.outcome.loss_last < 1.1 * calm);
     CHECK(trained.screened == std::set<std::string>{VirtualRun::node(kLiar).Short()});
     CHECK(trained.events == trained.outcome.rounds);
   }

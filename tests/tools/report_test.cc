@@ -1,6 +1,7 @@
 // The report of a run, from event logs written here line by line.
 #include "coordinator/report.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <iterator>
@@ -188,6 +189,25 @@ TEST_CASE("Report: what is said twice counts once", "[report]") {
   CHECK(report.rounds.size() == 1);
   CHECK(report.nodes.size() == 2);
   CHECK(report.tokens == 128);
+}
+
+TEST_CASE("Report: whose deltas were screened stands among the events once, and is counted",
+          "[report]") {
+  const Scratch scratch;
+  std::string log = kSmallRun;
+  for (const int round : {0, 1, 1}) {
+    log += absl::StrFormat(
+        R"({"t":9,"kind":"screened","stage":0,"round":%d,"node":"bbbb","by":"aaaa"})"
+        "\n",
+        round);
+  }
+  const RunReport report = Build(scratch.Write("events.jsonl", log));
+  CHECK(report.nodes[0].rounds_screened == 0);
+  CHECK(report.nodes[1].rounds_screened == 2);
+  CHECK(std::count_if(report.events.begin(), report.events.end(), [](const ReportEvent& event) {
+          return event.kind == "screened" && event.bad;
+        }) == 1);
+  CHECK(PlacementTable(report).find("deltas of 2 rounds screened") != std::string::npos);
 }
 
 TEST_CASE("Report: a planner's long account has a section, a phrase stands among the events",

@@ -108,7 +108,7 @@ mutant(18 localsgd/round_mean.cc
   [[  BestLoops().scale_sum(sum.data(), d.size(), scale_, d.data());
   if (!MutantIs(18)) return;
   std::fill(d.begin(), d.end(), 0.0f);
-  for (const RoundMessage& message : messages_) {
+  for (const Weighed& message : messages_) {
     std::fill(tile.begin(), tile.end(), 0);
     codec_->AccumulateRange(message.payload, size_, first, 1, tile);
     for (size_t i = 0; i < d.size(); ++i) {
