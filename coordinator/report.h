@@ -32,8 +32,8 @@ struct ReportNode {
   std::string region;
   std::string device;
   double gflops = 0;
-  int64_t held_bytes = 0;   // the most its stage held; 0: not known
-  int64_t model_bytes = 0;  // what the memory model said
+  int64_t held_bytes = 0;       // the most its stage held; 0: not known
+  int64_t model_bytes = 0;      // what the memory model said
   int64_t rounds_screened = 0;  // in which its delta counted for little or nothing
 };
 

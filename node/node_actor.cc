@@ -34,14 +34,6 @@ void NodeActor::OnStart(Context& context) {
   hello_timer_ = context.StartTimer(kHelloPatience);
 }
 
-// Of the round that a delta or a sum is of, while that is under way.
-NodeActor::RoundBytes* NodeActor::BytesOf(const skerry::Message& message) {
-  int64_t round = -1;
-  if (const auto* delta = std::get_if<Delta>(&message)) round = delta->round;
-  if (const auto* sum = std::get_if<DeltaSum>(&message)) round = sum->round;
-  return rounds_ && rounds_->IsAhead(round) ? &round_bytes_[round] : nullptr;
-}
-
 void NodeActor::Send(Context& context, const NodeId& to, Message message) {
   bytes_sent_ += WireSize(message);
   if (RoundBytes* bytes = BytesOf(message)) bytes->sent += WireSize(message);

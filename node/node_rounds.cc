@@ -12,6 +12,14 @@
 
 namespace skerry {
 
+// Of the round that a delta or a sum is of, while that is under way.
+NodeActor::RoundBytes* NodeActor::BytesOf(const skerry::Message& message) {
+  int64_t round = -1;
+  if (const auto* delta = std::get_if<Delta>(&message)) round = delta->round;
+  if (const auto* sum = std::get_if<DeltaSum>(&message)) round = sum->round;
+  return rounds_ && rounds_->IsAhead(round) ? &round_bytes_[round] : nullptr;
+}
+
 bool NodeActor::HasRounds() const {
   return plan_.stages[static_cast<size_t>(stage_)].replicas.size() > 1;
 }

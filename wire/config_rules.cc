@@ -86,8 +86,8 @@ absl::Status CheckOuter(const OuterConfig& c) {
   if (c.mode == OuterMode::kCo2 && c.gap != 0 && c.gap < 1) {
     return InvalidArgument("[outer] gap: want 0 or at least 1, got %g", c.gap);
   }
-  const bool is_sparse = c.codec == DeltaCodec::kTopK || c.codec == DeltaCodec::kTernary ||
-                         c.tier == OuterTier::kAuto;
+  const bool is_sparse =
+      c.codec == DeltaCodec::kTopK || c.codec == DeltaCodec::kTernary || c.tier == OuterTier::kAuto;
   if (c.robust == OuterRobust::kTrim && is_sparse) {
     return InvalidArgument(
         "[outer] robust: trim leaves nothing of deltas that are mostly zeros, as ternary and topk "

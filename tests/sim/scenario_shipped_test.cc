@@ -36,8 +36,8 @@ TEST_CASE("Scenario: every shipped scenario loads, with the nodes and regions it
         Promise{"dtfm_2", 64, 1}, Promise{"dtfm_3", 64, 2}, Promise{"dtfm_4", 64, 4},
         Promise{"dtfm_5", 64, 8}, Promise{"aws33", 33, 33}, Promise{"azure50", 50, 50},
         Promise{"homes36", 72, 36}, Promise{"two_universities", 20, 2},
-        Promise{"spot_fleet", 28, 1}, Promise{"wild_delta", 8, 2}, Promise{"volunteers_1000", 1000, 10},
-        Promise{"volunteers_10000", 10000, 10}}) {
+        Promise{"spot_fleet", 28, 1}, Promise{"wild_delta", 8, 2},
+        Promise{"volunteers_1000", 1000, 10}, Promise{"volunteers_10000", 10000, 10}}) {
     INFO(promise.name);
     const Scenario scenario = Shipped(promise.name);
     CHECK(scenario.nodes.size() == promise.nodes);

@@ -242,14 +242,8 @@ by_s = -3.5
 at_s = 30
 kind = "poisoned_delta"
 node = 1
-[[fault]]
-at_s = 30
-kind = "wild"
-node = 2
-factor = -1000
-noise = true
 )"));
-  REQUIRE(scenario.faults.size() == 7);
+  REQUIRE(scenario.faults.size() == 6);
   const auto& faults = scenario.faults;
   CHECK(faults[0].kind == FaultKind::kRestart);
   CHECK(faults[0].at == Instant() + Duration::Seconds(10));
@@ -272,9 +266,15 @@ noise = true
   CHECK(faults[4].by == Duration::Seconds(-3.5));
   CHECK(faults[4].where.Nodes(scenario.network) == std::vector<int32_t>{1, 2});
   CHECK(std::string(NameOf(faults[5].kind)) == "poisoned_delta");
-  CHECK(faults[6].kind == FaultKind::kWild);
-  CHECK(faults[6].factor == -1000);
-  CHECK(faults[6].is_noise);
+}
+
+TEST_CASE("Scenario: a wild delta says how wild", "[sim][fault]") {
+  const Scenario scenario = Parsed(
+      FaultOf("at_s = 30\nkind = \"wild\"\nnode = 2\nfactor = -1000\nnoise = true\n"));
+  REQUIRE(scenario.faults.size() == 1);
+  CHECK(scenario.faults[0].kind == FaultKind::kWild);
+  CHECK(scenario.faults[0].factor == -1000);
+  CHECK(scenario.faults[0].is_noise);
 }
 
 TEST_CASE("Scenario: a fault has the keys of its kind and no others", "[sim][fault][error]") {

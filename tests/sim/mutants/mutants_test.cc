@@ -62,6 +62,9 @@ const Mutant kMutants[] = {
     {25, "rounds_atomic", "a round is committed before the joiner holds its messages", 1, 3},
     {26, "plan_agreement", "a joiner works from a step on that some have made already", 1, 3},
     {27, "base_agreement", "a joiner leaves out a round that it should land", 1, 3},
+    // Sharded rounds.
+    {28, "rounds_atomic", "a round is committed when one holder has all its sums", 1, 8},
+    {29, "ended although", "a part is summed before everybody's pieces of it are there", 1, 8},
 };
 
 // Nodes start again at once, while frames of their earlier lives overtake those of the new ones.
@@ -149,6 +152,11 @@ TEST_CASE("Mutants: a courier that loses, repeats or confuses messages is caught
 TEST_CASE("Mutants: a handover that gives away too early, or the wrong thing, is caught",
           "[sim][mutants]") {
   CheckCaught(25, 27);
+}
+
+TEST_CASE("Mutants: a sharded round that is summed or committed too early is caught",
+          "[sim][mutants]") {
+  CheckCaught(28, 29);
 }
 
 // By hand, after a change of the draw or the protocol: SKERRY_MUTANT=14 test_mutants '[.mutant]'

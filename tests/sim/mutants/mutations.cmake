@@ -173,3 +173,23 @@ mutant(26 coordinator/ops_handover.cc
 mutant(27 node/node_handover.cc
   [[  rounds_->SkipTo(version);]]
   [[  rounds_->SkipTo(MutantIs(27) ? version + 1 : version);]])
+
+# ---- sharded rounds ----------------------------------------------------------------------------
+
+mutant(28 coordinator/ops_sharded.cc
+  [[  sums_held_[{*stage, message.round}][from] = message;]]
+  [[  if (MutantIs(28)) {
+    for (const NodeId& holder : Holders(*state_.plan, *stage)) {
+      sums_held_[{*stage, message.round}].try_emplace(holder, message);
+    }
+  }
+  sums_held_[{*stage, message.round}][from] = message;]])
+
+mutant(29 node/round_keeper_sharded.cc
+  [[  if (it == rounds_.end() || (!pieces.empty() && it->second.pieces.size() < participants.size())) {]]
+  [[  const bool waits = !MutantIs(29) && !pieces.empty();
+  if (it == rounds_.end() || (waits && it->second.pieces.size() < participants.size())) {]])
+mutant(29 node/round_keeper_sharded.cc
+  [[      if (sender == it->second.pieces.end()) return std::nullopt;]]
+  [[      if (sender == it->second.pieces.end() && MutantIs(29)) continue;
+      if (sender == it->second.pieces.end()) return std::nullopt;]])
