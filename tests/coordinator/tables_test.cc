@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "compression/codec.h"
 #include "localsgd/table_choice.h"
 #include "tests/coordinator/served_run.h"
 

@@ -17,8 +17,8 @@ constexpr int64_t kValues = 3 * 4096 + 700;
 CodecTable TableA() {
   return {{1024, DeltaCodec::kInt8},
           {4096 + 512, DeltaCodec::kTernary},
-          {2 * 4096, DeltaCodec::kInt4},
-          {kValues - 1024 - 4608 - 8192, DeltaCodec::kBf16}};
+          {4096, DeltaCodec::kInt4},
+          {kValues - 1024 - 4608 - 4096, DeltaCodec::kBf16}};
 }
 CodecTable TableB() {
   return {{kValues, DeltaCodec::kInt4}};
