@@ -1,5 +1,6 @@
 #include "compression/codec_table.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -148,6 +149,20 @@ absl::StatusOr<ChosenTable> ChooseTable(std::span<const int64_t> parts,
   }
   SKERRY_RETURN_IF_ERROR(CheckTable(chosen.table));
   return chosen;
+}
+
+CodecTable SliceTable(const CodecTable& table, int64_t first, int64_t count) {
+  const int64_t values = ValuesOf(table), end = first + count;
+  SKERRY_CHECK(first >= 0 && first % kCodecBlock == 0 && count > 0 && end <= values);
+  SKERRY_CHECK(end % kCodecBlock == 0 || end == values);
+  CodecTable slice;
+  int64_t begin = 0;
+  for (const TablePart& part : table) {
+    const int64_t from = std::max(begin, first), to = std::min(begin + part.values, end);
+    if (from < to) slice.push_back({to - from, part.codec});
+    begin += part.values;
+  }
+  return slice;
 }
 
 std::string DescribeTable(const CodecTable& table) {

@@ -76,6 +76,12 @@ absl::StatusOr<ChosenTable> ChooseTable(std::span<const int64_t> parts,
                                         const PartStatistics& statistics,
                                         const TableBudget& budget);
 
+// The table of `count` > 0 values from `first` on, both within the table (CHECK); `first` is a
+// multiple of kCodecBlock, and so is `count` unless the slice reaches the end. A slice's message
+// decodes to the bits of the whole one's where codecs work by blocks; top-k chooses among tiles
+// counted from where a part begins, so within a cut part it may choose others.
+CodecTable SliceTable(const CodecTable& table, int64_t first, int64_t count);
+
 // For people: a line for each codec used, with its parts, values and share of the whole.
 std::string DescribeTable(const CodecTable& table);
 

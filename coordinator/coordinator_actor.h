@@ -31,6 +31,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/probe_schedule.h"
 #include "coordinator/run_state.h"
+#include "localsgd/table_choice.h"
 #include "pipeline/plan/handover.h"
 #include "pipeline/plan/replan.h"
 #include "pipeline/plan/speed_watch.h"
@@ -72,6 +73,9 @@ struct CoordinatorOptions {
   ExportSink* model = nullptr;
   std::function<void(const std::string& json)> status;  // once a second; may be empty
   int32_t probes_at_once = 0;  // in the whole run; 0: as many as there are disjoint pairs of nodes
+  // Whose tensors codec tables are of, where nodes train another model than config.model
+  // (simulations do).
+  std::optional<TransformerConfig> trained_model = {};
 };
 
 class CoordinatorActor final : public Actor {
@@ -105,6 +109,7 @@ class CoordinatorActor final : public Actor {
   void On(Context& context, const NodeId& from, const DeltaHeld& message);
   void On(Context& context, const NodeId& from, const SumsHeld& message);
   void On(Context& context, const NodeId& from, const RoundApplied& message);
+  void On(Context& context, const NodeId& from, const DeltaStatistics& message);  // ops_tables.cc
   void On(Context& context, const NodeId& from, const ObjectChunk& message);
   void On(Context& context, const NodeId& from, const Detour& message);
   void On(Context& context, const NodeId& from, const VoidList& message);
@@ -145,6 +150,12 @@ class CoordinatorActor final : public Actor {
   void OnVoidPieces(Context& context, const NodeId& from, const DeltaHeld& held);
   std::optional<RoundCommit> CompleteSharded(Context& context, int32_t stage, int64_t round);
   void ForgetHoldings(const NodeId& node);
+  // ops_tables.cc
+  const std::vector<int64_t>& PartsOfStage(int32_t stage);
+  std::optional<RoundTable> AddTable(RoundCommit* commit);
+  void EmitTable(Context& context, const RoundCommit& commit, const RoundTable& table);
+  void SendTables(Context& context, const NodeId& node, int32_t stage, int64_t before_round) const;
+  void SendTablesToJoiners(Context& context) const;
   void CheckJoinersBase(Context& context, const NodeId& joiner, const RoundApplied& applied);
   void EvictMinority(Context& context, int32_t stage, int64_t round);
   void EmitStep(Context& context, int64_t step);
@@ -232,6 +243,9 @@ class CoordinatorActor final : public Actor {
   using Holdings = std::map<NodeId, std::map<NodeId, Participant>>;  // holder → sender → message
   std::map<RunState::StageRound, Holdings> held_;
   std::map<RunState::StageRound, std::map<NodeId, SumsHeld>> sums_held_;  // by holder, the latest
+  // What replicas said of their deltas of rounds not frozen; nullopt: what cannot be.
+  std::map<RunState::StageRound, std::map<NodeId, std::optional<PartStatistics>>> statistics_;
+  std::map<int32_t, std::vector<int64_t>> table_parts_;          // by stage
   std::map<std::pair<NodeId, NodeId>, Instant> told_of_detour_;  // home, around whom: when last
   std::set<int64_t> emitted_steps_;
   int64_t emitted_below_ = 0;  // every step with losses below this one is emitted

@@ -196,6 +196,7 @@ void CoordinatorActor::AnnouncePlan(Context& context, const std::string& reason)
     told_.insert(node);
     context.Send(node, update);
   }
+  SendTablesToJoiners(context);
 }
 
 void CoordinatorActor::FinishWhenDone(Context& context) {
@@ -315,26 +316,28 @@ void CoordinatorActor::ReportStatus(Context& context) {
          {"alive", record.alive}});
   }
   const double elapsed = (context.now() - started_).seconds();
-  nlohmann::json status = {{"run", options_.run.Short()},
-                           {"name", config.name},
-                           {"phase", RunPhase()},
-                           {"step", last_step_ + 1},
-                           {"steps", config.steps},
-                           {"loss", last_loss_},
-                           {"tokens", state_.tokens},
-                           {"bytes_sent", sent},
-                           {"bytes_received", received},
-                           {"rounds", RoundsOfAnyStage()},
-                           {"version", state_.plan ? state_.plan->version : 0},
-                           {"outer", OuterJson(config.outer)},
-                           {"round_traffic", RoundsJson()},
-                           {"nodes_min", config.nodes_min},
-                           {"note", no_plan_},
-                           {"refused", refused_},
-                           {"links", state_.links.size()},
-                           {"tokens_per_s", TokensPerSecond(context.now())},
-                           {"elapsed_s", elapsed},
-                           {"nodes", nodes}};
+  nlohmann::json status = {
+      {"run", options_.run.Short()},
+      {"name", config.name},
+      {"phase", RunPhase()},
+      {"step", last_step_ + 1},
+      {"steps", config.steps},
+      {"loss", last_loss_},
+      {"tokens", state_.tokens},
+      {"bytes_sent", sent},
+      {"bytes_received", received},
+      {"rounds", RoundsOfAnyStage()},
+      {"version", state_.plan ? state_.plan->version : 0},
+      {"outer", OuterJson(config.outer)},
+      {"round_traffic", RoundsJson()},
+      {"tables", HasBudget(config.outer) ? TablesJson(state_) : nlohmann::json::array()},
+      {"nodes_min", config.nodes_min},
+      {"note", no_plan_},
+      {"refused", refused_},
+      {"links", state_.links.size()},
+      {"tokens_per_s", TokensPerSecond(context.now())},
+      {"elapsed_s", elapsed},
+      {"nodes", nodes}};
   options_.status(status.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 

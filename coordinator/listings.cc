@@ -1,5 +1,6 @@
 #include "coordinator/listings.h"
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
@@ -59,6 +60,66 @@ Json OuterJson(const OuterConfig& outer) {
           {"overlap_steps", outer.overlap_steps},
           {"fragments", FragmentsOf(outer)},
           {"codec", CodecName(outer.codec)}};
+}
+
+namespace {
+
+struct Share {
+  int64_t parts = 0, values = 0;
+};
+std::map<DeltaCodec, Share> SharesOf(const CodecTable& table) {
+  std::map<DeltaCodec, Share> shares;
+  for (const TablePart& part : table) {
+    ++shares[part.codec].parts;
+    shares[part.codec].values += part.values;
+  }
+  return shares;
+}
+
+}  // namespace
+
+std::string TableText(const CodecTable& table) {
+  const auto all = static_cast<double>(ValuesOf(table));
+  std::string text;
+  for (const auto& [codec, share] : SharesOf(table)) {
+    text += absl::StrFormat("%s%s %.1f %%", text.empty() ? "" : ", ", CodecName(codec),
+                            100 * static_cast<double>(share.values) / all);
+  }
+  return text;
+}
+
+Json TablesJson(const RunState& state) {
+  Json tables = Json::array();
+  if (!state.plan) return tables;
+  for (int32_t stage = 0; stage < static_cast<int32_t>(state.plan->stages.size()); ++stage) {
+    for (int64_t round = state.RoundsCommitted(stage) - 1; round >= 0; --round) {
+      const RoundCommit& commit = state.commits.at({stage, round});
+      if (commit.table.empty()) continue;
+      const auto table = UnpackTable(commit.table);
+      if (!table.ok()) break;
+      Json codecs = Json::array();
+      for (const auto& [codec, share] : SharesOf(*table)) {
+        codecs.push_back(
+            {{"codec", CodecName(codec)}, {"parts", share.parts}, {"values", share.values}});
+      }
+      tables.push_back({{"stage", stage},
+                        {"round", round},
+                        {"codecs", std::move(codecs)},
+                        {"text", TableText(*table)}});
+      break;
+    }
+  }
+  return tables;
+}
+
+std::vector<std::string> TableLines(const Json& tables) {
+  std::vector<std::string> lines;
+  for (const Json& table : tables) {
+    lines.push_back(absl::StrFormat("codecs of stage %d, chosen in round %d: %s",
+                                    table.value("stage", 0), table.value("round", int64_t{0}),
+                                    table.value("text", "")));
+  }
+  return lines;
 }
 
 int64_t RoundsScreened(const RunState& state, const NodeId& node) {
@@ -144,7 +205,8 @@ Json PlanJson(const RunState& state) {
           {"stages", stages},
           {"paths", paths},
           {"chosen", SettingsJson(plan.settings)},
-          {"slow_links", slow_links}};
+          {"slow_links", slow_links},
+          {"tables", TablesJson(state)}};
 }
 
 std::string PlanText(const RunState& state) {
@@ -168,6 +230,7 @@ std::string PlanText(const RunState& state) {
     }
     text += "\n";
   }
+  for (const std::string& line : TableLines(TablesJson(state))) text += "  " + line + "\n";
   return text + SettingsText(plan);
 }
 

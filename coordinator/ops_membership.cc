@@ -125,6 +125,9 @@ void CoordinatorActor::Greet(Context& context, const NodeId& node, const Hello& 
   told_.insert(node);
   context.Send(node, PlanUpdate{*state_.plan});
   if (const auto stage = StageOf(node)) {
+    const Joiner* joiner = JoinerOf(*state_.plan, node);
+    SendTables(context, node, *stage,
+               joiner != nullptr ? joiner->base_version : hello.base_version);
     for (int64_t round = hello.base_version; round < state_.RoundsCommitted(*stage); ++round) {
       context.Send(node, state_.commits.at({*stage, round}));
     }

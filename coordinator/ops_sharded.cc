@@ -124,6 +124,7 @@ std::optional<RoundCommit> CoordinatorActor::CompleteSharded(Context& context, i
 void CoordinatorActor::ForgetHoldings(const NodeId& node) {
   for (auto& [round, holdings] : held_) holdings.erase(node);
   for (auto& [round, holdings] : sums_held_) holdings.erase(node);
+  for (auto& [round, said] : statistics_) said.erase(node);
 }
 
 }  // namespace skerry

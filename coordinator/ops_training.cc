@@ -136,8 +136,9 @@ std::optional<RoundCommit> CoordinatorActor::Complete(Context& context, int32_t 
 
 void CoordinatorActor::TryCommit(Context& context, int32_t stage) {
   const int64_t round = state_.RoundsCommitted(stage);
-  const std::optional<RoundCommit> commit = Complete(context, stage, round);
+  std::optional<RoundCommit> commit = Complete(context, stage, round);
   if (!commit) return;
+  const std::optional<RoundTable> table = AddTable(&*commit);
   Record(context, CommitRecord(*commit));
   held_.erase({stage, round});
   sums_held_.erase({stage, round});
@@ -146,6 +147,7 @@ void CoordinatorActor::TryCommit(Context& context, int32_t stage) {
   for (const Participant& p : commit->participants) names.push_back(p.node.Short());
   context.Event("round",
                 EventFields({{"stage", stage}, {"round", round}, {"participants", names}}));
+  if (table) EmitTable(context, *commit, *table);
   for (const NodeId& replica : Holders(*state_.plan, stage)) context.Send(replica, *commit);
   TryCommit(context, stage);
 }

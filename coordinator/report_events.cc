@@ -125,6 +125,16 @@ void EventFold::OnEvent(const std::string& kind, const json& event) {
   }
 }
 
+static std::string TableTold(const json& event) {
+  const auto over = event.find("over_budget");
+  return absl::StrFormat(
+      "Stage %d: a codec for each tensor from round %d on (%s), %.2f bits a parameter with %.2f "
+      "times the error of one codec for all%s.",
+      IntegerAt(event, "stage"), IntegerAt(event, "from_round"), TextAt(event, "text"),
+      NumberAt(event, "bits"), NumberAt(event, "error_ratio"),
+      over != event.end() && *over == true ? "; fewer bits are not to be had" : "");
+}
+
 void EventFold::OnMembership(const std::string& kind, const json& event) {
   const std::string node = TextAt(event, "node");
   if (kind == "admitted") {
@@ -154,6 +164,13 @@ void EventFold::OnMembership(const std::string& kind, const json& event) {
   } else if (kind == "replan") {
     Tell(kind, absl::StrFormat("Looked for a better use of the nodes (%s): %s.",
                                TextAt(event, "reason"), TextAt(event, "why")));
+  } else if (kind == "table") {
+    Tell(kind, TableTold(event));
+  } else if (kind == "statistics_refused") {
+    Tell(kind,
+         absl::StrFormat("What %s said of its delta in round %d cannot be: %s.", node,
+                         IntegerAt(event, "round"), TextAt(event, "why")),
+         true);
   } else if (kind == "exported") {
     Tell(kind, absl::StrFormat("The model was written: %d parameters, %.1f MB.",
                                IntegerAt(event, "parameters"), NumberAt(event, "bytes") * 1e-6));

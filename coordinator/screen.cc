@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
+#include "coordinator/listings.h"
 #include "pipeline/plan/memory_model.h"
 
 namespace skerry {
@@ -98,6 +99,9 @@ std::string StatusScreen(const Json& status) {
                               100 * traffic.value("hidden_fraction", 0.0));
     }
     text += "\n";
+  }
+  for (const std::string& line : TableLines(status.value("tables", Json::array()))) {
+    text += line + "\n";
   }
   text += "  node      region     stage    phase                                    held\n";
   for (const Json& node : status["nodes"]) text += NodeLine(node) + "\n";

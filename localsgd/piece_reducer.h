@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <set>
 #include <span>
 #include <vector>
@@ -24,6 +25,7 @@
 #include "absl/status/statusor.h"
 #include "common/bytes.h"
 #include "common/run_config.h"
+#include "localsgd/codec_book.h"
 #include "localsgd/piece_cut.h"
 #include "localsgd/round_mean.h"
 
@@ -32,18 +34,20 @@ namespace skerry {
 // Not thread-safe, copyable.
 class PieceReducer {
  public:
-  // Messages are of `config.codec`, sums of DownCodecOf(config). `nominal_tokens` as in
-  // round_mean.h.
-  PieceReducer(const OuterConfig& config, const PieceCut& cut, int64_t nominal_tokens = 0);
+  // `nominal_tokens` as in round_mean.h; `codecs` as in OuterReplicaOptions.
+  PieceReducer(const OuterConfig& config, const PieceCut& cut, int64_t nominal_tokens = 0,
+               std::shared_ptr<CodecBook> codecs = nullptr);
 
-  // The sum of a piece over `messages`, in any order. InvalidArgument as RoundMean::Make, or the
-  // mean has diverged.
-  absl::StatusOr<Bytes> Reduce(int32_t piece, std::vector<RoundMessage> messages) const;
+  // The sum of a piece over `messages`, in any order. `round` says of which codecs they are; where
+  // there are no tables, all rounds are alike. InvalidArgument as RoundMean::Make, or the mean has
+  // diverged.
+  absl::StatusOr<Bytes> Reduce(int32_t piece, std::vector<RoundMessage> messages,
+                               int64_t round = 0) const;
 
   // The round landed with that sum, which Reduce made of the same messages. InvalidArgument as
   // Reduce; then nothing has changed.
-  absl::Status Land(int32_t piece, std::vector<RoundMessage> messages,
-                    std::span<const uint8_t> sum);
+  absl::Status Land(int32_t piece, std::vector<RoundMessage> messages, std::span<const uint8_t> sum,
+                    int64_t round = 0);
 
   // Of the messages of the last Land, in its order: whose a robust mode gave little or no weight to
   // (robust.h; norms are those of the piece). Empty without one.
@@ -58,12 +62,11 @@ class PieceReducer {
 
  private:
   absl::StatusOr<std::vector<float>> Mean(int32_t piece, std::vector<RoundMessage> messages,
-                                          std::vector<bool>* screened) const;
+                                          int64_t round, std::vector<bool>* screened) const;
   std::vector<float> ResidualOrZeros(int32_t piece) const;
 
   PieceCut cut_;
-  const Codec* up_;
-  const Codec* down_;
+  std::shared_ptr<CodecBook> codecs_;
   int64_t nominal_tokens_;
   RobustOptions robust_;
   std::vector<bool> screened_;

@@ -44,18 +44,19 @@ struct OuterReplica::Round {
   const TileSource& mean;
   float clip_factor;
   bool own_accepted;
+  PieceCodecs codecs;  // of the own message
 };
 
 OuterReplica::OuterReplica(const OuterConfig& config, std::vector<float> base,
                            const OuterReplicaOptions& options)
     : config_(config),
       options_(options),
-      codec_(&CodecFor(config.codec)),
       optimizer_(OptimizerConfig(config, options), static_cast<int64_t>(base.size())),
       base_(std::move(base)),
       residual_(UsesBuffer() ? base_.size() : 0, 0.0f) {
   SKERRY_CHECK(!options.restart || UsesBuffer(), "a restart forgets what the weights hold");
   SKERRY_CHECK(options.cut.piece == 0 || (options.cut.parameters == size() && !options.restart));
+  if (!options_.codecs) options_.codecs = std::make_shared<CodecBook>(config, size(), options.cut);
 }
 
 OuterReplica OuterReplica::At(const OuterConfig& config, int64_t version, std::vector<float> base,
@@ -77,9 +78,10 @@ absl::StatusOr<Bytes> OuterReplica::Encode(std::span<const float> theta) {
   if (theta.size() != base_.size()) {
     return InvalidArgument("delta: want %d values, got %d", base_.size(), theta.size());
   }
-  SKERRY_RETURN_IF_ERROR(codec_->EncodeDelta(Delta(theta), &message));
+  const auto codec = codecs().Of(NextRound());
+  SKERRY_RETURN_IF_ERROR(codec->EncodeDelta(Delta(theta), &message));
   if (KeepsSnapshot()) theta_sent_.assign(theta.begin(), theta.end());
-  if (options_.restart) SettleAtOnce(theta, message);
+  if (options_.restart) SettleAtOnce(theta, message, *codec);
   pending = true;
   return message;
 }
@@ -98,9 +100,12 @@ absl::StatusOr<std::vector<Bytes>> OuterReplica::EncodePieces(std::span<const fl
       return all.subspan(static_cast<size_t>(options_.cut.First(i)),
                          static_cast<size_t>(options_.cut.Size(i)));
     };
-    SKERRY_RETURN_IF_ERROR(codec_->EncodeDelta(
-        {.base = part(whole.base), .theta = part(whole.theta), .residual = part(whole.residual)},
-        &pieces[static_cast<size_t>(i)]));
+    SKERRY_RETURN_IF_ERROR(codecs()
+                               .OfPiece(NextRound(), i)
+                               ->EncodeDelta({.base = part(whole.base),
+                                              .theta = part(whole.theta),
+                                              .residual = part(whole.residual)},
+                                             &pieces[static_cast<size_t>(i)]));
   }
   message_.clear();
   piece_ends_.clear();
@@ -113,34 +118,68 @@ absl::StatusOr<std::vector<Bytes>> OuterReplica::EncodePieces(std::span<const fl
   return pieces;
 }
 
+absl::StatusOr<PartStatistics> OuterReplica::Measure(std::span<const float> theta,
+                                                     std::span<const int64_t> parts,
+                                                     std::span<const DeltaCodec> codecs) const {
+  if (theta.size() != base_.size()) {
+    return InvalidArgument("delta: want %d values, got %d", base_.size(), theta.size());
+  }
+  PartStatistics all;
+  std::vector<float> u;
+  size_t first = 0;
+  for (const int64_t part : parts) {
+    u.resize(static_cast<size_t>(part));
+    SKERRY_CHECK(first + u.size() <= base_.size());
+    for (size_t i = 0; i < u.size(); ++i) {
+      u[i] = base_[first + i] - theta[first + i];
+      if (!residual_.empty()) u[i] += residual_[first + i];
+    }
+    SKERRY_ASSIGN_OR_RETURN(all.emplace_back(), MeasureCodecs(u, codecs));
+    first += u.size();
+  }
+  SKERRY_CHECK(first == base_.size());
+  return all;
+}
+
 std::span<const uint8_t> OuterReplica::OwnPiece(int32_t piece) const {
   const auto index = static_cast<size_t>(piece);
   const size_t begin = index == 0 ? 0 : piece_ends_[index - 1];
   return std::span<const uint8_t>(message_).subspan(begin, piece_ends_[index] - begin);
 }
 
-void OuterReplica::DecodeOwn(int64_t first, std::span<float> own) const {
-  const PieceCut& cut = options_.cut;
-  if (cut.piece == 0) return codec_->DecodeRange(message_, size(), first, own);
-  const int32_t piece = cut.IndexOf(first);
-  codec_->DecodeRange(OwnPiece(piece), cut.Size(piece), first - cut.First(piece), own);
+OuterReplica::PieceCodecs OuterReplica::CodecsNow() const {
+  if (options_.cut.piece == 0) return {codecs().Of(version())};
+  PieceCodecs all;
+  for (int32_t i = 0; i < options_.cut.count(); ++i) {
+    all.push_back(codecs().OfPiece(version(), i));
+  }
+  return all;
 }
 
-void OuterReplica::SettleAtOnce(std::span<const float> theta, std::span<const uint8_t> message) {
+void OuterReplica::DecodeOwn(const PieceCodecs& codecs, int64_t first, std::span<float> own) const {
+  const PieceCut& cut = options_.cut;
+  if (cut.piece == 0) return codecs[0]->DecodeRange(message_, size(), first, own);
+  const int32_t piece = cut.IndexOf(first);
+  codecs[static_cast<size_t>(piece)]->DecodeRange(OwnPiece(piece), cut.Size(piece),
+                                                  first - cut.First(piece), own);
+}
+
+void OuterReplica::SettleAtOnce(std::span<const float> theta, std::span<const uint8_t> message,
+                                const Codec& codec) {
   TileValues own;
   for (int64_t first = 0; first < size(); first += RoundMean::kTile) {
     const std::span<float> e = TileOf(residual_, first);
     const float* x = base_.data() + first;
     const float* live = theta.data() + first;
-    codec_->DecodeRange(message, size(), first, std::span(own).first(e.size()));
+    codec.DecodeRange(message, size(), first, std::span(own).first(e.size()));
     for (size_t i = 0; i < e.size(); ++i) e[i] = (x[i] - live[i] + e[i]) - own[i];
   }
 }
 
-void OuterReplica::TakeBack(int64_t first) {
+void OuterReplica::TakeBack(const Codec& codec, int64_t first) {
   TileValues own;
   const std::span<float> e = TileOf(residual_, first);
-  codec_->DecodeRange(message_, size(), first, std::span(own).first(e.size()));
+  codec.DecodeRange(message_, size(), first, std::span(own).first(e.size()));
   for (size_t i = 0; i < e.size(); ++i) e[i] += own[i];
 }
 
@@ -177,8 +216,9 @@ absl::Status OuterReplica::Apply(std::span<const Accepted> participants, std::sp
   SKERRY_ASSIGN_OR_RETURN(const bool own_accepted, FindOwn(participants));
   std::vector<RoundMessage> messages;
   for (const Accepted& p : participants) messages.push_back({p.tokens, p.payload});
+  const auto codec = codecs().Of(version());
   SKERRY_ASSIGN_OR_RETURN(const RoundMean mean,
-                          RoundMean::Make(*codec_, size(), std::move(messages),
+                          RoundMean::Make(*codec, size(), std::move(messages),
                                           options_.nominal_tokens, RobustOptions::Of(config_)));
   screened_ = mean.screened();
 
@@ -199,16 +239,17 @@ absl::Status OuterReplica::ApplySums(std::span<const std::span<const uint8_t>> s
   if (own_accepted && !pending_) {
     return FailedPrecondition("round %d: our message is in it, but none is pending", version());
   }
-  const Codec& down = CodecFor(DownCodecOf(config_));
+  PieceCodecs down;
   for (int32_t i = 0; i < cut.count(); ++i) {
-    const absl::Status checked = down.Check(sums[static_cast<size_t>(i)], cut.Size(i));
+    down.push_back(codecs().DownOfPiece(version(), i));
+    const absl::Status checked = down.back()->Check(sums[static_cast<size_t>(i)], cut.Size(i));
     if (!checked.ok()) return Annotate(checked, absl::StrFormat("piece %d", i));
   }
   Land(
       [&](int64_t first, std::span<float> d) {
         const int32_t piece = cut.IndexOf(first);
-        down.DecodeRange(sums[static_cast<size_t>(piece)], cut.Size(piece),
-                         first - cut.First(piece), d);
+        down[static_cast<size_t>(piece)]->DecodeRange(sums[static_cast<size_t>(piece)],
+                                                      cut.Size(piece), first - cut.First(piece), d);
       },
       own_accepted, theta);
   return absl::OkStatus();
@@ -222,12 +263,14 @@ void OuterReplica::Land(const TileSource& mean, bool own_accepted, std::span<flo
     mean(first, std::span(d).first(x.size()));
     optimizer_.Measure(first, std::span(d).first(x.size()), x, &norms);
   }
-  const Round round = {mean, optimizer_.ClipFactor(norms), own_accepted};
+  const Round round = {mean, optimizer_.ClipFactor(norms), own_accepted, CodecsNow()};
   for (int64_t first = 0; first < size(); first += RoundMean::kTile) {
     ApplyTile(round, first, theta);
   }
   optimizer_.FinishStep();
   ahead_ = options_.restart;
+  // What comes late of the round before is still looked at.
+  codecs().ForgetBelow(version() - 1);
   pending_ = std::exchange(next_pending_, false);
   if (pending_) std::swap(message_, next_message_);
 }
@@ -241,19 +284,19 @@ void OuterReplica::ApplyTile(const Round& round, int64_t first, std::span<float>
   round.mean(first, std::span(d).first(after.size()));
   optimizer_.ApplyTile(first, std::span(d).first(after.size()), round.clip_factor, after);
   if (options_.restart) {
-    if (pending_ && !round.own_accepted) TakeBack(first);
+    if (pending_ && !round.own_accepted) TakeBack(*round.codecs[0], first);
     std::copy(after.begin(), after.end(), live.begin());
     return;
   }
-  if (round.own_accepted) return SettleAccepted(first, before, live);
+  if (round.own_accepted) return SettleAccepted(round.codecs, first, before, live);
   for (size_t i = 0; i < live.size(); ++i) live[i] += after[i] - before[i];
 }
 
-void OuterReplica::SettleAccepted(int64_t first, std::span<const float> before,
-                                  std::span<float> theta) {
+void OuterReplica::SettleAccepted(const PieceCodecs& codecs, int64_t first,
+                                  std::span<const float> before, std::span<float> theta) {
   TileValues own;
   const size_t count = before.size();
-  DecodeOwn(first, std::span(own).first(count));
+  DecodeOwn(codecs, first, std::span(own).first(count));
   const float* after = base_.data() + first;
   if (!UsesBuffer()) {
     for (size_t i = 0; i < count; ++i) theta[i] += (after[i] - before[i]) + own[i];

@@ -36,6 +36,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -43,6 +44,8 @@
 #include "common/bytes.h"
 #include "common/ids.h"
 #include "common/run_config.h"
+#include "compression/codec_table.h"
+#include "localsgd/codec_book.h"
 #include "localsgd/outer_optimizer.h"
 #include "localsgd/piece_cut.h"
 #include "localsgd/round_mean.h"
@@ -60,6 +63,9 @@ struct OuterReplicaOptions {
   double gap = 0;           // Λ ≥ 1 itself; 0: staleness_gap.h computes it
   bool restart = false;     // CO2; kBuffer only
   PieceCut cut = {};  // of sharded rounds: messages are encoded piece by piece; without restart
+  // Which codec the messages of a round are of; shared with whoever learns of tables. nullptr: the
+  // replica makes its own.
+  std::shared_ptr<CodecBook> codecs = {};
 };
 
 // Not thread-safe: one thread owns it at a time; it may be moved into a job and back. Copyable.
@@ -84,6 +90,12 @@ class OuterReplica {
 
   // The same in a sharded round, piece by piece: they decode to the bits Encode's message would.
   absl::StatusOr<std::vector<Bytes>> EncodePieces(std::span<const float> theta);
+
+  // At a boundary, before Encode: what each codec would take and lose for each part of what would
+  // be sent. InvalidArgument as Encode.
+  absl::StatusOr<PartStatistics> Measure(std::span<const float> theta,
+                                         std::span<const int64_t> parts,
+                                         std::span<const DeltaCodec> codecs) const;
 
   struct Accepted {
     int64_t tokens = 0;                // covered by the message, carried rounds included
@@ -114,6 +126,7 @@ class OuterReplica {
   absl::Status Restart(std::span<float> theta);
 
   int64_t size() const { return static_cast<int64_t>(base_.size()); }
+  CodecBook& codecs() const { return *options_.codecs; }
   std::span<const float> base() const { return base_; }
   std::span<const float> momentum() const {
     return optimizer_.velocity();
@@ -146,19 +159,25 @@ class OuterReplica {
   bool UsesBuffer() const { return config_.residual == ResidualPlace::kBuffer; }
   bool KeepsSnapshot() const { return UsesBuffer() && !options_.restart; }
   DeltaSource Delta(std::span<const float> theta_sent) const;
+  // Of the next message to encode.
+  int64_t NextRound() const { return version() + (ahead_ ? 1 : 0); }
   absl::Status CheckPieces() const;
   std::span<const uint8_t> OwnPiece(int32_t piece) const;
-  void DecodeOwn(int64_t first, std::span<float> own) const;
+  using PieceCodecs = std::vector<std::shared_ptr<const Codec>>;
+  // Of the messages of round version(): one, or of every piece.
+  PieceCodecs CodecsNow() const;
+  void DecodeOwn(const PieceCodecs& codecs, int64_t first, std::span<float> own) const;
   void Land(const TileSource& mean, bool own_accepted, std::span<float> theta);
-  void SettleAtOnce(std::span<const float> theta, std::span<const uint8_t> message);
-  void TakeBack(int64_t first);
+  void SettleAtOnce(std::span<const float> theta, std::span<const uint8_t> message,
+                    const Codec& codec);
+  void TakeBack(const Codec& codec, int64_t first);
   absl::StatusOr<bool> FindOwn(std::span<const Accepted> participants) const;
   void ApplyTile(const Round& round, int64_t first, std::span<float> theta);
-  void SettleAccepted(int64_t first, std::span<const float> before, std::span<float> theta);
+  void SettleAccepted(const PieceCodecs& codecs, int64_t first, std::span<const float> before,
+                      std::span<float> theta);
 
   OuterConfig config_;
   OuterReplicaOptions options_;
-  const Codec* codec_;
   OuterOptimizer optimizer_;
   std::vector<float> base_;      // x_v [n]
   std::vector<float> residual_;  // e [n], kBuffer only

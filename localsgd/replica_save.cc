@@ -1,14 +1,19 @@
 // OuterReplica::Save and Restore. Layout, little-endian, without padding:
 //
-//   Header · base [n] f32 · momentum [n] f32 · residual [n] f32 (kBuffer)
-//   · when pending: theta_sent [n] f32 (kBuffer without restart), message [the rest]
-//   · of a sharded stage: the ends of the pieces in the message, u64 each, before it
-//   · when two are pending (restart): length of the first message u64, both [the rest]
-//   · BLAKE2b-256 of all before
+//   Header · tables in force from the pending message's round on: first round i64, length u64,
+//   bytes · base [n] f32 · momentum [n] f32 · residual [n] f32 (kBuffer) · when pending: theta_sent
+//   [n] f32 (kBuffer without restart), message [the rest] · of a sharded stage: the ends of the
+//   pieces in the message, u64 each, before it · when two are pending (restart): length of the
+//   first message u64, both [the rest] · BLAKE2b-256 of all before
+//
+// Without tables the format is 1, which has no place for them.
 #include <cstring>
+#include <limits>
+#include <map>
 #include <type_traits>
 #include <utility>
 
+#include "common/check.h"
 #include "common/digest.h"
 #include "common/status.h"
 #include "localsgd/replica.h"
@@ -18,6 +23,8 @@ namespace {
 
 constexpr uint32_t kMagic = 0x524f4b53;  // "SKOR"
 constexpr uint32_t kFormat = 1;
+constexpr uint32_t kFormatWithTables = 2;
+constexpr size_t kTableHeadBytes = 16;
 constexpr int64_t kParametersMax = int64_t{1} << 40;
 
 struct Header {
@@ -31,7 +38,8 @@ struct Header {
   uint8_t restart = 0;
   uint8_t ahead = 0;
   uint8_t next_pending = 0;
-  uint8_t reserved[2] = {};
+  uint8_t tables = 0;  // how many follow
+  uint8_t reserved = 0;
   int64_t parameters = 0;
   int64_t version = 0;
 };
@@ -58,13 +66,15 @@ int64_t SavedSize(const Header& header, const OuterConfig& config, const PieceCu
          (header.next_pending && header.pending ? static_cast<int64_t>(sizeof(uint64_t)) : 0);
 }
 
-// Whether so many bytes can be what such a header announces.
+// Whether so many bytes, tables left out, can be what such a header announces. What messages of
+// tables and pieces take is found when they are looked at.
 bool FitsHeader(const Header& header, const OuterConfig& config, const PieceCut& cut,
                 size_t bytes) {
   const int64_t messages = static_cast<int64_t>(bytes) - SavedSize(header, config, cut);
   const int64_t count = header.pending + header.next_pending;
   const Codec& codec = CodecFor(config.codec);
   if (cut.piece > 0) return messages >= 0 && header.parameters == cut.parameters;
+  if (header.tables > 0) return messages >= 0;
   return messages >= count * codec.EncodedSizeMin(header.parameters) &&
          messages <= count * codec.EncodedSizeMax(header.parameters);
 }
@@ -113,6 +123,30 @@ absl::Status TakeFirstMessage(std::span<const uint8_t>* rest, Bytes* message) {
   return absl::OkStatus();
 }
 
+struct SavedTables {
+  std::map<int64_t, Bytes> tables;  // by first round
+  size_t bytes = 0;                 // all that they take
+};
+
+absl::StatusOr<SavedTables> ReadTables(const Header& header, std::span<const uint8_t> saved) {
+  SavedTables read;
+  auto rest = saved.subspan(sizeof(Header), saved.size() - sizeof(Header) - sizeof(Digest));
+  for (int i = 0; i < header.tables; ++i) {
+    int64_t first_round = 0;
+    uint64_t length = 0;
+    if (rest.size() < kTableHeadBytes) return DataLoss("saved replica: table %d is cut off", i);
+    std::memcpy(&first_round, rest.data(), 8);
+    std::memcpy(&length, rest.data() + 8, 8);
+    rest = rest.subspan(kTableHeadBytes);
+    if (length > rest.size()) return DataLoss("saved replica: a table of %d bytes", length);
+    read.tables[first_round].assign(rest.begin(),
+                                    rest.begin() + static_cast<std::ptrdiff_t>(length));
+    rest = rest.subspan(length);
+    read.bytes += kTableHeadBytes + length;
+  }
+  return read;
+}
+
 absl::StatusOr<Header> CheckSaved(const OuterConfig& config, std::span<const uint8_t> saved,
                                   const OuterReplicaOptions& options) {
   Header header;
@@ -120,9 +154,11 @@ absl::StatusOr<Header> CheckSaved(const OuterConfig& config, std::span<const uin
     return DataLoss("saved replica: %d bytes are too few", saved.size());
   }
   std::memcpy(&header, saved.data(), sizeof(header));
-  if (header.magic != kMagic || header.format != kFormat) {
-    return DataLoss("saved replica: not one of format %d", kFormat);
+  const uint32_t format = header.tables > 0 ? kFormatWithTables : kFormat;
+  if (header.magic != kMagic || header.format != format) {
+    return DataLoss("saved replica: not one of format %d or %d", kFormat, kFormatWithTables);
   }
+  SKERRY_ASSIGN_OR_RETURN(const SavedTables tables, ReadTables(header, saved));
   const Header want = HeaderOf(config, options);
   if (header.codec != want.codec || header.residual != want.residual ||
       header.restart != want.restart || header.learning_rate != want.learning_rate ||
@@ -130,7 +166,7 @@ absl::StatusOr<Header> CheckSaved(const OuterConfig& config, std::span<const uin
     return FailedPrecondition("saved replica: it was saved under another outer configuration");
   }
   if (header.parameters < 0 || header.parameters > kParametersMax || header.version < 0 ||
-      !FlagsFit(header) || !FitsHeader(header, config, options.cut, saved.size())) {
+      !FlagsFit(header) || !FitsHeader(header, config, options.cut, saved.size() - tables.bytes)) {
     return DataLoss("saved replica: %d bytes do not fit its header", saved.size());
   }
   const auto body = saved.first(saved.size() - sizeof(Digest));
@@ -149,10 +185,20 @@ Bytes OuterReplica::Save() const {
   header.next_pending = next_pending_ ? 1 : 0;
   header.parameters = size();
   header.version = version();
+  const std::map<int64_t, Bytes> tables = codecs().TablesFrom(version());
+  SKERRY_CHECK(tables.size() <= std::numeric_limits<uint8_t>::max());
+  header.tables = static_cast<uint8_t>(tables.size());
+  if (header.tables > 0) header.format = kFormatWithTables;
   Bytes out;
   out.reserve(static_cast<size_t>(SavedSize(header, config_, options_.cut)) +
               (pending_ ? message_.size() : 0) + (next_pending_ ? next_message_.size() : 0));
   Append(&header, sizeof(header), &out);
+  for (const auto& [first_round, table] : tables) {
+    const uint64_t length = table.size();
+    Append(&first_round, sizeof(first_round), &out);
+    Append(&length, sizeof(length), &out);
+    Append(table.data(), table.size(), &out);
+  }
   Append(base_, &out);
   Append(optimizer_.velocity(), &out);
   Append(residual_, &out);
@@ -175,7 +221,8 @@ absl::Status OuterReplica::CheckPieces() const {
     const size_t end = piece_ends_[static_cast<size_t>(i)];
     if (end < begin || end > message_.size()) return DataLoss("saved replica: piece %d", i);
     begin = end;
-    SKERRY_RETURN_IF_ERROR(codec_->Check(OwnPiece(i), options_.cut.Size(i)));
+    SKERRY_RETURN_IF_ERROR(
+        codecs().OfPiece(version(), i)->Check(OwnPiece(i), options_.cut.Size(i)));
   }
   if (pending_ && begin != message_.size()) return DataLoss("saved replica: bytes of no piece");
   return absl::OkStatus();
@@ -186,8 +233,13 @@ absl::StatusOr<OuterReplica> OuterReplica::Restore(const OuterConfig& config,
                                                    const OuterReplicaOptions& options) {
   SKERRY_ASSIGN_OR_RETURN(const Header header, CheckSaved(config, saved, options));
   const int64_t n = header.parameters;
-  auto rest = saved.subspan(sizeof(Header), saved.size() - sizeof(Header) - sizeof(Digest));
+  SKERRY_ASSIGN_OR_RETURN(const SavedTables tables, ReadTables(header, saved));
+  auto rest = saved.subspan(sizeof(Header) + tables.bytes,
+                            saved.size() - sizeof(Header) - tables.bytes - sizeof(Digest));
   OuterReplica replica(config, TakeFloats(n, &rest), options);
+  for (const auto& [first_round, table] : tables.tables) {
+    SKERRY_RETURN_IF_ERROR(replica.codecs().SetTable(first_round, table));
+  }
   replica.optimizer_.Resume(header.version, TakeFloats(n, &rest));
   if (replica.UsesBuffer()) replica.residual_ = TakeFloats(n, &rest);
   replica.pending_ = header.pending != 0;
@@ -205,9 +257,12 @@ absl::StatusOr<OuterReplica> OuterReplica::Restore(const OuterConfig& config,
     return replica;
   }
   if (replica.next_pending_) replica.next_message_.assign(rest.begin(), rest.end());
-  if (replica.pending_) SKERRY_RETURN_IF_ERROR(replica.codec_->Check(replica.message_, n));
+  const int64_t version = replica.version();
+  if (replica.pending_) {
+    SKERRY_RETURN_IF_ERROR(replica.codecs().Of(version)->Check(replica.message_, n));
+  }
   if (replica.next_pending_) {
-    SKERRY_RETURN_IF_ERROR(replica.codec_->Check(replica.next_message_, n));
+    SKERRY_RETURN_IF_ERROR(replica.codecs().Of(version + 1)->Check(replica.next_message_, n));
   }
   return replica;
 }

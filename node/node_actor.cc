@@ -181,6 +181,8 @@ void NodeActor::BuildStage(Context& context) {
 
 void NodeActor::StageBuilt(Context& context) {
   work_ = std::move(results_->work);
+  GiveTables(context);
+  if (state_ == State::kStopped) return;
   if (state_ == State::kCatchingUp) return TendJoining(context);
   rounds_ = std::make_unique<RoundKeeper>(stage_, options_.self, 0, Clock().RoundsAhead());
   StartTraining(context, 0);
@@ -385,6 +387,7 @@ void NodeActor::OnPeerRestarted(Context& context, const NodeId& peer) {
   for (const Message& message : passed_on_) Send(context, peer, message);
   for (const skerry::RoundApplied& applied : recent_applied_) Send(context, peer, applied);
   if (!rounds_) return;
+  for (const auto& [round, said] : said_) Send(context, peer, said);
   for (const DeltaHeld& held : rounds_->HeldNow()) Send(context, peer, held);
   for (const DeltaHeld& refused : rounds_->RefusedNow()) Send(context, peer, refused);
   reported_sums_.clear();

@@ -167,6 +167,14 @@ class NodeActor final : public Actor {
   void SayApplied(Context& context);
   void NoteReadiness(Context& context);
 
+  // node_tables.cc
+  bool IsTableKnown(int64_t round) const;
+  bool LearnTable(Context& context, const RoundCommit& commit);
+  void GiveTables(Context& context);
+  bool MeasuresNow() const;
+  Duration EncodingCost() const;
+  void SendStatistics(Context& context, int64_t round);
+
   // node_sharded_rounds.cc
   bool IsShardedStage() const;
   const RoundShape& ShapeOfRound(int64_t round);
@@ -228,7 +236,10 @@ class NodeActor final : public Actor {
     std::map<std::pair<uint64_t, int32_t>, std::vector<NodeId>> reducers;  // by shape and pieces
   };
   Shapes shapes_;
-  std::map<int64_t, uint64_t> reported_sums_;      // by round, the shape
+  std::map<int64_t, uint64_t> reported_sums_;  // by round, the shape
+  std::map<int64_t, Bytes> tables_;  // of codecs, packed, by the first round they are in force
+  int64_t commits_known_ = 0;        // of rounds below, so are the tables that they name
+  std::map<int64_t, DeltaStatistics> said_;        // of rounds not applied
   std::map<int32_t, int64_t> tokens_at_boundary_;  // the last, by fragment
   int64_t tokens_of_round_ = 0;
 

@@ -38,6 +38,9 @@ void NodeActor::DropStage(Context& context) {
   boundaries_.clear();
   shapes_ = {};
   reported_sums_.clear();
+  tables_.clear();
+  commits_known_ = 0;
+  said_.clear();
   tokens_at_boundary_.clear();
   tokens_of_round_ = 0;
   heavy_ = Heavy::kNone;

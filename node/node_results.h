@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "node/node_actor.h"
 
@@ -20,7 +21,13 @@ struct NodeActor::Results {
   };
   std::vector<Part> parts;  // of it
   std::vector<Piece> sums;
+  std::optional<DeltaStatistics> statistics;  // of the own delta
   uint64_t shape = 0;
+  // What it cannot measure it need not say; encoding says why.
+  void Measure(StageWork& of) {
+    auto measured = of.MeasureDelta();
+    if (measured.ok()) statistics = *std::move(measured);
+  }
   std::vector<NodeId> screened;  // of the round that landed
   Payload base;                  // or the state of the stage
   int64_t version = 0;

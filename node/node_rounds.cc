@@ -5,6 +5,7 @@
 
 #include "common/digest.h"
 #include "common/status.h"
+#include "localsgd/table_choice.h"
 #include "node/node_actor.h"
 #include "node/node_results.h"
 #include "pipeline/plan/route.h"
@@ -79,6 +80,7 @@ void NodeActor::ApplyDone(Context& context) {
   last_applied_->screened = results_->screened;
   SayApplied(context);
   rounds_->Applied(last_applied_->round);
+  said_.erase(said_.begin(), said_.lower_bound(rounds_->next()));
 }
 
 void NodeActor::SayApplied(Context& context) {
@@ -102,8 +104,10 @@ bool NodeActor::EncodeAtBoundary(Context& context) {
     EncodePieces(context);
     return true;
   }
-  heavy_job_ = SubmitTracked(context, {"encode delta", work_->Cost(WorkKind::kEncode),
-                                       [work = work_.get(), results = results_, round = encoded_] {
+  heavy_job_ = SubmitTracked(context, {"encode delta", EncodingCost(),
+                                       [work = work_.get(), results = results_, round = encoded_,
+                                        measures = MeasuresNow()] {
+                                         if (measures) results->Measure(*work);
                                          auto delta = work->EncodeDelta(round);
                                          results->status = delta.status();
                                          if (!delta.ok()) return;
@@ -116,6 +120,7 @@ bool NodeActor::EncodeAtBoundary(Context& context) {
 void NodeActor::Encoded(Context& context) {
   const int64_t round = encoded_++;
   boundaries_[round].at = context.now();
+  SendStatistics(context, round);
   if (IsShardedStage()) return PiecesEncoded(context, round);
   const Delta delta{stage_,           round,           tokens_of_round_,
                     results_->digest, results_->delta, plan_.version};
@@ -139,6 +144,7 @@ void NodeActor::On(Context& context, const NodeId& from, const Delta& message) {
   if (!rounds_) return void(++refused_);
   const auto replicas = LiveReplicas(plan_, stage_);
   if (std::find(replicas.begin(), replicas.end(), from) == replicas.end()) return void(++refused_);
+  if (rounds_->IsAhead(message.round) && !IsTableKnown(message.round)) return Keep(from, message);
   if (IsShardedStage()) return OnPieces(context, from, message);
   // What cannot be decoded would end this node when the round lands, and nobody can have so many
   // tokens: the coordinator hears of it.
@@ -155,8 +161,9 @@ void NodeActor::On(Context& context, const NodeId& from, const Delta& message) {
 
 void NodeActor::On(Context& context, const NodeId& from, const RoundCommit& message) {
   if (from != options_.coordinator || !rounds_) return void(++refused_);
-  if (!rounds_->Commit(message)) ++refused_;
+  if (!LearnTable(context, message) && !rounds_->Commit(message)) ++refused_;
   NoteReadiness(context);
+  if (HasBudget(config_->outer)) ReplayEarly(context);
   Advance(context);
 }
 

@@ -64,9 +64,11 @@ bool Contains(const std::vector<NodeId>& nodes, const NodeId& node) {
 void NodeActor::EncodePieces(Context& context) {
   const int64_t round = encoded_;
   heavy_job_ = SubmitTracked(
-      context, {"encode delta", work_->Cost(WorkKind::kEncode),
+      context, {"encode delta", EncodingCost(),
                 [work = work_.get(), results = results_, self = options_.self, round,
-                 reducers = ReducersOfRound(round), shape = ShapeOfRound(round).id] {
+                 measures = MeasuresNow(), reducers = ReducersOfRound(round),
+                 shape = ShapeOfRound(round).id] {
+                  if (measures) results->Measure(*work);
                   auto pieces = work->EncodePieces(round);
                   results->status = pieces.status();
                   if (!pieces.ok()) return;
@@ -216,6 +218,7 @@ void NodeActor::On(Context& context, const NodeId& from, const DeltaSum& message
   }
   const RoundShape& shape = ShapeOfRound(message.round);
   if (message.shape != shape.id || !Contains(shape.participants, from)) return void(++refused_);
+  if (!IsTableKnown(message.round)) return Keep(from, message);
   auto pieces = UnpackPieces(message.payload);
   DeltaSum sum = message;
   if (!pieces.ok() || DigestOf(View(message.payload)) != message.digest ||

@@ -8,6 +8,7 @@
 #include "common/digest.h"
 #include "common/status.h"
 #include "compression/codec.h"
+#include "localsgd/table_choice.h"
 #include "node/stage_state.h"
 
 namespace skerry {
@@ -61,11 +62,21 @@ absl::Status TrainedStage::StartRounds(const StageAssignment& stage) {
   SKERRY_ASSIGN_OR_RETURN(law_, OuterLaw::Of(config_.outer));
   const auto replicas = static_cast<int64_t>(stage.replicas.size());
   if (IsSharded(config_.outer, replicas)) sharded_over_ = replicas;
+  const auto values = static_cast<int64_t>(theta_.size());
+  // Outlives the replica that a joiner's state replaces. Fragments have no tables.
+  if (law_.fragments == 1) {
+    law_.replica.codecs = std::make_shared<CodecBook>(
+        config_.outer, values,
+        sharded_over_ > 0 ? PieceCut::Of(values, sharded_over_) : PieceCut());
+  }
   fragments_ = std::make_unique<OuterFragments>(law_, BlockSizes(), theta_, sharded_over_);
   for (int32_t f = 0; f < fragments_->count(); ++f) {
     ranges_.push_back(fragments_->range(f));
     cuts_.push_back(fragments_->cut(f));
-    if (sharded_over_ > 0) reducers_.emplace_back(config_.outer, cuts_.back());
+    books_.push_back(law_.replica.codecs ? law_.replica.codecs
+                                         : std::make_shared<CodecBook>(
+                                               config_.outer, ranges_.back().size, cuts_.back()));
+    if (sharded_over_ > 0) reducers_.emplace_back(config_.outer, cuts_.back(), 0, books_.back());
   }
   digests_.resize(ranges_.size());
   return absl::OkStatus();
@@ -188,14 +199,28 @@ absl::Status TrainedStage::ApplyRound(int64_t round, const std::vector<Accepted>
 }
 
 absl::Status TrainedStage::CheckDelta(int64_t round, const Payload& delta) const {
-  const FragmentRange& range = ranges_[static_cast<size_t>(clock_.FragmentOf(round))];
-  return CodecFor(config_.outer.codec).Check(View(delta), range.size);
+  return CodecOf(round, 0)->Check(View(delta), MessageValues(round, 0));
+}
+
+absl::StatusOr<DeltaStatistics> TrainedStage::MeasureDelta() {
+  if (fragments_->count() != 1) return FailedPrecondition("fragments have no tables of codecs");
+  trainer_->ReadParameters(theta_);
+  const std::vector<int64_t> parts = TableParts(trainer_->layout());
+  SKERRY_ASSIGN_OR_RETURN(const PartStatistics measured,
+                          fragments_->replica(0).Measure(theta_, parts, TableCodecs(config_)));
+  // The largest part, in float32, as its message and decoded again.
+  if (!parts.empty()) NoteHeld(3 * 4 * *std::max_element(parts.begin(), parts.end()));
+  return SaidOf(measured);
+}
+
+absl::Status TrainedStage::SetTable(int64_t first_round, const Bytes& table) {
+  if (books_.size() != 1) return InvalidArgument("fragments have no tables of codecs");
+  return books_.front()->SetTable(first_round, table);
 }
 
 std::vector<float> TrainedStage::DecodeDelta(int64_t round, const Payload& delta) const {
   std::vector<float> values(theta_.size());
-  const absl::Status decoded =
-      CodecFor(config_.outer.codec).Decode(View(delta), PartOf(round, values));
+  const absl::Status decoded = CodecOf(round, 0)->Decode(View(delta), PartOf(round, values));
   SKERRY_CHECK(decoded.ok(), "a delta of our own making");
   return values;
 }

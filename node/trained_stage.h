@@ -53,6 +53,8 @@ class TrainedStage final : public StageWork {
   absl::StatusOr<Payload> EncodeDelta(int64_t round) override;
   absl::Status ApplyRound(int64_t round, const std::vector<Accepted>& participants) override;
   absl::Status CheckDelta(int64_t round, const Payload& delta) const override;
+  absl::StatusOr<DeltaStatistics> MeasureDelta() override;
+  absl::Status SetTable(int64_t first_round, const Bytes& table) override;
   int32_t pieces(int64_t round) const override;
   absl::StatusOr<std::vector<Payload>> EncodePieces(int64_t round) override;
   absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction& reduction) const override;
@@ -70,8 +72,9 @@ class TrainedStage final : public StageWork {
   // For checkers, on the device thread. What was sent in a round is decoded to [n], zero where the
   // round does not concern the stage.
   const OuterFragments& fragments() const { return *fragments_; }
-  // Values of a round's message, or of a piece of it.
+  // Values of a round's message, or of a piece of it, and what it is of.
   int64_t MessageValues(int64_t round, int32_t piece) const;
+  std::shared_ptr<const Codec> CodecOf(int64_t round, int32_t piece) const;
   std::vector<float> DecodeDelta(int64_t round, const Payload& delta) const;
   std::vector<float> DecodePieces(int64_t round, const std::vector<Payload>& own_pieces) const;
   std::vector<float> LiveParameters();
@@ -82,7 +85,8 @@ class TrainedStage final : public StageWork {
   WorkResult Result(absl::Status status, Bytes values);
   absl::Status StartRounds(const StageAssignment& stage);
   std::vector<int64_t> BlockSizes() const;
-  absl::Status CheckEach(int64_t round, const std::vector<Piece>& pieces, DeltaCodec codec) const;
+  const CodecBook& BookOf(int64_t round) const;
+  absl::Status CheckIndex(int64_t round, const Piece& piece) const;
   std::span<float> PartOf(int64_t round, std::span<float> whole) const;
   // Takes the peak of what is held now and `transient` bytes.
   void NoteHeld(int64_t transient = 0);
@@ -97,9 +101,11 @@ class TrainedStage final : public StageWork {
   RoundClock clock_;
   OuterLaw law_;
   // Of each fragment: what it is of the stage, its cut (piece 0: rounds are not sharded), its
-  // reducer (of sharded rounds), the digest of its base (nullopt: it has changed since).
+  // codecs, its reducer (of sharded rounds), the digest of its base (nullopt: it has changed
+  // since).
   std::vector<FragmentRange> ranges_;
   std::vector<PieceCut> cuts_;
+  std::vector<std::shared_ptr<CodecBook>> books_;
   std::vector<PieceReducer> reducers_;
   std::vector<std::optional<Digest>> digests_;
   int64_t sharded_over_ = 0;  // replicas; 0: rounds are not sharded

@@ -29,6 +29,14 @@ int64_t TrainedStage::MessageValues(int64_t round, int32_t piece) const {
   return sharded_over_ > 0 ? cuts_[fragment].Size(piece) : ranges_[fragment].size;
 }
 
+const CodecBook& TrainedStage::BookOf(int64_t round) const {
+  return *books_[static_cast<size_t>(clock_.FragmentOf(round))];
+}
+
+std::shared_ptr<const Codec> TrainedStage::CodecOf(int64_t round, int32_t piece) const {
+  return sharded_over_ > 0 ? BookOf(round).OfPiece(round, piece) : BookOf(round).Of(round);
+}
+
 absl::StatusOr<std::vector<Payload>> TrainedStage::EncodePieces(int64_t round) {
   trainer_->ReadParameters(theta_);
   SKERRY_ASSIGN_OR_RETURN(std::vector<Bytes> pieces,
@@ -44,8 +52,9 @@ absl::StatusOr<std::vector<Payload>> TrainedStage::ReducePieces(const Reduction&
   const PieceReducer& reducer = reducers_[static_cast<size_t>(clock_.FragmentOf(reduction.round))];
   std::vector<Payload> sums;
   for (size_t i = 0; i < reduction.pieces.size(); ++i) {
-    SKERRY_ASSIGN_OR_RETURN(Bytes sum,
-                            reducer.Reduce(reduction.pieces[i], Messages(reduction.messages[i])));
+    SKERRY_ASSIGN_OR_RETURN(
+        Bytes sum,
+        reducer.Reduce(reduction.pieces[i], Messages(reduction.messages[i]), reduction.round));
     sums.push_back(MakePayload(std::move(sum)));
   }
   return sums;
@@ -59,7 +68,8 @@ absl::Status TrainedStage::ApplySums(const Landing& landing) {
   std::map<NodeId, size_t> screened;  // in how many of the own pieces
   for (size_t i = 0; i < own.size(); ++i) {
     SKERRY_RETURN_IF_ERROR(reducer.Land(own[i], Messages(landing.own.messages[i]),
-                                        View(landing.sums[static_cast<size_t>(own[i])])));
+                                        View(landing.sums[static_cast<size_t>(own[i])]),
+                                        landing.round));
     for (size_t j = 0; j < reducer.screened().size(); ++j) {
       if (reducer.screened()[j]) ++screened[landing.own.messages[i][j].sender];
     }
@@ -88,30 +98,33 @@ std::vector<float> TrainedStage::DecodePieces(int64_t round,
         PartOf(round, values)
             .subspan(static_cast<size_t>(cut.First(i)), static_cast<size_t>(cut.Size(i)));
     const absl::Status decoded =
-        CodecFor(config_.outer.codec).Decode(View(own_pieces[static_cast<size_t>(i)]), part);
+        CodecOf(round, i)->Decode(View(own_pieces[static_cast<size_t>(i)]), part);
     SKERRY_CHECK(decoded.ok(), "a delta of our own making");
   }
   return values;
 }
 
-absl::Status TrainedStage::CheckEach(int64_t round, const std::vector<Piece>& pieces,
-                                     DeltaCodec codec) const {
-  const PieceCut& cut = cuts_[static_cast<size_t>(clock_.FragmentOf(round))];
+absl::Status TrainedStage::CheckIndex(int64_t round, const Piece& piece) const {
+  if (piece.index >= 0 && piece.index < pieces(round)) return absl::OkStatus();
+  return InvalidArgument("there is no piece %d", piece.index);
+}
+
+absl::Status TrainedStage::CheckPieces(int64_t round, const std::vector<Piece>& pieces) const {
   for (const Piece& piece : pieces) {
-    if (piece.index >= this->pieces(round)) {
-      return InvalidArgument("there is no piece %d", piece.index);
-    }
-    SKERRY_RETURN_IF_ERROR(CodecFor(codec).Check(View(piece.message), cut.Size(piece.index)));
+    SKERRY_RETURN_IF_ERROR(CheckIndex(round, piece));
+    const int64_t values = MessageValues(round, piece.index);
+    SKERRY_RETURN_IF_ERROR(CodecOf(round, piece.index)->Check(View(piece.message), values));
   }
   return absl::OkStatus();
 }
 
-absl::Status TrainedStage::CheckPieces(int64_t round, const std::vector<Piece>& pieces) const {
-  return CheckEach(round, pieces, config_.outer.codec);
-}
-
 absl::Status TrainedStage::CheckSums(int64_t round, const std::vector<Piece>& sums) const {
-  return CheckEach(round, sums, DownCodecOf(config_.outer));
+  for (const Piece& sum : sums) {
+    SKERRY_RETURN_IF_ERROR(CheckIndex(round, sum));
+    const auto codec = BookOf(round).DownOfPiece(round, sum.index);
+    SKERRY_RETURN_IF_ERROR(codec->Check(View(sum.message), MessageValues(round, sum.index)));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace skerry

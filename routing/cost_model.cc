@@ -5,6 +5,8 @@
 #include <limits>
 #include <string>
 
+#include "routing/delta_bits.h"
+
 namespace skerry {
 
 int64_t LayerParameters(const TransformerConfig& model) {
@@ -67,7 +69,7 @@ int64_t DeltaBytes(const RunConfig& config, int32_t layers, bool holds_ends) {
 }
 
 int64_t DeltaBytesOf(const RunConfig& config, int64_t parameters) {
-  const double bits = DeltaBitsPerValue(config.outer.codec) * static_cast<double>(parameters);
+  const double bits = DeltaBitsOf(config.outer) * static_cast<double>(parameters);
   return static_cast<int64_t>(std::ceil(bits / 8));
 }
 

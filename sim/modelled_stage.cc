@@ -1,12 +1,15 @@
 #include "sim/modelled_stage.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "common/digest.h"
 #include "common/fragment_cut.h"
 #include "common/rng.h"
 #include "common/status.h"
+#include "compression/codec.h"
+#include "localsgd/table_choice.h"
 #include "routing/cost_model.h"
 
 namespace skerry {
@@ -31,10 +34,12 @@ Bytes BytesOf(uint64_t fingerprint) {
   return bytes;
 }
 
+// The last eight bytes: before them there may be a table's.
 uint64_t FingerprintOf(const Payload& payload) {
   uint64_t fingerprint = 0;
   const auto bytes = View(payload);
-  std::memcpy(&fingerprint, bytes.data(), std::min(bytes.size(), sizeof fingerprint));
+  const size_t count = std::min(bytes.size(), sizeof fingerprint);
+  std::memcpy(&fingerprint, bytes.data() + (bytes.size() - count), count);
   return fingerprint;
 }
 
@@ -52,14 +57,19 @@ ModelledStage::ModelledStage(const RunConfig& config, const StageAssignment& sta
   const auto replicas = static_cast<int64_t>(stage.replicas.size());
   for (const FragmentRange& part : CutFragments(StageBlocks(config.model, layers, holds_ends),
                                                 static_cast<int32_t>(clock_.fragments()))) {
-    const int64_t bytes = DeltaBytesOf(config, part.size);
-    delta_bytes_.push_back(std::max<int64_t>(bytes, sizeof(uint64_t)));
+    sizes_.push_back(part.size);
     cuts_.push_back(IsSharded(config.outer, replicas) ? PieceCut::Of(part.size, replicas)
                                                       : PieceCut());
   }
   residuals_.resize(cuts_.size());
   up_bits_ = DeltaBitsPerValue(config.outer.codec);
   down_bits_ = DeltaBitsPerValue(DownCodecOf(config.outer));
+  if (HasBudget(config.outer)) {
+    parts_ = TableParts(
+        ParameterLayout::ForStage(config.model, stage.first_layer, stage.last_layer, holds_ends));
+    codecs_ = TableCodecs(config);
+    down_follows_ = config.outer.down_codec == DownCodec::kAuto;
+  }
   base_ = theta_ = Chain(config.seed, static_cast<uint64_t>(stage.first_layer));
 }
 
@@ -131,8 +141,8 @@ absl::Status ModelledStage::OptimizerStep(int64_t step, int32_t microbatches) {
 absl::StatusOr<Payload> ModelledStage::EncodeDelta(int64_t round) {
   const uint64_t fingerprint = Chain(base_, theta_);
   if (round == 0) Restart();
-  return MakeHollowPayload(BytesOf(fingerprint),
-                           delta_bytes_[static_cast<size_t>(clock_.FragmentOf(round))]);
+  const Table table = TableOf(round);
+  return MakeHollowPayload(MessageOf(fingerprint, table), DeltaSize(round, table));
 }
 
 // In co2 what was done since the boundary is in the message, and nowhere else.
@@ -161,30 +171,33 @@ int32_t ModelledStage::pieces(int64_t round) const {
 }
 
 absl::StatusOr<std::vector<Payload>> ModelledStage::EncodePieces(int64_t round) {
+  const Table table = TableOf(round);
   std::vector<Payload> encoded;
   for (int32_t i = 0; i < pieces(round); ++i) {
     const uint64_t fingerprint = Chain(Chain(base_, theta_), static_cast<uint64_t>(i));
-    const int64_t bytes = EncodedBytes(CutOf(round), i, up_bits_);
-    encoded.push_back(MakeHollowPayload(BytesOf(fingerprint), bytes));
+    const int64_t bytes = EncodedBytes(CutOf(round), i, table);
+    encoded.push_back(MakeHollowPayload(MessageOf(fingerprint, table), bytes));
   }
   if (round == 0) Restart();
   return encoded;
 }
 
-int64_t ModelledStage::EncodedBytes(const PieceCut& cut, int32_t piece, double bits) {
-  const auto bytes = static_cast<int64_t>(bits * static_cast<double>(cut.Size(piece)) / 8);
-  return std::max<int64_t>(bytes, sizeof(uint64_t));
+int64_t ModelledStage::EncodedBytes(const PieceCut& cut, int32_t piece, const Table& table) {
+  const auto bytes = static_cast<int64_t>(table.bits * static_cast<double>(cut.Size(piece)) / 8);
+  return std::max<int64_t>(bytes, (table.fingerprint != 0 ? 2 : 1) * sizeof(uint64_t));
 }
 
 int64_t ModelledStage::PiecesBytes(int64_t round) const {
   int64_t bytes = 0;
-  for (int32_t i = 0; i < pieces(round); ++i) bytes += EncodedBytes(CutOf(round), i, up_bits_);
+  for (int32_t i = 0; i < pieces(round); ++i)
+    bytes += EncodedBytes(CutOf(round), i, TableOf(round));
   return bytes;
 }
 
 int64_t ModelledStage::SumsBytes(int64_t round) const {
   int64_t bytes = 0;
-  for (int32_t i = 0; i < pieces(round); ++i) bytes += EncodedBytes(CutOf(round), i, down_bits_);
+  for (int32_t i = 0; i < pieces(round); ++i)
+    bytes += EncodedBytes(CutOf(round), i, DownTableOf(round));
   return bytes;
 }
 
@@ -200,11 +213,12 @@ uint64_t ModelledStage::SumOf(const Reduction& reduction, size_t index) const {
 }
 
 absl::StatusOr<std::vector<Payload>> ModelledStage::ReducePieces(const Reduction& reduction) const {
+  const Table table = DownTableOf(reduction.round);
   std::vector<Payload> sums;
   for (size_t i = 0; i < reduction.pieces.size(); ++i) {
     const int32_t piece = reduction.pieces[i];
-    sums.push_back(MakeHollowPayload(BytesOf(SumOf(reduction, i)),
-                                     EncodedBytes(CutOf(reduction.round), piece, down_bits_)));
+    sums.push_back(MakeHollowPayload(MessageOf(SumOf(reduction, i), table),
+                                     EncodedBytes(CutOf(reduction.round), piece, table)));
   }
   return sums;
 }
@@ -232,22 +246,90 @@ absl::Status ModelledStage::ApplySums(const Landing& landing) {
 }
 
 absl::Status ModelledStage::CheckPieces(int64_t round, const std::vector<Piece>& pieces) const {
+  const Table table = TableOf(round);
   for (const Piece& piece : pieces) {
-    const bool fits =
-        piece.index < this->pieces(round) && View(piece.message).size() == sizeof(uint64_t);
-    if (!fits || FingerprintOf(piece.message) == ~uint64_t{0}) {
+    if (piece.index >= this->pieces(round) || !IsMessageOf(piece.message, table)) {
       return InvalidArgument("piece %d: not a message of this stage", piece.index);
     }
   }
   return absl::OkStatus();
 }
 
-// The fingerprint of no value stands for a payload that no codec would make.
+absl::Status ModelledStage::CheckSums(int64_t round, const std::vector<Piece>& sums) const {
+  const Table table = DownTableOf(round);
+  for (const Piece& sum : sums) {
+    if (sum.index >= pieces(round) || !IsMessageOf(sum.message, table)) {
+      return InvalidArgument("sum of piece %d: not a message of this stage", sum.index);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ModelledStage::CheckDelta(int64_t round, const Payload& delta) const {
-  if (SizeOf(delta) != delta_bytes_[static_cast<size_t>(clock_.FragmentOf(round))] ||
-      FingerprintOf(delta) == ~uint64_t{0}) {
+  const Table table = TableOf(round);
+  if (SizeOf(delta) != DeltaSize(round, table) || !IsMessageOf(delta, table)) {
     return InvalidArgument("delta: not a message of this stage");
   }
+  return absl::OkStatus();
+}
+
+// ---- tables ------------------------------------------------------------------------------------
+
+ModelledStage::Table ModelledStage::TableOf(int64_t round) const {
+  const auto after = tables_.upper_bound(round);
+  return after == tables_.begin() ? Table{0, up_bits_} : std::prev(after)->second;
+}
+
+ModelledStage::Table ModelledStage::DownTableOf(int64_t round) const {
+  const Table table = TableOf(round);
+  return down_follows_ && table.fingerprint != 0 ? table : Table{0, down_bits_};
+}
+
+int64_t ModelledStage::DeltaSize(int64_t round, const Table& table) const {
+  const auto values = static_cast<double>(sizes_[static_cast<size_t>(clock_.FragmentOf(round))]);
+  return std::max<int64_t>(static_cast<int64_t>(std::ceil(table.bits * values / 8)),
+                           (table.fingerprint != 0 ? 2 : 1) * sizeof(uint64_t));
+}
+
+Bytes ModelledStage::MessageOf(uint64_t value, const Table& table) {
+  Bytes bytes = table.fingerprint != 0 ? BytesOf(table.fingerprint) : Bytes();
+  const Bytes of_value = BytesOf(value);
+  bytes.insert(bytes.end(), of_value.begin(), of_value.end());
+  return bytes;
+}
+
+// The fingerprint of no value stands for a payload that no codec would make.
+bool ModelledStage::IsMessageOf(const Payload& payload, const Table& table) {
+  const Bytes like = MessageOf(FingerprintOf(payload), table);
+  const auto bytes = View(payload);
+  return FingerprintOf(payload) != ~uint64_t{0} && bytes.size() == like.size() &&
+         std::equal(bytes.begin(), bytes.end(), like.begin());
+}
+
+absl::StatusOr<DeltaStatistics> ModelledStage::MeasureDelta() {
+  PartStatistics all;
+  for (size_t p = 0; p < parts_.size(); ++p) {
+    // Tensors differ by up to sixteen octaves of the square.
+    const double octaves = static_cast<double>(Chain(theta_, p) % 1024) / 64;
+    std::vector<CodecChoice>& choices = all.emplace_back();
+    for (const DeltaCodec codec : codecs_) {
+      const Codec& of = CodecFor(codec);
+      const double each = std::exp2(-octaves - 2 * DeltaBitsPerValue(codec));
+      choices.push_back({(of.EncodedSizeMin(parts_[p]) + of.EncodedSizeMax(parts_[p])) / 2,
+                         1e-6 * static_cast<double>(parts_[p]) * each});
+    }
+  }
+  return SaidOf(all);
+}
+
+absl::Status ModelledStage::SetTable(int64_t first_round, const Bytes& packed) {
+  SKERRY_ASSIGN_OR_RETURN(const CodecTable table, UnpackTable(packed));
+  double bits = 0;
+  for (const TablePart& part : table) {
+    bits += static_cast<double>(part.values) * DeltaBitsPerValue(part.codec);
+  }
+  tables_.emplace(first_round, Table{uint64_t{TableFingerprint(table)} + 1,
+                                     bits / static_cast<double>(ValuesOf(table))});
   return absl::OkStatus();
 }
 

@@ -47,14 +47,16 @@ class ModelledStage final : public StageWork {
   absl::StatusOr<Payload> EncodeDelta(int64_t round) override;
   absl::Status ApplyRound(int64_t round, const std::vector<Accepted>& participants) override;
   absl::Status CheckDelta(int64_t round, const Payload& delta) const override;
+  // Made up: errors by the codec's bits and what is in the weights, so that tables change.
+  absl::StatusOr<DeltaStatistics> MeasureDelta() override;
+  // Messages of a table carry its fingerprint, so that one of another table is found out.
+  absl::Status SetTable(int64_t first_round, const Bytes& table) override;
   int32_t pieces(int64_t round) const override;
   absl::StatusOr<std::vector<Payload>> EncodePieces(int64_t round) override;
   absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction& reduction) const override;
   absl::Status ApplySums(const Landing& landing) override;
   absl::Status CheckPieces(int64_t round, const std::vector<Piece>& pieces) const override;
-  absl::Status CheckSums(int64_t round, const std::vector<Piece>& sums) const override {
-    return CheckPieces(round, sums);
-  }
+  absl::Status CheckSums(int64_t round, const std::vector<Piece>& sums) const override;
   // What the messages, or the sums, of all pieces of a round take.
   int64_t PiecesBytes(int64_t round) const;
   int64_t SumsBytes(int64_t round) const;
@@ -66,8 +68,18 @@ class ModelledStage final : public StageWork {
   Payload BaseParameters() override;
 
  private:
+  struct Table {
+    uint64_t fingerprint = 0;  // 0: one codec for all
+    double bits = 0;           // of a parameter
+  };
+  // Of the round's messages, of its sums.
+  Table TableOf(int64_t round) const;
+  Table DownTableOf(int64_t round) const;
+  static Bytes MessageOf(uint64_t value, const Table& table);
+  static bool IsMessageOf(const Payload& payload, const Table& table);
+  int64_t DeltaSize(int64_t round, const Table& table) const;
   WorkResult Boundary(uint64_t fingerprint) const;
-  static int64_t EncodedBytes(const PieceCut& cut, int32_t piece, double bits);
+  static int64_t EncodedBytes(const PieceCut& cut, int32_t piece, const Table& table);
   uint64_t SumOf(const Reduction& reduction, size_t index) const;
   const PieceCut& CutOf(int64_t round) const;
   void Restart();
@@ -78,9 +90,13 @@ class ModelledStage final : public StageWork {
   int64_t boundary_bytes_ = 0;
   int32_t tokens_ = 0;
   RoundClock clock_;
-  std::vector<int64_t> delta_bytes_;    // by fragment, as the next
+  std::vector<int64_t> sizes_;          // parameters by fragment, as the next
   std::vector<PieceCut> cuts_;          // piece 0: rounds are not sharded
-  double up_bits_ = 0, down_bits_ = 0;  // of a parameter, in a sharded round
+  double up_bits_ = 0, down_bits_ = 0;  // of a parameter, without a table
+  std::vector<int64_t> parts_;          // of tables
+  std::vector<DeltaCodec> codecs_;      // in them
+  bool down_follows_ = false;           // sums are of their round's table
+  std::map<int64_t, Table> tables_;     // by first round
   // What the reducer has not sent of its pieces yet; a fingerprint of all it ever summed.
   std::vector<std::map<int32_t, uint64_t>> residuals_;  // by fragment
   uint64_t base_ = 0;                                   // fingerprint of the base parameters

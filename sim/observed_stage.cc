@@ -69,6 +69,13 @@ absl::Status ObservedStage::OptimizerStep(int64_t step, int32_t microbatches) {
   return absl::OkStatus();
 }
 
+// Who poisons its deltas lies about them too: one tensor would lose more than there is.
+absl::StatusOr<DeltaStatistics> ObservedStage::MeasureDelta() {
+  SKERRY_ASSIGN_OR_RETURN(DeltaStatistics said, stage_->MeasureDelta());
+  if (faults_->poisoned_deltas && !said.errors.empty()) said.errors.front() = 1e300;
+  return said;
+}
+
 absl::StatusOr<Payload> ObservedStage::EncodeDelta(int64_t round) {
   const ReplicaVectors before = observer_.restarts ? Vectors(false) : ReplicaVectors();
   SKERRY_ASSIGN_OR_RETURN(Payload delta, stage_->EncodeDelta(round));

@@ -71,6 +71,10 @@ class ObservedStage final : public StageWork {
   absl::Status CheckDelta(int64_t round, const Payload& delta) const override {
     return stage_->CheckDelta(round, delta);
   }
+  absl::StatusOr<DeltaStatistics> MeasureDelta() override;
+  absl::Status SetTable(int64_t first_round, const Bytes& table) override {
+    return stage_->SetTable(first_round, table);
+  }
   int32_t pieces(int64_t round) const override { return stage_->pieces(round); }
   absl::StatusOr<std::vector<Payload>> EncodePieces(int64_t round) override;
   absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction& reduction) const override {

@@ -50,6 +50,7 @@ Json ToJson(const Scenario& scenario, const RunScenarioOptions& options, const T
           {"loss_first", options.real_math ? Json(o.loss_first) : Json()},
           {"loss_last", options.real_math ? Json(o.loss_last) : Json()},
           {"events", o.events},
+          {"tables", o.tables},
           {"real_s", told.real_s},
           {"trace_hash", absl::StrFormat("%016x", o.trace_hash)},
           {"violations", violations},
@@ -69,6 +70,7 @@ void Print(const Scenario& scenario, const RunScenarioOptions& options, const To
   std::printf("  outer rounds     %12ld", static_cast<long>(o.rounds));
   if (o.rounds > 0) std::printf("    %.1f %% of their transfer hidden", 100 * o.hidden_fraction);
   std::printf("\n");
+  for (const std::string& table : o.tables) std::printf("  %s\n", table.c_str());
   std::printf("  sent by nodes    %12.1f MB\n", static_cast<double>(o.bytes_sent) * 1e-6);
   if (options.real_math) {
     std::printf("  loss             %12.4f    at first %.4f (a tiny model, really trained)\n",

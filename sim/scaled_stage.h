@@ -67,6 +67,12 @@ class ScaledStage final : public StageWork {
   absl::Status CheckDelta(int64_t round, const Payload& delta) const override {
     return computes_->CheckDelta(round, delta);
   }
+  absl::StatusOr<DeltaStatistics> MeasureDelta() override { return computes_->MeasureDelta(); }
+  // The table of the small model; the large one's messages take as many bits a value.
+  absl::Status SetTable(int64_t first_round, const Bytes& table) override {
+    SKERRY_RETURN_IF_ERROR(computes_->SetTable(first_round, table));
+    return costs_->SetTable(first_round, table);
+  }
   // The small model's pieces, each as large as so many of the large one's.
   int32_t pieces(int64_t round) const override { return computes_->pieces(round); }
   absl::StatusOr<std::vector<Payload>> EncodePieces(int64_t round) override {

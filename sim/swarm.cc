@@ -196,8 +196,10 @@ SwarmRun DrawSwarmRun(const SwarmSeed& seed, const SwarmOutput& output) {
       return DrawSeventh(seed.seed, output);
     case 8:
       return DrawEighth(seed.seed, output);
-    default:
+    case 9:
       return DrawNinth(seed.seed, output);
+    default:
+      return DrawTenth(seed.seed, output);
   }
 }
 

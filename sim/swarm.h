@@ -29,9 +29,10 @@ namespace skerry {
 // and some that go for good, so that others are moved; 6: all of it; 7: and with two or three
 // stages of unlike devices, so that more are moved, and settings that the planner chooses; 8:
 // as 6 with stages of more replicas, whose rounds are sharded; 9: as 6 with rounds of any mode, at
-// times sharded (7 to 9 are to be asked for).
+// times sharded; 10: as 8 with rounds of either kind and a codec for each tensor (7 to 10 are to be
+// asked for).
 inline constexpr int32_t kSwarmDraw = 6;
-inline constexpr int32_t kSwarmDrawLast = 9;
+inline constexpr int32_t kSwarmDrawLast = 10;
 
 struct SwarmSeed {
   uint64_t seed = 1;
@@ -62,6 +63,7 @@ SwarmRun DrawSixth(uint64_t seed, const SwarmOutput& output);
 SwarmRun DrawSeventh(uint64_t seed, const SwarmOutput& output);
 SwarmRun DrawEighth(uint64_t seed, const SwarmOutput& output);
 SwarmRun DrawNinth(uint64_t seed, const SwarmOutput& output);
+SwarmRun DrawTenth(uint64_t seed, const SwarmOutput& output);
 
 struct SwarmFinding {
   SwarmSeed seed;

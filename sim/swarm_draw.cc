@@ -1,4 +1,4 @@
-// Draws 2 to 9: everything that may befall a run, over links or over flows.
+// Draws 2 to 10: everything that may befall a run, over links or over flows.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -136,7 +136,10 @@ std::string Told(const VirtualRunOptions& options) {
                  ? absl::StrFormat(", moves considered every %.1f s", config.replan_s)
                  : "",
              config.outer.reduce == OuterReduce::kAll ? "" : ", sharded rounds") +
-         (config.outer.mode == OuterMode::kOverlap ? "" : ", " + OuterText(config.outer));
+         (config.outer.mode == OuterMode::kOverlap ? "" : ", " + OuterText(config.outer)) +
+         (config.outer.budget == CodecBudget::kNone
+              ? ""
+              : absl::StrFormat(", tables every %d rounds", config.outer.budget_rounds));
 }
 
 // More rounds, and some nodes that come when the others train already.
@@ -196,6 +199,18 @@ void DrawSharded(Dice& dice, RunConfig& config) {
   config.model.ffn = 256;
 }
 
+// A budget for a codec of each tensor, and a table as often as every round; rounds of either kind.
+void DrawBudget(Dice& dice, OuterConfig& outer) {
+  outer.budget = dice.Chance(0.7) ? CodecBudget::kBits : CodecBudget::kError;
+  outer.budget_bits = static_cast<float>(dice.Real(0.5, 9));
+  outer.budget_rounds = dice.Count(1, 5);
+  if (dice.Chance(0.4)) outer.reduce = OuterReduce::kAll;
+  if (outer.reduce != OuterReduce::kAll || !dice.Chance(0.4)) return;
+  outer.mode = OuterMode::kCo2;
+  outer.residual = ResidualPlace::kBuffer;
+  outer = EffectiveOuter(outer);
+}
+
 // What makes more moves pay: devices that matter more than lines, and few stages, so that somebody
 // can be spared.
 void DrawMoreMoves(Dice& dice, VirtualRunOptions& options) {
@@ -241,6 +256,7 @@ struct With {
   bool more_moves = false;
   bool open_settings = false;
   bool modes = false;
+  bool budgets = false;
 };
 
 SwarmRun Draw(uint64_t seed, const SwarmOutput& output, const With& with) {
@@ -275,6 +291,7 @@ SwarmRun Draw(uint64_t seed, const SwarmOutput& output, const With& with) {
   if (with.moves) DrawMoves(dice, options, drawn.faults);
   if (with.more_moves) DrawMoreMoves(dice, options);
   if (with.open_settings) DrawOpenSettings(dice, options.config);
+  if (with.budgets) DrawBudget(dice, options.config.outer);
   // The links ask the simulation, which is made after them, for the time.
   const auto simulation = std::make_shared<Simulation*>(nullptr);
   if (over_flows) {
@@ -335,6 +352,11 @@ SwarmRun DrawEighth(uint64_t seed, const SwarmOutput& output) {
 
 SwarmRun DrawNinth(uint64_t seed, const SwarmOutput& output) {
   return Draw(seed, output, {.returns = true, .lateness = true, .moves = true, .modes = true});
+}
+
+SwarmRun DrawTenth(uint64_t seed, const SwarmOutput& output) {
+  return Draw(seed, output,
+              {.returns = true, .lateness = true, .moves = true, .sharded = true, .budgets = true});
 }
 
 }  // namespace skerry

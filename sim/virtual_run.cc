@@ -10,6 +10,7 @@
 #include "common/rng.h"
 #include "common/round_clock.h"
 #include "common/status.h"
+#include "coordinator/listings.h"
 #include "kernels/backend.h"
 #include "pipeline/plan/route.h"
 #include "sim/made_up_text.h"
@@ -188,6 +189,7 @@ std::unique_ptr<Actor> VirtualRun::MakeCoordinator(const std::vector<std::string
   options.shards = shards_->names();
   options.objects = shards_.get();
   if (options_.exports) options.model = sink_.get();
+  if (options_.math == VirtualMath::kTiny) options.trained_model = TinyOf(options_.config).model;
   options.verify_ticket = [](const std::string& ticket) -> absl::StatusOr<AdmittedTicket> {
     return AdmittedTicket{ticket, CoordinatorActor::kNodesMax};
   };
@@ -328,6 +330,7 @@ VirtualOutcome VirtualRun::Outcome() const {
     outcome.rounds = std::max(outcome.rounds, key.second + 1);
   }
   for (const auto& [id, traffic] : state.traffic) outcome.bytes_sent += traffic.total_sent();
+  outcome.tables = TableLines(TablesJson(state));
   AddTimes(outcome);
   AddLosses(outcome);
   return outcome;

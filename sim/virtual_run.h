@@ -84,6 +84,8 @@ struct VirtualOutcome {
   int64_t events = 0;
   uint64_t trace_hash = 0;
   std::vector<Violation> violations;
+  // With a budget, of every stage: "codecs of stage 0, chosen in round 9: int8 40.0 %, …".
+  std::vector<std::string> tables = {};
 };
 
 class VirtualRun final : private SimulationObserver {

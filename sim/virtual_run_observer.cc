@@ -43,14 +43,14 @@ ObservedStage::Observer VirtualRun::ObserverOf(int32_t i, TrainedStage* trained)
     return trained->DecodePieces(round, pieces);
   };
   observer.restarts = options_.config.outer.mode == OuterMode::kCo2;
-  observer.wild = [this, trained,
-                   rng = std::make_shared<Rng>(options_.seed, "wild deltas",
-                                               static_cast<uint64_t>(i))](
+  observer.wild = [trained, rng = std::make_shared<Rng>(options_.seed, "wild deltas",
+                                                        static_cast<uint64_t>(i))](
                       int64_t round, const std::vector<Payload>& honest, const WildDelta& how) {
     std::vector<Payload> wild;
     for (const Payload& message : honest) {
-      const int64_t values = trained->MessageValues(round, static_cast<int32_t>(wild.size()));
-      wild.push_back(WildMessage(message, values, checkers_.config().outer.codec, how, rng.get()));
+      const auto piece = static_cast<int32_t>(wild.size());
+      wild.push_back(WildMessage(message, trained->MessageValues(round, piece),
+                                 *trained->CodecOf(round, piece), how, rng.get()));
     }
     return wild;
   };

@@ -5,15 +5,14 @@
 #include <utility>
 
 #include "common/check.h"
-#include "compression/codec.h"
 #include "compression/fixed_point.h"
 
 namespace skerry {
 
-Payload WildMessage(const Payload& honest, int64_t values, DeltaCodec codec, const WildDelta& how,
+Payload WildMessage(const Payload& honest, int64_t values, const Codec& codec, const WildDelta& how,
                     Rng* rng) {
   std::vector<float> delta(static_cast<size_t>(values));
-  SKERRY_CHECK(CodecFor(codec).Decode(View(honest), delta).ok(), "a delta of our own making");
+  SKERRY_CHECK(codec.Decode(View(honest), delta).ok(), "a delta of our own making");
   double square = 0;
   for (const float v : delta) square += double{v} * double{v};
   const double rms = std::sqrt(square / static_cast<double>(std::max<int64_t>(values, 1)));
@@ -22,7 +21,7 @@ Payload WildMessage(const Payload& honest, int64_t values, DeltaCodec codec, con
     v = std::clamp(static_cast<float>(wild), -kMagnitudeMax, kMagnitudeMax);
   }
   Bytes bytes;
-  SKERRY_CHECK(CodecFor(codec).Encode(delta, &bytes).ok(), "what is clamped can be encoded");
+  SKERRY_CHECK(codec.Encode(delta, &bytes).ok(), "what is clamped can be encoded");
   const auto more = static_cast<int64_t>(bytes.size()) - std::ssize(View(honest));
   const int64_t size = honest.size() + more;
   return MakeHollowPayload(std::move(bytes), size);

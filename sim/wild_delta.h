@@ -6,7 +6,7 @@
 
 #include "common/bytes.h"
 #include "common/rng.h"
-#include "common/run_config.h"
+#include "compression/codec.h"
 
 namespace skerry {
 
@@ -18,7 +18,7 @@ struct WildDelta {
 
 // What `honest`, a message of so many values, becomes. What the codec cannot say is clamped to the
 // largest it can. CHECK: it is such a message.
-Payload WildMessage(const Payload& honest, int64_t values, DeltaCodec codec, const WildDelta& how,
+Payload WildMessage(const Payload& honest, int64_t values, const Codec& codec, const WildDelta& how,
                     Rng* rng);
 
 }  // namespace skerry

@@ -100,6 +100,15 @@ absl::Status CheckOuter(const OuterConfig& c) {
     return InvalidArgument("[outer] fragments: %d must be at most inner_steps (%d)", c.fragments,
                            c.inner_steps);
   }
+  if (c.budget != CodecBudget::kNone && c.mode == OuterMode::kStreaming) {
+    return InvalidArgument(
+        "[outer] budget: streaming sends fragments, which have no tables of codecs; want none");
+  }
+  if (c.budget != CodecBudget::kNone && c.tier == OuterTier::kAuto) {
+    return InvalidArgument(
+        "[outer] tier: with a budget codecs are chosen tensor by tensor, not by the planner; want "
+        "custom");
+  }
   return absl::OkStatus();
 }
 

@@ -20,6 +20,7 @@
 #include "common/run_config.h"
 #include "common/status.h"
 #include "pipeline/exec/pieces.h"
+#include "wire/message/message.h"
 
 namespace skerry {
 
@@ -86,6 +87,14 @@ class StageWork {
   // Whether another replica's delta can be decoded; ApplyRound fails on one that cannot. Any
   // thread.
   virtual absl::Status CheckDelta(int64_t round, const Payload& delta) const = 0;
+  // A codec for each tensor (localsgd/table_choice.h): what each would take and lose of the delta
+  // that is encoded next; and the table, packed, that messages of rounds from `first_round` on are
+  // of. SetTable: any thread, before such a message is made or checked. InvalidArgument: it is not
+  // a table of this stage.
+  virtual absl::StatusOr<DeltaStatistics> MeasureDelta() {
+    return FailedPrecondition("this stage does not measure its deltas");
+  }
+  virtual absl::Status SetTable(int64_t first_round, const Bytes& table) = 0;
   // Sharded rounds (localsgd/piece_reducer.h). The pieces that what a round concerns is cut into;
   // 0: its rounds are not sharded.
   virtual int32_t pieces(int64_t) const { return 0; }

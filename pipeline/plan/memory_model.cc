@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "common/round_clock.h"
 #include "routing/cost_model.h"
+#include "routing/delta_bits.h"
 
 namespace skerry {
 namespace {
@@ -51,8 +52,11 @@ double SpansHeld(const OuterConfig& outer) {
 // The own messages and what they are sent as, and what others sent.
 int64_t CodecBytes(const RunConfig& config, int64_t parameters, int32_t replicas) {
   const auto n = static_cast<double>(parameters);
-  const double room = n * DeltaBitsMax(config.outer.codec) / 8;
-  const double sent = n * DeltaBitsPerValue(config.outer.codec) / 8;
+  // Until there is a table, messages are of `codec`, whatever the budget.
+  const double sent_bits =
+      std::max(DeltaBitsPerValue(config.outer.codec), DeltaBitsOf(config.outer));
+  const double room = n * std::max(DeltaBitsMax(config.outer.codec), sent_bits) / 8;
+  const double sent = n * sent_bits / 8;
   const int own = config.outer.mode == OuterMode::kCo2 ? 2 : 1;
   return static_cast<int64_t>(own * room + sent * (own + (replicas - 1) * SpansHeld(config.outer)));
 }

@@ -6,6 +6,7 @@
 
 #include "common/round_clock.h"
 #include "routing/cost_model.h"
+#include "routing/delta_bits.h"
 
 namespace skerry {
 
@@ -15,8 +16,7 @@ inline double RoundBytesToEach(const RunConfig& config, int32_t layers, bool hol
                                size_t replicas) {
   const auto delta = static_cast<double>(DeltaBytes(config, layers, holds_ends));
   if (!IsSharded(config.outer, static_cast<int64_t>(replicas))) return delta;
-  const double down =
-      DeltaBitsPerValue(DownCodecOf(config.outer)) / DeltaBitsPerValue(config.outer.codec);
+  const double down = SumBitsOf(config.outer) / DeltaBitsOf(config.outer);
   return delta * (1 + down) / static_cast<double>(replicas);
 }
 

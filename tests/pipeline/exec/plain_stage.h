@@ -39,6 +39,7 @@ class PlainStage final : public StageWork {
     return absl::OkStatus();
   }
   absl::Status CheckDelta(int64_t, const Payload&) const override { return absl::OkStatus(); }
+  absl::Status SetTable(int64_t, const Bytes&) override { return absl::OkStatus(); }
   void AdoptBase() override {}
   Digest BaseDigest() override { return {}; }
   Payload BaseParameters() override { return {}; }

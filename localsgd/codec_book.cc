@@ -1,0 +1,85 @@
+#include "localsgd/codec_book.h"
+
+#include <utility>
+
+#include "common/check.h"
+#include "common/status.h"
+#include "compression/codec_table.h"
+#include "compression/mixed.h"
+
+namespace skerry {
+namespace {
+
+// Codecs of one kind live as long as the program.
+std::shared_ptr<const Codec> ForAll(DeltaCodec kind) {
+  return {std::shared_ptr<const Codec>(), &CodecFor(kind)};
+}
+
+}  // namespace
+
+CodecBook::CodecBook(const OuterConfig& config, int64_t values, const PieceCut& cut)
+    : values_(values),
+      cut_(cut),
+      down_follows_(config.down_codec == DownCodec::kAuto),
+      codec_(ForAll(config.codec)),
+      down_(ForAll(DownCodecOf(config))) {}
+
+absl::Status CodecBook::SetTable(int64_t first_round, std::span<const uint8_t> packed) {
+  SKERRY_ASSIGN_OR_RETURN(CodecTable table, UnpackTable(packed));
+  if (ValuesOf(table) != values_) {
+    return InvalidArgument("table of codecs for round %d: %d values, want %d", first_round,
+                           ValuesOf(table), values_);
+  }
+  std::vector<CodecTable> parts;
+  for (int32_t i = 0; cut_.piece > 0 && i < cut_.count(); ++i) {
+    parts.push_back(SliceTable(table, cut_.First(i), cut_.Size(i)));
+  }
+  if (parts.empty()) parts.push_back(std::move(table));
+  Entry entry;
+  entry.packed.assign(packed.begin(), packed.end());
+  for (CodecTable& part : parts) {
+    SKERRY_ASSIGN_OR_RETURN(auto codec, MixedCodec::Make(std::move(part)));
+    entry.codecs.push_back(std::move(codec));
+  }
+  const std::lock_guard lock(mutex_);
+  tables_.emplace(first_round, std::move(entry));
+  return absl::OkStatus();
+}
+
+std::shared_ptr<const Codec> CodecBook::Find(int64_t round, size_t index,
+                                             const std::shared_ptr<const Codec>& otherwise) const {
+  const std::lock_guard lock(mutex_);
+  const auto after = tables_.upper_bound(round);
+  return after == tables_.begin() ? otherwise : std::prev(after)->second.codecs.at(index);
+}
+
+std::shared_ptr<const Codec> CodecBook::Of(int64_t round) const {
+  SKERRY_CHECK(cut_.piece == 0, "messages of this stage are pieces");
+  return Find(round, 0, codec_);
+}
+
+std::shared_ptr<const Codec> CodecBook::OfPiece(int64_t round, int32_t piece) const {
+  SKERRY_CHECK(cut_.piece > 0 && piece >= 0 && piece < cut_.count());
+  return Find(round, static_cast<size_t>(piece), codec_);
+}
+
+std::shared_ptr<const Codec> CodecBook::DownOfPiece(int64_t round, int32_t piece) const {
+  return down_follows_ ? OfPiece(round, piece) : down_;
+}
+
+void CodecBook::ForgetBelow(int64_t round) {
+  const std::lock_guard lock(mutex_);
+  const auto after = tables_.upper_bound(round);
+  if (after != tables_.begin()) tables_.erase(tables_.begin(), std::prev(after));
+}
+
+std::map<int64_t, Bytes> CodecBook::TablesFrom(int64_t round) const {
+  const std::lock_guard lock(mutex_);
+  std::map<int64_t, Bytes> tables;
+  auto it = tables_.upper_bound(round);
+  if (it != tables_.begin()) --it;
+  for (; it != tables_.end(); ++it) tables.emplace(it->first, it->second.packed);
+  return tables;
+}
+
+}  // namespace skerry

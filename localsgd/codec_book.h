@@ -1,0 +1,67 @@
+// Which codec the messages of a round are of: one for all tensors, or from some round on the one
+// that a table makes (compression/codec_table.h), until the next table.
+//
+//   rounds     0 1 2 3 | 4 5 … 19 | 20 …
+//   messages   int8    | table A  | table B        tables are named by the commits of earlier
+//   rounds
+//
+// In a sharded stage a piece is of the table's slice. Sums travel as the messages of their round
+// do, or by a codec of their own (DownCodecOf).
+//
+// A message of another table than its round's is refused by the codec itself (compression/mixed.h).
+// Thread-safe: the device encodes of it while an actor checks what others sent.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/bytes.h"
+#include "common/run_config.h"
+#include "compression/codec.h"
+#include "localsgd/piece_cut.h"
+
+namespace skerry {
+
+class CodecBook {
+ public:
+  // `config.codec` for all `values` until there is a table. `cut` as in OuterReplicaOptions.
+  CodecBook(const OuterConfig& config, int64_t values, const PieceCut& cut = {});
+
+  // Messages of rounds from `first_round` on are of this table, packed. One that is there already
+  // stays. InvalidArgument: not a table of so many values; then nothing has changed.
+  absl::Status SetTable(int64_t first_round, std::span<const uint8_t> packed);
+
+  // Of a whole message, of a piece, of the sum of a piece. What is returned outlives the book.
+  std::shared_ptr<const Codec> Of(int64_t round) const;
+  std::shared_ptr<const Codec> OfPiece(int64_t round, int32_t piece) const;
+  std::shared_ptr<const Codec> DownOfPiece(int64_t round, int32_t piece) const;
+
+  // Rounds before `round` are over: what only they needed is forgotten.
+  void ForgetBelow(int64_t round);
+
+  // The tables that rounds from `round` on need, by first round.
+  std::map<int64_t, Bytes> TablesFrom(int64_t round) const;
+
+ private:
+  struct Entry {
+    Bytes packed;
+    std::vector<std::shared_ptr<const Codec>> codecs;  // the whole one, or of every piece
+  };
+  // Of the round's table, else the one of all rounds.
+  std::shared_ptr<const Codec> Find(int64_t round, size_t index,
+                                    const std::shared_ptr<const Codec>& otherwise) const;
+
+  int64_t values_;
+  PieceCut cut_;
+  bool down_follows_;
+  std::shared_ptr<const Codec> codec_, down_;  // for all tensors
+  mutable std::mutex mutex_;                   // guards what follows
+  std::map<int64_t, Entry> tables_;            // by first round
+};
+
+}  // namespace skerry
