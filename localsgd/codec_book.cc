@@ -41,16 +41,16 @@ absl::Status CodecBook::SetTable(int64_t first_round, std::span<const uint8_t> p
     SKERRY_ASSIGN_OR_RETURN(auto codec, MixedCodec::Make(std::move(part)));
     entry.codecs.push_back(std::move(codec));
   }
-  const std::lock_guard lock(mutex_);
-  tables_.emplace(first_round, std::move(entry));
+  tables_.With([&](Tables& tables) { tables.emplace(first_round, std::move(entry)); });
   return absl::OkStatus();
 }
 
 std::shared_ptr<const Codec> CodecBook::Find(int64_t round, size_t index,
                                              const std::shared_ptr<const Codec>& otherwise) const {
-  const std::lock_guard lock(mutex_);
-  const auto after = tables_.upper_bound(round);
-  return after == tables_.begin() ? otherwise : std::prev(after)->second.codecs.at(index);
+  return tables_.With([&](const Tables& tables) {
+    const auto after = tables.upper_bound(round);
+    return after == tables.begin() ? otherwise : std::prev(after)->second.codecs.at(index);
+  });
 }
 
 std::shared_ptr<const Codec> CodecBook::Of(int64_t round) const {
@@ -68,18 +68,20 @@ std::shared_ptr<const Codec> CodecBook::DownOfPiece(int64_t round, int32_t piece
 }
 
 void CodecBook::ForgetBelow(int64_t round) {
-  const std::lock_guard lock(mutex_);
-  const auto after = tables_.upper_bound(round);
-  if (after != tables_.begin()) tables_.erase(tables_.begin(), std::prev(after));
+  tables_.With([&](Tables& tables) {
+    const auto after = tables.upper_bound(round);
+    if (after != tables.begin()) tables.erase(tables.begin(), std::prev(after));
+  });
 }
 
 std::map<int64_t, Bytes> CodecBook::TablesFrom(int64_t round) const {
-  const std::lock_guard lock(mutex_);
-  std::map<int64_t, Bytes> tables;
-  auto it = tables_.upper_bound(round);
-  if (it != tables_.begin()) --it;
-  for (; it != tables_.end(); ++it) tables.emplace(it->first, it->second.packed);
-  return tables;
+  return tables_.With([&](const Tables& tables) {
+    std::map<int64_t, Bytes> needed;
+    auto it = tables.upper_bound(round);
+    if (it != tables.begin()) --it;
+    for (; it != tables.end(); ++it) needed.emplace(it->first, it->second.packed);
+    return needed;
+  });
 }
 
 }  // namespace skerry

@@ -15,12 +15,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "common/bytes.h"
+#include "common/guarded.h"
 #include "common/run_config.h"
 #include "compression/codec.h"
 #include "localsgd/piece_cut.h"
@@ -60,8 +60,8 @@ class CodecBook {
   PieceCut cut_;
   bool down_follows_;
   std::shared_ptr<const Codec> codec_, down_;  // for all tensors
-  mutable std::mutex mutex_;                   // guards what follows
-  std::map<int64_t, Entry> tables_;            // by first round
+  using Tables = std::map<int64_t, Entry>;     // by first round
+  Guarded<Tables> tables_;
 };
 
 }  // namespace skerry

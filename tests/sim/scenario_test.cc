@@ -269,8 +269,8 @@ node = 1
 }
 
 TEST_CASE("Scenario: a wild delta says how wild", "[sim][fault]") {
-  const Scenario scenario = Parsed(
-      FaultOf("at_s = 30\nkind = \"wild\"\nnode = 2\nfactor = -1000\nnoise = true\n"));
+  const Scenario scenario =
+      Parsed(FaultOf("at_s = 30\nkind = \"wild\"\nnode = 2\nfactor = -1000\nnoise = true\n"));
   REQUIRE(scenario.faults.size() == 1);
   CHECK(scenario.faults[0].kind == FaultKind::kWild);
   CHECK(scenario.faults[0].factor == -1000);
