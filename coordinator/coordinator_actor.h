@@ -22,6 +22,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <memory>
 #include <optional>
 #include <set>

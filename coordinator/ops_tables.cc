@@ -2,6 +2,7 @@
 // (localsgd/table_choice.h; docs/decisions/0021-codec-tables.md).
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "common/round_clock.h"
 #include "common/status.h"

@@ -86,8 +86,9 @@ bool FlagsFit(const Header& header) {
 
 void Append(const void* data, size_t bytes, Bytes* out) {
   if (bytes == 0) return;
-  const auto* first = static_cast<const uint8_t*>(data);
-  out->insert(out->end(), first, first + bytes);
+  const size_t at = out->size();
+  out->resize(at + bytes);
+  std::memcpy(out->data() + at, data, bytes);
 }
 void Append(std::span<const float> values, Bytes* out) {
   Append(values.data(), values.size_bytes(), out);
