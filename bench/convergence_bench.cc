@@ -25,11 +25,11 @@ namespace {
 constexpr const char* kUsage =
     "usage: bench_convergence [--model tiny|demo|10m] [--seeds N] [--replicas 4,8] [--steps N]\n"
     "                         [--sequences N] [--threads N] [--text FILE] [--studies "
-    "tau,modes,codecs,missing,skip] [--json FILE]\n";
+    "tau,modes,codecs,sums,missing,skip] [--json FILE]\n";
 
 struct Arguments {
   std::string model = "tiny", json;
-  std::string studies = "tau,modes,codecs,missing,skip";
+  std::string studies = "tau,modes,codecs,sums,missing,skip";
   std::string text = "/usr/share/dictd/gcide.dict.dz";  // of the demo
   int64_t seeds = 1, steps = 0, sequences = 0;
   size_t threads = std::max(1u, std::thread::hardware_concurrency());
@@ -291,6 +291,7 @@ int Report(Bench& bench, const Arguments& arguments, const std::vector<Contender
     goals.CheckCost("ternary, residual buffer, cost", "tau 16 ternary", "tau 16", 0.005);
     goals.CheckCost("ternary, residual in weights, cost", "tau 16 ternary in weights", "tau 16",
                     0.005);
+    goals.CheckCost("ternary both ways, cost", "tau 16 ternary both ways", "tau 16", 0.02);
     goals.CheckCost("delta = tau/8, cost", "tau 16 delta 2", "tau 16", 0.005);
     goals.CheckOverlap();
     goals.CheckCost("25 % missing, cost", "tau 16 25 % missing", "tau 16", 0.03);

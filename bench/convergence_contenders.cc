@@ -70,6 +70,17 @@ void AddCodecs(Collection* out) {
   }
 }
 
+void AddSums(Collection* out) {
+  out->Study("sums");
+  const std::pair<const char*, DeltaCodec> codecs[] = {
+      {"int8", DeltaCodec::kInt8}, {"int4", DeltaCodec::kInt4}, {"ternary", DeltaCodec::kTernary}};
+  for (const auto& [name, codec] : codecs) {
+    Training training = Synchronous(kStudyTau, codec);
+    training.sharded = true;
+    out->Add(WithTau(std::string(name) + " both ways"), training);
+  }
+}
+
 void AddMissing(Collection* out) {
   out->Study("missing");
   for (const DeltaCodec codec : {DeltaCodec::kNone, DeltaCodec::kTernary}) {
@@ -112,6 +123,7 @@ std::vector<Contender> ContendersOf(int32_t replicas) {
   if (replicas >= 8) return out.Take();
   AddModes(&out);
   AddCodecs(&out);
+  AddSums(&out);
   AddMissing(&out);
   AddSkips(&out);
   return out.Take();

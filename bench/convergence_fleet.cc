@@ -110,8 +110,14 @@ absl::StatusOr<std::unique_ptr<Fleet>> Fleet::Create(const RunConfig& config,
     SKERRY_ASSIGN_OR_RETURN(auto model,
                             StackedModel::Create(config, training.skip > 0, fleet->backend_.get()));
     model.Read(start);
-    fleet->replicas_.push_back({std::move(model), OuterFragments(law, blocks, start)});
+    const int64_t sharded_over = training.sharded ? training.replicas : 0;
+    fleet->replicas_.push_back(
+        {std::move(model), OuterFragments(law, blocks, start, sharded_over)});
     fleet->theta_.push_back(start);
+  }
+  const OuterFragments& rounds = fleet->replicas_[0].rounds;
+  for (int32_t f = 0; training.sharded && f < rounds.count(); ++f) {
+    fleet->reducers_.emplace_back(law.config, rounds.cut(f), law.replica.nominal_tokens);
   }
   return fleet;
 }
@@ -182,8 +188,15 @@ absl::Status Fleet::Carry(std::span<const OuterAction> actions, int64_t steps_do
 }
 
 absl::Status Fleet::EncodeAll(const OuterAction& action) {
-  Flight flight = {.round = action.round, .messages = {}};
+  Flight flight = {.round = action.round, .messages = {}, .pieces = {}};
   for (size_t r = 0; r < replicas_.size(); ++r) {
+    if (training_.sharded) {
+      SKERRY_ASSIGN_OR_RETURN(auto pieces,
+                              replicas_[r].rounds.EncodePieces(action.fragment, theta_[r]));
+      for (const Bytes& piece : pieces) bytes_ += static_cast<int64_t>(piece.size());
+      flight.pieces.push_back(std::move(pieces));
+      continue;
+    }
     SKERRY_ASSIGN_OR_RETURN(Bytes message, replicas_[r].rounds.Encode(action.fragment, theta_[r]));
     bytes_ += static_cast<int64_t>(message.size());
     flight.messages.push_back(std::move(message));
@@ -216,6 +229,7 @@ absl::Status Fleet::ApplyAll(const OuterAction& action, bool complete) {
   const Flight flight = std::move(flights[0]);
   flights.erase(flights.begin());
   const std::vector<bool> present = Present(action, complete);
+  if (training_.sharded) return SumAll(action, flight, present);
   auto& rounds = rounds_accepted_[At(action.fragment)];
   std::vector<OuterReplica::Accepted> commit;
   std::vector<size_t> owners;
@@ -233,6 +247,28 @@ absl::Status Fleet::ApplyAll(const OuterAction& action, bool complete) {
     return replicas_[r].rounds.replica(action.fragment).BaseDigest();
   };
   SKERRY_CHECK(digest(0) == digest(replicas_.size() - 1), "the bases have the same bits");
+  return absl::OkStatus();
+}
+
+// As reducers would: every piece summed once, and what everybody takes the step with.
+absl::Status Fleet::SumAll(const OuterAction& action, const Flight& flight,
+                           const std::vector<bool>& present) {
+  PieceReducer& reducer = reducers_[At(action.fragment)];
+  std::vector<Bytes> sums;
+  for (int32_t p = 0; p < replicas_[0].rounds.cut(action.fragment).count(); ++p) {
+    std::vector<RoundMessage> messages;
+    for (size_t r = 0; r < replicas_.size(); ++r) {
+      if (present[r]) messages.push_back({1, flight.pieces[r][At(p)]});
+    }
+    SKERRY_ASSIGN_OR_RETURN(Bytes sum, reducer.Reduce(p, messages));
+    SKERRY_RETURN_IF_ERROR(reducer.Land(p, messages, sum));
+    sums.push_back(std::move(sum));
+  }
+  const std::vector<std::span<const uint8_t>> views(sums.begin(), sums.end());
+  for (size_t r = 0; r < replicas_.size(); ++r) {
+    SKERRY_RETURN_IF_ERROR(
+        replicas_[r].rounds.ApplySums(action.fragment, views, present[r], theta_[r]));
+  }
   return absl::OkStatus();
 }
 

@@ -12,6 +12,7 @@
 #include "bench/convergence_run.h"
 #include "kernels/backend.h"
 #include "localsgd/outer_fragments.h"
+#include "localsgd/piece_reducer.h"
 #include "model/stage_trainer.h"
 
 namespace skerry::bench {
@@ -66,7 +67,8 @@ class Fleet {
   // What is on its way of one fragment: at most two rounds, in co2.
   struct Flight {
     int64_t round = 0;
-    std::vector<Bytes> messages;  // by replica
+    std::vector<Bytes> messages;             // by replica
+    std::vector<std::vector<Bytes>> pieces;  // of a sharded round, [replica][piece]
   };
 
   Fleet(const RunConfig& config, const Training& training, const OuterLaw& law, uint64_t seed);
@@ -75,6 +77,8 @@ class Fleet {
   absl::Status Carry(std::span<const OuterAction> actions, int64_t steps_done, bool last);
   absl::Status EncodeAll(const OuterAction& action);
   absl::Status ApplyAll(const OuterAction& action, bool complete);
+  absl::Status SumAll(const OuterAction& action, const Flight& flight,
+                      const std::vector<bool>& present);
   std::vector<bool> Present(const OuterAction& action, bool complete) const;
 
   RunConfig config_;
@@ -85,6 +89,7 @@ class Fleet {
   std::vector<Replica> replicas_;
   std::vector<std::vector<float>> theta_;              // [replica][n], valid within Carry
   std::vector<std::vector<Flight>> flights_;           // [fragment]
+  std::vector<PieceReducer> reducers_;                 // [fragment], of sharded rounds
   std::vector<std::vector<int64_t>> rounds_accepted_;  // [fragment][replica] covered so far
   int64_t bytes_ = 0, messages_ = 0;
 };

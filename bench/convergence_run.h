@@ -37,8 +37,9 @@ struct Training {
   int32_t fragments = 4;  // of kStreaming
   DeltaCodec codec = DeltaCodec::kNone;
   ResidualPlace residual = ResidualPlace::kBuffer;
-  double missing = 0;  // share of the replicas whose message misses the round
-  double skip = 0;     // share of the stages after the first that a microbatch leaves out
+  bool sharded = false;  // each replica sums a part; the sums travel as the deltas do
+  double missing = 0;    // share of the replicas whose message misses the round
+  double skip = 0;       // share of the stages after the first that a microbatch leaves out
 };
 
 struct Rates {
