@@ -147,6 +147,22 @@ TEST_CASE("Codec: what no receiver would take is not sent", "[wire][codec][error
   CHECK(absl::IsInvalidArgument(Encode(FrameOf(message), kSender, kRecipient).status()));
 }
 
+TEST_CASE("Codec: the longest lists of a round arrive", "[wire][codec]") {
+  DeltaStatistics statistics{1, 2, {}, {}};
+  RoundApplied applied{1, 2, {}, 0.5, 0.125, {}, 10, 20};
+  for (size_t i = 0; i < kDeltaStatisticsMax; ++i) {
+    statistics.bytes.push_back(static_cast<int64_t>(i));
+    statistics.errors.push_back(0.5 * static_cast<double>(i));
+  }
+  for (size_t i = 0; i < limits::kParticipantsMax; ++i) applied.screened.push_back(kSender);
+  for (const Message& message : {Message(statistics), Message(applied)}) {
+    const EncodedFrame encoded = Encoded(message);
+    const auto decoded = Decode(encoded.envelope, nullptr, Expectation());
+    REQUIRE(decoded.ok());
+    CHECK((*decoded->frame.message == message));
+  }
+}
+
 TEST_CASE("Codec: control characters do not reach a terminal", "[wire][codec]") {
   const EncodedFrame encoded = Encoded(Leave{"a\x1b[2Jb\nc\x7f"});
   const auto decoded = Decode(encoded.envelope, nullptr, Expectation());

@@ -29,11 +29,14 @@ std::vector<Participant> ReadParticipants(ReadChecks& checks,
 
 DeltaStatistics ReadStatistics(ReadChecks& checks, schema::DeltaStatistics::Reader r) {
   auto m = ReadRound<DeltaStatistics>(checks, r);
-  if (r.getBytes().size() != r.getErrors().size()) checks.Break("statistics", "do not match");
-  const unsigned count = checks.Count(r.getBytes(), kDeltaStatisticsMax, "statistics");
+  // Each get counts against what may be read of a message: once only.
+  const auto bytes = r.getBytes();
+  const auto errors = r.getErrors();
+  if (bytes.size() != errors.size()) checks.Break("statistics", "do not match");
+  const unsigned count = checks.Count(bytes, kDeltaStatisticsMax, "statistics");
   for (unsigned i = 0; i < count; ++i) {
-    m.bytes.push_back(checks.NotNegative(r.getBytes()[i], "bytes"));
-    m.errors.push_back(checks.NotNegative(checks.Finite(r.getErrors()[i], "error"), "error"));
+    m.bytes.push_back(checks.NotNegative(bytes[i], "bytes"));
+    m.errors.push_back(checks.NotNegative(checks.Finite(errors[i], "error"), "error"));
   }
   return m;
 }
@@ -88,10 +91,9 @@ Message ReadRoundMessage(ReadChecks& checks, schema::Envelope::Reader e, const P
   m.wait_s = checks.Finite(r.getWaitS(), "wait_s");
   m.bytes_sent = checks.NotNegative(r.getBytesSent(), "bytes sent");
   m.bytes_received = checks.NotNegative(r.getBytesReceived(), "bytes received");
-  const unsigned screened = checks.Count(r.getScreened(), limits::kParticipantsMax, "screened");
-  for (unsigned i = 0; i < screened; ++i) {
-    m.screened.push_back(ReadId<NodeId>(r.getScreened()[i]));
-  }
+  const auto screened = r.getScreened();
+  const unsigned count = checks.Count(screened, limits::kParticipantsMax, "screened");
+  for (unsigned i = 0; i < count; ++i) m.screened.push_back(ReadId<NodeId>(screened[i]));
   return m;
 }
 
