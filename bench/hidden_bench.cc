@@ -61,6 +61,7 @@ std::string SmallRun(const Line& line) {
 
 void Report(Bench* bench, const std::string& what, const RunFigures& run, int inner_steps,
             double goal) {
+  bench->Record(what + ": a round", inner_steps * run.step_s, "s");
   bench->Record(what + ": a round's transfer", 100 * run.transfer_s / (inner_steps * run.step_s),
                 "% of it");
   bench->AtLeast(what + ": hidden", 100 * run.hidden, "%", goal);

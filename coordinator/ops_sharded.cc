@@ -54,15 +54,20 @@ void CoordinatorActor::OnVoidPieces(Context& context, const NodeId& from, const 
 
 void CoordinatorActor::On(Context& context, const NodeId& from, const SumsHeld& message) {
   const auto stage = StageOf(from);
-  const auto sane = [&](const Participant& sum) {
-    return sum.tokens >= 0 && sum.tokens <= RoundTokensMax(options_.config, *state_.plan);
-  };
+  const auto sane = [](const Participant& sum) { return sum.tokens >= 0; };
   if (!stage || message.stage != *stage || message.round < 0 || !IsShardedStage(*stage) ||
       !std::all_of(message.sums.begin(), message.sums.end(), sane)) {
     return void(++refused_);
   }
   if (IsLate(context, from, *stage, message.round)) return;
-  sums_held_[{*stage, message.round}][from] = message;
+  SumsHeld held = message;
+  for (Participant& sum : held.sums) {
+    if (sum.tokens > RoundTokensMax(options_.config, *state_.plan)) sum = {sum.node, 0, {}};
+    if (sum.node == from && sum.digest.IsZero()) {
+      return DeclareGone(context, from, Gone::kEvicted, "its own sum is none that can count");
+    }
+  }
+  sums_held_[{*stage, message.round}][from] = std::move(held);
   TryCommit(context, *stage);
 }
 

@@ -1,5 +1,6 @@
 // Losses and outer rounds: each microbatch credited once, one set for a round, equal digests.
 
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -15,10 +16,25 @@ using skerry::testing::SmallRun;
 
 namespace {
 
-void HoldAll(ServedRun& run, int32_t stage, int64_t round) {
-  for (const NodeId& holder : run.Live(stage)) {
-    for (const NodeId& sender : run.Live(stage)) run.From(holder, Held(stage, round, sender));
+// Every replica reports every replica's delta, as `alter` leaves the report.
+using Alter = std::function<void(const NodeId& holder, DeltaHeld* held)>;
+void HoldAll(ServedRun& run, int32_t stage, int64_t round, const Alter& alter = nullptr) {
+  const auto replicas = run.Live(stage);
+  for (const NodeId& holder : replicas) {
+    for (const NodeId& sender : replicas) {
+      DeltaHeld held = Held(stage, round, sender);
+      if (alter) alter(holder, &held);
+      run.From(holder, held);
+    }
   }
+}
+
+// Nobody else is, and round 0 of stage 1 is frozen without it.
+void CheckOnlyPutOut(ServedRun& run, const NodeId& node, size_t left) {
+  CHECK(run.CountEvents("dead") == 1);
+  const RoundCommit& commit = run.state().commits.at({1, 0});
+  CHECK(commit.participants.size() == left);
+  for (const Participant& p : commit.participants) CHECK(p.node != node);
 }
 
 RunConfig SixNodes() {
@@ -129,17 +145,10 @@ TEST_CASE("A sender that told two replicas different things is put out", "[coord
   run.Gather(6);
   const auto replicas = run.Live(1);
   REQUIRE(replicas.size() >= 2);
-  for (const NodeId& holder : replicas) {
-    for (const NodeId& sender : replicas) {
-      DeltaHeld held = Held(1, 0, sender);
-      if (sender == replicas[0] && holder == replicas[1]) held.digest.bytes[9] ^= 1;
-      run.From(holder, held);
-    }
-  }
-  CHECK(run.CountEvents("dead") == 1);
-  const RoundCommit& commit = run.state().commits.at({1, 0});
-  CHECK(commit.participants.size() == replicas.size() - 1);
-  for (const Participant& p : commit.participants) CHECK(p.node != replicas[0]);
+  HoldAll(run, 1, 0, [&](const NodeId& holder, DeltaHeld* held) {
+    if (held->sender == replicas[0] && holder == replicas[1]) held->digest.bytes[9] ^= 1;
+  });
+  CheckOnlyPutOut(run, replicas[0], replicas.size() - 1);
 }
 
 TEST_CASE("Who claims more tokens than a round has, which weigh its delta, is put out",
@@ -150,18 +159,11 @@ TEST_CASE("Who claims more tokens than a round has, which weigh its delta, is pu
   const auto replicas = run.Live(1);
   REQUIRE(replicas.size() >= 2);
   const bool by_itself = GENERATE(true, false);
-  for (const NodeId& holder : replicas) {
-    for (const NodeId& sender : replicas) {
-      DeltaHeld held = Held(1, 0, sender);
-      const bool knows = by_itself || holder != sender;
-      if (sender == replicas[0] && knows) held.tokens = int64_t{1} << 40;
-      run.From(holder, held);
-    }
-  }
-  CHECK(run.CountEvents("dead") == 1);
-  const RoundCommit& commit = run.state().commits.at({1, 0});
-  CHECK(commit.participants.size() == replicas.size() - 1);
-  for (const Participant& p : commit.participants) CHECK(p.node != replicas[0]);
+  HoldAll(run, 1, 0, [&](const NodeId& holder, DeltaHeld* held) {
+    const bool knows = by_itself || holder != held->sender;
+    if (held->sender == replicas[0] && knows) held->tokens = int64_t{1} << 40;
+  });
+  CheckOnlyPutOut(run, replicas[0], replicas.size() - 1);
 }
 
 TEST_CASE("Equal digests after a round are journalled, a repeated report changes nothing",

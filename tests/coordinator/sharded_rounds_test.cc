@@ -66,6 +66,29 @@ TEST_CASE("A sharded round is frozen when every holder holds all sums", "[coordi
   CHECK(run.SentTo<RoundCommit>(replicas[0]) == std::vector<RoundCommit>{commit});
 }
 
+TEST_CASE("A reducer that claims more tokens than a round has is put out", "[coordinator]") {
+  ServedRun run(SixNodes());
+  run.ticket_uses = 6;
+  run.Gather(6);
+  const auto replicas = run.Live(1);
+  const bool by_itself = GENERATE(true, false);
+  const SumsHeld honest = SumsOf(run);
+  SumsHeld seen = honest;
+  for (Participant& sum : seen.sums) {
+    if (sum.node == replicas[3]) sum.tokens = int64_t{1} << 40;
+  }
+  for (const NodeId& holder : replicas) {
+    run.From(holder, holder == replicas[3] && !by_itself ? honest : seen);
+  }
+  CHECK(run.CountEvents("dead") == 1);
+  CHECK(run.Live(1).size() == 3);
+  CHECK(run.state().commits.empty());
+
+  SayAll(run);  // of the shape without it
+
+  CHECK(run.state().commits.at({1, 0}).participants.size() == 3);
+}
+
 TEST_CASE("A reducer that dies before the commit leaves another shape, after it nothing changes",
           "[coordinator]") {
   ServedRun run(SixNodes());

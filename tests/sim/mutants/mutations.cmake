@@ -177,13 +177,13 @@ mutant(27 node/node_handover.cc
 # ---- sharded rounds ----------------------------------------------------------------------------
 
 mutant(28 coordinator/ops_sharded.cc
-  [[  sums_held_[{*stage, message.round}][from] = message;]]
+  [[  sums_held_[{*stage, message.round}][from] = std::move(held);]]
   [[  if (MutantIs(28)) {
     for (const NodeId& holder : Holders(*state_.plan, *stage)) {
-      sums_held_[{*stage, message.round}].try_emplace(holder, message);
+      sums_held_[{*stage, message.round}].try_emplace(holder, held);
     }
   }
-  sums_held_[{*stage, message.round}][from] = message;]])
+  sums_held_[{*stage, message.round}][from] = std::move(held);]])
 
 mutant(29 node/round_keeper_sharded.cc
   [[  if (it == rounds_.end() || (!pieces.empty() && it->second.pieces.size() < participants.size())) {]]
