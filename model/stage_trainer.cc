@@ -175,7 +175,8 @@ absl::StatusOr<float> StageTrainer::Loss(MicrobatchKey key, std::span<const floa
   const Matrix x = scratch_->stream;
   const Matrix d_x = scratch_->block.branch;
   backend_->Upload(in, x.values);
-  HeadForwardBackward(*backend_, shape_, weights, targets, 0, x, scratch_->head, gradients, d_x);
+  HeadForwardBackward(*backend_, shape_, weights, targets, config_.inner.z_loss, x, scratch_->head,
+                      gradients, d_x);
   backend_->Download(d_x.values, d_in);
   backend_->Synchronize();
   microbatch.has_loss = true;

@@ -7,10 +7,15 @@
 #include <span>
 
 #include "absl/status/statusor.h"
+#include "common/run_config.h"
 #include "kernels/backend.h"
 #include "model/parameter_layout.h"
 
 namespace skerry {
+
+inline DType ComputeTypeOf(const InnerConfig& inner) {
+  return inner.compute == InnerCompute::kBfloat16 ? DType::kBfloat16 : DType::kFloat32;
+}
 
 // Where weights are read: `rounded` is null where the backend computes in float32.
 struct WeightArena {

@@ -2,11 +2,25 @@
 #include "kernels/cpu/lanes_bf16.h"
 // Lanes first: the bodies are written over them.
 #include "kernels/cpu/body/table.h"
+// Then what only these processors have.
+#include "kernels/cpu/body/pair_tile.h"
+//
+#include "kernels/cpu/body/pair_attention.h"
+//
+#include "kernels/cpu/body/pair_attention_backward.h"
 
 namespace skerry {
 namespace {
 
-constexpr StorageKernels<Bf16> kStoredAsBf16 = StorageTable<Bf16>();
+constexpr StorageKernels<Bf16> TableInPairs() {
+  StorageKernels<Bf16> table = StorageTable<Bf16>();
+  table.attention_scratch = PairAttentionScratch;
+  table.attention_forward = PairAttentionForward;
+  table.attention_backward = PairAttentionBackward;
+  return table;
+}
+
+constexpr StorageKernels<Bf16> kStoredAsBf16 = TableInPairs();
 
 }  // namespace
 
