@@ -1,4 +1,5 @@
 #include "node/join_program.h"
+#include "model/weight_store.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -105,7 +106,8 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
     if (ends) {
       SKERRY_ASSIGN_OR_RETURN(tokens, shards.Open(config, names));
     }
-    return TrainedStage::Create(config, stage, ends, CreateCpuBackend(options.threads),
+    return TrainedStage::Create(config, stage, ends,
+                                CreateCpuBackend(options.threads, ComputeTypeOf(config.inner)),
                                 std::move(tokens));
   };
   SKERRY_ASSIGN_OR_RETURN(EventLoopOptions loop_options, LoopOptions(options, ticket, identity));

@@ -10,6 +10,7 @@
 #include "model/generate.h"
 #include "model/initialize.h"
 #include "model/local_run.h"
+#include "model/weight_store.h"
 #include "wire/config.h"
 
 namespace skerry {
@@ -65,7 +66,7 @@ absl::Status GenerateFromModel(const GenerateOptions& options) {
 absl::Status TrainReference(const ReferenceOptions& options) {
   SKERRY_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(options.config));
   SKERRY_ASSIGN_OR_RETURN(const auto data, TokenDataset::Open(options.data, Verify::kSizes));
-  const auto backend = CreateCpuBackend(options.threads);
+  const auto backend = CreateCpuBackend(options.threads, ComputeTypeOf(config.inner));
   Json curve = Json::array();
   const auto observe = [&](int64_t step, float loss) {
     curve.push_back({step, loss});
