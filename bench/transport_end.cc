@@ -18,7 +18,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr uint64_t kDelta = uint64_t{1} << 40, kActivation = uint64_t{1} << 41;
-constexpr double kGiveUpS = 60;  // beyond the planned end
+constexpr double kGiveUpS = 30;  // without a word from the sender
+constexpr double kGraceS = 2;
 
 double ProcessorSeconds() {
   rusage usage{};
@@ -39,9 +40,12 @@ class Receiver final : public Actor {
 
   void OnStart(Context& context) override {
     context.ConnectPeer(IdentityOf(true).id(), options_.peer_endpoint);
-    context.StartTimer(Duration::Seconds(options_.idle_s + options_.load_s + kGiveUpS));
+    context.StartTimer(Duration::Seconds(kGiveUpS));
   }
   void OnMessage(Context& context, const NodeId& from, const Message& message) override {
+    // The sender's farewell may be stuck behind its own bulk.
+    if (!std::exchange(begun_, true))
+      end_ = context.StartTimer(Duration::Seconds(options_.idle_s + options_.load_s + kGraceS));
     if (const auto* ping = std::get_if<Ping>(&message)) context.Send(from, Pong{ping->nonce});
     if (const auto* activation = std::get_if<Activation>(&message))
       context.Send(from, Pong{kActivation + static_cast<uint64_t>(activation->step)});
@@ -52,7 +56,10 @@ class Receiver final : public Actor {
     }
     if (std::holds_alternative<Leave>(message)) context.Stop(0, "done");
   }
-  void OnTimer(Context& context, TimerId) override { context.Stop(3, "nobody came"); }
+  void OnTimer(Context& context, TimerId timer) override {
+    if (timer == end_) context.Stop(0, "done");
+    if (!begun_) context.Stop(3, "nobody came");
+  }
   void OnJobDone(Context&, JobId) override {}
   void OnPeerRestarted(Context&, const NodeId&) override {}
 
@@ -60,6 +67,8 @@ class Receiver final : public Actor {
 
  private:
   EndOptions options_;
+  bool begun_ = false;
+  TimerId end_ = 0;
   int64_t bytes_ = 0;
   std::vector<std::pair<double, int64_t>> arrivals_;  // when, how many bytes by then
 };
@@ -97,7 +106,8 @@ class Sender final : public Actor {
 
   void OnTimer(Context& context, TimerId timer) override {
     if (timer == ping_timer_) {
-      Send(context, ++nonce_, Ping{nonce_, 0});
+      ++nonce_;
+      Send(context, nonce_, Ping{nonce_, 0});
       ping_timer_ = context.StartTimer(Duration::Seconds(options_.ping_every_s));
     } else if (timer == activation_timer_) {
       const auto step = static_cast<int64_t>(++activation_nonce_);
