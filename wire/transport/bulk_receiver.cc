@@ -76,14 +76,20 @@ bool BulkReceiver::IsRepeat(const Frame& frame, int64_t begin, int64_t end) {
   return next != frame.beyond.begin() && std::prev(next)->second >= end;
 }
 
-BulkReceiver::Verdict BulkReceiver::Take(const DecodedChunk& chunk,
+// What is not acknowledged is sent again; nobody who keeps to the rules has so many open.
+void BulkReceiver::Owe(uint16_t via, uint64_t serial) {
+  auto& owed = serials_[via];
+  if (owed.size() < 8 * kAcksAtOnce) owed.push_back(serial);
+}
+
+BulkReceiver::Verdict BulkReceiver::Take(const DecodedChunk& chunk, uint16_t via,
                                          std::optional<Arrived>& arrived) {
   const ChunkHeader& header = chunk.header;
   if (!IsPlausible(chunk) || !FollowSession(header.session)) return Verdict::kRefused;
   const int64_t begin = header.offset, end = begin + SizeOf(chunk);
   auto at = frames_.find(header.transfer);
   if (finished_.contains(header.transfer) || (at != frames_.end() && IsRepeat(at->second, begin, end))) {
-    if (serials_.size() < kAcksAtOnce) serials_.push_back(header.serial);
+    Owe(via, header.serial);
     return Verdict::kRepeated;
   }
   if (!Fits(at == frames_.end() ? nullptr : &at->second, chunk)) return Verdict::kRefused;
@@ -94,8 +100,7 @@ BulkReceiver::Verdict BulkReceiver::Take(const DecodedChunk& chunk,
   }
   Keep(at->second, chunk);
   received_bytes_ += SizeOf(chunk);
-  // What is not acknowledged is sent again; nobody who keeps to the rules gets here.
-  if (serials_.size() < 64 * kAcksAtOnce) serials_.push_back(header.serial);
+  Owe(via, header.serial);
   if (at->second.complete == at->second.total_bytes) Finish(at, arrived);
   return Verdict::kTaken;
 }
@@ -144,13 +149,17 @@ void BulkReceiver::Finish(std::map<uint64_t, Frame>::iterator at, std::optional<
   frames_.erase(at);
 }
 
-std::optional<AcksMessage> BulkReceiver::TakeAcks(Instant now) {
+std::optional<BulkReceiver::Acks> BulkReceiver::TakeAcks(Instant now) {
   if (serials_.empty()) return std::nullopt;
-  AcksMessage acks;
+  Acks out;
+  out.via = serials_.begin()->first;
+  auto& owed = serials_.begin()->second;
+  AcksMessage& acks = out.message;
   acks.session = session_;
-  const size_t count = std::min(serials_.size(), kAcksAtOnce);
-  acks.serials.assign(serials_.begin(), serials_.begin() + static_cast<int64_t>(count));
-  serials_.erase(serials_.begin(), serials_.begin() + static_cast<int64_t>(count));
+  const auto end = owed.begin() + static_cast<int64_t>(std::min(owed.size(), kAcksAtOnce));
+  acks.serials.assign(owed.begin(), end);
+  owed.erase(owed.begin(), end);
+  if (owed.empty()) serials_.erase(serials_.begin());
   acks.received_bytes = received_bytes_;
   // What is unfinished beyond a window is not added to.
   const int64_t left = kUnfinishedBytesMax - unfinished_bytes_;
@@ -158,7 +167,7 @@ std::optional<AcksMessage> BulkReceiver::TakeAcks(Instant now) {
       std::max(granted_bytes_, received_bytes_ + std::clamp<int64_t>(left, 0, kCreditBytes));
   acks.credit_bytes = granted_bytes_;
   acks.at_nanos = (now - Instant()).nanos();
-  return acks;
+  return out;
 }
 
 }  // namespace skerry

@@ -46,11 +46,16 @@ class BulkReceiver {
   enum class Verdict : uint8_t { kTaken, kRepeated, kRefused };
 
   // `arrived` is set when this chunk completed a frame. A frame whose digest differs is dropped and
-  // counted.
-  Verdict Take(const DecodedChunk& chunk, std::optional<Arrived>& arrived);
+  // counted. `via`: the connection that it came over, by whatever number.
+  Verdict Take(const DecodedChunk& chunk, uint16_t via, std::optional<Arrived>& arrived);
 
-  // What has come since the last call, to be sent back. nullopt: nothing.
-  std::optional<AcksMessage> TakeAcks(Instant now);
+  // What has come over one of the connections since the last call, to be sent back over that one: a
+  // lost packet then holds up the acknowledgements of no other. nullopt: nothing.
+  struct Acks {
+    uint16_t via = 0;
+    AcksMessage message;
+  };
+  std::optional<Acks> TakeAcks(Instant now);
 
   int64_t unfinished_bytes() const { return unfinished_bytes_; }
   int64_t corrupt() const { return corrupt_; }
@@ -66,6 +71,7 @@ class BulkReceiver {
   };
 
   bool FollowSession(uint64_t session);
+  void Owe(uint16_t via, uint64_t serial);
   bool IsPlausible(const DecodedChunk& chunk) const;
   bool Fits(const Frame* frame, const DecodedChunk& chunk) const;
   static bool IsRepeat(const Frame& frame, int64_t begin, int64_t end);
@@ -77,7 +83,7 @@ class BulkReceiver {
   std::deque<uint64_t> old_sessions_;
   std::map<uint64_t, Frame> frames_;  // by transfer
   std::set<uint64_t> finished_;       // transfers; the oldest are forgotten
-  std::vector<uint64_t> serials_;     // to acknowledge
+  std::map<uint16_t, std::vector<uint64_t>> serials_;  // to acknowledge, by connection
   int64_t received_bytes_ = 0;        // in this session, without repeats; at most
   int64_t granted_bytes_ = kCreditBytes;
   int64_t unfinished_bytes_ = 0;

@@ -10,7 +10,11 @@
 namespace skerry {
 namespace {
 
-constexpr int64_t kBytesPerStripe = 3'000'000;  // what one TCP connection carries per round trip
+// A lost packet holds up all that follows it on its connection for a round trip: so several, even
+// where one could carry the window (3.5 MB per round trip with stock buffers).
+constexpr int64_t kBytesPerStripe = 1'500'000;
+constexpr int64_t kBytesPerEarlyStripe = 128 << 10;
+constexpr int64_t kEarlyStripes = 4;
 constexpr int kHeldRounds = 12;                 // acknowledgements between two more stripes
 constexpr size_t kGivenUpMax = 4096;
 constexpr double kProbeBytes = 200, kProbeShare = 0.005;  // of the line
@@ -97,13 +101,15 @@ std::optional<BulkSender::Chunk> BulkSender::NextChunk(bool only_activations) {
 
 std::map<StripeId, BulkSender::Stripe>::iterator BulkSender::StripeFor(Instant now,
                                                                        TrafficClass traffic) {
+  const auto second = stripes_.lower_bound(1);
+  const bool has_second = second != stripes_.end() && second->first < kSignalStripe;
   const bool keeps_first =
-      traffic != TrafficClass::kActivation && stripes_.size() > 1 && ActivationsMatter(now);
-  const bool has_bulk = !stripes_.empty() && stripes_.begin()->first != kControlStripe;
+      traffic != TrafficClass::kActivation && has_second && ActivationsMatter(now);
+  const bool has_bulk = !stripes_.empty() && stripes_.begin()->first < kSignalStripe;
   auto best = stripes_.end();
   for (auto at = stripes_.begin(); at != stripes_.end(); ++at) {
     if ((keeps_first && at->first == 0) || at->second.chunks >= kUnderWayPerStripeMax) continue;
-    if (has_bulk && at->first == kControlStripe) continue;
+    if (at->first == kSignalStripe || (has_bulk && at->first == kControlStripe)) continue;
     if (best == stripes_.end() || at->second.bytes < best->second.bytes) best = at;
   }
   return best;
@@ -222,7 +228,7 @@ void BulkSender::OnAcks(Instant now, const AcksMessage& acks) {
   held_rounds_ = window_.IsHeldByTcp() ? held_rounds_ + 1 : 0;
   if (held_rounds_ < kHeldRounds) return;
   held_rounds_ = 0;
-  grown_ = std::min<uint16_t>(static_cast<uint16_t>(grown_ + 1), kStripesMax - 1);
+  grown_ = std::min<uint16_t>(static_cast<uint16_t>(grown_ + 1), kSignalStripe - 1);
 }
 
 void BulkSender::OnEcho(Instant now, const ProbeMessage& probe) {
@@ -274,10 +280,11 @@ std::optional<Instant> BulkSender::NextDue() const {
 
 uint16_t BulkSender::WantedStripes(Instant now) const {
   if (transfers_.empty()) return 0;
-  const auto by_window =
-      static_cast<uint16_t>((window_.bytes() + kBytesPerStripe - 1) / kBytesPerStripe);
-  const auto bulk = std::clamp<uint16_t>(std::max(by_window, grown_), 1, kStripesMax - 1);
-  return static_cast<uint16_t>(bulk + (ActivationsMatter(now) ? 1 : 0));
+  const auto per = [&](int64_t bytes) { return (window_.bytes() + bytes - 1) / bytes; };
+  const int64_t bulk = std::max({per(kBytesPerStripe), int64_t{grown_},
+                                 std::min(per(kBytesPerEarlyStripe), kEarlyStripes)});
+  const int64_t most = kSignalStripe - 1;
+  return static_cast<uint16_t>(std::min(bulk, most) + (ActivationsMatter(now) ? 1 : 0));
 }
 
 size_t BulkSender::Unfinished(TrafficClass traffic) const {

@@ -71,7 +71,7 @@ class BulkSender {
   // When ProbeDue or Tick have something to do.
   std::optional<Instant> NextDue() const;
 
-  // How many bulk connections there should be.
+  // How many bulk connections there should be, without that for signals.
   uint16_t WantedStripes(Instant now) const;
   // Frames of this class, or of all, that the peer does not have completely.
   size_t Unfinished(TrafficClass traffic) const;

@@ -29,7 +29,10 @@ namespace skerry {
 inline constexpr uint32_t kLinkMagic = 0x4c594b53;  // "SKYL"
 inline constexpr int64_t kChunkBytesMax = int64_t{1} << 20;
 inline constexpr size_t kAcksAtOnce = 128;
-inline constexpr uint16_t kStripesMax = 17;  // bulk connections of a pair: 16 and one for activations
+// Connections of a pair beside the control connection: 16 for bulk, one for activations, and one for
+// round trips, which must not wait behind anything.
+inline constexpr uint16_t kSignalStripe = 17;
+inline constexpr uint16_t kStripesMax = 18;
 
 // Dialler → listener, on a connection: it carries bulk, both ways. And the answer to that.
 struct AttachMessage {

@@ -152,6 +152,8 @@ class Transport {
   // A link message, from somebody admitted.
   void OnLinkPart(Instant now, const Origin& origin, std::span<const uint8_t> part,
                   const std::function<void(Received)>& take);
+  // The number of the connection; of one that nobody attached that of control.
+  static StripeId StripeOf(const Origin& origin, const Link& link);
   void OnAttach(Instant now, const Origin& origin, const AttachMessage& message);
   std::optional<Received> OnChunk(const Origin& origin, const DecodedChunk& chunk);
   void SendAcks(Instant now, const NodeId& peer, Link& link);

@@ -91,11 +91,12 @@ void Transport::PrepareStripes(Instant now, const NodeId& peer, Link& link) {
   }
   const uint16_t wanted = link.sender.WantedStripes(now);
   if (dialled) {
-    const uint16_t open = std::min(std::max(wanted, link.wanted), kStripesMax);
+    const uint16_t open = std::min(std::max(wanted, link.wanted), kSignalStripe);
     for (StripeId stripe = 0; stripe < open; ++stripe) {
       if (!link.dialled.contains(stripe)) OpenStripe(peer, link, stripe);
     }
-  } else if (link.attached.size() < wanted && (!link.asked || now - *link.asked > kAskAgain)) {
+    if (open > 0 && !link.dialled.contains(kSignalStripe)) OpenStripe(peer, link, kSignalStripe);
+  } else if (wanted > 0 && link.attached.size() < wanted + size_t{1} && (!link.asked || now - *link.asked > kAskAgain)) {
     link.asked = now;
     SendControl(peer, EncodeLink(WantMessage{wanted}));
   }
@@ -114,7 +115,11 @@ void Transport::Pump(Instant now, const NodeId& peer, Link& link) {
     bulk_is_full_ = true;
     break;
   }
-  if (const auto probe = link.sender.ProbeDue(now)) SendControl(peer, EncodeLink(*probe));
+  if (const auto probe = link.sender.ProbeDue(now)) {
+    const StripeId over =
+        link.sender.HasStripe(kSignalStripe) ? kSignalStripe : BulkSender::kControlStripe;
+    SendOverStripe(peer, link, over, EncodeLink(*probe));
+  }
 }
 
 void Transport::Redial(Instant now, const NodeId& peer, Link& link) {
@@ -148,7 +153,14 @@ void Transport::TendSilent(Instant now, const NodeId& peer, Link& link) {
 }
 
 void Transport::SendAcks(Instant now, const NodeId& peer, Link& link) {
-  while (const auto acks = link.receiver.TakeAcks(now)) SendControl(peer, EncodeLink(*acks));
+  while (const auto acks = link.receiver.TakeAcks(now)) {
+    const Bytes bytes = EncodeLink(acks->message);
+    const auto theirs = link.attached.find(acks->via);
+    const SendResult result = theirs != link.attached.end()
+                                  ? SendPart(router_, &theirs->second, bytes)
+                                  : SendOverStripe(peer, link, acks->via, bytes);
+    if (result == SendResult::kNoWay) SendControl(peer, bytes);
+  }
 }
 
 bool Transport::FlushBulk(Instant now) {
@@ -208,12 +220,20 @@ void Transport::OnAttach(Instant now, const Origin& origin, const AttachMessage&
   }
 }
 
+StripeId Transport::StripeOf(const Origin& origin, const Link& link) {
+  if (origin.dialled) return origin.stripe.value_or(BulkSender::kControlStripe);
+  for (const auto& [stripe, routing_id] : link.attached) {
+    if (routing_id == origin.routing_id) return stripe;
+  }
+  return BulkSender::kControlStripe;
+}
+
 std::optional<Transport::Received> Transport::OnChunk(const Origin& origin,
                                                       const DecodedChunk& chunk) {
   Link& link = LinkTo(origin.peer);
   active_.insert(origin.peer);  // to acknowledge it
   std::optional<BulkReceiver::Arrived> arrived;
-  if (link.receiver.Take(chunk, arrived) == BulkReceiver::Verdict::kRefused)
+  if (link.receiver.Take(chunk, StripeOf(origin, link), arrived) == BulkReceiver::Verdict::kRefused)
     ++counters_.refused_malformed;
   if (!arrived) return std::nullopt;
   const FrameExpectation expectation{options_.run, options_.identity.id(),

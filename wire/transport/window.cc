@@ -7,9 +7,9 @@ namespace skerry {
 namespace {
 
 constexpr Duration kRoundLeast = Duration::Millis(20);
-constexpr double kRises = 1.15;       // what counts as a higher rate while starting
-constexpr int kFlatRoundsMax = 3;     // then the start is over
-constexpr double kGrowth = 0.06;      // of the window in a round without queue
+constexpr double kGrowth = 0.12;      // of the window in a round without queue
+constexpr double kHeldShare = 1.5;    // more than this, and TCP holds bytes back
+constexpr double kHeldMost = 3;       // more would only fill TCP's buffers
 constexpr double kShrinkage = 0.25;   // at most, in a round
 constexpr int kEmptyRounds = 8;       // then growth doubles: the line may have become faster
 constexpr double kFastGrowth = 0.25;
@@ -66,7 +66,7 @@ void CongestionWindow::EndRound(Instant now) {
       seconds > 1e-4 ? static_cast<double>(last_bytes_ - first_bytes_) / seconds : 0;
   const Duration queue = *round_shortest_ - *shortest_;
   if (limited_ && rate > 0) {
-    rate_ = rate_ == 0 || starting_ ? std::max(rate_, rate) : rate_ + (rate - rate_) / 4;
+    rate_ = rate_ == 0 ? rate : rate_ + (rate - rate_) / (starting_ ? 2 : 4);
     if (starting_) {
       Start(queue, rate);
     } else {
@@ -86,35 +86,34 @@ Duration CongestionWindow::Target() const {
   return std::max(kTargetQueue, Duration::Seconds(static_cast<double>(ChunkBytes()) / rate_ / 2));
 }
 
+// What the line itself can hold at the rate that it has shown.
+double CongestionWindow::Holds(double rate) const {
+  return std::max(rate, rate_) * (*shortest_ + Target()).seconds();
+}
+
 void CongestionWindow::Start(Duration queue, double rate) {
-  if (rate > kRises * best_rate_) {
-    best_rate_ = rate;
-    flat_rounds_ = 0;
-  } else {
-    ++flat_rounds_;
-  }
-  if (queue <= Target() * 2 && flat_rounds_ < kFlatRoundsMax) {
+  const auto window = static_cast<double>(window_);
+  held_ = window > kHeldShare * Holds(rate);
+  if (queue <= Target() * 2 && window < kHeldMost * Holds(rate)) {
     window_ = std::min(2 * window_, kMostBytes);
     return;
   }
   starting_ = false;
-  const double fits = best_rate_ * (*shortest_ + Target()).seconds();
+  if (queue <= Target()) return;
+  // So much of it is in the line, the rest in the queue.
+  const double fits = window * (*shortest_ + Target()).seconds() / (*shortest_ + queue).seconds();
   window_ = std::clamp(static_cast<int64_t>(fits), kLeastBytes, kMostBytes);
 }
 
 void CongestionWindow::Follow(Duration queue, double rate) {
-  const double target = Target().seconds();
+  const double target = Target().seconds(), window = static_cast<double>(window_);
   const double error = std::clamp((target - queue.seconds()) / target, -4.0, 1.0);
   empty_rounds_ = error > 0.7 ? empty_rounds_ + 1 : 0;
-  // What the line itself can hold at the rate that it has shown.
-  const double holds = std::max(rate, rate_) * (*shortest_ + Target()).seconds();
-  held_ = error > 0 && static_cast<double>(window_) > 1.5 * holds;
+  held_ = error > 0 && window > kHeldShare * Holds(rate);
   double change = error > 0 ? kGrowth * error : kShrinkage / 4 * error;
   if (empty_rounds_ > kEmptyRounds) change = kFastGrowth;
-  // More under way than twice what the line holds only fills the buffers of TCP.
-  if (change > 0 && static_cast<double>(window_) > 2 * holds) change = 0;
-  const double next = static_cast<double>(window_) * (1 + change);
-  window_ = std::clamp(static_cast<int64_t>(next), kLeastBytes, kMostBytes);
+  if (change > 0 && window > kHeldMost * Holds(rate)) change = 0;
+  window_ = std::clamp(static_cast<int64_t>(window * (1 + change)), kLeastBytes, kMostBytes);
 }
 
 int64_t CongestionWindow::ChunkBytes() const {

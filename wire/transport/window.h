@@ -6,7 +6,8 @@
 // or shrinks until that is kTargetQueue (the idea of Vegas, Brakmo & Peterson 1995, and of FAST, Wei et al. 2006,
 // above TCP instead of in it). It needs no estimate of the rate that is good to a few per cent, as
 // pacing would, and acknowledgements, which come at the rate of the line, space the chunks.
-// It starts small and doubles every round trip until the queue, or a rate that no longer rises, says enough.
+// It starts small and doubles every round trip until the queue says enough, or until far more is under
+// way than the rate explains.
 //
 // Where TCP itself holds bytes back (a lossy line and cubic, or a full window of one connection) the
 // queue stays empty while more is under way than the line can hold. Then more connections help, not a
@@ -31,7 +32,7 @@ class CongestionWindow {
   static constexpr int64_t kMostBytes = int64_t{64} << 20;
   static constexpr Duration kTargetQueue = Duration::Millis(3);
   static constexpr Duration kChunkTime = Duration::Millis(4);
-  static constexpr int64_t kChunkLeast = 16 << 10, kChunkMost = 256 << 10;
+  static constexpr int64_t kChunkLeast = 8 << 10, kChunkMost = 256 << 10;
   static constexpr Duration kForgetRoundTrip = Duration::Seconds(60);
 
   // A probe came back.
@@ -59,6 +60,7 @@ class CongestionWindow {
   void Start(Duration queue, double rate);
   void Follow(Duration queue, double rate);
   Duration Target() const;
+  double Holds(double rate) const;
 
   int64_t window_ = kFirstBytes;
   bool starting_ = true;
@@ -74,8 +76,6 @@ class CongestionWindow {
   Instant first_at_, last_at_;
 
   double rate_ = 0;
-  double best_rate_ = 0;  // while starting
-  int flat_rounds_ = 0;   // without more of it
   int empty_rounds_ = 0;  // without queue
   bool held_ = false;
 };
