@@ -27,6 +27,9 @@ struct TransformerConfig {
 };
 
 enum class InnerOptimizer : uint8_t { kAdamW, kSgd };
+// What products, and what lies between them, are of (kernels/backend.h); parameters, gradients and
+// moments are float32 in any case. bf16 where a node has it. On the wire.
+enum class InnerCompute : uint8_t { kFloat32, kBfloat16, kLast = kBfloat16 };
 
 struct InnerConfig {
   InnerOptimizer optimizer = InnerOptimizer::kAdamW;
@@ -38,6 +41,8 @@ struct InnerConfig {
   float epsilon = 1e-8f;
   float weight_decay = 0.1f;  // on matrices only
   float clip_norm = 1.0f;     // per block (a layer, the embedding, the head); 0 is off
+  InnerCompute compute = InnerCompute::kFloat32;
+  float z_loss = 0;  // keeps the head's normaliser near 1 (PaLM, section 5); about 1e-4, 0 is off
   bool operator==(const InnerConfig&) const = default;
 };
 

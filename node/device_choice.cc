@@ -4,9 +4,9 @@
 
 namespace skerry {
 
-absl::StatusOr<std::unique_ptr<Backend>> DeviceChoice::Create() const {
-  if (gpu) return CreateCudaBackend(index);
-  return CreateCpuBackend(threads);
+absl::StatusOr<std::unique_ptr<Backend>> DeviceChoice::Create(DType compute) const {
+  if (gpu) return CreateCudaBackend(index, compute);
+  return CreateCpuBackend(threads, compute);
 }
 
 absl::StatusOr<DeviceChoice> ChooseDevice(DeviceWish wish, int threads) {

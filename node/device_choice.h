@@ -17,8 +17,8 @@ struct DeviceChoice {
   int threads = 1;  // of the CPU
   std::string why;  // a sentence for people
 
-  // A backend of the chosen device; each call another one.
-  absl::StatusOr<std::unique_ptr<Backend>> Create() const;
+  // A backend of the chosen device, for products of this type; each call another one.
+  absl::StatusOr<std::unique_ptr<Backend>> Create(DType compute = DType::kFloat32) const;
 };
 
 // kAuto: the first GPU that works, else the CPU with `threads`. Unavailable, and why: kCuda was

@@ -1,4 +1,5 @@
 #include "node/join_program.h"
+#include "model/weight_store.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -109,7 +110,7 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
     if (ends) {
       SKERRY_ASSIGN_OR_RETURN(tokens, shards.Open(config, names));
     }
-    SKERRY_ASSIGN_OR_RETURN(auto backend, device.Create());
+    SKERRY_ASSIGN_OR_RETURN(auto backend, device.Create(ComputeTypeOf(config.inner)));
     return TrainedStage::Create(config, stage, ends, std::move(backend), std::move(tokens));
   };
   SKERRY_ASSIGN_OR_RETURN(EventLoopOptions loop_options, LoopOptions(options, ticket, identity));

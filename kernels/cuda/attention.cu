@@ -13,21 +13,25 @@ __device__ __forceinline__ int64_t WarpOfGrid() {
   return static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / kLanes;
 }
 
+// A head's values of a tensor with the heads of queries; `row` counts (token, head).
+__device__ __forceinline__ Row HeadAt(const GpuAttention& a, const GpuTensor& of, int64_t row) {
+  return RowAt(of, row / a.heads, row % a.heads * a.head_size);
+}
+
 // A warp to a (token, head): Σ ∂out·out.
 __global__ void OwnDotKernel(GpuAttention a, float* own_dot) {
   const int64_t row = WarpOfGrid();  // the same for the warp
   if (row >= a.sequences * a.context * a.heads) return;
   const unsigned lane = threadIdx.x % kLanes;
+  const Row d_out = HeadAt(a, a.d_out, row), out = HeadAt(a, a.out, row);
   float sum = 0;
-  for (int64_t x = lane; x < a.head_size; x += kLanes) {
-    sum += a.d_out[row * a.head_size + x] * a.out[row * a.head_size + x];
-  }
+  for (int64_t x = lane; x < a.head_size; x += kLanes) sum += d_out[x] * out[x];
   sum = WarpSum(sum);
   if (lane == 0) own_dot[row] = sum;
 }
 
 // Σ over a head; lanes have different b, and often different a.
-__device__ __forceinline__ float HeadDot(const float* a, const float* b, int64_t head_size) {
+__device__ __forceinline__ float HeadDot(const Row& a, const Row& b, int64_t head_size) {
   float sum = 0;
   for (int64_t x = 0; x < head_size; ++x) sum += a[x] * b[x];
   return sum;
@@ -40,16 +44,16 @@ struct HeadSums {
   __device__ __forceinline__ void Scale(float by) {
     for (float& value : of) value *= by;
   }
-  __device__ __forceinline__ void Add(float weight, const float* row, int64_t head_size) {
+  __device__ __forceinline__ void Add(float weight, const Row& row, int64_t head_size) {
     int64_t x = threadIdx.x % kLanes;
     for (int slot = 0; slot < kSlots; ++slot, x += kLanes) {
       if (x < head_size) of[slot] += weight * row[x];
     }
   }
-  __device__ __forceinline__ void Store(float factor, float* row, int64_t head_size) const {
+  __device__ __forceinline__ void Store(float factor, const Row& row, int64_t head_size) const {
     int64_t x = threadIdx.x % kLanes;
     for (int slot = 0; slot < kSlots; ++slot, x += kLanes) {
-      if (x < head_size) row[x] = of[slot] * factor;
+      if (x < head_size) row.Set(x, of[slot] * factor);
     }
   }
 };
@@ -64,16 +68,16 @@ __device__ __forceinline__ QueryPlace PlaceOf(const GpuAttention& a, int64_t row
   return {token, token - token % a.context, row, head / (a.heads / a.kv_heads)};
 }
 
-__device__ __forceinline__ const float* KeyRow(const GpuAttention& a, const float* of,
-                                               int64_t token, int64_t kv_head) {
-  return of + (token * a.kv_heads + kv_head) * a.head_size;
+__device__ __forceinline__ Row KeyRow(const GpuAttention& a, const GpuTensor& of, int64_t token,
+                                      int64_t kv_head) {
+  return RowAt(of, token, kv_head * a.head_size);
 }
 
 // A warp to a query: 32 keys at a time, one to a lane, with the online softmax.
 __global__ void PlainForwardKernel(GpuAttention a, float scale) {
   if (WarpOfGrid() >= a.sequences * a.context * a.heads) return;
   const QueryPlace at = PlaceOf(a, WarpOfGrid());
-  const float* q = a.q + at.row * a.head_size;
+  const Row q = HeadAt(a, a.q, at.row);
   const int64_t lane = threadIdx.x % kLanes;
   HeadSums out;
   float top = -INFINITY, sum = 0;
@@ -91,7 +95,7 @@ __global__ void PlainForwardKernel(GpuAttention a, float scale) {
     }
   }
   if (lane == 0) a.log_sum_exp[at.row] = top + logf(sum);
-  out.Store(1 / sum, a.out + at.row * a.head_size, a.head_size);
+  out.Store(1 / sum, HeadAt(a, a.out, at.row), a.head_size);
 }
 
 struct PairGradient {
@@ -100,10 +104,9 @@ struct PairGradient {
 
 // Of a query and a key, unscaled.
 __device__ __forceinline__ PairGradient GradientOf(const GpuAttention& a, float scale,
-                                                   const float* own_dot, int64_t row,
-                                                   const float* k, const float* v) {
-  const float* q = a.q + row * a.head_size;
-  const float* d_out = a.d_out + row * a.head_size;
+                                                   const float* own_dot, int64_t row, const Row& k,
+                                                   const Row& v) {
+  const Row q = HeadAt(a, a.q, row), d_out = HeadAt(a, a.d_out, row);
   const float p = expf(scale * HeadDot(q, k, a.head_size) - a.log_sum_exp[row]);
   return {p, p * (HeadDot(d_out, v, a.head_size) - own_dot[row])};
 }
@@ -127,7 +130,7 @@ __global__ void PlainQueryKernel(GpuAttention a, float scale, const float* own_d
               a.head_size);
     }
   }
-  d_q.Store(scale, a.d_q + at.row * a.head_size, a.head_size);
+  d_q.Store(scale, HeadAt(a, a.d_q, at.row), a.head_size);
 }
 
 // A warp to a key of a kv head: 32 queries at a time, one to a lane.
@@ -137,7 +140,7 @@ __global__ void PlainKeyKernel(GpuAttention a, float scale, const float* own_dot
   const int64_t token = row / a.kv_heads, kv_head = row % a.kv_heads;
   const int64_t end = token - token % a.context + a.context;
   const int64_t group = a.heads / a.kv_heads, lane = threadIdx.x % kLanes;
-  const float *k = KeyRow(a, a.k, token, kv_head), *v = KeyRow(a, a.v, token, kv_head);
+  const Row k = KeyRow(a, a.k, token, kv_head), v = KeyRow(a, a.v, token, kv_head);
   HeadSums d_k, d_v;
   for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
     for (int64_t first = token; first < end; first += kLanes) {
@@ -146,14 +149,14 @@ __global__ void PlainKeyKernel(GpuAttention a, float scale, const float* own_dot
         own = GradientOf(a, scale, own_dot, (first + lane) * a.heads + head, k, v);
       }
       for (unsigned j = 0; j < kLanes && first + j < end; ++j) {
-        const int64_t query = ((first + j) * a.heads + head) * a.head_size;
-        d_k.Add(__shfl_sync(kWholeWarp, own.d_score, j), a.q + query, a.head_size);
-        d_v.Add(__shfl_sync(kWholeWarp, own.p, j), a.d_out + query, a.head_size);
+        const int64_t query = (first + j) * a.heads + head;
+        d_k.Add(__shfl_sync(kWholeWarp, own.d_score, j), HeadAt(a, a.q, query), a.head_size);
+        d_v.Add(__shfl_sync(kWholeWarp, own.p, j), HeadAt(a, a.d_out, query), a.head_size);
       }
     }
   }
-  d_k.Store(scale, a.d_k + row * a.head_size, a.head_size);
-  d_v.Store(1, a.d_v + row * a.head_size, a.head_size);
+  d_k.Store(scale, KeyRow(a, a.d_k, token, kv_head), a.head_size);
+  d_v.Store(1, KeyRow(a, a.d_v, token, kv_head), a.head_size);
 }
 
 LaunchShape WarpPerRow(int64_t rows) {
@@ -164,16 +167,15 @@ float Scale(const GpuAttention& a) {
   return 1 / std::sqrt(static_cast<float>(a.head_size));
 }
 
-bool Aligned(const void* pointer) {
-  return reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
+bool Aligned(const GpuTensor& x) {
+  const int64_t row_bytes = x.step * (x.bf16 != 0 ? 2 : 4);
+  return reinterpret_cast<uintptr_t>(x.values) % 16 == 0 && row_bytes % 16 == 0;
 }
 
 bool ForTensorCores(const GpuAttention& a) {
   if (a.head_size != 64 && a.head_size != 128) return false;
-  for (const float* x :
-       {a.q, a.k, a.v, static_cast<const float*>(a.out), a.d_out, static_cast<const float*>(a.d_q),
-        static_cast<const float*>(a.d_k), static_cast<const float*>(a.d_v)}) {
-    if (!Aligned(x)) return false;
+  for (const GpuTensor* x : {&a.q, &a.k, &a.v, &a.out, &a.d_out, &a.d_q, &a.d_k, &a.d_v}) {
+    if (x->values != nullptr && !Aligned(*x)) return false;
   }
   return true;
 }

@@ -18,20 +18,17 @@ constexpr int kStreamed = 32;  // rows of the other side at a time, backward
 constexpr float kLog2E = 1.4426950408889634f;
 constexpr float kLn2 = 0.6931471805599453f;
 
-// Where a block's rows are.
+// Where a block's rows are: tokens of its sequence, columns of its heads.
 struct Place {
-  int64_t first;  // token of the sequence
-  int64_t head, kv_head;
-  int64_t query_stride, key_stride;
+  int64_t first, end;
+  int64_t head;
+  int64_t query, key;
 };
 
 __device__ __forceinline__ Place PlaceOf(const GpuAttention& a, int64_t head) {
-  return {static_cast<int64_t>(blockIdx.z) * a.context, head, head / (a.heads / a.kv_heads),
-          a.heads * a.head_size, a.kv_heads * a.head_size};
-}
-
-__device__ __forceinline__ int64_t AtLeastNone(int64_t rows) {
-  return rows < 0 ? 0 : rows;
+  const int64_t first = static_cast<int64_t>(blockIdx.z) * a.context;
+  return {first, first + a.context, head, head * a.head_size,
+          head / (a.heads / a.kv_heads) * a.head_size};
 }
 
 template <int kHead>
@@ -76,22 +73,20 @@ __device__ __forceinline__ void Normalise(float (&s)[kTile / 8][4], Softmax& sof
   }
 }
 
-template <int kHead>
+template <int kHead, typename T>
 __global__ void __launch_bounds__(kAttentionThreads) ForwardKernel(GpuAttention a, float scale) {
   auto& shared = Shared<ForwardShared<kHead>>();
   const Place at = PlaceOf(a, blockIdx.y);
   // The longest rows first: the last blocks to start are then short.
   const int64_t q0 = static_cast<int64_t>(gridDim.x - 1 - blockIdx.x) * kTile;
   const int warp_row = static_cast<int>(threadIdx.x / kLanes) * kWarpRows;
-  LoadTile<kTile, kHead>(shared.q, a.q + (at.first + q0) * at.query_stride + at.head * kHead,
-                         at.query_stride, a.context - q0);
+  LoadTile<kTile, kHead, T>(shared.q, a.q, at.first + q0, at.end, at.query);
   float out[kHead / 8][4] = {};
   Softmax softmax;
   for (int64_t k0 = 0; k0 <= q0; k0 += kTile) {
-    const int64_t key = (at.first + k0) * at.key_stride + at.kv_head * kHead;
     __syncthreads();  // the tiles before have been read
-    LoadTile<kTile, kHead>(shared.k, a.k + key, at.key_stride, a.context - k0);
-    LoadTile<kTile, kHead>(shared.v, a.v + key, at.key_stride, a.context - k0);
+    LoadTile<kTile, kHead, T>(shared.k, a.k, at.first + k0, at.end, at.key);
+    LoadTile<kTile, kHead, T>(shared.v, a.v, at.first + k0, at.end, at.key);
     __syncthreads();
     float s[kTile / 8][4] = {};
     MultiplyTransposed<kTile / 8, kHead>(s, shared.q, warp_row, shared.k);
@@ -107,20 +102,18 @@ __global__ void __launch_bounds__(kAttentionThreads) ForwardKernel(GpuAttention 
     MultiplyByTile<kTile / 8, kHead>(out, s, shared.v);
   }
   float inverse[2];
-  const int64_t row0 = q0 + warp_row, valid = AtLeastNone(a.context - row0);
+  const int64_t row0 = at.first + q0 + warp_row;
   for (int half = 0; half < 2; ++half) {
     float sum = softmax.sum[half];
     sum += __shfl_xor_sync(kWholeWarp, sum, 1);
     sum += __shfl_xor_sync(kWholeWarp, sum, 2);
     inverse[half] = 1 / sum;
-    const int row = RowOfSum(2 * half);
-    if (threadIdx.x % 4 == 0 && row < valid) {
-      a.log_sum_exp[(at.first + row0 + row) * a.heads + at.head] =
-          softmax.top[half] * kLn2 + logf(sum);
+    const int64_t row = row0 + RowOfSum(2 * half);
+    if (threadIdx.x % 4 == 0 && row < at.end) {
+      a.log_sum_exp[row * a.heads + at.head] = softmax.top[half] * kLn2 + logf(sum);
     }
   }
-  StoreRows<kHead>(out, inverse, a.out + (at.first + row0) * at.query_stride + at.head * kHead,
-                   at.query_stride, valid);
+  StoreRows<kHead, T>(out, inverse, a.out, row0, at.end, at.query);
 }
 
 template <int kHead>
@@ -137,15 +130,13 @@ __device__ __forceinline__ void Differentiate(float* p, float* d_p, float scale,
   *d_p = hidden ? 0 : *p * (*d_p - own_dot);
 }
 
-template <int kHead>
+template <int kHead, typename T>
 __device__ __forceinline__ void LoadQueries(const GpuAttention& a, const Place& at, int64_t q0,
                                             const float* own_dot, BackwardShared<kHead>& shared) {
-  const int64_t query = (at.first + q0) * at.query_stride + at.head * kHead;
-  const int64_t valid = a.context - q0;
-  LoadTile<kStreamed, kHead>(shared.streamed[0], a.q + query, at.query_stride, valid);
-  LoadTile<kStreamed, kHead>(shared.streamed[1], a.d_out + query, at.query_stride, valid);
+  LoadTile<kStreamed, kHead, T>(shared.streamed[0], a.q, at.first + q0, at.end, at.query);
+  LoadTile<kStreamed, kHead, T>(shared.streamed[1], a.d_out, at.first + q0, at.end, at.query);
   if (threadIdx.x < kStreamed) {
-    const bool there = threadIdx.x < valid;
+    const bool there = at.first + q0 + threadIdx.x < at.end;
     const int64_t row = (at.first + q0 + threadIdx.x) * a.heads + at.head;
     // Queries past the context see nothing: e^(score − ∞) = 0.
     shared.log_sum_exp[threadIdx.x] = there ? a.log_sum_exp[row] * kLog2E : INFINITY;
@@ -155,21 +146,20 @@ __device__ __forceinline__ void LoadQueries(const GpuAttention& a, const Place& 
 
 // Keys and values: a block owns 64 keys of a kv head, and sees all queries of its heads from there
 // on, 32 at a time. Scores are kept transposed, a warp's rows being keys.
-template <int kHead>
+template <int kHead, typename T>
 __global__ void __launch_bounds__(kAttentionThreads)
     KeyGradientKernel(GpuAttention a, float scale, const float* own_dot) {
   auto& shared = Shared<BackwardShared<kHead>>();
   const int64_t group = a.heads / a.kv_heads, k0 = static_cast<int64_t>(blockIdx.x) * kTile;
   const int warp_row = static_cast<int>(threadIdx.x / kLanes) * kWarpRows;
   const Place own = PlaceOf(a, blockIdx.y * group);
-  const int64_t key = (own.first + k0) * own.key_stride + own.kv_head * kHead;
-  LoadTile<kTile, kHead>(shared.own[0], a.k + key, own.key_stride, a.context - k0);
-  LoadTile<kTile, kHead>(shared.own[1], a.v + key, own.key_stride, a.context - k0);
+  LoadTile<kTile, kHead, T>(shared.own[0], a.k, own.first + k0, own.end, own.key);
+  LoadTile<kTile, kHead, T>(shared.own[1], a.v, own.first + k0, own.end, own.key);
   float d_k[kHead / 8][4] = {}, d_v[kHead / 8][4] = {};
   for (int64_t head = own.head; head < own.head + group; ++head) {
     for (int64_t q0 = k0; q0 < a.context; q0 += kStreamed) {
       __syncthreads();
-      LoadQueries<kHead>(a, PlaceOf(a, head), q0, own_dot, shared);
+      LoadQueries<kHead, T>(a, PlaceOf(a, head), q0, own_dot, shared);
       __syncthreads();
       float p[kStreamed / 8][4] = {}, d_p[kStreamed / 8][4] = {};
       MultiplyTransposed<kStreamed / 8, kHead>(p, shared.own[0], warp_row, shared.streamed[0]);
@@ -185,39 +175,35 @@ __global__ void __launch_bounds__(kAttentionThreads)
       MultiplyByTile<kStreamed / 8, kHead>(d_k, d_p, shared.streamed[0]);
     }
   }
-  const int64_t valid = AtLeastNone(a.context - k0 - warp_row);
-  const int64_t to = key + warp_row * own.key_stride;
+  const int64_t row0 = own.first + k0 + warp_row;
   const float plain[2] = {1, 1}, scaled[2] = {scale * kLn2, scale * kLn2};
-  StoreRows<kHead>(d_v, plain, a.d_v + to, own.key_stride, valid);
-  StoreRows<kHead>(d_k, scaled, a.d_k + to, own.key_stride, valid);
+  StoreRows<kHead, T>(d_v, plain, a.d_v, row0, own.end, own.key);
+  StoreRows<kHead, T>(d_k, scaled, a.d_k, row0, own.end, own.key);
 }
 
 // Queries: a block owns 64 of a head, and sees the keys up to its last one, 32 at a time.
-template <int kHead>
+template <int kHead, typename T>
 __global__ void __launch_bounds__(kAttentionThreads)
     QueryGradientKernel(GpuAttention a, float scale, const float* own_dot) {
   auto& shared = Shared<BackwardShared<kHead>>();
   const Place at = PlaceOf(a, blockIdx.y);
   const int64_t q0 = static_cast<int64_t>(gridDim.x - 1 - blockIdx.x) * kTile;
   const int warp_row = static_cast<int>(threadIdx.x / kLanes) * kWarpRows;
-  const int64_t query = (at.first + q0) * at.query_stride + at.head * kHead;
-  LoadTile<kTile, kHead>(shared.own[0], a.q + query, at.query_stride, a.context - q0);
-  LoadTile<kTile, kHead>(shared.own[1], a.d_out + query, at.query_stride, a.context - q0);
-  const int64_t row0 = q0 + warp_row, valid = AtLeastNone(a.context - row0);
+  LoadTile<kTile, kHead, T>(shared.own[0], a.q, at.first + q0, at.end, at.query);
+  LoadTile<kTile, kHead, T>(shared.own[1], a.d_out, at.first + q0, at.end, at.query);
+  const int64_t row0 = at.first + q0 + warp_row;
   float lse2[2], dot[2];
   for (int half = 0; half < 2; ++half) {
-    const int row = RowOfSum(2 * half);
-    const int64_t index = (at.first + row0 + row) * a.heads + at.head;
-    lse2[half] = row < valid ? a.log_sum_exp[index] * kLog2E : INFINITY;
-    dot[half] = row < valid ? own_dot[index] : 0;
+    const int64_t row = row0 + RowOfSum(2 * half), index = row * a.heads + at.head;
+    lse2[half] = row < at.end ? a.log_sum_exp[index] * kLog2E : INFINITY;
+    dot[half] = row < at.end ? own_dot[index] : 0;
   }
   float d_q[kHead / 8][4] = {};
   const int64_t end = q0 + kTile < a.context ? q0 + kTile : a.context;
   for (int64_t k0 = 0; k0 < end; k0 += kStreamed) {
-    const int64_t key = (at.first + k0) * at.key_stride + at.kv_head * kHead;
     __syncthreads();
-    LoadTile<kStreamed, kHead>(shared.streamed[0], a.k + key, at.key_stride, a.context - k0);
-    LoadTile<kStreamed, kHead>(shared.streamed[1], a.v + key, at.key_stride, a.context - k0);
+    LoadTile<kStreamed, kHead, T>(shared.streamed[0], a.k, at.first + k0, at.end, at.key);
+    LoadTile<kStreamed, kHead, T>(shared.streamed[1], a.v, at.first + k0, at.end, at.key);
     __syncthreads();
     float p[kStreamed / 8][4] = {}, d_p[kStreamed / 8][4] = {};
     MultiplyTransposed<kStreamed / 8, kHead>(p, shared.own[0], warp_row, shared.streamed[0]);
@@ -225,13 +211,13 @@ __global__ void __launch_bounds__(kAttentionThreads)
 #pragma unroll
     for (int i = 0; i < kStreamed / 8 * 4; ++i) {
       const int half = i % 4 / 2;
-      const bool hidden = k0 + i / 4 * 8 + ColumnOfSum(i % 4) > row0 + RowOfSum(i % 4);
+      const bool hidden = k0 + i / 4 * 8 + ColumnOfSum(i % 4) > q0 + warp_row + RowOfSum(i % 4);
       Differentiate(&p[i / 4][i % 4], &d_p[i / 4][i % 4], scale, lse2[half], dot[half], hidden);
     }
     MultiplyByTile<kStreamed / 8, kHead>(d_q, d_p, shared.streamed[0]);
   }
   const float scaled[2] = {scale * kLn2, scale * kLn2};
-  StoreRows<kHead>(d_q, scaled, a.d_q + query + warp_row * at.query_stride, at.query_stride, valid);
+  StoreRows<kHead, T>(d_q, scaled, a.d_q, row0, at.end, at.query);
 }
 
 LaunchShape ShapeFor(const GpuAttention& a, int64_t heads, size_t shared_bytes) {
@@ -245,31 +231,39 @@ float Scale(const GpuAttention& a) {
   return kLog2E / std::sqrt(static_cast<float>(a.head_size));
 }
 
-template <int kHead>
+template <int kHead, typename T>
 void Forward(GpuDevice& device, const GpuAttention& a) {
-  Launch(device.stream, ShapeFor(a, a.heads, sizeof(ForwardShared<kHead>)), ForwardKernel<kHead>, a,
-         Scale(a));
+  Launch(device.stream, ShapeFor(a, a.heads, sizeof(ForwardShared<kHead>)), ForwardKernel<kHead, T>,
+         a, Scale(a));
 }
 
-template <int kHead>
+template <int kHead, typename T>
 void Backward(GpuDevice& device, const GpuAttention& a, const float* own_dot) {
   constexpr size_t kBytes = sizeof(BackwardShared<kHead>);
-  Launch(device.stream, ShapeFor(a, a.kv_heads, kBytes), KeyGradientKernel<kHead>, a, Scale(a),
+  Launch(device.stream, ShapeFor(a, a.kv_heads, kBytes), KeyGradientKernel<kHead, T>, a, Scale(a),
          own_dot);
-  Launch(device.stream, ShapeFor(a, a.heads, kBytes), QueryGradientKernel<kHead>, a, Scale(a),
+  Launch(device.stream, ShapeFor(a, a.heads, kBytes), QueryGradientKernel<kHead, T>, a, Scale(a),
          own_dot);
 }
 
 }  // namespace
 
 void TensorForward(GpuDevice& device, const GpuAttention& args) {
-  if (args.head_size == 64) return Forward<64>(device, args);
-  Forward<128>(device, args);
+  const bool bf16 = args.q.bf16 != 0;
+  if (args.head_size == 64) {
+    return bf16 ? Forward<64, uint16_t>(device, args) : Forward<64, float>(device, args);
+  }
+  return bf16 ? Forward<128, uint16_t>(device, args) : Forward<128, float>(device, args);
 }
 
 void TensorBackward(GpuDevice& device, const GpuAttention& args, const float* own_dot) {
-  if (args.head_size == 64) return Backward<64>(device, args, own_dot);
-  Backward<128>(device, args, own_dot);
+  const bool bf16 = args.q.bf16 != 0;
+  if (args.head_size == 64) {
+    return bf16 ? Backward<64, uint16_t>(device, args, own_dot)
+                : Backward<64, float>(device, args, own_dot);
+  }
+  return bf16 ? Backward<128, uint16_t>(device, args, own_dot)
+              : Backward<128, float>(device, args, own_dot);
 }
 
 }  // namespace skerry::cuda

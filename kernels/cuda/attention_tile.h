@@ -17,22 +17,29 @@ __device__ __forceinline__ uint16_t* ChunkAt(uint16_t* tile, int row, int chunk)
   return tile + row * kHead + ((chunk ^ (row & 7)) << 3);
 }
 
-// Rows [0, valid) of `from`, `stride` floats apart and 16-byte aligned, rounded to bf16; zeros
-// below. All threads of the block take part; a barrier must follow.
-template <int kRows, int kHead>
-__device__ __forceinline__ void LoadTile(uint16_t* tile, const float* from, int64_t stride,
-                                         int64_t valid) {
+// Eight values as a chunk.
+__device__ __forceinline__ uint4 LoadChunk(const float* from) {
+  const auto* values = reinterpret_cast<const float4*>(from);
+  const float4 low = values[0], high = values[1];
+  return {PackBf16(low.x, low.y), PackBf16(low.z, low.w), PackBf16(high.x, high.y),
+          PackBf16(high.z, high.w)};
+}
+__device__ __forceinline__ uint4 LoadChunk(const uint16_t* from) {
+  return *reinterpret_cast<const uint4*>(from);
+}
+
+// Rows [first, first + kRows) of a tensor's columns from `column` on, of type T, as bf16; zeros
+// where they are not below `end`. All threads of the block take part; a barrier must follow.
+template <int kRows, int kHead, typename T>
+__device__ __forceinline__ void LoadTile(uint16_t* tile, const GpuTensor& from, int64_t first,
+                                         int64_t end, int64_t column) {
   constexpr int kChunks = kHead / 8;
+  const auto* values = static_cast<const T*>(from.values) + first * from.step + column;
   for (int i = static_cast<int>(threadIdx.x); i < kRows * kChunks;
        i += static_cast<int>(kAttentionThreads)) {
     const int row = i / kChunks, chunk = i % kChunks;
     uint4 packed = {0, 0, 0, 0};
-    if (row < valid) {
-      const auto* values = reinterpret_cast<const float4*>(from + row * stride + chunk * 8);
-      const float4 low = values[0], high = values[1];
-      packed = {PackBf16(low.x, low.y), PackBf16(low.z, low.w), PackBf16(high.x, high.y),
-                PackBf16(high.z, high.w)};
-    }
+    if (first + row < end) packed = LoadChunk(values + row * from.step + chunk * 8);
     *reinterpret_cast<uint4*>(ChunkAt<kHead>(tile, row, chunk)) = packed;
   }
 }
@@ -106,20 +113,27 @@ __device__ __forceinline__ int ColumnOfSum(int i) {
   return static_cast<int>(threadIdx.x % 4) * 2 + i % 2;
 }
 
-// Rows [0, valid) of a warp's sums [16, e], times `factor`, to `to`, `stride` floats apart.
-template <int kHead>
+__device__ __forceinline__ void StorePair(float* to, float low, float high) {
+  *reinterpret_cast<float2*>(to) = {low, high};
+}
+__device__ __forceinline__ void StorePair(uint16_t* to, float low, float high) {
+  *reinterpret_cast<uint32_t*>(to) = PackBf16(low, high);
+}
+
+// A warp's sums [16, e] times `factor` to rows from `first` on, as far as they are below `end`.
+template <int kHead, typename T>
 __device__ __forceinline__ void StoreRows(const float (&sums)[kHead / 8][4],
-                                          const float (&factor)[2], float* to, int64_t stride,
-                                          int64_t valid) {
+                                          const float (&factor)[2], const GpuTensor& to,
+                                          int64_t first, int64_t end, int64_t column) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const int row = RowOfSum(2 * half);
-    if (row >= valid) continue;
+    const int64_t row = first + RowOfSum(2 * half);
+    if (row >= end) continue;
+    T* values = static_cast<T*>(to.values) + row * to.step + column + ColumnOfSum(0);
 #pragma unroll
     for (int group = 0; group < kHead / 8; ++group) {
-      const float2 pair = {sums[group][2 * half] * factor[half],
-                           sums[group][2 * half + 1] * factor[half]};
-      *reinterpret_cast<float2*>(to + row * stride + 8 * group + ColumnOfSum(0)) = pair;
+      StorePair(values + 8 * group, sums[group][2 * half] * factor[half],
+                sums[group][2 * half + 1] * factor[half]);
     }
   }
 }

@@ -1,6 +1,7 @@
 // An open device as the plug-in's operations see it, and the few things they all need.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "device_platform.h"
@@ -48,6 +49,29 @@ T* Scratch(GpuDevice& device, int64_t count) {
   }
   if (device.scratch == nullptr) NoteFailure(device, "no GPU memory for scratch");
   return static_cast<T*>(device.scratch);
+}
+
+// Values of a tensor's row, of either type; which one is the same for a whole kernel.
+struct Row {
+  void* at;
+  bool bf16;
+
+  __device__ __forceinline__ float operator[](int64_t i) const {
+    if (!bf16) return static_cast<const float*>(at)[i];
+    return std::bit_cast<float>(static_cast<uint32_t>(static_cast<const uint16_t*>(at)[i]) << 16);
+  }
+  __device__ __forceinline__ void Set(int64_t i, float value) const {
+    if (!bf16) {
+      static_cast<float*>(at)[i] = value;
+    } else {
+      static_cast<uint16_t*>(at)[i] = static_cast<uint16_t>(PackBf16(value, 0));
+    }
+  }
+};
+
+__device__ __forceinline__ Row RowAt(const GpuTensor& x, int64_t row, int64_t column = 0) {
+  const int64_t bytes = (row * x.step + column) * (x.bf16 != 0 ? 2 : 4);
+  return {static_cast<char*>(x.values) + bytes, x.bf16 != 0};
 }
 
 template <typename T>
@@ -99,20 +123,21 @@ void MultiplyOnGpu(GpuDevice* device, const GpuProduct* args);
 
 // Operations, by file.
 namespace cuda {
+void Cast(GpuDevice*, const GpuTensor* x, const GpuTensor* y);
 void EmbeddingForward(GpuDevice*, const int32_t* host_tokens, int64_t rows, int64_t width,
                       const float* table, float* out);
 void EmbeddingBackward(GpuDevice*, const GpuScatter*);
 void RmsNormForward(GpuDevice*, const GpuRmsNorm*);
-void RmsNormBackward(GpuDevice*, const GpuRmsNorm*);
+void RmsNormBackward(GpuDevice*, const GpuRmsNormGradient*);
 void Rope(GpuDevice*, const GpuRope*);
 void SwigluForward(GpuDevice*, const GpuSwiglu*);
 void SwigluBackward(GpuDevice*, const GpuSwiglu*);
-double CrossEntropy(GpuDevice*, const GpuCrossEntropy*);
+void CrossEntropy(GpuDevice*, const GpuCrossEntropy*);
 void Add(GpuDevice*, const float* x, float* y, int64_t n);
 void Fill(GpuDevice*, float* y, float value, int64_t n);
-double SumOfSquares(GpuDevice*, const float* x, int64_t n);
-void AdamW(GpuDevice*, const GpuAdamW*);
-void Sgd(GpuDevice*, float rate, const float* gradient, float* parameters, int64_t n);
+void SumsOfSquares(GpuDevice*, const float* x, const GpuRange* host_ranges, int64_t ranges,
+                   double* host_sums);
+void Update(GpuDevice*, const GpuUpdate*);
 void AttentionForward(GpuDevice*, const GpuAttention*);
 void AttentionBackward(GpuDevice*, const GpuAttention*);
 }  // namespace cuda

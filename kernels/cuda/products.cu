@@ -1,6 +1,7 @@
-// Matrix products by cuBLASLt, in TF32 with float32 sums: ten bits of mantissa, the range of
-// float32, no converted copies. An algorithm is chosen once per shape, by the library's own ranking
-// and not by timing, so that a shape has the same bits in every process on equal devices.
+// Matrix products by cuBLASLt with float32 sums: of bf16 factors, or of float32 ones in TF32, which
+// is ten bits of mantissa, the range of float32 and no converted copies. An algorithm is chosen
+// once per shape, by the library's own ranking and not by timing, so that a shape has the same bits
+// in every process on equal devices.
 #include "kernels/cuda/products.h"
 
 #include <cublasLt.h>
@@ -16,7 +17,9 @@ namespace {
 
 constexpr size_t kWorkspaceBytes = 32 << 20;
 
-using Key = std::tuple<bool, bool, int64_t, int64_t, int64_t, bool, unsigned>;
+// Transposes, sizes, steps, types, beta, alignment.
+using Key = std::tuple<int32_t, int32_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
+                       int32_t, int32_t, bool, unsigned>;
 
 struct Plan {
   cublasLtMatmulDesc_t product = nullptr;
@@ -38,7 +41,7 @@ unsigned Alignment(const void* pointer) {
 }
 
 unsigned AlignmentOf(const GpuProduct& p) {
-  const unsigned a = Alignment(p.a), b = Alignment(p.b), c = Alignment(p.c);
+  const unsigned a = Alignment(p.a.values), b = Alignment(p.b.values), c = Alignment(p.c.values);
   const unsigned least = a < b ? a : b;
   return least < c ? least : c;
 }
@@ -47,22 +50,22 @@ unsigned AlignmentOf(const GpuProduct& p) {
 bool Describe(const GpuProduct& p, Plan* plan) {
   const cublasOperation_t first = p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasOperation_t second = p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
-  const int64_t b_rows = p.transpose_b ? p.n : p.k, b_columns = p.transpose_b ? p.k : p.n;
-  const int64_t a_rows = p.transpose_a ? p.k : p.m, a_columns = p.transpose_a ? p.m : p.k;
-  bool fine = cublasLtMatmulDescCreate(&plan->product, CUBLAS_COMPUTE_32F_FAST_TF32, CUDA_R_32F) ==
-              CUBLAS_STATUS_SUCCESS;
+  const cublasComputeType_t compute =
+      p.a.bf16 != 0 ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_32F_FAST_TF32;
+  bool fine =
+      cublasLtMatmulDescCreate(&plan->product, compute, CUDA_R_32F) == CUBLAS_STATUS_SUCCESS;
   fine = fine && cublasLtMatmulDescSetAttribute(plan->product, CUBLASLT_MATMUL_DESC_TRANSA, &first,
                                                 sizeof(first)) == CUBLAS_STATUS_SUCCESS;
   fine = fine && cublasLtMatmulDescSetAttribute(plan->product, CUBLASLT_MATMUL_DESC_TRANSB, &second,
                                                 sizeof(second)) == CUBLAS_STATUS_SUCCESS;
-  const auto layout = [&](cublasLtMatrixLayout_t* of, int64_t rows, int64_t columns) {
-    fine = fine && cublasLtMatrixLayoutCreate(of, CUDA_R_32F, static_cast<uint64_t>(columns),
-                                              static_cast<uint64_t>(rows),
-                                              columns) == CUBLAS_STATUS_SUCCESS;
+  const auto layout = [&](cublasLtMatrixLayout_t* of, const GpuTensor& x) {
+    fine = fine && cublasLtMatrixLayoutCreate(
+                       of, x.bf16 != 0 ? CUDA_R_16BF : CUDA_R_32F, static_cast<uint64_t>(x.columns),
+                       static_cast<uint64_t>(x.rows), x.step) == CUBLAS_STATUS_SUCCESS;
   };
-  layout(&plan->b, b_rows, b_columns);
-  layout(&plan->a, a_rows, a_columns);
-  layout(&plan->c, p.m, p.n);
+  layout(&plan->b, p.b);
+  layout(&plan->a, p.a);
+  layout(&plan->c, p.c);
   return fine;
 }
 
@@ -90,7 +93,8 @@ bool Choose(const Products& products, const GpuProduct& p, Plan* plan) {
 }
 
 const Plan& PlanOf(Products& products, const GpuProduct& p) {
-  const Key key = {p.transpose_a, p.transpose_b, p.m, p.n, p.k, p.beta != 0, AlignmentOf(p)};
+  const Key key = {p.transpose_a, p.transpose_b, p.m,      p.n,      p.k,         p.a.step,
+                   p.b.step,      p.c.step,      p.a.bf16, p.c.bf16, p.beta != 0, AlignmentOf(p)};
   const auto [it, fresh] = products.plans.try_emplace(key);
   Plan& plan = it->second;
   if (fresh) plan.usable = Describe(p, &plan) && Choose(products, p, &plan);
@@ -130,11 +134,11 @@ void MultiplyOnGpu(GpuDevice* device, const GpuProduct* args) {
   const Plan& plan = PlanOf(products, *args);
   const float alpha = 1;
   const cublasStatus_t status =
-      plan.usable
-          ? cublasLtMatmul(products.handle, plan.product, &alpha, args->b, plan.b, args->a, plan.a,
-                           &args->beta, args->c, plan.c, args->c, plan.c, &plan.algorithm,
-                           products.workspace, kWorkspaceBytes, device->stream)
-          : CUBLAS_STATUS_NOT_SUPPORTED;
+      plan.usable ? cublasLtMatmul(products.handle, plan.product, &alpha, args->b.values, plan.b,
+                                   args->a.values, plan.a, &args->beta, args->c.values, plan.c,
+                                   args->c.values, plan.c, &plan.algorithm, products.workspace,
+                                   kWorkspaceBytes, device->stream)
+                  : CUBLAS_STATUS_NOT_SUPPORTED;
   if (status == CUBLAS_STATUS_SUCCESS) return;
   GpuText words = {};
   std::snprintf(words.text, sizeof(words.text),

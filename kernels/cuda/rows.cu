@@ -14,40 +14,52 @@ LaunchShape BlockPerRow(int64_t rows) {
 
 __global__ void RmsNormForwardKernel(GpuRmsNorm a) {
   auto& sums = Shared<BlockSums<float>>();
-  const float* x = a.x + blockIdx.x * a.width;
+  const int64_t first = blockIdx.x * a.width;
+  const float* x = a.x + first;
   float square = 0;
-  for (int64_t i = threadIdx.x; i < a.width; i += blockDim.x) square += x[i] * x[i];
+  for (int64_t i = threadIdx.x; i < a.width; i += blockDim.x) {
+    float value = x[i];
+    if (a.addend != nullptr) a.sum[first + i] = value += a.addend[first + i];
+    square += value * value;
+  }
   square = BlockSum(square, sums);
   const float inverse = 1 / sqrtf(square / static_cast<float>(a.width) + a.epsilon);
   if (threadIdx.x == 0) a.inverse_rms[blockIdx.x] = inverse;
-  float* out = a.out + blockIdx.x * a.width;
-  for (int64_t i = threadIdx.x; i < a.width; i += blockDim.x) out[i] = x[i] * inverse * a.weight[i];
+  // A thread reads back what it wrote itself.
+  const float* normed = a.addend != nullptr ? a.sum + first : x;
+  const Row out = RowAt(a.out, blockIdx.x);
+  for (int64_t i = threadIdx.x; i < a.width; i += blockDim.x) {
+    out.Set(i, normed[i] * inverse * a.weight[i]);
+  }
 }
 
 // With y = x·r·w and r = (mean x² + ε)^(−1/2): ∂x += r·w·∂y − x·r³/d·Σ(w·∂y·x).
-__global__ void RmsNormBackwardKernel(GpuRmsNorm a) {
+__global__ void RmsNormBackwardKernel(GpuRmsNormGradient a) {
   auto& sums = Shared<BlockSums<float>>();
-  const int64_t row = blockIdx.x * a.width;
-  const float *x = a.x + row, *d_out = a.d_out + row;
+  const int64_t first = blockIdx.x * a.width;
+  const float* x = a.x + first;
+  const Row d_out = RowAt(a.d_out, blockIdx.x);
   float dot = 0;
   for (int64_t i = threadIdx.x; i < a.width; i += blockDim.x) dot += a.weight[i] * d_out[i] * x[i];
   dot = BlockSum(dot, sums);
   const float inverse = a.inverse_rms[blockIdx.x];
   const float shrink = inverse * inverse * inverse * dot / static_cast<float>(a.width);
   for (int64_t i = threadIdx.x; i < a.width; i += blockDim.x) {
-    a.out[row + i] += inverse * a.weight[i] * d_out[i] - x[i] * shrink;
+    const float d = a.d_x[first + i] + inverse * a.weight[i] * d_out[i] - x[i] * shrink;
+    a.d_x[first + i] = d;
+    if (a.rounded.values != nullptr) RowAt(a.rounded, blockIdx.x).Set(i, d);
   }
 }
 
 // partial [chunks, width]: Σ over a chunk of rows of ∂y·x·r, a thread to a column.
-__global__ void WeightPartialKernel(GpuRmsNorm a, int64_t rows_a_chunk, float* partial) {
+__global__ void WeightPartialKernel(GpuRmsNormGradient a, int64_t rows_a_chunk, float* partial) {
   const int64_t column = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (column >= a.width) return;
   const int64_t first = blockIdx.y * rows_a_chunk;
   const int64_t end = first + rows_a_chunk < a.rows ? first + rows_a_chunk : a.rows;
   float sum = 0;
   for (int64_t t = first; t < end; ++t) {
-    sum += a.d_out[t * a.width + column] * a.x[t * a.width + column] * a.inverse_rms[t];
+    sum += RowAt(a.d_out, t)[column] * a.x[t * a.width + column] * a.inverse_rms[t];
   }
   partial[blockIdx.y * a.width + column] = sum;
 }
@@ -76,34 +88,27 @@ __device__ float BlockMax(float value, float* of_warp) {
   return top;
 }
 
-// losses [rows]; logits become the gradient of their mean when asked.
-__global__ void CrossEntropyKernel(float* logits, int64_t vocabulary, const int32_t* targets,
-                                   bool gradient, float share, float* losses) {
+// With z = log Σ e^logit a token loses z − logit(target) + z_loss·z², so the gradient is
+// p·(1 + 2·z_loss·z) − [target].
+__global__ void CrossEntropyKernel(GpuCrossEntropy a, const int32_t* targets) {
   auto& shared = Shared<LossShared>();
-  float* row = logits + blockIdx.x * vocabulary;
+  const float* row = a.logits + blockIdx.x * a.vocabulary;
   float top = -INFINITY;
-  for (int64_t i = threadIdx.x; i < vocabulary; i += blockDim.x) top = fmaxf(top, row[i]);
+  for (int64_t i = threadIdx.x; i < a.vocabulary; i += blockDim.x) top = fmaxf(top, row[i]);
   top = BlockMax(top, shared.tops);
   float sum = 0;
-  for (int64_t i = threadIdx.x; i < vocabulary; i += blockDim.x) sum += expf(row[i] - top);
+  for (int64_t i = threadIdx.x; i < a.vocabulary; i += blockDim.x) sum += expf(row[i] - top);
   sum = BlockSum(sum, shared.sums);
   const int64_t target = targets[blockIdx.x];
-  if (threadIdx.x == 0) losses[blockIdx.x] = top - row[target] + logf(sum);
-  if (!gradient) return;
+  const float log_sum = logf(sum), z = top + log_sum;
+  if (threadIdx.x == 0) a.losses[blockIdx.x] = top - row[target] + log_sum + a.z_loss * z * z;
+  if (a.d_logits.values == nullptr) return;
   __syncthreads();  // the target's logit has been read
-  const float scale = share / sum;
-  for (int64_t i = threadIdx.x; i < vocabulary; i += blockDim.x) {
-    row[i] = expf(row[i] - top) * scale - (i == target ? share : 0);
+  const float scale = a.gradient_scale * (1 + 2 * a.z_loss * z) / sum;
+  const Row out = RowAt(a.d_logits, blockIdx.x);
+  for (int64_t i = threadIdx.x; i < a.vocabulary; i += blockDim.x) {
+    out.Set(i, expf(row[i] - top) * scale - (i == target ? a.gradient_scale : 0));
   }
-}
-
-// A block adds losses up in float64, in the same order every time.
-__global__ void LossSumKernel(const float* losses, int64_t rows, double* sum) {
-  auto& sums = Shared<BlockSums<double>>();
-  double own = 0;
-  for (int64_t t = threadIdx.x; t < rows; t += blockDim.x) own += losses[t];
-  own = BlockSum(own, sums);
-  if (threadIdx.x == 0) *sum = own;
 }
 
 __global__ void GatherKernel(const int32_t* tokens, int64_t width, const float* table, float* out) {
@@ -130,7 +135,7 @@ void RmsNormForward(GpuDevice* device, const GpuRmsNorm* args) {
   if (args->rows > 0) Launch(device->stream, BlockPerRow(args->rows), RmsNormForwardKernel, *args);
 }
 
-void RmsNormBackward(GpuDevice* device, const GpuRmsNorm* args) {
+void RmsNormBackward(GpuDevice* device, const GpuRmsNormGradient* args) {
   constexpr int64_t kRowsAChunk = 32;
   if (args->rows == 0) return;
   const int64_t chunks = CeilDivide(args->rows, kRowsAChunk);
@@ -144,23 +149,13 @@ void RmsNormBackward(GpuDevice* device, const GpuRmsNorm* args) {
          args->width, args->d_weight);
 }
 
-double CrossEntropy(GpuDevice* device, const GpuCrossEntropy* args) {
-  // The sum, the rows' losses, the targets: four bytes each but the first.
-  auto* scratch = Scratch<double>(*device, 1 + args->rows);
-  if (scratch == nullptr) return NAN;
-  auto* losses = reinterpret_cast<float*>(scratch + 1);
-  auto* targets = reinterpret_cast<int32_t*>(losses + args->rows);
+void CrossEntropy(GpuDevice* device, const GpuCrossEntropy* args) {
+  auto* targets = Scratch<int32_t>(*device, args->rows);
+  if (args->rows == 0 || targets == nullptr) return;
   CopyIn(device->stream, args->host_targets, targets,
          static_cast<size_t>(args->rows) * sizeof(int32_t));
-  const float share = 1 / static_cast<float>(args->rows);
   Launch(device->stream, {dim3{static_cast<unsigned>(args->rows)}, kThreads, sizeof(LossShared)},
-         CrossEntropyKernel, args->logits, args->vocabulary, targets, args->gradient, share,
-         losses);
-  Launch(device->stream, {dim3{1}, kThreads, sizeof(BlockSums<double>)}, LossSumKernel, losses,
-         args->rows, scratch);
-  double sum = 0;
-  CopyOut(device->stream, scratch, &sum, sizeof(sum));
-  return sum / static_cast<double>(args->rows);
+         CrossEntropyKernel, *args, targets);
 }
 
 void EmbeddingForward(GpuDevice* device, const int32_t* host_tokens, int64_t rows, int64_t width,

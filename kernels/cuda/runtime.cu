@@ -95,9 +95,10 @@ void NameGpu(GpuDevice* device, GpuText* out) {
 void ProfileGpu(GpuDevice* device, GpuText* out) {
   GpuText name = {};
   NameGpu(device, &name);
-  std::snprintf(out->text, sizeof(out->text),
-                "cuda, %s, cuBLASLt %zu, tf32 products, bf16 attention at head sizes 64 and 128",
-                name.text, ProductsVersion());
+  std::snprintf(
+      out->text, sizeof(out->text),
+      "cuda, %s, cuBLASLt %zu, float32 products in tf32, attention in bf16 at head sizes 64, 128",
+      name.text, ProductsVersion());
 }
 
 int64_t FreeGpuMemory(GpuDevice*) {

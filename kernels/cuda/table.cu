@@ -58,6 +58,7 @@ GpuTable MakeTable() {
   table.copy = &Entered<&Copy>::Call;
   table.synchronize = &Entered<&SynchronizeGpu>::Call;
   table.product = &Entered<&MultiplyOnGpu>::Call;
+  table.cast = &Entered<&cuda::Cast>::Call;
   table.embedding_forward = &Entered<&cuda::EmbeddingForward>::Call;
   table.embedding_backward = &Entered<&cuda::EmbeddingBackward>::Call;
   table.rms_norm_forward = &Entered<&cuda::RmsNormForward>::Call;
@@ -70,9 +71,8 @@ GpuTable MakeTable() {
   table.cross_entropy = &Entered<&cuda::CrossEntropy>::Call;
   table.add = &Entered<&cuda::Add>::Call;
   table.fill = &Entered<&cuda::Fill>::Call;
-  table.sum_of_squares = &Entered<&cuda::SumOfSquares>::Call;
-  table.adamw = &Entered<&cuda::AdamW>::Call;
-  table.sgd = &Entered<&cuda::Sgd>::Call;
+  table.sums_of_squares = &Entered<&cuda::SumsOfSquares>::Call;
+  table.update = &Entered<&cuda::Update>::Call;
   return table;
 }
 

@@ -66,29 +66,59 @@ SortedTokens Sort(std::span<const int32_t> tokens) {
   return out;
 }
 
-GpuAttention ArgsOf(const AttentionShape& s, ConstMatrix q, ConstMatrix k, ConstMatrix v) {
+GpuTensor TensorOf(const ConstTensor& x) {
+  return {const_cast<void*>(x.values), x.rows, x.columns, x.step,
+          x.type == DType::kBfloat16 ? 1 : 0};
+}
+
+GpuAttention ArgsOf(const AttentionShape& s, const ConstTensor& q, const ConstTensor& k,
+                    const ConstTensor& v, const ConstTensor& out) {
   GpuAttention args = {};
   args.sequences = s.sequences;
   args.context = s.context;
   args.heads = s.heads;
   args.kv_heads = s.kv_heads;
   args.head_size = s.head_size;
-  args.q = q.values;
-  args.k = k.values;
-  args.v = v.values;
+  args.q = TensorOf(q);
+  args.k = TensorOf(k);
+  args.v = TensorOf(v);
+  args.out = TensorOf(out);
+  return args;
+}
+
+std::vector<GpuRange> RangesOf(std::span<const UpdateRange> ranges, double learning_rate) {
+  std::vector<GpuRange> out;
+  for (const UpdateRange& r : ranges) {
+    const double keep = 1 - learning_rate * static_cast<double>(r.weight_decay);
+    out.push_back({r.offset, r.size, r.gradient_scale, static_cast<float>(keep)});
+  }
+  return out;
+}
+
+GpuUpdate UpdateOf(const std::vector<GpuRange>& ranges, const UpdateArrays& arrays) {
+  GpuUpdate args = {};
+  args.ranges = static_cast<int64_t>(ranges.size());
+  args.host_ranges = ranges.data();
+  args.gradient = arrays.gradient;
+  args.parameters = arrays.parameters;
+  args.rounded = reinterpret_cast<uint16_t*>(arrays.rounded);
   return args;
 }
 
 class GpuBackend : public Backend {
  public:
-  explicit GpuBackend(std::shared_ptr<OpenDevice> open)
-      : open_(std::move(open)), table_(open_->table), device_(open_->device) {}
+  GpuBackend(std::shared_ptr<OpenDevice> open, DType compute)
+      : open_(std::move(open)), table_(open_->table), device_(open_->device), compute_(compute) {}
   ~GpuBackend() override { table_.release(device_, angles_); }
 
   GpuHandle handle() const { return {&table_, device_}; }
 
   std::string name() const override { return Said(table_.name); }
-  std::string numeric_profile() const override { return Said(table_.profile); }
+  std::string numeric_profile() const override {
+    const bool bf16 = compute_ == DType::kBfloat16;
+    return Said(table_.profile) + (bf16 ? ", bf16 between products" : ", float32 between products");
+  }
+  DType compute_type() const override { return compute_; }
 
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t floats) override;
   void Upload(std::span<const float> host, float* device) override {
@@ -104,8 +134,13 @@ class GpuBackend : public Backend {
     SKERRY_CHECK(fine, "a GPU that failed computes nothing any more");
   }
 
-  void Gemm(Transpose ta, Transpose tb, ConstMatrix a, ConstMatrix b, float beta,
-            Matrix c) override;
+  void Gemm(Transpose ta, Transpose tb, ConstTensor a, ConstTensor b, float beta,
+            Tensor c) override;
+  void Cast(ConstTensor x, Tensor y) override {
+    SKERRY_CHECK(SameShape(x, y));
+    const GpuTensor from = TensorOf(x), to = TensorOf(y);
+    table_.cast(device_, &from, &to);
+  }
   void EmbeddingForward(std::span<const int32_t> tokens, ConstMatrix table, Matrix out) override {
     CheckEmbedding(tokens, table, out);
     table_.embedding_forward(device_, tokens.data(), out.rows, out.columns, table.values,
@@ -113,49 +148,43 @@ class GpuBackend : public Backend {
   }
   void EmbeddingBackward(std::span<const int32_t> tokens, ConstMatrix d_out,
                          Matrix d_table) override;
-  void RmsNormForward(ConstMatrix x, const float* weight, float epsilon, Matrix out,
-                      float* inverse_rms) override;
-  void RmsNormBackward(ConstMatrix x, const float* weight, const float* inverse_rms,
-                       ConstMatrix d_out, Matrix d_x, float* d_weight) override;
-  void Rope(const AttentionShape& shape, float base, bool inverse, Matrix q, Matrix k) override;
-  void AttentionForward(const AttentionShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix v,
-                        Matrix out, float* log_sum_exp) override;
-  void AttentionBackward(const AttentionShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix v,
-                         ConstMatrix out, const float* log_sum_exp, ConstMatrix d_out, Matrix d_q,
-                         Matrix d_k, Matrix d_v) override;
-  void SwigluForward(ConstMatrix gate_up, Matrix out) override {
+  void RmsNormForward(const RmsNormPass& pass) override;
+  void RmsNormBackward(const RmsNormGradient& pass) override;
+  void Rope(const AttentionShape& shape, float base, bool inverse, Tensor q, Tensor k) override;
+  void AttentionForward(const AttentionShape& shape, ConstTensor q, ConstTensor k, ConstTensor v,
+                        Tensor out, float* log_sum_exp) override;
+  void AttentionBackward(const AttentionShape& shape, ConstTensor q, ConstTensor k, ConstTensor v,
+                         ConstTensor out, const float* log_sum_exp, ConstTensor d_out, Tensor d_q,
+                         Tensor d_k, Tensor d_v) override;
+  void SwigluForward(ConstTensor gate_up, Tensor out) override {
     CheckSwiglu(gate_up, out);
-    const GpuSwiglu args = {out.rows, out.columns, gate_up.values, nullptr, out.values};
+    const GpuSwiglu args = {out.rows, out.columns, TensorOf(gate_up), {}, TensorOf(out)};
     table_.swiglu_forward(device_, &args);
   }
-  void SwigluBackward(ConstMatrix gate_up, ConstMatrix d_out, Matrix d_gate_up) override {
+  void SwigluBackward(ConstTensor gate_up, ConstTensor d_out, Tensor d_gate_up) override {
     CheckSwiglu(gate_up, d_out);
     SKERRY_CHECK(SameShape(gate_up, d_gate_up));
-    const GpuSwiglu args = {d_out.rows, d_out.columns, gate_up.values, d_out.values,
-                            d_gate_up.values};
+    const GpuSwiglu args = {d_out.rows, d_out.columns, TensorOf(gate_up), TensorOf(d_out),
+                            TensorOf(d_gate_up)};
     table_.swiglu_backward(device_, &args);
   }
-  float CrossEntropy(std::span<const int32_t> targets, bool gradient, Matrix logits) override {
-    SKERRY_CHECK(logits.rows >= 1, "a mean needs a token");
-    CheckTokens(targets, logits.rows, logits.columns);
-    const GpuCrossEntropy args = {logits.rows, logits.columns, targets.data(), gradient,
-                                  logits.values};
-    return static_cast<float>(table_.cross_entropy(device_, &args));
-  }
+  void CrossEntropy(std::span<const int32_t> targets, const CrossEntropyTerms& terms,
+                    ConstMatrix logits, Tensor d_logits, float* losses) override;
   void Add(const float* x, float* y, int64_t n) override { table_.add(device_, x, y, n); }
   void Fill(float* y, float value, int64_t n) override { table_.fill(device_, y, value, n); }
   void Copy(const float* x, float* y, int64_t n) override {
     table_.copy(device_, x, y, n * kFloat);
   }
-  double SumOfSquares(const float* x, int64_t n) override {
-    return table_.sum_of_squares(device_, x, n);
+  void SumsOfSquares(const float* x, std::span<const UpdateRange> ranges,
+                     std::span<double> sums) override {
+    SKERRY_CHECK(ranges.size() == sums.size());
+    const std::vector<GpuRange> all = RangesOf(ranges, 0);
+    table_.sums_of_squares(device_, x, all.data(), static_cast<int64_t>(all.size()), sums.data());
   }
-  void AdamW(const AdamWStep& step, const float* gradient, float* parameters, float* m, float* v,
-             int64_t n) override;
-  void Sgd(float learning_rate, float scale, const float* gradient, float* parameters,
-           int64_t n) override {
-    table_.sgd(device_, learning_rate * scale, gradient, parameters, n);
-  }
+  void AdamW(const AdamWStep& step, std::span<const UpdateRange> ranges,
+             const UpdateArrays& arrays) override;
+  void Sgd(float learning_rate, std::span<const UpdateRange> ranges,
+           const UpdateArrays& arrays) override;
 
  private:
   static int64_t Bytes(size_t floats) { return static_cast<int64_t>(floats) * kFloat; }
@@ -169,6 +198,7 @@ class GpuBackend : public Backend {
   std::shared_ptr<OpenDevice> open_;
   const GpuTable& table_;
   GpuDevice* device_;
+  DType compute_;
   RopeTable rope_;
   // Cosines, then sines of the model's rotation; kept, a model has one.
   void* angles_ = nullptr;
@@ -190,23 +220,24 @@ absl::StatusOr<std::unique_ptr<Buffer>> GpuBackend::Allocate(int64_t floats) {
   return std::make_unique<GpuBuffer>(open_, memory, floats);
 }
 
-void GpuBackend::Gemm(Transpose ta, Transpose tb, ConstMatrix a, ConstMatrix b, float beta,
-                      Matrix c) {
+void GpuBackend::Gemm(Transpose ta, Transpose tb, ConstTensor a, ConstTensor b, float beta,
+                      Tensor c) {
   const GemmSizes sizes = CheckGemm(ta, tb, a, b, beta, c);
-  if (c.size() == 0) return;
+  if (c.size() == 0 || (sizes.k == 0 && beta == 1)) return;
   if (sizes.k == 0) {
-    if (beta == 0) Fill(c.values, 0, c.size());
-    return;
+    SKERRY_CHECK(c.type == DType::kFloat32 && ConstTensor(c).is_dense());
+    return Fill(c.floats(), 0, c.size());
   }
-  const GpuProduct args = {ta == Transpose::kYes,
-                           tb == Transpose::kYes,
-                           sizes.m,
-                           sizes.n,
-                           sizes.k,
-                           a.values,
-                           b.values,
-                           beta,
-                           c.values};
+  GpuProduct args = {};
+  args.transpose_a = ta == Transpose::kYes ? 1 : 0;
+  args.transpose_b = tb == Transpose::kYes ? 1 : 0;
+  args.m = sizes.m;
+  args.n = sizes.n;
+  args.k = sizes.k;
+  args.a = TensorOf(a);
+  args.b = TensorOf(b);
+  args.beta = beta;
+  args.c = TensorOf(c);
   table_.product(device_, &args);
 }
 
@@ -225,20 +256,19 @@ void GpuBackend::EmbeddingBackward(std::span<const int32_t> tokens, ConstMatrix 
   table_.embedding_backward(device_, &args);
 }
 
-void GpuBackend::RmsNormForward(ConstMatrix x, const float* weight, float epsilon, Matrix out,
-                                float* inverse_rms) {
-  SKERRY_CHECK(SameShape(x, out));
-  const GpuRmsNorm args = {x.rows,  x.columns,   x.values,   weight, nullptr,
-                           epsilon, inverse_rms, out.values, nullptr};
+void GpuBackend::RmsNormForward(const RmsNormPass& pass) {
+  CheckRmsNorm(pass);
+  const GpuRmsNorm args = {pass.x.rows,        pass.x.columns,     pass.x.values,
+                           pass.addend.values, pass.weight,        pass.sum.values,
+                           pass.epsilon,       TensorOf(pass.out), pass.inverse_rms};
   table_.rms_norm_forward(device_, &args);
 }
 
-void GpuBackend::RmsNormBackward(ConstMatrix x, const float* weight, const float* inverse_rms,
-                                 ConstMatrix d_out, Matrix d_x, float* d_weight) {
-  SKERRY_CHECK(SameShape(x, d_out) && SameShape(x, d_x));
-  const GpuRmsNorm args = {
-      x.rows,     x.columns, x.values, weight, d_out.values, 0, const_cast<float*>(inverse_rms),
-      d_x.values, d_weight};
+void GpuBackend::RmsNormBackward(const RmsNormGradient& pass) {
+  CheckRmsNorm(pass);
+  const GpuRmsNormGradient args = {pass.x.rows,     pass.x.columns,   pass.x.values,
+                                   pass.weight,     pass.inverse_rms, TensorOf(pass.d_out),
+                                   pass.d_x.values, pass.d_weight,    TensorOf(pass.rounded)};
   table_.rms_norm_backward(device_, &args);
 }
 
@@ -261,71 +291,87 @@ void GpuBackend::PrepareAngles(const AttentionShape& shape, float base) {
   table_.upload(device_, rope_.sines(), to + values, values * kFloat);
 }
 
-void GpuBackend::Rope(const AttentionShape& shape, float base, bool inverse, Matrix q, Matrix k) {
+void GpuBackend::Rope(const AttentionShape& shape, float base, bool inverse, Tensor q, Tensor k) {
   CheckRope(shape, q, k);
   PrepareAngles(shape, base);
   const float* cosines = static_cast<const float*>(angles_);
   const float* sines = cosines + angles_context_ * angles_half_;
-  for (const Matrix& x : {q, k}) {
-    const GpuRope args = {x.rows,  x.columns, shape.context, shape.head_size,
-                          cosines, sines,     inverse,       x.values};
+  for (const Tensor& x : {q, k}) {
+    const GpuRope args = {shape.context, shape.head_size, cosines,
+                          sines,         inverse ? 1 : 0, TensorOf(x)};
     table_.rope(device_, &args);
   }
 }
 
-void GpuBackend::AttentionForward(const AttentionShape& shape, ConstMatrix q, ConstMatrix k,
-                                  ConstMatrix v, Matrix out, float* log_sum_exp) {
-  CheckAttention(shape, q, k);
-  SKERRY_CHECK(SameShape(k, v) && SameShape(q, out));
-  GpuAttention args = ArgsOf(shape, q, k, v);
-  args.out = out.values;
+void GpuBackend::AttentionForward(const AttentionShape& shape, ConstTensor q, ConstTensor k,
+                                  ConstTensor v, Tensor out, float* log_sum_exp) {
+  CheckAttentionForward(shape, q, k, v, out);
+  GpuAttention args = ArgsOf(shape, q, k, v, out);
   args.log_sum_exp = log_sum_exp;
   table_.attention_forward(device_, &args);
 }
 
-void GpuBackend::AttentionBackward(const AttentionShape& shape, ConstMatrix q, ConstMatrix k,
-                                   ConstMatrix v, ConstMatrix out, const float* log_sum_exp,
-                                   ConstMatrix d_out, Matrix d_q, Matrix d_k, Matrix d_v) {
-  CheckAttention(shape, q, k);
-  SKERRY_CHECK(SameShape(k, v) && SameShape(q, out) && SameShape(q, d_out));
-  SKERRY_CHECK(SameShape(q, d_q) && SameShape(k, d_k) && SameShape(k, d_v));
-  GpuAttention args = ArgsOf(shape, q, k, v);
-  args.out = const_cast<float*>(out.values);
+void GpuBackend::AttentionBackward(const AttentionShape& shape, ConstTensor q, ConstTensor k,
+                                   ConstTensor v, ConstTensor out, const float* log_sum_exp,
+                                   ConstTensor d_out, Tensor d_q, Tensor d_k, Tensor d_v) {
+  CheckAttentionForward(shape, q, k, v, out);
+  SKERRY_CHECK(SameShape(q, d_out) && SameShape(q, d_q) && SameShape(k, d_k) && SameShape(k, d_v));
+  SKERRY_CHECK(SameType({q, d_out, d_q, d_k, d_v}));
+  GpuAttention args = ArgsOf(shape, q, k, v, out);
   args.log_sum_exp = const_cast<float*>(log_sum_exp);
-  args.d_out = d_out.values;
-  args.d_q = d_q.values;
-  args.d_k = d_k.values;
-  args.d_v = d_v.values;
+  args.d_out = TensorOf(d_out);
+  args.d_q = TensorOf(d_q);
+  args.d_k = TensorOf(d_k);
+  args.d_v = TensorOf(d_v);
   table_.attention_backward(device_, &args);
 }
 
-void GpuBackend::AdamW(const AdamWStep& step, const float* gradient, float* parameters, float* m,
-                       float* v, int64_t n) {
+void GpuBackend::CrossEntropy(std::span<const int32_t> targets, const CrossEntropyTerms& terms,
+                              ConstMatrix logits, Tensor d_logits, float* losses) {
+  CheckCrossEntropy(targets, logits, d_logits);
+  GpuCrossEntropy args = {};
+  args.rows = logits.rows;
+  args.vocabulary = logits.columns;
+  args.host_targets = targets.data();
+  args.gradient_scale = terms.gradient_scale;
+  args.z_loss = terms.z_loss;
+  args.logits = logits.values;
+  args.d_logits = TensorOf(d_logits);
+  args.losses = losses;
+  table_.cross_entropy(device_, &args);
+}
+
+void GpuBackend::AdamW(const AdamWStep& step, std::span<const UpdateRange> ranges,
+                       const UpdateArrays& arrays) {
   CheckAdamW(step);
   const double beta1 = step.beta1, beta2 = step.beta2, lr = step.learning_rate;
-  const double correct1 = 1 - std::pow(beta1, static_cast<double>(step.step));
-  const double correct2 = 1 - std::pow(beta2, static_cast<double>(step.step));
-  GpuAdamW args = {};
-  args.n = n;
-  args.gradient = gradient;
-  args.parameters = parameters;
-  args.m = m;
-  args.v = v;
-  args.scale = step.gradient_scale;
+  const auto steps = static_cast<double>(step.step);
+  const std::vector<GpuRange> all = RangesOf(ranges, lr);
+  GpuUpdate args = UpdateOf(all, arrays);
+  args.m = arrays.m;
+  args.v = arrays.v;
   args.beta1 = step.beta1;
   args.one_minus_beta1 = static_cast<float>(1 - beta1);
   args.beta2 = step.beta2;
   args.one_minus_beta2 = static_cast<float>(1 - beta2);
-  args.keep = static_cast<float>(1 - lr * step.weight_decay);
-  args.rate = static_cast<float>(lr / correct1);
-  args.root = static_cast<float>(1 / std::sqrt(correct2));
+  args.rate = static_cast<float>(lr / (1 - std::pow(beta1, steps)));
+  args.root = static_cast<float>(1 / std::sqrt(1 - std::pow(beta2, steps)));
   args.epsilon = step.epsilon;
-  table_.adamw(device_, &args);
+  table_.update(device_, &args);
+}
+
+void GpuBackend::Sgd(float learning_rate, std::span<const UpdateRange> ranges,
+                     const UpdateArrays& arrays) {
+  const std::vector<GpuRange> all = RangesOf(ranges, 0);
+  GpuUpdate args = UpdateOf(all, arrays);
+  args.rate = learning_rate;
+  table_.update(device_, &args);
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Backend>> CreateGpuBackend(const GpuTable& table, int device) {
+absl::StatusOr<std::unique_ptr<Backend>> CreateGpuBackend(const GpuTable& table, int device,
+                                                          DType compute) {
   GpuText why = {};
   const int count = table.count(&why);
   if (count == 0) return Unavailable("no usable GPU: %s", why.text);
@@ -335,7 +381,7 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateGpuBackend(const GpuTable& table,
   }
   GpuDevice* opened = table.open(device, &why);
   if (opened == nullptr) return Unavailable("GPU %d: %s", device, why.text);
-  return std::make_unique<GpuBackend>(std::make_shared<OpenDevice>(table, opened));
+  return std::make_unique<GpuBackend>(std::make_shared<OpenDevice>(table, opened), compute);
 }
 
 GpuHandle GpuOf(Backend& backend) {
@@ -348,12 +394,12 @@ int64_t DeviceMemoryFree(Backend& backend) {
   return gpu.device == nullptr ? -1 : gpu.table->memory_free(gpu.device);
 }
 
-absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(int device) {
+absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(int device, DType compute) {
   const auto table = LoadGpuTable(DefaultGpuSearch());
   if (!table.ok()) {
     return Annotate(table.status(), absl::StrFormat("CUDA device %d", device));
   }
-  return CreateGpuBackend(**table, device);
+  return CreateGpuBackend(**table, device, compute);
 }
 
 }  // namespace skerry

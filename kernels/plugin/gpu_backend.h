@@ -12,7 +12,8 @@
 namespace skerry {
 
 // `table` outlives the backend. Unavailable, and why: there is no such device.
-absl::StatusOr<std::unique_ptr<Backend>> CreateGpuBackend(const GpuTable& table, int device);
+absl::StatusOr<std::unique_ptr<Backend>> CreateGpuBackend(const GpuTable& table, int device,
+                                                          DType compute = DType::kFloat32);
 
 // The device a backend computes on, and its table; null pointers unless it is one of the above.
 struct GpuHandle {

@@ -3,7 +3,7 @@
 // border, so both sides may be built by different compilers.
 //
 // Letters and shapes as in kernels/backend.h; every pointer but those called `host` is device
-// memory, float32 unless said otherwise. Operations of one device are enqueued in order and do not
+// memory. Operations of one device are enqueued in order and do not
 // wait; what goes wrong in one is told by the next `synchronize`, after which the device is not
 // used again. One thread owns a device.
 //
@@ -23,43 +23,57 @@ struct GpuText {
   char text[256];  // ends in 0
 };
 
+// Row r begins at element r · step.
+struct GpuTensor {
+  void* values;
+  int64_t rows, columns, step;
+  int32_t bf16;  // 0: float32
+};
+
 struct GpuProduct {
-  bool transpose_a, transpose_b;
+  int32_t transpose_a, transpose_b;
   int64_t m, n, k;
-  const float *a, *b;
-  float beta;  // 0 or 1
-  float* c;
+  GpuTensor a, b;  // of one type
+  float beta;      // 0, or 1 with a float32 c
+  GpuTensor c;
 };
 
 struct GpuAttention {
   int64_t sequences, context, heads, kv_heads, head_size;
-  const float *q, *k, *v;
-  float* out;
+  GpuTensor q, k, v, out;
   float* log_sum_exp;  // [T, h]
   // Backward only; out and log_sum_exp are read then.
-  const float* d_out;
-  float *d_q, *d_k, *d_v;
+  GpuTensor d_out, d_q, d_k, d_v;
 };
 
 struct GpuRmsNorm {
   int64_t rows, width;
-  const float *x, *weight, *d_out;  // d_out: backward only
-  float epsilon;                    // forward only
-  float* inverse_rms;               // [rows]
-  float *out, *d_weight;            // backward: out is d_x, added to, like d_weight
+  const float *x, *addend, *weight;  // addend: or null
+  float* sum;                        // with an addend
+  float epsilon;
+  GpuTensor out;
+  float* inverse_rms;  // [rows]
+};
+
+struct GpuRmsNormGradient {
+  int64_t rows, width;
+  const float *x, *weight, *inverse_rms;
+  GpuTensor d_out;
+  float *d_x, *d_weight;  // added to
+  GpuTensor rounded;      // the new d_x; or without values
 };
 
 struct GpuRope {
-  int64_t rows, columns, context, head_size;
+  int64_t context, head_size;
   const float *cosines, *sines;  // [context, e / 2]
-  bool inverse;
-  float* x;
+  int32_t inverse;
+  GpuTensor x;
 };
 
 struct GpuSwiglu {
   int64_t rows, ffn;
-  const float *gate_up, *d_out;  // d_out: backward only
-  float* out;                    // backward: d_gate_up
+  GpuTensor gate_up, d_out;  // d_out: backward only
+  GpuTensor out;             // backward: d_gate_up
 };
 
 // Tokens that occur, ascending, and where each occurs: places[starts[i]] … places[starts[i + 1] −
@@ -74,16 +88,27 @@ struct GpuScatter {
 struct GpuCrossEntropy {
   int64_t rows, vocabulary;
   const int32_t* host_targets;
-  bool gradient;
-  float* logits;
+  float gradient_scale, z_loss;
+  const float* logits;
+  GpuTensor d_logits;  // or without values; may be the memory of logits
+  float* losses;       // [rows]
+};
+
+struct GpuRange {
+  int64_t offset, size;
+  float scale;  // of the gradient
+  float keep;   // 1 − learning rate · weight decay
 };
 
 // m ← β₁·m + (1 − β₁)·s·g   v ← β₂·v + (1 − β₂)·(s·g)²   p ← keep·p − rate·m / (√v·root + ε)
-struct GpuAdamW {
-  int64_t n;
+// or, without m: p ← p − rate·s·g. In every range of arrays of one length.
+struct GpuUpdate {
+  int64_t ranges;
+  const GpuRange* host_ranges;
   const float* gradient;
   float *parameters, *m, *v;
-  float scale, beta1, one_minus_beta1, beta2, one_minus_beta2, keep, rate, root, epsilon;
+  uint16_t* rounded;  // bf16, or null
+  float beta1, one_minus_beta1, beta2, one_minus_beta2, rate, root, epsilon;
 };
 
 // u = base − theta + residual [n], formed in that order; theta, residual may be null.
@@ -125,22 +150,24 @@ struct GpuTable {
   bool (*synchronize)(GpuDevice*, GpuText* why);  // false: why the device failed
 
   void (*product)(GpuDevice*, const GpuProduct*);
+  void (*cast)(GpuDevice*, const GpuTensor* x, const GpuTensor* y);
   void (*embedding_forward)(GpuDevice*, const int32_t* host_tokens, int64_t rows, int64_t width,
                             const float* table, float* out);
   void (*embedding_backward)(GpuDevice*, const GpuScatter*);
   void (*rms_norm_forward)(GpuDevice*, const GpuRmsNorm*);
-  void (*rms_norm_backward)(GpuDevice*, const GpuRmsNorm*);
+  void (*rms_norm_backward)(GpuDevice*, const GpuRmsNormGradient*);
   void (*rope)(GpuDevice*, const GpuRope*);
   void (*attention_forward)(GpuDevice*, const GpuAttention*);
   void (*attention_backward)(GpuDevice*, const GpuAttention*);
   void (*swiglu_forward)(GpuDevice*, const GpuSwiglu*);
   void (*swiglu_backward)(GpuDevice*, const GpuSwiglu*);
-  double (*cross_entropy)(GpuDevice*, const GpuCrossEntropy*);  // the mean, nat; waits
+  void (*cross_entropy)(GpuDevice*, const GpuCrossEntropy*);
   void (*add)(GpuDevice*, const float* x, float* y, int64_t n);
   void (*fill)(GpuDevice*, float* y, float value, int64_t n);
-  double (*sum_of_squares)(GpuDevice*, const float* x, int64_t n);  // waits
-  void (*adamw)(GpuDevice*, const GpuAdamW*);
-  void (*sgd)(GpuDevice*, float rate, const float* gradient, float* parameters, int64_t n);
+  // host_sums [ranges]; waits.
+  void (*sums_of_squares)(GpuDevice*, const float* x, const GpuRange* host_ranges, int64_t ranges,
+                          double* host_sums);
+  void (*update)(GpuDevice*, const GpuUpdate*);
 
   const GpuCodecTable* codecs;
 };

@@ -150,8 +150,8 @@ TEST_CASE("CUDA text: rows off 16 bytes take the plain kernel, with its small er
   Values q(want.q.size() + 1), out(want.out.size());
   std::copy(want.q.begin(), want.q.end(), q.begin() + 1);
 
-  HostGpu()->AttentionForward(shape, {q.data() + 1, 20, 64}, AsRows(want.k, 20), AsRows(want.v, 20),
-                              AsRows(out, 20), want.log_sum_exp.data());
+  HostGpu()->AttentionForward(shape, ConstMatrix{q.data() + 1, 20, 64}, AsRows(want.k, 20),
+                              AsRows(want.v, 20), AsRows(out, 20), want.log_sum_exp.data());
 
   CHECK(NormwiseError(out, want.out) <= 1e-5);
 }

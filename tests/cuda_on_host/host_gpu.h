@@ -18,8 +18,8 @@ inline const GpuTable& HostGpuTable() {
   return *table;
 }
 
-inline std::unique_ptr<Backend> HostGpu() {
-  auto backend = CreateGpuBackend(HostGpuTable(), 0);
+inline std::unique_ptr<Backend> HostGpu(DType compute = DType::kFloat32) {
+  auto backend = CreateGpuBackend(HostGpuTable(), 0, compute);
   REQUIRE(backend.ok());
   return *std::move(backend);
 }

@@ -1,5 +1,6 @@
 // Every operation but attention: the plug-in's kernels against the reference backend.
 #include "tests/cuda_on_host/host_gpu.h"
+#include "tests/kernels/calls.h"
 #include "tests/kernels/values.h"
 
 namespace skerry {
@@ -60,19 +61,24 @@ TEST_CASE("CUDA text: RMSNorm and its gradients", "[cuda]") {
   const Values x = Normals(rows * width, "x"), weight = Normals(width, "weight");
   const Values d_out = Normals(rows * width, "d_out");
   Values inverse(static_cast<size_t>(rows)), unused(x.size());
-  CreateReferenceBackend()->RmsNormForward(AsRows(x, rows), weight.data(), 1e-5f,
-                                           AsRows(unused, rows), inverse.data());
+  Normalise(*CreateReferenceBackend(), AsRows(x, rows), weight.data(), 1e-5f, AsRows(unused, rows),
+            inverse.data());
 
   CheckAgainstReference(kForwardError, [&](Backend& backend) {
     Values result(x.size() + inverse.size());
-    backend.RmsNormForward(AsRows(x, rows), weight.data(), 1e-5f, {result.data(), rows, width},
-                           result.data() + x.size());
+    Normalise(backend, AsRows(x, rows), weight.data(), 1e-5f, {result.data(), rows, width},
+              result.data() + x.size());
     return result;
   });
   CheckAgainstReference(kGradientError, [&](Backend& backend) {
     Values d_x = Normals(rows * width, "d_x"), d_weight = Normals(width, "d_weight");
-    backend.RmsNormBackward(AsRows(x, rows), weight.data(), inverse.data(), AsRows(d_out, rows),
-                            AsRows(d_x, rows), d_weight.data());
+    backend.RmsNormBackward({AsRows(x, rows),
+                             weight.data(),
+                             inverse.data(),
+                             AsRows(d_out, rows),
+                             AsRows(d_x, rows),
+                             {},
+                             d_weight.data()});
     d_x.insert(d_x.end(), d_weight.begin(), d_weight.end());
     return d_x;
   });
@@ -104,13 +110,13 @@ TEST_CASE("CUDA text: cross-entropy and its gradient, in place", "[cuda]") {
 
   CheckAgainstReference(kForwardError, [&](Backend& backend) {
     Values untouched = logits;
-    const float loss = backend.CrossEntropy(targets, false, AsRows(untouched, rows));
+    const float loss = MeanLoss(backend, targets, false, AsRows(untouched, rows));
     CHECK(untouched == logits);
     return Values{loss};
   });
   CheckAgainstReference(kGradientError, [&](Backend& backend) {
     Values gradient = logits;
-    gradient.push_back(backend.CrossEntropy(targets, true, {gradient.data(), rows, vocabulary}));
+    gradient.push_back(MeanLoss(backend, targets, true, {gradient.data(), rows, vocabulary}));
     return gradient;
   });
 }
@@ -134,19 +140,20 @@ TEST_CASE("CUDA text: optimizers", "[cuda]") {
   const int64_t n = GENERATE(1, 37, 4099);
   const int64_t step = GENERATE(1, 100);
   const Values gradient = Normals(n, "gradient");
+  const std::vector<UpdateRange> ranges = {{0, n / 3, 0.25f, 0.1f}, {n / 3, n - n / 3, 0.5f, 0}};
 
   CheckAgainstReference(kForwardError, [&](Backend& backend) {
     Values state = Normals(n, "parameters"), m = Normals(n, "m"), v = Normals(n, "v");
     for (float& value : v) value *= value;
-    backend.AdamW({0.01f, 0.9f, 0.95f, 1e-8f, 0.1f, 0.5f, step}, gradient.data(), state.data(),
-                  m.data(), v.data(), n);
+    backend.AdamW({0.01f, 0.9f, 0.95f, 1e-8f, step}, ranges,
+                  {gradient.data(), state.data(), m.data(), v.data()});
     state.insert(state.end(), m.begin(), m.end());
     state.insert(state.end(), v.begin(), v.end());
     return state;
   });
   CheckAgainstReference(kForwardError, [&](Backend& backend) {
     Values parameters = Normals(n, "parameters");
-    backend.Sgd(0.1f, 0.25f, gradient.data(), parameters.data(), n);
+    backend.Sgd(0.1f, ranges, {gradient.data(), parameters.data()});
     return parameters;
   });
 }
@@ -163,8 +170,8 @@ TEST_CASE("CUDA text: sums, fills and copies", "[cuda]") {
     y.insert(y.end(), copied.begin(), copied.end());
     return y;
   });
-  const double want = CreateReferenceBackend()->SumOfSquares(x.data(), n);
-  CHECK(HostGpu()->SumOfSquares(x.data(), n) == Approx(want).epsilon(1e-13));
+  const double want = SumOfSquares(*CreateReferenceBackend(), x.data(), n);
+  CHECK(SumOfSquares(*HostGpu(), x.data(), n) == Approx(want).epsilon(1e-13));
 }
 
 }  // namespace skerry

@@ -48,17 +48,19 @@ bool SynchronizeGpu(GpuDevice* device, GpuText* why) {
 }
 
 void MultiplyOnGpu(GpuDevice*, const GpuProduct* p) {
-  const int64_t a_row = p->transpose_a ? 1 : p->k, a_depth = p->transpose_a ? p->m : 1;
-  const int64_t b_column = p->transpose_b ? p->k : 1, b_depth = p->transpose_b ? 1 : p->n;
+  const auto factor = [](const GpuTensor& x, int64_t row, int64_t column) {
+    const float value = cuda::RowAt(x, row)[column];
+    return x.bf16 != 0 ? value : RoundTf32(value);
+  };
   for (int64_t i = 0; i < p->m; ++i) {
     for (int64_t j = 0; j < p->n; ++j) {
       float sum = 0;
       for (int64_t x = 0; x < p->k; ++x) {
-        sum +=
-            RoundTf32(p->a[i * a_row + x * a_depth]) * RoundTf32(p->b[j * b_column + x * b_depth]);
+        sum += (p->transpose_a != 0 ? factor(p->a, x, i) : factor(p->a, i, x)) *
+               (p->transpose_b != 0 ? factor(p->b, j, x) : factor(p->b, x, j));
       }
-      float& out = p->c[i * p->n + j];
-      out = p->beta == 0 ? sum : out + sum;
+      const cuda::Row out = cuda::RowAt(p->c, i);
+      out.Set(j, p->beta == 0 ? sum : out[j] + sum);
     }
   }
 }

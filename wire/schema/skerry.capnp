@@ -159,6 +159,8 @@ struct RunConfig {
     epsilon         @6 :Float32;
     weightDecay     @7 :Float32;
     clipNorm        @8 :Float32;
+    compute         @9 :UInt8;    # 0 float32, 1 bf16
+    zLoss           @10 :Float32;
   }
   struct Outer {
     innerSteps   @0 :Int64;  # 0 the planner chooses

@@ -16,7 +16,8 @@ inline void Store(float* p, Lanes x) {
   *reinterpret_cast<UnalignedLanes*>(p) = x;
 }
 
-// The first `count` < kLanes values, zeros behind them.
+// The first `count` < kLanes values, zeros behind them. A lanes header with masks has its own.
+#ifndef SKERRY_LANES_HAVE_MASKS
 inline Lanes LoadSome(const float* p, int64_t count) {
   float values[kLanes] = {};
   for (int64_t l = 0; l < count; ++l) values[l] = p[l];
@@ -26,6 +27,7 @@ inline Lanes LoadSome(const float* p, int64_t count) {
 inline void StoreSome(float* p, Lanes x, int64_t count) {
   for (int64_t l = 0; l < count; ++l) p[l] = x[l];
 }
+#endif
 
 // Calls body(at, load, store) for [0, n): whole vectors, then one partial one. Every element passes
 // through the same instructions, wherever it stands.
@@ -34,12 +36,12 @@ inline void ForLanes(int64_t n, Body&& body) {
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes)
     body(
-        i, [](const float* p) { return Load(p); }, [](float* p, Lanes x) { Store(p, x); });
+        i, [](const auto* p) { return Load(p); }, [](auto* p, Lanes x) { Store(p, x); });
   const int64_t rest = n - i;
   if (rest == 0) return;
   body(
-      i, [rest](const float* p) { return LoadSome(p, rest); },
-      [rest](float* p, Lanes x) { StoreSome(p, x, rest); });
+      i, [rest](const auto* p) { return LoadSome(p, rest); },
+      [rest](auto* p, Lanes x) { StoreSome(p, x, rest); });
 }
 
 // The lanes turned by `by` places.
@@ -51,8 +53,37 @@ inline Lanes Turned(Lanes x) {
   (std::make_integer_sequence<int, kLanes>());
 }
 
+// One step of a transposition: swaps blocks of `size` lanes across the diagonal between rows that
+// are `size` apart.
+template <int size>
+inline void SwapBlocks(Lanes& low, Lanes& high) {
+  const auto shuffle = [&]<int... lane>(std::integer_sequence<int, lane...>) {
+    const Lanes a = low, b = high;
+    low = __builtin_shufflevector(a, b, ((lane / size) % 2 == 0 ? lane : lane - size + kLanes)...);
+    high = __builtin_shufflevector(a, b, ((lane / size) % 2 == 0 ? lane + size : lane + kLanes)...);
+  };
+  shuffle(std::make_integer_sequence<int, kLanes>());
+}
+
+template <int size>
+inline void TransposeFrom(Lanes* rows) {
+  if constexpr (size < kLanes) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kLanes; ++r) {
+      if ((r / size) % 2 == 0) SwapBlocks<size>(rows[r], rows[r + size]);
+    }
+    TransposeFrom<2 * size>(rows);
+  }
+}
+
+// rows[i][j] and rows[j][i] change places.
+inline void TransposeSquare(Lanes* rows) {
+  TransposeFrom<1>(rows);
+}
+
 // Pairwise, always in the same order.
 inline float SumOf(Lanes x) {
+  if constexpr (kLanes > 8) x += Turned<8>(x);
   if constexpr (kLanes > 4) x += Turned<4>(x);
   x += Turned<2>(x);
   x += Turned<1>(x);
@@ -69,6 +100,7 @@ inline Lanes Lower(Lanes x, Lanes bound) {
 }
 
 inline float LargestOf(Lanes x) {
+  if constexpr (kLanes > 8) x = Larger(x, Turned<8>(x));
   if constexpr (kLanes > 4) x = Larger(x, Turned<4>(x));
   x = Larger(x, Turned<2>(x));
   x = Larger(x, Turned<1>(x));
