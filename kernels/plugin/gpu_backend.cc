@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "common/status.h"
 #include "kernels/cpu/rope_table.h"
 #include "kernels/plugin/loader.h"
+#include "kernels/plugin/sorted_tokens.h"
 #include "kernels/shape_checks.h"
 
 namespace skerry {
@@ -45,26 +45,6 @@ class GpuBuffer : public Buffer {
   void* memory_;
   int64_t size_;
 };
-
-struct SortedTokens {
-  std::vector<int32_t> tokens, starts, places;
-};
-
-SortedTokens Sort(std::span<const int32_t> tokens) {
-  SortedTokens out;
-  out.places.resize(tokens.size());
-  std::iota(out.places.begin(), out.places.end(), 0);
-  std::stable_sort(out.places.begin(), out.places.end(),
-                   [&](int32_t a, int32_t b) { return tokens[a] < tokens[b]; });
-  for (size_t i = 0; i < out.places.size(); ++i) {
-    const int32_t token = tokens[static_cast<size_t>(out.places[i])];
-    if (!out.tokens.empty() && out.tokens.back() == token) continue;
-    out.tokens.push_back(token);
-    out.starts.push_back(static_cast<int32_t>(i));
-  }
-  out.starts.push_back(static_cast<int32_t>(out.places.size()));
-  return out;
-}
 
 GpuTensor TensorOf(const ConstTensor& x) {
   return {const_cast<void*>(x.values), x.rows, x.columns, x.step,
@@ -244,7 +224,7 @@ void GpuBackend::Gemm(Transpose ta, Transpose tb, ConstTensor a, ConstTensor b, 
 void GpuBackend::EmbeddingBackward(std::span<const int32_t> tokens, ConstMatrix d_out,
                                    Matrix d_table) {
   CheckEmbedding(tokens, d_table, d_out);
-  const SortedTokens sorted = Sort(tokens);
+  const SortedTokens sorted = SortTokens(tokens);
   const GpuScatter args = {static_cast<int64_t>(sorted.tokens.size()),
                            d_out.rows,
                            d_out.columns,
