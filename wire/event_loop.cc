@@ -121,7 +121,7 @@ void EventLoop::Core::Turn() {
   OnTimers();
   OnJobs();
   OnOwnMessages();
-  transport_->Receive([this](Transport::Received received) { OnFrame(std::move(received)); });
+  transport_->Receive(Clock(), [this](Transport::Received received) { OnFrame(std::move(received)); });
   RepeatDue();
   SendDue();
 }
@@ -155,6 +155,7 @@ std::optional<Instant> EventLoop::Core::NextDeadline() {
   };
   if (!timers_.empty()) sooner(timers_.begin()->first);
   sooner(courier_.NextDue());
+  sooner(transport_->NextDue());
   if (shaper_) sooner(shaper_->NextDue());
   if (retry_soon_) sooner(now_ + kRetryAfter);
   return deadline;
@@ -247,7 +248,7 @@ void EventLoop::Core::Drain() {
     timers_.insert({end, 0});
     interrupt_deadline_.reset();
     Wait();
-    transport_->Receive([](const Transport::Received&) {});
+    transport_->Receive(now_, [](const Transport::Received&) {});
     std::vector<Courier::Outgoing> out;
     courier_.Tick(now_, out);
     SendDue();
