@@ -13,8 +13,7 @@ namespace {
 // A lost packet holds up all that follows it on its connection for a round trip: so several, even
 // where one could carry the window (3.5 MB per round trip with stock buffers).
 constexpr int64_t kBytesPerStripe = 1'500'000;
-constexpr int64_t kBytesPerEarlyStripe = 128 << 10;
-constexpr int64_t kEarlyStripes = 4;
+constexpr int64_t kEarlyStripes = 4;  // together from the start: a late one is cold among warm ones
 constexpr int kHeldRounds = 12;                 // acknowledgements between two more stripes
 constexpr size_t kGivenUpMax = 4096;
 constexpr double kProbeBytes = 200, kProbeShare = 0.005;  // of the line
@@ -281,8 +280,7 @@ std::optional<Instant> BulkSender::NextDue() const {
 uint16_t BulkSender::WantedStripes(Instant now) const {
   if (transfers_.empty()) return 0;
   const auto per = [&](int64_t bytes) { return (window_.bytes() + bytes - 1) / bytes; };
-  const int64_t bulk = std::max({per(kBytesPerStripe), int64_t{grown_},
-                                 std::min(per(kBytesPerEarlyStripe), kEarlyStripes)});
+  const int64_t bulk = std::max({per(kBytesPerStripe), int64_t{grown_}, kEarlyStripes});
   const int64_t most = kSignalStripe - 1;
   return static_cast<uint16_t>(std::min(bulk, most) + (ActivationsMatter(now) ? 1 : 0));
 }

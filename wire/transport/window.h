@@ -6,8 +6,8 @@
 // or shrinks until that is kTargetQueue (the idea of Vegas, Brakmo & Peterson 1995, and of FAST, Wei et al. 2006,
 // above TCP instead of in it). It needs no estimate of the rate that is good to a few per cent, as
 // pacing would, and acknowledgements, which come at the rate of the line, space the chunks.
-// It starts small and doubles every round trip until the queue says enough, or until far more is under
-// way than the rate explains.
+// It starts small and grows by half every round trip, as acknowledgements come, until a probe meets a
+// queue, or until far more is under way than the rate explains.
 //
 // Where TCP itself holds bytes back (a lossy line and cubic, or a full window of one connection) the
 // queue stays empty while more is under way than the line can hold. Then more connections help, not a
@@ -27,8 +27,8 @@ namespace skerry {
 
 class CongestionWindow {
  public:
-  static constexpr int64_t kFirstBytes = 128 << 10;
-  static constexpr int64_t kLeastBytes = 32 << 10;
+  static constexpr int64_t kFirstBytes = 32 << 10;
+  static constexpr int64_t kLeastBytes = 16 << 10;
   static constexpr int64_t kMostBytes = int64_t{64} << 20;
   static constexpr Duration kTargetQueue = Duration::Millis(3);
   static constexpr Duration kChunkTime = Duration::Millis(4);
@@ -53,11 +53,11 @@ class CongestionWindow {
   std::optional<Duration> round_trip() const { return shortest_; }
   Duration smoothed() const { return smoothed_; }  // of probes; 0 before
   Duration chunk_time() const { return chunk_time_; }  // of OnChunk, smoothed
-  bool IsHeldByTcp() const { return held_; }
+  bool IsHeldByTcp() const { return held_ && !starting_; }
 
  private:
   void EndRound(Instant now);
-  void Start(Duration queue, double rate);
+  void EndStart(Duration queue);
   void Follow(Duration queue, double rate);
   Duration Target() const;
   double Holds(double rate) const;
@@ -76,7 +76,9 @@ class CongestionWindow {
   Instant first_at_, last_at_;
 
   double rate_ = 0;
-  int empty_rounds_ = 0;  // without queue
+  int empty_rounds_ = 0;   // without queue, one after another
+  int stuck_rounds_ = 0;   // with more under way than the rate explains, likewise
+  std::optional<Instant> queued_since_;  // all probes have met a queue
   bool held_ = false;
 };
 
