@@ -7,6 +7,7 @@ namespace skerry {
 namespace {
 
 constexpr Duration kRoundLeast = Duration::Millis(20);
+constexpr int kProbesPerRound = 3;  // at least: each may have met a chunk
 constexpr Duration kQueuedFor = Duration::Millis(10);
 constexpr double kStartGrowth = 0.75;  // of what was delivered
 constexpr int kStuckRounds = 4;  // without a rate that explains the window, and the start is over
@@ -30,6 +31,7 @@ void CongestionWindow::OnProbe(Instant now, Duration round_trip) {
   while (now - shortest_of_.front().first > kForgetRoundTrip) shortest_of_.pop_front();
   shortest_ = shortest_of_.front().second;
   smoothed_ = Smooth(smoothed_, round_trip, 8);
+  ++round_probes_;
   round_shortest_ = round_shortest_ ? std::min(*round_shortest_, round_trip) : round_trip;
   const Duration queue = round_trip - *shortest_;
   // A lost packet makes probes come late too, but then all at once, the last of them in time.
@@ -71,10 +73,11 @@ void CongestionWindow::OnDelivered(Instant now, int64_t received_bytes, Instant 
   if (!round_began_) {
     round_began_ = now;
     round_shortest_.reset();
+    round_probes_ = 0;
     return;
   }
   const Duration round = std::max(shortest_.value_or(kRoundLeast), kRoundLeast);
-  if (now - *round_began_ >= round && round_shortest_) EndRound(now);
+  if (now - *round_began_ >= round && round_probes_ >= kProbesPerRound) EndRound(now);
 }
 
 void CongestionWindow::EndRound(Instant now) {
@@ -95,6 +98,7 @@ void CongestionWindow::EndRound(Instant now) {
   }
   round_began_ = now;
   round_shortest_.reset();
+  round_probes_ = 0;
   limited_ = false;
   first_bytes_ = last_bytes_;
   first_at_ = last_at_;

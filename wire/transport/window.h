@@ -71,6 +71,7 @@ class CongestionWindow {
   // The round under way.
   std::optional<Instant> round_began_;
   std::optional<Duration> round_shortest_;
+  int round_probes_ = 0;
   bool limited_ = false;
   int64_t first_bytes_ = -1, last_bytes_ = -1;
   Instant first_at_, last_at_;
