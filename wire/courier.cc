@@ -56,8 +56,8 @@ void CourierSession::Send(Instant now, SharedMessage message, std::vector<Frame>
 // As long as bulk that was sent in the first lane may still be on its way, more follows it there: a
 // class keeps its order.
 size_t CourierSession::LaneFor(TrafficClass traffic) const {
-  const bool has_lanes = format() >= kFormatWithLanes &&
-                         control_.FirstUnacknowledged() > last_bulk_in_control_;
+  const bool has_lanes =
+      format() >= kFormatWithLanes && control_.FirstUnacknowledged() > last_bulk_in_control_;
   return has_lanes ? static_cast<size_t>(traffic) : 0;
 }
 

@@ -70,10 +70,11 @@ absl::StatusOr<std::unique_ptr<EventLoop::Core>> EventLoop::Core::Open(EventLoop
   const Instant start = MonotonicNow();
   const auto clock = [start] { return Instant() + (MonotonicNow() - start); };
   SKERRY_ASSIGN_OR_RETURN(
-      auto transport, Transport::Open({options.identity, options.run, options.bind_endpoint,
-                                       admit_any, clock}));
+      auto transport,
+      Transport::Open({options.identity, options.run, options.bind_endpoint, admit_any, clock}));
   const auto coordinator = options.coordinator;
-  std::unique_ptr<Core> core(new Core(std::move(options), DrawIncarnation(), std::move(transport), start));
+  std::unique_ptr<Core> core(
+      new Core(std::move(options), DrawIncarnation(), std::move(transport), start));
   if (coordinator) {
     SKERRY_RETURN_IF_ERROR(core->transport_->Dial(coordinator->id, coordinator->endpoint));
     core->connected_.insert(coordinator->id);

@@ -117,8 +117,8 @@ void EventLoop::Core::SendOut(std::vector<Courier::Outgoing>& out) {
   for (Courier::Outgoing& outgoing : out) {
     const auto& message = outgoing.frame.message;
     const auto traffic = message ? ClassOf(*message) : TrafficClass::kControl;
-    const bool in_chunks = traffic != TrafficClass::kControl &&
-                           courier_.FormatFor(outgoing.to) >= kFormatWithLanes;
+    const bool in_chunks =
+        traffic != TrafficClass::kControl && courier_.FormatFor(outgoing.to) >= kFormatWithLanes;
     auto encoded = Encode(outgoing.frame, self(), outgoing.to,
                           in_chunks ? DigestPlace::kTransfer : DigestPlace::kEnvelope);
     if (!encoded.ok()) {

@@ -151,9 +151,8 @@ TEST_CASE("Bulk: chunks of a broken connection go over another, and none is deli
     if (rng.Uniform() < 0.2) {
       const auto broken = static_cast<StripeId>(rng.Next() % 4);
       // What was on it is lost, or had just arrived.
-      std::erase_if(pair.flying, [&](const auto& sent) {
-        return sent.stripe == broken && rng.Uniform() < 0.7;
-      });
+      std::erase_if(pair.flying,
+                    [&](const auto& sent) { return sent.stripe == broken && rng.Uniform() < 0.7; });
       pair.sender.CloseStripe(broken);
       pair.sender.OpenStripe(At(pair.now), broken);
     }
@@ -232,19 +231,31 @@ TEST_CASE("BulkReceiver: lengths and offsets that cannot be are refused before a
           "[wire][bulk][hostile]") {
   using Verdict = BulkReceiver::Verdict;
   Hostile hostile;
-  SECTION("beyond the end") { hostile.header.offset = 950; }
-  SECTION("an end without digest") { hostile.header.offset = 900; }
-  SECTION("a digest before the end") { hostile.header.digest.emplace(); }
-  SECTION("no envelope") { hostile.header.envelope_bytes = 0; }
+  SECTION("beyond the end") {
+    hostile.header.offset = 950;
+  }
+  SECTION("an end without digest") {
+    hostile.header.offset = 900;
+  }
+  SECTION("a digest before the end") {
+    hostile.header.digest.emplace();
+  }
+  SECTION("no envelope") {
+    hostile.header.envelope_bytes = 0;
+  }
   SECTION("an envelope beyond its limit") {
     hostile.header.envelope_bytes = static_cast<int64_t>(limits::kEnvelopeBytesMax) + 1;
     hostile.header.total_bytes = hostile.header.envelope_bytes;
   }
-  SECTION("an envelope beyond the stream") { hostile.header.envelope_bytes = 1001; }
+  SECTION("an envelope beyond the stream") {
+    hostile.header.envelope_bytes = 1001;
+  }
   SECTION("a payload beyond its limit") {
     hostile.header.total_bytes = static_cast<int64_t>(limits::kPayloadBytesMax) + 51;
   }
-  SECTION("an empty chunk") { hostile.bytes.clear(); }
+  SECTION("an empty chunk") {
+    hostile.bytes.clear();
+  }
   SECTION("a chunk beyond its limit") {
     hostile.bytes.resize(kChunkBytesMax + 1);
     hostile.header.total_bytes = 10 * kChunkBytesMax;
@@ -253,7 +264,9 @@ TEST_CASE("BulkReceiver: lengths and offsets that cannot be are refused before a
     hostile.header.total_bytes = 3 * BulkReceiver::kAheadMax;
     hostile.header.offset = 2 * BulkReceiver::kAheadMax;
   }
-  SECTION("no session") { hostile.header.session = 0; }
+  SECTION("no session") {
+    hostile.header.session = 0;
+  }
   CHECK(hostile.Take() == Verdict::kRefused);
   CHECK(hostile.receiver.unfinished_bytes() == 0);
 }
@@ -265,10 +278,18 @@ TEST_CASE("BulkReceiver: chunks that contradict or overlap earlier ones are refu
   hostile.header.offset = 300;
   REQUIRE(hostile.Take() == Verdict::kTaken);
   const int64_t held = hostile.receiver.unfinished_bytes();
-  SECTION("another size") { hostile.header.total_bytes = 1200; }
-  SECTION("another envelope") { hostile.header.envelope_bytes = 60; }
-  SECTION("overlap from before") { hostile.header.offset = 250; }
-  SECTION("overlap from behind") { hostile.header.offset = 350; }
+  SECTION("another size") {
+    hostile.header.total_bytes = 1200;
+  }
+  SECTION("another envelope") {
+    hostile.header.envelope_bytes = 60;
+  }
+  SECTION("overlap from before") {
+    hostile.header.offset = 250;
+  }
+  SECTION("overlap from behind") {
+    hostile.header.offset = 350;
+  }
   CHECK(hostile.Take() == Verdict::kRefused);
   CHECK(hostile.receiver.unfinished_bytes() == held);
 }

@@ -230,7 +230,8 @@ Frame LaneFrame() {
   return frame;
 }
 
-TEST_CASE("Codec: a frame in a lane is of format 2, its payload proven elsewhere", "[wire][codec]") {
+TEST_CASE("Codec: a frame in a lane is of format 2, its payload proven elsewhere",
+          "[wire][codec]") {
   const Frame frame = LaneFrame();
   const auto encoded = Encode(frame, kSender, kRecipient, DigestPlace::kTransfer);
   REQUIRE(encoded.ok());
@@ -249,12 +250,11 @@ TEST_CASE("Codec: a lane in format 1, or beyond the last, is refused", "[wire][c
   frame.header.lane = kTrafficClasses;
   const auto beyond = Encode(frame, kSender, kRecipient);
   REQUIRE(beyond.ok());
-  CHECK(absl::IsInvalidArgument(
-      Decode(beyond->envelope, beyond->payload, Expectation()).status()));
+  CHECK(absl::IsInvalidArgument(Decode(beyond->envelope, beyond->payload, Expectation()).status()));
 }
 
-// What a program of today says to one that it has not heard of must be what programs of format 1 read:
-// they know neither `speaks` nor `lane`, which they pass over.
+// What a program of today says to one that it has not heard of must be what programs of format 1
+// read: they know neither `speaks` nor `lane`, which they pass over.
 TEST_CASE("Codec: the first frame to anybody is of format 1", "[wire][codec]") {
   Frame frame = FrameOf(Hello{});
   frame.header.speaks = kNewestFormat;

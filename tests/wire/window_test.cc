@@ -114,9 +114,10 @@ TEST_CASE("Window: it fills the line and leaves the queue nearly empty", "[wire]
   CHECK(Quantile(world.queues, 0.99) < 0.025);
 }
 
-TEST_CASE("Window: a line that drops to 1 % of its rate has a short queue again, and one that comes "
-          "back is filled again",
-          "[wire][window][fault]") {
+TEST_CASE(
+    "Window: a line that drops to 1 % of its rate has a short queue again, and one that comes "
+    "back is filled again",
+    "[wire][window][fault]") {
   World world({12.5e6, Duration::Millis(20), {}});
   world.RunUntil(Instant() + Duration::Seconds(3));
   world.line().bytes_per_s = 125e3;

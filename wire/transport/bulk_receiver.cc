@@ -89,7 +89,8 @@ BulkReceiver::Verdict BulkReceiver::Take(const DecodedChunk& chunk, uint16_t via
   if (at != frames_.end() && (at->second.total_bytes != header.total_bytes ||
                               at->second.envelope_bytes != header.envelope_bytes))
     return Verdict::kRefused;
-  if (finished_.contains(header.transfer) || (at != frames_.end() && IsRepeat(at->second, begin, end))) {
+  if (finished_.contains(header.transfer) ||
+      (at != frames_.end() && IsRepeat(at->second, begin, end))) {
     Owe(via, header.serial);
     return Verdict::kRepeated;
   }
@@ -132,7 +133,8 @@ void BulkReceiver::HashTo(Frame& frame, int64_t end) {
   const int64_t cut = frame.envelope_bytes;
   if (frame.complete < cut)
     frame.hash.Add(part(frame.envelope, frame.complete, std::min(end, cut)));
-  if (end > cut) frame.hash.Add(part(frame.payload, std::max(frame.complete, cut) - cut, end - cut));
+  if (end > cut)
+    frame.hash.Add(part(frame.payload, std::max(frame.complete, cut) - cut, end - cut));
   frame.complete = end;
 }
 

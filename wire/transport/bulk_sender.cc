@@ -14,7 +14,7 @@ namespace {
 // where one could carry the window (3.5 MB per round trip with stock buffers).
 constexpr int64_t kBytesPerStripe = 1'500'000;
 constexpr int64_t kEarlyStripes = 4;  // together from the start: a late one is cold among warm ones
-constexpr int kHeldRounds = 12;                 // acknowledgements between two more stripes
+constexpr int kHeldRounds = 12;       // acknowledgements between two more stripes
 constexpr size_t kGivenUpMax = 4096;
 constexpr double kProbeBytes = 200, kProbeShare = 0.005;  // of the line
 constexpr Duration kProbeLeast = Duration::Millis(5), kProbeMost = Duration::Millis(100);
@@ -70,7 +70,8 @@ std::optional<BulkSender::Chunk> BulkSender::Cut(uint64_t id) {
   const auto envelope = static_cast<int64_t>(transfer.frame.envelope.size());
   const auto hash = [&](std::span<const uint8_t> bytes, int64_t begin, int64_t end) {
     if (begin < end)
-      transfer.hash.Add(bytes.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)));
+      transfer.hash.Add(
+          bytes.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)));
   };
   hash(transfer.frame.envelope, transfer.cut, std::min(cut, envelope));
   hash(View(transfer.frame.payload), std::max(transfer.cut, envelope) - envelope, cut - envelope);

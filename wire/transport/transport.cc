@@ -13,7 +13,7 @@
 namespace skerry {
 namespace {
 
-constexpr int kIoThreads = 2;         // so that encrypting bulk does not hold up control
+constexpr int kIoThreads = 2;  // so that encrypting bulk does not hold up control
 constexpr int kSocketsMax = 32'768;
 constexpr int kHighWaterFrames = 64;
 constexpr int kLingerMs = 1000;

@@ -6,9 +6,10 @@
 // authenticated frame came with. Frames that find no way yet wait (kWaitingMax per peer); frames
 // that find a full pipe wait too, and Flush sends them later.
 //
-// Those connections are for control. Bulk frames for a peer that understands chunks go over connections
-// of their own, opened when there is something for them (link_message.h, bulk_sender.h): who dialled
-// opens them, both use them. Where only the other side could dial, it is asked to open them.
+// Those connections are for control. Bulk frames for a peer that understands chunks go over
+// connections of their own, opened when there is something for them (link_message.h,
+// bulk_sender.h): who dialled opens them, both use them. Where only the other side could dial, it
+// is asked to open them.
 //
 // Used on one thread. zmq::error_t never leaves this file's functions.
 #pragma once
@@ -43,7 +44,7 @@ class Transport {
     Identity identity;
     RunId run;
     std::string bind_endpoint;
-    bool admit_any = false;  // a coordinator: strangers pass the handshake
+    bool admit_any = false;                         // a coordinator: strangers pass the handshake
     std::function<Instant()> clock = MonotonicNow;  // read often; does not go back
   };
 
@@ -109,7 +110,7 @@ class Transport {
 
   // What came over: the listening socket, from whoever has this routing id; or a socket of ours.
   struct Origin {
-    NodeId peer;                     // who proved to be it
+    NodeId peer;  // who proved to be it
     bool dialled = false;
     std::optional<StripeId> stripe;  // of ours; nullopt: control, or the ROUTER
     std::string routing_id;          // if not dialled
@@ -118,10 +119,10 @@ class Transport {
     explicit Link(uint64_t session) : sender(session) {}
     BulkSender sender;
     BulkReceiver receiver;
-    std::map<StripeId, zmq::socket_t> dialled;   // ours
-    std::map<StripeId, std::string> attached;    // routing ids of theirs
-    uint16_t wanted = 0;                         // so many of ours the peer asked for
-    std::optional<Instant> asked, redialled;     // when we last did
+    std::map<StripeId, zmq::socket_t> dialled;  // ours
+    std::map<StripeId, std::string> attached;   // routing ids of theirs
+    uint16_t wanted = 0;                        // so many of ours the peer asked for
+    std::optional<Instant> asked, redialled;    // when we last did
   };
 
   explicit Transport(Options options);
@@ -179,8 +180,8 @@ class Transport {
   std::map<NodeId, std::deque<OutgoingFrame>> waiting_;
   std::map<std::string, NodeId> peer_of_key_;  // of whom is allowed, by key in hexadecimal
   std::map<NodeId, Link> links_;
-  std::set<NodeId> active_;      // whose links have something to do
-  bool bulk_is_full_ = false;    // a connection took no more
+  std::set<NodeId> active_;    // whose links have something to do
+  bool bulk_is_full_ = false;  // a connection took no more
   TransportCounters counters_;
   int64_t accepted_ = 0;      // connections of the ROUTER: taken,
   int64_t shaken_ = 0;        // through the handshake,

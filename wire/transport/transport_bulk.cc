@@ -97,7 +97,8 @@ void Transport::PrepareStripes(const NodeId& peer, Link& link) {
       if (!link.dialled.contains(stripe)) OpenStripe(peer, link, stripe);
     }
     if (open > 0 && !link.dialled.contains(kSignalStripe)) OpenStripe(peer, link, kSignalStripe);
-  } else if (wanted > 0 && link.attached.size() < wanted + size_t{1} && (!link.asked || now - *link.asked > kAskAgain)) {
+  } else if (wanted > 0 && link.attached.size() < wanted + size_t{1} &&
+             (!link.asked || now - *link.asked > kAskAgain)) {
     link.asked = now;
     SendControl(peer, EncodeLink(WantMessage{wanted}));
   }
