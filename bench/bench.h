@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -48,14 +49,29 @@ void Keep(const T& value) {
 
 class Bench {
  public:
-  // Reads `--json FILE`; any other argument ends the program with 2.
-  Bench(std::string name, int argc, char** argv) : name_(std::move(name)) {
-    if (argc == 3 && std::string(argv[1]) == "--json") {
-      json_file_ = argv[2];
-    } else if (argc != 1) {
-      std::fprintf(stderr, "usage: %s [--json FILE]\n", argv[0]);
-      std::exit(2);
+  // Reads `--json FILE`, and `more` options with a value each; any other argument ends the program
+  // with 2.
+  Bench(std::string name, int argc, char** argv, const std::vector<std::string>& more = {})
+      : name_(std::move(name)) {
+    for (int i = 1; i < argc; i += 2) {
+      const std::string option = argv[i];
+      const bool known = option == "--json" || std::count(more.begin(), more.end(), option) > 0;
+      if (!known || i + 1 == argc) {
+        std::fprintf(stderr, "usage: %s [--json FILE]", argv[0]);
+        for (const std::string& other : more) std::fprintf(stderr, " [%s VALUE]", other.c_str());
+        std::fprintf(stderr, "\n");
+        std::exit(2);
+      }
+      options_[option] = argv[i + 1];
     }
+    if (const auto json = options_.find("--json"); json != options_.end())
+      json_file_ = json->second;
+  }
+
+  // "" where it was not given.
+  std::string Option(const std::string& option) const {
+    const auto found = options_.find(option);
+    return found == options_.end() ? "" : found->second;
   }
 
   void Record(const std::string& what, double value, const std::string& unit) {
@@ -113,6 +129,7 @@ class Bench {
   }
 
   std::string name_;
+  std::map<std::string, std::string> options_;
   std::optional<std::string> json_file_;
   std::vector<Figure> figures_;
 };

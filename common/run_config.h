@@ -27,6 +27,9 @@ struct TransformerConfig {
 };
 
 enum class InnerOptimizer : uint8_t { kAdamW, kSgd };
+// What products, and what lies between them, are of (kernels/backend.h); parameters, gradients and
+// moments are float32 in any case. bf16 where a node has it. On the wire.
+enum class InnerCompute : uint8_t { kFloat32, kBfloat16, kLast = kBfloat16 };
 
 struct InnerConfig {
   InnerOptimizer optimizer = InnerOptimizer::kAdamW;
@@ -38,6 +41,8 @@ struct InnerConfig {
   float epsilon = 1e-8f;
   float weight_decay = 0.1f;  // on matrices only
   float clip_norm = 1.0f;     // per block (a layer, the embedding, the head); 0 is off
+  InnerCompute compute = InnerCompute::kFloat32;
+  float z_loss = 0;  // keeps the head's normaliser near 1 (PaLM, section 5); about 1e-4, 0 is off
   bool operator==(const InnerConfig&) const = default;
 };
 
@@ -52,8 +57,11 @@ enum class DeltaCodec : uint8_t {
   kSign,
   kTernary,
   kTopK,
-  kLast = kTopK
+  kLowRank,
+  kLast = kLowRank
 };
+// Those up to this one encode any number of values; kLowRank is made for a stage's matrices.
+inline constexpr DeltaCodec kLastShapeless = DeltaCodec::kTopK;
 
 // What a message takes, about, for planning: exact for the codecs of fixed length.
 constexpr double DeltaBitsPerValue(DeltaCodec codec) {
@@ -72,6 +80,8 @@ constexpr double DeltaBitsPerValue(DeltaCodec codec) {
       return 1;
     case DeltaCodec::kTopK:
       return 0.153;
+    case DeltaCodec::kLowRank:
+      return 1;  // OuterConfig::budget_bits (routing/delta_bits.h)
   }
   return 32;
 }
@@ -140,7 +150,7 @@ struct OuterConfig {
   float robust_limit = 3;    // kScreen, kClip: in medians
   float robust_trim = 0.2f;  // kTrim: of the messages, at each end
   CodecBudget budget = CodecBudget::kNone;
-  float budget_bits = 1;       // kBits
+  float budget_bits = 1;       // kBits, and of codec kLowRank
   int64_t budget_rounds = 16;  // a table is made anew every so many rounds
   bool operator==(const OuterConfig&) const = default;
 };

@@ -44,6 +44,10 @@ class FloatCarver {
     return piece;
   }
   Matrix TakeMatrix(int64_t rows, int64_t columns) { return {Take(rows * columns), rows, columns}; }
+  Tensor TakeTensor(int64_t rows, int64_t columns, DType type) {
+    const int64_t floats = (rows * columns * BytesOf(type) + 3) / 4;
+    return {Take(floats), rows, columns, columns, type};
+  }
   int64_t used() const { return used_; }
 
  private:

@@ -21,7 +21,7 @@ struct Decoder::Pass {
         stream(carver.TakeMatrix(pass_shape.tokens(), pass_shape.hidden)),
         stash(pass_shape, carver),
         block(pass_shape, carver),
-        head(pass_shape, carver),
+        head(pass_shape, pass_shape.tokens(), carver),
         floats(carver.used()) {}
   int64_t floats;
 };
@@ -41,10 +41,10 @@ absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Create(const TransformerConfig
     return InvalidArgument("%d parameters, the model has %d", parameters.size(),
                            decoder->layout_.size());
   }
-  SKERRY_ASSIGN_OR_RETURN(decoder->parameters_, backend->Allocate(decoder->layout_.size()));
-  backend->Upload(parameters, decoder->parameters_->data());
-  backend->Synchronize();
-  const Pass largest(PassShape::Of(config, 1, tokens_max), FloatCarver(nullptr));
+  SKERRY_ASSIGN_OR_RETURN(decoder->weights_, WeightStore::Create(decoder->layout_.size(), backend));
+  decoder->weights_->Write(parameters);
+  const Pass largest(PassShape::Of(config, 1, tokens_max, backend->compute_type()),
+                     FloatCarver(nullptr));
   SKERRY_ASSIGN_OR_RETURN(decoder->workspace_, backend->Allocate(largest.floats));
   return decoder;
 }
@@ -64,12 +64,13 @@ absl::Status Decoder::Check(std::span<const int32_t> tokens, int64_t sequences) 
 }
 
 void Decoder::Run(const Pass& pass, std::span<const int32_t> tokens) {
-  const auto ends = EndTensors<const float>::At(layout_, parameters_->data());
+  const auto ends = EndWeights::At(layout_, weights_->arena());
   backend_->EmbeddingForward(tokens, ends.embedding, pass.stream);
   for (int32_t layer = 0; layer < config_.layers; ++layer) {
-    const auto weights = BlockTensors<const float>::At(layout_, layer, parameters_->data());
+    const auto weights = BlockWeights::At(layout_, layer, weights_->arena());
     backend_->Copy(pass.stream.values, pass.stash.x.values, pass.stream.size());
-    BlockForward(*backend_, pass.shape, weights, pass.stash, pass.block, pass.stream);
+    BlockForward(*backend_, pass.shape, weights, pass.stash, pass.block, {});
+    BlockOutput(*backend_, pass.stash, pass.block, pass.stream);
   }
 }
 
@@ -77,14 +78,15 @@ absl::Status Decoder::Logits(std::span<const int32_t> tokens, int64_t sequences,
                              std::span<float> logits) {
   SKERRY_RETURN_IF_ERROR(Check(tokens, sequences));
   const auto count = static_cast<int64_t>(tokens.size());
-  const Pass pass(PassShape::Of(config_, sequences, count / sequences),
+  const Pass pass(PassShape::Of(config_, sequences, count / sequences, backend_->compute_type()),
                   FloatCarver(workspace_->data()));
   if (static_cast<int64_t>(logits.size()) != pass.head.logits.size()) {
     return InvalidArgument("room for %d logits, want %d", logits.size(), pass.head.logits.size());
   }
   Run(pass, tokens);
-  HeadForward(*backend_, pass.shape, EndTensors<const float>::At(layout_, parameters_->data()),
-              pass.stream, pass.head);
+  const auto ends = EndWeights::At(layout_, weights_->arena());
+  HeadNorm(*backend_, pass.shape, ends, pass.stream, pass.head);
+  HeadLogits(*backend_, ends, pass.head, 0, count);
   backend_->Download(pass.head.logits.values, logits);
   backend_->Synchronize();
   return absl::OkStatus();
@@ -98,12 +100,13 @@ absl::StatusOr<float> Decoder::Loss(std::span<const int32_t> tokens,
     return InvalidArgument("%d tokens and %d targets", tokens.size(), targets.size());
   }
   const auto count = static_cast<int64_t>(tokens.size());
-  const Pass pass(PassShape::Of(config_, sequences, count / sequences),
+  const Pass pass(PassShape::Of(config_, sequences, count / sequences, backend_->compute_type()),
                   FloatCarver(workspace_->data()));
   Run(pass, tokens);
-  HeadForward(*backend_, pass.shape, EndTensors<const float>::At(layout_, parameters_->data()),
-              pass.stream, pass.head);
-  return backend_->CrossEntropy(targets, false, pass.head.logits);
+  const auto ends = EndWeights::At(layout_, weights_->arena());
+  HeadNorm(*backend_, pass.shape, ends, pass.stream, pass.head);
+  HeadLosses(*backend_, pass.shape, ends, targets, pass.head);
+  return MeanLoss(*backend_, pass.head, count);
 }
 
 absl::Status Decoder::NextLogits(std::span<const int32_t> tokens, std::span<float> logits) {
@@ -118,17 +121,15 @@ absl::Status Decoder::NextLogits(std::span<const int32_t> tokens, std::span<floa
   std::vector<int32_t> padded(tokens.begin(), tokens.end());
   padded.resize(
       static_cast<size_t>(std::min(tokens_max_, (count + kBorder - 1) / kBorder * kBorder)));
-  const Pass pass(PassShape::Of(config_, 1, static_cast<int64_t>(padded.size())),
-                  FloatCarver(workspace_->data()));
+  const Pass pass(
+      PassShape::Of(config_, 1, static_cast<int64_t>(padded.size()), backend_->compute_type()),
+      FloatCarver(workspace_->data()));
   Run(pass, padded);
-  PassShape one = pass.shape;
-  one.attention.context = 1;
-  HeadScratch head = pass.head;
-  head.normed.rows = head.logits.rows = 1;
   const ConstMatrix last{pass.stream.values + (count - 1) * config_.hidden, 1, config_.hidden};
-  HeadForward(*backend_, one, EndTensors<const float>::At(layout_, parameters_->data()), last,
-              head);
-  backend_->Download(head.logits.values, logits);
+  const auto ends = EndWeights::At(layout_, weights_->arena());
+  HeadNorm(*backend_, pass.shape, ends, last, pass.head);
+  HeadLogits(*backend_, ends, pass.head, 0, 1);
+  backend_->Download(pass.head.logits.values, logits);
   backend_->Synchronize();
   return absl::OkStatus();
 }

@@ -10,6 +10,7 @@
 #include "common/run_config.h"
 #include "kernels/backend.h"
 #include "model/parameter_layout.h"
+#include "model/weight_store.h"
 
 namespace skerry {
 
@@ -43,7 +44,8 @@ class Decoder {
   ParameterLayout layout_;
   int64_t tokens_max_;
   Backend* backend_;
-  std::unique_ptr<Buffer> parameters_, workspace_;
+  std::unique_ptr<WeightStore> weights_;
+  std::unique_ptr<Buffer> workspace_;
 };
 
 }  // namespace skerry

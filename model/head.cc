@@ -1,53 +1,121 @@
 #include "model/head.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "common/check.h"
 
 namespace skerry {
+namespace {
 
-template <typename T>
-EndTensors<T> EndTensors<T>::At(const ParameterLayout& layout, T* arena) {
-  const auto tensor = [&](const char* name) {
-    const TensorSlot* slot = layout.Find(name);
-    return slot == nullptr ? BasicMatrix<T>{}
-                           : BasicMatrix<T>{arena + slot->offset, slot->rows, slot->columns};
-  };
-  EndTensors ends;
-  ends.embedding = tensor("model.embed_tokens.weight");
-  ends.norm = tensor("model.norm.weight").values;
-  ends.head = tensor("lm_head.weight");
-  SKERRY_CHECK(ends.embedding.values != nullptr && ends.norm != nullptr, "stage 0 holds the ends");
-  if (ends.head.values == nullptr) ends.head = ends.embedding;
-  return ends;
+constexpr const char* kEmbedding = "model.embed_tokens.weight";
+constexpr const char* kNorm = "model.norm.weight";
+
+const TensorSlot& Slot(const ParameterLayout& layout, const char* name) {
+  const TensorSlot* slot = layout.Find(name);
+  SKERRY_CHECK(slot != nullptr, "stage 0 holds the ends");
+  return *slot;
 }
 
-template struct EndTensors<float>;
-template struct EndTensors<const float>;
-
-HeadScratch::HeadScratch(const PassShape& shape, FloatCarver& carver) {
-  normed = carver.TakeMatrix(shape.tokens(), shape.hidden);
-  d_normed = carver.TakeMatrix(shape.tokens(), shape.hidden);
-  logits = carver.TakeMatrix(shape.tokens(), shape.vocab);
-  inverse_rms = carver.Take(shape.tokens());
+const TensorSlot& HeadSlot(const ParameterLayout& layout) {
+  const TensorSlot* slot = layout.Find("lm_head.weight");
+  return slot == nullptr ? Slot(layout, kEmbedding) : *slot;
 }
 
-void HeadForward(Backend& backend, const PassShape& shape, const EndTensors<const float>& weights,
-                 ConstMatrix x, const HeadScratch& scratch) {
-  backend.RmsNormForward(x, weights.norm, shape.norm_epsilon, scratch.normed, scratch.inverse_rms);
-  backend.Gemm(Transpose::kNo, Transpose::kYes, scratch.normed, weights.head, 0, scratch.logits);
+Matrix MatrixAt(const TensorSlot& slot, float* arena) {
+  return {arena + slot.offset, slot.rows, slot.columns};
 }
 
-void HeadBackward(Backend& backend, const EndTensors<const float>& weights, ConstMatrix x,
-                  const HeadScratch& scratch, const EndTensors<float>& gradients, Matrix d_x) {
-  backend.Gemm(Transpose::kYes, Transpose::kNo, scratch.logits, scratch.normed, 0, gradients.head);
-  backend.Gemm(Transpose::kNo, Transpose::kNo, scratch.logits, weights.head, 0, scratch.d_normed);
+}  // namespace
+
+EndWeights EndWeights::At(const ParameterLayout& layout, const WeightArena& arena) {
+  const TensorSlot& embedding = Slot(layout, kEmbedding);
+  const TensorSlot& head = HeadSlot(layout);
+  return {{arena.values + embedding.offset, embedding.rows, embedding.columns},
+          arena.values + Slot(layout, kNorm).offset,
+          arena.Product(head, head.rows)};
+}
+
+EndGradients EndGradients::At(const ParameterLayout& layout, float* arena) {
+  return {MatrixAt(Slot(layout, kEmbedding), arena), arena + Slot(layout, kNorm).offset,
+          MatrixAt(HeadSlot(layout), arena)};
+}
+
+HeadScratch::HeadScratch(const PassShape& shape, int64_t logits_rows, FloatCarver& carver) {
+  const int64_t t = shape.tokens();
+  normed = carver.TakeTensor(t, shape.hidden, shape.compute);
+  d_normed = carver.TakeTensor(t, shape.hidden, shape.compute);
+  logits = carver.TakeMatrix(logits_rows, shape.vocab);
+  d_logits = shape.compute == DType::kFloat32
+                 ? Tensor(logits)
+                 : carver.TakeTensor(logits_rows, shape.vocab, shape.compute);
+  inverse_rms = carver.Take(t);
+  losses = carver.Take(t);
+}
+
+void HeadNorm(Backend& backend, const PassShape& shape, const EndWeights& weights, ConstMatrix x,
+              const HeadScratch& scratch) {
+  backend.RmsNormForward({x,
+                          {},
+                          {},
+                          weights.norm,
+                          shape.norm_epsilon,
+                          scratch.normed.Rows(0, x.rows),
+                          scratch.inverse_rms});
+}
+
+void HeadLogits(Backend& backend, const EndWeights& weights, const HeadScratch& scratch,
+                int64_t first, int64_t rows) {
+  const Matrix logits{scratch.logits.values, rows, scratch.logits.columns};
+  backend.Gemm(Transpose::kNo, Transpose::kYes, scratch.normed.Rows(first, rows), weights.head, 0,
+               logits);
+}
+
+void HeadLosses(Backend& backend, const PassShape& shape, const EndWeights& weights,
+                std::span<const int32_t> targets, const HeadScratch& scratch) {
+  for (int64_t first = 0; first < shape.tokens(); first += scratch.logits.rows) {
+    const int64_t rows = std::min(scratch.logits.rows, shape.tokens() - first);
+    HeadLogits(backend, weights, scratch, first, rows);
+    backend.CrossEntropy(targets.subspan(static_cast<size_t>(first), static_cast<size_t>(rows)), {},
+                         {scratch.logits.values, rows, shape.vocab}, {}, scratch.losses + first);
+  }
+}
+
+void HeadForwardBackward(Backend& backend, const PassShape& shape, const EndWeights& weights,
+                         std::span<const int32_t> targets, float z_loss, ConstMatrix x,
+                         const HeadScratch& scratch, const EndGradients& gradients, Matrix d_x) {
+  const int64_t tokens = shape.tokens();
+  const CrossEntropyTerms terms = {1 / static_cast<float>(tokens), z_loss};
+  HeadNorm(backend, shape, weights, x, scratch);
+  for (int64_t first = 0; first < tokens; first += scratch.logits.rows) {
+    const int64_t rows = std::min(scratch.logits.rows, tokens - first);
+    HeadLogits(backend, weights, scratch, first, rows);
+    const Tensor d_logits = scratch.d_logits.Rows(0, rows);
+    backend.CrossEntropy(targets.subspan(static_cast<size_t>(first), static_cast<size_t>(rows)),
+                         terms, {scratch.logits.values, rows, shape.vocab}, d_logits,
+                         scratch.losses + first);
+    backend.Gemm(Transpose::kYes, Transpose::kNo, d_logits, scratch.normed.Rows(first, rows),
+                 first == 0 ? 0.0f : 1.0f, gradients.head);
+    backend.Gemm(Transpose::kNo, Transpose::kNo, d_logits, weights.head, 0,
+                 scratch.d_normed.Rows(first, rows));
+  }
   backend.Fill(d_x.values, 0, d_x.size());
   backend.Fill(gradients.norm, 0, x.columns);
-  backend.RmsNormBackward(x, weights.norm, scratch.inverse_rms, scratch.d_normed, d_x,
-                          gradients.norm);
+  backend.RmsNormBackward(
+      {x, weights.norm, scratch.inverse_rms, scratch.d_normed, d_x, {}, gradients.norm});
+}
+
+float MeanLoss(Backend& backend, const HeadScratch& scratch, int64_t tokens) {
+  std::vector<float> losses(static_cast<size_t>(tokens));
+  backend.Download(scratch.losses, losses);
+  backend.Synchronize();
+  double sum = 0;
+  for (const float loss : losses) sum += loss;
+  return static_cast<float>(sum / static_cast<double>(tokens));
 }
 
 void EmbeddingGradient(Backend& backend, std::span<const int32_t> tokens, ConstMatrix d_out,
-                       const EndTensors<float>& gradients) {
+                       const EndGradients& gradients) {
   if (!gradients.is_tied()) backend.Fill(gradients.embedding.values, 0, gradients.embedding.size());
   backend.EmbeddingBackward(tokens, d_out, gradients.embedding);
 }

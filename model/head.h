@@ -15,36 +15,60 @@
 
 namespace skerry {
 
-// In an arena of parameters (T = const float) or gradients (T = float).
-template <typename T>
-struct EndTensors {
-  BasicMatrix<T> embedding;  // [V, d]
-  T* norm = nullptr;         // [d]
-  BasicMatrix<T> head;       // [V, d]; the same memory as embedding when tied
+struct EndWeights {
+  ConstMatrix embedding;        // [V, d]
+  const float* norm = nullptr;  // [d]
+  ConstTensor head;             // [V, d]; the embedding's values when tied
+
+  static EndWeights At(const ParameterLayout& layout, const WeightArena& arena);
+};
+
+struct EndGradients {
+  Matrix embedding;  // [V, d]
+  float* norm = nullptr;
+  Matrix head;  // the same memory as embedding when tied
   bool is_tied() const { return head.values == embedding.values; }
 
-  static EndTensors At(const ParameterLayout& layout, T* arena);
+  static EndGradients At(const ParameterLayout& layout, float* arena);
 };
+
+// Logits exist for so many tokens at a time: a training pass never holds [T, V] of them.
+inline constexpr int64_t kHeadChunk = 512;
 
 struct HeadScratch {
-  Matrix normed;       // [T, d]
-  Matrix d_normed;     // [T, d]
-  Matrix logits;       // [T, V]
+  Tensor normed;       // [T, d], compute type
+  Tensor d_normed;     // [T, d], compute type
+  Matrix logits;       // [chunk, V]
+  Tensor d_logits;     // [chunk, V], compute type: the logits' own memory where that is float32
   float* inverse_rms;  // [T]
-  HeadScratch(const PassShape& shape, FloatCarver& carver);
+  float* losses;       // [T]
+  // `logits_rows`: the chunk.
+  HeadScratch(const PassShape& shape, int64_t logits_rows, FloatCarver& carver);
 };
 
-// scratch.logits = head(RMSNorm(x)), x [T, d]
-void HeadForward(Backend& backend, const PassShape& shape, const EndTensors<const float>& weights,
-                 ConstMatrix x, const HeadScratch& scratch);
+// Final norm of x [T, d] into scratch.normed, with its inverse RMS.
+void HeadNorm(Backend& backend, const PassShape& shape, const EndWeights& weights, ConstMatrix x,
+              const HeadScratch& scratch);
 
-// After HeadForward, when scratch.logits has become ∂loss/∂logits: d_x [T, d] and the gradients of
-// norm and head are written.
-void HeadBackward(Backend& backend, const EndTensors<const float>& weights, ConstMatrix x,
-                  const HeadScratch& scratch, const EndTensors<float>& gradients, Matrix d_x);
+// After HeadNorm: scratch.logits of `rows` tokens from `first` on; as many as scratch has room for.
+void HeadLogits(Backend& backend, const EndWeights& weights, const HeadScratch& scratch,
+                int64_t first, int64_t rows);
 
-// Adds to a tied matrix, which HeadBackward has written; else begins at zero.
+// After HeadNorm: scratch.losses of all T tokens, without gradients.
+void HeadLosses(Backend& backend, const PassShape& shape, const EndWeights& weights,
+                std::span<const int32_t> targets, const HeadScratch& scratch);
+
+// The whole head in training, chunk by chunk: scratch.losses, d_x [T, d] = ∂(mean loss)/∂x, and the
+// gradients of norm and head are written. `z_loss`: kernels/backend.h.
+void HeadForwardBackward(Backend& backend, const PassShape& shape, const EndWeights& weights,
+                         std::span<const int32_t> targets, float z_loss, ConstMatrix x,
+                         const HeadScratch& scratch, const EndGradients& gradients, Matrix d_x);
+
+// Mean of scratch.losses, summed in float64 in order.
+float MeanLoss(Backend& backend, const HeadScratch& scratch, int64_t tokens);
+
+// Adds to a tied matrix, which the head has written; else begins at zero.
 void EmbeddingGradient(Backend& backend, std::span<const int32_t> tokens, ConstMatrix d_out,
-                       const EndTensors<float>& gradients);
+                       const EndGradients& gradients);
 
 }  // namespace skerry

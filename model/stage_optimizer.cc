@@ -8,6 +8,16 @@
 
 namespace skerry {
 
+StageOptimizer::StageOptimizer(const InnerConfig& config, const ParameterLayout* layout,
+                               Backend* backend)
+    : config_(config), layout_(layout), backend_(backend) {
+  for (const ParameterBlock& block : layout->blocks())
+    blocks_.push_back({block.offset, block.size, 1, 0});
+  for (const TensorSlot& slot : layout->tensors())
+    tensors_.push_back({slot.offset, slot.size(), 1, slot.decays ? config.weight_decay : 0.0f});
+  block_sums_.resize(blocks_.size());
+}
+
 absl::StatusOr<std::unique_ptr<StageOptimizer>> StageOptimizer::Create(
     const InnerConfig& config, const ParameterLayout* layout, Backend* backend) {
   std::unique_ptr<StageOptimizer> optimizer(new StageOptimizer(config, layout, backend));
@@ -49,48 +59,42 @@ absl::Status StageOptimizer::WriteMoments(int64_t steps, std::span<const float> 
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<float>> StageOptimizer::Scales(int32_t microbatches,
-                                                          const float* gradient_sum) {
-  std::vector<float> scales;
-  for (const ParameterBlock& block : layout_->blocks()) {
-    const double sum = backend_->SumOfSquares(gradient_sum + block.offset, block.size);
-    const double norm = std::sqrt(sum) / microbatches;
+absl::Status StageOptimizer::SetScales(int32_t microbatches, const float* gradient_sum) {
+  backend_->SumsOfSquares(gradient_sum, blocks_, block_sums_);
+  for (size_t b = 0; b < blocks_.size(); ++b) {
+    const double norm = std::sqrt(block_sums_[b]) / microbatches;
     if (!std::isfinite(norm)) {
       return InvalidArgument(
           "the gradient of %s is not finite: training has diverged; a lower learning rate or a "
           "longer warmup helps",
-          block.name);
+          layout_->blocks()[b].name);
     }
     const bool clips = config_.clip_norm > 0 && norm > config_.clip_norm;
-    scales.push_back(static_cast<float>((clips ? config_.clip_norm / norm : 1.0) / microbatches));
+    blocks_[b].gradient_scale =
+        static_cast<float>((clips ? config_.clip_norm / norm : 1.0) / microbatches);
   }
-  return scales;
+  for (size_t t = 0; t < tensors_.size(); ++t) {
+    const auto block = static_cast<size_t>(layout_->tensors()[t].block);
+    tensors_[t].gradient_scale = blocks_[block].gradient_scale;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status StageOptimizer::Step(float learning_rate, int32_t microbatches,
-                                  const float* gradient_sum, float* parameters) {
+                                  const float* gradient_sum, WeightStore* weights) {
   SKERRY_CHECK(microbatches >= 1);
-  SKERRY_ASSIGN_OR_RETURN(const std::vector<float> scales, Scales(microbatches, gradient_sum));
+  SKERRY_RETURN_IF_ERROR(SetScales(microbatches, gradient_sum));
   ++steps_;
-  for (const TensorSlot& slot : layout_->tensors()) {
-    const float scale = scales[static_cast<size_t>(slot.block)];
-    const float* gradient = gradient_sum + slot.offset;
-    float* values = parameters + slot.offset;
-    if (config_.optimizer == InnerOptimizer::kSgd) {
-      backend_->Sgd(learning_rate, scale, gradient, values, slot.size());
-      continue;
-    }
-    AdamWStep step;
-    step.learning_rate = learning_rate;
-    step.beta1 = config_.beta1;
-    step.beta2 = config_.beta2;
-    step.epsilon = config_.epsilon;
-    step.weight_decay = slot.decays ? config_.weight_decay : 0.0f;
-    step.gradient_scale = scale;
-    step.step = steps_;
-    backend_->AdamW(step, gradient, values, first_moment_->data() + slot.offset,
-                    second_moment_->data() + slot.offset, slot.size());
+  UpdateArrays arrays = {
+      .gradient = gradient_sum, .parameters = weights->values(), .rounded = weights->rounded()};
+  if (config_.optimizer == InnerOptimizer::kSgd) {
+    backend_->Sgd(learning_rate, tensors_, arrays);
+    return absl::OkStatus();
   }
+  arrays.m = first_moment_->data();
+  arrays.v = second_moment_->data();
+  backend_->AdamW({learning_rate, config_.beta1, config_.beta2, config_.epsilon, steps_}, tensors_,
+                  arrays);
   return absl::OkStatus();
 }
 

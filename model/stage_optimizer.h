@@ -14,6 +14,7 @@
 #include "common/run_config.h"
 #include "kernels/backend.h"
 #include "model/parameter_layout.h"
+#include "model/weight_store.h"
 
 namespace skerry {
 
@@ -28,7 +29,7 @@ class StageOptimizer {
   // One step. `gradient_sum` [layout.size()] is over `microbatches` ≥ 1. InvalidArgument, naming
   // the block, if a gradient is not finite; then nothing has changed.
   absl::Status Step(float learning_rate, int32_t microbatches, const float* gradient_sum,
-                    float* parameters);
+                    WeightStore* weights);
 
   // Of the moments.
   int64_t HeldBytes() const { return 2 * moments() * static_cast<int64_t>(sizeof(float)); }
@@ -46,15 +47,16 @@ class StageOptimizer {
                             std::span<const float> second);
 
  private:
-  StageOptimizer(const InnerConfig& config, const ParameterLayout* layout, Backend* backend)
-      : config_(config), layout_(layout), backend_(backend) {}
-  // What the gradient sum of each block is multiplied by: 1/microbatches, and the clip.
-  absl::StatusOr<std::vector<float>> Scales(int32_t microbatches, const float* gradient_sum);
+  StageOptimizer(const InnerConfig& config, const ParameterLayout* layout, Backend* backend);
+  // Sets what the gradient sum of each tensor is multiplied by: 1/microbatches, and the clip.
+  absl::Status SetScales(int32_t microbatches, const float* gradient_sum);
 
   InnerConfig config_;
   const ParameterLayout* layout_;
   Backend* backend_;
   std::unique_ptr<Buffer> first_moment_, second_moment_;  // nullptr with SGD
+  std::vector<UpdateRange> blocks_, tensors_;             // as in the layout
+  std::vector<double> block_sums_;                        // of the squared gradient
   int64_t steps_ = 0;                                     // since the last Reset
 };
 

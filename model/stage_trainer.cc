@@ -25,13 +25,14 @@ absl::Status WrongOrder(MicrobatchKey key, const char* call, const char* why) {
 StageTrainer::Scratch::Scratch(const PassShape& shape, bool holds_ends, FloatCarver& carver)
     : stream(carver.TakeMatrix(shape.tokens(), shape.hidden)),
       block(shape, carver),
-      head(HeadShape(shape, holds_ends), carver) {}
+      head(HeadShape(shape, holds_ends), holds_ends ? std::min(kHeadChunk, shape.tokens()) : 0,
+           carver) {}
 
 StageTrainer::StageTrainer(const RunConfig& config, ParameterLayout layout, Backend* backend)
     : config_(config),
       layout_(std::move(layout)),
       shape_(PassShape::Of(config.model, config.pipeline.sequences_per_microbatch,
-                           config.model.context)),
+                           config.model.context, backend->compute_type())),
       backend_(backend) {}
 
 absl::StatusOr<std::unique_ptr<StageTrainer>> StageTrainer::Create(const RunConfig& config,
@@ -58,7 +59,7 @@ absl::StatusOr<std::unique_ptr<StageTrainer>> StageTrainer::Create(const RunConf
 }
 
 absl::Status StageTrainer::AllocateBuffers() {
-  SKERRY_ASSIGN_OR_RETURN(parameters_, backend_->Allocate(layout_.size()));
+  SKERRY_ASSIGN_OR_RETURN(weights_, WeightStore::Create(layout_.size(), backend_));
   SKERRY_ASSIGN_OR_RETURN(accumulator_, backend_->Allocate(layout_.size()));
   FloatCarver counted(nullptr);
   Scratch(shape_, holds_ends_, counted);
@@ -118,11 +119,12 @@ absl::StatusOr<StageTrainer::Microbatch> StageTrainer::Begin(MicrobatchKey key) 
 // The stream ends in scratch_->stream; with layers it begins in the first stash.
 void StageTrainer::RunLayers(const std::vector<BlockStash>& stash) {
   for (size_t i = 0; i < stash.size(); ++i) {
-    const auto weights = BlockTensors<const float>::At(
-        layout_, first_layer_ + static_cast<int32_t>(i), parameters_->data());
-    const Matrix out = i + 1 < stash.size() ? stash[i + 1].x : scratch_->stream;
-    BlockForward(*backend_, shape_, weights, stash[i], scratch_->block, out);
+    const auto weights =
+        BlockWeights::At(layout_, first_layer_ + static_cast<int32_t>(i), weights_->arena());
+    BlockForward(*backend_, shape_, weights, stash[i], scratch_->block,
+                 i == 0 ? ConstMatrix() : ConstMatrix(stash[i - 1].y));
   }
+  if (!stash.empty()) BlockOutput(*backend_, stash.back(), scratch_->block, scratch_->stream);
 }
 
 absl::Status StageTrainer::ForwardFirst(MicrobatchKey key, std::span<const int32_t> tokens,
@@ -133,7 +135,7 @@ absl::Status StageTrainer::ForwardFirst(MicrobatchKey key, std::span<const int32
   SKERRY_ASSIGN_OR_RETURN(Microbatch microbatch, Begin(key));
   microbatch.tokens.assign(tokens.begin(), tokens.end());
   const std::vector<BlockStash> stash = StashViews(microbatch.stash->data());
-  const auto ends = EndTensors<const float>::At(layout_, parameters_->data());
+  const auto ends = EndWeights::At(layout_, weights_->arena());
   backend_->EmbeddingForward(microbatch.tokens, ends.embedding,
                              stash.empty() ? scratch_->stream : stash[0].x);
   RunLayers(stash);
@@ -167,19 +169,18 @@ absl::StatusOr<float> StageTrainer::Loss(MicrobatchKey key, std::span<const floa
   Microbatch& microbatch = it->second;
   if (microbatch.has_loss) return WrongOrder(key, "loss", "it has one");
   SKERRY_ASSIGN_OR_RETURN(microbatch.gradient, gradients_->Take());
-  const auto weights = EndTensors<const float>::At(layout_, parameters_->data());
-  const auto gradients = EndTensors<float>::At(layout_, microbatch.gradient->data());
+  const auto weights = EndWeights::At(layout_, weights_->arena());
+  const auto gradients = EndGradients::At(layout_, microbatch.gradient->data());
   // The block scratch is idle here and lends the memory of d_in.
   const Matrix x = scratch_->stream;
-  const Matrix d_x = scratch_->block.d_normed;
+  const Matrix d_x = scratch_->block.branch;
   backend_->Upload(in, x.values);
-  HeadForward(*backend_, shape_, weights, x, scratch_->head);
-  const float loss = backend_->CrossEntropy(targets, true, scratch_->head.logits);
-  HeadBackward(*backend_, weights, x, scratch_->head, gradients, d_x);
+  HeadForwardBackward(*backend_, shape_, weights, targets, config_.inner.z_loss, x, scratch_->head,
+                      gradients, d_x);
   backend_->Download(d_x.values, d_in);
   backend_->Synchronize();
   microbatch.has_loss = true;
-  return loss;
+  return MeanLoss(*backend_, scratch_->head, shape_.tokens());
 }
 
 absl::Status StageTrainer::Backward(MicrobatchKey key, std::span<const float> d_out,
@@ -198,14 +199,15 @@ absl::Status StageTrainer::Backward(MicrobatchKey key, std::span<const float> d_
   const std::vector<BlockStash> stash = StashViews(microbatch.stash->data());
   const Matrix stream = scratch_->stream;
   backend_->Upload(d_out, stream.values);
+  BeginBackward(*backend_, scratch_->block, stream);
   for (int32_t layer = last_layer_ - 1; layer >= first_layer_; --layer) {
-    const auto weights = BlockTensors<const float>::At(layout_, layer, parameters_->data());
-    const auto gradients = BlockTensors<float>::At(layout_, layer, arena);
+    const auto weights = BlockWeights::At(layout_, layer, weights_->arena());
+    const auto gradients = BlockGradients::At(layout_, layer, arena);
     BlockBackward(*backend_, shape_, weights, stash[static_cast<size_t>(layer - first_layer_)],
                   scratch_->block, gradients, stream);
   }
   if (holds_ends_) {
-    EmbeddingGradient(*backend_, microbatch.tokens, stream, EndTensors<float>::At(layout_, arena));
+    EmbeddingGradient(*backend_, microbatch.tokens, stream, EndGradients::At(layout_, arena));
   } else {
     backend_->Download(stream.values, d_in);
   }
@@ -235,7 +237,7 @@ absl::Status StageTrainer::OptimizerStep(int64_t step, int32_t microbatches) {
   if (microbatches == 0) return absl::OkStatus();
   const float learning_rate = LearningRate(config_.inner, step, config_.steps);
   const absl::Status status =
-      optimizer_->Step(learning_rate, microbatches, accumulator_->data(), parameters_->data());
+      optimizer_->Step(learning_rate, microbatches, accumulator_->data(), weights_.get());
   backend_->Fill(accumulator_->data(), 0, layout_.size());
   backend_->Synchronize();
   return status.ok() ? status : Annotate(status, "inner step " + std::to_string(step));
@@ -246,16 +248,14 @@ void StageTrainer::ResetOptimizer() {
 }
 
 void StageTrainer::ReadParameters(std::span<float> out) {
-  SKERRY_CHECK(static_cast<int64_t>(out.size()) == layout_.size());
-  backend_->Download(parameters_->data(), out);
-  backend_->Synchronize();
+  weights_->Read(out);
 }
 
 int64_t StageTrainer::HeldBytes() const {
-  const int64_t floats = parameters_->size() + accumulator_->size() + workspace_->size();
+  const int64_t floats = accumulator_->size() + workspace_->size();
   const int64_t tokens = holds_ends_ ? stashes_->allocated() * shape_.tokens() : 0;
-  return 4 * (floats + tokens) + optimizer_->HeldBytes() + stashes_->HeldBytes() +
-         gradients_->HeldBytes();
+  return 4 * (floats + tokens) + weights_->HeldBytes() + optimizer_->HeldBytes() +
+         stashes_->HeldBytes() + gradients_->HeldBytes();
 }
 
 void StageTrainer::Trim() {
@@ -264,9 +264,7 @@ void StageTrainer::Trim() {
 }
 
 void StageTrainer::WriteParameters(std::span<const float> values) {
-  SKERRY_CHECK(static_cast<int64_t>(values.size()) == layout_.size());
-  backend_->Upload(values, parameters_->data());
-  backend_->Synchronize();
+  weights_->Write(values);
 }
 
 }  // namespace skerry

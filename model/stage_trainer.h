@@ -28,6 +28,7 @@
 #include "model/parameter_layout.h"
 #include "model/stage_optimizer.h"
 #include "model/transformer_block.h"
+#include "model/weight_store.h"
 
 namespace skerry {
 
@@ -119,7 +120,8 @@ class StageTrainer {
   int32_t first_layer_ = 0, last_layer_ = 0;
   bool holds_ends_ = false;
   Backend* backend_;
-  std::unique_ptr<Buffer> parameters_, accumulator_, workspace_;
+  std::unique_ptr<WeightStore> weights_;
+  std::unique_ptr<Buffer> accumulator_, workspace_;
   std::unique_ptr<Scratch> scratch_;
   std::unique_ptr<StageOptimizer> optimizer_;
   std::unique_ptr<BufferPool> stashes_, gradients_;

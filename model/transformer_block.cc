@@ -4,7 +4,8 @@
 
 namespace skerry {
 
-PassShape PassShape::Of(const TransformerConfig& config, int64_t sequences, int64_t context) {
+PassShape PassShape::Of(const TransformerConfig& config, int64_t sequences, int64_t context,
+                        DType compute) {
   PassShape shape;
   shape.attention = {sequences, context, config.heads, config.kv_heads, config.head_size()};
   shape.hidden = config.hidden;
@@ -12,59 +13,93 @@ PassShape PassShape::Of(const TransformerConfig& config, int64_t sequences, int6
   shape.vocab = config.vocab;
   shape.rope_base = config.rope_base;
   shape.norm_epsilon = config.norm_epsilon;
+  shape.compute = compute;
   return shape;
 }
 
-template <typename T>
-BlockTensors<T> BlockTensors<T>::At(const ParameterLayout& layout, int32_t layer, T* arena) {
-  const auto tensor = [&](const char* part) {
-    const TensorSlot* slot = layout.Find(LayerTensorName(layer, part));
-    SKERRY_CHECK(slot != nullptr, "the stage holds this layer");
-    return BasicMatrix<T>{arena + slot->offset, slot->rows, slot->columns};
-  };
-  BlockTensors tensors;
-  tensors.input_norm = tensor("input_layernorm").values;
-  tensors.q = tensor("self_attn.q_proj");
-  tensors.k = tensor("self_attn.k_proj");
-  tensors.v = tensor("self_attn.v_proj");
-  tensors.o = tensor("self_attn.o_proj");
-  tensors.post_norm = tensor("post_attention_layernorm").values;
-  tensors.gate_up = tensor("mlp.gate_proj");
-  const BasicMatrix<T> up = tensor("mlp.up_proj");
-  SKERRY_CHECK(up.values == tensors.gate_up.values + tensors.gate_up.size());
-  tensors.gate_up.rows += up.rows;
-  tensors.down = tensor("mlp.down_proj");
-  return tensors;
+QkvColumns::QkvColumns(const PassShape& shape, const Tensor& qkv)
+    : q(qkv.Columns(0, shape.hidden)),
+      k(qkv.Columns(shape.hidden, shape.kv_width())),
+      v(qkv.Columns(shape.hidden + shape.kv_width(), shape.kv_width())) {}
+
+namespace {
+
+// Tensors of a layer that lie next to each other, as one.
+struct Stacked {
+  const TensorSlot* first;
+  int64_t rows;
+};
+
+struct BlockSlots {
+  BlockSlots(const ParameterLayout& layout, int32_t layer) {
+    const auto find = [&](const char* part) {
+      const TensorSlot* slot = layout.Find(LayerTensorName(layer, part));
+      SKERRY_CHECK(slot != nullptr, "the stage holds this layer");
+      return slot;
+    };
+    const auto stack = [&](std::initializer_list<const char*> parts) {
+      Stacked stacked{find(*parts.begin()), 0};
+      for (const char* part : parts) {
+        const TensorSlot* slot = find(part);
+        SKERRY_CHECK(slot->offset == stacked.first->offset + stacked.rows * slot->columns);
+        stacked.rows += slot->rows;
+      }
+      return stacked;
+    };
+    input_norm = find("input_layernorm")->offset;
+    qkv = stack({"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"});
+    o = stack({"self_attn.o_proj"});
+    post_norm = find("post_attention_layernorm")->offset;
+    gate_up = stack({"mlp.gate_proj", "mlp.up_proj"});
+    down = stack({"mlp.down_proj"});
+  }
+  int64_t input_norm, post_norm;
+  Stacked qkv, o, gate_up, down;
+};
+
+}  // namespace
+
+BlockWeights BlockWeights::At(const ParameterLayout& layout, int32_t layer,
+                              const WeightArena& arena) {
+  const BlockSlots slots(layout, layer);
+  const auto product = [&](const Stacked& s) { return arena.Product(*s.first, s.rows); };
+  return {arena.values + slots.input_norm, product(slots.qkv),     product(slots.o),
+          arena.values + slots.post_norm,  product(slots.gate_up), product(slots.down)};
 }
 
-template struct BlockTensors<float>;
-template struct BlockTensors<const float>;
+BlockGradients BlockGradients::At(const ParameterLayout& layout, int32_t layer, float* arena) {
+  const BlockSlots slots(layout, layer);
+  const auto matrix = [&](const Stacked& s) {
+    return Matrix{arena + s.first->offset, s.rows, s.first->columns};
+  };
+  return {arena + slots.input_norm, matrix(slots.qkv),     matrix(slots.o),
+          arena + slots.post_norm,  matrix(slots.gate_up), matrix(slots.down)};
+}
 
 BlockStash::BlockStash(const PassShape& shape, FloatCarver& carver) {
   const int64_t t = shape.tokens();
   x = carver.TakeMatrix(t, shape.hidden);
   inverse_rms1 = carver.Take(t);
-  q = carver.TakeMatrix(t, shape.hidden);
-  k = carver.TakeMatrix(t, shape.kv_width());
-  v = carver.TakeMatrix(t, shape.kv_width());
-  attention = carver.TakeMatrix(t, shape.hidden);
+  qkv = carver.TakeTensor(t, shape.qkv_width(), shape.compute);
+  attention = carver.TakeTensor(t, shape.hidden, shape.compute);
   log_sum_exp = carver.Take(t * shape.attention.heads);
   y = carver.TakeMatrix(t, shape.hidden);
   inverse_rms2 = carver.Take(t);
-  gate_up = carver.TakeMatrix(t, 2 * shape.ffn);
+  gate_up = carver.TakeTensor(t, 2 * shape.ffn, shape.compute);
 }
 
 BlockScratch::BlockScratch(const PassShape& shape, FloatCarver& carver) {
   const int64_t t = shape.tokens();
-  normed = carver.TakeMatrix(t, shape.hidden);
-  product = carver.TakeMatrix(t, shape.ffn);
-  d_normed = carver.TakeMatrix(t, shape.hidden);
-  d_attention = carver.TakeMatrix(t, shape.hidden);
-  d_q = carver.TakeMatrix(t, shape.hidden);
-  d_k = carver.TakeMatrix(t, shape.kv_width());
-  d_v = carver.TakeMatrix(t, shape.kv_width());
-  d_product = carver.TakeMatrix(t, shape.ffn);
-  d_gate_up = carver.TakeMatrix(t, 2 * shape.ffn);
+  const DType type = shape.compute;
+  branch = carver.TakeMatrix(t, shape.hidden);
+  normed = carver.TakeTensor(t, shape.hidden, type);
+  product = carver.TakeTensor(t, shape.ffn, type);
+  if (type != DType::kFloat32) rounded = carver.TakeTensor(t, shape.hidden, type);
+  d_normed = carver.TakeTensor(t, shape.hidden, type);
+  d_attention = carver.TakeTensor(t, shape.hidden, type);
+  d_qkv = carver.TakeTensor(t, shape.qkv_width(), type);
+  d_product = carver.TakeTensor(t, shape.ffn, type);
+  d_gate_up = carver.TakeTensor(t, 2 * shape.ffn, type);
   inverse_rms = carver.Take(t);
 }
 
@@ -73,76 +108,97 @@ namespace {
 constexpr Transpose kNo = Transpose::kNo;
 constexpr Transpose kYes = Transpose::kYes;
 
-// out = x·Wᵀ (+ out)
-void Linear(Backend& backend, ConstMatrix x, ConstMatrix weight, float beta, Matrix out) {
-  backend.Gemm(kNo, kYes, x, weight, beta, out);
+// out = x·Wᵀ
+void Linear(Backend& backend, const ConstTensor& x, const ConstTensor& weight, const Tensor& out) {
+  backend.Gemm(kNo, kYes, x, weight, 0, out);
 }
 
-// d_x = d_out·W (+ d_x); d_weight = d_outᵀ·x
-void LinearBackward(Backend& backend, ConstMatrix d_out, ConstMatrix x, ConstMatrix weight,
-                    float beta, Matrix d_x, Matrix d_weight) {
+// d_x = d_out·W; d_weight = d_outᵀ·x
+void LinearBackward(Backend& backend, const ConstTensor& d_out, const ConstTensor& x,
+                    const ConstTensor& weight, const Tensor& d_x, Matrix d_weight) {
   backend.Gemm(kYes, kNo, d_out, x, 0, d_weight);
-  backend.Gemm(kNo, kNo, d_out, weight, beta, d_x);
+  backend.Gemm(kNo, kNo, d_out, weight, 0, d_x);
 }
 
 // Norm gradients are added to by the kernel, so they begin at zero.
-void NormBackward(Backend& backend, ConstMatrix x, const float* weight, const float* inverse_rms,
-                  ConstMatrix d_out, Matrix d_x, float* d_weight) {
-  backend.Fill(d_weight, 0, x.columns);
-  backend.RmsNormBackward(x, weight, inverse_rms, d_out, d_x, d_weight);
+void NormBackward(Backend& backend, const RmsNormGradient& pass) {
+  backend.Fill(pass.d_weight, 0, pass.x.columns);
+  backend.RmsNormBackward(pass);
+}
+
+// The stream's gradient as products read it.
+ConstTensor ForProducts(const BlockScratch& scratch, ConstMatrix stream) {
+  return scratch.rounded.empty() ? ConstTensor(stream) : ConstTensor(scratch.rounded);
+}
+
+// What the forward pass had in scratch.normed.
+void NormAgain(Backend& backend, const PassShape& shape, ConstMatrix x, const float* weight,
+               const BlockScratch& scratch) {
+  backend.RmsNormForward(
+      {x, {}, {}, weight, shape.norm_epsilon, scratch.normed, scratch.inverse_rms});
+}
+
+void AttentionHalfBackward(Backend& backend, const PassShape& shape, const BlockWeights& weights,
+                           const BlockStash& stash, const BlockScratch& scratch,
+                           const BlockGradients& gradients, Matrix stream) {
+  const QkvColumns qkv(shape, stash.qkv), d_qkv(shape, scratch.d_qkv);
+  LinearBackward(backend, ForProducts(scratch, stream), stash.attention, weights.o,
+                 scratch.d_attention, gradients.o);
+  backend.AttentionBackward(shape.attention, qkv.q, qkv.k, qkv.v, stash.attention,
+                            stash.log_sum_exp, scratch.d_attention, d_qkv.q, d_qkv.k, d_qkv.v);
+  backend.Rope(shape.attention, shape.rope_base, true, d_qkv.q, d_qkv.k);
+  NormAgain(backend, shape, stash.x, weights.input_norm, scratch);
+  LinearBackward(backend, scratch.d_qkv, scratch.normed, weights.qkv, scratch.d_normed,
+                 gradients.qkv);
+  NormBackward(backend, {stash.x, weights.input_norm, stash.inverse_rms1, scratch.d_normed, stream,
+                         scratch.rounded, gradients.input_norm});
 }
 
 }  // namespace
 
-void BlockForward(Backend& backend, const PassShape& shape,
-                  const BlockTensors<const float>& weights, const BlockStash& stash,
-                  const BlockScratch& scratch, Matrix out) {
-  backend.RmsNormForward(stash.x, weights.input_norm, shape.norm_epsilon, scratch.normed,
-                         stash.inverse_rms1);
-  Linear(backend, scratch.normed, weights.q, 0, stash.q);
-  Linear(backend, scratch.normed, weights.k, 0, stash.k);
-  Linear(backend, scratch.normed, weights.v, 0, stash.v);
-  backend.Rope(shape.attention, shape.rope_base, false, stash.q, stash.k);
-  backend.AttentionForward(shape.attention, stash.q, stash.k, stash.v, stash.attention,
+void BlockForward(Backend& backend, const PassShape& shape, const BlockWeights& weights,
+                  const BlockStash& stash, const BlockScratch& scratch, ConstMatrix before) {
+  const bool given = before.values == nullptr;
+  backend.RmsNormForward(
+      {given ? ConstMatrix(stash.x) : before, given ? ConstMatrix() : ConstMatrix(scratch.branch),
+       stash.x, weights.input_norm, shape.norm_epsilon, scratch.normed, stash.inverse_rms1});
+  Linear(backend, scratch.normed, weights.qkv, stash.qkv);
+  const QkvColumns qkv(shape, stash.qkv);
+  backend.Rope(shape.attention, shape.rope_base, false, qkv.q, qkv.k);
+  backend.AttentionForward(shape.attention, qkv.q, qkv.k, qkv.v, stash.attention,
                            stash.log_sum_exp);
-  backend.Copy(stash.x.values, stash.y.values, stash.x.size());
-  Linear(backend, stash.attention, weights.o, 1, stash.y);
+  Linear(backend, stash.attention, weights.o, scratch.branch);
 
-  backend.RmsNormForward(stash.y, weights.post_norm, shape.norm_epsilon, scratch.normed,
-                         stash.inverse_rms2);
-  Linear(backend, scratch.normed, weights.gate_up, 0, stash.gate_up);
+  backend.RmsNormForward({stash.x, scratch.branch, stash.y, weights.post_norm, shape.norm_epsilon,
+                          scratch.normed, stash.inverse_rms2});
+  Linear(backend, scratch.normed, weights.gate_up, stash.gate_up);
   backend.SwigluForward(stash.gate_up, scratch.product);
-  backend.Copy(stash.y.values, out.values, stash.y.size());
-  Linear(backend, scratch.product, weights.down, 1, out);
+  Linear(backend, scratch.product, weights.down, scratch.branch);
 }
 
-void BlockBackward(Backend& backend, const PassShape& shape,
-                   const BlockTensors<const float>& weights, const BlockStash& stash,
-                   const BlockScratch& scratch, const BlockTensors<float>& gradients,
-                   Matrix stream) {
-  backend.SwigluForward(stash.gate_up, scratch.product);
-  LinearBackward(backend, stream, scratch.product, weights.down, 0, scratch.d_product,
-                 gradients.down);
-  backend.SwigluBackward(stash.gate_up, scratch.d_product, scratch.d_gate_up);
-  backend.RmsNormForward(stash.y, weights.post_norm, shape.norm_epsilon, scratch.normed,
-                         scratch.inverse_rms);
-  LinearBackward(backend, scratch.d_gate_up, scratch.normed, weights.gate_up, 0, scratch.d_normed,
-                 gradients.gate_up);
-  NormBackward(backend, stash.y, weights.post_norm, stash.inverse_rms2, scratch.d_normed, stream,
-               gradients.post_norm);
+void BlockOutput(Backend& backend, const BlockStash& stash, const BlockScratch& scratch,
+                 Matrix out) {
+  backend.Copy(stash.y.values, out.values, out.size());
+  backend.Add(scratch.branch.values, out.values, out.size());
+}
 
-  LinearBackward(backend, stream, stash.attention, weights.o, 0, scratch.d_attention, gradients.o);
-  backend.AttentionBackward(shape.attention, stash.q, stash.k, stash.v, stash.attention,
-                            stash.log_sum_exp, scratch.d_attention, scratch.d_q, scratch.d_k,
-                            scratch.d_v);
-  backend.Rope(shape.attention, shape.rope_base, true, scratch.d_q, scratch.d_k);
-  backend.RmsNormForward(stash.x, weights.input_norm, shape.norm_epsilon, scratch.normed,
-                         scratch.inverse_rms);
-  LinearBackward(backend, scratch.d_q, scratch.normed, weights.q, 0, scratch.d_normed, gradients.q);
-  LinearBackward(backend, scratch.d_k, scratch.normed, weights.k, 1, scratch.d_normed, gradients.k);
-  LinearBackward(backend, scratch.d_v, scratch.normed, weights.v, 1, scratch.d_normed, gradients.v);
-  NormBackward(backend, stash.x, weights.input_norm, stash.inverse_rms1, scratch.d_normed, stream,
-               gradients.input_norm);
+void BeginBackward(Backend& backend, const BlockScratch& scratch, ConstMatrix stream) {
+  if (!scratch.rounded.empty()) backend.Cast(stream, scratch.rounded);
+}
+
+void BlockBackward(Backend& backend, const PassShape& shape, const BlockWeights& weights,
+                   const BlockStash& stash, const BlockScratch& scratch,
+                   const BlockGradients& gradients, Matrix stream) {
+  backend.SwigluForward(stash.gate_up, scratch.product);
+  LinearBackward(backend, ForProducts(scratch, stream), scratch.product, weights.down,
+                 scratch.d_product, gradients.down);
+  backend.SwigluBackward(stash.gate_up, scratch.d_product, scratch.d_gate_up);
+  NormAgain(backend, shape, stash.y, weights.post_norm, scratch);
+  LinearBackward(backend, scratch.d_gate_up, scratch.normed, weights.gate_up, scratch.d_normed,
+                 gradients.gate_up);
+  NormBackward(backend, {stash.y, weights.post_norm, stash.inverse_rms2, scratch.d_normed, stream,
+                         scratch.rounded, gradients.post_norm});
+  AttentionHalfBackward(backend, shape, weights, stash, scratch, gradients, stream);
 }
 
 }  // namespace skerry

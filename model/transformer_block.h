@@ -4,9 +4,13 @@
 //   y = x + Attention(q, k, v)·Woᵀ    b = RMSNorm(y; post_norm)
 //   out = y + (silu(b·Wgateᵀ) ⊙ b·Wupᵀ)·Wdownᵀ
 //
-// Kept for the backward pass (the stash): x, q, k, v, attention, log_sum_exp, y, gate_up and the
-// two inverse RMS; a, b and the SwiGLU product are recomputed at memory speed. Letters as in
-// kernels/backend.h: T tokens, d hidden, kv = kv_heads · head_size, f ffn.
+// q, k and v are columns of one product, gate and up of another. What a half of a layer adds to the
+// residual stream (`branch`) is added by the norm that reads the stream next.
+//
+// Kept for the backward pass (the stash): x, qkv, attention, log_sum_exp, y, gate_up and the two
+// inverse RMS; a, b and the SwiGLU product are recomputed at memory speed. Letters as in
+// kernels/backend.h: T tokens, d hidden, kv = kv_heads · head_size, f ffn. The stream (x, y,
+// branch) is float32, what lies between products is of the backend's compute type.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +19,7 @@
 #include "kernels/backend.h"
 #include "model/buffer_pool.h"
 #include "model/parameter_layout.h"
+#include "model/weight_store.h"
 
 namespace skerry {
 
@@ -27,58 +32,85 @@ struct PassShape {
   float rope_base = 0;
   float norm_epsilon = 0;
 
-  static PassShape Of(const TransformerConfig& config, int64_t sequences, int64_t context);
+  DType compute = DType::kFloat32;
+
+  static PassShape Of(const TransformerConfig& config, int64_t sequences, int64_t context,
+                      DType compute);
   int64_t tokens() const { return attention.sequences * attention.context; }
   int64_t kv_width() const { return attention.kv_heads * attention.head_size; }
+  int64_t qkv_width() const { return hidden + 2 * kv_width(); }
 };
 
-// The tensors of a layer in an arena of parameters (T = const float) or gradients (T = float).
-template <typename T>
-struct BlockTensors {
-  T* input_norm = nullptr;
-  BasicMatrix<T> q, k, v, o;  // [d, d], [kv, d], [kv, d], [d, d]
-  T* post_norm = nullptr;
-  BasicMatrix<T> gate_up;  // [2f, d]: two tensors that lie next to each other
-  BasicMatrix<T> down;     // [d, f]
+// The columns of a product with Wqkv, or of its gradient.
+struct QkvColumns {
+  Tensor q, k, v;
+  QkvColumns(const PassShape& shape, const Tensor& qkv);
+};
 
-  static BlockTensors At(const ParameterLayout& layout, int32_t layer, T* arena);
+// What a layer multiplies by; offsets into the arena of a stage.
+struct BlockWeights {
+  const float* input_norm = nullptr;
+  ConstTensor qkv;  // [d + 2kv, d]: three tensors that lie next to each other
+  ConstTensor o;    // [d, d]
+  const float* post_norm = nullptr;
+  ConstTensor gate_up;  // [2f, d]: two tensors, likewise
+  ConstTensor down;     // [d, f]
+
+  static BlockWeights At(const ParameterLayout& layout, int32_t layer, const WeightArena& arena);
+};
+
+struct BlockGradients {
+  float* input_norm = nullptr;
+  Matrix qkv, o;
+  float* post_norm = nullptr;
+  Matrix gate_up, down;
+
+  static BlockGradients At(const ParameterLayout& layout, int32_t layer, float* arena);
 };
 
 struct BlockStash {
   Matrix x;             // [T, d]
   float* inverse_rms1;  // [T]
-  Matrix q, k, v;       // [T, d], [T, kv], [T, kv], rotated
-  Matrix attention;     // [T, d]
+  Tensor qkv;           // [T, d + 2kv]; q and k rotated
+  Tensor attention;     // [T, d]
   float* log_sum_exp;   // [T, heads]
   Matrix y;             // [T, d]
   float* inverse_rms2;  // [T]
-  Matrix gate_up;       // [T, 2f]
+  Tensor gate_up;       // [T, 2f]
   BlockStash(const PassShape& shape, FloatCarver& carver);
 };
 
 // What a pass needs between two operations; shared by all layers.
 struct BlockScratch {
-  Matrix normed;         // [T, d]
-  Matrix product;        // [T, f]
-  Matrix d_normed;       // [T, d]
-  Matrix d_attention;    // [T, d]
-  Matrix d_q, d_k, d_v;  // [T, d], [T, kv], [T, kv]
-  Matrix d_product;      // [T, f]
-  Matrix d_gate_up;      // [T, 2f]
-  float* inverse_rms;    // [T]
+  Matrix branch;       // [T, d]: what comes on top of the stream
+  Tensor normed;       // [T, d]
+  Tensor product;      // [T, f]
+  Tensor rounded;      // [T, d]: the stream's gradient in compute type; empty where that is float32
+  Tensor d_normed;     // [T, d]
+  Tensor d_attention;  // [T, d]
+  Tensor d_qkv;        // [T, d + 2kv]
+  Tensor d_product;    // [T, f]
+  Tensor d_gate_up;    // [T, 2f]
+  float* inverse_rms;  // [T]
   BlockScratch(const PassShape& shape, FloatCarver& carver);
 };
 
-// stash.x holds the input; fills the rest of the stash and `out` [T, d].
-void BlockForward(Backend& backend, const PassShape& shape,
-                  const BlockTensors<const float>& weights, const BlockStash& stash,
-                  const BlockScratch& scratch, Matrix out);
+// The input is `before` + scratch.branch, which becomes stash.x; or stash.x, where `before` is
+// empty. Fills the rest of the stash. The output is stash.y + scratch.branch.
+void BlockForward(Backend& backend, const PassShape& shape, const BlockWeights& weights,
+                  const BlockStash& stash, const BlockScratch& scratch, ConstMatrix before);
 
-// stream [T, d] is ∂loss/∂out on entry and ∂loss/∂x on return. Every tensor of `gradients` is
-// written.
-void BlockBackward(Backend& backend, const PassShape& shape,
-                   const BlockTensors<const float>& weights, const BlockStash& stash,
-                   const BlockScratch& scratch, const BlockTensors<float>& gradients,
-                   Matrix stream);
+// out = stash.y + scratch.branch, after the last layer.
+void BlockOutput(Backend& backend, const BlockStash& stash, const BlockScratch& scratch,
+                 Matrix out);
+
+// scratch.rounded from ∂loss/∂out, before the last layer's BlockBackward.
+void BeginBackward(Backend& backend, const BlockScratch& scratch, ConstMatrix stream);
+
+// stream [T, d] is ∂loss/∂out on entry and ∂loss/∂x on return; scratch.rounded follows it. Every
+// tensor of `gradients` is written.
+void BlockBackward(Backend& backend, const PassShape& shape, const BlockWeights& weights,
+                   const BlockStash& stash, const BlockScratch& scratch,
+                   const BlockGradients& gradients, Matrix stream);
 
 }  // namespace skerry

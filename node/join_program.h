@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "node/device_choice.h"
+
 namespace skerry {
 
 struct JoinOptions {
@@ -12,6 +14,7 @@ struct JoinOptions {
   std::string advertise;                   // what peers are told; "" for the listening endpoint
   std::string region;
   std::string shape_file;  // imitate this network (wire/shape_config.h); "" for none
+  DeviceWish device = DeviceWish::kAuto;
   int threads = 1;
 };
 

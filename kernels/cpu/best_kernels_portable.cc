@@ -2,6 +2,11 @@
 
 namespace skerry {
 
+const KernelTable* const* RunnableKernelTables() {
+  static const KernelTable* const tables[] = {&kPortableKernels, nullptr};
+  return tables;
+}
+
 const KernelTable& BestKernels() {
   return kPortableKernels;
 }

@@ -9,8 +9,9 @@
 
 namespace skerry {
 
-// `kernels` must run on this processor, and outlive the backend. One thread owns the backend;
-// products use a team of `threads` ≥ 1, everything else the owning thread alone.
-std::unique_ptr<Backend> CreateCpuBackendWith(const KernelTable& kernels, int threads);
+// `kernels` must run on this processor, and outlive the backend. One thread owns the backend; every
+// operation may use a team of `threads` ≥ 1. bf16 where kernels and oneDNN have it, else float32.
+std::unique_ptr<Backend> CreateCpuBackendWith(const KernelTable& kernels, int threads,
+                                              DType compute = DType::kFloat32);
 
 }  // namespace skerry

@@ -2,6 +2,7 @@
 
 #include <omp.h>
 
+#include <algorithm>
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "common/check.h"
@@ -13,9 +14,16 @@ namespace {
 
 using Dims = dnnl::memory::dims;
 
-dnnl::memory::desc Describe(int64_t rows, int64_t columns, Transpose transposed) {
-  const Dims strides = transposed == Transpose::kYes ? Dims{1, rows} : Dims{columns, 1};
-  return {{rows, columns}, dnnl::memory::data_type::f32, strides};
+// op(x) [rows, columns]
+dnnl::memory::desc Describe(int64_t rows, int64_t columns, const ConstTensor& x,
+                            Transpose transposed) {
+  // A step means nothing where there is one row, but oneDNN wants a possible one.
+  const int64_t step = std::max(x.step, x.columns);
+  const Dims strides = transposed == Transpose::kYes ? Dims{1, step} : Dims{step, 1};
+  const bool is_float = x.type == DType::kFloat32;
+  return {{rows, columns},
+          is_float ? dnnl::memory::data_type::f32 : dnnl::memory::data_type::bf16,
+          strides};
 }
 
 absl::Status FromError(const dnnl::error& error) {
@@ -75,8 +83,8 @@ struct GemmCache::Product {
 
 GemmCache::Product::Product(const GemmCall& call, Engine& device) {
   const auto& [m, n, k] = call.sizes;
-  const auto a_desc = Describe(m, k, call.ta), b_desc = Describe(k, n, call.tb);
-  const auto c_desc = Describe(m, n, Transpose::kNo);
+  const auto a_desc = Describe(m, k, call.a, call.ta), b_desc = Describe(k, n, call.b, call.tb);
+  const auto c_desc = Describe(m, n, call.c, Transpose::kNo);
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (call.beta == 1) {
@@ -96,9 +104,9 @@ GemmCache::Product::Product(const GemmCall& call, Engine& device) {
 
 absl::Status GemmCache::Product::Run(const GemmCall& call, Engine& device) {
   try {
-    a.set_data_handle(const_cast<float*>(call.a));
-    b.set_data_handle(const_cast<float*>(call.b));
-    c.set_data_handle(call.c);
+    a.set_data_handle(const_cast<void*>(call.a.values));
+    b.set_data_handle(const_cast<void*>(call.b.values));
+    c.set_data_handle(call.c.values);
     scratch.set_data_handle(device.scratch->data());
     // The C++ wrapper would build a map of the arguments for every call.
     const dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, a.get()},
@@ -126,7 +134,12 @@ absl::StatusOr<GemmCache::Product*> GemmCache::Find(const GemmCall& call) {
                    call.sizes.m,
                    call.sizes.n,
                    call.sizes.k,
-                   call.beta == 1};
+                   call.beta == 1,
+                   call.a.step,
+                   call.b.step,
+                   call.c.step,
+                   call.a.type == DType::kBfloat16,
+                   call.c.type == DType::kBfloat16};
   const auto found = products_.find(key);
   if (found != products_.end()) return found->second.get();
   try {
@@ -147,6 +160,11 @@ absl::Status GemmCache::Run(const GemmCall& call) {
   }
   SKERRY_ASSIGN_OR_RETURN(Product* const product, Find(call));
   return product->Run(call, *engine_);
+}
+
+bool MultipliesBfloat16() {
+  const auto isa = dnnl::get_effective_cpu_isa();
+  return isa == dnnl::cpu_isa::avx512_core_bf16 || isa == dnnl::cpu_isa::avx512_core_amx;
 }
 
 std::string GemmLibrary() {

@@ -15,12 +15,12 @@ namespace skerry {
 struct GemmCall {
   Transpose ta, tb;
   GemmSizes sizes;  // every size ≥ 1
-  const float *a, *b;
+  ConstTensor a, b;
   float beta;  // 0 or 1
-  float* c;
+  Tensor c;
 };
 
-// One float32 product after another, on the calling thread and a team of `threads` − 1 more. What
+// One product after another, on the calling thread and a team of `threads` − 1 more. What
 // oneDNN prepares for a shape is kept for the next call of that shape; a model has a few dozen.
 //
 // omp_set_num_threads belongs to the calling thread and Run calls it there, so one thread owns a
@@ -34,8 +34,8 @@ class GemmCache {
   absl::Status Run(const GemmCall& call);
 
  private:
-  // Transposes, m, n, k, beta. Matrices are dense, so these give the leading dimensions.
-  using Key = std::array<int64_t, 6>;
+  // Transposes, m, n, k, beta, steps, types.
+  using Key = std::array<int64_t, 11>;
   struct Engine;
   struct Product;
 
@@ -45,6 +45,9 @@ class GemmCache {
   std::unique_ptr<Engine> engine_;
   std::map<Key, std::unique_ptr<Product>> products_;
 };
+
+// Whether bf16 products run on instructions made for it; oneDNN refuses them or is slow where not.
+bool MultipliesBfloat16();
 
 // "oneDNN 2.6.3, AVX2": the library, and the instruction set that it will use.
 std::string GemmLibrary();

@@ -6,12 +6,16 @@
 // AVX2 copy of a shared inline function for everybody, and old processors would die of it. For the
 // same reason this header has plain pointers and nothing else.
 //
-// Letters as in backend.h. Matrices are dense and row-major; columns are given where a kernel needs
-// them. One thread, no allocation: scratch comes from the caller, 64-byte aligned, contents
-// arbitrary. Every kernel gives the same bits on every call.
+// Letters as in backend.h. T is how activations are stored: float, or Bf16 with float32 arithmetic
+// inside. Matrices are row-major; `step` is from row to row. One thread, no allocation: scratch
+// comes from the caller, 64-byte aligned, contents arbitrary. Every kernel gives the same bits on
+// every call. Kernels that go by rows, or by (sequence, kv head), take a part of them: the backend
+// cuts.
 #pragma once
 
 #include <cstdint>
+
+#include "kernels/dtype.h"
 
 namespace skerry {
 
@@ -19,43 +23,73 @@ struct AttentionSizes {
   int64_t sequences, context, heads, kv_heads, head_size;
 };
 
+// Units [first, last) of sequences · kv_heads, a kv head with its group of heads each.
+struct AttentionUnits {
+  int64_t first, last;
+};
+
+template <typename T>
 struct AttentionForwardArgs {
   AttentionSizes sizes;
-  const float *q, *k, *v;
-  float* out;
+  const T *q, *k, *v;
+  int64_t q_step, kv_step;
+  T* out;
+  int64_t out_step;
   float* log_sum_exp;  // [T, h]
   float* scratch;      // attention_scratch(sizes) floats
 };
 
+template <typename T>
 struct AttentionBackwardArgs {
   AttentionSizes sizes;
-  const float *q, *k, *v, *out;
+  const T *q, *k, *v;
+  int64_t q_step, kv_step;
+  const T* out;
   const float* log_sum_exp;
-  const float* d_out;
-  float *d_q, *d_k, *d_v;
+  const T* d_out;
+  int64_t out_step;  // of out and d_out
+  T *d_q, *d_k, *d_v;
+  int64_t d_q_step, d_kv_step;
   float* scratch;  // attention_scratch(sizes) floats
 };
 
-struct RmsNormArgs {
+template <typename T>
+struct RmsNormForwardArgs {
   int64_t rows, width;
-  const float *x, *weight, *d_out;  // d_out: backward only
-  float epsilon;                    // forward only
-  float* inverse_rms;               // [rows]; written forward, read backward
-  float *out, *d_weight;            // forward: out; backward: out is d_x, added to, like d_weight
+  const float *x, *addend;  // addend, sum: may be null
+  float* sum;
+  const float* weight;
+  float epsilon;
+  T* out;  // dense
+  float* inverse_rms;
 };
 
+template <typename T>
+struct RmsNormBackwardArgs {
+  int64_t rows, width;
+  const float *x, *weight, *inverse_rms;
+  const T* d_out;
+  float* d_x;       // added to
+  T* rounded;       // may be null
+  float* d_weight;  // added to
+};
+
+template <typename T>
 struct RopeArgs {
-  int64_t rows, columns, context, head_size;
+  int64_t rows, first_row, columns, step, context, head_size;
   const float *cosines, *sines;  // [context, e/2]
   bool inverse;
-  float* x;  // [rows, columns], in place
+  T* x;  // row first_row; in place
 };
 
+template <typename T>
 struct CrossEntropyArgs {
   int64_t rows, vocabulary;
   const int32_t* targets;
-  float* logits;
-  bool gradient;
+  float* logits;  // arbitrary afterwards where there is a gradient
+  T* d_logits;    // null: no gradient; may be `logits`
+  float scale, z_loss;
+  float* losses;
 };
 
 // Coefficients of one AdamW step, rounded once from float64:
@@ -71,29 +105,43 @@ struct AdamWArgs {
   float epsilon;
 };
 
+// What touches activations, for one way to store them.
+template <typename T>
+struct StorageKernels {
+  int64_t (*attention_scratch)(const AttentionSizes& sizes);  // floats; the larger of both passes
+  void (*attention_forward)(const AttentionForwardArgs<T>& args, const AttentionUnits& units);
+  void (*attention_backward)(const AttentionBackwardArgs<T>& args, const AttentionUnits& units);
+  void (*rms_norm_forward)(const RmsNormForwardArgs<T>& args);
+  void (*rms_norm_backward)(const RmsNormBackwardArgs<T>& args);
+  void (*rope)(const RopeArgs<T>& args);
+  // One row of gate_up [2f] and of out [f].
+  void (*swiglu_forward)(const T* gate_up, T* out, int64_t ffn);
+  void (*swiglu_backward)(const T* gate_up, const T* d_out, T* d_gate_up, int64_t ffn);
+  void (*cross_entropy)(const CrossEntropyArgs<T>& args);
+  void (*round)(const float* x, T* y, int64_t n);
+  void (*widen)(const T* x, float* y, int64_t n);
+};
+
 struct KernelTable {
   const char* name;  // "AVX2"
-
-  int64_t (*attention_scratch)(const AttentionSizes& sizes);
-  void (*attention_forward)(const AttentionForwardArgs& args);
-  void (*attention_backward)(const AttentionBackwardArgs& args);
-  void (*rms_norm_forward)(const RmsNormArgs& args);
-  void (*rms_norm_backward)(const RmsNormArgs& args);
-  void (*rope)(const RopeArgs& args);
-  // One row of gate_up [2f] and of out [f].
-  void (*swiglu_forward)(const float* gate_up, float* out, int64_t ffn);
-  void (*swiglu_backward)(const float* gate_up, const float* d_out, float* d_gate_up, int64_t ffn);
-  double (*cross_entropy)(const CrossEntropyArgs& args);  // Σ over rows of the loss, nat
-  void (*add)(const float* x, float* y, int64_t n);       // y += x
+  StorageKernels<float> f32;
+  void (*add)(const float* x, float* y, int64_t n);  // y += x
   double (*sum_of_squares)(const float* x, int64_t n);
   void (*adamw)(const AdamWArgs& args);
   void (*sgd)(float rate, const float* gradient, float* parameters, int64_t n);
+  const StorageKernels<Bf16>* bf16;  // null: this instruction set has none
 };
 
-extern const KernelTable kPortableKernels;  // whatever the compiler makes of vectors of four
-extern const KernelTable kAvx2Kernels;      // only on x86, and only if the processor has it
+extern const KernelTable kPortableKernels;    // whatever the compiler makes of vectors of four
+extern const KernelTable kAvx2Kernels;        // these only on x86, and only if the processor has it
+extern const KernelTable kAvx512Kernels;      // F, BW, DQ, VL
+extern const KernelTable kAvx512Bf16Kernels;  // the same with bf16
 
 // What this processor runs fastest.
 const KernelTable& BestKernels();
+
+// All that this processor can run, the best first; ends with null. For tests and `skerry-node
+// bench`.
+const KernelTable* const* RunnableKernelTables();
 
 }  // namespace skerry

@@ -4,6 +4,6 @@
 
 namespace skerry {
 
-constexpr KernelTable kPortableKernels = TableNamed("portable");
+constexpr KernelTable kPortableKernels = TableNamed("portable", nullptr);
 
 }  // namespace skerry

@@ -10,6 +10,8 @@ namespace {
 
 constexpr int kLanes = 8;
 constexpr int kTileRows = 6;  // 6 rows × 2 vectors of a 16-wide panel: 12 of 16 registers
+constexpr int kPanel = 16;
+constexpr int kBlockRows = 48;  // of a block of scores in the backward pass of attention
 
 typedef float Lanes __attribute__((vector_size(32)));
 typedef uint32_t UnsignedLanes __attribute__((vector_size(32)));

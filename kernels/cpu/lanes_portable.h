@@ -12,6 +12,8 @@ namespace {
 
 constexpr int kLanes = 4;
 constexpr int kTileRows = 3;  // 3 rows × 4 vectors of a 16-wide panel: 12 accumulators
+constexpr int kPanel = 16;
+constexpr int kBlockRows = 48;  // of a block of scores in the backward pass of attention
 
 typedef float Lanes __attribute__((vector_size(16)));
 typedef uint32_t UnsignedLanes __attribute__((vector_size(16)));

@@ -144,39 +144,42 @@ void SwigluBackward(In<T> gate_up, In<T> d_out, Out<T> d_gate_up) {
   }
 }
 
+// logits become the gradient. Loss of a token: log Σ e^logit − logit[target] + z·(log Σ e^logit)².
 template <typename T>
-double CrossEntropy(std::span<const int32_t> targets, bool gradient, Out<T> logits) {
-  const double share = 1 / static_cast<double>(logits.rows);
-  double loss = 0;
+void CrossEntropy(std::span<const int32_t> targets, const CrossEntropyTerms& terms, Out<T> logits,
+                  T* losses) {
+  const double z = terms.z_loss;
   for (int64_t t = 0; t < logits.rows; ++t) {
     T* row = logits.values + t * logits.columns;
     const int32_t target = targets[static_cast<size_t>(t)];
     const double top = *std::max_element(row, row + logits.columns);
     double sum = 0;
     for (int64_t i = 0; i < logits.columns; ++i) sum += std::exp(row[i] - top);
-    loss += (top + std::log(sum) - row[target]) * share;
-    for (int64_t i = 0; gradient && i < logits.columns; ++i) {
+    const double lse = top + std::log(sum);
+    losses[t] = static_cast<T>(lse - row[target] + z * lse * lse);
+    for (int64_t i = 0; i < logits.columns; ++i) {
       const double p = std::exp(row[i] - top) / sum;
-      row[i] = static_cast<T>((p - (i == target ? 1 : 0)) * share);
+      row[i] =
+          static_cast<T>((p * (1 + 2 * z * lse) - (i == target ? 1 : 0)) * terms.gradient_scale);
     }
   }
-  return loss;
 }
 
 // Decoupled weight decay (Loshchilov, Hutter 2019), as PyTorch applies it: decay first.
 template <typename T>
-void AdamW(const AdamWStep& step, const T* gradient, T* parameters, T* m, T* v, int64_t n) {
+void AdamW(const AdamWStep& step, const UpdateRange& range, const T* gradient, T* parameters, T* m,
+           T* v) {
   const double lr = step.learning_rate, beta1 = step.beta1, beta2 = step.beta2;
   const double correct1 = 1 - std::pow(beta1, static_cast<double>(step.step));
   const double correct2 = 1 - std::pow(beta2, static_cast<double>(step.step));
-  for (int64_t i = 0; i < n; ++i) {
-    const double g = static_cast<double>(gradient[i]) * step.gradient_scale;
+  for (int64_t i = range.offset; i < range.offset + range.size; ++i) {
+    const double g = static_cast<double>(gradient[i]) * range.gradient_scale;
     const double first = beta1 * m[i] + (1 - beta1) * g;
     const double second = beta2 * v[i] + (1 - beta2) * g * g;
     const double move = first / correct1 / (std::sqrt(second / correct2) + step.epsilon);
     m[i] = static_cast<T>(first);
     v[i] = static_cast<T>(second);
-    parameters[i] = static_cast<T>(parameters[i] * (1 - lr * step.weight_decay) - lr * move);
+    parameters[i] = static_cast<T>(parameters[i] * (1 - lr * range.weight_decay) - lr * move);
   }
 }
 

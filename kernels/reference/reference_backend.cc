@@ -1,7 +1,10 @@
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/bfloat16.h"
 #include "kernels/host_buffer.h"
 #include "kernels/reference/attention.h"
 #include "kernels/reference/ops.h"
@@ -10,10 +13,52 @@
 namespace skerry {
 namespace {
 
+float Read(const ConstTensor& x, int64_t at) {
+  if (x.type == DType::kFloat32) return x.floats()[at];
+  return ToFloat(static_cast<const Bf16*>(x.values)[at]);
+}
+
+void Write(const Tensor& y, int64_t at, float value) {
+  if (y.type == DType::kFloat32) {
+    y.floats()[at] = value;
+  } else {
+    static_cast<Bf16*>(y.values)[at] = ToBf16(value);
+  }
+}
+
+// A tensor of any type and step as a dense float32 matrix; bf16 values are float32 values.
+class Dense {
+ public:
+  explicit Dense(const ConstTensor& x) : rows_(x.rows), columns_(x.columns) {
+    values_.reserve(static_cast<size_t>(x.size()));
+    for (int64_t r = 0; r < x.rows; ++r) {
+      for (int64_t c = 0; c < x.columns; ++c) values_.push_back(Read(x, r * x.step + c));
+    }
+  }
+  operator Matrix() { return {values_.data(), rows_, columns_}; }             // NOLINT
+  operator ConstMatrix() const { return {values_.data(), rows_, columns_}; }  // NOLINT
+  // Rounds once, if `y` is bf16.
+  void StoreTo(const Tensor& y) const {
+    for (int64_t r = 0; r < rows_; ++r) {
+      for (int64_t c = 0; c < columns_; ++c)
+        Write(y, r * y.step + c, values_[static_cast<size_t>(r * columns_ + c)]);
+    }
+  }
+
+ private:
+  int64_t rows_, columns_;
+  std::vector<float> values_;
+};
+
 class ReferenceBackend : public Backend {
  public:
+  explicit ReferenceBackend(DType compute) : compute_(compute) {}
+
   std::string name() const override { return "reference (plain loops, float64), 1 thread"; }
-  std::string numeric_profile() const override { return "reference float64"; }
+  std::string numeric_profile() const override {
+    return compute_ == DType::kFloat32 ? "reference float64" : "reference float64, bf16";
+  }
+  DType compute_type() const override { return compute_; }
 
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t floats) override {
     return AllocateHostBuffer(floats);
@@ -26,10 +71,16 @@ class ReferenceBackend : public Backend {
   }
   void Synchronize() override {}
 
-  void Gemm(Transpose ta, Transpose tb, ConstMatrix a, ConstMatrix b, float beta,
-            Matrix c) override {
+  void Gemm(Transpose ta, Transpose tb, ConstTensor a, ConstTensor b, float beta,
+            Tensor c) override {
     CheckGemm(ta, tb, a, b, beta, c);
-    reference::Gemm<float>(ta, tb, a, b, beta, c);
+    Dense result(c);
+    reference::Gemm<float>(ta, tb, Dense(a), Dense(b), beta, result);
+    result.StoreTo(c);
+  }
+  void Cast(ConstTensor x, Tensor y) override {
+    SKERRY_CHECK(SameShape(x, y));
+    Dense(x).StoreTo(y);
   }
 
   void EmbeddingForward(std::span<const int32_t> tokens, ConstMatrix table, Matrix out) override {
@@ -42,50 +93,48 @@ class ReferenceBackend : public Backend {
     reference::EmbeddingBackward<float>(tokens, d_out, d_table);
   }
 
-  void RmsNormForward(ConstMatrix x, const float* weight, float epsilon, Matrix out,
-                      float* inverse_rms) override {
-    SKERRY_CHECK(SameShape(x, out));
-    reference::RmsNormForward<float>(x, weight, epsilon, out, inverse_rms);
-  }
-  void RmsNormBackward(ConstMatrix x, const float* weight, const float* inverse_rms,
-                       ConstMatrix d_out, Matrix d_x, float* d_weight) override {
-    SKERRY_CHECK(SameShape(x, d_out) && SameShape(x, d_x));
-    reference::RmsNormBackward<float>(x, weight, inverse_rms, d_out, d_x, d_weight);
-  }
+  void RmsNormForward(const RmsNormPass& pass) override;
+  void RmsNormBackward(const RmsNormGradient& pass) override;
 
-  void Rope(const AttentionShape& shape, float base, bool inverse, Matrix q, Matrix k) override {
+  void Rope(const AttentionShape& shape, float base, bool inverse, Tensor q, Tensor k) override {
     CheckRope(shape, q, k);
-    reference::Rope<float>(shape, base, inverse, q, k);
+    Dense turned_q(q), turned_k(k);
+    reference::Rope<float>(shape, base, inverse, turned_q, turned_k);
+    turned_q.StoreTo(q);
+    turned_k.StoreTo(k);
   }
-  void AttentionForward(const AttentionShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix v,
-                        Matrix out, float* log_sum_exp) override {
-    CheckAttention(shape, q, k);
-    SKERRY_CHECK(SameShape(k, v) && SameShape(q, out));
-    reference::AttentionForward<float>(shape, q, k, v, out, log_sum_exp);
+  void AttentionForward(const AttentionShape& shape, ConstTensor q, ConstTensor k, ConstTensor v,
+                        Tensor out, float* log_sum_exp) override {
+    CheckAttentionForward(shape, q, k, v, out);
+    Dense result(out);
+    reference::AttentionForward<float>(shape, Dense(q), Dense(k), Dense(v), result, log_sum_exp);
+    result.StoreTo(out);
   }
-  void AttentionBackward(const AttentionShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix v,
-                         ConstMatrix out, const float* log_sum_exp, ConstMatrix d_out, Matrix d_q,
-                         Matrix d_k, Matrix d_v) override {
-    CheckAttention(shape, q, k);
-    SKERRY_CHECK(SameShape(k, v) && SameShape(q, out) && SameShape(q, d_out));
-    SKERRY_CHECK(SameShape(q, d_q) && SameShape(k, d_k) && SameShape(k, d_v));
-    reference::AttentionBackward<float>(shape, q, k, v, out, log_sum_exp, d_out, d_q, d_k, d_v);
-  }
+  void AttentionBackward(const AttentionShape& shape, ConstTensor q, ConstTensor k, ConstTensor v,
+                         ConstTensor out, const float* log_sum_exp, ConstTensor d_out, Tensor d_q,
+                         Tensor d_k, Tensor d_v) override;
 
-  void SwigluForward(ConstMatrix gate_up, Matrix out) override {
+  void SwigluForward(ConstTensor gate_up, Tensor out) override {
     CheckSwiglu(gate_up, out);
-    reference::SwigluForward<float>(gate_up, out);
+    Dense result(out);
+    reference::SwigluForward<float>(Dense(gate_up), result);
+    result.StoreTo(out);
   }
-  void SwigluBackward(ConstMatrix gate_up, ConstMatrix d_out, Matrix d_gate_up) override {
+  void SwigluBackward(ConstTensor gate_up, ConstTensor d_out, Tensor d_gate_up) override {
     CheckSwiglu(gate_up, d_out);
     SKERRY_CHECK(SameShape(gate_up, d_gate_up));
-    reference::SwigluBackward<float>(gate_up, d_out, d_gate_up);
+    Dense result(d_gate_up);
+    reference::SwigluBackward<float>(Dense(gate_up), Dense(d_out), result);
+    result.StoreTo(d_gate_up);
   }
 
-  float CrossEntropy(std::span<const int32_t> targets, bool gradient, Matrix logits) override {
-    SKERRY_CHECK(logits.rows >= 1, "a mean needs a token");
-    CheckTokens(targets, logits.rows, logits.columns);
-    return static_cast<float>(reference::CrossEntropy<float>(targets, gradient, logits));
+  void CrossEntropy(std::span<const int32_t> targets, const CrossEntropyTerms& terms,
+                    ConstMatrix logits, Tensor d_logits, float* losses) override {
+    CheckCrossEntropy(targets, logits, d_logits);
+    Dense gradient(logits);
+    const Matrix rows = gradient;
+    reference::CrossEntropy<float>(targets, terms, rows, losses);
+    if (!d_logits.empty()) gradient.StoreTo(d_logits);
   }
 
   void Add(const float* x, float* y, int64_t n) override {
@@ -93,29 +142,80 @@ class ReferenceBackend : public Backend {
   }
   void Fill(float* y, float value, int64_t n) override { std::fill(y, y + n, value); }
   void Copy(const float* x, float* y, int64_t n) override { std::copy(x, x + n, y); }
-  double SumOfSquares(const float* x, int64_t n) override {
-    double sum = 0;
-    for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(x[i]) * x[i];
-    return sum;
+  void SumsOfSquares(const float* x, std::span<const UpdateRange> ranges,
+                     std::span<double> sums) override {
+    for (size_t r = 0; r < ranges.size(); ++r) {
+      sums[r] = 0;
+      for (int64_t i = ranges[r].offset; i < ranges[r].offset + ranges[r].size; ++i)
+        sums[r] += static_cast<double>(x[i]) * x[i];
+    }
   }
 
-  void AdamW(const AdamWStep& step, const float* gradient, float* parameters, float* m, float* v,
-             int64_t n) override {
+  void AdamW(const AdamWStep& step, std::span<const UpdateRange> ranges,
+             const UpdateArrays& arrays) override {
     CheckAdamW(step);
-    reference::AdamW<float>(step, gradient, parameters, m, v, n);
+    for (const UpdateRange& range : ranges) {
+      reference::AdamW<float>(step, range, arrays.gradient, arrays.parameters, arrays.m, arrays.v);
+      RoundRange(range, arrays);
+    }
   }
-  void Sgd(float learning_rate, float scale, const float* gradient, float* parameters,
-           int64_t n) override {
-    const double rate = static_cast<double>(learning_rate) * scale;
-    for (int64_t i = 0; i < n; ++i)
-      parameters[i] = static_cast<float>(parameters[i] - rate * gradient[i]);
+  void Sgd(float learning_rate, std::span<const UpdateRange> ranges,
+           const UpdateArrays& arrays) override {
+    for (const UpdateRange& range : ranges) {
+      const double rate = static_cast<double>(learning_rate) * range.gradient_scale;
+      for (int64_t i = range.offset; i < range.offset + range.size; ++i)
+        arrays.parameters[i] = static_cast<float>(arrays.parameters[i] - rate * arrays.gradient[i]);
+      RoundRange(range, arrays);
+    }
   }
+
+ private:
+  static void RoundRange(const UpdateRange& range, const UpdateArrays& arrays) {
+    if (arrays.rounded == nullptr) return;
+    for (int64_t i = range.offset; i < range.offset + range.size; ++i)
+      arrays.rounded[i] = ToBf16(arrays.parameters[i]);
+  }
+
+  DType compute_;
 };
+
+void ReferenceBackend::RmsNormForward(const RmsNormPass& pass) {
+  CheckRmsNorm(pass);
+  ConstMatrix x = pass.x;
+  if (pass.addend.values != nullptr) {
+    for (int64_t i = 0; i < x.size(); ++i)
+      pass.sum.values[i] = pass.x.values[i] + pass.addend.values[i];
+    x = pass.sum;
+  }
+  Dense result(pass.out);
+  reference::RmsNormForward<float>(x, pass.weight, pass.epsilon, result, pass.inverse_rms);
+  result.StoreTo(pass.out);
+}
+
+void ReferenceBackend::RmsNormBackward(const RmsNormGradient& pass) {
+  CheckRmsNorm(pass);
+  reference::RmsNormBackward<float>(pass.x, pass.weight, pass.inverse_rms, Dense(pass.d_out),
+                                    pass.d_x, pass.d_weight);
+  if (!pass.rounded.empty()) Cast(pass.d_x, pass.rounded);
+}
+
+void ReferenceBackend::AttentionBackward(const AttentionShape& shape, ConstTensor q, ConstTensor k,
+                                         ConstTensor v, ConstTensor out, const float* log_sum_exp,
+                                         ConstTensor d_out, Tensor d_q, Tensor d_k, Tensor d_v) {
+  CheckAttentionForward(shape, q, k, v, out);
+  SKERRY_CHECK(SameShape(q, d_out) && SameShape(q, d_q) && SameShape(k, d_k) && SameShape(k, d_v));
+  Dense query(d_q), key(d_k), value(d_v);
+  reference::AttentionBackward<float>(shape, Dense(q), Dense(k), Dense(v), Dense(out), log_sum_exp,
+                                      Dense(d_out), query, key, value);
+  query.StoreTo(d_q);
+  key.StoreTo(d_k);
+  value.StoreTo(d_v);
+}
 
 }  // namespace
 
-std::unique_ptr<Backend> CreateReferenceBackend() {
-  return std::make_unique<ReferenceBackend>();
+std::unique_ptr<Backend> CreateReferenceBackend(DType compute) {
+  return std::make_unique<ReferenceBackend>(compute);
 }
 
 }  // namespace skerry

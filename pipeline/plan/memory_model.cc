@@ -12,6 +12,7 @@ namespace skerry {
 namespace {
 
 constexpr int64_t kFloat = sizeof(float);
+constexpr int64_t kLogitRows = 512;  // model/head.h, kHeadChunk
 
 // Floats per token that the backward of a layer reads: input, q, k, v, attention out, log-sum-exp,
 // middle, gate and up, two rms (model/transformer_block.h).
@@ -23,19 +24,19 @@ int64_t LayerStashFloats(const TransformerConfig& model) {
 // Floats per token between two operations: the stream, a block's, and the head's.
 int64_t WorkspaceFloats(const TransformerConfig& model, bool holds_ends) {
   const int64_t kv = int64_t{model.kv_heads} * model.head_size();
-  const int64_t block = int64_t{5} * model.hidden + 2 * kv + int64_t{4} * model.ffn + 1;
-  return block + (holds_ends ? int64_t{2} * model.hidden + model.vocab + 1 : 0);
+  const int64_t block = int64_t{6} * model.hidden + 2 * kv + int64_t{4} * model.ffn + 1;
+  return block + (holds_ends ? int64_t{2} * model.hidden + 2 : 0);
 }
 
 // Bits a value for which an encoder makes room before it knows how long the message gets.
-double DeltaBitsMax(DeltaCodec codec) {
-  switch (codec) {
+double DeltaBitsMax(const OuterConfig& outer) {
+  switch (outer.codec) {
     case DeltaCodec::kTernary:
       return 2.06;
     case DeltaCodec::kTopK:
       return 0.16;
     default:
-      return DeltaBitsPerValue(codec);
+      return CodecBitsOf(outer, outer.codec);
   }
 }
 
@@ -54,8 +55,8 @@ int64_t CodecBytes(const RunConfig& config, int64_t parameters, int32_t replicas
   const auto n = static_cast<double>(parameters);
   // Until there is a table, messages are of `codec`, whatever the budget.
   const double sent_bits =
-      std::max(DeltaBitsPerValue(config.outer.codec), DeltaBitsOf(config.outer));
-  const double room = n * std::max(DeltaBitsMax(config.outer.codec), sent_bits) / 8;
+      std::max(CodecBitsOf(config.outer, config.outer.codec), DeltaBitsOf(config.outer));
+  const double room = n * std::max(DeltaBitsMax(config.outer), sent_bits) / 8;
   const double sent = n * sent_bits / 8;
   const int own = config.outer.mode == OuterMode::kCo2 ? 2 : 1;
   return static_cast<int64_t>(own * room + sent * (own + (replicas - 1) * SpansHeld(config.outer)));
@@ -74,7 +75,8 @@ StageMemory MemoryOf(const RunConfig& config, int32_t layers, bool holds_ends,
   const bool rounds = holds.replicas > 1;
 
   StageMemory memory;
-  memory.weights = 2 * weights;
+  const bool rounds_weights = config.inner.compute == InnerCompute::kBfloat16;
+  memory.weights = 2 * weights + (rounds_weights ? weights / 2 : 0);
   memory.gradients = (1 + holds.gradients) * weights;
   memory.optimizer = moments;
   const bool keeps_sent = buffer && rounds && config.outer.mode != OuterMode::kCo2;
@@ -84,7 +86,9 @@ StageMemory MemoryOf(const RunConfig& config, int32_t layers, bool holds_ends,
   memory.stash = holds.microbatches * tokens *
                  (layers * LayerStashFloats(model) + (holds_ends ? 1 : 0)) * kFloat;
   memory.buffers = int64_t{2} * holds.microbatches * BoundaryBytes(config);
-  memory.workspace = tokens * (WorkspaceFloats(model, holds_ends) + 2) * kFloat;
+  int64_t logits = holds_ends ? std::min(kLogitRows, tokens) * model.vocab : 0;
+  if (rounds_weights) logits += logits / 2;  // their gradient is apart
+  memory.workspace = (tokens * (WorkspaceFloats(model, holds_ends) + 2) + logits) * kFloat;
   memory.handover = rounds ? 2 * weights + moments : 0;
   return memory;
 }

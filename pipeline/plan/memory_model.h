@@ -2,9 +2,12 @@
 //
 // Covers what the stage takes from the heap, to within 5 % of what the allocator gives (measured:
 // tests/node/memory, `./dev bench memory`); kProcessBytes, what a node's process takes besides, is
-// a rough constant. Everything is float32; n parameters, W = 4n bytes:
+// a rough constant. n parameters, W = 4n bytes; activations as
+// float32 even where a run computes in bf16, as a node without bf16 does, so that then this is an
+// upper bound:
 //
-//   weights     2 W   on the device, and the host's copy that deltas are formed from
+//   weights     2 W   on the device, and the host's copy that deltas are formed from; W/2 more in
+//               bf16, which products read
 //   gradients   W each: the step's sum, and the sums of `gradients` microbatches that wait for
 //               their turn (model/stage_trainer.h: bits do not depend on who comes first)
 //   optimizer   2 W with AdamW
@@ -15,7 +18,8 @@
 //   stash       per microbatch between forward and backward: what the backward of every layer
 //               reads (no recomputation)
 //   buffers     per such microbatch its payload on the way in and out
-//   workspace   once: what a pass needs between two operations, on stage 0 the logits
+//   workspace   once: what a pass needs between two operations, on stage 0 the logits of a chunk
+//               of tokens (model/head.h)
 //
 // Not part of the total: `handover`, what a donor holds of its state while it gives it to a joiner.
 #pragma once

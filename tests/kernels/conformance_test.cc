@@ -1,6 +1,7 @@
 // Every operation but attention: each CPU backend against the reference backend over odd shapes.
 #include <catch2/catch.hpp>
 
+#include "tests/kernels/calls.h"
 #include "tests/kernels/suite.h"
 #include "tests/kernels/values.h"
 
@@ -75,19 +76,24 @@ TEST_CASE("RmsNorm: values, inverse roots and gradients are the reference's", "[
   const Values x = Normals(rows * width, "x"), weight = Normals(width, "weight");
   const Values d_out = Normals(rows * width, "d_out");
   Values inverse(static_cast<size_t>(rows)), unused(x.size());
-  CreateReferenceBackend()->RmsNormForward(AsRows(x, rows), weight.data(), 1e-5f,
-                                           AsRows(unused, rows), inverse.data());
+  Normalise(*CreateReferenceBackend(), AsRows(x, rows), weight.data(), 1e-5f, AsRows(unused, rows),
+            inverse.data());
 
   CheckAgainstReference(kForwardError, [&](Backend& backend) {
     Values result(x.size() + inverse.size());
-    backend.RmsNormForward(AsRows(x, rows), weight.data(), 1e-5f, {result.data(), rows, width},
-                           result.data() + x.size());
+    Normalise(backend, AsRows(x, rows), weight.data(), 1e-5f, Tensor(result.data(), rows, width),
+              result.data() + x.size());
     return result;
   });
   CheckAgainstReference(kGradientError, [&](Backend& backend) {
     Values d_x = Normals(rows * width, "d_x"), d_weight = Normals(width, "d_weight");
-    backend.RmsNormBackward(AsRows(x, rows), weight.data(), inverse.data(), AsRows(d_out, rows),
-                            AsRows(d_x, rows), d_weight.data());
+    backend.RmsNormBackward({AsRows(x, rows),
+                             weight.data(),
+                             inverse.data(),
+                             AsRows(d_out, rows),
+                             AsRows(d_x, rows),
+                             {},
+                             d_weight.data()});
     d_x.insert(d_x.end(), d_weight.begin(), d_weight.end());
     return d_x;
   });
@@ -120,13 +126,13 @@ TEST_CASE("CrossEntropy: the loss and its gradient are the reference's", "[kerne
 
   CheckAgainstReference(kForwardError, [&](Backend& backend) {
     Values untouched = logits;
-    const float loss = backend.CrossEntropy(targets, false, AsRows(untouched, rows));
+    const float loss = MeanLoss(backend, targets, false, AsRows(untouched, rows));
     CHECK(untouched == logits);
     return Values{loss};
   });
   CheckAgainstReference(kGradientError, [&](Backend& backend) {
     Values gradient = logits;
-    gradient.push_back(backend.CrossEntropy(targets, true, {gradient.data(), rows, vocabulary}));
+    gradient.push_back(MeanLoss(backend, targets, true, {gradient.data(), rows, vocabulary}));
     return gradient;
   });
 }
@@ -139,15 +145,17 @@ TEST_CASE("Optimizers: parameters and moments are the reference's", "[kernels]")
   CheckAgainstReference(kForwardError, [&](Backend& backend) {
     Values state = Normals(n, "parameters"), m = Normals(n, "m"), v = Normals(n, "v");
     for (float& value : v) value *= value;
-    backend.AdamW({0.01f, 0.9f, 0.95f, 1e-8f, 0.1f, 0.5f, step}, gradient.data(), state.data(),
-                  m.data(), v.data(), n);
+    const UpdateRange all = {0, n, 0.5f, 0.1f};
+    backend.AdamW({0.01f, 0.9f, 0.95f, 1e-8f, step}, {&all, 1},
+                  {gradient.data(), state.data(), m.data(), v.data(), nullptr});
     state.insert(state.end(), m.begin(), m.end());
     state.insert(state.end(), v.begin(), v.end());
     return state;
   });
   CheckAgainstReference(kForwardError, [&](Backend& backend) {
     Values parameters = Normals(n, "parameters");
-    backend.Sgd(0.1f, 0.25f, gradient.data(), parameters.data(), n);
+    const UpdateRange all = {0, n, 0.25f, 0};
+    backend.Sgd(0.1f, {&all, 1}, {.gradient = gradient.data(), .parameters = parameters.data()});
     return parameters;
   });
 }
@@ -165,9 +173,9 @@ TEST_CASE("Sums, fills and copies are the reference's", "[kernels]") {
     y.insert(y.end(), copied.begin(), copied.end());
     return y;
   });
-  const double want = CreateReferenceBackend()->SumOfSquares(x.data(), n);
+  const double want = SumOfSquares(*CreateReferenceBackend(), x.data(), n);
   for (const KernelTable* kernels : RunnableKernels()) {
-    const double got = CreateCpuBackendWith(*kernels, 1)->SumOfSquares(x.data(), n);
+    const double got = SumOfSquares(*CreateCpuBackendWith(*kernels, 1), x.data(), n);
     CHECK(got == Approx(want).epsilon(1e-13));
   }
 }

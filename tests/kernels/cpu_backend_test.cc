@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "kernels/measure.h"
+#include "tests/kernels/calls.h"
 #include "tests/kernels/suite.h"
 #include "tests/kernels/values.h"
 
@@ -42,8 +43,7 @@ Values Everything(Backend& backend, int64_t context) {
   backend.Rope(shape, 10000, false, AsRows(q, rows), AsRows(k, rows));
   backend.AttentionForward(shape, AsRows(q, rows), AsRows(k, rows), AsRows(v, rows),
                            AsRows(out, rows), lse.data());
-  backend.RmsNormForward(AsRows(out, rows), weight.data(), 1e-5f, AsRows(normed, rows),
-                         inverse.data());
+  Normalise(backend, AsRows(out, rows), weight.data(), 1e-5f, AsRows(normed, rows), inverse.data());
   backend.Gemm(Transpose::kNo, Transpose::kYes, AsRows(normed, rows), AsRows(weight, 64), 1,
                AsRows(q, rows));
   Values d_q(q.size()), d_k(k.size()), d_v(v.size());
@@ -84,8 +84,8 @@ TEST_CASE("CpuBackend: an element's bits do not depend on where it stands", "[ke
 
 TEST_CASE("CpuBackend: the sum of squares has equal bits on every instruction set", "[kernels]") {
   const Values x = Normals(4099, "x");
-  const double want = CreateCpuBackendWith(kPortableKernels, 1)->SumOfSquares(x.data(), 4099);
-  CHECK(CreateCpuBackend(1)->SumOfSquares(x.data(), 4099) == want);
+  const double want = SumOfSquares(*CreateCpuBackendWith(kPortableKernels, 1), x.data(), 4099);
+  CHECK(SumOfSquares(*CreateCpuBackend(1), x.data(), 4099) == want);
 }
 
 TEST_CASE("CpuBackend: NaN is never hidden", "[kernels][error]") {
@@ -95,7 +95,7 @@ TEST_CASE("CpuBackend: NaN is never hidden", "[kernels][error]") {
     for (const size_t bad : {0u, 4u, 8u, 17u}) {
       Values logits = Normals(18, "logits"), gate_up = Normals(36, "gate_up"), out(18);
       logits[bad] = gate_up[bad] = NAN;
-      CHECK(std::isnan(backend->CrossEntropy(std::vector<int32_t>{2}, true, AsRows(logits, 1))));
+      CHECK(std::isnan(MeanLoss(*backend, {2}, true, AsRows(logits, 1))));
       backend->SwigluForward(AsRows(gate_up, 1), AsRows(out, 1));
       CHECK(std::isnan(out[bad]));
       const Values q = Normals(18, "q"), v = Normals(18, "v");
@@ -163,7 +163,7 @@ TEST_CASE("CpuBackend: bad threads, shapes and tokens are bugs", "[kernels][erro
     CHECK(Aborts([&] {
       backend->EmbeddingForward(std::vector<int32_t>{3}, AsRows(a, 3), {c.data(), 1, 2});
     }));
-    CHECK(Aborts([&] { backend->CrossEntropy(std::vector<int32_t>{-1}, false, AsRows(a, 1)); }));
+    CHECK(Aborts([&] { MeanLoss(*backend, {-1}, false, AsRows(a, 1)); }));
     CHECK(Aborts([&] {
       backend->Rope({1, 2, 1, 1, 3}, 10000, false, AsRows(a, 2), AsRows(b, 2));
     }));
@@ -175,13 +175,6 @@ TEST_CASE("CpuBackend: bad threads, shapes and tokens are bugs", "[kernels][erro
 
 TEST_CASE("CpuBackend: its rate of multiplication can be measured", "[kernels]") {
   CHECK(MeasureGflops(*CreateCpuBackend(1)) > 0.1);
-}
-
-TEST_CASE("CreateCudaBackend: without CUDA it says why and what to do", "[kernels][error]") {
-  const auto backend = CreateCudaBackend(3);
-  REQUIRE(absl::IsUnavailable(backend.status()));
-  CHECK_THAT(std::string(backend.status().message()),
-             Catch::Contains("device 3") && Catch::Contains("CPU"));
 }
 
 }  // namespace skerry

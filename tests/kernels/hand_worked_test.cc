@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "kernels/backend.h"
+#include "tests/kernels/calls.h"
 #include "tests/kernels/values.h"
 
 namespace skerry {
@@ -28,7 +29,7 @@ TEST_CASE("By hand: RMSNorm of 3 and 4", "[kernels][hand]") {
   const Values x = {3, 4}, weight = {1, 10};
   Values out(2), inverse(1);
 
-  Either()->RmsNormForward(AsRows(x, 1), weight.data(), 0, AsRows(out, 1), inverse.data());
+  Normalise(*Either(), AsRows(x, 1), weight.data(), 0, AsRows(out, 1), inverse.data());
 
   CHECK(inverse[0] == Approx(std::sqrt(2.0 / 25)));
   CHECK(out[0] == Approx(3 * std::sqrt(2.0 / 25)));
@@ -64,7 +65,7 @@ TEST_CASE("By hand: attention over equal keys is the mean of what was seen", "[k
 TEST_CASE("By hand: equal logits cost log V, and the target is pulled up", "[kernels][hand]") {
   Values logits = {2, 2, 2, 2, 7, 7, 7, 7};
 
-  const float loss = Either()->CrossEntropy(std::vector<int32_t>{1, 3}, true, AsRows(logits, 2));
+  const float loss = MeanLoss(*Either(), {1, 3}, true, AsRows(logits, 2));
 
   CHECK(loss == Approx(std::log(4.0)));
   CHECK(logits[0] == Approx(0.25 / 2));
@@ -76,8 +77,9 @@ TEST_CASE("By hand: the first AdamW step has the learning rate's length", "[kern
   const Values gradient = {0.5f, -8};
   Values parameters = {1, 1}, m(2), v(2);
 
-  Either()->AdamW({0.1f, 0.9f, 0.95f, 0, 0.5f, 2, 1}, gradient.data(), parameters.data(), m.data(),
-                  v.data(), 2);
+  const UpdateRange all = {0, 2, 2, 0.5f};
+  Either()->AdamW({0.1f, 0.9f, 0.95f, 0, 1}, {&all, 1},
+                  {gradient.data(), parameters.data(), m.data(), v.data(), nullptr});
 
   CHECK(m[0] == Approx(0.1));
   CHECK(v[0] == Approx(0.05));
@@ -90,7 +92,8 @@ TEST_CASE("By hand: SGD and SwiGLU", "[kernels][hand]") {
   const Values gradient = {8}, gate_up = {0, 100, -100, 3, 5, 7};
   Values parameters = {10}, out(3);
 
-  backend->Sgd(0.5f, 0.25f, gradient.data(), parameters.data(), 1);
+  const UpdateRange all = {0, 1, 0.25f, 0};
+  backend->Sgd(0.5f, {&all, 1}, {.gradient = gradient.data(), .parameters = parameters.data()});
   backend->SwigluForward(AsRows(gate_up, 1), AsRows(out, 1));
 
   CHECK(parameters[0] == 9);

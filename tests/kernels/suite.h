@@ -11,10 +11,11 @@ namespace skerry {
 constexpr double kForwardError = 1e-5;  // normwise, against the reference backend
 constexpr double kGradientError = 5e-5;
 
-// The kernels that CreateCpuBackend would pick, and the portable ones.
+// One table for every instruction set that this processor has, the best first.
 inline std::vector<const KernelTable*> RunnableKernels() {
-  if (&BestKernels() == &kPortableKernels) return {&kPortableKernels};
-  return {&kPortableKernels, &BestKernels()};
+  std::vector<const KernelTable*> tables;
+  for (auto table = RunnableKernelTables(); *table != nullptr; ++table) tables.push_back(*table);
+  return tables;
 }
 
 }  // namespace skerry

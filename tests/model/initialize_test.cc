@@ -15,7 +15,7 @@ std::vector<float> Initial(uint64_t seed, const TransformerConfig& config,
   return values;
 }
 
-std::vector<float> Tensor(const std::string& name, int64_t rows, int64_t columns) {
+std::vector<float> InitialTensor(const std::string& name, int64_t rows, int64_t columns) {
   TensorSlot slot;
   slot.name = name;
   slot.rows = rows;
@@ -51,8 +51,8 @@ TEST_CASE("Initialize: a stage holds the same values as the whole model", "[mode
 
 TEST_CASE("Initialize: matrices are normal(0, 0.02), residual outputs smaller by depth",
           "[model]") {
-  const std::vector<float> q = Tensor("q", 300, 300);
-  const std::vector<float> o = Tensor("o", 300, 300);
+  const std::vector<float> q = InitialTensor("q", 300, 300);
+  const std::vector<float> o = InitialTensor("o", 300, 300);
 
   CHECK(Moment(q, 1) == Approx(0).margin(3e-4));
   CHECK(std::sqrt(Moment(q, 2)) == Approx(0.02).epsilon(0.01));
@@ -61,11 +61,11 @@ TEST_CASE("Initialize: matrices are normal(0, 0.02), residual outputs smaller by
 }
 
 TEST_CASE("Initialize: norms are one", "[model]") {
-  CHECK(Tensor("n", 5, 1) == std::vector<float>(5, 1.0f));
+  CHECK(InitialTensor("n", 5, 1) == std::vector<float>(5, 1.0f));
 }
 
 TEST_CASE("Initialize: the first values of a run never change", "[model]") {
-  const std::vector<float> q = Tensor("q", 1, 3);
+  const std::vector<float> q = InitialTensor("q", 1, 3);
 
   CHECK(q == std::vector{0x1.99f47ap-5f, -0x1.4d451ep-7f, -0x1.d65c28p-8f});
 }

@@ -24,7 +24,7 @@ struct Fixture {
   std::unique_ptr<Backend> backend = CreateReferenceBackend();
   ParameterLayout layout = ParameterLayout::ForModel(OneLayer());
   std::unique_ptr<Buffer> gradient = *backend->Allocate(layout.size());
-  std::unique_ptr<Buffer> parameters = *backend->Allocate(layout.size());
+  std::unique_ptr<WeightStore> weights = *WeightStore::Create(layout.size(), backend.get());
   std::vector<float> host = std::vector<float>(static_cast<size_t>(layout.size()), 1.0f);
 
   // Gradient sums: every value of a block is blocks[b].
@@ -36,12 +36,12 @@ struct Fixture {
       }
     }
     backend->Upload(sums, gradient->data());
-    backend->Upload(host, parameters->data());
+    weights->Write(host);
   }
 
   absl::Status Step(StageOptimizer& optimizer, int32_t microbatches) {
-    const auto status = optimizer.Step(0.1f, microbatches, gradient->data(), parameters->data());
-    backend->Download(parameters->data(), host);
+    const auto status = optimizer.Step(0.1f, microbatches, gradient->data(), weights.get());
+    weights->Read(host);
     return status;
   }
   float At(const std::string& name) { return host[static_cast<size_t>(layout.Find(name)->offset)]; }
@@ -102,7 +102,7 @@ TEST_CASE("StageOptimizer: after Reset it steps as if new", "[model]") {
   REQUIRE(used.Step(*other, 1).ok());
   REQUIRE(used.Step(*other, 3).ok());
   const std::vector<float> ones(used.host.size(), 1.0f);
-  used.backend->Upload(ones, used.parameters->data());
+  used.weights->Write(ones);
 
   other->Reset();
 

@@ -44,6 +44,8 @@ void ReadTraining(ReadChecks& checks, schema::RunConfig::Reader r, RunConfig& c)
   c.inner.epsilon = inner.getEpsilon();
   c.inner.weight_decay = inner.getWeightDecay();
   c.inner.clip_norm = inner.getClipNorm();
+  c.inner.compute = checks.Enumerator(inner.getCompute(), InnerCompute::kLast, "compute type");
+  c.inner.z_loss = inner.getZLoss();
   const auto outer = r.getOuter();
   c.outer.inner_steps = outer.getInnerSteps();
   c.outer.overlap_steps = outer.getOverlapSteps();

@@ -27,6 +27,8 @@ void WriteTraining(WriteChecks& checks, const RunConfig& c, schema::RunConfig::B
   inner.setEpsilon(checks.Finite(c.inner.epsilon, "epsilon"));
   inner.setWeightDecay(checks.Finite(c.inner.weight_decay, "weight_decay"));
   inner.setClipNorm(checks.Finite(c.inner.clip_norm, "clip_norm"));
+  inner.setCompute(static_cast<uint8_t>(c.inner.compute));
+  inner.setZLoss(checks.Finite(c.inner.z_loss, "z_loss"));
   auto outer = b.initOuter();
   outer.setInnerSteps(c.outer.inner_steps);
   outer.setOverlapSteps(c.outer.overlap_steps);

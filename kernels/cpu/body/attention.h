@@ -8,8 +8,8 @@
 namespace skerry {
 namespace {
 
-// Bounds the scores that the backward pass keeps: blocks of query rows by blocks of keys.
-constexpr int64_t kBlockRows = 48, kBlockKeys = 256;
+// Bounds the scores that the backward pass keeps: blocks of kBlockRows query rows by these.
+constexpr int64_t kBlockKeys = 256;
 
 // Row step of a block of scores over `keys` keys. The extra panel keeps rows out of each other's
 // cache sets and takes what tiles write past the last key.
@@ -41,9 +41,11 @@ struct ForwardScratch {
     value_panels = arena.Take(s.context * padded_head);
     scores = arena.Take(kTileRows * ScoreStep(s.context));
     sums = arena.Take(kTileRows * padded_head);
+    queries = arena.Take(kTileRows * padded_head);
   }
   Arena arena;
   float *key_panels, *value_panels, *scores, *sums;
+  float* queries;  // a tile as float32
 };
 
 // One row of raw scores becomes e^(scale·(score − top)) over the `visible` ≥ 1 keys, and zeros from
@@ -73,19 +75,21 @@ inline SoftmaxRow ExponentiateRow(float* row, int64_t visible, int64_t end, floa
 }
 
 // One query head over its packed keys and values.
+template <typename T>
 struct ForwardHead {
-  const AttentionForwardArgs& args;
+  const AttentionForwardArgs<T>& args;
   const ForwardScratch& scratch;
   float scale;
   int64_t token, head;  // first token of the sequence; head of the query
 
   void Tile(int64_t first, int64_t rows) const {
     const AttentionSizes& s = args.sizes;
-    const int64_t width = s.heads * s.head_size, step = ScoreStep(s.context);
+    const int64_t step = ScoreStep(s.context);
     const int64_t keys = first + rows, panels = Panels(keys);
-    const float* q = args.q + (token + first) * width + head * s.head_size;
+    const FloatRows q = AsFloats(args.q + (token + first) * args.q_step + head * s.head_size,
+                                 args.q_step, rows, s.head_size, scratch.queries);
     for (int64_t p = 0; p < panels; ++p) {
-      Multiply(rows, {q, width, 1, s.head_size, scratch.key_panels + p * kPanel * s.head_size,
+      Multiply(rows, {q.at, q.step, 1, s.head_size, scratch.key_panels + p * kPanel * s.head_size,
                       scratch.scores + p * kPanel, step, false});
     }
     float inverse_sum[kTileRows];
@@ -101,10 +105,12 @@ struct ForwardHead {
       Multiply(rows, {scratch.scores, step, 1, keys, scratch.value_panels + p * s.context * kPanel,
                       scratch.sums + p * kPanel, padded_head, false});
     }
-    float* out = args.out + (token + first) * width + head * s.head_size;
+    T* out = args.out + (token + first) * args.out_step + head * s.head_size;
     for (int64_t r = 0; r < rows; ++r) {
-      for (int64_t x = 0; x < s.head_size; ++x)
-        out[r * width + x] = scratch.sums[r * padded_head + x] * inverse_sum[r];
+      ForLanes(s.head_size, [&](int64_t x, auto load, auto store) {
+        store(out + r * args.out_step + x,
+              load(scratch.sums + r * padded_head + x) * inverse_sum[r]);
+      });
     }
   }
 };
@@ -113,21 +119,20 @@ inline float AttentionScale(const AttentionSizes& s) {
   return 1 / __builtin_sqrtf(static_cast<float>(s.head_size));
 }
 
-void AttentionForward(const AttentionForwardArgs& args) {
+template <typename T>
+void AttentionForward(const AttentionForwardArgs<T>& args, const AttentionUnits& units) {
   const AttentionSizes& s = args.sizes;
   const ForwardScratch scratch(s, args.scratch);
-  const int64_t width = s.kv_heads * s.head_size, group = s.heads / s.kv_heads;
-  for (int64_t sequence = 0; sequence < s.sequences; ++sequence) {
-    const int64_t token = sequence * s.context;
-    for (int64_t kv = 0; kv < s.kv_heads; ++kv) {
-      const int64_t at = token * width + kv * s.head_size;
-      PackRows(args.k + at, width, s.context, s.head_size, scratch.key_panels);
-      PackColumns(args.v + at, width, s.context, s.head_size, scratch.value_panels);
-      for (int64_t head = kv * group; head < (kv + 1) * group; ++head) {
-        const ForwardHead forward = {args, scratch, AttentionScale(s), token, head};
-        for (int64_t i = 0; i < s.context; i += kTileRows)
-          forward.Tile(i, Smaller(kTileRows, s.context - i));
-      }
+  const int64_t group = s.heads / s.kv_heads;
+  for (int64_t unit = units.first; unit < units.last; ++unit) {
+    const int64_t token = unit / s.kv_heads * s.context, kv = unit % s.kv_heads;
+    const int64_t at = token * args.kv_step + kv * s.head_size;
+    PackRows(args.k + at, args.kv_step, s.context, s.head_size, scratch.key_panels);
+    PackColumns(args.v + at, args.kv_step, s.context, s.head_size, scratch.value_panels);
+    for (int64_t head = kv * group; head < (kv + 1) * group; ++head) {
+      const ForwardHead<T> forward = {args, scratch, AttentionScale(s), token, head};
+      for (int64_t i = 0; i < s.context; i += kTileRows)
+        forward.Tile(i, Smaller(kTileRows, s.context - i));
     }
   }
 }

@@ -24,6 +24,8 @@ struct BackwardScratch {
     d_outs = arena.Take(kBlockRows * padded_head);
     d_queries = arena.Take(kBlockRows * padded_head);
     own = arena.Take(kBlockRows);
+    float_queries = arena.Take(kBlockRows * padded_head);
+    float_d_outs = arena.Take(kBlockRows * padded_head);
     p = arena.Take(kBlockRows * ScoreStep(kBlockKeys));
     d_scores = arena.Take(kBlockRows * ScoreStep(kBlockKeys));
   }
@@ -33,32 +35,40 @@ struct BackwardScratch {
   float *queries, *d_outs;                              // panels of a block of rows
   float* d_queries;                                     // [block, padded e]
   float* own;                                           // [block]
+  float *float_queries, *float_d_outs;                  // [block, e] as float32
   float *p, *d_scores;                                  // [block rows, block keys]
 };
 
 // Query rows [row, row_end) of one head against keys [key, key_end); positions in the sequence.
+template <typename T>
 struct BackwardBlock {
-  const AttentionBackwardArgs& args;
+  const AttentionBackwardArgs<T>& args;
   const BackwardScratch& scratch;
   float scale;
   int64_t token, head, row, row_end, key = 0, key_end = 0;
+  FloatRows q = {}, d_out = {};  // of the block
 
   const AttentionSizes& Sizes() const { return args.sizes; }
-  int64_t Width() const { return Sizes().heads * Sizes().head_size; }
   int64_t PaddedHead() const { return Panels(Sizes().head_size) * kPanel; }
-  int64_t At(int64_t i) const { return (token + i) * Width() + head * Sizes().head_size; }
+  int64_t At(int64_t i, int64_t step) const {
+    return (token + i) * step + head * Sizes().head_size;
+  }
   static constexpr int64_t kStep = ScoreStep(kBlockKeys);
 
-  void PackQueries() const {
+  void PackQueries() {
     const int64_t rows = row_end - row, head_size = Sizes().head_size;
-    PackColumns(args.q + At(row), Width(), rows, head_size, scratch.queries);
-    PackColumns(args.d_out + At(row), Width(), rows, head_size, scratch.d_outs);
+    const T* d_outs = args.d_out + At(row, args.out_step);
+    q = AsFloats(args.q + At(row, args.q_step), args.q_step, rows, head_size,
+                 scratch.float_queries);
+    d_out = AsFloats(d_outs, args.out_step, rows, head_size, scratch.float_d_outs);
+    PackColumns(q.at, q.step, rows, head_size, scratch.queries);
+    PackColumns(d_out.at, d_out.step, rows, head_size, scratch.d_outs);
     for (int64_t i = 0; i < rows * PaddedHead(); ++i) scratch.d_queries[i] = 0;
     for (int64_t r = 0; r < rows; ++r) {
-      const float *d_out = args.d_out + At(row + r), *out = args.out + At(row + r);
+      const T *d = d_outs + r * args.out_step, *out = args.out + At(row + r, args.out_step);
       Lanes sum = {};
       ForLanes(head_size, [&](int64_t x, auto load, auto) {
-        sum = MultiplyAdd(load(d_out + x), load(out + x), sum);
+        sum = MultiplyAdd(load(d + x), load(out + x), sum);
       });
       scratch.own[r] = SumOf(sum);
     }
@@ -72,10 +82,10 @@ struct BackwardBlock {
     float* d = scratch.d_scores + (first - row) * kStep;
     for (int64_t j = 0; j < end; j += kPanel) {
       const int64_t panel = (key + j) * head_size;
-      Multiply(rows, {args.q + At(first), Width(), 1, head_size, scratch.keys_by_row + panel, p + j,
-                      kStep, false});
-      Multiply(rows, {args.d_out + At(first), Width(), 1, head_size, scratch.values_by_row + panel,
-                      d + j, kStep, false});
+      Multiply(rows, {q.at + (first - row) * q.step, q.step, 1, head_size,
+                      scratch.keys_by_row + panel, p + j, kStep, false});
+      Multiply(rows, {d_out.at + (first - row) * d_out.step, d_out.step, 1, head_size,
+                      scratch.values_by_row + panel, d + j, kStep, false});
     }
     for (int64_t r = 0; r < rows; ++r) ScoreRow(first + r, p + r * kStep, d + r * kStep, end);
   }
@@ -136,17 +146,18 @@ struct BackwardBlock {
   void StoreQueries() const {
     for (int64_t i = row; i < row_end; ++i) {
       const float* from = scratch.d_queries + (i - row) * PaddedHead();
-      for (int64_t x = 0; x < Sizes().head_size; ++x) args.d_q[At(i) + x] = from[x];
+      Convert(from, args.d_q + At(i, args.d_q_step), Sizes().head_size);
     }
   }
 };
 
-void BackwardHead(const AttentionBackwardArgs& args, const BackwardScratch& scratch, int64_t token,
-                  int64_t head) {
+template <typename T>
+void BackwardHead(const AttentionBackwardArgs<T>& args, const BackwardScratch& scratch,
+                  int64_t token, int64_t head) {
   const int64_t context = args.sizes.context;
   for (int64_t row = 0; row < context; row += kBlockRows) {
     const int64_t row_end = Smaller(row + kBlockRows, context);
-    BackwardBlock block = {args, scratch, AttentionScale(args.sizes), token, head, row, row_end};
+    BackwardBlock<T> block = {args, scratch, AttentionScale(args.sizes), token, head, row, row_end};
     block.PackQueries();
     for (block.key = 0; block.key < row_end; block.key += kBlockKeys) {
       block.key_end = Smaller(block.key + kBlockKeys, row_end);
@@ -156,27 +167,25 @@ void BackwardHead(const AttentionBackwardArgs& args, const BackwardScratch& scra
   }
 }
 
-void AttentionBackward(const AttentionBackwardArgs& args) {
+template <typename T>
+void AttentionBackward(const AttentionBackwardArgs<T>& args, const AttentionUnits& units) {
   const AttentionSizes& s = args.sizes;
   const BackwardScratch scratch(s, args.scratch);
-  const int64_t width = s.kv_heads * s.head_size, group = s.heads / s.kv_heads;
-  const int64_t padded_head = Panels(s.head_size) * kPanel;
-  for (int64_t sequence = 0; sequence < s.sequences; ++sequence) {
-    for (int64_t kv = 0; kv < s.kv_heads; ++kv) {
-      const int64_t token = sequence * s.context, at = token * width + kv * s.head_size;
-      PackRows(args.k + at, width, s.context, s.head_size, scratch.keys_by_row);
-      PackRows(args.v + at, width, s.context, s.head_size, scratch.values_by_row);
-      PackColumns(args.k + at, width, s.context, s.head_size, scratch.keys_by_column);
-      for (int64_t i = 0; i < s.context * padded_head; ++i)
-        scratch.d_keys[i] = scratch.d_values[i] = 0;
-      for (int64_t head = kv * group; head < (kv + 1) * group; ++head)
-        BackwardHead(args, scratch, token, head);
-      for (int64_t i = 0; i < s.context; ++i) {
-        for (int64_t x = 0; x < s.head_size; ++x) {
-          args.d_k[at + i * width + x] = scratch.d_keys[i * padded_head + x];
-          args.d_v[at + i * width + x] = scratch.d_values[i * padded_head + x];
-        }
-      }
+  const int64_t group = s.heads / s.kv_heads, padded_head = Panels(s.head_size) * kPanel;
+  for (int64_t unit = units.first; unit < units.last; ++unit) {
+    const int64_t token = unit / s.kv_heads * s.context, kv = unit % s.kv_heads;
+    const int64_t at = token * args.kv_step + kv * s.head_size;
+    PackRows(args.k + at, args.kv_step, s.context, s.head_size, scratch.keys_by_row);
+    PackRows(args.v + at, args.kv_step, s.context, s.head_size, scratch.values_by_row);
+    PackColumns(args.k + at, args.kv_step, s.context, s.head_size, scratch.keys_by_column);
+    for (int64_t i = 0; i < s.context * padded_head; ++i)
+      scratch.d_keys[i] = scratch.d_values[i] = 0;
+    for (int64_t head = kv * group; head < (kv + 1) * group; ++head)
+      BackwardHead(args, scratch, token, head);
+    const int64_t to = token * args.d_kv_step + kv * s.head_size;
+    for (int64_t i = 0; i < s.context; ++i) {
+      Convert(scratch.d_keys + i * padded_head, args.d_k + to + i * args.d_kv_step, s.head_size);
+      Convert(scratch.d_values + i * padded_head, args.d_v + to + i * args.d_kv_step, s.head_size);
     }
   }
 }

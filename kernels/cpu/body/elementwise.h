@@ -7,18 +7,20 @@ namespace skerry {
 namespace {
 
 // 1 / (1 + e^−x); past kExpHigh it is as small as a normal float32 gets.
-inline Lanes Sigmoid(Lanes x) {
+[[gnu::always_inline]] inline Lanes Sigmoid(Lanes x) {
   return 1.0f / (1.0f + Exp(Lower(-x, Spread(kExpHigh))));
 }
 
-void SwigluForward(const float* gate_up, float* out, int64_t ffn) {
+template <typename T>
+void SwigluForward(const T* gate_up, T* out, int64_t ffn) {
   ForLanes(ffn, [&](int64_t i, auto load, auto store) {
     const Lanes gate = load(gate_up + i);
     store(out + i, gate * Sigmoid(gate) * load(gate_up + ffn + i));
   });
 }
 
-void SwigluBackward(const float* gate_up, const float* d_out, float* d_gate_up, int64_t ffn) {
+template <typename T>
+void SwigluBackward(const T* gate_up, const T* d_out, T* d_gate_up, int64_t ffn) {
   ForLanes(ffn, [&](int64_t i, auto load, auto store) {
     const Lanes gate = load(gate_up + i), up = load(gate_up + ffn + i), d = load(d_out + i);
     const Lanes sigmoid = Sigmoid(gate);
@@ -26,6 +28,12 @@ void SwigluBackward(const float* gate_up, const float* d_out, float* d_gate_up, 
     store(d_gate_up + i, d * up * sigmoid * slope);
     store(d_gate_up + ffn + i, d * gate * sigmoid);
   });
+}
+
+// Between float32 and the type of storage, either way.
+template <typename From, typename To>
+void Convert(const From* x, To* y, int64_t n) {
+  ForLanes(n, [&](int64_t i, auto load, auto store) { store(y + i, load(x + i)); });
 }
 
 void Add(const float* x, float* y, int64_t n) {

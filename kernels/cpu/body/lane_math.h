@@ -16,7 +16,8 @@ inline void Store(float* p, Lanes x) {
   *reinterpret_cast<UnalignedLanes*>(p) = x;
 }
 
-// The first `count` < kLanes values, zeros behind them.
+// The first `count` < kLanes values, zeros behind them. A lanes header with masks has its own.
+#ifndef SKERRY_LANES_HAVE_MASKS
 inline Lanes LoadSome(const float* p, int64_t count) {
   float values[kLanes] = {};
   for (int64_t l = 0; l < count; ++l) values[l] = p[l];
@@ -26,20 +27,21 @@ inline Lanes LoadSome(const float* p, int64_t count) {
 inline void StoreSome(float* p, Lanes x, int64_t count) {
   for (int64_t l = 0; l < count; ++l) p[l] = x[l];
 }
+#endif
 
 // Calls body(at, load, store) for [0, n): whole vectors, then one partial one. Every element passes
 // through the same instructions, wherever it stands.
 template <typename Body>
-inline void ForLanes(int64_t n, Body&& body) {
+[[gnu::always_inline]] inline void ForLanes(int64_t n, Body&& body) {
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes)
     body(
-        i, [](const float* p) { return Load(p); }, [](float* p, Lanes x) { Store(p, x); });
+        i, [](const auto* p) { return Load(p); }, [](auto* p, Lanes x) { Store(p, x); });
   const int64_t rest = n - i;
   if (rest == 0) return;
   body(
-      i, [rest](const float* p) { return LoadSome(p, rest); },
-      [rest](float* p, Lanes x) { StoreSome(p, x, rest); });
+      i, [rest](const auto* p) { return LoadSome(p, rest); },
+      [rest](auto* p, Lanes x) { StoreSome(p, x, rest); });
 }
 
 // The lanes turned by `by` places.
@@ -51,8 +53,37 @@ inline Lanes Turned(Lanes x) {
   (std::make_integer_sequence<int, kLanes>());
 }
 
+// One step of a transposition: swaps blocks of `size` lanes across the diagonal between rows that
+// are `size` apart.
+template <int size>
+inline void SwapBlocks(Lanes& low, Lanes& high) {
+  const auto shuffle = [&]<int... lane>(std::integer_sequence<int, lane...>) {
+    const Lanes a = low, b = high;
+    low = __builtin_shufflevector(a, b, ((lane / size) % 2 == 0 ? lane : lane - size + kLanes)...);
+    high = __builtin_shufflevector(a, b, ((lane / size) % 2 == 0 ? lane + size : lane + kLanes)...);
+  };
+  shuffle(std::make_integer_sequence<int, kLanes>());
+}
+
+template <int size>
+inline void TransposeFrom(Lanes* rows) {
+  if constexpr (size < kLanes) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kLanes; ++r) {
+      if ((r / size) % 2 == 0) SwapBlocks<size>(rows[r], rows[r + size]);
+    }
+    TransposeFrom<2 * size>(rows);
+  }
+}
+
+// rows[i][j] and rows[j][i] change places.
+inline void TransposeSquare(Lanes* rows) {
+  TransposeFrom<1>(rows);
+}
+
 // Pairwise, always in the same order.
 inline float SumOf(Lanes x) {
+  if constexpr (kLanes > 8) x += Turned<8>(x);
   if constexpr (kLanes > 4) x += Turned<4>(x);
   x += Turned<2>(x);
   x += Turned<1>(x);
@@ -69,6 +100,7 @@ inline Lanes Lower(Lanes x, Lanes bound) {
 }
 
 inline float LargestOf(Lanes x) {
+  if constexpr (kLanes > 8) x = Larger(x, Turned<8>(x));
   if constexpr (kLanes > 4) x = Larger(x, Turned<4>(x));
   x = Larger(x, Turned<2>(x));
   x = Larger(x, Turned<1>(x));
@@ -85,29 +117,46 @@ inline Lanes FirstLanes(Lanes x, int64_t count, Lanes other) {
 constexpr float kExpLow = -87.33f;  // e^x is a normal float32 from here …
 constexpr float kExpHigh = 88.02f;  // … to here, 2^127
 constexpr float kHuge = 3.0e38f;  // stands for −∞ in masks, where −∞ − −∞ would be NaN
-constexpr float kRoundToInt = 0x1.8p23f;
 
-// e^x for x ≤ kExpHigh, within 2 units in the last place; 0 below kExpLow, NaN for NaN. Larger x
-// give anything.
-//
-// x = n·ln 2 + r with |r| ≤ ln 2 / 2; ln 2 in two pieces, so that r is exact (Cody, Waite 1980);
-// polynomial of Cephes' expf.
-inline Lanes Exp(Lanes x) {
-  const Lanes shifted = MultiplyAdd(x, Spread(1.44269504f), Spread(kRoundToInt));
-  const Lanes n = shifted - kRoundToInt;
-  Lanes r = MultiplyAdd(n, Spread(-0.693359375f), x);
-  r = MultiplyAdd(n, Spread(2.12194440e-4f), r);
+// e^r for |r| ≤ ln 2 / 2, polynomial of Cephes' expf.
+[[gnu::always_inline]] inline Lanes ExpNearZero(Lanes r) {
   Lanes y = Spread(1.9875691500e-4f);
   y = MultiplyAdd(y, r, Spread(1.3981999507e-3f));
   y = MultiplyAdd(y, r, Spread(8.3334519073e-3f));
   y = MultiplyAdd(y, r, Spread(4.1665795894e-2f));
   y = MultiplyAdd(y, r, Spread(1.6666665459e-1f));
   y = MultiplyAdd(y, r, Spread(5.0000001201e-1f));
-  y = MultiplyAdd(y, r * r, r) + 1.0f;
+  return MultiplyAdd(y, r * r, r) + 1.0f;
+}
+
+constexpr float kLog2E = 1.44269504f;
+// ln 2 in two pieces, so that n·ln 2 is taken off exactly (Cody, Waite 1980).
+constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
+
+// e^x for x ≤ kExpHigh, within 2 units in the last place; 0 below kExpLow, NaN for NaN. Larger x
+// give anything.
+//
+// x = n·ln 2 + r with |r| ≤ ln 2 / 2. A lanes header that can scale by 2ⁿ rounds n, too.
+[[gnu::always_inline]] inline Lanes Exp(Lanes x) {
+#ifdef SKERRY_LANES_HAVE_SCALE
+  constexpr float kZeroBelow = -105;  // less than the least denormal; masks would overflow
+  x = Larger(x, Spread(kZeroBelow));
+  const Lanes n = RoundToInteger(x * kLog2E);
+  Lanes r = MultiplyAdd(n, Spread(-kLn2High), x);
+  r = MultiplyAdd(n, Spread(-kLn2Low), r);
+  return ScaleByPowerOfTwo(ExpNearZero(r), n);
+#else
+  constexpr float kRoundToInt = 0x1.8p23f;
+  const Lanes shifted = MultiplyAdd(x, Spread(kLog2E), Spread(kRoundToInt));
+  const Lanes n = shifted - kRoundToInt;
+  Lanes r = MultiplyAdd(n, Spread(-kLn2High), x);
+  r = MultiplyAdd(n, Spread(-kLn2Low), r);
+  Lanes y = ExpNearZero(r);
   // n stands in the low bits of `shifted`, so this moves n + 127 into the exponent's place.
   const UnsignedLanes power = (reinterpret_cast<UnsignedLanes>(shifted) + 127u) << 23;
   y *= reinterpret_cast<Lanes>(power);
   return x < Spread(kExpLow) ? Lanes{} : y;
+#endif
 }
 
 }  // namespace

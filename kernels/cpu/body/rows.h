@@ -19,10 +19,19 @@ inline float DotProduct(const float* a, const float* b, int64_t n) {
   return SumOf((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
-void RmsNormForward(const RmsNormArgs& args) {
+template <typename T>
+void RmsNormForward(const RmsNormForwardArgs<T>& args) {
   for (int64_t t = 0; t < args.rows; ++t) {
     const float* x = args.x + t * args.width;
-    float* out = args.out + t * args.width;
+    if (args.addend != nullptr) {
+      const float* addend = args.addend + t * args.width;
+      float* sum = args.sum + t * args.width;
+      ForLanes(args.width, [&](int64_t i, auto load, auto store) {
+        store(sum + i, load(x + i) + load(addend + i));
+      });
+      x = sum;
+    }
+    T* out = args.out + t * args.width;
     const float mean = DotProduct(x, x, args.width) / static_cast<float>(args.width);
     const float inverse = 1 / __builtin_sqrtf(mean + args.epsilon);
     args.inverse_rms[t] = inverse;
@@ -33,11 +42,13 @@ void RmsNormForward(const RmsNormArgs& args) {
 }
 
 // With y = x·r·w and r = (mean x² + ε)^(−1/2): ∂x += r·w·∂y − x·r³/d·Σ(w·∂y·x); ∂w += ∂y·x·r.
-void RmsNormBackward(const RmsNormArgs& args) {
+template <typename T>
+void RmsNormBackward(const RmsNormBackwardArgs<T>& args) {
   const float* weight = args.weight;
   for (int64_t t = 0; t < args.rows; ++t) {
-    const float *x = args.x + t * args.width, *d_out = args.d_out + t * args.width;
-    float *d_x = args.out + t * args.width, *d_weight = args.d_weight;
+    const float* x = args.x + t * args.width;
+    const T* d_out = args.d_out + t * args.width;
+    float *d_x = args.d_x + t * args.width, *d_weight = args.d_weight;
     const float inverse = args.inverse_rms[t];
     Lanes sum = {};
     ForLanes(args.width, [&](int64_t i, auto load, auto store) {
@@ -48,20 +59,23 @@ void RmsNormBackward(const RmsNormArgs& args) {
     const float shrink = -inverse * inverse * inverse * SumOf(sum) / static_cast<float>(args.width);
     ForLanes(args.width, [&](int64_t i, auto load, auto store) {
       const Lanes through = MultiplyAdd(load(x + i), Spread(shrink), load(d_x + i));
-      store(d_x + i, MultiplyAdd(load(d_out + i) * inverse, load(weight + i), through));
+      const Lanes d = MultiplyAdd(load(d_out + i) * inverse, load(weight + i), through);
+      store(d_x + i, d);
+      if (args.rounded != nullptr) store(args.rounded + t * args.width + i, d);
     });
   }
 }
 
-void Rope(const RopeArgs& args) {
+template <typename T>
+void Rope(const RopeArgs<T>& args) {
   const int64_t half = args.head_size / 2;
   const float sign = args.inverse ? -1.0f : 1.0f;
   for (int64_t t = 0; t < args.rows; ++t) {
-    const int64_t position = t % args.context;
+    const int64_t position = (args.first_row + t) % args.context;
     const float *cosines = args.cosines + position * half, *sines = args.sines + position * half;
     for (int64_t first = 0; first < args.columns; first += args.head_size) {
-      float* low = args.x + t * args.columns + first;
-      float* high = low + half;
+      T* low = args.x + t * args.step + first;
+      T* high = low + half;
       ForLanes(half, [&](int64_t i, auto load, auto store) {
         const Lanes a = load(low + i), b = load(high + i);
         const Lanes c = load(cosines + i), s = load(sines + i) * sign;
@@ -97,22 +111,25 @@ inline float SumOfExponentials(float* row, int64_t n, float top, bool keep) {
   return total;
 }
 
-double CrossEntropy(const CrossEntropyArgs& args) {
+template <typename T>
+void CrossEntropy(const CrossEntropyArgs<T>& args) {
   const int64_t n = args.vocabulary;
-  const float share = 1 / static_cast<float>(args.rows);
-  double loss = 0;
   for (int64_t t = 0; t < args.rows; ++t) {
     float* row = args.logits + t * n;
     const int32_t target = args.targets[t];
     const float top = LargestOfRow(row, n), aim = row[target];
-    const float sum = SumOfExponentials(row, n, top, args.gradient);
-    loss += __builtin_log(static_cast<double>(sum)) + (static_cast<double>(top) - aim);
-    if (!args.gradient) continue;
-    const float scale = share / sum;
-    ForLanes(n, [&](int64_t i, auto load, auto store) { store(row + i, load(row + i) * scale); });
-    row[target] -= share;
+    const float sum = SumOfExponentials(row, n, top, args.d_logits != nullptr);
+    const double log_sum = __builtin_log(static_cast<double>(sum)), lse = log_sum + top;
+    const double loss = log_sum + (static_cast<double>(top) - aim);
+    args.losses[t] = static_cast<float>(loss + args.z_loss * lse * lse);
+    if (args.d_logits == nullptr) continue;
+    T* gradient = args.d_logits + t * n;
+    const float more = 1 + 2 * args.z_loss * static_cast<float>(lse);
+    const float scale = args.scale / sum * more, at_target = row[target] * scale - args.scale;
+    ForLanes(n,
+             [&](int64_t i, auto load, auto store) { store(gradient + i, load(row + i) * scale); });
+    ForLanes(1, [&](int64_t, auto, auto store) { store(gradient + target, Spread(at_target)); });
   }
-  return loss;
 }
 
 }  // namespace

@@ -5,32 +5,41 @@
 // The order matters: each builds on the ones before.
 #include "kernels/cpu/body/lane_math.h"
 //
+#include "kernels/cpu/body/elementwise.h"
+//
 #include "kernels/cpu/body/tile.h"
 //
 #include "kernels/cpu/body/attention.h"
 //
 #include "kernels/cpu/body/attention_backward.h"
-#include "kernels/cpu/body/elementwise.h"
 #include "kernels/cpu/body/rows.h"
 
 namespace skerry {
 namespace {
 
-constexpr KernelTable TableNamed(const char* name) {
+template <typename T>
+constexpr StorageKernels<T> StorageTable() {
+  return {.attention_scratch = AttentionScratch,
+          .attention_forward = AttentionForward<T>,
+          .attention_backward = AttentionBackward<T>,
+          .rms_norm_forward = RmsNormForward<T>,
+          .rms_norm_backward = RmsNormBackward<T>,
+          .rope = Rope<T>,
+          .swiglu_forward = SwigluForward<T>,
+          .swiglu_backward = SwigluBackward<T>,
+          .cross_entropy = CrossEntropy<T>,
+          .round = Convert<float, T>,
+          .widen = Convert<T, float>};
+}
+
+constexpr KernelTable TableNamed(const char* name, const StorageKernels<Bf16>* bf16) {
   return {.name = name,
-          .attention_scratch = AttentionScratch,
-          .attention_forward = AttentionForward,
-          .attention_backward = AttentionBackward,
-          .rms_norm_forward = RmsNormForward,
-          .rms_norm_backward = RmsNormBackward,
-          .rope = Rope,
-          .swiglu_forward = SwigluForward,
-          .swiglu_backward = SwigluBackward,
-          .cross_entropy = CrossEntropy,
+          .f32 = StorageTable<float>(),
           .add = Add,
           .sum_of_squares = SumOfSquares,
           .adamw = AdamW,
-          .sgd = Sgd};
+          .sgd = Sgd,
+          .bf16 = bf16};
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// The small matrix product inside attention: c [rows, 16] (+)= a [rows, depth] · b [depth, 16].
+// The small matrix product inside attention: c [rows, P] (+)= a [rows, depth] · b [depth, P].
 //
-// b is a *panel*: 16 columns of a matrix, packed densely so that one row of it is one cache line.
+// b is a *panel*: P = kPanel columns of a matrix, packed densely, one or two cache lines a row.
 // The tile of c stays in registers over the whole depth. a is read by broadcast and may lie in any
 // direction, so it is never packed.
 #pragma once
@@ -10,7 +10,6 @@
 namespace skerry {
 namespace {
 
-constexpr int64_t kPanel = 16;
 constexpr int kPanelVectors = kPanel / kLanes;
 
 constexpr int64_t Panels(int64_t columns) {
@@ -36,7 +35,7 @@ void MultiplyTile(const TileProduct& p) {
   const int64_t a_row = p.a_row, c_row = p.c_row;
   float* c = p.c;
   Lanes sum[kRows][kPanelVectors];
-#pragma GCC unroll 8
+#pragma GCC unroll 14
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
     for (int j = 0; j < kPanelVectors; ++j)
@@ -48,14 +47,14 @@ void MultiplyTile(const TileProduct& p) {
     Lanes column[kPanelVectors];
 #pragma GCC unroll 4
     for (int j = 0; j < kPanelVectors; ++j) column[j] = Load(b + j * kLanes);
-#pragma GCC unroll 8
+#pragma GCC unroll 14
     for (int r = 0; r < kRows; ++r) {
       const Lanes value = Spread(a[r * a_row]);
 #pragma GCC unroll 4
       for (int j = 0; j < kPanelVectors; ++j) sum[r][j] = MultiplyAdd(value, column[j], sum[r][j]);
     }
   }
-#pragma GCC unroll 8
+#pragma GCC unroll 14
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
     for (int j = 0; j < kPanelVectors; ++j) Store(c + r * c_row + j * kLanes, sum[r][j]);
@@ -71,27 +70,73 @@ inline void Multiply(int64_t rows, const TileProduct& p) {
   MultiplyTile<kRows>(p);
 }
 
-// Packs x [rows, width] with row step `step` into panels of its columns: [width/16][rows][16],
-// zeros behind the last column.
-inline void PackColumns(const float* x, int64_t step, int64_t rows, int64_t width, float* panels) {
+// Rows of x become lanes: up to kLanes rows (none below 1) by `width` ≤ kLanes columns; column i
+// goes to out + i · kPanel.
+template <typename T>
+inline void PackSquare(const T* x, int64_t step, int64_t rows, int64_t width, float* out) {
+  Lanes square[kLanes];
+#pragma GCC unroll 16
+  for (int r = 0; r < kLanes; ++r) {
+    square[r] = r >= rows         ? Lanes{}
+                : width == kLanes ? Load(x + r * step)
+                                  : LoadSome(x + r * step, width);
+  }
+  TransposeSquare(square);
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes; ++i) {
+    if (i < width) Store(out + i * kPanel, square[i]);
+  }
+}
+
+// Packs x [rows, width] with row step `step` into panels of its columns: [width/P][rows][P], zeros
+// behind the last column.
+template <typename T>
+inline void PackColumns(const T* x, int64_t step, int64_t rows, int64_t width, float* panels) {
   for (int64_t first = 0; first < width; first += kPanel) {
     const int64_t count = Smaller(kPanel, width - first);
     for (int64_t r = 0; r < rows; ++r, panels += kPanel) {
-      for (int64_t l = 0; l < count; ++l) panels[l] = x[r * step + first + l];
-      for (int64_t l = count; l < kPanel; ++l) panels[l] = 0;
+      const T* from = x + r * step + first;
+      for (int64_t l = 0; l < kPanel; l += kLanes) {
+        const int64_t left = count - l;
+        Store(panels + l, left >= kLanes ? Load(from + l)
+                          : left > 0     ? LoadSome(from + l, left)
+                                         : Lanes{});
+      }
     }
   }
 }
 
-// Packs xᵀ: panels of the rows of x, [rows/16][width][16], zeros behind the last row.
-inline void PackRows(const float* x, int64_t step, int64_t rows, int64_t width, float* panels) {
+// Packs xᵀ: panels of the rows of x, [rows/P][width][P], zeros behind the last row.
+template <typename T>
+inline void PackRows(const T* x, int64_t step, int64_t rows, int64_t width, float* panels) {
   for (int64_t first = 0; first < rows; first += kPanel, panels += kPanel * width) {
-    for (int64_t l = 0; l < kPanel; ++l) {
-      const bool inside = first + l < rows;
-      const float* row = x + (first + l) * step;
-      for (int64_t i = 0; i < width; ++i) panels[i * kPanel + l] = inside ? row[i] : 0;
+    for (int64_t l = 0; l < kPanel; l += kLanes) {
+      const int64_t count = rows - first - l;
+      const T* from = x + (first + l) * step;
+      for (int64_t i = 0; i < width; i += kLanes)
+        PackSquare(from + i, step, count, Smaller(kLanes, width - i), panels + i * kPanel + l);
     }
   }
+}
+
+// x [rows, width], dense or not, as float32: x itself, or a copy in `room` [rows, width].
+struct FloatRows {
+  const float* at;
+  int64_t step;
+};
+
+inline FloatRows AsFloats(const float* x, int64_t step, int64_t, int64_t, float*) {
+  return {x, step};
+}
+
+template <typename T>
+inline FloatRows AsFloats(const T* x, int64_t step, int64_t rows, int64_t width, float* room) {
+  for (int64_t r = 0; r < rows; ++r) {
+    ForLanes(width, [&](int64_t i, auto load, auto store) {
+      store(room + r * width + i, load(x + r * step + i));
+    });
+  }
+  return {room, width};
 }
 
 }  // namespace

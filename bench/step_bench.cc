@@ -1,0 +1,209 @@
+// A whole training step on the CPU, beside PyTorch's on the same core: tokens a second, and the
+// share of what the core could multiply.
+//
+// `--torch PYTHON` names an interpreter that has torch; without it only our rows are printed.
+// Rounds of both sides alternate; medians of processor time.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "bench/bench.h"
+#include "bench/statistics.h"
+#include "bench/torch_peer.h"
+#include "common/rng.h"
+#include "kernels/cpu/omp_environment.h"
+#include "kernels/limits.h"
+#include "model/stage_trainer.h"
+
+namespace skerry::bench {
+namespace {
+
+constexpr int kRounds = 5;
+
+struct ModelSize {
+  const char* name;
+  TransformerConfig model;
+};
+
+RunConfig ConfigOf(const TransformerConfig& model) {
+  RunConfig config;
+  config.model = model;
+  config.pipeline.sequences_per_microbatch = 4;
+  return config;
+}
+
+std::vector<ModelSize> Sizes() {
+  TransformerConfig ten, fifty;
+  ten.vocab = 4096, ten.hidden = 256, ten.layers = 8, ten.heads = 8, ten.kv_heads = 4;
+  ten.ffn = 704, ten.context = 512;
+  fifty.vocab = 8192, fifty.hidden = 512, fifty.layers = 12, fifty.heads = 8, fifty.kv_heads = 4;
+  fifty.ffn = 1408, fifty.context = 512;
+  return {{"10m", ten}, {"50m", fifty}};
+}
+
+// FLOP of forward and backward of a token: 6 a multiplied parameter, and full attention (PaLM,
+// appendix B).
+double FlopsPerToken(const TransformerConfig& m) {
+  const double kv = m.kv_heads * m.head_size();
+  const double layer = 2.0 * m.hidden * m.hidden + 2 * m.hidden * kv + 3.0 * m.hidden * m.ffn;
+  return 6 * (m.layers * layer + 1.0 * m.vocab * m.hidden) + 12.0 * m.layers * m.hidden * m.context;
+}
+
+// One model in training, one microbatch a step.
+class Trainee {
+ public:
+  Trainee(const TransformerConfig& model, int threads, DType type)
+      : config_(ConfigOf(model)), backend_(CreateCpuBackend(threads, type)) {
+    trainer_ = *StageTrainer::Create(config_, 0, model.layers, true, backend_.get());
+    const auto tokens = static_cast<size_t>(4 * model.context);
+    Rng rng(1);
+    for (size_t i = 0; i < tokens; ++i) {
+      tokens_.push_back(static_cast<int32_t>(rng.Below(static_cast<uint64_t>(model.vocab))));
+      targets_.push_back(static_cast<int32_t>(rng.Below(static_cast<uint64_t>(model.vocab))));
+    }
+    stream_.resize(tokens * static_cast<size_t>(model.hidden));
+    gradient_.resize(stream_.size());
+    Step();
+  }
+
+  void Step() {
+    const MicrobatchKey key{step_, 0};
+    bool ok = trainer_->ForwardFirst(key, tokens_, stream_).ok();
+    ok = ok && trainer_->Loss(key, stream_, targets_, gradient_).ok();
+    ok = ok && trainer_->Backward(key, gradient_, {}).ok();
+    if (ok) trainer_->Accumulate(key);
+    ok = ok && trainer_->OptimizerStep(step_++, 1).ok();
+    if (!ok) std::abort();
+  }
+  double ProcessorSeconds() {
+    const double start = ThreadSeconds();
+    Step();
+    return ThreadSeconds() - start;
+  }
+  double WallSeconds() {
+    const auto start = std::chrono::steady_clock::now();
+    Step();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  double tokens() const { return static_cast<double>(tokens_.size()); }
+  DType type() const { return backend_->compute_type(); }
+  std::string name() const { return backend_->name(); }
+
+ private:
+  RunConfig config_;
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<StageTrainer> trainer_;
+  std::vector<int32_t> tokens_, targets_;
+  std::vector<float> stream_, gradient_;
+  int64_t step_ = 0;
+};
+
+struct Readings {
+  std::vector<double> ours32, ours16, torch32, torch16;
+};
+
+void Report(Bench& bench, const ModelSize& size, Readings& r, bool has_bf16, double tokens) {
+  const std::string name = size.name;
+  const double flops = FlopsPerToken(size.model);
+  const double rate32 = tokens / Median(r.ours32);
+  bench.Record(name + " float32", rate32, "tok/s");
+  bench.AtLeast(name + " float32, share of peak",
+                100 * rate32 * flops * 1e-9 / PeakGflops(DType::kFloat32), "%", 60);
+  if (has_bf16) {
+    const double rate16 = tokens / Median(r.ours16);
+    bench.Record(name + " bf16", rate16, "tok/s");
+    bench.AtLeast(name + " bf16, share of peak",
+                  100 * rate16 * flops * 1e-9 / PeakGflops(DType::kBfloat16), "%", 50);
+  }
+  if (r.torch32.empty()) return;
+  bench.Record(name + " float32, PyTorch", tokens / Median(r.torch32), "tok/s");
+  bench.AtLeast(name + " float32, over PyTorch", Median(r.torch32) / Median(r.ours32), "x", 1.3);
+  if (r.torch16.empty()) return;
+  bench.Record(name + " bf16, PyTorch", tokens / Median(r.torch16), "tok/s");
+  if (has_bf16) {
+    const double best = std::min(Median(r.torch32), Median(r.torch16));
+    bench.AtLeast(name + " bf16, over PyTorch's best", best / Median(r.ours16), "x", 1.5);
+  }
+}
+
+void BesidePyTorch(Bench& bench, const ModelSize& size, TorchPeer* peer) {
+  Trainee float32(size.model, 1, DType::kFloat32), bf16(size.model, 1, DType::kBfloat16);
+  const bool has_bf16 = bf16.type() == DType::kBfloat16;
+  Readings r;
+  for (int round = 0; round < kRounds; ++round) {
+    r.ours32.push_back(float32.ProcessorSeconds());
+    if (has_bf16) r.ours16.push_back(bf16.ProcessorSeconds());
+    if (peer == nullptr) continue;
+    const std::string step = std::string("step ") + size.name;
+    if (const auto seconds = peer->Seconds(step + " float32")) r.torch32.push_back(*seconds);
+    if (const auto seconds = peer->Seconds(step + " bf16")) r.torch16.push_back(*seconds);
+  }
+  Report(bench, size, r, has_bf16, float32.tokens());
+}
+
+// Other programs that compute all the time, while it lives.
+class BusyProcesses {
+ public:
+  explicit BusyProcesses(int count) {
+    for (int i = 0; i < count; ++i) {
+      const pid_t child = fork();
+      if (child == 0) {
+        for (uint64_t n = 0;; ++n) Keep(n);
+      }
+      children_.push_back(child);
+    }
+  }
+  ~BusyProcesses() {
+    for (const pid_t child : children_) kill(child, SIGKILL);
+    for (const pid_t child : children_) waitpid(child, nullptr, 0);
+  }
+  BusyProcesses(const BusyProcesses&) = delete;
+  BusyProcesses& operator=(const BusyProcesses&) = delete;
+
+ private:
+  std::vector<pid_t> children_;
+};
+
+// Wall time: two threads must not wait for each other where processors are not theirs.
+double TwoOverOne(const TransformerConfig& model, DType type, int busy) {
+  Trainee one(model, 1, type), two(model, 2, type);
+  const BusyProcesses competitors(busy);
+  std::vector<double> ratios;
+  for (int round = 0; round < 2 * kRounds; ++round) {
+    const double alone = one.WallSeconds();
+    ratios.push_back(alone / two.WallSeconds());
+  }
+  return Median(ratios);
+}
+
+int Run(int argc, char** argv) {
+  Bench bench("step", argc, argv, {"--torch"});
+  std::unique_ptr<TorchPeer> peer;
+  if (!bench.Option("--torch").empty()) peer = TorchPeer::Start(bench.Option("--torch"), 1);
+  std::printf("%s\n", CreateCpuBackend(1, DType::kBfloat16)->name().c_str());
+  if (peer) std::printf("PyTorch %s\n", peer->version().c_str());
+  bench.Record("peak of a core, float32", PeakGflops(DType::kFloat32), "GFLOP/s");
+  bench.Record("peak of a core, bf16", PeakGflops(DType::kBfloat16), "GFLOP/s");
+  const std::vector<ModelSize> sizes = Sizes();
+  for (const ModelSize& size : sizes) BesidePyTorch(bench, size, peer.get());
+  for (const DType type : {DType::kFloat32, DType::kBfloat16}) {
+    const std::string what = type == DType::kFloat32 ? "float32" : "bf16";
+    bench.Record("10m " + what + ", two threads over one, idle",
+                 TwoOverOne(sizes[0].model, type, 0), "x");
+    bench.AtLeast("10m " + what + ", two threads over one, four busy",
+                  TwoOverOne(sizes[0].model, type, 4), "x", 1.5);
+  }
+  return bench.Finish();
+}
+
+}  // namespace
+}  // namespace skerry::bench
+
+int main(int argc, char** argv) {
+  skerry::UsePassiveWaiting(argc, argv);
+  return skerry::bench::Run(argc, argv);
+}

@@ -1,0 +1,81 @@
+#include "bench/torch_peer.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+
+namespace skerry::bench {
+namespace {
+
+// In the child, before exec.
+void SettleEnvironment(int threads) {
+  for (const char* slows : {"OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "DNNL_MAX_CPU_ISA",
+                            "ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY"})
+    unsetenv(slows);
+  // glibc otherwise gives every large tensor back, and faults its pages in again: a third of a
+  // step.
+  setenv("MALLOC_MMAP_THRESHOLD_", "4294967296", 1);
+  setenv("MALLOC_TRIM_THRESHOLD_", "17179869184", 1);
+  setenv("MALLOC_TOP_PAD_", "268435456", 1);
+  setenv("MALLOC_ARENA_MAX", "1", 1);
+  setenv("OMP_WAIT_POLICY", "passive", 1);
+  setenv("GOMP_SPINCOUNT", "2000", 1);
+  setenv("OMP_NUM_THREADS", std::to_string(threads).c_str(), 1);
+}
+
+}  // namespace
+
+std::unique_ptr<TorchPeer> TorchPeer::Start(const std::string& python, int threads) {
+  std::array<int, 2> work{}, answers{};
+  if (pipe(work.data()) != 0 || pipe(answers.data()) != 0) return nullptr;
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(work[0], STDIN_FILENO);
+    dup2(answers[1], STDOUT_FILENO);
+    for (const int end : {work[0], work[1], answers[0], answers[1]}) close(end);
+    SettleEnvironment(threads);
+    execlp(python.c_str(), python.c_str(), SKERRY_TORCH_SCRIPT, nullptr);
+    _exit(127);
+  }
+  close(work[0]);
+  close(answers[1]);
+  std::unique_ptr<TorchPeer> peer(new TorchPeer);
+  peer->process_ = child;
+  peer->to_ = fdopen(work[1], "w");
+  peer->from_ = fdopen(answers[0], "r");
+  const auto version = peer->Ask("version");
+  if (!version) {
+    std::fprintf(stderr, "%s with torch does not answer; its rows are left out\n", python.c_str());
+    return nullptr;
+  }
+  peer->version_ = *version;
+  return peer;
+}
+
+TorchPeer::~TorchPeer() {
+  std::fclose(to_);
+  std::fclose(from_);
+  waitpid(process_, nullptr, 0);
+}
+
+std::optional<std::string> TorchPeer::Ask(const std::string& line) {
+  if (std::fprintf(to_, "%s\n", line.c_str()) < 0 || std::fflush(to_) != 0) return std::nullopt;
+  std::array<char, 256> answer{};
+  if (std::fgets(answer.data(), answer.size(), from_) == nullptr) return std::nullopt;
+  std::string text(answer.data());
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
+}
+
+std::optional<double> TorchPeer::Seconds(const std::string& work) {
+  const auto answer = Ask(work);
+  if (!answer) return std::nullopt;
+  char* end = nullptr;
+  const double seconds = std::strtod(answer->c_str(), &end);
+  if (end == answer->c_str() || seconds <= 0) return std::nullopt;
+  return seconds;
+}
+
+}  // namespace skerry::bench

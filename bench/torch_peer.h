@@ -1,0 +1,34 @@
+// PyTorch on the same core, as a child process that does one piece of work a line
+// (tools/torch_step.py): so its rounds stand between ours.
+#pragma once
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace skerry::bench {
+
+class TorchPeer {
+ public:
+  // `python`: an interpreter that has torch. What slows a library by the environment is cleared for
+  // it, malloc is tuned for it, it waits as we do. nullptr, with the reason on stderr, if it does
+  // not answer.
+  static std::unique_ptr<TorchPeer> Start(const std::string& python, int threads);
+  ~TorchPeer();
+  TorchPeer(const TorchPeer&) = delete;
+  TorchPeer& operator=(const TorchPeer&) = delete;
+
+  const std::string& version() const { return version_; }
+  // Processor seconds of one piece of work; wall seconds with several threads. Nothing if it fails.
+  std::optional<double> Seconds(const std::string& work);
+
+ private:
+  TorchPeer() = default;
+  std::optional<std::string> Ask(const std::string& line);
+  FILE *to_ = nullptr, *from_ = nullptr;
+  int process_ = 0;
+  std::string version_;
+};
+
+}  // namespace skerry::bench

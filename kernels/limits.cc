@@ -1,0 +1,117 @@
+#include "kernels/limits.h"
+
+#include <time.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace skerry {
+namespace {
+
+// Ten chains hide the latency of a multiply-add and fit the registers of every instruction set; a
+// product of pairs takes longer.
+constexpr int kChains = 10;
+constexpr int kPairChains = 16;
+constexpr int64_t kRounds = 400'000;
+
+template <typename T>
+void Keep(const T& value) {
+  asm volatile("" : : "r,m"(value) : "memory");
+}
+
+typedef float Lanes4 __attribute__((vector_size(16)));
+typedef float Lanes8 __attribute__((vector_size(32)));
+typedef float Lanes16 __attribute__((vector_size(64)));
+
+template <typename Lanes>
+[[gnu::always_inline]] inline void RunChains() {
+  Lanes sums[kChains] = {};
+  const Lanes factor = Lanes{} + 0.999f, term = Lanes{} + 0.001f;
+  for (int64_t i = 0; i < kRounds; ++i) {
+#pragma GCC unroll 10
+    for (Lanes& sum : sums) sum = sum * factor + term;
+  }
+  for (const Lanes& sum : sums) Keep(sum[0]);
+}
+
+void Chains() {
+  RunChains<Lanes4>();
+}
+
+double Rate(void (*chains)(), int flops, int count = kChains) {
+  chains();
+  double best = 1e30;
+  for (int i = 0; i < 3; ++i) {
+    const double start = ThreadSeconds();
+    chains();
+    const double seconds = ThreadSeconds() - start;
+    best = seconds < best ? seconds : best;
+  }
+  return 1e-9 * flops * count * static_cast<double>(kRounds) / best;
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx512f"), optimize("fp-contract=fast"))) void ChainsAvx512() {
+  RunChains<Lanes16>();
+}
+__attribute__((target("avx2,fma"), optimize("fp-contract=fast"))) void ChainsAvx2() {
+  RunChains<Lanes8>();
+}
+__attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16"))) void ChainsBf16() {
+  __m512 sums[kPairChains] = {};
+  const auto pairs = reinterpret_cast<__m512bh>(_mm512_set1_epi16(0x3c00));
+  for (int64_t i = 0; i < kRounds; ++i) {
+#pragma GCC unroll 16
+    for (__m512& sum : sums) sum = _mm512_dpbf16_ps(sum, pairs, pairs);
+  }
+  for (const __m512& sum : sums) Keep(sum[0]);
+}
+
+double PeakOf(DType type) {
+  if (type == DType::kBfloat16)
+    return __builtin_cpu_supports("avx512bf16") ? Rate(ChainsBf16, 64, kPairChains) : 0;
+  if (__builtin_cpu_supports("avx512f")) return Rate(ChainsAvx512, 32);
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return Rate(ChainsAvx2, 16);
+  return Rate(Chains, 8);
+}
+#else
+double PeakOf(DType type) {
+  return type == DType::kBfloat16 ? 0 : Rate(Chains, 8);
+}
+#endif
+
+}  // namespace
+
+double PeakGflops(DType type) {
+  return PeakOf(type);
+}
+
+Triad::Triad(int64_t floats)
+    : a_(static_cast<size_t>(floats), 0.0f),
+      b_(static_cast<size_t>(floats), 1.0f),
+      c_(static_cast<size_t>(floats), 2.0f) {}
+
+double Triad::Measure() {
+  const double start = ThreadSeconds();
+  float* const a = a_.data();
+  const float *const b = b_.data(), *const c = c_.data();
+  const size_t n = a_.size() / 16 * 16;
+  for (size_t i = 0; i < n; i += 16) {
+    Lanes16 x, y;
+    __builtin_memcpy(&x, b + i, sizeof(x));
+    __builtin_memcpy(&y, c + i, sizeof(y));
+    x += y * 3.0f;
+    __builtin_memcpy(a + i, &x, sizeof(x));
+  }
+  Keep(a[n / 2]);
+  return 12e-9 * static_cast<double>(n) / (ThreadSeconds() - start);
+}
+
+double ThreadSeconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+}  // namespace skerry
