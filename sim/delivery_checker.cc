@@ -1,10 +1,12 @@
 #include "sim/delivery_checker.h"
 
+#include <algorithm>
 #include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 #include "common/rng.h"
+#include "wire/message/traffic.h"
 
 namespace skerry {
 namespace {
@@ -18,6 +20,9 @@ Overloaded(Visitors...) -> Overloaded<Visitors...>;
 
 template <typename M>
 constexpr bool kIsOfMicrobatch = std::is_same_v<M, Activation> || std::is_same_v<M, Gradient>;
+
+constexpr uint64_t kClassBits = 7;
+static_assert(kTrafficClasses <= kClassBits);
 
 // What tells one message of a kind from the next.
 uint64_t FingerprintOf(const Message& message) {
@@ -43,8 +48,9 @@ uint64_t FingerprintOf(const Message& message) {
           },
       },
       message);
-  return Mix64(what ^ static_cast<uint64_t>(message.index()) << 56 ^
-               Mix64(static_cast<uint64_t>(WireSize(message))));
+  const uint64_t mixed = Mix64(what ^ static_cast<uint64_t>(message.index()) << 56 ^
+                               Mix64(static_cast<uint64_t>(WireSize(message))));
+  return (mixed & ~kClassBits) | static_cast<uint64_t>(ClassOf(message));
 }
 
 }  // namespace
@@ -73,9 +79,12 @@ std::string DeliveryChecker::OnDelivered(const NodeId& from, const NodeId& to,
                                          const Message& message) {
   auto* queue = UnderWay(from, to);
   if (queue == nullptr) return "";
-  const bool is_next = !queue->empty() && queue->front() == FingerprintOf(message);
-  if (is_next) {
-    queue->erase(queue->begin());
+  const uint64_t fingerprint = FingerprintOf(message);
+  const auto next = std::find_if(queue->begin(), queue->end(), [&](uint64_t sent) {
+    return (sent & kClassBits) == (fingerprint & kClassBits);
+  });
+  if (next != queue->end() && *next == fingerprint) {
+    queue->erase(next);
     return "";
   }
   ProcessOf(to).unwatched = true;  // once is enough

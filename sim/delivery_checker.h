@@ -1,5 +1,6 @@
 // What the courier promises (wire/courier.h), watched from above: between two processes that have
-// both lived since the run began, everything sent is delivered once, in order.
+// both lived since the run began, everything sent is delivered once, in order within a class of
+// traffic.
 //
 // A pair is watched until one of the two starts again or is put out of the run: from then on
 // sessions end and begin, and what was under way may be lost.
@@ -38,7 +39,8 @@ class DeliveryChecker {
       return Mix64(words[0] ^ Mix64(words[1] ^ Mix64(words[2] ^ words[3])));
     }
   };
-  using Fingerprints = absl::InlinedVector<uint64_t, 4>;  // oldest first; most pairs have few
+  // Oldest first; most pairs have few. The class is in the lowest bits.
+  using Fingerprints = absl::InlinedVector<uint64_t, 4>;
   struct PairHash {
     size_t operator()(uint64_t pair) const { return Mix64(pair); }
   };

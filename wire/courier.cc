@@ -38,7 +38,7 @@ void CourierSession::BeginRepeating(Instant now, Lane& lane) const {
 }
 
 void CourierSession::Send(Instant now, SharedMessage message, std::vector<Frame>& out) {
-  const size_t index = format() >= kFormatWithLanes ? static_cast<size_t>(ClassOf(*message)) : 0;
+  const size_t index = LaneFor(ClassOf(*message));
   Lane& to = lane(index);
   // A peer this far behind is gone; membership will say so. Its queue must not eat the process
   // meanwhile.
@@ -49,7 +49,16 @@ void CourierSession::Send(Instant now, SharedMessage message, std::vector<Frame>
   if (to.unacknowledged() == 0) BeginRepeating(now, to);
   to.outbox.push_back(message);
   to.owed_acks = 0;
+  if (index == 0 && IsBulk(*message)) last_bulk_in_control_ = to.next_sequence;
   out.push_back(MakeFrame(index, to.next_sequence++, std::move(message)));
+}
+
+// As long as bulk that was sent in the first lane may still be on its way, more follows it there: a
+// class keeps its order.
+size_t CourierSession::LaneFor(TrafficClass traffic) const {
+  const bool has_lanes =
+      format() >= kFormatWithLanes && control_.FirstUnacknowledged() > last_bulk_in_control_;
+  return has_lanes ? static_cast<size_t>(traffic) : 0;
 }
 
 void CourierSession::Acknowledge(Instant now, Lane& lane, uint64_t acknowledged) {
@@ -141,9 +150,7 @@ bool CourierSession::OnFrame(Instant now, Frame frame, std::vector<Frame>& out,
   return restarted;
 }
 
-// Some of it may have been sent after the peer's process was replaced, by who did not know. Each
-// message stays in its lane: a new process of an older format is told of nothing in lanes that it
-// does not have, and what it has no use for was dropped here or is said again.
+// Some of it may have been sent after the peer's process was replaced, by who did not know.
 void CourierSession::CarryOver(Instant now, std::vector<Frame>& out) {
   const auto goes = [](const SharedMessage& queued) {
     return !queued || !OutlivesSession(*queued);
@@ -158,6 +165,7 @@ void CourierSession::CarryOver(Instant now, std::vector<Frame>& out) {
     old.acknowledged = 0;
     old.next_sequence = 1;
   }
+  last_bulk_in_control_ = 0;
   for (SharedMessage& message : kept) Send(now, std::move(message), out);
 }
 

@@ -1,5 +1,5 @@
-// Exactly-once, in-order delivery between two living processes over a network that loses, repeats
-// and reorders.
+// Exactly-once delivery, in order within a class of traffic, between two living processes over a
+// network that loses, repeats and reorders.
 //
 // A process draws an incarnation at start. Frames carry (sender incarnation, receiver incarnation
 // as last seen, sequence, cumulative acknowledgement). A receiver drops what it has had, holds back
@@ -139,6 +139,7 @@ class CourierSession {
   Lane& lane(size_t index);
   const Lane& lane(size_t index) const { return index == 0 ? control_ : (*bulk_)[index - 1]; }
 
+  size_t LaneFor(TrafficClass traffic) const;
   Frame MakeFrame(size_t lane, uint64_t sequence, SharedMessage message) const;
   bool IsOfDeadProcess(uint64_t sender_incarnation) const;
   bool Follow(Instant now, uint64_t sender_incarnation, std::vector<Frame>& out);
@@ -156,6 +157,7 @@ class CourierSession {
   std::unique_ptr<BulkLanes> bulk_;
   int64_t refused_ = 0;
   uint16_t peer_speaks_ = 1;
+  uint64_t last_bulk_in_control_ = 0;  // its sequence; 0: none
   // Frames of dead processes still in flight are refused.
   std::unique_ptr<std::set<uint64_t>> old_incarnations_;
 };

@@ -73,6 +73,8 @@ struct EventLoopOptions {
   // it; nothing the handler sent leaves then. Without it Persist is a bug.
   std::function<absl::Status(std::vector<std::string>)> journal = {};
   // Receives Context::Event (kind, JSON object text of the fields). Called on the loop's thread.
+  // The loop itself says "stalled" when nothing in bulk has got through to a peer for some seconds
+  // (BulkSender::kStalledAfter), and "flowing" when something does again.
   std::function<void(const std::string& kind, const std::string& json_fields)> event_sink = {};
 
   // Shaping of what this process sends: `region` is its own, `region_of` a peer's ("" unknown: not

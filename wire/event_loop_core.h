@@ -105,6 +105,7 @@ class EventLoop::Core final : public Context {
   bool MayPass(Transport::Received& received);
   void RepeatDue();
   void SendDue();
+  void NoteStalls();
   void SendOut(std::vector<Courier::Outgoing>& out);
   std::optional<LinkShape> LinkTo(const NodeId& peer) const;
   void Drain();
@@ -147,6 +148,7 @@ class EventLoop::Core final : public Context {
 
   std::set<NodeId> connected_;             // admitted: the coordinator and whom ConnectPeer named
   std::map<NodeId, int> stranger_frames_;  // how many frames each of the others was let say
+  std::set<NodeId> stalled_;               // nothing in bulk gets through to them
   bool retry_soon_ = false;                // the ROUTER has a full pipe
   TransportCounters counters_;             // those of the loop itself
 };

@@ -97,6 +97,7 @@ void EventLoop::Core::Do(DisconnectEffect effect) {
   }
   transport_->HangUp(effect.peer);
   courier_.Forget(effect.peer);
+  stalled_.erase(effect.peer);
   connected_.erase(effect.peer);
 }
 
@@ -204,6 +205,23 @@ void EventLoop::Core::SendDue() {
     for (OutgoingFrame& frame : arrived) transport_->Send(std::move(frame));
   }
   retry_soon_ = transport_->Flush();
+  NoteStalls();
+}
+
+// Whoever waits for a transfer that does not get on is told within seconds, and when it does again.
+void EventLoop::Core::NoteStalls() {
+  const std::map<NodeId, Instant> stalled = transport_->Stalled();
+  for (const auto& [peer, since] : stalled) {
+    if (!stalled_.insert(peer).second) continue;
+    const auto seconds = static_cast<int>((Clock() - since).seconds());
+    Do(EventEffect{"stalled", "{\"node\":\"" + peer.Short() +
+                                  "\",\"seconds\":" + std::to_string(seconds) + "}"});
+  }
+  std::erase_if(stalled_, [&](const NodeId& peer) {
+    if (stalled.contains(peer)) return false;
+    Do(EventEffect{"flowing", "{\"node\":\"" + peer.Short() + "\"}"});
+    return true;
+  });
 }
 
 }  // namespace skerry

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "absl/strings/str_format.h"
+#include "common/digest.h"
 #include "common/rng.h"
 #include "sample_messages.h"
 #include "wire/codec/limits.h"
@@ -216,6 +217,52 @@ TEST_CASE("Codec: 20,000 mutations of every message decode to a frame or an erro
     }
   }
   CHECK(decoded_mutants > 1000);
+}
+
+Frame LaneFrame() {
+  Delta delta;
+  delta.round = 7;
+  delta.payload = MakePayload(Bytes{1, 2, 3, 4});
+  delta.digest = DigestOf(View(delta.payload));
+  Frame frame = FrameOf(delta);
+  frame.header.speaks = 2;
+  frame.header.lane = static_cast<uint8_t>(TrafficClass::kDelta);
+  return frame;
+}
+
+TEST_CASE("Codec: a frame in a lane is of format 2, its payload proven elsewhere",
+          "[wire][codec]") {
+  const Frame frame = LaneFrame();
+  const auto encoded = Encode(frame, kSender, kRecipient, DigestPlace::kTransfer);
+  REQUIRE(encoded.ok());
+  FrameExpectation expectation = Expectation();
+  expectation.digest = DigestPlace::kTransfer;
+  const auto decoded = Decode(encoded->envelope, encoded->payload, expectation);
+  REQUIRE(decoded.ok());
+  CHECK(decoded->frame.header == frame.header);
+  CHECK(*decoded->frame.message == *frame.message);
+  // Without that proof it is not believed.
+  CHECK(absl::IsDataLoss(Decode(encoded->envelope, encoded->payload, Expectation()).status()));
+}
+
+TEST_CASE("Codec: a lane in format 1, or beyond the last, is refused", "[wire][codec][hostile]") {
+  Frame frame = LaneFrame();
+  frame.header.lane = kTrafficClasses;
+  const auto beyond = Encode(frame, kSender, kRecipient);
+  REQUIRE(beyond.ok());
+  CHECK(absl::IsInvalidArgument(Decode(beyond->envelope, beyond->payload, Expectation()).status()));
+}
+
+// What a program of today says to one that it has not heard of must be what programs of format 1
+// read: they know neither `speaks` nor `lane`, which they pass over.
+TEST_CASE("Codec: the first frame to anybody is of format 1", "[wire][codec]") {
+  Frame frame = FrameOf(Hello{});
+  frame.header.speaks = kNewestFormat;
+  const auto encoded = Encode(frame, kSender, kRecipient);
+  REQUIRE(encoded.ok());
+  // Segment table and root pointer, then the data section, which begins with the version.
+  CHECK(encoded->envelope[16] == 1);
+  CHECK(encoded->envelope[17] == 0);
 }
 
 }  // namespace

@@ -287,5 +287,74 @@ TEST_CASE("Courier: everything arrives once and in order over a bad network", "[
   CHECK(at_bob == all);
 }
 
+Message Bulk(int64_t round) {
+  Delta delta;
+  delta.round = round;
+  return delta;
+}
+
+// Both have heard from each other.
+void Meet(Courier& alice, Courier& bob) {
+  Hand(bob, kAlice, At(0), SendOne(alice, At(0), kBob, 1000));
+  Hand(alice, kBob, At(0), SendOne(bob, At(0), kAlice, 1001));
+}
+
+TEST_CASE("Courier: a note does not wait for a delta that was sent before it", "[wire][courier]") {
+  Courier alice(Options(11)), bob(Options(22));
+  Meet(alice, bob);
+  Sent delta;
+  alice.Send(At(1), kBob, Share(Bulk(1)), delta);
+  REQUIRE(delta.size() == 1);
+  CHECK(delta[0].frame.header.lane == static_cast<uint8_t>(TrafficClass::kDelta));
+  const Sent note = SendOne(alice, At(1), kBob, 2);
+  CHECK(Hand(bob, kAlice, At(1), note).nonces == Nonces{2});
+  Sent answers;
+  CHECK(bob.OnFrame(At(1), kAlice, delta[0].frame, answers).messages.size() == 1);
+}
+
+TEST_CASE("Courier: order holds within a class, and each class is repeated by itself",
+          "[wire][courier]") {
+  Courier alice(Options(11)), bob(Options(22));
+  Meet(alice, bob);
+  Sent deltas, answers;
+  for (int64_t i = 0; i < 3; ++i) alice.Send(At(1), kBob, Share(Bulk(i)), deltas);
+  CHECK(bob.OnFrame(At(1), kAlice, deltas[2].frame, answers).messages.empty());
+  CHECK(bob.OnFrame(At(1), kAlice, deltas[1].frame, answers).messages.empty());
+  const auto delivered = bob.OnFrame(At(1), kAlice, deltas[0].frame, answers);
+  REQUIRE(delivered.messages.size() == 3);
+  for (size_t i = 0; i < 3; ++i)
+    CHECK(std::get<Delta>(*delivered.messages[i]).round == static_cast<int64_t>(i));
+  // Alice hears of none of it, and repeats deltas only: her note was acknowledged.
+  Sent repeats;
+  alice.Tick(At(9.5), repeats);
+  REQUIRE_FALSE(repeats.empty());
+  for (const auto& repeat : repeats) {
+    if (repeat.frame.message) CHECK(repeat.frame.header.lane == deltas[0].frame.header.lane);
+  }
+}
+
+TEST_CASE("Courier: to who is not known to understand lanes everything goes in the first",
+          "[wire][courier]") {
+  CourierOptions old = Options(22);
+  old.speaks = 1;
+  Courier alice(Options(11)), bob(old);
+  Sent first;
+  alice.Send(At(0), kBob, Share(Bulk(0)), first);
+  CHECK(first[0].frame.header.lane == 0);
+  Meet(alice, bob);
+  CHECK(alice.FormatFor(kBob) == 1);
+  Sent later;
+  alice.Send(At(1), kBob, Share(Bulk(1)), later);
+  CHECK(later[0].frame.header.lane == 0);
+}
+
+TEST_CASE("Courier: a lane that does not exist is refused", "[wire][courier][hostile]") {
+  Courier alice(Options(11)), bob(Options(22));
+  Sent frames = SendOne(alice, At(0), kBob, 1);
+  frames[0].frame.header.lane = kTrafficClasses;
+  CHECK(Hand(bob, kAlice, At(0), frames).nonces.empty());
+  CHECK(bob.refused() == 1);
+}
+
 }  // namespace
 }  // namespace skerry

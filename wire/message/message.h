@@ -1,9 +1,10 @@
 // Every message of the protocol as a plain struct, decoded once at the border. docs/PROTOCOL.md
 // tells the story; wire/schema/skerry.capnp is the specification on the wire.
 //
-// Delivery: the courier (wire/courier.h) gives each pair of living processes exactly-once, in-order
-// delivery; when a peer restarts both actors hear OnPeerRestarted, and of what was unacknowledged
-// only what OutlivesSession goes to the new process.
+// Delivery: the courier (wire/courier.h) gives each pair of living processes exactly-once delivery,
+// in order within a class of traffic (traffic.h); when a peer restarts both actors hear
+// OnPeerRestarted, and of what was unacknowledged only what OutlivesSession goes to the new
+// process.
 #pragma once
 
 #include <cstdint>

@@ -58,8 +58,6 @@ bool BulkReceiver::Fits(const Frame* frame, const DecodedChunk& chunk) const {
     return frames_.size() < kUnfinishedMax && begin <= kAheadMax &&
            unfinished_bytes_ + end <= kUnfinishedBytesMax;
   }
-  if (header.total_bytes != frame->total_bytes || header.envelope_bytes != frame->envelope_bytes)
-    return false;
   if (begin > frame->complete + kAheadMax) return false;
   const auto held = static_cast<int64_t>(frame->envelope.size() + frame->payload.size());
   if (unfinished_bytes_ + std::max<int64_t>(0, end - held) > kUnfinishedBytesMax) return false;
@@ -88,6 +86,9 @@ BulkReceiver::Verdict BulkReceiver::Take(const DecodedChunk& chunk, uint16_t via
   if (!IsPlausible(chunk) || !FollowSession(header.session)) return Verdict::kRefused;
   const int64_t begin = header.offset, end = begin + SizeOf(chunk);
   auto at = frames_.find(header.transfer);
+  if (at != frames_.end() && (at->second.total_bytes != header.total_bytes ||
+                              at->second.envelope_bytes != header.envelope_bytes))
+    return Verdict::kRefused;
   if (finished_.contains(header.transfer) ||
       (at != frames_.end() && IsRepeat(at->second, begin, end))) {
     Owe(via, header.serial);

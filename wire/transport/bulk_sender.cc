@@ -216,6 +216,15 @@ void BulkSender::Acknowledge(Instant now, uint64_t serial) {
   if (transfer.cut < transfer.total_bytes || !transfer.open.empty()) return;
   --unfinished_[At(chunk.traffic)];
   transfers_.erase(at);
+  if (transfers_.empty()) ForgetRepeats();
+}
+
+// All has arrived; what is still under way are second copies.
+void BulkSender::ForgetRepeats() {
+  for (const auto& [serial, sent] : sent_) Free(sent);
+  sent_.clear();
+  given_up_.clear();
+  for (auto& again : again_) again.clear();
 }
 
 void BulkSender::OnAcks(Instant now, const AcksMessage& acks) {

@@ -115,6 +115,7 @@ class BulkSender {
   Bytes Assemble(const Chunk& chunk, uint64_t serial);
   void Free(const Sent& sent);
   void Requeue(StripeId stripe);
+  void ForgetRepeats();
   void Acknowledge(Instant now, uint64_t serial);
   Duration Patience(const Stripe& stripe) const;
 

@@ -106,6 +106,12 @@ void Transport::PrepareStripes(const NodeId& peer, Link& link) {
 
 void Transport::Pump(const NodeId& peer, Link& link) {
   PrepareStripes(peer, link);
+  // Before the chunks: the first of all probes shall meet no queue of ours.
+  if (const auto probe = link.sender.ProbeDue(Now())) {
+    const StripeId over =
+        link.sender.HasStripe(kSignalStripe) ? kSignalStripe : BulkSender::kControlStripe;
+    SendOverStripe(peer, link, over, EncodeLink(*probe));
+  }
   while (const auto next = link.sender.Next(Now())) {
     const SendResult result = SendOverStripe(peer, link, next->stripe, next->bytes);
     if (result == SendResult::kSent) continue;
@@ -116,11 +122,6 @@ void Transport::Pump(const NodeId& peer, Link& link) {
     }
     bulk_is_full_ = true;
     break;
-  }
-  if (const auto probe = link.sender.ProbeDue(Now())) {
-    const StripeId over =
-        link.sender.HasStripe(kSignalStripe) ? kSignalStripe : BulkSender::kControlStripe;
-    SendOverStripe(peer, link, over, EncodeLink(*probe));
   }
 }
 

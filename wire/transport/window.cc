@@ -2,20 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace skerry {
 namespace {
 
 constexpr Duration kRoundLeast = Duration::Millis(20);
+constexpr int kProbesPerRound = 3;  // at least: each may have met a chunk
 constexpr Duration kQueuedFor = Duration::Millis(10);
 constexpr double kStartGrowth = 0.75;  // of what was delivered
 constexpr int kStuckRounds = 4;  // without a rate that explains the window, and the start is over
 constexpr double kGain = 0.6;    // of what would put the queue right in one round
-constexpr double kGrowthMost = 0.12, kGrowthLeast = 0.01, kShrinkMost = 0.25;  // in a round
-constexpr int kEmptyRounds = 5;     // then it starts again: the line may have become faster
-constexpr double kHeldShare = 1.5;  // more than the line holds, and TCP holds bytes back
-constexpr double kHeldMost = 3;     // more would only fill TCP's buffers
-constexpr double kHeldAtStart = 5;  // the rate lags behind the window then
+constexpr double kGrowthMost = 0.12, kGrowthLeast = 0.005, kShrinkMost = 0.3;  // in a round
+constexpr double kEmptyDoubles = 3;  // rounds without queue in which growth doubles: a faster line
+constexpr double kSmallShrink = 0.02;  // more, and its effect is waited for
+constexpr double kHeldShare = 1.5;     // more than the line holds, and TCP holds bytes back
+constexpr double kHeldMost = 3;        // more would only fill TCP's buffers
+constexpr double kHeldAtStart = 5;     // the rate lags behind the window then
 
 Duration Smooth(Duration old, Duration value, int64_t share) {
   return old == Duration() ? value : old + Duration::Nanos((value - old).nanos() / share);
@@ -29,6 +32,7 @@ void CongestionWindow::OnProbe(Instant now, Duration round_trip) {
   while (now - shortest_of_.front().first > kForgetRoundTrip) shortest_of_.pop_front();
   shortest_ = shortest_of_.front().second;
   smoothed_ = Smooth(smoothed_, round_trip, 8);
+  ++round_probes_;
   round_shortest_ = round_shortest_ ? std::min(*round_shortest_, round_trip) : round_trip;
   const Duration queue = round_trip - *shortest_;
   // A lost packet makes probes come late too, but then all at once, the last of them in time.
@@ -70,10 +74,11 @@ void CongestionWindow::OnDelivered(Instant now, int64_t received_bytes, Instant 
   if (!round_began_) {
     round_began_ = now;
     round_shortest_.reset();
+    round_probes_ = 0;
     return;
   }
   const Duration round = std::max(shortest_.value_or(kRoundLeast), kRoundLeast);
-  if (now - *round_began_ >= round && round_shortest_) EndRound(now);
+  if (now - *round_began_ >= round && round_probes_ >= kProbesPerRound) EndRound(now);
 }
 
 void CongestionWindow::EndRound(Instant now) {
@@ -94,6 +99,7 @@ void CongestionWindow::EndRound(Instant now) {
   }
   round_began_ = now;
   round_shortest_.reset();
+  round_probes_ = 0;
   limited_ = false;
   first_bytes_ = last_bytes_;
   first_at_ = last_at_;
@@ -120,13 +126,19 @@ void CongestionWindow::EndStart(Duration queue) {
 }
 
 void CongestionWindow::Follow(Duration queue, double rate) {
+  // What was taken away shows a round later.
+  if (std::exchange(shrunk_, false)) return;
   const double excess = (queue - Target()).seconds(), window = static_cast<double>(window_);
-  empty_rounds_ = queue < Target() / 4 ? empty_rounds_ + 1 : 0;
+  empty_rounds_ = queue < Target() / 2 ? empty_rounds_ + 1 : 0;
   double change = -kGain * excess / (*shortest_ + queue).seconds();
-  change =
-      excess > 0 ? std::max(change, -kShrinkMost) : std::clamp(change, kGrowthLeast, kGrowthMost);
-  starting_ = empty_rounds_ > kEmptyRounds && !held_;
-  if (change > 0 && window > kHeldMost * Holds(rate)) change = 0;
+  if (excess > 0) {
+    change = std::max(change, -kShrinkMost);
+  } else {
+    const double eager = kGrowthLeast * std::exp2(empty_rounds_ / kEmptyDoubles);
+    change = std::clamp(std::max(change, eager), 0.0, kGrowthMost);
+    if (window > kHeldMost * Holds(rate)) change = 0;
+  }
+  shrunk_ = change < -kSmallShrink;
   window_ = std::clamp(static_cast<int64_t>(window * (1 + change)), kLeastBytes, kMostBytes);
 }
 

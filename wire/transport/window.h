@@ -71,6 +71,7 @@ class CongestionWindow {
   // The round under way.
   std::optional<Instant> round_began_;
   std::optional<Duration> round_shortest_;
+  int round_probes_ = 0;
   bool limited_ = false;
   int64_t first_bytes_ = -1, last_bytes_ = -1;
   Instant first_at_, last_at_;
@@ -80,6 +81,7 @@ class CongestionWindow {
   int stuck_rounds_ = 0;                 // with more under way than the rate explains, likewise
   std::optional<Instant> queued_since_;  // all probes have met a queue
   bool held_ = false;
+  bool shrunk_ = false;  // in the round before
 };
 
 }  // namespace skerry

@@ -144,20 +144,20 @@ mutant(21 pipeline/exec/stage_actor_death.cc
 
 mutant(22 wire/courier.cc
   [[  early.emplace(sequence, std::move(message));]]
-  [[  if (MutantIs(22)) delivered_ = sequence - 1;
+  [[  if (MutantIs(22)) lane.delivered = sequence - 1;
   early.emplace(sequence, std::move(message));]])
 
 mutant(23 wire/courier.cc
-  [[  if (sequence <= delivered_ || irregular().early.contains(sequence)) {]]
-  [[  if (MutantIs(23) && sequence <= delivered_) {
+  [[  if (sequence <= lane.delivered || (lane.early && lane.early->contains(sequence))) {]]
+  [[  if (MutantIs(23) && sequence <= lane.delivered) {
     delivered.push_back(std::move(message));
     return;
   }
-  if (sequence <= delivered_ || irregular().early.contains(sequence)) {]])
+  if (sequence <= lane.delivered || (lane.early && lane.early->contains(sequence))) {]])
 
 mutant(24 wire/courier.cc
-  [[irregular_->old_incarnations.contains(sender_incarnation);]]
-  [[irregular_->old_incarnations.contains(sender_incarnation) && !MutantIs(24);]])
+  [[old_incarnations_->contains(sender_incarnation);]]
+  [[old_incarnations_->contains(sender_incarnation) && !MutantIs(24);]])
 
 # ---- handovers ---------------------------------------------------------------------------------
 

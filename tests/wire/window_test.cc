@@ -1,0 +1,142 @@
+// The window over a line in virtual time: a rate, a delay, a queue that drops nothing.
+#include <catch2/catch.hpp>
+#include <map>
+#include <variant>
+
+#include "wire/transport/bulk_receiver.h"
+#include "wire/transport/bulk_sender.h"
+
+namespace skerry {
+namespace {
+
+constexpr double kHeaders = 1500.0 / 1448;
+
+struct Line {
+  double bytes_per_s = 12.5e6;
+  Duration one_way = Duration::Millis(40);
+  Instant free;
+
+  Instant Cross(Instant now, size_t bytes) {
+    const double wire_bytes = static_cast<double>(bytes) * kHeaders + 60;
+    free = std::max(free, now) + Duration::Seconds(wire_bytes / bytes_per_s);
+    return free + one_way;
+  }
+};
+
+// A sender with always more to send, and the receiver's answers, which nothing delays.
+class World {
+ public:
+  explicit World(Line line) : line_(line) {
+    for (StripeId i = 0; i < 4; ++i) sender_.OpenStripe(now_, i);
+  }
+
+  void RunUntil(Instant end) {
+    while (now_ < end) {
+      while (sender_.Unfinished(TrafficClass::kDelta) < 4) {
+        OutgoingFrame frame;
+        frame.traffic = TrafficClass::kDelta;
+        frame.envelope = Bytes(64);
+        frame.payload = payload_;
+        sender_.Enqueue(now_, std::move(frame));
+      }
+      if (const auto probe = sender_.ProbeDue(now_))
+        events_.emplace(line_.Cross(now_, 100), EncodeLink(*probe));
+      while (auto next = sender_.Next(now_)) {
+        const Instant at = line_.Cross(now_, next->bytes.size());
+        events_.emplace(at, std::move(next->bytes));
+      }
+      Advance();
+    }
+  }
+
+  double Goodput(Duration over) {
+    const int64_t before = received_;
+    const Instant begin = now_;
+    RunUntil(now_ + over);
+    return static_cast<double>(received_ - before) / (now_ - begin).seconds();
+  }
+  Line& line() { return line_; }
+  const CongestionWindow& window() const { return sender_.window(); }
+  Instant now() const { return now_; }
+  Duration Queue() const { return std::max(line_.free - now_, Duration()); }
+  std::vector<double> queues;  // at every arrival, seconds
+
+ private:
+  void Advance() {
+    const auto due = sender_.NextDue();
+    if (events_.empty() || (due && *due < events_.begin()->first)) {
+      now_ = std::max(now_ + Duration::Micros(10), *due);
+      return;
+    }
+    now_ = std::max(now_, events_.begin()->first);
+    queues.push_back(Queue().seconds());
+    const Bytes bytes = std::move(events_.begin()->second);
+    events_.erase(events_.begin());
+    const auto message = DecodeLink(bytes);
+    if (const auto* chunk = std::get_if<DecodedChunk>(&*message)) {
+      std::optional<BulkReceiver::Arrived> arrived;
+      REQUIRE(receiver_.Take(*chunk, 0, arrived) != BulkReceiver::Verdict::kRefused);
+      received_ += static_cast<int64_t>(chunk->bytes.size());
+      while (const auto acks = receiver_.TakeAcks(now_))
+        events_.emplace(now_ + line_.one_way, EncodeLink(acks->message));
+    } else if (const auto* acks = std::get_if<AcksMessage>(&*message)) {
+      sender_.OnAcks(now_, *acks);
+    } else if (const auto* probe = std::get_if<ProbeMessage>(&*message)) {
+      if (probe->is_echo) return sender_.OnEcho(now_, *probe);
+      events_.emplace(now_ + line_.one_way, EncodeLink(ProbeMessage{probe->sent_nanos, true}));
+    }
+  }
+
+  Line line_;
+  BulkSender sender_{1};
+  BulkReceiver receiver_;
+  Payload payload_ = MakePayload(Bytes(1 << 20, 3));
+  Instant now_;
+  int64_t received_ = 0;
+  std::multimap<Instant, Bytes> events_;
+};
+
+double Quantile(std::vector<double> values, double share) {
+  std::sort(values.begin(), values.end());
+  return values[static_cast<size_t>(share * static_cast<double>(values.size() - 1))];
+}
+
+TEST_CASE("Window: it fills the line and leaves the queue nearly empty", "[wire][window]") {
+  const double mbps = GENERATE(10.0, 100.0);
+  const int rtt_ms = GENERATE(20, 80, 200);
+  INFO(mbps << " Mbit/s, " << rtt_ms << " ms");
+  World world({mbps * 125e3, Duration::Micros(500) * rtt_ms, {}});
+  world.RunUntil(Instant() + Duration::Seconds(2 + 0.025 * rtt_ms));
+  world.queues.clear();
+  const double share = world.Goodput(Duration::Seconds(3)) * kHeaders / (mbps * 125e3);
+  CHECK(share > 0.93);
+  CHECK(Quantile(world.queues, 0.5) < 0.012);
+  CHECK(Quantile(world.queues, 0.99) < 0.025);
+}
+
+TEST_CASE(
+    "Window: a line that drops to 1 % of its rate has a short queue again, and one that comes "
+    "back is filled again",
+    "[wire][window][fault]") {
+  World world({12.5e6, Duration::Millis(20), {}});
+  world.RunUntil(Instant() + Duration::Seconds(3));
+  world.line().bytes_per_s = 125e3;
+  world.RunUntil(world.now() + Duration::Seconds(30));
+  world.queues.clear();
+  world.RunUntil(world.now() + Duration::Seconds(10));
+  CHECK(Quantile(world.queues, 0.5) < 0.3);  // a chunk of the least size takes 0.07 s
+  world.line().bytes_per_s = 12.5e6;
+  world.RunUntil(world.now() + Duration::Seconds(10));
+  CHECK(world.Goodput(Duration::Seconds(2)) > 0.85 * 12.5e6);
+}
+
+TEST_CASE("Window: a chunk is a few milliseconds of the line", "[wire][window]") {
+  World world({12.5e6, Duration::Millis(40), {}});
+  world.RunUntil(Instant() + Duration::Seconds(4));
+  const double seconds = static_cast<double>(world.window().ChunkBytes()) / 12.5e6;
+  CHECK(seconds > 0.002);
+  CHECK(seconds < 0.006);
+}
+
+}  // namespace
+}  // namespace skerry
