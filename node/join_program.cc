@@ -1,4 +1,5 @@
 #include "node/join_program.h"
+#include "kernels/cpu/thread_limit.h"
 #include "model/weight_store.h"
 
 #include <cstdio>
@@ -89,7 +90,8 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   SKERRY_ASSIGN_OR_RETURN(Identity identity, Identity::LoadOrCreate((home / "node.key").string()));
   const NodeId self = identity.id();
   ShardDirectory shards((home / "shards").string());
-  const auto backend = CreateCpuBackend(options.threads);
+  const int threads = BoundedThreads(options.threads);
+  const auto backend = CreateCpuBackend(threads);
   NodeActorOptions node;
   node.self = self;
   node.coordinator = ticket.coordinator;
@@ -99,7 +101,7 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   node.device = ProbeDevice(*backend);
   node.shards = &shards;
   node.build =
-      [&options, &shards](
+      [threads, &shards](
           const RunConfig& config, const StageAssignment& stage, bool ends,
           const std::vector<ShardName>& names) -> absl::StatusOr<std::unique_ptr<StageWork>> {
     std::unique_ptr<TokenSource> tokens;
@@ -107,7 +109,7 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
       SKERRY_ASSIGN_OR_RETURN(tokens, shards.Open(config, names));
     }
     return TrainedStage::Create(config, stage, ends,
-                                CreateCpuBackend(options.threads, ComputeTypeOf(config.inner)),
+                                CreateCpuBackend(threads, ComputeTypeOf(config.inner)),
                                 std::move(tokens));
   };
   SKERRY_ASSIGN_OR_RETURN(EventLoopOptions loop_options, LoopOptions(options, ticket, identity));

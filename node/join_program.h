@@ -12,7 +12,7 @@ struct JoinOptions {
   std::string advertise;                   // what peers are told; "" for the listening endpoint
   std::string region;
   std::string shape_file;  // imitate this network (wire/shape_config.h); "" for none
-  int threads = 1;
+  int threads = 0;         // 0: all that affinity and CPU quota leave
 };
 
 // Exit code: 0 done or left, 1 failed, 2 refused, 130 interrupted.

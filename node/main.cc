@@ -6,6 +6,7 @@
 #include "common/status.h"
 #include "kernels/backend.h"
 #include "kernels/cpu/omp_environment.h"
+#include "node/bench_program.h"
 #include "node/device_probe.h"
 #include "node/join_program.h"
 #include "node/model_program.h"
@@ -83,9 +84,9 @@ int Run(int argc, char** argv) {
       ->capture_default_str();
   join_command->add_option("--advertise", join.advertise, "what peers are told; default: --listen");
   join_command->add_option("--region", join.region, "shown to people");
-  join_command->add_option("--threads", join.threads, "processor threads for training")
+  join_command->add_option("--threads", join.threads, "processor threads for training; 0: all")
       ->capture_default_str()
-      ->check(CLI::Range(1, 256));
+      ->check(CLI::Range(0, 256));
   join_command->add_option("--shape", join.shape_file, "imitate this network (wan.toml)");
   join_command->callback([&] { exit_code = Join(join); });
 
@@ -93,6 +94,13 @@ int Run(int argc, char** argv) {
   auto* doctor = app.add_subcommand("doctor", "what this machine can do, and why");
   doctor->add_option("--threads", threads)->capture_default_str()->check(CLI::Range(1, 256));
   doctor->callback([&] { exit_code = Doctor(threads); });
+
+  BenchOptions machine;
+  auto* bench =
+      app.add_subcommand("bench", "how fast this machine is in every operation of training");
+  bench->add_option("--threads", machine.threads, "0: all")->capture_default_str();
+  bench->add_flag("--json", machine.json);
+  bench->callback([&] { exit_code = Ended(BenchMachine(machine)); });
 
   ModelTools tools;
   tools.AddTo(app, exit_code);

@@ -268,7 +268,7 @@ void CpuBackend::NormBack(const StorageKernels<T>& kernels, const RmsNormGradien
   const int64_t width = pass.x.columns;
   float* const partial = threads_ == 1 ? nullptr : Scratch(threads_ * width);
   if (partial != nullptr) std::fill(partial, partial + threads_ * width, 0.0f);
-  InShares(threads_, pass.x.rows, kRowsGrain, [&](const Share& rows, int member) {
+  InFixedShares(threads_, pass.x.rows, kRowsGrain, [&](const Share& rows, int member) {
     const int64_t at = rows.first * width;
     kernels.rms_norm_backward({rows.last - rows.first, width, pass.x.values + at, pass.weight,
                                pass.inverse_rms + rows.first, As<T>(pass.d_out) + at,
