@@ -58,13 +58,14 @@ void AddCodecs(Collection* out) {
   out->Study("codecs");
   const std::pair<const char*, DeltaCodec> codecs[] = {
       {"bf16", DeltaCodec::kBf16},       {"int8", DeltaCodec::kInt8}, {"int4", DeltaCodec::kInt4},
-      {"ternary", DeltaCodec::kTernary}, {"sign", DeltaCodec::kSign}, {"topk", DeltaCodec::kTopK}};
+      {"ternary", DeltaCodec::kTernary}, {"sign", DeltaCodec::kSign}, {"topk", DeltaCodec::kTopK},
+      {"lowrank", DeltaCodec::kLowRank}};
   for (const auto& [name, codec] : codecs) {
     Training training = Synchronous(kStudyTau, codec);
     out->Add(WithTau(name), training);
-    if (codec != DeltaCodec::kTernary && codec != DeltaCodec::kSign && codec != DeltaCodec::kTopK) {
-      continue;
-    }
+    const bool is_coarse = codec == DeltaCodec::kTernary || codec == DeltaCodec::kSign ||
+                           codec == DeltaCodec::kTopK || codec == DeltaCodec::kLowRank;
+    if (!is_coarse) continue;
     training.residual = ResidualPlace::kWeights;
     out->Add(WithTau(std::string(name) + " in weights"), training);
   }
@@ -72,8 +73,10 @@ void AddCodecs(Collection* out) {
 
 void AddSums(Collection* out) {
   out->Study("sums");
-  const std::pair<const char*, DeltaCodec> codecs[] = {
-      {"int8", DeltaCodec::kInt8}, {"int4", DeltaCodec::kInt4}, {"ternary", DeltaCodec::kTernary}};
+  const std::pair<const char*, DeltaCodec> codecs[] = {{"int8", DeltaCodec::kInt8},
+                                                       {"int4", DeltaCodec::kInt4},
+                                                       {"ternary", DeltaCodec::kTernary},
+                                                       {"lowrank", DeltaCodec::kLowRank}};
   for (const auto& [name, codec] : codecs) {
     Training training = Synchronous(kStudyTau, codec);
     training.sharded = true;

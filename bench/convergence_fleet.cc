@@ -7,6 +7,7 @@
 #include "common/check.h"
 #include "common/rng.h"
 #include "common/status.h"
+#include "localsgd/table_choice.h"
 
 namespace skerry::bench {
 namespace {
@@ -104,6 +105,8 @@ absl::StatusOr<std::unique_ptr<Fleet>> Fleet::Create(const RunConfig& config,
                                                      uint64_t seed) {
   std::unique_ptr<Fleet> fleet(new Fleet(config, training, law, seed));
   const std::vector<int64_t> blocks = BlockSizes(config.model);
+  OuterLaw shaped = law;
+  shaped.replica.shape = ShapeOf(ParameterLayout::ForModel(config.model));
   std::vector<float> start(static_cast<size_t>(ParameterLayout::ForModel(config.model).size()));
   const int32_t models = training.gradient_mean ? 1 : training.replicas;
   for (int32_t r = 0; r < models; ++r) {
@@ -112,12 +115,16 @@ absl::StatusOr<std::unique_ptr<Fleet>> Fleet::Create(const RunConfig& config,
     model.Read(start);
     const int64_t sharded_over = training.sharded ? training.replicas : 0;
     fleet->replicas_.push_back(
-        {std::move(model), OuterFragments(law, blocks, start, sharded_over)});
+        {std::move(model), OuterFragments(shaped, blocks, start, sharded_over)});
     fleet->theta_.push_back(start);
   }
   const OuterFragments& rounds = fleet->replicas_[0].rounds;
   for (int32_t f = 0; training.sharded && f < rounds.count(); ++f) {
-    fleet->reducers_.emplace_back(law.config, rounds.cut(f), law.replica.nominal_tokens);
+    const FragmentRange range = rounds.range(f);
+    fleet->reducers_.emplace_back(
+        law.config, rounds.cut(f), law.replica.nominal_tokens,
+        std::make_shared<CodecBook>(law.config, range.size, rounds.cut(f),
+                                    SliceShape(shaped.replica.shape, range.first, range.size)));
   }
   return fleet;
 }

@@ -39,6 +39,7 @@ RunConfig RunOf(const ConvergenceSize& size, const Training& training, const Rat
   config.outer.learning_rate = rates.alpha;
   config.outer.momentum = rates.beta;
   config.outer.codec = training.codec;
+  config.outer.budget_bits = static_cast<float>(training.bits);
   config.outer.residual = training.residual;
   return config;
 }

@@ -36,6 +36,7 @@ struct Training {
   int64_t tau = 1, delta = 0;
   int32_t fragments = 4;  // of kStreaming
   DeltaCodec codec = DeltaCodec::kNone;
+  double bits = 1;  // a parameter and message, of kLowRank
   ResidualPlace residual = ResidualPlace::kBuffer;
   bool sharded = false;  // each replica sums a part; the sums travel as the deltas do
   double missing = 0;    // share of the replicas whose message misses the round

@@ -57,8 +57,11 @@ enum class DeltaCodec : uint8_t {
   kSign,
   kTernary,
   kTopK,
-  kLast = kTopK
+  kLowRank,
+  kLast = kLowRank
 };
+// Those up to this one encode any number of values; kLowRank is made for a stage's matrices.
+inline constexpr DeltaCodec kLastShapeless = DeltaCodec::kTopK;
 
 // What a message takes, about, for planning: exact for the codecs of fixed length.
 constexpr double DeltaBitsPerValue(DeltaCodec codec) {
@@ -77,6 +80,8 @@ constexpr double DeltaBitsPerValue(DeltaCodec codec) {
       return 1;
     case DeltaCodec::kTopK:
       return 0.153;
+    case DeltaCodec::kLowRank:
+      return 1;  // OuterConfig::budget_bits (routing/delta_bits.h)
   }
   return 32;
 }
@@ -145,7 +150,7 @@ struct OuterConfig {
   float robust_limit = 3;    // kScreen, kClip: in medians
   float robust_trim = 0.2f;  // kTrim: of the messages, at each end
   CodecBudget budget = CodecBudget::kNone;
-  float budget_bits = 1;       // kBits
+  float budget_bits = 1;       // kBits, and of codec kLowRank
   int64_t budget_rounds = 16;  // a table is made anew every so many rounds
   bool operator==(const OuterConfig&) const = default;
 };

@@ -101,14 +101,16 @@ std::unique_ptr<const Codec> MakeCodec(DeltaCodec kind, const CodecLoops& loops)
       return std::make_unique<TernaryCodec>(loops);
     case DeltaCodec::kTopK:
       return std::make_unique<TopKCodec>(loops);
+    case DeltaCodec::kLowRank:
+      break;
   }
-  SKERRY_CHECK(false, "a codec of this build");
+  SKERRY_CHECK(false, "a codec of any number of values");
   return nullptr;
 }
 
 const Codec& CodecFor(DeltaCodec kind) {
   static const auto codecs = [] {
-    std::array<std::unique_ptr<const Codec>, static_cast<size_t>(DeltaCodec::kLast) + 1> all;
+    std::array<std::unique_ptr<const Codec>, static_cast<size_t>(kLastShapeless) + 1> all;
     for (size_t i = 0; i < all.size(); ++i) {
       all[i] = MakeCodec(static_cast<DeltaCodec>(i), BestLoops());
     }

@@ -9,12 +9,13 @@
 //   sign     −s or s, one s for 256 values                               1.03         sign.h
 //   topk     the 64 largest of 4096 values, each in 2 bits at one of     ≈ 0.153,     top_k.h
 //            two magnitudes, their places Rice-coded                     ≤ 0.160
+//   lowrank  Σ_k p_k q_kᵀ of each matrix, p and q in int8                as set       low_rank.h
 //
 // mixed.h puts several of them into one message, tensor by tensor.
 //
-// The first four and sign have a fixed length; the others have a largest one, which is checked
-// before anything else. Decoded values lie on the grid of fixed_point.h, so sums of messages are
-// exact. Encoding is idempotent: D(msg) encodes to msg again.
+// Ternary and topk have a largest length, which is checked before anything else; the others a fixed
+// one. Decoded values lie on the grid of fixed_point.h, so sums of messages are
+// exact. Encoding is idempotent: D(msg) encodes to msg again (but see low_rank.h).
 //
 // Errors. Encode: InvalidArgument for a value that is not finite or beyond kMagnitudeMax; then the
 // message is void and must not be sent. Decoding is total: any bytes give either InvalidArgument
@@ -98,7 +99,7 @@ class Codec {
 };
 
 // The codec a run configuration names, with the fastest loops of this processor. Lives as long as
-// the program.
+// the program. CHECK: at most kLastShapeless; a LowRankCodec is made for what it encodes.
 const Codec& CodecFor(DeltaCodec kind);
 
 // The same with given loops (loops.h), for tests and benchmarks.

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kCountBytes = 4;
 constexpr size_t kPartBytes = 9;
-constexpr size_t kKinds = static_cast<size_t>(DeltaCodec::kLast) + 1;
+constexpr size_t kKinds = static_cast<size_t>(kLastShapeless) + 1;
 constexpr std::array<const char*, kKinds> kNames = {"none", "int8",    "bf16", "int4",
                                                     "sign", "ternary", "topk"};
 
@@ -57,7 +57,7 @@ absl::Status CheckTable(const CodecTable& table) {
   for (size_t p = 0; p < table.size(); ++p) {
     const TablePart& part = table[p];
     const bool whole = p + 1 == table.size() || part.values % kCodecBlock == 0;
-    if (part.values < 1 || part.values > kValuesMax || !whole || part.codec > DeltaCodec::kLast) {
+    if (part.values < 1 || part.values > kValuesMax || !whole || part.codec > kLastShapeless) {
       return InvalidArgument("table of codecs: part %d has %d values of codec %d", p, part.values,
                              static_cast<int>(part.codec));
     }

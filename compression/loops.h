@@ -1,5 +1,5 @@
-// The inner loops of the codecs and of exact sums: one source (value_loops.h, mask_loops.h),
-// compiled for the baseline, AVX2 and AVX-512, chosen at run time.
+// The inner loops of the codecs and of exact sums: one source (value_loops.h, mask_loops.h,
+// product_loops.h), compiled for the baseline, AVX2 and AVX-512, chosen at run time.
 //
 // Every loop is element-wise IEEE arithmetic without contraction, or integer, or a sum whose order
 // is written down: all variants give equal bits. Pointers cover `n` elements; outputs must not
@@ -101,6 +101,14 @@ struct CodecLoops {
 
   // The k-th largest (1 ≤ k ≤ n) of values below 2^31, its `dropped` lowest bits cleared.
   uint32_t (*kth_largest)(const uint32_t* values, size_t n, size_t k, int dropped);
+
+  // Σ a·b in float32: 16 sums of every 16th, halved together four times.
+  float (*dot)(const float* a, const float* b, size_t n);
+  // y += factor · a
+  void (*add_scaled)(float factor, const float* a, size_t n, float* y);
+  // values = Σ_k factors[k] · (row k of `rows`, `stride` apart), in this order.
+  void (*combine)(const float* factors, const int8_t* rows, size_t stride, size_t rank, size_t n,
+                  float* values);
 };
 
 const CodecLoops& BaselineLoops();

@@ -22,6 +22,7 @@ namespace {
 #include "compression/value_loops.h"
 // Needs the values.
 #include "compression/mask_loops.h"
+#include "compression/product_loops.h"
 // Needs both.
 #include "compression/loops_table.h"
 }  // namespace

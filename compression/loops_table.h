@@ -7,5 +7,6 @@ constexpr CodecLoops kLoops = {
     &AccumulatePlain,  &InRange,      &ScaleSum,       &Product,          &Exchange,
     &FormBlock,        &FormRows,     &Fetch,          &MagnitudeSum,     &AtLeast,
     &Negative,         &PackBits,     &UnpackBits,     &AccumulateSigned, &DecodeSigned,
-    &PutWords,         &TakeWords,    &TakeTwo,        &KthLargest,
+    &PutWords,         &TakeWords,    &TakeTwo,        &KthLargest,       &Dot,
+    &AddScaled,        &Combine,
 };

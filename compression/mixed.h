@@ -57,7 +57,7 @@ class MixedCodec final : public Codec {
   CodecTable table_;
   uint32_t fingerprint_;
   std::vector<int64_t> begins_;  // of the parts, and the end
-  std::array<std::unique_ptr<const Codec>, static_cast<size_t>(DeltaCodec::kLast) + 1> codecs_;
+  std::array<std::unique_ptr<const Codec>, static_cast<size_t>(kLastShapeless) + 1> codecs_;
   int64_t size_min_ = 0, size_max_ = 0;
 };
 

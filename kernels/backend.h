@@ -171,8 +171,10 @@ std::unique_ptr<Backend> CreateReferenceBackend(DType compute = DType::kFloat32)
 // compute_type().
 std::unique_ptr<Backend> CreateCpuBackend(int threads, DType compute = DType::kFloat32);
 
-// The GPU when there is one. Without CUDA in the build (kernels/no_cuda) or without a device:
-// Unavailable, and why.
-absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(int device);
+// The GPU when there is one, by a plug-in that is opened at run time (kernels/plugin/loader.h): its
+// own kernels, cuBLASLt for products (float32 ones of factors rounded to TF32). Unavailable, and
+// why: no driver, no plug-in, no device, or one that is too old.
+absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(int device,
+                                                           DType compute = DType::kFloat32);
 
 }  // namespace skerry

@@ -5,24 +5,49 @@
 #include "common/check.h"
 #include "common/status.h"
 #include "compression/codec_table.h"
+#include "compression/loops.h"
 #include "compression/mixed.h"
 
 namespace skerry {
 namespace {
 
-// Codecs of one kind live as long as the program.
-std::shared_ptr<const Codec> ForAll(DeltaCodec kind) {
-  return {std::shared_ptr<const Codec>(), &CodecFor(kind)};
+constexpr int64_t kColumnsOfNoMatrix = 64;
+
+MatrixShape ShapeOr(const MatrixShape& shape, int64_t values) {
+  if (!shape.empty()) return shape;
+  const int64_t rows = values / kColumnsOfNoMatrix, rest = values % kColumnsOfNoMatrix;
+  MatrixShape flat;
+  if (rows > 0) flat.push_back({rows, kColumnsOfNoMatrix});
+  if (rest > 0) flat.push_back({1, rest});
+  return flat;
 }
 
 }  // namespace
 
-CodecBook::CodecBook(const OuterConfig& config, int64_t values, const PieceCut& cut)
-    : values_(values),
-      cut_(cut),
-      down_follows_(config.down_codec == DownCodec::kAuto),
-      codec_(ForAll(config.codec)),
-      down_(ForAll(DownCodecOf(config))) {}
+CodecBook::CodecBook(const OuterConfig& config, int64_t values, const PieceCut& cut,
+                     const MatrixShape& shape)
+    : values_(values), cut_(cut), down_follows_(config.down_codec == DownCodec::kAuto) {
+  const double bits = double{config.budget_bits};
+  codecs_ = ForAll(config.codec, bits, shape);
+  down_ = down_follows_ ? codecs_ : ForAll(DownCodecOf(config), bits, shape);
+}
+
+CodecBook::Codecs CodecBook::ForAll(DeltaCodec kind, double bits, const MatrixShape& shape) const {
+  const int32_t count = cut_.piece > 0 ? cut_.count() : 1;
+  Codecs codecs;
+  for (int32_t i = 0; i < count; ++i) {
+    if (kind != DeltaCodec::kLowRank) {  // lives as long as the program
+      codecs.emplace_back(std::shared_ptr<const Codec>(), &CodecFor(kind));
+      continue;
+    }
+    const int64_t first = cut_.piece > 0 ? cut_.First(i) : 0;
+    const int64_t size = cut_.piece > 0 ? cut_.Size(i) : values_;
+    codecs.push_back(std::make_shared<const LowRankCodec>(
+        SliceShape(ShapeOr(shape, values_), first, size), bits, BestLoops()));
+    SKERRY_CHECK(codecs.back()->EncodedSizeMax(size) >= 0, "the shape is that of the values");
+  }
+  return codecs;
+}
 
 absl::Status CodecBook::SetTable(int64_t first_round, std::span<const uint8_t> packed) {
   SKERRY_ASSIGN_OR_RETURN(CodecTable table, UnpackTable(packed));
@@ -45,26 +70,25 @@ absl::Status CodecBook::SetTable(int64_t first_round, std::span<const uint8_t> p
   return absl::OkStatus();
 }
 
-std::shared_ptr<const Codec> CodecBook::Find(int64_t round, size_t index,
-                                             const std::shared_ptr<const Codec>& otherwise) const {
+std::shared_ptr<const Codec> CodecBook::Find(int64_t round, size_t index) const {
   return tables_.With([&](const Tables& tables) {
     const auto after = tables.upper_bound(round);
-    return after == tables.begin() ? otherwise : std::prev(after)->second.codecs.at(index);
+    return after == tables.begin() ? codecs_.at(index) : std::prev(after)->second.codecs.at(index);
   });
 }
 
 std::shared_ptr<const Codec> CodecBook::Of(int64_t round) const {
   SKERRY_CHECK(cut_.piece == 0, "messages of this stage are pieces");
-  return Find(round, 0, codec_);
+  return Find(round, 0);
 }
 
 std::shared_ptr<const Codec> CodecBook::OfPiece(int64_t round, int32_t piece) const {
   SKERRY_CHECK(cut_.piece > 0 && piece >= 0 && piece < cut_.count());
-  return Find(round, static_cast<size_t>(piece), codec_);
+  return Find(round, static_cast<size_t>(piece));
 }
 
 std::shared_ptr<const Codec> CodecBook::DownOfPiece(int64_t round, int32_t piece) const {
-  return down_follows_ ? OfPiece(round, piece) : down_;
+  return down_follows_ ? OfPiece(round, piece) : down_.at(static_cast<size_t>(piece));
 }
 
 void CodecBook::ForgetBelow(int64_t round) {

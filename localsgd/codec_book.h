@@ -23,14 +23,17 @@
 #include "common/guarded.h"
 #include "common/run_config.h"
 #include "compression/codec.h"
+#include "compression/low_rank.h"
 #include "localsgd/piece_cut.h"
 
 namespace skerry {
 
 class CodecBook {
  public:
-  // `config.codec` for all `values` until there is a table. `cut` as in OuterReplicaOptions.
-  CodecBook(const OuterConfig& config, int64_t values, const PieceCut& cut = {});
+  // `config.codec` for all `values` until there is a table. `cut` and `shape` as in
+  // OuterReplicaOptions.
+  CodecBook(const OuterConfig& config, int64_t values, const PieceCut& cut = {},
+            const MatrixShape& shape = {});
 
   // Messages of rounds from `first_round` on are of this table, packed. One that is there already
   // stays. InvalidArgument: not a table of so many values; then nothing has changed.
@@ -48,19 +51,20 @@ class CodecBook {
   std::map<int64_t, Bytes> TablesFrom(int64_t round) const;
 
  private:
+  using Codecs = std::vector<std::shared_ptr<const Codec>>;  // the whole one, or of every piece
   struct Entry {
     Bytes packed;
-    std::vector<std::shared_ptr<const Codec>> codecs;  // the whole one, or of every piece
+    Codecs codecs;
   };
+  Codecs ForAll(DeltaCodec kind, double bits, const MatrixShape& shape) const;
   // Of the round's table, else the one of all rounds.
-  std::shared_ptr<const Codec> Find(int64_t round, size_t index,
-                                    const std::shared_ptr<const Codec>& otherwise) const;
+  std::shared_ptr<const Codec> Find(int64_t round, size_t index) const;
 
   int64_t values_;
   PieceCut cut_;
   bool down_follows_;
-  std::shared_ptr<const Codec> codec_, down_;  // for all tensors
-  using Tables = std::map<int64_t, Entry>;     // by first round
+  Codecs codecs_, down_;                    // for all tensors
+  using Tables = std::map<int64_t, Entry>;  // by first round
   Guarded<Tables> tables_;
 };
 

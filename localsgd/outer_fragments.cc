@@ -19,6 +19,7 @@ OuterFragments::OuterFragments(const OuterLaw& law, std::span<const int64_t> blo
 OuterReplicaOptions OuterFragments::OptionsOf(const OuterLaw& law, int32_t fragment) const {
   OuterReplicaOptions options = law.replica;
   options.cut = cut(fragment);
+  options.shape = SliceShape(law.replica.shape, range(fragment).first, range(fragment).size);
   return options;
 }
 

@@ -56,7 +56,9 @@ OuterReplica::OuterReplica(const OuterConfig& config, std::vector<float> base,
       residual_(UsesBuffer() ? base_.size() : 0, 0.0f) {
   SKERRY_CHECK(!options.restart || UsesBuffer(), "a restart forgets what the weights hold");
   SKERRY_CHECK(options.cut.piece == 0 || (options.cut.parameters == size() && !options.restart));
-  if (!options_.codecs) options_.codecs = std::make_shared<CodecBook>(config, size(), options.cut);
+  if (!options_.codecs) {
+    options_.codecs = std::make_shared<CodecBook>(config, size(), options.cut, options.shape);
+  }
 }
 
 OuterReplica OuterReplica::At(const OuterConfig& config, int64_t version, std::vector<float> base,

@@ -63,6 +63,7 @@ struct OuterReplicaOptions {
   double gap = 0;           // Λ ≥ 1 itself; 0: staleness_gap.h computes it
   bool restart = false;     // CO2; kBuffer only
   PieceCut cut = {};  // of sharded rounds: messages are encoded piece by piece; without restart
+  MatrixShape shape = {};  // of the parameters, for low rank; empty: rows of 64
   // Which codec the messages of a round are of; shared with whoever learns of tables. nullptr: the
   // replica makes its own.
   std::shared_ptr<CodecBook> codecs = {};

@@ -72,9 +72,9 @@ bool FitsHeader(const Header& header, const OuterConfig& config, const PieceCut&
                 size_t bytes) {
   const int64_t messages = static_cast<int64_t>(bytes) - SavedSize(header, config, cut);
   const int64_t count = header.pending + header.next_pending;
-  const Codec& codec = CodecFor(config.codec);
   if (cut.piece > 0) return messages >= 0 && header.parameters == cut.parameters;
-  if (header.tables > 0) return messages >= 0;
+  if (header.tables > 0 || config.codec == DeltaCodec::kLowRank) return messages >= 0;
+  const Codec& codec = CodecFor(config.codec);
   return messages >= count * codec.EncodedSizeMin(header.parameters) &&
          messages <= count * codec.EncodedSizeMax(header.parameters);
 }

@@ -50,6 +50,15 @@ std::vector<DeltaCodec> TableCodecs(const RunConfig& config) {
   return codecs;
 }
 
+MatrixShape ShapeOf(const ParameterLayout& layout) {
+  MatrixShape shape;
+  for (const TensorSlot& tensor : layout.tensors()) {
+    shape.push_back(tensor.columns == 1 ? MatrixRun{1, tensor.rows}
+                                        : MatrixRun{tensor.rows, tensor.columns});
+  }
+  return shape;
+}
+
 std::vector<int64_t> TableParts(const ParameterLayout& layout) {
   std::vector<int64_t> sizes;
   for (const TensorSlot& tensor : layout.tensors()) sizes.push_back(tensor.size());

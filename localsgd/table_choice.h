@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "common/run_config.h"
 #include "compression/codec_table.h"
+#include "compression/low_rank.h"
 #include "localsgd/piece_cut.h"
 #include "model/parameter_layout.h"
 #include "wire/message/message.h"
@@ -34,6 +35,9 @@ inline constexpr int64_t kTableTopKRoundsMin = 256;
 
 // The codecs that tables of a run choose among: the above, and the one that the operator named.
 std::vector<DeltaCodec> TableCodecs(const RunConfig& config);
+
+// The matrices of a stage, for low rank.
+MatrixShape ShapeOf(const ParameterLayout& layout);
 
 // The parts of a stage's tables: its tensors (PartsOf), neighbours joined where there are more than
 // kTablePartsOnWireMax.

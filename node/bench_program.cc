@@ -10,8 +10,8 @@
 
 #include "common/rng.h"
 #include "common/status.h"
+#include "kernels/cpu/limits.h"
 #include "kernels/cpu/thread_limit.h"
-#include "kernels/limits.h"
 #include "kernels/operation_rates.h"
 #include "model/stage_trainer.h"
 #include "node/device_probe.h"

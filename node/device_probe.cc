@@ -6,6 +6,7 @@
 #include <string>
 
 #include "kernels/measure.h"
+#include "kernels/plugin/gpu_backend.h"
 
 namespace skerry {
 namespace {
@@ -25,10 +26,12 @@ std::string ProcessorModel() {
 
 DeviceProfile ProbeDevice(Backend& backend) {
   DeviceProfile profile;
-  profile.name = ProcessorModel() + ", " + backend.name();
+  const int64_t on_device = DeviceMemoryFree(backend);
+  profile.name = on_device >= 0 ? backend.name() : ProcessorModel() + ", " + backend.name();
   profile.numeric_profile = backend.numeric_profile();
   profile.gflops = MeasureGflops(backend);
-  profile.memory_bytes = int64_t{sysconf(_SC_AVPHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  profile.memory_bytes =
+      on_device >= 0 ? on_device : int64_t{sysconf(_SC_AVPHYS_PAGES)} * sysconf(_SC_PAGESIZE);
   return profile;
 }
 

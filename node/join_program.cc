@@ -1,6 +1,4 @@
 #include "node/join_program.h"
-#include "kernels/cpu/thread_limit.h"
-#include "model/weight_store.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -10,6 +8,8 @@
 #include <utility>
 
 #include "common/status.h"
+#include "kernels/cpu/thread_limit.h"
+#include "model/weight_store.h"
 #include "node/device_probe.h"
 #include "node/node_actor.h"
 #include "node/shard_directory.h"
@@ -91,26 +91,29 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   const NodeId self = identity.id();
   ShardDirectory shards((home / "shards").string());
   const int threads = BoundedThreads(options.threads);
-  const auto backend = CreateCpuBackend(threads);
+  SKERRY_ASSIGN_OR_RETURN(const DeviceChoice device, ChooseDevice(options.device, threads));
+  Say(absl::StrFormat("training uses the %s: %s", device.gpu ? "GPU" : "CPU", device.why));
   NodeActorOptions node;
   node.self = self;
   node.coordinator = ticket.coordinator;
   node.ticket = options.ticket;
   node.region = options.region;
   node.software = kSoftware;
-  node.device = ProbeDevice(*backend);
+  {
+    SKERRY_ASSIGN_OR_RETURN(const auto backend, device.Create());
+    node.device = ProbeDevice(*backend);
+  }
   node.shards = &shards;
   node.build =
-      [threads, &shards](
+      [&device, &shards](
           const RunConfig& config, const StageAssignment& stage, bool ends,
           const std::vector<ShardName>& names) -> absl::StatusOr<std::unique_ptr<StageWork>> {
     std::unique_ptr<TokenSource> tokens;
     if (ends) {
       SKERRY_ASSIGN_OR_RETURN(tokens, shards.Open(config, names));
     }
-    return TrainedStage::Create(config, stage, ends,
-                                CreateCpuBackend(threads, ComputeTypeOf(config.inner)),
-                                std::move(tokens));
+    SKERRY_ASSIGN_OR_RETURN(auto backend, device.Create(ComputeTypeOf(config.inner)));
+    return TrainedStage::Create(config, stage, ends, std::move(backend), std::move(tokens));
   };
   SKERRY_ASSIGN_OR_RETURN(EventLoopOptions loop_options, LoopOptions(options, ticket, identity));
   std::unique_ptr<NodeActor> actor;

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "node/device_choice.h"
+
 namespace skerry {
 
 struct JoinOptions {
@@ -12,7 +14,8 @@ struct JoinOptions {
   std::string advertise;                   // what peers are told; "" for the listening endpoint
   std::string region;
   std::string shape_file;  // imitate this network (wire/shape_config.h); "" for none
-  int threads = 0;         // 0: all that affinity and CPU quota leave
+  DeviceWish device = DeviceWish::kAuto;
+  int threads = 0;  // 0: all that affinity and CPU quota leave
 };
 
 // Exit code: 0 done or left, 1 failed, 2 refused, 130 interrupted.

@@ -2,12 +2,14 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <map>
+#include <string>
 
 #include "common/status.h"
-#include "kernels/backend.h"
 #include "kernels/cpu/omp_environment.h"
 #include "node/bench_program.h"
-#include "node/device_probe.h"
+#include "node/device_choice.h"
+#include "node/doctor_program.h"
 #include "node/join_program.h"
 #include "node/model_program.h"
 
@@ -20,14 +22,12 @@ int Ended(const absl::Status& status) {
   return 1;
 }
 
-int Doctor(int threads) {
-  const auto gpu = CreateCudaBackend(0);
-  std::printf("GPU: %s\n", gpu.ok() ? (*gpu)->name().c_str() : ErrorText(gpu.status()).c_str());
-  const DeviceProfile cpu = ProbeDevice(*CreateCpuBackend(threads));
-  std::printf("CPU: %s, %.0f GFLOP/s, %.1f GiB of memory free\n", cpu.name.c_str(), cpu.gflops,
-              static_cast<double>(cpu.memory_bytes) / (1 << 30));
-  std::printf("training would use the %s\n", gpu.ok() ? "GPU" : "CPU");
-  return 0;
+void AddDevice(CLI::App& command, DeviceWish* wish) {
+  static const std::map<std::string, DeviceWish> kWishes = {
+      {"auto", DeviceWish::kAuto}, {"cpu", DeviceWish::kCpu}, {"cuda", DeviceWish::kCuda}};
+  command.add_option("--device", *wish, "auto: a GPU where one works; cpu; cuda")
+      ->transform(CLI::CheckedTransformer(kWishes, CLI::ignore_case))
+      ->capture_default_str();
 }
 
 // evaluate, generate, reference: options live as long as the parse.
@@ -63,6 +63,7 @@ void ModelTools::AddTo(CLI::App& app, int& exit_code) {
   reference_command->add_option("--config", reference.config, "run.toml")->required();
   reference_command->add_option("--data", reference.data, "token shards")->required();
   reference_command->add_option("--out", reference.out, "write the model here");
+  AddDevice(*reference_command, &reference.device);
   reference_command->add_option("--threads", reference.threads)->capture_default_str();
   reference_command->add_flag("--json", reference.json);
   reference_command->callback([&] { exit_code = Ended(TrainReference(reference)); });
@@ -84,6 +85,7 @@ int Run(int argc, char** argv) {
       ->capture_default_str();
   join_command->add_option("--advertise", join.advertise, "what peers are told; default: --listen");
   join_command->add_option("--region", join.region, "shown to people");
+  AddDevice(*join_command, &join.device);
   join_command->add_option("--threads", join.threads, "processor threads for training; 0: all")
       ->capture_default_str()
       ->check(CLI::Range(0, 256));
@@ -98,7 +100,9 @@ int Run(int argc, char** argv) {
   BenchOptions machine;
   auto* bench =
       app.add_subcommand("bench", "how fast this machine is in every operation of training");
-  bench->add_option("--threads", machine.threads, "0: all")->capture_default_str();
+  bench->add_option("--threads", machine.threads, "0: all")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 256));
   bench->add_flag("--json", machine.json);
   bench->callback([&] { exit_code = Ended(BenchMachine(machine)); });
 

@@ -66,7 +66,9 @@ absl::Status GenerateFromModel(const GenerateOptions& options) {
 absl::Status TrainReference(const ReferenceOptions& options) {
   SKERRY_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(options.config));
   SKERRY_ASSIGN_OR_RETURN(const auto data, TokenDataset::Open(options.data, Verify::kSizes));
-  const auto backend = CreateCpuBackend(options.threads, ComputeTypeOf(config.inner));
+  SKERRY_ASSIGN_OR_RETURN(const DeviceChoice device, ChooseDevice(options.device, options.threads));
+  SKERRY_ASSIGN_OR_RETURN(const auto backend, device.Create(ComputeTypeOf(config.inner)));
+  std::fprintf(stderr, "reference: %s (%s)\n", backend->name().c_str(), device.why.c_str());
   Json curve = Json::array();
   const auto observe = [&](int64_t step, float loss) {
     curve.push_back({step, loss});

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "node/device_choice.h"
 
 namespace skerry {
 
@@ -33,6 +34,7 @@ struct ReferenceOptions {
   std::string config, data;
   std::string out;  // also write the model here; "" for not
   int64_t windows_max = 64;
+  DeviceWish device = DeviceWish::kCpu;
   int threads = 1;
   bool json = false;
 };

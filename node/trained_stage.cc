@@ -63,11 +63,12 @@ absl::Status TrainedStage::StartRounds(const StageAssignment& stage) {
   const auto replicas = static_cast<int64_t>(stage.replicas.size());
   if (IsSharded(config_.outer, replicas)) sharded_over_ = replicas;
   const auto values = static_cast<int64_t>(theta_.size());
+  law_.replica.shape = ShapeOf(trainer_->layout());
   // Outlives the replica that a joiner's state replaces. Fragments have no tables.
   if (law_.fragments == 1) {
     law_.replica.codecs = std::make_shared<CodecBook>(
-        config_.outer, values,
-        sharded_over_ > 0 ? PieceCut::Of(values, sharded_over_) : PieceCut());
+        config_.outer, values, sharded_over_ > 0 ? PieceCut::Of(values, sharded_over_) : PieceCut(),
+        law_.replica.shape);
   }
   fragments_ = std::make_unique<OuterFragments>(law_, BlockSizes(), theta_, sharded_over_);
   for (int32_t f = 0; f < fragments_->count(); ++f) {
@@ -75,7 +76,9 @@ absl::Status TrainedStage::StartRounds(const StageAssignment& stage) {
     cuts_.push_back(fragments_->cut(f));
     books_.push_back(law_.replica.codecs ? law_.replica.codecs
                                          : std::make_shared<CodecBook>(
-                                               config_.outer, ranges_.back().size, cuts_.back()));
+                                               config_.outer, ranges_.back().size, cuts_.back(),
+                                               SliceShape(law_.replica.shape, ranges_.back().first,
+                                                          ranges_.back().size)));
     if (sharded_over_ > 0) reducers_.emplace_back(config_.outer, cuts_.back(), 0, books_.back());
   }
   digests_.resize(ranges_.size());

@@ -47,7 +47,7 @@ std::vector<BuiltIn> AllBuiltIns(const RunConfig& config) {
          "outer.learning_rate=1", "outer.momentum=0"}}}};
   all.push_back(
       {"codecs", {"uncompressed", "deltas as float32", {"outer.tier=custom", "outer.codec=none"}}});
-  for (const std::string codec : {"bf16", "int8", "int4", "ternary", "sign", "topk"}) {
+  for (const std::string codec : {"bf16", "int8", "int4", "ternary", "sign", "topk", "lowrank"}) {
     all.push_back(
         {"codecs", {codec, "deltas as " + codec, {"outer.tier=custom", "outer.codec=" + codec}}});
   }

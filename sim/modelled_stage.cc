@@ -11,6 +11,7 @@
 #include "compression/codec.h"
 #include "localsgd/table_choice.h"
 #include "routing/cost_model.h"
+#include "routing/delta_bits.h"
 
 namespace skerry {
 namespace {
@@ -62,8 +63,8 @@ ModelledStage::ModelledStage(const RunConfig& config, const StageAssignment& sta
                                                       : PieceCut());
   }
   residuals_.resize(cuts_.size());
-  up_bits_ = DeltaBitsPerValue(config.outer.codec);
-  down_bits_ = DeltaBitsPerValue(DownCodecOf(config.outer));
+  up_bits_ = CodecBitsOf(config.outer, config.outer.codec);
+  down_bits_ = CodecBitsOf(config.outer, DownCodecOf(config.outer));
   if (HasBudget(config.outer)) {
     parts_ = TableParts(
         ParameterLayout::ForStage(config.model, stage.first_layer, stage.last_layer, holds_ends));

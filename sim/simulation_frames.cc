@@ -26,8 +26,18 @@ bool Simulation::PeerLink::IsNeedless(const FrameHeader& header, uint32_t life_o
   peer_life = life_of_peer;
   own_incarnation = header.sender_incarnation;
   peer_incarnation = header.receiver_incarnation;
-  if (anew) in_connection.Clear();
-  return header.sequence != 0 && !in_connection.Add(header.sequence);
+  if (anew) {
+    in_connection.Clear();
+    bulk_in_connection.reset();
+  }
+  return header.sequence != 0 && !InConnection(header.lane).Add(header.sequence);
+}
+
+SentFrames& Simulation::PeerLink::InConnection(size_t lane) {
+  if (lane == 0) return in_connection;
+  if (!bulk_in_connection)
+    bulk_in_connection = std::make_unique<std::array<SentFrames, kTrafficClasses - 1>>();
+  return (*bulk_in_connection)[lane - 1];
 }
 
 Simulation::PeerLink& Simulation::LinkTo(Process& process, int32_t peer) {
@@ -162,7 +172,8 @@ void Simulation::OnLost(const FlowNetwork::Arrival& arrival) {
   }
   ++frames_lost_;
   if (it != sender.link_of.end()) {
-    sender.links[it->second]->in_connection.Remove(frame.frame.header.sequence);
+    const FrameHeader& header = frame.frame.header;
+    sender.links[it->second]->InConnection(header.lane).Remove(header.sequence);
   }
   Release(arrival.tag);
 }

@@ -1,6 +1,7 @@
 // The inside of Simulation: what it keeps of each process.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,7 +38,9 @@ struct alignas(64) Simulation::PeerLink {
   uint32_t peer_life = 0;
   bool spoken = false;  // since the peer was forgotten
   uint64_t own_incarnation = 0, peer_incarnation = 0;
-  SentFrames in_connection;
+  SentFrames in_connection;  // of lane 0
+  std::unique_ptr<std::array<SentFrames, kTrafficClasses - 1>> bulk_in_connection;
+  SentFrames& InConnection(size_t lane);
 };
 
 // A frame under way.

@@ -59,14 +59,15 @@ void VisitOuter(Visitor& v, OuterConfig& c) {
   v.Number("outer", "momentum", c.momentum, 0, 0.999999, "Nesterov");
   v.Choice("outer", "tier", c.tier, {"custom", "auto"},
            "custom: the codec below; auto: what the measured links can hide");
-  v.Choice("outer", "codec", c.codec, {"none", "int8", "bf16", "int4", "sign", "ternary", "topk"},
+  v.Choice("outer", "codec", c.codec,
+           {"none", "int8", "bf16", "int4", "sign", "ternary", "topk", "lowrank"},
            "how deltas travel");
   v.Choice("outer", "residual", c.residual, {"buffer", "weights"},
            "where progress lives that a lossy delta left out");
   v.Choice("outer", "reduce", c.reduce, {"auto", "all", "sharded"},
            "each replica sums all deltas, or a part for all; auto: a part from 4 replicas on");
   v.Choice("outer", "down_codec", c.down_codec,
-           {"auto", "none", "int8", "bf16", "int4", "sign", "ternary", "topk"},
+           {"auto", "none", "int8", "bf16", "int4", "sign", "ternary", "topk", "lowrank"},
            "how the sums of sharded rounds travel; auto: as deltas");
   v.Choice("outer", "mode", c.mode, {"overlap", "synchronous", "co2", "streaming", "data_parallel"},
            "what a replica does while a round is on its way");
@@ -80,7 +81,8 @@ void VisitOuter(Visitor& v, OuterConfig& c) {
   v.Choice("outer", "budget", c.budget, {"none", "bits", "error"},
            "a codec for each tensor: least error within budget_bits, or codec's error in fewest "
            "bytes");
-  v.Number("outer", "budget_bits", c.budget_bits, 0.01, 32, "bits a parameter and delta");
+  v.Number("outer", "budget_bits", c.budget_bits, 0.01, 32,
+           "bits a parameter and delta, with budget bits or codec lowrank");
   v.Number("outer", "budget_rounds", c.budget_rounds, 1, 1e6, "rounds between choices");
 }
 

@@ -104,6 +104,13 @@ absl::Status CheckOuter(const OuterConfig& c) {
     return InvalidArgument(
         "[outer] budget: streaming sends fragments, which have no tables of codecs; want none");
   }
+  const bool is_low_rank =
+      c.codec == DeltaCodec::kLowRank || DownCodecOf(c) == DeltaCodec::kLowRank;
+  if (c.budget != CodecBudget::kNone && is_low_rank) {
+    return InvalidArgument(
+        "[outer] codec: lowrank takes budget_bits of its own and is in no table of codecs; name "
+        "another codec, or budget none");
+  }
   if (c.budget != CodecBudget::kNone && c.tier == OuterTier::kAuto) {
     return InvalidArgument(
         "[outer] tier: with a budget codecs are chosen tensor by tensor, not by the planner; want "

@@ -14,79 +14,94 @@ uint64_t CourierSession::IncarnationAfter(uint64_t incarnation, uint64_t times_f
   return times_forgotten == 0 ? incarnation : Mix64(incarnation ^ Mix64(times_forgotten)) | 1;
 }
 
-CourierSession::Irregular& CourierSession::irregular() {
-  if (!irregular_) irregular_ = std::make_unique<Irregular>();
-  return *irregular_;
+CourierSession::Lane& CourierSession::lane(size_t index) {
+  if (index == 0) return control_;
+  if (!bulk_) bulk_ = std::make_unique<BulkLanes>();
+  return (*bulk_)[index - 1];
 }
 
-Frame CourierSession::MakeFrame(uint64_t sequence, SharedMessage message) const {
-  return {{options_->run, incarnation_, peer_incarnation_, sequence, delivered_},
+size_t CourierSession::unacknowledged() const {
+  size_t all = 0;
+  for (size_t i = 0; i < lanes(); ++i) all += lane(i).unacknowledged();
+  return all;
+}
+
+Frame CourierSession::MakeFrame(size_t index, uint64_t sequence, SharedMessage message) const {
+  return {{options_->run, incarnation_, peer_incarnation_, sequence, lane(index).delivered,
+           options_->speaks, static_cast<uint8_t>(index)},
           std::move(message)};
 }
 
+void CourierSession::BeginRepeating(Instant now, Lane& lane) const {
+  lane.repeat_after = options_->repeat_after;
+  lane.repeat_due = now + lane.repeat_after;
+}
+
 void CourierSession::Send(Instant now, SharedMessage message, std::vector<Frame>& out) {
+  const size_t index = format() >= kFormatWithLanes ? static_cast<size_t>(ClassOf(*message)) : 0;
+  Lane& to = lane(index);
   // A peer this far behind is gone; membership will say so. Its queue must not eat the process
   // meanwhile.
-  if (unacknowledged() >= kOutboxMax) {
+  if (to.unacknowledged() >= kOutboxMax) {
     ++refused_;
     return;
   }
-  if (unacknowledged() == 0) {
-    repeat_after_ = options_->repeat_after;
-    repeat_due_ = now + repeat_after_;
-  }
-  outbox_.push_back(message);
-  owed_acks_ = 0;
-  out.push_back(MakeFrame(next_sequence_++, std::move(message)));
+  if (to.unacknowledged() == 0) BeginRepeating(now, to);
+  to.outbox.push_back(message);
+  to.owed_acks = 0;
+  out.push_back(MakeFrame(index, to.next_sequence++, std::move(message)));
 }
 
-void CourierSession::Acknowledge(Instant now, uint64_t acknowledged) {
-  const uint64_t first = FirstUnacknowledged();
-  if (unacknowledged() == 0 || acknowledged < first) return;
-  const size_t done = std::min<size_t>(acknowledged - first + 1, unacknowledged());
-  for (size_t i = 0; i < done; ++i) outbox_[acknowledged_++].reset();
+void CourierSession::Acknowledge(Instant now, Lane& lane, uint64_t acknowledged) {
+  const uint64_t first = lane.FirstUnacknowledged();
+  if (lane.unacknowledged() == 0 || acknowledged < first) return;
+  const size_t done = std::min<size_t>(acknowledged - first + 1, lane.unacknowledged());
+  for (size_t i = 0; i < done; ++i) lane.outbox[lane.acknowledged++].reset();
   // Seldom, so that it costs little per message.
-  if (2 * acknowledged_ >= outbox_.size()) {
-    outbox_.erase(outbox_.begin(), outbox_.begin() + acknowledged_);
-    acknowledged_ = 0;
+  if (2 * lane.acknowledged >= lane.outbox.size()) {
+    lane.outbox.erase(lane.outbox.begin(), lane.outbox.begin() + lane.acknowledged);
+    lane.acknowledged = 0;
   }
-  repeat_after_ = options_->repeat_after;
-  repeat_due_ = now + repeat_after_;
+  BeginRepeating(now, lane);
 }
 
-void CourierSession::Accept(uint64_t sequence, SharedMessage message,
+void CourierSession::Accept(Lane& lane, uint64_t sequence, SharedMessage message,
                             std::vector<SharedMessage>& delivered) {
-  if (sequence == delivered_ + 1 && (!irregular_ || irregular_->early.empty())) {
-    ++delivered_;
+  if (sequence == lane.delivered + 1 && !lane.HasEarly()) {
+    ++lane.delivered;
     delivered.push_back(std::move(message));
     return;
   }
-  if (sequence <= delivered_ || irregular().early.contains(sequence)) {
+  if (sequence <= lane.delivered || (lane.early && lane.early->contains(sequence))) {
     ++refused_;  // had it: our acknowledgement was lost, or somebody replays
     return;
   }
-  auto& early = irregular().early;
+  if (!lane.early) lane.early = std::make_unique<std::map<uint64_t, SharedMessage>>();
+  auto& early = *lane.early;
   early.emplace(sequence, std::move(message));
-  while (!early.empty() && early.begin()->first == delivered_ + 1) {
+  while (!early.empty() && early.begin()->first == lane.delivered + 1) {
     delivered.push_back(std::move(early.begin()->second));
     early.erase(early.begin());
-    ++delivered_;
+    ++lane.delivered;
   }
 }
 
 bool CourierSession::IsOfDeadProcess(uint64_t sender_incarnation) const {
-  return irregular_ && irregular_->old_incarnations.contains(sender_incarnation);
+  return old_incarnations_ && old_incarnations_->contains(sender_incarnation);
 }
 
 // The peer is another process than last time. True if there was a last time.
 bool CourierSession::Follow(Instant now, uint64_t sender_incarnation, std::vector<Frame>& out) {
   const bool known_before = peer_incarnation_ != 0;
   if (known_before) {
-    irregular().old_incarnations.insert(peer_incarnation_);
-    irregular().early.clear();
+    if (!old_incarnations_) old_incarnations_ = std::make_unique<std::set<uint64_t>>();
+    old_incarnations_->insert(peer_incarnation_);
   }
   peer_incarnation_ = sender_incarnation;
-  delivered_ = 0;
+  for (size_t i = 0; i < lanes(); ++i) {
+    lane(i).delivered = 0;
+    if (known_before) lane(i).early.reset();
+  }
   if (known_before) CarryOver(now, out);
   return known_before;
 }
@@ -95,71 +110,87 @@ bool CourierSession::OnFrame(Instant now, Frame frame, std::vector<Frame>& out,
                              std::vector<SharedMessage>& delivered) {
   const FrameHeader& header = frame.header;
   if (header.run != options_->run || header.sender_incarnation == 0 ||
-      IsOfDeadProcess(header.sender_incarnation)) {
+      header.lane >= kTrafficClasses || IsOfDeadProcess(header.sender_incarnation)) {
     ++refused_;
     return false;
   }
+  peer_speaks_ = header.speaks;
   const bool restarted =
       header.sender_incarnation != peer_incarnation_ && Follow(now, header.sender_incarnation, out);
   // Meant for a process that was here before this one: the peer will learn of this incarnation from
   // our frames.
   if (header.receiver_incarnation != 0 && header.receiver_incarnation != incarnation_) {
     ++refused_;
-    if (!restarted) out.push_back(MakeFrame(0, nullptr));
+    if (!restarted) out.push_back(MakeFrame(0, 0, nullptr));
     return restarted;
   }
 
-  if (header.receiver_incarnation == incarnation_) Acknowledge(now, header.acknowledged);
+  Lane& from = lane(header.lane);
+  if (header.receiver_incarnation == incarnation_) Acknowledge(now, from, header.acknowledged);
   if (header.sequence == 0 || !frame.message) return restarted;
-  if (header.sequence > delivered_ + kEarlyMax) {
+  if (header.sequence > from.delivered + kEarlyMax) {
     ++refused_;
     return restarted;
   }
-  Accept(header.sequence, std::move(frame.message), delivered);
-  if (owed_acks_++ == 0) ack_due_ = now + kAckDelay;
-  if (owed_acks_ >= kAckEvery) {
-    owed_acks_ = 0;
-    out.push_back(MakeFrame(0, nullptr));
+  Accept(from, header.sequence, std::move(frame.message), delivered);
+  if (from.owed_acks++ == 0) from.ack_due = now + kAckDelay;
+  if (from.owed_acks >= kAckEvery) {
+    from.owed_acks = 0;
+    out.push_back(MakeFrame(header.lane, 0, nullptr));
   }
   return restarted;
 }
 
-// Some of it may have been sent after the peer's process was replaced, by who did not know.
+// Some of it may have been sent after the peer's process was replaced, by who did not know. Each
+// message stays in its lane: a new process of an older format is told of nothing in lanes that it
+// does not have, and what it has no use for was dropped here or is said again.
 void CourierSession::CarryOver(Instant now, std::vector<Frame>& out) {
   const auto goes = [](const SharedMessage& queued) {
     return !queued || !OutlivesSession(*queued);
   };
-  outbox_.erase(std::remove_if(outbox_.begin(), outbox_.end(), goes), outbox_.end());
-  acknowledged_ = 0;
-  next_sequence_ = 1;
-  for (const SharedMessage& message : outbox_) out.push_back(MakeFrame(next_sequence_++, message));
-  repeat_after_ = options_->repeat_after;
-  repeat_due_ = now + repeat_after_;
+  std::vector<SharedMessage> kept;
+  for (size_t i = 0; i < lanes(); ++i) {
+    Lane& old = lane(i);
+    for (SharedMessage& message : old.outbox) {
+      if (!goes(message)) kept.push_back(std::move(message));
+    }
+    old.outbox.clear();
+    old.acknowledged = 0;
+    old.next_sequence = 1;
+  }
+  for (SharedMessage& message : kept) Send(now, std::move(message), out);
 }
 
-void CourierSession::Repeat(Instant now, std::vector<Frame>& out) {
+void CourierSession::Repeat(Instant now, size_t index, std::vector<Frame>& out) {
   // Only the oldest: if it arrives, the acknowledgement shows what else is missing.
   constexpr size_t kRepeatAtOnce = 4;
-  const uint64_t first = FirstUnacknowledged();
-  for (size_t i = 0; i < std::min(kRepeatAtOnce, unacknowledged()); ++i)
-    out.push_back(MakeFrame(first + i, outbox_[acknowledged_ + i]));
-  owed_acks_ = 0;
-  repeat_after_ = std::min(repeat_after_ * 2, options_->repeat_after_max);
-  repeat_due_ = now + repeat_after_;
+  Lane& late = lane(index);
+  const uint64_t first = late.FirstUnacknowledged();
+  for (size_t i = 0; i < std::min(kRepeatAtOnce, late.unacknowledged()); ++i)
+    out.push_back(MakeFrame(index, first + i, late.outbox[late.acknowledged + i]));
+  late.owed_acks = 0;
+  late.repeat_after = std::min(late.repeat_after * 2, options_->repeat_after_max);
+  late.repeat_due = now + late.repeat_after;
 }
 
 std::optional<Instant> CourierSession::NextDue() const {
   std::optional<Instant> due;
-  if (unacknowledged() > 0) due = repeat_due_;
-  if (owed_acks_ > 0 && (!due || ack_due_ < *due)) due = ack_due_;
+  for (size_t i = 0; i < lanes(); ++i) {
+    const Lane& at = lane(i);
+    if (at.unacknowledged() > 0 && (!due || at.repeat_due < *due)) due = at.repeat_due;
+    if (at.owed_acks > 0 && (!due || at.ack_due < *due)) due = at.ack_due;
+  }
   return due;
 }
 
 void CourierSession::Tick(Instant now, std::vector<Frame>& out) {
-  if (unacknowledged() > 0 && repeat_due_ <= now) Repeat(now, out);
-  if (owed_acks_ == 0 || ack_due_ > now) return;
-  owed_acks_ = 0;
-  out.push_back(MakeFrame(0, nullptr));
+  for (size_t i = 0; i < lanes(); ++i) {
+    Lane& at = lane(i);
+    if (at.unacknowledged() > 0 && at.repeat_due <= now) Repeat(now, i, out);
+    if (at.owed_acks == 0 || at.ack_due > now) continue;
+    at.owed_acks = 0;
+    out.push_back(MakeFrame(i, 0, nullptr));
+  }
 }
 
 // ---- all peers ---------------------------------------------------------------------------------
@@ -242,6 +273,11 @@ void Courier::Forget(const NodeId& peer) {
   refused_to_forgotten_ += it->second.session.refused();
   peers_.erase(it);
   ++forgotten_[peer];
+}
+
+uint16_t Courier::FormatFor(const NodeId& peer) const {
+  const auto it = peers_.find(peer);
+  return it == peers_.end() ? 1 : it->second.session.format();
 }
 
 size_t Courier::Unacknowledged(const NodeId& peer) const {

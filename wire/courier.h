@@ -9,13 +9,19 @@
 // replacement without knowing. All else the actors say again.
 // Sequences also refuse replays within a session.
 //
+// Sequences count per class of traffic (wire/message/traffic.h), in a *lane* each: order holds within
+// a class, and a heartbeat never waits behind a delta that is still coming. To a peer that has not
+// said that it understands lanes (FrameHeader::speaks) everything goes in lane 0.
+//
 // Messages are made once and shared: the queue for repetition, the frame under way and, in a
 // simulation, the receiver hold the same one.
 //
 // Pure: no sockets, no clock of its own. Not thread-safe. Bounds: kOutboxMax unacknowledged frames
-// and kEarlyMax held-back frames per peer; what is beyond them is refused and counted.
+// and kEarlyMax held-back frames per peer and lane; what is beyond them is refused and counted.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -30,8 +36,15 @@
 #include "common/ids.h"
 #include "common/instant.h"
 #include "wire/message/message.h"
+#include "wire/message/traffic.h"
 
 namespace skerry {
+
+// Formats of frames: 1 has one lane and whole messages, 2 has lanes and chunks
+// (wire/transport/chunk.h). A process speaks to each peer the newest that both understand, and 1 until
+// it has heard from it.
+inline constexpr uint16_t kFormatWithLanes = 2;
+inline constexpr uint16_t kNewestFormat = 2;
 
 // What a frame carries besides its message; signed and sealed by the transport, never by the
 // courier.
@@ -40,7 +53,9 @@ struct FrameHeader {
   uint64_t sender_incarnation = 0;
   uint64_t receiver_incarnation = 0;  // 0: not known yet
   uint64_t sequence = 0;              // 1, 2, …; 0: a pure acknowledgement without message
-  uint64_t acknowledged = 0;          // all sequences up to this one have arrived
+  uint64_t acknowledged = 0;          // all sequences of the lane up to this one have arrived
+  uint16_t speaks = 1;                // newest format that the sender understands
+  uint8_t lane = 0;                   // < kTrafficClasses; 0 for all until lanes are understood
   bool operator==(const FrameHeader&) const = default;
 };
 struct Frame {
@@ -53,6 +68,7 @@ struct CourierOptions {
   uint64_t incarnation = 0;                           // > 0
   Duration repeat_after = Duration::Seconds(8);       // without any progress of acknowledgements
   Duration repeat_after_max = Duration::Seconds(30);  // doubling ends here
+  uint16_t speaks = kNewestFormat;
 };
 
 // The conversation with one peer. A host with one object per peer (sim/simulation.h) uses it as it
@@ -85,48 +101,63 @@ class CourierSession {
   static uint64_t IncarnationAfter(uint64_t incarnation, uint64_t times_forgotten);
 
   uint64_t incarnation() const { return incarnation_; }
-  size_t unacknowledged() const { return outbox_.size() - acknowledged_; }
+  // The format that both sides understand, as far as is known.
+  uint16_t format() const { return std::min(peer_speaks_, options_->speaks); }
+  size_t unacknowledged() const;
   int64_t refused() const { return refused_; }
   // What the next acknowledgement will free; nullptr: nothing. For a host that wants it in its
   // caches.
-  const Message* oldest() const {
-    return unacknowledged() > 0 ? outbox_[acknowledged_].get() : nullptr;
-  }
+  const Message* oldest() const { return control_.Oldest(); }
 
  private:
   static constexpr int kAckEvery = 16;
   static constexpr Duration kAckDelay = Duration::Millis(20);
 
-  // Few sessions ever need it.
-  struct Irregular {
-    std::map<uint64_t, SharedMessage> early;
-    std::set<uint64_t> old_incarnations;  // frames of dead processes still in flight are refused
-  };
+  struct Lane {
+    uint64_t next_sequence = 1;  // of the next message to the peer
+    uint64_t delivered = 0;      // highest in-order sequence received
+    // Sequences up to next_sequence − 1, in order; the first `acknowledged` are done with.
+    absl::InlinedVector<SharedMessage, 1> outbox;
+    uint32_t acknowledged = 0;
+    int32_t owed_acks = 0;
+    Instant ack_due;
+    Instant repeat_due;
+    Duration repeat_after;
+    std::unique_ptr<std::map<uint64_t, SharedMessage>> early;  // few ever need it
 
-  Frame MakeFrame(uint64_t sequence, SharedMessage message) const;
+    size_t unacknowledged() const { return outbox.size() - acknowledged; }
+    uint64_t FirstUnacknowledged() const { return next_sequence - unacknowledged(); }
+    const Message* Oldest() const {
+      return unacknowledged() > 0 ? outbox[acknowledged].get() : nullptr;
+    }
+    bool HasEarly() const { return early && !early->empty(); }
+  };
+  using BulkLanes = std::array<Lane, kTrafficClasses - 1>;
+
+  // Lanes but the first exist once something went through one of them.
+  size_t lanes() const { return bulk_ ? kTrafficClasses : 1; }
+  Lane& lane(size_t index);
+  const Lane& lane(size_t index) const { return index == 0 ? control_ : (*bulk_)[index - 1]; }
+
+  Frame MakeFrame(size_t lane, uint64_t sequence, SharedMessage message) const;
   bool IsOfDeadProcess(uint64_t sender_incarnation) const;
   bool Follow(Instant now, uint64_t sender_incarnation, std::vector<Frame>& out);
-  void Acknowledge(Instant now, uint64_t acknowledged);
-  void Accept(uint64_t sequence, SharedMessage message, std::vector<SharedMessage>& delivered);
+  void Acknowledge(Instant now, Lane& lane, uint64_t acknowledged);
+  void Accept(Lane& lane, uint64_t sequence, SharedMessage message,
+              std::vector<SharedMessage>& delivered);
   void CarryOver(Instant now, std::vector<Frame>& out);
-  void Repeat(Instant now, std::vector<Frame>& out);
-  uint64_t FirstUnacknowledged() const { return next_sequence_ - unacknowledged(); }
-  Irregular& irregular();
+  void Repeat(Instant now, size_t index, std::vector<Frame>& out);
+  void BeginRepeating(Instant now, Lane& lane) const;
 
   const CourierOptions* options_;
   uint64_t incarnation_;
   uint64_t peer_incarnation_ = 0;  // 0: not known yet
-  uint64_t next_sequence_ = 1;     // of the next message to the peer
-  uint64_t delivered_ = 0;         // highest in-order sequence received
-  // Sequences up to next_sequence_ − 1, in order; the first `acknowledged_` are done with.
-  absl::InlinedVector<SharedMessage, 1> outbox_;
-  uint32_t acknowledged_ = 0;
-  int32_t owed_acks_ = 0;
-  Instant ack_due_;
-  Instant repeat_due_;
-  Duration repeat_after_;
+  Lane control_;
+  std::unique_ptr<BulkLanes> bulk_;
   int64_t refused_ = 0;
-  std::unique_ptr<Irregular> irregular_;
+  uint16_t peer_speaks_ = 1;
+  // Frames of dead processes still in flight are refused.
+  std::unique_ptr<std::set<uint64_t>> old_incarnations_;
 };
 
 // The conversations of a process with all its peers.
@@ -160,6 +191,9 @@ class Courier {
 
   // The incarnation this process shows to `peer`.
   uint64_t IncarnationFor(const NodeId& peer) const;
+
+  // As CourierSession::format; 1 for a peer that was never heard of.
+  uint16_t FormatFor(const NodeId& peer) const;
 
   // Messages queued to `peer` that it has not acknowledged.
   size_t Unacknowledged(const NodeId& peer) const;

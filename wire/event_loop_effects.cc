@@ -114,14 +114,18 @@ std::optional<LinkShape> EventLoop::Core::LinkTo(const NodeId& peer) const {
 
 void EventLoop::Core::SendOut(std::vector<Courier::Outgoing>& out) {
   for (Courier::Outgoing& outgoing : out) {
-    auto encoded = Encode(outgoing.frame, self(), outgoing.to);
+    const auto& message = outgoing.frame.message;
+    const auto traffic = message ? ClassOf(*message) : TrafficClass::kControl;
+    const bool in_chunks = traffic != TrafficClass::kControl &&
+                           courier_.FormatFor(outgoing.to) >= kFormatWithLanes;
+    auto encoded = Encode(outgoing.frame, self(), outgoing.to,
+                          in_chunks ? DigestPlace::kTransfer : DigestPlace::kEnvelope);
     if (!encoded.ok()) {
       Fail(encoded.status());
       return;
     }
-    const auto& message = outgoing.frame.message;
-    OutgoingFrame frame{outgoing.to, message ? ClassOf(*message) : TrafficClass::kControl,
-                        std::move(encoded->envelope), std::move(encoded->payload)};
+    OutgoingFrame frame{outgoing.to, traffic, std::move(encoded->envelope),
+                        std::move(encoded->payload), in_chunks};
     if (const auto link = LinkTo(frame.to)) {
       shaper_->SetLink(frame.to, *link);
       shaper_->Enqueue(now_, std::move(frame));
@@ -164,6 +168,7 @@ void EventLoop::Core::OnFrame(Transport::Received received) {
   now_ = Clock();
   const Courier::Delivered delivered =
       courier_.OnFrame(now_, from, std::move(received.decoded.frame), out);
+  if (delivered.restarted) transport_->DropBulk(from);
   SendOut(out);
   if (delivered.restarted) Handle([&] { actor_->OnPeerRestarted(*this, from); });
   for (const SharedMessage& message : delivered.messages) {
@@ -179,8 +184,10 @@ void EventLoop::Core::RepeatDue() {
   std::vector<Courier::Outgoing> out;
   courier_.Tick(now_, out);
   for (Courier::Outgoing& outgoing : out) {
+    if (!outgoing.frame.message) continue;
     const bool still_here =
-        transport_->Waiting(outgoing.to) > 0 || (shaper_ && shaper_->Waiting(outgoing.to) > 0);
+        transport_->Waiting(outgoing.to, ClassOf(*outgoing.frame.message)) > 0 ||
+        (shaper_ && shaper_->Waiting(outgoing.to) > 0);
     if (!still_here) continue;
     // The first copy has not left yet: only its acknowledgement is news.
     outgoing.frame.message.reset();

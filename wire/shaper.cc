@@ -16,15 +16,6 @@ Duration Occupies(int64_t bytes, double bytes_per_s) {
 
 }  // namespace
 
-TrafficClass ClassOf(const Message& message) {
-  if (!IsBulk(message)) return TrafficClass::kControl;
-  if (std::holds_alternative<ObjectChunk>(message)) return TrafficClass::kObject;
-  if (std::holds_alternative<Delta>(message) || std::holds_alternative<DeltaSum>(message)) {
-    return TrafficClass::kDelta;
-  }
-  return TrafficClass::kActivation;
-}
-
 void Shaper::Enqueue(Instant now, OutgoingFrame frame) {
   // What could start before this frame came must not be overtaken by it.
   StartUntil(now);

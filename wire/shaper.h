@@ -25,15 +25,10 @@
 #include "common/ids.h"
 #include "common/instant.h"
 #include "wire/message/message.h"
+#include "wire/message/traffic.h"
 #include "wire/shape_config.h"
 
 namespace skerry {
-
-// In order of urgency.
-enum class TrafficClass : uint8_t { kControl, kActivation, kDelta, kObject };
-inline constexpr size_t kTrafficClasses = 4;
-
-TrafficClass ClassOf(const Message& message);
 
 // An encoded frame on its way out.
 struct OutgoingFrame {
@@ -41,6 +36,7 @@ struct OutgoingFrame {
   TrafficClass traffic = TrafficClass::kControl;
   Bytes envelope;
   Payload payload;  // shared
+  bool in_chunks = false;  // encoded with DigestPlace::kTransfer, for a peer that understands chunks
 
   int64_t bytes() const { return static_cast<int64_t>(envelope.size()) + SizeOf(payload); }
 };

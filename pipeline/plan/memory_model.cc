@@ -29,14 +29,14 @@ int64_t WorkspaceFloats(const TransformerConfig& model, bool holds_ends) {
 }
 
 // Bits a value for which an encoder makes room before it knows how long the message gets.
-double DeltaBitsMax(DeltaCodec codec) {
-  switch (codec) {
+double DeltaBitsMax(const OuterConfig& outer) {
+  switch (outer.codec) {
     case DeltaCodec::kTernary:
       return 2.06;
     case DeltaCodec::kTopK:
       return 0.16;
     default:
-      return DeltaBitsPerValue(codec);
+      return CodecBitsOf(outer, outer.codec);
   }
 }
 
@@ -55,8 +55,8 @@ int64_t CodecBytes(const RunConfig& config, int64_t parameters, int32_t replicas
   const auto n = static_cast<double>(parameters);
   // Until there is a table, messages are of `codec`, whatever the budget.
   const double sent_bits =
-      std::max(DeltaBitsPerValue(config.outer.codec), DeltaBitsOf(config.outer));
-  const double room = n * std::max(DeltaBitsMax(config.outer.codec), sent_bits) / 8;
+      std::max(CodecBitsOf(config.outer, config.outer.codec), DeltaBitsOf(config.outer));
+  const double room = n * std::max(DeltaBitsMax(config.outer), sent_bits) / 8;
   const double sent = n * sent_bits / 8;
   const int own = config.outer.mode == OuterMode::kCo2 ? 2 : 1;
   return static_cast<int64_t>(own * room + sent * (own + (replicas - 1) * SpansHeld(config.outer)));

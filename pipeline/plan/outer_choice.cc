@@ -256,7 +256,7 @@ void Settle(const OuterConfig& given, const OuterChoice& choice, PlannedSettings
 
 const char* CodecName(DeltaCodec codec) {
   static constexpr const char* kNames[] = {"none", "int8",    "bf16", "int4",
-                                           "sign", "ternary", "topk"};
+                                           "sign", "ternary", "topk", "lowrank"};
   return kNames[static_cast<size_t>(codec)];
 }
 

@@ -13,7 +13,7 @@ namespace skerry {
 
 inline std::vector<DeltaCodec> EveryCodec() {
   std::vector<DeltaCodec> all;
-  for (int i = 0; i <= static_cast<int>(DeltaCodec::kLast); ++i) {
+  for (int i = 0; i <= static_cast<int>(kLastShapeless); ++i) {
     all.push_back(static_cast<DeltaCodec>(i));
   }
   return all;

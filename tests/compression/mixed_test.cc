@@ -28,7 +28,7 @@ CodecTable RandomTable(uint64_t seed) {
   CodecTable table(1 + rng.Below(12));
   for (TablePart& part : table) {
     part.values = 256 * static_cast<int64_t>(1 + rng.Below(20));
-    part.codec = static_cast<DeltaCodec>(rng.Below(static_cast<uint64_t>(DeltaCodec::kLast) + 1));
+    part.codec = static_cast<DeltaCodec>(rng.Below(static_cast<uint64_t>(kLastShapeless) + 1));
   }
   table.back().values -= static_cast<int64_t>(rng.Below(256));
   return table;

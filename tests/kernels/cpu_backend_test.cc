@@ -177,11 +177,4 @@ TEST_CASE("CpuBackend: its rate of multiplication can be measured", "[kernels]")
   CHECK(MeasureGflops(*CreateCpuBackend(1)) > 0.1);
 }
 
-TEST_CASE("CreateCudaBackend: without CUDA it says why and what to do", "[kernels][error]") {
-  const auto backend = CreateCudaBackend(3);
-  REQUIRE(absl::IsUnavailable(backend.status()));
-  CHECK_THAT(std::string(backend.status().message()),
-             Catch::Contains("device 3") && Catch::Contains("CPU"));
-}
-
 }  // namespace skerry

@@ -78,8 +78,8 @@ TEST_CASE("Shaper: a common uplink makes peers share it", "[wire][shaper]") {
 TEST_CASE("Shaper: control overtakes queued bulk, and never what is under way", "[wire][shaper]") {
   Shaper shaper;
   shaper.SetLink(kNear, kLink);
-  shaper.Enqueue(At(0), Make(kNear, TrafficClass::kObject, 10'000));
-  shaper.Enqueue(At(1), Make(kNear, TrafficClass::kObject, 11'000));
+  shaper.Enqueue(At(0), Make(kNear, TrafficClass::kState, 10'000));
+  shaper.Enqueue(At(1), Make(kNear, TrafficClass::kState, 11'000));
   shaper.Enqueue(At(2), Make(kNear, TrafficClass::kDelta, 12'000));
   shaper.Enqueue(At(3), Make(kNear, TrafficClass::kActivation, 13'000));
   shaper.Enqueue(At(4), Make(kNear, TrafficClass::kControl, 1'000));
@@ -133,10 +133,10 @@ TEST_CASE("Shaper: what is forgotten is handed back and arrives no more", "[wire
 TEST_CASE("Shaper: classes follow the messages", "[wire][shaper]") {
   CHECK(ClassOf(Heartbeat{}) == TrafficClass::kControl);
   CHECK(ClassOf(Ping{}) == TrafficClass::kControl);
-  CHECK(ClassOf(Ping{1, 10}) == TrafficClass::kActivation);
+  CHECK(ClassOf(Ping{1, 10}) == TrafficClass::kData);
   CHECK(ClassOf(Gradient{}) == TrafficClass::kActivation);
   CHECK(ClassOf(Delta{}) == TrafficClass::kDelta);
-  CHECK(ClassOf(ObjectChunk{}) == TrafficClass::kObject);
+  CHECK(ClassOf(ObjectChunk{}) == TrafficClass::kState);
 }
 
 }  // namespace

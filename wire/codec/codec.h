@@ -17,17 +17,26 @@
 
 namespace skerry {
 
-inline constexpr uint16_t kProtocolVersion = 1;
+inline constexpr uint16_t kProtocolVersion = kNewestFormat;
 
 struct EncodedFrame {
   Bytes envelope;   // Cap'n Proto, whole words
   Payload payload;  // shared with the message, not copied; null if it has none
 };
 
+// Where the proof of the payload travels.
+enum class DigestPlace : uint8_t {
+  kEnvelope,
+  kTransfer  // with the chunks that carry envelope and payload: format 2
+};
+
+// The frame is of the oldest format that can say it.
+//
 // InvalidArgument if the message breaks a limit or carries a float that is not finite: our own
 // mistake or a diverged model, and no receiver would take it.
 absl::StatusOr<EncodedFrame> Encode(const Frame& frame, const NodeId& sender,
-                                    const NodeId& recipient);
+                                    const NodeId& recipient,
+                                    DigestPlace digest = DigestPlace::kEnvelope);
 
 struct DecodedFrame {
   NodeId sender;
@@ -41,6 +50,7 @@ struct FrameExpectation {
   // Whether the connection's key is this sender's; asked before the payload is touched. Empty:
   // anybody.
   std::function<bool(const NodeId& sender)> is_sender;
+  DigestPlace digest = DigestPlace::kEnvelope;  // kTransfer: proven before
 };
 
 // `payload` is the concatenation of the payload parts, null if there were none; the frame shares

@@ -1,6 +1,7 @@
 #include <capnp/message.h>
 #include <capnp/serialize.h>
 
+#include <algorithm>
 #include <cstring>
 #include <exception>
 #include <utility>
@@ -303,8 +304,8 @@ std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader 
 // Who, to whom, which run and version: cheap, and before anything of the payload is touched.
 DecodedFrame ReadHeader(ReadChecks& checks, schema::Envelope::Reader e,
                         const FrameExpectation& expectation) {
-  if (e.getVersion() != kProtocolVersion) {
-    checks.Fail(InvalidArgument("protocol version %d, this program speaks %d: update the older",
+  if (e.getVersion() < 1 || e.getVersion() > kProtocolVersion) {
+    checks.Fail(InvalidArgument("protocol version %d, this program speaks 1 to %d: update the older",
                                 e.getVersion(), kProtocolVersion));
   }
   DecodedFrame out;
@@ -314,6 +315,10 @@ DecodedFrame ReadHeader(ReadChecks& checks, schema::Envelope::Reader e,
   header.receiver_incarnation = e.getReceiverIncarnation();
   header.sequence = e.getSequence();
   header.acknowledged = e.getAcknowledged();
+  header.speaks = std::max<uint16_t>(1, e.getSpeaks());
+  header.lane = e.getLane();
+  if (header.lane >= (e.getVersion() < kFormatWithLanes ? 1 : kTrafficClasses))
+    checks.Break("lane", "does not exist");
   out.sender = ReadId<NodeId>(e.getSender());
   if (header.run != expectation.run) checks.Fail(FailedPrecondition("frame of another run"));
   if (ReadId<NodeId>(e.getRecipient()) != expectation.recipient)
@@ -326,7 +331,8 @@ DecodedFrame ReadHeader(ReadChecks& checks, schema::Envelope::Reader e,
   return out;
 }
 
-void CheckPayload(ReadChecks& checks, schema::Envelope::Reader e, const Payload& payload) {
+void CheckPayload(ReadChecks& checks, schema::Envelope::Reader e, const Payload& payload,
+                  DigestPlace digest) {
   const auto bytes = View(payload);
   if (e.getPayloadBytes() != bytes.size())
     checks.Break("payload", "has another size than announced");
@@ -334,6 +340,7 @@ void CheckPayload(ReadChecks& checks, schema::Envelope::Reader e, const Payload&
                          e.isDeltaSum() || e.isObjectChunk();
   if (bytes.empty()) return;
   if (!may_carry) checks.Break("payload", "does not belong to this message");
+  if (digest == DigestPlace::kTransfer) return;
   if (DigestOf(bytes) != ReadId<Digest>(e.getPayloadDigest()))
     checks.Fail(absl::DataLossError("payload does not match its digest"));
 }
@@ -349,7 +356,7 @@ absl::StatusOr<DecodedFrame> DecodeWords(kj::ArrayPtr<const capnp::word> words,
   ReadChecks checks;
   DecodedFrame out = ReadHeader(checks, envelope, expectation);
   SKERRY_RETURN_IF_ERROR(checks.status());
-  CheckPayload(checks, envelope, payload);
+  CheckPayload(checks, envelope, payload, expectation.digest);
   SKERRY_RETURN_IF_ERROR(checks.status());
   if (auto m = ReadMessage(checks, envelope, payload)) out.frame.message = Share(*std::move(m));
   if ((out.frame.message != nullptr) != (out.frame.header.sequence != 0))

@@ -302,13 +302,16 @@ class Writer : public WriteChecks {
 }  // namespace
 
 absl::StatusOr<EncodedFrame> Encode(const Frame& frame, const NodeId& sender,
-                                    const NodeId& recipient) {
+                                    const NodeId& recipient, DigestPlace digest) {
   SKERRY_CHECK((frame.message != nullptr) == (frame.header.sequence != 0),
                "sequence 0 and nothing else is an acknowledgement alone");
   try {
     capnp::MallocMessageBuilder builder;
     auto envelope = builder.initRoot<schema::Envelope>();
-    envelope.setVersion(kProtocolVersion);
+    const bool is_old = frame.header.lane == 0 && digest == DigestPlace::kEnvelope;
+    envelope.setVersion(is_old ? 1 : kFormatWithLanes);
+    envelope.setSpeaks(frame.header.speaks);
+    envelope.setLane(frame.header.lane);
     WriteId(frame.header.run, envelope.initRun());
     WriteId(sender, envelope.initSender());
     WriteId(recipient, envelope.initRecipient());
@@ -322,7 +325,8 @@ absl::StatusOr<EncodedFrame> Encode(const Frame& frame, const NodeId& sender,
     const size_t payload_bytes = View(writer.payload()).size();
     writer.Require(payload_bytes <= limits::kPayloadBytesMax, "payload");
     envelope.setPayloadBytes(payload_bytes);
-    if (payload_bytes > 0) WriteId(DigestOf(View(writer.payload())), envelope.initPayloadDigest());
+    if (payload_bytes > 0 && digest == DigestPlace::kEnvelope)
+      WriteId(DigestOf(View(writer.payload())), envelope.initPayloadDigest());
     const size_t envelope_bytes = capnp::computeSerializedSizeInWords(builder) * 8;
     writer.Require(envelope_bytes <= limits::kEnvelopeBytesMax, "envelope");
     if (!writer.status().ok()) {

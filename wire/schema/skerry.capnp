@@ -15,6 +15,11 @@
 # can be neither forged nor carried to somebody else. `run` must be the receiver's run. A frame that
 # breaks any rule of this file is dropped and counted, never answered.
 #
+# Versions. 1: all frames in one order, payloads whole, as above. 2: an order for each class of traffic
+# (`lane`), bulk frames in chunks over connections of their own (wire/transport/link_message.h); there the
+# digest of the whole frame travels with its last chunk and payloadDigest is zero. To whom it has not
+# heard of a process speaks version 1; everybody understands all versions up to the one it `speaks`.
+#
 # Order. `senderIncarnation`, `receiverIncarnation`, `sequence` and `acknowledged` belong to the
 # courier (wire/courier.h): exactly once and in order between two living processes. Sequence 0 is an
 # acknowledgement alone: its message is `none`.
@@ -32,7 +37,7 @@
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("skerry::schema");
 
-const protocolVersion :UInt16 = 1;
+const protocolVersion :UInt16 = 2;  # the newest
 
 # 32 opaque bytes as four little-endian words: a NodeId (Ed25519 public key), a RunId or a digest.
 struct Id256 {
@@ -43,7 +48,7 @@ struct Id256 {
 }
 
 struct Envelope {
-  version             @0 :UInt16;  # protocolVersion
+  version             @0 :UInt16;  # of this frame: the oldest that can say it
   run                 @1 :Id256;
   sender              @2 :Id256;
   recipient           @3 :Id256;
@@ -85,6 +90,9 @@ struct Envelope {
     sumsHeld       @37 :SumsHeld;
     deltaStatistics @38 :DeltaStatistics;
   }
+
+  speaks              @39 :UInt16;  # newest version that the sender understands; 0 stands for 1
+  lane                @40 :UInt8;   # class of traffic (version 2), 0 in version 1
 }
 
 # ---- joining -------------------------------------------------------------------------------------
@@ -167,7 +175,7 @@ struct RunConfig {
     overlapSteps @1 :Int64;  # −1 the planner chooses
     learningRate @2 :Float32;
     momentum     @3 :Float32;
-    codec        @4 :UInt8;  # 0 none, 1 int8, 2 bf16, 3 int4, 4 sign, 5 ternary, 6 topk
+    codec        @4 :UInt8;  # 0 none, 1 int8, 2 bf16, 3 int4, 4 sign, 5 ternary, 6 topk, 7 lowrank
     residual     @5 :UInt8;  # 0 buffer, 1 weights
     tier         @6 :UInt8;  # 0 custom: codec as said, 1 auto: the planner chooses it
     reduce       @7 :UInt8;  # 0 auto, 1 all-to-all, 2 sharded

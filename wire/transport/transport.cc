@@ -13,13 +13,15 @@
 namespace skerry {
 namespace {
 
+constexpr int kIoThreads = 2;         // so that encrypting bulk does not hold up control
+constexpr int kSocketsMax = 32'768;
 constexpr int kHighWaterFrames = 64;
 constexpr int kLingerMs = 1000;
 constexpr int kReconnectMs = 100;  // doubling to the maximum, with libzmq's own jitter
 constexpr int kReconnectMsMax = 5000;
 constexpr int kHandshakeMs = 10'000;
 constexpr int kHeartbeatMs = 5000;
-constexpr int kHeartbeatTimeoutMs = 30'000;
+constexpr int kHeartbeatTimeoutMs = 10'000;
 constexpr int kKeepaliveIdleS = 30;
 constexpr char kMonitorEndpoint[] = "inproc://router-monitor";
 
@@ -59,7 +61,9 @@ std::optional<Payload> Join(const std::vector<zmq::message_t>& parts, size_t fir
 
 }  // namespace
 
-Transport::Transport(Options options) : options_(std::move(options)), context_(1) {}
+Transport::Transport(Options options) : options_(std::move(options)), context_(kIoThreads) {
+  context_.set(zmq::ctxopt::max_sockets, kSocketsMax);
+}
 
 Transport::~Transport() {
   if (router_) zmq_socket_monitor(router_.handle(), nullptr, 0);
@@ -116,32 +120,47 @@ absl::Status Transport::Allow(const NodeId& peer) {
   SKERRY_ASSIGN_OR_RETURN(const CurveKey key, CurveKeyOf(peer));
   zap_->Allow(key);
   allowed_.insert(peer);
+  peer_of_key_[CurveKeyHex(key)] = peer;
   return absl::OkStatus();
+}
+
+zmq::socket_t Transport::DialSocket(const NodeId& peer, const std::string& endpoint) {
+  zmq::socket_t dealer(context_, zmq::socket_type::dealer);
+  SetCommonOptions(dealer);
+  dealer.set(zmq::sockopt::curve_serverkey, KeyBuffer(*CurveKeyOf(peer)));
+  dealer.set(zmq::sockopt::curve_publickey, KeyBuffer(options_.identity.curve_public()));
+  dealer.set(zmq::sockopt::curve_secretkey, KeyBuffer(options_.identity.curve_secret()));
+  dealer.connect(endpoint);
+  return dealer;
 }
 
 absl::Status Transport::Dial(const NodeId& peer, const std::string& endpoint) {
   SKERRY_RETURN_IF_ERROR(Allow(peer));
   const auto it = lines_.find(peer);
   if (it != lines_.end() && it->second.endpoint == endpoint) return absl::OkStatus();
-  SKERRY_ASSIGN_OR_RETURN(const CurveKey key, CurveKeyOf(peer));
   try {
-    zmq::socket_t dealer(context_, zmq::socket_type::dealer);
-    SetCommonOptions(dealer);
-    dealer.set(zmq::sockopt::curve_serverkey, KeyBuffer(key));
-    dealer.set(zmq::sockopt::curve_publickey, KeyBuffer(options_.identity.curve_public()));
-    dealer.set(zmq::sockopt::curve_secretkey, KeyBuffer(options_.identity.curve_secret()));
-    dealer.connect(endpoint);
-    lines_.insert_or_assign(peer, Line{endpoint, std::move(dealer)});
+    lines_.insert_or_assign(peer, Line{endpoint, DialSocket(peer, endpoint)});
   } catch (const zmq::error_t& e) {
     return InvalidArgument("cannot dial %s at '%s': %s", peer.Short(), endpoint, e.what());
+  }
+  // Bulk connections lead to the old endpoint, or are the peer's own.
+  if (const auto link = links_.find(peer); link != links_.end()) {
+    for (StripeId stripe = 0; stripe < kStripesMax; ++stripe)
+      link->second.sender.CloseStripe(stripe);
+    link->second.dialled.clear();
   }
   FlushPeer(peer);
   return absl::OkStatus();
 }
 
 void Transport::HangUp(const NodeId& peer) {
-  if (const auto key = CurveKeyOf(peer); key.ok()) zap_->Disallow(*key);
+  if (const auto key = CurveKeyOf(peer); key.ok()) {
+    zap_->Disallow(*key);
+    peer_of_key_.erase(CurveKeyHex(*key));
+  }
   allowed_.erase(peer);
+  links_.erase(peer);
+  active_.erase(peer);
   lines_.erase(peer);
   routing_ids_.erase(peer);
   waiting_.erase(peer);
@@ -179,6 +198,15 @@ Transport::SendResult Transport::TrySend(OutgoingFrame& frame) {
 }
 
 void Transport::Send(OutgoingFrame frame) {
+  if (frame.in_chunks) {
+    const NodeId peer = frame.to;
+    Link& link = LinkTo(peer);
+    link.sender.Enqueue(Now(), std::move(frame));
+    ++counters_.frames_sent;
+    active_.insert(peer);
+    Pump(peer, link);
+    return;
+  }
   auto& queue = waiting_[frame.to];
   if (queue.empty() && TrySend(frame) == SendResult::kSent) {
     waiting_.erase(frame.to);
@@ -200,13 +228,14 @@ void Transport::FlushPeer(const NodeId& peer) {
 }
 
 bool Transport::Flush() {
+  const bool bulk_is_full = FlushBulk();
   std::vector<NodeId> peers;
   for (const auto& [peer, queue] : waiting_) peers.push_back(peer);
   for (const NodeId& peer : peers) FlushPeer(peer);
   // A DEALER with room again is reported by poll; one full pipe of the ROUTER is not.
-  return std::any_of(waiting_.begin(), waiting_.end(), [&](const auto& entry) {
-    return !lines_.contains(entry.first) && routing_ids_.contains(entry.first);
-  });
+  return bulk_is_full || std::any_of(waiting_.begin(), waiting_.end(), [&](const auto& entry) {
+           return !lines_.contains(entry.first) && routing_ids_.contains(entry.first);
+         });
 }
 
 void Transport::AppendPollItems(std::vector<zmq::pollitem_t>& items) {
@@ -217,30 +246,69 @@ void Transport::AppendPollItems(std::vector<zmq::pollitem_t>& items) {
     const int out = waiting_.contains(peer) ? ZMQ_POLLOUT : 0;
     items.push_back({line.dealer.handle(), 0, static_cast<short>(ZMQ_POLLIN | out), 0});
   }
+  for (auto& [peer, link] : links_) {
+    for (auto& [stripe, dealer] : link.dialled)
+      items.push_back({dealer.handle(), 0, ZMQ_POLLIN, 0});
+  }
 }
 
 void Transport::Receive(const std::function<void(Received)>& take) {
   zap_->Serve();
   ServeMonitor();
-  std::vector<std::optional<NodeId>> sockets = {std::nullopt};
-  for (const auto& [peer, line] : lines_) sockets.emplace_back(peer);
-  for (const auto& peer : sockets) {
-    const NodeId* dialled = peer ? &*peer : nullptr;
-    for (int i = 0; i < kReceiveAtOnce; ++i) {
-      const auto parts = ReceiveParts(dialled);
-      if (!parts) break;
-      if (auto received = Accept(*parts, dialled)) take(*std::move(received));
+  ReceiveFrom(nullptr, std::nullopt, take);
+  std::vector<std::pair<NodeId, std::optional<StripeId>>> sockets;
+  for (const auto& [peer, line] : lines_) sockets.emplace_back(peer, std::nullopt);
+  for (const auto& [peer, link] : links_) {
+    for (const auto& [stripe, dealer] : link.dialled) sockets.emplace_back(peer, stripe);
+  }
+  for (const auto& [peer, stripe] : sockets) ReceiveFrom(&peer, stripe, take);
+}
+
+// Looked up each time: whoever takes a frame may hang up on its sender.
+zmq::socket_t* Transport::SocketTo(const NodeId& peer, std::optional<StripeId> stripe) {
+  if (!stripe) {
+    const auto line = lines_.find(peer);
+    return line == lines_.end() ? nullptr : &line->second.dealer;
+  }
+  const auto link = links_.find(peer);
+  if (link == links_.end()) return nullptr;
+  const auto dealer = link->second.dialled.find(*stripe);
+  return dealer == link->second.dialled.end() ? nullptr : &dealer->second;
+}
+
+void Transport::ReceiveFrom(const NodeId* peer, std::optional<StripeId> stripe,
+                            const std::function<void(Received)>& take) {
+  for (int i = 0; i < kReceiveAtOnce; ++i) {
+    const auto parts = ReceiveParts(peer == nullptr ? &router_ : SocketTo(*peer, stripe));
+    if (!parts) return;
+    const size_t first = peer == nullptr ? 1 : 0;  // after the routing id
+    if (parts->size() == first + 1) {
+      const zmq::message_t& part = (*parts)[first];
+      const std::span bytes(part.data<uint8_t>(), part.size());
+      if (IsLinkMessage(bytes)) {
+        Origin origin{peer != nullptr ? *peer : NodeId(), peer != nullptr, stripe, ""};
+        if (peer == nullptr) {
+          const auto known = peer_of_key_.find(UserIdOf(part));
+          if (known == peer_of_key_.end()) {
+            ++counters_.refused_unadmitted;
+            continue;
+          }
+          origin.peer = known->second;
+          origin.routing_id = (*parts)[0].to_string();
+        }
+        OnLinkPart(origin, bytes, take);
+        continue;
+      }
     }
+    if (auto received = Accept(*parts, peer)) take(*std::move(received));
   }
 }
 
-std::optional<std::vector<zmq::message_t>> Transport::ReceiveParts(const NodeId* dialled) {
-  const auto line = dialled != nullptr ? lines_.find(*dialled) : lines_.end();
-  if (dialled != nullptr && line == lines_.end()) return std::nullopt;
-  zmq::socket_t& socket = dialled != nullptr ? line->second.dealer : router_;
+std::optional<std::vector<zmq::message_t>> Transport::ReceiveParts(zmq::socket_t* socket) {
+  if (socket == nullptr) return std::nullopt;
   std::vector<zmq::message_t> parts;
   try {
-    if (!zmq::recv_multipart(socket, std::back_inserter(parts), zmq::recv_flags::dontwait))
+    if (!zmq::recv_multipart(*socket, std::back_inserter(parts), zmq::recv_flags::dontwait))
       return std::nullopt;
   } catch (const zmq::error_t& e) {
     SKERRY_CHECK(e.num() == EINTR, "a socket of ours failed");
@@ -315,9 +383,16 @@ const std::string& Transport::KeyHexOf(const NodeId& peer) {
   return key_hex_[peer] = key.ok() ? CurveKeyHex(*key) : "no key";
 }
 
-size_t Transport::Waiting(const NodeId& peer) const {
-  const auto it = waiting_.find(peer);
-  return it == waiting_.end() ? 0 : it->second.size();
+size_t Transport::Waiting(const NodeId& peer, TrafficClass traffic) const {
+  size_t waiting = 0;
+  if (const auto it = waiting_.find(peer); it != waiting_.end()) {
+    waiting += static_cast<size_t>(
+        std::count_if(it->second.begin(), it->second.end(),
+                      [&](const OutgoingFrame& frame) { return frame.traffic == traffic; }));
+  }
+  if (const auto link = links_.find(peer); link != links_.end())
+    waiting += link->second.sender.Unfinished(traffic);
+  return waiting;
 }
 
 bool Transport::HasUnsent() const {

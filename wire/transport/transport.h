@@ -6,6 +6,10 @@
 // authenticated frame came with. Frames that find no way yet wait (kWaitingMax per peer); frames
 // that find a full pipe wait too, and Flush sends them later.
 //
+// Those connections are for control. Bulk frames for a peer that understands chunks go over connections
+// of their own, opened when there is something for them (link_message.h, bulk_sender.h): who dialled
+// opens them, both use them. Where only the other side could dial, it is asked to open them.
+//
 // Used on one thread. zmq::error_t never leaves this file's functions.
 #pragma once
 
@@ -15,16 +19,21 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 #include <zmq.hpp>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/instant.h"
 #include "wire/codec/codec.h"
 #include "wire/event_loop.h"
 #include "wire/shaper.h"
+#include "wire/transport/bulk_receiver.h"
+#include "wire/transport/bulk_sender.h"
 #include "wire/transport/zap.h"
+#include "wire/wakeup.h"
 
 namespace skerry {
 
@@ -35,6 +44,7 @@ class Transport {
     RunId run;
     std::string bind_endpoint;
     bool admit_any = false;  // a coordinator: strangers pass the handshake
+    std::function<Instant()> clock = MonotonicNow;  // read often; does not go back
   };
 
   // What came in: decoded, its sender proven.
@@ -59,8 +69,11 @@ class Transport {
 
   // Takes the frame; it leaves now, or when Flush finds a way.
   void Send(OutgoingFrame frame);
-  // Tries what waits. True if something is left for which no poll item will report: try again soon.
+  // Tries what waits, and does what is due. True if something is left for which no poll item will
+  // report: try again soon.
   bool Flush();
+  // When Flush has something to do again, on Options::clock.
+  std::optional<Instant> NextDue() const;
 
   // What to poll for; the items are those of the sockets known now.
   void AppendPollItems(std::vector<zmq::pollitem_t>& items);
@@ -68,10 +81,17 @@ class Transport {
   // socket. `take` may call every function of this class but this one.
   void Receive(const std::function<void(Received)>& take);
 
-  // Frames for this peer that wait here.
-  size_t Waiting(const NodeId& peer) const;
-  // Whether frames wait for any peer to which there is a way.
+  // Frames of this class for this peer that wait here, or are on their way in chunks.
+  size_t Waiting(const NodeId& peer, TrafficClass traffic) const;
+  // Whether frames wait for any peer to which there is a way. Bulk is not waited for.
   bool HasUnsent() const;
+  // The peer's process is a new one: what it was being sent in bulk is void.
+  void DropBulk(const NodeId& peer);
+
+  // Peers to which nothing in bulk gets through, since when.
+  std::map<NodeId, Instant> Stalled() const;
+  // What the bulk traffic to a peer has shown of the way there; nullptr: there was none.
+  const CongestionWindow* WindowOf(const NodeId& peer) const;
 
   // The part of the counters that the transport knows.
   TransportCounters counters() const;
@@ -87,13 +107,60 @@ class Transport {
   };
   enum class SendResult { kSent, kFull, kNoWay };
 
+  // What came over: the listening socket, from whoever has this routing id; or a socket of ours.
+  struct Origin {
+    NodeId peer;                     // who proved to be it
+    bool dialled = false;
+    std::optional<StripeId> stripe;  // of ours; nullopt: control, or the ROUTER
+    std::string routing_id;          // if not dialled
+  };
+  struct Link {
+    explicit Link(uint64_t session) : sender(session) {}
+    BulkSender sender;
+    BulkReceiver receiver;
+    std::map<StripeId, zmq::socket_t> dialled;   // ours
+    std::map<StripeId, std::string> attached;    // routing ids of theirs
+    uint16_t wanted = 0;                         // so many of ours the peer asked for
+    std::optional<Instant> asked, redialled;     // when we last did
+  };
+
   explicit Transport(Options options);
   absl::Status Bind();
   void SetCommonOptions(zmq::socket_t& socket);
+  zmq::socket_t DialSocket(const NodeId& peer, const std::string& endpoint);
   SendResult TrySend(OutgoingFrame& frame);
-  // `dialled` is null for the ROUTER. nullopt: nothing to receive, or the line is gone.
-  std::optional<std::vector<zmq::message_t>> ReceiveParts(const NodeId* dialled);
+  // nullopt: nothing to receive, or the socket is gone.
+  std::optional<std::vector<zmq::message_t>> ReceiveParts(zmq::socket_t* socket);
+  // Reads one socket until it is empty; `peer` null: the ROUTER.
+  void ReceiveFrom(const NodeId* peer, std::optional<StripeId> stripe,
+                   const std::function<void(Received)>& take);
   std::optional<Received> Accept(const std::vector<zmq::message_t>& parts, const NodeId* dialled);
+  zmq::socket_t* SocketTo(const NodeId& peer, std::optional<StripeId> stripe);
+
+  // ---- bulk (transport_bulk.cc) ----
+  Link& LinkTo(const NodeId& peer);
+  void Pump(const NodeId& peer, Link& link);
+  void PrepareStripes(const NodeId& peer, Link& link);
+  void OpenStripe(const NodeId& peer, Link& link, StripeId stripe);
+  void TendSilent(const NodeId& peer, Link& link);
+  void Redial(const NodeId& peer, Link& link);
+  SendResult SendPart(zmq::socket_t& socket, const std::string* routing_id,
+                      std::span<const uint8_t> bytes);
+  SendResult SendOverStripe(const NodeId& peer, Link& link, StripeId stripe,
+                            std::span<const uint8_t> bytes);
+  // Over the control connection; what finds no room is lost.
+  SendResult SendControl(const NodeId& peer, std::span<const uint8_t> bytes);
+  void Answer(const Origin& origin, std::span<const uint8_t> bytes);
+  // A link message, from somebody admitted.
+  void OnLinkPart(const Origin& origin, std::span<const uint8_t> part,
+                  const std::function<void(Received)>& take);
+  // The number of the connection; of one that nobody attached that of control.
+  static StripeId StripeOf(const Origin& origin, const Link& link);
+  void OnAttach(const Origin& origin, const AttachMessage& message);
+  std::optional<Received> OnChunk(const Origin& origin, const DecodedChunk& chunk);
+  void SendAcks(const NodeId& peer, Link& link);
+  bool FlushBulk();
+  Instant Now() const { return options_.clock(); }
   void LearnRoute(const NodeId& peer, const std::string& routing_id);
   void FlushPeer(const NodeId& peer);
   void ServeMonitor();
@@ -110,6 +177,10 @@ class Transport {
   std::map<NodeId, std::string> routing_ids_;  // of whoever dialled and proved its key
   std::map<NodeId, std::string> key_hex_;      // what was worked out once
   std::map<NodeId, std::deque<OutgoingFrame>> waiting_;
+  std::map<std::string, NodeId> peer_of_key_;  // of whom is allowed, by key in hexadecimal
+  std::map<NodeId, Link> links_;
+  std::set<NodeId> active_;      // whose links have something to do
+  bool bulk_is_full_ = false;    // a connection took no more
   TransportCounters counters_;
   int64_t accepted_ = 0;      // connections of the ROUTER: taken,
   int64_t shaken_ = 0;        // through the handshake,

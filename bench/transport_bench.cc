@@ -1,0 +1,190 @@
+// The production transport between real processes over shaped packets: bulk as a share of the line,
+// control and activations beside it, what encryption costs.
+//
+//   bench_transport [--only PART] [--link MBIT/RTT/LOSS] [--seconds S] [--json FILE]
+//
+// PART: bulk, cubic, activation, encryption. LINK: bulk over this one instead ("100/80/0.001").
+// S: of each run, 30 unless said.
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/bench.h"
+#include "bench/real_transfers.h"
+#include "bench/statistics.h"
+#include "bench/transport_pair.h"
+
+namespace skerry::bench {
+namespace {
+
+constexpr double kLoss = 0.001;
+
+struct Options {
+  std::string only;
+  double seconds = 30;
+  std::optional<TestLink> link;
+};
+
+// The line's share that payload is to get, as the table of the issue has it.
+double GoalOf(const TestLink& link) {
+  if (link.mbps < 100 || link.rtt_ms <= 20) return 93;
+  if (link.rtt_ms <= 80) return 90;
+  return link.mbps < 1000 ? 85 : 80;
+}
+
+std::string Text(const std::string& control, const TestLink& link) {
+  return absl::StrFormat("%s %g/%d/%.1f%%", control, link.mbps, link.rtt_ms, 100 * link.loss);
+}
+
+std::unique_ptr<PacketWorld> WorldOf(const std::vector<TestLink>& links,
+                                     CongestionControl control) {
+  auto world = PacketWorld::Create(SpecOf(links, control), {.remember_paths = false});
+  MustBeOk(world.status());
+  return *std::move(world);
+}
+
+// Bytes per second of full packets, headers included: what the line carries. Above 100 Mbit/s plain
+// packets one by one would measure the processor: there the rate that was asked for.
+double MeasureLine(const PacketWorld& world, int index, const TestLink& link) {
+  const double asked = link.mbps * kMbit;
+  if (link.mbps > 100) return asked;
+  return UdpStream(world, 2 * index, 2 * index + 1, 1500, 1.05 * asked, 1.5).bytes_per_s;
+}
+
+void CheckShaper(Bench& bench, PacketWorld& world, const std::string& during) {
+  const HubReport report = world.hub().TakeReport();
+  bench.AtMost("shaper late (p99), " + during, 1e3 * report.lateness.Quantile(0.99).seconds(), "ms",
+               1);
+}
+
+void AddLatency(Bench& bench, const std::string& what, const PairRun& run) {
+  if (run.pings.empty() || run.idle_pings.empty()) return;
+  const double idle = QuantileOf(run.idle_pings, 0.5);
+  bench.AtMost(what + ": control p50", 1e3 * (QuantileOf(run.pings, 0.5) - idle), "ms more", 5);
+  bench.AtMost(what + ": control p99", 1e3 * (QuantileOf(run.pings, 0.99) - idle), "ms more", 20);
+}
+
+void BenchLinks(Bench& bench, const Options& options, const std::vector<TestLink>& links,
+                CongestionControl control, const std::function<double(const TestLink&)>& goal) {
+  const std::string name = control == CongestionControl::kCubic ? "cubic" : "bbr";
+  const auto world = WorldOf(links, control);
+  std::vector<PairRun> runs(links.size());
+  std::vector<double> lines(links.size());
+  const auto measure = [&](int i) {
+    const auto at = static_cast<size_t>(i);
+    lines[at] = MeasureLine(*world, i, links[at]);
+    runs[at] = RunPair(*world, i, LoadFor(links[at], options.seconds));
+  };
+  // Slow links side by side; what needs the processor alone.
+  int slow = 0;
+  while (slow < static_cast<int>(links.size()) && links[static_cast<size_t>(slow)].mbps < 100)
+    ++slow;
+  AtOnce(slow, measure);
+  for (int i = slow; i < static_cast<int>(links.size()); ++i) measure(i);
+  for (size_t i = 0; i < links.size(); ++i) {
+    const std::string what = Text(name, links[i]);
+    bench.AtLeast(what + ": payload", 100 * runs[i].payload_bytes_per_s / lines[i], "% of line",
+                  goal(links[i]));
+    AddLatency(bench, what, runs[i]);
+    bench.Record(what + ": slowest handler", 1e3 * runs[i].slowest_handler_s, "ms");
+  }
+  CheckShaper(bench, *world, name);
+}
+
+void BenchBulk(Bench& bench, const Options& options) {
+  if (options.link)
+    return BenchLinks(bench, options, {*options.link}, CongestionControl::kBbr, GoalOf);
+  std::vector<TestLink> links = GridOfLinks();
+  for (TestLink& link : links) link.loss = kLoss;
+  BenchLinks(bench, options, links, CongestionControl::kBbr, GoalOf);
+}
+
+void BenchCubic(Bench& bench, const Options& options) {
+  if (options.link)
+    return BenchLinks(bench, options, {*options.link}, CongestionControl::kCubic, GoalOf);
+  BenchLinks(bench, options, {{100, 80, kLoss}}, CongestionControl::kCubic,
+             [](const TestLink&) { return 75.0; });
+  BenchLinks(bench, options, {{10, 80, 0}, {100, 80, 0}}, CongestionControl::kCubic, GoalOf);
+}
+
+// Activations of 64 KiB beside deltas: how much longer they take than on the idle line.
+void BenchActivation(Bench& bench, const Options& options) {
+  const std::vector<TestLink> links = {{10, 80, 0}, {100, 80, 0}};
+  const auto world = WorldOf(links, CongestionControl::kBbr);
+  for (int i = 0; i < static_cast<int>(links.size()); ++i) {
+    const TestLink& link = links[static_cast<size_t>(i)];
+    EndOptions load = LoadFor(link, std::min(options.seconds, 15.0));
+    load.activation_bytes = 64 << 10;
+    load.activation_every_s = 0.25;
+    const PairRun run = RunPair(*world, i, load);
+    const std::string what = Text("bbr", link);
+    if (run.activations.empty() || run.idle_activations.empty()) {
+      bench.AtLeast(what + ": activations answered", 0, "", 1);
+      continue;
+    }
+    const double idle = QuantileOf(run.idle_activations, 0.5);
+    const double chunk_ms = 1e3 * (256 << 10) / (link.mbps * kMbit);
+    bench.AtMost(what + ": activation behind a delta, p50",
+                 1e3 * (QuantileOf(run.activations, 0.5) - idle), "ms more", chunk_ms);
+    bench.AtMost(what + ": activation behind a delta, p99",
+                 1e3 * (QuantileOf(run.activations, 0.99) - idle), "ms more", chunk_ms + 20);
+    bench.Record(what + ": payload of deltas beside",
+                 100 * run.payload_bytes_per_s / (link.mbps * kMbit), "% of line");
+  }
+  CheckShaper(bench, *world, "activations");
+}
+
+// Ours against plain TCP over as many connections, on a line that both can fill.
+void BenchEncryption(Bench& bench, const Options& options) {
+  const std::vector<TestLink> links = {{1000, 20, 0}};
+  const auto world = WorldOf(links, CongestionControl::kBbr);
+  const double plain = TcpGoodput(*world, 0, 1, 2, 2, options.seconds / 3);
+  EndOptions load = LoadFor(links[0], options.seconds);
+  const PairRun run = RunPair(*world, 0, load);
+  bench.Record("plain TCP, 1000/20/0", 8e-6 * plain, "Mbit/s");
+  bench.Record("sender's processor at 1000/20/0",
+               1e9 * run.sender_processor_s / (run.payload_bytes_per_s * load.load_s), "s/GB");
+  bench.AtMost("all we add to plain TCP, 1000/20/0", 100 * (1 - run.payload_bytes_per_s / plain),
+               "%", 3);
+  CheckShaper(bench, *world, "encryption");
+}
+
+int Main(int argc, char** argv) {
+  Options options;
+  std::vector<char*> rest;
+  for (int i = 0; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (argument == "--end" && i + 1 < argc) return RunEnd(argv[i + 1]);
+    if (argument == "--only" && i + 1 < argc) {
+      options.only = argv[++i];
+    } else if (argument == "--link" && i + 1 < argc) {
+      TestLink link;
+      if (std::sscanf(argv[++i], "%lf/%d/%lf", &link.mbps, &link.rtt_ms, &link.loss) == 3)
+        options.link = link;
+    } else if (argument == "--seconds" && i + 1 < argc) {
+      options.seconds = std::max(1.0, std::atof(argv[++i]));
+    } else {
+      rest.push_back(argv[i]);
+    }
+  }
+  Bench bench("transport", static_cast<int>(rest.size()), rest.data());
+  MustBeOk(ProbePacketPlatform().Best().status());
+  const std::vector<std::pair<std::string, void (*)(Bench&, const Options&)>> parts = {
+      {"bulk", BenchBulk},
+      {"cubic", BenchCubic},
+      {"activation", BenchActivation},
+      {"encryption", BenchEncryption}};
+  for (const auto& [name, part] : parts) {
+    if (options.only.empty() || options.only == name) part(bench, options);
+  }
+  return bench.Finish();
+}
+
+}  // namespace
+}  // namespace skerry::bench
+
+int main(int argc, char** argv) {
+  return skerry::bench::Main(argc, argv);
+}

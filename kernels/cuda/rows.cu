@@ -1,0 +1,184 @@
+// A block to a row: RMSNorm, cross-entropy; and the embedding, a block to a token.
+#include <cmath>
+
+#include "kernels/cuda/device.h"
+
+namespace skerry::cuda {
+namespace {
+
+constexpr unsigned kThreads = 256;
+
+LaunchShape BlockPerRow(int64_t rows) {
+  return {dim3{static_cast<unsigned>(rows)}, kThreads, sizeof(BlockSums<float>)};
+}
+
+__global__ void RmsNormForwardKernel(GpuRmsNorm a) {
+  auto& sums = Shared<BlockSums<float>>();
+  const int64_t first = blockIdx.x * a.width;
+  const float* x = a.x + first;
+  float square = 0;
+  for (int64_t i = threadIdx.x; i < a.width; i += blockDim.x) {
+    float value = x[i];
+    if (a.addend != nullptr) a.sum[first + i] = value += a.addend[first + i];
+    square += value * value;
+  }
+  square = BlockSum(square, sums);
+  const float inverse = 1 / sqrtf(square / static_cast<float>(a.width) + a.epsilon);
+  if (threadIdx.x == 0) a.inverse_rms[blockIdx.x] = inverse;
+  // A thread reads back what it wrote itself.
+  const float* normed = a.addend != nullptr ? a.sum + first : x;
+  const Row out = RowAt(a.out, blockIdx.x);
+  for (int64_t i = threadIdx.x; i < a.width; i += blockDim.x) {
+    out.Set(i, normed[i] * inverse * a.weight[i]);
+  }
+}
+
+// With y = x·r·w and r = (mean x² + ε)^(−1/2): ∂x += r·w·∂y − x·r³/d·Σ(w·∂y·x).
+__global__ void RmsNormBackwardKernel(GpuRmsNormGradient a) {
+  auto& sums = Shared<BlockSums<float>>();
+  const int64_t first = blockIdx.x * a.width;
+  const float* x = a.x + first;
+  const Row d_out = RowAt(a.d_out, blockIdx.x);
+  float dot = 0;
+  for (int64_t i = threadIdx.x; i < a.width; i += blockDim.x) dot += a.weight[i] * d_out[i] * x[i];
+  dot = BlockSum(dot, sums);
+  const float inverse = a.inverse_rms[blockIdx.x];
+  const float shrink = inverse * inverse * inverse * dot / static_cast<float>(a.width);
+  for (int64_t i = threadIdx.x; i < a.width; i += blockDim.x) {
+    const float d = a.d_x[first + i] + inverse * a.weight[i] * d_out[i] - x[i] * shrink;
+    a.d_x[first + i] = d;
+    if (a.rounded.values != nullptr) RowAt(a.rounded, blockIdx.x).Set(i, d);
+  }
+}
+
+// partial [chunks, width]: Σ over a chunk of rows of ∂y·x·r, a thread to a column.
+__global__ void WeightPartialKernel(GpuRmsNormGradient a, int64_t rows_a_chunk, float* partial) {
+  const int64_t column = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (column >= a.width) return;
+  const int64_t first = blockIdx.y * rows_a_chunk;
+  const int64_t end = first + rows_a_chunk < a.rows ? first + rows_a_chunk : a.rows;
+  float sum = 0;
+  for (int64_t t = first; t < end; ++t) {
+    sum += RowAt(a.d_out, t)[column] * a.x[t * a.width + column] * a.inverse_rms[t];
+  }
+  partial[blockIdx.y * a.width + column] = sum;
+}
+
+__global__ void WeightSumKernel(const float* partial, int64_t chunks, int64_t width,
+                                float* d_weight) {
+  const int64_t column = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (column >= width) return;
+  float sum = 0;
+  for (int64_t c = 0; c < chunks; ++c) sum += partial[c * width + column];
+  d_weight[column] += sum;
+}
+
+struct LossShared {
+  BlockSums<float> sums;
+  float tops[kLanes];
+};
+
+__device__ float BlockMax(float value, float* of_warp) {
+  value = WarpMax(value);
+  __syncthreads();
+  if (threadIdx.x % kLanes == 0) of_warp[threadIdx.x / kLanes] = value;
+  __syncthreads();
+  float top = of_warp[0];
+  for (unsigned w = 1; w < blockDim.x / kLanes; ++w) top = fmaxf(top, of_warp[w]);
+  return top;
+}
+
+// With z = log Σ e^logit a token loses z − logit(target) + z_loss·z², so the gradient is
+// p·(1 + 2·z_loss·z) − [target].
+__global__ void CrossEntropyKernel(GpuCrossEntropy a, const int32_t* targets) {
+  auto& shared = Shared<LossShared>();
+  const float* row = a.logits + blockIdx.x * a.vocabulary;
+  float top = -INFINITY;
+  for (int64_t i = threadIdx.x; i < a.vocabulary; i += blockDim.x) top = fmaxf(top, row[i]);
+  top = BlockMax(top, shared.tops);
+  float sum = 0;
+  for (int64_t i = threadIdx.x; i < a.vocabulary; i += blockDim.x) sum += expf(row[i] - top);
+  sum = BlockSum(sum, shared.sums);
+  const int64_t target = targets[blockIdx.x];
+  const float log_sum = logf(sum), z = top + log_sum;
+  if (threadIdx.x == 0) a.losses[blockIdx.x] = top - row[target] + log_sum + a.z_loss * z * z;
+  if (a.d_logits.values == nullptr) return;
+  __syncthreads();  // the target's logit has been read
+  const float scale = a.gradient_scale * (1 + 2 * a.z_loss * z) / sum;
+  const Row out = RowAt(a.d_logits, blockIdx.x);
+  for (int64_t i = threadIdx.x; i < a.vocabulary; i += blockDim.x) {
+    out.Set(i, expf(row[i] - top) * scale - (i == target ? a.gradient_scale : 0));
+  }
+}
+
+__global__ void GatherKernel(const int32_t* tokens, int64_t width, const float* table, float* out) {
+  const float* from = table + tokens[blockIdx.x] * width;
+  float* to = out + blockIdx.x * width;
+  for (int64_t i = threadIdx.x; i < width; i += blockDim.x) to[i] = from[i];
+}
+
+// A block to a token that occurs: its rows are added in the order they have in the text.
+__global__ void ScatterKernel(const int32_t* tokens, const int32_t* starts, const int32_t* places,
+                              int64_t width, const float* d_out, float* d_table) {
+  float* to = d_table + tokens[blockIdx.x] * width;
+  const int32_t first = starts[blockIdx.x], end = starts[blockIdx.x + 1];
+  for (int64_t i = threadIdx.x; i < width; i += blockDim.x) {
+    float sum = to[i];
+    for (int32_t p = first; p < end; ++p) sum += d_out[places[p] * width + i];
+    to[i] = sum;
+  }
+}
+
+}  // namespace
+
+void RmsNormForward(GpuDevice* device, const GpuRmsNorm* args) {
+  if (args->rows > 0) Launch(device->stream, BlockPerRow(args->rows), RmsNormForwardKernel, *args);
+}
+
+void RmsNormBackward(GpuDevice* device, const GpuRmsNormGradient* args) {
+  constexpr int64_t kRowsAChunk = 32;
+  if (args->rows == 0) return;
+  const int64_t chunks = CeilDivide(args->rows, kRowsAChunk);
+  float* partial = Scratch<float>(*device, chunks * args->width);
+  if (partial == nullptr) return;
+  Launch(device->stream, BlockPerRow(args->rows), RmsNormBackwardKernel, *args);
+  const auto columns = static_cast<unsigned>(CeilDivide(args->width, kThreads));
+  Launch(device->stream, {dim3{columns, static_cast<unsigned>(chunks)}, kThreads, 0},
+         WeightPartialKernel, *args, kRowsAChunk, partial);
+  Launch(device->stream, {dim3{columns}, kThreads, 0}, WeightSumKernel, partial, chunks,
+         args->width, args->d_weight);
+}
+
+void CrossEntropy(GpuDevice* device, const GpuCrossEntropy* args) {
+  auto* targets = Scratch<int32_t>(*device, args->rows);
+  if (args->rows == 0 || targets == nullptr) return;
+  CopyIn(device->stream, args->host_targets, targets,
+         static_cast<size_t>(args->rows) * sizeof(int32_t));
+  Launch(device->stream, {dim3{static_cast<unsigned>(args->rows)}, kThreads, sizeof(LossShared)},
+         CrossEntropyKernel, *args, targets);
+}
+
+void EmbeddingForward(GpuDevice* device, const int32_t* host_tokens, int64_t rows, int64_t width,
+                      const float* table, float* out) {
+  auto* tokens = Scratch<int32_t>(*device, rows);
+  if (rows == 0 || tokens == nullptr) return;
+  CopyIn(device->stream, host_tokens, tokens, static_cast<size_t>(rows) * sizeof(int32_t));
+  Launch(device->stream, {dim3{static_cast<unsigned>(rows)}, kThreads, 0}, GatherKernel, tokens,
+         width, table, out);
+}
+
+void EmbeddingBackward(GpuDevice* device, const GpuScatter* args) {
+  const int64_t numbers = 2 * args->distinct + 1 + args->rows;
+  auto* tokens = Scratch<int32_t>(*device, numbers);
+  if (args->distinct == 0 || tokens == nullptr) return;
+  int32_t* starts = tokens + args->distinct;
+  int32_t* places = starts + args->distinct + 1;
+  const auto bytes = [](int64_t count) { return static_cast<size_t>(count) * sizeof(int32_t); };
+  CopyIn(device->stream, args->host_tokens, tokens, bytes(args->distinct));
+  CopyIn(device->stream, args->host_starts, starts, bytes(args->distinct + 1));
+  CopyIn(device->stream, args->host_places, places, bytes(args->rows));
+  Launch(device->stream, {dim3{static_cast<unsigned>(args->distinct)}, kThreads, 0}, ScatterKernel,
+         tokens, starts, places, args->width, args->d_out, args->d_table);
+}
+
+}  // namespace skerry::cuda

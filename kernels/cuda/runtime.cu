@@ -1,0 +1,119 @@
+// Devices as the CUDA runtime shows them.
+#include <cstdio>
+
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/products.h"
+
+namespace skerry {
+namespace {
+
+constexpr int kCapabilityMin = 8;  // bf16 tensor cores
+
+void Say(GpuText* text, const char* words) {
+  std::snprintf(text->text, sizeof(text->text), "%s", words);
+}
+
+// Devices that are new enough, as the runtime numbers them.
+int UsableDevices(int* usable, int most, GpuText* why) {
+  int count = 0, found = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error != cudaSuccess) {
+    int driver = 0, runtime = 0;
+    cudaDriverGetVersion(&driver);
+    cudaRuntimeGetVersion(&runtime);
+    if (driver == 0) {
+      Say(why, "no NVIDIA driver answers");
+    } else {
+      std::snprintf(why->text, sizeof(why->text),
+                    "%s (the driver speaks CUDA %d.%d, this plug-in needs %d.%d)",
+                    cudaGetErrorString(error), driver / 1000, driver % 1000 / 10, runtime / 1000,
+                    runtime % 1000 / 10);
+    }
+    return 0;
+  }
+  Say(why, "the driver shows no device");
+  for (int i = 0; i < count && found < most; ++i) {
+    cudaDeviceProp properties;
+    if (cudaGetDeviceProperties(&properties, i) != cudaSuccess) continue;
+    if (properties.major >= kCapabilityMin) {
+      usable[found++] = i;
+    } else {
+      std::snprintf(why->text, sizeof(why->text),
+                    "%s is too old: compute capability %d.%d, 8.0 or later is wanted",
+                    properties.name, properties.major, properties.minor);
+    }
+  }
+  return found;
+}
+
+constexpr int kDevicesMax = 64;
+
+}  // namespace
+
+int32_t CountGpus(GpuText* why) {
+  int usable[kDevicesMax];
+  return UsableDevices(usable, kDevicesMax, why);
+}
+
+GpuDevice* OpenGpu(int32_t index, GpuText* why) {
+  int usable[kDevicesMax];
+  const int count = UsableDevices(usable, kDevicesMax, why);
+  if (index < 0 || index >= count) return nullptr;
+  cudaError_t error = cudaSetDevice(usable[index]);
+  auto* device = new GpuDevice;
+  device->index = usable[index];
+  if (error == cudaSuccess) {
+    error = cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking);
+  }
+  if (error == cudaSuccess) device->products = OpenProducts();
+  if (device->products != nullptr) return device;
+  Say(why, error == cudaSuccess ? "cuBLASLt does not start" : cudaGetErrorString(error));
+  CloseGpu(device);
+  return nullptr;
+}
+
+void CloseGpu(GpuDevice* device) {
+  if (device->products != nullptr) CloseProducts(device->products);
+  cuda::GiveMemory(device->scratch);
+  if (device->stream != nullptr) cudaStreamDestroy(device->stream);
+  delete device;
+}
+
+void EnterGpu(GpuDevice* device) {
+  cudaSetDevice(device->index);
+}
+
+void NameGpu(GpuDevice* device, GpuText* out) {
+  cudaDeviceProp properties = {};
+  cudaGetDeviceProperties(&properties, device->index);
+  std::snprintf(out->text, sizeof(out->text), "%s (sm_%d%d, %.1f GiB)", properties.name,
+                properties.major, properties.minor,
+                static_cast<double>(properties.totalGlobalMem) / (1 << 30));
+}
+
+// Which algorithm multiplies depends on device and library: bits are compared between equal ones.
+void ProfileGpu(GpuDevice* device, GpuText* out) {
+  GpuText name = {};
+  NameGpu(device, &name);
+  std::snprintf(
+      out->text, sizeof(out->text),
+      "cuda, %s, cuBLASLt %zu, float32 products in tf32, attention in bf16 at head sizes 64, 128",
+      name.text, ProductsVersion());
+}
+
+int64_t FreeGpuMemory(GpuDevice*) {
+  size_t available = 0, total = 0;
+  return cudaMemGetInfo(&available, &total) == cudaSuccess ? static_cast<int64_t>(available) : 0;
+}
+
+bool SynchronizeGpu(GpuDevice* device, GpuText* why) {
+  const cudaError_t launched = cudaGetLastError();
+  const cudaError_t finished = cudaStreamSynchronize(device->stream);
+  const cudaError_t error = launched != cudaSuccess ? launched : finished;
+  if (error != cudaSuccess) Say(why, cudaGetErrorString(error));
+  const bool noted = device->failure.text[0] != '\0';
+  if (error == cudaSuccess && noted) *why = device->failure;
+  return error == cudaSuccess && !noted;
+}
+
+}  // namespace skerry

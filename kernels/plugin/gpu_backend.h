@@ -1,0 +1,28 @@
+// A Backend over the GPU plug-in's table (table.h): checks shapes, keeps what the table asks of its
+// caller (rotation angles, sorted tokens), and owns the device.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+#include "kernels/plugin/table.h"
+
+namespace skerry {
+
+// `table` outlives the backend. Unavailable, and why: there is no such device.
+absl::StatusOr<std::unique_ptr<Backend>> CreateGpuBackend(const GpuTable& table, int device,
+                                                          DType compute = DType::kFloat32);
+
+// The device a backend computes on, and its table; null pointers unless it is one of the above.
+struct GpuHandle {
+  const GpuTable* table = nullptr;
+  GpuDevice* device = nullptr;
+};
+GpuHandle GpuOf(Backend& backend);
+
+// Bytes that are free on the backend's own memory now; −1 where it computes in host memory.
+int64_t DeviceMemoryFree(Backend& backend);
+
+}  // namespace skerry

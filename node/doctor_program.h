@@ -1,0 +1,9 @@
+// `skerry-node doctor`: what this machine computes with, and why.
+#pragma once
+
+namespace skerry {
+
+// Exit code 0, whatever was found: a machine without a GPU is in good health.
+int Doctor(int threads);
+
+}  // namespace skerry

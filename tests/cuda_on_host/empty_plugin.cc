@@ -1,0 +1,1 @@
+// A library without a table of its own.

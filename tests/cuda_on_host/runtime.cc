@@ -1,0 +1,68 @@
+// The bodies that kernels/cuda/runtime.cu and products.cu have on a GPU: a device of host memory
+// whose products are plain loops.
+#include <cstdio>
+
+#include "kernels/cuda/device.h"
+
+namespace skerry {
+namespace {
+
+// TF32: ten bits of mantissa, nearest.
+float RoundTf32(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  return std::bit_cast<float>((bits + 0x1000) & ~0x1fffu);
+}
+
+}  // namespace
+
+int32_t CountGpus(GpuText*) {
+  return 1;
+}
+
+GpuDevice* OpenGpu(int32_t, GpuText*) {
+  return new GpuDevice;
+}
+
+void CloseGpu(GpuDevice* device) {
+  cuda::GiveMemory(device->scratch);
+  delete device;
+}
+
+void EnterGpu(GpuDevice*) {}
+
+void NameGpu(GpuDevice*, GpuText* out) {
+  std::snprintf(out->text, sizeof(out->text), "CUDA kernels on fibers of the CPU");
+}
+
+void ProfileGpu(GpuDevice* device, GpuText* out) {
+  NameGpu(device, out);
+}
+
+int64_t FreeGpuMemory(GpuDevice*) {
+  return int64_t{1} << 30;
+}
+
+bool SynchronizeGpu(GpuDevice* device, GpuText* why) {
+  *why = device->failure;
+  return device->failure.text[0] == '\0';
+}
+
+void MultiplyOnGpu(GpuDevice*, const GpuProduct* p) {
+  const auto factor = [](const GpuTensor& x, int64_t row, int64_t column) {
+    const float value = cuda::RowAt(x, row)[column];
+    return x.bf16 != 0 ? value : RoundTf32(value);
+  };
+  for (int64_t i = 0; i < p->m; ++i) {
+    for (int64_t j = 0; j < p->n; ++j) {
+      float sum = 0;
+      for (int64_t x = 0; x < p->k; ++x) {
+        sum += (p->transpose_a != 0 ? factor(p->a, x, i) : factor(p->a, i, x)) *
+               (p->transpose_b != 0 ? factor(p->b, j, x) : factor(p->b, x, j));
+      }
+      const cuda::Row out = cuda::RowAt(p->c, i);
+      out.Set(j, p->beta == 0 ? sum : out[j] + sum);
+    }
+  }
+}
+
+}  // namespace skerry

@@ -1,0 +1,17 @@
+#include "wire/message/traffic.h"
+
+#include <string>
+
+namespace skerry {
+
+TrafficClass ClassOf(const Message& message) {
+  if (!IsBulk(message)) return TrafficClass::kControl;
+  if (const auto* chunk = std::get_if<ObjectChunk>(&message))
+    return chunk->object.rfind("shard/", 0) == 0 ? TrafficClass::kData : TrafficClass::kState;
+  if (std::holds_alternative<Delta>(message) || std::holds_alternative<DeltaSum>(message))
+    return TrafficClass::kDelta;
+  if (std::holds_alternative<Ping>(message)) return TrafficClass::kData;
+  return TrafficClass::kActivation;
+}
+
+}  // namespace skerry

@@ -1,0 +1,141 @@
+// What this process has to send to one peer in bulk: which chunk goes next, over which connection.
+//
+// Strictly by class: a chunk of a later class leaves only when no earlier one has any left. Not more is
+// under way than the window (window.h) and the receiver's credit allow; an activation may go a little
+// beyond the window, so that it never waits behind more than the chunk before it. A chunk goes over the
+// connection ("stripe") with the least under way. Stripe 0 is kept for activations where there are any
+// and there is another for the rest: what waits in a connection's own buffer waits in order.
+//
+// A stripe that acknowledges nothing for a long time, or is gone, loses its chunks to the others. What
+// was sent twice is recognised by the receiver.
+//
+// Pure; not thread-safe. Bounded by the courier's outbox, which feeds it, and the window.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "common/digest.h"
+#include "wire/shaper.h"
+#include "wire/transport/link_message.h"
+#include "wire/transport/window.h"
+
+namespace skerry {
+
+using StripeId = uint16_t;
+
+class BulkSender {
+ public:
+  // Stands in for bulk connections while there is none.
+  static constexpr StripeId kControlStripe = kStripesMax;
+  static constexpr size_t kUnderWayPerStripeMax = 48;  // chunks; below ZeroMQ's own limit
+  static constexpr Duration kPatienceLeast = Duration::Seconds(2);
+  static constexpr Duration kPatienceMost = Duration::Seconds(16);
+  static constexpr Duration kStalledAfter = Duration::Seconds(8);
+  static constexpr Duration kActivationsMatterFor = Duration::Seconds(30);
+
+  // `session`: random, > 0; another one for every sender.
+  explicit BulkSender(uint64_t session) : session_(session) {}
+
+  // Of a class other than control.
+  void Enqueue(Instant now, OutgoingFrame frame);
+
+  void OpenStripe(Instant now, StripeId stripe);
+  // It is gone; its chunks go elsewhere.
+  void CloseStripe(StripeId stripe);
+  bool HasStripe(StripeId stripe) const { return stripes_.contains(stripe); }
+
+  // The next chunk to put on the wire; it counts as under way. nullopt: nothing may go now.
+  struct Transmission {
+    StripeId stripe = 0;
+    Bytes bytes;  // header and chunk
+    uint64_t serial = 0;
+  };
+  std::optional<Transmission> Next(Instant now);
+  // It did not go after all: its connection is full.
+  void TakeBack(uint64_t serial);
+
+  void OnAcks(Instant now, const AcksMessage& acks);
+  void OnEcho(Instant now, const ProbeMessage& probe);
+
+  // A probe for the control connection, if one is due.
+  std::optional<ProbeMessage> ProbeDue(Instant now);
+  // Stripes that say nothing any more; their chunks go elsewhere.
+  std::vector<StripeId> Tick(Instant now);
+  // When ProbeDue or Tick have something to do.
+  std::optional<Instant> NextDue() const;
+
+  // How many bulk connections there should be, without that for signals.
+  uint16_t WantedStripes(Instant now) const;
+  // Frames of this class, or of all, that the peer does not have completely.
+  size_t Unfinished(TrafficClass traffic) const;
+  bool IsIdle() const { return transfers_.empty(); }
+  int64_t under_way_bytes() const { return under_way_bytes_; }
+  const CongestionWindow& window() const { return window_; }
+  // Since when nothing gets through, if it is longer than kStalledAfter.
+  std::optional<Instant> StalledSince(Instant now) const;
+
+ private:
+  struct Transfer {
+    OutgoingFrame frame;
+    int64_t total_bytes = 0;
+    int64_t cut = 0;         // chunks up to here were made
+    std::set<int64_t> open;  // offsets of chunks that are not acknowledged
+    DigestStream hash;
+    std::optional<Digest> digest;  // once all is cut
+  };
+  struct Chunk {
+    uint64_t transfer = 0;
+    int64_t offset = 0, bytes = 0;
+    TrafficClass traffic = TrafficClass::kData;
+  };
+  struct Sent {
+    Chunk chunk;
+    StripeId stripe = 0;
+    Instant at;
+  };
+  struct Stripe {
+    size_t chunks = 0;
+    int64_t bytes = 0;   // under way
+    Instant heard;       // or when the first of them was sent
+    Duration patience = kPatienceLeast;
+  };
+
+  std::optional<Chunk> NextChunk(bool only_activations);
+  std::optional<Chunk> Cut(uint64_t transfer);
+  std::map<StripeId, Stripe>::iterator StripeFor(Instant now, TrafficClass traffic);
+  bool ActivationsMatter(Instant now) const;
+  Bytes Assemble(const Chunk& chunk, uint64_t serial);
+  void Free(const Sent& sent);
+  void Requeue(StripeId stripe);
+  void Acknowledge(Instant now, uint64_t serial);
+  Duration Patience(const Stripe& stripe) const;
+
+  uint64_t session_;
+  uint64_t next_transfer_ = 1, next_serial_ = 1;
+  std::map<uint64_t, Transfer> transfers_;
+  std::array<std::deque<uint64_t>, kTrafficClasses> queues_;   // transfers with chunks to cut
+  std::array<std::deque<Chunk>, kTrafficClasses> again_;       // chunks to send once more
+  std::array<size_t, kTrafficClasses> unfinished_{};
+  std::map<uint64_t, Sent> sent_;        // by serial, under way
+  std::map<uint64_t, Chunk> given_up_;   // sent again since; an acknowledgement still counts
+  std::map<StripeId, Stripe> stripes_;
+  CongestionWindow window_;
+  int64_t under_way_bytes_ = 0;
+  int64_t new_bytes_ = 0;  // cut so far
+  int64_t credit_bytes_ = 0;  // granted; the first ones are known without asking
+  bool limited_ = false;   // by the window, since the last acknowledgement
+  uint16_t grown_ = 1;     // stripes that TCP's holding back has asked for
+  int held_rounds_ = 0;
+  Instant progress_;       // the last acknowledgement, or when there began to be something to wait for
+  std::optional<Instant> last_activation_;
+  std::optional<Instant> next_probe_;
+};
+
+}  // namespace skerry

@@ -1,0 +1,283 @@
+// Bulk connections: who opens them, what goes over them, what comes.
+#include <sodium.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "wire/transport/transport.h"
+
+namespace skerry {
+namespace {
+
+constexpr Duration kAskAgain = Duration::Seconds(2);
+constexpr Duration kRedialAgain = Duration::Seconds(8);
+
+uint64_t DrawSession() {
+  uint64_t session = 0;
+  while (session == 0) randombytes_buf(&session, sizeof session);
+  return session;
+}
+
+}  // namespace
+
+Transport::Link& Transport::LinkTo(const NodeId& peer) {
+  const auto it = links_.find(peer);
+  return it != links_.end() ? it->second : links_.try_emplace(peer, DrawSession()).first->second;
+}
+
+void Transport::DropBulk(const NodeId& peer) {
+  const auto it = links_.find(peer);
+  if (it == links_.end()) return;
+  BulkSender fresh(DrawSession());
+  it->second.sender = std::move(fresh);
+  // The new process answers the attachments anew.
+  it->second.dialled.clear();
+  it->second.attached.clear();
+}
+
+// ---- sending -----------------------------------------------------------------------------------
+
+Transport::SendResult Transport::SendPart(zmq::socket_t& socket, const std::string* routing_id,
+                                          std::span<const uint8_t> bytes) {
+  try {
+    if (routing_id != nullptr) {
+      const auto flags = zmq::send_flags::sndmore | zmq::send_flags::dontwait;
+      if (!socket.send(zmq::buffer(*routing_id), flags)) return SendResult::kFull;
+    }
+    if (!socket.send(zmq::buffer(bytes.data(), bytes.size()), zmq::send_flags::dontwait))
+      return SendResult::kFull;
+  } catch (const zmq::error_t& e) {
+    return e.num() == EHOSTUNREACH ? SendResult::kNoWay : SendResult::kFull;
+  }
+  counters_.bytes_sent += static_cast<int64_t>(bytes.size());
+  return SendResult::kSent;
+}
+
+Transport::SendResult Transport::SendControl(const NodeId& peer, std::span<const uint8_t> bytes) {
+  if (const auto line = lines_.find(peer); line != lines_.end())
+    return SendPart(line->second.dealer, nullptr, bytes);
+  const auto route = routing_ids_.find(peer);
+  if (route == routing_ids_.end()) return SendResult::kNoWay;
+  return SendPart(router_, &route->second, bytes);
+}
+
+Transport::SendResult Transport::SendOverStripe(const NodeId& peer, Link& link, StripeId stripe,
+                                                std::span<const uint8_t> bytes) {
+  if (stripe == BulkSender::kControlStripe) return SendControl(peer, bytes);
+  if (const auto ours = link.dialled.find(stripe); ours != link.dialled.end())
+    return SendPart(ours->second, nullptr, bytes);
+  const auto theirs = link.attached.find(stripe);
+  if (theirs == link.attached.end()) return SendResult::kNoWay;
+  const SendResult result = SendPart(router_, &theirs->second, bytes);
+  if (result == SendResult::kNoWay) link.attached.erase(theirs);
+  return result;
+}
+
+void Transport::OpenStripe(const NodeId& peer, Link& link, StripeId stripe) {
+  try {
+    zmq::socket_t dealer = DialSocket(peer, lines_.at(peer).endpoint);
+    SendPart(dealer, nullptr, EncodeLink(AttachMessage{stripe, false}));
+    link.dialled.insert_or_assign(stripe, std::move(dealer));
+  } catch (const zmq::error_t&) {
+    // Out of descriptors: there are fewer connections then.
+  }
+}
+
+void Transport::PrepareStripes(const NodeId& peer, Link& link) {
+  const Instant now = Now();
+  const bool dialled = lines_.contains(peer);
+  if (dialled || routing_ids_.contains(peer)) {
+    if (!link.sender.HasStripe(BulkSender::kControlStripe))
+      link.sender.OpenStripe(now, BulkSender::kControlStripe);
+  }
+  const uint16_t wanted = link.sender.WantedStripes(now);
+  if (dialled) {
+    const uint16_t open = std::min(std::max(wanted, link.wanted), kSignalStripe);
+    for (StripeId stripe = 0; stripe < open; ++stripe) {
+      if (!link.dialled.contains(stripe)) OpenStripe(peer, link, stripe);
+    }
+    if (open > 0 && !link.dialled.contains(kSignalStripe)) OpenStripe(peer, link, kSignalStripe);
+  } else if (wanted > 0 && link.attached.size() < wanted + size_t{1} && (!link.asked || now - *link.asked > kAskAgain)) {
+    link.asked = now;
+    SendControl(peer, EncodeLink(WantMessage{wanted}));
+  }
+}
+
+void Transport::Pump(const NodeId& peer, Link& link) {
+  PrepareStripes(peer, link);
+  while (const auto next = link.sender.Next(Now())) {
+    const SendResult result = SendOverStripe(peer, link, next->stripe, next->bytes);
+    if (result == SendResult::kSent) continue;
+    link.sender.TakeBack(next->serial);
+    if (result == SendResult::kNoWay) {
+      link.sender.CloseStripe(next->stripe);
+      continue;
+    }
+    bulk_is_full_ = true;
+    break;
+  }
+  if (const auto probe = link.sender.ProbeDue(Now())) {
+    const StripeId over =
+        link.sender.HasStripe(kSignalStripe) ? kSignalStripe : BulkSender::kControlStripe;
+    SendOverStripe(peer, link, over, EncodeLink(*probe));
+  }
+}
+
+void Transport::Redial(const NodeId& peer, Link& link) {
+  const Instant now = Now();
+  if (link.redialled && now - *link.redialled < kRedialAgain) return;
+  link.redialled = now;
+  Line& line = lines_.at(peer);
+  try {
+    line.dealer = DialSocket(peer, line.endpoint);
+  } catch (const zmq::error_t&) {
+    // libzmq goes on trying with the old one.
+  }
+}
+
+// What says nothing any more is replaced by a fresh connection, by whoever can dial.
+void Transport::TendSilent(const NodeId& peer, Link& link) {
+  for (const StripeId stripe : link.sender.Tick(Now())) {
+    const bool dialled = lines_.contains(peer);
+    if (stripe == BulkSender::kControlStripe) {
+      if (dialled) Redial(peer, link);
+      continue;
+    }
+    link.sender.CloseStripe(stripe);
+    if (dialled) {
+      link.dialled.erase(stripe);
+    } else {
+      link.attached.erase(stripe);
+      link.asked.reset();
+    }
+  }
+  if (link.sender.StalledSince(Now()) && lines_.contains(peer)) Redial(peer, link);
+}
+
+void Transport::SendAcks(const NodeId& peer, Link& link) {
+  while (const auto acks = link.receiver.TakeAcks(Now())) {
+    const Bytes bytes = EncodeLink(acks->message);
+    const auto theirs = link.attached.find(acks->via);
+    const SendResult result = theirs != link.attached.end()
+                                  ? SendPart(router_, &theirs->second, bytes)
+                                  : SendOverStripe(peer, link, acks->via, bytes);
+    if (result == SendResult::kNoWay) SendControl(peer, bytes);
+  }
+}
+
+bool Transport::FlushBulk() {
+  bulk_is_full_ = false;
+  for (auto at = active_.begin(); at != active_.end();) {
+    const NodeId peer = *at;
+    Link& link = LinkTo(peer);
+    SendAcks(peer, link);
+    TendSilent(peer, link);
+    Pump(peer, link);
+    at = link.sender.IsIdle() ? active_.erase(at) : std::next(at);
+  }
+  return bulk_is_full_;
+}
+
+std::optional<Instant> Transport::NextDue() const {
+  std::optional<Instant> due;
+  for (const NodeId& peer : active_) {
+    const auto next = links_.at(peer).sender.NextDue();
+    if (next && (!due || *next < *due)) due = next;
+  }
+  return due;
+}
+
+std::map<NodeId, Instant> Transport::Stalled() const {
+  std::map<NodeId, Instant> stalled;
+  for (const NodeId& peer : active_) {
+    if (const auto since = links_.at(peer).sender.StalledSince(Now())) stalled[peer] = *since;
+  }
+  return stalled;
+}
+
+const CongestionWindow* Transport::WindowOf(const NodeId& peer) const {
+  const auto it = links_.find(peer);
+  return it == links_.end() ? nullptr : &it->second.sender.window();
+}
+
+// ---- receiving ---------------------------------------------------------------------------------
+
+void Transport::Answer(const Origin& origin, std::span<const uint8_t> bytes) {
+  if (!origin.dialled) {
+    SendPart(router_, &origin.routing_id, bytes);
+  } else if (zmq::socket_t* socket = SocketTo(origin.peer, origin.stripe)) {
+    SendPart(*socket, nullptr, bytes);
+  }
+}
+
+void Transport::OnAttach(const Origin& origin, const AttachMessage& message) {
+  Link& link = LinkTo(origin.peer);
+  if (origin.dialled) {
+    if (message.is_answer && origin.stripe == message.stripe)
+      link.sender.OpenStripe(Now(), message.stripe);
+  } else if (!message.is_answer) {
+    link.attached[message.stripe] = origin.routing_id;
+    Answer(origin, EncodeLink(AttachMessage{message.stripe, true}));
+    if (!lines_.contains(origin.peer)) link.sender.OpenStripe(Now(), message.stripe);
+  }
+}
+
+StripeId Transport::StripeOf(const Origin& origin, const Link& link) {
+  if (origin.dialled) return origin.stripe.value_or(BulkSender::kControlStripe);
+  for (const auto& [stripe, routing_id] : link.attached) {
+    if (routing_id == origin.routing_id) return stripe;
+  }
+  return BulkSender::kControlStripe;
+}
+
+std::optional<Transport::Received> Transport::OnChunk(const Origin& origin,
+                                                      const DecodedChunk& chunk) {
+  Link& link = LinkTo(origin.peer);
+  active_.insert(origin.peer);  // to acknowledge it
+  std::optional<BulkReceiver::Arrived> arrived;
+  if (link.receiver.Take(chunk, StripeOf(origin, link), arrived) == BulkReceiver::Verdict::kRefused)
+    ++counters_.refused_malformed;
+  if (!arrived) return std::nullopt;
+  const FrameExpectation expectation{options_.run, options_.identity.id(),
+                                     [&](const NodeId& sender) { return sender == origin.peer; },
+                                     DigestPlace::kTransfer};
+  counters_.bytes_received +=
+      static_cast<int64_t>(arrived->envelope.size()) + SizeOf(arrived->payload);
+  auto decoded = Decode(arrived->envelope, arrived->payload, expectation);
+  if (!decoded.ok()) {
+    ++(absl::IsPermissionDenied(decoded.status()) ? counters_.refused_sender
+                                                  : counters_.refused_malformed);
+    return std::nullopt;
+  }
+  ++counters_.frames_received;
+  return Received{*std::move(decoded), true};
+}
+
+void Transport::OnLinkPart(const Origin& origin, std::span<const uint8_t> part,
+                           const std::function<void(Received)>& take) {
+  const auto message = DecodeLink(part);
+  if (!message) {
+    ++counters_.refused_malformed;
+  } else if (const auto* chunk = std::get_if<DecodedChunk>(&*message)) {
+    if (auto received = OnChunk(origin, *chunk)) take(*std::move(received));
+  } else if (const auto* acks = std::get_if<AcksMessage>(&*message)) {
+    const auto link = links_.find(origin.peer);
+    if (link != links_.end()) link->second.sender.OnAcks(Now(), *acks);
+  } else if (const auto* probe = std::get_if<ProbeMessage>(&*message)) {
+    if (!probe->is_echo) return Answer(origin, EncodeLink(ProbeMessage{probe->sent_nanos, true}));
+    const auto link = links_.find(origin.peer);
+    if (link != links_.end()) link->second.sender.OnEcho(Now(), *probe);
+  } else if (const auto* attach = std::get_if<AttachMessage>(&*message)) {
+    OnAttach(origin, *attach);
+  } else if (const auto* want = std::get_if<WantMessage>(&*message)) {
+    if (!origin.dialled || origin.stripe) return;
+    Link& link = LinkTo(origin.peer);
+    link.wanted = std::min(want->stripes, kStripesMax);
+    PrepareStripes(origin.peer, link);
+    // It may have forgotten those that it had.
+    for (auto& [stripe, dealer] : link.dialled)
+      SendPart(dealer, nullptr, EncodeLink(AttachMessage{stripe, false}));
+  }
+}
+
+}  // namespace skerry

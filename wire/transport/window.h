@@ -1,0 +1,85 @@
+// How many bulk bytes of a pair may be under way: as many as fill the line, and hardly more.
+//
+// More would stand in the bottleneck's queue, where control waits behind them; fewer would leave the
+// line idle. The queue is measured: probes on the control connection cross the same bottleneck, and what
+// the quickest of a round of them takes beyond the quickest ever is standing queue. The window grows
+// or shrinks until that is kTargetQueue (the idea of Vegas, Brakmo & Peterson 1995, and of FAST, Wei et al. 2006,
+// above TCP instead of in it). It needs no estimate of the rate that is good to a few per cent, as
+// pacing would, and acknowledgements, which come at the rate of the line, space the chunks.
+// It starts small and grows by half every round trip, as acknowledgements come, until a probe meets a
+// queue, or until far more is under way than the rate explains.
+//
+// Where TCP itself holds bytes back (a lossy line and cubic, or a full window of one connection) the
+// queue stays empty while more is under way than the line can hold. Then more connections help, not a
+// larger window: IsHeldByTcp.
+//
+// Pure; not thread-safe. Times do not go back.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "common/instant.h"
+
+namespace skerry {
+
+class CongestionWindow {
+ public:
+  static constexpr int64_t kFirstBytes = 32 << 10;
+  static constexpr int64_t kLeastBytes = 16 << 10;
+  static constexpr int64_t kMostBytes = int64_t{64} << 20;
+  static constexpr Duration kTargetQueue = Duration::Millis(3);
+  static constexpr Duration kChunkTime = Duration::Millis(4);
+  static constexpr int64_t kChunkLeast = 8 << 10, kChunkMost = 256 << 10;
+  static constexpr Duration kForgetRoundTrip = Duration::Seconds(60);
+
+  // A probe came back.
+  void OnProbe(Instant now, Duration round_trip);
+  // The receiver had so many bytes all in all at this time of its clock. `limited`: more would have
+  // been sent if it were allowed.
+  void OnDelivered(Instant now, int64_t received_bytes, Instant at, bool limited);
+  // How long a chunk took from its sending to its acknowledgement.
+  void OnChunk(Duration took);
+  // Nothing was under way: rates are measured anew.
+  void OnIdle();
+
+  int64_t bytes() const { return window_; }
+  // A few milliseconds of the line.
+  int64_t ChunkBytes() const;
+  double bytes_per_s() const { return rate_; }  // 0: not known yet
+  // Shortest of the last minutes; nullopt before the first probe came back.
+  std::optional<Duration> round_trip() const { return shortest_; }
+  Duration smoothed() const { return smoothed_; }  // of probes; 0 before
+  Duration chunk_time() const { return chunk_time_; }  // of OnChunk, smoothed
+  bool IsHeldByTcp() const { return held_ && !starting_; }
+
+ private:
+  void EndRound(Instant now);
+  void EndStart(Duration queue);
+  void Follow(Duration queue, double rate);
+  Duration Target() const;
+  double Holds(double rate) const;
+
+  int64_t window_ = kFirstBytes;
+  bool starting_ = true;
+  std::optional<Duration> shortest_;
+  std::deque<std::pair<Instant, Duration>> shortest_of_;  // candidates, increasing in both
+  Duration smoothed_, chunk_time_;
+
+  // The round under way.
+  std::optional<Instant> round_began_;
+  std::optional<Duration> round_shortest_;
+  bool limited_ = false;
+  int64_t first_bytes_ = -1, last_bytes_ = -1;
+  Instant first_at_, last_at_;
+
+  double rate_ = 0;
+  int empty_rounds_ = 0;   // without queue, one after another
+  int stuck_rounds_ = 0;   // with more under way than the rate explains, likewise
+  std::optional<Instant> queued_since_;  // all probes have met a queue
+  bool held_ = false;
+};
+
+}  // namespace skerry
