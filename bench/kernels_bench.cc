@@ -10,8 +10,8 @@
 #include "bench/bench.h"
 #include "bench/statistics.h"
 #include "bench/torch_peer.h"
+#include "kernels/cpu/limits.h"
 #include "kernels/cpu/omp_environment.h"
-#include "kernels/limits.h"
 #include "kernels/operation_rates.h"
 
 namespace skerry::bench {

@@ -9,6 +9,7 @@
 #include "common/rng.h"
 #include "common/status.h"
 #include "kernels/backend.h"
+#include "model/weight_store.h"
 #include "node/trained_stage.h"
 #include "pipeline/plan/memory_model.h"
 
@@ -124,7 +125,8 @@ absl::StatusOr<HeldBytes> MeasureStage(const StageCase& shape) {
   ResetHeapPeak();
   SKERRY_ASSIGN_OR_RETURN(
       const std::unique_ptr<StageWork> work,
-      TrainedStage::Create(shape.config, stage, shape.holds_ends, CreateCpuBackend(1),
+      TrainedStage::Create(shape.config, stage, shape.holds_ends,
+                           CreateCpuBackend(1, ComputeTypeOf(shape.config.inner)),
                            std::make_unique<MadeUpText>(shape.config.model.vocab)));
   SKERRY_ASSIGN_OR_RETURN(const int64_t delta_bytes, Exercise(*work, shape, holds));
   HeldBytes bytes;

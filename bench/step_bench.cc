@@ -15,8 +15,8 @@
 #include "bench/statistics.h"
 #include "bench/torch_peer.h"
 #include "common/rng.h"
+#include "kernels/cpu/limits.h"
 #include "kernels/cpu/omp_environment.h"
-#include "kernels/limits.h"
 #include "model/stage_trainer.h"
 
 namespace skerry::bench {

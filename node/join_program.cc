@@ -1,5 +1,4 @@
 #include "node/join_program.h"
-#include "model/weight_store.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -9,6 +8,8 @@
 #include <utility>
 
 #include "common/status.h"
+#include "kernels/cpu/thread_limit.h"
+#include "model/weight_store.h"
 #include "node/device_probe.h"
 #include "node/node_actor.h"
 #include "node/shard_directory.h"
@@ -89,7 +90,8 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   SKERRY_ASSIGN_OR_RETURN(Identity identity, Identity::LoadOrCreate((home / "node.key").string()));
   const NodeId self = identity.id();
   ShardDirectory shards((home / "shards").string());
-  SKERRY_ASSIGN_OR_RETURN(const DeviceChoice device, ChooseDevice(options.device, options.threads));
+  const int threads = BoundedThreads(options.threads);
+  SKERRY_ASSIGN_OR_RETURN(const DeviceChoice device, ChooseDevice(options.device, threads));
   Say(absl::StrFormat("training uses the %s: %s", device.gpu ? "GPU" : "CPU", device.why));
   NodeActorOptions node;
   node.self = self;

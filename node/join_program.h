@@ -15,7 +15,7 @@ struct JoinOptions {
   std::string region;
   std::string shape_file;  // imitate this network (wire/shape_config.h); "" for none
   DeviceWish device = DeviceWish::kAuto;
-  int threads = 1;
+  int threads = 0;  // 0: all that affinity and CPU quota leave
 };
 
 // Exit code: 0 done or left, 1 failed, 2 refused, 130 interrupted.

@@ -7,6 +7,7 @@
 
 #include "common/status.h"
 #include "kernels/cpu/omp_environment.h"
+#include "node/bench_program.h"
 #include "node/device_choice.h"
 #include "node/doctor_program.h"
 #include "node/join_program.h"
@@ -85,9 +86,9 @@ int Run(int argc, char** argv) {
   join_command->add_option("--advertise", join.advertise, "what peers are told; default: --listen");
   join_command->add_option("--region", join.region, "shown to people");
   AddDevice(*join_command, &join.device);
-  join_command->add_option("--threads", join.threads, "processor threads for training")
+  join_command->add_option("--threads", join.threads, "processor threads for training; 0: all")
       ->capture_default_str()
-      ->check(CLI::Range(1, 256));
+      ->check(CLI::Range(0, 256));
   join_command->add_option("--shape", join.shape_file, "imitate this network (wan.toml)");
   join_command->callback([&] { exit_code = Join(join); });
 
@@ -95,6 +96,15 @@ int Run(int argc, char** argv) {
   auto* doctor = app.add_subcommand("doctor", "what this machine can do, and why");
   doctor->add_option("--threads", threads)->capture_default_str()->check(CLI::Range(1, 256));
   doctor->callback([&] { exit_code = Doctor(threads); });
+
+  BenchOptions machine;
+  auto* bench =
+      app.add_subcommand("bench", "how fast this machine is in every operation of training");
+  bench->add_option("--threads", machine.threads, "0: all")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 256));
+  bench->add_flag("--json", machine.json);
+  bench->callback([&] { exit_code = Ended(BenchMachine(machine)); });
 
   ModelTools tools;
   tools.AddTo(app, exit_code);

@@ -77,7 +77,7 @@ class Layer(torch.nn.Module):
 
 
 class Model(torch.nn.Module):
-    def __init__(self, vocabulary, hidden, layers, heads, kv_heads, ffn):
+    def __init__(self, vocabulary, hidden, layers, heads, kv_heads, ffn, context=CONTEXT):
         super().__init__()
         self.embedding = torch.nn.Embedding(vocabulary, hidden)
         self.layers = torch.nn.ModuleList([Layer(hidden, heads, kv_heads, ffn) for _ in range(layers)])
@@ -86,7 +86,7 @@ class Model(torch.nn.Module):
             if p.dim() > 1:
                 torch.nn.init.normal_(p, 0, 0.02)
         size = hidden // heads
-        angles = torch.outer(torch.arange(CONTEXT).float(), 10000.0 ** (-torch.arange(0, size, 2).float() / size))
+        angles = torch.outer(torch.arange(context).float(), 10000.0 ** (-torch.arange(0, size, 2).float() / size))
         angles = torch.cat([angles, angles], -1)
         self.cos, self.sin = angles.cos()[None, None], angles.sin()[None, None]
 

@@ -93,15 +93,19 @@ class CpuBackend : public Backend {
   void Rope(const AttentionShape& shape, float base, bool inverse, Tensor q, Tensor k) override {
     CheckRope(shape, q, k);
     rope_.Prepare(shape.context, shape.head_size, base);
-    for (const Tensor& x : {q, k}) {
-      Typed(x.type, [&]<typename T>(const StorageKernels<T>& kernels) {
-        InShares(threads_, x.rows, kRowsGrain, [&](const Share& rows, int) {
-          kernels.rope({rows.last - rows.first, rows.first, x.columns, x.step, shape.context,
-                        shape.head_size, rope_.cosines(), rope_.sines(), inverse,
-                        As<T>(x) + rows.first * x.step});
-        });
+    SKERRY_CHECK(SameType({q, k}));
+    // q and k in turn, a few rows at a time: they are columns of the same rows.
+    Typed(q.type, [&]<typename T>(const StorageKernels<T>& kernels) {
+      InShares(threads_, q.rows, kRowsGrain, [&](const Share& rows, int) {
+        for (int64_t first = rows.first; first < rows.last; first += kRowsGrain) {
+          const int64_t count = std::min(kRowsGrain, rows.last - first);
+          for (const Tensor& x : {q, k}) {
+            kernels.rope({count, first, x.columns, x.step, shape.context, shape.head_size,
+                          rope_.cosines(), rope_.sines(), inverse, As<T>(x) + first * x.step});
+          }
+        }
       });
-    }
+    });
   }
   void AttentionForward(const AttentionShape& shape, ConstTensor q, ConstTensor k, ConstTensor v,
                         Tensor out, float* log_sum_exp) override;
@@ -268,7 +272,7 @@ void CpuBackend::NormBack(const StorageKernels<T>& kernels, const RmsNormGradien
   const int64_t width = pass.x.columns;
   float* const partial = threads_ == 1 ? nullptr : Scratch(threads_ * width);
   if (partial != nullptr) std::fill(partial, partial + threads_ * width, 0.0f);
-  InShares(threads_, pass.x.rows, kRowsGrain, [&](const Share& rows, int member) {
+  InFixedShares(threads_, pass.x.rows, kRowsGrain, [&](const Share& rows, int member) {
     const int64_t at = rows.first * width;
     kernels.rms_norm_backward({rows.last - rows.first, width, pass.x.values + at, pass.weight,
                                pass.inverse_rms + rows.first, As<T>(pass.d_out) + at,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <vector>
 
 #include "common/check.h"
 #include "common/status.h"
@@ -29,6 +30,13 @@ dnnl::memory::desc Describe(int64_t rows, int64_t columns, const ConstTensor& x,
 absl::Status FromError(const dnnl::error& error) {
   if (error.status == dnnl_out_of_memory) return ResourceExhausted("oneDNN: %s", error.what());
   return Internal("oneDNN: %s", error.what());
+}
+
+// Rows of a slice: an eighth of them, but enough for packing the other factor anew to cost little.
+int64_t SliceRows(const GemmSizes& sizes) {
+  constexpr int64_t kSlices = 8, kGrain = 32, kRowsMin = 96;
+  const int64_t eighth = (sizes.m + kSlices - 1) / kSlices;
+  return std::max(kRowsMin, (eighth + kGrain - 1) / kGrain * kGrain);
 }
 
 const char* InstructionSet() {
@@ -57,27 +65,36 @@ const char* InstructionSet() {
 }  // namespace
 
 struct GemmCache::Engine {
-  // Every product may use `floats` from now on. Aligned: a packed matrix that straddles cache lines
-  // costs a third of the speed.
+  explicit Engine(int threads) : scratch(static_cast<size_t>(threads)) {
+    for (int i = 0; i < threads; ++i) streams.emplace_back(engine);
+  }
+  // Every product may use `floats` from now on, on every thread. Aligned: a packed matrix that
+  // straddles cache lines costs a third of the speed.
   absl::Status Reserve(int64_t floats) {
-    if (scratch != nullptr && scratch->size() >= floats) return absl::OkStatus();
-    SKERRY_ASSIGN_OR_RETURN(scratch, AllocateHostBuffer(floats));
+    for (auto& room : scratch) {
+      if (room != nullptr && room->size() >= floats) continue;
+      SKERRY_ASSIGN_OR_RETURN(room, AllocateHostBuffer(floats));
+    }
     return absl::OkStatus();
   }
 
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
-  dnnl::stream stream{engine};
-  std::unique_ptr<Buffer> scratch;  // one for all: products run one after another
+  // One for each thread and for all products: those run one after another.
+  std::vector<dnnl::stream> streams;
+  std::vector<std::unique_ptr<Buffer>> scratch;
 };
 
-// A primitive with its four memories. Their addresses are set anew for every run, which allocates
-// nothing.
+// A primitive for one thread, with four memories for each that may run it. Their addresses are set
+// anew for every run, which allocates nothing.
 struct GemmCache::Product {
   Product(const GemmCall& call, Engine& device);
-  absl::Status Run(const GemmCall& call, Engine& device);
+  absl::Status Run(const GemmCall& call, Engine& device, size_t thread);
 
+  struct Memories {
+    dnnl::memory a, b, c, scratch;
+  };
   dnnl::matmul primitive;
-  dnnl::memory a, b, c, scratch;
+  std::vector<Memories> memories;
   int64_t scratch_floats = 0;
 };
 
@@ -96,27 +113,30 @@ GemmCache::Product::Product(const GemmCall& call, Engine& device) {
   primitive = dnnl::matmul(plan);
   const auto scratch_desc = plan.scratchpad_desc();
   scratch_floats = static_cast<int64_t>(scratch_desc.get_size() / sizeof(float)) + 1;
-  a = dnnl::memory(a_desc, device.engine, DNNL_MEMORY_NONE);
-  b = dnnl::memory(b_desc, device.engine, DNNL_MEMORY_NONE);
-  c = dnnl::memory(c_desc, device.engine, DNNL_MEMORY_NONE);
-  scratch = dnnl::memory(scratch_desc, device.engine, DNNL_MEMORY_NONE);
+  for (size_t i = 0; i < device.streams.size(); ++i) {
+    memories.push_back({{a_desc, device.engine, DNNL_MEMORY_NONE},
+                        {b_desc, device.engine, DNNL_MEMORY_NONE},
+                        {c_desc, device.engine, DNNL_MEMORY_NONE},
+                        {scratch_desc, device.engine, DNNL_MEMORY_NONE}});
+  }
 }
 
-absl::Status GemmCache::Product::Run(const GemmCall& call, Engine& device) {
+absl::Status GemmCache::Product::Run(const GemmCall& call, Engine& device, size_t thread) {
+  auto& [a, b, c, scratch] = memories[thread];
   try {
     a.set_data_handle(const_cast<void*>(call.a.values));
     b.set_data_handle(const_cast<void*>(call.b.values));
     c.set_data_handle(call.c.values);
-    scratch.set_data_handle(device.scratch->data());
+    scratch.set_data_handle(device.scratch[thread]->data());
     // The C++ wrapper would build a map of the arguments for every call.
     const dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, a.get()},
                                     {DNNL_ARG_WEIGHTS, b.get()},
                                     {DNNL_ARG_DST, c.get()},
                                     {DNNL_ARG_SCRATCHPAD, scratch.get()}};
-    dnnl::error::wrap_c_api(
-        dnnl_primitive_execute(primitive.get(), device.stream.get(), std::size(args), args),
-        "a matrix product failed");
-    device.stream.wait();
+    dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive.get(), device.streams[thread].get(),
+                                                   std::size(args), args),
+                            "a matrix product failed");
+    device.streams[thread].wait();
   } catch (const dnnl::error& error) {
     return FromError(error);
   }
@@ -143,7 +163,7 @@ absl::StatusOr<GemmCache::Product*> GemmCache::Find(const GemmCall& call) {
   const auto found = products_.find(key);
   if (found != products_.end()) return found->second.get();
   try {
-    if (!engine_) engine_ = std::make_unique<Engine>();
+    if (!engine_) engine_ = std::make_unique<Engine>(threads_);
     auto product = std::make_unique<Product>(call, *engine_);
     SKERRY_RETURN_IF_ERROR(engine_->Reserve(product->scratch_floats));
     return (products_[key] = std::move(product)).get();
@@ -153,13 +173,38 @@ absl::StatusOr<GemmCache::Product*> GemmCache::Find(const GemmCall& call) {
 }
 
 absl::Status GemmCache::Run(const GemmCall& call) {
-  thread_local int team_of_this_thread = 0;
-  if (team_of_this_thread != threads_) {
-    omp_set_num_threads(threads_);
-    team_of_this_thread = threads_;
-  }
+  // Every primitive is made for one thread; teams are ours.
+  thread_local bool alone = false;
+  if (!alone) omp_set_num_threads(1);
+  alone = true;
+  const int64_t rows = SliceRows(call.sizes);
+  if (threads_ > 1 && rows < call.sizes.m) return RunSlices(call, rows);
   SKERRY_ASSIGN_OR_RETURN(Product* const product, Find(call));
-  return product->Run(call, *engine_);
+  return product->Run(call, *engine_, 0);
+}
+
+absl::Status GemmCache::RunSlices(const GemmCall& call, int64_t slice_rows) {
+  const int64_t m = call.sizes.m, slices = (m + slice_rows - 1) / slice_rows;
+  const auto slice_at = [&](int64_t i) {
+    const int64_t first = i * slice_rows, rows = std::min(slice_rows, m - first);
+    GemmCall slice = call;
+    slice.sizes.m = rows;
+    slice.a = call.ta == Transpose::kYes ? call.a.Columns(first, rows) : call.a.Rows(first, rows);
+    slice.c = call.c.Rows(first, rows);
+    return slice;
+  };
+  // The last slice may be of another shape. Both are found before the team starts.
+  SKERRY_ASSIGN_OR_RETURN(Product* const whole, Find(slice_at(0)));
+  SKERRY_ASSIGN_OR_RETURN(Product* const last, Find(slice_at(slices - 1)));
+  std::vector<absl::Status> results(static_cast<size_t>(threads_));
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads_)
+  for (int64_t i = 0; i < slices; ++i) {
+    const auto thread = static_cast<size_t>(omp_get_thread_num());
+    Product* const product = i + 1 == slices ? last : whole;
+    results[thread].Update(product->Run(slice_at(i), *engine_, thread));
+  }
+  for (const absl::Status& result : results) SKERRY_RETURN_IF_ERROR(result);
+  return absl::OkStatus();
 }
 
 bool MultipliesBfloat16() {

@@ -23,8 +23,14 @@ struct GemmCall {
 // One product after another, on the calling thread and a team of `threads` − 1 more. What
 // oneDNN prepares for a shape is kept for the next call of that shape; a model has a few dozen.
 //
+// With several threads a product is cut into slices of rows, each multiplied by one thread, which
+// takes the next slice when it is done: where other programs hold a processor, nobody waits for
+// more than one slice, as a team inside oneDNN would at its barriers. Slices depend on the shape
+// only. On AVX-512 slices have the bits of the whole; on AVX2 oneDNN's bits may depend on whether
+// there are slices, that is on one or several threads, never on timing.
+//
 // omp_set_num_threads belongs to the calling thread and Run calls it there, so one thread owns a
-// Gemm. On AVX2 oneDNN's bits depend on the number of threads, never on timing.
+// Gemm.
 class GemmCache {
  public:
   explicit GemmCache(int threads);
@@ -40,6 +46,7 @@ class GemmCache {
   struct Product;
 
   absl::StatusOr<Product*> Find(const GemmCall& call);
+  absl::Status RunSlices(const GemmCall& call, int64_t slice_rows);
 
   int threads_;
   std::unique_ptr<Engine> engine_;

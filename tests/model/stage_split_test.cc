@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "kernels/cpu/cpu_backend.h"
 #include "tests/model/tiny_run.h"
 
 namespace skerry {
@@ -15,8 +16,9 @@ struct Outcome {
 };
 
 Outcome TrainThreeSteps(const RunConfig& config, const std::vector<int32_t>& borders,
-                        const std::vector<int32_t>& order) {
-  const auto backend = CreateCpuBackend(1);
+                        const std::vector<int32_t>& order,
+                        const KernelTable& kernels = BestKernels(), int threads = 1) {
+  const auto backend = CreateCpuBackendWith(kernels, threads, ComputeTypeOf(config.inner));
   ChainedStages stages(config, borders, backend.get());
   Outcome outcome;
   for (int64_t step = 0; step < 3; ++step) {
@@ -36,6 +38,20 @@ TEST_CASE("StageTrainer: however the layers are split, bits are the same", "[mod
   CHECK(TrainThreeSteps(config, {2, 5}, {0, 1, 2, 3}) == whole);
   CHECK(TrainThreeSteps(config, {1, 2, 4, 5}, {0, 1, 2, 3}) == whole);
   CHECK(TrainThreeSteps(config, {0, 5}, {0, 1, 2, 3}) == whole);
+}
+
+TEST_CASE("StageTrainer: 1, 2 and 4 stages have the same bits on every instruction set",
+          "[model]") {
+  RunConfig config = TinyRun();
+  config.inner.compute = GENERATE(InnerCompute::kFloat32, InnerCompute::kBfloat16);
+  const int threads = GENERATE(1, 2);
+  for (auto kernels = RunnableKernelTables(); *kernels != nullptr; ++kernels) {
+    INFO((*kernels)->name << ", " << threads << " threads");
+    const Outcome whole = TrainThreeSteps(config, {5}, {0, 1, 2, 3}, **kernels, threads);
+    CHECK(TrainThreeSteps(config, {5}, {0, 1, 2, 3}, **kernels, threads) == whole);
+    CHECK(TrainThreeSteps(config, {2, 5}, {0, 1, 2, 3}, **kernels, threads) == whole);
+    CHECK(TrainThreeSteps(config, {1, 2, 4, 5}, {0, 1, 2, 3}, **kernels, threads) == whole);
+  }
 }
 
 TEST_CASE("StageTrainer: in whatever order gradients come home, bits are the same", "[model]") {

@@ -164,6 +164,14 @@ TEST_CASE("RunConfig: what a mode of outer rounds fixes is filled in, what it ca
         std::string::npos);
 }
 
+TEST_CASE("RunConfig: products are of float32 or bf16, float32 if nothing is said",
+          "[wire][config]") {
+  CHECK(ErrorOf("[inner]\ncompute = \"bf16\"\nz_loss = 1e-4\n") == "accepted");
+  CHECK(ErrorOf("[inner]\ncompute = \"float32\"\n") == "accepted");
+  CHECK(ErrorOf("[inner]\ncompute = \"fp8\"\n") != "accepted");
+  CHECK(RunConfig().inner.compute == InnerCompute::kFloat32);
+}
+
 TEST_CASE("RunConfig: activations have two codecs to choose from", "[wire][config]") {
   CHECK(ErrorOf("[pipeline]\nslow_link_codec = \"bf16\"\n") == "accepted");
   CHECK(ErrorOf("[pipeline]\nslow_link_codec = \"int8\"\n") == "accepted");

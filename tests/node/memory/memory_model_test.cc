@@ -2,7 +2,9 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "bench/counted_heap.h"
 #include "bench/stage_exercise.h"
+#include "model/stage_trainer.h"
 #include "pipeline/plan/memory_model.h"
 
 namespace skerry {
@@ -44,6 +46,41 @@ TEST_CASE("Memory model: within 5 % of the heap for a middle stage of one layer"
 
 TEST_CASE("Memory model: within 5 % of the heap for a first stage with both ends", "[memory]") {
   CheckWithinFivePercent(Case(192, 2, true));
+}
+
+TEST_CASE("Memory model: an upper bound where the node computes in bf16", "[memory]") {
+  StageCase shape = Case(192, 2, true);
+  shape.config.inner.compute = InnerCompute::kBfloat16;
+  const auto bytes = MeasureStage(shape);
+  REQUIRE(bytes.ok());
+  CHECK(bytes->error() >= -0.05);
+  CHECK(bytes->error() <= 0.25);
+}
+
+TEST_CASE("StageTrainer: a step takes no memory once the first ones have been", "[memory]") {
+  RunConfig config = Case(192, 2, true).config;
+  config.inner.compute = GENERATE(InnerCompute::kFloat32, InnerCompute::kBfloat16);
+  const int threads = GENERATE(1, 2);
+  const auto backend = CreateCpuBackend(threads, ComputeTypeOf(config.inner));
+  const auto trainer = *StageTrainer::Create(config, 0, 2, true, backend.get());
+  const std::vector<int32_t> tokens(64, 7), targets(64, 9);
+  std::vector<float> stream(64 * 192), gradient(stream.size());
+  const auto step = [&](int64_t k) {
+    REQUIRE(trainer->ForwardFirst({k, 0}, tokens, stream).ok());
+    REQUIRE(trainer->Loss({k, 0}, stream, targets, gradient).ok());
+    REQUIRE(trainer->Backward({k, 0}, gradient, {}).ok());
+    trainer->Accumulate({k, 0});
+    REQUIRE(trainer->OptimizerStep(k, 1).ok());
+  };
+  for (int64_t k = 0; k < 3; ++k) step(k);
+
+  const int64_t before = HeapBytes();
+  ResetHeapPeak();
+  step(3);
+
+  CHECK(HeapBytes() == before);
+  // Names and views of tensors, and the losses of 64 tokens; no matrix is as small.
+  CHECK(HeapBytesPeak() - before < 8 * 1024);
 }
 
 TEST_CASE("Memory model: within 5 % of the heap for six layers and SGD", "[memory]") {

@@ -80,7 +80,8 @@ TEST_CASE("Memory: who offers more holds more gradients, never more than it offe
   const int64_t least = StageNeeds(config, plan, 1).needed();
   CHECK(HoldsOf(config, plan, 1, least).gradients == kGradientsMin);
   CHECK(HoldsOf(config, plan, 1, 0).gradients == GradientsMax(config, 2, false));
-  const int64_t between = (least + StageMemoryWith(config, plan, 1, 0).needed()) / 2;
+  // One byte more: halving rounds down.
+  const int64_t between = (least + StageMemoryWith(config, plan, 1, 0).needed()) / 2 + 1;
   const StageHolds some = HoldsOf(config, plan, 1, between);
   CHECK(some.gradients > kGradientsMin);
   CHECK(some.gradients < GradientsMax(config, 2, false));

@@ -1,4 +1,4 @@
-#include "kernels/limits.h"
+#include "kernels/cpu/limits.h"
 
 #include <time.h>
 

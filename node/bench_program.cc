@@ -1,0 +1,195 @@
+#include "node/bench_program.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "common/rng.h"
+#include "common/status.h"
+#include "kernels/cpu/limits.h"
+#include "kernels/cpu/thread_limit.h"
+#include "kernels/operation_rates.h"
+#include "model/stage_trainer.h"
+#include "node/device_probe.h"
+
+namespace skerry {
+namespace {
+
+using Json = nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+constexpr int kRounds = 5;
+
+struct Limits {
+  double float32_gflops, bf16_gflops, memory_gb_s;  // of one core
+};
+
+double WallSeconds(const std::function<void()>& work) {
+  const auto start = Clock::now();
+  work();
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// On a busy machine most rounds are interrupted; the best is what the machine can do.
+double Best(const std::vector<double>& seconds) {
+  return *std::min_element(seconds.begin(), seconds.end());
+}
+
+// A model of eight million parameters in training, sequences of 512 tokens, four at a time.
+absl::StatusOr<double> TokensPerSecond(int threads, DType type) {
+  RunConfig config;
+  TransformerConfig& m = config.model;
+  m.vocab = 4096, m.hidden = 256, m.layers = 8, m.heads = 8, m.kv_heads = 4, m.ffn = 704;
+  m.context = 512;
+  config.pipeline.sequences_per_microbatch = 4;
+  const auto backend = CreateCpuBackend(threads, type);
+  SKERRY_ASSIGN_OR_RETURN(const auto trainer,
+                          StageTrainer::Create(config, 0, m.layers, true, backend.get()));
+  const size_t tokens = 2048;
+  Rng rng(1);
+  std::vector<int32_t> text(tokens + 1);
+  for (int32_t& token : text)
+    token = static_cast<int32_t>(rng.Below(static_cast<uint64_t>(m.vocab)));
+  const std::span<const int32_t> all(text);
+  std::vector<float> stream(tokens * 256), gradient(stream.size());
+  std::vector<double> seconds;
+  for (int32_t step = 0; step <= kRounds; ++step) {
+    absl::Status status;
+    seconds.push_back(WallSeconds([&] {
+      const MicrobatchKey key{step, 0};
+      status.Update(trainer->ForwardFirst(key, all.first(tokens), stream));
+      if (status.ok()) status.Update(trainer->Loss(key, stream, all.subspan(1), gradient).status());
+      if (status.ok()) status.Update(trainer->Backward(key, gradient, {}));
+      if (!status.ok()) return;
+      trainer->Accumulate(key);
+      status.Update(trainer->OptimizerStep(step, 1));
+    }));
+    SKERRY_RETURN_IF_ERROR(status);
+  }
+  seconds.erase(seconds.begin());  // the first prepares
+  return static_cast<double>(tokens) / Best(seconds);
+}
+
+struct Reading {
+  std::string name;
+  double rate;   // GFLOP/s, or GB/s
+  double limit;  // of as many cores as threads
+  bool is_memory;
+};
+
+Reading Read(const std::string& prefix, const TimedOperation& operation, const Limits& limits,
+             int threads) {
+  operation.run();
+  std::vector<double> seconds;
+  for (int round = 0; round < kRounds; ++round) seconds.push_back(WallSeconds(operation.run));
+  const double core = operation.bound == Bound::kMemory     ? limits.memory_gb_s
+                      : operation.bound == Bound::kBfloat16 ? limits.bf16_gflops
+                                                            : limits.float32_gflops;
+  const bool is_memory = operation.bound == Bound::kMemory;
+  // What memory gives to one core is what we measured; several cores may share it.
+  return {prefix + operation.name, 1e-9 * operation.work / Best(seconds),
+          is_memory ? core : core * threads, is_memory};
+}
+
+absl::StatusOr<std::vector<Reading>> ReadAll(Backend& backend, const Limits& limits, int threads) {
+  std::vector<Reading> readings;
+  const auto add = [&](const std::string& prefix, const std::vector<TimedOperation>& operations) {
+    for (const TimedOperation& operation : operations)
+      readings.push_back(Read(prefix, operation, limits, threads));
+    return !operations.empty();
+  };
+  if (!add("product, ", ProductOperations(backend, {2048, 512, 1408})) ||
+      !add("", AttentionOperations(backend, {2, 1024, 8, 4, 64})) ||
+      !add("", MemoryOperations(backend, 8 * 1024))) {
+    return ResourceExhausted("the bench wants a gigabyte of free memory");
+  }
+  return readings;
+}
+
+void Print(const Reading& r) {
+  std::printf("  %-32s %8.1f %-8s %4.0f %% of %.0f\n", r.name.c_str(), r.rate,
+              r.is_memory ? "GB/s" : "GFLOP/s", 100 * r.rate / r.limit, r.limit);
+}
+
+Json AsJson(const Reading& r) {
+  return {{"operation", r.name}, {r.is_memory ? "gb_s" : "gflops", r.rate}, {"limit", r.limit}};
+}
+
+Limits MeasureLimits() {
+  Triad triad;
+  triad.Measure();
+  double fastest = 0;
+  for (int round = 0; round < kRounds; ++round) fastest = std::max(fastest, triad.Measure());
+  return {PeakGflops(DType::kFloat32), PeakGflops(DType::kBfloat16), fastest};
+}
+
+void PrintProfile(const DeviceProfile& profile) {
+  std::printf(
+      "\nTo a coordinator it would announce:\n"
+      "  device           %s\n"
+      "  speed            %.0f GFLOP/s in float32\n"
+      "  memory free      %.1f GiB\n"
+      "  numeric profile  %s\n",
+      profile.name.c_str(), profile.gflops, static_cast<double>(profile.memory_bytes) / (1 << 30),
+      profile.numeric_profile.c_str());
+}
+
+absl::StatusOr<Json> BenchType(DType type, const Limits& limits, const BenchOptions& options) {
+  const auto backend = CreateCpuBackend(options.threads, type);
+  const char* name = type == DType::kFloat32 ? "float32" : "bf16";
+  if (backend->compute_type() != type) {
+    if (!options.json) std::printf("\n%s: this processor has no instructions for it\n", name);
+    return Json();
+  }
+  SKERRY_ASSIGN_OR_RETURN(const auto readings, ReadAll(*backend, limits, options.threads));
+  SKERRY_ASSIGN_OR_RETURN(const double tokens, TokensPerSecond(options.threads, type));
+  Json operations = Json::array();
+  for (const Reading& reading : readings) operations.push_back(AsJson(reading));
+  if (!options.json) {
+    std::printf("\nComputing in %s, with %d thread%s:\n", name, options.threads,
+                options.threads == 1 ? "" : "s");
+    for (const Reading& reading : readings) Print(reading);
+    std::printf("  %-32s %8.0f tokens/s\n", "training, 8 M parameters", tokens);
+  }
+  return Json{{"operations", operations}, {"tokens_per_s", tokens}};
+}
+
+}  // namespace
+
+absl::Status BenchMachine(BenchOptions options) {
+  options.threads = BoundedThreads(options.threads);
+  const Limits limits = MeasureLimits();
+  if (!options.json) {
+    std::printf(
+        "One core of this machine can at most do\n"
+        "  %.0f GFLOP/s in float32%s, and move %.0f GB/s to and from memory.\n"
+        "Other programs that run meanwhile make everything slower.\n",
+        limits.float32_gflops,
+        limits.bf16_gflops > 0 ? absl::StrFormat(", %.0f in bf16", limits.bf16_gflops).c_str() : "",
+        limits.memory_gb_s);
+  }
+  Json json = {{"limits",
+                {{"float32_gflops", limits.float32_gflops},
+                 {"bf16_gflops", limits.bf16_gflops},
+                 {"memory_gb_s", limits.memory_gb_s}}},
+               {"threads", options.threads}};
+  SKERRY_ASSIGN_OR_RETURN(json["float32"], BenchType(DType::kFloat32, limits, options));
+  SKERRY_ASSIGN_OR_RETURN(json["bf16"], BenchType(DType::kBfloat16, limits, options));
+  const DeviceProfile profile = ProbeDevice(*CreateCpuBackend(options.threads));
+  json["announces"] = {{"device", profile.name},
+                       {"gflops", profile.gflops},
+                       {"memory_bytes", profile.memory_bytes},
+                       {"numeric_profile", profile.numeric_profile}};
+  if (options.json) {
+    std::printf("%s\n", json.dump(2).c_str());
+  } else {
+    PrintProfile(profile);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace skerry
