@@ -7,12 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "bench/bench.h"
 #include "common/rng.h"
 #include "compression/codec.h"
 #include "compression/codec_table.h"
 #include "compression/fixed_point.h"
 #include "compression/loops.h"
+#include "compression/low_rank.h"
 #include "compression/mixed.h"
 
 namespace skerry::bench {
@@ -142,6 +144,24 @@ void MeasureTiles(Bench& bench, const Vectors& v, const NamedCodec& named) {
                "Gparam/s");
 }
 
+// Square matrices of 1024, ranks as the starved tier's bits and the default's allow.
+void MeasureLowRank(Bench& bench, Vectors& v) {
+  constexpr int64_t kSide = 1024;
+  static_assert(kValues % (kSide * kSide) == 0);
+  for (const double bits : {0.15, 1.0}) {
+    const LowRankCodec codec(MatrixShape(kValues / (kSide * kSide), {kSide, kSide}), bits,
+                             BestLoops());
+    Bytes bytes;
+    const double encode = BestSeconds(1, [&] {
+      (void)codec.EncodeDelta({v.base, v.theta, v.residual}, &bytes).ok();
+    });
+    const double add = BestSeconds(1, [&] { (void)codec.DecodeAccumulate(bytes, 1, v.sum).ok(); });
+    const std::string name = absl::StrFormat("lowrank of %.2f bit: ", bits);
+    bench.Record(name + "delta, feedback, encode", Rate(1, encode), "Gparam/s");
+    bench.Record(name + "decode and add", Rate(1, add), "Gparam/s");
+  }
+}
+
 // One end of a link: what it could not send it adds to the next message.
 class Feedback {
  public:
@@ -251,6 +271,7 @@ int Run(int argc, char** argv) {
       }
     }
     for (const NamedCodec& named : kCodecs) MeasureTiles(bench, vectors, named);
+    MeasureLowRank(bench, vectors);
   }
   const double n = double{kValues};
   const auto fixed_bits = [n](DeltaCodec kind) {

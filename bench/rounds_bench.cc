@@ -58,12 +58,16 @@ struct CountedRound {
 
 CountedRound RunRounds(const OuterConfig& outer, const PieceCut& cut, size_t replicas) {
   static const Values values;
-  const Codec& codec = CodecFor(outer.codec);
-  PieceReducer reducer(outer, cut);
+  constexpr int64_t kColumns = 1024;
+  const MatrixShape matrix =
+      SliceShape({{cut.parameters / kColumns + 1, kColumns}}, 0, cut.parameters);
+  const auto book = std::make_shared<CodecBook>(outer, cut.parameters, cut, matrix);
+  PieceReducer reducer(outer, cut, 0, book);
   CountedRound counted;
   counted.up.resize(replicas);
   for (int32_t p = 0; p < cut.count(); ++p) {
     const auto size = static_cast<size_t>(cut.Size(p));
+    const std::shared_ptr<const Codec> codec = book->OfPiece(0, p);
     std::vector<std::vector<float>> residual(replicas, std::vector<float>(size, 0.0f));
     std::vector<float> u(size), sent(size);
     for (int round = 0; round < kRounds; ++round) {
@@ -71,8 +75,8 @@ CountedRound RunRounds(const OuterConfig& outer, const PieceCut& cut, size_t rep
       std::vector<RoundMessage> of_round;
       for (size_t c = 0; c < replicas; ++c) {
         values.Draw(p, round, c, u);
-        MustBeOk(codec.EncodeDelta({.base = u, .residual = residual[c]}, &messages[c]));
-        MustBeOk(codec.Decode(messages[c], sent));
+        MustBeOk(codec->EncodeDelta({.base = u, .residual = residual[c]}, &messages[c]));
+        MustBeOk(codec->Decode(messages[c], sent));
         for (size_t i = 0; i < size; ++i) residual[c][i] = u[i] + residual[c][i] - sent[i];
         of_round.push_back({1, messages[c]});
       }
@@ -151,9 +155,10 @@ int Run(int argc, char** argv) {
   };
   for (const Tier& tier :
        {Tier{"ternary", DeltaCodec::kTernary, 0, 2.0}, Tier{"topk", DeltaCodec::kTopK, 0.155, 0.5},
-        Tier{"int8", DeltaCodec::kInt8, 0, 0}}) {
+        Tier{"lowrank", DeltaCodec::kLowRank, 0.155, 0.5}, Tier{"int8", DeltaCodec::kInt8, 0, 0}}) {
     OuterConfig outer;
     outer.codec = tier.codec;
+    outer.budget_bits = 0.15f;  // of lowrank
     for (const size_t replicas : {4, 8, 16, 32}) {
       const Traffic traffic = Count(outer, replicas, kParameters);
       const std::string what = std::string(tier.name) + ", " + std::to_string(replicas);

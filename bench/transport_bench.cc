@@ -1,11 +1,13 @@
 // The production transport between real processes over shaped packets: bulk as a share of the line,
 // control and activations beside it, what encryption costs.
 //
-//   bench_transport [--only PART] [--seconds S] [--json FILE]
+//   bench_transport [--only PART] [--link MBIT/RTT/LOSS] [--seconds S] [--json FILE]
 //
-// PART: bulk, cubic, activation, encryption. S: of each run, 30 unless said.
+// PART: bulk, cubic, activation, encryption. LINK: bulk over this one instead ("100/80/0.001").
+// S: of each run, 30 unless said.
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,7 @@ constexpr double kLoss = 0.001;
 struct Options {
   std::string only;
   double seconds = 30;
+  std::optional<TestLink> link;
 };
 
 // The line's share that payload is to get, as the table of the issue has it.
@@ -91,12 +94,16 @@ void BenchLinks(Bench& bench, const Options& options, const std::vector<TestLink
 }
 
 void BenchBulk(Bench& bench, const Options& options) {
+  if (options.link)
+    return BenchLinks(bench, options, {*options.link}, CongestionControl::kBbr, GoalOf);
   std::vector<TestLink> links = GridOfLinks();
   for (TestLink& link : links) link.loss = kLoss;
   BenchLinks(bench, options, links, CongestionControl::kBbr, GoalOf);
 }
 
 void BenchCubic(Bench& bench, const Options& options) {
+  if (options.link)
+    return BenchLinks(bench, options, {*options.link}, CongestionControl::kCubic, GoalOf);
   BenchLinks(bench, options, {{100, 80, kLoss}}, CongestionControl::kCubic,
              [](const TestLink&) { return 75.0; });
   BenchLinks(bench, options, {{10, 80, 0}, {100, 80, 0}}, CongestionControl::kCubic, GoalOf);
@@ -152,6 +159,10 @@ int Main(int argc, char** argv) {
     if (argument == "--end" && i + 1 < argc) return RunEnd(argv[i + 1]);
     if (argument == "--only" && i + 1 < argc) {
       options.only = argv[++i];
+    } else if (argument == "--link" && i + 1 < argc) {
+      TestLink link;
+      if (std::sscanf(argv[++i], "%lf/%d/%lf", &link.mbps, &link.rtt_ms, &link.loss) == 3)
+        options.link = link;
     } else if (argument == "--seconds" && i + 1 < argc) {
       options.seconds = std::max(1.0, std::atof(argv[++i]));
     } else {

@@ -75,7 +75,8 @@ class Receiver final : public Actor {
 
 class Sender final : public Actor {
  public:
-  explicit Sender(EndOptions options) : options_(std::move(options)), peer_(IdentityOf(false).id()) {
+  explicit Sender(EndOptions options)
+      : options_(std::move(options)), peer_(IdentityOf(false).id()) {
     Bytes bytes(static_cast<size_t>(options_.message_bytes));
     for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * 89 + i / 251);
     payload_ = MakePayload(std::move(bytes));
@@ -133,9 +134,9 @@ class Sender final : public Actor {
   void OnPeerRestarted(Context&, const NodeId&) override {}
 
   Json Result() const {
-    return {{"begin_s", begin_s_},          {"end_s", end_s_},
-            {"idle_pings", idle_pings_},    {"pings", pings_},
-            {"activations", activations_},  {"idle_activations", idle_activations_},
+    return {{"begin_s", begin_s_},         {"end_s", end_s_},
+            {"idle_pings", idle_pings_},   {"pings", pings_},
+            {"activations", activations_}, {"idle_activations", idle_activations_},
             {"processor_s", processor_s_}, {"unanswered", sent_.size()}};
   }
 

@@ -88,15 +88,16 @@ PairRun RunPair(const PacketWorld& world, int index, EndOptions options) {
   }
   PairRun run;
   const double begin = sent.at("begin_s"), end = sent.at("end_s");
-  run.payload_bytes_per_s = BytesBy(received.at("arrivals").get<std::vector<std::pair<double, int64_t>>>(), begin, end) / (end - begin);
+  run.payload_bytes_per_s =
+      BytesBy(received.at("arrivals").get<std::vector<std::pair<double, int64_t>>>(), begin, end) /
+      (end - begin);
   run.idle_pings = sent.at("idle_pings").get<std::vector<double>>();
   run.pings = sent.at("pings").get<std::vector<double>>();
   run.idle_activations = sent.at("idle_activations").get<std::vector<double>>();
   run.activations = sent.at("activations").get<std::vector<double>>();
   run.sender_processor_s = sent.at("processor_s");
-  run.slowest_handler_s =
-      std::max(sent.at("slowest_handler_s").get<double>(),
-               received.at("slowest_handler_s").get<double>());
+  run.slowest_handler_s = std::max(sent.at("slowest_handler_s").get<double>(),
+                                   received.at("slowest_handler_s").get<double>());
   run.unanswered = sent.at("unanswered");
   fs::remove_all(directory);
   return run;

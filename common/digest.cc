@@ -39,8 +39,8 @@ void DigestStream::Add(std::span<const uint8_t> bytes) {
 
 Digest DigestStream::Finish() {
   Digest digest;
-  SKERRY_CHECK(
-      crypto_generichash_final(&state_->hash, digest.bytes.data(), digest.bytes.size()) == 0);
+  SKERRY_CHECK(crypto_generichash_final(&state_->hash, digest.bytes.data(), digest.bytes.size()) ==
+               0);
   return digest;
 }
 

@@ -245,7 +245,7 @@ std::vector<TimedOperation> AttentionOperations(Backend& backend, const Attentio
 }
 
 std::vector<TimedOperation> MemoryOperations(Backend& backend, int64_t tokens) {
-  constexpr int64_t kWidth = 1024;
+  constexpr int64_t kWidth = 1088;  // not a power of two, which would measure cache conflicts
   std::vector<TimedOperation> operations;
   Append(operations, NormOperations(backend, tokens, kWidth));
   Append(operations, ActivationOperations(backend, tokens / 1024 * 1024, kWidth));

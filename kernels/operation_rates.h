@@ -33,7 +33,7 @@ struct ProductShape {
 std::vector<TimedOperation> ProductOperations(Backend& backend, const ProductShape& shape);
 // Forward, and backward. FLOP are counted of the causal half: 2 and 5 products of T·C/2·e·h.
 std::vector<TimedOperation> AttentionOperations(Backend& backend, const AttentionShape& shape);
-// Everything that goes once over its operands, larger than any cache: about `tokens` rows of 1024.
+// Everything that goes once over its operands, larger than any cache: about `tokens` rows of 1088.
 std::vector<TimedOperation> MemoryOperations(Backend& backend, int64_t tokens);
 
 }  // namespace skerry

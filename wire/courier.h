@@ -9,9 +9,9 @@
 // replacement without knowing. All else the actors say again.
 // Sequences also refuse replays within a session.
 //
-// Sequences count per class of traffic (wire/message/traffic.h), in a *lane* each: order holds within
-// a class, and a heartbeat never waits behind a delta that is still coming. To a peer that has not
-// said that it understands lanes (FrameHeader::speaks) everything goes in lane 0.
+// Sequences count per class of traffic (wire/message/traffic.h), in a *lane* each: order holds
+// within a class, and a heartbeat never waits behind a delta that is still coming. To a peer that
+// has not said that it understands lanes (FrameHeader::speaks) everything goes in lane 0.
 //
 // Messages are made once and shared: the queue for repetition, the frame under way and, in a
 // simulation, the receiver hold the same one.
@@ -41,8 +41,8 @@
 namespace skerry {
 
 // Formats of frames: 1 has one lane and whole messages, 2 has lanes and chunks
-// (wire/transport/chunk.h). A process speaks to each peer the newest that both understand, and 1 until
-// it has heard from it.
+// (wire/transport/chunk.h). A process speaks to each peer the newest that both understand, and 1
+// until it has heard from it.
 inline constexpr uint16_t kFormatWithLanes = 2;
 inline constexpr uint16_t kNewestFormat = 2;
 

@@ -53,13 +53,13 @@ TransportCounters EventLoop::counters() const {
 }
 
 EventLoop::Core::Core(EventLoopOptions options, uint64_t incarnation,
-                      std::unique_ptr<Transport> transport)
+                      std::unique_ptr<Transport> transport, Instant start)
     : options_(std::move(options)),
       incarnation_(incarnation),
       transport_(std::move(transport)),
       courier_({options_.run, incarnation}),
       rng_(options_.seed, "event loop"),
-      start_(MonotonicNow()) {
+      start_(start) {
   if (options_.shape) shaper_.emplace(options_.shape->up_bytes_per_s);
 }
 
@@ -67,10 +67,14 @@ absl::StatusOr<std::unique_ptr<EventLoop::Core>> EventLoop::Core::Open(EventLoop
   if (options.shape && !options.shape->HasRegion(options.region))
     return InvalidArgument("the network shape has no region '%s'", options.region);
   const bool admit_any = options.role == HostRole::kCoordinator;
-  SKERRY_ASSIGN_OR_RETURN(auto transport, Transport::Open({options.identity, options.run,
-                                                           options.bind_endpoint, admit_any}));
+  const Instant start = MonotonicNow();
+  const auto clock = [start] { return Instant() + (MonotonicNow() - start); };
+  SKERRY_ASSIGN_OR_RETURN(
+      auto transport,
+      Transport::Open({options.identity, options.run, options.bind_endpoint, admit_any, clock}));
   const auto coordinator = options.coordinator;
-  std::unique_ptr<Core> core(new Core(std::move(options), DrawIncarnation(), std::move(transport)));
+  std::unique_ptr<Core> core(
+      new Core(std::move(options), DrawIncarnation(), std::move(transport), start));
   if (coordinator) {
     SKERRY_RETURN_IF_ERROR(core->transport_->Dial(coordinator->id, coordinator->endpoint));
     core->connected_.insert(coordinator->id);
@@ -121,7 +125,7 @@ void EventLoop::Core::Turn() {
   OnTimers();
   OnJobs();
   OnOwnMessages();
-  transport_->Receive(Clock(), [this](Transport::Received received) { OnFrame(std::move(received)); });
+  transport_->Receive([this](Transport::Received received) { OnFrame(std::move(received)); });
   RepeatDue();
   SendDue();
 }
@@ -248,7 +252,7 @@ void EventLoop::Core::Drain() {
     timers_.insert({end, 0});
     interrupt_deadline_.reset();
     Wait();
-    transport_->Receive(now_, [](const Transport::Received&) {});
+    transport_->Receive([](const Transport::Received&) {});
     std::vector<Courier::Outgoing> out;
     courier_.Tick(now_, out);
     SendDue();

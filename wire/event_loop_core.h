@@ -78,7 +78,8 @@ class EventLoop::Core final : public Context {
   using Effect = std::variant<SendEffect, SubmitEffect, EventEffect, ConnectEffect,
                               DisconnectEffect, StopEffect>;
 
-  Core(EventLoopOptions options, uint64_t incarnation, std::unique_ptr<Transport> transport);
+  Core(EventLoopOptions options, uint64_t incarnation, std::unique_ptr<Transport> transport,
+       Instant start);
 
   // Runs a handler, notes how long it took, carries its effects out.
   void Handle(const std::function<void()>& handler);

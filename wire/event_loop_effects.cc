@@ -92,7 +92,7 @@ void EventLoop::Core::Do(DisconnectEffect effect) {
   if (shaper_) {
     // A last word (Refused, Shutdown) is not worth less for being slow.
     for (OutgoingFrame& frame : shaper_->Forget(effect.peer)) {
-      if (frame.traffic == TrafficClass::kControl) transport_->Send(now_, std::move(frame));
+      if (frame.traffic == TrafficClass::kControl) transport_->Send(std::move(frame));
     }
   }
   transport_->HangUp(effect.peer);
@@ -116,8 +116,8 @@ void EventLoop::Core::SendOut(std::vector<Courier::Outgoing>& out) {
   for (Courier::Outgoing& outgoing : out) {
     const auto& message = outgoing.frame.message;
     const auto traffic = message ? ClassOf(*message) : TrafficClass::kControl;
-    const bool in_chunks = traffic != TrafficClass::kControl &&
-                           courier_.FormatFor(outgoing.to) >= kFormatWithLanes;
+    const bool in_chunks =
+        traffic != TrafficClass::kControl && courier_.FormatFor(outgoing.to) >= kFormatWithLanes;
     auto encoded = Encode(outgoing.frame, self(), outgoing.to,
                           in_chunks ? DigestPlace::kTransfer : DigestPlace::kEnvelope);
     if (!encoded.ok()) {
@@ -130,7 +130,7 @@ void EventLoop::Core::SendOut(std::vector<Courier::Outgoing>& out) {
       shaper_->SetLink(frame.to, *link);
       shaper_->Enqueue(now_, std::move(frame));
     } else {
-      transport_->Send(now_, std::move(frame));
+      transport_->Send(std::move(frame));
     }
   }
 }
@@ -201,9 +201,9 @@ void EventLoop::Core::SendDue() {
   if (shaper_) {
     std::vector<OutgoingFrame> arrived;
     shaper_->Advance(Clock(), arrived);
-    for (OutgoingFrame& frame : arrived) transport_->Send(now_, std::move(frame));
+    for (OutgoingFrame& frame : arrived) transport_->Send(std::move(frame));
   }
-  retry_soon_ = transport_->Flush(Clock());
+  retry_soon_ = transport_->Flush();
 }
 
 }  // namespace skerry

@@ -36,7 +36,8 @@ struct OutgoingFrame {
   TrafficClass traffic = TrafficClass::kControl;
   Bytes envelope;
   Payload payload;  // shared
-  bool in_chunks = false;  // encoded with DigestPlace::kTransfer, for a peer that understands chunks
+  bool in_chunks =
+      false;  // encoded with DigestPlace::kTransfer, for a peer that understands chunks
 
   int64_t bytes() const { return static_cast<int64_t>(envelope.size()) + SizeOf(payload); }
 };

@@ -30,6 +30,17 @@ inline Lanes SquareRoot(Lanes x) {
   return _mm512_sqrt_ps(x);
 }
 
+#define SKERRY_LANES_HAVE_SCALE
+
+inline Lanes RoundToInteger(Lanes x) {
+  return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+// x · 2ⁿ; past the ends infinity, denormals and zero.
+inline Lanes ScaleByPowerOfTwo(Lanes x, Lanes n) {
+  return _mm512_scalef_ps(x, n);
+}
+
 #define SKERRY_LANES_HAVE_MASKS
 
 inline __mmask16 FirstOf(int64_t count) {

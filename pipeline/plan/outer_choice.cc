@@ -8,6 +8,7 @@
 #include "common/check.h"
 #include "common/round_clock.h"
 #include "routing/cost_model.h"
+#include "routing/delta_bits.h"
 #include "routing/placement.h"
 
 namespace skerry {
@@ -27,11 +28,11 @@ struct Exchange {
   double boundaries_per_bit = 0;  // what is sent, in boundary payloads
   double uplink_free = 1;
   // Of one message: in streaming that of a fragment, which are about equal.
-  double Seconds(DeltaCodec codec, int64_t fragments) const {
-    return seconds_per_bit * DeltaBitsPerValue(codec) / static_cast<double>(fragments) + latency_s;
+  double Seconds(double bits, int64_t fragments) const {
+    return seconds_per_bit * bits / static_cast<double>(fragments) + latency_s;
   }
   // Of all messages of a span of τ steps, one after the other.
-  double LineSeconds(DeltaCodec codec) const { return seconds_per_bit * DeltaBitsPerValue(codec); }
+  double LineSeconds(double bits) const { return seconds_per_bit * bits; }
 };
 
 // Seconds a step keeps the uplink of each slot busy with activations and gradients.
@@ -56,13 +57,13 @@ std::vector<double> UplinkSeconds(const PlacementProblem& problem, const Placeme
 }
 
 std::vector<Exchange> ExchangesOf(const PlacementProblem& problem, const Placement& placement,
-                                  double step_s, DeltaCodec encoded_as) {
+                                  double step_s, double encoded_bits) {
   const Workload& workload = problem.workload;
   const std::vector<double> uplink = UplinkSeconds(problem, placement);
   std::vector<Exchange> exchanges;
   for (size_t slot = 0; slot < placement.size(); ++slot) {
     const auto stage = static_cast<size_t>(workload.stage_of_slot[slot]);
-    const double per_bit = problem.outer.delta_boundaries[stage] / DeltaBitsPerValue(encoded_as);
+    const double per_bit = problem.outer.delta_boundaries[stage] / encoded_bits;
     Exchange exchange;
     exchange.uplink_free = std::max(kUplinkFreeMin, 1 - uplink[slot] / step_s);
     int32_t others = 0;
@@ -79,11 +80,10 @@ std::vector<Exchange> ExchangesOf(const PlacementProblem& problem, const Placeme
   return exchanges;
 }
 
-const Exchange* Slowest(const std::vector<Exchange>& exchanges, DeltaCodec codec,
-                        int64_t fragments) {
+const Exchange* Slowest(const std::vector<Exchange>& exchanges, double bits, int64_t fragments) {
   const auto slowest =
       std::max_element(exchanges.begin(), exchanges.end(), [&](const auto& a, const auto& b) {
-        return a.Seconds(codec, fragments) < b.Seconds(codec, fragments);
+        return a.Seconds(bits, fragments) < b.Seconds(bits, fragments);
       });
   return slowest == exchanges.end() ? nullptr : &*slowest;
 }
@@ -106,17 +106,18 @@ int64_t FragmentsOf(OuterConfig outer, const Candidate& candidate) {
 
 // How many steps hide the exchange: a power of two, which noise rarely changes. The messages of a
 // span that follow one another must fit into it, or they are late by more every time.
-double StepsNeeded(const std::vector<Exchange>& exchanges, const Candidate& candidate,
-                   int64_t fragments, double step_s) {
+double StepsNeeded(const OuterConfig& outer, const std::vector<Exchange>& exchanges,
+                   const Candidate& candidate, double step_s) {
+  const int64_t fragments = FragmentsOf(outer, candidate);
+  const double bits = CodecBitsOf(outer, candidate.codec);
   const auto steps = [&](double seconds) {
     return std::exp2(std::ceil(std::log2(kOuterSafety * seconds / step_s)));
   };
-  const Exchange* slowest = Slowest(exchanges, candidate.codec, fragments);
+  const Exchange* slowest = Slowest(exchanges, bits, fragments);
   if (slowest == nullptr) return 0;
-  const bool fits = fragments == 1 || steps(slowest->LineSeconds(candidate.codec)) <=
-                                          static_cast<double>(candidate.inner_steps);
-  return fits ? steps(slowest->Seconds(candidate.codec, fragments))
-              : std::numeric_limits<double>::infinity();
+  const bool fits = fragments == 1 ||
+                    steps(slowest->LineSeconds(bits)) <= static_cast<double>(candidate.inner_steps);
+  return fits ? steps(slowest->Seconds(bits, fragments)) : std::numeric_limits<double>::infinity();
 }
 
 // What costs loss least comes first.
@@ -135,8 +136,8 @@ std::vector<Candidate> Candidates(const RunConfig& config) {
   if (outer.tier == OuterTier::kCustom || outer.residual != ResidualPlace::kWeights) {
     return candidates;
   }
-  for (const int64_t tau : inner_steps) {
-    if (config.steps / tau >= kTopKRoundsMin) candidates.push_back({tau, DeltaCodec::kTopK});
+  if (CodecBitsOf(outer, DeltaCodec::kLowRank) < DeltaBitsPerValue(DeltaCodec::kTernary)) {
+    for (const int64_t tau : inner_steps) candidates.push_back({tau, DeltaCodec::kLowRank});
   }
   return candidates;
 }
@@ -193,7 +194,8 @@ OuterConfig FirstOuter(const RunConfig& config) {
 OuterChoice ChooseOuter(const RunConfig& config, const PlacementProblem& problem,
                         const Placement& placement, double step_s, DeltaCodec encoded_as) {
   SKERRY_CHECK(std::isfinite(step_s) && step_s > 0);
-  const std::vector<Exchange> exchanges = ExchangesOf(problem, placement, step_s, encoded_as);
+  const std::vector<Exchange> exchanges =
+      ExchangesOf(problem, placement, step_s, CodecBitsOf(config.outer, encoded_as));
   const std::vector<Candidate> candidates = Candidates(config);
   OuterChoice choice;
   const auto take = [&](const Candidate& candidate, int64_t overlap) {
@@ -203,8 +205,7 @@ OuterChoice ChooseOuter(const RunConfig& config, const PlacementProblem& problem
   };
   bool found = false;
   for (const Candidate& candidate : candidates) {
-    const double needed =
-        StepsNeeded(exchanges, candidate, FragmentsOf(config.outer, candidate), step_s);
+    const double needed = StepsNeeded(config.outer, exchanges, candidate, step_s);
     const int64_t overlap = OverlapOf(config.outer, candidate, needed);
     found = overlap >= 0;
     if (found) {
@@ -217,7 +218,7 @@ OuterChoice ChooseOuter(const RunConfig& config, const PlacementProblem& problem
     int64_t overlap = config.outer.overlap_steps;
     if (config.outer.mode == OuterMode::kCo2) overlap = last.inner_steps;
     if (overlap < 0) {
-      const double needed = StepsNeeded(exchanges, last, FragmentsOf(config.outer, last), step_s);
+      const double needed = StepsNeeded(config.outer, exchanges, last, step_s);
       overlap = SmallestOverlap(last.inner_steps, needed, 1);
       if (overlap < 0) overlap = last.inner_steps;
     }
@@ -225,13 +226,13 @@ OuterChoice ChooseOuter(const RunConfig& config, const PlacementProblem& problem
   }
   choice.step_s = step_s;
   const int64_t fragments = FragmentsOf(config.outer, {choice.inner_steps, choice.codec});
-  if (const Exchange* slowest = Slowest(exchanges, choice.codec, fragments)) {
-    const double boundaries = slowest->boundaries_per_bit * DeltaBitsPerValue(choice.codec) /
-                              static_cast<double>(fragments);
+  const double bits = CodecBitsOf(config.outer, choice.codec);
+  if (const Exchange* slowest = Slowest(exchanges, bits, fragments)) {
+    const double boundaries = slowest->boundaries_per_bit * bits / static_cast<double>(fragments);
     choice.sent_bytes =
         static_cast<int64_t>(boundaries * static_cast<double>(BoundaryBytes(config)));
-    choice.transfer_s = slowest->Seconds(choice.codec, fragments);
-    choice.line_s = slowest->LineSeconds(choice.codec);
+    choice.transfer_s = slowest->Seconds(bits, fragments);
+    choice.line_s = slowest->LineSeconds(bits);
     choice.uplink_free = slowest->uplink_free;
   }
   return choice;

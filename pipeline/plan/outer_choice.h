@@ -10,7 +10,7 @@
 //   for τ of {8, 16, 32, 64, 128}         smaller first; fitted to a divisor of the run's steps
 //     for codec of int8, int4, ternary    richer first
 //       the smallest δ of τ/16, τ/8, τ/4 that hides it
-//   then topk, where it converges at all: residual in the weights, hundreds of rounds
+//   then low rank of budget_bits where that is less: residual in the weights
 //   then the last of these with δ of τ/2, or τ
 //
 // What the operator gave stands, and what the mode fixes (common/round_clock.h); the loops run over
@@ -40,8 +40,6 @@ struct PlacementProblem;  // routing/placement.h
 inline constexpr double kOuterSafety = 1.25;
 // Activations leave at least so much of an uplink: priority is not starvation.
 inline constexpr double kUplinkFreeMin = 0.1;
-// A top-k message sends a 64th of the values: rounds must be many times that.
-inline constexpr int64_t kTopKRoundsMin = 256;
 
 struct OuterChoice {
   int64_t inner_steps = 1;

@@ -134,10 +134,10 @@ TEST_CASE("CO2: with lossy messages and missing ones nothing is lost or counted 
     }
     std::vector<float> decoded(kValues);
     if (round > 0 && !missing) {
-      REQUIRE(CodecFor(codec).Decode(before[0], decoded).ok());
+      REQUIRE(stage[0].replica.codecs().Of(0)->Decode(before[0], decoded).ok());
       for (size_t i = 0; i < kValues; ++i) accepted[i] += decoded[i];
     }
-    REQUIRE(CodecFor(codec).Decode(sent[0], decoded).ok());  // in flight
+    REQUIRE(stage[0].replica.codecs().Of(0)->Decode(sent[0], decoded).ok());  // in flight
     const auto e = stage[0].replica.residual();
     double worst = 0;
     for (size_t i = 0; i < kValues; ++i) {

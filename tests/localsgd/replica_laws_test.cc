@@ -161,7 +161,9 @@ TEST_CASE("Law 4: under any schedule of acceptance no progress is lost or counte
     if (accepted.empty()) accepted.push_back(rng.Below(kWorkers));
     for (const size_t c : accepted) {
       std::vector<float> decoded(kSize);
-      REQUIRE(CodecFor(codec).Decode(stage[c].message, decoded).ok());
+      const OuterReplica& replica = stage[c].replica;
+      const auto of = replica.codecs().Of(replica.version());
+      REQUIRE(of->Decode(stage[c].message, decoded).ok());
       for (size_t i = 0; i < kSize; ++i) accounts[c].accepted[i] += decoded[i];
     }
     ApplyAll(&stage, accepted);

@@ -12,12 +12,16 @@
 
 namespace skerry {
 
-inline std::vector<DeltaCodec> EveryCodec() {
+inline std::vector<DeltaCodec> CodecsUpTo(DeltaCodec last) {
   std::vector<DeltaCodec> all;
-  for (int i = 0; i <= static_cast<int>(kLastShapeless); ++i) {
-    all.push_back(static_cast<DeltaCodec>(i));
-  }
+  for (int i = 0; i <= static_cast<int>(last); ++i) all.push_back(static_cast<DeltaCodec>(i));
   return all;
+}
+inline std::vector<DeltaCodec> EveryCodec() {
+  return CodecsUpTo(DeltaCodec::kLast);
+}
+inline std::vector<DeltaCodec> EveryShapelessCodec() {
+  return CodecsUpTo(kLastShapeless);
 }
 
 inline OuterConfig Outer(float learning_rate, float momentum, DeltaCodec codec,

@@ -305,8 +305,9 @@ std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader 
 DecodedFrame ReadHeader(ReadChecks& checks, schema::Envelope::Reader e,
                         const FrameExpectation& expectation) {
   if (e.getVersion() < 1 || e.getVersion() > kProtocolVersion) {
-    checks.Fail(InvalidArgument("protocol version %d, this program speaks 1 to %d: update the older",
-                                e.getVersion(), kProtocolVersion));
+    checks.Fail(
+        InvalidArgument("protocol version %d, this program speaks 1 to %d: update the older",
+                        e.getVersion(), kProtocolVersion));
   }
   DecodedFrame out;
   FrameHeader& header = out.frame.header;

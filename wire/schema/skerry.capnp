@@ -175,7 +175,7 @@ struct RunConfig {
     overlapSteps @1 :Int64;  # −1 the planner chooses
     learningRate @2 :Float32;
     momentum     @3 :Float32;
-    codec        @4 :UInt8;  # 0 none, 1 int8, 2 bf16, 3 int4, 4 sign, 5 ternary, 6 topk
+    codec        @4 :UInt8;  # 0 none, 1 int8, 2 bf16, 3 int4, 4 sign, 5 ternary, 6 topk, 7 lowrank
     residual     @5 :UInt8;  # 0 buffer, 1 weights
     tier         @6 :UInt8;  # 0 custom: codec as said, 1 auto: the planner chooses it
     reduce       @7 :UInt8;  # 0 auto, 1 all-to-all, 2 sharded

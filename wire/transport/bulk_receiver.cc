@@ -88,7 +88,8 @@ BulkReceiver::Verdict BulkReceiver::Take(const DecodedChunk& chunk, uint16_t via
   if (!IsPlausible(chunk) || !FollowSession(header.session)) return Verdict::kRefused;
   const int64_t begin = header.offset, end = begin + SizeOf(chunk);
   auto at = frames_.find(header.transfer);
-  if (finished_.contains(header.transfer) || (at != frames_.end() && IsRepeat(at->second, begin, end))) {
+  if (finished_.contains(header.transfer) ||
+      (at != frames_.end() && IsRepeat(at->second, begin, end))) {
     Owe(via, header.serial);
     return Verdict::kRepeated;
   }
@@ -131,7 +132,8 @@ void BulkReceiver::HashTo(Frame& frame, int64_t end) {
   const int64_t cut = frame.envelope_bytes;
   if (frame.complete < cut)
     frame.hash.Add(part(frame.envelope, frame.complete, std::min(end, cut)));
-  if (end > cut) frame.hash.Add(part(frame.payload, std::max(frame.complete, cut) - cut, end - cut));
+  if (end > cut)
+    frame.hash.Add(part(frame.payload, std::max(frame.complete, cut) - cut, end - cut));
   frame.complete = end;
 }
 

@@ -1,9 +1,9 @@
 // Puts the frames of one peer together again from their chunks (link_message.h).
 //
-// Bounds. A chunk is refused, before anything is allocated for it, if it is malformed, disagrees with
-// the earlier ones of its frame, overlaps them, lies more than kAheadMax beyond what is complete, goes
-// beyond the credit, or if the peer's unfinished frames would hold more than kUnfinishedBytesMax.
-// Buffers grow with what has arrived, whatever the header announces.
+// Bounds. A chunk is refused, before anything is allocated for it, if it is malformed, disagrees
+// with the earlier ones of its frame, overlaps them, lies more than kAheadMax beyond what is
+// complete, goes beyond the credit, or if the peer's unfinished frames would hold more than
+// kUnfinishedBytesMax. Buffers grow with what has arrived, whatever the header announces.
 //
 // Pure; not thread-safe.
 #pragma once
@@ -28,8 +28,8 @@ class BulkReceiver {
  public:
   static constexpr int64_t kCreditBytes = int64_t{64} << 20;
   static constexpr int64_t kAheadMax = kCreditBytes;
-  // A sender begins the next frame of a class when it has sent the last one: one largest frame a class,
-  // and a window.
+  // A sender begins the next frame of a class when it has sent the last one: one largest frame a
+  // class, and a window.
   static constexpr int64_t kUnfinishedBytesMax =
       static_cast<int64_t>((kTrafficClasses - 1) *
                            (limits::kPayloadBytesMax + limits::kEnvelopeBytesMax)) +
@@ -81,10 +81,10 @@ class BulkReceiver {
 
   uint64_t session_ = 0;
   std::deque<uint64_t> old_sessions_;
-  std::map<uint64_t, Frame> frames_;  // by transfer
-  std::set<uint64_t> finished_;       // transfers; the oldest are forgotten
+  std::map<uint64_t, Frame> frames_;                   // by transfer
+  std::set<uint64_t> finished_;                        // transfers; the oldest are forgotten
   std::map<uint16_t, std::vector<uint64_t>> serials_;  // to acknowledge, by connection
-  int64_t received_bytes_ = 0;        // in this session, without repeats; at most
+  int64_t received_bytes_ = 0;                         // in this session, without repeats; at most
   int64_t granted_bytes_ = kCreditBytes;
   int64_t unfinished_bytes_ = 0;
   int64_t corrupt_ = 0;

@@ -13,9 +13,8 @@ namespace {
 // A lost packet holds up all that follows it on its connection for a round trip: so several, even
 // where one could carry the window (3.5 MB per round trip with stock buffers).
 constexpr int64_t kBytesPerStripe = 1'500'000;
-constexpr int64_t kBytesPerEarlyStripe = 128 << 10;
-constexpr int64_t kEarlyStripes = 4;
-constexpr int kHeldRounds = 12;                 // acknowledgements between two more stripes
+constexpr int64_t kEarlyStripes = 4;  // together from the start: a late one is cold among warm ones
+constexpr int kHeldRounds = 12;       // acknowledgements between two more stripes
 constexpr size_t kGivenUpMax = 4096;
 constexpr double kProbeBytes = 200, kProbeShare = 0.005;  // of the line
 constexpr Duration kProbeLeast = Duration::Millis(5), kProbeMost = Duration::Millis(100);
@@ -71,7 +70,8 @@ std::optional<BulkSender::Chunk> BulkSender::Cut(uint64_t id) {
   const auto envelope = static_cast<int64_t>(transfer.frame.envelope.size());
   const auto hash = [&](std::span<const uint8_t> bytes, int64_t begin, int64_t end) {
     if (begin < end)
-      transfer.hash.Add(bytes.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)));
+      transfer.hash.Add(
+          bytes.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)));
   };
   hash(transfer.frame.envelope, transfer.cut, std::min(cut, envelope));
   hash(View(transfer.frame.payload), std::max(transfer.cut, envelope) - envelope, cut - envelope);
@@ -281,8 +281,7 @@ std::optional<Instant> BulkSender::NextDue() const {
 uint16_t BulkSender::WantedStripes(Instant now) const {
   if (transfers_.empty()) return 0;
   const auto per = [&](int64_t bytes) { return (window_.bytes() + bytes - 1) / bytes; };
-  const int64_t bulk = std::max({per(kBytesPerStripe), int64_t{grown_},
-                                 std::min(per(kBytesPerEarlyStripe), kEarlyStripes)});
+  const int64_t bulk = std::max({per(kBytesPerStripe), int64_t{grown_}, kEarlyStripes});
   const int64_t most = kSignalStripe - 1;
   return static_cast<uint16_t>(std::min(bulk, most) + (ActivationsMatter(now) ? 1 : 0));
 }

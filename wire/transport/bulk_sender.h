@@ -1,13 +1,14 @@
 // What this process has to send to one peer in bulk: which chunk goes next, over which connection.
 //
-// Strictly by class: a chunk of a later class leaves only when no earlier one has any left. Not more is
-// under way than the window (window.h) and the receiver's credit allow; an activation may go a little
-// beyond the window, so that it never waits behind more than the chunk before it. A chunk goes over the
-// connection ("stripe") with the least under way. Stripe 0 is kept for activations where there are any
-// and there is another for the rest: what waits in a connection's own buffer waits in order.
+// Strictly by class: a chunk of a later class leaves only when no earlier one has any left. Not
+// more is under way than the window (window.h) and the receiver's credit allow; an activation may
+// go a little beyond the window, so that it never waits behind more than the chunk before it. A
+// chunk goes over the connection ("stripe") with the least under way. Stripe 0 is kept for
+// activations where there are any and there is another for the rest: what waits in a connection's
+// own buffer waits in order.
 //
-// A stripe that acknowledges nothing for a long time, or is gone, loses its chunks to the others. What
-// was sent twice is recognised by the receiver.
+// A stripe that acknowledges nothing for a long time, or is gone, loses its chunks to the others.
+// What was sent twice is recognised by the receiver.
 //
 // Pure; not thread-safe. Bounded by the courier's outbox, which feeds it, and the window.
 #pragma once
@@ -102,8 +103,8 @@ class BulkSender {
   };
   struct Stripe {
     size_t chunks = 0;
-    int64_t bytes = 0;   // under way
-    Instant heard;       // or when the first of them was sent
+    int64_t bytes = 0;  // under way
+    Instant heard;      // or when the first of them was sent
     Duration patience = kPatienceLeast;
   };
 
@@ -120,20 +121,20 @@ class BulkSender {
   uint64_t session_;
   uint64_t next_transfer_ = 1, next_serial_ = 1;
   std::map<uint64_t, Transfer> transfers_;
-  std::array<std::deque<uint64_t>, kTrafficClasses> queues_;   // transfers with chunks to cut
-  std::array<std::deque<Chunk>, kTrafficClasses> again_;       // chunks to send once more
+  std::array<std::deque<uint64_t>, kTrafficClasses> queues_;  // transfers with chunks to cut
+  std::array<std::deque<Chunk>, kTrafficClasses> again_;      // chunks to send once more
   std::array<size_t, kTrafficClasses> unfinished_{};
-  std::map<uint64_t, Sent> sent_;        // by serial, under way
-  std::map<uint64_t, Chunk> given_up_;   // sent again since; an acknowledgement still counts
+  std::map<uint64_t, Sent> sent_;       // by serial, under way
+  std::map<uint64_t, Chunk> given_up_;  // sent again since; an acknowledgement still counts
   std::map<StripeId, Stripe> stripes_;
   CongestionWindow window_;
   int64_t under_way_bytes_ = 0;
-  int64_t new_bytes_ = 0;  // cut so far
+  int64_t new_bytes_ = 0;     // cut so far
   int64_t credit_bytes_ = 0;  // granted; the first ones are known without asking
-  bool limited_ = false;   // by the window, since the last acknowledgement
-  uint16_t grown_ = 1;     // stripes that TCP's holding back has asked for
+  bool limited_ = false;      // by the window, since the last acknowledgement
+  uint16_t grown_ = 1;        // stripes that TCP's holding back has asked for
   int held_rounds_ = 0;
-  Instant progress_;       // the last acknowledgement, or when there began to be something to wait for
+  Instant progress_;  // the last acknowledgement, or when there began to be something to wait for
   std::optional<Instant> last_activation_;
   std::optional<Instant> next_probe_;
 };

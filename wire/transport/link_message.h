@@ -1,13 +1,14 @@
-// What two transports say to each other beside frames, about one pair of nodes (format 2): bulk frames
-// in chunks, acknowledgements of chunks, round trips, and which connections carry bulk.
+// What two transports say to each other beside frames, about one pair of nodes (format 2): bulk
+// frames in chunks, acknowledgements of chunks, round trips, and which connections carry bulk.
 //
 // Each is one ZeroMQ part, little-endian, that begins with kLinkMagic; an envelope begins with four
 // zero bytes, so nothing is both. Control (attach, want, acks, probe, echo) goes over the pair's
 // control connection, or over the connection it is about.
 //
-//   A bulk frame is the stream  envelope ‖ payload.  It is cut into chunks; any connection of the pair
-//   may carry any chunk, in any order, more than once. The last one brings the BLAKE2b-256 of the
-//   whole stream. Every transmission of a chunk has a *serial* of its own, which is what is acknowledged.
+//   A bulk frame is the stream  envelope ‖ payload.  It is cut into chunks; any connection of the
+//   pair may carry any chunk, in any order, more than once. The last one brings the BLAKE2b-256 of
+//   the whole stream. Every transmission of a chunk has a *serial* of its own, which is what is
+//   acknowledged.
 //
 // Decode is total and allocates for what is there only. Every number is checked by
 // BulkReceiver and BulkSender before anything is allocated for it.
@@ -29,8 +30,8 @@ namespace skerry {
 inline constexpr uint32_t kLinkMagic = 0x4c594b53;  // "SKYL"
 inline constexpr int64_t kChunkBytesMax = int64_t{1} << 20;
 inline constexpr size_t kAcksAtOnce = 128;
-// Connections of a pair beside the control connection: 16 for bulk, one for activations, and one for
-// round trips, which must not wait behind anything.
+// Connections of a pair beside the control connection: 16 for bulk, one for activations, and one
+// for round trips, which must not wait behind anything.
 inline constexpr uint16_t kSignalStripe = 17;
 inline constexpr uint16_t kStripesMax = 18;
 

@@ -13,7 +13,7 @@
 namespace skerry {
 namespace {
 
-constexpr int kIoThreads = 2;         // so that encrypting bulk does not hold up control
+constexpr int kIoThreads = 2;  // so that encrypting bulk does not hold up control
 constexpr int kSocketsMax = 32'768;
 constexpr int kHighWaterFrames = 64;
 constexpr int kLingerMs = 1000;
@@ -197,14 +197,14 @@ Transport::SendResult Transport::TrySend(OutgoingFrame& frame) {
   return SendResult::kSent;
 }
 
-void Transport::Send(Instant now, OutgoingFrame frame) {
+void Transport::Send(OutgoingFrame frame) {
   if (frame.in_chunks) {
     const NodeId peer = frame.to;
     Link& link = LinkTo(peer);
-    link.sender.Enqueue(now, std::move(frame));
+    link.sender.Enqueue(Now(), std::move(frame));
     ++counters_.frames_sent;
     active_.insert(peer);
-    Pump(now, peer, link);
+    Pump(peer, link);
     return;
   }
   auto& queue = waiting_[frame.to];
@@ -227,8 +227,8 @@ void Transport::FlushPeer(const NodeId& peer) {
   if (it->second.empty()) waiting_.erase(it);
 }
 
-bool Transport::Flush(Instant now) {
-  const bool bulk_is_full = FlushBulk(now);
+bool Transport::Flush() {
+  const bool bulk_is_full = FlushBulk();
   std::vector<NodeId> peers;
   for (const auto& [peer, queue] : waiting_) peers.push_back(peer);
   for (const NodeId& peer : peers) FlushPeer(peer);
@@ -252,16 +252,16 @@ void Transport::AppendPollItems(std::vector<zmq::pollitem_t>& items) {
   }
 }
 
-void Transport::Receive(Instant now, const std::function<void(Received)>& take) {
+void Transport::Receive(const std::function<void(Received)>& take) {
   zap_->Serve();
   ServeMonitor();
-  ReceiveFrom(now, nullptr, std::nullopt, take);
+  ReceiveFrom(nullptr, std::nullopt, take);
   std::vector<std::pair<NodeId, std::optional<StripeId>>> sockets;
   for (const auto& [peer, line] : lines_) sockets.emplace_back(peer, std::nullopt);
   for (const auto& [peer, link] : links_) {
     for (const auto& [stripe, dealer] : link.dialled) sockets.emplace_back(peer, stripe);
   }
-  for (const auto& [peer, stripe] : sockets) ReceiveFrom(now, &peer, stripe, take);
+  for (const auto& [peer, stripe] : sockets) ReceiveFrom(&peer, stripe, take);
 }
 
 // Looked up each time: whoever takes a frame may hang up on its sender.
@@ -276,7 +276,7 @@ zmq::socket_t* Transport::SocketTo(const NodeId& peer, std::optional<StripeId> s
   return dealer == link->second.dialled.end() ? nullptr : &dealer->second;
 }
 
-void Transport::ReceiveFrom(Instant now, const NodeId* peer, std::optional<StripeId> stripe,
+void Transport::ReceiveFrom(const NodeId* peer, std::optional<StripeId> stripe,
                             const std::function<void(Received)>& take) {
   for (int i = 0; i < kReceiveAtOnce; ++i) {
     const auto parts = ReceiveParts(peer == nullptr ? &router_ : SocketTo(*peer, stripe));
@@ -296,7 +296,7 @@ void Transport::ReceiveFrom(Instant now, const NodeId* peer, std::optional<Strip
           origin.peer = known->second;
           origin.routing_id = (*parts)[0].to_string();
         }
-        OnLinkPart(now, origin, bytes, take);
+        OnLinkPart(origin, bytes, take);
         continue;
       }
     }

@@ -6,9 +6,10 @@
 // authenticated frame came with. Frames that find no way yet wait (kWaitingMax per peer); frames
 // that find a full pipe wait too, and Flush sends them later.
 //
-// Those connections are for control. Bulk frames for a peer that understands chunks go over connections
-// of their own, opened when there is something for them (link_message.h, bulk_sender.h): who dialled
-// opens them, both use them. Where only the other side could dial, it is asked to open them.
+// Those connections are for control. Bulk frames for a peer that understands chunks go over
+// connections of their own, opened when there is something for them (link_message.h,
+// bulk_sender.h): who dialled opens them, both use them. Where only the other side could dial, it
+// is asked to open them.
 //
 // Used on one thread. zmq::error_t never leaves this file's functions.
 #pragma once
@@ -33,6 +34,7 @@
 #include "wire/transport/bulk_receiver.h"
 #include "wire/transport/bulk_sender.h"
 #include "wire/transport/zap.h"
+#include "wire/wakeup.h"
 
 namespace skerry {
 
@@ -42,7 +44,8 @@ class Transport {
     Identity identity;
     RunId run;
     std::string bind_endpoint;
-    bool admit_any = false;  // a coordinator: strangers pass the handshake
+    bool admit_any = false;                         // a coordinator: strangers pass the handshake
+    std::function<Instant()> clock = MonotonicNow;  // read often; does not go back
   };
 
   // What came in: decoded, its sender proven.
@@ -65,19 +68,19 @@ class Transport {
   // Closes the way to the peer and takes its admission back.
   void HangUp(const NodeId& peer);
 
-  // Takes the frame; it leaves now, or when Flush finds a way. Times do not go back.
-  void Send(Instant now, OutgoingFrame frame);
+  // Takes the frame; it leaves now, or when Flush finds a way.
+  void Send(OutgoingFrame frame);
   // Tries what waits, and does what is due. True if something is left for which no poll item will
   // report: try again soon.
-  bool Flush(Instant now);
-  // When Flush has something to do again.
+  bool Flush();
+  // When Flush has something to do again, on Options::clock.
   std::optional<Instant> NextDue() const;
 
   // What to poll for; the items are those of the sockets known now.
   void AppendPollItems(std::vector<zmq::pollitem_t>& items);
   // Answers handshakes, counts broken ones, and calls `take` with up to kReceiveAtOnce frames per
   // socket. `take` may call every function of this class but this one.
-  void Receive(Instant now, const std::function<void(Received)>& take);
+  void Receive(const std::function<void(Received)>& take);
 
   // Frames of this class for this peer that wait here, or are on their way in chunks.
   size_t Waiting(const NodeId& peer, TrafficClass traffic) const;
@@ -87,7 +90,7 @@ class Transport {
   void DropBulk(const NodeId& peer);
 
   // Peers to which nothing in bulk gets through, since when.
-  std::map<NodeId, Instant> Stalled(Instant now) const;
+  std::map<NodeId, Instant> Stalled() const;
   // What the bulk traffic to a peer has shown of the way there; nullptr: there was none.
   const CongestionWindow* WindowOf(const NodeId& peer) const;
 
@@ -107,7 +110,7 @@ class Transport {
 
   // What came over: the listening socket, from whoever has this routing id; or a socket of ours.
   struct Origin {
-    NodeId peer;                     // who proved to be it
+    NodeId peer;  // who proved to be it
     bool dialled = false;
     std::optional<StripeId> stripe;  // of ours; nullopt: control, or the ROUTER
     std::string routing_id;          // if not dialled
@@ -116,10 +119,10 @@ class Transport {
     explicit Link(uint64_t session) : sender(session) {}
     BulkSender sender;
     BulkReceiver receiver;
-    std::map<StripeId, zmq::socket_t> dialled;   // ours
-    std::map<StripeId, std::string> attached;    // routing ids of theirs
-    uint16_t wanted = 0;                         // so many of ours the peer asked for
-    std::optional<Instant> asked, redialled;     // when we last did
+    std::map<StripeId, zmq::socket_t> dialled;  // ours
+    std::map<StripeId, std::string> attached;   // routing ids of theirs
+    uint16_t wanted = 0;                        // so many of ours the peer asked for
+    std::optional<Instant> asked, redialled;    // when we last did
   };
 
   explicit Transport(Options options);
@@ -130,18 +133,18 @@ class Transport {
   // nullopt: nothing to receive, or the socket is gone.
   std::optional<std::vector<zmq::message_t>> ReceiveParts(zmq::socket_t* socket);
   // Reads one socket until it is empty; `peer` null: the ROUTER.
-  void ReceiveFrom(Instant now, const NodeId* peer, std::optional<StripeId> stripe,
+  void ReceiveFrom(const NodeId* peer, std::optional<StripeId> stripe,
                    const std::function<void(Received)>& take);
   std::optional<Received> Accept(const std::vector<zmq::message_t>& parts, const NodeId* dialled);
   zmq::socket_t* SocketTo(const NodeId& peer, std::optional<StripeId> stripe);
 
   // ---- bulk (transport_bulk.cc) ----
   Link& LinkTo(const NodeId& peer);
-  void Pump(Instant now, const NodeId& peer, Link& link);
-  void PrepareStripes(Instant now, const NodeId& peer, Link& link);
+  void Pump(const NodeId& peer, Link& link);
+  void PrepareStripes(const NodeId& peer, Link& link);
   void OpenStripe(const NodeId& peer, Link& link, StripeId stripe);
-  void TendSilent(Instant now, const NodeId& peer, Link& link);
-  void Redial(Instant now, const NodeId& peer, Link& link);
+  void TendSilent(const NodeId& peer, Link& link);
+  void Redial(const NodeId& peer, Link& link);
   SendResult SendPart(zmq::socket_t& socket, const std::string* routing_id,
                       std::span<const uint8_t> bytes);
   SendResult SendOverStripe(const NodeId& peer, Link& link, StripeId stripe,
@@ -150,14 +153,15 @@ class Transport {
   SendResult SendControl(const NodeId& peer, std::span<const uint8_t> bytes);
   void Answer(const Origin& origin, std::span<const uint8_t> bytes);
   // A link message, from somebody admitted.
-  void OnLinkPart(Instant now, const Origin& origin, std::span<const uint8_t> part,
+  void OnLinkPart(const Origin& origin, std::span<const uint8_t> part,
                   const std::function<void(Received)>& take);
   // The number of the connection; of one that nobody attached that of control.
   static StripeId StripeOf(const Origin& origin, const Link& link);
-  void OnAttach(Instant now, const Origin& origin, const AttachMessage& message);
+  void OnAttach(const Origin& origin, const AttachMessage& message);
   std::optional<Received> OnChunk(const Origin& origin, const DecodedChunk& chunk);
-  void SendAcks(Instant now, const NodeId& peer, Link& link);
-  bool FlushBulk(Instant now);
+  void SendAcks(const NodeId& peer, Link& link);
+  bool FlushBulk();
+  Instant Now() const { return options_.clock(); }
   void LearnRoute(const NodeId& peer, const std::string& routing_id);
   void FlushPeer(const NodeId& peer);
   void ServeMonitor();
@@ -176,8 +180,8 @@ class Transport {
   std::map<NodeId, std::deque<OutgoingFrame>> waiting_;
   std::map<std::string, NodeId> peer_of_key_;  // of whom is allowed, by key in hexadecimal
   std::map<NodeId, Link> links_;
-  std::set<NodeId> active_;      // whose links have something to do
-  bool bulk_is_full_ = false;    // a connection took no more
+  std::set<NodeId> active_;    // whose links have something to do
+  bool bulk_is_full_ = false;  // a connection took no more
   TransportCounters counters_;
   int64_t accepted_ = 0;      // connections of the ROUTER: taken,
   int64_t shaken_ = 0;        // through the handshake,

@@ -83,7 +83,8 @@ void Transport::OpenStripe(const NodeId& peer, Link& link, StripeId stripe) {
   }
 }
 
-void Transport::PrepareStripes(Instant now, const NodeId& peer, Link& link) {
+void Transport::PrepareStripes(const NodeId& peer, Link& link) {
+  const Instant now = Now();
   const bool dialled = lines_.contains(peer);
   if (dialled || routing_ids_.contains(peer)) {
     if (!link.sender.HasStripe(BulkSender::kControlStripe))
@@ -96,15 +97,16 @@ void Transport::PrepareStripes(Instant now, const NodeId& peer, Link& link) {
       if (!link.dialled.contains(stripe)) OpenStripe(peer, link, stripe);
     }
     if (open > 0 && !link.dialled.contains(kSignalStripe)) OpenStripe(peer, link, kSignalStripe);
-  } else if (wanted > 0 && link.attached.size() < wanted + size_t{1} && (!link.asked || now - *link.asked > kAskAgain)) {
+  } else if (wanted > 0 && link.attached.size() < wanted + size_t{1} &&
+             (!link.asked || now - *link.asked > kAskAgain)) {
     link.asked = now;
     SendControl(peer, EncodeLink(WantMessage{wanted}));
   }
 }
 
-void Transport::Pump(Instant now, const NodeId& peer, Link& link) {
-  PrepareStripes(now, peer, link);
-  while (const auto next = link.sender.Next(now)) {
+void Transport::Pump(const NodeId& peer, Link& link) {
+  PrepareStripes(peer, link);
+  while (const auto next = link.sender.Next(Now())) {
     const SendResult result = SendOverStripe(peer, link, next->stripe, next->bytes);
     if (result == SendResult::kSent) continue;
     link.sender.TakeBack(next->serial);
@@ -115,14 +117,15 @@ void Transport::Pump(Instant now, const NodeId& peer, Link& link) {
     bulk_is_full_ = true;
     break;
   }
-  if (const auto probe = link.sender.ProbeDue(now)) {
+  if (const auto probe = link.sender.ProbeDue(Now())) {
     const StripeId over =
         link.sender.HasStripe(kSignalStripe) ? kSignalStripe : BulkSender::kControlStripe;
     SendOverStripe(peer, link, over, EncodeLink(*probe));
   }
 }
 
-void Transport::Redial(Instant now, const NodeId& peer, Link& link) {
+void Transport::Redial(const NodeId& peer, Link& link) {
+  const Instant now = Now();
   if (link.redialled && now - *link.redialled < kRedialAgain) return;
   link.redialled = now;
   Line& line = lines_.at(peer);
@@ -134,11 +137,11 @@ void Transport::Redial(Instant now, const NodeId& peer, Link& link) {
 }
 
 // What says nothing any more is replaced by a fresh connection, by whoever can dial.
-void Transport::TendSilent(Instant now, const NodeId& peer, Link& link) {
-  for (const StripeId stripe : link.sender.Tick(now)) {
+void Transport::TendSilent(const NodeId& peer, Link& link) {
+  for (const StripeId stripe : link.sender.Tick(Now())) {
     const bool dialled = lines_.contains(peer);
     if (stripe == BulkSender::kControlStripe) {
-      if (dialled) Redial(now, peer, link);
+      if (dialled) Redial(peer, link);
       continue;
     }
     link.sender.CloseStripe(stripe);
@@ -149,11 +152,11 @@ void Transport::TendSilent(Instant now, const NodeId& peer, Link& link) {
       link.asked.reset();
     }
   }
-  if (link.sender.StalledSince(now) && lines_.contains(peer)) Redial(now, peer, link);
+  if (link.sender.StalledSince(Now()) && lines_.contains(peer)) Redial(peer, link);
 }
 
-void Transport::SendAcks(Instant now, const NodeId& peer, Link& link) {
-  while (const auto acks = link.receiver.TakeAcks(now)) {
+void Transport::SendAcks(const NodeId& peer, Link& link) {
+  while (const auto acks = link.receiver.TakeAcks(Now())) {
     const Bytes bytes = EncodeLink(acks->message);
     const auto theirs = link.attached.find(acks->via);
     const SendResult result = theirs != link.attached.end()
@@ -163,14 +166,14 @@ void Transport::SendAcks(Instant now, const NodeId& peer, Link& link) {
   }
 }
 
-bool Transport::FlushBulk(Instant now) {
+bool Transport::FlushBulk() {
   bulk_is_full_ = false;
   for (auto at = active_.begin(); at != active_.end();) {
     const NodeId peer = *at;
     Link& link = LinkTo(peer);
-    SendAcks(now, peer, link);
-    TendSilent(now, peer, link);
-    Pump(now, peer, link);
+    SendAcks(peer, link);
+    TendSilent(peer, link);
+    Pump(peer, link);
     at = link.sender.IsIdle() ? active_.erase(at) : std::next(at);
   }
   return bulk_is_full_;
@@ -185,10 +188,10 @@ std::optional<Instant> Transport::NextDue() const {
   return due;
 }
 
-std::map<NodeId, Instant> Transport::Stalled(Instant now) const {
+std::map<NodeId, Instant> Transport::Stalled() const {
   std::map<NodeId, Instant> stalled;
   for (const NodeId& peer : active_) {
-    if (const auto since = links_.at(peer).sender.StalledSince(now)) stalled[peer] = *since;
+    if (const auto since = links_.at(peer).sender.StalledSince(Now())) stalled[peer] = *since;
   }
   return stalled;
 }
@@ -208,15 +211,15 @@ void Transport::Answer(const Origin& origin, std::span<const uint8_t> bytes) {
   }
 }
 
-void Transport::OnAttach(Instant now, const Origin& origin, const AttachMessage& message) {
+void Transport::OnAttach(const Origin& origin, const AttachMessage& message) {
   Link& link = LinkTo(origin.peer);
   if (origin.dialled) {
     if (message.is_answer && origin.stripe == message.stripe)
-      link.sender.OpenStripe(now, message.stripe);
+      link.sender.OpenStripe(Now(), message.stripe);
   } else if (!message.is_answer) {
     link.attached[message.stripe] = origin.routing_id;
     Answer(origin, EncodeLink(AttachMessage{message.stripe, true}));
-    if (!lines_.contains(origin.peer)) link.sender.OpenStripe(now, message.stripe);
+    if (!lines_.contains(origin.peer)) link.sender.OpenStripe(Now(), message.stripe);
   }
 }
 
@@ -251,7 +254,7 @@ std::optional<Transport::Received> Transport::OnChunk(const Origin& origin,
   return Received{*std::move(decoded), true};
 }
 
-void Transport::OnLinkPart(Instant now, const Origin& origin, std::span<const uint8_t> part,
+void Transport::OnLinkPart(const Origin& origin, std::span<const uint8_t> part,
                            const std::function<void(Received)>& take) {
   const auto message = DecodeLink(part);
   if (!message) {
@@ -260,18 +263,18 @@ void Transport::OnLinkPart(Instant now, const Origin& origin, std::span<const ui
     if (auto received = OnChunk(origin, *chunk)) take(*std::move(received));
   } else if (const auto* acks = std::get_if<AcksMessage>(&*message)) {
     const auto link = links_.find(origin.peer);
-    if (link != links_.end()) link->second.sender.OnAcks(now, *acks);
+    if (link != links_.end()) link->second.sender.OnAcks(Now(), *acks);
   } else if (const auto* probe = std::get_if<ProbeMessage>(&*message)) {
     if (!probe->is_echo) return Answer(origin, EncodeLink(ProbeMessage{probe->sent_nanos, true}));
     const auto link = links_.find(origin.peer);
-    if (link != links_.end()) link->second.sender.OnEcho(now, *probe);
+    if (link != links_.end()) link->second.sender.OnEcho(Now(), *probe);
   } else if (const auto* attach = std::get_if<AttachMessage>(&*message)) {
-    OnAttach(now, origin, *attach);
+    OnAttach(origin, *attach);
   } else if (const auto* want = std::get_if<WantMessage>(&*message)) {
     if (!origin.dialled || origin.stripe) return;
     Link& link = LinkTo(origin.peer);
     link.wanted = std::min(want->stripes, kStripesMax);
-    PrepareStripes(now, origin.peer, link);
+    PrepareStripes(origin.peer, link);
     // It may have forgotten those that it had.
     for (auto& [stripe, dealer] : link.dialled)
       SendPart(dealer, nullptr, EncodeLink(AttachMessage{stripe, false}));

@@ -7,12 +7,15 @@ namespace skerry {
 namespace {
 
 constexpr Duration kRoundLeast = Duration::Millis(20);
-constexpr double kGrowth = 0.12;      // of the window in a round without queue
-constexpr double kHeldShare = 1.5;    // more than this, and TCP holds bytes back
-constexpr double kHeldMost = 3;       // more would only fill TCP's buffers
-constexpr double kShrinkage = 0.25;   // at most, in a round
-constexpr int kEmptyRounds = 8;       // then growth doubles: the line may have become faster
-constexpr double kFastGrowth = 0.25;
+constexpr Duration kQueuedFor = Duration::Millis(10);
+constexpr double kStartGrowth = 0.75;  // of what was delivered
+constexpr int kStuckRounds = 4;  // without a rate that explains the window, and the start is over
+constexpr double kGain = 0.6;    // of what would put the queue right in one round
+constexpr double kGrowthMost = 0.12, kGrowthLeast = 0.01, kShrinkMost = 0.25;  // in a round
+constexpr int kEmptyRounds = 5;     // then it starts again: the line may have become faster
+constexpr double kHeldShare = 1.5;  // more than the line holds, and TCP holds bytes back
+constexpr double kHeldMost = 3;     // more would only fill TCP's buffers
+constexpr double kHeldAtStart = 5;  // the rate lags behind the window then
 
 Duration Smooth(Duration old, Duration value, int64_t share) {
   return old == Duration() ? value : old + Duration::Nanos((value - old).nanos() / share);
@@ -21,13 +24,21 @@ Duration Smooth(Duration old, Duration value, int64_t share) {
 }  // namespace
 
 void CongestionWindow::OnProbe(Instant now, Duration round_trip) {
-  while (!shortest_of_.empty() && shortest_of_.back().second >= round_trip)
-    shortest_of_.pop_back();
+  while (!shortest_of_.empty() && shortest_of_.back().second >= round_trip) shortest_of_.pop_back();
   shortest_of_.emplace_back(now, round_trip);
   while (now - shortest_of_.front().first > kForgetRoundTrip) shortest_of_.pop_front();
   shortest_ = shortest_of_.front().second;
   smoothed_ = Smooth(smoothed_, round_trip, 8);
   round_shortest_ = round_shortest_ ? std::min(*round_shortest_, round_trip) : round_trip;
+  const Duration queue = round_trip - *shortest_;
+  // A lost packet makes probes come late too, but then all at once, the last of them in time.
+  if (queue <= Target() * 2) {
+    queued_since_.reset();
+  } else if (!queued_since_) {
+    queued_since_ = now;
+  } else if (starting_ && now - *queued_since_ > std::max(*shortest_ / 4, kQueuedFor)) {
+    EndStart(queue);
+  }
 }
 
 void CongestionWindow::OnChunk(Duration took) {
@@ -48,6 +59,11 @@ void CongestionWindow::OnDelivered(Instant now, int64_t received_bytes, Instant 
     first_at_ = last_at_ = at;
   }
   if (received_bytes > last_bytes_ && at >= last_at_) {
+    const auto window = static_cast<double>(window_);
+    if (starting_ && limited && (rate_ == 0 || window < kHeldAtStart * Holds(rate_))) {
+      const double growth = kStartGrowth * static_cast<double>(received_bytes - last_bytes_);
+      window_ = std::min(window_ + static_cast<int64_t>(growth), kMostBytes);
+    }
     last_bytes_ = received_bytes;
     last_at_ = at;
   }
@@ -67,10 +83,13 @@ void CongestionWindow::EndRound(Instant now) {
   const Duration queue = *round_shortest_ - *shortest_;
   if (limited_ && rate > 0) {
     rate_ = rate_ == 0 ? rate : rate_ + (rate - rate_) / (starting_ ? 2 : 4);
-    if (starting_) {
-      Start(queue, rate);
-    } else {
+    held_ = queue < Target() && static_cast<double>(window_) > kHeldShare * Holds(rate);
+    stuck_rounds_ =
+        static_cast<double>(window_) > kHeldAtStart * Holds(rate) ? stuck_rounds_ + 1 : 0;
+    if (!starting_) {
       Follow(queue, rate);
+    } else if (stuck_rounds_ >= kStuckRounds) {
+      starting_ = false;
     }
   }
   round_began_ = now;
@@ -88,30 +107,25 @@ Duration CongestionWindow::Target() const {
 
 // What the line itself can hold at the rate that it has shown.
 double CongestionWindow::Holds(double rate) const {
-  return std::max(rate, rate_) * (*shortest_ + Target()).seconds();
+  return std::max(rate, rate_) * (shortest_.value_or(kRoundLeast) + Target()).seconds();
 }
 
-void CongestionWindow::Start(Duration queue, double rate) {
-  const auto window = static_cast<double>(window_);
-  held_ = window > kHeldShare * Holds(rate);
-  if (queue <= Target() * 2 && window < kHeldMost * Holds(rate)) {
-    window_ = std::min(2 * window_, kMostBytes);
-    return;
-  }
+// So much of the window is in the line, the rest in the queue.
+void CongestionWindow::EndStart(Duration queue) {
   starting_ = false;
-  if (queue <= Target()) return;
-  // So much of it is in the line, the rest in the queue.
-  const double fits = window * (*shortest_ + Target()).seconds() / (*shortest_ + queue).seconds();
+  empty_rounds_ = 0;
+  const double share = (*shortest_ + Target()).seconds() / (*shortest_ + queue).seconds();
+  const double fits = static_cast<double>(window_) * std::max(share, 0.5);
   window_ = std::clamp(static_cast<int64_t>(fits), kLeastBytes, kMostBytes);
 }
 
 void CongestionWindow::Follow(Duration queue, double rate) {
-  const double target = Target().seconds(), window = static_cast<double>(window_);
-  const double error = std::clamp((target - queue.seconds()) / target, -4.0, 1.0);
-  empty_rounds_ = error > 0.7 ? empty_rounds_ + 1 : 0;
-  held_ = error > 0 && window > kHeldShare * Holds(rate);
-  double change = error > 0 ? kGrowth * error : kShrinkage / 4 * error;
-  if (empty_rounds_ > kEmptyRounds) change = kFastGrowth;
+  const double excess = (queue - Target()).seconds(), window = static_cast<double>(window_);
+  empty_rounds_ = queue < Target() / 4 ? empty_rounds_ + 1 : 0;
+  double change = -kGain * excess / (*shortest_ + queue).seconds();
+  change =
+      excess > 0 ? std::max(change, -kShrinkMost) : std::clamp(change, kGrowthLeast, kGrowthMost);
+  starting_ = empty_rounds_ > kEmptyRounds && !held_;
   if (change > 0 && window > kHeldMost * Holds(rate)) change = 0;
   window_ = std::clamp(static_cast<int64_t>(window * (1 + change)), kLeastBytes, kMostBytes);
 }

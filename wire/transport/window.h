@@ -1,17 +1,17 @@
 // How many bulk bytes of a pair may be under way: as many as fill the line, and hardly more.
 //
-// More would stand in the bottleneck's queue, where control waits behind them; fewer would leave the
-// line idle. The queue is measured: probes on the control connection cross the same bottleneck, and what
-// the quickest of a round of them takes beyond the quickest ever is standing queue. The window grows
-// or shrinks until that is kTargetQueue (the idea of Vegas, Brakmo & Peterson 1995, and of FAST, Wei et al. 2006,
-// above TCP instead of in it). It needs no estimate of the rate that is good to a few per cent, as
-// pacing would, and acknowledgements, which come at the rate of the line, space the chunks.
-// It starts small and doubles every round trip until the queue says enough, or until far more is under
-// way than the rate explains.
+// More would stand in the bottleneck's queue, where control waits behind them; fewer would leave
+// the line idle. The queue is measured: probes on the control connection cross the same bottleneck,
+// and what the quickest of a round of them takes beyond the quickest ever is standing queue. The
+// window grows or shrinks until that is kTargetQueue (the idea of Vegas, Brakmo & Peterson 1995,
+// and of FAST, Wei et al. 2006, above TCP instead of in it). It needs no estimate of the rate that
+// is good to a few per cent, as pacing would, and acknowledgements, which come at the rate of the
+// line, space the chunks. It starts small and grows by half every round trip, as acknowledgements
+// come, until a probe meets a queue, or until far more is under way than the rate explains.
 //
-// Where TCP itself holds bytes back (a lossy line and cubic, or a full window of one connection) the
-// queue stays empty while more is under way than the line can hold. Then more connections help, not a
-// larger window: IsHeldByTcp.
+// Where TCP itself holds bytes back (a lossy line and cubic, or a full window of one connection)
+// the queue stays empty while more is under way than the line can hold. Then more connections help,
+// not a larger window: IsHeldByTcp.
 //
 // Pure; not thread-safe. Times do not go back.
 #pragma once
@@ -27,8 +27,8 @@ namespace skerry {
 
 class CongestionWindow {
  public:
-  static constexpr int64_t kFirstBytes = 128 << 10;
-  static constexpr int64_t kLeastBytes = 32 << 10;
+  static constexpr int64_t kFirstBytes = 32 << 10;
+  static constexpr int64_t kLeastBytes = 16 << 10;
   static constexpr int64_t kMostBytes = int64_t{64} << 20;
   static constexpr Duration kTargetQueue = Duration::Millis(3);
   static constexpr Duration kChunkTime = Duration::Millis(4);
@@ -51,13 +51,13 @@ class CongestionWindow {
   double bytes_per_s() const { return rate_; }  // 0: not known yet
   // Shortest of the last minutes; nullopt before the first probe came back.
   std::optional<Duration> round_trip() const { return shortest_; }
-  Duration smoothed() const { return smoothed_; }  // of probes; 0 before
+  Duration smoothed() const { return smoothed_; }      // of probes; 0 before
   Duration chunk_time() const { return chunk_time_; }  // of OnChunk, smoothed
-  bool IsHeldByTcp() const { return held_; }
+  bool IsHeldByTcp() const { return held_ && !starting_; }
 
  private:
   void EndRound(Instant now);
-  void Start(Duration queue, double rate);
+  void EndStart(Duration queue);
   void Follow(Duration queue, double rate);
   Duration Target() const;
   double Holds(double rate) const;
@@ -76,7 +76,9 @@ class CongestionWindow {
   Instant first_at_, last_at_;
 
   double rate_ = 0;
-  int empty_rounds_ = 0;  // without queue
+  int empty_rounds_ = 0;                 // without queue, one after another
+  int stuck_rounds_ = 0;                 // with more under way than the rate explains, likewise
+  std::optional<Instant> queued_since_;  // all probes have met a queue
   bool held_ = false;
 };
 

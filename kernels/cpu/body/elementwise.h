@@ -7,7 +7,7 @@ namespace skerry {
 namespace {
 
 // 1 / (1 + e^−x); past kExpHigh it is as small as a normal float32 gets.
-inline Lanes Sigmoid(Lanes x) {
+[[gnu::always_inline]] inline Lanes Sigmoid(Lanes x) {
   return 1.0f / (1.0f + Exp(Lower(-x, Spread(kExpHigh))));
 }
 

@@ -32,7 +32,7 @@ inline void StoreSome(float* p, Lanes x, int64_t count) {
 // Calls body(at, load, store) for [0, n): whole vectors, then one partial one. Every element passes
 // through the same instructions, wherever it stands.
 template <typename Body>
-inline void ForLanes(int64_t n, Body&& body) {
+[[gnu::always_inline]] inline void ForLanes(int64_t n, Body&& body) {
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes)
     body(
@@ -117,29 +117,46 @@ inline Lanes FirstLanes(Lanes x, int64_t count, Lanes other) {
 constexpr float kExpLow = -87.33f;  // e^x is a normal float32 from here …
 constexpr float kExpHigh = 88.02f;  // … to here, 2^127
 constexpr float kHuge = 3.0e38f;  // stands for −∞ in masks, where −∞ − −∞ would be NaN
-constexpr float kRoundToInt = 0x1.8p23f;
 
-// e^x for x ≤ kExpHigh, within 2 units in the last place; 0 below kExpLow, NaN for NaN. Larger x
-// give anything.
-//
-// x = n·ln 2 + r with |r| ≤ ln 2 / 2; ln 2 in two pieces, so that r is exact (Cody, Waite 1980);
-// polynomial of Cephes' expf.
-inline Lanes Exp(Lanes x) {
-  const Lanes shifted = MultiplyAdd(x, Spread(1.44269504f), Spread(kRoundToInt));
-  const Lanes n = shifted - kRoundToInt;
-  Lanes r = MultiplyAdd(n, Spread(-0.693359375f), x);
-  r = MultiplyAdd(n, Spread(2.12194440e-4f), r);
+// e^r for |r| ≤ ln 2 / 2, polynomial of Cephes' expf.
+[[gnu::always_inline]] inline Lanes ExpNearZero(Lanes r) {
   Lanes y = Spread(1.9875691500e-4f);
   y = MultiplyAdd(y, r, Spread(1.3981999507e-3f));
   y = MultiplyAdd(y, r, Spread(8.3334519073e-3f));
   y = MultiplyAdd(y, r, Spread(4.1665795894e-2f));
   y = MultiplyAdd(y, r, Spread(1.6666665459e-1f));
   y = MultiplyAdd(y, r, Spread(5.0000001201e-1f));
-  y = MultiplyAdd(y, r * r, r) + 1.0f;
+  return MultiplyAdd(y, r * r, r) + 1.0f;
+}
+
+constexpr float kLog2E = 1.44269504f;
+// ln 2 in two pieces, so that n·ln 2 is taken off exactly (Cody, Waite 1980).
+constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
+
+// e^x for x ≤ kExpHigh, within 2 units in the last place; 0 below kExpLow, NaN for NaN. Larger x
+// give anything.
+//
+// x = n·ln 2 + r with |r| ≤ ln 2 / 2. A lanes header that can scale by 2ⁿ rounds n, too.
+[[gnu::always_inline]] inline Lanes Exp(Lanes x) {
+#ifdef SKERRY_LANES_HAVE_SCALE
+  constexpr float kZeroBelow = -105;  // less than the least denormal; masks would overflow
+  x = Larger(x, Spread(kZeroBelow));
+  const Lanes n = RoundToInteger(x * kLog2E);
+  Lanes r = MultiplyAdd(n, Spread(-kLn2High), x);
+  r = MultiplyAdd(n, Spread(-kLn2Low), r);
+  return ScaleByPowerOfTwo(ExpNearZero(r), n);
+#else
+  constexpr float kRoundToInt = 0x1.8p23f;
+  const Lanes shifted = MultiplyAdd(x, Spread(kLog2E), Spread(kRoundToInt));
+  const Lanes n = shifted - kRoundToInt;
+  Lanes r = MultiplyAdd(n, Spread(-kLn2High), x);
+  r = MultiplyAdd(n, Spread(-kLn2Low), r);
+  Lanes y = ExpNearZero(r);
   // n stands in the low bits of `shifted`, so this moves n + 127 into the exponent's place.
   const UnsignedLanes power = (reinterpret_cast<UnsignedLanes>(shifted) + 127u) << 23;
   y *= reinterpret_cast<Lanes>(power);
   return x < Spread(kExpLow) ? Lanes{} : y;
+#endif
 }
 
 }  // namespace

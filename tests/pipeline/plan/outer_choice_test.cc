@@ -128,15 +128,21 @@ TEST_CASE("Outer choice: rounds grow longer only when no codec of the grid hides
   CHECK(choice.overlap_steps == overlap);
 }
 
-TEST_CASE("Outer choice: top-k is for long runs with the residual in the weights", "[plan]") {
+TEST_CASE("Outer choice: low rank is for few bits and the residual in the weights", "[plan]") {
   Case c(190);
   c.config.outer.tier = OuterTier::kAuto;
   CHECK(c.Choose().codec == DeltaCodec::kTernary);
-  c.config.steps = 16 * kTopKRoundsMin;
+  c.config.outer.budget_bits = 0.15f;
   CHECK(c.Choose().codec == DeltaCodec::kTernary);
   c.config.outer.residual = ResidualPlace::kWeights;
-  CHECK(c.Choose().codec == DeltaCodec::kTopK);
-  c.config.steps -= 16;
+  const OuterChoice choice = c.Choose();
+  CHECK(choice.codec == DeltaCodec::kLowRank);
+  // What int8 would take, in proportion.
+  c.config.outer.tier = OuterTier::kCustom;
+  c.config.outer.codec = DeltaCodec::kInt8;
+  CHECK(choice.transfer_s == Approx(c.Choose().transfer_s * 0.15 / 8.03125));
+  c.config.outer.tier = OuterTier::kAuto;
+  c.config.outer.budget_bits = 1;
   CHECK(c.Choose().codec == DeltaCodec::kTernary);
 }
 
