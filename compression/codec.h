@@ -23,7 +23,8 @@
 // large) with nothing written, or finite values at most 2^(kUnitBits + kQuantumExponent). It never
 // allocates.
 //
-// Codecs are stateless and immutable: any number of threads may share one.
+// Codecs are stateless and immutable: any number of threads may share one (but encode on a GPU with
+// its owner alone, device_codecs.h).
 #pragma once
 
 #include <cstdint>
@@ -81,7 +82,8 @@ class Codec {
                            std::span<float> values) const = 0;
 
  private:
-  friend class MixedCodec;  // encodes its parts in place
+  friend class MixedCodec;   // encodes its parts in place
+  friend class DeviceCodec;  // checks as another codec does
 
   absl::Status CheckSize(std::span<const uint8_t> bytes, int64_t n) const;
 

@@ -11,6 +11,7 @@
 #include "compression/mask_code.h"
 #include "compression/step_scale.h"
 #include "compression/tile_index.h"
+#include "compression/write_ahead.h"
 
 namespace skerry {
 namespace {
@@ -55,6 +56,7 @@ struct Tile {
   TileMask minus = {};
   std::array<uint8_t, kTileBlocks> steps = {};
   std::array<uint8_t, kTileBlocks> levels = {};
+  std::array<size_t, kTileBlocks> ones = {};  // in nonzero, of each block
 };
 
 struct Coder {
@@ -129,27 +131,37 @@ void PutBack(const uint8_t* back, size_t bytes, uint8_t* end) {
   }
 }
 
-// Returns the tile's length in bytes, from kBitSlack of `buffer` on. None: a value is void.
-std::optional<size_t> PutTile(const Coder& coder, const LoopSource& source, size_t size, Tile* tile,
-                              TileBuffer* buffer) {
-  uint8_t* out = buffer->data() + kBitSlack;
-  std::array<uint8_t, kWordBytesRead> back;
-  BitWriter writers[2] = {BitWriter(out), BitWriter(back.data())};
+// What of a tile is sent. False: a value is void.
+bool FormTile(const CodecLoops& loops, const LoopSource& source, size_t size, Tile* tile) {
   alignas(64) std::array<float, kBlock> u;
   for (size_t start = 0; start < size; start += kBlock) {
     const size_t block = start / kBlock, count = std::min(kBlock, size - start);
-    const uint32_t largest = coder.loops.form_delta(source.At(start), count, u.data());
-    if (largest > std::bit_cast<uint32_t>(kMagnitudeMax)) return std::nullopt;
+    const uint32_t largest = loops.form_delta(source.At(start), count, u.data());
+    if (largest > std::bit_cast<uint32_t>(kMagnitudeMax)) return false;
     const uint8_t step = NearestStep(std::bit_cast<float>(largest));
     tile->steps[block] = step;
     if (step == 0) continue;
     uint64_t* nonzero = tile->nonzero.data() + start / 64;
-    size_t ones = coder.loops.at_least(u.data(), count, HalfBits(step), nonzero);
+    size_t ones = loops.at_least(u.data(), count, HalfBits(step), nonzero);
     if (count == kBlock && ones > kPlacesMax) {
-      ones = Rarefy(coder.loops, std::span(u).first(count), ones, &tile->steps[block], nonzero);
+      ones = Rarefy(loops, std::span(u).first(count), ones, &tile->steps[block], nonzero);
     }
-    coder.loops.negative(u.data(), count, tile->minus.data() + start / 64);
-    tile->levels[block] = PutBlock(coder, {nonzero, ones, count}, &writers[block / kStreamBlocks]);
+    tile->ones[block] = ones;
+    loops.negative(u.data(), count, tile->minus.data() + start / 64);
+  }
+  return true;
+}
+
+// Returns the tile's length in bytes, from kBitSlack of `buffer` on.
+size_t PutTile(const Coder& coder, size_t size, Tile* tile, TileBuffer* buffer) {
+  uint8_t* out = buffer->data() + kBitSlack;
+  std::array<uint8_t, kWordBytesRead> back;
+  BitWriter writers[2] = {BitWriter(out), BitWriter(back.data())};
+  for (size_t start = 0; start < size; start += kBlock) {
+    const size_t block = start / kBlock, count = std::min(kBlock, size - start);
+    if (tile->steps[block] == 0) continue;
+    const BlockPlaces places = {tile->nonzero.data() + start / 64, tile->ones[block], count};
+    tile->levels[block] = PutBlock(coder, places, &writers[block / kStreamBlocks]);
   }
   PutSigns(coder.loops, *tile, &writers[0]);
   const size_t length = (writers[0].bits() + writers[1].bits() + 7) / 8;
@@ -175,32 +187,6 @@ struct TileBytes {
       std::memcpy(backward.data() + i, &bits, 8);
     }
   }
-};
-
-// Asks for the memory of the next tile's values bit by bit, while this one's are decoded and while
-// they are written.
-class WriteAhead {
- public:
-  static constexpr size_t kLine = 64;
-  static constexpr size_t kParts = kStreamBlocks + kTileBlocks;
-
-  WriteAhead(const void* at, size_t bytes)
-      : at_(static_cast<const char*>(at)), lines_(bytes / kLine / kParts / 8 * 8) {}
-
-  // A part for a loop to ask for.
-  const char* Part() {
-    at_ += lines_ * kLine;
-    return at_ - lines_ * kLine;
-  }
-  size_t lines() const { return lines_; }
-  void Fetch() {
-    const char* part = Part();
-    for (size_t line = 0; line < lines_; ++line) __builtin_prefetch(part + line * kLine, 1);
-  }
-
- private:
-  const char* at_;
-  size_t lines_;
 };
 
 // The places of all blocks of a step > 0; leaves readers[0] at the signs.
@@ -294,31 +280,74 @@ int64_t TernaryCodec::EncodedSizeMax(int64_t n) const {
   return static_cast<int64_t>(at.payload + at.tiles * kTileBytesMax);
 }
 
+namespace {
+
+// Puts tiles one after the other into a message.
+class TileSink {
+ public:
+  TileSink(const Coder& coder, int64_t n, uint8_t* out) : coder_(coder), at_(n), out_(out) {
+    std::fill(out + at_.levels, out + at_.payload, uint8_t{0});
+  }
+  void Put(size_t t, size_t size, Tile* tile) {
+    TileBuffer buffer;
+    const size_t length = PutTile(coder_, size, tile, &buffer);
+    SKERRY_CHECK(length <= kTileBytesMax);
+    NoteTile(out_, t, offset_);
+    out_[at_.lengths + t] = static_cast<uint8_t>(length);
+    for (size_t b = 0; b * kBlock < size; ++b) {
+      const size_t block = t * kTileBlocks + b;
+      out_[at_.steps + block] = tile->steps[b];
+      out_[at_.levels + block / 2] |= static_cast<uint8_t>(tile->levels[b] << (block % 2 * 4));
+    }
+    std::memcpy(out_ + at_.payload + offset_, buffer.data() + kBitSlack, length);
+    offset_ += length;
+  }
+  size_t tiles() const { return at_.tiles; }
+  size_t bytes() const { return at_.payload + offset_; }
+
+ private:
+  const Coder& coder_;
+  Layout at_;
+  uint8_t* out_;
+  size_t offset_ = 0;
+};
+
+}  // namespace
+
 std::optional<size_t> TernaryCodec::EncodeInto(const DeltaSource& source,
                                                std::span<uint8_t> out) const {
   const size_t n = source.base.size();
-  const Layout at(static_cast<int64_t>(n));
-  std::fill(out.begin() + at.levels, out.begin() + at.payload, uint8_t{0});
   const Coder coder = {loops_, AllMaskCodes()};
-  size_t offset = 0;
-  for (size_t t = 0; t < at.tiles; ++t) {
+  TileSink sink(coder, static_cast<int64_t>(n), out.data());
+  for (size_t t = 0; t < sink.tiles(); ++t) {
     const size_t first = t * kTile, size = std::min(kTile, n - first);
     Tile tile;
-    TileBuffer buffer;
-    const auto length = PutTile(coder, LoopSource::Of(source, first), size, &tile, &buffer);
-    if (!length) return std::nullopt;
-    SKERRY_CHECK(*length <= kTileBytesMax);
-    NoteTile(out.data(), t, offset);
-    out[at.lengths + t] = static_cast<uint8_t>(*length);
+    if (!FormTile(loops_, LoopSource::Of(source, first), size, &tile)) return std::nullopt;
+    sink.Put(t, size, &tile);
+  }
+  return sink.bytes();
+}
+
+size_t TernaryCodec::PackSymbols(int64_t n, const uint64_t* nonzero, const uint64_t* minus,
+                                 const uint8_t* steps, uint8_t* out) const {
+  const Coder coder = {loops_, AllMaskCodes()};
+  TileSink sink(coder, n, out);
+  for (size_t t = 0; t < sink.tiles(); ++t) {
+    const size_t size = std::min(kTile, static_cast<size_t>(n) - t * kTile);
+    Tile tile;
     for (size_t b = 0; b * kBlock < size; ++b) {
       const size_t block = t * kTileBlocks + b;
-      out[at.steps + block] = tile.steps[b];
-      out[at.levels + block / 2] |= static_cast<uint8_t>(tile.levels[b] << (block % 2 * 4));
+      tile.steps[b] = steps[block];
+      for (size_t w = 0; w < kBlockWords; ++w) {
+        const size_t from = block * kBlockWords + w, to = b * kBlockWords + w;
+        tile.nonzero[to] = nonzero[from];
+        tile.minus[to] = minus[from];
+        tile.ones[b] += static_cast<size_t>(std::popcount(nonzero[from]));
+      }
     }
-    std::memcpy(out.data() + at.payload + offset, buffer.data() + kBitSlack, *length);
-    offset += *length;
+    sink.Put(t, size, &tile);
   }
-  return at.payload + offset;
+  return sink.bytes();
 }
 
 absl::Status TernaryCodec::CheckContent(std::span<const uint8_t> bytes, int64_t n) const {
@@ -345,6 +374,23 @@ void TernaryCodec::DecodeRange(std::span<const uint8_t> bytes, int64_t n, int64_
             [&](size_t start, size_t count, uint8_t step, const uint64_t* nonzero,
                 const uint64_t* minus) {
               loops_.decode_signed(nonzero, minus, count, StepValue(step), values.data() + start);
+            });
+}
+
+void TernaryCodec::UnpackSymbols(std::span<const uint8_t> bytes, int64_t n, uint64_t* nonzero,
+                                 uint64_t* minus, uint8_t* steps) const {
+  // Of no values, but as many as are walked over.
+  const std::span<const uint8_t> places(static_cast<const uint8_t*>(nullptr),
+                                        static_cast<size_t>(n));
+  ForBlocks(loops_, bytes, n, 0, places,
+            [&](size_t start, size_t count, uint8_t step, const uint64_t* some,
+                const uint64_t* negative) {
+              const size_t block = start / kBlock, words = (count + 63) / 64;
+              steps[block] = step;
+              std::fill_n(nonzero + block * kBlockWords, kBlockWords, uint64_t{0});
+              std::fill_n(minus + block * kBlockWords, kBlockWords, uint64_t{0});
+              std::copy_n(some, words, nonzero + block * kBlockWords);
+              std::copy_n(negative, words, minus + block * kBlockWords);
             });
 }
 

@@ -37,6 +37,15 @@ class TernaryCodec final : public Codec {
  public:
   explicit TernaryCodec(const CodecLoops& loops) : loops_(loops) {}
 
+  // Symbols: of each block its step and the masks of places that are not zero and of negative ones
+  // (four words each), as the encoder finds them; for encoders and decoders on other devices. Pack
+  // writes the message of n values to `out`, which has room for EncodedSizeMax(n) bytes, and
+  // returns its length; Unpack takes a message that passed Check.
+  size_t PackSymbols(int64_t n, const uint64_t* nonzero, const uint64_t* minus,
+                     const uint8_t* steps, uint8_t* out) const;
+  void UnpackSymbols(std::span<const uint8_t> bytes, int64_t n, uint64_t* nonzero, uint64_t* minus,
+                     uint8_t* steps) const;
+
   int64_t EncodedSizeMin(int64_t n) const override;
   int64_t EncodedSizeMax(int64_t n) const override;
   void AccumulateRange(std::span<const uint8_t> bytes, int64_t n, int64_t first, int64_t weight,

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "common/check.h"
 #include "compression/block_code.h"
 #include "compression/fixed_point.h"
 #include "compression/loops.h"
@@ -127,13 +128,6 @@ uint64_t MaskAt(const TileShape& shape, const uint8_t* in) {
   return mask;
 }
 
-// Low and high level of a tile in units.
-std::array<int64_t, 2> LevelsOf(uint8_t step, uint8_t ratio) {
-  const int64_t units = StepUnits(step);
-  if (ratio == 0) return {0, units};
-  return {units, units / 4 * kRatios[ratio]};
-}
-
 // Calls visit(place in the range, units of the value) for all values kept in the range.
 template <typename Visit>
 void ForKept(std::span<const uint8_t> bytes, int64_t n, int64_t first, size_t size, Visit&& visit) {
@@ -203,6 +197,37 @@ std::optional<size_t> TopKCodec::EncodeInto(const DeltaSource& source,
     offset += PutTile(shape, tile, &out[at.heads + t], out.data() + at.payload + offset);
   }
   return at.payload + offset;
+}
+
+size_t TopKCodec::PackTiles(int64_t n, std::span<const TileSelection> tiles, uint8_t* out) const {
+  const Layout at(n);
+  SKERRY_CHECK(tiles.size() == at.tiles);
+  size_t offset = 0;
+  for (size_t t = 0; t < at.tiles; ++t) {
+    NoteTile(out, t, offset);
+    out[at.steps + t] = tiles[t].step;
+    offset += PutTile(at.Shape(t), tiles[t], &out[at.heads + t], out + at.payload + offset);
+  }
+  return at.payload + offset;
+}
+
+void TopKCodec::UnpackTiles(std::span<const uint8_t> bytes, int64_t n,
+                            std::span<TileSelection> tiles) const {
+  const Layout at(n);
+  SKERRY_CHECK(tiles.size() == at.tiles);
+  const uint8_t* in = bytes.data() + at.payload;
+  for (size_t t = 0; t < at.tiles; ++t) {
+    const TileShape shape = at.Shape(t);
+    const uint8_t head = bytes[at.heads + t];
+    TileSelection& tile = tiles[t];
+    tile = {};
+    SKERRY_CHECK(TakePlaces(shape, head, in, &tile.places), "the message was checked");
+    tile.high = MaskAt(shape, in + shape.low_bytes);
+    tile.minus = MaskAt(shape, in + shape.low_bytes + shape.mask_bytes);
+    tile.step = bytes[at.steps + t];
+    tile.ratio = head % kRatioCodes;
+    in += shape.Length(head);
+  }
 }
 
 absl::Status TopKCodec::CheckContent(std::span<const uint8_t> bytes, int64_t n) const {

@@ -24,12 +24,18 @@
 #pragma once
 
 #include "compression/codec.h"
+#include "compression/tile_shape.h"
 
 namespace skerry {
 
 class TopKCodec final : public Codec {
  public:
   explicit TopKCodec(const CodecLoops& loops) : loops_(loops) {}
+
+  // The message of tiles that were selected elsewhere: `out` has room for EncodedSizeMax(n) bytes;
+  // returns its length. And the tiles of a message that passed Check.
+  size_t PackTiles(int64_t n, std::span<const TileSelection> tiles, uint8_t* out) const;
+  void UnpackTiles(std::span<const uint8_t> bytes, int64_t n, std::span<TileSelection> tiles) const;
 
   int64_t EncodedSizeMin(int64_t n) const override;
   int64_t EncodedSizeMax(int64_t n) const override;

@@ -25,15 +25,18 @@ MatrixShape ShapeOr(const MatrixShape& shape, int64_t values) {
 }  // namespace
 
 CodecBook::CodecBook(const OuterConfig& config, int64_t values, const PieceCut& cut,
-                     const MatrixShape& shape)
+                     const MatrixShape& shape, const CodecSource& source)
     : values_(values), cut_(cut), down_follows_(config.down_codec == DownCodec::kAuto) {
   const double bits = double{config.budget_bits};
-  codecs_ = ForAll(config.codec, bits, shape);
-  down_ = down_follows_ ? codecs_ : ForAll(DownCodecOf(config), bits, shape);
+  codecs_ = ForAll(config.codec, bits, shape, source);
+  down_ = down_follows_ ? codecs_ : ForAll(DownCodecOf(config), bits, shape, source);
 }
 
-CodecBook::Codecs CodecBook::ForAll(DeltaCodec kind, double bits, const MatrixShape& shape) const {
+CodecBook::Codecs CodecBook::ForAll(DeltaCodec kind, double bits, const MatrixShape& shape,
+                                    const CodecSource& source) const {
   const int32_t count = cut_.piece > 0 ? cut_.count() : 1;
+  const auto on_device = source ? source(kind) : nullptr;
+  if (on_device != nullptr) return Codecs(static_cast<size_t>(count), on_device);
   Codecs codecs;
   for (int32_t i = 0; i < count; ++i) {
     if (kind != DeltaCodec::kLowRank) {  // lives as long as the program

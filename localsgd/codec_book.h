@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -28,12 +29,15 @@
 
 namespace skerry {
 
+// Makes a codec of a kind whose encoding a device does (compression/device_codecs.h), or nullptr.
+using CodecSource = std::function<std::shared_ptr<const Codec>(DeltaCodec)>;
+
 class CodecBook {
  public:
-  // `config.codec` for all `values` until there is a table. `cut` and `shape` as in
+  // `config.codec` for all `values` until there is a table. `cut`, `shape` and `source` as in
   // OuterReplicaOptions.
   CodecBook(const OuterConfig& config, int64_t values, const PieceCut& cut = {},
-            const MatrixShape& shape = {});
+            const MatrixShape& shape = {}, const CodecSource& source = {});
 
   // Messages of rounds from `first_round` on are of this table, packed. One that is there already
   // stays. InvalidArgument: not a table of so many values; then nothing has changed.
@@ -56,7 +60,8 @@ class CodecBook {
     Bytes packed;
     Codecs codecs;
   };
-  Codecs ForAll(DeltaCodec kind, double bits, const MatrixShape& shape) const;
+  Codecs ForAll(DeltaCodec kind, double bits, const MatrixShape& shape,
+                const CodecSource& source) const;
   // Of the round's table, else the one of all rounds.
   std::shared_ptr<const Codec> Find(int64_t round, size_t index) const;
 

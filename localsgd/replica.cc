@@ -57,7 +57,8 @@ OuterReplica::OuterReplica(const OuterConfig& config, std::vector<float> base,
   SKERRY_CHECK(!options.restart || UsesBuffer(), "a restart forgets what the weights hold");
   SKERRY_CHECK(options.cut.piece == 0 || (options.cut.parameters == size() && !options.restart));
   if (!options_.codecs) {
-    options_.codecs = std::make_shared<CodecBook>(config, size(), options.cut, options.shape);
+    options_.codecs =
+        std::make_shared<CodecBook>(config, size(), options.cut, options.shape, options.source);
   }
 }
 

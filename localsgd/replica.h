@@ -67,6 +67,7 @@ struct OuterReplicaOptions {
   // Which codec the messages of a round are of; shared with whoever learns of tables. nullptr: the
   // replica makes its own.
   std::shared_ptr<CodecBook> codecs = {};
+  CodecSource source = {};  // of codecs that a device encodes with; used by the replica's thread
 };
 
 // Not thread-safe: one thread owns it at a time; it may be moved into a job and back. Copyable.

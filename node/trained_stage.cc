@@ -8,6 +8,8 @@
 #include "common/digest.h"
 #include "common/status.h"
 #include "compression/codec.h"
+#include "compression/device_codecs.h"
+#include "kernels/plugin/gpu_backend.h"
 #include "localsgd/table_choice.h"
 #include "node/stage_state.h"
 
@@ -20,6 +22,17 @@ std::span<const float> Floats(const Payload& payload) {
 }
 std::span<float> Floats(Bytes& bytes) {
   return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
+}
+
+// Where the stage is on a GPU deltas are encoded there: the processor is left to those who share
+// it.
+CodecSource EncodersOf(Backend& backend) {
+  const GpuHandle gpu = GpuOf(backend);
+  if (gpu.device == nullptr) return {};
+  return [gpu](DeltaCodec kind) -> std::shared_ptr<const Codec> {
+    if (kind > kLastShapeless) return nullptr;
+    return MakeDeviceCodec(kind, *gpu.table, gpu.device);
+  };
 }
 
 }  // namespace
@@ -64,11 +77,12 @@ absl::Status TrainedStage::StartRounds(const StageAssignment& stage) {
   if (IsSharded(config_.outer, replicas)) sharded_over_ = replicas;
   const auto values = static_cast<int64_t>(theta_.size());
   law_.replica.shape = ShapeOf(trainer_->layout());
+  law_.replica.source = EncodersOf(*backend_);
   // Outlives the replica that a joiner's state replaces. Fragments have no tables.
   if (law_.fragments == 1) {
     law_.replica.codecs = std::make_shared<CodecBook>(
         config_.outer, values, sharded_over_ > 0 ? PieceCut::Of(values, sharded_over_) : PieceCut(),
-        law_.replica.shape);
+        law_.replica.shape, law_.replica.source);
   }
   fragments_ = std::make_unique<OuterFragments>(law_, BlockSizes(), theta_, sharded_over_);
   for (int32_t f = 0; f < fragments_->count(); ++f) {

@@ -73,6 +73,7 @@ GpuTable MakeTable() {
   table.fill = &Entered<&cuda::Fill>::Call;
   table.sums_of_squares = &Entered<&cuda::SumsOfSquares>::Call;
   table.update = &Entered<&cuda::Update>::Call;
+  table.codecs = &kGpuCodecs;
   return table;
 }
 
