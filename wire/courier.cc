@@ -49,7 +49,8 @@ void CourierSession::Send(Instant now, SharedMessage message, std::vector<Frame>
   if (to.unacknowledged() == 0) BeginRepeating(now, to);
   to.outbox.push_back(message);
   to.owed_acks = 0;
-  if (index == 0 && IsBulk(*message)) last_bulk_in_control_ = to.next_sequence;
+  const bool has_other_lane = ClassOf(*message) != TrafficClass::kControl;
+  if (index == 0 && has_other_lane) last_bulk_in_control_ = to.next_sequence;
   out.push_back(MakeFrame(index, to.next_sequence++, std::move(message)));
 }
 

@@ -74,7 +74,7 @@ TEST_CASE("Strategies: every built-in one fits every shape of run", "[sim][compa
   for (const Strategy& strategy : *all) names.insert(strategy.name);
   CHECK(names.size() == all->size());
   CHECK(all->front().name == "as_is");
-  CHECK(ChooseStrategies(config, "codecs", {})->size() == 7);
+  CHECK(ChooseStrategies(config, "codecs", {})->size() == 8);
 }
 
 TEST_CASE("Strategies: a name or key that nobody knows is told its nearest", "[sim][compare]") {

@@ -67,7 +67,7 @@ TEST_CASE("RunConfig: mistakes are reported with their line and, where it helps,
         "run.toml:2: 'skip_ratio' is 0.6, allowed are 0 to 0.5");
   CHECK(ErrorOf("[outer]\ncodec = \"int7\"\n") ==
         "run.toml:2: 'codec' is 'int7', allowed are 'none', 'int8', 'bf16', "
-        "'int4', 'sign', 'ternary', 'topk'");
+        "'int4', 'sign', 'ternary', 'topk', 'lowrank'");
   CHECK(ErrorOf("run = 4\n") == "run.toml:1: 'run' must be a section [run]");
   CHECK(ErrorOf("[inner]\nlearning_rate = nan\n") ==
         "run.toml:2: 'learning_rate' is nan, allowed are 1e-12 to 1000");

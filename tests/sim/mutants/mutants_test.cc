@@ -53,7 +53,7 @@ const Mutant kMutants[] = {
     // The pipeline.
     {19, "microbatch_conservation", "a microbatch that comes again is counted again", 53},
     {20, "microbatch_conservation", "gradients are added in the wrong order", 1},
-    {21, "ledger_exact", "a microbatch that a death caught is dropped, not sent again", 209},
+    {21, "ledger_exact", "a microbatch that a death caught is dropped, not sent again", 11},
     // The courier.
     {22, "delivery_exact", "what is missing is acknowledged with what came after it", 1},
     {23, "delivery_exact", "what was delivered is delivered again when it comes again", 1},
