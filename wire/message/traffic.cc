@@ -5,10 +5,7 @@
 namespace skerry {
 
 TrafficClass ClassOf(const Message& message) {
-  const bool concerns_microbatches = std::holds_alternative<MicrobatchVoid>(message) ||
-                                     std::holds_alternative<VoidList>(message) ||
-                                     std::holds_alternative<HopLate>(message);
-  if (concerns_microbatches) return TrafficClass::kActivation;
+  if (std::holds_alternative<MicrobatchVoid>(message)) return TrafficClass::kActivation;
   if (!IsBulk(message)) return TrafficClass::kControl;
   if (const auto* chunk = std::get_if<ObjectChunk>(&message))
     return chunk->object.rfind("shard/", 0) == 0 ? TrafficClass::kData : TrafficClass::kState;
