@@ -119,25 +119,29 @@ void StageActor::OnActivation(Context& context, const NodeId& from, const Activa
     return;
   }
   if (IsVoid(key, NodeAt(activation.path, 0), activation.attempt)) return void(++refused_);
-  // An heir counts its attempts anew: of the dead one's only a gradient can be left that waits for
-  // its turn, and the heir's takes its place.
-  if (it != visits_.end() && it->second.state == State::kDone &&
-      it->second.path.front() != activation.path.front() &&
-      !WorksAt(plan_, NodeAt(it->second.path, 0), activation.step)) {
-    Drop(context, key);
-  }
+  if (it != visits_.end() && !MakesWay(context, it, activation)) return void(++refused_);
   Visit& visit = visits_[key];
-  if (activation.attempt < visit.attempt ||
-      (activation.attempt == visit.attempt && visit.state != State::kExpected)) {
-    ++refused_;
-    return;
-  }
   visit.attempt = activation.attempt;
   visit.path = activation.path;
   visit.hop = activation.hop;
   visit.counted = counted_.contains(key);
   visit.has_gradient = false;
   MakeReady(key, visit, Task::kForward, {activation.values, activation.codec});
+}
+
+// Whether what is here of the microbatch gives its place to the attempt that comes.
+bool StageActor::MakesWay(Context& context, Visits::iterator it, const Activation& activation) {
+  const Visit& here = it->second;
+  if (here.state == State::kExpected) return activation.attempt >= here.attempt;
+  // An heir counts its attempts anew: of the dead one's only a gradient can be left that waits for
+  // its turn, and the heir's takes its place.
+  const bool is_heirs = here.state == State::kDone &&
+                        here.path.front() != activation.path.front() &&
+                        !WorksAt(plan_, NodeAt(here.path, 0), activation.step);
+  // A new attempt comes over other nodes than the void of the one before, and may be here first.
+  const bool is_newer = activation.attempt > here.attempt && !IsOwn(here);
+  if (is_heirs || is_newer) Drop(context, it->first);
+  return is_heirs || is_newer;
 }
 
 void StageActor::OnGradient(Context& context, const NodeId& from, const Gradient& gradient) {

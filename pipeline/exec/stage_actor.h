@@ -126,6 +126,7 @@ class StageActor {
     std::map<int32_t, Instant> late_hops;  // of the attempt: who said last when that it waits
     NodeId last_reporter;                  // of the attempt before: the furthest of them
   };
+  using Visits = std::map<Key, Visit>;
   // What a stage-0 node declared void: its attempts up to `attempt`.
   struct Void {
     NodeId home;
@@ -155,6 +156,7 @@ class StageActor {
   void Drop(Context& context, Key key);
   std::optional<NodeId> LeaderOf(Key key) const;
   bool IsVoid(Key key, const NodeId& home, int32_t attempt) const;
+  bool MakesWay(Context& context, Visits::iterator it, const Activation& activation);
   Instant LateClock(const Context& context) const;
   void NoteAnswer(Context& context, Key key, const Visit& visit);
   void Disturb();
@@ -175,11 +177,11 @@ class StageActor {
   PipelinePlan plan_;
   int64_t step_ = -1;
   bool step_open_ = false;
-  std::map<Key, Visit> visits_;  // of the open step, early ones, and those sent again
-  std::set<int32_t> pending_;    // of the open step, not yet accumulated
-  std::set<Key> counted_;        // accumulated, of steps that others may still be in
-  std::set<Key> voided_;         // for good, of steps not begun here
-  std::map<Key, Void> void_;     // of steps that others may still be in
+  Visits visits_;              // of the open step, early ones, and those sent again
+  std::set<int32_t> pending_;  // of the open step, not yet accumulated
+  std::set<Key> counted_;      // accumulated, of steps that others may still be in
+  std::set<Key> voided_;       // for good, of steps not begun here
+  std::map<Key, Void> void_;   // of steps that others may still be in
   std::optional<Lateness> lateness_;
   std::optional<Avoidance> avoidance_;
   int32_t accumulated_ = 0;

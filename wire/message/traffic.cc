@@ -5,7 +5,6 @@
 namespace skerry {
 
 TrafficClass ClassOf(const Message& message) {
-  if (std::holds_alternative<MicrobatchVoid>(message)) return TrafficClass::kActivation;
   if (!IsBulk(message)) return TrafficClass::kControl;
   if (const auto* chunk = std::get_if<ObjectChunk>(&message))
     return chunk->object.rfind("shard/", 0) == 0 ? TrafficClass::kData : TrafficClass::kState;

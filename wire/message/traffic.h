@@ -10,13 +10,11 @@
 namespace skerry {
 
 enum class TrafficClass : uint8_t {
-  kControl,  // everything that is not bulk
-  // And gradients: somebody's pipeline waits for them. And what voids them: a void that overtook
-  // its activation would be refused, and the next attempt meet the one that it should have ended.
-  kActivation,
-  kDelta,  // of outer rounds, and their sums
-  kState,  // of a replica, for a joiner or the export
-  kData    // token shards, and probes of links
+  kControl,     // everything that is not bulk
+  kActivation,  // and gradients: somebody's pipeline waits for them
+  kDelta,       // of outer rounds, and their sums
+  kState,       // of a replica, for a joiner or the export
+  kData         // token shards, and probes of links
 };
 inline constexpr size_t kTrafficClasses = 5;
 

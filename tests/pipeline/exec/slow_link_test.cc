@@ -1,5 +1,6 @@
 // Slow links from the inside of one node: the middle one of three, whose link to the last is slow.
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <limits>
 #include <optional>
@@ -175,6 +176,39 @@ TEST_CASE("Slow links: a payload that is hollow changes its size only", "[exec]"
   const auto decoded = stage.DecodeBoundary(DeltaCodec::kBf16, *encoded);
   REQUIRE(decoded.ok());
   CHECK(decoded->size() == stage.boundary_bytes());
+}
+
+// The void goes from the first node to this one, the next attempt over other nodes: any order.
+TEST_CASE("A new attempt that is here before the void of the one before takes its place",
+          "[exec]") {
+  Node node(DeltaCodec::kNone);
+  const Payload values = PayloadOf(std::vector<float>(kFloats, 1.0f));
+  const auto attempt = [&](int32_t number) {
+    node.actor.OnActivation(
+        node.context, kFirst,
+        Activation{0, 0, number, 1, 1, ThreeStages().paths[0], values, DeltaCodec::kNone});
+  };
+  const auto discards = [&] {
+    return std::count_if(node.context.jobs.begin(), node.context.jobs.end(),
+                         [](const auto& job) { return job.second.name == "discard"; });
+  };
+  attempt(0);
+  node.Work();
+  REQUIRE(node.sent.size() == 1);
+  attempt(1);
+  CHECK(discards() == 1);  // the device forgets what it kept for the way back
+  node.Work();
+  REQUIRE(node.sent.size() == 2);
+  CHECK(std::get<Activation>(node.sent[1].second).attempt == 1);
+
+  attempt(0);
+  node.actor.OnVoid(node.context, kFirst, {0, 0, 0, 1});
+  CHECK(node.actor.refused() == 2);
+  CHECK(discards() == 1);
+  node.actor.OnGradient(node.context, kLast, Gradient{0, 0, 1, 1, 1, values, DeltaCodec::kNone});
+  node.Work();
+  REQUIRE(node.sent.size() == 3);
+  CHECK(std::get<Gradient>(node.sent[2].second).attempt == 1);
 }
 
 }  // namespace
