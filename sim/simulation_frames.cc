@@ -9,6 +9,9 @@ namespace skerry {
 namespace {
 
 constexpr int64_t kAcknowledgementBytes = 100;
+// What waits for a plain link longer is not taken: couriers repeat what they hear nothing of, and a
+// slow link would take for ever to carry all that.
+constexpr Duration kLinkQueueMax = Duration::Seconds(60);
 
 int64_t FrameBytes(const Frame& frame) {
   return frame.message ? WireSize(*frame.message) : kAcknowledgementBytes;
@@ -82,6 +85,10 @@ void Simulation::TransmitOverLink(Process& process, const Process& to, Frame fra
   const SimLink link = options_.link(process.id, to.id);
   const auto bytes = static_cast<double>(FrameBytes(frame));
   Instant& free = link_free_[{process.index, to.index}];
+  if (free - now_ > kLinkQueueMax) {  // as a router drops what its queue has no room for
+    ++frames_lost_;
+    return;
+  }
   free = std::max(free, now_) + Duration::Seconds(bytes / link.bytes_per_s);
   const int copies = network_rng_.Uniform() < link.repetition ? 2 : 1;
   for (int copy = 0; copy < copies; ++copy) {
