@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -15,6 +16,7 @@
 
 #include "bench/bench.h"
 #include "bench/convergence_contenders.h"
+#include "common/status.h"
 #include "kernels/cpu/omp_environment.h"
 #include "model/parameter_layout.h"
 #include "model/prepare_text.h"
@@ -25,13 +27,15 @@ namespace {
 constexpr const char* kUsage =
     "usage: bench_convergence [--model tiny|demo|10m] [--seeds N] [--replicas 4,8] [--steps N]\n"
     "                         [--sequences N] [--threads N] [--text FILE] [--studies "
-    "tau,modes,codecs,sums,missing,skip] [--json FILE]\n";
+    "tau,modes,codecs,sums,rest,missing,skip]\n"
+    "                         [--inner-rate R: no rate is tuned, outer 1 and 0] [--json FILE]\n";
 
 struct Arguments {
   std::string model = "tiny", json;
   std::string studies = "tau,modes,codecs,sums,missing,skip";
   std::string text = "/usr/share/dictd/gcide.dict.dz";  // of the demo
   int64_t seeds = 1, steps = 0, sequences = 0;
+  float inner_rate = 0;  // > 0: of everybody, instead of tuning
   size_t threads = std::max(1u, std::thread::hardware_concurrency());
   std::vector<int32_t> replicas = {4};
 };
@@ -56,6 +60,8 @@ std::optional<Arguments> Parse(int argc, char** argv) {
       out.steps = std::atoll(value.c_str());
     else if (key == "--sequences")
       out.sequences = std::atoll(value.c_str());
+    else if (key == "--inner-rate")
+      out.inner_rate = std::strtof(value.c_str(), nullptr);
     else if (key == "--threads")
       out.threads = static_cast<size_t>(std::atoll(value.c_str()));
     else if (key == "--replicas") {
@@ -154,13 +160,21 @@ class Race {
     return rates;
   }
 
+  absl::StatusOr<Tuned> TuneOrTake(
+      const Contender& contender,
+      const std::function<absl::StatusOr<Outcome>(const Rates&)>& train) {
+    if (!(arguments_.inner_rate > 0)) return Tune(contender.training, Start(contender), train);
+    Tuned taken{{.inner = arguments_.inner_rate, .alpha = 1, .beta = 0}, {}, 1};
+    SKERRY_ASSIGN_OR_RETURN(taken.outcome, train(taken.rates));
+    return taken;
+  }
+
   void RunOne(const Contender& contender) {
     const auto train = [&](const Rates& rates, uint64_t seed) {
       return TrainReplicas(size_, contender.training, rates, seed, data_);
     };
     Result result;
-    const auto tuned = Tune(contender.training, Start(contender),
-                            [&](const Rates& rates) { return train(rates, 1); });
+    const auto tuned = TuneOrTake(contender, [&](const Rates& rates) { return train(rates, 1); });
     absl::Status status = tuned.status();
     if (tuned.ok()) {
       result = {tuned->rates, {tuned->outcome}, tuned->runs};

@@ -84,6 +84,32 @@ void AddSums(Collection* out) {
   }
 }
 
+// Where progress lives that a coarse message left out, and what its sums lose.
+void AddRest(Collection* out) {
+  out->Study("rest");
+  const struct {
+    const char* name;
+    DeltaCodec codec;
+    double bits;
+  } coarse[] = {{"ternary", DeltaCodec::kTernary, 1},
+                {"lowrank of 1 bit", DeltaCodec::kLowRank, 1},
+                {"lowrank of 0.15 bit", DeltaCodec::kLowRank, 0.15}};
+  for (const auto& [name, codec, bits] : coarse) {
+    for (const ResidualPlace place : {ResidualPlace::kBuffer, ResidualPlace::kWeights}) {
+      for (const bool sharded : {false, true}) {
+        Training training = Synchronous(kStudyTau, codec);
+        training.bits = bits;
+        training.residual = place;
+        training.sharded = sharded;
+        out->Add(WithTau(std::string(name) +
+                         (place == ResidualPlace::kWeights ? ", weights" : ", buffer") +
+                         (sharded ? ", both ways" : "")),
+                 training);
+      }
+    }
+  }
+}
+
 void AddMissing(Collection* out) {
   out->Study("missing");
   for (const DeltaCodec codec : {DeltaCodec::kNone, DeltaCodec::kTernary}) {
@@ -127,6 +153,7 @@ std::vector<Contender> ContendersOf(int32_t replicas) {
   AddModes(&out);
   AddCodecs(&out);
   AddSums(&out);
+  AddRest(&out);
   AddMissing(&out);
   AddSkips(&out);
   return out.Take();

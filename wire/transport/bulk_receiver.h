@@ -84,7 +84,7 @@ class BulkReceiver {
   std::map<uint64_t, Frame> frames_;                   // by transfer
   std::set<uint64_t> finished_;                        // transfers; the oldest are forgotten
   std::map<uint16_t, std::vector<uint64_t>> serials_;  // to acknowledge, by connection
-  int64_t received_bytes_ = 0;                         // in this session, without repeats; at most
+  int64_t received_bytes_ = 0;  // of its sender's life, without repeats; at most
   int64_t granted_bytes_ = kCreditBytes;
   int64_t unfinished_bytes_ = 0;
   int64_t corrupt_ = 0;

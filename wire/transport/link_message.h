@@ -59,7 +59,7 @@ struct ChunkHeader {
 };
 struct AcksMessage {
   uint64_t session = 0;        // of who sent the chunks
-  int64_t credit_bytes = 0;    // so many may be sent in this session, all in all
+  int64_t credit_bytes = 0;    // so many may be sent in all
   int64_t received_bytes = 0;  // so many came, all in all, at
   int64_t at_nanos = 0;        // this time of the receiver's clock
   std::vector<uint64_t> serials;
