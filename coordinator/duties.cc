@@ -209,6 +209,7 @@ void CoordinatorActor::FinishWhenDone(Context& context) {
         if (beat == beats_.end() || beat->second.phase != Phase::kFinished) return;
       }
     }
+    EmitPassedSteps(context);
     for (const auto& [node, traffic] : traffic_) Record(context, TrafficRecord(node, traffic));
     Record(context, MarkRecord("finished"));
   }

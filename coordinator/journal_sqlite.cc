@@ -36,6 +36,7 @@ absl::Status SqliteJournal::Error(int code, const std::string& doing) const {
   const std::string what = absl::StrFormat("%s: %s: %s", path_, doing, sqlite3_errmsg(database_));
   switch (code & 0xff) {
     case SQLITE_FULL:
+      return ResourceExhausted("%s; make room on the disk, nothing is lost", what);
     case SQLITE_IOERR:
       return Unavailable("%s; see to the disk (full?) and start again, nothing is lost", what);
     case SQLITE_READONLY:
@@ -125,25 +126,30 @@ absl::Status SqliteJournal::Append(const std::vector<std::string>& records) {
 }
 
 absl::StatusOr<std::vector<std::string>> SqliteJournal::Load() {
+  std::vector<std::string> records;
+  SKERRY_RETURN_IF_ERROR(Read([&](const std::string& record) { records.push_back(record); }));
+  return records;
+}
+
+absl::Status SqliteJournal::Read(const std::function<void(const std::string&)>& with) {
   Statement select;
   int code = sqlite3_prepare_v2(database_, "SELECT number, body, chain FROM record ORDER BY number",
                                 -1, &select.handle, nullptr);
   if (code != SQLITE_OK) return Error(code, "load");
-  std::vector<std::string> records;
   End end;
   while ((code = sqlite3_step(select.handle)) == SQLITE_ROW) {
-    std::string body = ColumnText(select.handle, 1);
+    const std::string body = ColumnText(select.handle, 1);
     end = {end.number + 1, ChainDigest(end.chain, body)};
     if (sqlite3_column_int64(select.handle, 0) != end.number ||
         ColumnText(select.handle, 2) != end.chain.Hex()) {
       return DataLoss("%s: record %d is damaged or missing; restore the file from a copy", path_,
                       end.number);
     }
-    records.push_back(std::move(body));
+    with(body);
   }
   if (code != SQLITE_DONE) return Error(code, "load");
   end_ = end;
-  return records;
+  return absl::OkStatus();
 }
 
 absl::Status SqliteJournal::SetFact(const std::string& name, const std::string& value) {

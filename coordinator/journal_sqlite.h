@@ -2,12 +2,14 @@
 // FULL. Each carries the BLAKE2b chain of all records up to it, as SQLite has no checksums of its
 // own.
 //
-// One process at a time writes; others may read. Errors: Unavailable (directory missing or
-// read-only, disk full) and DataLoss (not a journal, damaged), with what to do; a failed append
-// leaves what was there.
+// One process at a time writes; others may read. Errors: ResourceExhausted (disk full: the same
+// append succeeds when there is room), Unavailable (directory missing or read-only, a disk that
+// fails) and DataLoss (not a journal, damaged), with what to do; a failed append leaves what was
+// there.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,6 +34,8 @@ class SqliteJournal {
   absl::Status Append(const std::vector<std::string>& records);
   // DataLoss names the first record that is not the one appended, or that is missing.
   absl::StatusOr<std::vector<std::string>> Load();
+  // The same, one by one: those before a damaged one are still seen.
+  absl::Status Read(const std::function<void(const std::string&)>& with);
 
   // Facts that never change: "run", "config".
   absl::Status SetFact(const std::string& name, const std::string& value);

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/status.h"
+#include "coordinator/audit.h"
 #include "coordinator/listings.h"
 #include "coordinator/report.h"
 #include "coordinator/run_directory.h"
@@ -103,6 +104,19 @@ absl::Status PrintPlan(const std::string& directory, bool json) {
   return absl::OkStatus();
 }
 
+// What the journal proves; an error if it contradicts itself.
+absl::Status PrintAudit(const std::string& directory, bool json) {
+  SKERRY_ASSIGN_OR_RETURN(const OpenedRun run, OpenRunDirectory(directory));
+  JournalAudit audit(run.config);
+  const absl::Status whole =
+      ReadJournal(run.directory, [&audit](const std::string& record) { audit.Add(record); });
+  if (whole.ok()) audit.End();
+  std::cout << (json ? AuditJson(audit).dump(2) + "\n" : AuditText(audit));
+  SKERRY_RETURN_IF_ERROR(whole);
+  if (audit.found() == 0) return absl::OkStatus();
+  return DataLoss("%s: the journal contradicts itself in %d places", directory, audit.found());
+}
+
 // Everything the command line can say; one per process.
 struct CommandLine {
   InitOptions init;
@@ -164,6 +178,7 @@ void AddViewCommands(CLI::App& app, CommandLine& line) {
   add("status", "show a run once", PrintStatus);
   add("nodes", "list the nodes of a run", PrintNodes);
   add("plan", "show the plan in force", PrintPlan);
+  add("audit", "what the journal proves: every sample, contribution and round once", PrintAudit);
 
   auto* report = app.add_subcommand("report", "write report.json and report.html");
   report->add_option("dir", line.directory)->required();

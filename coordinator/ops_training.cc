@@ -23,15 +23,17 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const StepReport
   }
   StepReport fresh{message.step, {}};
   const auto known = state_.losses.find(message.step);
+  const auto lost = state_.lost.find(message.step);
   for (const MicrobatchLoss& loss : message.losses) {
     if (!IsSane(loss, microbatches)) return void(++refused_);
+    if (lost != state_.lost.end() && lost->second.contains(loss.microbatch)) continue;
     if (known == state_.losses.end() || !known->second.by_microbatch.contains(loss.microbatch)) {
       fresh.losses.push_back(loss);
     }
   }
   NoteStarted(context, from);
   if (fresh.losses.empty()) return;
-  Record(context, LossesRecord(fresh));
+  Record(context, LossesRecord(from, fresh));
   const auto& step = state_.losses.at(message.step).by_microbatch;
   if (static_cast<int32_t>(step.size()) == microbatches) EmitStep(context, message.step);
 }
@@ -75,6 +77,22 @@ void CoordinatorActor::EmitPassedSteps(Context& context) {
   for (auto it = state_.losses.lower_bound(emitted_below_);
        it != state_.losses.end() && it->first < passed; ++it) {
     EmitStep(context, it->first);
+  }
+  // What nobody was credited with by now nobody will be: the ledger closes the step.
+  const int32_t microbatches = options_.config.pipeline.microbatches_per_step;
+  for (int64_t step = emitted_below_; step < passed; ++step) {
+    const auto losses = state_.losses.find(step);
+    if (losses != state_.losses.end() &&
+        static_cast<int32_t>(losses->second.by_microbatch.size()) == microbatches) {
+      continue;
+    }
+    std::set<int32_t> lost;
+    for (int32_t m = 0; m < microbatches; ++m) {
+      if (losses == state_.losses.end() || !losses->second.by_microbatch.contains(m)) {
+        lost.insert(m);
+      }
+    }
+    if (!lost.empty() && !state_.lost.contains(step)) Record(context, LostRecord(step, lost));
   }
   emitted_below_ = std::max(emitted_below_, passed);
 }

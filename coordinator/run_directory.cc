@@ -115,6 +115,13 @@ absl::StatusOr<RunState> LoadRunState(const RunDirectory& directory) {
   return state;
 }
 
+absl::Status ReadJournal(const RunDirectory& directory,
+                         const std::function<void(const std::string&)>& with) {
+  SKERRY_ASSIGN_OR_RETURN(auto journal, SqliteJournal::Open(directory.File("journal.sqlite"),
+                                                            SqliteJournal::Access::kReadOnly));
+  return journal->Read(with);
+}
+
 absl::StatusOr<std::string> EndpointForTickets(const RunDirectory& directory,
                                                const std::string& advertised) {
   std::string endpoint = advertised;

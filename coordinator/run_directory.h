@@ -11,6 +11,7 @@
 //   lock               held by the coordinator that serves
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -48,6 +49,11 @@ absl::StatusOr<OpenedRun> OpenRunDirectory(const std::string& directory);
 // The run's state as its journal tells it; may be called while a coordinator serves. DataLoss names
 // a damaged record.
 absl::StatusOr<RunState> LoadRunState(const RunDirectory& directory);
+
+// Calls `with` for every whole record, in order; may be called while a coordinator serves. DataLoss
+// names the first record that is damaged or missing, after those before it.
+absl::Status ReadJournal(const RunDirectory& directory,
+                         const std::function<void(const std::string&)>& with);
 
 // Where nodes reach the coordinator: `advertised`, else what `serve` noted in DIR/endpoint.
 // FailedPrecondition if that names no machine ("tcp://0.0.0.0:7700") or was never noted.

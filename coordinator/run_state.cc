@@ -85,10 +85,16 @@ absl::Status ApplyApplied(const Json& json, RunState& state) {
 void ApplyLosses(const Json& json, RunState& state) {
   const auto number = json.at("step").get<int64_t>();
   const auto losses = json.at("losses").get<std::vector<MicrobatchLoss>>();
+  json.at("node").get<NodeId>();  // for the audit: whom the credit is due to
   StepLosses& step = state.losses[number];
   for (const MicrobatchLoss& loss : losses) {
     if (step.by_microbatch.emplace(loss.microbatch, loss).second) state.tokens += loss.tokens;
   }
+}
+
+void ApplyLost(const Json& json, RunState& state) {
+  const auto microbatches = json.at("microbatches").get<std::set<int32_t>>();
+  state.lost[json.at("step").get<int64_t>()].insert(microbatches.begin(), microbatches.end());
 }
 
 // Records about one node that must be known.
@@ -127,6 +133,8 @@ absl::Status ApplyParsed(const Json& json, RunState& state) {
     return ApplyApplied(json, state);
   } else if (kind == "losses") {
     ApplyLosses(json, state);
+  } else if (kind == "lost") {
+    ApplyLost(json, state);
   } else if (kind == "life" || kind == "started" || kind == "traffic") {
     return ApplyToNode(kind, json, state);
   } else if (kind == "finished") {
@@ -229,8 +237,12 @@ std::string CommitRecord(const RoundCommit& commit) {
 std::string AppliedRecord(const NodeId& node, const RoundApplied& applied) {
   return Json{{"kind", "applied"}, {"node", node}, {"applied", applied}}.dump();
 }
-std::string LossesRecord(const StepReport& report) {
-  return Json{{"kind", "losses"}, {"step", report.step}, {"losses", report.losses}}.dump();
+std::string LossesRecord(const NodeId& node, const StepReport& report) {
+  return Json{{"kind", "losses"}, {"node", node}, {"step", report.step}, {"losses", report.losses}}
+      .dump();
+}
+std::string LostRecord(int64_t step, const std::set<int32_t>& microbatches) {
+  return Json{{"kind", "lost"}, {"step", step}, {"microbatches", microbatches}}.dump();
 }
 std::string LifeRecord(const NodeId& node, bool alive, bool evicted) {
   Json record = {{"kind", "life"}, {"node", node}, {"alive", alive}};

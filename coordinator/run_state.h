@@ -6,8 +6,9 @@
 //   admitted  a node is here: the first time it uses up its ticket, later it has come back
 //   life      a node is gone, evicted, or here again · started  it holds a stage · traffic  bytes
 //   link      a directed reading · plan  a plan in force · commit  a round's frozen set
-//   applied   a replica's digest after a round · losses  microbatches credited to a step, each once
-//   finished, exported  the end
+//   applied   a replica's digest after a round · losses  microbatches credited to a step, each
+//   once, and by whom · lost  microbatches of a step that died with their stage-0 node: nobody will
+//   be credited with them any more · finished, exported  the end
 #pragma once
 
 #include <cstdint>
@@ -76,6 +77,8 @@ class RunState {
   // said so: in a sharded round each replica knows of its own part only.
   std::map<NodeId, int64_t> rounds_screened;
   std::map<int64_t, StepLosses> losses;
+  // Of a step that every live stage-0 node is past: those that nobody was credited with by then.
+  std::map<int64_t, std::set<int32_t>> lost;
   int64_t tokens = 0;  // of reported microbatches, each once
   bool finished = false;
   bool exported = false;
@@ -103,7 +106,8 @@ std::string LinkRecord(const NodeId& from, const LinkReading& reading);
 std::string PlanRecord(const PipelinePlan& plan, double predicted_step_s, double lower_bound_s);
 std::string CommitRecord(const RoundCommit& commit);
 std::string AppliedRecord(const NodeId& node, const RoundApplied& applied);
-std::string LossesRecord(const StepReport& report);  // only what is not credited yet
+std::string LossesRecord(const NodeId& node, const StepReport& report);  // only what is new
+std::string LostRecord(int64_t step, const std::set<int32_t>& microbatches);
 std::string LifeRecord(const NodeId& node, bool alive, bool evicted = false);
 std::string StartedRecord(const NodeId& node);
 std::string TrafficRecord(const NodeId& node, const Traffic& traffic);

@@ -11,6 +11,7 @@
 #include "common/status.h"
 #include "coordinator/coordinator_actor.h"
 #include "coordinator/journal_sqlite.h"
+#include "coordinator/line_file.h"
 #include "coordinator/model_writer.h"
 #include "coordinator/run_directory.h"
 #include "coordinator/screen.h"
@@ -36,24 +37,22 @@ std::string UtcNow() {
   return text;
 }
 
-// Appends events, each line flushed: what was seen stays seen.
+// events.jsonl: what was seen stays seen.
 class EventFile {
  public:
-  explicit EventFile(const std::string& path)
-      : out_(path, std::ios::app | std::ios::binary), start_(Clock::now()) {}
+  explicit EventFile(LineFile file) : file_(std::move(file)), start_(Clock::now()) {}
   // `fields`: the members of a JSON object, with or without its braces.
   void Write(const std::string& kind, std::string fields) {
     if (fields.starts_with('{') && fields.ends_with('}')) {
       fields = fields.substr(1, fields.size() - 2);
     }
     const double t = std::chrono::duration<double>(Clock::now() - start_).count();
-    out_ << absl::StrFormat(R"({"t":%.3f,"utc":"%s","kind":"%s"%s%s})", t, UtcNow(), kind,
-                            fields.empty() ? "" : ",", fields)
-         << std::endl;
+    file_.Append(absl::StrFormat(R"({"t":%.3f,"utc":"%s","kind":"%s"%s%s})", t, UtcNow(), kind,
+                                 fields.empty() ? "" : ",", fields));
   }
 
  private:
-  std::ofstream out_;
+  LineFile file_;
   Clock::time_point start_;
 };
 
@@ -106,7 +105,8 @@ absl::StatusOr<int> Serve(const ServeOptions& options) {
                                                             SqliteJournal::Access::kWrite));
   SKERRY_ASSIGN_OR_RETURN(auto shards, ShardSource::Open(run.directory.File("data")));
   ModelWriter model(run.config.model, run.directory.File("model"));
-  EventFile events(run.directory.File("events.jsonl"));
+  SKERRY_ASSIGN_OR_RETURN(LineFile lines, LineFile::Open(run.directory.File("events.jsonl")));
+  EventFile events(std::move(lines));
   LiveScreen screen;
   CoordinatorOptions actor_options = ActorOptions(run, identity.id(), *shards, model, screen);
   actor_options.probes_at_once = options.probes_at_once;
@@ -124,6 +124,9 @@ absl::StatusOr<int> Serve(const ServeOptions& options) {
   };
   loop_options.event_sink = [&events](const std::string& kind, const std::string& fields) {
     events.Write(kind, fields);
+    if (kind.starts_with("journal_")) {  // nothing goes on until somebody makes room
+      std::fprintf(stderr, "skerry-coordinator: %s %s\n", kind.c_str(), fields.c_str());
+    }
   };
   if (!options.shape_file.empty()) {
     SKERRY_ASSIGN_OR_RETURN(loop_options.shape, LoadWanShape(options.shape_file));

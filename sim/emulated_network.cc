@@ -59,6 +59,12 @@ CommandLine EmulatedNetwork::EnterCommand(int32_t process) const {
   return command;
 }
 
+void EmulatedNetwork::SetCut(int32_t a, int32_t b, bool cut) {
+  if (!is_packets()) return;
+  world_->hub().SetCut(a, b, cut);
+  world_->hub().SetCut(b, a, cut);
+}
+
 absl::Status EmulatedNetwork::Verdict(std::string& summary) {
   if (!is_packets()) return absl::OkStatus();
   const HubReport report = world_->hub().TakeReport();

@@ -40,6 +40,9 @@ class EmulatedNetwork {
   // What to put before a command to run it where `process` lives, from another shell.
   CommandLine EnterCommand(int32_t process) const;
 
+  // While cut, nothing travels between two processes, either way. Packets only.
+  void SetCut(int32_t a, int32_t b, bool cut);
+
   // Whether the network was what the scenario says, since Create or the last call; a sentence about
   // it for people in `summary`. The in-process shaper says nothing and is believed.
   absl::Status Verdict(std::string& summary);

@@ -16,6 +16,7 @@
 #include "sim/replay_program.h"
 #include "sim/run_program.h"
 #include "sim/scenario_summary.h"
+#include "sim/soak_program.h"
 #include "sim/swarm_program.h"
 
 namespace {
@@ -44,6 +45,7 @@ struct CommandLine {
   SwarmOptions swarm;
   CompareProgramOptions compare;
   ReplayProgramOptions replay;
+  SoakProgramOptions soak;
   bool probe = false;  // emulate --probe
   std::string checked;
   uint64_t seed = 1;
@@ -150,6 +152,11 @@ void AddReplay(CLI::App& app, CommandLine& line) {
   AddReplayCommand(app, line.replay)->callback([&] { line.status = RunReplay(line.replay); });
 }
 
+void AddSoak(CLI::App& app, CommandLine& line) {
+  line.soak.soak.programs_dir = OwnDirectory();
+  AddSoakCommand(app, line.soak)->callback([&] { line.status = RunSoak(line.soak, interrupted); });
+}
+
 int Run(int argc, char** argv) {
   CLI::App app{"skerry-sim: training runs over wide-area networks, emulated and simulated"};
   app.require_subcommand(1);
@@ -162,6 +169,7 @@ int Run(int argc, char** argv) {
   AddSwarm(app, line);
   AddCompare(app, line);
   AddReplay(app, line);
+  AddSoak(app, line);
   signal(SIGINT, OnSignal);
   signal(SIGTERM, OnSignal);
   CLI11_PARSE(app, argc, argv);

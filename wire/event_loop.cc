@@ -16,6 +16,7 @@ constexpr Duration kSlowHandler = Duration::Millis(5);
 constexpr Duration kRetryAfter = Duration::Millis(2);
 constexpr Duration kDrainMax = Duration::Seconds(1);
 constexpr int kTimersAtOnce = 256;
+constexpr std::chrono::milliseconds kJournalRetry{500};
 
 uint64_t DrawIncarnation() {
   uint64_t incarnation = 0;
@@ -223,7 +224,7 @@ void EventLoop::Core::Handle(const std::function<void()>& handler) {
 void EventLoop::Core::CarryOut() {
   if (!records_.empty()) {
     SKERRY_CHECK(options_.journal != nullptr, "an actor that persists needs a journal");
-    const absl::Status durable = options_.journal(std::exchange(records_, {}));
+    const absl::Status durable = Persisted(std::exchange(records_, {}));
     if (!durable.ok()) {
       effects_.clear();
       Fail(Annotate(durable, "journal"));
@@ -234,6 +235,31 @@ void EventLoop::Core::CarryOut() {
     if (!failure_.ok()) return;
     std::visit([this](auto& e) { Do(std::move(e)); }, effect);
   }
+}
+
+// A full disk is waited for: peers see a coordinator that hangs, which they can bear, and nobody
+// hears of what is not durable.
+absl::Status EventLoop::Core::Persisted(const std::vector<std::string>& records) {
+  absl::Status durable = options_.journal(records);
+  if (!absl::IsResourceExhausted(durable)) return durable;
+  const Instant since = Clock();
+  Do(EventEffect{"journal_waits", "{\"why\":\"the disk is full\"}"});
+  while (absl::IsResourceExhausted(durable) && !(interrupts_ && interrupts_->Interrupted())) {
+    zmq::pollitem_t bell{nullptr, bell_.fd(), ZMQ_POLLIN, 0};
+    try {
+      zmq::poll(&bell, 1, kJournalRetry);
+    } catch (const zmq::error_t& e) {
+      SKERRY_CHECK(e.num() == EINTR, "poll of our own bell");
+    }
+    bell_.Silence();
+    durable = options_.journal(records);
+  }
+  bell_.Ring();  // for jobs and posts that were done meanwhile
+  if (!durable.ok()) return durable;
+  Do(EventEffect{"journal_goes_on",
+                 absl::StrFormat("{\"waited_s\":%.1f}", (Clock() - since).seconds())});
+  now_ = Clock();
+  return durable;
 }
 
 void EventLoop::Core::Fail(const absl::Status& status) {

@@ -69,8 +69,10 @@ struct EventLoopOptions {
   std::optional<PeerAddress> coordinator = {};
   uint64_t seed = 1;  // of Context::rng
 
-  // Makes the records durable, in order, before it returns. An error stops the loop, which returns
-  // it; nothing the handler sent leaves then. Without it Persist is a bug.
+  // Makes the records durable, in order, before it returns. ResourceExhausted (the disk is full):
+  // the loop stands still and tries again until it succeeds or an interrupt comes; the loop says
+  // "journal_waits" and "journal_goes_on" to the event sink. Any other error stops the loop, which
+  // returns it; nothing the handler sent leaves then. Without it Persist is a bug.
   std::function<absl::Status(std::vector<std::string>)> journal = {};
   // Receives Context::Event (kind, JSON object text of the fields). Called on the loop's thread.
   // The loop itself says "stalled" when nothing in bulk has got through to a peer for some seconds

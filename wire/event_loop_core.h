@@ -84,6 +84,7 @@ class EventLoop::Core final : public Context {
   // Runs a handler, notes how long it took, carries its effects out.
   void Handle(const std::function<void()>& handler);
   void CarryOut();
+  absl::Status Persisted(const std::vector<std::string>& records);
   void Do(SendEffect effect);
   void Do(SubmitEffect effect);
   void Do(EventEffect effect);

@@ -67,7 +67,10 @@ absl::StatusOr<std::unique_ptr<PacketHub>> PacketHub::Start(PacketPlan plan, uin
 }
 
 PacketHub::PacketHub(PacketPlan plan, uint64_t seed, std::vector<PacketPort> ports, int wake)
-    : router_(std::move(plan), seed), ports_(std::move(ports)), wake_(wake) {
+    : router_(std::move(plan), seed),
+      ports_(std::move(ports)),
+      wake_(wake),
+      cut_(ports_.size() * ports_.size()) {
   ends_.push_back({wake_, POLLIN, 0});
   for (const PacketPort& port : ports_) ends_.push_back({port.fd(), POLLIN, 0});
 }
@@ -82,6 +85,19 @@ PacketHub::~PacketHub() {
 void PacketHub::WakeUp() {
   const uint64_t one = 1;
   SKERRY_CHECK(write(wake_, &one, sizeof one) == sizeof one);
+}
+
+void PacketHub::SetCut(int32_t from, int32_t to, bool cut) {
+  const size_t pair = static_cast<size_t>(from) * ports_.size() + static_cast<size_t>(to);
+  if (cut_[pair].exchange(cut) != cut) cuts_ += cut ? 1 : -1;
+}
+
+bool PacketHub::IsCut(int32_t from, const Packet& packet) const {
+  if (cuts_ == 0) return false;
+  const auto shape = ShapeOf(packet);
+  const int32_t to =
+      shape ? PacketNode(shape->destination, static_cast<int32_t>(ports_.size())) : -1;
+  return to >= 0 && cut_[static_cast<size_t>(from) * ports_.size() + static_cast<size_t>(to)];
 }
 
 HubReport PacketHub::TakeReport() {
@@ -145,6 +161,7 @@ void PacketHub::Collect() {
   for (const int node : readable_) {
     Packet packet;
     for (int i = 0; i < kReadsPerTurn && ports_[static_cast<size_t>(node)].Read(packet); ++i) {
+      if (IsCut(node, packet)) continue;
       entered_ = std::max(entered_, Now() - ago);
       router_.Enter(entered_, node, std::move(packet));
     }

@@ -49,11 +49,16 @@ class PacketHub {
   // What happened since the start, or since the last TakeReport. From one thread at a time.
   HubReport TakeReport();
 
+  // While cut, what `from` sends to `to` is dropped as it leaves, and counted as nothing. From any
+  // thread.
+  void SetCut(int32_t from, int32_t to, bool cut);
+
  private:
   PacketHub(PacketPlan plan, uint64_t seed, std::vector<PacketPort> ports, int wake);
   void Loop();
   void Deliver();
   void Collect();
+  bool IsCut(int32_t from, const Packet& packet) const;
   void Wait();
   void NoteSleep(Duration too_long);
   void Answer();
@@ -66,6 +71,9 @@ class PacketHub {
 
   // Set by TakeReport, fulfilled by the thread: it shares no lock with slower threads.
   std::atomic<std::promise<HubReport>*> asked_{nullptr};
+
+  std::vector<std::atomic<bool>> cut_;  // [nodes, nodes], row = from
+  std::atomic<int32_t> cuts_{0};        // how many of them
 
   HubReport report_;
   PacketCounters reported_;

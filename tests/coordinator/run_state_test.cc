@@ -79,14 +79,14 @@ TEST_CASE("Records that contradict what came before are refused", "[coordinator]
 TEST_CASE("Losses keep their bits through the journal", "[coordinator]") {
   RunState state;
   const float loss = GENERATE(0.1f, 1.0e-38f, 3.14159274f, 5.9604645e-8f);
-  REQUIRE(state.Apply(LossesRecord({3, {{1, 7, loss}}})).ok());
+  REQUIRE(state.Apply(LossesRecord(Node(0), {3, {{1, 7, loss}}})).ok());
   CHECK(state.losses.at(3).by_microbatch.at(1).loss == loss);
 }
 
 TEST_CASE("The ledger credits a microbatch once, also if a record says it twice", "[coordinator]") {
   RunState state;
-  REQUIRE(state.Apply(LossesRecord({3, {{1, 7, 2.0f}}})).ok());
-  REQUIRE(state.Apply(LossesRecord({3, {{1, 9, 5.0f}, {0, 4, 1.0f}}})).ok());
+  REQUIRE(state.Apply(LossesRecord(Node(0), {3, {{1, 7, 2.0f}}})).ok());
+  REQUIRE(state.Apply(LossesRecord(Node(0), {3, {{1, 9, 5.0f}, {0, 4, 1.0f}}})).ok());
   CHECK(state.tokens == 11);
   CHECK(state.losses.at(3).by_microbatch.at(1).loss == 2.0f);
 }

@@ -295,8 +295,8 @@ TEST_CASE("Checkers: without deaths a step closes with exactly what was planned"
 
 TEST_CASE("Checkers: at the end every microbatch is in the ledger", "[sim]") {
   Checkers checkers = WithPlan();
-  checkers.OnPersist(At(1), kCoordinator, LossesRecord(LossesOf(0, {0, 1})));
-  checkers.OnPersist(At(2), kCoordinator, LossesRecord(LossesOf(1, {0})));
+  checkers.OnPersist(At(1), kCoordinator, LossesRecord(kAlice, LossesOf(0, {0, 1})));
+  checkers.OnPersist(At(2), kCoordinator, LossesRecord(kAlice, LossesOf(1, {0})));
   checkers.AtEnd(At(3));
   CHECK(Rules(checkers) == RuleNames{"ledger_exact"});
 }

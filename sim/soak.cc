@@ -1,0 +1,173 @@
+#include "sim/soak.h"
+
+#include <sys/prctl.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "common/status.h"
+#include "sim/scenario.h"
+#include "sim/soak_leg.h"
+#include "wire/wakeup.h"
+
+namespace skerry {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int32_t kNodes = 7;  // three stages of two replicas, and a spare
+constexpr int64_t kStepsOfLeg = 1200;
+constexpr Duration kUndisturbedMax = Duration::Seconds(600);
+constexpr size_t kTextBytes = 600'000;
+
+// Words of a small made-up language in which the last word says what may follow: something to
+// learn, the same on every machine.
+std::string MadeUpProse(uint64_t seed) {
+  constexpr uint64_t kWords = 240, kFollowers = 6;
+  Rng rng(seed, "prose");
+  std::vector<std::string> words;
+  for (uint64_t i = 0; i < kWords; ++i) {
+    std::string word;
+    const uint64_t syllables = 1 + rng.Below(3);
+    for (uint64_t s = 0; s < syllables; ++s) {
+      word += "bdfgklmnprst"[rng.Below(12)];
+      word += "aeiou"[rng.Below(5)];
+    }
+    words.push_back(word);
+  }
+  std::string text;
+  uint64_t word = 0;
+  for (int in_sentence = 0; text.size() < kTextBytes; ++in_sentence) {
+    text += words[word];
+    const bool ends = in_sentence > 4 && rng.Below(6) == 0;
+    text += ends ? ". " : " ";
+    if (ends) in_sentence = 0;
+    word = Mix64(word * kFollowers + rng.Below(kFollowers)) % kWords;
+  }
+  return text;
+}
+
+// One region a process, all alike: near enough to train fast, far enough to be a network.
+std::string ScenarioText() {
+  std::string text = "name = \"soak\"\ntext = \"text.txt\"\nregions = [\"hub\"";
+  for (int32_t node = 1; node <= kNodes; ++node) text += absl::StrFormat(", \"place%d\"", node);
+  text += "]\n[pair_default]\nrtt_ms = 4\nunlimited = true\nflow_cap_mbps = 500\n";
+  text += "[coordinator]\nregion = \"hub\"\n[run]\nsteps = 16\nnodes_min = 2\n";
+  for (int32_t node = 1; node <= kNodes; ++node) {
+    text += absl::StrFormat("[[nodes]]\nregion = \"place%d\"\n", node);
+  }
+  return text;
+}
+
+RunConfig SoakRun(int64_t steps) {
+  RunConfig run;
+  run.name = "soak";
+  run.steps = steps;
+  run.nodes_min = kNodes - 1;
+  run.heartbeat_s = 0.5;
+  run.node_silent_s = 4;
+  run.replan_s = 20;
+  run.model.hidden = 64;
+  run.model.layers = 6;
+  run.model.heads = 4;
+  run.model.kv_heads = 2;
+  run.model.ffn = 128;
+  run.model.context = 64;
+  run.inner.warmup_steps = 20;
+  run.outer.inner_steps = 8;
+  run.outer.overlap_steps = 2;
+  run.pipeline.stages = 3;
+  run.pipeline.skip_ratio = 0;
+  run.pipeline.sequences_per_microbatch = 2;
+  return run;
+}
+
+absl::Status WriteFile(const fs::path& path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out << text;
+  out.flush();
+  return out ? absl::OkStatus() : Unavailable("%s: cannot be written", path.string());
+}
+
+// Everything that all legs share.
+struct Ground {
+  std::unique_ptr<EmulatedNetwork> network;
+  SoakFleetOptions fleet;
+  std::string not_drawn;
+};
+
+absl::StatusOr<Ground> Prepare(const SoakOptions& options) {
+  Ground ground;
+  const fs::path out = fs::absolute(options.out_dir);
+  std::error_code error;
+  for (const char* mine : {"data", "leg"}) fs::remove_all(out / mine, error);
+  fs::create_directories(out, error);
+  if (error) return Unavailable("%s: %s", out.string(), error.message());
+  SKERRY_RETURN_IF_ERROR(WriteFile(out / "text.txt", MadeUpProse(1)));
+  SKERRY_RETURN_IF_ERROR(
+      RunAndCapture({options.programs_dir + "/skerry-coordinator", "data", "prepare",
+                     (out / "text.txt").string(), "--out", (out / "data").string()})
+          .status());
+  SKERRY_ASSIGN_OR_RETURN(const Scenario scenario,
+                          ParseScenario(ScenarioText(), (out / "scenario.toml").string()));
+  SKERRY_ASSIGN_OR_RETURN(ground.network, EmulatedNetwork::Create(scenario, options.shaper,
+                                                                  (out / "wan.toml").string()));
+  if (!ground.network->is_packets()) ground.not_drawn = "cuts (no network namespaces)";
+  ground.fleet.programs_dir = options.programs_dir;
+  ground.fleet.shards = (out / "data").string();
+  ground.fleet.directory = (out / "leg").string();
+  ground.fleet.nodes = kNodes;
+  ground.fleet.run = SoakRun(options.steps > 0 ? options.steps : kStepsOfLeg);
+  const absl::Status mounts = options.small_disks ? EnterMountNamespace() : absl::OkStatus();
+  ground.fleet.small_disks = options.small_disks && mounts.ok();
+  if (!ground.fleet.small_disks) {
+    if (!ground.not_drawn.empty()) ground.not_drawn += "; ";
+    ground.not_drawn += "full disks (" + (mounts.ok() ? "not asked for" : ErrorText(mounts)) + ")";
+  }
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  return ground;
+}
+
+}  // namespace
+
+absl::StatusOr<SoakResult> Soak(const SoakOptions& options, const volatile bool& interrupted) {
+  SKERRY_ASSIGN_OR_RETURN(const Ground ground, Prepare(options));
+  SoakResult result;
+  result.seed = options.seed;
+  result.network = ground.network->Name();
+  result.not_drawn = ground.not_drawn;
+  const auto say = [&](const std::string& line) {
+    if (options.quiet) return;
+    std::printf("%s\n", line.c_str());
+    std::fflush(stdout);
+  };
+  say(absl::StrFormat("soak with seed %d: %d nodes, %d steps a leg, %s", options.seed, kNodes,
+                      ground.fleet.run.steps, result.network));
+  if (!result.not_drawn.empty()) say("not drawn here: " + result.not_drawn);
+  SoakLegOptions leg{0, options.seed, kUndisturbedMax, options.quiet, ground.fleet};
+  const Instant disturbed_from = MonotonicNow();
+  Duration first;
+  for (int32_t number = 0;; ++number) {
+    const double spent_s = (MonotonicNow() - disturbed_from).seconds() - first.seconds();
+    const bool over = options.legs > 0 ? number > options.legs : spent_s >= options.minutes * 60;
+    if (number > 0 && over) break;
+    leg.number = number;
+    say(number == 0 ? "leg 0: undisturbed" : absl::StrFormat("leg %d", number));
+    const Instant began = MonotonicNow();
+    SKERRY_ASSIGN_OR_RETURN(SoakLeg done, RunSoakLeg(leg, *ground.network, interrupted));
+    if (number == 0) {
+      first = MonotonicNow() - began;
+      leg.limit = first * 6 + Duration::Seconds(120);
+    }
+    say(absl::StrFormat("leg %d: %.0f s, %d steps, %d rounds, %d digests, loss %.4f, %d complaints",
+                        number, done.seconds, done.steps, done.rounds, done.digests, done.loss,
+                        done.complaints.size()));
+    result.legs.push_back(std::move(done));
+    if (number == 0 && result.legs.front().loss <= 0) break;  // nothing to compare with
+  }
+  return result;
+}
+
+}  // namespace skerry
