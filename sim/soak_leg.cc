@@ -214,9 +214,9 @@ void Leg::Conclude(Instant now) {
   result_.steps = progress_.steps();
   result_.rounds = progress_.rounds();
   result_.digests = progress_.digests();
+  FindLeftovers();
   Evaluate();
   AuditJournal();
-  FindLeftovers();
   // What lies on a small disk goes with it; what tells of the leg is kept.
   std::error_code error;
   for (const char* file : {"events.jsonl", "status.json", "journal.sqlite"}) {

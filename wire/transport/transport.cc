@@ -20,9 +20,14 @@ constexpr int kLingerMs = 1000;
 constexpr int kReconnectMs = 100;  // doubling to the maximum, with libzmq's own jitter
 constexpr int kReconnectMsMax = 5000;
 constexpr int kHandshakeMs = 10'000;
-constexpr int kHeartbeatMs = 5000;
-constexpr int kHeartbeatTimeoutMs = 10'000;
-constexpr int kKeepaliveIdleS = 30;
+// A connection whose other end is gone is given up by TCP itself. ZeroMQ's own heartbeats are not
+// used: libzmq 4.3.4 aborts the process when one falls due on a connection that ended while its
+// input was held back (stream_engine_base.cpp, out_event), which is what happens to a process that
+// was stopped for a while.
+constexpr int kKeepaliveIdleS = 5;
+constexpr int kKeepaliveEveryS = 2;
+constexpr int kKeepaliveProbes = 3;
+constexpr int kUnacknowledgedMsMax = 10'000;
 constexpr char kMonitorEndpoint[] = "inproc://router-monitor";
 
 // A part that shares the payload's bytes and lets go of them when ZeroMQ is done.
@@ -87,10 +92,11 @@ void Transport::SetCommonOptions(zmq::socket_t& socket) {
   socket.set(zmq::sockopt::rcvhwm, kHighWaterFrames);
   socket.set(zmq::sockopt::maxmsgsize, limits::kPartBytesMax);
   socket.set(zmq::sockopt::handshake_ivl, kHandshakeMs);
-  socket.set(zmq::sockopt::heartbeat_ivl, kHeartbeatMs);
-  socket.set(zmq::sockopt::heartbeat_timeout, kHeartbeatTimeoutMs);
   socket.set(zmq::sockopt::tcp_keepalive, 1);
   socket.set(zmq::sockopt::tcp_keepalive_idle, kKeepaliveIdleS);
+  socket.set(zmq::sockopt::tcp_keepalive_intvl, kKeepaliveEveryS);
+  socket.set(zmq::sockopt::tcp_keepalive_cnt, kKeepaliveProbes);
+  socket.set(zmq::sockopt::tcp_maxrt, kUnacknowledgedMsMax);
   socket.set(zmq::sockopt::reconnect_ivl, kReconnectMs);
   socket.set(zmq::sockopt::reconnect_ivl_max, kReconnectMsMax);
 }
