@@ -36,7 +36,8 @@ const std::vector<std::string>& CheckerRules() {
   return kRules;
 }
 
-Checkers::Checkers(CheckerOptions options) : options_(std::move(options)) {}
+Checkers::Checkers(CheckerOptions options)
+    : options_(std::move(options)), audit_(options_.config) {}
 
 bool Checkers::Checks(const char* rule) const {
   return options_.rules.empty() || options_.rules.contains(rule);
@@ -50,30 +51,43 @@ void Checkers::Violate(Instant now, const char* rule, std::string what) {
 
 void Checkers::OnPersist(Instant now, const NodeId& node, const std::string& record) {
   if (node != options_.coordinator) return;
-  const absl::Status status = state_.Apply(record);
-  if (!status.ok()) return Violate(now, "ledger_exact", "journal: " + ErrorText(status));
-  const std::pair lives{state_.lives, state_.plan ? state_.plan->version : 0};
+  audit_.Add(record);
+  NoteFindings(now);
+  const std::pair lives{state().lives, state().plan ? state().plan->version : 0};
   if (std::exchange(lives_checked_, lives) != lives) NoteGone();
   CheckPlanRecord(now);
   CheckCommitRecords(now);
 }
 
+// Digests are base_agreement's matter: it knows who lies.
+void Checkers::NoteFindings(Instant now) {
+  for (; findings_seen_ < audit_.findings().size(); ++findings_seen_) {
+    const AuditFinding& finding = audit_.findings()[findings_seen_];
+    if (finding.rule == "digests") continue;
+    // What a liar sends may be the same garbage in every round.
+    if (finding.rule == "credit" && !options_.liars.empty()) continue;
+    Violate(now, "ledger_exact",
+            absl::StrFormat("journal record %d: %s", finding.record, finding.what));
+  }
+}
+
 void Checkers::NoteGone() {
-  for (const auto& [id, known] : state_.nodes) {
+  for (const auto& [id, known] : state().nodes) {
     if (known.alive) continue;
     delivery_.OnGone(id);
-    if (state_.plan && SlotOf(*state_.plan, id) && !IsDead(*state_.plan, id)) put_out_.insert(id);
+    if (state().plan && SlotOf(*state().plan, id) && !IsDead(*state().plan, id))
+      put_out_.insert(id);
   }
 }
 
 void Checkers::CheckPlanRecord(Instant now) {
-  if (!state_.plan) return;
+  if (!state().plan) return;
   const PipelinePlan* before = plans_.empty() ? nullptr : &plans_.rbegin()->second;
-  const auto [it, is_new] = plans_.emplace(state_.plan->version, *state_.plan);
+  const auto [it, is_new] = plans_.emplace(state().plan->version, *state().plan);
   if (!planned_at_) planned_at_ = now;
   if (is_new) options_.config = Settled(std::move(options_.config), it->second);
   if (is_new) NoteNewPlan(now, before, it->second);
-  if (!is_new && it->second != *state_.plan) {
+  if (!is_new && it->second != *state().plan) {
     Violate(now, "plan_agreement",
             absl::StrFormat("version %d was journalled with two contents", it->first));
   }
@@ -114,10 +128,10 @@ void Checkers::Check(Instant now, const NodeId& to, const PlanUpdate& update) {
 }
 
 void Checkers::Check(Instant now, const NodeId&, const RoundCommit& commit) {
-  const auto journalled = state_.commits.find({commit.stage, commit.round});
-  const char* wrong = journalled == state_.commits.end() ? "was sent before it was journalled"
-                      : journalled->second != commit     ? "as sent is not the one journalled"
-                                                         : nullptr;
+  const auto journalled = state().commits.find({commit.stage, commit.round});
+  const char* wrong = journalled == state().commits.end() ? "was sent before it was journalled"
+                      : journalled->second != commit      ? "as sent is not the one journalled"
+                                                          : nullptr;
   if (wrong != nullptr) {
     Violate(now, "rounds_atomic",
             absl::StrFormat("stage %d round %d: the commit %s", commit.stage, commit.round, wrong));
@@ -217,7 +231,7 @@ void Checkers::OnStepped(Instant now, const NodeId& node, int64_t step, int32_t 
   made_[node] = step;
   CheckHeardOfJoiners(now, node, step);
   // After a death a node may count what was sent again late, in a later step.
-  if (state_.plan && all_alive_) CheckStepIsWhole(now, node, step, microbatches);
+  if (state().plan && all_alive_) CheckStepIsWhole(now, node, step, microbatches);
   counted_since_step_[node] = 0;
 }
 
@@ -228,7 +242,7 @@ void Checkers::CheckStepIsWhole(Instant now, const NodeId& node, int64_t step,
             absl::StrFormat("%s closed step %d as if it had counted %d microbatches, it was %d",
                             node.Short(), step, microbatches, counted_since_step_[node]));
   }
-  for (const PlannedVisit& visit : VisitsOf(*state_.plan, step, node)) {
+  for (const PlannedVisit& visit : VisitsOf(*state().plan, step, node)) {
     const std::pair key(step, visit.microbatch);
     const auto led = led_around_.find(key);
     if (counted_[node].contains(key)) continue;
@@ -253,10 +267,10 @@ bool Checkers::WasLedAround(int64_t step, int32_t microbatch) const {
 // Around another replica of its stage.
 bool Checkers::WasLedTo(const NodeId& node, int64_t step, int32_t microbatch) const {
   const auto led = led_around_.find({step, microbatch});
-  const auto slot = state_.plan ? SlotOf(*state_.plan, node) : std::nullopt;
+  const auto slot = state().plan ? SlotOf(*state().plan, node) : std::nullopt;
   if (led == led_around_.end() || !slot) return false;
   return std::any_of(led->second.begin(), led->second.end(), [&](const NodeId& around) {
-    const auto other = SlotOf(*state_.plan, around);
+    const auto other = SlotOf(*state().plan, around);
     return other && other->stage == slot->stage && around != node;
   });
 }
@@ -271,8 +285,8 @@ void Checkers::OnQueue(Instant now, const NodeId& node, int64_t waiting) {
 
 void Checkers::OnTick(Instant now, bool able) {
   const Duration patience =
-      std::max(options_.patience, Duration::Seconds(kPatienceSteps * state_.predicted_step_s));
-  if (!able || state_.exported) {
+      std::max(options_.patience, Duration::Seconds(kPatienceSteps * state().predicted_step_s));
+  if (!able || state().exported) {
     progress_ = now;
   } else if (now - progress_ > patience) {
     Violate(now, "liveness",
@@ -291,15 +305,17 @@ int64_t Checkers::MicrobatchesLostAtMost() const {
 void Checkers::AtEnd(Instant now) {
   CheckBasesAtEnd(now);
   CheckLedgerAtEnd(now);
+  audit_.End();
+  NoteFindings(now);
 }
 
 void Checkers::CheckBasesAtEnd(Instant now) {
-  if (!state_.plan) return;
-  for (const auto& [key, reports] : state_.applied) {
-    const Digest agreed = *state_.AgreedDigest(key.first, key.second);
+  if (!state().plan) return;
+  for (const auto& [key, reports] : state().applied) {
+    const Digest agreed = *state().AgreedDigest(key.first, key.second);
     for (const auto& [node, report] : reports) {
-      if (report.base_digest == agreed || IsDead(*state_.plan, node) ||
-          !state_.nodes.at(node).alive) {
+      if (report.base_digest == agreed || IsDead(*state().plan, node) ||
+          !state().nodes.at(node).alive) {
         continue;
       }
       Violate(now, "base_agreement",
@@ -314,12 +330,12 @@ void Checkers::CheckLedgerAtEnd(Instant now) {
   const int32_t each = options_.config.pipeline.microbatches_per_step;
   int64_t missing = 0, tokens = 0;
   for (int64_t step = 0; step < options_.config.steps; ++step) {
-    const auto losses = state_.losses.find(step);
-    const auto credited = losses == state_.losses.end()
+    const auto losses = state().losses.find(step);
+    const auto credited = losses == state().losses.end()
                               ? 0
                               : static_cast<int64_t>(losses->second.by_microbatch.size());
     missing += each - credited;
-    if (losses == state_.losses.end()) continue;
+    if (losses == state().losses.end()) continue;
     for (const auto& [microbatch, loss] : losses->second.by_microbatch) {
       tokens += loss.tokens;
       if (microbatch < 0 || microbatch >= each) {
@@ -334,10 +350,10 @@ void Checkers::CheckLedgerAtEnd(Instant now) {
                             "most %d may be missing",
                             missing, MicrobatchesLostAtMost()));
   }
-  if (tokens != state_.tokens) {
+  if (tokens != state().tokens) {
     Violate(now, "ledger_exact",
             absl::StrFormat("credited microbatches have %d tokens, the ledger says %d", tokens,
-                            state_.tokens));
+                            state().tokens));
   }
 }
 

@@ -21,7 +21,8 @@
 //                             the plan, in their order, but for those led around it, and steps by
 //                             as many as it counted since it last did
 //   ledger_exact              a microbatch is credited once, with one loss; at the end all are,
-//                             but for those that died with their data node
+//                             but for those that died with their data node; and whatever
+//                             `skerry-coordinator audit` finds in the journal (coordinator/audit.h)
 //   liveness                  while a step is left, somebody's steps grow
 //   bounded_queues            nothing waits without limit
 //   delivery_exact            what one process sends another arrives once, in order
@@ -38,6 +39,7 @@
 
 #include "common/instant.h"
 #include "common/run_config.h"
+#include "coordinator/audit.h"
 #include "coordinator/run_state.h"
 #include "sim/delivery_checker.h"
 #include "wire/message/message.h"
@@ -88,7 +90,7 @@ class Checkers {
   void AtEnd(Instant now);
 
   const std::vector<Violation>& violations() const { return violations_; }
-  const RunState& state() const { return state_; }  // as the journal tells it
+  const RunState& state() const { return audit_.state(); }  // as the journal tells it
   const std::map<int64_t, PipelinePlan>& plans() const { return plans_; }  // all, by version
   std::optional<Instant> planned_at() const { return planned_at_; }        // the first of them
   // Who was taken for dead or evicted while it had a part in the plan.
@@ -110,6 +112,7 @@ class Checkers {
   void Check(Instant now, const NodeId& from, const SumsHeld& held);
   template <typename Other>
   void Check(Instant, const NodeId&, const Other&) {}
+  void NoteFindings(Instant now);
   void NoteGone();
   void CheckPlanRecord(Instant now);
   void NoteNewPlan(Instant now, const PipelinePlan* before, const PipelinePlan& plan);
@@ -131,7 +134,8 @@ class Checkers {
   int64_t MicrobatchesLostAtMost() const;
 
   CheckerOptions options_;
-  RunState state_;
+  JournalAudit audit_;
+  size_t findings_seen_ = 0;
   std::map<int64_t, PipelinePlan> plans_;  // journalled
   std::optional<Instant> planned_at_;
   std::map<std::pair<int32_t, int64_t>, std::map<Digest, std::set<NodeId>>> digests_;

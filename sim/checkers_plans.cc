@@ -100,10 +100,10 @@ void Checkers::NoteLiars(const PipelinePlan& plan) {
 
 // Who has no rounds is not held back by their commits; and what it does then depends on no joiner.
 void Checkers::CheckHeardOfJoiners(Instant now, const NodeId& node, int64_t step) {
-  if (!state_.plan) return;
-  const auto slot = SlotOf(*state_.plan, node);
-  if (!slot || state_.plan->stages[static_cast<size_t>(slot->stage)].replicas.size() < 2) return;
-  for (const Joiner& joiner : state_.plan->joining) {
+  if (!state().plan) return;
+  const auto slot = SlotOf(*state().plan, node);
+  if (!slot || state().plan->stages[static_cast<size_t>(slot->stage)].replicas.size() < 2) return;
+  for (const Joiner& joiner : state().plan->joining) {
     if (!joiner.IsFixed() || step < joiner.from_step) continue;
     const int64_t fixed_by = fixed_by_[joiner.node];
     if (heard_plan_[node] >= fixed_by) continue;

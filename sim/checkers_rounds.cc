@@ -18,11 +18,12 @@ void Checkers::Check(Instant, const NodeId& from, const SumsHeld& held) {
 
 // Of the commits journalled since the last call.
 void Checkers::CheckCommitRecords(Instant now) {
-  if (!state_.plan) return;
-  for (size_t i = 0; i < state_.plan->stages.size(); ++i) {
+  if (!state().plan) return;
+  for (size_t i = 0; i < state().plan->stages.size(); ++i) {
     const auto stage = static_cast<int32_t>(i);
-    for (int64_t& round = commits_checked_[stage]; round < state_.RoundsCommitted(stage); ++round) {
-      const RoundCommit& commit = state_.commits.at({stage, round});
+    for (int64_t& round = commits_checked_[stage]; round < state().RoundsCommitted(stage);
+         ++round) {
+      const RoundCommit& commit = state().commits.at({stage, round});
       if (commit.shape == 0) {
         CheckDeltasHeld(now, commit);
       } else {
@@ -37,7 +38,7 @@ void Checkers::CheckCommitRecords(Instant now) {
 void Checkers::CheckDeltasHeld(Instant now, const RoundCommit& commit) {
   Holdings& held = held_[{commit.stage, commit.round}];
   for (const Participant& p : commit.participants) {
-    for (const NodeId& replica : Holders(*state_.plan, commit.stage)) {
+    for (const NodeId& replica : Holders(*state().plan, commit.stage)) {
       const auto holding = held[replica].find(p.node);
       if (holding != held[replica].end() && holding->second == p.digest) continue;
       Violate(now, "rounds_atomic",
@@ -49,14 +50,14 @@ void Checkers::CheckDeltasHeld(Instant now, const RoundCommit& commit) {
 }
 
 void Checkers::CheckSumsHeld(Instant now, const RoundCommit& commit) {
-  if (ShapeOf(*state_.plan, commit.stage, commit.round).id != commit.shape) {
+  if (ShapeOf(*state().plan, commit.stage, commit.round).id != commit.shape) {
     Violate(now, "rounds_atomic",
             absl::StrFormat("stage %d round %d was committed with sums over others than those that "
                             "take part",
                             commit.stage, commit.round));
   }
   auto& held = sums_held_[{commit.stage, commit.round}];
-  for (const NodeId& replica : Holders(*state_.plan, commit.stage)) {
+  for (const NodeId& replica : Holders(*state().plan, commit.stage)) {
     const Sums& said = held[replica];
     for (const Participant& p : commit.participants) {
       const auto sum = said.digests.find(p.node);

@@ -104,6 +104,10 @@ absl::StatusOr<Ground> Prepare(const SoakOptions& options) {
   std::error_code error;
   for (const char* mine : {"data", "leg"}) fs::remove_all(out / mine, error);
   fs::create_directories(out, error);
+  for (const auto& entry : fs::directory_iterator(out, error)) {
+    if (entry.path().filename().string().starts_with("complaints-of-leg-"))
+      fs::remove_all(entry.path(), error);
+  }
   if (error) return Unavailable("%s: %s", out.string(), error.message());
   SKERRY_RETURN_IF_ERROR(WriteFile(out / "text.txt", MadeUpProse(1)));
   SKERRY_RETURN_IF_ERROR(

@@ -25,6 +25,7 @@ constexpr int64_t kNodeDiskBytes = 32 << 20;
 constexpr Duration kServiceRestart = Duration::Seconds(1);
 // status.json is written every heartbeat; older than this it says nothing of the present.
 constexpr Duration kStatusFresh = Duration::Seconds(2.5);
+constexpr Duration kAfterFullDisk = Duration::Seconds(2);
 constexpr int kFailsMax = 30;  // a process that never comes up is not a soak
 
 std::string TextOfFile(const std::string& path) {
@@ -111,8 +112,7 @@ absl::Status SoakProcesses::Start(Instant now) {
                                          "--uses", std::to_string(options_.nodes)}));
   while (!ticket.empty() && ticket.back() == '\n') ticket.pop_back();
   processes_.resize(static_cast<size_t>(options_.nodes) + 1);
-  processes_[0].command = {program,  "serve",    RunDirectory(), "--bind",
-                           endpoint, "--region", "hub"};
+  processes_[0].command = {program, "serve", RunDirectory(), "--bind", endpoint, "--region", "hub"};
   const CommandLine shape = network_.ShapeArguments();
   processes_[0].command.insert(processes_[0].command.end(), shape.begin(), shape.end());
   for (int32_t node = 1; node <= options_.nodes; ++node) {
@@ -177,11 +177,11 @@ absl::Status SoakProcesses::Disturb(const SoakEvent& event, Instant now) {
       network_.SetCut(event.node, event.other, true);
       break;
     case SoakFault::kFullDisk:
-      process.may_fail = true;
+      process.may_fail_until = now + event.lasts + kAfterFullDisk;
       return disks_.at(0).Fill();
     case SoakFault::kFullNodeDisk: {
       process.expected_end = true;
-      process.may_fail = true;
+      process.may_fail_until = now + event.lasts + kAfterFullDisk;
       process.start_at = now;
       Signal(event.node, SIGKILL);
       std::error_code error;
@@ -253,10 +253,12 @@ void SoakProcesses::Ended(int32_t number, const std::string& how, Instant now) {
   if (std::exchange(process.expected_end, false)) return;
   if (how == "exit code 0") return;  // sent home
   const std::string line = LastLine(Log(number));
-  if (!process.may_fail || how.starts_with("signal")) {
+  const bool may_fail = process.may_fail_until && now < *process.may_fail_until;
+  const bool gave_up = line.find("the run cannot go on") != std::string::npos;
+  if (!may_fail || gave_up || how.starts_with("signal")) {
     complaints_.push_back(absl::StrFormat("%s ended by itself (%s): %s", name, how, line));
   }
-  if (++process.fails > kFailsMax || line.find("the run cannot go on") != std::string::npos) {
+  if (++process.fails > kFailsMax || gave_up) {
     if (number == 0) done_ = true;
     return;
   }

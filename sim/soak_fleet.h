@@ -79,9 +79,9 @@ class SoakProcesses {
     std::unique_ptr<ChildProcess> child;  // null: not running
     std::optional<Instant> start_at;
     std::optional<Instant> told_to_leave;
-    bool stopped = false;       // by SIGSTOP
-    bool expected_end = false;  // it was killed, or told to end
-    bool may_fail = false;      // its disk is full, or was until just now
+    bool stopped = false;                   // by SIGSTOP
+    bool expected_end = false;              // it was killed, or told to end
+    std::optional<Instant> may_fail_until;  // its disk is full, or was until just now
     bool cut = false;
     int fails = 0;
     double working_since_s = -1;

@@ -74,6 +74,7 @@ class Leg {
   void FindLeftovers();
   void Evaluate();
   void AuditJournal();
+  void KeepWhatTells();
   void Complain(const std::string& text);
   double Since(Instant at) const { return (at - began_).seconds(); }
 
@@ -114,11 +115,17 @@ void Leg::HealDue(Instant now) {
 }
 
 void Leg::MaybeDisturb(Instant now) {
-  if (options_.number == 0 || now < next_ || active_.size() >= kAtOnceMax) return;
+  const bool scripted = !options_.script.empty();
+  if (scripted && (result_.events.size() == options_.script.size() || !progress_.has_begun())) {
+    return;
+  }
+  if (!scripted && options_.number == 0) return;
+  if (now < next_ || active_.size() >= kAtOnceMax) return;
   const bool settled =
       active_.empty() && (!progress_.has_begun() || progress_.FirstMarkAfter(healed_, now) < now);
   if (!overlap_ && !settled) return;
-  const auto event = DrawSoakEvent(rng_, processes_.Look(now));
+  const auto event = scripted ? std::optional(options_.script[result_.events.size()])
+                              : DrawSoakEvent(rng_, processes_.Look(now));
   if (!event) {
     next_ = now + Duration::Millis(300);
     return;
@@ -130,8 +137,8 @@ void Leg::MaybeDisturb(Instant now) {
   begins_.push_back(now);
   ends_.push_back(now + event->lasts);
   active_.push_back({result_.events.size() - 1, *event, now + event->lasts});
-  overlap_ = rng_.Uniform() < kOverlapChance;
-  const double pause = -std::log(1 - rng_.Uniform()) * (overlap_ ? 1.0 : 4.0);
+  overlap_ = !scripted && rng_.Uniform() < kOverlapChance;
+  const double pause = scripted ? 0 : -std::log(1 - rng_.Uniform()) * (overlap_ ? 1.0 : 4.0);
   next_ = now + (overlap_ ? Duration() : event->lasts) + Duration::Seconds(std::min(pause, 15.0));
 }
 
@@ -217,13 +224,21 @@ void Leg::Conclude(Instant now) {
   FindLeftovers();
   Evaluate();
   AuditJournal();
-  // What lies on a small disk goes with it; what tells of the leg is kept.
+  KeepWhatTells();
+}
+
+// What lies on a small disk goes with it, and the next leg takes this one's place.
+void Leg::KeepWhatTells() {
   std::error_code error;
-  for (const char* file : {"events.jsonl", "status.json", "journal.sqlite"}) {
-    fs::copy_file(fs::path(processes_.RunDirectory()) / file,
-                  fs::path(options_.fleet.directory) / "logs" / file,
+  const fs::path leg = options_.fleet.directory, logs = leg / "logs";
+  for (const char* file : {"events.jsonl", "status.json", "journal.sqlite", "run.toml"}) {
+    fs::copy_file(fs::path(processes_.RunDirectory()) / file, logs / file,
                   fs::copy_options::overwrite_existing, error);
   }
+  if (result_.complaints.empty()) return;
+  const fs::path kept = leg.parent_path() / absl::StrFormat("complaints-of-leg-%d", result_.number);
+  fs::remove_all(kept, error);
+  fs::copy(logs, kept, fs::copy_options::recursive, error);
 }
 
 void Leg::Evaluate() {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "sim/soak.h"
@@ -16,6 +17,8 @@ struct SoakLegOptions {
   Duration limit;  // a leg that takes longer is stuck
   bool quiet = false;
   SoakFleetOptions fleet;
+  // Instead of drawn ones: one after the other, from when the training has begun.
+  std::vector<SoakEvent> script = {};
 };
 
 // Blocks. An error is one of the harness (nothing could be started) or Cancelled; what went wrong

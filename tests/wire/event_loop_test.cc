@@ -245,6 +245,31 @@ TEST_CASE("EventLoop: a journal that fails ends the loop, and nothing of that ha
   CHECK_FALSE(event_seen);
 }
 
+TEST_CASE("EventLoop: a full disk is waited for, and nothing of that handler happens before",
+          "[wire][loop][error]") {
+  Process process(1);
+  auto options = process.Options();
+  int tries = 0;
+  std::vector<std::string> seen;
+  options.journal = [&](const std::vector<std::string>& records) -> absl::Status {
+    CHECK(records == std::vector<std::string>{"a"});
+    if (++tries == 1) return ResourceExhausted("disk full");
+    seen.push_back("durable");
+    return absl::OkStatus();
+  };
+  options.event_sink = [&](const std::string& kind, const std::string&) { seen.push_back(kind); };
+  process.Open(std::move(options));
+  process.actor.on_start = [&](Context& c) {
+    c.Event("round", "{}");
+    c.Persist("a");
+    c.Stop(0, "");
+  };
+  process.Start();
+  CHECK(process.Join() == "0");
+  CHECK(tries == 2);
+  CHECK(seen == std::vector<std::string>{"journal_waits", "durable", "journal_goes_on", "round"});
+}
+
 TEST_CASE("EventLoop: a restarted process is reported to its peer, and both talk on",
           "[wire][loop]") {
   Process stays(1), before(2), after(2);
