@@ -142,14 +142,28 @@ absl::Status SqliteJournal::Read(const std::function<void(const std::string&)>& 
     end = {end.number + 1, ChainDigest(end.chain, body)};
     if (sqlite3_column_int64(select.handle, 0) != end.number ||
         ColumnText(select.handle, 2) != end.chain.Hex()) {
-      return DataLoss("%s: record %d is damaged or missing; restore the file from a copy", path_,
-                      end.number);
+      return DataLoss(
+          "%s: record %d is damaged or missing; restore the file from a copy, or cut "
+          "it there: skerry-coordinator mend",
+          path_, end.number);
     }
     with(body);
   }
   if (code != SQLITE_DONE) return Error(code, "load");
   end_ = end;
   return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> SqliteJournal::CutDamaged() {
+  int64_t whole = 0;
+  const absl::Status read = Read([&whole](const std::string&) { ++whole; });
+  if (read.ok()) return 0;
+  if (!absl::IsDataLoss(read)) return read;
+  SKERRY_RETURN_IF_ERROR(Execute(
+      absl::StrFormat("DELETE FROM record WHERE number > %d OR number < 1", whole).c_str()));
+  const int64_t cut = sqlite3_changes64(database_);
+  SKERRY_RETURN_IF_ERROR(Load().status());
+  return cut;
 }
 
 absl::Status SqliteJournal::SetFact(const std::string& name, const std::string& value) {

@@ -37,6 +37,9 @@ class SqliteJournal {
   // The same, one by one: those before a damaged one are still seen.
   absl::Status Read(const std::function<void(const std::string&)>& with);
 
+  // Deletes every record from the first damaged or missing one on; how many. Load succeeds then.
+  absl::StatusOr<int64_t> CutDamaged();
+
   // Facts that never change: "run", "config".
   absl::Status SetFact(const std::string& name, const std::string& value);
   absl::StatusOr<std::string> Fact(const std::string& name) const;

@@ -180,6 +180,14 @@ void AddViewCommands(CLI::App& app, CommandLine& line) {
   add("plan", "show the plan in force", PrintPlan);
   add("audit", "what the journal proves: every sample, contribution and round once", PrintAudit);
 
+  auto* mend = app.add_subcommand("mend", "cut a damaged journal at its last whole record");
+  mend->add_option("dir", line.directory)->required();
+  mend->callback([&] {
+    const auto told = MendJournal(line.directory);
+    if (told.ok()) std::cout << *told << "\n";
+    line.exit_code = Ended(told.status());
+  });
+
   auto* report = app.add_subcommand("report", "write report.json and report.html");
   report->add_option("dir", line.directory)->required();
   report->add_option("--extra", line.extra, "JSON with evaluation losses and a sample");

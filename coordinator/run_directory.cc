@@ -122,6 +122,31 @@ absl::Status ReadJournal(const RunDirectory& directory,
   return journal->Read(with);
 }
 
+absl::StatusOr<std::string> MendJournal(const std::string& path) {
+  const RunDirectory directory{path};
+  const std::string file = directory.File("journal.sqlite"), kept = file + ".damaged";
+  if (!fs::exists(file)) return NotFound("%s holds no run", path);
+  SKERRY_RETURN_IF_ERROR(LockRunDirectory(directory));
+  int64_t whole = 0;
+  const absl::Status before = ReadJournal(directory, [&](const std::string&) { ++whole; });
+  if (before.ok()) return absl::StrFormat("the journal's %d records are whole", whole);
+  if (!absl::IsDataLoss(before)) return before;
+  std::error_code error;
+  // Its write-ahead log too: without it the copy is not what was damaged.
+  for (const char* part : {"", "-wal"}) {
+    if (!fs::exists(file + part)) continue;
+    fs::copy_file(file + part, kept + part, fs::copy_options::overwrite_existing, error);
+    if (error) return Unavailable("%s: %s", kept, error.message());
+  }
+  SKERRY_ASSIGN_OR_RETURN(auto journal, SqliteJournal::Open(file, SqliteJournal::Access::kWrite));
+  SKERRY_ASSIGN_OR_RETURN(const int64_t cut, journal->CutDamaged());
+  return absl::StrFormat(
+      "%s\nthe journal ends with record %d now; %d records were cut, and are still in %s\nnodes "
+      "that "
+      "run know more than it does: end them before you serve again",
+      ErrorText(before), whole, cut, kept);
+}
+
 absl::StatusOr<std::string> EndpointForTickets(const RunDirectory& directory,
                                                const std::string& advertised) {
   std::string endpoint = advertised;

@@ -55,6 +55,10 @@ absl::StatusOr<RunState> LoadRunState(const RunDirectory& directory);
 absl::Status ReadJournal(const RunDirectory& directory,
                          const std::function<void(const std::string&)>& with);
 
+// Cuts a journal at its first damaged or missing record, and says so; the file as it was stays as
+// journal.sqlite.damaged. FailedPrecondition while a coordinator serves.
+absl::StatusOr<std::string> MendJournal(const std::string& directory);
+
 // Where nodes reach the coordinator: `advertised`, else what `serve` noted in DIR/endpoint.
 // FailedPrecondition if that names no machine ("tcp://0.0.0.0:7700") or was never noted.
 absl::StatusOr<std::string> EndpointForTickets(const RunDirectory& directory,

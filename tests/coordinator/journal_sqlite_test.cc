@@ -159,6 +159,33 @@ TEST_CASE("On a full disk an append fails whole, and what was there stays", "[jo
   CHECK(MustLoad(path) == std::vector<std::string>{"one", "two"});
 }
 
+TEST_CASE("A damaged journal is cut at its last whole record, and goes on from there",
+          "[journal][error]") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.File("journal.sqlite");
+  REQUIRE(MustOpen(path, Access::kCreate)->Append({"one", "two", "three", "four"}).ok());
+  sqlite3* raw = nullptr;
+  REQUIRE(sqlite3_open(path.c_str(), &raw) == SQLITE_OK);
+  const char* damage = GENERATE("UPDATE record SET body = 'thrEe' WHERE number = 3",
+                                "DELETE FROM record WHERE number = 3",
+                                "UPDATE record SET chain = '00' WHERE number = 3");
+  REQUIRE(sqlite3_exec(raw, damage, nullptr, nullptr, nullptr) == SQLITE_OK);
+  sqlite3_close(raw);
+  {
+    auto journal = MustOpen(path, Access::kWrite);
+    std::vector<std::string> before_it;
+    const absl::Status status =
+        journal->Read([&](const std::string& record) { before_it.push_back(record); });
+    REQUIRE(absl::IsDataLoss(status));
+    CHECK(Says(status, "record 3"));
+    CHECK(before_it == std::vector<std::string>{"one", "two"});
+    CHECK(journal->CutDamaged().value() >= 1);
+    CHECK(journal->CutDamaged().value() == 0);
+    REQUIRE(journal->Append({"drei"}).ok());
+  }
+  CHECK(MustLoad(path) == std::vector<std::string>{"one", "two", "drei"});
+}
+
 TEST_CASE("A file that is not a journal is refused", "[journal][error]") {
   const TemporaryDirectory directory;
   const std::string path = directory.File("journal.sqlite");
