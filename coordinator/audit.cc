@@ -35,16 +35,20 @@ void JournalAudit::Add(const std::string& record) {
   // What the fold forgives, since it comes to the same state, is a finding here.
   try {
     if (kind == "losses") BeforeLosses(json);
-    if (kind == "lost") BeforeLost(json);
+    if (kind == "written_off") BeforeWrittenOff(json);
     if (kind == "finished" && state_.finished) Find("records", "the run is finished a second time");
   } catch (const Json::exception&) {
     // Apply says what is wrong with it.
   }
-  const std::optional<PipelinePlan> before = kind == "plan" ? state_.plan : std::nullopt;
+  const int64_t plan_before = state_.plan ? state_.plan->version : 0;
   if (const absl::Status status = state_.Apply(record); !status.ok()) {
     return Find(kind == "commit" ? "rounds" : "records", ErrorText(status));
   }
-  if (kind == "plan") AfterPlan(before);
+  if (state_.plan && state_.plan->version != plan_before) AfterPlan();
+  if (kind == "rewind") {  // what came after the checkpoint never was
+    accepted_.clear();
+    reports_.clear();
+  }
   if (kind == "commit") CheckCommit(json.at("commit").get<RoundCommit>());
   if (kind == "applied") {
     const auto applied = json.at("applied").get<RoundApplied>();
@@ -54,14 +58,14 @@ void JournalAudit::Add(const std::string& record) {
   }
 }
 
-void JournalAudit::AfterPlan(const std::optional<PipelinePlan>& before) {
+void JournalAudit::AfterPlan() {
   ++counts_.plans;
   config_ = Settled(std::move(config_), *state_.plan);
-  if (!before) return;
-  for (const NodeId& node : LiveReplicas(*before, 0)) {
-    const std::vector<NodeId> now = LiveReplicas(*state_.plan, 0);
+  const std::vector<NodeId> now = LiveReplicas(*state_.plan, 0);
+  for (const NodeId& node : first_stage_) {
     if (std::find(now.begin(), now.end(), node) == now.end()) ++first_stage_losses_;
   }
+  first_stage_ = now;
 }
 
 void JournalAudit::BeforeLosses(const Json& json) {
@@ -70,7 +74,7 @@ void JournalAudit::BeforeLosses(const Json& json) {
   const auto losses = json.at("losses").get<std::vector<MicrobatchLoss>>();
   if (!state_.nodes.contains(node)) Find("samples", "credit for a node that was never admitted");
   const auto credited = state_.losses.find(step);
-  const auto lost = state_.lost.find(step);
+  const auto lost = state_.written_off.find(step);
   std::set<int32_t> here;
   for (const MicrobatchLoss& loss : losses) {
     const int32_t m = loss.microbatch;
@@ -82,7 +86,7 @@ void JournalAudit::BeforeLosses(const Json& json) {
     if (again || !here.insert(m).second) {
       Find("samples", absl::StrFormat("microbatch %d of step %d is credited twice", m, step));
     }
-    if (lost != state_.lost.end() && lost->second.contains(m)) {
+    if (lost != state_.written_off.end() && lost->second.contains(m)) {
       Find("samples",
            absl::StrFormat("microbatch %d of step %d is credited after it was written off", m,
                            step));
@@ -90,13 +94,12 @@ void JournalAudit::BeforeLosses(const Json& json) {
   }
 }
 
-void JournalAudit::BeforeLost(const Json& json) {
+void JournalAudit::BeforeWrittenOff(const Json& json) {
   const auto step = json.at("step").get<int64_t>();
   const auto microbatches = json.at("microbatches").get<std::vector<int32_t>>();
   const auto credited = state_.losses.find(step);
-  const auto lost = state_.lost.find(step);
+  const auto lost = state_.written_off.find(step);
   for (const int32_t m : microbatches) {
-    ++counts_.written_off;
     if (!IsStep(step, m)) {
       Find("samples", absl::StrFormat("there is no microbatch %d of step %d", m, step));
     }
@@ -104,24 +107,27 @@ void JournalAudit::BeforeLost(const Json& json) {
       Find("samples",
            absl::StrFormat("microbatch %d of step %d is written off and credited", m, step));
     }
-    if (lost != state_.lost.end() && lost->second.contains(m)) {
+    if (lost != state_.written_off.end() && lost->second.contains(m)) {
       Find("samples", absl::StrFormat("microbatch %d of step %d is written off twice", m, step));
     }
   }
   // What a stage-0 node can have had under way, or behind it, when it was lost.
   const int64_t at_most = first_stage_losses_ * (2 * config_.outer.inner_steps + 2) *
                           config_.pipeline.microbatches_per_step;
-  if (counts_.written_off > at_most) {
+  int64_t written_off = static_cast<int64_t>(microbatches.size());
+  for (const auto& [of, earlier] : state_.written_off) {
+    written_off += static_cast<int64_t>(earlier.size());
+  }
+  if (written_off > at_most) {
     Find("samples", absl::StrFormat("%d microbatches are written off; with %d stage-0 nodes lost "
                                     "by then it can be %d",
-                                    counts_.written_off, first_stage_losses_, at_most));
+                                    written_off, first_stage_losses_, at_most));
   }
 }
 
 // It applied, so it is the next of its stage.
 void JournalAudit::CheckCommit(const RoundCommit& commit) {
   const RunState::StageRound key{commit.stage, commit.round};
-  committed_in_[key] = number_;
   const std::string round = absl::StrFormat("round %d of stage %d", commit.round, commit.stage);
   if (!state_.plan || commit.stage < 0 ||
       static_cast<size_t>(commit.stage) >= state_.plan->stages.size()) {
@@ -168,11 +174,11 @@ void JournalAudit::EndSamples() {
   const int32_t each = config_.pipeline.microbatches_per_step;
   for (int64_t step = 0; step < config_.steps; ++step) {
     const auto losses = state_.losses.find(step);
-    const auto lost = state_.lost.find(step);
+    const auto lost = state_.written_off.find(step);
     for (int32_t m = 0; m < each; ++m) {
       const bool credited =
           losses != state_.losses.end() && losses->second.by_microbatch.contains(m);
-      const bool gone = lost != state_.lost.end() && lost->second.contains(m);
+      const bool gone = lost != state_.written_off.end() && lost->second.contains(m);
       if (credited || gone) continue;
       ++counts_.open;
       Find("samples",
@@ -215,6 +221,9 @@ AuditCounts JournalAudit::counts() const {
   AuditCounts counts = counts_;
   for (const auto& [step, losses] : state_.losses) {
     counts.samples += static_cast<int64_t>(losses.by_microbatch.size());
+  }
+  for (const auto& [step, microbatches] : state_.written_off) {
+    counts.written_off += static_cast<int64_t>(microbatches.size());
   }
   counts.tokens = state_.tokens;
   counts.rounds = static_cast<int64_t>(state_.commits.size());

@@ -67,9 +67,9 @@ class JournalAudit {
 
  private:
   void Find(const std::string& rule, const std::string& what);
-  void AfterPlan(const std::optional<PipelinePlan>& before);
+  void AfterPlan();
   void BeforeLosses(const nlohmann::json& json);
-  void BeforeLost(const nlohmann::json& json);
+  void BeforeWrittenOff(const nlohmann::json& json);
   void CheckCommit(const RoundCommit& commit);
   void EndSamples();
   void EndRounds();
@@ -82,8 +82,8 @@ class JournalAudit {
   int64_t number_ = 0;
   int64_t found_ = 0;
   std::vector<AuditFinding> findings_;
-  int64_t first_stage_losses_ = 0;                        // times that somebody left stage 0
-  std::map<RunState::StageRound, int64_t> committed_in_;  // by which record
+  std::vector<NodeId> first_stage_;  // live replicas by the plan in force
+  int64_t first_stage_losses_ = 0;   // times that somebody left stage 0
   // What was accepted of a node, by digest: in which round.
   std::map<std::pair<NodeId, Digest>, RunState::StageRound> accepted_;
   struct Report {

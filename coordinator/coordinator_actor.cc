@@ -47,9 +47,9 @@ void CoordinatorActor::OnStart(Context& context) {
   for (const auto& [stage, round] : state_.moved) moved_at_[stage] = started_;
   next_replan_ = started_ + Duration::Seconds(options_.config.replan_s);
   for (const auto& [step, losses] : state_.losses) {
-    const auto lost = state_.lost.find(step);
+    const auto lost = state_.written_off.find(step);
     const size_t settled =
-        losses.by_microbatch.size() + (lost == state_.lost.end() ? 0 : lost->second.size());
+        losses.by_microbatch.size() + (lost == state_.written_off.end() ? 0 : lost->second.size());
     if (static_cast<int32_t>(settled) != options_.config.pipeline.microbatches_per_step) continue;
     emitted_steps_.insert(step);
     last_step_ = step;

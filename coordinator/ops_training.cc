@@ -23,10 +23,10 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const StepReport
   }
   StepReport fresh{message.step, {}};
   const auto known = state_.losses.find(message.step);
-  const auto lost = state_.lost.find(message.step);
+  const auto lost = state_.written_off.find(message.step);
   for (const MicrobatchLoss& loss : message.losses) {
     if (!IsSane(loss, microbatches)) return void(++refused_);
-    if (lost != state_.lost.end() && lost->second.contains(loss.microbatch)) continue;
+    if (lost != state_.written_off.end() && lost->second.contains(loss.microbatch)) continue;
     if (known == state_.losses.end() || !known->second.by_microbatch.contains(loss.microbatch)) {
       fresh.losses.push_back(loss);
     }
@@ -92,7 +92,7 @@ void CoordinatorActor::EmitPassedSteps(Context& context) {
         lost.insert(m);
       }
     }
-    if (!lost.empty() && !state_.lost.contains(step)) Record(context, LostRecord(step, lost));
+    if (!lost.empty() && !state_.written_off.contains(step)) Record(context, WrittenOffRecord(step, lost));
   }
   emitted_below_ = std::max(emitted_below_, passed);
 }

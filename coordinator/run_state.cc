@@ -92,9 +92,10 @@ void ApplyLosses(const Json& json, RunState& state) {
   }
 }
 
-void ApplyLost(const Json& json, RunState& state) {
+void ApplyWrittenOff(const Json& json, RunState& state) {
   const auto microbatches = json.at("microbatches").get<std::set<int32_t>>();
-  state.lost[json.at("step").get<int64_t>()].insert(microbatches.begin(), microbatches.end());
+  state.written_off[json.at("step").get<int64_t>()].insert(microbatches.begin(),
+                                                           microbatches.end());
 }
 
 // Records about one node that must be known.
@@ -133,8 +134,8 @@ absl::Status ApplyParsed(const Json& json, RunState& state) {
     return ApplyApplied(json, state);
   } else if (kind == "losses") {
     ApplyLosses(json, state);
-  } else if (kind == "lost") {
-    ApplyLost(json, state);
+  } else if (kind == "written_off") {
+    ApplyWrittenOff(json, state);
   } else if (kind == "life" || kind == "started" || kind == "traffic") {
     return ApplyToNode(kind, json, state);
   } else if (kind == "finished") {
@@ -241,8 +242,8 @@ std::string LossesRecord(const NodeId& node, const StepReport& report) {
   return Json{{"kind", "losses"}, {"node", node}, {"step", report.step}, {"losses", report.losses}}
       .dump();
 }
-std::string LostRecord(int64_t step, const std::set<int32_t>& microbatches) {
-  return Json{{"kind", "lost"}, {"step", step}, {"microbatches", microbatches}}.dump();
+std::string WrittenOffRecord(int64_t step, const std::set<int32_t>& microbatches) {
+  return Json{{"kind", "written_off"}, {"step", step}, {"microbatches", microbatches}}.dump();
 }
 std::string LifeRecord(const NodeId& node, bool alive, bool evicted) {
   Json record = {{"kind", "life"}, {"node", node}, {"alive", alive}};

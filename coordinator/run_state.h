@@ -7,8 +7,8 @@
 //   life      a node is gone, evicted, or here again · started  it holds a stage · traffic  bytes
 //   link      a directed reading · plan  a plan in force · commit  a round's frozen set
 //   applied   a replica's digest after a round · losses  microbatches credited to a step, each
-//   once, and by whom · lost  microbatches of a step that died with their stage-0 node: nobody will
-//   be credited with them any more · finished, exported  the end
+//   once, and by whom · written_off  microbatches of a step that died with their stage-0 node:
+//   nobody will be credited with them any more · finished, exported  the end
 #pragma once
 
 #include <cstdint>
@@ -78,7 +78,7 @@ class RunState {
   std::map<NodeId, int64_t> rounds_screened;
   std::map<int64_t, StepLosses> losses;
   // Of a step that every live stage-0 node is past: those that nobody was credited with by then.
-  std::map<int64_t, std::set<int32_t>> lost;
+  std::map<int64_t, std::set<int32_t>> written_off;
   int64_t tokens = 0;  // of reported microbatches, each once
   bool finished = false;
   bool exported = false;
@@ -107,7 +107,7 @@ std::string PlanRecord(const PipelinePlan& plan, double predicted_step_s, double
 std::string CommitRecord(const RoundCommit& commit);
 std::string AppliedRecord(const NodeId& node, const RoundApplied& applied);
 std::string LossesRecord(const NodeId& node, const StepReport& report);  // only what is new
-std::string LostRecord(int64_t step, const std::set<int32_t>& microbatches);
+std::string WrittenOffRecord(int64_t step, const std::set<int32_t>& microbatches);
 std::string LifeRecord(const NodeId& node, bool alive, bool evicted = false);
 std::string StartedRecord(const NodeId& node);
 std::string TrafficRecord(const NodeId& node, const Traffic& traffic);

@@ -252,11 +252,11 @@ TEST_CASE("Audit: microbatches that die with their stage-0 node are written off,
   Report(run, 1, 1);
   for (int i = 0; i < 12; ++i) survivors(Phase::kTraining, 1);
   REQUIRE(run.Live(0) == std::vector<NodeId>{heir});
-  CHECK(run.state().lost.empty());
+  CHECK(run.state().written_off.empty());
 
   survivors(Phase::kTraining, 2);  // past step 1 without microbatch 0
 
-  CHECK(run.state().lost == std::map<int64_t, std::set<int32_t>>{{1, {0}}});
+  CHECK(run.state().written_off == std::map<int64_t, std::set<int32_t>>{{1, {0}}});
   CHECK(run.Fold() == run.state());
   // Whoever says so now comes too late: it was said that nobody will be credited.
   run.From(heir, StepReport{1, {{0, 8, 5.0f}}});
@@ -275,7 +275,7 @@ TEST_CASE("Audit: microbatches that die with their stage-0 node are written off,
   CHECK(audit.counts().written_off == 1);
 
   std::vector<std::string> journal = run.journal;
-  const int64_t number = Numbers(journal, "lost").at(0);
+  const int64_t number = Numbers(journal, "written_off").at(0);
   SECTION("written off and credited") {
     Edit(journal, number, [](Json& json) { json["step"] = 0; });
     CHECK(Finds(Audited(journal), number, "samples", "written off and credited"));
@@ -294,6 +294,6 @@ TEST_CASE("Audit: nothing is written off where no stage-0 node was lost",
           "[coordinator][audit][error]") {
   std::vector<std::string> journal = WholeRun();
   const int64_t number = Numbers(journal, "losses").at(3);
-  At(journal, number) = LostRecord(1, {1});
+  At(journal, number) = WrittenOffRecord(1, {1});
   CHECK(Finds(Audited(journal), number, "samples", "0 stage-0 nodes lost"));
 }
