@@ -42,11 +42,10 @@ void JournalAudit::Add(const std::string& record) {
   }
   const int64_t plan_before = state_.plan ? state_.plan->version : 0;
   if (const absl::Status status = state_.Apply(record); !status.ok()) {
-    return Find(kind == "commit" ? "rounds" : "records", ErrorText(status));
+    return Find("records", ErrorText(status));
   }
   if (state_.plan && state_.plan->version != plan_before) AfterPlan();
   if (kind == "rewind") {  // what came after the checkpoint never was
-    accepted_.clear();
     reports_.clear();
   }
   if (kind == "commit") CheckCommit(json.at("commit").get<RoundCommit>());
@@ -127,7 +126,6 @@ void JournalAudit::BeforeWrittenOff(const Json& json) {
 
 // It applied, so it is the next of its stage.
 void JournalAudit::CheckCommit(const RoundCommit& commit) {
-  const RunState::StageRound key{commit.stage, commit.round};
   const std::string round = absl::StrFormat("round %d of stage %d", commit.round, commit.stage);
   if (!state_.plan || commit.stage < 0 ||
       static_cast<size_t>(commit.stage) >= state_.plan->stages.size()) {
@@ -151,13 +149,6 @@ void JournalAudit::CheckCommit(const RoundCommit& commit) {
       Find("credit", absl::StrFormat("%s credits %s with %d tokens; a round has %d at most", round,
                                      p.node.Short(), p.tokens, tokens_max));
     }
-    if (p.tokens == 0 || p.digest.IsZero()) continue;
-    const auto [first, is_new] = accepted_.try_emplace({p.node, p.digest}, key);
-    if (is_new) continue;
-    Find("credit",
-         absl::StrFormat("%s counts the contribution of %s that round %d of stage %d "
-                         "counted",
-                         round, p.node.Short(), first->second.second, first->second.first));
   }
 }
 

@@ -2,15 +2,17 @@
 //
 // Read from the records alone, in order, with nothing else to believe:
 //
-//   records      every record is whole and follows from those before it (RunState::Apply)
+//   records      every record is whole and follows from those before it (RunState::Apply): a plan
+//                is newer than the last, a commit of a stage is that of its next round
 //   samples      every microbatch of every step is credited to one node, once, or written off once,
 //                with a stage-0 node that was lost before (docs/PROTOCOL.md, 13); at the end none
 //                is open
 //   rounds       a stage's rounds are committed from 0 on without gap, each once, each over those
 //                who take part by the plan in force: one set, ordered, nobody twice; at the end all
 //                of them
-//   credit       nobody's contribution is counted in two rounds, or by more tokens than a round
-//                can have
+//   credit       nobody is credited with more tokens than a round can have; that a contribution,
+//   one
+//                node's of one round of a stage, is counted once, follows from the rule before
 //   digests      whoever applied a round holds the same base as the others, or was put out
 //
 // Not thread-safe; memory as that of RunState.
@@ -84,8 +86,6 @@ class JournalAudit {
   std::vector<AuditFinding> findings_;
   std::vector<NodeId> first_stage_;  // live replicas by the plan in force
   int64_t first_stage_losses_ = 0;   // times that somebody left stage 0
-  // What was accepted of a node, by digest: in which round.
-  std::map<std::pair<NodeId, Digest>, RunState::StageRound> accepted_;
   struct Report {
     int64_t record = 0;
     NodeId node;

@@ -92,7 +92,8 @@ void CoordinatorActor::EmitPassedSteps(Context& context) {
         lost.insert(m);
       }
     }
-    if (!lost.empty() && !state_.written_off.contains(step)) Record(context, WrittenOffRecord(step, lost));
+    if (!lost.empty() && !state_.written_off.contains(step))
+      Record(context, WrittenOffRecord(step, lost));
   }
   emitted_below_ = std::max(emitted_below_, passed);
 }

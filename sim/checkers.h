@@ -21,8 +21,9 @@
 //                             the plan, in their order, but for those led around it, and steps by
 //                             as many as it counted since it last did
 //   ledger_exact              a microbatch is credited once, with one loss; at the end all are,
-//                             but for those that died with their data node; and whatever
-//                             `skerry-coordinator audit` finds in the journal (coordinator/audit.h)
+//                             but for those that died with their data node; and what
+//                             `skerry-coordinator audit` finds of records and samples
+//                             (coordinator/audit.h)
 //   liveness                  while a step is left, somebody's steps grow
 //   bounded_queues            nothing waits without limit
 //   delivery_exact            what one process sends another arrives once, in order

@@ -159,6 +159,7 @@ void SoakProcesses::SetCut(int32_t node, bool cut) {
 
 absl::Status SoakProcesses::Disturb(const SoakEvent& event, Instant now) {
   Process& process = processes_[static_cast<size_t>(event.node)];
+  process.unknown_until = now + event.lasts + kStatusFresh;
   switch (event.fault) {
     case SoakFault::kKillNode:
     case SoakFault::kKillCoordinator:
@@ -289,7 +290,8 @@ SoakFleet SoakProcesses::Look(Instant now) {
     Process& process = processes_[i + 1];
     SoakMember& member = fleet.members[i];
     const auto node = by_name.find(absl::StrFormat("place%d", i + 1));
-    member.disturbed = !process.child || process.stopped || process.cut || process.expected_end;
+    member.disturbed = !process.child || process.stopped || process.cut || process.expected_end ||
+                       (process.unknown_until && now < *process.unknown_until);
     const bool works = node != by_name.end() && node->second.value("alive", false) &&
                        IsAtWork(node->second.value("phase", "")) && !member.disturbed;
     if (node != by_name.end()) member.stage = node->second.value("stage", -1);

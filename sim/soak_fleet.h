@@ -83,6 +83,8 @@ class SoakProcesses {
     bool expected_end = false;              // it was killed, or told to end
     std::optional<Instant> may_fail_until;  // its disk is full, or was until just now
     bool cut = false;
+    // What status.json says of it is not believed before: it may be of the time before the fault.
+    std::optional<Instant> unknown_until;
     int fails = 0;
     double working_since_s = -1;
   };

@@ -159,11 +159,11 @@ TEST_CASE("Audit: a commit that is repeated, skipped or over another set is name
 
   SECTION("repeated") {
     journal.insert(journal.begin() + number, At(journal, number));
-    CHECK(Finds(Audited(journal), number + 1, "rounds", "out of order"));
+    CHECK(Finds(Audited(journal), number + 1, "records", "out of order"));
   }
   SECTION("a round later than the next") {
     Edit(journal, number, [](Json& json) { json["commit"]["round"] = 7; });
-    CHECK(Finds(Audited(journal), number, "rounds", "out of order"));
+    CHECK(Finds(Audited(journal), number, "records", "out of order"));
   }
   SECTION("without one of those who take part") {
     Edit(journal, number, [](Json& json) { json["commit"]["participants"].erase(0); });
@@ -180,18 +180,6 @@ TEST_CASE("Audit: a commit that is repeated, skipped or over another set is name
          [](Json& json) { json["commit"]["participants"][0]["tokens"] = 1 << 20; });
     CHECK(Finds(Audited(journal), number, "credit", "at most"));
   }
-}
-
-TEST_CASE("Audit: a contribution that two rounds count is named with both",
-          "[coordinator][audit][error]") {
-  std::vector<std::string> journal = WholeRun();
-  const std::vector<int64_t> commits = Numbers(journal, "commit");
-  // Round 0 and round 1 of the same stage.
-  const Json first = Json::parse(At(journal, commits.at(0)));
-  Edit(journal, commits.at(2), [&](Json& json) {
-    json["commit"]["participants"][0]["digest"] = first["commit"]["participants"][0]["digest"];
-  });
-  CHECK(Finds(Audited(journal), commits.at(2), "credit", "round 0"));
 }
 
 TEST_CASE("Audit: another base than the others' is named, unless its holder was put out",

@@ -43,6 +43,25 @@ std::string Applied(int stage, int round, const std::string& digest) {
                              std::to_string(round) + R"(,"digest":")" + digest + "\"");
 }
 
+RunConfig SmallRun() {
+  RunConfig run;
+  run.steps = 160;
+  run.nodes_min = 2;
+  run.heartbeat_s = 0.2;
+  run.node_silent_s = 2;
+  run.model.hidden = 32;
+  run.model.layers = 2;
+  run.model.heads = 2;
+  run.model.kv_heads = 1;
+  run.model.ffn = 64;
+  run.model.context = 32;
+  run.outer.inner_steps = 8;
+  run.outer.overlap_steps = 2;
+  run.pipeline.stages = 1;
+  run.pipeline.skip_ratio = 0;
+  return run;
+}
+
 }  // namespace
 
 TEST_CASE("Soak: the same stream draws the same faults, and every kind comes", "[sim][soak]") {
@@ -157,21 +176,7 @@ TEST_CASE("Soak: real processes leave, are stopped and killed, and nothing is lo
   options.fleet.shards = root + "/data";
   options.fleet.nodes = 2;
   options.fleet.spares = 0;
-  RunConfig& run = options.fleet.run;
-  run.steps = 160;
-  run.nodes_min = 2;
-  run.heartbeat_s = 0.2;
-  run.node_silent_s = 2;
-  run.model.hidden = 32;
-  run.model.layers = 2;
-  run.model.heads = 2;
-  run.model.kv_heads = 1;
-  run.model.ffn = 64;
-  run.model.context = 32;
-  run.outer.inner_steps = 8;
-  run.outer.overlap_steps = 2;
-  run.pipeline.stages = 1;
-  run.pipeline.skip_ratio = 0;
+  options.fleet.run = SmallRun();
   options.script = {{SoakFault::kPauseServing, 0, 0, Duration::Millis(100)},
                     {SoakFault::kKillCoordinator, 0, 0, Duration::Millis(100)},
                     {SoakFault::kStopNode, 1, 0, Duration::Millis(300)},

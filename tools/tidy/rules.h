@@ -21,8 +21,8 @@ using Findings = std::vector<Finding>;
 
 // Programs may do what logic may not: open sockets, read clocks, start threads, parse arguments. A
 // program file is main.cc, one whose stem is or ends in `program`, `command` or `commands`, the
-// parts of sim/ that handle real processes (emulat*, soak*, child_process*) and real packets (packet/),
-// and coordinator/run_directory. In bench/ and tools/ every file is.
+// parts of sim/ that handle real processes (emulat*, soak*, child_process*) and real packets
+// (packet/), and coordinator/run_directory. In bench/ and tools/ every file is.
 bool IsProgramFile(std::string_view path);
 
 // Includes go down the floors of docs/ARCHITECTURE.md, never up or sideways (one exception: a plan
