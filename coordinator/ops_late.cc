@@ -1,5 +1,5 @@
 // Rounds that somebody is late for (docs/PROTOCOL.md, 32 to 34): frozen without his delta, as long
-// as he hears of them; who does not, or is late again and again, starts over.
+// as he hears of them; who does not starts over.
 
 #include <algorithm>
 
@@ -14,6 +14,11 @@ namespace skerry {
 namespace {
 
 constexpr double kWaitMaxS = 1e6;
+// Silences until what does not arrive is taken for what never will.
+constexpr double kCutOff = 6;
+// Rounds of a fragment that may go on without the same replica: then it is waited for, or it would
+// learn for itself alone, and others who got slower would not get used to it.
+constexpr int32_t kAbsencesInARow = 4;
 
 bool Contains(const std::vector<NodeId>& nodes, const NodeId& node) {
   return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
@@ -47,18 +52,26 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const RoundLate&
 }
 
 void CoordinatorActor::GoOnWithoutLate(Context& context, int32_t stage) {
-  const Late& late = late_.at(stage);
-  const Duration waited = context.now() - late.since;
-  const bool for_long = waited >= Duration::Seconds(options_.config.node_silent_s) / 2;
-  if (const auto node = LateOf(stage, for_long)) {
+  Late& late = late_.at(stage);
+  const double waited_s = (context.now() - late.since).seconds();
+  const double silent_s = options_.config.node_silent_s;
+  if (const auto node = LateOf(stage, waited_s >= silent_s / 2)) {
     const auto participants = ParticipantsOf(*state_.plan, stage, late.round);
     // Never two sides that both go on: half of a stage may leave the others out, not less.
-    if (2 * (participants.size() - 1) < LiveReplicas(*state_.plan, stage).size()) return;
+    const bool is_half = 2 * (participants.size() - 1) >= LiveReplicas(*state_.plan, stage).size();
+    if (!is_half) return;
     if (MayBeAbsent(*node, stage, late.round)) return LeaveOut(context, *node, stage);
-    return DeclareGone(context, *node, Gone::kDead,
-                       absl::StrFormat("late for round %d, as for those before it", late.round));
+    // Who is slow has not sent it yet.
+    const auto beat = beats_.find(*node);
+    const int64_t boundary = RoundClock(options_.config).Boundary(late.round);
+    const bool has_sent = beat != beats_.end() && beat->second.step >= boundary;
+    if (!has_sent) late.since = context.now();
+    if (!has_sent || waited_s < kCutOff * silent_s) return;
+    return DeclareGone(
+        context, *node, Gone::kDead,
+        absl::StrFormat("what it sent to the others in round %d does not arrive", late.round));
   }
-  if (!for_long) return;
+  if (waited_s < kCutOff * silent_s) return;
   if (const auto node = CutOffOf(stage)) {
     DeclareGone(context, *node, Gone::kDead,
                 absl::StrFormat("what the others sent it in round %d does not arrive", late.round));
@@ -119,8 +132,10 @@ std::optional<NodeId> CoordinatorActor::CutOffOf(int32_t stage) const {
   return lacking == 1 ? cut_off : std::nullopt;
 }
 
-// The others may get as far ahead of it as it keeps their messages for.
+// The others may also get only as far ahead of it as it keeps their messages for.
 bool CoordinatorActor::MayBeAbsent(const NodeId& node, int32_t stage, int64_t round) const {
+  const int64_t fragments = RoundClock(options_.config).fragments();
+  if (RoundsCovered(*state_.plan, stage, round, node, fragments) > kAbsencesInARow) return false;
   const int64_t most = RoundClock(options_.config).RoundsAhead() - 1;
   const Joiner* joiner = JoinerOf(*state_.plan, node);
   const int64_t first = joiner == nullptr ? 0 : joiner->from_round;
@@ -136,9 +151,9 @@ void CoordinatorActor::LeaveOut(Context& context, const NodeId& node, int32_t st
   const int64_t round = late_.at(stage).round;
   PipelinePlan plan = *state_.plan;
   ++plan.version;
-  // Nobody is further behind than MayBeAbsent lets him, or looks further back than as many rounds.
+  // Who lands a round looks back at the absences in a row before it; nobody is further behind.
   const RoundClock clock(options_.config);
-  const int64_t needed = 2 * (clock.RoundsAhead() + clock.fragments()) + 1;
+  const int64_t needed = 2 * clock.RoundsAhead() + (kAbsencesInARow + 2) * clock.fragments();
   std::erase_if(plan.absent, [&](const Absence& absence) {
     return absence.round + needed < state_.RoundsCommitted(absence.stage);
   });
@@ -151,6 +166,9 @@ void CoordinatorActor::LeaveOut(Context& context, const NodeId& node, int32_t st
                                        {"waiting", waiting.size()},
                                        {"waited_s", waiting.begin()->second.waited_s}}));
   Record(context, PlanRecord(plan, state_.predicted_step_s, state_.lower_bound_s));
+  // Places are as before: what was decided about them stands.
+  if (migration_ && migration_->plan_version == plan.version - 1) ++migration_->plan_version;
+  if (looked_.plan_version == plan.version - 1) ++looked_.plan_version;
   AnnouncePlan(context, absl::StrFormat("round %d of stage %d goes on without %s, which is late",
                                         round, stage, node.Short()));
   TryCommit(context, stage);
