@@ -51,8 +51,8 @@ bool MayInclude(std::string_view path, const Zone& from, const Zone& to) {
 bool IsProgramFile(std::string_view path) {
   if (path.starts_with("bench/") || path.starts_with("tools/")) return true;
   const std::string_view stem = Stem(path);
-  const bool real_processes = stem.starts_with("emulat") || stem.starts_with("soak") ||
-                              stem.starts_with("child_process");
+  const bool real_processes =
+      stem.starts_with("emulat") || stem.starts_with("soak") || stem.starts_with("child_process");
   if (path.starts_with("sim/") && real_processes) return true;
   if (path.starts_with("sim/packet/")) return true;
   if (path.starts_with("coordinator/run_directory.")) return true;
