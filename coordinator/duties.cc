@@ -308,6 +308,7 @@ void CoordinatorActor::ReportStatus(Context& context) {
          {"base_version", beat.base_version},
          {"waiting_for", beat.waiting_for},
          {"rounds_screened", RoundsScreened(state_, id)},
+         {"reachable", !record.IsTested() || !record.endpoint.empty()},
          {"silent_s", heard == heard_.end() ? 0.0 : (context.now() - heard->second).seconds()},
          {"bytes_sent", traffic.total_sent()},
          {"bytes_received", traffic.total_received()},
@@ -335,6 +336,7 @@ void CoordinatorActor::ReportStatus(Context& context) {
       {"note", no_plan_},
       {"refused", refused_},
       {"links", state_.links.size()},
+      {"relayed_pairs", RelayedPairs(state_).size()},
       {"tokens_per_s", TokensPerSecond(context.now())},
       {"elapsed_s", elapsed},
       {"nodes", nodes}};

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "model/weight_store.h"
 #include "node/device_probe.h"
 #include "node/node_actor.h"
+#include "node/own_addresses.h"
 #include "node/shard_directory.h"
 #include "node/trained_stage.h"
 #include "wire/event_loop.h"
@@ -30,22 +32,18 @@ void Say(const std::string& line) {
   std::fflush(stdout);
 }
 
-std::string DefaultHome() {
-  const char* data = std::getenv("XDG_DATA_HOME");
-  const char* home = std::getenv("HOME");
-  if (data != nullptr && data[0] != '\0') return std::string(data) + "/skerry";
-  return std::string(home != nullptr ? home : ".") + "/.local/share/skerry";
-}
-
-// Learns regions from Peers on their way to the actor: the shaper asks for them.
+// Learns regions from Peers on their way to the actor: the shaper asks for them. Tells people what
+// the coordinator found when it dialled back, and keeps it for `doctor`.
 class RegionBook final : public Actor {
  public:
-  explicit RegionBook(Actor& actor) : actor_(actor) {}
+  RegionBook(Actor& actor, std::string reach_file)
+      : actor_(actor), reach_file_(std::move(reach_file)) {}
   void OnStart(Context& context) override { actor_.OnStart(context); }
   void OnMessage(Context& context, const NodeId& from, const Message& message) override {
     if (const auto* peers = std::get_if<Peers>(&message)) {
       for (const Peer& peer : peers->peers) regions_[peer.id] = peer.region;
     }
+    if (const auto* found = std::get_if<Reachability>(&message)) TellReach(*found);
     actor_.OnMessage(context, from, message);
   }
   void OnTimer(Context& context, TimerId timer) override { actor_.OnTimer(context, timer); }
@@ -59,7 +57,19 @@ class RegionBook final : public Actor {
   }
 
  private:
+  void TellReach(const Reachability& found) {
+    if (found == told_) return;
+    told_ = found;
+    std::ofstream file(reach_file_, std::ios::trunc);
+    for (const std::string& line : Explain(found)) {
+      Say("network: " + line);
+      file << line << "\n";
+    }
+  }
+
   Actor& actor_;
+  std::string reach_file_;
+  Reachability told_;
   std::map<NodeId, std::string> regions_;
 };
 
@@ -71,6 +81,7 @@ absl::StatusOr<EventLoopOptions> LoopOptions(const JoinOptions& options, const T
   loop.bind_endpoint = options.listen;
   loop.coordinator = PeerAddress{ticket.coordinator, ticket.endpoint};
   loop.handle_signals = true;
+  loop.relays = options.relay;
   loop.event_sink = [](const std::string& kind, const std::string& fields) {
     Say(kind + " " + fields);
   };
@@ -83,7 +94,7 @@ absl::StatusOr<EventLoopOptions> LoopOptions(const JoinOptions& options, const T
 
 absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   SKERRY_ASSIGN_OR_RETURN(const Ticket ticket, VerifyTicket(options.ticket, std::time(nullptr)));
-  const fs::path home = options.home.empty() ? DefaultHome() : options.home;
+  const fs::path home = NodeHome(options.home);
   std::error_code error;
   fs::create_directories(home, error);
   if (error) return Unavailable("%s: %s", home.string(), error.message());
@@ -122,16 +133,28 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   loop_options.on_interrupt = [&actor](Context& context) { actor->Leave(context, "interrupted"); };
   SKERRY_ASSIGN_OR_RETURN(auto loop, EventLoop::Open(std::move(loop_options)));
   node.endpoint = options.advertise.empty() ? loop->endpoint() : options.advertise;
+  node.listens = ListensAt(loop->endpoint(), OwnAddresses());
+  if (!options.advertise.empty()) node.listens.insert(node.listens.begin(), loop->endpoint());
+  if (node.listens.size() > kListensMax) node.listens.resize(kListensMax);
+  node.relays = options.relay;
   Say(absl::StrFormat("node %s, %s, %.0f GFLOP/s; joining %s", self.Short(), node.device.name,
                       node.device.gflops, ticket.endpoint));
   actor = std::make_unique<NodeActor>(std::move(node));
-  book = std::make_unique<RegionBook>(*actor);
+  book = std::make_unique<RegionBook>(*actor, (home / kReachFile).string());
   SKERRY_ASSIGN_OR_RETURN(const int exit_code, loop->Run(*book));
   Say("ended: " + loop->stop_reason());
   return exit_code;
 }
 
 }  // namespace
+
+std::string NodeHome(const std::string& given) {
+  if (!given.empty()) return given;
+  const char* data = std::getenv("XDG_DATA_HOME");
+  const char* home = std::getenv("HOME");
+  if (data != nullptr && data[0] != '\0') return std::string(data) + "/skerry";
+  return std::string(home != nullptr ? home : ".") + "/.local/share/skerry";
+}
 
 int Join(const JoinOptions& options) {
   const auto exit_code = JoinRun(options);

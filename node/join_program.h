@@ -9,14 +9,19 @@ namespace skerry {
 
 struct JoinOptions {
   std::string ticket;
-  std::string home;                        // identity and data cache; "" for ~/.local/share/skerry
-  std::string listen = "tcp://0.0.0.0:*";  // where peers reach this node
-  std::string advertise;                   // what peers are told; "" for the listening endpoint
+  std::string home;                  // identity and data cache; "" for ~/.local/share/skerry
+  std::string listen = "tcp://*:*";  // on every address of this machine, IPv4 and IPv6
+  std::string advertise;             // what peers are told; "" for the listening endpoint
   std::string region;
   std::string shape_file;  // imitate this network (wire/shape_config.h); "" for none
+  bool relay = false;      // forward sealed frames of pairs that cannot reach each other
   DeviceWish device = DeviceWish::kAuto;
   int threads = 0;  // 0: all that affinity and CPU quota leave
 };
+
+// Where identity, data and what was found of the network are kept; "" for ~/.local/share/skerry.
+std::string NodeHome(const std::string& given);
+inline constexpr char kReachFile[] = "reachability.txt";  // what Explain said last
 
 // Exit code: 0 done or left, 1 failed, 2 refused, 130 interrupted.
 int Join(const JoinOptions& options);

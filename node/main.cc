@@ -83,7 +83,11 @@ int Run(int argc, char** argv) {
   join_command->add_option("--home", join.home, "identity and data; default ~/.local/share/skerry");
   join_command->add_option("--listen", join.listen, "where peers reach this node")
       ->capture_default_str();
-  join_command->add_option("--advertise", join.advertise, "what peers are told; default: --listen");
+  join_command->add_option("--advertise", join.advertise,
+                           "what peers are told; default: what the coordinator finds");
+  join_command->add_flag("--relay", join.relay,
+                         "forward for nodes that cannot reach each other (sealed; needs a port "
+                         "that others can dial)");
   join_command->add_option("--region", join.region, "shown to people");
   AddDevice(*join_command, &join.device);
   join_command->add_option("--threads", join.threads, "processor threads for training; 0: all")
@@ -93,9 +97,11 @@ int Run(int argc, char** argv) {
   join_command->callback([&] { exit_code = Join(join); });
 
   int threads = 1;
+  std::string home;
   auto* doctor = app.add_subcommand("doctor", "what this machine can do, and why");
   doctor->add_option("--threads", threads)->capture_default_str()->check(CLI::Range(1, 256));
-  doctor->callback([&] { exit_code = Doctor(threads); });
+  doctor->add_option("--home", home, "as of join");
+  doctor->callback([&] { exit_code = Doctor(threads, NodeHome(home)); });
 
   BenchOptions machine;
   auto* bench =

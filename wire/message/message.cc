@@ -150,6 +150,7 @@ std::string Describe(const Message& message) {
                              m.around.Short());
           },
           [](const VoidList& m) { return StrFormat("VoidList of %d", m.microbatches.size()); },
+          [](const Reachability& m) { return "Reachability of " + m.node.Short(); },
       },
       message);
 }
