@@ -336,7 +336,7 @@ void CoordinatorActor::ReportStatus(Context& context) {
       {"note", no_plan_},
       {"refused", refused_},
       {"links", state_.links.size()},
-      {"relayed_pairs", RelayedPairs(state_).size()},
+      {"relayed_pairs", CountRelayedPairs(state_)},
       {"tokens_per_s", TokensPerSecond(context.now())},
       {"elapsed_s", elapsed},
       {"nodes", nodes}};

@@ -1,5 +1,6 @@
 #include "coordinator/listings.h"
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -143,6 +144,22 @@ std::string ReachText(const NodeRecord& record) {
 
 }  // namespace
 
+bool IsRelayed(const RunState& state, const NodeId& a, const NodeId& b) {
+  const auto is_hidden = [&](const NodeId& node) {
+    const auto it = state.nodes.find(node);
+    return it != state.nodes.end() && it->second.IsTested() && it->second.endpoint.empty();
+  };
+  return is_hidden(a) && is_hidden(b);
+}
+
+int64_t CountRelayedPairs(const RunState& state) {
+  const auto hidden = std::count_if(state.nodes.begin(), state.nodes.end(), [](const auto& node) {
+    const NodeRecord& record = node.second;
+    return record.alive && record.IsTested() && record.endpoint.empty();
+  });
+  return hidden * (hidden - 1) / 2;
+}
+
 std::vector<RelayedPair> RelayedPairs(const RunState& state) {
   std::vector<NodeId> hidden, relays;
   for (const auto& [node, record] : state.nodes) {
@@ -152,7 +169,7 @@ std::vector<RelayedPair> RelayedPairs(const RunState& state) {
   }
   std::vector<RelayedPair> pairs;
   for (size_t i = 0; i < hidden.size(); ++i) {
-    for (size_t j = i + 1; j < hidden.size(); ++j) {
+    for (size_t j = i + 1; j < hidden.size() && pairs.size() < kRelayedListedMax; ++j) {
       const auto order = RelayOrder(hidden[i], hidden[j], relays, NodeId());
       pairs.push_back({hidden[i], hidden[j], order.empty() ? NodeId() : order.front()});
     }
@@ -181,8 +198,8 @@ std::string RelayedText(const RunState& state) {
                             pairs[i].b.Short(),
                             pairs[i].relay.IsZero() ? "the coordinator" : pairs[i].relay.Short());
   }
-  if (pairs.size() > kNamedMax)
-    text += absl::StrFormat("  and %d more relayed pairs\n", pairs.size() - kNamedMax);
+  const int64_t more = CountRelayedPairs(state) - static_cast<int64_t>(kNamedMax);
+  if (more > 0) text += absl::StrFormat("  and %d more relayed pairs\n", more);
   return text;
 }
 

@@ -36,11 +36,14 @@ nlohmann::json NodesJson(const RunState& state, const RunConfig& config,
 std::string NodesTable(const nlohmann::json& nodes);
 
 // Pairs of nodes that are here of which neither can be dialled, and what forwards for them unless
-// it fails (zero: the coordinator).
+// it fails (zero: the coordinator); of many the first kRelayedListedMax.
+inline constexpr size_t kRelayedListedMax = 1000;
 struct RelayedPair {
   NodeId a, b, relay;
 };
 std::vector<RelayedPair> RelayedPairs(const RunState& state);
+int64_t CountRelayedPairs(const RunState& state);
+bool IsRelayed(const RunState& state, const NodeId& a, const NodeId& b);
 
 // version, predicted_step_s, lower_bound_s, stages (layers, replicas with dead ones marked), paths,
 // chosen (inner_steps, overlap_steps, codec: what the planner chose, null where the operator did),

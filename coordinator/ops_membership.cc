@@ -8,6 +8,7 @@
 #include "common/status.h"
 #include "coordinator/border.h"
 #include "coordinator/coordinator_actor.h"
+#include "coordinator/listings.h"
 #include "pipeline/plan/planner.h"
 #include "pipeline/plan/route.h"
 
@@ -382,7 +383,8 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const LinkReadin
   context.Event("link", EventFields({{"from", from.Short()},
                                      {"to", reading.target.Short()},
                                      {"rtt_ms", reading.rtt_s * 1e3},
-                                     {"mbps", reading.bytes_per_s * 8e-6}}));
+                                     {"mbps", reading.bytes_per_s * 8e-6},
+                                     {"relayed", IsRelayed(state_, from, reading.target)}}));
   Ask(context, next);
   PlanWhenReady(context);
 }

@@ -104,7 +104,7 @@ std::string StatusScreen(const Json& status) {
   for (const std::string& line : TableLines(status.value("tables", Json::array()))) {
     text += line + "\n";
   }
-  if (const auto relayed = status.value("relayed_pairs", size_t{0}); relayed > 0)
+  if (const auto relayed = status.value("relayed_pairs", int64_t{0}); relayed > 0)
     text += absl::StrFormat("%d pairs of nodes cannot be dialled and go through relays\n", relayed);
   text += "  node      region     stage    phase                                    held\n";
   for (const Json& node : status["nodes"]) text += NodeLine(node) + "\n";

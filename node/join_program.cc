@@ -14,6 +14,7 @@
 #include "node/device_probe.h"
 #include "node/node_actor.h"
 #include "node/own_addresses.h"
+#include "node/rationing.h"
 #include "node/shard_directory.h"
 #include "node/trained_stage.h"
 #include "wire/event_loop.h"
@@ -92,6 +93,47 @@ absl::StatusOr<EventLoopOptions> LoopOptions(const JoinOptions& options, const T
   return loop;
 }
 
+// What stays the same however often a node rests and joins again.
+struct Membership {
+  const JoinOptions& options;
+  Ticket ticket;
+  Identity identity;
+  fs::path home;
+  NodeActorOptions node;
+};
+
+// One stay in the run. `rests`: it left because of its volunteer's limits.
+absl::StatusOr<int> Stay(const Membership& member, Rationing& ration, bool& rests) {
+  SKERRY_ASSIGN_OR_RETURN(EventLoopOptions loop_options,
+                          LoopOptions(member.options, member.ticket, member.identity));
+  std::unique_ptr<NodeActor> actor;
+  std::unique_ptr<RegionBook> book;
+  std::unique_ptr<EventLoop> loop;
+  loop_options.region_of = [&book](const NodeId& id) { return book->RegionOf(id); };
+  loop_options.on_interrupt = [&actor](Context& context) { actor->Leave(context, "interrupted"); };
+  loop_options.on_tick = [&](Context& context) {
+    const std::string why = ration.Tick(*loop);
+    if (why.empty() || std::exchange(rests, true)) return;
+    actor->Leave(context, why);
+  };
+  SKERRY_ASSIGN_OR_RETURN(loop, EventLoop::Open(std::move(loop_options)));
+  NodeActorOptions node = member.node;
+  const std::string& advertise = member.options.advertise;
+  node.endpoint = advertise.empty() ? loop->endpoint() : advertise;
+  node.listens = ListensAt(loop->endpoint(), OwnAddresses());
+  if (!advertise.empty()) node.listens.insert(node.listens.begin(), loop->endpoint());
+  if (node.listens.size() > kListensMax) node.listens.resize(kListensMax);
+  Say(absl::StrFormat("node %s, %s, %.0f GFLOP/s; joining %s", node.self.Short(), node.device.name,
+                      node.device.gflops, member.ticket.endpoint));
+  actor = std::make_unique<NodeActor>(std::move(node));
+  book = std::make_unique<RegionBook>(*actor, (member.home / kReachFile).string());
+  const auto exit_code = loop->Run(*book);
+  ration.End(*loop);
+  SKERRY_RETURN_IF_ERROR(exit_code.status());
+  Say("ended: " + loop->stop_reason());
+  return *exit_code;
+}
+
 absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   SKERRY_ASSIGN_OR_RETURN(const Ticket ticket, VerifyTicket(options.ticket, std::time(nullptr)));
   const fs::path home = NodeHome(options.home);
@@ -100,6 +142,11 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   if (error) return Unavailable("%s: %s", home.string(), error.message());
   SKERRY_ASSIGN_OR_RETURN(Identity identity, Identity::LoadOrCreate((home / "node.key").string()));
   const NodeId self = identity.id();
+  if (options.limits) {
+    SKERRY_RETURN_IF_ERROR(SaveLimits((home / kLimitsFile).string(), *options.limits));
+  }
+  Rationing ration(home);
+  SKERRY_RETURN_IF_ERROR(ration.Begin());
   ShardDirectory shards((home / "shards").string());
   const int threads = BoundedThreads(options.threads);
   SKERRY_ASSIGN_OR_RETURN(const DeviceChoice device, ChooseDevice(options.device, threads));
@@ -126,24 +173,14 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
     SKERRY_ASSIGN_OR_RETURN(auto backend, device.Create(ComputeTypeOf(config.inner)));
     return TrainedStage::Create(config, stage, ends, std::move(backend), std::move(tokens));
   };
-  SKERRY_ASSIGN_OR_RETURN(EventLoopOptions loop_options, LoopOptions(options, ticket, identity));
-  std::unique_ptr<NodeActor> actor;
-  std::unique_ptr<RegionBook> book;
-  loop_options.region_of = [&book](const NodeId& id) { return book->RegionOf(id); };
-  loop_options.on_interrupt = [&actor](Context& context) { actor->Leave(context, "interrupted"); };
-  SKERRY_ASSIGN_OR_RETURN(auto loop, EventLoop::Open(std::move(loop_options)));
-  node.endpoint = options.advertise.empty() ? loop->endpoint() : options.advertise;
-  node.listens = ListensAt(loop->endpoint(), OwnAddresses());
-  if (!options.advertise.empty()) node.listens.insert(node.listens.begin(), loop->endpoint());
-  if (node.listens.size() > kListensMax) node.listens.resize(kListensMax);
   node.relays = options.relay;
-  Say(absl::StrFormat("node %s, %s, %.0f GFLOP/s; joining %s", self.Short(), node.device.name,
-                      node.device.gflops, ticket.endpoint));
-  actor = std::make_unique<NodeActor>(std::move(node));
-  book = std::make_unique<RegionBook>(*actor, (home / kReachFile).string());
-  SKERRY_ASSIGN_OR_RETURN(const int exit_code, loop->Run(*book));
-  Say("ended: " + loop->stop_reason());
-  return exit_code;
+  const Membership member{options, ticket, identity, home, std::move(node)};
+  while (true) {
+    SKERRY_RETURN_IF_ERROR(ration.WaitUntilAllowed());
+    bool rests = false;
+    SKERRY_ASSIGN_OR_RETURN(const int exit_code, Stay(member, ration, rests));
+    if (!rests || exit_code != 0) return exit_code;
+  }
 }
 
 }  // namespace
@@ -154,6 +191,32 @@ std::string NodeHome(const std::string& given) {
   const char* home = std::getenv("HOME");
   if (data != nullptr && data[0] != '\0') return std::string(data) + "/skerry";
   return std::string(home != nullptr ? home : ".") + "/.local/share/skerry";
+}
+
+absl::StatusOr<VolunteerLimits> ChangedLimits(const std::string& home, const LimitChange& change) {
+  const std::string file = (fs::path(NodeHome(home)) / kLimitsFile).string();
+  SKERRY_ASSIGN_OR_RETURN(VolunteerLimits limits, LoadLimits(file));
+  if (change.up_mbit) limits.up_mbit = *change.up_mbit;
+  if (change.down_mbit) limits.down_mbit = *change.down_mbit;
+  if (change.daily_gb) limits.daily_gb = *change.daily_gb;
+  if (change.hours && (change.hours->empty() || *change.hours == "always")) {
+    limits.hours.reset();
+  } else if (change.hours) {
+    SKERRY_ASSIGN_OR_RETURN(limits.hours, ParseHours(*change.hours));
+  }
+  return limits;
+}
+
+absl::Status ChangeLimits(const std::string& home, const LimitChange& change) {
+  SKERRY_ASSIGN_OR_RETURN(const VolunteerLimits limits, ChangedLimits(home, change));
+  if (!change.IsEmpty()) {
+    std::error_code none;
+    fs::create_directories(NodeHome(home), none);
+    const fs::path file = fs::path(NodeHome(home)) / kLimitsFile;
+    SKERRY_RETURN_IF_ERROR(SaveLimits(file.string(), limits));
+  }
+  Say("limits: " + Describe(limits));
+  return absl::OkStatus();
 }
 
 int Join(const JoinOptions& options) {

@@ -30,6 +30,16 @@ void AddDevice(CLI::App& command, DeviceWish* wish) {
       ->capture_default_str();
 }
 
+void AddLimits(CLI::App& command, LimitChange* limits) {
+  command.add_option("--up-mbit", limits->up_mbit, "send at most so many Mbit/s; 0: no limit")
+      ->check(CLI::Range(0.0, 1e6));
+  command.add_option("--down-mbit", limits->down_mbit, "receive at most so many; 0: no limit")
+      ->check(CLI::Range(0.0, 1e6));
+  command.add_option("--daily-gb", limits->daily_gb, "GB a day, up and down; 0: no limit")
+      ->check(CLI::Range(0.0, 1e6));
+  command.add_option("--hours", limits->hours, "only then, as 22-08 or 22:30-08:00; or: always");
+}
+
 // evaluate, generate, reference: options live as long as the parse.
 struct ModelTools {
   EvaluateOptions evaluate;
@@ -94,7 +104,23 @@ int Run(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::Range(0, 256));
   join_command->add_option("--shape", join.shape_file, "imitate this network (wan.toml)");
-  join_command->callback([&] { exit_code = Join(join); });
+  LimitChange limits;
+  AddLimits(*join_command, &limits);
+  join_command->callback([&] {
+    if (!limits.IsEmpty()) {
+      auto changed = ChangedLimits(join.home, limits);
+      if (!changed.ok()) return void(exit_code = Ended(changed.status()));
+      join.limits = *changed;
+    }
+    exit_code = Join(join);
+  });
+
+  auto* limit_command = app.add_subcommand(
+      "limit", "what a node may use; a running node follows at once. Without options: shows it");
+  std::string limit_home;
+  limit_command->add_option("--home", limit_home, "as of join");
+  AddLimits(*limit_command, &limits);
+  limit_command->callback([&] { exit_code = Ended(ChangeLimits(limit_home, limits)); });
 
   int threads = 1;
   std::string home;

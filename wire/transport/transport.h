@@ -116,8 +116,8 @@ class Transport {
   // Whether chunks may be sent to it before it said that it understands them.
   bool UsesRelay(const NodeId& peer) const;
 
-  // At most so many bytes per second to and from all peers; 0: no limit. Bulk is paced (and to this
-  // process by credit); control only counts.
+  // At most so many bytes per second to and from all peers; 0: no limit. Bulk is paced (what comes
+  // in, by when it is acknowledged); control and what is forwarded for others only count.
   void SetLimits(double up_bytes_per_s, double down_bytes_per_s);
 
   // Peers to which nothing in bulk gets through, since when.

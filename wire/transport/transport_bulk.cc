@@ -181,7 +181,10 @@ void Transport::TendSilent(const NodeId& peer, Link& link) {
   }
 }
 
+// Beyond the limit of what may come in they wait, and with them whoever sends: what is
+// acknowledged is what may be sent next.
 void Transport::SendAcks(const NodeId& peer, Link& link) {
+  if (!down_.MayGo(Now())) return;
   while (const auto acks = link.receiver.TakeAcks(Now())) {
     const Bytes bytes = EncodeLink(acks->message);
     const auto theirs = link.attached.find(acks->via);
@@ -200,7 +203,8 @@ bool Transport::FlushBulk() {
     SendAcks(peer, link);
     TendSilent(peer, link);
     Pump(peer, link);
-    at = link.sender.IsIdle() ? active_.erase(at) : std::next(at);
+    const bool rests = link.sender.IsIdle() && !link.receiver.OwesAcks();
+    at = rests ? active_.erase(at) : std::next(at);
   }
   return bulk_is_full_;
 }
@@ -211,8 +215,10 @@ std::optional<Instant> Transport::NextDue() const {
   for (const auto& [node, attempt] : reaching_) {
     if (!due || attempt.due < *due) due = attempt.due;
   }
-  if (const auto free = up_.FreeAt(); free && !active_.empty() && (!due || *free < *due))
-    due = free;
+  for (const TokenBucket* limit : {&up_, &down_}) {
+    const auto free = limit->FreeAt();
+    if (free && !active_.empty() && (!due || *free < *due)) due = free;
+  }
   for (const NodeId& peer : active_) {
     const auto next = links_.at(peer).sender.NextDue();
     if (next && (!due || *next < *due)) due = next;

@@ -112,6 +112,11 @@ std::optional<std::vector<zmq::message_t>> Transport::ReceiveParts(zmq::socket_t
     SKERRY_CHECK(e.num() == EINTR, "a socket of ours failed");
     return std::nullopt;
   }
+  if (down_.IsLimited()) {
+    size_t bytes = 0;
+    for (const zmq::message_t& part : parts) bytes += part.size();
+    down_.Spend(Now(), static_cast<double>(bytes));
+  }
   return parts;
 }
 
