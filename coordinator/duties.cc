@@ -316,7 +316,6 @@ void CoordinatorActor::ReportStatus(Context& context) {
          {"memory_model_bytes", ModelBytes(config, state_.plan, stage, record.device)},
          {"alive", record.alive}});
   }
-  const double elapsed = (context.now() - started_).seconds();
   nlohmann::json status = {
       {"run", options_.run.Short()},
       {"name", config.name},
@@ -338,7 +337,7 @@ void CoordinatorActor::ReportStatus(Context& context) {
       {"links", state_.links.size()},
       {"relayed_pairs", CountRelayedPairs(state_)},
       {"tokens_per_s", TokensPerSecond(context.now())},
-      {"elapsed_s", elapsed},
+      {"elapsed_s", (context.now() - started_).seconds()},
       {"nodes", nodes}};
   options_.status(status.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }

@@ -12,9 +12,9 @@
 #include "kernels/cpu/thread_limit.h"
 #include "model/weight_store.h"
 #include "node/device_probe.h"
+#include "node/limits_program.h"
 #include "node/node_actor.h"
 #include "node/own_addresses.h"
-#include "node/rationing.h"
 #include "node/shard_directory.h"
 #include "node/trained_stage.h"
 #include "wire/event_loop.h"
@@ -142,8 +142,9 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   if (error) return Unavailable("%s: %s", home.string(), error.message());
   SKERRY_ASSIGN_OR_RETURN(Identity identity, Identity::LoadOrCreate((home / "node.key").string()));
   const NodeId self = identity.id();
-  if (options.limits) {
-    SKERRY_RETURN_IF_ERROR(SaveLimits((home / kLimitsFile).string(), *options.limits));
+  if (!options.limits.IsEmpty()) {
+    SKERRY_ASSIGN_OR_RETURN(const auto limits, ChangedLimits(home.string(), options.limits));
+    SKERRY_RETURN_IF_ERROR(SaveLimits((home / kLimitsFile).string(), limits));
   }
   Rationing ration(home);
   SKERRY_RETURN_IF_ERROR(ration.Begin());

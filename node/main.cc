@@ -40,6 +40,19 @@ void AddLimits(CLI::App& command, LimitChange* limits) {
   command.add_option("--hours", limits->hours, "only then, as 22-08 or 22:30-08:00; or: always");
 }
 
+// limit: options live as long as the parse.
+struct LimitCommand {
+  std::string home;
+  LimitChange change;
+  void AddTo(CLI::App& app, int& exit_code) {
+    auto* command = app.add_subcommand(
+        "limit", "what a node may use; a running node follows at once. Without options: shows it");
+    command->add_option("--home", home, "as of join");
+    AddLimits(*command, &change);
+    command->callback([&] { exit_code = Ended(ChangeLimits(home, change)); });
+  }
+};
+
 // evaluate, generate, reference: options live as long as the parse.
 struct ModelTools {
   EvaluateOptions evaluate;
@@ -104,23 +117,10 @@ int Run(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::Range(0, 256));
   join_command->add_option("--shape", join.shape_file, "imitate this network (wan.toml)");
-  LimitChange limits;
-  AddLimits(*join_command, &limits);
-  join_command->callback([&] {
-    if (!limits.IsEmpty()) {
-      auto changed = ChangedLimits(join.home, limits);
-      if (!changed.ok()) return void(exit_code = Ended(changed.status()));
-      join.limits = *changed;
-    }
-    exit_code = Join(join);
-  });
-
-  auto* limit_command = app.add_subcommand(
-      "limit", "what a node may use; a running node follows at once. Without options: shows it");
-  std::string limit_home;
-  limit_command->add_option("--home", limit_home, "as of join");
-  AddLimits(*limit_command, &limits);
-  limit_command->callback([&] { exit_code = Ended(ChangeLimits(limit_home, limits)); });
+  LimitCommand limits;
+  limits.AddTo(app, exit_code);
+  AddLimits(*join_command, &join.limits);
+  join_command->callback([&] { exit_code = Join(join); });
 
   int threads = 1;
   std::string home;

@@ -40,9 +40,6 @@ absl::StatusOr<DailyHours> ParseHours(const std::string& text);
 std::string FormatHours(const DailyHours& hours);
 bool IsWithin(const DailyHours& hours, int32_t minute_of_day);
 
-// No limits if there is no file; InvalidArgument, with file and line, for a wrong one.
-absl::StatusOr<VolunteerLimits> LoadLimits(const std::string& file);
-absl::Status SaveLimits(const std::string& file, const VolunteerLimits& limits);
 std::string Describe(const VolunteerLimits& limits);  // "up 5 Mbit/s, 22:00-08:00", "none"
 
 // The bytes of one day, over several processes.

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "node/limits_program.h"
+
 using namespace skerry;
 
 namespace {
@@ -55,7 +57,7 @@ TEST_CASE("Limits: a file is read as it was written; a wrong one is named by lin
   REQUIRE(SaveLimits(file.path, limits).ok());
   CHECK(*LoadLimits(file.path) == limits);
   CHECK(Describe(limits) == "up 5.5 Mbit/s, down 20 Mbit/s, 0.25 GB a day, from 22:30-08:00");
-  CHECK(Describe({}) == "none");
+  CHECK(Describe(VolunteerLimits()) == "none");
   file.Write("up_mbit = 3\nup_mbits = 4\n");
   CHECK(LoadLimits(file.path).status().message().find(":2") != absl::string_view::npos);
   file.Write("up_mbit = -3\n");

@@ -82,6 +82,28 @@ struct Fleet {
   int32_t nodes = 2;
 };
 
+void CheckListings(const Fleet& fleet, const std::string& bin, const std::string& run) {
+  const auto listed = RunAndCapture({bin + "skerry-coordinator", "nodes", run, "--json"});
+  const auto planned = RunAndCapture({bin + "skerry-coordinator", "plan", run, "--json"});
+  REQUIRE((listed.ok() && planned.ok()));
+  std::string relay_id = "coordinator";
+  int hidden = 0;
+  for (const Json& node : Json::parse(*listed)) {
+    CHECK(node["takes_part"].get<bool>());
+    CHECK(node["stage"].get<int>() >= 0);
+    if (node["relays"].get<bool>()) relay_id = node["id"];
+    if (node["reachable"] == "no") {
+      ++hidden;
+      CHECK(node["endpoint"] == "");
+      CHECK(node["seen"].get<std::string>().starts_with("10.77.0."));
+    }
+  }
+  CHECK(hidden == static_cast<int>(fleet.behind_routers.size()));
+  const Json relayed = Json::parse(*planned)["relayed"];
+  CHECK(relayed.size() == (hidden == 2 ? 1u : 0u));
+  for (const Json& pair : relayed) CHECK(pair["relay"] == relay_id);
+}
+
 // Every node holds a stage and no stage is skipped: the run ends only if all of them computed.
 void Train(const Fleet& fleet, const PacketWay& way) {
   const Home home;
@@ -120,25 +142,7 @@ void Train(const Fleet& fleet, const PacketWay& way) {
   }
   CHECK(coordinator->Wait() == "exit code 0");
   INFO(TextOf(log("coordinator")));
-  const auto listed = RunAndCapture({bin + "skerry-coordinator", "nodes", run, "--json"});
-  const auto planned = RunAndCapture({bin + "skerry-coordinator", "plan", run, "--json"});
-  REQUIRE((listed.ok() && planned.ok()));
-  std::string relay_id = "coordinator";
-  int hidden = 0;
-  for (const Json& node : Json::parse(*listed)) {
-    CHECK(node["takes_part"].get<bool>());
-    CHECK(node["stage"].get<int>() >= 0);
-    if (node["relays"].get<bool>()) relay_id = node["id"];
-    if (node["reachable"] == "no") {
-      ++hidden;
-      CHECK(node["endpoint"] == "");
-      CHECK(node["seen"].get<std::string>().starts_with("10.77.0."));
-    }
-  }
-  CHECK(hidden == static_cast<int>(fleet.behind_routers.size()));
-  const Json relayed = Json::parse(*planned)["relayed"];
-  CHECK(relayed.size() == (hidden == 2 ? 1u : 0u));
-  for (const Json& pair : relayed) CHECK(pair["relay"] == relay_id);
+  CheckListings(fleet, bin, run);
   for (int32_t number = 1; number <= fleet.nodes; ++number) {
     const std::string said = TextOf(log("node" + std::to_string(number)));
     INFO(said);

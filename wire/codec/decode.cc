@@ -217,15 +217,13 @@ std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader 
     case E::NONE:
       return std::nullopt;
     case E::HELLO:
-      return ReadHello(checks, e.getHello());
+    case E::PEERS:
+    case E::REACHABILITY:
+      return ReadJoining(checks, e);
     case E::WELCOME:
       return ReadWelcome(checks, e.getWelcome());
     case E::REFUSED:
       return Refused{checks.Text(e.getRefused().getReason(), "reason")};
-    case E::PEERS:
-      return ReadPeers(checks, e.getPeers());
-    case E::REACHABILITY:
-      return ReadReachability(checks, e.getReachability());
     case E::PROBE_REQUEST:
       return ProbeRequest{ReadId<NodeId>(e.getProbeRequest().getTarget()),
                           checks.NotNegative(e.getProbeRequest().getBytes(), "probe size")};

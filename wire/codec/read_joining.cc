@@ -5,6 +5,7 @@
 #include "wire/codec/read_plan.h"
 
 namespace skerry {
+namespace {
 
 Hello ReadHello(ReadChecks& checks, schema::Hello::Reader r) {
   Hello m;
@@ -51,6 +52,14 @@ Peers ReadPeers(ReadChecks& checks, schema::Peers::Reader r) {
                   checks.Text(list[i].getRegion(), "region"), list[i].getRelays()};
   }
   return m;
+}
+
+}  // namespace
+
+Message ReadJoining(ReadChecks& checks, schema::Envelope::Reader e) {
+  if (e.isHello()) return ReadHello(checks, e.getHello());
+  if (e.isPeers()) return ReadPeers(checks, e.getPeers());
+  return ReadReachability(checks, e.getReachability());
 }
 
 }  // namespace skerry

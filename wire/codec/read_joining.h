@@ -7,8 +7,7 @@
 
 namespace skerry {
 
-Hello ReadHello(ReadChecks& checks, schema::Hello::Reader r);
-Peers ReadPeers(ReadChecks& checks, schema::Peers::Reader r);
-Reachability ReadReachability(ReadChecks& checks, schema::Reachability::Reader r);
+// `e` is one of hello, peers, reachability.
+Message ReadJoining(ReadChecks& checks, schema::Envelope::Reader e);
 
 }  // namespace skerry

@@ -15,6 +15,10 @@ namespace skerry {
 
 inline constexpr char kLimitsFile[] = "limits.toml";
 
+// No limits if there is no file; InvalidArgument, with file and line, for a wrong one.
+absl::StatusOr<VolunteerLimits> LoadLimits(const std::string& file);
+absl::Status SaveLimits(const std::string& file, const VolunteerLimits& limits);
+
 class Rationing {
  public:
   explicit Rationing(std::filesystem::path home) : home_(std::move(home)) {}

@@ -1,18 +1,21 @@
-#include "node/rationing.h"
+#include "node/limits_program.h"
 
 #include <unistd.h>
 
 #include <cstdio>
 #include <ctime>
 #include <fstream>
+#include <sstream>
 
 #include "common/status.h"
+#include "wire/toml_reader.h"
 
 namespace skerry {
 namespace {
 
 constexpr char kCountFile[] = "bytes-today.txt";  // day, bytes
-constexpr int kSaveEvery = 10;                    // ticks
+constexpr double kMost = 1e6;
+constexpr int kSaveEvery = 10;  // ticks
 
 struct LocalTime {
   int64_t day = 0;
@@ -31,6 +34,43 @@ void Say(const std::string& line) {
 }
 
 }  // namespace
+
+absl::StatusOr<VolunteerLimits> LoadLimits(const std::string& file) {
+  VolunteerLimits limits;
+  std::ifstream in(file);
+  if (!in) return limits;
+  std::ostringstream text;
+  text << in.rdbuf();
+  SKERRY_ASSIGN_OR_RETURN(auto document, TomlDocument::Parse(text.str(), file));
+  TomlTable& root = document.Root();
+  limits.up_mbit = root.Number("up_mbit", 0, kMost).value_or(0);
+  limits.down_mbit = root.Number("down_mbit", 0, kMost).value_or(0);
+  limits.daily_gb = root.Number("daily_gb", 0, kMost).value_or(0);
+  if (const auto hours = root.Text("hours"); hours && !hours->empty()) {
+    const auto parsed = ParseHours(*hours);
+    if (parsed.ok()) {
+      limits.hours = *parsed;
+    } else {
+      root.Fail("hours", std::string(parsed.status().message()));
+    }
+  }
+  SKERRY_RETURN_IF_ERROR(document.Finish());
+  return limits;
+}
+
+absl::Status SaveLimits(const std::string& file, const VolunteerLimits& limits) {
+  const std::string fresh = file + ".new";
+  std::ofstream out(fresh, std::ios::trunc);
+  out << "# What this node may use; a running node follows changes (skerry-node limit --help).\n";
+  if (limits.up_mbit > 0) out << absl::StrFormat("up_mbit = %g\n", limits.up_mbit);
+  if (limits.down_mbit > 0) out << absl::StrFormat("down_mbit = %g\n", limits.down_mbit);
+  if (limits.daily_gb > 0) out << absl::StrFormat("daily_gb = %g\n", limits.daily_gb);
+  if (limits.hours) out << "hours = \"" << FormatHours(*limits.hours) << "\"\n";
+  out.close();
+  std::error_code error;
+  if (out) std::filesystem::rename(fresh, file, error);
+  return out && !error ? absl::OkStatus() : Unavailable("%s: cannot be written", file);
+}
 
 absl::Status Rationing::Begin() {
   SKERRY_ASSIGN_OR_RETURN(limits_, LoadLimits(File().string()));
