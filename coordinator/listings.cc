@@ -130,7 +130,7 @@ int64_t RoundsScreened(const RunState& state, const NodeId& node) {
 
 namespace {
 
-// "yes", "IPv6 only", "no"; "said so" where nobody tested.
+// "yes" (by IPv4), "yes, v6", "yes, v4 v6", "no"; "untested": what it said is believed.
 std::string ReachText(const NodeRecord& record) {
   if (!record.IsTested()) return "untested";
   bool v4 = false, v6 = false;
@@ -239,14 +239,14 @@ Json NodesJson(const RunState& state, const RunConfig& config, const Json& statu
 }
 
 std::string NodesTable(const Json& nodes) {
-  std::string text = absl::StrFormat("%-9s %-12s %-7s %-8s %-9s %9s %9s %9s %9s %8s  %s\n", "node",
+  std::string text = absl::StrFormat("%-9s %-12s %-7s %-8s %-17s %9s %9s %9s %9s %8s  %s\n", "node",
                                      "region", "slot", "is", "reachable", "GFLOP/s", "GiB", "model",
                                      "measured", "screened", "device");
   for (const Json& node : nodes) {
     const bool part = node["takes_part"];
     const int stage = node["stage"], replica = node["replica"];
     text += absl::StrFormat(
-        "%-9s %-12s %-7s %-8s %-9s %9.1f %9s %9s %9s %8d  %s\n",
+        "%-9s %-12s %-7s %-8s %-17s %9.1f %9s %9s %9s %8d  %s\n",
         node["id"].get<std::string>().substr(0, 8), node["region"].get<std::string>(),
         part ? absl::StrFormat("%d.%d", stage, replica) : "-", node["is"].get<std::string>(),
         node["reachable"].get<std::string>() + (node["relays"].get<bool>() ? ", relay" : ""),

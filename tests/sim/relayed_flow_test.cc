@@ -74,7 +74,10 @@ TEST_CASE("FlowMap: each pair has a relay of its own, the same both ways", "[sim
 TEST_CASE("Scenario: nodes behind routers, and relays", "[sim][nat]") {
   const std::string text = R"(
 name = "x"
+horizon_s = 600
 regions = ["a"]
+[run]
+nodes_min = 1
 [same_region]
 rtt_ms = 2
 unlimited = true
