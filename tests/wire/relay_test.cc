@@ -241,8 +241,30 @@ TEST_CASE("RelayRoute: leaves a relay that is dead, or at which nobody appears",
   CHECK(route.relay() == kSecond);
   CHECK(route.state() == State::kCalling);
   // The other end calls where it has found the first alive again.
-  if (route.OnCall(At(14), kFirst)) CHECK(route.relay() == kFirst);
-  CHECK_FALSE(route.OnCall(At(14), kEve));
+  CHECK_FALSE(route.OnCall(At(14), kEve, true));
+  if (route.OnCall(At(14), kFirst, true)) CHECK(route.relay() == kFirst);
+}
+
+TEST_CASE("RelayRoute: two ends that call each other at two relays meet", "[relay]") {
+  RelayRoute low, high;
+  for (RelayRoute* route : {&low, &high}) {
+    route->SetOrder(At(0), {kFirst, kLast});
+    route->Want(At(0));
+  }
+  low.OnState(At(0.1), kFirst, Is::kReady);
+  high.OnState(At(0.1), kFirst, Is::kReady);
+  high.OnStalled(At(1));  // it goes to the last one; the other stays
+  REQUIRE(high.relay() == kLast);
+  CHECK_FALSE(high.OnCall(At(1.1), kFirst, false));
+  CHECK(low.OnCall(At(1.2), kLast, true));
+  CHECK(low.relay() == high.relay());
+  // The other way round: who does not yield does so when nobody has answered.
+  low.OnStalled(At(2));
+  REQUIRE(low.relay() == kFirst);
+  CHECK_FALSE(high.OnCall(At(2.1), kFirst, false));
+  high.OnState(At(2.2), kLast, Is::kWaiting);
+  CHECK(high.OnCall(At(6), kFirst, false));
+  CHECK(low.relay() == high.relay());
 }
 
 TEST_CASE("RelayRoute: the last one of all is tried again for ever", "[relay]") {

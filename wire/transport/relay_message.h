@@ -43,7 +43,8 @@ struct RelayAttach {
   bool operator==(const RelayAttach&) const = default;
 };
 struct RelayState {
-  enum class Is : uint8_t { kWaiting, kReady, kRefused, kLast = kRefused };
+  // kBusy: a part was not forwarded, the stripe is to rest; it is attached all the same.
+  enum class Is : uint8_t { kWaiting, kReady, kRefused, kBusy, kLast = kBusy };
   NodeId peer;
   uint16_t stripe = 0;
   Is is = Is::kWaiting;

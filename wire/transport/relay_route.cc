@@ -42,9 +42,11 @@ bool RelayRoute::Want(Instant now) {
   return state_ == State::kIdle && Choose(now);
 }
 
-bool RelayRoute::OnCall(Instant now, const NodeId& relay) {
+bool RelayRoute::OnCall(Instant now, const NodeId& relay, bool yields) {
   if (std::find(order_.begin(), order_.end(), relay) == order_.end()) return false;
   if (relay_ == relay) return false;
+  const bool unanswered = state_ == State::kCalling && now - calling_ > kYieldAfter;
+  if (!yields && state_ != State::kIdle && !unanswered) return false;
   avoided_.erase(relay);
   Begin(now, relay);
   return true;

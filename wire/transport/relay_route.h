@@ -29,6 +29,7 @@ class RelayRoute {
   static constexpr Duration kAttachEvery = Duration::Seconds(2);
   static constexpr Duration kRelaySilent = Duration::Seconds(7);
   static constexpr Duration kPeerPatience = Duration::Seconds(12);
+  static constexpr Duration kYieldAfter = Duration::Seconds(4);
   static constexpr Duration kAvoidFor = Duration::Seconds(60);
 
   // Best first (RelayOrder). The one in use stays in use while it is among them; callers look at
@@ -38,8 +39,9 @@ class RelayRoute {
   // There is something to say. True: a relay was chosen, attach to it.
   bool Want(Instant now);
   // A relay says that the peer waits there. True: it is the one to use from now on, and was not
-  // before. Ignored of who is no relay of this pair.
-  bool OnCall(Instant now, const NodeId& relay);
+  // before. Ignored of who is no relay of this pair. One end of a pair `yields` at once, the other
+  // when its own call has gone unanswered for kYieldAfter: else they could swap places for ever.
+  bool OnCall(Instant now, const NodeId& relay, bool yields);
   // The relay's answer about the wire of control.
   void OnState(Instant now, const NodeId& relay, RelayState::Is is);
   // Anything else that came over the relay: it lives.

@@ -134,7 +134,7 @@ class Transport {
   static constexpr Duration kDirectPatience = Duration::Seconds(10);
   static constexpr Duration kReachPatience = Duration::Seconds(4);
   static constexpr size_t kReachAtOnce = 512;                   // nodes; the others wait
-  static constexpr Duration kTendEvery = Duration::Seconds(1);  // relays and their pairs
+  static constexpr Duration kTendEvery = Duration::Millis(250);  // relays and their pairs
 
  private:
   struct Line {

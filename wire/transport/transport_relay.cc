@@ -11,7 +11,8 @@
 namespace skerry {
 namespace {
 
-constexpr int64_t kGotEvery = int64_t{256} << 10;
+constexpr int64_t kGotEvery = int64_t{64} << 10;
+constexpr Duration kBusyRest = Duration::Millis(200);
 constexpr size_t kPeerAt = sizeof kRelayMagic + 1;  // in an encoded RelayData
 
 }  // namespace
@@ -114,6 +115,10 @@ void Transport::PrepareWires(const NodeId& peer, Link& link) {
   const uint16_t wanted = std::min(link.sender.WantedStripes(Now()), kRelayedStripes);
   for (StripeId stripe = 0; stripe < wanted; ++stripe) OpenWire(peer, *pair, stripe);
   if (wanted > 0) OpenWire(peer, *pair, kSignalStripe);
+  // Some stood before there was anything to send: the peer had.
+  for (const auto& [stripe, wire] : pair->wires) {
+    if (wire.ready && !link.sender.HasStripe(stripe)) link.sender.OpenStripe(Now(), stripe);
+  }
 }
 
 Transport::SendResult Transport::SendSealed(const NodeId& peer, StripeId stripe,
@@ -197,6 +202,11 @@ void Transport::ReceiveRelayed(const NodeId& peer, StripeId stripe,
 void Transport::OnRelayState(const NodeId& peer, StripeId stripe, const RelayState& state) {
   RelayedPair& pair = pairs_.at(peer);
   RelayWire& wire = pair.wires.at(stripe);
+  if (state.is == RelayState::Is::kBusy) {
+    pair.route.OnHeard(Now(), *pair.wired);
+    if (stripe == kControlWire) return;  // the courier says it again
+    wire.attached = Now() - RelayRoute::kAttachEvery + kBusyRest;
+  }
   const bool ready = state.is == RelayState::Is::kReady;
   const bool changed = std::exchange(wire.ready, ready) != ready;
   if (stripe == kControlWire) pair.route.OnState(Now(), *pair.wired, state.is);
@@ -249,7 +259,7 @@ void Transport::Forward(const Origin& origin, const RelayData& data,
                         std::span<const uint8_t> part) {
   const auto to = desk_.Forward(origin.peer, origin.routing_id, data);
   // What is not forwarded its sender has to send again.
-  const RelayState refused{data.peer, data.stripe, RelayState::Is::kRefused};
+  const RelayState refused{data.peer, data.stripe, RelayState::Is::kBusy};
   if (!to) return SayNotices({{origin.routing_id, refused}});
   Bytes forwarded(part.begin(), part.end());
   std::memcpy(forwarded.data() + kPeerAt, origin.peer.bytes.data(), origin.peer.bytes.size());
@@ -273,7 +283,7 @@ void Transport::OnRelayPart(const Origin& origin, std::span<const uint8_t> part)
     RelayedPair* pair = PairWith(call->peer);
     if (pair == nullptr) return;
     pair->called = true;
-    pair->route.OnCall(Now(), origin.peer);
+    pair->route.OnCall(Now(), origin.peer, options_.identity.id() < call->peer);
     SyncWires(call->peer, *pair);
     if (pair->wired == origin.peer) OpenWire(call->peer, *pair, call->stripe);
     return;
