@@ -133,7 +133,7 @@ class Transport {
   static constexpr size_t kStrangersMax = 8192;  // routing ids and keys kept of who is not admitted
   static constexpr Duration kDirectPatience = Duration::Seconds(10);
   static constexpr Duration kReachPatience = Duration::Seconds(4);
-  static constexpr size_t kReachAtOnce = 512;                   // nodes; the others wait
+  static constexpr size_t kReachAtOnce = 512;                    // nodes; the others wait
   static constexpr Duration kTendEvery = Duration::Millis(250);  // relays and their pairs
 
  private:
