@@ -188,6 +188,7 @@ void NodeActor::StartTraining(Context& context, int64_t step) {
   };
   options.submit = [this](Context& c, Job job) { return SubmitTracked(c, std::move(job)); };
   options.failed = [this](Context& c, const absl::Status& status) { Fail(c, status); };
+  MeasureLateness();
   pipeline_ = std::make_unique<StageActor>(std::move(options), plan_);
   state_ = State::kTraining;
   context.Event("training",
@@ -352,6 +353,7 @@ void NodeActor::OnTimer(Context& context, TimerId timer) {
   if (state_ == State::kCatchingUp) TendJoining(context);
   if (!pipeline_) return;
   pipeline_->OnTick(context);
+  SayIfLate(context);
   Advance(context);
 }
 

@@ -32,6 +32,7 @@ void ReadOuterLaw(ReadChecks& checks, schema::RunConfig::Outer::Reader r, OuterC
   c.budget = checks.Enumerator(r.getBudget(), CodecBudget::kLast, "outer budget");
   c.budget_bits = r.getBudgetBits();
   c.budget_rounds = r.getBudgetRounds();
+  c.absences = r.getAbsences();
 }
 
 void ReadTraining(ReadChecks& checks, schema::RunConfig::Reader r, RunConfig& c) {
@@ -262,6 +263,7 @@ std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader 
     case E::DELTA_SUM:
     case E::SUMS_HELD:
     case E::DELTA_STATISTICS:
+    case E::ROUND_LATE:
       return ReadRoundMessage(checks, e, payload);
     case E::OBJECT_REQUEST:
     case E::OBJECT_CHUNK:

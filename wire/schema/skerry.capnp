@@ -89,7 +89,8 @@ struct Envelope {
     deltaSum       @36 :DeltaSum;
     sumsHeld       @37 :SumsHeld;
     deltaStatistics @38 :DeltaStatistics;
-    reachability   @41 :Reachability;
+    roundLate      @41 :RoundLate;
+    reachability   @42 :Reachability;
   }
 
   speaks              @39 :UInt16;  # newest version that the sender understands; 0 stands for 1
@@ -193,6 +194,7 @@ struct RunConfig {
     budget       @16 :UInt8;  # 0 one codec for all tensors, 1 bits, 2 error
     budgetBits   @17 :Float32 = 1;
     budgetRounds @18 :Int64 = 16;
+    absences     @19 :Bool = true;
   }
   struct Paths {
     stages                 @0 :Int32;
@@ -269,6 +271,13 @@ struct Plan {
   joining             @5 :List(Joiner);
   settings            @6 :Settings;
   slowLinks           @7 :List(SlowLink);  # sorted
+  absent              @8 :List(Absence);   # sorted
+}
+# The round is frozen without the delta of a live replica.
+struct Absence {
+  stage @0 :Int32;
+  round @1 :Int64;
+  node  @2 :Id256;
 }
 # What the configuration left to the planner; at the default, it did not.
 struct Settings {
@@ -447,6 +456,14 @@ struct RoundApplied {
   screened   @5 :List(Id256);  # whose delta was left out or drawn in
   bytesSent     @6 :Int64;  # of this round's deltas and sums
   bytesReceived @7 :Int64;
+}
+# replica → coordinator: it stands idle for a round that is late by far.
+struct RoundLate {
+  stage    @0 :Int32;
+  round    @1 :Int64;
+  waitedS  @2 :Float64;
+  deltasOf @3 :List(Id256);  # what it lacks: their deltas or pieces,
+  sumsOf   @4 :List(Id256);  # or their sums
 }
 # replica → coordinator: what each codec would take and lose for each tensor of its delta.
 struct DeltaStatistics {
