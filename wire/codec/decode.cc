@@ -220,11 +220,10 @@ std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader 
     case E::HELLO:
     case E::PEERS:
     case E::REACHABILITY:
+    case E::REFUSED:
       return ReadJoining(checks, e);
     case E::WELCOME:
       return ReadWelcome(checks, e.getWelcome());
-    case E::REFUSED:
-      return Refused{checks.Text(e.getRefused().getReason(), "reason")};
     case E::PROBE_REQUEST:
       return ProbeRequest{ReadId<NodeId>(e.getProbeRequest().getTarget()),
                           checks.NotNegative(e.getProbeRequest().getBytes(), "probe size")};

@@ -7,7 +7,7 @@
 
 namespace skerry {
 
-// `e` is one of hello, peers, reachability.
+// `e` is one of hello, peers, reachability, refused.
 Message ReadJoining(ReadChecks& checks, schema::Envelope::Reader e);
 
 }  // namespace skerry
