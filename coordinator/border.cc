@@ -65,6 +65,7 @@ std::string CleanText(const std::string& text, size_t bytes_max) {
 
 Hello CleanHello(Hello hello) {
   hello.endpoint = CleanText(hello.endpoint);
+  for (std::string& listens : hello.listens) listens = CleanText(listens);
   hello.region = CleanText(hello.region);
   hello.software = CleanText(hello.software);
   hello.device.name = CleanText(hello.device.name);

@@ -93,6 +93,10 @@ void CoordinatorActor::Settle() {
 
 void CoordinatorActor::OnMessage(Context& context, const NodeId& from, const Message& message) {
   if (stopping_) return;
+  if (from == context.self()) {
+    if (const auto* found = std::get_if<Reachability>(&message)) On(context, from, *found);
+    return;
+  }
   const auto known = state_.nodes.find(from);
   const bool arrives = std::holds_alternative<Hello>(message);
   // A stranger may only say Hello.
@@ -124,6 +128,7 @@ void CoordinatorActor::OnTimer(Context& context, TimerId timer) {
   duty_timer_ = context.StartTimer(Duration::Seconds(options_.config.heartbeat_s));
   WatchForSilence(context);
   if (stopping_) return;
+  TestAgain(context);
   RequestProbes(context);
   PlanWhenReady(context);
   TendHandovers(context);

@@ -74,6 +74,8 @@ struct CoordinatorOptions {
   ExportSink* model = nullptr;
   std::function<void(const std::string& json)> status;  // once a second; may be empty
   int32_t probes_at_once = 0;  // in the whole run; 0: as many as there are disjoint pairs of nodes
+  // Nodes are dialled back before others are told of them (ops_reach.cc); else they are believed.
+  bool tests_reach = false;
   // Whose tensors codec tables are of, where nodes train another model than config.model
   // (simulations do).
   std::optional<TransformerConfig> trained_model = {};
@@ -105,6 +107,7 @@ class CoordinatorActor final : public Actor {
   void On(Context& context, const NodeId& from, const Leave& message);
   void On(Context& context, const NodeId& from, const LinkReading& message);
   void On(Context& context, const NodeId& from, const ObjectRequest& message);
+  void On(Context& context, const NodeId& from, const Reachability& message);  // ops_reach.cc
   // ops_training.cc
   void On(Context& context, const NodeId& from, const StepReport& message);
   void On(Context& context, const NodeId& from, const DeltaHeld& message);
@@ -124,6 +127,12 @@ class CoordinatorActor final : public Actor {
   void Settle();
   void Admit(Context& context, const NodeId& from, const Hello& hello);
   void Greet(Context& context, const NodeId& node, const Hello& hello, bool peers_changed);
+  void Introduce(Context& context, const NodeId& node, const Hello& hello, bool peers_changed);
+  // ops_reach.cc
+  void TakeAddress(NodeRecord& record, const Hello& hello) const;
+  void TestReach(Context& context, const NodeId& node);
+  void TestAgain(Context& context);
+  Peer PeerOf(const NodeId& node) const;
   void Farewell(Context& context, const NodeId& node);
   bool HasPlaceFor(const NodeId& node) const;
   bool TakePlace(const NodeId& node);
@@ -246,7 +255,15 @@ class CoordinatorActor final : public Actor {
   ProbeSchedule probes_;
   std::set<NodeId> probed_;  // those the schedule knows
   std::set<NodeId> untold_;  // whose coming, moving or going the others have not heard of
-  TimerId peers_timer_ = 0;  // when they will; 0: nothing to tell
+  struct Dialled {
+    std::vector<std::string> listens;
+    Instant last;
+    bool doubted = false;             // it answered before, not this time: asked once more
+    std::optional<Hello> introduces;  // and is told of the others, and they of it, afterwards
+    bool peers_changed = false;
+  };
+  std::map<NodeId, Dialled> dialled_;  // of this life
+  TimerId peers_timer_ = 0;            // when they will; 0: nothing to tell
 
   using Holdings = std::map<NodeId, std::map<NodeId, Participant>>;  // holder → sender → message
   std::map<RunState::StageRound, Holdings> held_;

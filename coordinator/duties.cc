@@ -309,6 +309,7 @@ void CoordinatorActor::ReportStatus(Context& context) {
          {"base_version", beat.base_version},
          {"waiting_for", beat.waiting_for},
          {"rounds_screened", RoundsScreened(state_, id)},
+         {"reachable", !record.IsTested() || !record.endpoint.empty()},
          {"silent_s", heard == heard_.end() ? 0.0 : (context.now() - heard->second).seconds()},
          {"bytes_sent", traffic.total_sent()},
          {"bytes_received", traffic.total_received()},
@@ -316,7 +317,6 @@ void CoordinatorActor::ReportStatus(Context& context) {
          {"memory_model_bytes", ModelBytes(config, state_.plan, stage, record.device)},
          {"alive", record.alive}});
   }
-  const double elapsed = (context.now() - started_).seconds();
   nlohmann::json status = {
       {"run", options_.run.Short()},
       {"name", config.name},
@@ -336,8 +336,9 @@ void CoordinatorActor::ReportStatus(Context& context) {
       {"note", no_plan_},
       {"refused", refused_},
       {"links", state_.links.size()},
+      {"relayed_pairs", CountRelayedPairs(state_)},
       {"tokens_per_s", TokensPerSecond(context.now())},
-      {"elapsed_s", elapsed},
+      {"elapsed_s", (context.now() - started_).seconds()},
       {"nodes", nodes}};
   options_.status(status.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }

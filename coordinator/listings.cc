@@ -1,5 +1,6 @@
 #include "coordinator/listings.h"
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -127,6 +128,83 @@ int64_t RoundsScreened(const RunState& state, const NodeId& node) {
   return it == state.rounds_screened.end() ? 0 : it->second;
 }
 
+namespace {
+
+// "yes" (by IPv4), "yes, v6", "yes, v4 v6", "no"; "untested": what it said is believed.
+std::string ReachText(const NodeRecord& record) {
+  if (!record.IsTested()) return "untested";
+  bool v4 = false, v6 = false;
+  for (const ReachTry& one : record.reach.tried) {
+    const bool is_v6 = one.endpoint.find('[') != std::string::npos;
+    v4 |= one.answered && !is_v6;
+    v6 |= one.answered && is_v6;
+  }
+  return v4 && v6 ? "yes, v4 v6" : v4 ? "yes" : v6 ? "yes, v6" : "no";
+}
+
+}  // namespace
+
+bool IsRelayed(const RunState& state, const NodeId& a, const NodeId& b) {
+  const auto is_hidden = [&](const NodeId& node) {
+    const auto it = state.nodes.find(node);
+    return it != state.nodes.end() && it->second.IsTested() && it->second.endpoint.empty();
+  };
+  return is_hidden(a) && is_hidden(b);
+}
+
+int64_t CountRelayedPairs(const RunState& state) {
+  const auto hidden = std::count_if(state.nodes.begin(), state.nodes.end(), [](const auto& node) {
+    const NodeRecord& record = node.second;
+    return record.alive && record.IsTested() && record.endpoint.empty();
+  });
+  return hidden * (hidden - 1) / 2;
+}
+
+std::vector<RelayedPair> RelayedPairs(const RunState& state) {
+  std::vector<NodeId> hidden, relays;
+  for (const auto& [node, record] : state.nodes) {
+    if (!record.alive || !record.IsTested()) continue;
+    if (record.endpoint.empty()) hidden.push_back(node);
+    if (record.relays && !record.endpoint.empty()) relays.push_back(node);
+  }
+  std::vector<RelayedPair> pairs;
+  for (size_t i = 0; i < hidden.size(); ++i) {
+    for (size_t j = i + 1; j < hidden.size() && pairs.size() < kRelayedListedMax; ++j) {
+      const auto order = RelayOrder(hidden[i], hidden[j], relays, NodeId());
+      pairs.push_back({hidden[i], hidden[j], order.empty() ? NodeId() : order.front()});
+    }
+  }
+  return pairs;
+}
+
+namespace {
+
+Json RelayedJson(const RunState& state) {
+  Json relayed = Json::array();
+  for (const RelayedPair& pair : RelayedPairs(state)) {
+    relayed.push_back({{"a", pair.a.Hex()},
+                       {"b", pair.b.Hex()},
+                       {"relay", pair.relay.IsZero() ? "coordinator" : pair.relay.Hex()}});
+  }
+  return relayed;
+}
+
+std::string RelayedText(const RunState& state) {
+  constexpr size_t kNamedMax = 12;
+  const auto pairs = RelayedPairs(state);
+  std::string text;
+  for (size_t i = 0; i < pairs.size() && i < kNamedMax; ++i) {
+    text += absl::StrFormat("  relayed pair %s - %s, through %s\n", pairs[i].a.Short(),
+                            pairs[i].b.Short(),
+                            pairs[i].relay.IsZero() ? "the coordinator" : pairs[i].relay.Short());
+  }
+  const int64_t more = CountRelayedPairs(state) - static_cast<int64_t>(kNamedMax);
+  if (more > 0) text += absl::StrFormat("  and %d more relayed pairs\n", more);
+  return text;
+}
+
+}  // namespace
+
 Json NodesJson(const RunState& state, const RunConfig& config, const Json& status) {
   const RunConfig settled = state.plan ? Settled(config, *state.plan) : config;
   Json nodes = Json::array();
@@ -140,6 +218,9 @@ Json NodesJson(const RunState& state, const RunConfig& config, const Json& statu
     nodes.push_back({{"id", id.Hex()},
                      {"region", record.region},
                      {"endpoint", record.endpoint},
+                     {"reachable", ReachText(record)},
+                     {"seen", record.reach.seen},
+                     {"relays", record.relays},
                      {"device", record.device.name},
                      {"gflops", record.device.gflops},
                      {"memory_bytes", record.device.memory_bytes},
@@ -158,16 +239,17 @@ Json NodesJson(const RunState& state, const RunConfig& config, const Json& statu
 }
 
 std::string NodesTable(const Json& nodes) {
-  std::string text =
-      absl::StrFormat("%-9s %-12s %-7s %-8s %9s %9s %9s %9s %8s  %s\n", "node", "region", "slot",
-                      "is", "GFLOP/s", "GiB", "model", "measured", "screened", "device");
+  std::string text = absl::StrFormat("%-9s %-12s %-7s %-8s %-17s %9s %9s %9s %9s %8s  %s\n", "node",
+                                     "region", "slot", "is", "reachable", "GFLOP/s", "GiB", "model",
+                                     "measured", "screened", "device");
   for (const Json& node : nodes) {
     const bool part = node["takes_part"];
     const int stage = node["stage"], replica = node["replica"];
     text += absl::StrFormat(
-        "%-9s %-12s %-7s %-8s %9.1f %9s %9s %9s %8d  %s\n",
+        "%-9s %-12s %-7s %-8s %-17s %9.1f %9s %9s %9s %8d  %s\n",
         node["id"].get<std::string>().substr(0, 8), node["region"].get<std::string>(),
         part ? absl::StrFormat("%d.%d", stage, replica) : "-", node["is"].get<std::string>(),
+        node["reachable"].get<std::string>() + (node["relays"].get<bool>() ? ", relay" : ""),
         node["gflops"].get<double>(), GibText(node["memory_bytes"]),
         GibText(node["memory_model_bytes"]), GibText(node["memory_held_bytes"]),
         node["rounds_screened"].get<int64_t>(), node["device"].get<std::string>());
@@ -206,6 +288,7 @@ Json PlanJson(const RunState& state) {
           {"paths", paths},
           {"chosen", SettingsJson(plan.settings)},
           {"slow_links", slow_links},
+          {"relayed", RelayedJson(state)},
           {"tables", TablesJson(state)}};
 }
 
@@ -231,7 +314,7 @@ std::string PlanText(const RunState& state) {
     text += "\n";
   }
   for (const std::string& line : TableLines(TablesJson(state))) text += "  " + line + "\n";
-  return text + SettingsText(plan);
+  return text + RelayedText(state) + SettingsText(plan);
 }
 
 }  // namespace skerry

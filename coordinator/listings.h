@@ -24,19 +24,31 @@ std::vector<std::string> TableLines(const nlohmann::json& tables);
 
 int64_t RoundsScreened(const RunState& state, const NodeId& node);
 
-// One object a node: id (whole), region, endpoint, device, gflops, memory_bytes (what it offers),
-// alive, and stage and replica (−1 without a slot), takes_part, is ("here", "standby", "gone"),
-// memory_model_bytes (what the memory model says of its slot, null without one) and
-// memory_held_bytes (the most its stage has held, from the status of a served run; null: not
-// known), rounds_screened (in which a robust mode gave its delta little or no weight). `config` as
-// the operator wrote it; `status` may be null.
+// One object a node: id (whole), region, endpoint ("": nobody can dial it), reachable (in words),
+// seen (where its connection comes from), relays (it forwards for others), device, gflops,
+// memory_bytes (what it offers), alive, and stage and replica (−1 without a slot), takes_part, is
+// ("here", "standby", "gone"), memory_model_bytes (what the memory model says of its slot, null
+// without one) and memory_held_bytes (the most its stage has held, from the status of a served run;
+// null: not known), rounds_screened (in which a robust mode gave its delta little or no weight).
+// `config` as the operator wrote it; `status` may be null.
 nlohmann::json NodesJson(const RunState& state, const RunConfig& config,
                          const nlohmann::json& status);
 std::string NodesTable(const nlohmann::json& nodes);
 
+// Pairs of nodes that are here of which neither can be dialled, and what forwards for them unless
+// it fails (zero: the coordinator); of many the first kRelayedListedMax.
+inline constexpr size_t kRelayedListedMax = 1000;
+struct RelayedPair {
+  NodeId a, b, relay;
+};
+std::vector<RelayedPair> RelayedPairs(const RunState& state);
+int64_t CountRelayedPairs(const RunState& state);
+bool IsRelayed(const RunState& state, const NodeId& a, const NodeId& b);
+
 // version, predicted_step_s, lower_bound_s, stages (layers, replicas with dead ones marked), paths,
 // chosen (inner_steps, overlap_steps, codec: what the planner chose, null where the operator did),
-// slow_links (from, to), tables (TablesJson); null without a plan.
+// slow_links (from, to), relayed (a, b, relay: an id or "coordinator"), tables (TablesJson); null
+// without a plan.
 nlohmann::json PlanJson(const RunState& state);
 std::string PlanText(const RunState& state);
 

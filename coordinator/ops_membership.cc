@@ -8,6 +8,7 @@
 #include "common/status.h"
 #include "coordinator/border.h"
 #include "coordinator/coordinator_actor.h"
+#include "coordinator/listings.h"
 #include "pipeline/plan/planner.h"
 #include "pipeline/plan/route.h"
 
@@ -67,7 +68,7 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const Hello& mes
   if (stopping_) return;
   NodeRecord record = state_.nodes.at(from);
   const bool returned = !record.alive;
-  record.endpoint = hello.endpoint;
+  TakeAddress(record, hello);
   record.region = hello.region;
   record.device = hello.device;
   record.alive = true;
@@ -98,7 +99,8 @@ void CoordinatorActor::Admit(Context& context, const NodeId& from, const Hello& 
     context.Send(from, Refused{refusal});
     return;
   }
-  const NodeRecord record{hello.endpoint, hello.region, ticket->id, hello.device, true};
+  NodeRecord record{"", hello.region, ticket->id, hello.device, true, hello.relays, "", {}};
+  TakeAddress(record, hello);
   Record(context, AdmittedRecord(from, record));
   heard_[from] = context.now();
   context.Event("admitted", EventFields({{"node", from.Short()},
@@ -114,6 +116,20 @@ void CoordinatorActor::Greet(Context& context, const NodeId& node, const Hello& 
   context.ConnectPeer(node, "");
   greeted_.insert(node);
   context.Send(node, Welcome{options_.run, options_.config, options_.shards});
+  if (options_.tests_reach) {
+    Dialled& dialled = dialled_[node];
+    dialled = {{hello.endpoint}, {}, false, {}, peers_changed};
+    dialled.listens.insert(dialled.listens.end(), hello.listens.begin(), hello.listens.end());
+    const bool tested = state_.nodes.at(node).IsTested();
+    if (!tested) dialled.introduces = hello;
+    TestReach(context, node);
+    if (!tested) return;
+  }
+  Introduce(context, node, hello, peers_changed);
+}
+
+void CoordinatorActor::Introduce(Context& context, const NodeId& node, const Hello& hello,
+                                 bool peers_changed) {
   const bool is_new = !active_.contains(node);
   if (!TakePlace(node)) return;
   SendPeers(context, node);
@@ -182,9 +198,8 @@ void CoordinatorActor::Farewell(Context& context, const NodeId& node) {
 void CoordinatorActor::SendPeers(Context& context, const NodeId& to) const {
   std::vector<Peers> parts(1);
   for (const NodeId& id : active_) {
-    const NodeRecord& record = state_.nodes.at(id);
     if (parts.back().peers.size() == kPeersAtOnce) parts.emplace_back();
-    parts.back().peers.push_back({id, record.endpoint, record.region});
+    parts.back().peers.push_back(PeerOf(id));
   }
   auto left = static_cast<int32_t>(parts.size());
   for (Peers& part : parts) {
@@ -204,9 +219,8 @@ void CoordinatorActor::SendChangedPeers(Context& context) {
   peers_timer_ = 0;
   Peers changed;
   for (const NodeId& node : untold_) {
-    const NodeRecord& record = state_.nodes.at(node);
     if (active_.contains(node)) {
-      changed.peers.push_back({node, record.endpoint, record.region});
+      changed.peers.push_back(PeerOf(node));
     } else {
       changed.gone.push_back(node);
     }
@@ -292,6 +306,7 @@ void CoordinatorActor::DeclareGone(Context& context, const NodeId& node, Gone ho
   Record(context, LifeRecord(node, false, how == Gone::kEvicted));
   Record(context, TrafficRecord(node, traffic_[node]));
   told_.erase(node);
+  dialled_.erase(node);
   told_of_death_.erase(node);
   const bool was_active = active_.erase(node) > 0;
   std::erase(reserve_, node);
@@ -368,7 +383,8 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const LinkReadin
   context.Event("link", EventFields({{"from", from.Short()},
                                      {"to", reading.target.Short()},
                                      {"rtt_ms", reading.rtt_s * 1e3},
-                                     {"mbps", reading.bytes_per_s * 8e-6}}));
+                                     {"mbps", reading.bytes_per_s * 8e-6},
+                                     {"relayed", IsRelayed(state_, from, reading.target)}}));
   Ask(context, next);
   PlanWhenReady(context);
 }

@@ -40,6 +40,7 @@ struct ReportNode {
 struct ReportLink {
   double rtt_ms = 0;
   double mbps = 0;
+  bool relayed = false;  // measured so
 };
 
 struct ReportStage {

@@ -31,6 +31,11 @@ std::vector<std::string> TextsAt(const json& object, const char* key) {
   return texts;
 }
 
+bool IsTrue(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_boolean() && found->get<bool>();
+}
+
 }  // namespace
 
 double NumberAt(const json& object, const char* key, double otherwise) {
@@ -108,8 +113,8 @@ void EventFold::OnEvent(const std::string& kind, const json& event) {
     const auto seed = event.find("seed");
     if (seed != event.end() && seed->is_number_integer()) report_.seed = seed->get<uint64_t>();
   } else if (kind == "link") {
-    report_.links[{TextAt(event, "from"), TextAt(event, "to")}] = {NumberAt(event, "rtt_ms"),
-                                                                   NumberAt(event, "mbps")};
+    report_.links[{TextAt(event, "from"), TextAt(event, "to")}] = {
+        NumberAt(event, "rtt_ms"), NumberAt(event, "mbps"), IsTrue(event, "relayed")};
   } else if (kind == "step") {
     OnStep(event);
   } else if (kind == "plan") {
@@ -140,6 +145,9 @@ void EventFold::OnMembership(const std::string& kind, const json& event) {
   if (kind == "admitted") {
     nodes_[node] = {node, TextAt(event, "region"), TextAt(event, "device"),
                     NumberAt(event, "gflops")};
+  } else if (kind == "unreachable") {
+    Tell(kind, "Node " + TextAt(event, "node") + " cannot be dialled: it is seen at " +
+                   TextAt(event, "seen") + ", behind a router or firewall.");
   } else if (kind == "dead") {
     Tell(kind,
          absl::StrFormat("%s was silent for %.1f s and is taken for dead.", node,

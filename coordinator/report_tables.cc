@@ -60,16 +60,18 @@ double Median(std::vector<double> values) {
 std::optional<ReportLink> MedianLink(const RunReport& report, const std::vector<std::string>& from,
                                      const std::vector<std::string>& to) {
   std::vector<double> rtts, rates;
+  bool relayed = false;
   for (const std::string& a : from) {
     for (const std::string& b : to) {
       const auto found = report.links.find({a, b});
       if (found == report.links.end()) continue;
       rtts.push_back(found->second.rtt_ms);
       rates.push_back(found->second.mbps);
+      relayed |= found->second.relayed;
     }
   }
   if (rtts.empty()) return std::nullopt;
-  return ReportLink{Median(rtts), Median(rates)};
+  return ReportLink{Median(rtts), Median(rates), relayed};
 }
 
 // 0 for the slowest link of the run … 1 for the fastest, on a logarithmic scale.
@@ -86,9 +88,9 @@ double Strength(const RunReport& report, double mbps) {
 std::string LinkCell(const RunReport& report, const std::optional<ReportLink>& link) {
   if (!link) return "<td class=\"muted\">–</td>";
   return absl::StrFormat(
-      "<td class=\"link\" style=\"--strength:%.0f%%\">%.*f ms<br>%.*f Mbit/s</td>",
+      "<td class=\"link\" style=\"--strength:%.0f%%\">%.*f ms<br>%.*f Mbit/s%s</td>",
       8 + 52 * Strength(report, link->mbps), link->rtt_ms < 10 ? 1 : 0, link->rtt_ms,
-      link->mbps < 10 ? 1 : 0, link->mbps);
+      link->mbps < 10 ? 1 : 0, link->mbps, link->relayed ? "<br>relayed" : "");
 }
 
 }  // namespace

@@ -18,6 +18,14 @@ void ApplyAdmitted(const Json& json, RunState& state) {
   record.region = json.at("region");
   record.ticket = json.at("ticket");
   record.device = json.at("device").get<DeviceProfile>();
+  record.relays = json.value("relays", false);
+  record.declared = json.value("declared", "");
+  // What is declared as before was tested.
+  const auto known = state.nodes.find(node);
+  if (!record.declared.empty() && known != state.nodes.end() &&
+      known->second.declared == record.declared) {
+    record.reach = known->second.reach;
+  }
   if (!state.nodes.contains(node)) ++state.ticket_uses[record.ticket];
   state.nodes[node] = std::move(record);
 }
@@ -109,6 +117,12 @@ absl::Status ApplyToNode(const std::string& kind, const Json& json, RunState& st
     if (json.value("evicted", false)) state.evicted.insert(node);
   } else if (kind == "started") {
     state.started.insert(node);
+  } else if (kind == "reach") {
+    Reachability& reach = it->second.reach;
+    reach = {node, json.at("seen"), {}};
+    for (const Json& one : json.at("tried"))
+      reach.tried.push_back({one.at("endpoint"), one.at("answered")});
+    it->second.endpoint = ReachableAt(reach);
   } else {
     state.traffic[node] = json.at("traffic").get<Traffic>();
   }
@@ -136,7 +150,7 @@ absl::Status ApplyParsed(const Json& json, RunState& state) {
     ApplyLosses(json, state);
   } else if (kind == "written_off") {
     ApplyWrittenOff(json, state);
-  } else if (kind == "life" || kind == "started" || kind == "traffic") {
+  } else if (kind == "life" || kind == "started" || kind == "reach" || kind == "traffic") {
     return ApplyToNode(kind, json, state);
   } else if (kind == "finished") {
     state.finished = true;
@@ -225,9 +239,18 @@ void Traffic::OnReport(int64_t now_sent, int64_t now_received) {
 }
 
 std::string AdmittedRecord(const NodeId& node, const NodeRecord& record) {
-  return Json{{"kind", "admitted"},          {"node", node},
-              {"endpoint", record.endpoint}, {"region", record.region},
-              {"ticket", record.ticket},     {"device", record.device}}
+  Json json = {{"kind", "admitted"},          {"node", node},
+               {"endpoint", record.endpoint}, {"region", record.region},
+               {"ticket", record.ticket},     {"device", record.device}};
+  if (record.relays) json["relays"] = true;
+  if (!record.declared.empty()) json["declared"] = record.declared;
+  return json.dump();
+}
+std::string ReachRecord(const Reachability& found) {
+  Json tried = Json::array();
+  for (const ReachTry& one : found.tried)
+    tried.push_back({{"endpoint", one.endpoint}, {"answered", one.answered}});
+  return Json{{"kind", "reach"}, {"node", found.node}, {"seen", found.seen}, {"tried", tried}}
       .dump();
 }
 std::string LinkRecord(const NodeId& from, const LinkReading& reading) {

@@ -5,6 +5,7 @@
 //
 //   admitted  a node is here: the first time it uses up its ticket, later it has come back
 //   life      a node is gone, evicted, or here again · started  it holds a stage · traffic  bytes
+//   reach     where a node can be dialled, as tested
 //   link      a directed reading · plan  a plan in force · commit  a round's frozen set
 //   applied   a replica's digest after a round · losses  microbatches credited to a step, each
 //   once, and by whom · written_off  microbatches of a step that died with their stage-0 node:
@@ -28,7 +29,12 @@ struct NodeRecord {
   std::string region;
   std::string ticket;  // id
   DeviceProfile device;
-  bool alive = true;  // its process is here; whether it takes part says PipelinePlan::dead
+  bool alive = true;     // its process is here; whether it takes part says PipelinePlan::dead
+  bool relays = false;   // willing to forward for others
+  std::string declared;  // where it says that it listens, if `endpoint` is what a test found
+  // What dialling it back showed; no tries: not tested, `endpoint` is believed.
+  Reachability reach;
+  bool IsTested() const { return !reach.node.IsZero(); }
   bool operator==(const NodeRecord&) const = default;
 };
 
@@ -102,6 +108,7 @@ class RunState {
 
 // The records, one function each.
 std::string AdmittedRecord(const NodeId& node, const NodeRecord& record);
+std::string ReachRecord(const Reachability& found);
 std::string LinkRecord(const NodeId& from, const LinkReading& reading);
 std::string PlanRecord(const PipelinePlan& plan, double predicted_step_s, double lower_bound_s);
 std::string CommitRecord(const RoundCommit& commit);

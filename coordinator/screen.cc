@@ -39,7 +39,8 @@ std::string NodeLine(const Json& node) {
       node.value("region", "").substr(0, 10),
       stage < 0 ? "-" : absl::StrFormat("%d.%d", stage, node.value("replica", 0)),
       node.value("phase", ""), node.value("step", 0), node.value("base_version", 0), Memory(node),
-      wild + (waiting.empty() ? "" : "waits for the " + waiting));
+      (node.value("reachable", true) ? "" : "not reachable  ") + wild +
+          (waiting.empty() ? "" : "waits for the " + waiting));
 }
 
 // "3 of 8 wait, one for the gradient of microbatch 5 from 3fa9…"
@@ -103,6 +104,8 @@ std::string StatusScreen(const Json& status) {
   for (const std::string& line : TableLines(status.value("tables", Json::array()))) {
     text += line + "\n";
   }
+  if (const auto relayed = status.value("relayed_pairs", int64_t{0}); relayed > 0)
+    text += absl::StrFormat("%d pairs of nodes cannot be dialled and go through relays\n", relayed);
   text += "  node      region     stage    phase                                    held\n";
   for (const Json& node : status["nodes"]) text += NodeLine(node) + "\n";
   return text;

@@ -110,6 +110,7 @@ absl::StatusOr<int> Serve(const ServeOptions& options) {
   LiveScreen screen;
   CoordinatorOptions actor_options = ActorOptions(run, identity.id(), *shards, model, screen);
   actor_options.probes_at_once = options.probes_at_once;
+  actor_options.tests_reach = true;
   SKERRY_ASSIGN_OR_RETURN(actor_options.journal, journal->Load());
   const size_t records = actor_options.journal.size();
   SKERRY_ASSIGN_OR_RETURN(auto actor, CoordinatorActor::Create(std::move(actor_options)));

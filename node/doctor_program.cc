@@ -1,10 +1,14 @@
 #include "node/doctor_program.h"
 
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 
 #include "common/status.h"
 #include "node/device_choice.h"
 #include "node/device_probe.h"
+#include "node/join_program.h"
+#include "node/own_addresses.h"
 
 namespace skerry {
 namespace {
@@ -18,9 +22,26 @@ void Describe(const char* kind, Backend& backend) {
               profile.numeric_profile.c_str());
 }
 
+// Only somebody outside can tell whether this machine can be dialled: a coordinator did, at the
+// last join.
+void DescribeNetwork(const std::string& home) {
+  std::string own;
+  for (const std::string& address : OwnAddresses()) own += (own.empty() ? "" : ", ") + address;
+  std::printf("network: addresses of this machine: %s\n", own.empty() ? "none" : own.c_str());
+  std::ifstream file(std::filesystem::path(home) / kReachFile);
+  if (!file) {
+    std::printf(
+        "network: whether others can dial it shows when it joins a run; behind a router that lets "
+        "nothing in it takes part too\n");
+    return;
+  }
+  std::printf("network: as the coordinator of the last run found:\n");
+  for (std::string line; std::getline(file, line);) std::printf("     %s\n", line.c_str());
+}
+
 }  // namespace
 
-int Doctor(int threads) {
+int Doctor(int threads, const std::string& home) {
   int gpus = 0;
   for (absl::Status none; none.ok();) {
     auto gpu = CreateCudaBackend(gpus);
@@ -36,6 +57,7 @@ int Doctor(int threads) {
   if (!choice.ok()) return 1;
   std::printf("training uses the %s: %s\n", choice->gpu ? "GPU" : "CPU", choice->why.c_str());
   if (!choice->gpu) std::printf("     (the CPU needs nothing more; --device says otherwise)\n");
+  DescribeNetwork(home);
   return 0;
 }
 

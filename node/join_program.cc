@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <utility>
 
@@ -11,7 +12,9 @@
 #include "kernels/cpu/thread_limit.h"
 #include "model/weight_store.h"
 #include "node/device_probe.h"
+#include "node/limits_program.h"
 #include "node/node_actor.h"
+#include "node/own_addresses.h"
 #include "node/shard_directory.h"
 #include "node/trained_stage.h"
 #include "wire/event_loop.h"
@@ -30,22 +33,18 @@ void Say(const std::string& line) {
   std::fflush(stdout);
 }
 
-std::string DefaultHome() {
-  const char* data = std::getenv("XDG_DATA_HOME");
-  const char* home = std::getenv("HOME");
-  if (data != nullptr && data[0] != '\0') return std::string(data) + "/skerry";
-  return std::string(home != nullptr ? home : ".") + "/.local/share/skerry";
-}
-
-// Learns regions from Peers on their way to the actor: the shaper asks for them.
+// Learns regions from Peers on their way to the actor: the shaper asks for them. Tells people what
+// the coordinator found when it dialled back, and keeps it for `doctor`.
 class RegionBook final : public Actor {
  public:
-  explicit RegionBook(Actor& actor) : actor_(actor) {}
+  RegionBook(Actor& actor, std::string reach_file)
+      : actor_(actor), reach_file_(std::move(reach_file)) {}
   void OnStart(Context& context) override { actor_.OnStart(context); }
   void OnMessage(Context& context, const NodeId& from, const Message& message) override {
     if (const auto* peers = std::get_if<Peers>(&message)) {
       for (const Peer& peer : peers->peers) regions_[peer.id] = peer.region;
     }
+    if (const auto* found = std::get_if<Reachability>(&message)) TellReach(*found);
     actor_.OnMessage(context, from, message);
   }
   void OnTimer(Context& context, TimerId timer) override { actor_.OnTimer(context, timer); }
@@ -59,7 +58,19 @@ class RegionBook final : public Actor {
   }
 
  private:
+  void TellReach(const Reachability& found) {
+    if (found == told_) return;
+    told_ = found;
+    std::ofstream file(reach_file_, std::ios::trunc);
+    for (const std::string& line : Explain(found)) {
+      Say("network: " + line);
+      file << line << "\n";
+    }
+  }
+
   Actor& actor_;
+  std::string reach_file_;
+  Reachability told_;
   std::map<NodeId, std::string> regions_;
 };
 
@@ -71,6 +82,7 @@ absl::StatusOr<EventLoopOptions> LoopOptions(const JoinOptions& options, const T
   loop.bind_endpoint = options.listen;
   loop.coordinator = PeerAddress{ticket.coordinator, ticket.endpoint};
   loop.handle_signals = true;
+  loop.relays = options.relay;
   loop.event_sink = [](const std::string& kind, const std::string& fields) {
     Say(kind + " " + fields);
   };
@@ -81,14 +93,61 @@ absl::StatusOr<EventLoopOptions> LoopOptions(const JoinOptions& options, const T
   return loop;
 }
 
+// What stays the same however often a node rests and joins again.
+struct Membership {
+  const JoinOptions& options;
+  Ticket ticket;
+  Identity identity;
+  fs::path home;
+  NodeActorOptions node;
+};
+
+// One stay in the run. `rests`: it left because of its volunteer's limits.
+absl::StatusOr<int> Stay(const Membership& member, Rationing& ration, bool& rests) {
+  SKERRY_ASSIGN_OR_RETURN(EventLoopOptions loop_options,
+                          LoopOptions(member.options, member.ticket, member.identity));
+  std::unique_ptr<NodeActor> actor;
+  std::unique_ptr<RegionBook> book;
+  std::unique_ptr<EventLoop> loop;
+  loop_options.region_of = [&book](const NodeId& id) { return book->RegionOf(id); };
+  loop_options.on_interrupt = [&actor](Context& context) { actor->Leave(context, "interrupted"); };
+  loop_options.on_tick = [&](Context& context) {
+    const std::string why = ration.Tick(*loop);
+    if (why.empty() || std::exchange(rests, true)) return;
+    actor->Leave(context, why);
+  };
+  SKERRY_ASSIGN_OR_RETURN(loop, EventLoop::Open(std::move(loop_options)));
+  NodeActorOptions node = member.node;
+  const std::string& advertise = member.options.advertise;
+  node.endpoint = advertise.empty() ? loop->endpoint() : advertise;
+  node.listens = ListensAt(loop->endpoint(), OwnAddresses());
+  if (!advertise.empty()) node.listens.insert(node.listens.begin(), loop->endpoint());
+  if (node.listens.size() > kListensMax) node.listens.resize(kListensMax);
+  Say(absl::StrFormat("node %s, %s, %.0f GFLOP/s; joining %s", node.self.Short(), node.device.name,
+                      node.device.gflops, member.ticket.endpoint));
+  actor = std::make_unique<NodeActor>(std::move(node));
+  book = std::make_unique<RegionBook>(*actor, (member.home / kReachFile).string());
+  const auto exit_code = loop->Run(*book);
+  ration.End(*loop);
+  SKERRY_RETURN_IF_ERROR(exit_code.status());
+  Say("ended: " + loop->stop_reason());
+  return *exit_code;
+}
+
 absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   SKERRY_ASSIGN_OR_RETURN(const Ticket ticket, VerifyTicket(options.ticket, std::time(nullptr)));
-  const fs::path home = options.home.empty() ? DefaultHome() : options.home;
+  const fs::path home = NodeHome(options.home);
   std::error_code error;
   fs::create_directories(home, error);
   if (error) return Unavailable("%s: %s", home.string(), error.message());
   SKERRY_ASSIGN_OR_RETURN(Identity identity, Identity::LoadOrCreate((home / "node.key").string()));
   const NodeId self = identity.id();
+  if (!options.limits.IsEmpty()) {
+    SKERRY_ASSIGN_OR_RETURN(const auto limits, ChangedLimits(home.string(), options.limits));
+    SKERRY_RETURN_IF_ERROR(SaveLimits((home / kLimitsFile).string(), limits));
+  }
+  Rationing ration(home);
+  SKERRY_RETURN_IF_ERROR(ration.Begin());
   ShardDirectory shards((home / "shards").string());
   const int threads = BoundedThreads(options.threads);
   SKERRY_ASSIGN_OR_RETURN(const DeviceChoice device, ChooseDevice(options.device, threads));
@@ -115,23 +174,51 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
     SKERRY_ASSIGN_OR_RETURN(auto backend, device.Create(ComputeTypeOf(config.inner)));
     return TrainedStage::Create(config, stage, ends, std::move(backend), std::move(tokens));
   };
-  SKERRY_ASSIGN_OR_RETURN(EventLoopOptions loop_options, LoopOptions(options, ticket, identity));
-  std::unique_ptr<NodeActor> actor;
-  std::unique_ptr<RegionBook> book;
-  loop_options.region_of = [&book](const NodeId& id) { return book->RegionOf(id); };
-  loop_options.on_interrupt = [&actor](Context& context) { actor->Leave(context, "interrupted"); };
-  SKERRY_ASSIGN_OR_RETURN(auto loop, EventLoop::Open(std::move(loop_options)));
-  node.endpoint = options.advertise.empty() ? loop->endpoint() : options.advertise;
-  Say(absl::StrFormat("node %s, %s, %.0f GFLOP/s; joining %s", self.Short(), node.device.name,
-                      node.device.gflops, ticket.endpoint));
-  actor = std::make_unique<NodeActor>(std::move(node));
-  book = std::make_unique<RegionBook>(*actor);
-  SKERRY_ASSIGN_OR_RETURN(const int exit_code, loop->Run(*book));
-  Say("ended: " + loop->stop_reason());
-  return exit_code;
+  node.relays = options.relay;
+  const Membership member{options, ticket, identity, home, std::move(node)};
+  while (true) {
+    SKERRY_RETURN_IF_ERROR(ration.WaitUntilAllowed());
+    bool rests = false;
+    SKERRY_ASSIGN_OR_RETURN(const int exit_code, Stay(member, ration, rests));
+    if (!rests || exit_code != 0) return exit_code;
+  }
 }
 
 }  // namespace
+
+std::string NodeHome(const std::string& given) {
+  if (!given.empty()) return given;
+  const char* data = std::getenv("XDG_DATA_HOME");
+  const char* home = std::getenv("HOME");
+  if (data != nullptr && data[0] != '\0') return std::string(data) + "/skerry";
+  return std::string(home != nullptr ? home : ".") + "/.local/share/skerry";
+}
+
+absl::StatusOr<VolunteerLimits> ChangedLimits(const std::string& home, const LimitChange& change) {
+  const std::string file = (fs::path(NodeHome(home)) / kLimitsFile).string();
+  SKERRY_ASSIGN_OR_RETURN(VolunteerLimits limits, LoadLimits(file));
+  if (change.up_mbit) limits.up_mbit = *change.up_mbit;
+  if (change.down_mbit) limits.down_mbit = *change.down_mbit;
+  if (change.daily_gb) limits.daily_gb = *change.daily_gb;
+  if (change.hours && (change.hours->empty() || *change.hours == "always")) {
+    limits.hours.reset();
+  } else if (change.hours) {
+    SKERRY_ASSIGN_OR_RETURN(limits.hours, ParseHours(*change.hours));
+  }
+  return limits;
+}
+
+absl::Status ChangeLimits(const std::string& home, const LimitChange& change) {
+  SKERRY_ASSIGN_OR_RETURN(const VolunteerLimits limits, ChangedLimits(home, change));
+  if (!change.IsEmpty()) {
+    std::error_code none;
+    fs::create_directories(NodeHome(home), none);
+    const fs::path file = fs::path(NodeHome(home)) / kLimitsFile;
+    SKERRY_RETURN_IF_ERROR(SaveLimits(file.string(), limits));
+  }
+  Say("limits: " + Describe(limits));
+  return absl::OkStatus();
+}
 
 int Join(const JoinOptions& options) {
   const auto exit_code = JoinRun(options);

@@ -1,22 +1,43 @@
 // `skerry-node join TICKET`: from a ticket to a node that trains, until the run ends or Ctrl-C.
 #pragma once
 
+#include <optional>
 #include <string>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "node/device_choice.h"
+#include "node/volunteer_limits.h"
 
 namespace skerry {
 
+// What an option said of the home's limits; the rest stays as it is.
+struct LimitChange {
+  std::optional<double> up_mbit, down_mbit, daily_gb;
+  std::optional<std::string> hours;  // "" or "always": at all hours
+  bool IsEmpty() const { return !up_mbit && !down_mbit && !daily_gb && !hours; }
+};
+
 struct JoinOptions {
   std::string ticket;
-  std::string home;                        // identity and data cache; "" for ~/.local/share/skerry
-  std::string listen = "tcp://0.0.0.0:*";  // where peers reach this node
-  std::string advertise;                   // what peers are told; "" for the listening endpoint
+  std::string home;                  // identity and data cache; "" for ~/.local/share/skerry
+  std::string listen = "tcp://*:*";  // on every address of this machine, IPv4 and IPv6
+  std::string advertise;             // what peers are told; "" for the listening endpoint
   std::string region;
   std::string shape_file;  // imitate this network (wire/shape_config.h); "" for none
+  LimitChange limits;      // kept in the home from now on
+  bool relay = false;      // forward sealed frames of pairs that cannot reach each other
   DeviceWish device = DeviceWish::kAuto;
   int threads = 0;  // 0: all that affinity and CPU quota leave
 };
+
+// Where identity, data and what was found of the network are kept; "" for ~/.local/share/skerry.
+std::string NodeHome(const std::string& given);
+inline constexpr char kReachFile[] = "reachability.txt";  // what Explain said last
+
+// `skerry-node limit`: writes what is given to the home's limits, the rest stays; prints them.
+absl::StatusOr<VolunteerLimits> ChangedLimits(const std::string& home, const LimitChange& change);
+absl::Status ChangeLimits(const std::string& home, const LimitChange& change);
 
 // Exit code: 0 done or left, 1 failed, 2 refused, 130 interrupted.
 int Join(const JoinOptions& options);

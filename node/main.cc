@@ -30,6 +30,29 @@ void AddDevice(CLI::App& command, DeviceWish* wish) {
       ->capture_default_str();
 }
 
+void AddLimits(CLI::App& command, LimitChange* limits) {
+  command.add_option("--up-mbit", limits->up_mbit, "send at most so many Mbit/s; 0: no limit")
+      ->check(CLI::Range(0.0, 1e6));
+  command.add_option("--down-mbit", limits->down_mbit, "receive at most so many; 0: no limit")
+      ->check(CLI::Range(0.0, 1e6));
+  command.add_option("--daily-gb", limits->daily_gb, "GB a day, up and down; 0: no limit")
+      ->check(CLI::Range(0.0, 1e6));
+  command.add_option("--hours", limits->hours, "only then, as 22-08 or 22:30-08:00; or: always");
+}
+
+// limit: options live as long as the parse.
+struct LimitCommand {
+  std::string home;
+  LimitChange change;
+  void AddTo(CLI::App& app, int& exit_code) {
+    auto* command = app.add_subcommand(
+        "limit", "what a node may use; a running node follows at once. Without options: shows it");
+    command->add_option("--home", home, "as of join");
+    AddLimits(*command, &change);
+    command->callback([&] { exit_code = Ended(ChangeLimits(home, change)); });
+  }
+};
+
 // evaluate, generate, reference: options live as long as the parse.
 struct ModelTools {
   EvaluateOptions evaluate;
@@ -83,19 +106,28 @@ int Run(int argc, char** argv) {
   join_command->add_option("--home", join.home, "identity and data; default ~/.local/share/skerry");
   join_command->add_option("--listen", join.listen, "where peers reach this node")
       ->capture_default_str();
-  join_command->add_option("--advertise", join.advertise, "what peers are told; default: --listen");
+  join_command->add_option("--advertise", join.advertise,
+                           "what peers are told; default: what the coordinator finds");
+  join_command->add_flag("--relay", join.relay,
+                         "forward for nodes that cannot reach each other (sealed; needs a port "
+                         "that others can dial)");
   join_command->add_option("--region", join.region, "shown to people");
   AddDevice(*join_command, &join.device);
   join_command->add_option("--threads", join.threads, "processor threads for training; 0: all")
       ->capture_default_str()
       ->check(CLI::Range(0, 256));
   join_command->add_option("--shape", join.shape_file, "imitate this network (wan.toml)");
+  LimitCommand limits;
+  limits.AddTo(app, exit_code);
+  AddLimits(*join_command, &join.limits);
   join_command->callback([&] { exit_code = Join(join); });
 
   int threads = 1;
+  std::string home;
   auto* doctor = app.add_subcommand("doctor", "what this machine can do, and why");
   doctor->add_option("--threads", threads)->capture_default_str()->check(CLI::Range(1, 256));
-  doctor->callback([&] { exit_code = Doctor(threads); });
+  doctor->add_option("--home", home, "as of join");
+  doctor->callback([&] { exit_code = Doctor(threads, NodeHome(home)); });
 
   BenchOptions machine;
   auto* bench =

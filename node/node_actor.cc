@@ -41,9 +41,10 @@ void NodeActor::Send(Context& context, const NodeId& to, Message message) {
 }
 
 void NodeActor::SayHello(Context& context) {
-  Send(context, options_.coordinator,
-       Hello{options_.ticket, options_.endpoint, options_.region, options_.software,
-             options_.device, plan_.version, step_, base_version()});
+  Send(
+      context, options_.coordinator,
+      Hello{options_.ticket, options_.endpoint, options_.region, options_.software, options_.device,
+            plan_.version, step_, base_version(), options_.listens, options_.relays});
 }
 
 void NodeActor::Fail(Context& context, const absl::Status& status) {
@@ -83,31 +84,6 @@ void NodeActor::On(Context& context, const NodeId& from, const Refused& message)
   if (from != options_.coordinator) return void(++refused_);
   state_ = State::kStopped;
   context.Stop(2, "the coordinator refused this node: " + message.reason);
-}
-
-void NodeActor::On(Context& context, const NodeId& from, const Peers& message) {
-  if (from != options_.coordinator) return void(++refused_);
-  if (!message.complete) return ChangePeers(context, message.peers, message.gone);
-  arriving_peers_.insert(arriving_peers_.end(), message.peers.begin(), message.peers.end());
-  if (message.parts_left > 0) return;
-  std::set<NodeId> gone;
-  for (const auto& [peer, endpoint] : peers_) gone.insert(peer);
-  for (const Peer& peer : arriving_peers_) gone.erase(peer.id);
-  ChangePeers(context, std::exchange(arriving_peers_, {}), {gone.begin(), gone.end()});
-}
-
-void NodeActor::ChangePeers(Context& context, const std::vector<Peer>& here,
-                            const std::vector<NodeId>& gone) {
-  for (const NodeId& peer : gone) {
-    if (peers_.erase(peer) > 0) context.DisconnectPeer(peer);
-  }
-  for (const Peer& peer : here) {
-    if (peer.id == options_.self) continue;
-    const auto [it, is_new] = peers_.try_emplace(peer.id, peer.endpoint);
-    if (!is_new && it->second == peer.endpoint) continue;
-    it->second = peer.endpoint;
-    context.ConnectPeer(peer.id, peer.endpoint);
-  }
 }
 
 // ---- measuring ---------------------------------------------------------------------------------

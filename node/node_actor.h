@@ -54,6 +54,8 @@ struct NodeActorOptions {
   DeviceProfile device;
   StageWorkFactory build;
   ShardStore* shards = nullptr;
+  std::vector<std::string> listens = {};  // where else it may be reached
+  bool relays = false;                    // its host forwards for others
 };
 
 class NodeActor final : public Actor {
@@ -119,8 +121,10 @@ class NodeActor final : public Actor {
 
   void Send(Context& context, const NodeId& to, Message message);
   void SayHello(Context& context);
+  // node_peers.cc
   void ChangePeers(Context& context, const std::vector<Peer>& here,
                    const std::vector<NodeId>& gone);
+  std::string WayTo(const Peer& peer) const;
   int64_t HeldBytesPeak() const;
   void SendHeartbeat(Context& context);
   void Fail(Context& context, const absl::Status& status);
@@ -207,8 +211,10 @@ class NodeActor final : public Actor {
   State state_ = State::kJoining;
   std::optional<RunConfig> config_;
   std::vector<ShardName> shard_names_;
-  std::map<NodeId, std::string> peers_;  // endpoints
-  std::vector<Peer> arriving_peers_;     // parts of a complete list
+  std::map<NodeId, Peer> peers_;
+  std::map<NodeId, std::string> ways_;  // to them, as the host was told (Context::ConnectPeer)
+  bool is_reachable_ = true;            // others can dial this node, by the coordinator's word
+  std::vector<Peer> arriving_peers_;    // parts of a complete list
   LinkProber prober_;
   ShardFetcher fetcher_;
   TimerId hello_timer_ = 0;

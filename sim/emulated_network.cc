@@ -19,8 +19,11 @@ absl::StatusOr<std::unique_ptr<EmulatedNetwork>> EmulatedNetwork::Create(
   }
   if (shaper == EmulateShaper::kPackets) {
     SKERRY_RETURN_IF_ERROR(CanEmulatePackets(scenario));
-    SKERRY_ASSIGN_OR_RETURN(network->world_,
-                            PacketWorld::Create(scenario.network, {.seed = scenario.run.seed}));
+    PacketWorldOptions options{.seed = scenario.run.seed};
+    for (size_t i = 0; i < scenario.nodes.size(); ++i) {
+      if (scenario.nodes[i].nat) options.behind_routers.insert(static_cast<int32_t>(i) + 1);
+    }
+    SKERRY_ASSIGN_OR_RETURN(network->world_, PacketWorld::Create(scenario.network, options));
     return network;
   }
   SKERRY_ASSIGN_OR_RETURN(const WanShape shape, WanShapeOf(scenario));

@@ -174,12 +174,14 @@ absl::Status Emulation::StartAll() {
                         ticket,
                         "--home",
                         (out_ / "nodes" / name).string(),
-                        "--listen",
-                        "tcp://" + network_->Host(number) + ":*",
                         "--region",
                         scenario_.RegionOf(number),
                         "--threads",
                         "1"};
+    const ScenarioNode& node = scenario_.nodes[static_cast<size_t>(number) - 1];
+    // Behind a router the bare command must do.
+    if (!node.nat) Append(join, {"--listen", "tcp://" + network_->Host(number) + ":*"});
+    if (node.relay) join.emplace_back("--relay");
     Append(join, network_->ShapeArguments());
     SKERRY_ASSIGN_OR_RETURN(ChildProcess child,
                             ChildProcess::Start(join, Log(name), network_->NetNamespace(number)));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/check.h"
+#include "common/rng.h"
 #include "sim/flow_window.h"
 #include "sim/max_min.h"
 
@@ -43,7 +44,45 @@ const SiteSpec& FlowMap::Site(int32_t node) const {
   return spec_.sites[At(spec_.site_of_node[At(node)])];
 }
 
+int32_t FlowMap::RelayOf(int32_t from, int32_t to) const {
+  const auto hidden = [&](int32_t node) {
+    return std::binary_search(spec_.behind_routers.begin(), spec_.behind_routers.end(), node);
+  };
+  if (spec_.behind_routers.empty() || from == to || !hidden(from) || !hidden(to)) return -1;
+  const auto [low, high] = std::minmax(from, to);
+  const uint64_t pair = Mix64(static_cast<uint64_t>(low) << 32 | static_cast<uint32_t>(high));
+  int32_t best = 0;
+  uint64_t best_weight = 0;
+  for (const int32_t relay : spec_.relays) {
+    const uint64_t weight = Mix64(pair ^ static_cast<uint64_t>(relay));
+    if (best == 0 || weight < best_weight) {
+      best = relay;
+      best_weight = weight;
+    }
+  }
+  return best;
+}
+
+// A relayed pair's bytes cross both ways; what they have in common they cross once.
 FlowRoute FlowMap::Route(int32_t from, int32_t to) const {
+  const int32_t relay = RelayOf(from, to);
+  if (relay < 0) return DirectRoute(from, to);
+  FlowRoute route = DirectRoute(from, relay);
+  const FlowRoute on = DirectRoute(relay, to);
+  for (int32_t i = 0; i < on.link_count; ++i) {
+    const auto begin = route.links.begin(), end = begin + route.link_count;
+    if (std::find(begin, end, on.links[At(i)]) == end)
+      route.links[At(route.link_count++)] = on.links[At(i)];
+  }
+  route.flow_cap = std::min(route.flow_cap, on.flow_cap);
+  route.one_way = route.one_way + on.one_way;
+  route.round_trip = route.round_trip + on.round_trip;
+  route.jitter = route.jitter + on.jitter;
+  route.loss = 1 - (1 - route.loss) * (1 - on.loss);
+  return route;
+}
+
+FlowRoute FlowMap::DirectRoute(int32_t from, int32_t to) const {
   const int32_t a = spec_.site_of_node[At(from)], b = spec_.site_of_node[At(to)];
   const SiteSpec &sender = spec_.sites[At(a)], &receiver = spec_.sites[At(b)];
   FlowRoute route;

@@ -16,7 +16,8 @@
 namespace skerry {
 
 struct FlowRoute {
-  std::array<int32_t, 3> links{};  // site up, path, site down; or the local network alone
+  // Site up, path, site down; or the local network alone. Over a relay: of both ways, each once.
+  std::array<int32_t, 6> links{};
   int32_t link_count = 0;
   int64_t flow_cap = 0;  // bytes/s that one flow gets at most; MaxMin::kUnlimited
   Duration one_way;
@@ -35,6 +36,8 @@ class FlowMap {
   int32_t link_count() const { return static_cast<int32_t>(capacity_.size()); }
   int64_t capacity(int32_t link) const { return capacity_[static_cast<size_t>(link)]; }
   FlowRoute Route(int32_t from, int32_t to) const;
+  // Over which node the two reach each other; −1: directly.
+  int32_t RelayOf(int32_t from, int32_t to) const;
   int32_t region_of(int32_t node) const { return Site(node).region; }
   int32_t node_count() const { return static_cast<int32_t>(spec_.site_of_node.size()); }
   int32_t region_count() const { return static_cast<int32_t>(spec_.regions.size()); }
@@ -50,6 +53,7 @@ class FlowMap {
 
  private:
   const SiteSpec& Site(int32_t node) const;
+  FlowRoute DirectRoute(int32_t from, int32_t to) const;
   int32_t sites() const { return static_cast<int32_t>(spec_.sites.size()); }
   int32_t PathLink(int32_t from, int32_t to) const {
     return 2 * sites() + from * region_count() + to;

@@ -60,7 +60,11 @@ struct NetworkSpec {
   std::vector<std::string> regions;
   std::vector<PathSpec> paths;  // [regions, regions], row = from
   std::vector<SiteSpec> sites;
-  std::vector<int32_t> site_of_node;     // by node number; the coordinator is node 0
+  std::vector<int32_t> site_of_node;  // by node number; the coordinator is node 0
+  // Nodes behind routers that let nothing in: two of them reach each other over one of `relays`
+  // (each pair over its own), over node 0 if there are none. Both ascending.
+  std::vector<int32_t> behind_routers;
+  std::vector<int32_t> relays;
   std::vector<PathChange> path_changes;  // by time
   std::vector<SiteChange> site_changes;  // by time
   CongestionControl congestion_control = CongestionControl::kBbr;

@@ -177,7 +177,7 @@ absl::StatusOr<bool> AddHistory(const ReplayedRun& run, VirtualRunOptions& optio
     const VirtualNode& node = options.nodes[i];
     options.history.push_back(
         AdmittedRecord(VirtualRun::node(static_cast<int32_t>(i)),
-                       {"simulated", node.region, "simulated", node.device, true}));
+                       {"simulated", node.region, "simulated", node.device, true, false, "", {}}));
   }
   options.history.push_back(
       PlanRecord(planned.plan, planned.predicted_step_s, planned.lower_bound_s));

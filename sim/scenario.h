@@ -29,6 +29,8 @@ struct ScenarioNode {
   std::string churn;  // name of its [churn.X]; "" : always there
   DeviceSpec device;
   NumberFormat format = NumberFormat::kFp32;
+  bool nat = false;    // behind a router that lets nothing in
+  bool relay = false;  // forwards for pairs of which neither can be dialled
 };
 
 // The nodes of one [churn.NAME].

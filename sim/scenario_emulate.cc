@@ -117,6 +117,9 @@ absl::Status CanEmulatePackets(const Scenario& scenario) {
 
 absl::Status CanEmulate(const Scenario& scenario) {
   SKERRY_RETURN_IF_ERROR(CanEmulatePackets(scenario));
+  const bool has_routers = std::any_of(scenario.nodes.begin(), scenario.nodes.end(),
+                                       [](const ScenarioNode& node) { return node.nat; });
+  if (has_routers) return RefuseInProcess(scenario, "imitate routers (nat = true)");
   SKERRY_RETURN_IF_ERROR(CheckPaths(scenario));
   return CheckSites(scenario);
 }

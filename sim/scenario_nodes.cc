@@ -104,6 +104,9 @@ ScenarioNode ScenarioNodesReader::ReadNode(TomlTable& table, Scenario& scenario)
   if (node.device.rate(node.format).sustained_tflops <= 0)
     table.Fail("format", "'" + node.device.name + "' does not compute in this format");
   node.churn = table.Text("churn").value_or("");
+  node.nat = table.Boolean("nat").value_or(false);
+  node.relay = table.Boolean("relay").value_or(false);
+  if (node.nat && node.relay) table.Fail("relay", "a node behind a router cannot be a relay");
   const auto group = std::find_if(scenario.churn.begin(), scenario.churn.end(),
                                   [&](const ChurnGroup& one) { return one.name == node.churn; });
   if (!node.churn.empty() && group == scenario.churn.end())
@@ -125,6 +128,12 @@ void ScenarioNodesReader::ReadGroup(TomlTable& table, Scenario& scenario) {
     if (group.name != node.churn) continue;
     for (int64_t i = 0; i < count; ++i)
       group.nodes.push_back(static_cast<int32_t>(before) + static_cast<int32_t>(i) + 1);
+  }
+  NetworkSpec& network = network_.network();
+  for (int64_t i = 0; i < count; ++i) {
+    const auto number = static_cast<int32_t>(before) + static_cast<int32_t>(i) + 1;
+    if (node.nat) network.behind_routers.push_back(number);
+    if (node.relay) network.relays.push_back(number);
   }
   scenario.nodes.insert(scenario.nodes.end(), static_cast<size_t>(count), node);
 }

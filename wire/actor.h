@@ -10,6 +10,7 @@
 #include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "common/ids.h"
 #include "common/instant.h"
@@ -20,6 +21,8 @@ namespace skerry {
 
 using TimerId = uint64_t;  // unique within one actor's life; 0 is none
 using JobId = uint64_t;
+
+inline constexpr char kThroughRelay[] = "relay";  // in place of an endpoint (Context::ConnectPeer)
 
 // Heavy work. `run` is executed once, on the node's device thread, in order of submission; it
 // touches only what the actor handed over and leaves its result there. The actor reads the result
@@ -47,9 +50,16 @@ class Context {
   // One line for people and for events.jsonl: kind "round", fields as JSON object text.
   virtual void Event(const std::string& kind, const std::string& json_fields) = 0;
   // Tells the host how to reach a peer (and that its key is admitted). An empty endpoint: reachable
-  // only by its own dialling.
+  // only by its own dialling. kThroughRelay: neither side can dial the other.
   virtual void ConnectPeer(const NodeId& peer, const std::string& endpoint) = 0;
   virtual void DisconnectPeer(const NodeId& peer) = 0;
+  // Who forwards for pairs of which neither can dial the other. A node's coordinator always does.
+  virtual void SetRelays(const std::vector<NodeId>& relays) { static_cast<void>(relays); }
+  // Dials the node back at each of these and where its connection comes from. What came of it comes
+  // as a Reachability from oneself, some seconds later at most.
+  virtual void TryReach(const NodeId& node, const std::vector<std::string>& listens) {
+    static_cast<void>(node), static_cast<void>(listens);
+  }
   // The actor is done; the host ends its loop after carrying out the effects.
   virtual void Stop(int exit_code, const std::string& reason) = 0;
 };

@@ -17,6 +17,7 @@ constexpr Duration kRetryAfter = Duration::Millis(2);
 constexpr Duration kDrainMax = Duration::Seconds(1);
 constexpr int kTimersAtOnce = 256;
 constexpr std::chrono::milliseconds kJournalRetry{500};
+constexpr Duration kTick = Duration::Seconds(1);
 
 uint64_t DrawIncarnation() {
   uint64_t incarnation = 0;
@@ -49,6 +50,12 @@ const std::string& EventLoop::stop_reason() const {
 void EventLoop::Post(std::function<void(Context&)> function) {
   core_->Post(std::move(function));
 }
+std::map<NodeId, NodeId> EventLoop::Relayed() const {
+  return core_->Relayed();
+}
+void EventLoop::SetLimits(double up_bytes_per_s, double down_bytes_per_s) {
+  core_->SetLimits(up_bytes_per_s, down_bytes_per_s);
+}
 TransportCounters EventLoop::counters() const {
   return core_->counters();
 }
@@ -70,15 +77,16 @@ absl::StatusOr<std::unique_ptr<EventLoop::Core>> EventLoop::Core::Open(EventLoop
   const bool admit_any = options.role == HostRole::kCoordinator;
   const Instant start = MonotonicNow();
   const auto clock = [start] { return Instant() + (MonotonicNow() - start); };
-  SKERRY_ASSIGN_OR_RETURN(
-      auto transport,
-      Transport::Open({options.identity, options.run, options.bind_endpoint, admit_any, clock}));
+  SKERRY_ASSIGN_OR_RETURN(auto transport,
+                          Transport::Open({options.identity, options.run, options.bind_endpoint,
+                                           admit_any, admit_any || options.relays, clock}));
   const auto coordinator = options.coordinator;
   std::unique_ptr<Core> core(
       new Core(std::move(options), DrawIncarnation(), std::move(transport), start));
   if (coordinator) {
     SKERRY_RETURN_IF_ERROR(core->transport_->Dial(coordinator->id, coordinator->endpoint));
     core->connected_.insert(coordinator->id);
+    core->transport_->SetRelays({}, coordinator->id);
   }
   return core;
 }
@@ -122,6 +130,7 @@ TransportCounters EventLoop::Core::counters() const {
 void EventLoop::Core::Turn() {
   Wait();
   OnInterrupts();
+  OnTick();
   OnPosted();
   OnTimers();
   OnJobs();
@@ -129,6 +138,7 @@ void EventLoop::Core::Turn() {
   transport_->Receive([this](Transport::Received received) { OnFrame(std::move(received)); });
   RepeatDue();
   SendDue();
+  OnReached();
 }
 
 void EventLoop::Core::Wait() {
@@ -163,6 +173,7 @@ std::optional<Instant> EventLoop::Core::NextDeadline() {
   sooner(transport_->NextDue());
   if (shaper_) sooner(shaper_->NextDue());
   if (retry_soon_) sooner(now_ + kRetryAfter);
+  sooner(tick_);
   return deadline;
 }
 
@@ -208,6 +219,18 @@ void EventLoop::Core::OnOwnMessages() {
   messages.swap(own_messages_);
   for (const SharedMessage& message : messages)
     Handle([&] { actor_->OnMessage(*this, self(), *message); });
+}
+
+// What came of dialling back is news from oneself.
+void EventLoop::Core::OnReached() {
+  for (Reachability& found : transport_->TakeReached())
+    own_messages_.push_back(Share(std::move(found)));
+}
+
+void EventLoop::Core::OnTick() {
+  if (!options_.on_tick || (tick_ && *tick_ > now_)) return;
+  tick_ = now_ + kTick;
+  Handle([&] { options_.on_tick(*this); });
 }
 
 void EventLoop::Core::Handle(const std::function<void()>& handler) {

@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -54,6 +55,8 @@ struct TransportCounters {
   int64_t refused_sender = 0;      // sender id and CURVE key differ
   int64_t refused_unadmitted = 0;  // not Hello, or too many, from somebody not admitted
   int64_t refused_by_courier = 0;  // repeated, stale or too far ahead
+  int64_t relayed_bytes = 0;       // of others, forwarded
+  int64_t relays_refused = 0;      // frames of others that were not
   int64_t slow_handlers = 0;       // handlers that held the loop for more than 5 ms
   Duration slowest_handler;
 };
@@ -84,6 +87,13 @@ struct EventLoopOptions {
   std::optional<WanShape> shape = {};
   std::string region = {};
   std::function<std::string(const NodeId&)> region_of = {};
+
+  // Forwards sealed frames of pairs of peers that cannot reach each other (wire/transport/
+  // relay_desk.h). A coordinator always does.
+  bool relays = false;
+
+  // Called every second between two handlers, like a posted function.
+  std::function<void(Context&)> on_tick = {};
 
   // SIGINT and SIGTERM: the first calls on_interrupt (send Leave, then Stop) and gives the actor
   // interrupt_grace to stop, after which Run returns kInterruptedExit; the second ends the process
@@ -126,6 +136,11 @@ class EventLoop {
 
   // On the loop's thread (handlers, event sink, posted functions), or while Run is not running.
   TransportCounters counters() const;
+  // The peers to which the way is a relay now, and which (same threads).
+  std::map<NodeId, NodeId> Relayed() const;
+  // From now on at most so many bytes per second to and from all peers together; 0: no limit. Bulk
+  // is paced, control is counted (same threads).
+  void SetLimits(double up_bytes_per_s, double down_bytes_per_s);
 
  private:
   class Core;

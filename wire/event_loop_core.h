@@ -37,6 +37,8 @@ class EventLoop::Core final : public Context {
   uint64_t incarnation() const { return incarnation_; }
   const std::string& stop_reason() const { return stop_reason_; }
   TransportCounters counters() const;
+  std::map<NodeId, NodeId> Relayed() const { return transport_->Relayed(); }
+  void SetLimits(double up, double down) { transport_->SetLimits(up, down); }
 
   NodeId self() const override { return options_.identity.id(); }
   Instant now() const override { return now_; }
@@ -49,6 +51,8 @@ class EventLoop::Core final : public Context {
   void Event(const std::string& kind, const std::string& json_fields) override;
   void ConnectPeer(const NodeId& peer, const std::string& endpoint) override;
   void DisconnectPeer(const NodeId& peer) override;
+  void SetRelays(const std::vector<NodeId>& relays) override;
+  void TryReach(const NodeId& node, const std::vector<std::string>& listens) override;
   void Stop(int exit_code, const std::string& reason) override;
 
  private:
@@ -71,12 +75,19 @@ class EventLoop::Core final : public Context {
   struct DisconnectEffect {
     NodeId peer;
   };
+  struct RelaysEffect {
+    std::vector<NodeId> relays;
+  };
+  struct ReachEffect {
+    NodeId node;
+    std::vector<std::string> listens;
+  };
   struct StopEffect {
     int exit_code;
     std::string reason;
   };
   using Effect = std::variant<SendEffect, SubmitEffect, EventEffect, ConnectEffect,
-                              DisconnectEffect, StopEffect>;
+                              DisconnectEffect, RelaysEffect, ReachEffect, StopEffect>;
 
   Core(EventLoopOptions options, uint64_t incarnation, std::unique_ptr<Transport> transport,
        Instant start);
@@ -90,6 +101,8 @@ class EventLoop::Core final : public Context {
   void Do(EventEffect effect);
   void Do(ConnectEffect effect);
   void Do(DisconnectEffect effect);
+  void Do(RelaysEffect effect);
+  void Do(ReachEffect effect);
   void Do(StopEffect effect);
   void Fail(const absl::Status& status);
 
@@ -101,6 +114,8 @@ class EventLoop::Core final : public Context {
   void OnTimers();
   void OnJobs();
   void OnOwnMessages();
+  void OnReached();
+  void OnTick();
   void OnFrame(Transport::Received received);
   // Whether a stranger's frame may pass; may take its message away.
   bool MayPass(Transport::Received& received);
@@ -146,6 +161,7 @@ class EventLoop::Core final : public Context {
 
   std::unique_ptr<InterruptWatch> interrupts_;
   std::optional<Instant> interrupt_deadline_;
+  std::optional<Instant> tick_;
 
   std::set<NodeId> connected_;             // admitted: the coordinator and whom ConnectPeer named
   std::map<NodeId, int> stranger_frames_;  // how many frames each of the others was let say

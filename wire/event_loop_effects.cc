@@ -53,6 +53,14 @@ void EventLoop::Core::DisconnectPeer(const NodeId& peer) {
   effects_.push_back(DisconnectEffect{peer});
 }
 
+void EventLoop::Core::SetRelays(const std::vector<NodeId>& relays) {
+  effects_.push_back(RelaysEffect{relays});
+}
+
+void EventLoop::Core::TryReach(const NodeId& node, const std::vector<std::string>& listens) {
+  effects_.push_back(ReachEffect{node, listens});
+}
+
 void EventLoop::Core::Stop(int exit_code, const std::string& reason) {
   effects_.push_back(StopEffect{exit_code, reason});
 }
@@ -78,9 +86,11 @@ void EventLoop::Core::Do(EventEffect effect) {
 void EventLoop::Core::Do(ConnectEffect effect) {
   if (effect.peer == self()) return;
   const bool dial = effect.endpoint.rfind("tcp://", 0) == 0;
-  absl::Status status =
-      dial ? transport_->Dial(effect.peer, effect.endpoint) : transport_->Allow(effect.peer);
-  if (status.ok() && !dial && !effect.endpoint.empty())
+  const bool relay = effect.endpoint == kThroughRelay;
+  absl::Status status = dial    ? transport_->Dial(effect.peer, effect.endpoint)
+                        : relay ? transport_->Relay(effect.peer)
+                                : transport_->Await(effect.peer);
+  if (status.ok() && !dial && !relay && !effect.endpoint.empty())
     status = InvalidArgument("an endpoint is tcp://address:port");
   // A peer that named a nonsensical endpoint can still dial us.
   if (!status.ok()) Do(EventEffect{"unreachable", "{\"node\":\"" + effect.peer.Short() + "\"}"});
@@ -101,6 +111,15 @@ void EventLoop::Core::Do(DisconnectEffect effect) {
   connected_.erase(effect.peer);
 }
 
+void EventLoop::Core::Do(RelaysEffect effect) {
+  transport_->SetRelays(std::move(effect.relays),
+                        options_.coordinator ? options_.coordinator->id : NodeId());
+}
+
+void EventLoop::Core::Do(ReachEffect effect) {
+  transport_->TryReach(effect.node, effect.listens);
+}
+
 void EventLoop::Core::Do(StopEffect effect) {
   if (ended_) return;
   ended_ = true;
@@ -118,7 +137,8 @@ void EventLoop::Core::SendOut(std::vector<Courier::Outgoing>& out) {
     const auto& message = outgoing.frame.message;
     const auto traffic = message ? ClassOf(*message) : TrafficClass::kControl;
     const bool in_chunks =
-        traffic != TrafficClass::kControl && courier_.FormatFor(outgoing.to) >= kFormatWithLanes;
+        traffic != TrafficClass::kControl &&
+        (courier_.FormatFor(outgoing.to) >= kFormatWithLanes || transport_->UsesRelay(outgoing.to));
     auto encoded = Encode(outgoing.frame, self(), outgoing.to,
                           in_chunks ? DigestPlace::kTransfer : DigestPlace::kEnvelope);
     if (!encoded.ok()) {

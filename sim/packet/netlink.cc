@@ -163,4 +163,23 @@ absl::Status RouteWithCongestionControl(const std::string& link, uint32_t addres
   return request.Send("use congestion control '" + congestion_control + "'");
 }
 
+absl::Status RouteAllThrough(const std::string& link, uint32_t gateway,
+                             const std::string& congestion_control) {
+  int index = 0;
+  SKERRY_RETURN_IF_ERROR(IndexOf(link, index));
+  rtmsg body{};
+  body.rtm_family = AF_INET;
+  body.rtm_table = RT_TABLE_MAIN;
+  body.rtm_protocol = RTPROT_STATIC;
+  body.rtm_scope = RT_SCOPE_UNIVERSE;
+  body.rtm_type = RTN_UNICAST;
+  Request request(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE, &body, sizeof body);
+  request.AddNumber(RTA_GATEWAY, htonl(gateway));
+  request.AddNumber(RTA_OIF, static_cast<uint32_t>(index));
+  const size_t metrics = request.Begin(RTA_METRICS);
+  request.AddText(RTAX_CC_ALGO, congestion_control);
+  request.End(metrics);
+  return request.Send("route everything through a router");
+}
+
 }  // namespace skerry

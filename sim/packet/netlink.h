@@ -30,4 +30,8 @@ absl::Status AddAddress(const std::string& link, uint32_t address, int prefix_bi
 absl::Status RouteWithCongestionControl(const std::string& link, uint32_t address, int prefix_bits,
                                         const std::string& congestion_control);
 
+// The default route, likewise.
+absl::Status RouteAllThrough(const std::string& link, uint32_t gateway,
+                             const std::string& congestion_control);
+
 }  // namespace skerry

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -24,6 +25,8 @@ struct PacketWorldOptions {
   // Linux remembers what a path was like and lets a new connection begin with it. Off, connections
   // are independent draws.
   bool remember_paths = true;
+  // These nodes live in a home behind a router (home_router.h), which has their address.
+  std::set<int32_t> behind_routers = {};
 };
 
 class PacketWorld {
@@ -50,6 +53,7 @@ class PacketWorld {
 
   PacketWay way_;
   NetNamespace outside_;  // where the outer ends of veth pairs live
+  std::vector<NetNamespace> routers_;
   std::vector<NetNamespace> nodes_;
   std::unique_ptr<PacketHub> hub_;
 };

@@ -12,6 +12,7 @@
 #include "wire/codec/id_words.h"
 #include "wire/codec/limits.h"
 #include "wire/codec/read_checks.h"
+#include "wire/codec/read_joining.h"
 #include "wire/codec/read_plan.h"
 #include "wire/codec/read_rounds.h"
 #include "wire/config.h"
@@ -99,23 +100,6 @@ RunConfig ReadConfig(ReadChecks& checks, schema::RunConfig::Reader r) {
   return c;
 }
 
-Hello ReadHello(ReadChecks& checks, schema::Hello::Reader r) {
-  Hello m;
-  m.ticket = checks.Text(r.getTicket(), "ticket");
-  m.endpoint = checks.Text(r.getEndpoint(), "endpoint");
-  m.region = checks.Text(r.getRegion(), "region");
-  m.software = checks.Text(r.getSoftware(), "software");
-  const auto d = r.getDevice();
-  m.device.name = checks.Text(d.getName(), "device name");
-  m.device.numeric_profile = checks.Text(d.getNumericProfile(), "numeric profile");
-  m.device.gflops = checks.NotNegative(checks.Finite(d.getGflops(), "gflops"), "gflops");
-  m.device.memory_bytes = checks.NotNegative(d.getMemoryBytes(), "memory");
-  m.plan_version = checks.NotNegative(r.getPlanVersion(), "plan version");
-  m.step = checks.NotNegative(r.getStep(), "step");
-  m.base_version = checks.NotNegative(r.getBaseVersion(), "base version");
-  return m;
-}
-
 Welcome ReadWelcome(ReadChecks& checks, schema::Welcome::Reader r) {
   Welcome m;
   m.run = ReadId<RunId>(r.getRun());
@@ -126,20 +110,6 @@ Welcome ReadWelcome(ReadChecks& checks, schema::Welcome::Reader r) {
     m.shards[i] = {checks.Text(shards[i].getFile(), "shard file"),
                    ReadId<Digest>(shards[i].getDigest()),
                    checks.NotNegative(shards[i].getBytes(), "shard size")};
-  }
-  return m;
-}
-
-Peers ReadPeers(ReadChecks& checks, schema::Peers::Reader r) {
-  const auto list = r.getPeers();
-  Peers m;
-  m.complete = r.getComplete();
-  m.parts_left = checks.NotNegative(r.getPartsLeft(), "parts left");
-  m.gone = ReadIds(checks, r.getGone(), limits::kPeersMax, "peers gone");
-  m.peers.resize(checks.Count(list, limits::kPeersMax, "peers"));
-  for (unsigned i = 0; i < m.peers.size(); ++i) {
-    m.peers[i] = {ReadId<NodeId>(list[i].getId()), checks.Text(list[i].getEndpoint(), "endpoint"),
-                  checks.Text(list[i].getRegion(), "region")};
   }
   return m;
 }
@@ -248,13 +218,12 @@ std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader 
     case E::NONE:
       return std::nullopt;
     case E::HELLO:
-      return ReadHello(checks, e.getHello());
+    case E::PEERS:
+    case E::REACHABILITY:
+    case E::REFUSED:
+      return ReadJoining(checks, e);
     case E::WELCOME:
       return ReadWelcome(checks, e.getWelcome());
-    case E::REFUSED:
-      return Refused{checks.Text(e.getRefused().getReason(), "reason")};
-    case E::PEERS:
-      return ReadPeers(checks, e.getPeers());
     case E::PROBE_REQUEST:
       return ProbeRequest{ReadId<NodeId>(e.getProbeRequest().getTarget()),
                           checks.NotNegative(e.getProbeRequest().getBytes(), "probe size")};

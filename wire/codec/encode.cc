@@ -41,6 +41,19 @@ class Writer : public WriteChecks {
     b.setPlanVersion(m.plan_version);
     b.setStep(m.step);
     b.setBaseVersion(m.base_version);
+    auto listens = b.initListens(Count(m.listens, kListensMax, "listens"));
+    for (unsigned i = 0; i < listens.size(); ++i) listens.set(i, Text(m.listens[i], "endpoint"));
+    b.setRelays(m.relays);
+  }
+  void operator()(const Reachability& m) {
+    auto b = envelope_.initReachability();
+    WriteId(m.node, b.initNode());
+    b.setSeen(Text(m.seen, "address"));
+    auto tried = b.initTried(Count(m.tried, kReachTriesMax, "tries"));
+    for (unsigned i = 0; i < tried.size(); ++i) {
+      tried[i].setEndpoint(Text(m.tried[i].endpoint, "endpoint"));
+      tried[i].setAnswered(m.tried[i].answered);
+    }
   }
   void operator()(const Welcome& m) {
     auto b = envelope_.initWelcome();
@@ -65,6 +78,7 @@ class Writer : public WriteChecks {
       WriteId(m.peers[i].id, peers[i].initId());
       peers[i].setEndpoint(Text(m.peers[i].endpoint, "endpoint"));
       peers[i].setRegion(Text(m.peers[i].region, "region"));
+      peers[i].setRelays(m.peers[i].relays);
     }
   }
   void operator()(const ProbeRequest& m) {

@@ -101,9 +101,7 @@ std::string Describe(const Message& message) {
   using absl::StrFormat;
   return std::visit(
       Overloaded{
-          [](const Hello& m) {
-            return StrFormat("Hello step %d version %d", m.step, m.base_version);
-          },
+          [](const Hello& m) { return StrFormat("Hello step %d", m.step); },
           [](const Welcome&) { return std::string("Welcome"); },
           [](const Refused& m) { return "Refused " + m.reason; },
           [](const Peers& m) { return StrFormat("Peers %d", m.peers.size()); },
@@ -155,6 +153,7 @@ std::string Describe(const Message& message) {
                              m.around.Short());
           },
           [](const VoidList& m) { return StrFormat("VoidList of %d", m.microbatches.size()); },
+          [](const Reachability& m) { return "Reachability of " + m.node.Short(); },
       },
       message);
 }

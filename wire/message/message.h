@@ -19,6 +19,7 @@
 #include "common/run_config.h"
 #include "wire/message/device_profile.h"
 #include "wire/message/pipeline_plan.h"
+#include "wire/message/reachability.h"
 
 namespace skerry {
 
@@ -35,13 +36,18 @@ struct Hello {
   int64_t plan_version = 0;
   int64_t step = 0;          // completed inner steps
   int64_t base_version = 0;  // completed outer rounds
+  // Where else it may be reached; ≤ kListensMax. The coordinator tries them (Reachability).
+  std::vector<std::string> listens = {};
+  bool relays = false;  // forwards sealed frames of pairs that cannot reach each other
   bool operator==(const Hello&) const = default;
 };
+inline constexpr size_t kListensMax = 8;
 
 struct Peer {
   NodeId id;
-  std::string endpoint;
+  std::string endpoint;  // "": nobody can dial it
   std::string region;
+  bool relays = false;
   bool operator==(const Peer&) const = default;
 };
 
@@ -363,7 +369,8 @@ using Message =
     std::variant<Hello, Welcome, Refused, Peers, ProbeRequest, Ping, Pong, LinkReading, PlanUpdate,
                  Heartbeat, StepReport, Leave, Shutdown, Activation, Gradient, MicrobatchVoid,
                  Delta, DeltaHeld, RoundCommit, RoundApplied, ObjectRequest, ObjectChunk, HopLate,
-                 Detour, VoidList, DeltaSum, SumsHeld, DeltaStatistics, RoundLate>;
+                 Detour, VoidList, DeltaSum, SumsHeld, DeltaStatistics, RoundLate,
+                 Reachability>;
 
 // A message on its way: whoever repeats it, or sends it to many, keeps no copy.
 using SharedMessage = std::shared_ptr<const Message>;

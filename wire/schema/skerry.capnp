@@ -90,6 +90,7 @@ struct Envelope {
     sumsHeld       @37 :SumsHeld;
     deltaStatistics @38 :DeltaStatistics;
     roundLate      @41 :RoundLate;
+    reachability   @42 :Reachability;
   }
 
   speaks              @39 :UInt16;  # newest version that the sender understands; 0 stands for 1
@@ -108,6 +109,8 @@ struct Hello {
   planVersion @5 :Int64;   # what the node still holds of this run; zero for a fresh process
   step        @6 :Int64;   # completed inner steps
   baseVersion @7 :Int64;   # completed outer rounds
+  listens     @8 :List(Text);  # where else it may be reached
+  relays      @9 :Bool;    # it forwards sealed frames of others
 }
 
 struct DeviceProfile {
@@ -222,6 +225,18 @@ struct Peer {
   id       @0 :Id256;
   endpoint @1 :Text;  # empty: reachable only by its own dialling
   region   @2 :Text;
+  relays   @3 :Bool;  # forwards sealed frames of pairs that cannot reach each other
+}
+
+# coordinator → node: what dialling it showed.
+struct Reachability {
+  node  @0 :Id256;
+  seen  @1 :Text;  # the address that its connection comes from
+  tried @2 :List(ReachTry);  # best first
+}
+struct ReachTry {
+  endpoint @0 :Text;
+  answered @1 :Bool;
 }
 
 # ---- measuring links -----------------------------------------------------------------------------

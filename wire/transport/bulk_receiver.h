@@ -57,6 +57,8 @@ class BulkReceiver {
   };
   std::optional<Acks> TakeAcks(Instant now);
 
+  bool OwesAcks() const { return !serials_.empty(); }
+
   int64_t unfinished_bytes() const { return unfinished_bytes_; }
   int64_t corrupt() const { return corrupt_; }
 

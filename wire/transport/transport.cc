@@ -74,6 +74,7 @@ absl::Status Transport::Bind() {
     monitor_ = zmq::socket_t(context_, zmq::socket_type::pair);
     monitor_.set(zmq::sockopt::linger, 0);
     monitor_.connect(kMonitorEndpoint);
+    SetFamily(router_, options_.bind_endpoint);
     router_.bind(options_.bind_endpoint);
     endpoint_ = router_.get(zmq::sockopt::last_endpoint);
   } catch (const zmq::error_t& e) {
@@ -101,6 +102,12 @@ void Transport::SetCommonOptions(zmq::socket_t& socket) {
   socket.set(zmq::sockopt::reconnect_ivl_max, kReconnectMsMax);
 }
 
+// IPv6 only where it is meant: with the option set, IPv4 addresses would come out mapped.
+void Transport::SetFamily(zmq::socket_t& socket, const std::string& endpoint) {
+  const bool v6 = endpoint.find('[') != std::string::npos || endpoint.rfind("tcp://*", 0) == 0;
+  socket.set(zmq::sockopt::ipv6, v6);
+}
+
 absl::Status Transport::Allow(const NodeId& peer) {
   SKERRY_ASSIGN_OR_RETURN(const CurveKey key, CurveKeyOf(peer));
   zap_->Allow(key);
@@ -109,33 +116,49 @@ absl::Status Transport::Allow(const NodeId& peer) {
   return absl::OkStatus();
 }
 
-zmq::socket_t Transport::DialSocket(const NodeId& peer, const std::string& endpoint) {
+zmq::socket_t Transport::DialSocket(const NodeId& peer, const std::string& endpoint, bool knocks) {
   zmq::socket_t dealer(context_, zmq::socket_type::dealer);
   SetCommonOptions(dealer);
   dealer.set(zmq::sockopt::curve_serverkey, KeyBuffer(*CurveKeyOf(peer)));
   dealer.set(zmq::sockopt::curve_publickey, KeyBuffer(options_.identity.curve_public()));
   dealer.set(zmq::sockopt::curve_secretkey, KeyBuffer(options_.identity.curve_secret()));
+  // An empty message as soon as it stands, each time: so the other side knows its way here.
+  dealer.set(zmq::sockopt::probe_router, knocks);
+  SetFamily(dealer, endpoint);
   dealer.connect(endpoint);
   return dealer;
 }
 
+absl::Status Transport::Await(const NodeId& peer) {
+  SKERRY_RETURN_IF_ERROR(Allow(peer));
+  through_relay_.erase(peer);
+  EndRelaying(peer);
+  if (lines_.erase(peer) > 0) CloseStripes(peer);
+  return absl::OkStatus();
+}
+
 absl::Status Transport::Dial(const NodeId& peer, const std::string& endpoint) {
   SKERRY_RETURN_IF_ERROR(Allow(peer));
+  through_relay_.erase(peer);
   const auto it = lines_.find(peer);
   if (it != lines_.end() && it->second.endpoint == endpoint) return absl::OkStatus();
+  EndRelaying(peer);
   try {
-    lines_.insert_or_assign(peer, Line{endpoint, DialSocket(peer, endpoint)});
+    lines_.insert_or_assign(peer, Line{endpoint, DialSocket(peer, endpoint, true), Now()});
   } catch (const zmq::error_t& e) {
     return InvalidArgument("cannot dial %s at '%s': %s", peer.Short(), endpoint, e.what());
   }
-  // Bulk connections lead to the old endpoint, or are the peer's own.
-  if (const auto link = links_.find(peer); link != links_.end()) {
-    for (StripeId stripe = 0; stripe < kStripesMax; ++stripe)
-      link->second.sender.CloseStripe(stripe);
-    link->second.dialled.clear();
-  }
+  CloseStripes(peer);
   FlushPeer(peer);
   return absl::OkStatus();
+}
+
+// Bulk connections lead to an old endpoint, or are the peer's own.
+void Transport::CloseStripes(const NodeId& peer) {
+  const auto link = links_.find(peer);
+  if (link == links_.end()) return;
+  for (StripeId stripe = 0; stripe < kStripesMax; ++stripe) link->second.sender.CloseStripe(stripe);
+  link->second.dialled.clear();
 }
 
 void Transport::HangUp(const NodeId& peer) {
@@ -144,6 +167,12 @@ void Transport::HangUp(const NodeId& peer) {
     peer_of_key_.erase(CurveKeyHex(*key));
   }
   allowed_.erase(peer);
+  through_relay_.erase(peer);
+  pairs_.erase(peer);
+  seen_.erase(peer);
+  std::vector<RelayDesk::Notice> notices;
+  desk_.Forget(peer, notices);
+  SayNotices(notices);
   links_.erase(peer);
   active_.erase(peer);
   lines_.erase(peer);
@@ -151,14 +180,22 @@ void Transport::HangUp(const NodeId& peer) {
   waiting_.erase(peer);
 }
 
+// A line that nothing has come over may lead nowhere; what the peer itself dialled is better.
+bool Transport::IsByLine(const NodeId& peer) const {
+  const auto line = lines_.find(peer);
+  return line != lines_.end() && (line->second.heard || !routing_ids_.contains(peer));
+}
+
 Transport::SendResult Transport::TrySend(OutgoingFrame& frame) {
+  if (UsesRelay(frame.to)) return SendSealedFrame(frame);
+  const bool by_line = IsByLine(frame.to);
   const auto line = lines_.find(frame.to);
   const auto route = routing_ids_.find(frame.to);
-  if (line == lines_.end() && route == routing_ids_.end()) return SendResult::kNoWay;
-  zmq::socket_t& socket = line != lines_.end() ? line->second.dealer : router_;
+  if (!by_line && route == routing_ids_.end()) return SendResult::kNoWay;
+  zmq::socket_t& socket = by_line ? line->second.dealer : router_;
   const size_t payload_bytes = View(frame.payload).size();
   try {
-    if (line == lines_.end()) {
+    if (!by_line) {
       const auto flags = zmq::send_flags::sndmore | zmq::send_flags::dontwait;
       if (!socket.send(zmq::buffer(route->second), flags)) return SendResult::kFull;
     }
@@ -177,9 +214,20 @@ Transport::SendResult Transport::TrySend(OutgoingFrame& frame) {
     routing_ids_.erase(frame.to);
     return SendResult::kNoWay;
   }
-  counters_.bytes_sent += frame.bytes();
+  CountSent(frame.bytes());
   ++counters_.frames_sent;
   return SendResult::kSent;
+}
+
+void Transport::CountSent(int64_t bytes) {
+  counters_.bytes_sent += bytes;
+  if (up_.IsLimited()) up_.Spend(Now(), static_cast<double>(bytes));
+}
+
+void Transport::SetLimits(double up_bytes_per_s, double down_bytes_per_s) {
+  const Instant now = Now();
+  if (up_.rate() != up_bytes_per_s) up_.SetRate(now, up_bytes_per_s);
+  if (down_.rate() != down_bytes_per_s) down_.SetRate(now, down_bytes_per_s);
 }
 
 void Transport::Send(OutgoingFrame frame) {
@@ -213,13 +261,19 @@ void Transport::FlushPeer(const NodeId& peer) {
 }
 
 bool Transport::Flush() {
+  TendReach();
+  TendRelays();
   const bool bulk_is_full = FlushBulk();
   std::vector<NodeId> peers;
   for (const auto& [peer, queue] : waiting_) peers.push_back(peer);
   for (const NodeId& peer : peers) FlushPeer(peer);
   // A DEALER with room again is reported by poll; one full pipe of the ROUTER is not.
   return bulk_is_full || std::any_of(waiting_.begin(), waiting_.end(), [&](const auto& entry) {
-           return !lines_.contains(entry.first) && routing_ids_.contains(entry.first);
+           if (UsesRelay(entry.first)) {
+             const auto pair = pairs_.find(entry.first);
+             return pair != pairs_.end() && pair->second.route.state() == RelayRoute::State::kReady;
+           }
+           return !IsByLine(entry.first) && routing_ids_.contains(entry.first);
          });
 }
 
@@ -234,6 +288,14 @@ void Transport::AppendPollItems(std::vector<zmq::pollitem_t>& items) {
   for (auto& [peer, link] : links_) {
     for (auto& [stripe, dealer] : link.dialled)
       items.push_back({dealer.handle(), 0, ZMQ_POLLIN, 0});
+  }
+  for (auto& [peer, pair] : pairs_) {
+    for (auto& [stripe, wire] : pair.wires)
+      items.push_back({wire.socket.handle(), 0, ZMQ_POLLIN, 0});
+  }
+  for (auto& [node, attempt] : reaching_) {
+    for (zmq::socket_t& socket : attempt.sockets)
+      items.push_back({socket.handle(), 0, ZMQ_POLLIN, 0});
   }
 }
 
@@ -287,6 +349,8 @@ bool Transport::HasUnsent() const {
 TransportCounters Transport::counters() const {
   TransportCounters counters = counters_;
   counters.refused_handshakes = zap_->refused();
+  counters.relayed_bytes = desk_.forwarded_bytes();
+  counters.relays_refused = desk_.refused();
   // Of a connection libzmq tells no more than these three events, without a name. Those accepted
   // and not shaken may still be in the middle of it; what is broken has been disconnected.
   counters.broken_connections = std::min(accepted_ - shaken_, disconnected_);

@@ -11,6 +11,11 @@
 // bulk_sender.h): who dialled opens them, both use them. Where only the other side could dial, it
 // is asked to open them.
 //
+// A peer that neither side can dial is reached through a relay (transport_relay.cc): over
+// connections to it that are this pair's own, in sealed parts. So is one that was dialled and does
+// not answer for kDirectPatience, if there is a relay; the first direct sign of life ends that.
+// A process that forwards for others does it here, too (relay_desk.h).
+//
 // Used on one thread. zmq::error_t never leaves this file's functions.
 #pragma once
 
@@ -22,6 +27,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 #include <zmq.hpp>
 
@@ -30,9 +36,14 @@
 #include "common/instant.h"
 #include "wire/codec/codec.h"
 #include "wire/event_loop.h"
+#include "wire/message/reachability.h"
 #include "wire/shaper.h"
 #include "wire/transport/bulk_receiver.h"
 #include "wire/transport/bulk_sender.h"
+#include "wire/transport/relay_desk.h"
+#include "wire/transport/relay_route.h"
+#include "wire/transport/relay_seal.h"
+#include "wire/transport/token_bucket.h"
 #include "wire/transport/zap.h"
 #include "wire/wakeup.h"
 
@@ -45,6 +56,7 @@ class Transport {
     RunId run;
     std::string bind_endpoint;
     bool admit_any = false;                         // a coordinator: strangers pass the handshake
+    bool relays = false;                            // forwards for others
     std::function<Instant()> clock = MonotonicNow;  // read often; does not go back
   };
 
@@ -63,6 +75,12 @@ class Transport {
 
   // Admits the peer's key at the ROUTER. InvalidArgument if its id is no key.
   absl::Status Allow(const NodeId& peer);
+  // Admits it, and from now on waits for it to dial.
+  absl::Status Await(const NodeId& peer);
+  // Admits it, and from now on talks to it through a relay, unless it dials.
+  absl::Status Relay(const NodeId& peer);
+  // Who forwards; `always` after all others (zero: nobody). All are dialled, or will be.
+  void SetRelays(std::vector<NodeId> relays, const NodeId& always);
   // Admits and dials; does nothing if already dialled there, dials anew at another endpoint.
   absl::Status Dial(const NodeId& peer, const std::string& endpoint);
   // Closes the way to the peer and takes its admission back.
@@ -89,6 +107,19 @@ class Transport {
   // The peer's process is a new one: what it was being sent in bulk is void.
   void DropBulk(const NodeId& peer);
 
+  // Dials the node back at DialBackAt(listens, where it is seen); what came of it is taken later.
+  void TryReach(const NodeId& node, const std::vector<std::string>& listens);
+  std::vector<Reachability> TakeReached();
+
+  // The peers to which the way is a relay now, and which.
+  std::map<NodeId, NodeId> Relayed() const;
+  // Whether chunks may be sent to it before it said that it understands them.
+  bool UsesRelay(const NodeId& peer) const;
+
+  // At most so many bytes per second to and from all peers; 0: no limit. Bulk is paced (what comes
+  // in, by when it is acknowledged); control and what is forwarded for others only count.
+  void SetLimits(double up_bytes_per_s, double down_bytes_per_s);
+
   // Peers to which nothing in bulk gets through, since when.
   std::map<NodeId, Instant> Stalled() const;
   // What the bulk traffic to a peer has shown of the way there; nullptr: there was none.
@@ -100,11 +131,17 @@ class Transport {
   static constexpr int kReceiveAtOnce = 32;
   static constexpr size_t kWaitingMax = 4096;
   static constexpr size_t kStrangersMax = 8192;  // routing ids and keys kept of who is not admitted
+  static constexpr Duration kDirectPatience = Duration::Seconds(10);
+  static constexpr Duration kReachPatience = Duration::Seconds(4);
+  static constexpr size_t kReachAtOnce = 512;                    // nodes; the others wait
+  static constexpr Duration kTendEvery = Duration::Millis(250);  // relays and their pairs
 
  private:
   struct Line {
     std::string endpoint;
     zmq::socket_t dealer;
+    Instant dialled;
+    bool heard = false;  // something came over it
   };
   enum class SendResult { kSent, kFull, kNoWay };
 
@@ -114,6 +151,22 @@ class Transport {
     bool dialled = false;
     std::optional<StripeId> stripe;  // of ours; nullopt: control, or the ROUTER
     std::string routing_id;          // if not dialled
+    bool relayed = false;            // through a relay, over this stripe
+  };
+  // A connection of ours to a relay, for one stripe of a pair.
+  struct RelayWire {
+    zmq::socket_t socket;
+    bool ready = false;
+    Instant attached;
+    int64_t got = 0, said = 0;  // sealed bytes that came; and of how many the relay was told
+  };
+  struct RelayedPair {
+    explicit RelayedPair(RelaySeal with) : seal(std::move(with)) {}
+    RelayRoute route;
+    std::optional<NodeId> wired;  // the relay that the wires lead to
+    std::map<StripeId, RelayWire> wires;
+    RelaySeal seal;
+    bool called = false;  // the peer uses a relay
   };
   struct Link {
     explicit Link(uint64_t session) : sender(session) {}
@@ -124,11 +177,22 @@ class Transport {
     uint16_t wanted = 0;                        // so many of ours the peer asked for
     std::optional<Instant> asked, redialled;    // when we last did
   };
+  struct ReachAttempt {
+    Reachability found;
+    std::vector<zmq::socket_t> sockets;  // one for each of found.tried
+    std::vector<uint64_t> nonces;
+    Instant due;
+  };
 
   explicit Transport(Options options);
   absl::Status Bind();
   void SetCommonOptions(zmq::socket_t& socket);
-  zmq::socket_t DialSocket(const NodeId& peer, const std::string& endpoint);
+  static void SetFamily(zmq::socket_t& socket, const std::string& endpoint);
+  // `knocks`: it is the pair's connection for control, by which the other side is to answer.
+  zmq::socket_t DialSocket(const NodeId& peer, const std::string& endpoint, bool knocks);
+  void CloseStripes(const NodeId& peer);
+  void CountSent(int64_t bytes);
+  bool IsByLine(const NodeId& peer) const;
   SendResult TrySend(OutgoingFrame& frame);
   // nullopt: nothing to receive, or the socket is gone.
   std::optional<std::vector<zmq::message_t>> ReceiveParts(zmq::socket_t* socket);
@@ -136,6 +200,9 @@ class Transport {
   void ReceiveFrom(const NodeId* peer, std::optional<StripeId> stripe,
                    const std::function<void(Received)>& take);
   std::optional<Received> Accept(const std::vector<zmq::message_t>& parts, const NodeId* dialled);
+  std::optional<Received> AcceptRelayed(const NodeId& peer, std::span<const uint8_t> envelope,
+                                        std::span<const uint8_t> payload);
+  void CountFrame(size_t envelope_bytes, const Payload& payload);
   zmq::socket_t* SocketTo(const NodeId& peer, std::optional<StripeId> stripe);
 
   // ---- bulk (transport_bulk.cc) ----
@@ -161,8 +228,36 @@ class Transport {
   std::optional<Received> OnChunk(const Origin& origin, const DecodedChunk& chunk);
   void SendAcks(const NodeId& peer, Link& link);
   bool FlushBulk();
+
+  // ---- through relays (transport_relay.cc) ----
+  RelayedPair* PairWith(const NodeId& peer);  // nullptr: its id is no key
+  void SyncWires(const NodeId& peer, RelayedPair& pair);
+  void OpenWire(const NodeId& peer, RelayedPair& pair, StripeId stripe);
+  void PrepareWires(const NodeId& peer, Link& link);
+  SendResult SendSealed(const NodeId& peer, StripeId stripe, std::span<const uint8_t> plain);
+  SendResult SendSealedFrame(const OutgoingFrame& frame);
+  void TendRelays();
+  void ReceiveRelayed(const NodeId& peer, StripeId stripe,
+                      const std::function<void(Received)>& take);
+  void OnRelayData(const NodeId& peer, StripeId stripe, const RelayData& data,
+                   const std::function<void(Received)>& take);
+  void OnRelayState(const NodeId& peer, StripeId stripe, const RelayState& state);
+  void EndRelaying(const NodeId& peer);
+  // From somebody admitted, over a connection that is no wire of ours.
+  void OnRelayPart(const Origin& origin, std::span<const uint8_t> part);
+  void Forward(const Origin& origin, const RelayData& data, std::span<const uint8_t> part);
+  void SayNotices(const std::vector<RelayDesk::Notice>& notices);
+
+  // ---- dialling back (transport_reach.cc) ----
+  void TendReach();
+  void BeginReach(ReachAttempt& attempt);
+  void OnReachAnswer(uint64_t nonce);
+  void ReceiveReach();
   Instant Now() const { return options_.clock(); }
   void LearnRoute(const NodeId& peer, const std::string& routing_id);
+  void NoteSeen(const NodeId& peer, const zmq::message_t& message);
+  // Something came from the peer over a connection of the two.
+  void HearDirectly(const Origin& origin);
   void FlushPeer(const NodeId& peer);
   void ServeMonitor();
   const std::string& KeyHexOf(const NodeId& peer);
@@ -182,6 +277,17 @@ class Transport {
   std::map<NodeId, Link> links_;
   std::set<NodeId> active_;    // whose links have something to do
   bool bulk_is_full_ = false;  // a connection took no more
+  TokenBucket up_, down_;
+  std::set<NodeId> through_relay_;  // neither side can dial
+  std::map<NodeId, RelayedPair> pairs_;
+  std::vector<NodeId> relays_;
+  NodeId always_;
+  Instant relays_tended_;
+  RelayDesk desk_;
+  std::map<NodeId, std::string> seen_;  // addresses from which peers dialled
+  std::map<NodeId, ReachAttempt> reaching_;
+  std::deque<std::pair<NodeId, std::vector<std::string>>> to_reach_;
+  std::vector<Reachability> reached_;
   TransportCounters counters_;
   int64_t accepted_ = 0;      // connections of the ROUTER: taken,
   int64_t shaken_ = 0;        // through the handshake,

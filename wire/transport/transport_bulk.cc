@@ -10,6 +10,8 @@ namespace skerry {
 namespace {
 
 constexpr Duration kAskAgain = Duration::Seconds(2);
+// Both ends together stay within what a relay lets a pair have under way (RelayDesk::Budget).
+constexpr int64_t kRelayedUnderWayMax = int64_t{3} << 20;
 constexpr Duration kRedialAgain = Duration::Seconds(8);
 
 uint64_t DrawSession() {
@@ -31,6 +33,11 @@ void Transport::DropBulk(const NodeId& peer) {
   BulkSender fresh(DrawSession());
   it->second.sender = std::move(fresh);
   // The new process answers the attachments anew.
+  if (const auto pair = pairs_.find(peer); pair != pairs_.end()) {
+    for (const auto& [stripe, wire] : pair->second.wires) {
+      if (wire.ready) it->second.sender.OpenStripe(Now(), stripe);
+    }
+  }
   it->second.dialled.clear();
   it->second.attached.clear();
 }
@@ -49,13 +56,13 @@ Transport::SendResult Transport::SendPart(zmq::socket_t& socket, const std::stri
   } catch (const zmq::error_t& e) {
     return e.num() == EHOSTUNREACH ? SendResult::kNoWay : SendResult::kFull;
   }
-  counters_.bytes_sent += static_cast<int64_t>(bytes.size());
+  CountSent(static_cast<int64_t>(bytes.size()));
   return SendResult::kSent;
 }
 
 Transport::SendResult Transport::SendControl(const NodeId& peer, std::span<const uint8_t> bytes) {
-  if (const auto line = lines_.find(peer); line != lines_.end())
-    return SendPart(line->second.dealer, nullptr, bytes);
+  if (UsesRelay(peer)) return SendSealed(peer, kControlWire, bytes);
+  if (IsByLine(peer)) return SendPart(lines_.at(peer).dealer, nullptr, bytes);
   const auto route = routing_ids_.find(peer);
   if (route == routing_ids_.end()) return SendResult::kNoWay;
   return SendPart(router_, &route->second, bytes);
@@ -64,6 +71,7 @@ Transport::SendResult Transport::SendControl(const NodeId& peer, std::span<const
 Transport::SendResult Transport::SendOverStripe(const NodeId& peer, Link& link, StripeId stripe,
                                                 std::span<const uint8_t> bytes) {
   if (stripe == BulkSender::kControlStripe) return SendControl(peer, bytes);
+  if (UsesRelay(peer)) return SendSealed(peer, stripe, bytes);
   if (const auto ours = link.dialled.find(stripe); ours != link.dialled.end())
     return SendPart(ours->second, nullptr, bytes);
   const auto theirs = link.attached.find(stripe);
@@ -75,7 +83,7 @@ Transport::SendResult Transport::SendOverStripe(const NodeId& peer, Link& link, 
 
 void Transport::OpenStripe(const NodeId& peer, Link& link, StripeId stripe) {
   try {
-    zmq::socket_t dealer = DialSocket(peer, lines_.at(peer).endpoint);
+    zmq::socket_t dealer = DialSocket(peer, lines_.at(peer).endpoint, false);
     SendPart(dealer, nullptr, EncodeLink(AttachMessage{stripe, false}));
     link.dialled.insert_or_assign(stripe, std::move(dealer));
   } catch (const zmq::error_t&) {
@@ -84,8 +92,9 @@ void Transport::OpenStripe(const NodeId& peer, Link& link, StripeId stripe) {
 }
 
 void Transport::PrepareStripes(const NodeId& peer, Link& link) {
+  if (UsesRelay(peer)) return PrepareWires(peer, link);
   const Instant now = Now();
-  const bool dialled = lines_.contains(peer);
+  const bool dialled = IsByLine(peer);
   if (dialled || routing_ids_.contains(peer)) {
     if (!link.sender.HasStripe(BulkSender::kControlStripe))
       link.sender.OpenStripe(now, BulkSender::kControlStripe);
@@ -112,7 +121,11 @@ void Transport::Pump(const NodeId& peer, Link& link) {
         link.sender.HasStripe(kSignalStripe) ? kSignalStripe : BulkSender::kControlStripe;
     SendOverStripe(peer, link, over, EncodeLink(*probe));
   }
-  while (const auto next = link.sender.Next(Now())) {
+  const bool relayed = UsesRelay(peer);
+  while (!relayed || link.sender.under_way_bytes() < kRelayedUnderWayMax) {
+    if (!up_.MayGo(Now())) break;
+    const auto next = link.sender.Next(Now());
+    if (!next) break;
     const SendResult result = SendOverStripe(peer, link, next->stripe, next->bytes);
     if (result == SendResult::kSent) continue;
     link.sender.TakeBack(next->serial);
@@ -131,7 +144,7 @@ void Transport::Redial(const NodeId& peer, Link& link) {
   link.redialled = now;
   Line& line = lines_.at(peer);
   try {
-    line.dealer = DialSocket(peer, line.endpoint);
+    line.dealer = DialSocket(peer, line.endpoint, true);
   } catch (const zmq::error_t&) {
     // libzmq goes on trying with the old one.
   }
@@ -139,7 +152,13 @@ void Transport::Redial(const NodeId& peer, Link& link) {
 
 // What says nothing any more is replaced by a fresh connection, by whoever can dial.
 void Transport::TendSilent(const NodeId& peer, Link& link) {
+  const bool relayed = UsesRelay(peer);
   for (const StripeId stripe : link.sender.Tick(Now())) {
+    if (relayed) {
+      link.sender.CloseStripe(stripe);
+      if (RelayedPair* pair = PairWith(peer)) pair->wires.erase(stripe);
+      continue;
+    }
     const bool dialled = lines_.contains(peer);
     if (stripe == BulkSender::kControlStripe) {
       if (dialled) Redial(peer, link);
@@ -153,10 +172,19 @@ void Transport::TendSilent(const NodeId& peer, Link& link) {
       link.asked.reset();
     }
   }
-  if (link.sender.StalledSince(Now()) && lines_.contains(peer)) Redial(peer, link);
+  if (!link.sender.StalledSince(Now())) return;
+  if (relayed) {
+    RelayedPair* pair = PairWith(peer);
+    if (pair != nullptr && pair->route.OnStalled(Now())) SyncWires(peer, *pair);
+  } else if (lines_.contains(peer)) {
+    Redial(peer, link);
+  }
 }
 
+// Beyond the limit of what may come in they wait, and with them whoever sends: what is
+// acknowledged is what may be sent next.
 void Transport::SendAcks(const NodeId& peer, Link& link) {
+  if (!down_.MayGo(Now())) return;
   while (const auto acks = link.receiver.TakeAcks(Now())) {
     const Bytes bytes = EncodeLink(acks->message);
     const auto theirs = link.attached.find(acks->via);
@@ -175,13 +203,22 @@ bool Transport::FlushBulk() {
     SendAcks(peer, link);
     TendSilent(peer, link);
     Pump(peer, link);
-    at = link.sender.IsIdle() ? active_.erase(at) : std::next(at);
+    const bool rests = link.sender.IsIdle() && !link.receiver.OwesAcks();
+    at = rests ? active_.erase(at) : std::next(at);
   }
   return bulk_is_full_;
 }
 
 std::optional<Instant> Transport::NextDue() const {
   std::optional<Instant> due;
+  if (!pairs_.empty()) due = relays_tended_ + kTendEvery;
+  for (const auto& [node, attempt] : reaching_) {
+    if (!due || attempt.due < *due) due = attempt.due;
+  }
+  for (const TokenBucket* limit : {&up_, &down_}) {
+    const auto free = limit->FreeAt();
+    if (free && !active_.empty() && (!due || *free < *due)) due = free;
+  }
   for (const NodeId& peer : active_) {
     const auto next = links_.at(peer).sender.NextDue();
     if (next && (!due || *next < *due)) due = next;
@@ -205,7 +242,9 @@ const CongestionWindow* Transport::WindowOf(const NodeId& peer) const {
 // ---- receiving ---------------------------------------------------------------------------------
 
 void Transport::Answer(const Origin& origin, std::span<const uint8_t> bytes) {
-  if (!origin.dialled) {
+  if (origin.relayed) {
+    SendSealed(origin.peer, origin.stripe.value_or(kControlWire), bytes);
+  } else if (!origin.dialled) {
     SendPart(router_, &origin.routing_id, bytes);
   } else if (zmq::socket_t* socket = SocketTo(origin.peer, origin.stripe)) {
     SendPart(*socket, nullptr, bytes);
@@ -270,9 +309,9 @@ void Transport::OnLinkPart(const Origin& origin, std::span<const uint8_t> part,
     const auto link = links_.find(origin.peer);
     if (link != links_.end()) link->second.sender.OnEcho(Now(), *probe);
   } else if (const auto* attach = std::get_if<AttachMessage>(&*message)) {
-    OnAttach(origin, *attach);
+    if (!origin.relayed) OnAttach(origin, *attach);
   } else if (const auto* want = std::get_if<WantMessage>(&*message)) {
-    if (!origin.dialled || origin.stripe) return;
+    if (!origin.dialled || origin.stripe || origin.relayed) return;
     Link& link = LinkTo(origin.peer);
     link.wanted = std::min(want->stripes, kStripesMax);
     PrepareStripes(origin.peer, link);

@@ -45,6 +45,12 @@ void Transport::Receive(const std::function<void(Received)>& take) {
     for (const auto& [stripe, dealer] : link.dialled) sockets.emplace_back(peer, stripe);
   }
   for (const auto& [peer, stripe] : sockets) ReceiveFrom(&peer, stripe, take);
+  std::vector<std::pair<NodeId, StripeId>> wires;
+  for (const auto& [peer, pair] : pairs_) {
+    for (const auto& [stripe, wire] : pair.wires) wires.emplace_back(peer, stripe);
+  }
+  for (const auto& [peer, stripe] : wires) ReceiveRelayed(peer, stripe, take);
+  ReceiveReach();
 }
 
 // Looked up each time: whoever takes a frame may hang up on its sender.
@@ -68,18 +74,27 @@ void Transport::ReceiveFrom(const NodeId* peer, std::optional<StripeId> stripe,
     if (parts->size() == first + 1) {
       const zmq::message_t& part = (*parts)[first];
       const std::span bytes(part.data<uint8_t>(), part.size());
-      if (IsLinkMessage(bytes)) {
+      const bool relays = IsRelayMessage(bytes);
+      // The probe of a connection that stands: it says who is there, and no more.
+      const bool knocks = bytes.empty() && peer == nullptr;
+      if (relays || knocks || IsLinkMessage(bytes)) {
         Origin origin{peer != nullptr ? *peer : NodeId(), peer != nullptr, stripe, ""};
         if (peer == nullptr) {
           const auto known = peer_of_key_.find(UserIdOf(part));
           if (known == peer_of_key_.end()) {
-            ++counters_.refused_unadmitted;
+            if (!knocks) ++counters_.refused_unadmitted;
             continue;
           }
           origin.peer = known->second;
           origin.routing_id = (*parts)[0].to_string();
         }
-        OnLinkPart(origin, bytes, take);
+        if (knocks) {
+          NoteSeen(origin.peer, part);
+          LearnRoute(origin.peer, origin.routing_id);
+          continue;
+        }
+        HearDirectly(origin);
+        relays ? OnRelayPart(origin, bytes) : OnLinkPart(origin, bytes, take);
         continue;
       }
     }
@@ -96,6 +111,11 @@ std::optional<std::vector<zmq::message_t>> Transport::ReceiveParts(zmq::socket_t
   } catch (const zmq::error_t& e) {
     SKERRY_CHECK(e.num() == EINTR, "a socket of ours failed");
     return std::nullopt;
+  }
+  if (down_.IsLimited()) {
+    size_t bytes = 0;
+    for (const zmq::message_t& part : parts) bytes += part.size();
+    down_.Spend(Now(), static_cast<double>(bytes));
   }
   return parts;
 }
@@ -131,10 +151,35 @@ std::optional<Transport::Received> Transport::Accept(const std::vector<zmq::mess
                                                   : counters_.refused_malformed);
     return std::nullopt;
   }
-  ++counters_.frames_received;
-  counters_.bytes_received += static_cast<int64_t>(envelope.size()) + SizeOf(*payload);
-  if (dialled == nullptr) LearnRoute(decoded->sender, parts[0].to_string());
+  CountFrame(envelope.size(), *payload);
+  if (dialled == nullptr) {
+    NoteSeen(decoded->sender, envelope);
+    LearnRoute(decoded->sender, parts[0].to_string());
+  }
+  HearDirectly({decoded->sender, dialled != nullptr, std::nullopt, "", false});
   return Received{*std::move(decoded), admitted};
+}
+
+void Transport::CountFrame(size_t envelope_bytes, const Payload& payload) {
+  ++counters_.frames_received;
+  counters_.bytes_received += static_cast<int64_t>(envelope_bytes) + SizeOf(payload);
+}
+
+std::optional<Transport::Received> Transport::AcceptRelayed(const NodeId& peer,
+                                                            std::span<const uint8_t> envelope,
+                                                            std::span<const uint8_t> payload) {
+  const Payload whole =
+      payload.empty() ? Payload() : MakePayload(Bytes(payload.begin(), payload.end()));
+  const FrameExpectation expectation{options_.run, options_.identity.id(),
+                                     [&](const NodeId& sender) { return sender == peer; }};
+  auto decoded = Decode(envelope, whole, expectation);
+  if (!decoded.ok()) {
+    ++(absl::IsPermissionDenied(decoded.status()) ? counters_.refused_sender
+                                                  : counters_.refused_malformed);
+    return std::nullopt;
+  }
+  CountFrame(envelope.size(), whole);
+  return Received{*std::move(decoded), true};
 }
 
 }  // namespace skerry

@@ -1,0 +1,142 @@
+#include "node/limits_program.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <ctime>
+#include <fstream>
+#include <sstream>
+
+#include "common/status.h"
+#include "wire/toml_reader.h"
+
+namespace skerry {
+namespace {
+
+constexpr char kCountFile[] = "bytes-today.txt";  // day, bytes
+constexpr double kMost = 1e6;
+constexpr int kSaveEvery = 10;  // ticks
+
+struct LocalTime {
+  int64_t day = 0;
+  int32_t minute = 0;
+};
+LocalTime Now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  localtime_r(&now, &parts);
+  return {int64_t{1000} * parts.tm_year + parts.tm_yday, 60 * parts.tm_hour + parts.tm_min};
+}
+
+void Say(const std::string& line) {
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+absl::StatusOr<VolunteerLimits> LoadLimits(const std::string& file) {
+  VolunteerLimits limits;
+  std::ifstream in(file);
+  if (!in) return limits;
+  std::ostringstream text;
+  text << in.rdbuf();
+  SKERRY_ASSIGN_OR_RETURN(auto document, TomlDocument::Parse(text.str(), file));
+  TomlTable& root = document.Root();
+  limits.up_mbit = root.Number("up_mbit", 0, kMost).value_or(0);
+  limits.down_mbit = root.Number("down_mbit", 0, kMost).value_or(0);
+  limits.daily_gb = root.Number("daily_gb", 0, kMost).value_or(0);
+  if (const auto hours = root.Text("hours"); hours && !hours->empty()) {
+    const auto parsed = ParseHours(*hours);
+    if (parsed.ok()) {
+      limits.hours = *parsed;
+    } else {
+      root.Fail("hours", std::string(parsed.status().message()));
+    }
+  }
+  SKERRY_RETURN_IF_ERROR(document.Finish());
+  return limits;
+}
+
+absl::Status SaveLimits(const std::string& file, const VolunteerLimits& limits) {
+  const std::string fresh = file + ".new";
+  std::ofstream out(fresh, std::ios::trunc);
+  out << "# What this node may use; a running node follows changes (skerry-node limit --help).\n";
+  if (limits.up_mbit > 0) out << absl::StrFormat("up_mbit = %g\n", limits.up_mbit);
+  if (limits.down_mbit > 0) out << absl::StrFormat("down_mbit = %g\n", limits.down_mbit);
+  if (limits.daily_gb > 0) out << absl::StrFormat("daily_gb = %g\n", limits.daily_gb);
+  if (limits.hours) out << "hours = \"" << FormatHours(*limits.hours) << "\"\n";
+  out.close();
+  std::error_code error;
+  if (out) std::filesystem::rename(fresh, file, error);
+  return out && !error ? absl::OkStatus() : Unavailable("%s: cannot be written", file);
+}
+
+absl::Status Rationing::Begin() {
+  SKERRY_ASSIGN_OR_RETURN(limits_, LoadLimits(File().string()));
+  std::error_code none;
+  changed_ = std::filesystem::last_write_time(File(), none);
+  std::ifstream count(home_ / kCountFile);
+  int64_t day = 0, bytes = 0;
+  if (count >> day >> bytes && day == Now().day && bytes > 0) budget_.Resume(day, bytes);
+  if (limits_ != VolunteerLimits()) Say("limits: " + Describe(limits_));
+  return absl::OkStatus();
+}
+
+void Rationing::Follow() {
+  std::error_code none;
+  const auto changed = std::filesystem::last_write_time(File(), none);
+  if (changed == changed_) return;
+  changed_ = changed;
+  const auto limits = LoadLimits(File().string());
+  if (limits.ok()) {
+    limits_ = *limits;
+    Say("limits are now: " + Describe(limits_));
+  } else {
+    Say("limits stay as they were: " + ErrorText(limits.status()));
+  }
+}
+
+absl::Status Rationing::WaitUntilAllowed() {
+  std::string said;
+  while (true) {
+    const LocalTime now = Now();
+    const std::string why = WhyRest(limits_, budget_, now.day, now.minute);
+    if (why.empty()) {
+      if (!said.empty()) Say("the node goes back to work");
+      return absl::OkStatus();
+    }
+    if (why != said) Say("the node rests: " + why + "; it comes back by itself (Ctrl-C ends it)");
+    said = why;
+    sleep(1);
+    Follow();
+  }
+}
+
+void Rationing::Count(const EventLoop& loop) {
+  const TransportCounters counters = loop.counters();
+  budget_.Note(Now().day, counters.bytes_sent + counters.bytes_received);
+}
+
+std::string Rationing::Tick(EventLoop& loop) {
+  constexpr double kBytesPerMbit = 1e6 / 8;
+  Follow();
+  loop.SetLimits(limits_.up_mbit * kBytesPerMbit, limits_.down_mbit * kBytesPerMbit);
+  Count(loop);
+  if (++ticks_ % kSaveEvery == 0) SaveCount();
+  const LocalTime now = Now();
+  return WhyRest(limits_, budget_, now.day, now.minute);
+}
+
+void Rationing::End(const EventLoop& loop) {
+  Count(loop);
+  SaveCount();
+  budget_.Resume(budget_.day(), budget_.bytes());
+}
+
+void Rationing::SaveCount() const {
+  std::ofstream(home_ / kCountFile, std::ios::trunc)
+      << budget_.day() << ' ' << budget_.bytes() << '\n';
+}
+
+}  // namespace skerry

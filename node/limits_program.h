@@ -1,0 +1,49 @@
+// Holds a running node to its volunteer's limits (volunteer_limits.h): reads the file again when it
+// changes, sets the rates, counts the day's bytes over restarts, says when to rest and waits.
+//
+// Used on the event loop's thread while it runs, else on the program's.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "absl/status/status.h"
+#include "node/volunteer_limits.h"
+#include "wire/event_loop.h"
+
+namespace skerry {
+
+inline constexpr char kLimitsFile[] = "limits.toml";
+
+// No limits if there is no file; InvalidArgument, with file and line, for a wrong one.
+absl::StatusOr<VolunteerLimits> LoadLimits(const std::string& file);
+absl::Status SaveLimits(const std::string& file, const VolunteerLimits& limits);
+
+class Rationing {
+ public:
+  explicit Rationing(std::filesystem::path home) : home_(std::move(home)) {}
+
+  // Reads limits and the day's count. InvalidArgument for a wrong file.
+  absl::Status Begin();
+  // Returns when the node may work; says once why it waits and until it may what would help.
+  absl::Status WaitUntilAllowed();
+  // Every second: follows the file, sets the rates, counts. Why the node has to rest now, or "". A
+  // file that is wrong leaves the limits as they are, and says so.
+  std::string Tick(EventLoop& loop);
+  // The loop ended: counters begin anew with the next.
+  void End(const EventLoop& loop);
+
+ private:
+  void Follow();
+  void Count(const EventLoop& loop);
+  void SaveCount() const;
+  std::filesystem::path File() const { return home_ / kLimitsFile; }
+
+  std::filesystem::path home_;
+  std::filesystem::file_time_type changed_;
+  VolunteerLimits limits_;
+  DayBudget budget_;
+  int ticks_ = 0;
+};
+
+}  // namespace skerry

@@ -1,0 +1,62 @@
+// The rates of a volunteer, between real processes. A limit can only make slower, so that how busy
+// the machine is decides nothing.
+#include <catch2/catch.hpp>
+
+#include "scripted_actor.h"
+
+namespace skerry {
+namespace {
+
+// Seconds that `count` payloads of 100 kB took from the first to the last arrival.
+double Carry(double up_bytes_per_s, double down_bytes_per_s, int count) {
+  Process sender(1), receiver(2);
+  EventLoopOptions sends = sender.Options(), receives = receiver.Options();
+  sends.on_tick = [&](Context&) { sender.loop->SetLimits(up_bytes_per_s, 0); };
+  receives.on_tick = [&](Context&) { receiver.loop->SetLimits(0, down_bytes_per_s); };
+  sender.Open(std::move(sends));
+  receiver.Open(std::move(receives));
+  const Payload payload = MakePayload(Bytes(100'000, 7));
+  std::optional<Instant> first;
+  Instant last;
+  int got = 0;
+  // The first message tells both that there is somebody; then the limits stand.
+  sender.actor.on_start = [&](Context& c) {
+    c.ConnectPeer(receiver.id(), receiver.loop->endpoint());
+    c.Send(receiver.id(), Pong{1});
+  };
+  sender.actor.on_message = [&](Context& c, const NodeId& from, const Message&) {
+    for (int i = 0; i < count; ++i) c.Send(from, Gradient{i, 0, 0, 0, 0, payload});
+  };
+  receiver.actor.on_start = [&](Context& c) {
+    c.ConnectPeer(sender.id(), sender.loop->endpoint());
+  };
+  receiver.actor.on_message = [&](Context& c, const NodeId& from, const Message& message) {
+    if (std::holds_alternative<Pong>(message)) return c.Send(from, Pong{2});
+    if (!first) first = c.now();
+    last = c.now();
+    if (++got < count) return;
+    sender.loop->Post([](Context& s) { s.Stop(0, ""); });
+    c.Stop(0, "");
+  };
+  sender.Start();
+  receiver.Start();
+  CHECK(receiver.Join() == "0");
+  CHECK(sender.Join() == "0");
+  CHECK(got == count);
+  return (last - first.value_or(last)).seconds();
+}
+
+TEST_CASE("Limits: what leaves a process, and what comes, keeps to the rate", "[relay][loop]") {
+  constexpr int kCount = 20;
+  constexpr double kRate = 1e6, kBytes = (kCount - 1) * 100'000;
+  SECTION("up") {
+    CHECK(Carry(kRate, 0, kCount) > 0.85 * kBytes / kRate);
+  }
+  SECTION("down") {
+    // What was under way before the first acknowledgements were held back came at once.
+    CHECK(Carry(0, kRate, kCount) > 0.6 * kBytes / kRate);
+  }
+}
+
+}  // namespace
+}  // namespace skerry
