@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "common/status.h"
+#include "coordinator/checkpoint_program.h"
 #include "coordinator/coordinator_actor.h"
 #include "coordinator/journal_sqlite.h"
 #include "coordinator/model_writer.h"
@@ -110,6 +111,9 @@ absl::StatusOr<int> Serve(const ServeOptions& options) {
   LiveScreen screen;
   CoordinatorOptions actor_options = ActorOptions(run, identity.id(), *shards, model, screen);
   actor_options.probes_at_once = options.probes_at_once;
+  SKERRY_ASSIGN_OR_RETURN(const auto archive, OpenArchive(run.directory.path));
+  actor_options.checkpoints = archive.get();
+  actor_options.format_config = FormatRunConfig;
   SKERRY_ASSIGN_OR_RETURN(actor_options.journal, journal->Load());
   const size_t records = actor_options.journal.size();
   SKERRY_ASSIGN_OR_RETURN(auto actor, CoordinatorActor::Create(std::move(actor_options)));

@@ -50,12 +50,34 @@ void Checkers::Violate(Instant now, const char* rule, std::string what) {
 
 void Checkers::OnPersist(Instant now, const NodeId& node, const std::string& record) {
   if (node != options_.coordinator) return;
+  if (record.find(R"("kind":"rewind")") != std::string::npos) {
+    for (const auto& [key, commit] : state_.commits) past_commits_[key].push_back(commit);
+  }
   const absl::Status status = state_.Apply(record);
   if (!status.ok()) return Violate(now, "ledger_exact", "journal: " + ErrorText(status));
+  if (state_.rewinds != rewinds_) NoteRewind(now);
   const std::pair lives{state_.lives, state_.plan ? state_.plan->version : 0};
   if (std::exchange(lives_checked_, lives) != lives) NoteGone();
   CheckPlanRecord(now);
   CheckCommitRecords(now);
+}
+
+// Everybody of the plan holds nothing of before: it has said so. Others may not have heard yet.
+void Checkers::NoteRewind(Instant now) {
+  rewinds_ = state_.rewinds;
+  counted_.clear();
+  last_counted_.clear();
+  counted_since_step_.clear();
+  led_around_.clear();
+  held_.clear();
+  sums_held_.clear();
+  commits_checked_.clear();
+  digests_.clear();
+  made_.clear();
+  fixed_by_.clear();
+  step_of_.clear();
+  best_step_ = state_.plan->start.step;
+  progress_ = now;
 }
 
 void Checkers::NoteGone() {
@@ -115,6 +137,11 @@ void Checkers::Check(Instant now, const NodeId& to, const PlanUpdate& update) {
 
 void Checkers::Check(Instant now, const NodeId&, const RoundCommit& commit) {
   const auto journalled = state_.commits.find({commit.stage, commit.round});
+  if (const auto past = past_commits_.find({commit.stage, commit.round});
+      past != past_commits_.end() &&
+      std::find(past->second.begin(), past->second.end(), commit) != past->second.end()) {
+    return;  // on its way since before the run went back
+  }
   const char* wrong = journalled == state_.commits.end() ? "was sent before it was journalled"
                       : journalled->second != commit     ? "as sent is not the one journalled"
                                                          : nullptr;
@@ -126,6 +153,7 @@ void Checkers::Check(Instant now, const NodeId&, const RoundCommit& commit) {
 
 void Checkers::Check(Instant now, const NodeId& from, const RoundApplied& applied) {
   if (applied.base_digest.IsZero() || options_.liars.contains(from)) return;
+  if (rewinds_ > 0 && (!SlotOf(*state_.plan, from) || IsDead(*state_.plan, from))) return;
   auto& reported = digests_[{applied.stage, applied.round}];
   const bool known = reported.contains(applied.base_digest);
   reported[applied.base_digest].insert(from);

@@ -97,6 +97,10 @@ PlanUpdate ReadPlan(ReadChecks& checks, schema::Plan::Reader r) {
   for (unsigned i = 0; i < m.plan.slow_links.size(); ++i) {
     m.plan.slow_links[i] = {ReadId<NodeId>(links[i].getFrom()), ReadId<NodeId>(links[i].getTo())};
   }
+  const auto start = r.getStart();
+  m.plan.start = {checks.NotNegative(start.getSince(), "plan version"),
+                  checks.NotNegative(start.getRound(), "round"),
+                  checks.NotNegative(start.getStep(), "step")};
   return m;
 }
 

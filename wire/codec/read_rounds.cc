@@ -83,6 +83,18 @@ Message ReadRoundMessage(ReadChecks& checks, schema::Envelope::Reader e, const P
     m.sums = ReadParticipants(checks, e.getSumsHeld().getSums());
     return m;
   }
+  if (e.isCheckpointRequest()) {
+    return ReadRound<CheckpointRequest>(checks, e.getCheckpointRequest());
+  }
+  if (e.isCheckpointState()) {
+    auto m = ReadRound<CheckpointState>(checks, e.getCheckpointState());
+    m.bytes = e.getCheckpointState().getBytes();
+    if (m.bytes < -1) checks.Break("bytes", "is negative");
+    const auto chunks = e.getCheckpointState().getChunks();
+    m.chunks.resize(checks.Count(chunks, kCheckpointChunksMax, "chunks"));
+    for (unsigned i = 0; i < m.chunks.size(); ++i) m.chunks[i] = ReadId<Digest>(chunks[i]);
+    return m;
+  }
   if (e.isDeltaStatistics()) return ReadStatistics(checks, e.getDeltaStatistics());
   const auto r = e.getRoundApplied();
   auto m = ReadRound<RoundApplied>(checks, r);

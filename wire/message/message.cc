@@ -63,6 +63,7 @@ int64_t WireSize(const Message& message) {
           [](const DeltaSum& m) { return SizeOf(m.payload) + 40; },
           [](const SumsHeld& m) { return 80 * static_cast<int64_t>(m.sums.size()); },
           [](const DeltaStatistics& m) { return 16 * static_cast<int64_t>(m.bytes.size()); },
+          [](const CheckpointState& m) { return 32 * static_cast<int64_t>(m.chunks.size()) + 32; },
           [](const RoundApplied& m) { return 96 + 32 * static_cast<int64_t>(m.screened.size()); },
           [](const ObjectChunk& m) {
             return SizeOf(m.values) + static_cast<int64_t>(m.object.size());
@@ -137,6 +138,8 @@ std::string Describe(const Message& message) {
           },
           [](const RoundApplied& m) { return OfRound("RoundApplied", m); },
           [](const DeltaStatistics& m) { return OfRound("DeltaStatistics", m); },
+          [](const CheckpointRequest& m) { return OfRound("CheckpointRequest", m); },
+          [](const CheckpointState& m) { return OfRound("CheckpointState", m); },
           [](const ObjectRequest& m) {
             return StrFormat("ObjectRequest %s@%d", m.object, m.offset);
           },

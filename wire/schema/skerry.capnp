@@ -89,6 +89,8 @@ struct Envelope {
     deltaSum       @36 :DeltaSum;
     sumsHeld       @37 :SumsHeld;
     deltaStatistics @38 :DeltaStatistics;
+    checkpointRequest @41 :CheckpointRequest;
+    checkpointState @42 :CheckpointState;
   }
 
   speaks              @39 :UInt16;  # newest version that the sender understands; 0 stands for 1
@@ -144,6 +146,8 @@ struct RunConfig {
   pipeline    @10 :Paths;
   nodesMax    @11 :Int32 = 1024;
   replanS     @12 :Float64 = 60;
+  checkpointEveryRounds @13 :Int64;  # 0: none
+  checkpointKeep        @14 :Int32 = 2;
 
   struct Transformer {
     vocab       @0 :Int32;
@@ -254,6 +258,13 @@ struct Plan {
   joining             @5 :List(Joiner);
   settings            @6 :Settings;
   slowLinks           @7 :List(SlowLink);  # sorted
+  start               @8 :PlanStart;
+}
+# With a checkpoint, in place of step 0. What was sent under a plan older than `since` is void.
+struct PlanStart {
+  since @0 :Int64;  # version of the plan that set it; 0: none
+  round @1 :Int64;
+  step  @2 :Int64;
 }
 # What the configuration left to the planner; at the default, it did not.
 struct Settings {
@@ -453,4 +464,19 @@ struct ObjectChunk {
   object     @0 :Text;
   offset     @1 :Int64;
   totalBytes @2 :Int64;  # −1: the sender does not have it
+}
+
+# ---- checkpoints ---------------------------------------------------------------------------------
+
+# coordinator → replica: keep the stage's state of base version `round`.
+struct CheckpointRequest {
+  stage @0 :Int32;
+  round @1 :Int64;
+}
+# replica → coordinator: it is kept; its chunks of 4 MiB.
+struct CheckpointState {
+  stage  @0 :Int32;
+  round  @1 :Int64;
+  bytes  @2 :Int64;  # −1: that version is past
+  chunks @3 :List(Id256);
 }
