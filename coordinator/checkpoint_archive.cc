@@ -234,8 +234,7 @@ absl::Status CheckpointArchive::WriteStart(const Checkpoint& checkpoint,
   const auto layout =
       ParameterLayout::ForStage(model, stage.first_layer, stage.last_layer, index == 0);
   const int64_t moments = reader.has_moments() ? layout.size() : 0;
-  const Bytes head =
-      StateHeader({layout.size(), moments, checkpoint.round, reader.inner_steps()});
+  const Bytes head = StateHeader({layout.size(), moments, checkpoint.round, reader.inner_steps()});
   SKERRY_ASSIGN_OR_RETURN(const auto file, files_->Create(StartPath(static_cast<int64_t>(index))));
   DigestStream digest;
   const auto take = [&](std::span<const uint8_t> bytes) {

@@ -52,8 +52,7 @@ class CheckpointArchive final : public CheckpointStore {
   absl::StatusOr<Bytes> Whole(const Checkpoint& checkpoint, size_t stage);
   absl::Status WriteStart(const Checkpoint& checkpoint, const TransformerConfig& model,
                           const StageAssignment& stage, size_t index);
-  absl::Status WriteRecut(const Checkpoint& checkpoint, const StageAssignment& stage,
-                          size_t index);
+  absl::Status WriteRecut(const Checkpoint& checkpoint, const StageAssignment& stage, size_t index);
 
   std::unique_ptr<CheckpointFiles> files_;
   Recut recut_;

@@ -79,8 +79,8 @@ absl::StatusOr<Bytes> DiskCheckpointFiles::Read(const std::string& path, int64_t
   Bytes bytes(static_cast<size_t>(length));
   size_t have = 0;
   while (have < bytes.size()) {
-    const ssize_t got = pread(file, bytes.data() + have, bytes.size() - have,
-                              offset + static_cast<int64_t>(have));
+    const ssize_t got =
+        pread(file, bytes.data() + have, bytes.size() - have, offset + static_cast<int64_t>(have));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) {
       const int error = errno;

@@ -57,8 +57,8 @@ class DiskCheckpointFiles final : public CheckpointFiles {
 // A disk in memory, shared by successive archives as a disk is by successive processes.
 struct CheckpointDisk {
   std::map<std::string, Bytes> files;
-  int64_t changes = 0;            // files created, committed, removed
-  int64_t changes_left = -1;      // from then on all fail, as if the process were gone; −1: never
+  int64_t changes = 0;        // files created, committed, removed
+  int64_t changes_left = -1;  // from then on all fail, as if the process were gone; −1: never
   bool MayChange();
 };
 

@@ -34,12 +34,9 @@ Json StageJson(const Checkpoint& checkpoint, const CheckpointStage& stage) {
   for (const TensorSlot& tensor : layout.tensors()) {
     tensors.push_back({{"name", tensor.name}, {"offset", tensor.offset}, {"size", tensor.size()}});
   }
-  return {{"first_layer", stage.first_layer},
-          {"last_layer", stage.last_layer},
-          {"holds_ends", stage.holds_ends},
-          {"bytes", stage.bytes},
-          {"chunks", stage.chunks},
-          {"tensors", std::move(tensors)}};
+  return {{"first_layer", stage.first_layer}, {"last_layer", stage.last_layer},
+          {"holds_ends", stage.holds_ends},   {"bytes", stage.bytes},
+          {"chunks", stage.chunks},           {"tensors", std::move(tensors)}};
 }
 
 CheckpointStage StageFrom(const Json& json) {
@@ -54,21 +51,21 @@ std::string ManifestText(const Checkpoint& checkpoint) {
   for (const CheckpointStage& stage : checkpoint.stages) {
     stages.push_back(StageJson(checkpoint, stage));
   }
-  const std::string text = Json{{"format", kFormat},
-                                {"run", checkpoint.run},
-                                {"generation", checkpoint.generation},
-                                {"round", checkpoint.round},
-                                {"step", checkpoint.step},
-                                {"tokens", checkpoint.tokens},
-                                {"bytes", checkpoint.bytes},
-                                {"new_bytes", checkpoint.new_bytes},
-                                {"chunk_bytes", kCheckpointChunkBytes},
-                                {"arrays", {"base", "outer momentum", "first moment",
-                                            "second moment"}},
-                                {"model", checkpoint.model},
-                                {"config", checkpoint.config},
-                                {"stages", std::move(stages)}}
-                               .dump(1);
+  const std::string text = Json{
+      {"format", kFormat},
+      {"run", checkpoint.run},
+      {"generation", checkpoint.generation},
+      {"round", checkpoint.round},
+      {"step", checkpoint.step},
+      {"tokens", checkpoint.tokens},
+      {"bytes", checkpoint.bytes},
+      {"new_bytes", checkpoint.new_bytes},
+      {"chunk_bytes", kCheckpointChunkBytes},
+      {"arrays", {"base", "outer momentum", "first moment", "second moment"}},
+      {"model", checkpoint.model},
+      {"config", checkpoint.config},
+      {"stages",
+       std::move(stages)}}.dump(1);
   return text + "\n" + DigestOfText(text) + "\n";
 }
 

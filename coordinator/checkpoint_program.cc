@@ -164,8 +164,8 @@ absl::StatusOr<CheckpointRecord> RecordFor(const Checkpoint& checkpoint, const R
                            config.steps, checkpoint.step);
   }
   const int64_t round = RoundClock(config).RoundsIn(checkpoint.step / tau);
-  return CheckpointRecord{checkpoint.generation, round,           checkpoint.step,
-                          checkpoint.tokens,     checkpoint.bytes, 0};
+  return CheckpointRecord{checkpoint.generation, round, checkpoint.step, checkpoint.tokens,
+                          checkpoint.bytes,      0};
 }
 
 absl::Status CopyCheckpoint(const Checkpoint& checkpoint, const std::string& from,
@@ -176,8 +176,7 @@ absl::Status CopyCheckpoint(const Checkpoint& checkpoint, const std::string& fro
     for (const Digest& chunk : stage.chunks) names.insert("chunks/" + chunk.Hex());
   }
   for (const std::string& name : names) {
-    SKERRY_RETURN_IF_ERROR(
-        LinkOrCopy(from + "/checkpoints/" + name, to + "/checkpoints/" + name));
+    SKERRY_RETURN_IF_ERROR(LinkOrCopy(from + "/checkpoints/" + name, to + "/checkpoints/" + name));
   }
   const std::string manifest =
       absl::StrFormat("/checkpoints/generations/%06d.json", checkpoint.generation);

@@ -34,9 +34,9 @@ struct Checkpoint {
   int64_t step = 0;        // inner steps that it holds
   int64_t tokens = 0;      // credited for those steps
   int64_t bytes = 0;
-  int64_t new_bytes = 0;   // of chunks that were not there before
-  std::string run;         // of which it is; hex
-  std::string config;      // run.toml text, with what the planner chose
+  int64_t new_bytes = 0;  // of chunks that were not there before
+  std::string run;        // of which it is; hex
+  std::string config;     // run.toml text, with what the planner chose
   TransformerConfig model;
   std::vector<CheckpointStage> stages;
 };

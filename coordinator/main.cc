@@ -121,8 +121,10 @@ void AddRunCommands(CLI::App& app, CommandLine& line) {
   init->add_option("--config", line.init.config_file, "run.toml to copy; default: a template");
   init->add_option("--data", line.init.texts, "text to train on (plain, .gz, .dz)");
   init->add_option("--shards", line.init.shards, "or: a directory made by 'data prepare'");
-  init->add_option("--from", line.init.from, "begin with a checkpoint of the run in this directory");
-  init->add_option("--checkpoint", line.init.generation, "of which generation; default: the newest");
+  init->add_option("--from", line.init.from,
+                   "begin with a checkpoint of the run in this directory");
+  init->add_option("--checkpoint", line.init.generation,
+                   "of which generation; default: the newest");
   init->callback([&] { line.exit_code = Ended(InitRunDirectory(line.init)); });
 
   auto* ticket = app.add_subcommand("ticket", "print a ticket for volunteers");

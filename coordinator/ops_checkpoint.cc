@@ -90,8 +90,7 @@ bool CoordinatorActor::BeginCheckpoint(Context& context) {
   made.model = options_.trained_model.value_or(options_.config.model);
   if (options_.format_config) made.config = options_.format_config(options_.config);
   for (const StageAssignment& stage : plan.stages) {
-    made.stages.push_back(
-        {stage.first_layer, stage.last_layer, made.stages.empty(), 0, {}});
+    made.stages.push_back({stage.first_layer, stage.last_layer, made.stages.empty(), 0, {}});
   }
   checkpointing_->stages.resize(plan.stages.size());
   for (size_t i = 0; i < plan.stages.size() && checkpointing_; ++i) AskForState(context, i);
@@ -122,9 +121,8 @@ void CoordinatorActor::AskForState(Context& context, size_t index) {
   const auto live = LiveReplicas(*state_.plan, static_cast<int32_t>(index));
   if (stage.is_asked) ++stage.tried;
   if (stage.tried >= live.size()) {
-    return GiveUpCheckpoint(context,
-                            absl::StrFormat("no replica of stage %d has kept version %d", index,
-                                            made.round));
+    return GiveUpCheckpoint(
+        context, absl::StrFormat("no replica of stage %d has kept version %d", index, made.round));
   }
   const size_t first = static_cast<size_t>(made.generation) + index;
   const size_t tried = stage.tried;
@@ -156,13 +154,12 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const Checkpoint
   checkpointing_->made.stages[index].chunks = message.chunks;
   auto work = std::make_shared<Checkpointing::Work>();
   work->looks_up = true;
-  const JobId job = context.Submit(
-      {"look up chunks", Duration::Millis(5),
-       [work, store = options_.checkpoints, digests = message.chunks] {
-         auto held = store->Held(digests);
-         work->status = held.status();
-         if (held.ok()) work->held = *std::move(held);
-       }});
+  const JobId job = context.Submit({"look up chunks", Duration::Millis(5),
+                                    [work, store = options_.checkpoints, digests = message.chunks] {
+                                      auto held = store->Held(digests);
+                                      work->status = held.status();
+                                      if (held.ok()) work->held = *std::move(held);
+                                    }});
   checkpointing_->jobs[job] = {index, work};
 }
 
@@ -207,13 +204,13 @@ void CoordinatorActor::OnCheckpointChunk(Context& context, const NodeId& from,
   if (stage.received < size) return RequestChunks(context, index);
   checkpointing_->made.new_bytes += size;
   auto work = std::make_shared<Checkpointing::Work>();
-  const JobId job = context.Submit(
-      {"write chunk", Duration::Millis(10),
-       [work, store = options_.checkpoints,
-        digest = checkpointing_->made.stages[index].chunks[stage.chunk],
-        chunk = MakePayload(std::exchange(stage.bytes, {}))] {
-         work->status = store->Put(digest, chunk);
-       }});
+  const JobId job =
+      context.Submit({"write chunk", Duration::Millis(10),
+                      [work, store = options_.checkpoints,
+                       digest = checkpointing_->made.stages[index].chunks[stage.chunk],
+                       chunk = MakePayload(std::exchange(stage.bytes, {}))] {
+                        work->status = store->Put(digest, chunk);
+                      }});
   checkpointing_->jobs[job] = {index, work};
   stage.held[stage.chunk] = true;
   stage.requested = stage.received = 0;
@@ -259,11 +256,11 @@ void CoordinatorActor::StageKept(Context& context, size_t index) {
     for (const auto& [microbatch, loss] : it->second.by_microbatch) made.tokens -= loss.tokens;
   }
   checkpointing_->committed = std::make_shared<absl::Status>();
-  checkpointing_->commit_job = context.Submit(
-      {"commit checkpoint", Duration::Millis(10),
-       [committed = checkpointing_->committed, store = options_.checkpoints, made] {
-         *committed = store->Commit(made);
-       }});
+  checkpointing_->commit_job =
+      context.Submit({"commit checkpoint", Duration::Millis(10),
+                      [committed = checkpointing_->committed, store = options_.checkpoints, made] {
+                        *committed = store->Commit(made);
+                      }});
 }
 
 void CoordinatorActor::CheckpointCommitted(Context& context, const absl::Status& status) {
@@ -285,10 +282,10 @@ void CoordinatorActor::CheckpointCommitted(Context& context, const absl::Status&
   }
   std::vector<int64_t> generations;
   for (const auto& [generation, record] : state_.checkpoints) generations.push_back(generation);
-  keeping_job_ = context.Submit({"drop old checkpoints", Duration::Millis(10),
-                                 [store = options_.checkpoints, generations] {
-                                   store->Keep(generations).IgnoreError();  // the next one may
-                                 }});
+  keeping_job_ = context.Submit(
+      {"drop old checkpoints", Duration::Millis(10), [store = options_.checkpoints, generations] {
+         store->Keep(generations).IgnoreError();  // the next one may
+       }});
   TendCheckpoint(context);
 }
 

@@ -116,8 +116,10 @@ void CoordinatorActor::Greet(Context& context, const NodeId& node, const Hello& 
   // Whoever has heard that all is lost has dropped what it held.
   const bool is_fresh = hello.plan_version == 0 ||
                         (!state_.lost.empty() && hello.plan_version >= state_.plan->version);
-  if (is_fresh) fresh_.insert(node);
-  else fresh_.erase(node);
+  if (is_fresh)
+    fresh_.insert(node);
+  else
+    fresh_.erase(node);
   context.Send(node, Welcome{options_.run, options_.config, options_.shards});
   const bool is_new = !active_.contains(node);
   if (!TakePlace(node)) return;

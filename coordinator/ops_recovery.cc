@@ -115,13 +115,13 @@ void CoordinatorActor::PrepareStart(Context& context, PipelinePlan plan, double 
   starting_->explanation = explanation;
   plan.start = {plan.version, starting_->from.round, starting_->from.step};
   starting_->plan = std::move(plan);
-  starting_job_ = context.Submit(
-      {"prepare checkpoint", Duration::Millis(100),
-       [starting = starting_, store = options_.checkpoints,
-        model = options_.trained_model.value_or(options_.config.model)] {
-         starting->status = store->Prepare(starting->from.generation, starting->from.round, model,
-                                           starting->plan.stages);
-       }});
+  starting_job_ = context.Submit({"prepare checkpoint", Duration::Millis(100),
+                                  [starting = starting_, store = options_.checkpoints,
+                                   model = options_.trained_model.value_or(options_.config.model)] {
+                                    starting->status = store->Prepare(starting->from.generation,
+                                                                      starting->from.round, model,
+                                                                      starting->plan.stages);
+                                  }});
 }
 
 void CoordinatorActor::StartPrepared(Context& context) {
@@ -159,7 +159,8 @@ void CoordinatorActor::StartPrepared(Context& context) {
   AnnouncePlan(context, starting->explanation);
 }
 
-// "replica/STAGE" of a node of that stage; the answer names the version, and so do further requests.
+// "replica/STAGE" of a node of that stage; the answer names the version, and so do further
+// requests.
 void CoordinatorActor::OnStartRequest(Context& context, const NodeId& from,
                                       const ObjectRequest& request) {
   const auto stage = StageOf(from);

@@ -181,10 +181,11 @@ void EventFold::OnMembership(const std::string& kind, const json& event) {
 bool EventFold::OnCheckpoint(const std::string& kind, const json& event) {
   const int64_t step = IntegerAt(event, "step");
   if (kind == "checkpoint") {
-    Tell(kind, absl::StrFormat("Checkpoint %d: the state after %d steps, %.1f MB, of which %.1f MB "
-                               "were fetched.",
-                               IntegerAt(event, "generation"), step,
-                               NumberAt(event, "bytes") * 1e-6, NumberAt(event, "new_bytes") * 1e-6));
+    Tell(kind,
+         absl::StrFormat("Checkpoint %d: the state after %d steps, %.1f MB, of which %.1f MB "
+                         "were fetched.",
+                         IntegerAt(event, "generation"), step, NumberAt(event, "bytes") * 1e-6,
+                         NumberAt(event, "new_bytes") * 1e-6));
   } else if (kind == "checkpoint_failed") {
     Tell(kind, absl::StrFormat("No checkpoint of version %d: %s.", IntegerAt(event, "round"),
                                TextAt(event, "why")));
@@ -197,10 +198,10 @@ bool EventFold::OnCheckpoint(const std::string& kind, const json& event) {
                          TextAt(event, "why"), IntegerAt(event, "generation"), step),
          true);
   } else if (kind == "rewind") {
-    Tell(kind, absl::StrFormat("The run begins with checkpoint %d, at step %d; the credit of %d "
-                               "tokens was taken back.",
-                               IntegerAt(event, "generation"), step,
-                               IntegerAt(event, "rewound_tokens")));
+    Tell(kind,
+         absl::StrFormat("The run begins with checkpoint %d, at step %d; the credit of %d "
+                         "tokens was taken back.",
+                         IntegerAt(event, "generation"), step, IntegerAt(event, "rewound_tokens")));
     losses_.erase(losses_.lower_bound(step), losses_.end());
     tokens_.erase(tokens_.lower_bound(step), tokens_.end());
     ended_s_.erase(ended_s_.lower_bound(step), ended_s_.end());

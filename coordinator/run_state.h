@@ -96,10 +96,10 @@ class RunState {
   bool exported = false;
   std::map<int64_t, CheckpointRecord> checkpoints;  // kept, by generation
   int64_t generations = 0;                          // the last one's number
-  bool resumed = false;         // it begins with a checkpoint, whatever the first plan
-  std::set<int32_t> lost;       // stages, until the run goes back; empty: none
-  int64_t rewinds = 0;          // times it went back, or began with a checkpoint
-  int64_t rewound_tokens = 0;   // whose credit was taken back by that
+  bool resumed = false;        // it begins with a checkpoint, whatever the first plan
+  std::set<int32_t> lost;      // stages, until the run goes back; empty: none
+  int64_t rewinds = 0;         // times it went back, or began with a checkpoint
+  int64_t rewound_tokens = 0;  // whose credit was taken back by that
   bool operator==(const RunState&) const = default;
 
   // Of those whom `applied` says it screened, who nobody said that of before, in that round.

@@ -1,5 +1,5 @@
-// What a joiner is given of its stage, and a checkpoint keeps of it, as bytes: the base, the outer momentum, and a donor's
-// moments of the inner optimizer. Little-endian, without padding:
+// What a joiner is given of its stage, and a checkpoint keeps of it, as bytes: the base, the outer
+// momentum, and a donor's moments of the inner optimizer. Little-endian, without padding:
 //
 //   Header · base [n] f32 · momentum [n] f32 · first moment [m] · second moment [m]
 //   · BLAKE2b-256 of all before

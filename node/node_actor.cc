@@ -21,17 +21,17 @@ size_t ReportsKept(const RunConfig& config) {
 
 // What a peer sent under a plan from before the run went back to a checkpoint.
 bool IsOfVoidedPast(const Message& message, int64_t since) {
-  return since > 0 && std::visit(
-                          [&](const auto& m) {
-                            using M = std::decay_t<decltype(m)>;
-                            if constexpr (requires { m.plan_version; } &&
-                                          !std::is_same_v<M, Hello>) {
-                              return m.plan_version < since;
-                            } else {
-                              return false;
-                            }
-                          },
-                          message);
+  return since > 0 &&
+         std::visit(
+             [&](const auto& m) {
+               using M = std::decay_t<decltype(m)>;
+               if constexpr (requires { m.plan_version; } && !std::is_same_v<M, Hello>) {
+                 return m.plan_version < since;
+               } else {
+                 return false;
+               }
+             },
+             message);
 }
 
 }  // namespace

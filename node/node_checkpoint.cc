@@ -76,13 +76,13 @@ bool NodeActor::KeepCheckpointIfDue(Context& context) {
   heavy_ = Heavy::kCheckpoint;
   results_ = std::make_shared<Results>();
   results_->version = round;
-  heavy_job_ = SubmitTracked(
-      context, {"keep checkpoint", work_->Cost(WorkKind::kApply),
-                [work = work_.get(), results = results_, live = !HasRounds(), round] {
-                  auto state = live ? work->SaveLiveState(round) : work->SaveState();
-                  results->status = state.status();
-                  if (state.ok()) results->base = *std::move(state);
-                }});
+  heavy_job_ =
+      SubmitTracked(context, {"keep checkpoint", work_->Cost(WorkKind::kApply),
+                              [work = work_.get(), results = results_, live = !HasRounds(), round] {
+                                auto state = live ? work->SaveLiveState(round) : work->SaveState();
+                                results->status = state.status();
+                                if (state.ok()) results->base = *std::move(state);
+                              }});
   return true;
 }
 

@@ -60,7 +60,10 @@ Written TwoStages(int64_t generation, float salt) {
   for (const auto& [first, last] : {std::pair{0, 2}, std::pair{2, 4}}) {
     // Equal in all generations, so that they share its chunks.
     const Bytes state = StateOf(first, last, first == 0 ? salt : 0);
-    of.stages.push_back({first, last, first == 0, static_cast<int64_t>(state.size()),
+    of.stages.push_back({first,
+                         last,
+                         first == 0,
+                         static_cast<int64_t>(state.size()),
                          {DigestOf(std::span<const uint8_t>(state))}});
     of.bytes += static_cast<int64_t>(state.size());
     made.states.push_back(state);
@@ -146,8 +149,8 @@ TEST_CASE("CheckpointArchive: a chunk that generations share is kept once, and n
   REQUIRE(Write(archive, TwoStages(1, 1)).ok());
   const Written second = TwoStages(2, 2);
 
-  const auto held = archive.Held({second.checkpoint.stages[0].chunks[0],
-                                  second.checkpoint.stages[1].chunks[0]});
+  const auto held =
+      archive.Held({second.checkpoint.stages[0].chunks[0], second.checkpoint.stages[1].chunks[0]});
 
   REQUIRE(held.ok());
   CHECK(*held == std::vector<bool>{false, true});

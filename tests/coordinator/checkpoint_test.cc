@@ -64,7 +64,9 @@ class Kept {
   void Reach(int32_t stage) {
     const auto [node, round] = wanted.at(stage);
     const Bytes state = StateOf(stage, round);
-    run.From(node, CheckpointState{stage, round, static_cast<int64_t>(state.size()),
+    run.From(node, CheckpointState{stage,
+                                   round,
+                                   static_cast<int64_t>(state.size()),
                                    {DigestOf(std::span<const uint8_t>(state))}});
   }
 
@@ -122,9 +124,10 @@ void Return(Kept& kept, const std::vector<int>& nodes) {
 
 }  // namespace
 
-TEST_CASE("One replica of every stage is asked for a version that is still ahead, and what it kept "
-          "becomes a whole generation",
-          "[coordinator][checkpoint]") {
+TEST_CASE(
+    "One replica of every stage is asked for a version that is still ahead, and what it kept "
+    "becomes a whole generation",
+    "[coordinator][checkpoint]") {
   Kept kept;
   kept.run.Gather();
   kept.OneRound(0);

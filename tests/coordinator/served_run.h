@@ -188,7 +188,7 @@ class ServedRun {
   std::vector<std::string> journal;
   CollectedModel model;
   CheckpointStore* checkpoints = nullptr;  // from the next life on
-  std::string status;  // the last
+  std::string status;                      // the last
   std::unique_ptr<CoordinatorActor> actor;
   int64_t ticket_uses = 4;
   int writes = 0;  // handlers that wrote

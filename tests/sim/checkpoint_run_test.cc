@@ -55,8 +55,7 @@ void LoseStage(VirtualRun& run, int32_t stage, double away_s) {
       simulation.At(simulation.now() + Duration::Seconds(1), *watch);
       return;
     }
-    const auto replicas =
-        run.checkers().state().plan->stages[static_cast<size_t>(stage)].replicas;
+    const auto replicas = run.checkers().state().plan->stages[static_cast<size_t>(stage)].replicas;
     for (const NodeId& node : replicas) {
       simulation.CrashAt(simulation.now(), node);
       if (away_s > 0) simulation.StartAt(simulation.now() + Duration::Seconds(away_s), node);
@@ -68,8 +67,8 @@ void LoseStage(VirtualRun& run, int32_t stage, double away_s) {
 
 void CheckSound(const VirtualRun& run, const VirtualOutcome& outcome) {
   for (const Violation& violation : outcome.violations) {
-    UNSCOPED_INFO(violation.rule << " at " << (violation.at - Instant()).seconds() << " s: "
-                                 << violation.what);
+    UNSCOPED_INFO(violation.rule << " at " << (violation.at - Instant()).seconds()
+                                 << " s: " << violation.what);
   }
   UNSCOPED_INFO(outcome.ended);
   CHECK(outcome.violations.empty());

@@ -369,11 +369,11 @@ struct CheckpointState {
 inline constexpr int64_t kCheckpointChunkBytes = 4 << 20;
 inline constexpr size_t kCheckpointChunksMax = 16384;  // of a stage: 64 GiB
 
-using Message =
-    std::variant<Hello, Welcome, Refused, Peers, ProbeRequest, Ping, Pong, LinkReading, PlanUpdate,
-                 Heartbeat, StepReport, Leave, Shutdown, Activation, Gradient, MicrobatchVoid,
-                 Delta, DeltaHeld, RoundCommit, RoundApplied, ObjectRequest, ObjectChunk, HopLate,
-                 Detour, VoidList, DeltaSum, SumsHeld, DeltaStatistics, CheckpointRequest, CheckpointState>;
+using Message = std::variant<Hello, Welcome, Refused, Peers, ProbeRequest, Ping, Pong, LinkReading,
+                             PlanUpdate, Heartbeat, StepReport, Leave, Shutdown, Activation,
+                             Gradient, MicrobatchVoid, Delta, DeltaHeld, RoundCommit, RoundApplied,
+                             ObjectRequest, ObjectChunk, HopLate, Detour, VoidList, DeltaSum,
+                             SumsHeld, DeltaStatistics, CheckpointRequest, CheckpointState>;
 
 // A message on its way: whoever repeats it, or sends it to many, keeps no copy.
 using SharedMessage = std::shared_ptr<const Message>;
