@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
 
 #include "common/round_clock.h"
 #include "common/status.h"
@@ -32,7 +34,7 @@ struct CoordinatorActor::Checkpointing {
   struct Stage {
     NodeId replica;
     bool is_asked = false;
-    size_t tried = 0;  // replicas that did not have it
+    std::set<NodeId> tried;  // they did not have it, or are gone
     bool is_listed = false;
     std::vector<bool> held;  // chunks on the disk; empty: not looked up
     size_t chunk = 0;        // fetched now
@@ -119,16 +121,21 @@ void CoordinatorActor::AskForState(Context& context, size_t index) {
   Checkpointing::Stage& stage = checkpointing_->stages[index];
   const Checkpoint& made = checkpointing_->made;
   const auto live = LiveReplicas(*state_.plan, static_cast<int32_t>(index));
-  if (stage.is_asked) ++stage.tried;
-  if (stage.tried >= live.size()) {
+  if (stage.is_asked) stage.tried.insert(stage.replica);
+  std::set<NodeId> tried = stage.tried;
+  const size_t first = static_cast<size_t>(made.generation) + index;
+  const NodeId* next = nullptr;
+  for (size_t i = 0; i < live.size() && next == nullptr; ++i) {
+    const NodeId& candidate = live[(first + i) % live.size()];
+    if (!tried.contains(candidate)) next = &candidate;
+  }
+  if (next == nullptr) {
     return GiveUpCheckpoint(
         context, absl::StrFormat("no replica of stage %d has kept version %d", index, made.round));
   }
-  const size_t first = static_cast<size_t>(made.generation) + index;
-  const size_t tried = stage.tried;
   stage = {};
-  stage.tried = tried;
-  stage.replica = live[(first + tried) % live.size()];
+  stage.tried = std::move(tried);
+  stage.replica = *next;
   stage.is_asked = true;
   stage.progress = context.now();
   context.Send(stage.replica, CheckpointRequest{static_cast<int32_t>(index), made.round});
