@@ -118,6 +118,7 @@ class CoordinatorActor final : public Actor {
   void On(Context& context, const NodeId& from, const CheckpointState& message);
   void On(Context& context, const NodeId& from, const Detour& message);
   void On(Context& context, const NodeId& from, const VoidList& message);
+  void On(Context& context, const NodeId& from, const RoundLate& message);  // ops_late.cc
   template <typename Other>
   void On(Context&, const NodeId&, const Other&) {
     ++refused_;
@@ -155,6 +156,12 @@ class CoordinatorActor final : public Actor {
   void OnVoidPieces(Context& context, const NodeId& from, const DeltaHeld& held);
   std::optional<RoundCommit> CompleteSharded(Context& context, int32_t stage, int64_t round);
   void ForgetHoldings(const NodeId& node);
+  // ops_late.cc
+  void GoOnWithoutLate(Context& context, int32_t stage);
+  std::optional<NodeId> LateOf(int32_t stage, bool for_long) const;
+  std::optional<NodeId> CutOffOf(int32_t stage) const;
+  bool MayBeAbsent(const NodeId& node, int32_t stage, int64_t round) const;
+  void LeaveOut(Context& context, const NodeId& node, int32_t stage);
   // ops_tables.cc
   const std::vector<int64_t>& PartsOfStage(int32_t stage);
   std::optional<RoundTable> AddTable(RoundCommit* commit);
@@ -271,6 +278,13 @@ class CoordinatorActor final : public Actor {
   using Holdings = std::map<NodeId, std::map<NodeId, Participant>>;  // holder → sender → message
   std::map<RunState::StageRound, Holdings> held_;
   std::map<RunState::StageRound, std::map<NodeId, SumsHeld>> sums_held_;  // by holder, the latest
+  struct Late {  // a stage's next round, by who stands idle for it
+    int64_t round = 0;
+    int64_t plan_version = 0;
+    Instant since;
+    std::map<NodeId, RoundLate> waiting;
+  };
+  std::map<int32_t, Late> late_;
   // What replicas said of their deltas of rounds not frozen; nullopt: what cannot be.
   std::map<RunState::StageRound, std::map<NodeId, std::optional<PartStatistics>>> statistics_;
   std::map<int32_t, std::vector<int64_t>> table_parts_;          // by stage

@@ -1,4 +1,4 @@
-// Checkpoints while the run trains (docs/PROTOCOL.md, 32 to 34).
+// Checkpoints while the run trains (docs/PROTOCOL.md, 35 to 37).
 //
 // One generation at a time: *asked* (a replica of every stage has been told which version to keep,
 // before the commit that leads to it), *listed* (a stage's chunks are known by digest), *fetched*

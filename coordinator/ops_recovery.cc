@@ -1,5 +1,5 @@
-// A stage that has nobody left, and a plan that begins with a checkpoint (docs/PROTOCOL.md, 35 to
-// 37).
+// A stage that has nobody left, and a plan that begins with a checkpoint (docs/PROTOCOL.md, 38 to
+// 41).
 //
 // Of that the journal knows two records. *lost*: a plan in which everybody is dead, so that all
 // drop what they hold and say Hello as ones that hold nothing; what they said before is refused as
@@ -64,6 +64,7 @@ bool CoordinatorActor::BeginRecovery(Context& context, const std::set<NodeId>& d
   ++plan.version;
   plan.dead.assign(all.begin(), all.end());
   plan.joining.clear();
+  plan.absent.clear();
   Record(context, LostRecord(plan, lost));
   ForgetTraining();
   fresh_since_ = context.now();

@@ -188,11 +188,12 @@ std::set<NodeId> CoordinatorActor::AtWork() const {
     const int64_t round = state_.RoundsCommitted(stage) - 1;
     const auto commit = state_.commits.find({stage, round});
     if (commit == state_.commits.end()) continue;
-    for (const NodeId& node : ParticipantsOf(*state_.plan, stage, round)) {
+    for (const NodeId& node : LiveReplicas(*state_.plan, stage)) {
       const auto& made_of = commit->second.participants;
       const bool is_in = std::any_of(made_of.begin(), made_of.end(),
                                      [&](const Participant& p) { return p.node == node; });
-      if (is_in && state_.nodes.at(node).alive) at_work.insert(node);
+      const bool counts = is_in || IsAbsent(*state_.plan, stage, round, node);
+      if (counts && state_.nodes.at(node).alive) at_work.insert(node);
     }
   }
   return at_work;

@@ -53,13 +53,15 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlannedSettings, inner_steps, overlap_steps, 
                                    sequences_per_microbatch, in_flight)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SlowLink, from, to)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlanStart, since, round, step)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Absence, stage, round, node)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Joiner, node, since, base_version, from_step, from_round)
 
 inline void to_json(nlohmann::json& json, const PipelinePlan& plan) {
   json = {{"version", plan.version},   {"microbatches_per_step", plan.microbatches_per_step},
           {"stages", plan.stages},     {"paths", plan.paths},
           {"dead", plan.dead},         {"joining", plan.joining},
-          {"settings", plan.settings}, {"slow_links", plan.slow_links}};
+          {"settings", plan.settings}, {"slow_links", plan.slow_links},
+          {"absent", plan.absent}};
   if (plan.start.since > 0) json["start"] = plan.start;
 }
 // Older journals name no joiners and no settings.
@@ -73,6 +75,7 @@ inline void from_json(const nlohmann::json& json, PipelinePlan& plan) {
   if (json.contains("settings")) json.at("settings").get_to(plan.settings);
   if (json.contains("slow_links")) json.at("slow_links").get_to(plan.slow_links);
   if (json.contains("start")) json.at("start").get_to(plan.start);
+  if (json.contains("absent")) json.at("absent").get_to(plan.absent);
 }
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkReading, target, rtt_s, bytes_per_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Participant, node, tokens, digest)

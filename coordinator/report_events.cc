@@ -161,6 +161,11 @@ void EventFold::OnMembership(const std::string& kind, const json& event) {
     of.model_bytes = IntegerAt(event, "model_bytes");
   } else if (kind == "screened") {
     OnScreened(node, event);
+  } else if (kind == "absent") {
+    Tell(kind,
+         absl::StrFormat("Round %d of stage %d went on without %s, which was late.",
+                         IntegerAt(event, "round"), IntegerAt(event, "stage"), node),
+         true);
   } else if (kind == "replan") {
     Tell(kind, absl::StrFormat("Looked for a better use of the nodes (%s): %s.",
                                TextAt(event, "reason"), TextAt(event, "why")));

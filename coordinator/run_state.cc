@@ -224,8 +224,16 @@ double RunState::HiddenFraction() const {
   double transfer_s = 0, wait_s = 0;
   for (const auto& [key, replicas] : applied) {
     const RoundApplied* last = nullptr;
+    const auto commit = commits.find(key);
+    const auto took_part = [&](const NodeId& node) {
+      if (commit == commits.end()) return true;
+      const auto& in = commit->second.participants;
+      return std::any_of(in.begin(), in.end(),
+                         [&](const Participant& p) { return p.node == node; });
+    };
     for (const auto& [node, report] : replicas) {
       if (report.transfer_s <= 0) continue;  // a joiner's: it had no boundary
+      if (!took_part(node)) continue;        // it came late, and nobody waited for it
       if (last == nullptr || report.transfer_s < last->transfer_s) last = &report;
     }
     if (last == nullptr) continue;

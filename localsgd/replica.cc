@@ -218,7 +218,7 @@ absl::Status OuterReplica::Apply(std::span<const Accepted> participants, std::sp
   }
   SKERRY_ASSIGN_OR_RETURN(const bool own_accepted, FindOwn(participants));
   std::vector<RoundMessage> messages;
-  for (const Accepted& p : participants) messages.push_back({p.tokens, p.payload});
+  for (const Accepted& p : participants) messages.push_back({p.tokens, p.payload, p.rounds});
   const auto codec = codecs().Of(version());
   SKERRY_ASSIGN_OR_RETURN(const RoundMean mean,
                           RoundMean::Make(*codec, size(), std::move(messages),

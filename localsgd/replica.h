@@ -103,6 +103,7 @@ class OuterReplica {
     int64_t tokens = 0;                // covered by the message, carried rounds included
     std::span<const uint8_t> payload;  // not owned
     bool own = false;                  // this replica's own, the pending one
+    int32_t rounds = 1;                // that the message covers
   };
 
   // The commit of round version(): takes the outer step to version() + 1 and shifts `theta` [n].

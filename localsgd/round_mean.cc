@@ -27,6 +27,10 @@ absl::StatusOr<RoundMean> RoundMean::Make(const Codec& codec, int64_t size,
       return InvalidArgument("participant %d: want 0 to %d tokens, got %d", i, kMessageTokensMax,
                              message.tokens);
     }
+    if (message.rounds < 1 || message.rounds > kMessageRoundsMax) {
+      return InvalidArgument("participant %d: want a message of 1 to %d rounds, got %d", i,
+                             kMessageRoundsMax, message.rounds);
+    }
     const absl::Status checked = codec.Check(message.payload, size);
     if (!checked.ok()) return Annotate(checked, absl::StrFormat("participant %d", i));
     tokens += message.tokens;
@@ -71,8 +75,11 @@ void RoundMean::Weigh(const std::vector<RoundMessage>& messages, int64_t nominal
   }
   const auto count = static_cast<int64_t>(payloads.size());
   std::vector<int64_t> weights(payloads.size(), 1);
-  const auto share_equally = [&] {
-    const int64_t total = std::accumulate(weights.begin(), weights.end(), int64_t{0});
+  const auto share = [&](bool by_rounds) {
+    int64_t total = 0;
+    for (size_t i = 0; i < weights.size(); ++i) {
+      total += weights[i] * (by_rounds ? messages[i].rounds : 1);
+    }
     scale_ = 1.0 / static_cast<double>(total) * kQuantum;
   };
   if (robust.mode == OuterRobust::kTrim) {
@@ -85,12 +92,12 @@ void RoundMean::Weigh(const std::vector<RoundMessage>& messages, int64_t nominal
     RobustWeights weighed = RobustMessages(*codec_, size_, payloads).Weigh(robust);
     weights = std::move(weighed.weights);
     screened_ = std::move(weighed.screened);
-    share_equally();
+    share(false);
   } else if (nominal_tokens > 0) {
     scale_ = static_cast<double>(nominal_tokens) / static_cast<double>(tokens) * kQuantum;
   } else {
     weights = TokenWeights(messages);
-    share_equally();
+    share(true);
   }
   for (size_t i = 0; i < payloads.size(); ++i) {
     if (weights[i] > 0) messages_.push_back({weights[i], payloads[i]});

@@ -39,10 +39,12 @@ namespace skerry {
 
 inline constexpr int64_t kRoundMessagesMax = kWeightTotalMax;
 inline constexpr int64_t kMessageTokensMax = int64_t{1} << 50;
+inline constexpr int32_t kMessageRoundsMax = 1 << 16;
 
 struct RoundMessage {
   int64_t tokens = 0;                // in [0, kMessageTokensMax]; 0: no path led there
   std::span<const uint8_t> payload;  // not owned
+  int32_t rounds = 1;                // that the message covers: more after an absence
 };
 
 // w_c, in the order of the messages; all 1 when nobody covers a token.

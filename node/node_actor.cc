@@ -229,6 +229,7 @@ void NodeActor::StartTraining(Context& context, int64_t step) {
   };
   options.submit = [this](Context& c, Job job) { return SubmitTracked(c, std::move(job)); };
   options.failed = [this](Context& c, const absl::Status& status) { Fail(c, status); };
+  MeasureLateness();
   pipeline_ = std::make_unique<StageActor>(std::move(options), plan_);
   state_ = State::kTraining;
   context.Event("training",

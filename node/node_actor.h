@@ -32,6 +32,7 @@
 #include "node/shard_fetcher.h"
 #include "node/shard_store.h"
 #include "node/state_fetcher.h"
+#include "pipeline/exec/lateness.h"
 #include "pipeline/exec/stage_actor.h"
 #include "pipeline/exec/stage_work.h"
 #include "wire/actor.h"
@@ -61,6 +62,7 @@ class NodeActor final : public Actor {
   static constexpr size_t kEarlyMax = 1024;  // messages kept until the stage or their plan is there
   static constexpr size_t kShapesMax = 1024;   // remembered
   static constexpr size_t kPassedOnMax = 256;  // said again to a coordinator that restarted
+  static constexpr int64_t kLateStretch = 4;   // rounds of a fragment that "late" is measured by
   static constexpr Duration kHelloPatience = Duration::Seconds(5);
 
   explicit NodeActor(NodeActorOptions options);
@@ -180,6 +182,10 @@ class NodeActor final : public Actor {
   void ApplyDone(Context& context);
   void SayApplied(Context& context);
   void NoteReadiness(Context& context);
+  void CountRounds(int64_t round, std::vector<StageWork::Accepted>* messages) const;
+  void MeasureLateness();
+  void OpenBoundary(Context& context, int64_t round);
+  void SayIfLate(Context& context);
 
   // node_tables.cc
   bool IsTableKnown(int64_t round) const;
@@ -193,6 +199,7 @@ class NodeActor final : public Actor {
   bool IsShardedStage() const;
   const RoundShape& ShapeOfRound(int64_t round);
   const std::vector<NodeId>& ReducersOfRound(int64_t round);
+  std::vector<int32_t> OwnPart(int64_t round);
   void EncodePieces(Context& context);
   void PiecesEncoded(Context& context, int64_t round);
   void SendPieces(Context& context, int64_t round, int64_t tokens,
@@ -236,8 +243,11 @@ class NodeActor final : public Actor {
     Instant at;
     std::optional<Instant> ready;    // everything needed for the update was here
     std::optional<Instant> waiting;  // the device had nothing else to do since
+    Instant counted_from;            // `at` on the clock of lateness_
   };
   std::map<int64_t, Boundary> boundaries_;
+  // How long rounds take here, of `stage_` since this process holds it.
+  std::optional<Lateness> lateness_;
   struct RoundBytes {  // of deltas and sums
     int64_t sent = 0, received = 0;
   };

@@ -1,5 +1,5 @@
 // Keeping the state of a version for the coordinator's checkpoint, and beginning with one
-// (docs/PROTOCOL.md, 32 to 36).
+// (docs/PROTOCOL.md, 35 to 40).
 
 #include <algorithm>
 #include <utility>

@@ -36,6 +36,7 @@ void NodeActor::DropStage(Context& context) {
   step_ = encoded_ = 0;
   open_ = false;
   boundaries_.clear();
+  lateness_.reset();
   shapes_ = {};
   reported_sums_.clear();
   tables_.clear();
@@ -211,7 +212,7 @@ void NodeActor::StartReplica(Context& context) {
   encoded_ = joiner.from_round;
   // Rounds may be under way that the others encoded before the first step.
   for (int64_t round = rounds_->next(); round < encoded_; ++round) {
-    boundaries_[round].at = context.now();
+    OpenBoundary(context, round);
   }
   StartTraining(context, joiner.from_step);
 }

@@ -61,6 +61,7 @@ void NodeActor::OnTimer(Context& context, TimerId timer) {
   if (state_ == State::kPreparing && BeginsWithCheckpoint()) TendStart(context);
   if (!pipeline_) return;
   pipeline_->OnTick(context);
+  SayIfLate(context);
   Advance(context);
 }
 

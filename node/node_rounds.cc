@@ -40,6 +40,7 @@ bool NodeActor::ApplyDueRound(Context& context) {
   const Duration wait = boundary.waiting ? ready - *boundary.waiting : Duration();
   round_transfer_s_ += transfer.seconds();
   round_wait_s_ += wait.seconds();
+  if (lateness_) lateness_->Note(round, transfer);
   last_applied_ = skerry::RoundApplied{stage_, round, {}, transfer.seconds(), wait.seconds()};
   boundaries_.erase(round);
 
@@ -54,21 +55,32 @@ Job NodeActor::ApplyJob(const std::string& name) {
   results_ = std::make_shared<Results>();
   const Duration cost = work_->Cost(WorkKind::kApply);
   if (IsShardedStage()) {
-    return {name, cost,
-            [work = work_.get(), results = results_,
-             landing = rounds_->LandingOf(round, work_->pieces(round))] {
+    auto landing = rounds_->LandingOf(round, work_->pieces(round));
+    if (landing.ok()) {
+      for (auto& messages : landing->own.messages) CountRounds(round, &messages);
+    }
+    return {name, cost, [work = work_.get(), results = results_, landing = std::move(landing)] {
               results->status = landing.ok() ? work->ApplySums(*landing) : landing.status();
               results->digest = work->BaseDigest();
               results->screened = work->Screened();
             }};
   }
-  return {
-      name, cost,
-      [work = work_.get(), results = results_, round, participants = rounds_->Participants(round)] {
-        results->status = work->ApplyRound(round, participants);
-        results->digest = work->BaseDigest();
-        results->screened = work->Screened();
-      }};
+  std::vector<StageWork::Accepted> participants = rounds_->Participants(round);
+  CountRounds(round, &participants);
+  return {name, cost,
+          [work = work_.get(), results = results_, round, participants = std::move(participants)] {
+            results->status = work->ApplyRound(round, participants);
+            results->digest = work->BaseDigest();
+            results->screened = work->Screened();
+          }};
+}
+
+// The plan names every absence that matters to a round before that round is frozen, and until
+// everybody has landed it: all count the same.
+void NodeActor::CountRounds(int64_t round, std::vector<StageWork::Accepted>* messages) const {
+  for (StageWork::Accepted& message : *messages) {
+    message.rounds = RoundsCovered(plan_, stage_, round, message.sender, Clock().fragments());
+  }
 }
 
 void NodeActor::ApplyDone(Context& context) {
@@ -119,13 +131,15 @@ bool NodeActor::EncodeAtBoundary(Context& context) {
 
 void NodeActor::Encoded(Context& context) {
   const int64_t round = encoded_++;
-  boundaries_[round].at = context.now();
+  OpenBoundary(context, round);
   SendStatistics(context, round);
   if (IsShardedStage()) return PiecesEncoded(context, round);
   const Delta delta{stage_,           round,           tokens_of_round_,
                     results_->digest, results_->delta, plan_.version};
-  for (const NodeId& replica : Holders(plan_, stage_)) {
-    if (replica != options_.self) Send(context, replica, delta);
+  if (!IsAbsent(plan_, stage_, round, options_.self)) {
+    for (const NodeId& replica : Holders(plan_, stage_)) {
+      if (replica != options_.self) Send(context, replica, delta);
+    }
   }
   if (const auto held = rounds_->Hold(options_.self, delta)) {
     Send(context, options_.coordinator, *held);
@@ -137,6 +151,49 @@ void NodeActor::NoteReadiness(Context& context) {
   for (auto& [round, boundary] : boundaries_) {
     if (!boundary.ready && rounds_->Ready(round)) boundary.ready = context.now();
   }
+}
+
+void NodeActor::MeasureLateness() {
+  lateness_.reset();
+  if (!config_->outer.absences) return;
+  lateness_.emplace(Lateness::Options{Duration::Seconds(config_->node_silent_s) / 2,
+                                      Duration::Seconds(config_->heartbeat_s),
+                                      kLateStretch * Clock().fragments()});
+}
+
+void NodeActor::OpenBoundary(Context& context, int64_t round) {
+  Boundary& boundary = boundaries_[round];
+  boundary.at = context.now();
+  boundary.counted_from = lateness_ ? lateness_->Clock(context.now()) : context.now();
+}
+
+// At every heartbeat, of a round that is later than any before, by far, while the device stands
+// idle for it.
+void NodeActor::SayIfLate(Context& context) {
+  if (!lateness_) return;
+  lateness_->Tick(context.now());
+  if (phase() != Phase::kWaitingForRound) return;
+  const int64_t round = rounds_->next();
+  const Boundary& boundary = boundaries_.at(round);
+  if (boundary.ready) return;
+  const Duration waited = lateness_->Clock(context.now()) - boundary.counted_from;
+  RoundLate late{stage_, round, waited.seconds(), {}, {}};
+  if (!IsShardedStage()) {
+    late.deltas_of = rounds_->LackingOf(round, ParticipantsOf(plan_, stage_, round), {});
+  } else {
+    const RoundShape& shape = ShapeOfRound(round);
+    const std::vector<int32_t> mine = OwnPart(round);
+    if (!mine.empty()) late.deltas_of = rounds_->LackingOf(round, shape.participants, mine);
+    if (late.deltas_of.empty()) late.sums_of = rounds_->LackingSums(round, shape);
+  }
+  std::erase(late.sums_of, options_.self);
+  // Who was absent from the round before is not waited for again.
+  const auto was_absent = [&](const NodeId& node) {
+    return RoundsCovered(plan_, stage_, round, node, Clock().fragments()) > 1;
+  };
+  const bool is_known = !late.deltas_of.empty() &&
+                        std::all_of(late.deltas_of.begin(), late.deltas_of.end(), was_absent);
+  if (is_known || waited >= lateness_->Patience()) Send(context, options_.coordinator, late);
 }
 
 void NodeActor::On(Context& context, const NodeId& from, const Delta& message) {

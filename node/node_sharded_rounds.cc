@@ -61,6 +61,16 @@ bool Contains(const std::vector<NodeId>& nodes, const NodeId& node) {
 
 }  // namespace
 
+// The pieces that this node sums, ascending.
+std::vector<int32_t> NodeActor::OwnPart(int64_t round) {
+  const std::vector<NodeId>& reducers = ReducersOfRound(round);
+  std::vector<int32_t> mine;
+  for (size_t i = 0; i < reducers.size(); ++i) {
+    if (reducers[i] == options_.self) mine.push_back(static_cast<int32_t>(i));
+  }
+  return mine;
+}
+
 void NodeActor::EncodePieces(Context& context) {
   const int64_t round = encoded_;
   heavy_job_ = SubmitTracked(
@@ -89,6 +99,7 @@ void NodeActor::PiecesEncoded(Context& context, int64_t round) {
   if (results_->shape != ShapeOfRound(round).id) {  // somebody died meanwhile
     return SendPieces(context, round, tokens_of_round_, results_->pieces, nullptr);
   }
+  if (IsAbsent(plan_, stage_, round, options_.self)) return;
   for (const auto& [to, packed, digest] : results_->parts) {
     Send(context, to, Delta{stage_, round, tokens_of_round_, digest, packed, plan_.version});
   }
@@ -97,7 +108,7 @@ void NodeActor::PiecesEncoded(Context& context, int64_t round) {
 void NodeActor::SendPieces(Context& context, int64_t round, int64_t tokens,
                            const std::vector<Payload>& pieces, const std::vector<NodeId>* before) {
   const std::vector<NodeId>& reducers = ReducersOfRound(round);
-  if (reducers.empty()) return;
+  if (reducers.empty() || IsAbsent(plan_, stage_, round, options_.self)) return;
   for (const auto& [to, part] : PartsOf(pieces, reducers, before)) {
     if (to == options_.self) continue;
     const Payload packed = PackPieces(part);
@@ -136,13 +147,9 @@ bool NodeActor::ReduceIfReady(Context& context, int64_t round) {
   if (!Contains(shape.participants, options_.self) || rounds_->OwnSum(round, shape.id)) {
     return false;
   }
-  const std::vector<NodeId>& reducers = ReducersOfRound(round);
-  std::vector<int32_t> mine;
-  for (size_t i = 0; i < reducers.size(); ++i) {
-    if (reducers[i] == options_.self) mine.push_back(static_cast<int32_t>(i));
-  }
-  auto reduction = rounds_->ReductionOf(round, shape.participants, mine);
+  auto reduction = rounds_->ReductionOf(round, shape.participants, OwnPart(round));
   if (!reduction) return false;
+  for (auto& messages : reduction->messages) CountRounds(round, &messages);
   heavy_ = Heavy::kReduce;
   results_ = std::make_shared<Results>();
   results_->version = round;

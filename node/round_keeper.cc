@@ -94,6 +94,23 @@ std::vector<Delta> RoundKeeper::Own() const {
   return own;
 }
 
+std::vector<NodeId> RoundKeeper::LackingOf(int64_t round, const std::vector<NodeId>& nodes,
+                                           const std::vector<int32_t>& pieces) const {
+  const auto it = rounds_.find(round);
+  if (it == rounds_.end()) return nodes;
+  const auto is_here = [&](const NodeId& node) {
+    if (pieces.empty()) return it->second.deltas.contains(node);
+    const auto sender = it->second.pieces.find(node);
+    return sender != it->second.pieces.end() &&
+           std::all_of(pieces.begin(), pieces.end(),
+                       [&](int32_t piece) { return sender->second.pieces.contains(piece); });
+  };
+  std::vector<NodeId> lacking;
+  std::copy_if(nodes.begin(), nodes.end(), std::back_inserter(lacking),
+               [&](const NodeId& node) { return !is_here(node); });
+  return lacking;
+}
+
 std::string RoundKeeper::Missing(int64_t round) const {
   const auto it = rounds_.find(round);
   if (it == rounds_.end() || !it->second.commit) {

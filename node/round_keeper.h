@@ -99,6 +99,11 @@ class RoundKeeper {
   std::vector<DeltaHeld> HeldNow() const;
   // Own deltas not applied yet, to send again to a replica.
   std::vector<Delta> Own() const;
+  // Of `nodes`, whose delta of the round is not here; of a sharded round, whose `pieces`.
+  std::vector<NodeId> LackingOf(int64_t round, const std::vector<NodeId>& nodes,
+                                const std::vector<int32_t>& pieces) const;
+  // Of the participants of that shape, whose sums are not here.
+  std::vector<NodeId> LackingSums(int64_t round, const RoundShape& shape) const;
   // "commit of round 3" or "delta of 12ab in round 3", for people.
   std::string Missing(int64_t round) const;
 

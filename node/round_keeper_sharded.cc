@@ -178,6 +178,18 @@ bool RoundKeeper::HasCommit(int64_t round) const {
   return it != rounds_.end() && it->second.commit.has_value();
 }
 
+std::vector<NodeId> RoundKeeper::LackingSums(int64_t round, const RoundShape& shape) const {
+  const auto it = rounds_.find(round);
+  if (it == rounds_.end()) return shape.participants;
+  const auto sums = it->second.by_shape.find(shape.id);
+  if (sums == it->second.by_shape.end()) return shape.participants;
+  std::vector<NodeId> lacking;
+  for (const NodeId& node : shape.participants) {
+    if (!sums->second.by_reducer.contains(node)) lacking.push_back(node);
+  }
+  return lacking;
+}
+
 std::string RoundKeeper::MissingSum(const Round& held, int64_t round) const {
   const auto sums = held.by_shape.find(held.commit->shape);
   for (const Participant& p : held.commit->participants) {

@@ -200,7 +200,8 @@ absl::StatusOr<Payload> TrainedStage::EncodeDelta(int64_t round) {
 
 absl::Status TrainedStage::ApplyRound(int64_t round, const std::vector<Accepted>& participants) {
   std::vector<OuterReplica::Accepted> accepted;
-  for (const Accepted& p : participants) accepted.push_back({p.tokens, View(p.payload), p.own});
+  for (const Accepted& p : participants)
+    accepted.push_back({p.tokens, View(p.payload), p.own, p.rounds});
   trainer_->ReadParameters(theta_);
   const int32_t fragment = clock_.FragmentOf(round);
   SKERRY_RETURN_IF_ERROR(fragments_->Apply(fragment, accepted, theta_));

@@ -14,7 +14,7 @@ namespace {
 
 std::vector<RoundMessage> Messages(const std::vector<StageWork::Accepted>& participants) {
   std::vector<RoundMessage> messages;
-  for (const auto& p : participants) messages.push_back({p.tokens, View(p.payload)});
+  for (const auto& p : participants) messages.push_back({p.tokens, View(p.payload), p.rounds});
   return messages;
 }
 
@@ -78,7 +78,8 @@ absl::Status TrainedStage::ApplySums(const Landing& landing) {
   for (const auto& [sender, pieces] : screened) {
     if (2 * pieces > own.size()) screened_.push_back(sender);
   }
-  reducer.KeepOnly(std::set<int32_t>(own.begin(), own.end()));
+  // Who was absent has its part back in the next round, and with it what it had left over.
+  if (landing.own_accepted) reducer.KeepOnly(std::set<int32_t>(own.begin(), own.end()));
   std::vector<std::span<const uint8_t>> sums;
   for (const Payload& sum : landing.sums) sums.push_back(View(sum));
   trainer_->ReadParameters(theta_);

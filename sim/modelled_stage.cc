@@ -25,6 +25,10 @@ constexpr double kAccumulateBytes = 12;
 // A replica's pieces of R messages are as many values as the stage has.
 constexpr double kReduceBytes = 12;
 
+uint64_t WeightOf(const StageWork::Accepted& message) {
+  return static_cast<uint64_t>(message.tokens) ^ static_cast<uint64_t>(message.rounds - 1) << 48;
+}
+
 uint64_t Chain(uint64_t a, uint64_t b) {
   return Mix64(a ^ Mix64(b + 0x9e3779b97f4a7c15ull));
 }
@@ -154,7 +158,7 @@ void ModelledStage::Restart() {
 absl::Status ModelledStage::ApplyRound(int64_t round, const std::vector<Accepted>& participants) {
   for (const Accepted& p : participants) SKERRY_RETURN_IF_ERROR(CheckDelta(round, p.payload));
   uint64_t sum = 0;  // the mean does not depend on an order
-  for (const Accepted& p : participants) sum += Chain(FingerprintOf(p.payload), uint64_t(p.tokens));
+  for (const Accepted& p : participants) sum += Chain(FingerprintOf(p.payload), WeightOf(p));
   base_ = Chain(base_, sum);
   theta_ = Chain(theta_, base_);
   Restart();
@@ -206,7 +210,7 @@ int64_t ModelledStage::SumsBytes(int64_t round) const {
 uint64_t ModelledStage::SumOf(const Reduction& reduction, size_t index) const {
   uint64_t sum = 0;
   for (const Accepted& m : reduction.messages[index]) {
-    sum += Chain(FingerprintOf(m.payload), uint64_t(m.tokens));
+    sum += Chain(FingerprintOf(m.payload), WeightOf(m));
   }
   const auto& residuals = residuals_[static_cast<size_t>(clock_.FragmentOf(reduction.round))];
   const auto residual = residuals.find(reduction.pieces[index]);

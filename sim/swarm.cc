@@ -107,6 +107,17 @@ class Excuses {
                            (fault.where.Has(0, drawn_.map) && fault.other.Has(node, drawn_.map));
       if (befalls) mute_s_[VirtualRun::node(node - 1)] += lasts_s;
     }
+    AddStageMates(fault, lasts_s);
+  }
+
+  // Of two replicas that cannot hear each other for so long one has to go.
+  void AddStageMates(const Fault& fault, double lasts_s) {
+    if (lasts_s < 6 * drawn_.run->options().config.node_silent_s) return;
+    const auto nodes = static_cast<int32_t>(drawn_.run->options().nodes.size());
+    for (int32_t node = 1; node <= nodes; ++node) {
+      const bool befalls = fault.where.Has(node, drawn_.map) || fault.other.Has(node, drawn_.map);
+      if (befalls) excused_.insert(VirtualRun::node(node - 1));
+    }
   }
 
   // Unless those that tell the truth are more, nobody can say who lies.

@@ -81,6 +81,7 @@ class StageWork {
     Payload payload;
     bool own = false;
     NodeId sender = {};
+    int32_t rounds = 1;  // that it covers: RoundsCovered
   };
   virtual absl::StatusOr<Payload> EncodeDelta(int64_t round) = 0;
   virtual absl::Status ApplyRound(int64_t round, const std::vector<Accepted>& participants) = 0;

@@ -105,9 +105,27 @@ std::vector<NodeId> ParticipantsOf(const PipelinePlan& plan, int32_t stage, int6
   std::vector<NodeId> participants = LiveReplicas(plan, stage);
   std::erase_if(participants, [&](const NodeId& node) {
     const Joiner* joiner = JoinerOf(plan, node);
-    return joiner != nullptr && joiner->from_round > round;
+    if (joiner != nullptr && joiner->from_round > round) return true;
+    return IsAbsent(plan, stage, round, node);
   });
   return participants;
+}
+
+bool IsAbsent(const PipelinePlan& plan, int32_t stage, int64_t round, const NodeId& node) {
+  return !plan.absent.empty() &&
+         std::binary_search(plan.absent.begin(), plan.absent.end(), Absence{stage, round, node});
+}
+
+int32_t RoundsCovered(const PipelinePlan& plan, int32_t stage, int64_t round, const NodeId& node,
+                      int64_t fragments) {
+  const Joiner* joiner = JoinerOf(plan, node);
+  const int64_t first = joiner == nullptr ? 0 : std::max<int64_t>(0, joiner->from_round);
+  int32_t covered = 1;
+  for (int64_t before = round - fragments; before >= first && IsAbsent(plan, stage, before, node);
+       before -= fragments) {
+    ++covered;
+  }
+  return covered;
 }
 
 Path PatchedPath(const PipelinePlan& plan, const Path& path, int64_t step) {

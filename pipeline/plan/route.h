@@ -60,8 +60,16 @@ std::vector<NodeId> LiveReplicas(const PipelinePlan& plan, int32_t stage);
 // Those, and every joiner: who holds the stage's deltas and hears of its commits.
 std::vector<NodeId> Holders(const PipelinePlan& plan, int32_t stage);
 
-// Those of them whose own deltas round `round` is made of.
+// Those of them whose own deltas round `round` is made of, in slot order.
 std::vector<NodeId> ParticipantsOf(const PipelinePlan& plan, int32_t stage, int64_t round);
+
+// Whether the round is frozen without this live replica.
+bool IsAbsent(const PipelinePlan& plan, int32_t stage, int64_t round, const NodeId& node);
+
+// Rounds that a participant's message of `round` covers: that one, and those of the same fragment
+// right before it from which it was absent. `fragments`: RoundClock::fragments().
+int32_t RoundsCovered(const PipelinePlan& plan, int32_t stage, int64_t round, const NodeId& node,
+                      int64_t fragments);
 
 bool IsDead(const PipelinePlan& plan, const NodeId& node);
 

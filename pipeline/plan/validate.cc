@@ -83,6 +83,22 @@ absl::Status CheckSlowLinks(const PipelinePlan& plan, const std::set<NodeId>& pl
   return absl::OkStatus();
 }
 
+absl::Status CheckAbsent(const PipelinePlan& plan) {
+  for (size_t i = 0; i < plan.absent.size(); ++i) {
+    const Absence& absence = plan.absent[i];
+    if (i > 0 && !(plan.absent[i - 1] < absence)) {
+      return InvalidArgument("the absences of plan %d are not sorted, or one comes twice",
+                             plan.version);
+    }
+    if (absence.stage < 0 || static_cast<size_t>(absence.stage) >= plan.stages.size() ||
+        absence.round < 0) {
+      return InvalidArgument("plan %d: %s is absent from round %d of stage %d, which is none",
+                             plan.version, absence.node.Short(), absence.round, absence.stage);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckJoining(const PipelinePlan& plan, const RunConfig& config,
                           const std::set<NodeId>& planned) {
   const RoundClock clock(config);
@@ -145,6 +161,7 @@ absl::Status CheckStages(const PipelinePlan& plan, const RunConfig& config) {
     if (!seen.contains(node)) return InvalidArgument("dead node %s is not planned", node.Short());
   }
   SKERRY_RETURN_IF_ERROR(CheckSlowLinks(plan, seen));
+  SKERRY_RETURN_IF_ERROR(CheckAbsent(plan));
   return CheckJoining(plan, config, seen);
 }
 

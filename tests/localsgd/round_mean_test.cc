@@ -43,6 +43,16 @@ TEST_CASE("RoundMean: a message that carries two rounds counts as two", "[locals
   CHECK(MeanOf(codec, 1, {{200, carried}, {100, single}}, 100) == std::vector{1.0f});
 }
 
+TEST_CASE("RoundMean: after an absence the mean is that of rounds", "[localsgd]") {
+  // Four rounds' worth of moves, three by one who was absent twice: 2 for each round and weight.
+  const Codec& codec = CodecFor(DeltaCodec::kNone);
+  const Bytes carried = Encoded(codec, {6.0f}), single = Encoded(codec, {2.0f});
+  CHECK(MeanOf(codec, 1, {{100, carried, 3}, {100, single}}, 0) == std::vector{2.0f});
+  // Its tokens of a round weigh as ever: (3·6 + 1·2) / (3·3 + 1).
+  CHECK(MeanOf(codec, 1, {{300, carried, 3}, {100, single}}, 0) == std::vector{2.0f});
+  CHECK_FALSE(RoundMean::Make(codec, 1, {{100, carried, 0}}, 0).ok());
+}
+
 TEST_CASE("RoundMean: tokens weigh displacements of equally many steps", "[localsgd]") {
   const Codec& codec = CodecFor(DeltaCodec::kNone);
   const Bytes a = Encoded(codec, {4.0f}), b = Encoded(codec, {8.0f});

@@ -159,6 +159,7 @@ struct CutLink {
 VirtualRunOptions WithCutLink(const CutLink& cut, const Simulation* const* simulation) {
   VirtualRunOptions options = SmallRun(6);
   options.config.steps = 12;
+  options.config.outer.absences = false;  // they help here too, late
   options.config.pipeline.stages = 3;
   options.link = [cut, simulation](const NodeId& from, const NodeId& to) {
     SimLink link{.one_way = Duration::Millis(20), .bytes_per_s = 1e7, .jitter = {}};

@@ -91,6 +91,18 @@ RunConfig SampleLaw() {
   return config;
 }
 
+RunConfig SampleWaiting() {
+  RunConfig config = SampleLaw();
+  config.outer.absences = false;
+  return config;
+}
+
+PipelinePlan SampleAbsent() {
+  PipelinePlan plan = SampleShares();
+  plan.absent = {{0, 7, SampleNode(2)}, {1, 3, SampleNode(1)}};
+  return plan;
+}
+
 Payload SamplePayload(size_t size) {
   Bytes bytes(size);
   for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<uint8_t>(i * 7 + 3);
@@ -113,6 +125,9 @@ std::vector<std::pair<std::string, Message>> ShardedSamples() {
        RoundCommit{1, 2, {{SampleNode(1), 10, SampleDigest(1)}}, 0, {1, 2, 3, 4, 5}}},
       {"round_applied_screened",
        RoundApplied{1, 2, SampleDigest(3), 0.5, 0.125, {SampleNode(2)}, 4096, 8192}},
+      {"round_late", RoundLate{1, 2, 12.5, {SampleNode(2)}, {SampleNode(1), SampleNode(3)}}},
+      {"welcome_absences", Welcome{RunId{SampleDigest(9).bytes}, SampleWaiting(), {}}},
+      {"plan_update_absent", PlanUpdate{SampleAbsent()}},
       {"delta_statistics", DeltaStatistics{1, 2, {100, 50, 20, 10}, {0, 0.5, 0.25, 4}}},
       {"welcome_sharded", Welcome{RunId{SampleDigest(9).bytes}, SampleSharded(), {}}},
   };

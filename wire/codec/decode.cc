@@ -31,6 +31,7 @@ void ReadOuterLaw(ReadChecks& checks, schema::RunConfig::Outer::Reader r, OuterC
   c.budget = checks.Enumerator(r.getBudget(), CodecBudget::kLast, "outer budget");
   c.budget_bits = r.getBudgetBits();
   c.budget_rounds = r.getBudgetRounds();
+  c.absences = r.getAbsences();
 }
 
 void ReadTraining(ReadChecks& checks, schema::RunConfig::Reader r, RunConfig& c) {
@@ -293,6 +294,7 @@ std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader 
     case E::DELTA_SUM:
     case E::SUMS_HELD:
     case E::DELTA_STATISTICS:
+    case E::ROUND_LATE:
     case E::CHECKPOINT_REQUEST:
     case E::CHECKPOINT_STATE:
       return ReadRoundMessage(checks, e, payload);

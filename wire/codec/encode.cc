@@ -134,6 +134,13 @@ class Writer : public WriteChecks {
       start.setRound(plan.start.round);
       start.setStep(plan.start.step);
     }
+    if (plan.absent.empty()) return;
+    auto absent = b.initAbsent(Count(plan.absent, limits::kAbsentMax, "absences"));
+    for (unsigned i = 0; i < absent.size(); ++i) {
+      absent[i].setStage(plan.absent[i].stage);
+      absent[i].setRound(plan.absent[i].round);
+      WriteId(plan.absent[i].node, absent[i].initNode());
+    }
   }
   void operator()(const Heartbeat& m) {
     auto b = envelope_.initHeartbeat();
@@ -241,6 +248,15 @@ class Writer : public WriteChecks {
     WriteId(m.digest, b.initDigest());
     b.setPlanVersion(m.plan_version);
     payload_ = m.payload;
+  }
+  void operator()(const RoundLate& m) {
+    auto b = envelope_.initRoundLate();
+    b.setStage(m.stage);
+    b.setRound(m.round);
+    b.setWaitedS(Finite(m.waited_s, "waited_s"));
+    WriteIds(m.deltas_of,
+             b.initDeltasOf(Count(m.deltas_of, limits::kParticipantsMax, "late deltas")));
+    WriteIds(m.sums_of, b.initSumsOf(Count(m.sums_of, limits::kParticipantsMax, "late sums")));
   }
   void operator()(const SumsHeld& m) {
     auto b = envelope_.initSumsHeld();

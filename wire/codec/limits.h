@@ -27,6 +27,7 @@ inline constexpr size_t kPlanSlotsMax = 65536;  // replicas and slots of a plan 
 inline constexpr size_t kDeadMax = 4096;
 inline constexpr size_t kJoiningMax = 4096;
 inline constexpr size_t kSlowLinksMax = 16384;
+inline constexpr size_t kAbsentMax = 16384;
 inline constexpr size_t kLossesMax = 16384;
 inline constexpr size_t kParticipantsMax = 1024;
 inline constexpr size_t kTableBytesMax = size_t{64} << 10;

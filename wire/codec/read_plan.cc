@@ -97,6 +97,13 @@ PlanUpdate ReadPlan(ReadChecks& checks, schema::Plan::Reader r) {
   for (unsigned i = 0; i < m.plan.slow_links.size(); ++i) {
     m.plan.slow_links[i] = {ReadId<NodeId>(links[i].getFrom()), ReadId<NodeId>(links[i].getTo())};
   }
+  const auto absent = r.getAbsent();
+  m.plan.absent.resize(checks.Count(absent, limits::kAbsentMax, "absences"));
+  for (unsigned i = 0; i < m.plan.absent.size(); ++i) {
+    m.plan.absent[i] = {checks.NotNegative(absent[i].getStage(), "stage"),
+                        checks.NotNegative(absent[i].getRound(), "round"),
+                        ReadId<NodeId>(absent[i].getNode())};
+  }
   const auto start = r.getStart();
   m.plan.start = {checks.NotNegative(start.getSince(), "plan version"),
                   checks.NotNegative(start.getRound(), "round"),

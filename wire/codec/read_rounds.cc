@@ -2,6 +2,7 @@
 
 #include "wire/codec/id_words.h"
 #include "wire/codec/limits.h"
+#include "wire/codec/read_plan.h"
 
 namespace skerry {
 namespace {
@@ -83,6 +84,13 @@ Message ReadRoundMessage(ReadChecks& checks, schema::Envelope::Reader e, const P
     m.sums = ReadParticipants(checks, e.getSumsHeld().getSums());
     return m;
   }
+  if (e.isRoundLate()) {
+    auto m = ReadRound<RoundLate>(checks, e.getRoundLate());
+    m.waited_s = checks.NotNegative(checks.Finite(e.getRoundLate().getWaitedS(), "wait"), "wait");
+    m.deltas_of =
+        ReadIds(checks, e.getRoundLate().getDeltasOf(), limits::kParticipantsMax, "late deltas");
+    m.sums_of =
+        ReadIds(checks, e.getRoundLate().getSumsOf(), limits::kParticipantsMax, "late sums");
   if (e.isCheckpointRequest()) {
     return ReadRound<CheckpointRequest>(checks, e.getCheckpointRequest());
   }

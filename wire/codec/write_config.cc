@@ -14,6 +14,7 @@ void WriteOuterLaw(WriteChecks& checks, const OuterConfig& c, schema::RunConfig:
   b.setBudget(static_cast<uint8_t>(c.budget));
   b.setBudgetBits(checks.Finite(c.budget_bits, "budget_bits"));
   b.setBudgetRounds(c.budget_rounds);
+  b.setAbsences(c.absences);
 }
 
 void WriteTraining(WriteChecks& checks, const RunConfig& c, schema::RunConfig::Builder b) {

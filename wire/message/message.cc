@@ -63,6 +63,9 @@ int64_t WireSize(const Message& message) {
           [](const DeltaSum& m) { return SizeOf(m.payload) + 40; },
           [](const SumsHeld& m) { return 80 * static_cast<int64_t>(m.sums.size()); },
           [](const DeltaStatistics& m) { return 16 * static_cast<int64_t>(m.bytes.size()); },
+          [](const RoundLate& m) {
+            return 32 * static_cast<int64_t>(m.deltas_of.size() + m.sums_of.size());
+          },
           [](const CheckpointState& m) { return 32 * static_cast<int64_t>(m.chunks.size()) + 32; },
           [](const RoundApplied& m) { return 96 + 32 * static_cast<int64_t>(m.screened.size()); },
           [](const ObjectChunk& m) {
@@ -80,7 +83,8 @@ int64_t WireSize(const Message& message) {
           },
           [](const PlanUpdate& m) {
             int64_t bytes = 64 + 64 * static_cast<int64_t>(m.plan.joining.size()) +
-                            64 * static_cast<int64_t>(m.plan.slow_links.size());
+                            64 * static_cast<int64_t>(m.plan.slow_links.size()) +
+                            48 * static_cast<int64_t>(m.plan.absent.size());
             for (const auto& stage : m.plan.stages)
               bytes += 16 + 32 * static_cast<int64_t>(stage.replicas.size());
             for (const auto& path : m.plan.paths)
@@ -128,6 +132,7 @@ std::string Describe(const Message& message) {
           [](const Delta& m) { return StrFormat("Delta stage %d round %d", m.stage, m.round); },
           [](const DeltaSum& m) { return OfRound("DeltaSum", m); },
           [](const SumsHeld& m) { return OfRound("SumsHeld", m); },
+          [](const RoundLate& m) { return OfRound("RoundLate", m); },
           [](const DeltaHeld& m) {
             return StrFormat("DeltaHeld stage %d round %d of %s", m.stage, m.round,
                              m.sender.Short());

@@ -313,6 +313,18 @@ struct RoundApplied {
   int64_t bytes_received = 0;
   bool operator==(const RoundApplied&) const = default;
 };
+// replica → coordinator, at heartbeats while it stands idle for a round that is late by far: whose
+// deltas (of a sharded round: pieces that it is to sum) it lacks, and if none whose sums. Both
+// empty: the commit only.
+struct RoundLate {
+  int32_t stage = 0;
+  int64_t round = 0;
+  double waited_s = 0;  // since the boundary
+  std::vector<NodeId> deltas_of;
+  std::vector<NodeId> sums_of;
+  bool operator==(const RoundLate&) const = default;
+};
+
 // replica → coordinator, every OuterConfig::budget_rounds: what each codec would take and lose for
 // each tensor of its delta, [tensors, codecs].
 struct DeltaStatistics {
@@ -373,7 +385,8 @@ using Message = std::variant<Hello, Welcome, Refused, Peers, ProbeRequest, Ping,
                              PlanUpdate, Heartbeat, StepReport, Leave, Shutdown, Activation,
                              Gradient, MicrobatchVoid, Delta, DeltaHeld, RoundCommit, RoundApplied,
                              ObjectRequest, ObjectChunk, HopLate, Detour, VoidList, DeltaSum,
-                             SumsHeld, DeltaStatistics, CheckpointRequest, CheckpointState>;
+                             SumsHeld, DeltaStatistics, RoundLate, CheckpointRequest,
+                             CheckpointState>;
 
 // A message on its way: whoever repeats it, or sends it to many, keeps no copy.
 using SharedMessage = std::shared_ptr<const Message>;

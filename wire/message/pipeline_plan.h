@@ -50,6 +50,15 @@ struct Joiner {
   bool operator==(const Joiner&) const = default;
 };
 
+// A round of a stage that is frozen without the delta of a live replica, which was late by far
+// (docs/PROTOCOL.md, 32). What it has learnt stays with it and is in its next message.
+struct Absence {
+  int32_t stage = 0;
+  int64_t round = 0;
+  NodeId node;
+  auto operator<=>(const Absence&) const = default;
+};
+
 // What the configuration left to the planner; what it did not is at its "as configured" value.
 struct PlannedSettings {
   int64_t inner_steps = 0;     // 0: as configured
@@ -69,7 +78,7 @@ struct SlowLink {
 };
 
 // Where a plan begins, if not at step 0 with weights made from the seed: with the state of a
-// checkpoint, which nodes fetch from the coordinator (docs/PROTOCOL.md, 32).
+// checkpoint, which nodes fetch from the coordinator (docs/PROTOCOL.md, 39).
 struct PlanStart {
   int64_t since = 0;  // version of the plan that set it; 0: none did. What was sent under an older
                       // plan is of a past that does not count any more
@@ -89,6 +98,7 @@ struct PipelinePlan {
   std::vector<Joiner> joining;  // by node; of the plan and not dead
   PlannedSettings settings;
   std::vector<SlowLink> slow_links;  // sorted
+  std::vector<Absence> absent = {};  // sorted; of rounds that somebody may not have landed yet
   PlanStart start = {};
   bool operator==(const PipelinePlan&) const = default;
 };

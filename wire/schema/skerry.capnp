@@ -89,8 +89,9 @@ struct Envelope {
     deltaSum       @36 :DeltaSum;
     sumsHeld       @37 :SumsHeld;
     deltaStatistics @38 :DeltaStatistics;
-    checkpointRequest @41 :CheckpointRequest;
-    checkpointState @42 :CheckpointState;
+    roundLate      @41 :RoundLate;
+    checkpointRequest @42 :CheckpointRequest;
+    checkpointState @43 :CheckpointState;
   }
 
   speaks              @39 :UInt16;  # newest version that the sender understands; 0 stands for 1
@@ -194,6 +195,7 @@ struct RunConfig {
     budget       @16 :UInt8;  # 0 one codec for all tensors, 1 bits, 2 error
     budgetBits   @17 :Float32 = 1;
     budgetRounds @18 :Int64 = 16;
+    absences     @19 :Bool = true;
   }
   struct Paths {
     stages                 @0 :Int32;
@@ -258,7 +260,14 @@ struct Plan {
   joining             @5 :List(Joiner);
   settings            @6 :Settings;
   slowLinks           @7 :List(SlowLink);  # sorted
-  start               @8 :PlanStart;
+  absent              @8 :List(Absence);   # sorted
+  start               @9 :PlanStart;
+}
+# The round is frozen without the delta of a live replica.
+struct Absence {
+  stage @0 :Int32;
+  round @1 :Int64;
+  node  @2 :Id256;
 }
 # With a checkpoint, in place of step 0. What was sent under a plan older than `since` is void.
 struct PlanStart {
@@ -443,6 +452,14 @@ struct RoundApplied {
   screened   @5 :List(Id256);  # whose delta was left out or drawn in
   bytesSent     @6 :Int64;  # of this round's deltas and sums
   bytesReceived @7 :Int64;
+}
+# replica → coordinator: it stands idle for a round that is late by far.
+struct RoundLate {
+  stage    @0 :Int32;
+  round    @1 :Int64;
+  waitedS  @2 :Float64;
+  deltasOf @3 :List(Id256);  # what it lacks: their deltas or pieces,
+  sumsOf   @4 :List(Id256);  # or their sums
 }
 # replica → coordinator: what each codec would take and lose for each tensor of its delta.
 struct DeltaStatistics {
