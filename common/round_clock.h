@@ -80,6 +80,10 @@ class RoundClock {
   int64_t Boundary(int64_t round) const { return std::min(steps_, Ends(round)); }
   int64_t Due(int64_t round) const { return std::min(steps_, Ends(round) + delta_); }
 
+  // The inner step at which all begin who begin with the base of that version: it holds what was
+  // learnt before.
+  int64_t StartOf(int64_t version) const { return version <= 0 ? 0 : Boundary(version - 1); }
+
   // Rounds with a boundary, or landed, when so many inner steps are done.
   int64_t EndedBy(int64_t step) const {
     if (step >= steps_) return rounds();

@@ -182,6 +182,13 @@ struct PipelineConfig {
   bool operator==(const PipelineConfig&) const = default;
 };
 
+// Copies of the whole state that the coordinator keeps while the run trains (docs/OPERATING.md).
+struct CheckpointConfig {
+  int64_t every_rounds = 0;  // spans of inner_steps between two; 0: none are made
+  int32_t keep = 2;          // generations
+  bool operator==(const CheckpointConfig&) const = default;
+};
+
 struct RunConfig {
   std::string name = "skerry-run";
   uint64_t seed = 1;
@@ -196,6 +203,7 @@ struct RunConfig {
   InnerConfig inner;
   OuterConfig outer;
   PipelineConfig pipeline;
+  CheckpointConfig checkpoint;
   std::string data_dir = "data";  // token shards, relative to the run directory
   bool operator==(const RunConfig&) const = default;
 };

@@ -45,9 +45,8 @@ void JournalAudit::Add(const std::string& record) {
     return Find("records", ErrorText(status));
   }
   if (state_.plan && state_.plan->version != plan_before) AfterPlan();
-  if (kind == "rewind") {  // what came after the checkpoint never was
-    reports_.clear();
-  }
+  if (kind == "rewind") reports_.clear();  // what came after the checkpoint never was
+  if (kind == "resumed") first_step_ = json.at("checkpoint").at("step").get<int64_t>();
   if (kind == "commit") CheckCommit(json.at("commit").get<RoundCommit>());
   if (kind == "applied") {
     const auto applied = json.at("applied").get<RoundApplied>();
@@ -167,7 +166,7 @@ void JournalAudit::End() {
 void JournalAudit::EndSamples() {
   number_ = 0;
   const int32_t each = config_.pipeline.microbatches_per_step;
-  for (int64_t step = 0; step < config_.steps; ++step) {
+  for (int64_t step = first_step_; step < config_.steps; ++step) {
     const auto losses = state_.losses.find(step);
     const auto lost = state_.written_off.find(step);
     for (int32_t m = 0; m < each; ++m) {

@@ -86,6 +86,7 @@ class JournalAudit {
   std::vector<AuditFinding> findings_;
   std::vector<NodeId> first_stage_;  // live replicas by the plan in force
   int64_t first_stage_losses_ = 0;   // times that somebody left stage 0
+  int64_t first_step_ = 0;           // of a run that begins with another's checkpoint
   struct Report {
     int64_t record = 0;
     NodeId node;

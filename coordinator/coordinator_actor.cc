@@ -131,9 +131,11 @@ void CoordinatorActor::OnTimer(Context& context, TimerId timer) {
   TestAgain(context);
   RequestProbes(context);
   PlanWhenReady(context);
+  if (!state_.lost.empty()) return ReportStatus(context);
   TendHandovers(context);
   if (stopping_) return;
   TendReplan(context);
+  TendCheckpoint(context);
   FinishWhenDone(context);
   if (export_) ContinueExport(context);
   ReportStatus(context);
@@ -141,7 +143,11 @@ void CoordinatorActor::OnTimer(Context& context, TimerId timer) {
 
 void CoordinatorActor::OnJobDone(Context& context, JobId job) {
   if (stopping_) return;
-  if (job == planning_job_) {
+  if (OnCheckpointJob(context, job)) return;
+  if (job == starting_job_) {
+    starting_job_ = 0;
+    StartPrepared(context);
+  } else if (job == planning_job_) {
     planning_job_ = 0;
     PlanMade(context);
   } else if (job == choosing_job_) {

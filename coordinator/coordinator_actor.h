@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "coordinator/checkpoint_store.h"
 #include "coordinator/probe_schedule.h"
 #include "coordinator/run_state.h"
 #include "localsgd/table_choice.h"
@@ -79,6 +80,8 @@ struct CoordinatorOptions {
   // Whose tensors codec tables are of, where nodes train another model than config.model
   // (simulations do).
   std::optional<TransformerConfig> trained_model = {};
+  CheckpointStore* checkpoints = nullptr;  // none: none are made, and a lost stage stays lost
+  std::function<std::string(const RunConfig&)> format_config = {};  // for their manifests
 };
 
 class CoordinatorActor final : public Actor {
@@ -115,6 +118,7 @@ class CoordinatorActor final : public Actor {
   void On(Context& context, const NodeId& from, const RoundApplied& message);
   void On(Context& context, const NodeId& from, const DeltaStatistics& message);  // ops_tables.cc
   void On(Context& context, const NodeId& from, const ObjectChunk& message);
+  void On(Context& context, const NodeId& from, const CheckpointState& message);
   void On(Context& context, const NodeId& from, const Detour& message);
   void On(Context& context, const NodeId& from, const VoidList& message);
   void On(Context& context, const NodeId& from, const RoundLate& message);  // ops_late.cc
@@ -207,6 +211,29 @@ class CoordinatorActor final : public Actor {
   Churn ChurnSoFar(bool has_standbys) const;
   void WatchSpeed(const NodeId& node, const Heartbeat& beat);
   LinkReading ReadUnderLoad(const NodeId& from, const LinkReading& reading);
+
+  // ops_checkpoint.cc
+  void TendCheckpoint(Context& context);
+  bool BeginCheckpoint(Context& context);
+  int64_t NextCheckpointRound() const;
+  void AskForState(Context& context, size_t stage);
+  void OnCheckpointChunk(Context& context, const NodeId& from, const ObjectChunk& message);
+  void RequestChunks(Context& context, size_t stage);
+  bool OnCheckpointJob(Context& context, JobId job);
+  void StageKept(Context& context, size_t stage);
+  void CheckpointCommitted(Context& context, const absl::Status& status);
+  void GiveUpCheckpoint(Context& context, const std::string& why);
+  nlohmann::json CheckpointJson() const;
+
+  // ops_recovery.cc
+  bool BeginRecovery(Context& context, const std::set<NodeId>& dead, const std::string& reason);
+  void ForgetTraining();
+  bool AwaitsStart() const;
+  bool MayPlan(const std::vector<NodeId>& live, Instant now);
+  void PrepareStart(Context& context, PipelinePlan plan, double step_s, double bound_s,
+                    const std::string& explanation);
+  void StartPrepared(Context& context);
+  void OnStartRequest(Context& context, const NodeId& from, const ObjectRequest& request);
 
   // duties.cc
   void WatchForSilence(Context& context);
@@ -343,6 +370,17 @@ class CoordinatorActor final : public Actor {
   struct Writing;
   std::shared_ptr<Writing> writing_;
   JobId writing_job_ = 0;
+
+  struct Checkpointing;  // the generation being made
+  std::shared_ptr<Checkpointing> checkpointing_;
+  int64_t checkpoint_margin_ = 0;  // rounds to wait longer: the last one was asked for too late
+  JobId keeping_job_ = 0;
+  struct Starting;  // a plan that begins with a checkpoint, until its states are put together
+  std::shared_ptr<Starting> starting_;
+  JobId starting_job_ = 0;
+  std::set<NodeId> fresh_;       // said Hello as one that holds nothing, in this life
+  std::set<NodeId> fresh_last_;  // as it was when it last changed, then
+  Instant fresh_since_;
 
   bool stopping_ = false;
   TimerId duty_timer_ = 0;

@@ -80,7 +80,8 @@ void CoordinatorActor::WatchForSilence(Context& context) {
 
 // Only those are measured who are known to each other; who comes later, too, if it may be moved.
 void CoordinatorActor::RequestProbes(Context& context) {
-  if (state_.plan && (options_.config.replan_s == 0 || state_.finished)) return;
+  const bool trains = state_.plan && state_.lost.empty();
+  if (trains && (options_.config.replan_s == 0 || state_.finished)) return;
   std::set<NodeId> ready;
   for (const NodeId& node : active_) {
     if (greeted_.contains(node) && !untold_.contains(node)) ready.insert(ready.end(), node);
@@ -124,9 +125,10 @@ bool CoordinatorActor::MeasureDoubtful(Context& context, const std::vector<NodeI
 }
 
 void CoordinatorActor::PlanWhenReady(Context& context) {
-  if (state_.plan || planning_ || !probes_.Complete()) return;
+  const bool trains = state_.plan && state_.lost.empty();
+  if (trains || planning_ || starting_ || !probes_.Complete()) return;
   const std::vector<NodeId> live(active_.begin(), active_.end());
-  if (static_cast<int32_t>(live.size()) < options_.config.nodes_min) return;
+  if (!MayPlan(live, context.now())) return;
   if (live.size() != probed_.size()) return;  // some have not come back, or are not known to all
   // What gave no plan gives none again: wait for other nodes, or links that were cut.
   if (!no_plan_.empty() && active_ == no_plan_among_ && readings_ == no_plan_readings_) {
@@ -139,7 +141,7 @@ void CoordinatorActor::PlanWhenReady(Context& context) {
   input.config = options_.config;
   input.nodes = live;
   input.links = links_.Estimate(live, context.now());
-  input.version = 1;
+  input.version = state_.plan ? state_.plan->version + 1 : 1;
   no_plan_among_ = active_;
   no_plan_readings_ = readings_;
   planning_ = std::make_shared<Planning>();
@@ -165,6 +167,10 @@ void CoordinatorActor::PlanMade(Context& context) {
     for (const NodeId& node : stage.replicas) {
       if (!state_.nodes.at(node).alive) return;
     }
+  }
+  if (AwaitsStart()) {
+    return PrepareStart(context, planned.plan, planned.predicted_step_s, planned.lower_bound_s,
+                        planned.explanation);
   }
   Record(context, PlanRecord(planned.plan, planned.predicted_step_s, planned.lower_bound_s));
   AnnouncePlan(context, planned.explanation);
@@ -200,7 +206,7 @@ void CoordinatorActor::AnnouncePlan(Context& context, const std::string& reason)
 }
 
 void CoordinatorActor::FinishWhenDone(Context& context) {
-  if (!state_.plan || state_.exported || export_) return;
+  if (!state_.plan || state_.exported || export_ || !state_.lost.empty()) return;
   if (!state_.finished) {
     // A joiner that nobody waits for yet need not finish.
     for (size_t stage = 0; stage < state_.plan->stages.size(); ++stage) {
@@ -220,7 +226,7 @@ void CoordinatorActor::FinishWhenDone(Context& context) {
 }
 
 int64_t CoordinatorActor::RoundsOfAnyStage() const {
-  int64_t rounds = 0;
+  int64_t rounds = state_.plan ? state_.plan->start.round : 0;
   for (const auto& [key, commit] : state_.commits) rounds = std::max(rounds, key.second + 1);
   return rounds;
 }
@@ -261,6 +267,7 @@ void CoordinatorActor::EmitFinished(Context& context) {
 const char* CoordinatorActor::RunPhase() const {
   if (state_.exported) return "finished";
   if (state_.finished) return "collecting the model";
+  if (!state_.lost.empty()) return "going back to a checkpoint";
   if (state_.plan) return "training";
   const auto live = static_cast<int32_t>(LiveNodes().size());
   return live < options_.config.nodes_min ? "waiting for nodes" : "measuring links";
@@ -332,6 +339,7 @@ void CoordinatorActor::ReportStatus(Context& context) {
       {"outer", OuterJson(config.outer)},
       {"round_traffic", RoundsJson()},
       {"tables", HasBudget(config.outer) ? TablesJson(state_) : nlohmann::json::array()},
+      {"checkpoint", CheckpointJson()},
       {"nodes_min", config.nodes_min},
       {"note", no_plan_},
       {"refused", refused_},

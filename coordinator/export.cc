@@ -50,6 +50,7 @@ void CoordinatorActor::AskAnotherReplica(Context&) {
 }
 
 void CoordinatorActor::On(Context& context, const NodeId& from, const ObjectChunk& message) {
+  if (message.object.starts_with("checkpoint/")) return OnCheckpointChunk(context, from, message);
   if (!export_ || !export_->asking || writing_job_ != 0 || from != export_->replica ||
       message.object != absl::StrFormat("base/%d", export_->stage)) {
     return void(++refused_);

@@ -93,7 +93,8 @@ Json TablesJson(const RunState& state) {
   Json tables = Json::array();
   if (!state.plan) return tables;
   for (int32_t stage = 0; stage < static_cast<int32_t>(state.plan->stages.size()); ++stage) {
-    for (int64_t round = state.RoundsCommitted(stage) - 1; round >= 0; --round) {
+    const int64_t first = state.plan->start.round;
+    for (int64_t round = state.RoundsCommitted(stage) - 1; round >= first; --round) {
       const RoundCommit& commit = state.commits.at({stage, round});
       if (commit.table.empty()) continue;
       const auto table = UnpackTable(commit.table);

@@ -9,6 +9,7 @@
 
 #include "common/status.h"
 #include "coordinator/audit.h"
+#include "coordinator/checkpoint_program.h"
 #include "coordinator/listings.h"
 #include "coordinator/report.h"
 #include "coordinator/run_directory.h"
@@ -134,6 +135,10 @@ void AddRunCommands(CLI::App& app, CommandLine& line) {
   init->add_option("--config", line.init.config_file, "run.toml to copy; default: a template");
   init->add_option("--data", line.init.texts, "text to train on (plain, .gz, .dz)");
   init->add_option("--shards", line.init.shards, "or: a directory made by 'data prepare'");
+  init->add_option("--from", line.init.from,
+                   "begin with a checkpoint of the run in this directory");
+  init->add_option("--checkpoint", line.init.generation,
+                   "of which generation; default: the newest");
   init->callback([&] { line.exit_code = Ended(InitRunDirectory(line.init)); });
 
   auto* ticket = app.add_subcommand("ticket", "print a ticket for volunteers");
@@ -219,6 +224,7 @@ int Run(int argc, char** argv) {
   AddRunCommands(app, line);
   AddViewCommands(app, line);
   AddPreparations(app, line);
+  AddCheckpointCommands(app, &line.exit_code);
   CLI11_PARSE(app, argc, argv);
   return line.exit_code;
 }

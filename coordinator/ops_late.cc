@@ -138,7 +138,8 @@ bool CoordinatorActor::MayBeAbsent(const NodeId& node, int32_t stage, int64_t ro
   if (RoundsCovered(*state_.plan, stage, round, node, fragments) > kAbsencesInARow) return false;
   const int64_t most = RoundClock(options_.config).RoundsAhead() - 1;
   const Joiner* joiner = JoinerOf(*state_.plan, node);
-  const int64_t first = joiner == nullptr ? 0 : joiner->from_round;
+  const int64_t first =
+      std::max(state_.plan->start.round, joiner == nullptr ? 0 : joiner->from_round);
   for (int64_t landed = round - most - 1; landed < round; ++landed) {
     if (landed < first) return true;
     const auto applied = state_.applied.find({stage, landed});

@@ -115,6 +115,13 @@ void CoordinatorActor::Greet(Context& context, const NodeId& node, const Hello& 
                              bool peers_changed) {
   context.ConnectPeer(node, "");
   greeted_.insert(node);
+  // Whoever has heard that all is lost has dropped what it held.
+  const bool is_fresh = hello.plan_version == 0 ||
+                        (!state_.lost.empty() && hello.plan_version >= state_.plan->version);
+  if (is_fresh)
+    fresh_.insert(node);
+  else
+    fresh_.erase(node);
   context.Send(node, Welcome{options_.run, options_.config, options_.shards});
   if (options_.tests_reach) {
     Dialled& dialled = dialled_[node];
@@ -144,7 +151,8 @@ void CoordinatorActor::Introduce(Context& context, const NodeId& node, const Hel
     const Joiner* joiner = JoinerOf(*state_.plan, node);
     SendTables(context, node, *stage,
                joiner != nullptr ? joiner->base_version : hello.base_version);
-    for (int64_t round = hello.base_version; round < state_.RoundsCommitted(*stage); ++round) {
+    const int64_t first = std::max(hello.base_version, state_.plan->start.round);
+    for (int64_t round = first; round < state_.RoundsCommitted(*stage); ++round) {
       context.Send(node, state_.commits.at({*stage, round}));
     }
   }
@@ -336,6 +344,7 @@ void CoordinatorActor::RouteAround(Context& context, const NodeId& node,
   if (const Joiner* joiner = JoinerOf(*state_.plan, node); joiner && !joiner->IsFixed()) {
     failed_handover_[*StageOf(node)] = context.now();
   }
+  if (BeginRecovery(context, dead, reason)) return;
   const auto repaired = RepairPlan(*state_.plan, dead, state_.plan->version + 1);
   if (!repaired.ok()) return GiveUp(context, ErrorText(repaired.status()));
   Record(context, PlanRecord(*repaired, state_.predicted_step_s, state_.lower_bound_s));
@@ -390,10 +399,12 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const LinkReadin
 }
 
 void CoordinatorActor::On(Context& context, const NodeId& from, const ObjectRequest& message) {
-  if (options_.objects == nullptr || message.offset < 0 || message.length <= 0 ||
-      message.length > kObjectChunkBytesMax || message.object.size() > kShortTextMax) {
+  if (message.offset < 0 || message.length <= 0 || message.length > kObjectChunkBytesMax ||
+      message.object.size() > kShortTextMax) {
     return void(++refused_);
   }
+  if (message.object.starts_with("replica/")) return OnStartRequest(context, from, message);
+  if (options_.objects == nullptr) return void(++refused_);
   context.Send(from, options_.objects->Read(message));
 }
 

@@ -34,7 +34,12 @@ bool CoordinatorActor::IsLate(Context& context, const NodeId& from, int32_t stag
   }
   NoteStarted(context, from);
   if (round >= next) return false;
-  context.Send(from, state_.commits.at({stage, round}));
+  const auto frozen = state_.commits.find({stage, round});
+  if (frozen == state_.commits.end()) {  // over before the plan began
+    ++refused_;
+  } else {
+    context.Send(from, frozen->second);
+  }
   return true;
 }
 

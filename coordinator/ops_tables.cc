@@ -89,9 +89,10 @@ void CoordinatorActor::SendTables(Context& context, const NodeId& node, int32_t 
                                   int64_t before_round) const {
   const OuterConfig& outer = options_.config.outer;
   const int64_t before = std::min(before_round, state_.RoundsCommitted(stage));
-  if (!HasBudget(outer) || before <= 0) return;
+  const int64_t first = state_.plan->start.round;
+  if (!HasBudget(outer) || before <= first) return;
   std::vector<const RoundCommit*> commits;
-  for (int64_t round = before - 1; round >= 0; --round) {
+  for (int64_t round = before - 1; round >= first; --round) {
     const RoundCommit& commit = state_.commits.at({stage, round});
     if (!commit.table.empty() || round == before - 1) commits.push_back(&commit);
     if (!commit.table.empty() && round + TableLag(outer) <= before) break;

@@ -173,8 +173,8 @@ void CoordinatorActor::TryCommit(Context& context, int32_t stage) {
 
 void CoordinatorActor::On(Context& context, const NodeId& from, const RoundApplied& said) {
   const auto stage = StageOf(from);
-  if (!stage || said.stage != *stage || !IsSane(said) ||
-      said.round >= state_.RoundsCommitted(*stage)) {
+  const bool is_known = stage && state_.commits.contains({*stage, said.round});
+  if (!stage || said.stage != *stage || !IsSane(said) || !is_known) {
     return void(++refused_);
   }
   const RoundApplied message =

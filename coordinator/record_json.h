@@ -52,6 +52,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(StageAssignment, first_layer, la
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlannedSettings, inner_steps, overlap_steps, has_codec, codec,
                                    sequences_per_microbatch, in_flight)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SlowLink, from, to)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlanStart, since, round, step)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Absence, stage, round, node)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Joiner, node, since, base_version, from_step, from_round)
 
@@ -61,6 +62,7 @@ inline void to_json(nlohmann::json& json, const PipelinePlan& plan) {
           {"dead", plan.dead},         {"joining", plan.joining},
           {"settings", plan.settings}, {"slow_links", plan.slow_links},
           {"absent", plan.absent}};
+  if (plan.start.since > 0) json["start"] = plan.start;
 }
 // Older journals name no joiners and no settings.
 inline void from_json(const nlohmann::json& json, PipelinePlan& plan) {
@@ -72,6 +74,7 @@ inline void from_json(const nlohmann::json& json, PipelinePlan& plan) {
   if (json.contains("joining")) json.at("joining").get_to(plan.joining);
   if (json.contains("settings")) json.at("settings").get_to(plan.settings);
   if (json.contains("slow_links")) json.at("slow_links").get_to(plan.slow_links);
+  if (json.contains("start")) json.at("start").get_to(plan.start);
   if (json.contains("absent")) json.at("absent").get_to(plan.absent);
 }
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkReading, target, rtt_s, bytes_per_s)
@@ -82,6 +85,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RoundCommit, stage, round, parti
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RoundApplied, stage, round, base_digest, transfer_s,
                                                 wait_s, screened, bytes_sent, bytes_received)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MicrobatchLoss, microbatch, tokens, loss)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckpointRecord, generation, round, step, tokens, bytes,
+                                   new_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Traffic, ended_sent, ended_received, sent, received)
 
 }  // namespace skerry

@@ -184,10 +184,44 @@ void EventFold::OnMembership(const std::string& kind, const json& event) {
          absl::StrFormat("What %s said of its delta in round %d cannot be: %s.", node,
                          IntegerAt(event, "round"), TextAt(event, "why")),
          true);
+  } else if (OnCheckpoint(kind, event)) {
   } else if (kind == "exported") {
     Tell(kind, absl::StrFormat("The model was written: %d parameters, %.1f MB.",
                                IntegerAt(event, "parameters"), NumberAt(event, "bytes") * 1e-6));
   }
+}
+
+bool EventFold::OnCheckpoint(const std::string& kind, const json& event) {
+  const int64_t step = IntegerAt(event, "step");
+  if (kind == "checkpoint") {
+    Tell(kind,
+         absl::StrFormat("Checkpoint %d: the state after %d steps, %.1f MB, of which %.1f MB "
+                         "were fetched.",
+                         IntegerAt(event, "generation"), step, NumberAt(event, "bytes") * 1e-6,
+                         NumberAt(event, "new_bytes") * 1e-6));
+  } else if (kind == "checkpoint_failed") {
+    Tell(kind, absl::StrFormat("No checkpoint of version %d: %s.", IntegerAt(event, "round"),
+                               TextAt(event, "why")));
+  } else if (kind == "checkpoint_damaged") {
+    Tell(kind, absl::StrFormat("A checkpoint cannot be used: %s.", TextAt(event, "reason")), true);
+  } else if (kind == "stage_lost") {
+    Tell(kind,
+         absl::StrFormat("A stage has nobody left (%s): the run goes back to checkpoint %d, of "
+                         "step %d.",
+                         TextAt(event, "why"), IntegerAt(event, "generation"), step),
+         true);
+  } else if (kind == "rewind") {
+    Tell(kind,
+         absl::StrFormat("The run begins with checkpoint %d, at step %d; the credit of %d "
+                         "tokens was taken back.",
+                         IntegerAt(event, "generation"), step, IntegerAt(event, "rewound_tokens")));
+    losses_.erase(losses_.lower_bound(step), losses_.end());
+    tokens_.erase(tokens_.lower_bound(step), tokens_.end());
+    ended_s_.erase(ended_s_.lower_bound(step), ended_s_.end());
+  } else {
+    return false;
+  }
+  return true;
 }
 
 // Told once for each node: a wild one is wild every round, and the table counts them.

@@ -29,6 +29,7 @@ class EventFold {
   void OnRound(const nlohmann::json& event);
   void OnApplied(const nlohmann::json& event);
   void OnScreened(const std::string& node, const nlohmann::json& event);
+  bool OnCheckpoint(const std::string& kind, const nlohmann::json& event);
   void OnFinished(const nlohmann::json& event);
   void OnMembership(const std::string& kind, const nlohmann::json& event);
   void Tell(const std::string& kind, std::string text, bool bad = false);

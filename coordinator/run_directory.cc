@@ -7,9 +7,11 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 
 #include "common/status.h"
+#include "coordinator/checkpoint_program.h"
 #include "coordinator/journal_sqlite.h"
 #include "coordinator/record_json.h"
 #include "model/file_io.h"
@@ -59,10 +61,22 @@ absl::Status InitRunDirectory(const InitOptions& options) {
   SKERRY_RETURN_IF_ERROR(MakeDirectory(options.directory));
   RunConfig config;
   config.outer.overlap_steps = -1;  // the planner will have measured the links
+  config.checkpoint.every_rounds = 8;
+  std::optional<Checkpoint> begins_with;
+  if (!options.from.empty()) {
+    SKERRY_ASSIGN_OR_RETURN(begins_with, ChooseCheckpoint(options.from, options.generation));
+    SKERRY_ASSIGN_OR_RETURN(config, ParseRunConfig(begins_with->config, "the checkpoint"));
+  }
   if (!options.config_file.empty()) {
     SKERRY_ASSIGN_OR_RETURN(config, LoadRunConfig(options.config_file));
   }
   SKERRY_RETURN_IF_ERROR(ValidateRunConfig(config));
+  std::vector<std::string> records;
+  if (begins_with) {
+    SKERRY_ASSIGN_OR_RETURN(const CheckpointRecord record, RecordFor(*begins_with, config));
+    SKERRY_RETURN_IF_ERROR(CopyCheckpoint(*begins_with, options.from, options.directory));
+    records.push_back(ResumedRecord(record, begins_with->run));
+  }
   SKERRY_RETURN_IF_ERROR(Identity::LoadOrCreate(directory.File("coordinator.key")).status());
   SKERRY_RETURN_IF_ERROR(WriteFileAtomically(directory.File("run.toml"), FormatRunConfig(config)));
   if (!options.shards.empty()) {
@@ -71,10 +85,14 @@ absl::Status InitRunDirectory(const InitOptions& options) {
   if (!options.texts.empty()) {
     SKERRY_RETURN_IF_ERROR(PrepareData(options.texts, directory.File("data")));
   }
+  if (begins_with && options.shards.empty() && options.texts.empty()) {
+    SKERRY_RETURN_IF_ERROR(LinkShards(options.from + "/data", directory.File("data")));
+  }
   // The journal comes last: a directory with a journal is complete.
   SKERRY_ASSIGN_OR_RETURN(auto journal, SqliteJournal::Open(directory.File("journal.sqlite"),
                                                             SqliteJournal::Access::kCreate));
   SKERRY_RETURN_IF_ERROR(journal->SetFact("config", ConfigDigest(config).Hex()));
+  if (!records.empty()) SKERRY_RETURN_IF_ERROR(journal->Append(records));
   return journal->SetFact("run", MakeRunId(config, RandomNonce()).Hex());
 }
 

@@ -33,6 +33,10 @@ struct InitOptions {
   std::string config_file;         // copied; "" for the template
   std::vector<std::string> texts;  // prepared into data/
   std::string shards;              // or: a prepared data directory, linked in
+  // Begins with a checkpoint of the run in this directory (0: its newest), by default with its
+  // configuration, as the planner settled it, and its data.
+  std::string from;
+  int64_t generation = 0;
 };
 
 // Creates the directory's files. AlreadyExists if there is a run in it.

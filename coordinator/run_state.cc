@@ -66,6 +66,49 @@ absl::Status ApplyPlan(const Json& json, RunState& state) {
   return absl::OkStatus();
 }
 
+void ApplyCheckpoint(const Json& json, RunState& state) {
+  const auto made = json.at("checkpoint").get<CheckpointRecord>();
+  state.checkpoints[made.generation] = made;
+  state.generations = std::max(state.generations, made.generation);
+  if (json.at("kind") != "resumed") return;
+  state.resumed = true;
+  state.tokens = made.tokens;
+}
+
+// Everybody is dead in it: they start over, and are planned anew.
+absl::Status ApplyLost(const Json& json, RunState& state) {
+  SKERRY_RETURN_IF_ERROR(ApplyPlan(json, state));
+  const auto stages = json.at("stages").get<std::vector<int32_t>>();
+  state.lost = {stages.begin(), stages.end()};
+  return absl::OkStatus();
+}
+
+absl::Status ApplyRewind(const Json& json, RunState& state) {
+  const auto checkpoint = state.checkpoints.find(json.at("generation").get<int64_t>());
+  if (checkpoint == state.checkpoints.end()) return DataLoss("back to a checkpoint not kept");
+  SKERRY_RETURN_IF_ERROR(ApplyPlan(json, state));
+  state.commits.clear();
+  state.base_digests.clear();
+  state.applied.clear();
+  state.moved.clear();
+  state.started.clear();
+  const auto first = state.losses.lower_bound(checkpoint->second.step);
+  for (auto it = first; it != state.losses.end(); ++it) {
+    for (const auto& [microbatch, loss] : it->second.by_microbatch) {
+      state.tokens -= loss.tokens;
+      state.rewound_tokens += loss.tokens;
+    }
+  }
+  state.losses.erase(first, state.losses.end());
+  state.written_off.erase(state.written_off.lower_bound(checkpoint->second.step),
+                          state.written_off.end());
+  // What came after it is of a past that does not count.
+  state.checkpoints.erase(std::next(checkpoint), state.checkpoints.end());
+  state.lost.clear();
+  ++state.rewinds;
+  return absl::OkStatus();
+}
+
 absl::Status ApplyCommit(const Json& json, RunState& state) {
   auto commit = json.at("commit").get<RoundCommit>();
   const RunState::StageRound key{commit.stage, commit.round};
@@ -152,6 +195,14 @@ absl::Status ApplyParsed(const Json& json, RunState& state) {
     ApplyWrittenOff(json, state);
   } else if (kind == "life" || kind == "started" || kind == "reach" || kind == "traffic") {
     return ApplyToNode(kind, json, state);
+  } else if (kind == "checkpoint" || kind == "resumed") {
+    ApplyCheckpoint(json, state);
+  } else if (kind == "dropped") {
+    state.checkpoints.erase(json.at("generation").get<int64_t>());
+  } else if (kind == "lost") {
+    return ApplyLost(json, state);
+  } else if (kind == "rewind") {
+    return ApplyRewind(json, state);
   } else if (kind == "finished") {
     state.finished = true;
   } else if (kind == "exported") {
@@ -187,10 +238,11 @@ std::vector<NodeId> RunState::NewlyScreened(const RoundApplied& of) const {
 }
 
 int64_t RunState::RoundsCommitted(int32_t stage) const {
+  const int64_t over = plan ? plan->start.round : 0;
   const auto next = commits.lower_bound({stage + 1, 0});
-  if (next == commits.begin()) return 0;
+  if (next == commits.begin()) return over;
   const auto last = std::prev(next);
-  return last->first.first == stage ? last->first.second + 1 : 0;
+  return last->first.first == stage ? last->first.second + 1 : over;
 }
 
 double RunState::HiddenFraction() const {
@@ -286,6 +338,29 @@ std::string StartedRecord(const NodeId& node) {
 }
 std::string TrafficRecord(const NodeId& node, const Traffic& traffic) {
   return Json{{"kind", "traffic"}, {"node", node}, {"traffic", traffic}}.dump();
+}
+std::string CheckpointMade(const CheckpointRecord& checkpoint) {
+  return Json{{"kind", "checkpoint"}, {"checkpoint", checkpoint}}.dump();
+}
+std::string CheckpointDropped(int64_t generation) {
+  return Json{{"kind", "dropped"}, {"generation", generation}}.dump();
+}
+std::string ResumedRecord(const CheckpointRecord& checkpoint, const std::string& from) {
+  return Json{{"kind", "resumed"}, {"checkpoint", checkpoint}, {"from", from}}.dump();
+}
+std::string LostRecord(const PipelinePlan& plan, const std::vector<int32_t>& stages) {
+  return Json{{"kind", "lost"},
+              {"plan", plan},
+              {"stages", stages},
+              {"predicted_step_s", 0.0},
+              {"lower_bound_s", 0.0}}
+      .dump();
+}
+std::string RewindRecord(const std::string& plan_record, int64_t generation) {
+  Json record = Json::parse(plan_record);
+  record["kind"] = "rewind";
+  record["generation"] = generation;
+  return record.dump();
 }
 std::string MarkRecord(const std::string& kind) {
   return Json{{"kind", kind}}.dump();

@@ -9,7 +9,12 @@
 //   link      a directed reading · plan  a plan in force · commit  a round's frozen set
 //   applied   a replica's digest after a round · losses  microbatches credited to a step, each
 //   once, and by whom · written_off  microbatches of a step that died with their stage-0 node:
-//   nobody will be credited with them any more · finished, exported  the end
+//   nobody will be credited with them any more
+//   finished, exported  the end
+//   checkpoint  a generation is whole on the disk · dropped  it is not kept any more, or damaged
+//   resumed  this run begins with another's checkpoint, kept as a generation of its own
+//   lost     a stage has nobody left: everybody starts over · rewind  a plan that begins with a
+//            checkpoint: rounds before it are over, what was credited of later steps is not
 #pragma once
 
 #include <cstdint>
@@ -57,6 +62,17 @@ struct Traffic {
   bool operator==(const Traffic&) const = default;
 };
 
+// A whole state of the run on the coordinator's disk (coordinator/checkpoint_store.h).
+struct CheckpointRecord {
+  int64_t generation = 0;
+  int64_t round = 0;   // the base's version
+  int64_t step = 0;    // inner steps that it holds
+  int64_t tokens = 0;  // credited for them
+  int64_t bytes = 0;
+  int64_t new_bytes = 0;  // that had to be fetched
+  bool operator==(const CheckpointRecord&) const = default;
+};
+
 class RunState {
  public:
   // DataLoss if the record is damaged or contradicts the state.
@@ -88,12 +104,19 @@ class RunState {
   int64_t tokens = 0;  // of reported microbatches, each once
   bool finished = false;
   bool exported = false;
+  std::map<int64_t, CheckpointRecord> checkpoints;  // kept, by generation
+  int64_t generations = 0;                          // the last one's number
+  bool resumed = false;        // it begins with a checkpoint, whatever the first plan
+  std::set<int32_t> lost;      // stages, until the run goes back; empty: none
+  int64_t rewinds = 0;         // times it went back, or began with a checkpoint
+  int64_t rewound_tokens = 0;  // whose credit was taken back by that
   bool operator==(const RunState&) const = default;
 
   // Of those whom `applied` says it screened, who nobody said that of before, in that round.
   std::vector<NodeId> NewlyScreened(const RoundApplied& applied) const;
 
-  // Rounds committed for a stage; they are consecutive from 0.
+  // Rounds committed for a stage, or over before the plan began; those in `commits` are consecutive
+  // from there.
   int64_t RoundsCommitted(int32_t stage) const;
 
   // The share of the rounds' transfer time for which no device stood idle. Of each round the
@@ -118,6 +141,11 @@ std::string WrittenOffRecord(int64_t step, const std::set<int32_t>& microbatches
 std::string LifeRecord(const NodeId& node, bool alive, bool evicted = false);
 std::string StartedRecord(const NodeId& node);
 std::string TrafficRecord(const NodeId& node, const Traffic& traffic);
+std::string CheckpointMade(const CheckpointRecord& checkpoint);
+std::string CheckpointDropped(int64_t generation);
+std::string ResumedRecord(const CheckpointRecord& checkpoint, const std::string& from);
+std::string LostRecord(const PipelinePlan& plan, const std::vector<int32_t>& stages);
+std::string RewindRecord(const std::string& plan_record, int64_t generation);
 std::string MarkRecord(const std::string& kind);  // "finished", "exported"
 
 }  // namespace skerry

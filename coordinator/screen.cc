@@ -106,6 +106,17 @@ std::string StatusScreen(const Json& status) {
   }
   if (const auto relayed = status.value("relayed_pairs", int64_t{0}); relayed > 0)
     text += absl::StrFormat("%d pairs of nodes cannot be dialled and go through relays\n", relayed);
+  const Json checkpoint = status.value("checkpoint", Json::object());
+  if (checkpoint.contains("generation")) {
+    text += absl::StrFormat("checkpoints: %d kept, the newest of step %d, %.1f MB\n",
+                            checkpoint.value("kept", 0), checkpoint.value("step", int64_t{0}),
+                            1e-6 * checkpoint.value("bytes", 0.0));
+  } else if (checkpoint.value("every_rounds", 0) > 0) {
+    text += "checkpoints: none yet\n";
+  }
+  if (checkpoint.value("rewinds", 0) > 0) {
+    text += absl::StrFormat("begun with a checkpoint: %d times\n", checkpoint.value("rewinds", 0));
+  }
   text += "  node      region     stage    phase                                    held\n";
   for (const Json& node : status["nodes"]) text += NodeLine(node) + "\n";
   return text;

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "common/status.h"
+#include "coordinator/checkpoint_program.h"
 #include "coordinator/coordinator_actor.h"
 #include "coordinator/journal_sqlite.h"
 #include "coordinator/line_file.h"
@@ -111,6 +112,9 @@ absl::StatusOr<int> Serve(const ServeOptions& options) {
   CoordinatorOptions actor_options = ActorOptions(run, identity.id(), *shards, model, screen);
   actor_options.probes_at_once = options.probes_at_once;
   actor_options.tests_reach = true;
+  SKERRY_ASSIGN_OR_RETURN(const auto archive, OpenArchive(run.directory.path));
+  actor_options.checkpoints = archive.get();
+  actor_options.format_config = FormatRunConfig;
   SKERRY_ASSIGN_OR_RETURN(actor_options.journal, journal->Load());
   const size_t records = actor_options.journal.size();
   SKERRY_ASSIGN_OR_RETURN(auto actor, CoordinatorActor::Create(std::move(actor_options)));

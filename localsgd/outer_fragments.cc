@@ -84,6 +84,10 @@ absl::Status OuterFragments::Restart(int32_t fragment, std::span<float> theta) {
   return replicas_.at(Index(fragment)).Restart(Part(fragment, theta));
 }
 
+void OuterFragments::BeginAnew() {
+  for (OuterReplica& replica : replicas_) replica.BeginAnew();
+}
+
 absl::StatusOr<std::vector<Bytes>> OuterFragments::EncodePieces(int32_t fragment,
                                                                 std::span<const float> theta) {
   SKERRY_RETURN_IF_ERROR(CheckLength(theta.size()));

@@ -47,6 +47,7 @@ class OuterFragments {
   absl::Status Apply(int32_t fragment, std::span<const OuterReplica::Accepted> participants,
                      std::span<float> theta);
   absl::Status Restart(int32_t fragment, std::span<float> theta);
+  void BeginAnew();
   absl::StatusOr<std::vector<Bytes>> EncodePieces(int32_t fragment, std::span<const float> theta);
   absl::Status ApplySums(int32_t fragment, std::span<const std::span<const uint8_t>> sums,
                          bool own_accepted, std::span<float> theta);

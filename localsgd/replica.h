@@ -128,6 +128,10 @@ class OuterReplica {
   // go back to the base. FailedPrecondition: another mode, or not the first boundary.
   absl::Status Restart(std::span<float> theta);
 
+  // After At: all replicas begin at its version, no message is under way. So with restart its next
+  // boundary is a first one.
+  void BeginAnew() { ahead_ = false; }
+
   int64_t size() const { return static_cast<int64_t>(base_.size()); }
   CodecBook& codecs() const { return *options_.codecs; }
   std::span<const float> base() const { return base_; }

@@ -19,6 +19,21 @@ size_t ReportsKept(const RunConfig& config) {
   return static_cast<size_t>(2 * config.outer.inner_steps + 2);
 }
 
+// What a peer sent under a plan from before the run went back to a checkpoint.
+bool IsOfVoidedPast(const Message& message, int64_t since) {
+  return since > 0 &&
+         std::visit(
+             [&](const auto& m) {
+               using M = std::decay_t<decltype(m)>;
+               if constexpr (requires { m.plan_version; } && !std::is_same_v<M, Hello>) {
+                 return m.plan_version < since;
+               } else {
+                 return false;
+               }
+             },
+             message);
+}
+
 }  // namespace
 
 NodeActor::NodeActor(NodeActorOptions options)
@@ -66,6 +81,7 @@ void NodeActor::OnMessage(Context& context, const NodeId& from, const skerry::Me
   bytes_received_ += WireSize(message);
   if (RoundBytes* bytes = BytesOf(message)) bytes->received += WireSize(message);
   if (state_ == State::kStopped) return;
+  if (IsOfVoidedPast(message, plan_.start.since)) return void(++refused_);
   std::visit([&](const auto& m) { On(context, from, m); }, message);
 }
 
@@ -160,6 +176,7 @@ void NodeActor::StageBuilt(Context& context) {
   GiveTables(context);
   if (state_ == State::kStopped) return;
   if (state_ == State::kCatchingUp) return TendJoining(context);
+  if (BeginsWithCheckpoint()) return TendStart(context);
   rounds_ = std::make_unique<RoundKeeper>(stage_, options_.self, 0, Clock().RoundsAhead());
   StartTraining(context, 0);
 }
@@ -201,7 +218,7 @@ void NodeActor::StartTraining(Context& context, int64_t step) {
 
 void NodeActor::Advance(Context& context) {
   if (state_ == State::kCatchingUp) return CatchUp(context);
-  if (SaveStateIfAsked(context)) return;
+  if (KeepCheckpointIfDue(context) || SaveStateIfAsked(context)) return;
   // After the last step a node still computes for others what a death has sent around again.
   if (state_ == State::kFinished && heavy_ == Heavy::kNone) pipeline_->SubmitNext(context);
   if (state_ != State::kTraining) return;
@@ -252,6 +269,7 @@ void NodeActor::OnJobDone(Context& context, JobId job) {
     if (fetcher_.Done() && builds && !work_ && heavy_ == Heavy::kNone) BuildStage(context);
     return;
   }
+  if (job == chunk_job_ && chunk_job_ != 0) return ChunkDigested(context);
   if (job == heavy_job_ && heavy_ != Heavy::kNone) {
     const Heavy done = std::exchange(heavy_, Heavy::kNone);
     if (!results_->status.ok() && done == Heavy::kRestore) return StateRestored(context);
@@ -277,6 +295,9 @@ void NodeActor::OnJobDone(Context& context, JobId job) {
         for (auto& [to, request] : std::exchange(base_requests_, {}))
           ServeBase(context, to, request);
         break;
+      case Heavy::kCheckpoint:
+        CheckpointKept(context);
+        break;
       case Heavy::kSave:
         StateSaved(context);
         break;
@@ -293,83 +314,6 @@ void NodeActor::OnJobDone(Context& context, JobId job) {
     pipeline_->OnJobDone(context, job);
   }
   Advance(context);
-}
-
-// ---- life --------------------------------------------------------------------------------------
-
-Phase NodeActor::phase() const {
-  switch (state_) {
-    case State::kJoining:
-      return Phase::kJoining;
-    case State::kIdle:
-      return plan_.version > 0 ? Phase::kStandby : Phase::kWaitingForPlan;
-    case State::kPreparing:
-      return Phase::kFetchingData;
-    case State::kCatchingUp:
-      return restored_ ? Phase::kCatchingUp : Phase::kFetchingData;
-    case State::kTraining: {
-      const auto it = boundaries_.find(rounds_->next());
-      if (!open_ && it != boundaries_.end() && it->second.waiting) return Phase::kWaitingForRound;
-      return pipeline_->WaitingFor().empty() ? Phase::kTraining : Phase::kWaitingForPeers;
-    }
-    case State::kFinished:
-    case State::kStopped:
-      return Phase::kFinished;
-  }
-  return Phase::kJoining;
-}
-
-void NodeActor::SendHeartbeat(Context& context) {
-  Heartbeat beat;
-  beat.phase = phase();
-  beat.step = step_;
-  beat.base_version = base_version();
-  beat.tokens = pipeline_ ? pipeline_->tokens() : 0;
-  beat.bytes_sent = bytes_sent_;
-  beat.bytes_received = bytes_received_;
-  beat.busy_s = busy_.seconds();
-  beat.round_wait_s = round_wait_s_;
-  beat.round_transfer_s = round_transfer_s_;
-  beat.memory_bytes = HeldBytesPeak();
-  if (beat.phase == Phase::kWaitingForRound) beat.waiting_for = rounds_->Missing(rounds_->next());
-  if (state_ == State::kCatchingUp && state_fetcher_ && !restored_) {
-    beat.waiting_for = state_fetcher_->WaitingFor();
-  }
-  if (beat.phase == Phase::kWaitingForPeers) beat.waiting_for = pipeline_->WaitingFor();
-  Send(context, options_.coordinator, beat);
-}
-
-void NodeActor::OnTimer(Context& context, TimerId timer) {
-  // A coordinator that died after it took the Hello may never have said Welcome.
-  if (timer == hello_timer_ && state_ == State::kJoining) {
-    SayHello(context);
-    hello_timer_ = context.StartTimer(kHelloPatience);
-    return;
-  }
-  if (timer != heartbeat_timer_ || state_ == State::kStopped) return;
-  SendHeartbeat(context);
-  heartbeat_timer_ = context.StartTimer(Duration::Seconds(config_->heartbeat_s));
-  DropStaleState(context);
-  if (state_ == State::kCatchingUp) TendJoining(context);
-  if (!pipeline_) return;
-  pipeline_->OnTick(context);
-  SayIfLate(context);
-  Advance(context);
-}
-
-void NodeActor::OnPeerRestarted(Context& context, const NodeId& peer) {
-  if (state_ == State::kStopped || peer != options_.coordinator) return;
-  SayHello(context);
-  if (state_ == State::kPreparing || state_ == State::kCatchingUp) fetcher_.Resume(context);
-  for (const StepReport& report : recent_reports_) Send(context, peer, report);
-  for (const Message& message : passed_on_) Send(context, peer, message);
-  for (const skerry::RoundApplied& applied : recent_applied_) Send(context, peer, applied);
-  if (!rounds_) return;
-  for (const auto& [round, said] : said_) Send(context, peer, said);
-  for (const DeltaHeld& held : rounds_->HeldNow()) Send(context, peer, held);
-  for (const DeltaHeld& refused : rounds_->RefusedNow()) Send(context, peer, refused);
-  reported_sums_.clear();
-  if (IsShardedStage()) ReportSums(context);
 }
 
 }  // namespace skerry

@@ -4,7 +4,8 @@
 // States (what a person sees is Phase):
 //   kJoining    Hello sent, and again every few seconds, no Welcome yet
 //   kIdle       admitted; answers probes; waits for a plan that names it (or stands by)
-//   kPreparing  in the plan: fetching shards (stage 0) and building the stage on the device
+//   kPreparing  in the plan: fetching shards (stage 0) and building the stage on the device; where
+//               the plan begins with a checkpoint, fetching the stage's state too
 //   kCatchingUp joins a stage in training: as kPreparing, and is given the stage's state; holds
 //   deltas
 //               meanwhile, then lands rounds as they are committed, until its first step
@@ -113,6 +114,7 @@ class NodeActor final : public Actor {
   void On(Context& context, const NodeId& from, const RoundCommit& message);
   void On(Context& context, const NodeId& from, const ObjectRequest& message);
   void On(Context& context, const NodeId& from, const ObjectChunk& message);
+  void On(Context& context, const NodeId& from, const CheckpointRequest& message);
   void On(Context& context, const NodeId& from, const Shutdown& message);
   template <typename Other>
   void On(Context&, const NodeId&, const Other&) {
@@ -158,6 +160,18 @@ class NodeActor final : public Actor {
   void StateSaved(Context& context);
   void DropStaleState(Context& context);
   bool MayHaveState(const NodeId& node) const;
+
+  // node_checkpoint.cc
+  bool IsPast(int64_t version) const;
+  bool KeepCheckpointIfDue(Context& context);
+  void CheckpointKept(Context& context);
+  void DigestNextChunk(Context& context);
+  void ChunkDigested(Context& context);
+  void RefuseCheckpoint(Context& context);
+  void OnCheckpointRequest(Context& context, const NodeId& from, const ObjectRequest& request);
+  bool BeginsWithCheckpoint() const { return plan_.start.since > 0 && joined_since_ == 0; }
+  void TendStart(Context& context);
+  void StartRestored(Context& context);
 
   // Does the next thing that can be done: apply a due round, close a step, encode a delta, or give
   // the device a task.
@@ -271,7 +285,8 @@ class NodeActor final : public Actor {
     kSave,
     kRestore,
     kCatchUp,
-    kStart
+    kStart,
+    kCheckpoint
   };
   Heavy heavy_ = Heavy::kNone;
   JobId heavy_job_ = 0;
@@ -294,6 +309,19 @@ class NodeActor final : public Actor {
   };
   std::optional<SavedState> saved_;
   std::optional<std::pair<NodeId, ObjectRequest>> state_request_;
+
+  // What the coordinator asked for, and what is kept of it: the state of one version, digested
+  // chunk by chunk between the tasks of training.
+  std::optional<int64_t> checkpoint_wanted_;
+  struct KeptCheckpoint {
+    int64_t round = 0;
+    Payload bytes;
+    std::vector<Digest> chunks;  // so far
+    Instant used;
+  };
+  std::optional<KeptCheckpoint> checkpoint_;
+  std::shared_ptr<Digest> chunk_digest_;
+  JobId chunk_job_ = 0;
 
   std::deque<StepReport> recent_reports_;  // said again to a coordinator that restarted
   std::deque<Message> passed_on_;          // and these

@@ -54,6 +54,9 @@ void NodeActor::DropStage(Context& context) {
   restored_ = false;
   saved_.reset();
   state_request_.reset();
+  checkpoint_wanted_.reset();
+  checkpoint_.reset();
+  chunk_job_ = 0;
   recent_reports_.clear();
   last_applied_.reset();
   recent_applied_.clear();
@@ -99,6 +102,7 @@ void NodeActor::Join(Context& context) {
   const Joiner& joiner = *JoinerOf(plan_, options_.self);
   if (joiner.IsFixed()) return StartOver(context, "a part that only an earlier self could play");
   joined_since_ = joiner.since;
+  commits_known_ = plan_.start.round;
   rounds_ = std::make_unique<RoundKeeper>(stage_, options_.self, joiner.base_version,
                                           Clock().RoundsIn(RoundKeeper::kJoinersRoundsAhead));
   state_ = State::kCatchingUp;
@@ -149,6 +153,7 @@ void NodeActor::StateArrived(Context& context) {
 
 // Its first word: the digest of the base it was given, as if it had landed that round itself.
 void NodeActor::StateRestored(Context& context) {
+  if (BeginsWithCheckpoint()) return StartRestored(context);
   const int64_t version = results_->version;
   if (!results_->status.ok() || version != state_fetcher_->version() || version < rounds_->next()) {
     state_fetcher_->Reject();
@@ -198,6 +203,11 @@ void NodeActor::CaughtUp(Context& context) {
 }
 
 void NodeActor::StartReplica(Context& context) {
+  if (BeginsWithCheckpoint()) {
+    encoded_ = plan_.start.round;
+    commits_known_ = plan_.start.round;
+    return StartTraining(context, plan_.start.step);
+  }
   const Joiner& joiner = *JoinerOf(plan_, options_.self);
   encoded_ = joiner.from_round;
   // Rounds may be under way that the others encoded before the first step.
@@ -281,6 +291,7 @@ void NodeActor::DropStaleState(Context& context) {
   if (saved_ && (context.now() - saved_->used > kStateKept || !MayHaveState(saved_->to))) {
     saved_.reset();
   }
+  if (checkpoint_ && context.now() - checkpoint_->used > kStateKept) checkpoint_.reset();
   if (state_request_ && !MayHaveState(state_request_->first)) state_request_.reset();
 }
 

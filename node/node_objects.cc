@@ -20,6 +20,9 @@ void NodeActor::On(Context& context, const NodeId& from, const ObjectRequest& me
   const bool sane =
       message.offset >= 0 && message.length > 0 && message.length <= kObjectChunkBytesMax;
   if (sane && message.object.starts_with("replica/")) return OnStateRequest(context, from, message);
+  if (sane && message.object.starts_with("checkpoint/")) {
+    return OnCheckpointRequest(context, from, message);
+  }
   const bool mine =
       sane && from == options_.coordinator && message.object == absl::StrFormat("base/%d", stage_);
   if (!mine) return void(++refused_);
@@ -60,7 +63,9 @@ void NodeActor::SendPart(Context& context, const NodeId& to, const ObjectRequest
 }
 
 void NodeActor::On(Context& context, const NodeId& from, const ObjectChunk& message) {
-  if (from != options_.coordinator && state_fetcher_ && heavy_ == Heavy::kNone && !restored_) {
+  const bool is_state = BeginsWithCheckpoint() ? message.object.starts_with("replica/")
+                                               : from != options_.coordinator;
+  if (is_state && state_fetcher_ && heavy_ == Heavy::kNone && !restored_) {
     state_fetcher_->OnChunk(context, from, message);
     if (state_fetcher_->Done()) StateArrived(context);
     return;

@@ -11,7 +11,7 @@
 #include "compression/device_codecs.h"
 #include "kernels/plugin/gpu_backend.h"
 #include "localsgd/table_choice.h"
-#include "node/stage_state.h"
+#include "model/stage_state.h"
 
 namespace skerry {
 namespace {
@@ -191,7 +191,7 @@ absl::StatusOr<Payload> TrainedStage::EncodeDelta(int64_t round) {
   const int32_t fragment = clock_.FragmentOf(round);
   SKERRY_ASSIGN_OR_RETURN(Bytes message, fragments_->Encode(fragment, theta_));
   NoteHeld();
-  if (clock_.restarts() && round == 0) {  // no step is due yet
+  if (clock_.restarts() && round == first_round_) {  // no step is due yet
     SKERRY_RETURN_IF_ERROR(fragments_->Restart(fragment, theta_));
     trainer_->WriteParameters(theta_);
   }
@@ -292,6 +292,17 @@ absl::StatusOr<Payload> TrainedStage::SaveState() {
   return MakePayload(std::move(state));
 }
 
+absl::StatusOr<Payload> TrainedStage::SaveLiveState(int64_t version) {
+  const StageOptimizer& optimizer = trainer_->optimizer();
+  Bytes state = NewState(fragments_->size(), optimizer.moments(), version, optimizer.steps());
+  const StateArrays arrays = ArraysOf(state);
+  trainer_->ReadParameters(arrays.base);
+  optimizer.ReadMoments(arrays.first_moment, arrays.second_moment);
+  SealState(&state);
+  NoteHeld(static_cast<int64_t>(state.size()));
+  return MakePayload(std::move(state));
+}
+
 absl::StatusOr<int64_t> TrainedStage::RestoreState(const Payload& saved) {
   SKERRY_ASSIGN_OR_RETURN(const StateView state,
                           ViewState(View(saved), static_cast<int64_t>(theta_.size())));
@@ -308,7 +319,11 @@ absl::StatusOr<int64_t> TrainedStage::RestoreState(const Payload& saved) {
   return state.version;
 }
 
-void TrainedStage::StartFromBase(int64_t, int64_t) {
+void TrainedStage::StartFromBase(int64_t, int64_t round) {
+  if (clock_.restarts() && round == fragments_->version()) {
+    first_round_ = round;
+    fragments_->BeginAnew();
+  }
   fragments_->ReadBase(theta_);
   trainer_->WriteParameters(theta_);
 }

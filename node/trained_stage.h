@@ -66,6 +66,7 @@ class TrainedStage final : public StageWork {
   Digest BaseDigest() override;
   Payload BaseParameters() override;
   absl::StatusOr<Payload> SaveState() override;
+  absl::StatusOr<Payload> SaveLiveState(int64_t version) override;
   absl::StatusOr<int64_t> RestoreState(const Payload& saved) override;
   void StartFromBase(int64_t step, int64_t round) override;
 
@@ -112,6 +113,7 @@ class TrainedStage final : public StageWork {
   std::unique_ptr<OuterFragments> fragments_;
   std::vector<float> theta_;  // host copy of the live parameters, between rounds' steps
   std::vector<int32_t> inputs_, targets_;
+  int64_t first_round_ = 0;       // co2: at its boundary no step is due yet
   std::vector<NodeId> screened_;  // of the round that landed last
   Peak held_peak_;                // raised by the device thread
 };

@@ -51,8 +51,12 @@ void Checkers::Violate(Instant now, const char* rule, std::string what) {
 
 void Checkers::OnPersist(Instant now, const NodeId& node, const std::string& record) {
   if (node != options_.coordinator) return;
+  if (record.find(R"("kind":"rewind")") != std::string::npos) {
+    for (const auto& [key, commit] : state().commits) past_commits_[key].push_back(commit);
+  }
   audit_.Add(record);
   NoteFindings(now);
+  if (state().rewinds != rewinds_) NoteRewind(now);
   const std::pair lives{state().lives, state().plan ? state().plan->version : 0};
   if (std::exchange(lives_checked_, lives) != lives) NoteGone();
   CheckPlanRecord(now);
@@ -67,6 +71,24 @@ void Checkers::NoteFindings(Instant now) {
     Violate(now, "ledger_exact",
             absl::StrFormat("journal record %d: %s", finding.record, finding.what));
   }
+}
+
+// Everybody of the plan holds nothing of before: it has said so. Others may not have heard yet.
+void Checkers::NoteRewind(Instant now) {
+  rewinds_ = state().rewinds;
+  counted_.clear();
+  last_counted_.clear();
+  counted_since_step_.clear();
+  led_around_.clear();
+  held_.clear();
+  sums_held_.clear();
+  commits_checked_.clear();
+  digests_.clear();
+  made_.clear();
+  fixed_by_.clear();
+  step_of_.clear();
+  best_step_ = state().plan->start.step;
+  progress_ = now;
 }
 
 void Checkers::NoteGone() {
@@ -127,9 +149,14 @@ void Checkers::Check(Instant now, const NodeId& to, const PlanUpdate& update) {
 
 void Checkers::Check(Instant now, const NodeId&, const RoundCommit& commit) {
   const auto journalled = state().commits.find({commit.stage, commit.round});
+  if (const auto past = past_commits_.find({commit.stage, commit.round});
+      past != past_commits_.end() &&
+      std::find(past->second.begin(), past->second.end(), commit) != past->second.end()) {
+    return;  // on its way since before the run went back
+  }
   const char* wrong = journalled == state().commits.end() ? "was sent before it was journalled"
-                      : journalled->second != commit      ? "as sent is not the one journalled"
-                                                          : nullptr;
+                      : journalled->second != commit     ? "as sent is not the one journalled"
+                                                         : nullptr;
   if (wrong != nullptr) {
     Violate(now, "rounds_atomic",
             absl::StrFormat("stage %d round %d: the commit %s", commit.stage, commit.round, wrong));
@@ -138,6 +165,7 @@ void Checkers::Check(Instant now, const NodeId&, const RoundCommit& commit) {
 
 void Checkers::Check(Instant now, const NodeId& from, const RoundApplied& applied) {
   if (applied.base_digest.IsZero() || options_.liars.contains(from)) return;
+  if (rewinds_ > 0 && (!SlotOf(*state().plan, from) || IsDead(*state().plan, from))) return;
   auto& reported = digests_[{applied.stage, applied.round}];
   const bool known = reported.contains(applied.base_digest);
   reported[applied.base_digest].insert(from);

@@ -98,6 +98,7 @@ class Checkers {
   const std::set<NodeId>& put_out() const { return put_out_; }
   int64_t handovers() const { return handovers_; }  // that came to a first step
   int64_t detours() const { return detours_; }      // microbatches, each time one was led around
+  int64_t rewinds() const { return rewinds_; }      // times that the run went back
   int64_t movers() const { return movers_; }        // who worked and were moved, or replaced
   // Who was in a stage with as many liars as others at least: nobody can say there who lies.
   const std::set<NodeId>& beside_liars() const { return beside_liars_; }
@@ -115,6 +116,7 @@ class Checkers {
   void Check(Instant, const NodeId&, const Other&) {}
   void NoteFindings(Instant now);
   void NoteGone();
+  void NoteRewind(Instant now);
   void CheckPlanRecord(Instant now);
   void NoteNewPlan(Instant now, const PipelinePlan* before, const PipelinePlan& plan);
   void NoteMoved(Instant now, const PipelinePlan& before, const PipelinePlan& plan);
@@ -161,6 +163,8 @@ class Checkers {
   std::set<NodeId> put_out_;
   std::set<NodeId> beside_liars_;
   bool all_alive_ = true;  // nobody of the plan has died yet
+  int64_t rewinds_ = 0;
+  std::map<RunState::StageRound, std::vector<RoundCommit>> past_commits_;  // of before them
   int64_t data_node_deaths_ = 0;
   int64_t handovers_ = 0;
   int64_t detours_ = 0;

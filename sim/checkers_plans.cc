@@ -16,7 +16,9 @@ void Checkers::NoteNewPlan(Instant now, const PipelinePlan* before, const Pipeli
   for (const NodeId& node : plan.dead) {
     const auto slot = SlotOf(plan, node);
     const bool is_new = before == nullptr || !IsDead(*before, node);
-    if (is_new && slot && slot->stage == 0) ++data_node_deaths_;
+    // When a stage is lost all are dead to the plan; what they had under way is made again.
+    const bool is_gone = state().lost.empty() || !state().nodes.at(node).alive;
+    if (is_new && slot && slot->stage == 0 && is_gone) ++data_node_deaths_;
   }
   if (before != nullptr) NoteMoved(now, *before, plan);
   for (const Joiner& joiner : plan.joining) {
@@ -60,7 +62,8 @@ void Checkers::NoteMoved(Instant now, const PipelinePlan& before, const Pipeline
 void Checkers::CheckSound(Instant now, const PipelinePlan* before, const PipelinePlan& plan) {
   absl::Status sound = ValidatePlan(plan, options_.config);
   // Several may be journalled at once, of which only the last is seen.
-  const bool follows = before != nullptr && plan.version == before->version + 1;
+  const bool begins = plan.start.since == plan.version;
+  const bool follows = !begins && before != nullptr && plan.version == before->version + 1;
   if (sound.ok() && follows) sound = ValidateNext(*before, plan);
   if (!sound.ok()) Violate(now, "plan_agreement", ErrorText(sound));
 }

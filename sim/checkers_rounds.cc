@@ -1,4 +1,6 @@
 // rounds_atomic: what everybody had said when a round was committed.
+#include <algorithm>
+
 #include "absl/strings/str_format.h"
 #include "pipeline/plan/round_shape.h"
 #include "pipeline/plan/route.h"
@@ -21,8 +23,9 @@ void Checkers::CheckCommitRecords(Instant now) {
   if (!state().plan) return;
   for (size_t i = 0; i < state().plan->stages.size(); ++i) {
     const auto stage = static_cast<int32_t>(i);
-    for (int64_t& round = commits_checked_[stage]; round < state().RoundsCommitted(stage);
-         ++round) {
+    int64_t& round = commits_checked_[stage];
+    round = std::max(round, state().plan->start.round);
+    for (; round < state().RoundsCommitted(stage); ++round) {
       const RoundCommit& commit = state().commits.at({stage, round});
       if (commit.shape == 0) {
         CheckDeltasHeld(now, commit);

@@ -62,8 +62,15 @@ class ModelledStage final : public StageWork {
   int64_t SumsBytes(int64_t round) const;
   void AdoptBase() override { base_ = theta_; }
   absl::StatusOr<Payload> SaveState() override;
+  absl::StatusOr<Payload> SaveLiveState(int64_t version) override;
   absl::StatusOr<int64_t> RestoreState(const Payload& saved) override;
-  void StartFromBase(int64_t, int64_t) override { theta_ = base_; }
+  // What CheckpointArchive makes of saved states where the plan is another now.
+  static absl::StatusOr<Bytes> Recut(const std::vector<Bytes>& states,
+                                     const StageAssignment& stage);
+  void StartFromBase(int64_t, int64_t round) override {
+    theta_ = base_;
+    if (round == version_) first_round_ = round;
+  }
   Digest BaseDigest() override;
   Payload BaseParameters() override;
 
@@ -83,6 +90,7 @@ class ModelledStage final : public StageWork {
   uint64_t SumOf(const Reduction& reduction, size_t index) const;
   const PieceCut& CutOf(int64_t round) const;
   void Restart();
+  Payload State(uint64_t base, int64_t at) const;
 
   std::shared_ptr<const ModelledDevice> device_;
   double forward_flops_ = 0, loss_flops_ = 0;
@@ -102,6 +110,7 @@ class ModelledStage final : public StageWork {
   uint64_t base_ = 0;                                   // fingerprint of the base parameters
   uint64_t theta_ = 0;                                  // of the live ones
   int64_t version_ = 0;                                 // completed rounds
+  int64_t first_round_ = 0;                             // co2: no step is due at its boundary
 };
 
 }  // namespace skerry

@@ -92,6 +92,9 @@ class ObservedStage final : public StageWork {
   Digest BaseDigest() override { return stage_->BaseDigest(); }
   Payload BaseParameters() override { return stage_->BaseParameters(); }
   absl::StatusOr<Payload> SaveState() override { return stage_->SaveState(); }
+  absl::StatusOr<Payload> SaveLiveState(int64_t version) override {
+    return stage_->SaveLiveState(version);
+  }
   absl::StatusOr<int64_t> RestoreState(const Payload& saved) override;
   void StartFromBase(int64_t step, int64_t round) override;
 

@@ -99,6 +99,11 @@ class ScaledStage final : public StageWork {
     SKERRY_ASSIGN_OR_RETURN(const Payload large, costs_->SaveState());
     return MakeHollowPayload(*small, std::max(large.size(), small.size()));
   }
+  absl::StatusOr<Payload> SaveLiveState(int64_t version) override {
+    SKERRY_ASSIGN_OR_RETURN(const Payload small, computes_->SaveLiveState(version));
+    SKERRY_ASSIGN_OR_RETURN(const Payload large, costs_->SaveLiveState(version));
+    return MakeHollowPayload(*small, std::max(large.size(), small.size()));
+  }
   absl::StatusOr<int64_t> RestoreState(const Payload& saved) override {
     return computes_->RestoreState(saved);
   }

@@ -181,6 +181,16 @@ SimulationOptions VirtualRun::Simulated() {
 
 VirtualRun::~VirtualRun() = default;
 
+// Without arithmetic a state is a fingerprint: that of a stage cut otherwise is one of them all.
+CheckpointStore* VirtualRun::MakeArchive() {
+  if (options_.config.checkpoint.every_rounds == 0) return nullptr;
+  CheckpointArchive::Recut recut;
+  if (options_.math == VirtualMath::kModelled) recut = ModelledStage::Recut;
+  archives_.push_back(std::make_unique<CheckpointArchive>(
+      std::make_unique<MemoryCheckpointFiles>(checkpoint_disk_), std::move(recut)));
+  return archives_.back().get();
+}
+
 std::unique_ptr<Actor> VirtualRun::MakeCoordinator(const std::vector<std::string>& journal) {
   CoordinatorOptions options;
   options.config = options_.config;
@@ -189,6 +199,7 @@ std::unique_ptr<Actor> VirtualRun::MakeCoordinator(const std::vector<std::string
   options.shards = shards_->names();
   options.objects = shards_.get();
   if (options_.exports) options.model = sink_.get();
+  options.checkpoints = MakeArchive();
   if (options_.math == VirtualMath::kTiny) options.trained_model = TinyOf(options_.config).model;
   options.verify_ticket = [](const std::string& ticket) -> absl::StatusOr<AdmittedTicket> {
     return AdmittedTicket{ticket, CoordinatorActor::kNodesMax};

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/checkpoint_archive.h"
 #include "coordinator/coordinator_actor.h"
 #include "node/node_actor.h"
 #include "node/trained_stage.h"
@@ -115,12 +116,15 @@ class VirtualRun final : private SimulationObserver {
   const std::string& status() const { return status_; }
   const std::vector<VirtualEvent>& events() const { return events_; }
   const Checkers& checkers() const { return checkers_; }
+  // Where the coordinator keeps checkpoints, when config.checkpoint asks for them.
+  const std::shared_ptr<CheckpointDisk>& checkpoint_disk() const { return checkpoint_disk_; }
   int64_t stages_exported() const { return stages_exported_; }
 
  private:
   class Shards;
   class NodeDisk;
   class Sink;
+  CheckpointStore* MakeArchive();
 
   void OnSent(Instant at, const NodeId& from, const NodeId& to, const Message& message) override;
   void OnDelivered(Instant at, const NodeId& from, const NodeId& to,
@@ -149,6 +153,9 @@ class VirtualRun final : private SimulationObserver {
   std::unique_ptr<Shards> shards_;
   std::vector<std::unique_ptr<NodeDisk>> disks_;  // of every node
   std::unique_ptr<Sink> sink_;
+  // One disk, and an archive on it for every life of the coordinator.
+  std::shared_ptr<CheckpointDisk> checkpoint_disk_ = std::make_shared<CheckpointDisk>();
+  std::vector<std::unique_ptr<CheckpointArchive>> archives_;
   int64_t stages_exported_ = 0;
   Checkers checkers_;
   std::vector<VirtualEvent> events_;

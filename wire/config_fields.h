@@ -107,6 +107,14 @@ void VisitPipeline(Visitor& v, PipelineConfig& c) {
 }
 
 template <typename Visitor>
+void VisitCheckpoint(Visitor& v, CheckpointConfig& c) {
+  v.Section("checkpoint", "Copies of the whole state, kept by the coordinator while nodes train.");
+  v.Number("checkpoint", "every_rounds", c.every_rounds, 0, 1e6,
+           "outer rounds between two, in streaming rounds of every fragment; 0: none");
+  v.Number("checkpoint", "keep", c.keep, 1, 1000, "so many of the newest are kept");
+}
+
+template <typename Visitor>
 void VisitRunConfig(Visitor& v, RunConfig& c) {
   v.Section("run", "The run as a whole.");
   v.Text("run", "name", c.name, "shown to people");
@@ -124,6 +132,7 @@ void VisitRunConfig(Visitor& v, RunConfig& c) {
   VisitInner(v, c.inner);
   VisitOuter(v, c.outer);
   VisitPipeline(v, c.pipeline);
+  VisitCheckpoint(v, c.checkpoint);
   v.Section("data", "Training data.");
   v.Text("data", "dir", c.data_dir, "token shards, relative to the run directory");
 }

@@ -138,11 +138,16 @@ class StageWork {
   // A joiner is given what the replicas of its stage have in common, base and outer momentum, and
   // the donor's inner optimizer; neither its residual nor its live parameters.
   virtual absl::StatusOr<Payload> SaveState() = 0;
+  // The same of a stage without rounds: the live parameters stand for the base of that version.
+  virtual absl::StatusOr<Payload> SaveLiveState(int64_t) {
+    return FailedPrecondition("this stage does not save its live parameters");
+  }
   // Takes that over, with the base as live parameters; returns the base's version. DataLoss:
   // damaged, or not of this stage; then nothing has changed.
   virtual absl::StatusOr<int64_t> RestoreState(const Payload& saved) = 0;
   // The live parameters are the base again: the next inner step is `step`, the next delta that of
-  // `round`.
+  // `round`. If that is the base's own version, no message is under way anywhere: all replicas
+  // begin there.
   virtual void StartFromBase(int64_t step, int64_t round) = 0;
 
  protected:

@@ -187,7 +187,8 @@ class ServedRun {
   FakeContext context;
   std::vector<std::string> journal;
   CollectedModel model;
-  std::string status;  // the last
+  CheckpointStore* checkpoints = nullptr;  // from the next life on
+  std::string status;                      // the last
   std::unique_ptr<CoordinatorActor> actor;
   int64_t ticket_uses = 4;
   int writes = 0;  // handlers that wrote
@@ -206,6 +207,7 @@ class ServedRun {
       return AdmittedTicket{"0a0b", ticket_uses};
     };
     options.model = &model;
+    options.checkpoints = checkpoints;
     options.status = [this](const std::string& json) { status = json; };
     auto created = CoordinatorActor::Create(std::move(options));
     REQUIRE(created.ok());

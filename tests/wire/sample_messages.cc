@@ -62,6 +62,18 @@ RunConfig SampleSharded() {
   return config;
 }
 
+PipelinePlan SampleStart() {
+  PipelinePlan plan = SamplePlan();
+  plan.start = {3, 5, 40};
+  return plan;
+}
+
+RunConfig SampleCheckpoint() {
+  RunConfig config = SampleConfig();
+  config.checkpoint = {8, 3};
+  return config;
+}
+
 RunConfig SampleLaw() {
   RunConfig config = SampleConfig();
   OuterConfig& outer = config.outer;
@@ -118,6 +130,15 @@ std::vector<std::pair<std::string, Message>> ShardedSamples() {
       {"plan_update_absent", PlanUpdate{SampleAbsent()}},
       {"delta_statistics", DeltaStatistics{1, 2, {100, 50, 20, 10}, {0, 0.5, 0.25, 4}}},
       {"welcome_sharded", Welcome{RunId{SampleDigest(9).bytes}, SampleSharded(), {}}},
+  };
+}
+
+std::vector<std::pair<std::string, Message>> CheckpointSamples() {
+  return {
+      {"checkpoint_request", CheckpointRequest{1, 8}},
+      {"checkpoint_state", CheckpointState{1, 8, 5 << 20, {SampleDigest(1), SampleDigest(2)}}},
+      {"plan_update_start", PlanUpdate{SampleStart()}},
+      {"welcome_checkpoint", Welcome{RunId{SampleDigest(9).bytes}, SampleCheckpoint(), {}}},
   };
 }
 
@@ -186,6 +207,7 @@ std::vector<std::pair<std::string, Message>> PlainSamples() {
 std::vector<std::pair<std::string, Message>> SampleMessages() {
   auto samples = PlainSamples();
   for (auto& sample : ShardedSamples()) samples.push_back(std::move(sample));
+  for (auto& sample : CheckpointSamples()) samples.push_back(std::move(sample));
   return samples;
 }
 

@@ -82,6 +82,7 @@ RunConfig ReadConfig(ReadChecks& checks, schema::RunConfig::Reader r) {
   c.heartbeat_s = r.getHeartbeatS();
   c.node_silent_s = r.getNodeSilentS();
   c.replan_s = r.getReplanS();
+  c.checkpoint = {r.getCheckpointEveryRounds(), r.getCheckpointKeep()};
   c.data_dir = checks.Text(r.getDataDir(), "data directory");
   const auto model = r.getModel();
   c.model.vocab = model.getVocab();
@@ -263,6 +264,8 @@ std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader 
     case E::SUMS_HELD:
     case E::DELTA_STATISTICS:
     case E::ROUND_LATE:
+    case E::CHECKPOINT_REQUEST:
+    case E::CHECKPOINT_STATE:
       return ReadRoundMessage(checks, e, payload);
     case E::OBJECT_REQUEST:
     case E::OBJECT_CHUNK:

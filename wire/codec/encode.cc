@@ -142,6 +142,12 @@ class Writer : public WriteChecks {
       WriteId(plan.slow_links[i].from, links[i].initFrom());
       WriteId(plan.slow_links[i].to, links[i].initTo());
     }
+    if (plan.start.since > 0) {
+      auto start = b.initStart();
+      start.setSince(plan.start.since);
+      start.setRound(plan.start.round);
+      start.setStep(plan.start.step);
+    }
     if (plan.absent.empty()) return;
     auto absent = b.initAbsent(Count(plan.absent, limits::kAbsentMax, "absences"));
     for (unsigned i = 0; i < absent.size(); ++i) {
@@ -293,6 +299,14 @@ class Writer : public WriteChecks {
       bytes.set(i, m.bytes[i]);
       errors.set(i, Finite(m.errors[i], "error"));
     }
+  }
+  void operator()(const CheckpointRequest& m) { WriteRound(m, envelope_.initCheckpointRequest()); }
+  void operator()(const CheckpointState& m) {
+    auto b = envelope_.initCheckpointState();
+    WriteRound(m, b);
+    b.setBytes(m.bytes);
+    auto chunks = b.initChunks(Count(m.chunks, kCheckpointChunksMax, "chunks"));
+    for (unsigned i = 0; i < chunks.size(); ++i) WriteId(m.chunks[i], chunks[i]);
   }
   void operator()(const ObjectRequest& m) {
     auto b = envelope_.initObjectRequest();

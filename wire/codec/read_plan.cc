@@ -104,6 +104,10 @@ PlanUpdate ReadPlan(ReadChecks& checks, schema::Plan::Reader r) {
                         checks.NotNegative(absent[i].getRound(), "round"),
                         ReadId<NodeId>(absent[i].getNode())};
   }
+  const auto start = r.getStart();
+  m.plan.start = {checks.NotNegative(start.getSince(), "plan version"),
+                  checks.NotNegative(start.getRound(), "round"),
+                  checks.NotNegative(start.getStep(), "step")};
   return m;
 }
 

@@ -91,6 +91,16 @@ Message ReadRoundMessage(ReadChecks& checks, schema::Envelope::Reader e, const P
         ReadIds(checks, e.getRoundLate().getDeltasOf(), limits::kParticipantsMax, "late deltas");
     m.sums_of =
         ReadIds(checks, e.getRoundLate().getSumsOf(), limits::kParticipantsMax, "late sums");
+  if (e.isCheckpointRequest()) {
+    return ReadRound<CheckpointRequest>(checks, e.getCheckpointRequest());
+  }
+  if (e.isCheckpointState()) {
+    auto m = ReadRound<CheckpointState>(checks, e.getCheckpointState());
+    m.bytes = e.getCheckpointState().getBytes();
+    if (m.bytes < -1) checks.Break("bytes", "is negative");
+    const auto chunks = e.getCheckpointState().getChunks();
+    m.chunks.resize(checks.Count(chunks, kCheckpointChunksMax, "chunks"));
+    for (unsigned i = 0; i < m.chunks.size(); ++i) m.chunks[i] = ReadId<Digest>(chunks[i]);
     return m;
   }
   if (e.isDeltaStatistics()) return ReadStatistics(checks, e.getDeltaStatistics());

@@ -64,6 +64,8 @@ void WriteConfig(WriteChecks& checks, const RunConfig& c, schema::RunConfig::Bui
   b.setHeartbeatS(checks.Finite(c.heartbeat_s, "heartbeat_s"));
   b.setNodeSilentS(checks.Finite(c.node_silent_s, "node_silent_s"));
   b.setReplanS(checks.Finite(c.replan_s, "replan_s"));
+  b.setCheckpointEveryRounds(c.checkpoint.every_rounds);
+  b.setCheckpointKeep(c.checkpoint.keep);
   b.setDataDir(checks.Text(c.data_dir, "data_dir"));
   auto model = b.initModel();
   model.setVocab(c.model.vocab);

@@ -77,6 +77,16 @@ struct SlowLink {
   auto operator<=>(const SlowLink&) const = default;
 };
 
+// Where a plan begins, if not at step 0 with weights made from the seed: with the state of a
+// checkpoint, which nodes fetch from the coordinator (docs/PROTOCOL.md, 39).
+struct PlanStart {
+  int64_t since = 0;  // version of the plan that set it; 0: none did. What was sent under an older
+                      // plan is of a past that does not count any more
+  int64_t round = 0;  // the base's version: rounds below are over
+  int64_t step = 0;   // the first inner step
+  bool operator==(const PlanStart&) const = default;
+};
+
 struct PipelinePlan {
   int64_t version = 0;  // grows by one with every plan of the run
   int32_t microbatches_per_step = 0;
@@ -89,6 +99,7 @@ struct PipelinePlan {
   PlannedSettings settings;
   std::vector<SlowLink> slow_links;  // sorted
   std::vector<Absence> absent = {};  // sorted; of rounds that somebody may not have landed yet
+  PlanStart start = {};
   bool operator==(const PipelinePlan&) const = default;
 };
 

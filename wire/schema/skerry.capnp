@@ -91,6 +91,8 @@ struct Envelope {
     deltaStatistics @38 :DeltaStatistics;
     roundLate      @41 :RoundLate;
     reachability   @42 :Reachability;
+    checkpointRequest @43 :CheckpointRequest;
+    checkpointState @44 :CheckpointState;
   }
 
   speaks              @39 :UInt16;  # newest version that the sender understands; 0 stands for 1
@@ -148,6 +150,8 @@ struct RunConfig {
   pipeline    @10 :Paths;
   nodesMax    @11 :Int32 = 1024;
   replanS     @12 :Float64 = 60;
+  checkpointEveryRounds @13 :Int64;  # 0: none
+  checkpointKeep        @14 :Int32 = 2;
 
   struct Transformer {
     vocab       @0 :Int32;
@@ -272,12 +276,19 @@ struct Plan {
   settings            @6 :Settings;
   slowLinks           @7 :List(SlowLink);  # sorted
   absent              @8 :List(Absence);   # sorted
+  start               @9 :PlanStart;
 }
 # The round is frozen without the delta of a live replica.
 struct Absence {
   stage @0 :Int32;
   round @1 :Int64;
   node  @2 :Id256;
+}
+# With a checkpoint, in place of step 0. What was sent under a plan older than `since` is void.
+struct PlanStart {
+  since @0 :Int64;  # version of the plan that set it; 0: none
+  round @1 :Int64;
+  step  @2 :Int64;
 }
 # What the configuration left to the planner; at the default, it did not.
 struct Settings {
@@ -485,4 +496,19 @@ struct ObjectChunk {
   object     @0 :Text;
   offset     @1 :Int64;
   totalBytes @2 :Int64;  # −1: the sender does not have it
+}
+
+# ---- checkpoints ---------------------------------------------------------------------------------
+
+# coordinator → replica: keep the stage's state of base version `round`.
+struct CheckpointRequest {
+  stage @0 :Int32;
+  round @1 :Int64;
+}
+# replica → coordinator: it is kept; its chunks of 4 MiB.
+struct CheckpointState {
+  stage  @0 :Int32;
+  round  @1 :Int64;
+  bytes  @2 :Int64;  # −1: that version is past
+  chunks @3 :List(Id256);
 }

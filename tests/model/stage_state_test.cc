@@ -1,4 +1,4 @@
-#include "node/stage_state.h"
+#include "model/stage_state.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

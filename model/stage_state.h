@@ -1,5 +1,5 @@
-// What a joiner is given of its stage, as bytes: the base, the outer momentum, and a donor's
-// moments of the inner optimizer. Little-endian, without padding:
+// What a joiner is given of its stage, and a checkpoint keeps of it, as bytes: the base, the outer
+// momentum, and a donor's moments of the inner optimizer. Little-endian, without padding:
 //
 //   Header · base [n] f32 · momentum [n] f32 · first moment [m] · second moment [m]
 //   · BLAKE2b-256 of all before
@@ -35,6 +35,18 @@ struct StateArrays {
 Bytes NewState(int64_t parameters, int64_t moments, int64_t version, int64_t inner_steps);
 StateArrays ArraysOf(Bytes& state);
 void SealState(Bytes* state);
+
+// What such bytes begin with, before anything of them is verified; DataLoss: it is no such header.
+struct StateSizes {
+  int64_t parameters = 0;
+  int64_t moments = 0;
+  int64_t version = 0;
+  int64_t inner_steps = 0;
+};
+inline constexpr int64_t kStateHeaderBytes = 40;
+absl::StatusOr<StateSizes> SizesOfState(std::span<const uint8_t> bytes);
+int64_t StateBytes(int64_t parameters, int64_t moments);
+Bytes StateHeader(const StateSizes& sizes);
 
 // What EncodeState made, where it stands; `bytes` outlive it.
 struct StateView {

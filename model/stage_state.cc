@@ -1,4 +1,4 @@
-#include "node/stage_state.h"
+#include "model/stage_state.h"
 
 #include <algorithm>
 #include <cmath>
@@ -22,7 +22,7 @@ struct Header {
   int64_t version = 0;
   int64_t inner_steps = 0;
 };
-static_assert(sizeof(Header) == 40 && std::is_trivially_copyable_v<Header>);
+static_assert(sizeof(Header) == kStateHeaderBytes && std::is_trivially_copyable_v<Header>);
 
 bool IsFinite(std::span<const float> values) {
   return std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); });
@@ -68,6 +68,31 @@ void SealState(Bytes* state) {
   const auto body = std::span<const uint8_t>(*state).first(state->size() - sizeof(Digest));
   const Digest digest = DigestOf(body);
   std::memcpy(state->data() + body.size(), digest.bytes.data(), sizeof(Digest));
+}
+
+absl::StatusOr<StateSizes> SizesOfState(std::span<const uint8_t> bytes) {
+  Header header;
+  if (bytes.size() < sizeof(header)) return DataLoss("state of a stage: its header is cut short");
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  const bool is_one = header.magic == kMagic && header.format == kFormat && header.parameters > 0 &&
+                      (header.moments == 0 || header.moments == header.parameters);
+  if (!is_one) return DataLoss("state of a stage: no such header");
+  return StateSizes{header.parameters, header.moments, header.version, header.inner_steps};
+}
+
+Bytes StateHeader(const StateSizes& sizes) {
+  Header header;
+  header.parameters = sizes.parameters;
+  header.moments = sizes.moments;
+  header.version = sizes.version;
+  header.inner_steps = sizes.inner_steps;
+  Bytes out(sizeof(header));
+  std::memcpy(out.data(), &header, sizeof(header));
+  return out;
+}
+
+int64_t StateBytes(int64_t parameters, int64_t moments) {
+  return static_cast<int64_t>(sizeof(Header) + sizeof(Digest)) + 4 * 2 * (parameters + moments);
 }
 
 Bytes EncodeState(const StageState& state) {

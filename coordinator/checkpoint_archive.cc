@@ -1,0 +1,311 @@
+#include "coordinator/checkpoint_archive.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <set>
+
+#include "absl/strings/numbers.h"
+#include "common/digest.h"
+#include "common/status.h"
+#include "model/stage_state.h"
+
+namespace skerry {
+namespace {
+
+constexpr int64_t kManifestBytesMax = int64_t{256} << 20;
+constexpr int64_t kCopyBytes = 1 << 20;
+
+std::string ChunkPath(const Digest& digest) {
+  return "chunks/" + digest.Hex();
+}
+std::string ManifestPath(int64_t generation) {
+  return absl::StrFormat("generations/%06d.json", generation);
+}
+std::string StartPath(int64_t stage) {
+  return absl::StrFormat("start/%d", stage);
+}
+
+absl::Status WriteFile(CheckpointFiles& files, const std::string& path,
+                       std::span<const uint8_t> bytes) {
+  SKERRY_ASSIGN_OR_RETURN(const auto file, files.Create(path));
+  SKERRY_RETURN_IF_ERROR(file->Write(bytes));
+  return file->Commit();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<bool>> CheckpointArchive::Held(const std::vector<Digest>& chunks) {
+  std::vector<bool> held;
+  for (const Digest& digest : chunks) {
+    if (files_->SizeOf(ChunkPath(digest)) < 0) {
+      held.push_back(false);
+      continue;
+    }
+    // What the disk has spoilt since is fetched anew.
+    const auto bytes = files_->Read(ChunkPath(digest), 0, kCheckpointChunkBytes + 1);
+    held.push_back(bytes.ok() && DigestOf(std::span<const uint8_t>(*bytes)) == digest);
+  }
+  return held;
+}
+
+absl::Status CheckpointArchive::Put(const Digest& digest, const Payload& chunk) {
+  if (DigestOf(View(chunk)) != digest) {
+    return DataLoss("a chunk of a checkpoint is not what its digest says");
+  }
+  return WriteFile(*files_, ChunkPath(digest), View(chunk));
+}
+
+absl::Status CheckpointArchive::Commit(const Checkpoint& checkpoint) {
+  const std::vector<std::string> problems = Problems(checkpoint, false);
+  if (!problems.empty()) return DataLoss("%s", problems.front());
+  const std::string text = ManifestText(checkpoint);
+  return WriteFile(*files_, ManifestPath(checkpoint.generation),
+                   std::span(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
+}
+
+absl::StatusOr<std::vector<int64_t>> CheckpointArchive::Generations() {
+  SKERRY_ASSIGN_OR_RETURN(const auto names, files_->List("generations"));
+  std::vector<int64_t> generations;
+  for (const std::string& name : names) {
+    int64_t generation = 0;
+    const size_t dot = name.find('.');
+    if (dot != std::string::npos && absl::SimpleAtoi(name.substr(0, dot), &generation)) {
+      generations.push_back(generation);
+    }
+  }
+  std::sort(generations.begin(), generations.end());
+  return generations;
+}
+
+absl::StatusOr<Checkpoint> CheckpointArchive::Load(int64_t generation) {
+  const auto bytes = files_->Read(ManifestPath(generation), 0, [&] {
+    return std::clamp<int64_t>(files_->SizeOf(ManifestPath(generation)), 0, kManifestBytesMax);
+  }());
+  if (!bytes.ok()) return DataLoss("checkpoint %d has no manifest", generation);
+  auto checkpoint = ParseManifest(std::string(bytes->begin(), bytes->end()));
+  if (!checkpoint.ok()) {
+    return Annotate(checkpoint.status(), absl::StrFormat("checkpoint %d", generation));
+  }
+  return checkpoint;
+}
+
+// Manifests that cannot be read keep no chunk: what they name is not known.
+absl::Status CheckpointArchive::Keep(const std::vector<int64_t>& generations) {
+  SKERRY_ASSIGN_OR_RETURN(const auto present, Generations());
+  std::set<std::string> named;
+  for (const int64_t generation : present) {
+    const bool stays =
+        std::find(generations.begin(), generations.end(), generation) != generations.end();
+    if (!stays) {
+      SKERRY_RETURN_IF_ERROR(files_->Remove(ManifestPath(generation)));
+      continue;
+    }
+    SKERRY_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Load(generation));
+    for (const CheckpointStage& stage : checkpoint.stages) {
+      for (const Digest& chunk : stage.chunks) named.insert(chunk.Hex());
+    }
+  }
+  SKERRY_ASSIGN_OR_RETURN(const auto chunks, files_->List("chunks"));
+  for (const std::string& chunk : chunks) {
+    if (!named.contains(chunk)) SKERRY_RETURN_IF_ERROR(files_->Remove("chunks/" + chunk));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Bytes> CheckpointArchive::Chunk(const Checkpoint& checkpoint, size_t stage,
+                                               size_t chunk) {
+  const Digest& digest = checkpoint.stages[stage].chunks[chunk];
+  if (cached_ && cached_->digest == digest) return cached_->bytes;
+  auto bytes = files_->Read(ChunkPath(digest), 0, kCheckpointChunkBytes + 1);
+  const bool missing = !bytes.ok();
+  if (missing || DigestOf(std::span<const uint8_t>(*bytes)) != digest) {
+    return DataLoss("checkpoint %d: %s is %s", checkpoint.generation,
+                    DescribeChunk(checkpoint, stage, chunk), missing ? "missing" : "damaged");
+  }
+  cached_ = Cached{digest, *bytes};
+  return bytes;
+}
+
+std::vector<std::string> CheckpointArchive::Problems(const Checkpoint& checkpoint, bool reads) {
+  std::vector<std::string> problems;
+  for (size_t stage = 0; stage < checkpoint.stages.size(); ++stage) {
+    for (size_t chunk = 0; chunk < checkpoint.stages[stage].chunks.size(); ++chunk) {
+      if (reads) {
+        const auto bytes = Chunk(checkpoint, stage, chunk);
+        if (!bytes.ok()) problems.push_back(ErrorText(bytes.status()));
+      } else if (files_->SizeOf(ChunkPath(checkpoint.stages[stage].chunks[chunk])) < 0) {
+        problems.push_back(absl::StrFormat("checkpoint %d: %s is missing", checkpoint.generation,
+                                           DescribeChunk(checkpoint, stage, chunk)));
+      }
+    }
+  }
+  return problems;
+}
+
+// ---- putting states together -------------------------------------------------------------------
+
+// Reads values of the stages of a generation, wherever they are cut.
+class StageReader {
+ public:
+  StageReader(CheckpointArchive& archive, const Checkpoint& checkpoint)
+      : archive_(archive), checkpoint_(checkpoint) {}
+
+  absl::Status Open() {
+    for (size_t s = 0; s < checkpoint_.stages.size(); ++s) {
+      const CheckpointStage& stage = checkpoint_.stages[s];
+      SKERRY_ASSIGN_OR_RETURN(const Bytes first, archive_.Chunk(checkpoint_, s, 0));
+      SKERRY_ASSIGN_OR_RETURN(const StateSizes sizes, SizesOfState(first));
+      layouts_.push_back(ParameterLayout::ForStage(checkpoint_.model, stage.first_layer,
+                                                   stage.last_layer, stage.holds_ends));
+      // Sizes as such are not compared: in simulations a state stands for a larger one.
+      const bool fits = sizes.parameters == layouts_.back().size() &&
+                        (s == 0 || (sizes.moments > 0) == (sizes_.front().moments > 0));
+      if (!fits) {
+        return DataLoss("checkpoint %d: stage %d is not of its layers", checkpoint_.generation, s);
+      }
+      sizes_.push_back(sizes);
+    }
+    return sizes_.empty() ? DataLoss("a checkpoint of no stages") : absl::OkStatus();
+  }
+  bool has_moments() const { return sizes_.front().moments > 0; }
+  int64_t inner_steps() const { return sizes_.front().inner_steps; }
+
+  // One of the four arrays of a stage's tensors, in the order of `layout`.
+  absl::Status ForEach(const ParameterLayout& layout, int64_t array,
+                       const std::function<absl::Status(std::span<const uint8_t>)>& take) {
+    for (const TensorSlot& tensor : layout.tensors()) {
+      const auto at = Find(tensor);
+      if (!at) {
+        return DataLoss("checkpoint %d has no tensor %s of %d values", checkpoint_.generation,
+                        tensor.name, tensor.size());
+      }
+      const int64_t first = OffsetOf(at->first, array) + 4 * at->second;
+      for (int64_t done = 0; done < 4 * tensor.size(); done += kCopyBytes) {
+        const int64_t length = std::min(kCopyBytes, 4 * tensor.size() - done);
+        SKERRY_ASSIGN_OR_RETURN(const Bytes bytes, Read(at->first, first + done, length));
+        SKERRY_RETURN_IF_ERROR(take(bytes));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  std::optional<std::pair<size_t, int64_t>> Find(const TensorSlot& tensor) const {
+    for (size_t s = 0; s < layouts_.size(); ++s) {
+      const TensorSlot* slot = layouts_[s].Find(tensor.name);
+      if (slot != nullptr && slot->rows == tensor.rows && slot->columns == tensor.columns) {
+        return std::pair{s, slot->offset};
+      }
+    }
+    return std::nullopt;
+  }
+  int64_t OffsetOf(size_t stage, int64_t array) const {
+    const int64_t n = sizes_[stage].parameters, m = sizes_[stage].moments;
+    return kStateHeaderBytes + 4 * (array < 2 ? array * n : 2 * n + (array - 2) * m);
+  }
+  absl::StatusOr<Bytes> Read(size_t stage, int64_t offset, int64_t length) {
+    Bytes out;
+    while (length > 0) {
+      SKERRY_ASSIGN_OR_RETURN(
+          const Bytes chunk,
+          archive_.Chunk(checkpoint_, stage, static_cast<size_t>(offset / kCheckpointChunkBytes)));
+      const int64_t within = offset % kCheckpointChunkBytes;
+      const int64_t part = std::min(length, static_cast<int64_t>(chunk.size()) - within);
+      if (part <= 0) return DataLoss("checkpoint %d: a chunk is short", checkpoint_.generation);
+      out.insert(out.end(), chunk.begin() + within, chunk.begin() + within + part);
+      offset += part;
+      length -= part;
+    }
+    return out;
+  }
+
+  CheckpointArchive& archive_;
+  const Checkpoint& checkpoint_;
+  std::vector<ParameterLayout> layouts_;
+  std::vector<StateSizes> sizes_;
+};
+
+absl::Status CheckpointArchive::WriteStart(const Checkpoint& checkpoint,
+                                           const TransformerConfig& model,
+                                           const StageAssignment& stage, size_t index) {
+  StageReader reader(*this, checkpoint);
+  SKERRY_RETURN_IF_ERROR(reader.Open());
+  const auto layout =
+      ParameterLayout::ForStage(model, stage.first_layer, stage.last_layer, index == 0);
+  const int64_t moments = reader.has_moments() ? layout.size() : 0;
+  const Bytes head = StateHeader({layout.size(), moments, checkpoint.round, reader.inner_steps()});
+  SKERRY_ASSIGN_OR_RETURN(const auto file, files_->Create(StartPath(static_cast<int64_t>(index))));
+  DigestStream digest;
+  const auto take = [&](std::span<const uint8_t> bytes) {
+    digest.Add(bytes);
+    return file->Write(bytes);
+  };
+  SKERRY_RETURN_IF_ERROR(take(head));
+  for (int64_t array = 0; array < (moments > 0 ? 4 : 2); ++array) {
+    SKERRY_RETURN_IF_ERROR(reader.ForEach(layout, array, take));
+  }
+  const Digest sum = digest.Finish();
+  SKERRY_RETURN_IF_ERROR(file->Write(sum.bytes));
+  return file->Commit();
+}
+
+absl::StatusOr<Bytes> CheckpointArchive::Whole(const Checkpoint& checkpoint, size_t stage) {
+  Bytes whole;
+  for (size_t c = 0; c < checkpoint.stages[stage].chunks.size(); ++c) {
+    SKERRY_ASSIGN_OR_RETURN(const Bytes chunk, Chunk(checkpoint, stage, c));
+    whole.insert(whole.end(), chunk.begin(), chunk.end());
+  }
+  return whole;
+}
+
+absl::Status CheckpointArchive::WriteRecut(const Checkpoint& checkpoint,
+                                           const StageAssignment& stage, size_t index) {
+  std::vector<Bytes> states;
+  for (size_t s = 0; s < checkpoint.stages.size(); ++s) {
+    SKERRY_ASSIGN_OR_RETURN(Bytes whole, Whole(checkpoint, s));
+    states.push_back(std::move(whole));
+  }
+  SKERRY_ASSIGN_OR_RETURN(const Bytes state, recut_(states, stage));
+  return WriteFile(*files_, StartPath(static_cast<int64_t>(index)), state);
+}
+
+absl::Status CheckpointArchive::Prepare(int64_t generation, int64_t round,
+                                        const TransformerConfig& model,
+                                        const std::vector<StageAssignment>& stages) {
+  SKERRY_ASSIGN_OR_RETURN(Checkpoint checkpoint, Load(generation));
+  checkpoint.round = round;
+  SKERRY_ASSIGN_OR_RETURN(const auto before, files_->List("start"));
+  for (const std::string& name : before) SKERRY_RETURN_IF_ERROR(files_->Remove("start/" + name));
+  for (size_t i = 0; i < stages.size(); ++i) {
+    SKERRY_RETURN_IF_ERROR(recut_ ? WriteRecut(checkpoint, stages[i], i)
+                                  : WriteStart(checkpoint, model, stages[i], i));
+  }
+  cached_.reset();
+  return absl::OkStatus();
+}
+
+ObjectChunk CheckpointArchive::Read(int32_t stage, const ObjectRequest& request) {
+  const std::string path = StartPath(stage);
+  const int64_t total = files_->SizeOf(path);
+  if (total < 0 || request.offset >= total) return {request.object, request.offset, -1, nullptr};
+  auto bytes = files_->Read(path, request.offset, std::min(request.length, total - request.offset));
+  if (!bytes.ok()) return {request.object, request.offset, -1, nullptr};
+  return {request.object, request.offset, total, MakePayload(*std::move(bytes))};
+}
+
+absl::StatusOr<std::vector<float>> CheckpointArchive::BaseOf(const Checkpoint& checkpoint) {
+  StageReader reader(*this, checkpoint);
+  SKERRY_RETURN_IF_ERROR(reader.Open());
+  const auto layout = ParameterLayout::ForModel(checkpoint.model);
+  std::vector<float> base(static_cast<size_t>(layout.size()));
+  size_t have = 0;
+  SKERRY_RETURN_IF_ERROR(reader.ForEach(layout, 0, [&](std::span<const uint8_t> bytes) {
+    std::memcpy(base.data() + have, bytes.data(), bytes.size());
+    have += bytes.size() / sizeof(float);
+    return absl::OkStatus();
+  }));
+  return base;
+}
+
+}  // namespace skerry

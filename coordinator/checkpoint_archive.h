@@ -1,0 +1,75 @@
+// Checkpoints on a disk, content-addressed:
+//
+//   generations/000012.json  a manifest, and its BLAKE2b-256 on the last line
+//   chunks/DIGEST            at most 4 MiB, named by what is in them; shared by generations
+//   start/STAGE              the states that the plan in force begins with
+//
+// A generation is written chunks first, manifest last, each file there whole or not at all; it is
+// dropped manifest first. So a process that dies anywhere leaves every generation whole that was,
+// and at worst chunks that nobody names, which the next Keep removes.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "coordinator/checkpoint_files.h"
+#include "coordinator/checkpoint_store.h"
+#include "model/parameter_layout.h"
+
+namespace skerry {
+
+class CheckpointArchive final : public CheckpointStore {
+ public:
+  // Puts the state of a stage together where that is no state of model/stage_state.h (simulations).
+  using Recut = std::function<absl::StatusOr<Bytes>(const std::vector<Bytes>& states,
+                                                    const StageAssignment& stage)>;
+  explicit CheckpointArchive(std::unique_ptr<CheckpointFiles> files, Recut recut = nullptr)
+      : files_(std::move(files)), recut_(std::move(recut)) {}
+
+  absl::StatusOr<std::vector<bool>> Held(const std::vector<Digest>& chunks) override;
+  absl::Status Put(const Digest& digest, const Payload& chunk) override;
+  absl::Status Commit(const Checkpoint& checkpoint) override;
+  absl::Status Keep(const std::vector<int64_t>& generations) override;
+  absl::Status Prepare(int64_t generation, int64_t round, const TransformerConfig& model,
+                       const std::vector<StageAssignment>& stages) override;
+  ObjectChunk Read(int32_t stage, const ObjectRequest& request) override;
+
+  // Generations with a manifest, ascending.
+  absl::StatusOr<std::vector<int64_t>> Generations();
+  // DataLoss: the manifest is damaged or missing.
+  absl::StatusOr<Checkpoint> Load(int64_t generation);
+  // What is wrong with it, a line for each chunk: damaged, or missing. `reads`: every byte is read
+  // and verified; else only whether the chunks are there.
+  std::vector<std::string> Problems(const Checkpoint& checkpoint, bool reads);
+  // The base parameters of the whole model, ParameterLayout::ForModel. As Prepare.
+  absl::StatusOr<std::vector<float>> BaseOf(const Checkpoint& checkpoint);
+
+ private:
+  absl::StatusOr<Bytes> Chunk(const Checkpoint& checkpoint, size_t stage, size_t chunk);
+  absl::StatusOr<Bytes> Whole(const Checkpoint& checkpoint, size_t stage);
+  absl::Status WriteStart(const Checkpoint& checkpoint, const TransformerConfig& model,
+                          const StageAssignment& stage, size_t index);
+  absl::Status WriteRecut(const Checkpoint& checkpoint, const StageAssignment& stage, size_t index);
+
+  std::unique_ptr<CheckpointFiles> files_;
+  Recut recut_;
+  // The chunk read last, verified: arrays are read in order.
+  struct Cached {
+    Digest digest;
+    Bytes bytes;
+  };
+  std::optional<Cached> cached_;
+  friend class StageReader;
+};
+
+// "chunk 3 of stage 1 (model.layers.2.mlp.up_proj.weight of the outer momentum)".
+std::string DescribeChunk(const Checkpoint& checkpoint, size_t stage, size_t chunk);
+
+// A manifest as text, and back.
+std::string ManifestText(const Checkpoint& checkpoint);
+absl::StatusOr<Checkpoint> ParseManifest(const std::string& text);
+
+}  // namespace skerry

@@ -1,0 +1,209 @@
+#include "coordinator/checkpoint_program.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "common/round_clock.h"
+#include "common/status.h"
+#include "coordinator/checkpoint_files.h"
+#include "model/export.h"
+#include "model/file_io.h"
+
+namespace skerry {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+struct Listed {
+  int64_t generation = 0;
+  std::optional<Checkpoint> checkpoint;  // none: its manifest is damaged
+  std::vector<std::string> problems;
+};
+
+absl::Status MustExist(const std::string& directory) {
+  if (fs::exists(directory + "/checkpoints/generations")) return absl::OkStatus();
+  return NotFound(
+      "%s has no checkpoints; [checkpoint] every_rounds in run.toml says how often one is made",
+      directory);
+}
+
+absl::StatusOr<std::vector<Listed>> List(const std::string& directory, bool reads) {
+  SKERRY_RETURN_IF_ERROR(MustExist(directory));
+  SKERRY_ASSIGN_OR_RETURN(const auto archive, OpenArchive(directory));
+  SKERRY_ASSIGN_OR_RETURN(const auto generations, archive->Generations());
+  std::vector<Listed> listed;
+  for (const int64_t generation : generations) {
+    Listed one{generation, std::nullopt, {}};
+    auto checkpoint = archive->Load(generation);
+    if (checkpoint.ok()) {
+      one.problems = archive->Problems(*checkpoint, reads);
+      one.checkpoint = *std::move(checkpoint);
+    } else {
+      one.problems = {ErrorText(checkpoint.status())};
+    }
+    listed.push_back(std::move(one));
+  }
+  return listed;
+}
+
+void Print(const std::vector<Listed>& listed, bool reads) {
+  std::printf("  generation  version      step        tokens        MB    new MB  %s\n",
+              reads ? "verified" : "chunks");
+  for (const Listed& one : listed) {
+    const Checkpoint& of = one.checkpoint.value_or(Checkpoint());
+    std::printf("  %10lld %8lld %9lld %13lld %9.1f %9.1f  %s\n",
+                static_cast<long long>(one.generation), static_cast<long long>(of.round),
+                static_cast<long long>(of.step), static_cast<long long>(of.tokens),
+                static_cast<double>(of.bytes) * 1e-6, static_cast<double>(of.new_bytes) * 1e-6,
+                !one.problems.empty() ? "NOT WHOLE"
+                : reads               ? "whole"
+                                      : "there");
+    for (const std::string& problem : one.problems) std::printf("    %s\n", problem.c_str());
+  }
+}
+
+Json ListJson(const std::vector<Listed>& listed) {
+  Json all = Json::array();
+  for (const Listed& one : listed) {
+    const Checkpoint& of = one.checkpoint.value_or(Checkpoint());
+    all.push_back({{"generation", one.generation},
+                   {"round", of.round},
+                   {"step", of.step},
+                   {"tokens", of.tokens},
+                   {"bytes", of.bytes},
+                   {"new_bytes", of.new_bytes},
+                   {"whole", one.problems.empty()},
+                   {"problems", one.problems}});
+  }
+  return all;
+}
+
+absl::Status PrintCheckpoints(const std::string& directory, bool reads, bool json) {
+  SKERRY_ASSIGN_OR_RETURN(const auto listed, List(directory, reads));
+  if (json) {
+    std::cout << ListJson(listed).dump(2) << "\n";
+  } else {
+    Print(listed, reads);
+  }
+  for (const Listed& one : listed) {
+    if (!one.problems.empty()) return DataLoss("%s", one.problems.front());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ExportCheckpoint(const std::string& directory, int64_t generation,
+                              const std::string& out) {
+  SKERRY_ASSIGN_OR_RETURN(const Checkpoint checkpoint, ChooseCheckpoint(directory, generation));
+  SKERRY_ASSIGN_OR_RETURN(const auto archive, OpenArchive(directory));
+  SKERRY_ASSIGN_OR_RETURN(const auto base, archive->BaseOf(checkpoint));
+  const std::string to =
+      out.empty() ? absl::StrFormat("%s/model-%d", directory, checkpoint.step) : out;
+  SKERRY_RETURN_IF_ERROR(WriteHuggingFace(to, checkpoint.model, base));
+  std::printf("%s: the model after %lld steps, %zu parameters\n", to.c_str(),
+              static_cast<long long>(checkpoint.step), base.size());
+  return absl::OkStatus();
+}
+
+int Ended(const absl::Status& status) {
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "skerry-coordinator: %s\n", ErrorText(status).c_str());
+  return 1;
+}
+
+absl::Status LinkOrCopy(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  if (fs::exists(to)) return absl::OkStatus();
+  fs::create_hard_link(from, to, error);
+  if (error) {
+    error.clear();  // another file system
+    fs::copy_file(from, to, error);
+  }
+  return error ? Unavailable("%s → %s: %s", from.string(), to.string(), error.message())
+               : absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CheckpointArchive>> OpenArchive(const std::string& run_directory) {
+  SKERRY_ASSIGN_OR_RETURN(auto files, DiskCheckpointFiles::Open(run_directory + "/checkpoints"));
+  return std::make_unique<CheckpointArchive>(std::move(files));
+}
+
+absl::StatusOr<Checkpoint> ChooseCheckpoint(const std::string& from, int64_t generation) {
+  SKERRY_RETURN_IF_ERROR(MustExist(from));
+  SKERRY_ASSIGN_OR_RETURN(const auto archive, OpenArchive(from));
+  SKERRY_ASSIGN_OR_RETURN(const auto generations, archive->Generations());
+  if (generations.empty()) return NotFound("%s has no checkpoint yet", from);
+  SKERRY_ASSIGN_OR_RETURN(Checkpoint checkpoint,
+                          archive->Load(generation > 0 ? generation : generations.back()));
+  const std::vector<std::string> problems = archive->Problems(checkpoint, true);
+  if (!problems.empty()) {
+    return DataLoss("%s; skerry-coordinator checkpoints %s --verify lists those that are whole",
+                    problems.front(), from);
+  }
+  return checkpoint;
+}
+
+absl::StatusOr<CheckpointRecord> RecordFor(const Checkpoint& checkpoint, const RunConfig& config) {
+  if (checkpoint.model != config.model) {
+    return InvalidArgument("the checkpoint is of another [model]; leave that as it was");
+  }
+  const int64_t tau = config.outer.inner_steps;
+  if (tau <= 0 || checkpoint.step % tau != 0) {
+    return InvalidArgument(
+        "[outer] inner_steps: %d must divide the %d steps that the checkpoint holds", tau,
+        checkpoint.step);
+  }
+  if (checkpoint.step >= config.steps) {
+    return InvalidArgument("[run] steps: %d; the checkpoint holds %d already, want more",
+                           config.steps, checkpoint.step);
+  }
+  const int64_t round = RoundClock(config).RoundsIn(checkpoint.step / tau);
+  return CheckpointRecord{checkpoint.generation, round, checkpoint.step, checkpoint.tokens,
+                          checkpoint.bytes,      0};
+}
+
+absl::Status CopyCheckpoint(const Checkpoint& checkpoint, const std::string& from,
+                            const std::string& to) {
+  SKERRY_RETURN_IF_ERROR(DiskCheckpointFiles::Open(to + "/checkpoints").status());
+  std::set<std::string> names;
+  for (const CheckpointStage& stage : checkpoint.stages) {
+    for (const Digest& chunk : stage.chunks) names.insert("chunks/" + chunk.Hex());
+  }
+  for (const std::string& name : names) {
+    SKERRY_RETURN_IF_ERROR(LinkOrCopy(from + "/checkpoints/" + name, to + "/checkpoints/" + name));
+  }
+  const std::string manifest =
+      absl::StrFormat("/checkpoints/generations/%06d.json", checkpoint.generation);
+  return LinkOrCopy(from + manifest, to + manifest);
+}
+
+void AddCheckpointCommands(CLI::App& app, int* exit_code) {
+  struct Line {
+    std::string directory, out;
+    int64_t generation = 0;
+    bool verify = false, json = false;
+  };
+  const auto line = std::make_shared<Line>();
+  auto* list = app.add_subcommand("checkpoints", "list the checkpoints of a run");
+  list->add_option("dir", line->directory)->required();
+  list->add_flag("--verify", line->verify, "read every chunk and check it");
+  list->add_flag("--json", line->json, "for programs");
+  list->callback([line, exit_code] {
+    *exit_code = Ended(PrintCheckpoints(line->directory, line->verify, line->json));
+  });
+  auto* model = app.add_subcommand("export", "write the model of a checkpoint, also mid-run");
+  model->add_option("dir", line->directory)->required();
+  model->add_option("--checkpoint", line->generation, "its generation; default: the newest");
+  model->add_option("--out", line->out, "where to; default: DIR/model-STEP");
+  model->callback([line, exit_code] {
+    *exit_code = Ended(ExportCheckpoint(line->directory, line->generation, line->out));
+  });
+}
+
+}  // namespace skerry

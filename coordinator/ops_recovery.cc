@@ -1,0 +1,179 @@
+// A stage that has nobody left, and a plan that begins with a checkpoint (docs/PROTOCOL.md, 38 to
+// 41).
+//
+// Of that the journal knows two records. *lost*: a plan in which everybody is dead, so that all
+// drop what they hold and say Hello as ones that hold nothing; what they said before is refused as
+// any dead node's. *rewind*: the plan made of those who are here then, and what it takes back. In
+// between the run gathers as at its beginning. A run that begins with another's checkpoint has only
+// the second.
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "common/status.h"
+#include "coordinator/border.h"
+#include "coordinator/coordinator_actor.h"
+#include "pipeline/plan/route.h"
+
+namespace skerry {
+
+struct CoordinatorActor::Starting {
+  PipelinePlan plan;
+  double step_s = 0, bound_s = 0;
+  std::string explanation;
+  CheckpointRecord from;
+  absl::Status status;
+};
+
+// What this life knew of the training that is over.
+void CoordinatorActor::ForgetTraining() {
+  held_.clear();
+  sums_held_.clear();
+  late_.clear();
+  statistics_.clear();
+  table_parts_.clear();
+  told_of_detour_.clear();
+  joining_since_.clear();
+  held_up_since_.clear();
+  failed_handover_.clear();
+  moved_at_.clear();
+  migration_.reset();
+  speeds_.clear();
+  beats_.clear();
+  told_.clear();
+  told_of_death_.clear();
+  fresh_.clear();
+  checkpointing_.reset();
+  checkpoint_margin_ = 0;
+}
+
+// False: no stage is lost with these dead, or there is nothing to go back to.
+bool CoordinatorActor::BeginRecovery(Context& context, const std::set<NodeId>& dead,
+                                     const std::string& reason) {
+  if (options_.checkpoints == nullptr || state_.checkpoints.empty()) return false;
+  std::vector<int32_t> lost;
+  PipelinePlan plan = *state_.plan;
+  std::set<NodeId> all;
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    const auto& replicas = plan.stages[i].replicas;
+    all.insert(replicas.begin(), replicas.end());
+    const bool is_lost = std::all_of(replicas.begin(), replicas.end(),
+                                     [&](const NodeId& node) { return dead.contains(node); });
+    if (is_lost) lost.push_back(static_cast<int32_t>(i));
+  }
+  if (lost.empty()) return false;
+  ++plan.version;
+  plan.dead.assign(all.begin(), all.end());
+  plan.joining.clear();
+  plan.absent.clear();
+  Record(context, LostRecord(plan, lost));
+  ForgetTraining();
+  fresh_since_ = context.now();
+  const CheckpointRecord& newest = state_.checkpoints.rbegin()->second;
+  context.Event("stage_lost", EventFields({{"stages", lost},
+                                           {"why", reason},
+                                           {"generation", newest.generation},
+                                           {"round", newest.round},
+                                           {"step", newest.step}}));
+  const SharedMessage update = Share(PlanUpdate{plan});
+  for (const NodeId& node : active_) {
+    if (greeted_.contains(node)) context.Send(node, update);
+  }
+  NoteChange("stage lost");
+  return true;
+}
+
+bool CoordinatorActor::AwaitsStart() const {
+  return !state_.lost.empty() || (!state_.plan && state_.resumed);
+}
+
+// Everybody who is here has dropped what it held. Fewer than the run began with will do, when
+// nobody else has come for a while.
+bool CoordinatorActor::MayPlan(const std::vector<NodeId>& live, Instant now) {
+  const bool enough = static_cast<int32_t>(live.size()) >= options_.config.nodes_min;
+  if (state_.lost.empty()) return enough;
+  const bool all = std::all_of(live.begin(), live.end(),
+                               [&](const NodeId& node) { return fresh_.contains(node); });
+  const std::set<NodeId> here(live.begin(), live.end());
+  if (here != fresh_last_) {
+    fresh_last_ = here;
+    fresh_since_ = now;
+  }
+  if (!all || live.empty()) return false;
+  return enough || now - fresh_since_ > Duration::Seconds(2 * options_.config.node_silent_s);
+}
+
+// The states are put together, and every byte of them verified, before the run goes back to them.
+void CoordinatorActor::PrepareStart(Context& context, PipelinePlan plan, double step_s,
+                                    double bound_s, const std::string& explanation) {
+  if (options_.checkpoints == nullptr || state_.checkpoints.empty()) {
+    return GiveUp(context, "there is no checkpoint to begin with");
+  }
+  if (state_.plan) plan.settings = state_.plan->settings;
+  starting_ = std::make_shared<Starting>();
+  starting_->from = state_.checkpoints.rbegin()->second;
+  starting_->step_s = step_s;
+  starting_->bound_s = bound_s;
+  starting_->explanation = explanation;
+  plan.start = {plan.version, starting_->from.round, starting_->from.step};
+  starting_->plan = std::move(plan);
+  starting_job_ = context.Submit({"prepare checkpoint", Duration::Millis(100),
+                                  [starting = starting_, store = options_.checkpoints,
+                                   model = options_.trained_model.value_or(options_.config.model)] {
+                                    starting->status = store->Prepare(starting->from.generation,
+                                                                      starting->from.round, model,
+                                                                      starting->plan.stages);
+                                  }});
+}
+
+void CoordinatorActor::StartPrepared(Context& context) {
+  const auto starting = std::exchange(starting_, nullptr);
+  const CheckpointRecord& from = starting->from;
+  if (!starting->status.ok()) {
+    const std::string why = ErrorText(starting->status);
+    const bool is_damaged = absl::IsDataLoss(starting->status);
+    context.Event(is_damaged ? "checkpoint_damaged" : "no_plan",
+                  EventFields({{"generation", from.generation}, {"reason", why}}));
+    if (!is_damaged) return;  // the disk may come back: the next duty tries again
+    Record(context, CheckpointDropped(from.generation));
+    if (!state_.checkpoints.empty()) return;
+    return GiveUp(context, "no whole checkpoint is left: " + why);
+  }
+  for (const StageAssignment& stage : starting->plan.stages) {
+    for (const NodeId& node : stage.replicas) {
+      if (!state_.nodes.at(node).alive || !active_.contains(node)) return;  // plan again
+      if (!state_.lost.empty() && !fresh_.contains(node)) return;
+    }
+  }
+  if (state_.plan && starting->plan.version != state_.plan->version + 1) return;
+  const int64_t before = state_.rewound_tokens;
+  Record(context, RewindRecord(PlanRecord(starting->plan, starting->step_s, starting->bound_s),
+                               from.generation));
+  emitted_steps_.erase(emitted_steps_.lower_bound(from.step), emitted_steps_.end());
+  emitted_below_ = std::min(emitted_below_, from.step);
+  last_step_ = from.step - 1;
+  told_of_death_.clear();
+  context.Event("rewind", EventFields({{"generation", from.generation},
+                                       {"round", from.round},
+                                       {"step", from.step},
+                                       {"tokens", state_.tokens},
+                                       {"rewound_tokens", state_.rewound_tokens - before}}));
+  AnnouncePlan(context, starting->explanation);
+}
+
+// "replica/STAGE" of a node of that stage; the answer names the version, and so do further
+// requests.
+void CoordinatorActor::OnStartRequest(Context& context, const NodeId& from,
+                                      const ObjectRequest& request) {
+  const auto stage = StageOf(from);
+  const bool may = stage && options_.checkpoints != nullptr && state_.plan->start.since > 0;
+  if (!may) return context.Send(from, ObjectChunk{request.object, request.offset, -1, nullptr});
+  const std::string object = absl::StrFormat("replica/%d", *stage);
+  const std::string named = absl::StrFormat("%s/%d", object, state_.plan->start.round);
+  if (request.object != object && request.object != named) return void(++refused_);
+  ObjectChunk chunk = options_.checkpoints->Read(*stage, request);
+  chunk.object = named;
+  context.Send(from, std::move(chunk));
+}
+
+}  // namespace skerry

@@ -1,0 +1,192 @@
+// Checkpoints in whole runs on virtual time, real arithmetic: a stage that loses everybody comes
+// back, the coordinator dies in between, and every rule holds.
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "pipeline/plan/route.h"
+#include "sim/virtual_run.h"
+
+using namespace skerry;
+
+namespace {
+
+VirtualRunOptions Nodes(int count, VirtualMath math) {
+  VirtualRunOptions options;
+  RunConfig& config = options.config;
+  config.steps = 48;
+  config.nodes_min = count;
+  config.node_silent_s = 6;
+  config.replan_s = 0;
+  config.model = {
+      .vocab = 64, .hidden = 32, .layers = 4, .heads = 2, .kv_heads = 1, .ffn = 64, .context = 16};
+  config.outer.inner_steps = 4;
+  config.outer.overlap_steps = 1;
+  config.pipeline.stages = 2;
+  config.pipeline.skip_ratio = 0;
+  config.pipeline.microbatches_per_step = 4;
+  config.pipeline.sequences_per_microbatch = 1;
+  config.checkpoint = {2, 2};
+  VirtualNode node;
+  node.device = {"simulated", "simulated", 0.002, int64_t{1} << 34};
+  node.memory_bytes_per_s = 1e8;
+  options.nodes.assign(static_cast<size_t>(count), node);
+  options.link = [](const NodeId&, const NodeId&) {
+    return SimLink{.one_way = Duration::Millis(5), .bytes_per_s = 1e7, .jitter = {}};
+  };
+  options.math = math;
+  options.exports = true;
+  options.limit = Duration::Seconds(7200);
+  return options;
+}
+
+int64_t Count(const VirtualRun& run, const std::string& kind) {
+  return std::count_if(run.events().begin(), run.events().end(),
+                       [&](const VirtualEvent& event) { return event.kind == kind; });
+}
+
+// When the second checkpoint is there all replicas of `stage` die; they come back after `away_s`,
+// or never.
+void LoseStage(VirtualRun& run, int32_t stage, double away_s) {
+  auto watch = std::make_shared<std::function<void(Simulation&)>>();
+  *watch = [&run, stage, away_s, watch](Simulation& simulation) {
+    if (run.checkers().state().checkpoints.size() < 2) {
+      simulation.At(simulation.now() + Duration::Seconds(1), *watch);
+      return;
+    }
+    const auto replicas = run.checkers().state().plan->stages[static_cast<size_t>(stage)].replicas;
+    for (const NodeId& node : replicas) {
+      simulation.CrashAt(simulation.now(), node);
+      if (away_s > 0) simulation.StartAt(simulation.now() + Duration::Seconds(away_s), node);
+    }
+    *watch = nullptr;
+  };
+  run.simulation().At(Instant() + Duration::Seconds(1), *watch);
+}
+
+void CheckSound(const VirtualRun& run, const VirtualOutcome& outcome) {
+  for (const Violation& violation : outcome.violations) {
+    UNSCOPED_INFO(violation.rule << " at " << (violation.at - Instant()).seconds()
+                                 << " s: " << violation.what);
+  }
+  UNSCOPED_INFO(outcome.ended);
+  CHECK(outcome.violations.empty());
+  CHECK(outcome.finished);
+  CHECK(outcome.steps == run.options().config.steps);
+}
+
+}  // namespace
+
+TEST_CASE("Checkpoints are made while nodes train, and the last are whole", "[sim][checkpoint]") {
+  VirtualRun run(Nodes(4, GENERATE(VirtualMath::kTiny, VirtualMath::kModelled)));
+  const VirtualOutcome outcome = run.Run();
+  CheckSound(run, outcome);
+  CHECK(Count(run, "checkpoint") >= 3);
+  const auto& kept = run.checkers().state().checkpoints;
+  CHECK(kept.size() == 2);
+  CheckpointArchive archive(std::make_unique<MemoryCheckpointFiles>(run.checkpoint_disk()));
+  for (const auto& [generation, record] : kept) {
+    const auto loaded = archive.Load(generation);
+    REQUIRE(loaded.ok());
+    CHECK(archive.Problems(*loaded, true).empty());
+    CHECK(loaded->step == record.step);
+  }
+}
+
+TEST_CASE("A stage that loses everybody goes on from the checkpoint when its nodes are back",
+          "[sim][checkpoint]") {
+  const auto math = GENERATE(VirtualMath::kTiny, VirtualMath::kModelled);
+  VirtualRun run(Nodes(4, math));
+  LoseStage(run, GENERATE(0, 1), 10);
+  const VirtualOutcome outcome = run.Run();
+  CheckSound(run, outcome);
+  CHECK(run.checkers().rewinds() == 1);
+  CHECK(run.checkers().state().plan->start.round > 0);
+  if (math == VirtualMath::kTiny) CHECK(outcome.loss_last < outcome.loss_first);
+}
+
+TEST_CASE("Nodes that are left take the lost stage over, cut as they can hold it",
+          "[sim][checkpoint]") {
+  VirtualRunOptions options = Nodes(6, VirtualMath::kTiny);
+  options.config.pipeline.stages = 0;
+  VirtualRun run(options);
+  LoseStage(run, 1, 0);
+  const VirtualOutcome outcome = run.Run();
+  CheckSound(run, outcome);
+  CHECK(run.checkers().rewinds() == 1);
+}
+
+TEST_CASE("In every mode of outer rounds", "[sim][checkpoint]") {
+  VirtualRunOptions options = Nodes(4, VirtualMath::kTiny);
+  SECTION("co2") {
+    options.config.outer.mode = OuterMode::kCo2;
+    options.config.outer.residual = ResidualPlace::kBuffer;
+  }
+  SECTION("streaming") {
+    options.config.outer.mode = OuterMode::kStreaming;
+    options.config.outer.fragments = 2;
+  }
+  SECTION("synchronous") {
+    options.config.outer.mode = OuterMode::kSynchronous;
+  }
+  SECTION("sharded") {
+    options.config.outer.reduce = OuterReduce::kSharded;
+  }
+  VirtualRun run(options);
+  LoseStage(run, 1, 10);
+  CheckSound(run, run.Run());
+  CHECK(run.checkers().rewinds() == 1);
+}
+
+TEST_CASE("Stages of one replica have checkpoints too, and go back", "[sim][checkpoint]") {
+  VirtualRunOptions options = Nodes(2, VirtualMath::kTiny);
+  VirtualRun run(options);
+  LoseStage(run, 1, 10);
+  CheckSound(run, run.Run());
+  CHECK(run.checkers().rewinds() == 1);
+}
+
+TEST_CASE("All nodes and the coordinator die, and the run goes on when they are back",
+          "[sim][checkpoint]") {
+  VirtualRun run(Nodes(4, VirtualMath::kTiny));
+  LoseStage(run, 0, 10);
+  LoseStage(run, 1, 12);
+  run.simulation().At(Instant() + Duration::Seconds(1), [&run](Simulation&) {
+    run.simulation().CrashAt(Instant() + Duration::Seconds(40), VirtualRun::coordinator());
+    run.simulation().StartAt(Instant() + Duration::Seconds(45), VirtualRun::coordinator());
+  });
+  CheckSound(run, run.Run());
+  CHECK(run.checkers().rewinds() >= 1);
+}
+
+// Records from the first checkpoint to the plan that begins with one.
+TEST_CASE("The coordinator dies at any record from a checkpoint to the plan that begins with it",
+          "[sim][checkpoint]") {
+  std::vector<std::string> kinds;
+  int64_t first = -1, last = -1;
+  {
+    VirtualRun run(Nodes(4, VirtualMath::kModelled));
+    LoseStage(run, 1, 10);
+    CheckSound(run, run.Run());
+    const auto& journal = run.simulation().journal(VirtualRun::coordinator());
+    for (size_t i = 0; i < journal.size(); ++i) {
+      const std::string kind = nlohmann::json::parse(journal[i]).at("kind");
+      if (kind == "lost") first = static_cast<int64_t>(i);
+      if (kind == "rewind") last = static_cast<int64_t>(i);
+      if (kind == "checkpoint" && first < 0) first = static_cast<int64_t>(i);
+    }
+  }
+  REQUIRE(first > 0);
+  REQUIRE(last > first);
+  for (int64_t record = first - 2; record <= last + 3; ++record) {
+    VirtualRunOptions options = Nodes(4, VirtualMath::kModelled);
+    options.coordinator_crashes = {{record, Duration::Seconds(2)}};
+    options.keep_events = false;
+    VirtualRun run(options);
+    LoseStage(run, 1, 10);
+    INFO("it died at record " << record);
+    CheckSound(run, run.Run());
+    CHECK(run.checkers().rewinds() >= 1);
+  }
+}
