@@ -91,6 +91,8 @@ Message ReadRoundMessage(ReadChecks& checks, schema::Envelope::Reader e, const P
         ReadIds(checks, e.getRoundLate().getDeltasOf(), limits::kParticipantsMax, "late deltas");
     m.sums_of =
         ReadIds(checks, e.getRoundLate().getSumsOf(), limits::kParticipantsMax, "late sums");
+    return m;
+  }
   if (e.isCheckpointRequest()) {
     return ReadRound<CheckpointRequest>(checks, e.getCheckpointRequest());
   }
