@@ -152,7 +152,7 @@ struct OuterConfig {
   CodecBudget budget = CodecBudget::kNone;
   float budget_bits = 1;       // kBits, and of codec kLowRank
   int64_t budget_rounds = 16;  // a table is made anew every so many rounds
-  bool absences = true;  // a round does not wait for a replica that is late by far
+  bool absences = true;        // a round does not wait for a replica that is late by far
   bool operator==(const OuterConfig&) const = default;
 };
 

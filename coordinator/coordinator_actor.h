@@ -108,7 +108,7 @@ class CoordinatorActor final : public Actor {
   void On(Context& context, const NodeId& from, const Hello& message);
   void On(Context& context, const NodeId& from, const Heartbeat& message);
   void On(Context& context, const NodeId& from, const Leave& message);
-  void On(Context& context, const NodeId& from, const LinkReading& message);
+  void On(Context& context, const NodeId& from, const LinkReading& message);  // ops_reach.cc
   void On(Context& context, const NodeId& from, const ObjectRequest& message);
   void On(Context& context, const NodeId& from, const Reachability& message);  // ops_reach.cc
   // ops_training.cc

@@ -300,8 +300,7 @@ void CoordinatorActor::ReportStatus(Context& context) {
     const auto slot = state_.plan ? SlotOf(*state_.plan, id) : std::nullopt;
     const int32_t stage = slot ? slot->stage : -1, replica = slot ? slot->replica : -1;
     const auto heard = heard_.find(id);
-    const auto traffic_it = traffic_.find(id);
-    const Traffic traffic = traffic_it == traffic_.end() ? Traffic() : traffic_it->second;
+    const Traffic traffic = traffic_.contains(id) ? traffic_.at(id) : Traffic();
     sent += traffic.total_sent();
     received += traffic.total_received();
     nodes.push_back(

@@ -378,26 +378,6 @@ void CoordinatorActor::GiveUp(Context& context, const std::string& reason) {
   context.Stop(1, "the run cannot go on: " + reason);
 }
 
-void CoordinatorActor::On(Context& context, const NodeId& from, const LinkReading& message) {
-  std::vector<ProbeSchedule::Pair> next;
-  if (!IsSane(message) || !probes_.Answered({from, message.target}, context.now(), next)) {
-    return void(++refused_);
-  }
-  const LinkReading reading = state_.plan ? ReadUnderLoad(from, message) : message;
-  if (!links_.Add(from, reading.target, reading.rtt_s, reading.bytes_per_s, context.now()).ok()) {
-    return void(++refused_);
-  }
-  ++readings_;
-  Record(context, LinkRecord(from, reading));
-  context.Event("link", EventFields({{"from", from.Short()},
-                                     {"to", reading.target.Short()},
-                                     {"rtt_ms", reading.rtt_s * 1e3},
-                                     {"mbps", reading.bytes_per_s * 8e-6},
-                                     {"relayed", IsRelayed(state_, from, reading.target)}}));
-  Ask(context, next);
-  PlanWhenReady(context);
-}
-
 void CoordinatorActor::On(Context& context, const NodeId& from, const ObjectRequest& message) {
   if (message.offset < 0 || message.length <= 0 || message.length > kObjectChunkBytesMax ||
       message.object.size() > kShortTextMax) {

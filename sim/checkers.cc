@@ -155,8 +155,8 @@ void Checkers::Check(Instant now, const NodeId&, const RoundCommit& commit) {
     return;  // on its way since before the run went back
   }
   const char* wrong = journalled == state().commits.end() ? "was sent before it was journalled"
-                      : journalled->second != commit     ? "as sent is not the one journalled"
-                                                         : nullptr;
+                      : journalled->second != commit      ? "as sent is not the one journalled"
+                                                          : nullptr;
   if (wrong != nullptr) {
     Violate(now, "rounds_atomic",
             absl::StrFormat("stage %d round %d: the commit %s", commit.stage, commit.round, wrong));

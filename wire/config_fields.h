@@ -84,7 +84,7 @@ void VisitOuter(Visitor& v, OuterConfig& c) {
   v.Number("outer", "budget_bits", c.budget_bits, 0.01, 32,
            "bits a parameter and delta, with budget bits or codec lowrank");
   v.Number("outer", "budget_rounds", c.budget_rounds, 1, 1e6, "rounds between choices");
-  v.Flag("outer", "absences", c.absences, "a round does not wait for a replica that is late by far");
+  v.Flag("outer", "absences", c.absences, "rounds do not wait for who is late by far");
 }
 
 template <typename Visitor>

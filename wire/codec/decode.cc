@@ -212,6 +212,18 @@ Message ReadLate(ReadChecks& checks, schema::Envelope::Reader e) {
                 checks.Finite(r.getWaitedS(), "waited_s"), r.getSkipped()};
 }
 
+Message ReadProbing(ReadChecks& checks, schema::Envelope::Reader e, const Payload& payload) {
+  if (e.isProbeRequest()) {
+    return ProbeRequest{ReadId<NodeId>(e.getProbeRequest().getTarget()),
+                        checks.NotNegative(e.getProbeRequest().getBytes(), "probe size")};
+  }
+  if (e.isPing()) return Ping{e.getPing().getNonce(), SizeOf(payload)};
+  if (e.isPong()) return Pong{e.getPong().getNonce()};
+  return LinkReading{ReadId<NodeId>(e.getLinkReading().getTarget()),
+                     checks.Finite(e.getLinkReading().getRttS(), "rtt_s"),
+                     checks.Finite(e.getLinkReading().getBytesPerS(), "bytes_per_s")};
+}
+
 std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader e,
                                    const Payload& payload) {
   using E = schema::Envelope;
@@ -226,16 +238,10 @@ std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader 
     case E::WELCOME:
       return ReadWelcome(checks, e.getWelcome());
     case E::PROBE_REQUEST:
-      return ProbeRequest{ReadId<NodeId>(e.getProbeRequest().getTarget()),
-                          checks.NotNegative(e.getProbeRequest().getBytes(), "probe size")};
     case E::PING:
-      return Ping{e.getPing().getNonce(), SizeOf(payload)};
     case E::PONG:
-      return Pong{e.getPong().getNonce()};
     case E::LINK_READING:
-      return LinkReading{ReadId<NodeId>(e.getLinkReading().getTarget()),
-                         checks.Finite(e.getLinkReading().getRttS(), "rtt_s"),
-                         checks.Finite(e.getLinkReading().getBytesPerS(), "bytes_per_s")};
+      return ReadProbing(checks, e, payload);
     case E::PLAN_UPDATE:
       return ReadPlan(checks, e.getPlanUpdate());
     case E::HEARTBEAT:

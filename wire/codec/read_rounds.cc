@@ -42,6 +42,37 @@ DeltaStatistics ReadStatistics(ReadChecks& checks, schema::DeltaStatistics::Read
   return m;
 }
 
+RoundLate ReadRoundLate(ReadChecks& checks, schema::RoundLate::Reader r) {
+  auto m = ReadRound<RoundLate>(checks, r);
+  m.waited_s = checks.NotNegative(checks.Finite(r.getWaitedS(), "wait"), "wait");
+  m.deltas_of = ReadIds(checks, r.getDeltasOf(), limits::kParticipantsMax, "late deltas");
+  m.sums_of = ReadIds(checks, r.getSumsOf(), limits::kParticipantsMax, "late sums");
+  return m;
+}
+
+CheckpointState ReadCheckpointState(ReadChecks& checks, schema::CheckpointState::Reader r) {
+  auto m = ReadRound<CheckpointState>(checks, r);
+  m.bytes = r.getBytes();
+  if (m.bytes < -1) checks.Break("bytes", "is negative");
+  const auto chunks = r.getChunks();
+  m.chunks.resize(checks.Count(chunks, kCheckpointChunksMax, "chunks"));
+  for (unsigned i = 0; i < m.chunks.size(); ++i) m.chunks[i] = ReadId<Digest>(chunks[i]);
+  return m;
+}
+
+RoundApplied ReadApplied(ReadChecks& checks, schema::RoundApplied::Reader r) {
+  auto m = ReadRound<RoundApplied>(checks, r);
+  m.base_digest = ReadId<Digest>(r.getBaseDigest());
+  m.transfer_s = checks.Finite(r.getTransferS(), "transfer_s");
+  m.wait_s = checks.Finite(r.getWaitS(), "wait_s");
+  m.bytes_sent = checks.NotNegative(r.getBytesSent(), "bytes sent");
+  m.bytes_received = checks.NotNegative(r.getBytesReceived(), "bytes received");
+  const auto screened = r.getScreened();
+  const unsigned count = checks.Count(screened, limits::kParticipantsMax, "screened");
+  for (unsigned i = 0; i < count; ++i) m.screened.push_back(ReadId<NodeId>(screened[i]));
+  return m;
+}
+
 }  // namespace
 
 Message ReadRoundMessage(ReadChecks& checks, schema::Envelope::Reader e, const Payload& payload) {
@@ -84,39 +115,13 @@ Message ReadRoundMessage(ReadChecks& checks, schema::Envelope::Reader e, const P
     m.sums = ReadParticipants(checks, e.getSumsHeld().getSums());
     return m;
   }
-  if (e.isRoundLate()) {
-    auto m = ReadRound<RoundLate>(checks, e.getRoundLate());
-    m.waited_s = checks.NotNegative(checks.Finite(e.getRoundLate().getWaitedS(), "wait"), "wait");
-    m.deltas_of =
-        ReadIds(checks, e.getRoundLate().getDeltasOf(), limits::kParticipantsMax, "late deltas");
-    m.sums_of =
-        ReadIds(checks, e.getRoundLate().getSumsOf(), limits::kParticipantsMax, "late sums");
-    return m;
-  }
+  if (e.isRoundLate()) return ReadRoundLate(checks, e.getRoundLate());
   if (e.isCheckpointRequest()) {
     return ReadRound<CheckpointRequest>(checks, e.getCheckpointRequest());
   }
-  if (e.isCheckpointState()) {
-    auto m = ReadRound<CheckpointState>(checks, e.getCheckpointState());
-    m.bytes = e.getCheckpointState().getBytes();
-    if (m.bytes < -1) checks.Break("bytes", "is negative");
-    const auto chunks = e.getCheckpointState().getChunks();
-    m.chunks.resize(checks.Count(chunks, kCheckpointChunksMax, "chunks"));
-    for (unsigned i = 0; i < m.chunks.size(); ++i) m.chunks[i] = ReadId<Digest>(chunks[i]);
-    return m;
-  }
+  if (e.isCheckpointState()) return ReadCheckpointState(checks, e.getCheckpointState());
   if (e.isDeltaStatistics()) return ReadStatistics(checks, e.getDeltaStatistics());
-  const auto r = e.getRoundApplied();
-  auto m = ReadRound<RoundApplied>(checks, r);
-  m.base_digest = ReadId<Digest>(r.getBaseDigest());
-  m.transfer_s = checks.Finite(r.getTransferS(), "transfer_s");
-  m.wait_s = checks.Finite(r.getWaitS(), "wait_s");
-  m.bytes_sent = checks.NotNegative(r.getBytesSent(), "bytes sent");
-  m.bytes_received = checks.NotNegative(r.getBytesReceived(), "bytes received");
-  const auto screened = r.getScreened();
-  const unsigned count = checks.Count(screened, limits::kParticipantsMax, "screened");
-  for (unsigned i = 0; i < count; ++i) m.screened.push_back(ReadId<NodeId>(screened[i]));
-  return m;
+  return ReadApplied(checks, e.getRoundApplied());
 }
 
 }  // namespace skerry

@@ -23,6 +23,12 @@ Overloaded(Visitors...) -> Overloaded<Visitors...>;
 constexpr int64_t kFrameOverheadBytes = 160;
 
 template <typename M>
+std::string OfHop(const char* name, const M& m) {
+  return absl::StrFormat("%s step %d microbatch %d.%d hop %d", name, m.step, m.microbatch,
+                         m.attempt, m.hop);
+}
+
+template <typename M>
 std::string OfRound(const char* kind, const M& m) {
   return absl::StrFormat("%s stage %d round %d", kind, m.stage, m.round);
 }
@@ -115,14 +121,8 @@ std::string Describe(const Message& message) {
           [](const StepReport& m) { return StrFormat("StepReport %d", m.step); },
           [](const Leave& m) { return "Leave " + m.reason; },
           [](const Shutdown& m) { return "Shutdown " + m.reason; },
-          [](const Activation& m) {
-            return StrFormat("Activation step %d microbatch %d.%d hop %d", m.step, m.microbatch,
-                             m.attempt, m.hop);
-          },
-          [](const Gradient& m) {
-            return StrFormat("Gradient step %d microbatch %d.%d hop %d", m.step, m.microbatch,
-                             m.attempt, m.hop);
-          },
+          [](const Activation& m) { return OfHop("Activation", m); },
+          [](const Gradient& m) { return OfHop("Gradient", m); },
           [](const MicrobatchVoid& m) {
             return StrFormat("MicrobatchVoid step %d microbatch %d.%d", m.step, m.microbatch,
                              m.attempt);
@@ -147,10 +147,7 @@ std::string Describe(const Message& message) {
             return StrFormat("ObjectRequest %s@%d", m.object, m.offset);
           },
           [](const ObjectChunk& m) { return StrFormat("ObjectChunk %s@%d", m.object, m.offset); },
-          [](const HopLate& m) {
-            return StrFormat("HopLate step %d microbatch %d.%d hop %d", m.step, m.microbatch,
-                             m.attempt, m.hop);
-          },
+          [](const HopLate& m) { return OfHop("HopLate", m); },
           [](const Detour& m) {
             return StrFormat("Detour step %d microbatch %d around %s", m.step, m.microbatch,
                              m.around.Short());

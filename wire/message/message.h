@@ -17,6 +17,7 @@
 #include "common/bytes.h"
 #include "common/ids.h"
 #include "common/run_config.h"
+#include "wire/message/checkpoint_message.h"
 #include "wire/message/device_profile.h"
 #include "wire/message/pipeline_plan.h"
 #include "wire/message/reachability.h"
@@ -366,33 +367,12 @@ struct ObjectChunk {
 };
 inline constexpr int64_t kObjectChunkBytesMax = 1 << 20;
 
-// ---- checkpoints --------------------
-
-// coordinator → replica: keep what "replica/STAGE" would be when the stage's base is of version
-// `round` (of a stage without rounds: when that round would end). The next one replaces it.
-struct CheckpointRequest {
-  int32_t stage = 0;
-  int64_t round = 0;
-  bool operator==(const CheckpointRequest&) const = default;
-};
-// replica → coordinator: it is kept, and given as "checkpoint/STAGE/ROUND". Its chunks of
-// kCheckpointChunkBytes, by digest, so that those known already need not be sent.
-struct CheckpointState {
-  int32_t stage = 0;
-  int64_t round = 0;
-  int64_t bytes = 0;  // −1: it was not kept, that version is past
-  std::vector<Digest> chunks;
-  bool operator==(const CheckpointState&) const = default;
-};
-inline constexpr int64_t kCheckpointChunkBytes = 4 << 20;
-inline constexpr size_t kCheckpointChunksMax = 16384;  // of a stage: 64 GiB
-
 using Message =
     std::variant<Hello, Welcome, Refused, Peers, ProbeRequest, Ping, Pong, LinkReading, PlanUpdate,
                  Heartbeat, StepReport, Leave, Shutdown, Activation, Gradient, MicrobatchVoid,
                  Delta, DeltaHeld, RoundCommit, RoundApplied, ObjectRequest, ObjectChunk, HopLate,
-                 Detour, VoidList, DeltaSum, SumsHeld, DeltaStatistics, RoundLate,
-                 Reachability, CheckpointRequest, CheckpointState>;
+                 Detour, VoidList, DeltaSum, SumsHeld, DeltaStatistics, RoundLate, Reachability,
+                 CheckpointRequest, CheckpointState>;
 
 // A message on its way: whoever repeats it, or sends it to many, keeps no copy.
 using SharedMessage = std::shared_ptr<const Message>;
