@@ -4,6 +4,7 @@
 
 #include "coordinator/border.h"
 #include "coordinator/coordinator_actor.h"
+#include "coordinator/listings.h"
 
 namespace skerry {
 namespace {

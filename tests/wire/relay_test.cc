@@ -154,7 +154,7 @@ TEST_CASE("RelaySeal: only the other end opens it, unchanged, for its stripe", "
   CHECK_FALSE(RelaySeal::Between(ann, NodeId{}).ok());
 }
 
-TEST_CASE("RelayMessage: decoded as encoded; all else is malformed", "[relay]") {
+TEST_CASE("RelayMessage: decoded as encoded, all else is malformed", "[relay]") {
   CHECK(std::get<RelayAttach>(*DecodeRelay(EncodeRelay(RelayAttach{kBob, 7}))) ==
         RelayAttach{kBob, 7});
   CHECK(std::get<RelayState>(*DecodeRelay(EncodeRelay(RelayState{kBob, 7, Is::kReady}))) ==

@@ -67,13 +67,13 @@ mutant(10 node/node_actor.cc
   [[  if (message.plan.version <= plan_.version) return;
   if (MutantIs(10) && plan_.version > 0) return;]])
 
-mutant(11 node/node_actor.cc
+mutant(11 node/node_life.cc
   [[  for (const StepReport& report : recent_reports_) Send(context, peer, report);]]
   [[  for (const StepReport& report : recent_reports_) {
     if (!MutantIs(11)) Send(context, peer, report);
   }]])
 
-mutant(12 node/node_actor.cc
+mutant(12 node/node_life.cc
   [[  for (const DeltaHeld& held : rounds_->HeldNow()) Send(context, peer, held);]]
   [[  for (const DeltaHeld& held : rounds_->HeldNow()) {
     if (!MutantIs(12)) Send(context, peer, held);
