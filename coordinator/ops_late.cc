@@ -14,8 +14,8 @@ namespace skerry {
 namespace {
 
 constexpr double kWaitMaxS = 1e6;
-// Silences until what does not arrive is taken for what never will.
-constexpr double kCutOff = 6;
+// Silences until what does not arrive is taken for what never will: a slow line may take minutes.
+constexpr double kCutOff = 30;
 // Rounds of a fragment that may go on without the same replica: then it is waited for, or it would
 // learn for itself alone, and others who got slower would not get used to it.
 constexpr int32_t kAbsencesInARow = 4;

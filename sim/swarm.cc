@@ -112,7 +112,7 @@ class Excuses {
 
   // Of two replicas that cannot hear each other for so long one has to go.
   void AddStageMates(const Fault& fault, double lasts_s) {
-    if (lasts_s < 6 * drawn_.run->options().config.node_silent_s) return;
+    if (lasts_s < 30 * drawn_.run->options().config.node_silent_s) return;
     const auto nodes = static_cast<int32_t>(drawn_.run->options().nodes.size());
     for (int32_t node = 1; node <= nodes; ++node) {
       const bool befalls = fault.where.Has(node, drawn_.map) || fault.other.Has(node, drawn_.map);

@@ -132,7 +132,7 @@ TEST_CASE("Of two who do not hear each other one starts over", "[coordinator]") 
   CHECK(run.CountEvents("dead") == 0);
   // The absent one does not get the other's delta either, so the round is not frozen yet.
   CHECK(run.state().commits.empty());
-  for (int i = 0; i < 100 && run.state().commits.empty(); ++i) {
+  for (int i = 0; i < 400 && run.state().commits.empty(); ++i) {
     for (int node = 0; node < 4; ++node) run.From(node, Heartbeat{});
     run.Pass(1);
     run.From(other, WaitsFor(0, {}));

@@ -49,7 +49,7 @@ TEST_CASE("Limits: hours go over midnight, and end before their last minute", "[
     CHECK_FALSE(ParseHours(wrong).ok());
 }
 
-TEST_CASE("Limits: a file is read as it was written; a wrong one is named by line",
+TEST_CASE("Limits: a file is read as it was written, a wrong one is named by line",
           "[node][limits]") {
   const LimitsFile file;
   CHECK(*LoadLimits(file.path) == VolunteerLimits());
