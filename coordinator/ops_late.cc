@@ -2,6 +2,7 @@
 // as he hears of them; who does not starts over.
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
 #include "common/round_clock.h"
