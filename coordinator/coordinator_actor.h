@@ -229,6 +229,7 @@ class CoordinatorActor final : public Actor {
   bool BeginRecovery(Context& context, const std::set<NodeId>& dead, const std::string& reason);
   void ForgetTraining();
   bool AwaitsStart() const;
+  bool HoldsNothing(const NodeId& node) const;
   bool MayPlan(const std::vector<NodeId>& live, Instant now);
   void PrepareStart(Context& context, PipelinePlan plan, double step_s, double bound_s,
                     const std::string& explanation);
@@ -378,7 +379,7 @@ class CoordinatorActor final : public Actor {
   struct Starting;  // a plan that begins with a checkpoint, until its states are put together
   std::shared_ptr<Starting> starting_;
   JobId starting_job_ = 0;
-  std::set<NodeId> fresh_;       // said Hello as one that holds nothing, in this life
+  std::set<NodeId> fresh_;       // said Hello as one that holds nothing, and has no stage since
   std::set<NodeId> fresh_last_;  // as it was when it last changed, then
   Instant fresh_since_;
 

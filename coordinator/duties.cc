@@ -200,6 +200,7 @@ void CoordinatorActor::AnnouncePlan(Context& context, const std::string& reason)
   for (const NodeId& node : active_) {
     if (!greeted_.contains(node)) continue;
     told_.insert(node);
+    if (TakesPart(node)) fresh_.erase(node);
     context.Send(node, update);
   }
   SendTablesToJoiners(context);

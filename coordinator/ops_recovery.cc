@@ -42,7 +42,6 @@ void CoordinatorActor::ForgetTraining() {
   beats_.clear();
   told_.clear();
   told_of_death_.clear();
-  fresh_.clear();
   checkpointing_.reset();
   checkpoint_margin_ = 0;
 }
@@ -87,13 +86,21 @@ bool CoordinatorActor::AwaitsStart() const {
   return !state_.lost.empty() || (!state_.plan && state_.resumed);
 }
 
+// Said so in its Hello, or, as one who had no stage when all was lost, in a heartbeat since.
+bool CoordinatorActor::HoldsNothing(const NodeId& node) const {
+  if (fresh_.contains(node)) return true;
+  const auto beat = beats_.find(node);
+  return beat != beats_.end() && (beat->second.phase == Phase::kStandby ||
+                                  beat->second.phase == Phase::kWaitingForPlan);
+}
+
 // Everybody who is here has dropped what it held. Fewer than the run began with will do, when
 // nobody else has come for a while.
 bool CoordinatorActor::MayPlan(const std::vector<NodeId>& live, Instant now) {
   const bool enough = static_cast<int32_t>(live.size()) >= options_.config.nodes_min;
   if (state_.lost.empty()) return enough;
   const bool all = std::all_of(live.begin(), live.end(),
-                               [&](const NodeId& node) { return fresh_.contains(node); });
+                               [&](const NodeId& node) { return HoldsNothing(node); });
   const std::set<NodeId> here(live.begin(), live.end());
   if (here != fresh_last_) {
     fresh_last_ = here;
@@ -142,7 +149,7 @@ void CoordinatorActor::StartPrepared(Context& context) {
   for (const StageAssignment& stage : starting->plan.stages) {
     for (const NodeId& node : stage.replicas) {
       if (!state_.nodes.at(node).alive || !active_.contains(node)) return;  // plan again
-      if (!state_.lost.empty() && !fresh_.contains(node)) return;
+      if (!state_.lost.empty() && !HoldsNothing(node)) return;
     }
   }
   if (state_.plan && starting->plan.version != state_.plan->version + 1) return;

@@ -160,6 +160,23 @@ TEST_CASE("All nodes and the coordinator die, and the run goes on when they are 
   CHECK(run.checkers().rewinds() >= 1);
 }
 
+// As when the power fails: nobody hears that a stage was lost before all are back, holding nothing.
+TEST_CASE("All die at once, and the run goes on when they are back", "[sim][checkpoint]") {
+  for (const double back_s : {0.5, 3.0, 20.0}) {
+    VirtualRun run(Nodes(4, VirtualMath::kModelled));
+    const Instant at = Instant() + Duration::Seconds(40);
+    run.simulation().CrashAt(at, VirtualRun::coordinator());
+    run.simulation().StartAt(at + Duration::Seconds(1), VirtualRun::coordinator());
+    for (int32_t i = 0; i < 4; ++i) {
+      run.simulation().CrashAt(at, VirtualRun::node(i));
+      run.simulation().StartAt(at + Duration::Seconds(back_s + 0.2 * i), VirtualRun::node(i));
+    }
+    INFO("back after " << back_s << " s");
+    CheckSound(run, run.Run());
+    CHECK(run.checkers().rewinds() == 1);
+  }
+}
+
 // Records from the first checkpoint to the plan that begins with one.
 TEST_CASE("The coordinator dies at any record from a checkpoint to the plan that begins with it",
           "[sim][checkpoint]") {
