@@ -90,8 +90,8 @@ bool CoordinatorActor::AwaitsStart() const {
 bool CoordinatorActor::HoldsNothing(const NodeId& node) const {
   if (fresh_.contains(node)) return true;
   const auto beat = beats_.find(node);
-  return beat != beats_.end() && (beat->second.phase == Phase::kStandby ||
-                                  beat->second.phase == Phase::kWaitingForPlan);
+  return beat != beats_.end() &&
+         (beat->second.phase == Phase::kStandby || beat->second.phase == Phase::kWaitingForPlan);
 }
 
 // Everybody who is here has dropped what it held. Fewer than the run began with will do, when
@@ -99,8 +99,8 @@ bool CoordinatorActor::HoldsNothing(const NodeId& node) const {
 bool CoordinatorActor::MayPlan(const std::vector<NodeId>& live, Instant now) {
   const bool enough = static_cast<int32_t>(live.size()) >= options_.config.nodes_min;
   if (state_.lost.empty()) return enough;
-  const bool all = std::all_of(live.begin(), live.end(),
-                               [&](const NodeId& node) { return HoldsNothing(node); });
+  const bool all =
+      std::all_of(live.begin(), live.end(), [&](const NodeId& node) { return HoldsNothing(node); });
   const std::set<NodeId> here(live.begin(), live.end());
   if (here != fresh_last_) {
     fresh_last_ = here;
