@@ -26,7 +26,7 @@ constexpr size_t kTextBytes = 600'000;
 // machine, and so little that a leg learns it. Where the loss still falls fast at the end, two runs
 // differ by chance more than by damage.
 std::string MadeUpProse(uint64_t seed) {
-  constexpr uint64_t kWords = 48, kFollowers = 4;
+  constexpr uint64_t kWords = 240, kFollowers = 6;
   Rng rng(seed, "prose");
   std::vector<std::string> words;
   for (uint64_t i = 0; i < kWords; ++i) {
