@@ -23,8 +23,7 @@ constexpr Duration kUndisturbedMax = Duration::Seconds(600);
 constexpr size_t kTextBytes = 600'000;
 
 // Words of a small made-up language in which the last word says what may follow: the same on every
-// machine, and so little that a leg learns it. Where the loss still falls fast at the end, two runs
-// differ by chance more than by damage.
+// machine. The loss still falls at the end of a leg, so that lost work shows.
 std::string MadeUpProse(uint64_t seed) {
   constexpr uint64_t kWords = 240, kFollowers = 6;
   Rng rng(seed, "prose");
