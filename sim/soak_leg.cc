@@ -192,7 +192,8 @@ void Leg::Turn(Instant now) {
 absl::StatusOr<SoakLeg> Leg::Run() {
   began_ = MonotonicNow();
   SKERRY_RETURN_IF_ERROR(processes_.Start(began_));
-  next_ = began_ + Duration::Seconds(2 + 6 * rng_.Uniform());
+  next_ = began_;  // of a script: as soon as the training has begun
+  if (options_.script.empty()) next_ = began_ + Duration::Seconds(2 + 6 * rng_.Uniform());
   Instant now = began_;
   while (!processes_.CoordinatorIsDone()) {
     if (interrupted_) return absl::CancelledError("interrupted");
