@@ -141,13 +141,9 @@ void JournalAudit::CheckCommit(const RoundCommit& commit) {
                                    round, took_part.size(), due.size(), plan.version));
   }
   if (commit.round >= RoundClock(config_).rounds()) Find("rounds", round + " is beyond the last");
-  const RoundClock clock(config_);
   for (const Participant& p : commit.participants) {
     ++counts_.contributions;
-    // Who was absent from the rounds before brings their progress along.
-    const int64_t tokens_max =
-        RoundTokensMax(config_, plan) *
-        RoundsCovered(plan, commit.stage, commit.round, p.node, clock.fragments());
+    const int64_t tokens_max = RoundTokensMax(config_, plan);
     if (p.tokens < 0 || p.tokens > tokens_max) {
       Find("credit", absl::StrFormat("%s credits %s with %d tokens; a round has %d at most", round,
                                      p.node.Short(), p.tokens, tokens_max));
