@@ -31,6 +31,7 @@ SKERRY_STATUS_BUILDER(OutOfRange)
 SKERRY_STATUS_BUILDER(PermissionDenied)
 SKERRY_STATUS_BUILDER(ResourceExhausted)
 SKERRY_STATUS_BUILDER(AlreadyExists)
+SKERRY_STATUS_BUILDER(Aborted)
 #undef SKERRY_STATUS_BUILDER
 
 inline std::string ErrorText(const absl::Status& status) {

@@ -69,7 +69,8 @@ struct CoordinatorOptions {
   RunConfig config;
   RunId run;
   std::vector<ShardName> shards;
-  std::vector<std::string> journal;  // of earlier lives
+  std::vector<std::string> journal;            // of earlier lives
+  std::vector<std::string> coordinators = {};  // as Welcome says them
   std::function<absl::StatusOr<AdmittedTicket>(const std::string& ticket)> verify_ticket;
   ObjectSource* objects = nullptr;
   ExportSink* model = nullptr;
@@ -97,6 +98,7 @@ class CoordinatorActor final : public Actor {
   void OnJobDone(Context& context, JobId job) override;
   void OnPeerRestarted(Context& context, const NodeId& peer) override;
 
+  void SetCoordinators(Context& context, std::vector<std::string> endpoints);
   const RunState& state() const { return state_; }
   // Messages that changed nothing: from strangers, out of turn, or of no meaning.
   int64_t refused() const { return refused_; }

@@ -2,21 +2,12 @@
 
 #include <sqlite3.h>
 
-#include "common/bytes.h"
-#include "common/digest.h"
 #include "common/status.h"
 
 namespace skerry {
 namespace {
 
 constexpr int kSchemaVersion = 2;
-
-// Of a record and all before it: what the disk changed or lost is noticed.
-Digest ChainDigest(const Digest& before, const std::string& body) {
-  Bytes bytes(before.bytes.begin(), before.bytes.end());
-  bytes.insert(bytes.end(), body.begin(), body.end());
-  return DigestOf(bytes);
-}
 
 // Owns a prepared statement.
 struct Statement {
@@ -101,12 +92,12 @@ SqliteJournal::~SqliteJournal() {
 absl::Status SqliteJournal::Append(const std::vector<std::string>& records) {
   if (!end_) SKERRY_RETURN_IF_ERROR(Load().status());
   SKERRY_RETURN_IF_ERROR(Execute("BEGIN IMMEDIATE"));
-  End end = *end_;
+  JournalEnd end = *end_;
   Statement insert;
   int code = sqlite3_prepare_v2(database_, "INSERT INTO record VALUES(?, ?, ?)", -1, &insert.handle,
                                 nullptr);
   for (size_t i = 0; code == SQLITE_OK && i < records.size(); ++i) {
-    end = {end.number + 1, ChainDigest(end.chain, records[i])};
+    end = Extended(end, records[i]);
     const std::string chain = end.chain.Hex();
     sqlite3_bind_int64(insert.handle, 1, end.number);
     sqlite3_bind_text(insert.handle, 2, records[i].data(), static_cast<int>(records[i].size()),
@@ -125,27 +116,18 @@ absl::Status SqliteJournal::Append(const std::vector<std::string>& records) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<std::string>> SqliteJournal::Load() {
-  std::vector<std::string> records;
-  SKERRY_RETURN_IF_ERROR(Read([&](const std::string& record) { records.push_back(record); }));
-  return records;
-}
-
 absl::Status SqliteJournal::Read(const std::function<void(const std::string&)>& with) {
   Statement select;
   int code = sqlite3_prepare_v2(database_, "SELECT number, body, chain FROM record ORDER BY number",
                                 -1, &select.handle, nullptr);
   if (code != SQLITE_OK) return Error(code, "load");
-  End end;
+  JournalEnd end;
   while ((code = sqlite3_step(select.handle)) == SQLITE_ROW) {
     const std::string body = ColumnText(select.handle, 1);
-    end = {end.number + 1, ChainDigest(end.chain, body)};
+    end = Extended(end, body);
     if (sqlite3_column_int64(select.handle, 0) != end.number ||
         ColumnText(select.handle, 2) != end.chain.Hex()) {
-      return DataLoss(
-          "%s: record %d is damaged or missing; restore the file from a copy, or cut "
-          "it there: skerry-coordinator mend",
-          path_, end.number);
+      return DamagedRecord(path_, end.number);
     }
     with(body);
   }
@@ -177,7 +159,7 @@ absl::Status SqliteJournal::SetFact(const std::string& name, const std::string& 
   return code == SQLITE_DONE ? absl::OkStatus() : Error(code, "write " + name);
 }
 
-absl::StatusOr<std::string> SqliteJournal::Fact(const std::string& name) const {
+absl::StatusOr<std::string> SqliteJournal::Fact(const std::string& name) {
   Statement select;
   int code = sqlite3_prepare_v2(database_, "SELECT value FROM fact WHERE name = ?", -1,
                                 &select.handle, nullptr);

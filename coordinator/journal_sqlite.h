@@ -1,11 +1,7 @@
-// The journal in SQLite: an append-only table of numbered records, write-ahead logged, synchronous
-// FULL. Each carries the BLAKE2b chain of all records up to it, as SQLite has no checksums of its
-// own.
+// The journal in SQLite: one file, write-ahead logged, synchronous FULL (coordinator/journal.h).
 //
-// One process at a time writes; others may read. Errors: ResourceExhausted (disk full: the same
-// append succeeds when there is room), Unavailable (directory missing or read-only, a disk that
-// fails) and DataLoss (not a journal, damaged), with what to do; a failed append leaves what was
-// there.
+// SQLite has no checksums of its own: the chain is what finds damage. A directory that is missing
+// or read-only, and a disk that fails, are Unavailable.
 #pragma once
 
 #include <cstdint>
@@ -13,36 +9,29 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/ids.h"
+#include "coordinator/journal.h"
 
 struct sqlite3;
 
 namespace skerry {
 
-class SqliteJournal {
+class SqliteJournal final : public Journal {
  public:
-  enum class Access { kReadOnly, kWrite, kCreate };
+  using Access = JournalAccess;
   static absl::StatusOr<std::unique_ptr<SqliteJournal>> Open(const std::string& path,
                                                              Access access);
-  ~SqliteJournal();
+  ~SqliteJournal() override;
 
-  // All records or none; durable when it returns OK.
-  absl::Status Append(const std::vector<std::string>& records);
-  // DataLoss names the first record that is not the one appended, or that is missing.
-  absl::StatusOr<std::vector<std::string>> Load();
-  // The same, one by one: those before a damaged one are still seen.
-  absl::Status Read(const std::function<void(const std::string&)>& with);
-
-  // Deletes every record from the first damaged or missing one on; how many. Load succeeds then.
-  absl::StatusOr<int64_t> CutDamaged();
-
-  // Facts that never change: "run", "config".
-  absl::Status SetFact(const std::string& name, const std::string& value);
-  absl::StatusOr<std::string> Fact(const std::string& name) const;
+  absl::Status Append(const std::vector<std::string>& records) override;
+  absl::Status Read(const std::function<void(const std::string&)>& with) override;
+  absl::StatusOr<int64_t> CutDamaged() override;
+  absl::Status SetFact(const std::string& name, const std::string& value) override;
+  absl::StatusOr<std::string> Fact(const std::string& name) override;
 
  private:
   explicit SqliteJournal(sqlite3* database, std::string path)
@@ -50,14 +39,9 @@ class SqliteJournal {
   absl::Status Execute(const char* sql);
   absl::Status Error(int code, const std::string& doing) const;
 
-  struct End {  // the last record
-    int64_t number = 0;
-    Digest chain;
-  };
-
   sqlite3* database_;
   std::string path_;
-  std::optional<End> end_;  // known after the first Load or Append
+  std::optional<JournalEnd> end_;  // known after the first Read or Append
 };
 
 }  // namespace skerry

@@ -139,6 +139,12 @@ void AddRunCommands(CLI::App& app, CommandLine& line) {
                    "begin with a checkpoint of the run in this directory");
   init->add_option("--checkpoint", line.init.generation,
                    "of which generation; default: the newest");
+  init->add_option("--store", line.init.store,
+                   "of the journal: sqlite: (default) or postgresql://user@host/database");
+  init->add_option("--standby-of", line.init.standby_of,
+                   "stand by for the run in this directory, whose store is PostgreSQL");
+  init->add_option("--checkpoints", line.init.checkpoints,
+                   "where checkpoints go, as a disk that both share; default: the directory");
   init->callback([&] { line.exit_code = Ended(InitRunDirectory(line.init)); });
 
   auto* ticket = app.add_subcommand("ticket", "print a ticket for volunteers");
@@ -150,7 +156,8 @@ void AddRunCommands(CLI::App& app, CommandLine& line) {
       ->capture_default_str();
   ticket->callback([&] { line.exit_code = Ended(PrintTicket(line.ticket)); });
 
-  auto* serve = app.add_subcommand("serve", "run the coordinator; also after a crash");
+  auto* serve = app.add_subcommand(
+      "serve", "run the coordinator, also after a crash; or stand by while another leads");
   serve->add_option("dir", line.serve.directory)->required();
   serve->add_option("--bind", line.serve.bind, "address to listen at")->capture_default_str();
   serve->add_option("--advertise", line.serve.advertise,
@@ -218,8 +225,9 @@ int Run(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", "skerry-coordinator 0.1.0, protocol 1");
   app.footer(
-      "exit codes: 0 done, 1 failed (the message says why), 100 and above: the command line is "
-      "wrong, 130 interrupted");
+      "exit codes: 0 done, 1 failed (the message says why), 3 another coordinator leads now, 100 "
+      "and "
+      "above: the command line is wrong, 130 interrupted");
   CommandLine line;
   AddRunCommands(app, line);
   AddViewCommands(app, line);

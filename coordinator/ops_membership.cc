@@ -122,7 +122,8 @@ void CoordinatorActor::Greet(Context& context, const NodeId& node, const Hello& 
     fresh_.insert(node);
   else
     fresh_.erase(node);
-  context.Send(node, Welcome{options_.run, options_.config, options_.shards});
+  context.Send(node,
+               Welcome{options_.run, options_.config, options_.shards, options_.coordinators});
   if (options_.tests_reach) {
     Dialled& dialled = dialled_[node];
     dialled = {{hello.endpoint}, {}, false, {}, peers_changed};

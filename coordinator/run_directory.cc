@@ -10,9 +10,11 @@
 #include <optional>
 #include <sstream>
 
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "common/status.h"
 #include "coordinator/checkpoint_program.h"
-#include "coordinator/journal_sqlite.h"
+#include "coordinator/journal_store.h"
 #include "coordinator/record_json.h"
 #include "model/file_io.h"
 #include "model/prepare_text.h"
@@ -53,12 +55,73 @@ absl::Status PrepareData(const std::vector<std::string>& texts, const std::strin
   return absl::OkStatus();
 }
 
-absl::Status InitRunDirectory(const InitOptions& options) {
-  const RunDirectory directory{options.directory};
-  if (fs::exists(directory.File("journal.sqlite"))) {
-    return AlreadyExists("%s holds a run already; choose another directory", options.directory);
+namespace {
+
+absl::Status MustBeFree(const RunDirectory& directory) {
+  if (!StoreOf(directory.path).ok()) return MakeDirectory(directory.path);
+  return AlreadyExists("%s holds a run already; choose another directory", directory.path);
+}
+
+// Checkpoints on a disk that survives this machine, or that another coordinator shares.
+absl::Status PlaceCheckpoints(const RunDirectory& directory, const std::string& place) {
+  if (place.empty()) return absl::OkStatus();
+  std::error_code error;
+  fs::create_directories(place, error);
+  if (!error)
+    fs::create_directory_symlink(fs::absolute(place), directory.File("checkpoints"), error);
+  return error ? Unavailable("%s: %s", place, error.message()) : absl::OkStatus();
+}
+
+// What makes a directory the standby of another's run. The store comes last: then it is complete.
+absl::Status InitStandby(const InitOptions& options) {
+  const RunDirectory directory{options.directory}, leader{options.standby_of};
+  SKERRY_ASSIGN_OR_RETURN(JournalStore store, StoreOf(leader.path));
+  if (!store.postgres) {
+    return FailedPrecondition(
+        "%s keeps its journal in a file of its own, so nobody can stand by for it; that needs a "
+        "run "
+        "made with init --store postgresql://…",
+        leader.path);
   }
-  SKERRY_RETURN_IF_ERROR(MakeDirectory(options.directory));
+  SKERRY_RETURN_IF_ERROR(MustBeFree(directory));
+  std::error_code error;
+  for (const char* file : {"coordinator.key", "run.toml"}) {
+    fs::copy_file(leader.File(file), directory.File(file), error);
+    if (error) return Unavailable("%s: %s", leader.File(file), error.message());
+  }
+  if (fs::exists(leader.File("data"))) {
+    SKERRY_RETURN_IF_ERROR(LinkShards(leader.File("data"), directory.File("data")));
+  }
+  std::string place = options.checkpoints;
+  if (place.empty() && fs::is_symlink(leader.File("checkpoints"))) {
+    place = fs::read_symlink(leader.File("checkpoints"), error).string();
+  }
+  SKERRY_RETURN_IF_ERROR(PlaceCheckpoints(directory, place));
+  store.directory = directory.path;
+  return SaveStore(store);
+}
+
+// The first records of a journal in PostgreSQL are written under a lease as all others are.
+absl::Status BeginJournal(const JournalStore& store, const RunConfig& config, const RunId& run,
+                          const std::vector<std::string>& records) {
+  SKERRY_ASSIGN_OR_RETURN(const auto journal, OpenJournal(store, JournalAccess::kCreate));
+  SKERRY_RETURN_IF_ERROR(journal->SetFact("config", ConfigDigest(config).Hex()));
+  auto* shared = dynamic_cast<PostgresJournal*>(journal.get());
+  if (shared != nullptr) SKERRY_RETURN_IF_ERROR(shared->TakeLease("init", "").status());
+  if (!records.empty()) SKERRY_RETURN_IF_ERROR(journal->Append(records));
+  if (shared != nullptr) SKERRY_RETURN_IF_ERROR(shared->ReleaseLease());
+  SKERRY_RETURN_IF_ERROR(journal->SetFact("run", run.Hex()));
+  return SaveStore(store);
+}
+
+}  // namespace
+
+absl::Status InitRunDirectory(const InitOptions& options) {
+  if (!options.standby_of.empty()) return InitStandby(options);
+  const RunDirectory directory{options.directory};
+  SKERRY_RETURN_IF_ERROR(ParseStore(directory.path, options.store, "").status());
+  SKERRY_RETURN_IF_ERROR(MustBeFree(directory));
+  SKERRY_RETURN_IF_ERROR(PlaceCheckpoints(directory, options.checkpoints));
   RunConfig config;
   config.outer.overlap_steps = -1;  // the planner will have measured the links
   config.checkpoint.every_rounds = 8;
@@ -89,25 +152,21 @@ absl::Status InitRunDirectory(const InitOptions& options) {
     SKERRY_RETURN_IF_ERROR(LinkShards(options.from + "/data", directory.File("data")));
   }
   // The journal comes last: a directory with a journal is complete.
-  SKERRY_ASSIGN_OR_RETURN(auto journal, SqliteJournal::Open(directory.File("journal.sqlite"),
-                                                            SqliteJournal::Access::kCreate));
-  SKERRY_RETURN_IF_ERROR(journal->SetFact("config", ConfigDigest(config).Hex()));
-  if (!records.empty()) SKERRY_RETURN_IF_ERROR(journal->Append(records));
-  return journal->SetFact("run", MakeRunId(config, RandomNonce()).Hex());
+  const RunId run = MakeRunId(config, RandomNonce());
+  SKERRY_ASSIGN_OR_RETURN(const JournalStore store,
+                          ParseStore(directory.path, options.store, run.Hex()));
+  return BeginJournal(store, config, run, records);
 }
 
 absl::StatusOr<OpenedRun> OpenRunDirectory(const std::string& path) {
   const RunDirectory directory{path};
-  if (!fs::exists(directory.File("journal.sqlite"))) {
-    return NotFound("%s holds no run; make one: skerry-coordinator init %s", path, path);
-  }
+  SKERRY_ASSIGN_OR_RETURN(JournalStore store, StoreOf(path));
   SKERRY_ASSIGN_OR_RETURN(RunConfig config, LoadRunConfig(directory.File("run.toml")));
-  SKERRY_ASSIGN_OR_RETURN(auto journal, SqliteJournal::Open(directory.File("journal.sqlite"),
-                                                            SqliteJournal::Access::kReadOnly));
+  SKERRY_ASSIGN_OR_RETURN(auto journal, OpenJournal(store, JournalAccess::kReadOnly));
   SKERRY_ASSIGN_OR_RETURN(const std::string run_hex, journal->Fact("run"));
   SKERRY_ASSIGN_OR_RETURN(const std::string config_hex, journal->Fact("config"));
   const auto run = ParseId<RunId>(run_hex);
-  if (!run) return DataLoss("%s: the run's id is damaged", directory.File("journal.sqlite"));
+  if (!run) return DataLoss("%s: the run's id is damaged", NameOf(store));
   if (config_hex != ConfigDigest(config).Hex()) {
     SKERRY_ASSIGN_OR_RETURN(const auto records, journal->Load());
     if (!records.empty()) {
@@ -117,58 +176,95 @@ absl::StatusOr<OpenedRun> OpenRunDirectory(const std::string& path) {
           directory.File("run.toml"));
     }
   }
-  return OpenedRun{directory, *run, std::move(config)};
+  return OpenedRun{directory, *run, std::move(config), std::move(store)};
 }
 
 absl::StatusOr<RunState> LoadRunState(const RunDirectory& directory) {
-  const std::string path = directory.File("journal.sqlite");
-  SKERRY_ASSIGN_OR_RETURN(auto journal,
-                          SqliteJournal::Open(path, SqliteJournal::Access::kReadOnly));
+  SKERRY_ASSIGN_OR_RETURN(const JournalStore store, StoreOf(directory.path));
+  SKERRY_ASSIGN_OR_RETURN(auto journal, OpenJournal(store, JournalAccess::kReadOnly));
   SKERRY_ASSIGN_OR_RETURN(const auto records, journal->Load());
   RunState state;
   for (size_t i = 0; i < records.size(); ++i) {
     const absl::Status status = state.Apply(records[i]);
-    if (!status.ok()) return Annotate(status, absl::StrFormat("%s: record %d", path, i + 1));
+    if (!status.ok())
+      return Annotate(status, absl::StrFormat("%s: record %d", NameOf(store), i + 1));
   }
   return state;
 }
 
 absl::Status ReadJournal(const RunDirectory& directory,
                          const std::function<void(const std::string&)>& with) {
-  SKERRY_ASSIGN_OR_RETURN(auto journal, SqliteJournal::Open(directory.File("journal.sqlite"),
-                                                            SqliteJournal::Access::kReadOnly));
+  SKERRY_ASSIGN_OR_RETURN(const JournalStore store, StoreOf(directory.path));
+  SKERRY_ASSIGN_OR_RETURN(auto journal, OpenJournal(store, JournalAccess::kReadOnly));
   return journal->Read(with);
 }
 
+namespace {
+
+// The file as it was is kept; its write-ahead log too: without it the copy is not what was damaged.
+absl::Status KeepDamagedFile(const std::string& file) {
+  std::error_code error;
+  for (const char* part : {"", "-wal"}) {
+    if (!fs::exists(file + part)) continue;
+    fs::copy_file(file + part, file + ".damaged" + part, fs::copy_options::overwrite_existing,
+                  error);
+    if (error) return Unavailable("%s.damaged: %s", file, error.message());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LeadToMend(PostgresJournal& journal) {
+  SKERRY_ASSIGN_OR_RETURN(const auto epoch, journal.TakeLease("mend", ""));
+  if (epoch) return absl::OkStatus();
+  SKERRY_ASSIGN_OR_RETURN(const auto lease, journal.CurrentLease());
+  return FailedPrecondition("%s: %s leads the run; end it first", journal.name(), lease.holder);
+}
+
+}  // namespace
+
 absl::StatusOr<std::string> MendJournal(const std::string& path) {
   const RunDirectory directory{path};
-  const std::string file = directory.File("journal.sqlite"), kept = file + ".damaged";
-  if (!fs::exists(file)) return NotFound("%s holds no run", path);
+  SKERRY_ASSIGN_OR_RETURN(const JournalStore store, StoreOf(path));
   SKERRY_RETURN_IF_ERROR(LockRunDirectory(directory));
   int64_t whole = 0;
   const absl::Status before = ReadJournal(directory, [&](const std::string&) { ++whole; });
   if (before.ok()) return absl::StrFormat("the journal's %d records are whole", whole);
   if (!absl::IsDataLoss(before)) return before;
-  std::error_code error;
-  // Its write-ahead log too: without it the copy is not what was damaged.
-  for (const char* part : {"", "-wal"}) {
-    if (!fs::exists(file + part)) continue;
-    fs::copy_file(file + part, kept + part, fs::copy_options::overwrite_existing, error);
-    if (error) return Unavailable("%s: %s", kept, error.message());
+  std::string kept = "the table skerry_damaged";
+  if (!store.postgres) {
+    kept = directory.File("journal.sqlite.damaged");
+    SKERRY_RETURN_IF_ERROR(KeepDamagedFile(directory.File("journal.sqlite")));
   }
-  SKERRY_ASSIGN_OR_RETURN(auto journal, SqliteJournal::Open(file, SqliteJournal::Access::kWrite));
+  SKERRY_ASSIGN_OR_RETURN(const auto journal, OpenJournal(store, JournalAccess::kWrite));
+  auto* shared = dynamic_cast<PostgresJournal*>(journal.get());
+  if (shared != nullptr) SKERRY_RETURN_IF_ERROR(LeadToMend(*shared));
   SKERRY_ASSIGN_OR_RETURN(const int64_t cut, journal->CutDamaged());
+  if (shared != nullptr) SKERRY_RETURN_IF_ERROR(shared->ReleaseLease());
   return absl::StrFormat(
       "%s\nthe journal ends with record %d now; %d records were cut, and are still in %s\nnodes "
-      "that "
-      "run know more than it does: end them before you serve again",
+      "that run know more than it does: end them before you serve again",
       ErrorText(before), whole, cut, kept);
 }
+
+namespace {
+
+// Of all coordinators, as they announced themselves.
+absl::StatusOr<std::string> AnnouncedEndpoints(const JournalStore& store) {
+  SKERRY_ASSIGN_OR_RETURN(const auto journal,
+                          PostgresJournal::Open(*store.postgres, JournalAccess::kReadOnly));
+  SKERRY_ASSIGN_OR_RETURN(const auto endpoints, journal->Endpoints());
+  return absl::StrJoin(endpoints, ",");
+}
+
+}  // namespace
 
 absl::StatusOr<std::string> EndpointForTickets(const RunDirectory& directory,
                                                const std::string& advertised) {
   std::string endpoint = advertised;
-  if (endpoint.empty()) {
+  SKERRY_ASSIGN_OR_RETURN(const JournalStore store, StoreOf(directory.path));
+  if (endpoint.empty() && store.postgres) {
+    SKERRY_ASSIGN_OR_RETURN(endpoint, AnnouncedEndpoints(store));
+  } else if (endpoint.empty()) {
     std::ifstream in(directory.File("endpoint"));
     std::getline(in, endpoint);
   }
@@ -178,11 +274,13 @@ absl::StatusOr<std::string> EndpointForTickets(const RunDirectory& directory,
         "tcp://HOST:7700, or start: skerry-coordinator serve %s",
         directory.path, directory.path);
   }
-  for (const char* anywhere : {"tcp://0.0.0.0:", "tcp://*:", "tcp://[::]:"}) {
-    if (!endpoint.starts_with(anywhere)) continue;
-    return FailedPrecondition(
-        "%s names no machine that a volunteer could dial; give --advertise tcp://HOST:%s", endpoint,
-        endpoint.substr(endpoint.rfind(':') + 1));
+  for (const std::string& one : std::vector<std::string>(absl::StrSplit(endpoint, ','))) {
+    for (const char* anywhere : {"tcp://0.0.0.0:", "tcp://*:", "tcp://[::]:"}) {
+      if (!one.starts_with(anywhere)) continue;
+      return FailedPrecondition(
+          "%s names no machine that a volunteer could dial; give --advertise tcp://HOST:%s", one,
+          one.substr(one.rfind(':') + 1));
+    }
   }
   return endpoint;
 }

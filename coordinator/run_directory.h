@@ -3,10 +3,12 @@
 //   run.toml           configuration, for people; its digest is part of the run's id
 //   coordinator.key    Ed25519, mode 0600
 //   journal.sqlite     everything that happened; facts "run" and "config"
+//   store              or: where that is instead, in PostgreSQL (coordinator/journal_store.h)
 //   data/              index.json and token shards
 //   events.jsonl       one line an event, appended
 //   status.json        the present, replaced every second
 //   model/             the trained model
+//   checkpoints/       or a link to where the operator wants them
 //   endpoint           where nodes reach the coordinator, for tickets; noted by serve
 //   lock               held by the coordinator that serves
 #pragma once
@@ -19,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "common/ids.h"
 #include "common/run_config.h"
+#include "coordinator/journal_store.h"
 #include "coordinator/run_state.h"
 
 namespace skerry {
@@ -37,6 +40,11 @@ struct InitOptions {
   // configuration, as the planner settled it, and its data.
   std::string from;
   int64_t generation = 0;
+  std::string store;        // of the journal: sqlite: or postgresql://…; "" for sqlite:
+  std::string checkpoints;  // where they go; "" for the directory itself
+  // Stands by for the run in this directory, whose journal is in PostgreSQL: its key, run.toml,
+  // store and data.
+  std::string standby_of;
 };
 
 // Creates the directory's files. AlreadyExists if there is a run in it.
@@ -46,6 +54,7 @@ struct OpenedRun {
   RunDirectory directory;
   RunId run;
   RunConfig config;
+  JournalStore store;
 };
 // FailedPrecondition if run.toml was changed after init: a run's configuration never changes.
 absl::StatusOr<OpenedRun> OpenRunDirectory(const std::string& directory);
@@ -59,11 +68,13 @@ absl::StatusOr<RunState> LoadRunState(const RunDirectory& directory);
 absl::Status ReadJournal(const RunDirectory& directory,
                          const std::function<void(const std::string&)>& with);
 
-// Cuts a journal at its first damaged or missing record, and says so; the file as it was stays as
-// journal.sqlite.damaged. FailedPrecondition while a coordinator serves.
+// Cuts a journal at its first damaged or missing record, and says so; what was cut is kept: the
+// file as it was as journal.sqlite.damaged, or the records in the table skerry_damaged.
+// FailedPrecondition while a coordinator serves.
 absl::StatusOr<std::string> MendJournal(const std::string& directory);
 
-// Where nodes reach the coordinator: `advertised`, else what `serve` noted in DIR/endpoint.
+// Where nodes reach the coordinator: `advertised`, else what `serve` noted, in DIR/endpoint or, for
+// all coordinators of a run in PostgreSQL, there. Several are separated by commas.
 // FailedPrecondition if that names no machine ("tcp://0.0.0.0:7700") or was never noted.
 absl::StatusOr<std::string> EndpointForTickets(const RunDirectory& directory,
                                                const std::string& advertised);

@@ -11,11 +11,11 @@
 #include "common/status.h"
 #include "coordinator/checkpoint_program.h"
 #include "coordinator/coordinator_actor.h"
-#include "coordinator/journal_sqlite.h"
 #include "coordinator/line_file.h"
 #include "coordinator/model_writer.h"
 #include "coordinator/run_directory.h"
 #include "coordinator/screen.h"
+#include "coordinator/seat_program.h"
 #include "coordinator/shard_source.h"
 #include "model/file_io.h"
 #include "wire/config.h"
@@ -95,63 +95,109 @@ CoordinatorOptions ActorOptions(const OpenedRun& run, const NodeId& self, ShardS
   return options;
 }
 
-}  // namespace
+// Everything of one process that serves, or stands by to; in order of making.
+struct Serving {
+  const ServeOptions& options;
+  OpenedRun run;
+  Identity identity;
+  std::unique_ptr<ShardSource> shards;
+  std::unique_ptr<CoordinatorSeat> seat;
+  ModelWriter model;
+  EventFile events;
+  LiveScreen screen = {};
+  std::unique_ptr<CheckpointArchive> archive = {};
+  std::unique_ptr<CoordinatorActor> actor = {};
+  std::unique_ptr<EventLoop> loop = {};
+};
 
-absl::StatusOr<int> Serve(const ServeOptions& options) {
-  SKERRY_ASSIGN_OR_RETURN(const OpenedRun run, OpenRunDirectory(options.directory));
-  SKERRY_RETURN_IF_ERROR(LockRunDirectory(run.directory));
-  SKERRY_ASSIGN_OR_RETURN(const Identity identity,
-                          Identity::Load(run.directory.File("coordinator.key")));
-  SKERRY_ASSIGN_OR_RETURN(auto journal, SqliteJournal::Open(run.directory.File("journal.sqlite"),
-                                                            SqliteJournal::Access::kWrite));
-  SKERRY_ASSIGN_OR_RETURN(auto shards, ShardSource::Open(run.directory.File("data")));
-  ModelWriter model(run.config.model, run.directory.File("model"));
-  SKERRY_ASSIGN_OR_RETURN(LineFile lines, LineFile::Open(run.directory.File("events.jsonl")));
-  EventFile events(std::move(lines));
-  LiveScreen screen;
-  CoordinatorOptions actor_options = ActorOptions(run, identity.id(), *shards, model, screen);
-  actor_options.probes_at_once = options.probes_at_once;
-  actor_options.tests_reach = true;
-  SKERRY_ASSIGN_OR_RETURN(const auto archive, OpenArchive(run.directory.path));
-  actor_options.checkpoints = archive.get();
-  actor_options.format_config = FormatRunConfig;
-  SKERRY_ASSIGN_OR_RETURN(actor_options.journal, journal->Load());
-  const size_t records = actor_options.journal.size();
-  SKERRY_ASSIGN_OR_RETURN(auto actor, CoordinatorActor::Create(std::move(actor_options)));
-
-  EventLoopOptions loop_options{identity};
-  loop_options.run = run.run;
+absl::Status OpenLoop(Serving& serving) {
+  EventLoopOptions loop_options{serving.identity};
+  loop_options.run = serving.run.run;
   loop_options.role = HostRole::kCoordinator;
-  loop_options.bind_endpoint = options.bind;
+  loop_options.bind_endpoint = serving.options.bind;
   loop_options.handle_signals = true;
-  loop_options.journal = [&journal](std::vector<std::string> batch) {
-    return journal->Append(batch);
+  loop_options.journal = [&seat = *serving.seat](const std::vector<std::string>& batch) {
+    return seat.Append(batch);
   };
-  loop_options.event_sink = [&events](const std::string& kind, const std::string& fields) {
-    events.Write(kind, fields);
-    if (kind.starts_with("journal_")) {  // nothing goes on until somebody makes room
+  if (serving.run.store.postgres) {
+    loop_options.leads = [&seat = *serving.seat] { return seat.Leads(); };
+  }
+  loop_options.event_sink = [&serving](const std::string& kind, const std::string& fields) {
+    serving.events.Write(kind, fields);
+    // Nothing goes on until somebody makes room, or the database answers.
+    if (kind.starts_with("journal_") || kind.starts_with("lease_")) {
       std::fprintf(stderr, "skerry-coordinator: %s %s\n", kind.c_str(), fields.c_str());
     }
   };
-  if (!options.shape_file.empty()) {
-    SKERRY_ASSIGN_OR_RETURN(loop_options.shape, LoadWanShape(options.shape_file));
-    loop_options.region = options.region;
-    loop_options.region_of = [&actor](const NodeId& node) {
-      const auto it = actor->state().nodes.find(node);
-      return it == actor->state().nodes.end() ? std::string() : it->second.region;
+  if (!serving.options.shape_file.empty()) {
+    SKERRY_ASSIGN_OR_RETURN(loop_options.shape, LoadWanShape(serving.options.shape_file));
+    loop_options.region = serving.options.region;
+    loop_options.region_of = [&serving](const NodeId& node) {
+      const auto it = serving.actor->state().nodes.find(node);
+      return it == serving.actor->state().nodes.end() ? std::string() : it->second.region;
     };
   }
-  SKERRY_ASSIGN_OR_RETURN(auto loop, EventLoop::Open(std::move(loop_options)));
-  const std::string reached = options.advertise.empty() ? loop->endpoint() : options.advertise;
-  SKERRY_RETURN_IF_ERROR(WriteFileAtomically(run.directory.File("endpoint"), reached + "\n"));
-  events.Write("run", RunFields(run));
+  SKERRY_ASSIGN_OR_RETURN(serving.loop, EventLoop::Open(std::move(loop_options)));
+  return absl::OkStatus();
+}
+
+// From here on this process leads: the journal is read, and nobody else adds to it.
+absl::Status MakeActor(Serving& serving) {
+  CoordinatorOptions options = ActorOptions(serving.run, serving.identity.id(), *serving.shards,
+                                            serving.model, serving.screen);
+  options.probes_at_once = serving.options.probes_at_once;
+  options.tests_reach = true;
+  SKERRY_ASSIGN_OR_RETURN(serving.archive, OpenArchive(serving.run.directory.path));
+  options.checkpoints = serving.archive.get();
+  options.format_config = FormatRunConfig;
+  options.coordinators = serving.seat->endpoints();
+  SKERRY_ASSIGN_OR_RETURN(options.journal, serving.seat->journal().Load());
+  const size_t records = options.journal.size();
+  SKERRY_ASSIGN_OR_RETURN(serving.actor, CoordinatorActor::Create(std::move(options)));
   std::printf(
-      "serving run %s at %s%s\n", run.run.Short().c_str(), loop->endpoint().c_str(),
+      "serving run %s at %s%s\n", serving.run.run.Short().c_str(), serving.loop->endpoint().c_str(),
       records > 0 ? absl::StrFormat("; continued from %d journal records", records).c_str() : "");
   std::fflush(stdout);
-  SKERRY_ASSIGN_OR_RETURN(const int exit_code, loop->Run(*actor));
-  std::printf("ended: %s\n", loop->stop_reason().c_str());
-  return exit_code;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<int> Serve(const ServeOptions& options) {
+  SKERRY_ASSIGN_OR_RETURN(OpenedRun run, OpenRunDirectory(options.directory));
+  SKERRY_RETURN_IF_ERROR(LockRunDirectory(run.directory));
+  SKERRY_ASSIGN_OR_RETURN(Identity identity, Identity::Load(run.directory.File("coordinator.key")));
+  SKERRY_ASSIGN_OR_RETURN(auto seat, CoordinatorSeat::Open(run.store));
+  SKERRY_ASSIGN_OR_RETURN(auto shards, ShardSource::Open(run.directory.File("data")));
+  SKERRY_ASSIGN_OR_RETURN(LineFile lines, LineFile::Open(run.directory.File("events.jsonl")));
+  ModelWriter model(run.config.model, run.directory.File("model"));
+  Serving serving{options,         std::move(run),   std::move(identity),        std::move(shards),
+                  std::move(seat), std::move(model), EventFile(std::move(lines))};
+  // Bound before it leads: what is wrong with the address is wrong now, not when it is needed. Who
+  // dials meanwhile waits at the handshake.
+  SKERRY_RETURN_IF_ERROR(OpenLoop(serving));
+  const std::string reached =
+      options.advertise.empty() ? serving.loop->endpoint() : options.advertise;
+  SKERRY_RETURN_IF_ERROR(
+      WriteFileAtomically(serving.run.directory.File("endpoint"), reached + "\n"));
+  SKERRY_RETURN_IF_ERROR(serving.seat->Take(reached, serving.shards->names()));
+  SKERRY_RETURN_IF_ERROR(MakeActor(serving));
+  if (serving.seat->epoch() > 0) serving.loop->Lead(serving.seat->epoch());
+  serving.seat->OnEndpoints([&serving] {
+    serving.loop->Post([&serving](Context& context) {
+      serving.actor->SetCoordinators(context, serving.seat->endpoints());
+    });
+  });
+  serving.events.Write("run", RunFields(serving.run));
+  const auto exit_code = serving.loop->Run(*serving.actor);
+  serving.seat->Leave();
+  if (absl::IsAborted(exit_code.status())) {
+    std::fprintf(stderr, "skerry-coordinator: %s\n", ErrorText(exit_code.status()).c_str());
+    return kDeposedExit;
+  }
+  SKERRY_RETURN_IF_ERROR(exit_code.status());
+  std::printf("ended: %s\n", serving.loop->stop_reason().c_str());
+  return *exit_code;
 }
 
 absl::Status Watch(const std::string& directory) {

@@ -16,7 +16,11 @@ struct ServeOptions {
   std::string region;
 };
 
-// Serves until the run is finished or a signal comes. Returns the exit code.
+inline constexpr int kDeposedExit = 3;
+
+// Serves until the run is finished or a signal comes. Returns the exit code: kDeposedExit if
+// another coordinator took the lead. Where the store is PostgreSQL it stands by as long as another
+// leads.
 absl::StatusOr<int> Serve(const ServeOptions& options);
 
 // Shows DIR/status.json until the run is finished; waits for a coordinator that is away.

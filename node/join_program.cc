@@ -34,17 +34,20 @@ void Say(const std::string& line) {
 }
 
 // Learns regions from Peers on their way to the actor: the shaper asks for them. Tells people what
-// the coordinator found when it dialled back, and keeps it for `doctor`.
+// the coordinator found when it dialled back, and keeps it for `doctor`. Tells the loop where
+// coordinators are.
 class RegionBook final : public Actor {
  public:
-  RegionBook(Actor& actor, std::string reach_file)
-      : actor_(actor), reach_file_(std::move(reach_file)) {}
+  using OnWelcome = std::function<void(const NodeId& from, const Welcome& message)>;
+  RegionBook(Actor& actor, std::string reach_file, OnWelcome on_welcome)
+      : actor_(actor), reach_file_(std::move(reach_file)), on_welcome_(std::move(on_welcome)) {}
   void OnStart(Context& context) override { actor_.OnStart(context); }
   void OnMessage(Context& context, const NodeId& from, const Message& message) override {
     if (const auto* peers = std::get_if<Peers>(&message)) {
       for (const Peer& peer : peers->peers) regions_[peer.id] = peer.region;
     }
     if (const auto* found = std::get_if<Reachability>(&message)) TellReach(*found);
+    if (const auto* welcome = std::get_if<Welcome>(&message)) on_welcome_(from, *welcome);
     actor_.OnMessage(context, from, message);
   }
   void OnTimer(Context& context, TimerId timer) override { actor_.OnTimer(context, timer); }
@@ -70,6 +73,7 @@ class RegionBook final : public Actor {
 
   Actor& actor_;
   std::string reach_file_;
+  OnWelcome on_welcome_;
   Reachability told_;
   std::map<NodeId, std::string> regions_;
 };
@@ -126,7 +130,11 @@ absl::StatusOr<int> Stay(const Membership& member, Rationing& ration, bool& rest
   Say(absl::StrFormat("node %s, %s, %.0f GFLOP/s; joining %s", node.self.Short(), node.device.name,
                       node.device.gflops, member.ticket.endpoint));
   actor = std::make_unique<NodeActor>(std::move(node));
-  book = std::make_unique<RegionBook>(*actor, (member.home / kReachFile).string());
+  book = std::make_unique<RegionBook>(*actor, (member.home / kReachFile).string(),
+                                      [&](const NodeId& from, const Welcome& welcome) {
+                                        if (from == member.ticket.coordinator)
+                                          loop->SetCoordinatorEndpoints(welcome.coordinators);
+                                      });
   const auto exit_code = loop->Run(*book);
   ration.End(*loop);
   SKERRY_RETURN_IF_ERROR(exit_code.status());

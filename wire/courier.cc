@@ -4,6 +4,7 @@
 #include <functional>
 #include <utility>
 
+#include "common/check.h"
 #include "common/rng.h"
 
 namespace skerry {
@@ -11,7 +12,10 @@ namespace skerry {
 // ---- one peer ----------------------------------------------------------------------------------
 
 uint64_t CourierSession::IncarnationAfter(uint64_t incarnation, uint64_t times_forgotten) {
-  return times_forgotten == 0 ? incarnation : Mix64(incarnation ^ Mix64(times_forgotten)) | 1;
+  if (times_forgotten == 0) return incarnation;
+  const uint64_t mixed = Mix64(incarnation ^ Mix64(times_forgotten)) | 1;
+  const uint64_t epoch = EpochOf(incarnation);
+  return epoch > 0 ? LedIncarnation(epoch, mixed) : mixed & ~kLedIncarnation;
 }
 
 CourierSession::Lane& CourierSession::lane(size_t index) {
@@ -97,6 +101,7 @@ void CourierSession::Accept(Lane& lane, uint64_t sequence, SharedMessage message
 }
 
 bool CourierSession::IsOfDeadProcess(uint64_t sender_incarnation) const {
+  if (EpochOf(sender_incarnation) < EpochOf(peer_incarnation_)) return true;
   return old_incarnations_ && old_incarnations_->contains(sender_incarnation);
 }
 
@@ -203,6 +208,11 @@ void CourierSession::Tick(Instant now, std::vector<Frame>& out) {
 }
 
 // ---- all peers ---------------------------------------------------------------------------------
+
+void Courier::SetIncarnation(uint64_t incarnation) {
+  SKERRY_CHECK(peers_.empty(), "an incarnation is one process's for life");
+  options_.incarnation = incarnation;
+}
 
 uint64_t Courier::IncarnationFor(const NodeId& peer) const {
   const auto it = forgotten_.find(peer);

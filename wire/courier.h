@@ -63,6 +63,18 @@ struct Frame {
   SharedMessage message;  // null: a pure acknowledgement
 };
 
+// Of processes that share one identity and take turns in leading (coordinator/lease.h): the epoch
+// of the lease stands in the incarnation, above 32 random bits. Of such processes one of an older
+// epoch is not listened to by whoever has heard of a newer one, known process or not. All other
+// incarnations have epoch 0.
+inline constexpr uint64_t kLedIncarnation = uint64_t{1} << 63;
+inline constexpr uint64_t LedIncarnation(uint64_t epoch, uint64_t random) {
+  return kLedIncarnation | (epoch & 0x7fffffff) << 32 | (random & 0xffffffff);
+}
+inline constexpr uint64_t EpochOf(uint64_t incarnation) {
+  return (incarnation & kLedIncarnation) == 0 ? 0 : incarnation >> 32 & 0x7fffffff;
+}
+
 struct CourierOptions {
   RunId run;
   uint64_t incarnation = 0;                           // > 0
@@ -190,6 +202,9 @@ class Courier {
   // Forgets a peer and everything queued for it. If both meet again, the peer sees a new
   // incarnation and so a restart: sequences never continue over the gap.
   void Forget(const NodeId& peer);
+
+  // Before any message came or went: what this process shows from now on.
+  void SetIncarnation(uint64_t incarnation);
 
   // The incarnation this process shows to `peer`.
   uint64_t IncarnationFor(const NodeId& peer) const;

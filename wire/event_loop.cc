@@ -21,8 +21,18 @@ constexpr Duration kTick = Duration::Seconds(1);
 
 uint64_t DrawIncarnation() {
   uint64_t incarnation = 0;
-  while (incarnation == 0) randombytes_buf(&incarnation, sizeof incarnation);
+  while (incarnation == 0) {
+    randombytes_buf(&incarnation, sizeof incarnation);
+    incarnation &= ~kLedIncarnation;
+  }
   return incarnation;
+}
+
+// As JSON text, of what we say ourselves.
+std::string Quoted(const std::string& text) {
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' || c == '\\' || c < ' ' ? ' ' : c;
+  return quoted + "\"";
 }
 
 }  // namespace
@@ -40,6 +50,12 @@ const std::string& EventLoop::endpoint() const {
 }
 uint64_t EventLoop::incarnation() const {
   return core_->incarnation();
+}
+void EventLoop::Lead(int64_t epoch) {
+  core_->Lead(epoch);
+}
+void EventLoop::SetCoordinatorEndpoints(const std::vector<std::string>& endpoints) {
+  core_->SetCoordinatorEndpoints(endpoints);
 }
 absl::StatusOr<int> EventLoop::Run(Actor& actor) {
   return core_->Run(actor);
@@ -84,11 +100,20 @@ absl::StatusOr<std::unique_ptr<EventLoop::Core>> EventLoop::Core::Open(EventLoop
   std::unique_ptr<Core> core(
       new Core(std::move(options), DrawIncarnation(), std::move(transport), start));
   if (coordinator) {
-    SKERRY_RETURN_IF_ERROR(core->transport_->Dial(coordinator->id, coordinator->endpoint));
+    auto endpoints = SplitEndpoints(coordinator->endpoint);
+    if (endpoints.empty()) return InvalidArgument("the coordinator has no address");
+    core->route_.emplace(std::move(endpoints), core->Clock());
+    SKERRY_RETURN_IF_ERROR(core->transport_->Dial(coordinator->id, core->route_->current()));
     core->connected_.insert(coordinator->id);
     core->transport_->SetRelays({}, coordinator->id);
   }
   return core;
+}
+
+void EventLoop::Core::Lead(int64_t epoch) {
+  SKERRY_CHECK(actor_ == nullptr && epoch > 0, "a loop leads from its beginning, or not at all");
+  incarnation_ = LedIncarnation(static_cast<uint64_t>(epoch), incarnation_);
+  courier_.SetIncarnation(incarnation_);
 }
 
 absl::StatusOr<int> EventLoop::Core::Run(Actor& actor) {
@@ -129,8 +154,10 @@ TransportCounters EventLoop::Core::counters() const {
 
 void EventLoop::Core::Turn() {
   Wait();
+  if (!Leads()) return;
   OnInterrupts();
   OnTick();
+  OnSilentCoordinator();
   OnPosted();
   OnTimers();
   OnJobs();
@@ -174,6 +201,8 @@ std::optional<Instant> EventLoop::Core::NextDeadline() {
   if (shaper_) sooner(shaper_->NextDue());
   if (retry_soon_) sooner(now_ + kRetryAfter);
   sooner(tick_);
+  if (options_.leads) sooner(now_ + kTick);
+  if (route_) sooner(route_->NextDue());
   return deadline;
 }
 
@@ -227,6 +256,16 @@ void EventLoop::Core::OnReached() {
     own_messages_.push_back(Share(std::move(found)));
 }
 
+void EventLoop::Core::OnSilentCoordinator() {
+  if (!route_) return;
+  const NodeId coordinator = options_.coordinator->id;
+  const auto next = route_->Next(now_, courier_.Unacknowledged(coordinator) > 0);
+  if (!next) return;
+  const absl::Status dialled = transport_->Dial(coordinator, *next);
+  Do(EventEffect{dialled.ok() ? "coordinator_silent" : "unreachable",
+                 "{\"dialling\":" + Quoted(*next) + "}"});
+}
+
 void EventLoop::Core::OnTick() {
   if (!options_.on_tick || (tick_ && *tick_ > now_)) return;
   tick_ = now_ + kTick;
@@ -247,13 +286,15 @@ void EventLoop::Core::Handle(const std::function<void()>& handler) {
 void EventLoop::Core::CarryOut() {
   if (!records_.empty()) {
     SKERRY_CHECK(options_.journal != nullptr, "an actor that persists needs a journal");
-    const absl::Status durable = Persisted(std::exchange(records_, {}));
+    const auto records = std::exchange(records_, {});
+    const absl::Status durable = StandStill("journal", [&] { return options_.journal(records); });
     if (!durable.ok()) {
       effects_.clear();
       Fail(Annotate(durable, "journal"));
       return;
     }
   }
+  if (!effects_.empty() && !Leads()) return;
   for (Effect& effect : std::exchange(effects_, {})) {
     if (!failure_.ok()) return;
     std::visit([this](auto& e) { Do(std::move(e)); }, effect);
@@ -262,12 +303,13 @@ void EventLoop::Core::CarryOut() {
 
 // A full disk is waited for: peers see a coordinator that hangs, which they can bear, and nobody
 // hears of what is not durable.
-absl::Status EventLoop::Core::Persisted(const std::vector<std::string>& records) {
-  absl::Status durable = options_.journal(records);
-  if (!absl::IsResourceExhausted(durable)) return durable;
+absl::Status EventLoop::Core::StandStill(const std::string& kind,
+                                         const std::function<absl::Status()>& ask) {
+  absl::Status done = ask();
+  if (!absl::IsResourceExhausted(done)) return done;
   const Instant since = Clock();
-  Do(EventEffect{"journal_waits", "{\"why\":\"the disk is full\"}"});
-  while (absl::IsResourceExhausted(durable) && !(interrupts_ && interrupts_->Interrupted())) {
+  Do(EventEffect{kind + "_waits", "{\"why\":" + Quoted(ErrorText(done)) + "}"});
+  while (absl::IsResourceExhausted(done) && !(interrupts_ && interrupts_->Interrupted())) {
     zmq::pollitem_t bell{nullptr, bell_.fd(), ZMQ_POLLIN, 0};
     try {
       zmq::poll(&bell, 1, kJournalRetry);
@@ -275,14 +317,23 @@ absl::Status EventLoop::Core::Persisted(const std::vector<std::string>& records)
       SKERRY_CHECK(e.num() == EINTR, "poll of our own bell");
     }
     bell_.Silence();
-    durable = options_.journal(records);
+    done = ask();
   }
   bell_.Ring();  // for jobs and posts that were done meanwhile
-  if (!durable.ok()) return durable;
-  Do(EventEffect{"journal_goes_on",
+  if (!done.ok()) return done;
+  Do(EventEffect{kind + "_goes_on",
                  absl::StrFormat("{\"waited_s\":%.1f}", (Clock() - since).seconds())});
   now_ = Clock();
-  return durable;
+  return done;
+}
+
+bool EventLoop::Core::Leads() {
+  if (!options_.leads || ended_) return true;
+  const absl::Status leads = StandStill("lease", options_.leads);
+  if (leads.ok()) return true;
+  effects_.clear();
+  Fail(leads);
+  return false;
 }
 
 void EventLoop::Core::Fail(const absl::Status& status) {

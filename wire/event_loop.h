@@ -38,7 +38,7 @@ enum class HostRole : uint8_t { kNode, kCoordinator };
 
 struct PeerAddress {
   NodeId id;
-  std::string endpoint;  // "tcp://host:port"
+  std::string endpoint;  // "tcp://host:port"; of a coordinator also several, with commas between
 };
 
 // What went over the wire and what was kept out. Bytes are those of our frames (envelope and
@@ -69,14 +69,21 @@ struct EventLoopOptions {
   // Where peers reach this process. Port "*" takes a free one.
   std::string bind_endpoint = "tcp://127.0.0.1:*";
   // A node's coordinator, from its ticket: dialled by Open and admitted; no ConnectPeer is needed.
+  // Of several endpoints the next is dialled when one is silent (wire/coordinator_route.h).
   std::optional<PeerAddress> coordinator = {};
   uint64_t seed = 1;  // of Context::rng
 
-  // Makes the records durable, in order, before it returns. ResourceExhausted (the disk is full):
-  // the loop stands still and tries again until it succeeds or an interrupt comes; the loop says
-  // "journal_waits" and "journal_goes_on" to the event sink. Any other error stops the loop, which
-  // returns it; nothing the handler sent leaves then. Without it Persist is a bug.
+  // Makes the records durable, in order, before it returns. ResourceExhausted (the disk is full, a
+  // database does not answer): the loop stands still and tries again until it succeeds or an
+  // interrupt comes; the loop says "journal_waits" and "journal_goes_on" to the event sink. Any
+  // other error stops the loop, which returns it; nothing the handler sent leaves then. Without it
+  // Persist is a bug.
   std::function<absl::Status(std::vector<std::string>)> journal = {};
+  // Whether this process still leads, for one that shares its identity with others
+  // (coordinator/lease.h). Asked at least once a second, at the beginning of every turn and before
+  // what a handler said leaves; so it must be quick as long as nothing is due. Errors as
+  // `journal`'s: ResourceExhausted is "not for certain", said as "lease_waits", "lease_goes_on".
+  std::function<absl::Status()> leads = {};
   // Receives Context::Event (kind, JSON object text of the fields). Called on the loop's thread.
   // The loop itself says "stalled" when nothing in bulk has got through to a peer for some seconds
   // (BulkSender::kStalledAfter), and "flowing" when something does again.
@@ -121,6 +128,8 @@ class EventLoop {
   const std::string& endpoint() const;
   // Random per process life, > 0.
   uint64_t incarnation() const;
+  // Before Run: this process leads in `epoch`, > 0 (wire/courier.h, LedIncarnation).
+  void Lead(int64_t epoch);
 
   // Drives `actor` to its end and returns the exit code it gave to Stop. Unsent control messages
   // get up to one second to leave. A job that is running is waited for; queued ones are dropped.
@@ -141,6 +150,8 @@ class EventLoop {
   // From now on at most so many bytes per second to and from all peers together; 0: no limit. Bulk
   // is paced, control is counted (same threads).
   void SetLimits(double up_bytes_per_s, double down_bytes_per_s);
+  // Where a node's coordinator may be from now on (same threads).
+  void SetCoordinatorEndpoints(const std::vector<std::string>& endpoints);
 
  private:
   class Core;

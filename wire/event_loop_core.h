@@ -17,6 +17,7 @@
 #include <variant>
 #include <vector>
 
+#include "wire/coordinator_route.h"
 #include "wire/courier.h"
 #include "wire/device_thread.h"
 #include "wire/event_loop.h"
@@ -35,6 +36,11 @@ class EventLoop::Core final : public Context {
   void Post(std::function<void(Context&)> function);
   const std::string& endpoint() const { return transport_->endpoint(); }
   uint64_t incarnation() const { return incarnation_; }
+  void Lead(int64_t epoch);
+  void SetCoordinatorEndpoints(std::vector<std::string> endpoints) {
+    std::erase_if(endpoints, [](const auto& endpoint) { return !endpoint.starts_with("tcp://"); });
+    if (route_) route_->SetEndpoints(std::move(endpoints));
+  }
   const std::string& stop_reason() const { return stop_reason_; }
   TransportCounters counters() const;
   std::map<NodeId, NodeId> Relayed() const { return transport_->Relayed(); }
@@ -95,7 +101,10 @@ class EventLoop::Core final : public Context {
   // Runs a handler, notes how long it took, carries its effects out.
   void Handle(const std::function<void()>& handler);
   void CarryOut();
-  absl::Status Persisted(const std::vector<std::string>& records);
+  // Asks until the answer is not ResourceExhausted, and does nothing else meanwhile.
+  absl::Status StandStill(const std::string& kind, const std::function<absl::Status()>& ask);
+  // False: this process leads no more, and the loop has ended.
+  bool Leads();
   void Do(SendEffect effect);
   void Do(SubmitEffect effect);
   void Do(EventEffect effect);
@@ -115,6 +124,7 @@ class EventLoop::Core final : public Context {
   void OnJobs();
   void OnOwnMessages();
   void OnReached();
+  void OnSilentCoordinator();
   void OnTick();
   void OnFrame(Transport::Received received);
   // Whether a stranger's frame may pass; may take its message away.
@@ -133,6 +143,7 @@ class EventLoop::Core final : public Context {
   std::unique_ptr<Transport> transport_;
   Courier courier_;
   std::optional<Shaper> shaper_;
+  std::optional<CoordinatorRoute> route_;  // of a node
   Rng rng_;
   Bell bell_;
   Alarm alarm_;

@@ -187,6 +187,7 @@ void EventLoop::Core::OnFrame(Transport::Received received) {
   const NodeId from = received.decoded.sender;
   std::vector<Courier::Outgoing> out;
   now_ = Clock();
+  if (route_ && from == options_.coordinator->id) route_->OnHeard(now_);
   const Courier::Delivered delivered =
       courier_.OnFrame(now_, from, std::move(received.decoded.frame), out);
   if (delivered.restarted) transport_->DropBulk(from);

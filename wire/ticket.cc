@@ -13,6 +13,7 @@
 #include "common/bytes.h"
 #include "common/digest.h"
 #include "common/status.h"
+#include "wire/coordinator_route.h"
 
 namespace skerry {
 namespace {
@@ -81,6 +82,11 @@ bool IsTcpEndpoint(const std::string& endpoint) {
   return error == std::errc() && stop == end && port >= 1 && port <= 65535 && printable;
 }
 
+bool AreTcpEndpoints(const std::string& endpoints) {
+  const auto all = SplitEndpoints(endpoints);
+  return !all.empty() && std::all_of(all.begin(), all.end(), IsTcpEndpoint);
+}
+
 std::string Strip(const std::string& text) {
   constexpr char kSpace[] = " \t\r\n";
   const size_t first = text.find_first_not_of(kSpace);
@@ -145,10 +151,11 @@ std::string Ticket::IdHex() const {
 }
 
 absl::StatusOr<std::string> IssueTicket(const Identity& coordinator, const TicketOrder& order) {
-  if (!IsTcpEndpoint(order.endpoint) || order.endpoint.size() > kTicketEndpointBytesMax) {
+  if (!AreTcpEndpoints(order.endpoint) || order.endpoint.size() > kTicketEndpointBytesMax) {
     return InvalidArgument(
-        "a ticket needs an endpoint like tcp://host:port of at most %d bytes, "
-        "not '%s'",
+        "a ticket needs an endpoint like tcp://host:port, or several with commas between, of at "
+        "most "
+        "%d bytes, not '%s'",
         kTicketEndpointBytesMax, order.endpoint);
   }
   if (order.uses == 0) return InvalidArgument("a ticket needs at least one use");
@@ -198,7 +205,7 @@ absl::StatusOr<Ticket> DecodeTicket(const std::string& text) {
   if (role != static_cast<uint8_t>(TicketRole::kNode) &&
       role != static_cast<uint8_t>(TicketRole::kOperator))
     return InvalidArgument("the ticket is for role %d, which this program does not know", role);
-  if (!IsTcpEndpoint(ticket.endpoint))
+  if (!AreTcpEndpoints(ticket.endpoint))
     return InvalidArgument("the ticket's endpoint '%s' is not tcp://host:port", ticket.endpoint);
   ticket.role = static_cast<TicketRole>(role);
   return ticket;

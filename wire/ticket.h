@@ -27,7 +27,9 @@ inline constexpr size_t kTicketEndpointBytesMax = 200;
 
 struct Ticket {
   NodeId coordinator;
-  std::string endpoint;  // "tcp://host:port", 1 … kTicketEndpointBytesMax bytes
+  // "tcp://host:port", or several with commas between: where it may be (wire/coordinator_route.h);
+  // 1 … kTicketEndpointBytesMax bytes.
+  std::string endpoint;
   RunId run;
   TicketId id{};             // random; the coordinator counts uses by it
   int64_t expires_unix = 0;  // seconds; the ticket is void from this second on

@@ -21,6 +21,13 @@ inline Instant MonotonicNow() {
   return Instant::FromNanos(int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec);
 }
 
+// Counts the time in which the machine was suspended, too: what a lease needs.
+inline Instant BootTimeNow() {
+  timespec t{};
+  clock_gettime(CLOCK_BOOTTIME, &t);
+  return Instant::FromNanos(int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec);
+}
+
 class Bell {
  public:
   Bell() : fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {

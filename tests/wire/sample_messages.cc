@@ -138,6 +138,10 @@ std::vector<std::pair<std::string, Message>> CheckpointSamples() {
       {"checkpoint_request", CheckpointRequest{1, 8}},
       {"checkpoint_state", CheckpointState{1, 8, 5 << 20, {SampleDigest(1), SampleDigest(2)}}},
       {"plan_update_start", PlanUpdate{SampleStart()}},
+      {"welcome_coordinators", Welcome{RunId{SampleDigest(9).bytes},
+                                       SampleConfig(),
+                                       {},
+                                       {"tcp://10.0.0.1:7700", "tcp://[2001:db8::2]:7700"}}},
       {"welcome_checkpoint", Welcome{RunId{SampleDigest(9).bytes}, SampleCheckpoint(), {}}},
   };
 }

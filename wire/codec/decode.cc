@@ -112,6 +112,10 @@ Welcome ReadWelcome(ReadChecks& checks, schema::Welcome::Reader r) {
                    ReadId<Digest>(shards[i].getDigest()),
                    checks.NotNegative(shards[i].getBytes(), "shard size")};
   }
+  const auto there = r.getCoordinators();
+  m.coordinators.resize(checks.Count(there, kCoordinatorsMax, "coordinators"));
+  for (unsigned i = 0; i < m.coordinators.size(); ++i)
+    m.coordinators[i] = checks.Text(there[i], "endpoint");
   return m;
 }
 

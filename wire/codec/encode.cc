@@ -65,6 +65,9 @@ class Writer : public WriteChecks {
       WriteId(m.shards[i].digest, shards[i].initDigest());
       shards[i].setBytes(m.shards[i].bytes);
     }
+    if (m.coordinators.empty()) return;
+    auto there = b.initCoordinators(Count(m.coordinators, kCoordinatorsMax, "coordinators"));
+    for (unsigned i = 0; i < there.size(); ++i) there.set(i, Text(m.coordinators[i], "endpoint"));
   }
   void operator()(const Refused& m) { envelope_.initRefused().setReason(Text(m.reason, "reason")); }
   void operator()(const Peers& m) {

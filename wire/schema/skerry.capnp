@@ -52,7 +52,7 @@ struct Envelope {
   run                 @1 :Id256;
   sender              @2 :Id256;
   recipient           @3 :Id256;
-  senderIncarnation   @4 :UInt64;  # > 0, drawn at process start
+  senderIncarnation   @4 :UInt64;  # > 0, drawn at process start; with an epoch: wire/courier.h
   receiverIncarnation @5 :UInt64;  # as last seen by the sender; 0 not known yet
   sequence            @6 :UInt64;  # 1, 2, …; 0 an acknowledgement alone
   acknowledged        @7 :UInt64;  # all sequences up to this one have arrived
@@ -127,6 +127,7 @@ struct Welcome {
   run    @0 :Id256;
   config @1 :RunConfig;
   shards @2 :List(ShardName);
+  coordinators @3 :List(Text);  # where it and those that stand by for it listen
 }
 
 struct ShardName {
