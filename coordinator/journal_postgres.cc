@@ -64,7 +64,8 @@ std::string PostgresJournal::LeaseMillis() const {
 
 absl::Status PostgresJournal::Deposed() const {
   return Aborted(
-      "%s: another coordinator leads this run since epoch %d; this one ends, start it again to "
+      "%s: another coordinator leads this run; this one led in epoch %d and ends; start it again "
+      "to "
       "stand by",
       name_, epoch_);
 }

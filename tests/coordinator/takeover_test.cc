@@ -22,12 +22,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int kSteps = 160;
+constexpr int kSteps = 80;
 constexpr char kRun[] = R"(
 [run]
 name = "two coordinators"
 seed = 1
-steps = 160
+steps = 80
 nodes_min = 4
 [model]
 vocab = 256

@@ -200,6 +200,30 @@ TEST_CASE("Courier: two that forgot each other half-way can talk again", "[wire]
   CHECK(Hand(alice, kBob, At(1), SendOne(bob, At(1), kAlice, 4)).nonces == Nonces{4});
 }
 
+TEST_CASE("Courier: of processes that take turns, one of an older epoch is not listened to",
+          "[wire][courier]") {
+  const uint64_t first = LedIncarnation(1, 0xffffffff12345678), second = LedIncarnation(2, 7);
+  CHECK(EpochOf(first) == 1);
+  CHECK(EpochOf(second) == 2);
+  CHECK(EpochOf(12345) == 0);
+  Courier node(Options(5)), old_leader(Options(first)), new_leader(Options(1));
+  new_leader.SetIncarnation(second);
+  CHECK(Hand(node, kAlice, At(0), SendOne(old_leader, At(0), kBob, 1)).nonces ==
+        std::vector<uint64_t>{1});
+  const Heard taken_over = Hand(node, kAlice, At(1), SendOne(new_leader, At(1), kBob, 2));
+  CHECK(taken_over.restarts == 1);
+  CHECK(taken_over.nonces == std::vector<uint64_t>{2});
+  CHECK(Hand(node, kAlice, At(2), SendOne(old_leader, At(2), kBob, 3)).nonces.empty());
+  // Not even as a process that this one has never heard of: it forgot its peer, or it is a third.
+  old_leader.Forget(kBob);
+  CHECK(EpochOf(old_leader.IncarnationFor(kBob)) == 1);
+  CHECK(Hand(node, kAlice, At(3), SendOne(old_leader, At(3), kBob, 4)).nonces.empty());
+  Courier unled(Options(99));
+  CHECK(Hand(node, kAlice, At(4), SendOne(unled, At(4), kBob, 5)).nonces.empty());
+  CHECK(Hand(node, kAlice, At(5), SendOne(new_leader, At(5), kBob, 6)).nonces ==
+        std::vector<uint64_t>{6});
+}
+
 TEST_CASE("Courier: frames of another run and without incarnation are refused",
           "[wire][courier][error]") {
   Courier bob(Options(22));

@@ -35,6 +35,14 @@ TEST_CASE("Ticket: what the coordinator wrote is what the node reads", "[wire][t
   CHECK(ticket->role == TicketRole::kNode);
 }
 
+TEST_CASE("Ticket: a run with several coordinators names all their endpoints", "[wire][ticket]") {
+  TicketOrder order = Order();
+  order.endpoint = "tcp://a.example.org:7700,tcp://[2001:db8::2]:7701";
+  const auto text = IssueTicket(kCoordinator, order);
+  REQUIRE(text.ok());
+  CHECK(DecodeTicket(*text)->endpoint == order.endpoint);
+}
+
 TEST_CASE("Ticket: two tickets of the same order differ", "[wire][ticket]") {
   CHECK(DecodeTicket(Text())->id != DecodeTicket(Text())->id);
 }
@@ -80,6 +88,9 @@ TEST_CASE("Ticket: orders that make no ticket are refused", "[wire][ticket][erro
   }
   SECTION("no port") {
     order.endpoint = "tcp://host";
+  }
+  SECTION("one of two without a port") {
+    order.endpoint = "tcp://host:1,tcp://other";
   }
   SECTION("a free port") {
     order.endpoint = "tcp://host:*";
