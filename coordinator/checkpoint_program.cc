@@ -10,6 +10,7 @@
 #include "common/round_clock.h"
 #include "common/status.h"
 #include "coordinator/checkpoint_files.h"
+#include "coordinator/guarded_files.h"
 #include "model/export.h"
 #include "model/file_io.h"
 
@@ -129,8 +130,10 @@ absl::Status LinkOrCopy(const fs::path& from, const fs::path& to) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CheckpointArchive>> OpenArchive(const std::string& run_directory) {
+absl::StatusOr<std::unique_ptr<CheckpointArchive>> OpenArchive(const std::string& run_directory,
+                                                               std::function<bool()> may_change) {
   SKERRY_ASSIGN_OR_RETURN(auto files, DiskCheckpointFiles::Open(run_directory + "/checkpoints"));
+  if (may_change) files = std::make_unique<GuardedFiles>(std::move(files), std::move(may_change));
   return std::make_unique<CheckpointArchive>(std::move(files));
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -18,8 +19,10 @@ namespace skerry {
 // "checkpoints DIR" and "export DIR"; what they end with goes to `exit_code`.
 void AddCheckpointCommands(CLI::App& app, int* exit_code);
 
-// Of a run's directory; made if need be.
-absl::StatusOr<std::unique_ptr<CheckpointArchive>> OpenArchive(const std::string& run_directory);
+// Of a run's directory; made if need be. Changed only while `may_change`
+// (coordinator/guarded_files.h).
+absl::StatusOr<std::unique_ptr<CheckpointArchive>> OpenArchive(
+    const std::string& run_directory, std::function<bool()> may_change = nullptr);
 
 // The checkpoint to begin a run with: `generation` of the run in `from`, 0: its newest. Every byte
 // is verified. DataLoss names the chunk that is missing or damaged.

@@ -27,7 +27,12 @@ void LeaseKeeper::OnRefused() {
 }
 
 bool LeaseKeeper::MayAct(Instant now) const {
-  return state_ == State::kLeading && now < confirmed_ + (terms_.lasts - terms_.clock_slack);
+  return now < ActsUntil();
+}
+
+Instant LeaseKeeper::ActsUntil() const {
+  if (state_ != State::kLeading) return Instant();
+  return confirmed_ + (terms_.lasts - terms_.clock_slack);
 }
 
 bool LeaseKeeper::IsDue(Instant now) const {

@@ -48,6 +48,8 @@ class LeaseKeeper {
 
   // Whether what follows from leading may be said at `now`.
   bool MayAct(Instant now) const;
+  // Until when, if nothing else comes; before it led, the clock's zero.
+  Instant ActsUntil() const;
   // Whether to ask the database: of a standby for the lease, of a leader for its renewal.
   bool IsDue(Instant now) const;
 

@@ -84,6 +84,7 @@ bool CoordinatorSeat::TryToTake() {
   const auto epoch = shared_->TakeLease(Holder(), endpoint_);
   if (!epoch.ok() || !*epoch) return false;
   keeper_.OnGranted(**epoch, asked);
+  NoteTerm();
   return true;
 }
 
@@ -107,6 +108,7 @@ absl::Status CoordinatorSeat::Append(const std::vector<std::string>& records) {
   const absl::Status durable = shared_->Append(records);
   if (durable.ok()) keeper_.OnRenewed(asked);
   if (absl::IsAborted(durable)) keeper_.OnRefused();
+  NoteTerm();
   if (absl::IsUnavailable(durable)) return ResourceExhausted("%s", ErrorText(durable));
   return durable;
 }
@@ -118,10 +120,12 @@ absl::Status CoordinatorSeat::Leads() {
     const absl::Status renewed = shared_->RenewLease();
     if (absl::IsAborted(renewed)) {
       keeper_.OnRefused();
+      NoteTerm();
       return renewed;
     }
     if (renewed.ok()) {
       keeper_.OnRenewed(asked);
+      NoteTerm();
       TendEndpoints(asked);
     } else {
       keeper_.OnUnanswered(BootTimeNow());
@@ -130,6 +134,10 @@ absl::Status CoordinatorSeat::Leads() {
   }
   if (keeper_.MayAct(BootTimeNow())) return absl::OkStatus();
   return ResourceExhausted("%s; whether this coordinator still leads is not known", said_);
+}
+
+bool CoordinatorSeat::MayAct() const {
+  return shared_ == nullptr || BootTimeNow().nanos() < acts_until_;
 }
 
 // A failure shows elsewhere, and passes.

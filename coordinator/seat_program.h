@@ -5,6 +5,7 @@
 // Used on the event loop's thread. Calls block within the bounds of journal_connection.h.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -35,6 +36,10 @@ class CoordinatorSeat {
   absl::Status Append(const std::vector<std::string>& records);
   absl::Status Leads();
 
+  // Whether this process may change what coordinators share, by what the last answer said. From any
+  // thread.
+  bool MayAct() const;
+
   // All coordinators' endpoints as last heard, this one first; none: SQLite. `changed` is called
   // from Leads() when there are others.
   const std::vector<std::string>& endpoints() const { return endpoints_; }
@@ -47,12 +52,14 @@ class CoordinatorSeat {
   explicit CoordinatorSeat(std::unique_ptr<Journal> journal);
   absl::Status CheckData(const std::vector<ShardName>& shards, bool notes);
   bool TryToTake();
+  void NoteTerm() { acts_until_ = keeper_.ActsUntil().nanos(); }
   void SayWaiting();
   void TendEndpoints(Instant now);
 
   std::unique_ptr<Journal> journal_;
   PostgresJournal* shared_ = nullptr;  // the same journal, if it is that
   LeaseKeeper keeper_;
+  std::atomic<int64_t> acts_until_{0};  // of keeper_, for other threads; nanoseconds
   std::string endpoint_;
   std::vector<std::string> endpoints_;
   std::function<void()> changed_;

@@ -147,7 +147,9 @@ absl::Status MakeActor(Serving& serving) {
                                             serving.model, serving.screen);
   options.probes_at_once = serving.options.probes_at_once;
   options.tests_reach = true;
-  SKERRY_ASSIGN_OR_RETURN(serving.archive, OpenArchive(serving.run.directory.path));
+  SKERRY_ASSIGN_OR_RETURN(
+      serving.archive,
+      OpenArchive(serving.run.directory.path, [&seat = *serving.seat] { return seat.MayAct(); }));
   options.checkpoints = serving.archive.get();
   options.format_config = FormatRunConfig;
   options.coordinators = serving.seat->endpoints();

@@ -21,8 +21,8 @@ class CoordinatorRoute {
   // `endpoints`: what the ticket says, at least one; the first is dialled.
   CoordinatorRoute(std::vector<std::string> endpoints, Instant now);
 
-  // What the coordinator says itself: tried before those of the ticket. The present address stays in
-  // use until it is silent, listed or not.
+  // What the coordinator says itself: tried before those of the ticket. The present address stays
+  // in use until it is silent, listed or not.
   void SetEndpoints(std::vector<std::string> endpoints);
   const std::string& current() const { return current_; }
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "common/digest.h"
+#include "coordinator/guarded_files.h"
 #include "model/stage_state.h"
 
 using namespace skerry;
@@ -278,4 +279,22 @@ TEST_CASE("CheckpointArchive: the base of the whole model is exported from any s
   const auto base = archive.BaseOf(made.checkpoint);
   REQUIRE(base.ok());
   CHECK(*base == WholeArray(0, 0));
+}
+
+TEST_CASE(
+    "GuardedFiles: what is begun while leading is not there if the lead is lost before its end",
+    "[coordinator][checkpoint]") {
+  bool leads = true;
+  const auto disk = std::make_shared<CheckpointDisk>();
+  GuardedFiles files(std::make_unique<MemoryCheckpointFiles>(disk), [&] { return leads; });
+  auto kept = files.Create("generations/000001.json");
+  REQUIRE(kept.ok());
+  REQUIRE((*kept)->Commit().ok());
+  auto begun = files.Create("generations/000002.json");
+  REQUIRE(begun.ok());
+  leads = false;
+  CHECK(absl::IsAborted((*begun)->Commit()));
+  CHECK(absl::IsAborted(files.Create("chunks/ab").status()));
+  CHECK(absl::IsAborted(files.Remove("generations/000001.json")));
+  CHECK(files.List("generations").value() == std::vector<std::string>{"000001.json"});
 }

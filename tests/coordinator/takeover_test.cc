@@ -134,12 +134,7 @@ class Fixture {
   std::string bin_;
 };
 
-}  // namespace
-
-TEST_CASE("Takeover: coordinators are killed and stopped, the database restarts, the run ends once",
-          "[coordinator][postgres][processes]") {
-  PostgresServer database;
-  const Fixture here;
+void Init(const Fixture& here, const PostgresServer& database) {
   const std::string a = (here.at / "a").string(), b = (here.at / "b").string();
   here.Say({"init", a, "--config", (here.at / "run.toml").string(), "--data",
             (here.at / "text.txt").string(), "--store", database.Url(), "--checkpoints",
@@ -148,14 +143,40 @@ TEST_CASE("Takeover: coordinators are killed and stopped, the database restarts,
   CHECK(fs::equivalent(here.at / "a" / "checkpoints", here.at / "b" / "checkpoints"));
   CHECK((fs::status(here.at / "b" / "store").permissions() & fs::perms::others_read) ==
         fs::perms::none);
+}
+
+// One run, all of it, each record written by one leader after the other.
+void CheckRun(const Fixture& here, const PostgresServer& database) {
+  const auto status = nlohmann::json::parse(TextOf(here.at / "a" / "status.json"));
+  CHECK(status["step"] == kSteps);
+  CHECK(status["tokens"] == kSteps * 2 * 32);
+  CHECK(fs::exists(here.at / "a" / "model" / "model.safetensors"));
+  for (const char* directory : {"a", "b"}) {
+    const std::string audit = here.Say({"audit", (here.at / directory).string()});
+    CHECK(audit.find("nothing contradicts") != std::string::npos);
+    CHECK(audit.find("the run is exported") != std::string::npos);
+  }
+  CHECK(database.Ask("SELECT count(DISTINCT epoch) FROM skerry_record") == "3");
+  CHECK(database.Ask("SELECT count(*) FROM (SELECT epoch < lag(epoch) OVER (ORDER BY number) AS "
+                     "back FROM skerry_record) AS steps WHERE back") == "0");
+}
+
+}  // namespace
+
+TEST_CASE("Takeover: coordinators are killed and stopped, the database restarts, the run ends once",
+          "[coordinator][postgres][processes]") {
+  PostgresServer database;
+  const Fixture here;
+  Init(here, database);
   const auto round = R"("kind":"round")";
 
-  // One leads, the other stands by; a ticket names both.
+  // One leads, the other stands by. A ticket names both.
   ChildProcess first = here.Serve("a", "first.log");
   WaitFor(here.at / "first.log", "serving run", first);
   ChildProcess second = here.Serve("b", "second.log");
   WaitFor(here.at / "second.log", "standing by", second);
-  const std::string ticket = here.Say({"ticket", a, "--uses", std::to_string(kNodes)});
+  const std::string ticket =
+      here.Say({"ticket", (here.at / "a").string(), "--uses", std::to_string(kNodes)});
   std::vector<ChildProcess> nodes;
   for (int i = 1; i <= kNodes; ++i) nodes.push_back(here.Join(ticket, i));
   WaitFor(here.at / "a" / "events.jsonl", round, first);
@@ -164,7 +185,6 @@ TEST_CASE("Takeover: coordinators are killed and stopped, the database restarts,
   kill(first.pid(), SIGKILL);
   WaitFor(here.at / "second.log", "serving run", second);
   WaitFor(here.at / "b" / "events.jsonl", round, second);
-  CHECK(here.Say({"audit", a}).find("nothing contradicts") != std::string::npos);
 
   // The database is away for a moment.
   database.Stop();
@@ -185,23 +205,10 @@ TEST_CASE("Takeover: coordinators are killed and stopped, the database restarts,
   CHECK(TextOf(here.at / "second.log").find("another coordinator leads") != std::string::npos);
   CHECK(TextOf(here.at / "b" / "events.jsonl") == events_before);
 
-  CHECK(third.Wait() == "exit code 0");
+  const std::string ended = third.Wait();
   INFO(TextOf(here.at / "third.log"));
+  CHECK(ended == "exit code 0");
   for (ChildProcess& node : nodes) CHECK(node.Wait() == "exit code 0");
-  const std::string said = TextOf(here.at / "node1.log");
-  INFO(said);
-  CHECK(said.find("coordinator_silent") != std::string::npos);
-  const auto status = nlohmann::json::parse(TextOf(here.at / "a" / "status.json"));
-  CHECK(status["step"] == kSteps);
-  CHECK(status["tokens"] == kSteps * 2 * 32);
-  CHECK(fs::exists(here.at / "a" / "model" / "model.safetensors"));
-  for (const std::string& directory : {a, b}) {
-    const std::string audit = here.Say({"audit", directory});
-    CHECK(audit.find("nothing contradicts") != std::string::npos);
-    CHECK(audit.find("the run is exported") != std::string::npos);
-  }
-  CHECK(database.Ask("SELECT count(DISTINCT epoch) FROM skerry_record") == "3");
-  CHECK(
-      database.Ask("SELECT count(*) FROM (SELECT epoch < lag(epoch) OVER (ORDER BY number) AS back "
-                   "FROM skerry_record) AS steps WHERE back") == "0");
+  CHECK(TextOf(here.at / "node1.log").find("coordinator_silent") != std::string::npos);
+  CheckRun(here, database);
 }

@@ -64,12 +64,9 @@ struct Welcome {
   RunId run;
   RunConfig config;
   std::vector<ShardName> shards;
-  // Where this coordinator and those that stand by for it listen, itself first; empty: where the
-  // ticket says. Said again when it changes. ≤ kCoordinatorsMax.
-  std::vector<std::string> coordinators = {};
+  std::vector<std::string> coordinators = {};  // where it and its standbys listen, itself first
   bool operator==(const Welcome&) const = default;
 };
-inline constexpr size_t kCoordinatorsMax = 8;
 
 // coordinator → node: not admitted, or no longer wanted; the node ends and prints the reason.
 struct Refused {

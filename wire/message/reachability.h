@@ -21,6 +21,7 @@ struct Reachability {
   std::vector<ReachTry> tried;  // best first; ≤ kReachTriesMax
   bool operator==(const Reachability&) const = default;
 };
+inline constexpr size_t kCoordinatorsMax = 8;  // addresses that Welcome names
 inline constexpr size_t kReachTriesMax = 4;
 
 // Where the node can be dialled; "" nowhere.
