@@ -58,8 +58,8 @@ absl::StatusOr<PostgresConnection::Answer> PostgresJournal::Ask(
   return answer;
 }
 
-std::string PostgresJournal::LeaseMillis() const {
-  return std::to_string(terms_.lasts.nanos() / 1'000'000);
+std::string PostgresJournal::LeaseMillis(Duration extra) const {
+  return std::to_string((terms_.lasts + extra).nanos() / 1'000'000);
 }
 
 absl::Status PostgresJournal::Deposed() const {
@@ -179,6 +179,7 @@ absl::Status PostgresJournal::Read(const std::function<void(const std::string&)>
       with(body);
     }
     if (page.rows.size() < kPage) break;
+    if (epoch_ > 0) SKERRY_RETURN_IF_ERROR(RenewLease());  // a long journal takes its time
   }
   end_ = end;
   return absl::OkStatus();
@@ -246,12 +247,12 @@ absl::StatusOr<std::optional<int64_t>> PostgresJournal::TakeLease(const std::str
   return std::optional<int64_t>(epoch_);
 }
 
-absl::Status PostgresJournal::RenewLease() {
+absl::Status PostgresJournal::RenewLease(Duration extra) {
   SKERRY_ASSIGN_OR_RETURN(
       const auto answer,
       Ask("UPDATE skerry_run SET expires = clock_timestamp() + $3::int * interval '1 millisecond'"
           " WHERE run = $1 AND epoch = $2::bigint",
-          {store_.run, std::to_string(epoch_), LeaseMillis()}));
+          {store_.run, std::to_string(epoch_), LeaseMillis(extra)}));
   return answer.changed == 1 ? absl::OkStatus() : Deposed();
 }
 

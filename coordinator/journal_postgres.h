@@ -48,7 +48,7 @@ class PostgresJournal final : public Journal {
                                                                JournalAccess access,
                                                                LeaseTerms terms = {});
 
-  // Aborted without a lease. Every append renews it.
+  // Aborted without a lease. Every append renews it, and every page that is read.
   absl::Status Append(const std::vector<std::string>& records) override;
   absl::Status Read(const std::function<void(const std::string&)>& with) override;
   // Under a lease. What is cut is kept in skerry_damaged.
@@ -69,8 +69,8 @@ class PostgresJournal final : public Journal {
   // under that epoch.
   absl::StatusOr<std::optional<int64_t>> TakeLease(const std::string& holder,
                                                    const std::string& endpoint);
-  // Aborted if the row names another epoch.
-  absl::Status RenewLease();
+  // For as long as terms say, and `extra`. Aborted if the row names another epoch.
+  absl::Status RenewLease(Duration extra = {});
   // Ends it, so that a standby need not wait. Does nothing if it is another's.
   absl::Status ReleaseLease();
 
@@ -94,7 +94,7 @@ class PostgresJournal final : public Journal {
                                                  Duration patience = PostgresConnection::kPatience);
   // Whether the records up to `end` are there already.
   absl::StatusOr<bool> IsWritten(const JournalEnd& end);
-  std::string LeaseMillis() const;
+  std::string LeaseMillis(Duration extra = {}) const;
 
   PostgresStore store_;
   std::string name_;

@@ -79,6 +79,15 @@ absl::Status CoordinatorSeat::Take(const std::string& endpoint,
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<std::string>> CoordinatorSeat::Load() {
+  SKERRY_ASSIGN_OR_RETURN(auto records, journal_->Load());
+  constexpr Duration kFoldOne = Duration::Micros(100);
+  if (shared_ != nullptr) {
+    SKERRY_RETURN_IF_ERROR(shared_->RenewLease(kFoldOne * static_cast<int64_t>(records.size())));
+  }
+  return records;
+}
+
 bool CoordinatorSeat::TryToTake() {
   const Instant asked = BootTimeNow();
   const auto epoch = shared_->TakeLease(Holder(), endpoint_);

@@ -28,7 +28,9 @@ class CoordinatorSeat {
   // for. `endpoint`: where it will listen. FailedPrecondition: its training data is not the run's.
   absl::Status Take(const std::string& endpoint, const std::vector<ShardName>& shards);
 
-  Journal& journal() { return *journal_; }
+  // The journal's records, of a seat that was taken. The lease lasts for as long as it may take to
+  // fold so many: until then nothing renews it.
+  absl::StatusOr<std::vector<std::string>> Load();
   int64_t epoch() const { return keeper_.epoch(); }  // 0: SQLite, there is none
 
   // For EventLoopOptions::journal and ::leads: what may pass by itself is ResourceExhausted, and

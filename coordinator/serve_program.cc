@@ -153,7 +153,7 @@ absl::Status MakeActor(Serving& serving) {
   options.checkpoints = serving.archive.get();
   options.format_config = FormatRunConfig;
   options.coordinators = serving.seat->endpoints();
-  SKERRY_ASSIGN_OR_RETURN(options.journal, serving.seat->journal().Load());
+  SKERRY_ASSIGN_OR_RETURN(options.journal, serving.seat->Load());
   const size_t records = options.journal.size();
   SKERRY_ASSIGN_OR_RETURN(serving.actor, CoordinatorActor::Create(std::move(options)));
   std::printf(
