@@ -122,6 +122,8 @@ class CoordinatorActor final : public Actor {
   void On(Context& context, const NodeId& from, const Detour& message);
   void On(Context& context, const NodeId& from, const VoidList& message);
   void On(Context& context, const NodeId& from, const RoundLate& message);  // ops_late.cc
+  void On(Context& context, const NodeId& from, const StateRoot& message);  // ops_state.cc
+  void On(Context& context, const NodeId& from, const StateRefuted& message);
   template <typename Other>
   void On(Context&, const NodeId&, const Other&) {
     ++refused_;
@@ -194,6 +196,11 @@ class CoordinatorActor final : public Actor {
   std::vector<NodeId> Standbys() const;
   std::optional<int32_t> StageToFill(Instant now) const;
   Duration JoinersTime(int32_t stage) const;
+
+  // ops_state.cc
+  const Joiner* JoiningNow(int32_t stage) const;
+  void AgreeOnState(Context& context, int32_t stage);
+  void EvictLiars(Context& context, int32_t stage);
 
   // ops_replan.cc
   void TendReplan(Context& context);
@@ -324,6 +331,12 @@ class CoordinatorActor final : public Actor {
   std::map<NodeId, Instant> joining_since_;     // joiners without a first step; of this life
   std::map<int32_t, Instant> held_up_since_;    // stages whose round waits for a joiner only
   std::map<int32_t, Instant> failed_handover_;  // by stage, the last
+  struct StateRoots {
+    int64_t since = 0;              // of the joiner that they are for
+    std::map<NodeId, Digest> said;  // zero: it does not have that version
+    std::optional<Digest> agreed;
+  };
+  std::map<int32_t, StateRoots> state_roots_;  // by stage
 
   struct Replanning;
   std::shared_ptr<Replanning> replanning_;

@@ -367,6 +367,28 @@ absl::StatusOr<int64_t> ModelledStage::RestoreState(const Payload& saved) {
   return version_;
 }
 
+// Base and outer momentum in float32, two moments in bf16 (model/joiners_moments.h).
+StageWork::JoinersSizes ModelledStage::SizesForJoiners() const {
+  return {std::max<int64_t>(2 * 4 * parameters_, 16), 2 * 2 * parameters_};
+}
+
+absl::StatusOr<StageWork::JoinersState> ModelledStage::SaveForJoiners() {
+  const JoinersSizes sizes = SizesForJoiners();
+  const Payload state = State(base_, version_);
+  return JoinersState{version_, 0, MakeHollowPayload(*state, sizes.common),
+                      MakeHollowPayload({}, sizes.moments)};
+}
+
+absl::Status ModelledStage::RestoreJoined(const JoinersChunks& chunks) {
+  Bytes state;
+  for (const Payload& chunk : chunks.common) {
+    const auto bytes = View(chunk);
+    state.insert(state.end(), bytes.begin(), bytes.end());
+  }
+  SKERRY_ASSIGN_OR_RETURN(const int64_t version, RestoreState(MakePayload(std::move(state))));
+  return version == chunks.version ? absl::OkStatus() : DataLoss("of another version");
+}
+
 absl::StatusOr<Bytes> ModelledStage::Recut(const std::vector<Bytes>& states,
                                            const StageAssignment& stage) {
   uint64_t all = static_cast<uint64_t>(stage.first_layer);

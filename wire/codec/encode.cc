@@ -308,6 +308,19 @@ class Writer : public WriteChecks {
     auto chunks = b.initChunks(Count(m.chunks, kCheckpointChunksMax, "chunks"));
     for (unsigned i = 0; i < chunks.size(); ++i) WriteId(m.chunks[i], chunks[i]);
   }
+  void operator()(const StateRoot& m) {
+    auto b = envelope_.initStateRoot();
+    WriteRound(m, b);
+    WriteId(m.root, b.initRoot());
+    b.setInnerSteps(m.inner_steps);
+  }
+  void operator()(const StateRefuted& m) {
+    auto b = envelope_.initStateRefuted();
+    WriteRound(m, b);
+    WriteId(m.donor, b.initDonor());
+    b.setChunk(m.chunk);
+    WriteId(m.digest, b.initDigest());
+  }
   void operator()(const ObjectRequest& m) {
     auto b = envelope_.initObjectRequest();
     b.setObject(Text(m.object, "object"));
