@@ -33,6 +33,7 @@
 #include "coordinator/checkpoint_store.h"
 #include "coordinator/probe_schedule.h"
 #include "coordinator/run_state.h"
+#include "coordinator/state_roots.h"
 #include "localsgd/table_choice.h"
 #include "pipeline/plan/handover.h"
 #include "pipeline/plan/replan.h"
@@ -185,7 +186,7 @@ class CoordinatorActor final : public Actor {
   void EmitPassedSteps(Context& context);
   double MeanLoss(int64_t step) const;
 
-  // ops_handover.cc
+  // ops_handover.cc, ops_state.cc
   void TendHandovers(Context& context);
   void FixFirstSteps(Context& context);
   void GiveUpSlowJoiners(Context& context);
@@ -196,9 +197,6 @@ class CoordinatorActor final : public Actor {
   std::vector<NodeId> Standbys() const;
   std::optional<int32_t> StageToFill(Instant now) const;
   Duration JoinersTime(int32_t stage) const;
-
-  // ops_state.cc
-  const Joiner* JoiningNow(int32_t stage) const;
   void AgreeOnState(Context& context, int32_t stage);
   void EvictLiars(Context& context, int32_t stage);
 
@@ -331,12 +329,7 @@ class CoordinatorActor final : public Actor {
   std::map<NodeId, Instant> joining_since_;     // joiners without a first step; of this life
   std::map<int32_t, Instant> held_up_since_;    // stages whose round waits for a joiner only
   std::map<int32_t, Instant> failed_handover_;  // by stage, the last
-  struct StateRoots {
-    int64_t since = 0;              // of the joiner that they are for
-    std::map<NodeId, Digest> said;  // zero: it does not have that version
-    std::optional<Digest> agreed;
-  };
-  std::map<int32_t, StateRoots> state_roots_;  // by stage
+  std::map<int32_t, StateRoots> state_roots_;   // by stage
 
   struct Replanning;
   std::shared_ptr<Replanning> replanning_;

@@ -14,19 +14,22 @@
 #include "pipeline/plan/route.h"
 
 namespace skerry {
+namespace {
 
 // The joiner of a stage that has no state yet; nullptr: nobody.
-const Joiner* CoordinatorActor::JoiningNow(int32_t stage) const {
-  for (const Joiner& joiner : state_.plan->joining) {
-    if (!joiner.IsFixed() && StageOf(joiner.node) == stage) return &joiner;
+const Joiner* JoiningNow(const PipelinePlan& plan, int32_t stage) {
+  for (const Joiner& joiner : plan.joining) {
+    if (!joiner.IsFixed() && SlotOf(plan, joiner.node)->stage == stage) return &joiner;
   }
   return nullptr;
 }
 
+}  // namespace
+
 void CoordinatorActor::On(Context& context, const NodeId& from, const StateRoot& message) {
   const auto stage = StageOf(from);
   if (!stage || message.stage != *stage) return void(++refused_);
-  const Joiner* joiner = JoiningNow(*stage);
+  const Joiner* joiner = JoiningNow(*state_.plan, *stage);
   // Of a joiner that is given up, or has it all.
   if (joiner == nullptr || joiner->base_version != message.round || joiner->node == from) return;
   StateRoots& roots = state_roots_[*stage];
@@ -40,7 +43,7 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const StateRoot&
 void CoordinatorActor::AgreeOnState(Context& context, int32_t stage) {
   const auto it = state_roots_.find(stage);
   if (it == state_roots_.end()) return;
-  const Joiner* joiner = JoiningNow(stage);
+  const Joiner* joiner = JoiningNow(*state_.plan, stage);
   if (joiner == nullptr || joiner->since != it->second.since) {
     state_roots_.erase(it);
     return;
@@ -90,7 +93,7 @@ void CoordinatorActor::EvictLiars(Context& context, int32_t stage) {
 // One joiner's word against one donor's: noted, and no more.
 void CoordinatorActor::On(Context& context, const NodeId& from, const StateRefuted& message) {
   const auto stage = StageOf(from);
-  const Joiner* joiner = stage ? JoiningNow(*stage) : nullptr;
+  const Joiner* joiner = stage ? JoiningNow(*state_.plan, *stage) : nullptr;
   if (joiner == nullptr || joiner->node != from || message.stage != *stage ||
       message.round != joiner->base_version || StageOf(message.donor) != stage) {
     return void(++refused_);

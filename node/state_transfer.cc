@@ -83,7 +83,7 @@ void StateTransfer::Pump(Context& context) {
   if (work_ == nullptr || !root_ || Done()) return;
   if (!scheduler_) {
     AskForTable(context);
-  } else if (!holds_back_) {
+  } else {
     for (const ChunkScheduler::Ask& ask : scheduler_->Next(context.now())) {
       const int64_t common = StateChunks(sizes_.common);
       const bool is_moments = ask.chunk >= common;
@@ -118,10 +118,6 @@ bool StateTransfer::OnTimer(Context& context, TimerId timer) {
   }
   Pump(context);
   return true;
-}
-
-void StateTransfer::HoldBack(Context& context, bool holds) {
-  if (std::exchange(holds_back_, holds) && !holds) Pump(context);
 }
 
 // ---- the table ---------------------------------------------------------------------------------

@@ -47,8 +47,6 @@ class StateTransfer {
   void OnChunk(Context& context, const NodeId& from, const ObjectChunk& chunk);
   // False: it is somebody else's timer.
   bool OnTimer(Context& context, TimerId timer);
-  // While what others wait for is on its way to this node it asks for nothing more.
-  void HoldBack(Context& context, bool holds);
 
   bool Done() const { return scheduler_ && scheduler_->Done(); }
   // When Done(), once.
@@ -88,7 +86,6 @@ class StateTransfer {
   std::vector<Digest> table_;
   std::optional<ChunkScheduler> scheduler_;
   std::vector<Payload> chunks_;  // common, then moments
-  bool holds_back_ = false;
   TimerId timer_ = 0;
   std::optional<Instant> began_;
   Instant told_;
