@@ -15,7 +15,8 @@
 namespace skerry {
 namespace {
 
-constexpr int64_t kTransfersMax = 8;  // of which none gave the state
+constexpr int64_t kTransfersMax = 8;               // of which none gave the state
+constexpr Duration kKept = Duration::Seconds(60);  // without a request
 // At about the speed of the digest.
 constexpr double kDigestBytesPerS = 1e9;
 
@@ -124,6 +125,10 @@ void NodeActor::OnCheckpointRequest(Context& context, const NodeId& from,
   }
   checkpoint_->used = context.now();
   SendPart(context, from, request, checkpoint_->bytes);
+}
+
+void NodeActor::DropStaleCheckpoint(Context& context) {
+  if (checkpoint_ && context.now() - checkpoint_->used > kKept) checkpoint_.reset();
 }
 
 // ---- beginning with one ------------------------------------------------------------------------

@@ -57,6 +57,7 @@ void NodeActor::OnTimer(Context& context, TimerId timer) {
   SendHeartbeat(context);
   heartbeat_timer_ = context.StartTimer(Duration::Seconds(config_->heartbeat_s));
   TendGiving(context);
+  DropStaleCheckpoint(context);
   if (giving_ && !giving_->root.IsZero()) SayRoot(context);
   if (state_ == State::kPreparing && BeginsWithCheckpoint()) TendStart(context);
   if (!pipeline_) return;
