@@ -262,13 +262,13 @@ void StateTransfer::Say(Context& context, bool always) {
     donors += absl::StrFormat(R"(%s"%s":%.1f)", donors.empty() ? "" : ",", donor.Short(),
                               Megabytes(count * kStateChunkBytes));
   }
+  const std::string progress =
+      absl::StrFormat(R"("stage":%d,"version":%d,"mb":%.1f,"of_mb":%.1f,"seconds":%.1f)", stage_,
+                      version_, Megabytes(BytesHeld()), Megabytes(sizes_.common + sizes_.moments),
+                      (context.now() - *began_).seconds());
   context.Event(
-      "state",
-      absl::StrFormat(
-          R"("stage":%d,"version":%d,"mb":%.1f,"of_mb":%.1f,"seconds":%.1f,"asked_again":%d,"asked_twice":%d,"donors_mb":{%s})",
-          stage_, version_, Megabytes(BytesHeld()), Megabytes(sizes_.common + sizes_.moments),
-          (context.now() - *began_).seconds(), scheduler_->asked_again(), scheduler_->stolen(),
-          donors));
+      "state", absl::StrFormat(R"(%s,"asked_again":%d,"asked_twice":%d,"donors_mb":{%s})", progress,
+                               scheduler_->asked_again(), scheduler_->stolen(), donors));
 }
 
 std::string StateTransfer::WaitingFor() const {
