@@ -142,9 +142,9 @@ void NodeActor::On(Context& context, const NodeId& from, const PlanUpdate& messa
   SendPendingToJoiners(context, before);
   SendMovedPieces(context, before);
   TendJoining(context);
-  TendGiving(context);
   if (pipeline_) pipeline_->OnPlan(context, plan_);
   ReplayEarly(context);
+  TendGiving(context);
   Advance(context);
 }
 

@@ -73,11 +73,15 @@ void NodeActor::TendGiving(Context& context) {
     digest_job_ = 0;
     return;
   }
-  if (giving_ && giving_->to.node == joining->node && giving_->to.since == joining->since) return;
-  giving_.emplace();
-  digest_job_ = 0;
-  giving_->to = *joining;
-  Advance(context);
+  if (!giving_ || giving_->to.node != joining->node || giving_->to.since != joining->since) {
+    giving_.emplace();
+    giving_->to = *joining;
+    digest_job_ = 0;
+  }
+  if (!giving_->is_over && !giving_->kept.common && base_version() > joining->base_version) {
+    giving_->is_over = true;
+    SayRoot(context);
+  }
 }
 
 // Between two heavy jobs no round lands: what is saved is of one version.
@@ -86,13 +90,7 @@ bool NodeActor::SaveForJoinersIfDue(Context& context) {
   if (!giving_ || giving_->is_over || giving_->kept.common || !gives || heavy_ != Heavy::kNone) {
     return false;
   }
-  const int64_t version = giving_->to.base_version;
-  if (rounds_->next() > version) {
-    giving_->is_over = true;
-    SayRoot(context);
-    return false;
-  }
-  if (rounds_->next() < version) return false;
+  if (rounds_->next() != giving_->to.base_version) return false;
   heavy_ = Heavy::kSave;
   results_ = std::make_shared<Results>();
   heavy_job_ = SubmitTracked(context, {"save state", work_->Cost(WorkKind::kApply),
