@@ -11,6 +11,7 @@ namespace {
 constexpr double kSmoothing = 0.25;
 // A chunk is asked of a second donor only if that promises to be so much sooner.
 constexpr double kSooner = 3;
+constexpr double kGapMinS = 0.25;  // between answers, that are as good as none
 
 }  // namespace
 
@@ -72,7 +73,10 @@ Duration ChunkScheduler::PatienceWith(const Donor& donor) const {
 
 void ChunkScheduler::AskOf(Instant now, const NodeId& id, Donor& donor, int64_t chunk,
                            std::vector<Ask>* asks) {
-  if (donor.asked.empty()) donor.heard = now;
+  if (donor.asked.empty()) {
+    donor.heard = now;
+    donor.heard_clock = clock_;
+  }
   donor.asked.push_back({chunk, now});
   asks->push_back({id, chunk});
 }
@@ -157,14 +161,24 @@ void ChunkScheduler::Learn(Instant now, const Asked& asked, Donor& donor) {
   }
 }
 
+void ChunkScheduler::Hear(Instant now) {
+  const double gap_s = heard_ ? (now - *heard_).seconds() : 0;
+  const double most_s = std::max(kGapMinS, 2 * gap_s_);
+  clock_ += Duration::Seconds(std::min(gap_s, most_s));
+  gap_s_ += kSmoothing * (std::min(gap_s, most_s) - gap_s_);
+  heard_ = now;
+}
+
 bool ChunkScheduler::Arrived(Instant now, const NodeId& id, int64_t chunk) {
   const auto it = donors_.find(id);
   if (it == donors_.end() || chunk < 0 || chunk >= static_cast<int64_t>(chunks_.size())) {
     return false;
   }
+  Hear(now);
   Donor& donor = it->second;
   donor.rests_until.reset();
   donor.rests = 0;
+  donor.heard_clock = clock_;
   const auto asked = std::find_if(donor.asked.begin(), donor.asked.end(),
                                   [&](const Asked& a) { return a.chunk == chunk; });
   Chunk& state = chunks_[static_cast<size_t>(chunk)];
@@ -202,7 +216,9 @@ std::vector<NodeId> ChunkScheduler::Tend(Instant now) {
   for (auto& [id, donor] : donors_) {
     if (donor.rests_until && *donor.rests_until <= now) donor.rests_until.reset();
     if (donor.rests_until || donor.asked.empty()) continue;
-    if (now - donor.heard < PatienceWith(donor)) continue;
+    const bool is_silent = clock_ - donor.heard_clock >= PatienceWith(donor) ||
+                           now - donor.heard >= std::max(kPatienceAlone, PatienceWith(donor));
+    if (!is_silent) continue;
     Reopen(donor, donor.asked.size());
     const Duration rest = Duration::Seconds(std::ldexp(1.0, std::min(donor.rests, 10)));
     donor.rests_until = now + std::min(rest, kRestMax);
@@ -219,7 +235,7 @@ std::optional<Instant> ChunkScheduler::NextDue() const {
     if (donor.rests_until) {
       at(*donor.rests_until);
     } else if (!donor.asked.empty()) {
-      at(donor.heard + PatienceWith(donor));
+      at(donor.heard + PatienceWith(donor));  // or later
     }
   }
   return due;

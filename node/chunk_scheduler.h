@@ -8,9 +8,11 @@
 // where latency is from asking to arrival and interval what lies between two arrivals of the same
 // donor. So a donor's share of the line follows from how fast it gives, without a queue at its end.
 // When a donor is gone, what it was asked for is asked of others; when it is silent for much longer
-// than its answers ever take it is asked nothing for a while, each time for twice as long, and is
-// welcome when an answer comes after all. At the end, when nothing is left to ask, a donor that
-// rests is asked for what a slower one has not begun yet: each chunk of two donors at most.
+// than its answers take it is asked nothing for a while, each time for twice as long, and is
+// welcome when an answer comes after all. Time in which nothing comes from anybody does not count
+// (other traffic has the line, or this process stood still) but for kPatienceAlone. At the end,
+// when nothing is left to ask, a donor that rests is asked for what a slower one has not begun yet:
+// each chunk of two donors at most.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +33,7 @@ class ChunkScheduler {
   static constexpr int64_t kWindowMax = 32;
   static constexpr Duration kFirstPatience = Duration::Seconds(3);
   static constexpr Duration kPatienceMin = Duration::Millis(500);
+  static constexpr Duration kPatienceAlone = Duration::Seconds(10);
   static constexpr double kPatienceFactor = 4;  // times the smoothed latency
   static constexpr Duration kRestMax = Duration::Seconds(30);
 
@@ -79,6 +82,7 @@ class ChunkScheduler {
     std::optional<Duration> least_latency, latency;  // smoothed
     std::optional<double> interval_s;                // smoothed
     Instant heard;                                   // the last answer, or since it was asked
+    Duration heard_clock;                            // clock_ then
     std::optional<Instant> rests_until;
     int32_t rests = 0;  // in a row
   };
@@ -86,6 +90,7 @@ class ChunkScheduler {
 
   int64_t WindowOf(const Donor& donor) const;
   Duration PatienceWith(const Donor& donor) const;
+  void Hear(Instant now);
   void Learn(Instant now, const Asked& asked, Donor& donor);
   void Reopen(Donor& donor, size_t count);
   void AskOf(Instant now, const NodeId& id, Donor& donor, int64_t chunk, std::vector<Ask>* asks);
@@ -102,6 +107,10 @@ class ChunkScheduler {
   std::map<NodeId, int64_t> given_;
   int64_t asked_again_ = 0;
   int64_t stolen_ = 0;
+  // Runs while answers come: of what lies between two at most twice what usually does.
+  Duration clock_;
+  double gap_s_ = 0;  // smoothed
+  std::optional<Instant> heard_;
 };
 
 }  // namespace skerry

@@ -11,6 +11,7 @@ namespace skerry {
 namespace {
 
 constexpr size_t kNamesMax = 6;  // of donors, for people
+constexpr Duration kTimerMin = Duration::Millis(100);
 
 std::string Names(const std::vector<NodeId>& nodes) {
   std::string names;
@@ -104,7 +105,7 @@ void StateTransfer::Arm(Context& context) {
       scheduler_ ? scheduler_->NextDue()
                  : (asks_table_ ? std::optional(table_asked_ + kTablePatience) : std::nullopt);
   if (!due) return;
-  timer_ = context.StartTimer(std::max(*due - context.now(), Duration::Millis(1)));
+  timer_ = context.StartTimer(std::max(*due - context.now(), kTimerMin));
 }
 
 bool StateTransfer::OnTimer(Context& context, TimerId timer) {

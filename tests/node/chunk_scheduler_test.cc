@@ -186,6 +186,15 @@ TEST_CASE("ChunkScheduler: a donor that hangs is left for a while, and welcome a
   CHECK(lines.scheduler.given().at(Donor(0)) > 100);
 }
 
+TEST_CASE("ChunkScheduler: when nothing comes from anybody nobody is suspected", "[node][join]") {
+  Lines lines(400, {{30, Duration::Millis(50)}, {30, Duration::Millis(50)}}, 50);
+  REQUIRE(lines.Run(60, [&](int64_t ms) {  // other traffic has the line
+    if (ms % 2000 == 1000) lines.Hang(0, true), lines.Hang(1, true);
+    if (ms % 2000 == 1900) lines.Hang(0, false), lines.Hang(1, false);
+  }));
+  CHECK(lines.scheduler.asked_again() == 0);
+}
+
 TEST_CASE("ChunkScheduler: a slow donor does not hold up the end", "[node][join]") {
   Lines lines(100, {{50, Duration::Millis(20)}, {0.2, Duration::Millis(20)}}, 1000);
   REQUIRE(lines.Run(30));
