@@ -33,6 +33,7 @@
 #include "coordinator/checkpoint_store.h"
 #include "coordinator/probe_schedule.h"
 #include "coordinator/run_state.h"
+#include "coordinator/state_roots.h"
 #include "localsgd/table_choice.h"
 #include "pipeline/plan/handover.h"
 #include "pipeline/plan/replan.h"
@@ -124,6 +125,8 @@ class CoordinatorActor final : public Actor {
   void On(Context& context, const NodeId& from, const Detour& message);
   void On(Context& context, const NodeId& from, const VoidList& message);
   void On(Context& context, const NodeId& from, const RoundLate& message);  // ops_late.cc
+  void On(Context& context, const NodeId& from, const StateRoot& message);  // ops_state.cc
+  void On(Context& context, const NodeId& from, const StateRefuted& message);
   template <typename Other>
   void On(Context&, const NodeId&, const Other&) {
     ++refused_;
@@ -185,7 +188,7 @@ class CoordinatorActor final : public Actor {
   void EmitPassedSteps(Context& context);
   double MeanLoss(int64_t step) const;
 
-  // ops_handover.cc
+  // ops_handover.cc, ops_state.cc
   void TendHandovers(Context& context);
   void FixFirstSteps(Context& context);
   void GiveUpSlowJoiners(Context& context);
@@ -196,6 +199,8 @@ class CoordinatorActor final : public Actor {
   std::vector<NodeId> Standbys() const;
   std::optional<int32_t> StageToFill(Instant now) const;
   Duration JoinersTime(int32_t stage) const;
+  void AgreeOnState(Context& context, int32_t stage);
+  void EvictLiars(Context& context, int32_t stage);
 
   // ops_replan.cc
   void TendReplan(Context& context);
@@ -326,6 +331,7 @@ class CoordinatorActor final : public Actor {
   std::map<NodeId, Instant> joining_since_;     // joiners without a first step; of this life
   std::map<int32_t, Instant> held_up_since_;    // stages whose round waits for a joiner only
   std::map<int32_t, Instant> failed_handover_;  // by stage, the last
+  std::map<int32_t, StateRoots> state_roots_;   // by stage
 
   struct Replanning;
   std::shared_ptr<Replanning> replanning_;

@@ -37,6 +37,11 @@ void CoordinatorActor::TendHandovers(Context& context) {
   if (!state_.plan || state_.finished) return;
   GiveUpSlowJoiners(context);
   if (stopping_) return;
+  // Who was asked may have died meanwhile.
+  for (size_t stage = 0; stage < state_.plan->stages.size() && !stopping_; ++stage) {
+    AgreeOnState(context, static_cast<int32_t>(stage));
+  }
+  if (stopping_) return;
   FixFirstSteps(context);
   OfferHandover(context);
 }

@@ -155,7 +155,12 @@ std::optional<RoundCommit> CoordinatorActor::Complete(Context& context, int32_t 
 
 void CoordinatorActor::TryCommit(Context& context, int32_t stage) {
   const int64_t round = state_.RoundsCommitted(stage);
+  // A joiner holds its stage up while nothing else does: a death in between makes all begin again.
+  const auto held_up = held_up_since_.extract(stage);
   std::optional<RoundCommit> commit = Complete(context, stage, round);
+  if (!held_up.empty() && held_up_since_.contains(stage)) {
+    held_up_since_.at(stage) = held_up.mapped();
+  }
   if (!commit) return;
   const std::optional<RoundTable> table = AddTable(&*commit);
   Record(context, CommitRecord(*commit));

@@ -141,9 +141,10 @@ void NodeActor::On(Context& context, const NodeId& from, const PlanUpdate& messa
   }
   SendPendingToJoiners(context, before);
   SendMovedPieces(context, before);
-  DropStaleState(context);
+  TendJoining(context);
   if (pipeline_) pipeline_->OnPlan(context, plan_);
   ReplayEarly(context);
+  TendGiving(context);
   Advance(context);
 }
 
@@ -175,7 +176,7 @@ void NodeActor::StageBuilt(Context& context) {
   work_ = std::move(results_->work);
   GiveTables(context);
   if (state_ == State::kStopped) return;
-  if (state_ == State::kCatchingUp) return TendJoining(context);
+  if (state_ == State::kCatchingUp) return transfer_->Begin(context, work_.get());
   if (BeginsWithCheckpoint()) return TendStart(context);
   rounds_ = std::make_unique<RoundKeeper>(stage_, options_.self, 0, Clock().RoundsAhead());
   StartTraining(context, 0);
@@ -219,7 +220,7 @@ void NodeActor::StartTraining(Context& context, int64_t step) {
 
 void NodeActor::Advance(Context& context) {
   if (state_ == State::kCatchingUp) return CatchUp(context);
-  if (KeepCheckpointIfDue(context) || SaveStateIfAsked(context)) return;
+  if (KeepCheckpointIfDue(context) || SaveForJoinersIfDue(context)) return;
   // After the last step a node still computes for others what a death has sent around again.
   if (state_ == State::kFinished && heavy_ == Heavy::kNone) pipeline_->SubmitNext(context);
   if (state_ != State::kTraining) return;
@@ -271,6 +272,7 @@ void NodeActor::OnJobDone(Context& context, JobId job) {
     return;
   }
   if (job == chunk_job_ && chunk_job_ != 0) return ChunkDigested(context);
+  if (job == digest_job_ && digest_job_ != 0) return StateDigested(context);
   if (job == heavy_job_ && heavy_ != Heavy::kNone) {
     const Heavy done = std::exchange(heavy_, Heavy::kNone);
     if (!results_->status.ok() && done == Heavy::kRestore) return StateRestored(context);

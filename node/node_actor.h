@@ -32,6 +32,7 @@
 #include "node/shard_fetcher.h"
 #include "node/shard_store.h"
 #include "node/state_fetcher.h"
+#include "node/state_transfer.h"
 #include "pipeline/exec/lateness.h"
 #include "pipeline/exec/stage_actor.h"
 #include "pipeline/exec/stage_work.h"
@@ -115,6 +116,7 @@ class NodeActor final : public Actor {
   void On(Context& context, const NodeId& from, const ObjectRequest& message);
   void On(Context& context, const NodeId& from, const ObjectChunk& message);
   void On(Context& context, const NodeId& from, const CheckpointRequest& message);
+  void On(Context& context, const NodeId& from, const StateRoot& message);
   void On(Context& context, const NodeId& from, const Shutdown& message);
   template <typename Other>
   void On(Context&, const NodeId&, const Other&) {
@@ -154,12 +156,17 @@ class NodeActor final : public Actor {
   void CatchUp(Context& context);
   void CaughtUp(Context& context);
   void StartReplica(Context& context);
+
+  // node_giving.cc
   void SendPendingToJoiners(Context& context, const PipelinePlan& before);
-  void OnStateRequest(Context& context, const NodeId& from, const ObjectRequest& request);
-  bool SaveStateIfAsked(Context& context);
-  void StateSaved(Context& context);
-  void DropStaleState(Context& context);
   bool MayHaveState(const NodeId& node) const;
+  void TendGiving(Context& context);
+  bool SaveForJoinersIfDue(Context& context);
+  void StateSaved(Context& context);
+  void DigestNextChunks(Context& context);
+  void StateDigested(Context& context);
+  void SayRoot(Context& context);
+  void OnStateRequest(Context& context, const NodeId& from, const ObjectRequest& request);
 
   // node_checkpoint.cc
   bool IsPast(int64_t version) const;
@@ -168,9 +175,11 @@ class NodeActor final : public Actor {
   void DigestNextChunk(Context& context);
   void ChunkDigested(Context& context);
   void RefuseCheckpoint(Context& context);
+  void DropStaleCheckpoint(Context& context);
   void OnCheckpointRequest(Context& context, const NodeId& from, const ObjectRequest& request);
   bool BeginsWithCheckpoint() const { return plan_.start.since > 0 && joined_since_ == 0; }
   void TendStart(Context& context);
+  void StartStateArrived(Context& context);
   void StartRestored(Context& context);
 
   // Does the next thing that can be done: apply a due round, close a step, encode a delta, or give
@@ -298,17 +307,21 @@ class NodeActor final : public Actor {
 
   // Joining.
   int64_t joined_since_ = 0;  // version of the plan that named this process a joiner; 0: none did
-  std::unique_ptr<StateFetcher> state_fetcher_;
+  std::unique_ptr<StateTransfer> transfer_;      // of a joiner that has not its stage's state yet
+  std::unique_ptr<StateFetcher> state_fetcher_;  // of a node that begins with a checkpoint
   bool restored_ = false;
-  // Giving: the state of one version, for one joiner.
-  struct SavedState {
-    NodeId to;
-    int64_t version = 0;
-    Payload bytes;
-    Instant used;
+  // Giving: the state of one version, kept for who joins this stage now. At most one does.
+  struct Giving {
+    Joiner to;
+    bool is_over = false;  // that version is past
+    StageWork::JoinersState kept;
+    std::vector<Digest> chunks;  // of what all replicas have in common, so far
+    Payload table;               // of all
+    Digest root;                 // zero: not known yet
   };
-  std::optional<SavedState> saved_;
-  std::optional<std::pair<NodeId, ObjectRequest>> state_request_;
+  std::optional<Giving> giving_;
+  std::shared_ptr<std::vector<Digest>> digests_made_;
+  JobId digest_job_ = 0;
 
   // What the coordinator asked for, and what is kept of it: the state of one version, digested
   // chunk by chunk between the tasks of training.

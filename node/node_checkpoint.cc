@@ -15,7 +15,8 @@
 namespace skerry {
 namespace {
 
-constexpr int64_t kTransfersMax = 8;  // of which none gave the state
+constexpr int64_t kTransfersMax = 8;               // of which none gave the state
+constexpr Duration kKept = Duration::Seconds(60);  // without a request
 // At about the speed of the digest.
 constexpr double kDigestBytesPerS = 1e9;
 
@@ -24,10 +25,7 @@ std::string CheckpointObject(int32_t stage, int64_t round) {
 }
 
 std::span<const uint8_t> ChunkOf(const Payload& state, size_t index) {
-  const auto bytes = View(state);
-  const auto chunk = static_cast<size_t>(kCheckpointChunkBytes);
-  const size_t begin = std::min(index * chunk, bytes.size());
-  return bytes.subspan(begin, std::min(chunk, bytes.size() - begin));
+  return PartOf(state, static_cast<int64_t>(index) * kCheckpointChunkBytes, kCheckpointChunkBytes);
 }
 
 size_t ChunksOf(const Payload& state) {
@@ -129,7 +127,23 @@ void NodeActor::OnCheckpointRequest(Context& context, const NodeId& from,
   SendPart(context, from, request, checkpoint_->bytes);
 }
 
+void NodeActor::DropStaleCheckpoint(Context& context) {
+  if (checkpoint_ && context.now() - checkpoint_->used > kKept) checkpoint_.reset();
+}
+
 // ---- beginning with one ------------------------------------------------------------------------
+
+void NodeActor::StartStateArrived(Context& context) {
+  heavy_ = Heavy::kRestore;
+  results_ = std::make_shared<Results>();
+  heavy_job_ = SubmitTracked(
+      context, {"restore state", work_->Cost(WorkKind::kApply),
+                [work = work_.get(), results = results_, state = state_fetcher_->state()] {
+                  const auto version = work->RestoreState(state);
+                  results->status = version.status();
+                  if (version.ok()) results->version = *version;
+                }});
+}
 
 void NodeActor::TendStart(Context& context) {
   if (!work_ || restored_ || heavy_ != Heavy::kNone) return;

@@ -1,5 +1,5 @@
-// Joining a stage in training, giving a joiner the stage's state, moving to another stage, and
-// starting over (docs/PROTOCOL.md, 15, 16 and 21).
+// Joining a stage in training, moving to another stage, and starting over (docs/PROTOCOL.md, 15, 16
+// and 21).
 
 #include <algorithm>
 #include <memory>
@@ -13,12 +13,6 @@
 #include "pipeline/plan/route.h"
 
 namespace skerry {
-namespace {
-
-constexpr Duration kStateKept = Duration::Seconds(60);  // without a request
-constexpr int64_t kTransfersMax = 8;                    // of which none gave the state
-
-}  // namespace
 
 // ---- starting over -----------------------------------------------------------------------------
 
@@ -51,9 +45,10 @@ void NodeActor::DropStage(Context& context) {
   base_requests_.clear();
   joined_since_ = 0;
   state_fetcher_.reset();
+  transfer_.reset();
   restored_ = false;
-  saved_.reset();
-  state_request_.reset();
+  giving_.reset();
+  digest_job_ = 0;
   checkpoint_wanted_.reset();
   checkpoint_.reset();
   chunk_job_ = 0;
@@ -106,6 +101,12 @@ void NodeActor::Join(Context& context) {
   rounds_ = std::make_unique<RoundKeeper>(stage_, options_.self, joiner.base_version,
                                           Clock().RoundsIn(RoundKeeper::kJoinersRoundsAhead));
   state_ = State::kCatchingUp;
+  transfer_ = std::make_unique<StateTransfer>(
+      stage_, joiner.base_version, options_.coordinator,
+      [this](Context& c, const NodeId& to, skerry::Message message) {
+        Send(c, to, std::move(message));
+      });
+  TendJoining(context);
   ReplayEarly(context);
   if (stage_ == 0) {
     fetcher_.Start(context, shard_names_);
@@ -115,26 +116,16 @@ void NodeActor::Join(Context& context) {
   BuildStage(context);
 }
 
-// Replicas that have what a joiner lacks, beginning after its own slot.
 void NodeActor::TendJoining(Context& context) {
-  if (!work_ || restored_ || heavy_ != Heavy::kNone) return;
-  if (!state_fetcher_) {
-    state_fetcher_ = std::make_unique<StateFetcher>(
-        stage_, [this](Context& c, const NodeId& to, skerry::Message message) {
-          Send(c, to, std::move(message));
-        });
-  }
-  if (state_fetcher_->transfers() > kTransfersMax) {
-    return StartOver(context, "nobody could give the state of the stage");
-  }
+  if (!transfer_) return;
   std::vector<NodeId> donors = LiveReplicas(plan_, stage_);
   std::erase(donors, options_.self);
-  const auto own = static_cast<size_t>(SlotOf(plan_, options_.self)->replica);
-  if (!donors.empty()) {
-    std::rotate(donors.begin(), donors.begin() + static_cast<int64_t>(own % donors.size()),
-                donors.end());
-  }
-  state_fetcher_->Tend(context, donors);
+  transfer_->SetDonors(context, donors);
+}
+
+void NodeActor::On(Context& context, const NodeId& from, const StateRoot& message) {
+  if (!transfer_ && stage_ < 0) return Keep(from, message);  // of a plan that is not here yet
+  if (transfer_) transfer_->OnRoot(context, from, message);
 }
 
 void NodeActor::StateArrived(Context& context) {
@@ -142,24 +133,20 @@ void NodeActor::StateArrived(Context& context) {
   results_ = std::make_shared<Results>();
   heavy_job_ = SubmitTracked(
       context, {"restore state", work_->Cost(WorkKind::kApply),
-                [work = work_.get(), results = results_, state = state_fetcher_->state()] {
-                  const auto version = work->RestoreState(state);
-                  results->status = version.status();
-                  if (!version.ok()) return;
-                  results->version = *version;
-                  results->digest = work->BaseDigest();
+                [work = work_.get(), results = results_,
+                 chunks = std::make_shared<StageWork::JoinersChunks>(transfer_->Take())] {
+                  results->status = work->RestoreJoined(*chunks);
+                  results->version = chunks->version;
+                  if (results->status.ok()) results->digest = work->BaseDigest();
                 }});
+  transfer_.reset();
 }
 
 // Its first word: the digest of the base it was given, as if it had landed that round itself.
 void NodeActor::StateRestored(Context& context) {
   if (BeginsWithCheckpoint()) return StartRestored(context);
   const int64_t version = results_->version;
-  if (!results_->status.ok() || version != state_fetcher_->version() || version < rounds_->next()) {
-    state_fetcher_->Reject();
-    return TendJoining(context);
-  }
-  state_fetcher_.reset();
+  if (!results_->status.ok()) return StartOver(context, ErrorText(results_->status));
   restored_ = true;
   rounds_->SkipTo(version);
   if (version > 0) {
@@ -215,84 +202,6 @@ void NodeActor::StartReplica(Context& context) {
     OpenBoundary(context, round);
   }
   StartTraining(context, joiner.from_step);
-}
-
-// ---- giving ------------------------------------------------------------------------------------
-
-// Own deltas of rounds that a new joiner will land: it came after they were sent.
-void NodeActor::SendPendingToJoiners(Context& context, const PipelinePlan& before) {
-  if (!rounds_) return;
-  for (const Joiner& joiner : plan_.joining) {
-    const Joiner* known = JoinerOf(before, joiner.node);
-    const bool is_new = known == nullptr || known->since != joiner.since;
-    if (!is_new || joiner.node == options_.self || !MayHaveState(joiner.node)) continue;
-    for (Delta& delta : rounds_->Own()) {
-      delta.plan_version = plan_.version;
-      Send(context, joiner.node, std::move(delta));
-    }
-    for (int64_t round = rounds_->next(); IsShardedStage() && rounds_->IsAhead(round); ++round) {
-      const DeltaSum* own = rounds_->OwnSum(round, ShapeOfRound(round).id);
-      if (own == nullptr) continue;
-      DeltaSum sum = *own;
-      sum.plan_version = plan_.version;
-      Send(context, joiner.node, std::move(sum));
-    }
-  }
-}
-
-bool NodeActor::MayHaveState(const NodeId& node) const {
-  const auto slot = SlotOf(plan_, node);
-  return slot && slot->stage == stage_ && JoinerOf(plan_, node) != nullptr;
-}
-
-void NodeActor::OnStateRequest(Context& context, const NodeId& from, const ObjectRequest& request) {
-  const bool gives = state_ == State::kTraining || state_ == State::kFinished;
-  const bool may =
-      gives && MayHaveState(from) && rounds_->next() >= JoinerOf(plan_, from)->base_version;
-  if (may && request.object == StateObject(stage_) && request.offset == 0) {
-    state_request_ = {from, request};
-    saved_.reset();
-    return Advance(context);
-  }
-  if (may && saved_ && saved_->to == from &&
-      request.object == StateObject(stage_, saved_->version)) {
-    saved_->used = context.now();
-    return SendPart(context, from, request, saved_->bytes);
-  }
-  Send(context, from, ObjectChunk{request.object, request.offset, -1, nullptr});
-}
-
-// Between two heavy jobs no round lands: what is saved is of one version.
-bool NodeActor::SaveStateIfAsked(Context& context) {
-  const bool gives = state_ == State::kTraining || state_ == State::kFinished;
-  if (!gives || heavy_ != Heavy::kNone || !state_request_) return false;
-  heavy_ = Heavy::kSave;
-  results_ = std::make_shared<Results>();
-  results_->version = rounds_->next();
-  heavy_job_ = SubmitTracked(context, {"save state", work_->Cost(WorkKind::kApply),
-                                       [work = work_.get(), results = results_] {
-                                         auto state = work->SaveState();
-                                         results->status = state.status();
-                                         if (state.ok()) results->base = *std::move(state);
-                                       }});
-  return true;
-}
-
-void NodeActor::StateSaved(Context& context) {
-  if (!state_request_) return;
-  const auto [to, request] = *std::exchange(state_request_, std::nullopt);
-  saved_ = {to, results_->version, results_->base, context.now()};
-  ObjectRequest named = request;
-  named.object = StateObject(stage_, saved_->version);
-  SendPart(context, to, named, saved_->bytes);
-}
-
-void NodeActor::DropStaleState(Context& context) {
-  if (saved_ && (context.now() - saved_->used > kStateKept || !MayHaveState(saved_->to))) {
-    saved_.reset();
-  }
-  if (checkpoint_ && context.now() - checkpoint_->used > kStateKept) checkpoint_.reset();
-  if (state_request_ && !MayHaveState(state_request_->first)) state_request_.reset();
 }
 
 }  // namespace skerry

@@ -39,9 +39,8 @@ void NodeActor::SendHeartbeat(Context& context) {
   beat.round_transfer_s = round_transfer_s_;
   beat.memory_bytes = HeldBytesPeak();
   if (beat.phase == Phase::kWaitingForRound) beat.waiting_for = rounds_->Missing(rounds_->next());
-  if (state_fetcher_ && !restored_) {
-    beat.waiting_for = state_fetcher_->WaitingFor();
-  }
+  if (state_fetcher_ && !restored_) beat.waiting_for = state_fetcher_->WaitingFor();
+  if (transfer_) beat.waiting_for = transfer_->WaitingFor();
   if (beat.phase == Phase::kWaitingForPeers) beat.waiting_for = pipeline_->WaitingFor();
   Send(context, options_.coordinator, beat);
 }
@@ -53,11 +52,13 @@ void NodeActor::OnTimer(Context& context, TimerId timer) {
     hello_timer_ = context.StartTimer(kHelloPatience);
     return;
   }
+  if (transfer_ && transfer_->OnTimer(context, timer)) return;
   if (timer != heartbeat_timer_ || state_ == State::kStopped) return;
   SendHeartbeat(context);
   heartbeat_timer_ = context.StartTimer(Duration::Seconds(config_->heartbeat_s));
-  DropStaleState(context);
-  if (state_ == State::kCatchingUp) TendJoining(context);
+  TendGiving(context);
+  DropStaleCheckpoint(context);
+  if (giving_ && !giving_->root.IsZero()) SayRoot(context);
   if (state_ == State::kPreparing && BeginsWithCheckpoint()) TendStart(context);
   if (!pipeline_) return;
   pipeline_->OnTick(context);
@@ -73,6 +74,7 @@ void NodeActor::OnPeerRestarted(Context& context, const NodeId& peer) {
   for (const Message& message : passed_on_) Send(context, peer, message);
   for (const skerry::RoundApplied& applied : recent_applied_) Send(context, peer, applied);
   if (!rounds_) return;
+  if (giving_ && (giving_->is_over || !giving_->root.IsZero())) SayRoot(context);
   for (const auto& [round, said] : said_) Send(context, peer, said);
   for (const DeltaHeld& held : rounds_->HeldNow()) Send(context, peer, held);
   for (const DeltaHeld& refused : rounds_->RefusedNow()) Send(context, peer, refused);

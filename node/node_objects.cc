@@ -14,12 +14,18 @@ namespace {
 
 constexpr size_t kBaseRequestsMax = 64;
 
+// Of a stage in training, between replicas.
+bool IsOfState(const std::string& object) {
+  return object.starts_with("table/") || object.starts_with("state/") ||
+         object.starts_with("moments/");
+}
+
 }  // namespace
 
 void NodeActor::On(Context& context, const NodeId& from, const ObjectRequest& message) {
   const bool sane =
       message.offset >= 0 && message.length > 0 && message.length <= kObjectChunkBytesMax;
-  if (sane && message.object.starts_with("replica/")) return OnStateRequest(context, from, message);
+  if (sane && IsOfState(message.object)) return OnStateRequest(context, from, message);
   if (sane && message.object.starts_with("checkpoint/")) {
     return OnCheckpointRequest(context, from, message);
   }
@@ -53,21 +59,23 @@ void NodeActor::SendPart(Context& context, const NodeId& to, const ObjectRequest
   const int64_t total = SizeOf(object);
   if (request.offset > total) return void(++refused_);
   const int64_t length = std::min(request.length, total - request.offset);
-  const auto bytes = View(object);
-  const auto begin = std::min(static_cast<size_t>(request.offset), bytes.size());
-  const auto part =
-      bytes.subspan(begin, std::min(static_cast<size_t>(length), bytes.size() - begin));
+  const auto part = PartOf(object, request.offset, length);
   Send(context, to,
        ObjectChunk{request.object, request.offset, total,
                    MakeHollowPayload(Bytes(part.begin(), part.end()), length)});
 }
 
 void NodeActor::On(Context& context, const NodeId& from, const ObjectChunk& message) {
-  const bool is_state = BeginsWithCheckpoint() ? message.object.starts_with("replica/")
-                                               : from != options_.coordinator;
-  if (is_state && state_fetcher_ && heavy_ == Heavy::kNone && !restored_) {
+  if (state_fetcher_ && message.object.starts_with("replica/")) {
+    if (heavy_ != Heavy::kNone || restored_) return;
     state_fetcher_->OnChunk(context, from, message);
-    if (state_fetcher_->Done()) StateArrived(context);
+    if (state_fetcher_->Done()) StartStateArrived(context);
+    return;
+  }
+  if (IsOfState(message.object)) {  // what comes late is of no use, and of no harm
+    if (!transfer_) return;
+    transfer_->OnChunk(context, from, message);
+    if (transfer_->Done() && heavy_ == Heavy::kNone) StateArrived(context);
     return;
   }
   const bool fetches = state_ == State::kPreparing || state_ == State::kCatchingUp;

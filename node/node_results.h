@@ -30,6 +30,7 @@ struct NodeActor::Results {
   }
   std::vector<NodeId> screened;  // of the round that landed
   Payload base;                  // or the state of the stage
+  StageWork::JoinersState state;
   int64_t version = 0;
 };
 

@@ -1,5 +1,5 @@
-// Fetches the state of a stage from one of its replicas, chunk by chunk, for a joiner. A part of
-// the node's actor.
+// Fetches the whole state of a stage from one who has it: of a plan that begins with a checkpoint,
+// from the coordinator (joiners: state_transfer.h). A part of the node's actor.
 //
 // A donor that has nothing to give yet, falls silent, leaves or loses the thread is followed by the
 // next one, from the start: states of two donors, or of two versions, do not mix. Bounded: kWindow

@@ -309,12 +309,7 @@ absl::StatusOr<int64_t> TrainedStage::RestoreState(const Payload& saved) {
   const absl::Status moments = trainer_->optimizer().WriteMoments(
       state.inner_steps, state.first_moment, state.second_moment);
   if (!moments.ok()) return DataLoss("state of a stage: of another inner optimizer");
-  theta_.assign(state.base.begin(), state.base.end());
-  trainer_->WriteParameters(theta_);
-  fragments_.reset();  // never two of them
-  fragments_ = std::make_unique<OuterFragments>(
-      OuterFragments::At(law_, BlockSizes(), state.version, theta_, state.momentum, sharded_over_));
-  std::fill(digests_.begin(), digests_.end(), std::nullopt);
+  TakeBase(state.version, state.base, state.momentum);
   NoteHeld(SizeOf(saved));
   return state.version;
 }

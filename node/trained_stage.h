@@ -68,6 +68,10 @@ class TrainedStage final : public StageWork {
   absl::StatusOr<Payload> SaveState() override;
   absl::StatusOr<Payload> SaveLiveState(int64_t version) override;
   absl::StatusOr<int64_t> RestoreState(const Payload& saved) override;
+  JoinersSizes SizesForJoiners() const override;
+  absl::StatusOr<JoinersState> SaveForJoiners() override;
+  absl::Status CheckMoments(int64_t chunk, std::span<const uint8_t> bytes) const override;
+  absl::Status RestoreJoined(const JoinersChunks& chunks) override;
   void StartFromBase(int64_t step, int64_t round) override;
 
   // For checkers, on the device thread. What was sent in a round is decoded to [n], zero where the
@@ -89,6 +93,8 @@ class TrainedStage final : public StageWork {
   const CodecBook& BookOf(int64_t round) const;
   absl::Status CheckIndex(int64_t round, const Piece& piece) const;
   std::span<float> PartOf(int64_t round, std::span<float> whole) const;
+  // base, momentum [n], of that version: the live parameters are the base, nothing is under way.
+  void TakeBase(int64_t version, std::span<const float> base, std::span<const float> momentum);
   // Takes the peak of what is held now and `transient` bytes.
   void NoteHeld(int64_t transient = 0);
 

@@ -342,47 +342,6 @@ Digest ModelledStage::BaseDigest() {
   return DigestOf(std::span<const uint8_t>(BytesOf(base_)));
 }
 
-// Base, outer momentum and two moments of each parameter.
-Payload ModelledStage::State(uint64_t base, int64_t at) const {
-  Bytes bytes = BytesOf(base);
-  const Bytes version = BytesOf(static_cast<uint64_t>(at));
-  bytes.insert(bytes.end(), version.begin(), version.end());
-  return MakeHollowPayload(std::move(bytes), std::max<int64_t>(4 * 4 * parameters_, 16));
-}
-
-absl::StatusOr<Payload> ModelledStage::SaveState() {
-  return State(base_, version_);
-}
-
-absl::StatusOr<Payload> ModelledStage::SaveLiveState(int64_t version) {
-  return State(theta_, version);
-}
-
-absl::StatusOr<int64_t> ModelledStage::RestoreState(const Payload& saved) {
-  const auto bytes = View(saved);
-  if (bytes.size() != 2 * sizeof(uint64_t)) return DataLoss("not the state of a stage");
-  std::memcpy(&base_, bytes.data(), sizeof base_);
-  std::memcpy(&version_, bytes.data() + sizeof base_, sizeof version_);
-  theta_ = base_;
-  return version_;
-}
-
-absl::StatusOr<Bytes> ModelledStage::Recut(const std::vector<Bytes>& states,
-                                           const StageAssignment& stage) {
-  uint64_t all = static_cast<uint64_t>(stage.first_layer);
-  Bytes made;
-  for (const Bytes& state : states) {
-    if (state.size() != 2 * sizeof(uint64_t)) return DataLoss("not the state of a stage");
-    uint64_t base = 0;
-    std::memcpy(&base, state.data(), sizeof base);
-    all = all * 0x9e3779b97f4a7c15u + base;
-    made = state;
-  }
-  if (made.empty()) return DataLoss("a checkpoint of no stages");
-  std::memcpy(made.data(), &all, sizeof all);
-  return made;
-}
-
 // Not hollow: the coordinator collects real bytes, and holds them to the digest.
 Payload ModelledStage::BaseParameters() {
   return MakePayload(BytesOf(base_));

@@ -64,6 +64,9 @@ class ModelledStage final : public StageWork {
   absl::StatusOr<Payload> SaveState() override;
   absl::StatusOr<Payload> SaveLiveState(int64_t version) override;
   absl::StatusOr<int64_t> RestoreState(const Payload& saved) override;
+  JoinersSizes SizesForJoiners() const override;
+  absl::StatusOr<JoinersState> SaveForJoiners() override;
+  absl::Status RestoreJoined(const JoinersChunks& chunks) override;
   // What CheckpointArchive makes of saved states where the plan is another now.
   static absl::StatusOr<Bytes> Recut(const std::vector<Bytes>& states,
                                      const StageAssignment& stage);

@@ -168,6 +168,24 @@ absl::StatusOr<int64_t> ObservedStage::RestoreState(const Payload& saved) {
   return version;
 }
 
+absl::StatusOr<StageWork::JoinersState> ObservedStage::SaveForJoiners() {
+  SKERRY_ASSIGN_OR_RETURN(JoinersState state, stage_->SaveForJoiners());
+  const auto falsified = [](const Payload& honest) {
+    Bytes bytes = *honest;
+    if (!bytes.empty()) bytes.back() ^= 0x80;  // the sign of the last value
+    return MakeHollowPayload(std::move(bytes), honest.size());
+  };
+  if (faults_->false_state) state.common = falsified(state.common);
+  if (faults_->false_moments) state.moments = falsified(state.moments);
+  return state;
+}
+
+absl::Status ObservedStage::RestoreJoined(const JoinersChunks& chunks) {
+  SKERRY_RETURN_IF_ERROR(stage_->RestoreJoined(chunks));
+  catches_up_ = true;
+  return absl::OkStatus();
+}
+
 void ObservedStage::StartFromBase(int64_t step, int64_t round) {
   stage_->StartFromBase(step, round);
   steps_ = step;

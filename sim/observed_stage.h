@@ -21,6 +21,8 @@ struct StageFaults {
   bool poisoned_deltas = false;  // a few bits of every delta are wrong
   WildDelta wild;                // what every delta is instead
   bool void_deltas = false;      // every delta is no message of its codec: not finite, out of range
+  bool false_state = false;      // a joiner is given another outer momentum than the stage's
+  bool false_moments = false;    // and moments that no optimizer makes
 };
 
 class ObservedStage final : public StageWork {
@@ -96,6 +98,12 @@ class ObservedStage final : public StageWork {
     return stage_->SaveLiveState(version);
   }
   absl::StatusOr<int64_t> RestoreState(const Payload& saved) override;
+  JoinersSizes SizesForJoiners() const override { return stage_->SizesForJoiners(); }
+  absl::StatusOr<JoinersState> SaveForJoiners() override;
+  absl::Status CheckMoments(int64_t chunk, std::span<const uint8_t> bytes) const override {
+    return stage_->CheckMoments(chunk, bytes);
+  }
+  absl::Status RestoreJoined(const JoinersChunks& chunks) override;
   void StartFromBase(int64_t step, int64_t round) override;
 
  private:

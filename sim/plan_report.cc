@@ -171,11 +171,12 @@ Json NodeJson(const PlanComparison& comparison, const ShownPlan& own, int32_t sl
 Json MemoryJson(const PlanComparison& comparison, int32_t stage) {
   const StageMemory memory = StageNeeds(Settled(comparison.topology.input.config, comparison.plan),
                                         comparison.plan, stage);
-  return {{"weights_bytes", memory.weights},     {"gradients_bytes", memory.gradients},
-          {"optimizer_bytes", memory.optimizer}, {"outer_bytes", memory.outer},
-          {"deltas_bytes", memory.codec},        {"stash_bytes", memory.stash},
-          {"buffers_bytes", memory.buffers},     {"workspace_bytes", memory.workspace},
-          {"total_bytes", memory.total()},       {"margin", kMemoryMargin}};
+  return {{"weights_bytes", memory.weights},       {"gradients_bytes", memory.gradients},
+          {"optimizer_bytes", memory.optimizer},   {"outer_bytes", memory.outer},
+          {"deltas_bytes", memory.codec},          {"stash_bytes", memory.stash},
+          {"buffers_bytes", memory.buffers},       {"workspace_bytes", memory.workspace},
+          {"total_bytes", memory.total()},         {"handover_bytes", memory.handover},
+          {"checkpoint_bytes", memory.checkpoint}, {"margin", kMemoryMargin}};
 }
 
 }  // namespace

@@ -107,6 +107,23 @@ class ScaledStage final : public StageWork {
   absl::StatusOr<int64_t> RestoreState(const Payload& saved) override {
     return computes_->RestoreState(saved);
   }
+  JoinersSizes SizesForJoiners() const override {
+    const JoinersSizes small = computes_->SizesForJoiners(), large = costs_->SizesForJoiners();
+    return {std::max(small.common, large.common), std::max(small.moments, large.moments)};
+  }
+  absl::StatusOr<JoinersState> SaveForJoiners() override {
+    SKERRY_ASSIGN_OR_RETURN(JoinersState state, computes_->SaveForJoiners());
+    const JoinersSizes sizes = SizesForJoiners();
+    state.common = MakeHollowPayload(*state.common, sizes.common);
+    state.moments = MakeHollowPayload(*state.moments, sizes.moments);
+    return state;
+  }
+  absl::Status CheckMoments(int64_t chunk, std::span<const uint8_t> bytes) const override {
+    return computes_->CheckMoments(chunk, bytes);
+  }
+  absl::Status RestoreJoined(const JoinersChunks& chunks) override {
+    return computes_->RestoreJoined(chunks);
+  }
   void StartFromBase(int64_t step, int64_t round) override {
     computes_->StartFromBase(step, round);
   }

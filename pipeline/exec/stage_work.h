@@ -135,8 +135,39 @@ class StageWork {
   // The base parameters as float32 bytes, in ParameterLayout order.
   virtual Payload BaseParameters() = 0;
 
-  // A joiner is given what the replicas of its stage have in common, base and outer momentum, and
-  // the donor's inner optimizer; neither its residual nor its live parameters.
+  // What a joiner is given (docs/decisions/0031-joining.md), by several replicas at once, in chunks
+  // of kStateChunkBytes. `common` has the same bits at every replica of a version: base and outer
+  // momentum. `moments` are this replica's own estimates of what its inner optimizer keeps;
+  // joiners take each chunk from any replica. Neither its residual nor its live parameters.
+  struct JoinersState {
+    int64_t version = 0;
+    int64_t inner_steps = 0;  // that the moments are of
+    Payload common, moments;
+  };
+  struct JoinersSizes {
+    int64_t common = 0, moments = 0;
+  };
+  virtual JoinersSizes SizesForJoiners() const { return {}; }  // any thread
+  virtual absl::StatusOr<JoinersState> SaveForJoiners() {
+    return FailedPrecondition("this stage gives nothing to joiners");
+  }
+  // Whether a chunk of moments can be one: any thread. DataLoss: no optimizer makes such.
+  virtual absl::Status CheckMoments(int64_t, std::span<const uint8_t>) const {
+    return absl::OkStatus();
+  }
+  // Takes it over, with the base as live parameters. DataLoss: not of this stage; then nothing has
+  // changed.
+  struct JoinersChunks {
+    int64_t version = 0;
+    int64_t inner_steps = 0;
+    std::vector<Payload> common, moments;
+  };
+  virtual absl::Status RestoreJoined(const JoinersChunks&) {
+    return FailedPrecondition("this stage takes nothing from others");
+  }
+
+  // What a checkpoint keeps: what the replicas of a stage have in common, base and outer momentum,
+  // and this one's inner optimizer; neither its residual nor its live parameters.
   virtual absl::StatusOr<Payload> SaveState() = 0;
   // The same of a stage without rounds: the live parameters stand for the base of that version.
   virtual absl::StatusOr<Payload> SaveLiveState(int64_t) {

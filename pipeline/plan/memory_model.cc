@@ -89,7 +89,9 @@ StageMemory MemoryOf(const RunConfig& config, int32_t layers, bool holds_ends,
   int64_t logits = holds_ends ? std::min(kLogitRows, tokens) * model.vocab : 0;
   if (rounds_weights) logits += logits / 2;  // their gradient is apart
   memory.workspace = (tokens * (WorkspaceFloats(model, holds_ends) + 2) + logits) * kFloat;
-  memory.handover = rounds ? 2 * weights + moments : 0;
+  // The second moment's and the first's upper halves.
+  memory.handover = rounds ? 2 * weights + moments / 2 : 0;
+  memory.checkpoint = config.checkpoint.every_rounds > 0 ? 2 * weights + moments : 0;
   return memory;
 }
 
@@ -161,6 +163,10 @@ std::string PartsText(const StageMemory& memory) {
   for (const auto& [name, bytes] : parts) {
     if (bytes == 0) continue;
     text += absl::StrFormat("%s%s %s", text.empty() ? "" : ", ", name, BytesText(bytes));
+  }
+  if (memory.now_and_then() > 0) {
+    text += absl::StrFormat("; now and then %s for joiners and checkpoints",
+                            BytesText(memory.now_and_then()));
   }
   return text;
 }

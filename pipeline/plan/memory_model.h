@@ -21,7 +21,11 @@
 //   workspace   once: what a pass needs between two operations, on stage 0 the logits of a chunk
 //               of tokens (model/head.h)
 //
-// Not part of the total: `handover`, what a donor holds of its state while it gives it to a joiner.
+// Besides, what a node holds now and then; it must have room for both at once:
+//
+//   handover    while somebody joins its stage: base and momentum 2 W, and with AdamW the moments
+//               in bf16, W (docs/decisions/0031-joining.md); as a joiner the same, of others
+//   checkpoint  until the coordinator has fetched it: base, momentum, moments
 #pragma once
 
 #include <cstdint>
@@ -58,13 +62,16 @@ struct StageMemory {
   int64_t stash = 0;
   int64_t buffers = 0;
   int64_t workspace = 0;
-  int64_t handover = 0;  // besides
+  int64_t handover = 0;
+  int64_t checkpoint = 0;
+  int64_t now_and_then() const { return handover + checkpoint; }
   int64_t total() const {
     return weights + gradients + optimizer + outer + codec + stash + buffers + workspace;
   }
   // What a node must offer.
   int64_t needed() const {
-    return static_cast<int64_t>(static_cast<double>(total()) * (1 + kMemoryMargin));
+    return static_cast<int64_t>(static_cast<double>(total() + now_and_then()) *
+                                (1 + kMemoryMargin));
   }
 };
 

@@ -72,7 +72,7 @@ inline constexpr size_t kCosted = 8;       // of those, the fastest whose cost i
 inline constexpr double kPayBack = 2;      // how many times the gain must cover the cost
 inline constexpr double kGainLeast = 0.1;  // of a step: less is within the model's error
 inline constexpr double kHorizonS = 3600;  // nobody knows who will be here later
-inline constexpr int64_t kStateBytesPerParameter = 16;  // base, momentum, two moments
+inline constexpr int64_t kStateBytesPerParameter = 12;  // base, momentum, two moments in bf16
 
 // The best change and whether it is worth it. A replica goes only if another participant of its
 // stage stays, two of stage 0 unless somebody takes its place; somebody must be there to give the

@@ -137,6 +137,8 @@ std::vector<std::pair<std::string, Message>> CheckpointSamples() {
   return {
       {"checkpoint_request", CheckpointRequest{1, 8}},
       {"checkpoint_state", CheckpointState{1, 8, 5 << 20, {SampleDigest(1), SampleDigest(2)}}},
+      {"state_root", StateRoot{1, 8, SampleDigest(5), 32}},
+      {"state_refuted", StateRefuted{1, 8, SampleNode(2), -1, SampleDigest(6)}},
       {"plan_update_start", PlanUpdate{SampleStart()}},
       {"welcome_coordinators", Welcome{RunId{SampleDigest(9).bytes},
                                        SampleConfig(),

@@ -276,6 +276,8 @@ std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader 
     case E::ROUND_LATE:
     case E::CHECKPOINT_REQUEST:
     case E::CHECKPOINT_STATE:
+    case E::STATE_ROOT:
+    case E::STATE_REFUTED:
       return ReadRoundMessage(checks, e, payload);
     case E::OBJECT_REQUEST:
     case E::OBJECT_CHUNK:

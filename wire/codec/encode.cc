@@ -251,9 +251,8 @@ class Writer : public WriteChecks {
     auto b = envelope_.initRoundCommit();
     WriteRound(m, b);
     b.setShape(m.shape);
-    WriteParticipants(
-        m.participants,
-        b.initParticipants(Count(m.participants, limits::kParticipantsMax, "participants")));
+    const unsigned count = Count(m.participants, limits::kParticipantsMax, "participants");
+    WriteParticipants(m.participants, b.initParticipants(count));
     Require(m.table.size() <= limits::kTableBytesMax, "table");
     if (!m.table.empty()) b.setTable(kj::arrayPtr(m.table.data(), m.table.size()));
   }
@@ -268,12 +267,11 @@ class Writer : public WriteChecks {
   }
   void operator()(const RoundLate& m) {
     auto b = envelope_.initRoundLate();
-    b.setStage(m.stage);
-    b.setRound(m.round);
+    WriteRound(m, b);
     b.setWaitedS(Finite(m.waited_s, "waited_s"));
-    WriteIds(m.deltas_of,
-             b.initDeltasOf(Count(m.deltas_of, limits::kParticipantsMax, "late deltas")));
-    WriteIds(m.sums_of, b.initSumsOf(Count(m.sums_of, limits::kParticipantsMax, "late sums")));
+    const size_t most = limits::kParticipantsMax;
+    WriteIds(m.deltas_of, b.initDeltasOf(Count(m.deltas_of, most, "late deltas")));
+    WriteIds(m.sums_of, b.initSumsOf(Count(m.sums_of, most, "late sums")));
   }
   void operator()(const SumsHeld& m) {
     auto b = envelope_.initSumsHeld();
@@ -310,6 +308,19 @@ class Writer : public WriteChecks {
     b.setBytes(m.bytes);
     auto chunks = b.initChunks(Count(m.chunks, kCheckpointChunksMax, "chunks"));
     for (unsigned i = 0; i < chunks.size(); ++i) WriteId(m.chunks[i], chunks[i]);
+  }
+  void operator()(const StateRoot& m) {
+    auto b = envelope_.initStateRoot();
+    WriteRound(m, b);
+    WriteId(m.root, b.initRoot());
+    b.setInnerSteps(m.inner_steps);
+  }
+  void operator()(const StateRefuted& m) {
+    auto b = envelope_.initStateRefuted();
+    WriteRound(m, b);
+    WriteId(m.donor, b.initDonor());
+    b.setChunk(m.chunk);
+    WriteId(m.digest, b.initDigest());
   }
   void operator()(const ObjectRequest& m) {
     auto b = envelope_.initObjectRequest();

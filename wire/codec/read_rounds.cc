@@ -60,6 +60,22 @@ CheckpointState ReadCheckpointState(ReadChecks& checks, schema::CheckpointState:
   return m;
 }
 
+StateRoot ReadStateRoot(ReadChecks& checks, schema::StateRoot::Reader r) {
+  auto m = ReadRound<StateRoot>(checks, r);
+  m.root = ReadId<Digest>(r.getRoot());
+  m.inner_steps = checks.NotNegative(r.getInnerSteps(), "inner steps");
+  return m;
+}
+
+StateRefuted ReadStateRefuted(ReadChecks& checks, schema::StateRefuted::Reader r) {
+  auto m = ReadRound<StateRefuted>(checks, r);
+  m.donor = ReadId<NodeId>(r.getDonor());
+  m.chunk = r.getChunk();
+  if (m.chunk < -1) checks.Break("chunk", "is negative");
+  m.digest = ReadId<Digest>(r.getDigest());
+  return m;
+}
+
 RoundApplied ReadApplied(ReadChecks& checks, schema::RoundApplied::Reader r) {
   auto m = ReadRound<RoundApplied>(checks, r);
   m.base_digest = ReadId<Digest>(r.getBaseDigest());
@@ -120,6 +136,8 @@ Message ReadRoundMessage(ReadChecks& checks, schema::Envelope::Reader e, const P
     return ReadRound<CheckpointRequest>(checks, e.getCheckpointRequest());
   }
   if (e.isCheckpointState()) return ReadCheckpointState(checks, e.getCheckpointState());
+  if (e.isStateRoot()) return ReadStateRoot(checks, e.getStateRoot());
+  if (e.isStateRefuted()) return ReadStateRefuted(checks, e.getStateRefuted());
   if (e.isDeltaStatistics()) return ReadStatistics(checks, e.getDeltaStatistics());
   return ReadApplied(checks, e.getRoundApplied());
 }

@@ -73,6 +73,7 @@ int64_t WireSize(const Message& message) {
             return 32 * static_cast<int64_t>(m.deltas_of.size() + m.sums_of.size());
           },
           [](const CheckpointState& m) { return 32 * static_cast<int64_t>(m.chunks.size()) + 32; },
+          [](const StateRefuted&) { return int64_t{128}; },
           [](const RoundApplied& m) { return 96 + 32 * static_cast<int64_t>(m.screened.size()); },
           [](const ObjectChunk& m) {
             return SizeOf(m.values) + static_cast<int64_t>(m.object.size());
@@ -143,6 +144,8 @@ std::string Describe(const Message& message) {
           [](const DeltaStatistics& m) { return OfRound("DeltaStatistics", m); },
           [](const CheckpointRequest& m) { return OfRound("CheckpointRequest", m); },
           [](const CheckpointState& m) { return OfRound("CheckpointState", m); },
+          [](const StateRoot& m) { return OfRound("StateRoot", m); },
+          [](const StateRefuted& m) { return OfRound("StateRefuted", m); },
           [](const ObjectRequest& m) {
             return StrFormat("ObjectRequest %s@%d", m.object, m.offset);
           },

@@ -21,6 +21,7 @@
 #include "wire/message/device_profile.h"
 #include "wire/message/pipeline_plan.h"
 #include "wire/message/reachability.h"
+#include "wire/message/state_message.h"
 
 namespace skerry {
 
@@ -349,10 +350,11 @@ inline constexpr size_t kDeltaStatisticsMax = 8 * kTablePartsOnWireMax;
 
 // Asks for bytes [offset, offset + length) of a named object. coordinator → node: "base/STAGE" is
 // the float32 base parameters of the stage at the end of the run, in ParameterLayout order. node →
-// coordinator: "shard/FILE". joiner → replica: "replica/STAGE" is the replica's state as soon as it
-// has landed the rounds the joiner will not hold; the answer names it "replica/STAGE/VERSION", and
-// so do further requests. A node of a plan that begins with a checkpoint asks the coordinator for
-// the same.
+// coordinator: "shard/FILE". joiner → replica: of the state that it keeps at a version,
+// "table/STAGE/VERSION" is the digests of the chunks of "state/STAGE/VERSION", base and outer
+// momentum; "moments/STAGE/VERSION" are those of its inner optimizer. A node of a plan that begins
+// with a checkpoint asks the coordinator for "replica/STAGE", all of that in one; the answer names
+// it "replica/STAGE/VERSION", and so do further requests.
 struct ObjectRequest {
   std::string object;
   int64_t offset = 0;
@@ -373,7 +375,7 @@ using Message =
                  Heartbeat, StepReport, Leave, Shutdown, Activation, Gradient, MicrobatchVoid,
                  Delta, DeltaHeld, RoundCommit, RoundApplied, ObjectRequest, ObjectChunk, HopLate,
                  Detour, VoidList, DeltaSum, SumsHeld, DeltaStatistics, RoundLate, Reachability,
-                 CheckpointRequest, CheckpointState>;
+                 CheckpointRequest, CheckpointState, StateRoot, StateRefuted>;
 
 // A message on its way: whoever repeats it, or sends it to many, keeps no copy.
 using SharedMessage = std::shared_ptr<const Message>;

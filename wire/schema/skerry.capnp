@@ -93,6 +93,8 @@ struct Envelope {
     reachability   @42 :Reachability;
     checkpointRequest @43 :CheckpointRequest;
     checkpointState @44 :CheckpointState;
+    stateRoot       @45 :StateRoot;
+    stateRefuted    @46 :StateRefuted;
   }
 
   speaks              @39 :UInt16;  # newest version that the sender understands; 0 stands for 1
@@ -512,4 +514,23 @@ struct CheckpointState {
   round  @1 :Int64;
   bytes  @2 :Int64;  # −1: that version is past
   chunks @3 :List(Id256);
+}
+
+# ---- joining a stage in training -----------------------------------------------------------------
+
+# replica → coordinator and joiner: it keeps the state of base version `round`; coordinator →
+# joiner: the root that the replicas agree on.
+struct StateRoot {
+  stage      @0 :Int32;
+  round      @1 :Int64;
+  root       @2 :Id256;  # digest of the chunks' digests; zero: it does not have that version
+  innerSteps @3 :Int64;
+}
+# joiner → coordinator: what `donor` gave is not of that root.
+struct StateRefuted {
+  stage  @0 :Int32;
+  round  @1 :Int64;
+  donor  @2 :Id256;
+  chunk  @3 :Int64;  # −1: the list of chunks
+  digest @4 :Id256;
 }

@@ -88,10 +88,19 @@ TEST_CASE("Memory: who offers more holds more gradients, never more than it offe
   CHECK(StageMemoryWith(config, plan, 1, between).needed() <= between);
 }
 
-TEST_CASE("Memory: what a node must offer is the total with its margin", "[plan]") {
-  const StageMemory memory = MemoryOf({}, 2, false, {2, 2, 2});
+TEST_CASE(
+    "Memory: what a node must offer is the total, and what it keeps now and then, with its "
+    "margin",
+    "[plan]") {
+  RunConfig config;
+  config.checkpoint.every_rounds = GENERATE(0, 5);
+  const StageMemory memory = MemoryOf(config, 2, false, {2, 2, 2});
   CHECK(static_cast<double>(memory.needed()) ==
-        Approx((1 + kMemoryMargin) * static_cast<double>(memory.total())));
+        Approx((1 + kMemoryMargin) * static_cast<double>(memory.total() + memory.now_and_then())));
+  const int64_t weights = memory.weights / 2;
+  CHECK(memory.handover == 3 * weights);
+  CHECK(memory.checkpoint == (config.checkpoint.every_rounds > 0 ? 4 * weights : 0));
+  CHECK(MemoryOf(config, 2, false, {2, 2, 1}).handover == 0);
   CHECK(PartsText(memory).find("deltas") != std::string::npos);
   CHECK(PartsText(MemoryOf({}, 2, false, {2, 2, 1})).find("deltas") == std::string::npos);
 }

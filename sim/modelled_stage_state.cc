@@ -1,0 +1,83 @@
+// The state of a stage without arithmetic: for checkpoints, and for joiners.
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/status.h"
+#include "sim/modelled_stage.h"
+
+namespace skerry {
+namespace {
+
+Bytes BytesOf(uint64_t fingerprint) {
+  Bytes bytes(sizeof fingerprint);
+  std::memcpy(bytes.data(), &fingerprint, sizeof fingerprint);
+  return bytes;
+}
+
+}  // namespace
+
+// Base, outer momentum and two moments of each parameter.
+Payload ModelledStage::State(uint64_t base, int64_t at) const {
+  Bytes bytes = BytesOf(base);
+  const Bytes version = BytesOf(static_cast<uint64_t>(at));
+  bytes.insert(bytes.end(), version.begin(), version.end());
+  return MakeHollowPayload(std::move(bytes), std::max<int64_t>(4 * 4 * parameters_, 16));
+}
+
+absl::StatusOr<Payload> ModelledStage::SaveState() {
+  return State(base_, version_);
+}
+
+absl::StatusOr<Payload> ModelledStage::SaveLiveState(int64_t version) {
+  return State(theta_, version);
+}
+
+absl::StatusOr<int64_t> ModelledStage::RestoreState(const Payload& saved) {
+  const auto bytes = View(saved);
+  if (bytes.size() != 2 * sizeof(uint64_t)) return DataLoss("not the state of a stage");
+  std::memcpy(&base_, bytes.data(), sizeof base_);
+  std::memcpy(&version_, bytes.data() + sizeof base_, sizeof version_);
+  theta_ = base_;
+  return version_;
+}
+
+// Base and outer momentum in float32, two moments in bf16 (model/joiners_moments.h).
+StageWork::JoinersSizes ModelledStage::SizesForJoiners() const {
+  return {std::max<int64_t>(2 * 4 * parameters_, 16), 2 * 2 * parameters_};
+}
+
+absl::StatusOr<StageWork::JoinersState> ModelledStage::SaveForJoiners() {
+  const JoinersSizes sizes = SizesForJoiners();
+  const Payload state = State(base_, version_);
+  return JoinersState{version_, 0, MakeHollowPayload(*state, sizes.common),
+                      MakeHollowPayload({}, sizes.moments)};
+}
+
+absl::Status ModelledStage::RestoreJoined(const JoinersChunks& chunks) {
+  Bytes state;
+  for (const Payload& chunk : chunks.common) {
+    const auto bytes = View(chunk);
+    state.insert(state.end(), bytes.begin(), bytes.end());
+  }
+  SKERRY_ASSIGN_OR_RETURN(const int64_t version, RestoreState(MakePayload(std::move(state))));
+  return version == chunks.version ? absl::OkStatus() : DataLoss("of another version");
+}
+
+absl::StatusOr<Bytes> ModelledStage::Recut(const std::vector<Bytes>& states,
+                                           const StageAssignment& stage) {
+  uint64_t all = static_cast<uint64_t>(stage.first_layer);
+  Bytes made;
+  for (const Bytes& state : states) {
+    if (state.size() != 2 * sizeof(uint64_t)) return DataLoss("not the state of a stage");
+    uint64_t base = 0;
+    std::memcpy(&base, state.data(), sizeof base);
+    all = all * 0x9e3779b97f4a7c15u + base;
+    made = state;
+  }
+  if (made.empty()) return DataLoss("a checkpoint of no stages");
+  std::memcpy(made.data(), &all, sizeof all);
+  return made;
+}
+
+}  // namespace skerry
