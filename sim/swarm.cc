@@ -8,6 +8,8 @@
 #include "absl/strings/str_format.h"
 #include "common/check.h"
 #include "pipeline/plan/route.h"
+#include "sim/fault_grid.h"
+#include "sim/storm.h"
 
 namespace skerry {
 namespace {
@@ -69,7 +71,8 @@ class Excuses {
  private:
   bool WasBefallen(const NodeId& node) const {
     const auto mute = mute_s_.find(node);
-    return excused_.contains(node) || (mute != mute_s_.end() && mute->second > kMuteEnough);
+    return excused_.contains(node) || drawn_.befallen->contains(node) ||
+           (mute != mute_s_.end() && mute->second > kMuteEnough);
   }
 
   void Add(const Fault& fault) {
@@ -209,13 +212,20 @@ SwarmRun DrawSwarmRun(const SwarmSeed& seed, const SwarmOutput& output) {
       return DrawEighth(seed.seed, output);
     case 9:
       return DrawNinth(seed.seed, output);
-    default:
+    case 10:
       return DrawTenth(seed.seed, output);
+    case 11:
+      return DrawEleventh(seed.seed, output);
+    case 12:
+      return DrawStorm(seed.seed, output);
+    default:
+      return DrawGridCell(seed.seed, output);
   }
 }
 
 std::string WhatIsWrong(const SwarmRun& drawn, const VirtualOutcome& outcome) {
   const Checkers& checkers = drawn.run->checkers();
+  if (drawn.director && outcome.violations.empty()) return drawn.director->WhatIsWrong(outcome);
   const Hindered hindered = HinderedByLinks(drawn, !checkers.plans().empty());
   const bool was_hindered_before = HinderedByLinks(drawn, false) != Hindered::kNo;
   const auto first_wrong = std::find_if(
@@ -240,14 +250,26 @@ SwarmTry TrySwarmSeed(const SwarmSeed& seed, bool twice) {
   SwarmRun drawn = DrawSwarmRun(seed);
   VirtualOutcome outcome = drawn.run->Run();
   const Checkers& checkers = drawn.run->checkers();
-  SwarmTry tried{outcome.trace_hash, checkers.handovers(), checkers.detours(), checkers.movers(),
-                 std::nullopt};
+  SwarmTry tried{.trace_hash = outcome.trace_hash,
+                 .handovers = checkers.handovers(),
+                 .detours = checkers.detours(),
+                 .movers = checkers.movers(),
+                 .rewinds = checkers.rewinds(),
+                 .finding = std::nullopt};
+  if (drawn.director) {
+    tried.faults = drawn.director->faults();
+    tried.faulted_rounds = drawn.director->faulted_rounds();
+  }
   std::string wrong = WhatIsWrong(drawn, outcome);
   if (wrong.empty() && twice) {
     const VirtualOutcome again = DrawSwarmRun(seed).run->Run();
     if (again.trace_hash != outcome.trace_hash) wrong = "its second run had another trace";
   }
   if (!wrong.empty()) {
+    if (drawn.director) {
+      const auto& told = drawn.director->story();
+      drawn.story.insert(drawn.story.end(), told.begin(), told.end());
+    }
     tried.finding =
         SwarmFinding{seed, std::move(drawn.story), std::move(outcome), std::move(wrong)};
   }
