@@ -169,7 +169,7 @@ class NodeActor final : public Actor {
   void ChunkDigested(Context& context);
   void RefuseCheckpoint(Context& context);
   void OnCheckpointRequest(Context& context, const NodeId& from, const ObjectRequest& request);
-  bool BeginsWithCheckpoint() const { return plan_.start.since > 0 && joined_since_ == 0; }
+  bool BeginsWithCheckpoint() const { return plan_.start.round > 0 && joined_since_ == 0; }
   void TendStart(Context& context);
   void StartRestored(Context& context);
 

@@ -250,6 +250,7 @@ SwarmRun DrawGridCell(uint64_t seed, const SwarmOutput& output) {
   options.shards = 1;
   options.shard_bytes = 20'000;
   options.exports = true;
+  options.plans_quickly = true;
   options.limit = kLimit;
   options.keep_events = output.keep_events;
   options.keep_status = output.keep_events;

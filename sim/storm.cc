@@ -19,7 +19,8 @@ namespace skerry {
 namespace {
 
 constexpr Duration kLimit = Duration::Seconds(3600);
-constexpr Instant kBegins = Instant() + Duration::Seconds(5);
+// With the first plan, or before it if there is none for so long.
+constexpr Instant kBeginsAtLast = Instant() + Duration::Seconds(60);
 constexpr int32_t kAwayMax = 6;  // nodes
 
 enum class Blow : uint8_t {
@@ -44,16 +45,16 @@ struct Share {
   Blow blow;
   int32_t parts;
 };
-constexpr std::array kShares = {Share{Blow::kRestart, 16},
-                                Share{Blow::kKill, 10},
-                                Share{Blow::kHiccup, 14},
-                                Share{Blow::kHang, 8},
-                                Share{Blow::kCutOff, 6},
-                                Share{Blow::kWay, 10},
+constexpr std::array kShares = {Share{Blow::kRestart, 10},
+                                Share{Blow::kKill, 4},
+                                Share{Blow::kHiccup, 24},
+                                Share{Blow::kHang, 3},
+                                Share{Blow::kCutOff, 5},
+                                Share{Blow::kWay, 16},
                                 Share{Blow::kLink, 8},
-                                Share{Blow::kSlow, 10},
+                                Share{Blow::kSlow, 14},
                                 Share{Blow::kDiskFull, 3},
-                                Share{Blow::kLeave, 6},
+                                Share{Blow::kLeave, 3},
                                 Share{Blow::kCoordinatorDies, 4},
                                 Share{Blow::kCoordinatorHangs, 2},
                                 Share{Blow::kClock, 3},
@@ -81,7 +82,7 @@ RunConfig DrawStormConfig(Dice& dice) {
 // Steps of some seconds, and so many of them that they last longer than the storm.
 void SetPace(Dice& dice, VirtualRunOptions& options) {
   RunConfig& config = options.config;
-  const double step_s = dice.Real(2, 4);
+  const double step_s = dice.Real(1, 2);
   const double passes = 3.0 * config.model.layers * config.pipeline.microbatches_per_step;
   const double layer_s = step_s * config.nodes_min / passes * 0.4;
   for (VirtualNode& node : options.nodes) {
@@ -104,7 +105,7 @@ class Storm final : public SwarmDirector, private SimulationObserver {
     run_ = run;
     faults_now_.Attach(run);
     run->simulation().Observe(this);
-    run->simulation().At(kBegins, [this](Simulation&) { Strike(); });
+    run->simulation().At(Instant(), [this](Simulation&) { Await(); });
   }
 
   std::string WhatIsWrong(const VirtualOutcome& outcome) const override {
@@ -122,6 +123,11 @@ class Storm final : public SwarmDirector, private SimulationObserver {
  private:
   Instant now() { return run_->simulation().now(); }
   bool IsOver() const { return run_->checkers().state().finished; }
+
+  void Await() {
+    if (run_->checkers().state().plan || now() >= kBeginsAtLast) return Strike();
+    run_->simulation().At(now() + Duration::Seconds(1), [this](Simulation&) { Await(); });
+  }
 
   void Strike() {
     if (struck_ == kStormFaults || IsOver()) return;
@@ -296,6 +302,7 @@ SwarmRun DrawStorm(uint64_t seed, const SwarmOutput& output) {
   options.shards = dice.Count(0, 2);
   options.shard_bytes = 20'000;
   options.exports = true;
+  options.plans_quickly = true;
   options.limit = kLimit;
   options.keep_events = output.keep_events;
   options.keep_status = output.keep_events;

@@ -256,7 +256,7 @@ absl::StatusOr<PlannedRun> MakePlan(const PlannerInput& input) {
     PlannerInput settled = input;
     settled.nodes = candidate.nodes;
     settled.config.pipeline.stages = candidate.stages;
-    auto run = PlanFor(settled, PlacementEffort::kFull);
+    auto run = PlanFor(settled, input.is_quick ? PlacementEffort::kQuick : PlacementEffort::kFull);
     if (run.ok()) run->explanation += LeftOut(input.nodes, candidate.nodes);
     if (!best || IsWorthTaking(run, *best)) best = std::move(run);
   }
