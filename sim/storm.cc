@@ -69,7 +69,7 @@ RunConfig DrawStormConfig(Dice& dice) {
   config.node_silent_s = dice.Real(4, 8);
   config.replan_s = dice.Chance(0.3) ? dice.Real(10, 60) : 0;
   config.pipeline.stages = dice.Count(2, 4);
-  config.pipeline.microbatches_per_step = dice.Count(4, 8);
+  config.pipeline.microbatches_per_step = dice.Count(3, 5);
   config.outer.inner_steps = dice.Count(2, 4);
   config.outer.overlap_steps = dice.Count(0, static_cast<int32_t>(config.outer.inner_steps));
   config.outer.reduce =
@@ -82,7 +82,7 @@ RunConfig DrawStormConfig(Dice& dice) {
 // Steps of some seconds, and so many of them that they last longer than the storm.
 void SetPace(Dice& dice, VirtualRunOptions& options) {
   RunConfig& config = options.config;
-  const double step_s = dice.Real(1, 2);
+  const double step_s = dice.Real(1.5, 3);
   const double passes = 3.0 * config.model.layers * config.pipeline.microbatches_per_step;
   const double layer_s = step_s * config.nodes_min / passes * 0.4;
   for (VirtualNode& node : options.nodes) {

@@ -246,6 +246,9 @@ std::string LeftOut(const std::vector<NodeId>& all, const std::vector<NodeId>& t
 
 absl::StatusOr<PlannedRun> MakePlan(const PlannerInput& input) {
   SKERRY_RETURN_IF_ERROR(CheckInput(input));
+  if (input.is_quick && input.config.pipeline.stages > 0) {
+    return PlanFor(input, PlacementEffort::kQuick);
+  }
   const auto quick_plan = [](const PlannerInput& candidate) {
     const auto quick = PlanFor(candidate, PlacementEffort::kQuick);
     return quick.ok() ? quick->predicted_step_s : std::numeric_limits<double>::infinity();
@@ -256,7 +259,7 @@ absl::StatusOr<PlannedRun> MakePlan(const PlannerInput& input) {
     PlannerInput settled = input;
     settled.nodes = candidate.nodes;
     settled.config.pipeline.stages = candidate.stages;
-    auto run = PlanFor(settled, input.is_quick ? PlacementEffort::kQuick : PlacementEffort::kFull);
+    auto run = PlanFor(settled, PlacementEffort::kFull);
     if (run.ok()) run->explanation += LeftOut(input.nodes, candidate.nodes);
     if (!best || IsWorthTaking(run, *best)) best = std::move(run);
   }

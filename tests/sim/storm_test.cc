@@ -4,10 +4,10 @@
 #include "sim/storm.h"
 
 #include <catch2/catch.hpp>
+#include <functional>
 #include <set>
 #include <string>
 
-#include "common/round_clock.h"
 #include "pipeline/plan/route.h"
 #include "sim/fault_grid.h"
 
@@ -55,7 +55,7 @@ VirtualRunOptions EventfulRun() {
   config.pipeline.sequences_per_microbatch = 1;
   config.checkpoint = {2, 2};
   VirtualNode node;
-  node.device = {"simulated", "simulated", 0.02, int64_t{1} << 34};
+  node.device = {"simulated", "simulated", 0.004, int64_t{1} << 34};
   node.memory_bytes_per_s = 1e8;
   options.nodes.assign(7, node);
   options.nodes.back().joins = Instant() + Duration::Seconds(12);
@@ -70,15 +70,23 @@ VirtualRunOptions EventfulRun() {
   return options;
 }
 
+// Once, as soon as the furthest stage has frozen so many rounds.
+void AfterRounds(VirtualRun& run, int64_t rounds, const std::function<void(Simulation&)>& act) {
+  run.simulation().At(run.simulation().now() + Duration::Millis(500), [=, &run](Simulation& now) {
+    const RunState& state = run.checkers().state();
+    const int64_t done = state.plan ? state.RoundsCommitted(0) : 0;
+    if (done < rounds) return AfterRounds(run, rounds, act);
+    if (!state.finished) act(now);
+  });
+}
+
 void WriteHistory(VirtualRun& run) {
-  Simulation& simulation = run.simulation();
-  const auto killed = VirtualRun::node(1);
-  simulation.CrashAt(Instant() + Duration::Seconds(10), killed);
-  simulation.StartAt(Instant() + Duration::Seconds(11), killed, Disk::kLost);
-  simulation.At(Instant() + Duration::Seconds(24), [&run](Simulation& now) {
-    const auto& plan = run.checkers().state().plan;
-    if (!plan || run.checkers().state().finished) return;
-    for (const NodeId& node : Holders(*plan, 1)) {
+  AfterRounds(run, 2, [](Simulation& now) {
+    now.CrashAt(now.now(), VirtualRun::node(1));
+    now.StartAt(now.now() + Duration::Seconds(1), VirtualRun::node(1), Disk::kLost);
+  });
+  AfterRounds(run, 10, [&run](Simulation& now) {
+    for (const NodeId& node : Holders(*run.checkers().state().plan, 1)) {
       now.CrashAt(now.now(), node);
       now.StartAt(now.now() + Duration::Seconds(2), node);
     }
