@@ -221,7 +221,8 @@ void CoordinatorActor::CheckJoinersBase(Context& context, const NodeId& joiner,
 }
 
 // Replicas that took the same outer step must hold the same bits. Whoever differs from most is put
-// out, once all have reported, so that the first to report has no advantage but in a tie.
+// out, once all have reported, so that the first to report has no advantage but in a tie. A tie is
+// left open for a replica that the round did not wait for: it takes the same step.
 void CoordinatorActor::EvictMinority(Context& context, int32_t stage, int64_t round) {
   const auto reports = state_.applied.find({stage, round});
   if (reports == state_.applied.end()) return;
@@ -230,7 +231,22 @@ void CoordinatorActor::EvictMinority(Context& context, int32_t stage, int64_t ro
       live.begin(), live.end(), [&](const NodeId& node) { return reports->second.contains(node); });
   if (!complete) return;
   const Digest agreed = *state_.AgreedDigest(stage, round);
-  for (const NodeId& node : LiveReplicas(*state_.plan, stage)) {
+  const auto for_it = [&](const Digest& digest) {
+    return std::count_if(reports->second.begin(), reports->second.end(),
+                         [&](const auto& report) { return report.second.base_digest == digest; });
+  };
+  const bool is_tie =
+      std::any_of(reports->second.begin(), reports->second.end(), [&](const auto& report) {
+        const Digest& digest = report.second.base_digest;
+        return digest != agreed && for_it(digest) == for_it(agreed);
+      });
+  const std::vector<NodeId> replicas = LiveReplicas(*state_.plan, stage);
+  const bool somebody_will_say =
+      std::any_of(replicas.begin(), replicas.end(), [&](const NodeId& n) {
+        return IsAbsent(*state_.plan, stage, round, n) && !reports->second.contains(n);
+      });
+  if (is_tie && somebody_will_say) return;
+  for (const NodeId& node : replicas) {
     const auto report = reports->second.find(node);
     if (report == reports->second.end() || report->second.base_digest == agreed ||
         !TakesPart(node)) {

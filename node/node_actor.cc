@@ -193,6 +193,7 @@ void NodeActor::StartTraining(Context& context, int64_t step) {
   options.gradients_max = HoldsOf(*config_, plan_, stage_, options_.device.memory_bytes).gradients;
   options.work = work_.get();
   if (config_->pipeline.detours) options.late_floor = Duration::Seconds(config_->node_silent_s) / 2;
+  options.may_leave_out = config_->pipeline.skip_ratio > 0;
   options.tick = Duration::Seconds(config_->heartbeat_s);
   options.pass_on = [this](Context& c, const Message& message) { PassOn(c, message); };
   options.send = [this](Context& c, const NodeId& to, skerry::Message m) {

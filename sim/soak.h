@@ -23,6 +23,7 @@ namespace skerry {
 struct SoakOptions {
   double minutes = 10;  // of disturbed legs; the last one is finished
   uint64_t seed = 1;
+  std::string text_file = "/usr/share/dictd/gcide.dict.dz";  // the demo's; its beginning is used
   std::string out_dir;
   std::string programs_dir;  // where skerry-node and skerry-coordinator are
   int64_t steps = 0;         // inner steps of a leg; 0: about two minutes of them, undisturbed

@@ -126,6 +126,8 @@ CLI::App* AddSoakCommand(CLI::App& app, SoakProgramOptions& options) {
   command->add_option("--minutes", soak.minutes, "of disturbed runs")->capture_default_str();
   command->add_option("--seed", soak.seed, "of the faults")->capture_default_str();
   command->add_option("--out", soak.out_dir, "where everything goes")->capture_default_str();
+  command->add_option("--text", soak.text_file, "to train on: plain, .gz or .dz")
+      ->capture_default_str();
   command->add_option("--steps", soak.steps, "inner steps of a leg; 0: about two minutes of them");
   command->add_option("--legs", soak.legs, "so many disturbed legs, instead of --minutes");
   command->add_flag("--json", options.json, "for programs");

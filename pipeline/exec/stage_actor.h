@@ -51,11 +51,12 @@ class StageActor {
 
   struct Options {
     NodeId self;
-    int64_t first_step = 0;  // the first that BeginStep will be called for
-    int64_t lag_max = 64;    // steps that another node may be behind this one
-    int32_t in_flight = 4;   // own microbatches (stage 0) in the pipeline at a time
-    Duration late_floor;     // nothing is late before; zero: nothing is ever led around
-    Duration tick;           // how often OnTick is called
+    int64_t first_step = 0;     // the first that BeginStep will be called for
+    int64_t lag_max = 64;       // steps that another node may be behind this one
+    int32_t in_flight = 4;      // own microbatches (stage 0) in the pipeline at a time
+    Duration late_floor;        // nothing is late before; zero: nothing is ever led around
+    Duration tick;              // how often OnTick is called
+    bool may_leave_out = true;  // a stage of which everybody is late
     // The one that others may use on the plan's slow links, and that this node does.
     DeltaCodec slow_link_codec = DeltaCodec::kNone;
     // Gradients held for microbatches that wait for their turn; beyond it only the one whose turn
@@ -165,6 +166,7 @@ class StageActor {
   void VoidForGood(Context& context, const Detour& detour);
   void SayEnded(Context& context, const NodeId& node, std::span<const VoidList::Microbatch> keys);
   void ForgetAvoided(const PipelinePlan& before);
+  bool HasWayAround(Key key, const Visit& visit, const NodeId& node) const;
   void ChoosePath(Context& context, Key key, Visit& visit, const NodeId* culprit = nullptr,
                   Duration waited = {});
   void RecordLoss(Key key, const WorkResult& result);

@@ -76,12 +76,28 @@ int32_t StageActor::Culprit(Visit& visit, Instant now) const {
   return std::min(furthest + 1, last);
 }
 
+// Whether the microbatch can go on without this node: by another replica of its stage, or without
+// the stage.
+bool StageActor::HasWayAround(Key key, const Visit& visit, const NodeId& node) const {
+  if (options_.may_leave_out) return true;
+  const int32_t stage = SlotOf(plan_, node)->stage;
+  const auto& replicas = plan_.stages[static_cast<size_t>(stage)].replicas;
+  return std::any_of(replicas.begin(), replicas.end(), [&](const NodeId& other) {
+    return other != node && WorksAt(plan_, other, key.first) && !visit.around.contains(other);
+  });
+}
+
+// Around the culprit; where there is no way around it, a second wait in vain tries the node before
+// it: it may be their link. Else the attempt is waited for longer.
 void StageActor::LeadAround(Context& context, Key key, Visit& visit) {
   const Instant now = LateClock(context);
-  const NodeId culprit = NodeAt(visit.path, Culprit(visit, now));
+  int32_t hop = Culprit(visit, now);
+  if (!HasWayAround(key, visit, NodeAt(visit.path, hop)) && visit.given_up > 0) --hop;
+  const NodeId culprit = NodeAt(visit.path, hop);
+  ++visit.given_up;
+  if (hop == 0 || !HasWayAround(key, visit, culprit)) return;
   const Duration waited = now - visit.sent;
   avoidance_->OnLate(culprit, key.first, visit.started, now);
-  ++visit.given_up;
   Restart(context, key, visit);
   ChoosePath(context, key, visit, &culprit, waited);
 }
@@ -99,10 +115,12 @@ void StageActor::ChoosePath(Context& context, Key key, Visit& visit, const NodeI
                             Duration waited) {
   if (!avoidance_) return;
   const Instant now = LateClock(context);
-  LedPath led = PathAround(plan_, key.first, key.second, [&](const NodeId& node) {
-    return (culprit != nullptr && node == *culprit) || visit.around.contains(node) ||
-           avoidance_->Avoids(node, key, now);
-  });
+  const auto shun = [&](const NodeId& node) {
+    if ((culprit != nullptr && node == *culprit) || visit.around.contains(node))
+      return Shun::kNever;
+    return avoidance_->Avoids(node, key, now) ? Shun::kRather : Shun::kNo;
+  };
+  LedPath led = PathAround(plan_, key.first, key.second, options_.may_leave_out, shun);
   SKERRY_CHECK(!led.path.empty(), "a stage-0 node that works leads its own microbatches");
   visit.path = std::move(led.path);
   for (const NodeId& node : led.passed) {

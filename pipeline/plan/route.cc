@@ -146,25 +146,30 @@ Path PathOf(const PipelinePlan& plan, int64_t step, int32_t microbatch) {
   return PatchedPath(plan, TablePath(plan, step, microbatch), step);
 }
 
-LedPath PathAround(const PipelinePlan& plan, int64_t step, int32_t microbatch,
-                   const std::function<bool(const NodeId&)>& late) {
+LedPath PathAround(const PipelinePlan& plan, int64_t step, int32_t microbatch, bool may_leave_out,
+                   const std::function<Shun(const NodeId&)>& shun) {
   LedPath led;
   for (const Slot& visit : TablePath(plan, step, microbatch)) {
     const auto& replicas = StageOf(plan, visit.stage).replicas;
     const auto count = static_cast<int32_t>(replicas.size());
-    bool found = false;
-    for (int32_t i = 0; i < count && !found; ++i) {
+    std::optional<int32_t> taken, second_best;
+    std::vector<int32_t> shunned;  // in the order of asking
+    for (int32_t i = 0; i < count && !taken; ++i) {
       const int32_t replica = (visit.replica + i) % count;
       const NodeId& node = replicas[static_cast<size_t>(replica)];
       if (!WorksAt(plan, node, step)) continue;
-      found = visit.stage == 0 || !late(node);
-      if (found) {
-        led.path.push_back({visit.stage, replica});
-      } else {
-        led.passed.push_back(node);
-      }
+      const Shun how = visit.stage == 0 ? Shun::kNo : shun(node);
+      if (how == Shun::kNo) taken = replica;
+      if (how != Shun::kNo) shunned.push_back(replica);
+      if (how == Shun::kRather && !may_leave_out && !second_best) second_best = replica;
     }
-    if (!found && visit.stage == 0) return {};
+    if (!taken && visit.stage == 0) return {};
+    if (!taken) taken = second_best;
+    for (const int32_t replica : shunned) {
+      if (taken == replica) break;
+      led.passed.push_back(replicas[static_cast<size_t>(replica)]);
+    }
+    if (taken) led.path.push_back({visit.stage, *taken});
   }
   return led;
 }

@@ -31,14 +31,22 @@ struct PlannedVisit {
 // Empty if no stage-0 replica works then. O(path length · replicas · log dead).
 Path PathOf(const PipelinePlan& plan, int64_t step, int32_t microbatch);
 
-// That path with every slot after stage 0 whose node is `late` replaced like one that does not work
-// (docs/PROTOCOL.md, "Late").
+// Whether a microbatch goes to a node that works.
+enum class Shun : uint8_t {
+  kNo,
+  kRather,  // to another replica of its stage, if there is one
+  kNever
+};
+
+// That path with every slot after stage 0 whose node is shunned replaced like one that does not
+// work (docs/PROTOCOL.md, "Late"). Where no replica of a stage is left that is not: one that is
+// shunned kRather, unless the microbatch may leave the stage out for it; or none.
 struct LedPath {
   Path path;
-  std::vector<NodeId> passed;  // late ones that work and would have been visited
+  std::vector<NodeId> passed;  // shunned ones that work and would have been visited
 };
-LedPath PathAround(const PipelinePlan& plan, int64_t step, int32_t microbatch,
-                   const std::function<bool(const NodeId&)>& late);
+LedPath PathAround(const PipelinePlan& plan, int64_t step, int32_t microbatch, bool may_leave_out,
+                   const std::function<Shun(const NodeId&)>& shun);
 
 // Where that path begins; nullopt if no stage-0 replica works. O(1) while its replica does.
 std::optional<Slot> HomeOf(const PipelinePlan& plan, int64_t step, int32_t microbatch);

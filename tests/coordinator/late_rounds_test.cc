@@ -74,6 +74,33 @@ TEST_CASE("A round that waits for one delta only is frozen without it", "[coordi
   CHECK(ParticipantsOf(plan, 1, 1).size() == replicas.size());
 }
 
+// Draw 7, seed 8: of two that were left one lied, and the honest one was put out for it.
+TEST_CASE("Two that differ wait for the word of who was late", "[coordinator]") {
+  ServedRun run(Nodes(5));
+  run.ticket_uses = 5;
+  run.Gather(5);
+  const auto replicas = run.Live(1);
+  REQUIRE(replicas.size() == 3);
+  const NodeId late = replicas[1];
+  HoldAllBut(run, 0, late);
+  run.From(replicas[0], WaitsFor(0, {late}));
+  REQUIRE(run.state().commits.contains({1, 0}));
+  const auto says = [](const RoundApplied& honest, bool lies) {
+    RoundApplied applied = honest;
+    if (lies) applied.base_digest.bytes[0] ^= 1;
+    return applied;
+  };
+  const RoundApplied honest = Applied(1, 0);
+  const size_t liar = GENERATE(0, 2);
+  run.From(replicas[0], says(honest, liar == 0));
+  run.From(replicas[2], says(honest, liar == 2));
+  CHECK(run.CountEvents("digest_mismatch") == 0);
+
+  run.From(late, says(honest, false));
+  REQUIRE(run.CountEvents("digest_mismatch") == 1);
+  CHECK(run.LastEvent("digest_mismatch")["node"] == replicas[liar].Short());
+}
+
 TEST_CASE("Who is two rounds behind is waited for", "[coordinator]") {
   ServedRun run(Nodes(6));
   run.ticket_uses = 6;

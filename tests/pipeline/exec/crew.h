@@ -91,9 +91,12 @@ class Crew {
   using Link = std::pair<uint32_t, uint32_t>;
 
   // Node numbers are those of TestNodeId.
-  explicit Crew(const PipelinePlan& plan, bool leads_around = true, int32_t gradients_max = 0) {
+  explicit Crew(const PipelinePlan& plan, bool leads_around = true, int32_t gradients_max = 0,
+                bool may_leave_out = true) {
     for (const StageAssignment& stage : plan.stages) {
-      for (const NodeId& id : stage.replicas) Add(id, plan, leads_around, gradients_max);
+      for (const NodeId& id : stage.replicas) {
+        Add(id, plan, leads_around, gradients_max, may_leave_out);
+      }
     }
   }
 
@@ -172,7 +175,8 @@ class Crew {
   bool coordinator_passes_on = true;
 
  private:
-  void Add(const NodeId& id, const PipelinePlan& plan, bool leads_around, int32_t gradients_max) {
+  void Add(const NodeId& id, const PipelinePlan& plan, bool leads_around, int32_t gradients_max,
+           bool may_leave_out) {
     auto member = std::make_unique<CrewMember>();
     CrewMember* self = member.get();
     self->id = id;
@@ -183,6 +187,7 @@ class Crew {
     options.gradients_max = gradients_max;
     options.work = &self->work;
     options.late_floor = Duration::Seconds(leads_around ? kFloor : 0.0);
+    options.may_leave_out = may_leave_out;
     options.tick = Duration::Seconds(1);
     options.send = [this, id](Context&, const NodeId& to, Message message) {
       under_way.push_back({id, to, std::move(message)});

@@ -113,6 +113,35 @@ TEST_CASE("Late: a stage that nobody else holds is left out", "[exec][late]") {
   for (const uint32_t node : {0u, 2u, 4u}) CHECK(crew.Counted(node, 1, 0) == 1);
 }
 
+// Seed 4 of soak, leg 3: the only replica of the last stage waited for a joiner, and the last 46
+// steps of a run that skips nothing were trained without that stage.
+TEST_CASE("Late: a stage that nobody else holds is waited for where none may be left out",
+          "[exec][late]") {
+  Crew crew(Plan(), true, 0, false);
+  crew.Begin(0);
+  REQUIRE(crew.IsOver());
+  crew.At(6).stopped = true;
+  crew.Begin(1);
+  CHECK(crew.WaitUntilOver(30) == -1);
+  crew.At(6).stopped = false;
+  crew.Begin(1);
+  REQUIRE(crew.WaitUntilOver(6) >= 0);
+  for (const int32_t m : {0, 1}) CHECK(crew.Counted(6, 1, m) == 1);
+  for (const auto& [home, detour] : crew.detours) CHECK_FALSE(detour.skipped);
+}
+
+TEST_CASE("Late: the link to a stage that nobody else holds is led around by the node before it",
+          "[exec][late]") {
+  Crew crew(Plan(), true, 0, false);
+  crew.Begin(0);
+  REQUIRE(crew.IsOver());
+  crew.BreakBoth(4, 6);
+  crew.Begin(1);
+  CHECK(crew.WaitUntilOver(40) >= 0);
+  CHECK(crew.Counted(6, 1, 0) == 1);
+  CHECK(Around(crew) == std::vector{TestNodeId(4)});
+}
+
 TEST_CASE("Late: a broken link costs the node behind it the microbatch, whichever link it is",
           "[exec][late]") {
   // Of the path 0, 2, 4, 6 and back to 0.

@@ -143,7 +143,7 @@ TEST_CASE("Slow links: bytes that decode to nothing are as if they had not come"
   Node node(DeltaCodec::kInt8);
   const std::vector<float> values(kFloats, 0.3f);
   Bytes broken = *Encoded(DeltaCodec::kInt8, values);
-  broken.back() = 255;
+  broken[broken.size() - 1] = 255;
   node.Receive(MakePayload(broken), DeltaCodec::kInt8);
   CHECK(node.actor.refused() == 1);
   CHECK(node.sent.empty());

@@ -110,7 +110,9 @@ TEST_CASE("Route: around a late node the path takes the next replica, or leaves 
           "[plan]") {
   PipelinePlan plan = Plan();
   const auto around = [&](std::set<NodeId> late) {
-    return PathAround(plan, 0, 0, [late](const NodeId& node) { return late.contains(node); });
+    return PathAround(plan, 0, 0, true, [late](const NodeId& node) {
+      return late.contains(node) ? Shun::kRather : Shun::kNo;
+    });
   };
   CHECK(around({}).path == PathOf(plan, 0, 0));
   CHECK(around({}).passed.empty());
@@ -124,6 +126,28 @@ TEST_CASE("Route: around a late node the path takes the next replica, or leaves 
   plan.dead = {TestNodeId(2)};
   CHECK(around({TestNodeId(3)}).path == Path{{0, 0}, {2, 1}});
   CHECK(around({TestNodeId(3)}).passed == std::vector{TestNodeId(3)});
+}
+
+TEST_CASE("Route: where no stage may be left out a late node is better than none", "[plan]") {
+  const PipelinePlan plan = Plan();
+  using Map = std::map<NodeId, Shun>;
+  const auto around = [&](const Map& shunned) {
+    return PathAround(plan, 0, 0, false, [&](const NodeId& node) {
+      const auto it = shunned.find(node);
+      return it == shunned.end() ? Shun::kNo : it->second;
+    });
+  };
+  const NodeId first = TestNodeId(2), second = TestNodeId(3);  // of stage 1
+  CHECK(around({{first, Shun::kRather}}).path == Path{{0, 0}, {1, 1}, {2, 1}});
+  CHECK(around({{first, Shun::kRather}}).passed == std::vector{first});
+  const Map both = {{first, Shun::kRather}, {second, Shun::kRather}};
+  CHECK(around(both).path == PathOf(plan, 0, 0));
+  CHECK(around(both).passed.empty());
+  const Map one_never = {{first, Shun::kNever}, {second, Shun::kRather}};
+  CHECK(around(one_never).path == Path{{0, 0}, {1, 1}, {2, 1}});
+  CHECK(around(one_never).passed == std::vector{first});
+  const Map never = {{first, Shun::kNever}, {second, Shun::kNever}};
+  CHECK(around(never).path == Path{{0, 0}, {2, 1}});
 }
 
 }  // namespace
