@@ -203,6 +203,17 @@ void KillStage(const StageDeath& death, std::set<NodeId>& befallen, VirtualRun& 
   }
 }
 
+void ScriptDeaths(const std::vector<StageDeath>& deaths, SwarmRun& drawn) {
+  for (const StageDeath& death : deaths) {
+    drawn.story.push_back(absl::StrFormat(
+        "%.3f s: all of stage %d die, %s", (death.at - Instant()).seconds(), death.which,
+        death.away ? absl::StrFormat("back after %.3f s", death.away->seconds())
+                   : "half of them for good"));
+    drawn.run->simulation().At(death.at, [death, befallen = drawn.befallen, run = drawn.run.get()](
+                                             Simulation&) { KillStage(death, *befallen, *run); });
+  }
+}
+
 SwarmRun Draw(uint64_t seed, const SwarmOutput& output, const With& with) {
   Dice dice(seed);
   SwarmRun drawn;
@@ -258,14 +269,7 @@ SwarmRun Draw(uint64_t seed, const SwarmOutput& output, const With& with) {
   drawn.run = std::make_unique<VirtualRun>(std::move(options));
   *simulation = &drawn.run->simulation();
   ScriptFaults(drawn.faults, drawn.map, kLimit, *drawn.run);
-  for (const StageDeath& death : deaths) {
-    drawn.story.push_back(absl::StrFormat(
-        "%.3f s: all of stage %d die, %s", (death.at - Instant()).seconds(), death.which,
-        death.away ? absl::StrFormat("back after %.3f s", death.away->seconds())
-                   : "half of them for good"));
-    drawn.run->simulation().At(death.at, [death, befallen = drawn.befallen, run = drawn.run.get()](
-                                             Simulation&) { KillStage(death, *befallen, *run); });
-  }
+  ScriptDeaths(deaths, drawn);
   return drawn;
 }
 
