@@ -40,20 +40,23 @@ bool NoDataNodeLeft(const RunState& state) {
   return state.plan && IsLost(state, state.plan->stages.front());
 }
 
-// Its parameters cannot be collected.
-bool SomeStageLostAtTheEnd(const RunState& state) {
-  return state.finished &&
+// Its parameters cannot be collected; where nothing may be skipped the run ends when it is lost.
+bool SomeStageLost(const RunState& state, const RunConfig& config) {
+  const bool ends_at_once = config.pipeline.skip_ratio == 0 && config.checkpoint.every_rounds == 0;
+  return state.plan && (state.finished || ends_at_once) &&
          std::any_of(state.plan->stages.begin(), state.plan->stages.end(),
                      [&](const StageAssignment& stage) { return IsLost(state, stage); });
 }
 
-// Too few volunteers stayed for the run to begin.
+// Too few volunteers stayed for the run to begin, or to begin again.
 bool NeverGathered(VirtualRun& run) {
+  const RunState& state = run.checkers().state();
   int32_t up = 0;
   for (size_t i = 0; i < run.options().nodes.size(); ++i) {
     up += run.simulation().IsUp(VirtualRun::node(static_cast<int32_t>(i)));
   }
-  return !run.checkers().state().plan && up < run.options().config.nodes_min;
+  const bool gathers = !state.plan || !state.lost.empty();
+  return gathers && up < run.options().config.nodes_min;
 }
 
 // The nodes that a fault may have cost their place.
@@ -240,8 +243,10 @@ std::string WhatIsWrong(const SwarmRun& drawn, const VirtualOutcome& outcome) {
                            first.what);
   }
   const RunState& state = drawn.run->checkers().state();
-  const bool may_end = hindered == Hindered::kForGood || NoDataNodeLeft(state) ||
-                       SomeStageLostAtTheEnd(state) || NeverGathered(*drawn.run);
+  // While a run goes back to a checkpoint everybody is dead in its plan.
+  const bool is_gone = state.lost.empty() &&
+                       (NoDataNodeLeft(state) || SomeStageLost(state, drawn.run->options().config));
+  const bool may_end = hindered == Hindered::kForGood || is_gone || NeverGathered(*drawn.run);
   if (!outcome.finished && !may_end) return "it did not finish: " + outcome.ended;
   return drawn.faults.empty() ? "" : LostWithoutReason(drawn);
 }

@@ -161,11 +161,15 @@ TEST_CASE("Storm: seeds 113 to 124 end well", "[sim][storm]") {
   CheckSeeds(kStormDraw, 113, 12);
 }
 
+TEST_CASE("Storm: who lands a round late counts its messages as the others did", "[sim][storm]") {
+  CheckSeeds(kStormDraw, 3, 1);
+}
+
 TEST_CASE("Storm: a seed has one trace, 480 faults and rounds among them", "[sim][storm]") {
   const SwarmTry tried = TrySwarmSeed({2, kStormDraw}, true);
   CHECK(!tried.finding);
   CHECK(tried.faults == kStormFaults);
-  CHECK(tried.faulted_rounds > 10);
+  CHECK(tried.faulted_rounds > 5);
 }
 
 TEST_CASE("Swarm: stages that die as a whole, absences and checkpoints together",
