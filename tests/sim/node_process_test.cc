@@ -70,9 +70,11 @@ class UnservedRun {
 
 bool Catches(pid_t pid, int signal) {
   std::ifstream in("/proc/" + std::to_string(pid) + "/status");
+  bool is_node = false;  // before, it is a copy of this process, which catches signals too
   for (std::string line; std::getline(in, line);) {
+    is_node |= line == "Name:\tskerry-node";
     if (!line.starts_with("SigCgt:")) continue;
-    return (std::stoull(line.substr(7), nullptr, 16) >> (signal - 1) & 1) != 0;
+    return is_node && (std::stoull(line.substr(7), nullptr, 16) >> (signal - 1) & 1) != 0;
   }
   return false;
 }
