@@ -70,11 +70,13 @@ class UnservedRun {
 
 bool Catches(pid_t pid, int signal) {
   std::ifstream in("/proc/" + std::to_string(pid) + "/status");
-  bool is_node = false;  // before, it is a copy of this process, which catches signals too
+  // Before, it is a copy of this process, which catches signals too.
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/" + std::to_string(pid) + "/exe", error);
+  if (program.filename() != "skerry-node") return false;
   for (std::string line; std::getline(in, line);) {
-    is_node |= line == "Name:\tskerry-node";
     if (!line.starts_with("SigCgt:")) continue;
-    return is_node && (std::stoull(line.substr(7), nullptr, 16) >> (signal - 1) & 1) != 0;
+    return (std::stoull(line.substr(7), nullptr, 16) >> (signal - 1) & 1) != 0;
   }
   return false;
 }
