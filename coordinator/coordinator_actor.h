@@ -84,6 +84,7 @@ struct CoordinatorOptions {
   std::optional<TransformerConfig> trained_model = {};
   CheckpointStore* checkpoints = nullptr;  // none: none are made, and a lost stage stays lost
   std::function<std::string(const RunConfig&)> format_config = {};  // for their manifests
+  bool plans_quickly = false;  // PlannerInput::is_quick: simulations of faults
 };
 
 class CoordinatorActor final : public Actor {
@@ -234,6 +235,8 @@ class CoordinatorActor final : public Actor {
 
   // ops_recovery.cc
   bool BeginRecovery(Context& context, const std::set<NodeId>& dead, const std::string& reason);
+  bool BeginsAnew() const;
+  bool GoOnIfSkipped(Context& context, const std::vector<int32_t>& lost, const std::string& reason);
   void ForgetTraining();
   bool AwaitsStart() const;
   bool HoldsNothing(const NodeId& node) const;
@@ -320,9 +323,10 @@ class CoordinatorActor final : public Actor {
   struct Planning;
   std::shared_ptr<Planning> planning_;
   JobId planning_job_ = 0;
-  std::string no_plan_;             // why the last try gave none
-  std::set<NodeId> no_plan_among_;  // whom it was made for
-  int64_t no_plan_readings_ = 0;    // and after how many readings
+  std::string no_plan_;                   // why the last try gave none
+  std::optional<Instant> gathers_since_;  // enough nodes are here, and there is no plan
+  std::set<NodeId> no_plan_among_;        // whom it was made for
+  int64_t no_plan_readings_ = 0;          // and after how many readings
   int64_t readings_ = 0;
 
   struct Choosing;
@@ -387,6 +391,7 @@ class CoordinatorActor final : public Actor {
   struct Starting;  // a plan that begins with a checkpoint, until its states are put together
   std::shared_ptr<Starting> starting_;
   JobId starting_job_ = 0;
+  std::set<int32_t> told_lost_;  // stages, of which people were told that they are skipped
   std::set<NodeId> fresh_;       // said Hello as one that holds nothing, and has no stage since
   std::set<NodeId> fresh_last_;  // as it was when it last changed, then
   Instant fresh_since_;

@@ -24,6 +24,11 @@ constexpr double kProbeBytesOfNode = 50e6;
 constexpr int64_t kLargeProbeBytesMin = 1 << 20;
 constexpr int64_t kLargeProbeBytesMax = 4 << 20;
 
+// Until then every link of everybody who is here is measured before the plan; after, all but one in
+// so many.
+constexpr Duration kGatherPatience = Duration::Seconds(120);
+constexpr size_t kUnmeasuredShare = 10;
+
 const char* PhaseName(Phase phase) {
   switch (phase) {
     case Phase::kJoining:
@@ -126,10 +131,24 @@ bool CoordinatorActor::MeasureDoubtful(Context& context, const std::vector<NodeI
 
 void CoordinatorActor::PlanWhenReady(Context& context) {
   const bool trains = state_.plan && state_.lost.empty();
-  if (trains || planning_ || starting_ || !probes_.Complete()) return;
-  const std::vector<NodeId> live(active_.begin(), active_.end());
+  const bool is_enough = static_cast<int32_t>(active_.size()) >= options_.config.nodes_min;
+  if (trains || !is_enough) gathers_since_.reset();
+  if (!trains && is_enough && !gathers_since_) gathers_since_ = context.now();
+  if (trains || planning_ || starting_) return;
+  // Among nodes that come and go there is always a link that was not measured, and somebody who is
+  // not back: after a while the run begins with what there is.
+  const bool is_late = gathers_since_ && context.now() - *gathers_since_ > kGatherPatience &&
+                       probes_.unsettled() * kUnmeasuredShare <= probes_.pairs();
+  if (!probes_.Complete() && !is_late) return;
+  std::vector<NodeId> live(active_.begin(), active_.end());
+  if (is_late) {
+    std::erase_if(live, [&](const NodeId& node) {
+      return !probed_.contains(node) || (!state_.lost.empty() && !HoldsNothing(node));
+    });
+  }
   if (!MayPlan(live, context.now())) return;
-  if (live.size() != probed_.size()) return;  // some have not come back, or are not known to all
+  // Some have not come back, or are not known to all.
+  if (live.size() != probed_.size() && !is_late) return;
   // What gave no plan gives none again: wait for other nodes, or links that were cut.
   if (!no_plan_.empty() && active_ == no_plan_among_ && readings_ == no_plan_readings_) {
     probes_.AskAgain();
@@ -142,6 +161,7 @@ void CoordinatorActor::PlanWhenReady(Context& context) {
   input.nodes = live;
   input.links = links_.Estimate(live, context.now());
   input.version = state_.plan ? state_.plan->version + 1 : 1;
+  input.is_quick = options_.plans_quickly;
   no_plan_among_ = active_;
   no_plan_readings_ = readings_;
   planning_ = std::make_shared<Planning>();

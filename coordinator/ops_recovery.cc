@@ -46,10 +46,49 @@ void CoordinatorActor::ForgetTraining() {
   checkpoint_margin_ = 0;
 }
 
-// False: no stage is lost with these dead, or there is nothing to go back to.
+namespace {
+
+std::string ListOf(const std::vector<int32_t>& stages) {
+  std::string list = stages.size() == 1 ? "stage" : "stages";
+  for (const int32_t stage : stages) list += absl::StrFormat(" %d", stage);
+  return list;
+}
+
+}  // namespace
+
+// A run that makes checkpoints has one from the beginning: its seed.
+bool CoordinatorActor::BeginsAnew() const {
+  return options_.checkpoints != nullptr && state_.checkpoints.empty() && !state_.resumed &&
+         options_.config.checkpoint.every_rounds > 0;
+}
+
+// Nobody has what the stage learnt, nor ever will: what comes back comes with nothing. Without
+// skipping there is nothing to go on with.
+bool CoordinatorActor::GoOnIfSkipped(Context& context, const std::vector<int32_t>& lost,
+                                     const std::string& reason) {
+  constexpr char kAction[] = "run with [checkpoint] every_rounds, or more replicas of every stage";
+  if (options_.config.pipeline.skip_ratio == 0) {
+    GiveUp(context, absl::StrFormat("%s; nobody is left of %s, and there is no checkpoint to go "
+                                    "back to: %s",
+                                    reason, ListOf(lost), kAction));
+    return true;
+  }
+  for (const int32_t stage : lost) {
+    if (!told_lost_.insert(stage).second) continue;
+    context.Event("stage_lost",
+                  EventFields({{"stages", {stage}},
+                               {"why", reason},
+                               {"then",
+                                "it is skipped, and its parameters are lost: the model "
+                                "cannot be collected"},
+                               {"action", kAction}}));
+  }
+  return false;
+}
+
+// False: no stage is lost with these dead, or the run goes on without it.
 bool CoordinatorActor::BeginRecovery(Context& context, const std::set<NodeId>& dead,
                                      const std::string& reason) {
-  if (options_.checkpoints == nullptr || state_.checkpoints.empty()) return false;
   std::vector<int32_t> lost;
   PipelinePlan plan = *state_.plan;
   std::set<NodeId> all;
@@ -61,6 +100,9 @@ bool CoordinatorActor::BeginRecovery(Context& context, const std::set<NodeId>& d
     if (is_lost) lost.push_back(static_cast<int32_t>(i));
   }
   if (lost.empty()) return false;
+  if ((options_.checkpoints == nullptr || state_.checkpoints.empty()) && !BeginsAnew()) {
+    return GoOnIfSkipped(context, lost, reason);
+  }
   ++plan.version;
   plan.dead.assign(all.begin(), all.end());
   plan.joining.clear();
@@ -68,7 +110,8 @@ bool CoordinatorActor::BeginRecovery(Context& context, const std::set<NodeId>& d
   Record(context, LostRecord(plan, lost));
   ForgetTraining();
   fresh_since_ = context.now();
-  const CheckpointRecord& newest = state_.checkpoints.rbegin()->second;
+  const CheckpointRecord newest =
+      BeginsAnew() ? CheckpointRecord() : state_.checkpoints.rbegin()->second;
   context.Event("stage_lost", EventFields({{"stages", lost},
                                            {"why", reason},
                                            {"generation", newest.generation},
@@ -113,12 +156,13 @@ bool CoordinatorActor::MayPlan(const std::vector<NodeId>& live, Instant now) {
 // The states are put together, and every byte of them verified, before the run goes back to them.
 void CoordinatorActor::PrepareStart(Context& context, PipelinePlan plan, double step_s,
                                     double bound_s, const std::string& explanation) {
-  if (options_.checkpoints == nullptr || state_.checkpoints.empty()) {
+  const bool is_anew = BeginsAnew();
+  if (!is_anew && (options_.checkpoints == nullptr || state_.checkpoints.empty())) {
     return GiveUp(context, "there is no checkpoint to begin with");
   }
   if (state_.plan) plan.settings = state_.plan->settings;
   starting_ = std::make_shared<Starting>();
-  starting_->from = state_.checkpoints.rbegin()->second;
+  if (!is_anew) starting_->from = state_.checkpoints.rbegin()->second;
   starting_->step_s = step_s;
   starting_->bound_s = bound_s;
   starting_->explanation = explanation;
@@ -127,6 +171,7 @@ void CoordinatorActor::PrepareStart(Context& context, PipelinePlan plan, double 
   starting_job_ = context.Submit({"prepare checkpoint", Duration::Millis(100),
                                   [starting = starting_, store = options_.checkpoints,
                                    model = options_.trained_model.value_or(options_.config.model)] {
+                                    if (starting->from.generation == 0) return;  // the seed
                                     starting->status = store->Prepare(starting->from.generation,
                                                                       starting->from.round, model,
                                                                       starting->plan.stages);

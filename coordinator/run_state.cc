@@ -84,15 +84,20 @@ absl::Status ApplyLost(const Json& json, RunState& state) {
 }
 
 absl::Status ApplyRewind(const Json& json, RunState& state) {
-  const auto checkpoint = state.checkpoints.find(json.at("generation").get<int64_t>());
-  if (checkpoint == state.checkpoints.end()) return DataLoss("back to a checkpoint not kept");
+  const auto generation = json.at("generation").get<int64_t>();
+  const auto checkpoint = state.checkpoints.find(generation);
+  const bool is_anew = generation == 0 && state.checkpoints.empty();
+  if (checkpoint == state.checkpoints.end() && !is_anew) {
+    return DataLoss("back to a checkpoint not kept");
+  }
+  const int64_t step = is_anew ? 0 : checkpoint->second.step;
   SKERRY_RETURN_IF_ERROR(ApplyPlan(json, state));
   state.commits.clear();
   state.base_digests.clear();
   state.applied.clear();
   state.moved.clear();
   state.started.clear();
-  const auto first = state.losses.lower_bound(checkpoint->second.step);
+  const auto first = state.losses.lower_bound(step);
   for (auto it = first; it != state.losses.end(); ++it) {
     for (const auto& [microbatch, loss] : it->second.by_microbatch) {
       state.tokens -= loss.tokens;
@@ -100,10 +105,9 @@ absl::Status ApplyRewind(const Json& json, RunState& state) {
     }
   }
   state.losses.erase(first, state.losses.end());
-  state.written_off.erase(state.written_off.lower_bound(checkpoint->second.step),
-                          state.written_off.end());
+  state.written_off.erase(state.written_off.lower_bound(step), state.written_off.end());
   // What came after it is of a past that does not count.
-  state.checkpoints.erase(std::next(checkpoint), state.checkpoints.end());
+  if (!is_anew) state.checkpoints.erase(std::next(checkpoint), state.checkpoints.end());
   state.lost.clear();
   ++state.rewinds;
   return absl::OkStatus();

@@ -12,6 +12,7 @@
 #include "kernels/cpu/thread_limit.h"
 #include "model/weight_store.h"
 #include "node/device_probe.h"
+#include "node/home_lock.h"
 #include "node/limits_program.h"
 #include "node/node_actor.h"
 #include "node/own_addresses.h"
@@ -148,6 +149,7 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   std::error_code error;
   fs::create_directories(home, error);
   if (error) return Unavailable("%s: %s", home.string(), error.message());
+  SKERRY_ASSIGN_OR_RETURN(const HomeLock lock, HomeLock::Take(home.string()));
   SKERRY_ASSIGN_OR_RETURN(Identity identity, Identity::LoadOrCreate((home / "node.key").string()));
   const NodeId self = identity.id();
   if (!options.limits.IsEmpty()) {

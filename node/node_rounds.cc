@@ -75,11 +75,24 @@ Job NodeActor::ApplyJob(const std::string& name) {
           }};
 }
 
-// The plan names every absence that matters to a round before that round is frozen, and until
-// everybody has landed it: all count the same.
 void NodeActor::CountRounds(int64_t round, std::vector<StageWork::Accepted>* messages) const {
+  const auto known = covered_.find(round);
   for (StageWork::Accepted& message : *messages) {
     message.rounds = RoundsCovered(plan_, stage_, round, message.sender, Clock().fragments());
+    if (known == covered_.end()) continue;
+    const auto covered = known->second.find(message.sender);
+    if (covered != known->second.end()) message.rounds = covered->second;
+  }
+}
+
+// The plan of this moment is the one under which the round was frozen: both come on one ordered
+// channel. In a later one a participant may have died and join anew, as one that was never absent.
+void NodeActor::NoteCovered(const RoundCommit& commit) {
+  const auto [noted, is_new] = covered_.try_emplace(commit.round);
+  if (!is_new) return;
+  for (const Participant& participant : commit.participants) {
+    noted->second[participant.node] =
+        RoundsCovered(plan_, stage_, commit.round, participant.node, Clock().fragments());
   }
 }
 
@@ -93,6 +106,7 @@ void NodeActor::ApplyDone(Context& context) {
   SayApplied(context);
   rounds_->Applied(last_applied_->round);
   said_.erase(said_.begin(), said_.lower_bound(rounds_->next()));
+  covered_.erase(covered_.begin(), covered_.lower_bound(rounds_->next()));
 }
 
 void NodeActor::SayApplied(Context& context) {
@@ -218,7 +232,13 @@ void NodeActor::On(Context& context, const NodeId& from, const Delta& message) {
 
 void NodeActor::On(Context& context, const NodeId& from, const RoundCommit& message) {
   if (from != options_.coordinator || !rounds_) return void(++refused_);
-  if (!LearnTable(context, message) && !rounds_->Commit(message)) ++refused_;
+  if (!LearnTable(context, message)) {
+    if (rounds_->Commit(message)) {
+      NoteCovered(message);
+    } else {
+      ++refused_;
+    }
+  }
   NoteReadiness(context);
   if (HasBudget(config_->outer)) ReplayEarly(context);
   Advance(context);

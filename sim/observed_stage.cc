@@ -41,11 +41,20 @@ WorkResult ObservedStage::Outgoing(int64_t step, int32_t microbatch, WorkResult 
   return result;
 }
 
+// As a device says it at its boundary (kernels/backend.h).
+WorkResult ObservedStage::OutOfMemory() {
+  WorkResult result;
+  result.status = ResourceExhausted("the device has no memory for a microbatch's activations");
+  return result;
+}
+
 WorkResult ObservedStage::ForwardFirst(int64_t step, int32_t microbatch) {
+  if (faults_->out_of_memory) return OutOfMemory();
   return Outgoing(step, microbatch, stage_->ForwardFirst(step, microbatch));
 }
 
 WorkResult ObservedStage::Forward(int64_t step, int32_t microbatch, const Payload& in) {
+  if (faults_->out_of_memory) return OutOfMemory();
   return Outgoing(step, microbatch, stage_->Forward(step, microbatch, in));
 }
 

@@ -20,6 +20,7 @@ struct StageFaults {
   double wrong_results = 0;      // share of activations and gradients falsified on their way out
   bool poisoned_deltas = false;  // a few bits of every delta are wrong
   WildDelta wild;                // what every delta is instead
+  bool out_of_memory = false;    // the device has none left for a microbatch
   bool void_deltas = false;      // every delta is no message of its codec: not finite, out of range
   bool false_state = false;      // a joiner is given another outer momentum than the stage's
   bool false_moments = false;    // and moments that no optimizer makes
@@ -107,6 +108,7 @@ class ObservedStage final : public StageWork {
   void StartFromBase(int64_t step, int64_t round) override;
 
  private:
+  static WorkResult OutOfMemory();
   WorkResult Outgoing(int64_t step, int32_t microbatch, WorkResult result) const;
 
   std::unique_ptr<StageWork> stage_;

@@ -99,6 +99,9 @@ class Simulation {
   // One direction. Only with SimulationOptions::network.
   void Cut(const NodeId& from, const NodeId& to, bool cut);
   void CutRegion(int32_t from_region, int32_t to_region, bool cut);
+  // Has its actor handle what a signal of its user would bring about. Nothing if it is down or
+  // hangs. Not from within a handler: from At().
+  void Signal(const NodeId& id, const std::function<void(Actor&, Context&)>& handler);
 
   // Runs until `done` holds (checked after every event) or `limit`; true if it held.
   bool RunUntil(const std::function<bool()>& done, Instant limit);

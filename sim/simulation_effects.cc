@@ -106,6 +106,13 @@ void Simulation::OnPeerRestarted(Process& process, const NodeId& peer) {
   Handle(process, [&](Context& context) { process.actor->OnPeerRestarted(context, peer); });
 }
 
+void Simulation::Signal(const NodeId& id, const std::function<void(Actor&, Context&)>& handler) {
+  Process& process = Known(id);
+  if (!process.up || process.hung) return;
+  Fault(process, "signal", 0);
+  Handle(process, [&](Context& context) { handler(*process.actor, context); });
+}
+
 // The device works on one job after another, in order of submission.
 void Simulation::StartJob(Process& process) {
   if (process.device_runs || process.hung || process.jobs.empty()) return;

@@ -8,6 +8,8 @@
 #include "absl/strings/str_format.h"
 #include "common/check.h"
 #include "pipeline/plan/route.h"
+#include "sim/fault_grid.h"
+#include "sim/storm.h"
 
 namespace skerry {
 namespace {
@@ -38,20 +40,23 @@ bool NoDataNodeLeft(const RunState& state) {
   return state.plan && IsLost(state, state.plan->stages.front());
 }
 
-// Its parameters cannot be collected.
-bool SomeStageLostAtTheEnd(const RunState& state) {
-  return state.finished &&
+// Its parameters cannot be collected; where nothing may be skipped the run ends when it is lost.
+bool SomeStageLost(const RunState& state, const RunConfig& config) {
+  const bool ends_at_once = config.pipeline.skip_ratio == 0 && config.checkpoint.every_rounds == 0;
+  return state.plan && (state.finished || ends_at_once) &&
          std::any_of(state.plan->stages.begin(), state.plan->stages.end(),
                      [&](const StageAssignment& stage) { return IsLost(state, stage); });
 }
 
-// Too few volunteers stayed for the run to begin.
+// Too few volunteers stayed for the run to begin, or to begin again.
 bool NeverGathered(VirtualRun& run) {
+  const RunState& state = run.checkers().state();
   int32_t up = 0;
   for (size_t i = 0; i < run.options().nodes.size(); ++i) {
     up += run.simulation().IsUp(VirtualRun::node(static_cast<int32_t>(i)));
   }
-  return !run.checkers().state().plan && up < run.options().config.nodes_min;
+  const bool gathers = !state.plan || !state.lost.empty();
+  return gathers && up < run.options().config.nodes_min;
 }
 
 // The nodes that a fault may have cost their place.
@@ -69,7 +74,8 @@ class Excuses {
  private:
   bool WasBefallen(const NodeId& node) const {
     const auto mute = mute_s_.find(node);
-    return excused_.contains(node) || (mute != mute_s_.end() && mute->second > kMuteEnough);
+    return excused_.contains(node) || drawn_.befallen->contains(node) ||
+           (mute != mute_s_.end() && mute->second > kMuteEnough);
   }
 
   void Add(const Fault& fault) {
@@ -209,13 +215,20 @@ SwarmRun DrawSwarmRun(const SwarmSeed& seed, const SwarmOutput& output) {
       return DrawEighth(seed.seed, output);
     case 9:
       return DrawNinth(seed.seed, output);
-    default:
+    case 10:
       return DrawTenth(seed.seed, output);
+    case 11:
+      return DrawEleventh(seed.seed, output);
+    case 12:
+      return DrawStorm(seed.seed, output);
+    default:
+      return DrawGridCell(seed.seed, output);
   }
 }
 
 std::string WhatIsWrong(const SwarmRun& drawn, const VirtualOutcome& outcome) {
   const Checkers& checkers = drawn.run->checkers();
+  if (drawn.director && outcome.violations.empty()) return drawn.director->WhatIsWrong(outcome);
   const Hindered hindered = HinderedByLinks(drawn, !checkers.plans().empty());
   const bool was_hindered_before = HinderedByLinks(drawn, false) != Hindered::kNo;
   const auto first_wrong = std::find_if(
@@ -230,8 +243,10 @@ std::string WhatIsWrong(const SwarmRun& drawn, const VirtualOutcome& outcome) {
                            first.what);
   }
   const RunState& state = drawn.run->checkers().state();
-  const bool may_end = hindered == Hindered::kForGood || NoDataNodeLeft(state) ||
-                       SomeStageLostAtTheEnd(state) || NeverGathered(*drawn.run);
+  // While a run goes back to a checkpoint everybody is dead in its plan.
+  const bool is_gone = state.lost.empty() &&
+                       (NoDataNodeLeft(state) || SomeStageLost(state, drawn.run->options().config));
+  const bool may_end = hindered == Hindered::kForGood || is_gone || NeverGathered(*drawn.run);
   if (!outcome.finished && !may_end) return "it did not finish: " + outcome.ended;
   return drawn.faults.empty() ? "" : LostWithoutReason(drawn);
 }
@@ -240,14 +255,26 @@ SwarmTry TrySwarmSeed(const SwarmSeed& seed, bool twice) {
   SwarmRun drawn = DrawSwarmRun(seed);
   VirtualOutcome outcome = drawn.run->Run();
   const Checkers& checkers = drawn.run->checkers();
-  SwarmTry tried{outcome.trace_hash, checkers.handovers(), checkers.detours(), checkers.movers(),
-                 std::nullopt};
+  SwarmTry tried{.trace_hash = outcome.trace_hash,
+                 .handovers = checkers.handovers(),
+                 .detours = checkers.detours(),
+                 .movers = checkers.movers(),
+                 .rewinds = checkers.rewinds(),
+                 .finding = std::nullopt};
+  if (drawn.director) {
+    tried.faults = drawn.director->faults();
+    tried.faulted_rounds = drawn.director->faulted_rounds();
+  }
   std::string wrong = WhatIsWrong(drawn, outcome);
   if (wrong.empty() && twice) {
     const VirtualOutcome again = DrawSwarmRun(seed).run->Run();
     if (again.trace_hash != outcome.trace_hash) wrong = "its second run had another trace";
   }
   if (!wrong.empty()) {
+    if (drawn.director) {
+      const auto& told = drawn.director->story();
+      drawn.story.insert(drawn.story.end(), told.begin(), told.end());
+    }
     tried.finding =
         SwarmFinding{seed, std::move(drawn.story), std::move(outcome), std::move(wrong)};
   }

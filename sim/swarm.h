@@ -14,11 +14,13 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "sim/fault_plan.h"
 #include "sim/network_spec.h"
+#include "sim/swarm_director.h"
 #include "sim/virtual_run.h"
 
 namespace skerry {
@@ -29,10 +31,13 @@ namespace skerry {
 // and some that go for good, so that others are moved; 6: all of it; 7: and with two or three
 // stages of unlike devices, so that more are moved, and settings that the planner chooses; 8:
 // as 6 with stages of more replicas, whose rounds are sharded; 9: as 6 with rounds of any mode, at
-// times sharded; 10: as 8 with rounds of either kind and a codec for each tensor (7 to 10 are to be
-// asked for).
+// times sharded; 10: as 8 with rounds of either kind and a codec for each tensor; 11: as 9 with
+// checkpoints, stages that die as a whole, and replicas that are absent; 12: a storm (storm.h); 13:
+// a cell of the grid of faults and phases (fault_grid.h) (7 to 13 are to be asked for).
 inline constexpr int32_t kSwarmDraw = 6;
-inline constexpr int32_t kSwarmDrawLast = 10;
+inline constexpr int32_t kSwarmDrawLast = 13;
+inline constexpr int32_t kStormDraw = 12;
+inline constexpr int32_t kGridDraw = 13;
 
 struct SwarmSeed {
   uint64_t seed = 1;
@@ -48,12 +53,15 @@ struct SwarmOutput {
 struct SwarmRun {
   std::unique_ptr<VirtualRun> run;
   std::vector<std::string> story;
-  std::vector<Fault> faults;  // of draw 2 and later
+  std::vector<Fault> faults;  // of draws 2 to 11
   NetworkSpec map;            // which node is in which region
+  // Whom scripts of the draw befell that chose while the run went on.
+  std::shared_ptr<std::set<NodeId>> befallen = std::make_shared<std::set<NodeId>>();
+  std::shared_ptr<SwarmDirector> director;  // of draws 12 and 13: it judges
 };
 SwarmRun DrawSwarmRun(const SwarmSeed& seed, const SwarmOutput& output = {});
 
-// The draws (swarm_first_draw.cc, swarm_draw.cc).
+// The draws (swarm_first_draw.cc, swarm_draw.cc); 12 and 13 are in storm.h and fault_grid.h.
 SwarmRun DrawFirst(uint64_t seed, const SwarmOutput& output);
 SwarmRun DrawSecond(uint64_t seed, const SwarmOutput& output);
 SwarmRun DrawThird(uint64_t seed, const SwarmOutput& output);
@@ -64,6 +72,7 @@ SwarmRun DrawSeventh(uint64_t seed, const SwarmOutput& output);
 SwarmRun DrawEighth(uint64_t seed, const SwarmOutput& output);
 SwarmRun DrawNinth(uint64_t seed, const SwarmOutput& output);
 SwarmRun DrawTenth(uint64_t seed, const SwarmOutput& output);
+SwarmRun DrawEleventh(uint64_t seed, const SwarmOutput& output);
 
 struct SwarmFinding {
   SwarmSeed seed;
@@ -80,6 +89,9 @@ struct SwarmTry {
   int64_t handovers = 0;
   int64_t detours = 0;  // microbatches, each time one was led around a node
   int64_t movers = 0;
+  int64_t rewinds = 0;
+  int64_t faults = 0;                   // of draws 12 and 13
+  int64_t faulted_rounds = 0;           // likewise: those that something befell the run in
   std::optional<SwarmFinding> finding;  // nullopt: all is well
 };
 // Runs one seed, twice if `twice` (the traces must be equal).

@@ -1,17 +1,20 @@
-// Draws 2 to 10: everything that may befall a run, over links or over flows.
+// Draws 2 to 11: everything that may befall a run, over links or over flows.
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "common/check.h"
 #include "common/round_clock.h"
-#include "pipeline/plan/outer_choice.h"
-#include "routing/cost_model.h"
+#include "pipeline/plan/route.h"
 #include "sim/fault_script.h"
 #include "sim/swarm.h"
 #include "sim/swarm_dice.h"
 #include "sim/swarm_faults.h"
+#include "sim/swarm_parts.h"
 
 namespace skerry {
 namespace {
@@ -20,46 +23,6 @@ constexpr Duration kLimit = Duration::Seconds(3600);
 // A link loses frames and knows no windows: minutes of bulk on it, repeated by the courier, hold up
 // heartbeats as no TCP connection would.
 constexpr int64_t kShardOverLinksMax = 100'000;
-
-RunConfig DrawConfig(Dice& dice, int32_t nodes) {
-  RunConfig config;
-  config.name = "swarm";
-  config.nodes_min = dice.Chance(0.25) ? nodes - 1 : nodes;
-  config.node_silent_s = 8;
-  config.replan_s = 0;
-  config.model = {.vocab = 64,
-                  .hidden = 32,
-                  .layers = dice.Count(4, 10),
-                  .heads = 2,
-                  .kv_heads = 1,
-                  .ffn = 64,
-                  .context = 16};
-  OuterConfig& outer = config.outer;
-  outer.inner_steps = dice.OneOf(std::array<int64_t, 4>{1, 2, 4, 6});
-  outer.overlap_steps = dice.Count(0, static_cast<int32_t>(outer.inner_steps));
-  outer.codec = dice.OneOf(
-      std::array{DeltaCodec::kNone, DeltaCodec::kInt8, DeltaCodec::kInt4, DeltaCodec::kTopK});
-  outer.reduce = OuterReduce::kAll;  // draws before the eighth know no other
-  outer.residual = dice.Chance(0.7) ? ResidualPlace::kBuffer : ResidualPlace::kWeights;
-  config.steps = outer.inner_steps * dice.Count(3, 6);
-  config.pipeline.skip_ratio = dice.OneOf(std::array<double, 4>{0, 0.25, 0.33, 0.5});
-  config.pipeline.swaps = dice.Count(0, 1);
-  config.pipeline.microbatches_per_step = dice.Count(2, 9);
-  config.pipeline.sequences_per_microbatch = 1;
-  config.pipeline.in_flight = dice.Count(1, 5);
-  return config;
-}
-
-// Devices for which a layer takes some tens of milliseconds: slower than most links, not than all.
-VirtualNode DrawNode(Dice& dice, const RunConfig& config) {
-  VirtualNode node;
-  const double layer_s = dice.Real(0.01, 0.06);
-  node.device = {"simulated", "simulated", LayerForwardFlops(config) / layer_s * 1e-9,
-                 int64_t{1} << 34};
-  node.memory_bytes_per_s = 1e8;
-  node.joins = Instant() + Duration::Seconds(dice.Real(0.0, 3.0));
-  return node;
-}
 
 PathSpec DrawPath(Dice& dice, bool within_region, bool lossy) {
   PathSpec path;
@@ -101,45 +64,6 @@ NetworkSpec DrawNetwork(Dice& dice, int32_t processes) {
       dice.Chance(0.5) ? CongestionControl::kBbr : CongestionControl::kCubic;
   network.queue = Duration::Seconds(dice.Real(0.02, 0.2));
   return network;
-}
-
-// Of every ordered pair of processes.
-std::vector<std::vector<SimLink>> DrawLinks(Dice& dice, int32_t processes) {
-  std::vector<std::vector<SimLink>> links(static_cast<size_t>(processes));
-  const bool lossy = dice.Chance(0.5);
-  for (auto& row : links) {
-    for (int32_t to = 0; to < processes; ++to) {
-      row.push_back({Duration::Seconds(dice.Real(0.001, 0.15)), dice.Real(2e5, 2e7),
-                     lossy ? dice.Real(0.0, 0.05) : 0, lossy ? 0.02 : 0,
-                     Duration::Seconds(dice.Real(0.0, 0.03))});
-    }
-  }
-  return links;
-}
-
-int32_t NumberOf(const NodeId& id) {
-  return id.bytes[2] << 8 | id.bytes[3];
-}
-
-std::string Told(const VirtualRunOptions& options) {
-  const RunConfig& config = options.config;
-  return absl::StrFormat(
-             "%d nodes (%d wanted) over %s, %d layers%s, %d steps of %d microbatches, τ %d δ %d, "
-             "skip "
-             "%.2f, swaps %d, %d in flight, %d shards%s%s",
-             options.nodes.size(), config.nodes_min, options.network ? "flows" : "links",
-             config.model.layers, options.math == VirtualMath::kTiny ? " with arithmetic" : "",
-             config.steps, config.pipeline.microbatches_per_step, config.outer.inner_steps,
-             config.outer.overlap_steps, config.pipeline.skip_ratio, config.pipeline.swaps,
-             config.pipeline.in_flight, options.shards,
-             config.replan_s > 0
-                 ? absl::StrFormat(", moves considered every %.1f s", config.replan_s)
-                 : "",
-             config.outer.reduce == OuterReduce::kAll ? "" : ", sharded rounds") +
-         (config.outer.mode == OuterMode::kOverlap ? "" : ", " + OuterText(config.outer)) +
-         (config.outer.budget == CodecBudget::kNone
-              ? ""
-              : absl::StrFormat(", tables every %d rounds", config.outer.budget_rounds));
 }
 
 // More rounds, and some nodes that come when the others train already.
@@ -233,21 +157,6 @@ void DrawOpenSettings(Dice& dice, RunConfig& config) {
       dice.OneOf(std::array{DeltaCodec::kNone, DeltaCodec::kBf16, DeltaCodec::kInt8});
 }
 
-// Any mode, and what goes with it.
-void DrawMode(Dice& dice, RunConfig& config) {
-  OuterConfig& outer = config.outer;
-  outer.mode = dice.OneOf(std::array{OuterMode::kCo2, OuterMode::kCo2, OuterMode::kStreaming,
-                                     OuterMode::kStreaming, OuterMode::kStreaming,
-                                     OuterMode::kSynchronous, OuterMode::kDataParallel});
-  outer.fragments = dice.Count(1, static_cast<int32_t>(outer.inner_steps));
-  if (outer.mode == OuterMode::kCo2) {
-    outer.residual = ResidualPlace::kBuffer;
-    outer.reduce = OuterReduce::kAll;
-  }
-  if (outer.mode == OuterMode::kDataParallel) outer.inner_steps = 1;
-  outer = EffectiveOuter(outer);
-}
-
 struct With {
   bool returns = false;
   bool lateness = false;
@@ -257,7 +166,53 @@ struct With {
   bool open_settings = false;
   bool modes = false;
   bool budgets = false;
+  bool losses = false;
 };
+
+// Stages that die as a whole, one after another; most come back, with nothing.
+struct StageDeath {
+  Instant at;
+  int32_t which = 0;
+  std::optional<Duration> away;
+};
+std::vector<StageDeath> DrawStageDeaths(Dice& dice, RunConfig& config) {
+  config.checkpoint = {dice.Count(1, 3), dice.Count(1, 3)};
+  config.pipeline.stages = dice.Count(2, 3);
+  config.outer.absences = dice.Chance(0.9);
+  std::vector<StageDeath> deaths(static_cast<size_t>(dice.Count(1, 3)));
+  for (StageDeath& death : deaths) {
+    death.at = Instant() + Duration::Seconds(dice.Real(10, 120));
+    death.which = dice.Count(0, 2);
+    if (dice.Chance(0.8)) death.away = Duration::Seconds(dice.Scale(0.1, 40));
+  }
+  return deaths;
+}
+
+// Without `away` half of them are back after a minute, so that there are enough nodes.
+void KillStage(const StageDeath& death, std::set<NodeId>& befallen, VirtualRun& run) {
+  const auto& plan = run.checkers().state().plan;
+  if (!plan || run.checkers().state().finished) return;
+  const auto stage = death.which % static_cast<int32_t>(plan->stages.size());
+  int32_t index = 0;
+  for (const NodeId& node : Holders(*plan, stage)) {
+    befallen.insert(node);
+    run.simulation().CrashAt(run.simulation().now(), node);
+    if (!death.away && ++index % 2 == 0) continue;
+    const Duration away = death.away.value_or(Duration::Seconds(60));
+    run.simulation().StartAt(run.simulation().now() + away, node);
+  }
+}
+
+void ScriptDeaths(const std::vector<StageDeath>& deaths, SwarmRun& drawn) {
+  for (const StageDeath& death : deaths) {
+    drawn.story.push_back(absl::StrFormat(
+        "%.3f s: all of stage %d die, %s", (death.at - Instant()).seconds(), death.which,
+        death.away ? absl::StrFormat("back after %.3f s", death.away->seconds())
+                   : "half of them for good"));
+    drawn.run->simulation().At(death.at, [death, befallen = drawn.befallen, run = drawn.run.get()](
+                                             Simulation&) { KillStage(death, *befallen, *run); });
+  }
+}
 
 SwarmRun Draw(uint64_t seed, const SwarmOutput& output, const With& with) {
   Dice dice(seed);
@@ -292,6 +247,8 @@ SwarmRun Draw(uint64_t seed, const SwarmOutput& output, const With& with) {
   if (with.more_moves) DrawMoreMoves(dice, options);
   if (with.open_settings) DrawOpenSettings(dice, options.config);
   if (with.budgets) DrawBudget(dice, options.config.outer);
+  std::vector<StageDeath> deaths;
+  if (with.losses) deaths = DrawStageDeaths(dice, options.config);
   // The links ask the simulation, which is made after them, for the time.
   const auto simulation = std::make_shared<Simulation*>(nullptr);
   if (over_flows) {
@@ -312,6 +269,7 @@ SwarmRun Draw(uint64_t seed, const SwarmOutput& output, const With& with) {
   drawn.run = std::make_unique<VirtualRun>(std::move(options));
   *simulation = &drawn.run->simulation();
   ScriptFaults(drawn.faults, drawn.map, kLimit, *drawn.run);
+  ScriptDeaths(deaths, drawn);
   return drawn;
 }
 
@@ -357,6 +315,11 @@ SwarmRun DrawNinth(uint64_t seed, const SwarmOutput& output) {
 SwarmRun DrawTenth(uint64_t seed, const SwarmOutput& output) {
   return Draw(seed, output,
               {.returns = true, .lateness = true, .moves = true, .sharded = true, .budgets = true});
+}
+
+SwarmRun DrawEleventh(uint64_t seed, const SwarmOutput& output) {
+  return Draw(seed, output,
+              {.returns = true, .lateness = true, .moves = true, .modes = true, .losses = true});
 }
 
 }  // namespace skerry

@@ -1,6 +1,7 @@
 #include "sim/swarm_program.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -12,6 +13,7 @@
 
 #include "common/status.h"
 #include "coordinator/screen.h"
+#include "sim/fault_grid.h"
 
 namespace skerry {
 namespace {
@@ -86,6 +88,13 @@ class SeedQueue {
     }
   }
 
+  // No further ones: what was wanted is there.
+  void Close() {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    changed_.notify_all();
+  }
+
   // The result of seed number `index`, from 0; nullopt: it was not tried.
   std::optional<SwarmTry> Result(int64_t index) {
     std::unique_lock lock(mutex_);
@@ -119,39 +128,105 @@ class SeedQueue {
   std::map<int64_t, SwarmTry> done_;
 };
 
+// What all seeds together did.
+class Tally {
+ public:
+  void Add(const SwarmTry& tried, uint64_t seed) {
+    ++seeds;
+    handovers_ += tried.handovers;
+    detours_ += tried.detours;
+    movers_ += tried.movers;
+    rewinds_ += tried.rewinds;
+    faults_ += tried.faults;
+    rounds += tried.faulted_rounds;
+    wrong += tried.finding.has_value();
+    const GridCell cell = GridCellOf(seed);
+    ++cells_[static_cast<size_t>(cell.phase)][static_cast<size_t>(cell.fault)];
+    wrong_cells_[static_cast<size_t>(cell.phase)][static_cast<size_t>(cell.fault)] +=
+        tried.finding.has_value();
+  }
+
+  void Print(const SwarmOptions& options, double elapsed_s) const {
+    if (options.grid) PrintGrid();
+    std::printf("%ld seeds from %lu in %.1f s, %ld handovers, %ld detours, %ld nodes moved, ",
+                static_cast<long>(seeds), static_cast<unsigned long>(options.first), elapsed_s,
+                static_cast<long>(handovers_), static_cast<long>(detours_),
+                static_cast<long>(movers_));
+    if (rewinds_ > 0) std::printf("%ld times back, ", static_cast<long>(rewinds_));
+    if (faults_ > 0) {
+      std::printf("%ld faults, %ld faulted rounds, ", static_cast<long>(faults_),
+                  static_cast<long>(rounds));
+    }
+    std::printf("%ld wrong\n", static_cast<long>(wrong));
+  }
+
+  int64_t seeds = 0, wrong = 0, rounds = 0;
+
+ private:
+  void PrintGrid() const {
+    std::printf("runs, and how many of them were wrong:\n%-18s", "");
+    for (int32_t phase = 0; phase < kGridPhases; ++phase) {
+      std::printf("%12s", NameOf(GridPhase{static_cast<uint8_t>(phase)}));
+    }
+    std::printf("\n");
+    for (size_t fault = 0; fault < size_t{kGridFaults}; ++fault) {
+      std::printf("%-18s", NameOf(GridFault{static_cast<uint8_t>(fault)}));
+      for (size_t phase = 0; phase < size_t{kGridPhases}; ++phase) {
+        std::printf("%9ld %2ld", static_cast<long>(cells_[phase][fault]),
+                    static_cast<long>(wrong_cells_[phase][fault]));
+      }
+      std::printf("\n");
+    }
+  }
+
+  int64_t handovers_ = 0, detours_ = 0, movers_ = 0, rewinds_ = 0, faults_ = 0;
+  using Cells = std::array<std::array<int64_t, size_t{kGridFaults}>, size_t{kGridPhases}>;
+  Cells cells_{}, wrong_cells_{};
+};
+
 absl::Status Print(const SwarmOptions& options, SeedQueue& queue) {
   std::FILE* hashes = nullptr;
   if (!options.hashes.empty() && (hashes = std::fopen(options.hashes.c_str(), "w")) == nullptr) {
     return InvalidArgument("--hashes: cannot write %s", options.hashes);
   }
-  int64_t tried = 0, wrong = 0, handovers = 0, detours = 0, movers = 0;
-  while (auto result = queue.Result(tried)) {
-    const auto seed = static_cast<unsigned long>(options.first) + static_cast<unsigned long>(tried);
+  Tally tally;
+  while (auto result = queue.Result(tally.seeds)) {
+    const uint64_t seed = options.first + static_cast<uint64_t>(tally.seeds);
     if (hashes != nullptr) {
-      std::fprintf(hashes, "%lu %016lx\n", seed, static_cast<unsigned long>(result->trace_hash));
+      std::fprintf(hashes, "%lu %016lx\n", static_cast<unsigned long>(seed),
+                   static_cast<unsigned long>(result->trace_hash));
     }
-    ++tried;
-    handovers += result->handovers;
-    detours += result->detours;
-    movers += result->movers;
+    tally.Add(*result, seed);
+    if (options.rounds > 0 && tally.rounds >= options.rounds) queue.Close();
     if (!result->finding) continue;
-    ++wrong;
     Print(*result->finding);
     std::fflush(stdout);
     if (!options.keep_going) break;
   }
   if (hashes != nullptr) std::fclose(hashes);
-  std::printf(
-      "%ld seeds from %lu in %.1f s, %ld handovers, %ld detours, %ld nodes moved: %ld wrong\n",
-      static_cast<long>(tried), static_cast<unsigned long>(options.first), queue.elapsed_s(),
-      static_cast<long>(handovers), static_cast<long>(detours), static_cast<long>(movers),
-      static_cast<long>(wrong));
-  return wrong == 0 ? absl::OkStatus() : Internal("%d of %d seeds are wrong", wrong, tried);
+  tally.Print(options, queue.elapsed_s());
+  return tally.wrong == 0 ? absl::OkStatus()
+                          : Internal("%d of %d seeds are wrong", tally.wrong, tally.seeds);
+}
+
+// --storm and --grid are names of draws; what was not said of seeds follows from them.
+SwarmOptions Resolved(SwarmOptions options) {
+  if (options.storm) options.draw = kStormDraw;
+  if (options.grid) options.draw = kGridDraw;
+  if (options.seeds == 0) {
+    options.seeds = options.rounds > 0 ? INT64_MAX : options.grid ? kGridCells * kGridTimes : 100;
+  }
+  return options;
 }
 
 }  // namespace
 
-absl::Status Swarm(const SwarmOptions& options, const volatile bool& interrupted) {
+absl::Status Swarm(const SwarmOptions& wanted, const volatile bool& interrupted) {
+  if (wanted.storm && wanted.grid) return InvalidArgument("--storm or --grid: one of the two");
+  const SwarmOptions options = Resolved(wanted);
+  if (options.rounds > 0 && options.draw < kStormDraw) {
+    return InvalidArgument("--rounds counts faulted rounds: want --storm or --grid with it");
+  }
   if (options.draw < 1 || options.draw > kSwarmDrawLast) {
     return InvalidArgument("--draw: want 1 to %d, got %d", kSwarmDrawLast, options.draw);
   }

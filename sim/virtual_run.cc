@@ -200,6 +200,7 @@ std::unique_ptr<Actor> VirtualRun::MakeCoordinator(const std::vector<std::string
   options.objects = shards_.get();
   if (options_.exports) options.model = sink_.get();
   options.checkpoints = MakeArchive();
+  options.plans_quickly = options_.plans_quickly;
   if (options_.math == VirtualMath::kTiny) options.trained_model = TinyOf(options_.config).model;
   options.verify_ticket = [](const std::string& ticket) -> absl::StatusOr<AdmittedTicket> {
     return AdmittedTicket{ticket, CoordinatorActor::kNodesMax};

@@ -246,6 +246,9 @@ std::string LeftOut(const std::vector<NodeId>& all, const std::vector<NodeId>& t
 
 absl::StatusOr<PlannedRun> MakePlan(const PlannerInput& input) {
   SKERRY_RETURN_IF_ERROR(CheckInput(input));
+  if (input.is_quick && input.config.pipeline.stages > 0) {
+    return PlanFor(input, PlacementEffort::kQuick);
+  }
   const auto quick_plan = [](const PlannerInput& candidate) {
     const auto quick = PlanFor(candidate, PlacementEffort::kQuick);
     return quick.ok() ? quick->predicted_step_s : std::numeric_limits<double>::infinity();

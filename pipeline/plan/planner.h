@@ -34,6 +34,7 @@ struct PlannerInput {
   LinkMatrix links;                         // of at least these nodes
   int64_t version = 1;                      // of the plan to make
   double message_s = kMessageSeconds;       // what a message costs a node besides its bytes
+  bool is_quick = false;  // any sound plan, in milliseconds: where its worth is no matter
 };
 
 struct PlannedRun {

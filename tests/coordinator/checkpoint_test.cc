@@ -357,14 +357,6 @@ TEST_CASE("A damaged checkpoint is passed over for an older one, and named",
   CHECK(kept.run.state().plan->start.round == kept.run.state().checkpoints.at(1).round);
 }
 
-TEST_CASE("Without a checkpoint a lost stage is left out as before", "[coordinator][checkpoint]") {
-  ServedRun run(SmallRun());
-  run.Gather();
-  for (const NodeId& node : run.Live(1)) run.From(node, Leave{"gone"});
-  CHECK(run.state().lost.empty());
-  CHECK(run.CountEvents("stage_lost") == 0);
-}
-
 TEST_CASE("A run that begins with another's checkpoint plans with it, at its step",
           "[coordinator][checkpoint]") {
   Kept made;

@@ -1,0 +1,50 @@
+#include "node/home_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "common/status.h"
+
+namespace skerry {
+namespace {
+
+// Whoever wrote it last holds it.
+std::string Holder(int descriptor) {
+  std::array<char, 32> text{};
+  const ssize_t size = ::pread(descriptor, text.data(), text.size() - 1, 0);
+  std::string pid(text.data(), size > 0 ? static_cast<size_t>(size) : 0);
+  pid.resize(std::min(pid.find_first_not_of("0123456789"), pid.size()));
+  return pid.empty() ? "another process" : "process " + pid;
+}
+
+}  // namespace
+
+absl::StatusOr<HomeLock> HomeLock::Take(const std::string& home) {
+  const std::string file = home + "/lock";
+  HomeLock lock(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (lock.descriptor_ < 0) return Unavailable("%s: %s", file, std::strerror(errno));
+  if (::flock(lock.descriptor_, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return Unavailable("%s: %s", file, std::strerror(errno));
+    return FailedPrecondition(
+        "a node lives in %s already (%s); end it, or give this one a home of its own with --home",
+        home, Holder(lock.descriptor_));
+  }
+  const std::string pid = std::to_string(::getpid()) + "\n";
+  const bool written =
+      ::ftruncate(lock.descriptor_, 0) == 0 &&
+      ::pwrite(lock.descriptor_, pid.data(), pid.size(), 0) == static_cast<ssize_t>(pid.size());
+  static_cast<void>(written);  // for people only, and the disk may be full
+  return lock;
+}
+
+HomeLock::~HomeLock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+}  // namespace skerry

@@ -1,0 +1,323 @@
+#include "sim/storm.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "common/round_clock.h"
+#include "pipeline/plan/route.h"
+#include "routing/cost_model.h"
+#include "sim/live_faults.h"
+#include "sim/swarm_dice.h"
+#include "sim/swarm_director.h"
+#include "sim/swarm_parts.h"
+
+namespace skerry {
+namespace {
+
+constexpr Duration kLimit = Duration::Seconds(3600);
+// With the first plan, or before it if there is none for so long.
+constexpr Instant kBeginsAtLast = Instant() + Duration::Seconds(60);
+constexpr int32_t kAwayMax = 6;  // nodes
+
+enum class Blow : uint8_t {
+  kRestart,
+  kKill,
+  kHiccup,
+  kHang,
+  kCutOff,
+  kWay,
+  kLink,
+  kSlow,
+  kDiskFull,
+  kLeave,
+  kCoordinatorDies,
+  kCoordinatorHangs,
+  kCoordinatorDiskFull,
+  kClock,
+  kStageDies,
+  kLie
+};
+struct Share {
+  Blow blow;
+  int32_t parts;
+};
+constexpr std::array kShares = {Share{Blow::kRestart, 10},
+                                Share{Blow::kKill, 4},
+                                Share{Blow::kHiccup, 24},
+                                Share{Blow::kHang, 3},
+                                Share{Blow::kCutOff, 5},
+                                Share{Blow::kWay, 16},
+                                Share{Blow::kLink, 8},
+                                Share{Blow::kSlow, 14},
+                                Share{Blow::kDiskFull, 3},
+                                Share{Blow::kLeave, 3},
+                                Share{Blow::kCoordinatorDies, 4},
+                                Share{Blow::kCoordinatorHangs, 2},
+                                Share{Blow::kClock, 3},
+                                Share{Blow::kCoordinatorDiskFull, 1},
+                                Share{Blow::kStageDies, 1},
+                                Share{Blow::kLie, 1}};
+
+RunConfig DrawStormConfig(Dice& dice) {
+  RunConfig config = DrawConfig(dice, kStormNodes);
+  config.name = "storm";
+  config.nodes_min = dice.Count(9, 14);
+  config.node_silent_s = dice.Real(4, 8);
+  config.replan_s = dice.Chance(0.3) ? dice.Real(10, 60) : 0;
+  config.pipeline.stages = dice.Count(2, 4);
+  config.pipeline.microbatches_per_step = dice.Count(3, 5);
+  config.outer.inner_steps = dice.Count(2, 4);
+  config.outer.overlap_steps = dice.Count(0, static_cast<int32_t>(config.outer.inner_steps));
+  config.outer.reduce =
+      dice.OneOf(std::array{OuterReduce::kAuto, OuterReduce::kAll, OuterReduce::kSharded});
+  if (dice.Chance(0.3)) DrawMode(dice, config);
+  config.checkpoint = {dice.Count(1, 4), dice.Count(1, 3)};
+  return config;
+}
+
+// Steps of some seconds, and so many of them that they last longer than the storm.
+void SetPace(Dice& dice, VirtualRunOptions& options) {
+  RunConfig& config = options.config;
+  const double step_s = dice.Real(1.5, 3);
+  const double passes = 3.0 * config.model.layers * config.pipeline.microbatches_per_step;
+  const double layer_s = step_s * config.nodes_min / passes * 0.4;
+  for (VirtualNode& node : options.nodes) {
+    node.device.gflops = LayerForwardFlops(config) / (layer_s * dice.Real(0.7, 1.4)) * 1e-9;
+  }
+  const double storm_s = kStormEvery.seconds() * kStormFaults;
+  const auto spans = static_cast<int64_t>(storm_s / step_s) / config.outer.inner_steps;
+  config.steps = std::max<int64_t>(1, spans) * config.outer.inner_steps;
+}
+
+class Storm final : public SwarmDirector, private SimulationObserver {
+ public:
+  explicit Storm(uint64_t seed) : dice_(seed), faults_now_(&story_) {
+    for (const Share& share : kShares) parts_ += share.parts;
+  }
+
+  LiveFaults& faults_now() { return faults_now_; }
+
+  void Begin(VirtualRun* run) {
+    run_ = run;
+    faults_now_.Attach(run);
+    run->simulation().Observe(this);
+    run->simulation().At(Instant(), [this](Simulation&) { Await(); });
+  }
+
+  std::string WhatIsWrong(const VirtualOutcome& outcome) const override {
+    if (!ended_.empty()) return ended_;
+    if (!outcome.finished) return "it did not finish: " + outcome.ended;
+    if (struck_ < kStormFaults) {
+      return absl::StrFormat("it finished after %d of %d faults", struck_, kStormFaults);
+    }
+    return "";
+  }
+  const std::vector<std::string>& story() const override { return story_; }
+  int64_t faults() const override { return struck_; }
+  int64_t faulted_rounds() const override { return faulted_rounds_; }
+
+ private:
+  Instant now() { return run_->simulation().now(); }
+  bool IsOver() const { return run_->checkers().state().finished; }
+
+  void Await() {
+    if (run_->checkers().state().plan || now() >= kBeginsAtLast) return Strike();
+    run_->simulation().At(now() + Duration::Seconds(1), [this](Simulation&) { Await(); });
+  }
+
+  void Strike() {
+    if (struck_ == kStormFaults || IsOver()) return;
+    ++struck_;
+    const auto at = static_cast<int32_t>(dice_.Count(0, parts_ - 1));
+    int32_t below = 0;
+    for (const Share& share : kShares) {
+      below += share.parts;
+      if (at < below) {
+        Do(share.blow);
+        break;
+      }
+    }
+    run_->simulation().At(now() + kStormEvery, [this](Simulation&) { Strike(); });
+  }
+
+  // Somebody who is up and whom nothing befell that is not over; nullopt: enough are away.
+  std::optional<NodeId> Victim() {
+    std::vector<NodeId> well;
+    for (int32_t i = 0; i < kStormNodes; ++i) {
+      const NodeId node = VirtualRun::node(i);
+      const bool is_away = away_until_.contains(node) && now() < away_until_.at(node);
+      if (!is_away && run_->simulation().IsUp(node)) well.push_back(node);
+    }
+    const auto index = static_cast<size_t>(dice_.Count(0, kStormNodes - 1));
+    if (static_cast<int32_t>(well.size()) < kStormNodes - kAwayMax) return std::nullopt;
+    return well[index % well.size()];
+  }
+  Duration Away(const NodeId& node, double low_s, double high_s) {
+    const Duration lasts = Duration::Seconds(dice_.Scale(low_s, high_s));
+    away_until_[node] = now() + lasts;
+    return lasts;
+  }
+
+  void Do(Blow blow) {
+    switch (blow) {
+      case Blow::kWay:
+      case Blow::kLink:
+        return CutLink(blow == Blow::kLink);
+      case Blow::kCoordinatorDies:
+        return faults_now_.Kill(VirtualRun::coordinator(), Duration::Seconds(dice_.Scale(0.2, 8)));
+      case Blow::kCoordinatorHangs:
+        return faults_now_.Hang(VirtualRun::coordinator(), Duration::Seconds(dice_.Scale(0.5, 15)));
+      case Blow::kCoordinatorDiskFull:
+        return faults_now_.FillDisk(VirtualRun::coordinator(),
+                                    Duration::Seconds(dice_.Scale(0.5, 6)));
+      case Blow::kStageDies:
+        return KillStage();
+      case Blow::kLie:
+        return Lie();
+      default:
+        break;
+    }
+    const std::optional<NodeId> victim = Victim();
+    if (!victim) return CutLink(false);
+    DoTo(*victim, blow);
+  }
+
+  void DoTo(const NodeId& node, Blow blow) {
+    switch (blow) {
+      case Blow::kRestart:
+        return faults_now_.Kill(node, Away(node, 0.1, 4), AnyDisk());
+      case Blow::kKill:
+        return faults_now_.Kill(node, Away(node, 4, 40), AnyDisk());
+      case Blow::kHiccup:
+        return faults_now_.Hang(node, Away(node, 0.2, 3));
+      case Blow::kHang:
+        return faults_now_.Hang(node, Away(node, 3, 25));
+      case Blow::kCutOff:
+        return faults_now_.CutOff(node, Away(node, 0.5, 20));
+      case Blow::kSlow: {
+        const double factor = dice_.Real(2, 10);
+        return faults_now_.SlowDevice(node, factor, Duration::Seconds(dice_.Scale(1, 20)));
+      }
+      case Blow::kDiskFull:
+        return faults_now_.FillDisk(node, Duration::Seconds(dice_.Scale(1, 30)));
+      case Blow::kLeave:
+        return faults_now_.Leave(node);
+      default:
+        return faults_now_.JumpClock(node, Duration::Seconds(dice_.Real(-2, 10)));
+    }
+  }
+
+  // One of those of whom the checkers know beforehand.
+  void Lie() {
+    for (const int32_t liar : run_->options().liars) {
+      if (liars_.insert(VirtualRun::node(liar)).second) {
+        return faults_now_.Lie(VirtualRun::node(liar));
+      }
+    }
+    CutLink(false);
+  }
+
+  Disk AnyDisk() { return dice_.Chance(0.5) ? Disk::kKept : Disk::kLost; }
+
+  void CutLink(bool both) {
+    const int32_t from = dice_.Count(-1, kStormNodes - 1);
+    const int32_t to = dice_.Count(0, kStormNodes - 2);
+    const NodeId a = from < 0 ? VirtualRun::coordinator() : VirtualRun::node(from);
+    const NodeId b = VirtualRun::node(from >= 0 && to >= from ? to + 1 : to);
+    const Duration lasts = Duration::Seconds(dice_.Scale(0.5, from < 0 ? 6 : 40));
+    faults_now_.Tell(absl::StrFormat("the way from %s to %s is cut%s for %.3f s",
+                                     LiveFaults::NameOf(a), LiveFaults::NameOf(b),
+                                     both ? ", and back," : "", lasts.seconds()));
+    faults_now_.CutWay(a, b, lasts);
+    if (both) faults_now_.CutWay(b, a, lasts);
+  }
+
+  void KillStage() {
+    const auto& plan = run_->checkers().state().plan;
+    const int32_t throw_of = dice_.Count(0, 1 << 20);
+    const double away_s = dice_.Scale(0.5, 20);
+    if (!plan) return CutLink(false);
+    const auto stage = throw_of % static_cast<int32_t>(plan->stages.size());
+    faults_now_.Tell(absl::StrFormat("all of stage %d die", stage));
+    for (const NodeId& node : Holders(*plan, stage)) {
+      if (run_->simulation().IsUp(node)) {
+        faults_now_.Kill(node, Duration::Seconds(away_s * dice_.Real(0.8, 1.2)));
+      }
+    }
+  }
+
+  // Who ends is started again, as a service or a patient volunteer would.
+  void OnStop(Instant at, const NodeId& who, int exit_code, const std::string& reason) override {
+    if (who == VirtualRun::coordinator() || IsOver() || liars_.contains(who)) return;
+    const bool disk = run_->simulation().IsDiskFull(who);
+    if (exit_code != 0 && !disk && ended_.empty()) {
+      ended_ = absl::StrFormat("%s ended by itself at %.3f s: %s", LiveFaults::NameOf(who),
+                               (at - Instant()).seconds(), reason);
+    }
+    const Duration away = Away(who, 1, 30);
+    run_->simulation().StartAt(at + away, who);
+  }
+
+  void OnPersist(Instant, const NodeId& process, const std::string& record) override {
+    if (process != VirtualRun::coordinator() || record.find(R"("kind":"commit")") == record.npos) {
+      return;
+    }
+    const RunState& state = run_->checkers().state();
+    for (size_t i = 0; i < state.plan->stages.size(); ++i) {
+      const auto stage = static_cast<int32_t>(i);
+      const int64_t rounds = state.RoundsCommitted(stage);
+      if (std::exchange(rounds_[stage], rounds) == rounds) continue;
+      faulted_rounds_ += std::exchange(struck_before_[stage], struck_) != struck_;
+    }
+  }
+
+  Dice dice_;
+  std::vector<std::string> story_;
+  LiveFaults faults_now_;
+  VirtualRun* run_ = nullptr;
+  int32_t parts_ = 0;
+  int64_t struck_ = 0;
+  int64_t faulted_rounds_ = 0;
+  std::map<int32_t, int64_t> rounds_, struck_before_;  // by stage
+  std::map<NodeId, Instant> away_until_;
+  std::set<NodeId> liars_;
+  std::string ended_;
+};
+
+}  // namespace
+
+SwarmRun DrawStorm(uint64_t seed, const SwarmOutput& output) {
+  Dice dice(seed);
+  SwarmRun drawn;
+  VirtualRunOptions options;
+  options.seed = seed;
+  options.config = DrawStormConfig(dice);
+  options.config.seed = seed;
+  for (int32_t i = 0; i < kStormNodes; ++i) options.nodes.push_back(DrawNode(dice, options.config));
+  SetPace(dice, options);
+  options.shards = dice.Count(0, 2);
+  options.shard_bytes = 20'000;
+  options.exports = true;
+  options.plans_quickly = true;
+  options.limit = kLimit;
+  options.keep_events = output.keep_events;
+  options.keep_status = output.keep_events;
+  options.stops_at_violation = output.stops_at_violation;
+  options.liars = {dice.Count(0, 7), dice.Count(8, kStormNodes - 1)};
+  auto storm = std::make_shared<Storm>(Mix64(seed));
+  const auto links = DrawLinks(dice, kStormNodes + 1);
+  options.link = storm->faults_now().Over([links](const NodeId& from, const NodeId& to) {
+    return links[static_cast<size_t>(NumberOf(from))][static_cast<size_t>(NumberOf(to))];
+  });
+  drawn.story.push_back(Told(options));
+  drawn.run = std::make_unique<VirtualRun>(std::move(options));
+  storm->Begin(drawn.run.get());
+  drawn.director = std::move(storm);
+  return drawn;
+}
+
+}  // namespace skerry

@@ -1,0 +1,64 @@
+// A stage that nobody is left of, where there is no checkpoint to go back to.
+
+#include <catch2/catch.hpp>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "coordinator/checkpoint_archive.h"
+#include "tests/coordinator/served_run.h"
+
+using namespace skerry;
+using namespace skerry::testing;
+
+namespace {
+
+void LoseStage(ServedRun& run, int32_t stage) {
+  for (const NodeId& node : run.Live(stage)) run.From(node, Leave{"gone"});
+}
+
+}  // namespace
+
+TEST_CASE(
+    "Lost stage: it is skipped where skipping is allowed, and people are told that it is lost",
+    "[coordinator][checkpoint]") {
+  RunConfig config = SmallRun();
+  config.pipeline.skip_ratio = 0.25;
+  ServedRun run(config);
+  run.Gather();
+  LoseStage(run, 1);
+  CHECK(!run.context.stopped);
+  CHECK(run.state().lost.empty());
+  CHECK(run.CountEvents("stage_lost") == 1);
+  const std::string action = run.LastEvent("stage_lost")["action"];
+  CHECK(action.find("every_rounds") != std::string::npos);
+}
+
+TEST_CASE("Lost stage: without skipping the run ends at once, and says what to do another time",
+          "[coordinator][checkpoint]") {
+  RunConfig config = SmallRun();
+  config.pipeline.skip_ratio = 0;
+  ServedRun run(config);
+  run.Gather();
+  LoseStage(run, 1);
+  REQUIRE(run.context.stopped);
+  CHECK(run.context.stop_code == 1);
+  CHECK(run.context.stop_reason.find("[checkpoint] every_rounds") != std::string::npos);
+}
+
+TEST_CASE("Lost stage: before the first checkpoint the run goes back to its beginning",
+          "[coordinator][checkpoint]") {
+  RunConfig config = SmallRun();
+  config.checkpoint = {1, 2};
+  const auto disk = std::make_shared<CheckpointDisk>();
+  CheckpointArchive archive(std::make_unique<MemoryCheckpointFiles>(disk));
+  ServedRun run(config);
+  run.checkpoints = &archive;
+  run.Restart();
+  run.Gather();
+  const int64_t version = run.state().plan->version;
+  LoseStage(run, 1);
+  CHECK(run.state().lost == std::set<int32_t>{1});
+  CHECK(run.LastEvent("stage_lost")["step"] == 0);
+  CHECK(run.state().plan->version == version + 2);  // one for each who left
+}

@@ -1,0 +1,137 @@
+// Real node processes without a coordinator that answers: what a home and Ctrl-C promise.
+
+#include <sched.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "common/status.h"
+#include "sim/child_process.h"
+
+using namespace skerry;
+namespace fs = std::filesystem;
+
+namespace {
+
+// A run that nobody serves: its nodes dial, and wait.
+class UnservedRun {
+ public:
+  UnservedRun() {
+    std::string root = (fs::temp_directory_path() / "skerry-node-XXXXXX").string();
+    REQUIRE(mkdtemp(root.data()) != nullptr);
+    root_ = root;
+    std::ofstream text(root + "/text.txt");
+    for (int i = 0; i < 4000; ++i) text << "tide " << i % 7 << " and ebb " << i % 5 << ". ";
+    text.close();
+    const std::string program = Program("skerry-coordinator");
+    const auto prepared =
+        RunAndCapture({program, "data", "prepare", root + "/text.txt", "--out", root + "/data"});
+    REQUIRE(prepared.ok());
+    REQUIRE(RunAndCapture({program, "init", root + "/run", "--shards", root + "/data"}).ok());
+    auto ticket =
+        RunAndCapture({program, "ticket", root + "/run", "--endpoint", "tcp://127.0.0.1:1"});
+    REQUIRE(ticket.ok());
+    ticket_ = ticket->substr(0, ticket->find_last_not_of('\n') + 1);
+  }
+  ~UnservedRun() {
+    std::error_code error;
+    fs::remove_all(root_, error);
+  }
+
+  ChildProcess Join(const std::string& log) const {
+    auto child = ChildProcess::Start(
+        {Program("skerry-node"), "join", ticket_, "--home", (root_ / "home").string(), "--listen",
+         "tcp://127.0.0.1:*", "--device", "cpu", "--threads", "1"},
+        (root_ / log).string());
+    REQUIRE(child.ok());
+    return *std::move(child);
+  }
+  std::string Log(const std::string& log) const {
+    std::ifstream in(root_ / log);
+    std::ostringstream text;
+    text << in.rdbuf();
+    return text.str();
+  }
+
+ private:
+  static std::string Program(const std::string& name) {
+    return std::string(SKERRY_PROGRAMS_DIR) + "/" + name;
+  }
+
+  fs::path root_;
+  std::string ticket_;
+};
+
+bool Catches(pid_t pid, int signal) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/status");
+  // Before, it is a copy of this process, which catches signals too.
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/" + std::to_string(pid) + "/exe", error);
+  if (program.filename() != "skerry-node") return false;
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with("SigCgt:")) continue;
+    return (std::stoull(line.substr(7), nullptr, 16) >> (signal - 1) & 1) != 0;
+  }
+  return false;
+}
+
+// Until its loop runs, which then handles signals.
+void AwaitLoop(ChildProcess& node) {
+  while (!Catches(node.pid(), SIGTERM) && node.Ended().empty()) sched_yield();
+  REQUIRE(node.Ended() == "");
+}
+
+// "node 1234abcd".
+std::string NameIn(const std::string& log) {
+  const size_t at = log.find("node ");
+  REQUIRE(at != std::string::npos);
+  return log.substr(at, log.find(',', at) - at);
+}
+
+}  // namespace
+
+TEST_CASE("Node: a second join in one home is refused, says why, and leaves the first alone",
+          "[node][processes]") {
+  const UnservedRun run;
+  ChildProcess first = run.Join("first.log");
+  AwaitLoop(first);
+
+  ChildProcess second = run.Join("second.log");
+
+  CHECK(second.Wait() == "exit code 1");
+  const std::string said = run.Log("second.log");
+  INFO(said);
+  CHECK(said.find("a node lives in ") != std::string::npos);
+  CHECK(said.find("process " + std::to_string(first.pid())) != std::string::npos);
+  CHECK(said.find("--home") != std::string::npos);
+  CHECK(first.Ended() == "");
+}
+
+TEST_CASE("Node: a second Ctrl-C ends it at once, and its home serves the next process",
+          "[node][processes]") {
+  const UnservedRun run;
+  std::string before;
+  {
+    ChildProcess node = run.Join("before.log");
+    AwaitLoop(node);
+    // Both wait when it goes on, so that the first cannot be over before the second.
+    kill(node.pid(), SIGSTOP);
+    kill(node.pid(), SIGINT);
+    kill(node.pid(), SIGTERM);
+    kill(node.pid(), SIGCONT);
+    CHECK(node.Wait() == "exit code 130");
+    before = run.Log("before.log");
+    CHECK(before.find("ended: ") == std::string::npos);  // as it says when it takes its time
+  }
+
+  ChildProcess after = run.Join("after.log");
+
+  AwaitLoop(after);
+  CHECK(NameIn(run.Log("after.log")) == NameIn(before));
+}

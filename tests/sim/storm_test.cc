@@ -1,0 +1,212 @@
+// Faults by the hundred: storms, the grid of faults and phases, the coordinator's death at every
+// record of an eventful run, stages that die as a whole. A seed that was wrong once stays here.
+
+#include "sim/storm.h"
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <set>
+#include <string>
+
+#include "pipeline/plan/route.h"
+#include "sim/fault_grid.h"
+
+using namespace skerry;
+
+namespace {
+
+std::string WrongWith(const SwarmSeed& seed, bool twice = false) {
+  const SwarmTry tried = TrySwarmSeed(seed, twice);
+  return tried.finding ? std::to_string(seed.seed) + ": " + tried.finding->wrong : "";
+}
+
+void CheckSeeds(int32_t draw, uint64_t first, uint64_t count) {
+  for (uint64_t seed = first; seed < first + count; ++seed) CHECK(WrongWith({seed, draw}) == "");
+}
+
+// Every kind of fault in that phase, each kGridTimes over.
+void CheckPhase(GridPhase phase) {
+  for (uint64_t time = 0; time < uint64_t{kGridTimes}; ++time) {
+    for (uint64_t fault = 0; fault < uint64_t{kGridFaults}; ++fault) {
+      const uint64_t cell = static_cast<uint64_t>(phase) * kGridFaults + fault;
+      const uint64_t seed = 1 + time * kGridCells + cell;
+      REQUIRE(GridCellOf(seed).phase == phase);
+      INFO(NameOf(GridCellOf(seed).fault) << " while " << NameOf(phase));
+      CHECK(WrongWith({seed, kGridDraw}) == "");
+    }
+  }
+}
+
+// Two stages of three, checkpoints, and a history: one is killed and its slot handed on, somebody
+// comes late, a link breaks, a stage dies as a whole.
+VirtualRunOptions EventfulRun() {
+  VirtualRunOptions options;
+  RunConfig& config = options.config;
+  config.steps = 32;
+  config.nodes_min = 6;
+  config.node_silent_s = 5;
+  config.replan_s = 0;
+  config.model = {
+      .vocab = 64, .hidden = 32, .layers = 4, .heads = 2, .kv_heads = 1, .ffn = 64, .context = 16};
+  config.outer.inner_steps = 2;
+  config.outer.overlap_steps = 1;
+  config.pipeline.stages = 2;
+  config.pipeline.microbatches_per_step = 3;
+  config.pipeline.sequences_per_microbatch = 1;
+  config.checkpoint = {2, 2};
+  VirtualNode node;
+  node.device = {"simulated", "simulated", 0.004, int64_t{1} << 34};
+  node.memory_bytes_per_s = 1e8;
+  options.nodes.assign(7, node);
+  options.nodes.back().joins = Instant() + Duration::Seconds(12);
+  options.link = [](const NodeId&, const NodeId&) {
+    return SimLink{.one_way = Duration::Millis(10), .bytes_per_s = 1e7, .jitter = {}};
+  };
+  options.shards = 1;
+  options.exports = true;
+  options.keep_events = false;
+  options.plans_quickly = true;
+  options.limit = Duration::Seconds(1800);
+  return options;
+}
+
+// Once, as soon as the furthest stage has frozen so many rounds.
+void AfterRounds(VirtualRun& run, int64_t rounds, const std::function<void(Simulation&)>& act) {
+  run.simulation().At(run.simulation().now() + Duration::Millis(500), [=, &run](Simulation& now) {
+    const RunState& state = run.checkers().state();
+    const int64_t done = state.plan ? state.RoundsCommitted(0) : 0;
+    if (done < rounds) return AfterRounds(run, rounds, act);
+    if (!state.finished) act(now);
+  });
+}
+
+void WriteHistory(VirtualRun& run) {
+  AfterRounds(run, 2, [](Simulation& now) {
+    now.CrashAt(now.now(), VirtualRun::node(1));
+    now.StartAt(now.now() + Duration::Seconds(1), VirtualRun::node(1), Disk::kLost);
+  });
+  AfterRounds(run, 10, [&run](Simulation& now) {
+    for (const NodeId& node : Holders(*run.checkers().state().plan, 1)) {
+      now.CrashAt(now.now(), node);
+      now.StartAt(now.now() + Duration::Seconds(2), node);
+    }
+  });
+}
+
+int64_t RecordsOfEventfulRun() {
+  VirtualRun run(EventfulRun());
+  WriteHistory(run);
+  REQUIRE(run.Run().finished);
+  CHECK(run.checkers().rewinds() == 1);
+  CHECK(run.checkers().handovers() > 0);
+  return static_cast<int64_t>(run.simulation().journal(VirtualRun::coordinator()).size());
+}
+
+// One in `of` of the records, from `first` on.
+void DieAtRecords(int64_t first, int64_t of) {
+  const int64_t records = RecordsOfEventfulRun();
+  CHECK(records >= 200);
+  for (int64_t record = first; record <= records; record += of) {
+    VirtualRunOptions options = EventfulRun();
+    const Duration away = Duration::Seconds(record % 3 == 0 ? 8 : 0.3);
+    options.coordinator_crashes = {{record, away}};
+    VirtualRun run(options);
+    WriteHistory(run);
+    const VirtualOutcome outcome = run.Run();
+    INFO("it died at record " << record << " of " << records << ": " << outcome.ended);
+    for (const Violation& violation : outcome.violations) {
+      UNSCOPED_INFO(violation.rule << ": " << violation.what);
+    }
+    CHECK(outcome.violations.empty());
+    CHECK(outcome.finished);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("Grid: whoever joins may be struck by anything", "[sim][grid]") {
+  CheckPhase(GridPhase::kJoining);
+}
+TEST_CASE("Grid: any fault in the middle of a step", "[sim][grid]") {
+  CheckPhase(GridPhase::kStep);
+}
+TEST_CASE("Grid: any fault between a round's boundary and its commit", "[sim][grid]") {
+  CheckPhase(GridPhase::kBoundary);
+}
+TEST_CASE("Grid: any fault between a round's commit and its landing", "[sim][grid]") {
+  CheckPhase(GridPhase::kLanding);
+}
+TEST_CASE("Grid: any fault while a slot is handed on", "[sim][grid]") {
+  CheckPhase(GridPhase::kHandover);
+}
+TEST_CASE("Grid: any fault while a checkpoint is made", "[sim][grid]") {
+  CheckPhase(GridPhase::kCheckpoint);
+}
+
+TEST_CASE("Grid: a seed is one cell, and every cell comes as often", "[sim][grid]") {
+  std::set<std::pair<GridFault, GridPhase>> cells;
+  for (uint64_t seed = 1; seed <= uint64_t{kGridCells}; ++seed) {
+    cells.emplace(GridCellOf(seed).fault, GridCellOf(seed).phase);
+  }
+  CHECK(cells.size() == size_t{kGridCells});
+  CHECK(kGridFaults >= 8);
+  CHECK(kGridPhases >= 5);
+}
+
+// As many as the CI's time allows; `skerry-sim swarm --storm --seeds 200` for more.
+TEST_CASE("Storm: seeds 101 to 112 end well", "[sim][storm]") {
+  CheckSeeds(kStormDraw, 101, 12);
+}
+TEST_CASE("Storm: seeds 113 to 124 end well", "[sim][storm]") {
+  CheckSeeds(kStormDraw, 113, 12);
+}
+
+TEST_CASE("Storm: who lands a round late counts its messages as the others did", "[sim][storm]") {
+  CheckSeeds(kStormDraw, 3, 1);
+}
+
+TEST_CASE("Storm: a seed has one trace, 480 faults and rounds among them", "[sim][storm]") {
+  const SwarmTry tried = TrySwarmSeed({2, kStormDraw}, true);
+  CHECK(!tried.finding);
+  CHECK(tried.faults == kStormFaults);
+  CHECK(tried.faulted_rounds > 5);
+}
+
+TEST_CASE("Swarm: stages that die as a whole, absences and checkpoints together",
+          "[sim][swarm][checkpoint]") {
+  CheckSeeds(11, 1, 30);
+}
+
+TEST_CASE("A device without memory ends its node with the device's words, and the run goes on",
+          "[sim][swarm]") {
+  VirtualRunOptions options = EventfulRun();
+  options.keep_events = true;
+  VirtualRun run(options);
+  const auto victim = GENERATE(range(0, 6));
+  run.simulation().At(Instant() + Duration::Seconds(12),
+                      [&run, victim](Simulation&) { run.faults(victim).out_of_memory = true; });
+
+  const VirtualOutcome outcome = run.Run();
+
+  CHECK(outcome.violations.empty());
+  CHECK(outcome.finished);
+  const auto stopped = run.simulation().stopped(VirtualRun::node(victim));
+  REQUIRE(stopped);
+  CHECK(stopped->exit_code == 1);
+  bool told = false;
+  for (const VirtualEvent& event : run.events()) {
+    told |= event.kind == "left" &&
+            event.fields.find("no memory for a microbatch") != std::string::npos &&
+            event.fields.find(VirtualRun::node(victim).Short()) != std::string::npos;
+  }
+  CHECK(told);
+}
+
+TEST_CASE("Crash points: the coordinator dies at any record of an eventful run, even ones",
+          "[sim][swarm]") {
+  DieAtRecords(2, 2);
+}
+TEST_CASE("Crash points: the coordinator dies at any record of an eventful run, odd ones",
+          "[sim][swarm]") {
+  DieAtRecords(1, 2);
+}
