@@ -31,7 +31,7 @@ RunConfig RunOf(const ConvergenceSize& size, const Training& training, const Rat
   config.inner.learning_rate = rates.inner;
   config.inner.min_learning_rate = 0.1f * rates.inner;
   config.inner.beta2 = rates.beta2;
-  config.inner.warmup_steps = size.steps / 16;
+  config.inner.warmup_steps = size.steps / 4;  // a shorter one is worse for all
   config.pipeline.microbatches_per_step = training.replicas;
   config.pipeline.sequences_per_microbatch = size.sequences;
   config.outer.inner_steps = training.tau;

@@ -30,7 +30,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "coordinator/checkpoint_store.h"
+#include "coordinator/coordinator_options.h"
 #include "coordinator/probe_schedule.h"
 #include "coordinator/run_state.h"
 #include "coordinator/state_roots.h"
@@ -42,50 +42,6 @@
 #include "wire/actor.h"
 
 namespace skerry {
-
-// Reads parts of what nodes may ask for: "shard/FILE".
-class ObjectSource {
- public:
-  virtual ~ObjectSource() = default;
-  // Quick (memory-mapped). total_bytes −1 if there is no such object.
-  virtual ObjectChunk Read(const ObjectRequest& request) = 0;
-};
-
-// Takes the trained model, stage by stage; Finish writes it. Called on the device thread.
-class ExportSink {
- public:
-  virtual ~ExportSink() = default;
-  virtual absl::Status AddStage(const StageAssignment& stage, bool holds_ends,
-                                const Bytes& base) = 0;
-  // Returns what to tell people: where the model is.
-  virtual absl::StatusOr<std::string> Finish() = 0;
-};
-
-struct AdmittedTicket {
-  std::string id;
-  int64_t uses = 1;
-};
-
-struct CoordinatorOptions {
-  RunConfig config;
-  RunId run;
-  std::vector<ShardName> shards;
-  std::vector<std::string> journal;            // of earlier lives
-  std::vector<std::string> coordinators = {};  // as Welcome says them
-  std::function<absl::StatusOr<AdmittedTicket>(const std::string& ticket)> verify_ticket;
-  ObjectSource* objects = nullptr;
-  ExportSink* model = nullptr;
-  std::function<void(const std::string& json)> status;  // once a second; may be empty
-  int32_t probes_at_once = 0;  // in the whole run; 0: as many as there are disjoint pairs of nodes
-  // Nodes are dialled back before others are told of them (ops_reach.cc); else they are believed.
-  bool tests_reach = false;
-  // Whose tensors codec tables are of, where nodes train another model than config.model
-  // (simulations do).
-  std::optional<TransformerConfig> trained_model = {};
-  CheckpointStore* checkpoints = nullptr;  // none: none are made, and a lost stage stays lost
-  std::function<std::string(const RunConfig&)> format_config = {};  // for their manifests
-  bool plans_quickly = false;  // PlannerInput::is_quick: simulations of faults
-};
 
 class CoordinatorActor final : public Actor {
  public:

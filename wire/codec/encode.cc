@@ -24,7 +24,6 @@ namespace {
 class Writer : public WriteChecks {
  public:
   explicit Writer(schema::Envelope::Builder envelope) : envelope_(envelope) {}
-
   const Payload& payload() const { return payload_; }
 
   void operator()(const Hello& m) {
@@ -377,7 +376,6 @@ absl::StatusOr<EncodedFrame> Encode(const Frame& frame, const NodeId& sender,
     envelope.setReceiverIncarnation(frame.header.receiver_incarnation);
     envelope.setSequence(frame.header.sequence);
     envelope.setAcknowledged(frame.header.acknowledged);
-
     Writer writer(envelope);
     if (frame.message) std::visit([&](const auto& m) { writer(m); }, *frame.message);
     const size_t payload_bytes = View(writer.payload()).size();
@@ -392,9 +390,8 @@ absl::StatusOr<EncodedFrame> Encode(const Frame& frame, const NodeId& sender,
                       "cannot send " + (frame.message ? Describe(*frame.message) : "ack"));
     }
     const auto words = capnp::messageToFlatArray(builder);
-    const auto bytes = words.asBytes();
-    return EncodedFrame{Bytes(bytes.begin(), bytes.end()),
-                        payload_bytes > 0 ? writer.payload() : nullptr};
+    const auto b = words.asBytes();
+    return EncodedFrame{{b.begin(), b.end()}, payload_bytes > 0 ? writer.payload() : nullptr};
   } catch (const kj::Exception& e) {
     return Internal("encoding failed: %s", e.getDescription().cStr());
   }

@@ -3,8 +3,7 @@
 //
 // Delivery: the courier (wire/courier.h) gives each pair of living processes exactly-once delivery,
 // in order within a class of traffic (traffic.h); when a peer restarts both actors hear
-// OnPeerRestarted, and of what was unacknowledged only what OutlivesSession goes to the new
-// process.
+// OnPeerRestarted, and of what was unacknowledged only OutlivesSession goes to the new process.
 #pragma once
 
 #include <cstdint>
