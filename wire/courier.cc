@@ -207,6 +207,13 @@ void CourierSession::Tick(Instant now, std::vector<Frame>& out) {
   }
 }
 
+void CourierSession::RepeatSoon(Instant now) {
+  for (size_t i = 0; i < lanes(); ++i) {
+    lane(i).repeat_due = now;
+    lane(i).repeat_after = options_->repeat_after / 2;  // doubled by the repeat
+  }
+}
+
 // ---- all peers ---------------------------------------------------------------------------------
 
 void Courier::SetIncarnation(uint64_t incarnation) {
@@ -302,6 +309,13 @@ uint16_t Courier::FormatFor(const NodeId& peer) const {
 size_t Courier::Unacknowledged(const NodeId& peer) const {
   const auto it = peers_.find(peer);
   return it == peers_.end() ? 0 : it->second.session.unacknowledged();
+}
+
+void Courier::RepeatSoon(const NodeId& peer, Instant now) {
+  const auto it = peers_.find(peer);
+  if (it == peers_.end()) return;
+  it->second.session.RepeatSoon(now);
+  List(peer, it->second);
 }
 
 int64_t Courier::refused() const {

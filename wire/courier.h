@@ -109,6 +109,9 @@ class CourierSession {
   void Tick(Instant now, std::vector<Frame>& out);
   std::optional<Instant> NextDue() const;
 
+  // There is a new way to the peer: what is unacknowledged is repeated at once (the next Tick).
+  void RepeatSoon(Instant now);
+
   // What a process shows to a peer that it has forgotten so often.
   static uint64_t IncarnationAfter(uint64_t incarnation, uint64_t times_forgotten);
 
@@ -214,6 +217,7 @@ class Courier {
 
   // Messages queued to `peer` that it has not acknowledged.
   size_t Unacknowledged(const NodeId& peer) const;
+  void RepeatSoon(const NodeId& peer, Instant now);
 
   // Frames refused so far: wrong run, older incarnation, replayed sequence, beyond the bounds.
   int64_t refused() const;

@@ -262,6 +262,7 @@ void EventLoop::Core::OnSilentCoordinator() {
   const auto next = route_->Next(now_, courier_.Unacknowledged(coordinator) > 0);
   if (!next) return;
   const absl::Status dialled = transport_->Dial(coordinator, *next);
+  courier_.RepeatSoon(coordinator, now_);  // what waits went the other way
   Do(EventEffect{dialled.ok() ? "coordinator_silent" : "unreachable",
                  "{\"dialling\":" + Quoted(*next) + "}"});
 }

@@ -161,7 +161,7 @@ TEST_CASE("Postgres: an append whose answer is lost is made again, and is there 
   CHECK(journal->Load()->size() == 4);
 }
 
-TEST_CASE("Postgres: a damaged journal is found, and cut under a lease; what is cut is kept",
+TEST_CASE("Postgres: a damaged journal is found and cut under a lease, and what is cut is kept",
           "[journal][postgres][error]") {
   const PostgresServer server;
   const auto journal = MustOpen(server, Access::kCreate);

@@ -148,7 +148,9 @@ TEST_CASE("Migration: its mover may die or start again at any moment, or be sile
 TEST_CASE("Migration: the donor may die at any moment, then the stage is left out",
           "[sim][migration]") {
   const Duration after = Duration::Millis(GENERATE(0, 60, 400, 3000));
-  VirtualRun run(NineNodes(5));
+  VirtualRunOptions options = NineNodes(5);
+  options.config.pipeline.skip_ratio = 0.5;  // else the run ends with the stage
+  VirtualRun run(std::move(options));
   LoseTwoAt(run, 20);
   bool done = false;
   WhenMoved(

@@ -103,7 +103,8 @@ TEST_CASE("Replan: the cost is the state over the donor's line, the steps withou
   const Replan replan = ChooseMoves(request);
 
   REQUIRE(replan.moves.size() == 1);
-  const double bytes = 16.0 * static_cast<double>(StageParameters(Config().model, 1, false));
+  const double bytes = double{kStateBytesPerParameter} *
+                       static_cast<double>(StageParameters(Config().model, 1, false));
   const double state_s = 0.1 + bytes / 1e3;
   const double missing_s = state_s + 2 * 4 * replan.meanwhile_s;
   const double thrown_s = 2 * replan.now_s / 3;  // δ + 1 steps of one of three
