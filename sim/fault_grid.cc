@@ -147,7 +147,7 @@ class Grid final : public SwarmDirector, private SimulationObserver {
       }
       case GridPhase::kHandover: {
         const auto* request = std::get_if<ObjectRequest>(&message);
-        if (request == nullptr || !request->object.starts_with("replica/")) return;
+        if (request == nullptr || !request->object.starts_with("state/")) return;
         const bool is_donor = cell_.time % 2 == 0;
         return Strike(is_donor ? to : from, is_donor ? "is asked for its state" : "asks for state");
       }
