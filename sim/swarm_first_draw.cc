@@ -4,14 +4,14 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "routing/cost_model.h"
 #include "sim/swarm.h"
 #include "sim/swarm_dice.h"
+#include "sim/swarm_parts.h"
 
 namespace skerry {
 namespace {
 
-RunConfig DrawConfig(Dice& dice, int32_t nodes) {
+RunConfig DrawFirstConfig(Dice& dice, int32_t nodes) {
   RunConfig config;
   config.name = "swarm";
   config.nodes_min = nodes;
@@ -35,35 +35,6 @@ RunConfig DrawConfig(Dice& dice, int32_t nodes) {
   config.pipeline.sequences_per_microbatch = 1;
   config.pipeline.in_flight = dice.Count(1, 5);
   return config;
-}
-
-// Devices for which a layer takes some tens of milliseconds: slower than most links, not than all.
-VirtualNode DrawNode(Dice& dice, const RunConfig& config) {
-  VirtualNode node;
-  const double layer_s = dice.Real(0.01, 0.06);
-  node.device = {"simulated", "simulated", LayerForwardFlops(config) / layer_s * 1e-9,
-                 int64_t{1} << 34};
-  node.memory_bytes_per_s = 1e8;
-  node.joins = Instant() + Duration::Seconds(dice.Real(0.0, 3.0));
-  return node;
-}
-
-std::function<SimLink(const NodeId&, const NodeId&)> DrawLinks(Dice& dice, int32_t processes) {
-  std::vector<std::vector<SimLink>> links(static_cast<size_t>(processes));
-  const bool lossy = dice.Chance(0.5);
-  for (auto& row : links) {
-    for (int32_t to = 0; to < processes; ++to) {
-      row.push_back({Duration::Seconds(dice.Real(0.001, 0.15)), dice.Real(2e5, 2e7),
-                     lossy ? dice.Real(0.0, 0.05) : 0, lossy ? 0.02 : 0,
-                     Duration::Seconds(dice.Real(0.0, 0.03))});
-    }
-  }
-  const auto number = [](const NodeId& id) {
-    return static_cast<size_t>(id.bytes[2] << 8 | id.bytes[3]);
-  };
-  return [links, number](const NodeId& from, const NodeId& to) {
-    return links[number(from)][number(to)];
-  };
 }
 
 class FaultScript {
@@ -125,10 +96,12 @@ SwarmRun DrawFirst(uint64_t seed, const SwarmOutput& output) {
   VirtualRunOptions options;
   const auto nodes = dice.Count(3, 10);
   options.seed = seed;
-  options.config = DrawConfig(dice, nodes);
+  options.config = DrawFirstConfig(dice, nodes);
   options.config.seed = seed;
   for (int32_t i = 0; i < nodes; ++i) options.nodes.push_back(DrawNode(dice, options.config));
-  options.link = DrawLinks(dice, nodes + 1);
+  options.link = [links = DrawLinks(dice, nodes + 1)](const NodeId& from, const NodeId& to) {
+    return links[static_cast<size_t>(NumberOf(from))][static_cast<size_t>(NumberOf(to))];
+  };
   options.limit = Duration::Seconds(3600);
   options.keep_events = output.keep_events;
   options.keep_status = output.keep_events;
