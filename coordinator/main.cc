@@ -101,7 +101,7 @@ absl::Status PrintNodes(const std::string& directory, bool json) {
 absl::Status PrintPlan(const std::string& directory, bool json) {
   SKERRY_ASSIGN_OR_RETURN(const OpenedRun run, OpenRunDirectory(directory));
   SKERRY_ASSIGN_OR_RETURN(const RunState state, LoadRunState(run.directory));
-  std::cout << (json ? PlanJson(state).dump(2) + "\n" : PlanText(state));
+  std::cout << (json ? PlanJson(state, run.config).dump(2) + "\n" : PlanText(state, run.config));
   return absl::OkStatus();
 }
 

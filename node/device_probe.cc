@@ -5,6 +5,7 @@
 #include <fstream>
 #include <string>
 
+#include "common/status.h"
 #include "kernels/measure.h"
 #include "kernels/plugin/gpu_backend.h"
 
@@ -24,8 +25,14 @@ std::string ProcessorModel() {
 
 }  // namespace
 
-DeviceProfile ProbeDevice(Backend& backend) {
+absl::StatusOr<DeviceProfile> ProbeDevice(const DeviceChoice& device) {
   DeviceProfile profile;
+  {
+    SKERRY_ASSIGN_OR_RETURN(const auto rounded, device.Create(DType::kBfloat16));
+    if (rounded->compute_type() == DType::kBfloat16) profile.bf16_gflops = MeasureGflops(*rounded);
+  }
+  SKERRY_ASSIGN_OR_RETURN(const auto created, device.Create(DType::kFloat32));
+  Backend& backend = *created;
   const int64_t on_device = DeviceMemoryFree(backend);
   profile.name = on_device >= 0 ? backend.name() : ProcessorModel() + ", " + backend.name();
   profile.numeric_profile = backend.numeric_profile();
@@ -33,6 +40,12 @@ DeviceProfile ProbeDevice(Backend& backend) {
   profile.memory_bytes =
       on_device >= 0 ? on_device : int64_t{sysconf(_SC_AVPHYS_PAGES)} * sysconf(_SC_PAGESIZE);
   return profile;
+}
+
+std::string RatesText(const DeviceProfile& profile) {
+  const std::string text = absl::StrFormat("%.0f GFLOP/s in float32", profile.gflops);
+  if (profile.bf16_gflops == 0) return text + ", no bf16";
+  return text + absl::StrFormat(", %.0f in bf16", profile.bf16_gflops);
 }
 
 }  // namespace skerry

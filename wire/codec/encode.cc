@@ -37,6 +37,7 @@ class Writer : public WriteChecks {
     d.setNumericProfile(Text(m.device.numeric_profile, "numeric profile"));
     d.setGflops(Finite(m.device.gflops, "gflops"));
     d.setMemoryBytes(m.device.memory_bytes);
+    d.setBf16Gflops(Finite(m.device.bf16_gflops, "bf16 gflops"));
     b.setPlanVersion(m.plan_version);
     b.setStep(m.step);
     b.setBaseVersion(m.base_version);

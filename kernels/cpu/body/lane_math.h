@@ -44,6 +44,13 @@ template <typename Body>
       [rest](auto* p, Lanes x) { StoreSome(p, x, rest); });
 }
 
+// Where arithmetic keeps a core from running far enough ahead of its loads, memory has to be asked
+// early.
+inline void FetchAhead(const void* p) {
+  constexpr int64_t kBytesAhead = 4096;
+  __builtin_prefetch(static_cast<const char*>(p) + kBytesAhead);
+}
+
 // The lanes turned by `by` places.
 template <int by>
 inline Lanes Turned(Lanes x) {
@@ -127,6 +134,19 @@ constexpr float kHuge = 3.0e38f;  // stands for −∞ in masks, where −∞ �
   y = MultiplyAdd(y, r, Spread(1.6666665459e-1f));
   y = MultiplyAdd(y, r, Spread(5.0000001201e-1f));
   return MultiplyAdd(y, r * r, r) + 1.0f;
+}
+
+// What a sum of exponentials is divided into, where the quotient is stored in the type T.
+template <typename T>
+[[gnu::always_inline]] inline Lanes OneOver(Lanes x) {
+#ifdef SKERRY_LANES_HAVE_RECIPROCAL
+  // Within 2⁻¹⁴ and one Newton step: far finer than bf16, in a third of a division's time.
+  if constexpr (sizeof(T) < sizeof(float)) {
+    const Lanes y = RoughReciprocal(x);
+    return y * MultiplyAdd(-x, y, Spread(2));
+  }
+#endif
+  return 1.0f / x;
 }
 
 constexpr float kLog2E = 1.44269504f;

@@ -97,6 +97,13 @@ TEST_CASE("Memory model: within 5 % of the heap where microbatches are large", "
   CheckWithinFivePercent(shape);
 }
 
+TEST_CASE("Memory model: within 5 % of the heap where layers are recomputed", "[memory]") {
+  StageCase shape = Case(128, 4, GENERATE(false, true));
+  shape.config.pipeline.sequences_per_microbatch = 8;
+  shape.recomputed = GENERATE(1, 4);
+  CheckWithinFivePercent(shape);
+}
+
 TEST_CASE("Memory model: within 5 % of the heap with the residual in the weights", "[memory]") {
   StageCase shape = Case(256, 2, false);
   shape.config.outer.residual = ResidualPlace::kWeights;
