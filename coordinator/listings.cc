@@ -333,8 +333,8 @@ std::string PlanText(const RunState& state, const RunConfig& config) {
     for (const NodeId& node : stage.replicas) {
       const auto record = state.nodes.find(node);
       const int32_t again = RecomputedBy(state, settled, static_cast<int32_t>(i), node);
-      text += absl::StrFormat(" %s (%s%s%s)", node.Short(),
-                              record == state.nodes.end() ? "?" : record->second.region,
+      const std::string region = record == state.nodes.end() ? "?" : record->second.region;
+      text += absl::StrFormat(" %s (%s%s%s)", node.Short(), region.empty() ? "no region" : region,
                               again > 0 ? absl::StrFormat(", %d layers recomputed", again) : "",
                               IsDead(plan, node) ? ", dead" : "");
     }

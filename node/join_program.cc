@@ -192,6 +192,12 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
       SKERRY_ASSIGN_OR_RETURN(tokens, shards.Open(config, names));
     }
     SKERRY_ASSIGN_OR_RETURN(auto backend, device.Create(ComputeTypeOf(config.inner)));
+    // Before it is taken: a system that gives more than it has kills whoever uses it.
+    const int64_t free = MemoryFree(*backend);
+    if (free < order.needs_bytes) {
+      return ResourceExhausted("the stage takes %s, and %s are free now",
+                               BytesText(order.needs_bytes), BytesText(free));
+    }
     return TrainedStage::Create(config, order.stage, order.holds_ends, std::move(backend),
                                 std::move(tokens), order.recomputed_layers);
   };

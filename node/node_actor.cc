@@ -175,7 +175,9 @@ StageHolds NodeActor::Holds() const {
 }
 
 StageOrder NodeActor::OrderFor() const {
-  return {plan_.stages[static_cast<size_t>(stage_)], stage_ == 0, Holds().recomputed};
+  const StageMemory needs = StageMemoryWith(*config_, plan_, stage_, options_.device.memory_bytes);
+  return {plan_.stages[static_cast<size_t>(stage_)], stage_ == 0, Holds().recomputed,
+          needs.total()};
 }
 
 void NodeActor::BuildStage(Context& context) {

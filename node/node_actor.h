@@ -46,6 +46,7 @@ struct StageOrder {
   StageAssignment stage;
   bool holds_ends = false;        // embedding, final norm and head too
   int32_t recomputed_layers = 0;  // model/stage_trainer.h
+  int64_t needs_bytes = 0;        // by the memory model, without its margin
 };
 
 // Builds the arithmetic of a stage; runs on the device thread.

@@ -57,14 +57,16 @@ TEST_CASE("Memory model: an upper bound where the node computes in bf16", "[memo
   CHECK(bytes->error() <= 0.25);
 }
 
-TEST_CASE("StageTrainer: on one thread a step takes no memory once the first ones have been",
-          "[memory]") {
+TEST_CASE("StageTrainer: a step takes no memory once the first ones have been", "[memory]") {
   RunConfig config = Case(192, 2, true).config;
   config.inner.compute = GENERATE(InnerCompute::kFloat32, InnerCompute::kBfloat16);
-  const auto backend = CreateCpuBackend(1, ComputeTypeOf(config.inner));
-  const auto trainer = *StageTrainer::Create(config, 0, 2, true, backend.get());
-  const std::vector<int32_t> tokens(64, 7), targets(64, 9);
-  std::vector<float> stream(64 * 192), gradient(stream.size());
+  config.pipeline.sequences_per_microbatch = 4;
+  const int threads = GENERATE(1, 2);
+  const auto backend = CreateCpuBackend(threads, ComputeTypeOf(config.inner));
+  const int32_t recomputed = GENERATE(0, 2);
+  const auto trainer = *StageTrainer::Create(config, 0, 2, true, backend.get(), recomputed);
+  const std::vector<int32_t> tokens(4 * 64, 7), targets(4 * 64, 9);
+  std::vector<float> stream(4 * 64 * 192), gradient(stream.size());
   const auto step = [&](int64_t k) {
     REQUIRE(trainer->ForwardFirst({k, 0}, tokens, stream).ok());
     REQUIRE(trainer->Loss({k, 0}, stream, targets, gradient).ok());
@@ -79,7 +81,9 @@ TEST_CASE("StageTrainer: on one thread a step takes no memory once the first one
   step(3);
 
   CHECK(HeapBytes() == before);
-  // Names and views of tensors, and the losses of 64 tokens; no matrix is as small.
+  // Below AVX-512 oneDNN multiplies by a kernel that takes memory of its own at every call.
+  if (backend->name().find("AVX-512") == std::string::npos && threads > 1) return;
+  // Names and views of tensors, and the losses of 256 tokens; no matrix is as small.
   CHECK(HeapBytesPeak() - before < 8 * 1024);
 }
 

@@ -118,6 +118,7 @@ TEST_CASE("Memory: no more is held than the windows and the share of a step allo
 
 TEST_CASE("Memory: who offers more holds more gradients, never more than it offers", "[plan]") {
   RunConfig config;
+  config.pipeline.recompute = GENERATE(Recompute::kNever, Recompute::kAlways);
   PipelinePlan plan;
   plan.stages = {{0, 4, std::vector<NodeId>(2)}, {4, 8, std::vector<NodeId>(2)}};
   const int64_t least = StageNeeds(config, plan, 1).needed();
@@ -129,6 +130,18 @@ TEST_CASE("Memory: who offers more holds more gradients, never more than it offe
   CHECK(some.gradients > kGradientsMin);
   CHECK(some.gradients < GradientsMax(config, 2, false));
   CHECK(StageMemoryWith(config, plan, 1, between).needed() <= between);
+}
+
+TEST_CASE("Memory: layers are kept before more gradients are", "[plan]") {
+  RunConfig config;
+  PipelinePlan plan;
+  plan.stages = {{0, 4, std::vector<NodeId>(2)}, {4, 8, std::vector<NodeId>(2)}};
+  const StageHolds kept = HoldsOf(config, 2, 2, false);
+  const int64_t enough = MemoryOf(config, 4, false, kept).needed();
+  CHECK(HoldsOf(config, plan, 1, enough) == kept);
+  const StageHolds less = HoldsOf(config, plan, 1, enough - 1);
+  CHECK(less.recomputed == 1);
+  CHECK(MemoryOf(config, 4, false, less).needed() < enough);
 }
 
 TEST_CASE(

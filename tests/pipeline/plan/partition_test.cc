@@ -115,8 +115,10 @@ TEST_CASE("Partition: where no cut fits otherwise, activations are computed agai
   config.pipeline.stages = 2;
   config.pipeline.sequences_per_microbatch = 16;
   const std::vector<double> gflops(4, 1.0);
-  const StageHolds least = LeastHolds(config, 4, HoldsOf(config, 2, 2, true));
-  const std::vector<int64_t> tight(4, MemoryOf(config, 4, true, least).needed());
+  const auto least = [&](bool ends) {
+    return MemoryOf(config, 4, ends, LeastHolds(config, 4, HoldsOf(config, 2, 2, ends))).needed();
+  };
+  const std::vector<int64_t> tight(4, std::max(least(true), least(false)));
 
   config.pipeline.recompute = Recompute::kNever;
   CHECK(absl::IsResourceExhausted(MakePartition(config, gflops, tight).status()));
@@ -126,7 +128,8 @@ TEST_CASE("Partition: where no cut fits otherwise, activations are computed agai
   REQUIRE(partition.ok());
   const std::vector<double> repeats = RepeatsOf(config, *partition, tight);
   REQUIRE(repeats.size() == 2 * 4);  // stages × nodes
-  CHECK(repeats[0] == Approx(LayerRepeatShare(config)));
+  for (const double share : repeats) CHECK(share <= LayerRepeatShare(config));
+  CHECK(*std::max_element(repeats.begin(), repeats.end()) > 0.3);
   CHECK(LayerRepeatShare(config) < 0.9);
   CHECK(LayerRepeatShare(config) > 0.6);
   CHECK(RepeatsOf(config, *partition, std::vector<int64_t>(4)).empty());
