@@ -154,6 +154,10 @@ absl::Status MakeActor(Serving& serving) {
   options.format_config = FormatRunConfig;
   options.coordinators = serving.seat->endpoints();
   SKERRY_ASSIGN_OR_RETURN(options.journal, serving.seat->Load());
+  // run.toml may be edited between `init` and the first node, and not afterwards.
+  if (options.journal.empty()) {
+    SKERRY_RETURN_IF_ERROR(serving.seat->NoteConfig(serving.run.config));
+  }
   const size_t records = options.journal.size();
   SKERRY_ASSIGN_OR_RETURN(serving.actor, CoordinatorActor::Create(std::move(options)));
   std::printf(
