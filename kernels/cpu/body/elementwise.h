@@ -9,14 +9,14 @@ namespace {
 // 1 / (1 + e^−x); past kExpHigh it is as small as a normal float32 gets.
 template <typename T>
 [[gnu::always_inline]] inline Lanes Sigmoid(Lanes x) {
-  return OneOver<T>(1.0f + Exp(Lower(-x, Spread(kExpHigh))));
+  return OneOver<T>(1.0f + ExpFor<T>(Lower(-x, Spread(kExpHigh))));
 }
 
 template <typename T>
 void SwigluForward(const T* gate_up, T* out, int64_t ffn) {
   ForLanes(ffn, [&](int64_t i, auto load, auto store) {
-    FetchAhead(gate_up + i);
-    FetchAhead(gate_up + ffn + i);
+    FetchNextRow(gate_up + i, 2 * ffn);
+    FetchNextRow(gate_up + ffn + i, 2 * ffn);
     const Lanes gate = load(gate_up + i);
     store(out + i, gate * Sigmoid<T>(gate) * load(gate_up + ffn + i));
   });
@@ -25,9 +25,9 @@ void SwigluForward(const T* gate_up, T* out, int64_t ffn) {
 template <typename T>
 void SwigluBackward(const T* gate_up, const T* d_out, T* d_gate_up, int64_t ffn) {
   ForLanes(ffn, [&](int64_t i, auto load, auto store) {
-    FetchAhead(gate_up + i);
-    FetchAhead(gate_up + ffn + i);
-    FetchAhead(d_out + i);
+    FetchNextRow(gate_up + i, 2 * ffn);
+    FetchNextRow(gate_up + ffn + i, 2 * ffn);
+    FetchNextRow(d_out + i, ffn);
     const Lanes gate = load(gate_up + i), up = load(gate_up + ffn + i), d = load(d_out + i);
     const Lanes sigmoid = Sigmoid<T>(gate);
     const Lanes slope = MultiplyAdd(gate, 1.0f - sigmoid, Spread(1));

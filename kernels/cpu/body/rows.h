@@ -77,8 +77,8 @@ void Rope(const RopeArgs<T>& args) {
       T* low = args.x + t * args.step + first;
       T* high = low + half;
       ForLanes(half, [&](int64_t i, auto load, auto store) {
-        FetchAhead(low + i);
-        FetchAhead(high + i);
+        FetchNextRow(low + i, args.step);
+        FetchNextRow(high + i, args.step);
         const Lanes a = load(low + i), b = load(high + i);
         const Lanes c = load(cosines + i), s = load(sines + i) * sign;
         store(low + i, MultiplyAdd(a, c, -b * s));
