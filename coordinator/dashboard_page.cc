@@ -8,6 +8,7 @@ constexpr char kStyle[] = R"(
 main { max-width: 1240px; }
 .tiles { grid-template-columns: repeat(auto-fit, minmax(172px, 1fr)); }
 .now { font-size: 17px; }
+#nodes td { white-space: nowrap; }
 .box { stroke: var(--edge); fill: var(--card); }
 .box.works { fill: var(--train); fill-opacity: .28; stroke: var(--train); }
 .box.waits { fill: var(--valid); fill-opacity: .22; stroke: var(--valid); }

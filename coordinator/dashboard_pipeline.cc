@@ -135,13 +135,13 @@ std::string PipelineSvg(const Json& status, const RunReport& report) {
   }
   return Key() +
          absl::StrFormat(
-             "<svg class=\"pipeline\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"stages "
-             "and "
-             "their replicas; the table of nodes says the same\"><defs><marker id=\"head\" "
+             "<div class=\"scroll\"><svg class=\"pipeline\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" "
+             "aria-label=\"stages and their replicas; the table of nodes says the "
+             "same\"><defs><marker id=\"head\" "
              "viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" "
              "orient=\"auto\"><path class=\"arrowhead\" d=\"M0 0 8 4 0 8z\"/></marker></defs>",
              kChartWidth, bottom + 8) +
-         names + drawn + arrows + "</svg>";
+         names + drawn + arrows + "</svg></div>";
 }
 
 }  // namespace skerry
