@@ -21,8 +21,8 @@ main { max-width: 1240px; }
 .arrowhead { fill: var(--valid); }
 #time { display: flex; flex-wrap: wrap; gap: 6px 14px; align-items: center; margin-top: 14px; }
 #time input { flex: 1 1 240px; min-width: 0; accent-color: var(--train); }
-#time button { font: inherit; color: var(--text); background: var(--card); border: 1px solid var(--edge);
-  border-radius: 8px; padding: 4px 14px; cursor: pointer; }
+#time button { font: inherit; color: var(--text); background: var(--card);
+  border: 1px solid var(--edge); border-radius: 8px; padding: 4px 14px; cursor: pointer; }
 #time button[aria-pressed="true"] { border-color: var(--train); }
 :focus-visible { outline: 3px solid var(--train); outline-offset: 2px; }
 @media (max-width: 600px) { main { padding: 18px 10px 32px; } section { padding: 12px; }

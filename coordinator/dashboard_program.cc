@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "common/status.h"
+#include "coordinator/dashboard_access.h"
 #include "coordinator/dashboard_view.h"
 #include "coordinator/event_tail.h"
 #include "model/file_io.h"
@@ -149,24 +150,6 @@ class Picture {
   std::shared_ptr<const View> view_;
 };
 
-bool IsLoopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
-}
-
-// "127.0.0.1:7780", "[::1]:7780" → host and port.
-absl::StatusOr<std::pair<std::string, int>> ParseAddress(const std::string& text) {
-  const size_t colon = text.rfind(':');
-  const std::string digits = colon == std::string::npos ? "" : text.substr(colon + 1);
-  const bool number = !digits.empty() && digits.size() <= 5 &&
-                      digits.find_first_not_of("0123456789") == std::string::npos;
-  if (!number || colon == 0 || std::stoi(digits) > 65535) {
-    return InvalidArgument("dashboard: want host:port, as in 127.0.0.1:7780; got '%s'", text);
-  }
-  std::string host = text.substr(0, colon);
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  return std::pair{host, std::stoi(digits)};
-}
-
 // The one in the file, or a new one that only this user can read.
 absl::StatusOr<std::string> TokenOf(const fs::path& file) {
   constexpr size_t kDigits = 32;
@@ -180,14 +163,6 @@ absl::StatusOr<std::string> TokenOf(const fs::path& file) {
   umask(before);
   SKERRY_RETURN_IF_ERROR(written);
   return token;
-}
-
-// Equal or not takes the same time, wherever they differ.
-bool SameToken(const std::string& a, const std::string& b) {
-  if (a.size() != b.size()) return false;
-  unsigned char differ = 0;
-  for (size_t i = 0; i < a.size(); ++i) differ |= static_cast<unsigned char>(a[i] ^ b[i]);
-  return differ == 0;
 }
 
 class WebServer {
@@ -226,7 +201,8 @@ class WebServer {
   bool IsAllowed(const httplib::Request& request, httplib::Response& response) const {
     if (token_.empty()) {
       const std::string name = request.get_header_value("Host");
-      const auto parsed = ParseAddress(name.find(':') == std::string::npos ? name + ":80" : name);
+      const auto parsed =
+          ParseWebAddress(name.find(':') == std::string::npos ? name + ":80" : name);
       if (parsed.ok() && IsLoopback(parsed->first)) return true;
       response.status = 403;
       response.set_content("this dashboard answers to 127.0.0.1 and localhost only\n",
@@ -343,7 +319,7 @@ absl::StatusOr<fs::path> PlaceOf(const std::string& directory) {
 
 absl::StatusOr<int> ServeDashboard(const DashboardOptions& options) {
   SKERRY_ASSIGN_OR_RETURN(const fs::path place, PlaceOf(options.directory));
-  SKERRY_ASSIGN_OR_RETURN(auto address, ParseAddress(options.address));
+  SKERRY_ASSIGN_OR_RETURN(auto address, ParseWebAddress(options.address));
   auto& [host, port] = address;
   std::string token;
   if (!IsLoopback(host)) {

@@ -20,7 +20,10 @@ constexpr char kEvents[] =
     R"({"t":0.0,"utc":"2026-11-22T10:00:00Z","kind":"run","run":"aa","name":"<b>sea</b>","seed":1}
 {"t":1.0,"kind":"admitted","node":"11111111","region":"oslo","gflops":10}
 {"t":1.5,"kind":"admitted","node":"22222222","region":"rome","gflops":10}
-{"t":2.0,"kind":"plan","version":1,"stages":[{"first_layer":0,"last_layer":2,"replicas":["11111111"]},{"first_layer":2,"last_layer":4,"replicas":["22222222"]}]}
+)"
+    R"({"t":2.0,"kind":"plan","version":1,"stages":[)"
+    R"({"first_layer":0,"last_layer":2,"replicas":["11111111"]},)"
+    R"({"first_layer":2,"last_layer":4,"replicas":["22222222"]}]}
 {"t":3.0,"kind":"step","step":0,"loss":5.5,"tokens":64}
 {"t":4.0,"kind":"step","step":1,"loss":4.5,"tokens":64}
 )";
