@@ -1,4 +1,5 @@
 #include <httplib.h>
+#include <signal.h>
 
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -171,6 +172,16 @@ TEST_CASE("Metrics: figures of the status, and nothing that it does not say") {
   CHECK(MetricsText(nullptr, 0).empty());
 }
 
+// Of the address that the program wrote; waits for it.
+int PortIn(const fs::path& file, ChildProcess& process) {
+  std::string url;
+  while (!std::getline(std::ifstream(file), url)) {
+    if (!process.Ended().empty()) FAIL("the program ended: " << process.Ended());
+  }
+  const std::string port = url.substr(url.rfind(':') + 1);
+  return std::stoi(port);
+}
+
 // The program itself, at an address of its own.
 struct Served {
   explicit Served(const std::string& host = "127.0.0.1") {
@@ -179,12 +190,7 @@ struct Served {
                             (run.home.path / "log").string());
     REQUIRE(started.ok());
     process.push_back(*std::move(started));
-    std::string url;
-    while (!std::getline(std::ifstream(run.home.path / "dashboard"), url)) {
-      INFO(process.front().Ended());
-      REQUIRE(process.front().Ended().empty());
-    }
-    port = std::stoi(url.substr(url.rfind(':') + 1));
+    port = PortIn(run.home.path / "dashboard", process.front());
   }
   httplib::Client Client() const { return httplib::Client("127.0.0.1", port); }
 
@@ -256,6 +262,28 @@ TEST_CASE("Dashboard program: a directory without a run and an address that is n
   RunFiles run;
   CHECK(Has(Refusal(run.home.path, {"dashboard", run.home.path.string(), "--bind", "7780"}),
             "want host:port"));
+}
+
+TEST_CASE("Dashboard program: a run that is served has one, which ends with it") {
+  TempDirectory home;
+  std::ofstream text(home.path / "text.txt");
+  for (int i = 0; i < 20'000; ++i) text << "line " << i * 7919 % 1000 << " of it.\n";
+  text.close();
+  const std::string run = (home.path / "run").string();
+  REQUIRE(
+      RunAndCapture({Program(), "init", run, "--data", (home.path / "text.txt").string()}).ok());
+  auto coordinator = ChildProcess::Start(
+      {Program(), "serve", run, "--bind", "tcp://127.0.0.1:*", "--dashboard", "127.0.0.1:0"},
+      (home.path / "log").string());
+  REQUIRE(coordinator.ok());
+  const int port = PortIn(home.path / "run" / "dashboard", *coordinator);
+  const auto page = httplib::Client("127.0.0.1", port).Get("/");
+  REQUIRE(page);
+  CHECK(Has(page->body, "run <code>"));
+  kill(coordinator->pid(), SIGKILL);
+  coordinator->Wait();
+  while (httplib::Client("127.0.0.1", port).Get("/")) {
+  }
 }
 
 }  // namespace
