@@ -81,10 +81,12 @@ TEST_CASE("StageTrainer: a step takes no memory once the first ones have been", 
   step(3);
 
   CHECK(HeapBytes() == before);
-  // Below AVX-512 oneDNN multiplies by a kernel that takes memory of its own at every call.
-  if (backend->name().find("AVX-512") == std::string::npos && threads > 1) return;
+  // Below AVX-512 oneDNN multiplies by a kernel that takes memory of its own at every call: a
+  // little on one thread, more where slices of a product are its operands.
+  const bool is_new = backend->name().find("AVX-512") != std::string::npos;
+  if (!is_new && threads > 1) return;
   // Names and views of tensors, and the losses of 256 tokens; no matrix is as small.
-  CHECK(HeapBytesPeak() - before < 8 * 1024);
+  CHECK(HeapBytesPeak() - before < (is_new ? 8 : 32) * 1024);
 }
 
 TEST_CASE("Memory model: within 5 % of the heap for six layers and SGD", "[memory]") {
