@@ -45,9 +45,9 @@ class ReadAhead {
 
   // From `values` after the beginning of `source` on.
   explicit ReadAhead(const LoopSource& source, size_t values = kValues)
-      : base_(source.base + values),
-        theta_((source.theta == nullptr ? source.base : source.theta) + values),
-        residual_((source.residual == nullptr ? source.base : source.residual) + values) {}
+      : base_(At(source.base, values)),
+        theta_(At(source.theta == nullptr ? source.base : source.theta, values)),
+        residual_(At(source.residual == nullptr ? source.base : source.residual, values)) {}
 
   // For what is computed from nothing in memory.
   static ReadAhead Nothing() {
@@ -59,17 +59,22 @@ class ReadAhead {
 
   // Inlined, or a call of what only prefetches is removed as without effect.
   [[gnu::always_inline]] void Line() {
-    __builtin_prefetch(base_);
-    __builtin_prefetch(theta_);
-    __builtin_prefetch(residual_);
+    __builtin_prefetch(reinterpret_cast<const void*>(base_));
+    __builtin_prefetch(reinterpret_cast<const void*>(theta_));
+    __builtin_prefetch(reinterpret_cast<const void*>(residual_));
     base_ += step_;
     theta_ += step_;
     residual_ += step_;
   }
 
  private:
-  const float *base_, *theta_, *residual_;
-  size_t step_ = kLine;
+  // Addresses, as no pointer may be so far past its array.
+  static uintptr_t At(const float* from, size_t values) {
+    return reinterpret_cast<uintptr_t>(from) + values * sizeof(float);
+  }
+
+  uintptr_t base_, theta_, residual_;
+  size_t step_ = kLine * sizeof(float);
 };
 
 // What of a block ternary sends, as it finds it (ternary.h): masks of a block's places, how many
