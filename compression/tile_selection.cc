@@ -12,9 +12,6 @@ namespace {
 
 constexpr uint32_t kLeastBits = std::bit_cast<uint32_t>(0x1p-37f);  // half the least step
 
-// Low bits of a first threshold that are not worth finding.
-constexpr int kCoarse = 16;
-
 // A guess is an eighth of an octave below the last tile's least: half as many again reach it, as a
 // rule. When many more do, it was of other values.
 constexpr uint32_t kGuessMargin = 1 << 20;
