@@ -26,11 +26,39 @@
 
 namespace skerry {
 
-// The outer configuration with what its mode fixes filled in, so that everybody but the border sees
-// plain numbers: δ of synchronous and data_parallel is 0, of co2 τ (left open where τ is); α and β
-// of data_parallel are 1 and 0 (that its τ is 1 is checked: wire/config_rules.cc); rounds of co2
-// are not sharded unless that is asked for. Idempotent.
+// What a tier stands for (docs/OUTER_STEPS.md, "Tiers"): ternary, low rank of 0.15 bit or int8,
+// both ways. Coarse codecs leave their rest in the weights, but in co2, which goes back to its
+// base.
+inline OuterConfig WithTier(OuterConfig outer) {
+  const auto take = [&outer](DeltaCodec codec, ResidualPlace residual) {
+    outer.codec = codec;
+    outer.down_codec = DownCodec::kAuto;
+    outer.residual = outer.mode == OuterMode::kCo2 ? ResidualPlace::kBuffer : residual;
+  };
+  switch (outer.tier) {
+    case OuterTier::kCustom:
+    case OuterTier::kAuto:
+      break;
+    case OuterTier::kDefault:
+      take(DeltaCodec::kTernary, ResidualPlace::kWeights);
+      break;
+    case OuterTier::kStarved:
+      take(DeltaCodec::kLowRank, ResidualPlace::kWeights);
+      outer.budget_bits = 0.15f;
+      break;
+    case OuterTier::kRich:
+      take(DeltaCodec::kInt8, ResidualPlace::kBuffer);
+      break;
+  }
+  return outer;
+}
+
+// The outer configuration with what its tier and its mode fix filled in, so that everybody but the
+// border sees plain numbers: δ of synchronous and data_parallel is 0, of co2 τ (left open where τ
+// is); α and β of data_parallel are 1 and 0 (that its τ is 1 is checked: wire/config_rules.cc);
+// rounds of co2 are not sharded unless that is asked for. Idempotent.
 inline OuterConfig EffectiveOuter(OuterConfig outer) {
+  outer = WithTier(outer);
   switch (outer.mode) {
     case OuterMode::kOverlap:
     case OuterMode::kStreaming:

@@ -86,9 +86,10 @@ constexpr double DeltaBitsPerValue(DeltaCodec codec) {
   return 32;
 }
 
-// What the operator wants of the wide area: a codec by name, or one that the planner picks for the
-// measured links (pipeline/plan/outer_choice.h).
-enum class OuterTier : uint8_t { kCustom, kAuto, kLast = kAuto };
+// What the operator wants of the wide area: a codec by name, one that the planner picks for the
+// measured links (pipeline/plan/outer_choice.h), or one of three that are proven together with
+// where their residual lives (EffectiveOuter, round_clock.h). On the wire.
+enum class OuterTier : uint8_t { kCustom, kAuto, kDefault, kStarved, kRich, kLast = kRich };
 
 // What a replica does with outer rounds (localsgd/outer_law.h). On the wire.
 enum class OuterMode : uint8_t {
@@ -137,7 +138,7 @@ struct OuterConfig {
                               // the boundary; −1: the planner chooses
   float learning_rate = 0.7f;           // α
   float momentum = 0.6f;                // β, Nesterov
-  OuterTier tier = OuterTier::kCustom;  // kAuto: the planner chooses `codec`
+  OuterTier tier = OuterTier::kCustom;  // kAuto: the planner chooses `codec`; others set it
   DeltaCodec codec = DeltaCodec::kInt8;
   ResidualPlace residual = ResidualPlace::kBuffer;
   OuterReduce reduce = OuterReduce::kAuto;

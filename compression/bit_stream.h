@@ -43,6 +43,7 @@ class BitWriter {
 
 class BitReader {
  public:
+  BitReader() = default;
   explicit BitReader(const uint8_t* in) : in_(in) {}
 
   // The next 57 bits at least.
@@ -54,7 +55,7 @@ class BitReader {
   void Skip(size_t count) { at_ += count; }
 
  private:
-  const uint8_t* in_;
+  const uint8_t* in_ = nullptr;
   size_t at_ = 0;
 };
 

@@ -1,5 +1,6 @@
-// The inner loops of the codecs and of exact sums: one source (value_loops.h, mask_loops.h,
-// product_loops.h), compiled for the baseline, AVX2 and AVX-512, chosen at run time.
+// The inner loops of the codecs and of exact sums: one source (value_loops.h, mark_loops.h,
+// mask_loops.h, product_loops.h, select_loops.h), compiled for the baseline, AVX2 and AVX-512,
+// chosen at run time.
 //
 // Every loop is element-wise IEEE arithmetic without contraction, or integer, or a sum whose order
 // is written down: all variants give equal bits. Pointers cover `n` elements; outputs must not
@@ -33,7 +34,72 @@ struct LoopSource {
   }
 };
 
-// Columns of form_rows.
+// Memory of what is encoded later, asked for a line of each array at a time, spread over the
+// computing in between: while nothing is read the processor's own prefetching pauses, and more
+// lines at once than it can wait for block what is read now. Past the end of an array it does no
+// harm.
+class ReadAhead {
+ public:
+  static constexpr size_t kLine = 16;      // values
+  static constexpr size_t kValues = 1024;  // ahead
+
+  // From `values` after the beginning of `source` on.
+  explicit ReadAhead(const LoopSource& source, size_t values = kValues)
+      : base_(At(source.base, values)),
+        theta_(At(source.theta == nullptr ? source.base : source.theta, values)),
+        residual_(At(source.residual == nullptr ? source.base : source.residual, values)) {}
+
+  // For what is computed from nothing in memory.
+  static ReadAhead Nothing() {
+    static constexpr float kNowhere = 0;
+    ReadAhead ahead({&kNowhere}, 0);
+    ahead.step_ = 0;
+    return ahead;
+  }
+
+  // Inlined, or a call of what only prefetches is removed as without effect.
+  [[gnu::always_inline]] void Line() {
+    __builtin_prefetch(reinterpret_cast<const void*>(base_));
+    __builtin_prefetch(reinterpret_cast<const void*>(theta_));
+    __builtin_prefetch(reinterpret_cast<const void*>(residual_));
+    base_ += step_;
+    theta_ += step_;
+    residual_ += step_;
+  }
+
+ private:
+  // Addresses, as no pointer may be so far past its array.
+  static uintptr_t At(const float* from, size_t values) {
+    return reinterpret_cast<uintptr_t>(from) + values * sizeof(float);
+  }
+
+  uintptr_t base_, theta_, residual_;
+  size_t step_ = kLine * sizeof(float);
+};
+
+// What of a block ternary sends, as it finds it (ternary.h): masks of a block's places, how many
+// there are, the step.
+struct TernaryMarks {
+  uint64_t* nonzero;
+  uint64_t* minus;
+  size_t ones = 0;
+  uint8_t step = 0;
+};
+
+// A tile of top-k: u, the mask of those that reach a threshold, their number.
+struct TileMarks {
+  float* u;
+  uint64_t* mask;
+  size_t reach = 0;
+};
+
+// What is formed of a tile asks for three lines of four; the rest of them while it is selected from
+// and packed, when nothing is read.
+inline constexpr size_t kFormLines = 3;
+
+inline constexpr size_t kPlacesSlack = 3;
+
+// Columns of column_maxima.
 inline constexpr size_t kMaximaColumns = 256;
 
 struct CodecLoops {
@@ -69,18 +135,29 @@ struct CodecLoops {
   // u, and the bits of its largest magnitude: above those of kMagnitudeMax when a value is NaN,
   // infinite or too large.
   uint32_t (*form_delta)(const LoopSource& source, size_t n, float* u);
-  // The same, and maxima[c] = the largest magnitude bits of the values i with i mod kMaximaColumns
-  // = c, 0 if there are none.
-  uint32_t (*form_rows)(const LoopSource& source, size_t n, float* u, uint32_t* maxima);
-  // Asks for the memory of a block at `source` that is formed next.
-  void (*fetch)(const LoopSource& source);
-  // Σ |u| in float32: 16 sums of every 16th, halved together four times.
-  float (*magnitude_sum)(const float* u, size_t n);
+  // What a coarse codec sends of a block of n ≤ kCodecBlock values; returns as above, and where a
+  // value is void nothing else means anything. Masks are written whole words at a time. Sign's step
+  // is the nearest to the mean of |u|, in float32: 16 sums of every 16th, halved together four
+  // times.
+  uint32_t (*mark_ternary)(const LoopSource& source, size_t n, TernaryMarks* marks);
+  uint32_t (*mark_sign)(const LoopSource& source, size_t n, uint64_t* minus, uint8_t* step,
+                        ReadAhead* ahead);
+  // u of n values, and which reach a threshold (by its bits, > 0); returns as above.
+  uint32_t (*form_above)(const LoopSource& source, size_t n, uint32_t threshold_bits,
+                         TileMarks* marks, ReadAhead* ahead);
+  // maxima[c] = the largest magnitude bits of the values i with i mod kMaximaColumns = c, 0 if
+  // there are none.
+  void (*column_maxima)(const float* u, size_t n, uint32_t* maxima);
 
-  // Masks of |u| ≥ threshold (given by its bits, > 0), whose size is returned, and of the sign
-  // bits.
+  // The mask of |u| ≥ threshold (given by its bits, > 0), whose size is returned.
   size_t (*at_least)(const float* u, size_t n, uint32_t threshold_bits, uint64_t* mask);
-  void (*negative)(const float* u, size_t n, uint64_t* mask);
+  // The same of magnitudes by their bits, and the sum of those, of normal ones whose sums in any
+  // order are exact.
+  size_t (*magnitudes_at_least)(const uint32_t* magnitudes, size_t n, uint32_t threshold_bits,
+                                uint64_t* mask);
+  double (*sum_at_least)(const uint32_t* magnitudes, size_t n, uint32_t threshold_bits);
+  // The places set in a mask, ascending; returns their number. Writes up to kPlacesSlack more.
+  size_t (*list_places)(const uint64_t* mask, size_t words, uint16_t* places, ReadAhead* ahead);
   // The bits of `mask` at the places set in `select`, dense from bit 0 of `packed` on; returns
   // their number. `packed` has room for `words` words. And back.
   size_t (*pack_bits)(const uint64_t* mask, const uint64_t* select, size_t words, uint64_t* packed);
@@ -92,15 +169,20 @@ struct CodecLoops {
                         float* values);
 
   // The words of the first `bytes` bytes of a mask, `bytes` ≤ 32; and back, for the blocks of two
-  // streams at once: a stream's words depend on each other, those of two streams do not.
-  void (*put_words)(const MaskCode& code, const uint64_t* mask, size_t bytes, BitWriter* writer);
+  // or four streams at once: a stream's words depend on each other, those of others do not.
+  void (*put_words)(const MaskCode& code, const uint64_t* mask, size_t bytes, BitWriter* writer,
+                    ReadAhead* ahead);
   void (*take_words)(const MaskCode& code, size_t bytes, BitReader* reader, uint64_t* mask);
   // Asks for `lines` lines at `ahead` to write to.
   void (*take_two)(const MaskCode* const* codes, BitReader* readers, uint64_t* const* masks,
                    const char* ahead, size_t lines);
+  void (*take_four)(const MaskCode* const* codes, BitReader* readers, uint64_t* const* masks,
+                    const char* ahead, size_t lines);
+  // The `words` words of 64 bits before `end`, the last bit first.
+  void (*reverse_bits)(const uint8_t* end, size_t words, uint8_t* out);
 
-  // The k-th largest (1 ≤ k ≤ n) of values below 2^31, its `dropped` lowest bits cleared.
-  uint32_t (*kth_largest)(const uint32_t* values, size_t n, size_t k, int dropped);
+  // The k-th largest (1 ≤ k ≤ n) of values below 2^31, of which it is known to reach `floor`.
+  uint32_t (*kth_largest)(const uint32_t* values, size_t n, size_t k, uint32_t floor);
 
   // Σ a·b in float32: 16 sums of every 16th, halved together four times.
   float (*dot)(const float* a, const float* b, size_t n);

@@ -4,6 +4,7 @@
 
 #include "compression/fixed_point.h"
 #include "compression/loops.h"
+#include "compression/ternary_step.h"
 
 #if defined(__x86_64__) && !defined(__clang__)
 #include <immintrin.h>
@@ -21,8 +22,10 @@ namespace {
 #define SKERRY_LOOPS_NAME "AVX2"
 #include "compression/value_loops.h"
 // Needs the values.
+#include "compression/mark_loops.h"
 #include "compression/mask_loops.h"
 #include "compression/product_loops.h"
+#include "compression/select_loops.h"
 // Needs both.
 #include "compression/loops_table.h"
 }  // namespace

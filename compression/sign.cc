@@ -43,16 +43,15 @@ std::optional<size_t> SignCodec::EncodeInto(const DeltaSource& source,
   const size_t n = source.base.size();
   uint8_t* steps = out.data();
   uint8_t* signs = out.data() + BlocksOf(static_cast<int64_t>(n));
-  alignas(64) std::array<float, kBlock> u;
+  ReadAhead ahead(LoopSource::Of(source, 0));
   for (size_t first = 0; first < n; first += kBlock) {
     const size_t count = std::min(kBlock, n - first);
-    const uint32_t largest = loops_.form_delta(LoopSource::Of(source, first), count, u.data());
+    BlockMask minus;
+    uint8_t step = 0;
+    const uint32_t largest =
+        loops_.mark_sign(LoopSource::Of(source, first), count, minus.data(), &step, &ahead);
     if (largest > std::bit_cast<uint32_t>(kMagnitudeMax)) return std::nullopt;
-    const uint8_t step =
-        NearestStep(loops_.magnitude_sum(u.data(), count) / static_cast<float>(count));
     steps[first / kBlock] = step;
-    BlockMask minus = {};
-    if (step != 0) loops_.negative(u.data(), count, minus.data());
     std::memcpy(signs + first / 8, minus.data(), (count + 7) / 8);
   }
   return out.size();

@@ -36,6 +36,16 @@ constexpr uint8_t RatioCode(double low, double high) {
   return code;
 }
 
+// The levels for values of these means, `high` of them at the high one.
+constexpr void SetLevels(double low_mean, double high_mean, uint64_t high, TileSelection* out) {
+  out->step = NearestStep(static_cast<float>(low_mean));
+  out->ratio = high == 0 ? 1 : RatioCode(double{StepValue(out->step)}, high_mean);
+  out->high = high;
+  if (out->ratio != 0) return;
+  out->ratio = 1;
+  out->high = 0;
+}
+
 template <typename Candidates>
 constexpr void ChooseLevels(const Candidates& of, TileSelection* out) {
   const uint64_t all = FirstBits(of.size);
@@ -44,12 +54,8 @@ constexpr void ChooseLevels(const Candidates& of, TileSelection* out) {
   for (size_t j = 0; j < of.size; ++j) {
     high |= static_cast<uint64_t>(double{std::bit_cast<float>(of.magnitudes[j])} > mean) << j;
   }
-  out->step = NearestStep(static_cast<float>(high == 0 ? mean : Mean(of, all & ~high)));
-  out->ratio = high == 0 ? 1 : RatioCode(double{StepValue(out->step)}, Mean(of, high));
-  out->high = high;
-  if (out->ratio != 0) return;
-  out->ratio = 1;
-  out->high = 0;
+  const double low_mean = high == 0 ? mean : Mean(of, all & ~high);
+  SetLevels(low_mean, high == 0 ? 0 : Mean(of, high), high, out);
 }
 
 // All candidates at one level; the other places are zero.

@@ -11,85 +11,97 @@ namespace skerry {
 namespace {
 
 constexpr uint32_t kLeastBits = std::bit_cast<uint32_t>(0x1p-37f);  // half the least step
-constexpr size_t kWords = kTopKTile / 64;
 
-constexpr size_t kWordsPerFetch = 16;
+// A guess is an eighth of an octave below the last tile's least: half as many again reach it, as a
+// rule. When many more do, it was of other values.
+constexpr uint32_t kGuessMargin = 1 << 20;
+constexpr size_t kCandidatesEnough = 512;
 
-// Low bits of a first threshold that are not worth finding.
-constexpr int kCoarse = 16;
-
-struct Candidates {
-  std::array<uint16_t, kTopKTile> places;
-  std::array<uint32_t, kTopKTile> magnitudes;
-  size_t size = 0;
-};
-
-// At least k values reach the k-th largest of any set of maxima of disjoint columns.
-uint32_t FirstThreshold(const CodecLoops& loops, const TileMaxima& maxima, size_t k) {
-  return std::max(loops.kth_largest(maxima.data(), maxima.size(), k, kCoarse), kLeastBits);
-}
-
-void Collect(const CodecLoops& loops, std::span<const float> u, uint32_t threshold, NextTile* next,
-             Candidates* out) {
-  std::array<uint64_t, kWords> mask;
-  loops.at_least(u.data(), u.size(), threshold, mask.data());
-  size_t size = 0;
-  for (size_t w = 0; w * 64 < u.size(); ++w) {
-    if (w % kWordsPerFetch == 0) next->Fetch();
-    for (uint64_t left = mask[w]; left != 0; left &= left - 1) {
-      const size_t place = w * 64 + static_cast<size_t>(std::countr_zero(left));
-      out->places[size] = static_cast<uint16_t>(place);
-      out->magnitudes[size++] = std::bit_cast<uint32_t>(u[place]) & 0x7fffffff;
-    }
-  }
-  out->size = size;
-}
-
-// Keeps the k largest, of equal ones the first.
-void Narrow(const CodecLoops& loops, size_t k, Candidates* of) {
-  if (of->size == k) return;
-  const uint32_t least = loops.kth_largest(of->magnitudes.data(), of->size, k, 0);
-  const auto above =
-      static_cast<size_t>(std::count_if(of->magnitudes.begin(), of->magnitudes.begin() + of->size,
-                                        [least](uint32_t magnitude) { return magnitude > least; }));
-  size_t equal = k - above;
-  size_t kept = 0;
-  for (size_t i = 0; i < of->size; ++i) {
-    const uint32_t magnitude = of->magnitudes[i];
-    const uint16_t place = of->places[i];
-    const bool tie = magnitude == least && equal > 0;
-    of->places[kept] = place;
-    of->magnitudes[kept] = magnitude;
-    kept += magnitude > least || tie ? 1 : 0;
-    equal -= tie ? 1 : 0;
-  }
-  of->size = kept;
+// The bits of the least float32 above x > 0.
+uint32_t BitsAbove(double x) {
+  const auto near = static_cast<float>(x);
+  return std::bit_cast<uint32_t>(near) + (double{near} > x ? 0 : 1);
 }
 
 }  // namespace
 
-TileSelection SelectTile(const CodecLoops& loops, std::span<const float> u,
-                         const TileMaxima& maxima, NextTile* next) {
-  const size_t k = KeptOf(u.size());
-  Candidates candidates;
-  next->Fetch();
-  const uint32_t threshold = FirstThreshold(loops, maxima, k);
-  next->Fetch();
-  Collect(loops, u, threshold, next, &candidates);
-  next->Fetch();
-  TileSelection out;
-  if (candidates.size < k) {
-    FillUp(candidates, k, &out);
+void TileSelector::Collect(size_t size) {
+  Candidates& of = candidates_;
+  of.size = loops_.list_places(mask_.data(), (size + 63) / 64, of.places.data(), &ahead_);
+  for (size_t i = 0; i < of.size; ++i) {
+    of.magnitudes[i] = std::bit_cast<uint32_t>(u_[of.places[i]]) & 0x7fffffff;
+  }
+}
+
+uint32_t TileSelector::Narrow(size_t k, uint32_t floor) {
+  Candidates& of = candidates_;
+  const uint32_t least = loops_.kth_largest(of.magnitudes.data(), of.size, k, floor);
+  if (of.size == k) return least;
+  uint64_t* const mask = mask_.data();
+  size_t reach = loops_.magnitudes_at_least(of.magnitudes.data(), of.size, least, mask);
+  for (size_t i = of.size; reach > k;) {  // of equal ones the first stay
+    if (of.magnitudes[--i] != least) continue;
+    mask[i / 64] &= ~(uint64_t{1} << (i % 64));
+    --reach;
+  }
+  std::array<uint16_t, kTopKMax + kPlacesSlack> kept;
+  ReadAhead nothing = ReadAhead::Nothing();
+  of.size = loops_.list_places(mask, (of.size + 63) / 64, kept.data(), &nothing);
+  for (size_t j = 0; j < k; ++j) {
+    of.places[j] = of.places[kept[j]];
+    of.magnitudes[j] = of.magnitudes[kept[j]];
+  }
+  return least;
+}
+
+// As ChooseLevels. Float64 adds at most 64 float32 without rounding, in any order, when their
+// exponents differ by at most 23: 24 bits, as many below them, six of carry.
+void TileSelector::FindLevels(uint32_t least, TileSelection* out) {
+  const Candidates& of = candidates_;
+  const uint32_t* magnitudes = of.magnitudes.data();
+  uint32_t largest = 0;
+  for (size_t j = 0; j < of.size; ++j) largest = std::max(largest, magnitudes[j]);
+  if ((largest >> 23) - (least >> 23) > 23) return ChooseLevels(of, out);
+  const double sum = loops_.sum_at_least(magnitudes, of.size, 0);
+  const double mean = sum / static_cast<double>(of.size);
+  const uint32_t above = BitsAbove(mean);
+  uint64_t high = 0;
+  const size_t highs = loops_.magnitudes_at_least(magnitudes, of.size, above, &high);
+  if (highs == 0) return SetLevels(mean, 0, 0, out);
+  const double high_sum = loops_.sum_at_least(magnitudes, of.size, above);
+  SetLevels((sum - high_sum) / static_cast<double>(of.size - highs),
+            high_sum / static_cast<double>(highs), high, out);
+}
+
+bool TileSelector::Select(const LoopSource& source, size_t size, TileSelection* out) {
+  const size_t k = KeptOf(size);
+  uint32_t floor = std::max(guess_, kLeastBits);
+  TileMarks marks = {u_.data(), mask_.data()};
+  const uint32_t largest = loops_.form_above(source, size, floor, &marks, &ahead_);
+  if (largest > std::bit_cast<uint32_t>(kMagnitudeMax)) return false;
+  if (marks.reach < k || marks.reach > kCandidatesEnough) {
+    // At least k values reach the k-th largest of any set of maxima of disjoint columns.
+    alignas(64) std::array<uint32_t, kMaximaColumns> maxima;
+    loops_.column_maxima(u_.data(), size, maxima.data());
+    floor = std::max(loops_.kth_largest(maxima.data(), maxima.size(), k, 0), kLeastBits);
+    loops_.at_least(u_.data(), size, floor, mask_.data());
+  }
+  Collect(size);
+  *out = {};
+  if (candidates_.size < k) {
+    FillUp(candidates_, k, out);
   } else {
-    Narrow(loops, k, &candidates);
-    std::copy_n(candidates.places.begin(), k, out.places.begin());
-    ChooseLevels(candidates, &out);
+    const uint32_t least = Narrow(k, floor);
+    guess_ = least - kGuessMargin;
+    std::copy_n(candidates_.places.begin(), k, out->places.begin());
+    FindLevels(least, out);
   }
   for (size_t j = 0; j < k; ++j) {
-    const uint64_t minus = std::bit_cast<uint32_t>(u[out.places[j]]) >> 31;
-    out.minus |= (minus & (out.ratio != 0 || (out.high >> j & 1) != 0 ? 1 : 0)) << j;
+    if (j % kKeptPerLine == 0) ahead_.Line();
+    out->minus |= static_cast<uint64_t>(std::bit_cast<uint32_t>(u_[out->places[j]]) >> 31) << j;
   }
-  return out;
+  if (out->ratio == 0) out->minus &= out->high;
+  return true;
 }
 
 }  // namespace skerry

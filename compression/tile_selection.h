@@ -3,28 +3,48 @@
 
 #include <array>
 #include <cstdint>
-#include <span>
 
 #include "compression/loops.h"
 #include "compression/tile_shape.h"
 
 namespace skerry {
 
-using TileMaxima = std::array<uint32_t, kMaximaColumns>;
+inline constexpr size_t kAheadOfTiles = 1536;
+inline constexpr size_t kKeptPerLine = 4;  // of loops over what is kept
 
-// Asks for the memory of the next tile bit by bit, in the pauses of this one's reading.
-struct NextTile {
-  const CodecLoops& loops;
-  LoopSource at;
+// Selects tile after tile of an array. What it keeps follows from the tile alone; how fast it finds
+// it, from the tile before: about so much as that one's least is guessed to be enough.
+class TileSelector {
+ public:
+  // From `source` on.
+  TileSelector(const CodecLoops& loops, const LoopSource& source)
+      : loops_(loops), ahead_(source, kAheadOfTiles) {}
 
-  void Fetch() {
-    loops.fetch(at);
-    at = at.At(static_cast<size_t>(kCodecBlock));
-  }
+  // The tile of `size` ≥ 1 values at `source`, which follows the one before. False: one of them is
+  // void.
+  bool Select(const LoopSource& source, size_t size, TileSelection* out);
+
+  // For what is done with the selection.
+  ReadAhead* ahead() { return &ahead_; }
+
+ private:
+  struct Candidates {
+    std::array<uint16_t, kTopKTile + kPlacesSlack> places;
+    std::array<uint32_t, kTopKTile> magnitudes;
+    size_t size = 0;
+  };
+
+  void Collect(size_t size);
+  // Keeps the k largest, all of which reach `floor`, of equal ones the first; returns the least.
+  uint32_t Narrow(size_t k, uint32_t floor);
+  void FindLevels(uint32_t least, TileSelection* out);
+
+  const CodecLoops& loops_;
+  ReadAhead ahead_;
+  uint32_t guess_ = 0;  // 0: none
+  alignas(64) std::array<float, kTopKTile> u_;
+  std::array<uint64_t, kTopKTile / 64> mask_;
+  Candidates candidates_;
 };
-
-// `u` is a tile of 1 to kTopKTile finite values, `maxima` its maxima by form_rows.
-TileSelection SelectTile(const CodecLoops& loops, std::span<const float> u,
-                         const TileMaxima& maxima, NextTile* next);
 
 }  // namespace skerry

@@ -79,18 +79,30 @@ void UnpackLow(const uint8_t* in, size_t bytes, std::array<uint8_t, kTopKMax>* l
 }
 
 // Writes the tile and its head; returns its length in bytes.
-size_t PutTile(const TileShape& shape, const TileSelection& tile, uint8_t* head, uint8_t* out) {
+size_t PutTile(const TileShape& shape, const TileSelection& tile, ReadAhead* ahead, uint8_t* head,
+               uint8_t* out) {
   std::array<uint8_t, kTopKMax> low = {};
   Unary unary = {};
+  uint64_t word = 0;
   size_t next_place = 0, bit = 0;
   for (size_t j = 0; j < shape.kept; ++j) {
+    if (j % kKeptPerLine == 0) ahead->Line();
     const size_t gap = tile.places[j] - next_place;
     next_place = size_t{tile.places[j]} + 1;
     low[j] = static_cast<uint8_t>(gap % 32);
+    const size_t w = bit / 64;
     bit += gap >> kLowBits;
-    unary[bit / 64] |= uint64_t{1} << (bit % 64);
-    ++bit;
+    if (bit / 64 != w) {
+      unary[w] = word;
+      word = 0;
+    }
+    word |= uint64_t{1} << (bit % 64);
+    if (++bit % 64 == 0) {
+      unary[bit / 64 - 1] = word;
+      word = 0;
+    }
   }
+  if (bit % 64 != 0) unary[bit / 64] = word;
   const size_t unary_bytes = Bytes8(bit);
   *head = static_cast<uint8_t>((unary_bytes - shape.mask_bytes) * kRatioCodes + tile.ratio);
   PackLow(low, shape.low_bytes, out);
@@ -182,19 +194,18 @@ int64_t TopKCodec::EncodedSizeMax(int64_t n) const {
 std::optional<size_t> TopKCodec::EncodeInto(const DeltaSource& source,
                                             std::span<uint8_t> out) const {
   const Layout at(static_cast<int64_t>(source.base.size()));
-  alignas(64) std::array<float, kTile> u;
-  alignas(64) TileMaxima maxima;
+  TileSelector selector(loops_, LoopSource::Of(source, 0));
   size_t offset = 0;
   for (size_t t = 0; t < at.tiles; ++t) {
     const TileShape shape = at.Shape(t);
-    const uint32_t largest =
-        loops_.form_rows(LoopSource::Of(source, t * kTile), shape.count, u.data(), maxima.data());
-    if (largest > std::bit_cast<uint32_t>(kMagnitudeMax)) return std::nullopt;
-    NextTile next = {loops_, LoopSource::Of(source, t * kTile).At(shape.count)};
-    const TileSelection tile = SelectTile(loops_, std::span(u).first(shape.count), maxima, &next);
+    TileSelection tile;
+    if (!selector.Select(LoopSource::Of(source, t * kTile), shape.count, &tile)) {
+      return std::nullopt;
+    }
     NoteTile(out.data(), t, offset);
     out[at.steps + t] = tile.step;
-    offset += PutTile(shape, tile, &out[at.heads + t], out.data() + at.payload + offset);
+    offset += PutTile(shape, tile, selector.ahead(), &out[at.heads + t],
+                      out.data() + at.payload + offset);
   }
   return at.payload + offset;
 }
@@ -206,7 +217,8 @@ size_t TopKCodec::PackTiles(int64_t n, std::span<const TileSelection> tiles, uin
   for (size_t t = 0; t < at.tiles; ++t) {
     NoteTile(out, t, offset);
     out[at.steps + t] = tiles[t].step;
-    offset += PutTile(at.Shape(t), tiles[t], &out[at.heads + t], out + at.payload + offset);
+    ReadAhead ahead = ReadAhead::Nothing();
+    offset += PutTile(at.Shape(t), tiles[t], &ahead, &out[at.heads + t], out + at.payload + offset);
   }
   return at.payload + offset;
 }

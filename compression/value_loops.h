@@ -19,13 +19,6 @@ SKERRY_BODY int ScaleExponent(uint32_t absmax_bits) {
   return std::max(exponent - 6 + carry, kQuantumExponent);
 }
 
-// While a block is quantised nothing is read, and the processor's own prefetching pauses: so its
-// successor's lines are asked for before. A prefetch past the end of an array does no harm.
-SKERRY_BODY void FetchBlock(const float* from) {
-  constexpr size_t kLine = 16;
-  for (size_t i = 0; i < kBlock; i += kLine) __builtin_prefetch(from + i);
-}
-
 template <bool kTheta, bool kResidual>
 SKERRY_BODY uint32_t FormDelta(const LoopSource& source, size_t first, size_t count, float* u) {
   int32_t largest = 0;  // magnitudes order like their bits; signed maxima vectorise better
@@ -40,7 +33,7 @@ SKERRY_BODY uint32_t FormDelta(const LoopSource& source, size_t first, size_t co
   return static_cast<uint32_t>(largest);
 }
 
-SKERRY_BODY uint32_t FormAny(const LoopSource& source, size_t first, size_t count, float* u) {
+SKERRY_BODY uint32_t FormDelta(const LoopSource& source, size_t first, size_t count, float* u) {
   if (source.theta != nullptr && source.residual != nullptr) {
     return FormDelta<true, true>(source, first, count, u);
   }
@@ -49,41 +42,44 @@ SKERRY_BODY uint32_t FormAny(const LoopSource& source, size_t first, size_t coun
   return FormDelta<false, false>(source, first, count, u);
 }
 
-// Inlined, or a call of what only prefetches is removed as without effect.
-SKERRY_BODY void FetchSource(const LoopSource& source, size_t first) {
-  FetchBlock(source.base + first);
-  if (source.theta != nullptr) FetchBlock(source.theta + first);
-  if (source.residual != nullptr) FetchBlock(source.residual + first);
-}
-
-void Fetch(const LoopSource& source) {
-  FetchSource(source, 0);
-}
-
-SKERRY_BODY uint32_t FormDelta(const LoopSource& source, size_t first, size_t count, float* u) {
-  const uint32_t largest = FormAny(source, first, count, u);
-  FetchSource(source, first + count);
-  return largest;
+uint32_t FormWhole(const LoopSource& source, size_t n, float* u) {
+  return FormDelta(source, 0, n, u);
 }
 
 // Adding 1.5·2^23 leaves the nearest integer, ties to even, in the low bits.
-SKERRY_BODY void RoundBlock(const float* u, size_t count, float inverse_scale, int8_t* out) {
+SKERRY_BODY int32_t Nearest(float v) {
   constexpr float kShifter = 12582912.0f;
-  for (size_t i = 0; i < count; ++i) {
-    const auto bits = std::bit_cast<int32_t>(u[i] * inverse_scale + kShifter);
-    out[i] = static_cast<int8_t>(bits - std::bit_cast<int32_t>(kShifter));
+  return std::bit_cast<int32_t>(v + kShifter) - std::bit_cast<int32_t>(kShifter);
+}
+
+// Values worked on between two requests for memory.
+constexpr size_t kStride = 64;
+
+SKERRY_BODY void AskAhead(ReadAhead* ahead) {
+  for (size_t i = 0; i < kStride; i += ReadAhead::kLine) ahead->Line();
+}
+
+SKERRY_BODY void RoundBlock(const float* u, size_t count, float inverse_scale, int8_t* out,
+                            ReadAhead* ahead) {
+  size_t i = 0;
+  for (; i + kStride <= count; i += kStride) {
+    AskAhead(ahead);
+    for (size_t j = i; j < i + kStride; ++j)
+      out[j] = static_cast<int8_t>(Nearest(u[j] * inverse_scale));
   }
+  for (; i < count; ++i) out[i] = static_cast<int8_t>(Nearest(u[i] * inverse_scale));
 }
 
 bool QuantiseInt8(const LoopSource& source, size_t n, uint8_t* scales, int8_t* integers) {
-  alignas(32) float u[kBlock];
+  alignas(64) float u[kBlock];
+  ReadAhead ahead(source);
   for (size_t first = 0; first < n; first += kBlock) {
     const size_t count = std::min(kBlock, n - first);
     const uint32_t largest = FormDelta(source, first, count, u);
     if (largest > kMagnitudeMaxBits) return false;
     const int exponent = ScaleExponent(largest);
     scales[first / kBlock] = static_cast<uint8_t>(exponent - kQuantumExponent);
-    RoundBlock(u, count, PowerOfTwo(-exponent), integers + first);
+    RoundBlock(u, count, PowerOfTwo(-exponent), integers + first, &ahead);
   }
   return true;
 }
@@ -125,11 +121,17 @@ SKERRY_BODY float NearestMultiple(float v) {
 }
 
 bool RoundToQuantum(const LoopSource& source, size_t n, float* values) {
-  alignas(32) float u[kBlock];
+  alignas(64) float u[kBlock];
+  ReadAhead ahead(source);
   for (size_t first = 0; first < n; first += kBlock) {
     const size_t count = std::min(kBlock, n - first);
     if (FormDelta(source, first, count, u) > kMagnitudeMaxBits) return false;
-    for (size_t i = 0; i < count; ++i) values[first + i] = NearestMultiple(u[i]);
+    size_t i = 0;
+    for (; i + kStride <= count; i += kStride) {
+      AskAhead(&ahead);
+      for (size_t j = i; j < i + kStride; ++j) values[first + j] = NearestMultiple(u[j]);
+    }
+    for (; i < count; ++i) values[first + i] = NearestMultiple(u[i]);
   }
   return true;
 }
@@ -192,61 +194,6 @@ void Exchange(float* low, float* high, size_t n) {
   }
 }
 
-uint32_t FormBlock(const LoopSource& source, size_t n, float* u) {
-  return FormDelta(source, 0, n, u);
-}
-
-static_assert(kMaximaColumns == kBlock);
-
-template <bool kTheta, bool kResidual>
-SKERRY_BODY void FormRow(const LoopSource& source, size_t first, size_t count, float* u,
-                         int32_t* maxima) {
-  for (size_t i = 0; i < count; ++i) {
-    float v = source.base[first + i];
-    if constexpr (kTheta) v -= source.theta[first + i];
-    if constexpr (kResidual) v += source.residual[first + i];
-    u[first + i] = v;
-    const auto bits = static_cast<int32_t>(std::bit_cast<uint32_t>(v) & kMagnitudeBits);
-    maxima[i] = bits > maxima[i] ? bits : maxima[i];
-  }
-}
-
-uint32_t FormRows(const LoopSource& source, size_t n, float* u, uint32_t* maxima) {
-  alignas(64) int32_t so_far[kMaximaColumns] = {};
-  for (size_t first = 0; first < n; first += kMaximaColumns) {
-    const size_t count = std::min(kMaximaColumns, n - first);
-    if (source.theta != nullptr && source.residual != nullptr) {
-      FormRow<true, true>(source, first, count, u, so_far);
-    } else if (source.theta != nullptr) {
-      FormRow<true, false>(source, first, count, u, so_far);
-    } else if (source.residual != nullptr) {
-      FormRow<false, true>(source, first, count, u, so_far);
-    } else {
-      FormRow<false, false>(source, first, count, u, so_far);
-    }
-  }
-  int32_t largest = 0;
-  for (size_t i = 0; i < kMaximaColumns; ++i) {
-    largest = so_far[i] > largest ? so_far[i] : largest;
-    maxima[i] = static_cast<uint32_t>(so_far[i]);
-  }
-  return static_cast<uint32_t>(largest);
-}
-
-float MagnitudeSum(const float* u, size_t n) {
-  constexpr size_t kSums = 16;
-  float sums[kSums] = {};
-  const size_t whole = n - n % kSums;
-  for (size_t first = 0; first < whole; first += kSums) {
-    for (size_t j = 0; j < kSums; ++j) sums[j] += std::fabs(u[first + j]);
-  }
-  for (size_t j = 0; j < n - whole; ++j) sums[j] += std::fabs(u[whole + j]);
-  for (size_t half = kSums / 2; half > 0; half /= 2) {
-    for (size_t j = 0; j < half; ++j) sums[j] += sums[j + half];
-  }
-  return sums[0];
-}
-
 // The smallest e at which absmax / 2^e < 7.5, as for int8; at the top the integers saturate.
 SKERRY_BODY int ScaleExponentInt4(uint32_t absmax_bits) {
   const int exponent = static_cast<int>(absmax_bits >> 23) - 127;
@@ -254,24 +201,32 @@ SKERRY_BODY int ScaleExponentInt4(uint32_t absmax_bits) {
   return std::min(std::max(exponent - 2 + carry, kQuantumExponent), kInt4ExponentMax);
 }
 
+// Value and value half a block on, as a pair.
+SKERRY_BODY uint8_t PairOf(float low, float high, float inverse_scale) {
+  const int32_t l = std::clamp(Nearest(low * inverse_scale), -7, 7);
+  const int32_t h = std::clamp(Nearest(high * inverse_scale), -7, 7);
+  return static_cast<uint8_t>((l & 15) | (h & 15) << 4);
+}
+
 bool QuantiseInt4(const LoopSource& source, size_t n, uint8_t* scales, uint8_t* pairs) {
-  alignas(64) float u[kBlock];
-  alignas(64) int8_t integers[kBlock];
+  alignas(64) float u[kBlock + 1];
+  ReadAhead ahead(source);
   for (size_t first = 0; first < n; first += kBlock) {
     const size_t count = std::min(kBlock, n - first);
     const uint32_t largest = FormDelta(source, first, count, u);
     if (largest > kMagnitudeMaxBits) return false;
     const int exponent = ScaleExponentInt4(largest);
     scales[first / kBlock] = static_cast<uint8_t>(exponent - kQuantumExponent);
-    RoundBlock(u, count, PowerOfTwo(-exponent), integers);
-    if (count % 2 != 0) integers[count] = 0;
+    const float inverse = PowerOfTwo(-exponent);
+    if (count % 2 != 0) u[count] = 0;
     const size_t half = (count + 1) / 2;
-    uint8_t* out = pairs + first / 2;
-    for (size_t i = 0; i < half; ++i) {
-      const int low = std::min<int>(integers[i], 7);
-      const int high = std::min<int>(integers[i + half], 7);
-      out[i] = static_cast<uint8_t>((std::max(low, -7) & 15) | (std::max(high, -7) * 16));
+    uint8_t* const out = pairs + first / 2;
+    size_t i = 0;
+    for (; i + kStride / 2 <= half; i += kStride / 2) {
+      AskAhead(&ahead);
+      for (size_t j = i; j < i + kStride / 2; ++j) out[j] = PairOf(u[j], u[j + half], inverse);
     }
+    for (; i < half; ++i) out[i] = PairOf(u[i], u[i + half], inverse);
   }
   return true;
 }
@@ -317,15 +272,25 @@ void DecodeInt4(const uint8_t* scales, const uint8_t* pairs, size_t n, float* va
   }
 }
 
+SKERRY_BODY uint16_t UpperHalf(float v) {
+  const auto bits = std::bit_cast<uint32_t>(v);
+  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
 bool RoundToBf16(const LoopSource& source, size_t n, uint16_t* halves) {
   alignas(64) float u[kBlock];
+  ReadAhead ahead(source);
   for (size_t first = 0; first < n; first += kBlock) {
     const size_t count = std::min(kBlock, n - first);
     if (FormDelta(source, first, count, u) > kMagnitudeMaxBits) return false;
-    for (size_t i = 0; i < count; ++i) {
-      const auto bits = std::bit_cast<uint32_t>(NearestMultiple(u[i]));
-      halves[first + i] = static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+    size_t i = 0;
+    for (; i + kStride <= count; i += kStride) {
+      AskAhead(&ahead);
+      for (size_t j = i; j < i + kStride; ++j) {
+        halves[first + j] = UpperHalf(NearestMultiple(u[j]));
+      }
     }
+    for (; i < count; ++i) halves[first + i] = UpperHalf(NearestMultiple(u[i]));
   }
   return true;
 }
@@ -335,5 +300,3 @@ void WidenBf16(const uint16_t* halves, size_t n, float* values) {
     values[i] = std::bit_cast<float>(static_cast<uint32_t>(halves[i]) << 16);
   }
 }
-
-#undef SKERRY_BODY

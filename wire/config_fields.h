@@ -57,8 +57,9 @@ void VisitOuter(Visitor& v, OuterConfig& c) {
            "chooses");
   v.Number("outer", "learning_rate", c.learning_rate, 1e-6, 100, "");
   v.Number("outer", "momentum", c.momentum, 0, 0.999999, "Nesterov");
-  v.Choice("outer", "tier", c.tier, {"custom", "auto"},
-           "custom: the codec below; auto: what the measured links can hide");
+  v.Choice("outer", "tier", c.tier, {"custom", "auto", "default", "starved", "rich"},
+           "custom: the codec below; auto: what the measured links can hide; others say codec and "
+           "residual");
   v.Choice("outer", "codec", c.codec,
            {"none", "int8", "bf16", "int4", "sign", "ternary", "topk", "lowrank"},
            "how deltas travel");

@@ -127,13 +127,13 @@ std::vector<Candidate> Candidates(const RunConfig& config) {
   if (outer.inner_steps == 0) inner_steps = InnerStepsGrid(config.steps);
   std::vector<Candidate> candidates;
   for (const int64_t tau : inner_steps) {
-    if (outer.tier == OuterTier::kCustom) {
+    if (outer.tier != OuterTier::kAuto) {
       candidates.push_back({tau, outer.codec});
       continue;
     }
     for (const DeltaCodec codec : kRichToStarved) candidates.push_back({tau, codec});
   }
-  if (outer.tier == OuterTier::kCustom || outer.residual != ResidualPlace::kWeights) {
+  if (outer.tier != OuterTier::kAuto || outer.residual != ResidualPlace::kWeights) {
     return candidates;
   }
   if (CodecBitsOf(outer, DeltaCodec::kLowRank) < DeltaBitsPerValue(DeltaCodec::kTernary)) {

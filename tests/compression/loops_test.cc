@@ -2,6 +2,7 @@
 #include "compression/loops.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -88,22 +89,95 @@ TEST_CASE("Loops: of two rows the smaller values come first", "[compression]") {
   }
 }
 
-TEST_CASE("Loops: masks say which values are large and which negative", "[compression]") {
+TEST_CASE("Loops: masks say which values are large", "[compression]") {
   const CodecLoops& loops = *GENERATE(from_range(EveryLoops()));
   const size_t n = GENERATE(1u, 63u, 64u, 65u, 300u);
   auto u = HeavyTail(n, n);
   u[n / 2] = -0.0f;
   const float threshold = std::fabs(u[n / 3]) + 0x1p-60f;
-  std::vector<uint64_t> large((n + 63) / 64, ~0ULL), minus = large;
-  const size_t ones = loops.at_least(u.data(), n, std::bit_cast<uint32_t>(threshold), large.data());
-  loops.negative(u.data(), n, minus.data());
+  const auto bits = std::bit_cast<uint32_t>(threshold);
+  std::vector<uint64_t> large((n + 63) / 64, ~0ULL), same = large, formed = large;
+  const size_t ones = loops.at_least(u.data(), n, bits, large.data());
   size_t counted = 0;
   for (size_t i = 0; i < large.size() * 64; ++i) {
     REQUIRE(Bit(large, i) == (i < n && std::fabs(u[i]) >= threshold));
-    REQUIRE(Bit(minus, i) == (i < n && std::signbit(u[i])));
     counted += Bit(large, i) ? 1 : 0;
   }
   CHECK(ones == counted);
+  std::vector<uint32_t> magnitudes(n);
+  float most = 0;
+  for (size_t i = 0; i < n; ++i) {
+    magnitudes[i] = std::bit_cast<uint32_t>(std::fabs(u[i]));
+    most = std::max(most, std::fabs(u[i]));
+  }
+  CHECK(loops.magnitudes_at_least(magnitudes.data(), n, bits, same.data()) == ones);
+  CHECK(same == large);
+  std::vector<float> kept(n);
+  TileMarks marks = {kept.data(), formed.data()};
+  ReadAhead ahead({u.data()});
+  CHECK(loops.form_above({u.data()}, n, bits, &marks, &ahead) == std::bit_cast<uint32_t>(most));
+  CHECK((marks.reach == ones && formed == large));
+  CHECK(SameBits(kept, u));
+}
+
+TEST_CASE("Loops: a mask's places are listed in order", "[compression]") {
+  const CodecLoops& loops = *GENERATE(from_range(EveryLoops()));
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    auto mask = RandomMask(seed % 9, seed);
+    for (uint64_t& word : mask) word &= RandomMask(1, seed + word % 97)[0];
+    if (seed % 5 == 0) std::fill(mask.begin(), mask.end(), seed % 2 == 0 ? ~0ULL : 0);
+    std::vector<uint16_t> want, places(mask.size() * 64 + kPlacesSlack);
+    for (size_t i = 0; i < mask.size() * 64; ++i) {
+      if (Bit(mask, i)) want.push_back(static_cast<uint16_t>(i));
+    }
+    ReadAhead ahead = ReadAhead::Nothing();
+    places.resize(loops.list_places(mask.data(), mask.size(), places.data(), &ahead));
+    CHECK(places == want);
+  }
+}
+
+TEST_CASE("Loops: large magnitudes add up", "[compression]") {
+  const CodecLoops& loops = *GENERATE(from_range(EveryLoops()));
+  const size_t n = GENERATE(0u, 1u, 7u, 8u, 64u);
+  std::vector<uint32_t> magnitudes(n);
+  double all = 0, large = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const float v = 0.5f + 0.25f * static_cast<float>(i % 13);
+    magnitudes[i] = std::bit_cast<uint32_t>(v);
+    all += double{v};
+    if (v >= 2) large += double{v};
+  }
+  CHECK(loops.sum_at_least(magnitudes.data(), n, 0) == all);
+  CHECK(loops.sum_at_least(magnitudes.data(), n, std::bit_cast<uint32_t>(2.0f)) == large);
+}
+
+TEST_CASE("Loops: four streams of words are read as one by one", "[compression]") {
+  const CodecLoops& loops = *GENERATE(from_range(EveryLoops()));
+  constexpr size_t kBytes = 2 * 32 * kMaskCodeBits / 8 + kBitSlack;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    std::array<std::array<uint64_t, (kBytes + 7) / 8>, 4> streams;
+    std::array<std::array<uint64_t, 4>, 4> four, two, one;
+    uint64_t* masks[4];
+    const MaskCode* codes[4];
+    BitReader readers[4], again[4];
+    for (size_t s = 0; s < 4; ++s) {
+      const auto random = RandomMask(streams[s].size(), 4 * seed + s);
+      std::copy(random.begin(), random.end(), streams[s].begin());
+      codes[s] = &AllMaskCodes()[(seed + 5 * s) % kMaskLevels];
+      masks[s] = four[s].data();
+      const auto* bytes = reinterpret_cast<const uint8_t*>(streams[s].data());
+      readers[s] = again[s] = BitReader(bytes);
+      BitReader alone(bytes);
+      loops.take_words(*codes[s], 32, &alone, one[s].data());
+    }
+    loops.take_four(codes, readers, masks, nullptr, 0);
+    for (size_t s = 0; s < 4; ++s) masks[s] = two[s].data();
+    loops.take_two(codes, again, masks, nullptr, 0);
+    loops.take_two(codes + 2, again + 2, masks + 2, nullptr, 0);
+    CHECK(four == one);
+    CHECK(two == one);
+    for (size_t s = 0; s < 4; ++s) CHECK(readers[s].Peek() == again[s].Peek());
+  }
 }
 
 TEST_CASE("Loops: packed bits unpack to where they were", "[compression]") {
@@ -134,8 +208,10 @@ TEST_CASE("Loops: the k-th largest is what sorting finds", "[compression]") {
     const size_t k = 1 + rng.Below(values.size());
     auto sorted = values;
     std::sort(sorted.rbegin(), sorted.rend());
-    CHECK(loops.kth_largest(values.data(), values.size(), k, 0) == sorted[k - 1]);
-    CHECK(loops.kth_largest(values.data(), values.size(), k, 16) == sorted[k - 1] >> 16 << 16);
+    for (const uint32_t below : {sorted[k - 1], 1u, 1000u, 0u}) {
+      const uint32_t floor = sorted[k - 1] - std::min(below, sorted[k - 1]);
+      CHECK(loops.kth_largest(values.data(), values.size(), k, floor) == sorted[k - 1]);
+    }
   }
 }
 

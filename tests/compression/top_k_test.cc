@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "compression/step_scale.h"
+#include "compression/tile_levels.h"
 #include "compression/tile_selection.h"
 #include "tests/compression/every_codec.h"
 
@@ -134,11 +135,10 @@ TEST_CASE("Codec topk: a tile with fewer values than places sends just these", "
 }
 
 TileSelection Selected(const std::vector<float>& u) {
-  TileMaxima maxima;
-  std::vector<float> same(u.size());
-  BestLoops().form_rows({u.data()}, u.size(), same.data(), maxima.data());
-  NextTile next = {BestLoops(), {u.data() + u.size()}};
-  return SelectTile(BestLoops(), same, maxima, &next);
+  TileSelector selector(BestLoops(), {u.data()});
+  TileSelection tile;
+  REQUIRE(selector.Select({u.data()}, u.size(), &tile));
+  return tile;
 }
 
 TEST_CASE("Law 6: what top-k leaves is at most 1 − k/n of the square", "[compression]") {
@@ -164,6 +164,51 @@ TEST_CASE("Codec topk: places that crowd the columns of the first guess are foun
   const TileSelection tile = Selected(u);
   const auto want = LargestBySorting(u, 64);
   for (size_t j = 0; j < 64; ++j) CHECK(tile.places[j] == want[j]);
+}
+
+TEST_CASE("Codec topk: what a tile keeps does not depend on the tiles before it", "[compression]") {
+  // Guesses that are too high, too low, and near; few magnitudes; nothing at all.
+  std::vector<float> u;
+  const float scales[] = {1e-3f, 1.0f, 1e-6f, 1.1e-6f, 1e-6f, 0.0f, 1e-2f};
+  for (size_t t = 0; t < std::size(scales); ++t) {
+    for (const float v : Gaussian(4096, t)) u.push_back(v * scales[t]);
+  }
+  for (size_t i = 0; i < 4096; ++i) u.push_back(i % 9 == 0 ? 1e-2f : -1e-3f);
+  TileSelector selector(BestLoops(), {u.data()});
+  for (size_t first = 0; first < u.size(); first += 4096) {
+    TileSelection tile;
+    REQUIRE(selector.Select({u.data() + first}, 4096, &tile));
+    const auto alone = std::vector(u.begin() + static_cast<int64_t>(first),
+                                   u.begin() + static_cast<int64_t>(first) + 4096);
+    const TileSelection want = Selected(alone);
+    CHECK(tile.places == want.places);
+    CHECK((tile.high == want.high && tile.minus == want.minus));
+    CHECK((tile.step == want.step && tile.ratio == want.ratio));
+    if (first / 4096 != 5) CHECK(LargestBySorting(alone, 64)[63] == tile.places[63]);
+  }
+}
+
+TEST_CASE("Codec topk: levels are means in index order, however far apart the magnitudes",
+          "[compression]") {
+  // Exponents within 23 of each other are added in vectors, others one by one.
+  const int spread = GENERATE(1, 20, 23, 24, 32);
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    Rng rng(seed, "spread");
+    std::vector<float> u(4096, 0.0f);
+    for (size_t i = 0; i < 4096; i += 60) {
+      const double exponent = static_cast<double>(rng.Below(static_cast<uint64_t>(spread) + 1));
+      u[i] = static_cast<float>((1 + rng.Uniform()) * std::exp2(-exponent));
+    }
+    const TileSelection tile = Selected(u);
+    TileSelection want;
+    struct {
+      std::array<uint32_t, 64> magnitudes;
+      size_t size = 64;
+    } kept;
+    for (size_t j = 0; j < 64; ++j) kept.magnitudes[j] = std::bit_cast<uint32_t>(u[tile.places[j]]);
+    ChooseLevels(kept, &want);
+    CHECK((tile.step == want.step && tile.ratio == want.ratio && tile.high == want.high));
+  }
 }
 
 TEST_CASE("Codec topk: places outside the tile, missing ones, excess levels are refused",

@@ -119,7 +119,11 @@ TEST_CASE("Pieces: cuts lie on tiles, cover the stage, and are some for each rep
         covered += cut.Size(i);
       }
       CHECK(covered == parameters);
-      CHECK(cut.count() <= PieceCut::kPiecesEach * replicas);
+      CHECK(cut.count() <= PieceCut::kPiecesEachMax * replicas);
+      // Long ones, where that leaves enough of them.
+      if (cut.count() > PieceCut::kPiecesEachMin * replicas) {
+        CHECK(cut.piece >= PieceCut::kLongEnough);
+      }
     }
   }
 }

@@ -164,6 +164,32 @@ TEST_CASE("RunConfig: what a mode of outer rounds fixes is filled in, what it ca
         std::string::npos);
 }
 
+TEST_CASE("RunConfig: a tier says codec, way down and residual", "[wire][config]") {
+  const auto outer = [](const std::string& lines) {
+    const auto config = ParseRunConfig("[outer]\n" + lines, "run.toml");
+    REQUIRE(config.ok());
+    CHECK(ParseRunConfig(FormatRunConfig(*config), "run.toml").value() == *config);
+    return config->outer;
+  };
+  const OuterConfig usual = outer("tier = \"default\"\ncodec = \"int4\"\ndown_codec = \"int8\"\n");
+  CHECK(usual.codec == DeltaCodec::kTernary);
+  CHECK(DownCodecOf(usual) == DeltaCodec::kTernary);
+  CHECK(usual.residual == ResidualPlace::kWeights);
+  const OuterConfig starved = outer("tier = \"starved\"\n");
+  CHECK(starved.codec == DeltaCodec::kLowRank);
+  CHECK(starved.budget_bits == 0.15f);
+  CHECK(starved.residual == ResidualPlace::kWeights);
+  const OuterConfig rich = outer("tier = \"rich\"\nresidual = \"weights\"\n");
+  CHECK(rich.codec == DeltaCodec::kInt8);
+  CHECK(rich.residual == ResidualPlace::kBuffer);
+  CHECK(outer("tier = \"default\"\nmode = \"co2\"\n").residual == ResidualPlace::kBuffer);
+  CHECK(ErrorOf("[outer]\ntier = \"starved\"\nbudget = \"bits\"\n").find("table of codecs") !=
+        std::string::npos);
+  CHECK(ErrorOf("[outer]\ntier = \"default\"\nrobust = \"trim\"\n").find("trim") !=
+        std::string::npos);
+  CHECK(ErrorOf("[outer]\ntier = \"poor\"\n") != "accepted");
+}
+
 TEST_CASE("RunConfig: products are of float32 or bf16, float32 if nothing is said",
           "[wire][config]") {
   CHECK(ErrorOf("[inner]\ncompute = \"bf16\"\nz_loss = 1e-4\n") == "accepted");
