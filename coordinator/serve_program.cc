@@ -11,6 +11,7 @@
 #include "common/status.h"
 #include "coordinator/checkpoint_program.h"
 #include "coordinator/coordinator_actor.h"
+#include "coordinator/leadership.h"
 #include "coordinator/line_file.h"
 #include "coordinator/model_writer.h"
 #include "coordinator/run_directory.h"
@@ -208,7 +209,9 @@ absl::Status Watch(const std::string& directory) {
   std::string last;
   auto changed = Clock::now();
   bool away = false;
+  LeaderWatch leader(directory);
   while (true) {
+    leader.Look();
     std::ifstream in(run.File("status.json"));
     std::ostringstream text;
     text << in.rdbuf();
