@@ -10,7 +10,7 @@
 #include "common/status.h"
 #include "coordinator/audit.h"
 #include "coordinator/checkpoint_program.h"
-#include "coordinator/leadership.h"
+#include "coordinator/leader_program.h"
 #include "coordinator/listings.h"
 #include "coordinator/report.h"
 #include "coordinator/run_directory.h"

@@ -11,7 +11,7 @@
 #include "common/status.h"
 #include "coordinator/checkpoint_program.h"
 #include "coordinator/coordinator_actor.h"
-#include "coordinator/leadership.h"
+#include "coordinator/leader_program.h"
 #include "coordinator/line_file.h"
 #include "coordinator/model_writer.h"
 #include "coordinator/run_directory.h"

@@ -161,6 +161,24 @@ void CheckRun(const Fixture& here, const PostgresServer& database) {
                      "back FROM skerry_record) AS steps WHERE back") == "0");
 }
 
+// Whichever machine is asked: the second one leads.
+void CheckLeader(const Fixture& here) {
+  for (const char* directory : {"a", "b"}) {
+    const auto status =
+        nlohmann::json::parse(here.Say({"status", (here.at / directory).string(), "--json"}));
+    const auto& leader = status["leader"];
+    CHECK(leader["leads"] == true);
+    CHECK(leader["epoch"] == 2);
+    CHECK(
+        leader["endpoint"] ==
+        TextOf(here.at / "b" / "endpoint").substr(0, leader["endpoint"].get<std::string>().size()));
+    CHECK(leader["since_s"] < 60);
+    CHECK(leader["records"] > 10);
+    REQUIRE(leader["standbys"].size() == 1);
+    CHECK(leader["standbys"][0]["silent_s"] > 0);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("Takeover: coordinators are killed and stopped, the database restarts, the run ends once",
@@ -185,20 +203,7 @@ TEST_CASE("Takeover: coordinators are killed and stopped, the database restarts,
   kill(first.pid(), SIGKILL);
   WaitFor(here.at / "second.log", "serving run", second);
   WaitFor(here.at / "b" / "events.jsonl", round, second);
-  for (const char* directory : {"a", "b"}) {  // whichever machine is asked
-    const auto status =
-        nlohmann::json::parse(here.Say({"status", (here.at / directory).string(), "--json"}));
-    const auto& leader = status["leader"];
-    CHECK(leader["leads"] == true);
-    CHECK(leader["epoch"] == 2);
-    CHECK(
-        leader["endpoint"] ==
-        TextOf(here.at / "b" / "endpoint").substr(0, leader["endpoint"].get<std::string>().size()));
-    CHECK(leader["since_s"] < 60);
-    CHECK(leader["records"] > 10);
-    REQUIRE(leader["standbys"].size() == 1);
-    CHECK(leader["standbys"][0]["silent_s"] > 0);
-  }
+  CheckLeader(here);
 
   // The database is away for a moment.
   database.Stop();

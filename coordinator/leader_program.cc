@@ -1,4 +1,4 @@
-#include "coordinator/leadership.h"
+#include "coordinator/leader_program.h"
 
 #include <sys/stat.h>
 
