@@ -44,7 +44,7 @@ void CoordinatorActor::ContinueExport(Context& context) {
 // its end again.
 void CoordinatorActor::CollectionFailed(Context& context) {
   const std::string why = absl::StrFormat(
-      "stage %d lost its last node before its parameters were collected", export_->stage);
+      "no replica of stage %d is left, and its parameters were not collected yet", export_->stage);
   export_.reset();
   const bool may = options_.checkpoints != nullptr && !state_.checkpoints.empty();
   if (!may && !BeginsAnew()) {
