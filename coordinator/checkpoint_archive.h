@@ -24,8 +24,9 @@ namespace skerry {
 class CheckpointArchive final : public CheckpointStore {
  public:
   // Puts the state of a stage together where that is no state of model/stage_state.h (simulations).
+  // `round`: of which version it is then.
   using Recut = std::function<absl::StatusOr<Bytes>(const std::vector<Bytes>& states,
-                                                    const StageAssignment& stage)>;
+                                                    const StageAssignment& stage, int64_t round)>;
   explicit CheckpointArchive(std::unique_ptr<CheckpointFiles> files, Recut recut = nullptr)
       : files_(std::move(files)), recut_(std::move(recut)) {}
 

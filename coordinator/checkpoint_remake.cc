@@ -185,8 +185,9 @@ absl::Status CheckpointArchive::RemakeHollow(Checkpoint* checkpoint, size_t lost
   CheckpointStage& stage = checkpoint->stages[lost];
   SKERRY_ASSIGN_OR_RETURN(Bytes before, Whole(*checkpoint, lost - 1));
   SKERRY_ASSIGN_OR_RETURN(Bytes after, Whole(*checkpoint, lost + 1));
-  SKERRY_ASSIGN_OR_RETURN(const Bytes made, recut_({std::move(before), std::move(after)},
-                                                   {stage.first_layer, stage.last_layer, {}}));
+  SKERRY_ASSIGN_OR_RETURN(const Bytes made,
+                          recut_({std::move(before), std::move(after)},
+                                 {stage.first_layer, stage.last_layer, {}}, checkpoint->round));
   stage.bytes = std::ssize(made);
   stage.chunks = {DigestOf(std::span<const uint8_t>(made))};
   return Put(stage.chunks.front(), MakePayload(made));

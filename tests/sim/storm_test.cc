@@ -154,6 +154,10 @@ TEST_CASE("Grid: a seed is one cell, and every cell comes as often", "[sim][grid
 }
 
 // Seeds 1 to 200 are a step of ./dev test, optimised. Here are those that were wrong once.
+TEST_CASE("Storm: neighbours that are a round apart give a stage", "[sim][storm]") {
+  CheckSeeds(kStormDraw, 138, 1);
+}
+
 TEST_CASE("Storm: nobody is left out whom what the others send next would pass by",
           "[sim][storm]") {
   CheckSeeds(kStormDraw, 14, 1);
