@@ -61,6 +61,12 @@ std::vector<Named> Shapes() {
   shapes.push_back(Shape("1 layer of 512, both ends, alone", 512, 1, true));
   shapes.back().shape.replicas = shapes.back().shape.first_replicas = 1;
   shapes.back().shape.config.pipeline.in_flight = 1;
+  shapes.push_back(Shape("6 layers of 128, 8 sequences, recomputed", 128, 6, false));
+  shapes.back().shape.config.pipeline.sequences_per_microbatch = 8;
+  shapes.back().shape.recomputed = 6;
+  shapes.push_back(Shape("4 layers of 256, both ends, 2 recomputed", 256, 4, true));
+  shapes.back().shape.config.pipeline.sequences_per_microbatch = 4;
+  shapes.back().shape.recomputed = 2;
   return shapes;
 }
 

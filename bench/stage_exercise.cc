@@ -119,6 +119,7 @@ absl::StatusOr<HeldBytes> MeasureStage(const StageCase& shape) {
   if (shape.offers_plenty) {
     holds.gradients = GradientsMax(shape.config, shape.replicas, shape.holds_ends);
   }
+  holds.recomputed = shape.recomputed;
   const int32_t first = shape.holds_ends ? 0 : shape.config.model.layers - shape.layers;
   const StageAssignment stage{first, first + shape.layers, {}};
   const int64_t before = HeapBytes();
@@ -127,7 +128,8 @@ absl::StatusOr<HeldBytes> MeasureStage(const StageCase& shape) {
       const std::unique_ptr<StageWork> work,
       TrainedStage::Create(shape.config, stage, shape.holds_ends,
                            CreateCpuBackend(1, ComputeTypeOf(shape.config.inner)),
-                           std::make_unique<MadeUpText>(shape.config.model.vocab)));
+                           std::make_unique<MadeUpText>(shape.config.model.vocab),
+                           shape.recomputed));
   SKERRY_ASSIGN_OR_RETURN(const int64_t delta_bytes, Exercise(*work, shape, holds));
   HeldBytes bytes;
   bytes.heap = HeapBytesPeak() - before;

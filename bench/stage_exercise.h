@@ -16,6 +16,7 @@ struct StageCase {
   int32_t first_replicas = 1;  // of stage 0
   int32_t replicas = 1;        // of this stage
   bool offers_plenty = true;   // of memory: as many gradients wait as there is use for
+  int32_t recomputed = 0;      // layers
 };
 
 struct HeldBytes {

@@ -166,6 +166,11 @@ inline bool IsSharded(const OuterConfig& outer, int64_t planned_replicas) {
   return outer.reduce == OuterReduce::kSharded && planned_replicas > 1;
 }
 
+// What a node keeps of a layer between forward and backward: all that the way back reads, or the
+// layer's input, from which it is computed again; same bits. kAuto: the latter for as many layers
+// as the node's memory asks for (pipeline/plan/memory_model.h). On the wire.
+enum class Recompute : uint8_t { kAuto, kNever, kAlways, kLast = kAlways };
+
 struct PipelineConfig {
   int32_t stages = 0;  // 0: the planner chooses (at least 3 when nodes and layers allow)
   double skip_ratio =
@@ -179,6 +184,7 @@ struct PipelineConfig {
   // How activations and gradients travel over the slow links that the plan names: none, int8, bf16.
   DeltaCodec slow_link_codec = DeltaCodec::kNone;
   bool detours = true;  // a stage-0 node leads late microbatches around who is late
+  Recompute recompute = Recompute::kAuto;
   bool operator==(const PipelineConfig&) const = default;
 };
 

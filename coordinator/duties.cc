@@ -14,6 +14,7 @@
 #include "pipeline/plan/memory_model.h"
 #include "pipeline/plan/reducer_shares.h"
 #include "pipeline/plan/route.h"
+#include "routing/cost_model.h"
 
 namespace skerry {
 namespace {
@@ -157,8 +158,10 @@ void CoordinatorActor::PlanWhenReady(Context& context) {
   }
   if (MeasureDoubtful(context, live)) return;
   PlannerInput input;
-  for (const NodeId& node : live) input.devices[node] = state_.nodes.at(node).device;
   input.config = options_.config;
+  for (const NodeId& node : live) {
+    input.devices[node] = ComputingFor(input.config, state_.nodes.at(node).device);
+  }
   input.nodes = live;
   input.links = links_.Estimate(live, context.now());
   input.version = state_.plan ? state_.plan->version + 1 : 1;

@@ -43,6 +43,12 @@ std::string GibText(const Json& bytes) {
   return bytes.is_null() ? "-" : absl::StrFormat("%.2f", bytes.get<double>() / (1 << 30));
 }
 
+// What was not measured is not 0.
+std::string RateText(const Json& gflops) {
+  const double rate = gflops.get<double>();
+  return rate > 0 ? absl::StrFormat("%.1f", rate) : "-";
+}
+
 // What a node that is served says of itself.
 Json HeldBytes(const Json& status, const NodeId& id) {
   if (!status.is_object() || !status.contains("nodes")) return nullptr;
@@ -224,6 +230,7 @@ Json NodesJson(const RunState& state, const RunConfig& config, const Json& statu
                      {"relays", record.relays},
                      {"device", record.device.name},
                      {"gflops", record.device.gflops},
+                     {"bf16_gflops", record.device.bf16_gflops},
                      {"memory_bytes", record.device.memory_bytes},
                      {"memory_model_bytes", model},
                      {"memory_held_bytes", HeldBytes(status, id)},
@@ -240,32 +247,48 @@ Json NodesJson(const RunState& state, const RunConfig& config, const Json& statu
 }
 
 std::string NodesTable(const Json& nodes) {
-  std::string text = absl::StrFormat("%-9s %-12s %-7s %-8s %-17s %9s %9s %9s %9s %8s  %s\n", "node",
-                                     "region", "slot", "is", "reachable", "GFLOP/s", "GiB", "model",
-                                     "measured", "screened", "device");
+  std::string text = absl::StrFormat("%-9s %-12s %-7s %-8s %-17s %9s %9s %9s %9s %9s %8s  %s\n",
+                                     "node", "region", "slot", "is", "reachable", "GFLOP/s",
+                                     "in bf16", "GiB", "model", "measured", "screened", "device");
   for (const Json& node : nodes) {
     const bool part = node["takes_part"];
     const int stage = node["stage"], replica = node["replica"];
     text += absl::StrFormat(
-        "%-9s %-12s %-7s %-8s %-17s %9.1f %9s %9s %9s %8d  %s\n",
+        "%-9s %-12s %-7s %-8s %-17s %9.1f %9s %9s %9s %9s %8d  %s\n",
         node["id"].get<std::string>().substr(0, 8), node["region"].get<std::string>(),
         part ? absl::StrFormat("%d.%d", stage, replica) : "-", node["is"].get<std::string>(),
         node["reachable"].get<std::string>() + (node["relays"].get<bool>() ? ", relay" : ""),
-        node["gflops"].get<double>(), GibText(node["memory_bytes"]),
+        node["gflops"].get<double>(), RateText(node["bf16_gflops"]), GibText(node["memory_bytes"]),
         GibText(node["memory_model_bytes"]), GibText(node["memory_held_bytes"]),
         node["rounds_screened"].get<int64_t>(), node["device"].get<std::string>());
   }
   return text;
 }
 
-Json PlanJson(const RunState& state) {
+namespace {
+
+// Layers of its stage that a node computes again on the way back, for want of memory.
+int32_t RecomputedBy(const RunState& state, const RunConfig& settled, int32_t stage,
+                     const NodeId& node) {
+  const auto record = state.nodes.find(node);
+  const int64_t bytes = record == state.nodes.end() ? 0 : record->second.device.memory_bytes;
+  return HoldsOf(settled, *state.plan, stage, bytes).recomputed;
+}
+
+}  // namespace
+
+Json PlanJson(const RunState& state, const RunConfig& config) {
   if (!state.plan) return nullptr;
   const PipelinePlan& plan = *state.plan;
+  const RunConfig settled = Settled(config, plan);
   Json stages = Json::array();
   for (const StageAssignment& stage : plan.stages) {
+    const auto index = static_cast<int32_t>(stages.size());
     Json replicas = Json::array();
     for (const NodeId& node : stage.replicas) {
-      replicas.push_back({{"node", node.Hex()}, {"dead", IsDead(plan, node)}});
+      replicas.push_back({{"node", node.Hex()},
+                          {"dead", IsDead(plan, node)},
+                          {"recomputed_layers", RecomputedBy(state, settled, index, node)}});
     }
     stages.push_back({{"first_layer", stage.first_layer},
                       {"last_layer", stage.last_layer},
@@ -293,12 +316,13 @@ Json PlanJson(const RunState& state) {
           {"tables", TablesJson(state)}};
 }
 
-std::string PlanText(const RunState& state) {
+std::string PlanText(const RunState& state, const RunConfig& config) {
   if (!state.plan) {
     return absl::StrFormat("no plan yet: %d nodes, %d links measured\n", state.nodes.size(),
                            state.links.size());
   }
   const PipelinePlan& plan = *state.plan;
+  const RunConfig settled = Settled(config, plan);
   std::string text =
       absl::StrFormat("plan %d: %d paths, %.3f s a step predicted, at least %.3f s\n", plan.version,
                       plan.paths.size(), state.predicted_step_s, state.lower_bound_s);
@@ -308,8 +332,10 @@ std::string PlanText(const RunState& state) {
         absl::StrFormat("  stage %d, layers %d to %d:", i, stage.first_layer, stage.last_layer - 1);
     for (const NodeId& node : stage.replicas) {
       const auto record = state.nodes.find(node);
-      text += absl::StrFormat(" %s (%s%s)", node.Short(),
-                              record == state.nodes.end() ? "?" : record->second.region,
+      const int32_t again = RecomputedBy(state, settled, static_cast<int32_t>(i), node);
+      const std::string region = record == state.nodes.end() ? "?" : record->second.region;
+      text += absl::StrFormat(" %s (%s%s%s)", node.Short(), region.empty() ? "no region" : region,
+                              again > 0 ? absl::StrFormat(", %d layers recomputed", again) : "",
                               IsDead(plan, node) ? ", dead" : "");
     }
     text += "\n";

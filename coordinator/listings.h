@@ -49,7 +49,8 @@ bool IsRelayed(const RunState& state, const NodeId& a, const NodeId& b);
 // chosen (inner_steps, overlap_steps, codec: what the planner chose, null where the operator did),
 // slow_links (from, to), relayed (a, b, relay: an id or "coordinator"), tables (TablesJson); null
 // without a plan.
-nlohmann::json PlanJson(const RunState& state);
-std::string PlanText(const RunState& state);
+// With `config` as the operator wrote it.
+nlohmann::json PlanJson(const RunState& state, const RunConfig& config);
+std::string PlanText(const RunState& state, const RunConfig& config);
 
 }  // namespace skerry

@@ -10,6 +10,7 @@
 #include "common/status.h"
 #include "coordinator/audit.h"
 #include "coordinator/checkpoint_program.h"
+#include "coordinator/dashboard_program.h"
 #include "coordinator/leader_program.h"
 #include "coordinator/listings.h"
 #include "coordinator/report.h"
@@ -112,7 +113,7 @@ absl::Status PrintNodes(const std::string& directory, bool json) {
 absl::Status PrintPlan(const std::string& directory, bool json) {
   SKERRY_ASSIGN_OR_RETURN(const OpenedRun run, OpenRunDirectory(directory));
   SKERRY_ASSIGN_OR_RETURN(const RunState state, LoadRunState(run.directory));
-  std::cout << (json ? PlanJson(state).dump(2) + "\n" : PlanText(state));
+  std::cout << (json ? PlanJson(state, run.config).dump(2) + "\n" : PlanText(state, run.config));
   return absl::OkStatus();
 }
 
@@ -180,6 +181,11 @@ void AddRunCommands(CLI::App& app, CommandLine& line) {
       ->capture_default_str();
   serve->add_option("--shape", line.serve.shape_file, "imitate this network (wan.toml)");
   serve->add_option("--region", line.serve.region, "this process's region in it");
+  serve
+      ->add_option("--dashboard", line.serve.dashboard,
+                   "host:port of the run's web page; none: without; default: 127.0.0.1:7780 or one "
+                   "of the next ports")
+      ->type_name("ADDRESS");
   serve->callback([&] {
     const auto served = Serve(line.serve);
     line.exit_code = served.ok() ? *served : Ended(served.status());
@@ -244,6 +250,7 @@ int Run(int argc, char** argv) {
   AddViewCommands(app, line);
   AddPreparations(app, line);
   AddCheckpointCommands(app, &line.exit_code);
+  AddDashboardCommand(app, &line.exit_code);
   CLI11_PARSE(app, argc, argv);
   return line.exit_code;
 }

@@ -172,7 +172,9 @@ void CoordinatorActor::OfferHandover(Context& context) {
     nodes.insert(assignment.replicas.begin(), assignment.replicas.end());
   }
   input.nodes.assign(nodes.begin(), nodes.end());
-  for (const NodeId& node : nodes) input.devices[node] = state_.nodes.at(node).device;
+  for (const NodeId& node : nodes) {
+    input.devices[node] = ComputingFor(input.config, state_.nodes.at(node).device);
+  }
   if (nodes.size() <= kPredictedFleet) input.links = links_.Estimate(input.nodes, context.now());
   choosing_ = choosing;
   choosing_job_ = context.Submit({"choose handover", Duration::Millis(20), [choosing] {

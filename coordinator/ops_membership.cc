@@ -106,7 +106,8 @@ void CoordinatorActor::Admit(Context& context, const NodeId& from, const Hello& 
   context.Event("admitted", EventFields({{"node", from.Short()},
                                          {"region", record.region},
                                          {"device", record.device.name},
-                                         {"gflops", record.device.gflops}}));
+                                         {"gflops", record.device.gflops},
+                                         {"bf16_gflops", record.device.bf16_gflops}}));
   Greet(context, from, hello, true);
 }
 

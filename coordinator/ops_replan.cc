@@ -15,6 +15,7 @@
 #include "coordinator/border.h"
 #include "coordinator/coordinator_actor.h"
 #include "pipeline/plan/route.h"
+#include "routing/cost_model.h"
 
 namespace skerry {
 namespace {
@@ -245,7 +246,8 @@ void CoordinatorActor::StartReplan(Context& context) {
   }
   request.input.nodes.assign(nodes.begin(), nodes.end());
   for (const NodeId& node : nodes) {
-    DeviceProfile& device = request.input.devices[node] = state_.nodes.at(node).device;
+    DeviceProfile& device = request.input.devices[node] =
+        ComputingFor(config, state_.nodes.at(node).device);
     const auto speed = speeds_.find(node);
     if (speed == speeds_.end() || speed->second.class_slower() == 0) continue;
     device.gflops *= speed->second.factor();

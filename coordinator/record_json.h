@@ -44,7 +44,9 @@ void from_json(const nlohmann::json& json, Id256<Tag>& id) {
   id = *parsed;
 }
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceProfile, name, numeric_profile, gflops, memory_bytes)
+// Older journals know no rate in bf16.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(DeviceProfile, name, numeric_profile, gflops,
+                                                memory_bytes, bf16_gflops)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Slot, stage, replica)
 // Older journals know no shares.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(StageAssignment, first_layer, last_layer, replicas,

@@ -11,6 +11,7 @@
 #include "common/bytes.h"
 #include "common/digest.h"
 #include "common/status.h"
+#include "wire/config.h"
 #include "wire/wakeup.h"
 
 namespace skerry {
@@ -77,6 +78,10 @@ absl::Status CoordinatorSeat::Take(const std::string& endpoint,
   std::printf("leading in epoch %lld%s\n", static_cast<long long>(epoch()), after.c_str());
   std::fflush(stdout);
   return absl::OkStatus();
+}
+
+absl::Status CoordinatorSeat::NoteConfig(const RunConfig& config) {
+  return journal_->SetFact("config", ConfigDigest(config).Hex());
 }
 
 absl::StatusOr<std::vector<std::string>> CoordinatorSeat::Load() {

@@ -31,6 +31,8 @@ class CoordinatorSeat {
   // The journal's records, of a seat that was taken. The lease lasts for as long as it may take to
   // fold so many: until then nothing renews it.
   absl::StatusOr<std::vector<std::string>> Load();
+  // Of a run that nobody has joined: from now on its configuration is this one.
+  absl::Status NoteConfig(const RunConfig& config);
   int64_t epoch() const { return keeper_.epoch(); }  // 0: SQLite, there is none
 
   // For EventLoopOptions::journal and ::leads: what may pass by itself is ResourceExhausted, and

@@ -19,29 +19,38 @@ class Product {
  public:
   // False when there is no memory.
   bool Prepare(Backend& backend) {
-    for (auto* buffer : {&x_, &y_}) {
-      auto allocated = backend.Allocate(kTokensMax * kWidth);
+    type_ = backend.compute_type();
+    // Ones: zeros may be multiplied faster than numbers, and denormals slower.
+    for (auto* buffer : {&x_, &y_, &w_}) {
+      auto allocated = backend.Allocate(buffer == &w_ ? kWidth * kWidth : kTokensMax * kWidth);
       if (!allocated.ok()) return false;
       *buffer = *std::move(allocated);
+      backend.Fill((*buffer)->data(), 1, (*buffer)->size());
     }
-    auto allocated = backend.Allocate(kWidth * kWidth);
-    if (!allocated.ok()) return false;
-    w_ = *std::move(allocated);
-    // Ones: zeros may be multiplied faster than numbers, and denormals slower.
-    backend.Fill(x_->data(), 1, x_->size());
-    backend.Fill(w_->data(), 1, w_->size());
+    if (type_ == DType::kFloat32) return true;
+    for (auto* buffer : {&x_, &w_}) {
+      auto allocated = backend.Allocate((*buffer)->size() / 2);
+      if (!allocated.ok()) return false;
+      const int64_t rows = (*buffer)->size() / kWidth;
+      backend.Cast(Matrix{(*buffer)->data(), rows, kWidth}, Rows((*allocated)->data(), rows));
+      backend.Synchronize();
+      *buffer = *std::move(allocated);
+    }
     return true;
   }
 
   Seconds Time(Backend& backend, int64_t tokens) {
     const auto start = std::chrono::steady_clock::now();
-    backend.Gemm(Transpose::kNo, Transpose::kNo, {x_->data(), tokens, kWidth},
-                 {w_->data(), kWidth, kWidth}, 0, {y_->data(), tokens, kWidth});
+    backend.Gemm(Transpose::kNo, Transpose::kNo, Rows(x_->data(), tokens), Rows(w_->data(), kWidth),
+                 0, Rows(y_->data(), tokens));
     backend.Synchronize();
     return std::chrono::steady_clock::now() - start;
   }
 
  private:
+  Tensor Rows(float* values, int64_t rows) const { return {values, rows, kWidth, kWidth, type_}; }
+
+  DType type_ = DType::kFloat32;
   std::unique_ptr<Buffer> x_, y_, w_;
 };
 

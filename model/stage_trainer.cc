@@ -24,11 +24,14 @@ absl::Status WrongOrder(MicrobatchKey key, const char* call, const char* why) {
 
 }  // namespace
 
-StageTrainer::Scratch::Scratch(const PassShape& shape, bool holds_ends, FloatCarver& carver)
+StageTrainer::Scratch::Scratch(const PassShape& shape, bool holds_ends, bool recomputes,
+                               FloatCarver& carver)
     : stream(carver.TakeMatrix(shape.tokens(), shape.hidden)),
       block(shape, carver),
       head(HeadShape(shape, holds_ends), holds_ends ? std::min(kHeadChunk, shape.tokens()) : 0,
-           carver) {}
+           carver) {
+  if (recomputes) shared = BlockStash::Shared(shape, carver);
+}
 
 StageTrainer::StageTrainer(const RunConfig& config, ParameterLayout layout, Backend* backend)
     : config_(config),
@@ -37,11 +40,11 @@ StageTrainer::StageTrainer(const RunConfig& config, ParameterLayout layout, Back
                            config.model.context, backend->compute_type())),
       backend_(backend) {}
 
-absl::StatusOr<std::unique_ptr<StageTrainer>> StageTrainer::Create(const RunConfig& config,
-                                                                   int32_t first_layer,
-                                                                   int32_t last_layer,
-                                                                   bool holds_ends,
-                                                                   Backend* backend) {
+absl::StatusOr<std::unique_ptr<StageTrainer>> StageTrainer::Create(
+    const RunConfig& config, int32_t first_layer, int32_t last_layer, bool holds_ends,
+    Backend* backend, int32_t recomputed_layers) {
+  SKERRY_CHECK(recomputed_layers >= 0 &&
+               recomputed_layers <= std::max(0, last_layer - first_layer));
   if (first_layer < 0 || last_layer > config.model.layers || first_layer > last_layer ||
       (first_layer == last_layer && !holds_ends)) {
     return InvalidArgument("a stage of layers %d to %d does not exist in a model of %d layers",
@@ -53,6 +56,7 @@ absl::StatusOr<std::unique_ptr<StageTrainer>> StageTrainer::Create(const RunConf
   trainer->first_layer_ = first_layer;
   trainer->last_layer_ = last_layer;
   trainer->holds_ends_ = holds_ends;
+  trainer->recomputed_ = recomputed_layers;
   SKERRY_RETURN_IF_ERROR(trainer->AllocateBuffers());
   std::vector<float> initial(static_cast<size_t>(trainer->layout_.size()));
   InitializeParameters(config.seed, config.model, trainer->layout_, initial);
@@ -64,24 +68,25 @@ absl::Status StageTrainer::AllocateBuffers() {
   SKERRY_ASSIGN_OR_RETURN(weights_, WeightStore::Create(layout_.size(), backend_));
   SKERRY_ASSIGN_OR_RETURN(accumulator_, backend_->Allocate(layout_.size()));
   FloatCarver counted(nullptr);
-  Scratch(shape_, holds_ends_, counted);
+  Scratch(shape_, holds_ends_, recomputed_ > 0, counted);
   SKERRY_ASSIGN_OR_RETURN(workspace_, backend_->Allocate(counted.used()));
   FloatCarver carver(workspace_->data());
-  scratch_ = std::make_unique<Scratch>(shape_, holds_ends_, carver);
+  scratch_ = std::make_unique<Scratch>(shape_, holds_ends_, recomputed_ > 0, carver);
   SKERRY_ASSIGN_OR_RETURN(optimizer_, StageOptimizer::Create(config_.inner, &layout_, backend_));
   FloatCarver stash(nullptr);
-  for (int32_t layer = first_layer_; layer < last_layer_; ++layer) BlockStash(shape_, stash);
+  StashViews(stash);
   // A stage 0 without layers keeps only tokens; its stash is one float.
   stashes_ = std::make_unique<BufferPool>(backend_, std::max<int64_t>(stash.used(), 1));
   gradients_ = std::make_unique<BufferPool>(backend_, layout_.size());
   return absl::OkStatus();
 }
 
-std::vector<BlockStash> StageTrainer::StashViews(float* base) const {
-  FloatCarver carver(base);
+std::vector<BlockStash> StageTrainer::StashViews(FloatCarver& carver) const {
   std::vector<BlockStash> views;
   for (int32_t layer = first_layer_; layer < last_layer_; ++layer) {
-    views.emplace_back(shape_, carver);
+    views.push_back(layer - first_layer_ < recomputed_
+                        ? BlockStash::InputOnly(shape_, *scratch_->shared, carver)
+                        : BlockStash(shape_, carver));
   }
   return views;
 }
@@ -136,7 +141,8 @@ absl::Status StageTrainer::ForwardFirst(MicrobatchKey key, std::span<const int32
   SKERRY_RETURN_IF_ERROR(CheckStream(out.size(), out.size()));
   SKERRY_ASSIGN_OR_RETURN(Microbatch microbatch, Begin(key));
   microbatch.tokens.assign(tokens.begin(), tokens.end());
-  const std::vector<BlockStash> stash = StashViews(microbatch.stash->data());
+  FloatCarver carver(microbatch.stash->data());
+  const std::vector<BlockStash> stash = StashViews(carver);
   const auto ends = EndWeights::At(layout_, weights_->arena());
   backend_->EmbeddingForward(microbatch.tokens, ends.embedding,
                              stash.empty() ? scratch_->stream : stash[0].x);
@@ -152,7 +158,8 @@ absl::Status StageTrainer::Forward(MicrobatchKey key, std::span<const float> in,
   SKERRY_CHECK(!holds_ends_, "stage 0 begins with tokens");
   SKERRY_RETURN_IF_ERROR(CheckStream(in.size(), out.size()));
   SKERRY_ASSIGN_OR_RETURN(Microbatch microbatch, Begin(key));
-  const std::vector<BlockStash> stash = StashViews(microbatch.stash->data());
+  FloatCarver carver(microbatch.stash->data());
+  const std::vector<BlockStash> stash = StashViews(carver);
   backend_->Upload(in, stash[0].x.values);
   RunLayers(stash);
   backend_->Download(scratch_->stream.values, out);
@@ -198,15 +205,19 @@ absl::Status StageTrainer::Backward(MicrobatchKey key, std::span<const float> d_
     SKERRY_ASSIGN_OR_RETURN(microbatch.gradient, gradients_->Take());
   }
   float* const arena = microbatch.gradient->data();
-  const std::vector<BlockStash> stash = StashViews(microbatch.stash->data());
+  FloatCarver carver(microbatch.stash->data());
+  const std::vector<BlockStash> stash = StashViews(carver);
   const Matrix stream = scratch_->stream;
   backend_->Upload(d_out, stream.values);
   BeginBackward(*backend_, scratch_->block, stream);
   for (int32_t layer = last_layer_ - 1; layer >= first_layer_; --layer) {
     const auto weights = BlockWeights::At(layout_, layer, weights_->arena());
     const auto gradients = BlockGradients::At(layout_, layer, arena);
-    BlockBackward(*backend_, shape_, weights, stash[static_cast<size_t>(layer - first_layer_)],
-                  scratch_->block, gradients, stream);
+    const BlockStash& kept = stash[static_cast<size_t>(layer - first_layer_)];
+    if (layer - first_layer_ < recomputed_) {
+      BlockRefill(*backend_, shape_, weights, kept, scratch_->block);
+    }
+    BlockBackward(*backend_, shape_, weights, kept, scratch_->block, gradients, stream);
   }
   if (holds_ends_) {
     EmbeddingGradient(*backend_, microbatch.tokens, stream, EndGradients::At(layout_, arena));

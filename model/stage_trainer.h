@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -48,11 +49,15 @@ class StageTrainer {
   static constexpr int kMicrobatchesMax = 1024;  // alive at once
 
   // Layers [first_layer, last_layer), at least one unless `holds_ends`; `holds_ends` on stage 0:
-  // embedding, final norm, head. Parameters are initialised from config.seed.
+  // embedding, final norm, head. Parameters are initialised from config.seed. The first
+  // `recomputed_layers` of them keep only their input of a microbatch, and their forward pass is
+  // repeated on the way back (pipeline/plan/memory_model.h chooses how many): the bits are the
+  // same.
   static absl::StatusOr<std::unique_ptr<StageTrainer>> Create(const RunConfig& config,
                                                               int32_t first_layer,
                                                               int32_t last_layer, bool holds_ends,
-                                                              Backend* backend);
+                                                              Backend* backend,
+                                                              int32_t recomputed_layers = 0);
 
   // Stage 0. tokens [T] → out [T, d], the residual stream after embedding and own layers.
   absl::Status ForwardFirst(MicrobatchKey key, std::span<const int32_t> tokens,
@@ -105,14 +110,15 @@ class StageTrainer {
   struct Scratch {
     Matrix stream;  // [T, d]
     BlockScratch block;
-    HeadScratch head;  // without rows unless holds_ends
-    Scratch(const PassShape& shape, bool holds_ends, FloatCarver& carver);
+    HeadScratch head;                  // without rows unless holds_ends
+    std::optional<BlockStash> shared;  // of layers that are recomputed
+    Scratch(const PassShape& shape, bool holds_ends, bool recomputes, FloatCarver& carver);
   };
 
   StageTrainer(const RunConfig& config, ParameterLayout layout, Backend* backend);
   absl::Status AllocateBuffers();
   absl::StatusOr<Microbatch> Begin(MicrobatchKey key);
-  std::vector<BlockStash> StashViews(float* base) const;
+  std::vector<BlockStash> StashViews(FloatCarver& carver) const;
   void RunLayers(const std::vector<BlockStash>& stash);
   absl::Status CheckTokens(std::span<const int32_t> tokens) const;
   absl::Status CheckStream(size_t in, size_t out) const;
@@ -121,6 +127,7 @@ class StageTrainer {
   ParameterLayout layout_;
   PassShape shape_;
   int32_t first_layer_ = 0, last_layer_ = 0;
+  int32_t recomputed_ = 0;  // layers, from the first on
   bool holds_ends_ = false;
   Backend* backend_;
   std::unique_ptr<WeightStore> weights_;

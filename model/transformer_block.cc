@@ -77,8 +77,25 @@ BlockGradients BlockGradients::At(const ParameterLayout& layout, int32_t layer, 
 }
 
 BlockStash::BlockStash(const PassShape& shape, FloatCarver& carver) {
+  x = carver.TakeMatrix(shape.tokens(), shape.hidden);
+  TakeAllButInput(shape, carver);
+}
+
+BlockStash BlockStash::Shared(const PassShape& shape, FloatCarver& carver) {
+  BlockStash stash;
+  stash.TakeAllButInput(shape, carver);
+  return stash;
+}
+
+BlockStash BlockStash::InputOnly(const PassShape& shape, const BlockStash& shared,
+                                 FloatCarver& carver) {
+  BlockStash stash = shared;
+  stash.x = carver.TakeMatrix(shape.tokens(), shape.hidden);
+  return stash;
+}
+
+void BlockStash::TakeAllButInput(const PassShape& shape, FloatCarver& carver) {
   const int64_t t = shape.tokens();
-  x = carver.TakeMatrix(t, shape.hidden);
   inverse_rms1 = carver.Take(t);
   qkv = carver.TakeTensor(t, shape.qkv_width(), shape.compute);
   attention = carver.TakeTensor(t, shape.hidden, shape.compute);
@@ -154,10 +171,9 @@ void AttentionHalfBackward(Backend& backend, const PassShape& shape, const Block
                          scratch.rounded, gradients.input_norm});
 }
 
-}  // namespace
-
-void BlockForward(Backend& backend, const PassShape& shape, const BlockWeights& weights,
-                  const BlockStash& stash, const BlockScratch& scratch, ConstMatrix before) {
+// All that the backward pass reads; of the layer only the way back to the stream is left.
+void FillStash(Backend& backend, const PassShape& shape, const BlockWeights& weights,
+               const BlockStash& stash, const BlockScratch& scratch, ConstMatrix before) {
   const bool given = before.values == nullptr;
   backend.RmsNormForward(
       {given ? ConstMatrix(stash.x) : before, given ? ConstMatrix() : ConstMatrix(scratch.branch),
@@ -172,8 +188,20 @@ void BlockForward(Backend& backend, const PassShape& shape, const BlockWeights& 
   backend.RmsNormForward({stash.x, scratch.branch, stash.y, weights.post_norm, shape.norm_epsilon,
                           scratch.normed, stash.inverse_rms2});
   Linear(backend, scratch.normed, weights.gate_up, stash.gate_up);
+}
+
+}  // namespace
+
+void BlockForward(Backend& backend, const PassShape& shape, const BlockWeights& weights,
+                  const BlockStash& stash, const BlockScratch& scratch, ConstMatrix before) {
+  FillStash(backend, shape, weights, stash, scratch, before);
   backend.SwigluForward(stash.gate_up, scratch.product);
   Linear(backend, scratch.product, weights.down, scratch.branch);
+}
+
+void BlockRefill(Backend& backend, const PassShape& shape, const BlockWeights& weights,
+                 const BlockStash& stash, const BlockScratch& scratch) {
+  FillStash(backend, shape, weights, stash, scratch, {});
 }
 
 void BlockOutput(Backend& backend, const BlockStash& stash, const BlockScratch& scratch,

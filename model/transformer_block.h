@@ -8,9 +8,11 @@
 // residual stream (`branch`) is added by the norm that reads the stream next.
 //
 // Kept for the backward pass (the stash): x, qkv, attention, log_sum_exp, y, gate_up and the two
-// inverse RMS; a, b and the SwiGLU product are recomputed at memory speed. Letters as in
-// kernels/backend.h: T tokens, d hidden, kv = kv_heads · head_size, f ffn. The stream (x, y,
-// branch) is float32, what lies between products is of the backend's compute type.
+// inverse RMS; a, b and the SwiGLU product are recomputed at memory speed. A layer may keep x
+// alone: then BlockRefill computes the others again, by the same operations on the same values, so
+// that gradients have the same bits (Chen et al. 2016, arXiv 1604.06174, a segment a layer).
+// Letters as in kernels/backend.h: T tokens, d hidden, kv = kv_heads · head_size, f ffn. The stream
+// (x, y, branch) is float32, what lies between products is of the backend's compute type.
 #pragma once
 
 #include <cstdint>
@@ -69,15 +71,24 @@ struct BlockGradients {
 };
 
 struct BlockStash {
-  Matrix x;             // [T, d]
-  float* inverse_rms1;  // [T]
-  Tensor qkv;           // [T, d + 2kv]; q and k rotated
-  Tensor attention;     // [T, d]
-  float* log_sum_exp;   // [T, heads]
-  Matrix y;             // [T, d]
-  float* inverse_rms2;  // [T]
-  Tensor gate_up;       // [T, 2f]
+  Matrix x;                       // [T, d]
+  float* inverse_rms1 = nullptr;  // [T]
+  Tensor qkv;                     // [T, d + 2kv]; q and k rotated
+  Tensor attention;               // [T, d]
+  float* log_sum_exp = nullptr;   // [T, heads]
+  Matrix y;                       // [T, d]
+  float* inverse_rms2 = nullptr;  // [T]
+  Tensor gate_up;                 // [T, 2f]
   BlockStash(const PassShape& shape, FloatCarver& carver);
+  // Without x: what layers that keep only that share, one pass at a time.
+  static BlockStash Shared(const PassShape& shape, FloatCarver& carver);
+  // x of its own, all else of `shared`.
+  static BlockStash InputOnly(const PassShape& shape, const BlockStash& shared,
+                              FloatCarver& carver);
+
+ private:
+  BlockStash() = default;
+  void TakeAllButInput(const PassShape& shape, FloatCarver& carver);
 };
 
 // What a pass needs between two operations; shared by all layers.
@@ -99,6 +110,10 @@ struct BlockScratch {
 // empty. Fills the rest of the stash. The output is stash.y + scratch.branch.
 void BlockForward(Backend& backend, const PassShape& shape, const BlockWeights& weights,
                   const BlockStash& stash, const BlockScratch& scratch, ConstMatrix before);
+
+// Fills the stash from stash.x as BlockForward did; overwrites scratch.branch and scratch.normed.
+void BlockRefill(Backend& backend, const PassShape& shape, const BlockWeights& weights,
+                 const BlockStash& stash, const BlockScratch& scratch);
 
 // out = stash.y + scratch.branch, after the last layer.
 void BlockOutput(Backend& backend, const BlockStash& stash, const BlockScratch& scratch,

@@ -14,6 +14,7 @@
 #include "kernels/cpu/thread_limit.h"
 #include "kernels/operation_rates.h"
 #include "model/stage_trainer.h"
+#include "node/device_choice.h"
 #include "node/device_probe.h"
 
 namespace skerry {
@@ -25,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kRounds = 5;
 
 struct Limits {
-  double float32_gflops, bf16_gflops, memory_gb_s;  // of one core
+  double float32_gflops = 0, bf16_gflops = 0, memory_gb_s = 0;  // of one core
 };
 
 double WallSeconds(const std::function<void()>& work) {
@@ -40,15 +41,14 @@ double Best(const std::vector<double>& seconds) {
 }
 
 // A model of eight million parameters in training, sequences of 512 tokens, four at a time.
-absl::StatusOr<double> TokensPerSecond(int threads, DType type) {
+absl::StatusOr<double> TokensPerSecond(Backend& backend) {
   RunConfig config;
   TransformerConfig& m = config.model;
   m.vocab = 4096, m.hidden = 256, m.layers = 8, m.heads = 8, m.kv_heads = 4, m.ffn = 704;
   m.context = 512;
   config.pipeline.sequences_per_microbatch = 4;
-  const auto backend = CreateCpuBackend(threads, type);
   SKERRY_ASSIGN_OR_RETURN(const auto trainer,
-                          StageTrainer::Create(config, 0, m.layers, true, backend.get()));
+                          StageTrainer::Create(config, 0, m.layers, true, &backend));
   const size_t tokens = 2048;
   Rng rng(1);
   std::vector<int32_t> text(tokens + 1);
@@ -77,15 +77,19 @@ absl::StatusOr<double> TokensPerSecond(int threads, DType type) {
 struct Reading {
   std::string name;
   double rate;   // GFLOP/s, or GB/s
-  double limit;  // of as many cores as threads
+  double limit;  // of as many cores as threads; 0: not measured
   bool is_memory;
 };
 
 Reading Read(const std::string& prefix, const TimedOperation& operation, const Limits& limits,
-             int threads) {
-  operation.run();
+             int threads, Backend& backend) {
+  const auto run = [&] {
+    operation.run();
+    backend.Synchronize();
+  };
+  run();
   std::vector<double> seconds;
-  for (int round = 0; round < kRounds; ++round) seconds.push_back(WallSeconds(operation.run));
+  for (int round = 0; round < kRounds; ++round) seconds.push_back(WallSeconds(run));
   const double core = operation.bound == Bound::kMemory     ? limits.memory_gb_s
                       : operation.bound == Bound::kBfloat16 ? limits.bf16_gflops
                                                             : limits.float32_gflops;
@@ -95,11 +99,21 @@ Reading Read(const std::string& prefix, const TimedOperation& operation, const L
           is_memory ? core : core * threads, is_memory};
 }
 
-absl::StatusOr<std::vector<Reading>> ReadAll(Backend& backend, const Limits& limits, int threads) {
+void Print(const Reading& r) {
+  std::printf("  %-32s %8.1f %-8s", r.name.c_str(), r.rate, r.is_memory ? "GB/s" : "GFLOP/s");
+  if (r.limit > 0) std::printf(" %4.0f %% of %.0f", 100 * r.rate / r.limit, r.limit);
+  std::printf("\n");
+  std::fflush(stdout);
+}
+
+absl::StatusOr<std::vector<Reading>> ReadAll(Backend& backend, const Limits& limits, int threads,
+                                             bool prints) {
   std::vector<Reading> readings;
   const auto add = [&](const std::string& prefix, const std::vector<TimedOperation>& operations) {
-    for (const TimedOperation& operation : operations)
-      readings.push_back(Read(prefix, operation, limits, threads));
+    for (const TimedOperation& operation : operations) {
+      readings.push_back(Read(prefix, operation, limits, threads, backend));
+      if (prints) Print(readings.back());
+    }
     return !operations.empty();
   };
   if (!add("product, ", ProductOperations(backend, {2048, 512, 1408})) ||
@@ -108,11 +122,6 @@ absl::StatusOr<std::vector<Reading>> ReadAll(Backend& backend, const Limits& lim
     return ResourceExhausted("the bench wants a gigabyte of free memory");
   }
   return readings;
-}
-
-void Print(const Reading& r) {
-  std::printf("  %-32s %8.1f %-8s %4.0f %% of %.0f\n", r.name.c_str(), r.rate,
-              r.is_memory ? "GB/s" : "GFLOP/s", 100 * r.rate / r.limit, r.limit);
 }
 
 Json AsJson(const Reading& r) {
@@ -131,28 +140,30 @@ void PrintProfile(const DeviceProfile& profile) {
   std::printf(
       "\nTo a coordinator it would announce:\n"
       "  device           %s\n"
-      "  speed            %.0f GFLOP/s in float32\n"
+      "  speed            %s\n"
       "  memory free      %.1f GiB\n"
-      "  numeric profile  %s\n",
-      profile.name.c_str(), profile.gflops, static_cast<double>(profile.memory_bytes) / (1 << 30),
-      profile.numeric_profile.c_str());
+      "  results          the same as those of devices that say: %s\n",
+      profile.name.c_str(), RatesText(profile).c_str(),
+      static_cast<double>(profile.memory_bytes) / (1 << 30), profile.numeric_profile.c_str());
 }
 
-absl::StatusOr<Json> BenchType(DType type, const Limits& limits, const BenchOptions& options) {
-  const auto backend = CreateCpuBackend(options.threads, type);
+absl::StatusOr<Json> BenchType(DType type, const Limits& limits, const DeviceChoice& device,
+                               bool json) {
+  SKERRY_ASSIGN_OR_RETURN(const auto backend, device.Create(type));
   const char* name = type == DType::kFloat32 ? "float32" : "bf16";
   if (backend->compute_type() != type) {
-    if (!options.json) std::printf("\n%s: this processor has no instructions for it\n", name);
+    if (!json) std::printf("\n%s: this processor has no instructions for it\n", name);
     return Json();
   }
-  SKERRY_ASSIGN_OR_RETURN(const auto readings, ReadAll(*backend, limits, options.threads));
-  SKERRY_ASSIGN_OR_RETURN(const double tokens, TokensPerSecond(options.threads, type));
+  if (!json) {
+    std::printf("\nComputing in %s, on %s:\n", name, backend->name().c_str());
+    std::fflush(stdout);
+  }
+  SKERRY_ASSIGN_OR_RETURN(const auto readings, ReadAll(*backend, limits, device.threads, !json));
+  SKERRY_ASSIGN_OR_RETURN(const double tokens, TokensPerSecond(*backend));
   Json operations = Json::array();
   for (const Reading& reading : readings) operations.push_back(AsJson(reading));
-  if (!options.json) {
-    std::printf("\nComputing in %s, with %d thread%s:\n", name, options.threads,
-                options.threads == 1 ? "" : "s");
-    for (const Reading& reading : readings) Print(reading);
+  if (!json) {
     std::printf("  %-32s %8.0f tokens/s\n", "training, 8 M parameters", tokens);
   }
   return Json{{"operations", operations}, {"tokens_per_s", tokens}};
@@ -161,27 +172,39 @@ absl::StatusOr<Json> BenchType(DType type, const Limits& limits, const BenchOpti
 }  // namespace
 
 absl::Status BenchMachine(BenchOptions options) {
-  options.threads = BoundedThreads(options.threads);
-  const Limits limits = MeasureLimits();
+  SKERRY_ASSIGN_OR_RETURN(const DeviceChoice device,
+                          ChooseDevice(options.device, BoundedThreads(options.threads)));
   if (!options.json) {
     std::printf(
-        "One core of this machine can at most do\n"
-        "  %.0f GFLOP/s in float32%s, and move %.0f GB/s to and from memory.\n"
+        "Half a minute of measuring the %s, as a run would use it (%s).\n"
         "Other programs that run meanwhile make everything slower.\n",
+        device.gpu ? "GPU" : "processor", device.why.c_str());
+    std::fflush(stdout);
+  }
+  // What a GPU could do at most is not measured.
+  const Limits limits = device.gpu ? Limits{} : MeasureLimits();
+  if (!options.json && !device.gpu) {
+    std::printf(
+        "\nOne core can at most do %.0f GFLOP/s in float32%s, and move %.0f GB/s to and from\n"
+        "memory. Percentages are of that, times %d thread%s for arithmetic; more than 100 %% is\n"
+        "possible where the processor's caches help.\n",
         limits.float32_gflops,
         limits.bf16_gflops > 0 ? absl::StrFormat(", %.0f in bf16", limits.bf16_gflops).c_str() : "",
-        limits.memory_gb_s);
+        limits.memory_gb_s, device.threads, device.threads == 1 ? "" : "s");
   }
   Json json = {{"limits",
                 {{"float32_gflops", limits.float32_gflops},
                  {"bf16_gflops", limits.bf16_gflops},
                  {"memory_gb_s", limits.memory_gb_s}}},
-               {"threads", options.threads}};
-  SKERRY_ASSIGN_OR_RETURN(json["float32"], BenchType(DType::kFloat32, limits, options));
-  SKERRY_ASSIGN_OR_RETURN(json["bf16"], BenchType(DType::kBfloat16, limits, options));
-  const DeviceProfile profile = ProbeDevice(*CreateCpuBackend(options.threads));
+               {"device", device.gpu ? "gpu" : "cpu"},
+               {"threads", device.threads}};
+  SKERRY_ASSIGN_OR_RETURN(json["float32"],
+                          BenchType(DType::kFloat32, limits, device, options.json));
+  SKERRY_ASSIGN_OR_RETURN(json["bf16"], BenchType(DType::kBfloat16, limits, device, options.json));
+  SKERRY_ASSIGN_OR_RETURN(const DeviceProfile profile, ProbeDevice(device));
   json["announces"] = {{"device", profile.name},
                        {"gflops", profile.gflops},
+                       {"bf16_gflops", profile.bf16_gflops},
                        {"memory_bytes", profile.memory_bytes},
                        {"numeric_profile", profile.numeric_profile}};
   if (options.json) {

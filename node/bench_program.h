@@ -3,15 +3,18 @@
 #pragma once
 
 #include "absl/status/status.h"
+#include "node/device_choice.h"
 
 namespace skerry {
 
 struct BenchOptions {
+  DeviceWish device = DeviceWish::kAuto;
   int threads = 0;  // as for `join`: 0 is all
   bool json = false;
 };
 
-// Takes some seconds. ResourceExhausted without a gigabyte of free memory.
+// Takes half a minute. Unavailable: a GPU was wished for and there is none. ResourceExhausted
+// without a gigabyte of free memory.
 absl::Status BenchMachine(BenchOptions options);
 
 }  // namespace skerry

@@ -2,9 +2,13 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <string>
 
+#include "common/status.h"
 #include "kernels/measure.h"
 #include "kernels/plugin/gpu_backend.h"
 
@@ -22,17 +26,64 @@ std::string ProcessorModel() {
   return "unknown processor";
 }
 
+std::string TextOf(const char* file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// The number behind `key`, in units of what the line says; −1: there is none.
+int64_t NumberAfter(std::string_view text, std::string_view key) {
+  const size_t at = text.find(key);
+  if (at == std::string_view::npos) return -1;
+  const std::string rest(text.substr(at + key.size(), 32));
+  char* end = nullptr;
+  const int64_t number = std::strtoll(rest.c_str(), &end, 10);
+  return end == rest.c_str() ? -1 : number;
+}
+
 }  // namespace
 
-DeviceProfile ProbeDevice(Backend& backend) {
+int64_t AvailableMemory(std::string_view meminfo) {
+  return std::max<int64_t>(0, NumberAfter(meminfo, "MemAvailable:")) * 1024;
+}
+
+int64_t LeftOfGroup(std::string_view max, std::string_view current, std::string_view stat) {
+  const int64_t limit = NumberAfter(max, ""), held = NumberAfter(current, "");
+  if (limit < 0 || held < 0) return INT64_MAX;
+  const int64_t cache = std::max<int64_t>(0, NumberAfter(stat, "\nfile "));
+  return std::max<int64_t>(0, limit - held + std::min(cache, held));
+}
+
+int64_t MemoryFree(Backend& backend) {
+  const int64_t on_device = DeviceMemoryFree(backend);
+  if (on_device >= 0) return on_device;
+  int64_t available = AvailableMemory(TextOf("/proc/meminfo"));
+  if (available == 0) available = int64_t{sysconf(_SC_AVPHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  return std::min(available, LeftOfGroup(TextOf("/sys/fs/cgroup/memory.max"),
+                                         TextOf("/sys/fs/cgroup/memory.current"),
+                                         TextOf("/sys/fs/cgroup/memory.stat")));
+}
+
+absl::StatusOr<DeviceProfile> ProbeDevice(const DeviceChoice& device) {
   DeviceProfile profile;
+  {
+    SKERRY_ASSIGN_OR_RETURN(const auto rounded, device.Create(DType::kBfloat16));
+    if (rounded->compute_type() == DType::kBfloat16) profile.bf16_gflops = MeasureGflops(*rounded);
+  }
+  SKERRY_ASSIGN_OR_RETURN(const auto created, device.Create(DType::kFloat32));
+  Backend& backend = *created;
   const int64_t on_device = DeviceMemoryFree(backend);
   profile.name = on_device >= 0 ? backend.name() : ProcessorModel() + ", " + backend.name();
   profile.numeric_profile = backend.numeric_profile();
   profile.gflops = MeasureGflops(backend);
-  profile.memory_bytes =
-      on_device >= 0 ? on_device : int64_t{sysconf(_SC_AVPHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  profile.memory_bytes = MemoryFree(backend);
   return profile;
+}
+
+std::string RatesText(const DeviceProfile& profile) {
+  const std::string text = absl::StrFormat("%.0f GFLOP/s in float32", profile.gflops);
+  if (profile.bf16_gflops == 0) return text + ", no bf16";
+  return text + absl::StrFormat(", %.0f in bf16", profile.bf16_gflops);
 }
 
 }  // namespace skerry

@@ -1,11 +1,13 @@
 #include "node/join_program.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "common/status.h"
@@ -107,8 +109,14 @@ struct Membership {
   NodeActorOptions node;
 };
 
-// One stay in the run. `rests`: it left because of its volunteer's limits.
-absl::StatusOr<int> Stay(const Membership& member, Rationing& ration, bool& rests) {
+// Why a stay ended, where it is not over for good.
+struct StayEnd {
+  bool rests = false;                  // it left because of its volunteer's limits
+  std::optional<int64_t> offers_next;  // memory ran out: so many bytes
+};
+
+// One stay in the run.
+absl::StatusOr<int> Stay(const Membership& member, Rationing& ration, StayEnd& end) {
   SKERRY_ASSIGN_OR_RETURN(EventLoopOptions loop_options,
                           LoopOptions(member.options, member.ticket, member.identity));
   std::unique_ptr<NodeActor> actor;
@@ -118,7 +126,7 @@ absl::StatusOr<int> Stay(const Membership& member, Rationing& ration, bool& rest
   loop_options.on_interrupt = [&actor](Context& context) { actor->Leave(context, "interrupted"); };
   loop_options.on_tick = [&](Context& context) {
     const std::string why = ration.Tick(*loop);
-    if (why.empty() || std::exchange(rests, true)) return;
+    if (why.empty() || std::exchange(end.rests, true)) return;
     actor->Leave(context, why);
   };
   SKERRY_ASSIGN_OR_RETURN(loop, EventLoop::Open(std::move(loop_options)));
@@ -128,8 +136,8 @@ absl::StatusOr<int> Stay(const Membership& member, Rationing& ration, bool& rest
   node.listens = ListensAt(loop->endpoint(), OwnAddresses());
   if (!advertise.empty()) node.listens.insert(node.listens.begin(), loop->endpoint());
   if (node.listens.size() > kListensMax) node.listens.resize(kListensMax);
-  Say(absl::StrFormat("node %s, %s, %.0f GFLOP/s; joining %s", node.self.Short(), node.device.name,
-                      node.device.gflops, member.ticket.endpoint));
+  Say(absl::StrFormat("node %s, %s, %s; joining %s", node.self.Short(), node.device.name,
+                      RatesText(node.device), member.ticket.endpoint));
   actor = std::make_unique<NodeActor>(std::move(node));
   book = std::make_unique<RegionBook>(*actor, (member.home / kReachFile).string(),
                                       [&](const NodeId& from, const Welcome& welcome) {
@@ -138,6 +146,7 @@ absl::StatusOr<int> Stay(const Membership& member, Rationing& ration, bool& rest
                                       });
   const auto exit_code = loop->Run(*book);
   ration.End(*loop);
+  end.offers_next = actor->offer_after_shortage();
   SKERRY_RETURN_IF_ERROR(exit_code.status());
   Say("ended: " + loop->stop_reason());
   return *exit_code;
@@ -168,29 +177,44 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   node.ticket = options.ticket;
   node.region = options.region;
   node.software = kSoftware;
-  {
-    SKERRY_ASSIGN_OR_RETURN(const auto backend, device.Create());
-    node.device = ProbeDevice(*backend);
+  SKERRY_ASSIGN_OR_RETURN(node.device, ProbeDevice(device));
+  if (options.memory_gib > 0) {
+    const auto most = static_cast<int64_t>(options.memory_gib * (int64_t{1} << 30));
+    node.device.memory_bytes = std::min(node.device.memory_bytes, most);
   }
   node.shards = &shards;
   node.build =
       [&device, &shards](
-          const RunConfig& config, const StageAssignment& stage, bool ends,
+          const RunConfig& config, const StageOrder& order,
           const std::vector<ShardName>& names) -> absl::StatusOr<std::unique_ptr<StageWork>> {
     std::unique_ptr<TokenSource> tokens;
-    if (ends) {
+    if (order.holds_ends) {
       SKERRY_ASSIGN_OR_RETURN(tokens, shards.Open(config, names));
     }
     SKERRY_ASSIGN_OR_RETURN(auto backend, device.Create(ComputeTypeOf(config.inner)));
-    return TrainedStage::Create(config, stage, ends, std::move(backend), std::move(tokens));
+    // Before it is taken: a system that gives more than it has kills whoever uses it.
+    const int64_t free = MemoryFree(*backend);
+    if (free < order.needs_bytes) {
+      return ResourceExhausted("the stage takes %s, and %s are free now",
+                               BytesText(order.needs_bytes), BytesText(free));
+    }
+    return TrainedStage::Create(config, order.stage, order.holds_ends, std::move(backend),
+                                std::move(tokens), order.recomputed_layers);
   };
   node.relays = options.relay;
-  const Membership member{options, ticket, identity, home, std::move(node)};
+  Membership member{options, ticket, identity, home, std::move(node)};
   while (true) {
     SKERRY_RETURN_IF_ERROR(ration.WaitUntilAllowed());
-    bool rests = false;
-    SKERRY_ASSIGN_OR_RETURN(const int exit_code, Stay(member, ration, rests));
-    if (!rests || exit_code != 0) return exit_code;
+    StayEnd end;
+    SKERRY_ASSIGN_OR_RETURN(const int exit_code, Stay(member, ration, end));
+    if (end.offers_next && *end.offers_next >= kProcessBytes) {
+      int64_t& offers = member.node.device.memory_bytes;
+      Say(absl::StrFormat("memory ran out: joining again, offering %s instead of %s",
+                          BytesText(*end.offers_next), BytesText(offers)));
+      offers = *end.offers_next;
+      continue;
+    }
+    if (!end.rests || exit_code != 0) return exit_code;
   }
 }
 

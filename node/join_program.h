@@ -28,7 +28,8 @@ struct JoinOptions {
   LimitChange limits;      // kept in the home from now on
   bool relay = false;      // forward sealed frames of pairs that cannot reach each other
   DeviceWish device = DeviceWish::kAuto;
-  int threads = 0;  // 0: all that affinity and CPU quota leave
+  int threads = 0;        // 0: all that affinity and CPU quota leave
+  double memory_gib = 0;  // what it offers at most; 0: all that is free
 };
 
 // Where identity, data and what was found of the network are kept; "" for ~/.local/share/skerry.

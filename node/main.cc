@@ -116,22 +116,30 @@ int Run(int argc, char** argv) {
   join_command->add_option("--threads", join.threads, "processor threads for training; 0: all")
       ->capture_default_str()
       ->check(CLI::Range(0, 256));
+  join_command
+      ->add_option("--memory", join.memory_gib,
+                   "GiB that the run may use at most; 0: all that is free now")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1e6));
   join_command->add_option("--shape", join.shape_file, "imitate this network (wan.toml)");
   LimitCommand limits;
   limits.AddTo(app, exit_code);
   AddLimits(*join_command, &join.limits);
   join_command->callback([&] { exit_code = Join(join); });
 
-  int threads = 1;
+  int threads = 0;
   std::string home;
   auto* doctor = app.add_subcommand("doctor", "what this machine can do, and why");
-  doctor->add_option("--threads", threads)->capture_default_str()->check(CLI::Range(1, 256));
+  doctor->add_option("--threads", threads, "as of join; 0: all")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 256));
   doctor->add_option("--home", home, "as of join");
   doctor->callback([&] { exit_code = Doctor(threads, NodeHome(home)); });
 
   BenchOptions machine;
   auto* bench =
       app.add_subcommand("bench", "how fast this machine is in every operation of training");
+  AddDevice(*bench, &machine.device);
   bench->add_option("--threads", machine.threads, "0: all")
       ->capture_default_str()
       ->check(CLI::Range(0, 256));

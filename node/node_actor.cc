@@ -7,7 +7,6 @@
 #include "common/digest.h"
 #include "common/status.h"
 #include "node/node_results.h"
-#include "pipeline/plan/memory_model.h"
 #include "pipeline/plan/route.h"
 
 namespace skerry {
@@ -68,6 +67,19 @@ void NodeActor::Fail(Context& context, const absl::Status& status) {
   const std::string reason = ErrorText(status);
   Send(context, options_.coordinator, skerry::Leave{reason});
   context.Stop(1, reason);
+}
+
+void NodeActor::FailAtWork(Context& context, const absl::Status& status) {
+  if (state_ == State::kStopped) return;
+  if (absl::IsResourceExhausted(status)) {
+    const int64_t offered = options_.device.memory_bytes;
+    offer_after_shortage_ =
+        OfferAfterShortage(offered, StageMemoryWith(*config_, plan_, stage_, offered).needed());
+    context.Event("out_of_memory",
+                  absl::StrFormat(R"("stage":%d,"offered_bytes":%d,"offers_next_bytes":%d)", stage_,
+                                  offered, *offer_after_shortage_));
+  }
+  Fail(context, status);
 }
 
 void NodeActor::Leave(Context& context, const std::string& reason) {
@@ -158,15 +170,24 @@ void NodeActor::Prepare(Context& context) {
   BuildStage(context);
 }
 
+StageHolds NodeActor::Holds() const {
+  return HoldsOf(*config_, plan_, stage_, options_.device.memory_bytes);
+}
+
+StageOrder NodeActor::OrderFor() const {
+  const StageMemory needs = StageMemoryWith(*config_, plan_, stage_, options_.device.memory_bytes);
+  return {plan_.stages[static_cast<size_t>(stage_)], stage_ == 0, Holds().recomputed,
+          needs.total()};
+}
+
 void NodeActor::BuildStage(Context& context) {
   results_ = std::make_shared<Results>();
   heavy_ = Heavy::kBuild;
   heavy_job_ =
       SubmitTracked(context, {"build stage", Duration::Millis(100),
                               [results = results_, build = options_.build, config = *config_,
-                               stage = plan_.stages[static_cast<size_t>(stage_)],
-                               ends = stage_ == 0, shards = shard_names_] {
-                                auto work = build(config, stage, ends, shards);
+                               order = OrderFor(), shards = shard_names_] {
+                                auto work = build(config, order, shards);
                                 results->status = work.status();
                                 if (work.ok()) results->work = *std::move(work);
                               }});
@@ -191,7 +212,7 @@ void NodeActor::StartTraining(Context& context, int64_t step) {
   options.lag_max = 2 * config_->outer.inner_steps + 1;
   options.in_flight = config_->pipeline.in_flight;
   options.slow_link_codec = config_->pipeline.slow_link_codec;
-  options.gradients_max = HoldsOf(*config_, plan_, stage_, options_.device.memory_bytes).gradients;
+  options.gradients_max = Holds().gradients;
   options.work = work_.get();
   if (config_->pipeline.detours) options.late_floor = Duration::Seconds(config_->node_silent_s) / 2;
   options.may_leave_out = config_->pipeline.skip_ratio > 0;
@@ -206,14 +227,15 @@ void NodeActor::StartTraining(Context& context, int64_t step) {
     Send(c, options_.coordinator, report);
   };
   options.submit = [this](Context& c, Job job) { return SubmitTracked(c, std::move(job)); };
-  options.failed = [this](Context& c, const absl::Status& status) { Fail(c, status); };
+  options.failed = [this](Context& c, const absl::Status& status) { FailAtWork(c, status); };
   MeasureLateness();
   pipeline_ = std::make_unique<StageActor>(std::move(options), plan_);
   state_ = State::kTraining;
-  context.Event("training",
-                absl::StrFormat(R"("stage":%d,"first_layer":%d,"last_layer":%d)", stage_,
-                                plan_.stages[static_cast<size_t>(stage_)].first_layer,
-                                plan_.stages[static_cast<size_t>(stage_)].last_layer));
+  context.Event(
+      "training",
+      absl::StrFormat(R"("stage":%d,"first_layer":%d,"last_layer":%d,"recomputed_layers":%d)",
+                      stage_, plan_.stages[static_cast<size_t>(stage_)].first_layer,
+                      plan_.stages[static_cast<size_t>(stage_)].last_layer, Holds().recomputed));
   ReplayEarly(context);
   Advance(context);
 }
@@ -261,8 +283,12 @@ void NodeActor::Advance(Context& context) {
 
 void NodeActor::OnJobDone(Context& context, JobId job) {
   if (const auto it = submitted_.find(job); it != submitted_.end()) {
-    busy_ += context.now() - it->second;
+    busy_ += context.now() - it->second.at;
+    const bool out_of_memory = *it->second.out_of_memory;
     submitted_.erase(it);
+    if (out_of_memory) {
+      return FailAtWork(context, ResourceExhausted("stage %d: no memory left", stage_));
+    }
   }
   if (state_ == State::kStopped) return;
   if (fetcher_.OnJobDone(context, job)) {
@@ -276,7 +302,7 @@ void NodeActor::OnJobDone(Context& context, JobId job) {
   if (job == heavy_job_ && heavy_ != Heavy::kNone) {
     const Heavy done = std::exchange(heavy_, Heavy::kNone);
     if (!results_->status.ok() && done == Heavy::kRestore) return StateRestored(context);
-    if (!results_->status.ok()) return Fail(context, results_->status);
+    if (!results_->status.ok()) return FailAtWork(context, results_->status);
     switch (done) {
       case Heavy::kBuild:
         return StageBuilt(context);

@@ -36,15 +36,22 @@
 #include "pipeline/exec/lateness.h"
 #include "pipeline/exec/stage_actor.h"
 #include "pipeline/exec/stage_work.h"
+#include "pipeline/plan/memory_model.h"
 #include "wire/actor.h"
 
 namespace skerry {
 
-// Builds the arithmetic of a stage; runs on the device thread. `holds_ends`: embedding, final norm
-// and head too.
+// What a node is to build.
+struct StageOrder {
+  StageAssignment stage;
+  bool holds_ends = false;        // embedding, final norm and head too
+  int32_t recomputed_layers = 0;  // model/stage_trainer.h
+  int64_t needs_bytes = 0;        // by the memory model, without its margin
+};
+
+// Builds the arithmetic of a stage; runs on the device thread.
 using StageWorkFactory = std::function<absl::StatusOr<std::unique_ptr<StageWork>>(
-    const RunConfig& config, const StageAssignment& stage, bool holds_ends,
-    const std::vector<ShardName>& shards)>;
+    const RunConfig& config, const StageOrder& order, const std::vector<ShardName>& shards)>;
 
 struct NodeActorOptions {
   NodeId self;
@@ -69,6 +76,9 @@ class NodeActor final : public Actor {
   static constexpr Duration kHelloPatience = Duration::Seconds(5);
 
   explicit NodeActor(NodeActorOptions options);
+
+  // It has stopped because its stage ran out of memory: what to offer when it joins again.
+  std::optional<int64_t> offer_after_shortage() const { return offer_after_shortage_; }
 
   void OnStart(Context& context) override;
   void OnMessage(Context& context, const NodeId& from, const Message& message) override;
@@ -132,8 +142,12 @@ class NodeActor final : public Actor {
   int64_t HeldBytesPeak() const;
   void SendHeartbeat(Context& context);
   void Fail(Context& context, const absl::Status& status);
+  // Of the stage's arithmetic: where memory ran out, the node says so and what to offer next.
+  void FailAtWork(Context& context, const absl::Status& status);
 
   void Prepare(Context& context);
+  StageHolds Holds() const;
+  StageOrder OrderFor() const;
   void BuildStage(Context& context);
   void StageBuilt(Context& context);
   void StartTraining(Context& context, int64_t step);
@@ -299,7 +313,12 @@ class NodeActor final : public Actor {
   };
   Heavy heavy_ = Heavy::kNone;
   JobId heavy_job_ = 0;
-  std::map<JobId, Instant> submitted_;
+  struct Submitted {
+    Instant at;
+    std::shared_ptr<bool> out_of_memory;  // set by the job, read once it is done
+  };
+  std::map<JobId, Submitted> submitted_;
+  std::optional<int64_t> offer_after_shortage_;
   struct Results;
   std::shared_ptr<Results> results_;
   Payload base_bytes_;

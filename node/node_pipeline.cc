@@ -1,5 +1,7 @@
 // Traffic of the pipeline: handed to the StageActor, or kept until it can be.
 
+#include <memory>
+#include <new>
 #include <utility>
 
 #include "node/node_actor.h"
@@ -62,8 +64,18 @@ void NodeActor::PassOn(Context& context, const Message& message) {
 }
 
 JobId NodeActor::SubmitTracked(Context& context, Job job) {
+  // Large vectors throw where buffers of a backend say so; the node that has no memory must live to
+  // tell (FailAtWork).
+  auto out_of_memory = std::make_shared<bool>(false);
+  job.run = [run = std::move(job.run), out_of_memory] {
+    try {
+      run();
+    } catch (const std::bad_alloc&) {
+      *out_of_memory = true;
+    }
+  };
   const JobId id = context.Submit(std::move(job));
-  submitted_[id] = context.now();
+  submitted_[id] = {context.now(), std::move(out_of_memory)};
   return id;
 }
 

@@ -48,16 +48,19 @@ TrainedStage::TrainedStage(const RunConfig& config, std::unique_ptr<Backend> bac
       inputs_(static_cast<size_t>(tokens_per_microbatch_)),
       targets_(static_cast<size_t>(tokens_per_microbatch_)) {}
 
-absl::StatusOr<std::unique_ptr<StageWork>> TrainedStage::Create(
-    const RunConfig& config, const StageAssignment& stage, bool holds_ends,
-    std::unique_ptr<Backend> backend, std::unique_ptr<TokenSource> tokens) {
+absl::StatusOr<std::unique_ptr<StageWork>> TrainedStage::Create(const RunConfig& config,
+                                                                const StageAssignment& stage,
+                                                                bool holds_ends,
+                                                                std::unique_ptr<Backend> backend,
+                                                                std::unique_ptr<TokenSource> tokens,
+                                                                int32_t recomputed_layers) {
   SKERRY_CHECK(!holds_ends || tokens != nullptr, "stage 0 reads tokens");
   std::unique_ptr<TrainedStage> work(
       new TrainedStage(config, std::move(backend), std::move(tokens)));
   work->holds_ends_ = holds_ends;
   SKERRY_ASSIGN_OR_RETURN(
       work->trainer_, StageTrainer::Create(config, stage.first_layer, stage.last_layer, holds_ends,
-                                           work->backend_.get()));
+                                           work->backend_.get(), recomputed_layers));
   work->trainer_->RaiseRates(stage.remade);
   work->theta_.resize(static_cast<size_t>(work->trainer_->layout().size()));
   work->trainer_->ReadParameters(work->theta_);

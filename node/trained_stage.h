@@ -36,7 +36,8 @@ class TrainedStage final : public StageWork {
                                                            const StageAssignment& stage,
                                                            bool holds_ends,
                                                            std::unique_ptr<Backend> backend,
-                                                           std::unique_ptr<TokenSource> tokens);
+                                                           std::unique_ptr<TokenSource> tokens,
+                                                           int32_t recomputed_layers = 0);
 
   int64_t boundary_bytes() const override { return 4 * floats_; }
   int32_t microbatch_tokens() const override { return tokens_per_microbatch_; }

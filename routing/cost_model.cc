@@ -50,6 +50,12 @@ double LayerForwardFlops(const RunConfig& config) {
   return tokens * (2.0 * weights + attention);
 }
 
+double LayerRepeatShare(const RunConfig& config) {
+  const double down =
+      2.0 * static_cast<double>(MicrobatchTokens(config)) * config.model.hidden * config.model.ffn;
+  return 1 - down / LayerForwardFlops(config);
+}
+
 double LossFlops(const RunConfig& config) {
   const auto tokens = static_cast<double>(MicrobatchTokens(config));
   const double forward = 2.0 * tokens * config.model.hidden * config.model.vocab;
@@ -80,6 +86,13 @@ double ComputeSeconds(double flops, double gflops) {
 double TransferSeconds(const LinkEstimate& link, int64_t bytes) {
   if (!link.usable()) return std::numeric_limits<double>::infinity();
   return link.rtt_s / 2 + static_cast<double>(bytes) / link.bytes_per_s;
+}
+
+DeviceProfile ComputingFor(const RunConfig& config, DeviceProfile device) {
+  if (config.inner.compute == InnerCompute::kBfloat16 && device.bf16_gflops > 0) {
+    device.gflops = device.bf16_gflops;
+  }
+  return device;
 }
 
 std::vector<double> SpeedsOf(const std::vector<NodeId>& nodes,

@@ -33,6 +33,9 @@ std::vector<int64_t> StageBlocks(const TransformerConfig& model, int32_t layers,
 int64_t MicrobatchTokens(const RunConfig& config);
 int64_t BoundaryBytes(const RunConfig& config);  // one activation or gradient between stages
 double LayerForwardFlops(const RunConfig& config);
+// Of it, what is done again on the way back where only the layer's input was kept: all but the last
+// product, whose result the way back does not read.
+double LayerRepeatShare(const RunConfig& config);
 double LossFlops(const RunConfig& config);  // final norm and head, forward and backward
 
 // Everything one microbatch asks of a layer, forward and backward, and of the head: the currency in
@@ -49,6 +52,10 @@ double ComputeSeconds(double flops, double gflops);
 // First byte out to last byte in, on an idle link: rtt / 2 + bytes / rate. Infinite when not
 // usable.
 double TransferSeconds(const LinkEstimate& link, int64_t bytes);
+
+// The device with the rate of the type in which it would compute for this run as its rate: bf16
+// where the run asks for it and the device has it.
+DeviceProfile ComputingFor(const RunConfig& config, DeviceProfile device);
 
 // GFLOP/s per node. Nodes that name the same device share the median of its readings: one machine's
 // bad moment must not change who holds what. Not measured: the fleet's median.

@@ -58,13 +58,14 @@ int32_t Evaluator::SlotAt(int32_t microbatch, int32_t hop) const {
 }
 
 double Evaluator::TaskSeconds(int32_t slot, Task task) const {
-  const double gflops =
-      fleet_.gflops[static_cast<size_t>((*placement_)[static_cast<size_t>(slot)])];
+  const int32_t node = (*placement_)[static_cast<size_t>(slot)];
+  const double gflops = fleet_.gflops[static_cast<size_t>(node)];
   if (task == Task::kLoss) return ComputeSeconds(workload_.loss_flops, gflops);
   const int32_t stage = workload_.stage_of_slot[static_cast<size_t>(slot)];
   const double forward =
       ComputeSeconds(workload_.forward_flops[static_cast<size_t>(stage)], gflops);
-  return task == Task::kBackward ? kBackwardPerForward * forward : forward;
+  if (task == Task::kForward || task == Task::kStart) return forward;
+  return (kBackwardPerForward + fleet_.RepeatsOf(stage, node)) * forward;
 }
 
 // Steps in which a slot has nothing to do are over at once.

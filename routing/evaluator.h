@@ -30,7 +30,8 @@ struct Workload {
   };
   std::vector<int32_t> stage_of_slot;
   std::vector<Microbatch> microbatches;  // ascending by step; at least one
-  std::vector<double> forward_flops;     // per stage; backward is kBackwardPerForward times that
+  std::vector<double> forward_flops;     // per stage; backward: kBackwardPerForward times that, and
+                                         // Fleet::repeats
   double loss_flops = 0;
   int32_t in_flight = 1;  // ≥ 1, per stage-0 node
   int32_t steps = 1;      // microbatches[].step < steps
@@ -45,8 +46,14 @@ struct Fleet {
   std::vector<double> latency_s;  // [n, n] rtt / 2, row = from; infinite: not usable
   std::vector<double> wire_s;     // [n, n] boundary bytes / rate
   std::vector<double> share;      // [n, n] of those bytes that travel, in (0, 1]; empty: all
+  // [stages, n] of the stage's forward pass that the node repeats on the way back, where its memory
+  // does not hold what that reads; in [0, 1]; empty: none
+  std::vector<double> repeats;
   int32_t size() const { return static_cast<int32_t>(gflops.size()); }
   double ShareOf(size_t pair) const { return share.empty() ? 1 : share[pair]; }
+  double RepeatsOf(int32_t stage, int32_t node) const {
+    return repeats.empty() ? 0 : repeats[Pair(stage, node)];
+  }
   double TravelWire(size_t pair) const { return wire_s[pair] * ShareOf(pair); }
   size_t Pair(int32_t from, int32_t to) const {
     return static_cast<size_t>(from) * gflops.size() + static_cast<size_t>(to);

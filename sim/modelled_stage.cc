@@ -51,10 +51,13 @@ uint64_t FingerprintOf(const Payload& payload) {
 }  // namespace
 
 ModelledStage::ModelledStage(const RunConfig& config, const StageAssignment& stage, bool holds_ends,
-                             std::shared_ptr<const ModelledDevice> device)
+                             std::shared_ptr<const ModelledDevice> device,
+                             int32_t recomputed_layers)
     : device_(std::move(device)), clock_(config) {
   const int32_t layers = stage.last_layer - stage.first_layer;
   forward_flops_ = layers * LayerForwardFlops(config);
+  backward_flops_ = kBackwardPerForward * forward_flops_ +
+                    recomputed_layers * LayerRepeatShare(config) * LayerForwardFlops(config);
   loss_flops_ = LossFlops(config);
   parameters_ = StageParameters(config.model, layers, holds_ends);
   boundary_bytes_ = BoundaryBytes(config);
@@ -96,7 +99,7 @@ Duration ModelledStage::Cost(WorkKind kind) const {
     case WorkKind::kLoss:
       return compute(loss_flops_);
     case WorkKind::kBackward:
-      return compute(kBackwardPerForward * forward_flops_);
+      return compute(backward_flops_);
     case WorkKind::kAccumulate:
       return memory(kAccumulateBytes);
     case WorkKind::kOptimizer:

@@ -31,7 +31,7 @@ class ModelledStage final : public StageWork {
  public:
   // `device` is shared with whoever slows it down or poisons it during the run.
   ModelledStage(const RunConfig& config, const StageAssignment& stage, bool holds_ends,
-                std::shared_ptr<const ModelledDevice> device);
+                std::shared_ptr<const ModelledDevice> device, int32_t recomputed_layers = 0);
 
   int64_t boundary_bytes() const override { return boundary_bytes_; }
   int32_t microbatch_tokens() const override { return tokens_; }
@@ -96,7 +96,7 @@ class ModelledStage final : public StageWork {
   Payload State(uint64_t base, int64_t at) const;
 
   std::shared_ptr<const ModelledDevice> device_;
-  double forward_flops_ = 0, loss_flops_ = 0;
+  double forward_flops_ = 0, backward_flops_ = 0, loss_flops_ = 0;
   int64_t parameters_ = 0;
   int64_t boundary_bytes_ = 0;
   int32_t tokens_ = 0;

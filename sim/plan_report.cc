@@ -48,6 +48,30 @@ std::string MemoryText(const ShownPlan& shown, int32_t slot) {
   return absl::StrFormat("%s of %s", BytesText(needs), BytesText(has));
 }
 
+// What a stage holds at least on its node with the least memory, and how many layers that computes
+// again.
+struct StageFit {
+  StageMemory memory;
+  int32_t recomputed = 0;
+};
+
+StageFit FitOf(const PlanComparison& comparison, int32_t stage) {
+  const PlannerInput& input = comparison.topology.input;
+  const RunConfig settled = Settled(input.config, comparison.plan);
+  const StageAssignment& assignment = comparison.plan.stages[static_cast<size_t>(stage)];
+  int64_t least = 0;
+  for (const NodeId& node : assignment.replicas) {
+    const int64_t has = input.devices.at(node).memory_bytes;
+    if (has != 0 && (least == 0 || has < least)) least = has;
+  }
+  const int32_t layers = assignment.last_layer - assignment.first_layer;
+  const auto first = static_cast<int32_t>(comparison.plan.stages[0].replicas.size());
+  const auto replicas = static_cast<int32_t>(assignment.replicas.size());
+  const StageHolds holds = FittedHolds(settled, layers, stage == 0,
+                                       HoldsOf(settled, first, replicas, stage == 0), least);
+  return {MemoryOf(settled, layers, stage == 0, holds), holds.recomputed};
+}
+
 std::string StageText(const PlanComparison& comparison, const ShownPlan& own) {
   const Workload& workload = own.model.problem.workload;
   const std::vector<double> loads = Loads(workload);
@@ -63,12 +87,16 @@ std::string StageText(const PlanComparison& comparison, const ShownPlan& own) {
                               SlotName(comparison, own, slot), loads[i],
                               100 * own.evaluation.busy_s[i] / own.step_s(), MemoryText(own, slot));
     }
-    const StageMemory memory =
-        StageNeeds(Settled(comparison.topology.input.config, comparison.plan), comparison.plan,
-                   static_cast<int32_t>(stage));
+    const StageFit fit = FitOf(comparison, static_cast<int32_t>(stage));
     text += absl::StrFormat("  memory of each: %s, with a margin of %.0f %% %s: %s\n",
-                            BytesText(memory.total()), 100 * kMemoryMargin,
-                            BytesText(memory.needed()), PartsText(memory));
+                            BytesText(fit.memory.total()), 100 * kMemoryMargin,
+                            BytesText(fit.memory.needed()), PartsText(fit.memory));
+    if (fit.recomputed > 0) {
+      text += absl::StrFormat(
+          "  of %d of its layers only the input is kept, and computed from "
+          "again on the way back\n",
+          fit.recomputed);
+    }
   }
   return text;
 }
@@ -169,14 +197,20 @@ Json NodeJson(const PlanComparison& comparison, const ShownPlan& own, int32_t sl
 }
 
 Json MemoryJson(const PlanComparison& comparison, int32_t stage) {
-  const StageMemory memory = StageNeeds(Settled(comparison.topology.input.config, comparison.plan),
-                                        comparison.plan, stage);
-  return {{"weights_bytes", memory.weights},       {"gradients_bytes", memory.gradients},
-          {"optimizer_bytes", memory.optimizer},   {"outer_bytes", memory.outer},
-          {"deltas_bytes", memory.codec},          {"stash_bytes", memory.stash},
-          {"buffers_bytes", memory.buffers},       {"workspace_bytes", memory.workspace},
-          {"total_bytes", memory.total()},         {"handover_bytes", memory.handover},
-          {"checkpoint_bytes", memory.checkpoint}, {"margin", kMemoryMargin}};
+  const auto [memory, recomputed] = FitOf(comparison, stage);
+  return {{"recomputed_layers", recomputed},
+          {"weights_bytes", memory.weights},
+          {"gradients_bytes", memory.gradients},
+          {"optimizer_bytes", memory.optimizer},
+          {"outer_bytes", memory.outer},
+          {"deltas_bytes", memory.codec},
+          {"stash_bytes", memory.stash},
+          {"buffers_bytes", memory.buffers},
+          {"workspace_bytes", memory.workspace},
+          {"total_bytes", memory.total()},
+          {"handover_bytes", memory.handover},
+          {"checkpoint_bytes", memory.checkpoint},
+          {"margin", kMemoryMargin}};
 }
 
 }  // namespace

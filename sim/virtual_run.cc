@@ -222,26 +222,28 @@ std::unique_ptr<Actor> VirtualRun::MakeNode(int32_t i) {
   options.region = spec.region;
   options.device = spec.device;
   options.shards = disks_[static_cast<size_t>(i)].get();
-  options.build = [this, i](const RunConfig& config, const StageAssignment& stage, bool ends,
-                            const auto&) { return Build(i, config, stage, ends); };
+  options.build = [this, i](const RunConfig& config, const StageOrder& order, const auto&) {
+    return Build(i, config, order);
+  };
   return std::make_unique<NodeActor>(std::move(options));
 }
 
 absl::StatusOr<std::unique_ptr<StageWork>> VirtualRun::Build(int32_t i, const RunConfig& config,
-                                                             const StageAssignment& stage,
-                                                             bool ends) {
+                                                             const StageOrder& order) {
   const VirtualNode& spec = options_.nodes[static_cast<size_t>(i)];
   auto modelled =
-      std::make_unique<ModelledStage>(config, stage, ends,
+      std::make_unique<ModelledStage>(config, order.stage, order.holds_ends,
                                       std::make_shared<const ModelledDevice>(ModelledDevice{
-                                          spec.device.gflops, spec.memory_bytes_per_s}));
+                                          spec.device.gflops, spec.memory_bytes_per_s}),
+                                      order.recomputed_layers);
   std::unique_ptr<StageWork> work;
   TrainedStage* trained = nullptr;
   if (options_.math == VirtualMath::kTiny) {
     const RunConfig tiny = TinyOf(config);
-    SKERRY_ASSIGN_OR_RETURN(auto small,
-                            TrainedStage::Create(tiny, stage, ends, CreateReferenceBackend(),
-                                                 std::make_unique<MadeUpText>(tiny)));
+    SKERRY_ASSIGN_OR_RETURN(
+        auto small,
+        TrainedStage::Create(tiny, order.stage, order.holds_ends, CreateReferenceBackend(),
+                             std::make_unique<MadeUpText>(tiny), order.recomputed_layers));
     trained = static_cast<TrainedStage*>(small.get());
     work = std::make_unique<ScaledStage>(std::move(small), std::move(modelled));
   } else {

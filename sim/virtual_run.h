@@ -140,7 +140,7 @@ class VirtualRun final : private SimulationObserver {
   std::unique_ptr<Actor> MakeCoordinator(const std::vector<std::string>& journal);
   std::unique_ptr<Actor> MakeNode(int32_t i);
   absl::StatusOr<std::unique_ptr<StageWork>> Build(int32_t i, const RunConfig& config,
-                                                   const StageAssignment& stage, bool ends);
+                                                   const StageOrder& order);
   SimulationOptions Simulated();
   ObservedStage::Observer ObserverOf(int32_t i, TrainedStage* trained);
   void Tick();

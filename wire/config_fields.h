@@ -104,6 +104,8 @@ void VisitPipeline(Visitor& v, PipelineConfig& c) {
   v.Choice("pipeline", "slow_link_codec", c.slow_link_codec, {"none", "int8", "bf16"},
            "how activations cross links that limit the plan");
   v.Flag("pipeline", "detours", c.detours, "late microbatches are led around who is late");
+  v.Choice("pipeline", "recompute", c.recompute, {"auto", "never", "always"},
+           "activations are computed again on the way back; auto: where memory is short");
 }
 
 template <typename Visitor>

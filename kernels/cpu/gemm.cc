@@ -3,6 +3,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <cstring>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <vector>
 
@@ -65,13 +66,14 @@ const char* InstructionSet() {
 }  // namespace
 
 struct GemmCache::Engine {
-  explicit Engine(int threads) : scratch(static_cast<size_t>(threads)) {
+  explicit Engine(int threads)
+      : scratch(static_cast<size_t>(threads)), packed(static_cast<size_t>(threads)) {
     for (int i = 0; i < threads; ++i) streams.emplace_back(engine);
   }
   // Every product may use `floats` from now on, on every thread. Aligned: a packed matrix that
   // straddles cache lines costs a third of the speed.
-  absl::Status Reserve(int64_t floats) {
-    for (auto& room : scratch) {
+  static absl::Status Reserve(std::vector<std::unique_ptr<Buffer>>& rooms, int64_t floats) {
+    for (auto& room : rooms) {
       if (room != nullptr && room->size() >= floats) continue;
       SKERRY_ASSIGN_OR_RETURN(room, AllocateHostBuffer(floats));
     }
@@ -82,6 +84,7 @@ struct GemmCache::Engine {
   // One for each thread and for all products: those run one after another.
   std::vector<dnnl::stream> streams;
   std::vector<std::unique_ptr<Buffer>> scratch;
+  std::vector<std::unique_ptr<Buffer>> packed;  // slices of a transposed factor
 };
 
 // A primitive for one thread, with four memories for each that may run it. Their addresses are set
@@ -165,7 +168,7 @@ absl::StatusOr<GemmCache::Product*> GemmCache::Find(const GemmCall& call) {
   try {
     if (!engine_) engine_ = std::make_unique<Engine>(threads_);
     auto product = std::make_unique<Product>(call, *engine_);
-    SKERRY_RETURN_IF_ERROR(engine_->Reserve(product->scratch_floats));
+    SKERRY_RETURN_IF_ERROR(Engine::Reserve(engine_->scratch, product->scratch_floats));
     return (products_[key] = std::move(product)).get();
   } catch (const dnnl::error& error) {
     return FromError(error);
@@ -183,25 +186,53 @@ absl::Status GemmCache::Run(const GemmCall& call) {
   return product->Run(call, *engine_, 0);
 }
 
+namespace {
+
+// The same factor without gaps, in `room`.
+ConstTensor Packed(const ConstTensor& x, Buffer& room) {
+  const auto bytes = static_cast<size_t>(x.columns * BytesOf(x.type));
+  auto* to = reinterpret_cast<char*>(room.data());
+  for (int64_t r = 0; r < x.rows; ++r, to += bytes) std::memcpy(to, x.Rows(r, 1).values, bytes);
+  return {room.data(), x.rows, x.columns, x.columns, x.type};
+}
+
+}  // namespace
+
 absl::Status GemmCache::RunSlices(const GemmCall& call, int64_t slice_rows) {
   const int64_t m = call.sizes.m, slices = (m + slice_rows - 1) / slice_rows;
+  // Of a transposed factor a slice is some columns. For those oneDNN has only its older kernel,
+  // which is slower and takes memory of its own at every call; for the same columns put together,
+  // the one that it has for the whole.
+  const bool packs = call.ta == Transpose::kYes;
+  if (!engine_) engine_ = std::make_unique<Engine>(threads_);
+  if (packs) {
+    const int64_t bytes = slice_rows * call.sizes.k * BytesOf(call.a.type);
+    SKERRY_RETURN_IF_ERROR(Engine::Reserve(engine_->packed, (bytes + 3) / 4));
+  }
   const auto slice_at = [&](int64_t i) {
     const int64_t first = i * slice_rows, rows = std::min(slice_rows, m - first);
     GemmCall slice = call;
     slice.sizes.m = rows;
-    slice.a = call.ta == Transpose::kYes ? call.a.Columns(first, rows) : call.a.Rows(first, rows);
+    slice.a = packs ? call.a.Columns(first, rows) : call.a.Rows(first, rows);
     slice.c = call.c.Rows(first, rows);
     return slice;
   };
+  const auto shape_at = [&](int64_t i) {
+    GemmCall slice = slice_at(i);
+    if (packs) slice.a.step = slice.a.columns;
+    return slice;
+  };
   // The last slice may be of another shape. Both are found before the team starts.
-  SKERRY_ASSIGN_OR_RETURN(Product* const whole, Find(slice_at(0)));
-  SKERRY_ASSIGN_OR_RETURN(Product* const last, Find(slice_at(slices - 1)));
+  SKERRY_ASSIGN_OR_RETURN(Product* const whole, Find(shape_at(0)));
+  SKERRY_ASSIGN_OR_RETURN(Product* const last, Find(shape_at(slices - 1)));
   std::vector<absl::Status> results(static_cast<size_t>(threads_));
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads_)
   for (int64_t i = 0; i < slices; ++i) {
     const auto thread = static_cast<size_t>(omp_get_thread_num());
     Product* const product = i + 1 == slices ? last : whole;
-    results[thread].Update(product->Run(slice_at(i), *engine_, thread));
+    GemmCall slice = slice_at(i);
+    if (packs) slice.a = Packed(slice.a, *engine_->packed[thread]);
+    results[thread].Update(product->Run(slice, *engine_, thread));
   }
   for (const absl::Status& result : results) SKERRY_RETURN_IF_ERROR(result);
   return absl::OkStatus();

@@ -26,7 +26,8 @@ struct GemmCall {
 // With several threads a product is cut into slices of rows, each multiplied by one thread, which
 // takes the next slice when it is done: where other programs hold a processor, nobody waits for
 // more than one slice, as a team inside oneDNN would at its barriers. Slices depend on the shape
-// only. On AVX-512 slices have the bits of the whole; on AVX2 oneDNN's bits may depend on whether
+// only, and those of a transposed factor are copied together first. On AVX-512 slices have the bits
+// of the whole; on AVX2 oneDNN's bits may depend on whether
 // there are slices, that is on one or several threads, never on timing.
 //
 // omp_set_num_threads belongs to the calling thread and Run calls it there, so one thread owns a

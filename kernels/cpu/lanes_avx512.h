@@ -30,6 +30,12 @@ inline Lanes SquareRoot(Lanes x) {
   return _mm512_sqrt_ps(x);
 }
 
+#define SKERRY_LANES_HAVE_RECIPROCAL
+
+inline Lanes RoughReciprocal(Lanes x) {
+  return _mm512_rcp14_ps(x);
+}
+
 #define SKERRY_LANES_HAVE_SCALE
 
 inline Lanes RoundToInteger(Lanes x) {

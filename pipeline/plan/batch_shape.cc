@@ -59,12 +59,20 @@ Fleet FleetOf(const NominalFleet& nominal, double payload, double message_s) {
 }
 
 // The most that a node of it holds.
-int64_t LargestNeed(const RunConfig& config, const Partition& partition) {
+int64_t LargestNeed(const RunConfig& config, const Partition& partition,
+                    const std::vector<int64_t>& memory_bytes) {
   int64_t most = 0;
+  size_t slot = 0;
   for (size_t stage = 0; stage < partition.stages.size(); ++stage) {
     const StageShape& shape = partition.stages[stage];
-    const StageHolds holds =
-        HoldsOf(config, partition.stages[0].replicas, shape.replicas, stage == 0);
+    int64_t least = 0;
+    for (int32_t r = 0; r < shape.replicas; ++r, ++slot) {
+      const int64_t has = memory_bytes[static_cast<size_t>(partition.nodes[slot])];
+      if (has != 0 && (least == 0 || has < least)) least = has;
+    }
+    const StageHolds holds = FittedHolds(
+        config, shape.layers(), stage == 0,
+        HoldsOf(config, partition.stages[0].replicas, shape.replicas, stage == 0), least);
     most = std::max(most, MemoryOf(config, shape.layers(), stage == 0, holds).needed());
   }
   return most;
@@ -83,6 +91,7 @@ double Predict(const RunConfig& config, const NominalFleet& nominal, const Parti
   PlacementProblem problem;
   problem.workload = WorkloadOf(config, partition, PathsOf(config, partition), kNominalSteps);
   problem.fleet = FleetOf(nominal, payload, nominal.message_s);
+  problem.fleet.repeats = RepeatsOf(config, partition, nominal.memory_bytes);
   const double step_s = Evaluator(problem.workload, problem.fleet).StepSeconds(partition.nodes);
   const OuterConfig& outer = config.outer;
   if (outer.inner_steps < 1 || outer.overlap_steps < 0 || outer.tier == OuterTier::kAuto) {
@@ -193,8 +202,8 @@ absl::StatusOr<BatchShape> ChooseBatch(const RunConfig& config, const NominalFle
     const bool divides =
         candidate.pipeline.microbatches_per_step % partition->stages[0].replicas == 0;
     (divides ? divided : uneven)
-        .push_back(
-            {candidate, Predict(candidate, fleet, *partition), LargestNeed(candidate, *partition)});
+        .push_back({candidate, Predict(candidate, fleet, *partition),
+                    LargestNeed(candidate, *partition, fleet.memory_bytes)});
   }
   const std::vector<Tried>& tried = divided.empty() ? uneven : divided;
   if (tried.empty()) {
@@ -236,7 +245,8 @@ int32_t ChooseWindow(const RunConfig& config, const Partition& partition,
     for (size_t stage = 0; stage < partition.stages.size(); ++stage) {
       const StageShape& shape = partition.stages[stage];
       const StageHolds holds =
-          HoldsOf(with, partition.stages[0].replicas, shape.replicas, stage == 0);
+          LeastHolds(with, shape.layers(),
+                     HoldsOf(with, partition.stages[0].replicas, shape.replicas, stage == 0));
       const int64_t needs = MemoryOf(with, shape.layers(), stage == 0, holds).needed();
       for (int32_t r = 0; r < shape.replicas; ++r, ++slot) {
         const int64_t has = problem.node_bytes[static_cast<size_t>(placement[slot])];
@@ -246,7 +256,9 @@ int32_t ChooseWindow(const RunConfig& config, const Partition& partition,
     if (!fits) continue;
     Workload workload = problem.workload;
     workload.in_flight = window;
-    fitting.emplace_back(window, Evaluator(workload, problem.fleet).StepSeconds(placement));
+    Fleet fleet = problem.fleet;
+    fleet.repeats = RepeatsOf(with, partition, problem.node_bytes);
+    fitting.emplace_back(window, Evaluator(workload, fleet).StepSeconds(placement));
   }
   double fastest = std::numeric_limits<double>::infinity();
   for (const auto& [window, step_s] : fitting) fastest = std::min(fastest, step_s);

@@ -92,10 +92,13 @@ PlacementProblem ProblemOf(const PlannerInput& input, const Contestants& contest
   problem.fleet = FleetOf(input, contestants);
   Charge(config, partition, &problem);
   problem.node_bytes = contestants.memory_bytes;
+  problem.fleet.repeats = RepeatsOf(config, partition, contestants.memory_bytes);
   for (size_t stage = 0; stage < partition.stages.size(); ++stage) {
     const StageShape& shape = partition.stages[stage];
     const bool ends = stage == 0;
-    const StageHolds holds = HoldsOf(config, partition.stages[0].replicas, shape.replicas, ends);
+    const StageHolds holds =
+        LeastHolds(config, shape.layers(),
+                   HoldsOf(config, partition.stages[0].replicas, shape.replicas, ends));
     const int64_t needs = MemoryOf(config, shape.layers(), ends, holds).needed();
     problem.slot_bytes.insert(problem.slot_bytes.end(), static_cast<size_t>(shape.replicas), needs);
   }

@@ -1,7 +1,9 @@
 // What a plan is and what limits it, in a few lines for people.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "common/run_config.h"
 #include "pipeline/plan/outer_choice.h"
@@ -14,10 +16,11 @@ namespace skerry {
 struct PlanFigures {
   std::string batch;      // why microbatches and window are as they are; empty: as configured
   Evaluation evaluation;  // slots numbered over all stages, stage 0 first
-  double exposed_s = 0;   // outer traffic not hidden, per step
-  double first_s = 0;     // what the first placement tried would have taken
-  double placement_bound_s = 0;  // of this placement
-  double any_bound_s = 0;        // of every placement
+  std::vector<int32_t> recomputed;  // [slots] layers whose activations are computed again
+  double exposed_s = 0;             // outer traffic not hidden, per step
+  double first_s = 0;               // what the first placement tried would have taken
+  double placement_bound_s = 0;     // of this placement
+  double any_bound_s = 0;           // of every placement
   int32_t evaluations = 0;
   OuterChoice outer;
   bool outer_was_open = false;  // the planner chose some of it

@@ -83,12 +83,15 @@ StageMemory MemoryOf(const RunConfig& config, int32_t layers, bool holds_ends,
   memory.outer = (2 + (buffer ? 1 : 0) + (keeps_sent ? 1 : 0)) * weights;
   memory.codec = rounds ? CodecBytes(config, parameters, holds.replicas) : 0;
   // Stage 0 keeps the tokens, too.
-  memory.stash = holds.microbatches * tokens *
-                 (layers * LayerStashFloats(model) + (holds_ends ? 1 : 0)) * kFloat;
+  const int64_t again = LayerStashFloats(model) - model.hidden;  // of a recomputed layer
+  memory.stash =
+      holds.microbatches * tokens *
+      (layers * LayerStashFloats(model) - holds.recomputed * again + (holds_ends ? 1 : 0)) * kFloat;
   memory.buffers = int64_t{2} * holds.microbatches * BoundaryBytes(config);
   int64_t logits = holds_ends ? std::min(kLogitRows, tokens) * model.vocab : 0;
   if (rounds_weights) logits += logits / 2;  // their gradient is apart
-  memory.workspace = (tokens * (WorkspaceFloats(model, holds_ends) + 2) + logits) * kFloat;
+  const int64_t shared = holds.recomputed > 0 ? again : 0;
+  memory.workspace = (tokens * (WorkspaceFloats(model, holds_ends) + 2 + shared) + logits) * kFloat;
   // The second moment's and the first's upper halves.
   memory.handover = rounds ? 2 * weights + moments / 2 : 0;
   const bool is_kept =
@@ -102,6 +105,30 @@ StageHolds HoldsOf(const RunConfig& config, int32_t first_replicas, int32_t repl
   const int32_t held = HeldMax(config, first_replicas, replicas, holds_ends);
   const int32_t most = GradientsMax(config, replicas, holds_ends);
   return {held, holds_ends ? most : std::min(most, kGradientsMin), replicas};
+}
+
+StageHolds FittedHolds(const RunConfig& config, int32_t layers, bool holds_ends,
+                       const StageHolds& holds, int64_t offered_bytes) {
+  StageHolds fitted = holds;
+  const Recompute recompute = config.pipeline.recompute;
+  fitted.recomputed = recompute == Recompute::kAlways ? layers : 0;
+  if (recompute != Recompute::kAuto || offered_bytes == 0) return fitted;
+  while (fitted.recomputed < layers &&
+         MemoryOf(config, layers, holds_ends, fitted).needed() > offered_bytes) {
+    ++fitted.recomputed;
+  }
+  return fitted;
+}
+
+StageHolds LeastHolds(const RunConfig& config, int32_t layers, const StageHolds& holds) {
+  StageHolds least = holds;
+  least.recomputed = config.pipeline.recompute == Recompute::kNever ? 0 : layers;
+  return least;
+}
+
+double RepeatShare(const RunConfig& config, int32_t layers, const StageHolds& holds) {
+  if (holds.recomputed == 0) return 0;
+  return LayerRepeatShare(config) * holds.recomputed / layers;
 }
 
 int32_t HeldMax(const RunConfig& config, int32_t first_replicas, int32_t replicas,
@@ -128,6 +155,7 @@ StageHolds HoldsOf(const RunConfig& config, const PipelinePlan& plan, int32_t st
   const int32_t layers = assignment.last_layer - assignment.first_layer;
   StageHolds holds =
       HoldsOf(config, static_cast<int32_t>(plan.stages[0].replicas.size()), replicas, ends);
+  holds = FittedHolds(config, layers, ends, holds, offered_bytes);
   const int32_t most = GradientsMax(config, replicas, ends);
   while (holds.gradients < most) {
     StageHolds more = holds;
@@ -147,6 +175,11 @@ StageMemory StageMemoryWith(const RunConfig& config, const PipelinePlan& plan, i
   const StageAssignment& assignment = plan.stages[static_cast<size_t>(stage)];
   return MemoryOf(config, assignment.last_layer - assignment.first_layer, stage == 0,
                   HoldsOf(config, plan, stage, offered_bytes));
+}
+
+int64_t OfferAfterShortage(int64_t offered_bytes, int64_t needed_bytes) {
+  const int64_t had = offered_bytes == 0 ? needed_bytes : std::min(offered_bytes, needed_bytes);
+  return had / 4 * 3;
 }
 
 std::string BytesText(int64_t bytes) {

@@ -16,10 +16,10 @@
 //   codec       the own message, the payload made of it, and a delta of every other replica until
 //               the round lands; in co2 two and three of them, in streaming of fragments
 //   stash       per microbatch between forward and backward: what the backward of every layer
-//               reads (no recomputation)
+//               reads, of a recomputed layer its input
 //   buffers     per such microbatch its payload on the way in and out
 //   workspace   once: what a pass needs between two operations, on stage 0 the logits of a chunk
-//               of tokens (model/head.h)
+//               of tokens (model/head.h); what recomputed layers share
 //
 // Besides, what a node holds now and then; it must have room for both at once:
 //
@@ -50,6 +50,7 @@ struct StageHolds {
   int32_t microbatches = 1;  // between forward and backward
   int32_t gradients = 1;     // between the beginning of their backward and their turn
   int32_t replicas = 1;      // of the stage: each sends a delta
+  int32_t recomputed = 0;    // layers of which only the input is kept (model/stage_trainer.h)
   bool operator==(const StageHolds&) const = default;
 };
 
@@ -78,12 +79,24 @@ struct StageMemory {
 StageMemory MemoryOf(const RunConfig& config, int32_t layers, bool holds_ends,
                      const StageHolds& holds);
 
-// Of a stage with so many replicas in a run with so many of stage 0, on a node that has no more
-// memory than it must have: then a stage after stage 0 holds kGradientsMin gradients, which costs
-// about 2 % of a step. Stage 0 holds one from the loss on, so it needs a window of them.
+// Of a stage with so many replicas in a run with so many of stage 0, without recomputation, on a
+// node that has no more memory than it must have: then a stage after stage 0 holds kGradientsMin
+// gradients, which costs about 2 % of a step. Stage 0 holds one from the loss on, so it needs a
+// window of them.
 inline constexpr int32_t kGradientsMin = 2;
 StageHolds HoldsOf(const RunConfig& config, int32_t first_replicas, int32_t replicas,
                    bool holds_ends);
+
+// The same, with as many layers recomputed as a node that offers so many bytes (0: no limit) must:
+// none where it can do without, all where nothing helps, unless the configuration says either. One
+// more gradient that waits gains far less than a layer that is not computed twice.
+StageHolds FittedHolds(const RunConfig& config, int32_t layers, bool holds_ends,
+                       const StageHolds& holds, int64_t offered_bytes);
+// With the least that a node must offer.
+StageHolds LeastHolds(const RunConfig& config, int32_t layers, const StageHolds& holds);
+
+// Of a stage's forward pass, what a node with these holds does again on the way back.
+double RepeatShare(const RunConfig& config, int32_t layers, const StageHolds& holds);
 
 // How many microbatches a replica can hold at worst: never more than all stage-0 windows together,
 // never more than its share of a step, and two more where its column meets its neighbours'.
@@ -94,9 +107,10 @@ int32_t HeldMax(const RunConfig& config, int32_t first_replicas, int32_t replica
 // what passes without order where all is well.
 int32_t GradientsMax(const RunConfig& config, int32_t replicas, bool holds_ends);
 
-// What a node that offers so many bytes (0: no limit) holds at worst: the least, and as many
-// gradients more as fit, up to GradientsMax. A node keeps to it (StageActor); it changes when
-// things are computed, never what. `config` is a settled one.
+// What a node that offers so many bytes (0: no limit) holds at worst: the least, with as few layers
+// recomputed as it can, and as many gradients more as then fit, up to GradientsMax. A node keeps to
+// it (StageActor, StageTrainer); it changes when things are computed, never what. `config` is a
+// settled one.
 StageHolds HoldsOf(const RunConfig& config, const PipelinePlan& plan, int32_t stage,
                    int64_t offered_bytes);
 
@@ -105,6 +119,11 @@ StageHolds HoldsOf(const RunConfig& config, const PipelinePlan& plan, int32_t st
 StageMemory StageNeeds(const RunConfig& config, const PipelinePlan& plan, int32_t stage);
 StageMemory StageMemoryWith(const RunConfig& config, const PipelinePlan& plan, int32_t stage,
                             int64_t offered_bytes);
+
+// What a node offers next whose stage has just run out of memory, although it offered so much and
+// the model said that the stage needs so much: less than either, so that the planner gives it
+// another stage, fewer layers, or has it recompute. The machine has given the rest to others.
+int64_t OfferAfterShortage(int64_t offered_bytes, int64_t needed_bytes);
 
 // "1.4 GiB", for people.
 std::string BytesText(int64_t bytes);

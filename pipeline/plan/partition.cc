@@ -16,6 +16,7 @@ struct Candidates {
   const RunConfig& config;
   std::vector<int32_t> classes;
   const std::vector<int64_t>& memory_bytes;
+  bool may_recompute = false;
 };
 
 // Nodes in the order in which stages take them.
@@ -60,17 +61,23 @@ struct StageCost {
   double per_layer = 0;  // already divided by replicas and speed, weighted by participation
   int32_t layers_max = 0;
   int32_t layers = 1;
-  double After(int32_t more) const { return fixed + per_layer * (layers + more); }
+  std::vector<double> repeated;  // of recomputation, by the number of layers; empty: none
+  double After(int32_t more) const {
+    const int32_t then = layers + more;
+    return fixed + per_layer * then + (repeated.empty() ? 0 : repeated[static_cast<size_t>(then)]);
+  }
 };
 
 // The most layers that fit into `bytes`, 0 if not even one does.
 int32_t LayersThatFit(const RunConfig& config, int64_t bytes, bool holds_ends,
-                      const StageHolds& holds) {
+                      const StageHolds& given, bool may_recompute) {
   if (bytes == 0) return config.model.layers;
   int32_t low = 0;
   int32_t high = config.model.layers;
   while (low < high) {
     const int32_t middle = (low + high + 1) / 2;
+    const StageHolds holds = may_recompute ? LeastHolds(config, middle, given)
+                                           : FittedHolds(config, middle, holds_ends, given, 0);
     if (MemoryOf(config, middle, holds_ends, holds).needed() <= bytes) {
       low = middle;
     } else {
@@ -78,6 +85,16 @@ int32_t LayersThatFit(const RunConfig& config, int64_t bytes, bool holds_ends,
     }
   }
   return low;
+}
+
+std::vector<double> RepeatedWork(const RunConfig& config, int64_t bytes, bool holds_ends,
+                                 const StageHolds& holds, int32_t layers_max) {
+  std::vector<double> work = {0};
+  for (int32_t layers = 1; layers <= layers_max; ++layers) {
+    const StageHolds fitted = FittedHolds(config, layers, holds_ends, holds, bytes);
+    work.push_back(RepeatShare(config, layers, fitted) * layers * LayerForwardFlops(config));
+  }
+  return work;
 }
 
 std::vector<StageCost> CostsOf(const Candidates& nodes, const std::vector<int32_t>& order,
@@ -99,9 +116,15 @@ std::vector<StageCost> CostsOf(const Candidates& nodes, const std::vector<int32_
     const double speed = std::pow(kSpeedClassRatio, slowest);
     const double share = Participation(config, stages, stage) / (replicas * speed);
     const StageHolds holds = HoldsOf(config, counts[0], replicas, stage == 0);
-    costs.push_back({.fixed = stage == 0 ? share * HeadWork(config) : 0.0,
-                     .per_layer = share * LayerWork(config),
-                     .layers_max = LayersThatFit(config, least, stage == 0, holds)});
+    costs.push_back(
+        {.fixed = stage == 0 ? share * HeadWork(config) : 0.0,
+         .per_layer = share * LayerWork(config),
+         .layers_max = LayersThatFit(config, least, stage == 0, holds, nodes.may_recompute),
+         .repeated = {}});
+    if (!nodes.may_recompute) continue;
+    StageCost& cost = costs.back();
+    cost.repeated = RepeatedWork(config, least, stage == 0, holds, cost.layers_max);
+    for (double& work : cost.repeated) work *= share;
   }
   return costs;
 }
@@ -151,7 +174,7 @@ absl::StatusOr<Partition> Cut(const Candidates& nodes, int32_t stages, Preferenc
 }
 
 absl::Status MemoryShortage(const Candidates& nodes, int32_t stages, const absl::Status& last) {
-  const StageHolds holds = HoldsOf(nodes.config, 1, 1, true);
+  const StageHolds holds = LeastHolds(nodes.config, 1, HoldsOf(nodes.config, 1, 1, true));
   const int64_t least = MemoryOf(nodes.config, 1, true, holds).needed();
   int64_t most = 0;
   for (const int64_t bytes : nodes.memory_bytes) most = std::max(most, bytes);
@@ -207,14 +230,18 @@ absl::StatusOr<Partition> MakePartition(const RunConfig& config, const std::vect
         "pipeline.stages or use a deeper model",
         wanted, layers);
   }
-  const Candidates nodes{config, SpeedClasses(gflops), memory_bytes};
+  Candidates nodes{config, SpeedClasses(gflops), memory_bytes};
   const int32_t most = automatic ? std::min(count, layers) : wanted;
   absl::Status last;
-  for (int32_t stages = wanted; stages <= most; ++stages) {
-    for (const Preference preference : {Preference::kSpeed, Preference::kMemory}) {
-      auto partition = Cut(nodes, stages, preference);
-      if (partition.ok()) return partition;
-      last = partition.status();
+  for (const bool may_recompute : {false, true}) {
+    if (may_recompute && config.pipeline.recompute != Recompute::kAuto) break;
+    nodes.may_recompute = may_recompute;
+    for (int32_t stages = wanted; stages <= most; ++stages) {
+      for (const Preference preference : {Preference::kSpeed, Preference::kMemory}) {
+        auto partition = Cut(nodes, stages, preference);
+        if (partition.ok()) return partition;
+        last = partition.status();
+      }
     }
   }
   return MemoryShortage(nodes, most, last);

@@ -46,7 +46,9 @@ double Participation(const RunConfig& config, int32_t stages, int32_t stage);
 //   gflops        [nodes] > 0
 //   memory_bytes  [nodes] 0: not stated, no limit
 // InvalidArgument: more stages than nodes or layers. ResourceExhausted: no cut fits the memory;
-// says what is missing. With automatic stages, more of them are tried before giving up.
+// says what is missing. With automatic stages, more of them are tried before giving up; where no
+// cut fits otherwise and the configuration lets it, nodes recompute activations, whose price is in
+// the cut.
 absl::StatusOr<Partition> MakePartition(const RunConfig& config, const std::vector<double>& gflops,
                                         const std::vector<int64_t>& memory_bytes);
 

@@ -9,6 +9,7 @@
 #include "pipeline/plan/memory_model.h"
 #include "pipeline/plan/round_bytes.h"
 #include "pipeline/plan/slow_links.h"
+#include "pipeline/plan/workload.h"
 #include "routing/cost_model.h"
 
 namespace skerry {
@@ -95,6 +96,12 @@ absl::StatusOr<PlanModel> ModelOf(const PlannerInput& input, const PipelinePlan&
   model.problem.outer.inner_steps = std::max<int64_t>(1, config.outer.inner_steps);
   model.problem.outer.overlap_steps = HidingSteps(config.outer);
   const auto payload = static_cast<double>(BoundaryBytes(config));
+  Partition partition;
+  for (const StageAssignment& stage : plan.stages) {
+    partition.stages.push_back(
+        {stage.first_layer, stage.last_layer, static_cast<int32_t>(stage.replicas.size())});
+  }
+  model.problem.fleet.repeats = RepeatsOf(config, partition, model.problem.node_bytes);
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
     const StageAssignment& assignment = plan.stages[stage];
     const int32_t layers = assignment.last_layer - assignment.first_layer;

@@ -12,6 +12,7 @@
 #include "pipeline/plan/check_input.h"
 #include "pipeline/plan/contestants.h"
 #include "pipeline/plan/explain.h"
+#include "pipeline/plan/memory_model.h"
 #include "pipeline/plan/outer_choice.h"
 #include "pipeline/plan/partition.h"
 #include "pipeline/plan/route.h"
@@ -215,8 +216,15 @@ absl::StatusOr<PlannedRun> PlanFor(const PlannerInput& input, PlacementEffort ef
   run.lower_bound_s = figures.any_bound_s;
   run.outer = figures.outer;
   run.plain_step_s = figures.plain_step_s;
-  run.explanation = ExplainPlan(run.plan, config, input.links, figures);
   const RunConfig settled = Settled(config, run.plan);
+  for (size_t stage = 0; stage < run.plan.stages.size(); ++stage) {
+    for (const NodeId& node : run.plan.stages[stage].replicas) {
+      const int64_t bytes = input.devices.at(node).memory_bytes;
+      figures.recomputed.push_back(
+          HoldsOf(settled, run.plan, static_cast<int32_t>(stage), bytes).recomputed);
+    }
+  }
+  run.explanation = ExplainPlan(run.plan, config, input.links, figures);
   SKERRY_RETURN_IF_ERROR(ValidatePlan(run.plan, settled));
   SKERRY_RETURN_IF_ERROR(ValidateMemory(run.plan, settled, input.devices));
   return run;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "pipeline/plan/memory_model.h"
 #include "pipeline/plan/path_table.h"
 #include "routing/cost_model.h"
 
@@ -32,6 +33,30 @@ Workload WorkloadOf(const RunConfig& config, const Partition& partition,
     workload.microbatches.push_back(std::move(microbatch));
   }
   return workload;
+}
+
+std::vector<double> RepeatsOf(const RunConfig& config, const Partition& partition,
+                              const std::vector<int64_t>& memory_bytes) {
+  const size_t nodes = memory_bytes.size();
+  std::vector<double> repeats(partition.stages.size() * nodes);
+  bool any = false;
+  for (size_t stage = 0; stage < partition.stages.size(); ++stage) {
+    const StageShape& shape = partition.stages[stage];
+    const bool ends = stage == 0;
+    const StageHolds holds = HoldsOf(config, partition.stages[0].replicas, shape.replicas, ends);
+    const int64_t plenty = config.pipeline.recompute == Recompute::kAuto
+                               ? MemoryOf(config, shape.layers(), ends, holds).needed()
+                               : 0;
+    for (size_t node = 0; node < nodes; ++node) {
+      if (plenty > 0 && (memory_bytes[node] == 0 || memory_bytes[node] >= plenty)) continue;
+      const StageHolds fitted =
+          FittedHolds(config, shape.layers(), ends, holds, memory_bytes[node]);
+      repeats[stage * nodes + node] = RepeatShare(config, shape.layers(), fitted);
+      any = any || fitted.recomputed > 0;
+    }
+  }
+  if (!any) repeats.clear();
+  return repeats;
 }
 
 std::vector<Path> PathsOf(const RunConfig& config, const Partition& partition) {

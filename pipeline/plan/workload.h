@@ -15,6 +15,10 @@ namespace skerry {
 Workload WorkloadOf(const RunConfig& config, const Partition& partition,
                     const std::vector<Path>& paths, int32_t steps_max);
 
+// Fleet::repeats: what nodes with so much memory would do again in each stage of a partition.
+std::vector<double> RepeatsOf(const RunConfig& config, const Partition& partition,
+                              const std::vector<int64_t>& memory_bytes);
+
 // The path table of a partition (path_table.h).
 std::vector<Path> PathsOf(const RunConfig& config, const Partition& partition);
 

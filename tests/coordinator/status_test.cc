@@ -75,8 +75,8 @@ TEST_CASE("After a restart the status goes on where the journal stands", "[coord
 TEST_CASE("Nodes and plan are listed from the journal alone, the dead and standbys told apart",
           "[coordinator]") {
   ServedRun run;
-  CHECK(PlanJson(run.Fold()).is_null());
-  CHECK(PlanText(run.Fold()).find("no plan yet") == 0);
+  CHECK(PlanJson(run.Fold(), run.config).is_null());
+  CHECK(PlanText(run.Fold(), run.config).find("no plan yet") == 0);
   run.Gather();
   const NodeId dead = run.Live(1)[0];
   run.From(dead, skerry::Leave{""});
@@ -88,12 +88,12 @@ TEST_CASE("Nodes and plan are listed from the journal alone, the dead and standb
     CHECK(node["alive"] == (node["id"] != dead.Hex()));
     CHECK(node["stage"].get<int>() >= 0);
   }
-  const auto plan = PlanJson(run.Fold());
+  const auto plan = PlanJson(run.Fold(), run.config);
   CHECK(plan["version"] == 2);
   CHECK(plan["stages"].size() == 2);
   CHECK(plan["paths"].size() == run.state().plan->paths.size());
   CHECK(plan["chosen"]["overlap_steps"].is_null());  // the operator did
-  CHECK(PlanText(run.Fold()).find(", dead)") != std::string::npos);
+  CHECK(PlanText(run.Fold(), run.config).find(", dead)") != std::string::npos);
   CHECK(NodesTable(NodesJson(run.Fold(), run.config, nullptr)).find("gone") != std::string::npos);
 
   run.From(dead, ServedRun::HelloOf(0));
@@ -109,12 +109,12 @@ TEST_CASE("What the planner chose is listed, and still stands after a restart", 
   open.outer.tier = OuterTier::kAuto;
   ServedRun run(open);
   run.Gather();
-  const auto listed = PlanJson(run.Fold());
+  const auto listed = PlanJson(run.Fold(), run.config);
   CHECK(listed["chosen"]["inner_steps"] == 8);
   CHECK(listed["chosen"]["overlap_steps"] >= 1);
   CHECK(listed["chosen"]["codec"].is_string());
   CHECK(listed["slow_links"].empty());
-  CHECK(PlanText(run.Fold()).find("  chosen: δ ") != std::string::npos);
+  CHECK(PlanText(run.Fold(), run.config).find("  chosen: δ ") != std::string::npos);
 
   run.Pass(1);
   const auto outer = nlohmann::json::parse(run.status)["outer"];

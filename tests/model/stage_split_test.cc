@@ -17,9 +17,10 @@ struct Outcome {
 
 Outcome TrainThreeSteps(const RunConfig& config, const std::vector<int32_t>& borders,
                         const std::vector<int32_t>& order,
-                        const KernelTable& kernels = BestKernels(), int threads = 1) {
+                        const KernelTable& kernels = BestKernels(), int threads = 1,
+                        int32_t recomputed = 0) {
   const auto backend = CreateCpuBackendWith(kernels, threads, ComputeTypeOf(config.inner));
-  ChainedStages stages(config, borders, backend.get());
+  ChainedStages stages(config, borders, backend.get(), recomputed);
   Outcome outcome;
   for (int64_t step = 0; step < 3; ++step) {
     for (const float loss : stages.Step(step, order)) outcome.losses.push_back(loss);
@@ -52,6 +53,33 @@ TEST_CASE("StageTrainer: 1, 2 and 4 stages have the same bits on every instructi
     CHECK(TrainThreeSteps(config, {2, 5}, {0, 1, 2, 3}, **kernels, threads) == whole);
     CHECK(TrainThreeSteps(config, {1, 2, 4, 5}, {0, 1, 2, 3}, **kernels, threads) == whole);
   }
+}
+
+TEST_CASE("StageTrainer: what is computed again on the way back has the same bits", "[model]") {
+  RunConfig config = TinyRun();
+  config.inner.compute = GENERATE(InnerCompute::kFloat32, InnerCompute::kBfloat16);
+  const int threads = GENERATE(1, 2);
+  const int32_t recomputed = GENERATE(1, 5);
+  for (auto kernels = RunnableKernelTables(); *kernels != nullptr; ++kernels) {
+    INFO((*kernels)->name << ", " << threads << " threads, " << recomputed << " layers");
+    const Outcome stashed = TrainThreeSteps(config, {2, 5}, {2, 0, 1, 3}, **kernels, threads);
+    CHECK(TrainThreeSteps(config, {2, 5}, {2, 0, 1, 3}, **kernels, threads, recomputed) == stashed);
+  }
+}
+
+TEST_CASE("StageTrainer: layers that are computed again are not kept", "[model]") {
+  const RunConfig config = TinyRun();
+  const auto backend = CreateCpuBackend(1);
+  const auto held = [&](int32_t recomputed) {
+    const auto stage = *StageTrainer::Create(config, 0, 5, true, backend.get(), recomputed);
+    const int64_t before = stage->HeldBytes();
+    std::vector<float> out(static_cast<size_t>(TokensPerMicrobatch(config) * config.model.hidden));
+    REQUIRE(stage->ForwardFirst({0, 0}, TinyText(config, {0, 0}).tokens, out).ok());
+    return stage->HeldBytes() - before;
+  };
+  CHECK(held(5) < held(3));
+  CHECK(held(3) < held(0));
+  CHECK(held(5) < held(0) / 4);
 }
 
 TEST_CASE("StageTrainer: in whatever order gradients come home, bits are the same", "[model]") {

@@ -55,11 +55,14 @@ struct TinyText {
 // Stages whose layer ranges end at `borders`; stage 0 begins at layer 0 and holds the ends.
 class ChainedStages {
  public:
-  ChainedStages(const RunConfig& config, const std::vector<int32_t>& borders, Backend* backend)
+  // Of every stage as many layers as it has, up to `recomputed`, keep only their input.
+  ChainedStages(const RunConfig& config, const std::vector<int32_t>& borders, Backend* backend,
+                int32_t recomputed = 0)
       : config_(config) {
     int32_t first = 0;
     for (const int32_t last : borders) {
-      auto stage = StageTrainer::Create(config, first, last, stages_.empty(), backend);
+      auto stage = StageTrainer::Create(config, first, last, stages_.empty(), backend,
+                                        std::min(recomputed, last - first));
       REQUIRE(stage.ok());
       stages_.push_back(*std::move(stage));
       first = last;

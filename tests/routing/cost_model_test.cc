@@ -44,6 +44,24 @@ TEST_CASE("Cost model: a transfer is half a round trip and the bytes", "[routing
   CHECK(TransferSeconds(link, 500) == Approx(0.6));
 }
 
+TEST_CASE("Cost model: a device counts with the rate of the type that the run computes in",
+          "[routing]") {
+  RunConfig config;
+  const DeviceProfile both = {"new", "", 200, 0, 420}, old = {"old", "", 90, 0};
+  CHECK(ComputingFor(config, both).gflops == 200);
+  config.inner.compute = InnerCompute::kBfloat16;
+  CHECK(ComputingFor(config, both).gflops == 420);
+  CHECK(ComputingFor(config, old).gflops == 90);  // it computes such a run in float32
+}
+
+TEST_CASE("Cost model: what is repeated of a layer is all but its last product", "[routing]") {
+  const RunConfig config;
+  const double down =
+      2.0 * static_cast<double>(MicrobatchTokens(config)) * config.model.hidden * config.model.ffn;
+  CHECK(LayerRepeatShare(config) * LayerForwardFlops(config) ==
+        Approx(LayerForwardFlops(config) - down));
+}
+
 TEST_CASE("Cost model: a node that was not measured counts as the median", "[routing]") {
   const std::vector<NodeId> nodes = {TestNodeId(1), TestNodeId(2), TestNodeId(3)};
   std::map<NodeId, DeviceProfile> devices;

@@ -45,6 +45,16 @@ TEST_CASE("Evaluator: a single microbatch pays every hop of its tour", "[routing
   CHECK(Evaluator(workload, fleet).StepSeconds({0, 1}) == Approx(9.5));
 }
 
+TEST_CASE("Evaluator: what a node's memory does not hold is computed twice", "[routing]") {
+  const Workload workload = TwoStages(1, 1);
+  Fleet fleet = EvenFleet(2, 0.5, 0.25);
+  // Node 1 in stage 1 repeats three quarters of its forward pass; in stage 0 it would nothing.
+  fleet.repeats = {0, 0, 0, 0.75};
+
+  CHECK(Evaluator(workload, fleet).StepSeconds({0, 1}) == Approx(9.5 + 0.75));
+  CHECK(Evaluator(workload, fleet).StepSeconds({1, 0}) == Approx(9.5));
+}
+
 TEST_CASE("Evaluator: the in-flight window decides how much latency is hidden", "[routing]") {
   const Fleet fleet = EvenFleet(2, 0.5, 0.25);
 

@@ -2,12 +2,14 @@
 // training a tiny model.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "common/check.h"
+#include "common/status.h"
 #include "coordinator/coordinator_actor.h"
 #include "node/node_actor.h"
 #include "node/trained_stage.h"
@@ -63,6 +65,7 @@ class Cluster {
     double loss = 0;
     Duration jitter = Duration::Millis(5);
     bool cpu_backend = false;
+    std::function<absl::Status(int node)> before_build = {};  // what it says ends the building
   };
 
   explicit Cluster(Options options) : options_(std::move(options)), simulation_(Network()) {
@@ -139,12 +142,13 @@ class Cluster {
     options.region = "region";
     options.device = {"test", "test", 10.0, int64_t{1} << 30};
     options.shards = &shards_;
-    options.build = [cpu = options_.cpu_backend](const RunConfig& config,
-                                                 const StageAssignment& stage, bool ends,
-                                                 const auto&) {
-      return TrainedStage::Create(config, stage, ends,
+    options.build = [this, i, cpu = options_.cpu_backend](
+                        const RunConfig& config, const StageOrder& order,
+                        const auto&) -> absl::StatusOr<std::unique_ptr<StageWork>> {
+      if (options_.before_build) SKERRY_RETURN_IF_ERROR(options_.before_build(i));
+      return TrainedStage::Create(config, order.stage, order.holds_ends,
                                   cpu ? CreateCpuBackend(1) : CreateReferenceBackend(),
-                                  std::make_unique<MadeUpText>(config));
+                                  std::make_unique<MadeUpText>(config), order.recomputed_layers);
     };
     return std::make_unique<NodeActor>(std::move(options));
   }

@@ -1,11 +1,14 @@
 // The production coordinator and nodes on virtual time, really training: equality with one process,
 // rounds under message loss, crashes of nodes and of the coordinator.
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <new>
 
 #include "localsgd/replica.h"
 #include "model/stage_trainer.h"
+#include "pipeline/plan/route.h"
 #include "tests/sim/cluster.h"
 
 using namespace skerry;
@@ -73,6 +76,9 @@ TEST_CASE("Without skipping, one replica a stage: bit for bit the training of on
   options.cpu_backend = true;
   options.config.pipeline.stages = options.nodes;
   options.config.pipeline.skip_ratio = 0;
+  // Recomputation changes what is kept, and no bit.
+  options.config.pipeline.recompute =
+      options.nodes % 2 == 0 ? Recompute::kAlways : Recompute::kAuto;
   Cluster cluster(options);
 
   REQUIRE(cluster.RunToTheEnd());
@@ -247,4 +253,28 @@ TEST_CASE(
   // With δ = τ the dead replica's round under way is lost besides.
   const double slack = overlap == 4 ? 1.06 : 1.03;
   CHECK(last_loss(state) < slack * last_loss(calm.State()));
+}
+
+TEST_CASE("A node whose memory runs out says so and what it would offer; the others go on") {
+  Cluster::Options options;
+  options.nodes = 4;
+  options.config.pipeline.stages = 2;
+  const bool throws = GENERATE(false, true);  // of a backend's buffer, or of a vector
+  options.before_build = [throws](int node) -> absl::Status {
+    if (node != 3) return absl::OkStatus();
+    if (throws) throw std::bad_alloc();
+    return ResourceExhausted("no memory for 7 float32 values");
+  };
+  Cluster cluster(std::move(options));
+
+  REQUIRE(cluster.RunToTheEnd());
+
+  CHECK(std::count(cluster.events.begin(), cluster.events.end(), "out_of_memory") == 1);
+  const auto stopped = cluster.simulation().stopped(Cluster::node(3));
+  REQUIRE(stopped.has_value());
+  CHECK(stopped->exit_code == 1);
+  CHECK(stopped->reason.find("no memory") != std::string::npos);
+  const RunState state = cluster.State();
+  CHECK(IsDead(*state.plan, Cluster::node(3)));
+  CHECK(state.finished);
 }

@@ -175,6 +175,8 @@ TEST_CASE("RunConfig: products are of float32 or bf16, float32 if nothing is sai
 TEST_CASE("RunConfig: activations have two codecs to choose from", "[wire][config]") {
   CHECK(ErrorOf("[pipeline]\nslow_link_codec = \"bf16\"\n") == "accepted");
   CHECK(ErrorOf("[pipeline]\nslow_link_codec = \"int8\"\n") == "accepted");
+  CHECK(ErrorOf("[pipeline]\nrecompute = \"always\"\n") == "accepted");
+  CHECK(ErrorOf("[pipeline]\nrecompute = \"sometimes\"\n") != "accepted");
   CHECK(ErrorOf("[pipeline]\nslow_link_codec = \"topk\"\n") != "accepted");
   RunConfig config;
   config.pipeline.slow_link_codec = DeltaCodec::kTernary;

@@ -110,6 +110,20 @@ RunConfig SampleWaiting() {
   return config;
 }
 
+RunConfig SampleRecompute() {
+  RunConfig config = SampleWaiting();
+  config.pipeline.recompute = Recompute::kAlways;
+  return config;
+}
+
+Hello SampleHello() {
+  Hello hello;
+  hello.ticket = "ticket";
+  hello.endpoint = "tcp://[::1]:7701";
+  hello.device = {"a device", "a profile", 210.5, int64_t{1} << 33, 430.25};
+  return hello;
+}
+
 PipelinePlan SampleAbsent() {
   PipelinePlan plan = SampleShares();
   plan.absent = {{0, 7, SampleNode(2)}, {1, 3, SampleNode(1)}};
@@ -151,6 +165,8 @@ std::vector<std::pair<std::string, Message>> ShardedSamples() {
       {"round_late", RoundLate{1, 2, 12.5, {SampleNode(2)}, {SampleNode(1), SampleNode(3)}}},
       {"welcome_absences", Welcome{RunId{SampleDigest(9).bytes}, SampleWaiting(), {}}},
       {"plan_update_absent", PlanUpdate{SampleAbsent()}},
+      {"hello_bf16", SampleHello()},
+      {"welcome_recompute", Welcome{RunId{SampleDigest(9).bytes}, SampleRecompute(), {}}},
       {"delta_statistics", DeltaStatistics{1, 2, {100, 50, 20, 10}, {0, 0.5, 0.25, 4}}},
       {"welcome_sharded", Welcome{RunId{SampleDigest(9).bytes}, SampleSharded(), {}}},
   };

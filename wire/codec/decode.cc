@@ -70,6 +70,7 @@ void ReadTraining(ReadChecks& checks, schema::RunConfig::Reader r, RunConfig& c)
   c.pipeline.slow_link_codec =
       checks.Enumerator(pipeline.getSlowLinkCodec(), DeltaCodec::kLast, "slow link codec");
   c.pipeline.detours = pipeline.getDetours();
+  c.pipeline.recompute = checks.Enumerator(pipeline.getRecompute(), Recompute::kLast, "recompute");
 }
 
 RunConfig ReadConfig(ReadChecks& checks, schema::RunConfig::Reader r) {

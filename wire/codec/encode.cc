@@ -38,6 +38,7 @@ class Writer : public WriteChecks {
     d.setNumericProfile(Text(m.device.numeric_profile, "numeric profile"));
     d.setGflops(Finite(m.device.gflops, "gflops"));
     d.setMemoryBytes(m.device.memory_bytes);
+    d.setBf16Gflops(Finite(m.device.bf16_gflops, "bf16 gflops"));
     b.setPlanVersion(m.plan_version);
     b.setStep(m.step);
     b.setBaseVersion(m.base_version);
@@ -246,10 +247,9 @@ class Writer : public WriteChecks {
     WriteParticipants(m.participants, b.initParticipants(count));
     Require(m.table.size() <= limits::kTableBytesMax, "table");
     if (!m.table.empty()) b.setTable(kj::arrayPtr(m.table.data(), m.table.size()));
-    if (!m.covered.empty()) {
-      auto covered = b.initCovered(Count(m.covered, limits::kParticipantsMax, "covered rounds"));
-      for (unsigned i = 0; i < covered.size(); ++i) covered.set(i, m.covered[i]);
-    }
+    if (m.covered.empty()) return;
+    auto covered = b.initCovered(Count(m.covered, limits::kParticipantsMax, "covered rounds"));
+    for (unsigned i = 0; i < covered.size(); ++i) covered.set(i, m.covered[i]);
   }
   void operator()(const DeltaSum& m) {
     auto b = envelope_.initDeltaSum();

@@ -18,6 +18,8 @@ Hello ReadHello(ReadChecks& checks, schema::Hello::Reader r) {
   m.device.numeric_profile = checks.Text(d.getNumericProfile(), "numeric profile");
   m.device.gflops = checks.NotNegative(checks.Finite(d.getGflops(), "gflops"), "gflops");
   m.device.memory_bytes = checks.NotNegative(d.getMemoryBytes(), "memory");
+  m.device.bf16_gflops =
+      checks.NotNegative(checks.Finite(d.getBf16Gflops(), "bf16 gflops"), "bf16 gflops");
   m.plan_version = checks.NotNegative(r.getPlanVersion(), "plan version");
   m.step = checks.NotNegative(r.getStep(), "step");
   m.base_version = checks.NotNegative(r.getBaseVersion(), "base version");

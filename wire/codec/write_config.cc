@@ -51,6 +51,7 @@ void WriteTraining(WriteChecks& checks, const RunConfig& c, schema::RunConfig::B
   pipeline.setSequencesPerStep(c.pipeline.sequences_per_step);
   pipeline.setSlowLinkCodec(static_cast<uint8_t>(c.pipeline.slow_link_codec));
   pipeline.setDetours(c.pipeline.detours);
+  pipeline.setRecompute(static_cast<uint8_t>(c.pipeline.recompute));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ struct DeviceProfile {
       numeric_profile;       // library, instruction set, threads: equal profiles compute equal bits
   double gflops = 0;         // measured, float32 matrix product of the training shapes
   int64_t memory_bytes = 0;  // what the node may use
+  double bf16_gflops = 0;    // the same in bf16; 0: it has no instructions for it
   bool operator==(const DeviceProfile&) const = default;
 };
 

@@ -122,6 +122,7 @@ struct DeviceProfile {
   numericProfile @1 :Text;     # equal profiles compute equal bits
   gflops         @2 :Float64;  # measured, float32 matrix product of the training shapes
   memoryBytes    @3 :Int64;
+  bf16Gflops     @4 :Float64;  # the same in bf16; 0: no instructions for it
 }
 
 # coordinator → node: admitted.
@@ -214,6 +215,7 @@ struct RunConfig {
     sequencesPerStep       @6 :Int32;
     slowLinkCodec          @7 :UInt8;  # as Outer's codec: none, int8 or bf16
     detours                @8 :Bool = true;
+    recompute              @9 :UInt8;  # auto, never, always
   }
 }
 

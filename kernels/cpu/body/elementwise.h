@@ -7,35 +7,29 @@ namespace skerry {
 namespace {
 
 // 1 / (1 + e^−x); past kExpHigh it is as small as a normal float32 gets.
+template <typename T>
 [[gnu::always_inline]] inline Lanes Sigmoid(Lanes x) {
-  return 1.0f / (1.0f + Exp(Lower(-x, Spread(kExpHigh))));
-}
-
-// Where arithmetic keeps a core from running far enough ahead of its loads, memory has to be asked
-// early.
-inline void FetchAhead(const void* p) {
-  constexpr int64_t kBytesAhead = 1024;
-  __builtin_prefetch(static_cast<const char*>(p) + kBytesAhead);
+  return OneOver<T>(1.0f + ExpFor<T>(Lower(-x, Spread(kExpHigh))));
 }
 
 template <typename T>
 void SwigluForward(const T* gate_up, T* out, int64_t ffn) {
   ForLanes(ffn, [&](int64_t i, auto load, auto store) {
-    FetchAhead(gate_up + i);
-    FetchAhead(gate_up + ffn + i);
+    FetchNextRow(gate_up + i, 2 * ffn);
+    FetchNextRow(gate_up + ffn + i, 2 * ffn);
     const Lanes gate = load(gate_up + i);
-    store(out + i, gate * Sigmoid(gate) * load(gate_up + ffn + i));
+    store(out + i, gate * Sigmoid<T>(gate) * load(gate_up + ffn + i));
   });
 }
 
 template <typename T>
 void SwigluBackward(const T* gate_up, const T* d_out, T* d_gate_up, int64_t ffn) {
   ForLanes(ffn, [&](int64_t i, auto load, auto store) {
-    FetchAhead(gate_up + i);
-    FetchAhead(gate_up + ffn + i);
-    FetchAhead(d_out + i);
+    FetchNextRow(gate_up + i, 2 * ffn);
+    FetchNextRow(gate_up + ffn + i, 2 * ffn);
+    FetchNextRow(d_out + i, ffn);
     const Lanes gate = load(gate_up + i), up = load(gate_up + ffn + i), d = load(d_out + i);
-    const Lanes sigmoid = Sigmoid(gate);
+    const Lanes sigmoid = Sigmoid<T>(gate);
     const Lanes slope = MultiplyAdd(gate, 1.0f - sigmoid, Spread(1));
     store(d_gate_up + i, d * up * sigmoid * slope);
     store(d_gate_up + ffn + i, d * gate * sigmoid);
@@ -52,20 +46,26 @@ void Add(const float* x, float* y, int64_t n) {
   ForLanes(n, [&](int64_t i, auto load, auto store) { store(y + i, load(y + i) + load(x + i)); });
 }
 
-// Eight float64 sums, element i into sum i mod 8, then added in order. A float32 squared is exact
+// Four vectors of eight float64 sums, element i into sum i mod 32, then added in order: additions
+// wait for each other, so that one vector would be slower than memory. A float32 squared is exact
 // in float64, so every instruction set gives the same bits.
 double SumOfSquares(const float* x, int64_t n) {
-  double sums[8] = {};
+  typedef float Eight __attribute__((vector_size(32), aligned(4), may_alias));
+  typedef double EightDoubles __attribute__((vector_size(64)));
+  EightDoubles sums[4] = {};
   int64_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    for (int l = 0; l < 8; ++l) {
-      const double value = x[i + l];
-      sums[l] += value * value;
+  for (; i + 32 <= n; i += 32) {
+    FetchAhead(x + i);
+    FetchAhead(x + i + 16);
+    for (int v = 0; v < 4; ++v) {
+      const auto values =
+          __builtin_convertvector(*reinterpret_cast<const Eight*>(x + i + 8 * v), EightDoubles);
+      sums[v] += values * values;
     }
   }
-  for (int l = 0; i + l < n; ++l) sums[l] += static_cast<double>(x[i + l]) * x[i + l];
+  for (int l = 0; i + l < n; ++l) sums[l / 8][l % 8] += static_cast<double>(x[i + l]) * x[i + l];
   double total = 0;
-  for (const double sum : sums) total += sum;
+  for (int l = 0; l < 32; ++l) total += sums[l / 8][l % 8];
   return total;
 }
 

@@ -44,6 +44,17 @@ template <typename Body>
       [rest](auto* p, Lanes x) { StoreSome(p, x, rest); });
 }
 
+// Where arithmetic keeps a core from running far enough ahead of its loads, memory has to be asked
+// early: some way ahead, or, where a row is read in several places at once, in the next row.
+inline void FetchAhead(const void* p) {
+  constexpr int64_t kBytesAhead = 4096;
+  __builtin_prefetch(static_cast<const char*>(p) + kBytesAhead);
+}
+template <typename T>
+[[gnu::always_inline]] inline void FetchNextRow(const T* p, int64_t step) {
+  __builtin_prefetch(p + step);
+}
+
 // The lanes turned by `by` places.
 template <int by>
 inline Lanes Turned(Lanes x) {
@@ -129,6 +140,19 @@ constexpr float kHuge = 3.0e38f;  // stands for −∞ in masks, where −∞ �
   return MultiplyAdd(y, r * r, r) + 1.0f;
 }
 
+// What a sum of exponentials is divided into, where the quotient is stored in the type T.
+template <typename T>
+[[gnu::always_inline]] inline Lanes OneOver(Lanes x) {
+#ifdef SKERRY_LANES_HAVE_RECIPROCAL
+  // Within 2⁻¹⁴ and one Newton step: far finer than bf16, in a third of a division's time.
+  if constexpr (sizeof(T) < sizeof(float)) {
+    const Lanes y = RoughReciprocal(x);
+    return y * MultiplyAdd(-x, y, Spread(2));
+  }
+#endif
+  return 1.0f / x;
+}
+
 constexpr float kLog2E = 1.44269504f;
 // ln 2 in two pieces, so that n·ln 2 is taken off exactly (Cody, Waite 1980).
 constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
@@ -157,6 +181,24 @@ constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
   y *= reinterpret_cast<Lanes>(power);
   return x < Spread(kExpLow) ? Lanes{} : y;
 #endif
+}
+
+// e^x as Exp, as exactly as a result of type T needs it: for bf16 within 3·10⁻⁶, by 2^f = e^(f·ln
+// 2) with a polynomial that is best for |f| ≤ ½ (Lawson's iteration).
+template <typename T>
+[[gnu::always_inline]] inline Lanes ExpFor(Lanes x) {
+#ifdef SKERRY_LANES_HAVE_SCALE
+  if constexpr (sizeof(T) < sizeof(float)) {
+    const Lanes t = Larger(x * kLog2E, Spread(-151));
+    const Lanes n = RoundToInteger(t);
+    const Lanes f = t - n;
+    Lanes y = MultiplyAdd(f, Spread(9.5701e-3f), Spread(5.591786e-2f));
+    y = MultiplyAdd(y, f, Spread(0.24024745f));
+    y = MultiplyAdd(y, f, Spread(0.69312181f));
+    return ScaleByPowerOfTwo(MultiplyAdd(y, f, Spread(0.99999926f)), n);
+  }
+#endif
+  return Exp(x);
 }
 
 }  // namespace

@@ -77,6 +77,8 @@ void Rope(const RopeArgs<T>& args) {
       T* low = args.x + t * args.step + first;
       T* high = low + half;
       ForLanes(half, [&](int64_t i, auto load, auto store) {
+        FetchNextRow(low + i, args.step);
+        FetchNextRow(high + i, args.step);
         const Lanes a = load(low + i), b = load(high + i);
         const Lanes c = load(cosines + i), s = load(sines + i) * sign;
         store(low + i, MultiplyAdd(a, c, -b * s));
@@ -87,19 +89,25 @@ void Rope(const RopeArgs<T>& args) {
 }
 
 inline float LargestOfRow(const float* row, int64_t n) {
-  Lanes top = Spread(row[0]);
+  // Several, as comparisons wait for each other.
+  Lanes tops[4] = {Spread(row[0]), Spread(row[0]), Spread(row[0]), Spread(row[0])};
   int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) top = Larger(Load(row + i), top);
-  float largest = LargestOf(top);
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+    for (int j = 0; j < 4; ++j) tops[j] = Larger(Load(row + i + j * kLanes), tops[j]);
+  }
+  for (; i + kLanes <= n; i += kLanes) tops[0] = Larger(Load(row + i), tops[0]);
+  float largest = LargestOf(Larger(Larger(tops[0], tops[1]), Larger(tops[2], tops[3])));
   for (; i < n; ++i) largest = largest > row[i] ? largest : row[i];
   return largest;
 }
 
-// Σ e^(x − top) in vectors; the last partial vector leaves its idle lanes out.
+// Σ e^(x − top) in vectors; the last partial vector leaves its idle lanes out. Rows lie one after
+// another: arithmetic on this one is time to fetch the next.
 inline float SumOfExponentials(float* row, int64_t n, float top, bool keep) {
   Lanes sum = {};
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
+    __builtin_prefetch(row + n + i);
     const Lanes e = Exp(Load(row + i) - top);
     if (keep) Store(row + i, e);
     sum += e;

