@@ -190,9 +190,15 @@ struct PipelineConfig {
 };
 
 // Copies of the whole state that the coordinator keeps while the run trains (docs/OPERATING.md).
+enum class LostStage : uint8_t {
+  kCheckpoint,  // the run goes back to its newest checkpoint
+  kNeighbours,  // a middle stage is made again from the two next to it (model/stage_remake.h)
+  kLast = kNeighbours
+};
 struct CheckpointConfig {
   int64_t every_rounds = 0;  // spans of inner_steps between two; 0: none are made
   int32_t keep = 2;          // generations
+  LostStage lost_stage = LostStage::kCheckpoint;  // what happens when nobody is left of a stage
   bool operator==(const CheckpointConfig&) const = default;
 };
 

@@ -266,7 +266,7 @@ absl::Status CheckpointArchive::WriteRecut(const Checkpoint& checkpoint,
     SKERRY_ASSIGN_OR_RETURN(Bytes whole, Whole(checkpoint, s));
     states.push_back(std::move(whole));
   }
-  SKERRY_ASSIGN_OR_RETURN(const Bytes state, recut_(states, stage));
+  SKERRY_ASSIGN_OR_RETURN(const Bytes state, recut_(states, stage, checkpoint.round));
   return WriteFile(*files_, StartPath(static_cast<int64_t>(index)), state);
 }
 

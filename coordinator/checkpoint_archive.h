@@ -24,8 +24,9 @@ namespace skerry {
 class CheckpointArchive final : public CheckpointStore {
  public:
   // Puts the state of a stage together where that is no state of model/stage_state.h (simulations).
+  // `round`: of which version it is then.
   using Recut = std::function<absl::StatusOr<Bytes>(const std::vector<Bytes>& states,
-                                                    const StageAssignment& stage)>;
+                                                    const StageAssignment& stage, int64_t round)>;
   explicit CheckpointArchive(std::unique_ptr<CheckpointFiles> files, Recut recut = nullptr)
       : files_(std::move(files)), recut_(std::move(recut)) {}
 
@@ -36,6 +37,7 @@ class CheckpointArchive final : public CheckpointStore {
   absl::Status Prepare(int64_t generation, int64_t round, const TransformerConfig& model,
                        const std::vector<StageAssignment>& stages) override;
   ObjectChunk Read(int32_t stage, const ObjectRequest& request) override;
+  absl::Status Remake(Checkpoint* checkpoint, const std::vector<int32_t>& stages) override;
 
   // Generations with a manifest, ascending.
   absl::StatusOr<std::vector<int64_t>> Generations();
@@ -52,6 +54,8 @@ class CheckpointArchive final : public CheckpointStore {
   absl::StatusOr<Bytes> Whole(const Checkpoint& checkpoint, size_t stage);
   absl::Status WriteStart(const Checkpoint& checkpoint, const TransformerConfig& model,
                           const StageAssignment& stage, size_t index);
+  absl::Status RemakeOne(Checkpoint* checkpoint, size_t lost);
+  absl::Status RemakeHollow(Checkpoint* checkpoint, size_t lost);
   absl::Status WriteRecut(const Checkpoint& checkpoint, const StageAssignment& stage, size_t index);
 
   std::unique_ptr<CheckpointFiles> files_;
@@ -63,7 +67,11 @@ class CheckpointArchive final : public CheckpointStore {
   };
   std::optional<Cached> cached_;
   friend class StageReader;
+  friend class NeighbourReader;
 };
+
+// Whether their layers can be averaged one by one.
+bool HaveOneShape(const CheckpointStage& lost, const CheckpointStage& neighbour);
 
 // "chunk 3 of stage 1 (model.layers.2.mlp.up_proj.weight of the outer momentum)".
 std::string DescribeChunk(const Checkpoint& checkpoint, size_t stage, size_t chunk);

@@ -64,6 +64,7 @@ std::string ManifestText(const Checkpoint& checkpoint) {
       {"arrays", {"base", "outer momentum", "first moment", "second moment"}},
       {"model", checkpoint.model},
       {"config", checkpoint.config},
+      {"remade", checkpoint.remade},
       {"stages",
        std::move(stages)}}.dump(1);
   return text + "\n" + DigestOfText(text) + "\n";
@@ -91,6 +92,7 @@ absl::StatusOr<Checkpoint> ParseManifest(const std::string& text) {
     json.at("new_bytes").get_to(checkpoint.new_bytes);
     json.at("model").get_to(checkpoint.model);
     json.at("config").get_to(checkpoint.config);
+    checkpoint.remade = json.value("remade", checkpoint.remade);
     for (const Json& stage : json.at("stages")) checkpoint.stages.push_back(StageFrom(stage));
     return checkpoint;
   } catch (const Json::exception& error) {

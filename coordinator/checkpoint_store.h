@@ -34,9 +34,10 @@ struct Checkpoint {
   int64_t step = 0;        // inner steps that it holds
   int64_t tokens = 0;      // credited for those steps
   int64_t bytes = 0;
-  int64_t new_bytes = 0;  // of chunks that were not there before
-  std::string run;        // of which it is; hex
-  std::string config;     // run.toml text, with what the planner chose
+  int64_t new_bytes = 0;             // of chunks that were not there before
+  std::vector<int32_t> remade = {};  // layers that neighbours gave, one entry each time
+  std::string run;                   // of which it is; hex
+  std::string config;                // run.toml text, with what the planner chose
   TransformerConfig model;
   std::vector<CheckpointStage> stages;
 };
@@ -53,6 +54,10 @@ class CheckpointStore {
   virtual absl::Status Put(const Digest& digest, const Payload& chunk) = 0;
   // The manifest, after all chunks: from now on the generation is whole.
   virtual absl::Status Commit(const Checkpoint& checkpoint) = 0;
+  // Makes the states of `stages` from their neighbours' (model/stage_remake.h), writes their chunks
+  // and lists them. `checkpoint` lists those of all others, which are here. DataLoss names a chunk
+  // that is not, FailedPrecondition: a stage has no two neighbours of its shape.
+  virtual absl::Status Remake(Checkpoint* checkpoint, const std::vector<int32_t>& stages) = 0;
   // Drops all other generations, then every chunk that no manifest names.
   virtual absl::Status Keep(const std::vector<int64_t>& generations) = 0;
   // Reads and verifies every chunk that the stages need, and puts their states together, whatever

@@ -63,6 +63,7 @@ class CoordinatorActor final : public Actor {
 
  private:
   explicit CoordinatorActor(CoordinatorOptions options);
+  struct Checkpointing;  // the generation being made: checkpointing.h
 
   // ops_membership.cc
   void On(Context& context, const NodeId& from, const Hello& message);
@@ -120,6 +121,7 @@ class CoordinatorActor final : public Actor {
   std::optional<int32_t> StageOf(const NodeId& node) const;  // of its live slot in the plan
 
   void TryCommit(Context& context, int32_t stage);
+  void AddCovered(RoundCommit* commit) const;
   std::optional<RoundCommit> Complete(Context& context, int32_t stage, int64_t round);
   // ops_sharded.cc
   bool IsShardedStage(int32_t stage) const;
@@ -179,7 +181,9 @@ class CoordinatorActor final : public Actor {
   // ops_checkpoint.cc
   void TendCheckpoint(Context& context);
   bool BeginCheckpoint(Context& context);
+  int64_t RoundsReached() const;
   int64_t NextCheckpointRound() const;
+  void NewGeneration();
   void AskForState(Context& context, size_t stage);
   void OnCheckpointChunk(Context& context, const NodeId& from, const ObjectChunk& message);
   void RequestChunks(Context& context, size_t stage);
@@ -189,7 +193,17 @@ class CoordinatorActor final : public Actor {
   void GiveUpCheckpoint(Context& context, const std::string& why);
   nlohmann::json CheckpointJson() const;
 
+  // ops_neighbours.cc
+  bool RemakeLost(Context& context, const std::vector<int32_t>& lost, const std::string& reason);
+  std::string WhyNotRemade(const std::vector<int32_t>& lost) const;
+  void RemakeAfterReturn(Context& context);
+  bool SettleRemade(Context& context);
+  void GoBackToRemade(Context& context, const Checkpointing& done);
+  void GiveUpRemaking(Context& context, const Checkpointing& given_up, const std::string& why);
+
   // ops_recovery.cc
+  static std::vector<int32_t> StagesWithout(const PipelinePlan& plan, const std::set<NodeId>& dead);
+  CheckpointRecord LoseAll(Context& context, const std::vector<int32_t>& lost);
   bool BeginRecovery(Context& context, const std::set<NodeId>& dead, const std::string& reason);
   bool BeginsAnew() const;
   bool GoOnIfSkipped(Context& context, const std::vector<int32_t>& lost, const std::string& reason);
@@ -223,6 +237,7 @@ class CoordinatorActor final : public Actor {
   // export.cc
   void ContinueExport(Context& context);
   void AskAnotherReplica(Context& context);
+  void CollectionFailed(Context& context);
   void StageFetched(Context& context);
   void Exported(Context& context);
   void Collected(Context& context, const std::string& told);
@@ -340,16 +355,16 @@ class CoordinatorActor final : public Actor {
   std::shared_ptr<Writing> writing_;
   JobId writing_job_ = 0;
 
-  struct Checkpointing;  // the generation being made
   std::shared_ptr<Checkpointing> checkpointing_;
   int64_t checkpoint_margin_ = 0;  // rounds to wait longer: the last one was asked for too late
   JobId keeping_job_ = 0;
   struct Starting;  // a plan that begins with a checkpoint, until its states are put together
   std::shared_ptr<Starting> starting_;
   JobId starting_job_ = 0;
-  std::set<int32_t> told_lost_;  // stages, of which people were told that they are skipped
-  std::set<NodeId> fresh_;       // said Hello as one that holds nothing, and has no stage since
-  std::set<NodeId> fresh_last_;  // as it was when it last changed, then
+  std::set<int32_t> not_remade_;  // stages whose neighbours could not give them
+  std::set<int32_t> told_lost_;   // stages, of which people were told that they are skipped
+  std::set<NodeId> fresh_;        // said Hello as one that holds nothing, and has no stage since
+  std::set<NodeId> fresh_last_;   // as it was when it last changed, then
   Instant fresh_since_;
 
   bool stopping_ = false;

@@ -6,6 +6,7 @@
 #include "common/round_clock.h"
 #include "common/status.h"
 #include "coordinator/border.h"
+#include "coordinator/checkpointing.h"
 #include "coordinator/coordinator_actor.h"
 #include "coordinator/listings.h"
 #include "coordinator/planning.h"
@@ -292,6 +293,8 @@ const char* CoordinatorActor::RunPhase() const {
   if (state_.exported) return "finished";
   if (state_.finished) return "collecting the model";
   if (!state_.lost.empty()) return "going back to a checkpoint";
+  if (checkpointing_ && !checkpointing_->lost.empty())
+    return "making a lost stage from its neighbours";
   if (state_.plan) return "training";
   const auto live = static_cast<int32_t>(LiveNodes().size());
   return live < options_.config.nodes_min ? "waiting for nodes" : "measuring links";

@@ -29,10 +29,7 @@ void CoordinatorActor::ContinueExport(Context& context) {
   for (const NodeId& node : LiveReplicas(*state_.plan, e.stage)) {
     if (state_.nodes.at(node).alive) replicas.push_back(node);
   }
-  if (replicas.empty()) {
-    return GiveUp(context, absl::StrFormat(
-                               "no replica of stage %d is left: its parameters are lost", e.stage));
-  }
+  if (replicas.empty()) return CollectionFailed(context);
   e.replica = replicas[e.tried % replicas.size()];
   e.asking = true;
   e.progress = context.now();
@@ -41,6 +38,25 @@ void CoordinatorActor::ContinueExport(Context& context) {
   // The first answer tells the size; the rest is asked for as answers come.
   context.Send(e.replica,
                ObjectRequest{absl::StrFormat("base/%d", e.stage), 0, kObjectChunkBytesMax});
+}
+
+// Nobody has what the stage learnt at last. With a checkpoint the run goes back to it, and comes to
+// its end again.
+void CoordinatorActor::CollectionFailed(Context& context) {
+  const std::string why = absl::StrFormat(
+      "no replica of stage %d is left, and its parameters were not collected yet", export_->stage);
+  export_.reset();
+  const bool may = options_.checkpoints != nullptr && !state_.checkpoints.empty();
+  if (!may && !BeginsAnew()) {
+    return GiveUp(context, why + ", and there is no checkpoint to go back to");
+  }
+  std::set<NodeId> dead(state_.plan->dead.begin(), state_.plan->dead.end());
+  for (const StageAssignment& stage : state_.plan->stages) {
+    for (const NodeId& node : stage.replicas) {
+      if (!state_.nodes.at(node).alive) dead.insert(node);
+    }
+  }
+  BeginRecovery(context, dead, why);
 }
 
 // The next duty does it: a fleet that has nothing yet is not asked in a tight circle.

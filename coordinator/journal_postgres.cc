@@ -236,9 +236,14 @@ absl::StatusOr<PostgresJournal::Lease> PostgresJournal::CurrentLease() {
 absl::StatusOr<std::optional<int64_t>> PostgresJournal::TakeLease(const std::string& holder,
                                                                   const std::string& endpoint) {
   SKERRY_ASSIGN_OR_RETURN(const auto answer,
-                          Ask("UPDATE skerry_run SET epoch = epoch + 1, holder = $2, endpoint = $3,"
+                          Ask("WITH taken AS ("
+                              "UPDATE skerry_run SET epoch = epoch + 1, holder = $2, endpoint = $3,"
                               " expires = clock_timestamp() + $4::int * interval '1 millisecond'"
-                              " WHERE run = $1 AND expires < clock_timestamp() RETURNING epoch",
+                              " WHERE run = $1 AND expires < clock_timestamp() RETURNING epoch),"
+                              " noted AS (INSERT INTO skerry_fact SELECT $1, 'leads_since',"
+                              " epoch || ' ' || clock_timestamp() FROM taken"
+                              " ON CONFLICT (run, name) DO UPDATE SET value = excluded.value)"
+                              " SELECT epoch FROM taken",
                               {store_.run, holder, endpoint, LeaseMillis()}));
   if (answer.rows.empty()) return std::optional<int64_t>();
   epoch_ = Number(answer.rows[0][0]);
@@ -272,6 +277,31 @@ absl::Status PostgresJournal::Announce(const std::string& endpoint) {
              {store_.run, endpoint,
               std::to_string(static_cast<int64_t>(kForgottenAfter.seconds()))})
       .status();
+}
+
+absl::StatusOr<PostgresJournal::Company> PostgresJournal::WhoIsThere() {
+  Company company;
+  SKERRY_ASSIGN_OR_RETURN(company.lease, CurrentLease());
+  SKERRY_ASSIGN_OR_RETURN(
+      const auto since,
+      Ask("SELECT ceil(extract(epoch FROM clock_timestamp()"
+          " - substring(value FROM ' (.*)')::timestamptz) * 1000)::bigint FROM skerry_fact"
+          " WHERE run = $1 AND name = 'leads_since' AND value LIKE $2 || ' %'",
+          {store_.run, std::to_string(company.lease.epoch)}));
+  if (!since.rows.empty()) company.led_s = static_cast<double>(Number(since.rows[0][0])) * 1e-3;
+  SKERRY_ASSIGN_OR_RETURN(
+      const auto end,
+      Ask("SELECT coalesce(max(number), 0) FROM skerry_record WHERE run = $1", {store_.run}));
+  company.records = Number(end.rows[0][0]);
+  SKERRY_ASSIGN_OR_RETURN(
+      const auto there,
+      Ask("SELECT endpoint, ceil(extract(epoch FROM clock_timestamp() - seen) * 1000)::bigint"
+          " FROM skerry_coordinator WHERE run = $1 ORDER BY endpoint",
+          {store_.run}));
+  for (const auto& row : there.rows) {
+    company.coordinators.push_back({row[0], static_cast<double>(Number(row[1])) * 1e-3});
+  }
+  return company;
 }
 
 absl::StatusOr<std::vector<std::string>> PostgresJournal::Endpoints() {

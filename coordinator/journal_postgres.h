@@ -80,6 +80,19 @@ class PostgresJournal final : public Journal {
   absl::StatusOr<std::vector<std::string>> Endpoints();
   static constexpr Duration kForgottenAfter = Duration::Seconds(3600);
 
+  // For people: who is there, all by the database's clock.
+  struct Coordinator {
+    std::string endpoint;
+    double silent_s = 0;  // since it was announced last
+  };
+  struct Company {
+    Lease lease;
+    double led_s = -1;  // how long the lease's epoch has lasted; −1: not known
+    int64_t records = 0;
+    std::vector<Coordinator> coordinators;  // in order of their names
+  };
+  absl::StatusOr<Company> WhoIsThere();
+
   const std::string& name() const { return name_; }  // for people
 
  private:

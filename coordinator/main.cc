@@ -11,6 +11,7 @@
 #include "coordinator/audit.h"
 #include "coordinator/checkpoint_program.h"
 #include "coordinator/dashboard_program.h"
+#include "coordinator/leader_program.h"
 #include "coordinator/listings.h"
 #include "coordinator/report.h"
 #include "coordinator/run_directory.h"
@@ -64,13 +65,23 @@ absl::Status PrintTicket(const TicketRequest& request) {
 }
 
 absl::Status PrintStatus(const std::string& directory, bool json) {
+  SKERRY_ASSIGN_OR_RETURN(const JournalStore store, StoreOf(directory));
+  const nlohmann::json leader = LeadershipJson(store);
   std::ifstream in(RunDirectory{directory}.File("status.json"));
-  const auto status = nlohmann::json::parse(in, nullptr, false);
-  if (!status.is_object()) {
+  auto status = nlohmann::json::parse(in, nullptr, false);
+  // A standby's directory has none: there is still something to say.
+  if (!status.is_object() && !store.postgres) {
     return NotFound("%s was never served; start it: skerry-coordinator serve %s", directory,
                     directory);
   }
-  std::cout << (json ? status.dump(2) + "\n" : StatusScreen(status));
+  if (json) {
+    if (!status.is_object()) status = nlohmann::json::object();
+    status["leader"] = leader;
+    std::cout << status.dump(2) << "\n";
+    return absl::OkStatus();
+  }
+  std::cout << LeadershipText(leader);
+  if (status.is_object()) std::cout << StatusScreen(status);
   return absl::OkStatus();
 }
 

@@ -5,6 +5,7 @@
 
 #include "common/status.h"
 #include "model/export.h"
+#include "model/file_io.h"
 
 namespace skerry {
 
@@ -24,6 +25,11 @@ absl::Status ModelWriter::AddStage(const StageAssignment& stage, bool holds_ends
   std::vector<float> values(static_cast<size_t>(layout.size()));
   std::memcpy(values.data(), base.data(), base.size());
   parameters_.resize(static_cast<size_t>(layout_.size()));
+  if (holds_ends) {  // it comes first; what came before is of a collection given up
+    tensors_ = 0;
+    remade_.clear();
+  }
+  remade_.insert(stage.remade.begin(), stage.remade.end());
   tensors_ += CopyTensors(layout, values, layout_, parameters_);
   return absl::OkStatus();
 }
@@ -33,11 +39,18 @@ absl::StatusOr<std::string> ModelWriter::Finish() {
     return DataLoss("want %d tensors from the stages, got %d", layout_.tensors().size(), tensors_);
   }
   SKERRY_RETURN_IF_ERROR(WriteHuggingFace(directory_, config_, parameters_));
-  const std::string fields = nlohmann::json{
-      {"path", directory_},
-      {"parameters", layout_.size()},
-      {"bytes",
-       layout_.size() * 4}}.dump();
+  nlohmann::json told = {
+      {"path", directory_}, {"parameters", layout_.size()}, {"bytes", layout_.size() * 4}};
+  if (!remade_.empty()) {
+    told["remade_layers"] = remade_;
+    const nlohmann::json notes = {
+        {"remade_layers", remade_},
+        {"note",
+         "while it was trained these layers lost everybody who held them and were made again from "
+         "the means of their neighbours (CheckFree); what they had learnt before is gone"}};
+    SKERRY_RETURN_IF_ERROR(WriteFileAtomically(directory_ + "/notes.json", notes.dump(2) + "\n"));
+  }
+  const std::string fields = told.dump();
   return fields.substr(1, fields.size() - 2);
 }
 

@@ -2,6 +2,7 @@
 // directory.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ class ModelWriter final : public ExportSink {
   ParameterLayout layout_;
   std::vector<float> parameters_;
   int64_t tensors_ = 0;
+  std::set<int32_t> remade_;  // layers, of the stages that are here
 };
 
 }  // namespace skerry

@@ -8,12 +8,12 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <utility>
 
 #include "common/round_clock.h"
 #include "common/status.h"
 #include "coordinator/border.h"
+#include "coordinator/checkpointing.h"
 #include "coordinator/coordinator_actor.h"
 #include "pipeline/plan/route.h"
 
@@ -30,40 +30,8 @@ std::string ObjectOf(size_t stage, int64_t round) {
 
 }  // namespace
 
-struct CoordinatorActor::Checkpointing {
-  struct Stage {
-    NodeId replica;
-    bool is_asked = false;
-    std::set<NodeId> tried;  // they did not have it, or are gone
-    bool is_listed = false;
-    std::vector<bool> held;  // chunks on the disk; empty: not looked up
-    size_t chunk = 0;        // fetched now
-    int64_t requested = 0;   // of it
-    int64_t received = 0;
-    Bytes bytes;
-    bool is_done = false;
-    Instant progress;
-  };
-  struct Work {
-    size_t stage = 0;
-    bool looks_up = false;
-    std::vector<bool> held;
-    absl::Status status;
-  };
-  Checkpoint made;
-  std::vector<Stage> stages;
-  std::map<JobId, std::pair<size_t, std::shared_ptr<Work>>> jobs;
-  JobId commit_job = 0;
-  std::shared_ptr<absl::Status> committed;
-
-  int64_t ChunkBytes(size_t stage, size_t chunk) const {
-    const int64_t begin = static_cast<int64_t>(chunk) * kCheckpointChunkBytes;
-    return std::min(kCheckpointChunkBytes, made.stages[stage].bytes - begin);
-  }
-};
-
-// A version that no stage has come to: its commit, or the step at which it begins, is still ahead.
-int64_t CoordinatorActor::NextCheckpointRound() const {
+// Rounds that some stage is through with; one without rounds, by its steps.
+int64_t CoordinatorActor::RoundsReached() const {
   const RoundClock clock(options_.config);
   int64_t now = RoundsOfAnyStage();
   for (const StageAssignment& stage : state_.plan->stages) {
@@ -71,8 +39,14 @@ int64_t CoordinatorActor::NextCheckpointRound() const {
     const auto beat = beats_.find(stage.replicas.front());
     if (beat != beats_.end()) now = std::max(now, clock.EndedBy(beat->second.step));
   }
-  const int64_t every = options_.config.checkpoint.every_rounds * clock.fragments();
-  return ((now + checkpoint_margin_) / every + 1) * every;
+  return now;
+}
+
+// A version that no stage has come to: its commit, or the step at which it begins, is still ahead.
+int64_t CoordinatorActor::NextCheckpointRound() const {
+  const int64_t every =
+      options_.config.checkpoint.every_rounds * RoundClock(options_.config).fragments();
+  return ((RoundsReached() + checkpoint_margin_) / every + 1) * every;
 }
 
 bool CoordinatorActor::BeginCheckpoint(Context& context) {
@@ -83,35 +57,44 @@ bool CoordinatorActor::BeginCheckpoint(Context& context) {
   for (size_t i = 0; i < plan.stages.size(); ++i) {
     if (LiveReplicas(plan, static_cast<int32_t>(i)).empty()) return false;  // it is left out
   }
+  NewGeneration();
+  checkpointing_->made.round = round;
+  checkpointing_->made.step = clock.StartOf(round);
+  for (size_t i = 0; i < plan.stages.size() && checkpointing_; ++i) AskForState(context, i);
+  return true;
+}
+
+void CoordinatorActor::NewGeneration() {
+  const PipelinePlan& plan = *state_.plan;
   checkpointing_ = std::make_shared<Checkpointing>();
   Checkpoint& made = checkpointing_->made;
   made.generation = state_.generations + 1;
-  made.round = round;
-  made.step = clock.StartOf(round);
   made.run = options_.run.Hex();
   made.model = options_.trained_model.value_or(options_.config.model);
   if (options_.format_config) made.config = options_.format_config(options_.config);
   for (const StageAssignment& stage : plan.stages) {
     made.stages.push_back({stage.first_layer, stage.last_layer, made.stages.empty(), 0, {}});
+    made.remade.insert(made.remade.end(), stage.remade.begin(), stage.remade.end());
   }
   checkpointing_->stages.resize(plan.stages.size());
-  for (size_t i = 0; i < plan.stages.size() && checkpointing_; ++i) AskForState(context, i);
-  return true;
 }
 
 void CoordinatorActor::TendCheckpoint(Context& context) {
-  if (options_.checkpoints == nullptr || options_.config.checkpoint.every_rounds == 0 ||
-      !state_.plan || state_.finished || !state_.lost.empty() || keeping_job_ != 0) {
+  if (options_.checkpoints == nullptr || !state_.plan || state_.finished || !state_.lost.empty() ||
+      keeping_job_ != 0) {
     return;
   }
-  if (!checkpointing_ && !BeginCheckpoint(context)) return;
+  if (!checkpointing_) RemakeAfterReturn(context);
+  const bool may_begin = options_.config.checkpoint.every_rounds > 0;
+  if (!checkpointing_ && (!may_begin || !BeginCheckpoint(context))) return;
   // Whoever was asked may be gone, or hang.
   for (size_t i = 0; checkpointing_ && i < checkpointing_->stages.size(); ++i) {
     Checkpointing::Stage& stage = checkpointing_->stages[i];
     if (stage.is_done) continue;
     const auto live = LiveReplicas(*state_.plan, static_cast<int32_t>(i));
     const bool lives = std::find(live.begin(), live.end(), stage.replica) != live.end();
-    const bool hangs = stage.is_listed && context.now() - stage.progress > kStatePatience;
+    const bool is_due = stage.is_listed || !checkpointing_->lost.empty();
+    const bool hangs = is_due && context.now() - stage.progress > kStatePatience;
     if (!lives || hangs) AskForState(context, i);
   }
 }
@@ -129,22 +112,26 @@ void CoordinatorActor::AskForState(Context& context, size_t index) {
     const NodeId& candidate = live[(first + i) % live.size()];
     if (!tried.contains(candidate)) next = &candidate;
   }
+  const bool at_once = !checkpointing_->lost.empty();
   if (next == nullptr) {
-    return GiveUpCheckpoint(
-        context, absl::StrFormat("no replica of stage %d has kept version %d", index, made.round));
+    const std::string what =
+        at_once ? "gives its state" : absl::StrFormat("has kept version %d", made.round);
+    return GiveUpCheckpoint(context, absl::StrFormat("no replica of stage %d %s", index, what));
   }
   stage = {};
   stage.tried = std::move(tried);
   stage.replica = *next;
   stage.is_asked = true;
+  stage.round = made.round;
   stage.progress = context.now();
-  context.Send(stage.replica, CheckpointRequest{static_cast<int32_t>(index), made.round});
+  context.Send(stage.replica,
+               CheckpointRequest{static_cast<int32_t>(index), at_once ? 0 : made.round, at_once});
 }
 
 void CoordinatorActor::On(Context& context, const NodeId& from, const CheckpointState& message) {
   const auto index = static_cast<size_t>(message.stage);
   if (!checkpointing_ || index >= checkpointing_->stages.size() ||
-      message.round != checkpointing_->made.round) {
+      (checkpointing_->lost.empty() && message.round != checkpointing_->made.round)) {
     return void(++refused_);
   }
   Checkpointing::Stage& stage = checkpointing_->stages[index];
@@ -156,6 +143,7 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const Checkpoint
     return AskForState(context, index);
   }
   stage.is_listed = true;
+  stage.round = message.round;
   stage.progress = context.now();
   checkpointing_->made.stages[index].bytes = message.bytes;
   checkpointing_->made.stages[index].chunks = message.chunks;
@@ -178,8 +166,8 @@ void CoordinatorActor::RequestChunks(Context& context, size_t index) {
   const int64_t begin = static_cast<int64_t>(stage.chunk) * kCheckpointChunkBytes;
   while (stage.requested < size && stage.requested - stage.received < kChunkWindowBytes) {
     const int64_t length = std::min(kObjectChunkBytesMax, size - stage.requested);
-    context.Send(stage.replica, ObjectRequest{ObjectOf(index, checkpointing_->made.round),
-                                              begin + stage.requested, length});
+    context.Send(stage.replica,
+                 ObjectRequest{ObjectOf(index, stage.round), begin + stage.requested, length});
     stage.requested += length;
   }
 }
@@ -193,7 +181,7 @@ void CoordinatorActor::OnCheckpointChunk(Context& context, const NodeId& from,
   };
   while (index < checkpointing_->stages.size() && !is_of(checkpointing_->stages[index])) ++index;
   if (index == checkpointing_->stages.size() ||
-      message.object != ObjectOf(index, checkpointing_->made.round)) {
+      message.object != ObjectOf(index, checkpointing_->stages[index].round)) {
     return void(++refused_);
   }
   Checkpointing::Stage& stage = checkpointing_->stages[index];
@@ -230,7 +218,7 @@ bool CoordinatorActor::OnCheckpointJob(Context& context, JobId job) {
   }
   if (!checkpointing_) return false;
   if (job == checkpointing_->commit_job && job != 0) {
-    CheckpointCommitted(context, *checkpointing_->committed);
+    CheckpointCommitted(context, checkpointing_->committed->status);
     return true;
   }
   const auto it = checkpointing_->jobs.find(job);
@@ -255,28 +243,36 @@ void CoordinatorActor::StageKept(Context& context, size_t index) {
   checkpointing_->stages[index].is_done = true;
   const auto& stages = checkpointing_->stages;
   if (!std::all_of(stages.begin(), stages.end(), [](const auto& s) { return s.is_done; })) return;
+  if (!checkpointing_->lost.empty() && !SettleRemade(context)) return;
   Checkpoint& made = checkpointing_->made;
-  made.bytes = 0;
-  for (const CheckpointStage& stage : made.stages) made.bytes += stage.bytes;
   made.tokens = state_.tokens;
   for (auto it = state_.losses.lower_bound(made.step); it != state_.losses.end(); ++it) {
     for (const auto& [microbatch, loss] : it->second.by_microbatch) made.tokens -= loss.tokens;
   }
-  checkpointing_->committed = std::make_shared<absl::Status>();
+  checkpointing_->committed = std::make_shared<Checkpointing::Committed>();
+  checkpointing_->committed->made = made;
   checkpointing_->commit_job =
       context.Submit({"commit checkpoint", Duration::Millis(10),
-                      [committed = checkpointing_->committed, store = options_.checkpoints, made] {
-                        *committed = store->Commit(made);
+                      [committed = checkpointing_->committed, store = options_.checkpoints,
+                       lost = checkpointing_->lost] {
+                        if (!lost.empty())
+                          committed->status = store->Remake(&committed->made, lost);
+                        if (!committed->status.ok()) return;
+                        for (const CheckpointStage& stage : committed->made.stages) {
+                          committed->made.bytes += stage.bytes;
+                        }
+                        committed->status = store->Commit(committed->made);
                       }});
 }
 
 void CoordinatorActor::CheckpointCommitted(Context& context, const absl::Status& status) {
   if (!status.ok()) return GiveUpCheckpoint(context, ErrorText(status));
   const auto done = std::exchange(checkpointing_, nullptr);
-  const Checkpoint& made = done->made;
+  Checkpoint& made = done->made;
+  made.bytes = done->committed->made.bytes;
   checkpoint_margin_ = 0;
   Record(context, CheckpointMade({made.generation, made.round, made.step, made.tokens, made.bytes,
-                                  made.new_bytes}));
+                                  made.new_bytes, made.remade}));
   context.Event("checkpoint", EventFields({{"generation", made.generation},
                                            {"round", made.round},
                                            {"step", made.step},
@@ -293,12 +289,15 @@ void CoordinatorActor::CheckpointCommitted(Context& context, const absl::Status&
       {"drop old checkpoints", Duration::Millis(10), [store = options_.checkpoints, generations] {
          store->Keep(generations).IgnoreError();  // the next one may
        }});
+  if (!done->lost.empty()) return GoBackToRemade(context, *done);
   TendCheckpoint(context);
 }
 
 // The next one is of a later version.
 void CoordinatorActor::GiveUpCheckpoint(Context& context, const std::string& why) {
-  const int64_t round = std::exchange(checkpointing_, nullptr)->made.round;
+  const auto given_up = std::exchange(checkpointing_, nullptr);
+  const int64_t round = given_up->made.round;
+  if (!given_up->lost.empty()) return GiveUpRemaking(context, *given_up, why);
   checkpoint_margin_ = std::min<int64_t>(2 * checkpoint_margin_ + 1, 64);
   context.Event("checkpoint_failed", EventFields({{"round", round}, {"why", why}}));
 }

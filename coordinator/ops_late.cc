@@ -133,11 +133,13 @@ std::optional<NodeId> CoordinatorActor::CutOffOf(int32_t stage) const {
   return lacking == 1 ? cut_off : std::nullopt;
 }
 
-// The others may also get only as far ahead of it as it keeps their messages for.
+// The others may also get only as far ahead of it as it keeps their messages for: with this round
+// frozen they send as many more as may be under way.
 bool CoordinatorActor::MayBeAbsent(const NodeId& node, int32_t stage, int64_t round) const {
   const int64_t fragments = RoundClock(options_.config).fragments();
   if (RoundsCovered(*state_.plan, stage, round, node, fragments) > kAbsencesInARow) return false;
-  const int64_t most = RoundClock(options_.config).RoundsAhead() - 1;
+  const RoundClock clock(options_.config);
+  const int64_t most = clock.RoundsAhead() - clock.in_flight_max();
   const Joiner* joiner = JoinerOf(*state_.plan, node);
   const int64_t first =
       std::max(state_.plan->start.round, joiner == nullptr ? 0 : joiner->from_round);

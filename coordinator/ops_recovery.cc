@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "common/round_clock.h"
 #include "common/status.h"
 #include "coordinator/border.h"
 #include "coordinator/coordinator_actor.h"
@@ -56,10 +57,28 @@ std::string ListOf(const std::vector<int32_t>& stages) {
 
 }  // namespace
 
-// A run that makes checkpoints has one from the beginning: its seed.
+// Stages of which only these were left.
+std::vector<int32_t> CoordinatorActor::StagesWithout(const PipelinePlan& plan,
+                                                     const std::set<NodeId>& dead) {
+  std::vector<int32_t> lost;
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    const auto& replicas = plan.stages[i].replicas;
+    const bool is_lost = std::all_of(replicas.begin(), replicas.end(),
+                                     [&](const NodeId& node) { return dead.contains(node); });
+    if (is_lost) lost.push_back(static_cast<int32_t>(i));
+  }
+  return lost;
+}
+
+// A run that makes checkpoints has one from the beginning: its seed. So has one that has learnt
+// nothing yet which its neighbours could give.
 bool CoordinatorActor::BeginsAnew() const {
-  return options_.checkpoints != nullptr && state_.checkpoints.empty() && !state_.resumed &&
-         options_.config.checkpoint.every_rounds > 0;
+  if (options_.checkpoints == nullptr || !state_.checkpoints.empty() || state_.resumed)
+    return false;
+  if (!state_.lost.empty()) return true;  // decided
+  const CheckpointConfig& config = options_.config.checkpoint;
+  const bool is_young = RoundsReached() <= RoundClock(options_.config).fragments();
+  return config.every_rounds > 0 || (config.lost_stage == LostStage::kNeighbours && is_young);
 }
 
 // Nobody has what the stage learnt, nor ever will: what comes back comes with nothing. Without
@@ -89,20 +108,30 @@ bool CoordinatorActor::GoOnIfSkipped(Context& context, const std::vector<int32_t
 // False: no stage is lost with these dead, or the run goes on without it.
 bool CoordinatorActor::BeginRecovery(Context& context, const std::set<NodeId>& dead,
                                      const std::string& reason) {
-  std::vector<int32_t> lost;
-  PipelinePlan plan = *state_.plan;
-  std::set<NodeId> all;
-  for (size_t i = 0; i < plan.stages.size(); ++i) {
-    const auto& replicas = plan.stages[i].replicas;
-    all.insert(replicas.begin(), replicas.end());
-    const bool is_lost = std::all_of(replicas.begin(), replicas.end(),
-                                     [&](const NodeId& node) { return dead.contains(node); });
-    if (is_lost) lost.push_back(static_cast<int32_t>(i));
-  }
+  const std::vector<int32_t> lost = StagesWithout(*state_.plan, dead);
   if (lost.empty()) return false;
+  if (RemakeLost(context, lost, reason)) return false;
   if ((options_.checkpoints == nullptr || state_.checkpoints.empty()) && !BeginsAnew()) {
     return GoOnIfSkipped(context, lost, reason);
   }
+  const CheckpointRecord newest = LoseAll(context, lost);
+  context.Event("stage_lost", EventFields({{"stages", lost},
+                                           {"why", reason},
+                                           {"generation", newest.generation},
+                                           {"round", newest.round},
+                                           {"step", newest.step}}));
+  return true;
+}
+
+// Everybody starts over, with the newest checkpoint, which is returned.
+CheckpointRecord CoordinatorActor::LoseAll(Context& context, const std::vector<int32_t>& lost) {
+  PipelinePlan plan = *state_.plan;
+  std::set<NodeId> all;
+  for (const StageAssignment& stage : plan.stages) {
+    all.insert(stage.replicas.begin(), stage.replicas.end());
+  }
+  const CheckpointRecord newest =
+      BeginsAnew() ? CheckpointRecord() : state_.checkpoints.rbegin()->second;
   ++plan.version;
   plan.dead.assign(all.begin(), all.end());
   plan.joining.clear();
@@ -110,19 +139,12 @@ bool CoordinatorActor::BeginRecovery(Context& context, const std::set<NodeId>& d
   Record(context, LostRecord(plan, lost));
   ForgetTraining();
   fresh_since_ = context.now();
-  const CheckpointRecord newest =
-      BeginsAnew() ? CheckpointRecord() : state_.checkpoints.rbegin()->second;
-  context.Event("stage_lost", EventFields({{"stages", lost},
-                                           {"why", reason},
-                                           {"generation", newest.generation},
-                                           {"round", newest.round},
-                                           {"step", newest.step}}));
   const SharedMessage update = Share(PlanUpdate{plan});
   for (const NodeId& node : active_) {
     if (greeted_.contains(node)) context.Send(node, update);
   }
   NoteChange("stage lost");
-  return true;
+  return newest;
 }
 
 bool CoordinatorActor::AwaitsStart() const {
@@ -167,6 +189,12 @@ void CoordinatorActor::PrepareStart(Context& context, PipelinePlan plan, double 
   starting_->bound_s = bound_s;
   starting_->explanation = explanation;
   plan.start = {plan.version, starting_->from.round, starting_->from.step};
+  for (StageAssignment& stage : plan.stages) {
+    stage.remade.clear();
+    for (const int32_t layer : starting_->from.remade) {
+      if (layer >= stage.first_layer && layer < stage.last_layer) stage.remade.push_back(layer);
+    }
+  }
   starting_->plan = std::move(plan);
   starting_job_ = context.Submit({"prepare checkpoint", Duration::Millis(100),
                                   [starting = starting_, store = options_.checkpoints,

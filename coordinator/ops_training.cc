@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "common/round_clock.h"
 #include "coordinator/border.h"
 #include "coordinator/coordinator_actor.h"
 #include "pipeline/plan/round_shape.h"
@@ -153,6 +154,19 @@ std::optional<RoundCommit> CoordinatorActor::Complete(Context& context, int32_t 
   return commit;
 }
 
+// By the plan of this moment. In a later one a participant may have died and join anew, as one that
+// was never absent.
+void CoordinatorActor::AddCovered(RoundCommit* commit) const {
+  const int64_t fragments = RoundClock(options_.config).fragments();
+  bool is_one_each = true;
+  for (const Participant& participant : commit->participants) {
+    commit->covered.push_back(
+        RoundsCovered(*state_.plan, commit->stage, commit->round, participant.node, fragments));
+    is_one_each = is_one_each && commit->covered.back() == 1;
+  }
+  if (is_one_each) commit->covered.clear();
+}
+
 void CoordinatorActor::TryCommit(Context& context, int32_t stage) {
   const int64_t round = state_.RoundsCommitted(stage);
   // A joiner holds its stage up while nothing else does: a death in between makes all begin again.
@@ -163,6 +177,7 @@ void CoordinatorActor::TryCommit(Context& context, int32_t stage) {
   }
   if (!commit) return;
   const std::optional<RoundTable> table = AddTable(&*commit);
+  AddCovered(&*commit);
   Record(context, CommitRecord(*commit));
   held_.erase({stage, round});
   sums_held_.erase({stage, round});

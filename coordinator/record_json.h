@@ -50,7 +50,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(DeviceProfile, name, numeric_pro
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Slot, stage, replica)
 // Older journals know no shares.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(StageAssignment, first_layer, last_layer, replicas,
-                                                shares)
+                                                shares, remade)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlannedSettings, inner_steps, overlap_steps, has_codec, codec,
                                    sequences_per_microbatch, in_flight)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SlowLink, from, to)
@@ -83,12 +83,12 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkReading, target, rtt_s, bytes_per_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Participant, node, tokens, digest)
 // Nor shapes, tables, screened deltas.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RoundCommit, stage, round, participants, shape,
-                                                table)
+                                                table, covered)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RoundApplied, stage, round, base_digest, transfer_s,
                                                 wait_s, screened, bytes_sent, bytes_received)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MicrobatchLoss, microbatch, tokens, loss)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckpointRecord, generation, round, step, tokens, bytes,
-                                   new_bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(CheckpointRecord, generation, round, step, tokens,
+                                                bytes, new_bytes, remade)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Traffic, ended_sent, ended_received, sent, received)
 
 }  // namespace skerry

@@ -204,6 +204,22 @@ bool EventFold::OnCheckpoint(const std::string& kind, const json& event) {
                                TextAt(event, "why")));
   } else if (kind == "checkpoint_damaged") {
     Tell(kind, absl::StrFormat("A checkpoint cannot be used: %s.", TextAt(event, "reason")), true);
+  } else if (kind == "stage_lost" && event.contains("then")) {
+    Tell(kind,
+         absl::StrFormat("A stage has nobody left (%s): %s.", TextAt(event, "why"),
+                         TextAt(event, "then")),
+         true);
+  } else if (kind == "stage_remade") {
+    Tell(kind,
+         absl::StrFormat("A lost stage was made again from the means of its neighbours, as of step "
+                         "%d: what it had learnt itself is gone.",
+                         step),
+         true);
+  } else if (kind == "stage_not_remade") {
+    Tell(kind,
+         absl::StrFormat("A lost stage could not be made from its neighbours: %s.",
+                         TextAt(event, "why")),
+         true);
   } else if (kind == "stage_lost") {
     Tell(kind,
          absl::StrFormat("A stage has nobody left (%s): the run goes back to checkpoint %d, of "

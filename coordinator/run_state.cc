@@ -80,6 +80,7 @@ absl::Status ApplyLost(const Json& json, RunState& state) {
   SKERRY_RETURN_IF_ERROR(ApplyPlan(json, state));
   const auto stages = json.at("stages").get<std::vector<int32_t>>();
   state.lost = {stages.begin(), stages.end()};
+  state.finished = false;  // it could not be collected
   return absl::OkStatus();
 }
 

@@ -69,7 +69,8 @@ struct CheckpointRecord {
   int64_t step = 0;    // inner steps that it holds
   int64_t tokens = 0;  // credited for them
   int64_t bytes = 0;
-  int64_t new_bytes = 0;  // that had to be fetched
+  int64_t new_bytes = 0;             // that had to be fetched
+  std::vector<int32_t> remade = {};  // layers, as StageAssignment::remade, of all stages
   bool operator==(const CheckpointRecord&) const = default;
 };
 

@@ -12,6 +12,7 @@
 #include "coordinator/checkpoint_program.h"
 #include "coordinator/coordinator_actor.h"
 #include "coordinator/dashboard_program.h"
+#include "coordinator/leader_program.h"
 #include "coordinator/line_file.h"
 #include "coordinator/model_writer.h"
 #include "coordinator/run_directory.h"
@@ -223,7 +224,9 @@ absl::Status Watch(const std::string& directory) {
   std::string last;
   auto changed = Clock::now();
   bool away = false;
+  LeaderWatch leader(directory);
   while (true) {
+    leader.Look();
     std::ifstream in(run.File("status.json"));
     std::ostringstream text;
     text << in.rdbuf();

@@ -10,6 +10,10 @@ std::string LayerTensorName(int32_t layer, const std::string& part) {
   return "model.layers." + std::to_string(layer) + "." + part + ".weight";
 }
 
+std::string LayerBlockName(int32_t layer) {
+  return "layer " + std::to_string(layer);
+}
+
 void ParameterLayout::BeginBlock(const std::string& name) {
   blocks_.push_back({name, size_, 0});
 }
@@ -31,7 +35,7 @@ void ParameterLayout::Add(const std::string& name, int64_t rows, int64_t columns
 void ParameterLayout::AddLayer(const TransformerConfig& config, int32_t layer) {
   const int64_t d = config.hidden;
   const int64_t kv = int64_t{config.kv_heads} * config.head_size();
-  BeginBlock("layer " + std::to_string(layer));
+  BeginBlock(LayerBlockName(layer));
   Add(LayerTensorName(layer, "input_layernorm"), d, 1);
   Add(LayerTensorName(layer, "self_attn.q_proj"), d, d);
   Add(LayerTensorName(layer, "self_attn.k_proj"), kv, d);

@@ -59,6 +59,9 @@ class ParameterLayout {
   int64_t size_ = 0;
 };
 
+// "layer LAYER"
+std::string LayerBlockName(int32_t layer);
+
 // "model.layers.LAYER.PART.weight"
 std::string LayerTensorName(int32_t layer, const std::string& part);
 

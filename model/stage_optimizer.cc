@@ -16,6 +16,17 @@ StageOptimizer::StageOptimizer(const InnerConfig& config, const ParameterLayout*
   for (const TensorSlot& slot : layout->tensors())
     tensors_.push_back({slot.offset, slot.size(), 1, slot.decays ? config.weight_decay : 0.0f});
   block_sums_.resize(blocks_.size());
+  runs_ = {{0, tensors_.size(), 1}};
+}
+
+void StageOptimizer::SetRates(const std::vector<double>& rates) {
+  SKERRY_CHECK(rates.size() == blocks_.size());
+  runs_.clear();
+  for (size_t t = 0; t < tensors_.size(); ++t) {
+    const double rate = rates[static_cast<size_t>(layout_->tensors()[t].block)];
+    if (runs_.empty() || runs_.back().rate != rate) runs_.push_back({t, 0, rate});
+    ++runs_.back().count;
+  }
 }
 
 absl::StatusOr<std::unique_ptr<StageOptimizer>> StageOptimizer::Create(
@@ -87,14 +98,21 @@ absl::Status StageOptimizer::Step(float learning_rate, int32_t microbatches,
   ++steps_;
   UpdateArrays arrays = {
       .gradient = gradient_sum, .parameters = weights->values(), .rounded = weights->rounded()};
-  if (config_.optimizer == InnerOptimizer::kSgd) {
-    backend_->Sgd(learning_rate, tensors_, arrays);
-    return absl::OkStatus();
+  const bool is_sgd = config_.optimizer == InnerOptimizer::kSgd;
+  if (!is_sgd) {
+    arrays.m = first_moment_->data();
+    arrays.v = second_moment_->data();
   }
-  arrays.m = first_moment_->data();
-  arrays.v = second_moment_->data();
-  backend_->AdamW({learning_rate, config_.beta1, config_.beta2, config_.epsilon, steps_}, tensors_,
-                  arrays);
+  for (const Run& run : runs_) {
+    const auto tensors = std::span<const UpdateRange>(tensors_).subspan(run.first, run.count);
+    const auto rate = static_cast<float>(double{learning_rate} * run.rate);
+    if (is_sgd) {
+      backend_->Sgd(rate, tensors, arrays);
+    } else {
+      backend_->AdamW({rate, config_.beta1, config_.beta2, config_.epsilon, steps_}, tensors,
+                      arrays);
+    }
+  }
   return absl::OkStatus();
 }
 

@@ -31,6 +31,9 @@ class StageOptimizer {
   absl::Status Step(float learning_rate, int32_t microbatches, const float* gradient_sum,
                     WeightStore* weights);
 
+  // Of each of the layout's blocks: what the learning rate is multiplied by. Until then 1.
+  void SetRates(const std::vector<double>& rates);
+
   // Of the moments.
   int64_t HeldBytes() const { return 2 * moments() * static_cast<int64_t>(sizeof(float)); }
 
@@ -56,8 +59,13 @@ class StageOptimizer {
   Backend* backend_;
   std::unique_ptr<Buffer> first_moment_, second_moment_;  // nullptr with SGD
   std::vector<UpdateRange> blocks_, tensors_;             // as in the layout
-  std::vector<double> block_sums_;                        // of the squared gradient
-  int64_t steps_ = 0;                                     // since the last Reset
+  struct Run {  // of tensors that follow each other and have one rate
+    size_t first = 0, count = 0;
+    double rate = 1;
+  };
+  std::vector<Run> runs_;
+  std::vector<double> block_sums_;  // of the squared gradient
+  int64_t steps_ = 0;               // since the last Reset
 };
 
 }  // namespace skerry

@@ -1,5 +1,7 @@
 #include "model/stage_trainer.h"
 
+#include "model/stage_remake.h"
+
 #include <algorithm>
 #include <utility>
 
@@ -252,6 +254,19 @@ absl::Status StageTrainer::OptimizerStep(int64_t step, int32_t microbatches) {
   backend_->Fill(accumulator_->data(), 0, layout_.size());
   backend_->Synchronize();
   return status.ok() ? status : Annotate(status, "inner step " + std::to_string(step));
+}
+
+void StageTrainer::RaiseRates(const std::vector<int32_t>& remade) {
+  if (remade.empty()) return;
+  std::vector<double> rates;
+  for (const ParameterBlock& block : layout_.blocks()) {
+    double rate = 1;
+    for (int32_t layer = first_layer_; layer < last_layer_; ++layer) {
+      if (block.name == LayerBlockName(layer)) rate = RateOfRemade(remade, layer);
+    }
+    rates.push_back(rate);
+  }
+  optimizer_->SetRates(rates);
 }
 
 void StageTrainer::ResetOptimizer() {

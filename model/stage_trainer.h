@@ -82,6 +82,9 @@ class StageTrainer {
   // accumulated ones, then zeroes the accumulator. 0 microbatches: nothing changes. InvalidArgument
   // if a gradient is not finite; then parameters are as before and the accumulator is zeroed.
   absl::Status OptimizerStep(int64_t step, int32_t microbatches);
+
+  // Layers that neighbours gave (StageAssignment::remade) learn faster (model/stage_remake.h).
+  void RaiseRates(const std::vector<int32_t>& remade);
   void ResetOptimizer();
   StageOptimizer& optimizer() { return *optimizer_; }
 

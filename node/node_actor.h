@@ -210,7 +210,6 @@ class NodeActor final : public Actor {
   void SayApplied(Context& context);
   void NoteReadiness(Context& context);
   void CountRounds(int64_t round, std::vector<StageWork::Accepted>* messages) const;
-  void NoteCovered(const RoundCommit& commit);
   void MeasureLateness();
   void OpenBoundary(Context& context, int64_t round);
   void SayIfLate(Context& context);
@@ -293,10 +292,7 @@ class NodeActor final : public Actor {
   std::map<int64_t, uint64_t> reported_sums_;  // by round, the shape
   std::map<int64_t, Bytes> tables_;  // of codecs, packed, by the first round they are in force
   int64_t commits_known_ = 0;        // of rounds below, so are the tables that they name
-  std::map<int64_t, DeltaStatistics> said_;  // of rounds not applied
-  // Of committed rounds: what each participant's message covers, by the plan that the round was
-  // frozen under.
-  std::map<int64_t, std::map<NodeId, int32_t>> covered_;
+  std::map<int64_t, DeltaStatistics> said_;        // of rounds not applied
   std::map<int32_t, int64_t> tokens_at_boundary_;  // the last, by fragment
   int64_t tokens_of_round_ = 0;
 
@@ -349,6 +345,7 @@ class NodeActor final : public Actor {
   // What the coordinator asked for, and what is kept of it: the state of one version, digested
   // chunk by chunk between the tasks of training.
   std::optional<int64_t> checkpoint_wanted_;
+  bool checkpoint_at_once_ = false;  // then of whatever version there is
   struct KeptCheckpoint {
     int64_t round = 0;
     Payload bytes;

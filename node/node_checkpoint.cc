@@ -48,6 +48,8 @@ void NodeActor::On(Context& context, const NodeId& from, const CheckpointRequest
   checkpoint_.reset();
   chunk_job_ = 0;
   checkpoint_wanted_ = message.round;
+  checkpoint_at_once_ = message.at_once;
+  if (checkpoint_at_once_ && state_ == State::kFinished) return Advance(context);
   const bool may_come = state_ == State::kPreparing || state_ == State::kCatchingUp;
   if (state_ != State::kTraining && !may_come) return RefuseCheckpoint(context);
   Advance(context);
@@ -61,15 +63,18 @@ void NodeActor::RefuseCheckpoint(Context& context) {
 // Between two heavy jobs no round lands and no step is made: what is kept is of one version, and
 // copied at once after the round that led to it.
 bool NodeActor::KeepCheckpointIfDue(Context& context) {
-  if (!checkpoint_wanted_ || state_ != State::kTraining || heavy_ != Heavy::kNone) return false;
-  const int64_t round = *checkpoint_wanted_;
-  if (IsPast(round)) {
+  const bool works =
+      state_ == State::kTraining || (checkpoint_at_once_ && state_ == State::kFinished);
+  if (!checkpoint_wanted_ || !works || heavy_ != Heavy::kNone) return false;
+  const int64_t present = HasRounds() ? rounds_->next() : Clock().EndedBy(step_);
+  const int64_t round = checkpoint_at_once_ ? present : *checkpoint_wanted_;
+  if (!checkpoint_at_once_ && IsPast(round)) {
     RefuseCheckpoint(context);
     return false;
   }
   const bool is_due =
       HasRounds() ? rounds_->next() == round : !open_ && step_ == Clock().StartOf(round);
-  if (!is_due) return false;
+  if (!is_due && !checkpoint_at_once_) return false;
   checkpoint_wanted_.reset();
   heavy_ = Heavy::kCheckpoint;
   results_ = std::make_shared<Results>();

@@ -36,7 +36,6 @@ void NodeActor::DropStage(Context& context) {
   tables_.clear();
   commits_known_ = 0;
   said_.clear();
-  covered_.clear();
   tokens_at_boundary_.clear();
   tokens_of_round_ = 0;
   heavy_ = Heavy::kNone;

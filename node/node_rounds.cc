@@ -75,24 +75,13 @@ Job NodeActor::ApplyJob(const std::string& name) {
           }};
 }
 
+// A commit says what its messages cover; before it, the plan does.
 void NodeActor::CountRounds(int64_t round, std::vector<StageWork::Accepted>* messages) const {
-  const auto known = covered_.find(round);
+  const RoundCommit* commit = rounds_->CommitOf(round);
   for (StageWork::Accepted& message : *messages) {
-    message.rounds = RoundsCovered(plan_, stage_, round, message.sender, Clock().fragments());
-    if (known == covered_.end()) continue;
-    const auto covered = known->second.find(message.sender);
-    if (covered != known->second.end()) message.rounds = covered->second;
-  }
-}
-
-// The plan of this moment is the one under which the round was frozen: both come on one ordered
-// channel. In a later one a participant may have died and join anew, as one that was never absent.
-void NodeActor::NoteCovered(const RoundCommit& commit) {
-  const auto [noted, is_new] = covered_.try_emplace(commit.round);
-  if (!is_new) return;
-  for (const Participant& participant : commit.participants) {
-    noted->second[participant.node] =
-        RoundsCovered(plan_, stage_, commit.round, participant.node, Clock().fragments());
+    message.rounds = commit != nullptr
+                         ? CoveredBy(*commit, message.sender)
+                         : RoundsCovered(plan_, stage_, round, message.sender, Clock().fragments());
   }
 }
 
@@ -106,7 +95,6 @@ void NodeActor::ApplyDone(Context& context) {
   SayApplied(context);
   rounds_->Applied(last_applied_->round);
   said_.erase(said_.begin(), said_.lower_bound(rounds_->next()));
-  covered_.erase(covered_.begin(), covered_.lower_bound(rounds_->next()));
 }
 
 void NodeActor::SayApplied(Context& context) {
@@ -232,13 +220,7 @@ void NodeActor::On(Context& context, const NodeId& from, const Delta& message) {
 
 void NodeActor::On(Context& context, const NodeId& from, const RoundCommit& message) {
   if (from != options_.coordinator || !rounds_) return void(++refused_);
-  if (!LearnTable(context, message)) {
-    if (rounds_->Commit(message)) {
-      NoteCovered(message);
-    } else {
-      ++refused_;
-    }
-  }
+  if (!LearnTable(context, message) && !rounds_->Commit(message)) ++refused_;
   NoteReadiness(context);
   if (HasBudget(config_->outer)) ReplayEarly(context);
   Advance(context);

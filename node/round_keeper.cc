@@ -30,6 +30,13 @@ std::optional<DeltaHeld> RoundKeeper::Refuse(const NodeId& sender, const Delta& 
   return DeltaHeld{stage_, delta.round, sender, delta.tokens, {}};
 }
 
+int32_t CoveredBy(const RoundCommit& commit, const NodeId& participant) {
+  for (size_t i = 0; i < commit.covered.size(); ++i) {
+    if (commit.participants[i].node == participant) return commit.covered[i];
+  }
+  return 1;
+}
+
 bool RoundKeeper::Commit(const RoundCommit& commit) {
   if (commit.stage != stage_ || commit.round < next_ || commit.round > next_ + rounds_ahead_ ||
       commit.participants.empty()) {
@@ -39,6 +46,11 @@ bool RoundKeeper::Commit(const RoundCommit& commit) {
   if (round.commit) return *round.commit == commit;
   round.commit = commit;
   return true;
+}
+
+const RoundCommit* RoundKeeper::CommitOf(int64_t round) const {
+  const auto it = rounds_.find(round);
+  return it == rounds_.end() || !it->second.commit ? nullptr : &*it->second.commit;
 }
 
 bool RoundKeeper::Ready(int64_t round) const {

@@ -25,6 +25,9 @@
 
 namespace skerry {
 
+// How many rounds the message of a participant covers (RoundCommit::covered).
+int32_t CoveredBy(const RoundCommit& commit, const NodeId& participant);
+
 class RoundKeeper {
  public:
   // A peer needs our delta of a round to pass it, so it is at most one round ahead.
@@ -45,6 +48,7 @@ class RoundKeeper {
   // Learns the frozen set. False if the round is over, too far ahead, of another stage or
   // contradicts an earlier commit.
   bool Commit(const RoundCommit& commit);
+  const RoundCommit* CommitOf(int64_t round) const;  // nullptr: none yet
 
   bool Ready(int64_t round) const;
 

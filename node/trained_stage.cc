@@ -61,6 +61,7 @@ absl::StatusOr<std::unique_ptr<StageWork>> TrainedStage::Create(const RunConfig&
   SKERRY_ASSIGN_OR_RETURN(
       work->trainer_, StageTrainer::Create(config, stage.first_layer, stage.last_layer, holds_ends,
                                            work->backend_.get(), recomputed_layers));
+  work->trainer_->RaiseRates(stage.remade);
   work->theta_.resize(static_cast<size_t>(work->trainer_->layout().size()));
   work->trainer_->ReadParameters(work->theta_);
   SKERRY_RETURN_IF_ERROR(work->StartRounds(stage));

@@ -68,8 +68,8 @@ class ModelledStage final : public StageWork {
   absl::StatusOr<JoinersState> SaveForJoiners() override;
   absl::Status RestoreJoined(const JoinersChunks& chunks) override;
   // What CheckpointArchive makes of saved states where the plan is another now.
-  static absl::StatusOr<Bytes> Recut(const std::vector<Bytes>& states,
-                                     const StageAssignment& stage);
+  static absl::StatusOr<Bytes> Recut(const std::vector<Bytes>& states, const StageAssignment& stage,
+                                     int64_t round);
   void StartFromBase(int64_t, int64_t round) override {
     theta_ = base_;
     if (round == version_) first_round_ = round;

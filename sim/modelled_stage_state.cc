@@ -65,7 +65,7 @@ absl::Status ModelledStage::RestoreJoined(const JoinersChunks& chunks) {
 }
 
 absl::StatusOr<Bytes> ModelledStage::Recut(const std::vector<Bytes>& states,
-                                           const StageAssignment& stage) {
+                                           const StageAssignment& stage, int64_t round) {
   uint64_t all = static_cast<uint64_t>(stage.first_layer);
   Bytes made;
   for (const Bytes& state : states) {
@@ -77,6 +77,7 @@ absl::StatusOr<Bytes> ModelledStage::Recut(const std::vector<Bytes>& states,
   }
   if (made.empty()) return DataLoss("a checkpoint of no stages");
   std::memcpy(made.data(), &all, sizeof all);
+  std::memcpy(made.data() + sizeof all, &round, sizeof round);
   return made;
 }
 

@@ -133,6 +133,31 @@ absl::StatusOr<Ground> Prepare(const SoakOptions& options) {
 
 }  // namespace
 
+namespace {
+
+// Undisturbed, in pairs: the one with checkpoints first in every other pair, so that a machine that
+// gets slower favours neither.
+absl::Status CompareCheckpoints(const SoakOptions& options, const Ground& ground,
+                                SoakResult* result, const volatile bool& interrupted) {
+  constexpr CheckpointConfig kAsInit = {8, 2};  // what `init` writes into run.toml
+  for (int32_t i = 0; i < 2 * options.checkpoint_pairs; ++i) {
+    SoakLegOptions leg{0, options.seed, kUndisturbedMax, options.quiet, ground.fleet};
+    const bool with = (i / 2 % 2 == 0) == (i % 2 == 1);
+    leg.fleet.run.checkpoint = with ? kAsInit : CheckpointConfig{0, 2};
+    SKERRY_ASSIGN_OR_RETURN(SoakLeg done, RunSoakLeg(leg, *ground.network, interrupted));
+    if (!options.quiet) {
+      std::printf("%-19s training %.2f s, %d steps, loss %.4f\n",
+                  with ? "with checkpoints" : "without", done.training_s,
+                  static_cast<int>(done.steps), done.loss);
+      std::fflush(stdout);
+    }
+    result->legs.push_back(std::move(done));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::StatusOr<SoakResult> Soak(const SoakOptions& options, const volatile bool& interrupted) {
   SKERRY_ASSIGN_OR_RETURN(const Ground ground, Prepare(options));
   SoakResult result;
@@ -147,6 +172,10 @@ absl::StatusOr<SoakResult> Soak(const SoakOptions& options, const volatile bool&
   say(absl::StrFormat("soak with seed %d: %d nodes, %d steps a leg, %s", options.seed, kNodes,
                       ground.fleet.run.steps, result.network));
   if (!result.not_drawn.empty()) say("not drawn here: " + result.not_drawn);
+  if (options.checkpoint_pairs > 0) {
+    SKERRY_RETURN_IF_ERROR(CompareCheckpoints(options, ground, &result, interrupted));
+    return result;
+  }
   SoakLegOptions leg{0, options.seed, kUndisturbedMax, options.quiet, ground.fleet};
   const Instant disturbed_from = MonotonicNow();
   Duration first;

@@ -28,6 +28,9 @@ struct SoakOptions {
   std::string programs_dir;  // where skerry-node and skerry-coordinator are
   int64_t steps = 0;         // inner steps of a leg; 0: about two minutes of them, undisturbed
   int32_t legs = 0;          // instead of `minutes`; 0: as long as `minutes` says
+  // Instead of disturbed legs so many pairs of undisturbed ones, one of each with checkpoints: what
+  // they cost. 0: a soak.
+  int32_t checkpoint_pairs = 0;
   EmulateShaper shaper = EmulateShaper::kAuto;
   bool small_disks = true;  // where the system allows them
   bool quiet = false;       // no line per event
@@ -38,6 +41,7 @@ inline constexpr double kSoakGapGoalS = 10;
 inline constexpr double kSoakBackGoalS = 5;   // a coordinator, from its start to the next progress
 inline constexpr double kSoakLeaveGoalS = 5;  // from Ctrl-C to the end of the process
 inline constexpr double kSoakLossGoal = 1.02;
+inline constexpr double kSoakCheckpointGoal = 1.02;  // training with checkpoints, over without
 
 struct SoakEventResult {
   int32_t leg = 0;
@@ -50,6 +54,8 @@ struct SoakEventResult {
 struct SoakLeg {
   int32_t number = 0;  // 0: undisturbed
   double seconds = 0;
+  double training_s = 0;  // from the first progress to the last step; 0: it did not end
+  bool checkpoints = false;
   int64_t steps = 0, rounds = 0, digests = 0;
   double loss = 0;                      // on held-out text; 0: no model came out
   std::vector<double> leave_s;          // how long every Ctrl-C took

@@ -219,6 +219,10 @@ void Leg::Conclude(Instant now) {
   for (const std::string& complaint : processes_.TakeComplaints()) Complain(complaint);
   for (const std::string& complaint : progress_.complaints()) Complain(complaint);
   result_.seconds = Since(now);
+  result_.checkpoints = options_.fleet.run.checkpoint.every_rounds > 0;
+  if (trained_) {
+    result_.training_s = (*trained_ - progress_.FirstMarkAfter(Instant(), *trained_)).seconds();
+  }
   result_.steps = progress_.steps();
   result_.rounds = progress_.rounds();
   result_.digests = progress_.digests();

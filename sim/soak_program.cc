@@ -23,6 +23,25 @@ struct Figure {
   void Add(double value) { worst = count++ == 0 ? value : std::max(worst, value); }
 };
 
+double Median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const size_t n = values.size();
+  return (values[(n - 1) / 2] + values[n / 2]) / 2;
+}
+
+// The median of what each pair says; the two of a pair ran one after the other.
+Figure CheckpointCost(const SoakResult& result) {
+  std::vector<double> ratios;
+  for (size_t i = 0; i + 1 < result.legs.size(); i += 2) {
+    const SoakLeg &a = result.legs[i], &b = result.legs[i + 1];
+    const SoakLeg& with = a.checkpoints ? a : b;
+    const SoakLeg& without = a.checkpoints ? b : a;
+    if (without.training_s > 0) ratios.push_back(with.training_s / without.training_s);
+  }
+  return {"training / without checkpoints", ratios.size(), Median(ratios), kSoakCheckpointGoal, ""};
+}
+
 std::vector<Figure> FiguresOf(const SoakResult& result) {
   Figure gap{"gap in progress", 0, 0, kSoakGapGoalS, "s"};
   Figure back{"coordinator back to progress", 0, 0, kSoakBackGoalS, "s"};
@@ -41,6 +60,9 @@ std::vector<Figure> FiguresOf(const SoakResult& result) {
     const double undisturbed = result.legs.front().loss;
     if (undisturbed > 0 && leg.loss > 0) loss.Add(leg.loss / undisturbed);
   }
+  const bool compares = std::any_of(result.legs.begin(), result.legs.end(),
+                                    [](const SoakLeg& leg) { return leg.checkpoints; });
+  if (compares) return {CheckpointCost(result), complaints};
   return {gap, back, leave, loss, complaints};
 }
 
@@ -93,6 +115,8 @@ Json ToJson(const SoakResult& result, const std::vector<Figure>& figures) {
     }
     legs.push_back({{"leg", leg.number},
                     {"seconds", leg.seconds},
+                    {"training_s", leg.training_s},
+                    {"checkpoints", leg.checkpoints},
                     {"steps", leg.steps},
                     {"rounds", leg.rounds},
                     {"digests", leg.digests},
@@ -130,6 +154,10 @@ CLI::App* AddSoakCommand(CLI::App& app, SoakProgramOptions& options) {
       ->capture_default_str();
   command->add_option("--steps", soak.steps, "inner steps of a leg; 0: about two minutes of them");
   command->add_option("--legs", soak.legs, "so many disturbed legs, instead of --minutes");
+  command
+      ->add_option("--checkpoints", soak.checkpoint_pairs,
+                   "instead: so many pairs of undisturbed legs, with checkpoints and without")
+      ->check(CLI::NonNegativeNumber);
   command->add_flag("--json", options.json, "for programs");
   const std::map<std::string, EmulateShaper> shapers = {{"inprocess", EmulateShaper::kInProcess},
                                                         {"packets", EmulateShaper::kPackets},

@@ -183,7 +183,8 @@ VirtualRun::~VirtualRun() = default;
 
 // Without arithmetic a state is a fingerprint: that of a stage cut otherwise is one of them all.
 CheckpointStore* VirtualRun::MakeArchive() {
-  if (options_.config.checkpoint.every_rounds == 0) return nullptr;
+  const CheckpointConfig& kept = options_.config.checkpoint;
+  if (kept.every_rounds == 0 && kept.lost_stage == LostStage::kCheckpoint) return nullptr;
   CheckpointArchive::Recut recut;
   if (options_.math == VirtualMath::kModelled) recut = ModelledStage::Recut;
   archives_.push_back(std::make_unique<CheckpointArchive>(

@@ -115,6 +115,8 @@ void VisitCheckpoint(Visitor& v, CheckpointConfig& c) {
   v.Number("checkpoint", "every_rounds", c.every_rounds, 0, 1e6,
            "outer rounds between two, in streaming rounds of every fragment; 0: none");
   v.Number("checkpoint", "keep", c.keep, 1, 1000, "so many of the newest are kept");
+  v.Choice("checkpoint", "lost_stage", c.lost_stage, {"checkpoint", "neighbours"},
+           "where a stage comes from of which nobody is left; neighbours: CheckFree");
 }
 
 template <typename Visitor>

@@ -94,7 +94,9 @@ StageMemory MemoryOf(const RunConfig& config, int32_t layers, bool holds_ends,
   memory.workspace = (tokens * (WorkspaceFloats(model, holds_ends) + 2 + shared) + logits) * kFloat;
   // The second moment's and the first's upper halves.
   memory.handover = rounds ? 2 * weights + moments / 2 : 0;
-  memory.checkpoint = config.checkpoint.every_rounds > 0 ? 2 * weights + moments : 0;
+  const bool is_kept =
+      config.checkpoint.every_rounds > 0 || config.checkpoint.lost_stage == LostStage::kNeighbours;
+  memory.checkpoint = is_kept ? 2 * weights + moments : 0;
   return memory;
 }
 

@@ -298,3 +298,63 @@ TEST_CASE(
   CHECK(absl::IsAborted(files.Remove("generations/000001.json")));
   CHECK(files.List("generations").value() == std::vector<std::string>{"000001.json"});
 }
+
+TEST_CASE("A stage that nobody gave is made from its neighbours, layer by layer",
+          "[checkpoint][neighbours]") {
+  CheckpointArchive archive = On(std::make_shared<CheckpointDisk>());
+  Written made = TwoStages(1, 0.5f);
+  made.checkpoint.stages.clear();
+  made.states.clear();
+  constexpr int32_t kLost = 1;
+  for (int32_t layer = 0; layer < 4; ++layer) {
+    const Bytes state = StateOf(layer, layer + 1, 0.5f);
+    CheckpointStage stage{layer, layer + 1, layer == 0, 0, {}};
+    if (layer != kLost) {
+      const Digest digest = DigestOf(std::span<const uint8_t>(state));
+      stage.bytes = std::ssize(state);
+      stage.chunks = {digest};
+      REQUIRE(archive.Put(digest, MakePayload(state)).ok());
+    }
+    made.checkpoint.stages.push_back(stage);
+  }
+
+  REQUIRE(archive.Remake(&made.checkpoint, {kLost}).ok());
+  REQUIRE(archive.Commit(made.checkpoint).ok());
+  REQUIRE(archive.Prepare(1, 8, SmallModel(), Cut({1, 2, 3, 4})).ok());
+
+  const auto layer = [](int32_t l) {
+    return ParameterLayout::ForStage(SmallModel(), l, l + 1, false);
+  };
+  const auto state = DecodeState(ReadAll(archive, kLost), layer(kLost).size());
+  REQUIRE(state.ok());
+  const auto of = [&](int64_t array, int32_t l) {
+    std::vector<float> values(static_cast<size_t>(layer(l).size()));
+    CopyTensors(ParameterLayout::ForModel(SmallModel()), WholeArray(array, 0.5f), layer(l), values);
+    return values;
+  };
+  double before = 0, after = 0;
+  for (const float v : of(3, 0)) before += double{v};
+  for (const float v : of(3, 2)) after += double{v};
+  const double share = before / (before + after);
+  for (const int64_t array : {0, 3}) {
+    const auto a = of(array, 0), b = of(array, 2);
+    const auto& got = array == 0 ? state->base : state->second_moment;
+    size_t wrong = 0;
+    for (size_t i = 0; i < a.size(); ++i) {
+      wrong += got[i] != static_cast<float>(share * double{a[i]} + (1 - share) * double{b[i]});
+    }
+    CHECK(wrong == 0);
+  }
+  const std::vector<float> zeros(state->base.size(), 0.0f);
+  CHECK(state->momentum == zeros);
+  CHECK(state->first_moment == zeros);
+}
+
+TEST_CASE("A stage at an end, or of another shape than its neighbours, is not made from them",
+          "[checkpoint][neighbours][error]") {
+  CheckpointArchive archive = On(std::make_shared<CheckpointDisk>());
+  Checkpoint checkpoint = TwoStages(1, 0).checkpoint;
+  checkpoint.stages = {{0, 1, true, 0, {}}, {1, 3, false, 0, {}}, {3, 4, false, 0, {}}};
+  const int32_t stage = GENERATE(0, 1, 2);
+  CHECK(absl::IsFailedPrecondition(archive.Remake(&checkpoint, {stage})));
+}

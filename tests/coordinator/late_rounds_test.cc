@@ -72,6 +72,14 @@ TEST_CASE("A round that waits for one delta only is frozen without it", "[coordi
   CHECK(RoundsCovered(plan, 1, 1, others[0], 1) == 1);
   CHECK(RoundsCovered(plan, 1, 2, late, 1) == 1);
   CHECK(ParticipantsOf(plan, 1, 1).size() == replicas.size());
+  CHECK(run.state().commits.at({1, 0}).covered.empty());
+  HoldAllBut(run, 1, NodeId());
+  const RoundCommit& next = run.state().commits.at({1, 1});
+  REQUIRE(next.covered.size() == replicas.size());
+  for (size_t i = 0; i < next.covered.size(); ++i) {
+    CHECK(next.covered[i] == (next.participants[i].node == late ? 2 : 1));
+  }
+  CHECK(run.Fold() == run.state());
 }
 
 // Draw 7, seed 8: of two that were left one lied, and the honest one was put out for it.

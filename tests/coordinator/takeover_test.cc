@@ -161,6 +161,24 @@ void CheckRun(const Fixture& here, const PostgresServer& database) {
                      "back FROM skerry_record) AS steps WHERE back") == "0");
 }
 
+// Whichever machine is asked: the second one leads.
+void CheckLeader(const Fixture& here) {
+  for (const char* directory : {"a", "b"}) {
+    const auto status =
+        nlohmann::json::parse(here.Say({"status", (here.at / directory).string(), "--json"}));
+    const auto& leader = status["leader"];
+    CHECK(leader["leads"] == true);
+    CHECK(leader["epoch"] == 3);  // init wrote the first records in epoch 1
+    CHECK(
+        leader["endpoint"] ==
+        TextOf(here.at / "b" / "endpoint").substr(0, leader["endpoint"].get<std::string>().size()));
+    CHECK(leader["since_s"] < 60);
+    CHECK(leader["records"] > 10);
+    REQUIRE(leader["standbys"].size() == 1);
+    CHECK(leader["standbys"][0]["silent_s"] > 0);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("Takeover: coordinators are killed and stopped, the database restarts, the run ends once",
@@ -185,6 +203,7 @@ TEST_CASE("Takeover: coordinators are killed and stopped, the database restarts,
   kill(first.pid(), SIGKILL);
   WaitFor(here.at / "second.log", "serving run", second);
   WaitFor(here.at / "b" / "events.jsonl", round, second);
+  CheckLeader(here);
 
   // The database is away for a moment.
   database.Stop();
@@ -211,4 +230,19 @@ TEST_CASE("Takeover: coordinators are killed and stopped, the database restarts,
   for (ChildProcess& node : nodes) CHECK(node.Wait() == "exit code 0");
   CHECK(TextOf(here.at / "node1.log").find("coordinator_silent") != std::string::npos);
   CheckRun(here, database);
+}
+
+TEST_CASE("Status: who serves a run with a journal of its own, and that nobody does",
+          "[coordinator][processes]") {
+  const Fixture here;
+  const std::string run = (here.at / "a").string();
+  here.Say({"init", run, "--config", (here.at / "run.toml").string(), "--data",
+            (here.at / "text.txt").string()});
+  ChildProcess process = here.Serve("a", "serve.log");
+  WaitFor(here.at / "a" / "status.json", "{", process);
+
+  CHECK(here.Say({"status", run}).find("leader: process " + std::to_string(process.pid())) == 0);
+  kill(process.pid(), SIGKILL);
+  CHECK(process.Wait() != "");
+  CHECK(here.Say({"status", run}).find("leader: nobody serves this run") == 0);
 }

@@ -56,6 +56,23 @@ InnerConfig Sgd(float clip_norm) {
 
 }  // namespace
 
+TEST_CASE("StageOptimizer: a block with another rate goes as much further", "[model][neighbours]") {
+  Fixture plain({4.0f, 4.0f, 4.0f}), raised({4.0f, 4.0f, 4.0f});
+  InnerConfig config = Sgd(0);
+  if (GENERATE(false, true)) config.optimizer = InnerOptimizer::kAdamW;
+  auto one = *StageOptimizer::Create(config, &plain.layout, plain.backend.get());
+  auto other = *StageOptimizer::Create(config, &raised.layout, raised.backend.get());
+  other->SetRates({1, 1.1, 1});
+
+  REQUIRE(plain.Step(*one, 2).ok());
+  REQUIRE(raised.Step(*other, 2).ok());
+
+  for (const TensorSlot& slot : plain.layout.tensors()) {
+    const float moved = 1 - plain.At(slot.name), further = 1 - raised.At(slot.name);
+    CHECK(further == Approx(slot.block == 1 ? 1.1f * moved : moved));
+  }
+}
+
 TEST_CASE("StageOptimizer: SGD goes down the mean over microbatches", "[model]") {
   Fixture fixture({4.0f, 8.0f, -4.0f});
   const auto optimizer = *StageOptimizer::Create(Sgd(0), &fixture.layout, fixture.backend.get());

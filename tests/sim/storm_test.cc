@@ -153,14 +153,15 @@ TEST_CASE("Grid: a seed is one cell, and every cell comes as often", "[sim][grid
   CHECK(kGridPhases >= 5);
 }
 
-// As many as the CI's time allows; `skerry-sim swarm --storm --seeds 200` for more.
-TEST_CASE("Storm: seeds 101 to 112 end well", "[sim][storm]") {
-  CheckSeeds(kStormDraw, 101, 12);
-}
-TEST_CASE("Storm: seeds 113 to 124 end well", "[sim][storm]") {
-  CheckSeeds(kStormDraw, 113, 12);
+// Seeds 1 to 200 are a step of ./dev test, optimised. Here are those that were wrong once.
+TEST_CASE("Storm: neighbours that are a round apart give a stage", "[sim][storm]") {
+  CheckSeeds(kStormDraw, 138, 1);
 }
 
+TEST_CASE("Storm: nobody is left out whom what the others send next would pass by",
+          "[sim][storm]") {
+  CheckSeeds(kStormDraw, 14, 1);
+}
 TEST_CASE("Storm: who lands a round late counts its messages as the others did", "[sim][storm]") {
   CheckSeeds(kStormDraw, 3, 1);
 }

@@ -74,6 +74,19 @@ RunConfig SampleCheckpoint() {
   return config;
 }
 
+RunConfig SampleNeighbours() {
+  RunConfig config = SampleCheckpoint();
+  config.checkpoint.lost_stage = LostStage::kNeighbours;
+  return config;
+}
+
+PipelinePlan SampleRemade() {
+  PipelinePlan plan = SampleStart();
+  const int32_t first = plan.stages.back().first_layer;
+  plan.stages.back().remade = {first, first};
+  return plan;
+}
+
 RunConfig SampleLaw() {
   RunConfig config = SampleConfig();
   OuterConfig& outer = config.outer;
@@ -137,6 +150,16 @@ std::vector<std::pair<std::string, Message>> ShardedSamples() {
       {"welcome_law", Welcome{RunId{SampleDigest(9).bytes}, SampleLaw(), {}}},
       {"round_commit_table",
        RoundCommit{1, 2, {{SampleNode(1), 10, SampleDigest(1)}}, 0, {1, 2, 3, 4, 5}}},
+      {"round_commit_covered",
+       RoundCommit{1,
+                   2,
+                   {{SampleNode(1), 10, SampleDigest(1)}, {SampleNode(2), 20, SampleDigest(2)}},
+                   0,
+                   {},
+                   {1, 3}}},
+      {"checkpoint_request_at_once", CheckpointRequest{1, 0, true}},
+      {"welcome_neighbours", Welcome{RunId{SampleDigest(9).bytes}, SampleNeighbours(), {}}},
+      {"plan_update_remade", PlanUpdate{SampleRemade()}},
       {"round_applied_screened",
        RoundApplied{1, 2, SampleDigest(3), 0.5, 0.125, {SampleNode(2)}, 4096, 8192}},
       {"round_late", RoundLate{1, 2, 12.5, {SampleNode(2)}, {SampleNode(1), SampleNode(3)}}},

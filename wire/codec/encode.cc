@@ -15,6 +15,7 @@
 #include "wire/codec/write_checks.h"
 #include "wire/codec/write_config.h"
 #include "wire/codec/write_fields.h"
+#include "wire/codec/write_plan.h"
 #include "wire/schema/skerry.capnp.h"
 
 namespace skerry {
@@ -111,17 +112,8 @@ class Writer : public WriteChecks {
     auto stages = b.initStages(Count(plan.stages, limits::kStagesMax, "stages"));
     size_t slots_in_plan = 0;
     for (unsigned i = 0; i < stages.size(); ++i) {
-      const StageAssignment& stage = plan.stages[i];
-      stages[i].setFirstLayer(stage.first_layer);
-      stages[i].setLastLayer(stage.last_layer);
-      WriteIds(stage.replicas, stages[i].initReplicas(Count(stage.replicas, limits::kReplicasMax,
-                                                            "replicas of a stage")));
-      if (!stage.shares.empty()) {
-        auto shares =
-            stages[i].initShares(Count(stage.shares, limits::kReplicasMax, "shares of a stage"));
-        for (unsigned j = 0; j < shares.size(); ++j) shares.set(j, stage.shares[j]);
-      }
-      slots_in_plan += stage.replicas.size();
+      WriteStage(*this, plan.stages[i], stages[i]);
+      slots_in_plan += plan.stages[i].replicas.size();
     }
     auto paths = b.initPaths(Count(plan.paths, limits::kPathsMax, "paths"));
     for (unsigned i = 0; i < paths.size(); ++i) {
@@ -255,6 +247,9 @@ class Writer : public WriteChecks {
     WriteParticipants(m.participants, b.initParticipants(count));
     Require(m.table.size() <= limits::kTableBytesMax, "table");
     if (!m.table.empty()) b.setTable(kj::arrayPtr(m.table.data(), m.table.size()));
+    if (m.covered.empty()) return;
+    auto covered = b.initCovered(Count(m.covered, limits::kParticipantsMax, "covered rounds"));
+    for (unsigned i = 0; i < covered.size(); ++i) covered.set(i, m.covered[i]);
   }
   void operator()(const DeltaSum& m) {
     auto b = envelope_.initDeltaSum();
@@ -301,7 +296,11 @@ class Writer : public WriteChecks {
       errors.set(i, Finite(m.errors[i], "error"));
     }
   }
-  void operator()(const CheckpointRequest& m) { WriteRound(m, envelope_.initCheckpointRequest()); }
+  void operator()(const CheckpointRequest& m) {
+    auto b = envelope_.initCheckpointRequest();
+    WriteRound(m, b);
+    b.setAtOnce(m.at_once);
+  }
   void operator()(const CheckpointState& m) {
     auto b = envelope_.initCheckpointState();
     WriteRound(m, b);

@@ -52,6 +52,18 @@ std::vector<int32_t> ReadShares(ReadChecks& checks, schema::StageAssignment::Rea
   return shares;
 }
 
+std::vector<int32_t> ReadRemade(ReadChecks& checks, schema::StageAssignment::Reader r) {
+  const auto list = r.getRemade();
+  std::vector<int32_t> remade(checks.Count(list, limits::kRemadeMax, "layers remade"));
+  for (unsigned i = 0; i < remade.size(); ++i) {
+    remade[i] = list[i];
+    const bool is_of = remade[i] >= r.getFirstLayer() && remade[i] < r.getLastLayer();
+    if (!is_of) checks.Break("layer remade", "is not of the stage");
+    if (i > 0 && remade[i] < remade[i - 1]) checks.Break("layers remade", "are not sorted");
+  }
+  return remade;
+}
+
 PlannedSettings ReadSettings(ReadChecks& checks, schema::Settings::Reader r) {
   PlannedSettings settings;
   settings.inner_steps = checks.NotNegative(r.getInnerSteps(), "inner steps");
@@ -80,7 +92,7 @@ PlanUpdate ReadPlan(ReadChecks& checks, schema::Plan::Reader r) {
     m.plan.stages[i] = {checks.NotNegative(stages[i].getFirstLayer(), "first layer"),
                         checks.NotNegative(stages[i].getLastLayer(), "last layer"),
                         ReadIds(checks, stages[i].getReplicas(), limits::kReplicasMax, "replicas"),
-                        ReadShares(checks, stages[i])};
+                        ReadShares(checks, stages[i]), ReadRemade(checks, stages[i])};
   }
   const auto paths = r.getPaths();
   m.plan.paths.resize(checks.Count(paths, limits::kPathsMax, "paths"));

@@ -28,6 +28,21 @@ std::vector<Participant> ReadParticipants(ReadChecks& checks,
   return participants;
 }
 
+// As many as there are participants, or none.
+std::vector<int32_t> ReadCovered(ReadChecks& checks, capnp::List<int32_t>::Reader list,
+                                 size_t participants) {
+  std::vector<int32_t> covered(checks.Count(list, limits::kParticipantsMax, "covered rounds"));
+  if (!covered.empty() && covered.size() != participants) {
+    checks.Break("covered rounds", "are not one for each participant");
+  }
+  for (unsigned i = 0; i < covered.size(); ++i) {
+    covered[i] = list[i];
+    if (covered[i] < 1 || covered[i] > limits::kRoundsCoveredMax)
+      checks.Break("covered rounds", "out of range");
+  }
+  return covered;
+}
+
 DeltaStatistics ReadStatistics(ReadChecks& checks, schema::DeltaStatistics::Reader r) {
   auto m = ReadRound<DeltaStatistics>(checks, r);
   // Each get counts against what may be read of a message: once only.
@@ -114,6 +129,7 @@ Message ReadRoundMessage(ReadChecks& checks, schema::Envelope::Reader e, const P
     const auto table = e.getRoundCommit().getTable();
     if (table.size() > limits::kTableBytesMax) checks.Break("table", "is too long");
     if (checks.status().ok()) m.table.assign(table.begin(), table.end());
+    m.covered = ReadCovered(checks, e.getRoundCommit().getCovered(), m.participants.size());
     return m;
   }
   if (e.isDeltaSum()) {
@@ -133,7 +149,9 @@ Message ReadRoundMessage(ReadChecks& checks, schema::Envelope::Reader e, const P
   }
   if (e.isRoundLate()) return ReadRoundLate(checks, e.getRoundLate());
   if (e.isCheckpointRequest()) {
-    return ReadRound<CheckpointRequest>(checks, e.getCheckpointRequest());
+    auto m = ReadRound<CheckpointRequest>(checks, e.getCheckpointRequest());
+    m.at_once = e.getCheckpointRequest().getAtOnce();
+    return m;
   }
   if (e.isCheckpointState()) return ReadCheckpointState(checks, e.getCheckpointState());
   if (e.isStateRoot()) return ReadStateRoot(checks, e.getStateRoot());

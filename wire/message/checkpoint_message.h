@@ -14,6 +14,7 @@ namespace skerry {
 struct CheckpointRequest {
   int32_t stage = 0;
   int64_t round = 0;
+  bool at_once = false;  // what the base is now, whatever its version: `round` is 0
   bool operator==(const CheckpointRequest&) const = default;
 };
 // replica → coordinator: it is kept, and given as "checkpoint/STAGE/ROUND". Its chunks of

@@ -131,7 +131,12 @@ std::string Describe(const Message& message) {
           [](const Delta& m) { return StrFormat("Delta stage %d round %d", m.stage, m.round); },
           [](const DeltaSum& m) { return OfRound("DeltaSum", m); },
           [](const SumsHeld& m) { return OfRound("SumsHeld", m); },
-          [](const RoundLate& m) { return OfRound("RoundLate", m); },
+          [](const RoundLate& m) {
+            std::string text = OfRound("RoundLate", m);
+            for (const NodeId& node : m.deltas_of) text += " without " + node.Short();
+            for (const NodeId& node : m.sums_of) text += " without the sum of " + node.Short();
+            return text;
+          },
           [](const DeltaHeld& m) {
             return StrFormat("DeltaHeld stage %d round %d of %s", m.stage, m.round,
                              m.sender.Short());

@@ -305,8 +305,8 @@ struct RoundCommit {
   int64_t round = 0;
   std::vector<Participant> participants;  // ordered by node
   uint64_t shape = 0;                     // 0: not sharded
-  // A new codec table (compression/codec_table.h, packed) for later rounds; empty: none.
-  Bytes table = {};
+  Bytes table = {};  // a new codec table (compression/codec_table.h, packed); empty: none
+  std::vector<int32_t> covered = {};  // rounds in each one's message; empty: one each
   bool operator==(const RoundCommit&) const = default;
 };
 // replica → coordinator: applied; the digest of its base parameters at version round + 1.

@@ -22,6 +22,9 @@ struct StageAssignment {
   std::vector<NodeId> replicas;  // slot r of the stage is replicas[r]
   // What part of sharded rounds each slot sums, in proportion; empty: equal parts.
   std::vector<int32_t> shares = {};
+  // Layers that were made from their neighbours when nobody was left of them, sorted, one entry
+  // each time: their inner learning rate is larger (model/stage_remake.h).
+  std::vector<int32_t> remade = {};
   bool operator==(const StageAssignment&) const = default;
 };
 

@@ -156,6 +156,7 @@ struct RunConfig {
   replanS     @12 :Float64 = 60;
   checkpointEveryRounds @13 :Int64;  # 0: none
   checkpointKeep        @14 :Int32 = 2;
+  lostStage             @15 :UInt8;  # 0: from a checkpoint, 1: from its neighbours
 
   struct Transformer {
     vocab       @0 :Int32;
@@ -322,6 +323,7 @@ struct StageAssignment {
   lastLayer  @1 :Int32;  # not included
   replicas   @2 :List(Id256);
   shares     @3 :List(Int32);  # of sharded rounds, by slot; empty: equal
+  remade     @4 :List(Int32);  # layers made from their neighbours, one entry each time
 }
 struct Path {
   slots @0 :List(Slot);
@@ -442,6 +444,7 @@ struct RoundCommit {
   participants @2 :List(Participant);  # ordered by node
   shape        @3 :UInt64;             # of a sharded round; 0: not sharded
   table        @4 :Data;               # a new codec table for later rounds; empty: the same
+  covered      @5 :List(Int32);        # rounds in each participant's message; empty: one each
 }
 # Payload: the encoded sum of the sender's pieces.
 struct DeltaSum {
@@ -505,10 +508,11 @@ struct ObjectChunk {
 
 # ---- checkpoints ---------------------------------------------------------------------------------
 
-# coordinator → replica: keep the stage's state of base version `round`.
+# coordinator → replica: keep the stage's state of base version `round`, or at once.
 struct CheckpointRequest {
-  stage @0 :Int32;
-  round @1 :Int64;
+  stage  @0 :Int32;
+  round  @1 :Int64;
+  atOnce @2 :Bool;  # of whatever version the base is now; `round` is 0
 }
 # replica → coordinator: it is kept; its chunks of 4 MiB.
 struct CheckpointState {

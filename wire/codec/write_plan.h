@@ -1,0 +1,13 @@
+// A stage of a plan, written (PlanUpdate).
+#pragma once
+
+#include "wire/codec/write_checks.h"
+#include "wire/message/pipeline_plan.h"
+#include "wire/schema/skerry.capnp.h"
+
+namespace skerry {
+
+void WriteStage(WriteChecks& checks, const StageAssignment& stage,
+                schema::StageAssignment::Builder b);
+
+}  // namespace skerry
