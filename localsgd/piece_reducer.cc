@@ -1,6 +1,7 @@
 #include "localsgd/piece_reducer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "common/check.h"
@@ -68,8 +69,62 @@ absl::Status PieceReducer::Land(int32_t piece, std::vector<RoundMessage> message
   return absl::OkStatus();
 }
 
-void PieceReducer::KeepOnly(const std::set<int32_t>& pieces) {
-  std::erase_if(residuals_, [&](const auto& entry) { return !pieces.contains(entry.first); });
+// Of no round's table: the reducers of a left-over need not be in the same round.
+const Codec& PieceReducer::LeftOverCodec(int32_t piece) const {
+  constexpr int64_t kBeforeTables = -1;
+  return *codecs_->DownOfPiece(kBeforeTables, piece);
+}
+
+std::vector<PieceReducer::LeftOver> PieceReducer::HandOn(const std::set<int32_t>& own) {
+  constexpr float kRounding = 0x1p-20f;
+  std::vector<LeftOver> all;
+  for (auto it = residuals_.begin(); it != residuals_.end();) {
+    const int32_t piece = it->first;
+    std::vector<float>& s = it->second;
+    if (own.contains(piece)) {
+      handing_on_.erase(piece);
+      ++it;
+      continue;
+    }
+    float largest = 0;
+    for (const float value : s) largest = std::max(largest, std::fabs(value));
+    const float first = handing_on_.try_emplace(piece, largest).first->second;
+    Bytes message;
+    std::vector<float> sent(s.size());
+    const Codec& codec = LeftOverCodec(piece);
+    const bool goes = largest > first * kRounding && codec.Encode(s, &message).ok() &&
+                      codec.Decode(message, sent).ok() &&
+                      std::any_of(sent.begin(), sent.end(), [](float x) { return x != 0; });
+    if (!goes) {
+      handing_on_.erase(piece);
+      it = residuals_.erase(it);
+      continue;
+    }
+    for (size_t i = 0; i < s.size(); ++i) s[i] -= sent[i];
+    all.push_back({piece, std::move(message)});
+    ++it;
+  }
+  return all;
+}
+
+void PieceReducer::KeepOnly(const std::set<int32_t>& own) {
+  std::erase_if(residuals_, [&](const auto& entry) { return !own.contains(entry.first); });
+}
+
+absl::Status PieceReducer::CheckLeftOver(int32_t piece, std::span<const uint8_t> message) const {
+  if (piece < 0 || piece >= cut_.count()) return InvalidArgument("there is no piece %d", piece);
+  return LeftOverCodec(piece).Check(message, cut_.Size(piece));
+}
+
+absl::Status PieceReducer::TakeOver(int32_t piece, std::span<const uint8_t> message) {
+  SKERRY_RETURN_IF_ERROR(CheckLeftOver(piece, message));
+  std::vector<float> more(static_cast<size_t>(cut_.Size(piece)));
+  SKERRY_RETURN_IF_ERROR(LeftOverCodec(piece).Decode(message, more));
+  std::vector<float> residual = ResidualOrZeros(piece);
+  for (size_t i = 0; i < residual.size(); ++i) residual[i] += more[i];
+  residuals_[piece] = std::move(residual);
+  handing_on_.erase(piece);
+  return absl::OkStatus();
 }
 
 std::span<const float> PieceReducer::residual(int32_t piece) const {

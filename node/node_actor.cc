@@ -71,7 +71,7 @@ void NodeActor::Fail(Context& context, const absl::Status& status) {
 }
 
 void NodeActor::Leave(Context& context, const std::string& reason) {
-  if (state_ == State::kStopped) return;
+  if (state_ == State::kStopped || BeginFarewell(context, reason)) return;
   state_ = State::kStopped;
   Send(context, options_.coordinator, skerry::Leave{reason});
   context.Stop(0, reason);
@@ -126,6 +126,7 @@ void NodeActor::On(Context& context, const NodeId& from, const PlanUpdate& messa
   if (message.plan.version <= plan_.version) return;
   if (state_ == State::kJoining) return;  // what is sent after the Welcome counts
   const PipelinePlan before = std::exchange(plan_, message.plan);
+  NoteReducers(before);
   config_ = Settled(*std::move(config_), plan_);
   const auto slot = SlotOf(plan_, options_.self);
   const bool dead = !slot || IsDead(plan_, options_.self);
@@ -221,6 +222,7 @@ void NodeActor::StartTraining(Context& context, int64_t step) {
 void NodeActor::Advance(Context& context) {
   if (state_ == State::kCatchingUp) return CatchUp(context);
   if (KeepCheckpointIfDue(context) || SaveForJoinersIfDue(context)) return;
+  TendFarewell(context);
   // After the last step a node still computes for others what a death has sent around again.
   if (state_ == State::kFinished && heavy_ == Heavy::kNone) pipeline_->SubmitNext(context);
   if (state_ != State::kTraining) return;
@@ -271,6 +273,7 @@ void NodeActor::OnJobDone(Context& context, JobId job) {
     if (fetcher_.Done() && builds && !work_ && heavy_ == Heavy::kNone) BuildStage(context);
     return;
   }
+  if (job == left_overs_job_ && left_overs_job_ != 0) return LeftOversMade(context);
   if (job == chunk_job_ && chunk_job_ != 0) return ChunkDigested(context);
   if (job == digest_job_ && digest_job_ != 0) return StateDigested(context);
   if (job == heavy_job_ && heavy_ != Heavy::kNone) {

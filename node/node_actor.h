@@ -25,6 +25,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 
 #include "common/round_clock.h"
 #include "node/link_prober.h"
@@ -67,6 +68,10 @@ class NodeActor final : public Actor {
   static constexpr size_t kPassedOnMax = 256;  // said again to a coordinator that restarted
   static constexpr int64_t kLateStretch = 4;   // rounds of a fragment that "late" is measured by
   static constexpr Duration kHelloPatience = Duration::Seconds(5);
+  // In which a reducer that leaves hands on what it has left over.
+  static constexpr Duration kFarewellMax = Duration::Seconds(3);
+  static constexpr int kFarewellLayers = 8;     // each holds what the one before left out
+  static constexpr size_t kTakenOverMax = 256;  // remembered
 
   explicit NodeActor(NodeActorOptions options);
 
@@ -111,6 +116,7 @@ class NodeActor final : public Actor {
   void On(Context& context, const NodeId& from, const VoidList& message);
   void On(Context& context, const NodeId& from, const HopLate& message);
   void On(Context& context, const NodeId& from, const Delta& message);
+  void On(Context& context, const NodeId& from, const DeltaHeld& message);
   void On(Context& context, const NodeId& from, const DeltaSum& message);
   void On(Context& context, const NodeId& from, const RoundCommit& message);
   void On(Context& context, const NodeId& from, const ObjectRequest& message);
@@ -226,6 +232,27 @@ class NodeActor final : public Actor {
   void OnPieces(Context& context, const NodeId& from, const Delta& message);
   bool IsSumOf(const NodeId& reducer, int64_t round, const std::vector<Piece>& sums);
 
+  // node_left_overs.cc
+  struct LeftOver {  // of a round's fragment, cut into `count` pieces
+    int64_t round = 0;
+    int32_t count = 0;
+    std::vector<Piece> pieces;
+  };
+  bool HandsOn() const;
+  bool IsLeftOver(const Delta& message) const;
+  std::optional<std::vector<int32_t>> KeptAfter(int64_t round);
+  std::vector<Digest> SendLeftOver(Context& context, int32_t stage, const LeftOver& left,
+                                   const PipelinePlan& plan);
+  void KeepLeftOver(Context& context, int64_t round, std::vector<Piece> pieces);
+  void OnLeftOver(Context& context, const NodeId& from, const Delta& message);
+  void NoteReducers(const PipelinePlan& before);
+  void MakeLeftOvers(Context& context, PipelinePlan plan);
+  void LeftOversMade(Context& context);
+  bool BeginFarewell(Context& context, const std::string& reason);
+  void TendFarewell(Context& context);
+  void EndFarewell(Context& context);
+  void PartFromStage(Context& context);
+
   JobId SubmitTracked(Context& context, Job job);
   void ServeBase(Context& context, const NodeId& to, const ObjectRequest& request);
   void SendPart(Context& context, const NodeId& to, const ObjectRequest& request,
@@ -277,6 +304,24 @@ class NodeActor final : public Actor {
   };
   Shapes shapes_;
   std::map<int64_t, uint64_t> reported_sums_;  // by round, the shape
+  // What reducers hand on. Of this stage, in any plan that this node has seen: who may.
+  std::set<NodeId> former_replicas_;
+  std::set<NodeId> retiring_;  // gave away what they still sum by the plan: they leave
+  std::deque<std::tuple<NodeId, int64_t, Digest>> taken_over_;
+  struct LeftOvers {  // of a stage that this node leaves
+    int32_t stage = -1;
+    PipelinePlan plan;  // in which it has no part any more
+    std::vector<LeftOver> made;
+  };
+  std::shared_ptr<LeftOvers> left_overs_;
+  JobId left_overs_job_ = 0;
+  struct Farewell {
+    std::string reason;
+    TimerId deadline = 0;
+    bool is_handed_on = false;
+    std::set<Digest> unheld;  // nobody has said yet that it holds those
+  };
+  std::optional<Farewell> farewell_;
   std::map<int64_t, Bytes> tables_;  // of codecs, packed, by the first round they are in force
   int64_t commits_known_ = 0;        // of rounds below, so are the tables that they name
   std::map<int64_t, DeltaStatistics> said_;  // of rounds not applied

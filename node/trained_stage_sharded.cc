@@ -78,14 +78,44 @@ absl::Status TrainedStage::ApplySums(const Landing& landing) {
   for (const auto& [sender, pieces] : screened) {
     if (2 * pieces > own.size()) screened_.push_back(sender);
   }
-  // Who was absent has its part back in the next round, and with it what it had left over.
-  if (landing.own_accepted) reducer.KeepOnly(std::set<int32_t>(own.begin(), own.end()));
+  if (landing.own_accepted && config_.outer.robust != OuterRobust::kNone) {
+    reducer.KeepOnly(std::set<int32_t>(own.begin(), own.end()));
+  }
   std::vector<std::span<const uint8_t>> sums;
   for (const Payload& sum : landing.sums) sums.push_back(View(sum));
   trainer_->ReadParameters(theta_);
   SKERRY_RETURN_IF_ERROR(fragments_->ApplySums(fragment, sums, landing.own_accepted, theta_));
   digests_[static_cast<size_t>(fragment)].reset();
   trainer_->WriteParameters(theta_);
+  NoteHeld();
+  return absl::OkStatus();
+}
+
+std::vector<Piece> TrainedStage::HandOn(int64_t round, const std::vector<int32_t>& own) {
+  SKERRY_CHECK(sharded_over_ > 0);
+  PieceReducer& reducer = reducers_[static_cast<size_t>(clock_.FragmentOf(round))];
+  std::vector<Piece> pieces;
+  for (PieceReducer::LeftOver& left : reducer.HandOn(std::set<int32_t>(own.begin(), own.end()))) {
+    pieces.push_back({left.piece, MakePayload(std::move(left.message))});
+  }
+  return pieces;
+}
+
+absl::Status TrainedStage::CheckLeftOvers(int64_t round, const std::vector<Piece>& pieces) const {
+  if (sharded_over_ == 0) return NotSharded();
+  const PieceReducer& reducer = reducers_[static_cast<size_t>(clock_.FragmentOf(round))];
+  for (const Piece& piece : pieces) {
+    SKERRY_RETURN_IF_ERROR(reducer.CheckLeftOver(piece.index, View(piece.message)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TrainedStage::TakeOver(int64_t round, const std::vector<Piece>& pieces) {
+  if (sharded_over_ == 0) return NotSharded();
+  PieceReducer& reducer = reducers_[static_cast<size_t>(clock_.FragmentOf(round))];
+  for (const Piece& piece : pieces) {
+    SKERRY_RETURN_IF_ERROR(reducer.TakeOver(piece.index, View(piece.message)));
+  }
   NoteHeld();
   return absl::OkStatus();
 }
@@ -103,6 +133,24 @@ std::vector<float> TrainedStage::DecodePieces(int64_t round,
     SKERRY_CHECK(decoded.ok(), "a delta of our own making");
   }
   return values;
+}
+
+std::map<int32_t, std::vector<float>> TrainedStage::LeftOver(int64_t round) const {
+  std::map<int32_t, std::vector<float>> left;
+  const PieceReducer& reducer = reducers_[static_cast<size_t>(clock_.FragmentOf(round))];
+  for (int32_t i = 0; i < pieces(round); ++i) {
+    const auto s = reducer.residual(i);
+    if (!s.empty()) left[i].assign(s.begin(), s.end());
+  }
+  return left;
+}
+
+std::vector<float> TrainedStage::DecodeLeftOver(int64_t round, const Piece& piece) const {
+  PieceReducer empty(config_.outer, cuts_[static_cast<size_t>(clock_.FragmentOf(round))], 0,
+                     books_[static_cast<size_t>(clock_.FragmentOf(round))]);
+  SKERRY_CHECK(empty.TakeOver(piece.index, View(piece.message)).ok(), "it was checked");
+  const auto s = empty.residual(piece.index);
+  return {s.begin(), s.end()};
 }
 
 absl::Status TrainedStage::CheckIndex(int64_t round, const Piece& piece) const {
