@@ -13,7 +13,8 @@
 // it any more hands on what it has left over, in messages of the down codec, and the new reducer
 // adds that to its own s whenever it comes:
 //
-//   old reducer   msg = C(s)   s ← s − D(msg)   again after every round, until s is nothing
+//   old reducer   msg = C(s)   s ← s − D(msg)   again after every round, until s is nothing;
+//                 of who leaves for good in int8, unless C is as fine
 //   new reducer   s' ← s' + D(msg)
 //
 // So Σ D(sum) + Σ s + Σ D(msg) under way = Σ mean, over all reducers, without weights: a mean is
@@ -62,9 +63,9 @@ class PieceReducer {
   const std::vector<bool>& screened() const { return screened_; }
 
   // What is left over of pieces that are not in `own`, for who sums them now: a message for each,
-  // in order of pieces. It counts as handed on. Call it again when the next round has landed: a
-  // coarse codec leaves something out. What is below 2^-20 of what there was at first is rounding,
-  // and forgotten.
+  // in order of pieces; its first byte says which codec it is of. It counts as handed on. Call it
+  // again when the next round has landed: a coarse codec leaves something out. What is below 2^-20
+  // of what there was at first is rounding, and forgotten. `own` is empty: this reducer goes.
   struct LeftOver {
     int32_t piece = 0;
     Bytes message;
@@ -78,6 +79,9 @@ class PieceReducer {
   // none of that piece; then nothing has changed.
   absl::Status CheckLeftOver(int32_t piece, std::span<const uint8_t> message) const;
   absl::Status TakeOver(int32_t piece, std::span<const uint8_t> message);
+  // What it adds, [size of the piece].
+  absl::StatusOr<std::vector<float>> DecodeLeftOver(int32_t piece,
+                                                    std::span<const uint8_t> message) const;
 
   // All of s, bit-exact; the rest is the caller's. The bytes carry a format version and a digest.
   // Restore: DataLoss if they are damaged, or of another cut.
@@ -94,11 +98,14 @@ class PieceReducer {
   absl::StatusOr<std::vector<float>> Mean(int32_t piece, std::vector<RoundMessage> messages,
                                           int64_t round, std::vector<bool>* screened) const;
   std::vector<float> ResidualOrZeros(int32_t piece) const;
-  const Codec& LeftOverCodec(int32_t piece) const;
+  enum class LeftOverForm : uint8_t { kDown, kInt8 };
+  static constexpr size_t kFormBytes = 1;
+  const Codec* LeftOverCodec(int32_t piece, LeftOverForm form) const;
 
   PieceCut cut_;
   std::shared_ptr<CodecBook> codecs_;
   int64_t nominal_tokens_;
+  DeltaCodec down_;
   RobustOptions robust_;
   std::vector<bool> screened_;
   std::map<int32_t, std::vector<float>> residuals_;  // s, by piece

@@ -70,7 +70,7 @@ class NodeActor final : public Actor {
   static constexpr Duration kHelloPatience = Duration::Seconds(5);
   // In which a reducer that leaves hands on what it has left over.
   static constexpr Duration kFarewellMax = Duration::Seconds(3);
-  static constexpr int kFarewellLayers = 8;     // each holds what the one before left out
+  static constexpr int kFarewellLayers = 2;     // each holds what the one before left out
   static constexpr size_t kTakenOverMax = 256;  // remembered
 
   explicit NodeActor(NodeActorOptions options);
@@ -246,7 +246,7 @@ class NodeActor final : public Actor {
   void KeepLeftOver(Context& context, int64_t round, std::vector<Piece> pieces);
   void OnLeftOver(Context& context, const NodeId& from, const Delta& message);
   void NoteReducers(const PipelinePlan& before);
-  void MakeLeftOvers(Context& context, PipelinePlan plan);
+  void MakeLeftOvers(Context& context, PipelinePlan plan, std::vector<StageWork::Landing> landings);
   void LeftOversMade(Context& context);
   bool BeginFarewell(Context& context, const std::string& reason);
   void TendFarewell(Context& context);

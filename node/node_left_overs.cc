@@ -114,9 +114,10 @@ void NodeActor::OnLeftOver(Context& context, const NodeId& from, const Delta& me
 
 // ---- for good ----------------------------------------------------------------------------------
 
-// Everything, in layers: what a coarse codec leaves out follows. The stage may be dropped at once:
-// jobs run in order.
-void NodeActor::MakeLeftOvers(Context& context, PipelinePlan plan) {
+// Everything, in layers: what a codec leaves out follows. `landings`: frozen and not landed. The
+// stage may be dropped at once: jobs run in order.
+void NodeActor::MakeLeftOvers(Context& context, PipelinePlan plan,
+                              std::vector<StageWork::Landing> landings) {
   left_overs_ = std::make_shared<LeftOvers>();
   left_overs_->stage = stage_;
   left_overs_->plan = std::move(plan);
@@ -126,15 +127,18 @@ void NodeActor::MakeLeftOvers(Context& context, PipelinePlan plan) {
     wanted.push_back({round, work_->pieces(round), {}});
   }
   left_overs_job_ = SubmitTracked(
-      context,
-      {"hand on", work_->Cost(WorkKind::kReduce), [work = work_.get(), wanted, left = left_overs_] {
-         for (int layer = 0; layer < kFarewellLayers; ++layer) {
-           for (LeftOver of : wanted) {
-             of.pieces = work->HandOn(of.round, {});
-             if (!of.pieces.empty()) left->made.push_back(std::move(of));
-           }
-         }
-       }});
+      context, {"hand on", work_->Cost(WorkKind::kReduce),
+                [work = work_.get(), wanted, left = left_overs_, landings = std::move(landings)] {
+                  for (const StageWork::Landing& landing : landings) {
+                    if (!work->LandPart(landing).ok()) return;
+                  }
+                  for (int layer = 0; layer < kFarewellLayers; ++layer) {
+                    for (LeftOver of : wanted) {
+                      of.pieces = work->HandOn(of.round, {});
+                      if (!of.pieces.empty()) left->made.push_back(std::move(of));
+                    }
+                  }
+                }});
 }
 
 void NodeActor::LeftOversMade(Context& context) {
@@ -155,7 +159,7 @@ void NodeActor::LeftOversMade(Context& context) {
 // not landed (28); if something had, its sums would hold what is left over already.
 void NodeActor::PartFromStage(Context& context) {
   if (!HandsOn() || !rounds_ || left_overs_job_ != 0 || rounds_->HasCommit(rounds_->next())) return;
-  MakeLeftOvers(context, plan_);
+  MakeLeftOvers(context, plan_, {});
 }
 
 // False: there is nothing to hand on, or nobody to take it.
@@ -171,14 +175,20 @@ bool NodeActor::BeginFarewell(Context& context, const std::string& reason) {
 }
 
 // A round for which it has vouched may be frozen with its own sums, and these hold what was left
-// over: it waits for that commit, and lands the round. For others it does not vouch any more, so
-// none is frozen with it.
+// over: it waits for that commit. For others it does not vouch any more, so none is frozen with it.
 void NodeActor::TendFarewell(Context& context) {
   if (!farewell_ || farewell_->is_handed_on || left_overs_job_ != 0 || heavy_ != Heavy::kNone) {
     return;
   }
-  if (ApplyDueRound(context)) return;
+  std::vector<StageWork::Landing> landings;
   for (int64_t round = rounds_->next(); rounds_->IsAhead(round); ++round) {
+    if (rounds_->Ready(round)) {
+      auto landing = rounds_->LandingOf(round, work_->pieces(round));
+      if (!landing.ok()) return;
+      for (auto& messages : landing->own.messages) CountRounds(round, &messages);
+      landings.push_back(*std::move(landing));
+      continue;
+    }
     const auto said = reported_sums_.find(round);
     const bool may_be_frozen =
         said != reported_sums_.end() && said->second == ShapeOfRound(round).id;
@@ -187,7 +197,7 @@ void NodeActor::TendFarewell(Context& context) {
   PipelinePlan plan = plan_;
   plan.dead.insert(std::upper_bound(plan.dead.begin(), plan.dead.end(), options_.self),
                    options_.self);
-  MakeLeftOvers(context, std::move(plan));
+  MakeLeftOvers(context, std::move(plan), std::move(landings));
 }
 
 void NodeActor::On(Context& context, const NodeId& from, const DeltaHeld& message) {

@@ -29,7 +29,8 @@ bool NodeActor::ApplyDueRound(Context& context) {
   const int64_t round = rounds_->next();
   if (round >= encoded_) return false;
   const int64_t due = Clock().Due(round);
-  if (farewell_ ? farewell_->is_handed_on || left_overs_job_ != 0 : step_ < due) return false;
+  if (step_ < due) return false;
+  if (farewell_ && (farewell_->is_handed_on || left_overs_job_ != 0)) return false;
   Boundary& boundary = boundaries_[round];
   if (!rounds_->Ready(round)) {
     if (!boundary.waiting) boundary.waiting = context.now();

@@ -60,6 +60,7 @@ class TrainedStage final : public StageWork {
   absl::StatusOr<std::vector<Payload>> EncodePieces(int64_t round) override;
   absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction& reduction) const override;
   absl::Status ApplySums(const Landing& landing) override;
+  absl::Status LandPart(const Landing& landing) override;
   std::vector<Piece> HandOn(int64_t round, const std::vector<int32_t>& own) override;
   absl::Status CheckLeftOvers(int64_t round, const std::vector<Piece>& pieces) const override;
   absl::Status TakeOver(int64_t round, const std::vector<Piece>& pieces) override;

@@ -60,7 +60,7 @@ absl::StatusOr<std::vector<Payload>> TrainedStage::ReducePieces(const Reduction&
   return sums;
 }
 
-absl::Status TrainedStage::ApplySums(const Landing& landing) {
+absl::Status TrainedStage::LandPart(const Landing& landing) {
   SKERRY_CHECK(sharded_over_ > 0);
   const int32_t fragment = clock_.FragmentOf(landing.round);
   PieceReducer& reducer = reducers_[static_cast<size_t>(fragment)];
@@ -81,6 +81,12 @@ absl::Status TrainedStage::ApplySums(const Landing& landing) {
   if (landing.own_accepted && config_.outer.robust != OuterRobust::kNone) {
     reducer.KeepOnly(std::set<int32_t>(own.begin(), own.end()));
   }
+  return absl::OkStatus();
+}
+
+absl::Status TrainedStage::ApplySums(const Landing& landing) {
+  SKERRY_RETURN_IF_ERROR(LandPart(landing));
+  const int32_t fragment = clock_.FragmentOf(landing.round);
   std::vector<std::span<const uint8_t>> sums;
   for (const Payload& sum : landing.sums) sums.push_back(View(sum));
   trainer_->ReadParameters(theta_);
@@ -146,11 +152,10 @@ std::map<int32_t, std::vector<float>> TrainedStage::LeftOver(int64_t round) cons
 }
 
 std::vector<float> TrainedStage::DecodeLeftOver(int64_t round, const Piece& piece) const {
-  PieceReducer empty(config_.outer, cuts_[static_cast<size_t>(clock_.FragmentOf(round))], 0,
-                     books_[static_cast<size_t>(clock_.FragmentOf(round))]);
-  SKERRY_CHECK(empty.TakeOver(piece.index, View(piece.message)).ok(), "it was checked");
-  const auto s = empty.residual(piece.index);
-  return {s.begin(), s.end()};
+  const PieceReducer& reducer = reducers_[static_cast<size_t>(clock_.FragmentOf(round))];
+  const auto values = reducer.DecodeLeftOver(piece.index, View(piece.message));
+  SKERRY_CHECK(values.ok(), "it was checked");
+  return *values;
 }
 
 absl::Status TrainedStage::CheckIndex(int64_t round, const Piece& piece) const {

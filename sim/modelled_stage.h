@@ -56,6 +56,7 @@ class ModelledStage final : public StageWork {
   absl::StatusOr<std::vector<Payload>> EncodePieces(int64_t round) override;
   absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction& reduction) const override;
   absl::Status ApplySums(const Landing& landing) override;
+  absl::Status LandPart(const Landing&) override { return absl::OkStatus(); }
   // Of a piece that it does not sum any more a reducer hands on one message that stands for all.
   std::vector<Piece> HandOn(int64_t round, const std::vector<int32_t>& own) override;
   absl::Status CheckLeftOvers(int64_t, const std::vector<Piece>&) const override {

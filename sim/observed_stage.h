@@ -88,6 +88,7 @@ class ObservedStage final : public StageWork {
   }
   absl::Status ApplySums(const Landing& landing) override;
   std::vector<NodeId> Screened() const override { return stage_->Screened(); }
+  absl::Status LandPart(const Landing& landing) override { return stage_->LandPart(landing); }
   std::vector<Piece> HandOn(int64_t round, const std::vector<int32_t>& own) override;
   absl::Status CheckLeftOvers(int64_t round, const std::vector<Piece>& pieces) const override {
     return stage_->CheckLeftOvers(round, pieces);

@@ -84,6 +84,7 @@ class ScaledStage final : public StageWork {
     return Enlarged(reduction.round, small, costs_->SumsBytes(reduction.round));
   }
   absl::Status ApplySums(const Landing& landing) override { return computes_->ApplySums(landing); }
+  absl::Status LandPart(const Landing& landing) override { return computes_->LandPart(landing); }
   std::vector<Piece> HandOn(int64_t round, const std::vector<int32_t>& own) override {
     std::vector<Piece> left = computes_->HandOn(round, own);
     for (Piece& piece : left) {

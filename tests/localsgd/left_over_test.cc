@@ -62,7 +62,6 @@ struct Wandering {
   // Largest |Σ D(sum) + Σ s + Σ D(under way) − Σ mean|.
   double Missing() const {
     std::vector<double> all = gone;
-    const CodecBook book(PlainMean(ResidualPlace::kBuffer, down), kParameters, stage.cut);
     for (int32_t p = 0; p < stage.cut.count(); ++p) {
       const auto first = static_cast<size_t>(stage.cut.First(p));
       for (const PieceReducer& reducer : stage.reducers) {
@@ -71,10 +70,10 @@ struct Wandering {
       }
     }
     for (const Handed& handed : under_way) {
-      std::vector<float> values(static_cast<size_t>(stage.cut.Size(handed.piece)));
-      REQUIRE(book.OfPiece(0, handed.piece)->Decode(handed.message, values).ok());
+      const auto values = stage.reducers[0].DecodeLeftOver(handed.piece, handed.message);
+      REQUIRE(values.ok());
       const auto first = static_cast<size_t>(stage.cut.First(handed.piece));
-      for (size_t i = 0; i < values.size(); ++i) all[first + i] += values[i];
+      for (size_t i = 0; i < values->size(); ++i) all[first + i] += (*values)[i];
     }
     double worst = 0;
     for (size_t i = 0; i < kParameters; ++i) worst = std::max(worst, std::fabs(all[i] - meant[i]));
@@ -119,10 +118,9 @@ TEST_CASE("Law 5: what went down, is left over and is handed on are the means, w
   }
 }
 
-TEST_CASE("Law 5: who leaves hands on what it has left over, to what its codec can say",
-          "[localsgd]") {
+TEST_CASE("Law 5: who leaves hands on what it has left over, in two layers", "[localsgd]") {
   const DeltaCodec codec = GENERATE(DeltaCodec::kNone, DeltaCodec::kBf16, DeltaCodec::kInt8,
-                                    DeltaCodec::kInt4, DeltaCodec::kTernary);
+                                    DeltaCodec::kInt4, DeltaCodec::kTernary, DeltaCodec::kTopK);
   Wandering run(4, BothWays(codec), 3);
   for (uint64_t round = 1; round <= 3; ++round) {
     run.stage.Train(round);
@@ -132,10 +130,10 @@ TEST_CASE("Law 5: who leaves hands on what it has left over, to what its codec c
   const PieceReducer& leaver = run.stage.reducers[1];
   const double before = NormOf(leaver, run.stage.cut);
   run.Deal({0, 2, 3});
-  for (int layer = 0; layer < 8; ++layer) run.HandOn(1, {});
+  for (int layer = 0; layer < 2; ++layer) run.HandOn(1, {});
   run.Deliver(1000);
   CHECK(run.Missing() < 1e-6);
-  CHECK(NormOf(leaver, run.stage.cut) <= before * (codec == DeltaCodec::kTernary ? 0.1 : 1e-6));
+  CHECK(NormOf(leaver, run.stage.cut) <= before * 2e-4);
 }
 
 TEST_CASE("PieceReducer: what is handed on ends, and all of it has arrived", "[localsgd]") {
@@ -147,15 +145,16 @@ TEST_CASE("PieceReducer: what is handed on ends, and all of it has arrived", "[l
   const double before = NormOf(run.stage.reducers[0], run.stage.cut);
   REQUIRE(before > 0);
   run.Deal({1});
+  run.stage.reducer_of[0] = 0;
   int messages = 0;
   for (; messages < 100; ++messages) {
-    run.HandOn(0, {});
+    run.HandOn(0, {0});
     if (run.under_way.empty()) break;
     run.Deliver(1000);
   }
   CHECK(messages > 10);  // coarse as it is, each leaves about three quarters of the largest
   CHECK(messages < 60);
-  CHECK(run.stage.reducers[0].HeldBytes() == 0);
+  CHECK(run.stage.reducers[0].HeldBytes() <= 4 * run.stage.cut.Size(0));
   CHECK(run.Missing() < before * 1e-5);
 }
 
