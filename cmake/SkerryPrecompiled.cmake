@@ -31,8 +31,10 @@ set(skerry_common_headers
   <variant> <vector> <absl/status/statusor.h> <absl/strings/str_format.h> <nlohmann/json.hpp>)
 skerry_precompiled(programs HEADERS ${skerry_common_headers} DEPS absl::statusor absl::str_format nlohmann_json::nlohmann_json)
 skerry_precompiled(tests HEADERS ${skerry_common_headers} <catch2/catch.hpp>
- 
   DEPS absl::statusor absl::str_format nlohmann_json::nlohmann_json Catch2::Catch2)
+if(SKERRY_PRECOMPILED)
+  skerry_without_pointer_checks(skerry_precompiled_tests)
+endif()
 
 # Folders whose sources mostly need them, and have no options of their own.
 set(skerry_folders_with_common_headers coordinator node sim wire)

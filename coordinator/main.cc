@@ -10,6 +10,7 @@
 #include "common/status.h"
 #include "coordinator/audit.h"
 #include "coordinator/checkpoint_program.h"
+#include "coordinator/dashboard_program.h"
 #include "coordinator/listings.h"
 #include "coordinator/report.h"
 #include "coordinator/run_directory.h"
@@ -169,6 +170,11 @@ void AddRunCommands(CLI::App& app, CommandLine& line) {
       ->capture_default_str();
   serve->add_option("--shape", line.serve.shape_file, "imitate this network (wan.toml)");
   serve->add_option("--region", line.serve.region, "this process's region in it");
+  serve
+      ->add_option("--dashboard", line.serve.dashboard,
+                   "host:port of the run's web page; none: without; default: 127.0.0.1:7780 or one "
+                   "of the next ports")
+      ->type_name("ADDRESS");
   serve->callback([&] {
     const auto served = Serve(line.serve);
     line.exit_code = served.ok() ? *served : Ended(served.status());
@@ -233,6 +239,7 @@ int Run(int argc, char** argv) {
   AddViewCommands(app, line);
   AddPreparations(app, line);
   AddCheckpointCommands(app, &line.exit_code);
+  AddDashboardCommand(app, &line.exit_code);
   CLI11_PARSE(app, argc, argv);
   return line.exit_code;
 }

@@ -137,13 +137,18 @@ int64_t RunReport::ReplicaCountMin() const {
   return fewest == stages.end() ? 0 : static_cast<int64_t>(fewest->replicas.size());
 }
 
+RunReport ReportOf(EventFold fold) {
+  RunReport report = std::move(fold).Finish();
+  report.software = SKERRY_VERSION;
+  SetTrainingLosses(report);
+  return report;
+}
+
 absl::StatusOr<RunReport> BuildReport(const std::vector<fs::path>& event_logs,
                                       const std::optional<fs::path>& extra) {
   EventFold fold;
   for (const fs::path& log : event_logs) SKERRY_RETURN_IF_ERROR(FoldFile(log, fold));
-  RunReport report = std::move(fold).Finish();
-  report.software = SKERRY_VERSION;
-  SetTrainingLosses(report);
+  RunReport report = ReportOf(std::move(fold));
   if (extra) SKERRY_RETURN_IF_ERROR(AddExtra(*extra, report));
   return report;
 }
@@ -155,10 +160,7 @@ RunReport ReportOfLines(std::string_view lines) {
     fold.OnLine(lines.substr(0, end));
     lines.remove_prefix(std::min(end + 1, lines.size()));
   }
-  RunReport report = std::move(fold).Finish();
-  report.software = SKERRY_VERSION;
-  SetTrainingLosses(report);
-  return report;
+  return ReportOf(std::move(fold));
 }
 
 std::string ReportJson(const RunReport& report) {

@@ -19,6 +19,8 @@ class EventFold {
 
   // Lines understood so far; zero after a whole file means that it is no event log.
   int64_t understood() const { return understood_; }
+  // Of the last line, in seconds since the first.
+  double now_s() const { return now_s_; }
 
   RunReport Finish() &&;
 
@@ -50,6 +52,9 @@ class EventFold {
   double process_began_s_ = 0;
   std::optional<double> first_utc_s_;
 };
+
+// What a fold comes to, complete but for what only an evaluation knows.
+RunReport ReportOf(EventFold fold);
 
 // Seconds since 1970 of "2026-08-16T09:30:00Z", with or without a fraction; nothing for other text.
 std::optional<double> ParseUtc(const std::string& utc);

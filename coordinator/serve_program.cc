@@ -11,6 +11,7 @@
 #include "common/status.h"
 #include "coordinator/checkpoint_program.h"
 #include "coordinator/coordinator_actor.h"
+#include "coordinator/dashboard_program.h"
 #include "coordinator/line_file.h"
 #include "coordinator/model_writer.h"
 #include "coordinator/run_directory.h"
@@ -163,10 +164,20 @@ absl::Status MakeActor(Serving& serving) {
   return absl::OkStatus();
 }
 
+DashboardOptions DashboardOf(const ServeOptions& options) {
+  DashboardOptions dashboard;
+  dashboard.directory = options.directory;
+  dashboard.any_port = options.dashboard.empty();
+  if (!options.dashboard.empty()) dashboard.address = options.dashboard;
+  return dashboard;
+}
+
 }  // namespace
 
 absl::StatusOr<int> Serve(const ServeOptions& options) {
   SKERRY_ASSIGN_OR_RETURN(OpenedRun run, OpenRunDirectory(options.directory));
+  // Before keys, sockets and threads: its process has none of them.
+  if (options.dashboard != "none") StartDashboard(DashboardOf(options));
   SKERRY_RETURN_IF_ERROR(LockRunDirectory(run.directory));
   SKERRY_ASSIGN_OR_RETURN(Identity identity, Identity::Load(run.directory.File("coordinator.key")));
   SKERRY_ASSIGN_OR_RETURN(auto seat, CoordinatorSeat::Open(run.store));

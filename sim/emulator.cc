@@ -90,6 +90,7 @@ class Emulation {
     return QuoteCommand(command);
   }
   absl::Status StartCoordinator();
+  absl::Status StartDashboard();
   absl::Status NoticeDeaths();
   bool Finished() const;
   bool HeldByAnother() const;
@@ -105,6 +106,7 @@ class Emulation {
   CommandLine serve_;
   std::vector<std::pair<std::string, ChildProcess>> nodes_;
   std::vector<ChildProcess> coordinator_;  // at most one
+  std::vector<ChildProcess> dashboard_;    // likewise
   Clock::time_point coordinator_died_;
   std::vector<bool> node_reported_;
 };
@@ -154,14 +156,32 @@ absl::Status Emulation::StartCoordinator() {
   return absl::OkStatus();
 }
 
+// Outside of the emulated network, where a browser is.
+absl::Status Emulation::StartDashboard() {
+  SKERRY_ASSIGN_OR_RETURN(ChildProcess child, ChildProcess::Start({Program("skerry-coordinator"),
+                                                                   "dashboard", run_.string()},
+                                                                  Log("dashboard")));
+  dashboard_.push_back(std::move(child));
+  const auto patience = Clock::now() + std::chrono::seconds(3);
+  while (!fs::exists(run_ / "dashboard") && Clock::now() < patience) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  std::ifstream in(run_ / "dashboard");
+  std::string address;
+  if (std::getline(in, address)) Say("watch it in a browser: " + address);
+  return absl::OkStatus();
+}
+
 absl::Status Emulation::StartAll() {
   // Port by process id: emulations side by side do not meet, and a restart finds the same one.
   const std::string endpoint =
       absl::StrFormat("tcp://%s:%d", network_->Host(0), 20000 + getpid() % 20000);
-  serve_ = {Program("skerry-coordinator"), "serve", run_.string(), "--bind", endpoint, "--region",
-            scenario_.RegionOf(0)};
+  serve_ = {
+      Program("skerry-coordinator"), "serve",       run_.string(), "--bind", endpoint, "--region",
+      scenario_.RegionOf(0),         "--dashboard", "none"};
   Append(serve_, network_->ShapeArguments());
   SKERRY_RETURN_IF_ERROR(StartCoordinator());
+  SKERRY_RETURN_IF_ERROR(StartDashboard());
   SKERRY_ASSIGN_OR_RETURN(
       std::string ticket,
       RunAndCapture({Program("skerry-coordinator"), "ticket", run_.string(), "--endpoint", endpoint,

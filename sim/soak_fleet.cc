@@ -112,7 +112,8 @@ absl::Status SoakProcesses::Start(Instant now) {
                                          "--uses", std::to_string(options_.nodes)}));
   while (!ticket.empty() && ticket.back() == '\n') ticket.pop_back();
   processes_.resize(static_cast<size_t>(options_.nodes) + 1);
-  processes_[0].command = {program, "serve", RunDirectory(), "--bind", endpoint, "--region", "hub"};
+  processes_[0].command = {program,    "serve", RunDirectory(), "--bind", endpoint,
+                           "--region", "hub",   "--dashboard",  "none"};
   const CommandLine shape = network_.ShapeArguments();
   processes_[0].command.insert(processes_[0].command.end(), shape.begin(), shape.end());
   for (int32_t node = 1; node <= options_.nodes; ++node) {

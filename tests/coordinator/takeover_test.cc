@@ -111,8 +111,8 @@ class Fixture {
   ChildProcess Serve(const std::string& directory, const std::string& log,
                      const std::string& bind = "tcp://127.0.0.1:*") const {
     auto process = ChildProcess::Start(
-        {bin_ + "skerry-coordinator", "serve", (at / directory).string(), "--bind", bind, "--shape",
-         (at / "wan.toml").string(), "--region", "place0"},
+        {bin_ + "skerry-coordinator", "serve", (at / directory).string(), "--dashboard", "none",
+         "--bind", bind, "--shape", (at / "wan.toml").string(), "--region", "place0"},
         (at / log).string());
     REQUIRE(process.ok());
     return *std::move(process);

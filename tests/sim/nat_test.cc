@@ -122,9 +122,9 @@ void Train(const Fleet& fleet, const PacketWay& way) {
   INFO(init.status());
   REQUIRE(init.ok());
   const auto log = [&](const std::string& name) { return (home.at / (name + ".log")).string(); };
-  auto coordinator =
-      ChildProcess::Start({bin + "skerry-coordinator", "serve", run, "--bind", endpoint},
-                          log("coordinator"), (*world)->node(0).fd());
+  auto coordinator = ChildProcess::Start(
+      {bin + "skerry-coordinator", "serve", run, "--bind", endpoint, "--dashboard", "none"},
+      log("coordinator"), (*world)->node(0).fd());
   REQUIRE(coordinator.ok());
   auto ticket = RunAndCapture({bin + "skerry-coordinator", "ticket", run, "--endpoint", endpoint,
                                "--uses", std::to_string(fleet.nodes)});

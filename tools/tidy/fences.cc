@@ -26,7 +26,7 @@ constexpr Fence kFences[] = {
     {"nccl", "kernels/cuda/", ""},
     {"sqlite3", "coordinator/journal", ""},
     {"libpq", "coordinator/journal", ""},
-    {"httplib", "coordinator/http", ""},
+    {"httplib", "coordinator/dashboard", ""},
     {"catch2/", "tests/", ""},
     {"CLI/", "", ""},
 };

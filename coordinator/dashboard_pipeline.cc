@@ -1,0 +1,147 @@
+// The pipeline as a picture: a column a stage, a box a replica, an arrow from who waits to whom it
+// waits for.
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "common/status.h"
+#include "coordinator/chart.h"
+#include "coordinator/dashboard_view.h"
+#include "coordinator/page.h"
+
+namespace skerry {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr double kTop = 34;         // room for the names of the stages
+constexpr double kGap = 10;         // between boxes of a column
+constexpr double kTall = 46;        // a box with two lines of text
+constexpr double kFlat = 12;        // of a crowd: colour only, its name is a tooltip
+constexpr size_t kTallMax = 10;     // replicas
+constexpr double kLabelWidth = 96;  // of a column that has room for text
+constexpr double kAside = 0.62;     // share of a column that its boxes take; arrows run between
+
+struct Box {
+  double x, y, width, height;
+  Json node;  // of the status; null: it says nothing of it
+};
+
+using Boxes = std::map<std::string, Box>;
+
+std::map<std::string, Json> NodesById(const Json& status) {
+  std::map<std::string, Json> nodes;
+  for (const Json& node : status.value("nodes", Json::array())) nodes[node.value("id", "")] = node;
+  return nodes;
+}
+
+std::string State(const Json& node) {
+  if (node.is_null()) return "unknown";
+  if (!node.value("alive", false)) return "gone";
+  return node.value("waiting_for", "").empty() ? "works" : "waits";
+}
+
+std::string Doing(const Json& node) {
+  if (node.is_null()) return "";
+  const std::string state = State(node);
+  if (state == "gone") return "gone";
+  return state == "waits" ? "waits for the " + node.value("waiting_for", "")
+                          : node.value("phase", "");
+}
+
+// "gradient of microbatch 5 from b702f634" names a node; "commit of round 3" none.
+std::string WaitsFor(const Json& node) {
+  if (State(node) != "waits") return "";
+  const std::string what = node.value("waiting_for", "");
+  return what.substr(what.find_last_of(' ') + 1);
+}
+
+std::string BoxSvg(const std::string& id, const Box& box) {
+  const std::string region = box.node.is_null() ? "" : box.node.value("region", "");
+  std::string svg = absl::StrFormat(
+      "<g><title>%s %s: %s</title><rect class=\"box %s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" "
+      "height=\"%.1f\" rx=\"5\"/>",
+      EscapeHtml(id), EscapeHtml(region), EscapeHtml(Doing(box.node)), State(box.node), box.x,
+      box.y, box.width, box.height);
+  if (box.height == kTall) {
+    svg += absl::StrFormat(
+        "<text class=\"id\" x=\"%.1f\" y=\"%.1f\">%s</text><text class=\"tick\" x=\"%.1f\" "
+        "y=\"%.1f\">%s</text>",
+        box.x + 8, box.y + 19, EscapeHtml(id), box.x + 8, box.y + 36,
+        EscapeHtml(region.substr(0, 12)));
+  }
+  return svg + "</g>";
+}
+
+// From side to side that face each other; within a column a bow on the right.
+std::string Arrow(const Box& from, const Box& to) {
+  const double y1 = from.y + from.height / 2, y2 = to.y + to.height / 2;
+  const bool right = to.x > from.x, same = to.x == from.x;
+  const double x1 = right || same ? from.x + from.width : from.x;
+  const double x2 = right ? to.x : to.x + to.width;
+  const double bend = same ? 40 : (x2 - x1) / 2;
+  return absl::StrFormat(
+      "<path class=\"waitline\" d=\"M%.1f %.1f C%.1f %.1f %.1f %.1f %.1f %.1f\" "
+      "marker-end=\"url(#head)\"/>",
+      x1, y1, x1 + bend, y1, same ? x2 + bend : x2 - bend, y2, x2, y2);
+}
+
+Boxes Place(const Json& status, const RunReport& report, size_t replicas_max) {
+  const double column = kChartWidth / static_cast<double>(report.stages.size());
+  const double height = replicas_max <= kTallMax && column * kAside >= kLabelWidth ? kTall : kFlat;
+  const double gap = height == kTall ? kGap : 3;
+  auto nodes = NodesById(status);
+  Boxes boxes;
+  for (size_t s = 0; s < report.stages.size(); ++s) {
+    double y = kTop;
+    for (const std::string& id : report.stages[s].replicas) {
+      boxes[id] = {static_cast<double>(s) * column, y, column * kAside, height, nodes[id]};
+      y += height + gap;
+    }
+  }
+  return boxes;
+}
+
+std::string Key() {
+  return "<p class=\"legend\"><span class=\"key works\">computes or receives</span><span "
+         "class=\"key "
+         "waits\">waits</span><span class=\"key gone\">gone</span></p>";
+}
+
+}  // namespace
+
+std::string PipelineSvg(const Json& status, const RunReport& report) {
+  if (report.stages.empty()) return "";
+  size_t replicas_max = 1;
+  for (const ReportStage& stage : report.stages)
+    replicas_max = std::max(replicas_max, stage.replicas.size());
+  const Boxes boxes = Place(status, report, replicas_max);
+  std::string drawn, arrows;
+  double bottom = kTop;
+  for (const auto& [id, box] : boxes) {
+    drawn += BoxSvg(id, box);
+    bottom = std::max(bottom, box.y + box.height);
+    const auto target = boxes.find(WaitsFor(box.node));
+    if (target != boxes.end()) arrows += Arrow(box, target->second);
+  }
+  std::string names;
+  const double column = kChartWidth / static_cast<double>(report.stages.size());
+  for (size_t s = 0; s < report.stages.size(); ++s) {
+    const ReportStage& stage = report.stages[s];
+    names +=
+        absl::StrFormat("<text class=\"tick\" x=\"%.1f\" y=\"16\">stage %d: layers %d–%d</text>",
+                        static_cast<double>(s) * column, s, stage.first_layer,
+                        std::max(stage.first_layer, stage.last_layer - 1));
+  }
+  return Key() +
+         absl::StrFormat(
+             "<div class=\"scroll\"><svg class=\"pipeline\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" "
+             "aria-label=\"stages and their replicas; the table of nodes says the "
+             "same\"><defs><marker id=\"head\" "
+             "viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" "
+             "orient=\"auto\"><path class=\"arrowhead\" d=\"M0 0 8 4 0 8z\"/></marker></defs>",
+             kChartWidth, bottom + 8) +
+         names + drawn + arrows + "</svg></div>";
+}
+
+}  // namespace skerry

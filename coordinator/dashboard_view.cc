@@ -1,0 +1,203 @@
+#include "coordinator/dashboard_view.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "common/status.h"
+#include "coordinator/page.h"
+#include "coordinator/report_page.h"
+
+namespace skerry {
+namespace {
+
+using Json = nlohmann::json;
+
+// A coordinator writes its status every heartbeat; older than this, it is not at work.
+constexpr double kStatusOldS = 10;
+
+std::string Code(const std::string& text) {
+  return "<code>" + EscapeHtml(text) + "</code>";
+}
+
+struct Now {
+  std::string text;
+  bool bad = false;
+};
+
+// What the run is doing, in a sentence.
+Now Sentence(const Json& status, double age_s, const RunReport& report) {
+  if (!status.is_object()) return {"as it was then"};
+  const std::string phase = status.value("phase", "");
+  if (phase == "finished" || report.finished) return {"finished"};
+  if (age_s > kStatusOldS) {
+    return {absl::StrFormat("the coordinator has said nothing for %s; nodes go on by themselves. "
+                            "Start it again: skerry-coordinator serve DIR",
+                            HumanSeconds(age_s)),
+            true};
+  }
+  if (const std::string note = status.value("note", ""); !note.empty())
+    return {"no plan yet: " + note};
+  if (phase == "waiting for nodes") {
+    return {absl::StrFormat("waiting for nodes: %d of %d are here",
+                            status.value("nodes", Json::array()).size(),
+                            status.value("nodes_min", 0))};
+  }
+  if (status.value("version", 0) == 0) {
+    return {absl::StrFormat("measuring links: %d measured", status.value("links", 0))};
+  }
+  return {phase};
+}
+
+std::string Heading(const Json& status, double age_s, const RunReport& report) {
+  const Now now = Sentence(status, age_s, report);
+  return "<h1>" + EscapeHtml(report.name.empty() ? "A training run" : report.name) +
+         "</h1><p class=\"muted\">run " + Code(report.run) + " · began " +
+         EscapeHtml(report.started_utc) + "</p><p class=\"now" + (now.bad ? " bad" : "") +
+         "\" role=\"status\">" + EscapeHtml(now.text) + "</p>";
+}
+
+int64_t Living(const Json& nodes) {
+  return std::count_if(nodes.begin(), nodes.end(),
+                       [](const Json& node) { return node.value("alive", false); });
+}
+
+std::string ProgressTile(const Json& status, const RunReport& report) {
+  const int64_t steps = status.value("steps", int64_t{0});
+  const int64_t step = status.value("step", report.steps);
+  const double rate = status.value("tokens_per_s", 0.0);
+  std::string note = HumanCount(report.tokens) + " tokens";
+  if (steps > step && step > 0 && report.step_ended_s.size() > 1) {
+    // Of the last steps: what came before may have been slower or faster.
+    const size_t count = std::min<size_t>(50, report.step_ended_s.size() - 1);
+    const auto& last = report.step_ended_s.back();
+    const auto& first = report.step_ended_s[report.step_ended_s.size() - 1 - count];
+    const double step_s = (last.second - first.second) /
+                          static_cast<double>(std::max<int64_t>(last.first - first.first, 1));
+    note += " · " + HumanSeconds(step_s * static_cast<double>(steps - step)) + " to go";
+  }
+  if (steps == 0) return Tile("step", absl::StrFormat("%d", step), note);
+  return Tile("step", absl::StrFormat("%d of %d", step, steps),
+              note + (rate > 0 ? absl::StrFormat(" · %.0f tokens/s", rate) : ""));
+}
+
+std::string Tiles(const Json& status, const RunReport& report) {
+  std::string html = "<div class=\"tiles\">" + ProgressTile(status, report);
+  if (report.loss_initial && report.loss_final) {
+    html += Tile("loss", absl::StrFormat("%.3f", *report.loss_final),
+                 absl::StrFormat("nat per token, %.3f at first", *report.loss_initial));
+  }
+  if (status.contains("nodes")) {
+    html += Tile("nodes", absl::StrFormat("%d", Living(status["nodes"])),
+                 absl::StrFormat("of %d that joined", status["nodes"].size()));
+  }
+  html +=
+      Tile("pipeline", absl::StrFormat("%d × %d", report.stages.size(), report.ReplicaCountMin()),
+           absl::StrFormat("stages × replicas, skip %.0f %%", 100 * report.skip_ratio));
+  html += Tile("outer rounds", absl::StrFormat("%d", report.outer_rounds),
+               report.hidden_fraction ? absl::StrFormat("%.1f %% of their transfer hidden",
+                                                        100 * *report.hidden_fraction)
+                                      : "no transfer measured yet");
+  html += Tile("sent", HumanBytes(status.value("bytes_sent", 0.0)),
+               HumanBytes(status.value("bytes_received", 0.0)) + " received, by all nodes");
+  return html + "</div>";
+}
+
+std::string Doing(const Json& node) {
+  if (!node.value("alive", false)) return "gone";
+  const std::string waits = node.value("waiting_for", "");
+  const std::string phase = node.value("phase", "");
+  return waits.empty() ? phase : "waits for the " + waits;
+}
+
+std::string NodeRow(const Json& node) {
+  const int stage = node.value("stage", -1);
+  const bool gone = !node.value("alive", false);
+  const double silent = node.value("silent_s", 0.0);
+  std::string doing = EscapeHtml(Doing(node));
+  if (!gone && silent > 3) doing += absl::StrFormat("; silent for %s", HumanSeconds(silent));
+  if (!node.value("reachable", true)) doing += "<br><span class=\"muted\">cannot be dialled</span>";
+  return absl::StrFormat(
+      "<tr%s><th scope=\"row\">%s</th><td>%s</td><td>%s</td><td>%s</td><td>%d</td><td>%d</td>"
+      "<td>%s</td><td>%s</td></tr>",
+      gone ? " class=\"bad\"" : "", Code(node.value("id", "")),
+      EscapeHtml(node.value("region", "")),
+      stage < 0 ? "–" : absl::StrFormat("%d.%d", stage, node.value("replica", 0)), doing,
+      node.value("step", 0), node.value("base_version", 0),
+      HumanBytes(node.value("bytes_sent", 0.0)), HumanBytes(node.value("bytes_received", 0.0)));
+}
+
+std::string NodeTable(const Json& status) {
+  const Json nodes = status.value("nodes", Json::array());
+  if (nodes.empty()) return "";
+  std::string html =
+      "<div class=\"scroll\"><table><thead><tr><th scope=\"col\">node</th><th "
+      "scope=\"col\">region</th>"
+      "<th scope=\"col\">stage.replica</th><th scope=\"col\">now</th><th scope=\"col\">step</th>"
+      "<th scope=\"col\">round</th><th scope=\"col\">sent</th><th "
+      "scope=\"col\">received</th></tr></thead><tbody>";
+  for (const Json& node : nodes) html += NodeRow(node);
+  return html + "</tbody></table></div>";
+}
+
+// The newest first: that is what somebody who looks in wants to know.
+std::string NewestEvents(const RunReport& report) {
+  constexpr size_t kShown = 200;
+  RunReport newest;
+  const size_t count = std::min(kShown, report.events.size());
+  newest.events.assign(report.events.rbegin(),
+                       report.events.rbegin() + static_cast<int64_t>(count));
+  return EventTable(newest);
+}
+
+}  // namespace
+
+DashboardPieces DashboardView(const Json& given, double status_age_s, const RunReport& report) {
+  const Json status = given.is_object() ? given : Json::object();
+  return {
+      {"heading", Heading(given, status_age_s, report)},
+      {"tiles", Tiles(status, report)},
+      {"pipeline", Section("Pipeline", "an arrow leads from who waits to whom it waits for",
+                           PipelineSvg(status, report))},
+      {"loss", Section("Loss", "nat per token, over steps", LossChartSvg(report))},
+      {"nodes", Section("Nodes", "", NodeTable(status))},
+      {"rounds", Section("Outer rounds", "per stage, slowest replica",
+                         RoundsChartSvg(report) + StageRoundsTable(report))},
+      {"links", Section("Links", "as measured; stronger colour, faster link", LinkTable(report))},
+      {"plan",
+       Section(
+           "Why this plan", "in the planner's words",
+           report.plan_reason.empty() ? "" : "<pre>" + EscapeHtml(report.plan_reason) + "</pre>")},
+      {"events", Section("What happened", "the newest first", NewestEvents(report))},
+  };
+}
+
+std::string MetricsText(const Json& status, double status_age_s) {
+  if (!status.is_object()) return "";
+  std::string text;
+  const auto gauge = [&](const std::string& name, const std::string& help, double value) {
+    text += absl::StrFormat("# HELP skerry_%s %s\n# TYPE skerry_%s gauge\nskerry_%s %.17g\n", name,
+                            help, name, name, value);
+  };
+  const auto figure = [&](const char* key, const std::string& name, const std::string& help) {
+    const auto found = status.find(key);
+    if (found != status.end() && found->is_number()) gauge(name, help, found->get<double>());
+  };
+  figure("step", "step", "Inner steps that are complete.");
+  figure("steps", "steps", "Inner steps of the whole run.");
+  figure("loss", "loss_nats", "Training loss of the last step, nat per token.");
+  figure("tokens_per_s", "tokens_per_second", "Tokens trained on per second.");
+  figure("rounds", "outer_rounds", "Outer rounds that were committed.");
+  figure("bytes_sent", "sent_bytes", "Bytes sent by all nodes.");
+  figure("bytes_received", "received_bytes", "Bytes received by all nodes.");
+  figure("relayed_pairs", "relayed_pairs", "Pairs of nodes that reach each other through a relay.");
+  gauge("status_age_seconds", "Since the coordinator wrote its status.", status_age_s);
+  const Json nodes = status.value("nodes", Json::array());
+  gauge("nodes_alive", "Nodes that are here.", static_cast<double>(Living(nodes)));
+  const auto waits = std::count_if(nodes.begin(), nodes.end(), [](const Json& node) {
+    return node.value("alive", false) && !node.value("waiting_for", "").empty();
+  });
+  gauge("nodes_waiting", "Nodes that wait for another.", static_cast<double>(waits));
+  return text;
+}
+
+}  // namespace skerry
