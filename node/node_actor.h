@@ -28,6 +28,7 @@
 #include <tuple>
 
 #include "common/round_clock.h"
+#include "node/left_overs.h"
 #include "node/link_prober.h"
 #include "node/round_keeper.h"
 #include "node/shard_fetcher.h"
@@ -233,11 +234,6 @@ class NodeActor final : public Actor {
   bool IsSumOf(const NodeId& reducer, int64_t round, const std::vector<Piece>& sums);
 
   // node_left_overs.cc
-  struct LeftOver {  // of a round's fragment, cut into `count` pieces
-    int64_t round = 0;
-    int32_t count = 0;
-    std::vector<Piece> pieces;
-  };
   bool HandsOn() const;
   bool IsLeftOver(const Delta& message) const;
   std::optional<std::vector<int32_t>> KeptAfter(int64_t round);
@@ -308,19 +304,8 @@ class NodeActor final : public Actor {
   std::set<NodeId> former_replicas_;
   std::set<NodeId> retiring_;  // gave away what they still sum by the plan: they leave
   std::deque<std::tuple<NodeId, int64_t, Digest>> taken_over_;
-  struct LeftOvers {  // of a stage that this node leaves
-    int32_t stage = -1;
-    PipelinePlan plan;  // in which it has no part any more
-    std::vector<LeftOver> made;
-  };
   std::shared_ptr<LeftOvers> left_overs_;
   JobId left_overs_job_ = 0;
-  struct Farewell {
-    std::string reason;
-    TimerId deadline = 0;
-    bool is_handed_on = false;
-    std::set<Digest> unheld;  // nobody has said yet that it holds those
-  };
   std::optional<Farewell> farewell_;
   std::map<int64_t, Bytes> tables_;  // of codecs, packed, by the first round they are in force
   int64_t commits_known_ = 0;        // of rounds below, so are the tables that they name
