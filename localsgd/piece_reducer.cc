@@ -1,6 +1,7 @@
 #include "localsgd/piece_reducer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "common/check.h"
@@ -13,6 +14,7 @@ PieceReducer::PieceReducer(const OuterConfig& config, const PieceCut& cut, int64
     : cut_(cut),
       codecs_(std::move(codecs)),
       nominal_tokens_(nominal_tokens),
+      down_(DownCodecOf(config)),
       robust_(RobustOptions::Of(config)) {
   if (!codecs_) codecs_ = std::make_shared<CodecBook>(config, cut.parameters, cut);
 }
@@ -68,8 +70,78 @@ absl::Status PieceReducer::Land(int32_t piece, std::vector<RoundMessage> message
   return absl::OkStatus();
 }
 
-void PieceReducer::KeepOnly(const std::set<int32_t>& pieces) {
-  std::erase_if(residuals_, [&](const auto& entry) { return !pieces.contains(entry.first); });
+// Of no round's table: the reducers of a left-over need not be in the same round. nullptr: there is
+// no such form.
+const Codec* PieceReducer::LeftOverCodec(int32_t piece, LeftOverForm form) const {
+  constexpr int64_t kBeforeTables = -1;
+  if (form == LeftOverForm::kDown) return codecs_->DownOfPiece(kBeforeTables, piece).get();
+  return form == LeftOverForm::kInt8 ? &CodecFor(DeltaCodec::kInt8) : nullptr;
+}
+
+std::vector<PieceReducer::LeftOver> PieceReducer::HandOn(const std::set<int32_t>& own) {
+  constexpr float kRounding = 0x1p-20f;
+  const bool is_fine = down_ == DeltaCodec::kNone || down_ == DeltaCodec::kBf16;
+  const auto form = own.empty() && !is_fine ? LeftOverForm::kInt8 : LeftOverForm::kDown;
+  std::vector<LeftOver> all;
+  for (auto it = residuals_.begin(); it != residuals_.end();) {
+    const int32_t piece = it->first;
+    std::vector<float>& s = it->second;
+    if (own.contains(piece)) {
+      handing_on_.erase(piece);
+      ++it;
+      continue;
+    }
+    float largest = 0;
+    for (const float value : s) largest = std::max(largest, std::fabs(value));
+    const float first = handing_on_.try_emplace(piece, largest).first->second;
+    Bytes encoded;
+    std::vector<float> sent(s.size());
+    const Codec& codec = *LeftOverCodec(piece, form);
+    const bool goes = largest > first * kRounding && codec.Encode(s, &encoded).ok() &&
+                      codec.Decode(encoded, sent).ok() &&
+                      std::any_of(sent.begin(), sent.end(), [](float x) { return x != 0; });
+    if (!goes) {
+      handing_on_.erase(piece);
+      it = residuals_.erase(it);
+      continue;
+    }
+    for (size_t i = 0; i < s.size(); ++i) s[i] -= sent[i];
+    Bytes message = {static_cast<uint8_t>(form)};
+    message.insert(message.end(), encoded.begin(), encoded.end());
+    all.push_back({piece, std::move(message)});
+    ++it;
+  }
+  return all;
+}
+
+absl::Status PieceReducer::CheckLeftOver(int32_t piece, std::span<const uint8_t> message) const {
+  if (piece < 0 || piece >= cut_.count()) return InvalidArgument("there is no piece %d", piece);
+  if (message.empty()) return InvalidArgument("left-over of piece %d: no bytes", piece);
+  const Codec* codec = LeftOverCodec(piece, static_cast<LeftOverForm>(message.front()));
+  if (codec == nullptr) return InvalidArgument("left-over of piece %d: no such form", piece);
+  return codec->Check(message.subspan(kFormBytes), cut_.Size(piece));
+}
+
+absl::StatusOr<std::vector<float>> PieceReducer::DecodeLeftOver(
+    int32_t piece, std::span<const uint8_t> message) const {
+  SKERRY_RETURN_IF_ERROR(CheckLeftOver(piece, message));
+  std::vector<float> values(static_cast<size_t>(cut_.Size(piece)));
+  SKERRY_RETURN_IF_ERROR(LeftOverCodec(piece, static_cast<LeftOverForm>(message.front()))
+                             ->Decode(message.subspan(kFormBytes), values));
+  return values;
+}
+
+absl::Status PieceReducer::TakeOver(int32_t piece, std::span<const uint8_t> message) {
+  SKERRY_ASSIGN_OR_RETURN(const std::vector<float> more, DecodeLeftOver(piece, message));
+  std::vector<float> residual = ResidualOrZeros(piece);
+  for (size_t i = 0; i < residual.size(); ++i) residual[i] += more[i];
+  residuals_[piece] = std::move(residual);
+  handing_on_.erase(piece);
+  return absl::OkStatus();
+}
+
+void PieceReducer::KeepOnly(const std::set<int32_t>& own) {
+  std::erase_if(residuals_, [&](const auto& entry) { return !own.contains(entry.first); });
 }
 
 std::span<const float> PieceReducer::residual(int32_t piece) const {

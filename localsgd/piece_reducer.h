@@ -7,12 +7,21 @@
 //
 // Law: Σ D(sum) + s = Σ mean over the rounds landed, to float32 rounding (the downlink's half of
 // conservation). Reduce changes nothing: the same round is reduced again from the same s when its
-// set of participants shrinks; s moves only when the round lands. s of a piece begins at zero
-// wherever the piece goes: what its last reducer had not sent yet is lost with it, at most one
-// residual of the pieces it held.
+// set of participants shrinks; s moves only when the round lands.
 //
-// Memory: 4 bytes per parameter of the pieces reduced so far, that is 4/R of the stage's for each
-// of R replicas, and while it works two floats per parameter of a piece.
+// A piece may go to another reducer: somebody dies, is absent, leaves, comes back. Who does not sum
+// it any more hands on what it has left over, in messages of the down codec, and the new reducer
+// adds that to its own s whenever it comes:
+//
+//   old reducer   msg = C(s)   s ← s − D(msg)   again after every round, until s is nothing;
+//                 of who leaves for good in int8, unless C is as fine
+//   new reducer   s' ← s' + D(msg)
+//
+// So Σ D(sum) + Σ s + Σ D(msg) under way = Σ mean, over all reducers, without weights: a mean is
+// not touched. Only what a reducer held that is killed is lost, at most one residual of its pieces.
+//
+// Memory: 4 bytes per parameter of the pieces it sums, that is 4/R of the stage's for each of R
+// replicas, and of those that it hands on; while it works two floats per parameter of a piece.
 #pragma once
 
 #include <cstdint>
@@ -53,8 +62,33 @@ class PieceReducer {
   // (robust.h; norms are those of the piece). Empty without one.
   const std::vector<bool>& screened() const { return screened_; }
 
-  // Other pieces are other reducers' from now on.
-  void KeepOnly(const std::set<int32_t>& pieces);
+  // What is left over of pieces that are not in `own`, for who sums them now: a message for each,
+  // in order of pieces; its first byte says which codec it is of. It counts as handed on. Call it
+  // again when the next round has landed: a coarse codec leaves something out. What is below 2^-20
+  // of what there was at first is rounding, and forgotten. `own` is empty: this reducer goes.
+  struct LeftOver {
+    int32_t piece = 0;
+    Bytes message;
+  };
+  std::vector<LeftOver> HandOn(const std::set<int32_t>& own);
+
+  // The same, and nobody gets it: with robust modes, as a left-over is weighed by nobody.
+  void KeepOnly(const std::set<int32_t>& own);
+
+  // Whether such a message of another reducer can be taken over, and that. InvalidArgument: it is
+  // none of that piece; then nothing has changed.
+  absl::Status CheckLeftOver(int32_t piece, std::span<const uint8_t> message) const;
+  absl::Status TakeOver(int32_t piece, std::span<const uint8_t> message);
+  // What it adds, [size of the piece].
+  absl::StatusOr<std::vector<float>> DecodeLeftOver(int32_t piece,
+                                                    std::span<const uint8_t> message) const;
+
+  // All of s, bit-exact; the rest is the caller's. The bytes carry a format version and a digest.
+  // Restore: DataLoss if they are damaged, or of another cut.
+  Bytes Save() const;
+  static absl::StatusOr<PieceReducer> Restore(const OuterConfig& config, const PieceCut& cut,
+                                              std::span<const uint8_t> saved,
+                                              std::shared_ptr<CodecBook> codecs = nullptr);
 
   // s of a piece, empty before it landed.
   std::span<const float> residual(int32_t piece) const;
@@ -64,13 +98,18 @@ class PieceReducer {
   absl::StatusOr<std::vector<float>> Mean(int32_t piece, std::vector<RoundMessage> messages,
                                           int64_t round, std::vector<bool>* screened) const;
   std::vector<float> ResidualOrZeros(int32_t piece) const;
+  enum class LeftOverForm : uint8_t { kDown, kInt8 };
+  static constexpr size_t kFormBytes = 1;
+  const Codec* LeftOverCodec(int32_t piece, LeftOverForm form) const;
 
   PieceCut cut_;
   std::shared_ptr<CodecBook> codecs_;
   int64_t nominal_tokens_;
+  DeltaCodec down_;
   RobustOptions robust_;
   std::vector<bool> screened_;
   std::map<int32_t, std::vector<float>> residuals_;  // s, by piece
+  std::map<int32_t, float> handing_on_;              // its largest value when that began
 };
 
 }  // namespace skerry

@@ -152,6 +152,27 @@ absl::StatusOr<int> Stay(const Membership& member, Rationing& ration, StayEnd& e
   return *exit_code;
 }
 
+// Of stages on this device; both must outlive it.
+StageWorkFactory BuilderOf(const DeviceChoice& device, ShardDirectory& shards) {
+  return [&device, &shards](
+             const RunConfig& config, const StageOrder& order,
+             const std::vector<ShardName>& names) -> absl::StatusOr<std::unique_ptr<StageWork>> {
+    std::unique_ptr<TokenSource> tokens;
+    if (order.holds_ends) {
+      SKERRY_ASSIGN_OR_RETURN(tokens, shards.Open(config, names));
+    }
+    SKERRY_ASSIGN_OR_RETURN(auto backend, device.Create(ComputeTypeOf(config.inner)));
+    // Before it is taken: a system that gives more than it has kills whoever uses it.
+    const int64_t free = MemoryFree(*backend);
+    if (free < order.needs_bytes) {
+      return ResourceExhausted("the stage takes %s, and %s are free now",
+                               BytesText(order.needs_bytes), BytesText(free));
+    }
+    return TrainedStage::Create(config, order.stage, order.holds_ends, std::move(backend),
+                                std::move(tokens), order.recomputed_layers);
+  };
+}
+
 absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   SKERRY_ASSIGN_OR_RETURN(const Ticket ticket, VerifyTicket(options.ticket, std::time(nullptr)));
   const fs::path home = NodeHome(options.home);
@@ -183,24 +204,7 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
     node.device.memory_bytes = std::min(node.device.memory_bytes, most);
   }
   node.shards = &shards;
-  node.build =
-      [&device, &shards](
-          const RunConfig& config, const StageOrder& order,
-          const std::vector<ShardName>& names) -> absl::StatusOr<std::unique_ptr<StageWork>> {
-    std::unique_ptr<TokenSource> tokens;
-    if (order.holds_ends) {
-      SKERRY_ASSIGN_OR_RETURN(tokens, shards.Open(config, names));
-    }
-    SKERRY_ASSIGN_OR_RETURN(auto backend, device.Create(ComputeTypeOf(config.inner)));
-    // Before it is taken: a system that gives more than it has kills whoever uses it.
-    const int64_t free = MemoryFree(*backend);
-    if (free < order.needs_bytes) {
-      return ResourceExhausted("the stage takes %s, and %s are free now",
-                               BytesText(order.needs_bytes), BytesText(free));
-    }
-    return TrainedStage::Create(config, order.stage, order.holds_ends, std::move(backend),
-                                std::move(tokens), order.recomputed_layers);
-  };
+  node.build = BuilderOf(device, shards);
   node.relays = options.relay;
   Membership member{options, ticket, identity, home, std::move(node)};
   while (true) {

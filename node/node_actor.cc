@@ -83,7 +83,7 @@ void NodeActor::FailAtWork(Context& context, const absl::Status& status) {
 }
 
 void NodeActor::Leave(Context& context, const std::string& reason) {
-  if (state_ == State::kStopped) return;
+  if (state_ == State::kStopped || BeginFarewell(context, reason)) return;
   state_ = State::kStopped;
   Send(context, options_.coordinator, skerry::Leave{reason});
   context.Stop(0, reason);
@@ -138,6 +138,7 @@ void NodeActor::On(Context& context, const NodeId& from, const PlanUpdate& messa
   if (message.plan.version <= plan_.version) return;
   if (state_ == State::kJoining) return;  // what is sent after the Welcome counts
   const PipelinePlan before = std::exchange(plan_, message.plan);
+  NoteReducers(before);
   config_ = Settled(*std::move(config_), plan_);
   const auto slot = SlotOf(plan_, options_.self);
   const bool dead = !slot || IsDead(plan_, options_.self);
@@ -243,6 +244,7 @@ void NodeActor::StartTraining(Context& context, int64_t step) {
 void NodeActor::Advance(Context& context) {
   if (state_ == State::kCatchingUp) return CatchUp(context);
   if (KeepCheckpointIfDue(context) || SaveForJoinersIfDue(context)) return;
+  TendFarewell(context);
   // After the last step a node still computes for others what a death has sent around again.
   if (state_ == State::kFinished && heavy_ == Heavy::kNone) pipeline_->SubmitNext(context);
   if (state_ != State::kTraining) return;
@@ -297,50 +299,54 @@ void NodeActor::OnJobDone(Context& context, JobId job) {
     if (fetcher_.Done() && builds && !work_ && heavy_ == Heavy::kNone) BuildStage(context);
     return;
   }
+  if (job == left_overs_job_ && left_overs_job_ != 0) return LeftOversMade(context);
   if (job == chunk_job_ && chunk_job_ != 0) return ChunkDigested(context);
   if (job == digest_job_ && digest_job_ != 0) return StateDigested(context);
   if (job == heavy_job_ && heavy_ != Heavy::kNone) {
     const Heavy done = std::exchange(heavy_, Heavy::kNone);
     if (!results_->status.ok() && done == Heavy::kRestore) return StateRestored(context);
     if (!results_->status.ok()) return FailAtWork(context, results_->status);
-    switch (done) {
-      case Heavy::kBuild:
-        return StageBuilt(context);
-      case Heavy::kOptimizer:
-        ++step_;
-        open_ = false;
-        break;
-      case Heavy::kEncode:
-        Encoded(context);
-        break;
-      case Heavy::kReduce:
-        Reduced(context);
-        break;
-      case Heavy::kApply:
-        ApplyDone(context);
-        break;
-      case Heavy::kExport:
-        base_bytes_ = results_->base;
-        for (auto& [to, request] : std::exchange(base_requests_, {}))
-          ServeBase(context, to, request);
-        break;
-      case Heavy::kCheckpoint:
-        CheckpointKept(context);
-        break;
-      case Heavy::kSave:
-        StateSaved(context);
-        break;
-      case Heavy::kRestore:
-        return StateRestored(context);
-      case Heavy::kCatchUp:
-        return CaughtUp(context);
-      case Heavy::kStart:
-        return StartReplica(context);
-      case Heavy::kNone:
-        break;
-    }
-  } else if (pipeline_) {
-    pipeline_->OnJobDone(context, job);
+    return HeavyDone(context, done);
+  }
+  if (pipeline_) pipeline_->OnJobDone(context, job);
+  Advance(context);
+}
+
+void NodeActor::HeavyDone(Context& context, Heavy done) {
+  switch (done) {
+    case Heavy::kBuild:
+      return StageBuilt(context);
+    case Heavy::kOptimizer:
+      ++step_;
+      open_ = false;
+      break;
+    case Heavy::kEncode:
+      Encoded(context);
+      break;
+    case Heavy::kReduce:
+      Reduced(context);
+      break;
+    case Heavy::kApply:
+      ApplyDone(context);
+      break;
+    case Heavy::kExport:
+      base_bytes_ = results_->base;
+      for (auto& [to, request] : std::exchange(base_requests_, {})) ServeBase(context, to, request);
+      break;
+    case Heavy::kCheckpoint:
+      CheckpointKept(context);
+      break;
+    case Heavy::kSave:
+      StateSaved(context);
+      break;
+    case Heavy::kRestore:
+      return StateRestored(context);
+    case Heavy::kCatchUp:
+      return CaughtUp(context);
+    case Heavy::kStart:
+      return StartReplica(context);
+    case Heavy::kNone:
+      break;
   }
   Advance(context);
 }

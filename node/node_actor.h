@@ -7,12 +7,10 @@
 //   kPreparing  in the plan: fetching shards (stage 0) and building the stage on the device; where
 //               the plan begins with a checkpoint, fetching the stage's state too
 //   kCatchingUp joins a stage in training: as kPreparing, and is given the stage's state; holds
-//   deltas
-//               meanwhile, then lands rounds as they are committed, until its first step
+//               deltas meanwhile, then lands rounds as they are committed, until its first step
 //   kTraining   steps and rounds; see Advance()
 //   kFinished   all steps and the last round done; serves its base parameters, and microbatches
-//   that
-//               were sent again after a death, until Shutdown
+//               that were sent again after a death, until Shutdown
 //   kStopped    told to end, or leaving
 // A node whose part has gone to others starts over from kJoining, with nothing (StartOver); one
 // that is moved to another stage goes straight to kCatchingUp there (MoveTo).
@@ -25,8 +23,10 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 
 #include "common/round_clock.h"
+#include "node/left_overs.h"
 #include "node/link_prober.h"
 #include "node/round_keeper.h"
 #include "node/shard_fetcher.h"
@@ -74,6 +74,10 @@ class NodeActor final : public Actor {
   static constexpr size_t kPassedOnMax = 256;  // said again to a coordinator that restarted
   static constexpr int64_t kLateStretch = 4;   // rounds of a fragment that "late" is measured by
   static constexpr Duration kHelloPatience = Duration::Seconds(5);
+  // In which a reducer that leaves hands on what it has left over.
+  static constexpr Duration kFarewellMax = Duration::Seconds(3);
+  static constexpr int kFarewellLayers = 2;     // each holds what the one before left out
+  static constexpr size_t kTakenOverMax = 256;  // remembered
 
   explicit NodeActor(NodeActorOptions options);
 
@@ -121,6 +125,7 @@ class NodeActor final : public Actor {
   void On(Context& context, const NodeId& from, const VoidList& message);
   void On(Context& context, const NodeId& from, const HopLate& message);
   void On(Context& context, const NodeId& from, const Delta& message);
+  void On(Context& context, const NodeId& from, const DeltaHeld& message);
   void On(Context& context, const NodeId& from, const DeltaSum& message);
   void On(Context& context, const NodeId& from, const RoundCommit& message);
   void On(Context& context, const NodeId& from, const ObjectRequest& message);
@@ -239,6 +244,22 @@ class NodeActor final : public Actor {
   void OnPieces(Context& context, const NodeId& from, const Delta& message);
   bool IsSumOf(const NodeId& reducer, int64_t round, const std::vector<Piece>& sums);
 
+  // node_left_overs.cc
+  bool HandsOn() const;
+  bool IsLeftOver(const Delta& message) const;
+  std::optional<std::vector<int32_t>> KeptAfter(int64_t round);
+  std::vector<Digest> SendLeftOver(Context& context, int32_t stage, const LeftOver& left,
+                                   const PipelinePlan& plan);
+  void KeepLeftOver(Context& context, int64_t round, std::vector<Piece> pieces);
+  void OnLeftOver(Context& context, const NodeId& from, const Delta& message);
+  void NoteReducers(const PipelinePlan& before);
+  void MakeLeftOvers(Context& context, PipelinePlan plan, std::vector<StageWork::Landing> landings);
+  void LeftOversMade(Context& context);
+  bool BeginFarewell(Context& context, const std::string& reason);
+  void TendFarewell(Context& context);
+  void EndFarewell(Context& context);
+  void PartFromStage(Context& context);
+
   JobId SubmitTracked(Context& context, Job job);
   void ServeBase(Context& context, const NodeId& to, const ObjectRequest& request);
   void SendPart(Context& context, const NodeId& to, const ObjectRequest& request,
@@ -262,8 +283,8 @@ class NodeActor final : public Actor {
   std::unique_ptr<StageWork> work_;
   std::unique_ptr<StageActor> pipeline_;
   std::unique_ptr<RoundKeeper> rounds_;
-  std::deque<std::pair<NodeId, Message>>
-      early_;  // pipeline traffic that came before the stage was built, or its plan
+  // Pipeline traffic that came before the stage was built, or its plan.
+  std::deque<std::pair<NodeId, Message>> early_;
 
   int64_t step_ = 0;     // completed inner steps
   int64_t encoded_ = 0;  // rounds whose own delta is encoded
@@ -290,6 +311,13 @@ class NodeActor final : public Actor {
   };
   Shapes shapes_;
   std::map<int64_t, uint64_t> reported_sums_;  // by round, the shape
+  // What reducers hand on. Of this stage, in any plan that this node has seen: who may.
+  std::set<NodeId> former_replicas_;
+  std::set<NodeId> retiring_;  // gave away what they still sum by the plan: they leave
+  std::deque<std::tuple<NodeId, int64_t, Digest>> taken_over_;
+  std::shared_ptr<LeftOvers> left_overs_;
+  JobId left_overs_job_ = 0;
+  std::optional<Farewell> farewell_;
   std::map<int64_t, Bytes> tables_;  // of codecs, packed, by the first round they are in force
   int64_t commits_known_ = 0;        // of rounds below, so are the tables that they name
   std::map<int64_t, DeltaStatistics> said_;        // of rounds not applied
@@ -311,6 +339,7 @@ class NodeActor final : public Actor {
     kStart,
     kCheckpoint
   };
+  void HeavyDone(Context& context, Heavy done);
   Heavy heavy_ = Heavy::kNone;
   JobId heavy_job_ = 0;
   struct Submitted {

@@ -33,6 +33,9 @@ void NodeActor::DropStage(Context& context) {
   lateness_.reset();
   shapes_ = {};
   reported_sums_.clear();
+  former_replicas_.clear();
+  retiring_.clear();
+  taken_over_.clear();
   tables_.clear();
   commits_known_ = 0;
   said_.clear();
@@ -60,6 +63,7 @@ void NodeActor::DropStage(Context& context) {
 
 // The others went on. It goes on as a new process would, without leaving.
 void NodeActor::StartOver(Context& context, const std::string& why) {
+  if (farewell_) return EndFarewell(context);
   context.Event("started_over", absl::StrFormat(R"("stage":%d,"why":"%s")", stage_, why));
   DropStage(context);
   state_ = State::kJoining;
@@ -84,6 +88,8 @@ bool NodeActor::IsMovedBy(const PipelinePlan& plan) const {
 void NodeActor::MoveTo(Context& context, int32_t stage) {
   context.Event(
       "moves", absl::StrFormat(R"("from_stage":%d,"to_stage":%d,"step":%d)", stage_, stage, step_));
+  if (farewell_) return EndFarewell(context);
+  PartFromStage(context);
   DropStage(context);
   stage_ = stage;
   Join(context);

@@ -52,6 +52,7 @@ void NodeActor::OnTimer(Context& context, TimerId timer) {
     hello_timer_ = context.StartTimer(kHelloPatience);
     return;
   }
+  if (farewell_ && timer == farewell_->deadline) return EndFarewell(context);
   if (transfer_ && transfer_->OnTimer(context, timer)) return;
   if (timer != heartbeat_timer_ || state_ == State::kStopped) return;
   SendHeartbeat(context);
@@ -78,6 +79,7 @@ void NodeActor::OnPeerRestarted(Context& context, const NodeId& peer) {
   for (const auto& [round, said] : said_) Send(context, peer, said);
   for (const DeltaHeld& held : rounds_->HeldNow()) Send(context, peer, held);
   for (const DeltaHeld& refused : rounds_->RefusedNow()) Send(context, peer, refused);
+  if (farewell_) return;  // of what it vouched for it vouches once
   reported_sums_.clear();
   if (IsShardedStage()) ReportSums(context);
 }

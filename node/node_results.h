@@ -21,6 +21,7 @@ struct NodeActor::Results {
   };
   std::vector<Part> parts;  // of it
   std::vector<Piece> sums;
+  std::vector<Piece> left_over;               // of pieces that others sum from the next round on
   std::optional<DeltaStatistics> statistics;  // of the own delta
   uint64_t shape = 0;
   // What it cannot measure it need not say; encoding says why.

@@ -30,6 +30,7 @@ bool NodeActor::ApplyDueRound(Context& context) {
   if (round >= encoded_) return false;
   const int64_t due = Clock().Due(round);
   if (step_ < due) return false;
+  if (farewell_ && (farewell_->is_handed_on || left_overs_job_ != 0)) return false;
   Boundary& boundary = boundaries_[round];
   if (!rounds_->Ready(round)) {
     if (!boundary.waiting) boundary.waiting = context.now();
@@ -59,8 +60,11 @@ Job NodeActor::ApplyJob(const std::string& name) {
     if (landing.ok()) {
       for (auto& messages : landing->own.messages) CountRounds(round, &messages);
     }
-    return {name, cost, [work = work_.get(), results = results_, landing = std::move(landing)] {
+    return {name, cost,
+            [work = work_.get(), results = results_, landing = std::move(landing),
+             next = round + Clock().fragments(), kept = KeptAfter(round)] {
               results->status = landing.ok() ? work->ApplySums(*landing) : landing.status();
+              if (kept && results->status.ok()) results->left_over = work->HandOn(next, *kept);
               results->digest = work->BaseDigest();
               results->screened = work->Screened();
             }};
@@ -95,6 +99,9 @@ void NodeActor::ApplyDone(Context& context) {
   SayApplied(context);
   rounds_->Applied(last_applied_->round);
   said_.erase(said_.begin(), said_.lower_bound(rounds_->next()));
+  if (results_->left_over.empty()) return;
+  const int64_t next = last_applied_->round + Clock().fragments();
+  SendLeftOver(context, stage_, {next, work_->pieces(next), results_->left_over}, plan_);
 }
 
 void NodeActor::SayApplied(Context& context) {
@@ -201,6 +208,7 @@ void NodeActor::SayIfLate(Context& context) {
 void NodeActor::On(Context& context, const NodeId& from, const Delta& message) {
   if (MustWait(message.plan_version, rounds_ != nullptr)) return Keep(from, message);
   if (!rounds_) return void(++refused_);
+  if (IsLeftOver(message)) return OnLeftOver(context, from, message);
   const auto replicas = LiveReplicas(plan_, stage_);
   if (std::find(replicas.begin(), replicas.end(), from) == replicas.end()) return void(++refused_);
   if (rounds_->IsAhead(message.round) && !IsTableKnown(message.round)) return Keep(from, message);

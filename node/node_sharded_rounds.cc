@@ -188,6 +188,7 @@ void NodeActor::Reduced(Context& context) {
 
 // Of every round under way, once for each shape that it has.
 void NodeActor::ReportSums(Context& context) {
+  if (farewell_) return;
   for (int64_t round = rounds_->next(); rounds_->IsAhead(round); ++round) {
     const uint64_t shape = ShapeOfRound(round).id;
     const auto held = rounds_->AllSums(round, shape);

@@ -2,6 +2,7 @@
 // for the outer ones.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -60,6 +61,10 @@ class TrainedStage final : public StageWork {
   absl::StatusOr<std::vector<Payload>> EncodePieces(int64_t round) override;
   absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction& reduction) const override;
   absl::Status ApplySums(const Landing& landing) override;
+  absl::Status LandPart(const Landing& landing) override;
+  std::vector<Piece> HandOn(int64_t round, const std::vector<int32_t>& own) override;
+  absl::Status CheckLeftOvers(int64_t round, const std::vector<Piece>& pieces) const override;
+  absl::Status TakeOver(int64_t round, const std::vector<Piece>& pieces) override;
   std::vector<NodeId> Screened() const override { return screened_; }
   absl::Status CheckPieces(int64_t round, const std::vector<Piece>& pieces) const override;
   absl::Status CheckSums(int64_t round, const std::vector<Piece>& sums) const override;
@@ -84,6 +89,9 @@ class TrainedStage final : public StageWork {
   std::vector<float> DecodeDelta(int64_t round, const Payload& delta) const;
   std::vector<float> DecodePieces(int64_t round, const std::vector<Payload>& own_pieces) const;
   std::vector<float> LiveParameters();
+  // Of what a round concerns, by piece: what this reducer has left over; what a message hands on.
+  std::map<int32_t, std::vector<float>> LeftOver(int64_t round) const;
+  std::vector<float> DecodeLeftOver(int64_t round, const Piece& piece) const;
 
  private:
   TrainedStage(const RunConfig& config, std::unique_ptr<Backend> backend,

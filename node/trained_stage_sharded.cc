@@ -60,7 +60,7 @@ absl::StatusOr<std::vector<Payload>> TrainedStage::ReducePieces(const Reduction&
   return sums;
 }
 
-absl::Status TrainedStage::ApplySums(const Landing& landing) {
+absl::Status TrainedStage::LandPart(const Landing& landing) {
   SKERRY_CHECK(sharded_over_ > 0);
   const int32_t fragment = clock_.FragmentOf(landing.round);
   PieceReducer& reducer = reducers_[static_cast<size_t>(fragment)];
@@ -78,14 +78,50 @@ absl::Status TrainedStage::ApplySums(const Landing& landing) {
   for (const auto& [sender, pieces] : screened) {
     if (2 * pieces > own.size()) screened_.push_back(sender);
   }
-  // Who was absent has its part back in the next round, and with it what it had left over.
-  if (landing.own_accepted) reducer.KeepOnly(std::set<int32_t>(own.begin(), own.end()));
+  if (landing.own_accepted && config_.outer.robust != OuterRobust::kNone) {
+    reducer.KeepOnly(std::set<int32_t>(own.begin(), own.end()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TrainedStage::ApplySums(const Landing& landing) {
+  SKERRY_RETURN_IF_ERROR(LandPart(landing));
+  const int32_t fragment = clock_.FragmentOf(landing.round);
   std::vector<std::span<const uint8_t>> sums;
   for (const Payload& sum : landing.sums) sums.push_back(View(sum));
   trainer_->ReadParameters(theta_);
   SKERRY_RETURN_IF_ERROR(fragments_->ApplySums(fragment, sums, landing.own_accepted, theta_));
   digests_[static_cast<size_t>(fragment)].reset();
   trainer_->WriteParameters(theta_);
+  NoteHeld();
+  return absl::OkStatus();
+}
+
+std::vector<Piece> TrainedStage::HandOn(int64_t round, const std::vector<int32_t>& own) {
+  SKERRY_CHECK(sharded_over_ > 0);
+  PieceReducer& reducer = reducers_[static_cast<size_t>(clock_.FragmentOf(round))];
+  std::vector<Piece> pieces;
+  for (PieceReducer::LeftOver& left : reducer.HandOn(std::set<int32_t>(own.begin(), own.end()))) {
+    pieces.push_back({left.piece, MakePayload(std::move(left.message))});
+  }
+  return pieces;
+}
+
+absl::Status TrainedStage::CheckLeftOvers(int64_t round, const std::vector<Piece>& pieces) const {
+  if (sharded_over_ == 0) return NotSharded();
+  const PieceReducer& reducer = reducers_[static_cast<size_t>(clock_.FragmentOf(round))];
+  for (const Piece& piece : pieces) {
+    SKERRY_RETURN_IF_ERROR(reducer.CheckLeftOver(piece.index, View(piece.message)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TrainedStage::TakeOver(int64_t round, const std::vector<Piece>& pieces) {
+  if (sharded_over_ == 0) return NotSharded();
+  PieceReducer& reducer = reducers_[static_cast<size_t>(clock_.FragmentOf(round))];
+  for (const Piece& piece : pieces) {
+    SKERRY_RETURN_IF_ERROR(reducer.TakeOver(piece.index, View(piece.message)));
+  }
   NoteHeld();
   return absl::OkStatus();
 }
@@ -103,6 +139,23 @@ std::vector<float> TrainedStage::DecodePieces(int64_t round,
     SKERRY_CHECK(decoded.ok(), "a delta of our own making");
   }
   return values;
+}
+
+std::map<int32_t, std::vector<float>> TrainedStage::LeftOver(int64_t round) const {
+  std::map<int32_t, std::vector<float>> left;
+  const PieceReducer& reducer = reducers_[static_cast<size_t>(clock_.FragmentOf(round))];
+  for (int32_t i = 0; i < pieces(round); ++i) {
+    const auto s = reducer.residual(i);
+    if (!s.empty()) left[i].assign(s.begin(), s.end());
+  }
+  return left;
+}
+
+std::vector<float> TrainedStage::DecodeLeftOver(int64_t round, const Piece& piece) const {
+  const PieceReducer& reducer = reducers_[static_cast<size_t>(clock_.FragmentOf(round))];
+  const auto values = reducer.DecodeLeftOver(piece.index, View(piece.message));
+  SKERRY_CHECK(values.ok(), "it was checked");
+  return *values;
 }
 
 absl::Status TrainedStage::CheckIndex(int64_t round, const Piece& piece) const {

@@ -34,4 +34,24 @@ double ConservationError(const ReplicaVectors& before, const ReplicaVectors& aft
   return worst;
 }
 
+double LeftOverError(const LeftOverPieces& before, const LeftOverPieces& after,
+                     const LeftOverPieces& added, double rounding) {
+  const auto value = [](const LeftOverPieces& of, int32_t piece, size_t i) {
+    const auto it = of.find(piece);
+    return it == of.end() ? 0.0 : double{it->second[i]};
+  };
+  double worst = 0;
+  for (const LeftOverPieces* all : {&before, &after, &added}) {
+    for (const auto& [piece, values] : *all) {
+      for (size_t i = 0; i < values.size(); ++i) {
+        const double b = value(before, piece, i), d = value(added, piece, i);
+        const double error = std::abs(value(after, piece, i) - (b + d));
+        const double scale = kRounding * std::max({std::abs(b), std::abs(d), 1e-6}) + rounding;
+        worst = std::max(worst, error / scale);
+      }
+    }
+  }
+  return worst;
+}
+
 }  // namespace skerry

@@ -7,6 +7,8 @@
 // it.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -21,5 +23,14 @@ struct ReplicaVectors {
 // is all right. `taken` [n]: D of the own message, zeros if it was not accepted.
 double ConservationError(const ReplicaVectors& before, const ReplicaVectors& after,
                          std::span<const float> taken);
+
+// The downlink's half: what a reducer has left over (localsgd/piece_reducer.h), by piece.
+using LeftOverPieces = std::map<int32_t, std::vector<float>>;
+
+// It changes by what is added, piece by piece, and by nothing else: the largest |after − (before +
+// added)|, in units as above. A piece that is missing is zero; what is below `rounding` may be
+// forgotten.
+double LeftOverError(const LeftOverPieces& before, const LeftOverPieces& after,
+                     const LeftOverPieces& added, double rounding);
 
 }  // namespace skerry

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "common/digest.h"
 #include "common/fragment_cut.h"
@@ -70,6 +71,7 @@ ModelledStage::ModelledStage(const RunConfig& config, const StageAssignment& sta
                                                       : PieceCut());
   }
   residuals_.resize(cuts_.size());
+  left_over_.resize(cuts_.size());
   up_bits_ = CodecBitsOf(config.outer, config.outer.codec);
   down_bits_ = CodecBitsOf(config.outer, DownCodecOf(config.outer));
   if (HasBudget(config.outer)) {
@@ -231,6 +233,21 @@ absl::StatusOr<std::vector<Payload>> ModelledStage::ReducePieces(const Reduction
   return sums;
 }
 
+std::vector<Piece> ModelledStage::HandOn(int64_t round, const std::vector<int32_t>& own) {
+  std::vector<Piece> pieces;
+  std::set<int32_t>& left = left_over_[static_cast<size_t>(clock_.FragmentOf(round))];
+  for (const int32_t piece : std::exchange(left, {})) {
+    if (std::binary_search(own.begin(), own.end(), piece)) {
+      left.insert(piece);
+      continue;
+    }
+    const Table table = DownTableOf(round);
+    pieces.push_back(
+        {piece, MakeHollowPayload(MessageOf(0, table), EncodedBytes(CutOf(round), piece, table))});
+  }
+  return pieces;
+}
+
 absl::Status ModelledStage::ApplySums(const Landing& landing) {
   const int32_t want = pieces(landing.round);
   if (static_cast<int32_t>(landing.sums.size()) != want) {
@@ -244,6 +261,7 @@ absl::Status ModelledStage::ApplySums(const Landing& landing) {
       return Internal("piece %d: the sum is not what its reducer makes of its messages", piece);
     }
     residuals[piece] = Chain(sum, 1);
+    left_over_[static_cast<size_t>(clock_.FragmentOf(landing.round))].insert(piece);
   }
   residuals_[static_cast<size_t>(clock_.FragmentOf(landing.round))] = std::move(residuals);
   for (const Payload& sum : landing.sums) base_ = Chain(base_, FingerprintOf(sum));

@@ -12,6 +12,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "common/round_clock.h"
@@ -55,6 +56,13 @@ class ModelledStage final : public StageWork {
   absl::StatusOr<std::vector<Payload>> EncodePieces(int64_t round) override;
   absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction& reduction) const override;
   absl::Status ApplySums(const Landing& landing) override;
+  absl::Status LandPart(const Landing&) override { return absl::OkStatus(); }
+  // Of a piece that it does not sum any more a reducer hands on one message that stands for all.
+  std::vector<Piece> HandOn(int64_t round, const std::vector<int32_t>& own) override;
+  absl::Status CheckLeftOvers(int64_t, const std::vector<Piece>&) const override {
+    return absl::OkStatus();
+  }
+  absl::Status TakeOver(int64_t, const std::vector<Piece>&) override { return absl::OkStatus(); }
   absl::Status CheckPieces(int64_t round, const std::vector<Piece>& pieces) const override;
   absl::Status CheckSums(int64_t round, const std::vector<Piece>& sums) const override;
   // What the messages, or the sums, of all pieces of a round take.
@@ -110,6 +118,7 @@ class ModelledStage final : public StageWork {
   std::map<int64_t, Table> tables_;     // by first round
   // What the reducer has not sent of its pieces yet; a fingerprint of all it ever summed.
   std::vector<std::map<int32_t, uint64_t>> residuals_;  // by fragment
+  std::vector<std::set<int32_t>> left_over_;            // by fragment: pieces that it summed
   uint64_t base_ = 0;                                   // fingerprint of the base parameters
   uint64_t theta_ = 0;                                  // of the live ones
   int64_t version_ = 0;                                 // completed rounds

@@ -1,6 +1,7 @@
 #include "sim/observed_stage.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "common/rng.h"
@@ -166,8 +167,57 @@ absl::Status ObservedStage::ApplySums(const Landing& landing) {
   const ReplicaVectors before = Vectors(observer_.restarts);
   Landing honest = landing;
   honest.own_accepted = landing.own_accepted && !wild_.contains(landing.round);
+  LeftOverPieces left = LeftOver(landing.round);
   SKERRY_RETURN_IF_ERROR(stage_->ApplySums(honest));
+  LeftOverPieces landed = LeftOver(landing.round);
+  for (const int32_t piece : landing.own.pieces) {  // of the others nothing changes
+    if (landed.contains(piece)) left[piece] = std::move(landed[piece]);
+  }
+  CheckLeftOver(landing.round, left, {});
   Landed(landing.round, before, honest.own_accepted);
+  return absl::OkStatus();
+}
+
+LeftOverPieces ObservedStage::LeftOver(int64_t round) {
+  if (!observer_.left_over || stage_->pieces(round) == 0) return {};
+  LeftOverPieces left = observer_.left_over(round);
+  for (const auto& [piece, values] : left) {
+    for (const float value : values)
+      largest_left_over_ = std::max(largest_left_over_, std::abs(value));
+  }
+  return left;
+}
+
+void ObservedStage::CheckLeftOver(int64_t round, const LeftOverPieces& before,
+                                  const LeftOverPieces& added) {
+  constexpr double kForgotten = 0x1p-20;  // as in localsgd/piece_reducer.h
+  if (!observer_.left_over || !observer_.settled) return;
+  const LeftOverPieces after = LeftOver(round);
+  observer_.settled(round,
+                    LeftOverError(before, after, added, kForgotten * double{largest_left_over_}));
+}
+
+std::vector<Piece> ObservedStage::HandOn(int64_t round, const std::vector<int32_t>& own) {
+  const LeftOverPieces before = LeftOver(round);
+  std::vector<Piece> pieces = stage_->HandOn(round, own);
+  LeftOverPieces added;
+  for (const Piece& piece : pieces) {
+    if (!observer_.decode_left_over) break;
+    added[piece.index] = observer_.decode_left_over(round, piece);
+    for (float& value : added[piece.index]) value = -value;
+  }
+  CheckLeftOver(round, before, added);
+  return pieces;
+}
+
+absl::Status ObservedStage::TakeOver(int64_t round, const std::vector<Piece>& pieces) {
+  const LeftOverPieces before = LeftOver(round);
+  SKERRY_RETURN_IF_ERROR(stage_->TakeOver(round, pieces));
+  LeftOverPieces added;
+  for (const Piece& piece : pieces) {
+    if (observer_.decode_left_over) added[piece.index] = observer_.decode_left_over(round, piece);
+  }
+  CheckLeftOver(round, before, added);
   return absl::OkStatus();
 }
 

@@ -40,6 +40,9 @@ class ObservedStage final : public StageWork {
     std::function<std::vector<float>(int64_t round, const std::vector<Payload>& pieces)>
         decode_pieces;
     std::function<void(int64_t round, double error)> settled;
+    // Of what the round concerns: what the reducer has left over, and what a message hands on.
+    std::function<LeftOverPieces(int64_t round)> left_over;
+    std::function<std::vector<float>(int64_t round, const Piece&)> decode_left_over;
     bool restarts = false;  // co2: a message is settled when it is encoded
     // Falsifies a delta, or its pieces, as a message of the codec: StageFaults::wild.
     std::function<std::vector<Payload>(int64_t round, const std::vector<Payload>&,
@@ -85,6 +88,12 @@ class ObservedStage final : public StageWork {
   }
   absl::Status ApplySums(const Landing& landing) override;
   std::vector<NodeId> Screened() const override { return stage_->Screened(); }
+  absl::Status LandPart(const Landing& landing) override { return stage_->LandPart(landing); }
+  std::vector<Piece> HandOn(int64_t round, const std::vector<int32_t>& own) override;
+  absl::Status CheckLeftOvers(int64_t round, const std::vector<Piece>& pieces) const override {
+    return stage_->CheckLeftOvers(round, pieces);
+  }
+  absl::Status TakeOver(int64_t round, const std::vector<Piece>& pieces) override;
   absl::Status CheckPieces(int64_t round, const std::vector<Piece>& pieces) const override {
     return stage_->CheckPieces(round, pieces);
   }
@@ -119,6 +128,8 @@ class ObservedStage final : public StageWork {
   ReplicaVectors Vectors(bool restarted) const;
   std::vector<float> OwnOf(int64_t round) const;
   void Encoded(int64_t round, const ReplicaVectors& before);
+  LeftOverPieces LeftOver(int64_t round);
+  void CheckLeftOver(int64_t round, const LeftOverPieces& before, const LeftOverPieces& added);
   void Landed(int64_t round, const ReplicaVectors& before, bool own_accepted);
 
   std::vector<Payload> Wild(int64_t round, std::vector<Payload> messages);
@@ -126,6 +137,7 @@ class ObservedStage final : public StageWork {
   // Own deltas in flight, honest: whole, or in pieces; and which of them were sent wild.
   std::map<int64_t, std::vector<Payload>> own_;
   std::set<int64_t> wild_;
+  float largest_left_over_ = 0;
   bool catches_up_ = false;
   int64_t steps_ = 0;
 };

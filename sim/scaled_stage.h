@@ -84,6 +84,20 @@ class ScaledStage final : public StageWork {
     return Enlarged(reduction.round, small, costs_->SumsBytes(reduction.round));
   }
   absl::Status ApplySums(const Landing& landing) override { return computes_->ApplySums(landing); }
+  absl::Status LandPart(const Landing& landing) override { return computes_->LandPart(landing); }
+  std::vector<Piece> HandOn(int64_t round, const std::vector<int32_t>& own) override {
+    std::vector<Piece> left = computes_->HandOn(round, own);
+    for (Piece& piece : left) {
+      piece.message = Enlarged(round, {piece.message}, costs_->SumsBytes(round)).front();
+    }
+    return left;
+  }
+  absl::Status CheckLeftOvers(int64_t round, const std::vector<Piece>& pieces) const override {
+    return computes_->CheckLeftOvers(round, pieces);
+  }
+  absl::Status TakeOver(int64_t round, const std::vector<Piece>& pieces) override {
+    return computes_->TakeOver(round, pieces);
+  }
   std::vector<NodeId> Screened() const override { return computes_->Screened(); }
   absl::Status CheckPieces(int64_t round, const std::vector<Piece>& pieces) const override {
     return computes_->CheckPieces(round, pieces);

@@ -42,6 +42,12 @@ ObservedStage::Observer VirtualRun::ObserverOf(int32_t i, TrainedStage* trained)
   observer.decode_pieces = [trained](int64_t round, const std::vector<Payload>& pieces) {
     return trained->DecodePieces(round, pieces);
   };
+  if (options_.config.outer.robust == OuterRobust::kNone) {  // else it may be dropped
+    observer.left_over = [trained](int64_t round) { return trained->LeftOver(round); };
+    observer.decode_left_over = [trained](int64_t round, const Piece& piece) {
+      return trained->DecodeLeftOver(round, piece);
+    };
+  }
   observer.restarts = options_.config.outer.mode == OuterMode::kCo2;
   observer.wild = [trained, rng = std::make_shared<Rng>(options_.seed, "wild deltas",
                                                         static_cast<uint64_t>(i))](

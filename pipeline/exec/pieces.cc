@@ -47,6 +47,14 @@ Payload PackPieces(std::span<const Piece> pieces) {
   return MakeHollowPayload(std::move(out), standing);
 }
 
+int32_t FirstIndexOf(const Payload& packed) {
+  const auto bytes = View(packed);
+  Entry first;
+  if (bytes.size() < sizeof(uint32_t) + sizeof first) return -1;
+  std::memcpy(&first, bytes.data() + sizeof(uint32_t), sizeof first);
+  return first.index < static_cast<uint32_t>(kPiecesMax) ? static_cast<int32_t>(first.index) : -1;
+}
+
 absl::StatusOr<std::vector<Piece>> UnpackPieces(const Payload& packed) {
   const auto bytes = View(packed);
   uint32_t count = 0;

@@ -119,6 +119,17 @@ class StageWork {
     Reduction own;
   };
   virtual absl::Status ApplySums(const Landing&) { return NotSharded(); }
+  // The reducer's part of a landing, of a replica that leaves and lands nothing any more.
+  virtual absl::Status LandPart(const Landing&) { return NotSharded(); }
+  // What a reducer has left over (localsgd/piece_reducer.h) of the pieces of that round that are
+  // not in `own`, ascending, as messages for who sums them now; it counts as handed on. `own` is
+  // empty: this replica leaves. Returns nothing when there is nothing.
+  virtual std::vector<Piece> HandOn(int64_t, const std::vector<int32_t>&) { return {}; }
+  // What another handed on; it goes down with a later sum. Check: any thread.
+  virtual absl::Status CheckLeftOvers(int64_t, const std::vector<Piece>&) const {
+    return NotSharded();
+  }
+  virtual absl::Status TakeOver(int64_t, const std::vector<Piece>&) { return NotSharded(); }
   // Of the round that landed last: whose delta a robust mode gave little or no weight to
   // (localsgd/robust.h), ordered. In a sharded round: in more than half of what this replica
   // summed.

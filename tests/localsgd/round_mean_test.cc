@@ -113,6 +113,36 @@ TEST_CASE("RoundMean: any order of the messages gives the same bits", "[localsgd
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
+// Sums are of units, so it does not matter who adds first: three at home and two abroad, or one by
+// one.
+TEST_CASE("Law 8: a sum put together from any partition of the messages has the same bits",
+          "[localsgd]") {
+  constexpr size_t kSize = 1000, kMessages = 7;
+  for (const DeltaCodec kind : EveryShapelessCodec()) {
+    INFO("codec " << static_cast<int>(kind));
+    const Codec& codec = CodecFor(kind);
+    std::vector<Bytes> messages;
+    std::vector<int64_t> whole(kSize, 0);
+    for (size_t c = 0; c < kMessages; ++c) {
+      messages.push_back(Encoded(codec, RandomVector(kSize, c, c % 2 == 0 ? 1.0 : 1e-3)));
+      REQUIRE(codec.DecodeAccumulate(messages[c], static_cast<int64_t>(c + 1), whole).ok());
+    }
+    Rng rng(3, "partitions");
+    for (int partition = 0; partition < 8; ++partition) {
+      std::vector<std::vector<int64_t>> parts(3, std::vector<int64_t>(kSize, 0));
+      for (size_t c = kMessages; c-- > 0;) {
+        std::vector<int64_t>& part = parts[rng.Below(3)];
+        REQUIRE(codec.DecodeAccumulate(messages[c], static_cast<int64_t>(c + 1), part).ok());
+      }
+      std::vector<int64_t> sum(kSize, 0);
+      for (const auto& part : parts) {
+        for (size_t i = 0; i < kSize; ++i) sum[i] += part[i];
+      }
+      CHECK(sum == whole);
+    }
+  }
+}
+
 TEST_CASE("RoundMean: a replica that no path led to takes part, but never alone", "[localsgd]") {
   const Codec& codec = CodecFor(DeltaCodec::kNone);
   const Bytes idle = Encoded(codec, {0.0f}), busy = Encoded(codec, {3.0f});
