@@ -64,7 +64,7 @@ TEST_CASE("CodecBook: bytes that are no table of the stage are refused and chang
 TEST_CASE("CodecBook: pieces of a table decode to the bits of the whole message",
           "[localsgd][tables]") {
   const OuterConfig config = Config(ResidualPlace::kBuffer);
-  const PieceCut cut = PieceCut::Of(kValues, 1);
+  const PieceCut cut = PieceCut{kValues, PieceCut::kTile};
   CodecBook whole(config, kValues), pieces(config, kValues, cut);
   REQUIRE(whole.SetTable(0, PackTable(TableA())).ok());
   REQUIRE(pieces.SetTable(0, PackTable(TableA())).ok());
@@ -111,7 +111,7 @@ TEST_CASE("OuterReplica: what is saved with a message of a table is restored wit
   const bool is_sharded = GENERATE(false, true);
   const OuterConfig config = Config(ResidualPlace::kBuffer);
   OuterReplicaOptions options;
-  if (is_sharded) options.cut = PieceCut::Of(kValues, 1);
+  if (is_sharded) options.cut = PieceCut{kValues, PieceCut::kTile};
   OuterReplica replica(config, RandomVector(kValues, 1, 0.1), options);
   REQUIRE(replica.codecs().SetTable(0, PackTable(TableA())).ok());
   REQUIRE(replica.codecs().SetTable(4, PackTable(TableB())).ok());

@@ -167,7 +167,7 @@ TEST_CASE("Law 15: saved in mid-flight, replicas and reducers of sharded rounds 
   const bool overlaps = GENERATE(false, true);  // trains on between message and landing
   const OuterConfig config = BothWays(codec, residual);
   OuterReplicaOptions options;
-  options.cut = PieceCut::Of(kParameters, 1);
+  options.cut = PieceCut{kParameters, PieceCut::kTile};
 
   // Two fragments, as in streaming: the second one's message is made while the first one's is under
   // way.
@@ -236,7 +236,7 @@ TEST_CASE("PieceReducer: what is no left-over is refused, and no damaged byte is
     damaged[i] ^= 1;
     CHECK(absl::IsDataLoss(PieceReducer::Restore(config, stage.cut, damaged).status()));
   }
-  const PieceCut other = PieceCut::Of(kParameters + 1, 1);
+  const PieceCut other = PieceCut{kParameters + 1, PieceCut::kTile};
   CHECK(absl::IsDataLoss(PieceReducer::Restore(config, other, before).status()));
 }
 

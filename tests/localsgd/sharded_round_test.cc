@@ -9,7 +9,7 @@ TEST_CASE("Pieces: what they decode to is what the whole message decodes to", "[
     INFO("codec " << static_cast<int>(codec));
     const OuterConfig config = Outer(0.7f, 0.5f, codec, ResidualPlace::kBuffer);
     OuterReplicaOptions options;
-    options.cut = PieceCut::Of(kParameters, 1);
+    options.cut = PieceCut{kParameters, PieceCut::kTile};
     OuterReplica whole(config, start), cut(config, start, options);
     const auto message = whole.Encode(theta);
     const auto pieces = cut.EncodePieces(theta);

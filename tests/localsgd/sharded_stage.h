@@ -18,7 +18,7 @@ inline DownCodec Down(DeltaCodec codec) {
 
 // Replicas and their reducers; piece p is summed by replica p mod R, until it is given to another.
 struct ShardedStage {
-  PieceCut cut = PieceCut::Of(kParameters, 1);
+  PieceCut cut = PieceCut{kParameters, PieceCut::kTile};
   std::vector<Worker> workers;
   std::vector<PieceReducer> reducers;
   std::vector<std::vector<Bytes>> pieces;  // of each worker

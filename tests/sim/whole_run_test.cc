@@ -255,7 +255,7 @@ TEST_CASE(
   CHECK(last_loss(state) < slack * last_loss(calm.State()));
 }
 
-TEST_CASE("A node whose memory runs out says so and what it would offer; the others go on") {
+TEST_CASE("A node whose memory runs out says so and what it would offer, the others go on") {
   Cluster::Options options;
   options.nodes = 4;
   options.config.pipeline.stages = 2;
