@@ -6,44 +6,20 @@
 #include <nlohmann/json.hpp>
 
 #include "pipeline/plan/route.h"
-#include "sim/virtual_run.h"
+#include "tests/sim/checkpointed_fleet.h"
 
 using namespace skerry;
+using skerry::testing::AlikeNodes;
+using skerry::testing::CheckSound;
+using skerry::testing::Count;
 
 namespace {
 
 VirtualRunOptions Nodes(int count, VirtualMath math) {
-  VirtualRunOptions options;
-  RunConfig& config = options.config;
-  config.steps = 48;
-  config.nodes_min = count;
-  config.node_silent_s = 6;
-  config.replan_s = 0;
-  config.model = {
-      .vocab = 64, .hidden = 32, .layers = 4, .heads = 2, .kv_heads = 1, .ffn = 64, .context = 16};
-  config.outer.inner_steps = 4;
-  config.outer.overlap_steps = 1;
-  config.pipeline.stages = 2;
-  config.pipeline.skip_ratio = 0;
-  config.pipeline.microbatches_per_step = 4;
-  config.pipeline.sequences_per_microbatch = 1;
-  config.checkpoint = {2, 2};
-  VirtualNode node;
-  node.device = {"simulated", "simulated", 0.002, int64_t{1} << 34};
-  node.memory_bytes_per_s = 1e8;
-  options.nodes.assign(static_cast<size_t>(count), node);
-  options.link = [](const NodeId&, const NodeId&) {
-    return SimLink{.one_way = Duration::Millis(5), .bytes_per_s = 1e7, .jitter = {}};
-  };
-  options.math = math;
-  options.exports = true;
-  options.limit = Duration::Seconds(7200);
+  VirtualRunOptions options = AlikeNodes(count, 2, math);
+  options.config.steps = 48;
+  options.config.checkpoint = {2, 2};
   return options;
-}
-
-int64_t Count(const VirtualRun& run, const std::string& kind) {
-  return std::count_if(run.events().begin(), run.events().end(),
-                       [&](const VirtualEvent& event) { return event.kind == kind; });
 }
 
 // When the second checkpoint is there all replicas of `stage` die; they come back after `away_s`,
@@ -63,17 +39,6 @@ void LoseStage(VirtualRun& run, int32_t stage, double away_s) {
     *watch = nullptr;
   };
   run.simulation().At(Instant() + Duration::Seconds(1), *watch);
-}
-
-void CheckSound(const VirtualRun& run, const VirtualOutcome& outcome) {
-  for (const Violation& violation : outcome.violations) {
-    UNSCOPED_INFO(violation.rule << " at " << (violation.at - Instant()).seconds()
-                                 << " s: " << violation.what);
-  }
-  UNSCOPED_INFO(outcome.ended);
-  CHECK(outcome.violations.empty());
-  CHECK(outcome.finished);
-  CHECK(outcome.steps == run.options().config.steps);
 }
 
 }  // namespace

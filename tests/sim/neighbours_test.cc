@@ -8,41 +8,22 @@
 #include <nlohmann/json.hpp>
 
 #include "pipeline/plan/route.h"
-#include "sim/virtual_run.h"
+#include "tests/sim/checkpointed_fleet.h"
 
 using namespace skerry;
+using skerry::testing::AlikeNodes;
+using skerry::testing::CheckSound;
+using skerry::testing::Count;
 
 namespace {
 
 enum class Way { kUndisturbed, kNeighbours, kCheckpoint };
 
 VirtualRunOptions ThreeStages(VirtualMath math, Way way) {
-  VirtualRunOptions options;
-  RunConfig& config = options.config;
-  config.steps = 64;
-  config.nodes_min = 6;
-  config.node_silent_s = 6;
-  config.replan_s = 0;
-  config.model = {
-      .vocab = 64, .hidden = 32, .layers = 6, .heads = 2, .kv_heads = 1, .ffn = 64, .context = 16};
-  config.outer.inner_steps = 4;
-  config.outer.overlap_steps = 1;
-  config.pipeline.stages = 3;
-  config.pipeline.skip_ratio = 0;
-  config.pipeline.microbatches_per_step = 4;
-  config.pipeline.sequences_per_microbatch = 1;
-  if (way == Way::kNeighbours) config.checkpoint = {0, 2, LostStage::kNeighbours};
-  if (way == Way::kCheckpoint) config.checkpoint = {8, 2};
-  VirtualNode node;
-  node.device = {"simulated", "simulated", 0.002, int64_t{1} << 34};
-  node.memory_bytes_per_s = 1e8;
-  options.nodes.assign(6, node);
-  options.link = [](const NodeId&, const NodeId&) {
-    return SimLink{.one_way = Duration::Millis(5), .bytes_per_s = 1e7, .jitter = {}};
-  };
-  options.math = math;
-  options.exports = true;
-  options.limit = Duration::Seconds(7200);
+  VirtualRunOptions options = AlikeNodes(6, 3, math);
+  options.config.steps = 64;
+  if (way == Way::kNeighbours) options.config.checkpoint = {0, 2, LostStage::kNeighbours};
+  if (way == Way::kCheckpoint) options.config.checkpoint = {8, 2};
   return options;
 }
 
@@ -62,22 +43,6 @@ void LoseStage(VirtualRun& run, int32_t stage, int64_t rounds) {
     *watch = nullptr;
   };
   run.simulation().At(Instant() + Duration::Seconds(1), *watch);
-}
-
-int64_t Count(const VirtualRun& run, const std::string& kind) {
-  return std::count_if(run.events().begin(), run.events().end(),
-                       [&](const VirtualEvent& event) { return event.kind == kind; });
-}
-
-void CheckSound(const VirtualRun& run, const VirtualOutcome& outcome) {
-  for (const Violation& violation : outcome.violations) {
-    UNSCOPED_INFO(violation.rule << " at " << (violation.at - Instant()).seconds()
-                                 << " s: " << violation.what);
-  }
-  UNSCOPED_INFO(outcome.ended);
-  CHECK(outcome.violations.empty());
-  CHECK(outcome.finished);
-  CHECK(outcome.steps == run.options().config.steps);
 }
 
 std::vector<int32_t> RemadeLayers(const VirtualRun& run) {
