@@ -133,6 +133,10 @@ class RoundClock {
   // of a round to land that.
   int64_t RoundsAhead() const { return 2 * in_flight_max(); }
 
+  // Inner steps that a node may be behind another: as many as a replica's peers may be ahead of it,
+  // and as many again of a node of another stage, tied to them by microbatches only.
+  int64_t StepsBehind() const { return 2 * RoundsAhead() / fragments_ * tau_ + 1; }
+
   bool restarts() const { return restarts_; }  // co2
 
  private:

@@ -110,7 +110,7 @@ void JournalAudit::BeforeWrittenOff(const Json& json) {
     }
   }
   // What a stage-0 node can have had under way, or behind it, when it was lost.
-  const int64_t at_most = first_stage_losses_ * (2 * config_.outer.inner_steps + 2) *
+  const int64_t at_most = first_stage_losses_ * (RoundClock(config_).StepsBehind() + 1) *
                           config_.pipeline.microbatches_per_step;
   int64_t written_off = static_cast<int64_t>(microbatches.size());
   for (const auto& [of, earlier] : state_.written_off) {

@@ -12,10 +12,9 @@
 namespace skerry {
 namespace {
 
-// Commits hold a node back after 2τ steps at most, in every mode; reports of that many steps may be
-// lost with a coordinator.
+// Reports of as many steps may be lost with a coordinator as others can be behind.
 size_t ReportsKept(const RunConfig& config) {
-  return static_cast<size_t>(2 * config.outer.inner_steps + 2);
+  return static_cast<size_t>(RoundClock(config).StepsBehind() + 1);
 }
 
 // What a peer sent under a plan from before the run went back to a checkpoint.
@@ -210,7 +209,7 @@ void NodeActor::StartTraining(Context& context, int64_t step) {
   StageActor::Options options;
   options.self = options_.self;
   options.first_step = step;
-  options.lag_max = 2 * config_->outer.inner_steps + 1;
+  options.lag_max = Clock().StepsBehind();
   options.in_flight = config_->pipeline.in_flight;
   options.slow_link_codec = config_->pipeline.slow_link_codec;
   options.gradients_max = Holds().gradients;

@@ -324,7 +324,7 @@ void Checkers::OnTick(Instant now, bool able) {
 
 // What a data node had under way when it died, or steps of it that its heir had left behind.
 int64_t Checkers::MicrobatchesLostAtMost() const {
-  return data_node_deaths_ * (2 * options_.config.outer.inner_steps + 2) *
+  return data_node_deaths_ * (RoundClock(options_.config).StepsBehind() + 1) *
          options_.config.pipeline.microbatches_per_step;
 }
 

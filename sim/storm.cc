@@ -80,9 +80,9 @@ RunConfig DrawStormConfig(Dice& dice) {
 }
 
 // Steps of some seconds, and so many of them that they last longer than the storm.
-void SetPace(Dice& dice, VirtualRunOptions& options) {
+void SetPace(Dice& dice, StormPace pace, VirtualRunOptions& options) {
   RunConfig& config = options.config;
-  const double step_s = dice.Real(1.5, 3);
+  const double step_s = pace == StormPace::kQuick ? dice.Real(1, 2) : dice.Real(1.5, 3);
   const double passes = 3.0 * config.model.layers * config.pipeline.microbatches_per_step;
   const double layer_s = step_s * config.nodes_min / passes * 0.4;
   for (VirtualNode& node : options.nodes) {
@@ -290,7 +290,7 @@ class Storm final : public SwarmDirector, private SimulationObserver {
 
 }  // namespace
 
-SwarmRun DrawStorm(uint64_t seed, const SwarmOutput& output) {
+SwarmRun DrawStorm(uint64_t seed, const SwarmOutput& output, StormPace pace) {
   Dice dice(seed);
   SwarmRun drawn;
   VirtualRunOptions options;
@@ -300,7 +300,7 @@ SwarmRun DrawStorm(uint64_t seed, const SwarmOutput& output) {
   if (seed % 3 == 0) options.config.checkpoint.lost_stage = LostStage::kNeighbours;
   options.config.seed = seed;
   for (int32_t i = 0; i < kStormNodes; ++i) options.nodes.push_back(DrawNode(dice, options.config));
-  SetPace(dice, options);
+  SetPace(dice, pace, options);
   options.shards = dice.Count(0, 2);
   options.shard_bytes = 20'000;
   options.exports = true;

@@ -16,7 +16,9 @@ inline constexpr int32_t kStormNodes = 16;
 inline constexpr int32_t kStormFaults = 480;
 inline constexpr Duration kStormEvery = Duration::Millis(1250);
 
-// Draw 12 of the swarm.
-SwarmRun DrawStorm(uint64_t seed, const SwarmOutput& output);
+// Draws 12 and 14 of the swarm: steps of 1.5 to 3 s; of 1 to 2 s, so that who is cut off is more of
+// them behind.
+enum class StormPace : uint8_t { kUsual, kQuick };
+SwarmRun DrawStorm(uint64_t seed, const SwarmOutput& output, StormPace pace);
 
 }  // namespace skerry

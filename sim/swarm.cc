@@ -220,7 +220,9 @@ SwarmRun DrawSwarmRun(const SwarmSeed& seed, const SwarmOutput& output) {
     case 11:
       return DrawEleventh(seed.seed, output);
     case 12:
-      return DrawStorm(seed.seed, output);
+      return DrawStorm(seed.seed, output, StormPace::kUsual);
+    case 14:
+      return DrawStorm(seed.seed, output, StormPace::kQuick);
     default:
       return DrawGridCell(seed.seed, output);
   }
