@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "common/cli_program.h"
 #include "common/round_clock.h"
 #include "common/status.h"
 #include "coordinator/checkpoint_files.h"
@@ -29,7 +30,8 @@ struct Listed {
 absl::Status MustExist(const std::string& directory) {
   if (fs::exists(directory + "/checkpoints/generations")) return absl::OkStatus();
   return NotFound(
-      "%s has no checkpoints; [checkpoint] every_rounds in run.toml says how often one is made",
+      "%s has no checkpoints; [checkpoint] every_rounds in run.toml says how often one is made "
+      "[SK-checkpoint-none]",
       directory);
 }
 
@@ -111,9 +113,7 @@ absl::Status ExportCheckpoint(const std::string& directory, int64_t generation,
 }
 
 int Ended(const absl::Status& status) {
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "skerry-coordinator: %s\n", ErrorText(status).c_str());
-  return 1;
+  return EndedWith("skerry-coordinator", status);
 }
 
 absl::Status LinkOrCopy(const fs::path& from, const fs::path& to) {
@@ -141,30 +141,35 @@ absl::StatusOr<Checkpoint> ChooseCheckpoint(const std::string& from, int64_t gen
   SKERRY_RETURN_IF_ERROR(MustExist(from));
   SKERRY_ASSIGN_OR_RETURN(const auto archive, OpenArchive(from));
   SKERRY_ASSIGN_OR_RETURN(const auto generations, archive->Generations());
-  if (generations.empty()) return NotFound("%s has no checkpoint yet", from);
+  if (generations.empty()) return NotFound("%s has no checkpoint yet [SK-checkpoint-none]", from);
   SKERRY_ASSIGN_OR_RETURN(Checkpoint checkpoint,
                           archive->Load(generation > 0 ? generation : generations.back()));
   const std::vector<std::string> problems = archive->Problems(checkpoint, true);
   if (!problems.empty()) {
-    return DataLoss("%s; skerry-coordinator checkpoints %s --verify lists those that are whole",
-                    problems.front(), from);
+    return DataLoss(
+        "%s; skerry-coordinator checkpoints %s --verify lists those that are whole "
+        "[SK-checkpoint-damaged]",
+        problems.front(), from);
   }
   return checkpoint;
 }
 
 absl::StatusOr<CheckpointRecord> RecordFor(const Checkpoint& checkpoint, const RunConfig& config) {
   if (checkpoint.model != config.model) {
-    return InvalidArgument("the checkpoint is of another [model]; leave that as it was");
+    return InvalidArgument(
+        "the checkpoint is of another [model]; leave that as it was [SK-checkpoint-fit]");
   }
   const int64_t tau = config.outer.inner_steps;
   if (tau <= 0 || checkpoint.step % tau != 0) {
     return InvalidArgument(
-        "[outer] inner_steps: %d must divide the %d steps that the checkpoint holds", tau,
-        checkpoint.step);
+        "[outer] inner_steps: %d must divide the %d steps that the checkpoint holds "
+        "[SK-checkpoint-fit]",
+        tau, checkpoint.step);
   }
   if (checkpoint.step >= config.steps) {
-    return InvalidArgument("[run] steps: %d; the checkpoint holds %d already, want more",
-                           config.steps, checkpoint.step);
+    return InvalidArgument(
+        "[run] steps: %d; the checkpoint holds %d already, want more [SK-checkpoint-fit]",
+        config.steps, checkpoint.step);
   }
   const int64_t round = RoundClock(config).RoundsIn(checkpoint.step / tau);
   return CheckpointRecord{checkpoint.generation, round, checkpoint.step, checkpoint.tokens,

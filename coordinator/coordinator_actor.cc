@@ -143,7 +143,7 @@ void CoordinatorActor::OnTimer(Context& context, TimerId timer) {
 
 void CoordinatorActor::OnJobDone(Context& context, JobId job) {
   if (stopping_) return;
-  if (OnCheckpointJob(context, job)) return;
+  if (OnCheckpointJob(context, job) || OnTraceJob(context, job)) return;
   if (job == starting_job_) {
     starting_job_ = 0;
     StartPrepared(context);

@@ -85,6 +85,7 @@ class CoordinatorActor final : public Actor {
   void On(Context& context, const NodeId& from, const RoundLate& message);  // ops_late.cc
   void On(Context& context, const NodeId& from, const StateRoot& message);  // ops_state.cc
   void On(Context& context, const NodeId& from, const StateRefuted& message);
+  void On(Context& context, const NodeId& from, const StepTrace& message);  // ops_trace.cc
   template <typename Other>
   void On(Context&, const NodeId&, const Other&) {
     ++refused_;
@@ -160,6 +161,13 @@ class CoordinatorActor final : public Actor {
   Duration JoinersTime(int32_t stage) const;
   void AgreeOnState(Context& context, int32_t stage);
   void EvictLiars(Context& context, int32_t stage);
+
+  // ops_trace.cc
+  void Predict(Context& context);
+  void WriteTrace(Context& context, int64_t step);
+  bool OnTraceJob(Context& context, JobId job);
+  int64_t ContributionOf(const NodeId& node) const;  // tokens
+  void TellStanding(Context& context, const NodeId& node);
 
   // ops_replan.cc
   void TendReplan(Context& context);
@@ -366,6 +374,9 @@ class CoordinatorActor final : public Actor {
   std::set<NodeId> fresh_;        // said Hello as one that holds nothing, and has no stage since
   std::set<NodeId> fresh_last_;   // as it was when it last changed, then
   Instant fresh_since_;
+
+  struct Tracing;  // tracing.h
+  std::shared_ptr<Tracing> tracing_;
 
   bool stopping_ = false;
   TimerId duty_timer_ = 0;

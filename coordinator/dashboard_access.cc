@@ -14,7 +14,8 @@ absl::StatusOr<std::pair<std::string, int>> ParseWebAddress(const std::string& t
   const bool number = !digits.empty() && digits.size() <= 5 &&
                       digits.find_first_not_of("0123456789") == std::string::npos;
   if (!number || colon == 0 || std::stoi(digits) > 65535) {
-    return InvalidArgument("dashboard: want host:port, as in 127.0.0.1:7780; got '%s'", text);
+    return InvalidArgument(
+        "dashboard: want host:port, as in 127.0.0.1:7780; got '%s' [SK-dashboard-address]", text);
   }
   std::string host = text.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);

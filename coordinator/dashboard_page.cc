@@ -1,5 +1,6 @@
 #include "coordinator/dashboard_view.h"
 #include "coordinator/page.h"
+#include "coordinator/report_page.h"
 
 namespace skerry {
 namespace {
@@ -93,7 +94,7 @@ std::string DashboardPage(const DashboardPieces& pieces, const RunReport& report
         "seconds\"><span id=\"attext\" class=\"muted\">now</span></div>";
   }
   return HtmlPage(report.name.empty() ? "Skerry" : report.name + " · Skerry",
-                  body + "<script src=\"dashboard.js\"></script>", kStyle);
+                  body + "<script src=\"dashboard.js\"></script>", kStyle + GanttStyle());
 }
 
 }  // namespace skerry

@@ -311,8 +311,9 @@ absl::StatusOr<fs::path> PlaceOf(const std::string& directory) {
   for (const fs::path& place : {fs::path(directory) / "run", fs::path(directory)}) {
     if (fs::exists(place / "run.toml")) return place;
   }
-  return NotFound("%s: no run is there (run.toml is missing); want the directory of a run",
-                  directory);
+  return NotFound(
+      "%s: no run is there (run.toml is missing); want the directory of a run [SK-run-missing]",
+      directory);
 }
 
 }  // namespace
@@ -332,7 +333,7 @@ absl::StatusOr<int> ServeDashboard(const DashboardOptions& options) {
     if (++port > last) {
       return Unavailable(
           "dashboard: %s is taken or not this machine's; choose another: --dashboard "
-          "HOST:PORT, or none",
+          "HOST:PORT, or none [SK-dashboard-address]",
           options.address);
     }
   }

@@ -109,7 +109,20 @@ std::string Doing(const Json& node) {
   return waits.empty() ? phase : "waits for the " + waits;
 }
 
-std::string NodeRow(const Json& node) {
+int64_t ContributedByAll(const Json& nodes) {
+  int64_t tokens = 0;
+  for (const Json& node : nodes) tokens += node.value("contributed_tokens", int64_t{0});
+  return tokens;
+}
+
+std::string Contributed(const Json& node, int64_t by_all) {
+  const int64_t tokens = node.value("contributed_tokens", int64_t{0});
+  if (tokens == 0 || by_all == 0) return "–";
+  return absl::StrFormat("%s (%.1f %%)", HumanCount(tokens),
+                         100 * static_cast<double>(tokens) / static_cast<double>(by_all));
+}
+
+std::string NodeRow(const Json& node, int64_t by_all) {
   const int stage = node.value("stage", -1);
   const bool gone = !node.value("alive", false);
   const double silent = node.value("silent_s", 0.0);
@@ -118,11 +131,11 @@ std::string NodeRow(const Json& node) {
   if (!node.value("reachable", true)) doing += "<br><span class=\"muted\">cannot be dialled</span>";
   return absl::StrFormat(
       "<tr%s><th scope=\"row\">%s</th><td>%s</td><td>%s</td><td>%s</td><td>%d</td><td>%d</td>"
-      "<td>%s</td><td>%s</td></tr>",
+      "<td>%s</td><td>%s</td><td>%s</td></tr>",
       gone ? " class=\"bad\"" : "", Code(node.value("id", "")),
       EscapeHtml(node.value("region", "")),
       stage < 0 ? "–" : absl::StrFormat("%d.%d", stage, node.value("replica", 0)), doing,
-      node.value("step", 0), node.value("base_version", 0),
+      node.value("step", 0), node.value("base_version", 0), Contributed(node, by_all),
       HumanBytes(node.value("bytes_sent", 0.0)), HumanBytes(node.value("bytes_received", 0.0)));
 }
 
@@ -133,9 +146,11 @@ std::string NodeTable(const Json& status) {
       "<div class=\"scroll\"><table><thead><tr><th scope=\"col\">node</th><th "
       "scope=\"col\">region</th>"
       "<th scope=\"col\">stage.replica</th><th scope=\"col\">now</th><th scope=\"col\">step</th>"
-      "<th scope=\"col\">round</th><th scope=\"col\">sent</th><th "
+      "<th scope=\"col\">round</th><th scope=\"col\">contributed tokens</th><th "
+      "scope=\"col\">sent</th><th "
       "scope=\"col\">received</th></tr></thead><tbody>";
-  for (const Json& node : nodes) html += NodeRow(node);
+  const int64_t by_all = ContributedByAll(nodes);
+  for (const Json& node : nodes) html += NodeRow(node, by_all);
   return html + "</tbody></table></div>";
 }
 
@@ -162,6 +177,7 @@ DashboardPieces DashboardView(const Json& given, double status_age_s, const RunR
       {"nodes", Section("Nodes", "", NodeTable(status))},
       {"rounds", Section("Outer rounds", "per stage, slowest replica",
                          RoundsChartSvg(report) + StageRoundsTable(report))},
+      {"gantt", Section("Who did what when", "one step of the last rounds", GanttChart(report))},
       {"links", Section("Links", "as measured; stronger colour, faster link", LinkTable(report))},
       {"plan",
        Section(

@@ -322,8 +322,7 @@ void CoordinatorActor::ReportStatus(Context& context) {
   nlohmann::json nodes = nlohmann::json::array();
   int64_t sent = 0, received = 0;
   for (const auto& [id, record] : state_.nodes) {
-    const auto beat_it = beats_.find(id);
-    const Heartbeat beat = beat_it == beats_.end() ? Heartbeat() : beat_it->second;
+    const Heartbeat beat = beats_.contains(id) ? beats_.at(id) : Heartbeat();
     const auto slot = state_.plan ? SlotOf(*state_.plan, id) : std::nullopt;
     const int32_t stage = slot ? slot->stage : -1, replica = slot ? slot->replica : -1;
     const auto heard = heard_.find(id);
@@ -341,6 +340,7 @@ void CoordinatorActor::ReportStatus(Context& context) {
          {"step", beat.step},
          {"base_version", beat.base_version},
          {"waiting_for", beat.waiting_for},
+         {"contributed_tokens", ContributionOf(id)},
          {"rounds_screened", RoundsScreened(state_, id)},
          {"reachable", !record.IsTested() || !record.endpoint.empty()},
          {"silent_s", heard == heard_.end() ? 0.0 : (context.now() - heard->second).seconds()},

@@ -27,16 +27,18 @@ absl::Status SqliteJournal::Error(int code, const std::string& doing) const {
   const std::string what = absl::StrFormat("%s: %s: %s", path_, doing, sqlite3_errmsg(database_));
   switch (code & 0xff) {
     case SQLITE_FULL:
-      return ResourceExhausted("%s; make room on the disk, nothing is lost", what);
+      return ResourceExhausted("%s; make room on the disk, nothing is lost [SK-disk-full]", what);
     case SQLITE_IOERR:
-      return Unavailable("%s; see to the disk (full?) and start again, nothing is lost", what);
+      return Unavailable(
+          "%s; see to the disk (full?) and start again, nothing is lost [SK-disk-full]", what);
     case SQLITE_READONLY:
     case SQLITE_CANTOPEN:
     case SQLITE_PERM:
-      return Unavailable("%s; the directory must exist and be writable by this user", what);
+      return Unavailable(
+          "%s; the directory must exist and be writable by this user [SK-disk-write]", what);
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-      return DataLoss("%s; restore the file from a copy", what);
+      return DataLoss("%s; restore the file from a copy [SK-journal-damaged]", what);
     default:
       return Unavailable("%s", what);
   }
@@ -79,8 +81,8 @@ absl::StatusOr<std::unique_ptr<SqliteJournal>> SqliteJournal::Open(const std::st
     return journal->Error(step, "open");
   }
   if (sqlite3_column_int(version.handle, 0) != kSchemaVersion) {
-    return DataLoss("%s: want a journal of schema %d, got %d", path, kSchemaVersion,
-                    sqlite3_column_int(version.handle, 0));
+    return DataLoss("%s: want a journal of schema %d, got %d [SK-journal-version]", path,
+                    kSchemaVersion, sqlite3_column_int(version.handle, 0));
   }
   return journal;
 }

@@ -7,10 +7,12 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "common/cli_program.h"
 #include "common/status.h"
 #include "coordinator/audit.h"
 #include "coordinator/checkpoint_program.h"
 #include "coordinator/dashboard_program.h"
+#include "coordinator/explain_program.h"
 #include "coordinator/leader_program.h"
 #include "coordinator/listings.h"
 #include "coordinator/report.h"
@@ -25,9 +27,7 @@ namespace skerry {
 namespace {
 
 int Ended(const absl::Status& status) {
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "skerry-coordinator: %s\n", ErrorText(status).c_str());
-  return 1;
+  return EndedWith("skerry-coordinator", status);
 }
 
 // "24h", "90m", "7d", "3600" (seconds).
@@ -40,7 +40,9 @@ absl::StatusOr<int64_t> ParseLifetime(const std::string& text) {
       {"", 1}, {"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}};
   constexpr size_t kDigitsMax = 9;
   if (digits == 0 || digits > kDigitsMax || !seconds.contains(unit)) {
-    return InvalidArgument("--expires: want a number with s, m, h or d, as in 24h; got '%s'", text);
+    return InvalidArgument(
+        "--expires: want a number with s, m, h or d, as in 24h; got '%s' [SK-ticket-lifetime]",
+        text);
   }
   return std::stoll(text.substr(0, digits)) * seconds.at(unit);
 }
@@ -71,8 +73,8 @@ absl::Status PrintStatus(const std::string& directory, bool json) {
   auto status = nlohmann::json::parse(in, nullptr, false);
   // A standby's directory has none: there is still something to say.
   if (!status.is_object() && !store.postgres) {
-    return NotFound("%s was never served; start it: skerry-coordinator serve %s", directory,
-                    directory);
+    return NotFound("%s was never served; start it: skerry-coordinator serve %s [SK-run-unserved]",
+                    directory, directory);
   }
   if (json) {
     if (!status.is_object()) status = nlohmann::json::object();
@@ -127,7 +129,8 @@ absl::Status PrintAudit(const std::string& directory, bool json) {
   std::cout << (json ? AuditJson(audit).dump(2) + "\n" : AuditText(audit));
   SKERRY_RETURN_IF_ERROR(whole);
   if (audit.found() == 0) return absl::OkStatus();
-  return DataLoss("%s: the journal contradicts itself in %d places", directory, audit.found());
+  return DataLoss("%s: the journal contradicts itself in %d places [SK-journal-contradicts]",
+                  directory, audit.found());
 }
 
 // Everything the command line can say; one per process.
@@ -237,8 +240,22 @@ void AddPreparations(CLI::App& app, CommandLine& line) {
   prepare->callback([&] { line.exit_code = Ended(PrepareData(line.texts, line.out)); });
 }
 
+const std::vector<CliExample> kExamples = {
+    {"init", "init run --data book.txt", "a run in ./run, from a template, to train on that text"},
+    {"serve", "serve run --advertise tcp://train.example.org:7700", "serve it to volunteers"},
+    {"ticket", "ticket run --uses 10 --expires 7d", "a ticket for ten machines"},
+    {"status", "status run --json", "where it stands, for programs"},
+    {"explain", "explain run 12", "where the time of round 12 went"},
+    {"config check", "config check run/run.toml", "what the file means, with every default"},
+    {"data prepare", "data prepare book.txt.gz --out shards", "tokens for several runs"},
+    {"dashboard", "dashboard run", "a run that is over, in a browser"},
+    {"checkpoints", "checkpoints run --verify", "which checkpoints are whole"},
+    {"report", "report run --out evening", "report.html and report.json in ./evening"},
+};
+
 int Run(int argc, char** argv) {
-  CLI::App app{"skerry-coordinator: run one training run across volunteers' machines"};
+  CLI::App app{"skerry-coordinator: run one training run across volunteers' machines",
+               "skerry-coordinator"};
   app.require_subcommand(1);
   app.set_version_flag("--version", "skerry-coordinator 0.1.0, protocol 1");
   app.footer(
@@ -251,8 +268,8 @@ int Run(int argc, char** argv) {
   AddPreparations(app, line);
   AddCheckpointCommands(app, &line.exit_code);
   AddDashboardCommand(app, &line.exit_code);
-  CLI11_PARSE(app, argc, argv);
-  return line.exit_code;
+  AddExplainCommand(app, &line.exit_code);
+  return RunCommandLine(app, argc, argv, kExamples, &line.exit_code);
 }
 
 }  // namespace

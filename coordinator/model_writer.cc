@@ -19,8 +19,8 @@ absl::Status ModelWriter::AddStage(const StageAssignment& stage, bool holds_ends
   const auto layout =
       ParameterLayout::ForStage(config_, stage.first_layer, stage.last_layer, holds_ends);
   if (base.size() != static_cast<size_t>(layout.size()) * sizeof(float)) {
-    return DataLoss("layers %d to %d: want %d bytes of parameters, got %d", stage.first_layer,
-                    stage.last_layer, layout.size() * 4, base.size());
+    return DataLoss("layers %d to %d: want %d bytes of parameters, got %d [SK-model-write]",
+                    stage.first_layer, stage.last_layer, layout.size() * 4, base.size());
   }
   std::vector<float> values(static_cast<size_t>(layout.size()));
   std::memcpy(values.data(), base.data(), base.size());
@@ -36,7 +36,8 @@ absl::Status ModelWriter::AddStage(const StageAssignment& stage, bool holds_ends
 
 absl::StatusOr<std::string> ModelWriter::Finish() {
   if (tensors_ != static_cast<int64_t>(layout_.tensors().size())) {
-    return DataLoss("want %d tensors from the stages, got %d", layout_.tensors().size(), tensors_);
+    return DataLoss("want %d tensors from the stages, got %d [SK-model-write]",
+                    layout_.tensors().size(), tensors_);
   }
   SKERRY_RETURN_IF_ERROR(WriteHuggingFace(directory_, config_, parameters_));
   nlohmann::json told = {

@@ -86,12 +86,13 @@ void CoordinatorActor::Admit(Context& context, const NodeId& from, const Hello& 
     refusal = ErrorText(ticket.status());
   } else if (const auto used = state_.ticket_uses.find(ticket->id);
              used != state_.ticket_uses.end() && used->second >= ticket->uses) {
-    refusal = absl::StrFormat("the ticket's %d uses are spent; ask the operator for another",
-                              ticket->uses);
+    refusal = absl::StrFormat(
+        "the ticket's %d uses are spent; ask the operator for another [SK-ticket-spent]",
+        ticket->uses);
   } else if (state_.finished) {
-    refusal = "the run is finished";
+    refusal = "the run is finished [SK-run-over]";
   } else if (state_.nodes.size() >= kNodesMax) {
-    refusal = absl::StrFormat("the run has its %d nodes", kNodesMax);
+    refusal = absl::StrFormat("the run has its %d nodes [SK-run-full]", kNodesMax);
   }
   if (!refusal.empty()) {
     ++refused_;
@@ -270,6 +271,7 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const Heartbeat&
   if (is_further && StageOf(from) == 0) EmitPassedSteps(context);
   if (beat.phase == Phase::kCatchingUp) FixFirstSteps(context);
   if (beat.phase == Phase::kFinished) FinishWhenDone(context);
+  TellStanding(context, from);
 }
 
 // Once a node has been seen at work, a process of it without memory is another one.

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "coordinator/step_paths.h"
 
 namespace skerry {
 
@@ -41,6 +43,7 @@ struct ReportLink {
   double rtt_ms = 0;
   double mbps = 0;
   bool relayed = false;  // measured so
+  double at_s = 0;       // when, the last time
 };
 
 struct ReportStage {
@@ -60,6 +63,7 @@ struct ReportRound {
   double wait_s = 0;       // of that, the device stood idle
   double landed_s = 0;     // when the last replica said it had applied it; 0: none did
   int64_t participants = 0;
+  std::string last;  // the replica that came to its boundary last
   // Of the replicas that had its boundary, in all: deltas and sums, headers included.
   double bytes_sent = 0;
   double bytes_received = 0;
@@ -117,6 +121,7 @@ struct RunReport {
   std::map<std::pair<std::string, std::string>, ReportLink> links;  // (from, to)
   std::vector<ReportRound> rounds;                                  // ordered by stage, then round
   std::vector<ReportEvent> events;                                  // in order of time
+  std::shared_ptr<const TracedStep> trace;                          // the newest; may be null
   std::string plan_reason;  // the planner's own account of the last plan
   std::string sample;
   std::string command;

@@ -114,7 +114,7 @@ void EventFold::OnEvent(const std::string& kind, const json& event) {
     if (seed != event.end() && seed->is_number_integer()) report_.seed = seed->get<uint64_t>();
   } else if (kind == "link") {
     report_.links[{TextAt(event, "from"), TextAt(event, "to")}] = {
-        NumberAt(event, "rtt_ms"), NumberAt(event, "mbps"), IsTrue(event, "relayed")};
+        NumberAt(event, "rtt_ms"), NumberAt(event, "mbps"), IsTrue(event, "relayed"), now_s_};
   } else if (kind == "step") {
     OnStep(event);
   } else if (kind == "plan") {
@@ -123,6 +123,8 @@ void EventFold::OnEvent(const std::string& kind, const json& event) {
     OnRound(event);
   } else if (kind == "applied") {
     OnApplied(event);
+  } else if (kind == "trace") {
+    report_.trace = std::make_shared<TracedStep>(TraceOf(event));
   } else if (kind == "finished") {
     OnFinished(event);
   } else {
@@ -313,6 +315,7 @@ void EventFold::OnApplied(const json& event) {
   if (had_boundary && (round.transfer_s == 0 || transfer_s < round.transfer_s)) {
     round.transfer_s = transfer_s;
     round.wait_s = NumberAt(event, "wait_s");
+    round.last = TextAt(event, "node");
   }
   round.landed_s = now_s_;
   ++round.digests[TextAt(event, "digest")];

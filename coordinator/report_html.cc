@@ -78,10 +78,11 @@ std::string ReportHtml(const RunReport& report) {
       Section("Links", "as measured; stronger colour, faster link", LinkTable(report)) +
       Section("Outer rounds", "per stage, slowest replica",
               RoundsChartSvg(report) + StageRoundsTable(report)) +
+      Section("Who did what when", "one step, as it was and as predicted", GanttChart(report)) +
       Section("What happened", "", EventTable(report)) +
       Section("A sample", "written by the exported model", Preformatted(report.sample)) +
       Section("Again", "the same seed gives the same losses", Preformatted(report.command));
-  return HtmlPage(report.name.empty() ? "Skerry run" : report.name, body);
+  return HtmlPage(report.name.empty() ? "Skerry run" : report.name, body, GanttStyle());
 }
 
 }  // namespace skerry

@@ -20,6 +20,10 @@ std::string RoundsChartSvg(const RunReport& report);
 // One row a stage: what its rounds sent, how much of that was hidden, whose base has which digest.
 std::string StageRoundsTable(const RunReport& report);
 
+// The newest traced step: the tasks of every node, predicted and as they were. Of GanttStyle.
+std::string GanttChart(const RunReport& report);
+std::string GanttStyle();
+
 // Stages with their layers and replicas.
 std::string PlacementTable(const RunReport& report);
 

@@ -59,7 +59,7 @@ double Median(std::vector<double> values) {
 
 std::optional<ReportLink> MedianLink(const RunReport& report, const std::vector<std::string>& from,
                                      const std::vector<std::string>& to) {
-  std::vector<double> rtts, rates;
+  std::vector<double> rtts, rates, times;
   bool relayed = false;
   for (const std::string& a : from) {
     for (const std::string& b : to) {
@@ -67,11 +67,12 @@ std::optional<ReportLink> MedianLink(const RunReport& report, const std::vector<
       if (found == report.links.end()) continue;
       rtts.push_back(found->second.rtt_ms);
       rates.push_back(found->second.mbps);
+      times.push_back(found->second.at_s);
       relayed |= found->second.relayed;
     }
   }
   if (rtts.empty()) return std::nullopt;
-  return ReportLink{Median(rtts), Median(rates), relayed};
+  return ReportLink{Median(rtts), Median(rates), relayed, Median(times)};
 }
 
 // 0 for the slowest link of the run … 1 for the fastest, on a logarithmic scale.
@@ -85,12 +86,30 @@ double Strength(const RunReport& report, double mbps) {
   return std::clamp(std::log(std::max(mbps, 1e-3) / low) / std::log(high / low), 0.0, 1.0);
 }
 
-std::string LinkCell(const RunReport& report, const std::optional<ReportLink>& link) {
+// Coarse, so that a page that is looked at does not change for it all the time.
+std::string Age(double seconds) {
+  if (seconds < 60) return "less than a minute ago";
+  if (seconds < 3600) return absl::StrFormat("%d min ago", static_cast<int>(seconds / 60));
+  return absl::StrFormat("%d h ago", static_cast<int>(seconds / 3600));
+}
+
+std::string LinkCell(const RunReport& report, const std::optional<ReportLink>& link,
+                     const std::optional<ReportLink>& back) {
   if (!link) return "<td class=\"muted\">–</td>";
+  constexpr double kLopsided = 1.5;
+  std::string title = "measured " + Age(report.wall_s - link->at_s);
+  std::string mark;
+  if (back) {
+    title += absl::StrFormat("; the other way %.1f ms, %.1f Mbit/s", back->rtt_ms, back->mbps);
+    if (link->mbps > 0 && back->mbps > kLopsided * link->mbps)
+      mark = absl::StrFormat("<br><span class=\"muted\">back %.1f × as fast</span>",
+                             back->mbps / link->mbps);
+  }
   return absl::StrFormat(
-      "<td class=\"link\" style=\"--strength:%.0f%%\">%.*f ms<br>%.*f Mbit/s%s</td>",
-      8 + 52 * Strength(report, link->mbps), link->rtt_ms < 10 ? 1 : 0, link->rtt_ms,
-      link->mbps < 10 ? 1 : 0, link->mbps, link->relayed ? "<br>relayed" : "");
+      "<td class=\"link\" style=\"--strength:%.0f%%\" title=\"%s\">%.*f ms<br>%.*f "
+      "Mbit/s%s%s</td>",
+      8 + 52 * Strength(report, link->mbps), title, link->rtt_ms < 10 ? 1 : 0, link->rtt_ms,
+      link->mbps < 10 ? 1 : 0, link->mbps, link->relayed ? "<br>relayed" : "", mark);
 }
 
 }  // namespace
@@ -129,7 +148,8 @@ std::string LinkTable(const RunReport& report) {
     if (node) body += "<br><span class=\"muted\">" + OrDash(node->region) + "</span>";
     body += "</th>";
     for (const auto& [to, to_ids] : groups) {
-      body += LinkCell(report, MedianLink(report, from_ids, to_ids));
+      body += LinkCell(report, MedianLink(report, from_ids, to_ids),
+                       MedianLink(report, to_ids, from_ids));
     }
     body += "</tr>";
   }

@@ -46,7 +46,8 @@ absl::Status LinkShards(const std::string& from, const std::string& to) {
 }  // namespace
 
 absl::Status PrepareData(const std::vector<std::string>& texts, const std::string& out) {
-  if (texts.size() != 1) return InvalidArgument("want one text, got %d", texts.size());
+  if (texts.size() != 1)
+    return InvalidArgument("want one text, got %d [SK-data-text]", texts.size());
   PrepareTextOptions options;
   SKERRY_ASSIGN_OR_RETURN(const PreparedText prepared, PrepareText(texts.front(), out, options));
   std::printf("%s: %lld training and %lld validation tokens\n", out.c_str(),
@@ -59,7 +60,8 @@ namespace {
 
 absl::Status MustBeFree(const RunDirectory& directory) {
   if (!StoreOf(directory.path).ok()) return MakeDirectory(directory.path);
-  return AlreadyExists("%s holds a run already; choose another directory", directory.path);
+  return AlreadyExists("%s holds a run already; choose another directory [SK-run-exists]",
+                       directory.path);
 }
 
 // Checkpoints on a disk that survives this machine, or that another coordinator shares.
@@ -80,7 +82,7 @@ absl::Status InitStandby(const InitOptions& options) {
     return FailedPrecondition(
         "%s keeps its journal in a file of its own, so nobody can stand by for it; that needs a "
         "run "
-        "made with init --store postgresql://…",
+        "made with init --store postgresql://… [SK-store-standby]",
         leader.path);
   }
   SKERRY_RETURN_IF_ERROR(MustBeFree(directory));
@@ -166,13 +168,13 @@ absl::StatusOr<OpenedRun> OpenRunDirectory(const std::string& path) {
   SKERRY_ASSIGN_OR_RETURN(const std::string run_hex, journal->Fact("run"));
   SKERRY_ASSIGN_OR_RETURN(const std::string config_hex, journal->Fact("config"));
   const auto run = ParseId<RunId>(run_hex);
-  if (!run) return DataLoss("%s: the run's id is damaged", NameOf(store));
+  if (!run) return DataLoss("%s: the run's id is damaged [SK-journal-damaged]", NameOf(store));
   if (config_hex != ConfigDigest(config).Hex()) {
     SKERRY_ASSIGN_OR_RETURN(const auto records, journal->Load());
     if (!records.empty()) {
       return FailedPrecondition(
           "%s was changed after nodes joined; a run keeps its configuration: change it back, or "
-          "make another run with skerry-coordinator init",
+          "make another run with skerry-coordinator init [SK-run-changed]",
           directory.File("run.toml"));
     }
   }
@@ -217,7 +219,8 @@ absl::Status LeadToMend(PostgresJournal& journal) {
   SKERRY_ASSIGN_OR_RETURN(const auto epoch, journal.TakeLease("mend", ""));
   if (epoch) return absl::OkStatus();
   SKERRY_ASSIGN_OR_RETURN(const auto lease, journal.CurrentLease());
-  return FailedPrecondition("%s: %s leads the run; end it first", journal.name(), lease.holder);
+  return FailedPrecondition("%s: %s leads the run; end it first [SK-run-served]", journal.name(),
+                            lease.holder);
 }
 
 }  // namespace
@@ -271,15 +274,16 @@ absl::StatusOr<std::string> EndpointForTickets(const RunDirectory& directory,
   if (endpoint.empty()) {
     return FailedPrecondition(
         "nobody has served %s yet, so where nodes reach it is not known; give --advertise "
-        "tcp://HOST:7700, or start: skerry-coordinator serve %s",
+        "tcp://HOST:7700, or start: skerry-coordinator serve %s [SK-ticket-address]",
         directory.path, directory.path);
   }
   for (const std::string& one : std::vector<std::string>(absl::StrSplit(endpoint, ','))) {
     for (const char* anywhere : {"tcp://0.0.0.0:", "tcp://*:", "tcp://[::]:"}) {
       if (!one.starts_with(anywhere)) continue;
       return FailedPrecondition(
-          "%s names no machine that a volunteer could dial; give --advertise tcp://HOST:%s", one,
-          one.substr(one.rfind(':') + 1));
+          "%s names no machine that a volunteer could dial; give --advertise tcp://HOST:%s "
+          "[SK-ticket-address]",
+          one, one.substr(one.rfind(':') + 1));
     }
   }
   return endpoint;
@@ -288,16 +292,17 @@ absl::StatusOr<std::string> EndpointForTickets(const RunDirectory& directory,
 absl::Status LockRunDirectory(const RunDirectory& directory) {
   const std::string path = directory.File("lock");
   const int lock = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (lock < 0) return Unavailable("%s: cannot be written", path);
+  if (lock < 0) return Unavailable("%s: cannot be written [SK-disk-write]", path);
   if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
     std::ifstream in(path);
     std::string holder;
     std::getline(in, holder);
-    return FailedPrecondition("%s is served already by process %s", directory.path, holder);
+    return FailedPrecondition("%s is served already by process %s [SK-run-served]", directory.path,
+                              holder);
   }
   const std::string pid = std::to_string(getpid()) + "\n";
   if (ftruncate(lock, 0) != 0 || write(lock, pid.data(), pid.size()) < 0) {
-    return Unavailable("%s: cannot be written (disk full?)", path);
+    return Unavailable("%s: cannot be written (disk full?) [SK-disk-write]", path);
   }
   return absl::OkStatus();  // the descriptor, and so the lock, lives as long as the process
 }

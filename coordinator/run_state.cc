@@ -120,6 +120,11 @@ absl::Status ApplyCommit(const Json& json, RunState& state) {
   if (commit.round != state.RoundsCommitted(commit.stage)) {
     return DataLoss("round %d of stage %d is committed out of order", commit.round, commit.stage);
   }
+  for (const Participant& participant : commit.participants) {
+    RunState::Credit& credit = state.credits[participant.node];
+    credit.tokens += participant.tokens;
+    ++credit.rounds;
+  }
   state.commits.emplace(key, std::move(commit));
   return absl::OkStatus();
 }

@@ -95,6 +95,12 @@ class RunState {
   using StageRound = std::pair<int32_t, int64_t>;
   std::map<StageRound, RoundCommit> commits;
   std::map<StageRound, Digest> base_digests;  // the first reported
+  struct Credit {
+    int64_t tokens = 0;  // of accepted deltas; where fragments are, once for each of them
+    int64_t rounds = 0;  // that they counted in
+    bool operator==(const Credit&) const = default;
+  };
+  std::map<NodeId, Credit> credits;  // also of what a rewind took back: the work was done
   std::map<StageRound, std::map<NodeId, RoundApplied>> applied;
   // Rounds of a node in which a robust mode gave its delta little or no weight, by the first who
   // said so: in a sharded round each replica knows of its own part only.

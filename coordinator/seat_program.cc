@@ -56,7 +56,7 @@ absl::Status CoordinatorSeat::CheckData(const std::vector<ShardName>& shards, bo
   if (*known == digest) return absl::OkStatus();
   return FailedPrecondition(
       "the training data here is not that of the run; copy data/ from the directory of the "
-      "coordinator that served it first");
+      "coordinator that served it first [SK-data-other]");
 }
 
 absl::Status CoordinatorSeat::Take(const std::string& endpoint,

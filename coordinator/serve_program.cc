@@ -8,6 +8,7 @@
 #include <sstream>
 #include <thread>
 
+#include "common/cli_program.h"
 #include "common/status.h"
 #include "coordinator/checkpoint_program.h"
 #include "coordinator/coordinator_actor.h"
@@ -83,7 +84,7 @@ CoordinatorOptions ActorOptions(const OpenedRun& run, const NodeId& self, ShardS
       [self, id = run.run](const std::string& text) -> absl::StatusOr<AdmittedTicket> {
     SKERRY_ASSIGN_OR_RETURN(const Ticket ticket, VerifyTicket(text, std::time(nullptr)));
     if (ticket.coordinator != self || ticket.run != id) {
-      return PermissionDenied("the ticket is for another run or coordinator");
+      return PermissionDenied("the ticket is for another run or coordinator [SK-ticket-other-run]");
     }
     return AdmittedTicket{ticket.IdHex(), ticket.uses};
   };
@@ -210,7 +211,7 @@ absl::StatusOr<int> Serve(const ServeOptions& options) {
   const auto exit_code = serving.loop->Run(*serving.actor);
   serving.seat->Leave();
   if (absl::IsAborted(exit_code.status())) {
-    std::fprintf(stderr, "skerry-coordinator: %s\n", ErrorText(exit_code.status()).c_str());
+    EndedWith("skerry-coordinator", exit_code.status());
     return kDeposedExit;
   }
   SKERRY_RETURN_IF_ERROR(exit_code.status());

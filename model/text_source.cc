@@ -88,9 +88,11 @@ TextSource::TextSource(std::string path, void* file, int64_t file_bytes)
 absl::StatusOr<std::unique_ptr<TextSource>> TextSource::Open(const std::string& path) {
   struct stat facts {};
   if (stat(path.c_str(), &facts) != 0) {
-    return NotFound("%s: cannot open: %s", path, std::generic_category().message(errno));
+    return NotFound("%s: cannot open: %s [SK-data-text]", path,
+                    std::generic_category().message(errno));
   }
-  if (!S_ISREG(facts.st_mode)) return InvalidArgument("%s: not a regular file", path);
+  if (!S_ISREG(facts.st_mode))
+    return InvalidArgument("%s: not a regular file [SK-data-text]", path);
   const gzFile file = gzopen(path.c_str(), "rbe");
   if (file == nullptr) {
     return PermissionDenied("%s: cannot open: %s", path, std::generic_category().message(errno));

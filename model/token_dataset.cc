@@ -111,7 +111,7 @@ std::string DatasetIndexText(const DatasetIndex& index) {
 absl::StatusOr<DatasetIndex> ParseDatasetIndex(const std::string& text) {
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object() || TextOf(json, "format") != kFormat) {
-    return InvalidArgument("not the index of a token data set");
+    return InvalidArgument("not the index of a token data set [SK-data-damaged]");
   }
   if (CountOf(json, "version", 1) != 1) return InvalidArgument("version must be 1");
   DatasetIndex index;
@@ -160,12 +160,16 @@ absl::Status TokenDataset::AddShard(const std::string& directory, const IndexedS
   const ShardHeader want{index_.token_bytes, indexed.tokens, indexed.split,
                          static_cast<int32_t>(stream.shards.size())};
   if (!(shard.header() == want)) {
-    return DataLoss("%s: is another shard than index.json lists; prepare or fetch the data again",
-                    shard.path());
+    return DataLoss(
+        "%s: is another shard than index.json lists; prepare or fetch the data again "
+        "[SK-data-damaged]",
+        shard.path());
   }
   if (verify == Verify::kDigests && DigestOf(shard.file_bytes()) != indexed.file.digest) {
-    return DataLoss("%s: damaged, its digest differs from index.json; prepare or fetch it again",
-                    shard.path());
+    return DataLoss(
+        "%s: damaged, its digest differs from index.json; prepare or fetch it again "
+        "[SK-data-damaged]",
+        shard.path());
   }
   stream.begins.push_back(stream.tokens);
   stream.tokens += indexed.tokens;
@@ -195,8 +199,8 @@ absl::Status TokenDataset::Read(Split split, int64_t first, std::span<int32_t> o
     shard.Read(at, part);
     for (const int32_t token : part) {
       if (token >= index_.vocab) {
-        return DataLoss("%s: token %d is outside the vocabulary of %d", shard.path(), token,
-                        index_.vocab);
+        return DataLoss("%s: token %d is outside the vocabulary of %d [SK-data-damaged]",
+                        shard.path(), token, index_.vocab);
       }
     }
     out = out.subspan(part.size());
@@ -223,7 +227,7 @@ absl::Status TokenDataset::ReadMicrobatch(const RunConfig& config, int64_t step,
   if (available < 1 || vocab() > config.model.vocab) {
     return FailedPrecondition(
         "the data has %d training windows of %d tokens and a vocabulary of %d; the model wants one "
-        "and %d",
+        "and %d [SK-data-model]",
         available, config.model.context, vocab(), config.model.vocab);
   }
   const SampleOrder order(config.seed, available, config.pipeline.microbatches_per_step, sequences);

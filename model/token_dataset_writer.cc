@@ -22,8 +22,9 @@ absl::StatusOr<std::unique_ptr<TokenDatasetWriter>> TokenDatasetWriter::Create(
   SKERRY_RETURN_IF_ERROR(MakeDirectory(directory));
   const std::string index = directory + "/" + kDatasetIndexFile;
   if (access(index.c_str(), F_OK) == 0) {
-    return AlreadyExists("%s: there is a data set here; remove it or choose another directory",
-                         index);
+    return AlreadyExists(
+        "%s: there is a data set here; remove it or choose another directory [SK-data-exists]",
+        index);
   }
   return std::unique_ptr<TokenDatasetWriter>(
       new TokenDatasetWriter(directory, vocab, shard_tokens));

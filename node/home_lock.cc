@@ -28,11 +28,14 @@ std::string Holder(int descriptor) {
 absl::StatusOr<HomeLock> HomeLock::Take(const std::string& home) {
   const std::string file = home + "/lock";
   HomeLock lock(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (lock.descriptor_ < 0) return Unavailable("%s: %s", file, std::strerror(errno));
+  if (lock.descriptor_ < 0)
+    return Unavailable("%s: %s [SK-disk-write]", file, std::strerror(errno));
   if (::flock(lock.descriptor_, LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return Unavailable("%s: %s", file, std::strerror(errno));
+    if (errno != EWOULDBLOCK)
+      return Unavailable("%s: %s [SK-disk-write]", file, std::strerror(errno));
     return FailedPrecondition(
-        "a node lives in %s already (%s); end it, or give this one a home of its own with --home",
+        "a node lives in %s already (%s); end it, or give this one a home of its own with --home "
+        "[SK-home-in-use]",
         home, Holder(lock.descriptor_));
   }
   const std::string pid = std::to_string(::getpid()) + "\n";

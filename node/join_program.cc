@@ -10,14 +10,17 @@
 #include <optional>
 #include <utility>
 
+#include "common/cli_program.h"
 #include "common/status.h"
 #include "kernels/cpu/thread_limit.h"
 #include "model/weight_store.h"
+#include "node/desk_program.h"
 #include "node/device_probe.h"
 #include "node/home_lock.h"
 #include "node/limits_program.h"
 #include "node/node_actor.h"
 #include "node/own_addresses.h"
+#include "node/say.h"
 #include "node/shard_directory.h"
 #include "node/trained_stage.h"
 #include "wire/event_loop.h"
@@ -29,21 +32,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kSoftware[] = "skerry-node 0.1.0";
-
-void Say(const std::string& line) {
-  std::printf("%s\n", line.c_str());
-  std::fflush(stdout);
-}
-
 // Learns regions from Peers on their way to the actor: the shaper asks for them. Tells people what
 // the coordinator found when it dialled back, and keeps it for `doctor`. Tells the loop where
 // coordinators are.
 class RegionBook final : public Actor {
  public:
   using OnWelcome = std::function<void(const NodeId& from, const Welcome& message)>;
-  RegionBook(Actor& actor, std::string reach_file, OnWelcome on_welcome)
-      : actor_(actor), reach_file_(std::move(reach_file)), on_welcome_(std::move(on_welcome)) {}
+  RegionBook(Actor& actor, std::string reach_file, Desk& desk, OnWelcome on_welcome)
+      : actor_(actor),
+        reach_file_(std::move(reach_file)),
+        desk_(desk),
+        on_welcome_(std::move(on_welcome)) {}
   void OnStart(Context& context) override { actor_.OnStart(context); }
   void OnMessage(Context& context, const NodeId& from, const Message& message) override {
     if (const auto* peers = std::get_if<Peers>(&message)) {
@@ -51,6 +50,7 @@ class RegionBook final : public Actor {
     }
     if (const auto* found = std::get_if<Reachability>(&message)) TellReach(*found);
     if (const auto* welcome = std::get_if<Welcome>(&message)) on_welcome_(from, *welcome);
+    if (const auto* standing = std::get_if<Standing>(&message)) return desk_.OnStanding(*standing);
     actor_.OnMessage(context, from, message);
   }
   void OnTimer(Context& context, TimerId timer) override { actor_.OnTimer(context, timer); }
@@ -76,6 +76,7 @@ class RegionBook final : public Actor {
 
   Actor& actor_;
   std::string reach_file_;
+  Desk& desk_;
   OnWelcome on_welcome_;
   Reachability told_;
   std::map<NodeId, std::string> regions_;
@@ -116,16 +117,20 @@ struct StayEnd {
 };
 
 // One stay in the run.
-absl::StatusOr<int> Stay(const Membership& member, Rationing& ration, StayEnd& end) {
+absl::StatusOr<int> Stay(const Membership& member, Rationing& ration, Desk& desk, StayEnd& end) {
   SKERRY_ASSIGN_OR_RETURN(EventLoopOptions loop_options,
                           LoopOptions(member.options, member.ticket, member.identity));
   std::unique_ptr<NodeActor> actor;
   std::unique_ptr<RegionBook> book;
   std::unique_ptr<EventLoop> loop;
   loop_options.region_of = [&book](const NodeId& id) { return book->RegionOf(id); };
-  loop_options.on_interrupt = [&actor](Context& context) { actor->Leave(context, "interrupted"); };
+  loop_options.on_interrupt = [&](Context& context) {
+    desk.Close();
+    actor->Leave(context, "interrupted");
+  };
   loop_options.on_tick = [&](Context& context) {
     const std::string why = ration.Tick(*loop);
+    desk.Tick(context, *actor, *loop);
     if (why.empty() || std::exchange(end.rests, true)) return;
     actor->Leave(context, why);
   };
@@ -139,7 +144,7 @@ absl::StatusOr<int> Stay(const Membership& member, Rationing& ration, StayEnd& e
   Say(absl::StrFormat("node %s, %s, %s; joining %s", node.self.Short(), node.device.name,
                       RatesText(node.device), member.ticket.endpoint));
   actor = std::make_unique<NodeActor>(std::move(node));
-  book = std::make_unique<RegionBook>(*actor, (member.home / kReachFile).string(),
+  book = std::make_unique<RegionBook>(*actor, (member.home / kReachFile).string(), desk,
                                       [&](const NodeId& from, const Welcome& welcome) {
                                         if (from == member.ticket.coordinator)
                                           loop->SetCoordinatorEndpoints(welcome.coordinators);
@@ -165,7 +170,7 @@ StageWorkFactory BuilderOf(const DeviceChoice& device, ShardDirectory& shards) {
     // Before it is taken: a system that gives more than it has kills whoever uses it.
     const int64_t free = MemoryFree(*backend);
     if (free < order.needs_bytes) {
-      return ResourceExhausted("the stage takes %s, and %s are free now",
+      return ResourceExhausted("the stage takes %s, and %s are free now [SK-memory]",
                                BytesText(order.needs_bytes), BytesText(free));
     }
     return TrainedStage::Create(config, order.stage, order.holds_ends, std::move(backend),
@@ -178,7 +183,7 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   const fs::path home = NodeHome(options.home);
   std::error_code error;
   fs::create_directories(home, error);
-  if (error) return Unavailable("%s: %s", home.string(), error.message());
+  if (error) return Unavailable("%s: %s [SK-disk-write]", home.string(), error.message());
   SKERRY_ASSIGN_OR_RETURN(const HomeLock lock, HomeLock::Take(home.string()));
   SKERRY_ASSIGN_OR_RETURN(Identity identity, Identity::LoadOrCreate((home / "node.key").string()));
   const NodeId self = identity.id();
@@ -197,7 +202,7 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   node.coordinator = ticket.coordinator;
   node.ticket = options.ticket;
   node.region = options.region;
-  node.software = kSoftware;
+  node.software = kNodeSoftware;
   SKERRY_ASSIGN_OR_RETURN(node.device, ProbeDevice(device));
   if (options.memory_gib > 0) {
     const auto most = static_cast<int64_t>(options.memory_gib * (int64_t{1} << 30));
@@ -207,10 +212,12 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   node.build = BuilderOf(device, shards);
   node.relays = options.relay;
   Membership member{options, ticket, identity, home, std::move(node)};
+  Desk desk(home, self, member.node.device.name);
   while (true) {
-    SKERRY_RETURN_IF_ERROR(ration.WaitUntilAllowed());
+    SKERRY_RETURN_IF_ERROR(
+        ration.WaitUntilAllowed([&desk](const std::string& why) { desk.Rest(why); }));
     StayEnd end;
-    SKERRY_ASSIGN_OR_RETURN(const int exit_code, Stay(member, ration, end));
+    SKERRY_ASSIGN_OR_RETURN(const int exit_code, Stay(member, ration, desk, end));
     if (end.offers_next && *end.offers_next >= kProcessBytes) {
       int64_t& offers = member.node.device.memory_bytes;
       Say(absl::StrFormat("memory ran out: joining again, offering %s instead of %s",
@@ -260,9 +267,7 @@ absl::Status ChangeLimits(const std::string& home, const LimitChange& change) {
 
 int Join(const JoinOptions& options) {
   const auto exit_code = JoinRun(options);
-  if (exit_code.ok()) return *exit_code;
-  std::fprintf(stderr, "skerry-node: %s\n", ErrorText(exit_code.status()).c_str());
-  return 1;
+  return exit_code.ok() ? *exit_code : EndedWith("skerry-node", exit_code.status());
 }
 
 }  // namespace skerry

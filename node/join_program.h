@@ -34,6 +34,7 @@ struct JoinOptions {
 
 // Where identity, data and what was found of the network are kept; "" for ~/.local/share/skerry.
 std::string NodeHome(const std::string& given);
+inline constexpr char kNodeSoftware[] = "skerry-node 0.1.0";
 inline constexpr char kReachFile[] = "reachability.txt";  // what Explain said last
 
 // `skerry-node limit`: writes what is given to the home's limits, the rest stays; prints them.

@@ -2,12 +2,12 @@
 
 #include <unistd.h>
 
-#include <cstdio>
 #include <ctime>
 #include <fstream>
 #include <sstream>
 
 #include "common/status.h"
+#include "node/say.h"
 #include "wire/toml_reader.h"
 
 namespace skerry {
@@ -26,11 +26,6 @@ LocalTime Now() {
   std::tm parts{};
   localtime_r(&now, &parts);
   return {int64_t{1000} * parts.tm_year + parts.tm_yday, 60 * parts.tm_hour + parts.tm_min};
-}
-
-void Say(const std::string& line) {
-  std::printf("%s\n", line.c_str());
-  std::fflush(stdout);
 }
 
 }  // namespace
@@ -97,17 +92,26 @@ void Rationing::Follow() {
   }
 }
 
-absl::Status Rationing::WaitUntilAllowed() {
+std::string Rationing::Why() const {
+  std::error_code none;
+  if (std::filesystem::exists(home_ / kPausedFile, none))
+    return "it is paused (skerry-node resume, or the key p)";
+  const LocalTime now = Now();
+  return WhyRest(limits_, budget_, now.day, now.minute);
+}
+
+absl::Status Rationing::WaitUntilAllowed(
+    const std::function<void(const std::string& why)>& every_second) {
   std::string said;
   while (true) {
-    const LocalTime now = Now();
-    const std::string why = WhyRest(limits_, budget_, now.day, now.minute);
+    const std::string why = Why();
     if (why.empty()) {
       if (!said.empty()) Say("the node goes back to work");
       return absl::OkStatus();
     }
     if (why != said) Say("the node rests: " + why + "; it comes back by itself (Ctrl-C ends it)");
     said = why;
+    every_second(why);
     sleep(1);
     Follow();
   }
@@ -124,8 +128,7 @@ std::string Rationing::Tick(EventLoop& loop) {
   loop.SetLimits(limits_.up_mbit * kBytesPerMbit, limits_.down_mbit * kBytesPerMbit);
   Count(loop);
   if (++ticks_ % kSaveEvery == 0) SaveCount();
-  const LocalTime now = Now();
-  return WhyRest(limits_, budget_, now.day, now.minute);
+  return Why();
 }
 
 void Rationing::End(const EventLoop& loop) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -14,6 +15,7 @@
 namespace skerry {
 
 inline constexpr char kLimitsFile[] = "limits.toml";
+inline constexpr char kPausedFile[] = "paused";  // while it is there the node rests
 
 // No limits if there is no file; InvalidArgument, with file and line, for a wrong one.
 absl::StatusOr<VolunteerLimits> LoadLimits(const std::string& file);
@@ -26,7 +28,7 @@ class Rationing {
   // Reads limits and the day's count. InvalidArgument for a wrong file.
   absl::Status Begin();
   // Returns when the node may work; says once why it waits and until it may what would help.
-  absl::Status WaitUntilAllowed();
+  absl::Status WaitUntilAllowed(const std::function<void(const std::string& why)>& every_second);
   // Every second: follows the file, sets the rates, counts. Why the node has to rest now, or "". A
   // file that is wrong leaves the limits as they are, and says so.
   std::string Tick(EventLoop& loop);
@@ -35,6 +37,7 @@ class Rationing {
 
  private:
   void Follow();
+  std::string Why() const;
   void Count(const EventLoop& loop);
   void SaveCount() const;
   std::filesystem::path File() const { return home_ / kLimitsFile; }

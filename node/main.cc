@@ -1,13 +1,15 @@
 // skerry-node: what a volunteer runs to contribute a machine.
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <map>
 #include <string>
+#include <vector>
 
+#include "common/cli_program.h"
 #include "common/status.h"
 #include "kernels/cpu/omp_environment.h"
 #include "node/bench_program.h"
+#include "node/desk_program.h"
 #include "node/device_choice.h"
 #include "node/doctor_program.h"
 #include "node/join_program.h"
@@ -17,10 +19,19 @@ namespace skerry {
 namespace {
 
 int Ended(const absl::Status& status) {
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "skerry-node: %s\n", ErrorText(status).c_str());
-  return 1;
+  return EndedWith("skerry-node", status);
 }
+
+const std::vector<CliExample> kExamples = {
+    {"join", "join skerry1-…", "contribute this machine; Ctrl-C leaves"},
+    {"join", "join skerry1-… --up-mbit 5 --hours 22-08", "at night, and with little of the line"},
+    {"limit", "limit --up-mbit 2", "from now on; a running node follows at once"},
+    {"status", "status", "what the node of this home is doing"},
+    {"doctor", "doctor --ticket skerry1-…",
+     "whether this machine can take part, and what is wrong"},
+    {"bench", "bench --json", "how fast it is, for programs"},
+    {"generate", "generate --model model --prompt 'Once upon'", "text from a trained model"},
+};
 
 void AddDevice(CLI::App& command, DeviceWish* wish) {
   static const std::map<std::string, DeviceWish> kWishes = {
@@ -50,6 +61,25 @@ struct LimitCommand {
     command->add_option("--home", home, "as of join");
     AddLimits(*command, &change);
     command->callback([&] { exit_code = Ended(ChangeLimits(home, change)); });
+  }
+};
+
+// doctor: likewise.
+struct DoctorCommand {
+  DoctorOptions options;
+  void AddTo(CLI::App& app, int& exit_code) {
+    auto* command =
+        app.add_subcommand("doctor", "whether this machine can take part, and what is in the way");
+    command->add_option("--threads", options.threads, "as of join; 0: all")
+        ->capture_default_str()
+        ->check(CLI::Range(0, 256));
+    command->add_option("--home", options.home, "as of join");
+    command->add_option("--ticket", options.ticket, "checks it, and the way to its coordinator");
+    command->add_flag("--json", options.json, "for programs");
+    command->callback([&] {
+      options.home = NodeHome(options.home);
+      exit_code = Doctor(options);
+    });
   }
 };
 
@@ -93,7 +123,7 @@ void ModelTools::AddTo(CLI::App& app, int& exit_code) {
 }
 
 int Run(int argc, char** argv) {
-  CLI::App app{"skerry-node: contribute this machine to a training run"};
+  CLI::App app{"skerry-node: contribute this machine to a training run", "skerry-node"};
   app.require_subcommand(1);
   app.set_version_flag("--version", "skerry-node 0.1.0, protocol 1");
   app.footer("exit codes: 0 done or left, 1 failed, 2 refused by the coordinator, 130 interrupted");
@@ -127,14 +157,9 @@ int Run(int argc, char** argv) {
   AddLimits(*join_command, &join.limits);
   join_command->callback([&] { exit_code = Join(join); });
 
-  int threads = 0;
-  std::string home;
-  auto* doctor = app.add_subcommand("doctor", "what this machine can do, and why");
-  doctor->add_option("--threads", threads, "as of join; 0: all")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 256));
-  doctor->add_option("--home", home, "as of join");
-  doctor->callback([&] { exit_code = Doctor(threads, NodeHome(home)); });
+  DoctorCommand doctor;
+  doctor.AddTo(app, exit_code);
+  AddDeskCommands(app, &exit_code);
 
   BenchOptions machine;
   auto* bench =
@@ -148,8 +173,7 @@ int Run(int argc, char** argv) {
 
   ModelTools tools;
   tools.AddTo(app, exit_code);
-  CLI11_PARSE(app, argc, argv);
-  return exit_code;
+  return RunCommandLine(app, argc, argv, kExamples, &exit_code);
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ void NodeActor::OnStart(Context& context) {
 }
 
 void NodeActor::Send(Context& context, const NodeId& to, Message message) {
-  bytes_sent_ += WireSize(message);
+  sent_[static_cast<size_t>(ClassOf(message))] += WireSize(message);
   if (RoundBytes* bytes = BytesOf(message)) bytes->sent += WireSize(message);
   context.Send(to, std::move(message));
 }
@@ -89,7 +89,7 @@ void NodeActor::Leave(Context& context, const std::string& reason) {
 }
 
 void NodeActor::OnMessage(Context& context, const NodeId& from, const skerry::Message& message) {
-  bytes_received_ += WireSize(message);
+  received_[static_cast<size_t>(ClassOf(message))] += WireSize(message);
   if (RoundBytes* bytes = BytesOf(message)) bytes->received += WireSize(message);
   if (state_ == State::kStopped) return;
   if (IsOfVoidedPast(message, plan_.start.since)) return void(++refused_);
@@ -110,7 +110,8 @@ void NodeActor::On(Context& context, const NodeId& from, const Welcome& message)
 void NodeActor::On(Context& context, const NodeId& from, const Refused& message) {
   if (from != options_.coordinator) return void(++refused_);
   state_ = State::kStopped;
-  context.Stop(2, "the coordinator refused this node: " + message.reason);
+  context.Stop(2, "the coordinator refused this node: " + message.reason +
+                      (message.reason.find("[SK-") == std::string::npos ? " [SK-refused]" : ""));
 }
 
 // ---- measuring ---------------------------------------------------------------------------------
@@ -211,6 +212,7 @@ void NodeActor::StartTraining(Context& context, int64_t step) {
   options.first_step = step;
   options.lag_max = Clock().StepsBehind();
   options.in_flight = config_->pipeline.in_flight;
+  options.inner_steps = config_->outer.inner_steps;
   options.slow_link_codec = config_->pipeline.slow_link_codec;
   options.gradients_max = Holds().gradients;
   options.work = work_.get();
@@ -318,6 +320,8 @@ void NodeActor::HeavyDone(Context& context, Heavy done) {
     case Heavy::kOptimizer:
       ++step_;
       open_ = false;
+      if (auto trace = pipeline_->TakeTrace(context.now()))
+        Send(context, options_.coordinator, *std::move(trace));
       break;
     case Heavy::kEncode:
       Encoded(context);

@@ -28,6 +28,7 @@
 #include "common/round_clock.h"
 #include "node/left_overs.h"
 #include "node/link_prober.h"
+#include "node/node_look.h"
 #include "node/round_keeper.h"
 #include "node/shard_fetcher.h"
 #include "node/shard_store.h"
@@ -93,7 +94,7 @@ class NodeActor final : public Actor {
   // Says goodbye and ends; for Ctrl-C.
   void Leave(Context& context, const std::string& reason);
 
-  // For simulations and status screens.
+  NodeLook Look() const;  // for status screens
   int64_t step() const { return step_; }
   int64_t base_version() const { return rounds_ ? rounds_->next() : 0; }
   Phase phase() const;
@@ -353,7 +354,6 @@ class NodeActor final : public Actor {
   Payload base_bytes_;
   std::deque<std::pair<NodeId, ObjectRequest>> base_requests_;
 
-  // Joining.
   int64_t joined_since_ = 0;  // version of the plan that named this process a joiner; 0: none did
   std::unique_ptr<StateTransfer> transfer_;      // of a joiner that has not its stage's state yet
   std::unique_ptr<StateFetcher> state_fetcher_;  // of a node that begins with a checkpoint
@@ -389,8 +389,7 @@ class NodeActor final : public Actor {
   std::deque<Message> passed_on_;          // and these
   std::optional<skerry::RoundApplied> last_applied_;
   std::deque<skerry::RoundApplied> recent_applied_;  // as many as may land without another commit
-  int64_t bytes_sent_ = 0;
-  int64_t bytes_received_ = 0;
+  ClassBytes sent_ = {}, received_ = {};             // by class of traffic
   double round_wait_s_ = 0;
   double round_transfer_s_ = 0;
   Duration busy_;

@@ -1,6 +1,9 @@
 // What others hear of a node now and then, and what it says again to a coordinator that restarted.
 
+#include <numeric>
+
 #include "node/node_actor.h"
+#include "pipeline/plan/route.h"
 
 namespace skerry {
 
@@ -26,22 +29,50 @@ Phase NodeActor::phase() const {
   return Phase::kJoining;
 }
 
+NodeLook NodeActor::Look() const {
+  NodeLook look;
+  look.phase = phase();
+  look.step = step_;
+  look.base_version = base_version();
+  look.tokens = pipeline_ ? pipeline_->tokens() : 0;
+  look.busy_s = busy_.seconds();
+  look.memory_bytes = HeldBytesPeak();
+  look.memory_offered = options_.device.memory_bytes;
+  look.sent = sent_;
+  look.received = received_;
+  look.is_reachable = is_reachable_;
+  look.peers = static_cast<int32_t>(peers_.size());
+  if (look.phase == Phase::kWaitingForRound) look.waiting_for = rounds_->Missing(rounds_->next());
+  if (state_fetcher_ && !restored_) look.waiting_for = state_fetcher_->WaitingFor();
+  if (transfer_) look.waiting_for = transfer_->WaitingFor();
+  if (look.phase == Phase::kWaitingForPeers) look.waiting_for = pipeline_->WaitingFor();
+  if (!config_) return look;
+  look.run = config_->name;
+  look.steps = config_->steps;
+  look.inner_steps = config_->outer.inner_steps;
+  look.stages = static_cast<int32_t>(plan_.stages.size());
+  if (stage_ < 0 || look.stages <= stage_) return look;
+  look.stage = stage_;
+  const StageAssignment& stage = plan_.stages[static_cast<size_t>(stage_)];
+  look.first_layer = stage.first_layer;
+  look.last_layer = stage.last_layer;
+  look.replicas = static_cast<int32_t>(LiveReplicas(plan_, stage_).size());
+  return look;
+}
+
 void NodeActor::SendHeartbeat(Context& context) {
   Heartbeat beat;
   beat.phase = phase();
   beat.step = step_;
   beat.base_version = base_version();
   beat.tokens = pipeline_ ? pipeline_->tokens() : 0;
-  beat.bytes_sent = bytes_sent_;
-  beat.bytes_received = bytes_received_;
+  beat.bytes_sent = std::accumulate(sent_.begin(), sent_.end(), int64_t{0});
+  beat.bytes_received = std::accumulate(received_.begin(), received_.end(), int64_t{0});
   beat.busy_s = busy_.seconds();
   beat.round_wait_s = round_wait_s_;
   beat.round_transfer_s = round_transfer_s_;
   beat.memory_bytes = HeldBytesPeak();
-  if (beat.phase == Phase::kWaitingForRound) beat.waiting_for = rounds_->Missing(rounds_->next());
-  if (state_fetcher_ && !restored_) beat.waiting_for = state_fetcher_->WaitingFor();
-  if (transfer_) beat.waiting_for = transfer_->WaitingFor();
-  if (beat.phase == Phase::kWaitingForPeers) beat.waiting_for = pipeline_->WaitingFor();
+  beat.waiting_for = Look().waiting_for;
   Send(context, options_.coordinator, beat);
 }
 

@@ -52,11 +52,11 @@ bool ShardDirectory::Has(const ShardName& shard) {
 
 absl::Status ShardDirectory::Put(const ShardName& shard, const Bytes& bytes) {
   if (DigestOf(bytes) != shard.digest) {
-    return DataLoss("shard %s: its digest is not the announced one", shard.file);
+    return DataLoss("shard %s: its digest is not the announced one [SK-data-damaged]", shard.file);
   }
   std::error_code error;
   fs::create_directories(fs::path(root_) / "objects", error);
-  if (error) return Unavailable("%s: %s", root_, error.message());
+  if (error) return Unavailable("%s: %s [SK-disk-write]", root_, error.message());
   return WriteFileAtomically(ObjectPath(shard),
                              {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
@@ -78,7 +78,7 @@ absl::StatusOr<std::unique_ptr<TokenSource>> ShardDirectory::Open(
     if (fs::exists(directory / shard.file)) continue;
     fs::create_hard_link(ObjectPath(shard), directory / shard.file, error);
   }
-  if (error) return Unavailable("%s: %s", directory.string(), error.message());
+  if (error) return Unavailable("%s: %s [SK-disk-write]", directory.string(), error.message());
   return OpenTokenSource(config, directory.string());
 }
 

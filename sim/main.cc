@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 
+#include "common/cli_program.h"
 #include "common/status.h"
 #include "sim/compare_program.h"
 #include "sim/emulator.h"
@@ -161,9 +162,21 @@ void AddSoak(CLI::App& app, CommandLine& line) {
   AddSoakCommand(app, line.soak)->callback([&] { line.status = RunSoak(line.soak, interrupted); });
 }
 
+const std::vector<CliExample> kExamples = {
+    {"plan", "plan homes36",
+     "where the planner puts which layers, and how near that is to a bound"},
+    {"run", "run homes36 --seed 2", "the scenario on virtual time, checked"},
+    {"emulate", "emulate homes36", "the same with real processes over shaped links"},
+    {"compare", "compare homes36", "strategies side by side"},
+    {"replay", "replay run", "a run that was, again, and what if"},
+    {"swarm", "swarm --storm --seeds 20", "faults drawn from seeds"},
+};
+
 int Run(int argc, char** argv) {
-  CLI::App app{"skerry-sim: training runs over wide-area networks, emulated and simulated"};
+  CLI::App app{"skerry-sim: training runs over wide-area networks, emulated and simulated",
+               "skerry-sim"};
   app.require_subcommand(1);
+  app.set_version_flag("--version", "skerry-sim 0.1.0");
   app.footer("exit codes: 0 done, 1 failed (the message says why), 130 interrupted");
   CommandLine line;
   AddRun(app, line);
@@ -176,10 +189,11 @@ int Run(int argc, char** argv) {
   AddSoak(app, line);
   signal(SIGINT, OnSignal);
   signal(SIGTERM, OnSignal);
-  CLI11_PARSE(app, argc, argv);
-  if (line.status.ok()) return 0;
-  std::fprintf(stderr, "skerry-sim: %s\n", ErrorText(line.status).c_str());
-  return interrupted ? 130 : 1;
+  const int done = 0;
+  const int parsed = RunCommandLine(app, argc, argv, kExamples, &done);
+  if (parsed != 0 || line.status.ok()) return parsed;
+  const int failed = EndedWith("skerry-sim", line.status);
+  return interrupted ? 130 : failed;
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ absl::StatusOr<Identity> ParseKeyFile(const std::string& text, const std::string
   if (!parsed) {
     return DataLoss(
         "%s is not a Skerry key file; restore it from a copy, or move it away to start "
-        "with a new identity",
+        "with a new identity [SK-key-file]",
         path);
   }
   Identity identity = Identity::FromSeed(seed);
@@ -54,7 +54,7 @@ absl::StatusOr<Identity> ParseKeyFile(const std::string& text, const std::string
 
 absl::Status WriteKeyFile(const std::string& path, const std::array<uint8_t, 32>& seed) {
   File file{open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
-  if (file.fd < 0) return Unavailable("cannot create %s: %s", path, Why());
+  if (file.fd < 0) return Unavailable("cannot create %s: %s [SK-disk-write]", path, Why());
   char hex[2 * 32 + 1];
   sodium_bin2hex(hex, sizeof hex, seed.data(), seed.size());
   const std::string text = std::string(kKeyPrefix) + hex + "\n";
@@ -63,7 +63,7 @@ absl::Status WriteKeyFile(const std::string& path, const std::array<uint8_t, 32>
   if (fchmod(file.fd, 0600) != 0 ||
       write(file.fd, text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
       fsync(file.fd) != 0) {
-    return Unavailable("cannot write %s: %s", path, Why());
+    return Unavailable("cannot write %s: %s [SK-disk-write]", path, Why());
   }
   return absl::OkStatus();
 }
@@ -97,20 +97,21 @@ Identity::~Identity() {
 absl::StatusOr<Identity> Identity::Load(const std::string& path) {
   File file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   if (file.fd < 0) {
-    if (errno == ENOENT) return NotFound("no key file at %s", path);
-    return Unavailable("cannot read %s: %s", path, Why());
+    if (errno == ENOENT) return NotFound("no key file at %s [SK-key-file]", path);
+    return Unavailable("cannot read %s: %s [SK-key-file]", path, Why());
   }
   struct stat info {};
-  if (fstat(file.fd, &info) != 0) return Unavailable("cannot read %s: %s", path, Why());
+  if (fstat(file.fd, &info) != 0)
+    return Unavailable("cannot read %s: %s [SK-key-file]", path, Why());
   if ((info.st_mode & 077) != 0) {
     return PermissionDenied(
         "%s may be read or written by others (mode %04o): whoever has it is this node; run "
-        "chmod 600 %s",
+        "chmod 600 %s [SK-key-rights]",
         path, static_cast<unsigned>(info.st_mode & 07777), path);
   }
   std::string text(kKeyFileBytesMax, '\0');
   const ssize_t n = read(file.fd, text.data(), text.size());
-  if (n < 0) return Unavailable("cannot read %s: %s", path, Why());
+  if (n < 0) return Unavailable("cannot read %s: %s [SK-key-file]", path, Why());
   text.resize(static_cast<size_t>(n));
   auto identity = ParseKeyFile(text, path);
   sodium_memzero(text.data(), text.size());
@@ -129,7 +130,7 @@ absl::StatusOr<Identity> Identity::LoadOrCreate(const std::string& path) {
   sodium_memzero(seed.data(), seed.size());
   // link, not rename: it never replaces a key that another process created meanwhile.
   if (written.ok() && link(draft.c_str(), path.c_str()) != 0 && errno != EEXIST)
-    written = Unavailable("cannot create %s: %s", path, Why());
+    written = Unavailable("cannot create %s: %s [SK-disk-write]", path, Why());
   unlink(draft.c_str());
   SKERRY_RETURN_IF_ERROR(written);
   return Load(path);

@@ -101,35 +101,40 @@ absl::StatusOr<Bytes> Unwrap(const std::string& text) {
     if (text.rfind("skerry", 0) == 0 && text.find('-') != std::string::npos) {
       return InvalidArgument(
           "this ticket is of version '%s', this program reads %s: update the "
-          "older of coordinator and node",
+          "older of coordinator and node [SK-ticket-version]",
           text.substr(0, text.find('-')), "'skerry1'");
     }
-    return InvalidArgument("not a ticket: a ticket begins with '%s'", prefix);
+    return InvalidArgument("not a ticket: a ticket begins with '%s' [SK-ticket-mistyped]", prefix);
   }
   const std::string body = text.substr(prefix.size());
   for (size_t i = 0; i < body.size(); ++i) {
     const char c = body[i];
     if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '-' && c != '_') {
-      return InvalidArgument("ticket: character %d is not one a ticket has; copy it again",
-                             static_cast<int>(prefix.size() + i + 1));
+      return InvalidArgument(
+          "ticket: character %d is not one a ticket has; copy it again [SK-ticket-mistyped]",
+          static_cast<int>(prefix.size() + i + 1));
     }
   }
   std::string raw;
   const bool whole = absl::WebSafeBase64Unescape(body, &raw);
   if (body.size() > 3 && !whole) raw = "";
   if (raw.size() < 2 && body.size() > 3) absl::WebSafeBase64Unescape(body.substr(0, 4), &raw);
-  if (raw.size() < 2) return InvalidArgument("the ticket is cut off; copy it whole");
+  if (raw.size() < 2)
+    return InvalidArgument("the ticket is cut off; copy it whole [SK-ticket-mistyped]");
   const size_t want = static_cast<uint8_t>(raw[0]) + (size_t{static_cast<uint8_t>(raw[1])} << 8);
   const size_t want_characters = prefix.size() + (want * 8 + 5) / 6;
   if (want < kTicketBytesMin || want > kTicketBytesMax)
-    return InvalidArgument("the ticket is mistyped near its beginning; copy it again");
+    return InvalidArgument(
+        "the ticket is mistyped near its beginning; copy it again [SK-ticket-mistyped]");
   if (text.size() < want_characters) {
-    return InvalidArgument("the ticket is cut off: %d of %d characters; copy it whole",
-                           static_cast<int>(text.size()), static_cast<int>(want_characters));
+    return InvalidArgument(
+        "the ticket is cut off: %d of %d characters; copy it whole [SK-ticket-mistyped]",
+        static_cast<int>(text.size()), static_cast<int>(want_characters));
   }
   if (text.size() > want_characters) {
-    return InvalidArgument("the ticket has %d characters too many; copy it alone",
-                           static_cast<int>(text.size() - want_characters));
+    return InvalidArgument(
+        "the ticket has %d characters too many; copy it alone [SK-ticket-mistyped]",
+        static_cast<int>(text.size() - want_characters));
   }
   Bytes bytes(raw.begin(), raw.end());
   const auto covered =
@@ -137,7 +142,8 @@ absl::StatusOr<Bytes> Unwrap(const std::string& text) {
   const Digest digest = DigestOf(covered);
   if (!whole || bytes.size() != want ||
       !std::equal(bytes.end() - kChecksumBytes, bytes.end(), digest.bytes.begin())) {
-    return InvalidArgument("the ticket is mistyped: its checksum differs; copy it again");
+    return InvalidArgument(
+        "the ticket is mistyped: its checksum differs; copy it again [SK-ticket-mistyped]");
   }
   return bytes;
 }
@@ -155,7 +161,7 @@ absl::StatusOr<std::string> IssueTicket(const Identity& coordinator, const Ticke
     return InvalidArgument(
         "a ticket needs an endpoint like tcp://host:port, or several with commas between, of at "
         "most "
-        "%d bytes, not '%s'",
+        "%d bytes, not '%s' [SK-ticket-address]",
         kTicketEndpointBytesMax, order.endpoint);
   }
   if (order.uses == 0) return InvalidArgument("a ticket needs at least one use");
@@ -193,20 +199,24 @@ absl::StatusOr<Ticket> DecodeTicket(const std::string& text) {
   const auto role = cursor.Number<uint8_t>();
   const auto endpoint_bytes = cursor.Number<uint8_t>();
   if (kFixedBytes + endpoint_bytes + kTailBytes != bytes.size())
-    return InvalidArgument("the ticket is malformed: its endpoint has another length");
+    return InvalidArgument(
+        "the ticket is malformed: its endpoint has another length [SK-ticket-mistyped]");
   ticket.endpoint = cursor.Text(endpoint_bytes);
   Signature signature;
   cursor.Take(signature);
   const auto body = std::span<const uint8_t>(bytes).first(bytes.size() - kTailBytes);
   if (!IsSignedBy(ticket.coordinator, Signed(body), signature)) {
-    return PermissionDenied("the ticket is forged: its signature is not that of coordinator %s",
-                            ticket.coordinator.Short());
+    return PermissionDenied(
+        "the ticket is forged: its signature is not that of coordinator %s [SK-ticket-forged]",
+        ticket.coordinator.Short());
   }
   if (role != static_cast<uint8_t>(TicketRole::kNode) &&
       role != static_cast<uint8_t>(TicketRole::kOperator))
-    return InvalidArgument("the ticket is for role %d, which this program does not know", role);
+    return InvalidArgument(
+        "the ticket is for role %d, which this program does not know [SK-ticket-version]", role);
   if (!AreTcpEndpoints(ticket.endpoint))
-    return InvalidArgument("the ticket's endpoint '%s' is not tcp://host:port", ticket.endpoint);
+    return InvalidArgument("the ticket's endpoint '%s' is not tcp://host:port [SK-ticket-address]",
+                           ticket.endpoint);
   ticket.role = static_cast<TicketRole>(role);
   return ticket;
 }
@@ -219,7 +229,8 @@ absl::StatusOr<Ticket> VerifyTicket(const std::string& text, int64_t now_unix) {
     char when[64] = "long ago";
     if (gmtime_r(&expired, &utc) != nullptr)
       std::strftime(when, sizeof when, "%Y-%m-%d %H:%M UTC", &utc);
-    return FailedPrecondition("the ticket expired at %s; ask the operator for a new one", when);
+    return FailedPrecondition(
+        "the ticket expired at %s; ask the operator for a new one [SK-ticket-expired]", when);
   }
   return ticket;
 }

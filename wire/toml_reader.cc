@@ -27,7 +27,7 @@ struct TomlTable::State {
     return absl::StrFormat("%s:%d", file, static_cast<int>(place.begin.line));
   }
   void Fail(const toml::source_region& place, const std::string& what) {
-    if (status.ok()) status = InvalidArgument("%s: %s", At(place), what);
+    if (status.ok()) status = InvalidArgument("%s: %s [SK-config]", At(place), what);
   }
 };
 
@@ -179,7 +179,8 @@ absl::StatusOr<TomlDocument> TomlDocument::Parse(const std::string& text, const 
   try {
     state->root = toml::parse(std::string_view(text), file);
   } catch (const toml::parse_error& e) {
-    return InvalidArgument("%s: %s", state->At(e.source()), std::string(e.description()));
+    return InvalidArgument("%s: %s [SK-config]", state->At(e.source()),
+                           std::string(e.description()));
   }
   return TomlDocument(std::move(state));
 }
@@ -290,8 +291,9 @@ std::string NearestName(const std::string& word, const std::set<std::string>& na
 absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) {
-    if (errno == ENOENT) return NotFound("there is no file %s", path);
-    return Unavailable("cannot read %s: %s", path, std::string(std::strerror(errno)));
+    if (errno == ENOENT) return NotFound("there is no file %s [SK-config-file]", path);
+    return Unavailable("cannot read %s: %s [SK-config-file]", path,
+                       std::string(std::strerror(errno)));
   }
   std::ostringstream text;
   text << file.rdbuf();

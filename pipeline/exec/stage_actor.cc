@@ -9,7 +9,10 @@
 
 namespace skerry {
 StageActor::StageActor(Options options, PipelinePlan plan)
-    : options_(std::move(options)), plan_(std::move(plan)), step_(options_.first_step - 1) {
+    : options_(std::move(options)),
+      plan_(std::move(plan)),
+      step_(options_.first_step - 1),
+      tracer_(options_.inner_steps) {
   SKERRY_CHECK(options_.work != nullptr && options_.in_flight >= 1);
   if (options_.late_floor <= Duration()) return;
   lateness_.emplace(Lateness::Options{options_.late_floor, options_.tick, options_.lag_max});
@@ -44,6 +47,7 @@ void StageActor::BeginStep(Context& context, int64_t step) {
   step_open_ = true;
   accumulated_ = std::exchange(carried_, 0);
   report_ = {step, {}};
+  tracer_.Begin(step, plan_.version, context.now());
   losses_.clear();
   std::erase_if(voided_, [&](const Key& key) { return key.first < step; });
   const int64_t oldest = step - 1 - options_.lag_max;
@@ -61,8 +65,8 @@ void StageActor::BeginStep(Context& context, int64_t step) {
   CloseStepIfOver(context);
 }
 
-void StageActor::MakeReady(Key key, Visit& visit, Task task, PassInput input) {
-  static_cast<void>(key);
+void StageActor::MakeReady(const Context& context, Visit& visit, Task task, PassInput input) {
+  visit.ready = context.now();
   visit.state = State::kReady;
   visit.task = task;
   visit.input = std::move(input);
@@ -115,7 +119,7 @@ void StageActor::OnActivation(Context& context, const NodeId& from, const Activa
       ++refused_;
       return;
     }
-    MakeReady(key, it->second, Task::kLoss, {activation.values, activation.codec});
+    MakeReady(context, it->second, Task::kLoss, {activation.values, activation.codec});
     return;
   }
   if (IsVoid(key, NodeAt(activation.path, 0), activation.attempt)) return void(++refused_);
@@ -126,7 +130,7 @@ void StageActor::OnActivation(Context& context, const NodeId& from, const Activa
   visit.hop = activation.hop;
   visit.counted = counted_.contains(key);
   visit.has_gradient = false;
-  MakeReady(key, visit, Task::kForward, {activation.values, activation.codec});
+  MakeReady(context, visit, Task::kForward, {activation.values, activation.codec});
 }
 
 // Whether what is here of the microbatch gives its place to the attempt that comes.
@@ -154,7 +158,7 @@ void StageActor::OnGradient(Context& context, const NodeId& from, const Gradient
     return;
   }
   NoteAnswer(context, it->first, it->second);
-  MakeReady(it->first, it->second, Task::kBackward, {gradient.values, gradient.codec});
+  MakeReady(context, it->second, Task::kBackward, {gradient.values, gradient.codec});
 }
 
 int32_t StageActor::OwnInFlight() const {
@@ -247,7 +251,8 @@ void StageActor::Run(Context& context, Key key, Visit& visit) {
              })};
       break;
   }
-  running_ = {0, key, visit.task, visit.attempt, result};
+  const Instant ready = visit.task == Task::kStart ? context.now() : visit.ready;
+  running_ = {0, key, visit.task, visit.attempt, ready, context.now(), result};
   running_.job = options_.submit(context, std::move(job));
 }
 
@@ -269,6 +274,7 @@ bool StageActor::OnJobDone(Context& context, JobId job) {
     it->second.state = done.task == Task::kForward ? State::kExpected : State::kAway;
     return true;
   }
+  Trace(context, done, it->second);
   Finish(context, done.key, it->second, *done.result);
   return true;
 }
@@ -285,7 +291,7 @@ void StageActor::Finish(Context& context, Key key, Visit& visit, const WorkResul
     case Task::kForward:
       visit.state = State::kAway;
       if (alone) {
-        MakeReady(key, visit, Task::kLoss, {result.values});
+        MakeReady(context, visit, Task::kLoss, {result.values});
       } else {
         options_.send(context, NodeAt(visit.path, visit.hop + 1),
                       Activation{key.first, key.second, visit.attempt, visit.hop + 1, plan_.version,
@@ -296,7 +302,7 @@ void StageActor::Finish(Context& context, Key key, Visit& visit, const WorkResul
       RecordLoss(key, result);
       visit.state = State::kAway;
       if (alone) {
-        MakeReady(key, visit, Task::kBackward, {result.values});
+        MakeReady(context, visit, Task::kBackward, {result.values});
       } else {
         const auto last = static_cast<int32_t>(visit.path.size()) - 1;
         options_.send(context, NodeAt(visit.path, last),
@@ -360,31 +366,10 @@ void StageActor::AccumulateReady(Context& context) {
 void StageActor::CloseStepIfOver(Context& context) {
   if (!step_open_ || !pending_.empty()) return;
   step_open_ = false;
+  tracer_.Close(context.now());
   if (losses_.empty()) return;
   for (const auto& [microbatch, loss] : losses_) report_.losses.push_back(loss);
   options_.report(context, report_);
-}
-
-std::string StageActor::WaitingFor() const {
-  if (running_.job != 0 || !step_open_) return "";
-  for (const int32_t microbatch : pending_) {
-    const auto it = visits_.find({step_, microbatch});
-    if (it == visits_.end() || it->second.path.empty()) continue;
-    const Visit& visit = it->second;
-    const auto length = static_cast<int32_t>(visit.path.size());
-    if (visit.state == State::kExpected && visit.hop > 0) {
-      return absl::StrFormat("activation of microbatch %d from %s", microbatch,
-                             NodeAt(visit.path, visit.hop - 1).Short());
-    }
-    if (visit.state == State::kAway) {
-      const bool last = visit.hop + 1 == length;
-      return absl::StrFormat(
-          "%s of microbatch %d from %s",
-          IsOwn(visit) && losses_.count(microbatch) == 0 ? "last activation" : "gradient",
-          microbatch, NodeAt(visit.path, last ? 0 : visit.hop + 1).Short());
-    }
-  }
-  return "";
 }
 
 }  // namespace skerry

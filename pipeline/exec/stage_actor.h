@@ -34,6 +34,7 @@
 #include "pipeline/exec/avoidance.h"
 #include "pipeline/exec/lateness.h"
 #include "pipeline/exec/stage_work.h"
+#include "pipeline/exec/step_tracer.h"
 #include "wire/actor.h"
 
 namespace skerry {
@@ -62,6 +63,7 @@ class StageActor {
     // Gradients held for microbatches that wait for their turn; beyond it only the one whose turn
     // is next goes backward. Changes when things are computed, never what. 0: no limit.
     int32_t gradients_max = 0;
+    int64_t inner_steps = 1;  // of a round: which steps are traced
     StageWork* work = nullptr;
     std::function<void(Context&, const NodeId&, Message)> send;
     std::function<JobId(Context&, Job)> submit;               // work for the device
@@ -103,6 +105,8 @@ class StageActor {
   // The most that payloads took which waited for the device.
   int64_t input_bytes_peak() const { return input_bytes_peak_; }
   std::string WaitingFor() const;  // for people
+  // Call when the optimizer's step is done: when the device did what in it, of one that is traced.
+  std::optional<StepTrace> TakeTrace(Instant now) { return tracer_.End(now); }
 
  private:
   using Key = std::pair<int64_t, int32_t>;  // step, microbatch
@@ -116,6 +120,7 @@ class StageActor {
     Path path;
     int32_t hop = 0;
     PassInput input;
+    Instant ready;              // when that came
     bool has_gradient = false;  // the device holds one, if only the head's part
     bool counted = false;  // an earlier attempt was accumulated: this one's gradient is dropped
     Instant sent;          // kAway: since when, on the clock of lateness_
@@ -138,13 +143,15 @@ class StageActor {
     Key key;
     Task task = Task::kForward;
     int32_t attempt = 0;
+    Instant ready, start;
     std::shared_ptr<WorkResult> result;
   };
 
   bool IsOwn(const Visit& visit) const;
   bool PathIsValid(const Path& path) const;
   NodeId NodeAt(const Path& path, int32_t hop) const;
-  void MakeReady(Key key, Visit& visit, Task task, PassInput input);
+  void MakeReady(const Context& context, Visit& visit, Task task, PassInput input);
+  void Trace(const Context& context, const Running& done, const Visit& visit);
   bool HasRightSize(const PassInput& input) const;
   DeltaCodec SendAs(const Visit& visit) const;
   void Finish(Context& context, Key key, Visit& visit, const WorkResult& result);
@@ -189,6 +196,7 @@ class StageActor {
   int32_t accumulated_ = 0;
   int32_t carried_ = 0;  // late ones accumulated between two steps
   StepReport report_;
+  StepTracer tracer_;
   std::map<int32_t, MicrobatchLoss> losses_;
   Running running_;
   int64_t refused_ = 0;

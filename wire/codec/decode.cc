@@ -10,6 +10,7 @@
 #include "common/status.h"
 #include "wire/codec/codec.h"
 #include "wire/codec/id_words.h"
+#include "wire/codec/insight_fields.h"
 #include "wire/codec/limits.h"
 #include "wire/codec/read_checks.h"
 #include "wire/codec/read_joining.h"
@@ -137,19 +138,6 @@ Heartbeat ReadHeartbeat(ReadChecks& checks, schema::Heartbeat::Reader r) {
   return m;
 }
 
-StepReport ReadStepReport(ReadChecks& checks, schema::StepReport::Reader r) {
-  StepReport m;
-  m.step = checks.NotNegative(r.getStep(), "step");
-  const auto losses = r.getLosses();
-  m.losses.resize(checks.Count(losses, limits::kLossesMax, "losses"));
-  for (unsigned i = 0; i < m.losses.size(); ++i) {
-    m.losses[i] = {checks.NotNegative(losses[i].getMicrobatch(), "microbatch"),
-                   checks.NotNegative(losses[i].getTokens(), "tokens"),
-                   checks.Finite(losses[i].getLoss(), "loss")};
-  }
-  return m;
-}
-
 // The fields that Activation, Gradient and MicrobatchVoid share.
 template <typename M, typename Reader>
 M ReadMicrobatch(ReadChecks& checks, Reader r) {
@@ -252,8 +240,6 @@ std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader 
       return ReadPlan(checks, e.getPlanUpdate());
     case E::HEARTBEAT:
       return ReadHeartbeat(checks, e.getHeartbeat());
-    case E::STEP_REPORT:
-      return ReadStepReport(checks, e.getStepReport());
     case E::LEAVE:
       return Leave{checks.Text(e.getLeave().getReason(), "reason")};
     case E::SHUTDOWN:
@@ -281,6 +267,10 @@ std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader 
     case E::STATE_ROOT:
     case E::STATE_REFUTED:
       return ReadRoundMessage(checks, e, payload);
+    case E::STEP_REPORT:
+    case E::STEP_TRACE:
+    case E::STANDING:
+      return ReadInsight(checks, e);
     case E::OBJECT_REQUEST:
     case E::OBJECT_CHUNK:
       return ReadObjectMessage(checks, e, payload);

@@ -11,6 +11,7 @@
 #include "common/status.h"
 #include "wire/codec/codec.h"
 #include "wire/codec/id_words.h"
+#include "wire/codec/insight_fields.h"
 #include "wire/codec/limits.h"
 #include "wire/codec/write_checks.h"
 #include "wire/codec/write_config.h"
@@ -131,7 +132,7 @@ class Writer : public WriteChecks {
       joining[i].setFromStep(joiner.from_step);
       joining[i].setFromRound(joiner.from_round);
     }
-    Settings(plan.settings, b.initSettings());
+    WriteSettings(plan.settings, b.initSettings());
     auto links = b.initSlowLinks(Count(plan.slow_links, limits::kSlowLinksMax, "slow links"));
     for (unsigned i = 0; i < links.size(); ++i) {
       WriteId(plan.slow_links[i].from, links[i].initFrom());
@@ -334,6 +335,8 @@ class Writer : public WriteChecks {
     b.setTotalBytes(m.total_bytes);
     payload_ = m.values;
   }
+  void operator()(const StepTrace& m) { WriteInsight(*this, m, envelope_.initStepTrace()); }
+  void operator()(const Standing& m) { WriteInsight(*this, m, envelope_.initStanding()); }
 
  private:
   void WritePath(const Path& path, schema::Path::Builder b) {
@@ -342,14 +345,6 @@ class Writer : public WriteChecks {
       slots[i].setStage(path[i].stage);
       slots[i].setReplica(path[i].replica);
     }
-  }
-  static void Settings(const PlannedSettings& s, schema::Settings::Builder b) {
-    b.setInnerSteps(s.inner_steps);
-    b.setOverlapSteps(s.overlap_steps);
-    b.setHasCodec(s.has_codec);
-    b.setCodec(static_cast<uint8_t>(s.codec));
-    b.setSequencesPerMicrobatch(s.sequences_per_microbatch);
-    b.setInFlight(s.in_flight);
   }
 
   schema::Envelope::Builder envelope_;

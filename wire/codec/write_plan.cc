@@ -22,4 +22,13 @@ void WriteStage(WriteChecks& checks, const StageAssignment& stage,
   }
 }
 
+void WriteSettings(const PlannedSettings& s, schema::Settings::Builder b) {
+  b.setInnerSteps(s.inner_steps);
+  b.setOverlapSteps(s.overlap_steps);
+  b.setHasCodec(s.has_codec);
+  b.setCodec(static_cast<uint8_t>(s.codec));
+  b.setSequencesPerMicrobatch(s.sequences_per_microbatch);
+  b.setInFlight(s.in_flight);
+}
+
 }  // namespace skerry

@@ -10,4 +10,6 @@ namespace skerry {
 void WriteStage(WriteChecks& checks, const StageAssignment& stage,
                 schema::StageAssignment::Builder b);
 
+void WriteSettings(const PlannedSettings& s, schema::Settings::Builder b);
+
 }  // namespace skerry

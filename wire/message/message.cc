@@ -74,6 +74,7 @@ int64_t WireSize(const Message& message) {
           },
           [](const CheckpointState& m) { return 32 * static_cast<int64_t>(m.chunks.size()) + 32; },
           [](const StateRefuted&) { return int64_t{128}; },
+          [](const StepTrace& m) { return 24 + 40 * static_cast<int64_t>(m.tasks.size()); },
           [](const RoundApplied& m) { return 96 + 32 * static_cast<int64_t>(m.screened.size()); },
           [](const ObjectChunk& m) {
             return SizeOf(m.values) + static_cast<int64_t>(m.object.size());
@@ -137,10 +138,7 @@ std::string Describe(const Message& message) {
             for (const NodeId& node : m.sums_of) text += " without the sum of " + node.Short();
             return text;
           },
-          [](const DeltaHeld& m) {
-            return StrFormat("DeltaHeld stage %d round %d of %s", m.stage, m.round,
-                             m.sender.Short());
-          },
+          [](const DeltaHeld& m) { return OfRound("DeltaHeld", m) + " of " + m.sender.Short(); },
           [](const RoundCommit& m) {
             return StrFormat("RoundCommit stage %d round %d of %d", m.stage, m.round,
                              m.participants.size());
@@ -162,6 +160,8 @@ std::string Describe(const Message& message) {
           },
           [](const VoidList& m) { return StrFormat("VoidList of %d", m.microbatches.size()); },
           [](const Reachability& m) { return "Reachability of " + m.node.Short(); },
+          [](const StepTrace& m) { return StrFormat("StepTrace step %d", m.step); },
+          [](const Standing& m) { return StrFormat("Standing %d of %d", m.rank, m.nodes); },
       },
       message);
 }

@@ -18,6 +18,7 @@
 #include "common/run_config.h"
 #include "wire/message/checkpoint_message.h"
 #include "wire/message/device_profile.h"
+#include "wire/message/insight_message.h"
 #include "wire/message/pipeline_plan.h"
 #include "wire/message/reachability.h"
 #include "wire/message/state_message.h"
@@ -374,7 +375,7 @@ using Message =
                  Heartbeat, StepReport, Leave, Shutdown, Activation, Gradient, MicrobatchVoid,
                  Delta, DeltaHeld, RoundCommit, RoundApplied, ObjectRequest, ObjectChunk, HopLate,
                  Detour, VoidList, DeltaSum, SumsHeld, DeltaStatistics, RoundLate, Reachability,
-                 CheckpointRequest, CheckpointState, StateRoot, StateRefuted>;
+                 CheckpointRequest, CheckpointState, StateRoot, StateRefuted, StepTrace, Standing>;
 
 // A message on its way: whoever repeats it, or sends it to many, keeps no copy.
 using SharedMessage = std::shared_ptr<const Message>;
@@ -382,8 +383,7 @@ inline SharedMessage Share(Message message) {
   return std::make_shared<const Message>(std::move(message));
 }
 
-// Payload bytes of a message plus a fair estimate of its fields: what a network model charges for
-// it.
+// Payload plus a fair estimate of its fields: what a network model charges for it.
 int64_t WireSize(const Message& message);
 
 // "Activation step 3 microbatch 2 hop 1", for logs and traces.

@@ -95,6 +95,8 @@ struct Envelope {
     checkpointState @44 :CheckpointState;
     stateRoot       @45 :StateRoot;
     stateRefuted    @46 :StateRefuted;
+    stepTrace       @47 :StepTrace;
+    standing        @48 :Standing;
   }
 
   speaks              @39 :UInt16;  # newest version that the sender understands; 0 stands for 1
@@ -539,4 +541,34 @@ struct StateRefuted {
   donor  @2 :Id256;
   chunk  @3 :Int64;  # −1: the list of chunks
   digest @4 :Id256;
+}
+
+# ---- seeing --------------------------------------------------------------------------------------
+
+# node → coordinator: when its device did what in a step. Nothing is decided by it.
+struct StepTrace {
+  step        @0 :Int64;
+  planVersion @1 :Int64;
+  beganUs     @2 :Int64;       # by the node's clock; the rest in microseconds since
+  tasks       @3 :List(Task);  # at most 512
+
+  struct Task {
+    kind       @0 :UInt8;      # start, forward, loss, backward, optimizer
+    microbatch @1 :Int32;
+    attempt    @2 :Int32;
+    hop        @3 :Int32;
+    readyUs    @4 :Int64;      # its input was here
+    startUs    @5 :Int64;
+    endUs      @6 :Int64;
+  }
+}
+# coordinator → node: how it stands among the others.
+struct Standing {
+  tokens      @0 :Int64;
+  tokensOfAll @1 :Int64;
+  rank        @2 :Int32;
+  nodes       @3 :Int32;
+  rounds      @4 :Int64;
+  step        @5 :Int64;
+  stepS       @6 :Float64;
 }

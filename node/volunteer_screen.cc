@@ -1,0 +1,254 @@
+#include "node/volunteer_screen.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "common/status.h"
+
+namespace skerry {
+namespace {
+
+constexpr std::array<const char*, kTrafficClasses> kClassNames = {"control", "activations",
+                                                                  "deltas", "state", "data"};
+
+double Sum(const ClassRates& rates) {
+  return std::accumulate(rates.begin(), rates.end(), 0.0);
+}
+
+std::string Bytes(int64_t bytes) {
+  const auto value = static_cast<double>(bytes);
+  if (value >= 1e9) return absl::StrFormat("%.1f GB", value * 1e-9);
+  return absl::StrFormat("%.0f MB", value * 1e-6);
+}
+
+std::string Count(int64_t count) {
+  const auto value = static_cast<double>(count);
+  if (value >= 1e9) return absl::StrFormat("%.2f billion", value * 1e-9);
+  if (value >= 1e6) return absl::StrFormat("%.2f million", value * 1e-6);
+  return absl::StrFormat("%d", count);
+}
+
+std::string Time(double seconds) {
+  const auto whole = static_cast<int64_t>(seconds + 0.5);
+  if (whole < 60) return absl::StrFormat("%d s", whole);
+  if (whole < 3600) return absl::StrFormat("%d min %d s", whole / 60, whole % 60);
+  return absl::StrFormat("%d h %d min", whole / 3600, whole / 60 % 60);
+}
+
+double Share(const VolunteerView& view) {
+  return view.standing.tokens_of_all > 0 ? static_cast<double>(view.standing.tokens) /
+                                               static_cast<double>(view.standing.tokens_of_all)
+                                         : 0;
+}
+
+int64_t StepsToRound(const NodeLook& look) {
+  return look.inner_steps > 0 ? look.inner_steps - look.step % look.inner_steps : 0;
+}
+
+std::string RoundText(const VolunteerView& view) {
+  const NodeLook& look = view.look;
+  if (look.stage < 0 || look.inner_steps <= 0) return "none yet";
+  const int64_t left = StepsToRound(look);
+  std::string text = absl::StrFormat("%d done; the next ends in %d step%s", look.base_version, left,
+                                     left == 1 ? "" : "s");
+  if (view.standing.step_s > 0) {
+    text += ", about " + Time(static_cast<double>(left) * view.standing.step_s);
+  }
+  return text;
+}
+
+std::string NetworkText(const VolunteerView& view) {
+  const NodeLook& look = view.look;
+  if (look.run.empty()) return "the coordinator has not answered yet";
+  return absl::StrFormat("%s; %d other nodes, %d directly, %d through a relay",
+                         look.is_reachable ? "others can dial this node"
+                                           : "others cannot dial this node, it dials them",
+                         std::max(look.peers - 1, 0), std::max(look.peers - 1 - view.relayed, 0),
+                         view.relayed);
+}
+
+// Counts characters, not bytes, of UTF-8.
+std::string Cut(const std::string& text, int columns) {
+  int shown = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool begins = (static_cast<unsigned char>(text[i]) & 0xc0) != 0x80;
+    if (begins && ++shown > columns) return text.substr(0, i);
+  }
+  return text;
+}
+
+std::string RatesLine(const char* name, const ClassRates& rates) {
+  std::string line = absl::StrFormat("  %-11s %9.2f", name, Sum(rates));
+  for (const double rate : rates) line += absl::StrFormat(" %11.2f", rate);
+  return line;
+}
+
+std::string Row(const char* name, const std::string& text) {
+  return absl::StrFormat("  %-11s %s", name, text);
+}
+
+}  // namespace
+
+std::string PhaseText(const VolunteerView& view) {
+  if (!view.resting.empty()) return "rests: " + view.resting;
+  const NodeLook& look = view.look;
+  switch (look.phase) {
+    case Phase::kJoining:
+      return "joining: asks the coordinator to be let in";
+    case Phase::kMeasuring:
+      return "the ways to the other nodes are measured";
+    case Phase::kWaitingForPlan:
+      return "is here; the coordinator gathers nodes, measures their links and plans";
+    case Phase::kFetchingData:
+      return "fetches what it needs and builds its part of the model";
+    case Phase::kTraining:
+    case Phase::kWaitingForRound:
+    case Phase::kWaitingForPeers:
+      return "trains";
+    case Phase::kFinished:
+      return "has finished; the coordinator collects the model";
+    case Phase::kStandby:
+      return "stands by: takes a place as soon as one is free";
+    case Phase::kCatchingUp:
+      return "has its part of the model and catches up with the others";
+  }
+  return "";
+}
+
+std::string WaitText(const VolunteerView& view) {
+  if (!view.resting.empty()) return "";
+  if (!view.look.waiting_for.empty()) return view.look.waiting_for;
+  if (view.look.phase == Phase::kWaitingForPlan) return "the plan";
+  if (view.look.phase == Phase::kStandby) return "a free place";
+  if (view.look.phase == Phase::kJoining) return "the coordinator's answer";
+  return "";
+}
+
+std::string ContributionText(const VolunteerView& view) {
+  const Standing& standing = view.standing;
+  if (standing.tokens == 0) {
+    return view.look.tokens > 0 ? "nothing counts yet: work counts when its round is accepted, soon"
+                                : "nothing yet";
+  }
+  return absl::StrFormat("%s tokens, %.1f %% of all; rank %d of %d; counted in %d rounds",
+                         Count(standing.tokens), 100 * Share(view), standing.rank, standing.nodes,
+                         standing.rounds);
+}
+
+std::vector<std::string> ScreenLines(const VolunteerView& view, const std::vector<std::string>& log,
+                                     int columns, int rows) {
+  const NodeLook& look = view.look;
+  std::vector<std::string> lines = {
+      absl::StrFormat("skerry-node %s  run %s  %s here", view.node,
+                      look.run.empty() ? "?" : look.run, Time(view.since_s)),
+      ""};
+  lines.push_back(Row("now", PhaseText(view)));
+  const std::string waits = WaitText(view);
+  lines.push_back(Row("waits for", waits.empty() ? "nothing" : waits));
+  lines.push_back(Row("step", absl::StrFormat("%d of %d", look.step, look.steps)));
+  lines.push_back(Row("round", RoundText(view)));
+  lines.push_back(Row("part", look.stage < 0
+                                  ? "none"
+                                  : absl::StrFormat("stage %d of %d, layers %d to %d; %d replicas",
+                                                    look.stage + 1, look.stages, look.first_layer,
+                                                    look.last_layer - 1, look.replicas)));
+  lines.push_back(
+      Row("device", absl::StrFormat("%3.0f %% at work; %s", 100 * view.busy_share, view.device)));
+  lines.push_back(Row("memory", absl::StrFormat("%s held, %s offered", Bytes(look.memory_bytes),
+                                                Bytes(look.memory_offered))));
+  lines.push_back(Row("contributed", ContributionText(view)));
+  lines.push_back("");
+  lines.push_back(Row("network", NetworkText(view)));
+  std::string heads = absl::StrFormat("  %-11s %9s", "Mbit/s", "all");
+  for (const char* name : kClassNames) heads += absl::StrFormat(" %11s", name);
+  lines.push_back(heads);
+  lines.push_back(RatesLine("up", view.up));
+  lines.push_back(RatesLine("down", view.down));
+  lines.push_back(Row("limits", view.limits));
+  const std::string keys =
+      "  p pause or go on   - + half or twice the limit   0 no limit   q leave";
+  const int room = rows - static_cast<int>(lines.size()) - 3;
+  if (room > 0 && !log.empty()) {
+    lines.push_back("");
+    const size_t first = log.size() - std::min(log.size(), static_cast<size_t>(room));
+    for (size_t i = first; i < log.size(); ++i) lines.push_back("  " + log[i]);
+  }
+  if (static_cast<int>(lines.size()) > rows - 1)
+    lines.resize(static_cast<size_t>(std::max(rows - 1, 0)));
+  while (static_cast<int>(lines.size()) < rows - 1) lines.push_back("");
+  if (rows > 0) lines.push_back(keys);
+  for (std::string& line : lines) line = Cut(line, columns);
+  return lines;
+}
+
+std::string PlainLine(const VolunteerView& view) {
+  const std::string waits = WaitText(view);
+  return absl::StrFormat(
+      "status: %s%s; step %d of %d; contributed %s; %.2f Mbit/s up, %.2f down; device %.0f %% at "
+      "work",
+      PhaseText(view), waits.empty() ? "" : ", waits for " + waits, view.look.step, view.look.steps,
+      ContributionText(view), Sum(view.up), Sum(view.down), 100 * view.busy_share);
+}
+
+nlohmann::json StatusJson(const VolunteerView& view) {
+  const NodeLook& look = view.look;
+  nlohmann::json up = nlohmann::json::object(), down = nlohmann::json::object();
+  for (size_t i = 0; i < kTrafficClasses; ++i) {
+    up[kClassNames[i]] = view.up[i];
+    down[kClassNames[i]] = view.down[i];
+  }
+  return {{"node", view.node},
+          {"run", look.run},
+          {"device", view.device},
+          {"phase", PhaseText(view)},
+          {"waits_for", WaitText(view)},
+          {"resting", view.resting},
+          {"step", look.step},
+          {"steps", look.steps},
+          {"round", look.base_version},
+          {"round_text", RoundText(view)},
+          {"stage", look.stage},
+          {"device_busy", view.busy_share},
+          {"memory_bytes", look.memory_bytes},
+          {"memory_offered_bytes", look.memory_offered},
+          {"contributed_tokens", view.standing.tokens},
+          {"contributed_share", Share(view)},
+          {"contributed_text", ContributionText(view)},
+          {"rank", view.standing.rank},
+          {"of_nodes", view.standing.nodes},
+          {"rounds_counted", view.standing.rounds},
+          {"up_mbit", Sum(view.up)},
+          {"down_mbit", Sum(view.down)},
+          {"up_mbit_by_class", up},
+          {"down_mbit_by_class", down},
+          {"peak_up_mbit", view.peak_up},
+          {"peak_down_mbit", view.peak_down},
+          {"reachable", look.is_reachable},
+          {"network_text", NetworkText(view)},
+          {"relayed_peers", view.relayed},
+          {"limits", view.limits}};
+}
+
+std::string StatusText(const nlohmann::json& status) {
+  const auto text = [&](const char* key) { return status.value(key, std::string()); };
+  const std::string waits = text("waits_for");
+  std::string out = "node " + text("node") + " of run " + text("run") + "\n";
+  out += Row("now", text("phase")) + "\n";
+  out += Row("waits for", waits.empty() ? "nothing" : waits) + "\n";
+  out += Row("step", absl::StrFormat("%d of %d", status.value("step", int64_t{0}),
+                                     status.value("steps", int64_t{0}))) +
+         "\n";
+  out += Row("round", text("round_text")) + "\n";
+  out += Row("device", absl::StrFormat("%.0f %% at work; %s",
+                                       100 * status.value("device_busy", 0.0), text("device"))) +
+         "\n";
+  out += Row("contributed", text("contributed_text")) + "\n";
+  out += Row("network", text("network_text")) + "\n";
+  out += Row("Mbit/s", absl::StrFormat("%.2f up, %.2f down", status.value("up_mbit", 0.0),
+                                       status.value("down_mbit", 0.0))) +
+         "\n";
+  return out + Row("limits", text("limits")) + "\n";
+}
+
+}  // namespace skerry

@@ -1,0 +1,103 @@
+// Every error's code has its page, and what all command lines have in common.
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "common/cli_program.h"
+#include "common/error_pages.h"
+
+using namespace skerry;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string TextOf(const fs::path& file) {
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  return text.str();
+}
+
+// Codes in brackets, as messages carry them, in everything that is a program's.
+std::set<std::string> CodesInSources() {
+  const std::regex code(R"(\[(SK-[a-z-]+)\])");
+  std::set<std::string> codes;
+  for (const char* folder : {"common", "coordinator", "node", "wire", "model", "sim", "kernels"}) {
+    for (const auto& entry :
+         fs::recursive_directory_iterator(fs::path(SKERRY_SOURCE_DIR) / folder)) {
+      const fs::path& file = entry.path();
+      if (file.extension() != ".cc" && file.extension() != ".h") continue;
+      if (file.filename() == "error_pages.h" || file.filename() == "error_pages.cc") continue;
+      const std::string text = TextOf(file);
+      for (std::sregex_iterator it(text.begin(), text.end(), code), end; it != end; ++it)
+        codes.insert((*it)[1]);
+    }
+  }
+  return codes;
+}
+
+}  // namespace
+
+TEST_CASE("Every code that a message carries has a page, and every page is of one", "[common]") {
+  const std::set<std::string> used = CodesInSources();
+  CHECK(used.size() > 30);
+  std::string last;
+  for (const ErrorPage& page : ErrorPages()) {
+    INFO(page.code);
+    CHECK(used.contains(page.code));
+    CHECK(last < page.code);
+    CHECK(std::string(page.title).size() > 5);
+    CHECK(std::string(page.cause).size() > 20);
+    CHECK(std::string(page.action).size() > 10);
+    last = page.code;
+  }
+  for (const std::string& code : used) {
+    INFO(code);
+    CHECK(FindErrorPage(code) != nullptr);
+  }
+}
+
+TEST_CASE("docs/ERRORS.md is what the table says: skerry-coordinator help --pages writes it",
+          "[common]") {
+  CHECK(TextOf(fs::path(SKERRY_SOURCE_DIR) / "docs" / "ERRORS.md") == PagesMarkdown());
+}
+
+TEST_CASE("A code is found however it is written", "[common]") {
+  CHECK(FindErrorPage("ticket-expired") == FindErrorPage("[SK-ticket-expired]"));
+  CHECK(FindErrorPage("SK-TICKET-EXPIRED") != nullptr);
+  CHECK(FindErrorPage("") == nullptr);
+  CHECK(CodeIn("the ticket expired [SK-ticket-expired] [SK-refused]") == "SK-ticket-expired");
+  CHECK(CodeIn("a list [1, 2]") == "");
+  CHECK(CodeIn("[SK-cut") == "");
+}
+
+TEST_CASE("A mistyped word is guessed when one is near, and only then", "[common]") {
+  const std::vector<std::string> words = {"join", "limit", "doctor", "status", "--home"};
+  CHECK(NearestWord("jion", words) == "join");
+  CHECK(NearestWord("docter", words) == "doctor");
+  CHECK(NearestWord("stat", words) == "status");
+  CHECK(NearestWord("--hme", words) == "--home");
+  CHECK(NearestWord("xylophone", words) == "");
+  CHECK(NearestWord("a", words) == "");
+}
+
+TEST_CASE("Completions and manual are made of the command line's own tree", "[common]") {
+  CLI::App app{"skerry-toy: a toy", "skerry-toy"};
+  std::string home;
+  auto* config = app.add_subcommand("config", "configurations");
+  config->add_subcommand("check", "reads one")->add_option("--home", home, "where it's kept");
+  app.add_subcommand("secret", "not shown")->group("");
+  const std::string bash = CompletionsFor(app, "bash");
+  CHECK(bash.find("complete -F _skerry_toy skerry-toy") != std::string::npos);
+  CHECK(bash.find("/config/check") != std::string::npos);
+  CHECK(bash.find("--home") != std::string::npos);
+  CHECK(bash.find("secret") == std::string::npos);
+  CHECK(CompletionsFor(app, "zsh").starts_with("autoload"));
+  CHECK(CompletionsFor(app, "fish").find("-l home -d 'where it\\'s kept'") != std::string::npos);
+  const std::string manual = ManualFor(app, {{"config check", "config check x", "a try"}});
+  CHECK(manual.starts_with(".TH SKERRY\\-TOY 1"));
+  CHECK(manual.find(".SS config check") != std::string::npos);
+  CHECK(manual.find("skerry\\-toy config check x") != std::string::npos);
+}

@@ -1,0 +1,183 @@
+// What a volunteer sees: as text, and by the program itself on a terminal.
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "node/volunteer_screen.h"
+#include "sim/child_process.h"
+
+using namespace skerry;
+namespace fs = std::filesystem;
+
+namespace {
+
+VolunteerView Training() {
+  VolunteerView view;
+  view.node = "ab12cd34";
+  view.device = "a processor with a very long name that goes on and on and on and on and on";
+  view.look.phase = Phase::kWaitingForPeers;
+  view.look.run = "demo";
+  view.look.step = 13;
+  view.look.steps = 256;
+  view.look.inner_steps = 8;
+  view.look.base_version = 1;
+  view.look.stage = 1;
+  view.look.stages = 4;
+  view.look.first_layer = 2;
+  view.look.last_layer = 4;
+  view.look.replicas = 2;
+  view.look.peers = 8;
+  view.look.waiting_for = "gradient of microbatch 5 from 3fa91234";
+  view.standing = {1'500'000, 12'000'000, 3, 8, 16, 13, 0.5};
+  view.relayed = 2;
+  view.limits = "no limits";
+  view.up[1] = 12.5;
+  return view;
+}
+
+std::string Joined(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  return text;
+}
+
+bool Has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("The volunteer's screen says what the node does, waits for and has contributed",
+          "[node]") {
+  const std::string text = Joined(ScreenLines(Training(), {"one", "two"}, 80, 24));
+  CHECK(Has(text, "trains"));
+  CHECK(Has(text, "gradient of microbatch 5 from 3fa91234"));
+  CHECK(Has(text, "1.50 million tokens, 12.5 % of all; rank 3 of 8; counted in 16 rounds"));
+  CHECK(Has(text, "1 done; the next ends in 3 steps, about 2 s"));
+  CHECK(Has(text, "stage 2 of 4, layers 2 to 3"));
+  CHECK(Has(text, "5 directly, 2 through a relay"));
+  CHECK(Has(text, "12.50"));
+  CHECK(Has(text, "two"));
+  CHECK(Has(text, "q leave"));
+}
+
+TEST_CASE("The screen keeps within any terminal", "[node]") {
+  const auto [columns, rows] =
+      GENERATE(std::pair{80, 24}, std::pair{200, 50}, std::pair{20, 5}, std::pair{1, 1});
+  const std::vector<std::string> log(100, "a line of the log with some words in it, ümläüts too");
+  const auto lines = ScreenLines(Training(), log, columns, rows);
+  CHECK(static_cast<int>(lines.size()) == rows);
+  for (const std::string& line : lines) {
+    const auto characters = std::count_if(line.begin(), line.end(), [](char c) {
+      return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+    });
+    CHECK(characters <= columns);
+  }
+}
+
+TEST_CASE("A node that rests says why, and contributes nothing that did not count", "[node]") {
+  VolunteerView view = Training();
+  view.resting = "it is paused";
+  view.standing = {};
+  CHECK(PhaseText(view) == "rests: it is paused");
+  CHECK(WaitText(view).empty());
+  view.look.tokens = 100;
+  CHECK(Has(ContributionText(view), "nothing counts yet"));
+  const nlohmann::json status = StatusJson(view);
+  CHECK(status["contributed_tokens"] == 0);
+  CHECK(status["up_mbit"] == Approx(12.5));
+  CHECK(Has(StatusText(status), "rests: it is paused"));
+  CHECK(Has(PlainLine(view), "step 13 of 256"));
+}
+
+namespace {
+
+// skerry-node in a terminal of tmux, with a home of its own and a ticket for nobody.
+class InTerminal {
+ public:
+  InTerminal(int columns, int rows) {
+    std::string name = (fs::temp_directory_path() / "skerry-screen-XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    home_ = name;
+    const std::string bin = fs::canonical("/proc/self/exe").parent_path().string();
+    std::ofstream(home_ / "text") << std::string(5000, 'a');
+    REQUIRE(RunAndCapture({bin + "/skerry-coordinator", "init", (home_ / "run").string(), "--data",
+                           (home_ / "text").string()})
+                .ok());
+    const auto ticket =
+        RunAndCapture({bin + "/skerry-coordinator", "ticket", (home_ / "run").string(),
+                       "--advertise", "tcp://127.0.0.1:9"});
+    REQUIRE(ticket.ok());
+    const std::string join =
+        "env NO_COLOR=1 " + bin + "/skerry-node join --device cpu --threads 1 " +
+        ticket->substr(0, ticket->find('\n')) + " --listen tcp://127.0.0.1:* " + "--home " +
+        (home_ / "home").string() + "; echo ended with $?; cat";
+    REQUIRE(
+        Tmux({"new-session", "-d", "-x", std::to_string(columns), "-y", std::to_string(rows), join})
+            .ok());
+  }
+  ~InTerminal() {
+    Tmux({"kill-server"}).IgnoreError();
+    fs::remove_all(home_);
+  }
+
+  std::string Screen() { return Tmux({"capture-pane", "-p"}).value_or(""); }
+  void Press(const std::string& key) { REQUIRE(Tmux({"send-keys", key}).ok()); }
+  // Looks until `text` is there; what is there then.
+  std::string Await(const std::string& text) {
+    constexpr int kLooksMax = 600;
+    std::string screen = Screen();
+    for (int look = 0; look < kLooksMax && !Has(screen, text); ++look) {
+      poll(nullptr, 0, 100);  // nobody says when tmux has drawn
+      screen = Screen();
+    }
+    INFO(screen);
+    CHECK(Has(screen, text));
+    return screen;
+  }
+  fs::path home() const { return home_ / "home"; }
+
+ private:
+  struct Answer {
+    absl::StatusOr<std::string> text;
+    bool ok() const { return text.ok(); }
+    void IgnoreError() const { text.status().IgnoreError(); }
+    std::string value_or(const std::string& otherwise) const {
+      return text.ok() ? *text : otherwise;
+    }
+  };
+  Answer Tmux(CommandLine arguments) {
+    CommandLine command = {"/usr/bin/tmux", "-S", (home_ / "tmux").string(), "-f", "/dev/null"};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    return {RunAndCapture(command)};
+  }
+  fs::path home_;
+};
+
+}  // namespace
+
+TEST_CASE("On a terminal of either size the node shows itself, pauses, and leaves at a key",
+          "[node]") {
+  if (access("/usr/bin/tmux", X_OK) != 0) {
+    WARN("tmux is not there: ./dev test installs it");
+    return;
+  }
+  const auto [columns, rows] = GENERATE(std::pair{80, 24}, std::pair{200, 50});
+  InTerminal terminal(columns, rows);
+  terminal.Await("joining: asks the coordinator");
+  CHECK(Has(terminal.Screen(), "q leave"));
+  terminal.Press("p");
+  terminal.Await("rests: it is paused");
+  CHECK(fs::exists(terminal.home() / "paused"));
+  terminal.Press("p");
+  terminal.Await("joining: asks the coordinator");
+  terminal.Press("q");
+  const std::string after = terminal.Await("ended with 0");
+  CHECK_FALSE(Has(after, "q leave"));  // the screen is given back
+}
