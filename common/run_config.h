@@ -9,7 +9,12 @@
 
 namespace skerry {
 
-// A LLaMA-family decoder: RMSNorm, RoPE (rotate-half), grouped-query attention, SwiGLU. No biases.
+// What is done to the angles of RoPE so that a model reaches further than it was first trained for
+// (kernels/rope_angles.h). On the wire.
+enum class RopeScaling : uint8_t { kNone, kLinear, kLlama3, kLast = kLlama3 };
+
+// A LLaMA-family decoder: RMSNorm, RoPE (rotate-half), grouped-query attention, SwiGLU. No biases
+// but, as Qwen2 has them, those of q, k and v.
 struct TransformerConfig {
   int32_t vocab = 256;
   int32_t hidden = 192;
@@ -21,6 +26,13 @@ struct TransformerConfig {
   float rope_base = 10000.0f;
   float norm_epsilon = 1e-5f;
   bool tied_head = false;  // lm_head shares the embedding's weights
+  bool qkv_bias = false;
+  RopeScaling rope_scaling = RopeScaling::kNone;
+  float rope_factor = 1;              // ≥ 1; kLinear, kLlama3
+  float rope_low_frequency = 1;       // kLlama3: in turns over rope_original_context,
+  float rope_high_frequency = 4;      // > rope_low_frequency
+  int32_t rope_original_context = 0;  // kLlama3: ≥ 1
+  int32_t positions = 0;              // what an imported model says it reaches; 0: context
 
   int32_t head_size() const { return hidden / heads; }
   bool operator==(const TransformerConfig&) const = default;

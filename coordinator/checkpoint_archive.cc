@@ -294,15 +294,24 @@ ObjectChunk CheckpointArchive::Read(int32_t stage, const ObjectRequest& request)
   return {request.object, request.offset, total, MakePayload(*std::move(bytes))};
 }
 
-absl::StatusOr<std::vector<float>> CheckpointArchive::BaseOf(const Checkpoint& checkpoint) {
+absl::Status CheckpointArchive::StreamBase(
+    const Checkpoint& checkpoint, const std::function<absl::Status(std::span<const float>)>& take) {
   StageReader reader(*this, checkpoint);
   SKERRY_RETURN_IF_ERROR(reader.Open());
-  const auto layout = ParameterLayout::ForModel(checkpoint.model);
-  std::vector<float> base(static_cast<size_t>(layout.size()));
-  size_t have = 0;
-  SKERRY_RETURN_IF_ERROR(reader.ForEach(layout, 0, [&](std::span<const uint8_t> bytes) {
-    std::memcpy(base.data() + have, bytes.data(), bytes.size());
-    have += bytes.size() / sizeof(float);
+  std::vector<float> values;
+  return reader.ForEach(ParameterLayout::ForModel(checkpoint.model), 0,
+                        [&](std::span<const uint8_t> bytes) {
+                          values.resize(bytes.size() / sizeof(float));
+                          std::memcpy(values.data(), bytes.data(), bytes.size());
+                          return take(values);
+                        });
+}
+
+absl::StatusOr<std::vector<float>> CheckpointArchive::BaseOf(const Checkpoint& checkpoint) {
+  std::vector<float> base;
+  base.reserve(static_cast<size_t>(ParameterLayout::ForModel(checkpoint.model).size()));
+  SKERRY_RETURN_IF_ERROR(StreamBase(checkpoint, [&](std::span<const float> values) {
+    base.insert(base.end(), values.begin(), values.end());
     return absl::OkStatus();
   }));
   return base;

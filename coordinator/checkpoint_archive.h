@@ -46,7 +46,11 @@ class CheckpointArchive final : public CheckpointStore {
   // What is wrong with it, a line for each chunk: damaged, or missing. `reads`: every byte is read
   // and verified; else only whether the chunks are there.
   std::vector<std::string> Problems(const Checkpoint& checkpoint, bool reads);
-  // The base parameters of the whole model, ParameterLayout::ForModel. As Prepare.
+  // The base parameters of the whole model, in the order of ParameterLayout::ForModel, piece by
+  // piece. As Prepare.
+  absl::Status StreamBase(const Checkpoint& checkpoint,
+                          const std::function<absl::Status(std::span<const float>)>& take);
+  // The same at once.
   absl::StatusOr<std::vector<float>> BaseOf(const Checkpoint& checkpoint);
 
  private:

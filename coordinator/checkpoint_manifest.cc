@@ -10,8 +10,12 @@
 
 namespace skerry {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TransformerConfig, vocab, hidden, layers, heads, kv_heads, ffn,
-                                   context, rope_base, norm_epsilon, tied_head)
+// What was added since the format began may be missing.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(TransformerConfig, vocab, hidden, layers, heads,
+                                                kv_heads, ffn, context, rope_base, norm_epsilon,
+                                                tied_head, qkv_bias, rope_scaling, rope_factor,
+                                                rope_low_frequency, rope_high_frequency,
+                                                rope_original_context, positions)
 
 namespace {
 

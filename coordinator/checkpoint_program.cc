@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -14,6 +15,7 @@
 #include "coordinator/guarded_files.h"
 #include "model/export.h"
 #include "model/file_io.h"
+#include "model/gguf.h"
 
 namespace skerry {
 namespace {
@@ -99,16 +101,60 @@ absl::Status PrintCheckpoints(const std::string& directory, bool reads, bool jso
   return absl::OkStatus();
 }
 
-absl::Status ExportCheckpoint(const std::string& directory, int64_t generation,
-                              const std::string& out) {
-  SKERRY_ASSIGN_OR_RETURN(const Checkpoint checkpoint, ChooseCheckpoint(directory, generation));
-  SKERRY_ASSIGN_OR_RETURN(const auto archive, OpenArchive(directory));
-  SKERRY_ASSIGN_OR_RETURN(const auto base, archive->BaseOf(checkpoint));
-  const std::string to =
-      out.empty() ? absl::StrFormat("%s/model-%d", directory, checkpoint.step) : out;
-  SKERRY_RETURN_IF_ERROR(WriteHuggingFace(to, checkpoint.model, base));
-  std::printf("%s: the model after %lld steps, %zu parameters\n", to.c_str(),
-              static_cast<long long>(checkpoint.step), base.size());
+struct ExportRequest {
+  std::string directory, out, format = "huggingface", type;
+  int64_t generation = 0;
+};
+
+absl::Status ExportGguf(const ExportRequest& request, const Checkpoint& checkpoint,
+                        const ParameterStream& stream, const std::string& tokenizer) {
+  static const std::map<std::string, GgufType> kTypes = {{"f32", GgufType::kF32},
+                                                         {"f16", GgufType::kF16},
+                                                         {"bf16", GgufType::kBf16},
+                                                         {"q8_0", GgufType::kQ8_0}};
+  const std::string type = request.type.empty() ? "f16" : request.type;
+  if (!kTypes.contains(type)) {
+    return InvalidArgument("--type: gguf is written in f32, f16, bf16 or q8_0, not in %s", type);
+  }
+  const std::string out =
+      request.out.empty()
+          ? absl::StrFormat("%s/model-%d-%s.gguf", request.directory, checkpoint.step, type)
+          : request.out;
+  const std::string name = fs::path(fs::absolute(request.directory)).filename().string();
+  SKERRY_RETURN_IF_ERROR(
+      WriteGguf(out, checkpoint.model, stream, {kTypes.at(type), name, tokenizer}));
+  std::printf("%s: the model after %lld steps\n", out.c_str(),
+              static_cast<long long>(checkpoint.step));
+  return absl::OkStatus();
+}
+
+absl::Status ExportCheckpoint(const ExportRequest& request) {
+  SKERRY_ASSIGN_OR_RETURN(const Checkpoint checkpoint,
+                          ChooseCheckpoint(request.directory, request.generation));
+  SKERRY_ASSIGN_OR_RETURN(const auto archive, OpenArchive(request.directory));
+  const ParameterStream stream = [&](const auto& take) {
+    return archive->StreamBase(checkpoint, take);
+  };
+  const std::string tokenizer = TokenizerOf(request.directory);
+  if (request.format == "gguf") return ExportGguf(request, checkpoint, stream, tokenizer);
+  static const std::map<std::string, StoredType> kTypes = {{"", StoredType::kF32},
+                                                           {"f32", StoredType::kF32},
+                                                           {"f16", StoredType::kF16},
+                                                           {"bf16", StoredType::kBf16}};
+  if (!kTypes.contains(request.type)) {
+    return InvalidArgument("--type: safetensors are written in f32, f16 or bf16, not in %s",
+                           request.type);
+  }
+  const std::string to = request.out.empty()
+                             ? absl::StrFormat("%s/model-%d", request.directory, checkpoint.step)
+                             : request.out;
+  ExportOptions options;
+  options.type = kTypes.at(request.type);
+  options.tokenizer = tokenizer;
+  SKERRY_RETURN_IF_ERROR(WriteHuggingFace(to, checkpoint.model, stream, options));
+  std::printf("%s: the model after %lld steps, %lld parameters\n", to.c_str(),
+              static_cast<long long>(checkpoint.step),
+              static_cast<long long>(ParameterLayout::ForModel(checkpoint.model).size()));
   return absl::OkStatus();
 }
 
@@ -129,6 +175,11 @@ absl::Status LinkOrCopy(const fs::path& from, const fs::path& to) {
 }
 
 }  // namespace
+
+std::string TokenizerOf(const std::string& run_directory) {
+  const std::string place = run_directory + "/tokenizer";
+  return fs::exists(place) ? place : "";
+}
 
 absl::StatusOr<std::unique_ptr<CheckpointArchive>> OpenArchive(const std::string& run_directory,
                                                                std::function<bool()> may_change) {
@@ -160,6 +211,9 @@ absl::StatusOr<CheckpointRecord> RecordFor(const Checkpoint& checkpoint, const R
         "the checkpoint is of another [model]; leave that as it was [SK-checkpoint-fit]");
   }
   const int64_t tau = config.outer.inner_steps;
+  if (checkpoint.step == 0) {  // an imported model: any rounds begin there
+    return CheckpointRecord{checkpoint.generation, 0, 0, 0, checkpoint.bytes, 0};
+  }
   if (tau <= 0 || checkpoint.step % tau != 0) {
     return InvalidArgument(
         "[outer] inner_steps: %d must divide the %d steps that the checkpoint holds "
@@ -193,8 +247,7 @@ absl::Status CopyCheckpoint(const Checkpoint& checkpoint, const std::string& fro
 
 void AddCheckpointCommands(CLI::App& app, int* exit_code) {
   struct Line {
-    std::string directory, out;
-    int64_t generation = 0;
+    std::string directory;
     bool verify = false, json = false;
   };
   const auto line = std::make_shared<Line>();
@@ -205,13 +258,19 @@ void AddCheckpointCommands(CLI::App& app, int* exit_code) {
   list->callback([line, exit_code] {
     *exit_code = Ended(PrintCheckpoints(line->directory, line->verify, line->json));
   });
+  const auto request = std::make_shared<ExportRequest>();
   auto* model = app.add_subcommand("export", "write the model of a checkpoint, also mid-run");
-  model->add_option("dir", line->directory)->required();
-  model->add_option("--checkpoint", line->generation, "its generation; default: the newest");
-  model->add_option("--out", line->out, "where to; default: DIR/model-STEP");
-  model->callback([line, exit_code] {
-    *exit_code = Ended(ExportCheckpoint(line->directory, line->generation, line->out));
-  });
+  model->add_option("dir", request->directory)->required();
+  model->add_option("--checkpoint", request->generation, "its generation; default: the newest");
+  model->add_option("--out", request->out,
+                    "where to; default: DIR/model-STEP, or DIR/model-STEP-TYPE.gguf");
+  model->add_option("--format", request->format, "huggingface (a directory) or gguf (a file)")
+      ->check(CLI::IsMember({"huggingface", "gguf"}))
+      ->capture_default_str();
+  model->add_option(
+      "--type", request->type,
+      "of its numbers: f32 (default of huggingface), f16 (of gguf), bf16, q8_0 (gguf)");
+  model->callback([request, exit_code] { *exit_code = Ended(ExportCheckpoint(*request)); });
 }
 
 }  // namespace skerry

@@ -24,6 +24,9 @@ void AddCheckpointCommands(CLI::App& app, int* exit_code);
 absl::StatusOr<std::unique_ptr<CheckpointArchive>> OpenArchive(
     const std::string& run_directory, std::function<bool()> may_change = nullptr);
 
+// Where the run keeps the files of its tokenizer; "": it has the byte tokenizer.
+std::string TokenizerOf(const std::string& run_directory);
+
 // The checkpoint to begin a run with: `generation` of the run in `from`, 0: its newest. Every byte
 // is verified. DataLoss names the chunk that is missing or damaged.
 absl::StatusOr<Checkpoint> ChooseCheckpoint(const std::string& from, int64_t generation);

@@ -7,16 +7,19 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_join.h"
 #include "common/cli_program.h"
 #include "common/status.h"
 #include "coordinator/audit.h"
 #include "coordinator/checkpoint_program.h"
 #include "coordinator/dashboard_program.h"
+#include "coordinator/data_program.h"
 #include "coordinator/explain_program.h"
 #include "coordinator/leader_program.h"
 #include "coordinator/listings.h"
 #include "coordinator/report.h"
 #include "coordinator/run_directory.h"
+#include "coordinator/run_templates.h"
 #include "coordinator/screen.h"
 #include "coordinator/serve_program.h"
 #include "wire/config.h"
@@ -139,7 +142,7 @@ struct CommandLine {
   TicketRequest ticket;
   ServeOptions serve;
   std::string directory, extra, out, file;
-  std::vector<std::string> texts;
+  PrepareRequest prepare;
   bool json = false;
   int exit_code = 0;
 };
@@ -148,10 +151,21 @@ void AddRunCommands(CLI::App& app, CommandLine& line) {
   auto* init = app.add_subcommand("init", "make the directory of a new run");
   init->add_option("dir", line.init.directory)->required();
   init->add_option("--config", line.init.config_file, "run.toml to copy; default: a template");
-  init->add_option("--data", line.init.texts, "text to train on (plain, .gz, .dz)");
+  auto* recipe = init->add_option("--template", line.init.template_name,
+                                  "size of the model: " + absl::StrJoin(TemplateNames(), ", "));
+  recipe->excludes(init->get_option("--config"));
+  init->add_option("--data", line.init.texts,
+                   "text to train on: files (plain, .gz, JSON lines) and directories");
   init->add_option("--shards", line.init.shards, "or: a directory made by 'data prepare'");
-  init->add_option("--from", line.init.from,
-                   "begin with a checkpoint of the run in this directory");
+  init->add_option(
+      "--from", line.init.from,
+      "begin with a checkpoint of the run in this directory, or with the model of this "
+      "Hugging Face directory");
+  init->add_option("--tokenizer", line.init.tokenizer,
+                   "of the texts: tokenizer.json or a SentencePiece .model; default: that of the "
+                   "model begun with, else bytes");
+  init->add_flag("--new-tokenizer", line.init.new_tokenizer,
+                 "train a model on tokens that are not its own");
   init->add_option("--checkpoint", line.init.generation,
                    "of which generation; default: the newest");
   init->add_option("--store", line.init.store,
@@ -234,10 +248,17 @@ void AddPreparations(CLI::App& app, CommandLine& line) {
   check->add_option("file", line.file)->required();
   check->callback([&] { line.exit_code = Ended(CheckConfig(line.file)); });
   auto* data = app.add_subcommand("data", "training data")->require_subcommand(1);
-  auto* prepare = data->add_subcommand("prepare", "turn a text into token shards");
-  prepare->add_option("text", line.texts)->required();
-  prepare->add_option("--out", line.out)->required();
-  prepare->callback([&] { line.exit_code = Ended(PrepareData(line.texts, line.out)); });
+  auto* prepare = data->add_subcommand("prepare", "turn texts into token shards");
+  prepare->add_option("text", line.prepare.texts, "files (plain, .gz, JSON lines) and directories")
+      ->required();
+  prepare->add_option("--out", line.prepare.out)->required();
+  prepare->add_option("--tokenizer", line.prepare.tokenizer,
+                      "tokenizer.json, a SentencePiece .model, or the directory of one; default: "
+                      "bytes");
+  prepare->add_option("--field", line.prepare.field, "of a JSON line")->capture_default_str();
+  prepare->add_option("--validation", line.prepare.validation_share, "share held out, 0 to 0.5")
+      ->capture_default_str();
+  prepare->callback([&] { line.exit_code = Ended(PrepareData(line.prepare)); });
 }
 
 const std::vector<CliExample> kExamples = {

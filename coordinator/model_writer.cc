@@ -9,9 +9,10 @@
 
 namespace skerry {
 
-ModelWriter::ModelWriter(TransformerConfig config, std::string directory)
+ModelWriter::ModelWriter(TransformerConfig config, std::string directory, std::string tokenizer)
     : config_(config),
       directory_(std::move(directory)),
+      tokenizer_(std::move(tokenizer)),
       layout_(ParameterLayout::ForModel(config)) {}
 
 absl::Status ModelWriter::AddStage(const StageAssignment& stage, bool holds_ends,
@@ -39,7 +40,8 @@ absl::StatusOr<std::string> ModelWriter::Finish() {
     return DataLoss("want %d tensors from the stages, got %d [SK-model-write]",
                     layout_.tensors().size(), tensors_);
   }
-  SKERRY_RETURN_IF_ERROR(WriteHuggingFace(directory_, config_, parameters_));
+  SKERRY_RETURN_IF_ERROR(
+      WriteHuggingFace(directory_, config_, StreamOf(parameters_), {StoredType::kF32, tokenizer_}));
   nlohmann::json told = {
       {"path", directory_}, {"parameters", layout_.size()}, {"bytes", layout_.size() * 4}};
   if (!remade_.empty()) {

@@ -13,13 +13,14 @@ namespace skerry {
 
 class ModelWriter final : public ExportSink {
  public:
-  ModelWriter(TransformerConfig config, std::string directory);
+  // `tokenizer`: the directory of its files, or "".
+  ModelWriter(TransformerConfig config, std::string directory, std::string tokenizer = "");
   absl::Status AddStage(const StageAssignment& stage, bool holds_ends, const Bytes& base) override;
   absl::StatusOr<std::string> Finish() override;
 
  private:
   TransformerConfig config_;
-  std::string directory_;
+  std::string directory_, tokenizer_;
   ParameterLayout layout_;
   std::vector<float> parameters_;
   int64_t tensors_ = 0;

@@ -14,10 +14,13 @@
 #include "absl/strings/str_split.h"
 #include "common/status.h"
 #include "coordinator/checkpoint_program.h"
+#include "coordinator/data_program.h"
+#include "coordinator/import_program.h"
 #include "coordinator/journal_store.h"
 #include "coordinator/record_json.h"
+#include "coordinator/run_templates.h"
 #include "model/file_io.h"
-#include "model/prepare_text.h"
+#include "model/text_tokenizer.h"
 #include "wire/config.h"
 #include "wire/identity.h"
 
@@ -44,17 +47,6 @@ absl::Status LinkShards(const std::string& from, const std::string& to) {
 }
 
 }  // namespace
-
-absl::Status PrepareData(const std::vector<std::string>& texts, const std::string& out) {
-  if (texts.size() != 1)
-    return InvalidArgument("want one text, got %d [SK-data-text]", texts.size());
-  PrepareTextOptions options;
-  SKERRY_ASSIGN_OR_RETURN(const PreparedText prepared, PrepareText(texts.front(), out, options));
-  std::printf("%s: %lld training and %lld validation tokens\n", out.c_str(),
-              static_cast<long long>(prepared.train_tokens),
-              static_cast<long long>(prepared.validation_tokens));
-  return absl::OkStatus();
-}
 
 namespace {
 
@@ -116,6 +108,66 @@ absl::Status BeginJournal(const JournalStore& store, const RunConfig& config, co
   return SaveStore(store);
 }
 
+// What a run begins with: a configuration, and with a checkpoint the record that says so.
+struct Beginning {
+  RunConfig config;
+  std::vector<std::string> records;
+  bool has_data = false;  // in options.from
+};
+
+absl::StatusOr<Beginning> BeginWithRun(const InitOptions& options) {
+  Beginning begin;
+  begin.has_data = true;
+  SKERRY_ASSIGN_OR_RETURN(const Checkpoint with,
+                          ChooseCheckpoint(options.from, options.generation));
+  SKERRY_ASSIGN_OR_RETURN(begin.config, options.config_file.empty()
+                                            ? ParseRunConfig(with.config, "the checkpoint")
+                                            : LoadRunConfig(options.config_file));
+  SKERRY_ASSIGN_OR_RETURN(const CheckpointRecord record, RecordFor(with, begin.config));
+  SKERRY_RETURN_IF_ERROR(CopyCheckpoint(with, options.from, options.directory));
+  const std::string tokenizer = TokenizerOf(options.from);
+  if (!tokenizer.empty()) {
+    SKERRY_RETURN_IF_ERROR(LinkShards(tokenizer, options.directory + "/tokenizer"));
+  }
+  begin.records.push_back(ResumedRecord(record, with.run));
+  return begin;
+}
+
+absl::StatusOr<Beginning> BeginWithModel(const InitOptions& options) {
+  Beginning begin;
+  if (options.config_file.empty()) {
+    SKERRY_ASSIGN_OR_RETURN(begin.config, ConfigForModel(options.from));
+  } else {
+    SKERRY_ASSIGN_OR_RETURN(const RunConfig wished, LoadRunConfig(options.config_file));
+    SKERRY_ASSIGN_OR_RETURN(begin.config, ConfigForModel(options.from, wished));
+  }
+  SKERRY_ASSIGN_OR_RETURN(const Checkpoint with,
+                          ImportModel(options.from, options.directory, begin.config));
+  SKERRY_ASSIGN_OR_RETURN(const CheckpointRecord record, RecordFor(with, begin.config));
+  begin.records.push_back(ResumedRecord(record, with.run));
+  return begin;
+}
+
+absl::StatusOr<Beginning> BeginAfresh(const InitOptions& options) {
+  Beginning begin;
+  begin.config.outer.overlap_steps = -1;  // the planner will have measured the links
+  begin.config.checkpoint.every_rounds = 8;
+  if (!options.template_name.empty()) {
+    SKERRY_ASSIGN_OR_RETURN(const auto tokenizer, OpenTokenizer(options.tokenizer));
+    SKERRY_ASSIGN_OR_RETURN(begin.config, TemplateNamed(options.template_name, tokenizer->vocab()));
+  }
+  if (!options.config_file.empty()) {
+    SKERRY_ASSIGN_OR_RETURN(begin.config, LoadRunConfig(options.config_file));
+  }
+  SKERRY_RETURN_IF_ERROR(ValidateRunConfig(begin.config));
+  return begin;
+}
+
+absl::StatusOr<Beginning> BeginOf(const InitOptions& options) {
+  if (options.from.empty()) return BeginAfresh(options);
+  return IsHuggingFaceDirectory(options.from) ? BeginWithModel(options) : BeginWithRun(options);
+}
+
 }  // namespace
 
 absl::Status InitRunDirectory(const InitOptions& options) {
@@ -124,40 +176,27 @@ absl::Status InitRunDirectory(const InitOptions& options) {
   SKERRY_RETURN_IF_ERROR(ParseStore(directory.path, options.store, "").status());
   SKERRY_RETURN_IF_ERROR(MustBeFree(directory));
   SKERRY_RETURN_IF_ERROR(PlaceCheckpoints(directory, options.checkpoints));
-  RunConfig config;
-  config.outer.overlap_steps = -1;  // the planner will have measured the links
-  config.checkpoint.every_rounds = 8;
-  std::optional<Checkpoint> begins_with;
-  if (!options.from.empty()) {
-    SKERRY_ASSIGN_OR_RETURN(begins_with, ChooseCheckpoint(options.from, options.generation));
-    SKERRY_ASSIGN_OR_RETURN(config, ParseRunConfig(begins_with->config, "the checkpoint"));
-  }
-  if (!options.config_file.empty()) {
-    SKERRY_ASSIGN_OR_RETURN(config, LoadRunConfig(options.config_file));
-  }
-  SKERRY_RETURN_IF_ERROR(ValidateRunConfig(config));
-  std::vector<std::string> records;
-  if (begins_with) {
-    SKERRY_ASSIGN_OR_RETURN(const CheckpointRecord record, RecordFor(*begins_with, config));
-    SKERRY_RETURN_IF_ERROR(CopyCheckpoint(*begins_with, options.from, options.directory));
-    records.push_back(ResumedRecord(record, begins_with->run));
-  }
+  SKERRY_ASSIGN_OR_RETURN(const Beginning begin, BeginOf(options));
+  const RunConfig& config = begin.config;
   SKERRY_RETURN_IF_ERROR(Identity::LoadOrCreate(directory.File("coordinator.key")).status());
   SKERRY_RETURN_IF_ERROR(WriteFileAtomically(directory.File("run.toml"), FormatRunConfig(config)));
   if (!options.shards.empty()) {
     SKERRY_RETURN_IF_ERROR(LinkShards(options.shards, directory.File("data")));
   }
   if (!options.texts.empty()) {
-    SKERRY_RETURN_IF_ERROR(PrepareData(options.texts, directory.File("data")));
+    SKERRY_ASSIGN_OR_RETURN(const std::string tokenizer, TokenizerForData(options));
+    SKERRY_RETURN_IF_ERROR(PrepareData(
+        {.texts = options.texts, .out = directory.File("data"), .tokenizer = tokenizer}));
   }
-  if (begins_with && options.shards.empty() && options.texts.empty()) {
+  SKERRY_RETURN_IF_ERROR(CheckDataFits(options, config.model.vocab));
+  if (begin.has_data && options.shards.empty() && options.texts.empty()) {
     SKERRY_RETURN_IF_ERROR(LinkShards(options.from + "/data", directory.File("data")));
   }
   // The journal comes last: a directory with a journal is complete.
   const RunId run = MakeRunId(config, RandomNonce());
   SKERRY_ASSIGN_OR_RETURN(const JournalStore store,
                           ParseStore(directory.path, options.store, run.Hex()));
-  return BeginJournal(store, config, run, records);
+  return BeginJournal(store, config, run, begin.records);
 }
 
 absl::StatusOr<OpenedRun> OpenRunDirectory(const std::string& path) {

@@ -8,6 +8,7 @@
 //   events.jsonl       one line an event, appended
 //   status.json        the present, replaced every second
 //   model/             the trained model
+//   tokenizer/         files of the model's or the data's tokenizer; none: bytes
 //   checkpoints/       or a link to where the operator wants them
 //   endpoint           where nodes reach the coordinator, for tickets; noted by serve
 //   lock               held by the coordinator that serves
@@ -34,14 +35,18 @@ struct RunDirectory {
 struct InitOptions {
   std::string directory;
   std::string config_file;         // copied; "" for the template
+  std::string template_name;       // coordinator/run_templates.h; "" for the default
   std::vector<std::string> texts;  // prepared into data/
   std::string shards;              // or: a prepared data directory, linked in
   // Begins with a checkpoint of the run in this directory (0: its newest), by default with its
-  // configuration, as the planner settled it, and its data.
+  // configuration, as the planner settled it, and its data. Or with a model: a Hugging Face
+  // directory (coordinator/import_program.h).
   std::string from;
   int64_t generation = 0;
-  std::string store;        // of the journal: sqlite: or postgresql://…; "" for sqlite:
-  std::string checkpoints;  // where they go; "" for the directory itself
+  std::string tokenizer;       // of `texts`; "": that of the model begun with, or bytes
+  bool new_tokenizer = false;  // it may be another than the model's
+  std::string store;           // of the journal: sqlite: or postgresql://…; "" for sqlite:
+  std::string checkpoints;     // where they go; "" for the directory itself
   // Stands by for the run in this directory, whose journal is in PostgreSQL: its key, run.toml,
   // store and data.
   std::string standby_of;
@@ -81,8 +86,5 @@ absl::StatusOr<std::string> EndpointForTickets(const RunDirectory& directory,
 
 // Holds DIR/lock for the life of the process. FailedPrecondition names the process that has it.
 absl::Status LockRunDirectory(const RunDirectory& directory);
-
-// Tokenizes texts into `out` (model/prepare_text.h) with a line of progress.
-absl::Status PrepareData(const std::vector<std::string>& texts, const std::string& out);
 
 }  // namespace skerry

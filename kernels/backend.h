@@ -23,6 +23,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "kernels/rope_angles.h"
 #include "kernels/tensor_view.h"
 
 namespace skerry {
@@ -124,7 +125,13 @@ class Backend {
 
   // Rotates q [T, h·e] and k [T, g·e] in place, rotate-half convention, position = row mod context.
   // `inverse` applies the transposed rotation (the backward pass).
-  virtual void Rope(const AttentionShape& shape, float base, bool inverse, Tensor q, Tensor k) = 0;
+  virtual void Rope(const AttentionShape& shape, const RopeAngles& angles, bool inverse, Tensor q,
+                    Tensor k) = 0;
+
+  // y [T, n] += bias [n] in every row.
+  virtual void AddBias(const float* bias, Tensor y) = 0;
+  // d_bias [n] = Σ over rows of d_y [T, n], in order.
+  virtual void BiasBackward(ConstTensor d_y, float* d_bias) = 0;
 
   // Causal attention per sequence. q, out [T, h·e]; k, v [T, g·e]; log_sum_exp [T, h] is kept for
   // the backward pass. All of one type.

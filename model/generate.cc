@@ -6,7 +6,6 @@
 
 #include "common/check.h"
 #include "common/status.h"
-#include "model/tokenizer.h"
 
 namespace skerry {
 
@@ -64,15 +63,16 @@ absl::StatusOr<std::vector<int32_t>> GenerateTokens(Decoder& decoder,
   return text;
 }
 
-absl::StatusOr<std::string> GenerateText(Decoder& decoder, const std::string& prompt,
+absl::StatusOr<std::string> GenerateText(Decoder& decoder, TextTokenizer& tokenizer,
+                                         const std::string& prompt,
                                          const SamplingConfig& sampling) {
-  if (decoder.config().vocab > ByteTokenizer::kVocab) {
-    return FailedPrecondition("a vocabulary of %d needs another tokenizer than bytes",
+  if (tokenizer.vocab() > decoder.config().vocab) {
+    return FailedPrecondition("the tokenizer has %d tokens, the model %d", tokenizer.vocab(),
                               decoder.config().vocab);
   }
-  const std::vector<int32_t> start = ByteTokenizer::Encode(prompt.empty() ? "\n" : prompt);
+  const std::vector<int32_t> start = tokenizer.Encode(prompt.empty() ? "\n" : prompt);
   SKERRY_ASSIGN_OR_RETURN(const auto tokens, GenerateTokens(decoder, start, sampling));
-  return ByteTokenizer::Decode(tokens);
+  return tokenizer.Decode(tokens);
 }
 
 }  // namespace skerry

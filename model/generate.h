@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "common/rng.h"
 #include "model/decoder.h"
+#include "model/text_tokenizer.h"
 
 namespace skerry {
 
@@ -28,9 +29,9 @@ absl::StatusOr<std::vector<int32_t>> GenerateTokens(Decoder& decoder,
                                                     std::span<const int32_t> prompt,
                                                     const SamplingConfig& sampling);
 
-// The same with the byte tokenizer; an empty prompt is a newline. The result excludes the prompt
-// and may end inside a UTF-8 character.
-absl::StatusOr<std::string> GenerateText(Decoder& decoder, const std::string& prompt,
-                                         const SamplingConfig& sampling);
+// The same with a tokenizer; an empty prompt is a newline. The result excludes the prompt and may
+// end inside a UTF-8 character. FailedPrecondition: its tokens are not the model's.
+absl::StatusOr<std::string> GenerateText(Decoder& decoder, TextTokenizer& tokenizer,
+                                         const std::string& prompt, const SamplingConfig& sampling);
 
 }  // namespace skerry

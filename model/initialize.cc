@@ -28,7 +28,7 @@ double NormalOfIntegers(Rng& rng) {
 void InitializeTensor(uint64_t seed, int32_t layers, const TensorSlot& slot, std::span<float> out) {
   SKERRY_CHECK(static_cast<int64_t>(out.size()) == slot.size());
   if (slot.columns == 1) {
-    std::fill(out.begin(), out.end(), 1.0f);
+    std::fill(out.begin(), out.end(), slot.is_bias ? 0.0f : 1.0f);
     return;
   }
   const double scale = slot.is_residual_output ? 1.0 / std::sqrt(2.0 * layers) : 1.0;

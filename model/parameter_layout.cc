@@ -10,6 +10,10 @@ std::string LayerTensorName(int32_t layer, const std::string& part) {
   return "model.layers." + std::to_string(layer) + "." + part + ".weight";
 }
 
+std::string LayerBiasName(int32_t layer, const std::string& part) {
+  return "model.layers." + std::to_string(layer) + "." + part + ".bias";
+}
+
 std::string LayerBlockName(int32_t layer) {
   return "layer " + std::to_string(layer);
 }
@@ -27,6 +31,7 @@ void ParameterLayout::Add(const std::string& name, int64_t rows, int64_t columns
   slot.block = static_cast<int32_t>(blocks_.size()) - 1;
   slot.decays = columns > 1;
   slot.is_residual_output = name.ends_with(".o_proj.weight") || name.ends_with(".down_proj.weight");
+  slot.is_bias = name.ends_with(".bias");
   size_ += slot.size();
   blocks_.back().size += slot.size();
   tensors_.push_back(std::move(slot));
@@ -40,6 +45,11 @@ void ParameterLayout::AddLayer(const TransformerConfig& config, int32_t layer) {
   Add(LayerTensorName(layer, "self_attn.q_proj"), d, d);
   Add(LayerTensorName(layer, "self_attn.k_proj"), kv, d);
   Add(LayerTensorName(layer, "self_attn.v_proj"), kv, d);
+  if (config.qkv_bias) {
+    Add(LayerBiasName(layer, "self_attn.q_proj"), d, 1);
+    Add(LayerBiasName(layer, "self_attn.k_proj"), kv, 1);
+    Add(LayerBiasName(layer, "self_attn.v_proj"), kv, 1);
+  }
   Add(LayerTensorName(layer, "self_attn.o_proj"), d, d);
   Add(LayerTensorName(layer, "post_attention_layernorm"), d, 1);
   Add(LayerTensorName(layer, "mlp.gate_proj"), config.ffn, d);

@@ -1,10 +1,11 @@
 // Which tensors a stage holds, under their Hugging Face LLaMA names, and where each lies in the
 // stage's flat arena of float32.
 //
-// Order: embedding, layers ascending, final norm, head. Within a layer: input norm, q, k, v, o,
-// post norm, gate, up, down. So gate and up are one contiguous [2·ffn, hidden] matrix, and q, k, v
-// one [hidden + 2·kv, hidden] matrix. Weights are [out, in]. The arena of a stage is a sub-sequence
-// of the whole model's, tensor by tensor, so that a model is put together by names alone.
+// Order: embedding, layers ascending, final norm, head. Within a layer: input norm, q, k, v, their
+// biases where the model has them, o, post norm, gate, up, down. So gate and up are one contiguous
+// [2·ffn, hidden] matrix, and q, k, v one [hidden + 2·kv, hidden] matrix. Weights are [out, in].
+// The arena of a stage is a sub-sequence of the whole model's, tensor by tensor, so that a model is
+// put together by names alone.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +20,12 @@ namespace skerry {
 struct TensorSlot {
   std::string name;  // "model.layers.3.self_attn.q_proj.weight"
   int64_t rows = 0;
-  int64_t columns = 0;              // 1 for the vectors (norms)
+  int64_t columns = 0;              // 1 for the vectors (norms, biases)
   int64_t offset = 0;               // floats from the arena's start
   int32_t block = 0;                // index into ParameterLayout::blocks()
   bool decays = false;              // weight decay applies: matrices only
   bool is_residual_output = false;  // o_proj, down_proj: write into the residual stream
+  bool is_bias = false;             // begins at zero, where a norm begins at one
   int64_t size() const { return rows * columns; }
 };
 
@@ -64,6 +66,7 @@ std::string LayerBlockName(int32_t layer);
 
 // "model.layers.LAYER.PART.weight"
 std::string LayerTensorName(int32_t layer, const std::string& part);
+std::string LayerBiasName(int32_t layer, const std::string& part);  // "….bias"
 
 // Copies every tensor that both layouts hold; returns how many. Spans have their layout's size.
 // Puts a model together from stages, or cuts a stage out of a model.

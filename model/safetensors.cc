@@ -1,12 +1,12 @@
 #include "model/safetensors.h"
 
-#include <bit>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_join.h"
 #include "common/check.h"
 #include "common/status.h"
+#include "model/number_formats.h"
 
 namespace skerry {
 namespace {
@@ -14,21 +14,7 @@ namespace {
 constexpr size_t kLengthBytes = 8;
 constexpr size_t kAlignment = 8;  // data begin here, as the reference implementation pads
 
-float FromBf16(uint16_t bits) {
-  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
-}
-
-float FromF16(uint16_t bits) {
-  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
-  const uint32_t exponent = (bits >> 10) & 31u;
-  const uint32_t fraction = bits & 0x3ffu;
-  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | (fraction << 13));
-  if (exponent != 0) {
-    return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (fraction << 13));
-  }
-  const float magnitude = static_cast<float>(fraction) * 0x1.0p-24f;
-  return sign ? -magnitude : magnitude;
-}
+constexpr const char* kTypeNames[] = {"F32", "BF16", "F16"};  // by StoredType
 
 std::string ShapeText(const std::vector<int64_t>& shape) {
   return absl::StrFormat("[%s]", absl::StrJoin(shape, ", "));
@@ -38,16 +24,17 @@ std::string ShapeText(const std::vector<int64_t>& shape) {
 
 absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(
     const std::string& path, const std::vector<TensorHeader>& tensors,
-    const std::map<std::string, std::string>& metadata) {
+    const std::map<std::string, std::string>& metadata, StoredType type) {
   nlohmann::ordered_json header;
   if (!metadata.empty()) header["__metadata__"] = metadata;
   int64_t bytes = 0;
   for (const TensorHeader& tensor : tensors) {
     int64_t elements = 1;
     for (const int64_t size : tensor.shape) elements *= size;
-    const int64_t end = bytes + elements * int64_t{sizeof(float)};
-    header[tensor.name] = {
-        {"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {bytes, end}}};
+    const int64_t end = bytes + elements * StoredBytes(type);
+    header[tensor.name] = {{"dtype", kTypeNames[static_cast<size_t>(type)]},
+                           {"shape", tensor.shape},
+                           {"data_offsets", {bytes, end}}};
     bytes = end;
   }
   std::string text = header.dump();
@@ -59,14 +46,22 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(
   SKERRY_RETURN_IF_ERROR(file->Write(std::span<const uint8_t>(prefix)));
   SKERRY_RETURN_IF_ERROR(file->Write(text));
   return std::unique_ptr<SafetensorsWriter>(
-      new SafetensorsWriter(std::move(file), bytes / int64_t{sizeof(float)}));
+      new SafetensorsWriter(std::move(file), type, bytes / StoredBytes(type)));
 }
 
 absl::Status SafetensorsWriter::Append(std::span<const float> values) {
   SKERRY_CHECK(static_cast<int64_t>(values.size()) <= floats_left_, "more than announced");
   floats_left_ -= static_cast<int64_t>(values.size());
+  if (type_ == StoredType::kF32) {
+    return file_->Write(
+        std::span(reinterpret_cast<const uint8_t*>(values.data()), values.size_bytes()));
+  }
+  halves_.resize(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    halves_[i] = type_ == StoredType::kBf16 ? ToBf16Bits(values[i]) : ToF16Bits(values[i]);
+  }
   return file_->Write(
-      std::span(reinterpret_cast<const uint8_t*>(values.data()), values.size_bytes()));
+      std::span(reinterpret_cast<const uint8_t*>(halves_.data()), 2 * halves_.size()));
 }
 
 absl::Status SafetensorsWriter::Commit() {
@@ -113,18 +108,24 @@ absl::Status SafetensorsFile::Read(const std::string& name, const std::vector<in
   SKERRY_RETURN_IF_ERROR(CheckShape(name, shape));
   const StoredTensor& tensor = tensors_.at(name);
   SKERRY_CHECK(static_cast<int64_t>(out.size()) == tensor.elements);
-  const uint8_t* from = data_.data() + tensor.begin;
+  ReadPart(tensor, 0, out);
+  return absl::OkStatus();
+}
+
+void SafetensorsFile::ReadPart(const StoredTensor& tensor, int64_t first,
+                               std::span<float> out) const {
+  SKERRY_CHECK(first >= 0 && first + static_cast<int64_t>(out.size()) <= tensor.elements);
+  const uint8_t* from = data_.data() + tensor.begin + first * StoredBytes(tensor.type);
   if (tensor.type == StoredType::kF32) {
     if (!out.empty()) std::memcpy(out.data(), from, out.size_bytes());
-    return absl::OkStatus();
+    return;
   }
   for (float& value : out) {
     uint16_t bits = 0;
     std::memcpy(&bits, from, sizeof(bits));
     from += sizeof(bits);
-    value = tensor.type == StoredType::kBf16 ? FromBf16(bits) : FromF16(bits);
+    value = tensor.type == StoredType::kBf16 ? FromBf16Bits(bits) : FromF16Bits(bits);
   }
-  return absl::OkStatus();
 }
 
 }  // namespace skerry

@@ -3,7 +3,7 @@
 //   { "NAME": {"dtype": "F32", "shape": [rows, columns], "data_offsets": [begin, end]}, …,
 //     "__metadata__": {"format": "pt"} }          offsets count from the end of the header
 //
-// Written: F32 only. Read: F32, BF16, F16. A file from elsewhere is hostile until proven otherwise:
+// Written and read: F32, BF16, F16. A file from elsewhere is hostile until proven otherwise:
 // every length, offset, type and shape is checked when it is opened, before anything is allocated
 // for it; tensors must tile the data without gap or overlap.
 #pragma once
@@ -24,6 +24,11 @@ namespace skerry {
 inline constexpr int64_t kSafetensorsHeaderBytesMax = 16 << 20;
 inline constexpr int kSafetensorsDimensionsMax = 8;
 
+enum class StoredType : uint8_t { kF32, kBf16, kF16 };
+constexpr int64_t StoredBytes(StoredType type) {
+  return type == StoredType::kF32 ? 4 : 2;
+}
+
 struct TensorHeader {
   std::string name;
   std::vector<int64_t> shape;
@@ -35,20 +40,21 @@ class SafetensorsWriter {
  public:
   static absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Create(
       const std::string& path, const std::vector<TensorHeader>& tensors,
-      const std::map<std::string, std::string>& metadata);
+      const std::map<std::string, std::string>& metadata, StoredType type = StoredType::kF32);
 
-  // The next values, in the order of the tensors; pieces of any size. More than announced is a bug.
+  // The next values, rounded to the file's type, in the order of the tensors; pieces of any size.
+  // More than announced is a bug.
   absl::Status Append(std::span<const float> values);
   absl::Status Commit();  // less than announced is a bug
 
  private:
-  SafetensorsWriter(std::unique_ptr<AtomicFile> file, int64_t floats)
-      : file_(std::move(file)), floats_left_(floats) {}
+  SafetensorsWriter(std::unique_ptr<AtomicFile> file, StoredType type, int64_t floats)
+      : file_(std::move(file)), type_(type), floats_left_(floats) {}
   std::unique_ptr<AtomicFile> file_;
+  StoredType type_;
   int64_t floats_left_ = 0;
+  std::vector<uint16_t> halves_;
 };
-
-enum class StoredType : uint8_t { kF32, kBf16, kF16 };
 
 struct StoredTensor {
   StoredType type = StoredType::kF32;
@@ -75,6 +81,8 @@ class SafetensorsFile {
   // Converts to float32, after CheckShape; `out` has as many values as `shape` says.
   absl::Status Read(const std::string& name, const std::vector<int64_t>& shape,
                     std::span<float> out) const;
+  // Of a tensor that is there: values [first, first + out.size()), which it has.
+  void ReadPart(const StoredTensor& tensor, int64_t first, std::span<float> out) const;
 
  private:
   SafetensorsFile() = default;

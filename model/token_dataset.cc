@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int64_t kIndexBytesMax = 64 << 20;
 constexpr int64_t kTokensMax = int64_t{1} << 48;
-constexpr int32_t kVocabMax = 1 << 16;  // tokens are at most two bytes
+constexpr int32_t kVocabMax = 1 << 24;
 constexpr char kFormat[] = "skerry-tokens";
 
 bool IsPlainName(const std::string& name) {
@@ -67,7 +67,7 @@ absl::StatusOr<IndexedShard> ParseShard(const Json& json, int32_t token_bytes) {
   }
   shard.split = split == "train" ? Split::kTrain : Split::kValidation;
   shard.tokens = CountOf(json, "tokens", kTokensMax);
-  shard.file.bytes = CountOf(json, "bytes", 2 * kTokensMax + kShardHeaderBytes);
+  shard.file.bytes = CountOf(json, "bytes", 4 * kTokensMax + kShardHeaderBytes);
   if (shard.tokens < 0 || shard.file.bytes != kShardHeaderBytes + shard.tokens * token_bytes) {
     return InvalidArgument("%s: tokens and bytes do not agree", shard.file.file);
   }
@@ -97,6 +97,7 @@ std::string DatasetIndexText(const DatasetIndex& index) {
   json["version"] = 1;
   json["vocab"] = index.vocab;
   json["token_bytes"] = index.token_bytes;
+  if (!index.tokenizer.empty()) json["tokenizer"] = index.tokenizer;
   json["shards"] = Json::array();
   for (const IndexedShard& shard : index.shards) {
     json["shards"].push_back({{"file", shard.file.file},
@@ -116,10 +117,11 @@ absl::StatusOr<DatasetIndex> ParseDatasetIndex(const std::string& text) {
   if (CountOf(json, "version", 1) != 1) return InvalidArgument("version must be 1");
   DatasetIndex index;
   index.vocab = static_cast<int32_t>(CountOf(json, "vocab", kVocabMax));
-  index.token_bytes = static_cast<int32_t>(CountOf(json, "token_bytes", 2));
-  if (index.vocab < 1 || index.token_bytes < 1) {
-    return InvalidArgument("vocab must be 1 to %d, token_bytes 1 or 2", kVocabMax);
+  index.token_bytes = static_cast<int32_t>(CountOf(json, "token_bytes", 4));
+  if (index.vocab < 1 || index.token_bytes < 1 || index.token_bytes == 3) {
+    return InvalidArgument("vocab must be 1 to %d, token_bytes 1, 2 or 4", kVocabMax);
   }
+  index.tokenizer = TextOf(json, "tokenizer");
   const auto shards = json.find("shards");
   if (shards == json.end() || !shards->is_array()) return InvalidArgument("shards must be a list");
   std::set<std::string> names;

@@ -41,6 +41,7 @@ struct IndexedShard {
 struct DatasetIndex {
   int32_t vocab = 0;
   int32_t token_bytes = 1;
+  std::string tokenizer;  // digest of its file, in hexadecimal digits; "": bytes, or not known
   std::vector<IndexedShard> shards;
 };
 
@@ -61,6 +62,7 @@ class TokenDataset {
                                                             Verify verify);
 
   int32_t vocab() const { return index_.vocab; }
+  const std::string& tokenizer() const { return index_.tokenizer; }
   int64_t tokens(Split split) const;
   int64_t windows(Split split, int32_t context) const;
 

@@ -13,12 +13,13 @@ namespace skerry {
 TokenDatasetWriter::TokenDatasetWriter(std::string directory, int32_t vocab, int64_t shard_tokens)
     : directory_(std::move(directory)), shard_tokens_(shard_tokens) {
   index_.vocab = vocab;
-  index_.token_bytes = vocab <= 256 ? 1 : 2;
+  index_.token_bytes = vocab <= 256 ? 1 : vocab <= 65536 ? 2 : 4;
 }
 
 absl::StatusOr<std::unique_ptr<TokenDatasetWriter>> TokenDatasetWriter::Create(
-    const std::string& directory, int32_t vocab, int64_t shard_tokens) {
-  SKERRY_CHECK(vocab >= 1 && vocab <= 65536 && shard_tokens >= 1);
+    const std::string& directory, int32_t vocab, int64_t shard_tokens,
+    const std::string& tokenizer) {
+  SKERRY_CHECK(vocab >= 1 && vocab <= (1 << 24) && shard_tokens >= 1);
   SKERRY_RETURN_IF_ERROR(MakeDirectory(directory));
   const std::string index = directory + "/" + kDatasetIndexFile;
   if (access(index.c_str(), F_OK) == 0) {
@@ -26,8 +27,10 @@ absl::StatusOr<std::unique_ptr<TokenDatasetWriter>> TokenDatasetWriter::Create(
         "%s: there is a data set here; remove it or choose another directory [SK-data-exists]",
         index);
   }
-  return std::unique_ptr<TokenDatasetWriter>(
+  std::unique_ptr<TokenDatasetWriter> writer(
       new TokenDatasetWriter(directory, vocab, shard_tokens));
+  writer->index_.tokenizer = tokenizer;
+  return writer;
 }
 
 absl::Status TokenDatasetWriter::Append(Split split, std::span<const int32_t> tokens) {
@@ -37,8 +40,9 @@ absl::Status TokenDatasetWriter::Append(Split split, std::span<const int32_t> to
     if (token < 0 || token >= index_.vocab) {
       return InvalidArgument("token %d is outside the vocabulary of %d", token, index_.vocab);
     }
-    shard.tokens.push_back(static_cast<uint8_t>(token & 0xff));
-    if (index_.token_bytes == 2) shard.tokens.push_back(static_cast<uint8_t>(token >> 8));
+    for (int32_t byte = 0; byte < index_.token_bytes; ++byte) {
+      shard.tokens.push_back(static_cast<uint8_t>(token >> (8 * byte)));
+    }
     if (static_cast<int64_t>(shard.tokens.size()) == full_bytes) {
       SKERRY_RETURN_IF_ERROR(CloseShard(split));
     }

@@ -19,10 +19,12 @@ class TokenDatasetWriter {
  public:
   static constexpr int64_t kShardTokensDefault = 4 << 20;
 
-  // `vocab` in [1, 65536]: one byte a token up to 256, else two. AlreadyExists if the directory has
+  // `vocab` in [1, 2²⁴]: one byte a token up to 256, two up to 65536, else four. `tokenizer`: what
+  // index.json says of it. AlreadyExists if the directory has
   // an index. Creates the directory.
   static absl::StatusOr<std::unique_ptr<TokenDatasetWriter>> Create(
-      const std::string& directory, int32_t vocab, int64_t shard_tokens = kShardTokensDefault);
+      const std::string& directory, int32_t vocab, int64_t shard_tokens = kShardTokensDefault,
+      const std::string& tokenizer = "");
 
   // InvalidArgument if a token is outside [0, vocab).
   absl::Status Append(Split split, std::span<const int32_t> tokens);

@@ -1,5 +1,6 @@
 #include "model/token_shard.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "common/check.h"
@@ -52,8 +53,8 @@ absl::StatusOr<ShardHeader> DecodeShardHeader(std::span<const uint8_t> file) {
     return InvalidArgument("token shard version %d, this program knows %d", version, kVersion);
   }
   const auto token_bytes = Get<uint32_t>(file, 12);
-  if (token_bytes != 1 && token_bytes != 2) {
-    return InvalidArgument("tokens of %d bytes, want 1 or 2", token_bytes);
+  if (token_bytes != 1 && token_bytes != 2 && token_bytes != 4) {
+    return InvalidArgument("tokens of %d bytes, want 1, 2 or 4", token_bytes);
   }
   const auto tokens = Get<uint64_t>(file, 16);
   const uint64_t data_bytes = file.size() - static_cast<uint64_t>(kShardHeaderBytes);
@@ -86,8 +87,12 @@ void TokenShard::Read(int64_t first, std::span<int32_t> out) const {
   for (size_t i = 0; i < out.size(); ++i) {
     if (header_.token_bytes == 1) {
       out[i] = from[i];
-    } else {
+    } else if (header_.token_bytes == 2) {
       out[i] = from[2 * i] | from[2 * i + 1] << 8;
+    } else {  // what is no token becomes one that no vocabulary has
+      uint32_t token = 0;
+      std::memcpy(&token, from + 4 * i, sizeof(token));
+      out[i] = static_cast<int32_t>(std::min<uint32_t>(token, INT32_MAX));
     }
   }
 }

@@ -1,8 +1,8 @@
 // One file of tokens. Little-endian:
 //
-//   0  magic "SKRYTOKS"     12  token bytes u32: 1 or 2     24  split u32: 0 train, 1 validation
+//   0  magic "SKRYTOKS"     12  token bytes u32: 1, 2 or 4   24  split u32: 0 train, 1 validation
 //   8  version u32: 1       16  tokens u64                  28  ordinal u32 within its split
-//   32 … 63 zero            64  tokens × (uint8 | uint16)
+//   32 … 63 zero            64  tokens × (uint8 | uint16 | uint32)
 //
 // A file is exactly 64 + tokens · token_bytes long.
 #pragma once

@@ -1,23 +1,17 @@
 #include "model/tokenizer.h"
 
 #include <nlohmann/json.hpp>
+#include <unordered_map>
+
+#include "model/unicode.h"
 
 namespace skerry {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-void AppendUtf8(uint32_t code_point, std::string& out) {
-  if (code_point < 0x80) {
-    out += static_cast<char>(code_point);
-  } else {
-    out += static_cast<char>(0xc0 | (code_point >> 6));
-    out += static_cast<char>(0x80 | (code_point & 0x3f));
-  }
-}
+}  // namespace
 
-// The printable stand-in of a byte in byte-level BPE files: printable Latin-1 as itself, the others
-// numbered from U+0100 (GPT-2's table).
 std::vector<std::string> ByteCharacters() {
   std::vector<std::string> characters(256);
   uint32_t next = 256;
@@ -29,7 +23,25 @@ std::vector<std::string> ByteCharacters() {
   return characters;
 }
 
-}  // namespace
+std::optional<std::string> BytesOfCharacters(const std::string& token) {
+  static const auto bytes = [] {
+    std::unordered_map<uint32_t, char> of;
+    const auto characters = ByteCharacters();
+    for (size_t b = 0; b < characters.size(); ++b) {
+      of[CodePointAt(characters[b], 0).value] = static_cast<char>(b);
+    }
+    return of;
+  }();
+  std::string out;
+  for (size_t at = 0; at < token.size();) {
+    const CodePoint point = CodePointAt(token, at);
+    const auto byte = bytes.find(point.value);
+    if (byte == bytes.end()) return std::nullopt;
+    out += byte->second;
+    at += point.bytes;
+  }
+  return out;
+}
 
 std::vector<int32_t> ByteTokenizer::Encode(std::string_view text) {
   std::vector<int32_t> tokens;

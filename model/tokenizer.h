@@ -3,12 +3,19 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace skerry {
+
+// The printable stand-in of each byte in byte-level BPE files: printable Latin-1 as itself, the
+// others numbered from U+0100 (GPT-2's table).
+std::vector<std::string> ByteCharacters();
+// The bytes that such a text stands for; nullopt: it stands for none.
+std::optional<std::string> BytesOfCharacters(const std::string& text);
 
 class ByteTokenizer {
  public:

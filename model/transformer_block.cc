@@ -11,7 +11,7 @@ PassShape PassShape::Of(const TransformerConfig& config, int64_t sequences, int6
   shape.hidden = config.hidden;
   shape.ffn = config.ffn;
   shape.vocab = config.vocab;
-  shape.rope_base = config.rope_base;
+  shape.rope = RopeAngles(config);
   shape.norm_epsilon = config.norm_epsilon;
   shape.compute = compute;
   return shape;
@@ -48,12 +48,16 @@ struct BlockSlots {
     };
     input_norm = find("input_layernorm")->offset;
     qkv = stack({"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"});
+    const TensorSlot* bias = layout.Find(LayerBiasName(layer, "self_attn.q_proj"));
+    has_bias = bias != nullptr;
+    qkv_bias = has_bias ? bias->offset : 0;
     o = stack({"self_attn.o_proj"});
     post_norm = find("post_attention_layernorm")->offset;
     gate_up = stack({"mlp.gate_proj", "mlp.up_proj"});
     down = stack({"mlp.down_proj"});
   }
-  int64_t input_norm, post_norm;
+  int64_t input_norm, post_norm, qkv_bias;
+  bool has_bias;
   Stacked qkv, o, gate_up, down;
 };
 
@@ -63,8 +67,13 @@ BlockWeights BlockWeights::At(const ParameterLayout& layout, int32_t layer,
                               const WeightArena& arena) {
   const BlockSlots slots(layout, layer);
   const auto product = [&](const Stacked& s) { return arena.Product(*s.first, s.rows); };
-  return {arena.values + slots.input_norm, product(slots.qkv),     product(slots.o),
-          arena.values + slots.post_norm,  product(slots.gate_up), product(slots.down)};
+  return {arena.values + slots.input_norm,
+          product(slots.qkv),
+          slots.has_bias ? arena.values + slots.qkv_bias : nullptr,
+          product(slots.o),
+          arena.values + slots.post_norm,
+          product(slots.gate_up),
+          product(slots.down)};
 }
 
 BlockGradients BlockGradients::At(const ParameterLayout& layout, int32_t layer, float* arena) {
@@ -72,8 +81,13 @@ BlockGradients BlockGradients::At(const ParameterLayout& layout, int32_t layer, 
   const auto matrix = [&](const Stacked& s) {
     return Matrix{arena + s.first->offset, s.rows, s.first->columns};
   };
-  return {arena + slots.input_norm, matrix(slots.qkv),     matrix(slots.o),
-          arena + slots.post_norm,  matrix(slots.gate_up), matrix(slots.down)};
+  return {arena + slots.input_norm,
+          matrix(slots.qkv),
+          slots.has_bias ? arena + slots.qkv_bias : nullptr,
+          matrix(slots.o),
+          arena + slots.post_norm,
+          matrix(slots.gate_up),
+          matrix(slots.down)};
 }
 
 BlockStash::BlockStash(const PassShape& shape, FloatCarver& carver) {
@@ -163,7 +177,8 @@ void AttentionHalfBackward(Backend& backend, const PassShape& shape, const Block
                  scratch.d_attention, gradients.o);
   backend.AttentionBackward(shape.attention, qkv.q, qkv.k, qkv.v, stash.attention,
                             stash.log_sum_exp, scratch.d_attention, d_qkv.q, d_qkv.k, d_qkv.v);
-  backend.Rope(shape.attention, shape.rope_base, true, d_qkv.q, d_qkv.k);
+  backend.Rope(shape.attention, shape.rope, true, d_qkv.q, d_qkv.k);
+  if (weights.qkv_bias != nullptr) backend.BiasBackward(scratch.d_qkv, gradients.qkv_bias);
   NormAgain(backend, shape, stash.x, weights.input_norm, scratch);
   LinearBackward(backend, scratch.d_qkv, scratch.normed, weights.qkv, scratch.d_normed,
                  gradients.qkv);
@@ -179,8 +194,9 @@ void FillStash(Backend& backend, const PassShape& shape, const BlockWeights& wei
       {given ? ConstMatrix(stash.x) : before, given ? ConstMatrix() : ConstMatrix(scratch.branch),
        stash.x, weights.input_norm, shape.norm_epsilon, scratch.normed, stash.inverse_rms1});
   Linear(backend, scratch.normed, weights.qkv, stash.qkv);
+  if (weights.qkv_bias != nullptr) backend.AddBias(weights.qkv_bias, stash.qkv);
   const QkvColumns qkv(shape, stash.qkv);
-  backend.Rope(shape.attention, shape.rope_base, false, qkv.q, qkv.k);
+  backend.Rope(shape.attention, shape.rope, false, qkv.q, qkv.k);
   backend.AttentionForward(shape.attention, qkv.q, qkv.k, qkv.v, stash.attention,
                            stash.log_sum_exp);
   Linear(backend, stash.attention, weights.o, scratch.branch);

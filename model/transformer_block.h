@@ -1,6 +1,7 @@
 // One LLaMA layer forward and backward, written once over the backend's operations.
 //
-//   a = RMSNorm(x; input_norm)        q, k, v = a·Wqᵀ, a·Wkᵀ, a·Wvᵀ      q, k rotated by position
+//   a = RMSNorm(x; input_norm)        q, k, v = a·Wqᵀ, a·Wkᵀ, a·Wvᵀ (+ biases)
+//                                     q, k rotated by position
 //   y = x + Attention(q, k, v)·Woᵀ    b = RMSNorm(y; post_norm)
 //   out = y + (silu(b·Wgateᵀ) ⊙ b·Wupᵀ)·Wdownᵀ
 //
@@ -31,7 +32,7 @@ struct PassShape {
   int64_t hidden = 0;
   int64_t ffn = 0;
   int64_t vocab = 0;
-  float rope_base = 0;
+  RopeAngles rope;
   float norm_epsilon = 0;
 
   DType compute = DType::kFloat32;
@@ -52,8 +53,9 @@ struct QkvColumns {
 // What a layer multiplies by; offsets into the arena of a stage.
 struct BlockWeights {
   const float* input_norm = nullptr;
-  ConstTensor qkv;  // [d + 2kv, d]: three tensors that lie next to each other
-  ConstTensor o;    // [d, d]
+  ConstTensor qkv;                  // [d + 2kv, d]: three tensors that lie next to each other
+  const float* qkv_bias = nullptr;  // [d + 2kv], likewise; null: the model has none
+  ConstTensor o;                    // [d, d]
   const float* post_norm = nullptr;
   ConstTensor gate_up;  // [2f, d]: two tensors, likewise
   ConstTensor down;     // [d, f]
@@ -63,7 +65,9 @@ struct BlockWeights {
 
 struct BlockGradients {
   float* input_norm = nullptr;
-  Matrix qkv, o;
+  Matrix qkv;
+  float* qkv_bias = nullptr;
+  Matrix o;
   float* post_norm = nullptr;
   Matrix gate_up, down;
 

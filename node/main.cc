@@ -83,9 +83,10 @@ struct DoctorCommand {
   }
 };
 
-// evaluate, generate, reference: options live as long as the parse.
+// evaluate, logits, generate, reference: options live as long as the parse.
 struct ModelTools {
   EvaluateOptions evaluate;
+  LogitsOptions logits;
   GenerateOptions generate;
   ReferenceOptions reference;
   void AddTo(CLI::App& app, int& exit_code);
@@ -99,14 +100,25 @@ void ModelTools::AddTo(CLI::App& app, int& exit_code) {
   evaluate_command->add_option("--data", evaluate.data, "token shards")->required();
   evaluate_command->add_option("--windows", evaluate.windows_max, "at most so many sequences")
       ->capture_default_str();
+  evaluate_command->add_option("--context", evaluate.context,
+                               "tokens a sequence; default: the model's, at most 1024");
   evaluate_command->add_option("--threads", evaluate.threads)->capture_default_str();
   evaluate_command->add_flag("--json", evaluate.json);
   evaluate_command->callback([&] { exit_code = Ended(EvaluateModel(evaluate)); });
+
+  auto* logits_command = app.add_subcommand("logits", "print a model's logits as JSON");
+  logits_command->add_option("--model", logits.model, "a Hugging Face directory")->required();
+  logits_command->add_option("--tokens", logits.tokens, "numbers, separated by commas")
+      ->delimiter(',')
+      ->required();
+  logits_command->callback([&] { exit_code = Ended(PrintLogits(logits)); });
 
   auto* generate_command = app.add_subcommand("generate", "write text with a model");
   generate_command->add_option("--model", generate.model)->required();
   generate_command->add_option("--prompt", generate.prompt)->required();
   generate_command->add_option("--tokens", generate.tokens)->capture_default_str();
+  generate_command->add_option("--context", generate.context,
+                               "tokens that it sees; default: the model's, at most 1024");
   generate_command->add_option("--temperature", generate.temperature)->capture_default_str();
   generate_command->add_option("--seed", generate.seed)->capture_default_str();
   generate_command->callback([&] { exit_code = Ended(GenerateFromModel(generate)); });

@@ -1,5 +1,6 @@
 #include "node/model_program.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -17,6 +18,12 @@ namespace skerry {
 namespace {
 
 using Json = nlohmann::json;
+
+// A model from elsewhere may reach further than this machine's memory does.
+void Shorten(TransformerConfig& model, int32_t context) {
+  constexpr int32_t kContextDefault = 1024;
+  model.context = std::min(model.context, context > 0 ? context : kContextDefault);
+}
 
 void Print(const Json& json, bool as_json, const std::string& text) {
   std::printf("%s\n", as_json ? json.dump().c_str() : text.c_str());
@@ -39,6 +46,7 @@ absl::Status EvaluateModel(const EvaluateOptions& options) {
     InitializeParameters(config.seed, config.model, layout, model.parameters);
   } else {
     SKERRY_ASSIGN_OR_RETURN(model, ReadHuggingFace(options.model));
+    Shorten(model.config, options.context);
   }
   SKERRY_ASSIGN_OR_RETURN(
       const Evaluation evaluation,
@@ -49,8 +57,29 @@ absl::Status EvaluateModel(const EvaluateOptions& options) {
   return absl::OkStatus();
 }
 
-absl::Status GenerateFromModel(const GenerateOptions& options) {
+absl::Status PrintLogits(const LogitsOptions& options) {
   SKERRY_ASSIGN_OR_RETURN(const HuggingFaceModel model, ReadHuggingFace(options.model));
+  const auto backend = CreateCpuBackend(options.threads);
+  const auto count = static_cast<int64_t>(options.tokens.size());
+  if (count < 1 || count > model.config.context) {
+    return InvalidArgument("--tokens: want 1 to %d, got %d", model.config.context, count);
+  }
+  SKERRY_ASSIGN_OR_RETURN(auto decoder,
+                          Decoder::Create(model.config, model.parameters, count, backend.get()));
+  std::vector<float> logits(static_cast<size_t>(count * model.config.vocab));
+  SKERRY_RETURN_IF_ERROR(decoder->Logits(options.tokens, 1, logits));
+  Json rows = Json::array();
+  for (auto at = logits.begin(); at != logits.end(); at += model.config.vocab) {
+    rows.push_back(std::vector<float>(at, at + model.config.vocab));
+  }
+  std::printf("%s\n", rows.dump().c_str());
+  return absl::OkStatus();
+}
+
+absl::Status GenerateFromModel(const GenerateOptions& options) {
+  SKERRY_ASSIGN_OR_RETURN(HuggingFaceModel model, ReadHuggingFace(options.model));
+  Shorten(model.config, options.context);
+  SKERRY_ASSIGN_OR_RETURN(const auto tokenizer, OpenTokenizer(options.model));
   const auto backend = CreateCpuBackend(options.threads);
   SKERRY_ASSIGN_OR_RETURN(auto decoder, Decoder::Create(model.config, model.parameters,
                                                         model.config.context, backend.get()));
@@ -58,7 +87,8 @@ absl::Status GenerateFromModel(const GenerateOptions& options) {
   sampling.tokens = options.tokens;
   sampling.temperature = options.temperature;
   sampling.seed = options.seed;
-  SKERRY_ASSIGN_OR_RETURN(const std::string text, GenerateText(*decoder, options.prompt, sampling));
+  SKERRY_ASSIGN_OR_RETURN(const std::string text,
+                          GenerateText(*decoder, *tokenizer, options.prompt, sampling));
   std::printf("%s\n", text.c_str());
   return absl::OkStatus();
 }

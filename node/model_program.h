@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "node/device_choice.h"
@@ -15,15 +16,25 @@ struct EvaluateOptions {
   std::string config;        // run.toml
   std::string data;          // prepared token shards
   int64_t windows_max = 64;  // of the validation split
+  int32_t context = 0;       // tokens a window; 0: the model's, 1024 at most
   int threads = 1;
   bool json = false;
 };
 absl::Status EvaluateModel(const EvaluateOptions& options);
 
+// Prints the logits of every token as JSON, a list for each: to compare with other programs.
+struct LogitsOptions {
+  std::string model;
+  std::vector<int32_t> tokens;
+  int threads = 1;
+};
+absl::Status PrintLogits(const LogitsOptions& options);
+
 struct GenerateOptions {
   std::string model;
   std::string prompt;
   int64_t tokens = 200;
+  int32_t context = 0;  // tokens that the model sees; as above
   float temperature = 0.8f;
   uint64_t seed = 1;
   int threads = 1;

@@ -14,7 +14,8 @@ int64_t LayerParameters(const TransformerConfig& model) {
   const int64_t kv = int64_t{model.kv_heads} * model.head_size();
   const int64_t attention = 2 * hidden * hidden + 2 * hidden * kv;
   const int64_t feed_forward = 3 * hidden * model.ffn;
-  return attention + feed_forward + 2 * hidden;
+  const int64_t biases = model.qkv_bias ? hidden + 2 * kv : 0;
+  return attention + biases + feed_forward + 2 * hidden;
 }
 
 int64_t EndsParameters(const TransformerConfig& model) {

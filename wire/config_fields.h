@@ -28,6 +28,15 @@ void VisitModel(Visitor& v, TransformerConfig& m) {
   v.Number("model", "rope_base", m.rope_base, 1, 1e9, "");
   v.Number("model", "norm_epsilon", m.norm_epsilon, 1e-12, 1, "");
   v.Flag("model", "tied_head", m.tied_head, "the head shares the embedding's weights");
+  v.Flag("model", "qkv_bias", m.qkv_bias, "q, k and v have biases, as in Qwen2");
+  v.Choice("model", "rope_scaling", m.rope_scaling, {"none", "linear", "llama3"},
+           "how positions are stretched beyond those of the first training");
+  v.Number("model", "rope_factor", m.rope_factor, 1, 1e6, "linear, llama3");
+  v.Number("model", "rope_low_frequency", m.rope_low_frequency, 1e-6, 1e6, "llama3");
+  v.Number("model", "rope_high_frequency", m.rope_high_frequency, 1e-6, 1e6, "llama3");
+  v.Number("model", "rope_original_context", m.rope_original_context, 0, 1 << 24, "llama3");
+  v.Number("model", "positions", m.positions, 0, 1 << 24,
+           "what an imported model says it reaches; 0: context");
 }
 
 template <typename Visitor>

@@ -52,6 +52,13 @@ absl::Status CheckModel(const TransformerConfig& m) {
     return InvalidArgument("[model] kv_heads: heads (%d) must be a multiple of kv_heads (%d)",
                            m.heads, m.kv_heads);
   }
+  if (m.rope_scaling == RopeScaling::kLlama3 &&
+      (m.rope_original_context < 1 || m.rope_high_frequency <= m.rope_low_frequency)) {
+    return InvalidArgument(
+        "[model] rope_scaling: llama3 wants rope_original_context (%d) and rope_high_frequency "
+        "(%g) above rope_low_frequency (%g)",
+        m.rope_original_context, m.rope_high_frequency, m.rope_low_frequency);
+  }
   return absl::OkStatus();
 }
 

@@ -8,6 +8,7 @@
 #include "common/status.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/rope_table.h"
+#include "kernels/cpu/row_sums.h"
 #include "kernels/cpu/team.h"
 #include "kernels/host_buffer.h"
 #include "kernels/shape_checks.h"
@@ -90,9 +91,10 @@ class CpuBackend : public Backend {
     Typed(pass.d_out.type, [&]<typename T>(const StorageKernels<T>& k) { NormBack<T>(k, pass); });
   }
 
-  void Rope(const AttentionShape& shape, float base, bool inverse, Tensor q, Tensor k) override {
+  void Rope(const AttentionShape& shape, const RopeAngles& angles, bool inverse, Tensor q,
+            Tensor k) override {
     CheckRope(shape, q, k);
-    rope_.Prepare(shape.context, shape.head_size, base);
+    rope_.Prepare(shape.context, shape.head_size, angles);
     SKERRY_CHECK(SameType({q, k}));
     // q and k in turn, a few rows at a time: they are columns of the same rows.
     Typed(q.type, [&]<typename T>(const StorageKernels<T>& kernels) {
@@ -106,6 +108,10 @@ class CpuBackend : public Backend {
         }
       });
     });
+  }
+  void AddBias(const float* bias, Tensor y) override { AddToRows(kernels_, threads_, bias, y); }
+  void BiasBackward(ConstTensor d_y, float* d_bias) override {
+    SumRows(kernels_, threads_, d_y, d_bias);
   }
   void AttentionForward(const AttentionShape& shape, ConstTensor q, ConstTensor k, ConstTensor v,
                         Tensor out, float* log_sum_exp) override;

@@ -4,20 +4,22 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/rope_angles.h"
+
 namespace skerry {
 
-// Keeps the table of the last (context, head size, base); a model has one. Not thread-safe.
+// Keeps the table of the last (context, head size, angles); a model has one. Not thread-safe.
 class RopeTable {
  public:
-  // Makes cosines and sines [context, head_size / 2] of position · base^(−2i / head_size).
-  void Prepare(int64_t context, int64_t head_size, float base);
+  // Makes cosines and sines [context, head_size / 2] of position · frequency i.
+  void Prepare(int64_t context, int64_t head_size, const RopeAngles& angles);
 
   const float* cosines() const { return cosines_.data(); }
   const float* sines() const { return sines_.data(); }
 
  private:
   int64_t context_ = 0, head_size_ = 0;
-  float base_ = 0;
+  RopeAngles angles_;
   std::vector<float> cosines_, sines_;
 };
 

@@ -130,6 +130,8 @@ void EmbeddingBackward(GpuDevice*, const GpuScatter*);
 void RmsNormForward(GpuDevice*, const GpuRmsNorm*);
 void RmsNormBackward(GpuDevice*, const GpuRmsNormGradient*);
 void Rope(GpuDevice*, const GpuRope*);
+void AddBias(GpuDevice*, const float* bias, const GpuTensor* y);
+void SumRows(GpuDevice*, const GpuTensor* x, float* sums);
 void SwigluForward(GpuDevice*, const GpuSwiglu*);
 void SwigluBackward(GpuDevice*, const GpuSwiglu*);
 void CrossEntropy(GpuDevice*, const GpuCrossEntropy*);

@@ -112,6 +112,23 @@ __global__ void RopeKernel(GpuRope a) {
   }
 }
 
+__global__ void BiasKernel(const float* bias, GpuTensor y) {
+  for (int64_t i = FirstOfThread(); i < y.rows * y.columns; i += ThreadsOfGrid()) {
+    const Row row = RowAt(y, i / y.columns);
+    const int64_t column = i % y.columns;
+    row.Set(column, row[column] + bias[column]);
+  }
+}
+
+// One thread sums one column, in the order of the rows.
+__global__ void SumRowsKernel(GpuTensor x, float* sums) {
+  for (int64_t i = FirstOfThread(); i < x.columns; i += ThreadsOfGrid()) {
+    float sum = 0;
+    for (int64_t row = 0; row < x.rows; ++row) sum += RowAt(x, row)[i];
+    sums[i] = sum;
+  }
+}
+
 // Ranges on the device, and after them room for `bytes` more; null: no memory.
 const GpuRange* CopyRanges(GpuDevice& device, const GpuRange* host, int64_t ranges, int64_t bytes) {
   const int64_t own = ranges * static_cast<int64_t>(sizeof(GpuRange));
@@ -177,6 +194,15 @@ void SwigluForward(GpuDevice* device, const GpuSwiglu* args) {
 void SwigluBackward(GpuDevice* device, const GpuSwiglu* args) {
   const int64_t n = args->rows * args->ffn;
   if (n > 0) Launch(device->stream, ShapeFor(n), SwigluBackwardKernel, *args);
+}
+
+void AddBias(GpuDevice* device, const float* bias, const GpuTensor* y) {
+  const int64_t n = y->rows * y->columns;
+  if (n > 0) Launch(device->stream, ShapeFor(n), BiasKernel, bias, *y);
+}
+
+void SumRows(GpuDevice* device, const GpuTensor* x, float* sums) {
+  if (x->columns > 0) Launch(device->stream, ShapeFor(x->columns), SumRowsKernel, *x, sums);
 }
 
 void Rope(GpuDevice* device, const GpuRope* args) {

@@ -64,6 +64,8 @@ GpuTable MakeTable() {
   table.rms_norm_forward = &Entered<&cuda::RmsNormForward>::Call;
   table.rms_norm_backward = &Entered<&cuda::RmsNormBackward>::Call;
   table.rope = &Entered<&cuda::Rope>::Call;
+  table.add_bias = &Entered<&cuda::AddBias>::Call;
+  table.sum_rows = &Entered<&cuda::SumRows>::Call;
   table.attention_forward = &Entered<&cuda::AttentionForward>::Call;
   table.attention_backward = &Entered<&cuda::AttentionBackward>::Call;
   table.swiglu_forward = &Entered<&cuda::SwigluForward>::Call;

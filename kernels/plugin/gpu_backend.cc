@@ -130,7 +130,16 @@ class GpuBackend : public Backend {
                          Matrix d_table) override;
   void RmsNormForward(const RmsNormPass& pass) override;
   void RmsNormBackward(const RmsNormGradient& pass) override;
-  void Rope(const AttentionShape& shape, float base, bool inverse, Tensor q, Tensor k) override;
+  void Rope(const AttentionShape& shape, const RopeAngles& angles, bool inverse, Tensor q,
+            Tensor k) override;
+  void AddBias(const float* bias, Tensor y) override {
+    const GpuTensor to = TensorOf(y);
+    table_.add_bias(device_, bias, &to);
+  }
+  void BiasBackward(ConstTensor d_y, float* d_bias) override {
+    const GpuTensor from = TensorOf(d_y);
+    table_.sum_rows(device_, &from, d_bias);
+  }
   void AttentionForward(const AttentionShape& shape, ConstTensor q, ConstTensor k, ConstTensor v,
                         Tensor out, float* log_sum_exp) override;
   void AttentionBackward(const AttentionShape& shape, ConstTensor q, ConstTensor k, ConstTensor v,
@@ -173,7 +182,7 @@ class GpuBackend : public Backend {
     what(device_, &text);
     return text.text;
   }
-  void PrepareAngles(const AttentionShape& shape, float base);
+  void PrepareAngles(const AttentionShape& shape, const RopeAngles& angles);
 
   std::shared_ptr<OpenDevice> open_;
   const GpuTable& table_;
@@ -183,7 +192,7 @@ class GpuBackend : public Backend {
   // Cosines, then sines of the model's rotation; kept, a model has one.
   void* angles_ = nullptr;
   int64_t angles_context_ = 0, angles_half_ = 0;
-  float angles_base_ = 0;
+  RopeAngles angles_are_;
 };
 
 absl::StatusOr<std::unique_ptr<Buffer>> GpuBackend::Allocate(int64_t floats) {
@@ -252,10 +261,10 @@ void GpuBackend::RmsNormBackward(const RmsNormGradient& pass) {
   table_.rms_norm_backward(device_, &args);
 }
 
-void GpuBackend::PrepareAngles(const AttentionShape& shape, float base) {
+void GpuBackend::PrepareAngles(const AttentionShape& shape, const RopeAngles& angles) {
   const int64_t half = shape.head_size / 2;
   if (angles_ != nullptr && angles_context_ == shape.context && angles_half_ == half &&
-      angles_base_ == base) {
+      angles_are_ == angles) {
     return;
   }
   table_.release(device_, angles_);
@@ -264,16 +273,17 @@ void GpuBackend::PrepareAngles(const AttentionShape& shape, float base) {
   SKERRY_CHECK(angles_ != nullptr, "no GPU memory for the angles of one context");
   angles_context_ = shape.context;
   angles_half_ = half;
-  angles_base_ = base;
-  rope_.Prepare(shape.context, shape.head_size, base);
+  angles_are_ = angles;
+  rope_.Prepare(shape.context, shape.head_size, angles);
   float* to = static_cast<float*>(angles_);
   table_.upload(device_, rope_.cosines(), to, values * kFloat);
   table_.upload(device_, rope_.sines(), to + values, values * kFloat);
 }
 
-void GpuBackend::Rope(const AttentionShape& shape, float base, bool inverse, Tensor q, Tensor k) {
+void GpuBackend::Rope(const AttentionShape& shape, const RopeAngles& angles, bool inverse, Tensor q,
+                      Tensor k) {
   CheckRope(shape, q, k);
-  PrepareAngles(shape, base);
+  PrepareAngles(shape, angles);
   const float* cosines = static_cast<const float*>(angles_);
   const float* sines = cosines + angles_context_ * angles_half_;
   for (const Tensor& x : {q, k}) {

@@ -14,7 +14,7 @@
 
 namespace skerry {
 
-inline constexpr uint32_t kGpuTableVersion = 1;
+inline constexpr uint32_t kGpuTableVersion = 2;
 inline constexpr char kGpuTableSymbol[] = "skerry_gpu_table";
 
 struct GpuDevice;  // the plug-in's own
@@ -157,6 +157,8 @@ struct GpuTable {
   void (*rms_norm_forward)(GpuDevice*, const GpuRmsNorm*);
   void (*rms_norm_backward)(GpuDevice*, const GpuRmsNormGradient*);
   void (*rope)(GpuDevice*, const GpuRope*);
+  void (*add_bias)(GpuDevice*, const float* bias, const GpuTensor* y);
+  void (*sum_rows)(GpuDevice*, const GpuTensor* x, float* sums);
   void (*attention_forward)(GpuDevice*, const GpuAttention*);
   void (*attention_backward)(GpuDevice*, const GpuAttention*);
   void (*swiglu_forward)(GpuDevice*, const GpuSwiglu*);

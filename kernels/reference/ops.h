@@ -96,14 +96,14 @@ void RmsNormBackward(In<T> x, const T* weight, const T* inverse_rms, In<T> d_out
 
 // One matrix of heads [T, heads·e]: pair (i, i + e/2) turns by position · base^(−2i/e).
 template <typename T>
-void RotateHeads(const AttentionShape& shape, double base, bool inverse, Out<T> x) {
+void RotateHeads(const AttentionShape& shape, const RopeAngles& angles, bool inverse, Out<T> x) {
   const int64_t half = shape.head_size / 2;
   for (int64_t t = 0; t < x.rows; ++t) {
     for (int64_t first = 0; first < x.columns; first += shape.head_size) {
       T* head = x.values + t * x.columns + first;
       for (int64_t i = 0; i < half; ++i) {
-        const double exponent = -2 * static_cast<double>(i) / static_cast<double>(shape.head_size);
-        const double angle = static_cast<double>(t % shape.context) * std::pow(base, exponent);
+        const double angle =
+            static_cast<double>(t % shape.context) * angles.Frequency(i, shape.head_size);
         const double c = std::cos(angle), s = inverse ? -std::sin(angle) : std::sin(angle);
         const double low = head[i], high = head[i + half];
         head[i] = static_cast<T>(low * c - high * s);
@@ -114,9 +114,23 @@ void RotateHeads(const AttentionShape& shape, double base, bool inverse, Out<T> 
 }
 
 template <typename T>
-void Rope(const AttentionShape& shape, double base, bool inverse, Out<T> q, Out<T> k) {
-  RotateHeads<T>(shape, base, inverse, q);
-  RotateHeads<T>(shape, base, inverse, k);
+void Rope(const AttentionShape& shape, const RopeAngles& angles, bool inverse, Out<T> q, Out<T> k) {
+  RotateHeads<T>(shape, angles, inverse, q);
+  RotateHeads<T>(shape, angles, inverse, k);
+}
+
+template <typename T>
+void AddBias(const T* bias, Out<T> y) {
+  for (int64_t i = 0; i < y.size(); ++i) y.values[i] += bias[i % y.columns];
+}
+
+template <typename T>
+void BiasBackward(In<T> d_y, T* d_bias) {
+  for (int64_t column = 0; column < d_y.columns; ++column) {
+    double sum = 0;
+    for (int64_t row = 0; row < d_y.rows; ++row) sum += d_y.values[row * d_y.columns + column];
+    d_bias[column] = static_cast<T>(sum);
+  }
 }
 
 template <typename T>

@@ -96,12 +96,21 @@ class ReferenceBackend : public Backend {
   void RmsNormForward(const RmsNormPass& pass) override;
   void RmsNormBackward(const RmsNormGradient& pass) override;
 
-  void Rope(const AttentionShape& shape, float base, bool inverse, Tensor q, Tensor k) override {
+  void Rope(const AttentionShape& shape, const RopeAngles& angles, bool inverse, Tensor q,
+            Tensor k) override {
     CheckRope(shape, q, k);
     Dense turned_q(q), turned_k(k);
-    reference::Rope<float>(shape, base, inverse, turned_q, turned_k);
+    reference::Rope<float>(shape, angles, inverse, turned_q, turned_k);
     turned_q.StoreTo(q);
     turned_k.StoreTo(k);
+  }
+  void AddBias(const float* bias, Tensor y) override {
+    Dense result(y);
+    reference::AddBias<float>(bias, result);
+    result.StoreTo(y);
+  }
+  void BiasBackward(ConstTensor d_y, float* d_bias) override {
+    reference::BiasBackward<float>(Dense(d_y), d_bias);
   }
   void AttentionForward(const AttentionShape& shape, ConstTensor q, ConstTensor k, ConstTensor v,
                         Tensor out, float* log_sum_exp) override {

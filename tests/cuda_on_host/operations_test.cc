@@ -136,6 +136,18 @@ TEST_CASE("CUDA text: rotation and back", "[cuda]") {
   });
 }
 
+TEST_CASE("CUDA text: a bias and its gradient", "[cuda]") {
+  const int64_t rows = GENERATE(1, 70), columns = GENERATE(5, 300);
+  const Values bias = Normals(columns, "bias");
+  CheckAgainstReference(kForwardError, [&](Backend& backend) {
+    Values x = Normals(rows * columns, "x"), sums(static_cast<size_t>(columns), 7.0f);
+    backend.BiasBackward(AsRows(x, rows), sums.data());
+    backend.AddBias(bias.data(), AsRows(x, rows));
+    x.insert(x.end(), sums.begin(), sums.end());
+    return x;
+  });
+}
+
 TEST_CASE("CUDA text: optimizers", "[cuda]") {
   const int64_t n = GENERATE(1, 37, 4099);
   const int64_t step = GENERATE(1, 100);

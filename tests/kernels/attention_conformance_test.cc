@@ -121,6 +121,42 @@ TEST_CASE("Attention: a token does not see what comes after it", "[kernels][atte
   }
 }
 
+TEST_CASE("Rope: stretched angles are the reference's, and those of LLaMA 3.1", "[kernels]") {
+  const AttentionShape shape = {1, 40, 2, 1, 32};
+  RopeAngles angles(500000);
+  angles.scaling = GENERATE(RopeScaling::kLinear, RopeScaling::kLlama3);
+  angles.factor = 8;
+  angles.original_context = 64;
+  const auto turned = [&](Backend& backend) {
+    Values q = Normals(40 * 64, "q"), k = Normals(40 * 32, "k");
+    backend.Rope(shape, angles, false, AsRows(q, 40), AsRows(k, 40));
+    return q;
+  };
+
+  CHECK(NormwiseError(turned(*CreateCpuBackend(1)), turned(*CreateReferenceBackend())) < 1e-6);
+
+  // Fast pairs keep their angle with llama3, slow ones turn an eighth as fast.
+  const double first = angles.scaling == RopeScaling::kLinear ? 1 / 8.0 : 1;
+  CHECK(angles.Frequency(0, 32) == Approx(first));
+  CHECK(angles.Frequency(15, 32) == Approx(RopeAngles(500000).Frequency(15, 32) / 8));
+}
+
+TEST_CASE("Bias: added to every row, and its gradient the sum of rows, as the reference says",
+          "[kernels]") {
+  const int64_t rows = GENERATE(1, 3, 70), columns = GENERATE(1, 6, 37, 600);
+  const int threads = GENERATE(1, 3);
+  const Values x = Normals(rows * columns, "x"), bias = Normals(columns, "bias");
+  const auto both = [&](Backend& backend) {
+    Values y = x, sums(static_cast<size_t>(columns), 7.0f);
+    backend.AddBias(bias.data(), AsRows(y, rows));
+    backend.BiasBackward(AsRows(x, rows), sums.data());
+    y.insert(y.end(), sums.begin(), sums.end());
+    return y;
+  };
+
+  CHECK(NormwiseError(both(*CreateCpuBackend(threads)), both(*CreateReferenceBackend())) < 1e-6);
+}
+
 TEST_CASE("Rope: rotation is the reference's, and its inverse brings back", "[kernels]") {
   const AttentionShape shape =
       GENERATE(AttentionShape{1, 1, 4, 4, 8}, AttentionShape{3, 37, 4, 2, 32},

@@ -90,6 +90,21 @@ TEST_CASE("Gradient: rotation's is the inverse rotation", "[kernels][gradient]")
   CHECK(NormwiseError(back_k, Differences(k, loss)) < kDifferenceError);
 }
 
+TEST_CASE("Gradient: a bias's is the sum of the rows", "[kernels][gradient]") {
+  const Doubles x = Draw(3 * 5, "x"), d_y = Draw(3 * 5, "d_y");
+  Doubles bias = Draw(5, "bias");
+  const auto loss = [&] {
+    Doubles y = x;
+    reference::AddBias<double>(bias.data(), AsRows(y, 3));
+    return Weigh(d_y, y);
+  };
+
+  Doubles d_bias(5, 9.0);
+  reference::BiasBackward<double>(AsRows(d_y, 3), d_bias.data());
+
+  CHECK(NormwiseError(d_bias, Differences(bias, loss)) < kDifferenceError);
+}
+
 TEST_CASE("Gradient: SwiGLU", "[kernels][gradient]") {
   Doubles gate_up = Draw(3 * 10, "gate_up");
   const Doubles d_out = Draw(3 * 5, "d_out");

@@ -49,8 +49,58 @@ TEST_CASE("Export: a model read back is the same model", "[model]") {
   const auto model = ReadHuggingFace(directory.Join("model"));
 
   REQUIRE(model.ok());
-  CHECK(model->config == config);
+  TransformerConfig as_declared = config;
+  as_declared.positions = config.context;
+  CHECK(model->config == as_declared);
   CHECK(model->parameters == parameters);
+}
+
+TEST_CASE("Export: several files and their index are read back as one model", "[model]") {
+  const TransformerConfig config = SmallModel(true);
+  const std::vector<float> parameters = Numbered(config);
+  const TemporaryDirectory directory;
+  ExportOptions options;
+  options.file_bytes_max = 4000;
+
+  REQUIRE(WriteHuggingFace(directory.path(), config, StreamOf(parameters), options).ok());
+
+  CHECK(std::filesystem::exists(directory.Join("model.safetensors.index.json")));
+  CHECK_FALSE(std::filesystem::exists(directory.Join("model.safetensors")));
+  CHECK(ReadHuggingFace(directory.path())->parameters == parameters);
+}
+
+TEST_CASE("Export: bf16 and f16 round to nearest", "[model]") {
+  const TransformerConfig config = SmallModel(false);
+  const StoredType type = GENERATE(StoredType::kBf16, StoredType::kF16);
+  std::vector<float> parameters = Numbered(config);
+  const std::vector<float> few = {1 + 0x1.8p-8f, 1 + 0x1p-8f, 0x1p-20f, 65504.0f, -0x1.002p3f};
+  std::copy(few.begin(), few.end(), parameters.begin());
+  ExportOptions options;
+  options.type = type;
+  const TemporaryDirectory directory;
+
+  REQUIRE(WriteHuggingFace(directory.path(), config, StreamOf(parameters), options).ok());
+
+  const auto read = ReadHuggingFace(directory.path())->parameters;
+  const std::vector<float> got(read.begin(), read.begin() + 5);
+  const std::vector<float> bf16 = {1 + 0x1p-7f, 1, 0x1p-20f, 65536.0f, -8.0f};
+  const std::vector<float> f16 = {1 + 0x1.8p-8f, 1 + 0x1p-8f, 0x1p-20f, 65504.0f, -8.0f};
+  CHECK(got == (type == StoredType::kBf16 ? bf16 : f16));
+}
+
+TEST_CASE("Export: special tokens and tokenizer files go along with the model", "[model]") {
+  const TransformerConfig config = SmallModel(false);
+  const TemporaryDirectory directory;
+  std::filesystem::create_directory(directory.Join("tokenizer"));
+  WriteFile(directory.Join("tokenizer/config.json"), R"({"bos_token_id": 5, "eos_token_id": [6]})");
+  WriteFile(directory.Join("tokenizer/tokenizer.json"), "{}");
+  ExportOptions options;
+  options.tokenizer = directory.Join("tokenizer");
+
+  REQUIRE(WriteHuggingFace(directory.Join("m"), config, StreamOf(Numbered(config)), options).ok());
+
+  CHECK(ReadFile(directory.Join("m/config.json")).find("\"bos_token_id\": 5") != std::string::npos);
+  CHECK(ReadFile(directory.Join("m/tokenizer.json")) == "{}");
 }
 
 TEST_CASE("Export: config.json says what transformers wants to know", "[model]") {
@@ -117,16 +167,22 @@ TEST_CASE("Export: a config of another architecture is refused by key", "[model]
   struct Case {
     std::string from, to, key;
   };
-  const Case wrong =
-      GENERATE(Case{"\"model_type\": \"llama\"", "\"model_type\": \"gpt2\"", "model_type"},
-               Case{"\"attention_bias\": false", "\"attention_bias\": true", "attention_bias"},
-               Case{"\"mlp_bias\": false", "\"rope_scaling\": {\"factor\": 8}", "rope_scaling"},
-               Case{"\"hidden_size\": 8", "\"hidden_size\": -8", "hidden_size"},
-               Case{"\"hidden_size\": 8", "\"hidden_size\": 9", "hidden_size"},
-               Case{"\"hidden_size\": 8", "\"hidden_size\": 99999999999999999999", "hidden_size"},
-               Case{"\"vocab_size\": 256", "\"vocab_size\": \"256\"", "vocab_size"},
-               Case{"\"rope_theta\": 500000.0", "\"rope_theta\": -1", "rope_theta"},
-               Case{"\"head_dim\": 2", "\"head_dim\": 4", "heads of 4"});
+  const Case wrong = GENERATE(
+      Case{"\"model_type\": \"llama\"", "\"model_type\": \"gpt2\"", "model_type"},
+      Case{"\"attention_bias\": false", "\"attention_bias\": true", "attention_bias"},
+      Case{"\"mlp_bias\": false", "\"rope_scaling\": {\"factor\": 8}", "rope_scaling"},
+      Case{"\"hidden_size\": 8", "\"hidden_size\": -8", "hidden_size"},
+      Case{"\"hidden_size\": 8", "\"hidden_size\": 9", "hidden_size"},
+      Case{"\"hidden_size\": 8", "\"hidden_size\": 99999999999999999999", "hidden_size"},
+      Case{"\"vocab_size\": 256", "\"vocab_size\": \"256\"", "vocab_size"},
+      Case{"\"rope_theta\": 500000.0", "\"rope_theta\": -1", "rope_theta"},
+      Case{"\"mlp_bias\": false", "\"logit_scale\": 0.5", "logit_scale"},
+      Case{"\"mlp_bias\": false", "\"rope_scaling\": {\"rope_type\": \"yarn\"}", "yarn"},
+      Case{"\"mlp_bias\": false", "\"rope_scaling\": {\"type\": \"linear\"}", "factor"},
+      Case{"\"mlp_bias\": false", "\"attention_dropout\": 0.1", "attention_dropout"},
+      Case{"\"mlp_bias\": false", "\"layer_types\": [\"linear_attention\"]", "layer_types"},
+      Case{"\"mlp_bias\": false", "\"quantization_config\": {\"bits\": 4}", "quantization"},
+      Case{"\"head_dim\": 2", "\"head_dim\": 4", "heads of 4"});
   INFO(wrong.to);
 
   const auto config = ParseHuggingFaceConfig(Replaced(text, wrong.from, wrong.to));

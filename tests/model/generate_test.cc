@@ -84,11 +84,13 @@ TEST_CASE("GenerateText: an empty prompt is a newline and bad requests are refus
   SamplingConfig sampling;
   sampling.tokens = 5;
 
-  CHECK(GenerateText(*decoder, "", sampling)->size() == 5);
-  CHECK(*GenerateText(*decoder, "", sampling) == *GenerateText(*decoder, "\n", sampling));
+  const auto bytes = *OpenTokenizer("byte");
+  CHECK(GenerateText(*decoder, *bytes, "", sampling)->size() == 5);
+  CHECK(*GenerateText(*decoder, *bytes, "", sampling) ==
+        *GenerateText(*decoder, *bytes, "\n", sampling));
   CHECK(absl::IsInvalidArgument(GenerateTokens(*decoder, {}, sampling).status()));
   sampling.temperature = -1;
-  CHECK(absl::IsInvalidArgument(GenerateText(*decoder, "a", sampling).status()));
+  CHECK(absl::IsInvalidArgument(GenerateText(*decoder, *bytes, "a", sampling).status()));
 }
 
 }  // namespace skerry

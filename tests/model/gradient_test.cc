@@ -8,10 +8,20 @@ namespace skerry {
 namespace {
 
 // SGD with rate 1 and no clipping: parameters before − after are the gradient itself.
-RunConfig GradientRun(bool tied) {
+struct Variant {
+  bool tied, biases, stretched;
+};
+
+RunConfig GradientRun(const Variant& variant) {
   RunConfig config = TinyRun();
   config.model.layers = 2;
-  config.model.tied_head = tied;
+  config.model.tied_head = variant.tied;
+  config.model.qkv_bias = variant.biases;
+  if (variant.stretched) {
+    config.model.rope_scaling = RopeScaling::kLlama3;
+    config.model.rope_factor = 4;
+    config.model.rope_original_context = 16;
+  }
   config.inner.optimizer = InnerOptimizer::kSgd;
   config.inner.learning_rate = config.inner.min_learning_rate = 1.0f;
   config.inner.warmup_steps = 0;
@@ -35,8 +45,8 @@ std::vector<float> LivelyParameters(const ParameterLayout& layout) {
 
 class GradientProbe {
  public:
-  explicit GradientProbe(bool tied)
-      : backend_(CreateReferenceBackend()), stages_(GradientRun(tied), {1, 2}, backend_.get()) {
+  explicit GradientProbe(const Variant& variant)
+      : backend_(CreateReferenceBackend()), stages_(GradientRun(variant), {1, 2}, backend_.get()) {
     Write(LivelyParameters(layout_of(0)), LivelyParameters(layout_of(1)));
   }
 
@@ -80,7 +90,8 @@ class GradientProbe {
 }  // namespace
 
 TEST_CASE("StageTrainer: gradients agree with finite differences in every tensor", "[model]") {
-  GradientProbe probe(GENERATE(false, true));
+  GradientProbe probe(GENERATE(Variant{false, false, false}, Variant{true, false, false},
+                               Variant{false, true, true}));
   const auto gradients = probe.Gradients();
   constexpr int kProbesPerTensor = 6;
   constexpr float kShift = 0x1.0p-7f;  // float32 losses: about 1e-5 of noise in a difference

@@ -27,6 +27,7 @@ constexpr Fence kFences[] = {
     {"sqlite3", "coordinator/journal", ""},
     {"libpq", "coordinator/journal", ""},
     {"httplib", "coordinator/dashboard", ""},
+    {"sentencepiece", "model/sentence_piece", ""},
     {"catch2/", "tests/", ""},
     {"CLI/", "", ""},
 };

@@ -74,6 +74,18 @@ void ReadTraining(ReadChecks& checks, schema::RunConfig::Reader r, RunConfig& c)
   c.pipeline.recompute = checks.Enumerator(pipeline.getRecompute(), Recompute::kLast, "recompute");
 }
 
+// What models from elsewhere may have.
+void ReadImported(ReadChecks& checks, schema::RunConfig::Transformer::Reader r,
+                  TransformerConfig& m) {
+  m.qkv_bias = r.getQkvBias();
+  m.rope_scaling = checks.Enumerator(r.getRopeScaling(), RopeScaling::kLast, "scaling of RoPE");
+  m.rope_factor = r.getRopeFactor();
+  m.rope_low_frequency = r.getRopeLowFrequency();
+  m.rope_high_frequency = r.getRopeHighFrequency();
+  m.rope_original_context = r.getRopeOriginalContext();
+  m.positions = r.getPositions();
+}
+
 RunConfig ReadConfig(ReadChecks& checks, schema::RunConfig::Reader r) {
   RunConfig c;
   c.name = checks.Text(r.getName(), "run name");
@@ -98,6 +110,7 @@ RunConfig ReadConfig(ReadChecks& checks, schema::RunConfig::Reader r) {
   c.model.rope_base = model.getRopeBase();
   c.model.norm_epsilon = model.getNormEpsilon();
   c.model.tied_head = model.getTiedHead();
+  ReadImported(checks, model, c.model);
   ReadTraining(checks, r, c);
   const absl::Status valid = ValidateRunConfig(c);
   if (!valid.ok()) checks.Fail(valid);

@@ -80,6 +80,13 @@ void WriteConfig(WriteChecks& checks, const RunConfig& c, schema::RunConfig::Bui
   model.setRopeBase(checks.Finite(c.model.rope_base, "rope_base"));
   model.setNormEpsilon(checks.Finite(c.model.norm_epsilon, "norm_epsilon"));
   model.setTiedHead(c.model.tied_head);
+  model.setQkvBias(c.model.qkv_bias);
+  model.setRopeScaling(static_cast<uint8_t>(c.model.rope_scaling));
+  model.setRopeFactor(checks.Finite(c.model.rope_factor, "rope_factor"));
+  model.setRopeLowFrequency(checks.Finite(c.model.rope_low_frequency, "rope_low_frequency"));
+  model.setRopeHighFrequency(checks.Finite(c.model.rope_high_frequency, "rope_high_frequency"));
+  model.setRopeOriginalContext(c.model.rope_original_context);
+  model.setPositions(c.model.positions);
   WriteTraining(checks, c, b);
 }
 

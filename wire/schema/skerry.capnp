@@ -171,6 +171,13 @@ struct RunConfig {
     ropeBase    @7 :Float32;
     normEpsilon @8 :Float32;
     tiedHead    @9 :Bool;
+    qkvBias     @10 :Bool;
+    ropeScaling @11 :UInt8;     # 0 none, 1 linear, 2 LLaMA 3
+    ropeFactor  @12 :Float32 = 1;
+    ropeLowFrequency    @13 :Float32 = 1;
+    ropeHighFrequency   @14 :Float32 = 4;
+    ropeOriginalContext @15 :Int32;
+    positions   @16 :Int32;     # that an imported model says it reaches; 0: context
   }
   struct Inner {
     optimizer       @0 :UInt8;  # 0 AdamW, 1 SGD

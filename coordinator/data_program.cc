@@ -1,0 +1,113 @@
+#include "coordinator/data_program.h"
+
+#include <cstdio>
+#include <filesystem>
+
+#include "common/digest.h"
+#include "common/status.h"
+#include "coordinator/checkpoint_program.h"
+#include "model/export.h"
+#include "model/file_io.h"
+#include "model/prepare_documents.h"
+#include "model/token_dataset.h"
+
+namespace skerry {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kOtherTokenizer[] =
+    "; a model that continues on other tokens than its own begins almost anew: --new-tokenizer, if "
+    "that is meant";
+
+// The file that makes a tokenizer what it is; "" for bytes.
+std::string FileOf(const std::string& tokenizer) {
+  if (tokenizer.empty() || tokenizer == "byte" || !fs::is_directory(tokenizer)) {
+    return tokenizer == "byte" ? "" : tokenizer;
+  }
+  for (const char* name : {"tokenizer.json", "tokenizer.model"}) {
+    const std::string file = tokenizer + "/" + name;
+    if (fs::exists(file)) return file;
+  }
+  return "";
+}
+
+absl::StatusOr<std::string> DigestOfTokenizer(const std::string& tokenizer) {
+  const std::string file = FileOf(tokenizer);
+  if (file.empty()) return std::string();
+  SKERRY_ASSIGN_OR_RETURN(const auto map, MappedFile::Open(file));
+  return DigestOf(map->bytes()).Hex();
+}
+
+void ShowProgress(double share) {
+  std::fprintf(stderr, "\rtokenizing: %3.0f %%", 100 * share);
+}
+
+absl::StatusOr<PreparedText> Prepare(const PrepareRequest& request) {
+  const bool is_bytes = FileOf(request.tokenizer).empty();
+  const bool is_plain = request.texts.size() == 1 && !fs::is_directory(request.texts[0]) &&
+                        request.texts[0].find(".jsonl") == std::string::npos &&
+                        request.texts[0].find(".ndjson") == std::string::npos;
+  if (is_bytes && is_plain) {
+    PrepareTextOptions options;
+    options.validation_share = request.validation_share;
+    return PrepareText(request.texts.front(), request.out, options);
+  }
+  SKERRY_ASSIGN_OR_RETURN(const auto tokenizer, OpenTokenizer(request.tokenizer));
+  PrepareDocumentsOptions options;
+  options.validation_share = request.validation_share;
+  options.field = request.field;
+  options.progress = ShowProgress;
+  SKERRY_ASSIGN_OR_RETURN(options.tokenizer_digest, DigestOfTokenizer(request.tokenizer));
+  auto prepared = PrepareDocuments(request.texts, request.out, *tokenizer, options);
+  std::fprintf(stderr, "\n");
+  return prepared;
+}
+
+}  // namespace
+
+absl::Status PrepareData(const PrepareRequest& request) {
+  if (request.texts.empty()) return InvalidArgument("want a text");
+  SKERRY_ASSIGN_OR_RETURN(const PreparedText prepared, Prepare(request));
+  std::printf("%s: %lld training and %lld validation tokens\n", request.out.c_str(),
+              static_cast<long long>(prepared.train_tokens),
+              static_cast<long long>(prepared.validation_tokens));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> TokenizerForData(const InitOptions& options) {
+  const std::string own = TokenizerOf(options.directory);
+  if (options.tokenizer.empty()) return own;
+  const std::string file = FileOf(options.tokenizer);
+  if (own.empty() || options.new_tokenizer) {
+    if (file.empty()) return std::string();
+    const std::string from = fs::path(fs::absolute(file)).parent_path().string();
+    SKERRY_RETURN_IF_ERROR(CopyTokenizerFiles(from, options.directory + "/tokenizer"));
+    return options.tokenizer;
+  }
+  SKERRY_ASSIGN_OR_RETURN(const std::string wished, DigestOfTokenizer(options.tokenizer));
+  SKERRY_ASSIGN_OR_RETURN(const std::string models, DigestOfTokenizer(own));
+  if (wished != models) {
+    return InvalidArgument("%s is not the tokenizer of %s%s", options.tokenizer, options.from,
+                           kOtherTokenizer);
+  }
+  return own;
+}
+
+absl::Status CheckDataFits(const InitOptions& options, int32_t vocab) {
+  const std::string directory = options.directory + "/data";
+  if (!fs::exists(directory + "/" + kDatasetIndexFile)) return absl::OkStatus();
+  SKERRY_ASSIGN_OR_RETURN(const auto data, TokenDataset::Open(directory, Verify::kSizes));
+  if (data->vocab() > vocab) {
+    return InvalidArgument(
+        "the data has a vocabulary of %d tokens, the model of %d ([model] vocab)", data->vocab(),
+        vocab);
+  }
+  const std::string own = TokenizerOf(options.directory);
+  if (options.new_tokenizer || own.empty()) return absl::OkStatus();
+  SKERRY_ASSIGN_OR_RETURN(const std::string models, DigestOfTokenizer(own));
+  if (data->tokenizer() == models) return absl::OkStatus();
+  return InvalidArgument("the data was not made by the tokenizer of the model%s", kOtherTokenizer);
+}
+
+}  // namespace skerry

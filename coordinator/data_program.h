@@ -1,0 +1,34 @@
+// Training data of a run: made of texts by a tokenizer that is the model's.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "coordinator/run_directory.h"
+
+namespace skerry {
+
+// Tokenizes texts into `out` with a line of progress: one file of text into bytes
+// (model/prepare_text.h), or whatever else model/prepare_documents.h takes. `tokenizer`: as
+// OpenTokenizer; the digest of its file goes into index.json.
+struct PrepareRequest {
+  std::vector<std::string> texts;
+  std::string out, tokenizer;
+  std::string field = "text";  // of a JSON line
+  double validation_share = 0.01;
+};
+absl::Status PrepareData(const PrepareRequest& request);
+
+// That of the texts of a new run: the operator's, else that of the model it begins with.
+// InvalidArgument: the operator's is another than the model's, and that was not asked for. The
+// model's files are in the run's directory by then; the operator's are put there where there are
+// none.
+absl::StatusOr<std::string> TokenizerForData(const InitOptions& options);
+
+// InvalidArgument: the run's data has tokens that the model does not, or was made by another
+// tokenizer than the model's, and that was not asked for.
+absl::Status CheckDataFits(const InitOptions& options, int32_t vocab);
+
+}  // namespace skerry

@@ -1,0 +1,71 @@
+#include "coordinator/run_templates.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_join.h"
+#include "common/status.h"
+
+namespace skerry {
+namespace {
+
+struct Recipe {
+  const char* name;
+  int32_t layers, hidden, heads, kv_heads, ffn, context;
+  float rope_base;
+  float learning_rate;  // at its peak; a tenth at the end
+  int32_t sequences_per_step;
+  int32_t nodes_min;
+  int64_t steps, warmup_steps;
+};
+
+// Shapes and rates: 125m, 350m: GPT-3 Small and Medium (Brown and others 2020, table 2.1), with the
+// LLaMA layer's ffn of 8/3 hidden; 1b: TinyLlama (Zhang and others 2024); 8b: LLaMA 3 8B
+// (Grattafiori and others 2024, table 3). tiny: the demo's, on CPUs. The outer steps are those
+// measured for CO2-δ (docs/OUTER_STEPS.md), their τ, δ and codec the planner's.
+constexpr Recipe kRecipes[] = {
+    {"tiny", 8, 192, 6, 3, 512, 256, 10000, 2e-3f, 32, 4, 2048, 64},
+    {"125m", 12, 768, 12, 12, 2048, 1024, 10000, 6e-4f, 256, 4, 10240, 512},
+    {"350m", 24, 1024, 16, 16, 2816, 1024, 10000, 3e-4f, 512, 8, 14336, 512},
+    {"1b", 22, 2048, 32, 4, 5632, 2048, 10000, 4e-4f, 1024, 8, 16384, 1024},
+    {"8b", 32, 4096, 32, 8, 14336, 4096, 500000, 3e-4f, 1024, 16, 65536, 2048},
+};
+
+}  // namespace
+
+std::vector<std::string> TemplateNames() {
+  std::vector<std::string> names;
+  for (const Recipe& recipe : kRecipes) names.push_back(recipe.name);
+  return names;
+}
+
+absl::StatusOr<RunConfig> TemplateNamed(const std::string& name, int32_t vocab) {
+  const auto recipe = std::find_if(std::begin(kRecipes), std::end(kRecipes),
+                                   [&](const Recipe& r) { return r.name == name; });
+  if (recipe == std::end(kRecipes)) {
+    return InvalidArgument("--template: there is %s, no '%s'", absl::StrJoin(TemplateNames(), ", "),
+                           name);
+  }
+  RunConfig config;
+  config.name = recipe->name;
+  config.steps = recipe->steps;
+  config.nodes_min = recipe->nodes_min;
+  TransformerConfig& model = config.model;
+  model.vocab = (vocab + 63) / 64 * 64;
+  model.layers = recipe->layers;
+  model.hidden = recipe->hidden;
+  model.heads = recipe->heads;
+  model.kv_heads = recipe->kv_heads;
+  model.ffn = recipe->ffn;
+  model.context = recipe->context;
+  model.rope_base = recipe->rope_base;
+  config.inner.learning_rate = recipe->learning_rate;
+  config.inner.min_learning_rate = recipe->learning_rate / 10;
+  config.inner.warmup_steps = recipe->warmup_steps;
+  config.outer.overlap_steps = -1;  // the planner will have measured the links
+  config.pipeline.sequences_per_microbatch = 0;
+  config.pipeline.sequences_per_step = recipe->sequences_per_step;
+  config.checkpoint.every_rounds = 8;
+  return config;
+}
+
+}  // namespace skerry

@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""What skerry makes of other programs' models and tokenizers, and they of skerry's: a table.
+
+  compare.py BUILD [--texts N]       BUILD: build/release, with skerry-coordinator and skerry-node
+
+Models: of each family a small one with given weights is saved by transformers (bf16, f16 or f32, one
+file or several), begun with by `init --from`, exported, and read back by transformers; logits of
+skerry-node on both directories and of transformers on the export must agree within 1e-4 of the
+largest. GGUF: each type is opened by the package `gguf`, and its values held against the export's.
+Tokenizers: N texts of each kind through `data prepare`, token by token against `tokenizers`.
+Needs torch, transformers, tokenizers, gguf in a scratch environment; exit status 1: something differs.
+"""
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import families
+import gguf
+import numpy
+import texts
+import torch
+import transformers
+import vocabularies
+
+RESULTS = []
+
+
+def report(what, measure, good):
+    RESULTS.append(good)
+    print(f"{what:44} {measure:>34}  {'ok' if good else 'DIFFERS'}", flush=True)
+
+
+def run(*command):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, command))}\n{done.stderr}")
+    return done.stdout
+
+
+def error_of(got, want):
+    return float(numpy.abs(numpy.asarray(got) - want).max() / numpy.abs(want).max())
+
+
+def compare_model(build, work, family, dtype, file_size):
+    source, directory, out = work / "hf", work / "run", work / "out"
+    model = families.model_of(family).to(dtype)
+    model.save_pretrained(source, max_shard_size=file_size)
+    want = families.logits_of(model.float(), families.TOKENS)
+    run(build / "bin/skerry-coordinator", "init", directory, "--from", source)
+    run(build / "bin/skerry-coordinator", "export", directory, "--out", out)
+    worst = 0.0
+    for where in (source, out):
+        told = run(build / "bin/skerry-node", "logits", "--model", where, "--tokens",
+                   ",".join(map(str, families.TOKENS)))
+        worst = max(worst, error_of(json.loads(told), want))
+    again = transformers.AutoModelForCausalLM.from_pretrained(out, torch_dtype=torch.float32).eval()
+    worst = max(worst, error_of(families.logits_of(again, families.TOKENS), want))
+    files = len(list(source.glob("*.safetensors")))
+    name = f"{family}, {str(dtype)[6:]}, {files} file{'s'[:files > 1]}"
+    report(f"model {name}", f"largest difference {worst:.1e}", worst < 1e-4)
+    return directory, again
+
+
+def halves_for_neighbours(matrix, heads):
+    rows, columns = matrix.shape
+    return matrix.reshape(heads, 2, rows // heads // 2, columns).swapaxes(1, 2).reshape(rows, columns)
+
+
+GGUF_NAMES = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
+              "self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
+              "mlp.down_proj": "ffn_down", "input_layernorm": "attn_norm",
+              "post_attention_layernorm": "ffn_norm"}
+
+
+def gguf_name(name):
+    known = {"model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight",
+             "lm_head.weight": "output.weight"}
+    if name in known:
+        return known[name]
+    _, _, layer, part = name.split(".", 3)
+    stem, suffix = part.rsplit(".", 1)
+    return f"blk.{layer}.{GGUF_NAMES[stem]}.{suffix}"
+
+
+def compare_gguf(build, directory, family, model):
+    limits = {"f32": 0.0, "f16": 2**-11, "bf16": 2**-8, "q8_0": 1 / 127}
+    for kind, limit in limits.items():
+        path = directory / f"{kind}.gguf"
+        run(build / "bin/skerry-coordinator", "export", directory, "--format", "gguf", "--type", kind,
+            "--out", path)
+        reader = gguf.GGUFReader(path)
+        found = {tensor.name: tensor for tensor in reader.tensors}
+        worst = 0.0
+        count = 0
+        for name, parameter in model.named_parameters():
+            want = parameter.detach().numpy()
+            heads = {"q": model.config.num_attention_heads, "k": model.config.num_key_value_heads}
+            for letter, number in heads.items():
+                if model.config.model_type == "llama" and name.endswith(f"{letter}_proj.weight"):
+                    want = halves_for_neighbours(want, number)
+            tensor = found[gguf_name(name)]
+            got = gguf.dequantize(tensor.data, tensor.tensor_type).reshape(want.shape)
+            worst = max(worst, error_of(got, want))
+            count += 1
+        extra = len(found) - count
+        report(f"gguf {family}, {kind}", f"{count}+{extra} tensors, {worst:.1e}", worst <= limit * 1.01)
+
+
+def tokens_of_data(directory):
+    index = json.loads((directory / "index.json").read_text())
+    kind = {1: numpy.uint8, 2: numpy.uint16, 4: numpy.uint32}[index["token_bytes"]]
+    shards = [s["file"] for s in index["shards"] if s["split"] == "train"]
+    return numpy.concatenate([numpy.fromfile(directory / s, dtype=kind, offset=64) for s in shards])
+
+
+def compare_tokenizer(build, work, name, tokenizer, count):
+    """One JSON line a text; the end-of-text token tells where each ends."""
+    path, lines = work / "tokenizer.json", work / "texts.jsonl"
+    tokenizer.save(str(path))
+    made = texts.HARD + texts.random_texts(f"compare {name}", count)
+    with open(lines, "w") as file:
+        for text in made:
+            file.write(json.dumps({"text": text}) + "\n")
+    run(build / "bin/skerry-coordinator", "data", "prepare", lines, "--out", work / "data", "--tokenizer", path,
+        "--validation", "0")
+    separator = tokenizer.token_to_id("<|endoftext|>")
+    separator = tokenizer.token_to_id("</s>") if separator is None else separator
+    want = []
+    for encoded in tokenizer.encode_batch(made, add_special_tokens=False):
+        want += encoded.ids + [separator]
+    got = tokens_of_data(work / "data")
+    same = len(got) == len(want) and bool((got == numpy.array(want)).all())
+    report(f"tokenizer {name}", f"{len(made)} texts, {len(want)} tokens", same)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("--texts", type=int, default=100000)
+    options = parser.parse_args()
+    kinds = [(torch.float32, "5GB"), (torch.bfloat16, "5GB"), (torch.float16, "20KB")]
+    for i, family in enumerate(families.FAMILIES):
+        dtype, size = kinds[i % 3]
+        with tempfile.TemporaryDirectory() as work:
+            directory, model = compare_model(options.build, pathlib.Path(work), family, dtype, size)
+            compare_gguf(options.build, directory, family, model)
+    for name, tokenizer in vocabularies.all_of(2000).items():
+        with tempfile.TemporaryDirectory() as work:
+            compare_tokenizer(options.build, pathlib.Path(work), name, tokenizer, options.texts)
+    print(f"{sum(RESULTS)} of {len(RESULTS)} agree")
+    sys.exit(0 if all(RESULTS) else 1)
+
+
+main()
