@@ -171,7 +171,7 @@ struct RunConfig {
     tiedHead    @9 :Bool;
   }
   struct Inner {
-    optimizer       @0 :UInt8;  # 0 AdamW, 1 SGD
+    optimizer       @0 :UInt8;  # 0 AdamW, 1 SGD, 2 Muon
     learningRate    @1 :Float32;
     minLearningRate @2 :Float32;
     warmupSteps     @3 :Int64;
