@@ -28,6 +28,7 @@ constexpr const char* kUsage =
     "usage: bench_convergence [--model tiny|demo|10m] [--seeds N] [--replicas 4,8] [--steps N]\n"
     "                         [--sequences N] [--threads N] [--text FILE] [--studies "
     "tau,modes,codecs,sums,rest,missing,skip]\n"
+    "                         [--optimizer adamw|muon]\n"
     "                         [--inner-rate R: no rate is tuned, outer 1 and 0] [--json FILE]\n";
 
 struct Arguments {
@@ -35,6 +36,7 @@ struct Arguments {
   std::string studies = "tau,modes,codecs,sums,missing,skip";
   std::string text = "/usr/share/dictd/gcide.dict.dz";  // of the demo
   int64_t seeds = 1, steps = 0, sequences = 0;
+  InnerOptimizer optimizer = InnerOptimizer::kAdamW;
   float inner_rate = 0;  // > 0: of everybody, instead of tuning
   size_t threads = std::max(1u, std::thread::hardware_concurrency());
   std::vector<int32_t> replicas = {4};
@@ -52,6 +54,8 @@ std::optional<Arguments> Parse(int argc, char** argv) {
       out.json = value;
     else if (key == "--studies")
       out.studies = value;
+    else if (key == "--optimizer" && (value == "adamw" || value == "muon"))
+      out.optimizer = value == "muon" ? InnerOptimizer::kMuon : InnerOptimizer::kAdamW;
     else if (key == "--text")
       out.text = value;
     else if (key == "--seeds")
@@ -329,6 +333,7 @@ int Run(const Arguments& arguments) {
   }
   if (arguments.steps > 0) size->steps = arguments.steps;
   if (arguments.sequences > 0) size->sequences = static_cast<int32_t>(arguments.sequences);
+  size->optimizer = arguments.optimizer;
   std::vector<Contender> contenders;
   for (const int32_t replicas : arguments.replicas) {
     for (Contender& contender : ContendersOf(replicas)) {

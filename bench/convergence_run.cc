@@ -28,6 +28,7 @@ RunConfig RunOf(const ConvergenceSize& size, const Training& training, const Rat
   config.seed = seed;
   config.steps = size.steps;
   config.model = size.model;
+  config.inner.optimizer = size.optimizer;
   config.inner.learning_rate = rates.inner;
   config.inner.min_learning_rate = 0.1f * rates.inner;
   config.inner.beta2 = rates.beta2;

@@ -23,6 +23,7 @@ struct ConvergenceSize {
   int32_t sequences = 1;  // of a microbatch; one microbatch per replica and step
   int64_t steps = 0;
   int64_t validation_windows = 0;
+  InnerOptimizer optimizer = InnerOptimizer::kAdamW;
 };
 
 // NotFound: another name.

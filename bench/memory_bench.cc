@@ -42,6 +42,8 @@ std::vector<Named> Shapes() {
   shapes.push_back(Shape("6 layers of 128, both ends", 128, 6, true));
   shapes.push_back(Shape("4 layers of 256, SGD", 256, 4, false));
   shapes.back().shape.config.inner.optimizer = InnerOptimizer::kSgd;
+  shapes.push_back(Shape("4 layers of 256, Muon", 256, 4, false));
+  shapes.back().shape.config.inner.optimizer = InnerOptimizer::kMuon;
   shapes.push_back(Shape("2 layers of 128, 8 sequences", 128, 2, false));
   shapes.back().shape.config.pipeline.sequences_per_microbatch = 8;
   shapes.push_back(Shape("2 layers of 256, window of 8", 256, 2, false));

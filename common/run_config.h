@@ -38,7 +38,8 @@ struct TransformerConfig {
   bool operator==(const TransformerConfig&) const = default;
 };
 
-enum class InnerOptimizer : uint8_t { kAdamW, kSgd };
+// kMuon: matrices of layers by their orthogonalised momentum, all else by AdamW.
+enum class InnerOptimizer : uint8_t { kAdamW, kSgd, kMuon, kLast = kMuon };
 // What products, and what lies between them, are of (kernels/backend.h); parameters, gradients and
 // moments are float32 in any case. bf16 where a node has it. On the wire.
 enum class InnerCompute : uint8_t { kFloat32, kBfloat16, kLast = kBfloat16 };

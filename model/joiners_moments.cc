@@ -33,6 +33,26 @@ void Put(float value, uint8_t* bytes, size_t index) {
   std::memcpy(bytes + 2 * index, &half.bits, sizeof half.bits);
 }
 
+class MomentsLaw {
+ public:
+  explicit MomentsLaw(const InnerConfig& config)
+      : is_muon_(config.optimizer == InnerOptimizer::kMuon), clip_(config.clip_norm) {
+    const float beta1 = config.beta1, beta2 = config.beta2;
+    if (beta1 * beta1 >= beta2 || beta2 >= 1) return;
+    longest_ = (1 - beta1) / std::sqrt((1 - beta2) * (1 - beta1 * beta1 / beta2));
+  }
+  bool Allows(const TensorSlot& slot, float m, float v) const {
+    if (is_muon_ && slot.is_hidden_matrix) {
+      return v == 0 && (clip_ == 0 || std::abs(m) <= kRounding * clip_);
+    }
+    return longest_ == 0 || std::abs(m) <= kRounding * longest_ * std::sqrt(v) + kTiny;
+  }
+
+ private:
+  bool is_muon_;
+  float clip_, longest_ = 0;  // 0: there is no law
+};
+
 }  // namespace
 
 Bytes EncodeMoments(std::span<const float> first, std::span<const float> second) {
@@ -60,20 +80,22 @@ void DecodeMoments(std::span<const uint8_t> bytes, std::span<float> first,
   });
 }
 
-absl::Status CheckMomentsBlock(const InnerConfig& config, std::span<const uint8_t> block) {
-  if (block.size() % 4 != 0 || block.size() > 4 * kMomentsBlock) {
+absl::Status CheckMomentsBlock(const InnerConfig& config, const ParameterLayout& layout,
+                               int64_t first, std::span<const uint8_t> block) {
+  const auto count = static_cast<int64_t>(block.size() / 4);
+  if (block.size() % 4 != 0 || count > kMomentsBlock || first < 0 ||
+      first + count > layout.size()) {
     return InvalidArgument("moments: no block has %d bytes", block.size());
   }
-  const float beta1 = config.beta1, beta2 = config.beta2;
-  const bool has_law = beta1 * beta1 < beta2 && beta2 < 1;
-  const float longest =
-      has_law ? (1 - beta1) / std::sqrt((1 - beta2) * (1 - beta1 * beta1 / beta2)) : 0;
-  const size_t count = block.size() / 4;
-  for (size_t i = 0; i < count; ++i) {
-    const float m = At(block.data(), i), v = At(block.data(), count + i);
+  const MomentsLaw law(config);
+  auto slot = std::find_if(layout.tensors().begin(), layout.tensors().end(),
+                           [&](const TensorSlot& s) { return first < s.offset + s.size(); });
+  for (int64_t i = 0; i < count; ++i) {
+    while (first + i >= slot->offset + slot->size()) ++slot;
+    const auto at = static_cast<size_t>(i);
+    const float m = At(block.data(), at), v = At(block.data(), static_cast<size_t>(count) + at);
     const bool is_sane = std::isfinite(m) && std::isfinite(v) && v >= 0;
-    const bool obeys = !has_law || std::abs(m) <= kRounding * longest * std::sqrt(v) + kTiny;
-    if (!is_sane || !obeys) {
+    if (!is_sane || !law.Allows(*slot, m, v)) {
       return DataLoss("moments: %g and %g of parameter %d of a block are of no optimizer", m, v, i);
     }
   }

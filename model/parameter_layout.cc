@@ -30,6 +30,7 @@ void ParameterLayout::Add(const std::string& name, int64_t rows, int64_t columns
   slot.offset = size_;
   slot.block = static_cast<int32_t>(blocks_.size()) - 1;
   slot.decays = columns > 1;
+  slot.is_hidden_matrix = columns > 1 && name.starts_with("model.layers.");
   slot.is_residual_output = name.ends_with(".o_proj.weight") || name.ends_with(".down_proj.weight");
   slot.is_bias = name.ends_with(".bias");
   size_ += slot.size();

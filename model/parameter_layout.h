@@ -24,6 +24,7 @@ struct TensorSlot {
   int64_t offset = 0;               // floats from the arena's start
   int32_t block = 0;                // index into ParameterLayout::blocks()
   bool decays = false;              // weight decay applies: matrices only
+  bool is_hidden_matrix = false;    // of a layer: neither norm, embedding nor head
   bool is_residual_output = false;  // o_proj, down_proj: write into the residual stream
   bool is_bias = false;             // begins at zero, where a norm begins at one
   int64_t size() const { return rows * columns; }

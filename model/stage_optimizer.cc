@@ -7,6 +7,11 @@
 #include "common/status.h"
 
 namespace skerry {
+namespace {
+
+constexpr float kMuonMomentum = 0.95f;
+
+}  // namespace
 
 StageOptimizer::StageOptimizer(const InnerConfig& config, const ParameterLayout* layout,
                                Backend* backend)
@@ -16,7 +21,7 @@ StageOptimizer::StageOptimizer(const InnerConfig& config, const ParameterLayout*
   for (const TensorSlot& slot : layout->tensors())
     tensors_.push_back({slot.offset, slot.size(), 1, slot.decays ? config.weight_decay : 0.0f});
   block_sums_.resize(blocks_.size());
-  runs_ = {{0, tensors_.size(), 1}};
+  SetRates(std::vector<double>(blocks_.size(), 1));
 }
 
 void StageOptimizer::SetRates(const std::vector<double>& rates) {
@@ -24,7 +29,11 @@ void StageOptimizer::SetRates(const std::vector<double>& rates) {
   runs_.clear();
   for (size_t t = 0; t < tensors_.size(); ++t) {
     const double rate = rates[static_cast<size_t>(layout_->tensors()[t].block)];
-    if (runs_.empty() || runs_.back().rate != rate) runs_.push_back({t, 0, rate});
+    const bool is_orthogonal =
+        config_.optimizer == InnerOptimizer::kMuon && layout_->tensors()[t].is_hidden_matrix;
+    const bool begins =
+        runs_.empty() || runs_.back().rate != rate || is_orthogonal || runs_.back().is_orthogonal;
+    if (begins) runs_.push_back({t, 0, rate, is_orthogonal});
     ++runs_.back().count;
   }
 }
@@ -32,10 +41,13 @@ void StageOptimizer::SetRates(const std::vector<double>& rates) {
 absl::StatusOr<std::unique_ptr<StageOptimizer>> StageOptimizer::Create(
     const InnerConfig& config, const ParameterLayout* layout, Backend* backend) {
   std::unique_ptr<StageOptimizer> optimizer(new StageOptimizer(config, layout, backend));
-  if (config.optimizer == InnerOptimizer::kAdamW) {
+  if (config.optimizer != InnerOptimizer::kSgd) {
     SKERRY_ASSIGN_OR_RETURN(optimizer->first_moment_, backend->Allocate(layout->size()));
     SKERRY_ASSIGN_OR_RETURN(optimizer->second_moment_, backend->Allocate(layout->size()));
     optimizer->Reset();
+  }
+  if (config.optimizer == InnerOptimizer::kMuon) {
+    SKERRY_ASSIGN_OR_RETURN(optimizer->orthogonal_, OrthogonalStep::Create(*layout, backend));
   }
   return optimizer;
 }
@@ -91,6 +103,24 @@ absl::Status StageOptimizer::SetScales(int32_t microbatches, const float* gradie
   return absl::OkStatus();
 }
 
+void StageOptimizer::StepOrthogonally(size_t tensor, float learning_rate, const float* gradient_sum,
+                                      WeightStore* weights) {
+  const TensorSlot& slot = layout_->tensors()[tensor];
+  const UpdateRange& update = tensors_[tensor];
+  const float* direction =
+      orthogonal_->Direction(slot, kMuonMomentum, update.gradient_scale, gradient_sum + slot.offset,
+                             first_moment_->data() + slot.offset);
+  float* values = weights->values() + slot.offset;
+  const UpdateRange all = {0, slot.size(), 1, 0};
+  backend_->Sgd(learning_rate * update.weight_decay, {&all, 1},
+                {.gradient = values, .parameters = values});
+  Bf16* rounded = weights->rounded();
+  backend_->Sgd(learning_rate, {&all, 1},
+                {.gradient = direction,
+                 .parameters = values,
+                 .rounded = rounded == nullptr ? nullptr : rounded + slot.offset});
+}
+
 absl::Status StageOptimizer::Step(float learning_rate, int32_t microbatches,
                                   const float* gradient_sum, WeightStore* weights) {
   SKERRY_CHECK(microbatches >= 1);
@@ -106,7 +136,9 @@ absl::Status StageOptimizer::Step(float learning_rate, int32_t microbatches,
   for (const Run& run : runs_) {
     const auto tensors = std::span<const UpdateRange>(tensors_).subspan(run.first, run.count);
     const auto rate = static_cast<float>(double{learning_rate} * run.rate);
-    if (is_sgd) {
+    if (run.is_orthogonal) {
+      StepOrthogonally(run.first, rate, gradient_sum, weights);
+    } else if (is_sgd) {
       backend_->Sgd(rate, tensors, arrays);
     } else {
       backend_->AdamW({rate, config_.beta1, config_.beta2, config_.epsilon, steps_}, tensors,

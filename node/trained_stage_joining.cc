@@ -65,8 +65,8 @@ absl::StatusOr<StageWork::JoinersState> TrainedStage::SaveForJoiners() {
   return state;
 }
 
-absl::Status TrainedStage::CheckMoments(int64_t, std::span<const uint8_t> bytes) const {
-  return CheckMomentsBlock(config_.inner, bytes);
+absl::Status TrainedStage::CheckMoments(int64_t chunk, std::span<const uint8_t> bytes) const {
+  return CheckMomentsBlock(config_.inner, trainer_->layout(), chunk * kMomentsBlock, bytes);
 }
 
 absl::Status TrainedStage::RestoreJoined(const JoinersChunks& chunks) {

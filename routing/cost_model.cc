@@ -57,6 +57,18 @@ double LayerRepeatShare(const RunConfig& config) {
   return 1 - down / LayerForwardFlops(config);
 }
 
+double LayerOptimizerFlops(const RunConfig& config) {
+  if (config.inner.optimizer != InnerOptimizer::kMuon) return 0;
+  const auto products = [](int64_t rows, int64_t columns) {
+    const auto m = static_cast<double>(std::min(rows, columns));
+    const auto n = static_cast<double>(std::max(rows, columns));
+    return 5 * (4 * m * m * n + 2 * m * m * m);
+  };
+  const int64_t d = config.model.hidden;
+  const int64_t kv = int64_t{config.model.kv_heads} * config.model.head_size();
+  return 2 * products(d, d) + 2 * products(kv, d) + 3 * products(config.model.ffn, d);
+}
+
 double LossFlops(const RunConfig& config) {
   const auto tokens = static_cast<double>(MicrobatchTokens(config));
   const double forward = 2.0 * tokens * config.model.hidden * config.model.vocab;

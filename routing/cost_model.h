@@ -36,6 +36,8 @@ double LayerForwardFlops(const RunConfig& config);
 // Of it, what is done again on the way back where only the layer's input was kept: all but the last
 // product, whose result the way back does not read.
 double LayerRepeatShare(const RunConfig& config);
+// Of the inner optimizer, each step: Muon's products (model/orthogonal_step.h); else 0.
+double LayerOptimizerFlops(const RunConfig& config);
 double LossFlops(const RunConfig& config);  // final norm and head, forward and backward
 
 // Everything one microbatch asks of a layer, forward and backward, and of the head: the currency in

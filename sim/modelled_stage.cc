@@ -60,6 +60,7 @@ ModelledStage::ModelledStage(const RunConfig& config, const StageAssignment& sta
   backward_flops_ = kBackwardPerForward * forward_flops_ +
                     recomputed_layers * LayerRepeatShare(config) * LayerForwardFlops(config);
   loss_flops_ = LossFlops(config);
+  optimizer_flops_ = layers * LayerOptimizerFlops(config);
   parameters_ = StageParameters(config.model, layers, holds_ends);
   boundary_bytes_ = BoundaryBytes(config);
   tokens_ = static_cast<int32_t>(MicrobatchTokens(config));
@@ -105,7 +106,7 @@ Duration ModelledStage::Cost(WorkKind kind) const {
     case WorkKind::kAccumulate:
       return memory(kAccumulateBytes);
     case WorkKind::kOptimizer:
-      return memory(kOptimizerBytes);
+      return memory(kOptimizerBytes) + compute(optimizer_flops_);
     case WorkKind::kEncode:
       return round(kEncodeBytes);
     case WorkKind::kApply:

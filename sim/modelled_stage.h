@@ -104,7 +104,7 @@ class ModelledStage final : public StageWork {
   Payload State(uint64_t base, int64_t at) const;
 
   std::shared_ptr<const ModelledDevice> device_;
-  double forward_flops_ = 0, backward_flops_ = 0, loss_flops_ = 0;
+  double forward_flops_ = 0, backward_flops_ = 0, loss_flops_ = 0, optimizer_flops_ = 0;
   int64_t parameters_ = 0;
   int64_t boundary_bytes_ = 0;
   int32_t tokens_ = 0;

@@ -42,7 +42,7 @@ void VisitModel(Visitor& v, TransformerConfig& m) {
 template <typename Visitor>
 void VisitInner(Visitor& v, InnerConfig& c) {
   v.Section("inner", "What every node does by itself at every step.");
-  v.Choice("inner", "optimizer", c.optimizer, {"adamw", "sgd"}, "");
+  v.Choice("inner", "optimizer", c.optimizer, {"adamw", "sgd", "muon"}, "");
   v.Number("inner", "learning_rate", c.learning_rate, 1e-12, 1e3, "");
   v.Number("inner", "min_learning_rate", c.min_learning_rate, 0, 1e3,
            "cosine decays to this at the last step");

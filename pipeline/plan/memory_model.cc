@@ -28,6 +28,15 @@ int64_t WorkspaceFloats(const TransformerConfig& model, bool holds_ends) {
   return block + (holds_ends ? int64_t{2} * model.hidden + 2 : 0);
 }
 
+// What Muon's iteration takes for the largest matrix of a layer (model/orthogonal_step.h).
+int64_t OrthogonalBytes(const RunConfig& config, int32_t layers) {
+  if (config.inner.optimizer != InnerOptimizer::kMuon || layers == 0) return 0;
+  const int64_t d = config.model.hidden;
+  const int64_t floats = d * std::max<int64_t>(d, config.model.ffn) + d * d;
+  const bool rounds = config.inner.compute == InnerCompute::kBfloat16;
+  return (2 * floats + (rounds ? floats / 2 : 0)) * kFloat;
+}
+
 // Bits a value for which an encoder makes room before it knows how long the message gets.
 double DeltaBitsMax(const OuterConfig& outer) {
   switch (outer.codec) {
@@ -70,7 +79,7 @@ StageMemory MemoryOf(const RunConfig& config, int32_t layers, bool holds_ends,
   const int64_t parameters = StageParameters(model, layers, holds_ends);
   const int64_t weights = parameters * kFloat;
   const int64_t tokens = MicrobatchTokens(config);
-  const int64_t moments = config.inner.optimizer == InnerOptimizer::kAdamW ? 2 * weights : 0;
+  const int64_t moments = config.inner.optimizer == InnerOptimizer::kSgd ? 0 : 2 * weights;
   const bool buffer = config.outer.residual == ResidualPlace::kBuffer;
   const bool rounds = holds.replicas > 1;
 
@@ -78,7 +87,7 @@ StageMemory MemoryOf(const RunConfig& config, int32_t layers, bool holds_ends,
   const bool rounds_weights = config.inner.compute == InnerCompute::kBfloat16;
   memory.weights = 2 * weights + (rounds_weights ? weights / 2 : 0);
   memory.gradients = (1 + holds.gradients) * weights;
-  memory.optimizer = moments;
+  memory.optimizer = moments + OrthogonalBytes(config, layers);
   const bool keeps_sent = buffer && rounds && config.outer.mode != OuterMode::kCo2;
   memory.outer = (2 + (buffer ? 1 : 0) + (keeps_sent ? 1 : 0)) * weights;
   memory.codec = rounds ? CodecBytes(config, parameters, holds.replicas) : 0;

@@ -53,9 +53,10 @@ TEST_CASE("Moments: whatever AdamW makes passes, what would make a giant step do
           "[model][join]") {
   InnerConfig config;
   config.beta2 = GENERATE(0.95f, 0.999f);
+  const ParameterLayout layout = ParameterLayout::ForModel({});
   const Moments m = MomentsOf(config, 5000, GENERATE(1, 30), 2);
   const Bytes honest = EncodeMoments(m.first, m.second);
-  CHECK(CheckMomentsBlock(config, honest).ok());
+  CHECK(CheckMomentsBlock(config, layout, 0, honest).ok());
 
   Moments lie = m;
   SECTION("no second moment") {
@@ -70,5 +71,43 @@ TEST_CASE("Moments: whatever AdamW makes passes, what would make a giant step do
   SECTION("not finite") {
     lie.first[20] = NAN;
   }
-  CHECK(absl::IsDataLoss(CheckMomentsBlock(config, EncodeMoments(lie.first, lie.second))));
+  CHECK(
+      absl::IsDataLoss(CheckMomentsBlock(config, layout, 0, EncodeMoments(lie.first, lie.second))));
+}
+
+TEST_CASE(
+    "Moments: of matrices that Muon steps there is one, and it is a mean of clipped gradients",
+    "[model][join][muon]") {
+  InnerConfig config;
+  config.optimizer = InnerOptimizer::kMuon;
+  const ParameterLayout layout = ParameterLayout::ForModel({});
+  const TensorSlot& matrix = *layout.Find("model.layers.0.self_attn.q_proj.weight");
+  const TensorSlot& norm = *layout.Find("model.layers.0.input_layernorm.weight");
+  REQUIRE(norm.offset + norm.size() == matrix.offset);
+  const auto n = static_cast<size_t>(norm.size());
+  Moments m{std::vector<float>(n + 10, 0.5f), std::vector<float>(n + 10, 0.3f)};
+  std::fill(m.second.begin() + static_cast<std::ptrdiff_t>(n), m.second.end(), 0.0f);
+  const auto check = [&](const Moments& of) {
+    return CheckMomentsBlock(config, layout, norm.offset, EncodeMoments(of.first, of.second));
+  };
+  CHECK(check(m).ok());
+
+  Moments lie = m;
+  SECTION("a second one") {
+    lie.second[n] = 1;
+  }
+  SECTION("longer than the clip") {
+    lie.first[n] = 2;
+  }
+  SECTION("of a norm, which AdamW steps") {
+    lie.second[n - 1] = 0;
+  }
+  CHECK(absl::IsDataLoss(check(lie)));
+}
+
+TEST_CASE("Moments: no block goes past the stage's end", "[model][join]") {
+  const ParameterLayout layout = ParameterLayout::ForModel({});
+  const Bytes block(8);
+  CHECK(CheckMomentsBlock({}, layout, layout.size() - 2, block).ok());
+  CHECK(absl::IsInvalidArgument(CheckMomentsBlock({}, layout, layout.size() - 1, block)));
 }

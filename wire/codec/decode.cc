@@ -38,7 +38,7 @@ void ReadOuterLaw(ReadChecks& checks, schema::RunConfig::Outer::Reader r, OuterC
 
 void ReadTraining(ReadChecks& checks, schema::RunConfig::Reader r, RunConfig& c) {
   const auto inner = r.getInner();
-  c.inner.optimizer = checks.Enumerator(inner.getOptimizer(), InnerOptimizer::kSgd, "optimizer");
+  c.inner.optimizer = checks.Enumerator(inner.getOptimizer(), InnerOptimizer::kLast, "optimizer");
   c.inner.learning_rate = inner.getLearningRate();
   c.inner.min_learning_rate = inner.getMinLearningRate();
   c.inner.warmup_steps = inner.getWarmupSteps();

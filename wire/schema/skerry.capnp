@@ -180,7 +180,7 @@ struct RunConfig {
     positions   @16 :Int32;     # that an imported model says it reaches; 0: context
   }
   struct Inner {
-    optimizer       @0 :UInt8;  # 0 AdamW, 1 SGD
+    optimizer       @0 :UInt8;  # 0 AdamW, 1 SGD, 2 Muon
     learningRate    @1 :Float32;
     minLearningRate @2 :Float32;
     warmupSteps     @3 :Int64;

@@ -95,6 +95,12 @@ TEST_CASE("Memory model: within 5 % of the heap for six layers and SGD", "[memor
   CheckWithinFivePercent(shape);
 }
 
+TEST_CASE("Memory model: within 5 % of the heap with Muon", "[memory]") {
+  StageCase shape = Case(256, 2, false);
+  shape.config.inner.optimizer = InnerOptimizer::kMuon;
+  CheckWithinFivePercent(shape);
+}
+
 TEST_CASE("Memory model: within 5 % of the heap where microbatches are large", "[memory]") {
   StageCase shape = Case(128, 3, false);
   shape.config.pipeline.sequences_per_microbatch = 8;
