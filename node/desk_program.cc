@@ -247,7 +247,7 @@ absl::Status Pause(const std::string& given, bool paused) {
   return absl::OkStatus();
 }
 
-absl::Status Leave(const std::string& home) {
+absl::Status TellToLeave(const std::string& home) {
   SKERRY_ASSIGN_OR_RETURN(const nlohmann::json status, RunningStatus(NodeHome(home)));
   const auto process = status.value("process", 0);
   if (process <= 1 || kill(process, SIGINT) != 0) {
@@ -279,7 +279,7 @@ void AddDeskCommands(CLI::App& app, int* exit_code) {
       [](const Options& o) { return Pause(o.home, true); });
   add("resume", "it joins again", [](const Options& o) { return Pause(o.home, false); });
   add("leave", "the node of this home leaves its run and ends, as with Ctrl-C",
-      [](const Options& o) { return Leave(o.home); });
+      [](const Options& o) { return TellToLeave(o.home); });
 }
 
 }  // namespace skerry

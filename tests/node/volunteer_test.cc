@@ -58,10 +58,10 @@ TEST_CASE("The volunteer's screen says what the node does, waits for and has con
   const std::string text = Joined(ScreenLines(Training(), {"one", "two"}, 80, 24));
   CHECK(Has(text, "trains"));
   CHECK(Has(text, "gradient of microbatch 5 from 3fa91234"));
-  CHECK(Has(text, "1.50 million tokens, 12.5 % of all; rank 3 of 8; counted in 16 rounds"));
+  CHECK(Has(text, "1.50 million tokens (12.5 %), rank 3 of 8, in 16 rounds"));
   CHECK(Has(text, "1 done; the next ends in 3 steps, about 2 s"));
   CHECK(Has(text, "stage 2 of 4, layers 2 to 3"));
-  CHECK(Has(text, "5 directly, 2 through a relay"));
+  CHECK(Has(text, "5 others directly, 2 through a relay"));
   CHECK(Has(text, "12.50"));
   CHECK(Has(text, "two"));
   CHECK(Has(text, "q leave"));
