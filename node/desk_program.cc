@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -188,7 +189,8 @@ void Desk::ChangeLimit(double factor) {
   constexpr double kLeast = 0.1;
   const auto change = [&](double limit, double seen) {
     const double from = limit > 0 ? limit : factor < 1 ? seen : 0;
-    return from > 0 && factor > 0 ? std::max(kLeast, from * factor) : 0;
+    if (from <= 0 || factor <= 0) return 0.0;
+    return std::max(kLeast, std::round(10 * from * factor) / 10);
   };
   limits->up_mbit = change(limits->up_mbit, view_.peak_up);
   limits->down_mbit = change(limits->down_mbit, view_.peak_down);

@@ -9,8 +9,8 @@
 namespace skerry {
 namespace {
 
-constexpr std::array<const char*, kTrafficClasses> kClassNames = {"control", "activations",
-                                                                  "deltas", "state", "data"};
+constexpr std::array<const char*, kTrafficClasses> kClassNames = {"control", "pipeline", "deltas",
+                                                                  "state", "data"};
 
 double Sum(const ClassRates& rates) {
   return std::accumulate(rates.begin(), rates.end(), 0.0);
@@ -63,7 +63,7 @@ std::string NetworkText(const VolunteerView& view) {
   if (look.run.empty()) return "the coordinator has not answered yet";
   return absl::StrFormat("%s; %d others directly, %d through a relay",
                          look.is_reachable ? "can be dialled" : "cannot be dialled: it dials",
-                         std::max(look.peers - 1 - view.relayed, 0), view.relayed);
+                         std::max(look.peers - view.relayed, 0), view.relayed);
 }
 
 // Counts characters, not bytes, of UTF-8.
@@ -77,8 +77,8 @@ std::string Cut(const std::string& text, int columns) {
 }
 
 std::string RatesLine(const char* name, const ClassRates& rates) {
-  std::string line = absl::StrFormat("  %-11s %9.2f", name, Sum(rates));
-  for (const double rate : rates) line += absl::StrFormat(" %11.2f", rate);
+  std::string line = absl::StrFormat("  %-11s %8.2f", name, Sum(rates));
+  for (const double rate : rates) line += absl::StrFormat(" %9.2f", rate);
   return line;
 }
 
@@ -157,8 +157,8 @@ std::vector<std::string> ScreenLines(const VolunteerView& view, const std::vecto
   lines.push_back(Row("contributed", ContributionText(view)));
   lines.push_back("");
   lines.push_back(Row("network", NetworkText(view)));
-  std::string heads = absl::StrFormat("  %-11s %9s", "Mbit/s", "all");
-  for (const char* name : kClassNames) heads += absl::StrFormat(" %11s", name);
+  std::string heads = absl::StrFormat("  %-11s %8s", "Mbit/s", "all");
+  for (const char* name : kClassNames) heads += absl::StrFormat(" %9s", name);
   lines.push_back(heads);
   lines.push_back(RatesLine("up", view.up));
   lines.push_back(RatesLine("down", view.down));

@@ -32,7 +32,7 @@ VolunteerView Training() {
   view.look.first_layer = 2;
   view.look.last_layer = 4;
   view.look.replicas = 2;
-  view.look.peers = 8;
+  view.look.peers = 7;
   view.look.waiting_for = "gradient of microbatch 5 from 3fa91234";
   view.standing = {1'500'000, 12'000'000, 3, 8, 16, 13, 0.5};
   view.relayed = 2;
