@@ -35,6 +35,11 @@ std::vector<Share> SharesOfStep(const TracedStep& step) {
   return shares;
 }
 
+std::string Time(double seconds) {
+  return seconds < 0.1 ? absl::StrFormat("%.1f ms", 1e3 * seconds)
+                       : absl::StrFormat("%.3f s", seconds);
+}
+
 std::string Name(const RunReport& report, const std::string& node) {
   for (const ReportNode& known : report.nodes) {
     if (known.id == node && !known.region.empty()) return node + " (" + known.region + ")";
@@ -62,39 +67,39 @@ std::string StepText(const RunReport& report, const TracedStep& step) {
   const double measured = step.measured_s();
   std::string text = absl::StrFormat(
       "step %d, in round %d, under plan %d\n"
-      "  measured   %.3f s from the first task to the last optimizer step\n",
-      step.step, step.step / InnerSteps(report), step.plan_version, measured);
+      "  measured   %s from the first task to the last optimizer step\n",
+      step.step, step.step / InnerSteps(report), step.plan_version, Time(measured));
   if (step.predicted_s > 0) {
-    text += absl::StrFormat("  predicted  %.3f s a step: the measured one took %+.0f %%\n",
-                            step.predicted_s, 100 * (measured / step.predicted_s - 1));
+    text += absl::StrFormat("  predicted  %s a step: the measured one took %+.0f %%\n",
+                            Time(step.predicted_s), 100 * (measured / step.predicted_s - 1));
   }
   if (step.is_cut) text += "  of a large fleet: only a part of the microbatches is in the log\n";
   text += "\ncritical path: the chain of tasks and ways that ended last\n";
   const std::vector<Share> shares = SharesOfStep(step);
   for (size_t i = 0; i < std::min(shares.size(), kSharesShown); ++i) {
     const Share& share = shares[i];
-    text += absl::StrFormat("  %7.3f s  %3.0f %%  %s", share.seconds,
+    text += absl::StrFormat("  %8s  %3.0f %%  %s", Time(share.seconds),
                             100 * share.seconds / std::max(measured, 1e-9),
                             What(report, share.from, share.to));
-    if (share.predicted_s > 0) text += absl::StrFormat("; predicted %.3f s", share.predicted_s);
+    if (share.predicted_s > 0) text += "; predicted " + Time(share.predicted_s);
     text += "\n";
   }
   text += "\nwho waited for whom\n";
   for (const auto& [node, idle] : IdleTimes(step.tasks)) {
-    text += absl::StrFormat("  %s computed %.3f s, stood idle %.3f s", Name(report, node),
-                            idle.busy_s, idle.idle_s);
+    text += absl::StrFormat("  %s computed %s, stood idle %s", Name(report, node),
+                            Time(idle.busy_s), Time(idle.idle_s));
     std::vector<std::pair<double, std::string>> reasons;
     for (const auto& [other, seconds] : idle.for_node) reasons.push_back({-seconds, other});
     std::sort(reasons.begin(), reasons.end());
     if (!reasons.empty() && idle.idle_s > 0) {
-      text += absl::StrFormat(", %.3f s of it for %s", -reasons[0].first,
+      text += absl::StrFormat(", %s of it for %s", Time(-reasons[0].first),
                               Name(report, reasons[0].second));
     }
     text += "\n";
   }
   text += "\nwhat would have helped most (each in half the time, the order of work as it was)\n";
   for (const Remedy& remedy : Remedies(step.tasks)) {
-    text += absl::StrFormat("  %.3f s a step, %.0f %% less: %s\n", remedy.step_s,
+    text += absl::StrFormat("  %s a step, %.0f %% less: %s\n", Time(remedy.step_s),
                             100 * (1 - remedy.step_s / std::max(measured, 1e-9)),
                             RemedyText(report, remedy));
   }

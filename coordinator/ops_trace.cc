@@ -30,6 +30,8 @@ bool IsSaneTrace(const StepTrace& trace) {
 }  // namespace
 
 void CoordinatorActor::On(Context& context, const NodeId& from, const StepTrace& message) {
+  // Of a plan that was replaced while it was on its way.
+  if (state_.plan && message.plan_version < state_.plan->version) return;
   const bool is_known = StageOf(from) && message.step < options_.config.steps &&
                         message.plan_version == state_.plan->version &&
                         IsTraced(message.step, options_.config.outer.inner_steps);

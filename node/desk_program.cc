@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -188,7 +189,8 @@ void Desk::ChangeLimit(double factor) {
   constexpr double kLeast = 0.1;
   const auto change = [&](double limit, double seen) {
     const double from = limit > 0 ? limit : factor < 1 ? seen : 0;
-    return from > 0 && factor > 0 ? std::max(kLeast, from * factor) : 0;
+    if (from <= 0 || factor <= 0) return 0.0;
+    return std::max(kLeast, std::round(10 * from * factor) / 10);
   };
   limits->up_mbit = change(limits->up_mbit, view_.peak_up);
   limits->down_mbit = change(limits->down_mbit, view_.peak_down);
@@ -247,7 +249,7 @@ absl::Status Pause(const std::string& given, bool paused) {
   return absl::OkStatus();
 }
 
-absl::Status Leave(const std::string& home) {
+absl::Status TellToLeave(const std::string& home) {
   SKERRY_ASSIGN_OR_RETURN(const nlohmann::json status, RunningStatus(NodeHome(home)));
   const auto process = status.value("process", 0);
   if (process <= 1 || kill(process, SIGINT) != 0) {
@@ -279,7 +281,7 @@ void AddDeskCommands(CLI::App& app, int* exit_code) {
       [](const Options& o) { return Pause(o.home, true); });
   add("resume", "it joins again", [](const Options& o) { return Pause(o.home, false); });
   add("leave", "the node of this home leaves its run and ends, as with Ctrl-C",
-      [](const Options& o) { return Leave(o.home); });
+      [](const Options& o) { return TellToLeave(o.home); });
 }
 
 }  // namespace skerry

@@ -9,14 +9,14 @@
 namespace skerry {
 namespace {
 
-constexpr std::array<const char*, kTrafficClasses> kClassNames = {"control", "activations",
-                                                                  "deltas", "state", "data"};
+constexpr std::array<const char*, kTrafficClasses> kClassNames = {"control", "pipeline", "deltas",
+                                                                  "state", "data"};
 
 double Sum(const ClassRates& rates) {
   return std::accumulate(rates.begin(), rates.end(), 0.0);
 }
 
-std::string Bytes(int64_t bytes) {
+std::string SizeText(int64_t bytes) {
   const auto value = static_cast<double>(bytes);
   if (value >= 1e9) return absl::StrFormat("%.1f GB", value * 1e-9);
   return absl::StrFormat("%.0f MB", value * 1e-6);
@@ -61,11 +61,9 @@ std::string RoundText(const VolunteerView& view) {
 std::string NetworkText(const VolunteerView& view) {
   const NodeLook& look = view.look;
   if (look.run.empty()) return "the coordinator has not answered yet";
-  return absl::StrFormat("%s; %d other nodes, %d directly, %d through a relay",
-                         look.is_reachable ? "others can dial this node"
-                                           : "others cannot dial this node, it dials them",
-                         std::max(look.peers - 1, 0), std::max(look.peers - 1 - view.relayed, 0),
-                         view.relayed);
+  return absl::StrFormat("%s; %d others directly, %d through a relay",
+                         look.is_reachable ? "can be dialled" : "cannot be dialled: it dials",
+                         std::max(look.peers - view.relayed, 0), view.relayed);
 }
 
 // Counts characters, not bytes, of UTF-8.
@@ -79,8 +77,8 @@ std::string Cut(const std::string& text, int columns) {
 }
 
 std::string RatesLine(const char* name, const ClassRates& rates) {
-  std::string line = absl::StrFormat("  %-11s %9.2f", name, Sum(rates));
-  for (const double rate : rates) line += absl::StrFormat(" %11.2f", rate);
+  std::string line = absl::StrFormat("  %-11s %8.2f", name, Sum(rates));
+  for (const double rate : rates) line += absl::StrFormat(" %9.2f", rate);
   return line;
 }
 
@@ -131,9 +129,8 @@ std::string ContributionText(const VolunteerView& view) {
     return view.look.tokens > 0 ? "nothing counts yet: work counts when its round is accepted, soon"
                                 : "nothing yet";
   }
-  return absl::StrFormat("%s tokens, %.1f %% of all; rank %d of %d; counted in %d rounds",
-                         Count(standing.tokens), 100 * Share(view), standing.rank, standing.nodes,
-                         standing.rounds);
+  return absl::StrFormat("%s tokens (%.1f %%), rank %d of %d, in %d rounds", Count(standing.tokens),
+                         100 * Share(view), standing.rank, standing.nodes, standing.rounds);
 }
 
 std::vector<std::string> ScreenLines(const VolunteerView& view, const std::vector<std::string>& log,
@@ -155,13 +152,13 @@ std::vector<std::string> ScreenLines(const VolunteerView& view, const std::vecto
                                                     look.last_layer - 1, look.replicas)));
   lines.push_back(
       Row("device", absl::StrFormat("%3.0f %% at work; %s", 100 * view.busy_share, view.device)));
-  lines.push_back(Row("memory", absl::StrFormat("%s held, %s offered", Bytes(look.memory_bytes),
-                                                Bytes(look.memory_offered))));
+  lines.push_back(Row("memory", absl::StrFormat("%s held, %s offered", SizeText(look.memory_bytes),
+                                                SizeText(look.memory_offered))));
   lines.push_back(Row("contributed", ContributionText(view)));
   lines.push_back("");
   lines.push_back(Row("network", NetworkText(view)));
-  std::string heads = absl::StrFormat("  %-11s %9s", "Mbit/s", "all");
-  for (const char* name : kClassNames) heads += absl::StrFormat(" %11s", name);
+  std::string heads = absl::StrFormat("  %-11s %8s", "Mbit/s", "all");
+  for (const char* name : kClassNames) heads += absl::StrFormat(" %9s", name);
   lines.push_back(heads);
   lines.push_back(RatesLine("up", view.up));
   lines.push_back(RatesLine("down", view.down));

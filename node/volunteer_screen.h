@@ -30,7 +30,7 @@ struct VolunteerView {
 std::string PhaseText(const VolunteerView& view);
 // What it waits for, and why; "" when it is at work.
 std::string WaitText(const VolunteerView& view);
-// "1.2 million tokens, 12 % of all; rank 3 of 8; counted in 16 rounds"
+// "1.2 million tokens (12 %), rank 3 of 8, in 16 rounds"
 std::string ContributionText(const VolunteerView& view);
 
 // At most `rows` lines of at most `columns` characters; the newest of `log` where room is left.

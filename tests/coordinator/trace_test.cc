@@ -162,7 +162,12 @@ RunConfig LongerRun() {
 }
 
 StepTrace TraceOfNode(const ServedRun& run, int64_t step) {
-  return {step, run.state().plan->version, 1000, {{Kind::kOptimizer, -1, 0, 0, 0, 10, 20}}};
+  return {step,
+          run.state().plan->version,
+          1000,
+          {{Kind::kStart, 0, 0, 0, 0, 0, 5},
+           {Kind::kBackward, 1, 0, 0, 0, 5, 9},
+           {Kind::kOptimizer, -1, 0, 0, 0, 10, 20}}};
 }
 
 }  // namespace
@@ -180,7 +185,7 @@ TEST_CASE("A step is written once everybody who works has traced it, with the mo
   REQUIRE(event.is_object());
   CHECK(event["step"] == 4);
   CHECK(event["nodes"].size() == 4);
-  CHECK(event["tasks"].size() == 4);
+  CHECK(event["tasks"].size() == 12);
   CHECK(event["predicted"].size() > 4);
   run.From(3, TraceOfNode(run, 4));  // again, as after a restart
   run.RunJobs();
@@ -197,9 +202,9 @@ TEST_CASE("Traces that cannot be are refused", "[coordinator][error]") {
   trace.plan_version = 99;
   run.From(0, trace);
   trace = TraceOfNode(run, 4);
-  trace.tasks[0].end_us = INT64_MAX;
+  trace.tasks.back().end_us = INT64_MAX;
   run.From(0, trace);
-  trace.tasks[0].end_us = 5;  // before it began
+  trace.tasks.back().end_us = 5;  // before it began
   run.From(0, trace);
   CHECK(run.actor->refused() == before + 4);
 }

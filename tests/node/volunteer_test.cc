@@ -32,7 +32,7 @@ VolunteerView Training() {
   view.look.first_layer = 2;
   view.look.last_layer = 4;
   view.look.replicas = 2;
-  view.look.peers = 8;
+  view.look.peers = 7;
   view.look.waiting_for = "gradient of microbatch 5 from 3fa91234";
   view.standing = {1'500'000, 12'000'000, 3, 8, 16, 13, 0.5};
   view.relayed = 2;
@@ -58,10 +58,10 @@ TEST_CASE("The volunteer's screen says what the node does, waits for and has con
   const std::string text = Joined(ScreenLines(Training(), {"one", "two"}, 80, 24));
   CHECK(Has(text, "trains"));
   CHECK(Has(text, "gradient of microbatch 5 from 3fa91234"));
-  CHECK(Has(text, "1.50 million tokens, 12.5 % of all; rank 3 of 8; counted in 16 rounds"));
+  CHECK(Has(text, "1.50 million tokens (12.5 %), rank 3 of 8, in 16 rounds"));
   CHECK(Has(text, "1 done; the next ends in 3 steps, about 2 s"));
   CHECK(Has(text, "stage 2 of 4, layers 2 to 3"));
-  CHECK(Has(text, "5 directly, 2 through a relay"));
+  CHECK(Has(text, "5 others directly, 2 through a relay"));
   CHECK(Has(text, "12.50"));
   CHECK(Has(text, "two"));
   CHECK(Has(text, "q leave"));
