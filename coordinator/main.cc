@@ -147,7 +147,7 @@ struct CommandLine {
   int exit_code = 0;
 };
 
-void AddRunCommands(CLI::App& app, CommandLine& line) {
+void AddInitCommand(CLI::App& app, CommandLine& line) {
   auto* init = app.add_subcommand("init", "make the directory of a new run");
   init->add_option("dir", line.init.directory)->required();
   init->add_option("--config", line.init.config_file, "run.toml to copy; default: a template");
@@ -175,7 +175,10 @@ void AddRunCommands(CLI::App& app, CommandLine& line) {
   init->add_option("--checkpoints", line.init.checkpoints,
                    "where checkpoints go, as a disk that both share; default: the directory");
   init->callback([&] { line.exit_code = Ended(InitRunDirectory(line.init)); });
+}
 
+void AddRunCommands(CLI::App& app, CommandLine& line) {
+  AddInitCommand(app, line);
   auto* ticket = app.add_subcommand("ticket", "print a ticket for volunteers");
   ticket->add_option("dir", line.ticket.directory)->required();
   ticket->add_option("--advertise,--endpoint", line.ticket.endpoint,

@@ -17,9 +17,9 @@ namespace skerry {
 struct PrepareDocumentsOptions {
   double validation_share = 0.01;  // in [0, 0.5]
   int64_t shard_tokens = TokenDatasetWriter::kShardTokensDefault;
-  std::string field = "text";                  // of a JSON line
-  std::string tokenizer_digest;                // for index.json
-  std::function<void(double share)> progress;  // as PrepareTextOptions
+  std::string field = "text";                       // of a JSON line
+  std::string tokenizer_digest = {};                // for index.json
+  std::function<void(double share)> progress = {};  // as PrepareTextOptions
 };
 
 // `inputs`: files, plain or gzip, and directories (all regular files below, in the order of their

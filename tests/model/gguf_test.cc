@@ -40,12 +40,12 @@ class Reader {
     REQUIRE(bytes_.substr(0, 4) == "GGUF");
     at_ = 4;
     REQUIRE(Get<uint32_t>() == 3);
-    const auto tensors = Get<uint64_t>(), keys = Get<uint64_t>();
+    const auto tensor_count = Get<uint64_t>(), keys = Get<uint64_t>();
     for (uint64_t i = 0; i < keys; ++i) {
       const std::string key = Text();
       texts[key] = Value(Get<uint32_t>());
     }
-    for (uint64_t i = 0; i < tensors; ++i) {
+    for (uint64_t i = 0; i < tensor_count; ++i) {
       const std::string name = Text();
       Found found;
       found.shape.resize(Get<uint32_t>());
@@ -53,7 +53,7 @@ class Reader {
       found.type = Get<uint32_t>();
       found.offset = Get<uint64_t>();
       CHECK(found.offset % 32 == 0);
-      this->tensors[name] = found;
+      tensors[name] = found;
     }
     data_ = (at_ + 31) / 32 * 32;
   }

@@ -63,6 +63,24 @@ TEST_CASE("Codec: every message is decoded as it was encoded", "[wire][codec]") 
   }
 }
 
+TEST_CASE("Codec: a model from elsewhere travels whole", "[wire][codec]") {
+  Welcome welcome;
+  TransformerConfig& model = welcome.config.model;
+  model.qkv_bias = true;
+  model.rope_scaling = RopeScaling::kLlama3;
+  model.rope_factor = 8;
+  model.rope_low_frequency = 1.25f;
+  model.rope_high_frequency = 5;
+  model.rope_original_context = 8192;
+  model.positions = 131072;
+
+  const EncodedFrame encoded = Encoded(welcome);
+  const auto decoded = Decode(encoded.envelope, encoded.payload, Expectation());
+
+  REQUIRE(decoded.ok());
+  CHECK(*decoded->frame.message == Message(welcome));
+}
+
 TEST_CASE("Codec: an acknowledgement alone has no message", "[wire][codec]") {
   Frame frame{SampleHeader(), nullptr};
   frame.header.sequence = 0;

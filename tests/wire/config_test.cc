@@ -108,6 +108,13 @@ TEST_CASE("RunConfig: every field survives being written and read", "[wire][conf
   config.outer.codec = DeltaCodec::kNone;
   config.pipeline.skip_ratio = 1.0 / 3.0;
   config.model.tied_head = true;
+  config.model.qkv_bias = true;
+  config.model.rope_scaling = RopeScaling::kLlama3;
+  config.model.rope_factor = 8;
+  config.model.rope_low_frequency = 1.25f;
+  config.model.rope_high_frequency = 5;
+  config.model.rope_original_context = 8192;
+  config.model.positions = 131072;
 
   const auto read = ParseRunConfig(FormatRunConfig(config), "run.toml");
 
