@@ -27,7 +27,7 @@ namespace {
 constexpr const char* kUsage =
     "usage: bench_convergence [--model tiny|demo|10m] [--seeds N] [--replicas 4,8] [--steps N]\n"
     "                         [--sequences N] [--threads N] [--text FILE] [--studies "
-    "tau,modes,codecs,sums,rest,missing,skip]\n"
+    "tau,modes,codecs,sums,rest,back,missing,skip]\n"
     "                         [--optimizer adamw|muon]\n"
     "                         [--inner-rate R: no rate is tuned, outer 1 and 0] [--json FILE]\n";
 
@@ -198,6 +198,9 @@ class Race {
     if (!HasFixedOuterStep(contender.training)) {
       std::fprintf(stderr, ", outer %.1f and %.1f", double{result.rates.alpha},
                    double{result.rates.beta});
+    }
+    if (contender.training.goes_back) {
+      std::fprintf(stderr, ", dropped %.2f rounds", result.by_seed[0].dropped_rounds);
     }
     std::fprintf(stderr, ", after %d runs\n", result.runs);
     results_[contender.name] = std::move(result);

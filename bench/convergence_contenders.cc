@@ -110,6 +110,32 @@ void AddRest(Collection* out) {
   }
 }
 
+// What a checkpoint does not keep: residuals and what reducers have left over, dropped half-way.
+void AddBack(Collection* out) {
+  out->Study("back");
+  const struct {
+    const char* name;
+    DeltaCodec codec;
+    double bits;
+    ResidualPlace residual;
+  } kept[] = {{"no codec", DeltaCodec::kNone, 1, ResidualPlace::kBuffer},
+              {"int8", DeltaCodec::kInt8, 1, ResidualPlace::kBuffer},
+              {"default tier", DeltaCodec::kTernary, 1, ResidualPlace::kWeights},
+              {"ternary, buffer", DeltaCodec::kTernary, 1, ResidualPlace::kBuffer},
+              {"starved tier", DeltaCodec::kLowRank, 0.15, ResidualPlace::kWeights}};
+  for (const auto& [name, codec, bits, residual] : kept) {
+    for (const bool goes_back : {false, true}) {
+      Training training = Synchronous(kStudyTau, codec);
+      training.bits = bits;
+      training.residual = residual;
+      training.sharded = true;
+      training.goes_back = goes_back;
+      out->Add(WithTau(std::string(name) + ", both ways" + (goes_back ? ", goes back" : "")),
+               training);
+    }
+  }
+}
+
 void AddMissing(Collection* out) {
   out->Study("missing");
   for (const DeltaCodec codec : {DeltaCodec::kNone, DeltaCodec::kTernary}) {
@@ -154,6 +180,7 @@ std::vector<Contender> ContendersOf(int32_t replicas) {
   AddCodecs(&out);
   AddSums(&out);
   AddRest(&out);
+  AddBack(&out);
   AddMissing(&out);
   AddSkips(&out);
   return out.Take();

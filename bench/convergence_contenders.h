@@ -11,9 +11,9 @@
 namespace skerry::bench {
 
 struct Contender {
-  std::string name;  // "R4 tau 16 ternary"
-  std::string
-      study;  // "tau", "modes", "codecs", "sums", "missing" or "skip"; a baseline's is empty
+  std::string name;   // "R4 tau 16 ternary"
+  std::string study;  // "tau", "modes", "codecs", "sums", "rest", "back", "missing" or "skip"; a
+                      // baseline's is empty
   Training training;
   std::string baseline;  // the contender its loss is set against; itself for a baseline
 };

@@ -10,14 +10,15 @@
 #include "localsgd/table_choice.h"
 
 namespace skerry::bench {
-namespace {
 
-std::vector<int64_t> BlockSizes(const TransformerConfig& model) {
+std::vector<int64_t> BlocksOf(const TransformerConfig& model) {
   std::vector<int64_t> sizes;
   const ParameterLayout layout = ParameterLayout::ForModel(model);
   for (const ParameterBlock& block : layout.blocks()) sizes.push_back(block.size);
   return sizes;
 }
+
+namespace {
 
 size_t At(int32_t index) {
   return static_cast<size_t>(index);
@@ -94,6 +95,7 @@ void StackedModel::Write(std::span<const float> parameters) {
 Fleet::Fleet(const RunConfig& config, const Training& training, const OuterLaw& law, uint64_t seed)
     : config_(config),
       training_(training),
+      law_(law),
       schedule_(law),
       seed_(seed),
       backend_(CreateCpuBackend(1)),
@@ -104,8 +106,8 @@ absl::StatusOr<std::unique_ptr<Fleet>> Fleet::Create(const RunConfig& config,
                                                      const Training& training, const OuterLaw& law,
                                                      uint64_t seed) {
   std::unique_ptr<Fleet> fleet(new Fleet(config, training, law, seed));
-  const std::vector<int64_t> blocks = BlockSizes(config.model);
-  OuterLaw shaped = law;
+  const std::vector<int64_t> blocks = BlocksOf(config.model);
+  OuterLaw& shaped = fleet->law_;
   shaped.replica.shape = ShapeOf(ParameterLayout::ForModel(config.model));
   std::vector<float> start(static_cast<size_t>(ParameterLayout::ForModel(config.model).size()));
   const int32_t models = training.gradient_mean ? 1 : training.replicas;
@@ -118,15 +120,20 @@ absl::StatusOr<std::unique_ptr<Fleet>> Fleet::Create(const RunConfig& config,
         {std::move(model), OuterFragments(shaped, blocks, start, sharded_over)});
     fleet->theta_.push_back(start);
   }
-  const OuterFragments& rounds = fleet->replicas_[0].rounds;
-  for (int32_t f = 0; training.sharded && f < rounds.count(); ++f) {
-    const FragmentRange range = rounds.range(f);
-    fleet->reducers_.emplace_back(
-        law.config, rounds.cut(f), law.replica.nominal_tokens,
-        std::make_shared<CodecBook>(law.config, range.size, rounds.cut(f),
-                                    SliceShape(shaped.replica.shape, range.first, range.size)));
-  }
+  fleet->MakeReducers();
   return fleet;
+}
+
+void Fleet::MakeReducers() {
+  reducers_.clear();
+  const OuterFragments& rounds = replicas_[0].rounds;
+  for (int32_t f = 0; training_.sharded && f < rounds.count(); ++f) {
+    const FragmentRange range = rounds.range(f);
+    reducers_.emplace_back(
+        law_.config, rounds.cut(f), law_.replica.nominal_tokens,
+        std::make_shared<CodecBook>(law_.config, range.size, rounds.cut(f),
+                                    SliceShape(law_.replica.shape, range.first, range.size)));
+  }
 }
 
 // As many as the ratio asks for on average, in turn, so that all stages take part equally.

@@ -28,6 +28,8 @@ class StackedModel {
   absl::StatusOr<float> Train(MicrobatchKey key, std::span<const int32_t> tokens,
                               std::span<const int32_t> targets, std::span<const int32_t> left_out);
   absl::Status OptimizerStep(int64_t step);
+  // Its inner optimizers go on as those of `other`.
+  absl::Status TakeMoments(StackedModel& other);
   void Read(std::span<float> parameters);
   void Write(std::span<const float> parameters);
   int32_t stages() const { return static_cast<int32_t>(stages_.size()); }
@@ -43,6 +45,9 @@ class StackedModel {
   std::vector<float> stream_, gradient_;  // [T, d]
 };
 
+// Of the parameters in that order.
+std::vector<int64_t> BlocksOf(const TransformerConfig& model);
+
 // Replicas, each a StackedModel with its outer rounds.
 class Fleet {
  public:
@@ -53,6 +58,12 @@ class Fleet {
   // Step `step` of every replica, then what is due after it.
   absl::Status Step(int64_t step, const TokenDataset& data);
   absl::Status Finish(int64_t steps_done);
+
+  // As a run that goes back to the checkpoint of the version that has just landed: all replicas
+  // begin with its base, the outer momentum and the first one's moments, nothing else. Returns
+  // Outcome::dropped_rounds. No message is under way.
+  absl::StatusOr<double> GoBack();
+  void NoteBase();  // a round before that
 
   std::vector<float> Base();  // ForModel order
   Backend* backend() { return backend_.get(); }
@@ -72,6 +83,7 @@ class Fleet {
   };
 
   Fleet(const RunConfig& config, const Training& training, const OuterLaw& law, uint64_t seed);
+  void MakeReducers();
   absl::Status TrainAll(int64_t step, const TokenDataset& data);
   std::vector<int32_t> LeftOut(int64_t step, int32_t replica) const;
   absl::Status Carry(std::span<const OuterAction> actions, int64_t steps_done, bool last);
@@ -81,8 +93,12 @@ class Fleet {
                       const std::vector<bool>& present);
   std::vector<bool> Present(const OuterAction& action, bool complete) const;
 
+  // What no round has taken yet of what replicas learnt, mean, and what reducers have left over.
+  std::vector<float> NotSent();
+
   RunConfig config_;
   Training training_;
+  OuterLaw law_;  // of shaped parameters
   OuterSchedule schedule_;
   uint64_t seed_;
   std::unique_ptr<Backend> backend_;
@@ -91,6 +107,7 @@ class Fleet {
   std::vector<std::vector<Flight>> flights_;           // [fragment]
   std::vector<PieceReducer> reducers_;                 // [fragment], of sharded rounds
   std::vector<std::vector<int64_t>> rounds_accepted_;  // [fragment][replica] covered so far
+  std::vector<float> base_before_;  // of a run that will go back: a round earlier
   int64_t bytes_ = 0, messages_ = 0;
 };
 

@@ -102,6 +102,10 @@ absl::StatusOr<Outcome> TrainReplicas(const ConvergenceSize& size, const Trainin
   outcome.loss = outcome.half_loss = std::numeric_limits<double>::infinity();
   for (int64_t step = 0; step < size.steps; ++step) {
     const absl::Status status = fleet->Step(step, data);
+    if (training.goes_back && step + 1 == size.steps / 2 - training.tau) fleet->NoteBase();
+    if (training.goes_back && step + 1 == size.steps / 2 && status.ok()) {
+      SKERRY_ASSIGN_OR_RETURN(outcome.dropped_rounds, fleet->GoBack());
+    }
     // A value that is not finite or too large: this contender diverged, which is a result.
     if (absl::IsInvalidArgument(status)) return outcome;
     SKERRY_RETURN_IF_ERROR(status);

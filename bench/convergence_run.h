@@ -39,9 +39,10 @@ struct Training {
   DeltaCodec codec = DeltaCodec::kNone;
   double bits = 1;  // a parameter and message, of kLowRank
   ResidualPlace residual = ResidualPlace::kBuffer;
-  bool sharded = false;  // each replica sums a part; the sums travel as the deltas do
-  double missing = 0;    // share of the replicas whose message misses the round
-  double skip = 0;       // share of the stages after the first that a microbatch leaves out
+  bool sharded = false;    // each replica sums a part; the sums travel as the deltas do
+  double missing = 0;      // share of the replicas whose message misses the round
+  double skip = 0;         // share of the stages after the first that a microbatch leaves out
+  bool goes_back = false;  // to a checkpoint of the version at half of the steps, at that version
 };
 
 struct Rates {
@@ -55,6 +56,9 @@ struct Outcome {
   double half_loss = 0;  // every other layer after the first left out; mean of both halves
   double bits = 0;       // sent up by a replica, per parameter and round
   int64_t rounds = 0;
+  // What a run that went back had not sent yet, as its mean over the replicas with what reducers
+  // had left over: its norm in units of what the base moves in a round then.
+  double dropped_rounds = 0;
 };
 
 // Blocks; any number of threads may train at once, each with a core of its own.

@@ -18,7 +18,8 @@
 //   new reducer   s' ← s' + D(msg)
 //
 // So Σ D(sum) + Σ s + Σ D(msg) under way = Σ mean, over all reducers, without weights: a mean is
-// not touched. Only what a reducer held that is killed is lost, at most one residual of its pieces.
+// not touched. Only what a reducer held that is killed is lost, at most one residual of its pieces,
+// and with a whole stage what all held: a checkpoint does not keep it (docs/decisions/0038).
 //
 // Memory: 4 bytes per parameter of the pieces it sums, that is 4/R of the stage's for each of R
 // replicas, and of those that it hands on; while it works two floats per parameter of a piece.
@@ -82,13 +83,6 @@ class PieceReducer {
   // What it adds, [size of the piece].
   absl::StatusOr<std::vector<float>> DecodeLeftOver(int32_t piece,
                                                     std::span<const uint8_t> message) const;
-
-  // All of s, bit-exact; the rest is the caller's. The bytes carry a format version and a digest.
-  // Restore: DataLoss if they are damaged, or of another cut.
-  Bytes Save() const;
-  static absl::StatusOr<PieceReducer> Restore(const OuterConfig& config, const PieceCut& cut,
-                                              std::span<const uint8_t> saved,
-                                              std::shared_ptr<CodecBook> codecs = nullptr);
 
   // s of a piece, empty before it landed.
   std::span<const float> residual(int32_t piece) const;

@@ -154,6 +154,7 @@ void NodeActor::On(Context& context, const NodeId& from, const PlanUpdate& messa
   }
   SendPendingToJoiners(context, before);
   SendMovedPieces(context, before);
+  WithdrawObsolete(context, before);
   TendJoining(context);
   if (pipeline_) pipeline_->OnPlan(context, plan_);
   ReplayEarly(context);

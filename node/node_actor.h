@@ -254,6 +254,7 @@ class NodeActor final : public Actor {
   void KeepLeftOver(Context& context, int64_t round, std::vector<Piece> pieces);
   void OnLeftOver(Context& context, const NodeId& from, const Delta& message);
   void NoteReducers(const PipelinePlan& before);
+  void WithdrawObsolete(Context& context, const PipelinePlan& before);
   void MakeLeftOvers(Context& context, PipelinePlan plan, std::vector<StageWork::Landing> landings);
   void LeftOversMade(Context& context);
   bool BeginFarewell(Context& context, const std::string& reason);
@@ -371,8 +372,7 @@ class NodeActor final : public Actor {
   std::shared_ptr<std::vector<Digest>> digests_made_;
   JobId digest_job_ = 0;
 
-  // What the coordinator asked for, and what is kept of it: the state of one version, digested
-  // chunk by chunk between the tasks of training.
+  // What the coordinator asked for: the state of one version, digested between other tasks.
   std::optional<int64_t> checkpoint_wanted_;
   bool checkpoint_at_once_ = false;  // then of whatever version there is
   struct KeptCheckpoint {

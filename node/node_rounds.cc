@@ -157,6 +157,30 @@ void NodeActor::Encoded(Context& context) {
   NoteReadiness(context);
 }
 
+// The plan has a round go on without this node: nobody needs what still waits to leave of it, and
+// its next message holds all that.
+void NodeActor::WithdrawObsolete(Context& context, const PipelinePlan& before) {
+  if (!rounds_ || !work_) return;
+  for (int64_t round = rounds_->next(); round < encoded_; ++round) {
+    if (!IsAbsent(plan_, stage_, round, options_.self) ||
+        IsAbsent(before, stage_, round, options_.self)) {
+      continue;
+    }
+    const auto is_obsolete = [this, round](const skerry::Message& message) {
+      const auto* delta = std::get_if<Delta>(&message);
+      const auto* sum = std::get_if<DeltaSum>(&message);
+      if (sum != nullptr) return sum->stage == stage_ && sum->round == round;
+      return delta != nullptr && delta->stage == stage_ && delta->round == round &&
+             !IsLeftOver(*delta);
+    };
+    for (const NodeId& holder : Holders(plan_, stage_)) {
+      if (holder != options_.self) {
+        context.Withdraw(holder, TrafficClass::kDelta, is_obsolete);
+      }
+    }
+  }
+}
+
 void NodeActor::NoteReadiness(Context& context) {
   for (auto& [round, boundary] : boundaries_) {
     if (!boundary.ready && rounds_->Ready(round)) boundary.ready = context.now();

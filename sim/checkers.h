@@ -70,6 +70,9 @@ class Checkers {
 
   void OnPersist(Instant now, const NodeId& node, const std::string& record);
   void OnSent(const NodeId& from, const NodeId& to, const Message& message);
+  void OnWithdrawn(const NodeId& from, const NodeId& to, const Message& message) {
+    delivery_.OnWithdrawn(from, to, message);
+  }
   // It was delivered.
   void OnMessage(Instant now, const NodeId& from, const NodeId& to, const Message& message);
   // A process starts or ends; what it held in memory is gone.

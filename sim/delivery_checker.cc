@@ -75,6 +75,13 @@ void DeliveryChecker::OnSent(const NodeId& from, const NodeId& to, const Message
   if (auto* queue = UnderWay(from, to)) queue->push_back(FingerprintOf(message));
 }
 
+void DeliveryChecker::OnWithdrawn(const NodeId& from, const NodeId& to, const Message& message) {
+  auto* queue = UnderWay(from, to);
+  if (queue == nullptr) return;
+  const auto last = std::find(queue->rbegin(), queue->rend(), FingerprintOf(message));
+  if (last != queue->rend()) queue->erase(std::next(last).base());
+}
+
 std::string DeliveryChecker::OnDelivered(const NodeId& from, const NodeId& to,
                                          const Message& message) {
   auto* queue = UnderWay(from, to);

@@ -1,6 +1,6 @@
 // What the courier promises (wire/courier.h), watched from above: between two processes that have
 // both lived since the run began, everything sent is delivered once, in order within a class of
-// traffic.
+// traffic, but for what was withdrawn before it left.
 //
 // A pair is watched until one of the two starts again or is put out of the run: from then on
 // sessions end and begin, and what was under way may be lost.
@@ -21,6 +21,7 @@ namespace skerry {
 class DeliveryChecker {
  public:
   void OnSent(const NodeId& from, const NodeId& to, const Message& message);
+  void OnWithdrawn(const NodeId& from, const NodeId& to, const Message& message);
   // What is wrong with it; empty: nothing.
   std::string OnDelivered(const NodeId& from, const NodeId& to, const Message& message);
   void OnLife(const NodeId& node);  // a process starts

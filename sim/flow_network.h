@@ -92,6 +92,10 @@ class FlowNetwork {
   int32_t Open(int32_t from, int32_t to);
   void Send(Instant now, int32_t connection, int64_t bytes, uint64_t tag);
 
+  // Takes back what was handed over as `tag`: true if it waited behind other messages and no byte
+  // of it had left; then it does not come back.
+  bool Withdraw(int32_t connection, uint64_t tag);
+
   // Begins the handshake of a pair that has none yet; Send does it where nobody did.
   void Connect(Instant now, int32_t from, int32_t to);
 

@@ -62,6 +62,26 @@ void FlowNetwork::Append(Instant now, int32_t connection, const Queued& message)
   }
 }
 
+// The first of a queue counts as begun.
+bool FlowNetwork::Withdraw(int32_t connection, uint64_t tag) {
+  Connection& c = At(connection);
+  const auto has_tag = [&](const Queued& message) { return message.tag == tag; };
+  if (!c.waiting.empty()) {
+    const auto it = std::find_if(c.waiting.begin() + 1, c.waiting.end(), has_tag);
+    if (it == c.waiting.end() || it->begun) return false;
+    c.waiting.erase(it);
+    return true;
+  }
+  if (!c.stream || c.stream->queue.empty()) return false;
+  auto& queue = c.stream->queue;
+  auto it = std::find_if(queue.begin() + 1, queue.end(), has_tag);
+  if (it == queue.end() || it->begun) return false;
+  const auto bytes = static_cast<double>(it->bytes);
+  for (it = queue.erase(it); it != queue.end(); ++it) it->end -= bytes;
+  c.stream->total -= bytes;
+  return true;
+}
+
 void FlowNetwork::StartStream(Instant now, int32_t connection) {
   Connection& c = At(connection);
   Stream& s = *c.stream;

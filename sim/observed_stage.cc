@@ -249,6 +249,19 @@ void ObservedStage::StartFromBase(int64_t step, int64_t round) {
   stage_->StartFromBase(step, round);
   steps_ = step;
   catches_up_ = false;
+  CheckBeginning(round);
+}
+
+// Who begins at a version holds nothing that no round has taken: neither what another process had
+// not sent, nor steps that are made again.
+void ObservedStage::CheckBeginning(int64_t round) {
+  if (!Checks()) return;
+  const ReplicaVectors now = Vectors(false);
+  const std::vector<float> nothing(now.base.size());
+  observer_.settled(round, ConservationError({now.base, now.base, nothing}, now, nothing));
+  for (const auto& [piece, left] : LeftOver(round)) {
+    observer_.settled(round, LeftOverError({}, {{piece, left}}, {}, 0));
+  }
 }
 
 // The stage itself knows only what it encoded. A wild delta is to it as another's: what it moved

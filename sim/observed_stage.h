@@ -131,6 +131,7 @@ class ObservedStage final : public StageWork {
   LeftOverPieces LeftOver(int64_t round);
   void CheckLeftOver(int64_t round, const LeftOverPieces& before, const LeftOverPieces& added);
   void Landed(int64_t round, const ReplicaVectors& before, bool own_accepted);
+  void CheckBeginning(int64_t round);
 
   std::vector<Payload> Wild(int64_t round, std::vector<Payload> messages);
 

@@ -47,6 +47,7 @@ Json ToJson(const Scenario& scenario, const RunScenarioOptions& options, const T
           {"outer_rounds", o.rounds},
           {"hidden_fraction", o.hidden_fraction},
           {"bytes_up", o.bytes_sent},
+          {"bytes_withdrawn", o.bytes_withdrawn},
           {"loss_first", options.real_math ? Json(o.loss_first) : Json()},
           {"loss_last", options.real_math ? Json(o.loss_last) : Json()},
           {"events", o.events},

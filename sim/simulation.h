@@ -180,6 +180,9 @@ class Simulation {
   // Frames (simulation_frames.cc).
   PeerLink& LinkTo(Process& process, int32_t peer);
   void SendMessage(Process& process, const NodeId& to, SharedMessage message);
+  void Withdraw(Process& process, const NodeId& to, TrafficClass traffic,
+                const std::function<bool(const Message&)>& is_obsolete);
+  bool TakeBack(const Process& process, PeerLink& link, size_t lane, uint64_t sequence);
   void Transmit(Process& process, PeerLink& link);
   void TransmitOverLink(Process& process, const Process& to, Frame frame);
   void TransmitOverNetwork(Process& process, PeerLink& link, Frame frame);

@@ -23,6 +23,10 @@ class Simulation::ProcessContext final : public Context {
   void Send(const NodeId& to, SharedMessage message) override {
     effects_.list.emplace_back(Effects::Send{to, std::move(message)});
   }
+  void Withdraw(const NodeId& to, TrafficClass traffic,
+                std::function<bool(const Message&)> is_obsolete) override {
+    effects_.list.emplace_back(Effects::Withdraw{to, traffic, std::move(is_obsolete)});
+  }
   TimerId StartTimer(Duration after) override {
     const TimerId id = process_.next_id++;
     const Instant deadline = now() + std::max(after, Duration());
@@ -176,6 +180,8 @@ void Simulation::CarryOut(Process& process) {
   for (Effects::Effect& effect : effects_->list) {
     if (auto* send = std::get_if<Effects::Send>(&effect)) {
       SendMessage(process, send->to, std::move(send->message));
+    } else if (auto* withdraw = std::get_if<Effects::Withdraw>(&effect)) {
+      Withdraw(process, withdraw->to, withdraw->traffic, withdraw->is_obsolete);
     } else if (auto* submit = std::get_if<Effects::Submit>(&effect)) {
       process.jobs.push_back({submit->id, std::move(submit->job)});
       if (process.jobs.size() == 1) BeginJob(process);

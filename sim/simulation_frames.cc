@@ -70,6 +70,39 @@ void Simulation::SendMessage(Process& process, const NodeId& to, SharedMessage m
   ArmCourier(process, link);
 }
 
+// Plain links have no queue that anything could be taken from.
+void Simulation::Withdraw(Process& process, const NodeId& to, TrafficClass traffic,
+                          const std::function<bool(const Message&)>& is_obsolete) {
+  if (!network_ || to == process.id) return;
+  PeerLink& link = LinkTo(process, IndexOf(to));
+  link.session.Withdraw(
+      traffic,
+      [&](size_t lane, uint64_t sequence, const Message& message) {
+        if (!is_obsolete(message) || !TakeBack(process, link, lane, sequence)) return false;
+        Tell([&](SimulationObserver& o) { o.OnWithdrawn(now_, process.id, to, message); });
+        return true;
+      },
+      outgoing_);
+  Transmit(process, link);
+}
+
+bool Simulation::TakeBack(const Process& process, PeerLink& link, size_t lane, uint64_t sequence) {
+  for (size_t slot = 0; slot < in_flight_.size(); ++slot) {
+    const InFlight& kept = in_flight_[slot];
+    const FrameHeader& header = kept.frame.header;
+    if (!kept.frame.message || kept.from != process.index || kept.to != link.peer ||
+        kept.from_life != process.life || header.lane != lane || header.sequence != sequence ||
+        header.sender_incarnation != link.session.incarnation()) {
+      continue;
+    }
+    if (link.connection < 0 || !network_->Withdraw(link.connection, slot)) return false;
+    link.InConnection(lane).Remove(sequence);
+    Release(slot);
+    return true;
+  }
+  return false;
+}
+
 void Simulation::Transmit(Process& process, PeerLink& link) {
   for (Frame& frame : outgoing_) {
     if (network_) {

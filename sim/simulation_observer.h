@@ -16,6 +16,8 @@ class SimulationObserver {
   virtual ~SimulationObserver() = default;
   // The first time a message leaves; repetitions are not reported.
   virtual void OnSent(Instant, const NodeId& /*from*/, const NodeId& /*to*/, const Message&) {}
+  // Taken back before any of it left.
+  virtual void OnWithdrawn(Instant, const NodeId& /*from*/, const NodeId& /*to*/, const Message&) {}
   // Before the receiver's handler runs.
   virtual void OnDelivered(Instant, const NodeId& /*from*/, const NodeId& /*to*/, const Message&) {}
   virtual void OnJobStart(Instant, const NodeId&, JobId, const std::string& /*name*/) {}

@@ -102,6 +102,11 @@ struct Simulation::Effects {
     NodeId to;
     SharedMessage message;
   };
+  struct Withdraw {
+    NodeId to;
+    TrafficClass traffic;
+    std::function<bool(const Message&)> is_obsolete;
+  };
   struct Submit {
     JobId id;
     Job job;
@@ -119,7 +124,7 @@ struct Simulation::Effects {
     int exit_code;
     std::string reason;
   };
-  using Effect = std::variant<Send, Submit, Event, Connect, Disconnect, Stop>;
+  using Effect = std::variant<Send, Withdraw, Submit, Event, Connect, Disconnect, Stop>;
   std::vector<std::string> records;
   std::vector<Effect> list;
   bool in_handler = false;

@@ -293,6 +293,12 @@ void VirtualRun::OnSent(Instant, const NodeId& from, const NodeId& to, const Mes
   checkers_.OnSent(from, to, message);
 }
 
+void VirtualRun::OnWithdrawn(Instant, const NodeId& from, const NodeId& to,
+                             const Message& message) {
+  checkers_.OnWithdrawn(from, to, message);
+  bytes_withdrawn_ += WireSize(message);
+}
+
 void VirtualRun::OnDelivered(Instant at, const NodeId& from, const NodeId& to,
                              const Message& message) {
   checkers_.OnMessage(at, from, to, message);
@@ -345,6 +351,7 @@ VirtualOutcome VirtualRun::Outcome() const {
     outcome.rounds = std::max(outcome.rounds, key.second + 1);
   }
   for (const auto& [id, traffic] : state.traffic) outcome.bytes_sent += traffic.total_sent();
+  outcome.bytes_withdrawn = bytes_withdrawn_;
   outcome.tables = TableLines(TablesJson(state));
   AddTimes(outcome);
   AddLosses(outcome);

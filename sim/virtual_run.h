@@ -83,6 +83,7 @@ struct VirtualOutcome {
   double hidden_fraction = 1;
   double loss_first = 0, loss_last = 0;  // means over 8 steps; 0 without arithmetic
   int64_t bytes_sent = 0;
+  int64_t bytes_withdrawn = 0;  // of them, taken back before they left
   int64_t events = 0;
   uint64_t trace_hash = 0;
   std::vector<Violation> violations;
@@ -128,6 +129,8 @@ class VirtualRun final : private SimulationObserver {
   CheckpointStore* MakeArchive();
 
   void OnSent(Instant at, const NodeId& from, const NodeId& to, const Message& message) override;
+  void OnWithdrawn(Instant at, const NodeId& from, const NodeId& to,
+                   const Message& message) override;
   void OnDelivered(Instant at, const NodeId& from, const NodeId& to,
                    const Message& message) override;
   void OnPersist(Instant at, const NodeId& process, const std::string& record) override;
@@ -164,6 +167,7 @@ class VirtualRun final : private SimulationObserver {
   std::optional<Instant> planned_;
   std::map<int64_t, Instant> step_ended_;
   std::string status_;
+  int64_t bytes_withdrawn_ = 0;
   WorkWatcher worked_;
   MessageWatcher delivered_;
   std::unique_ptr<Simulation> simulation_;

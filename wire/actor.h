@@ -16,6 +16,7 @@
 #include "common/instant.h"
 #include "common/rng.h"
 #include "wire/message/message.h"
+#include "wire/message/traffic.h"
 
 namespace skerry {
 
@@ -41,6 +42,12 @@ class Context {
   virtual Rng& rng() = 0;
   virtual void Send(const NodeId& to, SharedMessage message) = 0;
   void Send(const NodeId& to, Message message) { Send(to, Share(std::move(message))); }
+  // Takes back those messages of a class to `to` for which `is_obsolete` holds and of which nothing
+  // has left yet: they are never delivered. What has begun to leave arrives as ever.
+  virtual void Withdraw(const NodeId& to, TrafficClass traffic,
+                        std::function<bool(const Message&)> is_obsolete) {
+    static_cast<void>(to), static_cast<void>(traffic), static_cast<void>(is_obsolete);
+  }
   // Fires OnTimer(id) once, not before `after` has passed.
   virtual TimerId StartTimer(Duration after) = 0;
   virtual void CancelTimer(TimerId id) = 0;

@@ -83,7 +83,7 @@ void CourierSession::Accept(Lane& lane, uint64_t sequence, SharedMessage message
                             std::vector<SharedMessage>& delivered) {
   if (sequence == lane.delivered + 1 && !lane.HasEarly()) {
     ++lane.delivered;
-    delivered.push_back(std::move(message));
+    if (message) delivered.push_back(std::move(message));
     return;
   }
   if (sequence <= lane.delivered || (lane.early && lane.early->contains(sequence))) {
@@ -94,7 +94,7 @@ void CourierSession::Accept(Lane& lane, uint64_t sequence, SharedMessage message
   auto& early = *lane.early;
   early.emplace(sequence, std::move(message));
   while (!early.empty() && early.begin()->first == lane.delivered + 1) {
-    delivered.push_back(std::move(early.begin()->second));
+    if (early.begin()->second) delivered.push_back(std::move(early.begin()->second));
     early.erase(early.begin());
     ++lane.delivered;
   }
@@ -142,7 +142,7 @@ bool CourierSession::OnFrame(Instant now, Frame frame, std::vector<Frame>& out,
 
   Lane& from = lane(header.lane);
   if (header.receiver_incarnation == incarnation_) Acknowledge(now, from, header.acknowledged);
-  if (header.sequence == 0 || !frame.message) return restarted;
+  if (header.sequence == 0) return restarted;
   if (header.sequence > from.delivered + kEarlyMax) {
     ++refused_;
     return restarted;
@@ -154,6 +154,20 @@ bool CourierSession::OnFrame(Instant now, Frame frame, std::vector<Frame>& out,
     out.push_back(MakeFrame(header.lane, 0, nullptr));
   }
   return restarted;
+}
+
+// Not in lane 0: there it may be bulk for a peer that knows no lanes, nor what is withdrawn.
+void CourierSession::Withdraw(TrafficClass traffic, const TakeBack& take_back,
+                              std::vector<Frame>& out) {
+  const auto index = static_cast<size_t>(traffic);
+  if (index == 0 || !bulk_) return;
+  Lane& from = lane(index);
+  uint64_t sequence = from.FirstUnacknowledged();
+  for (size_t i = from.acknowledged; i < from.outbox.size(); ++i, ++sequence) {
+    if (!from.outbox[i] || !take_back(index, sequence, *from.outbox[i])) continue;
+    from.outbox[i].reset();
+    out.push_back(MakeFrame(index, sequence, nullptr));
+  }
 }
 
 // Some of it may have been sent after the peer's process was replaced, by who did not know.
@@ -255,6 +269,14 @@ Courier::Delivered Courier::OnFrame(Instant now, const NodeId& from, Frame frame
   Address(from, out);
   List(from, peer);
   return delivered;
+}
+
+void Courier::Withdraw(const NodeId& to, TrafficClass traffic,
+                       const CourierSession::TakeBack& take_back, std::vector<Outgoing>& out) {
+  const auto it = peers_.find(to);
+  if (it == peers_.end()) return;
+  it->second.session.Withdraw(traffic, take_back, frames_);
+  Address(to, out);
 }
 
 void Courier::List(const NodeId& id, Peer& peer) {

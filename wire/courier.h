@@ -13,6 +13,9 @@
 // within a class, and a heartbeat never waits behind a delta that is still coming. To a peer that
 // has not said that it understands lanes (FrameHeader::speaks) everything goes in lane 0.
 //
+// A message that has not left may be withdrawn: its place in the order goes out empty (a sequence
+// without a message), so that what follows is not held back for it.
+//
 // Messages are made once and shared: the queue for repetition, the frame under way and, in a
 // simulation, the receiver hold the same one.
 //
@@ -24,6 +27,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -60,7 +64,7 @@ struct FrameHeader {
 };
 struct Frame {
   FrameHeader header;
-  SharedMessage message;  // null: a pure acknowledgement
+  SharedMessage message;  // null: a pure acknowledgement, or with a sequence one withdrawn
 };
 
 // Of processes that share one identity and take turns in leading (coordinator/lease.h): the epoch
@@ -104,6 +108,11 @@ class CourierSession {
   // or at once when kAckEvery frames are owed.
   bool OnFrame(Instant now, Frame frame, std::vector<Frame>& out,
                std::vector<SharedMessage>& delivered);
+
+  // Whether the host has taken back what it was given to send of that frame.
+  using TakeBack = std::function<bool(size_t lane, uint64_t sequence, const Message&)>;
+  // Withdraws what is unacknowledged in the lane of `traffic` and was taken back.
+  void Withdraw(TrafficClass traffic, const TakeBack& take_back, std::vector<Frame>& out);
 
   // Repeats and owed acknowledgements that are due. Call at NextDue().
   void Tick(Instant now, std::vector<Frame>& out);
@@ -199,6 +208,8 @@ class Courier {
   // As CourierSession's.
   void Send(Instant now, const NodeId& to, SharedMessage message, std::vector<Outgoing>& out);
   Delivered OnFrame(Instant now, const NodeId& from, Frame frame, std::vector<Outgoing>& out);
+  void Withdraw(const NodeId& to, TrafficClass traffic, const CourierSession::TakeBack& take_back,
+                std::vector<Outgoing>& out);
   void Tick(Instant now, std::vector<Outgoing>& out);
   std::optional<Instant> NextDue();
 

@@ -50,6 +50,8 @@ class EventLoop::Core final : public Context {
   Instant now() const override { return now_; }
   Rng& rng() override { return rng_; }
   void Send(const NodeId& to, SharedMessage message) override;
+  void Withdraw(const NodeId& to, TrafficClass traffic,
+                std::function<bool(const Message&)> is_obsolete) override;
   TimerId StartTimer(Duration after) override;
   void CancelTimer(TimerId id) override;
   JobId Submit(Job job) override;
@@ -65,6 +67,11 @@ class EventLoop::Core final : public Context {
   struct SendEffect {
     NodeId to;
     SharedMessage message;
+  };
+  struct WithdrawEffect {
+    NodeId to;
+    TrafficClass traffic = TrafficClass::kControl;
+    std::function<bool(const Message&)> is_obsolete;
   };
   struct SubmitEffect {
     JobId id;
@@ -92,7 +99,7 @@ class EventLoop::Core final : public Context {
     int exit_code;
     std::string reason;
   };
-  using Effect = std::variant<SendEffect, SubmitEffect, EventEffect, ConnectEffect,
+  using Effect = std::variant<SendEffect, WithdrawEffect, SubmitEffect, EventEffect, ConnectEffect,
                               DisconnectEffect, RelaysEffect, ReachEffect, StopEffect>;
 
   Core(EventLoopOptions options, uint64_t incarnation, std::unique_ptr<Transport> transport,
@@ -106,6 +113,7 @@ class EventLoop::Core final : public Context {
   // False: this process leads no more, and the loop has ended.
   bool Leads();
   void Do(SendEffect effect);
+  void Do(WithdrawEffect effect);
   void Do(SubmitEffect effect);
   void Do(EventEffect effect);
   void Do(ConnectEffect effect);

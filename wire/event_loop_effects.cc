@@ -16,6 +16,11 @@ void EventLoop::Core::Send(const NodeId& to, SharedMessage message) {
   effects_.push_back(SendEffect{to, std::move(message)});
 }
 
+void EventLoop::Core::Withdraw(const NodeId& to, TrafficClass traffic,
+                               std::function<bool(const Message&)> is_obsolete) {
+  effects_.push_back(WithdrawEffect{to, traffic, std::move(is_obsolete)});
+}
+
 TimerId EventLoop::Core::StartTimer(Duration after) {
   const TimerId id = next_timer_++;
   const Instant due = now_ + std::max(after, Duration());
@@ -72,6 +77,17 @@ void EventLoop::Core::Do(SendEffect effect) {
   }
   std::vector<Courier::Outgoing> out;
   courier_.Send(now_, effect.to, std::move(effect.message), out);
+  SendOut(out);
+}
+
+void EventLoop::Core::Do(WithdrawEffect effect) {
+  std::vector<Courier::Outgoing> out;
+  const auto take_back = [&](size_t, uint64_t sequence, const Message& message) {
+    if (!effect.is_obsolete(message)) return false;
+    return (shaper_ && shaper_->Withdraw(effect.to, effect.traffic, sequence)) ||
+           transport_->Withdraw(effect.to, effect.traffic, sequence);
+  };
+  courier_.Withdraw(effect.to, effect.traffic, take_back, out);
   SendOut(out);
 }
 
@@ -145,8 +161,12 @@ void EventLoop::Core::SendOut(std::vector<Courier::Outgoing>& out) {
       Fail(encoded.status());
       return;
     }
-    OutgoingFrame frame{outgoing.to, traffic, std::move(encoded->envelope),
-                        std::move(encoded->payload), in_chunks};
+    OutgoingFrame frame{outgoing.to,
+                        traffic,
+                        std::move(encoded->envelope),
+                        std::move(encoded->payload),
+                        in_chunks,
+                        in_chunks ? outgoing.frame.header.sequence : 0};
     if (const auto link = LinkTo(frame.to)) {
       shaper_->SetLink(frame.to, *link);
       shaper_->Enqueue(now_, std::move(frame));

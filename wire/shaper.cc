@@ -26,6 +26,19 @@ void Shaper::Enqueue(Instant now, OutgoingFrame frame) {
   queue.push_back({now, next_order_++, std::move(frame)});
 }
 
+bool Shaper::Withdraw(const NodeId& peer, TrafficClass traffic, uint64_t sequence) {
+  const auto line = lines_.find(peer);
+  if (line == lines_.end()) return false;
+  auto& queue = line->second.queues[static_cast<size_t>(traffic)];
+  const auto it = std::find_if(queue.begin(), queue.end(), [&](const Queued& queued) {
+    return queued.frame.sequence == sequence;
+  });
+  if (it == queue.end()) return false;
+  queue.erase(it);
+  --line->second.waiting;
+  return true;
+}
+
 std::optional<Shaper::Turn> Shaper::NextTurn() const {
   std::optional<Turn> best;
   for (const auto& [peer, line] : lines_) {

@@ -37,7 +37,8 @@ struct OutgoingFrame {
   Bytes envelope;
   Payload payload;  // shared
   bool in_chunks =
-      false;  // encoded with DigestPlace::kTransfer, for a peer that understands chunks
+      false;              // encoded with DigestPlace::kTransfer, for a peer that understands chunks
+  uint64_t sequence = 0;  // in its class, for Withdraw
 
   int64_t bytes() const { return static_cast<int64_t>(envelope.size()) + SizeOf(payload); }
 };
@@ -52,6 +53,9 @@ class Shaper {
 
   // SetLink must have been called for frame.to.
   void Enqueue(Instant now, OutgoingFrame frame);
+
+  // True: a frame of this class and sequence waits for its turn here, and is gone.
+  bool Withdraw(const NodeId& peer, TrafficClass traffic, uint64_t sequence);
 
   // Appends the frames that have arrived by `now`, in order of arrival.
   void Advance(Instant now, std::vector<OutgoingFrame>& arrived);

@@ -1,5 +1,4 @@
-// What reducers have left over while pieces go from one to another: nothing of a mean is lost, and
-// saved in mid-flight all of it goes on with the same bits.
+// What reducers have left over while pieces go from one to another: nothing of a mean is lost.
 #include <cmath>
 #include <deque>
 
@@ -95,6 +94,14 @@ double NormOf(const PieceReducer& reducer, const PieceCut& cut) {
   return std::sqrt(squares);
 }
 
+bool SameLeftOver(const PieceReducer& a, const PieceReducer& b, const PieceCut& cut) {
+  for (int32_t p = 0; p < cut.count(); ++p) {
+    const auto of_a = a.residual(p), of_b = b.residual(p);
+    if (!std::equal(of_a.begin(), of_a.end(), of_b.begin(), of_b.end())) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 TEST_CASE("Law 5: what went down, is left over and is handed on are the means, whoever sums what",
@@ -158,9 +165,9 @@ TEST_CASE("PieceReducer: what is handed on ends, and all of it has arrived", "[l
   CHECK(run.Missing() < before * 1e-5);
 }
 
-// Law 15: at each moment of a round at which a process may be saved, all replicas and reducers are
-// saved and restored; the base, the weights and what is left over have the same bits ever after.
-TEST_CASE("Law 15: saved in mid-flight, replicas and reducers of sharded rounds go on bit for bit",
+// Law 15: at each moment of a sharded round all replicas are saved and restored; the base, the
+// weights and what is left over have the same bits ever after.
+TEST_CASE("Law 15: saved in mid-flight, replicas of sharded rounds go on bit for bit",
           "[localsgd]") {
   const auto codec = GENERATE(DeltaCodec::kInt8, DeltaCodec::kTernary, DeltaCodec::kTopK);
   const auto residual = GENERATE(ResidualPlace::kBuffer, ResidualPlace::kWeights);
@@ -177,10 +184,8 @@ TEST_CASE("Law 15: saved in mid-flight, replicas and reducers of sharded rounds 
       for (Wandering& f : fragments) {
         for (size_t c = 0; restarts && c < 3; ++c) {
           auto replica = OuterReplica::Restore(config, f.stage.workers[c].replica.Save(), options);
-          auto reducer = PieceReducer::Restore(config, f.stage.cut, f.stage.reducers[c].Save());
-          REQUIRE((replica.ok() && reducer.ok()));
+          REQUIRE(replica.ok());
           f.stage.workers[c].replica = *std::move(replica);
-          f.stage.reducers[c] = *std::move(reducer);
         }
       }
     };
@@ -215,29 +220,21 @@ TEST_CASE("Law 15: saved in mid-flight, replicas and reducers of sharded rounds 
       const ShardedStage &a = whole[f].stage, &b = cut_up[f].stage;
       CHECK(SameBits(a.workers[c].theta, b.workers[c].theta));
       CHECK(a.workers[c].replica.Save() == b.workers[c].replica.Save());
-      CHECK(a.reducers[c].Save() == b.reducers[c].Save());
+      CHECK(SameLeftOver(a.reducers[c], b.reducers[c], a.cut));
     }
   }
 }
 
-TEST_CASE("PieceReducer: what is no left-over is refused, and no damaged byte is restored",
-          "[localsgd][error]") {
+TEST_CASE("PieceReducer: what is no left-over is refused", "[localsgd][error]") {
   const OuterConfig config = BothWays(DeltaCodec::kInt8);
   ShardedStage stage(2, config);
   stage.Round(1, Everyone(2));
   PieceReducer& reducer = stage.reducers[0];
-  const Bytes before = reducer.Save();
+  const PieceReducer before = reducer;
   CHECK(absl::IsInvalidArgument(reducer.TakeOver(0, Bytes(7))));
   CHECK(absl::IsInvalidArgument(reducer.TakeOver(-1, {})));
   CHECK(absl::IsInvalidArgument(reducer.TakeOver(stage.cut.count(), {})));
-  CHECK(reducer.Save() == before);
-  for (size_t i = 0; i < before.size(); i += 97) {
-    Bytes damaged = before;
-    damaged[i] ^= 1;
-    CHECK(absl::IsDataLoss(PieceReducer::Restore(config, stage.cut, damaged).status()));
-  }
-  const PieceCut other = PieceCut{kParameters + 1, PieceCut::kTile};
-  CHECK(absl::IsDataLoss(PieceReducer::Restore(config, other, before).status()));
+  CHECK(SameLeftOver(reducer, before, stage.cut));
 }
 
 }  // namespace skerry

@@ -98,6 +98,18 @@ TEST_CASE("In every mode of outer rounds", "[sim][checkpoint]") {
   SECTION("sharded") {
     options.config.outer.reduce = OuterReduce::kSharded;
   }
+  // What a checkpoint leaves out (docs/decisions/0038): the observed stages check that nothing of
+  // it is there, or counted twice, when replicas begin anew, and the law of every round.
+  SECTION("default tier, sharded") {
+    options.config.outer.reduce = OuterReduce::kSharded;
+    options.config.outer.codec = DeltaCodec::kTernary;
+    options.config.outer.residual = ResidualPlace::kWeights;
+  }
+  SECTION("ternary in a buffer, sharded") {
+    options.config.outer.reduce = OuterReduce::kSharded;
+    options.config.outer.codec = DeltaCodec::kTernary;
+    options.config.outer.residual = ResidualPlace::kBuffer;
+  }
   VirtualRun run(options);
   LoseStage(run, 1, 10);
   CheckSound(run, run.Run());

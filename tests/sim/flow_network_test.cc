@@ -261,6 +261,29 @@ TEST_CASE("FlowNetwork: control behind bulk waits in the bulk's queue on another
   CHECK(delays[25] == Approx(0.150).epsilon(0.1));
 }
 
+TEST_CASE("FlowNetwork: what waits behind others is taken back, and the rest is the earlier") {
+  constexpr int64_t kBytes = 5'000'000;
+  NetworkSpec spec = TwoSites(20, Duration::Millis(40), CongestionControl::kBbr);
+  const auto play = [&](bool withdraws) {
+    Player player(spec);
+    const int32_t connection = player.network.Open(0, 1);
+    for (const uint64_t tag : {1, 2, 3}) player.network.Send(Instant(), 0, 1, kBytes, tag);
+    player.RunUntil(At(1));
+    if (withdraws) {
+      CHECK_FALSE(player.network.Withdraw(connection, 1));  // part of it has left
+      CHECK(player.network.Withdraw(connection, 2));
+      CHECK_FALSE(player.network.Withdraw(connection, 2));
+    }
+    player.RunUntil(At(100));
+    return player.seconds;
+  };
+  const auto all = play(false), less = play(true);
+  CHECK(all.size() == 3);
+  CHECK(less.size() == 2);
+  CHECK(less.at(1) == all.at(1));
+  CHECK(less.at(3) == Approx(all.at(2)).epsilon(0.02));
+}
+
 TEST_CASE("FlowNetwork: what a cut catches is repeated when the path is whole again") {
   Player player(TwoSites(10, Duration::Millis(80), CongestionControl::kBbr));
   player.RunUntil(At(1));

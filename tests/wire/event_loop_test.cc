@@ -88,6 +88,30 @@ TEST_CASE("EventLoop: a message to oneself comes back as a later event", "[wire]
   CHECK(process.Join() == "4");
 }
 
+TEST_CASE("EventLoop: what is taken back before it left does not arrive, what follows does",
+          "[wire][loop]") {
+  Process alice(1), bob(2);
+  alice.Open(alice.Options());
+  bob.Open(bob.Options());
+  Introduce(alice, bob);
+  std::vector<int64_t> rounds;
+  alice.actor.on_message = [&](Context& c, const NodeId&, const Message& message) {
+    if (std::get<Pong>(message).nonce == 2) return c.Stop(0, "");
+    const Payload payload = MakePayload(Bytes(8 << 20));
+    for (const int64_t round : {1, 2, 3}) c.Send(bob.id(), Delta{0, round, 1, {}, payload, 1});
+    c.Withdraw(bob.id(), TrafficClass::kDelta,
+               [](const Message& queued) { return std::get<Delta>(queued).round < 3; });
+  };
+  bob.actor.on_start = [&](Context& c) { c.Send(alice.id(), Pong{1}); };
+  bob.actor.on_message = [&](Context& c, const NodeId&, const Message& message) {
+    rounds.push_back(std::get<Delta>(message).round);
+    if (rounds.back() == 3) c.Send(alice.id(), Pong{2}), c.Stop(0, "");
+  };
+  for (Process* process : {&alice, &bob}) process->Start();
+  CHECK(bob.Join() + alice.Join() == "00");
+  CHECK((rounds == std::vector<int64_t>{3} || rounds == std::vector<int64_t>{1, 3}));
+}
+
 TEST_CASE("EventLoop: two processes exchange messages and payloads of many parts, in order",
           "[wire][loop]") {
   Process alice(1), bob(2);

@@ -351,7 +351,11 @@ absl::StatusOr<DecodedFrame> DecodeWords(kj::ArrayPtr<const capnp::word> words,
   CheckPayload(checks, envelope, payload, expectation.digest);
   SKERRY_RETURN_IF_ERROR(checks.status());
   if (auto m = ReadMessage(checks, envelope, payload)) out.frame.message = Share(*std::move(m));
-  if ((out.frame.message != nullptr) != (out.frame.header.sequence != 0))
+  // A sequence without a message: withdrawn, which only lanes of bulk know.
+  const FrameHeader& header = out.frame.header;
+  const bool may_be_withdrawn = header.lane > 0;
+  if (out.frame.message != nullptr ? header.sequence == 0
+                                   : header.sequence != 0 && !may_be_withdrawn)
     checks.Break("sequence", "does not fit the message");
   SKERRY_RETURN_IF_ERROR(checks.status());
   return out;

@@ -355,8 +355,8 @@ class Writer : public WriteChecks {
 
 absl::StatusOr<EncodedFrame> Encode(const Frame& frame, const NodeId& sender,
                                     const NodeId& recipient, DigestPlace digest) {
-  SKERRY_CHECK((frame.message != nullptr) == (frame.header.sequence != 0),
-               "sequence 0 and nothing else is an acknowledgement alone");
+  SKERRY_CHECK(frame.message == nullptr || frame.header.sequence != 0,
+               "sequence 0 is an acknowledgement alone");
   try {
     capnp::MallocMessageBuilder builder;
     auto envelope = builder.initRoot<schema::Envelope>();

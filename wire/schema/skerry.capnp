@@ -54,7 +54,7 @@ struct Envelope {
   recipient           @3 :Id256;
   senderIncarnation   @4 :UInt64;  # > 0, drawn at process start; with an epoch: wire/courier.h
   receiverIncarnation @5 :UInt64;  # as last seen by the sender; 0 not known yet
-  sequence            @6 :UInt64;  # 1, 2, …; 0 an acknowledgement alone
+  sequence            @6 :UInt64;  # 1, 2, …; 0 an acknowledgement alone; of lanes of bulk one without a message is withdrawn
   acknowledged        @7 :UInt64;  # all sequences up to this one have arrived
   payloadBytes        @8 :UInt64;  # sum of the parts 1 … n
   payloadDigest       @9 :Id256;   # BLAKE2b-256 of the payload; zero if there is none

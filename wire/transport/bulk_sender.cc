@@ -39,6 +39,20 @@ void BulkSender::Enqueue(Instant now, OutgoingFrame frame) {
   if (!next_probe_) next_probe_ = now;
 }
 
+bool BulkSender::Withdraw(TrafficClass traffic, uint64_t sequence) {
+  auto& queue = queues_[At(traffic)];
+  for (auto at = queue.begin(); at != queue.end(); ++at) {
+    const auto transfer = transfers_.find(*at);
+    if (transfer->second.frame.sequence != sequence || transfer->second.cut > 0) continue;
+    queue.erase(at);
+    transfers_.erase(transfer);
+    --unfinished_[At(traffic)];
+    if (transfers_.empty()) ForgetRepeats();
+    return true;
+  }
+  return false;
+}
+
 void BulkSender::OpenStripe(Instant now, StripeId stripe) {
   stripes_.try_emplace(stripe).first->second.heard = now;
 }

@@ -46,6 +46,8 @@ class BulkSender {
 
   // Of a class other than control.
   void Enqueue(Instant now, OutgoingFrame frame);
+  // True: a frame of this class and sequence waits here, nothing of it has left, and it is gone.
+  bool Withdraw(TrafficClass traffic, uint64_t sequence);
 
   void OpenStripe(Instant now, StripeId stripe);
   // It is gone; its chunks go elsewhere.

@@ -102,6 +102,8 @@ class Transport {
 
   // Frames of this class for this peer that wait here, or are on their way in chunks.
   size_t Waiting(const NodeId& peer, TrafficClass traffic) const;
+  // True: a frame of bulk of this sequence waits here, nothing of it has left, and it is gone.
+  bool Withdraw(const NodeId& peer, TrafficClass traffic, uint64_t sequence);
   // Whether frames wait for any peer to which there is a way. Bulk is not waited for.
   bool HasUnsent() const;
   // The peer's process is a new one: what it was being sent in bulk is void.

@@ -27,6 +27,11 @@ Transport::Link& Transport::LinkTo(const NodeId& peer) {
   return it != links_.end() ? it->second : links_.try_emplace(peer, DrawSession()).first->second;
 }
 
+bool Transport::Withdraw(const NodeId& peer, TrafficClass traffic, uint64_t sequence) {
+  const auto it = links_.find(peer);
+  return it != links_.end() && it->second.sender.Withdraw(traffic, sequence);
+}
+
 void Transport::DropBulk(const NodeId& peer) {
   const auto it = links_.find(peer);
   if (it == links_.end()) return;
