@@ -322,8 +322,7 @@ void CoordinatorActor::ReportStatus(Context& context) {
   nlohmann::json nodes = nlohmann::json::array();
   int64_t sent = 0, received = 0;
   for (const auto& [id, record] : state_.nodes) {
-    const auto beat_it = beats_.find(id);
-    const Heartbeat beat = beat_it == beats_.end() ? Heartbeat() : beat_it->second;
+    const Heartbeat beat = beats_.contains(id) ? beats_.at(id) : Heartbeat();
     const auto slot = state_.plan ? SlotOf(*state_.plan, id) : std::nullopt;
     const int32_t stage = slot ? slot->stage : -1, replica = slot ? slot->replica : -1;
     const auto heard = heard_.find(id);
@@ -369,6 +368,7 @@ void CoordinatorActor::ReportStatus(Context& context) {
       {"nodes_min", config.nodes_min},
       {"note", no_plan_},
       {"refused", refused_},
+      {"refusals", RefusalsJson()},
       {"links", state_.links.size()},
       {"relayed_pairs", CountRelayedPairs(state_)},
       {"tokens_per_s", TokensPerSecond(context.now())},
