@@ -140,8 +140,9 @@ std::string AdmissionText(const Json& admission, const std::string& directory) {
   const Json& waiting = admission.at("waiting");
   text += absl::StrFormat("waiting for your approval: %d\n", waiting.size());
   for (const Json& node : waiting) {
-    text += absl::StrFormat("  %s  %s, %s, with ticket %s\n", node.value("node", "").substr(0, 8),
-                            node.value("device", ""), node.value("region", ""),
+    const std::string region = node.value("region", "");
+    text += absl::StrFormat("  %s  %s%s, with ticket %s\n", node.value("node", "").substr(0, 8),
+                            node.value("device", ""), region.empty() ? "" : ", " + region,
                             node.value("ticket", "").substr(0, 8));
   }
   if (!waiting.empty()) {
