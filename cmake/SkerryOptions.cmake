@@ -1,5 +1,6 @@
 # Compiler flags and sanitizers, the same for every target of ours.
 option(SKERRY_WERROR "Warnings are errors" ON)
+option(SKERRY_FUZZ "Programs for libFuzzer; needs clang" OFF)
 set(SKERRY_SANITIZE "" CACHE STRING "Sanitizers: empty, 'address,undefined' or 'thread'")
 
 if(NOT CMAKE_BUILD_TYPE)

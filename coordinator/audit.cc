@@ -196,7 +196,8 @@ void JournalAudit::EndDigests() {
   for (const auto& [key, reports] : reports_) {
     const Digest agreed = *state_.AgreedDigest(key.first, key.second);
     for (const Report& report : reports) {
-      const bool put_out = state_.evicted.contains(report.node) || !state_.plan ||
+      const bool put_out = state_.evicted.contains(report.node) ||
+                           state_.admission.pardoned.contains(report.node) || !state_.plan ||
                            IsDead(*state_.plan, report.node) || !state_.nodes.at(report.node).alive;
       if (report.digest == agreed || put_out) continue;
       number_ = report.record;

@@ -128,6 +128,7 @@ void CoordinatorActor::OnTimer(Context& context, TimerId timer) {
   duty_timer_ = context.StartTimer(Duration::Seconds(options_.config.heartbeat_s));
   WatchForSilence(context);
   if (stopping_) return;
+  HangUpOnDismissed(context);
   TestAgain(context);
   RequestProbes(context);
   PlanWhenReady(context);

@@ -57,6 +57,8 @@ class CoordinatorActor final : public Actor {
   void OnPeerRestarted(Context& context, const NodeId& peer) override;
 
   void SetCoordinators(Context& context, std::vector<std::string> endpoints);
+  // What the operator said of admission, once; ops_admission.cc. What makes no sense is dropped.
+  void Obey(Context& context, const AdmissionOrder& order);
   const RunState& state() const { return state_; }
   // Messages that changed nothing: from strangers, out of turn, or of no meaning.
   int64_t refused() const { return refused_; }
@@ -94,6 +96,15 @@ class CoordinatorActor final : public Actor {
   void Record(Context& context, std::string record);
   void Settle();
   void Admit(Context& context, const NodeId& from, const Hello& hello);
+  // ops_admission.cc
+  struct Verdict;
+  Verdict Judge(const NodeId& from, const Hello& hello) const;
+  void Refuse(Context& context, const NodeId& node, const std::string& why, bool waits = false);
+  void Ask(Context& context, const NodeId& from, const Hello& hello, const std::string& ticket);
+  void Dismiss(Context& context, const NodeId& node);
+  void HangUpOnDismissed(Context& context);
+  void PutOut(Context& context, const NodeId& node, const std::string& why);
+  nlohmann::json RefusalsJson() const;
   void Greet(Context& context, const NodeId& node, const Hello& hello, bool peers_changed);
   void Introduce(Context& context, const NodeId& node, const Hello& hello, bool peers_changed);
   // ops_reach.cc
@@ -268,6 +279,10 @@ class CoordinatorActor final : public Actor {
   std::set<NodeId> told_of_death_;     // gone, heard again, and told so
   std::set<NodeId> active_;
   std::deque<NodeId> reserve_;  // greeted, first come first
+
+  std::map<NodeId, Hello> asking_;           // of this life: waiting for the operator
+  std::map<NodeId, Instant> dismissed_;      // told why, not hung up on yet
+  std::map<std::string, int64_t> refusals_;  // of this life, by reason
 
   ProbeSchedule probes_;
   std::set<NodeId> probed_;  // those the schedule knows

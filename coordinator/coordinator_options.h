@@ -35,6 +35,7 @@ class ExportSink {
 struct AdmittedTicket {
   std::string id;
   int64_t uses = 1;
+  bool asks = false;  // whoever brings it waits for the operator's approval
 };
 
 struct CoordinatorOptions {

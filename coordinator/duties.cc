@@ -369,6 +369,7 @@ void CoordinatorActor::ReportStatus(Context& context) {
       {"nodes_min", config.nodes_min},
       {"note", no_plan_},
       {"refused", refused_},
+      {"refusals", RefusalsJson()},
       {"links", state_.links.size()},
       {"relayed_pairs", CountRelayedPairs(state_)},
       {"tokens_per_s", TokensPerSecond(context.now())},

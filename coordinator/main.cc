@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "common/cli_program.h"
 #include "common/status.h"
+#include "coordinator/admission_program.h"
 #include "coordinator/audit.h"
 #include "coordinator/checkpoint_program.h"
 #include "coordinator/dashboard_program.h"
@@ -53,6 +54,7 @@ absl::StatusOr<int64_t> ParseLifetime(const std::string& text) {
 struct TicketRequest {
   std::string directory, endpoint, expires = "24h";
   uint32_t uses = 1;
+  bool asks = false;
 };
 
 absl::Status PrintTicket(const TicketRequest& request) {
@@ -62,9 +64,11 @@ absl::Status PrintTicket(const TicketRequest& request) {
   SKERRY_ASSIGN_OR_RETURN(const std::string endpoint,
                           EndpointForTickets(run.directory, request.endpoint));
   SKERRY_ASSIGN_OR_RETURN(const int64_t lifetime, ParseLifetime(request.expires));
-  SKERRY_ASSIGN_OR_RETURN(
-      const std::string text,
-      IssueTicket(identity, {endpoint, run.run, std::time(nullptr) + lifetime, request.uses}));
+  const TicketRole role = request.asks ? TicketRole::kGuest : TicketRole::kNode;
+  SKERRY_ASSIGN_OR_RETURN(const std::string text,
+                          IssueTicket(identity, {endpoint, run.run, std::time(nullptr) + lifetime,
+                                                 request.uses, role}));
+  SKERRY_RETURN_IF_ERROR(NoteTicket(request.directory, *DecodeTicket(text)));
   std::printf("%s\n", text.c_str());
   return absl::OkStatus();
 }
@@ -186,6 +190,8 @@ void AddRunCommands(CLI::App& app, CommandLine& line) {
   ticket->add_option("--uses", line.ticket.uses, "how many nodes it admits")->capture_default_str();
   ticket->add_option("--expires", line.ticket.expires, "lifetime: 90m, 24h, 7d")
       ->capture_default_str();
+  ticket->add_flag("--approve", line.ticket.asks,
+                   "who brings it waits until you admit it: skerry-coordinator admit DIR NODE");
   ticket->callback([&] { line.exit_code = Ended(PrintTicket(line.ticket)); });
 
   auto* serve = app.add_subcommand(
@@ -290,6 +296,7 @@ int Run(int argc, char** argv) {
   AddRunCommands(app, line);
   AddViewCommands(app, line);
   AddPreparations(app, line);
+  AddAdmissionCommands(app, &line.exit_code);
   AddCheckpointCommands(app, &line.exit_code);
   AddDashboardCommand(app, &line.exit_code);
   AddExplainCommand(app, &line.exit_code);

@@ -50,7 +50,7 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const Hello& mes
   const auto known = state_.nodes.find(from);
   if (known == state_.nodes.end()) return Admit(context, from, hello);
   if (state_.exported) return Farewell(context, from);
-  if (state_.evicted.contains(from)) return TellOfDeath(context, from);
+  if (!state_.admission.WhyOut(from).empty()) return TellOfDeath(context, from);
   if (state_.finished && hello.plan_version == 0) {  // nothing to contribute, nothing to collect
     DeclareGone(context, from, Gone::kDead, "its process restarted after the end");
     context.ConnectPeer(from, "");
@@ -77,39 +77,6 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const Hello& mes
   if (returned) context.Event("returned", EventFields({{"node", from.Short()}}));
   if (returned) NoteChange(from.Short() + " is back");
   Greet(context, from, hello, changed);
-}
-
-void CoordinatorActor::Admit(Context& context, const NodeId& from, const Hello& hello) {
-  const auto ticket = options_.verify_ticket(hello.ticket);
-  std::string refusal;
-  if (!ticket.ok()) {
-    refusal = ErrorText(ticket.status());
-  } else if (const auto used = state_.ticket_uses.find(ticket->id);
-             used != state_.ticket_uses.end() && used->second >= ticket->uses) {
-    refusal = absl::StrFormat(
-        "the ticket's %d uses are spent; ask the operator for another [SK-ticket-spent]",
-        ticket->uses);
-  } else if (state_.finished) {
-    refusal = "the run is finished [SK-run-over]";
-  } else if (state_.nodes.size() >= kNodesMax) {
-    refusal = absl::StrFormat("the run has its %d nodes [SK-run-full]", kNodesMax);
-  }
-  if (!refusal.empty()) {
-    ++refused_;
-    context.ConnectPeer(from, "");
-    context.Send(from, Refused{refusal});
-    return;
-  }
-  NodeRecord record{"", hello.region, ticket->id, hello.device, true, hello.relays, "", {}};
-  TakeAddress(record, hello);
-  Record(context, AdmittedRecord(from, record));
-  heard_[from] = context.now();
-  context.Event("admitted", EventFields({{"node", from.Short()},
-                                         {"region", record.region},
-                                         {"device", record.device.name},
-                                         {"gflops", record.device.gflops},
-                                         {"bf16_gflops", record.device.bf16_gflops}}));
-  Greet(context, from, hello, true);
 }
 
 // Everything a process needs to go on from what it says it holds.
@@ -284,7 +251,8 @@ void CoordinatorActor::NoteStarted(Context& context, const NodeId& node) {
 void CoordinatorActor::HeardFromGone(Context& context, const NodeId& node, const Message& message) {
   const auto* beat = std::get_if<Heartbeat>(&message);
   const bool is_idle = beat != nullptr && IsIdle(beat->phase);
-  if (state_.evicted.contains(node) || (state_.plan && !is_idle)) {
+  const bool unwanted = !state_.admission.WhyOut(node).empty();
+  if (unwanted || (state_.plan && !is_idle)) {
     if (greeted_.contains(node)) TellOfDeath(context, node);
     return;
   }
@@ -299,12 +267,12 @@ void CoordinatorActor::HeardFromGone(Context& context, const NodeId& node, const
 // It begins anew, as a standby; or it is not wanted any more.
 void CoordinatorActor::TellOfDeath(Context& context, const NodeId& node) {
   if (!told_of_death_.insert(node).second) return;
-  context.ConnectPeer(node, "");
-  if (state_.evicted.contains(node)) {
-    context.Send(node, Refused{"what it said of its training cannot be true"});
-  } else {
-    context.Send(node, PlanUpdate{*state_.plan});
+  if (const std::string why = state_.admission.WhyOut(node); !why.empty()) {
+    Refuse(context, node, why);
+    return Dismiss(context, node);
   }
+  context.ConnectPeer(node, "");
+  context.Send(node, PlanUpdate{*state_.plan});
 }
 
 void CoordinatorActor::On(Context& context, const NodeId& from, const Leave& message) {
@@ -315,7 +283,7 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const Leave& mes
 void CoordinatorActor::DeclareGone(Context& context, const NodeId& node, Gone how,
                                    const std::string& why) {
   if (!state_.nodes.at(node).alive) return;
-  Record(context, LifeRecord(node, false, how == Gone::kEvicted));
+  Record(context, LifeRecord(node, false, how == Gone::kEvicted, why));
   Record(context, TrafficRecord(node, traffic_[node]));
   told_.erase(node);
   dialled_.erase(node);

@@ -6,6 +6,7 @@
 //   store              or: where that is instead, in PostgreSQL (coordinator/journal_store.h)
 //   data/              index.json and token shards
 //   events.jsonl       one line an event, appended
+//   orders.jsonl       what the operator said of admission, appended by commands, obeyed by serve
 //   status.json        the present, replaced every second
 //   model/             the trained model
 //   tokenizer/         files of the model's or the data's tokenizer; none: bytes

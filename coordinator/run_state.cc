@@ -27,6 +27,7 @@ void ApplyAdmitted(const Json& json, RunState& state) {
     record.reach = known->second.reach;
   }
   if (!state.nodes.contains(node)) ++state.ticket_uses[record.ticket];
+  state.admission.asked.erase(node);
   state.nodes[node] = std::move(record);
 }
 
@@ -167,7 +168,10 @@ absl::Status ApplyToNode(const std::string& kind, const Json& json, RunState& st
   if (kind == "life") {
     it->second.alive = json.at("alive");
     ++state.lives;
-    if (json.value("evicted", false)) state.evicted.insert(node);
+    if (json.value("evicted", false)) {
+      state.evicted.insert(node);
+      state.admission.banned[node] = json.value("why", "what it said cannot be true");
+    }
   } else if (kind == "started") {
     state.started.insert(node);
   } else if (kind == "reach") {
@@ -191,6 +195,11 @@ absl::Status ApplyParsed(const Json& json, RunState& state) {
   const std::string kind = json.at("kind");
   if (kind == "admitted") {
     ApplyAdmitted(json, state);
+  } else if (kind == "asked") {
+    state.admission.ApplyAsked(json);
+  } else if (kind == "order") {
+    SKERRY_RETURN_IF_ERROR(state.admission.ApplyOrder(json.at("order")));
+    state.evicted = state.admission.StillOut(std::move(state.evicted));
   } else if (kind == "link") {
     ApplyLink(json, state);
   } else if (kind == "plan") {
@@ -338,9 +347,10 @@ std::string LossesRecord(const NodeId& node, const StepReport& report) {
 std::string WrittenOffRecord(int64_t step, const std::set<int32_t>& microbatches) {
   return Json{{"kind", "written_off"}, {"step", step}, {"microbatches", microbatches}}.dump();
 }
-std::string LifeRecord(const NodeId& node, bool alive, bool evicted) {
+std::string LifeRecord(const NodeId& node, bool alive, bool evicted, const std::string& why) {
   Json record = {{"kind", "life"}, {"node", node}, {"alive", alive}};
   if (evicted) record["evicted"] = true;
+  if (evicted && !why.empty()) record["why"] = why;
   return record.dump();
 }
 std::string StartedRecord(const NodeId& node) {

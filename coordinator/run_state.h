@@ -4,7 +4,9 @@
 // record it persists. A record that makes no sense is an error and changes nothing.
 //
 //   admitted  a node is here: the first time it uses up its ticket, later it has come back
-//   life      a node is gone, evicted, or here again · started  it holds a stage · traffic  bytes
+//   asked     a node waits for the operator's approval · order  what the operator said of admission
+//   life      a node is gone, evicted and why, or here again · started  it holds a stage · traffic
+//   bytes
 //   reach     where a node can be dialled, as tested
 //   link      a directed reading · plan  a plan in force · commit  a round's frozen set
 //   applied   a replica's digest after a round · losses  microbatches credited to a step, each
@@ -25,6 +27,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "coordinator/admission.h"
 #include "wire/message/message.h"
 
 namespace skerry {
@@ -83,6 +86,7 @@ class RunState {
   int64_t lives = 0;                  // times that a node went or came back
   std::set<NodeId> started;           // have shown that they hold a stage of the plan
   std::set<NodeId> evicted;           // said what cannot be true: they get no work again
+  Admission admission;                // whom the operator lets in, and who was put out and why
   std::map<NodeId, Traffic> traffic;  // as of its last record; heartbeats go further
   std::map<std::string, int64_t> ticket_uses;
   std::map<std::pair<NodeId, NodeId>, LinkReading> links;  // (from, target), the latest
@@ -145,7 +149,9 @@ std::string CommitRecord(const RoundCommit& commit);
 std::string AppliedRecord(const NodeId& node, const RoundApplied& applied);
 std::string LossesRecord(const NodeId& node, const StepReport& report);  // only what is new
 std::string WrittenOffRecord(int64_t step, const std::set<int32_t>& microbatches);
-std::string LifeRecord(const NodeId& node, bool alive, bool evicted = false);
+// `why` is of who is evicted.
+std::string LifeRecord(const NodeId& node, bool alive, bool evicted = false,
+                       const std::string& why = "");
 std::string StartedRecord(const NodeId& node);
 std::string TrafficRecord(const NodeId& node, const Traffic& traffic);
 std::string CheckpointMade(const CheckpointRecord& checkpoint);

@@ -10,6 +10,7 @@
 
 #include "common/cli_program.h"
 #include "common/status.h"
+#include "coordinator/admission_program.h"
 #include "coordinator/checkpoint_program.h"
 #include "coordinator/coordinator_actor.h"
 #include "coordinator/dashboard_program.h"
@@ -24,6 +25,7 @@
 #include "wire/config.h"
 #include "wire/event_loop.h"
 #include "wire/identity.h"
+#include "wire/open_files.h"
 #include "wire/ticket.h"
 
 namespace skerry {
@@ -86,7 +88,10 @@ CoordinatorOptions ActorOptions(const OpenedRun& run, const NodeId& self, ShardS
     if (ticket.coordinator != self || ticket.run != id) {
       return PermissionDenied("the ticket is for another run or coordinator [SK-ticket-other-run]");
     }
-    return AdmittedTicket{ticket.IdHex(), ticket.uses};
+    if (ticket.role == TicketRole::kOperator) {
+      return PermissionDenied("the ticket is an operator's, and admits no nodes");
+    }
+    return AdmittedTicket{ticket.IdHex(), ticket.uses, ticket.role == TicketRole::kGuest};
   };
   options.objects = &shards;
   options.model = &model;
@@ -110,6 +115,7 @@ struct Serving {
   LiveScreen screen = {};
   std::unique_ptr<CheckpointArchive> archive = {};
   std::unique_ptr<CoordinatorActor> actor = {};
+  OrderReader orders = OrderReader(options.directory);
   std::unique_ptr<EventLoop> loop = {};
 };
 
@@ -121,6 +127,9 @@ absl::Status OpenLoop(Serving& serving) {
   loop_options.handle_signals = true;
   loop_options.journal = [&seat = *serving.seat](const std::vector<std::string>& batch) {
     return seat.Append(batch);
+  };
+  loop_options.on_tick = [&serving](Context& context) {
+    for (const AdmissionOrder& order : serving.orders.Take()) serving.actor->Obey(context, order);
   };
   if (serving.run.store.postgres) {
     loop_options.leads = [&seat = *serving.seat] { return seat.Leads(); };
@@ -182,6 +191,7 @@ DashboardOptions DashboardOf(const ServeOptions& options) {
 
 absl::StatusOr<int> Serve(const ServeOptions& options) {
   SKERRY_ASSIGN_OR_RETURN(OpenedRun run, OpenRunDirectory(options.directory));
+  RaiseOpenFileLimit();
   // Before keys, sockets and threads: its process has none of them.
   if (options.dashboard != "none") StartDashboard(DashboardOf(options));
   SKERRY_RETURN_IF_ERROR(LockRunDirectory(run.directory));

@@ -25,6 +25,7 @@
 #include "node/trained_stage.h"
 #include "wire/event_loop.h"
 #include "wire/identity.h"
+#include "wire/open_files.h"
 #include "wire/ticket.h"
 
 namespace skerry {
@@ -51,6 +52,9 @@ class RegionBook final : public Actor {
     if (const auto* found = std::get_if<Reachability>(&message)) TellReach(*found);
     if (const auto* welcome = std::get_if<Welcome>(&message)) on_welcome_(from, *welcome);
     if (const auto* standing = std::get_if<Standing>(&message)) return desk_.OnStanding(*standing);
+    if (const auto* refused = std::get_if<Refused>(&message); refused && refused->waits) {
+      if (std::exchange(asks_, refused->reason) != refused->reason) Say(refused->reason);
+    }
     actor_.OnMessage(context, from, message);
   }
   void OnTimer(Context& context, TimerId timer) override { actor_.OnTimer(context, timer); }
@@ -79,6 +83,7 @@ class RegionBook final : public Actor {
   Desk& desk_;
   OnWelcome on_welcome_;
   Reachability told_;
+  std::string asks_;  // why it is not admitted yet
   std::map<NodeId, std::string> regions_;
 };
 
@@ -180,6 +185,7 @@ StageWorkFactory BuilderOf(const DeviceChoice& device, ShardDirectory& shards) {
 
 absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   SKERRY_ASSIGN_OR_RETURN(const Ticket ticket, VerifyTicket(options.ticket, std::time(nullptr)));
+  RaiseOpenFileLimit();
   const fs::path home = NodeHome(options.home);
   std::error_code error;
   fs::create_directories(home, error);

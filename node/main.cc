@@ -144,7 +144,7 @@ int Run(int argc, char** argv) {
   JoinOptions join;
   auto* join_command =
       app.add_subcommand("join", "take part in the run of a ticket; Ctrl-C leaves");
-  join_command->add_option("ticket", join.ticket)->required();
+  join_command->add_option("ticket", join.ticket)->envname("SKERRY_TICKET")->required();
   join_command->add_option("--home", join.home, "identity and data; default ~/.local/share/skerry");
   join_command->add_option("--listen", join.listen, "where peers reach this node")
       ->capture_default_str();

@@ -44,7 +44,7 @@ NodeActor::NodeActor(NodeActorOptions options)
 
 void NodeActor::OnStart(Context& context) {
   SayHello(context);
-  hello_timer_ = context.StartTimer(kHelloPatience);
+  hello_timer_ = context.StartTimer(hello_patience_);
 }
 
 void NodeActor::Send(Context& context, const NodeId& to, Message message) {
@@ -109,6 +109,12 @@ void NodeActor::On(Context& context, const NodeId& from, const Welcome& message)
 
 void NodeActor::On(Context& context, const NodeId& from, const Refused& message) {
   if (from != options_.coordinator) return void(++refused_);
+  if (message.waits && state_ == State::kJoining) {  // it will say when somebody has decided
+    context.CancelTimer(hello_timer_);
+    hello_patience_ = Duration::Seconds(60);
+    hello_timer_ = context.StartTimer(hello_patience_);
+    return;
+  }
   state_ = State::kStopped;
   context.Stop(2, "the coordinator refused this node: " + message.reason +
                       (message.reason.find("[SK-") == std::string::npos ? " [SK-refused]" : ""));

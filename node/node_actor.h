@@ -74,7 +74,6 @@ class NodeActor final : public Actor {
   static constexpr size_t kShapesMax = 1024;   // remembered
   static constexpr size_t kPassedOnMax = 256;  // said again to a coordinator that restarted
   static constexpr int64_t kLateStretch = 4;   // rounds of a fragment that "late" is measured by
-  static constexpr Duration kHelloPatience = Duration::Seconds(5);
   // In which a reducer that leaves hands on what it has left over.
   static constexpr Duration kFarewellMax = Duration::Seconds(3);
   static constexpr int kFarewellLayers = 2;     // each holds what the one before left out
@@ -277,6 +276,7 @@ class NodeActor final : public Actor {
   std::vector<Peer> arriving_peers_;    // parts of a complete list
   LinkProber prober_;
   ShardFetcher fetcher_;
+  Duration hello_patience_ = Duration::Seconds(5);  // longer while people decide on its admission
   TimerId hello_timer_ = 0;
   TimerId heartbeat_timer_ = 0;
 

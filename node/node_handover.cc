@@ -71,7 +71,7 @@ void NodeActor::StartOver(Context& context, const std::string& why) {
   early_.clear();
   SayHello(context);
   context.CancelTimer(hello_timer_);
-  hello_timer_ = context.StartTimer(kHelloPatience);
+  hello_timer_ = context.StartTimer(hello_patience_);
 }
 
 // ---- moving ------------------------------------------------------------------------------------

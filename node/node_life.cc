@@ -80,7 +80,7 @@ void NodeActor::OnTimer(Context& context, TimerId timer) {
   // A coordinator that died after it took the Hello may never have said Welcome.
   if (timer == hello_timer_ && state_ == State::kJoining) {
     SayHello(context);
-    hello_timer_ = context.StartTimer(kHelloPatience);
+    hello_timer_ = context.StartTimer(hello_patience_);
     return;
   }
   if (farewell_ && timer == farewell_->deadline) return EndFarewell(context);

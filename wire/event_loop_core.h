@@ -136,6 +136,7 @@ class EventLoop::Core final : public Context {
   void OnTick();
   void OnFrame(Transport::Received received);
   // Whether a stranger's frame may pass; may take its message away.
+  bool MaySpeak(const NodeId& who);
   bool MayPass(Transport::Received& received);
   void RepeatDue();
   void SendDue();
@@ -182,11 +183,15 @@ class EventLoop::Core final : public Context {
   std::optional<Instant> interrupt_deadline_;
   std::optional<Instant> tick_;
 
-  std::set<NodeId> connected_;             // admitted: the coordinator and whom ConnectPeer named
-  std::map<NodeId, int> stranger_frames_;  // how many frames each of the others was let say
-  std::set<NodeId> stalled_;               // nothing in bulk gets through to them
-  bool retry_soon_ = false;                // the ROUTER has a full pipe
-  TransportCounters counters_;             // those of the loop itself
+  std::set<NodeId> connected_;  // admitted: the coordinator and whom ConnectPeer named
+  struct Stranger {
+    int frames = 0;  // it was let say, of kHellosPerKeyMax
+    Instant since;   // one is forgiven every kStrangerForgivenEvery from then on
+  };
+  std::map<NodeId, Stranger> strangers_;
+  std::set<NodeId> stalled_;    // nothing in bulk gets through to them
+  bool retry_soon_ = false;     // the ROUTER has a full pipe
+  TransportCounters counters_;  // those of the loop itself
 };
 
 }  // namespace skerry

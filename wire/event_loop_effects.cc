@@ -9,6 +9,7 @@ namespace skerry {
 namespace {
 
 constexpr size_t kStrangersMax = 4096;
+constexpr Duration kStrangerForgivenEvery = Duration::Seconds(15);
 
 }  // namespace
 
@@ -111,7 +112,7 @@ void EventLoop::Core::Do(ConnectEffect effect) {
   // A peer that named a nonsensical endpoint can still dial us.
   if (!status.ok()) Do(EventEffect{"unreachable", "{\"node\":\"" + effect.peer.Short() + "\"}"});
   connected_.insert(effect.peer);
-  stranger_frames_.erase(effect.peer);
+  strangers_.erase(effect.peer);
 }
 
 void EventLoop::Core::Do(DisconnectEffect effect) {
@@ -176,15 +177,32 @@ void EventLoop::Core::SendOut(std::vector<Courier::Outgoing>& out) {
   }
 }
 
+// Whoever waits for an operator's approval goes on saying Hello, slowly.
+bool EventLoop::Core::MaySpeak(const NodeId& who) {
+  if (strangers_.size() >= kStrangersMax && !strangers_.contains(who)) {
+    for (const auto& [stranger, frames] : strangers_) {
+      courier_.Forget(stranger);
+      transport_->HangUp(stranger);  // and what could not be said to it
+    }
+    strangers_.clear();
+  }
+  const Instant now = Clock();
+  Stranger& stranger = strangers_.try_emplace(who, Stranger{0, now}).first->second;
+  while (stranger.frames > 0 && now - stranger.since >= kStrangerForgivenEvery) {
+    stranger.since = stranger.since + kStrangerForgivenEvery;
+    --stranger.frames;
+  }
+  if (stranger.frames == 0) stranger.since = now;
+  if (stranger.frames >= kHellosPerKeyMax) return false;
+  ++stranger.frames;
+  return true;
+}
+
 bool EventLoop::Core::MayPass(Transport::Received& received) {
   if (connected_.contains(received.decoded.sender)) return true;
   Frame& frame = received.decoded.frame;
   if (options_.role == HostRole::kCoordinator) {
-    if (stranger_frames_.size() >= kStrangersMax) {
-      for (const auto& [stranger, frames] : stranger_frames_) courier_.Forget(stranger);
-      stranger_frames_.clear();
-    }
-    if (stranger_frames_[received.decoded.sender]++ < kHellosPerKeyMax) {
+    if (MaySpeak(received.decoded.sender)) {
       if (frame.message && std::holds_alternative<Hello>(*frame.message)) return true;
       // Somebody who knew the process that was here before: an acknowledgement tells it of this
       // one.

@@ -186,8 +186,18 @@ absl::StatusOr<std::string> IssueTicket(const Identity& coordinator, const Ticke
   return kPrefix + absl::WebSafeBase64Escape(raw);
 }
 
+absl::StatusOr<Bytes> TicketBytes(const std::string& text) {
+  return Unwrap(Strip(text));
+}
+
 absl::StatusOr<Ticket> DecodeTicket(const std::string& text) {
-  SKERRY_ASSIGN_OR_RETURN(const Bytes bytes, Unwrap(Strip(text)));
+  SKERRY_ASSIGN_OR_RETURN(const Bytes bytes, TicketBytes(text));
+  return DecodeTicketBytes(bytes);
+}
+
+absl::StatusOr<Ticket> DecodeTicketBytes(const Bytes& bytes) {
+  if (bytes.size() < kTicketBytesMin || bytes.size() > kTicketBytesMax)
+    return InvalidArgument("%d bytes are no ticket", static_cast<int>(bytes.size()));
   Cursor cursor(bytes);
   Ticket ticket;
   cursor.Number<uint16_t>();
@@ -210,8 +220,8 @@ absl::StatusOr<Ticket> DecodeTicket(const std::string& text) {
         "the ticket is forged: its signature is not that of coordinator %s [SK-ticket-forged]",
         ticket.coordinator.Short());
   }
-  if (role != static_cast<uint8_t>(TicketRole::kNode) &&
-      role != static_cast<uint8_t>(TicketRole::kOperator))
+  if (role < static_cast<uint8_t>(TicketRole::kNode) ||
+      role > static_cast<uint8_t>(TicketRole::kGuest))
     return InvalidArgument(
         "the ticket is for role %d, which this program does not know [SK-ticket-version]", role);
   if (!AreTcpEndpoints(ticket.endpoint))

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/bytes.h"
 #include "common/ids.h"
 #include "wire/identity.h"
 
@@ -21,7 +22,8 @@ namespace skerry {
 
 using TicketId = std::array<uint8_t, 16>;
 
-enum class TicketRole : uint8_t { kNode = 1, kOperator = 2 };
+// A guest's bearer is admitted when the operator has approved of it.
+enum class TicketRole : uint8_t { kNode = 1, kOperator = 2, kGuest = 3 };
 
 inline constexpr size_t kTicketEndpointBytesMax = 200;
 
@@ -57,6 +59,11 @@ absl::StatusOr<std::string> IssueTicket(const Identity& coordinator, const Ticke
 // InvalidArgument: not a ticket, cut off, mistyped (the checksum differs), of another version.
 // PermissionDenied: the signature is not the named coordinator's.
 absl::StatusOr<Ticket> DecodeTicket(const std::string& text);
+
+// The two halves of DecodeTicket: the bytes that the text stands for, with length and checksum
+// found right; what they say, and whether it is signed.
+absl::StatusOr<Bytes> TicketBytes(const std::string& text);
+absl::StatusOr<Ticket> DecodeTicketBytes(const Bytes& bytes);
 
 // DecodeTicket, then FailedPrecondition if it has expired at `now_unix` (seconds).
 absl::StatusOr<Ticket> VerifyTicket(const std::string& text, int64_t now_unix);

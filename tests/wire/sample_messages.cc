@@ -207,6 +207,7 @@ std::vector<std::pair<std::string, Message>> PlainSamples() {
                           SampleConfig(),
                           {{"a.bin", SampleDigest(1), 100}, {"b.bin", SampleDigest(2), 200}}}},
       {"refused", Refused{"the ticket has no uses left"}},
+      {"refused_waits", Refused{"waiting for the operator's approval", true}},
       {"peers",
        Peers{false, 0, {{SampleNode(1), "tcp://10.0.0.1:1", "us"}, {SampleNode(2), "", "eu"}}, {}}},
       {"peers_complete",

@@ -71,7 +71,7 @@ class Writer : public WriteChecks {
     auto there = b.initCoordinators(Count(m.coordinators, kCoordinatorsMax, "coordinators"));
     for (unsigned i = 0; i < there.size(); ++i) there.set(i, Text(m.coordinators[i], "endpoint"));
   }
-  void operator()(const Refused& m) { envelope_.initRefused().setReason(Text(m.reason, "reason")); }
+  void operator()(const Refused& m) { WriteRefused(m, envelope_.initRefused(), *this); }
   void operator()(const Peers& m) {
     auto b = envelope_.initPeers();
     b.setComplete(m.complete);

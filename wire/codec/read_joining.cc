@@ -61,7 +61,9 @@ Peers ReadPeers(ReadChecks& checks, schema::Peers::Reader r) {
 Message ReadJoining(ReadChecks& checks, schema::Envelope::Reader e) {
   if (e.isHello()) return ReadHello(checks, e.getHello());
   if (e.isPeers()) return ReadPeers(checks, e.getPeers());
-  if (e.isRefused()) return Refused{checks.Text(e.getRefused().getReason(), "reason")};
+  if (e.isRefused()) {
+    return Refused{checks.Text(e.getRefused().getReason(), "reason"), e.getRefused().getWaits()};
+  }
   return ReadReachability(checks, e.getReachability());
 }
 

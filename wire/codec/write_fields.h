@@ -16,6 +16,12 @@ void WriteRound(const M& m, Builder b) {
   b.setRound(m.round);
 }
 
+template <typename Checks>
+void WriteRefused(const Refused& m, schema::Refused::Builder b, Checks& checks) {
+  b.setReason(checks.Text(m.reason, "reason"));
+  b.setWaits(m.waits);
+}
+
 // Of those about a microbatch under way.
 template <typename M, typename Builder>
 void WriteMicrobatch(const M& m, Builder b) {

@@ -69,9 +69,10 @@ struct Welcome {
   bool operator==(const Welcome&) const = default;
 };
 
-// coordinator → node: not admitted, or no longer wanted; the node ends and prints the reason.
+// coordinator → node: not admitted, or no longer wanted; the node prints the reason and ends.
 struct Refused {
   std::string reason;
+  bool waits = false;  // not yet: it is admitted, or refused, when the operator has decided
   bool operator==(const Refused&) const = default;
 };
 
@@ -393,8 +394,7 @@ std::string Describe(const Message& message);
 // whose senders do not hear of every restart. Everything else is said again by who said it.
 bool OutlivesSession(const Message& message);
 
-// Bulk travels behind control (Activation, Gradient, Delta, DeltaSum, ObjectChunk, Ping with
-// padding).
+// Bulk travels behind control (Activation, Gradient, Delta, DeltaSum, ObjectChunk, padded Ping).
 bool IsBulk(const Message& message);
 
 }  // namespace skerry

@@ -231,6 +231,7 @@ struct RunConfig {
 # coordinator → node: not admitted, or no longer wanted.
 struct Refused {
   reason @0 :Text;
+  waits  @1 :Bool;  # not yet: the operator has to decide
 }
 
 # coordinator → node: everybody admitted; sent whole whenever it changes.

@@ -20,6 +20,7 @@ constexpr int kLingerMs = 1000;
 constexpr int kReconnectMs = 100;  // doubling to the maximum, with libzmq's own jitter
 constexpr int kReconnectMsMax = 5000;
 constexpr int kHandshakeMs = 10'000;
+constexpr int kBacklog = 512;  // connections that the system has taken and libzmq has not
 // A connection whose other end is gone is given up by TCP itself. ZeroMQ's own heartbeats are not
 // used: libzmq 4.3.4 aborts the process when one falls due on a connection that ended while its
 // input was held back (stream_engine_base.cpp, out_event), which is what happens to a process that
@@ -68,6 +69,7 @@ absl::Status Transport::Bind() {
     router_.set(zmq::sockopt::curve_server, true);
     router_.set(zmq::sockopt::curve_secretkey, KeyBuffer(options_.identity.curve_secret()));
     router_.set(zmq::sockopt::router_mandatory, true);
+    router_.set(zmq::sockopt::backlog, kBacklog);
     router_.set(zmq::sockopt::zap_domain, "skerry");
     zmq_socket_monitor(router_.handle(), kMonitorEndpoint,
                        ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED);

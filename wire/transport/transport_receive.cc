@@ -36,7 +36,7 @@ std::optional<Payload> Join(const std::vector<zmq::message_t>& parts, size_t fir
 }  // namespace
 
 void Transport::Receive(const std::function<void(Received)>& take) {
-  zap_->Serve();
+  zap_->Serve(Now());
   ServeMonitor();
   ReceiveFrom(nullptr, std::nullopt, take);
   std::vector<std::pair<NodeId, std::optional<StripeId>>> sockets;

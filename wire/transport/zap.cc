@@ -40,7 +40,7 @@ void ZapHandler::Allow(const CurveKey& key) {
   std::erase(open_order_, user_id);
 }
 
-void ZapHandler::Serve() {
+void ZapHandler::Serve(Instant now) {
   while (true) {
     std::vector<zmq::message_t> request;
     if (!zmq::recv_multipart(socket_, std::back_inserter(request), zmq::recv_flags::dontwait))
@@ -56,11 +56,15 @@ void ZapHandler::Serve() {
     CurveKey key;
     std::copy_n(request[8].data<uint8_t>(), key.size(), key.begin());
     const std::string user_id = CurveKeyHex(key);
-    if (admit_any_ || IsAllowed(user_id)) {
+    if (IsAllowed(user_id) || (admit_any_ && budget_.Take(now, request[5].to_string()))) {
       Answer(question, true, user_id);
       continue;
     }
     ++refused_;
+    if (admit_any_) {
+      Answer(question, false, "");
+      continue;
+    }
     // The same key again: its earlier handshake has timed out.
     if (!open_.insert_or_assign(user_id, question).second) continue;
     open_order_.push_back(user_id);

@@ -7,6 +7,9 @@
 // question is answered at once; if not, libzmq ends the handshake after ZMQ_HANDSHAKE_IVL by
 // itself.
 //
+// Where every key may shake hands, those that are not allowed have a budget for each address
+// (handshake_budget.h); beyond it they are refused.
+//
 // Used on the event loop's thread only: the loop polls `socket()` and calls Serve when it is
 // readable.
 #pragma once
@@ -18,7 +21,9 @@
 #include <string>
 #include <zmq.hpp>
 
+#include "common/instant.h"
 #include "wire/identity.h"
+#include "wire/transport/handshake_budget.h"
 
 namespace skerry {
 
@@ -36,9 +41,9 @@ class ZapHandler {
 
   zmq::socket_t& socket() { return socket_; }
   // Reads every question that waits. The answer's User-Id is the key in hexadecimal.
-  void Serve();
+  void Serve(Instant now);
 
-  // Handshakes whose key was unknown when they came.
+  // Handshakes whose key was unknown when they came, or whose address had spent its budget.
   int64_t refused() const { return refused_; }
 
   static constexpr size_t kOpenMax = 256;  // open questions, one per key; the oldest is refused
@@ -52,6 +57,7 @@ class ZapHandler {
 
   zmq::socket_t socket_;
   bool admit_any_;
+  HandshakeBudget budget_;
   std::set<std::string> allowed_;         // keys in hexadecimal
   std::map<std::string, Question> open_;  // by key in hexadecimal
   std::deque<std::string> open_order_;    // keys of open_, oldest first

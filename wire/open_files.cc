@@ -1,0 +1,18 @@
+#include "wire/open_files.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+
+namespace skerry {
+
+void RaiseOpenFileLimit() {
+  // Beyond it nothing is gained, and programs that close "all" descriptors take for ever.
+  constexpr rlim_t kEnough = 65'536;
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = std::max(files.rlim_cur, std::min(files.rlim_max, kEnough));
+  setrlimit(RLIMIT_NOFILE, &files);
+}
+
+}  // namespace skerry
