@@ -1,6 +1,7 @@
 // Delta codecs on one core against the memory they run from: bytes touched per second over what a
 // plain triad a = b + s·c reaches on the same arrays in the same run; then what a parameter takes
-// on the wire, in the first round and when feedback has settled.
+// on the wire, in the first round and when feedback has settled; then the tiers, counted with all
+// headers for 4 to 32 replicas.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,7 +11,9 @@
 
 #include "absl/strings/str_format.h"
 #include "bench/bench.h"
+#include "bench/round_traffic.h"
 #include "common/rng.h"
+#include "common/round_clock.h"
 #include "compression/codec.h"
 #include "compression/codec_table.h"
 #include "compression/fixed_point.h"
@@ -238,13 +241,40 @@ void MeasureBits(Bench& bench) {
     bench.Record("ternary: first message" + of, ternary.first, "bit");
     bench.Record("ternary: up, settled" + of, ternary.up, "bit");
     bench.Record("ternary: down, settled" + of, ternary.down, "bit");
-    bench.AtMost("default tier: up + down" + of, ternary.up + ternary.down, "bit", 2.0);
-    const Traffic starved = MeasureTraffic(DeltaCodec::kTopK, DeltaCodec::kTernary, tail);
-    bench.AtMost("starved tier: up" + of, starved.up, "bit", 0.155);
-    bench.Record("starved tier: down by ternary" + of, starved.down, "bit");
-    bench.AtMost("starved tier: up + down" + of, starved.up + starved.down, "bit", 0.5);
+    bench.AtMost("ternary: up + down" + of, ternary.up + ternary.down, "bit", 2.0);
     const Traffic sparse = MeasureTraffic(DeltaCodec::kTopK, DeltaCodec::kTopK, tail);
     bench.Record("topk both ways: up + down" + of, sparse.up + sparse.down, "bit");
+  }
+}
+
+// On the wire, with all headers, as a run sends it.
+void MeasureTiers(Bench& bench) {
+  struct Row {
+    const char* name;
+    OuterTier tier;
+    double up_goal, both_goal;  // 0: none
+  };
+  for (const Row& row :
+       {Row{"default", OuterTier::kDefault, 0, 2.0},
+        Row{"starved", OuterTier::kStarved, 0.155, 0.5}, Row{"rich", OuterTier::kRich, 0, 0}}) {
+    OuterConfig outer;
+    outer.tier = row.tier;
+    for (const size_t replicas : {4, 8, 16, 32}) {
+      const RoundTraffic traffic =
+          CountRoundTraffic(EffectiveOuter(outer), replicas, kTrafficParameters);
+      const std::string of = absl::StrFormat("%s tier, %d replicas: ", row.name, replicas);
+      const double both = traffic.up + traffic.down;
+      if (row.up_goal > 0) {
+        bench.AtMost(of + "up", traffic.up, "bit", row.up_goal);
+      } else {
+        bench.Record(of + "up", traffic.up, "bit");
+      }
+      if (row.both_goal > 0) {
+        bench.AtMost(of + "up + down", both, "bit", row.both_goal);
+      } else {
+        bench.Record(of + "up + down", both, "bit");
+      }
+    }
   }
 }
 
@@ -289,6 +319,7 @@ int Run(int argc, char** argv) {
   bench.Record("topk: bits per value, at most", fixed_bits(DeltaCodec::kTopK), "bit");
   MeasureTable(bench);
   MeasureBits(bench);
+  MeasureTiers(bench);
   return bench.Finish();
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bench/bench.h"
+#include "bench/replica_bytes.h"
 #include "bench/stage_exercise.h"
 
 namespace skerry::bench {
@@ -72,6 +73,27 @@ std::vector<Named> Shapes() {
   return shapes;
 }
 
+// Of the outer rounds alone, beside weights and inner optimizer; 4 of them are the momentum of the
+// outer step.
+void MeasureReplicas(Bench& bench) {
+  struct Row {
+    const char* name;
+    DeltaCodec codec;
+    ResidualPlace residual;
+    double goal;
+  };
+  for (const Row& row :
+       {Row{"ternary, rest in the weights", DeltaCodec::kTernary, ResidualPlace::kWeights, 4.5},
+        Row{"int8, residual buffer", DeltaCodec::kInt8, ResidualPlace::kBuffer, 8},
+        Row{"ternary, residual buffer", DeltaCodec::kTernary, ResidualPlace::kBuffer, 8}}) {
+    const ReplicaBytes bytes = MeasureReplica(row.codec, row.residual);
+    const std::string of = std::string("a replica's rounds, ") + row.name;
+    bench.Record(of + ": before the first", bytes.fresh, "byte/parameter");
+    bench.AtMost(of + ": between rounds", bytes.between, "byte/parameter", row.goal);
+    bench.AtMost(of + ": in a round, at most", bytes.most, "byte/parameter", row.goal);
+  }
+}
+
 int Run(int argc, char** argv) {
   Bench bench("memory", argc, argv);
   double books_least = 1;
@@ -87,6 +109,7 @@ int Run(int argc, char** argv) {
     books_least = std::min(books_least, static_cast<double>(bytes->stage) / heap);
   }
   bench.Record("stage's own books, at least", 100 * books_least, "% of it");
+  MeasureReplicas(bench);
   return bench.Finish();
 }
 

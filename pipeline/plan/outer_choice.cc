@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "common/check.h"
@@ -24,6 +25,7 @@ constexpr double kWaitedPart = 16;  // of a round, where the operator wants δ =
 // A delta exchange of one replica, per bit of a value, of the whole stage.
 struct Exchange {
   double seconds_per_bit = 0;  // all sending, beside the activations
+  double alone_s_per_bit = 0;  // the same if nobody shared the line
   double latency_s = 0;
   double boundaries_per_bit = 0;  // what is sent, in boundary payloads
   double uplink_free = 1;
@@ -35,15 +37,47 @@ struct Exchange {
   double LineSeconds(double bits) const { return seconds_per_bit * bits; }
 };
 
-// Seconds a step keeps the uplink of each slot busy with activations and gradients.
-std::vector<double> UplinkSeconds(const PlacementProblem& problem, const Placement& placement) {
+// What leaves through one access line. Of several nodes, only what goes beyond them: they send it
+// at the same time, as all stages come to a boundary together.
+struct Line {
+  double busy_s = 0;           // a step, with activations and gradients
+  double seconds_per_bit = 0;  // of all their deltas
+};
+
+// By slot, which line it leaves through: one who is so near another as only nodes of one local
+// network are shares the other's. A wrong guess is one of machines that a provider put side by side
+// and gave a line each; then δ is longer than it need be.
+std::vector<size_t> LineOfSlots(const PlacementProblem& problem, const Placement& placement) {
+  std::vector<size_t> line(placement.size());
+  const auto is_near = [&](size_t a, size_t b) {
+    const double there = problem.fleet.latency_s[problem.fleet.Pair(placement[a], placement[b])];
+    const double back = problem.fleet.latency_s[problem.fleet.Pair(placement[b], placement[a])];
+    return std::max(there, back) <= kLocalLatencyS;
+  };
+  for (size_t slot = 0; slot < placement.size(); ++slot) {
+    line[slot] = slot;
+    for (size_t other = 0; other < slot; ++other) {
+      if (line[other] == line[slot] || !is_near(slot, other)) continue;
+      const auto [kept, gone] = std::minmax(line[slot], line[other]);
+      std::replace(line.begin(), line.begin() + static_cast<std::ptrdiff_t>(slot) + 1, gone, kept);
+    }
+  }
+  return line;
+}
+
+// Seconds a step keeps the uplink of each slot busy with activations and gradients; what does not
+// leave its line is of no account in `lines`.
+std::vector<double> UplinkSeconds(const PlacementProblem& problem, const Placement& placement,
+                                  const std::vector<size_t>& line_of, std::vector<Line>* lines) {
   const Workload& workload = problem.workload;
   std::vector<double> seconds(placement.size());
   const auto send = [&](int32_t from, int32_t to) {
     if (from == to) return;
-    const size_t pair = problem.fleet.Pair(placement[static_cast<size_t>(from)],
-                                           placement[static_cast<size_t>(to)]);
-    seconds[static_cast<size_t>(from)] += problem.fleet.wire_s[pair] / workload.steps;
+    const auto sender = static_cast<size_t>(from), receiver = static_cast<size_t>(to);
+    const size_t pair = problem.fleet.Pair(placement[sender], placement[receiver]);
+    const double takes_s = problem.fleet.wire_s[pair] / workload.steps;
+    seconds[sender] += takes_s;
+    if (line_of[sender] != line_of[receiver]) (*lines)[line_of[sender]].busy_s += takes_s;
   };
   for (const Workload::Microbatch& microbatch : workload.microbatches) {
     int32_t last = microbatch.slots.back();
@@ -59,23 +93,39 @@ std::vector<double> UplinkSeconds(const PlacementProblem& problem, const Placeme
 std::vector<Exchange> ExchangesOf(const PlacementProblem& problem, const Placement& placement,
                                   double step_s, double encoded_bits) {
   const Workload& workload = problem.workload;
-  const std::vector<double> uplink = UplinkSeconds(problem, placement);
-  std::vector<Exchange> exchanges;
+  const std::vector<size_t> line_of = LineOfSlots(problem, placement);
+  std::vector<Line> lines(placement.size());
+  const std::vector<double> uplink = UplinkSeconds(problem, placement, line_of, &lines);
+  const auto free_of = [&](double busy_s) { return std::max(kUplinkFreeMin, 1 - busy_s / step_s); };
+  std::vector<std::pair<size_t, Exchange>> of_slots;
   for (size_t slot = 0; slot < placement.size(); ++slot) {
     const auto stage = static_cast<size_t>(workload.stage_of_slot[slot]);
     const double per_bit = problem.outer.delta_boundaries[stage] / encoded_bits;
     Exchange exchange;
-    exchange.uplink_free = std::max(kUplinkFreeMin, 1 - uplink[slot] / step_s);
+    exchange.uplink_free = free_of(uplink[slot]);
     int32_t others = 0;
     for (size_t other = 0; other < placement.size(); ++other) {
       if (other == slot || static_cast<size_t>(workload.stage_of_slot[other]) != stage) continue;
       const size_t pair = problem.fleet.Pair(placement[slot], placement[other]);
-      exchange.seconds_per_bit += per_bit * problem.fleet.wire_s[pair] / exchange.uplink_free;
+      const double takes_s = per_bit * problem.fleet.wire_s[pair];
+      exchange.seconds_per_bit += takes_s / exchange.uplink_free;
+      if (line_of[slot] != line_of[other]) lines[line_of[slot]].seconds_per_bit += takes_s;
       exchange.latency_s = std::max(exchange.latency_s, problem.fleet.latency_s[pair]);
       exchange.boundaries_per_bit += per_bit;
       ++others;
     }
-    if (others > 0) exchanges.push_back(exchange);
+    if (others > 0) of_slots.emplace_back(slot, exchange);
+  }
+  std::vector<Exchange> exchanges;
+  for (auto& [slot, exchange] : of_slots) {
+    const Line& line = lines[line_of[slot]];
+    exchange.alone_s_per_bit = exchange.seconds_per_bit;
+    const double shared_s = line.seconds_per_bit / free_of(line.busy_s);
+    if (shared_s > exchange.seconds_per_bit) {
+      exchange.seconds_per_bit = shared_s;
+      exchange.uplink_free = free_of(line.busy_s);
+    }
+    exchanges.push_back(exchange);
   }
   return exchanges;
 }
@@ -115,8 +165,17 @@ double StepsNeeded(const OuterConfig& outer, const std::vector<Exchange>& exchan
   };
   const Exchange* slowest = Slowest(exchanges, bits, fragments);
   if (slowest == nullptr) return 0;
-  const bool fits = fragments == 1 ||
-                    steps(slowest->LineSeconds(bits)) <= static_cast<double>(candidate.inner_steps);
+  if (fragments == 1) {
+    // That a line is shared is a guess, and what it takes then an upper bound, as flows may be held
+    // by less than the line: it never asks for δ = τ, where replicas hold two rounds of messages.
+    double alone = 0;
+    for (const Exchange& exchange : exchanges) {
+      alone = std::max(alone, steps(exchange.alone_s_per_bit * bits + exchange.latency_s));
+    }
+    const double half = std::floor(static_cast<double>(candidate.inner_steps) / 2);
+    return std::max(alone, std::min(steps(slowest->Seconds(bits, 1)), half));
+  }
+  const bool fits = steps(slowest->LineSeconds(bits)) <= static_cast<double>(candidate.inner_steps);
   return fits ? steps(slowest->Seconds(bits, fragments)) : std::numeric_limits<double>::infinity();
 }
 

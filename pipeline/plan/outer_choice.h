@@ -3,9 +3,10 @@
 //
 // A replica sends each of the R − 1 others of its stage its encoded delta, or from four replicas on
 // a part of it and a part of the sum (round_bytes.h; docs/decisions/0004 and 0017), in the share of
-// its uplink's time that activations leave free, which go first. δ hides it if δ steps last as
-// long. What costs loss least is tried first
-// (docs/OUTER_STEPS.md):
+// its uplink's time that activations leave free, which go first. Nodes that measure as near to each
+// other as in one local network leave it through one access line, all at the same time, of whatever
+// stages they are. δ hides an exchange if δ steps last as long. What costs loss least is tried
+// first (docs/OUTER_STEPS.md):
 //
 //   for τ of {8, 16, 32, 64, 128}         smaller first; fitted to a divisor of the run's steps
 //     for codec of int8, int4, ternary    richer first
@@ -40,6 +41,8 @@ struct PlacementProblem;  // routing/placement.h
 inline constexpr double kOuterSafety = 1.25;
 // Activations leave at least so much of an uplink: priority is not starvation.
 inline constexpr double kUplinkFreeMin = 0.1;
+// One way, between nodes of one local network.
+inline constexpr double kLocalLatencyS = 0.4e-3;
 
 struct OuterChoice {
   int64_t inner_steps = 1;

@@ -82,9 +82,9 @@ TEST_CASE("Withdrawn: a starved replica does not send what rounds went on withou
   run.simulation().Observe(&obsolete);
   const VirtualOutcome outcome = run.Run();
   CHECK(EndOf(run, outcome) == "");  // exactly-once delivery of all else is among the checks
-  INFO(outcome.virtual_s << " s, " << obsolete.rounds.size() << " rounds without it, obsolete: "
-                         << obsolete.delivered << " bytes delivered, " << obsolete.withdrawn
-                         << " taken back");
+  INFO(outcome.virtual_s << " s, " << obsolete.rounds.size()
+                         << " rounds without it, obsolete: " << obsolete.delivered
+                         << " bytes delivered, " << obsolete.withdrawn << " taken back");
   CHECK(obsolete.rounds.size() >= 2);
   CHECK(outcome.bytes_withdrawn == obsolete.withdrawn);
   CHECK(obsolete.withdrawn > obsolete.delivered);

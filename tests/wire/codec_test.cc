@@ -81,6 +81,18 @@ TEST_CASE("Codec: a model from elsewhere travels whole", "[wire][codec]") {
   CHECK(*decoded->frame.message == Message(welcome));
 }
 
+TEST_CASE("Codec: a sequence without a message is one withdrawn, in lanes of bulk only",
+          "[wire][codec]") {
+  Frame frame{SampleHeader(), nullptr};
+  frame.header.sequence = 7;
+  frame.header.lane = GENERATE(uint8_t{0}, uint8_t{2});
+  const auto encoded = Encode(frame, kSender, kRecipient);
+  REQUIRE(encoded.ok());
+  const auto decoded = Decode(encoded->envelope, nullptr, Expectation());
+  CHECK(decoded.ok() == (frame.header.lane > 0));
+  if (decoded.ok()) CHECK(decoded->frame.header == frame.header);
+}
+
 TEST_CASE("Codec: an acknowledgement alone has no message", "[wire][codec]") {
   Frame frame{SampleHeader(), nullptr};
   frame.header.sequence = 0;

@@ -56,6 +56,24 @@ TEST_CASE("Outer choice: δ is the shortest of its grid that hides the exchange"
   CHECK(choice.IsHidden());
 }
 
+// Nodes 0 and 2, of different stages, are of one network, 1 and 3 of another.
+TEST_CASE("Outer choice: a line that replicas of different stages share carries both deltas",
+          "[plan]") {
+  const auto [stage_1, overlap] = GENERATE(table<double, int64_t>({{0.01, 1}, {0.7, 2}, {2.4, 4}}));
+  Case apart(0.7);
+  apart.problem.outer.delta_boundaries = {0.7 * kStep, stage_1 * kStep};
+  apart.problem.fleet.latency_s.assign(16, 10e-3);
+  Case together = apart;
+  for (const auto& [a, b] : {std::pair(0, 2), std::pair(1, 3)}) {
+    together.problem.fleet.latency_s[together.problem.fleet.Pair(a, b)] = 0.2e-3;
+    together.problem.fleet.latency_s[together.problem.fleet.Pair(b, a)] = 0.2e-3;
+  }
+  CHECK(apart.Choose().transfer_s == Approx(std::max(0.7, stage_1) + 10e-3));
+  const OuterChoice choice = together.Choose();
+  CHECK(choice.transfer_s == Approx(0.7 + stage_1 + 10e-3));
+  CHECK(choice.overlap_steps == overlap);
+}
+
 TEST_CASE("Outer choice: in streaming δ has to hide a fragment, and τ all of them", "[plan]") {
   Case c(3.1);
   c.config.outer.mode = OuterMode::kStreaming;
