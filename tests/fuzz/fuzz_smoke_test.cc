@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -15,8 +16,14 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kInputMax = 1 << 16;
-constexpr int64_t kMutatedBytes = 6 << 20;  // of a target, so that each takes about as long
-constexpr int kMutationsMax = 6000;
+constexpr int64_t kMutatedBytes = 15 << 20;  // of a target, so that each takes about as long
+constexpr int64_t kMutationsMax = 15'000;
+
+// SKERRY_FUZZ_TIMES=N does N times as much, with a seed of its own.
+int64_t Times() {
+  const char* times = std::getenv("SKERRY_FUZZ_TIMES");
+  return times == nullptr ? 1 : std::max(1, std::atoi(times));
+}
 
 std::vector<Bytes> Corpus(const FuzzTarget& target) {
   std::vector<Bytes> corpus = target.seeds();
@@ -83,10 +90,10 @@ TEST_CASE("Fuzz: every reader of bytes from outside takes seeds, corpus and thei
     const std::vector<Bytes> corpus = Corpus(target);
     REQUIRE_FALSE(corpus.empty());
     for (const Bytes& input : corpus) target.run(input);
-    Rng rng(1, target.name);
-    int64_t bytes = 0;
-    int mutations = 0;
-    for (; bytes < kMutatedBytes && mutations < kMutationsMax; ++mutations) {
+    const int64_t times = Times();
+    Rng rng(static_cast<uint64_t>(times), target.name);
+    int64_t bytes = 0, mutations = 0;
+    for (; bytes < times * kMutatedBytes && mutations < times * kMutationsMax; ++mutations) {
       const Bytes& from = corpus[static_cast<size_t>(rng.Below(corpus.size()))];
       const Bytes& other = corpus[static_cast<size_t>(rng.Below(corpus.size()))];
       const Bytes input = Mutated(from, other, rng);

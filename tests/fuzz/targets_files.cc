@@ -108,9 +108,14 @@ std::vector<Bytes> RecordSeeds() {
   order.does = AdmissionOrder::Does::kDeny;
   order.node = node;
   order.why = "why";
-  const std::string admitted = AdmittedRecord(node, {"tcp://10.0.0.1:1", "east", "0a", {}});
+  NodeRecord record;
+  record.endpoint = "tcp://10.0.0.1:1";
+  record.region = "east";
+  record.ticket = "0a";
+  const std::string admitted = AdmittedRecord(node, record);
   const std::string link = LinkRecord(node, {TestNodeId(4), 0.1, 1e6});
-  RoundCommit commit{0, 0, {{node, 8, {}}}};
+  RoundCommit commit;
+  commit.participants = {{node, 8, {}}};
   const std::string rounds = CommitRecord(commit) + "\n" +
                              AppliedRecord(node, RoundApplied{0, 0, {}, 1, 1}) + "\n" +
                              LossesRecord(node, {0, {{0, 8, 1.0f}}});
@@ -152,7 +157,6 @@ void RunQuery(std::span<const uint8_t> input) {
   static EventTail* tail = [] {
     auto* made = new EventTail(file);
     SKERRY_CHECK(made->Read().ok(), "it is there");
-    std::filesystem::resize_file(file, std::filesystem::file_size(file));
     std::atexit([] { std::filesystem::remove(file); });
     return made;
   }();
