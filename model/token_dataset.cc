@@ -121,6 +121,10 @@ absl::StatusOr<DatasetIndex> ParseDatasetIndex(const std::string& text) {
   if (index.vocab < 1 || index.token_bytes < 1 || index.token_bytes == 3) {
     return InvalidArgument("vocab must be 1 to %d, token_bytes 1, 2 or 4", kVocabMax);
   }
+  if (index.token_bytes < 4 && index.vocab > 1 << (8 * index.token_bytes)) {
+    return InvalidArgument("a vocabulary of %d does not fit into token_bytes %d", index.vocab,
+                           index.token_bytes);
+  }
   index.tokenizer = TextOf(json, "tokenizer");
   const auto shards = json.find("shards");
   if (shards == json.end() || !shards->is_array()) return InvalidArgument("shards must be a list");

@@ -31,7 +31,8 @@ std::vector<float> ValuesOf(const TensorSlot& slot) {
 
 std::vector<float> ParametersOf(const TransformerConfig& config) {
   std::vector<float> all;
-  for (const TensorSlot& slot : ParameterLayout::ForModel(config).tensors()) {
+  const auto layout = ParameterLayout::ForModel(config);
+  for (const TensorSlot& slot : layout.tensors()) {
     const auto values = ValuesOf(slot);
     all.insert(all.end(), values.begin(), values.end());
   }

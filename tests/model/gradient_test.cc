@@ -113,7 +113,7 @@ TEST_CASE("StageTrainer: gradients agree with finite differences in every tensor
 }
 
 TEST_CASE("StageTrainer: a tied matrix gets the gradient of both its uses", "[model]") {
-  GradientProbe tied(true);
+  GradientProbe tied(Variant{true, false, false});
   const auto gradients = tied.Gradients();
   const TensorSlot& embedding = *tied.layout_of(0).Find("model.embed_tokens.weight");
 

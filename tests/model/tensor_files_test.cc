@@ -70,8 +70,7 @@ TEST_CASE("TensorFiles: an index that lies is refused by the tensor's name", "[m
   CHECK(with("\"model.norm.weight\"", "\"model.morn.weight\"").find("model.morn.weight") !=
         std::string::npos);
   CHECK(with("\"model-00001-of", "\"../model-00001-of").find("no plain file") != std::string::npos);
-  CHECK(with("\"model-00001-of", "\"model-00009-of").find("model.embed_tokens.weight") !=
-        std::string::npos);
+  CHECK(with("\"model-00001-of", "\"model-00009-of").find("model-00009") != std::string::npos);
   CHECK(with("\"weight_map\"", "\"weights\"").find("weight_map") != std::string::npos);
   CHECK(with("{", "").find("weight_map") != std::string::npos);
 }
