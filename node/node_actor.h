@@ -74,8 +74,7 @@ class NodeActor final : public Actor {
   static constexpr size_t kPassedOnMax = 256;  // said again to a coordinator that restarted
   static constexpr int64_t kLateStretch = 4;   // rounds of a fragment that "late" is measured by
   static constexpr Duration kHelloPatience = Duration::Seconds(5);
-  // In which a reducer that leaves hands on what it has left over.
-  static constexpr Duration kFarewellMax = Duration::Seconds(3);
+  static constexpr Duration kFarewellMax = Duration::Seconds(3);  // to hand on left-overs in
   static constexpr int kFarewellLayers = 2;     // each holds what the one before left out
   static constexpr size_t kTakenOverMax = 256;  // remembered
 
@@ -144,6 +143,8 @@ class NodeActor final : public Actor {
   void ChangePeers(Context& context, const std::vector<Peer>& here,
                    const std::vector<NodeId>& gone);
   std::string WayTo(const Peer& peer) const;
+  void SeekStranger(Context& context, const NodeId& node);
+  void Seek(Context& context, const std::set<NodeId>& nodes);
   int64_t HeldBytesPeak() const;
   void SendHeartbeat(Context& context);
   void Fail(Context& context, const absl::Status& status);
@@ -273,10 +274,11 @@ class NodeActor final : public Actor {
   std::map<NodeId, std::string> ways_;  // to them, as the host was told (Context::ConnectPeer)
   bool is_reachable_ = true;            // others can dial this node, by the coordinator's word
   std::vector<Peer> arriving_peers_;    // parts of a complete list
+  bool knows_some_ = false;             // of the others, and asks for whom it needs (Acquaint)
+  std::set<NodeId> sought_;             // asked for, not answered
   LinkProber prober_;
   ShardFetcher fetcher_;
-  TimerId hello_timer_ = 0;
-  TimerId heartbeat_timer_ = 0;
+  TimerId hello_timer_ = 0, heartbeat_timer_ = 0;
 
   PipelinePlan plan_;
   int32_t stage_ = -1;
@@ -389,10 +391,8 @@ class NodeActor final : public Actor {
   std::deque<Message> passed_on_;          // and these
   std::optional<skerry::RoundApplied> last_applied_;
   std::deque<skerry::RoundApplied> recent_applied_;  // as many as may land without another commit
-  int64_t bytes_sent_ = 0;
-  int64_t bytes_received_ = 0;
-  double round_wait_s_ = 0;
-  double round_transfer_s_ = 0;
+  int64_t bytes_sent_ = 0, bytes_received_ = 0;
+  double round_wait_s_ = 0, round_transfer_s_ = 0;
   Duration busy_;
   int64_t refused_ = 0;
 };
