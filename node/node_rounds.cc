@@ -30,9 +30,10 @@ bool NodeActor::ApplyDueRound(Context& context) {
   if (round >= encoded_) return false;
   const int64_t due = Clock().Due(round);
   if (step_ < due) return false;
-  if (farewell_ && (farewell_->is_handed_on || left_overs_job_ != 0)) return false;
+  // What it sums is handed on by now; and nobody goes past a round that has not landed.
+  const bool parts = farewell_ && (farewell_->is_handed_on || left_overs_job_ != 0);
   Boundary& boundary = boundaries_[round];
-  if (!rounds_->Ready(round)) {
+  if (parts || !rounds_->Ready(round)) {
     if (!boundary.waiting) boundary.waiting = context.now();
     return false;
   }

@@ -162,10 +162,17 @@ TEST_CASE("Storm: nobody is left out whom what the others send next would pass b
           "[sim][storm]") {
   CheckSeeds(kStormDraw, 14, 1);
 }
+
+TEST_CASE("Storm: who leaves goes past no round while others take over what it sums",
+          "[sim][storm]") {
+  CheckSeeds(kStormDraw, 12, 1);
+}
+
 TEST_CASE("Storm: what was counted is remembered as long as an heir may be behind",
           "[sim][storm]") {
   CheckSeeds(kQuickStormDraw, 46, 1);
 }
+
 TEST_CASE("Storm: who lands a round late counts its messages as the others did", "[sim][storm]") {
   CheckSeeds(kStormDraw, 3, 1);
 }
