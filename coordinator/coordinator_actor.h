@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "coordinator/acquaintances.h"
 #include "coordinator/coordinator_options.h"
 #include "coordinator/probe_schedule.h"
 #include "coordinator/run_state.h"
@@ -74,6 +75,7 @@ class CoordinatorActor final : public Actor {
   void On(Context& context, const NodeId& from, const LinkReading& message);  // ops_reach.cc
   void On(Context& context, const NodeId& from, const ObjectRequest& message);
   void On(Context& context, const NodeId& from, const Reachability& message);  // ops_reach.cc
+  void On(Context& context, const NodeId& from, const Acquaint& message);      // ops_acquaint.cc
   // ops_training.cc
   void On(Context& context, const NodeId& from, const StepReport& message);
   void On(Context& context, const NodeId& from, const DeltaHeld& message);
@@ -111,15 +113,23 @@ class CoordinatorActor final : public Actor {
   void TakeAddress(NodeRecord& record, const Hello& hello) const;
   void TestReach(Context& context, const NodeId& node);
   void TestAgain(Context& context);
-  Peer PeerOf(const NodeId& node) const;
   void Farewell(Context& context, const NodeId& node);
   bool HasPlaceFor(const NodeId& node) const;
   bool TakePlace(const NodeId& node);
   void Activate(Context& context, const NodeId& node);
   void FillPlaces(Context& context);
-  void SendPeers(Context& context, const NodeId& to) const;
+  // ops_acquaint.cc
+  void SendPeers(Context& context, const NodeId& to);
   void PeersChanged(Context& context, const NodeId& node);
   void SendChangedPeers(Context& context);
+  void TellEverybody(Context& context);
+  void TellAcquaintances(Context& context);
+  void TellLater(Context& context, const NodeId& to, const NodeId& of);
+  void Introduce(Context& context, const NodeId& node, const std::set<NodeId>& others);
+  void IntroducePartners(Context& context);
+  void ChooseRelays();
+  const std::set<NodeId>& PartnersInPlan(const NodeId& node);
+  Peer PeerOf(const NodeId& node) const;
   enum class Gone { kDead, kLeft, kEvicted };
   void DeclareGone(Context& context, const NodeId& node, Gone how, const std::string& why);
   void RouteAround(Context& context, const NodeId& node, const std::string& reason);
@@ -285,8 +295,18 @@ class CoordinatorActor final : public Actor {
   std::map<std::string, int64_t> refusals_;  // of this life, by reason
 
   ProbeSchedule probes_;
-  std::set<NodeId> probed_;  // those the schedule knows
-  std::set<NodeId> untold_;  // whose coming, moving or going the others have not heard of
+  std::set<NodeId> probed_;      // those the schedule knows
+  std::set<NodeId> untold_;      // whose coming, moving or going the others have not heard of
+  bool is_partial_ = false;      // not everybody is told of everybody, from now on,
+  bool told_partial_ = false;    // and those who were have heard that
+  Acquaintances acquaintances_;  // of this life
+  std::map<NodeId, std::set<NodeId>> news_;  // to be told to whom, of whom, with the untold
+  std::set<NodeId> relays_;                  // that everybody is told of, where not all are
+  struct PartnersOfPlan {
+    int64_t version = 0;
+    std::map<NodeId, std::set<NodeId>> of;
+  };
+  PartnersOfPlan plan_partners_;
   struct Dialled {
     std::vector<std::string> listens;
     Instant last;

@@ -51,6 +51,8 @@ struct CoordinatorOptions {
   int32_t probes_at_once = 0;  // in the whole run; 0: as many as there are disjoint pairs of nodes
   // Nodes are dialled back before others are told of them (ops_reach.cc); else they are believed.
   bool tests_reach = false;
+  // Of more active nodes than that not everybody is told of everybody (acquaintances.h).
+  size_t introduces_all_max = 40;
   // Whose tensors codec tables are of, where nodes train another model than config.model
   // (simulations do).
   std::optional<TransformerConfig> trained_model = {};

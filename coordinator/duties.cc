@@ -113,6 +113,7 @@ void CoordinatorActor::Ask(Context& context, const std::vector<ProbeSchedule::Pa
   const int64_t bytes =
       share < kLargeProbeBytesMin ? kProbeBytes : std::min(share, kLargeProbeBytesMax);
   for (const auto& [from, target] : pairs) {
+    Introduce(context, from, {target});
     context.Send(from, ProbeRequest{target, bytes});
   }
 }
@@ -220,6 +221,7 @@ void CoordinatorActor::AnnouncePlan(Context& context, const std::string& reason)
                                      {"outer", OuterJson(options_.config.outer)},
                                      {"slow_links", plan.slow_links.size()},
                                      {"reason", reason}}));
+  IntroducePartners(context);
   const SharedMessage update = Share(PlanUpdate{plan});
   for (const NodeId& node : active_) {
     if (!greeted_.contains(node)) continue;

@@ -15,10 +15,6 @@
 namespace skerry {
 namespace {
 
-// Newcomers that arrive together are told of together.
-constexpr Duration kPeersDelay = Duration::Millis(100);
-constexpr size_t kPeersAtOnce = 1000;
-
 // Phases of a process that holds nothing of the run.
 bool IsIdle(Phase phase) {
   return phase == Phase::kJoining || phase == Phase::kMeasuring ||
@@ -171,45 +167,6 @@ void CoordinatorActor::Farewell(Context& context, const NodeId& node) {
   const bool all =
       std::all_of(live.begin(), live.end(), [&](const NodeId& n) { return greeted_.contains(n); });
   if (all) context.Stop(0, "the run is finished");
-}
-
-void CoordinatorActor::SendPeers(Context& context, const NodeId& to) const {
-  std::vector<Peers> parts(1);
-  for (const NodeId& id : active_) {
-    if (parts.back().peers.size() == kPeersAtOnce) parts.emplace_back();
-    parts.back().peers.push_back(PeerOf(id));
-  }
-  auto left = static_cast<int32_t>(parts.size());
-  for (Peers& part : parts) {
-    part.complete = true;
-    part.parts_left = --left;
-    context.Send(to, std::move(part));
-  }
-}
-
-void CoordinatorActor::PeersChanged(Context& context, const NodeId& node) {
-  untold_.insert(node);
-  if (peers_timer_ == 0) peers_timer_ = context.StartTimer(kPeersDelay);
-}
-
-// Who was greeted since they changed knows it already, and hears it again.
-void CoordinatorActor::SendChangedPeers(Context& context) {
-  peers_timer_ = 0;
-  Peers changed;
-  for (const NodeId& node : untold_) {
-    if (active_.contains(node)) {
-      changed.peers.push_back(PeerOf(node));
-    } else {
-      changed.gone.push_back(node);
-    }
-  }
-  untold_.clear();
-  const SharedMessage update = Share(std::move(changed));
-  for (const NodeId& node : active_) {
-    if (greeted_.contains(node)) context.Send(node, update);
-  }
-  RequestProbes(context);
-  PlanWhenReady(context);
 }
 
 void CoordinatorActor::On(Context& context, const NodeId& from, const Heartbeat& message) {

@@ -25,11 +25,6 @@ void CoordinatorActor::TakeAddress(NodeRecord& record, const Hello& hello) const
   }
 }
 
-Peer CoordinatorActor::PeerOf(const NodeId& node) const {
-  const NodeRecord& record = state_.nodes.at(node);
-  return {node, record.endpoint, record.region, record.relays};
-}
-
 void CoordinatorActor::TestReach(Context& context, const NodeId& node) {
   Dialled& dialled = dialled_.at(node);
   dialled.last = context.now();

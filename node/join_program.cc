@@ -143,8 +143,11 @@ absl::StatusOr<int> Stay(const Membership& member, Rationing& ration, Desk& desk
   NodeActorOptions node = member.node;
   const std::string& advertise = member.options.advertise;
   node.endpoint = advertise.empty() ? loop->endpoint() : advertise;
-  node.listens = ListensAt(loop->endpoint(), OwnAddresses());
-  if (!advertise.empty()) node.listens.insert(node.listens.begin(), loop->endpoint());
+  for (const std::string& endpoint : loop->endpoints()) {
+    if (endpoint != node.endpoint) node.listens.push_back(endpoint);
+    const auto own = ListensAt(endpoint, OwnAddresses());
+    node.listens.insert(node.listens.end(), own.begin(), own.end());
+  }
   if (node.listens.size() > kListensMax) node.listens.resize(kListensMax);
   Say(absl::StrFormat("node %s, %s, %s; joining %s", node.self.Short(), node.device.name,
                       RatesText(node.device), member.ticket.endpoint));

@@ -20,9 +20,10 @@ struct LimitChange {
 
 struct JoinOptions {
   std::string ticket;
-  std::string home;                  // identity and data cache; "" for ~/.local/share/skerry
-  std::string listen = "tcp://*:*";  // on every address of this machine, IPv4 and IPv6
-  std::string advertise;             // what peers are told; "" for the listening endpoint
+  std::string home;  // identity and data cache; "" for ~/.local/share/skerry
+  // On every address of this machine, IPv4 and IPv6; or some, with commas between.
+  std::string listen = "tcp://*:*";
+  std::string advertise;  // what peers are told; "" for the listening endpoint
   std::string region;
   std::string shape_file;  // imitate this network (wire/shape_config.h); "" for none
   LimitChange limits;      // kept in the home from now on

@@ -146,7 +146,9 @@ int Run(int argc, char** argv) {
       app.add_subcommand("join", "take part in the run of a ticket; Ctrl-C leaves");
   join_command->add_option("ticket", join.ticket)->envname("SKERRY_TICKET")->required();
   join_command->add_option("--home", join.home, "identity and data; default ~/.local/share/skerry");
-  join_command->add_option("--listen", join.listen, "where peers reach this node")
+  join_command
+      ->add_option("--listen", join.listen,
+                   "where peers reach this node; several addresses with commas between")
       ->capture_default_str();
   join_command->add_option("--advertise", join.advertise,
                            "what peers are told; default: what the coordinator finds");

@@ -50,6 +50,7 @@ void NodeActor::OnStart(Context& context) {
 void NodeActor::Send(Context& context, const NodeId& to, Message message) {
   sent_[static_cast<size_t>(ClassOf(message))] += WireSize(message);
   if (RoundBytes* bytes = BytesOf(message)) bytes->sent += WireSize(message);
+  SeekStranger(context, to);
   context.Send(to, std::move(message));
 }
 

@@ -144,6 +144,8 @@ class NodeActor final : public Actor {
   void ChangePeers(Context& context, const std::vector<Peer>& here,
                    const std::vector<NodeId>& gone);
   std::string WayTo(const Peer& peer) const;
+  void SeekStranger(Context& context, const NodeId& node);
+  void Seek(Context& context, const std::set<NodeId>& nodes);
   int64_t HeldBytesPeak() const;
   void SendHeartbeat(Context& context);
   void Fail(Context& context, const absl::Status& status);
@@ -274,6 +276,8 @@ class NodeActor final : public Actor {
   std::map<NodeId, std::string> ways_;  // to them, as the host was told (Context::ConnectPeer)
   bool is_reachable_ = true;            // others can dial this node, by the coordinator's word
   std::vector<Peer> arriving_peers_;    // parts of a complete list
+  bool knows_some_ = false;             // of the others, and asks for whom it needs (Acquaint)
+  std::set<NodeId> sought_;             // asked for, not answered
   LinkProber prober_;
   ShardFetcher fetcher_;
   Duration hello_patience_ = Duration::Seconds(5);  // longer while people decide on its admission

@@ -87,6 +87,7 @@ void NodeActor::OnTimer(Context& context, TimerId timer) {
   if (transfer_ && transfer_->OnTimer(context, timer)) return;
   if (timer != heartbeat_timer_ || state_ == State::kStopped) return;
   SendHeartbeat(context);
+  Seek(context, sought_);
   heartbeat_timer_ = context.StartTimer(Duration::Seconds(config_->heartbeat_s));
   TendGiving(context);
   DropStaleCheckpoint(context);
@@ -101,6 +102,7 @@ void NodeActor::OnTimer(Context& context, TimerId timer) {
 void NodeActor::OnPeerRestarted(Context& context, const NodeId& peer) {
   if (state_ == State::kStopped || peer != options_.coordinator) return;
   SayHello(context);
+  Seek(context, sought_);
   if (state_ == State::kPreparing || state_ == State::kCatchingUp) fetcher_.Resume(context);
   for (const StepReport& report : recent_reports_) Send(context, peer, report);
   for (const Message& message : passed_on_) Send(context, peer, message);

@@ -9,13 +9,43 @@ namespace skerry {
 
 void NodeActor::On(Context& context, const NodeId& from, const Peers& message) {
   if (from != options_.coordinator) return void(++refused_);
-  if (!message.complete) return ChangePeers(context, message.peers, message.gone);
+  for (const Peer& peer : message.peers) sought_.erase(peer.id);
+  for (const NodeId& peer : message.gone) sought_.erase(peer);
+  if (!message.complete) {
+    knows_some_ |= message.partial;
+    return ChangePeers(context, message.peers, message.gone);
+  }
   arriving_peers_.insert(arriving_peers_.end(), message.peers.begin(), message.peers.end());
   if (message.parts_left > 0) return;
-  std::set<NodeId> gone;
-  for (const auto& [id, peer] : peers_) gone.insert(id);
-  for (const Peer& peer : arriving_peers_) gone.erase(peer.id);
-  ChangePeers(context, std::exchange(arriving_peers_, {}), {gone.begin(), gone.end()});
+  knows_some_ = message.partial;
+  std::set<NodeId> others;
+  for (const auto& [id, peer] : peers_) others.insert(id);
+  for (const Peer& peer : arriving_peers_) others.erase(peer.id);
+  const std::vector<NodeId> gone(others.begin(), others.end());
+  ChangePeers(context, std::exchange(arriving_peers_, {}),
+              knows_some_ ? std::vector<NodeId>() : gone);
+  // A coordinator that returned has not heard whom this node came to know meanwhile.
+  if (!knows_some_) return;
+  sought_.insert(gone.begin(), gone.end());
+  Seek(context, sought_);
+}
+
+// Of whom this node was not told, where not everybody is told of everybody. The host keeps what is
+// for them.
+void NodeActor::SeekStranger(Context& context, const NodeId& node) {
+  const bool is_known =
+      node == options_.coordinator || node == options_.self || peers_.contains(node);
+  if (!knows_some_ || is_known || !sought_.insert(node).second) return;
+  Seek(context, {node});
+}
+
+void NodeActor::Seek(Context& context, const std::set<NodeId>& nodes) {
+  if (nodes.empty()) return;
+  Acquaint sought;
+  for (const NodeId& node : nodes) {
+    if (sought.nodes.size() < kAcquaintMax) sought.nodes.push_back(node);
+  }
+  Send(context, options_.coordinator, std::move(sought));
 }
 
 // Of a pair of which one side can be dialled, the other dials; if both can, both do.
@@ -36,7 +66,7 @@ void NodeActor::ChangePeers(Context& context, const std::vector<Peer>& here,
   const std::vector<NodeId> relays_before = relays_of();
   for (const NodeId& peer : gone) {
     ways_.erase(peer);
-    if (peers_.erase(peer) > 0) context.DisconnectPeer(peer);
+    if (peers_.erase(peer) > 0 || knows_some_) context.DisconnectPeer(peer);
   }
   for (const Peer& peer : here) {
     if (peer.id == options_.self) {

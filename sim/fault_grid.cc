@@ -255,6 +255,7 @@ SwarmRun DrawGridCell(uint64_t seed, const SwarmOutput& output) {
   options.keep_events = output.keep_events;
   options.keep_status = output.keep_events;
   options.stops_at_violation = output.stops_at_violation;
+  options.introduces_few = output.introduces_few;
   auto grid = std::make_shared<Grid>(seed, cell);
   const auto links = DrawLinks(dice, kNodes + 2);
   options.link = grid->faults_now().Over([links](const NodeId& from, const NodeId& to) {

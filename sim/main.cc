@@ -133,6 +133,8 @@ void AddSwarm(CLI::App& app, CommandLine& line) {
   command->add_option("--seeds", swarm.seeds, "how many")->default_str("100");
   command->add_flag("--storm", swarm.storm,
                     "sixteen nodes, a fault every 1.25 s for ten minutes, in every seed");
+  command->add_flag("--few-introduced", swarm.introduces_few,
+                    "nodes are told only of whom they need, as in large fleets");
   command->add_flag("--grid", swarm.grid, "every kind of fault while every phase is under way");
   command->add_option("--rounds", swarm.rounds, "go on until so many faulted rounds were frozen");
   command->add_option("--draw", swarm.draw, "what seeds mean: 1 as at first, 2 every fault")

@@ -126,6 +126,7 @@ void Simulation::StopProcess(Process& process) {
   process.actor.reset();
   process.links.clear();
   process.link_of.clear();
+  process.connected.clear();
   process.timers.clear();
   process.jobs.clear();
   process.device_runs = false;

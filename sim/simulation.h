@@ -55,6 +55,9 @@ struct SimulationOptions {
   RunId run;
   std::function<SimLink(const NodeId& from, const NodeId& to)> link;
   std::optional<SimulatedNetwork> network = {};  // instead of `link`
+  // As in the real host, a process takes nothing from, and sends nothing to, whom its actor has not
+  // connected; all but this one, their coordinator, which everybody knows. nullopt: all know all.
+  std::optional<NodeId> known_to_all = {};
   Duration repeat_after = Duration::Seconds(1);
   std::optional<Duration> repeat_after_max = {};  // eight times as long
   std::function<void(Instant, const NodeId&, const std::string& kind, const std::string& json)>
@@ -183,6 +186,7 @@ class Simulation {
   void Withdraw(Process& process, const NodeId& to, TrafficClass traffic,
                 const std::function<bool(const Message&)>& is_obsolete);
   bool TakeBack(const Process& process, PeerLink& link, size_t lane, uint64_t sequence);
+  bool HaveMet(const Process& a, const Process& b) const;
   void Transmit(Process& process, PeerLink& link);
   void TransmitOverLink(Process& process, const Process& to, Frame frame);
   void TransmitOverNetwork(Process& process, PeerLink& link, Frame frame);

@@ -52,7 +52,9 @@ class Simulation::ProcessContext final : public Context {
     effects_.list.emplace_back(Effects::Event{kind, json_fields});
   }
   void ConnectPeer(const NodeId& peer, const std::string& endpoint) override {
-    if (!endpoint.empty()) effects_.list.emplace_back(Effects::Connect{peer});
+    const bool dials = !endpoint.empty();
+    if (dials || sim_.options_.known_to_all)
+      effects_.list.emplace_back(Effects::Connect{peer, dials});
   }
   void DisconnectPeer(const NodeId& peer) override {
     effects_.list.emplace_back(Effects::Disconnect{peer});
@@ -193,7 +195,8 @@ void Simulation::CarryOut(Process& process) {
       });
     } else if (const auto* connect = std::get_if<Effects::Connect>(&effect)) {
       const Process& peer = At(IndexOf(connect->peer));
-      if (network_ && peer.up && &peer != &process)
+      if (options_.known_to_all) process.connected.insert(peer.index);
+      if (network_ && connect->dials && peer.up && &peer != &process)
         network_->Connect(now_, process.node, peer.node);
     } else if (const auto* disconnect = std::get_if<Effects::Disconnect>(&effect)) {
       Forget(process, disconnect->peer);

@@ -103,7 +103,19 @@ bool Simulation::TakeBack(const Process& process, PeerLink& link, size_t lane, u
   return false;
 }
 
+// Both were told of each other. What is not sent now the courier repeats.
+bool Simulation::HaveMet(const Process& a, const Process& b) const {
+  if (!options_.known_to_all) return true;
+  if (a.id == *options_.known_to_all || b.id == *options_.known_to_all) return true;
+  return a.connected.contains(b.index) && b.connected.contains(a.index);
+}
+
 void Simulation::Transmit(Process& process, PeerLink& link) {
+  if (!HaveMet(process, At(link.peer))) {
+    frames_lost_ += static_cast<int64_t>(outgoing_.size());
+    outgoing_.clear();
+    return;
+  }
   for (Frame& frame : outgoing_) {
     if (network_) {
       TransmitOverNetwork(process, link, std::move(frame));
@@ -266,6 +278,7 @@ void Simulation::ArmCourier(Process& process, PeerLink& link) {
 }
 
 void Simulation::Forget(Process& process, const NodeId& peer) {
+  process.connected.erase(IndexOf(peer));
   const auto found = process.link_of.find(IndexOf(peer));
   if (found == process.link_of.end()) return;
   PeerLink& link = *process.links[found->second];

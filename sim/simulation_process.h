@@ -4,6 +4,7 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -85,6 +86,8 @@ struct alignas(64) Simulation::Process {
   std::vector<std::string> journal;
   std::optional<Stopped> stopped;
 
+  std::set<int32_t> connected;  // with SimulationOptions::known_to_all
+
   std::vector<DeviceJob> jobs;  // the first one runs
   bool device_runs = false;
   Instant device_due;
@@ -116,6 +119,7 @@ struct Simulation::Effects {
   };
   struct Connect {
     NodeId peer;
+    bool dials = false;
   };
   struct Disconnect {
     NodeId peer;

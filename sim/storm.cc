@@ -309,6 +309,7 @@ SwarmRun DrawStorm(uint64_t seed, const SwarmOutput& output, StormPace pace) {
   options.keep_events = output.keep_events;
   options.keep_status = output.keep_events;
   options.stops_at_violation = output.stops_at_violation;
+  options.introduces_few = output.introduces_few;
   options.liars = {dice.Count(0, 7), dice.Count(8, kStormNodes - 1)};
   auto storm = std::make_shared<Storm>(Mix64(seed));
   const auto links = DrawLinks(dice, kStormNodes + 1);

@@ -194,7 +194,9 @@ std::string LostWithoutReason(const SwarmRun& drawn) {
 
 }  // namespace
 
-SwarmRun DrawSwarmRun(const SwarmSeed& seed, const SwarmOutput& output) {
+SwarmRun DrawSwarmRun(const SwarmSeed& seed, const SwarmOutput& wanted) {
+  SwarmOutput output = wanted;
+  output.introduces_few |= seed.introduces_few;
   SKERRY_CHECK(seed.draw >= 1 && seed.draw <= kSwarmDrawLast);
   switch (seed.draw) {
     case 1:

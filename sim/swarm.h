@@ -43,12 +43,14 @@ inline constexpr int32_t kQuickStormDraw = 14;
 
 struct SwarmSeed {
   uint64_t seed = 1;
-  int32_t draw = kSwarmDraw;  // in [1, kSwarmDrawLast]
+  int32_t draw = kSwarmDraw;    // in [1, kSwarmDrawLast]
+  bool introduces_few = false;  // VirtualRunOptions::introduces_few
 };
 
 struct SwarmOutput {
   bool keep_events = false;
   bool stops_at_violation = false;
+  bool introduces_few = false;
 };
 
 // A run drawn from a seed, its faults already scripted; `story` lists them for people.

@@ -237,6 +237,7 @@ SwarmRun Draw(uint64_t seed, const SwarmOutput& output, const With& with) {
   options.keep_events = output.keep_events;
   options.keep_status = output.keep_events;
   options.stops_at_violation = output.stops_at_violation;
+  options.introduces_few = output.introduces_few;
   drawn.map = DrawNetwork(dice, nodes + 1);
   const auto links = DrawLinks(dice, nodes + 1);
   const bool over_flows = dice.Chance(0.5);

@@ -106,6 +106,7 @@ SwarmRun DrawFirst(uint64_t seed, const SwarmOutput& output) {
   options.keep_events = output.keep_events;
   options.keep_status = output.keep_events;
   options.stops_at_violation = output.stops_at_violation;
+  options.introduces_few = output.introduces_few;
   const RunConfig& config = options.config;
   drawn.story.push_back(absl::StrFormat(
       "%d nodes, %d layers, %d steps of %d microbatches, τ %d δ %d, skip %.2f, swaps %d, %d in "

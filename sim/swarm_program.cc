@@ -79,7 +79,8 @@ class SeedQueue {
 
   void Work() {
     while (const std::optional<int64_t> index = Take()) {
-      const SwarmSeed seed{options_.first + static_cast<uint64_t>(*index), options_.draw};
+      const SwarmSeed seed{options_.first + static_cast<uint64_t>(*index), options_.draw,
+                           options_.introduces_few};
       SwarmTry tried = TrySwarmSeed(seed, options_.twice);
       const std::lock_guard lock(mutex_);
       if (tried.finding && !options_.keep_going) closed_ = true;
@@ -234,7 +235,7 @@ absl::Status Swarm(const SwarmOptions& wanted, const volatile bool& interrupted)
     return InvalidArgument("--jobs: want 1 to %d, got %d", kJobsMax, options.jobs);
   }
   if (options.events || options.messages) {
-    PrintEvents({options.first, options.draw}, options.messages);
+    PrintEvents({options.first, options.draw, options.introduces_few}, options.messages);
     return absl::OkStatus();
   }
   SeedQueue queue(options, interrupted);

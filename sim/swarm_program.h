@@ -11,13 +11,14 @@
 namespace skerry {
 
 struct SwarmOptions {
-  uint64_t first = 1;         // seed
-  int64_t seeds = 0;          // 0: 100, of the grid all cells, with `rounds` as many as it takes
-  int32_t draw = kSwarmDraw;  // what seeds mean (swarm.h)
-  bool storm = false;         // draw 12 (storm.h)
-  bool grid = false;          // draw 13, every cell kGridTimes over (fault_grid.h)
-  int64_t rounds = 0;         // end when so many faulted rounds were frozen; 0: seeds decide
-  int32_t jobs = 1;           // runs at a time, a thread each
+  uint64_t first = 1;           // seed
+  int64_t seeds = 0;            // 0: 100, of the grid all cells, with `rounds` as many as it takes
+  int32_t draw = kSwarmDraw;    // what seeds mean (swarm.h)
+  bool storm = false;           // draw 12 (storm.h)
+  bool introduces_few = false;  // SwarmSeed::introduces_few
+  bool grid = false;            // draw 13, every cell kGridTimes over (fault_grid.h)
+  int64_t rounds = 0;           // end when so many faulted rounds were frozen; 0: seeds decide
+  int32_t jobs = 1;             // runs at a time, a thread each
   std::optional<double> minutes;  // of real time, at most
   bool twice = false;             // each seed two times: equal traces
   bool keep_going = false;        // after a finding

@@ -168,6 +168,7 @@ SimulationOptions VirtualRun::Simulated() {
     }
     simulated.network = std::move(network);
   }
+  if (options_.introduces_few) simulated.known_to_all = coordinator();
   simulated.crash_after_persist = [this](Simulation& simulation, const NodeId& process,
                                          int64_t record) {
     const auto crash = options_.coordinator_crashes.find(record);
@@ -202,6 +203,7 @@ std::unique_ptr<Actor> VirtualRun::MakeCoordinator(const std::vector<std::string
   if (options_.exports) options.model = sink_.get();
   options.checkpoints = MakeArchive();
   options.plans_quickly = options_.plans_quickly;
+  if (options_.introduces_few) options.introduces_all_max = 0;
   if (options_.math == VirtualMath::kTiny) options.trained_model = TinyOf(options_.config).model;
   options.verify_ticket = [](const std::string& ticket) -> absl::StatusOr<AdmittedTicket> {
     return AdmittedTicket{ticket, CoordinatorActor::kNodesMax};

@@ -58,6 +58,8 @@ struct VirtualRunOptions {
   // The coordinator collects the model at the end, and holds it to the agreed digests.
   bool exports = false;
   bool stops_at_violation = false;
+  // As in a large fleet: nodes are told only of whom they need, and hear nobody else.
+  bool introduces_few = false;
   bool plans_quickly = false;  // any sound plan will do (PlannerInput::is_quick)
   // Journal records of the coordinator from before: who was admitted, the plan. Nodes start anew.
   std::vector<std::string> history = {};

@@ -16,6 +16,7 @@ constexpr Duration kSlowHandler = Duration::Millis(5);
 constexpr Duration kRetryAfter = Duration::Millis(2);
 constexpr Duration kDrainMax = Duration::Seconds(1);
 constexpr int kTimersAtOnce = 256;
+constexpr size_t kRecordsAtOnce = 256;
 constexpr std::chrono::milliseconds kJournalRetry{500};
 constexpr Duration kTick = Duration::Seconds(1);
 
@@ -45,8 +46,8 @@ absl::StatusOr<std::unique_ptr<EventLoop>> EventLoop::Open(EventLoopOptions opti
   return std::unique_ptr<EventLoop>(new EventLoop(std::move(core)));
 }
 
-const std::string& EventLoop::endpoint() const {
-  return core_->endpoint();
+const std::vector<std::string>& EventLoop::endpoints() const {
+  return core_->endpoints();
 }
 uint64_t EventLoop::incarnation() const {
   return core_->incarnation();
@@ -161,8 +162,11 @@ void EventLoop::Core::Turn() {
   OnPosted();
   OnTimers();
   OnJobs();
+  gathers_ = true;
   OnOwnMessages();
   transport_->Receive([this](Transport::Received received) { OnFrame(std::move(received)); });
+  gathers_ = false;
+  CarryOut();
   RepeatDue();
   SendDue();
   OnReached();
@@ -281,6 +285,7 @@ void EventLoop::Core::Handle(const std::function<void()>& handler) {
   const Duration took = Clock() - before;
   if (took > kSlowHandler) ++counters_.slow_handlers;
   counters_.slowest_handler = std::max(counters_.slowest_handler, took);
+  if (gathers_ && !records_.empty() && records_.size() < kRecordsAtOnce) return;
   CarryOut();
 }
 

@@ -6,7 +6,8 @@
 // interrupt. A loop runs once.
 //
 // Effects of a handler are recorded and carried out after it returned, in order: first all its
-// journal records in one call of Options::journal, then the rest. A Send to one's own id comes
+// journal records in one call of Options::journal, then the rest. Handlers of messages that came
+// together may share that call, from the first with records on. A Send to one's own id comes
 // back as a later OnMessage. Send never blocks and never fails: what a slow or absent peer has not
 // acknowledged is repeated until the actor disconnects it (wire/courier.h).
 //
@@ -66,7 +67,7 @@ struct EventLoopOptions {
   Identity identity;
   RunId run = {};
   HostRole role = HostRole::kNode;
-  // Where peers reach this process. Port "*" takes a free one.
+  // Where peers reach this process; several with commas between. Port "*" takes a free one.
   std::string bind_endpoint = "tcp://127.0.0.1:*";
   // A node's coordinator, from its ticket: dialled by Open and admitted; no ConnectPeer is needed.
   // Of several endpoints the next is dialled when one is silent (wire/coordinator_route.h).
@@ -124,8 +125,9 @@ class EventLoop {
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
 
-  // The bound endpoint with its real port: "tcp://127.0.0.1:40123".
-  const std::string& endpoint() const;
+  // The bound endpoint with its real port: "tcp://127.0.0.1:40123". Of several the first.
+  const std::string& endpoint() const { return endpoints().front(); }
+  const std::vector<std::string>& endpoints() const;
   // Random per process life, > 0.
   uint64_t incarnation() const;
   // Before Run: this process leads in `epoch`, > 0 (wire/courier.h, LedIncarnation).

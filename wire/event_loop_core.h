@@ -34,7 +34,7 @@ class EventLoop::Core final : public Context {
 
   absl::StatusOr<int> Run(Actor& actor);
   void Post(std::function<void(Context&)> function);
-  const std::string& endpoint() const { return transport_->endpoint(); }
+  const std::vector<std::string>& endpoints() const { return transport_->endpoints(); }
   uint64_t incarnation() const { return incarnation_; }
   void Lead(int64_t epoch);
   void SetCoordinatorEndpoints(std::vector<std::string> endpoints) {
@@ -167,6 +167,9 @@ class EventLoop::Core final : public Context {
 
   std::vector<std::string> records_;
   std::vector<Effect> effects_;
+  // Of messages that came together the records become durable together, and what their handlers
+  // want waits for that: a disk takes some milliseconds each time.
+  bool gathers_ = false;
 
   TimerId next_timer_ = 1;
   std::set<std::pair<Instant, TimerId>> timers_;

@@ -69,6 +69,7 @@ void EventLoop::Core::TryReach(const NodeId& node, const std::vector<std::string
 
 void EventLoop::Core::Stop(int exit_code, const std::string& reason) {
   effects_.push_back(StopEffect{exit_code, reason});
+  gathers_ = false;  // no handler runs after this one
 }
 
 void EventLoop::Core::Do(SendEffect effect) {

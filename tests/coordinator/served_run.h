@@ -191,7 +191,8 @@ class ServedRun {
   std::string status;                      // the last
   std::unique_ptr<CoordinatorActor> actor;
   int64_t ticket_uses = 4;
-  int writes = 0;  // handlers that wrote
+  size_t introduces_all_max = 40;  // from the next life on
+  int writes = 0;                  // handlers that wrote
   int crash_at = -1;
   bool crash_keeps = false;
   int lives = 1;
@@ -208,6 +209,7 @@ class ServedRun {
     };
     options.model = &model;
     options.checkpoints = checkpoints;
+    options.introduces_all_max = introduces_all_max;
     options.status = [this](const std::string& json) { status = json; };
     auto created = CoordinatorActor::Create(std::move(options));
     REQUIRE(created.ok());

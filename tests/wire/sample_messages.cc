@@ -213,6 +213,8 @@ std::vector<std::pair<std::string, Message>> PlainSamples() {
       {"peers_complete",
        Peers{true, 2, {{SampleNode(3), "", "eu"}}, {SampleNode(1), SampleNode(2)}}},
       {"peers_relay", Peers{false, 0, {{SampleNode(4), "tcp://10.0.0.4:1", "eu", true}}, {}}},
+      {"peers_partial", Peers{true, 0, {{SampleNode(4), "", "eu"}}, {}, true}},
+      {"acquaint", Acquaint{{SampleNode(4), SampleNode(5)}}},
       {"reachability",
        Reachability{SampleNode(1),
                     "203.0.113.9",

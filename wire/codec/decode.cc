@@ -240,6 +240,7 @@ std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader 
     case E::HELLO:
     case E::PEERS:
     case E::REACHABILITY:
+    case E::ACQUAINT:
     case E::REFUSED:
       return ReadJoining(checks, e);
     case E::WELCOME:

@@ -76,6 +76,7 @@ class Writer : public WriteChecks {
     auto b = envelope_.initPeers();
     b.setComplete(m.complete);
     b.setPartsLeft(m.parts_left);
+    b.setPartial(m.partial);
     auto gone = b.initGone(Count(m.gone, limits::kPeersMax, "peers gone"));
     for (unsigned i = 0; i < gone.size(); ++i) WriteId(m.gone[i], gone[i]);
     auto peers = b.initPeers(Count(m.peers, limits::kPeersMax, "peers"));
@@ -85,6 +86,10 @@ class Writer : public WriteChecks {
       peers[i].setRegion(Text(m.peers[i].region, "region"));
       peers[i].setRelays(m.peers[i].relays);
     }
+  }
+  void operator()(const Acquaint& m) {
+    auto nodes = envelope_.initAcquaint().initNodes(Count(m.nodes, kAcquaintMax, "nodes sought"));
+    for (unsigned i = 0; i < nodes.size(); ++i) WriteId(m.nodes[i], nodes[i]);
   }
   void operator()(const ProbeRequest& m) {
     auto b = envelope_.initProbeRequest();

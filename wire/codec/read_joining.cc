@@ -47,6 +47,7 @@ Peers ReadPeers(ReadChecks& checks, schema::Peers::Reader r) {
   Peers m;
   m.complete = r.getComplete();
   m.parts_left = checks.NotNegative(r.getPartsLeft(), "parts left");
+  m.partial = r.getPartial();
   m.gone = ReadIds(checks, r.getGone(), limits::kPeersMax, "peers gone");
   m.peers.resize(checks.Count(list, limits::kPeersMax, "peers"));
   for (unsigned i = 0; i < m.peers.size(); ++i) {
@@ -64,6 +65,8 @@ Message ReadJoining(ReadChecks& checks, schema::Envelope::Reader e) {
   if (e.isRefused()) {
     return Refused{checks.Text(e.getRefused().getReason(), "reason"), e.getRefused().getWaits()};
   }
+  if (e.isAcquaint())
+    return Acquaint{ReadIds(checks, e.getAcquaint().getNodes(), kAcquaintMax, "nodes sought")};
   return ReadReachability(checks, e.getReachability());
 }
 

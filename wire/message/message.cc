@@ -75,6 +75,7 @@ int64_t WireSize(const Message& message) {
           [](const CheckpointState& m) { return 32 * static_cast<int64_t>(m.chunks.size()) + 32; },
           [](const StateRefuted&) { return int64_t{128}; },
           [](const StepTrace& m) { return 24 + 40 * static_cast<int64_t>(m.tasks.size()); },
+          [](const Acquaint& m) { return 32 * static_cast<int64_t>(m.nodes.size()); },
           [](const RoundApplied& m) { return 96 + 32 * static_cast<int64_t>(m.screened.size()); },
           [](const ObjectChunk& m) {
             return SizeOf(m.values) + static_cast<int64_t>(m.object.size());
@@ -162,6 +163,7 @@ std::string Describe(const Message& message) {
           [](const Reachability& m) { return "Reachability of " + m.node.Short(); },
           [](const StepTrace& m) { return StrFormat("StepTrace step %d", m.step); },
           [](const Standing& m) { return StrFormat("Standing %d of %d", m.rank, m.nodes); },
+          [](const Acquaint& m) { return StrFormat("Acquaint with %d", m.nodes.size()); },
       },
       message);
 }

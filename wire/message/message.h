@@ -76,13 +76,13 @@ struct Refused {
   bool operator==(const Refused&) const = default;
 };
 
-// coordinator → node: who is here. Complete after Welcome, in parts if they are many; then what
-// changed: who came or moved, and who went.
+// coordinator → node: who is here. Complete after Welcome, in parts if many; then what changed.
 struct Peers {
-  bool complete = false;   // who is not named is not here
+  bool complete = false;   // who is not named is not here, or (`partial`) may not be
   int32_t parts_left = 0;  // of the complete list, that follow at once
   std::vector<Peer> peers;
   std::vector<NodeId> gone;
+  bool partial = false;  // others are here too: who needs one of them asks (Acquaint)
   bool operator==(const Peers&) const = default;
 };
 
@@ -376,7 +376,8 @@ using Message =
                  Heartbeat, StepReport, Leave, Shutdown, Activation, Gradient, MicrobatchVoid,
                  Delta, DeltaHeld, RoundCommit, RoundApplied, ObjectRequest, ObjectChunk, HopLate,
                  Detour, VoidList, DeltaSum, SumsHeld, DeltaStatistics, RoundLate, Reachability,
-                 CheckpointRequest, CheckpointState, StateRoot, StateRefuted, StepTrace, Standing>;
+                 CheckpointRequest, CheckpointState, StateRoot, StateRefuted, StepTrace, Standing,
+                 Acquaint>;
 
 // A message on its way: whoever repeats it, or sends it to many, keeps no copy.
 using SharedMessage = std::shared_ptr<const Message>;

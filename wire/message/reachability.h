@@ -21,6 +21,14 @@ struct Reachability {
   std::vector<ReachTry> tried;  // best first; ≤ kReachTriesMax
   bool operator==(const Reachability&) const = default;
 };
+// node → coordinator: I have something for these, of whom I was not told. Answered by Peers, in
+// which each is here or gone; what is for them waits.
+struct Acquaint {
+  std::vector<NodeId> nodes;  // ≤ kAcquaintMax
+  bool operator==(const Acquaint&) const = default;
+};
+inline constexpr size_t kAcquaintMax = 1024;
+
 inline constexpr size_t kCoordinatorsMax = 8;  // addresses that Welcome names
 inline constexpr size_t kReachTriesMax = 4;
 

@@ -97,6 +97,7 @@ struct Envelope {
     stateRefuted    @46 :StateRefuted;
     stepTrace       @47 :StepTrace;
     standing        @48 :Standing;
+    acquaint        @49 :Acquaint;
   }
 
   speaks              @39 :UInt16;  # newest version that the sender understands; 0 stands for 1
@@ -234,18 +235,24 @@ struct Refused {
   waits  @1 :Bool;  # not yet: the operator has to decide
 }
 
-# coordinator → node: everybody admitted; sent whole whenever it changes.
+# coordinator → node: who is here; first all whom the node is to know, then changes.
 struct Peers {
   peers    @0 :List(Peer);
-  complete  @1 :Bool;   # who is not named is not here
+  complete  @1 :Bool;   # who is not named is not here, or (`partial`) not known to be
   partsLeft @3 :Int32;  # of the complete list
   gone      @2 :List(Id256);
+  partial   @4 :Bool;   # others are here too; who is needed can be asked for (Acquaint)
 }
 struct Peer {
   id       @0 :Id256;
   endpoint @1 :Text;  # empty: reachable only by its own dialling
   region   @2 :Text;
   relays   @3 :Bool;  # forwards sealed frames of pairs that cannot reach each other
+}
+
+# node → coordinator: it has something for these, and was not told of them. Answered by Peers.
+struct Acquaint {
+  nodes @0 :List(Id256);
 }
 
 # coordinator → node: what dialling it showed.

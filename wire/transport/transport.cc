@@ -9,6 +9,7 @@
 #include "common/check.h"
 #include "common/status.h"
 #include "wire/codec/limits.h"
+#include "wire/coordinator_route.h"
 
 namespace skerry {
 namespace {
@@ -76,9 +77,12 @@ absl::Status Transport::Bind() {
     monitor_ = zmq::socket_t(context_, zmq::socket_type::pair);
     monitor_.set(zmq::sockopt::linger, 0);
     monitor_.connect(kMonitorEndpoint);
-    SetFamily(router_, options_.bind_endpoint);
-    router_.bind(options_.bind_endpoint);
-    endpoint_ = router_.get(zmq::sockopt::last_endpoint);
+    for (const std::string& endpoint : SplitEndpoints(options_.bind_endpoint)) {
+      SetFamily(router_, endpoint);
+      router_.bind(endpoint);
+      endpoints_.push_back(router_.get(zmq::sockopt::last_endpoint));
+    }
+    if (endpoints_.empty()) return InvalidArgument("no address to listen at");
   } catch (const zmq::error_t& e) {
     if (e.num() == EINVAL || e.num() == EPROTONOSUPPORT || e.num() == ENODEV) {
       return InvalidArgument("cannot listen at '%s': %s; an endpoint is tcp://address:port",

@@ -54,7 +54,7 @@ class Transport {
   struct Options {
     Identity identity;
     RunId run;
-    std::string bind_endpoint;
+    std::string bind_endpoint;  // or several, with commas between
     bool admit_any = false;                         // a coordinator: strangers pass the handshake
     bool relays = false;                            // forwards for others
     std::function<Instant()> clock = MonotonicNow;  // read often; does not go back
@@ -71,7 +71,8 @@ class Transport {
   // Waits up to one second for what was sent to leave.
   ~Transport();
 
-  const std::string& endpoint() const { return endpoint_; }
+  // Where it listens, with real ports; at least one.
+  const std::vector<std::string>& endpoints() const { return endpoints_; }
 
   // Admits the peer's key at the ROUTER. InvalidArgument if its id is no key.
   absl::Status Allow(const NodeId& peer);
@@ -269,7 +270,7 @@ class Transport {
   std::optional<ZapHandler> zap_;
   zmq::socket_t router_;
   zmq::socket_t monitor_;
-  std::string endpoint_;
+  std::vector<std::string> endpoints_;
   std::map<NodeId, Line> lines_;
   std::set<NodeId> allowed_;
   std::map<NodeId, std::string> routing_ids_;  // of whoever dialled and proved its key

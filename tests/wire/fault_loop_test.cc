@@ -1,0 +1,144 @@
+// Real processes over a way on which things go wrong in the middle of a transfer: everything
+// arrives once, unchanged and in order, or its sender is told that it does not get on.
+#include <catch2/catch.hpp>
+#include <functional>
+#include <mutex>
+#include <set>
+
+#include "scripted_actor.h"
+#include "wild_path.h"
+
+namespace skerry {
+namespace {
+
+constexpr int kMessages = 12;
+
+// Gradients of 1 MiB and some from one process to another, over a wild path.
+struct Transfer {
+  Transfer() {
+    bob.Open(bob.Options());
+    path = std::make_unique<WildPath>(bob.loop->endpoint());
+    EventLoopOptions options = ann.Options();
+    options.event_sink = [this](const std::string& kind, const std::string&) {
+      const std::lock_guard lock(mutex);
+      events.insert(kind);
+      if (on_event) on_event(kind);
+    };
+    ann.Open(std::move(options));
+    Bytes bytes((1 << 20) + 123);
+    for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * 31 + i / 977);
+    payload = MakePayload(std::move(bytes));
+    ann.actor.on_start = [this](Context& c) {
+      c.ConnectPeer(bob.id(), path->endpoint());
+      c.Send(bob.id(), Pong{1});
+    };
+    bob.actor.on_start = [this](Context& c) { c.ConnectPeer(ann.id(), ""); };
+    bob.actor.on_message = [this](Context& c, const NodeId&, const Message& message) {
+      if (std::holds_alternative<Pong>(message)) c.Send(ann.id(), Pong{2});
+      if (std::holds_alternative<Heartbeat>(message)) beat_after = got.size();
+      const auto* gradient = std::get_if<Gradient>(&message);
+      if (gradient == nullptr) return;
+      intact = intact && *gradient->values == *payload;
+      got.push_back(gradient->step);
+      if (on_progress) on_progress(got.size());
+      if (got.size() == kMessages) c.Send(ann.id(), Leave{"enough"});
+    };
+    ann.actor.on_message = [this](Context& c, const NodeId&, const Message& message) {
+      // It has heard that the other understands chunks.
+      if (std::holds_alternative<Pong>(message)) {
+        for (int i = 0; i < kMessages; ++i) c.Send(bob.id(), Gradient{i, 0, 0, 0, 0, payload});
+      }
+      if (!std::holds_alternative<Leave>(message)) return;
+      bob.loop->Post([](Context& b) { b.Stop(0, ""); });
+      c.Stop(0, "");
+    };
+  }
+
+  void Run() {
+    bob.Start();
+    ann.Start();
+    CHECK(ann.Join() == "0");
+    CHECK(bob.Join() == "0");
+    std::vector<int64_t> all(kMessages);
+    for (int i = 0; i < kMessages; ++i) all[static_cast<size_t>(i)] = i;
+    CHECK(got == all);
+    CHECK(intact);
+    CHECK(bob.loop->counters().refused_malformed == 0);
+  }
+
+  Process ann{1}, bob{2};
+  std::unique_ptr<WildPath> path;
+  Payload payload;
+  std::vector<int64_t> got;
+  bool intact = true;
+  size_t beat_after = 0;  // messages that came before the heartbeat
+  std::function<void(size_t)> on_progress;
+  std::function<void(const std::string&)> on_event;
+  std::mutex mutex;
+  std::set<std::string> events;
+};
+
+TEST_CASE("Faults: connections broken at random lose and double nothing", "[faults][loop]") {
+  Transfer transfer;
+  transfer.path->BreakEvery(5 << 19, 11);
+  transfer.Run();
+  CHECK(transfer.path->broken() >= 4);
+}
+
+TEST_CASE("Faults: a peer that stops in the middle is told of, and the rest comes once it goes on",
+          "[faults][loop]") {
+  Transfer transfer;
+  transfer.on_progress = [&](size_t got) {
+    if (got == 4) transfer.path->Hold(true, true);
+  };
+  transfer.on_event = [&](const std::string& kind) {
+    if (kind == "stalled") transfer.path->Hold(false, false);
+  };
+  transfer.Run();
+  CHECK(transfer.events == std::set<std::string>{"flowing", "stalled"});
+}
+
+TEST_CASE("Faults: where only one direction is lost, that is told of too", "[faults][loop]") {
+  Transfer transfer;
+  transfer.on_progress = [&](size_t got) {
+    if (got == 4) transfer.path->Hold(false, true);  // no acknowledgement comes back
+  };
+  transfer.on_event = [&](const std::string& kind) {
+    if (kind == "stalled") transfer.path->Hold(false, false);
+  };
+  transfer.Run();
+  CHECK(transfer.events == std::set<std::string>{"flowing", "stalled"});
+}
+
+TEST_CASE("Faults: on a line that drops to a hundredth bulk goes on, and control passes it",
+          "[faults][loop]") {
+  Transfer transfer;
+  constexpr double kFull = 100e6;
+  transfer.path->SetRate(kFull);
+  transfer.on_progress = [&](size_t got) {
+    if (got != 6) return;
+    transfer.path->SetRate(kFull / 100);
+    transfer.ann.loop->Post(
+        [&](Context& c) { c.Send(transfer.bob.id(), Heartbeat{.waiting_for = ""}); });
+  };
+  transfer.Run();
+  CHECK(transfer.beat_after >= 6);
+  CHECK(transfer.beat_after < kMessages);
+}
+
+TEST_CASE("Faults: a peer whose address changes in the middle is reached at the new one",
+          "[faults][loop]") {
+  Transfer transfer;
+  WildPath moved(transfer.bob.loop->endpoint());
+  transfer.on_progress = [&](size_t got) {
+    if (got != 5) return;
+    transfer.path->Close();
+    transfer.ann.loop->Post(
+        [&](Context& c) { c.ConnectPeer(transfer.bob.id(), moved.endpoint()); });
+  };
+  transfer.Run();
+  CHECK(moved.carried() > (kMessages - 6) * SizeOf(transfer.payload));
+}
+
+}  // namespace
+}  // namespace skerry
