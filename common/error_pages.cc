@@ -101,6 +101,14 @@ constexpr ErrorPage kPages[] = {
     {"SK-refused", "the coordinator refused this node",
      "It says why in the message; an evicted node is not let in again.",
      "Ask the operator of the run."},
+    {"SK-node-out", "the run does not take this node",
+     "Its operator denied it by name, or it was put out for what it did: results or digests that "
+     "others could not confirm.",
+     "Ask the operator: skerry-coordinator evidence DIR NODE shows what the journal holds against "
+     "it, skerry-coordinator admit DIR NODE lets it in again."},
+    {"SK-node-unlisted", "the run takes only nodes that its operator listed",
+     "Its policy is 'listed'; a ticket alone does not do.",
+     "Send the operator the name in the message; they run skerry-coordinator admit DIR NAME."},
     {"SK-run-changed", "run.toml was changed after nodes joined",
      "A run keeps its configuration, as nodes have acted on it.",
      "Change it back, or make another run: skerry-coordinator init."},
@@ -143,6 +151,9 @@ constexpr ErrorPage kPages[] = {
     {"SK-ticket-other-run", "the ticket is for another run or coordinator",
      "A coordinator takes only tickets that it made for the run it serves.",
      "Ask the operator which ticket is for this run."},
+    {"SK-ticket-revoked", "the ticket was revoked",
+     "The operator took it back: it was passed on, or is not needed any more.",
+     "Ask for another; the operator: skerry-coordinator ticket DIR."},
     {"SK-ticket-spent", "the ticket has no uses left",
      "A ticket admits as many nodes as its operator said (--uses); a node that comes back needs "
      "none.",

@@ -38,7 +38,7 @@ CoordinatorActor::Verdict CoordinatorActor::Judge(const NodeId& from, const Hell
   if (!ticket.ok()) return {ErrorText(ticket.status())};
   if (const auto revoked = lists.revoked.find(ticket->id); revoked != lists.revoked.end()) {
     return {"the operator revoked this ticket" + Because(revoked->second) +
-            "; ask them for a new one"};
+            "; ask them for a new one [SK-ticket-revoked]"};
   }
   const auto used = state_.ticket_uses.find(ticket->id);
   if (used != state_.ticket_uses.end() && used->second >= ticket->uses) {
@@ -53,7 +53,7 @@ CoordinatorActor::Verdict CoordinatorActor::Judge(const NodeId& from, const Hell
   if (lists.allowed.contains(from)) return {"", false, ticket->id};
   if (lists.policy == AdmissionPolicy::kListed) {
     return {"this run takes only nodes that its operator listed; send them this node's name: " +
-            from.Hex()};
+            from.Hex() + " [SK-node-unlisted]"};
   }
   if (lists.policy == AdmissionPolicy::kOpen && !ticket->asks) return {"", false, ticket->id};
   if (!lists.asked.contains(from) && lists.asked.size() >= Admission::kAskedMax) {
