@@ -120,6 +120,9 @@ PlanUpdate ReadPlan(ReadChecks& checks, schema::Plan::Reader r) {
   m.plan.start = {checks.NotNegative(start.getSince(), "plan version"),
                   checks.NotNegative(start.getRound(), "round"),
                   checks.NotNegative(start.getStep(), "step")};
+  if (m.plan.start.since == 0 && m.plan.start != PlanStart()) {
+    checks.Break("start of the plan", "is of no version");
+  }
   return m;
 }
 
