@@ -1,5 +1,7 @@
 #include "model/gguf_tokenizer.h"
 
+#include <unistd.h>
+
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -113,6 +115,7 @@ absl::Status AddGgufTokenizer(const std::string& directory, int32_t vocab, GgufK
   std::string text = ByteTokenizer::TokenizerJson();
   if (!directory.empty()) {
     const std::string path = directory + "/tokenizer.json";
+    if (access(path.c_str(), F_OK) != 0) return absl::OkStatus();
     SKERRY_ASSIGN_OR_RETURN(text, ReadSmallFile(path, kTokenizerBytesMax));
   } else if (vocab != ByteTokenizer::kVocab) {
     return absl::OkStatus();
