@@ -136,8 +136,8 @@ constexpr ErrorPage kPages[] = {
      "machine.",
      "Give one that volunteers can dial: --advertise tcp://HOST:7700."},
     {"SK-ticket-expired", "the ticket expired",
-     "Tickets live for a day unless the operator says otherwise. Or this machine's clock is wrong: "
-     "skerry-node doctor compares it.",
+     "Tickets live for a day unless the operator says otherwise. Or this machine's clock, which "
+     "skerry-node doctor shows, is wrong.",
      "Ask the operator for a new one: skerry-coordinator ticket DIR --expires 7d."},
     {"SK-ticket-forged", "the ticket was not made by that coordinator",
      "Its signature does not fit the key it names: it was changed on its way, or made up.",
