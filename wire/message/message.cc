@@ -138,10 +138,7 @@ std::string Describe(const Message& message) {
             for (const NodeId& node : m.sums_of) text += " without the sum of " + node.Short();
             return text;
           },
-          [](const DeltaHeld& m) {
-            return StrFormat("DeltaHeld stage %d round %d of %s", m.stage, m.round,
-                             m.sender.Short());
-          },
+          [](const DeltaHeld& m) { return OfRound("DeltaHeld", m) + " of " + m.sender.Short(); },
           [](const RoundCommit& m) {
             return StrFormat("RoundCommit stage %d round %d of %d", m.stage, m.round,
                              m.participants.size());
