@@ -147,8 +147,7 @@ int Run(int argc, char** argv) {
   join_command->add_option("ticket", join.ticket)->envname("SKERRY_TICKET")->required();
   join_command->add_option("--home", join.home, "identity and data; default ~/.local/share/skerry");
   join_command
-      ->add_option("--listen", join.listen,
-                   "where peers reach this node; several addresses with commas between")
+      ->add_option("--listen", join.listen, "where peers reach this node; commas between several")
       ->capture_default_str();
   join_command->add_option("--advertise", join.advertise,
                            "what peers are told; default: what the coordinator finds");

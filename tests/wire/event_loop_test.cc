@@ -377,36 +377,6 @@ TEST_CASE("EventLoop: a shaped line is as slow as its shape says", "[wire][loop]
   CHECK(took >= Duration::Millis(190));  // 100 ms of line + 60 + 30
 }
 
-TEST_CASE("EventLoop: a process that listens at two addresses is reached at both", "[wire][loop]") {
-  Process house(1), first(2), second(3);
-  EventLoopOptions options = house.Options();
-  options.bind_endpoint = "tcp://127.0.0.1:*,tcp://127.0.0.2:*";
-  house.Open(std::move(options));
-  REQUIRE(house.loop->endpoints().size() == 2);
-  std::set<NodeId> heard;
-  house.actor.on_start = [&](Context& c) {
-    c.ConnectPeer(first.id(), "");
-    c.ConnectPeer(second.id(), "");
-  };
-  house.actor.on_message = [&](Context& c, const NodeId& from, const Message&) {
-    heard.insert(from);
-    if (heard.size() == 2) c.Stop(0, "");
-  };
-  int next = 0;
-  for (Process* guest : {&first, &second}) {
-    guest->Open(guest->Options());
-    guest->actor.on_start = [&, at = next++](Context& c) {
-      c.ConnectPeer(house.id(), house.loop->endpoints()[static_cast<size_t>(at)]);
-      c.Send(house.id(), Pong{1});
-    };
-  }
-  house.Start();
-  first.Start();
-  second.Start();
-  CHECK(house.Join() == "0");
-  CHECK(heard == std::set<NodeId>{first.id(), second.id()});
-}
-
 TEST_CASE("EventLoop: a region that the shape does not name and an endpoint in use are errors",
           "[wire][loop][error]") {
   Process first(1), second(2);

@@ -1,6 +1,7 @@
 // Processes that share one identity and take turns in leading, and nodes that look for them.
 
 #include <catch2/catch.hpp>
+#include <set>
 
 #include "common/status.h"
 #include "tests/wire/scripted_actor.h"
@@ -81,4 +82,34 @@ TEST_CASE("EventLoop: a node tries the coordinator's addresses in turn until one
   node.Start();
   CHECK(node.Join() == "0");
   CHECK(coordinator.Join() == "0");
+}
+
+TEST_CASE("EventLoop: a process that listens at two addresses is reached at both", "[wire][loop]") {
+  Process house(1), first(2), second(3);
+  EventLoopOptions options = house.Options();
+  options.bind_endpoint = "tcp://127.0.0.1:*,tcp://127.0.0.2:*";
+  house.Open(std::move(options));
+  REQUIRE(house.loop->endpoints().size() == 2);
+  std::set<NodeId> heard;
+  house.actor.on_start = [&](Context& c) {
+    c.ConnectPeer(first.id(), "");
+    c.ConnectPeer(second.id(), "");
+  };
+  house.actor.on_message = [&](Context& c, const NodeId& from, const Message&) {
+    heard.insert(from);
+    if (heard.size() == 2) c.Stop(0, "");
+  };
+  int next = 0;
+  for (Process* guest : {&first, &second}) {
+    guest->Open(guest->Options());
+    guest->actor.on_start = [&, at = next++](Context& c) {
+      c.ConnectPeer(house.id(), house.loop->endpoints()[static_cast<size_t>(at)]);
+      c.Send(house.id(), Pong{1});
+    };
+  }
+  house.Start();
+  first.Start();
+  second.Start();
+  CHECK(house.Join() == "0");
+  CHECK(heard == std::set<NodeId>{first.id(), second.id()});
 }

@@ -367,15 +367,9 @@ absl::StatusOr<EncodedFrame> Encode(const Frame& frame, const NodeId& sender,
     auto envelope = builder.initRoot<schema::Envelope>();
     const bool is_old = frame.header.lane == 0 && digest == DigestPlace::kEnvelope;
     envelope.setVersion(is_old ? 1 : kFormatWithLanes);
-    envelope.setSpeaks(frame.header.speaks);
-    envelope.setLane(frame.header.lane);
-    WriteId(frame.header.run, envelope.initRun());
+    WriteHeader(frame.header, envelope);
     WriteId(sender, envelope.initSender());
     WriteId(recipient, envelope.initRecipient());
-    envelope.setSenderIncarnation(frame.header.sender_incarnation);
-    envelope.setReceiverIncarnation(frame.header.receiver_incarnation);
-    envelope.setSequence(frame.header.sequence);
-    envelope.setAcknowledged(frame.header.acknowledged);
     Writer writer(envelope);
     if (frame.message) std::visit([&](const auto& m) { writer(m); }, *frame.message);
     const size_t payload_bytes = View(writer.payload()).size();

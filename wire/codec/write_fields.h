@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "wire/codec/id_words.h"
+#include "wire/courier.h"
 #include "wire/message/message.h"
 #include "wire/schema/skerry.capnp.h"
 
@@ -41,6 +42,16 @@ inline void WriteParticipants(const std::vector<Participant>& participants,
     list[i].setTokens(participants[i].tokens);
     WriteId(participants[i].digest, list[i].initDigest());
   }
+}
+
+inline void WriteHeader(const FrameHeader& header, schema::Envelope::Builder b) {
+  b.setSpeaks(header.speaks);
+  b.setLane(header.lane);
+  WriteId(header.run, b.initRun());
+  b.setSenderIncarnation(header.sender_incarnation);
+  b.setReceiverIncarnation(header.receiver_incarnation);
+  b.setSequence(header.sequence);
+  b.setAcknowledged(header.acknowledged);
 }
 
 }  // namespace skerry
