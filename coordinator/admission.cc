@@ -170,7 +170,8 @@ absl::Status Admission::ApplyOrder(const Json& json) {
 std::string Admission::WhyOut(const NodeId& node) const {
   if (const auto by_name = denied.find(node); by_name != denied.end()) {
     const std::string because = by_name->second.empty() ? "" : ": " + by_name->second;
-    return "the operator denied this node" + because + "; only they can admit it again [SK-node-out]";
+    return "the operator denied this node" + because +
+           "; only they can admit it again [SK-node-out]";
   }
   if (const auto out = banned.find(node); out != banned.end()) {
     return "this node was put out of the run: " + out->second +

@@ -32,6 +32,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/acquaintances.h"
 #include "coordinator/coordinator_options.h"
+#include "coordinator/coordinator_parts.h"
 #include "coordinator/probe_schedule.h"
 #include "coordinator/run_state.h"
 #include "coordinator/state_roots.h"
@@ -139,6 +140,7 @@ class CoordinatorActor final : public Actor {
   void TellOfDeath(Context& context, const NodeId& node);
   void NoteStarted(Context& context, const NodeId& node);
   bool IsLost() const;
+  bool IsOfVoidedPast(int64_t plan_version) const;
   bool TakesPart(const NodeId& node) const { return StageOf(node).has_value(); }
   std::optional<int32_t> StageOf(const NodeId& node) const;  // of its live slot in the plan
 
@@ -302,30 +304,16 @@ class CoordinatorActor final : public Actor {
   Acquaintances acquaintances_;  // of this life
   std::map<NodeId, std::set<NodeId>> news_;  // to be told to whom, of whom, with the untold
   std::set<NodeId> relays_;                  // that everybody is told of, where not all are
-  struct PartnersOfPlan {
-    int64_t version = 0;
-    std::map<NodeId, std::set<NodeId>> of;
-  };
+  using PartnersOfPlan = CoordinatorParts::PartnersOfPlan;
   PartnersOfPlan plan_partners_;
-  struct Dialled {
-    std::vector<std::string> listens;
-    Instant last;
-    bool doubted = false;             // it answered before, not this time: asked once more
-    std::optional<Hello> introduces;  // and is told of the others, and they of it, afterwards
-    bool peers_changed = false;
-  };
+  using Dialled = CoordinatorParts::Dialled;
   std::map<NodeId, Dialled> dialled_;  // of this life
   TimerId peers_timer_ = 0;            // when they will; 0: nothing to tell
 
   using Holdings = std::map<NodeId, std::map<NodeId, Participant>>;  // holder → sender → message
   std::map<RunState::StageRound, Holdings> held_;
   std::map<RunState::StageRound, std::map<NodeId, SumsHeld>> sums_held_;  // by holder, the latest
-  struct Late {  // a stage's next round, by who stands idle for it
-    int64_t round = 0;
-    int64_t plan_version = 0;
-    Instant since;
-    std::map<NodeId, RoundLate> waiting;
-  };
+  using Late = CoordinatorParts::Late;
   std::map<int32_t, Late> late_;
   // What replicas said of their deltas of rounds not frozen; nullopt: what cannot be.
   std::map<RunState::StageRound, std::map<NodeId, std::optional<PartStatistics>>> statistics_;
@@ -356,15 +344,7 @@ class CoordinatorActor final : public Actor {
   JobId replanning_job_ = 0;
   std::string change_;   // since the last look at moves: what; empty: nothing
   Instant next_replan_;  // without one
-  // What the last look was at: equal again, it would see the same.
-  struct Looked {
-    int64_t plan_version = 0;
-    int64_t links_changed = 0;
-    std::vector<NodeId> standbys;
-    std::set<NodeId> at_work;
-    std::set<int32_t> resting;
-    bool operator==(const Looked&) const = default;
-  };
+  using Looked = CoordinatorParts::Looked;
   Looked looked_;
   int64_t links_changed_ = 0;  // readings in training that differ from those before, speeds too
   std::map<NodeId, SpeedWatch> speeds_;
@@ -374,25 +354,13 @@ class CoordinatorActor final : public Actor {
   double node_seconds_ = 0;
   std::optional<Instant> counted_from_;
   Instant counted_;
-  struct Migration {  // decided, not made yet
-    std::vector<Move> moves;
-    int64_t plan_version = 0;
-    Instant not_before;
-  };
+  using Migration = CoordinatorParts::Migration;
   std::optional<Migration> migration_;
   std::map<int32_t, Instant> moved_at_;                 // by stage, the last; of this life
   std::map<ProbeSchedule::Pair, Instant> asked_again_;  // in training, the last time
   std::string logged_replan_;                           // what the last "replan" line said
 
-  struct Export {
-    int32_t stage = 0;
-    size_t tried = 0;  // replicas, before this one
-    NodeId replica;    // asked now
-    int64_t requested = 0;
-    Bytes bytes;
-    Instant progress;
-    bool asking = false;
-  };
+  using Export = CoordinatorParts::Export;
   std::optional<Export> export_;
   struct Writing;
   std::shared_ptr<Writing> writing_;

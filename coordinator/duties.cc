@@ -318,6 +318,10 @@ double CoordinatorActor::TokensPerSecond(Instant now) {
   return span > 0 ? static_cast<double>(state_.tokens - throughput_.front().second) / span : 0;
 }
 
+static const char* PhaseName(bool is_active, Phase phase) {
+  return is_active ? PhaseName(phase) : "in reserve";
+}
+
 void CoordinatorActor::ReportStatus(Context& context) {
   if (!options_.status) return;
   const RunConfig& config = options_.config;
@@ -336,9 +340,7 @@ void CoordinatorActor::ReportStatus(Context& context) {
          {"region", record.region},
          {"stage", stage},
          {"replica", replica},
-         {"phase", !record.alive           ? "gone"
-                   : !active_.contains(id) ? "in reserve"
-                                           : PhaseName(beat.phase)},
+         {"phase", record.alive ? PhaseName(active_.contains(id), beat.phase) : "gone"},
          {"step", beat.step},
          {"base_version", beat.base_version},
          {"waiting_for", beat.waiting_for},

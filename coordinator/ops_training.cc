@@ -279,11 +279,16 @@ void CoordinatorActor::EvictMinority(Context& context, int32_t stage, int64_t ro
   }
 }
 
+// From before the run went back to a checkpoint: what was ended then is made again.
+bool CoordinatorActor::IsOfVoidedPast(int64_t plan_version) const {
+  return state_.plan && plan_version < state_.plan->start.since;
+}
+
 // Passed on to whom the microbatch was led around: the link between the two may be why.
 void CoordinatorActor::On(Context& context, const NodeId& from, const Detour& message) {
   const auto stage = StageOf(message.around);
-  if (StageOf(from) != 0 || !stage || *stage == 0 || message.step < 0 ||
-      message.step >= options_.config.steps || message.microbatch < 0 ||
+  if (IsOfVoidedPast(message.plan_version) || StageOf(from) != 0 || !stage || *stage == 0 ||
+      message.step < 0 || message.step >= options_.config.steps || message.microbatch < 0 ||
       message.microbatch >= state_.plan->microbatches_per_step ||
       !(message.waited_s >= 0 && message.waited_s < kWaitMaxS)) {
     return void(++refused_);
@@ -308,7 +313,8 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const Detour& me
 // Only what the sender may end: its plan may be older than this one.
 void CoordinatorActor::On(Context& context, const NodeId& from, const VoidList& message) {
   const auto stage = StageOf(message.to);
-  if (StageOf(from) != 0 || !stage || *stage == 0) return void(++refused_);
+  if (IsOfVoidedPast(message.plan_version) || StageOf(from) != 0 || !stage || *stage == 0)
+    return void(++refused_);
   VoidList own{message.to, {}, state_.plan->version};
   for (const VoidList::Microbatch& key : message.microbatches) {
     if (key.step < 0 || key.step >= options_.config.steps || key.microbatch < 0 ||

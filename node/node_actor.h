@@ -74,8 +74,7 @@ class NodeActor final : public Actor {
   static constexpr size_t kShapesMax = 1024;   // remembered
   static constexpr size_t kPassedOnMax = 256;  // said again to a coordinator that restarted
   static constexpr int64_t kLateStretch = 4;   // rounds of a fragment that "late" is measured by
-  // In which a reducer that leaves hands on what it has left over.
-  static constexpr Duration kFarewellMax = Duration::Seconds(3);
+  static constexpr Duration kFarewellMax = Duration::Seconds(3);  // to hand on left-overs in
   static constexpr int kFarewellLayers = 2;     // each holds what the one before left out
   static constexpr size_t kTakenOverMax = 256;  // remembered
 
@@ -281,8 +280,7 @@ class NodeActor final : public Actor {
   LinkProber prober_;
   ShardFetcher fetcher_;
   Duration hello_patience_ = Duration::Seconds(5);  // longer while people decide on its admission
-  TimerId hello_timer_ = 0;
-  TimerId heartbeat_timer_ = 0;
+  TimerId hello_timer_ = 0, heartbeat_timer_ = 0;
 
   PipelinePlan plan_;
   int32_t stage_ = -1;
@@ -394,8 +392,7 @@ class NodeActor final : public Actor {
   std::optional<skerry::RoundApplied> last_applied_;
   std::deque<skerry::RoundApplied> recent_applied_;  // as many as may land without another commit
   ClassBytes sent_ = {}, received_ = {};             // by class of traffic
-  double round_wait_s_ = 0;
-  double round_transfer_s_ = 0;
+  double round_wait_s_ = 0, round_transfer_s_ = 0;
   Duration busy_;
   int64_t refused_ = 0;
 };

@@ -56,6 +56,7 @@ void NodeActor::DropStage(Context& context) {
   checkpoint_.reset();
   chunk_job_ = 0;
   recent_reports_.clear();
+  passed_on_.clear();
   last_applied_.reset();
   recent_applied_.clear();
   round_bytes_.clear();

@@ -27,7 +27,8 @@ struct TomlTable::State {
     return absl::StrFormat("%s:%d", file, static_cast<int>(place.begin.line));
   }
   void Fail(const toml::source_region& place, const std::string& what) {
-    if (status.ok()) status = InvalidArgument("%s: %s [SK-config]", At(place), what);
+    const char* code = absl::StrContains(what, " [SK-") ? "" : " [SK-config]";
+    if (status.ok()) status = InvalidArgument("%s: %s%s", At(place), what, code);
   }
 };
 

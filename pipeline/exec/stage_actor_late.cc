@@ -129,8 +129,8 @@ void StageActor::ChoosePath(Context& context, Key key, Visit& visit, const NodeI
     const int32_t stage = SlotOf(plan_, node)->stage;
     const bool skipped = std::none_of(visit.path.begin(), visit.path.end(),
                                       [&](const Slot& slot) { return slot.stage == stage; });
-    VoidForGood(context,
-                {key.first, key.second, node, is_culprit ? waited.seconds() : 0.0, skipped});
+    VoidForGood(context, {key.first, key.second, node, is_culprit ? waited.seconds() : 0.0, skipped,
+                          plan_.version});
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "sim/scenario.h"
 #include "sim/scenario_table.h"
+#include "tests/coded_error.h"
 
 namespace skerry {
 namespace {
@@ -30,7 +31,7 @@ class Folder {
   // Without the folder's name.
   std::string ErrorOf(const std::string& rest) const {
     const auto scenario = Parse(rest);
-    std::string text = scenario.ok() ? "accepted" : std::string(scenario.status().message());
+    std::string text = scenario.ok() ? "accepted" : WithoutCode(scenario.status().message());
     const std::string folder = path_.string() + "/";
     for (size_t at = text.find(folder); at != std::string::npos; at = text.find(folder))
       text.erase(at, folder.size());

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/scenario_emulate.h"
+#include "tests/coded_error.h"
 
 namespace skerry {
 namespace {
@@ -33,7 +34,7 @@ Scenario Parsed(const std::string& rest) {
 
 std::string ErrorOf(const std::string& rest) {
   const auto scenario = Parse(rest);
-  return scenario.ok() ? "accepted" : std::string(scenario.status().message());
+  return scenario.ok() ? "accepted" : WithoutCode(scenario.status().message());
 }
 
 TEST_CASE("Scenario: regions, pairs and nodes become a network with the coordinator as node 0",
@@ -180,14 +181,14 @@ TEST_CASE("Scenario: mistakes about nodes are reported with their line", "[sim][
   const auto many = ParseScenario(
       "name = \"t\"\nregions = [\"us\"]\n[run]\nnodes_min = 9\n[[nodes]]\nregion = \"us\"\n",
       "s.toml");
-  CHECK(many.status().message() ==
+  CHECK(WithoutCode(many.status().message()) ==
         "s.toml:3: the run waits for nodes_min = 9 nodes, the scenario has 1");
 }
 
 TEST_CASE("Scenario: an empty file, no regions, an unknown run are errors like others",
           "[sim][scenario][error]") {
   const auto error_of = [](const std::string& text) {
-    return std::string(ParseScenario(text, "s.toml").status().message());
+    return WithoutCode(ParseScenario(text, "s.toml").status().message());
   };
   CHECK(error_of("").find("a scenario needs a name") != std::string::npos);
   CHECK(error_of("name = \"t\"\n[run]\n[[pair]]\na = \"us\"\nb = \"eu\"\n[[nodes]]\nregion = "

@@ -168,6 +168,11 @@ TEST_CASE("Storm: who leaves goes past no round while others take over what it s
   CheckSeeds(kStormDraw, 12, 1);
 }
 
+TEST_CASE("Storm: what was said again to a coordinator that restarted is not of a voided past",
+          "[sim][storm]") {
+  CheckSeeds(kStormDraw, 183, 1);
+}
+
 TEST_CASE("Storm: what was counted is remembered as long as an heir may be behind",
           "[sim][storm]") {
   CheckSeeds(kQuickStormDraw, 46, 1);

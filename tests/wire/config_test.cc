@@ -2,12 +2,14 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/coded_error.h"
+
 namespace skerry {
 namespace {
 
 std::string ErrorOf(const std::string& text) {
   const auto config = ParseRunConfig(text, "run.toml");
-  return config.ok() ? "accepted" : std::string(config.status().message());
+  return config.ok() ? "accepted" : WithoutCode(config.status().message());
 }
 
 TEST_CASE("RunConfig: an empty file is the default configuration", "[wire][config]") {
@@ -52,6 +54,8 @@ dir = "english"
 
 TEST_CASE("RunConfig: mistakes are reported with their line and, where it helps, a suggestion",
           "[wire][config][error]") {
+  CHECK(
+      absl::EndsWith(ParseRunConfig("steps = 3\n", "run.toml").status().message(), " [SK-config]"));
   CHECK(ErrorOf("[run]\nseed = 1\n\n[pipeline]\nskip_ration = 0.5\n") ==
         "run.toml:5: unknown key 'skip_ration' in [pipeline]; nearest is 'skip_ratio'");
   CHECK(ErrorOf("[pipelin]\nswaps = 1\n") ==

@@ -248,7 +248,7 @@ std::vector<std::pair<std::string, Message>> PlainSamples() {
        Activation{3, 2, 1, 1, 4, {{0, 1}, {1, 0}}, SamplePayload(64), DeltaCodec::kInt8}},
       {"gradient_bf16", Gradient{3, 2, 1, 1, 4, SamplePayload(32), DeltaCodec::kBf16}},
       {"hop_late", HopLate{3, 2, 1, 2}},
-      {"detour", Detour{3, 2, SampleNode(4), 1.5, true}},
+      {"detour", Detour{3, 2, SampleNode(4), 1.5, true, 7}},
       {"void_list", VoidList{SampleNode(4), {{3, 2}, {4, 0}}, 7}},
       {"round_applied", RoundApplied{1, 2, SampleDigest(3), 0.5, 0.125}},
       {"object_request", ObjectRequest{"base/1", 1024, 4096}},

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/coded_error.h"
+
 namespace skerry {
 namespace {
 
@@ -9,7 +11,7 @@ constexpr char kRegions[] = "[[region]]\nname = \"us\"\n[[region]]\nname = \"eu\
 
 std::string ErrorOf(const std::string& rest) {
   const auto shape = ParseWanShape(kRegions + rest, "wan.toml");
-  return shape.ok() ? "accepted" : std::string(shape.status().message());
+  return shape.ok() ? "accepted" : WithoutCode(shape.status().message());
 }
 
 TEST_CASE(

@@ -205,6 +205,9 @@ VoidList ReadVoidList(ReadChecks& checks, schema::VoidList::Reader r) {
 }
 
 Message ReadLate(ReadChecks& checks, schema::Envelope::Reader e) {
+  if (e.isMicrobatchVoid()) {
+    return ReadMicrobatch<MicrobatchVoid>(checks, e.getMicrobatchVoid());
+  }
   if (e.isVoidList()) return ReadVoidList(checks, e.getVoidList());
   if (e.isHopLate()) {
     const auto r = e.getHopLate();
@@ -215,8 +218,11 @@ Message ReadLate(ReadChecks& checks, schema::Envelope::Reader e) {
   }
   const auto r = e.getDetour();
   return Detour{checks.NotNegative(r.getStep(), "step"),
-                checks.NotNegative(r.getMicrobatch(), "microbatch"), ReadId<NodeId>(r.getAround()),
-                checks.Finite(r.getWaitedS(), "waited_s"), r.getSkipped()};
+                checks.NotNegative(r.getMicrobatch(), "microbatch"),
+                ReadId<NodeId>(r.getAround()),
+                checks.Finite(r.getWaitedS(), "waited_s"),
+                r.getSkipped(),
+                checks.NotNegative(r.getPlanVersion(), "plan version")};
 }
 
 Message ReadProbing(ReadChecks& checks, schema::Envelope::Reader e, const Payload& payload) {
@@ -263,7 +269,6 @@ std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader 
     case E::GRADIENT:
       return ReadHop<Gradient>(checks, e.getGradient(), payload);
     case E::MICROBATCH_VOID:
-      return ReadMicrobatch<MicrobatchVoid>(checks, e.getMicrobatchVoid());
     case E::VOID_LIST:
     case E::HOP_LATE:
     case E::DETOUR:

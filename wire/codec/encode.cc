@@ -214,6 +214,7 @@ class Writer : public WriteChecks {
     WriteId(m.around, b.initAround());
     b.setWaitedS(Finite(m.waited_s, "waited_s"));
     b.setSkipped(m.skipped);
+    b.setPlanVersion(m.plan_version);
   }
   void operator()(const VoidList& m) {
     auto b = envelope_.initVoidList();

@@ -230,12 +230,12 @@ struct Detour {
   NodeId around;
   double waited_s = 0;
   bool skipped = false;  // no other replica stood in: the stage was left out
+  int64_t plan_version = 0;
   bool operator==(const Detour&) const = default;
 };
 
-// stage-0 node → node, and the same to the coordinator, which passes it on, since the link between
-// the two may be late: none of these own microbatches will come to `to` any more. One list says
-// what a death ends; a message each would be thousands.
+// stage-0 node → node, and to the coordinator, which passes it on, since their link may be late:
+// none of these own microbatches will come to `to` any more.
 struct VoidList {
   struct Microbatch {
     int64_t step = 0;
@@ -387,12 +387,11 @@ inline SharedMessage Share(Message message) {
 
 // Payload plus a fair estimate of its fields: what a network model charges for it.
 int64_t WireSize(const Message& message);
-
 // "Activation step 3 microbatch 2 hop 1", for logs and traces.
 std::string Describe(const Message& message);
 
-// Whether a peer's new process needs it as the old one did: work of the pipeline and of rounds,
-// whose senders do not hear of every restart. Everything else is said again by who said it.
+// Whether a peer's new process needs it, too: work of the pipeline and of rounds. Everything else
+// is said again by who said it.
 bool OutlivesSession(const Message& message);
 
 // Bulk travels behind control (Activation, Gradient, Delta, DeltaSum, ObjectChunk, padded Ping).

@@ -425,6 +425,7 @@ struct Detour {
   around     @2 :Id256;
   waitedS    @3 :Float64;
   skipped    @4 :Bool;  # no replica stood in: the stage was left out
+  planVersion @5 :Int64;
 }
 
 # stage-0 node → node, and the same → coordinator, which passes it on: none of these will come.

@@ -54,7 +54,7 @@ class Transport {
   struct Options {
     Identity identity;
     RunId run;
-    std::string bind_endpoint;  // or several, with commas between
+    std::string bind_endpoint;                      // or several, with commas between
     bool admit_any = false;                         // a coordinator: strangers pass the handshake
     bool relays = false;                            // forwards for others
     std::function<Instant()> clock = MonotonicNow;  // read often; does not go back

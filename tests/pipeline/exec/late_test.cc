@@ -69,7 +69,7 @@ TEST_CASE("Late: a node that hangs is found and led around, its stand-in counts"
   REQUIRE(crew.detours.size() == 1);
   const auto& [home, detour] = crew.detours.front();
   CHECK(home == TestNodeId(0));
-  CHECK(detour == Detour{1, 0, TestNodeId(hung), detour.waited_s, false});
+  CHECK(detour == Detour{1, 0, TestNodeId(hung), detour.waited_s, false, 1});
   CHECK(detour.waited_s > Crew::kFloor);
   CHECK(crew.Counted(hung + 1, 1, 0) == 1);
   CHECK(crew.Counted(hung, 1, 0) == 0);
@@ -237,7 +237,7 @@ TEST_CASE("Late: later microbatches avoid it at once, then one tries it, then al
   crew.Begin(2);
   CHECK(crew.IsOverForTheRest());
   CHECK(crew.detours ==
-        std::vector{std::pair{TestNodeId(0), Detour{2, 0, TestNodeId(4), 0, false}}});
+        std::vector{std::pair{TestNodeId(0), Detour{2, 0, TestNodeId(4), 0, false, 1}}});
   crew.At(4).stopped = false;
   crew.Begin(1);
   crew.Begin(2);
