@@ -14,6 +14,7 @@
 #include <toml++/toml.h>
 #pragma GCC diagnostic pop
 
+#include "absl/strings/match.h"
 #include "common/status.h"
 
 namespace skerry {
