@@ -106,7 +106,7 @@ void Simulation::StartProcess(Process& process, Disk disk) {
   process.up = true;
   process.stopped.reset();
   process.rng = Rng(options_.seed, process.id.Hex(), process.life);
-  process.incarnation = (process.rng.Next() | 1) & ~kLedIncarnation;
+  process.incarnation = ProcessBits(process.rng.Next());
   process.actor = process.factory(process.journal);
   Trace(process.life);
   Trace(process.journal.size());

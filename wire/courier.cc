@@ -12,10 +12,11 @@ namespace skerry {
 // ---- one peer ----------------------------------------------------------------------------------
 
 uint64_t CourierSession::IncarnationAfter(uint64_t incarnation, uint64_t times_forgotten) {
-  if (times_forgotten == 0) return incarnation;
-  const uint64_t mixed = Mix64(incarnation ^ Mix64(times_forgotten)) | 1;
+  const uint64_t times = incarnation % kConversations + times_forgotten;
+  if (times < kConversations) return incarnation + times_forgotten;
+  const uint64_t mixed = ProcessBits(Mix64(incarnation ^ Mix64(times / kConversations)));
   const uint64_t epoch = EpochOf(incarnation);
-  return epoch > 0 ? LedIncarnation(epoch, mixed) : mixed & ~kLedIncarnation;
+  return (epoch > 0 ? LedIncarnation(epoch, mixed) : mixed) + times % kConversations;
 }
 
 CourierSession::Lane& CourierSession::lane(size_t index) {
@@ -102,6 +103,9 @@ void CourierSession::Accept(Lane& lane, uint64_t sequence, SharedMessage message
 
 bool CourierSession::IsOfDeadProcess(uint64_t sender_incarnation) const {
   if (EpochOf(sender_incarnation) < EpochOf(peer_incarnation_)) return true;
+  const bool same_process =
+      sender_incarnation / kConversations == peer_incarnation_ / kConversations;
+  if (same_process && sender_incarnation < peer_incarnation_) return true;
   return old_incarnations_ && old_incarnations_->contains(sender_incarnation);
 }
 

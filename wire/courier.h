@@ -79,6 +79,15 @@ inline constexpr uint64_t EpochOf(uint64_t incarnation) {
   return (incarnation & kLedIncarnation) == 0 ? 0 : incarnation >> 32 & 0x7fffffff;
 }
 
+// One process has an incarnation for each time that it forgot a peer, ascending from what a
+// multiple of this many tells of the process: what is on its way from before it forgot may come
+// after what it sent since, to one that forgot it, too, and knows neither.
+inline constexpr uint64_t kConversations = uint64_t{1} << 16;
+// The first incarnation of a process, > 0, of random bits.
+inline constexpr uint64_t ProcessBits(uint64_t random) {
+  return ((random & ~kLedIncarnation) | kConversations) / kConversations * kConversations;
+}
+
 struct CourierOptions {
   RunId run;
   uint64_t incarnation = 0;                           // > 0

@@ -21,12 +21,9 @@ constexpr std::chrono::milliseconds kJournalRetry{500};
 constexpr Duration kTick = Duration::Seconds(1);
 
 uint64_t DrawIncarnation() {
-  uint64_t incarnation = 0;
-  while (incarnation == 0) {
-    randombytes_buf(&incarnation, sizeof incarnation);
-    incarnation &= ~kLedIncarnation;
-  }
-  return incarnation;
+  uint64_t random = 0;
+  randombytes_buf(&random, sizeof random);
+  return ProcessBits(random);
 }
 
 // As JSON text, of what we say ourselves.

@@ -173,6 +173,10 @@ TEST_CASE("Storm: what was said again to a coordinator that restarted is not of 
   CheckSeeds(kStormDraw, 183, 1);
 }
 
+TEST_CASE("Storm: two that forgot each other hear each other again", "[sim][storm]") {
+  CheckSeeds(kStormDraw, 192, 1);
+}
+
 TEST_CASE("Storm: what was counted is remembered as long as an heir may be behind",
           "[sim][storm]") {
   CheckSeeds(kQuickStormDraw, 46, 1);

@@ -224,6 +224,35 @@ TEST_CASE("Courier: of processes that take turns, one of an older epoch is not l
         std::vector<uint64_t>{6});
 }
 
+TEST_CASE("Courier: what comes late from before both forgot each other replaces nothing newer",
+          "[wire][courier]") {
+  Courier alice(Options(ProcessBits(11))), bob(Options(ProcessBits(Mix64(22))));
+  REQUIRE(Hand(bob, kAlice, At(0), SendOne(alice, At(0), kBob, 1)).nonces.size() == 1);
+  const Sent late = SendOne(alice, At(1), kBob, 2);
+  alice.Forget(kBob);
+  bob.Forget(kAlice);
+  REQUIRE(Hand(bob, kAlice, At(2), SendOne(alice, At(2), kBob, 3)).nonces.size() == 1);
+
+  const Heard heard = Hand(bob, kAlice, At(3), late);
+
+  CHECK(heard.restarts == 0);
+  CHECK(heard.nonces.empty());
+  CHECK(Hand(bob, kAlice, At(4), SendOne(alice, At(4), kBob, 4)).nonces == Nonces{4});
+}
+
+TEST_CASE("Courier: incarnations of a process ascend, however often it forgets",
+          "[wire][courier]") {
+  const uint64_t first = ProcessBits(Mix64(1));
+  CHECK(first % kConversations == 0);
+  CHECK(ProcessBits(0) > 0);
+  CHECK(CourierSession::IncarnationAfter(first, 0) == first);
+  CHECK(CourierSession::IncarnationAfter(first, 1) == first + 1);
+  const uint64_t wrapped = CourierSession::IncarnationAfter(first, kConversations);
+  CHECK(wrapped / kConversations != first / kConversations);
+  CHECK(EpochOf(wrapped) == 0);
+  CHECK(EpochOf(CourierSession::IncarnationAfter(LedIncarnation(3, first), kConversations)) == 3);
+}
+
 TEST_CASE("Courier: frames of another run and without incarnation are refused",
           "[wire][courier][error]") {
   Courier bob(Options(22));
