@@ -1,22 +1,22 @@
 // The programs themselves: two coordinators, one database, real nodes. Coordinators are killed and
 // stopped, the database is restarted, and one run comes to its one end.
 
-#include <poll.h>
 #include <signal.h>
-#include <sys/inotify.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "absl/strings/str_format.h"
+#include "bench/siege/program_run.h"
 #include "sim/child_process.h"
 #include "tests/coordinator/postgres_server.h"
 
 using namespace skerry;
+using skerry::siege::TextOf;
+using skerry::siege::WaitFor;
 using skerry::testing::PostgresServer;
 namespace fs = std::filesystem;
 
@@ -60,31 +60,6 @@ std::string Shape() {
     }
   }
   return text;
-}
-
-std::string TextOf(const fs::path& file) {
-  std::ostringstream text;
-  text << std::ifstream(file).rdbuf();
-  return text.str();
-}
-
-// Returns when the file holds the text. Fails if `writer` ends before.
-void WaitFor(const fs::path& file, const std::string& text, ChildProcess& writer) {
-  const int changes = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-  REQUIRE(inotify_add_watch(changes, file.parent_path().c_str(), IN_MODIFY | IN_CREATE) >= 0);
-  while (TextOf(file).find(text) == std::string::npos) {
-    const bool ended = !writer.Ended().empty();
-    if (ended && TextOf(file).find(text) == std::string::npos) {
-      FAIL(writer.Ended() << " before '" << text << "' in " << file << ":\n" << TextOf(file));
-    }
-    constexpr int kLookAgainMs = 1000;
-    pollfd wait{changes, POLLIN, 0};
-    poll(&wait, 1, kLookAgainMs);
-    char events[4096];
-    while (read(changes, events, sizeof events) > 0) {
-    }
-  }
-  close(changes);
 }
 
 class Fixture {
