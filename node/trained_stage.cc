@@ -198,6 +198,8 @@ absl::StatusOr<Payload> TrainedStage::EncodeDelta(int64_t round) {
   if (clock_.restarts() && round == first_round_) {  // no step is due yet
     SKERRY_RETURN_IF_ERROR(fragments_->Restart(fragment, theta_));
     trainer_->WriteParameters(theta_);
+  } else if (fragments_->ShiftsWeights()) {
+    trainer_->WriteParameters(theta_);
   }
   return MakePayload(std::move(message));
 }

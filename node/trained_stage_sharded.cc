@@ -41,6 +41,7 @@ absl::StatusOr<std::vector<Payload>> TrainedStage::EncodePieces(int64_t round) {
   trainer_->ReadParameters(theta_);
   SKERRY_ASSIGN_OR_RETURN(std::vector<Bytes> pieces,
                           fragments_->EncodePieces(clock_.FragmentOf(round), theta_));
+  if (fragments_->ShiftsWeights()) trainer_->WriteParameters(theta_);
   NoteHeld();
   std::vector<Payload> messages;
   for (Bytes& piece : pieces) messages.push_back(MakePayload(std::move(piece)));
