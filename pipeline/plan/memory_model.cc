@@ -85,7 +85,7 @@ StageMemory MemoryOf(const RunConfig& config, int32_t layers, bool holds_ends,
 
   StageMemory memory;
   const bool rounds_weights = config.inner.compute == InnerCompute::kBfloat16;
-  memory.weights = 2 * weights + (rounds_weights ? weights / 2 : 0);
+  memory.weights = weights + (rounds_weights ? weights / 2 : 0);
   memory.gradients = (1 + holds.gradients) * weights;
   memory.optimizer = moments + OrthogonalBytes(config, layers);
   const bool has_momentum = EffectiveOuter(config.outer).momentum > 0;

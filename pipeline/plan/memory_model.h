@@ -6,8 +6,7 @@
 // float32 even where a run computes in bf16, as a node without bf16 does, so that then this is an
 // upper bound:
 //
-//   weights     2 W   on the device, and the host's copy that deltas are formed from; W/2 more in
-//               bf16, which products read
+//   weights     W; W/2 more in bf16, which products read
 //   gradients   W each: the step's sum, and the sums of `gradients` microbatches that wait for
 //               their turn (model/stage_trainer.h: bits do not depend on who comes first)
 //   optimizer   2 W with AdamW; with Muon also scratch for the largest matrix of a layer

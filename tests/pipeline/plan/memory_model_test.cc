@@ -13,7 +13,7 @@ TEST_CASE("Memory: weights, moments, gradients and the outer optimizer each cost
   RunConfig config;
   const int64_t once = 4 * StageParameters(config.model, 2, true);
   const StageMemory memory = MemoryOf(config, 2, true, {3, 2, 2});
-  CHECK(memory.weights == 2 * once);    // on the device and on the host
+  CHECK(memory.weights == once);
   CHECK(memory.gradients == 3 * once);  // the sum, and two that wait
   CHECK(memory.optimizer == 2 * once);
   CHECK(memory.outer == 5 * once / 2);  // base, momentum, residual
@@ -155,7 +155,7 @@ TEST_CASE(
   const StageMemory memory = MemoryOf(config, 2, false, {2, 2, 2});
   CHECK(static_cast<double>(memory.needed()) ==
         Approx((1 + kMemoryMargin) * static_cast<double>(memory.total() + memory.now_and_then())));
-  const int64_t weights = memory.weights / 2;
+  const int64_t weights = memory.weights;
   CHECK(memory.handover == 3 * weights);
   CHECK(memory.checkpoint == (config.checkpoint.every_rounds > 0 ? 4 * weights : 0));
   CHECK(MemoryOf(config, 2, false, {2, 2, 1}).handover == 0);
