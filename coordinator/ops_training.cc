@@ -82,8 +82,11 @@ void CoordinatorActor::EmitStep(Context& context, int64_t step) {
 // a node's report comes before the heartbeat that says so.
 void CoordinatorActor::EmitPassedSteps(Context& context) {
   if (!state_.plan) return;
+  // Where nobody is left the run goes back to a checkpoint, with all of its stages.
+  const std::vector<NodeId> live = LiveReplicas(*state_.plan, 0);
+  if (live.empty()) return;
   int64_t passed = options_.config.steps;
-  for (const NodeId& node : LiveReplicas(*state_.plan, 0)) {
+  for (const NodeId& node : live) {
     const auto beat = beats_.find(node);
     passed = std::min(passed, beat == beats_.end() ? 0 : beat->second.step);
   }
