@@ -206,7 +206,13 @@ void NodeActor::StageBuilt(Context& context) {
   work_ = std::move(results_->work);
   GiveTables(context);
   if (state_ == State::kStopped) return;
-  if (state_ == State::kCatchingUp) return transfer_->Begin(context, work_.get());
+  if (state_ == State::kCatchingUp) {  // who else could look at what it holds may have gone
+    const auto decodes = [this](const Delta& delta) { return Decodes(delta); };
+    for (const DeltaHeld& refused : rounds_->RefuseUnless(decodes)) {
+      Send(context, options_.coordinator, refused);
+    }
+    return transfer_->Begin(context, work_.get());
+  }
   if (BeginsWithCheckpoint()) return TendStart(context);
   rounds_ = std::make_unique<RoundKeeper>(stage_, options_.self, 0, Clock().RoundsAhead());
   StartTraining(context, 0);

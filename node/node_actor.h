@@ -9,8 +9,7 @@
 //   kCatchingUp joins a stage in training: as kPreparing, and is given the stage's state; holds
 //               deltas meanwhile, then lands rounds as they are committed, until its first step
 //   kTraining   steps and rounds; see Advance()
-//   kFinished   all steps and the last round done; serves its base parameters, and microbatches
-//               that were sent again after a death, until Shutdown
+//   kFinished   all steps and rounds done; serves its base, and microbatches that are sent again
 //   kStopped    told to end, or leaving
 // A node whose part has gone to others starts over from kJoining, with nothing (StartOver); one
 // that is moved to another stage goes straight to kCatchingUp there (MoveTo).
@@ -215,6 +214,7 @@ class NodeActor final : public Actor {
   void ApplyDone(Context& context);
   void SayApplied(Context& context);
   void NoteReadiness(Context& context);
+  bool Decodes(const Delta& delta) const;
   void CountRounds(int64_t round, std::vector<StageWork::Accepted>* messages) const;
   void MeasureLateness();
   void OpenBoundary(Context& context, int64_t round);

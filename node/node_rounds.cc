@@ -230,6 +230,13 @@ void NodeActor::SayIfLate(Context& context) {
   if (is_known || waited >= lateness_->Patience()) Send(context, options_.coordinator, late);
 }
 
+// What cannot be decoded would end this node when the round lands, and nobody can have so many
+// tokens: the coordinator hears of it.
+bool NodeActor::Decodes(const Delta& delta) const {
+  return delta.tokens <= RoundTokensMax(*config_, plan_) &&
+         work_->CheckDelta(delta.round, delta.payload).ok();
+}
+
 void NodeActor::On(Context& context, const NodeId& from, const Delta& message) {
   if (MustWait(message.plan_version, rounds_ != nullptr)) return Keep(from, message);
   if (!rounds_) return void(++refused_);
@@ -238,13 +245,10 @@ void NodeActor::On(Context& context, const NodeId& from, const Delta& message) {
   if (std::find(replicas.begin(), replicas.end(), from) == replicas.end()) return void(++refused_);
   if (rounds_->IsAhead(message.round) && !IsTableKnown(message.round)) return Keep(from, message);
   if (IsShardedStage()) return OnPieces(context, from, message);
-  // What cannot be decoded would end this node when the round lands, and nobody can have so many
-  // tokens: the coordinator hears of it.
-  // A joiner without its stage yet leaves that to those who land the round.
+  // A joiner looks when it has its stage (StageBuilt), and leaves it to the others until then.
   const bool is_checked = message.stage == stage_ && work_ && rounds_->IsAhead(message.round);
-  const bool decodes = !is_checked || (message.tokens <= RoundTokensMax(*config_, plan_) &&
-                                       work_->CheckDelta(message.round, message.payload).ok());
-  const auto held = decodes ? rounds_->Hold(from, message) : rounds_->Refuse(from, message);
+  const auto held = !is_checked || Decodes(message) ? rounds_->Hold(from, message)
+                                                    : rounds_->Refuse(from, message);
   if (!held) return void(++refused_);
   Send(context, options_.coordinator, *held);
   NoteReadiness(context);

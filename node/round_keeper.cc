@@ -30,6 +30,19 @@ std::optional<DeltaHeld> RoundKeeper::Refuse(const NodeId& sender, const Delta& 
   return DeltaHeld{stage_, delta.round, sender, delta.tokens, {}};
 }
 
+std::vector<DeltaHeld> RoundKeeper::RefuseUnless(const Decodes& decodes) {
+  std::vector<DeltaHeld> refused;
+  for (auto& [number, round] : rounds_) {
+    for (auto& [sender, delta] : round.deltas) {
+      if (decodes(delta)) continue;
+      delta = {stage_, number, delta.tokens, {}, nullptr};
+      refused.push_back({stage_, number, sender, delta.tokens, {}});
+    }
+  }
+  held_bytes_ = HeldBytes();
+  return refused;
+}
+
 int32_t CoveredBy(const RoundCommit& commit, const NodeId& participant) {
   for (size_t i = 0; i < commit.covered.size(); ++i) {
     if (commit.participants[i].node == participant) return commit.covered[i];

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <vector>
@@ -44,6 +45,11 @@ class RoundKeeper {
 
   // Remembers that a delta cannot be decoded; as Hold, but what it says has no digest.
   std::optional<DeltaHeld> Refuse(const NodeId& sender, const Delta& delta);
+
+  // Refuses what is held and does not decode: what came before it could be looked at. Returns what
+  // to tell the coordinator.
+  using Decodes = std::function<bool(const Delta& delta)>;
+  std::vector<DeltaHeld> RefuseUnless(const Decodes& decodes);
 
   // Learns the frozen set. False if the round is over, too far ahead, of another stage or
   // contradicts an earlier commit.

@@ -99,3 +99,20 @@ TEST_CASE(
   keeper.Commit(CommitOf(0, {{kSelf, mine}, {kOther, theirs}}));
   CHECK_FALSE(keeper.Ready(0));
 }
+
+TEST_CASE("RoundKeeper: what was held before it could be looked at is refused afterwards") {
+  RoundKeeper keeper(3, kSelf);
+  const Delta good = MakeDelta(0, 1), bad = MakeDelta(0, 2);
+  keeper.Hold(kSelf, good);
+  keeper.Hold(kOther, bad);
+  keeper.Commit(CommitOf(0, {{kOther, bad}}));
+  CHECK(keeper.Ready(0));
+
+  const auto decodes = [&](const Delta& delta) { return delta.digest == good.digest; };
+  const std::vector<DeltaHeld> refused{{3, 0, kOther, 100, {}}};
+  CHECK(keeper.RefuseUnless(decodes) == refused);
+
+  CHECK_FALSE(keeper.Ready(0));
+  CHECK(keeper.HeldNow() ==
+        std::vector<DeltaHeld>{{3, 0, kSelf, 100, good.digest}, refused.front()});
+}

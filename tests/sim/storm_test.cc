@@ -233,6 +233,36 @@ TEST_CASE("A device without memory ends its node with the device's words, and th
   CHECK(told);
 }
 
+// Two stages of two; of stage 0 one has died and joins again, and takes five seconds to fetch data.
+TEST_CASE("A joiner without its stage does not land what nobody could look at", "[sim][swarm]") {
+  VirtualRunOptions options = EventfulRun();
+  options.config.nodes_min = 4;
+  options.nodes.resize(4);
+  options.shard_bytes = 2'000'000;
+  options.link = [](const NodeId& from, const NodeId&) {
+    const double bytes_per_s = from == VirtualRun::coordinator() ? 4e5 : 1e7;
+    return SimLink{.one_way = Duration::Millis(10), .bytes_per_s = bytes_per_s, .jitter = {}};
+  };
+  VirtualRun run(options);
+  NodeId joiner;
+  AfterRounds(run, 4, [&](Simulation& now) {
+    const std::vector<NodeId> replicas = LiveReplicas(*run.checkers().state().plan, 0);
+    REQUIRE(replicas.size() == 2);
+    joiner = replicas[0];
+    now.CrashAt(now.now(), joiner);
+    now.StartAt(now.now() + Duration::Seconds(1), joiner, Disk::kLost);
+    for (int i = 0; i < 4; ++i) {
+      if (VirtualRun::node(i) == replicas[1]) run.faults(i).void_deltas = true;
+    }
+  });
+
+  const VirtualOutcome outcome = run.Run();
+
+  CHECK(outcome.violations.empty());
+  CHECK(outcome.finished);
+  CHECK(!run.simulation().stopped(joiner));
+}
+
 TEST_CASE("Crash points: the coordinator dies at any record of an eventful run, even ones",
           "[sim][swarm]") {
   DieAtRecords(2, 2);

@@ -85,8 +85,9 @@ mutant(13 node/node_rounds.cc
   const int64_t due = Clock().Due(round) - (hurries ? 1 : 0);]])
 
 mutant(14 node/node_rounds.cc
-  [[  const bool decodes = ]]
-  [[  const bool decodes = MutantIs(14) || ]])
+  [[  return delta.tokens <= RoundTokensMax]]
+  [[  if (MutantIs(14)) return true;
+  return delta.tokens <= RoundTokensMax]])
 
 mutant(15 node/round_keeper.cc
   [[    accepted.push_back({p.tokens, held.deltas.at(p.node).payload, p.node == self_, p.node});]]
