@@ -186,6 +186,10 @@ TEST_CASE("Storm: who lands a round late counts its messages as the others did",
   CheckSeeds(kStormDraw, 3, 1);
 }
 
+TEST_CASE("Storm: a round that lost all who took part is made by who was absent", "[sim][storm]") {
+  CheckSeeds(kStormDraw, 1127, 1);
+}
+
 TEST_CASE("Storm: a seed has one trace, 480 faults and rounds among them", "[sim][storm]") {
   const SwarmTry tried = TrySwarmSeed({2, kStormDraw}, true);
   CHECK(!tried.finding);
