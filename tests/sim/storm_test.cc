@@ -190,6 +190,16 @@ TEST_CASE("Storm: a round that lost all who took part is made by who was absent"
   CheckSeeds(kStormDraw, 1127, 1);
 }
 
+TEST_CASE("Storm: a delta without meaning is not frozen because who refused it has died",
+          "[sim][storm]") {
+  CheckSeeds(kStormDraw, 1130, 1);
+}
+
+TEST_CASE("Storm: nothing is written off because nobody of stage 0 is left to be behind",
+          "[sim][storm]") {
+  CheckSeeds(kStormDraw, 1051, 1);
+}
+
 TEST_CASE("Storm: a seed has one trace, 480 faults and rounds among them", "[sim][storm]") {
   const SwarmTry tried = TrySwarmSeed({2, kStormDraw}, true);
   CHECK(!tried.finding);
