@@ -159,6 +159,7 @@ class CoordinatorActor final : public Actor {
   std::optional<NodeId> CutOffOf(int32_t stage) const;
   bool MayBeAbsent(const NodeId& node, int32_t stage, int64_t round) const;
   void LeaveOut(Context& context, const NodeId& node, int32_t stage);
+  PipelinePlan CallBackAbsent(PipelinePlan plan) const;
   // ops_tables.cc
   const std::vector<int64_t>& PartsOfStage(int32_t stage);
   std::optional<RoundTable> AddTable(RoundCommit* commit);

@@ -178,4 +178,17 @@ void CoordinatorActor::LeaveOut(Context& context, const NodeId& node, int32_t st
   TryCommit(context, stage);
 }
 
+// Of a round that lost all its participants before it was frozen: who is absent from it makes it.
+PipelinePlan CoordinatorActor::CallBackAbsent(PipelinePlan plan) const {
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    const auto stage = static_cast<int32_t>(i);
+    const int64_t round = state_.RoundsCommitted(stage);
+    if (!ParticipantsOf(plan, stage, round).empty()) continue;
+    std::erase_if(plan.absent, [&](const Absence& absence) {
+      return absence.stage == stage && absence.round >= round;
+    });
+  }
+  return plan;
+}
+
 }  // namespace skerry

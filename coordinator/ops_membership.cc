@@ -276,7 +276,8 @@ void CoordinatorActor::RouteAround(Context& context, const NodeId& node,
   if (BeginRecovery(context, dead, reason)) return;
   const auto repaired = RepairPlan(*state_.plan, dead, state_.plan->version + 1);
   if (!repaired.ok()) return GiveUp(context, ErrorText(repaired.status()));
-  Record(context, PlanRecord(*repaired, state_.predicted_step_s, state_.lower_bound_s));
+  const PipelinePlan plan = CallBackAbsent(*repaired);
+  Record(context, PlanRecord(plan, state_.predicted_step_s, state_.lower_bound_s));
   AnnouncePlan(context, reason);
   NoteChange(reason);
   GoOnWithout(context);

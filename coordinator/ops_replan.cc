@@ -323,7 +323,7 @@ void CoordinatorActor::MigrateIfReady(Context& context) {
     return;
   }
   const std::vector<Move> moves = std::exchange(migration_, std::nullopt)->moves;
-  const PipelinePlan plan = WithMoves(*state_.plan, moves, rounds);
+  const PipelinePlan plan = CallBackAbsent(WithMoves(*state_.plan, moves, rounds));
   for (const Move& move : moves) {
     leaving.insert(move.node);
     joining_since_[move.node] = context.now();

@@ -159,7 +159,7 @@ void NodeActor::On(Context& context, const NodeId& from, const PlanUpdate& messa
   if (dead || (joiner != nullptr ? joiner->since : 0) != joined_since_) {
     return StartOver(context, "the run went on without this node");
   }
-  SendPendingToJoiners(context, before);
+  SendPending(context, before);
   SendMovedPieces(context, before);
   WithdrawObsolete(context, before);
   TendJoining(context);

@@ -177,7 +177,7 @@ class NodeActor final : public Actor {
   void StartReplica(Context& context);
 
   // node_giving.cc
-  void SendPendingToJoiners(Context& context, const PipelinePlan& before);
+  void SendPending(Context& context, const PipelinePlan& before);
   bool MayHaveState(const NodeId& node) const;
   void TendGiving(Context& context);
   bool SaveForJoinersIfDue(Context& context);

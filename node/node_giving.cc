@@ -33,9 +33,18 @@ Bytes TableOf(const std::vector<Digest>& digests) {
 
 }  // namespace
 
-// Own deltas of rounds that a new joiner will land: it came after they were sent.
-void NodeActor::SendPendingToJoiners(Context& context, const PipelinePlan& before) {
+// Own deltas of rounds that somebody lands who was not sent them: a new joiner, or all others of a
+// round from which this node is absent no more.
+void NodeActor::SendPending(Context& context, const PipelinePlan& before) {
   if (!rounds_) return;
+  for (Delta& delta : rounds_->Own()) {
+    const bool was_absent = IsAbsent(before, stage_, delta.round, options_.self);
+    if (!was_absent || IsAbsent(plan_, stage_, delta.round, options_.self)) continue;
+    delta.plan_version = plan_.version;
+    for (const NodeId& holder : Holders(plan_, stage_)) {
+      if (holder != options_.self) Send(context, holder, delta);
+    }
+  }
   for (const Joiner& joiner : plan_.joining) {
     const Joiner* known = JoinerOf(before, joiner.node);
     const bool is_new = known == nullptr || known->since != joiner.since;

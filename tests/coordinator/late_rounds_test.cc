@@ -149,6 +149,28 @@ TEST_CASE("Less than half of a stage does not go on without the others", "[coord
   CHECK(run.CountEvents("dead") == 0);
 }
 
+// Storm, seed 1127: the round had no participant any more, and its stage stood still for ever.
+TEST_CASE("Who is absent makes the round of which all others are gone", "[coordinator]") {
+  ServedRun run(Nodes(6, GENERATE(OuterReduce::kAll, OuterReduce::kSharded)));
+  run.ticket_uses = 6;
+  run.Gather(6);
+  const auto replicas = run.Live(1);
+  REQUIRE(replicas.size() >= 3);
+  const NodeId late = replicas[1];
+  run.From(replicas[0], WaitsFor(0, {late}));
+  REQUIRE(run.state().plan->absent.size() == 1);
+  for (const NodeId& node : replicas) {
+    if (node == late) continue;
+    CHECK(run.state().plan->absent.size() == 1);
+    run.From(node, Leave{"enough"});
+  }
+
+  CHECK(run.state().plan->absent.empty());
+  CHECK(ParticipantsOf(*run.state().plan, 1, 0) == std::vector<NodeId>{late});
+  CHECK(RoundsCovered(*run.state().plan, 1, 1, late, 1) == 1);
+  CHECK(run.Fold() == run.state());
+}
+
 TEST_CASE("Of two who do not hear each other one starts over", "[coordinator]") {
   RunConfig config = Nodes(4);
   ServedRun run(config);

@@ -1,6 +1,7 @@
 // Whole runs in which replicas of one stage do not hear each other for a while, or one is late:
 // the others go on, and nothing that anybody learnt is lost (the checkers' law of conservation).
 #include <catch2/catch.hpp>
+#include <optional>
 #include <set>
 
 #include "pipeline/plan/route.h"
@@ -69,6 +70,23 @@ Seen RunWithCut(VirtualRunOptions options, double cut_s, double for_s, bool one_
   return seen;
 }
 
+// As soon as somebody is absent from a round of stage 1 that is not frozen, the others of it die.
+void KillOthersOfAbsent(VirtualRun& run, std::optional<Absence>* absence) {
+  run.simulation().At(run.simulation().now() + Duration::Millis(10), [&, absence](Simulation& now) {
+    const RunState& state = run.checkers().state();
+    if (state.plan) {
+      for (const Absence& known : state.plan->absent) {
+        if (known.stage == 1 && known.round == state.RoundsCommitted(1)) *absence = known;
+      }
+    }
+    if (!*absence) return KillOthersOfAbsent(run, absence);
+    for (const NodeId& node : ParticipantsOf(*state.plan, 1, (*absence)->round)) {
+      now.CrashAt(now.now(), node);
+      now.StartAt(now.now() + Duration::Seconds(1), node);
+    }
+  });
+}
+
 // When a run of these options that nothing befalls is half done.
 double HalfOf(const VirtualRunOptions& options) {
   VirtualRun run(options);
@@ -114,6 +132,36 @@ TEST_CASE("Late rounds: of two replicas that never hear each other again one tra
   CHECK(seen.wrong == "");
   CHECK(seen.rounds == 12);
   CHECK(seen.dead > 0);
+}
+
+TEST_CASE("Late rounds: who is absent goes on when all others are gone", "[sim][late]") {
+  VirtualRunOptions options = Fleet(GENERATE(3, 4));  // all-to-all, sharded
+  const double half_s = HalfOf(options);
+  VirtualRun* running = nullptr;
+  options.link = [&, link = options.link](const NodeId& from, const NodeId& to) {
+    SimLink way = link(from, to);
+    const double now_s = (running->simulation().now() - Instant()).seconds();
+    const auto& plan = running->checkers().state().plan;
+    if (now_s < half_s || now_s > half_s + 20 || !plan) return way;
+    const auto& nodes = plan->stages[1].replicas;
+    const auto holds = [&](const NodeId& node) { return SlotOf(*plan, node)->stage == 1; };
+    const bool are_nodes = SlotOf(*plan, from) && SlotOf(*plan, to);
+    const bool is_cut = from == nodes.back() || to == nodes.back();
+    if (is_cut && are_nodes && holds(from) && holds(to)) way.loss = 1;
+    return way;
+  };
+  VirtualRun run(std::move(options));
+  running = &run;
+  std::optional<Absence> absence;
+  KillOthersOfAbsent(run, &absence);
+
+  const VirtualOutcome outcome = run.Run();
+
+  CHECK(EndOf(run, outcome) == "");
+  REQUIRE(absence);
+  const RoundCommit& commit = run.checkers().state().commits.at({1, absence->round});
+  REQUIRE(commit.participants.size() == 1);
+  CHECK(commit.participants.front().node == absence->node);
 }
 
 TEST_CASE("Late rounds: modes with several rounds under way go on as well", "[sim][late]") {

@@ -186,6 +186,10 @@ TEST_CASE("Storm: who lands a round late counts its messages as the others did",
   CheckSeeds(kStormDraw, 3, 1);
 }
 
+TEST_CASE("Storm: a round that lost all who took part is made by who was absent", "[sim][storm]") {
+  CheckSeeds(kStormDraw, 1127, 1);
+}
+
 TEST_CASE("Storm: a delta without meaning is not frozen because who refused it has died",
           "[sim][storm]") {
   CheckSeeds(kStormDraw, 1130, 1);
