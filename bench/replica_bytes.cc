@@ -23,8 +23,9 @@ std::vector<float> Moved(std::vector<float> theta, Rng* rng) {
 
 }  // namespace
 
-ReplicaBytes MeasureReplica(DeltaCodec codec, ResidualPlace residual) {
+ReplicaBytes MeasureReplica(DeltaCodec codec, ResidualPlace residual, float momentum) {
   OuterConfig config;
+  config.momentum = momentum;
   config.codec = codec;
   config.residual = residual;
   Rng rng(7, "replica");
@@ -32,7 +33,8 @@ ReplicaBytes MeasureReplica(DeltaCodec codec, ResidualPlace residual) {
   // The others', which the caller holds; in every round the same.
   std::vector<Bytes> messages(kReplicas);
   for (int r = 1; r < kReplicas; ++r) {
-    messages[static_cast<size_t>(r)] = *OuterReplica(config, theta).Encode(Moved(theta, &rng));
+    std::vector<float> moved = Moved(theta, &rng);
+    messages[static_cast<size_t>(r)] = *OuterReplica(config, theta).Encode(moved);
   }
   std::vector<float> base = theta;
   ReplicaBytes bytes;

@@ -13,7 +13,8 @@ struct ReplicaBytes {
   double most = 0;     // at any moment of a round, the copy of the message that leaves included
 };
 
-// Four replicas of a stage of 2 million parameters, all-to-all, of which one is measured.
-ReplicaBytes MeasureReplica(DeltaCodec codec, ResidualPlace residual);
+// Four replicas of a stage of 2 million parameters, all-to-all, of which one is measured;
+// `momentum` is β of the outer step.
+ReplicaBytes MeasureReplica(DeltaCodec codec, ResidualPlace residual, float momentum);
 
 }  // namespace skerry

@@ -1,6 +1,7 @@
 #include "compression/codec.h"
 
 #include <array>
+#include <bit>
 #include <cmath>
 
 #include "common/check.h"
@@ -23,6 +24,7 @@ absl::Status DescribeVoid(const DeltaSource& source) {
     float u = source.base[i];
     if (!source.theta.empty()) u -= source.theta[i];
     if (!source.residual.empty()) u += source.residual[i];
+    if (!source.halves.empty()) u += std::bit_cast<float>(uint32_t{source.halves[i]} << 16);
     if (!(std::fabs(u) <= kMagnitudeMax)) {
       return InvalidArgument("delta is void: value %d is %g, want a finite one of at most %g", i, u,
                              kMagnitudeMax);
@@ -41,6 +43,7 @@ absl::Status Codec::EncodeDelta(const DeltaSource& source, Bytes* out) const {
   const size_t n = source.base.size();
   SKERRY_CHECK(source.theta.empty() || source.theta.size() == n);
   SKERRY_CHECK(source.residual.empty() || source.residual.size() == n);
+  SKERRY_CHECK(source.halves.empty() || (source.halves.size() == n && source.residual.empty()));
   out->resize(static_cast<size_t>(EncodedSizeMax(static_cast<int64_t>(n))));
   const std::optional<size_t> size = EncodeInto(source, *out);
   if (!size) return DescribeVoid(source);

@@ -42,11 +42,18 @@ namespace skerry {
 inline constexpr int64_t kCodecBlock = 256;
 
 // u = base − theta + residual, formed on the fly in that order, in float32. Spans of equal size;
-// `theta` or `residual` may be empty, which leaves the term out (not the same as zeros: −0).
+// `theta` or the residual may be empty, which leaves the term out (not the same as zeros: −0).
 struct DeltaSource {
   std::span<const float> base;
   std::span<const float> theta = {};
+  // One of them at most; `halves` are bf16: the upper halves of float32 values.
   std::span<const float> residual = {};
+  std::span<const uint16_t> halves = {};
+
+  DeltaSource Part(size_t first, size_t count) const {
+    const auto part = [&](auto all) { return all.empty() ? all : all.subspan(first, count); };
+    return {base.subspan(first, count), part(theta), part(residual), part(halves)};
+  }
 };
 
 class Codec {

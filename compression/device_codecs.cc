@@ -177,6 +177,7 @@ class DeviceCodec final : public Codec {
   }
 
   const float* Copy(std::span<const float> of, int64_t first, int64_t count, int slot) const;
+  const float* CopyRest(const DeltaSource& source, int64_t first, int64_t count) const;
   absl::Status EncodePiece(const DeltaSource& source, int64_t first, uint8_t* symbols) const;
 
   DeltaCodec kind_;
@@ -187,6 +188,7 @@ class DeviceCodec final : public Codec {
   // Scratch of the owning thread, made when it is first needed.
   mutable DeviceCodecs symbols_;
   mutable float* values_ = nullptr;  // base, theta, residual of a piece
+  mutable std::vector<float> widened_;
 };
 
 // Null for a term that is left out.
@@ -198,14 +200,21 @@ const float* DeviceCodec::Copy(std::span<const float> of, int64_t first, int64_t
   return to;
 }
 
+const float* DeviceCodec::CopyRest(const DeltaSource& source, int64_t first, int64_t count) const {
+  constexpr int kSlot = 2;
+  if (source.halves.empty()) return Copy(source.residual, first, count, kSlot);
+  widened_.resize(static_cast<size_t>(count));
+  BestLoops().widen_bf16(source.halves.data() + first, widened_.size(), widened_.data());
+  return Copy(widened_, 0, count, kSlot);
+}
+
 // Puts the symbols of a piece where they are among those of all n values.
 absl::Status DeviceCodec::EncodePiece(const DeltaSource& source, int64_t first,
                                       uint8_t* symbols) const {
   const auto n = static_cast<int64_t>(source.base.size());
   const int64_t count = std::min(piece_, n - first);
   const GpuDelta delta = {count, Copy(source.base, first, count, 0),
-                          Copy(source.theta, first, count, 1),
-                          Copy(source.residual, first, count, 2)};
+                          Copy(source.theta, first, count, 1), CopyRest(source, first, count)};
   Bytes own(static_cast<size_t>(SymbolBytes(kind_, count)));
   SKERRY_RETURN_IF_ERROR(symbols_.EncodeSymbols(kind_, delta, own.data()));
   for (int part = 0; part < kSymbolParts; ++part) {

@@ -22,15 +22,18 @@ struct LoopSource {
   const float* base = nullptr;
   const float* theta = nullptr;
   const float* residual = nullptr;
+  const uint16_t* halves = nullptr;
 
   static LoopSource Of(const DeltaSource& source, size_t first) {
     return {source.base.data() + first,
             source.theta.empty() ? nullptr : source.theta.data() + first,
-            source.residual.empty() ? nullptr : source.residual.data() + first};
+            source.residual.empty() ? nullptr : source.residual.data() + first,
+            source.halves.empty() ? nullptr : source.halves.data() + first};
   }
   LoopSource At(size_t first) const {
     return {base + first, theta == nullptr ? nullptr : theta + first,
-            residual == nullptr ? nullptr : residual + first};
+            residual == nullptr ? nullptr : residual + first,
+            halves == nullptr ? nullptr : halves + first};
   }
 };
 
@@ -47,13 +50,16 @@ class ReadAhead {
   explicit ReadAhead(const LoopSource& source, size_t values = kValues)
       : base_(At(source.base, values)),
         theta_(At(source.theta == nullptr ? source.base : source.theta, values)),
-        residual_(At(source.residual == nullptr ? source.base : source.residual, values)) {}
+        residual_(source.halves != nullptr     ? At(source.halves, values)
+                  : source.residual != nullptr ? At(source.residual, values)
+                                               : base_),
+        residual_step_(source.halves == nullptr ? step_ : step_ / 2) {}
 
   // For what is computed from nothing in memory.
   static ReadAhead Nothing() {
     static constexpr float kNowhere = 0;
     ReadAhead ahead({&kNowhere}, 0);
-    ahead.step_ = 0;
+    ahead.step_ = ahead.residual_step_ = 0;
     return ahead;
   }
 
@@ -64,17 +70,19 @@ class ReadAhead {
     __builtin_prefetch(reinterpret_cast<const void*>(residual_));
     base_ += step_;
     theta_ += step_;
-    residual_ += step_;
+    residual_ += residual_step_;
   }
 
  private:
   // Addresses, as no pointer may be so far past its array.
-  static uintptr_t At(const float* from, size_t values) {
-    return reinterpret_cast<uintptr_t>(from) + values * sizeof(float);
+  template <typename T>
+  static uintptr_t At(const T* from, size_t values) {
+    return reinterpret_cast<uintptr_t>(from) + values * sizeof(T);
   }
 
-  uintptr_t base_, theta_, residual_;
   size_t step_ = kLine * sizeof(float);
+  uintptr_t base_, theta_, residual_;
+  size_t residual_step_;
 };
 
 // What of a block ternary sends, as it finds it (ternary.h): masks of a block's places, how many

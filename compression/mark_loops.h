@@ -147,11 +147,16 @@ SKERRY_BODY uint64_t Joined(__mmask16 a, __mmask16 b, __mmask16 c, __mmask16 d) 
   return low | static_cast<uint64_t>(high) << 32;
 }
 
-template <bool kTheta, bool kResidual>
+template <bool kTheta, Rest kRest>
 SKERRY_BODY __m512 Load16(const LoopSource& source, size_t i) {
   __m512 v = _mm512_loadu_ps(source.base + i);
   if constexpr (kTheta) v = _mm512_sub_ps(v, _mm512_loadu_ps(source.theta + i));
-  if constexpr (kResidual) v = _mm512_add_ps(v, _mm512_loadu_ps(source.residual + i));
+  if constexpr (kRest == Rest::kFloats) v = _mm512_add_ps(v, _mm512_loadu_ps(source.residual + i));
+  if constexpr (kRest == Rest::kHalves) {
+    const auto* halves = reinterpret_cast<const __m256i*>(source.halves + i);
+    const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(halves));
+    v = _mm512_add_ps(v, _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16)));
+  }
   return v;
 }
 
@@ -160,10 +165,10 @@ struct HeldBlock {
   static constexpr size_t kVectors = kBlock / 16, kWords = kBlock / 64;
   __m512 v[kVectors];
 
-  template <bool kTheta, bool kResidual>
+  template <bool kTheta, Rest kRest>
   SKERRY_BODY void Load(const LoopSource& source) {
 #pragma GCC unroll 16
-    for (size_t i = 0; i < kVectors; ++i) v[i] = Load16<kTheta, kResidual>(source, 16 * i);
+    for (size_t i = 0; i < kVectors; ++i) v[i] = Load16<kTheta, kRest>(source, 16 * i);
   }
   SKERRY_BODY uint32_t Largest() const {
     __m512i most[4] = {Magnitude(v[0]), Magnitude(v[1]), Magnitude(v[2]), Magnitude(v[3])};
@@ -216,10 +221,10 @@ struct HeldBlock {
   }
 };
 
-template <bool kTheta, bool kResidual, typename Use>
+template <bool kTheta, Rest kRest, typename Use>
 SKERRY_BODY uint32_t WithHeld(const LoopSource& source, Use&& use) {
   HeldBlock block;
-  block.Load<kTheta, kResidual>(source);
+  block.Load<kTheta, kRest>(source);
   const uint32_t largest = block.Largest();
   if (largest <= kMagnitudeMaxBits) use(block, largest);
   return largest;
@@ -230,13 +235,11 @@ SKERRY_BODY uint32_t WithHeld(const LoopSource& source, Use&& use) {
 template <typename Use>
 SKERRY_BODY uint32_t WithBlock(const LoopSource& source, size_t n, Use&& use) {
 #if SKERRY_LEVEL == 2
-  if (n == kBlock && source.theta != nullptr) {
-    return source.residual == nullptr ? WithHeld<true, false>(source, use)
-                                      : WithHeld<true, true>(source, use);
-  }
   if (n == kBlock) {
-    return source.residual == nullptr ? WithHeld<false, false>(source, use)
-                                      : WithHeld<false, true>(source, use);
+    return WithTerms(
+        source, [&]<bool kTheta, Rest kRest>() __attribute__((always_inline)) {
+          return WithHeld<kTheta, kRest>(source, use);
+        });
   }
 #endif
   StoredBlock block;
@@ -299,7 +302,7 @@ uint32_t MarkSign(const LoopSource& source, size_t n, uint64_t* minus, uint8_t* 
 // ---- a tile of top-k ---------------------------------------------------------------------------
 
 #if SKERRY_LEVEL == 2
-template <bool kTheta, bool kResidual>
+template <bool kTheta, Rest kRest>
 uint32_t FormWordsAbove(const LoopSource& at, size_t n, uint32_t threshold_bits, TileMarks* marks,
                         ReadAhead* ahead) {
   const LoopSource source = at;  // which nothing stored can change
@@ -313,7 +316,7 @@ uint32_t FormWordsAbove(const LoopSource& at, size_t n, uint32_t threshold_bits,
 #pragma GCC unroll 4
     for (size_t j = 0; j < 4; ++j) {
       if (j < kFormLines) reading.Line();
-      const __m512 v = Load16<kTheta, kResidual>(source, first + 16 * j);
+      const __m512 v = Load16<kTheta, kRest>(source, first + 16 * j);
       _mm512_storeu_ps(to.u + first + 16 * j, v);
       most[j] = _mm512_max_epi32(most[j], Magnitude(v));
       reach[j] = _mm512_cmpge_epi32_mask(Magnitude(v), least);
@@ -332,15 +335,11 @@ uint32_t FormWordsAbove(const LoopSource& at, size_t n, uint32_t threshold_bits,
 uint32_t FormAbove(const LoopSource& source, size_t n, uint32_t threshold_bits, TileMarks* marks,
                    ReadAhead* ahead) {
 #if SKERRY_LEVEL == 2
-  if (n % 64 == 0 && source.theta != nullptr) {
-    return source.residual == nullptr
-               ? FormWordsAbove<true, false>(source, n, threshold_bits, marks, ahead)
-               : FormWordsAbove<true, true>(source, n, threshold_bits, marks, ahead);
-  }
   if (n % 64 == 0) {
-    return source.residual == nullptr
-               ? FormWordsAbove<false, false>(source, n, threshold_bits, marks, ahead)
-               : FormWordsAbove<false, true>(source, n, threshold_bits, marks, ahead);
+    return WithTerms(
+        source, [&]<bool kTheta, Rest kRest>() __attribute__((always_inline)) {
+          return FormWordsAbove<kTheta, kRest>(source, n, threshold_bits, marks, ahead);
+        });
   }
 #endif
   uint32_t largest = 0;

@@ -17,10 +17,6 @@ uint32_t Load32(const uint8_t* from) {
   return value;
 }
 
-std::span<const float> Part(std::span<const float> of, size_t first, size_t count) {
-  return of.empty() ? of : of.subspan(first, count);
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<const MixedCodec>> MixedCodec::Make(CodecTable table,
@@ -64,8 +60,7 @@ std::optional<size_t> MixedCodec::EncodeInto(const DeltaSource& source,
   for (size_t p = 0; p < table_.size(); ++p) {
     const auto first = static_cast<size_t>(begins_[p]);
     const auto count = static_cast<size_t>(table_[p].values);
-    const DeltaSource part = {Part(source.base, first, count), Part(source.theta, first, count),
-                              Part(source.residual, first, count)};
+    const DeltaSource part = source.Part(first, count);
     const Codec& codec = CodecOf(p);
     const auto room = static_cast<size_t>(codec.EncodedSizeMax(table_[p].values));
     const auto size = codec.EncodeInto(part, out.subspan(offset, room));

@@ -19,13 +19,36 @@ SKERRY_BODY int ScaleExponent(uint32_t absmax_bits) {
   return std::max(exponent - 6 + carry, kQuantumExponent);
 }
 
-template <bool kTheta, bool kResidual>
+SKERRY_BODY float Widened(uint16_t half) {
+  return std::bit_cast<float>(static_cast<uint32_t>(half) << 16);
+}
+
+// Which terms a source has.
+enum class Rest { kNone, kFloats, kHalves };
+
+// Calls use.operator()<has theta, its Rest>().
+template <typename Use>
+SKERRY_BODY auto WithTerms(const LoopSource& source, Use&& use) {
+  if (source.theta != nullptr && source.halves != nullptr) {
+    return use.template operator()<true, Rest::kHalves>();
+  }
+  if (source.theta != nullptr && source.residual != nullptr) {
+    return use.template operator()<true, Rest::kFloats>();
+  }
+  if (source.theta != nullptr) return use.template operator()<true, Rest::kNone>();
+  if (source.halves != nullptr) return use.template operator()<false, Rest::kHalves>();
+  if (source.residual != nullptr) return use.template operator()<false, Rest::kFloats>();
+  return use.template operator()<false, Rest::kNone>();
+}
+
+template <bool kTheta, Rest kRest>
 SKERRY_BODY uint32_t FormDelta(const LoopSource& source, size_t first, size_t count, float* u) {
   int32_t largest = 0;  // magnitudes order like their bits; signed maxima vectorise better
   for (size_t i = 0; i < count; ++i) {
     float v = source.base[first + i];
     if constexpr (kTheta) v -= source.theta[first + i];
-    if constexpr (kResidual) v += source.residual[first + i];
+    if constexpr (kRest == Rest::kFloats) v += source.residual[first + i];
+    if constexpr (kRest == Rest::kHalves) v += Widened(source.halves[first + i]);
     u[i] = v;
     const auto bits = static_cast<int32_t>(std::bit_cast<uint32_t>(v) & kMagnitudeBits);
     largest = bits > largest ? bits : largest;
@@ -34,12 +57,10 @@ SKERRY_BODY uint32_t FormDelta(const LoopSource& source, size_t first, size_t co
 }
 
 SKERRY_BODY uint32_t FormDelta(const LoopSource& source, size_t first, size_t count, float* u) {
-  if (source.theta != nullptr && source.residual != nullptr) {
-    return FormDelta<true, true>(source, first, count, u);
-  }
-  if (source.theta != nullptr) return FormDelta<true, false>(source, first, count, u);
-  if (source.residual != nullptr) return FormDelta<false, true>(source, first, count, u);
-  return FormDelta<false, false>(source, first, count, u);
+  return WithTerms(
+      source, [&]<bool kTheta, Rest kRest>() __attribute__((always_inline)) {
+        return FormDelta<kTheta, kRest>(source, first, count, u);
+      });
 }
 
 uint32_t FormWhole(const LoopSource& source, size_t n, float* u) {
@@ -296,7 +317,5 @@ bool RoundToBf16(const LoopSource& source, size_t n, uint16_t* halves) {
 }
 
 void WidenBf16(const uint16_t* halves, size_t n, float* values) {
-  for (size_t i = 0; i < n; ++i) {
-    values[i] = std::bit_cast<float>(static_cast<uint32_t>(halves[i]) << 16);
-  }
+  for (size_t i = 0; i < n; ++i) values[i] = Widened(halves[i]);
 }

@@ -15,6 +15,18 @@ namespace {
 constexpr double kWaitMaxS = 1e6;
 constexpr Duration kDetourEventEvery = Duration::Seconds(5);
 
+// By the word of a participant, at once: it may be dead before the round is complete. By a joiner's
+// where nobody else looks at what the only participant sends, also of a round that is frozen:
+// before it has its stage a joiner holds messages that it cannot look at.
+bool IsRefuted(const DeltaHeld& said, const NodeId& by, const PipelinePlan& plan) {
+  const std::vector<NodeId> in = ParticipantsOf(plan, said.stage, said.round);
+  const auto takes_part = [&](const NodeId& node) {
+    return std::find(in.begin(), in.end(), node) != in.end();
+  };
+  return said.digest.IsZero() && said.sender != by && takes_part(said.sender) &&
+         (takes_part(by) || in.size() == 1);
+}
+
 }  // namespace
 
 void CoordinatorActor::On(Context& context, const NodeId& from, const StepReport& message) {
@@ -70,8 +82,11 @@ void CoordinatorActor::EmitStep(Context& context, int64_t step) {
 // a node's report comes before the heartbeat that says so.
 void CoordinatorActor::EmitPassedSteps(Context& context) {
   if (!state_.plan) return;
+  // Where nobody is left the run goes back to a checkpoint, with all of its stages.
+  const std::vector<NodeId> live = LiveReplicas(*state_.plan, 0);
+  if (live.empty()) return;
   int64_t passed = options_.config.steps;
-  for (const NodeId& node : LiveReplicas(*state_.plan, 0)) {
+  for (const NodeId& node : live) {
     const auto beat = beats_.find(node);
     passed = std::min(passed, beat == beats_.end() ? 0 : beat->second.step);
   }
@@ -104,6 +119,10 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const DeltaHeld&
   if (!stage || message.stage != *stage || StageOf(message.sender) != stage || message.round < 0 ||
       message.tokens < 0) {
     return void(++refused_);
+  }
+  if (!IsShardedStage(*stage) && IsRefuted(message, from, *state_.plan)) {
+    return DeclareGone(context, message.sender, Gone::kEvicted,
+                       "another replica was sent a delta of it that cannot be decoded");
   }
   if (IsLate(context, from, *stage, message.round)) return;
   if (IsShardedStage(*stage)) return OnVoidPieces(context, from, message);

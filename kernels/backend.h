@@ -101,6 +101,7 @@ class Backend {
   virtual std::string name() const = 0;             // "cpu (oneDNN 2.6.3, AVX2), 1 thread"
   virtual std::string numeric_profile() const = 0;  // equal profiles compute equal bits
   virtual DType compute_type() const = 0;
+  virtual bool is_host() const { return false; }  // its memory is the program's own
   virtual absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t floats) = 0;  // zeroed
   virtual void Upload(std::span<const float> host, float* device) = 0;
   virtual void Download(const float* device, std::span<float> host) = 0;

@@ -63,20 +63,19 @@ absl::Status CodecBook::SetTable(int64_t first_round, std::span<const uint8_t> p
     parts.push_back(SliceTable(table, cut_.First(i), cut_.Size(i)));
   }
   if (parts.empty()) parts.push_back(std::move(table));
-  Entry entry;
-  entry.packed.assign(packed.begin(), packed.end());
+  Codecs codecs;
   for (CodecTable& part : parts) {
     SKERRY_ASSIGN_OR_RETURN(auto codec, MixedCodec::Make(std::move(part)));
-    entry.codecs.push_back(std::move(codec));
+    codecs.push_back(std::move(codec));
   }
-  tables_.With([&](Tables& tables) { tables.emplace(first_round, std::move(entry)); });
+  tables_.With([&](Tables& tables) { tables.emplace(first_round, std::move(codecs)); });
   return absl::OkStatus();
 }
 
 std::shared_ptr<const Codec> CodecBook::Find(int64_t round, size_t index) const {
   return tables_.With([&](const Tables& tables) {
     const auto after = tables.upper_bound(round);
-    return after == tables.begin() ? codecs_.at(index) : std::prev(after)->second.codecs.at(index);
+    return after == tables.begin() ? codecs_.at(index) : std::prev(after)->second.at(index);
   });
 }
 
@@ -98,16 +97,6 @@ void CodecBook::ForgetBelow(int64_t round) {
   tables_.With([&](Tables& tables) {
     const auto after = tables.upper_bound(round);
     if (after != tables.begin()) tables.erase(tables.begin(), std::prev(after));
-  });
-}
-
-std::map<int64_t, Bytes> CodecBook::TablesFrom(int64_t round) const {
-  return tables_.With([&](const Tables& tables) {
-    std::map<int64_t, Bytes> needed;
-    auto it = tables.upper_bound(round);
-    if (it != tables.begin()) --it;
-    for (; it != tables.end(); ++it) needed.emplace(it->first, it->second.packed);
-    return needed;
   });
 }
 

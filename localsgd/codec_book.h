@@ -51,15 +51,8 @@ class CodecBook {
   // Rounds before `round` are over: what only they needed is forgotten.
   void ForgetBelow(int64_t round);
 
-  // The tables that rounds from `round` on need, by first round.
-  std::map<int64_t, Bytes> TablesFrom(int64_t round) const;
-
  private:
   using Codecs = std::vector<std::shared_ptr<const Codec>>;  // the whole one, or of every piece
-  struct Entry {
-    Bytes packed;
-    Codecs codecs;
-  };
   Codecs ForAll(DeltaCodec kind, double bits, const MatrixShape& shape,
                 const CodecSource& source) const;
   // Of the round's table, else the one of all rounds.
@@ -68,8 +61,8 @@ class CodecBook {
   int64_t values_;
   PieceCut cut_;
   bool down_follows_;
-  Codecs codecs_, down_;                    // for all tensors
-  using Tables = std::map<int64_t, Entry>;  // by first round
+  Codecs codecs_, down_;                     // for all tensors
+  using Tables = std::map<int64_t, Codecs>;  // by first round
   Guarded<Tables> tables_;
 };
 

@@ -67,7 +67,7 @@ std::span<T> OuterFragments::Part(int32_t fragment, std::span<T> whole) const {
   return whole.subspan(static_cast<size_t>(range.first), static_cast<size_t>(range.size));
 }
 
-absl::StatusOr<Bytes> OuterFragments::Encode(int32_t fragment, std::span<const float> theta) {
+absl::StatusOr<Bytes> OuterFragments::Encode(int32_t fragment, std::span<float> theta) {
   SKERRY_RETURN_IF_ERROR(CheckLength(theta.size()));
   return replicas_.at(Index(fragment)).Encode(Part(fragment, theta));
 }
@@ -89,7 +89,7 @@ void OuterFragments::BeginAnew() {
 }
 
 absl::StatusOr<std::vector<Bytes>> OuterFragments::EncodePieces(int32_t fragment,
-                                                                std::span<const float> theta) {
+                                                                std::span<float> theta) {
   SKERRY_RETURN_IF_ERROR(CheckLength(theta.size()));
   return replicas_.at(Index(fragment)).EncodePieces(Part(fragment, theta));
 }
@@ -119,17 +119,15 @@ void OuterFragments::ReadMomentum(std::span<float> out) const {
   SKERRY_CHECK(CheckLength(out.size()).ok());
   for (int32_t f = 0; f < count(); ++f) {
     const auto momentum = replica(f).momentum();
-    std::copy(momentum.begin(), momentum.end(), Part(f, out).begin());
+    const auto part = Part(f, out);
+    if (momentum.empty()) std::fill(part.begin(), part.end(), 0.0f);
+    std::copy(momentum.begin(), momentum.end(), part.begin());
   }
 }
 
 void OuterFragments::ReadResidual(std::span<float> out) const {
   SKERRY_CHECK(CheckLength(out.size()).ok());
-  std::fill(out.begin(), out.end(), 0.0f);
-  for (int32_t f = 0; f < count(); ++f) {
-    const auto residual = replica(f).residual();
-    std::copy(residual.begin(), residual.end(), Part(f, out).begin());
-  }
+  for (int32_t f = 0; f < count(); ++f) replica(f).ReadResidual(Part(f, out));
 }
 
 }  // namespace skerry

@@ -35,8 +35,8 @@ struct OuterOptimizerConfig {
   float momentum_clip = 0;
 };
 
-// Not thread-safe: one thread owns it. Copyable, so a checkpoint is a copy. Memory: 4 bytes per
-// parameter (the momentum).
+// Not thread-safe: one thread owns it. Copyable. Memory: 4 bytes per parameter, the momentum; none
+// with β = 0, where m is nothing that a later step reads.
 class OuterOptimizer {
  public:
   // `size` is the number of parameters of the fragment this optimizer owns.
@@ -66,17 +66,22 @@ class OuterOptimizer {
                  std::span<float> parameters);
   void FinishStep() { ++outer_step_; }
 
-  int64_t outer_step() const { return outer_step_; }  // completed steps
-  float gap() const { return gap_; }                  // Λ
-  std::span<const float> velocity() const { return velocity_; }
+  int64_t outer_step() const { return outer_step_; }             // completed steps
+  float gap() const { return gap_; }                             // Λ
+  std::span<const float> velocity() const { return velocity_; }  // [size]; empty with β = 0
 
-  // Continues from a checkpoint; `velocity` is [size].
+  // Continues after so many steps; `velocity` is [size], and read unless β = 0.
   void Resume(int64_t outer_step, std::vector<float> velocity);
 
  private:
+  float Momentum(int64_t at) const {  // β·m
+    return velocity_.empty() ? 0.0f : config_.momentum * velocity_[static_cast<size_t>(at)];
+  }
+
   OuterOptimizerConfig config_;
   float gap_ = 1;
-  std::vector<float> velocity_;  // m [size]
+  int64_t size_;
+  std::vector<float> velocity_;  // m [size]; none with β = 0
   int64_t outer_step_ = 0;
 };
 

@@ -8,6 +8,7 @@
 #include "common/check.h"
 #include "common/digest.h"
 #include "common/status.h"
+#include "compression/loops.h"
 
 namespace skerry {
 namespace {
@@ -53,7 +54,8 @@ OuterReplica::OuterReplica(const OuterConfig& config, std::vector<float> base,
       options_(options),
       optimizer_(OptimizerConfig(config, options), static_cast<int64_t>(base.size())),
       base_(std::move(base)),
-      residual_(UsesBuffer() ? base_.size() : 0, 0.0f) {
+      residual_(options.restart ? base_.size() : 0, 0.0f),
+      halves_(ShiftsWeights() ? base_.size() : 0, uint16_t{0}) {
   SKERRY_CHECK(!options.restart || UsesBuffer(), "a restart forgets what the weights hold");
   SKERRY_CHECK(options.cut.piece == 0 || (options.cut.parameters == size() && !options.restart));
   if (!options_.codecs) {
@@ -70,11 +72,11 @@ OuterReplica OuterReplica::At(const OuterConfig& config, int64_t version, std::v
   return replica;
 }
 
-DeltaSource OuterReplica::Delta(std::span<const float> theta_sent) const {
-  return {.base = base_, .theta = theta_sent, .residual = residual_};
+DeltaSource OuterReplica::Delta(std::span<const float> theta) const {
+  return {.base = base_, .theta = theta, .residual = residual_, .halves = halves_};
 }
 
-absl::StatusOr<Bytes> OuterReplica::Encode(std::span<const float> theta) {
+absl::StatusOr<Bytes> OuterReplica::Encode(std::span<float> theta) {
   bool& pending = ahead_ ? next_pending_ : pending_;
   Bytes& message = ahead_ ? next_message_ : message_;
   if (pending) return FailedPrecondition("round %d: a message is pending already", version());
@@ -83,13 +85,13 @@ absl::StatusOr<Bytes> OuterReplica::Encode(std::span<const float> theta) {
   }
   const auto codec = codecs().Of(NextRound());
   SKERRY_RETURN_IF_ERROR(codec->EncodeDelta(Delta(theta), &message));
-  if (KeepsSnapshot()) theta_sent_.assign(theta.begin(), theta.end());
   if (options_.restart) SettleAtOnce(theta, message, *codec);
+  if (ShiftsWeights()) KeepRest(theta);
   pending = true;
   return message;
 }
 
-absl::StatusOr<std::vector<Bytes>> OuterReplica::EncodePieces(std::span<const float> theta) {
+absl::StatusOr<std::vector<Bytes>> OuterReplica::EncodePieces(std::span<float> theta) {
   SKERRY_CHECK(options_.cut.piece > 0, "messages of this replica are whole");
   if (pending_) return FailedPrecondition("round %d: a message is pending already", version());
   if (theta.size() != base_.size()) {
@@ -98,17 +100,10 @@ absl::StatusOr<std::vector<Bytes>> OuterReplica::EncodePieces(std::span<const fl
   const DeltaSource whole = Delta(theta);
   std::vector<Bytes> pieces(static_cast<size_t>(options_.cut.count()));
   for (int32_t i = 0; i < options_.cut.count(); ++i) {
-    const auto part = [&, i](std::span<const float> all) {
-      if (all.empty()) return all;
-      return all.subspan(static_cast<size_t>(options_.cut.First(i)),
-                         static_cast<size_t>(options_.cut.Size(i)));
-    };
-    SKERRY_RETURN_IF_ERROR(codecs()
-                               .OfPiece(NextRound(), i)
-                               ->EncodeDelta({.base = part(whole.base),
-                                              .theta = part(whole.theta),
-                                              .residual = part(whole.residual)},
-                                             &pieces[static_cast<size_t>(i)]));
+    const DeltaSource piece = whole.Part(static_cast<size_t>(options_.cut.First(i)),
+                                         static_cast<size_t>(options_.cut.Size(i)));
+    SKERRY_RETURN_IF_ERROR(
+        codecs().OfPiece(NextRound(), i)->EncodeDelta(piece, &pieces[static_cast<size_t>(i)]));
   }
   message_.clear();
   piece_ends_.clear();
@@ -116,7 +111,7 @@ absl::StatusOr<std::vector<Bytes>> OuterReplica::EncodePieces(std::span<const fl
     message_.insert(message_.end(), piece.begin(), piece.end());
     piece_ends_.push_back(message_.size());
   }
-  if (KeepsSnapshot()) theta_sent_.assign(theta.begin(), theta.end());
+  if (ShiftsWeights()) KeepRest(theta);
   pending_ = true;
   return pieces;
 }
@@ -128,15 +123,13 @@ absl::StatusOr<PartStatistics> OuterReplica::Measure(std::span<const float> thet
     return InvalidArgument("delta: want %d values, got %d", base_.size(), theta.size());
   }
   PartStatistics all;
+  const LoopSource whole = LoopSource::Of(Delta(theta), 0);
   std::vector<float> u;
   size_t first = 0;
   for (const int64_t part : parts) {
     u.resize(static_cast<size_t>(part));
     SKERRY_CHECK(first + u.size() <= base_.size());
-    for (size_t i = 0; i < u.size(); ++i) {
-      u[i] = base_[first + i] - theta[first + i];
-      if (!residual_.empty()) u[i] += residual_[first + i];
-    }
+    BestLoops().form_delta(whole.At(first), u.size(), u.data());
     SKERRY_ASSIGN_OR_RETURN(all.emplace_back(), MeasureCodecs(u, codecs));
     first += u.size();
   }
@@ -165,6 +158,27 @@ void OuterReplica::DecodeOwn(const PieceCodecs& codecs, int64_t first, std::span
   const int32_t piece = cut.IndexOf(first);
   codecs[static_cast<size_t>(piece)]->DecodeRange(OwnPiece(piece), cut.Size(piece),
                                                   first - cut.First(piece), own);
+}
+
+// Of the message just encoded. The same u as the encoder's, so these are the bits it saw.
+void OuterReplica::KeepRest(std::span<float> theta) {
+  const CodecLoops& loops = BestLoops();
+  const PieceCodecs codecs = CodecsNow();
+  const LoopSource whole = LoopSource::Of(Delta(theta), 0);
+  TileValues own, u, e;
+  for (int64_t first = 0; first < size(); first += RoundMean::kTile) {
+    const std::span<float> live = TileOf(theta, first);
+    const size_t count = live.size();
+    uint16_t* const halves = halves_.data() + first;
+    DecodeOwn(codecs, first, std::span(own).first(count));
+    loops.form_delta(whole.At(static_cast<size_t>(first)), count, u.data());
+    loops.widen_bf16(halves, count, e.data());
+    const bool finite = loops.round_to_bf16({.base = u.data(), .theta = own.data()}, count, halves);
+    SKERRY_CHECK(finite, "what was encoded is finite, and so is what is left of it");
+    auto& kept_now = own;
+    loops.widen_bf16(halves, count, kept_now.data());
+    for (size_t i = 0; i < count; ++i) live[i] += kept_now[i] - e[i];
+  }
 }
 
 void OuterReplica::SettleAtOnce(std::span<const float> theta, std::span<const uint8_t> message,
@@ -291,28 +305,14 @@ void OuterReplica::ApplyTile(const Round& round, int64_t first, std::span<float>
     std::copy(after.begin(), after.end(), live.begin());
     return;
   }
-  if (round.own_accepted) return SettleAccepted(round.codecs, first, before, live);
-  for (size_t i = 0; i < live.size(); ++i) live[i] += after[i] - before[i];
-}
-
-void OuterReplica::SettleAccepted(const PieceCodecs& codecs, int64_t first,
-                                  std::span<const float> before, std::span<float> theta) {
-  TileValues own;
-  const size_t count = before.size();
-  DecodeOwn(codecs, first, std::span(own).first(count));
-  const float* after = base_.data() + first;
-  if (!UsesBuffer()) {
-    for (size_t i = 0; i < count; ++i) theta[i] += (after[i] - before[i]) + own[i];
-    return;
+  // In this order, so that who trained no further since it sent all it had is at the base, exactly.
+  for (size_t i = 0; i < live.size(); ++i) live[i] -= before[i];
+  if (round.own_accepted) {
+    const auto own = std::span(d).first(live.size());
+    DecodeOwn(round.codecs, first, own);
+    for (size_t i = 0; i < live.size(); ++i) live[i] += own[i];
   }
-  const float* sent = theta_sent_.data() + first;
-  float* e = residual_.data() + first;
-  for (size_t i = 0; i < count; ++i) {
-    // The same expression as the encoder's, so these are the bits it saw.
-    const float u = before[i] - sent[i] + e[i];
-    e[i] = u - own[i];
-    theta[i] = after[i] + (theta[i] - sent[i]);
-  }
+  for (size_t i = 0; i < live.size(); ++i) live[i] = after[i] + live[i];
 }
 
 Digest OuterReplica::BaseDigest() const {
@@ -320,9 +320,16 @@ Digest OuterReplica::BaseDigest() const {
 }
 
 int64_t OuterReplica::HeldBytes() const {
-  const size_t floats =
-      base_.size() + residual_.size() + theta_sent_.size() + optimizer_.velocity().size();
-  return static_cast<int64_t>(4 * floats + message_.capacity() + next_message_.capacity());
+  const size_t floats = base_.size() + residual_.size() + optimizer_.velocity().size();
+  return static_cast<int64_t>(4 * floats + 2 * halves_.size() + message_.capacity() +
+                              next_message_.capacity());
+}
+
+void OuterReplica::ReadResidual(std::span<float> out) const {
+  SKERRY_CHECK(out.size() == base_.size());
+  if (!halves_.empty()) return BestLoops().widen_bf16(halves_.data(), out.size(), out.data());
+  if (residual_.empty()) return std::fill(out.begin(), out.end(), 0.0f);
+  std::copy(residual_.begin(), residual_.end(), out.begin());
 }
 
 std::span<const uint8_t> OuterReplica::PendingMessage() const {

@@ -10,11 +10,13 @@
 // x_v is the base of version v, θ the live weights, D(msg) what a message decodes to. A message
 // leaves something out (rounding); where that lives is ResidualPlace:
 //
-//   kBuffer   error feedback: u = x_v − θ_sent + e. Accepted: e ← u − D(msg) and
-//             θ ← x_{v+1} + (θ − θ_sent). Not accepted: e stays, θ ← θ + (x_{v+1} − x_v).
-//   kWeights  u = x_v − θ_sent, no buffer: what was left out stays in θ.
-//             θ ← θ + ((x_{v+1} − x_v) + [accepted] D(msg)). A message that was not accepted needs
-//             no action: the weights are bit for bit as if it had never been sent.
+//   kWeights  u = x_v − θ: what was left out stays in θ.
+//   kBuffer   error feedback, u = x_v − θ + e, and at once e' ← u − D(msg), rounded to bf16, and
+//             θ ← θ + (e' − e): so the weights hold what the message holds, and what rounding e'
+//             left out. They train from where all replicas do, nearly.
+//
+// A round that lands moves both alike: θ ← x_{v+1} + ((θ − x_v) + [accepted] D(msg)). So no copy of
+// the weights as sent is kept, and a message that was not accepted needs no action.
 //
 //   restart   CO2 as published (Sun et al. 2024; outer_law.h), with kBuffer: at boundary t the
 //             delta of round t is encoded against x_t, then the step of round t − 1 is taken and
@@ -27,10 +29,11 @@
 // The base has the same bits on all replicas that apply the same sets, in any order of a set.
 //
 // Memory, bytes per parameter besides the live weights (n values, R replicas; int8):
-//   always     base 4, momentum 4, the own message: 1.004 (int8) or 4 (none); Apply reads R such
-//              payloads of the caller's
-//   kBuffer    residual 4, θ_sent 4: so kWeights 9, kBuffer 17 with int8
-//   restart    residual 4, no θ_sent, a second message
+//   always     base 4, the own message: 1.004 (int8) or 4 (none); Apply reads R such payloads of
+//              the caller's
+//   β > 0      momentum 4
+//   kBuffer    residual 2: so with int8 kWeights 5, kBuffer 7, and 4 more with momentum
+//   restart    residual 4, as no weights take what rounding leaves out; a second message
 // Apply itself needs 20 KiB of stack, no heap of size n.
 #pragma once
 
@@ -82,16 +85,19 @@ class OuterReplica {
   static OuterReplica At(const OuterConfig& config, int64_t version, std::vector<float> base,
                          std::vector<float> momentum, const OuterReplicaOptions& options = {});
 
-  // At a boundary: the message of this round, for the other replicas and for Apply. `theta` [n] is
-  // not changed; the message is pending until the next Apply (with restart: the one after that, but
-  // at the first boundary the next, before which Restart is called).
+  // At a boundary: the message of this round, for the other replicas and for Apply. With kBuffer
+  // `theta` [n] moves (ShiftsWeights); the message is pending until the next Apply (with restart:
+  // the one after that, but at the first boundary the next, before which Restart is called).
   // FailedPrecondition: one is pending already. InvalidArgument: wrong length, or the delta is not
   // finite or too large: the round is void for this replica, which takes part in it without a
   // message. Nothing has changed after an error.
-  absl::StatusOr<Bytes> Encode(std::span<const float> theta);
+  absl::StatusOr<Bytes> Encode(std::span<float> theta);
 
   // The same in a sharded round, piece by piece: they decode to the bits Encode's message would.
-  absl::StatusOr<std::vector<Bytes>> EncodePieces(std::span<const float> theta);
+  absl::StatusOr<std::vector<Bytes>> EncodePieces(std::span<float> theta);
+
+  // Whether they change `theta`.
+  bool ShiftsWeights() const { return UsesBuffer() && !options_.restart; }
 
   // At a boundary, before Encode: what each codec would take and lose for each part of what would
   // be sent. InvalidArgument as Encode.
@@ -135,9 +141,8 @@ class OuterReplica {
   int64_t size() const { return static_cast<int64_t>(base_.size()); }
   CodecBook& codecs() const { return *options_.codecs; }
   std::span<const float> base() const { return base_; }
-  std::span<const float> momentum() const {
-    return optimizer_.velocity();
-  }                                                            // [n], of the outer step
+  // Of the outer step, [n]; empty with β = 0.
+  std::span<const float> momentum() const { return optimizer_.velocity(); }
   int64_t version() const { return optimizer_.outer_step(); }  // completed rounds
   Digest BaseDigest() const;
   int64_t HeldBytes() const;  // as the table above
@@ -145,18 +150,7 @@ class OuterReplica {
   // The message of round version(), to send it again (in a sharded round all pieces in order);
   // empty when there is none.
   std::span<const uint8_t> PendingMessage() const;
-  // e [n]; empty with kWeights.
-  std::span<const float> residual() const { return residual_; }
-
-  // Everything above, bit-exact, mid-flight too; θ and the inner optimizer are the caller's. The
-  // bytes carry a format version and a digest.
-  Bytes Save() const;
-
-  // DataLoss: damaged or not such bytes, or of another format version. FailedPrecondition: saved
-  // under a configuration whose α, β, codec, residual or restart differ.
-  static absl::StatusOr<OuterReplica> Restore(const OuterConfig& config,
-                                              std::span<const uint8_t> saved,
-                                              const OuterReplicaOptions& options = {});
+  void ReadResidual(std::span<float> out) const;  // e [n]; zeros with kWeights
 
  private:
   struct Round;
@@ -164,15 +158,14 @@ class OuterReplica {
   using TileSource = std::function<void(int64_t first, std::span<float> d)>;
 
   bool UsesBuffer() const { return config_.residual == ResidualPlace::kBuffer; }
-  bool KeepsSnapshot() const { return UsesBuffer() && !options_.restart; }
-  DeltaSource Delta(std::span<const float> theta_sent) const;
+  DeltaSource Delta(std::span<const float> theta) const;
   // Of the next message to encode.
   int64_t NextRound() const { return version() + (ahead_ ? 1 : 0); }
-  absl::Status CheckPieces() const;
   std::span<const uint8_t> OwnPiece(int32_t piece) const;
   using PieceCodecs = std::vector<std::shared_ptr<const Codec>>;
   // Of the messages of round version(): one, or of every piece.
   PieceCodecs CodecsNow() const;
+  void KeepRest(std::span<float> theta);
   void DecodeOwn(const PieceCodecs& codecs, int64_t first, std::span<float> own) const;
   void Land(const TileSource& mean, bool own_accepted, std::span<float> theta);
   void SettleAtOnce(std::span<const float> theta, std::span<const uint8_t> message,
@@ -180,19 +173,17 @@ class OuterReplica {
   void TakeBack(const Codec& codec, int64_t first);
   absl::StatusOr<bool> FindOwn(std::span<const Accepted> participants) const;
   void ApplyTile(const Round& round, int64_t first, std::span<float> theta);
-  void SettleAccepted(const PieceCodecs& codecs, int64_t first, std::span<const float> before,
-                      std::span<float> theta);
 
   OuterConfig config_;
   OuterReplicaOptions options_;
   OuterOptimizer optimizer_;
-  std::vector<float> base_;      // x_v [n]
-  std::vector<float> residual_;  // e [n], kBuffer only
+  std::vector<float> base_;       // x_v [n]
+  std::vector<float> residual_;   // e [n], restart only
+  std::vector<uint16_t> halves_;  // e [n] in bf16, else with kBuffer
   // The pending message; kept between rounds, because fresh pages cost more than the encoding.
   bool pending_ = false;
   Bytes message_;
   std::vector<size_t> piece_ends_;  // in message_, of sharded rounds
-  std::vector<float> theta_sent_;   // [n], kBuffer without restart
   // Restart only: whether the first boundary is past, and the message of round version() + 1.
   bool ahead_ = false;
   bool next_pending_ = false;

@@ -293,4 +293,12 @@ void StageTrainer::WriteParameters(std::span<const float> values) {
   weights_->Write(values);
 }
 
+std::span<float> StageTrainer::HostParameters() {
+  return weights_->Host();
+}
+
+void StageTrainer::HostParametersChanged() {
+  weights_->HostChanged();
+}
+
 }  // namespace skerry

@@ -91,6 +91,9 @@ class StageTrainer {
   // The live parameters [layout().size()].
   void ReadParameters(std::span<float> out);
   void WriteParameters(std::span<const float> values);
+  // In host memory, to read and to change (WeightStore::Host).
+  std::span<float> HostParameters();
+  void HostParametersChanged();
   const ParameterLayout& layout() const { return layout_; }
 
   // What its buffers take on the backend; the backend's own scratch is not among it.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/run_config.h"
@@ -37,6 +38,11 @@ class WeightStore {
   void Write(std::span<const float> values);  // [size]
   void Read(std::span<float> out);            // [size]
 
+  // In host memory, to read and to change, [size]: the arena itself where the backend has it there,
+  // else a copy made now, which HostChanged writes back. Nothing else uses the store in between.
+  std::span<float> Host();
+  void HostChanged();
+
   WeightArena arena() const { return {values_->data(), rounded()}; }
   // For the optimizer, which keeps `rounded` true itself.
   float* values() const { return values_->data(); }
@@ -47,8 +53,11 @@ class WeightStore {
 
  private:
   explicit WeightStore(Backend* backend) : backend_(backend) {}
+  void Round();
+
   Backend* backend_;
   std::unique_ptr<Buffer> values_, rounded_;
+  std::vector<float> host_;
 };
 
 }  // namespace skerry

@@ -62,8 +62,6 @@ absl::StatusOr<std::unique_ptr<StageWork>> TrainedStage::Create(const RunConfig&
       work->trainer_, StageTrainer::Create(config, stage.first_layer, stage.last_layer, holds_ends,
                                            work->backend_.get(), recomputed_layers));
   work->trainer_->RaiseRates(stage.remade);
-  work->theta_.resize(static_cast<size_t>(work->trainer_->layout().size()));
-  work->trainer_->ReadParameters(work->theta_);
   SKERRY_RETURN_IF_ERROR(work->StartRounds(stage));
   work->NoteHeld();
   return work;
@@ -79,7 +77,7 @@ absl::Status TrainedStage::StartRounds(const StageAssignment& stage) {
   SKERRY_ASSIGN_OR_RETURN(law_, OuterLaw::Of(config_.outer));
   const auto replicas = static_cast<int64_t>(stage.replicas.size());
   if (IsSharded(config_.outer, replicas)) sharded_over_ = replicas;
-  const auto values = static_cast<int64_t>(theta_.size());
+  const int64_t values = parameters();
   law_.replica.shape = ShapeOf(trainer_->layout());
   law_.replica.source = EncodersOf(*backend_);
   // Outlives the replica that a joiner's state replaces. Fragments have no tables.
@@ -88,7 +86,8 @@ absl::Status TrainedStage::StartRounds(const StageAssignment& stage) {
         config_.outer, values, sharded_over_ > 0 ? PieceCut::Of(values, sharded_over_) : PieceCut(),
         law_.replica.shape, law_.replica.source);
   }
-  fragments_ = std::make_unique<OuterFragments>(law_, BlockSizes(), theta_, sharded_over_);
+  fragments_ = std::make_unique<OuterFragments>(law_, BlockSizes(), trainer_->HostParameters(),
+                                                sharded_over_);
   for (int32_t f = 0; f < fragments_->count(); ++f) {
     ranges_.push_back(fragments_->range(f));
     cuts_.push_back(fragments_->cut(f));
@@ -113,7 +112,7 @@ std::span<float> TrainedStage::PartOf(int64_t round, std::span<float> whole) con
 // no time worth telling apart, so the order of magnitude of one core serves.
 Duration TrainedStage::Cost(WorkKind kind) const {
   constexpr double kFlopsPerSecond = 2e10;
-  const double forward = 2.0 * static_cast<double>(theta_.size()) * tokens_per_microbatch_;
+  const double forward = 2.0 * static_cast<double>(parameters()) * tokens_per_microbatch_;
   switch (kind) {
     case WorkKind::kForward:
       return Duration::Seconds(forward / kFlopsPerSecond);
@@ -122,13 +121,13 @@ Duration TrainedStage::Cost(WorkKind kind) const {
     case WorkKind::kBackward:
       return Duration::Seconds(2 * forward / kFlopsPerSecond);
     default:
-      return Duration::Seconds(10.0 * static_cast<double>(theta_.size()) / kFlopsPerSecond);
+      return Duration::Seconds(10.0 * static_cast<double>(parameters()) / kFlopsPerSecond);
   }
 }
 
 void TrainedStage::NoteHeld(int64_t transient) {
-  const int64_t host = static_cast<int64_t>(sizeof(float)) *
-                       static_cast<int64_t>(theta_.size() + inputs_.size() + targets_.size());
+  const int64_t host =
+      static_cast<int64_t>(sizeof(float)) * static_cast<int64_t>(inputs_.size() + targets_.size());
   int64_t sums = 0;
   for (const PieceReducer& reducer : reducers_) sums += reducer.HeldBytes();
   const int64_t held = trainer_->HeldBytes() + fragments_->HeldBytes() + sums + host + transient;
@@ -191,14 +190,15 @@ absl::Status TrainedStage::OptimizerStep(int64_t step, int32_t microbatches) {
 }
 
 absl::StatusOr<Payload> TrainedStage::EncodeDelta(int64_t round) {
-  trainer_->ReadParameters(theta_);
+  const std::span<float> theta = trainer_->HostParameters();
   const int32_t fragment = clock_.FragmentOf(round);
-  SKERRY_ASSIGN_OR_RETURN(Bytes message, fragments_->Encode(fragment, theta_));
+  SKERRY_ASSIGN_OR_RETURN(Bytes message, fragments_->Encode(fragment, theta));
   NoteHeld();
-  if (clock_.restarts() && round == first_round_) {  // no step is due yet
-    SKERRY_RETURN_IF_ERROR(fragments_->Restart(fragment, theta_));
-    trainer_->WriteParameters(theta_);
+  const bool goes_back = clock_.restarts() && round == first_round_;  // no step is due yet
+  if (goes_back) {
+    SKERRY_RETURN_IF_ERROR(fragments_->Restart(fragment, theta));
   }
+  if (goes_back || fragments_->ShiftsWeights()) trainer_->HostParametersChanged();
   return MakePayload(std::move(message));
 }
 
@@ -206,9 +206,8 @@ absl::Status TrainedStage::ApplyRound(int64_t round, const std::vector<Accepted>
   std::vector<OuterReplica::Accepted> accepted;
   for (const Accepted& p : participants)
     accepted.push_back({p.tokens, View(p.payload), p.own, p.rounds});
-  trainer_->ReadParameters(theta_);
   const int32_t fragment = clock_.FragmentOf(round);
-  SKERRY_RETURN_IF_ERROR(fragments_->Apply(fragment, accepted, theta_));
+  SKERRY_RETURN_IF_ERROR(fragments_->Apply(fragment, accepted, trainer_->HostParameters()));
   digests_[static_cast<size_t>(fragment)].reset();
   screened_.clear();
   const std::vector<bool>& screened = fragments_->replica(fragment).screened();
@@ -216,7 +215,7 @@ absl::Status TrainedStage::ApplyRound(int64_t round, const std::vector<Accepted>
     if (screened[i]) screened_.push_back(participants[i].sender);
   }
   std::sort(screened_.begin(), screened_.end());
-  trainer_->WriteParameters(theta_);
+  trainer_->HostParametersChanged();
   return absl::OkStatus();
 }
 
@@ -226,10 +225,10 @@ absl::Status TrainedStage::CheckDelta(int64_t round, const Payload& delta) const
 
 absl::StatusOr<DeltaStatistics> TrainedStage::MeasureDelta() {
   if (fragments_->count() != 1) return FailedPrecondition("fragments have no tables of codecs");
-  trainer_->ReadParameters(theta_);
   const std::vector<int64_t> parts = TableParts(trainer_->layout());
-  SKERRY_ASSIGN_OR_RETURN(const PartStatistics measured,
-                          fragments_->replica(0).Measure(theta_, parts, TableCodecs(config_)));
+  SKERRY_ASSIGN_OR_RETURN(
+      const PartStatistics measured,
+      fragments_->replica(0).Measure(trainer_->HostParameters(), parts, TableCodecs(config_)));
   // The largest part, in float32, as its message and decoded again.
   if (!parts.empty()) NoteHeld(3 * 4 * *std::max_element(parts.begin(), parts.end()));
   return SaidOf(measured);
@@ -241,22 +240,22 @@ absl::Status TrainedStage::SetTable(int64_t first_round, const Bytes& table) {
 }
 
 std::vector<float> TrainedStage::DecodeDelta(int64_t round, const Payload& delta) const {
-  std::vector<float> values(theta_.size());
+  std::vector<float> values(static_cast<size_t>(parameters()));
   const absl::Status decoded = CodecOf(round, 0)->Decode(View(delta), PartOf(round, values));
   SKERRY_CHECK(decoded.ok(), "a delta of our own making");
   return values;
 }
 
 std::vector<float> TrainedStage::LiveParameters() {
-  std::vector<float> live(theta_.size());
+  std::vector<float> live(static_cast<size_t>(parameters()));
   trainer_->ReadParameters(live);
   return live;
 }
 
 void TrainedStage::AdoptBase() {
-  trainer_->ReadParameters(theta_);
   fragments_.reset();  // never two of them
-  fragments_ = std::make_unique<OuterFragments>(law_, BlockSizes(), theta_, sharded_over_);
+  fragments_ = std::make_unique<OuterFragments>(law_, BlockSizes(), trainer_->HostParameters(),
+                                                sharded_over_);
   std::fill(digests_.begin(), digests_.end(), std::nullopt);
 }
 
@@ -271,14 +270,18 @@ Digest TrainedStage::BaseDigest() {
     all.insert(all.end(), digests_[f]->bytes.begin(), digests_[f]->bytes.end());
   }
   if (fragments_->version() < clock_.rounds()) return DigestOf(std::span<const uint8_t>(all));
-  fragments_->ReadBase(theta_);
-  return DigestOf(std::span<const float>(theta_));
+  DigestStream whole;
+  for (int32_t f = 0; f < fragments_->count(); ++f) {
+    const std::span<const float> base = fragments_->replica(f).base();
+    whole.Add({reinterpret_cast<const uint8_t*>(base.data()), base.size_bytes()});
+  }
+  return whole.Finish();
 }
 
 Payload TrainedStage::BaseParameters() {
   // Training is over, or nearly: what its microbatches used makes room.
   trainer_->Trim();
-  Bytes bytes(theta_.size() * sizeof(float));
+  Bytes bytes(static_cast<size_t>(parameters()) * sizeof(float));
   fragments_->ReadBase(Floats(bytes));
   return MakePayload(std::move(bytes));
 }
@@ -308,8 +311,7 @@ absl::StatusOr<Payload> TrainedStage::SaveLiveState(int64_t version) {
 }
 
 absl::StatusOr<int64_t> TrainedStage::RestoreState(const Payload& saved) {
-  SKERRY_ASSIGN_OR_RETURN(const StateView state,
-                          ViewState(View(saved), static_cast<int64_t>(theta_.size())));
+  SKERRY_ASSIGN_OR_RETURN(const StateView state, ViewState(View(saved), parameters()));
   const absl::Status moments = trainer_->optimizer().WriteMoments(
       state.inner_steps, state.first_moment, state.second_moment);
   if (!moments.ok()) return DataLoss("state of a stage: of another inner optimizer");
@@ -323,8 +325,8 @@ void TrainedStage::StartFromBase(int64_t, int64_t round) {
     first_round_ = round;
     fragments_->BeginAnew();
   }
-  fragments_->ReadBase(theta_);
-  trainer_->WriteParameters(theta_);
+  fragments_->ReadBase(trainer_->HostParameters());
+  trainer_->HostParametersChanged();
 }
 
 }  // namespace skerry

@@ -98,6 +98,7 @@ class TrainedStage final : public StageWork {
                std::unique_ptr<TokenSource> tokens);
   WorkResult Result(absl::Status status, Bytes values);
   absl::Status StartRounds(const StageAssignment& stage);
+  int64_t parameters() const { return trainer_->layout().size(); }
   std::vector<int64_t> BlockSizes() const;
   const CodecBook& BookOf(int64_t round) const;
   absl::Status CheckIndex(int64_t round, const Piece& piece) const;
@@ -126,7 +127,6 @@ class TrainedStage final : public StageWork {
   std::vector<std::optional<Digest>> digests_;
   int64_t sharded_over_ = 0;  // replicas; 0: rounds are not sharded
   std::unique_ptr<OuterFragments> fragments_;
-  std::vector<float> theta_;  // host copy of the live parameters, between rounds' steps
   std::vector<int32_t> inputs_, targets_;
   int64_t first_round_ = 0;       // co2: at its boundary no step is due yet
   std::vector<NodeId> screened_;  // of the round that landed last

@@ -38,8 +38,7 @@ std::span<uint8_t> BytesOf(std::vector<T>& values) {
 }  // namespace
 
 StageWork::JoinersSizes TrainedStage::SizesForJoiners() const {
-  return {2 * 4 * static_cast<int64_t>(theta_.size()),
-          MomentsBytes(trainer_->optimizer().moments())};
+  return {2 * 4 * parameters(), MomentsBytes(trainer_->optimizer().moments())};
 }
 
 absl::StatusOr<StageWork::JoinersState> TrainedStage::SaveForJoiners() {
@@ -54,7 +53,7 @@ absl::StatusOr<StageWork::JoinersState> TrainedStage::SaveForJoiners() {
     moments = EncodeMoments(first, second);
     NoteHeld(static_cast<int64_t>(8 * first.size() + moments.size()));
   }
-  const size_t n = theta_.size();
+  const auto n = static_cast<size_t>(parameters());
   Bytes common(2 * n * sizeof(float));
   const std::span<float> values(reinterpret_cast<float*>(common.data()), 2 * n);
   fragments_->ReadBase(values.first(n));
@@ -76,7 +75,7 @@ absl::Status TrainedStage::RestoreJoined(const JoinersChunks& chunks) {
     return DataLoss("state of a stage: %d and %d bytes, not %d and %d", BytesOf(chunks.common),
                     BytesOf(chunks.moments), wanted.common, wanted.moments);
   }
-  const size_t n = theta_.size();
+  const auto n = static_cast<size_t>(parameters());
   std::vector<float> common(2 * n);
   Join(chunks.common, BytesOf(common));
   if (!std::all_of(common.begin(), common.end(), [](float x) { return std::isfinite(x); })) {
@@ -99,11 +98,10 @@ absl::Status TrainedStage::RestoreJoined(const JoinersChunks& chunks) {
 
 void TrainedStage::TakeBase(int64_t version, std::span<const float> base,
                             std::span<const float> momentum) {
-  theta_.assign(base.begin(), base.end());
-  trainer_->WriteParameters(theta_);
+  trainer_->WriteParameters(base);
   fragments_.reset();  // never two of them
   fragments_ = std::make_unique<OuterFragments>(
-      OuterFragments::At(law_, BlockSizes(), version, theta_, momentum, sharded_over_));
+      OuterFragments::At(law_, BlockSizes(), version, base, momentum, sharded_over_));
   std::fill(digests_.begin(), digests_.end(), std::nullopt);
 }
 

@@ -38,9 +38,10 @@ std::shared_ptr<const Codec> TrainedStage::CodecOf(int64_t round, int32_t piece)
 }
 
 absl::StatusOr<std::vector<Payload>> TrainedStage::EncodePieces(int64_t round) {
-  trainer_->ReadParameters(theta_);
-  SKERRY_ASSIGN_OR_RETURN(std::vector<Bytes> pieces,
-                          fragments_->EncodePieces(clock_.FragmentOf(round), theta_));
+  SKERRY_ASSIGN_OR_RETURN(
+      std::vector<Bytes> pieces,
+      fragments_->EncodePieces(clock_.FragmentOf(round), trainer_->HostParameters()));
+  if (fragments_->ShiftsWeights()) trainer_->HostParametersChanged();
   NoteHeld();
   std::vector<Payload> messages;
   for (Bytes& piece : pieces) messages.push_back(MakePayload(std::move(piece)));
@@ -89,10 +90,10 @@ absl::Status TrainedStage::ApplySums(const Landing& landing) {
   const int32_t fragment = clock_.FragmentOf(landing.round);
   std::vector<std::span<const uint8_t>> sums;
   for (const Payload& sum : landing.sums) sums.push_back(View(sum));
-  trainer_->ReadParameters(theta_);
-  SKERRY_RETURN_IF_ERROR(fragments_->ApplySums(fragment, sums, landing.own_accepted, theta_));
+  SKERRY_RETURN_IF_ERROR(
+      fragments_->ApplySums(fragment, sums, landing.own_accepted, trainer_->HostParameters()));
   digests_[static_cast<size_t>(fragment)].reset();
-  trainer_->WriteParameters(theta_);
+  trainer_->HostParametersChanged();
   NoteHeld();
   return absl::OkStatus();
 }
@@ -128,7 +129,7 @@ absl::Status TrainedStage::TakeOver(int64_t round, const std::vector<Piece>& pie
 
 std::vector<float> TrainedStage::DecodePieces(int64_t round,
                                               const std::vector<Payload>& own_pieces) const {
-  std::vector<float> values(theta_.size());
+  std::vector<float> values(static_cast<size_t>(parameters()));
   const PieceCut& cut = cuts_[static_cast<size_t>(clock_.FragmentOf(round))];
   for (int32_t i = 0; i < pieces(round); ++i) {
     const auto part =

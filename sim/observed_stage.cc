@@ -87,7 +87,7 @@ absl::StatusOr<DeltaStatistics> ObservedStage::MeasureDelta() {
 }
 
 absl::StatusOr<Payload> ObservedStage::EncodeDelta(int64_t round) {
-  const ReplicaVectors before = observer_.restarts ? Vectors(false) : ReplicaVectors();
+  const ReplicaVectors before = Vectors(false);
   SKERRY_ASSIGN_OR_RETURN(Payload delta, stage_->EncodeDelta(round));
   own_[round] = {delta};
   Encoded(round, before);
@@ -96,7 +96,7 @@ absl::StatusOr<Payload> ObservedStage::EncodeDelta(int64_t round) {
 }
 
 absl::StatusOr<std::vector<Payload>> ObservedStage::EncodePieces(int64_t round) {
-  const ReplicaVectors before = observer_.restarts ? Vectors(false) : ReplicaVectors();
+  const ReplicaVectors before = Vectors(false);
   SKERRY_ASSIGN_OR_RETURN(own_[round], stage_->EncodePieces(round));
   Encoded(round, before);
   std::vector<Payload> sent = Wild(round, own_[round]);
@@ -130,10 +130,14 @@ std::vector<float> ObservedStage::OwnOf(int64_t round) const {
                                    : observer_.decode(round, own.front());
 }
 
+// To encode takes nothing, but moves what the message leaves out between weights and residual. In
+// co2 it takes the message.
 void ObservedStage::Encoded(int64_t round, const ReplicaVectors& before) {
   if (observer_.encoded) observer_.encoded(round, steps_);
-  if (!Checks() || !observer_.restarts) return;
-  observer_.settled(round, ConservationError(before, Vectors(true), OwnOf(round)));
+  if (!Checks()) return;
+  const std::vector<float> taken =
+      observer_.restarts ? OwnOf(round) : std::vector<float>(before.base.size());
+  observer_.settled(round, ConservationError(before, Vectors(observer_.restarts), taken));
 }
 
 // What the round takes of this replica's own: its message if that is in it. In co2 that was taken

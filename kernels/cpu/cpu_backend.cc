@@ -34,7 +34,7 @@ T* As(const Tensor& x) {
   return static_cast<T*>(x.values);
 }
 
-class CpuBackend : public Backend {
+class CpuBackend : public HostBackend {
  public:
   CpuBackend(const KernelTable& kernels, int threads, DType compute)
       : kernels_(kernels), threads_(threads), compute_(compute), gemm_(threads) {}
@@ -48,17 +48,6 @@ class CpuBackend : public Backend {
                            TypeText(), threads_);
   }
   DType compute_type() const override { return compute_; }
-
-  absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t floats) override {
-    return AllocateHostBuffer(floats);
-  }
-  void Upload(std::span<const float> host, float* device) override {
-    std::copy(host.begin(), host.end(), device);
-  }
-  void Download(const float* device, std::span<float> host) override {
-    std::copy(device, device + host.size(), host.begin());
-  }
-  void Synchronize() override {}
 
   void Gemm(Transpose ta, Transpose tb, ConstTensor a, ConstTensor b, float beta,
             Tensor c) override;

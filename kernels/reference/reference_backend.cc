@@ -50,7 +50,7 @@ class Dense {
   std::vector<float> values_;
 };
 
-class ReferenceBackend : public Backend {
+class ReferenceBackend : public HostBackend {
  public:
   explicit ReferenceBackend(DType compute) : compute_(compute) {}
 
@@ -59,17 +59,6 @@ class ReferenceBackend : public Backend {
     return compute_ == DType::kFloat32 ? "reference float64" : "reference float64, bf16";
   }
   DType compute_type() const override { return compute_; }
-
-  absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t floats) override {
-    return AllocateHostBuffer(floats);
-  }
-  void Upload(std::span<const float> host, float* device) override {
-    std::copy(host.begin(), host.end(), device);
-  }
-  void Download(const float* device, std::span<float> host) override {
-    std::copy(device, device + host.size(), host.begin());
-  }
-  void Synchronize() override {}
 
   void Gemm(Transpose ta, Transpose tb, ConstTensor a, ConstTensor b, float beta,
             Tensor c) override {

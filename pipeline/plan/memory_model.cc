@@ -85,11 +85,12 @@ StageMemory MemoryOf(const RunConfig& config, int32_t layers, bool holds_ends,
 
   StageMemory memory;
   const bool rounds_weights = config.inner.compute == InnerCompute::kBfloat16;
-  memory.weights = 2 * weights + (rounds_weights ? weights / 2 : 0);
+  memory.weights = weights + (rounds_weights ? weights / 2 : 0);
   memory.gradients = (1 + holds.gradients) * weights;
   memory.optimizer = moments + OrthogonalBytes(config, layers);
-  const bool keeps_sent = buffer && rounds && config.outer.mode != OuterMode::kCo2;
-  memory.outer = (2 + (buffer ? 1 : 0) + (keeps_sent ? 1 : 0)) * weights;
+  const bool has_momentum = EffectiveOuter(config.outer).momentum > 0;
+  const int64_t residual = config.outer.mode == OuterMode::kCo2 ? weights : weights / 2;
+  memory.outer = (has_momentum ? 2 : 1) * weights + (buffer ? residual : 0);
   memory.codec = rounds ? CodecBytes(config, parameters, holds.replicas) : 0;
   // Stage 0 keeps the tokens, too.
   const int64_t again = LayerStashFloats(model) - model.hidden;  // of a recomputed layer

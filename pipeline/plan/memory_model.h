@@ -6,13 +6,12 @@
 // float32 even where a run computes in bf16, as a node without bf16 does, so that then this is an
 // upper bound:
 //
-//   weights     2 W   on the device, and the host's copy that deltas are formed from; W/2 more in
-//               bf16, which products read
+//   weights     W; W/2 more in bf16, which products read
 //   gradients   W each: the step's sum, and the sums of `gradients` microbatches that wait for
 //               their turn (model/stage_trainer.h: bits do not depend on who comes first)
 //   optimizer   2 W with AdamW; with Muon also scratch for the largest matrix of a layer
-//   outer       base and momentum 2 W; with ResidualPlace::kBuffer the residual, and where there is
-//               a round also what was sent (not in co2): 2 W more (localsgd/replica.h)
+//   outer       base W, with momentum W more; with ResidualPlace::kBuffer the residual, W/2, in co2
+//               W (localsgd/replica.h)
 //   codec       the own message, the payload made of it, and a delta of every other replica until
 //               the round lands; in co2 two and three of them, in streaming of fragments
 //   stash       per microbatch between forward and backward: what the backward of every layer

@@ -19,7 +19,6 @@ constexpr int64_t kInnerSteps[] = {8, 16, 32, 64, 128};
 constexpr DeltaCodec kRichToStarved[] = {DeltaCodec::kInt8, DeltaCodec::kInt4,
                                          DeltaCodec::kTernary};
 constexpr int64_t kOverlapParts[] = {16, 8, 4, 2, 1};  // δ = τ / part
-constexpr int64_t kWantedPart = 4;  // up to τ / 4 before anything poorer is tried
 constexpr double kWaitedPart = 16;  // of a round, where the operator wants δ = 0
 
 // A delta exchange of one replica, per bit of a value, of the whole stage.
@@ -251,7 +250,8 @@ OuterConfig FirstOuter(const RunConfig& config) {
 }
 
 OuterChoice ChooseOuter(const RunConfig& config, const PlacementProblem& problem,
-                        const Placement& placement, double step_s, DeltaCodec encoded_as) {
+                        const Placement& placement, double step_s, DeltaCodec encoded_as,
+                        int64_t part) {
   SKERRY_CHECK(std::isfinite(step_s) && step_s > 0);
   const std::vector<Exchange> exchanges =
       ExchangesOf(problem, placement, step_s, CodecBitsOf(config.outer, encoded_as));
@@ -278,8 +278,8 @@ OuterChoice ChooseOuter(const RunConfig& config, const PlacementProblem& problem
     if (config.outer.mode == OuterMode::kCo2) overlap = last.inner_steps;
     if (overlap < 0) {
       const double needed = StepsNeeded(config.outer, exchanges, last, step_s);
-      overlap = SmallestOverlap(last.inner_steps, needed, 1);
-      if (overlap < 0) overlap = last.inner_steps;
+      overlap = SmallestOverlap(last.inner_steps, needed, part);
+      if (overlap < 0) overlap = std::max<int64_t>(1, last.inner_steps / part);
     }
     take(last, overlap);
   }

@@ -12,7 +12,8 @@
 //     for codec of int8, int4, ternary    richer first
 //       the smallest δ of τ/16, τ/8, τ/4 that hides it
 //   then low rank of budget_bits where that is less: residual in the weights
-//   then the last of these with δ of τ/2, or τ
+//   then the last of these with δ of τ/2, or τ, unless memory is short: with δ = τ replicas hold
+//   two rounds of messages
 //
 // What the operator gave stands, and what the mode fixes (common/round_clock.h); the loops run over
 // what is open. δ = 0 hides nothing: then a round may wait for a sixteenth of itself. In streaming
@@ -43,6 +44,8 @@ inline constexpr double kOuterSafety = 1.25;
 inline constexpr double kUplinkFreeMin = 0.1;
 // One way, between nodes of one local network.
 inline constexpr double kLocalLatencyS = 0.4e-3;
+// δ is up to τ / 4 before anything poorer is tried, and in FirstOuter.
+inline constexpr int64_t kWantedPart = 4;
 
 struct OuterChoice {
   int64_t inner_steps = 1;
@@ -67,10 +70,11 @@ bool IsOuterOpen(const OuterConfig& outer);
 OuterConfig FirstOuter(const RunConfig& config);
 
 // For a plan's placement and the time of its step without outer traffic (finite). `config` as the
-// operator gave it; `problem.outer.delta_boundaries` is of `encoded_as`.
+// operator gave it; `problem.outer.delta_boundaries` is of `encoded_as`. A δ that is open is at
+// most τ / `part`: 1, 2 or kWantedPart.
 OuterChoice ChooseOuter(const RunConfig& config, const PlacementProblem& problem,
-                        const std::vector<int32_t>& placement, double step_s,
-                        DeltaCodec encoded_as);
+                        const std::vector<int32_t>& placement, double step_s, DeltaCodec encoded_as,
+                        int64_t part = 1);
 
 // What the operator gave with the choice filled in, and the same as the plan writes it down.
 OuterConfig Chosen(OuterConfig given, const OuterChoice& choice);

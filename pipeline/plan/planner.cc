@@ -144,6 +144,28 @@ std::vector<SlowLink> NodeLinks(const Placed& placed, const Contestants& contest
   return links;
 }
 
+// The longer δ, the more messages replicas hold. Stages were cut for FirstOuter's, which fits.
+void ChooseOuterThatFits(const OuterConfig& given, PlannerInput* input,
+                         const Contestants& contestants, const Partition& partition,
+                         const std::vector<Path>& paths, Placed* placed) {
+  RunConfig& config = input->config;
+  RunConfig asked = config;
+  asked.outer = given;
+  const DeltaCodec encoded_as = config.outer.codec;
+  placed->figures.outer_was_open = IsOuterOpen(given);
+  for (int64_t part = 1; part <= kWantedPart; part *= 2) {
+    placed->figures.outer = ChooseOuter(asked, placed->problem, placed->placement,
+                                        placed->figures.evaluation.step_s, encoded_as, part);
+    config.outer = Chosen(given, placed->figures.outer);
+    if (given.overlap_steps >= 0 ||
+        kWantedPart * config.outer.overlap_steps <= config.outer.inner_steps) {
+      return;
+    }
+    const PlacementProblem problem = ProblemOf(*input, contestants, partition, paths, kSearchSteps);
+    if (Fits(problem, partition.nodes) && Fits(problem, placed->placement)) return;
+  }
+}
+
 // Places, chooses what is open of the outer rounds, and places again if that makes a difference.
 // `input->config` is settled afterwards, `given` is what the operator wrote.
 absl::StatusOr<Placed> PlaceAndChoose(const OuterConfig& given, PlannerInput* input,
@@ -152,13 +174,8 @@ absl::StatusOr<Placed> PlaceAndChoose(const OuterConfig& given, PlannerInput* in
   RunConfig& config = input->config;
   for (int again = 0;; ++again) {
     SKERRY_ASSIGN_OR_RETURN(Placed placed, PlaceFor(*input, contestants, partition, paths, effort));
-    RunConfig asked = config;
-    asked.outer = given;
-    placed.figures.outer = ChooseOuter(asked, placed.problem, placed.placement,
-                                       placed.figures.evaluation.step_s, config.outer.codec);
-    placed.figures.outer_was_open = IsOuterOpen(given);
     const OuterConfig before = config.outer;
-    config.outer = Chosen(given, placed.figures.outer);
+    ChooseOuterThatFits(given, input, contestants, partition, paths, &placed);
     if (config.outer == before) return placed;
     const double exposed_before = placed.figures.exposed_s;
     Charge(config, partition, &placed.problem);

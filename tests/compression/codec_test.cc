@@ -107,6 +107,11 @@ TEST_CASE("Codec: the fused difference encodes what the parts would", "[compress
   CHECK(fused == MustEncode(codec, difference));
   REQUIRE(codec.EncodeDelta({.base = base, .theta = theta, .residual = residual}, &fused).ok());
   CHECK(fused == MustEncode(codec, with_residual));
+  const auto halves = Halves(residual);
+  const auto rest = Widened(halves);
+  for (size_t i = 0; i < 1000; ++i) with_residual[i] = difference[i] + rest[i];
+  REQUIRE(codec.EncodeDelta({.base = base, .theta = theta, .halves = halves}, &fused).ok());
+  CHECK(fused == MustEncode(codec, with_residual));
 }
 
 TEST_CASE("Codec: a value that is not finite or too large voids the message",

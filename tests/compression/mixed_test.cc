@@ -83,6 +83,11 @@ TEST_CASE("Mixed: the same bits on every instruction set, and from the fused dif
   std::vector<float> u(n);
   for (size_t i = 0; i < n; ++i) u[i] = base[i] - theta[i] + residual[i];
   CHECK(MustEncode(*fast, u) == message);
+  const auto halves = Halves(residual);
+  const auto rest = Widened(halves);
+  for (size_t i = 0; i < n; ++i) u[i] = base[i] - theta[i] + rest[i];
+  REQUIRE(fast->EncodeDelta({.base = base, .theta = theta, .halves = halves}, &message).ok());
+  CHECK(MustEncode(*fast, u) == message);
 }
 
 TEST_CASE("Mixed: tiles that cross parts are the message, sums forget the order", "[compression]") {

@@ -1,7 +1,9 @@
 // Seeded arrays with what deltas and hostile senders contain.
 #pragma once
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <vector>
@@ -32,6 +34,20 @@ inline std::vector<float> Gaussian(size_t n, uint64_t seed) {
     if (i % 4096 == 0) scale = 1e-4 * std::exp2(3 * rng.Uniform());
     values[i] = static_cast<float>(scale * rng.Normal() * (rng.Below(50) == 0 ? 4 : 1));
   }
+  return values;
+}
+
+// A residual as bf16, by cutting values off: any halves do.
+inline std::vector<uint16_t> Halves(const std::vector<float>& values) {
+  std::vector<uint16_t> halves;
+  for (const float v : values) {
+    halves.push_back(static_cast<uint16_t>(std::bit_cast<uint32_t>(v) >> 16));
+  }
+  return halves;
+}
+inline std::vector<float> Widened(const std::vector<uint16_t>& halves) {
+  std::vector<float> values;
+  for (const uint16_t half : halves) values.push_back(std::bit_cast<float>(uint32_t{half} << 16));
   return values;
 }
 

@@ -100,6 +100,22 @@ TEST_CASE("Handover: a round waits for what the joiner holds, and is not made of
   CHECK(fleet.SentTo<RoundCommit>(fleet.gone).size() == 1);
 }
 
+TEST_CASE("Handover: who alone sends what its joiner cannot decode is put out, frozen or not",
+          "[coordinator]") {
+  Fleet fleet;
+  fleet.Name();
+  fleet.HoldAll(0, {fleet.other});
+  const bool is_frozen = GENERATE(false, true);
+  if (is_frozen) fleet.HoldAll(0, {fleet.gone});  // it had no stage yet to look at it with
+  CHECK(fleet.state().RoundsCommitted(1) == (is_frozen ? 1 : 0));
+
+  DeltaHeld refused = Held(1, 0, fleet.other);
+  refused.digest = {};
+  fleet.From(fleet.gone, refused);
+
+  CHECK(fleet.state().evicted == std::set<NodeId>{fleet.other});
+}
+
 TEST_CASE("Handover: a caught-up joiner starts after a round that no stage has committed",
           "[coordinator]") {
   Fleet fleet;

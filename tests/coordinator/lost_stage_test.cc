@@ -6,6 +6,7 @@
 #include <string>
 
 #include "coordinator/checkpoint_archive.h"
+#include "pipeline/plan/route.h"
 #include "tests/coordinator/served_run.h"
 
 using namespace skerry;
@@ -16,6 +17,35 @@ namespace {
 void LoseStage(ServedRun& run, int32_t stage) {
   for (const NodeId& node : run.Live(stage)) run.From(node, Leave{"gone"});
 }
+
+// Of stage 1 one has died and joins again.
+struct Joining : ServedRun {
+  explicit Joining(const RunConfig& of) : ServedRun(of) { ticket_uses = 5; }
+
+  void Begin() {
+    Restart();
+    Gather(5);
+    replicas = Live(1);
+    REQUIRE(replicas.size() == 3);
+    for (const NodeId& node : replicas) From(node, BeatOf(node));
+    joins = true;
+    From(replicas[2], HelloOf(0));
+    for (int second = 0; second < 20; ++second) {
+      for (int i = 0; i < 5; ++i) From(i, BeatOf(Node(i)));
+      Pass(1);
+      RunJobs();
+    }
+    REQUIRE(JoinerOf(*state().plan, replicas[2]) != nullptr);
+  }
+  Heartbeat BeatOf(const NodeId& node) const {
+    Heartbeat beat;
+    beat.phase = joins && node == replicas[2] ? Phase::kStandby : Phase::kTraining;
+    return beat;
+  }
+
+  std::vector<NodeId> replicas;
+  bool joins = false;
+};
 
 }  // namespace
 
@@ -61,4 +91,30 @@ TEST_CASE("Lost stage: before the first checkpoint the run goes back to its begi
   CHECK(run.state().lost == std::set<int32_t>{1});
   CHECK(run.LastEvent("stage_lost")["step"] == 0);
   CHECK(run.state().plan->version == version + 2);  // one for each who left
+}
+
+TEST_CASE("Lost stage: with a death that has another one put out nothing is written off",
+          "[coordinator][checkpoint]") {
+  RunConfig config = SmallRun();
+  config.steps = 40;
+  config.nodes_min = 5;
+  config.outer.reduce = OuterReduce::kAll;
+  config.checkpoint = {1, 2};
+  const auto disk = std::make_shared<CheckpointDisk>();
+  CheckpointArchive archive(std::make_unique<MemoryCheckpointFiles>(disk));
+  Joining run(config);
+  run.checkpoints = &archive;
+  run.Begin();
+  const NodeId liar = run.replicas[1];
+  run.From(liar, Held(1, 0, liar));
+  DeltaHeld other = Held(1, 0, liar);
+  other.digest.bytes[9] ^= 1;
+  run.From(run.replicas[2], other);  // the joiner's word, looked at when the first one is gone
+  CHECK(run.state().lost.empty());
+
+  run.From(run.replicas[0], Leave{"gone"});
+
+  CHECK(run.state().evicted == std::set<NodeId>{liar});
+  CHECK(run.state().lost == std::set<int32_t>{1});
+  CHECK(run.state().written_off.empty());
 }

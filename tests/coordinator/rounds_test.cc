@@ -151,6 +151,21 @@ TEST_CASE("A sender that told two replicas different things is put out", "[coord
   CheckOnlyPutOut(run, replicas[0], replicas.size() - 1);
 }
 
+TEST_CASE("Whose delta cannot be decoded is put out by the first word of it", "[coordinator]") {
+  ServedRun run(SixNodes());
+  run.ticket_uses = 6;
+  run.Gather(6);
+  const auto replicas = run.Live(1);
+  REQUIRE(replicas.size() >= 2);
+  run.From(replicas[0], Held(1, 0, replicas[0]));
+
+  DeltaHeld refused = Held(1, 0, replicas[0]);
+  refused.digest = {};
+  run.From(replicas[1], refused);  // nobody else has said anything of this round yet
+
+  CHECK(run.state().evicted == std::set<NodeId>{replicas[0]});
+}
+
 TEST_CASE("Who claims more tokens than a round has, which weigh its delta, is put out",
           "[coordinator]") {
   ServedRun run(SixNodes());

@@ -102,11 +102,15 @@ TEST_CASE("CUDA text: a message of many pieces is that of one", "[cuda]") {
   for (const size_t n : {1u, 4096u, 8193u, 13'001u}) {
     const auto u = Gaussian(n, n), other = HeavyTail(n, 5);
     const DeltaSource source = {.base = u, .theta = other, .residual = u};
+    const auto halves = Halves(u);
     Bytes message;
-    REQUIRE(codec->EncodeDelta(source, &message).ok());
-    CHECK(message == OnCpu(kind, source).message);
-    std::vector<float> values(n);
-    CHECK(codec->Decode(message, values).ok());
+    for (const DeltaSource& any :
+         {source, DeltaSource{.base = u, .theta = other, .halves = halves}}) {
+      REQUIRE(codec->EncodeDelta(any, &message).ok());
+      CHECK(message == OnCpu(kind, any).message);
+      std::vector<float> values(n);
+      CHECK(codec->Decode(message, values).ok());
+    }
   }
   Bytes unused;
   std::vector<float> bad(5000, 1.0f);

@@ -49,7 +49,6 @@ TEST_CASE("CodecBook: a round's messages are of the newest table that is in forc
   CHECK(table(5) == TableB());
   CHECK(table(4).empty());
   CHECK(held->EncodedSizeMax(kValues) > 0);  // who holds it may go on
-  CHECK(book.TablesFrom(7).size() == 1);
 }
 
 TEST_CASE("CodecBook: bytes that are no table of the stage are refused and change nothing",
@@ -57,7 +56,6 @@ TEST_CASE("CodecBook: bytes that are no table of the stage are refused and chang
   CodecBook book(Config(ResidualPlace::kBuffer), kValues);
   CHECK(absl::IsInvalidArgument(book.SetTable(1, Bytes{1, 2, 3})));
   CHECK(absl::IsInvalidArgument(book.SetTable(1, PackTable({{512, DeltaCodec::kInt8}}))));
-  CHECK(book.TablesFrom(0).empty());
   CHECK(book.Of(1).get() == &CodecFor(DeltaCodec::kInt8));
 }
 
@@ -106,38 +104,11 @@ TEST_CASE("OuterReplica: a table comes into force mid-run, and one of another ta
   }
 }
 
-TEST_CASE("OuterReplica: what is saved with a message of a table is restored with it",
-          "[localsgd][tables]") {
-  const bool is_sharded = GENERATE(false, true);
-  const OuterConfig config = Config(ResidualPlace::kBuffer);
-  OuterReplicaOptions options;
-  if (is_sharded) options.cut = PieceCut{kValues, PieceCut::kTile};
-  OuterReplica replica(config, RandomVector(kValues, 1, 0.1), options);
-  REQUIRE(replica.codecs().SetTable(0, PackTable(TableA())).ok());
-  REQUIRE(replica.codecs().SetTable(4, PackTable(TableB())).ok());
-  const auto theta = RandomVector(kValues, 2, 0.1);
-  if (is_sharded) {
-    REQUIRE(replica.EncodePieces(theta).ok());
-  } else {
-    REQUIRE(replica.Encode(theta).ok());
-  }
-  const Bytes saved = replica.Save();
-  const auto restored = OuterReplica::Restore(config, saved, options);
-  REQUIRE(restored.ok());
-  CHECK(restored->Save() == saved);
-  CHECK(restored->codecs().TablesFrom(0).size() == 2);
-  for (const size_t at : {size_t{41}, size_t{60}, saved.size() - 40}) {
-    Bytes damaged = saved;
-    damaged[at] ^= 0x10;
-    CHECK_FALSE(OuterReplica::Restore(config, damaged, options).ok());
-  }
-}
-
 TEST_CASE("OuterReplica: what it measures is what a message of a table takes and loses",
           "[localsgd][tables]") {
   const OuterConfig config = Config(ResidualPlace::kBuffer);
   OuterReplica replica(config, RandomVector(kValues, 1, 0.1));
-  const auto theta = RandomVector(kValues, 2, 0.1);
+  auto theta = RandomVector(kValues, 2, 0.1);
   std::vector<int64_t> parts;
   for (const TablePart& part : TableA()) parts.push_back(part.values);
   const std::vector<DeltaCodec> codecs = {DeltaCodec::kInt8, DeltaCodec::kTernary,

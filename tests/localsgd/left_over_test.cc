@@ -165,66 +165,6 @@ TEST_CASE("PieceReducer: what is handed on ends, and all of it has arrived", "[l
   CHECK(run.Missing() < before * 1e-5);
 }
 
-// Law 15: at each moment of a sharded round all replicas are saved and restored; the base, the
-// weights and what is left over have the same bits ever after.
-TEST_CASE("Law 15: saved in mid-flight, replicas of sharded rounds go on bit for bit",
-          "[localsgd]") {
-  const auto codec = GENERATE(DeltaCodec::kInt8, DeltaCodec::kTernary, DeltaCodec::kTopK);
-  const auto residual = GENERATE(ResidualPlace::kBuffer, ResidualPlace::kWeights);
-  const bool overlaps = GENERATE(false, true);  // trains on between message and landing
-  const OuterConfig config = BothWays(codec, residual);
-  OuterReplicaOptions options;
-  options.cut = PieceCut{kParameters, PieceCut::kTile};
-
-  // Two fragments, as in streaming: the second one's message is made while the first one's is under
-  // way.
-  const auto trajectory = [&](bool restarts) {
-    std::vector<Wandering> fragments = {Wandering(3, config, 5), Wandering(3, config, 6)};
-    const auto restart = [&] {
-      for (Wandering& f : fragments) {
-        for (size_t c = 0; restarts && c < 3; ++c) {
-          auto replica = OuterReplica::Restore(config, f.stage.workers[c].replica.Save(), options);
-          REQUIRE(replica.ok());
-          f.stage.workers[c].replica = *std::move(replica);
-        }
-      }
-    };
-    for (uint64_t round = 1; round <= 4; ++round) {
-      const auto accepted = round == 3 ? std::vector<size_t>{0, 2} : Everyone(3);
-      std::vector<std::vector<Bytes>> sums;
-      for (Wandering& f : fragments) {
-        f.Deal(accepted);
-        f.stage.Train(10 * round);
-        f.stage.Encode();
-        restart();
-        if (overlaps) f.stage.Train(10 * round + 1);
-      }
-      for (Wandering& f : fragments) {
-        sums.push_back(f.Reduce(accepted));
-        restart();
-      }
-      for (size_t f = 0; f < 2; ++f) {
-        fragments[f].Land(sums[f], accepted);
-        restart();
-        for (const size_t c : accepted) fragments[f].HandOn(c, fragments[f].stage.PartOf(c));
-        restart();
-        fragments[f].Deliver(1);
-      }
-    }
-    return fragments;
-  };
-
-  const auto whole = trajectory(false), cut_up = trajectory(true);
-  for (size_t f = 0; f < 2; ++f) {
-    for (size_t c = 0; c < 3; ++c) {
-      const ShardedStage &a = whole[f].stage, &b = cut_up[f].stage;
-      CHECK(SameBits(a.workers[c].theta, b.workers[c].theta));
-      CHECK(a.workers[c].replica.Save() == b.workers[c].replica.Save());
-      CHECK(SameLeftOver(a.reducers[c], b.reducers[c], a.cut));
-    }
-  }
-}
-
 TEST_CASE("PieceReducer: what is no left-over is refused", "[localsgd][error]") {
   const OuterConfig config = BothWays(DeltaCodec::kInt8);
   ShardedStage stage(2, config);

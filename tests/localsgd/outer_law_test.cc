@@ -145,7 +145,8 @@ TEST_CASE("OuterFragments: in pieces or whole, the same steps give the same base
   pieces.ReadBase(b);
   CHECK(SameBits(a, b));
   CHECK(SameBits(theta, parts));
-  CHECK_FALSE(pieces.Encode(0, std::vector<float>(3)).ok());
+  std::vector<float> three(3);
+  CHECK_FALSE(pieces.Encode(0, three).ok());
 }
 
 }  // namespace

@@ -31,14 +31,14 @@ TEST_CASE("OuterReplica: a bad commit is refused, names the participant and chan
       {{own, own}, "participant 1"},
       {{{10, stage[1].message, true}}, "participant 0"}};
   Worker& self = stage[0];
-  const Bytes before = self.replica.Save();
+  const auto before = StateOf(self.replica);
   const auto theta = self.theta;
   for (const auto& [commit, prefix] : cases) {
     const absl::Status status = self.replica.Apply(commit, self.theta);
     CAPTURE(prefix, std::string(status.message()));
     CHECK(absl::IsInvalidArgument(status));
     CHECK(std::string(status.message()).find(prefix) == 0);
-    CHECK(self.replica.Save() == before);
+    CHECK((StateOf(self.replica) == before));
     CHECK(self.theta == theta);
   }
   std::vector<float> short_theta(599);
@@ -52,10 +52,10 @@ TEST_CASE("OuterReplica: a commit is applied once, its message is settled by the
   auto stage = TrainedPair(ResidualPlace::kBuffer);
   EncodeAll(&stage);
   ApplyAll(&stage, {0, 1});
-  const Bytes before = stage[0].replica.Save();
+  const auto before = StateOf(stage[0].replica);
   CHECK(absl::IsFailedPrecondition(
       stage[0].replica.Apply(CommitFor(stage, 0, {0, 1}), stage[0].theta)));
-  CHECK(stage[0].replica.Save() == before);
+  CHECK((StateOf(stage[0].replica) == before));
 }
 
 TEST_CASE("OuterReplica: one message is pending at a time", "[localsgd][error]") {

@@ -129,11 +129,10 @@ struct Account {
 };
 
 void CheckConservation(const Worker& worker, const Account& account) {
-  const auto e = worker.replica.residual();
+  const auto e = ResidualOf(worker.replica);
   double worst = 0;
   for (size_t i = 0; i < worker.theta.size(); ++i) {
-    const double kept =
-        (e.empty() ? 0.0 : double{e[i]}) + (double{worker.replica.base()[i]} - worker.theta[i]);
+    const double kept = e[i] + (double{worker.replica.base()[i]} - worker.theta[i]);
     worst = std::max(worst, std::fabs(account.accepted[i] + kept - account.inner[i]));
   }
   REQUIRE(worst < 3e-5);
@@ -196,7 +195,7 @@ TEST_CASE("Law 6: without compression the residual is below half a quantum", "[l
     EncodeAll(&stage);
     ApplyAll(&stage, {0, 1});
     for (const Worker& worker : stage) {
-      for (const float e : worker.replica.residual()) REQUIRE(std::fabs(e) <= 0x1p-41f);
+      for (const float e : ResidualOf(worker.replica)) REQUIRE(std::fabs(e) <= 0x1p-41f);
     }
   }
 }
@@ -214,7 +213,7 @@ TEST_CASE("Law 6: the int8 residual stays below 1/126 of the largest delta", "[l
     }
     EncodeAll(&stage);
     ApplyAll(&stage, {0, 1});
-    for (const float e : stage[0].replica.residual()) {
+    for (const float e : ResidualOf(stage[0].replica)) {
       REQUIRE(std::fabs(e) <= largest / 126);
       kept_something = kept_something || e != 0;
     }
@@ -289,6 +288,36 @@ TEST_CASE("Law 12: averaged over who is missing, the step is the full step", "[l
   }
   const std::vector<float> want(mean.begin(), mean.end());
   CHECK(MaxDifference(step(Everyone(kWorkers)), want) < 1e-6);
+}
+
+TEST_CASE("Law 15: who begins at a version goes on as those who were there, bit for bit",
+          "[localsgd]") {
+  const auto place = GENERATE(ResidualPlace::kBuffer, ResidualPlace::kWeights);
+  const float momentum = GENERATE(0.0f, 0.6f);
+  const OuterConfig config = Outer(0.7f, momentum, DeltaCodec::kNone, place);
+  const OuterReplicaOptions options = {.clip_ratio = 0.03f};
+  auto stage = Stage(2, config, RandomVector(1500, 1), options);
+  const auto round = [](std::vector<Worker>* all, uint64_t seed) {
+    Rng rng(seed, "beginning");
+    for (Worker& worker : *all) Wander(&worker.theta, &rng, 0.01);
+    EncodeAll(all);
+    ApplyAll(all, {0, 1});
+  };
+  for (uint64_t i = 0; i < 3; ++i) round(&stage, i);
+
+  auto twin = stage;
+  const OuterReplica& donor = stage[1].replica;
+  twin[0].theta.assign(donor.base().begin(), donor.base().end());
+  std::vector<float> m(donor.momentum().begin(), donor.momentum().end());
+  m.resize(twin[0].theta.size());  // as it travels: zeros where there is none
+  twin[0].replica = OuterReplica::At(config, donor.version(), twin[0].theta, m, options);
+  CHECK((StateOf(twin[0].replica) == StateOf(stage[0].replica)));
+  for (uint64_t i = 3; i < 6; ++i) {
+    round(&stage, i);
+    round(&twin, i);
+  }
+  CHECK((StateOf(twin[0].replica) == StateOf(stage[0].replica)));
+  CHECK(SameBits(twin[0].theta, stage[0].theta));
 }
 
 TEST_CASE("Outer rounds descend: a quadratic far from its minimum gets there", "[localsgd]") {

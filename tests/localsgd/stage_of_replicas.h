@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "common/rng.h"
@@ -57,6 +58,19 @@ inline double MaxDifference(std::span<const float> a, std::span<const float> b) 
     worst = std::max(worst, std::fabs(static_cast<double>(a[i]) - b[i]));
   }
   return worst;
+}
+
+inline std::vector<float> ResidualOf(const OuterReplica& replica) {
+  std::vector<float> e(replica.base().size());
+  replica.ReadResidual(e);
+  return e;
+}
+
+// All that a replica holds of rounds, to compare.
+inline auto StateOf(const OuterReplica& replica) {
+  const auto copy = [](auto values) { return std::vector(values.begin(), values.end()); };
+  return std::tuple(replica.version(), copy(replica.base()), copy(replica.momentum()),
+                    ResidualOf(replica), copy(replica.PendingMessage()));
 }
 
 struct Worker {

@@ -94,6 +94,7 @@ class InOneProcess {
         int64_t& before = replica.tokens_before[action.fragment];
         sent.push_back({replica.tokens - std::exchange(before, replica.tokens),
                         *replica.rounds->Encode(action.fragment, replica.theta)});
+        replica.trainer->WriteParameters(replica.theta);
         continue;
       }
       std::vector<OuterReplica::Accepted> accepted;

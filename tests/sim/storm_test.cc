@@ -186,6 +186,16 @@ TEST_CASE("Storm: who lands a round late counts its messages as the others did",
   CheckSeeds(kStormDraw, 3, 1);
 }
 
+TEST_CASE("Storm: a delta without meaning is not frozen because who refused it has died",
+          "[sim][storm]") {
+  CheckSeeds(kStormDraw, 1130, 1);
+}
+
+TEST_CASE("Storm: nothing is written off because nobody of stage 0 is left to be behind",
+          "[sim][storm]") {
+  CheckSeeds(kStormDraw, 1051, 1);
+}
+
 TEST_CASE("Storm: a seed has one trace, 480 faults and rounds among them", "[sim][storm]") {
   const SwarmTry tried = TrySwarmSeed({2, kStormDraw}, true);
   CHECK(!tried.finding);

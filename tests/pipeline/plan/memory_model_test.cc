@@ -13,10 +13,10 @@ TEST_CASE("Memory: weights, moments, gradients and the outer optimizer each cost
   RunConfig config;
   const int64_t once = 4 * StageParameters(config.model, 2, true);
   const StageMemory memory = MemoryOf(config, 2, true, {3, 2, 2});
-  CHECK(memory.weights == 2 * once);    // on the device and on the host
+  CHECK(memory.weights == once);
   CHECK(memory.gradients == 3 * once);  // the sum, and two that wait
   CHECK(memory.optimizer == 2 * once);
-  CHECK(memory.outer == 4 * once);  // base, momentum, residual, what was sent
+  CHECK(memory.outer == 5 * once / 2);  // base, momentum, residual
 
   config.inner.optimizer = InnerOptimizer::kSgd;
   config.outer.residual = ResidualPlace::kWeights;
@@ -30,13 +30,13 @@ TEST_CASE("Memory: a stage holds a delta of every replica, alone it holds none",
   config.outer.codec = DeltaCodec::kNone;
   const int64_t once = 4 * StageParameters(config.model, 1, false);
   CHECK(MemoryOf(config, 1, false, {1, 1, 1}).codec == 0);
-  CHECK(MemoryOf(config, 1, false, {1, 1, 1}).outer == 3 * once);
+  CHECK(MemoryOf(config, 1, false, {1, 1, 1}).outer == 5 * once / 2);
   // The encoder's, the payload made of it, and seven more.
   CHECK(MemoryOf(config, 1, false, {1, 1, 8}).codec == 9 * once);
   // A peer may have sent its next one before the last lands here.
   config.outer.overlap_steps = config.outer.inner_steps;
   CHECK(MemoryOf(config, 1, false, {1, 1, 8}).codec == 16 * once);
-  // co2 has two of its own under way, and keeps no weights as they were sent.
+  // co2 has two of its own under way, and a residual in float32.
   config.outer.mode = OuterMode::kCo2;
   CHECK(MemoryOf(config, 1, false, {1, 1, 8}).codec == (4 + 3 * 7) * once);
   CHECK(MemoryOf(config, 1, false, {1, 1, 8}).outer == 3 * once);
@@ -45,7 +45,9 @@ TEST_CASE("Memory: a stage holds a delta of every replica, alone it holds none",
   config.outer.overlap_steps = 4;
   config.outer.fragments = 4;
   CHECK(MemoryOf(config, 1, false, {1, 1, 8}).codec == (2 * 4 + 3 * 7) * once / 4);
-  CHECK(MemoryOf(config, 1, false, {1, 1, 8}).outer == 4 * once);
+  CHECK(MemoryOf(config, 1, false, {1, 1, 8}).outer == 5 * once / 2);
+  config.outer.momentum = 0;
+  CHECK(MemoryOf(config, 1, false, {1, 1, 8}).outer == 3 * once / 2);
 }
 
 TEST_CASE("Memory: of a recomputed layer its input is kept, and one layer's work beside",
@@ -153,7 +155,7 @@ TEST_CASE(
   const StageMemory memory = MemoryOf(config, 2, false, {2, 2, 2});
   CHECK(static_cast<double>(memory.needed()) ==
         Approx((1 + kMemoryMargin) * static_cast<double>(memory.total() + memory.now_and_then())));
-  const int64_t weights = memory.weights / 2;
+  const int64_t weights = memory.weights;
   CHECK(memory.handover == 3 * weights);
   CHECK(memory.checkpoint == (config.checkpoint.every_rounds > 0 ? 4 * weights : 0));
   CHECK(MemoryOf(config, 2, false, {2, 2, 1}).handover == 0);

@@ -245,6 +245,47 @@ TEST_CASE("Planner: what the configuration leaves open of outer rounds stands in
   CHECK(same->predicted_step_s == Approx(run->predicted_step_s));
 }
 
+TEST_CASE(
+    "Planner: where memory has no room for two rounds of messages a round may wait, and trains",
+    "[plan]") {
+  PlannerInput input = InputOf({});
+  for (const NodeId& from : input.nodes) {
+    for (const NodeId& to : input.nodes) {
+      if (from != to) input.links.Set(from, to, 0.02, 50e3);
+    }
+  }
+  input.config.model.hidden = 384;
+  input.config.model.context = 16;
+  input.config.pipeline.sequences_per_microbatch = 1;
+  input.config.pipeline.stages = 4;
+  input.config.pipeline.recompute = Recompute::kNever;
+  input.config.outer.inner_steps = 8;
+  input.config.outer.overlap_steps = -1;
+  input.config.outer.codec = DeltaCodec::kNone;
+  const auto roomy = MakePlan(input);
+  REQUIRE(roomy.ok());
+  REQUIRE(roomy->plan.settings.overlap_steps == 8);  // and even that does not hide it
+  const auto needs = [&](const PipelinePlan& plan) {
+    int64_t most = 0;
+    for (int32_t stage = 0; stage < 4; ++stage) {
+      most = std::max(most, StageNeeds(Settled(input.config, plan), plan, stage).needed());
+    }
+    return most;
+  };
+  PipelinePlan shorter = roomy->plan;
+  shorter.settings.overlap_steps = 4;
+  REQUIRE(needs(shorter) < needs(roomy->plan));
+  for (auto& [node, device] : input.devices) device.memory_bytes = needs(shorter);
+
+  const auto tight = MakePlan(input);
+
+  REQUIRE(tight.ok());
+  CHECK(tight->plan.settings.overlap_steps == 4);
+  CHECK(tight->explanation.find("more than the") != std::string::npos);
+  input.config.outer.overlap_steps = 8;  // given, it stands
+  CHECK(absl::IsResourceExhausted(MakePlan(input).status()));
+}
+
 TEST_CASE("Planner: noise of measurement does not change what it chooses", "[plan]") {
   std::set<std::pair<int64_t, DeltaCodec>> chosen;
   for (uint64_t seed = 1; seed <= 8; ++seed) {

@@ -96,12 +96,13 @@ mutant(15 node/round_keeper.cc
 # ---- localsgd ----------------------------------------------------------------------------------
 
 mutant(16 localsgd/replica.cc
-  [[    e[i] = u - own[i];]]
-  [[    e[i] = MutantIs(16) ? 0.0f : u - own[i];]])
+  [[    for (size_t i = 0; i < count; ++i) live[i] += kept_now[i] - e[i];]]
+  [[    for (size_t i = 0; i < count; ++i) live[i] += kept_now[i] - e[i];
+    if (MutantIs(16)) std::fill_n(halves, count, uint16_t{0});]])
 
 mutant(17 localsgd/replica.cc
-  [[    theta[i] = after[i] + (theta[i] - sent[i]);]]
-  [[    theta[i] = MutantIs(17) ? after[i] : after[i] + (theta[i] - sent[i]);]])
+  [[live[i] = after[i] + live[i];]]
+  [[live[i] = MutantIs(17) ? after[i] : after[i] + live[i];]])
 
 mutant(18 localsgd/round_mean.cc
   [[  BestLoops().scale_sum(sum.data(), d.size(), scale_, d.data());]]
