@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
 #include <sstream>
 
 #include "coordinator/dashboard_admission.h"
@@ -171,6 +173,30 @@ TEST_CASE("Metrics: figures of the status, and nothing that it does not say") {
   CHECK(Has(text, "\nskerry_nodes_waiting 1\n"));
   CHECK_FALSE(Has(text, "skerry_relayed_pairs"));
   CHECK(MetricsText(nullptr, 0).empty());
+}
+
+// Names in a text that begin with "skerry_".
+std::set<std::string> MetricNames(const std::string& text) {
+  std::set<std::string> names;
+  const std::regex name("skerry_[a-z_]+");
+  for (std::sregex_iterator it(text.begin(), text.end(), name), end; it != end; ++it) {
+    names.insert(it->str());
+  }
+  return names;
+}
+
+TEST_CASE("Grafana's dashboard asks for what is exported, all of it and nothing else") {
+  Json status = Status();
+  for (const char* figure : {"rounds", "bytes_sent", "bytes_received", "relayed_pairs"}) {
+    status[figure] = 1;
+  }
+  std::stringstream file;
+  file << std::ifstream(SKERRY_PACKAGING "/grafana/skerry.json").rdbuf();
+  std::string asked;
+  for (const Json& panel : Json::parse(file.str())["panels"]) {
+    for (const Json& target : panel["targets"]) asked += target["expr"].get<std::string>() + "\n";
+  }
+  CHECK(MetricNames(asked) == MetricNames(MetricsText(status, 0)));
 }
 
 // Of the address that the program wrote; waits for it.
