@@ -193,7 +193,8 @@ TEST_CASE("Grafana's dashboard asks for what is exported, all of it and nothing 
   std::stringstream file;
   file << std::ifstream(SKERRY_PACKAGING "/grafana/skerry.json").rdbuf();
   std::string asked;
-  for (const Json& panel : Json::parse(file.str())["panels"]) {
+  const Json grafana = Json::parse(file.str());
+  for (const Json& panel : grafana["panels"]) {
     for (const Json& target : panel["targets"]) asked += target["expr"].get<std::string>() + "\n";
   }
   CHECK(MetricNames(asked) == MetricNames(MetricsText(status, 0)));
