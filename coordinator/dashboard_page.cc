@@ -1,3 +1,4 @@
+#include "coordinator/dashboard_admission.h"
 #include "coordinator/dashboard_view.h"
 #include "coordinator/page.h"
 #include "coordinator/report_page.h"
@@ -22,16 +23,25 @@ main { max-width: 1240px; }
 .arrowhead { fill: var(--valid); }
 #time { display: flex; flex-wrap: wrap; gap: 6px 14px; align-items: center; margin-top: 14px; }
 #time input { flex: 1 1 240px; min-width: 0; accent-color: var(--train); }
-#time button { font: inherit; color: var(--text); background: var(--card);
-  border: 1px solid var(--edge); border-radius: 8px; padding: 4px 14px; cursor: pointer; }
-#time button[aria-pressed="true"] { border-color: var(--train); }
 :focus-visible { outline: 3px solid var(--train); outline-offset: 2px; }
+h3 { font-size: 15px; margin: 0; flex: 1 0 100%; }
+form { display: flex; flex-wrap: wrap; gap: 8px 12px; align-items: center; margin-top: 16px; }
+form input:not([type]), form input[type="password"] { flex: 1 1 220px; min-width: 0; }
+form input, button { font: inherit; color: var(--text); background: var(--card); max-width: 100%;
+  border: 1px solid var(--muted); border-radius: 8px; padding: 4px 12px; }
+button { cursor: pointer; }
+button[aria-pressed="true"] { border-color: var(--train);
+  box-shadow: inset 0 0 0 1px var(--train); }
+[hidden] { display: none !important; }
+caption { text-align: left; font-weight: 600; padding: 14px 0 4px; }
+#done { min-height: 1.5em; margin-top: 10px; }
+#answer { border-left: 3px solid var(--train); padding-left: 12px; overflow-wrap: anywhere; }
 @media (max-width: 600px) { main { padding: 18px 10px 32px; } section { padding: 12px; }
   .pipeline { min-width: 560px; } }
 )";
 
 // Live: the server says which pieces are new. A moment that is past is asked for, and stays.
-constexpr char kScript[] = R"('use strict';
+constexpr char kScript[] = R"(
 const slider = document.getElementById('at');
 const label = document.getElementById('attext');
 const liveButton = document.getElementById('live');
@@ -57,6 +67,7 @@ function listen() {
   source = new EventSource('live');
   source.onmessage = (event) => {
     const news = JSON.parse(event.data);
+    lookAtAdmission(news.admission);
     if (!live) return;
     slider.max = Math.ceil(news.now_s);
     slider.value = slider.max;
@@ -75,10 +86,95 @@ liveButton.addEventListener('click', () => setLive(true));
 setLive(true);
 )";
 
+// What only the operator sees and does. The token is kept for this window and this address, and
+// sent in a header, so that no other page can make the browser send it.
+constexpr char kOperatorScript[] = R"('use strict';
+const byId = (id) => document.getElementById(id);
+let token = sessionStorage.getItem('skerry-token') || '', seenAdmission = null;
+
+function say(text, answer) {
+  byId('done').textContent = text;
+  byId('answer').textContent = (answer || '').trim();
+  byId('answer').hidden = !answer;
+}
+async function ask(path, options) {
+  const headers = { Authorization: `Bearer ${token}` };
+  const answer = await fetch(path, { ...options, headers });
+  if (answer.status === 401) {
+    token = '';
+    sessionStorage.removeItem('skerry-token');
+    byId('operating').hidden = true;
+    byId('enter').hidden = false;
+  }
+  return answer;
+}
+async function showAdmission() {
+  const answer = await ask('admission');
+  const text = await answer.text();
+  if (!answer.ok) return say(text);
+  const key = document.activeElement && document.activeElement.dataset.key;
+  byId('admission').innerHTML = text;
+  for (const button of byId('admission').querySelectorAll('button')) {
+    if (key && button.dataset.key === key) button.focus();
+  }
+  byId('operating').hidden = false;
+  byId('enter').hidden = true;
+}
+function lookAtAdmission(version) {
+  if (!token || version === seenAdmission) return;
+  seenAdmission = version;
+  showAdmission();
+}
+async function order(what) {
+  say('…');
+  const answer = await ask('api/do', { method: 'POST', body: JSON.stringify(what) });
+  if (!answer.ok) return say(await answer.text());
+  const { ok, text } = await answer.json();
+  const long = text.trim().includes('\n');
+  if (!ok) say('It was not done.', text);
+  else if (what.do === 'ticket') say('The ticket, for a volunteer:', text);
+  else if (long) say('The journal says:', text);
+  else say(text);
+}
+const weighty = {
+  deny: 'Keep this node out, and put it out if it is here?',
+  revoke: 'Make this ticket void?',
+};
+function decide(what) {
+  if (!weighty[what.do] || window.confirm(weighty[what.do])) order(what);
+}
+byId('operator').hidden = false;
+byId('enter').addEventListener('submit', (event) => {
+  event.preventDefault();
+  token = byId('token').value.trim();
+  byId('token').value = '';
+  sessionStorage.setItem('skerry-token', token);
+  say('');
+  showAdmission();
+});
+byId('admission').addEventListener('click', (event) => {
+  const button = event.target.closest('button[data-do]');
+  if (button) {
+    const { node, ticket, policy } = button.dataset;
+    decide({ do: button.dataset.do, node, ticket, policy });
+  }
+});
+byId('decide').addEventListener('submit', (event) => {
+  event.preventDefault();
+  const does = event.submitter ? event.submitter.value : 'evidence';
+  decide({ do: does, node: byId('who').value, why: byId('why').value });
+});
+byId('issue').addEventListener('submit', (event) => {
+  event.preventDefault();
+  order({ do: 'ticket', uses: Number(byId('uses').value), expires: byId('expires').value,
+          endpoint: byId('endpoint').value, asks: byId('asks').checked });
+});
+)";
+
 }  // namespace
 
 std::string DashboardScript() {
-  return kScript;
+  return std::string(kOperatorScript) + kScript;
 }
 
 std::string DashboardPage(const DashboardPieces& pieces, const RunReport& report) {
@@ -94,7 +190,8 @@ std::string DashboardPage(const DashboardPieces& pieces, const RunReport& report
         "seconds\"><span id=\"attext\" class=\"muted\">now</span></div>";
   }
   return HtmlPage(report.name.empty() ? "Skerry" : report.name + " · Skerry",
-                  body + "<script src=\"dashboard.js\"></script>", kStyle + GanttStyle());
+                  body + AdmissionForms() + "<script src=\"dashboard.js\"></script>",
+                  kStyle + GanttStyle());
 }
 
 }  // namespace skerry

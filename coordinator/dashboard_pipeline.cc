@@ -133,15 +133,16 @@ std::string PipelineSvg(const Json& status, const RunReport& report) {
                         static_cast<double>(s) * column, s, stage.first_layer,
                         std::max(stage.first_layer, stage.last_layer - 1));
   }
-  return Key() +
-         absl::StrFormat(
-             "<div class=\"scroll\"><svg class=\"pipeline\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" "
-             "aria-label=\"stages and their replicas; the table of nodes says the "
-             "same\"><defs><marker id=\"head\" "
-             "viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" "
-             "orient=\"auto\"><path class=\"arrowhead\" d=\"M0 0 8 4 0 8z\"/></marker></defs>",
-             kChartWidth, bottom + 8) +
-         names + drawn + arrows + "</svg></div>";
+  const std::string svg =
+      absl::StrFormat(
+          "<svg class=\"pipeline\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" "
+          "aria-label=\"stages and their replicas; the table of nodes says the "
+          "same\"><defs><marker id=\"head\" "
+          "viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" "
+          "orient=\"auto\"><path class=\"arrowhead\" d=\"M0 0 8 4 0 8z\"/></marker></defs>",
+          kChartWidth, bottom + 8) +
+      names + drawn + arrows + "</svg>";
+  return Key() + Scrolled("pipeline", svg);
 }
 
 }  // namespace skerry

@@ -143,7 +143,7 @@ std::string NodeTable(const Json& status) {
   const Json nodes = status.value("nodes", Json::array());
   if (nodes.empty()) return "";
   std::string html =
-      "<div class=\"scroll\"><table><thead><tr><th scope=\"col\">node</th><th "
+      "<table><thead><tr><th scope=\"col\">node</th><th "
       "scope=\"col\">region</th>"
       "<th scope=\"col\">stage.replica</th><th scope=\"col\">now</th><th scope=\"col\">step</th>"
       "<th scope=\"col\">round</th><th scope=\"col\">contributed tokens</th><th "
@@ -151,7 +151,7 @@ std::string NodeTable(const Json& status) {
       "scope=\"col\">received</th></tr></thead><tbody>";
   const int64_t by_all = ContributedByAll(nodes);
   for (const Json& node : nodes) html += NodeRow(node, by_all);
-  return html + "</tbody></table></div>";
+  return Scrolled("nodes", html + "</tbody></table>");
 }
 
 // The newest first: that is what somebody who looks in wants to know.

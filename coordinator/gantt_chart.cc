@@ -133,7 +133,7 @@ std::string GanttStyle() {
 .key.kgchain::before { height: 0; border-radius: 0; border-top: 2px solid var(--text);
   width: 18px; background: none; vertical-align: 4px; }
 .ganttid { fill: var(--text); font: 12.5px ui-monospace, "DejaVu Sans Mono", monospace; }
-.ganttbox { overflow-x: auto; } .ganttbox svg { min-width: 640px; }
+.scroll .tasks { min-width: 640px; }
 )";
 }
 
@@ -148,7 +148,8 @@ std::string GanttChart(const RunReport& report) {
   const Axis seconds{0, end_s, kNames, kChartWidth - kChartRight};
   const double bottom = 8 + kRow * static_cast<double>(rows.nodes.size());
   std::string svg = absl::StrFormat(
-      "<svg viewBox=\"0 0 %g %g\" role=\"img\" aria-label=\"Tasks of every node in step %d\">",
+      "<svg class=\"tasks\" viewBox=\"0 0 %g %g\" role=\"img\" aria-label=\"Tasks of every node in "
+      "step %d\">",
       kChartWidth, bottom + 26, step.step);
   for (const std::string& node : rows.nodes) {
     const double y = rows.top.at(node);
@@ -159,7 +160,7 @@ std::string GanttChart(const RunReport& report) {
   }
   svg += XTicks(x, bottom, " ms") + Bars(step.predicted, rows, seconds, true) +
          Bars(step.tasks, rows, seconds, false) + Chain(step, rows, seconds) + "</svg>";
-  return Words(step) + Legend() + "<div class=\"ganttbox\">" + svg + "</div>";
+  return Words(step) + Legend() + Scrolled("tasks of nodes", svg);
 }
 
 }  // namespace skerry

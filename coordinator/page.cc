@@ -64,6 +64,7 @@ thead th { color: var(--muted); font-weight: 500; font-size: 13px; }
 .links { font-size: 12.5px; }
 .links th, .links td { padding: 5px 8px; white-space: nowrap; line-height: 1.35; }
 .link { background: rgb(var(--heat) / var(--strength)); border: 2px solid var(--card); }
+.link .muted { color: var(--text); }
 .events td { padding: 4px 14px 4px 0; }
 .time { color: var(--muted); white-space: nowrap; }
 code, pre { font-family: ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; }
@@ -84,6 +85,11 @@ std::string Section(const std::string& title, const std::string& note, const std
   if (body.empty()) return "";
   return "<section><h2>" + title + " <span class=\"muted\">" + note + "</span></h2>" + body +
          "</section>";
+}
+
+std::string Scrolled(const std::string& label, const std::string& body) {
+  return "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"" + EscapeHtml(label) +
+         "\">" + body + "</div>";
 }
 
 std::string Tile(const std::string& label, const std::string& value, const std::string& note) {

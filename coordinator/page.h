@@ -19,6 +19,10 @@ std::string HtmlPage(const std::string& title, const std::string& body,
 // A card with a heading; empty when `body` is. `title` and `note` are markup.
 std::string Section(const std::string& title, const std::string& note, const std::string& body);
 
+// What may be wider than the page: it scrolls by itself, with the keyboard too. `label` is plain
+// text.
+std::string Scrolled(const std::string& label, const std::string& body);
+
 // One figure of a page: put several into <div class="tiles">. All are markup.
 std::string Tile(const std::string& label, const std::string& value, const std::string& note);
 

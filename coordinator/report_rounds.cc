@@ -66,20 +66,24 @@ std::string StageRoundsTable(const RunReport& report) {
   const std::vector<StageRounds> stages = RoundsByStage(report);
   if (stages.empty()) return "";
   std::string html =
-      "<div class=\"scroll\"><table><thead><tr><th>stage</th><th>parameters</th><th>rounds</th>"
-      "<th>bits up</th><th>bits down</th><th>transfer</th><th>hidden</th>"
-      "<th>base after the last</th></tr></thead><tbody>";
+      "<table><thead><tr><th scope=\"col\">stage</th><th scope=\"col\">parameters</th><th "
+      "scope=\"col\">rounds</th>"
+      "<th scope=\"col\">bits up</th><th scope=\"col\">bits down</th><th "
+      "scope=\"col\">transfer</th><th scope=\"col\">hidden</th>"
+      "<th scope=\"col\">base after the last</th></tr></thead><tbody>";
   for (const StageRounds& stage : stages) {
     const int64_t parameters = ParametersOf(report, stage.stage);
     const auto bits = [](double b) { return b > 0 ? absl::StrFormat("%.2f", b) : "–"; };
     html += absl::StrFormat(
-        "<tr><th>%d</th><td>%s</td><td>%d</td><td>%s</td><td>%s</td><td>%s</td><td>%.1f %%</td>"
+        "<tr><th "
+        "scope=\"row\">%d</th><td>%s</td><td>%d</td><td>%s</td><td>%s</td><td>%s</td><td>%.1f "
+        "%%</td>"
         "<td><code>%s</code> <span class=\"muted\">%d of %d agree</span></td></tr>",
         stage.stage, parameters > 0 ? HumanCount(parameters) : "–", stage.rounds,
         bits(stage.bits_up), bits(stage.bits_down), HumanSeconds(stage.transfer_s),
         100 * stage.hidden, EscapeHtml(stage.digest), stage.agreed, stage.replicas);
   }
-  return html + "</tbody></table></div>" +
+  return Scrolled("outer rounds", html + "</tbody></table>") +
          "<p class=\"muted\">Bits are per parameter and round of one replica, headers included; "
          "a transfer is the median. "
          "The last round of a run has nothing left to hide behind.</p>";

@@ -118,12 +118,13 @@ std::string PlacementTable(const RunReport& report) {
   if (report.stages.empty()) return "";
   size_t columns = 0;
   for (const ReportStage& stage : report.stages) columns = std::max(columns, stage.replicas.size());
-  std::string html = "<div class=\"scroll\"><table><thead><tr><th>stage</th><th>layers</th>";
-  for (size_t i = 0; i < columns; ++i) html += absl::StrFormat("<th>replica %d</th>", i);
+  std::string html = "<table><thead><tr><th scope=\"col\">stage</th><th scope=\"col\">layers</th>";
+  for (size_t i = 0; i < columns; ++i)
+    html += absl::StrFormat("<th scope=\"col\">replica %d</th>", i);
   html += "</tr></thead><tbody>";
   for (size_t s = 0; s < report.stages.size(); ++s) {
     const ReportStage& stage = report.stages[s];
-    html += absl::StrFormat("<tr><th>%d</th><td>", s);
+    html += absl::StrFormat("<tr><th scope=\"row\">%d</th><td>", s);
     html += stage.last_layer > stage.first_layer
                 ? absl::StrFormat("%d–%d", stage.first_layer, stage.last_layer - 1)
                 : "none";
@@ -133,18 +134,18 @@ std::string PlacementTable(const RunReport& report) {
     for (size_t i = stage.replicas.size(); i < columns; ++i) html += "<td></td>";
     html += "</tr>";
   }
-  return html + "</tbody></table></div>";
+  return Scrolled("placement", html + "</tbody></table>");
 }
 
 std::string LinkTable(const RunReport& report) {
   if (report.links.empty() || report.nodes.empty()) return "";
   const Groups groups = GroupNodes(report);
   const bool by_region = report.nodes.size() > kLinkTableNodesMax;
-  std::string head = "<tr><th>from \\ to</th>", body;
-  for (const auto& [to, to_ids] : groups) head += "<th>" + OrDash(to) + "</th>";
+  std::string head = "<tr><th scope=\"col\">from \\ to</th>", body;
+  for (const auto& [to, to_ids] : groups) head += "<th scope=\"col\">" + OrDash(to) + "</th>";
   for (const auto& [from, from_ids] : groups) {
     const ReportNode* node = by_region ? nullptr : FindNode(report, from);
-    body += "<tr><th>" + OrDash(from);
+    body += "<tr><th scope=\"row\">" + OrDash(from);
     if (node) body += "<br><span class=\"muted\">" + OrDash(node->region) + "</span>";
     body += "</th>";
     for (const auto& [to, to_ids] : groups) {
@@ -153,13 +154,16 @@ std::string LinkTable(const RunReport& report) {
     }
     body += "</tr>";
   }
-  return "<div class=\"scroll\"><table class=\"links\"><thead>" + head + "</tr></thead><tbody>" +
-         body + "</tbody></table></div>";
+  return Scrolled("links", "<table class=\"links\"><thead>" + head + "</tr></thead><tbody>" + body +
+                               "</tbody></table>");
 }
 
 std::string EventTable(const RunReport& report) {
   if (report.events.empty()) return "";
-  std::string html = "<table class=\"events\"><tbody>";
+  std::string html =
+      "<table class=\"events\"><thead><tr><th scope=\"col\">when</th><th "
+      "scope=\"col\">what</th></tr>"
+      "</thead><tbody>";
   for (const ReportEvent& event : report.events) {
     html += absl::StrFormat("<tr%s><td class=\"time\">%s</td><td>%s</td></tr>",
                             event.bad ? " class=\"bad\"" : "", HumanSeconds(event.at_s),

@@ -8,6 +8,8 @@
 //   events.jsonl       one line an event, appended
 //   orders.jsonl       what the operator said of admission, appended by commands, obeyed by serve
 //   status.json        the present, replaced every second
+//   admission.json     who may join, replaced when it changes; for the dashboard
+//   dashboard.token    of the dashboard's operator, mode 0600
 //   model/             the trained model
 //   tokenizer/         files of the model's or the data's tokenizer; none: bytes
 //   checkpoints/       or a link to where the operator wants them

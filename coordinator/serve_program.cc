@@ -11,6 +11,7 @@
 #include "common/cli_program.h"
 #include "common/status.h"
 #include "coordinator/admission_program.h"
+#include "coordinator/admission_view.h"
 #include "coordinator/checkpoint_program.h"
 #include "coordinator/coordinator_actor.h"
 #include "coordinator/dashboard_program.h"
@@ -77,7 +78,7 @@ std::string RunFields(const OpenedRun& run) {
 }
 
 CoordinatorOptions ActorOptions(const OpenedRun& run, const NodeId& self, ShardSource& shards,
-                                ModelWriter& model, LiveScreen& screen) {
+                                ModelWriter& model) {
   CoordinatorOptions options;
   options.config = run.config;
   options.run = run.run;
@@ -95,11 +96,6 @@ CoordinatorOptions ActorOptions(const OpenedRun& run, const NodeId& self, ShardS
   };
   options.objects = &shards;
   options.model = &model;
-  options.status = [&screen, path = run.directory.File("status.json")](const std::string& json) {
-    WriteFileAtomically(path, json)
-        .IgnoreError();  // a picture of the present; the next may succeed
-    screen.Show(Json::parse(json));
-  };
   return options;
 }
 
@@ -117,7 +113,24 @@ struct Serving {
   std::unique_ptr<CoordinatorActor> actor = {};
   OrderReader orders = OrderReader(options.directory);
   std::unique_ptr<EventLoop> loop = {};
+  std::string admission = {};  // as written last
 };
+
+// Pictures of the present, for commands and the dashboard: what cannot be written now may be the
+// next time.
+void WriteStatus(Serving& serving, const std::string& text) {
+  const RunDirectory& directory = serving.run.directory;
+  WriteFileAtomically(directory.File("status.json"), text).IgnoreError();
+  const Json status = Json::parse(text);
+  serving.screen.Show(status);
+  if (!serving.actor) return;
+  std::string admission =
+      AdmissionJson(serving.actor->state(), status, std::time(nullptr)).dump() + "\n";
+  if (admission == serving.admission) return;
+  if (WriteFileAtomically(directory.File("admission.json"), admission).ok()) {
+    serving.admission = std::move(admission);
+  }
+}
 
 absl::Status OpenLoop(Serving& serving) {
   EventLoopOptions loop_options{serving.identity};
@@ -155,8 +168,9 @@ absl::Status OpenLoop(Serving& serving) {
 
 // From here on this process leads: the journal is read, and nobody else adds to it.
 absl::Status MakeActor(Serving& serving) {
-  CoordinatorOptions options = ActorOptions(serving.run, serving.identity.id(), *serving.shards,
-                                            serving.model, serving.screen);
+  CoordinatorOptions options =
+      ActorOptions(serving.run, serving.identity.id(), *serving.shards, serving.model);
+  options.status = [&serving](const std::string& text) { WriteStatus(serving, text); };
   options.probes_at_once = serving.options.probes_at_once;
   options.tests_reach = true;
   SKERRY_ASSIGN_OR_RETURN(

@@ -52,13 +52,13 @@ inline void WaitFor(const std::filesystem::path& file, const std::string& text,
 class ProgramRun {
  public:
   // With `rtt_ms` everybody is so far from everybody: what takes time is waiting.
-  ProgramRun(int nodes_min, int steps, int rtt_ms = 0)
+  ProgramRun(int nodes_min, int steps, int rtt_ms = 0, int stages = 1)
       : bin_(BinDirectory()), is_shaped_(rtt_ms > 0) {
     std::string name =
         (std::filesystem::temp_directory_path() / "skerry-strangers-XXXXXX").string();
     SKERRY_CHECK(mkdtemp(name.data()) != nullptr, "a directory");
     at = name;
-    std::ofstream(at / "run.toml") << ConfigOf(nodes_min, steps);
+    std::ofstream(at / "run.toml") << ConfigOf(nodes_min, steps, stages);
     std::ofstream(at / "wan.toml") << ShapeOf(rtt_ms);
     std::ofstream text(at / "text.txt");
     for (int i = 0; i < 20'000; ++i) text << "line " << i * 7919 % 1000 << " of it.\n";
@@ -89,14 +89,24 @@ class ProgramRun {
   }
 
   // Until it listens.
-  void Serve() {
-    auto process =
-        ChildProcess::Start(Shaped({bin_ + "skerry-coordinator", "serve", Dir(), "--dashboard",
-                                    "none", "--bind", "tcp://127.0.0.1:*"}),
-                            Log("coordinator").string());
+  void Serve(const std::string& dashboard = "none", const std::string& bind = "tcp://127.0.0.1:*") {
+    auto process = ChildProcess::Start(Shaped({bin_ + "skerry-coordinator", "serve", Dir(),
+                                               "--dashboard", dashboard, "--bind", bind}),
+                                       Log("coordinator").string());
     SKERRY_CHECK(process.ok(), "a process");
     coordinator = *std::move(process);
     WaitFor(Log("coordinator"), "serving run", *coordinator);
+  }
+
+  // The page of a run that nobody serves.
+  void ServeDashboardOnly() {
+    std::filesystem::remove(at / "run" / "dashboard");
+    auto process = ChildProcess::Start(
+        {bin_ + "skerry-coordinator", "dashboard", Dir(), "--bind", "127.0.0.1:0"},
+        Log("dashboard").string());
+    SKERRY_CHECK(process.ok(), "a process");
+    coordinator = *std::move(process);
+    WaitFor(Log("dashboard"), "dashboard: ", *coordinator);
   }
 
   ChildProcess Join(const std::string& ticket, const std::string& name) const {
@@ -134,7 +144,7 @@ class ProgramRun {
   static std::string BinDirectory() {
     return std::filesystem::canonical("/proc/self/exe").parent_path().string() + "/";
   }
-  static std::string ConfigOf(int nodes_min, int steps) {
+  static std::string ConfigOf(int nodes_min, int steps, int stages) {
     return absl::StrFormat(R"([run]
 name = "strangers"
 seed = 1
@@ -152,13 +162,13 @@ context = 32
 inner_steps = 10
 overlap_steps = 1
 [pipeline]
-stages = 1
+stages = %d
 skip_ratio = 0.0
 microbatches_per_step = 2
 sequences_per_microbatch = 1
 in_flight = 1
 )",
-                           steps, nodes_min);
+                           steps, nodes_min, stages);
   }
 
   std::string bin_;

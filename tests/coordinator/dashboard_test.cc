@@ -5,8 +5,11 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
 #include <sstream>
 
+#include "coordinator/dashboard_admission.h"
 #include "coordinator/dashboard_view.h"
 #include "coordinator/event_tail.h"
 #include "sim/child_process.h"
@@ -172,6 +175,31 @@ TEST_CASE("Metrics: figures of the status, and nothing that it does not say") {
   CHECK(MetricsText(nullptr, 0).empty());
 }
 
+// Names in a text that begin with "skerry_".
+std::set<std::string> MetricNames(const std::string& text) {
+  std::set<std::string> names;
+  const std::regex name("skerry_[a-z_]+");
+  for (std::sregex_iterator it(text.begin(), text.end(), name), end; it != end; ++it) {
+    names.insert(it->str());
+  }
+  return names;
+}
+
+TEST_CASE("Grafana's dashboard asks for what is exported, all of it and nothing else") {
+  Json status = Status();
+  for (const char* figure : {"rounds", "bytes_sent", "bytes_received", "relayed_pairs"}) {
+    status[figure] = 1;
+  }
+  std::stringstream file;
+  file << std::ifstream(SKERRY_PACKAGING "/grafana/skerry.json").rdbuf();
+  std::string asked;
+  const Json grafana = Json::parse(file.str());
+  for (const Json& panel : grafana["panels"]) {
+    for (const Json& target : panel["targets"]) asked += target["expr"].get<std::string>() + "\n";
+  }
+  CHECK(MetricNames(asked) == MetricNames(MetricsText(status, 0)));
+}
+
 // Of the address that the program wrote; waits for it.
 int PortIn(const fs::path& file, ChildProcess& process) {
   std::string url;
@@ -243,6 +271,62 @@ TEST_CASE(
   CHECK(Has(entered->get_header_value("Set-Cookie"), "HttpOnly"));
   CHECK(open.Client().Get("/metrics", {{"Authorization", "Bearer " + token}})->status == 200);
   CHECK(open.Client().Get("/", {{"Cookie", "skerry=" + std::string(32, '0')}})->status == 401);
+}
+
+TEST_CASE(
+    "Operator's commands: what a page asks for becomes arguments, none of them an option of its "
+    "own") {
+  using Words = std::vector<std::string>;
+  const auto of = [](const char* text) { return OperatorCommand(Json::parse(text), "/run"); };
+  CHECK(*of(R"({"do":"admit","node":"ab12"})") == Words{"admit", "/run", "ab12"});
+  CHECK(*of(R"({"do":"deny","node":"ab12","why":"--policy=open x"})") ==
+        Words{"deny", "/run", "ab12", "--why=--policy=open x"});
+  CHECK(*of(R"({"do":"revoke","ticket":"00ff"})") == Words{"revoke", "/run", "00ff"});
+  CHECK(*of(R"({"do":"ticket","uses":3,"expires":"24h","endpoint":"","asks":true})") ==
+        Words{"ticket", "/run", "--uses=3", "--expires=24h", "--approve"});
+  CHECK(*of(R"({"do":"policy","policy":"listed"})") ==
+        Words{"admission", "/run", "--policy=listed"});
+  const char* refused = GENERATE(R"({"do":"serve"})", R"({"do":"admit","node":"--why"})", R"([1])",
+                                 R"({"do":"admit"})", R"({"do":"ticket","uses":0})",
+                                 R"({"do":"deny","node":"ab","why":"two\nlines"})", R"("admit")");
+  CHECK(absl::IsInvalidArgument(of(refused).status()));
+}
+
+TEST_CASE("Admission panel: what strangers say of themselves is escaped, buttons name their node") {
+  const Json admission = {{"policy", "approve"},
+                          {"admitted", 2},
+                          {"waiting", {{{"node", "ab12cd34ef"}, {"device", "<script>"}}}},
+                          {"banned", {{{"node", "77"}, {"why", "its digest differs"}}}}};
+  const std::string html = AdmissionPanel(admission);
+  CHECK(Has(html, "&lt;script&gt;"));
+  CHECK(Has(html, "aria-label=\"admit node ab12cd34\""));
+  CHECK(Has(html, "data-do=\"evidence\" data-node=\"77\""));
+  CHECK(Has(AdmissionPanel(Json()), "said nothing"));
+}
+
+TEST_CASE("Dashboard program: nothing is done, and admission not shown, without the token") {
+  Served served;
+  const std::string order = R"({"do":"deny","node":"ab12"})";
+  auto client = served.Client();
+  CHECK(client.Get("/api/admission")->status == 401);
+  CHECK(client.Post("/api/do", order, "application/json")->status == 401);
+  std::string token;
+  std::getline(std::ifstream(served.run.home.path / "dashboard.token"), token);
+  REQUIRE(token.size() == 32);
+  // Not where a page from elsewhere could have a browser put it.
+  CHECK(client
+            .Post(("/api/do?token=" + token).c_str(), {{"Cookie", "skerry=" + token}}, order,
+                  "application/json")
+            ->status == 401);
+  const httplib::Headers operators = {{"Authorization", "Bearer " + token}};
+  CHECK(client.Post("/api/do", operators, "{}", "application/json")->status == 400);
+  CHECK(client.Get("/api/do", operators)->status == 404);
+  const auto answer = client.Post("/api/do", operators, order, "application/json");
+  REQUIRE(answer->status == 200);
+  CHECK(Json::parse(answer->body)["ok"] == false);  // this run has no key: the command says so
+  CHECK_FALSE(fs::exists(served.run.home.path / "orders.jsonl"));
+  CHECK(client.Post("/api/do", operators, std::string(3000, ' '), "application/json")->status ==
+        413);
 }
 
 // What the program says when it ends at once.
