@@ -63,11 +63,11 @@ TEST_CASE("Conformance: every codec gives the same bits on every instruction set
     CAPTURE(u.size());
     const auto other = Gaussian(u.size(), 99);
     const auto halves = Halves(other);
-    for (const DeltaSource source : {DeltaSource{.base = u}, DeltaSource{.base = other, .theta = u},
-                                     DeltaSource{.base = u, .residual = other},
-                                     DeltaSource{.base = u, .halves = halves},
-                                     DeltaSource{.base = other, .theta = u, .residual = other},
-                                     DeltaSource{.base = other, .theta = u, .halves = halves}}) {
+    for (const DeltaSource source :
+         {DeltaSource{.base = u}, DeltaSource{.base = other, .theta = u},
+          DeltaSource{.base = u, .residual = other}, DeltaSource{.base = u, .halves = halves},
+          DeltaSource{.base = other, .theta = u, .residual = other},
+          DeltaSource{.base = other, .theta = u, .halves = halves}}) {
       CheckEqual(RunCodec(*fast, source), RunCodec(*plain, source));
     }
   }
