@@ -31,12 +31,12 @@ mutant(4 coordinator/ops_training.cc
       DeclareGone(context, node, Gone::kEvicted, "its base parameters differ from its stage's");]])
 
 mutant(5 coordinator/ops_membership.cc
-  [[  Record(context, PlanRecord(*repaired, state_.predicted_step_s, state_.lower_bound_s));]]
+  [[  Record(context, PlanRecord(plan, state_.predicted_step_s, state_.lower_bound_s));]]
   [[  if (MutantIs(5)) {
-    state_.Apply(PlanRecord(*repaired, state_.predicted_step_s, state_.lower_bound_s))
+    state_.Apply(PlanRecord(plan, state_.predicted_step_s, state_.lower_bound_s))
         .IgnoreError();
   } else {
-    Record(context, PlanRecord(*repaired, state_.predicted_step_s, state_.lower_bound_s));
+    Record(context, PlanRecord(plan, state_.predicted_step_s, state_.lower_bound_s));
   }]])
 
 mutant(6 coordinator/ops_membership.cc
