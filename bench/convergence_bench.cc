@@ -27,7 +27,7 @@ namespace {
 constexpr const char* kUsage =
     "usage: bench_convergence [--model tiny|demo|10m] [--seeds N] [--replicas 4,8] [--steps N]\n"
     "                         [--sequences N] [--threads N] [--text FILE] [--studies "
-    "tau,modes,codecs,sums,rest,back,missing,skip]\n"
+    "tau,modes,codecs,table,sums,rest,back,missing,skip]\n"
     "                         [--optimizer adamw|muon]\n"
     "                         [--inner-rate R: no rate is tuned, outer 1 and 0] [--json FILE]\n";
 

@@ -43,29 +43,53 @@ std::string WithTau(const std::string& what) {
   return "tau " + std::to_string(kStudyTau) + " " + what;
 }
 
+struct NamedMode {
+  const char* name;
+  OuterMode mode;
+  int64_t delta;
+};
+constexpr NamedMode kModes[] = {{"delta 2", OuterMode::kOverlap, kStudyTau / 8},
+                                {"delta 16", OuterMode::kOverlap, kStudyTau},
+                                {"co2", OuterMode::kCo2, kStudyTau},
+                                {"streaming 4, delta 2", OuterMode::kStreaming, kStudyTau / 8}};
+
 void AddModes(Collection* out) {
   out->Study("modes");
   Training parallel = Synchronous(1);
   parallel.mode = OuterMode::kDataParallel;
   out->Add("data_parallel (mean of weights)", parallel);
-  out->Add(WithTau("delta 2"), Overlapped(OuterMode::kOverlap, kStudyTau / 8));
-  out->Add(WithTau("delta 16"), Overlapped(OuterMode::kOverlap, kStudyTau));
-  out->Add(WithTau("co2"), Overlapped(OuterMode::kCo2, kStudyTau));
-  out->Add(WithTau("streaming 4, delta 2"), Overlapped(OuterMode::kStreaming, kStudyTau / 8));
+  for (const auto& [name, mode, delta] : kModes) out->Add(WithTau(name), Overlapped(mode, delta));
+}
+
+constexpr std::pair<const char*, DeltaCodec> kLossyCodecs[] = {
+    {"bf16", DeltaCodec::kBf16},       {"int8", DeltaCodec::kInt8}, {"int4", DeltaCodec::kInt4},
+    {"ternary", DeltaCodec::kTernary}, {"sign", DeltaCodec::kSign}, {"topk", DeltaCodec::kTopK},
+    {"lowrank", DeltaCodec::kLowRank}};
+
+bool IsCoarse(DeltaCodec codec) {
+  return codec == DeltaCodec::kTernary || codec == DeltaCodec::kSign ||
+         codec == DeltaCodec::kTopK || codec == DeltaCodec::kLowRank;
+}
+
+// Every mode with every codec; the rest of coarse ones in the weights, where the mode allows.
+void AddTable(Collection* out) {
+  out->Study("table");
+  for (const auto& [mode_name, mode, delta] : kModes) {
+    for (const auto& [codec_name, codec] : kLossyCodecs) {
+      Training training = Overlapped(mode, delta);
+      training.codec = codec;
+      if (IsCoarse(codec) && mode != OuterMode::kCo2) training.residual = ResidualPlace::kWeights;
+      out->Add(WithTau(std::string(mode_name) + ", " + codec_name), training);
+    }
+  }
 }
 
 void AddCodecs(Collection* out) {
   out->Study("codecs");
-  const std::pair<const char*, DeltaCodec> codecs[] = {
-      {"bf16", DeltaCodec::kBf16},       {"int8", DeltaCodec::kInt8}, {"int4", DeltaCodec::kInt4},
-      {"ternary", DeltaCodec::kTernary}, {"sign", DeltaCodec::kSign}, {"topk", DeltaCodec::kTopK},
-      {"lowrank", DeltaCodec::kLowRank}};
-  for (const auto& [name, codec] : codecs) {
+  for (const auto& [name, codec] : kLossyCodecs) {
     Training training = Synchronous(kStudyTau, codec);
     out->Add(WithTau(name), training);
-    const bool is_coarse = codec == DeltaCodec::kTernary || codec == DeltaCodec::kSign ||
-                           codec == DeltaCodec::kTopK || codec == DeltaCodec::kLowRank;
-    if (!is_coarse) continue;
+    if (!IsCoarse(codec)) continue;
     training.residual = ResidualPlace::kWeights;
     out->Add(WithTau(std::string(name) + " in weights"), training);
   }
@@ -178,6 +202,7 @@ std::vector<Contender> ContendersOf(int32_t replicas) {
   if (replicas >= 8) return out.Take();
   AddModes(&out);
   AddCodecs(&out);
+  AddTable(&out);
   AddSums(&out);
   AddRest(&out);
   AddBack(&out);

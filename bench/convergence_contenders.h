@@ -12,8 +12,8 @@ namespace skerry::bench {
 
 struct Contender {
   std::string name;   // "R4 tau 16 ternary"
-  std::string study;  // "tau", "modes", "codecs", "sums", "rest", "back", "missing" or "skip"; a
-                      // baseline's is empty
+  std::string study;  // "tau", "modes", "codecs", "table", "sums", "rest", "back", "missing" or
+                      // "skip"; a baseline's is empty
   Training training;
   std::string baseline;  // the contender its loss is set against; itself for a baseline
 };
