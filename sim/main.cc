@@ -131,14 +131,17 @@ void AddSwarm(CLI::App& app, CommandLine& line) {
       "swarm", "random runs with random faults on virtual time, until one fails");
   command->add_option("--first", swarm.first, "seed to begin with")->capture_default_str();
   command->add_option("--seeds", swarm.seeds, "how many")->default_str("100");
-  command->add_flag("--storm", swarm.storm,
-                    "sixteen nodes, a fault every 1.25 s for ten minutes, in every seed");
+  CLI::Option* storm = command->add_flag(
+      "--storm", swarm.storm, "sixteen nodes, a fault every 1.25 s for ten minutes, in every seed");
   command->add_flag("--few-introduced", swarm.introduces_few,
                     "nodes are told only of whom they need, as in large fleets");
-  command->add_flag("--grid", swarm.grid, "every kind of fault while every phase is under way");
+  CLI::Option* grid =
+      command->add_flag("--grid", swarm.grid, "every kind of fault while every phase is under way");
   command->add_option("--rounds", swarm.rounds, "go on until so many faulted rounds were frozen");
   command->add_option("--draw", swarm.draw, "what seeds mean: 1 as at first, 2 every fault")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->excludes(storm)  // which are draws
+      ->excludes(grid);
   command->add_option("--jobs", swarm.jobs, "runs at a time")->capture_default_str();
   command->add_option("--hashes", swarm.hashes, "write every seed's trace hash here");
   command->add_option("--minutes", swarm.minutes, "stop after so much real time");
