@@ -8,6 +8,7 @@
 #include "common/check.h"
 #include "common/digest.h"
 #include "common/status.h"
+#include "compression/fixed_point.h"
 #include "compression/loops.h"
 
 namespace skerry {
@@ -173,11 +174,13 @@ void OuterReplica::KeepRest(std::span<float> theta) {
     DecodeOwn(codecs, first, std::span(own).first(count));
     loops.form_delta(whole.At(static_cast<size_t>(first)), count, u.data());
     loops.widen_bf16(halves, count, e.data());
-    const bool finite = loops.round_to_bf16({.base = u.data(), .theta = own.data()}, count, halves);
-    SKERRY_CHECK(finite, "what was encoded is finite, and so is what is left of it");
-    auto& kept_now = own;
-    loops.widen_bf16(halves, count, kept_now.data());
-    for (size_t i = 0; i < count; ++i) live[i] += kept_now[i] - e[i];
+    // A message may be off by more than the largest value there is; what is cut off stays in θ.
+    for (size_t i = 0; i < count; ++i) {
+      u[i] = std::clamp(u[i] - own[i], -kMagnitudeMax, kMagnitudeMax);
+    }
+    SKERRY_CHECK(loops.round_to_bf16({.base = u.data()}, count, halves));
+    loops.widen_bf16(halves, count, u.data());
+    for (size_t i = 0; i < count; ++i) live[i] += u[i] - e[i];
   }
 }
 

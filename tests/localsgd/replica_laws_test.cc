@@ -170,6 +170,29 @@ TEST_CASE("Law 4: under any schedule of acceptance no progress is lost or counte
   }
 }
 
+TEST_CASE("Law 4: of the largest deltas there are nothing is lost either", "[localsgd]") {
+  const auto codec = GENERATE(from_range(EveryCodec()));
+  constexpr size_t kSize = 4096;
+  auto stage = Stage(1, PlainMean(ResidualPlace::kBuffer, codec), std::vector<float>(kSize, 0.0f));
+  Worker& worker = stage[0];
+  Rng rng(3, "largest");
+  for (float& value : worker.theta) value = rng.Below(2) == 0 ? -2030.0f : 2030.0f;
+  worker.theta[7] = 0.5f;
+  const std::vector<float> learnt = worker.theta;
+  CAPTURE(static_cast<int>(codec));
+  if (!worker.replica.Encode(worker.theta).ok()) {  // low rank: its factors would be too large
+    CHECK(codec == DeltaCodec::kLowRank);
+    CHECK(worker.theta == learnt);
+    return;
+  }
+  const auto e = ResidualOf(worker.replica);
+  double worst = 0;
+  for (size_t i = 0; i < kSize; ++i) {
+    worst = std::max(worst, std::fabs(double{e[i]} - worker.theta[i] + learnt[i]));
+  }
+  CHECK(worst < 1e-3);
+}
+
 TEST_CASE("Law 4: without compression buffer and weights give one trajectory", "[localsgd]") {
   const auto start = RandomVector(500, 4);
   const auto run = [&](ResidualPlace place) {

@@ -97,8 +97,8 @@ mutant(15 node/round_keeper.cc
 # ---- localsgd ----------------------------------------------------------------------------------
 
 mutant(16 localsgd/replica.cc
-  [[    for (size_t i = 0; i < count; ++i) live[i] += kept_now[i] - e[i];]]
-  [[    for (size_t i = 0; i < count; ++i) live[i] += kept_now[i] - e[i];
+  [[    for (size_t i = 0; i < count; ++i) live[i] += u[i] - e[i];]]
+  [[    for (size_t i = 0; i < count; ++i) live[i] += u[i] - e[i];
     if (MutantIs(16)) std::fill_n(halves, count, uint16_t{0});]])
 
 mutant(17 localsgd/replica.cc
