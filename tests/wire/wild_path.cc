@@ -78,9 +78,10 @@ void WildPath::BreakEvery(int64_t bytes, uint64_t seed) {
   rng_ = Rng(seed);
 }
 
-void WildPath::Close() {
+void WildPath::CloseAfter(int64_t bytes, std::function<void()> then) {
   const std::lock_guard lock(mutex_);
-  closed_ = true;
+  close_after_ = bytes;
+  when_closed_ = std::move(then);
 }
 
 void WildPath::Hold(bool to_target, bool from_target) {
@@ -141,7 +142,11 @@ bool WildPath::Carry(Connection& connection, bool to_target) {
   carried_ += sent;
   allowance_ -= static_cast<double>(sent);
   if (break_every_ > 0 && carried_ >= next_break_) BreakOne();
-  return true;
+  if (close_after_ > 0 && carried_ >= close_after_ && !closed_) {
+    closed_ = true;
+    when_closed_();
+  }
+  return !closed_;
 }
 
 void WildPath::BreakOne() {

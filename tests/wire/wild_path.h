@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -24,8 +25,8 @@ class WildPath {
   // From now on one connection, drawn from `seed`, is broken each time so many more bytes have
   // passed; 0: none.
   void BreakEvery(int64_t bytes, uint64_t seed);
-  // Breaks all connections, and takes no more.
-  void Close();
+  // After so many bytes breaks all connections, takes no more, and calls `then` on its own thread.
+  void CloseAfter(int64_t bytes, std::function<void()> then);
   // Bytes in this direction stop where they are; connections stand.
   void Hold(bool to_target, bool from_target);
   // Of both directions together; 0: as fast as it goes.
@@ -52,6 +53,8 @@ class WildPath {
   bool holds_[2] = {false, false};  // from the target, to it
   double bytes_per_s_ = 0, allowance_ = 0;
   int64_t break_every_ = 0, next_break_ = 0;
+  int64_t close_after_ = 0;
+  std::function<void()> when_closed_;
   int64_t carried_ = 0, broken_ = 0;
   Rng rng_{1};
   std::thread thread_;
