@@ -200,12 +200,15 @@ void CoordinatorActor::SumChecking::CompareStates(CoordinatorActor& actor, Conte
                                                   const RoundCommit& commit) {
   const auto& held = actor.sums_held_.at({commit.stage, commit.round});
   const RoundClock clock(actor.options_.config);
-  Said now{commit.round, {}};
+  Said now{commit.round, actor.state_.plan->version, {}};
   auto& before = said[{commit.stage, clock.FragmentOf(commit.round)}];
   for (const Participant& p : commit.participants) {
     const auto& states = now.states[p.node] = held.at(p.node).statement.states;
     const auto known = before.states.find(p.node);
-    if (before.round != commit.round - clock.fragments() || known == before.states.end()) continue;
+    // A plan in between may have given a piece away and back.
+    const bool follows =
+        before.round == commit.round - clock.fragments() && before.plan_version == now.plan_version;
+    if (!follows || known == before.states.end()) continue;
     bool is_broken = false;
     for (const PieceState& state : states) {
       const auto was = std::find_if(known->second.begin(), known->second.end(),

@@ -39,6 +39,7 @@ struct CoordinatorActor::SumChecking {
   };
   struct Said {  // in the last round of a fragment
     int64_t round = 0;
+    int64_t plan_version = 0;
     std::map<NodeId, std::vector<PieceState>> states;
   };
 
