@@ -38,6 +38,7 @@ struct Reduced {
   }
 
   void Encode(uint64_t seed) {
+    stage = ShardedStage(4, config);  // whose replicas have nothing under way
     stage.Train(seed);
     stage.Encode();
   }
