@@ -22,6 +22,7 @@ struct StageFaults {
   WildDelta wild;                // what every delta is instead
   bool out_of_memory = false;    // the device has none left for a microbatch
   bool void_deltas = false;      // every delta is no message of its codec: not finite, out of range
+  bool void_sums = false;        // likewise every sum of a sharded round
   bool false_state = false;      // a joiner is given another outer momentum than the stage's
   bool false_moments = false;    // and moments that no optimizer makes
 };
@@ -83,12 +84,12 @@ class ObservedStage final : public StageWork {
   }
   int32_t pieces(int64_t round) const override { return stage_->pieces(round); }
   absl::StatusOr<std::vector<Payload>> EncodePieces(int64_t round) override;
-  absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction& reduction) const override {
-    return stage_->ReducePieces(reduction);
-  }
+  absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction& reduction) const override;
   absl::Status ApplySums(const Landing& landing) override;
   std::vector<NodeId> Screened() const override { return stage_->Screened(); }
-  absl::Status LandPart(const Landing& landing) override { return stage_->LandPart(landing); }
+  absl::Status LandPart(const Landing& landing) override {
+    return stage_->LandPart(Honest(landing));
+  }
   std::vector<Piece> HandOn(int64_t round, const std::vector<int32_t>& own) override;
   absl::Status CheckLeftOvers(int64_t round, const std::vector<Piece>& pieces) const override {
     return stage_->CheckLeftOvers(round, pieces);
@@ -124,6 +125,7 @@ class ObservedStage final : public StageWork {
   Observer observer_;
   std::shared_ptr<const StageFaults> faults_;
   absl::Status ApplyHonest(int64_t round, const std::vector<Accepted>& participants);
+  Landing Honest(const Landing& landing) const;
   bool Checks() const { return observer_.vectors && observer_.settled; }
   ReplicaVectors Vectors(bool restarted) const;
   std::vector<float> OwnOf(int64_t round) const;
@@ -138,6 +140,7 @@ class ObservedStage final : public StageWork {
   // Own deltas in flight, honest: whole, or in pieces; and which of them were sent wild.
   std::map<int64_t, std::vector<Payload>> own_;
   std::set<int64_t> wild_;
+  mutable std::map<int64_t, std::map<int32_t, Payload>> own_sums_;  // of those sent falsified
   float largest_left_over_ = 0;
   bool catches_up_ = false;
   int64_t steps_ = 0;

@@ -1,4 +1,4 @@
-// Real node processes without a coordinator that answers: what a home and Ctrl-C promise.
+// Real processes without a coordinator that answers: what a home and Ctrl-C promise, and options.
 
 #include <sched.h>
 #include <signal.h>
@@ -18,6 +18,10 @@ using namespace skerry;
 namespace fs = std::filesystem;
 
 namespace {
+
+std::string Program(const std::string& name) {
+  return std::string(SKERRY_PROGRAMS_DIR) + "/" + name;
+}
 
 // A run that nobody serves: its nodes dial, and wait.
 class UnservedRun {
@@ -60,10 +64,6 @@ class UnservedRun {
   }
 
  private:
-  static std::string Program(const std::string& name) {
-    return std::string(SKERRY_PROGRAMS_DIR) + "/" + name;
-  }
-
   fs::path root_;
   std::string ticket_;
 };
@@ -134,4 +134,13 @@ TEST_CASE("Node: a second Ctrl-C ends it at once, and its home serves the next p
 
   AwaitLoop(after);
   CHECK(NameIn(run.Log("after.log")) == NameIn(before));
+}
+
+TEST_CASE("swarm: --storm and --grid are draws, beside which --draw is refused", "[sim][swarm]") {
+  const std::string kind = GENERATE("--storm", "--grid");
+  const auto tried =
+      RunAndCapture({Program("skerry-sim"), "swarm", kind, "--draw", "9", "--seeds", "1"});
+  REQUIRE(!tried.ok());
+  const std::string why(tried.status().message());
+  CHECK(why.find("--draw excludes " + kind) != std::string::npos);
 }
