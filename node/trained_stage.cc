@@ -206,14 +206,14 @@ absl::Status TrainedStage::OptimizerStep(int64_t step, int32_t microbatches) {
 absl::StatusOr<Payload> TrainedStage::EncodeDelta(int64_t round) {
   const std::span<float> theta = trainer_->HostParameters();
   const int32_t fragment = clock_.FragmentOf(round);
-  SKERRY_ASSIGN_OR_RETURN(Bytes message, fragments_->Encode(fragment, theta));
+  SKERRY_ASSIGN_OR_RETURN(Payload message, fragments_->Encode(fragment, theta));
   NoteHeld();
   const bool goes_back = clock_.restarts() && round == first_round_;  // no step is due yet
   if (goes_back) {
     SKERRY_RETURN_IF_ERROR(fragments_->Restart(fragment, theta));
   }
   if (goes_back || fragments_->ShiftsWeights()) trainer_->HostParametersChanged();
-  return MakePayload(std::move(message));
+  return message;
 }
 
 absl::Status TrainedStage::ApplyRound(int64_t round, const std::vector<Accepted>& participants) {

@@ -200,6 +200,11 @@ TEST_CASE("Storm: nothing is written off because nobody of stage 0 is left to be
   CheckSeeds(kStormDraw, 1051, 1);
 }
 
+TEST_CASE("Storm: a link that is slow for a while is not buried under repeats for ever",
+          "[sim][storm]") {
+  CheckSeeds(kStormDraw, 2275, 1);
+}
+
 TEST_CASE("Storm: a seed has one trace, 480 faults and rounds among them", "[sim][storm]") {
   const SwarmTry tried = TrySwarmSeed({2, kStormDraw}, true);
   CHECK(!tried.finding);
