@@ -57,6 +57,15 @@ absl::StatusOr<std::unique_ptr<StageTeam>> StageTeam::Create(const RunConfig& co
   return team;
 }
 
+template <typename Work>
+void StageTeam::OnAll(const Work& work) {
+  const absl::Status done = threads_->RunAll([&](size_t i) {
+    work(i);
+    return absl::OkStatus();
+  });
+  SKERRY_CHECK(done.ok(), "what cannot fail has run out of memory");
+}
+
 template <typename T>
 std::span<T> StageTeam::Rows(const Member& member, std::span<T> stream) const {
   if (stream.empty()) return stream;
@@ -127,10 +136,7 @@ absl::Status StageTeam::Backward(MicrobatchKey key, std::span<const float> d_out
 }
 
 void StageTeam::Accumulate(MicrobatchKey key) {
-  threads_->Run([&](size_t i) {
-    members_[i].trainer->Accumulate(key);
-    return absl::OkStatus();
-  });
+  OnAll([&](size_t i) { members_[i].trainer->Accumulate(key); });
 }
 
 void StageTeam::Discard(MicrobatchKey key) {
@@ -167,10 +173,7 @@ void StageTeam::ReadParameters(std::span<float> out) {
 }
 
 void StageTeam::WriteParameters(std::span<const float> values) {
-  threads_->Run([&](size_t i) {
-    members_[i].trainer->WriteParameters(values);
-    return absl::OkStatus();
-  });
+  OnAll([&](size_t i) { members_[i].trainer->WriteParameters(values); });
 }
 
 std::span<float> StageTeam::HostParameters() {
@@ -179,24 +182,19 @@ std::span<float> StageTeam::HostParameters() {
 }
 
 void StageTeam::HostParametersChanged() {
-  threads_->Run([&](size_t i) {
-    if (i == 0) {
-      first().HostParametersChanged();
-    } else {
-      members_[i].trainer->WriteParameters(host_);
-    }
-    return absl::OkStatus();
+  OnAll([&](size_t i) {
+    if (i == 0) return first().HostParametersChanged();
+    members_[i].trainer->WriteParameters(host_);
   });
 }
 
 absl::Status StageTeam::CheckEqual() {
   if (IsAlone()) return absl::OkStatus();
   std::vector<Digest> digests(members_.size());
-  threads_->Run([&](size_t i) {
-    const std::span<const float> values = members_[i].trainer->HostParameters();
-    digests[i] = DigestOf(values);
+  SKERRY_RETURN_IF_ERROR(threads_->RunAll([&](size_t i) {
+    digests[i] = DigestOf(std::span<const float>(members_[i].trainer->HostParameters()));
     return absl::OkStatus();
-  });
+  }));
   for (size_t i = 1; i < digests.size(); ++i) {
     if (digests[i] == digests[0]) continue;
     return DataLoss("device %d of %d holds other weights than the first", i, digests.size());

@@ -88,6 +88,8 @@ class StageTeam {
   StageTeam() = default;
   StageTrainer& first() const { return *members_.front().trainer; }
   bool IsAlone() const { return members_.size() == 1; }
+  template <typename Work>
+  void OnAll(const Work& work);  // of what has no errors
   absl::Status CheckLengths(size_t tokens, size_t stream) const;
   // A member's rows of a stream [T, d], or nothing of nothing.
   template <typename T>

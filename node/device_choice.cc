@@ -18,7 +18,7 @@ std::vector<DeviceChoice> AllGpus(int threads) {
 }
 
 absl::StatusOr<DeviceChoice> Listed(const std::string& name, int threads) {
-  DeviceChoice device{false, 0, threads, "listed"};
+  DeviceChoice device{false, 0, threads, "as asked for"};
   if (name == "cpu") return device;
   constexpr const char* kGpu = "cuda:";
   const std::string number = name.rfind(kGpu, 0) == 0 ? name.substr(5) : "";

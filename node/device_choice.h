@@ -37,7 +37,7 @@ inline constexpr size_t kDevicesMax = 64;
 absl::StatusOr<std::vector<DeviceChoice>> ChooseDevices(const std::string& list, DeviceWish wish,
                                                         int threads);
 
-// "the GPU: there is one that works", "cuda:0, cuda:1: all that work"
+// "the GPU: there is one that works", "cuda:0, cuda:1: all GPUs that work"
 std::string DevicesText(std::span<const DeviceChoice> devices);
 
 }  // namespace skerry

@@ -19,6 +19,7 @@
 #include "node/doctor_program.h"
 #include "node/home_lock.h"
 #include "node/limits_program.h"
+#include "node/network_cards.h"
 
 namespace skerry {
 namespace {
@@ -180,6 +181,14 @@ Finding Gpu() {
           "beside the program"};
 }
 
+Finding Cards() {
+  std::string found;
+  for (const NetworkCard& card : NetworkCards()) {
+    found += (found.empty() ? "" : "; ") + Describe(card);
+  }
+  return {"cards", Health::kGood, found.empty() ? "no network card of hardware" : found, "", ""};
+}
+
 // What `join --devices` of that list would announce.
 Finding Devices(const DoctorOptions& options) {
   Finding finding{"devices", Health::kBad, "", "", ""};
@@ -219,7 +228,8 @@ std::vector<Finding> CheckMachine(const DoctorOptions& options) {
                                    Memory(),
                                    Processor(options.threads),
                                    Gpu(),
-                                   Driver()};
+                                   Driver(),
+                                   Cards()};
   if (!options.devices.empty()) findings.push_back(Devices(options));
   return findings;
 }

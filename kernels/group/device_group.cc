@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/status.h"
+#include "kernels/plugin/gpu_group.h"
 
 namespace skerry {
 namespace {
@@ -70,6 +71,10 @@ class StagedGroup final : public Group {
 
 absl::StatusOr<std::vector<std::unique_ptr<Group>>> MakeDeviceGroup(
     std::span<Backend* const> backends, Duration patience) {
+  if (backends.size() > 1) {
+    auto nccl = MakeGpuGroup(backends, patience);
+    if (nccl.ok()) return nccl;
+  }
   auto groups = MakeThreadRing(static_cast<int32_t>(backends.size()), patience);
   for (size_t i = 0; i < backends.size(); ++i) {
     if (backends[i]->is_host() || backends.size() == 1) continue;

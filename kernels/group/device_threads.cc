@@ -63,7 +63,7 @@ DeviceThreads::~DeviceThreads() {
   for (std::thread& thread : crew_->threads) thread.join();
 }
 
-const std::vector<absl::Status>& DeviceThreads::Run(const Work& work) {
+absl::Status DeviceThreads::Run(const Work& work) {
   Crew& crew = *crew_;
   if (!crew.threads.empty()) {
     const std::lock_guard lock(crew.mutex);
@@ -77,11 +77,7 @@ const std::vector<absl::Status>& DeviceThreads::Run(const Work& work) {
   std::unique_lock lock(crew.mutex);
   crew.changed.wait(lock, [&] { return crew.busy == 0; });
   crew.results[0] = std::move(own);
-  return crew.results;
-}
-
-absl::Status DeviceThreads::RunAll(const Work& work) {
-  for (const absl::Status& result : Run(work)) {
+  for (const absl::Status& result : crew.results) {
     if (!result.ok()) return result;
   }
   return absl::OkStatus();

@@ -21,13 +21,15 @@ class DeviceThreads {
   DeviceThreads(const DeviceThreads&) = delete;
   DeviceThreads& operator=(const DeviceThreads&) = delete;
 
-  // work(device) for every device; when all are done, how each ended. Memory that runs out in one
-  // is its ResourceExhausted.
-  const std::vector<absl::Status>& Run(const Work& work);
-  // The same; the first error by device, or ok.
-  absl::Status RunAll(const Work& work);
+  // work(device) for every device, by reference; when all are done, the first error by device, or
+  // ok. Memory that runs out in one is its ResourceExhausted. Takes no memory itself.
+  template <typename Function>
+  absl::Status RunAll(const Function& work) {
+    return Run(std::cref(work));
+  }
 
  private:
+  absl::Status Run(const Work& work);
   struct Crew;
   std::unique_ptr<Crew> crew_;
 };

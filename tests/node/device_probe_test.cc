@@ -38,7 +38,7 @@ TEST_CASE("Devices: a list is of GPUs that work and of equal parts of the proces
   REQUIRE(cpus.ok());
   REQUIRE(cpus->size() == 3);
   for (const DeviceChoice& device : *cpus) CHECK((!device.gpu && device.threads == 2));
-  CHECK(DevicesText(*cpus) == "cpu, cpu, cpu: listed");
+  CHECK(DevicesText(*cpus) == "cpu, cpu, cpu: as asked for");
   CHECK(ChooseDevices("cpu,cpu", DeviceWish::kAuto, 1)->front().threads == 1);
   CHECK(ChooseDevices("", DeviceWish::kCpu, 7)->size() == 1);
   CHECK(ChooseDevices("all", DeviceWish::kAuto, 7)->size() >= 1);
