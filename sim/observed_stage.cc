@@ -109,17 +109,20 @@ absl::StatusOr<std::vector<Payload>> ObservedStage::EncodePieces(int64_t round) 
   return sent;
 }
 
-absl::StatusOr<std::vector<Payload>> ObservedStage::ReducePieces(const Reduction& reduction) const {
-  SKERRY_ASSIGN_OR_RETURN(std::vector<Payload> sums, stage_->ReducePieces(reduction));
-  if (!faults_->void_sums) return sums;
-  for (size_t i = 0; i < sums.size(); ++i) {
-    own_sums_[reduction.round][reduction.pieces[i]] = sums[i];
-    sums[i] = Voided(sums[i]);
+absl::StatusOr<std::vector<Payload>> ObservedStage::ReducePieces(
+    const Reduction& reduction, std::vector<PieceState>* states) const {
+  SKERRY_ASSIGN_OR_RETURN(std::vector<Payload> sums, stage_->ReducePieces(reduction, states));
+  if (faults_->void_sums) {
+    for (size_t i = 0; i < sums.size(); ++i) {
+      own_sums_[reduction.round][reduction.pieces[i]] = sums[i];
+      sums[i] = Voided(sums[i]);
+    }
   }
-  return sums;
+  if (faults_->false_sums.factor == 0 || !observer_.false_sums) return sums;
+  return observer_.false_sums(reduction, sums, *faults_, states);
 }
 
-// The stage itself knows only the sums that it made.
+// The stage itself knows of void sums only what it made.
 StageWork::Landing ObservedStage::Honest(const Landing& landing) const {
   Landing honest = landing;
   honest.own_accepted = landing.own_accepted && !wild_.contains(landing.round);
@@ -130,6 +133,12 @@ StageWork::Landing ObservedStage::Honest(const Landing& landing) const {
     if (own != sums->second.end()) honest.sums[static_cast<size_t>(piece)] = own->second;
   }
   return honest;
+}
+
+SumVerdict ObservedStage::CheckShown(const SumCheck& check, const std::vector<int32_t>& own,
+                                     const Payload& shown) const {
+  const SumVerdict verdict = stage_->CheckShown(check, own, shown);
+  return faults_->false_accusations ? SumVerdict::kFalse : verdict;
 }
 
 std::vector<Payload> ObservedStage::Wild(int64_t round, std::vector<Payload> messages) {
