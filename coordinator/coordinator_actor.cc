@@ -135,6 +135,8 @@ void CoordinatorActor::OnTimer(Context& context, TimerId timer) {
   if (!state_.lost.empty()) return ReportStatus(context);
   TendHandovers(context);
   if (stopping_) return;
+  TendSumChecks(context);
+  if (stopping_ || !state_.lost.empty()) return ReportStatus(context);
   TendReplan(context);
   TendCheckpoint(context);
   FinishWhenDone(context);
@@ -144,7 +146,7 @@ void CoordinatorActor::OnTimer(Context& context, TimerId timer) {
 
 void CoordinatorActor::OnJobDone(Context& context, JobId job) {
   if (stopping_) return;
-  if (OnCheckpointJob(context, job) || OnTraceJob(context, job)) return;
+  if (OnCheckpointJob(context, job) || OnTraceJob(context, job) || OnSumJob(context, job)) return;
   if (job == starting_job_) {
     starting_job_ = 0;
     StartPrepared(context);

@@ -4,8 +4,7 @@
 //
 // Its state is RunState, a fold of the journal: every change is a record, persisted before anything
 // that follows from it is sent. What is not in the journal (who was heard when, which deltas are
-// held where) is learnt again from the nodes after a restart. Handlers are in ops_*.cc, periodic
-// work in duties.cc.
+// held where) nodes tell again after a restart. Handlers: ops_*.cc, periodic work: duties.cc.
 //
 // A run goes through: *gathering* (nodes_min nodes, readings of their links), *planning* (a job),
 // *training* (rounds are frozen, deaths are routed around), *finished* (no step is left; the model
@@ -14,9 +13,8 @@
 // A node is *alive* (its process is here) and it *takes part* (a slot of the plan is its own and
 // not dead). One that died and returned, or came late, is alive without taking part: a standby,
 // until a dead slot is handed to it (ops_handover.cc). Who takes part may be moved to another slot
-// where that shortens the run (ops_replan.cc). At most nodes_max are *active*: measured,
-// planned, told of each other. The others are in reserve: they know the coordinator only, until a
-// place becomes free.
+// where that shortens the run (ops_replan.cc). At most nodes_max are *active*: measured, planned,
+// told of each other. Others are in reserve.
 #pragma once
 
 #include <deque>
@@ -87,10 +85,17 @@ class CoordinatorActor final : public Actor {
   void On(Context& context, const NodeId& from, const CheckpointState& message);
   void On(Context& context, const NodeId& from, const Detour& message);
   void On(Context& context, const NodeId& from, const VoidList& message);
-  void On(Context& context, const NodeId& from, const RoundLate& message);  // ops_late.cc
+  void On(Context& context, const NodeId& from, const RoundLate& message);
+  void DrawSumChecks(Context& context, const RoundCommit& commit);  // ops_sum_checks.cc
+  bool OnSumJob(Context& context, JobId job);
+  void TendSumChecks(Context& context);
+  // ops_late.cc
   void On(Context& context, const NodeId& from, const StateRoot& message);  // ops_state.cc
   void On(Context& context, const NodeId& from, const StateRefuted& message);
   void On(Context& context, const NodeId& from, const StepTrace& message);  // ops_trace.cc
+  void On(Context& context, const NodeId& from, const SumChecked& message);
+  void On(Context& context, const NodeId& from, const SumShown& message);
+  void On(Context& context, const NodeId& from, const LeftOverSent& message);
   template <typename Other>
   void On(Context&, const NodeId&, const Other&) {
     ++refused_;
@@ -314,6 +319,8 @@ class CoordinatorActor final : public Actor {
   using Holdings = std::map<NodeId, std::map<NodeId, Participant>>;  // holder → sender → message
   std::map<RunState::StageRound, Holdings> held_;
   std::map<RunState::StageRound, std::map<NodeId, SumsHeld>> sums_held_;  // by holder, the latest
+  struct SumChecking;                                                     // sum_checking.h
+  std::shared_ptr<SumChecking> sum_checking_;
   using Late = CoordinatorParts::Late;
   std::map<int32_t, Late> late_;
   // What replicas said of their deltas of rounds not frozen; nullopt: what cannot be.

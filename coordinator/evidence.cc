@@ -19,6 +19,13 @@ std::string Told(const std::string& kind, const json& record) {
     const std::string why = record.value("why", "");
     return "the operator said " + record.value("do", "") + (why.empty() ? "" : ": ") + why;
   }
+  if (kind == "proof") {
+    const json& check = record.at("check");
+    return absl::StrFormat(
+        "%s, proven: stage %d, round %d, pieces %s, sum %s, over %d messages (all digests: --json)",
+        record.value("found", ""), check.value("stage", 0), check.value("round", 0),
+        check.at("drawn").dump(), check.value("sum", "").substr(0, 16), check.at("summed").size());
+  }
   if (kind != "life") return "";
   if (record.value("alive", false)) return "is back";
   if (!record.value("evicted", false)) return "is gone";
@@ -38,6 +45,7 @@ absl::Status Evidence::Add(const std::string& record) {
   const std::string told = Told(kind, about);
   if (told.empty()) return absl::OkStatus();
   records_.push_back({{"record", number_}, {"what", told}});
+  if (kind == "proof") records_.back()["proof"] = parsed.at("check");
   if (kind == "life" && about.value("evicted", false)) Compare();
   return absl::OkStatus();
 }

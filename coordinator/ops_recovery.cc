@@ -30,6 +30,7 @@ struct CoordinatorActor::Starting {
 void CoordinatorActor::ForgetTraining() {
   held_.clear();
   sums_held_.clear();
+  sum_checking_.reset();
   late_.clear();
   statistics_.clear();
   table_parts_.clear();

@@ -198,6 +198,7 @@ void CoordinatorActor::TryCommit(Context& context, int32_t stage) {
   const std::optional<RoundTable> table = AddTable(&*commit);
   AddCovered(&*commit);
   Record(context, CommitRecord(*commit));
+  if (commit->shape != 0) DrawSumChecks(context, *commit);
   held_.erase({stage, round});
   sums_held_.erase({stage, round});
   held_up_since_.erase(stage);

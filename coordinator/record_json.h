@@ -81,6 +81,9 @@ inline void from_json(const nlohmann::json& json, PipelinePlan& plan) {
 }
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkReading, target, rtt_s, bytes_per_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Participant, node, tokens, digest)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PieceState, piece, before, after)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SumCheck, stage, round, shape, reducer, checker, drawn, sum,
+                                   summed, covered, states)
 // Nor shapes, tables, screened deltas.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RoundCommit, stage, round, participants, shape,
                                                 table, covered)

@@ -171,6 +171,12 @@ void EventFold::OnMembership(const std::string& kind, const json& event) {
     of.model_bytes = IntegerAt(event, "model_bytes");
   } else if (kind == "screened") {
     OnScreened(node, event);
+  } else if (kind == "false_sum" || kind == "sum_disputed") {
+    Tell(kind,
+         absl::StrFormat("The sum of %s in round %d of stage %d %s.", node,
+                         IntegerAt(event, "round"), IntegerAt(event, "stage"),
+                         kind == "false_sum" ? "was false" : "is of what its senders deny"),
+         true);
   } else if (kind == "absent") {
     Tell(kind,
          absl::StrFormat("Round %d of stage %d went on without %s, which was late.",

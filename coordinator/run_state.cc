@@ -174,6 +174,8 @@ absl::Status ApplyToNode(const std::string& kind, const Json& json, RunState& st
     }
   } else if (kind == "started") {
     state.started.insert(node);
+  } else if (kind == "proof") {
+    json.at("check").get<SumCheck>();  // for who asks for evidence
   } else if (kind == "reach") {
     Reachability& reach = it->second.reach;
     reach = {node, json.at("seen"), {}};
@@ -212,7 +214,8 @@ absl::Status ApplyParsed(const Json& json, RunState& state) {
     ApplyLosses(json, state);
   } else if (kind == "written_off") {
     ApplyWrittenOff(json, state);
-  } else if (kind == "life" || kind == "started" || kind == "reach" || kind == "traffic") {
+  } else if (kind == "life" || kind == "started" || kind == "reach" || kind == "traffic" ||
+             kind == "proof") {
     return ApplyToNode(kind, json, state);
   } else if (kind == "checkpoint" || kind == "resumed") {
     ApplyCheckpoint(json, state);
@@ -355,6 +358,9 @@ std::string LifeRecord(const NodeId& node, bool alive, bool evicted, const std::
 }
 std::string StartedRecord(const NodeId& node) {
   return Json{{"kind", "started"}, {"node", node}}.dump();
+}
+std::string ProofRecord(const NodeId& node, const SumCheck& check, const std::string& found) {
+  return Json{{"kind", "proof"}, {"node", node}, {"found", found}, {"check", check}}.dump();
 }
 std::string TrafficRecord(const NodeId& node, const Traffic& traffic) {
   return Json{{"kind", "traffic"}, {"node", node}, {"traffic", traffic}}.dump();

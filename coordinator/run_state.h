@@ -15,6 +15,7 @@
 //   finished, exported  the end
 //   checkpoint  a generation is whole on the disk · dropped  it is not kept any more, or damaged
 //   resumed  this run begins with another's checkpoint, kept as a generation of its own
+//   proof    that a node lied about a sum, with all digests that it follows from
 //   lost     a stage has nobody left: everybody starts over · rewind  a plan that begins with a
 //            checkpoint: rounds before it are over, what was credited of later steps is not
 #pragma once
@@ -153,6 +154,8 @@ std::string WrittenOffRecord(int64_t step, const std::set<int32_t>& microbatches
 std::string LifeRecord(const NodeId& node, bool alive, bool evicted = false,
                        const std::string& why = "");
 std::string StartedRecord(const NodeId& node);
+// What the coordinator found when it followed a sum: "false sum", "false accusation".
+std::string ProofRecord(const NodeId& node, const SumCheck& check, const std::string& found);
 std::string TrafficRecord(const NodeId& node, const Traffic& traffic);
 std::string CheckpointMade(const CheckpointRecord& checkpoint);
 std::string CheckpointDropped(int64_t generation);

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -136,6 +137,9 @@ absl::Status OpenLoop(Serving& serving) {
   EventLoopOptions loop_options{serving.identity};
   loop_options.run = serving.run.run;
   loop_options.role = HostRole::kCoordinator;
+  // Nobody may foresee whose sums are checked.
+  const auto random = RandomNonce();
+  std::memcpy(&loop_options.seed, random.data(), sizeof loop_options.seed);
   loop_options.bind_endpoint = serving.options.bind;
   loop_options.handle_signals = true;
   loop_options.journal = [&seat = *serving.seat](const std::vector<std::string>& batch) {

@@ -43,8 +43,19 @@ std::vector<float> PieceReducer::ResidualOrZeros(int32_t piece) const {
   return std::vector<float>(static_cast<size_t>(cut_.Size(piece)), 0.0f);
 }
 
+absl::StatusOr<std::vector<float>> PieceReducer::After(int32_t piece, std::span<const float> mean,
+                                                       std::span<const uint8_t> sum,
+                                                       int64_t round) const {
+  std::vector<float> sent(mean.size());
+  SKERRY_RETURN_IF_ERROR(codecs_->DownOfPiece(round, piece)->Decode(sum, sent));
+  std::vector<float> residual = ResidualOrZeros(piece);
+  // The same expression as the encoder's, so these are the bits it saw.
+  for (size_t i = 0; i < residual.size(); ++i) residual[i] = (mean[i] + residual[i]) - sent[i];
+  return residual;
+}
+
 absl::StatusOr<Bytes> PieceReducer::Reduce(int32_t piece, std::vector<RoundMessage> messages,
-                                           int64_t round) const {
+                                           int64_t round, PieceState* state) const {
   std::vector<bool> screened;
   SKERRY_ASSIGN_OR_RETURN(const std::vector<float> mean,
                           Mean(piece, std::move(messages), round, &screened));
@@ -52,6 +63,10 @@ absl::StatusOr<Bytes> PieceReducer::Reduce(int32_t piece, std::vector<RoundMessa
   Bytes sum;
   SKERRY_RETURN_IF_ERROR(
       codecs_->DownOfPiece(round, piece)->EncodeDelta({.base = mean, .residual = residual}, &sum));
+  if (state != nullptr) {
+    SKERRY_ASSIGN_OR_RETURN(const std::vector<float> after, After(piece, mean, sum, round));
+    *state = {piece, StateDigest(this->residual(piece)), StateDigest(after)};
+  }
   return sum;
 }
 
@@ -60,12 +75,8 @@ absl::Status PieceReducer::Land(int32_t piece, std::vector<RoundMessage> message
   std::vector<bool> screened;
   SKERRY_ASSIGN_OR_RETURN(const std::vector<float> mean,
                           Mean(piece, std::move(messages), round, &screened));
-  std::vector<float> sent(mean.size());
-  SKERRY_RETURN_IF_ERROR(codecs_->DownOfPiece(round, piece)->Decode(sum, sent));
-  std::vector<float> residual = ResidualOrZeros(piece);
-  // The same expression as the encoder's, so these are the bits it saw.
-  for (size_t i = 0; i < residual.size(); ++i) residual[i] = (mean[i] + residual[i]) - sent[i];
-  residuals_[piece] = std::move(residual);
+  SKERRY_ASSIGN_OR_RETURN(residuals_[piece], After(piece, mean, sum, round));
+  taken_from_.erase(piece);
   screened_ = std::move(screened);
   return absl::OkStatus();
 }
@@ -83,6 +94,7 @@ std::vector<PieceReducer::LeftOver> PieceReducer::HandOn(const std::set<int32_t>
   const bool is_fine = down_ == DeltaCodec::kNone || down_ == DeltaCodec::kBf16;
   const auto form = own.empty() && !is_fine ? LeftOverForm::kInt8 : LeftOverForm::kDown;
   std::vector<LeftOver> all;
+  std::erase_if(taken_from_, [&](const auto& entry) { return !own.contains(entry.first); });
   for (auto it = residuals_.begin(); it != residuals_.end();) {
     const int32_t piece = it->first;
     std::vector<float>& s = it->second;
@@ -133,6 +145,8 @@ absl::StatusOr<std::vector<float>> PieceReducer::DecodeLeftOver(
 
 absl::Status PieceReducer::TakeOver(int32_t piece, std::span<const uint8_t> message) {
   SKERRY_ASSIGN_OR_RETURN(const std::vector<float> more, DecodeLeftOver(piece, message));
+  const auto before = this->residual(piece);
+  taken_from_.try_emplace(piece, before.begin(), before.end());
   std::vector<float> residual = ResidualOrZeros(piece);
   for (size_t i = 0; i < residual.size(); ++i) residual[i] += more[i];
   residuals_[piece] = std::move(residual);
@@ -141,6 +155,7 @@ absl::Status PieceReducer::TakeOver(int32_t piece, std::span<const uint8_t> mess
 }
 
 void PieceReducer::KeepOnly(const std::set<int32_t>& own) {
+  std::erase_if(taken_from_, [&](const auto& entry) { return !own.contains(entry.first); });
   std::erase_if(residuals_, [&](const auto& entry) { return !own.contains(entry.first); });
 }
 
@@ -149,8 +164,33 @@ std::span<const float> PieceReducer::residual(int32_t piece) const {
   return it == residuals_.end() ? std::span<const float>() : std::span<const float>(it->second);
 }
 
+Digest StateDigest(std::span<const float> s) {
+  if (s.empty()) return {};
+  return DigestOf({reinterpret_cast<const uint8_t*>(s.data()), s.size_bytes()});
+}
+
+const std::vector<float>* PieceReducer::ReducedFrom(int32_t piece, const Digest& before) const {
+  static const std::vector<float> kNone;
+  if (before.IsZero()) return &kNone;
+  for (const auto* states : {&residuals_, &taken_from_}) {
+    const auto it = states->find(piece);
+    if (it != states->end() && StateDigest(it->second) == before) return &it->second;
+  }
+  return nullptr;
+}
+
+void PieceReducer::Resume(int32_t piece, std::vector<float> residual) {
+  SKERRY_CHECK(residual.empty() || static_cast<int64_t>(residual.size()) == cut_.Size(piece));
+  if (residual.empty()) {
+    residuals_.erase(piece);
+  } else {
+    residuals_[piece] = std::move(residual);
+  }
+}
+
 int64_t PieceReducer::HeldBytes() const {
   int64_t floats = 0;
+  for (const auto& [piece, before] : taken_from_) floats += static_cast<int64_t>(before.size());
   for (const auto& [piece, residual] : residuals_) floats += static_cast<int64_t>(residual.size());
   return 4 * floats;
 }

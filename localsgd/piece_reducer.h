@@ -38,8 +38,12 @@
 #include "localsgd/codec_book.h"
 #include "localsgd/piece_cut.h"
 #include "localsgd/round_mean.h"
+#include "wire/message/sum_message.h"
 
 namespace skerry {
+
+// Zero: nothing is left over.
+Digest StateDigest(std::span<const float> s);
 
 // Not thread-safe, copyable.
 class PieceReducer {
@@ -49,10 +53,11 @@ class PieceReducer {
                std::shared_ptr<CodecBook> codecs = nullptr);
 
   // The sum of a piece over `messages`, in any order. `round` says of which codecs they are; where
-  // there are no tables, all rounds are alike. InvalidArgument as RoundMean::Make, or the mean has
-  // diverged.
-  absl::StatusOr<Bytes> Reduce(int32_t piece, std::vector<RoundMessage> messages,
-                               int64_t round = 0) const;
+  // there are no tables, all rounds are alike. `state`: s before and after it lands, for who checks
+  // the sum (sum_proof.h); nullptr: nobody does. InvalidArgument as RoundMean::Make, or the mean
+  // has diverged.
+  absl::StatusOr<Bytes> Reduce(int32_t piece, std::vector<RoundMessage> messages, int64_t round = 0,
+                               PieceState* state = nullptr) const;
 
   // The round landed with that sum, which Reduce made of the same messages. InvalidArgument as
   // Reduce; then nothing has changed.
@@ -86,9 +91,18 @@ class PieceReducer {
 
   // s of a piece, empty before it landed.
   std::span<const float> residual(int32_t piece) const;
+  // s that a sum not landed yet was made from, as `state` named it: what was taken over since
+  // counts from the next one on. nullptr: it is gone.
+  const std::vector<float>* ReducedFrom(int32_t piece, const Digest& before) const;
+  // Goes on from that s, of another reducer: to follow what that one did. Empty: none.
+  void Resume(int32_t piece, std::vector<float> residual);
+  int64_t SizeOf(int32_t piece) const { return cut_.Size(piece); }
   int64_t HeldBytes() const;
 
  private:
+  // s after `sum` of that mean lands.
+  absl::StatusOr<std::vector<float>> After(int32_t piece, std::span<const float> mean,
+                                           std::span<const uint8_t> sum, int64_t round) const;
   absl::StatusOr<std::vector<float>> Mean(int32_t piece, std::vector<RoundMessage> messages,
                                           int64_t round, std::vector<bool>* screened) const;
   std::vector<float> ResidualOrZeros(int32_t piece) const;
@@ -102,8 +116,9 @@ class PieceReducer {
   DeltaCodec down_;
   RobustOptions robust_;
   std::vector<bool> screened_;
-  std::map<int32_t, std::vector<float>> residuals_;  // s, by piece
-  std::map<int32_t, float> handing_on_;              // its largest value when that began
+  std::map<int32_t, std::vector<float>> residuals_;   // s, by piece
+  std::map<int32_t, float> handing_on_;               // its largest value when that began
+  std::map<int32_t, std::vector<float>> taken_from_;  // s before what was taken over since landing
 };
 
 }  // namespace skerry

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -23,6 +24,7 @@
 #include "node/say.h"
 #include "node/shard_directory.h"
 #include "node/trained_stage.h"
+#include "wire/config.h"
 #include "wire/event_loop.h"
 #include "wire/identity.h"
 #include "wire/open_files.h"
@@ -92,6 +94,8 @@ absl::StatusOr<EventLoopOptions> LoopOptions(const JoinOptions& options, const T
   EventLoopOptions loop{std::move(identity)};
   loop.run = ticket.run;
   loop.role = HostRole::kNode;
+  const auto random = RandomNonce();  // nonces of pings
+  std::memcpy(&loop.seed, random.data(), sizeof loop.seed);
   loop.bind_endpoint = options.listen;
   loop.coordinator = PeerAddress{ticket.coordinator, ticket.endpoint};
   loop.handle_signals = true;

@@ -315,6 +315,7 @@ void NodeActor::OnJobDone(Context& context, JobId job) {
     return;
   }
   if (job == left_overs_job_ && left_overs_job_ != 0) return LeftOversMade(context);
+  if (OnSumJob(context, job)) return;
   if (job == chunk_job_ && chunk_job_ != 0) return ChunkDigested(context);
   if (job == digest_job_ && digest_job_ != 0) return StateDigested(context);
   if (job == heavy_job_ && heavy_ != Heavy::kNone) {

@@ -28,11 +28,13 @@
 #include "node/left_overs.h"
 #include "node/link_prober.h"
 #include "node/node_look.h"
+#include "node/node_parts.h"
 #include "node/round_keeper.h"
 #include "node/shard_fetcher.h"
 #include "node/shard_store.h"
 #include "node/state_fetcher.h"
 #include "node/state_transfer.h"
+#include "node/sum_checks.h"
 #include "pipeline/exec/lateness.h"
 #include "pipeline/exec/stage_actor.h"
 #include "pipeline/exec/stage_work.h"
@@ -126,6 +128,8 @@ class NodeActor final : public Actor {
   void On(Context& context, const NodeId& from, const DeltaHeld& message);
   void On(Context& context, const NodeId& from, const DeltaSum& message);
   void On(Context& context, const NodeId& from, const RoundCommit& message);
+  void On(Context& context, const NodeId& from, const SumCheck& message);
+  void On(Context& context, const NodeId& from, const SumShown& message);
   void On(Context& context, const NodeId& from, const ObjectRequest& message);
   void On(Context& context, const NodeId& from, const ObjectChunk& message);
   void On(Context& context, const NodeId& from, const CheckpointRequest& message);
@@ -245,6 +249,14 @@ class NodeActor final : public Actor {
   void OnPieces(Context& context, const NodeId& from, const Delta& message);
   bool IsSumOf(const NodeId& reducer, int64_t round, const std::vector<Piece>& sums);
 
+  // node_sum_checks.cc
+  bool ChecksSums() const { return config_->outer.sum_checks > 0; }
+  void AddStatement(SumsHeld* held);
+  void ShowSum(Context& context, const SumCheck& check);
+  static Payload Shown(const SumCheck& check, const StageWork::Reduction& reduction,
+                       const Payload& sums, const std::vector<Payload>& left_over);
+  bool OnSumJob(Context& context, JobId id);
+
   // node_left_overs.cc
   bool HandsOn() const;
   bool IsLeftOver(const Delta& message) const;
@@ -293,28 +305,16 @@ class NodeActor final : public Actor {
   int64_t step_ = 0;     // completed inner steps
   int64_t encoded_ = 0;  // rounds whose own delta is encoded
   bool open_ = false;    // step_ is begun and its optimizer step not done
-  struct Boundary {
-    Instant at;
-    std::optional<Instant> ready;    // everything needed for the update was here
-    std::optional<Instant> waiting;  // the device had nothing else to do since
-    Instant counted_from;            // `at` on the clock of lateness_
-  };
+  using Boundary = NodeParts::Boundary;
   std::map<int64_t, Boundary> boundaries_;
   // How long rounds take here, of `stage_` since this process holds it.
   std::optional<Lateness> lateness_;
-  struct RoundBytes {  // of deltas and sums
-    int64_t sent = 0, received = 0;
-  };
+  using RoundBytes = NodeParts::RoundBytes;
   std::map<int64_t, RoundBytes> round_bytes_;
   RoundBytes* BytesOf(const skerry::Message& message);
-  struct Shapes {  // of a plan's rounds, and who sums what in them
-    int64_t plan_version = 0;
-    int32_t stage = -1;
-    std::map<int64_t, RoundShape> of;
-    std::map<std::pair<uint64_t, int32_t>, std::vector<NodeId>> reducers;  // by shape and pieces
-  };
-  Shapes shapes_;
+  NodeParts::Shapes shapes_;
   std::map<int64_t, uint64_t> reported_sums_;  // by round, the shape
+  SumChecks sum_checks_;
   // What reducers hand on. Of this stage, in any plan that this node has seen: who may.
   std::set<NodeId> former_replicas_;
   std::set<NodeId> retiring_;  // gave away what they still sum by the plan: they leave

@@ -33,6 +33,7 @@ void NodeActor::DropStage(Context& context) {
   lateness_.reset();
   shapes_ = {};
   reported_sums_.clear();
+  sum_checks_ = {};
   former_replicas_.clear();
   retiring_.clear();
   taken_over_.clear();

@@ -62,6 +62,9 @@ std::vector<Digest> NodeActor::SendLeftOver(Context& context, int32_t stage, con
       KeepLeftOver(context, left.round, std::move(part));
       continue;
     }
+    LeftOverSent said{stage, left.round, to, {}};
+    for (const Piece& piece : part) said.pieces.push_back(piece.index);
+    if (ChecksSums()) Send(context, options_.coordinator, std::move(said));
     for (Piece& piece : part) piece.index += left.count;
     const Payload packed = PackPieces(part);
     sent.push_back(DigestOf(View(packed)));

@@ -19,8 +19,11 @@ struct NodeActor::Results {
     Payload packed;
     Digest digest;
   };
-  std::vector<Part> parts;  // of it
+  std::vector<Part> parts;      // of it
+  std::vector<Digest> digests;  // of the pieces, where sums are checked
   std::vector<Piece> sums;
+  std::vector<Participant> summed;  // what they were made of
+  std::vector<PieceState> states;
   std::vector<Piece> left_over;               // of pieces that others sum from the next round on
   std::optional<DeltaStatistics> statistics;  // of the own delta
   uint64_t shape = 0;

@@ -76,7 +76,7 @@ void NodeActor::EncodePieces(Context& context) {
   heavy_job_ = SubmitTracked(
       context, {"encode delta", EncodingCost(),
                 [work = work_.get(), results = results_, self = options_.self, round,
-                 measures = MeasuresNow(), reducers = ReducersOfRound(round),
+                 measures = MeasuresNow(), states = ChecksSums(), reducers = ReducersOfRound(round),
                  shape = ShapeOfRound(round).id] {
                   if (measures) results->Measure(*work);
                   auto pieces = work->EncodePieces(round);
@@ -84,6 +84,9 @@ void NodeActor::EncodePieces(Context& context) {
                   if (!pieces.ok()) return;
                   results->pieces = *std::move(pieces);
                   results->shape = shape;
+                  for (const Payload& piece : results->pieces) {
+                    if (states) results->digests.push_back(DigestOf(View(piece)));
+                  }
                   if (!reducers.empty()) {
                     for (const auto& [to, part] : PartsOf(results->pieces, reducers, nullptr)) {
                       if (to == self) continue;
@@ -96,6 +99,7 @@ void NodeActor::EncodePieces(Context& context) {
 
 void NodeActor::PiecesEncoded(Context& context, int64_t round) {
   rounds_->HoldOwn(round, tokens_of_round_, results_->pieces);
+  if (ChecksSums()) sum_checks_.sent[round] = results_->digests;
   if (results_->shape != ShapeOfRound(round).id) {  // somebody died meanwhile
     return SendPieces(context, round, tokens_of_round_, results_->pieces, nullptr);
   }
@@ -154,18 +158,21 @@ bool NodeActor::ReduceIfReady(Context& context, int64_t round) {
   results_ = std::make_shared<Results>();
   results_->version = round;
   results_->shape = shape.id;
-  heavy_job_ = SubmitTracked(
-      context, {"reduce pieces", work_->Cost(WorkKind::kReduce),
-                [work = work_.get(), results = results_, reduction = *std::move(reduction)] {
-                  const auto sums = work->ReducePieces(reduction);
-                  results->status = sums.status();
-                  if (!sums.ok()) return;
-                  for (size_t i = 0; i < sums->size(); ++i) {
-                    results->sums.push_back({reduction.pieces[i], (*sums)[i]});
-                  }
-                  results->delta = PackPieces(results->sums);
-                  results->digest = DigestOf(View(results->delta));
-                }});
+  heavy_job_ =
+      SubmitTracked(context, {"reduce pieces", work_->Cost(WorkKind::kReduce),
+                              [work = work_.get(), results = results_, states = ChecksSums(),
+                               reduction = *std::move(reduction)] {
+                                if (states) results->summed = SummedOf(reduction);
+                                const auto sums = work->ReducePieces(
+                                    reduction, states ? &results->states : nullptr);
+                                results->status = sums.status();
+                                if (!sums.ok()) return;
+                                for (size_t i = 0; i < sums->size(); ++i) {
+                                  results->sums.push_back({reduction.pieces[i], (*sums)[i]});
+                                }
+                                results->delta = PackPieces(results->sums);
+                                results->digest = DigestOf(View(results->delta));
+                              }});
   return true;
 }
 
@@ -180,6 +187,7 @@ void NodeActor::Reduced(Context& context) {
   const DeltaSum sum{stage_,           round,           shape.id,     tokens,
                      results_->digest, results_->delta, plan_.version};
   rounds_->HoldSum(options_.self, sum, shape, results_->sums);
+  sum_checks_.reduced[{round, shape.id}] = {results_->summed, results_->states};
   for (const NodeId& holder : Holders(plan_, stage_)) {
     if (holder != options_.self) Send(context, holder, sum);
   }
@@ -191,12 +199,14 @@ void NodeActor::ReportSums(Context& context) {
   if (farewell_) return;
   for (int64_t round = rounds_->next(); rounds_->IsAhead(round); ++round) {
     const uint64_t shape = ShapeOfRound(round).id;
-    const auto held = rounds_->AllSums(round, shape);
+    auto held = rounds_->AllSums(round, shape);
     if (!held || reported_sums_[round] == shape) continue;
     reported_sums_[round] = shape;
+    AddStatement(&*held);
     Send(context, options_.coordinator, *held);
   }
   reported_sums_.erase(reported_sums_.begin(), reported_sums_.lower_bound(rounds_->next()));
+  sum_checks_.ForgetBelow(rounds_->next());
 }
 
 void NodeActor::OnPieces(Context& context, const NodeId& from, const Delta& message) {

@@ -70,7 +70,11 @@ class TrainedStage final : public StageWork {
   absl::Status SetTable(int64_t first_round, const Bytes& table) override;
   int32_t pieces(int64_t round) const override;
   absl::StatusOr<std::vector<Payload>> EncodePieces(int64_t round) override;
-  absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction& reduction) const override;
+  absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction& reduction,
+                                                    std::vector<PieceState>* states) const override;
+  absl::StatusOr<std::vector<Payload>> LeftOverBefore(const SumCheck& check) const override;
+  SumVerdict CheckShown(const SumCheck& check, const std::vector<int32_t>& own,
+                        const Payload& shown) const override;
   absl::Status ApplySums(const Landing& landing) override;
   absl::Status LandPart(const Landing& landing) override;
   std::vector<Piece> HandOn(int64_t round, const std::vector<int32_t>& own) override;
@@ -97,9 +101,11 @@ class TrainedStage final : public StageWork {
   // Values of a round's message, or of a piece of it, and what it is of.
   int64_t MessageValues(int64_t round, int32_t piece) const;
   std::shared_ptr<const Codec> CodecOf(int64_t round, int32_t piece) const;
+  std::shared_ptr<const Codec> DownCodecOf(int64_t round, int32_t piece) const;
   std::vector<float> DecodeDelta(int64_t round, const Payload& delta) const;
   std::vector<float> DecodePieces(int64_t round, const std::vector<Payload>& own_pieces) const;
   std::vector<float> LiveParameters();
+  PieceReducer ReducerOf(int64_t round) const;  // a copy
   // Of what a round concerns, by piece: what this reducer has left over; what a message hands on.
   std::map<int32_t, std::vector<float>> LeftOver(int64_t round) const;
   std::vector<float> DecodeLeftOver(int64_t round, const Piece& piece) const;

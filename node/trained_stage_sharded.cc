@@ -1,5 +1,6 @@
 // Sharded rounds of a trained stage.
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
@@ -7,7 +8,9 @@
 #include "common/check.h"
 #include "common/status.h"
 #include "compression/codec.h"
+#include "localsgd/sum_proof.h"
 #include "node/trained_stage.h"
+#include "pipeline/exec/shown_sum.h"
 
 namespace skerry {
 namespace {
@@ -46,17 +49,49 @@ absl::StatusOr<std::vector<Payload>> TrainedStage::EncodePieces(int64_t round) {
   return pieces;
 }
 
-absl::StatusOr<std::vector<Payload>> TrainedStage::ReducePieces(const Reduction& reduction) const {
+std::shared_ptr<const Codec> TrainedStage::DownCodecOf(int64_t round, int32_t piece) const {
+  return BookOf(round).DownOfPiece(round, piece);
+}
+
+absl::StatusOr<std::vector<Payload>> TrainedStage::ReducePieces(
+    const Reduction& reduction, std::vector<PieceState>* states) const {
   SKERRY_CHECK(sharded_over_ > 0 && reduction.messages.size() == reduction.pieces.size());
   const PieceReducer& reducer = reducers_[static_cast<size_t>(clock_.FragmentOf(reduction.round))];
   std::vector<Payload> sums;
   for (size_t i = 0; i < reduction.pieces.size(); ++i) {
+    if (states != nullptr) states->emplace_back();
     SKERRY_ASSIGN_OR_RETURN(
-        Bytes sum,
-        reducer.Reduce(reduction.pieces[i], Messages(reduction.messages[i]), reduction.round));
+        Bytes sum, reducer.Reduce(reduction.pieces[i], Messages(reduction.messages[i]),
+                                  reduction.round, states != nullptr ? &states->back() : nullptr));
     sums.push_back(MakePayload(std::move(sum)));
   }
   return sums;
+}
+
+absl::StatusOr<std::vector<Payload>> TrainedStage::LeftOverBefore(const SumCheck& check) const {
+  SKERRY_CHECK(sharded_over_ > 0);
+  const PieceReducer& reducer = reducers_[static_cast<size_t>(clock_.FragmentOf(check.round))];
+  std::vector<Payload> left;
+  for (const int32_t piece : check.drawn) {
+    const auto state = std::find_if(check.states.begin(), check.states.end(),
+                                    [&](const PieceState& s) { return s.piece == piece; });
+    if (state == check.states.end()) return InvalidArgument("piece %d is not its own", piece);
+    const std::vector<float>* from = reducer.ReducedFrom(piece, state->before);
+    if (from == nullptr) return FailedPrecondition("piece %d: the round has landed", piece);
+    const auto* first = reinterpret_cast<const uint8_t*>(from->data());
+    left.push_back(MakePayload(Bytes(first, first + from->size() * sizeof(float))));
+  }
+  return left;
+}
+
+SumVerdict TrainedStage::CheckShown(const SumCheck& check, const std::vector<int32_t>& own,
+                                    const Payload& shown) const {
+  if (sharded_over_ == 0) return SumVerdict::kNotShown;
+  const auto fragment = static_cast<size_t>(clock_.FragmentOf(check.round));
+  const auto unpacked = UnpackShown(shown, check.summed.size(), check.drawn.size());
+  if (!unpacked.ok()) return SumVerdict::kNotShown;
+  return CheckShownSum(check, own, *unpacked, SumsOf(*unpacked),
+                       PieceReducer(config_.outer, cuts_[fragment], 0, books_[fragment]));
 }
 
 absl::Status TrainedStage::LandPart(const Landing& landing) {
@@ -138,6 +173,10 @@ std::vector<float> TrainedStage::DecodePieces(int64_t round,
     SKERRY_CHECK(decoded.ok(), "a delta of our own making");
   }
   return values;
+}
+
+PieceReducer TrainedStage::ReducerOf(int64_t round) const {
+  return reducers_[static_cast<size_t>(clock_.FragmentOf(round))];
 }
 
 std::map<int32_t, std::vector<float>> TrainedStage::LeftOver(int64_t round) const {

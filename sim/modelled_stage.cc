@@ -223,11 +223,26 @@ uint64_t ModelledStage::SumOf(const Reduction& reduction, size_t index) const {
   return Chain(sum, residual == residuals.end() ? 0 : residual->second);
 }
 
-absl::StatusOr<std::vector<Payload>> ModelledStage::ReducePieces(const Reduction& reduction) const {
+int64_t ModelledStage::LeftOverBytes(int64_t round, int32_t piece) const {
+  const PieceCut& cut = CutOf(round);
+  return piece < cut.count() ? 4 * cut.Size(piece) : 0;
+}
+
+absl::StatusOr<std::vector<Payload>> ModelledStage::LeftOverBefore(const SumCheck& check) const {
+  std::vector<Payload> left;
+  for (const int32_t piece : check.drawn) {
+    left.push_back(MakeHollowPayload({}, LeftOverBytes(check.round, piece)));
+  }
+  return left;
+}
+
+absl::StatusOr<std::vector<Payload>> ModelledStage::ReducePieces(
+    const Reduction& reduction, std::vector<PieceState>* states) const {
   const Table table = DownTableOf(reduction.round);
   std::vector<Payload> sums;
   for (size_t i = 0; i < reduction.pieces.size(); ++i) {
     const int32_t piece = reduction.pieces[i];
+    if (states != nullptr) states->push_back({piece, {}, {}});
     sums.push_back(MakeHollowPayload(MessageOf(SumOf(reduction, i), table),
                                      EncodedBytes(CutOf(reduction.round), piece, table)));
   }

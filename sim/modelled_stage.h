@@ -54,7 +54,14 @@ class ModelledStage final : public StageWork {
   absl::Status SetTable(int64_t first_round, const Bytes& table) override;
   int32_t pieces(int64_t round) const override;
   absl::StatusOr<std::vector<Payload>> EncodePieces(int64_t round) override;
-  absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction& reduction) const override;
+  absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction& reduction,
+                                                    std::vector<PieceState>* states) const override;
+  // Stands for what is there; nobody lies without arithmetic.
+  absl::StatusOr<std::vector<Payload>> LeftOverBefore(const SumCheck& check) const override;
+  SumVerdict CheckShown(const SumCheck&, const std::vector<int32_t>&,
+                        const Payload&) const override {
+    return SumVerdict::kTrue;
+  }
   absl::Status ApplySums(const Landing& landing) override;
   absl::Status LandPart(const Landing&) override { return absl::OkStatus(); }
   // Of a piece that it does not sum any more a reducer hands on one message that stands for all.
@@ -68,6 +75,7 @@ class ModelledStage final : public StageWork {
   // What the messages, or the sums, of all pieces of a round take.
   int64_t PiecesBytes(int64_t round) const;
   int64_t SumsBytes(int64_t round) const;
+  int64_t LeftOverBytes(int64_t round, int32_t piece) const;
   void AdoptBase() override { base_ = theta_; }
   absl::StatusOr<Payload> SaveState() override;
   absl::StatusOr<Payload> SaveLiveState(int64_t version) override;

@@ -109,6 +109,19 @@ absl::StatusOr<std::vector<Payload>> ObservedStage::EncodePieces(int64_t round) 
   return sent;
 }
 
+absl::StatusOr<std::vector<Payload>> ObservedStage::ReducePieces(
+    const Reduction& reduction, std::vector<PieceState>* states) const {
+  SKERRY_ASSIGN_OR_RETURN(std::vector<Payload> sums, stage_->ReducePieces(reduction, states));
+  if (faults_->false_sums.factor == 0 || !observer_.false_sums) return sums;
+  return observer_.false_sums(reduction, sums, *faults_, states);
+}
+
+SumVerdict ObservedStage::CheckShown(const SumCheck& check, const std::vector<int32_t>& own,
+                                     const Payload& shown) const {
+  const SumVerdict verdict = stage_->CheckShown(check, own, shown);
+  return faults_->false_accusations ? SumVerdict::kFalse : verdict;
+}
+
 std::vector<Payload> ObservedStage::Wild(int64_t round, std::vector<Payload> messages) {
   if (faults_->wild.factor == 0 || !observer_.wild) return messages;
   wild_.insert(round);

@@ -16,14 +16,17 @@ namespace skerry {
 
 // What a test of the protocol may do to a node's arithmetic, while the run goes on.
 struct StageFaults {
-  double slow = 1;               // costs are multiplied
-  double wrong_results = 0;      // share of activations and gradients falsified on their way out
-  bool poisoned_deltas = false;  // a few bits of every delta are wrong
-  WildDelta wild;                // what every delta is instead
-  bool out_of_memory = false;    // the device has none left for a microbatch
-  bool void_deltas = false;      // every delta is no message of its codec: not finite, out of range
-  bool false_state = false;      // a joiner is given another outer momentum than the stage's
-  bool false_moments = false;    // and moments that no optimizer makes
+  double slow = 1;                 // costs are multiplied
+  double wrong_results = 0;        // share of activations and gradients falsified on their way out
+  bool poisoned_deltas = false;    // a few bits of every delta are wrong
+  WildDelta wild;                  // what every delta is instead
+  WildDelta false_sums;            // what every sum that it makes for others is instead
+  bool covers_up = false;          // and what it says that it has left over follows from those
+  bool false_accusations = false;  // it says of every sum that it checks that it is false
+  bool out_of_memory = false;      // the device has none left for a microbatch
+  bool void_deltas = false;    // every delta is no message of its codec: not finite, out of range
+  bool false_state = false;    // a joiner is given another outer momentum than the stage's
+  bool false_moments = false;  // and moments that no optimizer makes
 };
 
 class ObservedStage final : public StageWork {
@@ -48,6 +51,10 @@ class ObservedStage final : public StageWork {
     std::function<std::vector<Payload>(int64_t round, const std::vector<Payload>&,
                                        const WildDelta&)>
         wild;
+    // The same of the sums of these pieces: StageFaults::false_sums.
+    std::function<std::vector<Payload>(const Reduction&, const std::vector<Payload>&,
+                                       const StageFaults&, std::vector<PieceState>*)>
+        false_sums;
     // A forward, loss or backward pass was computed; the job that did it ends next.
     std::function<void(int64_t step, int32_t microbatch)> worked;
   };
@@ -83,9 +90,13 @@ class ObservedStage final : public StageWork {
   }
   int32_t pieces(int64_t round) const override { return stage_->pieces(round); }
   absl::StatusOr<std::vector<Payload>> EncodePieces(int64_t round) override;
-  absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction& reduction) const override {
-    return stage_->ReducePieces(reduction);
+  absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction& reduction,
+                                                    std::vector<PieceState>* states) const override;
+  absl::StatusOr<std::vector<Payload>> LeftOverBefore(const SumCheck& check) const override {
+    return stage_->LeftOverBefore(check);
   }
+  SumVerdict CheckShown(const SumCheck& check, const std::vector<int32_t>& own,
+                        const Payload& shown) const override;
   absl::Status ApplySums(const Landing& landing) override;
   std::vector<NodeId> Screened() const override { return stage_->Screened(); }
   absl::Status LandPart(const Landing& landing) override { return stage_->LandPart(landing); }

@@ -79,9 +79,22 @@ class ScaledStage final : public StageWork {
     SKERRY_ASSIGN_OR_RETURN(const auto small, computes_->EncodePieces(round));
     return Enlarged(round, small, costs_->PiecesBytes(round));
   }
-  absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction& reduction) const override {
-    SKERRY_ASSIGN_OR_RETURN(const auto small, computes_->ReducePieces(reduction));
+  absl::StatusOr<std::vector<Payload>> ReducePieces(
+      const Reduction& reduction, std::vector<PieceState>* states) const override {
+    SKERRY_ASSIGN_OR_RETURN(const auto small, computes_->ReducePieces(reduction, states));
     return Enlarged(reduction.round, small, costs_->SumsBytes(reduction.round));
+  }
+  absl::StatusOr<std::vector<Payload>> LeftOverBefore(const SumCheck& check) const override {
+    SKERRY_ASSIGN_OR_RETURN(std::vector<Payload> left, computes_->LeftOverBefore(check));
+    for (size_t i = 0; i < left.size(); ++i) {
+      const int64_t large = costs_->LeftOverBytes(check.round, check.drawn[i]);
+      left[i] = MakeHollowPayload(*left[i], std::max(left[i].size(), large));
+    }
+    return left;
+  }
+  SumVerdict CheckShown(const SumCheck& check, const std::vector<int32_t>& own,
+                        const Payload& shown) const override {
+    return computes_->CheckShown(check, own, shown);
   }
   absl::Status ApplySums(const Landing& landing) override { return computes_->ApplySums(landing); }
   absl::Status LandPart(const Landing& landing) override { return computes_->LandPart(landing); }

@@ -95,6 +95,9 @@ void VisitOuter(Visitor& v, OuterConfig& c) {
            "bits a parameter and delta, with budget bits or codec lowrank");
   v.Number("outer", "budget_rounds", c.budget_rounds, 1, 1e6, "rounds between choices");
   v.Flag("outer", "absences", c.absences, "rounds do not wait for who is late by far");
+  v.Number(
+      "outer", "sum_checks", c.sum_checks, 0, 1024,
+      "sharded: pieces of each reducer that another replica sums again in a round, on average");
 }
 
 template <typename Visitor>

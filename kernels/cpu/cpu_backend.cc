@@ -333,7 +333,7 @@ void CpuBackend::CrossEntropy(std::span<const int32_t> targets, const CrossEntro
 void CpuBackend::SumsOfSquares(const float* x, std::span<const UpdateRange> ranges,
                                std::span<double> sums) {
   for (size_t r = 0; r < ranges.size(); ++r) {
-    const auto [offset, size] = std::pair(ranges[r].offset, ranges[r].size);
+    const int64_t offset = ranges[r].offset, size = ranges[r].size;
     const int64_t chunks = (size + kSumChunk - 1) / kSumChunk;
     partial_sums_.resize(static_cast<size_t>(chunks));
     InShares(threads_, chunks, 1, [&](const Share& share, int) {

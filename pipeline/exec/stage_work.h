@@ -107,9 +107,21 @@ class StageWork {
     std::vector<int32_t> pieces;
     std::vector<std::vector<Accepted>> messages;  // [pieces][participants]
   };
-  // The sums, one for each of its pieces. Changes nothing.
-  virtual absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction&) const {
+  // The sums, one for each of its pieces; into `states`, unless it is nullptr, what is left over of
+  // each before and after. Changes nothing.
+  virtual absl::StatusOr<std::vector<Payload>> ReducePieces(const Reduction&,
+                                                            std::vector<PieceState>*) const {
     return NotSharded();
+  }
+  // Of the drawn pieces what was left over before a sum that has not landed. FailedPrecondition: it
+  // is gone.
+  virtual absl::StatusOr<std::vector<Payload>> LeftOverBefore(const SumCheck&) const {
+    return NotSharded();
+  }
+  // Whether what another shows (SumShown) makes its sum, `own` being the pieces that it sums.
+  virtual SumVerdict CheckShown(const SumCheck&, const std::vector<int32_t>& /*own*/,
+                                const Payload& /*shown*/) const {
+    return SumVerdict::kNotShown;
   }
   // Lands the round: the sums of all pieces, and what this replica had summed itself.
   struct Landing {

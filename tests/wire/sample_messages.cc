@@ -104,6 +104,12 @@ RunConfig SampleLaw() {
   return config;
 }
 
+RunConfig SampleChecked() {
+  RunConfig config = SampleLaw();
+  config.outer.sum_checks = 2.5f;
+  return config;
+}
+
 RunConfig SampleWaiting() {
   RunConfig config = SampleLaw();
   config.outer.absences = false;
@@ -144,6 +150,28 @@ std::vector<std::pair<std::string, Message>> ShardedSamples() {
                 2,
                 0xfeedf00d,
                 {{SampleNode(1), 10, SampleDigest(1)}, {SampleNode(2), 20, SampleDigest(2)}}}},
+      {"sums_stated", SumsHeld{1,
+                               2,
+                               0xfeedf00d,
+                               {{SampleNode(1), 10, SampleDigest(1)}},
+                               {{{SampleNode(1), 10, SampleDigest(2)}},
+                                {{SampleNode(2), 20, SampleDigest(3)}},
+                                {{7, SampleDigest(4), SampleDigest(5)}}}}},
+      {"sum_check",
+       SumCheck{1,
+                2,
+                0xfeedf00d,
+                SampleNode(1),
+                SampleNode(2),
+                {7},
+                SampleDigest(6),
+                {{SampleNode(1), 10, SampleDigest(1)}, {SampleNode(2), 20, SampleDigest(2)}},
+                {1, 3},
+                {{7, SampleDigest(4), SampleDigest(5)}}}},
+      {"sum_shown", SumShown{1, 2, SamplePayload(48)}},
+      {"sum_checked", SumChecked{1, 2, SampleNode(1), SumVerdict::kFalse}},
+      {"welcome_sum_checks", Welcome{RunId{SampleDigest(9).bytes}, SampleChecked(), {}}},
+      {"left_over_sent", LeftOverSent{1, 2, SampleNode(1), {3, 4}}},
       {"round_commit_sharded",
        RoundCommit{1, 2, {{SampleNode(1), 10, SampleDigest(1)}}, 0xfeedf00d}},
       {"plan_update_shares", PlanUpdate{SampleShares()}},

@@ -16,6 +16,7 @@
 #include "wire/codec/read_joining.h"
 #include "wire/codec/read_plan.h"
 #include "wire/codec/read_rounds.h"
+#include "wire/codec/sum_fields.h"
 #include "wire/config.h"
 #include "wire/schema/skerry.capnp.h"
 
@@ -34,6 +35,7 @@ void ReadOuterLaw(ReadChecks& checks, schema::RunConfig::Outer::Reader r, OuterC
   c.budget_bits = r.getBudgetBits();
   c.budget_rounds = r.getBudgetRounds();
   c.absences = r.getAbsences();
+  c.sum_checks = r.getSumChecks();
 }
 
 void ReadTraining(ReadChecks& checks, schema::RunConfig::Reader r, RunConfig& c) {
@@ -286,6 +288,11 @@ std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader 
     case E::STATE_ROOT:
     case E::STATE_REFUTED:
       return ReadRoundMessage(checks, e, payload);
+    case E::SUM_CHECK:
+    case E::SUM_SHOWN:
+    case E::SUM_CHECKED:
+    case E::LEFT_OVER_SENT:
+      return ReadSumMessage(checks, e, payload);
     case E::STEP_REPORT:
     case E::STEP_TRACE:
     case E::STANDING:
@@ -335,7 +342,7 @@ void CheckPayload(ReadChecks& checks, schema::Envelope::Reader e, const Payload&
   if (e.getPayloadBytes() != bytes.size())
     checks.Break("payload", "has another size than announced");
   const bool may_carry = e.isPing() || e.isActivation() || e.isGradient() || e.isDelta() ||
-                         e.isDeltaSum() || e.isObjectChunk();
+                         e.isDeltaSum() || e.isSumShown() || e.isObjectChunk();
   if (bytes.empty()) return;
   if (!may_carry) checks.Break("payload", "does not belong to this message");
   if (digest == DigestPlace::kTransfer) return;

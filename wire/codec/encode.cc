@@ -13,6 +13,7 @@
 #include "wire/codec/id_words.h"
 #include "wire/codec/insight_fields.h"
 #include "wire/codec/limits.h"
+#include "wire/codec/sum_fields.h"
 #include "wire/codec/write_checks.h"
 #include "wire/codec/write_config.h"
 #include "wire/codec/write_fields.h"
@@ -275,11 +276,14 @@ class Writer : public WriteChecks {
     WriteIds(m.deltas_of, b.initDeltasOf(Count(m.deltas_of, most, "late deltas")));
     WriteIds(m.sums_of, b.initSumsOf(Count(m.sums_of, most, "late sums")));
   }
-  void operator()(const SumsHeld& m) {
-    auto b = envelope_.initSumsHeld();
+  void operator()(const SumsHeld& m) { WriteSum(*this, m, envelope_.initSumsHeld()); }
+  void operator()(const SumCheck& m) { WriteSum(*this, m, envelope_.initSumCheck()); }
+  void operator()(const SumChecked& m) { WriteSum(*this, m, envelope_.initSumChecked()); }
+  void operator()(const LeftOverSent& m) { WriteSum(*this, m, envelope_.initLeftOverSent()); }
+  void operator()(const SumShown& m) {
+    auto b = envelope_.initSumShown();
     WriteRound(m, b);
-    b.setShape(m.shape);
-    WriteParticipants(m.sums, b.initSums(Count(m.sums, limits::kParticipantsMax, "sums")));
+    payload_ = m.payload;
   }
   void operator()(const RoundApplied& m) {
     auto b = envelope_.initRoundApplied();

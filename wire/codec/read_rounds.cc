@@ -3,6 +3,7 @@
 #include "wire/codec/id_words.h"
 #include "wire/codec/limits.h"
 #include "wire/codec/read_plan.h"
+#include "wire/codec/sum_fields.h"
 
 namespace skerry {
 namespace {
@@ -14,33 +15,6 @@ M ReadRound(ReadChecks& checks, Reader r) {
   m.stage = checks.NotNegative(r.getStage(), "stage");
   m.round = checks.NotNegative(r.getRound(), "round");
   return m;
-}
-
-std::vector<Participant> ReadParticipants(ReadChecks& checks,
-                                          capnp::List<schema::Participant>::Reader list) {
-  std::vector<Participant> participants(
-      checks.Count(list, limits::kParticipantsMax, "participants"));
-  for (unsigned i = 0; i < participants.size(); ++i) {
-    participants[i] = {ReadId<NodeId>(list[i].getNode()),
-                       checks.NotNegative(list[i].getTokens(), "tokens"),
-                       ReadId<Digest>(list[i].getDigest())};
-  }
-  return participants;
-}
-
-// As many as there are participants, or none.
-std::vector<int32_t> ReadCovered(ReadChecks& checks, capnp::List<int32_t>::Reader list,
-                                 size_t participants) {
-  std::vector<int32_t> covered(checks.Count(list, limits::kParticipantsMax, "covered rounds"));
-  if (!covered.empty() && covered.size() != participants) {
-    checks.Break("covered rounds", "are not one for each participant");
-  }
-  for (unsigned i = 0; i < covered.size(); ++i) {
-    covered[i] = list[i];
-    if (covered[i] < 1 || covered[i] > limits::kRoundsCoveredMax)
-      checks.Break("covered rounds", "out of range");
-  }
-  return covered;
 }
 
 DeltaStatistics ReadStatistics(ReadChecks& checks, schema::DeltaStatistics::Reader r) {
@@ -141,12 +115,7 @@ Message ReadRoundMessage(ReadChecks& checks, schema::Envelope::Reader e, const P
     m.payload = payload;
     return m;
   }
-  if (e.isSumsHeld()) {
-    auto m = ReadRound<SumsHeld>(checks, e.getSumsHeld());
-    m.shape = e.getSumsHeld().getShape();
-    m.sums = ReadParticipants(checks, e.getSumsHeld().getSums());
-    return m;
-  }
+  if (e.isSumsHeld()) return ReadSumsHeld(checks, e.getSumsHeld());
   if (e.isRoundLate()) return ReadRoundLate(checks, e.getRoundLate());
   if (e.isCheckpointRequest()) {
     auto m = ReadRound<CheckpointRequest>(checks, e.getCheckpointRequest());

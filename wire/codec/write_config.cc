@@ -15,6 +15,7 @@ void WriteOuterLaw(WriteChecks& checks, const OuterConfig& c, schema::RunConfig:
   b.setBudgetBits(checks.Finite(c.budget_bits, "budget_bits"));
   b.setBudgetRounds(c.budget_rounds);
   b.setAbsences(c.absences);
+  b.setSumChecks(checks.Finite(c.sum_checks, "sum_checks"));
 }
 
 void WriteTraining(WriteChecks& checks, const RunConfig& c, schema::RunConfig::Builder b) {

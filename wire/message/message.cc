@@ -22,6 +22,11 @@ Overloaded(Visitors...) -> Overloaded<Visitors...>;
 // Envelope, sequence numbers, authentication tag and TCP/IP headers of one message.
 constexpr int64_t kFrameOverheadBytes = 160;
 
+int64_t BytesOf(const SumStatement& m) {
+  return 80 * static_cast<int64_t>(m.sent.size() + m.summed.size()) +
+         72 * static_cast<int64_t>(m.states.size());
+}
+
 template <typename M>
 std::string OfHop(const char* name, const M& m) {
   return absl::StrFormat("%s step %d microbatch %d.%d hop %d", name, m.step, m.microbatch,
@@ -52,6 +57,9 @@ bool DeltaSum::operator==(const DeltaSum& o) const {
   return stage == o.stage && round == o.round && shape == o.shape && tokens == o.tokens &&
          digest == o.digest && plan_version == o.plan_version && SamePayload(payload, o.payload);
 }
+bool SumShown::operator==(const SumShown& o) const {
+  return stage == o.stage && round == o.round && SamePayload(payload, o.payload);
+}
 bool ObjectChunk::operator==(const ObjectChunk& o) const {
   return object == o.object && offset == o.offset && total_bytes == o.total_bytes &&
          SamePayload(values, o.values);
@@ -67,7 +75,15 @@ int64_t WireSize(const Message& message) {
           [](const Gradient& m) { return SizeOf(m.values); },
           [](const Delta& m) { return SizeOf(m.payload) + 32; },
           [](const DeltaSum& m) { return SizeOf(m.payload) + 40; },
-          [](const SumsHeld& m) { return 80 * static_cast<int64_t>(m.sums.size()); },
+          [](const SumsHeld& m) {
+            return 80 * static_cast<int64_t>(m.sums.size()) + BytesOf(m.statement);
+          },
+          [](const SumCheck& m) {
+            return 128 + 80 * static_cast<int64_t>(m.summed.size()) +
+                   72 * static_cast<int64_t>(m.states.size());
+          },
+          [](const SumShown& m) { return SizeOf(m.payload) + 32; },
+          [](const LeftOverSent& m) { return 64 + 4 * static_cast<int64_t>(m.pieces.size()); },
           [](const DeltaStatistics& m) { return 16 * static_cast<int64_t>(m.bytes.size()); },
           [](const RoundLate& m) {
             return 32 * static_cast<int64_t>(m.deltas_of.size() + m.sums_of.size());
@@ -133,6 +149,10 @@ std::string Describe(const Message& message) {
           [](const Delta& m) { return StrFormat("Delta stage %d round %d", m.stage, m.round); },
           [](const DeltaSum& m) { return OfRound("DeltaSum", m); },
           [](const SumsHeld& m) { return OfRound("SumsHeld", m); },
+          [](const SumCheck& m) { return OfRound("SumCheck", m) + " of " + m.reducer.Short(); },
+          [](const SumShown& m) { return OfRound("SumShown", m); },
+          [](const SumChecked& m) { return OfRound("SumChecked", m) + " of " + m.reducer.Short(); },
+          [](const LeftOverSent& m) { return OfRound("LeftOverSent", m); },
           [](const RoundLate& m) {
             std::string text = OfRound("RoundLate", m);
             for (const NodeId& node : m.deltas_of) text += " without " + node.Short();
@@ -179,7 +199,7 @@ bool IsBulk(const Message& message) {
   if (const auto* ping = std::get_if<Ping>(&message)) return ping->padding_bytes > 0;
   return std::holds_alternative<Activation>(message) || std::holds_alternative<Gradient>(message) ||
          std::holds_alternative<Delta>(message) || std::holds_alternative<DeltaSum>(message) ||
-         std::holds_alternative<ObjectChunk>(message);
+         std::holds_alternative<SumShown>(message) || std::holds_alternative<ObjectChunk>(message);
 }
 
 }  // namespace skerry

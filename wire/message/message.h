@@ -22,6 +22,7 @@
 #include "wire/message/pipeline_plan.h"
 #include "wire/message/reachability.h"
 #include "wire/message/state_message.h"
+#include "wire/message/sum_message.h"
 
 namespace skerry {
 
@@ -273,33 +274,6 @@ struct DeltaHeld {
   Digest digest;
   bool operator==(const DeltaHeld&) const = default;
 };
-struct Participant {
-  NodeId node;
-  int64_t tokens = 0;
-  Digest digest;
-  bool operator==(const Participant&) const = default;
-};
-// replica → every holder of its stage, in a sharded round: the encoded mean of the pieces that are
-// its part, over the participants that `shape` stands for (pipeline/plan/round_shape.h).
-struct DeltaSum {
-  int32_t stage = 0;
-  int64_t round = 0;
-  uint64_t shape = 0;
-  int64_t tokens = 0;  // covered by the sender's own delta
-  Digest digest;       // of payload
-  Payload payload;
-  int64_t plan_version = 0;
-  bool operator==(const DeltaSum& o) const;
-};
-// holder → coordinator: I hold the sums of all participants of this shape. A digest zero: what that
-// one sent is no sum.
-struct SumsHeld {
-  int32_t stage = 0;
-  int64_t round = 0;
-  uint64_t shape = 0;
-  std::vector<Participant> sums;  // ordered by node
-  bool operator==(const SumsHeld&) const = default;
-};
 // coordinator → replicas, journalled before it is sent: the frozen set of the round, the only one
 // there will ever be. In a sharded round the digests are those of the participants' sums.
 struct RoundCommit {
@@ -377,7 +351,7 @@ using Message =
                  Delta, DeltaHeld, RoundCommit, RoundApplied, ObjectRequest, ObjectChunk, HopLate,
                  Detour, VoidList, DeltaSum, SumsHeld, DeltaStatistics, RoundLate, Reachability,
                  CheckpointRequest, CheckpointState, StateRoot, StateRefuted, StepTrace, Standing,
-                 Acquaint>;
+                 Acquaint, SumCheck, SumShown, SumChecked, LeftOverSent>;
 
 // A message on its way: whoever repeats it, or sends it to many, keeps no copy.
 using SharedMessage = std::shared_ptr<const Message>;
@@ -394,7 +368,8 @@ std::string Describe(const Message& message);
 // is said again by who said it.
 bool OutlivesSession(const Message& message);
 
-// Bulk travels behind control (Activation, Gradient, Delta, DeltaSum, ObjectChunk, padded Ping).
+// Bulk travels behind control (Activation, Gradient, Delta, DeltaSum, SumShown, ObjectChunk, padded
+// Ping).
 bool IsBulk(const Message& message);
 
 }  // namespace skerry

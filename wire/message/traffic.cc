@@ -8,8 +8,10 @@ TrafficClass ClassOf(const Message& message) {
   if (!IsBulk(message)) return TrafficClass::kControl;
   if (const auto* chunk = std::get_if<ObjectChunk>(&message))
     return chunk->object.rfind("shard/", 0) == 0 ? TrafficClass::kData : TrafficClass::kState;
-  if (std::holds_alternative<Delta>(message) || std::holds_alternative<DeltaSum>(message))
+  if (std::holds_alternative<Delta>(message) || std::holds_alternative<DeltaSum>(message) ||
+      std::holds_alternative<SumShown>(message)) {
     return TrafficClass::kDelta;
+  }
   if (std::holds_alternative<Ping>(message)) return TrafficClass::kData;
   return TrafficClass::kActivation;
 }

@@ -98,6 +98,10 @@ struct Envelope {
     stepTrace       @47 :StepTrace;
     standing        @48 :Standing;
     acquaint        @49 :Acquaint;
+    sumCheck        @50 :SumCheck;
+    sumShown        @51 :SumShown;
+    sumChecked      @52 :SumChecked;
+    leftOverSent    @53 :LeftOverSent;
   }
 
   speaks              @39 :UInt16;  # newest version that the sender understands; 0 stands for 1
@@ -214,6 +218,7 @@ struct RunConfig {
     budgetBits   @17 :Float32 = 1;
     budgetRounds @18 :Int64 = 16;
     absences     @19 :Bool = true;
+    sumChecks    @20 :Float32 = 0.4;  # sums of each reducer checked in a round, on average
   }
   struct Paths {
     stages                 @0 :Int32;
@@ -478,6 +483,47 @@ struct SumsHeld {
   round @1 :Int64;
   shape @2 :UInt64;
   sums  @3 :List(Participant);  # ordered by node
+  # Of a participant, where sums are checked: what it sent each reducer, what it summed, what it has
+  # left over.
+  sent   @4 :List(Participant);
+  summed @5 :List(Participant);
+  states @6 :List(PieceState);
+}
+struct PieceState {
+  piece  @0 :Int32;
+  before @1 :Id256;  # zero: nothing yet
+  after  @2 :Id256;
+}
+# coordinator → reducer and checker: the one shows the other how it came to these sums.
+struct SumCheck {
+  stage   @0 :Int32;
+  round   @1 :Int64;
+  shape   @2 :UInt64;
+  reducer @3 :Id256;
+  checker @4 :Id256;
+  drawn   @5 :List(Int32);
+  sum     @6 :Id256;
+  summed  @7 :List(Participant);
+  covered @8 :List(Int32);
+  states  @9 :List(PieceState);
+}
+# Payload: the proof; none: it cannot be shown.
+struct SumShown {
+  stage @0 :Int32;
+  round @1 :Int64;
+}
+struct SumChecked {
+  stage   @0 :Int32;
+  round   @1 :Int64;
+  reducer @2 :Id256;
+  verdict @3 :UInt8;  # 0 true, 1 false, 2 not shown
+}
+# replica → coordinator: it hands on what it has left over of these pieces.
+struct LeftOverSent {
+  stage  @0 :Int32;
+  round  @1 :Int64;
+  to     @2 :Id256;
+  pieces @3 :List(Int32);
 }
 struct Participant {
   node   @0 :Id256;

@@ -1,0 +1,35 @@
+// Structs of a node's memory (node_actor.h).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "common/instant.h"
+#include "pipeline/plan/round_shape.h"
+
+namespace skerry {
+
+struct NodeParts {
+  struct Boundary {
+    Instant at;
+    std::optional<Instant> ready;    // everything needed for the update was here
+    std::optional<Instant> waiting;  // the device had nothing else to do since
+    Instant counted_from;            // `at` on the clock of lateness
+  };
+
+  struct RoundBytes {  // of deltas and sums
+    int64_t sent = 0, received = 0;
+  };
+
+  struct Shapes {  // of a plan's rounds, and who sums what in them
+    int64_t plan_version = 0;
+    int32_t stage = -1;
+    std::map<int64_t, RoundShape> of;
+    std::map<std::pair<uint64_t, int32_t>, std::vector<NodeId>> reducers;  // by shape and pieces
+  };
+};
+
+}  // namespace skerry

@@ -1,0 +1,127 @@
+// Whole runs in which one reducer passes on false sums, or accuses others falsely: it is put out
+// with a proof, nobody else is.
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "coordinator/evidence.h"
+#include "tests/sim/sharded_fleet.h"
+
+using namespace skerry;
+using skerry::testing::EightNodes;
+using skerry::testing::EndOf;
+
+namespace {
+
+constexpr int32_t kLiar = 5;
+
+VirtualRunOptions Fleet(uint64_t seed) {
+  VirtualRunOptions options = EightNodes();
+  options.math = VirtualMath::kTiny;
+  options.config.steps = 24;
+  options.config.model.layers = 16;  // so that each has a part
+  options.config.pipeline.microbatches_per_step = 4;
+  options.seed = seed;
+  options.liars = {kLiar};
+  return options;
+}
+
+struct Watched {
+  VirtualOutcome outcome;
+  std::string wrong;
+  std::set<std::string> put_out;     // whom events name dead
+  std::map<std::string, int> told;   // events by kind
+  int64_t rounds_of_the_lie = 0;     // frozen with it in them, until it was put out
+  std::vector<std::string> journal;  // its records
+};
+
+Watched Train(VirtualRunOptions options, const StageFaults& faults) {
+  VirtualRun run(std::move(options));
+  run.simulation().At(Instant(), [&run, faults](Simulation&) { run.faults(kLiar) = faults; });
+  Watched watched;
+  watched.outcome = run.Run();
+  watched.wrong = EndOf(run, watched.outcome);
+  const std::string liar = VirtualRun::node(kLiar).Short();
+  for (const VirtualEvent& event : run.events()) {
+    ++watched.told[event.kind];
+    const auto fields = nlohmann::json::parse("{" + event.fields + "}", nullptr, false);
+    if (event.kind == "dead") watched.put_out.insert(fields["node"]);
+    if (event.kind != "round" || watched.put_out.contains(liar)) continue;
+    for (const std::string node : fields["participants"]) {
+      if (node == liar) ++watched.rounds_of_the_lie;
+    }
+  }
+  return watched;
+}
+
+}  // namespace
+
+TEST_CASE("False sums: their reducer is put out within ten rounds, nobody else", "[sim][sums]") {
+  const std::string liar = VirtualRun::node(kLiar).Short();
+  int proven = 0;
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    StageFaults faults;
+    faults.false_sums = {seed % 2 == 0 ? -3.0 : 1.5, false};
+    faults.covers_up = true;
+    const Watched watched = Train(Fleet(seed), faults);
+    INFO("seed " << seed << " after " << watched.rounds_of_the_lie << " rounds");
+    CHECK(watched.wrong == "");
+    CHECK(watched.put_out == std::set<std::string>{liar});
+    CHECK(watched.rounds_of_the_lie <= 10);
+    proven += watched.told.contains("false_sum") ? 1 : 0;
+  }
+  CHECK(proven == 8);
+}
+
+TEST_CASE("False sums: who hides what it has left over is put out too", "[sim][sums]") {
+  StageFaults faults;
+  faults.false_sums = {-1, false};
+  VirtualRunOptions options = Fleet(3);
+  options.config.outer.sum_checks = 1e-6f;  // nothing is drawn
+  const Watched watched = Train(options, faults);
+  CHECK(watched.wrong == "");
+  CHECK(watched.put_out == std::set<std::string>{VirtualRun::node(kLiar).Short()});
+  CHECK(watched.told.contains("sum_state_differs"));
+}
+
+TEST_CASE("False sums: who says of true ones that they are false is put out itself",
+          "[sim][sums]") {
+  StageFaults faults;
+  faults.false_accusations = true;
+  const Watched watched = Train(Fleet(2), faults);
+  CHECK(watched.wrong == "");
+  CHECK(watched.put_out == std::set<std::string>{VirtualRun::node(kLiar).Short()});
+  CHECK(watched.told.contains("sum_upheld"));
+}
+
+TEST_CASE("False sums: among the honest nobody is accused, in any mode and codec", "[sim][sums]") {
+  VirtualRunOptions options = Fleet(4);
+  options.liars = {};
+  options.config.outer.sum_checks = 3;
+  SECTION("coarse messages") {
+    options.config.outer.codec = DeltaCodec::kTopK;
+    options.config.outer.residual = ResidualPlace::kWeights;
+  }
+  SECTION("low rank") {
+    options.config.outer.codec = DeltaCodec::kLowRank;
+    options.config.outer.residual = ResidualPlace::kWeights;
+  }
+  SECTION("fragments") {
+    options.config.outer.mode = OuterMode::kStreaming;
+    options.config.outer.fragments = 2;
+  }
+  SECTION("tables") {
+    options.config.outer.budget = CodecBudget::kBits;
+    options.config.outer.budget_bits = 2;
+    options.config.outer.budget_rounds = 2;
+  }
+  SECTION("robust") {
+    options.config.outer.robust = OuterRobust::kClip;
+  }
+  const Watched watched = Train(options, {});
+  CHECK(watched.wrong == "");
+  for (const char* kind : {"dead", "sum_accused", "sum_disputed", "sum_state_differs"}) {
+    CHECK_FALSE(watched.told.contains(kind));
+  }
+}
