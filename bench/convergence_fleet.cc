@@ -207,12 +207,13 @@ absl::Status Fleet::EncodeAll(const OuterAction& action) {
     if (training_.sharded) {
       SKERRY_ASSIGN_OR_RETURN(auto pieces,
                               replicas_[r].rounds.EncodePieces(action.fragment, theta_[r]));
-      for (const Bytes& piece : pieces) bytes_ += static_cast<int64_t>(piece.size());
+      for (const Payload& piece : pieces) bytes_ += SizeOf(piece);
       flight.pieces.push_back(std::move(pieces));
       continue;
     }
-    SKERRY_ASSIGN_OR_RETURN(Bytes message, replicas_[r].rounds.Encode(action.fragment, theta_[r]));
-    bytes_ += static_cast<int64_t>(message.size());
+    SKERRY_ASSIGN_OR_RETURN(Payload message,
+                            replicas_[r].rounds.Encode(action.fragment, theta_[r]));
+    bytes_ += SizeOf(message);
     flight.messages.push_back(std::move(message));
   }
   ++messages_;
@@ -250,7 +251,7 @@ absl::Status Fleet::ApplyAll(const OuterAction& action, bool complete) {
   for (size_t r = 0; r < replicas_.size(); ++r) {
     if (!present[r]) continue;
     const int64_t covered = action.round + 1 - std::exchange(rounds[r], action.round + 1);
-    commit.push_back({covered, flight.messages[r], false});
+    commit.push_back({covered, View(flight.messages[r]), false});
     owners.push_back(r);
   }
   for (size_t r = 0; r < replicas_.size(); ++r) {
@@ -272,7 +273,7 @@ absl::Status Fleet::SumAll(const OuterAction& action, const Flight& flight,
   for (int32_t p = 0; p < replicas_[0].rounds.cut(action.fragment).count(); ++p) {
     std::vector<RoundMessage> messages;
     for (size_t r = 0; r < replicas_.size(); ++r) {
-      if (present[r]) messages.push_back({1, flight.pieces[r][At(p)]});
+      if (present[r]) messages.push_back({1, View(flight.pieces[r][At(p)])});
     }
     SKERRY_ASSIGN_OR_RETURN(Bytes sum, reducer.Reduce(p, messages));
     SKERRY_RETURN_IF_ERROR(reducer.Land(p, messages, sum));

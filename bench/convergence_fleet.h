@@ -78,8 +78,8 @@ class Fleet {
   // What is on its way of one fragment: at most two rounds, in co2.
   struct Flight {
     int64_t round = 0;
-    std::vector<Bytes> messages;             // by replica
-    std::vector<std::vector<Bytes>> pieces;  // of a sharded round, [replica][piece]
+    std::vector<Payload> messages;             // by replica
+    std::vector<std::vector<Payload>> pieces;  // of a sharded round, [replica][piece]
   };
 
   Fleet(const RunConfig& config, const Training& training, const OuterLaw& law, uint64_t seed);

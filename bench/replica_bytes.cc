@@ -31,7 +31,7 @@ ReplicaBytes MeasureReplica(DeltaCodec codec, ResidualPlace residual, float mome
   Rng rng(7, "replica");
   std::vector<float> theta(kParameters, 0.1f);
   // The others', which the caller holds; in every round the same.
-  std::vector<Bytes> messages(kReplicas);
+  std::vector<Payload> messages(kReplicas);
   for (int r = 1; r < kReplicas; ++r) {
     std::vector<float> moved = Moved(theta, &rng);
     messages[static_cast<size_t>(r)] = *OuterReplica(config, theta).Encode(moved);
@@ -48,16 +48,15 @@ ReplicaBytes MeasureReplica(DeltaCodec codec, ResidualPlace residual, float mome
     theta = Moved(std::move(theta), &rng);
     ResetHeapPeak();
     messages[0] = *measured.Encode(theta);
-    const auto copy = static_cast<int64_t>(messages[0].capacity());
-    bytes.pending = per_parameter(HeapBytes() - copy);
+    bytes.pending = per_parameter(HeapBytes());
     {
       std::vector<OuterReplica::Accepted> commit;
-      for (const Bytes& message : messages) commit.push_back({1, message, commit.empty()});
+      for (const Payload& message : messages) commit.push_back({1, View(message), commit.empty()});
       const absl::Status applied = measured.Apply(commit, theta);
       SKERRY_CHECK(applied.ok(), "a round of our own making");
     }
     bytes.most = std::max(bytes.most, per_parameter(HeapBytesPeak()));
-    messages[0] = Bytes();
+    messages[0] = {};
     bytes.between = per_parameter(HeapBytes());
   }
   return bytes;

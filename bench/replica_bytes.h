@@ -10,7 +10,7 @@ struct ReplicaBytes {
   double fresh = 0;    // before the first round
   double between = 0;  // after some rounds, none under way
   double pending = 0;  // one's message is under way
-  double most = 0;     // at any moment of a round, the copy of the message that leaves included
+  double most = 0;     // at any moment of a round, with the message that leaves
 };
 
 // Four replicas of a stage of 2 million parameters, all-to-all, of which one is measured;

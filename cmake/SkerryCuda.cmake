@@ -2,7 +2,7 @@
 # program links it.
 set(SKERRY_CUDA OFF CACHE STRING "Build the GPU plug-in: OFF, AUTO or ON")
 set(SKERRY_CUDA_ARCHITECTURES release CACHE STRING
-  "release: every generation; check: one and PTX, quick to compile; or CMake's own list")
+  "release: every generation; check: two of them and PTX, quicker to compile; or CMake's own list")
 set(SKERRY_HAS_CUDA OFF)
 if(NOT SKERRY_CUDA)
   return()
@@ -25,7 +25,7 @@ endif()
 if(SKERRY_CUDA_ARCHITECTURES STREQUAL "release")
   set(CMAKE_CUDA_ARCHITECTURES 80-real 86-real 89-real 90-real 100-real 120-real 80-virtual)
 elseif(SKERRY_CUDA_ARCHITECTURES STREQUAL "check")
-  set(CMAKE_CUDA_ARCHITECTURES 90-real 80-virtual)
+  set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 80-virtual)
 else()
   set(CMAKE_CUDA_ARCHITECTURES ${SKERRY_CUDA_ARCHITECTURES})
 endif()

@@ -1,5 +1,6 @@
 # Third-party packages, all from Debian (see ./dev deps). Which folder may use which is checked by tools/tidy.
 find_package(Threads REQUIRED)
+find_package(ZLIB REQUIRED)
 find_package(absl REQUIRED)
 find_package(CapnProto REQUIRED)
 find_package(Catch2 2 REQUIRED)
@@ -13,5 +14,6 @@ pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
 pkg_check_modules(ZMQ REQUIRED IMPORTED_TARGET libzmq)
 pkg_check_modules(TOMLPP REQUIRED IMPORTED_TARGET tomlplusplus)
 pkg_check_modules(SENTENCEPIECE REQUIRED IMPORTED_TARGET sentencepiece)
+pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(PQ REQUIRED IMPORTED_TARGET libpq)
 pkg_check_modules(HTTPLIB REQUIRED IMPORTED_TARGET cpp-httplib)

@@ -9,7 +9,9 @@
 #include "model/export.h"
 #include "model/file_io.h"
 #include "model/prepare_documents.h"
+#include "model/token_bin.h"
 #include "model/token_dataset.h"
+#include "model/unpacked_file.h"
 
 namespace skerry {
 namespace {
@@ -45,9 +47,11 @@ void ShowProgress(double share) {
 
 absl::StatusOr<PreparedText> Prepare(const PrepareRequest& request) {
   const bool is_bytes = FileOf(request.tokenizer).empty();
-  const bool is_plain = request.texts.size() == 1 && !fs::is_directory(request.texts[0]) &&
-                        request.texts[0].find(".jsonl") == std::string::npos &&
-                        request.texts[0].find(".ndjson") == std::string::npos;
+  const std::string& first = request.texts.front();
+  const bool is_plain = request.texts.size() == 1 && !request.is_json_lines &&
+                        first != kStandardInput && !fs::is_directory(first) && !IsTokenBin(first) &&
+                        first.find(".jsonl") == std::string::npos &&
+                        first.find(".ndjson") == std::string::npos;
   if (is_bytes && is_plain) {
     PrepareTextOptions options;
     options.validation_share = request.validation_share;
@@ -57,6 +61,7 @@ absl::StatusOr<PreparedText> Prepare(const PrepareRequest& request) {
   PrepareDocumentsOptions options;
   options.validation_share = request.validation_share;
   options.field = request.field;
+  options.is_json_lines = request.is_json_lines;
   options.progress = ShowProgress;
   SKERRY_ASSIGN_OR_RETURN(options.tokenizer_digest, DigestOfTokenizer(request.tokenizer));
   auto prepared = PrepareDocuments(request.texts, request.out, *tokenizer, options);

@@ -17,6 +17,7 @@ struct PrepareRequest {
   std::vector<std::string> texts;
   std::string out, tokenizer;
   std::string field = "text";  // of a JSON line
+  bool is_json_lines = false;
   double validation_share = 0.01;
 };
 absl::Status PrepareData(const PrepareRequest& request);

@@ -159,7 +159,7 @@ void AddInitCommand(CLI::App& app, CommandLine& line) {
                                   "size of the model: " + absl::StrJoin(TemplateNames(), ", "));
   recipe->excludes(init->get_option("--config"));
   init->add_option("--data", line.init.texts,
-                   "text to train on: files (plain, .gz, JSON lines) and directories");
+                   "text to train on: files (plain, .gz, .zst, JSON lines) and directories");
   init->add_option("--shards", line.init.shards, "or: a directory made by 'data prepare'");
   init->add_option(
       "--from", line.init.from,
@@ -258,13 +258,17 @@ void AddPreparations(CLI::App& app, CommandLine& line) {
   check->callback([&] { line.exit_code = Ended(CheckConfig(line.file)); });
   auto* data = app.add_subcommand("data", "training data")->require_subcommand(1);
   auto* prepare = data->add_subcommand("prepare", "turn texts into token shards");
-  prepare->add_option("text", line.prepare.texts, "files (plain, .gz, JSON lines) and directories")
+  prepare
+      ->add_option("text", line.prepare.texts,
+                   "files (plain, .gz, .zst, JSON lines, tokens of nanoGPT or llm.c as .bin), "
+                   "directories, - for standard input")
       ->required();
   prepare->add_option("--out", line.prepare.out)->required();
   prepare->add_option("--tokenizer", line.prepare.tokenizer,
                       "tokenizer.json, a SentencePiece .model, or the directory of one; default: "
                       "bytes");
   prepare->add_option("--field", line.prepare.field, "of a JSON line")->capture_default_str();
+  prepare->add_flag("--jsonl", line.prepare.is_json_lines, "JSON lines, whatever the names say");
   prepare->add_option("--validation", line.prepare.validation_share, "share held out, 0 to 0.5")
       ->capture_default_str();
   prepare->callback([&] { line.exit_code = Ended(PrepareData(line.prepare)); });
@@ -278,6 +282,8 @@ const std::vector<CliExample> kExamples = {
     {"explain", "explain run 12", "where the time of round 12 went"},
     {"config check", "config check run/run.toml", "what the file means, with every default"},
     {"data prepare", "data prepare book.txt.gz --out shards", "tokens for several runs"},
+    {"data prepare", "data prepare --jsonl - --out shards --tokenizer BASE",
+     "of what a pipe brings"},
     {"dashboard", "dashboard run", "a run that is over, in a browser"},
     {"checkpoints", "checkpoints run --verify", "which checkpoints are whole"},
     {"report", "report run --out evening", "report.html and report.json in ./evening"},

@@ -1,6 +1,7 @@
 // Sharded rounds: who holds everybody's sums of which shape (docs/PROTOCOL.md, "A sharded round").
 
 #include <algorithm>
+#include <optional>
 
 #include "common/round_clock.h"
 #include "coordinator/border.h"
@@ -15,6 +16,16 @@ const Participant* Find(const std::vector<Participant>& sums, const NodeId& node
   const auto it = std::find_if(sums.begin(), sums.end(),
                                [&](const Participant& sum) { return sum.node == node; });
   return it == sums.end() ? nullptr : &*it;
+}
+
+// By a joiner's word who is the only participant, also of a round that is frozen: before it has its
+// stage a joiner holds sums that it cannot look at, and nobody else does. Where several take part
+// they look, and the round waits for all of them.
+std::optional<NodeId> RefutedBy(const SumsHeld& said, const NodeId& by, const PipelinePlan& plan) {
+  const std::vector<NodeId> in = ParticipantsOf(plan, said.stage, said.round);
+  if (in.size() != 1 || in.front() == by) return std::nullopt;
+  const Participant* sum = Find(said.sums, in.front());
+  return sum != nullptr && sum->digest.IsZero() ? std::optional(in.front()) : std::nullopt;
 }
 
 }  // namespace
@@ -63,6 +74,10 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const SumsHeld& 
   if (!stage || message.stage != *stage || message.round < 0 || !IsShardedStage(*stage) ||
       !std::all_of(message.sums.begin(), message.sums.end(), sane)) {
     return void(++refused_);
+  }
+  if (const auto liar = RefutedBy(message, from, *state_.plan)) {
+    return DeclareGone(context, *liar, Gone::kEvicted,
+                       "another replica was sent a sum of it that cannot be decoded");
   }
   if (IsLate(context, from, *stage, message.round)) return;
   SumsHeld held = message;

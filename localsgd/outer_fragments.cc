@@ -67,7 +67,7 @@ std::span<T> OuterFragments::Part(int32_t fragment, std::span<T> whole) const {
   return whole.subspan(static_cast<size_t>(range.first), static_cast<size_t>(range.size));
 }
 
-absl::StatusOr<Bytes> OuterFragments::Encode(int32_t fragment, std::span<float> theta) {
+absl::StatusOr<Payload> OuterFragments::Encode(int32_t fragment, std::span<float> theta) {
   SKERRY_RETURN_IF_ERROR(CheckLength(theta.size()));
   return replicas_.at(Index(fragment)).Encode(Part(fragment, theta));
 }
@@ -88,8 +88,8 @@ void OuterFragments::BeginAnew() {
   for (OuterReplica& replica : replicas_) replica.BeginAnew();
 }
 
-absl::StatusOr<std::vector<Bytes>> OuterFragments::EncodePieces(int32_t fragment,
-                                                                std::span<float> theta) {
+absl::StatusOr<std::vector<Payload>> OuterFragments::EncodePieces(int32_t fragment,
+                                                                  std::span<float> theta) {
   SKERRY_RETURN_IF_ERROR(CheckLength(theta.size()));
   return replicas_.at(Index(fragment)).EncodePieces(Part(fragment, theta));
 }

@@ -43,13 +43,13 @@ class OuterFragments {
   int64_t HeldBytes() const;
 
   // OuterReplica's own, on the fragment's part of `theta` [n]; the same errors.
-  absl::StatusOr<Bytes> Encode(int32_t fragment, std::span<float> theta);
+  absl::StatusOr<Payload> Encode(int32_t fragment, std::span<float> theta);
   absl::Status Apply(int32_t fragment, std::span<const OuterReplica::Accepted> participants,
                      std::span<float> theta);
   absl::Status Restart(int32_t fragment, std::span<float> theta);
   void BeginAnew();
   bool ShiftsWeights() const { return replicas_.front().ShiftsWeights(); }
-  absl::StatusOr<std::vector<Bytes>> EncodePieces(int32_t fragment, std::span<float> theta);
+  absl::StatusOr<std::vector<Payload>> EncodePieces(int32_t fragment, std::span<float> theta);
   absl::Status ApplySums(int32_t fragment, std::span<const std::span<const uint8_t>> sums,
                          bool own_accepted, std::span<float> theta);
 

@@ -77,44 +77,39 @@ DeltaSource OuterReplica::Delta(std::span<const float> theta) const {
   return {.base = base_, .theta = theta, .residual = residual_, .halves = halves_};
 }
 
-absl::StatusOr<Bytes> OuterReplica::Encode(std::span<float> theta) {
-  bool& pending = ahead_ ? next_pending_ : pending_;
-  Bytes& message = ahead_ ? next_message_ : message_;
-  if (pending) return FailedPrecondition("round %d: a message is pending already", version());
+absl::StatusOr<Payload> OuterReplica::Encode(std::span<float> theta) {
+  std::vector<Payload>& own = ahead_ ? next_own_ : own_;
+  if (!own.empty()) return FailedPrecondition("round %d: a message is pending already", version());
   if (theta.size() != base_.size()) {
     return InvalidArgument("delta: want %d values, got %d", base_.size(), theta.size());
   }
   const auto codec = codecs().Of(NextRound());
+  Bytes message;
   SKERRY_RETURN_IF_ERROR(codec->EncodeDelta(Delta(theta), &message));
-  if (options_.restart) SettleAtOnce(theta, message, *codec);
+  own = {MakePayload(std::move(message))};
+  if (options_.restart) SettleAtOnce(theta, View(own.front()), *codec);
   if (ShiftsWeights()) KeepRest(theta);
-  pending = true;
-  return message;
+  return own.front();
 }
 
-absl::StatusOr<std::vector<Bytes>> OuterReplica::EncodePieces(std::span<float> theta) {
+absl::StatusOr<std::vector<Payload>> OuterReplica::EncodePieces(std::span<float> theta) {
   SKERRY_CHECK(options_.cut.piece > 0, "messages of this replica are whole");
-  if (pending_) return FailedPrecondition("round %d: a message is pending already", version());
+  if (HasPending()) return FailedPrecondition("round %d: a message is pending already", version());
   if (theta.size() != base_.size()) {
     return InvalidArgument("delta: want %d values, got %d", base_.size(), theta.size());
   }
   const DeltaSource whole = Delta(theta);
-  std::vector<Bytes> pieces(static_cast<size_t>(options_.cut.count()));
+  std::vector<Payload> pieces;
   for (int32_t i = 0; i < options_.cut.count(); ++i) {
     const DeltaSource piece = whole.Part(static_cast<size_t>(options_.cut.First(i)),
                                          static_cast<size_t>(options_.cut.Size(i)));
-    SKERRY_RETURN_IF_ERROR(
-        codecs().OfPiece(NextRound(), i)->EncodeDelta(piece, &pieces[static_cast<size_t>(i)]));
+    Bytes message;
+    SKERRY_RETURN_IF_ERROR(codecs().OfPiece(NextRound(), i)->EncodeDelta(piece, &message));
+    pieces.push_back(MakePayload(std::move(message)));
   }
-  message_.clear();
-  piece_ends_.clear();
-  for (const Bytes& piece : pieces) {
-    message_.insert(message_.end(), piece.begin(), piece.end());
-    piece_ends_.push_back(message_.size());
-  }
+  own_ = std::move(pieces);
   if (ShiftsWeights()) KeepRest(theta);
-  pending_ = true;
-  return pieces;
+  return own_;
 }
 
 absl::StatusOr<PartStatistics> OuterReplica::Measure(std::span<const float> theta,
@@ -138,12 +133,6 @@ absl::StatusOr<PartStatistics> OuterReplica::Measure(std::span<const float> thet
   return all;
 }
 
-std::span<const uint8_t> OuterReplica::OwnPiece(int32_t piece) const {
-  const auto index = static_cast<size_t>(piece);
-  const size_t begin = index == 0 ? 0 : piece_ends_[index - 1];
-  return std::span<const uint8_t>(message_).subspan(begin, piece_ends_[index] - begin);
-}
-
 OuterReplica::PieceCodecs OuterReplica::CodecsNow() const {
   if (options_.cut.piece == 0) return {codecs().Of(version())};
   PieceCodecs all;
@@ -155,10 +144,10 @@ OuterReplica::PieceCodecs OuterReplica::CodecsNow() const {
 
 void OuterReplica::DecodeOwn(const PieceCodecs& codecs, int64_t first, std::span<float> own) const {
   const PieceCut& cut = options_.cut;
-  if (cut.piece == 0) return codecs[0]->DecodeRange(message_, size(), first, own);
+  if (cut.piece == 0) return codecs[0]->DecodeRange(View(own_[0]), size(), first, own);
   const int32_t piece = cut.IndexOf(first);
-  codecs[static_cast<size_t>(piece)]->DecodeRange(OwnPiece(piece), cut.Size(piece),
-                                                  first - cut.First(piece), own);
+  const auto index = static_cast<size_t>(piece);
+  codecs[index]->DecodeRange(View(own_[index]), cut.Size(piece), first - cut.First(piece), own);
 }
 
 // Of the message just encoded. The same u as the encoder's, so these are the bits it saw.
@@ -199,7 +188,7 @@ void OuterReplica::SettleAtOnce(std::span<const float> theta, std::span<const ui
 void OuterReplica::TakeBack(const Codec& codec, int64_t first) {
   TileValues own;
   const std::span<float> e = TileOf(residual_, first);
-  codec.DecodeRange(message_, size(), first, std::span(own).first(e.size()));
+  codec.DecodeRange(View(own_[0]), size(), first, std::span(own).first(e.size()));
   for (size_t i = 0; i < e.size(); ++i) e[i] += own[i];
 }
 
@@ -220,8 +209,8 @@ absl::StatusOr<bool> OuterReplica::FindOwn(std::span<const Accepted> participant
   for (size_t i = 0; i < participants.size(); ++i) {
     if (!participants[i].own) continue;
     if (found) return InvalidArgument("participant %d: a second message of our own", i);
-    if (!pending_) return FailedPrecondition("participant %d: ours, but none is pending", i);
-    if (!SameBytes(participants[i].payload, message_)) {
+    if (!HasPending()) return FailedPrecondition("participant %d: ours, but none is pending", i);
+    if (!SameBytes(participants[i].payload, View(own_[0]))) {
       return InvalidArgument("participant %d: ours, but not the message that was encoded", i);
     }
     found = true;
@@ -256,7 +245,7 @@ absl::Status OuterReplica::ApplySums(std::span<const std::span<const uint8_t>> s
     return InvalidArgument("round %d: want the sums of %d pieces, got %d", version(),
                            cut.piece == 0 ? 0 : cut.count(), sums.size());
   }
-  if (own_accepted && !pending_) {
+  if (own_accepted && !HasPending()) {
     return FailedPrecondition("round %d: our message is in it, but none is pending", version());
   }
   PieceCodecs down;
@@ -291,8 +280,7 @@ void OuterReplica::Land(const TileSource& mean, bool own_accepted, std::span<flo
   ahead_ = options_.restart;
   // What comes late of the round before is still looked at.
   codecs().ForgetBelow(version() - 1);
-  pending_ = std::exchange(next_pending_, false);
-  if (pending_) std::swap(message_, next_message_);
+  own_ = std::exchange(next_own_, {});
 }
 
 void OuterReplica::ApplyTile(const Round& round, int64_t first, std::span<float> theta) {
@@ -304,7 +292,7 @@ void OuterReplica::ApplyTile(const Round& round, int64_t first, std::span<float>
   round.mean(first, std::span(d).first(after.size()));
   optimizer_.ApplyTile(first, std::span(d).first(after.size()), round.clip_factor, after);
   if (options_.restart) {
-    if (pending_ && !round.own_accepted) TakeBack(*round.codecs[0], first);
+    if (HasPending() && !round.own_accepted) TakeBack(*round.codecs[0], first);
     std::copy(after.begin(), after.end(), live.begin());
     return;
   }
@@ -324,8 +312,7 @@ Digest OuterReplica::BaseDigest() const {
 
 int64_t OuterReplica::HeldBytes() const {
   const size_t floats = base_.size() + residual_.size() + optimizer_.velocity().size();
-  return static_cast<int64_t>(4 * floats + 2 * halves_.size() + message_.capacity() +
-                              next_message_.capacity());
+  return static_cast<int64_t>(4 * floats + 2 * halves_.size());
 }
 
 void OuterReplica::ReadResidual(std::span<float> out) const {
@@ -333,10 +320,6 @@ void OuterReplica::ReadResidual(std::span<float> out) const {
   if (!halves_.empty()) return BestLoops().widen_bf16(halves_.data(), out.size(), out.data());
   if (residual_.empty()) return std::fill(out.begin(), out.end(), 0.0f);
   std::copy(residual_.begin(), residual_.end(), out.begin());
-}
-
-std::span<const uint8_t> OuterReplica::PendingMessage() const {
-  return pending_ ? std::span<const uint8_t>(message_) : std::span<const uint8_t>();
 }
 
 }  // namespace skerry

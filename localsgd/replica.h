@@ -29,8 +29,8 @@
 // The base has the same bits on all replicas that apply the same sets, in any order of a set.
 //
 // Memory, bytes per parameter besides the live weights (n values, R replicas; int8):
-//   always     base 4, the own message: 1.004 (int8) or 4 (none); Apply reads R such payloads of
-//              the caller's
+//   always     base 4; while the own message is pending, that: 1.004 (int8) or 4 (none), shared
+//              with whoever sends it; Apply reads R such payloads of the caller's
 //   β > 0      momentum 4
 //   kBuffer    residual 2: so with int8 kWeights 5, kBuffer 7, and 4 more with momentum
 //   restart    residual 4, as no weights take what rounding leaves out; a second message
@@ -91,10 +91,10 @@ class OuterReplica {
   // FailedPrecondition: one is pending already. InvalidArgument: wrong length, or the delta is not
   // finite or too large: the round is void for this replica, which takes part in it without a
   // message. Nothing has changed after an error.
-  absl::StatusOr<Bytes> Encode(std::span<float> theta);
+  absl::StatusOr<Payload> Encode(std::span<float> theta);
 
   // The same in a sharded round, piece by piece: they decode to the bits Encode's message would.
-  absl::StatusOr<std::vector<Bytes>> EncodePieces(std::span<float> theta);
+  absl::StatusOr<std::vector<Payload>> EncodePieces(std::span<float> theta);
 
   // Whether they change `theta`.
   bool ShiftsWeights() const { return UsesBuffer() && !options_.restart; }
@@ -145,11 +145,8 @@ class OuterReplica {
   std::span<const float> momentum() const { return optimizer_.velocity(); }
   int64_t version() const { return optimizer_.outer_step(); }  // completed rounds
   Digest BaseDigest() const;
-  int64_t HeldBytes() const;  // as the table above
-  bool HasPending() const { return pending_; }
-  // The message of round version(), to send it again (in a sharded round all pieces in order);
-  // empty when there is none.
-  std::span<const uint8_t> PendingMessage() const;
+  int64_t HeldBytes() const;  // as the table above, without messages: who sends them counts them
+  bool HasPending() const { return !own_.empty(); }
   void ReadResidual(std::span<float> out) const;  // e [n]; zeros with kWeights
 
  private:
@@ -161,7 +158,6 @@ class OuterReplica {
   DeltaSource Delta(std::span<const float> theta) const;
   // Of the next message to encode.
   int64_t NextRound() const { return version() + (ahead_ ? 1 : 0); }
-  std::span<const uint8_t> OwnPiece(int32_t piece) const;
   using PieceCodecs = std::vector<std::shared_ptr<const Codec>>;
   // Of the messages of round version(): one, or of every piece.
   PieceCodecs CodecsNow() const;
@@ -180,14 +176,10 @@ class OuterReplica {
   std::vector<float> base_;       // x_v [n]
   std::vector<float> residual_;   // e [n], restart only
   std::vector<uint16_t> halves_;  // e [n] in bf16, else with kBuffer
-  // The pending message; kept between rounds, because fresh pages cost more than the encoding.
-  bool pending_ = false;
-  Bytes message_;
-  std::vector<size_t> piece_ends_;  // in message_, of sharded rounds
+  std::vector<Payload> own_;      // the pending message: one, or its pieces; empty: none is pending
   // Restart only: whether the first boundary is past, and the message of round version() + 1.
   bool ahead_ = false;
-  bool next_pending_ = false;
-  Bytes next_message_;
+  std::vector<Payload> next_own_;
   std::vector<bool> screened_;
 };
 

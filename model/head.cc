@@ -85,7 +85,7 @@ void HeadForwardBackward(Backend& backend, const PassShape& shape, const EndWeig
                          std::span<const int32_t> targets, float z_loss, ConstMatrix x,
                          const HeadScratch& scratch, const EndGradients& gradients, Matrix d_x) {
   const int64_t tokens = shape.tokens();
-  const CrossEntropyTerms terms = {1 / static_cast<float>(tokens), z_loss};
+  const CrossEntropyTerms terms = {1 / static_cast<float>(shape.mean_tokens), z_loss};
   HeadNorm(backend, shape, weights, x, scratch);
   for (int64_t first = 0; first < tokens; first += scratch.logits.rows) {
     const int64_t rows = std::min(scratch.logits.rows, tokens - first);

@@ -58,8 +58,9 @@ void HeadLogits(Backend& backend, const EndWeights& weights, const HeadScratch& 
 void HeadLosses(Backend& backend, const PassShape& shape, const EndWeights& weights,
                 std::span<const int32_t> targets, const HeadScratch& scratch);
 
-// The whole head in training, chunk by chunk: scratch.losses, d_x [T, d] = ∂(mean loss)/∂x, and the
-// gradients of norm and head are written. `z_loss`: kernels/backend.h.
+// The whole head in training, chunk by chunk: scratch.losses, d_x [T, d] = ∂(mean loss)/∂x, the
+// mean over shape.mean_tokens, and the gradients of norm and head are written. `z_loss`:
+// kernels/backend.h.
 void HeadForwardBackward(Backend& backend, const PassShape& shape, const EndWeights& weights,
                          std::span<const int32_t> targets, float z_loss, ConstMatrix x,
                          const HeadScratch& scratch, const EndGradients& gradients, Matrix d_x);

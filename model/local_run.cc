@@ -1,7 +1,6 @@
 #include "model/local_run.h"
 
 #include "common/status.h"
-#include "model/stage_trainer.h"
 
 namespace skerry {
 namespace {
@@ -20,7 +19,7 @@ struct HostBuffers {
 };
 
 absl::StatusOr<float> TrainMicrobatch(const RunConfig& config, const TokenDataset& data,
-                                      MicrobatchKey key, StageTrainer& trainer, HostBuffers& host) {
+                                      MicrobatchKey key, StageTeam& trainer, HostBuffers& host) {
   SKERRY_RETURN_IF_ERROR(
       data.ReadMicrobatch(config, key.step, key.microbatch, host.tokens, host.targets));
   SKERRY_RETURN_IF_ERROR(trainer.ForwardFirst(key, host.tokens, host.stream));
@@ -36,8 +35,14 @@ absl::StatusOr<float> TrainMicrobatch(const RunConfig& config, const TokenDatase
 absl::StatusOr<std::vector<float>> TrainLocally(const RunConfig& config, const TokenDataset& data,
                                                 Backend* backend, int64_t steps,
                                                 const StepObserver& observer) {
+  return TrainLocally(config, data, std::vector{TeamDevice{backend}}, steps, observer);
+}
+
+absl::StatusOr<std::vector<float>> TrainLocally(const RunConfig& config, const TokenDataset& data,
+                                                std::span<const TeamDevice> devices, int64_t steps,
+                                                const StepObserver& observer) {
   SKERRY_ASSIGN_OR_RETURN(const auto trainer,
-                          StageTrainer::Create(config, 0, config.model.layers, true, backend));
+                          StageTeam::Create(config, {0, config.model.layers, true, 0}, devices));
   HostBuffers host(config);
   const int32_t microbatches = config.pipeline.microbatches_per_step;
   for (int64_t step = 0; step < steps; ++step) {

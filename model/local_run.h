@@ -1,6 +1,6 @@
 // The whole model trained in one process, without pipeline, skipping or outer rounds: the reference
 // a distributed run is compared with. It reads the same tokens in the same order and computes the
-// same bits as the pipeline does with skip_ratio 0 and one replica a stage.
+// same bits as the pipeline does with skip_ratio 0 and one replica a stage, on the same devices.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "common/run_config.h"
 #include "kernels/backend.h"
+#include "model/stage_team.h"
 #include "model/token_dataset.h"
 
 namespace skerry {
@@ -19,6 +20,9 @@ using StepObserver = std::function<void(int64_t step, float loss)>;
 
 // Runs inner steps [0, steps) and returns the parameters in ParameterLayout::ForModel order. The
 // learning rate follows config.steps, whatever `steps` is. Blocks until done.
+absl::StatusOr<std::vector<float>> TrainLocally(const RunConfig& config, const TokenDataset& data,
+                                                std::span<const TeamDevice> devices, int64_t steps,
+                                                const StepObserver& observer);
 absl::StatusOr<std::vector<float>> TrainLocally(const RunConfig& config, const TokenDataset& data,
                                                 Backend* backend, int64_t steps,
                                                 const StepObserver& observer);

@@ -6,6 +6,7 @@
 
 #include "common/status.h"
 #include "model/text_source.h"
+#include "model/token_bin.h"
 
 namespace skerry {
 namespace {
@@ -14,6 +15,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kPieceBytes = 1 << 20;
 constexpr size_t kLineBytesMax = 64 << 20;
+constexpr int64_t kTokensAtOnce = 1 << 20;
 
 bool IsSpaceByte(char c) {
   return c == ' ' || (c >= '\t' && c <= '\r');
@@ -29,8 +31,8 @@ size_t LastCut(const std::string& text) {
 }
 
 bool HasJsonLines(std::string path) {
-  for (const char* packed : {".gz", ".dz"}) {
-    if (path.ends_with(packed)) path.resize(path.size() - 3);
+  for (const std::string packed : {".gz", ".dz", ".zst"}) {
+    if (path.ends_with(packed)) path.resize(path.size() - packed.size());
   }
   return path.ends_with(".jsonl") || path.ends_with(".ndjson");
 }
@@ -39,7 +41,7 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const std::vector<std::string>&
   std::vector<std::string> files;
   for (const std::string& input : inputs) {
     std::error_code error;
-    if (!fs::is_directory(input, error)) {
+    if (input == kStandardInput || !fs::is_directory(input, error)) {
       files.push_back(input);
       continue;
     }
@@ -70,24 +72,27 @@ class DocumentWriter {
     const auto before = static_cast<int64_t>(share_ * static_cast<double>(pieces_));
     const auto after = static_cast<int64_t>(share_ * static_cast<double>(++pieces_));
     const Split split = after > before ? Split::kValidation : Split::kTrain;
+    return AddTokens(split, tokens);
+  }
+  // Whole files of tokens are not split.
+  absl::Status AddTokens(Split split, std::span<const int32_t> tokens) {
     int64_t& count = split == Split::kTrain ? prepared_.train_tokens : prepared_.validation_tokens;
     count += static_cast<int64_t>(tokens.size());
-    text_bytes_ += static_cast<int64_t>(text.size());
     return writer_.Append(split, tokens);
   }
   const PreparedText& prepared() const { return prepared_; }
-  int64_t text_bytes() const { return text_bytes_; }
 
  private:
   TokenDatasetWriter& writer_;
   TextTokenizer& tokenizer_;
   double share_;
-  int64_t pieces_ = 0, text_bytes_ = 0;
+  int64_t pieces_ = 0;
   PreparedText prepared_;
 };
 
-absl::Status AddText(TextSource& source, const std::function<void()>& progress,
-                     DocumentWriter& out) {
+using Progress = std::function<void(double share_of_file)>;
+
+absl::Status AddText(TextSource& source, const Progress& progress, DocumentWriter& out) {
   std::string pending;
   while (true) {
     SKERRY_ASSIGN_OR_RETURN(const std::string piece, source.Next());
@@ -99,7 +104,7 @@ absl::Status AddText(TextSource& source, const std::function<void()>& progress,
     const size_t end = cut > 0 ? cut : pending.size() < 4 * kPieceBytes ? 0 : pending.size();
     SKERRY_RETURN_IF_ERROR(out.Add(std::string_view(pending).substr(0, end), false));
     pending.erase(0, end);
-    progress();
+    progress(source.progress());
   }
   return out.Add(pending, true);
 }
@@ -116,7 +121,7 @@ absl::Status AddLine(const std::string& line, const std::string& field, Document
 }
 
 absl::Status AddJsonLines(TextSource& source, const std::string& path, const std::string& field,
-                          const std::function<void()>& progress, DocumentWriter& out) {
+                          const Progress& progress, DocumentWriter& out) {
   std::string pending;
   int64_t number = 0;
   const auto add = [&](const std::string& line) {
@@ -138,9 +143,33 @@ absl::Status AddJsonLines(TextSource& source, const std::string& path, const std
       return InvalidArgument("%s:%d: a line of more than %d bytes", path, number + 1,
                              kLineBytesMax);
     }
-    progress();
+    progress(source.progress());
   }
   return add(pending);
+}
+
+absl::Status AddTokenBin(const std::string& path, const Progress& progress, DocumentWriter& out) {
+  SKERRY_ASSIGN_OR_RETURN(const TokenBin bin, TokenBin::Open(path));
+  const Split split = IsForValidation(path) ? Split::kValidation : Split::kTrain;
+  for (int64_t first = 0; first < bin.tokens(); first += kTokensAtOnce) {
+    const int64_t count = std::min(kTokensAtOnce, bin.tokens() - first);
+    const absl::Status added = out.AddTokens(split, bin.Read(first, count));
+    if (!added.ok()) {
+      return Annotate(added, path + ": made by another tokenizer? --tokenizer names it");
+    }
+    progress(static_cast<double>(first + count) / static_cast<double>(bin.tokens()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddFile(const std::string& path, const PrepareDocumentsOptions& options,
+                     const Progress& progress, DocumentWriter& out) {
+  if (IsTokenBin(path)) return AddTokenBin(path, progress, out);
+  SKERRY_ASSIGN_OR_RETURN(const auto source, TextSource::Open(path));
+  const bool lines = options.is_json_lines || HasJsonLines(path);
+  const std::string name = path == kStandardInput ? "standard input" : path;
+  return lines ? AddJsonLines(*source, name, options.field, progress, out)
+               : AddText(*source, progress, out);
 }
 
 }  // namespace
@@ -158,16 +187,13 @@ absl::StatusOr<PreparedText> PrepareDocuments(const std::vector<std::string>& in
                                                  options.tokenizer_digest));
   DocumentWriter out(*writer, tokenizer, options.validation_share);
   for (size_t i = 0; i < files.size(); ++i) {
-    SKERRY_ASSIGN_OR_RETURN(const auto source, TextSource::Open(files[i]));
-    const auto progress = [&] {
-      const double done = static_cast<double>(i) + source->progress();
+    const Progress progress = [&](double of_file) {
+      const double done = static_cast<double>(i) + of_file;
       if (options.progress) options.progress(done / static_cast<double>(files.size()));
     };
-    SKERRY_RETURN_IF_ERROR(HasJsonLines(files[i])
-                               ? AddJsonLines(*source, files[i], options.field, progress, out)
-                               : AddText(*source, progress, out));
+    SKERRY_RETURN_IF_ERROR(AddFile(files[i], options, progress, out));
   }
-  if (out.text_bytes() == 0) {
+  if (out.prepared().train_tokens + out.prepared().validation_tokens == 0) {
     return InvalidArgument("%s: has no text", inputs.empty() ? "no input" : inputs.front());
   }
   SKERRY_RETURN_IF_ERROR(writer->Finish());

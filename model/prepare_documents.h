@@ -18,13 +18,16 @@ struct PrepareDocumentsOptions {
   double validation_share = 0.01;  // in [0, 0.5]
   int64_t shard_tokens = TokenDatasetWriter::kShardTokensDefault;
   std::string field = "text";                       // of a JSON line
+  bool is_json_lines = false;                       // whatever the names say
   std::string tokenizer_digest = {};                // for index.json
   std::function<void(double share)> progress = {};  // as PrepareTextOptions
 };
 
-// `inputs`: files, plain or gzip, and directories (all regular files below, in the order of their
-// paths; names that begin with a dot are left out). A file named *.jsonl or *.ndjson has a document
-// a line; of each the string `field` is its text. Any other file is one document.
+// `inputs`: files, plain or packed (model/unpacked_file.h), "-" for standard input, and directories
+// (all regular files below, in the order of their paths; names that begin with a dot are left out).
+// A file named *.jsonl or *.ndjson has a document a line; of each the string `field` is its text.
+// *.bin holds tokens already (model/token_bin.h), and is for one split whole. Any other file is one
+// document.
 //
 // Documents are read in pieces of about 1 MiB, cut between lines; every so many pieces or documents
 // one goes to validation, so that about the share does. One pass; memory stays bounded by a piece

@@ -42,7 +42,7 @@ StageTrainer::StageTrainer(const RunConfig& config, ParameterLayout layout, Back
 
 absl::StatusOr<std::unique_ptr<StageTrainer>> StageTrainer::Create(
     const RunConfig& config, int32_t first_layer, int32_t last_layer, bool holds_ends,
-    Backend* backend, int32_t recomputed_layers) {
+    Backend* backend, int32_t recomputed_layers, int32_t of_sequences) {
   SKERRY_CHECK(recomputed_layers >= 0 &&
                recomputed_layers <= std::max(0, last_layer - first_layer));
   if (first_layer < 0 || last_layer > config.model.layers || first_layer > last_layer ||
@@ -57,6 +57,7 @@ absl::StatusOr<std::unique_ptr<StageTrainer>> StageTrainer::Create(
   trainer->last_layer_ = last_layer;
   trainer->holds_ends_ = holds_ends;
   trainer->recomputed_ = recomputed_layers;
+  if (of_sequences > 0) trainer->shape_.mean_tokens = int64_t{of_sequences} * config.model.context;
   SKERRY_RETURN_IF_ERROR(trainer->AllocateBuffers());
   std::vector<float> initial(static_cast<size_t>(trainer->layout_.size()));
   InitializeParameters(config.seed, config.model, trainer->layout_, initial);

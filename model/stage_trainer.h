@@ -52,12 +52,11 @@ class StageTrainer {
   // embedding, final norm, head. Parameters are initialised from config.seed. The first
   // `recomputed_layers` of them keep only their input of a microbatch, and their forward pass is
   // repeated on the way back (pipeline/plan/memory_model.h chooses how many): the bits are the
-  // same.
-  static absl::StatusOr<std::unique_ptr<StageTrainer>> Create(const RunConfig& config,
-                                                              int32_t first_layer,
-                                                              int32_t last_layer, bool holds_ends,
-                                                              Backend* backend,
-                                                              int32_t recomputed_layers = 0);
+  // same. Where it trains some of a microbatch's `of_sequences` only (model/stage_team.h),
+  // config.pipeline.sequences_per_microbatch is how many, and gradients are of the mean over all.
+  static absl::StatusOr<std::unique_ptr<StageTrainer>> Create(
+      const RunConfig& config, int32_t first_layer, int32_t last_layer, bool holds_ends,
+      Backend* backend, int32_t recomputed_layers = 0, int32_t of_sequences = 0);
 
   // Stage 0. tokens [T] → out [T, d], the residual stream after embedding and own layers.
   absl::Status ForwardFirst(MicrobatchKey key, std::span<const int32_t> tokens,
@@ -77,6 +76,10 @@ class StageTrainer {
   void Accumulate(MicrobatchKey key);
   // Ends the microbatch without a trace; fine if it is unknown.
   void Discard(MicrobatchKey key);
+
+  // What was accumulated since the last step, [layout().size()], on the backend: others may add to
+  // it before the next.
+  float* gradient_sum() { return accumulator_->data(); }
 
   // The inner step `step` (0-based: selects the learning rate) on the mean over `microbatches`
   // accumulated ones, then zeroes the accumulator. 0 microbatches: nothing changes. InvalidArgument

@@ -1,18 +1,9 @@
 #include "model/text_source.h"
 
-#include <sys/stat.h>
-#include <zlib.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <system_error>
-
 #include "common/status.h"
 
 namespace skerry {
 namespace {
-
-constexpr unsigned kPieceBytes = 256 << 10;
 
 uint8_t At(const std::string& bytes, size_t i) {
   return static_cast<uint8_t>(bytes[i]);
@@ -82,55 +73,23 @@ void Utf8Normalizer::Finish(std::string& out) {
   Drain(true, out);
 }
 
-TextSource::TextSource(std::string path, void* file, int64_t file_bytes)
-    : path_(std::move(path)), file_(file), file_bytes_(file_bytes), buffer_(kPieceBytes, '\0') {}
-
 absl::StatusOr<std::unique_ptr<TextSource>> TextSource::Open(const std::string& path) {
-  struct stat facts {};
-  if (stat(path.c_str(), &facts) != 0) {
-    return NotFound("%s: cannot open: %s [SK-data-text]", path,
-                    std::generic_category().message(errno));
-  }
-  if (!S_ISREG(facts.st_mode))
-    return InvalidArgument("%s: not a regular file [SK-data-text]", path);
-  const gzFile file = gzopen(path.c_str(), "rbe");
-  if (file == nullptr) {
-    return PermissionDenied("%s: cannot open: %s", path, std::generic_category().message(errno));
-  }
-  gzbuffer(file, kPieceBytes);
-  return std::unique_ptr<TextSource>(new TextSource(path, file, facts.st_size));
-}
-
-TextSource::~TextSource() {
-  gzclose_r(static_cast<gzFile>(file_));
-}
-
-absl::Status TextSource::Failure() const {
-  int code = Z_OK;
-  const char* text = gzerror(static_cast<gzFile>(file_), &code);
-  if (code == Z_OK || code == Z_STREAM_END) return absl::OkStatus();
-  return DataLoss("%s: damaged or cut short: %s", path_, text);
+  SKERRY_ASSIGN_OR_RETURN(UnpackedFile file, UnpackedFile::Open(path));
+  return std::unique_ptr<TextSource>(new TextSource(std::move(file)));
 }
 
 absl::StatusOr<std::string> TextSource::Next() {
   std::string text;
   while (text.empty() && !finished_) {
-    const int count = gzread(static_cast<gzFile>(file_), buffer_.data(), kPieceBytes);
-    if (count <= 0) {
-      SKERRY_RETURN_IF_ERROR(Failure());
-      finished_ = true;
+    SKERRY_ASSIGN_OR_RETURN(const std::string_view bytes, file_.Next());
+    finished_ = bytes.empty();
+    if (finished_) {
       normalizer_.Finish(text);
     } else {
-      normalizer_.Feed(std::string_view(buffer_).substr(0, static_cast<size_t>(count)), text);
+      normalizer_.Feed(bytes, text);
     }
   }
   return text;
-}
-
-double TextSource::progress() const {
-  if (finished_ || file_bytes_ <= 0) return 1;
-  const auto at = static_cast<double>(gzoffset(static_cast<gzFile>(file_)));
-  return std::clamp(at / static_cast<double>(file_bytes_), 0.0, 1.0);
 }
 
 }  // namespace skerry

@@ -1,4 +1,4 @@
-// Text from a file, plain or gzip (.gz, dictzip's .dz), as valid UTF-8.
+// Text from a file or standard input, plain or packed (model/unpacked_file.h), as valid UTF-8.
 //
 // Nothing is stripped: bytes that are no valid UTF-8 are read as Latin-1 and coded as such, so no
 // character of an old text file is lost.
@@ -8,9 +8,11 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "model/unpacked_file.h"
 
 namespace skerry {
 
@@ -31,24 +33,17 @@ class Utf8Normalizer {
 class TextSource {
  public:
   static absl::StatusOr<std::unique_ptr<TextSource>> Open(const std::string& path);
-  ~TextSource();
-  TextSource(const TextSource&) = delete;
-  TextSource& operator=(const TextSource&) = delete;
 
   // The next piece of normalised text; empty at the end. DataLoss if the compressed file is damaged
   // or ends too early.
   absl::StatusOr<std::string> Next();
-  double progress() const;  // share of the file read, in [0, 1]
+  double progress() const { return file_.progress(); }
 
  private:
-  TextSource(std::string path, void* file, int64_t file_bytes);
-  absl::Status Failure() const;
+  explicit TextSource(UnpackedFile file) : file_(std::move(file)) {}
 
-  std::string path_;
-  void* file_;  // gzFile
-  int64_t file_bytes_;
+  UnpackedFile file_;
   Utf8Normalizer normalizer_;
-  std::string buffer_;
   bool finished_ = false;
 };
 

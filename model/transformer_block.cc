@@ -13,6 +13,7 @@ PassShape PassShape::Of(const TransformerConfig& config, int64_t sequences, int6
   shape.vocab = config.vocab;
   shape.rope = RopeAngles(config);
   shape.norm_epsilon = config.norm_epsilon;
+  shape.mean_tokens = shape.tokens();
   shape.compute = compute;
   return shape;
 }

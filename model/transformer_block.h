@@ -34,6 +34,7 @@ struct PassShape {
   int64_t vocab = 0;
   RopeAngles rope;
   float norm_epsilon = 0;
+  int64_t mean_tokens = 0;  // that the loss is the mean over: T, or more where others have the rest
 
   DType compute = DType::kFloat32;
 

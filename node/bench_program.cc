@@ -13,7 +13,7 @@
 #include "kernels/cpu/limits.h"
 #include "kernels/cpu/thread_limit.h"
 #include "kernels/operation_rates.h"
-#include "model/stage_trainer.h"
+#include "model/stage_team.h"
 #include "node/device_choice.h"
 #include "node/device_probe.h"
 
@@ -41,14 +41,14 @@ double Best(const std::vector<double>& seconds) {
 }
 
 // A model of eight million parameters in training, sequences of 512 tokens, four at a time.
-absl::StatusOr<double> TokensPerSecond(Backend& backend) {
+absl::StatusOr<double> TokensPerSecond(std::span<const TeamDevice> devices) {
   RunConfig config;
   TransformerConfig& m = config.model;
   m.vocab = 4096, m.hidden = 256, m.layers = 8, m.heads = 8, m.kv_heads = 4, m.ffn = 704;
   m.context = 512;
   config.pipeline.sequences_per_microbatch = 4;
   SKERRY_ASSIGN_OR_RETURN(const auto trainer,
-                          StageTrainer::Create(config, 0, m.layers, true, &backend));
+                          StageTeam::Create(config, {0, m.layers, true, 0}, devices));
   const size_t tokens = 2048;
   Rng rng(1);
   std::vector<int32_t> text(tokens + 1);
@@ -147,6 +147,51 @@ void PrintProfile(const DeviceProfile& profile) {
       static_cast<double>(profile.memory_bytes) / (1 << 30), profile.numeric_profile.c_str());
 }
 
+// The sum of so many gradients among the devices, each a thread: GB/s of gradients summed.
+absl::StatusOr<double> AllReduceRate(std::span<const TeamDevice> devices, std::string* by) {
+  constexpr int64_t kValues = 8 << 20;
+  std::vector<Backend*> backends;
+  std::vector<std::unique_ptr<Buffer>> values;
+  for (const TeamDevice& device : devices) {
+    backends.push_back(device.backend);
+    SKERRY_ASSIGN_OR_RETURN(values.emplace_back(), device.backend->Allocate(kValues));
+  }
+  SKERRY_ASSIGN_OR_RETURN(const auto group, MakeDeviceGroup(backends));
+  *by = group.front()->name();
+  DeviceThreads threads(devices.size());
+  std::vector<double> seconds;
+  for (int round = 0; round <= kRounds; ++round) {
+    absl::Status status;
+    seconds.push_back(WallSeconds([&] {
+      status =
+          threads.RunAll([&](size_t i) { return group[i]->AllReduce(values[i]->data(), kValues); });
+    }));
+    SKERRY_RETURN_IF_ERROR(status);
+  }
+  seconds.erase(seconds.begin());  // the first prepares
+  return 4e-9 * kValues / Best(seconds);
+}
+
+absl::StatusOr<Json> BenchTeam(std::span<const DeviceChoice> choices, const TeamProfile& profile,
+                               DType type, bool json) {
+  std::vector<std::unique_ptr<Backend>> backends;
+  std::vector<TeamDevice> devices;
+  for (size_t i = 0; i < choices.size(); ++i) {
+    SKERRY_ASSIGN_OR_RETURN(backends.emplace_back(), choices[i].Create(type));
+    devices.push_back({backends.back().get(), profile.rates[i]});
+  }
+  SKERRY_ASSIGN_OR_RETURN(const double tokens, TokensPerSecond(devices));
+  std::string by;
+  SKERRY_ASSIGN_OR_RETURN(const double rate, AllReduceRate(devices, &by));
+  if (!json) {
+    std::printf("\nAll %zu devices as one, in %s:\n", devices.size(),
+                type == DType::kFloat32 ? "float32" : "bf16");
+    std::printf("  %-32s %8.0f tokens/s\n", "training, 8 M parameters", tokens);
+    std::printf("  %-32s %8.1f GB/s     %s\n", "all-reduce of gradients", rate, by.c_str());
+  }
+  return Json{{"tokens_per_s", tokens}, {"all_reduce_gb_s", rate}, {"group", by}};
+}
+
 absl::StatusOr<Json> BenchType(DType type, const Limits& limits, const DeviceChoice& device,
                                bool json) {
   SKERRY_ASSIGN_OR_RETURN(const auto backend, device.Create(type));
@@ -160,7 +205,8 @@ absl::StatusOr<Json> BenchType(DType type, const Limits& limits, const DeviceCho
     std::fflush(stdout);
   }
   SKERRY_ASSIGN_OR_RETURN(const auto readings, ReadAll(*backend, limits, device.threads, !json));
-  SKERRY_ASSIGN_OR_RETURN(const double tokens, TokensPerSecond(*backend));
+  SKERRY_ASSIGN_OR_RETURN(const double tokens,
+                          TokensPerSecond(std::vector{TeamDevice{backend.get()}}));
   Json operations = Json::array();
   for (const Reading& reading : readings) operations.push_back(AsJson(reading));
   if (!json) {
@@ -171,27 +217,31 @@ absl::StatusOr<Json> BenchType(DType type, const Limits& limits, const DeviceCho
 
 }  // namespace
 
+void PrintLimits(const Limits& limits, int threads) {
+  std::printf(
+      "\nOne core can at most do %.0f GFLOP/s in float32%s, and move %.0f GB/s to and from\n"
+      "memory. Percentages are of that, times %d thread%s for arithmetic; more than 100 %% is\n"
+      "possible where the processor's caches help.\n",
+      limits.float32_gflops,
+      limits.bf16_gflops > 0 ? absl::StrFormat(", %.0f in bf16", limits.bf16_gflops).c_str() : "",
+      limits.memory_gb_s, threads, threads == 1 ? "" : "s");
+}
+
 absl::Status BenchMachine(BenchOptions options) {
-  SKERRY_ASSIGN_OR_RETURN(const DeviceChoice device,
-                          ChooseDevice(options.device, BoundedThreads(options.threads)));
+  SKERRY_ASSIGN_OR_RETURN(
+      const std::vector<DeviceChoice> devices,
+      ChooseDevices(options.devices, options.device, BoundedThreads(options.threads)));
+  const DeviceChoice& device = devices.front();
   if (!options.json) {
     std::printf(
-        "Half a minute of measuring the %s, as a run would use it (%s).\n"
+        "Half a minute of measuring %s, as a run would use %s.\n"
         "Other programs that run meanwhile make everything slower.\n",
-        device.gpu ? "GPU" : "processor", device.why.c_str());
+        DevicesText(devices).c_str(), devices.size() == 1 ? "it" : "them");
     std::fflush(stdout);
   }
   // What a GPU could do at most is not measured.
   const Limits limits = device.gpu ? Limits{} : MeasureLimits();
-  if (!options.json && !device.gpu) {
-    std::printf(
-        "\nOne core can at most do %.0f GFLOP/s in float32%s, and move %.0f GB/s to and from\n"
-        "memory. Percentages are of that, times %d thread%s for arithmetic; more than 100 %% is\n"
-        "possible where the processor's caches help.\n",
-        limits.float32_gflops,
-        limits.bf16_gflops > 0 ? absl::StrFormat(", %.0f in bf16", limits.bf16_gflops).c_str() : "",
-        limits.memory_gb_s, device.threads, device.threads == 1 ? "" : "s");
-  }
+  if (!options.json && !device.gpu) PrintLimits(limits, device.threads);
   Json json = {{"limits",
                 {{"float32_gflops", limits.float32_gflops},
                  {"bf16_gflops", limits.bf16_gflops},
@@ -201,7 +251,17 @@ absl::Status BenchMachine(BenchOptions options) {
   SKERRY_ASSIGN_OR_RETURN(json["float32"],
                           BenchType(DType::kFloat32, limits, device, options.json));
   SKERRY_ASSIGN_OR_RETURN(json["bf16"], BenchType(DType::kBfloat16, limits, device, options.json));
-  SKERRY_ASSIGN_OR_RETURN(const DeviceProfile profile, ProbeDevice(device));
+  SKERRY_ASSIGN_OR_RETURN(const TeamProfile team, ProbeDevices(devices));
+  if (devices.size() > 1) {
+    SKERRY_ASSIGN_OR_RETURN(json["together"]["float32"],
+                            BenchTeam(devices, team, DType::kFloat32, options.json));
+    if (team.whole.bf16_gflops > 0) {
+      SKERRY_ASSIGN_OR_RETURN(json["together"]["bf16"],
+                              BenchTeam(devices, team, DType::kBfloat16, options.json));
+    }
+    for (const DeviceProfile& each : team.devices) json["devices"].push_back(each.name);
+  }
+  const DeviceProfile& profile = team.whole;
   json["announces"] = {{"device", profile.name},
                        {"gflops", profile.gflops},
                        {"bf16_gflops", profile.bf16_gflops},

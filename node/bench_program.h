@@ -2,6 +2,8 @@
 // processor and memory could do at most, and what it would announce to a coordinator.
 #pragma once
 
+#include <string>
+
 #include "absl/status/status.h"
 #include "node/device_choice.h"
 
@@ -9,7 +11,8 @@ namespace skerry {
 
 struct BenchOptions {
   DeviceWish device = DeviceWish::kAuto;
-  int threads = 0;  // as for `join`: 0 is all
+  std::string devices;  // several as one, as for `join`
+  int threads = 0;      // as for `join`: 0 is all
   bool json = false;
 };
 

@@ -1,8 +1,40 @@
 #include "node/device_choice.h"
 
+#include <algorithm>
+#include <sstream>
+
 #include "common/status.h"
 
 namespace skerry {
+namespace {
+
+// Every GPU that works.
+std::vector<DeviceChoice> AllGpus(int threads) {
+  std::vector<DeviceChoice> all;
+  for (int index = 0; all.size() < kDevicesMax && CreateCudaBackend(index).ok(); ++index) {
+    all.push_back({true, index, threads, "all GPUs that work"});
+  }
+  return all;
+}
+
+absl::StatusOr<DeviceChoice> Listed(const std::string& name, int threads) {
+  DeviceChoice device{false, 0, threads, "as asked for"};
+  if (name == "cpu") return device;
+  constexpr const char* kGpu = "cuda:";
+  const std::string number = name.rfind(kGpu, 0) == 0 ? name.substr(5) : "";
+  const bool is_number =
+      !number.empty() && number.size() <= 2 &&
+      std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; });
+  if (!is_number) {
+    return InvalidArgument("--devices: %s is no device; all, or some of cuda:0, cuda:1, cpu",
+                           name.empty() ? "nothing" : name);
+  }
+  device.gpu = true;
+  device.index = std::stoi(number);
+  return device;
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Backend>> DeviceChoice::Create(DType compute) const {
   if (gpu) return CreateCudaBackend(index, compute);
@@ -25,6 +57,49 @@ absl::StatusOr<DeviceChoice> ChooseDevice(DeviceWish wish, int threads) {
   if (wish == DeviceWish::kCuda) return gpu.status();
   choice.why = ErrorText(gpu.status());
   return choice;
+}
+
+absl::StatusOr<std::vector<DeviceChoice>> ChooseDevices(const std::string& list, DeviceWish wish,
+                                                        int threads) {
+  std::vector<DeviceChoice> devices;
+  if (list == "all") {
+    devices = AllGpus(threads);
+    if (!devices.empty()) return devices;
+  }
+  if (list.empty() || list == "all") {
+    SKERRY_ASSIGN_OR_RETURN(devices.emplace_back(), ChooseDevice(wish, threads));
+    return devices;
+  }
+  std::istringstream names(list + ",");
+  for (std::string name; std::getline(names, name, ',');) {
+    SKERRY_ASSIGN_OR_RETURN(const DeviceChoice device, Listed(name, threads));
+    for (const DeviceChoice& other : devices) {
+      if (device.gpu && other.gpu && device.index == other.index) {
+        return InvalidArgument("--devices: %s comes twice", name);
+      }
+    }
+    devices.push_back(device);
+    if (devices.size() > kDevicesMax) {
+      return InvalidArgument("--devices: more than %d of them", kDevicesMax);
+    }
+  }
+  const auto cpus = std::count_if(devices.begin(), devices.end(),
+                                  [](const DeviceChoice& device) { return !device.gpu; });
+  for (DeviceChoice& device : devices) {
+    if (device.gpu) SKERRY_RETURN_IF_ERROR(CreateCudaBackend(device.index).status());
+    if (!device.gpu) device.threads = std::max(1, threads / static_cast<int>(cpus));
+  }
+  return devices;
+}
+
+std::string DevicesText(std::span<const DeviceChoice> devices) {
+  if (devices.size() == 1) return (devices[0].gpu ? "the GPU: " : "the CPU: ") + devices[0].why;
+  std::string text;
+  for (const DeviceChoice& device : devices) {
+    text += text.empty() ? "" : ", ";
+    text += device.gpu ? absl::StrFormat("cuda:%d", device.index) : std::string("cpu");
+  }
+  return text + ": " + devices[0].why;
 }
 
 }  // namespace skerry

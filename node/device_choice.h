@@ -1,8 +1,10 @@
-// Which device a node computes on, and why.
+// Which device a node computes on, or which ones, and why.
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
@@ -24,5 +26,18 @@ struct DeviceChoice {
 // kAuto: the first GPU that works, else the CPU with `threads`. Unavailable, and why: kCuda was
 // wished for and there is none.
 absl::StatusOr<DeviceChoice> ChooseDevice(DeviceWish wish, int threads);
+
+inline constexpr size_t kDevicesMax = 64;
+
+// The devices of `list`: "all" is every GPU that works, or the CPU where there is none; else
+// "cuda:0", "cuda:1", … and "cpu", with commas between, in the order in which they share a
+// microbatch. A GPU comes once; the CPU as often as its `threads` are to be cut into equal parts.
+// An empty list is ChooseDevice's one. InvalidArgument: it is no such list. Unavailable: a GPU of
+// it does not work.
+absl::StatusOr<std::vector<DeviceChoice>> ChooseDevices(const std::string& list, DeviceWish wish,
+                                                        int threads);
+
+// "the GPU: there is one that works", "cuda:0, cuda:1: all GPUs that work"
+std::string DevicesText(std::span<const DeviceChoice> devices);
 
 }  // namespace skerry

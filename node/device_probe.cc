@@ -6,9 +6,11 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <string>
 
 #include "common/status.h"
+#include "kernels/group/device_threads.h"
 #include "kernels/measure.h"
 #include "kernels/plugin/gpu_backend.h"
 
@@ -78,6 +80,52 @@ absl::StatusOr<DeviceProfile> ProbeDevice(const DeviceChoice& device) {
   profile.gflops = MeasureGflops(backend);
   profile.memory_bytes = MemoryFree(backend);
   return profile;
+}
+
+TeamProfile TeamOf(std::vector<DeviceProfile> devices, std::span<const DeviceChoice> choices) {
+  TeamProfile team;
+  team.devices = std::move(devices);
+  struct Kind {
+    int count = 0;
+    double gflops = 0;
+  };
+  std::map<std::string, Kind> kinds;
+  const auto on_host = std::count_if(choices.begin(), choices.end(),
+                                     [](const DeviceChoice& device) { return !device.gpu; });
+  DeviceProfile& whole = team.whole;
+  bool all_have_bf16 = true;
+  for (size_t i = 0; i < team.devices.size(); ++i) {
+    const DeviceProfile& device = team.devices[i];
+    const int64_t memory = device.memory_bytes / (choices[i].gpu ? 1 : on_host);
+    whole.memory_bytes = i == 0 ? memory : std::min(whole.memory_bytes, memory);
+    whole.gflops += device.gflops;
+    whole.bf16_gflops += device.bf16_gflops;
+    all_have_bf16 = all_have_bf16 && device.bf16_gflops > 0;
+    Kind& kind = kinds[device.name];
+    ++kind.count;
+    kind.gflops += device.gflops;
+    whole.numeric_profile += (i == 0 ? "" : " + ") + device.numeric_profile;
+  }
+  if (!all_have_bf16) whole.bf16_gflops = 0;
+  for (const auto& [name, kind] : kinds) {
+    whole.name += whole.name.empty() ? "" : " + ";
+    whole.name += kind.count == 1 ? name : absl::StrFormat("%d × %s", kind.count, name);
+  }
+  for (const DeviceProfile& device : team.devices) {
+    const Kind& kind = kinds[device.name];
+    team.rates.push_back(std::max(kind.gflops / kind.count, 1e-3));
+  }
+  return team;
+}
+
+absl::StatusOr<TeamProfile> ProbeDevices(std::span<const DeviceChoice> devices) {
+  std::vector<DeviceProfile> profiles(devices.size());
+  DeviceThreads threads(devices.size());
+  SKERRY_RETURN_IF_ERROR(threads.RunAll([&](size_t i) -> absl::Status {
+    SKERRY_ASSIGN_OR_RETURN(profiles[i], ProbeDevice(devices[i]));
+    return absl::OkStatus();
+  }));
+  return TeamOf(std::move(profiles), devices);
 }
 
 std::string RatesText(const DeviceProfile& profile) {

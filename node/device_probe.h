@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
@@ -15,6 +17,19 @@ namespace skerry {
 // About 0.4 s: a matrix product of a training shape in float32, and in bf16 where the device has
 // it, and the memory that is free now. The errors of DeviceChoice::Create.
 absl::StatusOr<DeviceProfile> ProbeDevice(const DeviceChoice& device);
+
+// Of several that are to be one replica (model/stage_team.h), all measured at the same time.
+struct TeamProfile {
+  std::vector<DeviceProfile> devices;
+  // How a microbatch is shared: of devices of one name the mean rate, so that equal ones share
+  // equally whatever the moment's measurement says.
+  std::vector<double> rates;
+  // What is announced: rates are sums (bf16: if all have it), memory is what lets each device hold
+  // the whole stage's weights, so the least of them, the host's cut by those who share it.
+  DeviceProfile whole;
+};
+absl::StatusOr<TeamProfile> ProbeDevices(std::span<const DeviceChoice> devices);
+TeamProfile TeamOf(std::vector<DeviceProfile> devices, std::span<const DeviceChoice> choices);
 
 // What the device of a backend has free now: a GPU's own memory, or what this machine can give
 // without swapping, within the limit of the control group.

@@ -19,6 +19,7 @@
 #include "node/doctor_program.h"
 #include "node/home_lock.h"
 #include "node/limits_program.h"
+#include "node/network_cards.h"
 
 namespace skerry {
 namespace {
@@ -180,6 +181,32 @@ Finding Gpu() {
           "beside the program"};
 }
 
+Finding Cards() {
+  std::string found;
+  for (const NetworkCard& card : NetworkCards()) {
+    found += (found.empty() ? "" : "; ") + Describe(card);
+  }
+  return {"cards", Health::kGood, found.empty() ? "no network card of hardware" : found, "", ""};
+}
+
+// What `join --devices` of that list would announce.
+Finding Devices(const DoctorOptions& options) {
+  Finding finding{"devices", Health::kBad, "", "", ""};
+  const auto devices =
+      ChooseDevices(options.devices, DeviceWish::kAuto, BoundedThreads(options.threads));
+  const auto team =
+      devices.ok() ? ProbeDevices(*devices) : absl::StatusOr<TeamProfile>(devices.status());
+  if (!team.ok()) {
+    finding.found = ErrorText(team.status());
+    finding.cause = "join --devices " + options.devices + " would end with this";
+    finding.remedy = "--devices all takes what works; the findings about the GPU say what does not";
+    return finding;
+  }
+  finding.health = Health::kGood;
+  finding.found = absl::StrFormat("%s: together %s", team->whole.name, RatesText(team->whole));
+  return finding;
+}
+
 Finding Driver() {
   std::ifstream file("/proc/driver/nvidia/version");
   std::string line;
@@ -191,17 +218,20 @@ Finding Driver() {
 }  // namespace
 
 std::vector<Finding> CheckMachine(const DoctorOptions& options) {
-  return {Clock(),
-          Files(),
-          Home(options.home),
-          Key(options.home),
-          Alone(options.home),
-          Limits(options.home),
-          Disk(options.home),
-          Memory(),
-          Processor(options.threads),
-          Gpu(),
-          Driver()};
+  std::vector<Finding> findings = {Clock(),
+                                   Files(),
+                                   Home(options.home),
+                                   Key(options.home),
+                                   Alone(options.home),
+                                   Limits(options.home),
+                                   Disk(options.home),
+                                   Memory(),
+                                   Processor(options.threads),
+                                   Gpu(),
+                                   Driver(),
+                                   Cards()};
+  if (!options.devices.empty()) findings.push_back(Devices(options));
+  return findings;
 }
 
 }  // namespace skerry

@@ -169,23 +169,48 @@ absl::StatusOr<int> Stay(const Membership& member, Rationing& ration, Desk& desk
   return *exit_code;
 }
 
-// Of stages on this device; both must outlive it.
-StageWorkFactory BuilderOf(const DeviceChoice& device, ShardDirectory& shards) {
-  return [&device, &shards](
+struct Devices {
+  std::vector<DeviceChoice> chosen;
+  std::vector<double> rates;
+};
+
+// Backends of all of them. ResourceExhausted, before it is taken: a system that gives more than it
+// has kills whoever uses it.
+absl::StatusOr<std::vector<TrainedStage::Device>> Open(const Devices& devices, DType compute,
+                                                       int64_t needs_bytes) {
+  const auto on_host = std::count_if(devices.chosen.begin(), devices.chosen.end(),
+                                     [](const DeviceChoice& device) { return !device.gpu; });
+  std::vector<TrainedStage::Device> opened;
+  for (size_t i = 0; i < devices.chosen.size(); ++i) {
+    const DeviceChoice& device = devices.chosen[i];
+    SKERRY_ASSIGN_OR_RETURN(auto backend, device.Create(compute));
+    const int64_t free = MemoryFree(*backend) / (device.gpu ? 1 : on_host);
+    if (free < needs_bytes) {
+      return ResourceExhausted("the stage takes %s, and %s are free now [SK-memory]",
+                               BytesText(needs_bytes), BytesText(free));
+    }
+    opened.push_back({std::move(backend), devices.rates[i]});
+  }
+  return opened;
+}
+
+// Of stages on these devices; both must outlive it.
+StageWorkFactory BuilderOf(const Devices& devices, ShardDirectory& shards) {
+  return [&devices, &shards](
              const RunConfig& config, const StageOrder& order,
              const std::vector<ShardName>& names) -> absl::StatusOr<std::unique_ptr<StageWork>> {
     std::unique_ptr<TokenSource> tokens;
     if (order.holds_ends) {
       SKERRY_ASSIGN_OR_RETURN(tokens, shards.Open(config, names));
     }
-    SKERRY_ASSIGN_OR_RETURN(auto backend, device.Create(ComputeTypeOf(config.inner)));
-    // Before it is taken: a system that gives more than it has kills whoever uses it.
-    const int64_t free = MemoryFree(*backend);
-    if (free < order.needs_bytes) {
-      return ResourceExhausted("the stage takes %s, and %s are free now [SK-memory]",
-                               BytesText(order.needs_bytes), BytesText(free));
+    SKERRY_ASSIGN_OR_RETURN(auto opened,
+                            Open(devices, ComputeTypeOf(config.inner), order.needs_bytes));
+    const int32_t sequences = config.pipeline.sequences_per_microbatch;
+    if (sequences < static_cast<int32_t>(opened.size())) {
+      Say(absl::StrFormat("a microbatch of this run has %d sequences: %d of %d devices work",
+                          sequences, sequences, opened.size()));
     }
-    return TrainedStage::Create(config, order.stage, order.holds_ends, std::move(backend),
+    return TrainedStage::Create(config, order.stage, order.holds_ends, std::move(opened),
                                 std::move(tokens), order.recomputed_layers);
   };
 }
@@ -208,21 +233,24 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   SKERRY_RETURN_IF_ERROR(ration.Begin());
   ShardDirectory shards((home / "shards").string());
   const int threads = BoundedThreads(options.threads);
-  SKERRY_ASSIGN_OR_RETURN(const DeviceChoice device, ChooseDevice(options.device, threads));
-  Say(absl::StrFormat("training uses the %s: %s", device.gpu ? "GPU" : "CPU", device.why));
+  Devices devices;
+  SKERRY_ASSIGN_OR_RETURN(devices.chosen, ChooseDevices(options.devices, options.device, threads));
+  Say("training uses " + DevicesText(devices.chosen));
   NodeActorOptions node;
   node.self = self;
   node.coordinator = ticket.coordinator;
   node.ticket = options.ticket;
   node.region = options.region;
   node.software = kNodeSoftware;
-  SKERRY_ASSIGN_OR_RETURN(node.device, ProbeDevice(device));
+  SKERRY_ASSIGN_OR_RETURN(TeamProfile team, ProbeDevices(devices.chosen));
+  devices.rates = team.rates;
+  node.device = std::move(team.whole);
   if (options.memory_gib > 0) {
     const auto most = static_cast<int64_t>(options.memory_gib * (int64_t{1} << 30));
     node.device.memory_bytes = std::min(node.device.memory_bytes, most);
   }
   node.shards = &shards;
-  node.build = BuilderOf(device, shards);
+  node.build = BuilderOf(devices, shards);
   node.relays = options.relay;
   Membership member{options, ticket, identity, home, std::move(node)};
   Desk desk(home, self, member.node.device.name);

@@ -25,6 +25,7 @@ int Ended(const absl::Status& status) {
 const std::vector<CliExample> kExamples = {
     {"join", "join skerry1-…", "contribute this machine; Ctrl-C leaves"},
     {"join", "join skerry1-… --up-mbit 5 --hours 22-08", "at night, and with little of the line"},
+    {"join", "join skerry1-… --devices all", "with all GPUs of this machine, as one node"},
     {"limit", "limit --up-mbit 2", "from now on; a running node follows at once"},
     {"status", "status", "what the node of this home is doing"},
     {"doctor", "doctor --ticket skerry1-…",
@@ -39,6 +40,14 @@ void AddDevice(CLI::App& command, DeviceWish* wish) {
   command.add_option("--device", *wish, "auto: a GPU where one works; cpu; cuda")
       ->transform(CLI::CheckedTransformer(kWishes, CLI::ignore_case))
       ->capture_default_str();
+}
+
+// Several instead of one.
+void AddDevices(CLI::App& command, std::string* devices) {
+  command
+      .add_option("--devices", *devices,
+                  "several as one: all, or a list as cuda:0,cuda:1; cpu,cpu cuts the processor")
+      ->excludes("--device");
 }
 
 void AddLimits(CLI::App& command, LimitChange* limits) {
@@ -73,6 +82,7 @@ struct DoctorCommand {
     command->add_option("--threads", options.threads, "as of join; 0: all")
         ->capture_default_str()
         ->check(CLI::Range(0, 256));
+    command->add_option("--devices", options.devices, "as of join");
     command->add_option("--home", options.home, "as of join");
     command->add_option("--ticket", options.ticket, "checks it, and the way to its coordinator");
     command->add_flag("--json", options.json, "for programs");
@@ -129,6 +139,7 @@ void ModelTools::AddTo(CLI::App& app, int& exit_code) {
   reference_command->add_option("--data", reference.data, "token shards")->required();
   reference_command->add_option("--out", reference.out, "write the model here");
   AddDevice(*reference_command, &reference.device);
+  AddDevices(*reference_command, &reference.devices);
   reference_command->add_option("--threads", reference.threads)->capture_default_str();
   reference_command->add_flag("--json", reference.json);
   reference_command->callback([&] { exit_code = Ended(TrainReference(reference)); });
@@ -156,6 +167,7 @@ int Run(int argc, char** argv) {
                          "that others can dial)");
   join_command->add_option("--region", join.region, "shown to people");
   AddDevice(*join_command, &join.device);
+  AddDevices(*join_command, &join.devices);
   join_command->add_option("--threads", join.threads, "processor threads for training; 0: all")
       ->capture_default_str()
       ->check(CLI::Range(0, 256));
@@ -178,6 +190,7 @@ int Run(int argc, char** argv) {
   auto* bench =
       app.add_subcommand("bench", "how fast this machine is in every operation of training");
   AddDevice(*bench, &machine.device);
+  AddDevices(*bench, &machine.devices);
   bench->add_option("--threads", machine.threads, "0: all")
       ->capture_default_str()
       ->check(CLI::Range(0, 256));

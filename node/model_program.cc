@@ -96,9 +96,16 @@ absl::Status GenerateFromModel(const GenerateOptions& options) {
 absl::Status TrainReference(const ReferenceOptions& options) {
   SKERRY_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(options.config));
   SKERRY_ASSIGN_OR_RETURN(const auto data, TokenDataset::Open(options.data, Verify::kSizes));
-  SKERRY_ASSIGN_OR_RETURN(const DeviceChoice device, ChooseDevice(options.device, options.threads));
-  SKERRY_ASSIGN_OR_RETURN(const auto backend, device.Create(ComputeTypeOf(config.inner)));
-  std::fprintf(stderr, "reference: %s (%s)\n", backend->name().c_str(), device.why.c_str());
+  SKERRY_ASSIGN_OR_RETURN(const std::vector<DeviceChoice> devices,
+                          ChooseDevices(options.devices, options.device, options.threads));
+  std::vector<std::unique_ptr<Backend>> backends;
+  std::vector<TeamDevice> team;
+  for (const DeviceChoice& device : devices) {
+    SKERRY_ASSIGN_OR_RETURN(backends.emplace_back(), device.Create(ComputeTypeOf(config.inner)));
+    team.push_back({backends.back().get()});
+    std::fprintf(stderr, "reference: %s\n", backends.back()->name().c_str());
+  }
+  std::fprintf(stderr, "reference: on %s\n", DevicesText(devices).c_str());
   Json curve = Json::array();
   const auto observe = [&](int64_t step, float loss) {
     curve.push_back({step, loss});
@@ -109,10 +116,10 @@ absl::Status TrainReference(const ReferenceOptions& options) {
     }
   };
   SKERRY_ASSIGN_OR_RETURN(const std::vector<float> parameters,
-                          TrainLocally(config, *data, backend.get(), config.steps, observe));
+                          TrainLocally(config, *data, team, config.steps, observe));
   SKERRY_ASSIGN_OR_RETURN(
       const Evaluation evaluation,
-      Evaluate(config.model, parameters, *data, options.windows_max, backend.get()));
+      Evaluate(config.model, parameters, *data, options.windows_max, backends.front().get()));
   if (!options.out.empty()) {
     SKERRY_RETURN_IF_ERROR(WriteHuggingFace(options.out, config.model, parameters));
   }

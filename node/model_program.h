@@ -46,6 +46,7 @@ struct ReferenceOptions {
   std::string out;  // also write the model here; "" for not
   int64_t windows_max = 64;
   DeviceWish device = DeviceWish::kCpu;
+  std::string devices;  // several as one, as for `join`
   int threads = 1;
   bool json = false;
 };

@@ -211,6 +211,14 @@ void NodeActor::StageBuilt(Context& context) {
     for (const DeltaHeld& refused : rounds_->RefuseUnless(decodes)) {
       Send(context, options_.coordinator, refused);
     }
+    // Who sums what the others who take part looked at; alone it is everything.
+    const auto are_sums = [this](int64_t round, const RoundShape& shape, const auto& sums) {
+      const bool is_whole = shape.participants.size() > 1 ||
+                            static_cast<int32_t>(sums.size()) == work_->pieces(round);
+      return is_whole && work_->CheckSums(round, sums).ok();
+    };
+    for (const int64_t round : rounds_->RefuseSumsUnless(are_sums)) reported_sums_.erase(round);
+    if (IsShardedStage()) ReportSums(context);
     return transfer_->Begin(context, work_.get());
   }
   if (BeginsWithCheckpoint()) return TendStart(context);

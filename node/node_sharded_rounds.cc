@@ -251,7 +251,7 @@ void NodeActor::On(Context& context, const NodeId& from, const DeltaSum& message
   Advance(context);
 }
 
-// A joiner without its stage yet leaves that to those who land the round.
+// A joiner looks when it has its stage, and leaves it to the others until then.
 bool NodeActor::IsSumOf(const NodeId& reducer, int64_t round, const std::vector<Piece>& sums) {
   if (!work_) return true;
   if (!work_->CheckSums(round, sums).ok()) return false;

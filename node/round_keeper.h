@@ -16,6 +16,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "common/bytes.h"
@@ -79,6 +80,10 @@ class RoundKeeper {
   // A sum of this shape, `pieces` what it is unpacked. False: known, too old, too far ahead.
   bool HoldSum(const NodeId& reducer, const DeltaSum& sum, const RoundShape& shape,
                std::vector<Piece> pieces);
+  // As RefuseUnless, of sums: the rounds in which one was refused. What it says has no digest.
+  using AreSums =
+      std::function<bool(int64_t round, const RoundShape& shape, const std::vector<Piece>& sums)>;
+  std::set<int64_t> RefuseSumsUnless(const AreSums& are_sums);
   // The own sum of that shape; nullptr: not made yet.
   const DeltaSum* OwnSum(int64_t round, uint64_t shape) const;
   // What to tell the coordinator, when all sums of that shape are held.

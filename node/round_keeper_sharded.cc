@@ -88,6 +88,21 @@ bool RoundKeeper::HoldSum(const NodeId& reducer, const DeltaSum& sum, const Roun
   return true;
 }
 
+std::set<int64_t> RoundKeeper::RefuseSumsUnless(const AreSums& are_sums) {
+  std::set<int64_t> refused;
+  for (auto& [number, round] : rounds_) {
+    for (auto& [shape, sums] : round.by_shape) {
+      for (auto& [reducer, sum] : sums.by_reducer) {
+        if (are_sums(number, sums.shape, sum.pieces)) continue;
+        sum = {{stage_, number, shape, 0, {}, nullptr, sum.message.plan_version}, {}};
+        refused.insert(number);
+      }
+    }
+  }
+  held_bytes_ = HeldBytes();
+  return refused;
+}
+
 const DeltaSum* RoundKeeper::OwnSum(int64_t round, uint64_t shape) const {
   const auto it = rounds_.find(round);
   if (it == rounds_.end()) return nullptr;

@@ -37,12 +37,12 @@ CodecSource EncodersOf(Backend& backend) {
 
 }  // namespace
 
-TrainedStage::TrainedStage(const RunConfig& config, std::unique_ptr<Backend> backend,
+TrainedStage::TrainedStage(const RunConfig& config, std::vector<Device> devices,
                            std::unique_ptr<TokenSource> tokens)
     : config_(config),
       tokens_per_microbatch_(config.pipeline.sequences_per_microbatch * config.model.context),
       floats_(int64_t{tokens_per_microbatch_} * config.model.hidden),
-      backend_(std::move(backend)),
+      devices_(std::move(devices)),
       tokens_(std::move(tokens)),
       clock_(config),
       inputs_(static_cast<size_t>(tokens_per_microbatch_)),
@@ -54,13 +54,25 @@ absl::StatusOr<std::unique_ptr<StageWork>> TrainedStage::Create(const RunConfig&
                                                                 std::unique_ptr<Backend> backend,
                                                                 std::unique_ptr<TokenSource> tokens,
                                                                 int32_t recomputed_layers) {
+  std::vector<Device> devices;
+  devices.push_back({std::move(backend)});
+  return Create(config, stage, holds_ends, std::move(devices), std::move(tokens),
+                recomputed_layers);
+}
+
+absl::StatusOr<std::unique_ptr<StageWork>> TrainedStage::Create(
+    const RunConfig& config, const StageAssignment& stage, bool holds_ends,
+    std::vector<Device> devices, std::unique_ptr<TokenSource> tokens, int32_t recomputed_layers) {
   SKERRY_CHECK(!holds_ends || tokens != nullptr, "stage 0 reads tokens");
   std::unique_ptr<TrainedStage> work(
-      new TrainedStage(config, std::move(backend), std::move(tokens)));
+      new TrainedStage(config, std::move(devices), std::move(tokens)));
   work->holds_ends_ = holds_ends;
+  std::vector<TeamDevice> team;
+  for (const Device& device : work->devices_) team.push_back({device.backend.get(), device.rate});
   SKERRY_ASSIGN_OR_RETURN(
-      work->trainer_, StageTrainer::Create(config, stage.first_layer, stage.last_layer, holds_ends,
-                                           work->backend_.get(), recomputed_layers));
+      work->trainer_,
+      StageTeam::Create(
+          config, {stage.first_layer, stage.last_layer, holds_ends, recomputed_layers}, team));
   work->trainer_->RaiseRates(stage.remade);
   SKERRY_RETURN_IF_ERROR(work->StartRounds(stage));
   work->NoteHeld();
@@ -79,7 +91,7 @@ absl::Status TrainedStage::StartRounds(const StageAssignment& stage) {
   if (IsSharded(config_.outer, replicas)) sharded_over_ = replicas;
   const int64_t values = parameters();
   law_.replica.shape = ShapeOf(trainer_->layout());
-  law_.replica.source = EncodersOf(*backend_);
+  law_.replica.source = EncodersOf(*devices_.front().backend);
   // Outlives the replica that a joiner's state replaces. Fragments have no tables.
   if (law_.fragments == 1) {
     law_.replica.codecs = std::make_shared<CodecBook>(
@@ -186,20 +198,22 @@ void TrainedStage::Discard(int64_t step, int32_t microbatch) {
 }
 
 absl::Status TrainedStage::OptimizerStep(int64_t step, int32_t microbatches) {
-  return trainer_->OptimizerStep(step, microbatches);
+  SKERRY_RETURN_IF_ERROR(trainer_->OptimizerStep(step, microbatches));
+  const bool ends_round = (step + 1) % config_.outer.inner_steps == 0;
+  return ends_round ? trainer_->CheckEqual() : absl::OkStatus();
 }
 
 absl::StatusOr<Payload> TrainedStage::EncodeDelta(int64_t round) {
   const std::span<float> theta = trainer_->HostParameters();
   const int32_t fragment = clock_.FragmentOf(round);
-  SKERRY_ASSIGN_OR_RETURN(Bytes message, fragments_->Encode(fragment, theta));
+  SKERRY_ASSIGN_OR_RETURN(Payload message, fragments_->Encode(fragment, theta));
   NoteHeld();
   const bool goes_back = clock_.restarts() && round == first_round_;  // no step is due yet
   if (goes_back) {
     SKERRY_RETURN_IF_ERROR(fragments_->Restart(fragment, theta));
   }
   if (goes_back || fragments_->ShiftsWeights()) trainer_->HostParametersChanged();
-  return MakePayload(std::move(message));
+  return message;
 }
 
 absl::Status TrainedStage::ApplyRound(int64_t round, const std::vector<Accepted>& participants) {
@@ -312,8 +326,8 @@ absl::StatusOr<Payload> TrainedStage::SaveLiveState(int64_t version) {
 
 absl::StatusOr<int64_t> TrainedStage::RestoreState(const Payload& saved) {
   SKERRY_ASSIGN_OR_RETURN(const StateView state, ViewState(View(saved), parameters()));
-  const absl::Status moments = trainer_->optimizer().WriteMoments(
-      state.inner_steps, state.first_moment, state.second_moment);
+  const absl::Status moments =
+      trainer_->WriteMoments(state.inner_steps, state.first_moment, state.second_moment);
   if (!moments.ok()) return DataLoss("state of a stage: of another inner optimizer");
   TakeBase(state.version, state.base, state.momentum);
   NoteHeld(SizeOf(saved));

@@ -1,4 +1,4 @@
-// The real arithmetic of a stage: model/stage_trainer for the inner steps, localsgd/outer_fragments
+// The real arithmetic of a stage: model/stage_team for the inner steps, localsgd/outer_fragments
 // for the outer ones.
 #pragma once
 
@@ -13,7 +13,7 @@
 #include "kernels/backend.h"
 #include "localsgd/outer_fragments.h"
 #include "localsgd/piece_reducer.h"
-#include "model/stage_trainer.h"
+#include "model/stage_team.h"
 #include "pipeline/exec/stage_work.h"
 #include "wire/message/pipeline_plan.h"
 
@@ -31,8 +31,19 @@ class TokenSource {
 
 class TrainedStage final : public StageWork {
  public:
-  // `tokens` may be nullptr unless `holds_ends`. Owns the backend. ResourceExhausted if memory does
-  // not suffice, InvalidArgument if the outer configuration is of no law (localsgd/outer_law.h).
+  struct Device {
+    std::unique_ptr<Backend> backend;
+    double rate = 1;  // TeamDevice
+  };
+  // On one device, or on several that share every microbatch (model/stage_team.h). `tokens` may be
+  // nullptr unless `holds_ends`. ResourceExhausted if memory does not suffice, InvalidArgument if
+  // the outer configuration is of no law (localsgd/outer_law.h).
+  static absl::StatusOr<std::unique_ptr<StageWork>> Create(const RunConfig& config,
+                                                           const StageAssignment& stage,
+                                                           bool holds_ends,
+                                                           std::vector<Device> devices,
+                                                           std::unique_ptr<TokenSource> tokens,
+                                                           int32_t recomputed_layers = 0);
   static absl::StatusOr<std::unique_ptr<StageWork>> Create(const RunConfig& config,
                                                            const StageAssignment& stage,
                                                            bool holds_ends,
@@ -100,7 +111,7 @@ class TrainedStage final : public StageWork {
   std::vector<float> DecodeLeftOver(int64_t round, const Piece& piece) const;
 
  private:
-  TrainedStage(const RunConfig& config, std::unique_ptr<Backend> backend,
+  TrainedStage(const RunConfig& config, std::vector<Device> devices,
                std::unique_ptr<TokenSource> tokens);
   WorkResult Result(absl::Status status, Bytes values);
   absl::Status StartRounds(const StageAssignment& stage);
@@ -117,10 +128,10 @@ class TrainedStage final : public StageWork {
   RunConfig config_;
   bool holds_ends_ = false;
   int32_t tokens_per_microbatch_ = 0;
-  int64_t floats_ = 0;                // of a boundary tensor
-  std::unique_ptr<Backend> backend_;  // outlives the trainer
+  int64_t floats_ = 0;           // of a boundary tensor
+  std::vector<Device> devices_;  // outlive the trainer
   std::unique_ptr<TokenSource> tokens_;
-  std::unique_ptr<StageTrainer> trainer_;
+  std::unique_ptr<StageTeam> trainer_;
   RoundClock clock_;
   OuterLaw law_;
   // Of each fragment: what it is of the stage, its cut (piece 0: rounds are not sharded), its

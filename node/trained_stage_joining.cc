@@ -87,8 +87,7 @@ absl::Status TrainedStage::RestoreJoined(const JoinersChunks& chunks) {
     std::vector<float> first(moments.size() / 4), second(first.size());
     DecodeMoments(moments, first, second);
     NoteHeld(wanted.common + 2 * wanted.moments + static_cast<int64_t>(8 * (n + first.size())));
-    const absl::Status written =
-        trainer_->optimizer().WriteMoments(chunks.inner_steps, first, second);
+    const absl::Status written = trainer_->WriteMoments(chunks.inner_steps, first, second);
     if (!written.ok()) return DataLoss("state of a stage: of another inner optimizer");
   }
   const std::span<const float> values(common);

@@ -42,13 +42,11 @@ std::shared_ptr<const Codec> TrainedStage::CodecOf(int64_t round, int32_t piece)
 
 absl::StatusOr<std::vector<Payload>> TrainedStage::EncodePieces(int64_t round) {
   SKERRY_ASSIGN_OR_RETURN(
-      std::vector<Bytes> pieces,
+      std::vector<Payload> pieces,
       fragments_->EncodePieces(clock_.FragmentOf(round), trainer_->HostParameters()));
   if (fragments_->ShiftsWeights()) trainer_->HostParametersChanged();
   NoteHeld();
-  std::vector<Payload> messages;
-  for (Bytes& piece : pieces) messages.push_back(MakePayload(std::move(piece)));
-  return messages;
+  return pieces;
 }
 
 std::shared_ptr<const Codec> TrainedStage::DownCodecOf(int64_t round, int32_t piece) const {

@@ -102,9 +102,10 @@ void LiveFaults::JumpClock(const NodeId& who, Duration by) {
   simulation().JumpClock(who, by);
 }
 
-void LiveFaults::Lie(const NodeId& who) {
-  Tell(NameOf(who) + " sends deltas that are none");
-  run_->faults(IndexOf(who)).void_deltas = true;
+void LiveFaults::Lie(const NodeId& who, LieAbout what) {
+  const bool of_sums = what == LieAbout::kSums;
+  Tell(NameOf(who) + (of_sums ? " sends sums that are none" : " sends deltas that are none"));
+  (of_sums ? run_->faults(IndexOf(who)).void_sums : run_->faults(IndexOf(who)).void_deltas) = true;
 }
 
 }  // namespace skerry

@@ -6,6 +6,7 @@
 // to be wrapped (Over) before the run is made.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -40,8 +41,9 @@ class LiveFaults {
   void Leave(const NodeId& who);
   void SlowDevice(const NodeId& who, double factor, Duration lasts);
   void JumpClock(const NodeId& who, Duration by);
-  // From now on its deltas are no messages of the codec.
-  void Lie(const NodeId& who);
+  // From now on its deltas, or its sums of sharded rounds, are no messages of the codec.
+  enum class LieAbout : uint8_t { kDeltas, kSums };
+  void Lie(const NodeId& who, LieAbout what);
 
   void Tell(const std::string& what);
   // "node 3", "the coordinator".

@@ -112,8 +112,27 @@ absl::StatusOr<std::vector<Payload>> ObservedStage::EncodePieces(int64_t round) 
 absl::StatusOr<std::vector<Payload>> ObservedStage::ReducePieces(
     const Reduction& reduction, std::vector<PieceState>* states) const {
   SKERRY_ASSIGN_OR_RETURN(std::vector<Payload> sums, stage_->ReducePieces(reduction, states));
+  if (faults_->void_sums) {
+    for (size_t i = 0; i < sums.size(); ++i) {
+      own_sums_[reduction.round][reduction.pieces[i]] = sums[i];
+      sums[i] = Voided(sums[i]);
+    }
+  }
   if (faults_->false_sums.factor == 0 || !observer_.false_sums) return sums;
   return observer_.false_sums(reduction, sums, *faults_, states);
+}
+
+// The stage itself knows of void sums only what it made.
+StageWork::Landing ObservedStage::Honest(const Landing& landing) const {
+  Landing honest = landing;
+  honest.own_accepted = landing.own_accepted && !wild_.contains(landing.round);
+  const auto sums = own_sums_.find(landing.round);
+  if (sums == own_sums_.end()) return honest;
+  for (const int32_t piece : landing.own.pieces) {
+    const auto own = sums->second.find(piece);
+    if (own != sums->second.end()) honest.sums[static_cast<size_t>(piece)] = own->second;
+  }
+  return honest;
 }
 
 SumVerdict ObservedStage::CheckShown(const SumCheck& check, const std::vector<int32_t>& own,
@@ -168,6 +187,7 @@ void ObservedStage::Landed(int64_t round, const ReplicaVectors& before, bool own
     observer_.settled(round, ConservationError(before, Vectors(false), taken));
   }
   own_.erase(own_.begin(), own_.upper_bound(round));
+  own_sums_.erase(own_sums_.begin(), own_sums_.upper_bound(round));
   if (wild_.erase(round) > 0) stage_->StartFromBase(steps_, round + 1);
 }
 
@@ -182,8 +202,7 @@ absl::Status ObservedStage::ApplyRound(int64_t round, const std::vector<Accepted
 
 absl::Status ObservedStage::ApplySums(const Landing& landing) {
   const ReplicaVectors before = Vectors(observer_.restarts);
-  Landing honest = landing;
-  honest.own_accepted = landing.own_accepted && !wild_.contains(landing.round);
+  const Landing honest = Honest(landing);
   LeftOverPieces left = LeftOver(landing.round);
   SKERRY_RETURN_IF_ERROR(stage_->ApplySums(honest));
   LeftOverPieces landed = LeftOver(landing.round);

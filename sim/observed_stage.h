@@ -25,6 +25,7 @@ struct StageFaults {
   bool false_accusations = false;  // it says of every sum that it checks that it is false
   bool out_of_memory = false;      // the device has none left for a microbatch
   bool void_deltas = false;    // every delta is no message of its codec: not finite, out of range
+  bool void_sums = false;      // likewise every sum of a sharded round
   bool false_state = false;    // a joiner is given another outer momentum than the stage's
   bool false_moments = false;  // and moments that no optimizer makes
 };
@@ -99,7 +100,9 @@ class ObservedStage final : public StageWork {
                         const Payload& shown) const override;
   absl::Status ApplySums(const Landing& landing) override;
   std::vector<NodeId> Screened() const override { return stage_->Screened(); }
-  absl::Status LandPart(const Landing& landing) override { return stage_->LandPart(landing); }
+  absl::Status LandPart(const Landing& landing) override {
+    return stage_->LandPart(Honest(landing));
+  }
   std::vector<Piece> HandOn(int64_t round, const std::vector<int32_t>& own) override;
   absl::Status CheckLeftOvers(int64_t round, const std::vector<Piece>& pieces) const override {
     return stage_->CheckLeftOvers(round, pieces);
@@ -135,6 +138,7 @@ class ObservedStage final : public StageWork {
   Observer observer_;
   std::shared_ptr<const StageFaults> faults_;
   absl::Status ApplyHonest(int64_t round, const std::vector<Accepted>& participants);
+  Landing Honest(const Landing& landing) const;
   bool Checks() const { return observer_.vectors && observer_.settled; }
   ReplicaVectors Vectors(bool restarted) const;
   std::vector<float> OwnOf(int64_t round) const;
@@ -149,6 +153,7 @@ class ObservedStage final : public StageWork {
   // Own deltas in flight, honest: whole, or in pieces; and which of them were sent wild.
   std::map<int64_t, std::vector<Payload>> own_;
   std::set<int64_t> wild_;
+  mutable std::map<int64_t, std::map<int32_t, Payload>> own_sums_;  // of those sent falsified
   float largest_left_over_ = 0;
   bool catches_up_ = false;
   int64_t steps_ = 0;

@@ -7,7 +7,8 @@
 // together, then the rest in order.
 //
 // Network, one of two. `link`: per directed pair one-way delay, rate, jitter, loss, repetition of
-// frames; the courier repeats what is lost. `network`: TCP connections as flows
+// frames; the courier repeats what is lost, and as in the real host (wire/event_loop.h) what has
+// not left yet is not sent again. `network`: TCP connections as flows
 // (sim/flow_network.h); a frame is lost only with its connection (a crash, a long cut, a peer that
 // is down), so the courier's repetition of what is merely slow is held back.
 //
@@ -15,6 +16,7 @@
 // cuts. All may be scheduled beforehand, or called from At().
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -113,7 +115,7 @@ class Simulation {
   uint64_t trace_hash() const { return trace_hash_; }
   int64_t events() const { return events_; }
   int64_t frames_lost() const { return frames_lost_; }
-  // Repetitions that a living connection made needless.
+  // Repetitions of what a living connection carries, or what has not left for its plain link.
   int64_t frames_held_back() const { return frames_held_back_; }
   FlowNetwork* network() { return network_.get(); }  // nullptr with SimulationOptions::link
   bool IsUp(const NodeId& id) const;
@@ -138,6 +140,15 @@ class Simulation {
   class ProcessContext;
   struct NodeIdHash {
     size_t operator()(const NodeId& id) const;
+  };
+  // What a plain link has taken and not carried yet, in order.
+  struct LinkQueue {
+    struct Waiting {
+      FrameHeader header;
+      Instant leaves;
+    };
+    Instant free;
+    std::deque<Waiting> waiting;
   };
   enum EventKind : uint8_t {
     kScript,   // value: index of scripts_
@@ -189,6 +200,7 @@ class Simulation {
   bool HaveMet(const Process& a, const Process& b) const;
   void Transmit(Process& process, PeerLink& link);
   void TransmitOverLink(Process& process, const Process& to, Frame frame);
+  static bool IsWaiting(const LinkQueue& queue, const FrameHeader& header);
   void TransmitOverNetwork(Process& process, PeerLink& link, Frame frame);
   size_t Keep(int32_t from, int32_t to, Frame frame);
   void Release(size_t slot);
@@ -227,7 +239,7 @@ class Simulation {
   std::vector<Frame> outgoing_;
   std::vector<SharedMessage> delivered_;
   std::unique_ptr<Effects> effects_;
-  std::map<std::pair<int32_t, int32_t>, Instant> link_free_;
+  std::map<std::pair<int32_t, int32_t>, LinkQueue> link_queues_;
   Rng network_rng_;
   uint64_t trace_hash_ = 0;
   int64_t events_ = 0;

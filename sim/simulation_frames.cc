@@ -126,15 +126,34 @@ void Simulation::Transmit(Process& process, PeerLink& link) {
   outgoing_.clear();
 }
 
+bool Simulation::IsWaiting(const LinkQueue& queue, const FrameHeader& header) {
+  return header.sequence != 0 &&
+         std::any_of(queue.waiting.begin(), queue.waiting.end(), [&](const auto& waiting) {
+           const FrameHeader& first = waiting.header;
+           return first.lane == header.lane && first.sequence == header.sequence &&
+                  first.sender_incarnation == header.sender_incarnation &&
+                  (first.receiver_incarnation == 0 ||
+                   first.receiver_incarnation == header.receiver_incarnation);
+         });
+}
+
 void Simulation::TransmitOverLink(Process& process, const Process& to, Frame frame) {
   const SimLink link = options_.link(process.id, to.id);
-  const auto bytes = static_cast<double>(FrameBytes(frame));
-  Instant& free = link_free_[{process.index, to.index}];
-  if (free - now_ > kLinkQueueMax) {  // as a router drops what its queue has no room for
+  LinkQueue& queue = link_queues_[{process.index, to.index}];
+  while (!queue.waiting.empty() && queue.waiting.front().leaves <= now_) queue.waiting.pop_front();
+  if (IsWaiting(queue, frame.header)) {  // only its acknowledgement is news
+    ++frames_held_back_;
+    frame.header.sequence = 0;
+    frame.message.reset();
+  }
+  if (queue.free - now_ > kLinkQueueMax) {  // as a router drops what its queue has no room for
     ++frames_lost_;
     return;
   }
-  free = std::max(free, now_) + Duration::Seconds(bytes / link.bytes_per_s);
+  const auto bytes = static_cast<double>(FrameBytes(frame));
+  queue.free = std::max(queue.free, now_) + Duration::Seconds(bytes / link.bytes_per_s);
+  if (frame.header.sequence != 0) queue.waiting.push_back({frame.header, queue.free});
+  const Instant free = queue.free;
   const int copies = network_rng_.Uniform() < link.repetition ? 2 : 1;
   for (int copy = 0; copy < copies; ++copy) {
     if (network_rng_.Uniform() < link.loss) {

@@ -211,12 +211,15 @@ class Storm final : public SwarmDirector, private SimulationObserver {
     }
   }
 
-  // One of those of whom the checkers know beforehand.
+  // One of those of whom the checkers know beforehand. Of what it lies its number says, so that no
+  // other throw of the seed changes.
   void Lie() {
+    const RunConfig& config = run_->options().config;
     for (const int32_t liar : run_->options().liars) {
-      if (liars_.insert(VirtualRun::node(liar)).second) {
-        return faults_now_.Lie(VirtualRun::node(liar));
-      }
+      if (!liars_.insert(VirtualRun::node(liar)).second) continue;
+      const bool of_sums = liar % 2 == 1 && config.outer.reduce != OuterReduce::kAll;
+      return faults_now_.Lie(VirtualRun::node(liar),
+                             of_sums ? LiveFaults::LieAbout::kSums : LiveFaults::LieAbout::kDeltas);
     }
     CutLink(false);
   }

@@ -20,8 +20,8 @@ namespace skerry {
 namespace {
 
 constexpr Duration kLimit = Duration::Seconds(3600);
-// A link loses frames and knows no windows: minutes of bulk on it, repeated by the courier, hold up
-// heartbeats as no TCP connection would.
+// A link carries all in one order and knows no windows: minutes of bulk on it hold up heartbeats as
+// no TCP connection would.
 constexpr int64_t kShardOverLinksMax = 100'000;
 
 PathSpec DrawPath(Dice& dice, bool within_region, bool lossy) {

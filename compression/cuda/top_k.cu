@@ -52,16 +52,21 @@ __device__ __forceinline__ void RankInTile(uint32_t flags, TopKShared& shared,
     if (lane == 0) shared.before[j * kWarps + static_cast<int>(warp)] = __popc(row);
   }
   __syncthreads();
+  // The first warp's work. All take part in the scan: a compiler cannot know that a warp is here as
+  // a whole, and what it makes of a shuffle then spills on some generations.
+  constexpr int kEach = kValues * kWarps / static_cast<int>(kLanes);
+  unsigned* own = shared.before + lane * kEach;
+  unsigned total = 0;
   if (warp == 0) {
-    constexpr int kEach = kValues * kWarps / static_cast<int>(kLanes);
-    unsigned* own = shared.before + lane * kEach;
-    unsigned total = 0;
     for (int i = 0; i < kEach; ++i) total += own[i];
-    unsigned through = total;
-    for (unsigned up = 1; up < kLanes; up *= 2) {
-      const unsigned other = __shfl_up_sync(kWholeWarp, through, up);
-      if (lane >= up) through += other;
-    }
+  }
+  unsigned through = total;
+#pragma unroll
+  for (unsigned up = 1; up < kLanes; up *= 2) {
+    const unsigned other = __shfl_up_sync(kWholeWarp, through, up);
+    if (lane >= up) through += other;
+  }
+  if (warp == 0) {
     unsigned so_far = through - total;
     for (int i = 0; i < kEach; ++i) {
       const unsigned count = own[i];

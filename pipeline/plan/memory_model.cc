@@ -59,7 +59,8 @@ double SpansHeld(const OuterConfig& outer) {
   return static_cast<double>(rounds) / static_cast<double>(fragments);
 }
 
-// The own messages and what they are sent as, and what others sent.
+// The own messages, in the room that encoding takes, what others sent, and in sharded rounds what
+// leaves: pieces are packed for each reducer.
 int64_t CodecBytes(const RunConfig& config, int64_t parameters, int32_t replicas) {
   const auto n = static_cast<double>(parameters);
   // Until there is a table, messages are of `codec`, whatever the budget.
@@ -68,7 +69,9 @@ int64_t CodecBytes(const RunConfig& config, int64_t parameters, int32_t replicas
   const double room = n * std::max(DeltaBitsMax(config.outer), sent_bits) / 8;
   const double sent = n * sent_bits / 8;
   const int own = config.outer.mode == OuterMode::kCo2 ? 2 : 1;
-  return static_cast<int64_t>(own * room + sent * (own + (replicas - 1) * SpansHeld(config.outer)));
+  const int packed = IsSharded(config.outer, replicas) ? own : 0;
+  return static_cast<int64_t>(own * room +
+                              sent * (packed + (replicas - 1) * SpansHeld(config.outer)));
 }
 
 }  // namespace

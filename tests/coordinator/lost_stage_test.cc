@@ -6,6 +6,7 @@
 #include <string>
 
 #include "coordinator/checkpoint_archive.h"
+#include "pipeline/plan/round_shape.h"
 #include "pipeline/plan/route.h"
 #include "tests/coordinator/served_run.h"
 
@@ -117,4 +118,34 @@ TEST_CASE("Lost stage: with a death that has another one put out nothing is writ
   CHECK(run.state().evicted == std::set<NodeId>{liar});
   CHECK(run.state().lost == std::set<int32_t>{1});
   CHECK(run.state().written_off.empty());
+}
+
+TEST_CASE("Lost stage: a joiner that can look at the only participant's sum at last has it put out",
+          "[coordinator][checkpoint]") {
+  RunConfig config = SmallRun();
+  config.steps = 40;
+  config.nodes_min = 5;
+  config.outer.reduce = OuterReduce::kSharded;
+  config.checkpoint = {1, 2};
+  const auto disk = std::make_shared<CheckpointDisk>();
+  CheckpointArchive archive(std::make_unique<MemoryCheckpointFiles>(disk));
+  Joining run(config);
+  run.checkpoints = &archive;
+  run.Begin();
+  const NodeId liar = run.replicas[1];
+  const NodeId joiner = run.replicas[2];
+  run.From(run.replicas[0], Leave{"gone"});
+  REQUIRE(ParticipantsOf(*run.state().plan, 1, 0) == std::vector<NodeId>{liar});
+  SumsHeld held{1, 0, ShapeOf(*run.state().plan, 1, 0).id, {{liar, 8, {}}}};
+  held.sums.front().digest.bytes[3] = 7;
+  run.From(liar, held);
+  const bool is_frozen = GENERATE(false, true);  // by the joiner's word, which had no stage
+  if (is_frozen) run.From(joiner, held);
+  CHECK(run.state().commits.contains({1, 0}) == is_frozen);
+
+  held.sums.front() = {liar, 0, {}};
+  run.From(joiner, held);
+
+  CHECK(run.state().evicted == std::set<NodeId>{liar});
+  CHECK(run.state().lost == std::set<int32_t>{1});
 }

@@ -70,7 +70,7 @@ TEST_CASE("CO2: round for round the published rule, its gap and its clip really 
     }
     oracle.Boundary(mean);
     sent_before = sent;
-    for (size_t w = 0; w < kWorkers; ++w) sent[w] = *stage[w].replica.Encode(stage[w].theta);
+    for (size_t w = 0; w < kWorkers; ++w) sent[w] = **stage[w].replica.Encode(stage[w].theta);
     for (size_t w = 0; w < kWorkers; ++w) {
       std::vector<OuterReplica::Accepted> commit;
       for (size_t o = 0; o < kWorkers; ++o) commit.push_back({1, sent_before[o], o == w});
@@ -93,7 +93,7 @@ TEST_CASE("CO2: without a given gap it is that of one round of staleness", "[loc
   const OuterLaw law = *OuterLaw::Of(OuterMode::kCo2, config);
   auto stage = Stage(1, law.config, {0.0f}, law.replica);
   stage[0].theta = {-1.0f};
-  const Bytes sent = *stage[0].replica.Encode(stage[0].theta);
+  const Bytes sent = **stage[0].replica.Encode(stage[0].theta);
   REQUIRE(stage[0].replica.Restart(stage[0].theta).ok());
   stage[0].theta = {-1.0f};
   REQUIRE(stage[0].replica.Encode(stage[0].theta).ok());
@@ -123,7 +123,7 @@ TEST_CASE("CO2: with lossy messages and missing ones nothing is lost or counted 
       }
     }
     before = sent;
-    for (size_t w = 0; w < 2; ++w) sent[w] = *stage[w].replica.Encode(stage[w].theta);
+    for (size_t w = 0; w < 2; ++w) sent[w] = **stage[w].replica.Encode(stage[w].theta);
     const bool missing = round % 3 == 2;
     for (size_t w = 0; w < 2; ++w) {
       std::vector<OuterReplica::Accepted> commit = {{1, before[1], w == 1}};
@@ -156,7 +156,7 @@ TEST_CASE("CO2: two messages are in flight, no more, and it goes back once", "[l
   Worker& worker = stage[0];
   const auto move = RandomVector(900, 2, 0.01);
   for (size_t i = 0; i < 900; ++i) worker.theta[i] -= move[i];
-  const Bytes first = *worker.replica.Encode(worker.theta);
+  const Bytes first = **worker.replica.Encode(worker.theta);
   REQUIRE(worker.replica.Restart(worker.theta).ok());
   CHECK_FALSE(worker.replica.Restart(worker.theta).ok());
   for (size_t i = 0; i < 900; ++i) worker.theta[i] += 0.5f * move[i];

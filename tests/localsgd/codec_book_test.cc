@@ -90,7 +90,7 @@ TEST_CASE("OuterReplica: a table comes into force mid-run, and one of another ta
     for (Worker* w : {&a, &b, &late}) {
       const auto moved = RandomVector(kValues, static_cast<uint64_t>(10 + round), 0.01);
       for (size_t i = 0; i < moved.size(); ++i) w->theta[i] += moved[i];
-      w->message = *w->replica.Encode(w->theta);
+      w->message = **w->replica.Encode(w->theta);
     }
     const std::vector<OuterReplica::Accepted> of_a = {{1, a.message, true}, {1, b.message, false}};
     const std::vector<OuterReplica::Accepted> of_b = {{1, a.message, false}, {1, b.message, true}};

@@ -133,10 +133,10 @@ TEST_CASE("OuterFragments: in pieces or whole, the same steps give the same base
   for (uint64_t round = 0; round < 3; ++round) {
     const auto move = RandomVector(theta.size(), round, 0.01);
     for (size_t i = 0; i < theta.size(); ++i) theta[i] -= move[i], parts[i] -= move[i];
-    const Bytes message = *whole.Encode(0, theta);
+    const Bytes message = **whole.Encode(0, theta);
     REQUIRE(whole.Apply(0, std::vector{OuterReplica::Accepted{10, message, true}}, theta).ok());
     for (int32_t f = 0; f < 2; ++f) {
-      const Bytes part = *pieces.Encode(f, parts);
+      const Bytes part = **pieces.Encode(f, parts);
       REQUIRE(pieces.Apply(f, std::vector{OuterReplica::Accepted{10, part, true}}, parts).ok());
     }
   }

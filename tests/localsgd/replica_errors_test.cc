@@ -62,11 +62,9 @@ TEST_CASE("OuterReplica: one message is pending at a time", "[localsgd][error]")
   auto stage = TrainedPair(ResidualPlace::kWeights);
   EncodeAll(&stage);
   CHECK(stage[0].replica.HasPending());
-  CHECK(SameBits(stage[0].replica.PendingMessage(), stage[0].message));
   CHECK(absl::IsFailedPrecondition(stage[0].replica.Encode(stage[0].theta).status()));
   ApplyAll(&stage, {1});
   CHECK_FALSE(stage[0].replica.HasPending());
-  CHECK(stage[0].replica.PendingMessage().empty());
   CHECK(stage[0].replica.Encode(stage[0].theta).ok());
 }
 
@@ -80,7 +78,7 @@ TEST_CASE("OuterReplica: a diverged replica is void for the round and still foll
   CHECK(absl::IsInvalidArgument(sick.replica.Encode(diverged).status()));
   CHECK(absl::IsInvalidArgument(sick.replica.Encode(std::span(sick.theta).first(5)).status()));
   CHECK_FALSE(sick.replica.HasPending());
-  stage[1].message = stage[1].replica.Encode(stage[1].theta).value();
+  stage[1].message = **stage[1].replica.Encode(stage[1].theta);
 
   ApplyAll(&stage, {1});
 

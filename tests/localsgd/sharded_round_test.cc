@@ -17,8 +17,8 @@ TEST_CASE("Pieces: what they decode to is what the whole message decodes to", "[
     REQUIRE((message.ok() && pieces.ok()));
     CHECK(SameBits(of_whole, of_cut));
     std::vector<float> decoded(kParameters);
-    REQUIRE(CodecFor(codec).Decode(*message, decoded).ok());
-    CHECK(SameBits(DecodePieces(options.cut, codec, *pieces), decoded));
+    REQUIRE(CodecFor(codec).Decode(**message, decoded).ok());
+    CHECK(SameBits(DecodePieces(options.cut, codec, CopiesOf(*pieces)), decoded));
   }
 }
 
@@ -84,7 +84,7 @@ TEST_CASE(
       }
       auto encoded = cut[c].replica.EncodePieces(cut[c].theta);
       REQUIRE(encoded.ok());
-      pieces[c] = encoded->front();
+      pieces[c] = *encoded->front();
     }
     for (size_t c = 0; c < 4; ++c) messages.push_back({1, pieces[c]});
     const auto sum = reducer.Reduce(0, messages);

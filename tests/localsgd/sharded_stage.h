@@ -42,7 +42,7 @@ struct ShardedStage {
     for (size_t c = 0; c < workers.size(); ++c) {
       auto encoded = workers[c].replica.EncodePieces(workers[c].theta);
       REQUIRE(encoded.ok());
-      pieces[c] = *std::move(encoded);
+      pieces[c] = CopiesOf(*encoded);
     }
   }
   PieceReducer& ReducerOf(int32_t piece) {

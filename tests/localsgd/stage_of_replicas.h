@@ -66,11 +66,17 @@ inline std::vector<float> ResidualOf(const OuterReplica& replica) {
   return e;
 }
 
+inline std::vector<Bytes> CopiesOf(const std::vector<Payload>& payloads) {
+  std::vector<Bytes> copies;
+  for (const Payload& payload : payloads) copies.push_back(*payload);
+  return copies;
+}
+
 // All that a replica holds of rounds, to compare.
 inline auto StateOf(const OuterReplica& replica) {
   const auto copy = [](auto values) { return std::vector(values.begin(), values.end()); };
   return std::tuple(replica.version(), copy(replica.base()), copy(replica.momentum()),
-                    ResidualOf(replica), copy(replica.PendingMessage()));
+                    ResidualOf(replica), replica.HasPending());
 }
 
 struct Worker {
@@ -93,7 +99,7 @@ inline void EncodeAll(std::vector<Worker>* stage) {
   for (Worker& worker : *stage) {
     auto message = worker.replica.Encode(worker.theta);
     REQUIRE(message.ok());
-    worker.message = std::move(message).value();
+    worker.message = **message;
   }
 }
 

@@ -1,6 +1,8 @@
 // What a machine says of its memory, read.
 #include "node/device_probe.h"
 
+#include "node/device_choice.h"
+
 #include <catch2/catch.hpp>
 
 namespace skerry {
@@ -29,6 +31,47 @@ TEST_CASE("Device probe: the rate in bf16 is said where there is one", "[node]")
   CHECK(profile->memory_bytes > 0);
   CHECK((profile->bf16_gflops > 0) ==
         (CreateCpuBackend(1, DType::kBfloat16)->compute_type() == DType::kBfloat16));
+}
+
+TEST_CASE("Devices: a list is of GPUs that work and of equal parts of the processor", "[node]") {
+  const auto cpus = ChooseDevices("cpu,cpu,cpu", DeviceWish::kAuto, 7);
+  REQUIRE(cpus.ok());
+  REQUIRE(cpus->size() == 3);
+  for (const DeviceChoice& device : *cpus) CHECK((!device.gpu && device.threads == 2));
+  CHECK(DevicesText(*cpus) == "cpu, cpu, cpu: as asked for");
+  CHECK(ChooseDevices("cpu,cpu", DeviceWish::kAuto, 1)->front().threads == 1);
+  CHECK(ChooseDevices("", DeviceWish::kCpu, 7)->size() == 1);
+  CHECK(ChooseDevices("all", DeviceWish::kAuto, 7)->size() >= 1);
+  const std::string bad =
+      GENERATE("gpu", "cuda", "cuda:", "cuda:x", "cuda:-1", "cpu,", ",", "cuda:123");
+  INFO(bad);
+  CHECK(absl::IsInvalidArgument(ChooseDevices(bad, DeviceWish::kAuto, 2).status()));
+  CHECK(absl::IsInvalidArgument(ChooseDevices("cuda:7,cuda:7", DeviceWish::kAuto, 2).status()));
+}
+
+TEST_CASE("Devices: several are announced as one", "[node]") {
+  constexpr int64_t kGiB = int64_t{1} << 30;
+  const DeviceProfile gpu{"GPU A", "cuda A", 100, 20 * kGiB, 400};
+  const DeviceProfile faster{"GPU A", "cuda A", 140, 16 * kGiB, 500};
+  const DeviceProfile cpu{"CPU", "cpu", 20, 24 * kGiB, 0};
+  const DeviceChoice on_gpu{true, 0, 1, ""}, on_cpu{false, 0, 1, ""};
+
+  const TeamProfile gpus = TeamOf({gpu, faster}, std::vector{on_gpu, on_gpu});
+  CHECK(gpus.whole.name == "2 × GPU A");
+  CHECK(gpus.whole.gflops == 240);
+  CHECK(gpus.whole.bf16_gflops == 900);
+  CHECK(gpus.whole.memory_bytes == 16 * kGiB);         // each holds all weights
+  CHECK(gpus.rates == std::vector<double>{120, 120});  // equal devices share equally
+
+  const TeamProfile mixed = TeamOf({gpu, cpu, cpu}, std::vector{on_gpu, on_cpu, on_cpu});
+  CHECK(mixed.whole.name == "2 × CPU + GPU A");
+  CHECK(mixed.whole.memory_bytes == 12 * kGiB);  // two share the host's
+  CHECK(mixed.whole.bf16_gflops == 0);
+  CHECK(mixed.rates == std::vector<double>{100, 20, 20});
+  CHECK(mixed.whole.numeric_profile == "cuda A + cpu + cpu");
+
+  const TeamProfile alone = TeamOf({cpu}, std::vector{on_cpu});
+  CHECK(alone.whole == cpu);
 }
 
 }  // namespace

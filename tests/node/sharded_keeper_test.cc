@@ -1,5 +1,6 @@
 // What a replica holds of sharded rounds, and pieces on their way.
 #include <catch2/catch.hpp>
+#include <set>
 
 #include "common/digest.h"
 #include "node/round_keeper.h"
@@ -139,4 +140,27 @@ TEST_CASE("RoundKeeper: a joiner lands sums without having summed anything") {
   CHECK(landing->own.pieces.empty());
   CHECK_FALSE(keeper.LandingOf(0, 3).ok());  // a piece is missing
   CHECK_FALSE(keeper.LandingOf(0, 1).ok());  // one is too many
+}
+
+TEST_CASE("RoundKeeper: sums held before they could be looked at are refused afterwards") {
+  RoundKeeper keeper(3, kThird, 0, RoundKeeper::kJoinersRoundsAhead);
+  const RoundShape alone = {{kOther}, 78};
+  const std::vector<Piece> good = {PieceOf(0, 5)}, bad = {PieceOf(0, 6)};
+  DeltaSum first = SumOf(good, alone), second = SumOf(bad, alone);
+  second.round = 1;
+  keeper.HoldSum(kOther, first, alone, good);
+  keeper.HoldSum(kOther, second, alone, bad);
+  RoundCommit commit = CommitOf(alone, {second});
+  commit.round = 1;
+  REQUIRE(keeper.Commit(commit));
+  REQUIRE(keeper.Ready(1));
+
+  const auto are_sums = [&](int64_t, const RoundShape& shape, const std::vector<Piece>& sums) {
+    return shape == alone && *sums.front().message == *good.front().message;
+  };
+  CHECK(keeper.RefuseSumsUnless(are_sums) == std::set<int64_t>{1});
+
+  CHECK_FALSE(keeper.Ready(1));
+  CHECK(keeper.AllSums(0, alone.id)->sums.front().digest == first.digest);
+  CHECK(keeper.AllSums(1, alone.id)->sums.front() == Participant{kOther, 0, {}});
 }

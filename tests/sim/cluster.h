@@ -65,6 +65,7 @@ class Cluster {
     double loss = 0;
     Duration jitter = Duration::Millis(5);
     bool cpu_backend = false;
+    std::vector<int> devices = {};  // of each node, on the CPU; empty: one each
     std::function<absl::Status(int node)> before_build = {};  // what it says ends the building
   };
 
@@ -146,6 +147,13 @@ class Cluster {
                         const RunConfig& config, const StageOrder& order,
                         const auto&) -> absl::StatusOr<std::unique_ptr<StageWork>> {
       if (options_.before_build) SKERRY_RETURN_IF_ERROR(options_.before_build(i));
+      if (!options_.devices.empty()) {
+        std::vector<TrainedStage::Device> devices(
+            static_cast<size_t>(options_.devices.at(static_cast<size_t>(i))));
+        for (auto& device : devices) device.backend = CreateCpuBackend(1);
+        return TrainedStage::Create(config, order.stage, order.holds_ends, std::move(devices),
+                                    std::make_unique<MadeUpText>(config), order.recomputed_layers);
+      }
       return TrainedStage::Create(config, order.stage, order.holds_ends,
                                   cpu ? CreateCpuBackend(1) : CreateReferenceBackend(),
                                   std::make_unique<MadeUpText>(config), order.recomputed_layers);

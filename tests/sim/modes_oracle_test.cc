@@ -93,7 +93,7 @@ class InOneProcess {
       if (action.kind == OuterAction::Kind::kEncode) {
         int64_t& before = replica.tokens_before[action.fragment];
         sent.push_back({replica.tokens - std::exchange(before, replica.tokens),
-                        *replica.rounds->Encode(action.fragment, replica.theta)});
+                        **replica.rounds->Encode(action.fragment, replica.theta)});
         replica.trainer->WriteParameters(replica.theta);
         continue;
       }

@@ -1,4 +1,4 @@
-// Real node processes without a coordinator that answers: what a home and Ctrl-C promise.
+// Real processes without a coordinator that answers: what a home and Ctrl-C promise, and options.
 
 #include <sched.h>
 #include <signal.h>
@@ -18,6 +18,10 @@ using namespace skerry;
 namespace fs = std::filesystem;
 
 namespace {
+
+std::string Program(const std::string& name) {
+  return std::string(SKERRY_PROGRAMS_DIR) + "/" + name;
+}
 
 // A run that nobody serves: its nodes dial, and wait.
 class UnservedRun {
@@ -60,10 +64,6 @@ class UnservedRun {
   }
 
  private:
-  static std::string Program(const std::string& name) {
-    return std::string(SKERRY_PROGRAMS_DIR) + "/" + name;
-  }
-
   fs::path root_;
   std::string ticket_;
 };
@@ -134,4 +134,14 @@ TEST_CASE("Node: a second Ctrl-C ends it at once, and its home serves the next p
 
   AwaitLoop(after);
   CHECK(NameIn(run.Log("after.log")) == NameIn(before));
+}
+
+TEST_CASE("swarm: --storm and --grid are draws, beside which --draw is refused", "[sim][swarm]") {
+  const std::string kind = GENERATE("--storm", "--grid");
+  const auto said = RunAndCapture(
+      {"sh", "-c", Program("skerry-sim") + " swarm " + kind + " --draw 9 --seeds 1 2>&1; echo $?"});
+  REQUIRE(said.ok());
+  CHECK(said->find(kind + " excludes --draw\n") == 0);
+  CHECK(said->find("\n0\n") == std::string::npos);
+  CHECK(said->find("seeds from") == std::string::npos);
 }

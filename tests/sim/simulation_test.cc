@@ -70,6 +70,35 @@ TEST_CASE(
   CHECK(TalkerAt(simulation, kAlice)->restarts == 1);
 }
 
+// Each takes 1.5 s of a link, longer than the courier waits before it repeats.
+TEST_CASE("Simulation: over a slow link nothing is sent twice that has not left yet") {
+  constexpr int kMessages = 20;
+  constexpr double kEach = 1.5;
+  SimulationOptions options;
+  options.link = [](const NodeId&, const NodeId&) {
+    return SimLink{.one_way = Duration::Millis(20), .bytes_per_s = 150'000 / kEach, .jitter = {}};
+  };
+  Simulation simulation(options);
+  Add(simulation, kBob, {});
+  const auto send = [](Scripted&, Context& context) { context.Send(kBob, PingOf(150'000)); };
+  Add(
+      simulation, kAlice,
+      [send](Scripted& alice, Context& context) {
+        for (int i = 0; i < kMessages; ++i) send(alice, context);
+        context.StartTimer(Duration::Seconds((kMessages + 1) * kEach));
+      },
+      send);
+
+  simulation.RunUntil(Never, At(200));
+
+  const std::vector<double>& heard_at = ScriptedAt(simulation, kBob).heard_at;
+  REQUIRE(heard_at.size() == size_t{kMessages + 1});
+  CHECK(heard_at[kMessages - 1] == Approx(kMessages * kEach).epsilon(0.02));
+  CHECK(heard_at[kMessages] == Approx((kMessages + 2) * kEach).epsilon(0.02));
+  CHECK(simulation.frames_held_back() > 0);
+  CHECK(simulation.frames_lost() == 0);
+}
+
 TEST_CASE("EventQueue: events come out by time, process, sequence, near and far alike") {
   Rng rng(static_cast<uint64_t>(GENERATE(range(1, 6))));
   EventQueue queue;

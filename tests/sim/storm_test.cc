@@ -200,6 +200,11 @@ TEST_CASE("Storm: nothing is written off because nobody of stage 0 is left to be
   CheckSeeds(kStormDraw, 1051, 1);
 }
 
+TEST_CASE("Storm: a link that is slow for a while is not buried under repeats for ever",
+          "[sim][storm]") {
+  CheckSeeds(kStormDraw, 2275, 1);
+}
+
 TEST_CASE("Storm: a seed has one trace, 480 faults and rounds among them", "[sim][storm]") {
   const SwarmTry tried = TrySwarmSeed({2, kStormDraw}, true);
   CHECK(!tried.finding);
@@ -239,7 +244,9 @@ TEST_CASE("A device without memory ends its node with the device's words, and th
 
 // Two stages of two; of stage 0 one has died and joins again, and takes five seconds to fetch data.
 TEST_CASE("A joiner without its stage does not land what nobody could look at", "[sim][swarm]") {
+  const bool of_sums = GENERATE(false, true);
   VirtualRunOptions options = EventfulRun();
+  options.config.outer.reduce = of_sums ? OuterReduce::kSharded : OuterReduce::kAll;
   options.config.nodes_min = 4;
   options.nodes.resize(4);
   options.shard_bytes = 2'000'000;
@@ -256,12 +263,17 @@ TEST_CASE("A joiner without its stage does not land what nobody could look at", 
     now.CrashAt(now.now(), joiner);
     now.StartAt(now.now() + Duration::Seconds(1), joiner, Disk::kLost);
     for (int i = 0; i < 4; ++i) {
-      if (VirtualRun::node(i) == replicas[1]) run.faults(i).void_deltas = true;
+      StageFaults& faults = run.faults(i);
+      if (VirtualRun::node(i) == replicas[1])
+        (of_sums ? faults.void_sums : faults.void_deltas) = true;
     }
   });
 
   const VirtualOutcome outcome = run.Run();
 
+  for (const Violation& violation : outcome.violations) {
+    UNSCOPED_INFO(violation.rule << ": " << violation.what);
+  }
   CHECK(outcome.violations.empty());
   CHECK(outcome.finished);
   CHECK(!run.simulation().stopped(joiner));

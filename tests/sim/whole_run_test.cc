@@ -94,6 +94,51 @@ TEST_CASE("Without skipping, one replica a stage: bit for bit the training of on
   CHECK(Assemble(cluster, options.config, state, expected.layout) == expected.parameters);
 }
 
+TEST_CASE("Nodes of several devices train as one process does, and twice the same, bit for bit") {
+  Cluster::Options options;
+  options.nodes = 2;
+  options.devices = {2, 3};
+  options.config.pipeline.stages = 2;
+  options.config.pipeline.skip_ratio = 0;
+  options.config.pipeline.sequences_per_microbatch = 4;
+  Cluster cluster(options), again(options);
+
+  REQUIRE(cluster.RunToTheEnd());
+  REQUIRE(again.RunToTheEnd());
+
+  const auto backend = CreateCpuBackend(1);
+  const OneProcess expected = TrainInOneProcess(options.config, *backend);
+  const RunState state = cluster.State();
+  for (const auto& [step, losses] : expected.losses) {
+    for (const auto& [m, loss] : losses) {
+      const float here = state.losses.at(step).by_microbatch.at(m).loss;
+      CHECK(std::abs(here - loss) < 1e-4f);
+      CHECK(again.State().losses.at(step).by_microbatch.at(m).loss == here);
+    }
+  }
+  CHECK(again.model.stages == cluster.model.stages);
+}
+
+TEST_CASE("A replica of several devices and one of a single device agree on every base") {
+  Cluster::Options options;
+  options.nodes = 2;
+  options.devices = {2, 1};
+  options.config.pipeline.stages = 1;
+  options.config.pipeline.skip_ratio = 0;
+  Cluster cluster(options);
+
+  REQUIRE(cluster.RunToTheEnd());
+
+  const RunState state = cluster.State();
+  CHECK(state.RoundsCommitted(0) == 2);
+  for (int64_t round = 0; round < 2; ++round) {
+    CHECK(state.applied.at({0, round}).size() == 2);
+    for (const auto& [node, applied] : state.applied.at({0, round})) {
+      CHECK(applied.base_digest == state.base_digests.at({0, round}));
+    }
+  }
+}
+
 TEST_CASE(
     "Skipping paths, two replicas, overlapped rounds: every round commits and all bases agree") {
   Cluster::Options options;

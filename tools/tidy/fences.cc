@@ -28,6 +28,8 @@ constexpr Fence kFences[] = {
     {"libpq", "coordinator/journal", ""},
     {"httplib", "coordinator/dashboard", ""},
     {"sentencepiece", "model/sentence_piece", ""},
+    {"zlib", "model/unpacked_file", "tests/model/"},
+    {"zstd", "model/unpacked_file", "tests/model/"},
     {"catch2/", "tests/", ""},
     {"CLI/", "", ""},
 };

@@ -1,0 +1,219 @@
+#include "model/stage_team.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/check.h"
+#include "common/digest.h"
+#include "common/status.h"
+
+namespace skerry {
+
+std::vector<int32_t> ShareSequences(int32_t sequences, std::span<const double> rates) {
+  std::vector<int32_t> shares(rates.size());
+  for (int32_t s = 0; s < sequences; ++s) {
+    size_t best = 0;
+    const auto end_of = [&](size_t i) { return (shares[i] + 1) / rates[i]; };
+    for (size_t i = 1; i < rates.size(); ++i) {
+      if (end_of(i) < end_of(best)) best = i;
+    }
+    ++shares[best];
+  }
+  return shares;
+}
+
+absl::StatusOr<std::unique_ptr<StageTeam>> StageTeam::Create(const RunConfig& config,
+                                                             const TeamStage& stage,
+                                                             std::span<const TeamDevice> devices) {
+  SKERRY_CHECK(!devices.empty());
+  const int32_t sequences = config.pipeline.sequences_per_microbatch;
+  std::vector<double> rates;
+  for (const TeamDevice& device : devices) rates.push_back(device.rate);
+  const std::vector<int32_t> shares = ShareSequences(sequences, rates);
+  std::unique_ptr<StageTeam> team(new StageTeam);
+  team->tokens_ = int64_t{sequences} * config.model.context;
+  team->hidden_ = config.model.hidden;
+  std::vector<Backend*> used;
+  int64_t first_token = 0;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    if (shares[i] == 0) continue;
+    RunConfig own = config;
+    own.pipeline.sequences_per_microbatch = shares[i];
+    Member member;
+    SKERRY_ASSIGN_OR_RETURN(
+        member.trainer,
+        StageTrainer::Create(own, stage.first_layer, stage.last_layer, stage.holds_ends,
+                             devices[i].backend, stage.recomputed_layers, sequences));
+    member.first_token = first_token;
+    member.tokens = int64_t{shares[i]} * config.model.context;
+    first_token += member.tokens;
+    team->members_.push_back(std::move(member));
+    used.push_back(devices[i].backend);
+    team->is_mixed_ |= used.back()->numeric_profile() != used.front()->numeric_profile();
+  }
+  team->threads_ = std::make_unique<DeviceThreads>(used.size());
+  SKERRY_ASSIGN_OR_RETURN(auto groups, MakeDeviceGroup(used));
+  for (size_t i = 0; i < used.size(); ++i) team->members_[i].group = std::move(groups[i]);
+  return team;
+}
+
+template <typename Work>
+void StageTeam::OnAll(const Work& work) {
+  const absl::Status done = threads_->RunAll([&](size_t i) {
+    work(i);
+    return absl::OkStatus();
+  });
+  SKERRY_CHECK(done.ok(), "what cannot fail has run out of memory");
+}
+
+template <typename T>
+std::span<T> StageTeam::Rows(const Member& member, std::span<T> stream) const {
+  if (stream.empty()) return stream;
+  return stream.subspan(static_cast<size_t>(member.first_token * hidden_),
+                        static_cast<size_t>(member.tokens * hidden_));
+}
+
+// Before anything is cut; the trainers check the rest.
+absl::Status StageTeam::CheckLengths(size_t tokens, size_t stream) const {
+  if (static_cast<int64_t>(tokens) == tokens_ && static_cast<int64_t>(stream) == tokens_ * hidden_)
+    return absl::OkStatus();
+  return InvalidArgument("%d tokens and a stream of %d values, a microbatch has %d and %d", tokens,
+                         stream, tokens_, tokens_ * hidden_);
+}
+
+absl::Status StageTeam::ForwardFirst(MicrobatchKey key, std::span<const int32_t> tokens,
+                                     std::span<float> out) {
+  SKERRY_RETURN_IF_ERROR(CheckLengths(tokens.size(), out.size()));
+  return threads_->RunAll([&](size_t i) {
+    const Member& member = members_[i];
+    const auto own =
+        tokens.subspan(static_cast<size_t>(member.first_token), static_cast<size_t>(member.tokens));
+    return member.trainer->ForwardFirst(key, own, Rows(member, out));
+  });
+}
+
+absl::Status StageTeam::Forward(MicrobatchKey key, std::span<const float> in,
+                                std::span<float> out) {
+  SKERRY_RETURN_IF_ERROR(CheckLengths(static_cast<size_t>(tokens_), in.size()));
+  SKERRY_RETURN_IF_ERROR(CheckLengths(static_cast<size_t>(tokens_), out.size()));
+  return threads_->RunAll([&](size_t i) {
+    const Member& member = members_[i];
+    return member.trainer->Forward(key, Rows(member, in), Rows(member, out));
+  });
+}
+
+absl::StatusOr<float> StageTeam::Loss(MicrobatchKey key, std::span<const float> in,
+                                      std::span<const int32_t> targets, std::span<float> d_in) {
+  SKERRY_RETURN_IF_ERROR(CheckLengths(targets.size(), in.size()));
+  SKERRY_RETURN_IF_ERROR(CheckLengths(targets.size(), d_in.size()));
+  if (IsAlone()) return first().Loss(key, in, targets, d_in);
+  std::vector<float> means(members_.size());
+  SKERRY_RETURN_IF_ERROR(threads_->RunAll([&](size_t i) -> absl::Status {
+    const Member& member = members_[i];
+    const auto own = targets.subspan(static_cast<size_t>(member.first_token),
+                                     static_cast<size_t>(member.tokens));
+    SKERRY_ASSIGN_OR_RETURN(means[i],
+                            member.trainer->Loss(key, Rows(member, in), own, Rows(member, d_in)));
+    return absl::OkStatus();
+  }));
+  double sum = 0;
+  for (size_t i = 0; i < members_.size(); ++i) {
+    sum += double{means[i]} * static_cast<double>(members_[i].tokens);
+  }
+  return static_cast<float>(sum / static_cast<double>(tokens_));
+}
+
+absl::Status StageTeam::Backward(MicrobatchKey key, std::span<const float> d_out,
+                                 std::span<float> d_in) {
+  SKERRY_RETURN_IF_ERROR(CheckLengths(static_cast<size_t>(tokens_), d_out.size()));
+  if (!d_in.empty()) {
+    SKERRY_RETURN_IF_ERROR(CheckLengths(static_cast<size_t>(tokens_), d_in.size()));
+  }
+  return threads_->RunAll([&](size_t i) {
+    const Member& member = members_[i];
+    return member.trainer->Backward(key, Rows(member, d_out), Rows(member, d_in));
+  });
+}
+
+void StageTeam::Accumulate(MicrobatchKey key) {
+  OnAll([&](size_t i) { members_[i].trainer->Accumulate(key); });
+}
+
+void StageTeam::Discard(MicrobatchKey key) {
+  for (const Member& member : members_) member.trainer->Discard(key);
+}
+
+absl::Status StageTeam::OptimizerStep(int64_t step, int32_t microbatches) {
+  if (microbatches == 0) return absl::OkStatus();
+  const int64_t n = layout().size();
+  SKERRY_RETURN_IF_ERROR(threads_->RunAll([&](size_t i) {
+    const Member& member = members_[i];
+    const absl::Status reduced = member.group->AllReduce(member.trainer->gradient_sum(), n);
+    return reduced.ok() ? member.trainer->OptimizerStep(step, microbatches) : reduced;
+  }));
+  if (!is_mixed_) return absl::OkStatus();
+  HostParameters();
+  HostParametersChanged();
+  return absl::OkStatus();
+}
+
+void StageTeam::RaiseRates(const std::vector<int32_t>& remade) {
+  for (const Member& member : members_) member.trainer->RaiseRates(remade);
+}
+
+absl::Status StageTeam::WriteMoments(int64_t steps, std::span<const float> first_moment,
+                                     std::span<const float> second_moment) {
+  return threads_->RunAll([&](size_t i) {
+    return members_[i].trainer->optimizer().WriteMoments(steps, first_moment, second_moment);
+  });
+}
+
+void StageTeam::ReadParameters(std::span<float> out) {
+  first().ReadParameters(out);
+}
+
+void StageTeam::WriteParameters(std::span<const float> values) {
+  OnAll([&](size_t i) { members_[i].trainer->WriteParameters(values); });
+}
+
+std::span<float> StageTeam::HostParameters() {
+  host_ = first().HostParameters();
+  return host_;
+}
+
+void StageTeam::HostParametersChanged() {
+  OnAll([&](size_t i) {
+    if (i == 0) return first().HostParametersChanged();
+    members_[i].trainer->WriteParameters(host_);
+  });
+}
+
+absl::Status StageTeam::CheckEqual() {
+  if (IsAlone()) return absl::OkStatus();
+  std::vector<Digest> digests(members_.size());
+  SKERRY_RETURN_IF_ERROR(threads_->RunAll([&](size_t i) {
+    digests[i] = DigestOf(std::span<const float>(members_[i].trainer->HostParameters()));
+    return absl::OkStatus();
+  }));
+  for (size_t i = 1; i < digests.size(); ++i) {
+    if (digests[i] == digests[0]) continue;
+    return DataLoss("device %d of %d holds other weights than the first", i, digests.size());
+  }
+  return absl::OkStatus();
+}
+
+int64_t StageTeam::HeldBytes() const {
+  int64_t held = 0;
+  for (const Member& member : members_) held += member.trainer->HeldBytes();
+  return held;
+}
+
+void StageTeam::Trim() {
+  for (const Member& member : members_) member.trainer->Trim();
+}
+
+std::string StageTeam::group_name() const {
+  return IsAlone() ? "" : members_.front().group->name();
+}
+
+}  // namespace skerry

@@ -1,0 +1,105 @@
+// A stage in training on one or several devices, which together are one replica of it: every
+// microbatch's sequences are shared out over them (docs/decisions/0049-devices.md says why
+// sequences and not microbatches), each accumulates the gradient of its own, and before the inner
+// optimizer's step the sums are all-reduced (kernels/group), so that all take the same step and
+// hold the same weights.
+//
+// With one device it is a StageTrainer and nothing else: no thread, no copy, the same bits. With
+// several, bits depend on the devices' kinds, number and order, not on timing; from one device's
+// they differ by the rounding of sums over tokens.
+//
+// Calls, lives and errors are those of StageTrainer. Where one device fails the call fails, and
+// after an operation among them the team is of no more use. T, d: of a whole microbatch.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/group/device_group.h"
+#include "kernels/group/device_threads.h"
+#include "model/stage_trainer.h"
+
+namespace skerry {
+
+struct TeamDevice {
+  Backend* backend = nullptr;
+  double rate = 1;  // > 0, as of the others: devices of one kind have one rate
+};
+
+// How many of a microbatch's sequences each device has: so that the slowest is done as early as can
+// be, the first devices more where it makes no difference. Those that would have none are not used.
+std::vector<int32_t> ShareSequences(int32_t sequences, std::span<const double> rates);
+
+struct TeamStage {
+  int32_t first_layer = 0, last_layer = 0;
+  bool holds_ends = false;
+  int32_t recomputed_layers = 0;
+};
+
+// Used by one thread at a time; the backends outlive it, and nobody else uses them.
+class StageTeam {
+ public:
+  static absl::StatusOr<std::unique_ptr<StageTeam>> Create(const RunConfig& config,
+                                                           const TeamStage& stage,
+                                                           std::span<const TeamDevice> devices);
+
+  absl::Status ForwardFirst(MicrobatchKey key, std::span<const int32_t> tokens,
+                            std::span<float> out);
+  absl::Status Forward(MicrobatchKey key, std::span<const float> in, std::span<float> out);
+  absl::StatusOr<float> Loss(MicrobatchKey key, std::span<const float> in,
+                             std::span<const int32_t> targets, std::span<float> d_in);
+  absl::Status Backward(MicrobatchKey key, std::span<const float> d_out, std::span<float> d_in);
+  void Accumulate(MicrobatchKey key);
+  void Discard(MicrobatchKey key);
+  // Also Aborted, DeadlineExceeded: a device died or stopped before it had given its gradients.
+  absl::Status OptimizerStep(int64_t step, int32_t microbatches);
+
+  void RaiseRates(const std::vector<int32_t>& remade);
+  const StageOptimizer& optimizer() const { return first().optimizer(); }
+  absl::Status WriteMoments(int64_t steps, std::span<const float> first_moment,
+                            std::span<const float> second_moment);
+
+  void ReadParameters(std::span<float> out);
+  void WriteParameters(std::span<const float> values);
+  // Of the first device; what is changed there, HostParametersChanged tells the others.
+  std::span<float> HostParameters();
+  void HostParametersChanged();
+  const ParameterLayout& layout() const { return first().layout(); }
+  // DataLoss, naming the device: its weights are not, bit for bit, those of the first.
+  absl::Status CheckEqual();
+
+  int64_t HeldBytes() const;  // of all devices
+  void Trim();
+
+  int32_t devices() const { return static_cast<int32_t>(members_.size()); }  // in use
+  std::string group_name() const;                                            // "" for one device
+
+ private:
+  struct Member {
+    std::unique_ptr<StageTrainer> trainer;
+    std::unique_ptr<Group> group;
+    int64_t first_token = 0, tokens = 0;  // of a microbatch
+  };
+  StageTeam() = default;
+  StageTrainer& first() const { return *members_.front().trainer; }
+  bool IsAlone() const { return members_.size() == 1; }
+  template <typename Work>
+  void OnAll(const Work& work);  // of what has no errors
+  absl::Status CheckLengths(size_t tokens, size_t stream) const;
+  // A member's rows of a stream [T, d], or nothing of nothing.
+  template <typename T>
+  std::span<T> Rows(const Member& member, std::span<T> stream) const;
+
+  int64_t tokens_ = 0, hidden_ = 0;
+  bool is_mixed_ = false;  // devices of different kinds: equal sums, other roundings of a step
+  std::span<float> host_;  // what HostParameters gave out
+  std::vector<Member> members_;
+  std::unique_ptr<DeviceThreads> threads_;  // ends before the members do
+};
+
+}  // namespace skerry

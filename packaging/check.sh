@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# The packages on a clean Debian 12, as root: lintian, sizes, install, a run with a volunteer who types two commands, upgrade, purge.
+# usage: check.sh PACKAGES NEWER_PACKAGES   (./dev package --check)
+# The system is made by debootstrap in a temporary directory and thrown away; nothing outside of it is touched.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+packages=$(cd "$1" && pwd)
+newer=$(cd "$2" && pwd)
+limit=$((20 * 1000 * 1000))
+
+say() { printf '▸ %s\n' "$*"; }
+fail() { printf 'check: %s\n' "$*" >&2; exit 1; }
+[[ $(id -u) == 0 ]] || fail 'wants root, for a system of its own (debootstrap, chroot)'
+
+say 'lintian'
+lintian --allow-root --fail-on error,warning "$packages"/*.deb
+
+for package in "$packages"/*.deb; do
+  size=$(stat -c %s "$package")
+  say "$(basename "$package"): $((size / 1000)) kB (goal: 20,000)"
+  ((size < limit)) || fail "$package is larger than 20 MB"
+done
+
+system=$(mktemp -d)
+chmod 755 "$system"
+trap 'rm -rf --one-file-system "$system"' EXIT
+say 'a clean Debian 12'
+debootstrap --variant=minbase bookworm "$system" http://deb.debian.org/debian >"$system.log" 2>&1 ||
+  fail "debootstrap: $(tail -n 1 "$system.log")"
+rm -f "$system.log"
+mkdir "$system/packages" "$system/newer"
+cp "$packages"/*.deb "$system/packages/"
+cp "$newer"/*.deb "$system/newer/"
+cp "$here/check_inside.sh" "$system/"
+for step in install use remove; do
+  unshare --mount --pid --fork --kill-child chroot "$system" bash /check_inside.sh $step
+done
+say 'the packages install, run, upgrade and purge'
