@@ -29,6 +29,7 @@ std::vector<Participant> SummedOf(const StageWork::Reduction& reduction) {
 
 // What this node sent, by the plan's reducers, and what it summed.
 void NodeActor::AddStatement(SumsHeld* held) {
+  if (!work_) return;  // a joiner that has no stage yet has sent and summed nothing
   const auto sent = sum_checks_.sent.find(held->round);
   const std::vector<NodeId>& reducers = ReducersOfRound(held->round);
   const auto own = std::find_if(held->sums.begin(), held->sums.end(),
