@@ -167,7 +167,7 @@ struct OuterConfig {
   float budget_bits = 1;       // kBits, and of codec kLowRank
   int64_t budget_rounds = 16;  // a table is made anew every so many rounds
   bool absences = true;        // a round does not wait for a replica that is late by far
-  float sum_checks = 0.4f;     // of a sharded round: pieces of each reducer checked, on average
+  float sum_checks = 0;        // of a sharded round: pieces of each reducer checked, on average
   bool operator==(const OuterConfig&) const = default;
 };
 

@@ -7,6 +7,31 @@
 #include "sim/virtual_run.h"
 
 namespace skerry {
+namespace {
+
+// Of a reducer that lies, and if it covers its tracks says of what is left over what would follow.
+std::vector<Payload> FalseSums(const TrainedStage& trained, const StageWork::Reduction& reduction,
+                               const std::vector<Payload>& honest, const StageFaults& how, Rng* rng,
+                               std::vector<PieceState>* states) {
+  std::vector<Payload> sums;
+  PieceReducer covering = trained.ReducerOf(reduction.round);
+  for (size_t k = 0; k < honest.size(); ++k) {
+    const int32_t piece = reduction.pieces[k];
+    sums.push_back(WildMessage(honest[k], trained.MessageValues(reduction.round, piece),
+                               *trained.DownCodecOf(reduction.round, piece), how.false_sums, rng));
+    if (!how.covers_up || states == nullptr) continue;
+    std::vector<RoundMessage> messages;
+    for (const auto& m : reduction.messages[k]) {
+      messages.push_back({m.tokens, View(m.payload), m.rounds});
+    }
+    const absl::Status landed =
+        covering.Land(piece, std::move(messages), View(sums.back()), reduction.round);
+    if (landed.ok()) (*states)[k].after = StateDigest(covering.residual(piece));
+  }
+  return sums;
+}
+
+}  // namespace
 
 // `trained`: nullptr without arithmetic.
 ObservedStage::Observer VirtualRun::ObserverOf(int32_t i, TrainedStage* trained) {
@@ -60,28 +85,11 @@ ObservedStage::Observer VirtualRun::ObserverOf(int32_t i, TrainedStage* trained)
     }
     return wild;
   };
-  observer.false_sums =
-      [trained, rng = std::make_shared<Rng>(options_.seed, "false sums", static_cast<uint64_t>(i))](
-          const StageWork::Reduction& reduction, const std::vector<Payload>& honest,
-          const StageFaults& how, std::vector<PieceState>* states) {
-        std::vector<Payload> sums;
-        PieceReducer covering = trained->ReducerOf(reduction.round);
-        for (size_t k = 0; k < honest.size(); ++k) {
-          const int32_t piece = reduction.pieces[k];
-          sums.push_back(WildMessage(honest[k], trained->MessageValues(reduction.round, piece),
-                                     *trained->DownCodecOf(reduction.round, piece), how.false_sums,
-                                     rng.get()));
-          if (!how.covers_up || states == nullptr) continue;
-          std::vector<RoundMessage> messages;
-          for (const auto& m : reduction.messages[k]) {
-            messages.push_back({m.tokens, View(m.payload), m.rounds});
-          }
-          const absl::Status landed =
-              covering.Land(piece, std::move(messages), View(sums.back()), reduction.round);
-          if (landed.ok()) (*states)[k].after = StateDigest(covering.residual(piece));
-        }
-        return sums;
-      };
+  const auto rng = std::make_shared<Rng>(options_.seed, "false sums", static_cast<uint64_t>(i));
+  observer.false_sums = [trained, rng](const auto& reduction, const auto& honest, const auto& how,
+                                       std::vector<PieceState>* states) {
+    return FalseSums(*trained, reduction, honest, how, rng.get(), states);
+  };
   observer.settled = [this, id](int64_t round, double error) {
     checkers_.OnSettled(simulation_->now(), id, round, error);
   };

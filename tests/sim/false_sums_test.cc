@@ -22,6 +22,7 @@ VirtualRunOptions Fleet(uint64_t seed) {
   options.config.steps = 24;
   options.config.model.layers = 16;  // so that each has a part
   options.config.pipeline.microbatches_per_step = 4;
+  options.config.outer.sum_checks = 0.4f;
   options.seed = seed;
   options.liars = {kLiar};
   return options;

@@ -16,7 +16,6 @@
 #include "wire/codec/read_joining.h"
 #include "wire/codec/read_plan.h"
 #include "wire/codec/read_rounds.h"
-#include "wire/codec/sum_fields.h"
 #include "wire/config.h"
 #include "wire/schema/skerry.capnp.h"
 
@@ -239,6 +238,14 @@ Message ReadProbing(ReadChecks& checks, schema::Envelope::Reader e, const Payloa
                      checks.Finite(e.getLinkReading().getBytesPerS(), "bytes_per_s")};
 }
 
+Message ReadMembership(ReadChecks& checks, schema::Envelope::Reader e) {
+  if (e.isWelcome()) return ReadWelcome(checks, e.getWelcome());
+  if (e.isPlanUpdate()) return ReadPlan(checks, e.getPlanUpdate());
+  if (e.isLeave()) return Leave{checks.Text(e.getLeave().getReason(), "reason")};
+  if (e.isShutdown()) return Shutdown{checks.Text(e.getShutdown().getReason(), "reason")};
+  return ReadHeartbeat(checks, e.getHeartbeat());
+}
+
 std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader e,
                                    const Payload& payload) {
   using E = schema::Envelope;
@@ -251,25 +258,21 @@ std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader 
     case E::ACQUAINT:
     case E::REFUSED:
       return ReadJoining(checks, e);
-    case E::WELCOME:
-      return ReadWelcome(checks, e.getWelcome());
     case E::PROBE_REQUEST:
     case E::PING:
     case E::PONG:
     case E::LINK_READING:
       return ReadProbing(checks, e, payload);
+    case E::WELCOME:
     case E::PLAN_UPDATE:
-      return ReadPlan(checks, e.getPlanUpdate());
     case E::HEARTBEAT:
-      return ReadHeartbeat(checks, e.getHeartbeat());
     case E::LEAVE:
-      return Leave{checks.Text(e.getLeave().getReason(), "reason")};
     case E::SHUTDOWN:
-      return Shutdown{checks.Text(e.getShutdown().getReason(), "reason")};
+      return ReadMembership(checks, e);
     case E::ACTIVATION:
-      return ReadActivation(checks, e.getActivation(), payload);
     case E::GRADIENT:
-      return ReadHop<Gradient>(checks, e.getGradient(), payload);
+      if (e.isGradient()) return ReadHop<Gradient>(checks, e.getGradient(), payload);
+      return ReadActivation(checks, e.getActivation(), payload);
     case E::MICROBATCH_VOID:
     case E::VOID_LIST:
     case E::HOP_LATE:
@@ -287,12 +290,11 @@ std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader 
     case E::CHECKPOINT_STATE:
     case E::STATE_ROOT:
     case E::STATE_REFUTED:
-      return ReadRoundMessage(checks, e, payload);
     case E::SUM_CHECK:
     case E::SUM_SHOWN:
     case E::SUM_CHECKED:
     case E::LEFT_OVER_SENT:
-      return ReadSumMessage(checks, e, payload);
+      return ReadRoundMessage(checks, e, payload);
     case E::STEP_REPORT:
     case E::STEP_TRACE:
     case E::STANDING:

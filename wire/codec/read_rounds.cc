@@ -126,7 +126,8 @@ Message ReadRoundMessage(ReadChecks& checks, schema::Envelope::Reader e, const P
   if (e.isStateRoot()) return ReadStateRoot(checks, e.getStateRoot());
   if (e.isStateRefuted()) return ReadStateRefuted(checks, e.getStateRefuted());
   if (e.isDeltaStatistics()) return ReadStatistics(checks, e.getDeltaStatistics());
-  return ReadApplied(checks, e.getRoundApplied());
+  if (e.isRoundApplied()) return ReadApplied(checks, e.getRoundApplied());
+  return ReadSumMessage(checks, e, payload);
 }
 
 }  // namespace skerry

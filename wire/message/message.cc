@@ -38,6 +38,13 @@ std::string OfRound(const char* kind, const M& m) {
   return absl::StrFormat("%s stage %d round %d", kind, m.stage, m.round);
 }
 
+std::string LateRound(const RoundLate& m) {
+  std::string text = OfRound("RoundLate", m);
+  for (const NodeId& node : m.deltas_of) text += " without " + node.Short();
+  for (const NodeId& node : m.sums_of) text += " without the sum of " + node.Short();
+  return text;
+}
+
 }  // namespace
 
 bool Activation::operator==(const Activation& o) const {
@@ -153,12 +160,7 @@ std::string Describe(const Message& message) {
           [](const SumShown& m) { return OfRound("SumShown", m); },
           [](const SumChecked& m) { return OfRound("SumChecked", m) + " of " + m.reducer.Short(); },
           [](const LeftOverSent& m) { return OfRound("LeftOverSent", m); },
-          [](const RoundLate& m) {
-            std::string text = OfRound("RoundLate", m);
-            for (const NodeId& node : m.deltas_of) text += " without " + node.Short();
-            for (const NodeId& node : m.sums_of) text += " without the sum of " + node.Short();
-            return text;
-          },
+          [](const RoundLate& m) { return LateRound(m); },
           [](const DeltaHeld& m) { return OfRound("DeltaHeld", m) + " of " + m.sender.Short(); },
           [](const RoundCommit& m) {
             return StrFormat("RoundCommit stage %d round %d of %d", m.stage, m.round,
