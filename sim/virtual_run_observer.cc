@@ -61,8 +61,8 @@ ObservedStage::Observer VirtualRun::ObserverOf(int32_t i, TrainedStage* trained)
     fragments.ReadResidual(vectors.residual);
     return vectors;
   };
-  observer.decode = [trained](int64_t round, const Payload& delta) {
-    return trained->DecodeDelta(round, delta);
+  observer.decode = [trained](int64_t round, const auto& d) {
+    return trained->DecodeDelta(round, d);
   };
   observer.decode_pieces = [trained](int64_t round, const std::vector<Payload>& pieces) {
     return trained->DecodePieces(round, pieces);
