@@ -9,6 +9,18 @@
 namespace skerry {
 namespace {
 
+std::vector<Payload> WildMessages(const TrainedStage& trained, int64_t round,
+                                  const std::vector<Payload>& honest, const WildDelta& how,
+                                  Rng* rng) {
+  std::vector<Payload> wild;
+  for (const Payload& message : honest) {
+    const auto piece = static_cast<int32_t>(wild.size());
+    wild.push_back(WildMessage(message, trained.MessageValues(round, piece),
+                               *trained.CodecOf(round, piece), how, rng));
+  }
+  return wild;
+}
+
 // Of a reducer that lies, and if it covers its tracks says of what is left over what would follow.
 std::vector<Payload> FalseSums(const TrainedStage& trained, const StageWork::Reduction& reduction,
                                const std::vector<Payload>& honest, const StageFaults& how, Rng* rng,
@@ -74,20 +86,16 @@ ObservedStage::Observer VirtualRun::ObserverOf(int32_t i, TrainedStage* trained)
     };
   }
   observer.restarts = options_.config.outer.mode == OuterMode::kCo2;
-  observer.wild = [trained, rng = std::make_shared<Rng>(options_.seed, "wild deltas",
-                                                        static_cast<uint64_t>(i))](
-                      int64_t round, const std::vector<Payload>& honest, const WildDelta& how) {
-    std::vector<Payload> wild;
-    for (const Payload& message : honest) {
-      const auto piece = static_cast<int32_t>(wild.size());
-      wild.push_back(WildMessage(message, trained->MessageValues(round, piece),
-                                 *trained->CodecOf(round, piece), how, rng.get()));
-    }
-    return wild;
+  const auto rng_of = [this, i](const char* what) {
+    return std::make_shared<Rng>(options_.seed, what, static_cast<uint64_t>(i));
   };
-  const auto rng = std::make_shared<Rng>(options_.seed, "false sums", static_cast<uint64_t>(i));
-  observer.false_sums = [trained, rng](const auto& reduction, const auto& honest, const auto& how,
-                                       std::vector<PieceState>* states) {
+  observer.wild = [trained, rng = rng_of("wild deltas")](int64_t round, const auto& honest,
+                                                         const WildDelta& how) {
+    return WildMessages(*trained, round, honest, how, rng.get());
+  };
+  observer.false_sums = [trained, rng = rng_of("false sums")](const auto& reduction,
+                                                              const auto& honest, const auto& how,
+                                                              auto* states) {
     return FalseSums(*trained, reduction, honest, how, rng.get(), states);
   };
   observer.settled = [this, id](int64_t round, double error) {
