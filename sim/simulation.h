@@ -147,8 +147,14 @@ class Simulation {
       FrameHeader header;
       Instant leaves;
     };
+    struct Lost {
+      uint8_t lane = 0;
+      uint64_t sequence = 0, incarnation = 0;
+      int times = 0;
+    };
     Instant free;
     std::deque<Waiting> waiting;
+    std::deque<Lost> lost;  // the last ones
   };
   enum EventKind : uint8_t {
     kScript,   // value: index of scripts_
@@ -200,6 +206,10 @@ class Simulation {
   bool HaveMet(const Process& a, const Process& b) const;
   void Transmit(Process& process, PeerLink& link);
   void TransmitOverLink(Process& process, const Process& to, Frame frame);
+  // The same frame three times in a row at most: no connection is silent for longer than that about
+  // what its line loses one in twenty of, and a node would be put out for nothing. A link that
+  // loses all is cut.
+  static bool MayBeLost(LinkQueue& queue, const FrameHeader& header, double loss);
   static bool IsWaiting(const LinkQueue& queue, const FrameHeader& header);
   void TransmitOverNetwork(Process& process, PeerLink& link, Frame frame);
   size_t Keep(int32_t from, int32_t to, Frame frame);

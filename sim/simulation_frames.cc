@@ -12,6 +12,8 @@ constexpr int64_t kAcknowledgementBytes = 100;
 // What waits for a plain link longer is not taken: couriers repeat what they hear nothing of, and a
 // slow link would take for ever to carry all that.
 constexpr Duration kLinkQueueMax = Duration::Seconds(60);
+constexpr int kLossesInRowMax = 3;
+constexpr size_t kLostKept = 32;
 
 int64_t FrameBytes(const Frame& frame) {
   return frame.message ? WireSize(*frame.message) : kAcknowledgementBytes;
@@ -137,6 +139,20 @@ bool Simulation::IsWaiting(const LinkQueue& queue, const FrameHeader& header) {
          });
 }
 
+bool Simulation::MayBeLost(LinkQueue& queue, const FrameHeader& header, double loss) {
+  if (header.sequence == 0 || loss >= 1) return true;
+  const auto it = std::find_if(queue.lost.begin(), queue.lost.end(), [&](const auto& lost) {
+    return lost.lane == header.lane && lost.sequence == header.sequence &&
+           lost.incarnation == header.sender_incarnation;
+  });
+  if (it == queue.lost.end()) {
+    queue.lost.push_back({header.lane, header.sequence, header.sender_incarnation, 1});
+    if (queue.lost.size() > kLostKept) queue.lost.pop_front();
+    return true;
+  }
+  return ++it->times <= kLossesInRowMax;
+}
+
 void Simulation::TransmitOverLink(Process& process, const Process& to, Frame frame) {
   const SimLink link = options_.link(process.id, to.id);
   LinkQueue& queue = link_queues_[{process.index, to.index}];
@@ -156,7 +172,7 @@ void Simulation::TransmitOverLink(Process& process, const Process& to, Frame fra
   const Instant free = queue.free;
   const int copies = network_rng_.Uniform() < link.repetition ? 2 : 1;
   for (int copy = 0; copy < copies; ++copy) {
-    if (network_rng_.Uniform() < link.loss) {
+    if (network_rng_.Uniform() < link.loss && MayBeLost(queue, frame.header, link.loss)) {
       ++frames_lost_;
       continue;
     }

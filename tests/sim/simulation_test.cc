@@ -99,6 +99,24 @@ TEST_CASE("Simulation: over a slow link nothing is sent twice that has not left 
   CHECK(simulation.frames_lost() == 0);
 }
 
+TEST_CASE("Simulation: a plain link loses the same message three times in a row at most") {
+  SimulationOptions options;
+  options.seed = GENERATE(range(1, 6));
+  options.link = [](const NodeId&, const NodeId&) {
+    return SimLink{Duration::Millis(20), 1e6, 0.97, 0, Duration()};
+  };
+  Simulation simulation(options);
+  AddTalkers(simulation, 4);
+
+  // Three repetitions, 1 to 2 s apart.
+  const bool arrived = simulation.RunUntil(
+      [&] { return simulation.actor(kBob) && TalkerAt(simulation, kBob)->heard.size() == 4; },
+      At(12));
+
+  CHECK(arrived);
+  CHECK(simulation.frames_lost() > 0);
+}
+
 TEST_CASE("EventQueue: events come out by time, process, sequence, near and far alike") {
   Rng rng(static_cast<uint64_t>(GENERATE(range(1, 6))));
   EventQueue queue;

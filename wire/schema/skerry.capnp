@@ -218,7 +218,7 @@ struct RunConfig {
     budgetBits   @17 :Float32 = 1;
     budgetRounds @18 :Int64 = 16;
     absences     @19 :Bool = true;
-    sumChecks    @20 :Float32 = 0.4;  # sums of each reducer checked in a round, on average
+    sumChecks    @20 :Float32;  # sums of each reducer checked in a round, on average
   }
   struct Paths {
     stages                 @0 :Int32;
