@@ -49,7 +49,7 @@ GpuPluginSearch DefaultGpuSearch() {
     return search;
   }
   const std::string folder = ProgramFolder();
-  search.paths = {folder + "/" + kLibrary, folder + "/../lib/" + kLibrary};
+  search.paths = {folder + "/" + kLibrary, folder + "/../lib/skerry/" + kLibrary};
   return search;
 }
 

@@ -20,7 +20,7 @@ struct GpuPluginSearch {
 };
 
 // $SKERRY_CUDA_PLUGIN alone where it is set, whatever the driver; else libskerry_cuda.so beside the
-// program, then in ../lib of it.
+// program, then in ../lib/skerry of it.
 GpuPluginSearch DefaultGpuSearch();
 
 // The plug-in's table; it stays loaded as long as the program runs. Unavailable, and why: no
