@@ -48,6 +48,15 @@ struct Joining : ServedRun {
   bool joins = false;
 };
 
+RunConfig FiveWithCheckpoints(OuterReduce reduce) {
+  RunConfig config = SmallRun();
+  config.steps = 40;
+  config.nodes_min = 5;
+  config.outer.reduce = reduce;
+  config.checkpoint = {1, 2};
+  return config;
+}
+
 }  // namespace
 
 TEST_CASE(
@@ -96,14 +105,9 @@ TEST_CASE("Lost stage: before the first checkpoint the run goes back to its begi
 
 TEST_CASE("Lost stage: with a death that has another one put out nothing is written off",
           "[coordinator][checkpoint]") {
-  RunConfig config = SmallRun();
-  config.steps = 40;
-  config.nodes_min = 5;
-  config.outer.reduce = OuterReduce::kAll;
-  config.checkpoint = {1, 2};
-  const auto disk = std::make_shared<CheckpointDisk>();
-  CheckpointArchive archive(std::make_unique<MemoryCheckpointFiles>(disk));
-  Joining run(config);
+  CheckpointArchive archive(
+      std::make_unique<MemoryCheckpointFiles>(std::make_shared<CheckpointDisk>()));
+  Joining run(FiveWithCheckpoints(OuterReduce::kAll));
   run.checkpoints = &archive;
   run.Begin();
   const NodeId liar = run.replicas[1];
@@ -122,14 +126,9 @@ TEST_CASE("Lost stage: with a death that has another one put out nothing is writ
 
 TEST_CASE("Lost stage: a joiner that can look at the only participant's sum at last has it put out",
           "[coordinator][checkpoint]") {
-  RunConfig config = SmallRun();
-  config.steps = 40;
-  config.nodes_min = 5;
-  config.outer.reduce = OuterReduce::kSharded;
-  config.checkpoint = {1, 2};
-  const auto disk = std::make_shared<CheckpointDisk>();
-  CheckpointArchive archive(std::make_unique<MemoryCheckpointFiles>(disk));
-  Joining run(config);
+  CheckpointArchive archive(
+      std::make_unique<MemoryCheckpointFiles>(std::make_shared<CheckpointDisk>()));
+  Joining run(FiveWithCheckpoints(OuterReduce::kSharded));
   run.checkpoints = &archive;
   run.Begin();
   const NodeId liar = run.replicas[1];
