@@ -72,6 +72,16 @@ bool ObjectChunk::operator==(const ObjectChunk& o) const {
          SamePayload(values, o.values);
 }
 
+Message::Message() = default;
+Message::Message(const Message&) = default;
+Message::Message(Message&&) noexcept = default;
+Message& Message::operator=(const Message&) = default;
+Message& Message::operator=(Message&&) noexcept = default;
+Message::~Message() = default;
+bool Message::operator==(const Message& o) const {
+  return static_cast<const MessageVariant&>(*this) == static_cast<const MessageVariant&>(o);
+}
+
 int64_t WireSize(const Message& message) {
   const int64_t body = std::visit(
       Overloaded{
