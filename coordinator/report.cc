@@ -61,6 +61,19 @@ void SetNumber(const json& object, const char* key, std::optional<double>& value
   if (found != object.end() && found->is_number()) value = found->get<double>();
 }
 
+void SetConfiguredLinks(const json& extra, RunReport& report) {
+  const auto links = extra.find("links_configured");
+  if (links == extra.end() || !links->is_array()) return;
+  for (const json& link : *links) {
+    if (!link.is_object()) continue;
+    std::optional<double> rtt_ms, mbps;
+    SetNumber(link, "rtt_ms", rtt_ms);
+    SetNumber(link, "mbps", mbps);
+    report.configured[{TextAt(link, "from"), TextAt(link, "to")}] = {rtt_ms.value_or(0),
+                                                                    mbps.value_or(0)};
+  }
+}
+
 absl::Status AddExtra(const fs::path& path, RunReport& report) {
   SKERRY_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   const json extra = json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -70,6 +83,7 @@ absl::Status AddExtra(const fs::path& path, RunReport& report) {
   SetNumber(extra, "loss_reference", report.loss_reference);
   report.validation = CurveAt(extra, "validation");
   report.reference = CurveAt(extra, "reference_curve");
+  SetConfiguredLinks(extra, report);
   report.sample = TextAt(extra, "sample");
   report.command = TextAt(extra, "command");
   return absl::OkStatus();
@@ -99,6 +113,18 @@ json PlacementJson(const RunReport& report) {
                       {"replicas", stage.replicas}});
   }
   return stages;
+}
+
+// null where nothing is configured.
+json LinkAccuracyJson(const LinkAccuracy& accuracy) {
+  if (accuracy.links == 0) return nullptr;
+  return {{"links", accuracy.links},
+          {"within_tolerance", accuracy.within},
+          {"tolerance", kLinkTolerance},
+          {"rtt_off_median", accuracy.rtt.median},
+          {"rtt_off_worst", accuracy.rtt.worst},
+          {"rate_off_median", accuracy.rate.median},
+          {"rate_off_worst", accuracy.rate.worst}};
 }
 
 json RoundsJson(const RunReport& report) {
@@ -186,6 +212,7 @@ std::string ReportJson(const RunReport& report) {
       {"bytes_up", OrNull(report.bytes_up)},
       {"bytes_down", OrNull(report.bytes_down)},
       {"hidden_fraction", OrNull(report.hidden_fraction)},
+      {"links_measured", LinkAccuracyJson(AccuracyOf(report))},
       {"stage_rounds", RoundsJson(report)},
       {"wall_s", report.wall_s},
       {"unreadable_lines", report.unreadable_lines},

@@ -21,6 +21,7 @@ if(NOT TARGET skerry_report)
       ${CMAKE_CURRENT_LIST_DIR}/report_chart.cc
       ${CMAKE_CURRENT_LIST_DIR}/report_tables.cc
       ${CMAKE_CURRENT_LIST_DIR}/report_html.cc
+      ${CMAKE_CURRENT_LIST_DIR}/report_links.cc
       ${CMAKE_CURRENT_LIST_DIR}/report_rounds.cc
     DEPS skerry::common skerry::step_paths nlohmann_json::nlohmann_json)
   target_compile_definitions(skerry_report PRIVATE SKERRY_VERSION="${PROJECT_VERSION}")

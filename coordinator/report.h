@@ -46,6 +46,12 @@ struct ReportLink {
   double at_s = 0;       // when, the last time
 };
 
+// From one region to another, as the scenario of an emulated run has it.
+struct ConfiguredLink {
+  double rtt_ms = 0;
+  double mbps = 0;  // of one pair of nodes; 0: no limit
+};
+
 struct ReportStage {
   int64_t first_layer = 0;
   int64_t last_layer = 0;  // layers [first_layer, last_layer)
@@ -119,6 +125,7 @@ struct RunReport {
   std::vector<ReportStage> stages;
   ReportOuter outer;
   std::map<std::pair<std::string, std::string>, ReportLink> links;  // (from, to)
+  std::map<std::pair<std::string, std::string>, ConfiguredLink> configured;  // by region
   std::vector<ReportRound> rounds;                                  // ordered by stage, then round
   std::vector<ReportEvent> events;                                  // in order of time
   std::shared_ptr<const TracedStep> trace;                          // the newest; may be null
@@ -130,7 +137,23 @@ struct RunReport {
   bool IsPlanReasonPhrase() const;
   int64_t RegionCount() const;
   int64_t ReplicaCountMin() const;  // of the stage with the fewest; 0 without a plan
+  // Between the regions of two nodes; nullptr: nothing was said of them.
+  const ConfiguredLink* ConfiguredBetween(const std::string& from, const std::string& to) const;
 };
+
+// How far measured links are from configured ones, as shares of the latter.
+inline constexpr double kLinkTolerance = 0.10;
+struct Offsets {
+  double median = 0;
+  double worst = 0;
+};
+struct LinkAccuracy {
+  int64_t links = 0;   // measured, and configured with a delay and a rate
+  int64_t within = 0;  // of them, round trip and rate both within kLinkTolerance
+  Offsets rtt, rate;
+};
+LinkAccuracy AccuracyOf(const RunReport& report);
+std::string LinkAccuracyText(const LinkAccuracy& accuracy);  // one sentence; "" without links
 
 // The outer rounds of one stage together.
 struct StageRounds {
@@ -148,7 +171,8 @@ std::vector<StageRounds> RoundsByStage(const RunReport& report);
 
 // `extra` is what the log cannot know: {"loss_initial": x, "loss_final": x, "loss_reference": x or
 // null, "validation": [[step, loss], …], "reference_curve": [[step, loss], …], "sample": "…",
-// "command": "…"}, each optional. Without its losses the first and the mean of the last ten steps'
+// "command": "…", "links_configured": [{"from": region, "to": region, "rtt_ms": x, "mbps": x}, …]},
+// each optional. Without its losses the first and the mean of the last ten steps'
 // training losses stand in. Several logs are read one after another.
 absl::StatusOr<RunReport> BuildReport(const std::vector<std::filesystem::path>& event_logs,
                                       const std::optional<std::filesystem::path>& extra);

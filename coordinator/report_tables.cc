@@ -93,8 +93,12 @@ std::string Age(double seconds) {
   return absl::StrFormat("%d h ago", static_cast<int>(seconds / 3600));
 }
 
+bool IsOff(double measured, double configured) {
+  return configured > 0 && std::abs(measured / configured - 1) > kLinkTolerance;
+}
+
 std::string LinkCell(const RunReport& report, const std::optional<ReportLink>& link,
-                     const std::optional<ReportLink>& back) {
+                     const std::optional<ReportLink>& back, const ConfiguredLink* configured) {
   if (!link) return "<td class=\"muted\">–</td>";
   constexpr double kLopsided = 1.5;
   std::string title = "measured " + Age(report.wall_s - link->at_s);
@@ -104,6 +108,14 @@ std::string LinkCell(const RunReport& report, const std::optional<ReportLink>& l
     if (link->mbps > 0 && back->mbps > kLopsided * link->mbps)
       mark = absl::StrFormat("<br><span class=\"muted\">back %.1f × as fast</span>",
                              back->mbps / link->mbps);
+  }
+  if (configured != nullptr) {
+    title += absl::StrFormat("; configured %.1f ms, %.1f Mbit/s", configured->rtt_ms,
+                             configured->mbps);
+    if (IsOff(link->rtt_ms, configured->rtt_ms) || IsOff(link->mbps, configured->mbps)) {
+      mark += absl::StrFormat("<br><span class=\"muted\">configured %.0f ms, %.0f Mbit/s</span>",
+                              configured->rtt_ms, configured->mbps);
+    }
   }
   return absl::StrFormat(
       "<td class=\"link\" style=\"--strength:%.0f%%\" title=\"%s\">%.*f ms<br>%.*f "
@@ -150,12 +162,16 @@ std::string LinkTable(const RunReport& report) {
     body += "</th>";
     for (const auto& [to, to_ids] : groups) {
       body += LinkCell(report, MedianLink(report, from_ids, to_ids),
-                       MedianLink(report, to_ids, from_ids));
+                       MedianLink(report, to_ids, from_ids),
+                       report.ConfiguredBetween(from_ids.front(), to_ids.front()));
     }
     body += "</tr>";
   }
+  std::string note = LinkAccuracyText(AccuracyOf(report));
+  if (!note.empty()) note = "<p class=\"muted\">" + EscapeHtml(note) + ".</p>";
   return Scrolled("links", "<table class=\"links\"><thead>" + head + "</tr></thead><tbody>" + body +
-                               "</tbody></table>");
+                               "</tbody></table>") +
+         note;
 }
 
 std::string EventTable(const RunReport& report) {

@@ -15,9 +15,11 @@
 #include <vector>
 
 #include "common/status.h"
+#include "coordinator/report.h"
 #include "sim/child_process.h"
 #include "sim/emulated_network.h"
 #include "sim/scenario.h"
+#include "sim/scenario_emulate.h"
 #include "wire/config.h"
 
 namespace skerry {
@@ -60,6 +62,17 @@ void Append(CommandLine& command, const CommandLine& more) {
 // A model that has learned little writes bytes that are no text.
 std::string ToText(const Json& json) {
   return json.dump(1, ' ', false, Json::error_handler_t::replace);
+}
+
+Json LinksJson(const Scenario& scenario) {
+  Json links = Json::array();
+  for (const auto& [from, to, link] : ConfiguredLinks(scenario)) {
+    links.push_back({{"from", from},
+                     {"to", to},
+                     {"rtt_ms", link.one_way.millis() * 2},
+                     {"mbps", link.bytes_per_s * 8 / 1e6}});
+  }
+  return links;
 }
 
 // One emulation: the children and where they live.
@@ -319,11 +332,11 @@ absl::Status Emulation::Conclude() {
   SKERRY_ASSIGN_OR_RETURN(Json extra, Evaluate());
   extra["command"] = absl::StrFormat("skerry-sim emulate %s --seed %d%s", options_.scenario,
                                      scenario_.run.seed, options_.reference ? " --reference" : "");
+  extra["links_configured"] = LinksJson(scenario_);
   SKERRY_RETURN_IF_ERROR(WriteText(out_ / "evaluation.json", ToText(extra)));
-  SKERRY_RETURN_IF_ERROR(
-      RunAndCapture({Program("skerry-coordinator"), "report", run_.string(), "--extra",
-                     (out_ / "evaluation.json").string(), "--out", out_.string()})
-          .status());
+  SKERRY_ASSIGN_OR_RETURN(const RunReport report,
+                          BuildReport({run_ / "events.jsonl"}, out_ / "evaluation.json"));
+  SKERRY_RETURN_IF_ERROR(WriteReport(report, out_));
   std::error_code error;
   fs::copy(run_ / "model", out_ / "model", fs::copy_options::recursive, error);
   if (!error) {
@@ -337,6 +350,7 @@ absl::Status Emulation::Conclude() {
                           ? ""
                           : absl::StrFormat("; trained in one process: %.3f",
                                             extra["loss_reference"].get<double>())));
+  if (const std::string links = LinkAccuracyText(AccuracyOf(report)); !links.empty()) Say(links);
   Say("sample: " + extra["sample"].get<std::string>());
   Say(absl::StrFormat("model: %s\nreport: %s", (out_ / "model").string(),
                       (out_ / "report.html").string()));

@@ -147,6 +147,28 @@ absl::StatusOr<WanShape> WanShapeOf(const Scenario& scenario) {
   return shape;
 }
 
+std::vector<RegionLink> ConfiguredLinks(const Scenario& scenario) {
+  const NetworkSpec& network = scenario.network;
+  if (!CheckSites(scenario).ok()) return {};
+  const SiteSpec& line = network.sites[static_cast<size_t>(network.site_of_node[0])];
+  const size_t count = network.regions.size();
+  std::vector<RegionLink> links;
+  for (size_t from = 0; from < count; ++from) {
+    for (size_t to = 0; to < count; ++to) {
+      const PathSpec& path = network.paths[from * count + to];
+      const Duration there = path.one_way + network.paths[to * count + from].one_way;
+      if (path.bytes_per_s > 0 && IsShared(scenario, from, to)) continue;
+      double rate = RateOfOneFlow(path);
+      for (const double limit : {line.up_bytes_per_s, line.down_bytes_per_s}) {
+        if (limit > 0) rate = rate > 0 ? std::min(rate, limit) : limit;
+      }
+      links.push_back({network.regions[from], network.regions[to],
+                       {there / 2 + line.access_one_way * 2, rate}});
+    }
+  }
+  return links;
+}
+
 std::string FormatWanShape(const WanShape& shape) {
   std::string text = "# Written from a scenario.\n";
   for (const std::string& region : shape.regions)

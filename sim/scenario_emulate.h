@@ -7,6 +7,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -29,6 +30,14 @@ absl::Status CanEmulatePackets(const Scenario& scenario);
 // The scenario's network for the shaper; access delays are part of the pairs'. CanEmulate's status
 // if it cannot be said.
 absl::StatusOr<WanShape> WanShapeOf(const Scenario& scenario);
+
+// What a pair of nodes gets from one region to another, by which links as measured are judged: an
+// empty list where the lines differ between the nodes of a region, or several share them.
+struct RegionLink {
+  std::string from, to;
+  LinkShape link;
+};
+std::vector<RegionLink> ConfiguredLinks(const Scenario& scenario);
 
 // As a wan.toml, which ParseWanShape reads to the same shape (delays to the nanosecond). Rates
 // without a limit become the file's highest.

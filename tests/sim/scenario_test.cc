@@ -376,5 +376,28 @@ TEST_CASE("Scenario: the shaper's file says the same network", "[sim][emulate]")
   CHECK(*ParseWanShape(FormatWanShape(*shape), "wan.toml") == *shape);
 }
 
+TEST_CASE("Scenario: measured links are judged by what one pair of nodes gets",
+          "[sim][emulate]") {
+  const auto links = [](const std::string& rest) {
+    const auto scenario =
+        ParseScenario("text = \"words.txt\"\n" + std::string(kHead) + rest, "s.toml");
+    INFO(scenario.status().message());
+    REQUIRE(scenario.ok());
+    return ConfiguredLinks(*scenario);
+  };
+  const auto flows = links(std::string(kFlows) + kNodes);
+  const auto shape = WanShapeOf(
+      *ParseScenario("text = \"words.txt\"\n" + std::string(kHead) + kFlows + kNodes, "s.toml"));
+  REQUIRE(shape.ok());
+  REQUIRE(flows.size() == shape->regions.size() * shape->regions.size());
+  for (const RegionLink& link : flows) CHECK(link.link == *shape->Between(link.from, link.to));
+  // Loss and jitter change neither.
+  CHECK(links("[pair_default]\nloss = 0.01\njitter_ms = 2\n" + std::string(kFlows) + kNodes)
+            .size() == flows.size());
+  // Nodes of different lines, or of one: no figure holds for all pairs of two regions.
+  CHECK(links(std::string(kFlows) + kNodes + "class = \"home\"\n").empty());
+  CHECK(links(std::string(kFlows) + kNodes + "count = 2\nshared = true\n").empty());
+}
+
 }  // namespace
 }  // namespace skerry

@@ -306,6 +306,44 @@ TEST_CASE("Report: many nodes are shown by region", "[report]") {
   CHECK(table.find("90 ms<br>30 Mbit/s") != std::string::npos);
 }
 
+TEST_CASE("Report: links of an emulated run stand against what they were made to be", "[report]") {
+  const Scratch scratch;
+  const std::string more =
+      R"({"t":2,"kind":"link","from":"bbbb","to":"aaaa","rtt_ms":100,"mbps":70}
+)";
+  const fs::path log = scratch.Write("events.jsonl", kSmallRun + more + kFinish);
+  const fs::path extra =
+      scratch.Write("extra.json", R"({"links_configured":[)"
+                                  R"({"from":"eu","to":"us","rtt_ms":80,"mbps":104},)"
+                                  R"({"from":"us","to":"eu","rtt_ms":80,"mbps":100},)"
+                                  R"({"from":"eu","to":"eu","rtt_ms":2,"mbps":1000}, 7]})");
+
+  const auto report = BuildReport({log}, extra);
+
+  REQUIRE(report.ok());
+  const LinkAccuracy accuracy = AccuracyOf(*report);
+  CHECK(accuracy.links == 2);
+  CHECK(accuracy.within == 1);  // 4 % off; the way back is 25 and 30 % off
+  CHECK(accuracy.rtt.worst == Approx(0.25));
+  CHECK(accuracy.rate.worst == Approx(0.30));
+  const json figures = json::parse(ReportJson(*report)).at("links_measured");
+  CHECK(figures.at("within_tolerance") == 1);
+  const std::string table = LinkTable(*report);
+  CHECK(table.find("1 of 2 within 10 %") != std::string::npos);
+  CHECK(table.find("configured 80 ms, 100 Mbit/s") != std::string::npos);  // the one that is off
+  CHECK(table.find("<span class=\"muted\">configured 80 ms, 104") == std::string::npos);
+}
+
+TEST_CASE("Report: a run whose network nobody configured says nothing of how far it is off",
+          "[report]") {
+  const Scratch scratch;
+  const RunReport report = Build(scratch.Write("events.jsonl", std::string(kSmallRun) + kFinish));
+
+  CHECK(AccuracyOf(report).links == 0);
+  CHECK(json::parse(ReportJson(report)).at("links_measured").is_null());
+  CHECK(LinkTable(report).find("configured") == std::string::npos);
+}
+
 TEST_CASE("Report: a file that is no event log is refused by name", "[report][error]") {
   const Scratch scratch;
   const fs::path missing = scratch.path() / "missing.jsonl";
