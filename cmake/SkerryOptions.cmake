@@ -34,3 +34,9 @@ endif()
 function(skerry_without_pointer_checks target)
   set_target_properties(${target} PROPERTIES SKERRY_NO_POINTER_CHECKS ON)
 endfunction()
+
+# Options of the sources of tests: what they test is compiled as it is for users, they themselves quickly.
+function(skerry_test_options target)
+  skerry_without_pointer_checks(${target})
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()

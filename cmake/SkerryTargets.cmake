@@ -24,7 +24,7 @@ function(skerry_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(test_${name} ${ARG_SOURCES})
   target_link_libraries(test_${name} PRIVATE skerry_flags skerry_catch_main ${ARG_DEPS})
-  skerry_without_pointer_checks(test_${name})
+  skerry_test_options(test_${name})
   skerry_use_precompiled(test_${name} tests)
   catch_discover_tests(test_${name} TEST_PREFIX "${name}: " EXTRA_ARGS --warn NoTests
     PROPERTIES TIMEOUT 300)

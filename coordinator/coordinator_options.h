@@ -56,6 +56,9 @@ struct CoordinatorOptions {
   // Whose tensors codec tables are of, where nodes train another model than config.model
   // (simulations do).
   std::optional<TransformerConfig> trained_model = {};
+  // How the coordinator itself follows a sum that is doubted; empty: by its arithmetic
+  // (localsgd/sum_proof.h), of which simulations without numbers have none.
+  std::function<SumVerdict(const SumCheck&, const Payload& shown)> follow_sum = {};
   CheckpointStore* checkpoints = nullptr;  // none: none are made, and a lost stage stays lost
   std::function<std::string(const RunConfig&)> format_config = {};  // for their manifests
   bool plans_quickly = false;  // PlannerInput::is_quick: simulations of faults

@@ -289,12 +289,14 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const SumShown& 
   const JobId job = context.Submit(
       {"follow a sum", Duration::Millis(10),
        [verdict, check = it->second.check, own = it->second.own, payload = message.payload,
+        follow = options_.follow_sum,
         fresh = FreshReducer(
             options_.config,
             RoundPart(options_.config, options_.trained_model.value_or(options_.config.model),
                       state_.plan->stages[static_cast<size_t>(message.stage)], message.stage == 0,
                       message.round),
             state_, message.stage, message.round)] {
+         if (follow) return void(*verdict = follow(check, payload));
          const auto shown = UnpackShown(payload, check.summed.size(), check.drawn.size());
          if (shown.ok()) *verdict = CheckShownSum(check, own, *shown, SumsOf(*shown), fresh);
        }});

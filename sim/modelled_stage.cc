@@ -11,6 +11,7 @@
 #include "common/status.h"
 #include "compression/codec.h"
 #include "localsgd/table_choice.h"
+#include "pipeline/exec/shown_sum.h"
 #include "routing/cost_model.h"
 #include "routing/delta_bits.h"
 
@@ -234,6 +235,11 @@ absl::StatusOr<std::vector<Payload>> ModelledStage::LeftOverBefore(const SumChec
     left.push_back(MakeHollowPayload({}, LeftOverBytes(check.round, piece)));
   }
   return left;
+}
+
+SumVerdict ModelledStage::FollowSum(const SumCheck& check, const Payload& shown) {
+  const bool is_shown = UnpackShown(shown, check.summed.size(), check.drawn.size()).ok();
+  return is_shown ? SumVerdict::kTrue : SumVerdict::kNotShown;
 }
 
 absl::StatusOr<std::vector<Payload>> ModelledStage::ReducePieces(

@@ -58,10 +58,12 @@ class ModelledStage final : public StageWork {
                                                     std::vector<PieceState>* states) const override;
   // Stands for what is there; nobody lies without arithmetic.
   absl::StatusOr<std::vector<Payload>> LeftOverBefore(const SumCheck& check) const override;
-  SumVerdict CheckShown(const SumCheck&, const std::vector<int32_t>&,
-                        const Payload&) const override {
-    return SumVerdict::kTrue;
+  SumVerdict CheckShown(const SumCheck& check, const std::vector<int32_t>&,
+                        const Payload& shown) const override {
+    return FollowSum(check, shown);
   }
+  // For the coordinator, too: true of whatever is shown in the right form.
+  static SumVerdict FollowSum(const SumCheck& check, const Payload& shown);
   absl::Status ApplySums(const Landing& landing) override;
   absl::Status LandPart(const Landing&) override { return absl::OkStatus(); }
   // Of a piece that it does not sum any more a reducer hands on one message that stands for all.

@@ -302,6 +302,7 @@ SwarmRun DrawStorm(uint64_t seed, const SwarmOutput& output, StormPace pace) {
   // A third of them; every other draw of a seed is as it was.
   if (seed % 3 == 0) options.config.checkpoint.lost_stage = LostStage::kNeighbours;
   options.config.seed = seed;
+  options.config.outer.sum_checks = 0.4f;
   for (int32_t i = 0; i < kStormNodes; ++i) options.nodes.push_back(DrawNode(dice, options.config));
   SetPace(dice, pace, options);
   options.shards = dice.Count(0, 2);

@@ -204,6 +204,7 @@ std::unique_ptr<Actor> VirtualRun::MakeCoordinator(const std::vector<std::string
   options.checkpoints = MakeArchive();
   options.plans_quickly = options_.plans_quickly;
   if (options_.introduces_few) options.introduces_all_max = 0;
+  if (options_.math == VirtualMath::kModelled) options.follow_sum = ModelledStage::FollowSum;
   if (options_.math == VirtualMath::kTiny) options.trained_model = TinyOf(options_.config).model;
   options.verify_ticket = [](const std::string& ticket) -> absl::StatusOr<AdmittedTicket> {
     return AdmittedTicket{ticket, CoordinatorActor::kNodesMax};

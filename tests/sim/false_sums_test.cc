@@ -90,10 +90,16 @@ TEST_CASE("False sums: who says of true ones that they are false is put out itse
           "[sim][sums]") {
   StageFaults faults;
   faults.false_accusations = true;
-  const Watched watched = Train(Fleet(2), faults);
-  CHECK(watched.wrong == "");
-  CHECK(watched.put_out == std::set<std::string>{VirtualRun::node(kLiar).Short()});
-  CHECK(watched.told.contains("sum_upheld"));
+  // Without numbers the coordinator has nothing to follow by arithmetic: storms, where checkers die
+  // and are silent, put honest reducers out (seeds 12, 138, 183, 192, 1051).
+  for (const VirtualMath math : {VirtualMath::kTiny, VirtualMath::kModelled}) {
+    VirtualRunOptions options = Fleet(2);
+    options.math = math;
+    const Watched watched = Train(std::move(options), faults);
+    CHECK(watched.wrong == "");
+    CHECK(watched.put_out == std::set<std::string>{VirtualRun::node(kLiar).Short()});
+    CHECK(watched.told.contains("sum_upheld"));
+  }
 }
 
 TEST_CASE("False sums: among the honest nobody is accused, in any mode and codec", "[sim][sums]") {

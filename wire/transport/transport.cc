@@ -33,6 +33,9 @@ constexpr int kUnacknowledgedMsMax = 10'000;
 constexpr char kMonitorEndpoint[] = "inproc://router-monitor";
 
 // A part that shares the payload's bytes and lets go of them when ZeroMQ is done.
+// ZMQ_ZERO_COPY_RECV, which zmq.h names among its drafts only.
+constexpr int kZeroCopyReceive = 10;
+
 zmq::message_t SharedPart(const Payload& payload, size_t offset, size_t size) {
   SKERRY_CHECK(payload.IsWhole(), "only a simulator may send a hollow payload");
   auto* owner = new Payload(payload);
@@ -49,6 +52,9 @@ zmq::const_buffer KeyBuffer(const CurveKey& key) {
 
 Transport::Transport(Options options) : options_(std::move(options)), context_(kIoThreads) {
   context_.set(zmq::ctxopt::max_sockets, kSocketsMax);
+  // Otherwise a message of fifty bytes that waits to be taken keeps the ten kilobytes that it was
+  // read into: of a crowd that joins at once, gigabytes. An older library refuses, and keeps them.
+  static_cast<void>(zmq_ctx_set(context_.handle(), kZeroCopyReceive, 0));
 }
 
 Transport::~Transport() {
