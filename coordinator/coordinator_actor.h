@@ -391,6 +391,7 @@ class CoordinatorActor final : public Actor {
 
   bool stopping_ = false;
   TimerId duty_timer_ = 0;
+  size_t duties_unreported_ = 0;                        // since the last status
   std::deque<std::pair<Instant, int64_t>> throughput_;  // (when, tokens), for the status
   double last_loss_ = 0;
   int64_t last_step_ = -1;

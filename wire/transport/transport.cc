@@ -335,7 +335,7 @@ void Transport::ServeMonitor() {
 const std::string& Transport::KeyHexOf(const NodeId& peer) {
   const auto it = key_hex_.find(peer);
   if (it != key_hex_.end()) return it->second;
-  if (key_hex_.size() > kStrangersMax) key_hex_.clear();
+  if (key_hex_.size() > kStrangersMax + allowed_.size()) key_hex_.clear();
   const auto key = CurveKeyOf(peer);
   return key_hex_[peer] = key.ok() ? CurveKeyHex(*key) : "no key";
 }
