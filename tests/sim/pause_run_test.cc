@@ -1,8 +1,10 @@
 // The operator pauses whole runs on virtual time, and has checkpoints made at once.
 
 #include <catch2/catch.hpp>
+#include <map>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <optional>
+#include <string>
 
 #include "coordinator/coordinator_actor.h"
 #include "tests/sim/checkpointed_fleet.h"
