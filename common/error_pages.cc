@@ -106,6 +106,11 @@ constexpr ErrorPage kPages[] = {
     {"SK-node-unlisted", "the run takes only nodes that its operator listed",
      "Its policy is 'listed'; a ticket alone does not do.",
      "Send the operator the name in the message; they run skerry-coordinator admit DIR NAME."},
+    {"SK-order-void", "the order changed nothing",
+     "The run is not in a state in which it could be obeyed; the message says why: it is not "
+     "paused, it keeps no checkpoints, it has not begun, or it is nearly over.",
+     "skerry-coordinator status DIR shows where the run stands. Checkpoints are kept if run.toml "
+     "has [checkpoint] every_rounds above 0."},
     {"SK-refused", "the coordinator refused this node",
      "It says why in the message; an evicted node is not let in again.",
      "Ask the operator of the run."},

@@ -17,7 +17,8 @@ using Does = AdmissionOrder::Does;
 
 constexpr std::pair<Does, const char*> kDoes[] = {
     {Does::kAdmit, "admit"},   {Does::kDeny, "deny"},     {Does::kForget, "forget"},
-    {Does::kRevoke, "revoke"}, {Does::kPolicy, "policy"}, {Does::kIssue, "issue"}};
+    {Does::kRevoke, "revoke"}, {Does::kPolicy, "policy"}, {Does::kIssue, "issue"},
+    {Does::kPause, "pause"},   {Does::kResume, "resume"}, {Does::kCheckpoint, "checkpoint"}};
 constexpr std::pair<AdmissionPolicy, const char*> kPolicies[] = {
     {AdmissionPolicy::kOpen, "open"},
     {AdmissionPolicy::kApprove, "approve"},
@@ -50,6 +51,12 @@ absl::StatusOr<AdmissionOrder> Read(const Json& json) {
     case Does::kRevoke:
       order.ticket = json.at("ticket");
       order.why = CleanText(json.value("why", ""));
+      break;
+    case Does::kPause:
+      order.why = CleanText(json.value("why", ""));
+      break;
+    case Does::kResume:
+    case Does::kCheckpoint:
       break;
     case Does::kPolicy: {
       SKERRY_ASSIGN_OR_RETURN(order.policy, PolicyOf(json.at("policy")));
@@ -163,6 +170,10 @@ absl::Status Admission::ApplyOrder(const Json& json) {
     case Does::kIssue:
       tickets[order.ticket] = {order.uses, order.expires_unix, order.asks};
       break;
+    case Does::kPause:
+    case Does::kResume:
+    case Does::kCheckpoint:
+      break;  // records of their own say what followed
   }
   return absl::OkStatus();
 }

@@ -24,14 +24,26 @@ enum class AdmissionPolicy : uint8_t { kOpen, kApprove, kListed };
 std::string PolicyName(AdmissionPolicy policy);
 absl::StatusOr<AdmissionPolicy> PolicyOf(const std::string& name);
 
-// One line of DIR/orders.jsonl, which the operator's commands append and the coordinator obeys.
+// Of admission or, in the same file, of the run. One line of DIR/orders.jsonl, which the operator's
+// commands append and the coordinator obeys.
 struct AdmissionOrder {
-  enum class Does : uint8_t { kAdmit, kDeny, kForget, kRevoke, kPolicy, kIssue };
+  enum class Does : uint8_t {
+    kAdmit,
+    kDeny,
+    kForget,
+    kRevoke,
+    kPolicy,
+    kIssue,
+    kPause,  // these three are of the run itself (run_orders.h)
+    kResume,
+    kCheckpoint
+  };
+  bool IsOfRun() const { return does >= Does::kPause; }
   std::string id;  // random: an order is obeyed once, however often it is read
   Does does = Does::kAdmit;
   NodeId node;         // admit, deny, forget
   std::string ticket;  // id; revoke, issue
-  std::string why;     // deny, revoke
+  std::string why;     // deny, revoke, pause
   AdmissionPolicy policy = AdmissionPolicy::kOpen;
   int64_t uses = 0;          // issue
   int64_t expires_unix = 0;  // issue; seconds

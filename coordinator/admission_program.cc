@@ -30,6 +30,7 @@ using Json = nlohmann::json;
 using Does = AdmissionOrder::Does;
 
 constexpr auto kAnswerWithin = std::chrono::seconds(5);
+constexpr char kNothingDone[] = "nothing was done";  // as ops_orders.cc says it
 
 std::string FreshId() {
   std::random_device random;
@@ -52,14 +53,16 @@ int64_t SizeOf(const std::string& path) {
   return error ? 0 : static_cast<int64_t>(size);
 }
 
-// Whether the coordinator says, after `from` bytes of its events, that it obeyed.
-bool IsObeyed(const std::string& events, int64_t from, const std::string& id) {
+// What the coordinator says, after `from` bytes of its events, once it obeyed; null: not yet.
+Json Obeyed(const std::string& events, int64_t from, const std::string& id) {
   std::ifstream in(events);
   in.seekg(from);
   for (std::string line; std::getline(in, line);) {
-    if (line.find("\"" + id + "\"") != std::string::npos) return true;
+    if (line.find("\"" + id + "\"") == std::string::npos) continue;
+    const Json said = Json::parse(line, nullptr, false);
+    if (said.is_object()) return said;
   }
-  return false;
+  return {};
 }
 
 // Gives the order and says what came of it.
@@ -71,8 +74,12 @@ absl::Status Give(const OpenedRun& run, const AdmissionOrder& order, const std::
   const auto deadline = std::chrono::steady_clock::now() + kAnswerWithin;
   const bool served = leader.value("leads", false);
   while (served && std::chrono::steady_clock::now() < deadline) {
-    if (IsObeyed(events, from, order.id)) {
-      std::printf("%s\n", done.c_str());
+    if (const Json said = Obeyed(events, from, order.id); said.is_object()) {
+      const std::string came_of_it = said.value("came_of_it", done);
+      if (came_of_it.starts_with(kNothingDone)) {
+        return FailedPrecondition("%s", came_of_it);
+      }
+      std::printf("%s\n", came_of_it.c_str());
       return absl::OkStatus();
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -139,6 +146,13 @@ absl::Status PrintEvidence(const NodeOrder& request, bool json) {
   return absl::OkStatus();
 }
 
+absl::Status GiveRunOrder(const NodeOrder& request, Does does, const char* done) {
+  SKERRY_ASSIGN_OR_RETURN(const OpenedRun run, OpenRunDirectory(request.directory));
+  AdmissionOrder order = NewOrder(does);
+  order.why = request.why;
+  return Give(run, order, done);
+}
+
 int Ended(const absl::Status& status) {
   if (status.ok()) return 0;
   std::fprintf(stderr, "skerry-coordinator: %s\n", ErrorText(status).c_str());
@@ -186,6 +200,24 @@ std::vector<AdmissionOrder> OrderReader::Take() {
     }
   }
   return orders;
+}
+
+void AddRunOrderCommands(CLI::App& app, int* exit_code) {
+  const auto line = std::make_shared<NodeOrder>();
+  const auto add = [&](const char* name, const char* what, Does does, const char* done) {
+    auto* command = app.add_subcommand(name, what);
+    command->add_option("dir", line->directory)->required();
+    if (does == Does::kPause) {
+      command->add_option("--why", line->why, "kept, and shown to volunteers");
+    }
+    command->callback(
+        [line, exit_code, does, done] { *exit_code = Ended(GiveRunOrder(*line, does, done)); });
+  };
+  add("pause", "stop training at a step soon; nodes stay, and nothing is lost", Does::kPause,
+      "the run pauses");
+  add("resume", "go on with a run that was paused", Does::kResume, "the run goes on");
+  add("checkpoint", "keep a checkpoint of the next version that there is", Does::kCheckpoint,
+      "a checkpoint is made");
 }
 
 void AddAdmissionCommands(CLI::App& app, int* exit_code) {

@@ -26,6 +26,9 @@ absl::Status NoteTicket(const std::string& directory, const Ticket& ticket);
 // Appends one line; a crash leaves a whole line or one that is skipped.
 absl::Status AppendOrder(const std::string& directory, const AdmissionOrder& order);
 
+// pause, resume, checkpoint.
+void AddRunOrderCommands(CLI::App& app, int* exit_code);
+
 // Takes what is new in the file, from its beginning. Not thread-safe.
 class OrderReader {
  public:

@@ -57,7 +57,7 @@ class CoordinatorActor final : public Actor {
   void OnPeerRestarted(Context& context, const NodeId& peer) override;
 
   void SetCoordinators(Context& context, std::vector<std::string> endpoints);
-  // What the operator said of admission, once; ops_admission.cc. What makes no sense is dropped.
+  // What the operator said, once; ops_admission.cc, ops_orders.cc.
   void Obey(Context& context, const AdmissionOrder& order);
   const RunState& state() const { return state_; }
   // Messages that changed nothing: from strangers, out of turn, or of no meaning.
@@ -85,11 +85,10 @@ class CoordinatorActor final : public Actor {
   void On(Context& context, const NodeId& from, const CheckpointState& message);
   void On(Context& context, const NodeId& from, const Detour& message);
   void On(Context& context, const NodeId& from, const VoidList& message);
-  void On(Context& context, const NodeId& from, const RoundLate& message);
-  void DrawSumChecks(Context& context, const RoundCommit& commit);  // ops_sum_checks.cc
+  void On(Context& context, const NodeId& from, const RoundLate& message);  // ops_late.cc
+  void DrawSumChecks(Context& context, const RoundCommit& commit);          // ops_sum_checks.cc
   bool OnSumJob(Context& context, JobId job);
   void TendSumChecks(Context& context);
-  // ops_late.cc
   void On(Context& context, const NodeId& from, const StateRoot& message);  // ops_state.cc
   void On(Context& context, const NodeId& from, const StateRefuted& message);
   void On(Context& context, const NodeId& from, const StepTrace& message);  // ops_trace.cc
@@ -113,6 +112,13 @@ class CoordinatorActor final : public Actor {
   void HangUpOnDismissed(Context& context);
   void PutOut(Context& context, const NodeId& node, const std::string& why);
   nlohmann::json RefusalsJson() const;
+  // ops_orders.cc
+  std::string ObeyOfRun(Context& context, const AdmissionOrder& order);
+  std::string PauseAhead(Context& context, const std::string& why);
+  void TellPause(Context& context, const NodeId& node) const;
+  void GoOn(Context& context);
+  bool IsAtPause() const;
+  double StepSeconds() const;
   void Greet(Context& context, const NodeId& node, const Hello& hello, bool peers_changed);
   void Introduce(Context& context, const NodeId& node, const Hello& hello, bool peers_changed);
   // ops_reach.cc
@@ -190,14 +196,12 @@ class CoordinatorActor final : public Actor {
   Duration JoinersTime(int32_t stage) const;
   void AgreeOnState(Context& context, int32_t stage);
   void EvictLiars(Context& context, int32_t stage);
-
   // ops_trace.cc
   void Predict(Context& context);
   void WriteTrace(Context& context, int64_t step);
   bool OnTraceJob(Context& context, JobId job);
   int64_t ContributionOf(const NodeId& node) const;  // tokens
   void TellStanding(Context& context, const NodeId& node);
-
   // ops_replan.cc
   void TendReplan(Context& context);
   void NoteChange(const std::string& reason);
@@ -214,12 +218,11 @@ class CoordinatorActor final : public Actor {
   Churn ChurnSoFar(bool has_standbys) const;
   void WatchSpeed(const NodeId& node, const Heartbeat& beat);
   LinkReading ReadUnderLoad(const NodeId& from, const LinkReading& reading);
-
   // ops_checkpoint.cc
   void TendCheckpoint(Context& context);
   bool BeginCheckpoint(Context& context);
   int64_t RoundsReached() const;
-  int64_t NextCheckpointRound() const;
+  int64_t NextCheckpointRound(bool is_wanted) const;
   void NewGeneration();
   void AskForState(Context& context, size_t stage);
   void OnCheckpointChunk(Context& context, const NodeId& from, const ObjectChunk& message);
@@ -229,7 +232,6 @@ class CoordinatorActor final : public Actor {
   void CheckpointCommitted(Context& context, const absl::Status& status);
   void GiveUpCheckpoint(Context& context, const std::string& why);
   nlohmann::json CheckpointJson() const;
-
   // ops_neighbours.cc
   bool RemakeLost(Context& context, const std::vector<int32_t>& lost, const std::string& reason);
   std::string WhyNotRemade(const std::vector<int32_t>& lost) const;
@@ -237,7 +239,6 @@ class CoordinatorActor final : public Actor {
   bool SettleRemade(Context& context);
   void GoBackToRemade(Context& context, const Checkpointing& done);
   void GiveUpRemaking(Context& context, const Checkpointing& given_up, const std::string& why);
-
   // ops_recovery.cc
   static std::vector<int32_t> StagesWithout(const PipelinePlan& plan, const std::set<NodeId>& dead);
   CheckpointRecord LoseAll(Context& context, const std::vector<int32_t>& lost);
@@ -252,7 +253,6 @@ class CoordinatorActor final : public Actor {
                     const std::string& explanation);
   void StartPrepared(Context& context);
   void OnStartRequest(Context& context, const NodeId& from, const ObjectRequest& request);
-
   // duties.cc
   void WatchForSilence(Context& context);
   void RequestProbes(Context& context);

@@ -176,12 +176,15 @@ std::string AdmissionPanel(const Json& admission) {
 }
 
 std::string AdmissionForms() {
-  return R"(<section id="operator" hidden aria-labelledby="operator-h"><h2 id="operator-h">Admission
-<span class="muted">for the operator</span></h2>
+  return R"(<section id="operator" hidden aria-labelledby="operator-h"><h2 id="operator-h">Orders
+and admission <span class="muted">for the operator</span></h2>
 <form id="enter"><label for="token">Token <span class="muted">(it stands in dashboard.token in the
 run's directory)</span></label><input id="token" type="password" autocomplete="off"
 spellcheck="false" required><button>open</button></form>
-<div id="operating" hidden><div id="admission"></div>
+<div id="operating" hidden><form id="command"><h3>The run</h3><label for="pausewhy">Why it pauses
+<span class="muted">(shown to volunteers)</span></label><input id="pausewhy" maxlength="100"><button
+value="pause">pause</button><button value="resume">resume</button><button
+value="checkpoint">checkpoint now</button></form><div id="admission"></div>
 <form id="decide"><h3>Decide about a node</h3><label for="who">Its name, or how it
 begins</label><input id="who" autocomplete="off" spellcheck="false" pattern="[0-9a-f]{1,64}"
 required><label for="why">Why <span class="muted">(kept, and told to the node)</span></label><input
@@ -206,6 +209,11 @@ absl::StatusOr<std::vector<std::string>> OperatorCommand(const Json& asked,
   if (does == "policy") {
     SKERRY_ASSIGN_OR_RETURN(std::string option, Option("policy", TextIn(asked, "policy")));
     return std::vector<std::string>{"admission", directory, std::move(option)};
+  }
+  if (does == "resume" || does == "checkpoint") return std::vector<std::string>{does, directory};
+  if (does == "pause") {
+    SKERRY_ASSIGN_OR_RETURN(std::string option, Option("why", TextIn(asked, "why")));
+    return std::vector<std::string>{does, directory, std::move(option)};
   }
   const bool of_node = does == "admit" || does == "deny" || does == "forget" || does == "evidence";
   if (!of_node && does != "revoke") return InvalidArgument("'%s' cannot be done here", does);

@@ -137,6 +137,7 @@ async function order(what) {
   else say(text);
 }
 const weighty = {
+  pause: 'Pause the run? Its nodes stay, and nothing is lost.',
   deny: 'Keep this node out, and put it out if it is here?',
   revoke: 'Make this ticket void?',
 };
@@ -159,10 +160,22 @@ byId('admission').addEventListener('click', (event) => {
     decide({ do: button.dataset.do, node, ticket, policy });
   }
 });
+byId('nodes').addEventListener('click', (event) => {
+  const button = event.target.closest('button[data-do]');
+  if (!button) return;
+  if (token) return decide({ do: button.dataset.do, node: button.dataset.node });
+  say('Give the token first.');
+  byId('token').focus();
+});
 byId('decide').addEventListener('submit', (event) => {
   event.preventDefault();
   const does = event.submitter ? event.submitter.value : 'evidence';
   decide({ do: does, node: byId('who').value, why: byId('why').value });
+});
+byId('command').addEventListener('submit', (event) => {
+  event.preventDefault();
+  const does = event.submitter ? event.submitter.value : 'resume';
+  decide({ do: does, why: does === 'pause' ? byId('pausewhy').value : '' });
 });
 byId('issue').addEventListener('submit', (event) => {
   event.preventDefault();

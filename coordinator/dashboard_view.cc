@@ -45,6 +45,14 @@ Now Sentence(const Json& status, double age_s, const RunReport& report) {
   if (status.value("version", 0) == 0) {
     return {absl::StrFormat("measuring links: %d measured", status.value("links", 0))};
   }
+  const Json orders = status.value("orders", Json::object());
+  if (phase == "paused" || phase == "pausing") {
+    const std::string why = orders.value("why", "");
+    const auto step = orders.value("at_step", int64_t{0});
+    return {(phase == "paused" ? absl::StrFormat("paused by the operator at step %d", step)
+                               : absl::StrFormat("training; pauses at step %d", step)) +
+            (why.empty() ? "" : ": " + why)};
+  }
   return {phase};
 }
 
@@ -122,21 +130,49 @@ std::string Contributed(const Json& node, int64_t by_all) {
                          100 * static_cast<double>(tokens) / static_cast<double>(by_all));
 }
 
+std::string Or(const std::string& text) {
+  return text.empty() ? "–" : EscapeHtml(text);
+}
+
+// Held of what it offers.
+std::string MemoryText(const Json& node) {
+  const double offered = node.value("memory_offered_bytes", 0.0);
+  if (offered <= 0) return "–";
+  const double held = node.value("memory_bytes", 0.0);
+  return (held > 0 ? HumanBytes(held) : "–") + " of " + HumanBytes(offered);
+}
+
+// Its deltas that were accepted, and those that a robust mean gave little weight.
+std::string ChecksText(const Json& node) {
+  const auto counted = node.value("rounds_counted", int64_t{0});
+  const auto screened = node.value("rounds_screened", int64_t{0});
+  std::string text = absl::StrFormat("%d rounds counted", counted);
+  if (screened > 0) text += absl::StrFormat(", %d screened", screened);
+  if (!node.value("out", false)) return text;
+  const std::string id = EscapeHtml(node.value("id", ""));
+  return text + absl::StrFormat(
+                    "<br>put out <button type=\"button\" data-do=\"evidence\" data-node=\"%s\" "
+                    "aria-label=\"evidence against node %s\">evidence</button>",
+                    id, id);
+}
+
 std::string NodeRow(const Json& node, int64_t by_all) {
   const int stage = node.value("stage", -1);
   const bool gone = !node.value("alive", false);
   const double silent = node.value("silent_s", 0.0);
   std::string doing = EscapeHtml(Doing(node));
   if (!gone && silent > 3) doing += absl::StrFormat("; silent for %s", HumanSeconds(silent));
-  if (!node.value("reachable", true)) doing += "<br><span class=\"muted\">cannot be dialled</span>";
   return absl::StrFormat(
       "<tr%s><th scope=\"row\">%s</th><td>%s</td><td>%s</td><td>%s</td><td>%d</td><td>%d</td>"
-      "<td>%s</td><td>%s</td><td>%s</td></tr>",
+      "<td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td>"
+      "</tr>",
       gone ? " class=\"bad\"" : "", Code(node.value("id", "")),
       EscapeHtml(node.value("region", "")),
       stage < 0 ? "–" : absl::StrFormat("%d.%d", stage, node.value("replica", 0)), doing,
       node.value("step", 0), node.value("base_version", 0), Contributed(node, by_all),
-      HumanBytes(node.value("bytes_sent", 0.0)), HumanBytes(node.value("bytes_received", 0.0)));
+      HumanBytes(node.value("bytes_sent", 0.0)), HumanBytes(node.value("bytes_received", 0.0)),
+      ChecksText(node), MemoryText(node), Or(node.value("device", "")), Or(node.value("reach", "")),
+      Or(node.value("software", "")));
 }
 
 std::string NodeTable(const Json& status) {
@@ -148,7 +184,9 @@ std::string NodeTable(const Json& status) {
       "<th scope=\"col\">stage.replica</th><th scope=\"col\">now</th><th scope=\"col\">step</th>"
       "<th scope=\"col\">round</th><th scope=\"col\">contributed tokens</th><th "
       "scope=\"col\">sent</th><th "
-      "scope=\"col\">received</th></tr></thead><tbody>";
+      "scope=\"col\">received</th><th scope=\"col\">checks</th><th scope=\"col\">memory</th><th "
+      "scope=\"col\">device</th><th scope=\"col\">can be dialled</th><th "
+      "scope=\"col\">version</th></tr></thead><tbody>";
   const int64_t by_all = ContributedByAll(nodes);
   for (const Json& node : nodes) html += NodeRow(node, by_all);
   return Scrolled("nodes", html + "</tbody></table>");
@@ -212,6 +250,8 @@ std::string MetricsText(const Json& status, double status_age_s) {
   const auto waits = std::count_if(nodes.begin(), nodes.end(), [](const Json& node) {
     return node.value("alive", false) && !node.value("waiting_for", "").empty();
   });
+  const bool paused = status.value("phase", "") == "paused";
+  gauge("paused", "Whether the run is paused by its operator.", paused ? 1 : 0);
   gauge("nodes_waiting", "Nodes that wait for another.", static_cast<double>(waits));
   return text;
 }

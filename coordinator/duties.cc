@@ -297,6 +297,7 @@ const char* CoordinatorActor::RunPhase() const {
   if (!state_.lost.empty()) return "going back to a checkpoint";
   if (checkpointing_ && !checkpointing_->lost.empty())
     return "making a lost stage from its neighbours";
+  if (state_.plan && state_.orders.paused_at) return IsAtPause() ? "paused" : "pausing";
   if (state_.plan) return "training";
   const auto live = static_cast<int32_t>(LiveNodes().size());
   return live < options_.config.nodes_min ? "waiting for nodes" : "measuring links";
@@ -345,7 +346,6 @@ void CoordinatorActor::ReportStatus(Context& context) {
          {"base_version", beat.base_version},
          {"waiting_for", beat.waiting_for},
          {"contributed_tokens", ContributionOf(id)},
-         {"rounds_screened", RoundsScreened(state_, id)},
          {"reachable", !record.IsTested() || !record.endpoint.empty()},
          {"silent_s", heard == heard_.end() ? 0.0 : (context.now() - heard->second).seconds()},
          {"bytes_sent", traffic.total_sent()},
@@ -353,6 +353,7 @@ void CoordinatorActor::ReportStatus(Context& context) {
          {"memory_bytes", beat.memory_bytes},
          {"memory_model_bytes", ModelBytes(config, state_.plan, stage, record.device)},
          {"alive", record.alive}});
+    AddNodeFacts(state_, id, &nodes.back());
   }
   nlohmann::json status = {
       {"run", options_.run.Short()},
@@ -370,6 +371,7 @@ void CoordinatorActor::ReportStatus(Context& context) {
       {"round_traffic", RoundsJson()},
       {"tables", HasBudget(config.outer) ? TablesJson(state_) : nlohmann::json::array()},
       {"checkpoint", CheckpointJson()},
+      {"orders", OrdersJson(state_.orders)},
       {"nodes_min", config.nodes_min},
       {"note", no_plan_},
       {"refused", refused_},

@@ -212,6 +212,19 @@ std::string RelayedText(const RunState& state) {
 
 }  // namespace
 
+void AddNodeFacts(const RunState& state, const NodeId& node, Json* json) {
+  const NodeRecord& record = state.nodes.at(node);
+  const auto credit = state.credits.find(node);
+  const Admission& lists = state.admission;
+  (*json)["device"] = record.device.name;
+  (*json)["memory_offered_bytes"] = record.device.memory_bytes;
+  (*json)["software"] = record.software;
+  (*json)["reach"] = ReachText(record);
+  (*json)["rounds_counted"] = credit == state.credits.end() ? 0 : credit->second.rounds;
+  (*json)["rounds_screened"] = RoundsScreened(state, node);
+  (*json)["out"] = lists.banned.contains(node) || lists.denied.contains(node);
+}
+
 Json NodesJson(const RunState& state, const RunConfig& config, const Json& status) {
   const RunConfig settled = state.plan ? Settled(config, *state.plan) : config;
   Json nodes = Json::array();

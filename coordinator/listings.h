@@ -24,6 +24,11 @@ std::vector<std::string> TableLines(const nlohmann::json& tables);
 
 int64_t RoundsScreened(const RunState& state, const NodeId& node);
 
+// What a status says of a node beyond the moment: device, memory_offered_bytes, software, reach (in
+// words), rounds_counted (its delta was accepted in), rounds_screened, out (the run or its operator
+// put it out; why is for the operator).
+void AddNodeFacts(const RunState& state, const NodeId& node, nlohmann::json* json);
+
 // One object a node: id (whole), region, endpoint ("": nobody can dial it), reachable (in words),
 // seen (where its connection comes from), relays (it forwards for others), device, gflops,
 // memory_bytes (what it offers), alive, and stage and replica (−1 without a slot), takes_part, is

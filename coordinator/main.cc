@@ -303,6 +303,7 @@ int Run(int argc, char** argv) {
   AddViewCommands(app, line);
   AddPreparations(app, line);
   AddAdmissionCommands(app, &line.exit_code);
+  AddRunOrderCommands(app, &line.exit_code);
   AddCheckpointCommands(app, &line.exit_code);
   AddDashboardCommand(app, &line.exit_code);
   AddExplainCommand(app, &line.exit_code);

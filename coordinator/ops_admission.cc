@@ -96,6 +96,7 @@ void CoordinatorActor::Admit(Context& context, const NodeId& from, const Hello& 
   asking_.erase(from);
   dismissed_.erase(from);
   NodeRecord record{"", hello.region, verdict.ticket, hello.device, true, hello.relays, "", {}};
+  record.software = hello.software;
   TakeAddress(record, hello);
   Record(context, AdmittedRecord(from, record));
   heard_[from] = context.now();
@@ -111,13 +112,15 @@ void CoordinatorActor::Obey(Context& context, const AdmissionOrder& order) {
   if (stopping_ || state_.admission.obeyed.contains(order.id)) return;
   using Does = AdmissionOrder::Does;
   Record(context, OrderRecord(order));
+  const std::string came_of_it = order.IsOfRun() ? ObeyOfRun(context, order) : "";
   if (order.does != Does::kIssue) {
     nlohmann::json said = nlohmann::json::parse(OrderText(order));
+    if (!came_of_it.empty()) said["came_of_it"] = came_of_it;
     if (!order.node.IsZero()) said["node"] = order.node.Short();
     context.Event("order", EventFields(said));
   }
   if (order.does == Does::kDeny) PutOut(context, order.node, order.why);
-  if (stopping_) return;
+  if (stopping_ || order.IsOfRun()) return;
   // Who waits is judged again, as if it had asked now.
   const auto asking = std::exchange(asking_, {});
   for (const auto& [node, hello] : asking) {

@@ -43,16 +43,16 @@ int64_t CoordinatorActor::RoundsReached() const {
 }
 
 // A version that no stage has come to: its commit, or the step at which it begins, is still ahead.
-int64_t CoordinatorActor::NextCheckpointRound() const {
-  const int64_t every =
-      options_.config.checkpoint.every_rounds * RoundClock(options_.config).fragments();
+int64_t CoordinatorActor::NextCheckpointRound(bool is_wanted) const {
+  const int64_t rounds = is_wanted ? 1 : options_.config.checkpoint.every_rounds;
+  const int64_t every = rounds * RoundClock(options_.config).fragments();
   return ((RoundsReached() + checkpoint_margin_) / every + 1) * every;
 }
 
 bool CoordinatorActor::BeginCheckpoint(Context& context) {
   const PipelinePlan& plan = *state_.plan;
   const RoundClock clock(options_.config);
-  const int64_t round = NextCheckpointRound();
+  const int64_t round = NextCheckpointRound(state_.orders.wanted.has_value());
   if (clock.StartOf(round) >= options_.config.steps) return false;
   for (size_t i = 0; i < plan.stages.size(); ++i) {
     if (LiveReplicas(plan, static_cast<int32_t>(i)).empty()) return false;  // it is left out
@@ -85,7 +85,8 @@ void CoordinatorActor::TendCheckpoint(Context& context) {
     return;
   }
   if (!checkpointing_) RemakeAfterReturn(context);
-  const bool may_begin = options_.config.checkpoint.every_rounds > 0;
+  const bool may_begin =
+      options_.config.checkpoint.every_rounds > 0 || state_.orders.wanted.has_value();
   if (!checkpointing_ && (!may_begin || !BeginCheckpoint(context))) return;
   // Whoever was asked may be gone, or hang.
   for (size_t i = 0; checkpointing_ && i < checkpointing_->stages.size(); ++i) {

@@ -67,6 +67,7 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const Hello& mes
   TakeAddress(record, hello);
   record.region = hello.region;
   record.device = hello.device;
+  record.software = hello.software;
   record.alive = true;
   const bool changed = record != state_.nodes.at(from);
   if (changed) Record(context, AdmittedRecord(from, record));
@@ -89,6 +90,7 @@ void CoordinatorActor::Greet(Context& context, const NodeId& node, const Hello& 
     fresh_.erase(node);
   context.Send(node,
                Welcome{options_.run, options_.config, options_.shards, options_.coordinators});
+  TellPause(context, node);
   if (options_.tests_reach) {
     Dialled& dialled = dialled_[node];
     dialled = {{hello.endpoint}, {}, false, {}, peers_changed};
@@ -196,6 +198,11 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const Heartbeat&
   if (beat.phase == Phase::kCatchingUp) FixFirstSteps(context);
   if (beat.phase == Phase::kFinished) FinishWhenDone(context);
   TellStanding(context, from);
+  // It was faster than the news: the others go that far, too.
+  const RunOrders& orders = state_.orders;
+  if (orders.paused_at && TakesPart(from) && beat.step > *orders.paused_at && !state_.finished) {
+    PauseAhead(context, std::string(orders.why));
+  }
 }
 
 // Once a node has been seen at work, a process of it without memory is another one.

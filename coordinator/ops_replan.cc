@@ -94,7 +94,8 @@ void CoordinatorActor::WatchSpeed(const NodeId& node, const Heartbeat& beat) {
 
 void CoordinatorActor::TendReplan(Context& context) {
   if (state_.plan && !state_.finished) CountNodeSeconds(context.now());
-  if (options_.config.replan_s == 0 || !state_.plan || state_.finished) return;
+  const bool rests = state_.finished || state_.orders.paused_at.has_value();
+  if (options_.config.replan_s == 0 || !state_.plan || rests) return;
   const bool is_due = !change_.empty() || context.now() >= next_replan_;
   // Who stands by fills a dead slot before anybody is moved for it.
   if (!is_due || replanning_ || choosing_) return;

@@ -189,16 +189,7 @@ void CoordinatorActor::TellStanding(Context& context, const NodeId& node) {
   const auto credit = state_.credits.find(node);
   if (credit != state_.credits.end()) standing.rounds = credit->second.rounds;
   standing.step = last_step_ + 1;
-  if (throughput_.size() > 1) {
-    const auto& [from, before] = throughput_.front();
-    const auto& [to, after] = throughput_.back();
-    const RunConfig config = Settled(options_.config, *state_.plan);
-    const auto of_step =
-        static_cast<double>(MicrobatchTokens(config)) * state_.plan->microbatches_per_step;
-    if (after > before) {
-      standing.step_s = (to - from).seconds() * of_step / static_cast<double>(after - before);
-    }
-  }
+  standing.step_s = StepSeconds();
   context.Send(node, standing);
 }
 

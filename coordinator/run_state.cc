@@ -20,6 +20,7 @@ void ApplyAdmitted(const Json& json, RunState& state) {
   record.device = json.at("device").get<DeviceProfile>();
   record.relays = json.value("relays", false);
   record.declared = json.value("declared", "");
+  record.software = json.value("software", "");
   // What is declared as before was tested.
   const auto known = state.nodes.find(node);
   if (!record.declared.empty() && known != state.nodes.end() &&
@@ -71,7 +72,7 @@ void ApplyCheckpoint(const Json& json, RunState& state) {
   const auto made = json.at("checkpoint").get<CheckpointRecord>();
   state.checkpoints[made.generation] = made;
   state.generations = std::max(state.generations, made.generation);
-  if (json.at("kind") != "resumed") return;
+  if (json.at("kind") != "resumed") return state.orders.OnCheckpoint(made.round);
   state.resumed = true;
   state.tokens = made.tokens;
 }
@@ -202,6 +203,8 @@ absl::Status ApplyParsed(const Json& json, RunState& state) {
   } else if (kind == "order") {
     SKERRY_RETURN_IF_ERROR(state.admission.ApplyOrder(json.at("order")));
     state.evicted = state.admission.StillOut(std::move(state.evicted));
+  } else if (RunOrders::Owns(kind)) {
+    state.orders.Apply(json);
   } else if (kind == "link") {
     ApplyLink(json, state);
   } else if (kind == "plan") {
@@ -318,6 +321,7 @@ std::string AdmittedRecord(const NodeId& node, const NodeRecord& record) {
                {"ticket", record.ticket},     {"device", record.device}};
   if (record.relays) json["relays"] = true;
   if (!record.declared.empty()) json["declared"] = record.declared;
+  if (!record.software.empty()) json["software"] = record.software;
   return json.dump();
 }
 std::string ReachRecord(const Reachability& found) {

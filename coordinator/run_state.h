@@ -4,7 +4,8 @@
 // record it persists. A record that makes no sense is an error and changes nothing.
 //
 //   admitted  a node is here: the first time it uses up its ticket, later it has come back
-//   asked     a node waits for the operator's approval · order  what the operator said of admission
+//   asked     a node waits for the operator's approval · order  what the operator said · pause,
+//   wanted    what followed for the run (run_orders.h)
 //   life      a node is gone, evicted and why, or here again · started  it holds a stage · traffic
 //   bytes
 //   reach     where a node can be dialled, as tested
@@ -29,6 +30,7 @@
 
 #include "absl/status/status.h"
 #include "coordinator/admission.h"
+#include "coordinator/run_orders.h"
 #include "wire/message/message.h"
 
 namespace skerry {
@@ -43,6 +45,7 @@ struct NodeRecord {
   std::string declared;  // where it says that it listens, if `endpoint` is what a test found
   // What dialling it back showed; no tries: not tested, `endpoint` is believed.
   Reachability reach;
+  std::string software = {};  // version, as it says
   bool IsTested() const { return !reach.node.IsZero(); }
   bool operator==(const NodeRecord&) const = default;
 };
@@ -88,6 +91,7 @@ class RunState {
   std::set<NodeId> started;           // have shown that they hold a stage of the plan
   std::set<NodeId> evicted;           // said what cannot be true: they get no work again
   Admission admission;                // whom the operator lets in, and who was put out and why
+  RunOrders orders;                   // pause, checkpoint
   std::map<NodeId, Traffic> traffic;  // as of its last record; heartbeats go further
   std::map<std::string, int64_t> ticket_uses;
   std::map<std::pair<NodeId, NodeId>, LinkReading> links;  // (from, target), the latest

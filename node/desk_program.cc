@@ -120,6 +120,7 @@ void Desk::Show() {
 }
 
 void Desk::Tick(Context& context, const NodeActor& actor, const EventLoop& loop) {
+  const bool was_paused = view_.look.is_paused;
   view_.look = actor.Look();
   view_.resting.clear();
   view_.relayed = static_cast<int32_t>(loop.Relayed().size());
@@ -148,7 +149,7 @@ void Desk::Tick(Context& context, const NodeActor& actor, const EventLoop& loop)
   if (has_screen_) {
     ReadKeys();
     Show();
-  } else if (++ticks_ % kPlainEvery == 0) {
+  } else if (++ticks_ % kPlainEvery == 0 || was_paused != view_.look.is_paused) {
     Say(PlainLine(view_));
   }
 }

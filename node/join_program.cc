@@ -19,6 +19,7 @@
 #include "node/device_probe.h"
 #include "node/home_lock.h"
 #include "node/limits_program.h"
+#include "node/metrics_program.h"
 #include "node/node_actor.h"
 #include "node/own_addresses.h"
 #include "node/say.h"
@@ -253,6 +254,11 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   node.build = BuilderOf(devices, shards);
   node.relays = options.relay;
   Membership member{options, ticket, identity, home, std::move(node)};
+  std::unique_ptr<MetricsServer> metrics;
+  if (!options.metrics.empty()) {
+    SKERRY_ASSIGN_OR_RETURN(metrics, MetricsServer::Open(options.metrics, home.string()));
+    Say(absl::StrFormat("metrics are at port %d", metrics->port()));
+  }
   Desk desk(home, self, member.node.device.name);
   while (true) {
     SKERRY_RETURN_IF_ERROR(

@@ -31,6 +31,7 @@ struct JoinOptions {
   DeviceWish device = DeviceWish::kAuto;
   std::string devices;    // several that are one replica (ChooseDevices); "" for `device`
   int threads = 0;        // 0: all that affinity and CPU quota leave
+  std::string metrics;    // where /metrics is answered: host:port; "": nowhere
   double memory_gib = 0;  // what it offers at most; 0: all that is free
 };
 

@@ -162,6 +162,8 @@ int Run(int argc, char** argv) {
       ->capture_default_str();
   join_command->add_option("--advertise", join.advertise,
                            "what peers are told; default: what the coordinator finds");
+  join_command->add_option("--metrics", join.metrics,
+                           "answer Prometheus at http://HOST:PORT/metrics, as in 127.0.0.1:9464");
   join_command->add_flag("--relay", join.relay,
                          "forward for nodes that cannot reach each other (sealed; needs a port "
                          "that others can dial)");

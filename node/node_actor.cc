@@ -294,7 +294,7 @@ void NodeActor::Advance(Context& context) {
         SendHeartbeat(context);
         return;
       }
-      if (!waits) {
+      if (!waits && !IsPaused()) {
         open_ = true;
         pipeline_->BeginStep(context, step_);
         if (!pipeline_->StepOpen()) return Advance(context);

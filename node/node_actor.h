@@ -97,6 +97,7 @@ class NodeActor final : public Actor {
   int64_t step() const { return step_; }
   int64_t base_version() const { return rounds_ ? rounds_->next() : 0; }
   Phase phase() const;
+  bool IsPaused() const { return !open_ && run_pause_ && step_ >= run_pause_->at; }
   StageWork* work() { return work_.get(); }
   int64_t refused() const { return refused_ + (pipeline_ ? pipeline_->refused() : 0); }
 
@@ -119,6 +120,7 @@ class NodeActor final : public Actor {
   void On(Context& context, const NodeId& from, const Ping& message);
   void On(Context& context, const NodeId& from, const Pong& message);
   void On(Context& context, const NodeId& from, const PlanUpdate& message);
+  void On(Context& context, const NodeId& from, const Heartbeat& message);
   void On(Context& context, const NodeId& from, const Activation& message);
   void On(Context& context, const NodeId& from, const Gradient& message);
   void On(Context& context, const NodeId& from, const MicrobatchVoid& message);
@@ -293,7 +295,6 @@ class NodeActor final : public Actor {
   ShardFetcher fetcher_;
   Duration hello_patience_ = Duration::Seconds(5);  // longer while people decide on its admission
   TimerId hello_timer_ = 0, heartbeat_timer_ = 0;
-
   PipelinePlan plan_;
   int32_t stage_ = -1;
   std::unique_ptr<StageWork> work_;
@@ -302,7 +303,8 @@ class NodeActor final : public Actor {
   // Pipeline traffic that came before the stage was built, or its plan.
   std::deque<std::pair<NodeId, Message>> early_;
 
-  int64_t step_ = 0;     // completed inner steps
+  int64_t step_ = 0;  // completed inner steps
+  std::optional<NodeParts::RunPause> run_pause_;
   int64_t encoded_ = 0;  // rounds whose own delta is encoded
   bool open_ = false;    // step_ is begun and its optimizer step not done
   using Boundary = NodeParts::Boundary;
@@ -356,7 +358,6 @@ class NodeActor final : public Actor {
   std::shared_ptr<Results> results_;
   Payload base_bytes_;
   std::deque<std::pair<NodeId, ObjectRequest>> base_requests_;
-
   int64_t joined_since_ = 0;  // version of the plan that named this process a joiner; 0: none did
   std::unique_ptr<StateTransfer> transfer_;      // of a joiner that has not its stage's state yet
   std::unique_ptr<StateFetcher> state_fetcher_;  // of a node that begins with a checkpoint
@@ -386,7 +387,6 @@ class NodeActor final : public Actor {
   std::optional<KeptCheckpoint> checkpoint_;
   std::shared_ptr<Digest> chunk_digest_;
   JobId chunk_job_ = 0;
-
   std::deque<StepReport> recent_reports_;  // said again to a coordinator that restarted
   std::deque<Message> passed_on_;          // and these
   std::optional<skerry::RoundApplied> last_applied_;

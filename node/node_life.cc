@@ -7,6 +7,16 @@
 
 namespace skerry {
 
+// The coordinator says how far the run may train.
+void NodeActor::On(Context& context, const NodeId& from, const Heartbeat& message) {
+  if (from != options_.coordinator) return void(++refused_);
+  run_pause_.reset();
+  if (!message.waiting_for.empty()) run_pause_ = {message.step, message.waiting_for};
+  if (state_ != State::kTraining) return;
+  SendHeartbeat(context);
+  Advance(context);
+}
+
 Phase NodeActor::phase() const {
   switch (state_) {
     case State::kJoining:
@@ -20,6 +30,7 @@ Phase NodeActor::phase() const {
     case State::kTraining: {
       const auto it = boundaries_.find(rounds_->next());
       if (!open_ && it != boundaries_.end() && it->second.waiting) return Phase::kWaitingForRound;
+      if (IsPaused()) return Phase::kWaitingForPeers;
       return pipeline_->WaitingFor().empty() ? Phase::kTraining : Phase::kWaitingForPeers;
     }
     case State::kFinished:
@@ -46,6 +57,8 @@ NodeLook NodeActor::Look() const {
   if (state_fetcher_ && !restored_) look.waiting_for = state_fetcher_->WaitingFor();
   if (transfer_) look.waiting_for = transfer_->WaitingFor();
   if (look.phase == Phase::kWaitingForPeers) look.waiting_for = pipeline_->WaitingFor();
+  look.is_paused = look.phase == Phase::kWaitingForPeers && IsPaused();
+  if (look.is_paused) look.waiting_for = run_pause_->who;
   if (!config_) return look;
   look.run = config_->name;
   look.steps = config_->steps;

@@ -30,6 +30,7 @@ struct NodeLook {
   int64_t memory_offered = 0;
   ClassBytes sent = {}, received = {};
   bool is_reachable = true;
+  bool is_paused = false;   // by the run's operator
   std::string waiting_for;  // "" when it is at work
 };
 

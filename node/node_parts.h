@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,11 @@ struct NodeParts {
 
   struct RoundBytes {  // of deltas and sums
     int64_t sent = 0, received = 0;
+  };
+
+  struct RunPause {  // the operator's: no step from `at` on is begun (docs/PROTOCOL.md, 46)
+    int64_t at = 0;
+    std::string who;  // "run's operator, who paused it: why"
   };
 
   struct Shapes {  // of a plan's rounds, and who sums what in them

@@ -91,6 +91,7 @@ std::string Row(const char* name, const std::string& text) {
 std::string PhaseText(const VolunteerView& view) {
   if (!view.resting.empty()) return "rests: " + view.resting;
   const NodeLook& look = view.look;
+  if (look.is_paused) return "the run is paused by its operator; nothing is lost";
   switch (look.phase) {
     case Phase::kJoining:
       return "joining: asks the coordinator to be let in";
@@ -201,6 +202,7 @@ nlohmann::json StatusJson(const VolunteerView& view) {
           {"phase", PhaseText(view)},
           {"waits_for", WaitText(view)},
           {"resting", view.resting},
+          {"run_paused", look.is_paused},
           {"step", look.step},
           {"steps", look.steps},
           {"round", look.base_version},
@@ -225,6 +227,52 @@ nlohmann::json StatusJson(const VolunteerView& view) {
           {"network_text", NetworkText(view)},
           {"relayed_peers", view.relayed},
           {"limits", view.limits}};
+}
+
+std::string NodeMetrics(const nlohmann::json& status) {
+  std::string text;
+  const auto declare = [&](const char* name, const char* help) {
+    text += absl::StrFormat("# HELP skerry_node_%s %s\n# TYPE skerry_node_%s gauge\n", name, help,
+                            name);
+  };
+  const auto gauge = [&](const char* name, double value, const char* help) {
+    declare(name, help);
+    text += absl::StrFormat("skerry_node_%s %.17g\n", name, value);
+  };
+  const auto figure = [&](const char* key, const char* name, const char* help) {
+    const auto found = status.find(key);
+    if (found != status.end() && found->is_number()) gauge(name, found->get<double>(), help);
+  };
+  const auto flag = [&](const char* key) { return status.value(key, false) ? 1.0 : 0.0; };
+  const auto is_said = [&](const char* key) {
+    return status.value(key, std::string()).empty() ? 0.0 : 1.0;
+  };
+  figure("step", "step", "Inner steps that this node completed.");
+  figure("round", "outer_rounds", "Outer rounds of its stage that it applied.");
+  figure("stage", "stage", "The stage that it holds; -1: none.");
+  figure("device_busy", "device_busy_ratio", "Share of the last seconds that its device worked.");
+  figure("memory_bytes", "memory_held_bytes", "The most that its stage has held.");
+  figure("memory_offered_bytes", "memory_offered_bytes", "What it offers.");
+  figure("contributed_tokens", "contributed_tokens", "Tokens of its deltas that were accepted.");
+  figure("rank", "rank", "Its rank among those who contributed; 0: nothing counts yet.");
+  figure("rounds_counted", "rounds_counted", "Rounds that its deltas counted in.");
+  figure("relayed_peers", "relayed_peers", "Peers that it reaches through a relay only.");
+  gauge("reachable", flag("reachable"), "Whether others can dial it.");
+  gauge("run_paused", flag("run_paused"), "Whether the run is paused by its operator.");
+  gauge("resting", is_said("resting"), "Whether it rests, by its volunteer's limits.");
+  gauge("waiting", is_said("waits_for"), "Whether it waits for somebody.");
+  for (const char* way : {"up", "down"}) {
+    const auto rates = status.find(std::string(way) + "_mbit_by_class");
+    if (rates == status.end() || !rates->is_object()) continue;
+    const std::string name = std::string(way) + "_bits_per_second";
+    declare(name.c_str(), "Of the last seconds, by class of traffic.");
+    for (const auto& [traffic, mbit] : rates->items()) {
+      if (!mbit.is_number()) continue;
+      text += absl::StrFormat("skerry_node_%s{class=\"%s\"} %.17g\n", name, traffic,
+                              1e6 * mbit.get<double>());
+    }
+  }
+  return text;
 }
 
 std::string StatusText(const nlohmann::json& status) {

@@ -43,5 +43,7 @@ std::string PlainLine(const VolunteerView& view);
 nlohmann::json StatusJson(const VolunteerView& view);
 // Of that JSON, as `skerry-node status` shows it.
 std::string StatusText(const nlohmann::json& status);
+// For Prometheus.
+std::string NodeMetrics(const nlohmann::json& status);
 
 }  // namespace skerry

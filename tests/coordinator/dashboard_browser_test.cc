@@ -118,6 +118,25 @@ void MakeATicket(Browser& browser, Training& training) {
   CHECK(training.Said("admission")["policy"] == "listed");
 }
 
+void PauseAndGoOn(Browser& browser, Training& training) {
+  browser.Type("#pausewhy", "the <i>power</i> is cut");
+  browser.Click("#command button[value='pause']");  // the question is answered with yes
+  browser.Await("document.querySelector('#done').textContent.includes('the run pauses at step')");
+  browser.Await(
+      "document.querySelector('#heading').textContent.includes('paused by the operator')");
+  CHECK(Has(browser.Text("#heading"), "the <i>power</i> is cut"));
+  const json paused = training.Said("status");
+  CHECK(paused["phase"] == "paused");
+  CHECK(paused["step"] == paused["orders"]["at_step"]);
+  WaitFor(training.run.Log("one"), "the run is paused by its operator", training.nodes[0]);
+  CHECK(Has(browser.Text("#nodes"), "waits for the run's operator, who paused it"));
+
+  CHECK(training.run.Say({"resume", training.run.Dir()}) == "the run goes on\n");
+  browser.Await("document.querySelector('#heading .now').textContent === 'training'");
+  const json before = training.Said("status")["step"];
+  CHECK(before >= paused["step"]);
+}
+
 // The window of before comes back to life by itself.
 void SurviveARestart(Browser& browser, Training& training) {
   training.RestartCoordinator();
@@ -145,6 +164,11 @@ void CompareWithTheJson(Browser& browser, const std::string& url) {
     CHECK(rows[i][1] == node["region"]);
     CHECK(rows[i][4] == std::to_string(node["step"].get<int64_t>()));
     CHECK(rows[i][5] == std::to_string(node["base_version"].get<int64_t>()));
+    CHECK(Has(rows[i][9], std::to_string(node["rounds_counted"].get<int64_t>()) + " rounds"));
+    CHECK(Has(rows[i][9], "put out") == node["out"].get<bool>());
+    CHECK(rows[i][11] == node["device"]);
+    CHECK(rows[i][12] == node["reach"]);
+    CHECK(rows[i][13] == node["software"]);
   }
   const std::string tiles = browser.Text("#tiles");
   CHECK(Has(tiles, std::to_string(status["step"].get<int64_t>()) + " of 1000000"));
@@ -205,6 +229,7 @@ TEST_CASE(
   CHECK(browser->Complaints() == std::vector<std::string>{});
   AdmitAGuest(*browser, training);
   MakeATicket(*browser, training);
+  PauseAndGoOn(*browser, training);
   FitEveryScreen(*browser);
   CHECK(browser->Complaints() == std::vector<std::string>{});
   SurviveARestart(*browser, training);

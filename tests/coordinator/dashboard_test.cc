@@ -195,7 +195,10 @@ TEST_CASE("Grafana's dashboard asks for what is exported, all of it and nothing 
   std::string asked;
   const Json grafana = Json::parse(file.str());
   for (const Json& panel : grafana["panels"]) {
-    for (const Json& target : panel["targets"]) asked += target["expr"].get<std::string>() + "\n";
+    for (const Json& target : panel["targets"]) {
+      const auto expression = target["expr"].get<std::string>();  // of nodes: volunteer_test.cc
+      if (!Has(expression, "skerry_node_")) asked += expression + "\n";
+    }
   }
   CHECK(MetricNames(asked) == MetricNames(MetricsText(status, 0)));
 }
@@ -286,6 +289,9 @@ TEST_CASE(
         Words{"ticket", "/run", "--uses=3", "--expires=24h", "--approve"});
   CHECK(*of(R"({"do":"policy","policy":"listed"})") ==
         Words{"admission", "/run", "--policy=listed"});
+  CHECK(*of(R"({"do":"pause","why":"--now"})") == Words{"pause", "/run", "--why=--now"});
+  CHECK(*of(R"({"do":"resume","why":"x"})") == Words{"resume", "/run"});
+  CHECK(*of(R"({"do":"checkpoint"})") == Words{"checkpoint", "/run"});
   const char* refused = GENERATE(R"({"do":"serve"})", R"({"do":"admit","node":"--why"})", R"([1])",
                                  R"({"do":"admit"})", R"({"do":"ticket","uses":0})",
                                  R"({"do":"deny","node":"ab","why":"two\nlines"})", R"("admit")");

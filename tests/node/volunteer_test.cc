@@ -8,6 +8,9 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+#include <sstream>
 
 #include "node/volunteer_screen.h"
 #include "sim/child_process.h"
@@ -65,6 +68,39 @@ TEST_CASE("The volunteer's screen says what the node does, waits for and has con
   CHECK(Has(text, "12.50"));
   CHECK(Has(text, "two"));
   CHECK(Has(text, "q leave"));
+}
+
+TEST_CASE("A volunteer sees that the run is paused, by whom and why", "[node]") {
+  VolunteerView view = Training();
+  view.look.is_paused = true;
+  view.look.waiting_for = "run's operator, who paused it: the power is cut";
+  const std::string text = Joined(ScreenLines(view, {}, 80, 24));
+  CHECK(Has(text, "the run is paused by its operator; nothing is lost"));
+  CHECK(Has(text, "who paused it: the power is cut"));
+  CHECK(Has(PlainLine(view), "paused by its operator"));
+  CHECK(StatusJson(view)["run_paused"] == true);
+}
+
+TEST_CASE("A node's metrics are what its screen shows, and the Grafana file shows all of them",
+          "[node]") {
+  VolunteerView view = Training();
+  view.look.memory_bytes = 1 << 30;
+  const std::string text = NodeMetrics(StatusJson(view));
+  for (const char* line :
+       {"skerry_node_step 13\n", "skerry_node_outer_rounds 1\n", "skerry_node_waiting 1\n",
+        "skerry_node_contributed_tokens 1500000\n", "skerry_node_run_paused 0\n",
+        "skerry_node_memory_held_bytes 1073741824\n",
+        "skerry_node_up_bits_per_second{class=\"pipeline\"} 12500000\n"}) {
+    INFO(text);
+    CHECK(Has(text, line));
+  }
+  std::stringstream file;
+  file << std::ifstream(SKERRY_PACKAGING "/grafana/skerry.json").rdbuf();
+  const auto names = [](const std::string& in) {
+    const std::regex name("skerry_node_[a-z_]+");
+    return std::set<std::string>(std::sregex_token_iterator(in.begin(), in.end(), name), {});
+  };
+  CHECK(names(file.str()) == names(text));
 }
 
 TEST_CASE("The screen keeps within any terminal", "[node]") {

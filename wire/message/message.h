@@ -123,7 +123,7 @@ struct PlanUpdate {
   bool operator==(const PlanUpdate&) const = default;
 };
 
-// node → coordinator, every RunConfig::heartbeat_s.
+// node → coordinator, every heartbeat_s. coordinator → node: how far it trains (PROTOCOL, 46).
 enum class Phase : uint8_t {
   kJoining,
   kMeasuring,
