@@ -127,9 +127,10 @@ void CoordinatorActor::DrawSumChecks(Context& context, const RoundCommit& commit
     if (said.summed != check.summed) {
       sum_checking_->NoteDispute(*this, context, check, said.summed);
     } else if (is_drawn && check.summed.size() == commit.participants.size()) {
+      sum_checking_->DoubtForgotten(context, p.node);
       context.Send(check.reducer, check);
       context.Send(check.checker, check);
-      sum_checking_->open[{commit.stage, commit.round, p.node}] = {check, own, context.now(), {}};
+      sum_checking_->open[{commit.stage, commit.round, p.node}] = {check, own, context.now()};
     }
   }
 }
@@ -261,6 +262,14 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const SumChecked
     return;
   }
   SumChecking::Accuse(context, it->second, message.verdict);
+}
+
+void CoordinatorActor::SumChecking::DoubtForgotten(Context& context, const NodeId& reducer) {
+  for (auto& [key, doubted] : open) {
+    if (std::get<NodeId>(key) != reducer) continue;
+    if (++doubted.later != kSumsShownMax || doubted.accusation) continue;
+    Accuse(context, doubted, SumVerdict::kNotShown);
+  }
 }
 
 void CoordinatorActor::SumChecking::Accuse(Context& context, Open& doubted, SumVerdict verdict) {

@@ -31,7 +31,8 @@ struct CoordinatorActor::SumChecking {
     std::vector<int32_t> own;  // the pieces that the reducer sums
     Instant since;
     // By the checker, or that it is silent: the coordinator follows the sum itself.
-    std::optional<SumVerdict> accusation;
+    std::optional<SumVerdict> accusation = {};
+    size_t later = 0;  // drawn of the same reducer since
   };
   struct Judging {
     Key key;
@@ -61,6 +62,8 @@ struct CoordinatorActor::SumChecking {
                    const std::vector<Participant>& summed);
   void FindSilent(const RoundCommit& commit, const std::map<NodeId, SumsHeld>& held,
                   const NodeId& reducer);
+  // Before the reducer is told of another: soon it has no more to show of an older one.
+  void DoubtForgotten(Context& context, const NodeId& reducer);
   static void Accuse(Context& context, Open& doubted, SumVerdict verdict);
   void Judge(CoordinatorActor& actor, Context& context, const Open& doubted, SumVerdict found);
 };

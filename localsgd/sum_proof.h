@@ -7,6 +7,7 @@
 // digests; whoever follows them makes the sum again, bit for bit, and what is left over after it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -16,6 +17,10 @@
 #include "wire/message/sum_message.h"
 
 namespace skerry {
+
+// So many of its last showings a reducer keeps, for whoever wants to see one again. The coordinator
+// asks before that many further ones have been drawn.
+inline constexpr size_t kSumsShownMax = 4;
 
 // What follows from what was shown.
 //

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/digest.h"
+#include "localsgd/sum_proof.h"
 #include "node/node_actor.h"
 #include "pipeline/exec/shown_sum.h"
 
@@ -53,16 +54,22 @@ void NodeActor::On(Context& context, const NodeId& from, const SumCheck& message
   }
   if (message.reducer == options_.self) return ShowSum(context, message);
   const RoundShape& shape = ShapeOfRound(message.round);
-  if (message.checker != options_.self || shape.id != message.shape ||
-      sum_checks_.awaited.size() >= SumChecks::kAwaitedMax) {
-    return void(++refused_);
-  }
+  if (message.checker != options_.self || shape.id != message.shape) return void(++refused_);
   const std::vector<NodeId>& reducers = ReducersOfRound(message.round);
   std::vector<int32_t> own;
   for (size_t i = 0; i < reducers.size(); ++i) {
     if (reducers[i] == message.reducer) own.push_back(static_cast<int32_t>(i));
   }
+  // What is not shown for so long the coordinator has asked for itself.
+  if (sum_checks_.awaited.size() >= SumChecks::kAwaitedMax) sum_checks_.awaited.pop_front();
   sum_checks_.awaited.push_back({message, std::move(own)});
+  const auto early = sum_checks_.early.find(message.reducer);
+  if (early == sum_checks_.early.end() || early->second.stage != message.stage ||
+      early->second.round != message.round) {
+    return;
+  }
+  const SumChecks::Shown shown = sum_checks_.early.extract(early).mapped();
+  On(context, message.reducer, SumShown{shown.stage, shown.round, shown.payload});
 }
 
 // It comes before the commit, so what the sum was made of is all here.
@@ -122,7 +129,20 @@ void NodeActor::On(Context& context, const NodeId& from, const SumShown& message
                                  return a.check.reducer == from && a.check.stage == message.stage &&
                                         a.check.round == message.round;
                                });
-  if (it == sum_checks_.awaited.end() || !work_) return void(++refused_);
+  if (!work_) return void(++refused_);
+  if (it == sum_checks_.awaited.end()) {
+    // The coordinator is heard over another way, perhaps later. One showing is kept of each other
+    // replica that sums in a round under way.
+    const bool may_come = ChecksSums() && IsShardedStage() && rounds_ && message.stage == stage_ &&
+                          from != options_.self && rounds_->IsAhead(message.round);
+    const std::vector<NodeId> reducers =
+        may_come ? ReducersOfRound(message.round) : std::vector<NodeId>();
+    if (std::find(reducers.begin(), reducers.end(), from) == reducers.end()) {
+      return void(++refused_);
+    }
+    sum_checks_.early[from] = {message.stage, message.round, message.payload};
+    return;
+  }
   auto verdict = std::make_shared<SumVerdict>(SumVerdict::kNotShown);
   const JobId job = SubmitTracked(
       context, {"check sums", work_->Cost(WorkKind::kReduce),
@@ -142,7 +162,7 @@ bool NodeActor::OnSumJob(Context& context, JobId id) {
          SumChecked{job.check.stage, job.check.round, job.check.reducer, *job.verdict});
   } else {
     sum_checks_.shown.push_back({job.check.stage, job.check.round, *job.shown});
-    if (sum_checks_.shown.size() > SumChecks::kShownMax) sum_checks_.shown.pop_front();
+    if (sum_checks_.shown.size() > kSumsShownMax) sum_checks_.shown.pop_front();
     Send(context, job.check.checker, SumShown{job.check.stage, job.check.round, *job.shown});
   }
   Advance(context);

@@ -16,7 +16,6 @@ namespace skerry {
 
 struct SumChecks {
   static constexpr size_t kAwaitedMax = 64;  // as a checker
-  static constexpr size_t kShownMax = 4;     // kept for the coordinator, who may want to see it too
 
   struct Reduced {  // what is stated of a sum
     std::vector<Participant> summed;
@@ -40,7 +39,8 @@ struct SumChecks {
   std::map<int64_t, std::vector<Digest>> sent;  // by round: of the pieces of the own delta
   std::map<std::pair<int64_t, uint64_t>, Reduced> reduced;  // by round and shape
   std::deque<Awaited> awaited;
-  std::deque<Shown> shown;
+  std::deque<Shown> shown;        // the last kSumsShownMax
+  std::map<NodeId, Shown> early;  // by reducer: its last, before the SumCheck came
   std::map<JobId, Job> jobs;
 
   void ForgetBelow(int64_t round) {

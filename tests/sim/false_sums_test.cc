@@ -102,6 +102,28 @@ TEST_CASE("False sums: who says of true ones that they are false is put out itse
   }
 }
 
+// What a reducer shows comes to a far checker before the coordinator's word that it is to check
+// it; asked again, by the coordinator, the reducer must have it still (storm seeds 192, 1051).
+TEST_CASE("False sums: nobody honest is accused where half hear the coordinator late",
+          "[sim][sums]") {
+  VirtualRunOptions options = Fleet(6);
+  options.liars = {};
+  options.config.node_silent_s = 2;
+  options.config.outer.sum_checks = 1;
+  options.link = [](const NodeId& from, const NodeId& to) {
+    bool is_far = false;
+    for (int32_t i = 0; i < 8; i += 2) {
+      is_far = is_far || (from == VirtualRun::coordinator() && to == VirtualRun::node(i));
+    }
+    return SimLink{.one_way = Duration::Millis(is_far ? 500 : 5), .bytes_per_s = 1e8, .jitter = {}};
+  };
+  const Watched watched = Train(std::move(options), {});
+  CHECK(watched.wrong == "");
+  for (const char* kind : {"dead", "sum_accused", "sum_not_shown"}) {
+    CHECK_FALSE(watched.told.contains(kind));
+  }
+}
+
 TEST_CASE("False sums: among the honest nobody is accused, in any mode and codec", "[sim][sums]") {
   VirtualRunOptions options = Fleet(4);
   options.liars = {};
