@@ -388,7 +388,6 @@ class CoordinatorActor final : public Actor {
 
   struct Tracing;  // tracing.h
   std::shared_ptr<Tracing> tracing_;
-
   bool stopping_ = false;
   TimerId duty_timer_ = 0;
   size_t duties_unreported_ = 0;                        // since the last status

@@ -70,7 +70,7 @@ void SetConfiguredLinks(const json& extra, RunReport& report) {
     SetNumber(link, "rtt_ms", rtt_ms);
     SetNumber(link, "mbps", mbps);
     report.configured[{TextAt(link, "from"), TextAt(link, "to")}] = {rtt_ms.value_or(0),
-                                                                    mbps.value_or(0)};
+                                                                     mbps.value_or(0)};
   }
 }
 

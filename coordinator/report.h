@@ -124,12 +124,12 @@ struct RunReport {
   std::vector<ReportNode> nodes;  // ordered by region, then id
   std::vector<ReportStage> stages;
   ReportOuter outer;
-  std::map<std::pair<std::string, std::string>, ReportLink> links;  // (from, to)
+  std::map<std::pair<std::string, std::string>, ReportLink> links;           // (from, to)
   std::map<std::pair<std::string, std::string>, ConfiguredLink> configured;  // by region
-  std::vector<ReportRound> rounds;                                  // ordered by stage, then round
-  std::vector<ReportEvent> events;                                  // in order of time
-  std::shared_ptr<const TracedStep> trace;                          // the newest; may be null
-  std::string plan_reason;  // the planner's own account of the last plan
+  std::vector<ReportRound> rounds;          // ordered by stage, then round
+  std::vector<ReportEvent> events;          // in order of time
+  std::shared_ptr<const TracedStep> trace;  // the newest; may be null
+  std::string plan_reason;                  // the planner's own account of the last plan
   std::string sample;
   std::string command;
 

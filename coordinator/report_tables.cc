@@ -110,8 +110,8 @@ std::string LinkCell(const RunReport& report, const std::optional<ReportLink>& l
                              back->mbps / link->mbps);
   }
   if (configured != nullptr) {
-    title += absl::StrFormat("; configured %.1f ms, %.1f Mbit/s", configured->rtt_ms,
-                             configured->mbps);
+    title +=
+        absl::StrFormat("; configured %.1f ms, %.1f Mbit/s", configured->rtt_ms, configured->mbps);
     if (IsOff(link->rtt_ms, configured->rtt_ms) || IsOff(link->mbps, configured->mbps)) {
       mark += absl::StrFormat("<br><span class=\"muted\">configured %.0f ms, %.0f Mbit/s</span>",
                               configured->rtt_ms, configured->mbps);

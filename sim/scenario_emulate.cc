@@ -162,7 +162,8 @@ std::vector<RegionLink> ConfiguredLinks(const Scenario& scenario) {
       for (const double limit : {line.up_bytes_per_s, line.down_bytes_per_s}) {
         if (limit > 0) rate = rate > 0 ? std::min(rate, limit) : limit;
       }
-      links.push_back({network.regions[from], network.regions[to],
+      links.push_back({network.regions[from],
+                       network.regions[to],
                        {there / 2 + line.access_one_way * 2, rate}});
     }
   }

@@ -367,33 +367,29 @@ TEST_CASE("Scenario: packets carry what the in-process shaper cannot, but no fau
 }
 
 TEST_CASE("Scenario: the shaper's file says the same network", "[sim][emulate]") {
-  const auto scenario =
-      ParseScenario("text = \"words.txt\"\n" + std::string(kHead) + kFlows + kNodes, "s.toml");
-  REQUIRE(scenario.ok());
-  const auto shape = WanShapeOf(*scenario);
+  const std::string text = "text = \"words.txt\"\n" + std::string(kHead) + kFlows + kNodes;
+  const auto shape = WanShapeOf(ParseScenario(text, "s.toml").value());
   REQUIRE(shape.ok());
   CHECK(*shape->Between("us", "eu") == LinkShape{Duration::Millis(40), 12.5e6});
   CHECK(*ParseWanShape(FormatWanShape(*shape), "wan.toml") == *shape);
 }
 
-TEST_CASE("Scenario: measured links are judged by what one pair of nodes gets",
-          "[sim][emulate]") {
-  const auto links = [](const std::string& rest) {
+TEST_CASE("Scenario: measured links are judged by what one pair of nodes gets", "[sim][emulate]") {
+  const auto parsed = [](const std::string& rest) {
     const auto scenario =
         ParseScenario("text = \"words.txt\"\n" + std::string(kHead) + rest, "s.toml");
-    INFO(scenario.status().message());
     REQUIRE(scenario.ok());
-    return ConfiguredLinks(*scenario);
+    return *scenario;
   };
+  const auto links = [&](const std::string& rest) { return ConfiguredLinks(parsed(rest)); };
   const auto flows = links(std::string(kFlows) + kNodes);
-  const auto shape = WanShapeOf(
-      *ParseScenario("text = \"words.txt\"\n" + std::string(kHead) + kFlows + kNodes, "s.toml"));
+  const auto shape = WanShapeOf(parsed(std::string(kFlows) + kNodes));
   REQUIRE(shape.ok());
   REQUIRE(flows.size() == shape->regions.size() * shape->regions.size());
   for (const RegionLink& link : flows) CHECK(link.link == *shape->Between(link.from, link.to));
-  // Loss and jitter change neither.
-  CHECK(links("[pair_default]\nloss = 0.01\njitter_ms = 2\n" + std::string(kFlows) + kNodes)
-            .size() == flows.size());
+  CHECK(
+      links("[pair_default]\nloss = 0.01\njitter_ms = 2\n" + std::string(kFlows) + kNodes).size() ==
+      flows.size());
   // Nodes of different lines, or of one: no figure holds for all pairs of two regions.
   CHECK(links(std::string(kFlows) + kNodes + "class = \"home\"\n").empty());
   CHECK(links(std::string(kFlows) + kNodes + "count = 2\nshared = true\n").empty());

@@ -354,12 +354,14 @@ using MessageVariant =
                  CheckpointRequest, CheckpointState, StateRoot, StateRefuted, StepTrace, Standing,
                  Acquaint, SumCheck, SumShown, SumChecked, LeftOverSent>;
 
+template <typename T>
+concept MessageKind = std::is_constructible_v<MessageVariant, T> &&
+    !std::is_base_of_v<MessageVariant, std::remove_cvref_t<T>>;
+
 // A type of its own, so that the code that copies and destroys forty kinds is compiled once and not
 // wherever a message passes through: a fifth of a build.
 struct Message : MessageVariant {
-  template <typename Kind>
-    requires(!std::is_base_of_v<MessageVariant, std::remove_cvref_t<Kind>> &&
-             std::is_constructible_v<MessageVariant, Kind>)
+  template <MessageKind Kind>
   Message(Kind&& kind) : MessageVariant(std::forward<Kind>(kind)) {}
   Message();
   Message(const Message&);
