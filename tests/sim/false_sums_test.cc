@@ -108,7 +108,8 @@ TEST_CASE("False sums: nobody honest is accused where half hear the coordinator 
           "[sim][sums]") {
   VirtualRunOptions options = Fleet(6);
   options.liars = {};
-  options.config.node_silent_s = 2;
+  options.config.node_silent_s = 1;
+  options.config.steps = 160;
   options.config.outer.sum_checks = 1;
   options.link = [](const NodeId& from, const NodeId& to) {
     bool is_far = false;
