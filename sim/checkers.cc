@@ -312,7 +312,10 @@ void Checkers::OnQueue(Instant now, const NodeId& node, int64_t waiting) {
 void Checkers::OnTick(Instant now, bool able) {
   const Duration patience =
       std::max(options_.patience, Duration::Seconds(kPatienceSteps * state().predicted_step_s));
-  if (!able || state().exported) {
+  // Up to the step at which the operator paused it a run goes on; from there it need not.
+  const auto& paused_at = state().orders.paused_at;
+  const bool is_paused = paused_at && best_step_ >= *paused_at;
+  if (!able || is_paused || state().exported) {
     progress_ = now;
   } else if (now - progress_ > patience) {
     Violate(now, "liveness",

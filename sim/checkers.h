@@ -24,7 +24,8 @@
 //                             but for those that died with their data node; and what
 //                             `skerry-coordinator audit` finds of records and samples
 //                             (coordinator/audit.h)
-//   liveness                  while a step is left, somebody's steps grow
+//   liveness                  while a step is left, somebody's steps grow, in a run that its
+//                             operator paused up to the step that he named
 //   bounded_queues            nothing waits without limit
 //   delivery_exact            what one process sends another arrives once, in order
 //                             (delivery_checker.h)
