@@ -131,7 +131,7 @@ void PauseAndGoOn(Browser& browser, Training& training) {
   WaitFor(training.run.Log("one"), "the run is paused by its operator", training.nodes[0]);
   CHECK(Has(browser.Text("#nodes"), "waits for the run's operator, who paused it"));
 
-  CHECK(training.run.Say({"resume", training.run.Dir()}) == "the run goes on\n");
+  CHECK(training.run.Say({"resume", training.run.Dir()}) == "the run goes on");
   browser.Await("document.querySelector('#heading .now').textContent === 'training'");
   const json before = training.Said("status")["step"];
   CHECK(before >= paused["step"]);
