@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "common/gauges.h"
 #include "common/status.h"
 #include "coordinator/page.h"
 #include "coordinator/report_page.h"
@@ -227,14 +228,9 @@ DashboardPieces DashboardView(const Json& given, double status_age_s, const RunR
 
 std::string MetricsText(const Json& status, double status_age_s) {
   if (!status.is_object()) return "";
-  std::string text;
-  const auto gauge = [&](const std::string& name, const std::string& help, double value) {
-    text += absl::StrFormat("# HELP skerry_%s %s\n# TYPE skerry_%s gauge\nskerry_%s %.17g\n", name,
-                            help, name, name, value);
-  };
-  const auto figure = [&](const char* key, const std::string& name, const std::string& help) {
-    const auto found = status.find(key);
-    if (found != status.end() && found->is_number()) gauge(name, help, found->get<double>());
+  Gauges metrics("skerry_");
+  const auto figure = [&](const char* key, const char* name, const char* help) {
+    metrics.Figure(status, key, name, help);
   };
   figure("step", "step", "Inner steps that are complete.");
   figure("steps", "steps", "Inner steps of the whole run.");
@@ -244,16 +240,16 @@ std::string MetricsText(const Json& status, double status_age_s) {
   figure("bytes_sent", "sent_bytes", "Bytes sent by all nodes.");
   figure("bytes_received", "received_bytes", "Bytes received by all nodes.");
   figure("relayed_pairs", "relayed_pairs", "Pairs of nodes that reach each other through a relay.");
-  gauge("status_age_seconds", "Since the coordinator wrote its status.", status_age_s);
+  metrics.Gauge("status_age_seconds", "Since the coordinator wrote its status.", status_age_s);
   const Json nodes = status.value("nodes", Json::array());
-  gauge("nodes_alive", "Nodes that are here.", static_cast<double>(Living(nodes)));
+  metrics.Gauge("nodes_alive", "Nodes that are here.", static_cast<double>(Living(nodes)));
   const auto waits = std::count_if(nodes.begin(), nodes.end(), [](const Json& node) {
     return node.value("alive", false) && !node.value("waiting_for", "").empty();
   });
   const bool paused = status.value("phase", "") == "paused";
-  gauge("paused", "Whether the run is paused by its operator.", paused ? 1 : 0);
-  gauge("nodes_waiting", "Nodes that wait for another.", static_cast<double>(waits));
-  return text;
+  metrics.Gauge("paused", "Whether the run is paused by its operator.", paused ? 1 : 0);
+  metrics.Gauge("nodes_waiting", "Nodes that wait for another.", static_cast<double>(waits));
+  return metrics.text();
 }
 
 }  // namespace skerry

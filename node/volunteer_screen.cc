@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "common/gauges.h"
 #include "common/status.h"
 
 namespace skerry {
@@ -230,18 +231,9 @@ nlohmann::json StatusJson(const VolunteerView& view) {
 }
 
 std::string NodeMetrics(const nlohmann::json& status) {
-  std::string text;
-  const auto declare = [&](const char* name, const char* help) {
-    text += absl::StrFormat("# HELP skerry_node_%s %s\n# TYPE skerry_node_%s gauge\n", name, help,
-                            name);
-  };
-  const auto gauge = [&](const char* name, double value, const char* help) {
-    declare(name, help);
-    text += absl::StrFormat("skerry_node_%s %.17g\n", name, value);
-  };
+  Gauges metrics("skerry_node_");
   const auto figure = [&](const char* key, const char* name, const char* help) {
-    const auto found = status.find(key);
-    if (found != status.end() && found->is_number()) gauge(name, found->get<double>(), help);
+    metrics.Figure(status, key, name, help);
   };
   const auto flag = [&](const char* key) { return status.value(key, false) ? 1.0 : 0.0; };
   const auto is_said = [&](const char* key) {
@@ -257,22 +249,21 @@ std::string NodeMetrics(const nlohmann::json& status) {
   figure("rank", "rank", "Its rank among those who contributed; 0: nothing counts yet.");
   figure("rounds_counted", "rounds_counted", "Rounds that its deltas counted in.");
   figure("relayed_peers", "relayed_peers", "Peers that it reaches through a relay only.");
-  gauge("reachable", flag("reachable"), "Whether others can dial it.");
-  gauge("run_paused", flag("run_paused"), "Whether the run is paused by its operator.");
-  gauge("resting", is_said("resting"), "Whether it rests, by its volunteer's limits.");
-  gauge("waiting", is_said("waits_for"), "Whether it waits for somebody.");
+  metrics.Gauge("reachable", "Whether others can dial it.", flag("reachable"));
+  metrics.Gauge("run_paused", "Whether the run is paused by its operator.", flag("run_paused"));
+  metrics.Gauge("resting", "Whether it rests, by its volunteer's limits.", is_said("resting"));
+  metrics.Gauge("waiting", "Whether it waits for somebody.", is_said("waits_for"));
   for (const char* way : {"up", "down"}) {
     const auto rates = status.find(std::string(way) + "_mbit_by_class");
     if (rates == status.end() || !rates->is_object()) continue;
     const std::string name = std::string(way) + "_bits_per_second";
-    declare(name.c_str(), "Of the last seconds, by class of traffic.");
+    metrics.Declare(name, "Of the last seconds, by class of traffic.");
     for (const auto& [traffic, mbit] : rates->items()) {
       if (!mbit.is_number()) continue;
-      text += absl::StrFormat("skerry_node_%s{class=\"%s\"} %.17g\n", name, traffic,
-                              1e6 * mbit.get<double>());
+      metrics.Value(name, 1e6 * mbit.get<double>(), "class=\"" + traffic + "\"");
     }
   }
-  return text;
+  return metrics.text();
 }
 
 std::string StatusText(const nlohmann::json& status) {
