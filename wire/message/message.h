@@ -359,7 +359,7 @@ concept MessageKind = std::is_constructible_v<MessageVariant, T> &&
     !std::is_base_of_v<MessageVariant, std::remove_cvref_t<T>>;
 
 // A type of its own, so that the code that copies and destroys forty kinds is compiled once and not
-// wherever a message passes through: a fifth of a build.
+// wherever a message passes through: a fifth of what a compiler takes for such a file.
 struct Message : MessageVariant {
   template <MessageKind Kind>
   Message(Kind&& kind) : MessageVariant(std::forward<Kind>(kind)) {}
