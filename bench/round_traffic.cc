@@ -9,6 +9,7 @@
 #include "common/rng.h"
 #include "localsgd/piece_reducer.h"
 #include "pipeline/exec/pieces.h"
+#include "pipeline/exec/shown_sum.h"
 #include "pipeline/plan/round_shape.h"
 #include "wire/codec/codec.h"
 #include "wire/codec/limits.h"
@@ -100,6 +101,54 @@ int64_t BytesOnTheWire(Message message) {
   return static_cast<int64_t>(encoded->envelope.size()) + payload + parts * kFrameBytes;
 }
 
+std::vector<Piece> PartOf(const std::vector<Piece>& all, const std::vector<NodeId>& reducers,
+                          const NodeId& reducer) {
+  std::vector<Piece> part;
+  for (const Piece& piece : all) {
+    if (reducers[static_cast<size_t>(piece.index)] == reducer) part.push_back(piece);
+  }
+  return part;
+}
+
+// Of the check of one reducer's sums: everything that is sent because it was drawn.
+int64_t BytesOfCheck(const CountedRound& round, const PieceCut& cut,
+                     const std::vector<NodeId>& reducers, const SumCheck& check) {
+  ShownSum shown;
+  const size_t pieces = check.states.size();
+  for (size_t from = 0; from < round.up.size(); ++from) {
+    shown.parts.push_back(MakePayload(Bytes(pieces * sizeof(Digest::bytes))));
+  }
+  const int32_t drawn = check.drawn.front();
+  const auto left_over = static_cast<size_t>(cut.Size(drawn)) * sizeof(float);
+  shown.drawn.push_back({MakePayload(Bytes(left_over)), {}});
+  for (const std::vector<Piece>& sent : round.up) {
+    shown.drawn.front().messages.push_back(sent[static_cast<size_t>(drawn)].message);
+  }
+  return 2 * BytesOnTheWire(check) + BytesOnTheWire(SumShown{0, 1, PackShown(shown)}) +
+         BytesOnTheWire(SumChecked{0, 1, check.reducer, SumVerdict::kTrue});
+}
+
+// Of all replicas: what they state, and the drawn share of what is shown.
+double BytesOfChecks(const OuterConfig& outer, const CountedRound& round, const PieceCut& cut,
+                     const std::vector<NodeId>& reducers, const RoundShape& shape) {
+  const std::vector<Participant> all(shape.participants.size(), {TestNodeId(9), 1 << 20, Digest()});
+  double bytes = 0;
+  for (const NodeId& reducer : shape.participants) {
+    SumCheck check{0, 1, shape.id, reducer, TestNodeId(9), {}, Digest(), all, {}, {}};
+    for (const Piece& piece : PartOf(round.down, reducers, reducer)) {
+      check.states.push_back({piece.index, Digest(), Digest()});
+    }
+    check.drawn = {check.states.front().piece};
+    const SumsHeld silent{0, 1, shape.id, all};
+    SumsHeld stated = silent;
+    stated.statement = {all, all, check.states};
+    bytes += static_cast<double>(BytesOnTheWire(stated) - BytesOnTheWire(silent));
+    bytes +=
+        double{outer.sum_checks} * static_cast<double>(BytesOfCheck(round, cut, reducers, check));
+  }
+  return bytes;
+}
+
 }  // namespace
 
 RoundTraffic CountRoundTraffic(const OuterConfig& outer, size_t replicas, int64_t parameters) {
@@ -111,11 +160,7 @@ RoundTraffic CountRoundTraffic(const OuterConfig& outer, size_t replicas, int64_
   const auto reducers = ReducersOf(plan.stages[0], shape, cut.count());
   const CountedRound round = RunRounds(outer, cut, replicas);
   const auto part_of = [&](const std::vector<Piece>& all, const NodeId& reducer) {
-    std::vector<Piece> part;
-    for (const Piece& piece : all) {
-      if (reducers[static_cast<size_t>(piece.index)] == reducer) part.push_back(piece);
-    }
-    return PackPieces(part);
+    return PackPieces(PartOf(all, reducers, reducer));
   };
   std::vector<Participant> sums(replicas, {TestNodeId(9), 1 << 20, Digest()});
   // What a replica says and hears beside them, once a round.
@@ -134,7 +179,9 @@ RoundTraffic CountRoundTraffic(const OuterConfig& outer, size_t replicas, int64_
     }
   }
   const double per_bit = static_cast<double>(parameters) * static_cast<double>(replicas) / 8;
-  return {static_cast<double>(up) / per_bit, static_cast<double>(down) / per_bit};
+  const double checks =
+      outer.sum_checks > 0 ? BytesOfChecks(outer, round, cut, reducers, shape) : 0;
+  return {static_cast<double>(up) / per_bit, static_cast<double>(down) / per_bit, checks / per_bit};
 }
 
 }  // namespace skerry::bench

@@ -17,6 +17,9 @@ inline constexpr int64_t kTrafficParameters = 8 << 20;  // of a stage
 // Bits per parameter and round of one replica: its delta to the reducers, and the sums to it.
 struct RoundTraffic {
   double up = 0, down = 0;
+  // What outer.sum_checks adds, at most a piece of each part: what is stated of all sums, and what
+  // is said and shown of the drawn ones.
+  double checks = 0;
 };
 
 // Of a settled configuration.

@@ -1,5 +1,5 @@
 // What a sharded round sends over the wire (bench/round_traffic.h), codec by codec, for 4 to 32
-// replicas. The tiers: `./dev bench codecs`.
+// replicas, and what checks of sums add to it. The tiers: `./dev bench codecs`.
 #include <string>
 
 #include "bench/bench.h"
@@ -8,6 +8,7 @@
 namespace skerry::bench {
 namespace {
 
+constexpr float kChecks = 0.4f;  // of sums: pieces of a part in a round
 constexpr int64_t kLargeParameters = 4 * kTrafficParameters;  // headers are the same: less of it
 
 int Run(int argc, char** argv) {
@@ -23,6 +24,7 @@ int Run(int argc, char** argv) {
     OuterConfig outer;
     outer.codec = row.codec;
     outer.budget_bits = 0.15f;  // of lowrank
+    outer.sum_checks = kChecks;
     for (const size_t replicas : {4, 8, 16, 32}) {
       const RoundTraffic traffic = CountRoundTraffic(outer, replicas, kTrafficParameters);
       const std::string what = std::string(row.name) + ", " + std::to_string(replicas);
@@ -37,6 +39,8 @@ int Run(int argc, char** argv) {
       } else {
         bench.Record(what + " replicas: both", traffic.up + traffic.down, "bit");
       }
+      const double share = 100 * traffic.checks / (traffic.up + traffic.down);
+      bench.Record(what + " replicas: checks of sums on top", share, "%");
     }
   }
   OuterConfig sparse;

@@ -68,14 +68,15 @@ absl::Status CodecBook::SetTable(int64_t first_round, std::span<const uint8_t> p
     SKERRY_ASSIGN_OR_RETURN(auto codec, MixedCodec::Make(std::move(part)));
     codecs.push_back(std::move(codec));
   }
-  tables_.With([&](Tables& tables) { tables.emplace(first_round, std::move(codecs)); });
+  tables_.With([&](Tables& tables) { tables.by_round.emplace(first_round, std::move(codecs)); });
   return absl::OkStatus();
 }
 
 std::shared_ptr<const Codec> CodecBook::Find(int64_t round, size_t index) const {
   return tables_.With([&](const Tables& tables) {
-    const auto after = tables.upper_bound(round);
-    return after == tables.begin() ? codecs_.at(index) : std::prev(after)->second.at(index);
+    const auto after = tables.by_round.upper_bound(round);
+    const bool is_before = after == tables.by_round.begin();
+    return is_before ? codecs_.at(index) : std::prev(after)->second.at(index);
   });
 }
 
@@ -95,9 +96,17 @@ std::shared_ptr<const Codec> CodecBook::DownOfPiece(int64_t round, int32_t piece
 
 void CodecBook::ForgetBelow(int64_t round) {
   tables_.With([&](Tables& tables) {
-    const auto after = tables.upper_bound(round);
-    if (after != tables.begin()) tables.erase(tables.begin(), std::prev(after));
+    const auto after = tables.by_round.upper_bound(round);
+    if (after == tables.by_round.begin()) return;
+    const auto in_force = std::prev(after);
+    if (in_force == tables.by_round.begin()) return;
+    tables.known_from = in_force->first;
+    tables.by_round.erase(tables.by_round.begin(), in_force);
   });
+}
+
+bool CodecBook::Remembers(int64_t round) const {
+  return tables_.With([&](const Tables& tables) { return round >= tables.known_from; });
 }
 
 }  // namespace skerry

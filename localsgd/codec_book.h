@@ -50,6 +50,8 @@ class CodecBook {
 
   // Rounds before `round` are over: what only they needed is forgotten.
   void ForgetBelow(int64_t round);
+  // Whether nothing was forgotten that messages of that round need.
+  bool Remembers(int64_t round) const;
 
  private:
   using Codecs = std::vector<std::shared_ptr<const Codec>>;  // the whole one, or of every piece
@@ -61,8 +63,11 @@ class CodecBook {
   int64_t values_;
   PieceCut cut_;
   bool down_follows_;
-  Codecs codecs_, down_;                     // for all tensors
-  using Tables = std::map<int64_t, Codecs>;  // by first round
+  Codecs codecs_, down_;  // for all tensors
+  struct Tables {
+    std::map<int64_t, Codecs> by_round;  // the first
+    int64_t known_from = 0;              // a round
+  };
   Guarded<Tables> tables_;
 };
 

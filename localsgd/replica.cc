@@ -14,6 +14,8 @@
 namespace skerry {
 namespace {
 
+constexpr int64_t kRoundsLookedAt = 16;  // so late
+
 using TileValues = std::array<float, static_cast<size_t>(RoundMean::kTile)>;
 
 OuterOptimizerConfig OptimizerConfig(const OuterConfig& config,
@@ -278,8 +280,8 @@ void OuterReplica::Land(const TileSource& mean, bool own_accepted, std::span<flo
   }
   optimizer_.FinishStep();
   ahead_ = options_.restart;
-  // What comes late of the round before is still looked at.
-  codecs().ForgetBelow(version() - 1);
+  // What comes late of the round before is still looked at, and what is shown of sums later still.
+  codecs().ForgetBelow(version() - kRoundsLookedAt);
   own_ = std::exchange(next_own_, {});
 }
 

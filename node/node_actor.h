@@ -255,8 +255,7 @@ class NodeActor final : public Actor {
   bool ChecksSums() const { return config_->outer.sum_checks > 0; }
   void AddStatement(SumsHeld* held);
   void ShowSum(Context& context, const SumCheck& check);
-  static Payload Shown(const SumCheck& check, const StageWork::Reduction& reduction,
-                       const Payload& sums, const std::vector<Payload>& left_over);
+  void SendShown(Context& context, const SumCheck& check, const SumChecks::Shown& shown);
   bool OnSumJob(Context& context, JobId id);
 
   // node_left_overs.cc

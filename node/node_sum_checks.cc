@@ -10,6 +10,34 @@
 #include "pipeline/exec/shown_sum.h"
 
 namespace skerry {
+namespace {
+
+// Without the sums.
+Payload Shown(const SumCheck& check, const StageWork::Reduction& reduction,
+              const std::vector<Payload>& left_over) {
+  ShownSum shown;
+  for (size_t p = 0; p < check.summed.size(); ++p) {
+    Bytes digests;
+    for (const auto& messages : reduction.messages) {
+      const Digest digest = DigestOf(View(messages[p].payload));
+      digests.insert(digests.end(), digest.bytes.begin(), digest.bytes.end());
+    }
+    shown.parts.push_back(MakePayload(std::move(digests)));
+  }
+  for (size_t i = 0; i < check.drawn.size(); ++i) {
+    ShownSum::Piece piece{left_over[i], {}};
+    const auto at = std::find(reduction.pieces.begin(), reduction.pieces.end(), check.drawn[i]);
+    if (at == reduction.pieces.end()) return nullptr;
+    for (const auto& message :
+         reduction.messages[static_cast<size_t>(at - reduction.pieces.begin())]) {
+      piece.messages.push_back(message.payload);
+    }
+    shown.drawn.push_back(std::move(piece));
+  }
+  return PackShown(shown);
+}
+
+}  // namespace
 
 std::vector<Participant> SummedOf(const StageWork::Reduction& reduction) {
   if (reduction.messages.empty()) return {};
@@ -62,7 +90,9 @@ void NodeActor::On(Context& context, const NodeId& from, const SumCheck& message
   }
   // What is not shown for so long the coordinator has asked for itself.
   if (sum_checks_.awaited.size() >= SumChecks::kAwaitedMax) sum_checks_.awaited.pop_front();
-  sum_checks_.awaited.push_back({message, std::move(own)});
+  const DeltaSum* sum = rounds_->SumOf(message.reducer, message.round, message.shape);
+  const Payload sums = sum == nullptr ? Payload() : sum->payload;
+  sum_checks_.awaited.push_back({message, std::move(own), sums});
   const auto early = sum_checks_.early.find(message.reducer);
   if (early == sum_checks_.early.end() || early->second.stage != message.stage ||
       early->second.round != message.round) {
@@ -76,7 +106,7 @@ void NodeActor::On(Context& context, const NodeId& from, const SumCheck& message
 void NodeActor::ShowSum(Context& context, const SumCheck& check) {
   for (const SumChecks::Shown& shown : sum_checks_.shown) {
     if (shown.stage != check.stage || shown.round != check.round) continue;
-    return Send(context, check.checker, SumShown{check.stage, check.round, shown.payload});
+    return SendShown(context, check, shown);
   }
   std::vector<NodeId> participants;
   for (const Participant& p : check.summed) participants.push_back(p.node);
@@ -88,39 +118,27 @@ void NodeActor::ShowSum(Context& context, const SumCheck& check) {
     return Send(context, check.checker, SumShown{check.stage, check.round, nullptr});
   }
   auto shown = std::make_shared<Payload>();
-  const JobId job = SubmitTracked(context, {"show sums", work_->Cost(WorkKind::kReduce),
-                                            [work = work_.get(), check, shown, sums = sum->payload,
-                                             reduction = *std::move(reduction)] {
-                                              auto left_over = work->LeftOverBefore(check);
-                                              if (left_over.ok())
-                                                *shown = Shown(check, reduction, sums, *left_over);
-                                            }});
-  sum_checks_.jobs[job] = {check, std::move(shown), nullptr};
+  const JobId job = SubmitTracked(
+      context, {"show sums", work_->Cost(WorkKind::kReduce),
+                [work = work_.get(), check, shown, reduction = *std::move(reduction)] {
+                  auto left_over = work->LeftOverBefore(check);
+                  if (left_over.ok()) *shown = Shown(check, reduction, *left_over);
+                }});
+  sum_checks_.jobs[job] = {check, std::move(shown), nullptr, sum->payload};
 }
 
-Payload NodeActor::Shown(const SumCheck& check, const StageWork::Reduction& reduction,
-                         const Payload& sums, const std::vector<Payload>& left_over) {
-  ShownSum shown;
-  shown.sums = sums;
-  for (size_t p = 0; p < check.summed.size(); ++p) {
-    Bytes digests;
-    for (const auto& messages : reduction.messages) {
-      const Digest digest = DigestOf(View(messages[p].payload));
-      digests.insert(digests.end(), digest.bytes.begin(), digest.bytes.end());
-    }
-    shown.parts.push_back(MakePayload(std::move(digests)));
+// Every replica of the stage has the sums; who is none needs them too.
+void NodeActor::SendShown(Context& context, const SumCheck& check, const SumChecks::Shown& shown) {
+  if (check.checker != options_.coordinator) {
+    return Send(context, check.checker, SumShown{check.stage, check.round, shown.payload});
   }
-  for (size_t i = 0; i < check.drawn.size(); ++i) {
-    ShownSum::Piece piece{left_over[i], {}};
-    const auto at = std::find(reduction.pieces.begin(), reduction.pieces.end(), check.drawn[i]);
-    if (at == reduction.pieces.end()) return nullptr;
-    for (const auto& message :
-         reduction.messages[static_cast<size_t>(at - reduction.pieces.begin())]) {
-      piece.messages.push_back(message.payload);
-    }
-    shown.drawn.push_back(std::move(piece));
-  }
-  return PackShown(shown);
+  auto whole = std::make_shared<Payload>();
+  const JobId job =
+      SubmitTracked(context, {"show sums", work_->Cost(WorkKind::kReduce), [check, shown, whole] {
+                                *whole = WithSums(shown.payload, check.summed.size(),
+                                                  check.drawn.size(), shown.sums);
+                              }});
+  sum_checks_.jobs[job] = {check, std::move(whole), nullptr, nullptr};
 }
 
 void NodeActor::On(Context& context, const NodeId& from, const SumShown& message) {
@@ -147,9 +165,12 @@ void NodeActor::On(Context& context, const NodeId& from, const SumShown& message
   const JobId job = SubmitTracked(
       context, {"check sums", work_->Cost(WorkKind::kReduce),
                 [work = work_.get(), awaited = *it, verdict, shown = message.payload] {
-                  *verdict = work->CheckShown(awaited.check, awaited.own, shown);
+                  const SumCheck& check = awaited.check;
+                  *verdict = work->CheckShown(
+                      check, awaited.own,
+                      WithSums(shown, check.summed.size(), check.drawn.size(), awaited.sums));
                 }});
-  sum_checks_.jobs[job] = {it->check, nullptr, std::move(verdict)};
+  sum_checks_.jobs[job] = {it->check, nullptr, std::move(verdict), nullptr};
   sum_checks_.awaited.erase(it);
 }
 
@@ -160,9 +181,11 @@ bool NodeActor::OnSumJob(Context& context, JobId id) {
   if (job.verdict) {
     Send(context, options_.coordinator,
          SumChecked{job.check.stage, job.check.round, job.check.reducer, *job.verdict});
-  } else {
-    sum_checks_.shown.push_back({job.check.stage, job.check.round, *job.shown});
+  } else if (job.sums) {
+    sum_checks_.shown.push_back({job.check.stage, job.check.round, *job.shown, job.sums});
     if (sum_checks_.shown.size() > kSumsShownMax) sum_checks_.shown.pop_front();
+    SendShown(context, job.check, SumChecks::Shown(sum_checks_.shown.back()));
+  } else {
     Send(context, job.check.checker, SumShown{job.check.stage, job.check.round, *job.shown});
   }
   Advance(context);

@@ -86,6 +86,8 @@ class RoundKeeper {
   std::set<int64_t> RefuseSumsUnless(const AreSums& are_sums);
   // The own sum of that shape; nullptr: not made yet.
   const DeltaSum* OwnSum(int64_t round, uint64_t shape) const;
+  // Another's of that shape; nullptr: it is not here.
+  const DeltaSum* SumOf(const NodeId& reducer, int64_t round, uint64_t shape) const;
   // What to tell the coordinator, when all sums of that shape are held.
   std::optional<SumsHeld> AllSums(int64_t round, uint64_t shape) const;
   // For StageWork::ApplySums of a stage of so many pieces. Call only when Ready(round).

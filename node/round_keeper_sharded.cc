@@ -104,12 +104,16 @@ std::set<int64_t> RoundKeeper::RefuseSumsUnless(const AreSums& are_sums) {
 }
 
 const DeltaSum* RoundKeeper::OwnSum(int64_t round, uint64_t shape) const {
+  return SumOf(self_, round, shape);
+}
+
+const DeltaSum* RoundKeeper::SumOf(const NodeId& reducer, int64_t round, uint64_t shape) const {
   const auto it = rounds_.find(round);
   if (it == rounds_.end()) return nullptr;
   const auto sums = it->second.by_shape.find(shape);
   if (sums == it->second.by_shape.end()) return nullptr;
-  const auto own = sums->second.by_reducer.find(self_);
-  return own == sums->second.by_reducer.end() ? nullptr : &own->second.message;
+  const auto sum = sums->second.by_reducer.find(reducer);
+  return sum == sums->second.by_reducer.end() ? nullptr : &sum->second.message;
 }
 
 std::optional<SumsHeld> RoundKeeper::AllSums(int64_t round, uint64_t shape) const {

@@ -15,7 +15,7 @@
 namespace skerry {
 
 struct SumChecks {
-  static constexpr size_t kAwaitedMax = 64;  // as a checker
+  static constexpr size_t kAwaitedMax = 16;  // as a checker, each with the sums of a part
 
   struct Reduced {  // what is stated of a sum
     std::vector<Participant> summed;
@@ -24,16 +24,19 @@ struct SumChecks {
   struct Awaited {
     SumCheck check;
     std::vector<int32_t> own;  // the pieces that its reducer sums
+    Payload sums;              // of its DeltaSum, as it came here
   };
   struct Shown {
     int32_t stage = 0;
     int64_t round = 0;
-    Payload payload;
+    Payload payload;    // without its sums
+    Payload sums = {};  // the own ones
   };
   struct Job {
     SumCheck check;
-    std::shared_ptr<Payload> shown;       // of the own sum, or
+    std::shared_ptr<Payload> shown;       // of the own sum, for whoever checks it, or
     std::shared_ptr<SumVerdict> verdict;  // of another's
+    Payload sums;  // of the own: what is shown is to be kept with them, for who asks again
   };
 
   std::map<int64_t, std::vector<Digest>> sent;  // by round: of the pieces of the own delta

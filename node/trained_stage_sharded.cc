@@ -89,7 +89,8 @@ SumVerdict TrainedStage::CheckShown(const SumCheck& check, const std::vector<int
   if (sharded_over_ == 0) return SumVerdict::kNotShown;
   const auto fragment = static_cast<size_t>(clock_.FragmentOf(check.round));
   const auto unpacked = UnpackShown(shown, check.summed.size(), check.drawn.size());
-  if (!unpacked.ok()) return SumVerdict::kNotShown;
+  // By another table it would be another sum.
+  if (!unpacked.ok() || !books_[fragment]->Remembers(check.round)) return SumVerdict::kNotShown;
   return CheckShownSum(check, own, *unpacked, SumsOf(*unpacked),
                        PieceReducer(config_.outer, cuts_[fragment], 0, books_[fragment]));
 }

@@ -108,4 +108,12 @@ void LiveFaults::Lie(const NodeId& who, LieAbout what) {
   (of_sums ? run_->faults(IndexOf(who)).void_sums : run_->faults(IndexOf(who)).void_deltas) = true;
 }
 
+void LiveFaults::FalsifySums(const NodeId& who, double factor, bool covers_up) {
+  Tell(absl::StrFormat("%s sends sums that are %g of the true ones%s", NameOf(who), factor,
+                       covers_up ? ", and says of what is left over what follows" : ""));
+  StageFaults& faults = run_->faults(IndexOf(who));
+  faults.false_sums = {factor, false};
+  faults.covers_up = covers_up;
+}
+
 }  // namespace skerry

@@ -44,6 +44,9 @@ class LiveFaults {
   // From now on its deltas, or its sums of sharded rounds, are no messages of the codec.
   enum class LieAbout : uint8_t { kDeltas, kSums };
   void Lie(const NodeId& who, LieAbout what);
+  // From now on its sums of sharded rounds are so many times the true ones, and what it says that
+  // it has left over follows from them if it covers that up. With arithmetic only.
+  void FalsifySums(const NodeId& who, double factor, bool covers_up);
 
   void Tell(const std::string& what);
   // "node 3", "the coordinator".

@@ -22,6 +22,8 @@ constexpr Duration kLimit = Duration::Seconds(3600);
 // With the first plan, or before it if there is none for so long.
 constexpr Instant kBeginsAtLast = Instant() + Duration::Seconds(60);
 constexpr int32_t kAwayMax = 6;  // nodes
+// Of a liar's rounds each is checked with 0.4, unless the coordinator dies or who checks does.
+constexpr int64_t kFalseRoundsMax = 40;
 
 enum class Blow : uint8_t {
   kRestart,
@@ -79,10 +81,35 @@ RunConfig DrawStormConfig(Dice& dice) {
   return config;
 }
 
-// Steps of some seconds, and so many of them that they last longer than the storm.
-void SetPace(Dice& dice, StormPace pace, VirtualRunOptions& options) {
+bool HasNumbers(StormKind kind) {
+  return kind == StormKind::kNumbers || kind == StormKind::kFalseSums;
+}
+
+// Stages large enough that most replicas have a part to sum, of every way to make one that trains.
+void DrawNumbers(Dice dice, VirtualRunOptions& options) {
+  options.math = VirtualMath::kTiny;
   RunConfig& config = options.config;
-  const double step_s = pace == StormPace::kQuick ? dice.Real(1, 2) : dice.Real(1.5, 3);
+  config.model.layers = dice.Count(12, 20);
+  config.pipeline.stages = 2;
+  OuterConfig& outer = config.outer;
+  if (outer.mode == OuterMode::kCo2) outer.mode = OuterMode::kOverlap;  // it is never sharded
+  outer.reduce = OuterReduce::kSharded;
+  if (outer.mode != OuterMode::kStreaming && dice.Chance(0.2)) {
+    outer.budget = CodecBudget::kBits;
+    outer.budget_bits = static_cast<float>(dice.Real(1, 9));
+    outer.budget_rounds = dice.Count(1, 5);
+  } else if (dice.Chance(0.2)) {
+    outer.robust = dice.OneOf(std::array{OuterRobust::kScreen, OuterRobust::kClip});
+  }
+  // Coarse both ways diverges with a buffer (docs/decisions/0017-sharded-rounds.md).
+  const bool is_coarse = outer.codec == DeltaCodec::kTopK || outer.budget != CodecBudget::kNone;
+  if (is_coarse) outer.residual = ResidualPlace::kWeights;
+}
+
+// Steps of some seconds, and so many of them that they last longer than the storm.
+void SetPace(Dice& dice, StormKind kind, VirtualRunOptions& options) {
+  RunConfig& config = options.config;
+  const double step_s = kind == StormKind::kQuick ? dice.Real(1, 2) : dice.Real(1.5, 3);
   const double passes = 3.0 * config.model.layers * config.pipeline.microbatches_per_step;
   const double layer_s = step_s * config.nodes_min / passes * 0.4;
   for (VirtualNode& node : options.nodes) {
@@ -95,7 +122,8 @@ void SetPace(Dice& dice, StormPace pace, VirtualRunOptions& options) {
 
 class Storm final : public SwarmDirector, private SimulationObserver {
  public:
-  explicit Storm(uint64_t seed) : dice_(seed), faults_now_(&story_) {
+  Storm(uint64_t seed, StormKind kind)
+      : kind_(kind), dice_(seed), faults_now_(&story_), sums_(VirtualRun::coordinator()) {
     for (const Share& share : kShares) parts_ += share.parts;
   }
 
@@ -105,10 +133,15 @@ class Storm final : public SwarmDirector, private SimulationObserver {
     run_ = run;
     faults_now_.Attach(run);
     run->simulation().Observe(this);
+    run->simulation().Observe(&sums_);
     run->simulation().At(Instant(), [this](Simulation&) { Await(); });
   }
 
   std::string WhatIsWrong(const VirtualOutcome& outcome) const override {
+    if (HasNumbers(kind_)) {
+      std::string wrong = sums_.WhatIsWrong(kFalseRoundsMax);
+      if (!wrong.empty()) return wrong;
+    }
     if (!ended_.empty()) return ended_;
     if (!outcome.finished) return "it did not finish: " + outcome.ended;
     if (struck_ < kStormFaults) {
@@ -119,6 +152,7 @@ class Storm final : public SwarmDirector, private SimulationObserver {
   const std::vector<std::string>& story() const override { return story_; }
   int64_t faults() const override { return struck_; }
   int64_t faulted_rounds() const override { return faulted_rounds_; }
+  SumTally sums() const override { return sums_.tally(); }
 
  private:
   Instant now() { return run_->simulation().now(); }
@@ -217,11 +251,18 @@ class Storm final : public SwarmDirector, private SimulationObserver {
     const RunConfig& config = run_->options().config;
     for (const int32_t liar : run_->options().liars) {
       if (!liars_.insert(VirtualRun::node(liar)).second) continue;
+      if (kind_ == StormKind::kFalseSums) return FalsifySums(VirtualRun::node(liar));
       const bool of_sums = liar % 2 == 1 && config.outer.reduce != OuterReduce::kAll;
       return faults_now_.Lie(VirtualRun::node(liar),
                              of_sums ? LiveFaults::LieAbout::kSums : LiveFaults::LieAbout::kDeltas);
     }
     CutLink(false);
+  }
+
+  void FalsifySums(const NodeId& liar) {
+    sums_.OnLie(liar);
+    const double factor = dice_.OneOf(std::array{-1.0, 0.5, 1.25, 1.5});
+    faults_now_.FalsifySums(liar, factor, dice_.Chance(0.5));
   }
 
   Disk AnyDisk() { return dice_.Chance(0.5) ? Disk::kKept : Disk::kLost; }
@@ -253,11 +294,13 @@ class Storm final : public SwarmDirector, private SimulationObserver {
     }
   }
 
-  // Who ends is started again, as a service or a patient volunteer would.
+  // Who ends is started again, as a service or a patient volunteer would, or one who lies.
   void OnStop(Instant at, const NodeId& who, int exit_code, const std::string& reason) override {
-    if (who == VirtualRun::coordinator() || IsOver() || liars_.contains(who)) return;
+    const bool lies = liars_.contains(who);
+    if (who == VirtualRun::coordinator() || IsOver()) return;
+    if (lies && kind_ != StormKind::kFalseSums) return;
     const bool disk = run_->simulation().IsDiskFull(who);
-    if (exit_code != 0 && !disk && ended_.empty()) {
+    if (exit_code != 0 && !disk && !lies && ended_.empty()) {
       ended_ = absl::StrFormat("%s ended by itself at %.3f s: %s", LiveFaults::NameOf(who),
                                (at - Instant()).seconds(), reason);
     }
@@ -278,9 +321,11 @@ class Storm final : public SwarmDirector, private SimulationObserver {
     }
   }
 
+  const StormKind kind_;
   Dice dice_;
   std::vector<std::string> story_;
   LiveFaults faults_now_;
+  SumWatch sums_;
   VirtualRun* run_ = nullptr;
   int32_t parts_ = 0;
   int64_t struck_ = 0;
@@ -293,7 +338,7 @@ class Storm final : public SwarmDirector, private SimulationObserver {
 
 }  // namespace
 
-SwarmRun DrawStorm(uint64_t seed, const SwarmOutput& output, StormPace pace) {
+SwarmRun DrawStorm(uint64_t seed, const SwarmOutput& output, StormKind kind) {
   Dice dice(seed);
   SwarmRun drawn;
   VirtualRunOptions options;
@@ -303,8 +348,9 @@ SwarmRun DrawStorm(uint64_t seed, const SwarmOutput& output, StormPace pace) {
   if (seed % 3 == 0) options.config.checkpoint.lost_stage = LostStage::kNeighbours;
   options.config.seed = seed;
   options.config.outer.sum_checks = 0.4f;
+  if (HasNumbers(kind)) DrawNumbers(Dice(Mix64(~seed)), options);
   for (int32_t i = 0; i < kStormNodes; ++i) options.nodes.push_back(DrawNode(dice, options.config));
-  SetPace(dice, pace, options);
+  SetPace(dice, kind, options);
   options.shards = dice.Count(0, 2);
   options.shard_bytes = 20'000;
   options.exports = true;
@@ -315,7 +361,9 @@ SwarmRun DrawStorm(uint64_t seed, const SwarmOutput& output, StormPace pace) {
   options.stops_at_violation = output.stops_at_violation;
   options.introduces_few = output.introduces_few;
   options.liars = {dice.Count(0, 7), dice.Count(8, kStormNodes - 1)};
-  auto storm = std::make_shared<Storm>(Mix64(seed));
+  if (kind == StormKind::kNumbers) options.liars = {};
+  if (kind == StormKind::kFalseSums) options.liars.erase(std::next(options.liars.begin()));
+  auto storm = std::make_shared<Storm>(Mix64(seed), kind);
   const auto links = DrawLinks(dice, kStormNodes + 1);
   options.link = storm->faults_now().Over([links](const NodeId& from, const NodeId& to) {
     return links[static_cast<size_t>(NumberOf(from))][static_cast<size_t>(NumberOf(to))];

@@ -222,9 +222,13 @@ SwarmRun DrawSwarmRun(const SwarmSeed& seed, const SwarmOutput& wanted) {
     case 11:
       return DrawEleventh(seed.seed, output);
     case 12:
-      return DrawStorm(seed.seed, output, StormPace::kUsual);
+      return DrawStorm(seed.seed, output, StormKind::kUsual);
     case 14:
-      return DrawStorm(seed.seed, output, StormPace::kQuick);
+      return DrawStorm(seed.seed, output, StormKind::kQuick);
+    case 15:
+      return DrawStorm(seed.seed, output, StormKind::kNumbers);
+    case 16:
+      return DrawStorm(seed.seed, output, StormKind::kFalseSums);
     default:
       return DrawGridCell(seed.seed, output);
   }
@@ -268,6 +272,7 @@ SwarmTry TrySwarmSeed(const SwarmSeed& seed, bool twice) {
   if (drawn.director) {
     tried.faults = drawn.director->faults();
     tried.faulted_rounds = drawn.director->faulted_rounds();
+    tried.sums = drawn.director->sums();
   }
   std::string wrong = WhatIsWrong(drawn, outcome);
   if (wrong.empty() && twice) {

@@ -20,6 +20,7 @@
 
 #include "sim/fault_plan.h"
 #include "sim/network_spec.h"
+#include "sim/sum_watch.h"
 #include "sim/swarm_director.h"
 #include "sim/virtual_run.h"
 
@@ -33,13 +34,15 @@ namespace skerry {
 // as 6 with stages of more replicas, whose rounds are sharded; 9: as 6 with rounds of any mode, at
 // times sharded; 10: as 8 with rounds of either kind and a codec for each tensor; 11: as 9 with
 // checkpoints, stages that die as a whole, and replicas that are absent; 12: a storm (storm.h); 13:
-// a cell of the grid of faults and phases (fault_grid.h); 14: a storm over quicker steps (7 to 14
-// are to be asked for).
+// a cell of the grid of faults and phases (fault_grid.h); 14: a storm over quicker steps; 15: a
+// storm with real arithmetic; 16: and with one who falsifies sums (7 to 16 are to be asked for).
 inline constexpr int32_t kSwarmDraw = 6;
-inline constexpr int32_t kSwarmDrawLast = 14;
+inline constexpr int32_t kSwarmDrawLast = 16;
 inline constexpr int32_t kStormDraw = 12;
 inline constexpr int32_t kGridDraw = 13;
 inline constexpr int32_t kQuickStormDraw = 14;
+inline constexpr int32_t kNumbersStormDraw = 15;
+inline constexpr int32_t kFalseSumsStormDraw = 16;
 
 struct SwarmSeed {
   uint64_t seed = 1;
@@ -61,11 +64,11 @@ struct SwarmRun {
   NetworkSpec map;            // which node is in which region
   // Whom scripts of the draw befell that chose while the run went on.
   std::shared_ptr<std::set<NodeId>> befallen = std::make_shared<std::set<NodeId>>();
-  std::shared_ptr<SwarmDirector> director;  // of draws 12 to 14: it judges
+  std::shared_ptr<SwarmDirector> director;  // of draws 12 to 16: it judges
 };
 SwarmRun DrawSwarmRun(const SwarmSeed& seed, const SwarmOutput& output = {});
 
-// The draws (swarm_first_draw.cc, swarm_draw.cc); 12 to 14 are in storm.h and fault_grid.h.
+// The draws (swarm_first_draw.cc, swarm_draw.cc); 12 to 16 are in storm.h and fault_grid.h.
 SwarmRun DrawFirst(uint64_t seed, const SwarmOutput& output);
 SwarmRun DrawSecond(uint64_t seed, const SwarmOutput& output);
 SwarmRun DrawThird(uint64_t seed, const SwarmOutput& output);
@@ -94,8 +97,9 @@ struct SwarmTry {
   int64_t detours = 0;  // microbatches, each time one was led around a node
   int64_t movers = 0;
   int64_t rewinds = 0;
-  int64_t faults = 0;                   // of draws 12 to 14
+  int64_t faults = 0;                   // of draws 12 to 16
   int64_t faulted_rounds = 0;           // likewise: those that something befell the run in
+  SumTally sums;                        // of storms
   std::optional<SwarmFinding> finding;  // nullopt: all is well
 };
 // Runs one seed, twice if `twice` (the traces must be equal).

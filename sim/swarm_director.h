@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/sum_watch.h"
 #include "sim/virtual_run.h"
 
 namespace skerry {
@@ -20,6 +21,7 @@ class SwarmDirector {
   virtual int64_t faults() const = 0;
   // Rounds of stages that were frozen, and that something befell the run in since the stage's last.
   virtual int64_t faulted_rounds() const = 0;
+  virtual SumTally sums() const { return {}; }
 };
 
 }  // namespace skerry

@@ -141,6 +141,7 @@ class Tally {
     faults_ += tried.faults;
     rounds += tried.faulted_rounds;
     wrong += tried.finding.has_value();
+    sums_.Add(tried.sums);
     const GridCell cell = GridCellOf(seed);
     ++cells_[static_cast<size_t>(cell.phase)][static_cast<size_t>(cell.fault)];
     wrong_cells_[static_cast<size_t>(cell.phase)][static_cast<size_t>(cell.fault)] +=
@@ -159,11 +160,30 @@ class Tally {
                   static_cast<long>(rounds));
     }
     std::printf("%ld wrong\n", static_cast<long>(wrong));
+    if (sums_.told_true > 0) PrintSums();
   }
 
   int64_t seeds = 0, wrong = 0, rounds = 0;
 
  private:
+  void PrintSums() const {
+    std::printf(
+        "sums: %ld found true by checkers, %ld accused, %ld upheld, %ld not shown, %ld disputed, "
+        "%ld states differ, %ld proofs\n",
+        static_cast<long>(sums_.told_true), static_cast<long>(sums_.accused),
+        static_cast<long>(sums_.upheld), static_cast<long>(sums_.not_shown),
+        static_cast<long>(sums_.disputed), static_cast<long>(sums_.states_differ),
+        static_cast<long>(sums_.proofs));
+    if (sums_.liars == 0) return;
+    std::printf(
+        "liars: %ld had false sums in frozen rounds, in %ld at most, %ld in all; %ld were put out "
+        "by "
+        "a proof, %ld otherwise\n",
+        static_cast<long>(sums_.liars), static_cast<long>(sums_.false_rounds_max),
+        static_cast<long>(sums_.false_rounds), static_cast<long>(sums_.liars_found),
+        static_cast<long>(sums_.liars_dropped));
+  }
+
   void PrintGrid() const {
     std::printf("runs, and how many of them were wrong:\n%-18s", "");
     for (int32_t phase = 0; phase < kGridPhases; ++phase) {
@@ -181,6 +201,7 @@ class Tally {
   }
 
   int64_t handovers_ = 0, detours_ = 0, movers_ = 0, rewinds_ = 0, faults_ = 0;
+  SumTally sums_;
   using Cells = std::array<std::array<int64_t, size_t{kGridFaults}>, size_t{kGridPhases}>;
   Cells cells_{}, wrong_cells_{};
 };
@@ -213,6 +234,8 @@ absl::Status Print(const SwarmOptions& options, SeedQueue& queue) {
 // --storm and --grid are names of draws; what was not said of seeds follows from them.
 SwarmOptions Resolved(SwarmOptions options) {
   if (options.storm) options.draw = kStormDraw;
+  if (options.numbers) options.draw = kNumbersStormDraw;
+  if (options.false_sums) options.draw = kFalseSumsStormDraw;
   if (options.grid) options.draw = kGridDraw;
   if (options.seeds == 0) {
     options.seeds = options.rounds > 0 ? INT64_MAX : options.grid ? kGridCells * kGridTimes : 100;
@@ -224,6 +247,9 @@ SwarmOptions Resolved(SwarmOptions options) {
 
 absl::Status Swarm(const SwarmOptions& wanted, const volatile bool& interrupted) {
   if (wanted.storm && wanted.grid) return InvalidArgument("--storm or --grid: one of the two");
+  if ((wanted.numbers || wanted.false_sums) && !wanted.storm) {
+    return InvalidArgument("--numbers and --false-sums are of storms: want --storm with them");
+  }
   const SwarmOptions options = Resolved(wanted);
   if (options.rounds > 0 && options.draw < kStormDraw) {
     return InvalidArgument("--rounds counts faulted rounds: want --storm or --grid with it");

@@ -15,6 +15,8 @@ struct SwarmOptions {
   int64_t seeds = 0;            // 0: 100, of the grid all cells, with `rounds` as many as it takes
   int32_t draw = kSwarmDraw;    // what seeds mean (swarm.h)
   bool storm = false;           // draw 12 (storm.h)
+  bool numbers = false;         // of storms: draw 15, real arithmetic
+  bool false_sums = false;      // draw 16: and one who falsifies sums
   bool introduces_few = false;  // SwarmSeed::introduces_few
   bool grid = false;            // draw 13, every cell kGridTimes over (fault_grid.h)
   int64_t rounds = 0;           // end when so many faulted rounds were frozen; 0: seeds decide

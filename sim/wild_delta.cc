@@ -16,8 +16,11 @@ Payload WildMessage(const Payload& honest, int64_t values, const Codec& codec, c
   double square = 0;
   for (const float v : delta) square += double{v} * double{v};
   const double rms = std::sqrt(square / static_cast<double>(std::max<int64_t>(values, 1)));
+  Rng direction(1, "drift");
   for (float& v : delta) {
-    const double wild = how.factor * (how.is_noise ? rms * rng->Normal() : double{v});
+    const double wild = how.is_noise   ? how.factor * rms * rng->Normal()
+                        : how.is_drift ? double{v} + how.factor * rms * direction.Normal()
+                                       : how.factor * double{v};
     v = std::clamp(static_cast<float>(wild), -kMagnitudeMax, kMagnitudeMax);
   }
   Bytes bytes;

@@ -13,6 +13,9 @@ namespace skerry {
 struct WildDelta {
   double factor = 0;      // of the honest values; below 0: the wrong way; 0: the delta is honest
   bool is_noise = false;  // normal values as large together as that, instead
+  // The honest values and, so many times as large together, one direction that never changes and is
+  // the same of everybody who does it: what a back door is put in with.
+  bool is_drift = false;
   bool operator==(const WildDelta&) const = default;
 };
 

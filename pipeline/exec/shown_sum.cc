@@ -39,6 +39,13 @@ absl::StatusOr<ShownSum> UnpackShown(const Payload& packed, size_t participants,
   return shown;
 }
 
+Payload WithSums(const Payload& packed, size_t participants, size_t drawn, const Payload& sums) {
+  auto shown = UnpackShown(packed, participants, drawn);
+  if (!shown.ok()) return packed;
+  shown->sums = sums;
+  return PackShown(*shown);
+}
+
 std::map<int32_t, Payload> SumsOf(const ShownSum& shown) {
   std::map<int32_t, Payload> sums;
   auto pieces = UnpackPieces(shown.sums);

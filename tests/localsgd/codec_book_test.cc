@@ -45,7 +45,10 @@ TEST_CASE("CodecBook: a round's messages are of the newest table that is in forc
   CHECK(table(5) == TableB());
   CHECK(table(900) == TableB());
   const auto held = book.Of(4);
+  CHECK(book.Remembers(0));
   book.ForgetBelow(5);
+  CHECK(book.Remembers(5));
+  CHECK_FALSE(book.Remembers(4));  // it would be taken for one of before all tables
   CHECK(table(5) == TableB());
   CHECK(table(4).empty());
   CHECK(held->EncodedSizeMax(kValues) > 0);  // who holds it may go on

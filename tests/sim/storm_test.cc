@@ -205,6 +205,26 @@ TEST_CASE("Storm: a link that is slow for a while is not buried under repeats fo
   CheckSeeds(kStormDraw, 2275, 1);
 }
 
+TEST_CASE("Storm with numbers: no honest reducer is proven to lie, and sums are checked",
+          "[sim][storm][sums]") {
+  const SwarmTry tried = TrySwarmSeed({1, kNumbersStormDraw});
+  INFO((tried.finding ? tried.finding->wrong : ""));
+  CHECK(!tried.finding);
+  CHECK(tried.faults == kStormFaults);
+  CHECK(tried.sums.told_true > 20);
+  CHECK(tried.sums.proofs == 0);
+}
+
+TEST_CASE("Storm with numbers: who falsifies sums is put out by a proof, nobody else is",
+          "[sim][storm][sums]") {
+  const SwarmTry tried = TrySwarmSeed({1, kFalseSumsStormDraw});
+  INFO((tried.finding ? tried.finding->wrong : ""));
+  CHECK(!tried.finding);
+  CHECK(tried.sums.liars == 1);
+  CHECK(tried.sums.liars_found == 1);
+  CHECK(tried.sums.proofs == 1);
+}
+
 TEST_CASE("Storm: a seed has one trace, 480 faults and rounds among them", "[sim][storm]") {
   const SwarmTry tried = TrySwarmSeed({2, kStormDraw}, true);
   CHECK(!tried.finding);

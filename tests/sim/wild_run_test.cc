@@ -49,6 +49,25 @@ Trained Train(VirtualRunOptions options, const WildDelta& wild) {
 
 }  // namespace
 
+TEST_CASE("Wild deltas: who drifts adds the same to whatever it learnt", "[sim][robust]") {
+  const Codec& codec = CodecFor(DeltaCodec::kNone);
+  std::vector<std::vector<float>> added;
+  for (const float sign : {1.0f, -1.0f}) {
+    const std::vector<float> honest = {sign, -sign, sign, sign};
+    Bytes bytes;
+    REQUIRE(codec.Encode(honest, &bytes).ok());
+    Rng rng(static_cast<uint64_t>(2 + sign));
+    const Payload wild =
+        WildMessage(MakePayload(std::move(bytes)), 4, codec, {.factor = 2, .is_drift = true}, &rng);
+    std::vector<float> said(4);
+    REQUIRE(codec.Decode(View(wild), said).ok());
+    for (size_t i = 0; i < said.size(); ++i) said[i] -= honest[i];
+    added.push_back(said);
+  }
+  for (size_t i = 0; i < 4; ++i) CHECK(added[0][i] == Approx(added[1][i]));
+  CHECK(std::abs(added[0][0]) > 0.01);
+}
+
 TEST_CASE("Wild deltas: they ruin a plain mean, and no robust mode", "[sim][robust]") {
   const OuterReduce reduce = GENERATE(OuterReduce::kAll, OuterReduce::kSharded);
   const WildDelta wild =
