@@ -57,6 +57,7 @@ VirtualRunOptions Fleet(const Mode& mode, OuterReduce reduce, uint64_t seed) {
   config.replan_s = 0;
   config.model = {
       .vocab = 64, .hidden = 64, .layers = 4, .heads = 2, .kv_heads = 1, .ffn = 256, .context = 16};
+  if (reduce == OuterReduce::kSharded) config.model.layers = 8;  // more pieces
   config.outer.inner_steps = kInnerSteps;
   config.outer.overlap_steps = 1;
   config.outer.reduce = reduce;
@@ -75,6 +76,7 @@ VirtualRunOptions Fleet(const Mode& mode, OuterReduce reduce, uint64_t seed) {
   };
   options.limit = Duration::Seconds(36000);
   options.plans_quickly = true;
+  options.exports = true;
   return options;
 }
 
@@ -106,7 +108,7 @@ Poisoned Train(const Mode& mode, OuterReduce reduce, const Attack& attack, uint6
   Corrupt(run, attack, liars);
   const VirtualOutcome outcome = run.Run();
   Poisoned poisoned{outcome.loss_last};
-  if (outcome.steps != kSteps || !outcome.violations.empty()) poisoned.loss = INFINITY;
+  if (!outcome.finished || !outcome.violations.empty()) poisoned.loss = INFINITY;
   poisoned.honest_rounds = kStages * (kReplicas - attack.liars) * kSteps / kInnerSteps;
   for (const VirtualEvent& event : run.events()) {
     if (event.kind != "screened") continue;

@@ -30,6 +30,7 @@ VirtualRunOptions Fleet(OuterRobust robust, OuterReduce reduce) {
   options.config.steps = 48;
   options.config.outer.robust = robust;
   options.config.outer.reduce = reduce;
+  if (reduce == OuterReduce::kSharded) options.config.model.layers = 16;  // each has a part
   if (robust == OuterRobust::kClip) options.config.outer.robust_limit = 1;
   return options;
 }
