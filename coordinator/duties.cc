@@ -78,7 +78,10 @@ void CoordinatorActor::WatchForSilence(Context& context) {
   }
   for (const NodeId& node : LiveNodes()) {
     // A coordinator that just came back gives everybody the full time anew (OnStart sets heard_).
-    if (context.now() - heard_[node] > patience) {
+    const bool is_silent = context.now() - heard_[node] > patience;
+    if (!is_silent) {
+      awaited_.erase(node);
+    } else if (!MustAwait(context, node)) {
       DeclareGone(context, node, Gone::kDead, "it is silent");
     }
     if (stopping_) return;
