@@ -71,8 +71,8 @@ std::vector<int32_t> CoordinatorActor::StagesWithout(const PipelinePlan& plan,
   return lost;
 }
 
-// The plan's dead, this node, and whoever is stranded without it: who joins a stage needs its rounds
-// until its own begin, and without a participant of the next one there will be none.
+// The plan's dead, this node, and whoever is stranded without it: who joins a stage needs its
+// rounds until its own begin, and without a participant of the next one there will be none.
 std::set<NodeId> CoordinatorActor::DeadWith(const NodeId& node) const {
   const PipelinePlan& plan = *state_.plan;
   std::set<NodeId> dead(plan.dead.begin(), plan.dead.end());
@@ -104,10 +104,12 @@ bool CoordinatorActor::MustAwait(Context& context, const NodeId& node) {
   context.Event("awaited",
                 EventFields({{"node", node.Short()},
                              {"stages", lost},
-                             {"why", "it is silent, nobody else holds its stage, and there is no "
-                                     "checkpoint to go back to"},
-                             {"action", "see to it that it comes back; `skerry-coordinator deny "
-                                        "NODE` gives it up, and the run with it"}}));
+                             {"why",
+                              "it is silent, nobody else holds its stage, and there is no "
+                              "checkpoint to go back to"},
+                             {"action",
+                              "see to it that it comes back; `skerry-coordinator deny "
+                              "NODE` gives it up, and the run with it"}}));
   return true;
 }
 

@@ -213,8 +213,7 @@ bool EventFold::OnCheckpoint(const std::string& kind, const json& event) {
   } else if (kind == "checkpoint_damaged") {
     Tell(kind, absl::StrFormat("A checkpoint cannot be used: %s.", TextAt(event, "reason")), true);
   } else if (kind == "awaited") {
-    Tell(kind,
-         absl::StrFormat("All wait for %s: %s.", TextAt(event, "node"), TextAt(event, "why")),
+    Tell(kind, absl::StrFormat("All wait for %s: %s.", TextAt(event, "node"), TextAt(event, "why")),
          true);
   } else if (kind == "stage_lost" && event.contains("then")) {
     Tell(kind,
