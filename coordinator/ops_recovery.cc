@@ -91,7 +91,7 @@ std::set<NodeId> CoordinatorActor::DeadWith(const NodeId& node) const {
 }
 
 // A silent node may come back with what it holds, a dead one comes back with nothing. Where its
-// death would end the run, silence is borne: nobody can go on without it anyway.
+// death would end the run, silence is borne for longer: nobody can go on without it anyway.
 bool CoordinatorActor::MustAwait(Context& context, const NodeId& node) {
   const RunConfig& config = options_.config;
   if (!state_.plan || !state_.lost.empty() || state_.exported || !TakesPart(node)) return false;
@@ -108,8 +108,8 @@ bool CoordinatorActor::MustAwait(Context& context, const NodeId& node) {
                               "it is silent, nobody else holds its stage, and there is no "
                               "checkpoint to go back to"},
                              {"action",
-                              "see to it that it comes back; `skerry-coordinator deny "
-                              "NODE` gives it up, and the run with it"}}));
+                              "see to it that it comes back within six times node_silent_s, "
+                              "or the run ends"}}));
   return true;
 }
 

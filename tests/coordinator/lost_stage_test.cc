@@ -121,6 +121,11 @@ TEST_CASE("Lost stage: the last who holds one is waited for while it is silent, 
     pass(2 * patience, {replicas[1]});
     CHECK(run.CountEvents("awaited") == 2);
   }
+  SECTION("it does not, for long") {
+    pass(4 * patience, {replicas[1]});
+    CHECK(run.context.stopped);
+    CHECK(run.context.stop_reason.find("[checkpoint] every_rounds") != std::string::npos);
+  }
   SECTION("others who are silent meanwhile are not waited for") {
     const NodeId other = run.Live(0).front();
     pass(2 * patience, {replicas[1], other});
