@@ -16,6 +16,7 @@
 #include "coordinator/checkpoint_program.h"
 #include "coordinator/coordinator_actor.h"
 #include "coordinator/dashboard_program.h"
+#include "coordinator/event_budget.h"
 #include "coordinator/leader_program.h"
 #include "coordinator/line_file.h"
 #include "coordinator/model_writer.h"
@@ -48,19 +49,29 @@ std::string UtcNow() {
 // events.jsonl: what was seen stays seen.
 class EventFile {
  public:
-  explicit EventFile(LineFile file) : file_(std::move(file)), start_(Clock::now()) {}
+  explicit EventFile(LineFile file)
+      : file_(std::move(file)), budget_(file_.size()), start_(Clock::now()) {}
   // `fields`: the members of a JSON object, with or without its braces.
   void Write(const std::string& kind, std::string fields) {
     if (fields.starts_with('{') && fields.ends_with('}')) {
       fields = fields.substr(1, fields.size() - 2);
     }
-    const double t = std::chrono::duration<double>(Clock::now() - start_).count();
-    file_.Append(absl::StrFormat(R"({"t":%.3f,"utc":"%s","kind":"%s"%s%s})", t, UtcNow(), kind,
-                                 fields.empty() ? "" : ",", fields));
+    Append(budget_.On(Now(), kind, fields));
   }
+  // What waited to be told together; at the end.
+  void Flush() { Append(budget_.Flush(Now())); }
 
  private:
+  double Now() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+  void Append(const EventBudget::Lines& lines) {
+    for (const auto& [kind, fields] : lines) {
+      file_.Append(absl::StrFormat(R"({"t":%.3f,"utc":"%s","kind":"%s"%s%s})", Now(), UtcNow(),
+                                   kind, fields.empty() ? "" : ",", fields));
+    }
+  }
+
   LineFile file_;
+  EventBudget budget_;
   Clock::time_point start_;
 };
 
@@ -237,6 +248,7 @@ absl::StatusOr<int> Serve(const ServeOptions& options) {
   });
   serving.events.Write("run", RunFields(serving.run));
   const auto exit_code = serving.loop->Run(*serving.actor);
+  serving.events.Flush();
   serving.seat->Leave();
   if (absl::IsAborted(exit_code.status())) {
     EndedWith("skerry-coordinator", exit_code.status());
