@@ -4,12 +4,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <random>
+#include <thread>
 #include <utility>
 
 #include "common/status.h"
@@ -24,6 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kPortsTried = 20;
+constexpr auto kLetOthersLook = std::chrono::milliseconds(2);  // between pieces of a long history
 
 std::string ReadWhole(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
@@ -82,7 +85,13 @@ absl::StatusOr<int> ServeDashboard(const DashboardOptions& options) {
   std::printf("dashboard: %s%s\n", url.c_str(),
               !viewers_need ? "" : "?token=…, which stands in dashboard.token beside the run");
   std::fflush(stdout);
-  return server.Listen() ? 0 : 1;
+  // Who looks meanwhile sees as much as was read.
+  std::thread reader([&picture] {
+    while (picture.ReadOn()) std::this_thread::sleep_for(kLetOthersLook);
+  });
+  const bool served = server.Listen();
+  reader.join();
+  return served ? 0 : 1;
 }
 
 void StartDashboard(const DashboardOptions& options) {

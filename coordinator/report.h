@@ -142,6 +142,8 @@ struct RunReport {
   std::map<int64_t, OlderRounds> older_rounds;  // by stage
   std::vector<ReportEvent> events;          // in order of time
   std::shared_ptr<const TracedStep> trace;  // the newest; may be null
+  // (when, share of the step that the devices of those who worked in it were busy), of traced steps.
+  std::vector<std::pair<double, double>> busy;
   std::string plan_reason;                  // the planner's own account of the last plan
   std::string sample;
   std::string command;

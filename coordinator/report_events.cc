@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <set>
 #include <utility>
 
 #include "common/status.h"
@@ -144,7 +145,7 @@ void EventFold::OnEvent(const std::string& kind, const json& event) {
   } else if (kind == "applied") {
     OnApplied(event);
   } else if (kind == "trace") {
-    report_.trace = std::make_shared<TracedStep>(TraceOf(event));
+    OnTrace(event);
   } else if (kind == "finished") {
     OnFinished(event);
   } else {
@@ -277,6 +278,26 @@ void EventFold::OnStep(const json& event, bool several) {
   if (std::isfinite(loss)) entry.finite = entry.steps, entry.loss = loss;
   entry.ended_s = now_s_;
   steps_.Add(entry);
+}
+
+void EventFold::OnTrace(const json& event) {
+  constexpr size_t kBusyMost = 2048;
+  const auto step = std::make_shared<TracedStep>(TraceOf(event));
+  report_.trace = step;
+  double worked_s = 0;
+  std::set<std::string> nodes;
+  for (const PathTask& task : step->tasks) {
+    worked_s += task.end_s - task.start_s;
+    nodes.insert(task.node);
+  }
+  const double offered_s = step->measured_s() * static_cast<double>(nodes.size());
+  // Of a trace that was cut short nothing can be said.
+  if (offered_s <= 0 || step->is_cut) return;
+  std::vector<std::pair<double, double>>& busy = report_.busy;
+  busy.emplace_back(now_s_, std::clamp(worked_s / offered_s, 0.0, 1.0));
+  if (keeps_ == Keeps::kAll || busy.size() <= kBusyMost) return;
+  for (size_t i = 0; 2 * i < busy.size(); ++i) busy[i] = busy[2 * i];
+  busy.resize((busy.size() + 1) / 2);
 }
 
 void EventFold::OnLink(const json& event) {
