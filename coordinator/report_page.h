@@ -34,7 +34,7 @@ std::string PlacementTable(const RunReport& report);
 // Measured links between nodes, or between regions (medians) when there are more than
 // kLinkTableNodesMax nodes; of very many regions those with the most nodes.
 inline constexpr size_t kLinkTableNodesMax = 16;
-inline constexpr size_t kLinkTableRegionsMax = 24;
+inline constexpr size_t kLinkTableRegionsMax = 16;
 std::string LinkTable(const RunReport& report);
 
 std::string EventTable(const RunReport& report);

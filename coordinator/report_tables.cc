@@ -195,7 +195,7 @@ std::string LinkTable(const RunReport& report) {
     }
     body += "</tr>";
   }
-  std::string note = LinkAccuracyText(AccuracyOf(report));
+  std::string note = report.configured.empty() ? "" : LinkAccuracyText(AccuracyOf(report));
   if (!note.empty()) note = "<p class=\"muted\">" + EscapeHtml(note) + ".</p>";
   return Scrolled("links", "<table class=\"links\"><thead>" + head + "</tr></thead><tbody>" + body +
                                "</tbody></table>") +
