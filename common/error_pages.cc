@@ -90,6 +90,9 @@ constexpr ErrorPage kPages[] = {
     {"SK-memory", "not enough memory is free",
      "Another program took memory between the plan and the start of the stage.",
      "Nothing: the node joins again and offers less. join --memory GIB bounds what it offers."},
+    {"SK-metrics-address", "metrics cannot be answered there",
+     "The address is not host:port, is taken by another program, or is not one of this machine.",
+     "Choose another: --metrics 127.0.0.1:9465, or leave it out."},
     {"SK-model-write", "the model cannot be put together",
      "A stage gave another number of bytes than its layers have: versions of Skerry that do not "
      "fit, "

@@ -27,6 +27,23 @@ std::string XTicks(const Axis& x, double bottom, const std::string& unit) {
   return svg;
 }
 
+std::string TimeTicks(const Axis& x, double bottom) {
+  struct Unit {
+    double seconds;
+    const char* name;
+    double until_s;  // what range
+  };
+  constexpr Unit kUnits[] = {{1, " s", 600}, {60, " min", 4 * 3600}, {3600, " h", 4 * 86400}};
+  Unit unit{86400, " d", 0};
+  for (const Unit& other : kUnits) {
+    if (x.high - x.low < other.until_s) {
+      unit = other;
+      break;
+    }
+  }
+  return XTicks({x.low / unit.seconds, x.high / unit.seconds, x.start, x.stop}, bottom, unit.name);
+}
+
 std::string YGrid(const Axis& y) {
   std::string svg;
   const double step = NiceStep(y.high - y.low, 6);

@@ -26,6 +26,9 @@ double NiceStep(double range, int count);
 // Numbers under a chart that ends at `bottom`, each followed by `unit`.
 std::string XTicks(const Axis& x, double bottom, const std::string& unit);
 
+// The same for an axis of seconds, in whichever of s, min, h or days suits its length.
+std::string TimeTicks(const Axis& x, double bottom);
+
 // Lines across the chart with their numbers to the left.
 std::string YGrid(const Axis& y);
 

@@ -1,3 +1,4 @@
+#include "common/status.h"
 #include "coordinator/dashboard_admission.h"
 #include "coordinator/dashboard_view.h"
 #include "coordinator/page.h"
@@ -18,6 +19,16 @@ main { max-width: 1240px; }
 .key.works::before { background: var(--train); opacity: .6; }
 .key.waits::before { background: var(--valid); opacity: .6; }
 .key.gone::before { background: var(--bad); opacity: .6; }
+.box.unknown { stroke-dasharray: 2 2; }
+.map { background: var(--page); border-radius: 8px; }
+.land { fill: var(--edge); stroke: var(--ref); stroke-width: .7; stroke-linejoin: round; }
+.way { fill: none; stroke: var(--train); stroke-width: 1.6; opacity: var(--strength); }
+.way.relayed { stroke-dasharray: 6 4; }
+.way.waiting { stroke: var(--valid); stroke-width: 2.4; opacity: 1; }
+.place { paint-order: stroke; stroke: var(--page); stroke-width: 3px; }
+.foroperator { display: none; }
+.operates .foroperator { display: inline; }
+#finding { margin-top: 14px; }
 .id { fill: var(--text); font: 13px ui-monospace, "DejaVu Sans Mono", monospace; }
 .waitline { fill: none; stroke: var(--valid); stroke-width: 1.6; }
 .arrowhead { fill: var(--valid); }
@@ -37,7 +48,7 @@ caption { text-align: left; font-weight: 600; padding: 14px 0 4px; }
 #done { min-height: 1.5em; margin-top: 10px; }
 #answer { border-left: 3px solid var(--train); padding-left: 12px; overflow-wrap: anywhere; }
 @media (max-width: 600px) { main { padding: 18px 10px 32px; } section { padding: 12px; }
-  .pipeline { min-width: 560px; } }
+  .pipeline, .map { min-width: 560px; } }
 )";
 
 // Live: the server says which pieces are new. A moment that is past is asked for, and stays.
@@ -45,26 +56,71 @@ constexpr char kScript[] = R"(
 const slider = document.getElementById('at');
 const label = document.getElementById('attext');
 const liveButton = document.getElementById('live');
-let live = true, source = null, asked = 0;
+const find = document.getElementById('find');
+let live = true, source = null, asked = 0, nodesFirst = 0, nodesAsked = 0;
+let seen = document.getElementById('time').dataset.seen;
 
 function clock(s) {
   const whole = Math.round(s), two = (n) => String(n).padStart(2, '0');
-  return `${Math.floor(whole / 3600)}:${two(Math.floor(whole / 60) % 60)}:${two(whole % 60)}`;
+  const days = Math.floor(whole / 86400), hours = Math.floor(whole / 3600) % 24;
+  const time = `${hours}:${two(Math.floor(whole / 60) % 60)}:${two(whole % 60)}`;
+  return days > 0 ? `day ${days + 1}, ${time}` : time;
+}
+// A piece is replaced without losing where its reader was: what has the focus, how far it is
+// scrolled; and not while its text is selected.
+function put(id, html) {
+  const place = document.getElementById(id);
+  if (!place) return;
+  const selection = getSelection();
+  if (selection && !selection.isCollapsed && place.contains(selection.anchorNode)) return;
+  const named = (e) => e.dataset.key || (e.classList.contains('scroll') && e.getAttribute('aria-label'));
+  const active = place.contains(document.activeElement) ? named(document.activeElement) : '';
+  const scrolled = [...place.querySelectorAll('.scroll')].map((e) => [named(e), e.scrollLeft]);
+  place.innerHTML = html;
+  for (const e of place.querySelectorAll('.scroll,[data-key]')) {
+    if (active && named(e) === active) e.focus({ preventScroll: true });
+    for (const [name, left] of scrolled) if (left > 0 && named(e) === name) e.scrollLeft = left;
+  }
 }
 function show(pieces) {
   for (const [id, html] of Object.entries(pieces)) {
-    const place = document.getElementById(id);
-    if (place) place.innerHTML = html;
+    if (id === 'nodes' && live && nodesAreOwn()) askForNodes();
+    else put(id, html);
   }
+  showFinding();
 }
+// Of many nodes some are shown: a page of them, or those that were looked for.
+function nodesAreOwn() { return nodesFirst > 0 || find.value.trim() !== ''; }
+function showFinding() {
+  document.getElementById('finding').hidden =
+    !live || (!document.getElementById('nodesnote') && !nodesAreOwn());
+}
+async function askForNodes() {
+  const mine = ++nodesAsked;
+  const answer = await fetch(`nodes?first=${nodesFirst}&find=${encodeURIComponent(find.value.trim())}`);
+  if (answer.ok && mine === nodesAsked && live) put('nodes', await answer.text());
+  showFinding();
+}
+function turn(by) {
+  const rows = document.querySelectorAll('#nodes tbody tr').length;
+  if (by > 0 && rows < by) return;
+  nodesFirst = Math.max(0, nodesFirst + by);
+  askForNodes();
+}
+find.addEventListener('input', () => { nodesFirst = 0; askForNodes(); });
+document.getElementById('finding').addEventListener('submit', (event) => {
+  event.preventDefault();
+  const by = event.submitter ? Number(event.submitter.value) : 0;
+  if (by) turn(by); else askForNodes();
+});
 function setLive(on) {
   live = on;
   liveButton.setAttribute('aria-pressed', String(on));
   if (on && source === null) listen();
-  if (!on && source !== null) { source.close(); source = null; }
+  if (!on && source !== null) { source.close(); source = null; seen = ''; }
 }
 function listen() {
-  source = new EventSource('live');
+  source = new EventSource(`live?seen=${seen}`);
   source.onmessage = (event) => {
     const news = JSON.parse(event.data);
     lookAtAdmission(news.admission);
@@ -84,6 +140,7 @@ slider.addEventListener('input', async () => {
 });
 liveButton.addEventListener('click', () => setLive(true));
 setLive(true);
+showFinding();
 )";
 
 // What only the operator sees and does. The token is kept for this window and this address, and
@@ -105,6 +162,7 @@ async function ask(path, options) {
     sessionStorage.removeItem('skerry-token');
     byId('operating').hidden = true;
     byId('enter').hidden = false;
+    document.body.classList.remove('operates');
   }
   return answer;
 }
@@ -119,6 +177,7 @@ async function showAdmission() {
   }
   byId('operating').hidden = false;
   byId('enter').hidden = true;
+  document.body.classList.add('operates');
 }
 function lookAtAdmission(version) {
   if (!token || version === seenAdmission) return;
@@ -190,17 +249,24 @@ std::string DashboardScript() {
   return std::string(kOperatorScript) + kScript;
 }
 
-std::string DashboardPage(const DashboardPieces& pieces, const RunReport& report) {
+std::string DashboardPage(const DashboardPieces& pieces, const RunReport& report,
+                          const std::string& seen) {
   std::string body;
   for (const auto& [id, html] : pieces) {
+    if (id == "nodes") {
+      body += absl::StrFormat(
+          "<form id=\"finding\" hidden><label for=\"find\">Nodes with <span class=\"muted\">(part of "
+          "a name, region, stage 0, waits, gone …)</span></label><input id=\"find\" "
+          "autocomplete=\"off\" spellcheck=\"false\" maxlength=\"60\"><button "
+          "value=\"-%d\">before</button><button value=\"%d\">next</button></form>",
+          kNodesShown, kNodesShown);
+    }
     body += "<div id=\"" + id + "\">" + html + "</div>";
     if (id != "heading") continue;
-    body +=
-        "<div id=\"time\"><button type=\"button\" id=\"live\" "
-        "aria-pressed=\"true\">live</button><input "
-        "type=\"range\" id=\"at\" min=\"0\" max=\"1\" value=\"1\" aria-label=\"moment of the run, "
-        "in "
-        "seconds\"><span id=\"attext\" class=\"muted\">now</span></div>";
+    body += "<div id=\"time\" data-seen=\"" + EscapeHtml(seen) +
+            "\"><button type=\"button\" id=\"live\" aria-pressed=\"true\">live</button><input "
+            "type=\"range\" id=\"at\" min=\"0\" max=\"1\" value=\"1\" aria-label=\"moment of the "
+            "run, in seconds\"><span id=\"attext\" class=\"muted\">now</span></div>";
   }
   return HtmlPage(report.name.empty() ? "Skerry" : report.name + " · Skerry",
                   body + AdmissionForms() + "<script src=\"dashboard.js\"></script>",

@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <iterator>
@@ -10,6 +12,7 @@
 
 #include "common/status.h"
 #include "coordinator/dashboard_view.h"
+#include "coordinator/page.h"
 
 namespace skerry {
 namespace {
@@ -33,7 +36,9 @@ std::string Dump(const Json& json) {
 }  // namespace
 
 DashboardPicture::DashboardPicture(fs::path directory)
-    : directory_(std::move(directory)), tail_(directory_ / "events.jsonl") {}
+    : process_(absl::StrFormat(
+          "%x", std::chrono::system_clock::now().time_since_epoch() / std::chrono::milliseconds(1))),
+      directory_(std::move(directory)), tail_(directory_ / "events.jsonl") {}
 
 std::shared_ptr<const DashboardPicture::View> DashboardPicture::Now() {
   const std::lock_guard lock(mutex_);
@@ -45,6 +50,24 @@ std::string DashboardPicture::Status() {
   const std::lock_guard lock(mutex_);
   Refresh();
   return status_text_;
+}
+
+std::string DashboardPicture::Nodes(size_t first, const std::string& find) {
+  const std::lock_guard lock(mutex_);
+  Refresh();
+  const Json status = status_.is_object() ? status_ : Json::object();
+  return Section("Nodes", "", NodeTable(status, first, find));
+}
+
+bool DashboardPicture::ReadOn() {
+  const std::lock_guard lock(mutex_);
+  return tail_.Read(kReadAtOnce).ok() && tail_.share_read() < 1;
+}
+
+int64_t DashboardPicture::VersionIn(const std::string& seen) const {
+  const size_t dash = seen.find('-');
+  if (dash == std::string::npos || seen.substr(0, dash) != process_) return 0;
+  return std::strtoll(seen.c_str() + dash + 1, nullptr, 10);
 }
 
 std::string DashboardPicture::Metrics() {
@@ -101,11 +124,13 @@ void DashboardPicture::Refresh() {
   if (view_ && now - made_ < kFresh) return;
   made_ = now;
   ReadStatus();
-  tail_.Read().status().IgnoreError();  // not there yet: the next time
+  tail_.Read(kReadAtOnce).status().IgnoreError();  // not there yet: the next time
   const RunReport report = tail_.Report();
-  const DashboardPieces pieces = DashboardView(status_, status_age_s_, report);
+  const DashboardPieces pieces =
+      DashboardView(status_, status_age_s_, report, tail_.share_read());
   auto view = std::make_shared<View>();
   view->version = view_ ? view_->version + 1 : 1;
+  view->seen = absl::StrFormat("%s-%d", process_, view->version);
   view->now_s = tail_.now_s();
   for (size_t i = 0; i < pieces.size(); ++i) {
     const bool same = view_ && view_->pieces[i].html == pieces[i].second;
@@ -113,7 +138,7 @@ void DashboardPicture::Refresh() {
         {pieces[i].first, pieces[i].second, same ? view_->pieces[i].changed : view->version});
   }
   view->admission = absl::StrFormat("%x", std::hash<std::string>()(Admission()));
-  view->page = DashboardPage(pieces, report);
+  view->page = DashboardPage(pieces, report, view->seen);
   view_ = std::move(view);
 }
 

@@ -1,6 +1,7 @@
 // The pipeline as a picture: a column a stage, a box a replica, an arrow from who waits to whom it
 // waits for.
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -17,8 +18,11 @@ using Json = nlohmann::json;
 constexpr double kTop = 34;         // room for the names of the stages
 constexpr double kGap = 10;         // between boxes of a column
 constexpr double kTall = 46;        // a box with two lines of text
-constexpr double kFlat = 12;        // of a crowd: colour only, its name is a tooltip
+constexpr double kFlat = 12;        // of a crowd: colour only; the table of nodes has their names
+constexpr double kFlatGap = 3;
 constexpr size_t kTallMax = 10;     // replicas
+constexpr size_t kFlatRows = 20;    // of a crowd, then side by side
+constexpr size_t kArrowsMax = 48;
 constexpr double kLabelWidth = 96;  // of a column that has room for text
 constexpr double kAside = 0.62;     // share of a column that its boxes take; arrows run between
 
@@ -73,6 +77,20 @@ std::string BoxSvg(const std::string& id, const Box& box) {
   return svg + "</g>";
 }
 
+// One shape for all of a kind.
+std::string CrowdSvg(const Boxes& boxes) {
+  std::map<std::string, std::string> by_state;
+  for (const auto& [id, box] : boxes) {
+    by_state[State(box.node)] += absl::StrFormat("M%.1f %.0fh%.1fv%.0fh-%.1fz", box.x, box.y,
+                                                 box.width, box.height, box.width);
+  }
+  std::string svg;
+  for (const auto& [state, path] : by_state) {
+    svg += "<path class=\"box " + state + "\" d=\"" + path + "\"/>";
+  }
+  return svg;
+}
+
 // From side to side that face each other; within a column a bow on the right.
 std::string Arrow(const Box& from, const Box& to) {
   const double y1 = from.y + from.height / 2, y2 = to.y + to.height / 2;
@@ -86,20 +104,54 @@ std::string Arrow(const Box& from, const Box& to) {
       x1, y1, x1 + bend, y1, same ? x2 + bend : x2 - bend, y2, x2, y2);
 }
 
-Boxes Place(const Json& status, const RunReport& report, size_t replicas_max) {
-  const double column = kChartWidth / static_cast<double>(report.stages.size());
-  const double height = replicas_max <= kTallMax && column * kAside >= kLabelWidth ? kTall : kFlat;
-  const double gap = height == kTall ? kGap : 3;
+Boxes PlaceTall(const Json& status, const RunReport& report, double column) {
   auto nodes = NodesById(status);
   Boxes boxes;
   for (size_t s = 0; s < report.stages.size(); ++s) {
     double y = kTop;
     for (const std::string& id : report.stages[s].replicas) {
-      boxes[id] = {static_cast<double>(s) * column, y, column * kAside, height, nodes[id]};
-      y += height + gap;
+      boxes[id] = {static_cast<double>(s) * column, y, column * kAside, kTall, nodes[id]};
+      y += kTall + kGap;
     }
   }
   return boxes;
+}
+
+// In a grid below the name of each stage.
+Boxes PlaceFlat(const Json& status, const RunReport& report, double column) {
+  auto nodes = NodesById(status);
+  Boxes boxes;
+  for (size_t s = 0; s < report.stages.size(); ++s) {
+    const std::vector<std::string>& replicas = report.stages[s].replicas;
+    const size_t abreast = std::max<size_t>(1, (replicas.size() + kFlatRows - 1) / kFlatRows);
+    const double width = column * kAside / static_cast<double>(abreast);
+    for (size_t i = 0; i < replicas.size(); ++i) {
+      const auto row = static_cast<double>(i / abreast), place = static_cast<double>(i % abreast);
+      boxes[replicas[i]] = {static_cast<double>(s) * column + place * width,
+                            kTop + row * (kFlat + kFlatGap), std::max(1.5, width - 2), kFlat,
+                            nodes[replicas[i]]};
+    }
+  }
+  return boxes;
+}
+
+// Of narrow columns every so many.
+std::string StageNames(const RunReport& report, double column) {
+  constexpr double kNumberWidth = 22, kNameWidth = 132;
+  const bool wide = column >= kNameWidth;
+  const auto every =
+      wide ? size_t{1} : static_cast<size_t>(std::max(1.0, std::ceil(kNumberWidth / column)));
+  std::string names;
+  for (size_t s = 0; s < report.stages.size(); s += every) {
+    const ReportStage& stage = report.stages[s];
+    const std::string name =
+        wide ? absl::StrFormat("stage %d: layers %d–%d", s, stage.first_layer,
+                               std::max(stage.first_layer, stage.last_layer - 1))
+             : absl::StrFormat("%d", s);
+    names += absl::StrFormat("<text class=\"tick\" x=\"%.1f\" y=\"16\">%s</text>",
+                             static_cast<double>(s) * column, name);
+  }
+  return names;
 }
 
 std::string Key() {
@@ -115,24 +167,22 @@ std::string PipelineSvg(const Json& status, const RunReport& report) {
   size_t replicas_max = 1;
   for (const ReportStage& stage : report.stages)
     replicas_max = std::max(replicas_max, stage.replicas.size());
-  const Boxes boxes = Place(status, report, replicas_max);
-  std::string drawn, arrows;
+  const double column = kChartWidth / static_cast<double>(report.stages.size());
+  const bool tall = replicas_max <= kTallMax && column * kAside >= kLabelWidth;
+  const Boxes boxes =
+      tall ? PlaceTall(status, report, column) : PlaceFlat(status, report, column);
+  std::string drawn = tall ? "" : CrowdSvg(boxes), arrows;
   double bottom = kTop;
+  size_t arrows_left = kArrowsMax;
   for (const auto& [id, box] : boxes) {
-    drawn += BoxSvg(id, box);
+    if (tall) drawn += BoxSvg(id, box);
     bottom = std::max(bottom, box.y + box.height);
     const auto target = boxes.find(WaitsFor(box.node));
-    if (target != boxes.end()) arrows += Arrow(box, target->second);
+    if (target == boxes.end() || arrows_left == 0) continue;
+    arrows += Arrow(box, target->second);
+    --arrows_left;
   }
-  std::string names;
-  const double column = kChartWidth / static_cast<double>(report.stages.size());
-  for (size_t s = 0; s < report.stages.size(); ++s) {
-    const ReportStage& stage = report.stages[s];
-    names +=
-        absl::StrFormat("<text class=\"tick\" x=\"%.1f\" y=\"16\">stage %d: layers %d–%d</text>",
-                        static_cast<double>(s) * column, s, stage.first_layer,
-                        std::max(stage.first_layer, stage.last_layer - 1));
-  }
+  const std::string names = StageNames(report, column);
   const std::string svg =
       absl::StrFormat(
           "<svg class=\"pipeline\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" "

@@ -4,18 +4,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <random>
+#include <thread>
 #include <utility>
 
 #include "common/status.h"
 #include "coordinator/dashboard_access.h"
 #include "coordinator/dashboard_picture_program.h"
 #include "coordinator/dashboard_server_program.h"
+#include "coordinator/log_program.h"
 #include "model/file_io.h"
 
 namespace skerry {
@@ -24,6 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kPortsTried = 20;
+constexpr auto kLetOthersLook = std::chrono::milliseconds(2);  // between pieces of a long history
 
 std::string ReadWhole(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
@@ -79,10 +83,15 @@ absl::StatusOr<int> ServeDashboard(const DashboardOptions& options) {
   const std::string shown = host.find(':') == std::string::npos ? host : "[" + host + "]";
   const std::string url = absl::StrFormat("http://%s:%d/", shown, port);
   WriteFileAtomically((place / "dashboard").string(), url + "\n").IgnoreError();
-  std::printf("dashboard: %s%s\n", url.c_str(),
-              !viewers_need ? "" : "?token=…, which stands in dashboard.token beside the run");
-  std::fflush(stdout);
-  return server.Listen() ? 0 : 1;
+  LogLine("dashboard: " + url +
+          (!viewers_need ? "" : "?token=…, which stands in dashboard.token beside the run"));
+  // Who looks meanwhile sees as much as was read.
+  std::thread reader([&picture] {
+    while (picture.ReadOn()) std::this_thread::sleep_for(kLetOthersLook);
+  });
+  const bool served = server.Listen();
+  reader.join();
+  return served ? 0 : 1;
 }
 
 void StartDashboard(const DashboardOptions& options) {
@@ -94,10 +103,7 @@ void StartDashboard(const DashboardOptions& options) {
   std::signal(SIGINT, SIG_IGN);  // the parent's to answer; this ends with it
   std::signal(SIGTERM, SIG_DFL);
   const auto served = ServeDashboard(options);
-  if (!served.ok()) {
-    std::fprintf(stderr, "skerry-coordinator: %s\n", ErrorText(served.status()).c_str());
-  }
-  _exit(served.ok() ? *served : 1);
+  _exit(served.ok() ? *served : LogEnd(served.status()));
 }
 
 void AddDashboardCommand(CLI::App& app, int* exit_code) {

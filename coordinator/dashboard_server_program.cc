@@ -2,8 +2,10 @@
 
 #include <httplib.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -141,7 +143,17 @@ class DashboardServer::Routes {
     server_.Get("/dashboard.js", [](const Request&, Response& response) {
       response.set_content(DashboardScript(), "text/javascript");
     });
-    server_.Get("/live", [this](const Request&, Response& response) { Live(response); });
+    server_.Get("/live", [this](const Request& request, Response& response) {
+      const std::string again = request.get_header_value("Last-Event-ID");
+      Live(response, picture_.VersionIn(again.empty() ? request.get_param_value("seen") : again));
+    });
+    server_.Get("/nodes", [this](const Request& request, Response& response) {
+      const std::string first = request.get_param_value("first");
+      const auto number = std::max(0LL, std::strtoll(first.c_str(), nullptr, 10));
+      response.set_content(
+          picture_.Nodes(static_cast<size_t>(number), request.get_param_value("find")),
+          "text/html; charset=utf-8");
+    });
     server_.Get("/at", [this](const Request& request, Response& response) {
       const std::string text = request.get_param_value("s");
       char* end = nullptr;
@@ -181,25 +193,30 @@ class DashboardServer::Routes {
   }
 
   // Server-sent events: the pieces that changed since this viewer saw them.
-  void Live(httplib::Response& response) {
+  void Live(httplib::Response& response, int64_t has_seen) {
     if (viewers_.fetch_add(1) >= kViewersMax) {
       --viewers_;
       response.status = 503;
       response.set_content("too many viewers\n", "text/plain");
       return;
     }
-    auto seen = std::make_shared<int64_t>(0);
+    struct Viewer {
+      int64_t seen;
+      bool greeted = false;  // told what time it is, whatever else is new
+    };
+    auto viewer = std::make_shared<Viewer>(Viewer{has_seen});
     response.set_chunked_content_provider(
         "text/event-stream",
-        [this, seen](size_t, httplib::DataSink& sink) {
+        [this, viewer](size_t, httplib::DataSink& sink) {
           const auto view = picture_.Now();
           Json pieces = Json::object();
           for (const DashboardPicture::Piece& piece : view->pieces) {
-            if (piece.changed > *seen) pieces[piece.id] = piece.html;
+            if (piece.changed > viewer->seen) pieces[piece.id] = piece.html;
           }
-          *seen = view->version;
-          const std::string text = pieces.empty() ? ": nothing new\n\n"
-                                                  : "data: " +
+          viewer->seen = view->version;
+          const bool is_nothing = pieces.empty() && std::exchange(viewer->greeted, true);
+          const std::string text = is_nothing ? ": nothing new\n\n"
+                                                  : "id: " + view->seen + "\ndata: " +
                                                         Dump({{"now_s", view->now_s},
                                                               {"admission", view->admission},
                                                               {"pieces", pieces}}) +

@@ -57,8 +57,9 @@ Now Sentence(const Json& status, double age_s, const RunReport& report) {
   return {phase};
 }
 
-std::string Heading(const Json& status, double age_s, const RunReport& report) {
-  const Now now = Sentence(status, age_s, report);
+std::string Heading(const Json& status, double age_s, const RunReport& report, double read) {
+  Now now = Sentence(status, age_s, report);
+  if (read < 1) now.text += absl::StrFormat("; its history is being read, %.0f %%", 100 * read);
   return "<h1>" + EscapeHtml(report.name.empty() ? "A training run" : report.name) +
          "</h1><p class=\"muted\">run " + Code(report.run) + " · began " +
          EscapeHtml(report.started_utc) + "</p><p class=\"now" + (now.bad ? " bad" : "") +
@@ -75,7 +76,9 @@ std::string ProgressTile(const Json& status, const RunReport& report) {
   const int64_t step = status.value("step", report.steps);
   const double rate = status.value("tokens_per_s", 0.0);
   std::string note = HumanCount(report.tokens) + " tokens";
-  if (steps > step && step > 0 && report.step_ended_s.size() > 1) {
+  const std::string phase = status.value("phase", "");
+  const bool goes_on = phase != "paused" && phase != "pausing";
+  if (steps > step && step > 0 && goes_on && report.step_ended_s.size() > 1) {
     // Of the last steps: what came before may have been slower or faster.
     const size_t count = std::min<size_t>(50, report.step_ended_s.size() - 1);
     const auto& last = report.step_ended_s.back();
@@ -111,88 +114,6 @@ std::string Tiles(const Json& status, const RunReport& report) {
   return html + "</div>";
 }
 
-std::string Doing(const Json& node) {
-  if (!node.value("alive", false)) return "gone";
-  const std::string waits = node.value("waiting_for", "");
-  const std::string phase = node.value("phase", "");
-  return waits.empty() ? phase : "waits for the " + waits;
-}
-
-int64_t ContributedByAll(const Json& nodes) {
-  int64_t tokens = 0;
-  for (const Json& node : nodes) tokens += node.value("contributed_tokens", int64_t{0});
-  return tokens;
-}
-
-std::string Contributed(const Json& node, int64_t by_all) {
-  const int64_t tokens = node.value("contributed_tokens", int64_t{0});
-  if (tokens == 0 || by_all == 0) return "–";
-  return absl::StrFormat("%s (%.1f %%)", HumanCount(tokens),
-                         100 * static_cast<double>(tokens) / static_cast<double>(by_all));
-}
-
-std::string Or(const std::string& text) {
-  return text.empty() ? "–" : EscapeHtml(text);
-}
-
-// Held of what it offers.
-std::string MemoryText(const Json& node) {
-  const double offered = node.value("memory_offered_bytes", 0.0);
-  if (offered <= 0) return "–";
-  const double held = node.value("memory_bytes", 0.0);
-  return (held > 0 ? HumanBytes(held) : "–") + " of " + HumanBytes(offered);
-}
-
-// Its deltas that were accepted, and those that a robust mean gave little weight.
-std::string ChecksText(const Json& node) {
-  const auto counted = node.value("rounds_counted", int64_t{0});
-  const auto screened = node.value("rounds_screened", int64_t{0});
-  std::string text = absl::StrFormat("%d rounds counted", counted);
-  if (screened > 0) text += absl::StrFormat(", %d screened", screened);
-  if (!node.value("out", false)) return text;
-  const std::string id = EscapeHtml(node.value("id", ""));
-  return text + absl::StrFormat(
-                    "<br>put out <button type=\"button\" data-do=\"evidence\" data-node=\"%s\" "
-                    "aria-label=\"evidence against node %s\">evidence</button>",
-                    id, id);
-}
-
-std::string NodeRow(const Json& node, int64_t by_all) {
-  const int stage = node.value("stage", -1);
-  const bool gone = !node.value("alive", false);
-  const double silent = node.value("silent_s", 0.0);
-  std::string doing = EscapeHtml(Doing(node));
-  if (!gone && silent > 3) doing += absl::StrFormat("; silent for %s", HumanSeconds(silent));
-  return absl::StrFormat(
-      "<tr%s><th scope=\"row\">%s</th><td>%s</td><td>%s</td><td>%s</td><td>%d</td><td>%d</td>"
-      "<td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td>"
-      "</tr>",
-      gone ? " class=\"bad\"" : "", Code(node.value("id", "")),
-      EscapeHtml(node.value("region", "")),
-      stage < 0 ? "–" : absl::StrFormat("%d.%d", stage, node.value("replica", 0)), doing,
-      node.value("step", 0), node.value("base_version", 0), Contributed(node, by_all),
-      HumanBytes(node.value("bytes_sent", 0.0)), HumanBytes(node.value("bytes_received", 0.0)),
-      ChecksText(node), MemoryText(node), Or(node.value("device", "")), Or(node.value("reach", "")),
-      Or(node.value("software", "")));
-}
-
-std::string NodeTable(const Json& status) {
-  const Json nodes = status.value("nodes", Json::array());
-  if (nodes.empty()) return "";
-  std::string html =
-      "<table><thead><tr><th scope=\"col\">node</th><th "
-      "scope=\"col\">region</th>"
-      "<th scope=\"col\">stage.replica</th><th scope=\"col\">now</th><th scope=\"col\">step</th>"
-      "<th scope=\"col\">round</th><th scope=\"col\">contributed tokens</th><th "
-      "scope=\"col\">sent</th><th "
-      "scope=\"col\">received</th><th scope=\"col\">checks</th><th scope=\"col\">memory</th><th "
-      "scope=\"col\">device</th><th scope=\"col\">can be dialled</th><th "
-      "scope=\"col\">version</th></tr></thead><tbody>";
-  const int64_t by_all = ContributedByAll(nodes);
-  for (const Json& node : nodes) html += NodeRow(node, by_all);
-  return Scrolled("nodes", html + "</tbody></table>");
-}
-
 // The newest first: that is what somebody who looks in wants to know.
 std::string NewestEvents(const RunReport& report) {
   constexpr size_t kShown = 200;
@@ -205,14 +126,20 @@ std::string NewestEvents(const RunReport& report) {
 
 }  // namespace
 
-DashboardPieces DashboardView(const Json& given, double status_age_s, const RunReport& report) {
+DashboardPieces DashboardView(const Json& given, double status_age_s, const RunReport& report,
+                              double history_read) {
   const Json status = given.is_object() ? given : Json::object();
   return {
-      {"heading", Heading(given, status_age_s, report)},
+      {"heading", Heading(given, status_age_s, report, history_read)},
       {"tiles", Tiles(status, report)},
       {"pipeline", Section("Pipeline", "an arrow leads from who waits to whom it waits for",
                            PipelineSvg(status, report))},
-      {"loss", Section("Loss", "nat per token, over steps", LossChartSvg(report))},
+      {"map", Section("Where", "regions of nodes and the links between them",
+                      WorldMapSvg(status, report))},
+      {"loss", Section("Loss", "nat per token, over steps, tokens and time",
+                       LossChartSvg(report))},
+      {"pace", Section("Pace", "tokens a second, and how busy the devices are",
+                       PaceChartSvg(report))},
       {"nodes", Section("Nodes", "", NodeTable(status))},
       {"rounds", Section("Outer rounds", "per stage, slowest replica",
                          RoundsChartSvg(report) + StageRoundsTable(report))},

@@ -1,5 +1,6 @@
 #include "coordinator/event_tail.h"
 
+#include <algorithm>
 #include <fstream>
 #include <functional>
 #include <utility>
@@ -25,21 +26,41 @@ absl::StatusOr<int64_t> ForEachLine(const std::filesystem::path& file, int64_t o
 
 }  // namespace
 
-absl::StatusOr<bool> EventTail::Read() {
+absl::StatusOr<bool> EventTail::Read(int64_t bytes_max) {
   std::error_code error;
   const auto size = std::filesystem::file_size(file_, error);
   if (error) return NotFound("%s: %s", file_.string(), error.message());
-  if (static_cast<int64_t>(size) < offset_) {
-    fold_ = {};
-    offset_ = lines_ = 0;
+  size_ = static_cast<int64_t>(size);
+  if (size_ < offset_) {
+    const int64_t now_size = size_;
+    *this = EventTail(file_);
+    size_ = now_size;
   }
   const int64_t before = lines_;
-  SKERRY_ASSIGN_OR_RETURN(offset_, ForEachLine(file_, offset_, [&](const std::string& line) {
-                            fold_.OnLine(line);
-                            ++lines_;
-                            return true;
-                          }));
+  int64_t left = bytes_max;
+  const auto end = ForEachLine(file_, offset_, [&](const std::string& line) {
+    fold_.OnLine(line);
+    ++lines_;
+    const auto bytes = static_cast<int64_t>(line.size()) + 1;
+    offset_ += bytes;
+    if (offset_ - (stops_.empty() ? 0 : stops_.back().offset) >= stop_every_) NoteStop();
+    return (left -= bytes) > 0;
+  });
+  SKERRY_RETURN_IF_ERROR(end.status());
   return lines_ != before;
+}
+
+double EventTail::share_read() const {
+  return size_ <= 0 ? 1 : std::min(1.0, static_cast<double>(offset_) / static_cast<double>(size_));
+}
+
+void EventTail::NoteStop() {
+  if (stops_.size() >= kStopsMax) {
+    for (size_t i = 0; 2 * i + 1 < stops_.size(); ++i) stops_[i] = std::move(stops_[2 * i + 1]);
+    stops_.resize(stops_.size() / 2);
+    stop_every_ *= 2;
+  }
+  stops_.push_back({offset_, lines_, fold_});
 }
 
 RunReport EventTail::Report() const {
@@ -47,20 +68,27 @@ RunReport EventTail::Report() const {
 }
 
 absl::StatusOr<RunReport> EventTail::ReportUntil(double seconds) const {
-  EventFold fold;
-  int64_t left = lines_;
-  SKERRY_RETURN_IF_ERROR(ForEachLine(file_, 0, [&](const std::string& line) {
+  const auto after =
+      std::partition_point(stops_.begin(), stops_.end(),
+                           [&](const Stop& stop) { return stop.fold.now_s() < seconds; });
+  Stop from{0, 0, EventFold(EventFold::Keeps::kRecent)};
+  if (after != stops_.begin()) from = *std::prev(after);
+  int64_t left = lines_ - from.lines;
+  SKERRY_RETURN_IF_ERROR(ForEachLine(file_, from.offset, [&](const std::string& line) {
                            if (left-- == 0) return false;
-                           fold.OnLine(line);
-                           return fold.now_s() < seconds;
+                           from.fold.OnLine(line);
+                           return from.fold.now_s() < seconds;
                          }).status());
-  return ReportOf(std::move(fold));
+  return ReportOf(std::move(from.fold));
 }
 
 absl::StatusOr<std::vector<std::string>> EventTail::Lines(int64_t first, int64_t count) const {
+  const auto after = std::partition_point(stops_.begin(), stops_.end(),
+                                          [&](const Stop& stop) { return stop.lines <= first; });
+  int64_t number = after == stops_.begin() ? 0 : std::prev(after)->lines;
+  const int64_t offset = after == stops_.begin() ? 0 : std::prev(after)->offset;
   std::vector<std::string> lines;
-  int64_t number = 0;
-  SKERRY_RETURN_IF_ERROR(ForEachLine(file_, 0, [&](const std::string& line) {
+  SKERRY_RETURN_IF_ERROR(ForEachLine(file_, offset, [&](const std::string& line) {
                            if (number >= first && number < lines_) lines.push_back(line);
                            return ++number < lines_ && static_cast<int64_t>(lines.size()) < count;
                          }).status());

@@ -27,6 +27,7 @@ class LineFile {
   // `line` without its end. Never fails: see waiting().
   void Append(const std::string& line);
 
+  int64_t size() const { return size_; }              // bytes of whole lines in the file
   size_t waiting() const { return waiting_.size(); }  // lines
   int64_t dropped() const { return dropped_; }
 

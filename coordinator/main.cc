@@ -212,10 +212,12 @@ void AddRunCommands(CLI::App& app, CommandLine& line) {
                    "host:port of the run's web page; none: without; default: 127.0.0.1:7780 or one "
                    "of the next ports")
       ->type_name("ADDRESS");
-  serve->callback([&] {
-    const auto served = Serve(line.serve);
-    line.exit_code = served.ok() ? *served : Ended(served.status());
-  });
+  serve
+      ->add_option("--log-format", line.serve.log_format,
+                   "text, or json: one object a line, named as OpenTelemetry's")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  serve->callback([&] { line.exit_code = ServeCommand(line.serve); });
 }
 
 void AddViewCommands(CLI::App& app, CommandLine& line) {

@@ -37,6 +37,7 @@ struct ReportNode {
   int64_t held_bytes = 0;       // the most its stage held; 0: not known
   int64_t model_bytes = 0;      // what the memory model said
   int64_t rounds_screened = 0;  // in which its delta counted for little or nothing
+  bool is_screened = false;     // and it was told
 };
 
 struct ReportLink {
@@ -77,6 +78,14 @@ struct ReportRound {
   std::map<std::string, int64_t> digests;  // of the base after it: how many hold it
 };
 
+// Sums over rounds of one stage that are not kept one by one any more.
+struct OlderRounds {
+  int64_t rounds = 0;
+  int64_t replicas = 0;
+  double transfer_s = 0, wait_s = 0;
+  double bytes_sent = 0, bytes_received = 0;
+};
+
 struct ReportEvent {
   double at_s = 0;
   std::string kind;
@@ -115,7 +124,10 @@ struct RunReport {
   double wall_s = 0;
   uint64_t seed = 0;
 
-  std::vector<std::pair<int64_t, double>> step_ended_s;  // (step, when), in order of steps
+  // (step, when), in order of steps; beside each, the tokens trained on until then. Of a log of
+  // many steps an entry may stand for several: the step is their last.
+  std::vector<std::pair<int64_t, double>> step_ended_s;
+  std::vector<int64_t> step_tokens;
   std::optional<double> planned_s;                       // when the first plan was made
 
   LossCurve training;
@@ -127,8 +139,11 @@ struct RunReport {
   std::map<std::pair<std::string, std::string>, ReportLink> links;           // (from, to)
   std::map<std::pair<std::string, std::string>, ConfiguredLink> configured;  // by region
   std::vector<ReportRound> rounds;          // ordered by stage, then round
+  std::map<int64_t, OlderRounds> older_rounds;  // by stage
   std::vector<ReportEvent> events;          // in order of time
   std::shared_ptr<const TracedStep> trace;  // the newest; may be null
+  // (when, share of the step that the devices of those who worked in it were busy), of traced steps.
+  std::vector<std::pair<double, double>> busy;
   std::string plan_reason;                  // the planner's own account of the last plan
   std::string sample;
   std::string command;

@@ -1,15 +1,20 @@
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "common/status.h"
 #include "coordinator/chart.h"
+#include "coordinator/page.h"
 #include "coordinator/report_page.h"
 
 namespace skerry {
 namespace {
 
 constexpr double kWidth = kChartWidth, kLeft = kChartLeft, kRight = kChartRight;
-constexpr size_t kLinePointsMax = 1200;
+constexpr size_t kLinePointsMax = 600;
+constexpr size_t kBarsMax = 480;  // of all stages together
+constexpr int64_t kRoundRowsMax = 48;
+constexpr size_t kPacePoints = 160;
 
 std::string Polyline(const LossCurve& curve, const Axis& x, const Axis& y,
                      const std::string& style) {
@@ -26,13 +31,14 @@ std::string Polyline(const LossCurve& curve, const Axis& x, const Axis& y,
 // Mean over a window of about a fortieth of the run around each step.
 LossCurve Smooth(const LossCurve& curve) {
   const size_t reach = curve.size() / 80;
+  std::vector<double> sums = {0};  // of what stands before
+  for (const auto& point : curve) sums.push_back(sums.back() + point.second);
   LossCurve smooth;
   for (size_t i = 0; i < curve.size(); ++i) {
     const size_t first = i - std::min(i, reach);
     const size_t last = std::min(i + reach, curve.size() - 1);
-    double sum = 0;
-    for (size_t j = first; j <= last; ++j) sum += curve[j].second;
-    smooth.emplace_back(curve[i].first, sum / static_cast<double>(last - first + 1));
+    smooth.emplace_back(curve[i].first,
+                        (sums[last + 1] - sums[first]) / static_cast<double>(last - first + 1));
   }
   return smooth;
 }
@@ -76,6 +82,31 @@ void FindRange(const RunReport& report, Axis& x, Axis& y) {
   y.high += air;
 }
 
+// What a step of the axis is in tokens and in time, beneath it.
+std::string OtherScales(const RunReport& report, const Axis& x, double bottom) {
+  const auto& ended = report.step_ended_s;
+  if (ended.size() < 2 || report.step_tokens.size() != ended.size()) return "";
+  std::string svg;
+  const double step = NiceStep(x.high - x.low, 9);
+  for (double k = 0; k * step <= x.high; ++k) {
+    const auto at = std::partition_point(ended.begin(), ended.end(), [&](const auto& entry) {
+      return static_cast<double>(entry.first) + 1 < k * step;
+    });
+    if (at == ended.end()) continue;
+    const auto i = static_cast<size_t>(at - ended.begin());
+    const bool begins = k == 0;
+    const std::string tokens = begins ? "0 tokens" : HumanCount(report.step_tokens[i]);
+    const std::string time = HumanSeconds(begins ? report.planned_s.value_or(0) : at->second);
+    int line = 1;
+    for (const std::string& text : {tokens, time}) {
+      svg += absl::StrFormat(
+          "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>",
+          x.At(k * step), bottom + 18 + 16 * line++, text);
+    }
+  }
+  return svg;
+}
+
 std::string RoundBar(const ReportRound& round, const Axis& x, double top, double height) {
   const double end = x.At(round.committed_s);
   const double start = std::min(x.At(round.committed_s - round.transfer_s), end - 2);
@@ -101,9 +132,13 @@ std::string RoundBar(const ReportRound& round, const Axis& x, double top, double
 
 std::string EventMarks(const RunReport& report, const Axis& x, double bottom) {
   std::string svg;
-  for (const ReportEvent& event : report.events) {
+  constexpr size_t kMarksMax = 200;
+  size_t marks = 0;
+  for (auto it = report.events.rbegin(); it != report.events.rend() && marks < kMarksMax; ++it) {
+    const ReportEvent& event = *it;
     const bool marked = event.bad || event.kind == "restarted" || event.kind == "returned";
     if (!marked || event.at_s < x.low || event.at_s > x.high) continue;
+    ++marks;
     svg += absl::StrFormat(
         "<line class=\"%s\" x1=\"%.1f\" x2=\"%.1f\" y1=\"4\" y2=\"%.1f\"><title>%s</title></line>",
         event.bad ? "mark bad" : "mark", x.At(event.at_s), x.At(event.at_s), bottom,
@@ -112,18 +147,68 @@ std::string EventMarks(const RunReport& report, const Axis& x, double bottom) {
   return svg;
 }
 
+// Of each stage the last ones: so many that all of them can be told apart.
+std::vector<const ReportRound*> NewestRounds(const RunReport& report, int64_t stages) {
+  const size_t of_each = std::max<size_t>(2, kBarsMax / static_cast<size_t>(stages));
+  std::map<int64_t, size_t> of_stage;
+  for (const ReportRound& round : report.rounds) ++of_stage[round.stage];
+  std::vector<const ReportRound*> shown;
+  for (const ReportRound& round : report.rounds) {
+    if (of_stage[round.stage]-- <= of_each) shown.push_back(&round);
+  }
+  return shown;
+}
+
+// (when, tokens a second since the point before), of parts of the run that took about as long.
+std::vector<std::pair<double, double>> Pace(const RunReport& report) {
+  const auto& ended = report.step_ended_s;
+  std::vector<std::pair<double, double>> pace;
+  if (ended.size() < 3 || report.step_tokens.size() != ended.size()) return pace;
+  double before_s = ended.front().second;
+  const double part = (ended.back().second - before_s) / static_cast<double>(kPacePoints);
+  int64_t before = report.step_tokens.front();
+  for (size_t i = 1; i < ended.size(); ++i) {
+    const double seconds = ended[i].second - before_s;
+    if (seconds <= 0 || (seconds < part && i + 1 < ended.size())) continue;
+    pace.emplace_back(ended[i].second,
+                      static_cast<double>(report.step_tokens[i] - before) / seconds);
+    before_s = ended[i].second;
+    before = report.step_tokens[i];
+  }
+  return pace;
+}
+
+std::string Line(const std::vector<std::pair<double, double>>& points, const Axis& x, const Axis& y,
+                 const char* style) {
+  std::string text;
+  for (const auto& [at, value] : points) {
+    text += absl::StrFormat("%.1f,%.1f ", x.At(at), y.At(value));
+  }
+  return absl::StrFormat("<polyline class=\"%s\" points=\"%s\"/>", style, text);
+}
+
+std::string BusyAxis(const Axis& y) {
+  std::string svg;
+  for (const double share : {0.0, 0.5, 1.0}) {
+    svg += absl::StrFormat(
+        "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%.0f %%</text>", kWidth,
+        y.At(share) - 3, 100 * share);
+  }
+  return svg;
+}
+
 }  // namespace
 
 std::string LossChartSvg(const RunReport& report) {
   if (report.training.empty() && report.validation.empty() && report.reference.empty()) return "";
-  constexpr double kHeight = 340, kBottom = kHeight - 46;
+  constexpr double kHeight = 372, kBottom = kHeight - 78;
   Axis x{0, 1, kLeft, kWidth - kRight};
   Axis y{0, 1, kBottom, 10};
   FindRange(report, x, y);
   std::string svg = Legend(report);
   svg += absl::StrFormat("<svg viewBox=\"0 0 %g %g\" role=\"img\" aria-label=\"Loss over steps\">",
                          kWidth, kHeight);
-  svg += YGrid(y) + XTicks(x, kBottom, "");
+  svg += YGrid(y) + XTicks(x, kBottom, "") + OtherScales(report, x, kBottom);
   svg += absl::StrFormat(
       "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">inner step</text>",
       kWidth - kRight, kHeight - 8);
@@ -134,15 +219,45 @@ std::string LossChartSvg(const RunReport& report) {
   return svg + "</svg>";
 }
 
+std::string PaceChartSvg(const RunReport& report) {
+  const auto pace = Pace(report);
+  if (pace.size() < 2) return "";
+  constexpr double kHeight = 190, kBottom = kHeight - 26;
+  const Axis x{pace.front().first, pace.back().first, kLeft, kWidth - kRight - 34};
+  Axis y{0, 1, kBottom, 16};
+  for (const auto& point : pace) y.high = std::max(y.high, 1.05 * point.second);
+  const Axis share{0, 1, kBottom, 16};
+  std::vector<std::pair<double, double>> busy;
+  const size_t stride = report.busy.size() / kPacePoints + 1;
+  for (size_t i = 0; i < report.busy.size(); i += stride) {
+    if (report.busy[i].first >= x.low && report.busy[i].first <= x.high)
+      busy.push_back(report.busy[i]);
+  }
+  std::string svg = "<div class=\"legend\"><span class=\"key training\">tokens a second</span>";
+  if (busy.size() > 1) {
+    svg +=
+        "<span class=\"key reference\">share of traced steps in which devices were busy "
+        "(right)</span>";
+  }
+  svg += absl::StrFormat(
+      "</div><svg viewBox=\"0 0 %g %g\" role=\"img\" aria-label=\"Tokens a second over time\">",
+      kWidth, kHeight);
+  svg += YGrid(y) + TimeTicks(x, kBottom) + Line(pace, x, y, "training");
+  if (busy.size() > 1) svg += BusyAxis(share) + Line(busy, x, share, "reference");
+  return svg + "</svg>";
+}
+
 std::string RoundsChartSvg(const RunReport& report) {
   if (report.rounds.empty()) return "";
   constexpr double kRow = 30, kBar = 18;
   int64_t stages = 0;
+  for (const ReportRound& round : report.rounds) stages = std::max(stages, round.stage + 1);
+  if (stages > kRoundRowsMax) return "";  // the table says it
+  const std::vector<const ReportRound*> shown = NewestRounds(report, stages);
   Axis x{INFINITY, -INFINITY, kLeft + 14, kWidth - kRight};
-  for (const ReportRound& round : report.rounds) {
-    stages = std::max(stages, round.stage + 1);
-    x.low = std::min(x.low, round.committed_s - round.transfer_s);
-    x.high = std::max({x.high, round.committed_s, round.landed_s});
+  for (const ReportRound* round : shown) {
+    x.low = std::min(x.low, round->committed_s - round->transfer_s);
+    x.high = std::max({x.high, round->committed_s, round->landed_s});
   }
   const double bottom = 6 + kRow * static_cast<double>(stages);
   std::string svg = absl::StrFormat(
@@ -158,11 +273,11 @@ std::string RoundsChartSvg(const RunReport& report) {
         "<line class=\"grid\" x1=\"%g\" x2=\"%g\" y1=\"%.1f\" y2=\"%.1f\"/>",
         kLeft + 4, middle + 4, stage, x.start, x.stop, middle, middle);
   }
-  for (const ReportRound& round : report.rounds) {
+  for (const ReportRound* round : shown) {
     svg +=
-        RoundBar(round, x, 6 + kRow * static_cast<double>(round.stage) + (kRow - kBar) / 2, kBar);
+        RoundBar(*round, x, 6 + kRow * static_cast<double>(round->stage) + (kRow - kBar) / 2, kBar);
   }
-  return svg + EventMarks(report, x, bottom) + XTicks(x, bottom, " s") + "</svg>";
+  return svg + EventMarks(report, x, bottom) + TimeTicks(x, bottom) + "</svg>";
 }
 
 }  // namespace skerry

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <set>
+#include <utility>
 
 #include "common/status.h"
 
@@ -19,16 +21,6 @@ int64_t DaysFromCivil(int64_t year, int64_t month, int64_t day) {
   const int64_t day_of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
   const int64_t day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
   return era * 146097 + day_of_era - 719468;
-}
-
-std::vector<std::string> TextsAt(const json& object, const char* key) {
-  std::vector<std::string> texts;
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_array()) return texts;
-  for (const json& item : *found) {
-    if (item.is_string()) texts.push_back(item.get<std::string>());
-  }
-  return texts;
 }
 
 bool IsTrue(const json& object, const char* key) {
@@ -49,6 +41,16 @@ int64_t IntegerAt(const json& object, const char* key, int64_t otherwise) {
   if (found->is_number_integer()) return found->get<int64_t>();
   const double value = found->get<double>();
   return std::abs(value) < 0x1.0p62 ? static_cast<int64_t>(value) : otherwise;
+}
+
+std::vector<std::string> TextsAt(const json& object, const char* key) {
+  std::vector<std::string> texts;
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_array()) return texts;
+  for (const json& item : *found) {
+    if (item.is_string()) texts.push_back(item.get<std::string>());
+  }
+  return texts;
 }
 
 std::string TextAt(const json& object, const char* key) {
@@ -102,6 +104,24 @@ void EventFold::AdvanceClock(const json& event) {
 
 void EventFold::Tell(const std::string& kind, std::string text, bool bad) {
   report_.events.push_back({now_s_, kind, std::move(text), bad});
+  if (keeps_ == Keeps::kRecent && report_.events.size() > 2 * kEventsRecent) CountOldEvents();
+}
+
+// How the run began stays.
+void EventFold::CountOldEvents() {
+  constexpr size_t kFirst = 32;
+  std::vector<ReportEvent>& events = report_.events;
+  const auto from = events.begin() + kFirst;
+  const auto until = events.end() - kEventsRecent;
+  events_left_out_ += until - from - (events_left_out_ > 0 ? 1 : 0);
+  const double at_s = (until - 1)->at_s;
+  events.erase(from, until);
+  events.insert(events.begin() + kFirst,
+                {at_s, "left_out",
+                 absl::StrFormat("Until here %d things happened that this page does not show; they "
+                                 "are in events.jsonl.",
+                                 events_left_out_),
+                 false});
 }
 
 void EventFold::OnEvent(const std::string& kind, const json& event) {
@@ -113,18 +133,19 @@ void EventFold::OnEvent(const std::string& kind, const json& event) {
     const auto seed = event.find("seed");
     if (seed != event.end() && seed->is_number_integer()) report_.seed = seed->get<uint64_t>();
   } else if (kind == "link") {
-    report_.links[{TextAt(event, "from"), TextAt(event, "to")}] = {
-        NumberAt(event, "rtt_ms"), NumberAt(event, "mbps"), IsTrue(event, "relayed"), now_s_};
-  } else if (kind == "step") {
-    OnStep(event);
+    OnLink(event);
+  } else if (kind == "step" || kind == "steps") {
+    OnStep(event, kind == "steps");
   } else if (kind == "plan") {
     OnPlan(event);
   } else if (kind == "round") {
     OnRound(event);
+  } else if (kind == "round_sum") {
+    OnRoundSum(event);
   } else if (kind == "applied") {
     OnApplied(event);
   } else if (kind == "trace") {
-    report_.trace = std::make_shared<TracedStep>(TraceOf(event));
+    OnTrace(event);
   } else if (kind == "finished") {
     OnFinished(event);
   } else {
@@ -245,34 +266,50 @@ bool EventFold::OnCheckpoint(const std::string& kind, const json& event) {
          absl::StrFormat("The run begins with checkpoint %d, at step %d; the credit of %d "
                          "tokens was taken back.",
                          IntegerAt(event, "generation"), step, IntegerAt(event, "rewound_tokens")));
-    losses_.erase(losses_.lower_bound(step), losses_.end());
-    tokens_.erase(tokens_.lower_bound(step), tokens_.end());
-    ended_s_.erase(ended_s_.lower_bound(step), ended_s_.end());
+    steps_.Rewind(step);
   } else {
     return false;
   }
   return true;
 }
 
-// Told once for each node: a wild one is wild every round, and the table counts them.
-void EventFold::OnScreened(const std::string& node, const json& event) {
-  const auto found = nodes_.find(node);
-  const bool is_new =
-      screened_.insert({node, IntegerAt(event, "stage"), IntegerAt(event, "round")}).second;
-  if (found == nodes_.end() || !is_new || ++found->second.rounds_screened > 1) return;
-  Tell("screened",
-       absl::StrFormat("The delta of %s in round %d of stage %d was too far from the others': it "
-                       "counted for little or nothing.",
-                       node, IntegerAt(event, "round"), IntegerAt(event, "stage")),
-       true);
+void EventFold::OnStep(const json& event, bool several) {
+  StepSeries::Entry entry;
+  entry.step = IntegerAt(event, "step");
+  entry.first = several ? std::min(entry.step, IntegerAt(event, "first")) : entry.step;
+  if (several) entry.steps = std::max<int64_t>(1, IntegerAt(event, "steps", 1));
+  entry.tokens = IntegerAt(event, "tokens");
+  const double loss = NumberAt(event, "loss", std::nan(""));
+  // JSON writes what is not finite as null.
+  if (std::isfinite(loss)) entry.finite = entry.steps, entry.loss = loss;
+  entry.ended_s = now_s_;
+  steps_.Add(entry);
 }
 
-void EventFold::OnStep(const json& event) {
-  const int64_t step = IntegerAt(event, "step");
-  const double loss = NumberAt(event, "loss", std::nan(""));
-  if (std::isfinite(loss)) losses_[step] = loss;  // JSON writes what is not finite as null
-  tokens_[step] = IntegerAt(event, "tokens");
-  ended_s_.emplace(step, now_s_);
+void EventFold::OnTrace(const json& event) {
+  constexpr size_t kBusyMost = 2048;
+  const auto step = std::make_shared<TracedStep>(TraceOf(event));
+  report_.trace = step;
+  double worked_s = 0;
+  std::set<std::string> nodes;
+  for (const PathTask& task : step->tasks) {
+    worked_s += task.end_s - task.start_s;
+    nodes.insert(task.node);
+  }
+  const double offered_s = step->measured_s() * static_cast<double>(nodes.size());
+  // Of a trace that was cut short nothing can be said.
+  if (offered_s <= 0 || step->is_cut) return;
+  std::vector<std::pair<double, double>>& busy = report_.busy;
+  busy.emplace_back(now_s_, std::clamp(worked_s / offered_s, 0.0, 1.0));
+  if (keeps_ == Keeps::kAll || busy.size() <= kBusyMost) return;
+  for (size_t i = 0; 2 * i < busy.size(); ++i) busy[i] = busy[2 * i];
+  busy.resize((busy.size() + 1) / 2);
+}
+
+void EventFold::OnLink(const json& event) {
+  report_.links[{TextAt(event, "from"), TextAt(event, "to")}] = {
+      NumberAt(event, "rtt_ms"), NumberAt(event, "mbps"), IsTrue(event, "relayed"),
+      now_s_ - std::max(0.0, NumberAt(event, "age_s"))};
 }
 
 void EventFold::OnPlan(const json& event) {
@@ -308,35 +345,6 @@ void EventFold::OnPlan(const json& event) {
   Tell("plan", text + (report_.IsPlanReasonPhrase() ? "; " + report_.plan_reason + "." : "."));
 }
 
-void EventFold::OnRound(const json& event) {
-  const int64_t stage = IntegerAt(event, "stage");
-  const int64_t index = IntegerAt(event, "round");
-  ReportRound& round = rounds_[{stage, index}];
-  round.stage = stage;
-  round.round = index;
-  round.committed_s = now_s_;
-  round.participants = static_cast<int64_t>(TextsAt(event, "participants").size());
-}
-
-void EventFold::OnApplied(const json& event) {
-  const auto found = rounds_.find({IntegerAt(event, "stage"), IntegerAt(event, "round")});
-  if (found == rounds_.end()) return;  // the line of its round was lost in a crash
-  ReportRound& round = found->second;
-  const double transfer_s = NumberAt(event, "transfer_s");
-  const bool had_boundary = transfer_s > 0;  // a joiner has none
-  if (had_boundary && (round.transfer_s == 0 || transfer_s < round.transfer_s)) {
-    round.transfer_s = transfer_s;
-    round.wait_s = NumberAt(event, "wait_s");
-    round.last = TextAt(event, "node");
-  }
-  round.landed_s = now_s_;
-  ++round.digests[TextAt(event, "digest")];
-  if (!had_boundary) return;
-  ++round.replicas;
-  round.bytes_sent += NumberAt(event, "bytes_sent");
-  round.bytes_received += NumberAt(event, "bytes_received");
-}
-
 void EventFold::OnFinished(const json& event) {
   report_.finished = true;
   report_.steps = IntegerAt(event, "steps");
@@ -352,10 +360,18 @@ void EventFold::OnFinished(const json& event) {
 
 RunReport EventFold::Finish() && {
   RunReport report = std::move(report_);
-  report.training.assign(losses_.begin(), losses_.end());
-  report.step_ended_s.assign(ended_s_.begin(), ended_s_.end());
+  int64_t tokens = 0;
+  for (const StepSeries::Entry& entry : steps_.entries()) {
+    if (entry.finite > 0) report.training.emplace_back(entry.step, entry.loss);
+    report.step_ended_s.emplace_back(entry.step, entry.ended_s);
+    report.step_tokens.push_back(tokens += entry.tokens);
+  }
   int64_t rounds_seen = 0;
   double transfer_s = 0, wait_s = 0;
+  for (const auto& [stage, older] : report.older_rounds) {
+    transfer_s += older.transfer_s;
+    wait_s += older.wait_s;
+  }
   for (const auto& [key, round] : rounds_) {
     report.rounds.push_back(round);
     rounds_seen = std::max(rounds_seen, round.round + 1);
@@ -363,8 +379,8 @@ RunReport EventFold::Finish() && {
     wait_s += round.wait_s;
   }
   if (!report.finished) {
-    for (const auto& [step, tokens] : tokens_) report.tokens += tokens;
-    report.steps = static_cast<int64_t>(tokens_.size());
+    report.tokens = steps_.tokens();
+    report.steps = steps_.steps();
     report.outer_rounds = rounds_seen;
   }
   if (!report.hidden_fraction && transfer_s > 0) {

@@ -3,18 +3,29 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "coordinator/report.h"
+#include "coordinator/report_series.h"
 
 namespace skerry {
 
 // Feed every line in the order of the file, then take the report once.
 class EventFold {
  public:
+  // kRecent: what is long past is kept as sums (steps in entries of several, rounds a stage, what
+  // happened as a count), so that a fold of any log stays small and is copied in a millisecond.
+  enum class Keeps { kAll, kRecent };
+  static constexpr size_t kRoundsRecent = 2048;  // of all stages
+  static constexpr size_t kEventsRecent = 1024;
+
+  explicit EventFold(Keeps keeps = Keeps::kAll)
+      : keeps_(keeps), steps_(keeps == Keeps::kRecent) {}
+
   void OnLine(std::string_view line);
 
   // Lines understood so far; zero after a whole file means that it is no event log.
@@ -26,24 +37,29 @@ class EventFold {
 
  private:
   void OnEvent(const std::string& kind, const nlohmann::json& event);
-  void OnStep(const nlohmann::json& event);
+  void OnStep(const nlohmann::json& event, bool several);
   void OnPlan(const nlohmann::json& event);
   void OnRound(const nlohmann::json& event);
+  void OnRoundSum(const nlohmann::json& event);
   void OnApplied(const nlohmann::json& event);
+  void OnLink(const nlohmann::json& event);
+  void OnTrace(const nlohmann::json& event);
   void OnScreened(const std::string& node, const nlohmann::json& event);
   bool OnCheckpoint(const std::string& kind, const nlohmann::json& event);
   void OnFinished(const nlohmann::json& event);
   void OnMembership(const std::string& kind, const nlohmann::json& event);
   void Tell(const std::string& kind, std::string text, bool bad = false);
   void AdvanceClock(const nlohmann::json& event);
+  void SumOldRounds();
+  void CountOldEvents();
 
+  Keeps keeps_;
   RunReport report_;
   std::map<std::string, ReportNode> nodes_;
-  std::map<int64_t, double> losses_;
-  std::map<int64_t, int64_t> tokens_;  // by step
-  std::map<int64_t, double> ended_s_;  // likewise
+  StepSeries steps_;
   std::map<std::pair<int64_t, int64_t>, ReportRound> rounds_;
-  std::set<std::tuple<std::string, int64_t, int64_t>> screened_;  // node, stage, round
+  std::map<std::pair<std::string, int64_t>, int64_t> screened_;  // node, stage → the last round
+  int64_t events_left_out_ = 0;
   int64_t understood_ = 0;
 
   // Time since the first line: `process_began_s_` is when the current coordinator process began.
@@ -63,5 +79,6 @@ std::optional<double> ParseUtc(const std::string& utc);
 double NumberAt(const nlohmann::json& object, const char* key, double otherwise = 0);
 int64_t IntegerAt(const nlohmann::json& object, const char* key, int64_t otherwise = 0);
 std::string TextAt(const nlohmann::json& object, const char* key);
+std::vector<std::string> TextsAt(const nlohmann::json& object, const char* key);
 
 }  // namespace skerry

@@ -11,8 +11,12 @@
 
 namespace skerry {
 
-// Loss over steps: training (raw and smoothed), validation points, the reference run.
+// Loss over steps, with the tokens and the time that they took below: training (raw and smoothed),
+// validation points, the reference run.
 std::string LossChartSvg(const RunReport& report);
+
+// Tokens a second over time, and the share of traced steps that devices were busy.
+std::string PaceChartSvg(const RunReport& report);
 
 // One row a stage, one bar a round: on the way, and waited for; deaths and restarts across.
 std::string RoundsChartSvg(const RunReport& report);
@@ -28,8 +32,9 @@ std::string GanttStyle();
 std::string PlacementTable(const RunReport& report);
 
 // Measured links between nodes, or between regions (medians) when there are more than
-// kLinkTableNodesMax nodes.
+// kLinkTableNodesMax nodes; of very many regions those with the most nodes.
 inline constexpr size_t kLinkTableNodesMax = 16;
+inline constexpr size_t kLinkTableRegionsMax = 16;
 std::string LinkTable(const RunReport& report);
 
 std::string EventTable(const RunReport& report);

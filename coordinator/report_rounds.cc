@@ -13,10 +13,13 @@ int64_t ParametersOf(const RunReport& report, int64_t stage) {
 }
 
 // `parameters`: of a round; in streaming about a fragment's.
-StageRounds Together(const std::vector<const ReportRound*>& rounds, double parameters) {
+StageRounds Together(const std::vector<const ReportRound*>& rounds, const OlderRounds& older,
+                     double parameters) {
   StageRounds out;
   std::vector<double> transfers;
-  double sent = 0, received = 0, replicas = 0, transfer_s = 0, wait_s = 0;
+  double sent = older.bytes_sent, received = older.bytes_received;
+  double replicas = static_cast<double>(older.replicas);
+  double transfer_s = older.transfer_s, wait_s = older.wait_s;
   for (const ReportRound* round : rounds) {
     sent += round->bytes_sent;
     received += round->bytes_received;
@@ -34,7 +37,7 @@ StageRounds Together(const std::vector<const ReportRound*>& rounds, double param
     for (const auto& [digest, count] : round->digests) out.replicas += count;
   }
   out.stage = rounds.front()->stage;
-  out.rounds = static_cast<int64_t>(rounds.size());
+  out.rounds = older.rounds + static_cast<int64_t>(rounds.size());
   if (replicas > 0 && parameters > 0) {
     out.bits_up = 8 * sent / replicas / parameters;
     out.bits_down = 8 * received / replicas / parameters;
@@ -57,7 +60,10 @@ std::vector<StageRounds> RoundsByStage(const RunReport& report) {
   std::vector<StageRounds> out;
   for (const auto& [stage, rounds] : by_stage) {
     const auto fragments = static_cast<double>(std::max<int64_t>(1, report.outer.fragments));
-    out.push_back(Together(rounds, static_cast<double>(ParametersOf(report, stage)) / fragments));
+    const auto older = report.older_rounds.find(stage);
+    out.push_back(Together(rounds,
+                           older == report.older_rounds.end() ? OlderRounds() : older->second,
+                           static_cast<double>(ParametersOf(report, stage)) / fragments));
   }
   return out;
 }

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <optional>
 
 #include "common/status.h"
 #include "coordinator/report_page.h"
@@ -37,6 +39,7 @@ std::string ReplicaCell(const RunReport& report, const std::string& id) {
   return html + "</td>";
 }
 
+// Nodes, or, when they are many, regions: those with the most nodes.
 Groups GroupNodes(const RunReport& report) {
   Groups groups;
   const bool by_region = report.nodes.size() > kLinkTableNodesMax;
@@ -49,6 +52,12 @@ Groups GroupNodes(const RunReport& report) {
       groups.push_back({node.region, {node.id}});
     }
   }
+  if (groups.size() <= kLinkTableRegionsMax) return groups;
+  std::stable_sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
+    return a.second.size() > b.second.size();
+  });
+  groups.resize(kLinkTableRegionsMax);
+  std::sort(groups.begin(), groups.end());
   return groups;
 }
 
@@ -57,34 +66,47 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-std::optional<ReportLink> MedianLink(const RunReport& report, const std::vector<std::string>& from,
-                                     const std::vector<std::string>& to) {
-  std::vector<double> rtts, rates, times;
-  bool relayed = false;
-  for (const std::string& a : from) {
-    for (const std::string& b : to) {
-      const auto found = report.links.find({a, b});
-      if (found == report.links.end()) continue;
-      rtts.push_back(found->second.rtt_ms);
-      rates.push_back(found->second.mbps);
-      times.push_back(found->second.at_s);
-      relayed |= found->second.relayed;
+// Links between groups, by their places in Groups.
+class GroupedLinks {
+ public:
+  GroupedLinks(const RunReport& report, const Groups& groups) {
+    std::map<std::string, size_t> group_of;
+    for (size_t i = 0; i < groups.size(); ++i) {
+      for (const std::string& id : groups[i].second) group_of[id] = i;
+    }
+    for (const auto& [ends, link] : report.links) {
+      low_ = std::min(low_, std::max(link.mbps, 1e-3));
+      high_ = std::max(high_, link.mbps);
+      const auto from = group_of.find(ends.first), to = group_of.find(ends.second);
+      if (from == group_of.end() || to == group_of.end()) continue;
+      Readings& readings = readings_[{from->second, to->second}];
+      readings.rtts.push_back(link.rtt_ms);
+      readings.rates.push_back(link.mbps);
+      readings.times.push_back(link.at_s);
+      readings.relayed |= link.relayed;
     }
   }
-  if (rtts.empty()) return std::nullopt;
-  return ReportLink{Median(rtts), Median(rates), relayed, Median(times)};
-}
 
-// 0 for the slowest link of the run … 1 for the fastest, on a logarithmic scale.
-double Strength(const RunReport& report, double mbps) {
-  double low = INFINITY, high = 0;
-  for (const auto& [ends, link] : report.links) {
-    low = std::min(low, std::max(link.mbps, 1e-3));
-    high = std::max(high, link.mbps);
+  std::optional<ReportLink> Between(size_t from, size_t to) const {
+    const auto found = readings_.find({from, to});
+    if (found == readings_.end()) return std::nullopt;
+    const Readings& of = found->second;
+    return ReportLink{Median(of.rtts), Median(of.rates), of.relayed, Median(of.times)};
   }
-  if (high <= low * 1.0001) return 0.5;
-  return std::clamp(std::log(std::max(mbps, 1e-3) / low) / std::log(high / low), 0.0, 1.0);
-}
+  // 0 for the slowest link of the run … 1 for the fastest, on a logarithmic scale.
+  double Strength(double mbps) const {
+    if (high_ <= low_ * 1.0001) return 0.5;
+    return std::clamp(std::log(std::max(mbps, 1e-3) / low_) / std::log(high_ / low_), 0.0, 1.0);
+  }
+
+ private:
+  struct Readings {
+    std::vector<double> rtts, rates, times;
+    bool relayed = false;
+  };
+  std::map<std::pair<size_t, size_t>, Readings> readings_;
+  double low_ = INFINITY, high_ = 0;
+};
 
 // Coarse, so that a page that is looked at does not change for it all the time.
 std::string Age(double seconds) {
@@ -97,11 +119,12 @@ bool IsOff(double measured, double configured) {
   return configured > 0 && std::abs(measured / configured - 1) > kLinkTolerance;
 }
 
-std::string LinkCell(const RunReport& report, const std::optional<ReportLink>& link,
+// `now_s`: of the report. `strength`: of the colour, 0 … 1.
+std::string LinkCell(double now_s, double strength, const std::optional<ReportLink>& link,
                      const std::optional<ReportLink>& back, const ConfiguredLink* configured) {
   if (!link) return "<td class=\"muted\">–</td>";
   constexpr double kLopsided = 1.5;
-  std::string title = "measured " + Age(report.wall_s - link->at_s);
+  std::string title = "measured " + Age(now_s - link->at_s);
   std::string mark;
   if (back) {
     title += absl::StrFormat("; the other way %.1f ms, %.1f Mbit/s", back->rtt_ms, back->mbps);
@@ -120,7 +143,7 @@ std::string LinkCell(const RunReport& report, const std::optional<ReportLink>& l
   return absl::StrFormat(
       "<td class=\"link\" style=\"--strength:%.0f%%\" title=\"%s\">%.*f ms<br>%.*f "
       "Mbit/s%s%s</td>",
-      8 + 52 * Strength(report, link->mbps), title, link->rtt_ms < 10 ? 1 : 0, link->rtt_ms,
+      8 + 52 * strength, title, link->rtt_ms < 10 ? 1 : 0, link->rtt_ms,
       link->mbps < 10 ? 1 : 0, link->mbps, link->relayed ? "<br>relayed" : "", mark);
 }
 
@@ -152,22 +175,27 @@ std::string PlacementTable(const RunReport& report) {
 std::string LinkTable(const RunReport& report) {
   if (report.links.empty() || report.nodes.empty()) return "";
   const Groups groups = GroupNodes(report);
+  const GroupedLinks links(report, groups);
   const bool by_region = report.nodes.size() > kLinkTableNodesMax;
   std::string head = "<tr><th scope=\"col\">from \\ to</th>", body;
   for (const auto& [to, to_ids] : groups) head += "<th scope=\"col\">" + OrDash(to) + "</th>";
-  for (const auto& [from, from_ids] : groups) {
-    const ReportNode* node = by_region ? nullptr : FindNode(report, from);
-    body += "<tr><th scope=\"row\">" + OrDash(from);
+  for (size_t from = 0; from < groups.size(); ++from) {
+    const ReportNode* node = by_region ? nullptr : FindNode(report, groups[from].first);
+    body += "<tr><th scope=\"row\">" + OrDash(groups[from].first);
     if (node) body += "<br><span class=\"muted\">" + OrDash(node->region) + "</span>";
     body += "</th>";
-    for (const auto& [to, to_ids] : groups) {
-      body += LinkCell(report, MedianLink(report, from_ids, to_ids),
-                       MedianLink(report, to_ids, from_ids),
-                       report.ConfiguredBetween(from_ids.front(), to_ids.front()));
+    for (size_t to = 0; to < groups.size(); ++to) {
+      const auto link = links.Between(from, to);
+      body += LinkCell(report.wall_s, link ? links.Strength(link->mbps) : 0, link,
+                       links.Between(to, from),
+                       report.configured.empty()
+                           ? nullptr
+                           : report.ConfiguredBetween(groups[from].second.front(),
+                                                      groups[to].second.front()));
     }
     body += "</tr>";
   }
-  std::string note = LinkAccuracyText(AccuracyOf(report));
+  std::string note = report.configured.empty() ? "" : LinkAccuracyText(AccuracyOf(report));
   if (!note.empty()) note = "<p class=\"muted\">" + EscapeHtml(note) + ".</p>";
   return Scrolled("links", "<table class=\"links\"><thead>" + head + "</tr></thead><tbody>" + body +
                                "</tbody></table>") +

@@ -11,6 +11,7 @@
 #include "common/bytes.h"
 #include "common/digest.h"
 #include "common/status.h"
+#include "coordinator/log_program.h"
 #include "wire/config.h"
 #include "wire/wakeup.h"
 
@@ -75,8 +76,7 @@ absl::Status CoordinatorSeat::Take(const std::string& endpoint,
                                 ? absl::StrFormat("; %.1f s after the last sign of the one before",
                                                   (BootTimeNow() - *last_sign_).seconds())
                                 : "";
-  std::printf("leading in epoch %lld%s\n", static_cast<long long>(epoch()), after.c_str());
-  std::fflush(stdout);
+  LogLine(absl::StrFormat("leading in epoch %d%s", epoch(), after));
   return absl::OkStatus();
 }
 
@@ -112,8 +112,7 @@ void CoordinatorSeat::SayWaiting() {
     line = "standing by: " + ErrorText(lease.status());
   }
   if (line == std::exchange(said_, line)) return;
-  std::printf("%s\n", line.c_str());
-  std::fflush(stdout);
+  LogLine(line);
 }
 
 absl::Status CoordinatorSeat::Append(const std::vector<std::string>& records) {

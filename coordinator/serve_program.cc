@@ -9,15 +9,16 @@
 #include <sstream>
 #include <thread>
 
-#include "common/cli_program.h"
 #include "common/status.h"
 #include "coordinator/admission_program.h"
 #include "coordinator/admission_view.h"
 #include "coordinator/checkpoint_program.h"
 #include "coordinator/coordinator_actor.h"
 #include "coordinator/dashboard_program.h"
+#include "coordinator/event_file.h"
 #include "coordinator/leader_program.h"
 #include "coordinator/line_file.h"
+#include "coordinator/log_program.h"
 #include "coordinator/model_writer.h"
 #include "coordinator/run_directory.h"
 #include "coordinator/screen.h"
@@ -45,24 +46,12 @@ std::string UtcNow() {
   return text;
 }
 
-// events.jsonl: what was seen stays seen.
-class EventFile {
- public:
-  explicit EventFile(LineFile file) : file_(std::move(file)), start_(Clock::now()) {}
-  // `fields`: the members of a JSON object, with or without its braces.
-  void Write(const std::string& kind, std::string fields) {
-    if (fields.starts_with('{') && fields.ends_with('}')) {
-      fields = fields.substr(1, fields.size() - 2);
-    }
-    const double t = std::chrono::duration<double>(Clock::now() - start_).count();
-    file_.Append(absl::StrFormat(R"({"t":%.3f,"utc":"%s","kind":"%s"%s%s})", t, UtcNow(), kind,
-                                 fields.empty() ? "" : ",", fields));
-  }
-
- private:
-  LineFile file_;
-  Clock::time_point start_;
-};
+EventFile::Clock EventClock() {
+  return {[start = Clock::now()] {
+            return std::chrono::duration<double>(Clock::now() - start).count();
+          },
+          UtcNow};
+}
 
 std::string RunFields(const OpenedRun& run) {
   const RunConfig& config = run.config;
@@ -123,7 +112,7 @@ void WriteStatus(Serving& serving, const std::string& text) {
   const RunDirectory& directory = serving.run.directory;
   WriteFileAtomically(directory.File("status.json"), text).IgnoreError();
   const Json status = Json::parse(text);
-  serving.screen.Show(status);
+  if (!LogsJson()) serving.screen.Show(status);
   if (!serving.actor) return;
   std::string admission =
       AdmissionJson(serving.actor->state(), status, std::time(nullptr)).dump() + "\n";
@@ -153,10 +142,7 @@ absl::Status OpenLoop(Serving& serving) {
   }
   loop_options.event_sink = [&serving](const std::string& kind, const std::string& fields) {
     serving.events.Write(kind, fields);
-    // Nothing goes on until somebody makes room, or the database answers.
-    if (kind.starts_with("journal_") || kind.starts_with("lease_")) {
-      std::fprintf(stderr, "skerry-coordinator: %s %s\n", kind.c_str(), fields.c_str());
-    }
+    LogEvent(kind, fields);
   };
   if (!serving.options.shape_file.empty()) {
     SKERRY_ASSIGN_OR_RETURN(loop_options.shape, LoadWanShape(serving.options.shape_file));
@@ -190,10 +176,9 @@ absl::Status MakeActor(Serving& serving) {
   }
   const size_t records = options.journal.size();
   SKERRY_ASSIGN_OR_RETURN(serving.actor, CoordinatorActor::Create(std::move(options)));
-  std::printf(
-      "serving run %s at %s%s\n", serving.run.run.Short().c_str(), serving.loop->endpoint().c_str(),
-      records > 0 ? absl::StrFormat("; continued from %d journal records", records).c_str() : "");
-  std::fflush(stdout);
+  LogLine(absl::StrFormat(
+      "serving run %s at %s%s", serving.run.run.Short(), serving.loop->endpoint(),
+      records > 0 ? absl::StrFormat("; continued from %d journal records", records) : ""));
   return absl::OkStatus();
 }
 
@@ -209,6 +194,7 @@ DashboardOptions DashboardOf(const ServeOptions& options) {
 
 absl::StatusOr<int> Serve(const ServeOptions& options) {
   SKERRY_ASSIGN_OR_RETURN(OpenedRun run, OpenRunDirectory(options.directory));
+  if (LogsJson()) LogAsJson(run.run.Short());
   RaiseOpenFileLimit();
   // Before keys, sockets and threads: its process has none of them.
   if (options.dashboard != "none") StartDashboard(DashboardOf(options));
@@ -219,7 +205,7 @@ absl::StatusOr<int> Serve(const ServeOptions& options) {
   SKERRY_ASSIGN_OR_RETURN(LineFile lines, LineFile::Open(run.directory.File("events.jsonl")));
   ModelWriter model(run.config.model, run.directory.File("model"), TokenizerOf(run.directory.path));
   Serving serving{options,         std::move(run),   std::move(identity),        std::move(shards),
-                  std::move(seat), std::move(model), EventFile(std::move(lines))};
+                  std::move(seat), std::move(model), EventFile(std::move(lines), EventClock())};
   // Bound before it leads: what is wrong with the address is wrong now, not when it is needed. Who
   // dials meanwhile waits at the handshake.
   SKERRY_RETURN_IF_ERROR(OpenLoop(serving));
@@ -237,14 +223,21 @@ absl::StatusOr<int> Serve(const ServeOptions& options) {
   });
   serving.events.Write("run", RunFields(serving.run));
   const auto exit_code = serving.loop->Run(*serving.actor);
+  serving.events.Flush();
   serving.seat->Leave();
   if (absl::IsAborted(exit_code.status())) {
-    EndedWith("skerry-coordinator", exit_code.status());
+    LogEnd(exit_code.status());
     return kDeposedExit;
   }
   SKERRY_RETURN_IF_ERROR(exit_code.status());
-  std::printf("ended: %s\n", serving.loop->stop_reason().c_str());
+  LogLine("ended: " + serving.loop->stop_reason());
   return *exit_code;
+}
+
+int ServeCommand(const ServeOptions& options) {
+  if (options.log_format == "json") LogAsJson("");
+  const auto served = Serve(options);
+  return served.ok() ? *served : LogEnd(served.status());
 }
 
 absl::Status Watch(const std::string& directory) {

@@ -15,6 +15,7 @@ struct ServeOptions {
   std::string shape_file;  // imitate this network towards nodes; "" for none
   std::string region;
   std::string dashboard;  // host:port; "none"; "": the usual port, or one of the next
+  std::string log_format = "text";  // of what it prints: or "json", for programs
 };
 
 inline constexpr int kDeposedExit = 3;
@@ -23,6 +24,9 @@ inline constexpr int kDeposedExit = 3;
 // another coordinator took the lead. Where the store is PostgreSQL it stands by as long as another
 // leads.
 absl::StatusOr<int> Serve(const ServeOptions& options);
+
+// The same as a command: errors are said, in the format of its log.
+int ServeCommand(const ServeOptions& options);
 
 // Shows DIR/status.json until the run is finished; waits for a coordinator that is away.
 absl::Status Watch(const std::string& directory);

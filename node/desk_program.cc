@@ -79,7 +79,7 @@ bool HasColours() {
 Desk::Desk(fs::path home, const NodeId& self, std::string device) : home_(std::move(home)) {
   view_.node = self.Short();
   view_.device = std::move(device);
-  has_screen_ = TakeTerminal();
+  has_screen_ = !SaysJson() && TakeTerminal();
   if (!has_screen_) return;
   SetSayer([this](const std::string& line) {
     log_.push_back(line);
@@ -150,7 +150,7 @@ void Desk::Tick(Context& context, const NodeActor& actor, const EventLoop& loop)
     ReadKeys();
     Show();
   } else if (++ticks_ % kPlainEvery == 0 || was_paused != view_.look.is_paused) {
-    Say(PlainLine(view_));
+    SayFigures(PlainLine(view_), SaysJson() ? StatusJson(view_).dump() : "");
   }
 }
 

@@ -102,7 +102,7 @@ absl::StatusOr<EventLoopOptions> LoopOptions(const JoinOptions& options, const T
   loop.handle_signals = true;
   loop.relays = options.relay;
   loop.event_sink = [](const std::string& kind, const std::string& fields) {
-    Say(kind + " " + fields);
+    SayEvent(kind, fields);
   };
   if (!options.shape_file.empty()) {
     SKERRY_ASSIGN_OR_RETURN(loop.shape, LoadWanShape(options.shape_file));
@@ -226,6 +226,7 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   SKERRY_ASSIGN_OR_RETURN(const HomeLock lock, HomeLock::Take(home.string()));
   SKERRY_ASSIGN_OR_RETURN(Identity identity, Identity::LoadOrCreate((home / "node.key").string()));
   const NodeId self = identity.id();
+  if (SaysJson()) SayAsJson(self.Short());
   if (!options.limits.IsEmpty()) {
     SKERRY_ASSIGN_OR_RETURN(const auto limits, ChangedLimits(home.string(), options.limits));
     SKERRY_RETURN_IF_ERROR(SaveLimits((home / kLimitsFile).string(), limits));
@@ -253,6 +254,7 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   node.shards = &shards;
   node.build = BuilderOf(devices, shards);
   node.relays = options.relay;
+  node.traces = !options.no_traces;
   Membership member{options, ticket, identity, home, std::move(node)};
   std::unique_ptr<MetricsServer> metrics;
   if (!options.metrics.empty()) {
@@ -292,6 +294,7 @@ absl::StatusOr<VolunteerLimits> ChangedLimits(const std::string& home, const Lim
   if (change.up_mbit) limits.up_mbit = *change.up_mbit;
   if (change.down_mbit) limits.down_mbit = *change.down_mbit;
   if (change.daily_gb) limits.daily_gb = *change.daily_gb;
+  if (change.yields_gpu) limits.yields_gpu = *change.yields_gpu;
   if (change.hours && (change.hours->empty() || *change.hours == "always")) {
     limits.hours.reset();
   } else if (change.hours) {
@@ -313,8 +316,10 @@ absl::Status ChangeLimits(const std::string& home, const LimitChange& change) {
 }
 
 int Join(const JoinOptions& options) {
+  if (options.log_format == "json") SayAsJson("");
   const auto exit_code = JoinRun(options);
-  return exit_code.ok() ? *exit_code : EndedWith("skerry-node", exit_code.status());
+  if (exit_code.ok()) return *exit_code;
+  return SayError(exit_code.status()) ? 1 : EndedWith("skerry-node", exit_code.status());
 }
 
 }  // namespace skerry

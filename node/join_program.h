@@ -15,7 +15,8 @@ namespace skerry {
 struct LimitChange {
   std::optional<double> up_mbit, down_mbit, daily_gb;
   std::optional<std::string> hours;  // "" or "always": at all hours
-  bool IsEmpty() const { return !up_mbit && !down_mbit && !daily_gb && !hours; }
+  std::optional<bool> yields_gpu;
+  bool IsEmpty() const { return !up_mbit && !down_mbit && !daily_gb && !hours && !yields_gpu; }
 };
 
 struct JoinOptions {
@@ -33,6 +34,8 @@ struct JoinOptions {
   int threads = 0;        // 0: all that affinity and CPU quota leave
   std::string metrics;    // where /metrics is answered: host:port; "": nowhere
   double memory_gib = 0;  // what it offers at most; 0: all that is free
+  bool no_traces = false;           // does not tell when its device did what
+  std::string log_format = "text";  // or "json": lines for programs, and no screen
 };
 
 // Where identity, data and what was found of the network are kept; "" for ~/.local/share/skerry.

@@ -5,8 +5,10 @@
 #include <ctime>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "common/status.h"
+#include "node/gpu_watch_program.h"
 #include "node/say.h"
 #include "wire/toml_reader.h"
 
@@ -49,6 +51,7 @@ absl::StatusOr<VolunteerLimits> LoadLimits(const std::string& file) {
       root.Fail("hours", std::string(parsed.status().message()));
     }
   }
+  limits.yields_gpu = root.Boolean("yield_gpu").value_or(false);
   SKERRY_RETURN_IF_ERROR(document.Finish());
   return limits;
 }
@@ -61,6 +64,7 @@ absl::Status SaveLimits(const std::string& file, const VolunteerLimits& limits) 
   if (limits.down_mbit > 0) out << absl::StrFormat("down_mbit = %g\n", limits.down_mbit);
   if (limits.daily_gb > 0) out << absl::StrFormat("daily_gb = %g\n", limits.daily_gb);
   if (limits.hours) out << "hours = \"" << FormatHours(*limits.hours) << "\"\n";
+  if (limits.yields_gpu) out << "yield_gpu = true\n";
   out.close();
   std::error_code error;
   if (out) std::filesystem::rename(fresh, file, error);
@@ -96,6 +100,9 @@ std::string Rationing::Why() const {
   std::error_code none;
   if (std::filesystem::exists(home_ / kPausedFile, none))
     return "it is paused (skerry-node resume, or the key p)";
+  if (limits_.yields_gpu && gpu_.IsTaken()) {
+    return "another program computes on the GPU (skerry-node limit --yield-gpu off)";
+  }
   const LocalTime now = Now();
   return WhyRest(limits_, budget_, now.day, now.minute);
 }
@@ -114,6 +121,7 @@ absl::Status Rationing::WaitUntilAllowed(
     every_second(why);
     sleep(1);
     Follow();
+    WatchGpu();
   }
 }
 
@@ -127,8 +135,23 @@ std::string Rationing::Tick(EventLoop& loop) {
   Follow();
   loop.SetLimits(limits_.up_mbit * kBytesPerMbit, limits_.down_mbit * kBytesPerMbit);
   Count(loop);
+  WatchGpu();
   if (++ticks_ % kSaveEvery == 0) SaveCount();
   return Why();
+}
+
+// A question to the driver every few seconds, and none where nobody asked for it.
+void Rationing::WatchGpu() {
+  if (!limits_.yields_gpu) return;
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const double now_s = static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+  if (now_s < gpu_next_s_) return;
+  gpu_next_s_ = now_s + GpuYield::kEveryS;
+  const auto share = OthersGpuShare();
+  if (share.ok()) return gpu_.Note(now_s, *share);
+  const std::string why = ErrorText(share.status());
+  if (std::exchange(gpu_unseen_, why) != why) Say("whether others use the GPU is not known: " + why);
 }
 
 void Rationing::End(const EventLoop& loop) {

@@ -40,12 +40,16 @@ class Rationing {
   std::string Why() const;
   void Count(const EventLoop& loop);
   void SaveCount() const;
+  void WatchGpu();
   std::filesystem::path File() const { return home_ / kLimitsFile; }
 
   std::filesystem::path home_;
   std::filesystem::file_time_type changed_;
   VolunteerLimits limits_;
   DayBudget budget_;
+  GpuYield gpu_;
+  double gpu_next_s_ = 0;    // when it is looked at again
+  std::string gpu_unseen_;  // why it cannot be, as said last
   int ticks_ = 0;
 };
 

@@ -58,6 +58,12 @@ void AddLimits(CLI::App& command, LimitChange* limits) {
   command.add_option("--daily-gb", limits->daily_gb, "GB a day, up and down; 0: no limit")
       ->check(CLI::Range(0.0, 1e6));
   command.add_option("--hours", limits->hours, "only then, as 22-08 or 22:30-08:00; or: always");
+  static const std::map<std::string, bool> kSwitch = {{"on", true}, {"off", false}};
+  command
+      .add_option("--yield-gpu", limits->yields_gpu,
+                  "on: it rests while another program computes on this machine's NVIDIA GPUs")
+      ->transform(CLI::CheckedTransformer(kSwitch, CLI::ignore_case))
+      ->type_name("on|off");
 }
 
 // limit: options live as long as the parse.
@@ -167,7 +173,9 @@ int Run(int argc, char** argv) {
   join_command->add_flag("--relay", join.relay,
                          "forward for nodes that cannot reach each other (sealed; needs a port "
                          "that others can dial)");
-  join_command->add_option("--region", join.region, "shown to people");
+  join_command->add_option("--region", join.region,
+                           "shown to people, and a place on the map if it is a city, a country, a "
+                           "cloud's region or 47.4,8.5");
   AddDevice(*join_command, &join.device);
   AddDevices(*join_command, &join.devices);
   join_command->add_option("--threads", join.threads, "processor threads for training; 0: all")
@@ -178,6 +186,14 @@ int Run(int argc, char** argv) {
                    "GiB that the run may use at most; 0: all that is free now")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1e6));
+  join_command->add_flag("--no-traces", join.no_traces,
+                         "do not tell the coordinator when the device did what in a step of each "
+                         "round; explain and the dashboard then say less");
+  join_command
+      ->add_option("--log-format", join.log_format,
+                   "text, or json: one object a line, named as OpenTelemetry's, and no screen")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
   join_command->add_option("--shape", join.shape_file, "imitate this network (wan.toml)");
   LimitCommand limits;
   limits.AddTo(app, exit_code);

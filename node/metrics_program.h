@@ -8,8 +8,8 @@
 
 namespace skerry {
 
-// Answers on a thread of its own, one request at a time, from the status.json that the desk writes
-// into the home; reads at most kRequestBytesMax of a request. Nothing can be changed through it.
+// Answers on threads of its own from the status.json that the desk writes into the home; reads at
+// most kRequestBytesMax of a request's body. Nothing can be changed through it.
 class MetricsServer {
  public:
   static constexpr size_t kRequestBytesMax = 4096;
@@ -21,9 +21,9 @@ class MetricsServer {
   int port() const { return port_; }
 
  private:
-  struct Sockets;
-  explicit MetricsServer(std::unique_ptr<Sockets> sockets, int port);
-  std::unique_ptr<Sockets> sockets_;
+  struct Web;
+  explicit MetricsServer(std::unique_ptr<Web> web, int port);
+  std::unique_ptr<Web> web_;
   int port_ = 0;
 };
 

@@ -343,7 +343,7 @@ void NodeActor::HeavyDone(Context& context, Heavy done) {
     case Heavy::kOptimizer:
       ++step_;
       open_ = false;
-      if (auto trace = pipeline_->TakeTrace(context.now()))
+      if (auto trace = pipeline_->TakeTrace(context.now()); trace && options_.traces)
         Send(context, options_.coordinator, *std::move(trace));
       break;
     case Heavy::kEncode:

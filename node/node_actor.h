@@ -66,7 +66,7 @@ struct NodeActorOptions {
   StageWorkFactory build;
   ShardStore* shards = nullptr;
   std::vector<std::string> listens = {};  // where else it may be reached
-  bool relays = false;                    // its host forwards for others
+  bool relays = false, traces = true;     // forwards for others; tells when its device did what
 };
 
 class NodeActor final : public Actor {

@@ -54,6 +54,7 @@ std::string Describe(const VolunteerLimits& limits) {
   if (limits.down_mbit > 0) add(absl::StrFormat("down %g Mbit/s", limits.down_mbit));
   if (limits.daily_gb > 0) add(absl::StrFormat("%g GB a day", limits.daily_gb));
   if (limits.hours) add("from " + FormatHours(*limits.hours));
+  if (limits.yields_gpu) add("rests while others use the GPU");
   return text.empty() ? "none" : text;
 }
 
@@ -67,6 +68,16 @@ void DayBudget::Note(int64_t day, int64_t bytes_so_far) {
 
 bool DayBudget::IsSpent(const VolunteerLimits& limits, int64_t day) const {
   return limits.daily_gb > 0 && day == day_ && static_cast<double>(bytes_) >= limits.daily_gb * 1e9;
+}
+
+void GpuYield::Note(double now_s, double share) {
+  if (share >= kShare) {
+    used_s_ = now_s;
+    if (++in_a_row_ >= kReadings) taken_ = true;
+    return;
+  }
+  in_a_row_ = 0;
+  if (now_s - used_s_ >= kQuietS) taken_ = false;
 }
 
 std::string WhyRest(const VolunteerLimits& limits, const DayBudget& budget, int64_t day,

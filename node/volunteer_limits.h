@@ -6,9 +6,11 @@
 //   down_mbit = 20
 //   daily_gb = 10      # up and down together, 10^9 bytes, from midnight to midnight
 //   hours = "22-08"    # or "22:30-08:00"; absent: always
+//   yield_gpu = true   # rests while another program computes on a GPU of this machine
 //
-// Rates are paced (Transport::SetLimits). Outside the hours, or when the day's bytes are spent, the
-// node leaves the run as on Ctrl-C, waits, and joins again by itself. Times are local ones.
+// Rates are paced (Transport::SetLimits). Outside the hours, when the day's bytes are spent, or
+// while others use the GPU, the node leaves the run as on Ctrl-C, waits, and joins again by itself.
+// Times are local ones.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +34,7 @@ struct VolunteerLimits {
   double down_mbit = 0;
   double daily_gb = 0;
   std::optional<DailyHours> hours;
+  bool yields_gpu = false;
   bool operator==(const VolunteerLimits&) const = default;
 };
 
@@ -55,6 +58,24 @@ class DayBudget {
 
  private:
   int64_t day_ = 0, bytes_ = 0, last_ = 0;
+};
+
+// Whether a GPU is others': it is when they used it in kReadings readings in a row, and is not when
+// they have not for a while. One reading a kEveryS seconds.
+class GpuYield {
+ public:
+  static constexpr double kShare = 0.10;  // of the GPU's time: less is a desktop that is drawn
+  static constexpr int kReadings = 2;
+  static constexpr double kEveryS = 5, kQuietS = 120;
+
+  // `share`: of a GPU's time that other programs took since the last reading, the most of any GPU.
+  void Note(double now_s, double share);
+  bool IsTaken() const { return taken_; }
+
+ private:
+  bool taken_ = false;
+  int in_a_row_ = 0;
+  double used_s_ = 0;  // when it was last used by others
 };
 
 // Why the node has to rest now; "" if it need not.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 
 #include "common/status.h"
 #include "coordinator/run_state.h"
@@ -196,9 +197,13 @@ ReplayFigures FiguresOf(const RunReport& report) {
   ReplayFigures figures;
   std::vector<double> steps, transfers;
   double before = report.planned_s.value_or(0);
+  std::optional<int64_t> last;
   for (const auto& [step, ended_s] : report.step_ended_s) {
-    steps.push_back(ended_s - before);
+    // A line of a long log may stand for several steps.
+    const int64_t count = std::max<int64_t>(1, step - last.value_or(step - 1));
+    steps.push_back((ended_s - before) / static_cast<double>(count));
     before = std::max(before, ended_s);
+    last = step;
   }
   figures.step_s = Median(std::move(steps));
   const double training_s = before - report.planned_s.value_or(0);

@@ -28,7 +28,10 @@ void SoakProgress::OnLine(Instant now, const std::string& line) {
   if (kind == "step") {
     ++steps_;
     marks_.push_back(now);
-  } else if (kind == "round") {
+  } else if (kind == "steps") {  // several, of a long run (coordinator/event_budget.h)
+    steps_ += event.value("steps", 1);
+    marks_.push_back(now);
+  } else if (kind == "round" || kind == "round_sum") {
     ++rounds_;
     marks_.push_back(now);
   } else if (kind == "finished") {

@@ -1,0 +1,72 @@
+#include "coordinator/log_program.h"
+
+#include <cstdio>
+#include <optional>
+#include <set>
+
+#include "common/cli_program.h"
+#include "common/json_log.h"
+#include "common/status.h"
+
+namespace skerry {
+namespace {
+
+std::optional<JsonLog>& Log() {
+  static std::optional<JsonLog> log;
+  return log;
+}
+
+void Put(std::FILE* to, const std::string& line) {
+  std::fprintf(to, "%s\n", line.c_str());
+  std::fflush(to);
+}
+
+// Nothing goes on until somebody makes room, or the database answers.
+bool Stops(const std::string& kind) {
+  return kind.starts_with("journal_") || kind.starts_with("lease_");
+}
+
+// How much an event is worth to who reads a log.
+LogSeverity SeverityOf(const std::string& kind) {
+  static const std::set<std::string> kWarnings = {
+      "absent",          "checkpoint_damaged", "checkpoint_failed",  "dead",
+      "detour",          "digest_mismatch",    "false_sum",          "handover_failed",
+      "no_plan",         "screened",           "stage_lost",         "stage_not_remade",
+      "state_mismatch",  "statistics_refused", "sum_accused",        "sum_disputed",
+      "sum_not_shown",   "unreachable"};
+  static const std::set<std::string> kOften = {"applied", "link", "round", "step"};
+  if (Stops(kind)) return LogSeverity::kError;
+  if (kWarnings.contains(kind)) return LogSeverity::kWarn;
+  return kOften.contains(kind) ? LogSeverity::kDebug : LogSeverity::kInfo;
+}
+
+}  // namespace
+
+void LogAsJson(const std::string& instance) {
+  Log().emplace("skerry-coordinator", instance);
+}
+
+bool LogsJson() {
+  return Log().has_value();
+}
+
+void LogLine(const std::string& line) {
+  Put(stdout, Log() ? Log()->Line(LogSeverity::kInfo, line) : line);
+}
+
+void LogEvent(const std::string& kind, const std::string& fields) {
+  if (Log()) {
+    if (kind == "trace") return;  // long, and only of use as a picture
+    Put(stdout, Log()->EventLine(SeverityOf(kind), kind, fields));
+  } else if (Stops(kind)) {
+    Put(stderr, "skerry-coordinator: " + kind + " " + fields);
+  }
+}
+
+int LogEnd(const absl::Status& status) {
+  if (status.ok() || !Log()) return EndedWith("skerry-coordinator", status);
+  Put(stderr, Log()->Line(LogSeverity::kError, ErrorText(status)));
+  return 1;
+}
+
+}  // namespace skerry
