@@ -9,6 +9,16 @@
 #include "common/status.h"
 
 namespace skerry {
+namespace {
+
+// A device's part of an array of the whole stage; nothing of nothing.
+template <typename T>
+std::span<T> Within(const GroupPart& part, std::span<T> whole) {
+  if (whole.empty()) return whole;
+  return whole.subspan(static_cast<size_t>(part.first), static_cast<size_t>(part.size));
+}
+
+}  // namespace
 
 std::vector<int32_t> ShareSequences(int32_t sequences, std::span<const double> rates) {
   std::vector<int32_t> shares(rates.size());
@@ -220,17 +230,6 @@ absl::Status StageTeam::GatherWeights(const Member& member) const {
 void StageTeam::RaiseRates(const std::vector<int32_t>& remade) {
   for (const Member& member : members_) member.trainer->RaiseRates(remade);
 }
-
-namespace {
-
-// A device's part of an array of the whole stage; nothing of nothing.
-template <typename T>
-std::span<T> Within(const GroupPart& part, std::span<T> whole) {
-  if (whole.empty()) return whole;
-  return whole.subspan(static_cast<size_t>(part.first), static_cast<size_t>(part.size));
-}
-
-}  // namespace
 
 void StageTeam::ReadMoments(std::span<float> first_moment, std::span<float> second_moment) const {
   SKERRY_CHECK(std::ssize(first_moment) == moments() && std::ssize(second_moment) == moments());

@@ -51,7 +51,7 @@ Contestants Canonical(const PlannerInput& input) {
   std::vector<uint64_t> pairs(n * n);
   for (size_t i = 0; i < n; ++i) {
     const DeviceProfile& device = input.devices.at(input.nodes[i]);
-    const auto memory = static_cast<double>(device.memory_bytes * AnnouncedDevices(device));
+    const double memory = static_cast<double>(device.memory_bytes) * AnnouncedDevices(device);
     features.push_back(HashOf(speeds[i], memory));
     for (size_t j = 0; j < n; ++j) {
       if (i == j) continue;

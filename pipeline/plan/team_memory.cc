@@ -48,7 +48,8 @@ int64_t Offered(const RunConfig& config, int64_t memory_bytes, int32_t announced
   const double share = static_cast<double>(SequencesOfEach(config, devices)) /
                        config.pipeline.sequences_per_microbatch;
   const double left = (kept + share * split) / (kept + split);
-  return static_cast<int64_t>(static_cast<double>(memory_bytes) / left);
+  // Whatever somebody announces.
+  return static_cast<int64_t>(std::min(static_cast<double>(memory_bytes) / left, 0x1p62));
 }
 
 }  // namespace

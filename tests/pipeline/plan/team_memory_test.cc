@@ -26,7 +26,6 @@ TEST_CASE("Team memory: a profile says how many equal devices there are", "[plan
   CHECK(devices(TeamNumericProfile(8, "cuda A")) == 8);
   CHECK(devices("cuda A") == 1);
   CHECK(devices("cuda A + cpu + cpu") == 1);
-  CHECK(devices("2 × cpu + cuda A") == 2);
   CHECK(devices("99 × cpu") == 64);
   const std::string strange =
       GENERATE("", " × cpu", "-2 × cpu", "0 × cpu", "x × cpu", "1e9 × cpu", "999 × cpu", "2x cpu");
@@ -62,6 +61,7 @@ TEST_CASE("Team memory: several devices are worth more than one of them, one is 
   config.pipeline.sequences_per_microbatch = 8;
   CHECK(OfferedFor(config, Node(1, 80 * kGiB)) == 80 * kGiB);
   CHECK(OfferedFor(config, Node(4, 0)) == 0);
+  CHECK(OfferedFor(config, Node(64, INT64_MAX)) > kGiB);
   // Weights, four gradients and their sum, against moments, base and outer momentum: 6 to 4.
   const double more = static_cast<double>(OfferedFor(config, Node(8, 80 * kGiB))) / (80 * kGiB);
   CHECK(more > 1.45);
