@@ -244,6 +244,8 @@ class CoordinatorActor final : public Actor {
   CheckpointRecord LoseAll(Context& context, const std::vector<int32_t>& lost);
   bool BeginRecovery(Context& context, const std::set<NodeId>& dead, const std::string& reason);
   bool BeginsAnew() const;
+  std::set<NodeId> DeadWith(const NodeId& node) const;
+  bool MustAwait(Context& context, const NodeId& node);
   bool GoOnIfSkipped(Context& context, const std::vector<int32_t>& lost, const std::string& reason);
   void ForgetTraining();
   bool AwaitsStart() const;
@@ -287,8 +289,7 @@ class CoordinatorActor final : public Actor {
   };
   mutable StagesOfPlan stages_;  // of who takes part, as of its version: asked at every heartbeat
   LinkEstimator links_;
-  Instant started_;
-  Instant watched_;  // the last look for silence
+  Instant started_, watched_;  // watched_: the last look for silence
   std::map<NodeId, Instant> heard_;
   std::map<NodeId, Heartbeat> beats_;
   std::map<NodeId, Traffic> traffic_;  // state_.traffic and what heartbeats added
@@ -376,12 +377,12 @@ class CoordinatorActor final : public Actor {
 
   std::shared_ptr<Checkpointing> checkpointing_;
   int64_t checkpoint_margin_ = 0;  // rounds to wait longer: the last one was asked for too late
-  JobId keeping_job_ = 0;
+  JobId keeping_job_ = 0, starting_job_ = 0;
   struct Starting;  // a plan that begins with a checkpoint, until its states are put together
   std::shared_ptr<Starting> starting_;
-  JobId starting_job_ = 0;
   std::set<int32_t> not_remade_;  // stages whose neighbours could not give them
   std::set<int32_t> told_lost_;   // stages, of which people were told that they are skipped
+  std::set<NodeId> awaited_;      // silent, and nobody else holds its stage
   std::set<NodeId> fresh_;        // said Hello as one that holds nothing, and has no stage since
   std::set<NodeId> fresh_last_;   // as it was when it last changed, then
   Instant fresh_since_;
@@ -393,8 +394,7 @@ class CoordinatorActor final : public Actor {
   size_t duties_unreported_ = 0;                        // since the last status
   std::deque<std::pair<Instant, int64_t>> throughput_;  // (when, tokens), for the status
   double last_loss_ = 0;
-  int64_t last_step_ = -1;
-  int64_t refused_ = 0;
+  int64_t last_step_ = -1, refused_ = 0;
 };
 
 }  // namespace skerry

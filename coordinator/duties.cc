@@ -19,6 +19,10 @@
 namespace skerry {
 namespace {
 
+// The last who holds a stage may be silent for so much longer than others: a home line that its
+// provider cuts at night is back within a minute.
+constexpr int64_t kAwaitedPatience = 6;
+
 // A padded ping of a probe. Where the links of a node are few, more: so that what it sends and
 // receives for all of them is about this much.
 constexpr int64_t kProbeBytes = 256 << 10;
@@ -78,7 +82,10 @@ void CoordinatorActor::WatchForSilence(Context& context) {
   }
   for (const NodeId& node : LiveNodes()) {
     // A coordinator that just came back gives everybody the full time anew (OnStart sets heard_).
-    if (context.now() - heard_[node] > patience) {
+    const Duration silent = context.now() - heard_[node];
+    if (silent <= patience) {
+      awaited_.erase(node);
+    } else if (silent > patience * kAwaitedPatience || !MustAwait(context, node)) {
       DeclareGone(context, node, Gone::kDead, "it is silent");
     }
     if (stopping_) return;

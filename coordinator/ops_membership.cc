@@ -21,22 +21,6 @@ bool IsIdle(Phase phase) {
          phase == Phase::kWaitingForPlan || phase == Phase::kStandby;
 }
 
-// Whoever joins a stage needs its rounds until its own begin: without a participant of the next one
-// there will be none.
-void AddStranded(const RunState& state, std::set<NodeId>& dead) {
-  const PipelinePlan& plan = *state.plan;
-  for (size_t i = 0; i < plan.stages.size(); ++i) {
-    const auto& replicas = plan.stages[i].replicas;
-    const int64_t round = state.RoundsCommitted(static_cast<int32_t>(i));
-    const bool goes_on = std::any_of(replicas.begin(), replicas.end(), [&](const NodeId& node) {
-      const Joiner* joiner = JoinerOf(plan, node);
-      return !dead.contains(node) &&
-             (joiner == nullptr || (joiner->IsFixed() && joiner->from_round <= round));
-    });
-    if (!goes_on) dead.insert(replicas.begin(), replicas.end());
-  }
-}
-
 }  // namespace
 
 using Json = nlohmann::json;
@@ -274,9 +258,7 @@ void CoordinatorActor::DeclareGone(Context& context, const NodeId& node, Gone ho
 
 void CoordinatorActor::RouteAround(Context& context, const NodeId& node,
                                    const std::string& reason) {
-  std::set<NodeId> dead(state_.plan->dead.begin(), state_.plan->dead.end());
-  dead.insert(node);
-  AddStranded(state_, dead);
+  const std::set<NodeId> dead = DeadWith(node);
   if (const Joiner* joiner = JoinerOf(*state_.plan, node); joiner && !joiner->IsFixed()) {
     failed_handover_[*StageOf(node)] = context.now();
   }

@@ -71,6 +71,48 @@ std::vector<int32_t> CoordinatorActor::StagesWithout(const PipelinePlan& plan,
   return lost;
 }
 
+// The plan's dead, this node, and whoever is stranded without it: who joins a stage needs its
+// rounds until its own begin, and without a participant of the next one there will be none.
+std::set<NodeId> CoordinatorActor::DeadWith(const NodeId& node) const {
+  const PipelinePlan& plan = *state_.plan;
+  std::set<NodeId> dead(plan.dead.begin(), plan.dead.end());
+  dead.insert(node);
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    const auto& replicas = plan.stages[i].replicas;
+    const int64_t round = state_.RoundsCommitted(static_cast<int32_t>(i));
+    const bool goes_on = std::any_of(replicas.begin(), replicas.end(), [&](const NodeId& other) {
+      const Joiner* joiner = JoinerOf(plan, other);
+      return !dead.contains(other) &&
+             (joiner == nullptr || (joiner->IsFixed() && joiner->from_round <= round));
+    });
+    if (!goes_on) dead.insert(replicas.begin(), replicas.end());
+  }
+  return dead;
+}
+
+// A silent node may come back with what it holds, a dead one comes back with nothing. Where its
+// death would end the run, silence is borne for longer: nobody can go on without it anyway.
+bool CoordinatorActor::MustAwait(Context& context, const NodeId& node) {
+  const RunConfig& config = options_.config;
+  if (!state_.plan || !state_.lost.empty() || state_.exported || !TakesPart(node)) return false;
+  const bool returns = options_.checkpoints != nullptr && !state_.checkpoints.empty();
+  const bool remakes = config.checkpoint.lost_stage == LostStage::kNeighbours;
+  if (returns || remakes || config.pipeline.skip_ratio > 0 || BeginsAnew()) return false;
+  const std::vector<int32_t> lost = StagesWithout(*state_.plan, DeadWith(node));
+  if (lost.empty()) return false;
+  if (!awaited_.insert(node).second) return true;
+  context.Event("awaited",
+                EventFields({{"node", node.Short()},
+                             {"stages", lost},
+                             {"why",
+                              "it is silent, nobody else holds its stage, and there is no "
+                              "checkpoint to go back to"},
+                             {"action",
+                              "see to it that it comes back within six times node_silent_s, "
+                              "or the run ends"}}));
+  return true;
+}
+
 // A run that makes checkpoints has one from the beginning: its seed. So has one that has learnt
 // nothing yet which its neighbours could give.
 bool CoordinatorActor::BeginsAnew() const {

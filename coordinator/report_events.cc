@@ -212,6 +212,9 @@ bool EventFold::OnCheckpoint(const std::string& kind, const json& event) {
                                TextAt(event, "why")));
   } else if (kind == "checkpoint_damaged") {
     Tell(kind, absl::StrFormat("A checkpoint cannot be used: %s.", TextAt(event, "reason")), true);
+  } else if (kind == "awaited") {
+    Tell(kind, absl::StrFormat("All wait for %s: %s.", TextAt(event, "node"), TextAt(event, "why")),
+         true);
   } else if (kind == "stage_lost" && event.contains("then")) {
     Tell(kind,
          absl::StrFormat("A stage has nobody left (%s): %s.", TextAt(event, "why"),

@@ -49,7 +49,7 @@ Duration Lasting(Rng& rng, const Kind& kind) {
 bool CanSpare(const SoakFleet& fleet, size_t index) {
   const SoakMember& member = fleet.members[index];
   if (member.disturbed) return false;
-  if (member.stage < 0 || member.working_s <= 0) return true;
+  if (member.stage < 0) return true;
   for (size_t i = 0; i < fleet.members.size(); ++i) {
     const SoakMember& other = fleet.members[i];
     if (i != index && other.stage == member.stage && !other.disturbed &&

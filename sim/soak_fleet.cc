@@ -293,10 +293,15 @@ SoakFleet SoakProcesses::Look(Instant now) {
     const auto node = by_name.find(absl::StrFormat("place%d", i + 1));
     member.disturbed = !process.child || process.stopped || process.cut || process.expected_end ||
                        (process.unknown_until && now < *process.unknown_until);
-    const bool works = node != by_name.end() && node->second.value("alive", false) &&
-                       IsAtWork(node->second.value("phase", "")) && !member.disturbed;
+    if (member.disturbed) process.working_since_s = -1;
+    if (!known) continue;  // nothing is drawn meanwhile
+    const bool is_here =
+        node != by_name.end() && node->second.value("alive", false) && !member.disturbed;
+    const std::string phase = is_here ? node->second.value("phase", "") : "";
     if (node != by_name.end()) member.stage = node->second.value("stage", -1);
-    if (!works) {
+    // A coordinator that has just come back has not heard of it yet: what was known stands.
+    const bool unheard = phase == "joining" && process.working_since_s >= 0;
+    if (!IsAtWork(phase) && !unheard) {
       process.working_since_s = -1;
       continue;
     }

@@ -1,13 +1,13 @@
 // SIGINT and SIGTERM for one event loop: the first rings a bell, the second ends the process.
 #pragma once
 
-#include <csignal>
-
 #include "wire/wakeup.h"
 
 namespace skerry {
 
-// Catches both signals while it lives. At most one at a time in a process.
+// Catches both signals from its begin on. At most one lives at a time in a process. Afterwards they
+// stay caught: the default would take a process that is ending by itself its exit code, and a
+// second signal still ends it at once.
 class InterruptWatch {
  public:
   explicit InterruptWatch(const Bell& bell);
@@ -16,10 +16,6 @@ class InterruptWatch {
   InterruptWatch& operator=(const InterruptWatch&) = delete;
 
   bool Interrupted() const;
-
- private:
-  struct sigaction old_int_ {};
-  struct sigaction old_term_ {};
 };
 
 }  // namespace skerry

@@ -86,6 +86,58 @@ TEST_CASE("Lost stage: without skipping the run ends at once, and says what to d
   CHECK(run.context.stop_reason.find("[checkpoint] every_rounds") != std::string::npos);
 }
 
+TEST_CASE("Lost stage: the last who holds one is waited for while it is silent, not taken for dead",
+          "[coordinator][checkpoint]") {
+  RunConfig config = SmallRun();
+  config.pipeline.skip_ratio = 0;
+  ServedRun run(config);
+  run.Gather();
+  const std::vector<NodeId> replicas = run.Live(1);
+  REQUIRE(replicas.size() == 2);
+  Heartbeat beat;
+  beat.phase = Phase::kTraining;
+  const auto pass = [&](double seconds, const std::set<NodeId>& silent) {
+    for (double passed = 0; passed < seconds; passed += 0.5) {
+      for (const int32_t stage : {0, 1}) {
+        for (const NodeId& node : run.Live(stage)) {
+          if (!silent.contains(node)) run.From(node, beat);
+        }
+      }
+      run.Pass(0.5);
+    }
+  };
+  const double patience = config.node_silent_s;
+  pass(1, {});
+  run.From(replicas[0], Leave{"gone"});
+  pass(3 * patience, {replicas[1]});
+  REQUIRE(!run.context.stopped);
+  CHECK(run.Live(1) == std::vector<NodeId>{replicas[1]});
+  CHECK(run.CountEvents("awaited") == 1);
+  CHECK(run.LastEvent("awaited")["node"] == replicas[1].Short());
+
+  SECTION("it comes back") {
+    pass(2 * patience, {});
+    CHECK(!run.context.stopped);
+    pass(2 * patience, {replicas[1]});
+    CHECK(run.CountEvents("awaited") == 2);
+  }
+  SECTION("it does not, for long") {
+    pass(4 * patience, {replicas[1]});
+    CHECK(run.context.stopped);
+    CHECK(run.context.stop_reason.find("[checkpoint] every_rounds") != std::string::npos);
+  }
+  SECTION("others who are silent meanwhile are not waited for") {
+    const NodeId other = run.Live(0).front();
+    pass(2 * patience, {replicas[1], other});
+    CHECK(!run.context.stopped);
+    CHECK(run.Live(0).size() == 1);
+  }
+  SECTION("it comes back with nothing") {
+    run.From(replicas[1], run.HelloOf(0));
+    CHECK(run.context.stop_reason.find("[checkpoint] every_rounds") != std::string::npos);
+  }
+}
+
 TEST_CASE("Lost stage: before the first checkpoint the run goes back to its beginning",
           "[coordinator][checkpoint]") {
   RunConfig config = SmallRun();

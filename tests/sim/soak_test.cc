@@ -83,10 +83,13 @@ TEST_CASE("Soak: the same stream draws the same faults, and every kind comes", "
 TEST_CASE("Soak: the last replica of a stage that has worked for a while is spared",
           "[sim][soak]") {
   SoakFleet fleet = WholeFleet();
-  const int what = GENERATE(0, 1, 2);
+  const int what = GENERATE(0, 1, 2, 3);
   if (what == 0) fleet.members[1].disturbed = true;
   if (what == 1) fleet.members[1].working_s = 0;
   if (what == 2) fleet.members[1].working_s = kSettledS / 2;
+  if (what == 3) {  // a coordinator that has just begun does not know yet who works
+    for (SoakMember& member : fleet.members) member.working_s = 0;
+  }
   Rng rng(1, "soak");
   for (int i = 0; i < 400; ++i) {
     const auto event = DrawSoakEvent(rng, fleet);

@@ -2,12 +2,14 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <csignal>
 
 #include "scripted_actor.h"
+#include "wire/interrupt.h"
 
 namespace skerry {
 namespace {
@@ -179,6 +181,27 @@ TEST_CASE("EventLoop: an interrupted actor that does not stop is stopped", "[wir
   process.actor.on_start = [](Context&) { std::raise(SIGINT); };
   process.Start();
   CHECK(process.Join() == std::to_string(kInterruptedExit));
+}
+
+TEST_CASE("EventLoop: a signal that comes when it is over takes the process nothing",
+          "[wire][loop]") {
+  const auto ends_as = [](int signals) {
+    const pid_t child = fork();
+    if (child == 0) {
+      {
+        const Bell bell;
+        const InterruptWatch watch(bell);
+      }
+      for (int i = 0; i < signals; ++i) std::raise(SIGINT);
+      _exit(7);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  };
+  CHECK(ends_as(0) == 7);
+  CHECK(ends_as(1) == 7);
+  CHECK(ends_as(2) == kInterruptedExit);
 }
 
 }  // namespace
