@@ -11,7 +11,7 @@
 #include "kernels/backend.h"
 #include "model/weight_store.h"
 #include "node/trained_stage.h"
-#include "pipeline/plan/memory_model.h"
+#include "pipeline/plan/team_memory.h"
 
 namespace skerry {
 namespace {
@@ -124,10 +124,12 @@ absl::StatusOr<HeldBytes> MeasureStage(const StageCase& shape) {
   const StageAssignment stage{first, first + shape.layers, {}};
   const int64_t before = HeapBytes();
   ResetHeapPeak();
+  std::vector<TrainedStage::Device> devices(static_cast<size_t>(shape.devices));
+  for (TrainedStage::Device& device : devices)
+    device.backend = CreateCpuBackend(1, ComputeTypeOf(shape.config.inner));
   SKERRY_ASSIGN_OR_RETURN(
       const std::unique_ptr<StageWork> work,
-      TrainedStage::Create(shape.config, stage, shape.holds_ends,
-                           CreateCpuBackend(1, ComputeTypeOf(shape.config.inner)),
+      TrainedStage::Create(shape.config, stage, shape.holds_ends, std::move(devices),
                            std::make_unique<MadeUpText>(shape.config.model.vocab),
                            shape.recomputed));
   SKERRY_ASSIGN_OR_RETURN(const int64_t delta_bytes, Exercise(*work, shape, holds));
@@ -135,7 +137,9 @@ absl::StatusOr<HeldBytes> MeasureStage(const StageCase& shape) {
   bytes.heap = HeapBytesPeak() - before;
   const int64_t payloads = holds.microbatches * work->boundary_bytes();
   bytes.stage = work->HeldBytesPeak() + payloads + delta_bytes;
-  bytes.model = MemoryOf(shape.config, shape.layers, shape.holds_ends, holds).total();
+  bytes.model =
+      shape.devices *
+      MemoryOfEach(shape.config, shape.layers, shape.holds_ends, holds, shape.devices).total();
   return bytes;
 }
 

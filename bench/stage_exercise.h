@@ -17,6 +17,7 @@ struct StageCase {
   int32_t replicas = 1;        // of this stage
   bool offers_plenty = true;   // of memory: as many gradients wait as there is use for
   int32_t recomputed = 0;      // layers
+  int32_t devices = 1;         // that share it: equal parts of the processor
 };
 
 struct HeldBytes {

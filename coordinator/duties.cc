@@ -11,9 +11,9 @@
 #include "coordinator/listings.h"
 #include "coordinator/planning.h"
 #include "coordinator/round_traffic.h"
-#include "pipeline/plan/memory_model.h"
 #include "pipeline/plan/reducer_shares.h"
 #include "pipeline/plan/route.h"
+#include "pipeline/plan/team_memory.h"
 #include "routing/cost_model.h"
 
 namespace skerry {
@@ -269,7 +269,7 @@ int64_t CoordinatorActor::RoundsOfAnyStage() const {
 static int64_t ModelBytes(const RunConfig& config, const std::optional<PipelinePlan>& plan,
                           int32_t stage, const DeviceProfile& device) {
   if (!plan || stage < 0) return 0;
-  return StageMemoryWith(config, *plan, stage, device.memory_bytes).total();
+  return HeldOnAll(config, *plan, stage, device);
 }
 
 void CoordinatorActor::EmitFinished(Context& context) {

@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_format.h"
 #include "common/round_clock.h"
-#include "pipeline/plan/memory_model.h"
 #include "pipeline/plan/outer_choice.h"
 #include "pipeline/plan/route.h"
+#include "pipeline/plan/team_memory.h"
 
 namespace skerry {
 
@@ -233,8 +233,7 @@ Json NodesJson(const RunState& state, const RunConfig& config, const Json& statu
     const bool takes_part = slot && !IsDead(*state.plan, id);
     const int32_t stage = slot ? slot->stage : -1, replica = slot ? slot->replica : -1;
     Json model;
-    if (stage >= 0)
-      model = StageMemoryWith(settled, *state.plan, stage, record.device.memory_bytes).total();
+    if (stage >= 0) model = HeldOnAll(settled, *state.plan, stage, record.device);
     nodes.push_back({{"id", id.Hex()},
                      {"region", record.region},
                      {"endpoint", record.endpoint},
@@ -284,7 +283,8 @@ namespace {
 int32_t RecomputedBy(const RunState& state, const RunConfig& settled, int32_t stage,
                      const NodeId& node) {
   const auto record = state.nodes.find(node);
-  const int64_t bytes = record == state.nodes.end() ? 0 : record->second.device.memory_bytes;
+  const int64_t bytes =
+      record == state.nodes.end() ? 0 : OfferedFor(settled, record->second.device);
   return HoldsOf(settled, *state.plan, stage, bytes).recomputed;
 }
 

@@ -1,5 +1,6 @@
 #include "model/stage_optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -11,15 +12,28 @@ namespace {
 
 constexpr float kMuonMomentum = 0.95f;
 
+// What of `size` values from `offset` is in the part.
+UpdateRange Inside(const GroupPart& part, int64_t offset, int64_t size) {
+  const int64_t first = std::clamp(offset, part.first, part.first + part.size);
+  const int64_t last = std::clamp(offset + size, part.first, part.first + part.size);
+  return {first, last - first, 1, 0};
+}
+
 }  // namespace
 
 StageOptimizer::StageOptimizer(const InnerConfig& config, const ParameterLayout* layout,
-                               Backend* backend)
-    : config_(config), layout_(layout), backend_(backend) {
+                               Backend* backend, GroupPart part)
+    : config_(config), layout_(layout), backend_(backend), part_(part) {
   for (const ParameterBlock& block : layout->blocks())
-    blocks_.push_back({block.offset, block.size, 1, 0});
-  for (const TensorSlot& slot : layout->tensors())
-    tensors_.push_back({slot.offset, slot.size(), 1, slot.decays ? config.weight_decay : 0.0f});
+    blocks_.push_back(Inside(part, block.offset, block.size));
+  for (const TensorSlot& slot : layout->tensors()) {
+    UpdateRange range = Inside(part, slot.offset, slot.size());
+    SKERRY_CHECK(config.optimizer != InnerOptimizer::kMuon || range.size == 0 ||
+                 range.size == slot.size());
+    range.offset -= part.first;
+    range.weight_decay = slot.decays ? config.weight_decay : 0.0f;
+    tensors_.push_back(range);
+  }
   block_sums_.resize(blocks_.size());
   SetRates(std::vector<double>(blocks_.size(), 1));
 }
@@ -28,6 +42,7 @@ void StageOptimizer::SetRates(const std::vector<double>& rates) {
   SKERRY_CHECK(rates.size() == blocks_.size());
   runs_.clear();
   for (size_t t = 0; t < tensors_.size(); ++t) {
+    if (tensors_[t].size == 0) continue;
     const double rate = rates[static_cast<size_t>(layout_->tensors()[t].block)];
     const bool is_orthogonal =
         config_.optimizer == InnerOptimizer::kMuon && layout_->tensors()[t].is_hidden_matrix;
@@ -39,11 +54,14 @@ void StageOptimizer::SetRates(const std::vector<double>& rates) {
 }
 
 absl::StatusOr<std::unique_ptr<StageOptimizer>> StageOptimizer::Create(
-    const InnerConfig& config, const ParameterLayout* layout, Backend* backend) {
-  std::unique_ptr<StageOptimizer> optimizer(new StageOptimizer(config, layout, backend));
+    const InnerConfig& config, const ParameterLayout* layout, Backend* backend,
+    std::optional<GroupPart> part) {
+  const GroupPart own = part.value_or(GroupPart{0, layout->size()});
+  std::unique_ptr<StageOptimizer> optimizer(new StageOptimizer(config, layout, backend, own));
   if (config.optimizer != InnerOptimizer::kSgd) {
-    SKERRY_ASSIGN_OR_RETURN(optimizer->first_moment_, backend->Allocate(layout->size()));
-    SKERRY_ASSIGN_OR_RETURN(optimizer->second_moment_, backend->Allocate(layout->size()));
+    const int64_t moments = std::max<int64_t>(own.size, 1);
+    SKERRY_ASSIGN_OR_RETURN(optimizer->first_moment_, backend->Allocate(moments));
+    SKERRY_ASSIGN_OR_RETURN(optimizer->second_moment_, backend->Allocate(moments));
     optimizer->Reset();
   }
   if (config.optimizer == InnerOptimizer::kMuon) {
@@ -55,8 +73,8 @@ absl::StatusOr<std::unique_ptr<StageOptimizer>> StageOptimizer::Create(
 void StageOptimizer::Reset() {
   steps_ = 0;
   if (first_moment_ == nullptr) return;
-  backend_->Fill(first_moment_->data(), 0, layout_->size());
-  backend_->Fill(second_moment_->data(), 0, layout_->size());
+  backend_->Fill(first_moment_->data(), 0, part_.size);
+  backend_->Fill(second_moment_->data(), 0, part_.size);
 }
 
 void StageOptimizer::ReadMoments(std::span<float> first, std::span<float> second) const {
@@ -69,7 +87,7 @@ void StageOptimizer::ReadMoments(std::span<float> first, std::span<float> second
 
 absl::Status StageOptimizer::WriteMoments(int64_t steps, std::span<const float> first,
                                           std::span<const float> second) {
-  const auto size = static_cast<size_t>(first_moment_ == nullptr ? 0 : layout_->size());
+  const auto size = static_cast<size_t>(moments());
   if (first.size() != size || second.size() != size || steps < 0) {
     return InvalidArgument("moments: want %d values, got %d and %d of %d steps", size, first.size(),
                            second.size(), steps);
@@ -82,10 +100,15 @@ absl::Status StageOptimizer::WriteMoments(int64_t steps, std::span<const float> 
   return absl::OkStatus();
 }
 
-absl::Status StageOptimizer::SetScales(int32_t microbatches, const float* gradient_sum) {
-  backend_->SumsOfSquares(gradient_sum, blocks_, block_sums_);
+void StageOptimizer::Squares(const float* gradient_sum, std::span<double> squares) {
+  SKERRY_CHECK(squares.size() == blocks_.size());
+  backend_->SumsOfSquares(gradient_sum, blocks_, squares);
+}
+
+absl::Status StageOptimizer::SetScales(std::span<const double> squares, int32_t microbatches) {
+  SKERRY_CHECK(squares.size() == blocks_.size());
   for (size_t b = 0; b < blocks_.size(); ++b) {
-    const double norm = std::sqrt(block_sums_[b]) / microbatches;
+    const double norm = std::sqrt(squares[b]) / microbatches;
     if (!std::isfinite(norm)) {
       return InvalidArgument(
           "the gradient of %s is not finite: training has diverged; a lower learning rate or a "
@@ -109,7 +132,7 @@ void StageOptimizer::StepOrthogonally(size_t tensor, float learning_rate, const 
   const UpdateRange& update = tensors_[tensor];
   const float* direction =
       orthogonal_->Direction(slot, kMuonMomentum, update.gradient_scale, gradient_sum + slot.offset,
-                             first_moment_->data() + slot.offset);
+                             first_moment_->data() + update.offset);
   float* values = weights->values() + slot.offset;
   const UpdateRange all = {0, slot.size(), 1, 0};
   backend_->Sgd(learning_rate * update.weight_decay, {&all, 1},
@@ -123,11 +146,20 @@ void StageOptimizer::StepOrthogonally(size_t tensor, float learning_rate, const 
 
 absl::Status StageOptimizer::Step(float learning_rate, int32_t microbatches,
                                   const float* gradient_sum, WeightStore* weights) {
+  Squares(gradient_sum, block_sums_);
+  return StepWith(block_sums_, learning_rate, microbatches, gradient_sum, weights);
+}
+
+absl::Status StageOptimizer::StepWith(std::span<const double> squares, float learning_rate,
+                                      int32_t microbatches, const float* gradient_sum,
+                                      WeightStore* weights) {
   SKERRY_CHECK(microbatches >= 1);
-  SKERRY_RETURN_IF_ERROR(SetScales(microbatches, gradient_sum));
+  SKERRY_RETURN_IF_ERROR(SetScales(squares, microbatches));
   ++steps_;
-  UpdateArrays arrays = {
-      .gradient = gradient_sum, .parameters = weights->values(), .rounded = weights->rounded()};
+  Bf16* rounded = weights->rounded();
+  UpdateArrays arrays = {.gradient = gradient_sum + part_.first,
+                         .parameters = weights->values() + part_.first,
+                         .rounded = rounded == nullptr ? nullptr : rounded + part_.first};
   const bool is_sgd = config_.optimizer == InnerOptimizer::kSgd;
   if (!is_sgd) {
     arrays.m = first_moment_->data();

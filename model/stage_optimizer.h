@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -14,24 +15,34 @@
 #include "absl/status/statusor.h"
 #include "common/run_config.h"
 #include "kernels/backend.h"
+#include "kernels/group/group.h"
 #include "model/orthogonal_step.h"
 #include "model/parameter_layout.h"
 #include "model/weight_store.h"
 
 namespace skerry {
 
+// Where several devices hold the same weights each may step a part of them and keep the moments of
+// that only (Rajbhandari et al., "ZeRO", 2020, stage 1; model/stage_team.h).
+//
 // Owned by one thread; backend and layout outlive it.
 class StageOptimizer {
  public:
-  // ResourceExhausted if the moments do not fit.
-  static absl::StatusOr<std::unique_ptr<StageOptimizer>> Create(const InnerConfig& config,
-                                                                const ParameterLayout* layout,
-                                                                Backend* backend);
+  // Of the whole arena, or of `part` of it; with Muon a part ends between tensors, as a direction
+  // is a whole matrix's. ResourceExhausted if the moments do not fit.
+  static absl::StatusOr<std::unique_ptr<StageOptimizer>> Create(
+      const InnerConfig& config, const ParameterLayout* layout, Backend* backend,
+      std::optional<GroupPart> part = std::nullopt);
 
   // One step. `gradient_sum` [layout.size()] is over `microbatches` ≥ 1. InvalidArgument, naming
   // the block, if a gradient is not finite; then nothing has changed.
   absl::Status Step(float learning_rate, int32_t microbatches, const float* gradient_sum,
                     WeightStore* weights);
+  // The same in two: the sum of squares of what is its part of each of the layout's blocks, and the
+  // step, of its part only, with the sums over all parts.
+  void Squares(const float* gradient_sum, std::span<double> squares);
+  absl::Status StepWith(std::span<const double> squares, float learning_rate, int32_t microbatches,
+                        const float* gradient_sum, WeightStore* weights);
 
   // Of each of the layout's blocks: what the learning rate is multiplied by. Until then 1.
   void SetRates(const std::vector<double>& rates);
@@ -46,8 +57,8 @@ class StageOptimizer {
   void Reset();
 
   int64_t steps() const { return steps_; }  // since the last Reset
-  // Values of each of the two moments: layout.size(), none with SGD.
-  int64_t moments() const { return first_moment_ == nullptr ? 0 : layout_->size(); }
+  // Values of each of the two moments: its part's, none with SGD.
+  int64_t moments() const { return first_moment_ == nullptr ? 0 : part_.size; }
   // first, second [moments()].
   void ReadMoments(std::span<float> first, std::span<float> second) const;
   // Goes on from there. InvalidArgument: a length is wrong; then nothing has changed.
@@ -55,9 +66,10 @@ class StageOptimizer {
                             std::span<const float> second);
 
  private:
-  StageOptimizer(const InnerConfig& config, const ParameterLayout* layout, Backend* backend);
+  StageOptimizer(const InnerConfig& config, const ParameterLayout* layout, Backend* backend,
+                 GroupPart part);
   // Sets what the gradient sum of each tensor is multiplied by: 1/microbatches, and the clip.
-  absl::Status SetScales(int32_t microbatches, const float* gradient_sum);
+  absl::Status SetScales(std::span<const double> squares, int32_t microbatches);
   // Muon's, of one tensor.
   void StepOrthogonally(size_t tensor, float learning_rate, const float* gradient_sum,
                         WeightStore* weights);
@@ -65,8 +77,10 @@ class StageOptimizer {
   InnerConfig config_;
   const ParameterLayout* layout_;
   Backend* backend_;
-  std::unique_ptr<Buffer> first_moment_, second_moment_;  // nullptr with SGD
-  std::vector<UpdateRange> blocks_, tensors_;             // as in the layout
+  GroupPart part_;                                        // of the arena: what it steps
+  std::unique_ptr<Buffer> first_moment_, second_moment_;  // [part]; nullptr with SGD
+  std::vector<UpdateRange> blocks_;                       // the part's share of each
+  std::vector<UpdateRange> tensors_;                      // the same, from the part's beginning
   std::unique_ptr<OrthogonalStep> orthogonal_;            // nullptr but with Muon
   struct Run {  // of tensors that follow each other and have one rate
     size_t first = 0, count = 0;

@@ -1,6 +1,7 @@
 #include "model/stage_team.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "common/check.h"
@@ -8,6 +9,16 @@
 #include "common/status.h"
 
 namespace skerry {
+namespace {
+
+// A device's part of an array of the whole stage; nothing of nothing.
+template <typename T>
+std::span<T> Within(const GroupPart& part, std::span<T> whole) {
+  if (whole.empty()) return whole;
+  return whole.subspan(static_cast<size_t>(part.first), static_cast<size_t>(part.size));
+}
+
+}  // namespace
 
 std::vector<int32_t> ShareSequences(int32_t sequences, std::span<const double> rates) {
   std::vector<int32_t> shares(rates.size());
@@ -22,6 +33,26 @@ std::vector<int32_t> ShareSequences(int32_t sequences, std::span<const double> r
   return shares;
 }
 
+std::vector<GroupPart> OptimizerParts(const InnerConfig& inner, const ParameterLayout& layout,
+                                      int32_t devices) {
+  std::vector<GroupPart> parts;
+  int64_t first = 0;
+  for (int32_t p = 0; p < devices; ++p) {
+    const GroupPart even = PartOf(layout.size(), devices, p);
+    int64_t last = even.first + even.size;
+    if (inner.optimizer == InnerOptimizer::kMuon && p + 1 < devices) {
+      int64_t nearest = 0;
+      for (const TensorSlot& slot : layout.tensors()) {
+        if (std::abs(slot.offset - last) < std::abs(nearest - last)) nearest = slot.offset;
+      }
+      last = std::max(first, nearest);
+    }
+    parts.push_back({first, last - first});
+    first = last;
+  }
+  return parts;
+}
+
 absl::StatusOr<std::unique_ptr<StageTeam>> StageTeam::Create(const RunConfig& config,
                                                              const TeamStage& stage,
                                                              std::span<const TeamDevice> devices) {
@@ -33,6 +64,15 @@ absl::StatusOr<std::unique_ptr<StageTeam>> StageTeam::Create(const RunConfig& co
   std::unique_ptr<StageTeam> team(new StageTeam);
   team->tokens_ = int64_t{sequences} * config.model.context;
   team->hidden_ = config.model.hidden;
+  team->has_moments_ = config.inner.optimizer != InnerOptimizer::kSgd;
+  team->is_cut_evenly_ = config.inner.optimizer != InnerOptimizer::kMuon;
+  const auto members = static_cast<int32_t>(shares.size()) -
+                       static_cast<int32_t>(std::count(shares.begin(), shares.end(), 0));
+  const std::vector<GroupPart> parts =
+      OptimizerParts(config.inner,
+                     ParameterLayout::ForStage(config.model, stage.first_layer, stage.last_layer,
+                                               stage.holds_ends),
+                     members);
   std::vector<Backend*> used;
   int64_t first_token = 0;
   for (size_t i = 0; i < devices.size(); ++i) {
@@ -40,16 +80,18 @@ absl::StatusOr<std::unique_ptr<StageTeam>> StageTeam::Create(const RunConfig& co
     RunConfig own = config;
     own.pipeline.sequences_per_microbatch = shares[i];
     Member member;
+    member.part = parts[used.size()];
     SKERRY_ASSIGN_OR_RETURN(
-        member.trainer,
-        StageTrainer::Create(own, stage.first_layer, stage.last_layer, stage.holds_ends,
-                             devices[i].backend, stage.recomputed_layers, sequences));
+        member.trainer, StageTrainer::Create(own, stage.first_layer, stage.last_layer,
+                                             stage.holds_ends, devices[i].backend,
+                                             stage.recomputed_layers, {sequences, member.part}));
+    member.squares.resize(member.trainer->layout().blocks().size());
+    team->squares_.resize(member.squares.size());
     member.first_token = first_token;
     member.tokens = int64_t{shares[i]} * config.model.context;
     first_token += member.tokens;
     team->members_.push_back(std::move(member));
     used.push_back(devices[i].backend);
-    team->is_mixed_ |= used.back()->numeric_profile() != used.front()->numeric_profile();
   }
   team->threads_ = std::make_unique<DeviceThreads>(used.size());
   SKERRY_ASSIGN_OR_RETURN(auto groups, MakeDeviceGroup(used));
@@ -58,7 +100,7 @@ absl::StatusOr<std::unique_ptr<StageTeam>> StageTeam::Create(const RunConfig& co
 }
 
 template <typename Work>
-void StageTeam::OnAll(const Work& work) {
+void StageTeam::OnAll(const Work& work) const {
   const absl::Status done = threads_->RunAll([&](size_t i) {
     work(i);
     return absl::OkStatus();
@@ -144,16 +186,44 @@ void StageTeam::Discard(MicrobatchKey key) {
 }
 
 absl::Status StageTeam::OptimizerStep(int64_t step, int32_t microbatches) {
+  if (IsAlone()) return first().OptimizerStep(step, microbatches);
   if (microbatches == 0) return absl::OkStatus();
-  const int64_t n = layout().size();
-  SKERRY_RETURN_IF_ERROR(threads_->RunAll([&](size_t i) {
-    const Member& member = members_[i];
-    const absl::Status reduced = member.group->AllReduce(member.trainer->gradient_sum(), n);
-    return reduced.ok() ? member.trainer->OptimizerStep(step, microbatches) : reduced;
+  SKERRY_RETURN_IF_ERROR(threads_->RunAll([&](size_t i) -> absl::Status {
+    Member& member = members_[i];
+    SKERRY_RETURN_IF_ERROR(ReduceGradients(member));
+    member.trainer->Squares(member.squares);
+    return absl::OkStatus();
   }));
-  if (!is_mixed_) return absl::OkStatus();
-  HostParameters();
-  HostParametersChanged();
+  std::fill(squares_.begin(), squares_.end(), 0);
+  for (const Member& member : members_) {
+    for (size_t b = 0; b < squares_.size(); ++b) squares_[b] += member.squares[b];
+  }
+  // Where a gradient is not finite all devices see it, and none waits for weights.
+  return threads_->RunAll([&](size_t i) -> absl::Status {
+    const Member& member = members_[i];
+    SKERRY_RETURN_IF_ERROR(member.trainer->StepWith(squares_, step, microbatches));
+    SKERRY_RETURN_IF_ERROR(GatherWeights(member));
+    member.trainer->WeightsChanged();
+    return absl::OkStatus();
+  });
+}
+
+// The member's part of the sums.
+absl::Status StageTeam::ReduceGradients(const Member& member) const {
+  float* const sums = member.trainer->gradient_sum();
+  return is_cut_evenly_ ? member.group->ReduceScatter(sums, layout().size())
+                        : member.group->AllReduce(sums, layout().size());
+}
+
+absl::Status StageTeam::GatherWeights(const Member& member) const {
+  float* const weights = member.trainer->weights();
+  if (is_cut_evenly_) return member.group->AllGather(weights, layout().size());
+  for (size_t p = 0; p < members_.size(); ++p) {
+    const GroupPart& part = members_[p].part;
+    if (part.size == 0) continue;
+    SKERRY_RETURN_IF_ERROR(
+        member.group->Broadcast(weights + part.first, part.size, static_cast<int32_t>(p)));
+  }
   return absl::OkStatus();
 }
 
@@ -161,10 +231,25 @@ void StageTeam::RaiseRates(const std::vector<int32_t>& remade) {
   for (const Member& member : members_) member.trainer->RaiseRates(remade);
 }
 
+void StageTeam::ReadMoments(std::span<float> first_moment, std::span<float> second_moment) const {
+  SKERRY_CHECK(std::ssize(first_moment) == moments() && std::ssize(second_moment) == moments());
+  OnAll([&](size_t i) {
+    const Member& member = members_[i];
+    member.trainer->optimizer().ReadMoments(Within(member.part, first_moment),
+                                            Within(member.part, second_moment));
+  });
+}
+
 absl::Status StageTeam::WriteMoments(int64_t steps, std::span<const float> first_moment,
                                      std::span<const float> second_moment) {
+  if (std::ssize(first_moment) != moments() || std::ssize(second_moment) != moments()) {
+    return InvalidArgument("moments: want %d values, got %d and %d", moments(), first_moment.size(),
+                           second_moment.size());
+  }
   return threads_->RunAll([&](size_t i) {
-    return members_[i].trainer->optimizer().WriteMoments(steps, first_moment, second_moment);
+    const Member& member = members_[i];
+    return member.trainer->optimizer().WriteMoments(steps, Within(member.part, first_moment),
+                                                    Within(member.part, second_moment));
   });
 }
 

@@ -1,8 +1,9 @@
 // A stage in training on one or several devices, which together are one replica of it: every
 // microbatch's sequences are shared out over them (docs/decisions/0049-devices.md says why
-// sequences and not microbatches), each accumulates the gradient of its own, and before the inner
-// optimizer's step the sums are all-reduced (kernels/group), so that all take the same step and
-// hold the same weights.
+// sequences and not microbatches) and each accumulates the gradient of its own. The inner optimizer
+// is sharded (ZeRO-1, docs/decisions/0052-sharded-optimizer.md): the sums are reduce-scattered
+// (kernels/group), each device keeps the moments of its part and steps that, and the weights are
+// all-gathered, so that all hold the same ones. That moves what an all-reduce would.
 //
 // With one device it is a StageTrainer and nothing else: no thread, no copy, the same bits. With
 // several, bits depend on the devices' kinds, number and order, not on timing; from one device's
@@ -41,6 +42,11 @@ struct TeamStage {
   int32_t recomputed_layers = 0;
 };
 
+// The parts of a stage's parameters that each of so many devices steps: equal ones, or with Muon,
+// which needs whole matrices, such as end between tensors, as equal as that allows.
+std::vector<GroupPart> OptimizerParts(const InnerConfig& inner, const ParameterLayout& layout,
+                                      int32_t devices);
+
 // Used by one thread at a time; the backends outlive it, and nobody else uses them.
 class StageTeam {
  public:
@@ -56,11 +62,15 @@ class StageTeam {
   absl::Status Backward(MicrobatchKey key, std::span<const float> d_out, std::span<float> d_in);
   void Accumulate(MicrobatchKey key);
   void Discard(MicrobatchKey key);
-  // Also Aborted, DeadlineExceeded: a device died or stopped before it had given its gradients.
+  // Also Aborted, DeadlineExceeded: a device died or stopped before it had given its gradients, or
+  // the weights that it stepped.
   absl::Status OptimizerStep(int64_t step, int32_t microbatches);
 
   void RaiseRates(const std::vector<int32_t>& remade);
-  const StageOptimizer& optimizer() const { return first().optimizer(); }
+  // The inner optimizer's state, as of one device (StageOptimizer).
+  int64_t optimizer_steps() const { return first().optimizer().steps(); }
+  int64_t moments() const { return has_moments_ ? layout().size() : 0; }
+  void ReadMoments(std::span<float> first_moment, std::span<float> second_moment) const;
   absl::Status WriteMoments(int64_t steps, std::span<const float> first_moment,
                             std::span<const float> second_moment);
 
@@ -84,20 +94,26 @@ class StageTeam {
     std::unique_ptr<StageTrainer> trainer;
     std::unique_ptr<Group> group;
     int64_t first_token = 0, tokens = 0;  // of a microbatch
+    GroupPart part;                       // of the parameters: what it steps
+    std::vector<double> squares;          // of its part's gradients, by block
   };
   StageTeam() = default;
   StageTrainer& first() const { return *members_.front().trainer; }
   bool IsAlone() const { return members_.size() == 1; }
+  absl::Status ReduceGradients(const Member& member) const;
+  absl::Status GatherWeights(const Member& member) const;
   template <typename Work>
-  void OnAll(const Work& work);  // of what has no errors
+  void OnAll(const Work& work) const;  // of what has no errors
   absl::Status CheckLengths(size_t tokens, size_t stream) const;
   // A member's rows of a stream [T, d], or nothing of nothing.
   template <typename T>
   std::span<T> Rows(const Member& member, std::span<T> stream) const;
 
   int64_t tokens_ = 0, hidden_ = 0;
-  bool is_mixed_ = false;  // devices of different kinds: equal sums, other roundings of a step
-  std::span<float> host_;  // what HostParameters gave out
+  bool has_moments_ = false;
+  bool is_cut_evenly_ = false;   // parts are those of PartOf
+  std::vector<double> squares_;  // of all parts
+  std::span<float> host_;        // what HostParameters gave out
   std::vector<Member> members_;
   std::unique_ptr<DeviceThreads> threads_;  // ends before the members do
 };

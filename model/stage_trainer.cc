@@ -42,7 +42,7 @@ StageTrainer::StageTrainer(const RunConfig& config, ParameterLayout layout, Back
 
 absl::StatusOr<std::unique_ptr<StageTrainer>> StageTrainer::Create(
     const RunConfig& config, int32_t first_layer, int32_t last_layer, bool holds_ends,
-    Backend* backend, int32_t recomputed_layers, int32_t of_sequences) {
+    Backend* backend, int32_t recomputed_layers, const DeviceShare& share) {
   SKERRY_CHECK(recomputed_layers >= 0 &&
                recomputed_layers <= std::max(0, last_layer - first_layer));
   if (first_layer < 0 || last_layer > config.model.layers || first_layer > last_layer ||
@@ -57,15 +57,17 @@ absl::StatusOr<std::unique_ptr<StageTrainer>> StageTrainer::Create(
   trainer->last_layer_ = last_layer;
   trainer->holds_ends_ = holds_ends;
   trainer->recomputed_ = recomputed_layers;
-  if (of_sequences > 0) trainer->shape_.mean_tokens = int64_t{of_sequences} * config.model.context;
-  SKERRY_RETURN_IF_ERROR(trainer->AllocateBuffers());
+  if (share.of_sequences > 0) {
+    trainer->shape_.mean_tokens = int64_t{share.of_sequences} * config.model.context;
+  }
+  SKERRY_RETURN_IF_ERROR(trainer->AllocateBuffers(share.steps));
   std::vector<float> initial(static_cast<size_t>(trainer->layout_.size()));
   InitializeParameters(config.seed, config.model, trainer->layout_, initial);
   trainer->WriteParameters(initial);
   return trainer;
 }
 
-absl::Status StageTrainer::AllocateBuffers() {
+absl::Status StageTrainer::AllocateBuffers(std::optional<GroupPart> steps) {
   SKERRY_ASSIGN_OR_RETURN(weights_, WeightStore::Create(layout_.size(), backend_));
   SKERRY_ASSIGN_OR_RETURN(accumulator_, backend_->Allocate(layout_.size()));
   FloatCarver counted(nullptr);
@@ -73,7 +75,8 @@ absl::Status StageTrainer::AllocateBuffers() {
   SKERRY_ASSIGN_OR_RETURN(workspace_, backend_->Allocate(counted.used()));
   FloatCarver carver(workspace_->data());
   scratch_ = std::make_unique<Scratch>(shape_, holds_ends_, recomputed_ > 0, carver);
-  SKERRY_ASSIGN_OR_RETURN(optimizer_, StageOptimizer::Create(config_.inner, &layout_, backend_));
+  SKERRY_ASSIGN_OR_RETURN(optimizer_,
+                          StageOptimizer::Create(config_.inner, &layout_, backend_, steps));
   FloatCarver stash(nullptr);
   StashViews(stash);
   // A stage 0 without layers keeps only tokens; its stash is one float.
@@ -250,8 +253,23 @@ absl::Status StageTrainer::OptimizerStep(int64_t step, int32_t microbatches) {
   SKERRY_CHECK(microbatches >= 0);
   if (microbatches == 0) return absl::OkStatus();
   const float learning_rate = LearningRate(config_.inner, step, config_.steps);
-  const absl::Status status =
-      optimizer_->Step(learning_rate, microbatches, accumulator_->data(), weights_.get());
+  return Stepped(
+      optimizer_->Step(learning_rate, microbatches, accumulator_->data(), weights_.get()), step);
+}
+
+void StageTrainer::Squares(std::span<double> squares) {
+  optimizer_->Squares(accumulator_->data(), squares);
+}
+
+absl::Status StageTrainer::StepWith(std::span<const double> squares, int64_t step,
+                                    int32_t microbatches) {
+  const float learning_rate = LearningRate(config_.inner, step, config_.steps);
+  return Stepped(optimizer_->StepWith(squares, learning_rate, microbatches, accumulator_->data(),
+                                      weights_.get()),
+                 step);
+}
+
+absl::Status StageTrainer::Stepped(const absl::Status& status, int64_t step) {
   backend_->Fill(accumulator_->data(), 0, layout_.size());
   backend_->Synchronize();
   return status.ok() ? status : Annotate(status, "inner step " + std::to_string(step));

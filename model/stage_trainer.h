@@ -39,6 +39,12 @@ struct MicrobatchKey {
   auto operator<=>(const MicrobatchKey&) const = default;
 };
 
+// What of a stage's training is one device's where several share it (model/stage_team.h).
+struct DeviceShare {
+  int32_t of_sequences = 0;        // of a microbatch; config.pipeline says how many are its own
+  std::optional<GroupPart> steps;  // of the parameters: what its optimizer steps
+};
+
 // Owned by the thread that owns the backend, which outlives it.
 //
 // Errors: InvalidArgument (a length is wrong, a token is outside the vocabulary), AlreadyExists and
@@ -52,11 +58,10 @@ class StageTrainer {
   // embedding, final norm, head. Parameters are initialised from config.seed. The first
   // `recomputed_layers` of them keep only their input of a microbatch, and their forward pass is
   // repeated on the way back (pipeline/plan/memory_model.h chooses how many): the bits are the
-  // same. Where it trains some of a microbatch's `of_sequences` only (model/stage_team.h),
-  // config.pipeline.sequences_per_microbatch is how many, and gradients are of the mean over all.
+  // same. With a `share` gradients are of the mean over all its sequences.
   static absl::StatusOr<std::unique_ptr<StageTrainer>> Create(
       const RunConfig& config, int32_t first_layer, int32_t last_layer, bool holds_ends,
-      Backend* backend, int32_t recomputed_layers = 0, int32_t of_sequences = 0);
+      Backend* backend, int32_t recomputed_layers = 0, const DeviceShare& share = {});
 
   // Stage 0. tokens [T] → out [T, d], the residual stream after embedding and own layers.
   absl::Status ForwardFirst(MicrobatchKey key, std::span<const int32_t> tokens,
@@ -85,11 +90,18 @@ class StageTrainer {
   // accumulated ones, then zeroes the accumulator. 0 microbatches: nothing changes. InvalidArgument
   // if a gradient is not finite; then parameters are as before and the accumulator is zeroed.
   absl::Status OptimizerStep(int64_t step, int32_t microbatches);
+  // The same for its share, of a gradient_sum() that is true there (StageOptimizer::StepWith); the
+  // other weights come from who stepped them, then WeightsChanged.
+  void Squares(std::span<double> squares);
+  absl::Status StepWith(std::span<const double> squares, int64_t step, int32_t microbatches);
+  float* weights() { return weights_->values(); }
+  void WeightsChanged() { weights_->Changed(); }
 
   // Layers that neighbours gave (StageAssignment::remade) learn faster (model/stage_remake.h).
   void RaiseRates(const std::vector<int32_t>& remade);
   void ResetOptimizer();
   StageOptimizer& optimizer() { return *optimizer_; }
+  const StageOptimizer& optimizer() const { return *optimizer_; }
 
   // The live parameters [layout().size()].
   void ReadParameters(std::span<float> out);
@@ -122,7 +134,8 @@ class StageTrainer {
   };
 
   StageTrainer(const RunConfig& config, ParameterLayout layout, Backend* backend);
-  absl::Status AllocateBuffers();
+  absl::Status AllocateBuffers(std::optional<GroupPart> steps);
+  absl::Status Stepped(const absl::Status& status, int64_t step);
   absl::StatusOr<Microbatch> Begin(MicrobatchKey key);
   std::vector<BlockStash> StashViews(FloatCarver& carver) const;
   void RunLayers(const std::vector<BlockStash>& stash);

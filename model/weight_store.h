@@ -44,7 +44,9 @@ class WeightStore {
   void HostChanged();
 
   WeightArena arena() const { return {values_->data(), rounded()}; }
-  // For the optimizer, which keeps `rounded` true itself.
+  // For the optimizer, which keeps `rounded` true itself, and for a group of devices, which says
+  // Changed.
+  void Changed() { Round(); }
   float* values() const { return values_->data(); }
   Bf16* rounded() const {
     return rounded_ == nullptr ? nullptr : reinterpret_cast<Bf16*>(rounded_->data());

@@ -16,6 +16,7 @@
 #include "model/stage_team.h"
 #include "node/device_choice.h"
 #include "node/device_probe.h"
+#include "node/network_cards.h"
 
 namespace skerry {
 namespace {
@@ -147,6 +148,23 @@ void PrintProfile(const DeviceProfile& profile) {
       static_cast<double>(profile.memory_bytes) / (1 << 30), profile.numeric_profile.c_str());
 }
 
+// What the kernel says of the ways out of this machine; what they carry is measured in a run.
+void PrintCards(const std::vector<NetworkCard>& cards) {
+  std::printf("\nNetwork cards:%s\n", cards.empty() ? " none of hardware" : "");
+  for (const NetworkCard& card : cards) std::printf("  %s\n", Describe(card).c_str());
+}
+
+Json CardsJson(const std::vector<NetworkCard>& cards) {
+  Json json = Json::array();
+  for (const NetworkCard& card : cards) {
+    json.push_back({{"name", card.name},
+                    {"kind", KindName(card.kind)},
+                    {"gbit_s", card.gbit_s},
+                    {"up", card.is_up}});
+  }
+  return json;
+}
+
 // The sum of so many gradients among the devices, each a thread: GB/s of gradients summed.
 absl::StatusOr<double> AllReduceRate(std::span<const TeamDevice> devices, std::string* by) {
   constexpr int64_t kValues = 8 << 20;
@@ -267,10 +285,13 @@ absl::Status BenchMachine(BenchOptions options) {
                        {"bf16_gflops", profile.bf16_gflops},
                        {"memory_bytes", profile.memory_bytes},
                        {"numeric_profile", profile.numeric_profile}};
+  const std::vector<NetworkCard> cards = NetworkCards();
+  json["network_cards"] = CardsJson(cards);
   if (options.json) {
     std::printf("%s\n", json.dump(2).c_str());
   } else {
     PrintProfile(profile);
+    PrintCards(cards);
   }
   return absl::OkStatus();
 }

@@ -13,6 +13,7 @@
 #include "kernels/group/device_threads.h"
 #include "kernels/measure.h"
 #include "kernels/plugin/gpu_backend.h"
+#include "pipeline/plan/team_memory.h"
 
 namespace skerry {
 namespace {
@@ -58,7 +59,10 @@ int64_t LeftOfGroup(std::string_view max, std::string_view current, std::string_
 
 int64_t MemoryFree(Backend& backend) {
   const int64_t on_device = DeviceMemoryFree(backend);
-  if (on_device >= 0) return on_device;
+  return on_device >= 0 ? on_device : HostMemoryFree();
+}
+
+int64_t HostMemoryFree() {
   int64_t available = AvailableMemory(TextOf("/proc/meminfo"));
   if (available == 0) available = int64_t{sysconf(_SC_AVPHYS_PAGES)} * sysconf(_SC_PAGESIZE);
   return std::min(available, LeftOfGroup(TextOf("/sys/fs/cgroup/memory.max"),
@@ -93,7 +97,7 @@ TeamProfile TeamOf(std::vector<DeviceProfile> devices, std::span<const DeviceCho
   const auto on_host = std::count_if(choices.begin(), choices.end(),
                                      [](const DeviceChoice& device) { return !device.gpu; });
   DeviceProfile& whole = team.whole;
-  bool all_have_bf16 = true;
+  bool all_have_bf16 = true, all_equal = true;
   for (size_t i = 0; i < team.devices.size(); ++i) {
     const DeviceProfile& device = team.devices[i];
     const int64_t memory = device.memory_bytes / (choices[i].gpu ? 1 : on_host);
@@ -105,6 +109,11 @@ TeamProfile TeamOf(std::vector<DeviceProfile> devices, std::span<const DeviceCho
     ++kind.count;
     kind.gflops += device.gflops;
     whole.numeric_profile += (i == 0 ? "" : " + ") + device.numeric_profile;
+    all_equal = all_equal && device.numeric_profile == team.devices.front().numeric_profile;
+  }
+  if (all_equal && team.devices.size() > 1) {
+    whole.numeric_profile =
+        TeamNumericProfile(team.devices.size(), team.devices.front().numeric_profile);
   }
   if (!all_have_bf16) whole.bf16_gflops = 0;
   for (const auto& [name, kind] : kinds) {

@@ -34,6 +34,7 @@ TeamProfile TeamOf(std::vector<DeviceProfile> devices, std::span<const DeviceCho
 // What the device of a backend has free now: a GPU's own memory, or what this machine can give
 // without swapping, within the limit of the control group.
 int64_t MemoryFree(Backend& backend);
+int64_t HostMemoryFree();
 
 // Bytes of "MemAvailable" in the text of /proc/meminfo; 0: it does not say.
 int64_t AvailableMemory(std::string_view meminfo);

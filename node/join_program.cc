@@ -178,7 +178,7 @@ struct Devices {
 // Backends of all of them. ResourceExhausted, before it is taken: a system that gives more than it
 // has kills whoever uses it.
 absl::StatusOr<std::vector<TrainedStage::Device>> Open(const Devices& devices, DType compute,
-                                                       int64_t needs_bytes) {
+                                                       const StageOrder& order) {
   const auto on_host = std::count_if(devices.chosen.begin(), devices.chosen.end(),
                                      [](const DeviceChoice& device) { return !device.gpu; });
   std::vector<TrainedStage::Device> opened;
@@ -186,9 +186,15 @@ absl::StatusOr<std::vector<TrainedStage::Device>> Open(const Devices& devices, D
     const DeviceChoice& device = devices.chosen[i];
     SKERRY_ASSIGN_OR_RETURN(auto backend, device.Create(compute));
     const int64_t free = MemoryFree(*backend) / (device.gpu ? 1 : on_host);
-    if (free < needs_bytes) {
+    if (free < order.needs_bytes) {
       return ResourceExhausted("the stage takes %s, and %s are free now [SK-memory]",
-                               BytesText(needs_bytes), BytesText(free));
+                               BytesText(order.needs_bytes), BytesText(free));
+    }
+    if (device.gpu && HostMemoryFree() < order.host_bytes) {
+      return ResourceExhausted(
+          "the stage takes %s of the host's memory beside the GPU's, and %s are free now "
+          "[SK-memory]",
+          BytesText(order.host_bytes), BytesText(HostMemoryFree()));
     }
     opened.push_back({std::move(backend), devices.rates[i]});
   }
@@ -204,8 +210,7 @@ StageWorkFactory BuilderOf(const Devices& devices, ShardDirectory& shards) {
     if (order.holds_ends) {
       SKERRY_ASSIGN_OR_RETURN(tokens, shards.Open(config, names));
     }
-    SKERRY_ASSIGN_OR_RETURN(auto opened,
-                            Open(devices, ComputeTypeOf(config.inner), order.needs_bytes));
+    SKERRY_ASSIGN_OR_RETURN(auto opened, Open(devices, ComputeTypeOf(config.inner), order));
     const int32_t sequences = config.pipeline.sequences_per_microbatch;
     if (sequences < static_cast<int32_t>(opened.size())) {
       Say(absl::StrFormat("a microbatch of this run has %d sequences: %d of %d devices work",
@@ -248,7 +253,10 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   devices.rates = team.rates;
   node.device = std::move(team.whole);
   if (options.memory_gib > 0) {
-    const auto most = static_cast<int64_t>(options.memory_gib * (int64_t{1} << 30));
+    const auto on_host = std::count_if(devices.chosen.begin(), devices.chosen.end(),
+                                       [](const DeviceChoice& device) { return !device.gpu; });
+    const auto most = static_cast<int64_t>(options.memory_gib * (int64_t{1} << 30)) /
+                      std::max<int64_t>(1, on_host);
     node.device.memory_bytes = std::min(node.device.memory_bytes, most);
   }
   node.shards = &shards;

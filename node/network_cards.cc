@@ -86,11 +86,20 @@ std::vector<NetworkCard> NetworkCards(const std::string& sys) {
   return cards;
 }
 
+const char* KindName(NetworkKind kind) {
+  switch (kind) {
+    case NetworkKind::kInfiniband:
+      return "InfiniBand";
+    case NetworkKind::kRoce:
+      return "RoCE";
+    case NetworkKind::kEthernet:
+      break;
+  }
+  return "Ethernet";
+}
+
 std::string Describe(const NetworkCard& card) {
-  const char* kind = card.kind == NetworkKind::kInfiniband ? "InfiniBand"
-                     : card.kind == NetworkKind::kRoce     ? "RoCE"
-                                                           : "Ethernet";
-  std::string text = absl::StrFormat("%s %s", kind, card.name);
+  std::string text = absl::StrFormat("%s %s", KindName(card.kind), card.name);
   if (card.gbit_s > 0) text += absl::StrFormat(", %.4g Gbit/s", card.gbit_s);
   return card.is_up ? text : text + ", down";
 }

@@ -8,6 +8,7 @@
 #include "common/status.h"
 #include "node/node_results.h"
 #include "pipeline/plan/route.h"
+#include "pipeline/plan/team_memory.h"
 
 namespace skerry {
 namespace {
@@ -74,7 +75,7 @@ void NodeActor::FailAtWork(Context& context, const absl::Status& status) {
   if (absl::IsResourceExhausted(status)) {
     const int64_t offered = options_.device.memory_bytes;
     offer_after_shortage_ =
-        OfferAfterShortage(offered, StageMemoryWith(*config_, plan_, stage_, offered).needed());
+        OfferAfterShortage(offered, EachOf(*config_, plan_, stage_, options_.device).needed());
     context.Event("out_of_memory",
                   absl::StrFormat(R"("stage":%d,"offered_bytes":%d,"offers_next_bytes":%d)", stage_,
                                   offered, *offer_after_shortage_));
@@ -180,13 +181,17 @@ void NodeActor::Prepare(Context& context) {
 }
 
 StageHolds NodeActor::Holds() const {
-  return HoldsOf(*config_, plan_, stage_, options_.device.memory_bytes);
+  return HoldsOf(*config_, plan_, stage_, OfferedFor(*config_, options_.device));
 }
 
 StageOrder NodeActor::OrderFor() const {
-  const StageMemory needs = StageMemoryWith(*config_, plan_, stage_, options_.device.memory_bytes);
-  return {plan_.stages[static_cast<size_t>(stage_)], stage_ == 0, Holds().recomputed,
-          needs.total()};
+  const StageMemory each = EachOf(*config_, plan_, stage_, options_.device);
+  const int64_t devices = DevicesInUse(*config_, options_.device);
+  // What GPUs leave to the host: outer state, messages, and the weights that these are made of.
+  const int64_t on_host =
+      devices * (each.outer + each.codec + each.buffers + each.handover + each.checkpoint);
+  return {plan_.stages[static_cast<size_t>(stage_)], stage_ == 0, Holds().recomputed, each.total(),
+          on_host + each.weights};
 }
 
 void NodeActor::BuildStage(Context& context) {

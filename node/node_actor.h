@@ -43,12 +43,12 @@
 
 namespace skerry {
 
-// What a node is to build.
-struct StageOrder {
+struct StageOrder {  // what a node is to build
   StageAssignment stage;
   bool holds_ends = false;        // embedding, final norm and head too
   int32_t recomputed_layers = 0;  // model/stage_trainer.h
-  int64_t needs_bytes = 0;        // by the memory model, without its margin
+  int64_t needs_bytes = 0;        // of each device, by the memory model, without its margin
+  int64_t host_bytes = 0;         // besides, where devices have memory of their own
 };
 
 // Builds the arithmetic of a stage; runs on the device thread.

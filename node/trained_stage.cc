@@ -301,24 +301,23 @@ Payload TrainedStage::BaseParameters() {
 }
 
 absl::StatusOr<Payload> TrainedStage::SaveState() {
-  const StageOptimizer& optimizer = trainer_->optimizer();
-  Bytes state =
-      NewState(fragments_->size(), optimizer.moments(), fragments_->version(), optimizer.steps());
+  Bytes state = NewState(fragments_->size(), trainer_->moments(), fragments_->version(),
+                         trainer_->optimizer_steps());
   const StateArrays arrays = ArraysOf(state);
   fragments_->ReadBase(arrays.base);
   fragments_->ReadMomentum(arrays.momentum);
-  optimizer.ReadMoments(arrays.first_moment, arrays.second_moment);
+  trainer_->ReadMoments(arrays.first_moment, arrays.second_moment);
   SealState(&state);
   NoteHeld(static_cast<int64_t>(state.size()));
   return MakePayload(std::move(state));
 }
 
 absl::StatusOr<Payload> TrainedStage::SaveLiveState(int64_t version) {
-  const StageOptimizer& optimizer = trainer_->optimizer();
-  Bytes state = NewState(fragments_->size(), optimizer.moments(), version, optimizer.steps());
+  Bytes state =
+      NewState(fragments_->size(), trainer_->moments(), version, trainer_->optimizer_steps());
   const StateArrays arrays = ArraysOf(state);
   trainer_->ReadParameters(arrays.base);
-  optimizer.ReadMoments(arrays.first_moment, arrays.second_moment);
+  trainer_->ReadMoments(arrays.first_moment, arrays.second_moment);
   SealState(&state);
   NoteHeld(static_cast<int64_t>(state.size()));
   return MakePayload(std::move(state));

@@ -38,18 +38,17 @@ std::span<uint8_t> BytesOf(std::vector<T>& values) {
 }  // namespace
 
 StageWork::JoinersSizes TrainedStage::SizesForJoiners() const {
-  return {2 * 4 * parameters(), MomentsBytes(trainer_->optimizer().moments())};
+  return {2 * 4 * parameters(), MomentsBytes(trainer_->moments())};
 }
 
 absl::StatusOr<StageWork::JoinersState> TrainedStage::SaveForJoiners() {
-  const StageOptimizer& optimizer = trainer_->optimizer();
   JoinersState state;
   state.version = fragments_->version();
-  state.inner_steps = optimizer.steps();
+  state.inner_steps = trainer_->optimizer_steps();
   Bytes moments;
   {
-    std::vector<float> first(static_cast<size_t>(optimizer.moments())), second(first.size());
-    optimizer.ReadMoments(first, second);
+    std::vector<float> first(static_cast<size_t>(trainer_->moments())), second(first.size());
+    trainer_->ReadMoments(first, second);
     moments = EncodeMoments(first, second);
     NoteHeld(static_cast<int64_t>(8 * first.size() + moments.size()));
   }

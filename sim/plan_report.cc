@@ -9,7 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/status.h"
-#include "pipeline/plan/memory_model.h"
+#include "pipeline/plan/team_memory.h"
 #include "sim/plan_gantt.h"
 
 namespace skerry {
@@ -61,7 +61,7 @@ StageFit FitOf(const PlanComparison& comparison, int32_t stage) {
   const StageAssignment& assignment = comparison.plan.stages[static_cast<size_t>(stage)];
   int64_t least = 0;
   for (const NodeId& node : assignment.replicas) {
-    const int64_t has = input.devices.at(node).memory_bytes;
+    const int64_t has = OfferedFor(settled, input.devices.at(node));
     if (has != 0 && (least == 0 || has < least)) least = has;
   }
   const int32_t layers = assignment.last_layer - assignment.first_layer;

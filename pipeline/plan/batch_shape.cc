@@ -9,8 +9,9 @@
 #include "absl/strings/str_format.h"
 #include "common/check.h"
 #include "common/status.h"
-#include "pipeline/plan/memory_model.h"
+#include "pipeline/plan/contestants.h"
 #include "pipeline/plan/round_bytes.h"
+#include "pipeline/plan/team_memory.h"
 #include "pipeline/plan/workload.h"
 #include "routing/cost_model.h"
 
@@ -91,7 +92,8 @@ double Predict(const RunConfig& config, const NominalFleet& nominal, const Parti
   PlacementProblem problem;
   problem.workload = WorkloadOf(config, partition, PathsOf(config, partition), kNominalSteps);
   problem.fleet = FleetOf(nominal, payload, nominal.message_s);
-  problem.fleet.repeats = RepeatsOf(config, partition, nominal.memory_bytes);
+  problem.fleet.repeats =
+      RepeatsOf(config, partition, OfferedFor(config, nominal.memory_bytes, nominal.devices));
   const double step_s = Evaluator(problem.workload, problem.fleet).StepSeconds(partition.nodes);
   const OuterConfig& outer = config.outer;
   if (outer.inner_steps < 1 || outer.overlap_steps < 0 || outer.tier == OuterTier::kAuto) {
@@ -183,8 +185,8 @@ NominalFleet NominalOf(const std::vector<double>& gflops, const std::vector<int6
 }
 
 absl::StatusOr<double> NominalStepSeconds(const RunConfig& config, const NominalFleet& fleet) {
-  SKERRY_ASSIGN_OR_RETURN(const Partition partition,
-                          MakePartition(config, fleet.gflops, fleet.memory_bytes));
+  const auto offered = OfferedFor(config, fleet.memory_bytes, fleet.devices);
+  SKERRY_ASSIGN_OR_RETURN(const Partition partition, MakePartition(config, fleet.gflops, offered));
   return Predict(config, fleet, partition);
 }
 
@@ -194,7 +196,8 @@ absl::StatusOr<BatchShape> ChooseBatch(const RunConfig& config, const NominalFle
   std::vector<Tried> divided, uneven;
   std::optional<absl::Status> smallest;  // the first candidate takes the least memory
   for (const RunConfig& candidate : candidates) {
-    const auto partition = MakePartition(candidate, fleet.gflops, fleet.memory_bytes);
+    const auto offered = OfferedFor(candidate, fleet.memory_bytes, fleet.devices);
+    const auto partition = MakePartition(candidate, fleet.gflops, offered);
     if (!partition.ok()) {
       if (!smallest) smallest = partition.status();
       continue;
@@ -203,7 +206,7 @@ absl::StatusOr<BatchShape> ChooseBatch(const RunConfig& config, const NominalFle
         candidate.pipeline.microbatches_per_step % partition->stages[0].replicas == 0;
     (divides ? divided : uneven)
         .push_back({candidate, Predict(candidate, fleet, *partition),
-                    LargestNeed(candidate, *partition, fleet.memory_bytes)});
+                    LargestNeed(candidate, *partition, offered)});
   }
   const std::vector<Tried>& tried = divided.empty() ? uneven : divided;
   if (tried.empty()) {
@@ -233,13 +236,15 @@ void SettleBatch(const RunConfig& given, const RunConfig& chosen, PlannedSetting
 }
 
 int32_t ChooseWindow(const RunConfig& config, const Partition& partition,
-                     const PlacementProblem& problem, const Placement& placement) {
+                     const PlacementProblem& problem, const Placement& placement,
+                     const Contestants& contestants) {
   const std::vector<int32_t> windows =
       Windows(std::min(kWindowMax, config.pipeline.microbatches_per_step));
   std::vector<std::pair<int32_t, double>> fitting;
   for (const int32_t window : windows) {
     RunConfig with = config;
     with.pipeline.in_flight = window;
+    const auto offered = OfferedFor(with, contestants.memory_bytes, contestants.devices);
     bool fits = true;
     size_t slot = 0;
     for (size_t stage = 0; stage < partition.stages.size(); ++stage) {
@@ -249,7 +254,7 @@ int32_t ChooseWindow(const RunConfig& config, const Partition& partition,
                      HoldsOf(with, partition.stages[0].replicas, shape.replicas, stage == 0));
       const int64_t needs = MemoryOf(with, shape.layers(), stage == 0, holds).needed();
       for (int32_t r = 0; r < shape.replicas; ++r, ++slot) {
-        const int64_t has = problem.node_bytes[static_cast<size_t>(placement[slot])];
+        const int64_t has = offered[static_cast<size_t>(placement[slot])];
         fits = fits && (has == 0 || needs <= has);
       }
     }
@@ -257,7 +262,7 @@ int32_t ChooseWindow(const RunConfig& config, const Partition& partition,
     Workload workload = problem.workload;
     workload.in_flight = window;
     Fleet fleet = problem.fleet;
-    fleet.repeats = RepeatsOf(with, partition, problem.node_bytes);
+    fleet.repeats = RepeatsOf(with, partition, offered);
     fitting.emplace_back(window, Evaluator(workload, fleet).StepSeconds(placement));
   }
   double fastest = std::numeric_limits<double>::infinity();

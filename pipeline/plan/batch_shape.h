@@ -30,6 +30,8 @@
 
 namespace skerry {
 
+struct Contestants;  // contestants.h
+
 inline constexpr double kNominalRatio = 4;
 inline constexpr double kAsGood = 1.02;
 inline constexpr int32_t kWindowMax = 32;  // tried at most, and as many sequences a microbatch
@@ -38,6 +40,7 @@ inline constexpr int32_t kWindowMax = 32;  // tried at most, and as many sequenc
 struct NominalFleet {
   std::vector<double> gflops;         // [nodes]
   std::vector<int64_t> memory_bytes;  // [nodes] 0: no limit; as offered
+  std::vector<int32_t> devices;       // [nodes], of which each has that; none: one each
   double rtt_s = 0;
   double bytes_per_s = 0;
   double message_s = kMessageSeconds;
@@ -68,6 +71,7 @@ void SettleBatch(const RunConfig& given, const RunConfig& chosen, PlannedSetting
 // The window for measured links: `problem` and `placement` are of the window in `config`. Its
 // stages stay as they are.
 int32_t ChooseWindow(const RunConfig& config, const Partition& partition,
-                     const PlacementProblem& problem, const Placement& placement);
+                     const PlacementProblem& problem, const Placement& placement,
+                     const Contestants& contestants);
 
 }  // namespace skerry

@@ -9,8 +9,8 @@
 
 #include "common/rng.h"
 #include "common/status.h"
-#include "pipeline/plan/memory_model.h"
 #include "pipeline/plan/round_bytes.h"
+#include "pipeline/plan/team_memory.h"
 #include "pipeline/plan/workload.h"
 #include "routing/canonical_order.h"
 #include "routing/cost_model.h"
@@ -50,7 +50,8 @@ Contestants Canonical(const PlannerInput& input) {
   std::vector<uint64_t> features;
   std::vector<uint64_t> pairs(n * n);
   for (size_t i = 0; i < n; ++i) {
-    const auto memory = static_cast<double>(input.devices.at(input.nodes[i]).memory_bytes);
+    const DeviceProfile& device = input.devices.at(input.nodes[i]);
+    const double memory = static_cast<double>(device.memory_bytes) * AnnouncedDevices(device);
     features.push_back(HashOf(speeds[i], memory));
     for (size_t j = 0; j < n; ++j) {
       if (i == j) continue;
@@ -66,6 +67,7 @@ Contestants Canonical(const PlannerInput& input) {
     contestants.link_index.push_back(input.links.IndexOf(node));
     contestants.gflops.push_back(speeds[static_cast<size_t>(index)]);
     contestants.memory_bytes.push_back(input.devices.at(node).memory_bytes);
+    contestants.devices.push_back(AnnouncedDevices(input.devices.at(node)));
   }
   return contestants;
 }
@@ -91,8 +93,8 @@ PlacementProblem ProblemOf(const PlannerInput& input, const Contestants& contest
   problem.workload = WorkloadOf(config, partition, paths, steps_max);
   problem.fleet = FleetOf(input, contestants);
   Charge(config, partition, &problem);
-  problem.node_bytes = contestants.memory_bytes;
-  problem.fleet.repeats = RepeatsOf(config, partition, contestants.memory_bytes);
+  problem.node_bytes = OfferedFor(config, contestants.memory_bytes, contestants.devices);
+  problem.fleet.repeats = RepeatsOf(config, partition, problem.node_bytes);
   for (size_t stage = 0; stage < partition.stages.size(); ++stage) {
     const StageShape& shape = partition.stages[stage];
     const bool ends = stage == 0;

@@ -6,9 +6,9 @@
 
 #include "common/check.h"
 #include "common/round_clock.h"
-#include "pipeline/plan/memory_model.h"
 #include "pipeline/plan/replan.h"
 #include "pipeline/plan/route.h"
+#include "pipeline/plan/team_memory.h"
 
 namespace skerry {
 namespace {
@@ -48,7 +48,8 @@ bool HasMemory(const PlannerInput& input, const PipelinePlan& plan, int32_t stag
   const auto device = input.devices.find(node);
   if (device == input.devices.end()) return false;
   const int64_t needs = StageNeeds(input.config, plan, stage).needed();
-  return device->second.memory_bytes == 0 || needs <= device->second.memory_bytes;
+  const int64_t offered = OfferedFor(input.config, device->second);
+  return offered == 0 || needs <= offered;
 }
 
 std::pair<int64_t, int32_t> UrgencyOf(const PipelinePlan& plan, int32_t stage) {

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "common/status.h"
-#include "pipeline/plan/memory_model.h"
 #include "pipeline/plan/round_bytes.h"
 #include "pipeline/plan/slow_links.h"
+#include "pipeline/plan/team_memory.h"
 #include "pipeline/plan/workload.h"
 #include "routing/cost_model.h"
 
@@ -86,7 +86,7 @@ absl::StatusOr<PlanModel> ModelOf(const PlannerInput& input, const PipelinePlan&
         return InvalidArgument("node %s has no device profile", node.Short());
       }
       model.node_of_slot.push_back(node);
-      model.problem.node_bytes.push_back(input.devices.at(node).memory_bytes);
+      model.problem.node_bytes.push_back(OfferedFor(config, input.devices.at(node)));
     }
   }
   model.placement.resize(model.node_of_slot.size());

@@ -6,8 +6,8 @@
 
 #include "common/round_clock.h"
 #include "common/status.h"
-#include "pipeline/plan/memory_model.h"
 #include "pipeline/plan/safety.h"
+#include "pipeline/plan/team_memory.h"
 #include "pipeline/plan/validate_loads.h"
 
 namespace skerry {
@@ -271,7 +271,7 @@ absl::Status ValidateMemory(const PipelinePlan& plan, const RunConfig& config,
       const NodeId& node = stage.replicas[r];
       const auto it = devices.find(node);
       if (it == devices.end()) return InvalidArgument("node %s has no device", node.Short());
-      const int64_t has = it->second.memory_bytes;
+      const int64_t has = OfferedFor(settled, it->second);
       if (has == 0) continue;
       if (at_most[s][r] > held) {
         return ResourceExhausted(

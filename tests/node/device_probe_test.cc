@@ -58,6 +58,7 @@ TEST_CASE("Devices: several are announced as one", "[node]") {
 
   const TeamProfile gpus = TeamOf({gpu, faster}, std::vector{on_gpu, on_gpu});
   CHECK(gpus.whole.name == "2 × GPU A");
+  CHECK(gpus.whole.numeric_profile == "2 × cuda A");
   CHECK(gpus.whole.gflops == 240);
   CHECK(gpus.whole.bf16_gflops == 900);
   CHECK(gpus.whole.memory_bytes == 16 * kGiB);         // each holds all weights

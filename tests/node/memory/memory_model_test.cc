@@ -101,6 +101,14 @@ TEST_CASE("Memory model: within 5 % of the heap with Muon", "[memory]") {
   CheckWithinFivePercent(shape);
 }
 
+TEST_CASE("Memory model: within 5 % of the heap for devices that share a stage", "[memory]") {
+  StageCase shape = Case(256, 2, GENERATE(false, true));
+  shape.devices = GENERATE(2, 3, 4);
+  shape.config.pipeline.sequences_per_microbatch = 2 * shape.devices;
+  shape.offers_plenty = GENERATE(false, true);
+  CheckWithinFivePercent(shape);
+}
+
 TEST_CASE("Memory model: within 5 % of the heap where microbatches are large", "[memory]") {
   StageCase shape = Case(128, 3, false);
   shape.config.pipeline.sequences_per_microbatch = 8;

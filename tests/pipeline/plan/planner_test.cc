@@ -9,7 +9,7 @@
 #include "common/status.h"
 #include "pipeline/plan/validate.h"
 
-#include "pipeline/plan/memory_model.h"
+#include "pipeline/plan/team_memory.h"
 namespace skerry {
 namespace {
 
@@ -143,6 +143,38 @@ TEST_CASE(
   CHECK(tight->predicted_step_s > 1.05 * roomy->predicted_step_s);
   input.config.pipeline.recompute = Recompute::kNever;
   CHECK(absl::IsResourceExhausted(MakePlan(input).status()));
+}
+
+TEST_CASE("Planner: nodes of several devices hold stages that one of their devices does not",
+          "[plan]") {
+  PlannerInput input = InputOf({});
+  input.config.pipeline.stages = 4;
+  input.config.pipeline.sequences_per_microbatch = 8;
+  input.config.pipeline.recompute = Recompute::kNever;
+  const auto roomy = MakePlan(input);
+  REQUIRE(roomy.ok());
+  const RunConfig settled = Settled(input.config, roomy->plan);
+  int64_t least = 0;
+  for (int32_t stage = 0; stage < 4; ++stage)
+    least = std::max(least, StageNeeds(settled, roomy->plan, stage).needed());
+  DeviceProfile four;
+  four.numeric_profile = TeamNumericProfile(4, "gpu");
+  four.memory_bytes = least;
+  const double worth = static_cast<double>(OfferedFor(settled, four)) / static_cast<double>(least);
+  REQUIRE(worth > 1.05);
+  const auto each = static_cast<int64_t>(static_cast<double>(least) / worth) + 1;
+  for (auto& [node, device] : input.devices) device.memory_bytes = each;
+  CHECK(absl::IsResourceExhausted(MakePlan(input).status()));
+
+  for (auto& [node, device] : input.devices) device.numeric_profile = four.numeric_profile;
+
+  const auto tight = MakePlan(input);
+  REQUIRE(tight.ok());
+  for (int32_t stage = 0; stage < 4; ++stage) {
+    for (const NodeId& node : tight->plan.stages[static_cast<size_t>(stage)].replicas) {
+      CHECK(EachOf(settled, tight->plan, stage, input.devices.at(node)).needed() <= each);
+    }
+  }
 }
 
 TEST_CASE("Planner: from one node to twenty", "[plan]") {
