@@ -111,8 +111,7 @@ std::vector<Piece> PartOf(const std::vector<Piece>& all, const std::vector<NodeI
 }
 
 // Of the check of one reducer's sums: everything that is sent because it was drawn.
-int64_t BytesOfCheck(const CountedRound& round, const PieceCut& cut,
-                     const std::vector<NodeId>& reducers, const SumCheck& check) {
+int64_t BytesOfCheck(const CountedRound& round, const PieceCut& cut, const SumCheck& check) {
   ShownSum shown;
   const size_t pieces = check.states.size();
   for (size_t from = 0; from < round.up.size(); ++from) {
@@ -143,8 +142,7 @@ double BytesOfChecks(const OuterConfig& outer, const CountedRound& round, const 
     SumsHeld stated = silent;
     stated.statement = {all, all, check.states};
     bytes += static_cast<double>(BytesOnTheWire(stated) - BytesOnTheWire(silent));
-    bytes +=
-        double{outer.sum_checks} * static_cast<double>(BytesOfCheck(round, cut, reducers, check));
+    bytes += double{outer.sum_checks} * static_cast<double>(BytesOfCheck(round, cut, check));
   }
   return bytes;
 }

@@ -255,7 +255,8 @@ std::string DashboardPage(const DashboardPieces& pieces, const RunReport& report
   for (const auto& [id, html] : pieces) {
     if (id == "nodes") {
       body += absl::StrFormat(
-          "<form id=\"finding\" hidden><label for=\"find\">Nodes with <span class=\"muted\">(part of "
+          "<form id=\"finding\" hidden><label for=\"find\">Nodes with <span class=\"muted\">(part "
+          "of "
           "a name, region, stage 0, waits, gone …)</span></label><input id=\"find\" "
           "autocomplete=\"off\" spellcheck=\"false\" maxlength=\"60\"><button "
           "value=\"-%d\">before</button><button value=\"%d\">next</button></form>",

@@ -108,9 +108,12 @@ void EventBudget::OnStep(const std::string& fields, Lines& lines) {
 
 void EventBudget::TellSteps(Lines& lines) {
   if (steps_.count == 0) return;
-  Json line = {{"first", steps_.first},   {"step", steps_.last},
-               {"steps", steps_.count},   {"tokens", steps_.tokens},
-               {"microbatches", steps_.microbatches}, {"loss", nullptr}};
+  Json line = {{"first", steps_.first},
+               {"step", steps_.last},
+               {"steps", steps_.count},
+               {"tokens", steps_.tokens},
+               {"microbatches", steps_.microbatches},
+               {"loss", nullptr}};
   if (steps_.finite > 0) line["loss"] = steps_.loss / static_cast<double>(steps_.finite);
   Write(steps_purse_, "steps", line, lines);
   steps_ = {};
@@ -123,8 +126,9 @@ void EventBudget::OnRound(double now_s, const std::string& fields, Lines& lines)
   const Json json = ParsedFields(fields);
   const int64_t stage = IntegerAt(json, "stage"), number = IntegerAt(json, "round");
   // Of rounds long past somebody does not say any more that it applied them.
-  for (auto older = rounds_.lower_bound({stage, 0});
-       older != rounds_.end() && older->first.first == stage && older->first.second + 2 <= number;) {
+  for (auto older = rounds_.lower_bound({stage, 0}); older != rounds_.end() &&
+                                                     older->first.first == stage &&
+                                                     older->first.second + 2 <= number;) {
     const auto told = older++;
     TellRound(now_s, told, /*always=*/false, lines);
   }
@@ -158,9 +162,8 @@ void EventBudget::OnApplied(double now_s, const std::string& fields, Lines& line
   if (round.told >= round.participants) TellRound(now_s, found, /*always=*/false, lines);
 }
 
-void EventBudget::TellRound(double now_s,
-                            std::map<std::pair<int64_t, int64_t>, Round>::iterator of, bool always,
-                            Lines& lines) {
+void EventBudget::TellRound(double now_s, std::map<std::pair<int64_t, int64_t>, Round>::iterator of,
+                            bool always, Lines& lines) {
   const auto [stage, number] = of->first;
   const Round round = std::move(of->second);
   rounds_.erase(of);

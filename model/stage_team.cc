@@ -188,12 +188,13 @@ void StageTeam::Discard(MicrobatchKey key) {
 absl::Status StageTeam::OptimizerStep(int64_t step, int32_t microbatches) {
   if (IsAlone()) return first().OptimizerStep(step, microbatches);
   if (microbatches == 0) return absl::OkStatus();
-  SKERRY_RETURN_IF_ERROR(threads_->RunAll([&](size_t i) -> absl::Status {
+  const absl::Status reduced = threads_->RunAll([&](size_t i) -> absl::Status {
     Member& member = members_[i];
     SKERRY_RETURN_IF_ERROR(ReduceGradients(member));
     member.trainer->Squares(member.squares);
     return absl::OkStatus();
-  }));
+  });
+  SKERRY_RETURN_IF_ERROR(reduced);
   std::fill(squares_.begin(), squares_.end(), 0);
   for (const Member& member : members_) {
     for (size_t b = 0; b < squares_.size(); ++b) squares_[b] += member.squares[b];

@@ -99,7 +99,7 @@ struct SwarmTry {
   int64_t rewinds = 0;
   int64_t faults = 0;                   // of draws 12 to 16
   int64_t faulted_rounds = 0;           // likewise: those that something befell the run in
-  SumTally sums;                        // of storms
+  SumTally sums = {};                   // of storms
   std::optional<SwarmFinding> finding;  // nullopt: all is well
 };
 // Runs one seed, twice if `twice` (the traces must be equal).

@@ -3,8 +3,8 @@
 namespace skerry::tidy {
 namespace {
 
-// Includes that begin with `library` are for paths that begin with one of its homes (others than the
-// first may be empty). A library without a home is for program files.
+// Includes that begin with `library` are for paths that begin with one of its homes (others than
+// the first may be empty). A library without a home is for program files.
 struct Fence {
   std::string_view library;
   std::string_view home;

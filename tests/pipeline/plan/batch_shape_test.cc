@@ -21,7 +21,7 @@ RunConfig OpenRun(int32_t sequences) {
 }
 
 NominalFleet Fleet8(double rtt_s, double bytes_per_s) {
-  return {std::vector<double>(8, 64.0), std::vector<int64_t>(8), rtt_s, bytes_per_s};
+  return {std::vector<double>(8, 64.0), std::vector<int64_t>(8), {}, rtt_s, bytes_per_s};
 }
 
 BatchShape Chosen(const RunConfig& config, const NominalFleet& fleet) {
