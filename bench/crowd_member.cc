@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <iterator>
 #include <thread>
 #include <variant>
 #include <vector>
@@ -64,9 +63,6 @@ class Member {
     Hello hello;
     hello.ticket = ticket;
     hello.software = "crowd";
-    constexpr const char* kRegions[] = {"Frankfurt", "Virginia", "Tokyo",  "Oslo",
-                                        "Sao Paulo", "Sydney",   "Mumbai", "Oregon"};
-    hello.region = kRegions[identity_.id().bytes[0] % std::size(kRegions)];
     hello.device = {"a crowd's", "none", 100, int64_t{1} << 20};
     Send(now, std::move(hello));
   }

@@ -18,10 +18,10 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr double kHeight = 400;
-constexpr double kLeast = 40;        // degrees of longitude that are shown at least
-constexpr double kAir = 0.14;        // around the places, as a share
-constexpr size_t kLinesMax = 120;    // between places
-constexpr size_t kStagesNamed = 6;   // of a place
+constexpr double kLeast = 40;       // degrees of longitude that are shown at least
+constexpr double kAir = 0.14;       // around the places, as a share
+constexpr size_t kLinesMax = 120;   // between places
+constexpr size_t kStagesNamed = 6;  // of a place
 constexpr double kLabelHeight = 15;
 
 struct Spot {
@@ -48,8 +48,8 @@ Window WindowOf(const std::vector<Spot>& spots) {
     w.north = std::max(w.north, spot.at.latitude);
   }
   const double ratio = kHeight / kChartWidth;
-  double width = std::max({kLeast, (w.east - w.west) * (1 + 2 * kAir),
-                           (w.north - w.south) * (1 + 2 * kAir) / ratio});
+  double width = std::max(
+      {kLeast, (w.east - w.west) * (1 + 2 * kAir), (w.north - w.south) * (1 + 2 * kAir) / ratio});
   width = std::min(width, 360.0);
   const double x = (w.west + w.east) / 2, y = (w.south + w.north) / 2;
   const double height = width * ratio;

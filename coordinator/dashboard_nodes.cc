@@ -89,14 +89,14 @@ std::string NodeRow(const Json& node, int64_t by_all) {
 }
 
 constexpr char kHead[] =
-      "<table><thead><tr><th scope=\"col\">node</th><th "
-      "scope=\"col\">region</th>"
-      "<th scope=\"col\">stage.replica</th><th scope=\"col\">now</th><th scope=\"col\">step</th>"
-      "<th scope=\"col\">round</th><th scope=\"col\">contributed tokens</th><th "
-      "scope=\"col\">sent</th><th "
-      "scope=\"col\">received</th><th scope=\"col\">checks</th><th scope=\"col\">memory</th><th "
-      "scope=\"col\">device</th><th scope=\"col\">can be dialled</th><th "
-      "scope=\"col\">version</th></tr></thead><tbody>";
+    "<table><thead><tr><th scope=\"col\">node</th><th "
+    "scope=\"col\">region</th>"
+    "<th scope=\"col\">stage.replica</th><th scope=\"col\">now</th><th scope=\"col\">step</th>"
+    "<th scope=\"col\">round</th><th scope=\"col\">contributed tokens</th><th "
+    "scope=\"col\">sent</th><th "
+    "scope=\"col\">received</th><th scope=\"col\">checks</th><th scope=\"col\">memory</th><th "
+    "scope=\"col\">device</th><th scope=\"col\">can be dialled</th><th "
+    "scope=\"col\">version</th></tr></thead><tbody>";
 
 bool Matches(const Json& node, const std::string& find) {
   if (find.empty()) return true;

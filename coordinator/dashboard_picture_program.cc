@@ -36,9 +36,11 @@ std::string Dump(const Json& json) {
 }  // namespace
 
 DashboardPicture::DashboardPicture(fs::path directory)
-    : process_(absl::StrFormat(
-          "%x", std::chrono::system_clock::now().time_since_epoch() / std::chrono::milliseconds(1))),
-      directory_(std::move(directory)), tail_(directory_ / "events.jsonl") {}
+    : process_(absl::StrFormat("%x", std::chrono::duration_cast<std::chrono::milliseconds>(
+                                         std::chrono::system_clock::now().time_since_epoch())
+                                         .count())),
+      directory_(std::move(directory)),
+      tail_(directory_ / "events.jsonl") {}
 
 std::shared_ptr<const DashboardPicture::View> DashboardPicture::Now() {
   const std::lock_guard lock(mutex_);
@@ -126,8 +128,7 @@ void DashboardPicture::Refresh() {
   ReadStatus();
   tail_.Read(kReadAtOnce).status().IgnoreError();  // not there yet: the next time
   const RunReport report = tail_.Report();
-  const DashboardPieces pieces =
-      DashboardView(status_, status_age_s_, report, tail_.share_read());
+  const DashboardPieces pieces = DashboardView(status_, status_age_s_, report, tail_.share_read());
   auto view = std::make_shared<View>();
   view->version = view_ ? view_->version + 1 : 1;
   view->seen = absl::StrFormat("%s-%d", process_, view->version);

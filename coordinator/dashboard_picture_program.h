@@ -43,7 +43,7 @@ class DashboardPicture {
   std::string Nodes(size_t first, const std::string& find);
   // Reads on in a history that was not read yet. False: there is no more of it.
   bool ReadOn();
-  std::string Report();   // as JSON
+  std::string Report();  // as JSON
   // The pieces as they were `seconds` into the run, as JSON.
   absl::StatusOr<std::string> At(double seconds);
   // Lines of events.jsonl.

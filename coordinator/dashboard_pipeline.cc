@@ -15,13 +15,13 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr double kTop = 34;         // room for the names of the stages
-constexpr double kGap = 10;         // between boxes of a column
-constexpr double kTall = 46;        // a box with two lines of text
-constexpr double kFlat = 12;        // of a crowd: colour only; the table of nodes has their names
+constexpr double kTop = 34;   // room for the names of the stages
+constexpr double kGap = 10;   // between boxes of a column
+constexpr double kTall = 46;  // a box with two lines of text
+constexpr double kFlat = 12;  // of a crowd: colour only; the table of nodes has their names
 constexpr double kFlatGap = 3;
-constexpr size_t kTallMax = 10;     // replicas
-constexpr size_t kFlatRows = 20;    // of a crowd, then side by side
+constexpr size_t kTallMax = 10;   // replicas
+constexpr size_t kFlatRows = 20;  // of a crowd, then side by side
 constexpr size_t kArrowsMax = 48;
 constexpr double kLabelWidth = 96;  // of a column that has room for text
 constexpr double kAside = 0.62;     // share of a column that its boxes take; arrows run between
@@ -169,8 +169,7 @@ std::string PipelineSvg(const Json& status, const RunReport& report) {
     replicas_max = std::max(replicas_max, stage.replicas.size());
   const double column = kChartWidth / static_cast<double>(report.stages.size());
   const bool tall = replicas_max <= kTallMax && column * kAside >= kLabelWidth;
-  const Boxes boxes =
-      tall ? PlaceTall(status, report, column) : PlaceFlat(status, report, column);
+  const Boxes boxes = tall ? PlaceTall(status, report, column) : PlaceFlat(status, report, column);
   std::string drawn = tall ? "" : CrowdSvg(boxes), arrows;
   double bottom = kTop;
   size_t arrows_left = kArrowsMax;

@@ -216,11 +216,11 @@ class DashboardServer::Routes {
           viewer->seen = view->version;
           const bool is_nothing = pieces.empty() && std::exchange(viewer->greeted, true);
           const std::string text = is_nothing ? ": nothing new\n\n"
-                                                  : "id: " + view->seen + "\ndata: " +
-                                                        Dump({{"now_s", view->now_s},
-                                                              {"admission", view->admission},
-                                                              {"pieces", pieces}}) +
-                                                        "\n\n";
+                                              : "id: " + view->seen + "\ndata: " +
+                                                    Dump({{"now_s", view->now_s},
+                                                          {"admission", view->admission},
+                                                          {"pieces", pieces}}) +
+                                                    "\n\n";
           if (!sink.write(text.data(), text.size())) return false;
           for (int i = 0; i < 4; ++i) {
             std::this_thread::sleep_for(kBeat);

@@ -4,8 +4,8 @@
 // more of them every second. While it has some, every event is a line of its own: so it is in every
 // short run. When they are spent, what comes is told together, when there are bytes again:
 //
-//   steps    one line for all steps since the last: "first", "step" (the last), "steps", "loss" (the
-//            mean), "tokens" (the sum)
+//   steps    one line for all steps since the last: "first", "step" (the last), "steps", "loss"
+//            (the mean), "tokens" (the sum)
 //   applied  with its round: one line "round_sum" with who came last, bytes, and how many replicas
 //            hold which digest; if rounds are too many even so, every so many, with "left_out"
 //   link     the newest reading of a pair, with "age_s"
@@ -13,8 +13,8 @@
 //   others   of kOftenKinds: "left_out" says how many there were of which kind
 //
 // All other kinds (nodes, plans, checkpoints, what went wrong) are rare, and always written. Traces
-// have a budget of their own (coordinator/tracing.h). Nothing of the audit depends on this: it reads
-// the journal. Pure and not thread-safe; times are seconds of any clock that goes on.
+// have a budget of their own (coordinator/tracing.h). Nothing of the audit depends on this: it
+// reads the journal. Pure and not thread-safe; times are seconds of any clock that goes on.
 #pragma once
 
 #include <cstdint>

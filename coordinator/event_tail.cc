@@ -68,9 +68,8 @@ RunReport EventTail::Report() const {
 }
 
 absl::StatusOr<RunReport> EventTail::ReportUntil(double seconds) const {
-  const auto after =
-      std::partition_point(stops_.begin(), stops_.end(),
-                           [&](const Stop& stop) { return stop.fold.now_s() < seconds; });
+  const auto after = std::partition_point(
+      stops_.begin(), stops_.end(), [&](const Stop& stop) { return stop.fold.now_s() < seconds; });
   Stop from{0, 0, EventFold(EventFold::Keeps::kRecent)};
   if (after != stops_.begin()) from = *std::prev(after);
   int64_t left = lines_ - from.lines;

@@ -29,11 +29,11 @@ bool Stops(const std::string& kind) {
 // How much an event is worth to who reads a log.
 LogSeverity SeverityOf(const std::string& kind) {
   static const std::set<std::string> kWarnings = {
-      "absent",          "checkpoint_damaged", "checkpoint_failed",  "dead",
-      "detour",          "digest_mismatch",    "false_sum",          "handover_failed",
-      "no_plan",         "screened",           "stage_lost",         "stage_not_remade",
-      "state_mismatch",  "statistics_refused", "sum_accused",        "sum_disputed",
-      "sum_not_shown",   "unreachable"};
+      "absent",         "checkpoint_damaged", "checkpoint_failed", "dead",
+      "detour",         "digest_mismatch",    "false_sum",         "handover_failed",
+      "no_plan",        "screened",           "stage_lost",        "stage_not_remade",
+      "state_mismatch", "statistics_refused", "sum_accused",       "sum_disputed",
+      "sum_not_shown",  "unreachable"};
   static const std::set<std::string> kOften = {"applied", "link", "round", "step"};
   if (Stops(kind)) return LogSeverity::kError;
   if (kWarnings.contains(kind)) return LogSeverity::kWarn;

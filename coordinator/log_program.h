@@ -1,6 +1,6 @@
 // What `skerry-coordinator serve` prints: lines for people, or, with --log-format json, one JSON
-// object a line (common/json_log.h), and then nothing else. One setting for the process, made before
-// it has threads.
+// object a line (common/json_log.h), and then nothing else. One setting for the process, made
+// before it has threads.
 #pragma once
 
 #include <string>

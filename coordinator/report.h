@@ -128,7 +128,7 @@ struct RunReport {
   // many steps an entry may stand for several: the step is their last.
   std::vector<std::pair<int64_t, double>> step_ended_s;
   std::vector<int64_t> step_tokens;
-  std::optional<double> planned_s;                       // when the first plan was made
+  std::optional<double> planned_s;  // when the first plan was made
 
   LossCurve training;
   LossCurve validation;
@@ -138,13 +138,13 @@ struct RunReport {
   ReportOuter outer;
   std::map<std::pair<std::string, std::string>, ReportLink> links;           // (from, to)
   std::map<std::pair<std::string, std::string>, ConfiguredLink> configured;  // by region
-  std::vector<ReportRound> rounds;          // ordered by stage, then round
+  std::vector<ReportRound> rounds;              // ordered by stage, then round
   std::map<int64_t, OlderRounds> older_rounds;  // by stage
-  std::vector<ReportEvent> events;          // in order of time
-  std::shared_ptr<const TracedStep> trace;  // the newest; may be null
-  // (when, share of the step that the devices of those who worked in it were busy), of traced steps.
+  std::vector<ReportEvent> events;              // in order of time
+  std::shared_ptr<const TracedStep> trace;      // the newest; may be null
+  // Of traced steps: when, and the share of it that the devices of who worked in it were busy.
   std::vector<std::pair<double, double>> busy;
-  std::string plan_reason;                  // the planner's own account of the last plan
+  std::string plan_reason;  // the planner's own account of the last plan
   std::string sample;
   std::string command;
 

@@ -23,8 +23,7 @@ class EventFold {
   static constexpr size_t kRoundsRecent = 2048;  // of all stages
   static constexpr size_t kEventsRecent = 1024;
 
-  explicit EventFold(Keeps keeps = Keeps::kAll)
-      : keeps_(keeps), steps_(keeps == Keeps::kRecent) {}
+  explicit EventFold(Keeps keeps = Keeps::kAll) : keeps_(keeps), steps_(keeps == Keeps::kRecent) {}
 
   void OnLine(std::string_view line);
 

@@ -53,9 +53,8 @@ Groups GroupNodes(const RunReport& report) {
     }
   }
   if (groups.size() <= kLinkTableRegionsMax) return groups;
-  std::stable_sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
-    return a.second.size() > b.second.size();
-  });
+  std::stable_sort(groups.begin(), groups.end(),
+                   [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
   groups.resize(kLinkTableRegionsMax);
   std::sort(groups.begin(), groups.end());
   return groups;
@@ -143,8 +142,8 @@ std::string LinkCell(double now_s, double strength, const std::optional<ReportLi
   return absl::StrFormat(
       "<td class=\"link\" style=\"--strength:%.0f%%\" title=\"%s\">%.*f ms<br>%.*f "
       "Mbit/s%s%s</td>",
-      8 + 52 * strength, title, link->rtt_ms < 10 ? 1 : 0, link->rtt_ms,
-      link->mbps < 10 ? 1 : 0, link->mbps, link->relayed ? "<br>relayed" : "", mark);
+      8 + 52 * strength, title, link->rtt_ms < 10 ? 1 : 0, link->rtt_ms, link->mbps < 10 ? 1 : 0,
+      link->mbps, link->relayed ? "<br>relayed" : "", mark);
 }
 
 }  // namespace
@@ -186,12 +185,11 @@ std::string LinkTable(const RunReport& report) {
     body += "</th>";
     for (size_t to = 0; to < groups.size(); ++to) {
       const auto link = links.Between(from, to);
-      body += LinkCell(report.wall_s, link ? links.Strength(link->mbps) : 0, link,
-                       links.Between(to, from),
-                       report.configured.empty()
-                           ? nullptr
-                           : report.ConfiguredBetween(groups[from].second.front(),
-                                                      groups[to].second.front()));
+      body += LinkCell(
+          report.wall_s, link ? links.Strength(link->mbps) : 0, link, links.Between(to, from),
+          report.configured.empty()
+              ? nullptr
+              : report.ConfiguredBetween(groups[from].second.front(), groups[to].second.front()));
     }
     body += "</tr>";
   }

@@ -204,8 +204,13 @@ absl::StatusOr<int> Serve(const ServeOptions& options) {
   SKERRY_ASSIGN_OR_RETURN(auto shards, ShardSource::Open(run.directory.File("data")));
   SKERRY_ASSIGN_OR_RETURN(LineFile lines, LineFile::Open(run.directory.File("events.jsonl")));
   ModelWriter model(run.config.model, run.directory.File("model"), TokenizerOf(run.directory.path));
-  Serving serving{options,         std::move(run),   std::move(identity),        std::move(shards),
-                  std::move(seat), std::move(model), EventFile(std::move(lines), EventClock())};
+  Serving serving{options,
+                  std::move(run),
+                  std::move(identity),
+                  std::move(shards),
+                  std::move(seat),
+                  std::move(model),
+                  EventFile(std::move(lines), EventClock())};
   // Bound before it leads: what is wrong with the address is wrong now, not when it is needed. Who
   // dials meanwhile waits at the handshake.
   SKERRY_RETURN_IF_ERROR(OpenLoop(serving));

@@ -14,7 +14,7 @@ struct ServeOptions {
   int probes_at_once = 0;  // links measured at a time; 0: every disjoint pair of nodes
   std::string shape_file;  // imitate this network towards nodes; "" for none
   std::string region;
-  std::string dashboard;  // host:port; "none"; "": the usual port, or one of the next
+  std::string dashboard;            // host:port; "none"; "": the usual port, or one of the next
   std::string log_format = "text";  // of what it prints: or "json", for programs
 };
 

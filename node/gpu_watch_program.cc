@@ -43,9 +43,12 @@ class Driver {
   }
 
  private:
-  Driver() {
+  Driver() : why_(Open()) {}
+
+  // Why it cannot say; "" if it can.
+  std::string Open() {
     void* library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) return Fail("there is no libnvidia-ml.so.1 (NVIDIA's driver)");
+    if (library == nullptr) return "there is no libnvidia-ml.so.1 (NVIDIA's driver)";
     const auto find = [&](const char* name, auto& function) {
       function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(library, name));
       return function != nullptr;
@@ -56,17 +59,17 @@ class Driver {
     if (!find("nvmlInit_v2", begin) || !find("nvmlDeviceGetCount_v2", count_of) ||
         !find("nvmlDeviceGetHandleByIndex_v2", device_at) ||
         !find("nvmlDeviceGetProcessUtilization", samples_)) {
-      return Fail("the driver is too old to say");
+      return "the driver is too old to say";
     }
     unsigned int count = 0;
-    if (begin() != kOk || count_of(&count) != kOk) return Fail("the driver does not answer");
+    if (begin() != kOk || count_of(&count) != kOk) return "the driver does not answer";
     for (unsigned int i = 0; i < count; ++i) {
       Device device = nullptr;
       if (device_at(i, &device) == kOk) devices_.push_back(device);
     }
     seen_us_.resize(devices_.size());
+    return "";
   }
-  void Fail(const char* why) { why_ = why; }
 
   absl::StatusOr<double> OthersShare(Device device, unsigned long long* seen_us) {
     unsigned int count = 0;
@@ -115,10 +118,11 @@ class Driver {
     return false;
   }
 
-  std::string why_;
+  // Set by Open, and so before why_.
   int (*samples_)(Device, ProcessSample*, unsigned int*, unsigned long long) = nullptr;
   std::vector<Device> devices_;
   std::vector<unsigned long long> seen_us_;
+  std::string why_;
 };
 
 }  // namespace

@@ -48,7 +48,7 @@ class Rationing {
   VolunteerLimits limits_;
   DayBudget budget_;
   GpuYield gpu_;
-  double gpu_next_s_ = 0;    // when it is looked at again
+  double gpu_next_s_ = 0;   // when it is looked at again
   std::string gpu_unseen_;  // why it cannot be, as said last
   int ticks_ = 0;
 };

@@ -27,8 +27,8 @@ absl::StatusOr<std::pair<std::string, int>> HostAndPort(const std::string& addre
   if (host.size() > 1 && host.front() == '[' && host.back() == ']') {
     host = host.substr(1, host.size() - 2);
   }
-  const bool is_number =
-      !port.empty() && port.size() <= 5 && port.find_first_not_of("0123456789") == std::string::npos;
+  const bool is_number = !port.empty() && port.size() <= 5 &&
+                         port.find_first_not_of("0123456789") == std::string::npos;
   if (host.empty() || !is_number || std::atoi(port.c_str()) > kPortMax) {
     return InvalidArgument(
         "--metrics: want host:port, as in 127.0.0.1:9464; got '%s' [SK-metrics-address]", address);
