@@ -1,10 +1,15 @@
 // The outline of the continents for the dashboard's map, drawn by hand.
+#include <utility>
+
 #include "coordinator/dashboard_places.h"
 
 namespace skerry {
+namespace {
 
-const std::vector<std::vector<Place>>& Coasts() {
-  static const std::vector<std::vector<Place>> coasts = {
+using Outlines = std::vector<std::vector<Place>>;
+
+Outlines Continents() {
+  return {
       // North and Central America
       {{66, -168}, {71, -157}, {70, -141}, {69, -128}, {68, -115}, {68, -95},  {64, -94},
        {59, -94},  {57, -90},  {55, -82},  {51, -80},  {55, -77},  {62, -78},  {60, -70},
@@ -44,6 +49,11 @@ const std::vector<std::vector<Place>>& Coasts() {
        {65, 25},  {61, 21},  {60, 28},  {58, 23},  {55, 20},  {54, 14},  {54, 11},  {57, 10},
        {55, 8},   {53, 7},   {51, 3},   {49, 0},   {48, -5},  {46, -1},  {43, -2},  {43, -9},
        {37, -9}},
+  };
+}
+
+Outlines Islands() {
+  return {
       // Great Britain, Ireland, Iceland, Greenland
       {{50, -5}, {51, 1}, {53, 0}, {56, -3}, {58, -2}, {58, -5}, {55, -5}, {53, -4}, {52, -5}},
       {{52, -10}, {52, -6}, {55, -6}, {55, -8}},
@@ -97,6 +107,17 @@ const std::vector<std::vector<Place>>& Coasts() {
       {{77, 15}, {80, 18}, {79, 25}, {77, 17}},
       {{71, 53}, {76, 66}, {77, 68}, {73, 56}},
   };
+}
+
+}  // namespace
+
+const std::vector<std::vector<Place>>& Coasts() {
+  static const Outlines coasts = [] {
+    Outlines all = Continents();
+    Outlines islands = Islands();
+    for (std::vector<Place>& island : islands) all.push_back(std::move(island));
+    return all;
+  }();
   return coasts;
 }
 

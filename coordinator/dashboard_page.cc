@@ -73,7 +73,8 @@ function put(id, html) {
   if (!place) return;
   const selection = getSelection();
   if (selection && !selection.isCollapsed && place.contains(selection.anchorNode)) return;
-  const named = (e) => e.dataset.key || (e.classList.contains('scroll') && e.getAttribute('aria-label'));
+  const named = (e) =>
+    e.dataset.key || (e.classList.contains('scroll') && e.getAttribute('aria-label'));
   const active = place.contains(document.activeElement) ? named(document.activeElement) : '';
   const scrolled = [...place.querySelectorAll('.scroll')].map((e) => [named(e), e.scrollLeft]);
   place.innerHTML = html;
@@ -97,7 +98,8 @@ function showFinding() {
 }
 async function askForNodes() {
   const mine = ++nodesAsked;
-  const answer = await fetch(`nodes?first=${nodesFirst}&find=${encodeURIComponent(find.value.trim())}`);
+  const wanted = encodeURIComponent(find.value.trim());
+  const answer = await fetch(`nodes?first=${nodesFirst}&find=${wanted}`);
   if (answer.ok && mine === nodesAsked && live) put('nodes', await answer.text());
   showFinding();
 }
@@ -256,8 +258,7 @@ std::string DashboardPage(const DashboardPieces& pieces, const RunReport& report
     if (id == "nodes") {
       body += absl::StrFormat(
           "<form id=\"finding\" hidden><label for=\"find\">Nodes with <span class=\"muted\">(part "
-          "of "
-          "a name, region, stage 0, waits, gone …)</span></label><input id=\"find\" "
+          "of a name, region, stage 0, waits, gone …)</span></label><input id=\"find\" "
           "autocomplete=\"off\" spellcheck=\"false\" maxlength=\"60\"><button "
           "value=\"-%d\">before</button><button value=\"%d\">next</button></form>",
           kNodesShown, kNodesShown);

@@ -36,8 +36,9 @@ std::string Dump(const Json& json) {
 }  // namespace
 
 DashboardPicture::DashboardPicture(fs::path directory)
-    : process_(absl::StrFormat("%x", std::chrono::system_clock::now().time_since_epoch() /
-                                         std::chrono::milliseconds(1))),
+    : process_(absl::StrFormat("%x", std::chrono::duration_cast<std::chrono::milliseconds>(
+                                         std::chrono::system_clock::now().time_since_epoch())
+                                         .count())),
       directory_(std::move(directory)),
       tail_(directory_ / "events.jsonl") {}
 

@@ -163,8 +163,8 @@ std::map<std::string, Place> Book() {
 
 // "47.4,8.5", also after an @.
 std::optional<Place> Coordinates(const std::string& text) {
-  const std::string numbers =
-      text.substr(text.find('@') == std::string::npos ? 0 : text.find('@') + 1);
+  const size_t at = text.find('@');
+  const std::string numbers = text.substr(at == std::string::npos ? 0 : at + 1);
   char* end = nullptr;
   const double latitude = std::strtod(numbers.c_str(), &end);
   if (end == numbers.c_str() || *end != ',') return std::nullopt;

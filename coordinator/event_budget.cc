@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <string_view>
+#include <utility>
 
 #include "coordinator/report_events.h"
 
@@ -120,15 +121,15 @@ void EventBudget::TellSteps(Lines& lines) {
 }
 
 void EventBudget::OnRound(double now_s, const std::string& fields, Lines& lines) {
-  if (rounds_purse_.left > 0 && rounds_.empty()) {
+  if (rounds_purse_.left > 0 && rounds_.empty() && rounds_left_out_.empty()) {
     return Write(rounds_purse_, "round", fields, lines);
   }
   const Json json = ParsedFields(fields);
   const int64_t stage = IntegerAt(json, "stage"), number = IntegerAt(json, "round");
   // Of rounds long past somebody does not say any more that it applied them.
-  for (auto older = rounds_.lower_bound({stage, 0}); older != rounds_.end() &&
-                                                     older->first.first == stage &&
-                                                     older->first.second + 2 <= number;) {
+  const std::pair newest_past = {stage, number - 2};
+  for (auto older = rounds_.lower_bound({stage, 0});
+       older != rounds_.end() && older->first <= newest_past;) {
     const auto told = older++;
     TellRound(now_s, told, /*always=*/false, lines);
   }
@@ -238,6 +239,10 @@ void EventBudget::TellLeftOut(double now_s, Lines& lines) {
   for (auto& [node, what] : screened_) {
     what.second["count"] = what.first;
     Write(rest_purse_, "screened", what.second, lines);
+  }
+  for (const auto& [stage, count] : std::exchange(rounds_left_out_, {})) {
+    const Json line = {{"of", "round"}, {"stage", stage}, {"count", count}};
+    Write(rounds_purse_, "left_out", line, lines);
   }
   for (const auto& [kind, count] : left_out_) {
     Write(rest_purse_, "left_out", Json{{"of", kind}, {"count", count}}, lines);

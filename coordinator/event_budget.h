@@ -5,8 +5,7 @@
 // short run. When they are spent, what comes is told together, when there are bytes again:
 //
 //   steps    one line for all steps since the last: "first", "step" (the last), "steps", "loss"
-//   (the
-//            mean), "tokens" (the sum)
+//            (the mean), "tokens" (the sum)
 //   applied  with its round: one line "round_sum" with who came last, bytes, and how many replicas
 //            hold which digest; if rounds are too many even so, every so many, with "left_out"
 //   link     the newest reading of a pair, with "age_s"

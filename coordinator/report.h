@@ -142,8 +142,7 @@ struct RunReport {
   std::map<int64_t, OlderRounds> older_rounds;  // by stage
   std::vector<ReportEvent> events;              // in order of time
   std::shared_ptr<const TracedStep> trace;      // the newest; may be null
-  // (when, share of the step that the devices of those who worked in it were busy), of traced
-  // steps.
+  // Of traced steps: when, and the share of it that the devices of who worked in it were busy.
   std::vector<std::pair<double, double>> busy;
   std::string plan_reason;  // the planner's own account of the last plan
   std::string sample;

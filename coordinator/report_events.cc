@@ -136,6 +136,8 @@ void EventFold::OnEvent(const std::string& kind, const json& event) {
     OnLink(event);
   } else if (kind == "step" || kind == "steps") {
     OnStep(event, kind == "steps");
+  } else if (kind == "left_out" && TextAt(event, "of") == "round") {
+    report_.older_rounds[IntegerAt(event, "stage")].rounds += IntegerAt(event, "count");
   } else if (kind == "plan") {
     OnPlan(event);
   } else if (kind == "round") {

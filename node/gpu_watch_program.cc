@@ -43,9 +43,9 @@ class Driver {
   }
 
  private:
-  Driver() { why_ = Open(); }
+  Driver() : why_(Open()) {}
 
-  // Why it cannot be asked; empty: it can.
+  // Why it cannot say; "" if it can.
   std::string Open() {
     void* library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return "there is no libnvidia-ml.so.1 (NVIDIA's driver)";
@@ -118,10 +118,11 @@ class Driver {
     return false;
   }
 
-  std::string why_;
+  // Set by Open, and so before why_.
   int (*samples_)(Device, ProcessSample*, unsigned int*, unsigned long long) = nullptr;
   std::vector<Device> devices_;
   std::vector<unsigned long long> seen_us_;
+  std::string why_;
 };
 
 }  // namespace

@@ -221,6 +221,12 @@ StageWorkFactory BuilderOf(const Devices& devices, ShardDirectory& shards) {
   };
 }
 
+absl::Status KeepLimits(const LimitChange& change, const fs::path& home) {
+  if (change.IsEmpty()) return absl::OkStatus();
+  SKERRY_ASSIGN_OR_RETURN(const auto limits, ChangedLimits(home.string(), change));
+  return SaveLimits((home / kLimitsFile).string(), limits);
+}
+
 absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   SKERRY_ASSIGN_OR_RETURN(const Ticket ticket, VerifyTicket(options.ticket, std::time(nullptr)));
   RaiseOpenFileLimit();
@@ -232,10 +238,7 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   SKERRY_ASSIGN_OR_RETURN(Identity identity, Identity::LoadOrCreate((home / "node.key").string()));
   const NodeId self = identity.id();
   if (SaysJson()) SayAsJson(self.Short());
-  if (!options.limits.IsEmpty()) {
-    SKERRY_ASSIGN_OR_RETURN(const auto limits, ChangedLimits(home.string(), options.limits));
-    SKERRY_RETURN_IF_ERROR(SaveLimits((home / kLimitsFile).string(), limits));
-  }
+  SKERRY_RETURN_IF_ERROR(KeepLimits(options.limits, home));
   Rationing ration(home);
   SKERRY_RETURN_IF_ERROR(ration.Begin());
   ShardDirectory shards((home / "shards").string());

@@ -151,8 +151,8 @@ void Rationing::WatchGpu() {
   const auto share = OthersGpuShare();
   if (share.ok()) return gpu_.Note(now_s, *share);
   const std::string why = ErrorText(share.status());
-  if (std::exchange(gpu_unseen_, why) != why)
-    Say("whether others use the GPU is not known: " + why);
+  if (std::exchange(gpu_unseen_, why) == why) return;
+  Say("whether others use the GPU is not known: " + why);
 }
 
 void Rationing::End(const EventLoop& loop) {

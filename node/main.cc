@@ -151,6 +151,43 @@ void ModelTools::AddTo(CLI::App& app, int& exit_code) {
   reference_command->callback([&] { exit_code = Ended(TrainReference(reference)); });
 }
 
+void AddJoinOptions(CLI::App& command, JoinOptions* join) {
+  command.add_option("ticket", join->ticket)->envname("SKERRY_TICKET")->required();
+  command.add_option("--home", join->home, "identity and data; default ~/.local/share/skerry");
+  command
+      .add_option("--listen", join->listen, "where peers reach this node; commas between several")
+      ->capture_default_str();
+  command.add_option("--advertise", join->advertise,
+                     "what peers are told; default: what the coordinator finds");
+  command.add_option("--metrics", join->metrics,
+                     "answer Prometheus at http://HOST:PORT/metrics, as in 127.0.0.1:9464");
+  command.add_flag("--relay", join->relay,
+                   "forward for nodes that cannot reach each other (sealed; needs a port "
+                   "that others can dial)");
+  command.add_option("--region", join->region,
+                     "shown to people, and a place on the map if it is a city, a country, a "
+                     "cloud's region or 47.4,8.5");
+  AddDevice(command, &join->device);
+  AddDevices(command, &join->devices);
+  command.add_option("--threads", join->threads, "processor threads for training; 0: all")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 256));
+  command
+      .add_option("--memory", join->memory_gib,
+                  "GiB that the run may use at most; 0: all that is free now")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1e6));
+  command.add_flag("--no-traces", join->no_traces,
+                   "do not tell the coordinator when the device did what in a step of each "
+                   "round; explain and the dashboard then say less");
+  command
+      .add_option("--log-format", join->log_format,
+                  "text, or json: one object a line, named as OpenTelemetry's, and no screen")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  command.add_option("--shape", join->shape_file, "imitate this network (wan.toml)");
+}
+
 int Run(int argc, char** argv) {
   CLI::App app{"skerry-node: contribute this machine to a training run", "skerry-node"};
   app.require_subcommand(1);
@@ -161,40 +198,7 @@ int Run(int argc, char** argv) {
   JoinOptions join;
   auto* join_command =
       app.add_subcommand("join", "take part in the run of a ticket; Ctrl-C leaves");
-  join_command->add_option("ticket", join.ticket)->envname("SKERRY_TICKET")->required();
-  join_command->add_option("--home", join.home, "identity and data; default ~/.local/share/skerry");
-  join_command
-      ->add_option("--listen", join.listen, "where peers reach this node; commas between several")
-      ->capture_default_str();
-  join_command->add_option("--advertise", join.advertise,
-                           "what peers are told; default: what the coordinator finds");
-  join_command->add_option("--metrics", join.metrics,
-                           "answer Prometheus at http://HOST:PORT/metrics, as in 127.0.0.1:9464");
-  join_command->add_flag("--relay", join.relay,
-                         "forward for nodes that cannot reach each other (sealed; needs a port "
-                         "that others can dial)");
-  join_command->add_option("--region", join.region,
-                           "shown to people, and a place on the map if it is a city, a country, a "
-                           "cloud's region or 47.4,8.5");
-  AddDevice(*join_command, &join.device);
-  AddDevices(*join_command, &join.devices);
-  join_command->add_option("--threads", join.threads, "processor threads for training; 0: all")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 256));
-  join_command
-      ->add_option("--memory", join.memory_gib,
-                   "GiB that the run may use at most; 0: all that is free now")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 1e6));
-  join_command->add_flag("--no-traces", join.no_traces,
-                         "do not tell the coordinator when the device did what in a step of each "
-                         "round; explain and the dashboard then say less");
-  join_command
-      ->add_option("--log-format", join.log_format,
-                   "text, or json: one object a line, named as OpenTelemetry's, and no screen")
-      ->check(CLI::IsMember({"text", "json"}))
-      ->capture_default_str();
-  join_command->add_option("--shape", join.shape_file, "imitate this network (wan.toml)");
+  AddJoinOptions(*join_command, &join);
   LimitCommand limits;
   limits.AddTo(app, exit_code);
   AddLimits(*join_command, &join.limits);

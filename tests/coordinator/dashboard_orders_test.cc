@@ -50,10 +50,14 @@ TEST_CASE("Dashboard: a node's row says what it is, what it holds, and that it w
     CHECK(Has(before, part));
   }
   CHECK(Has(before, HumanBytes(2e9) + " of " + HumanBytes(8e9)));
-  CHECK_FALSE(Has(before, "put out"));
+  const std::string evidence = "data-do=\"evidence\" data-node=\"11111111\"";
+  const std::string put_out = "data-do=\"deny\" data-node=\"11111111\"";
+  CHECK_FALSE(Has(before, evidence));
+  CHECK(Has(before, put_out));
   node["out"] = true;
-  CHECK(Has(Piece(DashboardView(status, 0, report), "nodes"),
-            "data-do=\"evidence\" data-node=\"11111111\""));
+  const std::string after = Piece(DashboardView(status, 0, report), "nodes");
+  CHECK(Has(after, evidence));
+  CHECK_FALSE(Has(after, put_out));
 }
 
 TEST_CASE("Dashboard: a pause is said with its step and why") {

@@ -66,6 +66,31 @@ TEST_CASE("Limits: a file is read as it was written, a wrong one is named by lin
   CHECK_FALSE(LoadLimits(file.path).ok());
 }
 
+TEST_CASE("Limits: whether a node yields its GPU is kept in the file", "[node][limits]") {
+  const LimitsFile file;
+  VolunteerLimits limits;
+  limits.yields_gpu = true;
+  CHECK_FALSE(Describe(limits) == Describe(VolunteerLimits()));
+  REQUIRE(SaveLimits(file.path, limits).ok());
+  CHECK(*LoadLimits(file.path) == limits);
+}
+
+TEST_CASE("Limits: a GPU is others' after two readings, and ours again after a quiet while",
+          "[node][limits]") {
+  GpuYield gpu;
+  gpu.Note(0, 0.5);
+  CHECK_FALSE(gpu.IsTaken());
+  gpu.Note(5, 0.05);  // a desktop that is drawn
+  gpu.Note(10, 0.5);
+  CHECK_FALSE(gpu.IsTaken());
+  gpu.Note(15, 0.5);
+  CHECK(gpu.IsTaken());
+  gpu.Note(15 + GpuYield::kQuietS - 1, 0);
+  CHECK(gpu.IsTaken());
+  gpu.Note(15 + GpuYield::kQuietS, 0);
+  CHECK_FALSE(gpu.IsTaken());
+}
+
 TEST_CASE("Limits: a day's bytes are counted over restarts, and begin anew at midnight",
           "[node][limits]") {
   VolunteerLimits limits;

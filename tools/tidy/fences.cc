@@ -3,13 +3,12 @@
 namespace skerry::tidy {
 namespace {
 
-// Includes that begin with `library` are for paths that begin with one of its homes (others than
-// the first may be empty). A library without a home is for program files.
+// Includes that begin with `library` are for paths that begin with one of `homes` (a second home
+// may be empty). A library without a home is for program files.
 struct Fence {
   std::string_view library;
   std::string_view home;
   std::string_view second_home;
-  std::string_view third_home = "";
 };
 
 constexpr Fence kFences[] = {
@@ -27,7 +26,7 @@ constexpr Fence kFences[] = {
     {"nccl", "kernels/cuda/", ""},
     {"sqlite3", "coordinator/journal", ""},
     {"libpq", "coordinator/journal", ""},
-    {"httplib", "coordinator/dashboard", "node/metrics_program", "bench/dashboard"},
+    {"httplib", "coordinator/dashboard", "node/metrics_program"},
     {"sentencepiece", "model/sentence_piece", ""},
     {"zlib", "model/unpacked_file", "tests/model/"},
     {"zstd", "model/unpacked_file", "tests/model/"},
@@ -39,17 +38,12 @@ bool IsAtHome(std::string_view path, std::string_view home) {
   return !home.empty() && path.starts_with(home);
 }
 
-bool IsAtAnyHome(std::string_view path, const Fence& fence) {
-  return IsAtHome(path, fence.home) || IsAtHome(path, fence.second_home) ||
-         IsAtHome(path, fence.third_home);
-}
-
 bool MayUse(std::string_view path, const Fence& fence) {
   if (fence.home.empty()) return IsProgramFile(path);
-  if (IsAtAnyHome(path, fence)) return true;
+  if (IsAtHome(path, fence.home) || IsAtHome(path, fence.second_home)) return true;
   if (!path.starts_with("tests/")) return false;
   path.remove_prefix(std::string_view("tests/").size());
-  return IsAtAnyHome(path, fence);
+  return IsAtHome(path, fence.home) || IsAtHome(path, fence.second_home);
 }
 
 }  // namespace
