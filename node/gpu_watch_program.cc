@@ -43,7 +43,7 @@ class Driver {
   }
 
  private:
-  Driver() : why_(Open()) {}
+  Driver() { why_ = Open(); }  // after what it fills began
 
   // Why it cannot say; "" if it can.
   std::string Open() {
