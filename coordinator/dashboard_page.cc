@@ -29,6 +29,7 @@ main { max-width: 1240px; }
 .foroperator { display: none; }
 .operates .foroperator { display: inline; }
 #finding { margin-top: 14px; }
+#nodes thead th { white-space: nowrap; }
 .id { fill: var(--text); font: 13px ui-monospace, "DejaVu Sans Mono", monospace; }
 .waitline { fill: none; stroke: var(--valid); stroke-width: 1.6; }
 .arrowhead { fill: var(--valid); }
