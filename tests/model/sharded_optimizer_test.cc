@@ -230,8 +230,7 @@ TEST_CASE("StageTeam: moments of another length are refused", "[model][error]") 
   CHECK(team.stage().WriteMoments(1, right, right).ok());
 }
 
-TEST_CASE("OptimizerParts: they are all there is, in order; Muon's end between tensors",
-          "[model]") {
+TEST_CASE("OptimizerParts: all there is, in order, Muon's with ends between tensors", "[model]") {
   const auto optimizer = GENERATE(InnerOptimizer::kAdamW, InnerOptimizer::kMuon);
   const int32_t devices = GENERATE(1, 2, 3, 8, 64);
   const RunConfig config = TinyRun();
