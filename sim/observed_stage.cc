@@ -260,6 +260,7 @@ absl::Status ObservedStage::TakeOver(int64_t round, const std::vector<Piece>& pi
 absl::StatusOr<int64_t> ObservedStage::RestoreState(const Payload& saved) {
   SKERRY_ASSIGN_OR_RETURN(const int64_t version, stage_->RestoreState(saved));
   catches_up_ = true;
+  CheckNothingIsLeftOver(version);
   return version;
 }
 
@@ -278,14 +279,17 @@ absl::StatusOr<StageWork::JoinersState> ObservedStage::SaveForJoiners() {
 absl::Status ObservedStage::RestoreJoined(const JoinersChunks& chunks) {
   SKERRY_RETURN_IF_ERROR(stage_->RestoreJoined(chunks));
   catches_up_ = true;
+  CheckNothingIsLeftOver(chunks.version);
   return absl::OkStatus();
 }
 
 void ObservedStage::StartFromBase(int64_t step, int64_t round) {
+  const LeftOverPieces handed_over = LeftOver(round);
   stage_->StartFromBase(step, round);
   steps_ = step;
   catches_up_ = false;
   CheckBeginning(round);
+  CheckLeftOver(round, handed_over, {});
 }
 
 // Who begins at a version holds nothing that no round has taken: neither what another process had
@@ -295,6 +299,11 @@ void ObservedStage::CheckBeginning(int64_t round) {
   const ReplicaVectors now = Vectors(false);
   const std::vector<float> nothing(now.base.size());
   observer_.settled(round, ConservationError({now.base, now.base, nothing}, now, nothing));
+}
+
+// Until it is handed some over, which may come before its first step.
+void ObservedStage::CheckNothingIsLeftOver(int64_t round) {
+  if (!observer_.settled) return;
   for (const auto& [piece, left] : LeftOver(round)) {
     observer_.settled(round, LeftOverError({}, {{piece, left}}, {}, 0));
   }

@@ -147,6 +147,7 @@ class ObservedStage final : public StageWork {
   void CheckLeftOver(int64_t round, const LeftOverPieces& before, const LeftOverPieces& added);
   void Landed(int64_t round, const ReplicaVectors& before, bool own_accepted);
   void CheckBeginning(int64_t round);
+  void CheckNothingIsLeftOver(int64_t round);
 
   std::vector<Payload> Wild(int64_t round, std::vector<Payload> messages);
 
