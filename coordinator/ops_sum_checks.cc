@@ -368,11 +368,7 @@ void CoordinatorActor::TendSumChecks(Context& context) {
   const Duration patience = Duration::Seconds(kPatience * options_.config.node_silent_s);
   std::vector<SumChecking::Key> late;
   for (auto it = sum_checking_->open.begin(); it != sum_checking_->open.end();) {
-    const NodeId& reducer = it->second.check.reducer;
-    // Who joins anew is another process, which summed nothing.
-    const bool is_new = JoinerOf(*state_.plan, reducer) != nullptr;
-    const bool is_over = is_new || StageOf(reducer) != it->second.check.stage;
-    if (is_new) sum_checking_->not_shown.erase(reducer);
+    const bool is_over = StageOf(it->second.check.reducer) != it->second.check.stage;
     if (!is_over && context.now() - it->second.since > patience) late.push_back(it->first);
     it = is_over ? sum_checking_->open.erase(it) : std::next(it);
   }

@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "absl/strings/str_format.h"
 #include "common/round_clock.h"
 #include "coordinator/border.h"
 #include "coordinator/coordinator_actor.h"
-#include "coordinator/wild_senders.h"
 #include "pipeline/plan/round_shape.h"
 #include "pipeline/plan/route.h"
 
@@ -297,15 +295,6 @@ void CoordinatorActor::EvictMinority(Context& context, int32_t stage, int64_t ro
     context.Event("digest_mismatch",
                   EventFields({{"stage", stage}, {"round", round}, {"node", node.Short()}}));
     DeclareGone(context, node, Gone::kEvicted, "its base parameters differ from its stage's");
-    if (stopping_) return;
-  }
-  for (const NodeId& node : WildSenders(state_, stage, round)) {
-    if (!TakesPart(node)) continue;
-    context.Event("wild",
-                  EventFields({{"stage", stage}, {"round", round}, {"node", node.Short()}}));
-    DeclareGone(context, node, Gone::kEvicted,
-                absl::StrFormat("most of its stage left out what it sent in %d rounds in a row",
-                                kWildRounds));
     if (stopping_) return;
   }
 }

@@ -192,9 +192,6 @@ void EventFold::OnMembership(const std::string& kind, const json& event) {
     of.id = node;
     of.held_bytes = IntegerAt(event, "held_bytes");
     of.model_bytes = IntegerAt(event, "model_bytes");
-  } else if (kind == "wild") {
-    Tell(kind, node + " was put out: most of its stage left out what it sent, again and again.",
-         true);
   } else if (kind == "screened") {
     OnScreened(node, event);
   } else if (kind == "false_sum" || kind == "sum_disputed") {
