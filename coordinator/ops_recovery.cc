@@ -294,6 +294,9 @@ void CoordinatorActor::OnStartRequest(Context& context, const NodeId& from,
   const std::string object = absl::StrFormat("replica/%d", *stage);
   const std::string named = absl::StrFormat("%s/%d", object, state_.plan->start.round);
   if (request.object != object && request.object != named) return void(++refused_);
+  // From here on it may work and send, though this process may not live to see it.
+  NoteStarted(context, from);
+  if (stopping_) return;
   ObjectChunk chunk = options_.checkpoints->Read(*stage, request);
   chunk.object = named;
   context.Send(from, std::move(chunk));

@@ -293,6 +293,26 @@ TEST_CASE("When a stage has nobody left the run goes back to its checkpoint, wit
   CHECK(kept.run.Fold() == kept.run.state());
 }
 
+TEST_CASE("A node whose process ends after it was given its state has lost it, whoever saw it work",
+          "[coordinator][checkpoint]") {
+  Kept kept;
+  kept.run.Gather();
+  kept.OneRound(0);
+  kept.MakeOne();
+  LoseStage(kept, 0);
+  Return(kept, {0, 1, 2, 3});
+  const NodeId node = kept.run.state().plan->stages[1].replicas[0];
+  const bool was_given = GENERATE(true, false);
+  if (was_given) kept.run.From(node, ObjectRequest{"replica/1", 0, kObjectChunkBytesMax});
+
+  // It works, is seen by nobody who lives to tell, and its process is another when one is there.
+  kept.run.Restart();
+  kept.run.From(node, kept.run.HelloOf(0));
+
+  CHECK(kept.run.state().plan->dead ==
+        (was_given ? std::vector<NodeId>{node} : std::vector<NodeId>()));
+}
+
 TEST_CASE("A coordinator that dies while the run goes back goes on with that",
           "[coordinator][checkpoint]") {
   Kept kept;

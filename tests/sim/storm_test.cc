@@ -205,6 +205,13 @@ TEST_CASE("Storm: a link that is slow for a while is not buried under repeats fo
   CheckSeeds(kStormDraw, 2275, 1);
 }
 
+TEST_CASE(
+    "Storm: who began with a checkpoint while the coordinator was away, and died, begins anew",
+    "[sim][storm][checkpoint]") {
+  CheckSeeds(kStormDraw, 4865, 1);
+  CheckSeeds(kStormDraw, 5113, 1);
+}
+
 TEST_CASE("Storm with numbers: no honest reducer is proven to lie, and sums are checked",
           "[sim][storm][sums]") {
   const SwarmTry tried = TrySwarmSeed({1, kNumbersStormDraw});
