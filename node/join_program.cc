@@ -227,6 +227,16 @@ absl::Status KeepLimits(const LimitChange& change, const fs::path& home) {
   return SaveLimits((home / kLimitsFile).string(), limits);
 }
 
+// Of the host there is --memory for all devices that are on it; of a GPU for each.
+void BoundMemory(const JoinOptions& options, const Devices& devices, DeviceProfile& offered) {
+  if (options.memory_gib <= 0) return;
+  const auto on_host = std::count_if(devices.chosen.begin(), devices.chosen.end(),
+                                     [](const DeviceChoice& device) { return !device.gpu; });
+  const auto most =
+      static_cast<int64_t>(options.memory_gib * (int64_t{1} << 30)) / std::max<int64_t>(1, on_host);
+  offered.memory_bytes = std::min(offered.memory_bytes, most);
+}
+
 absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   SKERRY_ASSIGN_OR_RETURN(const Ticket ticket, VerifyTicket(options.ticket, std::time(nullptr)));
   RaiseOpenFileLimit();
@@ -255,13 +265,7 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   SKERRY_ASSIGN_OR_RETURN(TeamProfile team, ProbeDevices(devices.chosen));
   devices.rates = team.rates;
   node.device = std::move(team.whole);
-  if (options.memory_gib > 0) {
-    const auto on_host = std::count_if(devices.chosen.begin(), devices.chosen.end(),
-                                       [](const DeviceChoice& device) { return !device.gpu; });
-    const auto most = static_cast<int64_t>(options.memory_gib * (int64_t{1} << 30)) /
-                      std::max<int64_t>(1, on_host);
-    node.device.memory_bytes = std::min(node.device.memory_bytes, most);
-  }
+  BoundMemory(options, devices, node.device);
   node.shards = &shards;
   node.build = BuilderOf(devices, shards);
   node.relays = options.relay;
