@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "common/status.h"
 #include "model/text_source.h"
@@ -13,7 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kPieceBytes = 1 << 20;
+constexpr size_t kPieceBytes = 64 << 10;
+constexpr size_t kUncutBytesMax = 4 << 20;  // waited for a line's end
 constexpr size_t kLineBytesMax = 64 << 20;
 constexpr int64_t kTokensAtOnce = 1 << 20;
 
@@ -23,7 +25,7 @@ bool IsSpaceByte(char c) {
 
 // Where a text can be cut so that no pattern of words sees it: behind the end of a line that is not
 // empty, before one that begins with no space. 0: nowhere.
-size_t LastCut(const std::string& text) {
+size_t LastCut(std::string_view text) {
   for (size_t at = text.size(); at-- > 2;) {
     if (text[at - 1] == '\n' && !IsSpaceByte(text[at]) && !IsSpaceByte(text[at - 2])) return at;
   }
@@ -68,11 +70,7 @@ class DocumentWriter {
     if (text.empty() && !ends_document) return absl::OkStatus();
     std::vector<int32_t> tokens = tokenizer_.Encode(text);
     if (ends_document && tokenizer_.separator() >= 0) tokens.push_back(tokenizer_.separator());
-    // Of the first n pieces ⌊n · share⌋ are for validation.
-    const auto before = static_cast<int64_t>(share_ * static_cast<double>(pieces_));
-    const auto after = static_cast<int64_t>(share_ * static_cast<double>(++pieces_));
-    const Split split = after > before ? Split::kValidation : Split::kTrain;
-    return AddTokens(split, tokens);
+    return AddTokens(SplitOf(static_cast<int64_t>(text.size())), tokens);
   }
   // Whole files of tokens are not split.
   absl::Status AddTokens(Split split, std::span<const int32_t> tokens) {
@@ -83,10 +81,20 @@ class DocumentWriter {
   const PreparedText& prepared() const { return prepared_; }
 
  private:
+  // Held out is the share of the bytes seen, to a piece: from the second piece on there is some.
+  Split SplitOf(int64_t bytes) {
+    const double owed =
+        share_ * static_cast<double>(seen_ + bytes) - static_cast<double>(held_out_);
+    const bool holds_out = std::exchange(seen_, seen_ + bytes) > 0 && owed > 0 &&
+                           static_cast<double>(bytes) <= owed + double{kPieceBytes};
+    if (holds_out) held_out_ += bytes;
+    return holds_out ? Split::kValidation : Split::kTrain;
+  }
+
   TokenDatasetWriter& writer_;
   TextTokenizer& tokenizer_;
   double share_;
-  int64_t pieces_ = 0;
+  int64_t seen_ = 0, held_out_ = 0;  // bytes of text
   PreparedText prepared_;
 };
 
@@ -98,12 +106,17 @@ absl::Status AddText(TextSource& source, const Progress& progress, DocumentWrite
     SKERRY_ASSIGN_OR_RETURN(const std::string piece, source.Next());
     if (piece.empty()) break;
     pending += piece;
-    if (pending.size() < kPieceBytes) continue;
-    const size_t cut = LastCut(pending);
-    // A text without such lines is cut where it is; a character never is.
-    const size_t end = cut > 0 ? cut : pending.size() < 4 * kPieceBytes ? 0 : pending.size();
-    SKERRY_RETURN_IF_ERROR(out.Add(std::string_view(pending).substr(0, end), false));
-    pending.erase(0, end);
+    std::string_view rest = pending;
+    while (rest.size() >= kPieceBytes) {
+      size_t cut = LastCut(rest.substr(0, kPieceBytes));
+      if (cut == 0) cut = LastCut(rest);
+      // A text without such lines is cut where it is; a character never is.
+      if (cut == 0 && rest.size() >= kUncutBytesMax) cut = rest.size();
+      if (cut == 0) break;
+      SKERRY_RETURN_IF_ERROR(out.Add(rest.substr(0, cut), false));
+      rest.remove_prefix(cut);
+    }
+    pending.erase(0, pending.size() - rest.size());
     progress(source.progress());
   }
   return out.Add(pending, true);

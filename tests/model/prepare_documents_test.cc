@@ -70,6 +70,25 @@ TEST_CASE("PrepareDocuments: every so many documents one is held out", "[model]"
   CHECK(prepared->train_tokens == 60);
 }
 
+TEST_CASE("PrepareDocuments: of a single text something is held out, too", "[model]") {
+  const TemporaryDirectory directory;
+  const auto [size, least, most] =
+      GENERATE(table<size_t, double, double>({{300 << 10, 0.01, 0.25}, {8 << 20, 0.008, 0.018}}));
+  std::string text;
+  while (text.size() < size) text += "line " + std::to_string(text.size()) + "\n";
+  std::filesystem::create_directories(directory.Join("in"));
+  WriteFile(directory.Join("in/only.txt"), text);
+  Marked tokenizer;
+
+  const auto prepared = PrepareDocuments({directory.Join("in")}, directory.Join("out"), tokenizer,
+                                         {.validation_share = 0.01});
+
+  REQUIRE(prepared.ok());
+  const auto held_out = static_cast<double>(prepared->validation_tokens);
+  CHECK(held_out > least * static_cast<double>(text.size()));
+  CHECK(held_out < most * static_cast<double>(text.size()));
+}
+
 TEST_CASE("PrepareDocuments: a long text is cut between lines and is whole", "[model]") {
   const TemporaryDirectory directory;
   std::string text;
