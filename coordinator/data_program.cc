@@ -2,10 +2,13 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 
 #include "common/digest.h"
 #include "common/status.h"
 #include "coordinator/checkpoint_program.h"
+#include "model/bpe_trainer.h"
+#include "model/document_reader.h"
 #include "model/export.h"
 #include "model/file_io.h"
 #include "model/prepare_documents.h"
@@ -41,8 +44,8 @@ absl::StatusOr<std::string> DigestOfTokenizer(const std::string& tokenizer) {
   return DigestOf(map->bytes()).Hex();
 }
 
-void ShowProgress(double share) {
-  std::fprintf(stderr, "\rtokenizing: %3.0f %%", 100 * share);
+std::function<void(double)> Showing(const char* what) {
+  return [what](double share) { std::fprintf(stderr, "\r%s: %3.0f %%", what, 100 * share); };
 }
 
 absl::StatusOr<PreparedText> Prepare(const PrepareRequest& request) {
@@ -55,14 +58,17 @@ absl::StatusOr<PreparedText> Prepare(const PrepareRequest& request) {
   if (is_bytes && is_plain) {
     PrepareTextOptions options;
     options.validation_share = request.validation_share;
-    return PrepareText(request.texts.front(), request.out, options);
+    options.progress = Showing("tokenizing");
+    auto prepared = PrepareText(request.texts.front(), request.out, options);
+    std::fprintf(stderr, "\n");
+    return prepared;
   }
   SKERRY_ASSIGN_OR_RETURN(const auto tokenizer, OpenTokenizer(request.tokenizer));
   PrepareDocumentsOptions options;
   options.validation_share = request.validation_share;
   options.field = request.field;
   options.is_json_lines = request.is_json_lines;
-  options.progress = ShowProgress;
+  options.progress = Showing("tokenizing");
   SKERRY_ASSIGN_OR_RETURN(options.tokenizer_digest, DigestOfTokenizer(request.tokenizer));
   auto prepared = PrepareDocuments(request.texts, request.out, *tokenizer, options);
   std::fprintf(stderr, "\n");
@@ -77,6 +83,34 @@ absl::Status PrepareData(const PrepareRequest& request) {
   std::printf("%s: %lld training and %lld validation tokens\n", request.out.c_str(),
               static_cast<long long>(prepared.train_tokens),
               static_cast<long long>(prepared.validation_tokens));
+  return absl::OkStatus();
+}
+
+absl::Status MakeTokenizer(const TokenizerRequest& request) {
+  if (request.texts.empty()) return InvalidArgument("want a text");
+  if (fs::exists(request.out)) {
+    return AlreadyExists("%s: there is a file; --out names another", request.out);
+  }
+  SKERRY_ASSIGN_OR_RETURN(const auto files, FilesOf(request.texts));
+  const auto show = Showing("counting words");
+  BpeTrainer trainer;
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (IsTokenBin(files[i])) return InvalidArgument("%s: tokens; want texts", files[i]);
+    const auto progress = [&](double of_file) {
+      show((static_cast<double>(i) + of_file) / static_cast<double>(files.size()));
+    };
+    const auto take = [&trainer](std::string_view text, bool) {
+      trainer.Add(text);
+      return absl::OkStatus();
+    };
+    SKERRY_RETURN_IF_ERROR(
+        ReadDocuments(files[i], {request.field, request.is_json_lines}, progress, take));
+  }
+  std::fprintf(stderr, "\nlearning %d tokens\n", request.tokens);
+  SKERRY_ASSIGN_OR_RETURN(const BpeVocabulary vocabulary, trainer.Train(request.tokens));
+  SKERRY_RETURN_IF_ERROR(WriteFileAtomically(request.out, TokenizerJsonOf(vocabulary)));
+  std::printf("%s: %d tokens; data prepare --tokenizer %s\n", request.out.c_str(), request.tokens,
+              request.out.c_str());
   return absl::OkStatus();
 }
 

@@ -22,6 +22,17 @@ struct PrepareRequest {
 };
 absl::Status PrepareData(const PrepareRequest& request);
 
+// Learns a vocabulary of `tokens` from texts and writes it as tokenizer.json to `out`, a file.
+// AlreadyExists if there is one.
+struct TokenizerRequest {
+  std::vector<std::string> texts;
+  std::string out = "tokenizer.json";
+  std::string field = "text";
+  bool is_json_lines = false;
+  int32_t tokens = 32'000;
+};
+absl::Status MakeTokenizer(const TokenizerRequest& request);
+
 // That of the texts of a new run: the operator's, else that of the model it begins with.
 // InvalidArgument: the operator's is another than the model's, and that was not asked for. The
 // model's files are in the run's directory by then; the operator's are put there where there are

@@ -147,6 +147,7 @@ struct CommandLine {
   ServeOptions serve;
   std::string directory, extra, out, file;
   PrepareRequest prepare;
+  TokenizerRequest tokenizer;
   bool json = false;
   int exit_code = 0;
 };
@@ -274,6 +275,17 @@ void AddPreparations(CLI::App& app, CommandLine& line) {
   prepare->add_option("--validation", line.prepare.validation_share, "share held out, 0 to 0.5")
       ->capture_default_str();
   prepare->callback([&] { line.exit_code = Ended(PrepareData(line.prepare)); });
+  auto* tokenizer =
+      data->add_subcommand("tokenizer", "learn a byte-level BPE vocabulary from texts");
+  tokenizer->add_option("text", line.tokenizer.texts, "as for prepare")->required();
+  tokenizer->add_option("--out", line.tokenizer.out, "tokenizer.json to write")
+      ->capture_default_str();
+  tokenizer->add_option("--tokens", line.tokenizer.tokens, "of the vocabulary")
+      ->capture_default_str();
+  tokenizer->add_option("--field", line.tokenizer.field, "of a JSON line")->capture_default_str();
+  tokenizer->add_flag("--jsonl", line.tokenizer.is_json_lines,
+                      "JSON lines, whatever the names say");
+  tokenizer->callback([&] { line.exit_code = Ended(MakeTokenizer(line.tokenizer)); });
 }
 
 const std::vector<CliExample> kExamples = {
@@ -286,6 +298,8 @@ const std::vector<CliExample> kExamples = {
     {"data prepare", "data prepare book.txt.gz --out shards", "tokens for several runs"},
     {"data prepare", "data prepare --jsonl - --out shards --tokenizer BASE",
      "of what a pipe brings"},
+    {"data tokenizer", "data tokenizer books/ --tokens 16000 --out tokenizer.json",
+     "a vocabulary of one's own"},
     {"dashboard", "dashboard run", "a run that is over, in a browser"},
     {"checkpoints", "checkpoints run --verify", "which checkpoints are whole"},
     {"report", "report run --out evening", "report.html and report.json in ./evening"},

@@ -29,9 +29,9 @@ struct PrepareDocumentsOptions {
 // *.bin holds tokens already (model/token_bin.h), and is for one split whole. Any other file is one
 // document.
 //
-// Documents are read in pieces of about 1 MiB, cut between lines; every so many pieces or documents
-// one goes to validation, so that about the share does. One pass; memory stays bounded by a piece
-// (a JSON line may have 64 MiB) and a shard. The same inputs give the same bytes.
+// Documents are read in pieces (model/document_reader.h); pieces and documents go to validation so
+// that the share of the bytes does, from the second one on. One pass; memory stays bounded by a
+// piece (a JSON line may have 64 MiB) and a shard. The same inputs give the same bytes.
 // InvalidArgument names the file and line, or says that there is no text; AlreadyExists if
 // `directory` has a data set.
 absl::StatusOr<PreparedText> PrepareDocuments(const std::vector<std::string>& inputs,

@@ -1,5 +1,7 @@
 #include "model/text_source.h"
 
+#include <cstring>
+
 #include "common/status.h"
 
 namespace skerry {
@@ -40,6 +42,17 @@ size_t Agreeing(const std::string& bytes, size_t at, const Sequence& sequence) {
   return agreeing;
 }
 
+// How many bytes of ASCII there are from `at` on, in steps of eight.
+size_t PlainBytes(const std::string& bytes, size_t at) {
+  constexpr uint64_t kHighBits = 0x8080808080808080;
+  size_t end = at;
+  for (uint64_t eight; end + sizeof eight <= bytes.size(); end += sizeof eight) {
+    std::memcpy(&eight, bytes.data() + end, sizeof eight);
+    if ((eight & kHighBits) != 0) break;
+  }
+  return end - at;
+}
+
 void AppendLatin1(uint8_t byte, std::string& out) {
   out += static_cast<char>(0xc0 | byte >> 6);
   out += static_cast<char>(0x80 | (byte & 0x3f));
@@ -50,6 +63,11 @@ void AppendLatin1(uint8_t byte, std::string& out) {
 void Utf8Normalizer::Drain(bool is_end, std::string& out) {
   size_t at = 0;
   while (at < pending_.size()) {
+    if (const size_t plain = PlainBytes(pending_, at); plain > 0) {
+      out.append(pending_, at, plain);
+      at += plain;
+      continue;
+    }
     const Sequence sequence = SequenceOf(At(pending_, at));
     const size_t agreeing = sequence.length == 0 ? 0 : Agreeing(pending_, at, sequence);
     const bool unfinished = agreeing < sequence.length && at + agreeing == pending_.size();

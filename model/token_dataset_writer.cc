@@ -9,6 +9,24 @@
 #include "common/status.h"
 
 namespace skerry {
+namespace {
+
+// Little-endian.
+void AppendEncoded(std::span<const int32_t> tokens, int32_t token_bytes, Bytes& out) {
+  const auto width = static_cast<size_t>(token_bytes);
+  const size_t begin = out.size();
+  out.resize(begin + tokens.size() * width);
+  uint8_t* to = out.data() + begin;
+  if (width == 1) {
+    for (size_t i = 0; i < tokens.size(); ++i) to[i] = static_cast<uint8_t>(tokens[i]);
+    return;
+  }
+  for (const int32_t token : tokens) {
+    for (size_t byte = 0; byte < width; ++byte) *to++ = static_cast<uint8_t>(token >> (8 * byte));
+  }
+}
+
+}  // namespace
 
 TokenDatasetWriter::TokenDatasetWriter(std::string directory, int32_t vocab, int64_t shard_tokens)
     : directory_(std::move(directory)), shard_tokens_(shard_tokens) {
@@ -34,18 +52,20 @@ absl::StatusOr<std::unique_ptr<TokenDatasetWriter>> TokenDatasetWriter::Create(
 }
 
 absl::Status TokenDatasetWriter::Append(Split split, std::span<const int32_t> tokens) {
-  OpenShard& shard = open_[static_cast<size_t>(split)];
-  const int64_t full_bytes = shard_tokens_ * index_.token_bytes;
-  for (const int32_t token : tokens) {
-    if (token < 0 || token >= index_.vocab) {
-      return InvalidArgument("token %d is outside the vocabulary of %d", token, index_.vocab);
-    }
-    for (int32_t byte = 0; byte < index_.token_bytes; ++byte) {
-      shard.tokens.push_back(static_cast<uint8_t>(token >> (8 * byte)));
-    }
-    if (static_cast<int64_t>(shard.tokens.size()) == full_bytes) {
-      SKERRY_RETURN_IF_ERROR(CloseShard(split));
-    }
+  const auto outside = std::find_if(tokens.begin(), tokens.end(), [this](int32_t token) {
+    return token < 0 || token >= index_.vocab;
+  });
+  if (outside != tokens.end()) {
+    return InvalidArgument("token %d is outside the vocabulary of %d", *outside, index_.vocab);
+  }
+  Bytes& open = open_[static_cast<size_t>(split)].tokens;
+  while (!tokens.empty()) {
+    const int64_t held = static_cast<int64_t>(open.size()) / index_.token_bytes;
+    const auto fits = static_cast<size_t>(shard_tokens_ - held);
+    AppendEncoded(tokens.first(std::min(fits, tokens.size())), index_.token_bytes, open);
+    if (fits > tokens.size()) return absl::OkStatus();
+    tokens = tokens.subspan(fits);
+    SKERRY_RETURN_IF_ERROR(CloseShard(split));
   }
   return absl::OkStatus();
 }

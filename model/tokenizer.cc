@@ -44,10 +44,8 @@ std::optional<std::string> BytesOfCharacters(const std::string& token) {
 }
 
 std::vector<int32_t> ByteTokenizer::Encode(std::string_view text) {
-  std::vector<int32_t> tokens;
-  tokens.reserve(text.size());
-  for (const char c : text) tokens.push_back(static_cast<uint8_t>(c));
-  return tokens;
+  const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(text.data()), text.size());
+  return {bytes.begin(), bytes.end()};
 }
 
 std::string ByteTokenizer::Decode(std::span<const int32_t> tokens) {
