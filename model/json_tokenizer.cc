@@ -33,6 +33,12 @@ struct Cutter {
   bool prefix = false, only_first = false;  // a space comes before the text, before its begin
 };
 
+// And changes nothing.
+bool OnlyCuts(const Cutter& cutter) {
+  return cutter.kind == Cutter::Kind::kPattern ||
+         (cutter.kind == Cutter::Kind::kByteLevel && cutter.cuts && !cutter.prefix);
+}
+
 void ReplaceAll(std::string& text, const std::string& from, const std::string& to) {
   std::string out;
   size_t at = 0;
@@ -62,11 +68,13 @@ class JsonTokenizer final : public TextTokenizer {
   absl::Status TakeId(const std::string& token, const Json& id, int32_t* out);
   std::string Normalized(std::string_view text) const;
   void EncodeText(const std::string& text, bool is_first, std::vector<int32_t>& out);
+  void EncodeWord(std::string_view word, std::vector<int32_t>& out);
   void Cut(const Cutter& cutter, bool is_first, std::vector<std::string>& words) const;
   void ChooseSeparator(const std::string& wished);
 
   std::vector<Normalizer> normalizers_;
   std::vector<Cutter> cutters_;
+  std::vector<std::string_view> parts_;  // of the word that is cut
   bool is_byte_level_ = false;
   bool spaces_begin_words_ = false;  // no token has a visible space but at its begin
   AddedTokens before_, after_;       // normalisation
@@ -300,22 +308,36 @@ void JsonTokenizer::Cut(const Cutter& cutter, bool is_first,
 // Between two added tokens.
 void JsonTokenizer::EncodeText(const std::string& text, bool is_first, std::vector<int32_t>& out) {
   if (text.empty()) return;
+  // What the last one cuts is looked at where it stands.
+  const bool cuts_last = !cutters_.empty() && OnlyCuts(cutters_.back());
   std::vector<std::string> words = {text};
-  for (const Cutter& cutter : cutters_) Cut(cutter, is_first, words);
-  for (const std::string& word : words) {
-    // No token reaches over such a place, so that words are merged by themselves, and remembered.
-    constexpr size_t kSpaceBytes = sizeof(kVisibleSpace) - 1;
-    size_t begin = 0;
-    for (size_t at = 0; spaces_begin_words_ && at < word.size();) {
-      const size_t space = word.find(kVisibleSpace, at);
-      if (space == std::string::npos) break;
-      if (space > begin) bpe_.Encode(std::string_view(word).substr(begin, space - begin), out);
-      begin = space;
-      at = space;
-      while (word.compare(at, kSpaceBytes, kVisibleSpace) == 0) at += kSpaceBytes;
-    }
-    bpe_.Encode(std::string_view(word).substr(begin), out);
+  for (size_t i = 0; i + (cuts_last ? 1 : 0) < cutters_.size(); ++i) {
+    Cut(cutters_[i], is_first, words);
   }
+  for (const std::string& word : words) {
+    if (!cuts_last) {
+      EncodeWord(word, out);
+      continue;
+    }
+    parts_.clear();
+    CutWords(cutters_.back().pattern, word, parts_);
+    for (const std::string_view part : parts_) EncodeWord(part, out);
+  }
+}
+
+void JsonTokenizer::EncodeWord(std::string_view word, std::vector<int32_t>& out) {
+  // No token reaches over such a place, so that words are merged by themselves, and remembered.
+  constexpr std::string_view kSpace = kVisibleSpace;
+  size_t begin = 0;
+  for (size_t at = 0; spaces_begin_words_ && at < word.size();) {
+    const size_t space = word.find(kSpace, at);
+    if (space == std::string_view::npos) break;
+    if (space > begin) bpe_.Encode(word.substr(begin, space - begin), out);
+    begin = space;
+    at = space;
+    while (word.substr(at).starts_with(kSpace)) at += kSpace.size();
+  }
+  bpe_.Encode(word.substr(begin), out);
 }
 
 std::vector<int32_t> JsonTokenizer::Encode(std::string_view text) {

@@ -17,6 +17,20 @@ constexpr const char* kQwen2Text = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p
 
 enum class Kind : uint8_t { kEnd, kLetter, kNumber, kSpace, kOther };
 
+Kind KindOf(uint32_t v) {
+  return IsLetter(v)   ? Kind::kLetter
+         : IsNumber(v) ? Kind::kNumber
+         : IsSpace(v)  ? Kind::kSpace
+                       : Kind::kOther;
+}
+
+// Nearly all of most texts.
+const std::array<Kind, 0x80> kAscii = [] {
+  std::array<Kind, 0x80> kinds;
+  for (uint32_t v = 0; v < kinds.size(); ++v) kinds[v] = KindOf(v);
+  return kinds;
+}();
+
 // A place in the text, and what stands there.
 struct Cursor {
   std::string_view text;
@@ -38,19 +52,13 @@ struct Cursor {
     point = {};
     kind = Kind::kEnd;
     if (at >= text.size()) return;
-    point = CodePointAt(text, at);
-    const uint32_t v = point.value;
-    if (v < 0x80) {
-      const bool letter = (v | 32u) >= 'a' && (v | 32u) <= 'z';
-      kind = letter                 ? Kind::kLetter
-             : v >= '0' && v <= '9' ? Kind::kNumber
-             : IsSpace(v)           ? Kind::kSpace
-                                    : Kind::kOther;
+    const auto byte = static_cast<uint8_t>(text[at]);
+    if (byte < kAscii.size()) {
+      point = {byte, 1};
+      kind = kAscii[byte];
     } else {
-      kind = IsLetter(v)   ? Kind::kLetter
-             : IsNumber(v) ? Kind::kNumber
-             : IsSpace(v)  ? Kind::kSpace
-                           : Kind::kOther;
+      point = CodePointAt(text, at);
+      kind = KindOf(point.value);
     }
   }
 };
