@@ -200,6 +200,8 @@ struct PipelineConfig {
   DeltaCodec slow_link_codec = DeltaCodec::kNone;
   bool detours = true;  // a stage-0 node leads late microbatches around who is late
   Recompute recompute = Recompute::kAuto;
+  // Of the visits of microbatches to stages after the first: share that another replica repeats.
+  float work_checks = 0;
   bool operator==(const PipelineConfig&) const = default;
 };
 

@@ -93,6 +93,8 @@ class CoordinatorActor final : public Actor {
   void On(Context& context, const NodeId& from, const StateRefuted& message);
   void On(Context& context, const NodeId& from, const StepTrace& message);  // ops_trace.cc
   void On(Context& context, const NodeId& from, const SumChecked& message);
+  void On(Context& context, const NodeId& from, const WorkChecked& message);  // ops_work_checks.cc
+  void TendWorkChecks(Context& context);
   void On(Context& context, const NodeId& from, const SumShown& message);
   void On(Context& context, const NodeId& from, const LeftOverSent& message);
   template <typename Other>
@@ -322,6 +324,8 @@ class CoordinatorActor final : public Actor {
   std::map<RunState::StageRound, std::map<NodeId, SumsHeld>> sums_held_;  // by holder, the latest
   struct SumChecking;                                                     // sum_checking.h
   std::shared_ptr<SumChecking> sum_checking_;
+  struct WorkChecking;  // work_checking.h
+  std::shared_ptr<WorkChecking> work_checking_;
   using Late = CoordinatorParts::Late;
   std::map<int32_t, Late> late_;
   // What replicas said of their deltas of rounds not frozen; nullopt: what cannot be.
@@ -333,7 +337,6 @@ class CoordinatorActor final : public Actor {
 
   struct Planning;
   std::shared_ptr<Planning> planning_;
-  JobId planning_job_ = 0;
   std::string no_plan_;                   // why the last try gave none
   std::optional<Instant> gathers_since_;  // enough nodes are here, and there is no plan
   std::set<NodeId> no_plan_among_;        // whom it was made for
@@ -342,7 +345,6 @@ class CoordinatorActor final : public Actor {
 
   struct Choosing;
   std::shared_ptr<Choosing> choosing_;
-  JobId choosing_job_ = 0;
   std::map<NodeId, Instant> joining_since_;     // joiners without a first step; of this life
   std::map<int32_t, Instant> held_up_since_;    // stages whose round waits for a joiner only
   std::map<int32_t, Instant> failed_handover_;  // by stage, the last
@@ -350,7 +352,6 @@ class CoordinatorActor final : public Actor {
 
   struct Replanning;
   std::shared_ptr<Replanning> replanning_;
-  JobId replanning_job_ = 0;
   std::string change_;   // since the last look at moves: what; empty: nothing
   Instant next_replan_;  // without one
   using Looked = CoordinatorParts::Looked;
@@ -358,8 +359,7 @@ class CoordinatorActor final : public Actor {
   int64_t links_changed_ = 0;  // readings in training that differ from those before, speeds too
   std::map<NodeId, SpeedWatch> speeds_;
   // Of this life, while there is a plan: who left, who came, and how long how many were here.
-  int64_t departures_ = 0;
-  int64_t arrivals_ = 0;
+  int64_t departures_ = 0, arrivals_ = 0;
   double node_seconds_ = 0;
   std::optional<Instant> counted_from_;
   Instant counted_;
@@ -373,7 +373,7 @@ class CoordinatorActor final : public Actor {
   std::optional<Export> export_;
   struct Writing;
   std::shared_ptr<Writing> writing_;
-  JobId writing_job_ = 0;
+  JobId planning_job_ = 0, choosing_job_ = 0, replanning_job_ = 0, writing_job_ = 0;
 
   std::shared_ptr<Checkpointing> checkpointing_;
   int64_t checkpoint_margin_ = 0;  // rounds to wait longer: the last one was asked for too late

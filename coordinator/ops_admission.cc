@@ -97,6 +97,7 @@ void CoordinatorActor::Admit(Context& context, const NodeId& from, const Hello& 
   dismissed_.erase(from);
   NodeRecord record{"", hello.region, verdict.ticket, hello.device, true, hello.relays, "", {}};
   record.software = hello.software;
+  record.process = hello.process;
   TakeAddress(record, hello);
   Record(context, AdmittedRecord(from, record));
   heard_[from] = context.now();

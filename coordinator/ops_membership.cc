@@ -37,11 +37,13 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const Hello& mes
     context.Send(from, Shutdown{"the run is finished"});
     return;
   }
-  // A process that knows no plan although its node was seen at work, or was sent the plan by this
-  // very coordinator: what the node held is lost.
+  // A process that knows no plan although its node was seen at work, or may have been sent the plan
+  // as another process, perhaps by a coordinator that has died since: what the node held is lost.
   const bool is_new = hello.plan_version == 0;
+  const uint64_t before = known->second.process;
+  const bool is_other = before != 0 && hello.process != before;
   const bool lost = is_new && TakesPart(from) &&
-                    (state_.started.contains(from) || told_.contains(from) ||
+                    (is_other || state_.started.contains(from) || told_.contains(from) ||
                      JoinerOf(*state_.plan, from) != nullptr);
   if (is_new) beats_.erase(from);
   if (lost) DeclareGone(context, from, Gone::kDead, "its process restarted and lost its stage");
@@ -53,11 +55,12 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const Hello& mes
   record.device = hello.device;
   record.software = hello.software;
   record.alive = true;
-  const bool changed = record != state_.nodes.at(from);
-  if (changed) Record(context, AdmittedRecord(from, record));
+  const bool is_news = record != state_.nodes.at(from);
+  record.process = hello.process;
+  if (record != state_.nodes.at(from)) Record(context, AdmittedRecord(from, record));
   if (returned) context.Event("returned", EventFields({{"node", from.Short()}}));
   if (returned) NoteChange(from.Short() + " is back");
-  Greet(context, from, hello, changed);
+  Greet(context, from, hello, is_news);
 }
 
 // Everything a process needs to go on from what it says it holds.

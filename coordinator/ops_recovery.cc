@@ -31,6 +31,7 @@ void CoordinatorActor::ForgetTraining() {
   held_.clear();
   sums_held_.clear();
   sum_checking_.reset();
+  work_checking_.reset();
   late_.clear();
   statistics_.clear();
   table_parts_.clear();
@@ -113,12 +114,12 @@ bool CoordinatorActor::MustAwait(Context& context, const NodeId& node) {
   return true;
 }
 
-// A run that makes checkpoints has one from the beginning: its seed. So has one that has learnt
-// nothing yet which its neighbours could give.
+// A run that makes checkpoints has one from the beginning: its seed. So has one in which nobody was
+// seen at work yet, and one that has learnt nothing yet which its neighbours could give.
 bool CoordinatorActor::BeginsAnew() const {
   if (options_.checkpoints == nullptr || !state_.checkpoints.empty() || state_.resumed)
     return false;
-  if (!state_.lost.empty()) return true;  // decided
+  if (!state_.lost.empty() || state_.started.empty()) return true;
   const CheckpointConfig& config = options_.config.checkpoint;
   const bool is_young = RoundsReached() <= RoundClock(options_.config).fragments();
   return config.every_rounds > 0 || (config.lost_stage == LostStage::kNeighbours && is_young);

@@ -21,13 +21,14 @@ void ApplyAdmitted(const Json& json, RunState& state) {
   record.relays = json.value("relays", false);
   record.declared = json.value("declared", "");
   record.software = json.value("software", "");
+  record.process = json.value("process", uint64_t{0});
   // What is declared as before was tested.
   const auto known = state.nodes.find(node);
-  if (!record.declared.empty() && known != state.nodes.end() &&
-      known->second.declared == record.declared) {
+  const bool is_new = known == state.nodes.end();
+  if (!record.declared.empty() && !is_new && known->second.declared == record.declared) {
     record.reach = known->second.reach;
   }
-  if (!state.nodes.contains(node)) ++state.ticket_uses[record.ticket];
+  if (is_new) ++state.ticket_uses[record.ticket];
   state.admission.asked.erase(node);
   state.nodes[node] = std::move(record);
 }
@@ -156,9 +157,8 @@ void ApplyLosses(const Json& json, RunState& state) {
 }
 
 void ApplyWrittenOff(const Json& json, RunState& state) {
-  const auto microbatches = json.at("microbatches").get<std::set<int32_t>>();
-  state.written_off[json.at("step").get<int64_t>()].insert(microbatches.begin(),
-                                                           microbatches.end());
+  auto microbatches = json.at("microbatches").get<std::set<int32_t>>();
+  state.written_off[json.at("step").get<int64_t>()].merge(microbatches);
 }
 
 // Records about one node that must be known.
@@ -322,6 +322,7 @@ std::string AdmittedRecord(const NodeId& node, const NodeRecord& record) {
   if (record.relays) json["relays"] = true;
   if (!record.declared.empty()) json["declared"] = record.declared;
   if (!record.software.empty()) json["software"] = record.software;
+  if (record.process != 0) json["process"] = record.process;
   return json.dump();
 }
 std::string ReachRecord(const Reachability& found) {

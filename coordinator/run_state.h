@@ -46,6 +46,7 @@ struct NodeRecord {
   // What dialling it back showed; no tries: not tested, `endpoint` is believed.
   Reachability reach;
   std::string software = {};  // version, as it says
+  uint64_t process = 0;       // Hello::process of the last one
   bool IsTested() const { return !reach.node.IsZero(); }
   bool operator==(const NodeRecord&) const = default;
 };

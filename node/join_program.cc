@@ -154,6 +154,7 @@ absl::StatusOr<int> Stay(const Membership& member, Rationing& ration, Desk& desk
     node.listens.insert(node.listens.end(), own.begin(), own.end());
   }
   if (node.listens.size() > kListensMax) node.listens.resize(kListensMax);
+  node.process = loop->incarnation();
   Say(absl::StrFormat("node %s, %s, %s; joining %s", node.self.Short(), node.device.name,
                       RatesText(node.device), member.ticket.endpoint));
   actor = std::make_unique<NodeActor>(std::move(node));

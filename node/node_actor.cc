@@ -37,9 +37,11 @@ bool IsOfVoidedPast(const Message& message, int64_t since) {
 
 NodeActor::NodeActor(NodeActorOptions options)
     : options_(std::move(options)),
-      fetcher_(options_.shards, [this](Context& context, Message message) {
-        Send(context, options_.coordinator, std::move(message));
-      }) {}
+      fetcher_(options_.shards,
+               [this](Context& context, Message message) {
+                 Send(context, options_.coordinator, std::move(message));
+               }),
+      work_checks_(options_.self) {}
 
 // ---- joining -----------------------------------------------------------------------------------
 
@@ -56,10 +58,10 @@ void NodeActor::Send(Context& context, const NodeId& to, Message message) {
 }
 
 void NodeActor::SayHello(Context& context) {
-  Send(
-      context, options_.coordinator,
-      Hello{options_.ticket, options_.endpoint, options_.region, options_.software, options_.device,
-            plan_.version, step_, base_version(), options_.listens, options_.relays});
+  Send(context, options_.coordinator,
+       Hello{options_.ticket, options_.endpoint, options_.region, options_.software,
+             options_.device, plan_.version, step_, base_version(), options_.listens,
+             options_.relays, options_.process});
 }
 
 void NodeActor::Fail(Context& context, const absl::Status& status) {
@@ -248,6 +250,7 @@ void NodeActor::StartTraining(Context& context, int64_t step) {
   options.tick = Duration::Seconds(config_->heartbeat_s);
   options.pass_on = [this](Context& c, const Message& message) { PassOn(c, message); };
   options.send = [this](Context& c, const NodeId& to, skerry::Message m) {
+    if (work_checks_.Watches()) CopyForCheck(c, to, m, true);
     Send(c, to, std::move(m));
   };
   options.report = [this](Context& c, const StepReport& report) {
@@ -328,7 +331,7 @@ void NodeActor::OnJobDone(Context& context, JobId job) {
     return;
   }
   if (job == left_overs_job_ && left_overs_job_ != 0) return LeftOversMade(context);
-  if (OnSumJob(context, job)) return;
+  if (OnSumJob(context, job) || OnWorkJob(context, job)) return;
   if (job == chunk_job_ && chunk_job_ != 0) return ChunkDigested(context);
   if (job == digest_job_ && digest_job_ != 0) return StateDigested(context);
   if (job == heavy_job_ && heavy_ != Heavy::kNone) {

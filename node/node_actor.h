@@ -35,6 +35,7 @@
 #include "node/state_fetcher.h"
 #include "node/state_transfer.h"
 #include "node/sum_checks.h"
+#include "node/work_checks.h"
 #include "pipeline/exec/lateness.h"
 #include "pipeline/exec/stage_actor.h"
 #include "pipeline/exec/stage_work.h"
@@ -66,6 +67,7 @@ struct NodeActorOptions {
   StageWorkFactory build;
   ShardStore* shards = nullptr;
   std::vector<std::string> listens = {};  // where else it may be reached
+  uint64_t process = 0;                   // random, another one for every process; 0: not said
   bool relays = false, traces = true;     // forwards for others; tells when its device did what
 };
 
@@ -132,6 +134,8 @@ class NodeActor final : public Actor {
   void On(Context& context, const NodeId& from, const RoundCommit& message);
   void On(Context& context, const NodeId& from, const SumCheck& message);
   void On(Context& context, const NodeId& from, const SumShown& message);
+  void On(Context& context, const NodeId& from, const WorkCheck& message);
+  void On(Context& context, const NodeId& from, const WorkCopy& message);
   void On(Context& context, const NodeId& from, const ObjectRequest& message);
   void On(Context& context, const NodeId& from, const ObjectChunk& message);
   void On(Context& context, const NodeId& from, const CheckpointRequest& message);
@@ -258,6 +262,11 @@ class NodeActor final : public Actor {
   void SendShown(Context& context, const SumCheck& check, const SumChecks::Shown& shown);
   bool OnSumJob(Context& context, JobId id);
 
+  // node_work_checks.cc
+  void CopyForCheck(Context& context, const NodeId& other, const skerry::Message& message,
+                    bool was_sent);
+  bool OnWorkJob(Context& context, JobId id);
+
   // node_left_overs.cc
   bool HandsOn() const;
   bool IsLeftOver(const Delta& message) const;
@@ -316,6 +325,7 @@ class NodeActor final : public Actor {
   NodeParts::Shapes shapes_;
   std::map<int64_t, uint64_t> reported_sums_;  // by round, the shape
   SumChecks sum_checks_;
+  WorkChecks work_checks_;
   // What reducers hand on. Of this stage, in any plan that this node has seen: who may.
   std::set<NodeId> former_replicas_;
   std::set<NodeId> retiring_;  // gave away what they still sum by the plan: they leave
@@ -329,21 +339,7 @@ class NodeActor final : public Actor {
   std::map<int32_t, int64_t> tokens_at_boundary_;  // the last, by fragment
   int64_t tokens_of_round_ = 0;
 
-  // The one heavy job of this actor under way (stage tasks are the StageActor's).
-  enum class Heavy : uint8_t {
-    kNone,
-    kBuild,
-    kOptimizer,
-    kEncode,
-    kReduce,
-    kApply,
-    kExport,
-    kSave,
-    kRestore,
-    kCatchUp,
-    kStart,
-    kCheckpoint
-  };
+  using Heavy = NodeParts::Heavy;
   void HeavyDone(Context& context, Heavy done);
   Heavy heavy_ = Heavy::kNone;
   JobId heavy_job_ = 0;

@@ -34,6 +34,7 @@ void NodeActor::DropStage(Context& context) {
   shapes_ = {};
   reported_sums_.clear();
   sum_checks_ = {};
+  work_checks_ = WorkChecks(options_.self);
   former_replicas_.clear();
   retiring_.clear();
   taken_over_.clear();

@@ -14,6 +14,22 @@
 namespace skerry {
 
 struct NodeParts {
+  // The one heavy job of the actor under way (stage tasks are the StageActor's).
+  enum class Heavy : uint8_t {
+    kNone,
+    kBuild,
+    kOptimizer,
+    kEncode,
+    kReduce,
+    kApply,
+    kExport,
+    kSave,
+    kRestore,
+    kCatchUp,
+    kStart,
+    kCheckpoint
+  };
+
   struct Boundary {
     Instant at;
     std::optional<Instant> ready;    // everything needed for the update was here

@@ -26,6 +26,7 @@ void NodeActor::ReplayEarly(Context& context) {
 void NodeActor::On(Context& context, const NodeId& from, const Activation& message) {
   if (MustWait(message.plan_version, pipeline_ != nullptr)) return Keep(from, message);
   if (!pipeline_ || message.plan_version < joined_since_) return void(++refused_);
+  if (work_checks_.Watches()) CopyForCheck(context, from, message, false);
   pipeline_->OnActivation(context, from, message);
   Advance(context);
 }
@@ -33,6 +34,7 @@ void NodeActor::On(Context& context, const NodeId& from, const Activation& messa
 void NodeActor::On(Context& context, const NodeId& from, const Gradient& message) {
   if (MustWait(message.plan_version, pipeline_ != nullptr)) return Keep(from, message);
   if (!pipeline_ || message.plan_version < joined_since_) return void(++refused_);
+  if (work_checks_.Watches()) CopyForCheck(context, from, message, false);
   pipeline_->OnGradient(context, from, message);
   Advance(context);
 }

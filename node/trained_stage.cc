@@ -189,6 +189,18 @@ WorkResult TrainedStage::Backward(int64_t step, int32_t microbatch, const Payloa
   return Result(std::move(status), std::move(d_in));
 }
 
+absl::StatusOr<StageWork::Recomputed> TrainedStage::Recompute(const Payload& in,
+                                                              const Payload& d_out) {
+  constexpr int64_t kOfNoStep = -1;
+  WorkResult out = Forward(kOfNoStep, 0, in);
+  WorkResult d_in;
+  if (out.status.ok()) d_in = Backward(kOfNoStep, 0, d_out);
+  Discard(kOfNoStep, 0);
+  SKERRY_RETURN_IF_ERROR(out.status);
+  SKERRY_RETURN_IF_ERROR(d_in.status);
+  return Recomputed{std::move(out.values), std::move(d_in.values)};
+}
+
 void TrainedStage::Accumulate(int64_t step, int32_t microbatch) {
   trainer_->Accumulate({step, microbatch});
 }

@@ -150,6 +150,16 @@ class Script {
     Between(fault, [ways](Simulation& s, bool begins) {
       for (const auto& [from, to] : ways) s.Cut(from, to, begins);
     });
+    if (run_.options().relays_cut_pairs && IsRelayed(fault)) Relay(fault, ways);
+  }
+
+  void Relay(const Fault& fault, const std::vector<std::pair<NodeId, NodeId>>& ways) {
+    Fault relayed = fault;
+    relayed.at = fault.at + kRelayedAfter;
+    if (fault.lasts) relayed.lasts = *fault.lasts - kRelayedAfter;
+    Between(relayed, [ways](Simulation& s, bool begins) {
+      for (const auto& [from, to] : ways) s.Bridge(from, to, begins);
+    });
   }
 
   const NetworkSpec& map_;
@@ -225,6 +235,22 @@ void ScriptFaults(const std::vector<Fault>& faults, const NetworkSpec& map, Dura
                   VirtualRun& run) {
   Script script(map, horizon, run);
   for (const Fault& fault : faults) script.Add(fault);
+}
+
+bool IsRelayed(const Fault& fault) {
+  const auto is_node = [](const FaultEnd& end) {
+    return end.kind == FaultEnd::Kind::kNode && end.index > 0;
+  };
+  return fault.kind == FaultKind::kCut && is_node(fault.where) && is_node(fault.other) &&
+         (!fault.lasts || *fault.lasts > kRelayedAfter);
+}
+
+bool IsRelayedNow(const std::vector<Fault>& faults, int32_t from, int32_t to, Instant now) {
+  return std::any_of(faults.begin(), faults.end(), [&](const Fault& fault) {
+    const auto pair = std::minmax(fault.where.index, fault.other.index);
+    return IsRelayed(fault) && pair == std::minmax(from, to) && now >= fault.at + kRelayedAfter &&
+           (!fault.lasts || now < fault.at + *fault.lasts);
+  });
 }
 
 SimLink DisturbedLink(SimLink link, const std::vector<Fault>& faults, const NetworkSpec& map,

@@ -30,6 +30,12 @@ absl::Status PrepareFaults(const std::vector<Fault>& faults, const NetworkSpec& 
 void ScriptFaults(const std::vector<Fault>& faults, const NetworkSpec& map, Duration horizon,
                   VirtualRun& run);
 
+// Two nodes that do not hear each other for so long find a relay (wire/transport; the last one is
+// the coordinator, which this is): VirtualRunOptions::relays_cut_pairs.
+inline constexpr Duration kRelayedAfter = Duration::Seconds(12);
+bool IsRelayed(const Fault& fault);  // if it lasts
+bool IsRelayedNow(const std::vector<Fault>& faults, int32_t from, int32_t to, Instant now);
+
 // The link between two node numbers as the faults of ways that hold at `now` leave it.
 SimLink DisturbedLink(SimLink link, const std::vector<Fault>& faults, const NetworkSpec& map,
                       int32_t from, int32_t to, Instant now);

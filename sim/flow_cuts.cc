@@ -13,6 +13,7 @@ const Duration kTimeoutMax = Duration::Seconds(120);
 }  // namespace
 
 bool FlowNetwork::IsCut(int32_t from, int32_t to) const {
+  if (map_.IsBridged(from, to)) return IsCut(from, 0) || IsCut(0, to);
   if (cut_nodes_.contains({from, to})) return true;
   const auto& site = map_.spec().site_of_node;
   if (site[static_cast<size_t>(from)] == site[static_cast<size_t>(to)]) return false;
@@ -34,6 +35,12 @@ void FlowNetwork::CutRegion(Instant now, int32_t from_region, int32_t to_region,
   } else {
     cut_regions_.erase({from_region, to_region});
   }
+  RefreshCuts(now);
+}
+
+void FlowNetwork::Bridge(Instant now, int32_t a, int32_t b, bool bridged) {
+  map_.Bridge(a, b, bridged);
+  ++map_version_;
   RefreshCuts(now);
 }
 

@@ -44,7 +44,16 @@ const SiteSpec& FlowMap::Site(int32_t node) const {
   return spec_.sites[At(spec_.site_of_node[At(node)])];
 }
 
+void FlowMap::Bridge(int32_t a, int32_t b, bool bridged) {
+  if (bridged) {
+    bridged_.insert(std::minmax(a, b));
+  } else {
+    bridged_.erase(std::minmax(a, b));
+  }
+}
+
 int32_t FlowMap::RelayOf(int32_t from, int32_t to) const {
+  if (!bridged_.empty() && IsBridged(from, to)) return 0;
   const auto hidden = [&](int32_t node) {
     return std::binary_search(spec_.behind_routers.begin(), spec_.behind_routers.end(), node);
   };

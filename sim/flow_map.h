@@ -6,8 +6,11 @@
 // payload. A path's flow_bytes_per_s is already what a flow delivers.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "common/instant.h"
@@ -38,6 +41,9 @@ class FlowMap {
   FlowRoute Route(int32_t from, int32_t to) const;
   // Over which node the two reach each other; −1: directly.
   int32_t RelayOf(int32_t from, int32_t to) const;
+  // The two reach each other over node 0 for now, or no longer.
+  void Bridge(int32_t a, int32_t b, bool bridged);
+  bool IsBridged(int32_t a, int32_t b) const { return bridged_.contains(std::minmax(a, b)); }
   int32_t region_of(int32_t node) const { return Site(node).region; }
   int32_t node_count() const { return static_cast<int32_t>(spec_.site_of_node.size()); }
   int32_t region_count() const { return static_cast<int32_t>(spec_.regions.size()); }
@@ -62,6 +68,7 @@ class FlowMap {
 
   NetworkSpec spec_;
   std::vector<int64_t> capacity_;
+  std::set<std::pair<int32_t, int32_t>> bridged_;  // the smaller first
 };
 
 }  // namespace skerry

@@ -108,6 +108,8 @@ class FlowNetwork {
   // One direction between two nodes, or between two regions (also within one).
   void Cut(Instant now, int32_t from, int32_t to, bool cut);
   void CutRegion(Instant now, int32_t from_region, int32_t to_region, bool cut);
+  // What the two say to each other goes through node 0, whatever is cut between them.
+  void Bridge(Instant now, int32_t a, int32_t b, bool bridged);
 
   // The node's process died: its connections in both directions break. What had left a sender
   // completely still arrives; the rest is reported lost.

@@ -116,4 +116,9 @@ void LiveFaults::FalsifySums(const NodeId& who, double factor, bool covers_up) {
   faults.covers_up = covers_up;
 }
 
+void LiveFaults::PassOn(const NodeId& who) {
+  Tell(NameOf(who) + " sends on what comes as if it had worked on it");
+  run_->faults(IndexOf(who)).passes_on = true;
+}
+
 }  // namespace skerry

@@ -47,6 +47,8 @@ class LiveFaults {
   // From now on its sums of sharded rounds are so many times the true ones, and what it says that
   // it has left over follows from them if it covers that up. With arithmetic only.
   void FalsifySums(const NodeId& who, double factor, bool covers_up);
+  // From now on it sends on what comes as if it had worked on it.
+  void PassOn(const NodeId& who);
 
   void Tell(const std::string& what);
   // "node 3", "the coordinator".

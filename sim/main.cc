@@ -130,13 +130,16 @@ void AddSwarm(CLI::App& app, CommandLine& line) {
   CLI::App* command = app.add_subcommand(
       "swarm", "random runs with random faults on virtual time, until one fails");
   command->add_option("--first", swarm.first, "seed to begin with")->capture_default_str();
-  command->add_option("--seeds", swarm.seeds, "how many")->default_str("100");
+  command->add_option("--seeds", swarm.seeds, "how many")
+      ->default_str("100; no limit with --minutes or --rounds");
   CLI::Option* storm = command->add_flag(
       "--storm", swarm.storm, "sixteen nodes, a fault every 1.25 s for ten minutes, in every seed");
   command->add_flag("--numbers", swarm.numbers,
                     "of --storm: with real arithmetic, all rounds sharded, nobody lies");
   command->add_flag("--false-sums", swarm.false_sums,
                     "of --storm: as --numbers, but one node falsifies what it sums");
+  command->add_flag("--false-work", swarm.false_work,
+                    "of --storm: as --numbers, but one node passes on what comes instead of working");
   command->add_flag("--few-introduced", swarm.introduces_few,
                     "nodes are told only of whom they need, as in large fleets");
   CLI::Option* grid =

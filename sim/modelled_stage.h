@@ -42,6 +42,9 @@ class ModelledStage final : public StageWork {
   WorkResult Forward(int64_t step, int32_t microbatch, const Payload& in) override;
   WorkResult Loss(int64_t step, int32_t microbatch, const Payload& in) override;
   WorkResult Backward(int64_t step, int32_t microbatch, const Payload& d_out) override;
+  absl::StatusOr<Recomputed> Recompute(const Payload& in, const Payload& d_out) override {
+    return Recomputed{in, d_out};
+  }
   void Accumulate(int64_t step, int32_t microbatch) override;
   void Discard(int64_t, int32_t) override {}
   absl::Status OptimizerStep(int64_t step, int32_t microbatches) override;

@@ -34,8 +34,10 @@ Duration ObservedStage::Cost(WorkKind kind) const {
 }
 
 // Which ones are wrong depends on the microbatch only, so that a run can be repeated.
-WorkResult ObservedStage::Outgoing(int64_t step, int32_t microbatch, WorkResult result) const {
+WorkResult ObservedStage::Outgoing(int64_t step, int32_t microbatch, WorkResult result,
+                                   const Payload* in) const {
   if (observer_.worked) observer_.worked(step, microbatch);
+  if (faults_->passes_on && in != nullptr) result.values = *in;
   if (faults_->wrong_results <= 0) return result;
   Rng rng(static_cast<uint64_t>(step), "wrong results", static_cast<uint64_t>(microbatch));
   if (rng.Uniform() < faults_->wrong_results) result.values = Falsified(result.values);
@@ -56,7 +58,7 @@ WorkResult ObservedStage::ForwardFirst(int64_t step, int32_t microbatch) {
 
 WorkResult ObservedStage::Forward(int64_t step, int32_t microbatch, const Payload& in) {
   if (faults_->out_of_memory) return OutOfMemory();
-  return Outgoing(step, microbatch, stage_->Forward(step, microbatch, in));
+  return Outgoing(step, microbatch, stage_->Forward(step, microbatch, in), &in);
 }
 
 WorkResult ObservedStage::Loss(int64_t step, int32_t microbatch, const Payload& in) {
@@ -64,7 +66,7 @@ WorkResult ObservedStage::Loss(int64_t step, int32_t microbatch, const Payload& 
 }
 
 WorkResult ObservedStage::Backward(int64_t step, int32_t microbatch, const Payload& d_out) {
-  return Outgoing(step, microbatch, stage_->Backward(step, microbatch, d_out));
+  return Outgoing(step, microbatch, stage_->Backward(step, microbatch, d_out), &d_out);
 }
 
 void ObservedStage::Accumulate(int64_t step, int32_t microbatch) {

@@ -23,6 +23,7 @@ struct StageFaults {
   WildDelta false_sums;            // what every sum that it makes for others is instead
   bool covers_up = false;          // and what it says that it has left over follows from those
   bool false_accusations = false;  // it says of every sum that it checks that it is false
+  bool passes_on = false;          // what came is sent on as if it had worked on it
   bool out_of_memory = false;      // the device has none left for a microbatch
   bool void_deltas = false;    // every delta is no message of its codec: not finite, out of range
   bool void_sums = false;      // likewise every sum of a sharded round
@@ -76,6 +77,9 @@ class ObservedStage final : public StageWork {
   }
   absl::StatusOr<Payload> DecodeBoundary(DeltaCodec codec, const Payload& encoded) const override {
     return stage_->DecodeBoundary(codec, encoded);
+  }
+  absl::StatusOr<Recomputed> Recompute(const Payload& in, const Payload& d_out) override {
+    return stage_->Recompute(in, d_out);
   }
   void Accumulate(int64_t step, int32_t microbatch) override;
   void Discard(int64_t step, int32_t microbatch) override { stage_->Discard(step, microbatch); }
@@ -132,7 +136,8 @@ class ObservedStage final : public StageWork {
 
  private:
   static WorkResult OutOfMemory();
-  WorkResult Outgoing(int64_t step, int32_t microbatch, WorkResult result) const;
+  WorkResult Outgoing(int64_t step, int32_t microbatch, WorkResult result,
+                      const Payload* in = nullptr) const;
 
   std::unique_ptr<StageWork> stage_;
   Observer observer_;

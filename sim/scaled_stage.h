@@ -49,6 +49,9 @@ class ScaledStage final : public StageWork {
                             computes_->DecodeBoundary(codec, MakePayload(*encoded)));
     return MakeHollowPayload(*small, boundary_bytes());
   }
+  absl::StatusOr<Recomputed> Recompute(const Payload& in, const Payload& d_out) override {
+    return computes_->Recompute(MakePayload(*in), MakePayload(*d_out));
+  }
   void Accumulate(int64_t step, int32_t microbatch) override {
     computes_->Accumulate(step, microbatch);
   }

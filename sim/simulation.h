@@ -104,6 +104,8 @@ class Simulation {
   // One direction. Only with SimulationOptions::network.
   void Cut(const NodeId& from, const NodeId& to, bool cut);
   void CutRegion(int32_t from_region, int32_t to_region, bool cut);
+  // As relays do: what the two say to each other goes through node 0.
+  void Bridge(const NodeId& a, const NodeId& b, bool bridged);
   // Has its actor handle what a signal of its user would bring about. Nothing if it is down or
   // hangs. Not from within a handler: from At().
   void Signal(const NodeId& id, const std::function<void(Actor&, Context&)>& handler);

@@ -112,6 +112,11 @@ void Simulation::Cut(const NodeId& from, const NodeId& to, bool cut) {
   network_->Cut(now_, sender.node, Known(to).node, cut);
 }
 
+void Simulation::Bridge(const NodeId& a, const NodeId& b, bool bridged) {
+  SKERRY_CHECK(network_ != nullptr, "relays want SimulationOptions::network");
+  network_->Bridge(now_, Known(a).node, Known(b).node, bridged);
+}
+
 void Simulation::CutRegion(int32_t from_region, int32_t to_region, bool cut) {
   SKERRY_CHECK(network_ != nullptr, "cuts want SimulationOptions::network");
   Trace(HashName("cut region"));

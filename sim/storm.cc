@@ -82,7 +82,7 @@ RunConfig DrawStormConfig(Dice& dice) {
 }
 
 bool HasNumbers(StormKind kind) {
-  return kind == StormKind::kNumbers || kind == StormKind::kFalseSums;
+  return kind != StormKind::kUsual && kind != StormKind::kQuick;
 }
 
 // Stages large enough that most replicas have a part to sum, of every way to make one that trains.
@@ -252,6 +252,7 @@ class Storm final : public SwarmDirector, private SimulationObserver {
     for (const int32_t liar : run_->options().liars) {
       if (!liars_.insert(VirtualRun::node(liar)).second) continue;
       if (kind_ == StormKind::kFalseSums) return FalsifySums(VirtualRun::node(liar));
+      if (kind_ == StormKind::kFalseWork) return faults_now_.PassOn(VirtualRun::node(liar));
       const bool of_sums = liar % 2 == 1 && config.outer.reduce != OuterReduce::kAll;
       return faults_now_.Lie(VirtualRun::node(liar),
                              of_sums ? LiveFaults::LieAbout::kSums : LiveFaults::LieAbout::kDeltas);
@@ -298,7 +299,7 @@ class Storm final : public SwarmDirector, private SimulationObserver {
   void OnStop(Instant at, const NodeId& who, int exit_code, const std::string& reason) override {
     const bool lies = liars_.contains(who);
     if (who == VirtualRun::coordinator() || IsOver()) return;
-    if (lies && kind_ != StormKind::kFalseSums) return;
+    if (lies && !HasNumbers(kind_)) return;
     const bool disk = run_->simulation().IsDiskFull(who);
     if (exit_code != 0 && !disk && !lies && ended_.empty()) {
       ended_ = absl::StrFormat("%s ended by itself at %.3f s: %s", LiveFaults::NameOf(who),
@@ -348,6 +349,7 @@ SwarmRun DrawStorm(uint64_t seed, const SwarmOutput& output, StormKind kind) {
   if (seed % 3 == 0) options.config.checkpoint.lost_stage = LostStage::kNeighbours;
   options.config.seed = seed;
   options.config.outer.sum_checks = 0.4f;
+  if (kind == StormKind::kFalseWork) options.config.pipeline.work_checks = 0.5f;
   if (HasNumbers(kind)) DrawNumbers(Dice(Mix64(~seed)), options);
   for (int32_t i = 0; i < kStormNodes; ++i) options.nodes.push_back(DrawNode(dice, options.config));
   SetPace(dice, kind, options);
@@ -362,7 +364,7 @@ SwarmRun DrawStorm(uint64_t seed, const SwarmOutput& output, StormKind kind) {
   options.introduces_few = output.introduces_few;
   options.liars = {dice.Count(0, 7), dice.Count(8, kStormNodes - 1)};
   if (kind == StormKind::kNumbers) options.liars = {};
-  if (kind == StormKind::kFalseSums) options.liars.erase(std::next(options.liars.begin()));
+  else if (HasNumbers(kind)) options.liars.erase(std::next(options.liars.begin()));
   auto storm = std::make_shared<Storm>(Mix64(seed), kind);
   const auto links = DrawLinks(dice, kStormNodes + 1);
   options.link = storm->faults_now().Over([links](const NodeId& from, const NodeId& to) {

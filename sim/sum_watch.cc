@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "coordinator/record_json.h"
+#include "coordinator/work_judge.h"
 
 namespace skerry {
 
@@ -17,6 +18,9 @@ void SumTally::Add(const SumTally& other) {
   disputed += other.disputed;
   states_differ += other.states_differ;
   proofs += other.proofs;
+  work_checked += other.work_checked;
+  work_doubted += other.work_doubted;
+  work_out += other.work_out;
   liars += other.liars;
   liars_found += other.liars_found;
   liars_dropped += other.liars_dropped;
@@ -26,6 +30,7 @@ void SumTally::Add(const SumTally& other) {
 
 void SumWatch::OnDelivered(Instant, const NodeId& from, const NodeId& to, const Message& message) {
   if (to != coordinator_) return;
+  tally_.work_checked += std::holds_alternative<WorkChecked>(message);
   if (const auto* checked = std::get_if<SumChecked>(&message)) {
     tally_.told_true += checked->verdict == SumVerdict::kTrue;
   } else if (const auto* held = std::get_if<SumsHeld>(&message)) {
@@ -60,6 +65,7 @@ void SumWatch::OnPersist(Instant at, const NodeId& process, const std::string& r
   const auto node = parsed.at("node").get<NodeId>();
   const auto lie = lies_.find(node);
   if (is_life) {
+    tally_.work_out += parsed.value("why", "").starts_with(WorkJudge::kVerdict);
     if (lie != lies_.end()) lie->second.is_out = parsed.value("evicted", false);
     return;
   }
@@ -80,6 +86,7 @@ void SumWatch::OnEvent(Instant, const NodeId& who, const std::string& kind, cons
   tally_.not_shown += kind == "sum_not_shown";
   tally_.disputed += kind == "sum_disputed";
   tally_.states_differ += kind == "sum_state_differs";
+  tally_.work_doubted += kind == "work_doubted" || kind == "work_disputed";
 }
 
 SumTally SumWatch::tally() const {

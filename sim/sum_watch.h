@@ -1,5 +1,6 @@
-// What becomes of the checks of sums in a run (docs/decisions/0048-checked-sums.md): counted from
-// what the coordinator hears and journals, and held to who really lies.
+// What becomes of the checks of sums (docs/decisions/0048-checked-sums.md) and of pipeline work
+// (0056-checked-work.md) in a run: counted from what the coordinator hears and journals, and held
+// to who really lies.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,8 @@ struct SumTally {
   int64_t liars_dropped = 0;           // put out for another reason that has to do with sums
   // Frozen rounds of one liar that had sums of its, until it was put out or the run was over.
   int64_t false_rounds = 0, false_rounds_max = 0;
+  int64_t work_checked = 0, work_doubted = 0;  // visits; times that a checker began to doubt a node
+  int64_t work_out = 0;                          // nodes put out for that
 
   void Add(const SumTally& other);
 };

@@ -229,6 +229,10 @@ SwarmRun DrawSwarmRun(const SwarmSeed& seed, const SwarmOutput& wanted) {
       return DrawStorm(seed.seed, output, StormKind::kNumbers);
     case 16:
       return DrawStorm(seed.seed, output, StormKind::kFalseSums);
+    case 18:
+      return DrawEighteenth(seed.seed, output);
+    case kFalseWorkStormDraw:
+      return DrawStorm(seed.seed, output, StormKind::kFalseWork);
     default:
       return DrawGridCell(seed.seed, output);
   }

@@ -167,7 +167,14 @@ struct With {
   bool modes = false;
   bool budgets = false;
   bool losses = false;
+  bool relays = false;  // of pairs that are cut
 };
+
+SimLink InARow(const SimLink& a, const SimLink& b) {
+  return {a.one_way + b.one_way, std::min(a.bytes_per_s, b.bytes_per_s),
+          1 - (1 - a.loss) * (1 - b.loss), std::max(a.repetition, b.repetition),
+          a.jitter + b.jitter};
+}
 
 // Stages that die as a whole, one after another; most come back, with nothing.
 struct StageDeath {
@@ -238,6 +245,7 @@ SwarmRun Draw(uint64_t seed, const SwarmOutput& output, const With& with) {
   options.keep_status = output.keep_events;
   options.stops_at_violation = output.stops_at_violation;
   options.introduces_few = output.introduces_few;
+  options.relays_cut_pairs = with.relays;
   drawn.map = DrawNetwork(dice, nodes + 1);
   const auto links = DrawLinks(dice, nodes + 1);
   const bool over_flows = dice.Chance(0.5);
@@ -256,11 +264,16 @@ SwarmRun Draw(uint64_t seed, const SwarmOutput& output, const With& with) {
     options.network = drawn.map;
   } else {
     options.shard_bytes = std::min(options.shard_bytes, kShardOverLinksMax);
-    options.link = [links, simulation, faults = drawn.faults, map = drawn.map](const NodeId& from,
-                                                                               const NodeId& to) {
+    options.link = [links, simulation, relays = with.relays, faults = drawn.faults,
+                    map = drawn.map](const NodeId& from, const NodeId& to) {
       const int32_t a = NumberOf(from), b = NumberOf(to);
-      const SimLink& usual = links[static_cast<size_t>(a)][static_cast<size_t>(b)];
-      return DisturbedLink(usual, faults, map, a, b, (*simulation)->now());
+      const Instant now = (*simulation)->now();
+      const auto way = [&](int32_t one, int32_t other) {
+        const SimLink& usual = links[static_cast<size_t>(one)][static_cast<size_t>(other)];
+        return DisturbedLink(usual, faults, map, one, other, now);
+      };
+      if (!relays || !IsRelayedNow(faults, a, b, now)) return way(a, b);
+      return InARow(way(a, 0), way(0, b));
     };
   }
   const absl::Status prepared = PrepareFaults(drawn.faults, drawn.map, options);
@@ -294,6 +307,10 @@ SwarmRun DrawFifth(uint64_t seed, const SwarmOutput& output) {
 
 SwarmRun DrawSixth(uint64_t seed, const SwarmOutput& output) {
   return Draw(seed, output, {.returns = true, .lateness = true, .moves = true});
+}
+
+SwarmRun DrawEighteenth(uint64_t seed, const SwarmOutput& output) {
+  return Draw(seed, output, {.returns = true, .lateness = true, .moves = true, .relays = true});
 }
 
 SwarmRun DrawSeventh(uint64_t seed, const SwarmOutput& output) {

@@ -174,6 +174,11 @@ class Tally {
         static_cast<long>(sums_.upheld), static_cast<long>(sums_.not_shown),
         static_cast<long>(sums_.disputed), static_cast<long>(sums_.states_differ),
         static_cast<long>(sums_.proofs));
+    if (sums_.work_checked > 0) {
+      std::printf("work: %ld visits computed again, %ld times doubted, %ld nodes put out\n",
+                  static_cast<long>(sums_.work_checked), static_cast<long>(sums_.work_doubted),
+                  static_cast<long>(sums_.work_out));
+    }
     if (sums_.liars == 0) return;
     std::printf(
         "liars: %ld had false sums in frozen rounds, in %ld at most, %ld in all; %ld were put out "
@@ -236,9 +241,11 @@ SwarmOptions Resolved(SwarmOptions options) {
   if (options.storm) options.draw = kStormDraw;
   if (options.numbers) options.draw = kNumbersStormDraw;
   if (options.false_sums) options.draw = kFalseSumsStormDraw;
+  if (options.false_work) options.draw = kFalseWorkStormDraw;
   if (options.grid) options.draw = kGridDraw;
   if (options.seeds == 0) {
-    options.seeds = options.rounds > 0 ? INT64_MAX : options.grid ? kGridCells * kGridTimes : 100;
+    const bool is_open = options.rounds > 0 || options.minutes;
+    options.seeds = options.grid ? kGridCells * kGridTimes : is_open ? INT64_MAX : 100;
   }
   return options;
 }
@@ -247,8 +254,9 @@ SwarmOptions Resolved(SwarmOptions options) {
 
 absl::Status Swarm(const SwarmOptions& wanted, const volatile bool& interrupted) {
   if (wanted.storm && wanted.grid) return InvalidArgument("--storm or --grid: one of the two");
-  if ((wanted.numbers || wanted.false_sums) && !wanted.storm) {
-    return InvalidArgument("--numbers and --false-sums are of storms: want --storm with them");
+  if (wanted.numbers + wanted.false_sums + wanted.false_work > (wanted.storm ? 1 : 0)) {
+    return InvalidArgument(
+        "--numbers, --false-sums and --false-work are of storms: want --storm with one of them");
   }
   const SwarmOptions options = Resolved(wanted);
   if (options.rounds > 0 && options.draw < kStormDraw) {

@@ -17,6 +17,7 @@ struct SwarmOptions {
   bool storm = false;           // draw 12 (storm.h)
   bool numbers = false;         // of storms: draw 15, real arithmetic
   bool false_sums = false;      // draw 16: and one who falsifies sums
+  bool false_work = false;      // draw 17: and one who passes on what comes, and checks of work
   bool introduces_few = false;  // SwarmSeed::introduces_few
   bool grid = false;            // draw 13, every cell kGridTimes over (fault_grid.h)
   int64_t rounds = 0;           // end when so many faulted rounds were frozen; 0: seeds decide

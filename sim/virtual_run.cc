@@ -225,6 +225,7 @@ std::unique_ptr<Actor> VirtualRun::MakeNode(int32_t i) {
   options.region = spec.region;
   options.device = spec.device;
   options.shards = disks_[static_cast<size_t>(i)].get();
+  options.process = ++processes_;
   options.build = [this, i](const RunConfig& config, const StageOrder& order, const auto&) {
     return Build(i, config, order);
   };

@@ -43,6 +43,7 @@ struct VirtualRunOptions {
   // The network, one of two: frames over links, or TCP as flows; node i is its number i + 1.
   std::function<SimLink(const NodeId& from, const NodeId& to)> link;
   std::optional<NetworkSpec> network;
+  bool relays_cut_pairs = false;  // as relays do (kRelayedAfter), of two nodes that do not hear
   uint64_t seed = 1;
   VirtualMath math = VirtualMath::kModelled;
   Duration limit = Duration::Seconds(24 * 3600.0);
@@ -163,6 +164,7 @@ class VirtualRun final : private SimulationObserver {
   std::shared_ptr<CheckpointDisk> checkpoint_disk_ = std::make_shared<CheckpointDisk>();
   std::vector<std::unique_ptr<CheckpointArchive>> archives_;
   int64_t stages_exported_ = 0;
+  uint64_t processes_ = 0;  // of nodes, begun so far
   Checkers checkers_;
   std::vector<VirtualEvent> events_;
   bool coordinator_stopped_ = false;  // and will not be started again

@@ -119,6 +119,8 @@ void VisitPipeline(Visitor& v, PipelineConfig& c) {
   v.Flag("pipeline", "detours", c.detours, "late microbatches are led around who is late");
   v.Choice("pipeline", "recompute", c.recompute, {"auto", "never", "always"},
            "activations are computed again on the way back; auto: where memory is short");
+  v.Number("pipeline", "work_checks", c.work_checks, 0, 1,
+           "share of what a node makes of microbatches that another replica computes again");
 }
 
 template <typename Visitor>

@@ -78,10 +78,8 @@ void StageActor::MakeReady(const Context& context, Visit& visit, Task task, Pass
 // Before anything is done with it: what comes in has exactly the size of a payload, or of one as
 // the run's codec for slow links makes it.
 bool StageActor::HasRightSize(const PassInput& input) const {
-  const int64_t size = SizeOf(input.values);
-  if (input.codec == DeltaCodec::kNone) return size == options_.work->boundary_bytes();
-  return input.codec == options_.slow_link_codec &&
-         size == options_.work->EncodedBoundaryBytes(input.codec);
+  const bool may_be = input.codec == DeltaCodec::kNone || input.codec == options_.slow_link_codec;
+  return may_be && IsBoundary(*options_.work, input);
 }
 
 // How the result of the visit's task travels. The plan's list is of what may be encoded: nothing

@@ -28,6 +28,13 @@ absl::StatusOr<Payload> StageWork::DecodeBoundary(DeltaCodec codec, const Payloa
   return MakePayload(std::move(values));
 }
 
+bool IsBoundary(const StageWork& work, const PassInput& input) {
+  const int64_t size = SizeOf(input.values);
+  if (input.codec == DeltaCodec::kNone) return size == work.boundary_bytes();
+  const bool is_known = input.codec == DeltaCodec::kInt8 || input.codec == DeltaCodec::kBf16;
+  return is_known && size == work.EncodedBoundaryBytes(input.codec);
+}
+
 WorkResult RunPass(const StageWork& work, const PassInput& input, DeltaCodec send_as,
                    const std::function<WorkResult(const Payload&)>& pass) {
   Payload values = input.values;

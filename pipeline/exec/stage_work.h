@@ -67,6 +67,14 @@ class StageWork {
   virtual absl::StatusOr<Payload> EncodeBoundary(DeltaCodec codec, const Payload& values) const;
   virtual absl::StatusOr<Payload> DecodeBoundary(DeltaCodec codec, const Payload& encoded) const;
 
+  // What this stage makes of a microbatch of another replica, and forgets; its own are left alone.
+  struct Recomputed {
+    Payload out, d_in;
+  };
+  virtual absl::StatusOr<Recomputed> Recompute(const Payload& /*in*/, const Payload& /*d_out*/) {
+    return FailedPrecondition("this stage computes nothing again");
+  }
+
   // Adds the microbatch's gradient to the step's; called in microbatch order.
   virtual void Accumulate(int64_t step, int32_t microbatch) = 0;
   // Forgets what is kept for a microbatch, if anything.
@@ -214,6 +222,9 @@ struct PassInput {
   Payload values;
   DeltaCodec codec = DeltaCodec::kNone;  // what `values` is encoded as
 };
+
+// Whether it has the size of a boundary tensor that travels as its codec says.
+bool IsBoundary(const StageWork& work, const PassInput& input);
 
 // One pass over a microbatch, all of it on the device thread: decodes its input, computes, encodes
 // what goes over a slow link. What cannot be encoded, not being finite, is sent as it is.

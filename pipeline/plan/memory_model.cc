@@ -85,11 +85,15 @@ StageMemory MemoryOf(const RunConfig& config, int32_t layers, bool holds_ends,
   const int64_t moments = config.inner.optimizer == InnerOptimizer::kSgd ? 0 : 2 * weights;
   const bool buffer = config.outer.residual == ResidualPlace::kBuffer;
   const bool rounds = holds.replicas > 1;
+  // A microbatch of another replica that is computed again, and what waits for that.
+  const bool checks = config.pipeline.work_checks > 0 && !holds_ends;
+  const int64_t held = holds.microbatches + (checks ? 1 : 0);
+  constexpr int64_t kCheckBoundaries = 26;  // of six checks, and what comes out of one
 
   StageMemory memory;
   const bool rounds_weights = config.inner.compute == InnerCompute::kBfloat16;
   memory.weights = weights + (rounds_weights ? weights / 2 : 0);
-  memory.gradients = (1 + holds.gradients) * weights;
+  memory.gradients = (1 + holds.gradients + (checks ? 1 : 0)) * weights;
   memory.optimizer = moments + OrthogonalBytes(config, layers);
   const bool has_momentum = EffectiveOuter(config.outer).momentum > 0;
   const int64_t residual = config.outer.mode == OuterMode::kCo2 ? weights : weights / 2;
@@ -98,9 +102,10 @@ StageMemory MemoryOf(const RunConfig& config, int32_t layers, bool holds_ends,
   // Stage 0 keeps the tokens, too.
   const int64_t again = LayerStashFloats(model) - model.hidden;  // of a recomputed layer
   memory.stash =
-      holds.microbatches * tokens *
+      held * tokens *
       (layers * LayerStashFloats(model) - holds.recomputed * again + (holds_ends ? 1 : 0)) * kFloat;
-  memory.buffers = int64_t{2} * holds.microbatches * BoundaryBytes(config);
+  memory.buffers =
+      (2 * holds.microbatches + (checks ? kCheckBoundaries : 0)) * BoundaryBytes(config);
   int64_t logits = holds_ends ? std::min(kLogitRows, tokens) * model.vocab : 0;
   if (rounds_weights) logits += logits / 2;  // their gradient is apart
   const int64_t shared = holds.recomputed > 0 ? again : 0;

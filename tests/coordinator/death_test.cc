@@ -196,6 +196,24 @@ TEST_CASE("A process that restarted in training lost its stage: it is replaced, 
   CHECK(run.state().plan->version == 2);
 }
 
+TEST_CASE("A coordinator that restarted tells another process from one that never had the plan",
+          "[coordinator]") {
+  ServedRun run;
+  run.Gather();
+  const std::vector<NodeId> live = run.Live(1);
+  REQUIRE(live.size() == 2);
+  run.Restart();
+
+  Hello hello = ServedRun::HelloOf(0);
+  run.From(live[0], hello);
+  CHECK(run.state().plan->dead.empty());
+
+  ++hello.process;  // the first may have had the plan, and worked by it
+  run.From(live[1], hello);
+  CHECK(run.state().plan->dead == std::vector<NodeId>{live[1]});
+  CHECK(run.Fold() == run.state());
+}
+
 TEST_CASE("A node taken for dead that speaks again is told so, once", "[coordinator]") {
   ServedRun run;
   run.Gather();

@@ -37,6 +37,7 @@ TEST_CASE("A record without one of its members is an error and changes nothing",
     const auto whole = nlohmann::json::parse(record);
     for (const auto& [key, value] : whole.items()) {
       auto part = whole;
+      if (key == "process") continue;  // not every node says it
       part.erase(key);
       CHECK(absl::IsDataLoss(state.Apply(part.dump())));
     }

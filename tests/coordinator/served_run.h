@@ -156,6 +156,7 @@ class ServedRun {
     hello.endpoint = "tcp://10.0.0." + std::to_string(i) + ":1";
     hello.region = i % 2 == 0 ? "east" : "west";
     hello.device = {"cpu", "profile", 10.0, int64_t{1} << 32};
+    hello.process = 1;
     return hello;
   }
 

@@ -143,6 +143,7 @@ class Cluster {
     options.region = "region";
     options.device = {"test", "test", 10.0, int64_t{1} << 30};
     options.shards = &shards_;
+    options.process = ++processes_;
     options.build = [this, i, cpu = options_.cpu_backend](
                         const RunConfig& config, const StageOrder& order,
                         const auto&) -> absl::StatusOr<std::unique_ptr<StageWork>> {
@@ -163,6 +164,7 @@ class Cluster {
 
   Options options_;
   NoShards shards_;
+  uint64_t processes_ = 0;  // of nodes, begun so far
   Simulation simulation_;
 };
 

@@ -232,6 +232,15 @@ TEST_CASE("Storm with numbers: who falsifies sums is put out by a proof, nobody 
   CHECK(tried.sums.proofs == 1);
 }
 
+TEST_CASE("Storm with numbers: who passes on what comes is put out by its stage, nobody else is",
+          "[sim][storm][work]") {
+  const SwarmTry tried = TrySwarmSeed({1, kFalseWorkStormDraw});
+  INFO((tried.finding ? tried.finding->wrong : ""));
+  CHECK(!tried.finding);
+  CHECK(tried.sums.work_checked > 100);
+  CHECK(tried.sums.work_out == 1);
+}
+
 TEST_CASE("Storm: a seed has one trace, 480 faults and rounds among them", "[sim][storm]") {
   const SwarmTry tried = TrySwarmSeed({2, kStormDraw}, true);
   CHECK(!tried.finding);

@@ -122,6 +122,12 @@ RunConfig SampleRecompute() {
   return config;
 }
 
+RunConfig SampleWorkChecks() {
+  RunConfig config = SampleRecompute();
+  config.pipeline.work_checks = 0.125f;
+  return config;
+}
+
 Hello SampleHello() {
   Hello hello;
   hello.ticket = "ticket";
@@ -197,6 +203,16 @@ std::vector<std::pair<std::string, Message>> ShardedSamples() {
       {"welcome_recompute", Welcome{RunId{SampleDigest(9).bytes}, SampleRecompute(), {}}},
       {"delta_statistics", DeltaStatistics{1, 2, {100, 50, 20, 10}, {0, 0.5, 0.25, 4}}},
       {"welcome_sharded", Welcome{RunId{SampleDigest(9).bytes}, SampleSharded(), {}}},
+  };
+}
+
+std::vector<std::pair<std::string, Message>> WorkSamples() {
+  return {
+      {"work_check", WorkCheck{3, 2, SampleNode(1), SampleNode(2), SampleNode(3), SampleNode(4)}},
+      {"work_copy",
+       WorkCopy{3, 2, 1, SampleNode(1), WorkPart::kGradient, DeltaCodec::kBf16, SamplePayload(48)}},
+      {"work_checked", WorkChecked{3, 2, SampleNode(1), 0.25f, 1.5f}},
+      {"welcome_work_checks", Welcome{RunId{SampleDigest(9).bytes}, SampleWorkChecks(), {}}},
   };
 }
 
@@ -289,6 +305,7 @@ std::vector<std::pair<std::string, Message>> PlainSamples() {
 std::vector<std::pair<std::string, Message>> SampleMessages() {
   auto samples = PlainSamples();
   for (auto& sample : ShardedSamples()) samples.push_back(std::move(sample));
+  for (auto& sample : WorkSamples()) samples.push_back(std::move(sample));
   for (auto& sample : CheckpointSamples()) samples.push_back(std::move(sample));
   return samples;
 }

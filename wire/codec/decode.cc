@@ -12,6 +12,7 @@
 #include "wire/codec/id_words.h"
 #include "wire/codec/insight_fields.h"
 #include "wire/codec/limits.h"
+#include "wire/codec/pass_fields.h"
 #include "wire/codec/read_checks.h"
 #include "wire/codec/read_joining.h"
 #include "wire/codec/read_plan.h"
@@ -72,6 +73,7 @@ void ReadTraining(ReadChecks& checks, schema::RunConfig::Reader r, RunConfig& c)
   c.pipeline.slow_link_codec =
       checks.Enumerator(pipeline.getSlowLinkCodec(), DeltaCodec::kLast, "slow link codec");
   c.pipeline.detours = pipeline.getDetours();
+  c.pipeline.work_checks = pipeline.getWorkChecks();
   c.pipeline.recompute = checks.Enumerator(pipeline.getRecompute(), Recompute::kLast, "recompute");
 }
 
@@ -152,33 +154,6 @@ Heartbeat ReadHeartbeat(ReadChecks& checks, schema::Heartbeat::Reader r) {
   return m;
 }
 
-// The fields that Activation, Gradient and MicrobatchVoid share.
-template <typename M, typename Reader>
-M ReadMicrobatch(ReadChecks& checks, Reader r) {
-  M m;
-  m.step = checks.NotNegative(r.getStep(), "step");
-  m.microbatch = checks.NotNegative(r.getMicrobatch(), "microbatch");
-  m.attempt = checks.NotNegative(r.getAttempt(), "attempt");
-  m.plan_version = checks.NotNegative(r.getPlanVersion(), "plan version");
-  return m;
-}
-
-template <typename M, typename Reader>
-M ReadHop(ReadChecks& checks, Reader r, const Payload& payload) {
-  M m = ReadMicrobatch<M>(checks, r);
-  m.hop = checks.NotNegative(r.getHop(), "hop");
-  m.codec = checks.Enumerator(r.getCodec(), DeltaCodec::kLast, "codec");
-  m.values = payload;
-  return m;
-}
-
-Activation ReadActivation(ReadChecks& checks, schema::Activation::Reader r,
-                          const Payload& payload) {
-  auto m = ReadHop<Activation>(checks, r, payload);
-  m.path = ReadPath(checks, r.getPath());
-  return m;
-}
-
 Message ReadObjectMessage(ReadChecks& checks, schema::Envelope::Reader e, const Payload& payload) {
   if (e.isObjectRequest()) {
     const auto r = e.getObjectRequest();
@@ -190,40 +165,6 @@ Message ReadObjectMessage(ReadChecks& checks, schema::Envelope::Reader e, const 
   if (r.getTotalBytes() < -1) checks.Break("total size", "is negative");
   return ObjectChunk{checks.Text(r.getObject(), "object"),
                      checks.NotNegative(r.getOffset(), "offset"), r.getTotalBytes(), payload};
-}
-
-VoidList ReadVoidList(ReadChecks& checks, schema::VoidList::Reader r) {
-  VoidList m;
-  m.to = ReadId<NodeId>(r.getTo());
-  const auto list = r.getMicrobatches();
-  m.microbatches.resize(checks.Count(list, kVoidListMax, "microbatches"));
-  for (unsigned i = 0; i < m.microbatches.size(); ++i) {
-    m.microbatches[i] = {checks.NotNegative(list[i].getStep(), "step"),
-                         checks.NotNegative(list[i].getMicrobatch(), "microbatch")};
-  }
-  m.plan_version = checks.NotNegative(r.getPlanVersion(), "plan version");
-  return m;
-}
-
-Message ReadLate(ReadChecks& checks, schema::Envelope::Reader e) {
-  if (e.isMicrobatchVoid()) {
-    return ReadMicrobatch<MicrobatchVoid>(checks, e.getMicrobatchVoid());
-  }
-  if (e.isVoidList()) return ReadVoidList(checks, e.getVoidList());
-  if (e.isHopLate()) {
-    const auto r = e.getHopLate();
-    return HopLate{checks.NotNegative(r.getStep(), "step"),
-                   checks.NotNegative(r.getMicrobatch(), "microbatch"),
-                   checks.NotNegative(r.getAttempt(), "attempt"),
-                   checks.NotNegative(r.getHop(), "hop")};
-  }
-  const auto r = e.getDetour();
-  return Detour{checks.NotNegative(r.getStep(), "step"),
-                checks.NotNegative(r.getMicrobatch(), "microbatch"),
-                ReadId<NodeId>(r.getAround()),
-                checks.Finite(r.getWaitedS(), "waited_s"),
-                r.getSkipped(),
-                checks.NotNegative(r.getPlanVersion(), "plan version")};
 }
 
 Message ReadProbing(ReadChecks& checks, schema::Envelope::Reader e, const Payload& payload) {
@@ -243,7 +184,8 @@ Message ReadMembership(ReadChecks& checks, schema::Envelope::Reader e) {
   if (e.isPlanUpdate()) return ReadPlan(checks, e.getPlanUpdate());
   if (e.isLeave()) return Leave{checks.Text(e.getLeave().getReason(), "reason")};
   if (e.isShutdown()) return Shutdown{checks.Text(e.getShutdown().getReason(), "reason")};
-  return ReadHeartbeat(checks, e.getHeartbeat());
+  if (e.isHeartbeat()) return ReadHeartbeat(checks, e.getHeartbeat());
+  return ReadJoining(checks, e);
 }
 
 std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader e,
@@ -257,27 +199,27 @@ std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader 
     case E::REACHABILITY:
     case E::ACQUAINT:
     case E::REFUSED:
-      return ReadJoining(checks, e);
-    case E::PROBE_REQUEST:
-    case E::PING:
-    case E::PONG:
-    case E::LINK_READING:
-      return ReadProbing(checks, e, payload);
     case E::WELCOME:
     case E::PLAN_UPDATE:
     case E::HEARTBEAT:
     case E::LEAVE:
     case E::SHUTDOWN:
       return ReadMembership(checks, e);
+    case E::PROBE_REQUEST:
+    case E::PING:
+    case E::PONG:
+    case E::LINK_READING:
+      return ReadProbing(checks, e, payload);
     case E::ACTIVATION:
     case E::GRADIENT:
-      if (e.isGradient()) return ReadHop<Gradient>(checks, e.getGradient(), payload);
-      return ReadActivation(checks, e.getActivation(), payload);
     case E::MICROBATCH_VOID:
     case E::VOID_LIST:
     case E::HOP_LATE:
     case E::DETOUR:
-      return ReadLate(checks, e);
+    case E::WORK_CHECK:
+    case E::WORK_COPY:
+    case E::WORK_CHECKED:
+      return ReadPass(checks, e, payload);
     case E::DELTA:
     case E::DELTA_HELD:
     case E::ROUND_COMMIT:
@@ -343,8 +285,8 @@ void CheckPayload(ReadChecks& checks, schema::Envelope::Reader e, const Payload&
   const auto bytes = View(payload);
   if (e.getPayloadBytes() != bytes.size())
     checks.Break("payload", "has another size than announced");
-  const bool may_carry = e.isPing() || e.isActivation() || e.isGradient() || e.isDelta() ||
-                         e.isDeltaSum() || e.isSumShown() || e.isObjectChunk();
+  const bool may_carry = e.isPing() || e.isActivation() || e.isGradient() || e.isWorkCopy() ||
+                         e.isDelta() || e.isDeltaSum() || e.isSumShown() || e.isObjectChunk();
   if (bytes.empty()) return;
   if (!may_carry) checks.Break("payload", "does not belong to this message");
   if (digest == DigestPlace::kTransfer) return;

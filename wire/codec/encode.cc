@@ -13,6 +13,7 @@
 #include "wire/codec/id_words.h"
 #include "wire/codec/insight_fields.h"
 #include "wire/codec/limits.h"
+#include "wire/codec/pass_fields.h"
 #include "wire/codec/sum_fields.h"
 #include "wire/codec/write_checks.h"
 #include "wire/codec/write_config.h"
@@ -47,6 +48,7 @@ class Writer : public WriteChecks {
     auto listens = b.initListens(Count(m.listens, kListensMax, "listens"));
     for (unsigned i = 0; i < listens.size(); ++i) listens.set(i, Text(m.listens[i], "endpoint"));
     b.setRelays(m.relays);
+    b.setProcess(m.process);
   }
   void operator()(const Reachability& m) {
     auto b = envelope_.initReachability();
@@ -208,25 +210,8 @@ class Writer : public WriteChecks {
     WriteMicrobatch(m, b);
     b.setHop(m.hop);
   }
-  void operator()(const Detour& m) {
-    auto b = envelope_.initDetour();
-    b.setStep(m.step);
-    b.setMicrobatch(m.microbatch);
-    WriteId(m.around, b.initAround());
-    b.setWaitedS(Finite(m.waited_s, "waited_s"));
-    b.setSkipped(m.skipped);
-    b.setPlanVersion(m.plan_version);
-  }
-  void operator()(const VoidList& m) {
-    auto b = envelope_.initVoidList();
-    WriteId(m.to, b.initTo());
-    auto list = b.initMicrobatches(Count(m.microbatches, kVoidListMax, "microbatches"));
-    for (unsigned i = 0; i < m.microbatches.size(); ++i) {
-      list[i].setStep(m.microbatches[i].step);
-      list[i].setMicrobatch(m.microbatches[i].microbatch);
-    }
-    b.setPlanVersion(m.plan_version);
-  }
+  void operator()(const Detour& m) { WritePass(*this, m, envelope_.initDetour()); }
+  void operator()(const VoidList& m) { WritePass(*this, m, envelope_.initVoidList()); }
   void operator()(const MicrobatchVoid& m) {
     auto b = envelope_.initMicrobatchVoid();
     WriteMicrobatch(m, b);
@@ -275,6 +260,12 @@ class Writer : public WriteChecks {
     const size_t most = limits::kParticipantsMax;
     WriteIds(m.deltas_of, b.initDeltasOf(Count(m.deltas_of, most, "late deltas")));
     WriteIds(m.sums_of, b.initSumsOf(Count(m.sums_of, most, "late sums")));
+  }
+  void operator()(const WorkCheck& m) { WritePass(*this, m, envelope_.initWorkCheck()); }
+  void operator()(const WorkChecked& m) { WritePass(*this, m, envelope_.initWorkChecked()); }
+  void operator()(const WorkCopy& m) {
+    WritePass(*this, m, envelope_.initWorkCopy());
+    payload_ = m.values;
   }
   void operator()(const SumsHeld& m) { WriteSum(*this, m, envelope_.initSumsHeld()); }
   void operator()(const SumCheck& m) { WriteSum(*this, m, envelope_.initSumCheck()); }

@@ -28,6 +28,7 @@ Hello ReadHello(ReadChecks& checks, schema::Hello::Reader r) {
   for (unsigned i = 0; i < m.listens.size(); ++i)
     m.listens[i] = checks.Text(listens[i], "endpoint");
   m.relays = r.getRelays();
+  m.process = r.getProcess();
   return m;
 }
 

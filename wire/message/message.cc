@@ -34,8 +34,19 @@ std::string OfHop(const char* name, const M& m) {
 }
 
 template <typename M>
+std::string OfVisit(const char* name, const M& m) {
+  return absl::StrFormat("%s step %d microbatch %d of %s", name, m.step, m.microbatch,
+                         m.suspect.Short());
+}
+
+template <typename M>
 std::string OfRound(const char* kind, const M& m) {
   return absl::StrFormat("%s stage %d round %d", kind, m.stage, m.round);
+}
+
+template <typename M>
+std::string OfObject(const char* kind, const M& m) {
+  return absl::StrFormat("%s %s@%d", kind, m.object, m.offset);
 }
 
 std::string LateRound(const RoundLate& m) {
@@ -67,6 +78,11 @@ bool DeltaSum::operator==(const DeltaSum& o) const {
 bool SumShown::operator==(const SumShown& o) const {
   return stage == o.stage && round == o.round && SamePayload(payload, o.payload);
 }
+bool WorkCopy::operator==(const WorkCopy& o) const {
+  return step == o.step && microbatch == o.microbatch && attempt == o.attempt &&
+         suspect == o.suspect && part == o.part && codec == o.codec &&
+         SamePayload(values, o.values);
+}
 bool ObjectChunk::operator==(const ObjectChunk& o) const {
   return object == o.object && offset == o.offset && total_bytes == o.total_bytes &&
          SamePayload(values, o.values);
@@ -90,6 +106,8 @@ int64_t WireSize(const Message& message) {
             return SizeOf(m.values) + 8 * static_cast<int64_t>(m.path.size());
           },
           [](const Gradient& m) { return SizeOf(m.values); },
+          [](const WorkCopy& m) { return SizeOf(m.values) + 40; },
+          [](const WorkCheck&) { return int64_t{160}; },
           [](const Delta& m) { return SizeOf(m.payload) + 32; },
           [](const DeltaSum& m) { return SizeOf(m.payload) + 40; },
           [](const SumsHeld& m) {
@@ -163,18 +181,20 @@ std::string Describe(const Message& message) {
             return StrFormat("MicrobatchVoid step %d microbatch %d.%d", m.step, m.microbatch,
                              m.attempt);
           },
-          [](const Delta& m) { return StrFormat("Delta stage %d round %d", m.stage, m.round); },
+          [](const Delta& m) { return OfRound("Delta", m); },
           [](const DeltaSum& m) { return OfRound("DeltaSum", m); },
           [](const SumsHeld& m) { return OfRound("SumsHeld", m); },
           [](const SumCheck& m) { return OfRound("SumCheck", m) + " of " + m.reducer.Short(); },
           [](const SumShown& m) { return OfRound("SumShown", m); },
           [](const SumChecked& m) { return OfRound("SumChecked", m) + " of " + m.reducer.Short(); },
           [](const LeftOverSent& m) { return OfRound("LeftOverSent", m); },
+          [](const WorkCheck& m) { return OfVisit("WorkCheck", m); },
+          [](const WorkCopy& m) { return OfVisit("WorkCopy", m); },
+          [](const WorkChecked& m) { return OfVisit("WorkChecked", m); },
           [](const RoundLate& m) { return LateRound(m); },
           [](const DeltaHeld& m) { return OfRound("DeltaHeld", m) + " of " + m.sender.Short(); },
           [](const RoundCommit& m) {
-            return StrFormat("RoundCommit stage %d round %d of %d", m.stage, m.round,
-                             m.participants.size());
+            return OfRound("RoundCommit", m) + StrFormat(" of %d", m.participants.size());
           },
           [](const RoundApplied& m) { return OfRound("RoundApplied", m); },
           [](const DeltaStatistics& m) { return OfRound("DeltaStatistics", m); },
@@ -182,10 +202,8 @@ std::string Describe(const Message& message) {
           [](const CheckpointState& m) { return OfRound("CheckpointState", m); },
           [](const StateRoot& m) { return OfRound("StateRoot", m); },
           [](const StateRefuted& m) { return OfRound("StateRefuted", m); },
-          [](const ObjectRequest& m) {
-            return StrFormat("ObjectRequest %s@%d", m.object, m.offset);
-          },
-          [](const ObjectChunk& m) { return StrFormat("ObjectChunk %s@%d", m.object, m.offset); },
+          [](const ObjectRequest& m) { return OfObject("ObjectRequest", m); },
+          [](const ObjectChunk& m) { return OfObject("ObjectChunk", m); },
           [](const HopLate& m) { return OfHop("HopLate", m); },
           [](const Detour& m) {
             return StrFormat("Detour step %d microbatch %d around %s", m.step, m.microbatch,
@@ -210,8 +228,9 @@ bool OutlivesSession(const Message& message) {
 bool IsBulk(const Message& message) {
   if (const auto* ping = std::get_if<Ping>(&message)) return ping->padding_bytes > 0;
   return std::holds_alternative<Activation>(message) || std::holds_alternative<Gradient>(message) ||
-         std::holds_alternative<Delta>(message) || std::holds_alternative<DeltaSum>(message) ||
-         std::holds_alternative<SumShown>(message) || std::holds_alternative<ObjectChunk>(message);
+         std::holds_alternative<WorkCopy>(message) || std::holds_alternative<Delta>(message) ||
+         std::holds_alternative<DeltaSum>(message) || std::holds_alternative<SumShown>(message) ||
+         std::holds_alternative<ObjectChunk>(message);
 }
 
 }  // namespace skerry

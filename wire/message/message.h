@@ -24,6 +24,7 @@
 #include "wire/message/reachability.h"
 #include "wire/message/state_message.h"
 #include "wire/message/sum_message.h"
+#include "wire/message/work_message.h"
 
 namespace skerry {
 
@@ -42,7 +43,8 @@ struct Hello {
   int64_t base_version = 0;  // completed outer rounds
   // Where else it may be reached; ≤ kListensMax. The coordinator tries them (Reachability).
   std::vector<std::string> listens = {};
-  bool relays = false;  // forwards sealed frames of pairs that cannot reach each other
+  bool relays = false;   // forwards sealed frames of pairs that cannot reach each other
+  uint64_t process = 0;  // random; another number: another process; 0: not said
   bool operator==(const Hello&) const = default;
 };
 inline constexpr size_t kListensMax = 8;
@@ -352,7 +354,8 @@ using MessageVariant =
                  Delta, DeltaHeld, RoundCommit, RoundApplied, ObjectRequest, ObjectChunk, HopLate,
                  Detour, VoidList, DeltaSum, SumsHeld, DeltaStatistics, RoundLate, Reachability,
                  CheckpointRequest, CheckpointState, StateRoot, StateRefuted, StepTrace, Standing,
-                 Acquaint, SumCheck, SumShown, SumChecked, LeftOverSent>;
+                 Acquaint, SumCheck, SumShown, SumChecked, LeftOverSent, WorkCheck, WorkCopy,
+                 WorkChecked>;
 
 template <typename T>
 concept MessageKind = std::is_constructible_v<MessageVariant, T> &&
@@ -387,8 +390,8 @@ std::string Describe(const Message& message);
 // is said again by who said it.
 bool OutlivesSession(const Message& message);
 
-// Bulk travels behind control (Activation, Gradient, Delta, DeltaSum, SumShown, ObjectChunk, padded
-// Ping).
+// Bulk travels behind control (Activation, Gradient, WorkCopy, Delta, DeltaSum, SumShown,
+// ObjectChunk, padded Ping).
 bool IsBulk(const Message& message);
 
 }  // namespace skerry

@@ -12,7 +12,10 @@ TrafficClass ClassOf(const Message& message) {
       std::holds_alternative<SumShown>(message)) {
     return TrafficClass::kDelta;
   }
-  if (std::holds_alternative<Ping>(message)) return TrafficClass::kData;
+  // Nobody waits for a check.
+  const bool can_wait =
+      std::holds_alternative<Ping>(message) || std::holds_alternative<WorkCopy>(message);
+  if (can_wait) return TrafficClass::kData;
   return TrafficClass::kActivation;
 }
 

@@ -102,6 +102,9 @@ struct Envelope {
     sumShown        @51 :SumShown;
     sumChecked      @52 :SumChecked;
     leftOverSent    @53 :LeftOverSent;
+    workCheck       @54 :WorkCheck;
+    workCopy        @55 :WorkCopy;
+    workChecked     @56 :WorkChecked;
   }
 
   speaks              @39 :UInt16;  # newest version that the sender understands; 0 stands for 1
@@ -122,6 +125,7 @@ struct Hello {
   baseVersion @7 :Int64;   # completed outer rounds
   listens     @8 :List(Text);  # where else it may be reached
   relays      @9 :Bool;    # it forwards sealed frames of others
+  process     @10 :UInt64; # random; another one: another process; zero: not said
 }
 
 struct DeviceProfile {
@@ -231,6 +235,7 @@ struct RunConfig {
     slowLinkCodec          @7 :UInt8;  # as Outer's codec: none, int8 or bf16
     detours                @8 :Bool = true;
     recompute              @9 :UInt8;  # auto, never, always
+    workChecks             @10 :Float32;  # share of the visits that another replica repeats
   }
 }
 
@@ -442,6 +447,33 @@ struct VoidList {
   to           @0 :Id256;
   microbatches @1 :List(Microbatch);
   planVersion  @2 :Int64;
+}
+
+# coordinator → checker and the nodes before and after `suspect` on the path of a microbatch.
+struct WorkCheck {
+  step       @0 :Int64;
+  microbatch @1 :Int32;
+  suspect    @2 :Id256;
+  checker    @3 :Id256;
+  before     @4 :Id256;
+  after      @5 :Id256;
+}
+# node before or after → checker. Payload: as Activation's.
+struct WorkCopy {
+  step       @0 :Int64;
+  microbatch @1 :Int32;
+  attempt    @2 :Int32;
+  suspect    @3 :Id256;
+  part       @4 :UInt8;  # 0 input, 1 output, 2 gradient of the output, 3 of the input
+  codec      @5 :UInt8;
+}
+# checker → coordinator: distance, as a share of what its own layers add.
+struct WorkChecked {
+  step       @0 :Int64;
+  microbatch @1 :Int32;
+  suspect    @2 :Id256;
+  forward    @3 :Float32;
+  backward   @4 :Float32;
 }
 
 # ---- outer rounds --------------------------------------------------------------------------------

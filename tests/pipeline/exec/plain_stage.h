@@ -20,7 +20,7 @@ inline Payload PayloadOf(const std::vector<float>& values) {
   return MakePayload(std::move(bytes));
 }
 
-class PlainStage final : public StageWork {
+class PlainStage : public StageWork {
  public:
   explicit PlainStage(size_t floats) : floats_(floats) {}
 
