@@ -113,7 +113,8 @@ std::optional<std::string> WorkJudge::WhyOut(const NodeId& suspect,
     by += absl::StrFormat("%s%s finds it off by %.2f of what the stage adds, %.1f times the others",
                           by.empty() ? "" : "; ", checker.Short(), opinion->off, opinion->times);
   }
-  const bool is_known = findings >= static_cast<double>(kTogether) && log_times > findings * std::log(kTimes);
+  const bool is_known =
+      findings >= static_cast<double>(kTogether) && log_times > findings * std::log(kTimes);
   if (doubts < 2 || 2 * doubts <= opinions || !is_known) return std::nullopt;
   return absl::StrFormat("%s: %s", kVerdict, by);
 }

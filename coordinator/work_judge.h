@@ -33,7 +33,8 @@ class WorkJudge {
   // who passes on what came is at 1.
   static constexpr double kAlone = 0.9;
 
-  static constexpr char kVerdict[] = "replicas of its stage make something else of its microbatches";
+  static constexpr char kVerdict[] =
+      "replicas of its stage make something else of its microbatches";
 
   struct Found {
     NodeId suspect;

@@ -47,7 +47,8 @@ void Checkers::NoteMoved(Instant now, const PipelinePlan& before, const Pipeline
     for (const NodeId& node : LiveReplicas(before, stage)) {
       const auto slot = SlotOf(plan, node);
       const Joiner* joiner = JoinerOf(plan, node);
-      const bool goes = !slot || (joiner != nullptr && !joiner->IsFixed());
+      // Who is replaced may be left in the replacer's former slot, dead there.
+      const bool goes = !slot || slot->stage != stage || (joiner != nullptr && !joiner->IsFixed());
       if (!goes) continue;
       somebody_went = true;
       ++movers_;

@@ -138,8 +138,9 @@ void AddSwarm(CLI::App& app, CommandLine& line) {
                     "of --storm: with real arithmetic, all rounds sharded, nobody lies");
   command->add_flag("--false-sums", swarm.false_sums,
                     "of --storm: as --numbers, but one node falsifies what it sums");
-  command->add_flag("--false-work", swarm.false_work,
-                    "of --storm: as --numbers, but one node passes on what comes instead of working");
+  command->add_flag(
+      "--false-work", swarm.false_work,
+      "of --storm: as --numbers, but one node passes on what comes instead of working");
   command->add_flag("--few-introduced", swarm.introduces_few,
                     "nodes are told only of whom they need, as in large fleets");
   CLI::Option* grid =

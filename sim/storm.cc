@@ -363,8 +363,10 @@ SwarmRun DrawStorm(uint64_t seed, const SwarmOutput& output, StormKind kind) {
   options.stops_at_violation = output.stops_at_violation;
   options.introduces_few = output.introduces_few;
   options.liars = {dice.Count(0, 7), dice.Count(8, kStormNodes - 1)};
-  if (kind == StormKind::kNumbers) options.liars = {};
-  else if (HasNumbers(kind)) options.liars.erase(std::next(options.liars.begin()));
+  if (kind == StormKind::kNumbers)
+    options.liars = {};
+  else if (HasNumbers(kind))
+    options.liars.erase(std::next(options.liars.begin()));
   auto storm = std::make_shared<Storm>(Mix64(seed), kind);
   const auto links = DrawLinks(dice, kStormNodes + 1);
   options.link = storm->faults_now().Over([links](const NodeId& from, const NodeId& to) {

@@ -17,14 +17,14 @@ inline constexpr int32_t kStormFaults = 480;
 inline constexpr Duration kStormEvery = Duration::Millis(1250);
 
 enum class StormKind : uint8_t {
-  kUsual,     // draw 12: steps of 1.5 to 3 s
-  kQuick,     // draw 14: of 1 to 2 s, so that who is cut off is more of them behind
-  kNumbers,   // draw 15: real arithmetic in two stages of four to seven, all rounds sharded: nobody
-              // lies, and nobody may be accused of it with success
+  kUsual,    // draw 12: steps of 1.5 to 3 s
+  kQuick,    // draw 14: of 1 to 2 s, so that who is cut off is more of them behind
+  kNumbers,  // draw 15: real arithmetic in two stages of four to seven, all rounds sharded: nobody
+             // lies, and nobody may be accused of it with success
   kFalseSums,  // draw 16: the same, and from some fault on one of them falsifies what it sums: it,
                // and nobody else, must be put out with a proof
-  kFalseWork  // draw 17: the same as 15, pipeline work is checked, and from some fault on one of them
-              // sends on what comes as if it had worked on it: nobody else may be put out
+  kFalseWork   // draw 17: the same as 15, pipeline work is checked, and from some fault on one of
+               // them sends on what comes as if it had worked on it: nobody else may be put out
 };
 SwarmRun DrawStorm(uint64_t seed, const SwarmOutput& output, StormKind kind);
 

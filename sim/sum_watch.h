@@ -27,7 +27,7 @@ struct SumTally {
   // Frozen rounds of one liar that had sums of its, until it was put out or the run was over.
   int64_t false_rounds = 0, false_rounds_max = 0;
   int64_t work_checked = 0, work_doubted = 0;  // visits; times that a checker began to doubt a node
-  int64_t work_out = 0;                          // nodes put out for that
+  int64_t work_out = 0;                        // nodes put out for that
 
   void Add(const SumTally& other);
 };

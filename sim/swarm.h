@@ -35,9 +35,9 @@ namespace skerry {
 // times sharded; 10: as 8 with rounds of either kind and a codec for each tensor; 11: as 9 with
 // checkpoints, stages that die as a whole, and replicas that are absent; 12: a storm (storm.h); 13:
 // a cell of the grid of faults and phases (fault_grid.h); 14: a storm over quicker steps; 15: a
-// storm with real arithmetic; 16: and with one who falsifies sums; 17: and with one who passes on what
-// comes, and checks of work; 18: as 6, and pairs that do not hear each other find a relay, as the
-// real transport does (6 stood still for good where it has none; 7 to 17 are to be asked for).
+// storm with real arithmetic; 16: and with one who falsifies sums; 17: and with one who passes on
+// what comes, and checks of work; 18: as 6, and pairs that do not hear each other find a relay, as
+// the real transport does (6 stood still for good where it has none; 7 to 17 are to be asked for).
 inline constexpr int32_t kSwarmDraw = 18;
 inline constexpr int32_t kSwarmDrawLast = 18;
 inline constexpr int32_t kStormDraw = 12;

@@ -221,6 +221,22 @@ void ScriptDeaths(const std::vector<StageDeath>& deaths, SwarmRun& drawn) {
   }
 }
 
+// The links ask the simulation, which is made after them, for the time.
+auto LinksOf(std::vector<std::vector<SimLink>> links, const SwarmRun& drawn,
+             std::shared_ptr<Simulation*> simulation, bool relays) {
+  return [links = std::move(links), simulation = std::move(simulation), relays,
+          faults = drawn.faults, map = drawn.map](const NodeId& from, const NodeId& to) {
+    const int32_t a = NumberOf(from), b = NumberOf(to);
+    const Instant now = (*simulation)->now();
+    const auto way = [&](int32_t one, int32_t other) {
+      const SimLink& usual = links[static_cast<size_t>(one)][static_cast<size_t>(other)];
+      return DisturbedLink(usual, faults, map, one, other, now);
+    };
+    if (!relays || !IsRelayedNow(faults, a, b, now)) return way(a, b);
+    return InARow(way(a, 0), way(0, b));
+  };
+}
+
 SwarmRun Draw(uint64_t seed, const SwarmOutput& output, const With& with) {
   Dice dice(seed);
   SwarmRun drawn;
@@ -247,7 +263,7 @@ SwarmRun Draw(uint64_t seed, const SwarmOutput& output, const With& with) {
   options.introduces_few = output.introduces_few;
   options.relays_cut_pairs = with.relays;
   drawn.map = DrawNetwork(dice, nodes + 1);
-  const auto links = DrawLinks(dice, nodes + 1);
+  auto links = DrawLinks(dice, nodes + 1);
   const bool over_flows = dice.Chance(0.5);
   drawn.faults = DrawFaults(dice, drawn.map, over_flows);
   if (with.returns) DrawReturns(dice, nodes, drawn.faults);
@@ -258,23 +274,12 @@ SwarmRun Draw(uint64_t seed, const SwarmOutput& output, const With& with) {
   if (with.budgets) DrawBudget(dice, options.config.outer);
   std::vector<StageDeath> deaths;
   if (with.losses) deaths = DrawStageDeaths(dice, options.config);
-  // The links ask the simulation, which is made after them, for the time.
   const auto simulation = std::make_shared<Simulation*>(nullptr);
   if (over_flows) {
     options.network = drawn.map;
   } else {
     options.shard_bytes = std::min(options.shard_bytes, kShardOverLinksMax);
-    options.link = [links, simulation, relays = with.relays, faults = drawn.faults,
-                    map = drawn.map](const NodeId& from, const NodeId& to) {
-      const int32_t a = NumberOf(from), b = NumberOf(to);
-      const Instant now = (*simulation)->now();
-      const auto way = [&](int32_t one, int32_t other) {
-        const SimLink& usual = links[static_cast<size_t>(one)][static_cast<size_t>(other)];
-        return DisturbedLink(usual, faults, map, one, other, now);
-      };
-      if (!relays || !IsRelayedNow(faults, a, b, now)) return way(a, b);
-      return InARow(way(a, 0), way(0, b));
-    };
+    options.link = LinksOf(std::move(links), drawn, simulation, with.relays);
   }
   const absl::Status prepared = PrepareFaults(drawn.faults, drawn.map, options);
   SKERRY_CHECK(prepared.ok(), "faults of our own drawing");

@@ -218,6 +218,16 @@ TEST_CASE("Swarm: seeds 250 to 299 end well", "[sim][swarm]") {
   CheckSeeds(250, 50);
 }
 
+TEST_CASE("Swarm: pairs that never hear each other again are led over a relay", "[sim][swarm]") {
+  for (const uint64_t seed : {416, 545, 675, 1419, 2111, 2254, 2743, 2861}) {
+    CHECK(WrongWith({seed}) == "");
+  }
+}
+
+TEST_CASE("Swarm: what a replaced data node had under way may be missing", "[sim][swarm]") {
+  CHECK(WrongWith({4011, 6}) == "");
+}
+
 TEST_CASE("Swarm: a seed has one trace, and every draw its own", "[sim][swarm]") {
   const uint64_t seed = GENERATE(range(1, 9));
   CHECK(WrongWith({seed}, true) == "");
