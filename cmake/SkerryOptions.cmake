@@ -8,6 +8,8 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 find_program(SKERRY_CCACHE ccache)
 if(SKERRY_CCACHE)
+  # What one checkout compiled serves every other, wherever it lies.
+  set(SKERRY_CCACHE ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${SKERRY_CCACHE})
   set(CMAKE_C_COMPILER_LAUNCHER ${SKERRY_CCACHE})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${SKERRY_CCACHE})
 endif()
@@ -17,7 +19,9 @@ target_include_directories(skerry_flags INTERFACE ${CMAKE_SOURCE_DIR})
 # -ffp-contract=off: peers must compute equal bits wherever they agree on numbers; kernels ask for FMA by intrinsics.
 target_compile_options(skerry_flags INTERFACE
   -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -ffp-contract=off
-  $<$<BOOL:${SKERRY_WERROR}>:-Werror>)
+  $<$<BOOL:${SKERRY_WERROR}>:-Werror>
+  # Programs are the same bytes wherever they are built (./dev reproduce).
+  $<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${CMAKE_SOURCE_DIR}=.>)
 # g++ 12 at -O3 takes "a" + std::string for an overlapping copy of 2^63 bytes (GCC bug 105651).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(skerry_flags INTERFACE -Wno-restrict)
