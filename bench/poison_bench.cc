@@ -104,7 +104,7 @@ void Corrupt(VirtualRun& run, const Attack& attack, std::set<std::string>& liars
 struct Poisoned {
   double loss = 0;
   int64_t honest_screened = 0, honest_out = 0, honest_rounds = 0;  // rounds of a node
-  int64_t liars_in = 0;      // until the end
+  int64_t liars_in = 0;                                            // until the end
   int64_t rounds_to_ban = 0;  // that anybody put out was in, the most
 };
 

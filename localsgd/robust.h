@@ -22,9 +22,9 @@
 // steps, hardly with tokens.
 //
 // A message that decodes to zeros, or under screen covers no token (its replica had nothing to do),
-// is no measure of the others: it counts in the mean as it would without, but for no median. With fewer than 3 messages, or fewer than 3 that are not
-// zeros, nobody can tell who is wild: nothing is left out or drawn in. Trim needs 3 messages,
-// whatever they hold.
+// is no measure of the others: it counts in the mean as it would without, but for no median. With
+// fewer than 3 messages, or fewer than 3 that are not zeros, nobody can tell who is wild: nothing
+// is left out or drawn in. Trim needs 3 messages, whatever they hold.
 //
 // What is left out counts as accepted all the same: for its sender the law of replica.h holds with
 // D(msg) moved out of its weights or residual, as if the base had taken it. It is dropped on

@@ -21,8 +21,8 @@
 // to float32: d is the same bits for any order of the messages, on every machine. Nothing of size n
 // is allocated: callers take d tile by tile.
 //
-// Of the robust modes (robust.h) screen leaves out whole messages and bounds w_c; clip and trim weigh
-// no tokens.
+// Of the robust modes (robust.h) screen leaves out whole messages and bounds w_c; clip and trim
+// weigh no tokens.
 #pragma once
 
 #include <cstdint>
