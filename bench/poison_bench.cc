@@ -61,7 +61,7 @@ VirtualRunOptions Fleet(const Mode& mode, OuterReduce reduce, uint64_t seed) {
   config.replan_s = 0;
   config.model = {
       .vocab = 64, .hidden = 64, .layers = 4, .heads = 2, .kv_heads = 1, .ffn = 256, .context = 16};
-  if (reduce == OuterReduce::kSharded) config.model.layers = 8;  // more pieces
+  if (reduce == OuterReduce::kSharded) config.model.layers = 32;  // each has a part to sum
   config.outer.inner_steps = kInnerSteps;
   config.outer.overlap_steps = 1;
   config.outer.reduce = reduce;

@@ -193,6 +193,22 @@ TEST_CASE("Bulk: a connection that says nothing loses its chunks, and the stall 
   CHECK(pair.arrived.size() == 1);
 }
 
+TEST_CASE("Bulk: a receiver that begins to count anew does not use up the sender's credit",
+          "[wire][bulk]") {
+  constexpr auto kFrame = static_cast<size_t>(BulkReceiver::kCreditBytes / 4);
+  constexpr size_t kFrames = 5;  // together beyond the credit
+  Pair pair;
+  for (int life = 1; life <= 2; ++life) {
+    pair.arrived.clear();
+    pair.receiver = BulkReceiver();
+    for (size_t i = 0; i < kFrames; ++i)
+      pair.sender.Enqueue(At(pair.now), FrameOf(TrafficClass::kDelta, kFrame));
+    pair.Finish();
+    CHECK(pair.sender.IsIdle());
+    CHECK(pair.arrived.size() == kFrames);
+  }
+}
+
 TEST_CASE("Bulk: acknowledgements of nothing and of another session change nothing",
           "[wire][bulk][hostile]") {
   Pair pair;

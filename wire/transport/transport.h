@@ -108,7 +108,8 @@ class Transport {
   bool Withdraw(const NodeId& peer, TrafficClass traffic, uint64_t sequence);
   // Whether frames wait for any peer to which there is a way. Bulk is not waited for.
   bool HasUnsent() const;
-  // The peer's process is a new one: what it was being sent in bulk is void.
+  // The peer's process is a new one, or nothing gets through to it: what it was being sent in bulk
+  // is void.
   void DropBulk(const NodeId& peer);
 
   // Dials the node back at DialBackAt(listens, where it is seen); what came of it is taken later.
