@@ -239,6 +239,18 @@ std::vector<std::pair<std::string, Message>> CheckpointSamples() {
   };
 }
 
+std::vector<std::pair<std::string, Message>> GroupSamples() {
+  return {
+      {"group_values", GroupValues{77, 3, 1, 2, SamplePayload(40)}},
+      {"group_sign", GroupSign{77, 12, 9}},
+      {"group_sign_ended", GroupSign{77, 12, 9, true, "member 1 of 3: it has left"}},
+      {"group_trial",
+       GroupTrial{77, {SampleNode(1), SampleNode(2)}, GroupOperation::kAllGather, 1 << 20, 5}},
+      {"group_tried", GroupTried{77, SampleDigest(4)}},
+      {"group_tried_failed", GroupTried{77, {}, "member 1 of 3: it has left"}},
+  };
+}
+
 std::vector<std::pair<std::string, Message>> PlainSamples() {
   return {
       {"hello", Hello{"skerry1-abc",
@@ -306,6 +318,7 @@ std::vector<std::pair<std::string, Message>> SampleMessages() {
   auto samples = PlainSamples();
   for (auto& sample : ShardedSamples()) samples.push_back(std::move(sample));
   for (auto& sample : WorkSamples()) samples.push_back(std::move(sample));
+  for (auto& sample : GroupSamples()) samples.push_back(std::move(sample));
   for (auto& sample : CheckpointSamples()) samples.push_back(std::move(sample));
   return samples;
 }

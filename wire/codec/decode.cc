@@ -9,6 +9,7 @@
 #include "common/digest.h"
 #include "common/status.h"
 #include "wire/codec/codec.h"
+#include "wire/codec/group_fields.h"
 #include "wire/codec/id_words.h"
 #include "wire/codec/insight_fields.h"
 #include "wire/codec/limits.h"
@@ -241,6 +242,11 @@ std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader 
     case E::STEP_TRACE:
     case E::STANDING:
       return ReadInsight(checks, e);
+    case E::GROUP_VALUES:
+    case E::GROUP_SIGN:
+    case E::GROUP_TRIAL:
+    case E::GROUP_TRIED:
+      return ReadGroup(checks, e, payload);
     case E::OBJECT_REQUEST:
     case E::OBJECT_CHUNK:
       return ReadObjectMessage(checks, e, payload);
@@ -286,7 +292,8 @@ void CheckPayload(ReadChecks& checks, schema::Envelope::Reader e, const Payload&
   if (e.getPayloadBytes() != bytes.size())
     checks.Break("payload", "has another size than announced");
   const bool may_carry = e.isPing() || e.isActivation() || e.isGradient() || e.isWorkCopy() ||
-                         e.isDelta() || e.isDeltaSum() || e.isSumShown() || e.isObjectChunk();
+                         e.isDelta() || e.isDeltaSum() || e.isSumShown() || e.isGroupValues() ||
+                         e.isObjectChunk();
   if (bytes.empty()) return;
   if (!may_carry) checks.Break("payload", "does not belong to this message");
   if (digest == DigestPlace::kTransfer) return;

@@ -83,6 +83,10 @@ bool WorkCopy::operator==(const WorkCopy& o) const {
          suspect == o.suspect && part == o.part && codec == o.codec &&
          SamePayload(values, o.values);
 }
+bool GroupValues::operator==(const GroupValues& o) const {
+  return group == o.group && operation == o.operation && step == o.step && piece == o.piece &&
+         SamePayload(values, o.values);
+}
 bool ObjectChunk::operator==(const ObjectChunk& o) const {
   return object == o.object && offset == o.offset && total_bytes == o.total_bytes &&
          SamePayload(values, o.values);
@@ -108,6 +112,8 @@ int64_t WireSize(const Message& message) {
           [](const Gradient& m) { return SizeOf(m.values); },
           [](const WorkCopy& m) { return SizeOf(m.values) + 40; },
           [](const WorkCheck&) { return int64_t{160}; },
+          [](const GroupValues& m) { return SizeOf(m.values) + 40; },
+          [](const GroupTrial& m) { return 48 + 32 * static_cast<int64_t>(m.members.size()); },
           [](const Delta& m) { return SizeOf(m.payload) + 32; },
           [](const DeltaSum& m) { return SizeOf(m.payload) + 40; },
           [](const SumsHeld& m) {
@@ -214,6 +220,13 @@ std::string Describe(const Message& message) {
           [](const StepTrace& m) { return StrFormat("StepTrace step %d", m.step); },
           [](const Standing& m) { return StrFormat("Standing %d of %d", m.rank, m.nodes); },
           [](const Acquaint& m) { return StrFormat("Acquaint with %d", m.nodes.size()); },
+          [](const GroupValues& m) {
+            return StrFormat("GroupValues operation %d step %d piece %d", m.operation, m.step,
+                             m.piece);
+          },
+          [](const GroupSign& m) { return (m.ended ? "GroupSign ended: " : "GroupSign") + m.why; },
+          [](const GroupTrial& m) { return StrFormat("GroupTrial of %d", m.members.size()); },
+          [](const GroupTried& m) { return "GroupTried " + m.failed; },
       },
       message);
 }
@@ -230,6 +243,7 @@ bool IsBulk(const Message& message) {
   return std::holds_alternative<Activation>(message) || std::holds_alternative<Gradient>(message) ||
          std::holds_alternative<WorkCopy>(message) || std::holds_alternative<Delta>(message) ||
          std::holds_alternative<DeltaSum>(message) || std::holds_alternative<SumShown>(message) ||
+         std::holds_alternative<GroupValues>(message) ||
          std::holds_alternative<ObjectChunk>(message);
 }
 
