@@ -3,9 +3,9 @@
 //
 // One process is the host; the others come to it with its ticket and say Hello. When all are here
 // it tells them of each other (Peers), then orders one trial after another (GroupTrial): each is a
-// new group, of whose operation the first run is checked (every member's digest against the sum
-// that the definition gives), and those from the third on are timed. Members answer with
-// GroupTried. Who
+// new group. The first run of its operation is checked (every member's digest against the sum that
+// the definition gives), the second opens the way, the others are timed, between two small
+// all-reduces, which nobody ends before all have begun them. Members answer with GroupTried. Who
 // has not answered some seconds after a trial has ended is out, and the trial is made again with
 // the others. At the end, Shutdown.
 #pragma once
@@ -44,6 +44,7 @@ class RingTrialPart {
   uint64_t group() const { return trial_.group; }
 
  private:
+  bool IsBarrier() const { return done_ == 2 || done_ == trial_.times + 3; }
   void Operate(Context& context);
   void OnOperated(Context& context, const absl::Status& status);
   void Finish(Context& context, const absl::Status& status);
@@ -53,6 +54,7 @@ class RingTrialPart {
   GroupTrial trial_;
   std::unique_ptr<TransportRing> ring_;
   std::shared_ptr<std::vector<float>> values_;
+  std::vector<float> barrier_;
   std::shared_ptr<Digest> digest_;
   bool busy_ = false;
   int32_t done_ = 0;  // operations
@@ -127,7 +129,7 @@ class RingTrialHost final : public Actor {
 
  private:
   static constexpr Duration kRemindEvery = Duration::Seconds(5);
-  static constexpr Duration kAnswersAfterError = Duration::Seconds(3);
+  static constexpr Duration kAnswersAfterError = Duration::Seconds(1);
   static constexpr Duration kAnswersAfterEnd = Duration::Seconds(30);
   static constexpr int kFailuresMax = 3;  // in a row, with nobody out
 

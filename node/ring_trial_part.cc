@@ -98,6 +98,10 @@ void RingTrialPart::Submit(Context& context, std::function<void()> work) {
 }
 
 void RingTrialPart::Operate(Context& context) {
+  if (IsBarrier()) {
+    barrier_.assign(trial_.members.size(), 1);
+    return ring_->AllReduce(context, barrier_);
+  }
   switch (trial_.operation) {
     case GroupOperation::kAllReduce:
       return ring_->AllReduce(context, *values_);
@@ -113,9 +117,11 @@ void RingTrialPart::Operate(Context& context) {
 void RingTrialPart::OnOperated(Context& context, const absl::Status& status) {
   if (!busy_) return;  // the group ended after its trial
   if (!status.ok()) return Finish(context, status);
+  const bool was_barrier = IsBarrier();
   ++done_;
-  if (done_ == 2) timed_since_ = context.now();
-  if (done_ > 1) return done_ > trial_.times + 1 ? Finish(context, status) : Operate(context);
+  if (was_barrier && done_ > 3) return Finish(context, status);
+  if (was_barrier) timed_since_ = context.now();
+  if (done_ > 1) return Operate(context);
   Submit(context, [values = values_, digest = digest_, trial = trial_, rank = ring_->rank()] {
     *digest = DigestOf(Defined(trial, rank, *values));
   });
