@@ -39,7 +39,8 @@ struct RingCase {
   double mbps = 100, rtt_ms = 1;
 };
 
-const std::vector<RingCase> kCases = {{2, 100, 1}, {4, 100, 1}, {4, 100, 20}, {9, 20, 1}};
+const std::vector<RingCase> kCases = {
+    {2, 100, 1}, {4, 100, 1}, {2, 100, 20}, {4, 100, 20}, {9, 20, 1}};
 
 // Machines with a line of their own each, in both directions.
 NetworkSpec SpecOf(const RingCase& c) {
@@ -146,15 +147,26 @@ std::string NameOf(const RingCase& c) {
   return absl::StrFormat("%d members, %g Mbit/s, %g ms", c.members, c.mbps, c.rtt_ms);
 }
 
-// Three all-reduces of two seconds of line each.
-void BenchCase(Bench& bench, const RingCase& c) {
-  const double wire_share = 2.0 * (c.members - 1) / c.members;
+// Three operations of two seconds of line each: by the share of it that payload got.
+double ShareOfLine(Bench& bench, const RingCase& c, const std::string& operation) {
+  const double wire_share = operation == "broadcast" ? 1 : 2.0 * (c.members - 1) / c.members;
   const double mib = 2 * c.mbps * kMbit / wire_share / (1 << 20);
-  RealRing ring(c, {"--mib", absl::StrFormat("%.3f", mib), "--times", "3"});
+  RealRing ring(c,
+                {"--mib", absl::StrFormat("%.3f", mib), "--times", "3", "--operation", operation});
   const Json figures = ring.Figures();
   const double rate = figures[0].at("wire_bytes_per_s");
-  bench.AtLeast(NameOf(c) + ": payload", 100 * rate / (c.mbps * kMbit), "% of line", kGoalOfLine);
-  bench.AtLeast(NameOf(c) + ": right, bit for bit", figures[0].at("right").get<bool>(), "", 1);
+  bench.AtLeast(NameOf(c) + ", " + operation + ": right", figures[0].at("right").get<bool>(), "",
+                1);
+  return 100 * rate / (c.mbps * kMbit);
+}
+
+void BenchCase(Bench& bench, const RingCase& c) {
+  bench.AtLeast(NameOf(c) + ": payload", ShareOfLine(bench, c, "all-reduce"), "% of line",
+                kGoalOfLine);
+  // From one to the other, nothing back.
+  if (c.members == 2)
+    bench.Record(NameOf(c) + ", one way only: payload", ShareOfLine(bench, c, "broadcast"),
+                 "% of line");
 }
 
 // From the blow to the ring of the others.

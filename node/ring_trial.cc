@@ -71,7 +71,8 @@ RingTrialHost::RingTrialHost(Options options)
       part_([this](Context& context, const RingTrialPart::Outcome& outcome) {
         own_ = outcome;
         context.CancelTimer(deadline_);
-        deadline_ = context.StartTimer(outcome.status.ok() ? kAnswersAfterEnd : kAnswersAfterError);
+        const Duration patience = outcome.status.ok() ? kAnswersAfterEnd : kAnswersAfterError;
+        deadline_ = context.StartTimer(patience + kAnswersPerValue * trial_.values);
         if (HaveAllAnswered()) Judge(context);
       }),
       group_(options_.first_group) {

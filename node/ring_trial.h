@@ -131,7 +131,8 @@ class RingTrialHost final : public Actor {
   static constexpr Duration kRemindEvery = Duration::Seconds(5);
   static constexpr Duration kAnswersAfterError = Duration::Seconds(1);
   static constexpr Duration kAnswersAfterEnd = Duration::Seconds(30);
-  static constexpr int kFailuresMax = 3;  // in a row, with nobody out
+  static constexpr Duration kAnswersPerValue = Duration::Nanos(8);  // they digest theirs first
+  static constexpr int kFailuresMax = 3;                            // in a row, with nobody out
 
   struct Came {
     std::optional<std::string> endpoint;  // where it can be reached; not known yet

@@ -189,6 +189,14 @@ Message ReadMembership(ReadChecks& checks, schema::Envelope::Reader e) {
   return ReadJoining(checks, e);
 }
 
+std::optional<Message> ReadOther(ReadChecks& checks, schema::Envelope::Reader e,
+                                 const Payload& payload) {
+  if (e.isGroupValues() || e.isGroupSign() || e.isGroupTrial() || e.isGroupTried())
+    return ReadGroup(checks, e, payload);
+  checks.Break("message", "is unknown");
+  return std::nullopt;
+}
+
 std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader e,
                                    const Payload& payload) {
   using E = schema::Envelope;
@@ -242,17 +250,12 @@ std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader 
     case E::STEP_TRACE:
     case E::STANDING:
       return ReadInsight(checks, e);
-    case E::GROUP_VALUES:
-    case E::GROUP_SIGN:
-    case E::GROUP_TRIAL:
-    case E::GROUP_TRIED:
-      return ReadGroup(checks, e, payload);
     case E::OBJECT_REQUEST:
     case E::OBJECT_CHUNK:
       return ReadObjectMessage(checks, e, payload);
+    default:
+      return ReadOther(checks, e, payload);
   }
-  checks.Break("message", "is unknown");
-  return std::nullopt;
 }
 
 // Who, to whom, which run and version: cheap, and before anything of the payload is touched.
