@@ -8,8 +8,9 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 find_program(SKERRY_CCACHE ccache)
 if(SKERRY_CCACHE)
-  # What one checkout compiled serves every other, wherever it lies.
-  set(SKERRY_CCACHE ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${SKERRY_CCACHE})
+  # What one checkout compiled serves every other, wherever it lies; precompiled headers too (SkerryPrecompiled.cmake).
+  set(SKERRY_CCACHE ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
+    CCACHE_SLOPPINESS=pch_defines,time_macros ${SKERRY_CCACHE})
   set(CMAKE_C_COMPILER_LAUNCHER ${SKERRY_CCACHE})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${SKERRY_CCACHE})
 endif()

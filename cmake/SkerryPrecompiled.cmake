@@ -2,7 +2,8 @@
 # file which forgets an include does not go unnoticed; tests always may.
 set(SKERRY_PRECOMPILED OFF CACHE STRING "Parse common headers once: OFF, TESTS (theirs only) or ON")
 # g++ forgets of precompiled headers that they are the system's, and then reports its false alarms about std::string (GCC bug 105651).
-set(skerry_precompiled_flags $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-stringop-overread;-Wno-stringop-overflow>)
+# -fpch-preprocess is for ccache: without it nothing that uses them is kept.
+set(skerry_precompiled_flags $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess;-Wno-array-bounds;-Wno-stringop-overread;-Wno-stringop-overflow>)
 
 function(skerry_is_precompiled name out)
   if(SKERRY_PRECOMPILED STREQUAL "TESTS" AND NOT name STREQUAL "tests")

@@ -40,6 +40,7 @@
 #include "wire/shaper.h"
 #include "wire/transport/bulk_receiver.h"
 #include "wire/transport/bulk_sender.h"
+#include "wire/transport/connection_budget.h"
 #include "wire/transport/relay_desk.h"
 #include "wire/transport/relay_route.h"
 #include "wire/transport/relay_seal.h"
@@ -263,6 +264,7 @@ class Transport {
   void HearDirectly(const Origin& origin);
   void FlushPeer(const NodeId& peer);
   void ServeMonitor();
+  void OnAccepted(int descriptor);
   const std::string& KeyHexOf(const NodeId& peer);
 
   Options options_;
@@ -292,6 +294,7 @@ class Transport {
   std::deque<std::pair<NodeId, std::vector<std::string>>> to_reach_;
   std::vector<Reachability> reached_;
   TransportCounters counters_;
+  ConnectionBudget connections_;
   int64_t accepted_ = 0;      // connections of the ROUTER: taken,
   int64_t shaken_ = 0;        // through the handshake,
   int64_t disconnected_ = 0;  // ended
