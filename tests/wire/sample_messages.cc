@@ -20,6 +20,9 @@ RunConfig SampleConfig() {
   c.model = {512, 128, 4, 8, 2, 384, 64, 500.0f, 1e-6f, true};
   c.inner = {InnerOptimizer::kSgd, 0.01f, 0.001f, 5, 0.8f, 0.99f, 1e-7f, 0.2f, 2.0f};
   c.outer = {8, 2, 0.5f, 0.25f, OuterTier::kCustom, DeltaCodec::kNone, ResidualPlace::kWeights};
+  // Whatever the defaults are: what the golden bytes do not say is this.
+  c.outer.robust = OuterRobust::kNone;
+  c.outer.sum_checks = 0;
   c.pipeline = {3, 0.125, 1, 6, 2, 0, 5};
   c.data_dir = "english";
   return c;
