@@ -347,6 +347,21 @@ TEST_CASE("BulkReceiver: a frame whose digest differs is not delivered", "[wire]
   CHECK(hostile.receiver.unfinished_bytes() == 0);
 }
 
+TEST_CASE("BulkReceiver: of one process the newest session counts, also if it comes first",
+          "[wire][bulk]") {
+  constexpr uint64_t kProcess = uint64_t{7} << kSessionNumberBits;
+  Hostile sender;
+  const auto take = [&](uint64_t session, uint64_t transfer) {
+    sender.header.session = session;
+    sender.header.transfer = transfer;
+    return sender.Take();
+  };
+  CHECK(take(kProcess | 2, 1) == BulkReceiver::Verdict::kTaken);
+  CHECK(take(kProcess | 1, 1) == BulkReceiver::Verdict::kRefused);
+  CHECK(take(kProcess | 2, 2) == BulkReceiver::Verdict::kTaken);
+  CHECK(take((uint64_t{3} << kSessionNumberBits) | 1, 1) == BulkReceiver::Verdict::kTaken);
+}
+
 TEST_CASE("BulkReceiver: a new session begins anew, and the old one is over", "[wire][bulk]") {
   Hostile hostile;
   REQUIRE(hostile.Take() == BulkReceiver::Verdict::kTaken);

@@ -43,7 +43,7 @@ class BulkSender {
   static constexpr Duration kBeginsAnewAfter = Duration::Seconds(30);
   static constexpr Duration kActivationsMatterFor = Duration::Seconds(30);
 
-  // `session`: random, > 0; another one for every sender.
+  // `session`: > 0, ascending with every sender of a process (IsOlderSession).
   explicit BulkSender(uint64_t session) : session_(session) {}
 
   // Of a class other than control.

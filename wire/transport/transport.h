@@ -232,6 +232,7 @@ class Transport {
   void OnAttach(const Origin& origin, const AttachMessage& message);
   std::optional<Received> OnChunk(const Origin& origin, const DecodedChunk& chunk);
   void SendAcks(const NodeId& peer, Link& link);
+  uint64_t NextSession();
   bool FlushBulk();
 
   // ---- through relays (transport_relay.cc) ----
@@ -283,6 +284,7 @@ class Transport {
   std::map<NodeId, Link> links_;
   std::set<NodeId> active_;    // whose links have something to do
   bool bulk_is_full_ = false;  // a connection took no more
+  uint64_t session_ = 0;       // the last one of a link's sender
   TokenBucket up_, down_;
   std::set<NodeId> through_relay_;  // neither side can dial
   std::map<NodeId, RelayedPair> pairs_;
