@@ -9,9 +9,11 @@ namespace {
 
 constexpr char kStyle[] = R"(
 main { max-width: 1240px; }
-.tiles { grid-template-columns: repeat(auto-fit, minmax(172px, 1fr)); }
+.tiles { grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); }
 .now { font-size: 17px; }
-#nodes td { white-space: nowrap; }
+#waiting { margin-top: 8px; }
+#nodes td, #rounds th, #rounds td { white-space: nowrap; }
+.back { fill: var(--card); }
 .box { stroke: var(--edge); fill: var(--card); }
 .box.works { fill: var(--train); fill-opacity: .28; stroke: var(--train); }
 .box.waits { fill: var(--valid); fill-opacity: .22; stroke: var(--valid); }
@@ -49,7 +51,10 @@ caption { text-align: left; font-weight: 600; padding: 14px 0 4px; }
 #done { min-height: 1.5em; margin-top: 10px; }
 #answer { border-left: 3px solid var(--train); padding-left: 12px; overflow-wrap: anywhere; }
 @media (max-width: 600px) { main { padding: 18px 10px 32px; } section { padding: 12px; }
-  .pipeline, .map { min-width: 560px; } }
+  .tiles { grid-template-columns: repeat(auto-fit, minmax(140px, 1fr)); gap: 8px; }
+  .tile { padding: 8px 12px; } .tile b { font-size: 18px; }
+  .pipeline, .map { min-width: 560px; }
+  #loss svg, #pace svg, #rounds svg { min-width: 620px; } }
 )";
 
 // Live: the server says which pieces are new. A moment that is past is asked for, and stays.

@@ -63,10 +63,11 @@ std::string WaitsFor(const Json& node) {
 std::string BoxSvg(const std::string& id, const Box& box) {
   const std::string region = box.node.is_null() ? "" : box.node.value("region", "");
   std::string svg = absl::StrFormat(
-      "<g><title>%s %s: %s</title><rect class=\"box %s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" "
+      "<g><title>%s %s: %s</title><rect class=\"back\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" "
+      "height=\"%.1f\" rx=\"5\"/><rect class=\"box %s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" "
       "height=\"%.1f\" rx=\"5\"/>",
-      EscapeHtml(id), EscapeHtml(region), EscapeHtml(Doing(box.node)), State(box.node), box.x,
-      box.y, box.width, box.height);
+      EscapeHtml(id), EscapeHtml(region), EscapeHtml(Doing(box.node)), box.x, box.y, box.width,
+      box.height, State(box.node), box.x, box.y, box.width, box.height);
   if (box.height == kTall) {
     svg += absl::StrFormat(
         "<text class=\"id\" x=\"%.1f\" y=\"%.1f\">%s</text><text class=\"tick\" x=\"%.1f\" "
@@ -190,7 +191,8 @@ std::string PipelineSvg(const Json& status, const RunReport& report) {
           "viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" "
           "orient=\"auto\"><path class=\"arrowhead\" d=\"M0 0 8 4 0 8z\"/></marker></defs>",
           kChartWidth, bottom + 8) +
-      names + drawn + arrows + "</svg>";
+      // Behind boxes that one passes; of a crowd, above.
+      names + (tall ? arrows + drawn : drawn + arrows) + "</svg>";
   return Key() + Scrolled("pipeline", svg);
 }
 

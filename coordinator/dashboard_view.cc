@@ -1,6 +1,7 @@
 #include "coordinator/dashboard_view.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "common/gauges.h"
@@ -57,18 +58,64 @@ Now Sentence(const Json& status, double age_s, const RunReport& report) {
   return {phase};
 }
 
+bool Lives(const Json& node) {
+  return node.value("alive", false);
+}
+
+// Who is at work and whom the others wait for most. A piece of its own: the sentence about the run
+// is read aloud when it changes, and this one changes every second.
+std::string WaitingText(const Json& status, double age_s) {
+  const std::string phase = status.value("phase", "");
+  if ((phase != "training" && phase != "pausing") || age_s > kStatusOldS) return "";
+  std::map<std::string, const Json*> nodes;
+  std::map<std::string, int> waited_for;
+  int here = 0, wait = 0;
+  const Json listed = status.value("nodes", Json::array());
+  for (const Json& node : listed) nodes[node.value("id", "")] = &node;
+  for (const auto& [id, node] : nodes) {
+    if (!Lives(*node) || node->value("stage", -1) < 0) continue;
+    ++here;
+    const std::string what = node->value("waiting_for", "");
+    if (what.empty()) continue;
+    ++wait;
+    const std::string last = what.substr(what.find_last_of(' ') + 1);
+    ++waited_for[nodes.contains(last) ? last : what];
+  }
+  if (here == 0) return "";
+  if (wait == 0)
+    return absl::StrFormat("%d of %d nodes compute or receive, nobody waits.", here, here);
+  const auto most = std::max_element(waited_for.begin(), waited_for.end(),
+                                     [](auto& a, auto& b) { return a.second < b.second; });
+  const auto node = nodes.find(most->first);
+  std::string whom = "the " + most->first;
+  if (node != nodes.end()) {
+    const std::string region = node->second->value("region", "");
+    whom = absl::StrFormat("node %s (stage %d%s)", most->first, node->second->value("stage", -1),
+                           region.empty() ? "" : ", " + region);
+  }
+  const std::string who = most->second < wait ? absl::StrFormat(": %d of them", most->second) : "";
+  return absl::StrFormat("%d of %d nodes compute or receive, %d wait%s for %s.", here - wait, here,
+                         wait, who, whom);
+}
+
+// "2026-11-24 23:24 UTC"
+std::string DayAndTime(const std::string& utc) {
+  constexpr size_t kMinutes = 16;
+  if (utc.size() < kMinutes || utc[10] != 'T') return utc;
+  return utc.substr(0, 10) + " " + utc.substr(11, kMinutes - 11) + " UTC";
+}
+
 std::string Heading(const Json& status, double age_s, const RunReport& report, double read) {
   Now now = Sentence(status, age_s, report);
   if (read < 1) now.text += absl::StrFormat("; its history is being read, %.0f %%", 100 * read);
   return "<h1>" + EscapeHtml(report.name.empty() ? "A training run" : report.name) +
          "</h1><p class=\"muted\">run " + Code(report.run) + " · began " +
-         EscapeHtml(report.started_utc) + "</p><p class=\"now" + (now.bad ? " bad" : "") +
-         "\" role=\"status\">" + EscapeHtml(now.text) + "</p>";
+         EscapeHtml(DayAndTime(report.started_utc)) + "</p><p class=\"now" +
+         (now.bad ? " bad" : "") + "\" role=\"status\">" + EscapeHtml(now.text) + "</p>";
 }
 
 int64_t Living(const Json& nodes) {
-  return std::count_if(nodes.begin(), nodes.end(),
-                       [](const Json& node) { return node.value("alive", false); });
+  return std::count_if(nodes.begin(), nodes.end(), Lives);
 }
 
 std::string ProgressTile(const Json& status, const RunReport& report) {
@@ -102,9 +149,9 @@ std::string Tiles(const Json& status, const RunReport& report) {
     html += Tile("nodes", absl::StrFormat("%d", Living(status["nodes"])),
                  absl::StrFormat("of %d that joined", status["nodes"].size()));
   }
-  html +=
-      Tile("pipeline", absl::StrFormat("%d × %d", report.stages.size(), report.ReplicaCountMin()),
-           absl::StrFormat("stages × replicas, skip %.0f %%", 100 * report.skip_ratio));
+  html += Tile(
+      "pipeline", absl::StrFormat("%d × %d", report.stages.size(), report.ReplicaCountMin()),
+      absl::StrFormat("stages × replicas; %.0f %% of visits skipped", 100 * report.skip_ratio));
   html += Tile("outer rounds", absl::StrFormat("%d", report.outer_rounds),
                report.hidden_fraction ? absl::StrFormat("%.1f %% of their transfer hidden",
                                                         100 * *report.hidden_fraction)
@@ -112,6 +159,11 @@ std::string Tiles(const Json& status, const RunReport& report) {
   html += Tile("sent", HumanBytes(status.value("bytes_sent", 0.0)),
                HumanBytes(status.value("bytes_received", 0.0)) + " received, by all nodes");
   return html + "</div>";
+}
+
+// On a phone it is as wide as its labels need, and scrolls.
+std::string Chart(const std::string& of, const std::string& svg) {
+  return svg.empty() ? "" : Scrolled("chart of " + of, svg);
 }
 
 // The newest first: that is what somebody who looks in wants to know.
@@ -131,18 +183,26 @@ DashboardPieces DashboardView(const Json& given, double status_age_s, const RunR
   const Json status = given.is_object() ? given : Json::object();
   return {
       {"heading", Heading(given, status_age_s, report, history_read)},
+      {"waiting", EscapeHtml(WaitingText(status, status_age_s))},
       {"tiles", Tiles(status, report)},
-      {"pipeline", Section("Pipeline", "an arrow leads from who waits to whom it waits for",
-                           PipelineSvg(status, report))},
+      {"pipeline",
+       Section("Pipeline",
+               "each column holds some layers of the model, each box is a node; microbatches go "
+               "from left to right and back; an arrow leads from who waits to whom it waits for",
+               PipelineSvg(status, report))},
       {"map", Section("Where", "regions of nodes and the links between them",
                       WorldMapSvg(status, report))},
-      {"loss", Section("Loss", "nat per token, over steps, tokens and time", LossChartSvg(report))},
-      {"pace",
-       Section("Pace", "tokens a second, and how busy the devices are", PaceChartSvg(report))},
+      {"loss", Section("Loss", "nat per token, over steps, tokens and time; lower is better",
+                       Chart("loss", LossChartSvg(report)))},
+      {"pace", Section("Pace", "tokens a second, and how busy the devices are",
+                       Chart("pace", PaceChartSvg(report)))},
       {"nodes", Section("Nodes", "", NodeTable(status))},
-      {"rounds", Section("Outer rounds", "per stage, slowest replica",
-                         RoundsChartSvg(report) + StageRoundsTable(report))},
-      {"gantt", Section("Who did what when", "one step of the last rounds", GanttChart(report))},
+      {"rounds",
+       Section("Outer rounds",
+               "the nodes of a stage put together what they have learnt; times of the slowest",
+               Chart("rounds", RoundsChartSvg(report)) + StageRoundsTable(report))},
+      {"gantt", Section("Who did what when", "one step of the last rounds, a bar a microbatch",
+                        GanttChart(report))},
       {"links", Section("Links", "as measured; stronger colour, faster link", LinkTable(report))},
       {"plan",
        Section(

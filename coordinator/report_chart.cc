@@ -82,6 +82,15 @@ void FindRange(const RunReport& report, Axis& x, Axis& y) {
   y.high += air;
 }
 
+// "184k", "1.2M": beneath an axis there is no room for words.
+std::string ShortCount(int64_t count) {
+  const auto value = static_cast<double>(count);
+  for (const auto& [unit, letter] : {std::pair{1e9, "G"}, {1e6, "M"}, {1e3, "k"}}) {
+    if (value >= unit) return absl::StrFormat("%.3g%s", value / unit, letter);
+  }
+  return absl::StrFormat("%d", count);
+}
+
 // What a step of the axis is in tokens and in time, beneath it.
 std::string OtherScales(const RunReport& report, const Axis& x, double bottom) {
   const auto& ended = report.step_ended_s;
@@ -95,13 +104,16 @@ std::string OtherScales(const RunReport& report, const Axis& x, double bottom) {
     if (at == ended.end()) continue;
     const auto i = static_cast<size_t>(at - ended.begin());
     const bool begins = k == 0;
-    const std::string tokens = begins ? "0 tokens" : HumanCount(report.step_tokens[i]);
+    const std::string tokens = begins ? "0 tokens" : ShortCount(report.step_tokens[i]);
     const std::string time = HumanSeconds(begins ? report.planned_s.value_or(0) : at->second);
+    // The last one may stand at the edge.
+    constexpr double kHalfLabel = 36;
+    const double center = std::min(x.At(k * step), kWidth - kHalfLabel);
     int line = 1;
     for (const std::string& text : {tokens, time}) {
       svg += absl::StrFormat(
-          "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>",
-          x.At(k * step), bottom + 18 + 16 * line++, text);
+          "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>", center,
+          bottom + 18 + 16 * line++, text);
     }
   }
   return svg;

@@ -146,6 +146,17 @@ std::string LinkCell(double now_s, double strength, const std::optional<ReportLi
       link->mbps, link->relayed ? "<br>relayed" : "", mark);
 }
 
+// How old the readings are.
+std::string ReadingsText(const RunReport& report) {
+  double oldest = INFINITY, newest = 0;
+  for (const auto& [ends, link] : report.links) {
+    oldest = std::min(oldest, link.at_s);
+    newest = std::max(newest, link.at_s);
+  }
+  return "The oldest of these readings was taken " + Age(report.wall_s - oldest) + ", the newest " +
+         Age(report.wall_s - newest) + ".";
+}
+
 }  // namespace
 
 std::string PlacementTable(const RunReport& report) {
@@ -193,8 +204,9 @@ std::string LinkTable(const RunReport& report) {
     }
     body += "</tr>";
   }
-  std::string note = report.configured.empty() ? "" : LinkAccuracyText(AccuracyOf(report));
-  if (!note.empty()) note = "<p class=\"muted\">" + EscapeHtml(note) + ".</p>";
+  std::string note = report.configured.empty() ? "" : LinkAccuracyText(AccuracyOf(report)) + ". ";
+  if (note == ". ") note.clear();
+  note = "<p class=\"muted\">" + EscapeHtml(note + ReadingsText(report)) + "</p>";
   return Scrolled("links", "<table class=\"links\"><thead>" + head + "</tr></thead><tbody>" + body +
                                "</tbody></table>") +
          note;

@@ -70,4 +70,42 @@ TEST_CASE("Dashboard: a pause is said with its step and why") {
             "paused by the operator at step 40: no &lt;power&gt;"));
 }
 
+TEST_CASE("Dashboard: who waits, and for whom most, is said in a sentence") {
+  Json status = Status();
+  const auto said = [&](double age_s) {
+    return Piece(DashboardView(status, age_s, RunReport()), "waiting");
+  };
+  CHECK(said(0) == "1 of 1 nodes compute or receive, nobody waits.");
+  for (const char* id : {"22222222", "33333333", "44444444"}) {
+    Json node = status["nodes"][0];
+    node["id"] = id;
+    node["region"] = "<oslo>";
+    node["waiting_for"] = "gradient of microbatch 3 from 22222222";
+    status["nodes"].push_back(node);
+  }
+  status["nodes"][1]["waiting_for"] = "commit of round 3";
+  CHECK(said(0) ==
+        "1 of 4 nodes compute or receive, 3 wait: 2 of them for node 22222222 (stage 0, "
+        "&lt;oslo&gt;).");
+  CHECK(said(60).empty());  // nobody knows
+  status["nodes"].erase(2);
+  status["nodes"].erase(2);
+  CHECK(said(0) == "1 of 2 nodes compute or receive, 1 wait for the commit of round 3.");
+  status["phase"] = "paused";
+  CHECK(said(0).empty());
+}
+
+TEST_CASE("Dashboard: what is to go is not said while nothing goes") {
+  Json status = Status();
+  RunReport report;
+  for (int64_t step = 0; step < 3; ++step) {
+    report.step_ended_s.emplace_back(step, 2.0 * static_cast<double>(step));
+  }
+  CHECK(Has(Piece(DashboardView(status, 0, report), "tiles"), "to go"));
+  for (const char* phase : {"paused", "pausing"}) {
+    status["phase"] = phase;
+    CHECK_FALSE(Has(Piece(DashboardView(status, 0, report), "tiles"), "to go"));
+  }
+}
+
 }  // namespace skerry
