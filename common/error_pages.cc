@@ -36,8 +36,9 @@ constexpr ErrorPage kPages[] = {
      "cut off, or a disk changed it.",
      "Prepare the data again with skerry-coordinator data prepare. A node: remove shards/ in its "
      "home; it fetches them again."},
-    {"SK-data-exists", "there is a data set in that directory",
-     "data prepare writes only where there is none.",
+    {"SK-data-exists", "there is a data set in that directory, or half of one",
+     "data prepare writes only where there is none. It goes on with half of one only if inputs and "
+     "options are what they were.",
      "Choose another --out, or remove the old one yourself."},
     {"SK-data-model", "data and model do not fit",
      "The data has fewer windows than one, or a larger vocabulary than [model] vocab.",

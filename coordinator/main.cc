@@ -274,6 +274,16 @@ void AddPreparations(CLI::App& app, CommandLine& line) {
   prepare->add_flag("--jsonl", line.prepare.is_json_lines, "JSON lines, whatever the names say");
   prepare->add_option("--validation", line.prepare.validation_share, "share held out, 0 to 0.5")
       ->capture_default_str();
+  prepare
+      ->add_option("--weights", line.prepare.weights,
+                   "share of each text in the tokens, everywhere: 7,2,1; one that is over is read "
+                   "again")
+      ->delimiter(',');
+  prepare->add_option("--passes", line.prepare.passes_max, "at most, over a text with a weight")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  prepare->add_option("--shuffle", line.prepare.shuffle,
+                      "documents in an order by chance, of this seed; needs as much disk again");
   prepare->callback([&] { line.exit_code = Ended(PrepareData(line.prepare)); });
   auto* tokenizer =
       data->add_subcommand("tokenizer", "learn a byte-level BPE vocabulary from texts");
