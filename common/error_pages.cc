@@ -170,6 +170,12 @@ constexpr ErrorPage kPages[] = {
     {"SK-ticket-version", "the ticket is of another version",
      "Coordinator and node are of versions that do not fit.",
      "Update the older of the two; --version says what each is."},
+    {"SK-web", "a file on the web or in object storage cannot be read or written",
+     "The server is away, slow or refuses; it sent other bytes than were asked for; it leads "
+     "elsewhere, which is not followed; or the address is none. The message names the address.",
+     "Try the address with another program, curl for one. Of s3:// the environment has the keys: "
+     "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, and AWS_ENDPOINT_URL for storage that "
+     "is not Amazon's."},
 };
 
 std::string Wrapped(const std::string& text, size_t indent) {

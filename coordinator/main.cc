@@ -23,6 +23,7 @@
 #include "coordinator/run_templates.h"
 #include "coordinator/screen.h"
 #include "coordinator/serve_program.h"
+#include "coordinator/storage_program.h"
 #include "wire/config.h"
 #include "wire/identity.h"
 #include "wire/ticket.h"
@@ -213,6 +214,8 @@ void AddRunCommands(CLI::App& app, CommandLine& line) {
                    "host:port of the run's web page; none: without; default: 127.0.0.1:7780 or one "
                    "of the next ports")
       ->type_name("ADDRESS");
+  serve->add_option("--push-checkpoints", line.serve.push_checkpoints,
+                    "copy each into object storage: s3://BUCKET/PREFIX");
   serve
       ->add_option("--log-format", line.serve.log_format,
                    "text, or json: one object a line, named as OpenTelemetry's")
@@ -296,6 +299,7 @@ void AddPreparations(CLI::App& app, CommandLine& line) {
   tokenizer->add_flag("--jsonl", line.tokenizer.is_json_lines,
                       "JSON lines, whatever the names say");
   tokenizer->callback([&] { line.exit_code = Ended(MakeTokenizer(line.tokenizer)); });
+  AddStorageCommands(*data, &line.exit_code);
 }
 
 const std::vector<CliExample> kExamples = {
