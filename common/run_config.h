@@ -117,7 +117,7 @@ enum class OuterMode : uint8_t {
 // What keeps one wild delta from moving a stage (localsgd/robust.h). On the wire.
 enum class OuterRobust : uint8_t {
   kNone,
-  kScreen,  // messages whose norm is beyond robust_limit medians are left out
+  kScreen,  // messages whose norm is beyond robust_limit medians are left out, tokens bounded
   kClip,    // CenteredClip: what is beyond robust_limit median distances is drawn in
   kTrim,    // of every parameter the robust_trim largest and smallest shares are left out
   kLast = kTrim
@@ -160,14 +160,14 @@ struct OuterConfig {
   int32_t fragments = 4;    // kStreaming: P, in [1, τ]
   float momentum_clip = 0;  // kCo2: φ∞, in units of a parameter; 0 is off
   float gap = 0;            // kCo2: Λ ≥ 1; 0: from the stability limit
-  OuterRobust robust = OuterRobust::kNone;
+  OuterRobust robust = OuterRobust::kScreen;
   float robust_limit = 3;    // kScreen, kClip: in medians
   float robust_trim = 0.2f;  // kTrim: of the messages, at each end
   CodecBudget budget = CodecBudget::kNone;
   float budget_bits = 1;       // kBits, and of codec kLowRank
   int64_t budget_rounds = 16;  // a table is made anew every so many rounds
   bool absences = true;        // a round does not wait for a replica that is late by far
-  float sum_checks = 0;        // of a sharded round: pieces of each reducer checked, on average
+  float sum_checks = 0.4f;     // of a sharded round: pieces of each reducer checked, on average
   bool operator==(const OuterConfig&) const = default;
 };
 

@@ -6,6 +6,7 @@
 #include "common/round_clock.h"
 #include "coordinator/border.h"
 #include "coordinator/coordinator_actor.h"
+#include "coordinator/wild_deltas.h"
 #include "pipeline/plan/round_shape.h"
 #include "pipeline/plan/route.h"
 
@@ -239,6 +240,10 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const RoundAppli
                                         {"bytes_sent", message.bytes_sent},
                                         {"bytes_received", message.bytes_received}}));
   EvictMinority(context, message.stage, message.round);
+  if (stopping_) return;
+  if (const auto wild = FindWildSender(state_, message)) {
+    DeclareGone(context, wild->node, Gone::kEvicted, wild->why);
+  }
   if (stopping_ || !migration_) return;
   // Right after a round of a stage that somebody is to leave.
   const PipelinePlan& plan = *state_.plan;

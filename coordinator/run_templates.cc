@@ -30,6 +30,10 @@ constexpr Recipe kRecipes[] = {
     {"8b", 32, 4096, 32, 8, 14336, 4096, 500000, 3e-4f, 1024, 16, 65536, 2048},
 };
 
+// Where strangers train: 2p/S of the fleet's work in S stages
+// (docs/decisions/0056-checked-work.md).
+constexpr float kWorkChecks = 0.02f;
+
 }  // namespace
 
 std::vector<std::string> TemplateNames() {
@@ -64,6 +68,7 @@ absl::StatusOr<RunConfig> TemplateNamed(const std::string& name, int32_t vocab) 
   config.outer.overlap_steps = -1;  // the planner will have measured the links
   config.pipeline.sequences_per_microbatch = 0;
   config.pipeline.sequences_per_step = recipe->sequences_per_step;
+  if (name != "tiny") config.pipeline.work_checks = kWorkChecks;
   config.checkpoint.every_rounds = 8;
   return config;
 }

@@ -92,6 +92,22 @@ RobustWeights ScreenWeights(std::span<const double> norms, double limit) {
   return out;
 }
 
+std::vector<int64_t> BelievedTokens(std::span<const double> norms, std::vector<int64_t> tokens,
+                                    double limit) {
+  const auto pull = [&](size_t i) { return norms[i] * static_cast<double>(tokens[i]); };
+  std::vector<double> sorted;
+  for (size_t i = 0; i < norms.size(); ++i) {
+    if (pull(i) > 0) sorted.push_back(pull(i));
+  }
+  if (sorted.size() < kCrowd) return tokens;
+  std::sort(sorted.begin(), sorted.end());
+  const double most = limit * sorted[(sorted.size() - 1) / 2];
+  for (size_t i = 0; i < norms.size(); ++i) {
+    if (pull(i) > most) tokens[i] = std::max<int64_t>(1, std::llround(most / norms[i]));
+  }
+  return tokens;
+}
+
 RobustWeights ClipWeights(std::span<const double> products, double limit) {
   const auto count = static_cast<size_t>(std::lround(std::sqrt(double(products.size()))));
   SKERRY_CHECK(count * count == products.size() && count > 0);

@@ -133,9 +133,7 @@ std::vector<double> RobustMessages::Products(std::span<const size_t> order) cons
   return products;
 }
 
-RobustWeights RobustMessages::Weigh(const RobustOptions& options) const {
-  if (options.mode == OuterRobust::kScreen) return ScreenWeights(Norms(), options.limit);
-  SKERRY_CHECK(options.mode == OuterRobust::kClip);
+RobustWeights RobustMessages::ClipWeights(double limit) const {
   // Whoever is interchangeable here has the same bytes.
   std::vector<size_t> order(count());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -143,7 +141,7 @@ RobustWeights RobustMessages::Weigh(const RobustOptions& options) const {
     return std::lexicographical_compare(payloads_[a].begin(), payloads_[a].end(),
                                         payloads_[b].begin(), payloads_[b].end());
   });
-  const RobustWeights ordered = ClipWeights(Products(order), options.limit);
+  const RobustWeights ordered = skerry::ClipWeights(Products(order), limit);
   RobustWeights out = ordered;
   for (size_t i = 0; i < order.size(); ++i) {
     out.weights[order[i]] = ordered.weights[i];

@@ -20,9 +20,11 @@ class RobustMessages {
   // Messages of `size` values that have passed the codec's Check.
   RobustMessages(const Codec& codec, int64_t size, std::vector<std::span<const uint8_t>> payloads);
 
-  // kScreen, kClip: the weights, in the order of the payloads given. Costs a decoding of all, and R
-  // (screen) or R²/2 (clip) scalar products.
-  RobustWeights Weigh(const RobustOptions& options) const;
+  // kScreen: in the order of the payloads given. Costs a decoding of all, and R scalar products.
+  std::vector<double> Norms() const;
+
+  // kClip: the weights, likewise; R²/2 scalar products.
+  RobustWeights ClipWeights(double limit) const;
 
   // kTrim: whose values are trimmed away so often that it is no accident: at more than (1 + 2k/R)/2
   // of the parameters, where of equals each would be at 2k/R. Judged by at most kJudgedTiles
@@ -37,7 +39,6 @@ class RobustMessages {
  private:
   class Rows;
   size_t count() const { return payloads_.size(); }
-  std::vector<double> Norms() const;
   size_t WidthAt(int64_t first) const;
   void AddProducts(const Rows& rows, std::span<const size_t> order, size_t first,
                    std::span<double> products) const;

@@ -65,6 +65,31 @@ std::vector<int64_t> TokenWeights(std::span<const RoundMessage> messages) {
   return weights;
 }
 
+// Fills in screened_; the weights.
+std::vector<int64_t> RoundMean::Screen(const std::vector<RoundMessage>& messages, bool by_tokens,
+                                       const RobustMessages& decoded, double limit) {
+  std::vector<double> norms = decoded.Norms();
+  std::vector<int64_t> tokens;
+  for (size_t i = 0; i < messages.size(); ++i) {
+    norms[i] /= messages[i].rounds;
+    if (by_tokens && messages[i].tokens == 0) norms[i] = 0;  // weighs nothing, measures nobody
+    tokens.push_back(messages[i].tokens / messages[i].rounds);
+  }
+  RobustWeights screened = ScreenWeights(norms, limit);
+  screened_ = screened.screened;
+  if (!by_tokens) return screened.weights;
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] *= screened.weights[i];
+  const std::vector<int64_t> believed = BelievedTokens(norms, tokens, limit);
+  std::vector<RoundMessage> weighed = messages;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (believed[i] != tokens[i]) weighed[i].tokens = believed[i] * messages[i].rounds;
+    if (screened_[i]) weighed[i].tokens = 0;
+  }
+  std::vector<int64_t> weights = TokenWeights(weighed);
+  for (size_t i = 0; i < weights.size(); ++i) weights[i] *= screened.weights[i];
+  return weights;
+}
+
 void RoundMean::Weigh(const std::vector<RoundMessage>& messages, int64_t nominal_tokens,
                       const RobustOptions& robust) {
   std::vector<std::span<const uint8_t>> payloads;
@@ -88,8 +113,12 @@ void RoundMean::Weigh(const std::vector<RoundMessage>& messages, int64_t nominal
     screened_ = trimmed_->MostlyTrimmed(each_end_);
     scale_ = 1.0 / static_cast<double>(count - 2 * each_end_) * kQuantum;
     if (each_end_ == 0) trimmed_.reset();
-  } else if (robust.mode != OuterRobust::kNone) {
-    RobustWeights weighed = RobustMessages(*codec_, size_, payloads).Weigh(robust);
+  } else if (robust.mode == OuterRobust::kScreen) {
+    const bool by_tokens = nominal_tokens == 0;
+    weights = Screen(messages, by_tokens, RobustMessages(*codec_, size_, payloads), robust.limit);
+    share(by_tokens);
+  } else if (robust.mode == OuterRobust::kClip) {
+    RobustWeights weighed = RobustMessages(*codec_, size_, payloads).ClipWeights(robust.limit);
     weights = std::move(weighed.weights);
     screened_ = std::move(weighed.screened);
     share(false);

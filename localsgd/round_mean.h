@@ -21,7 +21,8 @@
 // to float32: d is the same bits for any order of the messages, on every machine. Nothing of size n
 // is allocated: callers take d tile by tile.
 //
-// Robust modes (robust.h) give messages integer weights, or trim; they weigh no tokens.
+// Of the robust modes (robust.h) screen leaves out whole messages and bounds w_c; clip and trim
+// weigh no tokens.
 #pragma once
 
 #include <cstdint>
@@ -78,6 +79,8 @@ class RoundMean {
   RoundMean(const Codec* codec, int64_t size) : codec_(codec), size_(size) {}
   void Weigh(const std::vector<RoundMessage>& messages, int64_t nominal_tokens,
              const RobustOptions& robust);
+  std::vector<int64_t> Screen(const std::vector<RoundMessage>& messages, bool by_tokens,
+                              const RobustMessages& decoded, double limit);
 
   const Codec* codec_;
   int64_t size_;

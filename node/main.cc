@@ -14,6 +14,7 @@
 #include "node/doctor_program.h"
 #include "node/join_program.h"
 #include "node/model_program.h"
+#include "node/ring_program.h"
 
 namespace skerry {
 namespace {
@@ -31,6 +32,7 @@ const std::vector<CliExample> kExamples = {
     {"doctor", "doctor --ticket skerry1-…",
      "whether this machine can take part, and what is wrong"},
     {"bench", "bench --json", "how fast it is, for programs"},
+    {"ring", "ring --members 4", "how fast four machines of a cluster sum, and whether rightly"},
     {"generate", "generate --model model --prompt 'Once upon'", "text from a trained model"},
 };
 
@@ -96,6 +98,36 @@ struct DoctorCommand {
       options.home = NodeHome(options.home);
       exit_code = Doctor(options);
     });
+  }
+};
+
+// ring: likewise.
+struct RingCommand {
+  RingOptions options;
+  void AddTo(CLI::App& app, int& exit_code) {
+    auto* command = app.add_subcommand(
+        "ring",
+        "tries the ring of machines that sums inside a cluster: without a ticket this one "
+        "is the host, and prints one for the others");
+    command->add_option("ticket", options.ticket, "as the host printed it");
+    command->add_option("--members", options.members, "of the host's ring, itself included")
+        ->capture_default_str()
+        ->check(CLI::Range(2, 64));
+    command
+        ->add_option("--operation", options.operation,
+                     "all-reduce, reduce-scatter, all-gather, broadcast; all")
+        ->capture_default_str();
+    command->add_option("--mib", options.mib, "of values in one operation")
+        ->capture_default_str()
+        ->check(CLI::Range(0.001, 16384.0));
+    command->add_option("--times", options.times, "each operation is timed")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 10'000));
+    command->add_option("--listen", options.listen, "as of join")->capture_default_str();
+    command->add_option("--advertise", options.advertise,
+                        "where others dial this machine, as tcp://10.0.0.5:7001");
+    command->add_flag("--json", options.json, "for programs");
+    command->callback([&] { exit_code = Ended(TryRing(options)); });
   }
 };
 
@@ -206,6 +238,8 @@ int Run(int argc, char** argv) {
 
   DoctorCommand doctor;
   doctor.AddTo(app, exit_code);
+  RingCommand ring;
+  ring.AddTo(app, exit_code);
   AddDeskCommands(app, &exit_code);
 
   BenchOptions machine;

@@ -30,6 +30,12 @@ debootstrap --variant=minbase bookworm "$system" http://deb.debian.org/debian >"
 rm -f "$system.log"
 mkdir "$system/packages" "$system/newer"
 cp "$packages"/*.deb "$system/packages/"
+say 'a repository of them, signed by a key of its own'
+GNUPGHOME=$(mktemp -d)
+export GNUPGHOME
+trap 'gpgconf --kill all; rm -rf --one-file-system "$system" "$GNUPGHOME"' EXIT
+gpg --batch --quiet --passphrase '' --quick-generate-key skerry-check default default never
+"$here/repository.sh" "$system/packages" skerry-check
 cp "$newer"/*.deb "$system/newer/"
 cp "$here/check_inside.sh" "$system/"
 for step in install use remove; do

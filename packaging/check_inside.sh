@@ -9,9 +9,10 @@ apt_get() { apt-get -qq -o Dpkg::Use-Pty=0 "$@" >/tmp/apt 2>&1 || { tail -n 20 /
 gone() { [[ ! -e $1 ]] || fail "$1 is still there"; }
 
 install_packages() {
-  say 'a volunteer installs'
+  say 'a volunteer installs, from a signed repository'
+  echo 'deb [signed-by=/packages/skerry.asc] file:/packages ./' >/etc/apt/sources.list.d/skerry.list
   apt_get update
-  apt_get install --no-install-recommends /packages/skerry-node_*.deb
+  apt_get install --no-install-recommends skerry-node
   skerry-node --version
   # Its exit code says what a machine lacks; here it only has to come to an end and say so.
   skerry-node doctor >/tmp/doctor 2>&1 || true
@@ -26,6 +27,12 @@ install_packages() {
   done
   # Debian's containers leave manuals and documents out of what is unpacked, and are no worse for it.
   skerry-sim plan /usr/share/skerry-sim/scenarios/three_regions >/tmp/plan || fail 'no plan for a shipped scenario'
+  say 'a list that somebody else changed is refused'
+  cp -r /packages /forged
+  sed -i 's/^Suite: stable/Suite: forged/' /forged/InRelease
+  echo 'deb [signed-by=/packages/skerry.asc] file:/forged ./' >/etc/apt/sources.list.d/skerry.list
+  if apt-get update >/tmp/forged 2>&1; then fail "apt took a forged list: $(cat /tmp/forged)"; fi
+  rm /etc/apt/sources.list.d/skerry.list
 }
 
 as_operator() { setpriv --reuid skerry-coordinator --regid skerry-coordinator --clear-groups env HOME=/var/lib/skerry-coordinator "$@"; }

@@ -245,17 +245,20 @@ void SoakProcesses::Ended(int32_t number, const std::string& how, Instant now) {
   const std::string name = number == 0 ? "coordinator" : absl::StrFormat("node%d", number);
   process.child.reset();
   process.stopped = false;
+  const std::string line = LastLine(Log(number));
+  const bool may_fail = process.may_fail_until && now < *process.may_fail_until;
   if (process.told_to_leave) {
     reactions_.push_back({number == 0 ? "serving ends" : "leave", now - *process.told_to_leave});
-    const bool fine = how == "exit code 0" || (number == 0 && how == "exit code 130");
+    // With a full disk it cannot write what it has just decided, and says so.
+    const bool is_full = may_fail && line.find("SK-disk-full") != std::string::npos;
+    const bool fine = how == "exit code 0" || (number == 0 && how == "exit code 130") ||
+                      (is_full && how == "exit code 1");
     if (!fine) complaints_.push_back(name + " was interrupted and ended with " + how);
     process.told_to_leave.reset();
   }
   if (number == 0 && how == "exit code 0") done_ = true;
   if (std::exchange(process.expected_end, false)) return;
   if (how == "exit code 0") return;  // sent home
-  const std::string line = LastLine(Log(number));
-  const bool may_fail = process.may_fail_until && now < *process.may_fail_until;
   const bool gave_up = line.find("the run cannot go on") != std::string::npos;
   if (!may_fail || gave_up || how.starts_with("signal")) {
     complaints_.push_back(absl::StrFormat("%s ended by itself (%s): %s", name, how, line));

@@ -350,6 +350,7 @@ SwarmRun DrawStorm(uint64_t seed, const SwarmOutput& output, StormKind kind) {
   options.config.seed = seed;
   options.config.outer.sum_checks = 0.4f;
   if (kind == StormKind::kFalseWork) options.config.pipeline.work_checks = 0.5f;
+  if (kind == StormKind::kScreened) options.config.outer.robust = OuterConfig().robust;
   if (HasNumbers(kind)) DrawNumbers(Dice(Mix64(~seed)), options);
   for (int32_t i = 0; i < kStormNodes; ++i) options.nodes.push_back(DrawNode(dice, options.config));
   SetPace(dice, kind, options);
@@ -363,7 +364,7 @@ SwarmRun DrawStorm(uint64_t seed, const SwarmOutput& output, StormKind kind) {
   options.stops_at_violation = output.stops_at_violation;
   options.introduces_few = output.introduces_few;
   options.liars = {dice.Count(0, 7), dice.Count(8, kStormNodes - 1)};
-  if (kind == StormKind::kNumbers)
+  if (kind == StormKind::kNumbers || kind == StormKind::kScreened)
     options.liars = {};
   else if (HasNumbers(kind))
     options.liars.erase(std::next(options.liars.begin()));

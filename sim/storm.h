@@ -23,8 +23,9 @@ enum class StormKind : uint8_t {
              // lies, and nobody may be accused of it with success
   kFalseSums,  // draw 16: the same, and from some fault on one of them falsifies what it sums: it,
                // and nobody else, must be put out with a proof
-  kFalseWork   // draw 17: the same as 15, pipeline work is checked, and from some fault on one of
+  kFalseWork,  // draw 17: the same as 15, pipeline work is checked, and from some fault on one of
                // them sends on what comes as if it had worked on it: nobody else may be put out
+  kScreened    // draw 19: the same as 15 with means as robust as they are by default
 };
 SwarmRun DrawStorm(uint64_t seed, const SwarmOutput& output, StormKind kind);
 

@@ -231,6 +231,8 @@ SwarmRun DrawSwarmRun(const SwarmSeed& seed, const SwarmOutput& wanted) {
       return DrawStorm(seed.seed, output, StormKind::kFalseSums);
     case 18:
       return DrawEighteenth(seed.seed, output);
+    case kScreenedStormDraw:
+      return DrawStorm(seed.seed, output, StormKind::kScreened);
     case kFalseWorkStormDraw:
       return DrawStorm(seed.seed, output, StormKind::kFalseWork);
     default:

@@ -24,6 +24,7 @@ RunConfig DrawFirstConfig(Dice& dice, int32_t nodes) {
                   .kv_heads = 1,
                   .ffn = 64,
                   .context = 16};
+  config.outer = OuterOfOldDraws();
   config.outer.inner_steps = dice.OneOf(std::array<int64_t, 4>{1, 2, 4, 6});
   config.outer.overlap_steps = dice.Count(0, static_cast<int32_t>(config.outer.inner_steps));
   config.outer.reduce = OuterReduce::kAll;

@@ -9,6 +9,13 @@
 
 namespace skerry {
 
+OuterConfig OuterOfOldDraws() {
+  OuterConfig outer;
+  outer.robust = OuterRobust::kNone;
+  outer.sum_checks = 0;
+  return outer;
+}
+
 RunConfig DrawConfig(Dice& dice, int32_t nodes) {
   RunConfig config;
   config.name = "swarm";
@@ -22,6 +29,7 @@ RunConfig DrawConfig(Dice& dice, int32_t nodes) {
                   .kv_heads = 1,
                   .ffn = 64,
                   .context = 16};
+  config.outer = OuterOfOldDraws();
   OuterConfig& outer = config.outer;
   outer.inner_steps = dice.OneOf(std::array<int64_t, 4>{1, 2, 4, 6});
   outer.overlap_steps = dice.Count(0, static_cast<int32_t>(outer.inner_steps));

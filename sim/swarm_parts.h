@@ -12,7 +12,10 @@
 
 namespace skerry {
 
-// A small model and how it is trained, by all-to-all rounds.
+// With what was not there, or off, when draws 1 to 18 were made: no robust means, unchecked sums.
+OuterConfig OuterOfOldDraws();
+
+// A small model and how it is trained, by all-to-all rounds, as OuterOfOldDraws.
 RunConfig DrawConfig(Dice& dice, int32_t nodes);
 
 // Devices for which a layer takes some tens of milliseconds: slower than most links, not than all.

@@ -239,7 +239,7 @@ absl::Status Print(const SwarmOptions& options, SeedQueue& queue) {
 // --storm and --grid are names of draws; what was not said of seeds follows from them.
 SwarmOptions Resolved(SwarmOptions options) {
   if (options.storm) options.draw = kStormDraw;
-  if (options.numbers) options.draw = kNumbersStormDraw;
+  if (options.numbers) options.draw = kScreenedStormDraw;
   if (options.false_sums) options.draw = kFalseSumsStormDraw;
   if (options.false_work) options.draw = kFalseWorkStormDraw;
   if (options.grid) options.draw = kGridDraw;

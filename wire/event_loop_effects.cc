@@ -269,6 +269,8 @@ void EventLoop::Core::SendDue() {
 }
 
 // Whoever waits for a transfer that does not get on is told within seconds, and when it does again.
+// One that has stood still for long begins anew, whatever the reason: the courier repeats what was
+// not acknowledged, and the receiver knows what it has.
 void EventLoop::Core::NoteStalls() {
   const std::map<NodeId, Instant> stalled = transport_->Stalled();
   for (const auto& [peer, since] : stalled) {
@@ -282,6 +284,12 @@ void EventLoop::Core::NoteStalls() {
     Do(EventEffect{"flowing", "{\"node\":\"" + peer.Short() + "\"}"});
     return true;
   });
+  for (const auto& [peer, since] : stalled) {
+    if (Clock() - since < BulkSender::kBeginsAnewAfter) continue;
+    transport_->DropBulk(peer);
+    courier_.RepeatSoon(peer, Clock());
+    stalled_.erase(peer);  // told again if it stands still again
+  }
 }
 
 }  // namespace skerry

@@ -9,7 +9,8 @@
 // n values is PartOf(n, N, p). "Wire" is what one member sends, in bytes.
 //
 // Bodies and what a sum's order is:
-//   ring (MakeRing, MakeThreadRing)  part p is ((x_{p+1} + x_{p+2}) + … ) + x_p, ranks modulo N:
+//   ring (MakeRing, MakeThreadRing; without threads, between processes: pipeline/exec/
+//   transport_ring.h)                part p is ((x_{p+1} + x_{p+2}) + … ) + x_p, ranks modulo N:
 //                                    Patarasu and Yuan, "Bandwidth optimal all-reduce algorithms
 //                                    for clusters of workstations", 2009
 //   NCCL (kernels/plugin)            the library's, fixed for (version, machine, N, n)

@@ -5,6 +5,7 @@
 
 #include "common/check.h"
 #include "common/status.h"
+#include "kernels/group/ring_order.h"
 
 namespace skerry {
 namespace {
@@ -112,14 +113,18 @@ class Ring final : public Group {
     return Of(Next(), out.Drain());
   }
 
-  GroupPart Part(int64_t n, int32_t index) const {
-    return PartOf(n, size_, (index % size_ + size_) % size_);
+  // One step's parts of n values.
+  struct Parts {
+    GroupPart give, take;
+  };
+  Parts PartsOf(RingPass pass, int32_t step, int64_t n) const {
+    const RingStep parts = RingStepOf(pass, size_, rank_, step);
+    return {PartOf(n, size_, parts.give), PartOf(n, size_, parts.take)};
   }
 
-  // Part p starts at member p + 1, is added to at every stop and ends at member p.
   absl::Status ReduceParts(float* values, int64_t n) {
     for (int32_t step = 0; step + 1 < size_; ++step) {
-      const GroupPart give = Part(n, rank_ - step - 1), take = Part(n, rank_ - step - 2);
+      const auto [give, take] = PartsOf(RingPass::kReduce, step, n);
       SKERRY_RETURN_IF_ERROR(
           Step({values + give.first, static_cast<size_t>(give.size)}, take.size,
                [own = values + take.first](std::span<const float> piece, int64_t first) {
@@ -132,7 +137,7 @@ class Ring final : public Group {
 
   absl::Status GatherParts(float* values, int64_t n) {
     for (int32_t step = 0; step + 1 < size_; ++step) {
-      const GroupPart give = Part(n, rank_ - step), take = Part(n, rank_ - step - 1);
+      const auto [give, take] = PartsOf(RingPass::kGather, step, n);
       SKERRY_RETURN_IF_ERROR(
           Step({values + give.first, static_cast<size_t>(give.size)}, take.size,
                [own = values + take.first](std::span<const float> piece, int64_t first) {

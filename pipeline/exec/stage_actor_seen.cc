@@ -24,11 +24,10 @@ std::string StageActor::WaitingFor() const {
                              NodeAt(visit.path, visit.hop - 1).Short());
     }
     if (visit.state == State::kAway) {
-      const bool last = visit.hop + 1 == length;
+      const bool is_on_its_way = IsOwn(visit) && losses_.count(microbatch) == 0;
       return absl::StrFormat(
-          "%s of microbatch %d from %s",
-          IsOwn(visit) && losses_.count(microbatch) == 0 ? "last activation" : "gradient",
-          microbatch, NodeAt(visit.path, last ? 0 : visit.hop + 1).Short());
+          "%s of microbatch %d from %s", is_on_its_way ? "last activation" : "gradient", microbatch,
+          NodeAt(visit.path, is_on_its_way ? length - 1 : visit.hop + 1).Short());
     }
   }
   return "";

@@ -236,6 +236,56 @@ TEST_CASE("Who was screened is told once for a round, counted, and only of its p
   }
 }
 
+TEST_CASE("Who is left out by most others three rounds in a row is put out, with the reason",
+          "[coordinator]") {
+  RunConfig config = SixNodes();
+  config.pipeline.stages = 1;
+  config.outer.robust = OuterRobust::kScreen;
+  ServedRun run(config);
+  run.ticket_uses = 6;
+  run.Gather(6);
+  const auto replicas = run.Live(0);
+  REQUIRE(replicas.size() == 6);
+  const NodeId& wild = replicas[5];
+  // `by`: how many of the five others say so.
+  const auto round = [&](int64_t number, size_t by) {
+    HoldAll(run, 0, number);
+    for (size_t i = 0; i < replicas.size(); ++i) {
+      RoundApplied message = Applied(0, number);
+      if (i < by) message.screened = {wild};
+      run.From(replicas[i], message);
+    }
+    return run.CountEvents("dead") == 1;
+  };
+
+  SECTION("at once with the third") {
+    CHECK(!round(0, 5));
+    CHECK(!round(1, 3));
+    CHECK(round(2, 3));
+    const std::string why = run.LastEvent("dead")["why"];
+    CHECK(why ==
+          "its deltas were left out as wild in 3 rounds in a row, by 3 others of its stage or "
+          "more");
+    CHECK(run.LastEvent("dead")["node"] == wild.Short());
+    CHECK(run.Fold().evicted == std::set<NodeId>{wild});
+  }
+  SECTION("also by a coordinator that was restarted in between") {
+    CHECK(!round(0, 5));
+    CHECK(!round(1, 5));
+    run.Restart();
+    CHECK(round(2, 5));
+  }
+  SECTION("not with a round in between in which it was believed") {
+    CHECK(!round(0, 5));
+    CHECK(!round(1, 5));
+    CHECK(!round(2, 0));
+    CHECK(!round(3, 5));
+  }
+  SECTION("not by the word of few") {
+    for (int64_t number = 0; number < 4; ++number) CHECK(!round(number, 2));
+  }
+}
+
 TEST_CASE("Without a robust mode nobody can be said to be screened", "[coordinator]") {
   ServedRun run;
   run.Gather();

@@ -105,6 +105,45 @@ TEST_CASE("Robust: where nobody is wild, screen and clip are the plain mean to t
   }
 }
 
+TEST_CASE("Screen: tokens and rounds weigh as in the plain mean, to the bit", "[localsgd]") {
+  const Codec& codec = CodecFor(DeltaCodec::kInt8);
+  Vectors vectors = Honest(5);
+  vectors[4] = Scaled(vectors[4], 4.0f);  // of four rounds, so it is not too long
+  const auto messages = Encoded(codec, vectors);
+  std::vector<RoundMessage> round;
+  for (size_t i = 0; i < messages.size(); ++i) {
+    round.push_back({100 + 50 * static_cast<int64_t>(i), messages[i], i == 4 ? 4 : 1});
+  }
+  const auto mean_of = [&](const RobustOptions& robust) {
+    const auto mean = RoundMean::Make(codec, kValues, round, 0, robust);
+    REQUIRE(mean.ok());
+    std::vector<float> d(RoundMean::kTile);
+    mean->Tile(0, d);
+    return d;
+  };
+  CHECK(SameBits(mean_of(With(OuterRobust::kScreen)), mean_of({})));
+}
+
+// An optimizer moves on a little when there was no gradient: were those the measure, who worked
+// would be wild.
+TEST_CASE("Screen: who covers no token measures nobody and moves nothing", "[localsgd]") {
+  const Codec& codec = CodecFor(DeltaCodec::kInt8);
+  Vectors vectors = Honest(7);
+  for (size_t i = 3; i < 7; ++i) vectors[i] = Scaled(vectors[i], 0.01f);
+  const auto messages = Encoded(codec, vectors);
+  const auto mean_of = [&](size_t count) {
+    std::vector<RoundMessage> round;
+    for (size_t i = 0; i < count; ++i) round.push_back({i < 3 ? 100 : 0, messages[i], 1});
+    const auto mean = RoundMean::Make(codec, kValues, round, 0, With(OuterRobust::kScreen));
+    REQUIRE(mean.ok());
+    CHECK(mean->screened() == std::vector<bool>(count, false));
+    std::vector<float> d(RoundMean::kTile);
+    mean->Tile(0, d);
+    return d;
+  };
+  CHECK(SameBits(mean_of(7), mean_of(3)));
+}
+
 TEST_CASE("Robust: any order of the messages gives the same bits and names the same sender",
           "[localsgd]") {
   const DeltaCodec kind = GENERATE(from_range(EveryShapelessCodec()));
@@ -138,6 +177,17 @@ TEST_CASE("Screen: a wild message of any size moves nothing", "[localsgd]") {
     CHECK(SameBits(screened.d, honest.d));
     CHECK(screened.screened == std::vector<bool>{false, false, false, false, true});
   }
+}
+
+TEST_CASE("Screen: nobody pulls by his tokens more than three times as hard as the median",
+          "[localsgd]") {
+  const std::vector<double> norms = {1, 1, 2, 1};
+  CHECK(BelievedTokens(norms, {10, 20, 30, 40}, 3) == std::vector<int64_t>{10, 20, 30, 40});
+  // Pulls 10, 20, 60 and 4000: the lower median is 20.
+  CHECK(BelievedTokens(norms, {10, 20, 30, 4000}, 3) == std::vector<int64_t>{10, 20, 30, 60});
+  CHECK(BelievedTokens(norms, {10, 20, 4000, 40}, 3) == std::vector<int64_t>{10, 20, 30, 40});
+  // Of two that did something nobody can say who is wild.
+  CHECK(BelievedTokens(norms, {10, 4000, 0, 0}, 3) == std::vector<int64_t>{10, 4000, 0, 0});
 }
 
 TEST_CASE("Screen: fewer than three are never screened, nor are all, nor who was idle",

@@ -20,6 +20,7 @@ VirtualRunOptions Fleet() {
   options.config.node_silent_s = 4;
   options.config.outer.codec = DeltaCodec::kTernary;
   options.config.outer.residual = ResidualPlace::kWeights;
+  options.config.outer.robust = OuterRobust::kNone;  // with a robust mode nothing is handed on
   options.math = VirtualMath::kTiny;
   return options;
 }

@@ -222,6 +222,13 @@ TEST_CASE("Storm with numbers: no honest reducer is proven to lie, and sums are 
   CHECK(tried.sums.proofs == 0);
 }
 
+// Half of the rounds had fewer microbatches than replicas: idle ones were the measure of the
+// others.
+TEST_CASE("Storm with numbers: nobody honest is put out for its deltas, as means are by default",
+          "[sim][storm][robust]") {
+  CheckSeeds(kScreenedStormDraw, 24, 1);
+}
+
 TEST_CASE("Storm with numbers: who falsifies sums is put out by a proof, nobody else is",
           "[sim][storm][sums]") {
   const SwarmTry tried = TrySwarmSeed({1, kFalseSumsStormDraw});

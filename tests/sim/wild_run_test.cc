@@ -1,11 +1,12 @@
 // Whole runs in which one replica sends wild deltas: what they do to a plain mean, and what is left
-// of that under each robust mode.
+// of that under each robust mode, and when it is put out.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 
+#include "coordinator/wild_deltas.h"
 #include "tests/sim/sharded_fleet.h"
 
 using namespace skerry;
@@ -21,6 +22,7 @@ struct Trained {
   std::string wrong;
   std::set<std::string> screened;  // whom events name
   int64_t events = 0;
+  std::set<std::string> put_out;
 };
 
 VirtualRunOptions Fleet(OuterRobust robust, OuterReduce reduce) {
@@ -41,9 +43,10 @@ Trained Train(VirtualRunOptions options, const WildDelta& wild) {
   trained.outcome = run.Run();
   trained.wrong = EndOf(run, trained.outcome);
   for (const VirtualEvent& event : run.events()) {
-    if (event.kind != "screened") continue;
-    trained.screened.insert(nlohmann::json::parse("{" + event.fields + "}")["node"]);
-    ++trained.events;
+    if (event.kind != "screened" && event.kind != "dead") continue;
+    const std::string node = nlohmann::json::parse("{" + event.fields + "}")["node"];
+    (event.kind == "dead" ? trained.put_out : trained.screened).insert(node);
+    trained.events += event.kind == "screened" ? 1 : 0;
   }
   return trained;
 }
@@ -84,7 +87,9 @@ TEST_CASE("Wild deltas: they ruin a plain mean, and no robust mode", "[sim][robu
     INFO("mode " << int(robust) << " loss " << trained.outcome.loss_last);
     CHECK(trained.wrong == "");
     CHECK(trained.outcome.loss_last < 1.1 * calm);
-    CHECK(trained.screened == std::set<std::string>{VirtualRun::node(kLiar).Short()});
-    CHECK(trained.events == trained.outcome.rounds);
+    const std::set<std::string> liar = {VirtualRun::node(kLiar).Short()};
+    CHECK(trained.screened == liar);
+    CHECK(trained.events == kWildRounds);
+    CHECK(trained.put_out == liar);
   }
 }

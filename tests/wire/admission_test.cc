@@ -1,6 +1,7 @@
 // Who gets in: keys, strangers, garbage, signals.
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,6 +11,8 @@
 
 #include "scripted_actor.h"
 #include "wire/interrupt.h"
+#include "wire/open_files.h"
+#include "wire/transport/connection_budget.h"
 
 namespace skerry {
 namespace {
@@ -26,16 +29,24 @@ void StopWhen(Process& process, std::function<bool(const TransportCounters&)> do
   process.loop->Post([](Context& c) { c.StartTimer(Duration()); });
 }
 
-// A plain TCP connection that says `text`, until the other side closes it.
-void Shout(const std::string& endpoint, const std::string& text) {
+// A plain TCP connection from the loopback address `from` to a port of 127.0.0.1.
+int Connect(const std::string& endpoint, const char* from = "127.0.0.1") {
   const auto port = static_cast<uint16_t>(std::stoi(endpoint.substr(endpoint.rfind(':') + 1)));
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   REQUIRE(fd >= 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
+  REQUIRE(inet_pton(AF_INET, from, &address.sin_addr) == 1);
+  REQUIRE(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   REQUIRE(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+  return fd;
+}
+
+// A plain TCP connection that says `text`, until the other side closes it.
+void Shout(const std::string& endpoint, const std::string& text) {
+  const int fd = Connect(endpoint);
   REQUIRE(send(fd, text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size()));
   shutdown(fd, SHUT_WR);
   char answer[256];
@@ -158,6 +169,48 @@ TEST_CASE("Admission: garbage at the port changes nothing and is counted",
   const TransportCounters counters = coordinator.loop->counters();
   CHECK(counters.broken_connections == 3);
   CHECK(counters.frames_received >= 1);
+}
+
+TEST_CASE("Admission: silent connections of one address are ended beyond a number, others get in",
+          "[wire][loop][security]") {
+  RaiseOpenFileLimit();
+  constexpr size_t kTooMany = 60, kSilent = ConnectionBudget::kYoungMax + kTooMany;
+  REQUIRE(OpenFileLimit() > 4 * kSilent);
+  Process coordinator(1), node(2);
+  coordinator.Open(coordinator.Options(HostRole::kCoordinator));
+  coordinator.Start();
+  std::vector<pollfd> silent;
+  for (size_t i = 0; i < kSilent; ++i)
+    silent.push_back({Connect(coordinator.loop->endpoint(), "127.0.0.3"), POLLRDHUP, 0});
+  size_t ended = 0;
+  while (ended < kTooMany) {
+    REQUIRE(poll(silent.data(), silent.size(), -1) > 0);
+    for (pollfd& one : silent) {
+      if (one.revents == 0) continue;
+      close(one.fd);
+      one.fd = -1;  // poll passes over it
+      ++ended;
+    }
+  }
+  CHECK(ended == kTooMany);
+
+  auto options = node.Options();
+  options.coordinator = coordinator.address();
+  node.Open(std::move(options));
+  node.actor.on_start = [&](Context& c) { c.Send(coordinator.id(), Hello{}); };
+  node.actor.on_message = [](Context& c, const NodeId&, const Message&) { c.Stop(0, ""); };
+  coordinator.loop->Post([&](Context&) {
+    coordinator.actor.on_message = [](Context& c, const NodeId& from, const Message&) {
+      c.Send(from, Refused{""});
+      c.Stop(0, "");
+    };
+  });
+  node.Start();
+  CHECK(node.Join() == "0");
+  CHECK(coordinator.Join() == "0");
+  for (const pollfd& one : silent) {
+    if (one.fd >= 0) close(one.fd);
+  }
 }
 
 TEST_CASE("EventLoop: the first SIGTERM lets the actor say goodbye", "[wire][loop]") {

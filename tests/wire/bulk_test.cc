@@ -193,6 +193,22 @@ TEST_CASE("Bulk: a connection that says nothing loses its chunks, and the stall 
   CHECK(pair.arrived.size() == 1);
 }
 
+TEST_CASE("Bulk: a receiver that begins to count anew does not use up the sender's credit",
+          "[wire][bulk]") {
+  constexpr auto kFrame = static_cast<size_t>(BulkReceiver::kCreditBytes / 4);
+  constexpr size_t kFrames = 5;  // together beyond the credit
+  Pair pair;
+  for (int life = 1; life <= 2; ++life) {
+    pair.arrived.clear();
+    pair.receiver = BulkReceiver();
+    for (size_t i = 0; i < kFrames; ++i)
+      pair.sender.Enqueue(At(pair.now), FrameOf(TrafficClass::kDelta, kFrame));
+    pair.Finish();
+    CHECK(pair.sender.IsIdle());
+    CHECK(pair.arrived.size() == kFrames);
+  }
+}
+
 TEST_CASE("Bulk: acknowledgements of nothing and of another session change nothing",
           "[wire][bulk][hostile]") {
   Pair pair;
@@ -329,6 +345,21 @@ TEST_CASE("BulkReceiver: a frame whose digest differs is not delivered", "[wire]
   CHECK_FALSE(arrived);
   CHECK(hostile.receiver.corrupt() == 1);
   CHECK(hostile.receiver.unfinished_bytes() == 0);
+}
+
+TEST_CASE("BulkReceiver: of one process the newest session counts, also if it comes first",
+          "[wire][bulk]") {
+  constexpr uint64_t kProcess = uint64_t{7} << kSessionNumberBits;
+  Hostile sender;
+  const auto take = [&](uint64_t session, uint64_t transfer) {
+    sender.header.session = session;
+    sender.header.transfer = transfer;
+    return sender.Take();
+  };
+  CHECK(take(kProcess | 2, 1) == BulkReceiver::Verdict::kTaken);
+  CHECK(take(kProcess | 1, 1) == BulkReceiver::Verdict::kRefused);
+  CHECK(take(kProcess | 2, 2) == BulkReceiver::Verdict::kTaken);
+  CHECK(take((uint64_t{3} << kSessionNumberBits) | 1, 1) == BulkReceiver::Verdict::kTaken);
 }
 
 TEST_CASE("BulkReceiver: a new session begins anew, and the old one is over", "[wire][bulk]") {

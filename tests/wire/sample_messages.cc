@@ -20,6 +20,9 @@ RunConfig SampleConfig() {
   c.model = {512, 128, 4, 8, 2, 384, 64, 500.0f, 1e-6f, true};
   c.inner = {InnerOptimizer::kSgd, 0.01f, 0.001f, 5, 0.8f, 0.99f, 1e-7f, 0.2f, 2.0f};
   c.outer = {8, 2, 0.5f, 0.25f, OuterTier::kCustom, DeltaCodec::kNone, ResidualPlace::kWeights};
+  // Whatever the defaults are: what the golden bytes do not say is this.
+  c.outer.robust = OuterRobust::kNone;
+  c.outer.sum_checks = 0;
   c.pipeline = {3, 0.125, 1, 6, 2, 0, 5};
   c.data_dir = "english";
   return c;
@@ -239,6 +242,18 @@ std::vector<std::pair<std::string, Message>> CheckpointSamples() {
   };
 }
 
+std::vector<std::pair<std::string, Message>> GroupSamples() {
+  return {
+      {"group_values", GroupValues{77, 3, 1, 2, SamplePayload(40)}},
+      {"group_sign", GroupSign{77, 12, 9}},
+      {"group_sign_ended", GroupSign{77, 12, 9, true, "member 1 of 3: it has left"}},
+      {"group_trial",
+       GroupTrial{77, {SampleNode(1), SampleNode(2)}, GroupOperation::kAllGather, 1 << 20, 5}},
+      {"group_tried", GroupTried{77, SampleDigest(4)}},
+      {"group_tried_failed", GroupTried{77, {}, "member 1 of 3: it has left"}},
+  };
+}
+
 std::vector<std::pair<std::string, Message>> PlainSamples() {
   return {
       {"hello", Hello{"skerry1-abc",
@@ -306,6 +321,7 @@ std::vector<std::pair<std::string, Message>> SampleMessages() {
   auto samples = PlainSamples();
   for (auto& sample : ShardedSamples()) samples.push_back(std::move(sample));
   for (auto& sample : WorkSamples()) samples.push_back(std::move(sample));
+  for (auto& sample : GroupSamples()) samples.push_back(std::move(sample));
   for (auto& sample : CheckpointSamples()) samples.push_back(std::move(sample));
   return samples;
 }

@@ -9,6 +9,7 @@
 #include "common/digest.h"
 #include "common/status.h"
 #include "wire/codec/codec.h"
+#include "wire/codec/group_fields.h"
 #include "wire/codec/id_words.h"
 #include "wire/codec/insight_fields.h"
 #include "wire/codec/limits.h"
@@ -188,6 +189,14 @@ Message ReadMembership(ReadChecks& checks, schema::Envelope::Reader e) {
   return ReadJoining(checks, e);
 }
 
+std::optional<Message> ReadOther(ReadChecks& checks, schema::Envelope::Reader e,
+                                 const Payload& payload) {
+  if (e.isGroupValues() || e.isGroupSign() || e.isGroupTrial() || e.isGroupTried())
+    return ReadGroup(checks, e, payload);
+  checks.Break("message", "is unknown");
+  return std::nullopt;
+}
+
 std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader e,
                                    const Payload& payload) {
   using E = schema::Envelope;
@@ -244,9 +253,9 @@ std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader 
     case E::OBJECT_REQUEST:
     case E::OBJECT_CHUNK:
       return ReadObjectMessage(checks, e, payload);
+    default:
+      return ReadOther(checks, e, payload);
   }
-  checks.Break("message", "is unknown");
-  return std::nullopt;
 }
 
 // Who, to whom, which run and version: cheap, and before anything of the payload is touched.
@@ -286,7 +295,8 @@ void CheckPayload(ReadChecks& checks, schema::Envelope::Reader e, const Payload&
   if (e.getPayloadBytes() != bytes.size())
     checks.Break("payload", "has another size than announced");
   const bool may_carry = e.isPing() || e.isActivation() || e.isGradient() || e.isWorkCopy() ||
-                         e.isDelta() || e.isDeltaSum() || e.isSumShown() || e.isObjectChunk();
+                         e.isDelta() || e.isDeltaSum() || e.isSumShown() || e.isGroupValues() ||
+                         e.isObjectChunk();
   if (bytes.empty()) return;
   if (!may_carry) checks.Break("payload", "does not belong to this message");
   if (digest == DigestPlace::kTransfer) return;

@@ -10,6 +10,7 @@
 #include "common/digest.h"
 #include "common/status.h"
 #include "wire/codec/codec.h"
+#include "wire/codec/group_fields.h"
 #include "wire/codec/id_words.h"
 #include "wire/codec/insight_fields.h"
 #include "wire/codec/limits.h"
@@ -336,6 +337,13 @@ class Writer : public WriteChecks {
     b.setTotalBytes(m.total_bytes);
     payload_ = m.values;
   }
+  void operator()(const GroupValues& m) {
+    WriteGroup(*this, m, envelope_.initGroupValues());
+    payload_ = m.values;
+  }
+  void operator()(const GroupSign& m) { WriteGroup(*this, m, envelope_.initGroupSign()); }
+  void operator()(const GroupTrial& m) { WriteGroup(*this, m, envelope_.initGroupTrial()); }
+  void operator()(const GroupTried& m) { WriteGroup(*this, m, envelope_.initGroupTried()); }
   void operator()(const StepTrace& m) { WriteInsight(*this, m, envelope_.initStepTrace()); }
   void operator()(const Standing& m) { WriteInsight(*this, m, envelope_.initStanding()); }
 

@@ -27,10 +27,28 @@ int64_t BytesOf(const SumStatement& m) {
          72 * static_cast<int64_t>(m.states.size());
 }
 
+int64_t BytesOf(const PipelinePlan& plan) {
+  int64_t bytes = 64 + 64 * static_cast<int64_t>(plan.joining.size()) +
+                  64 * static_cast<int64_t>(plan.slow_links.size()) +
+                  48 * static_cast<int64_t>(plan.absent.size());
+  for (const auto& stage : plan.stages)
+    bytes += 16 + 32 * static_cast<int64_t>(stage.replicas.size());
+  for (const auto& path : plan.paths) bytes += 8 + 8 * static_cast<int64_t>(path.size());
+  return bytes;
+}
+
+template <typename M>
+std::string OfAttempt(const char* name, const M& m) {
+  return absl::StrFormat("%s step %d microbatch %d.%d", name, m.step, m.microbatch, m.attempt);
+}
+
 template <typename M>
 std::string OfHop(const char* name, const M& m) {
-  return absl::StrFormat("%s step %d microbatch %d.%d hop %d", name, m.step, m.microbatch,
-                         m.attempt, m.hop);
+  return OfAttempt(name, m) + absl::StrFormat(" hop %d", m.hop);
+}
+
+std::string OfPiece(const GroupValues& m) {
+  return absl::StrFormat("GroupValues operation %d step %d piece %d", m.operation, m.step, m.piece);
 }
 
 template <typename M>
@@ -83,6 +101,10 @@ bool WorkCopy::operator==(const WorkCopy& o) const {
          suspect == o.suspect && part == o.part && codec == o.codec &&
          SamePayload(values, o.values);
 }
+bool GroupValues::operator==(const GroupValues& o) const {
+  return group == o.group && operation == o.operation && step == o.step && piece == o.piece &&
+         SamePayload(values, o.values);
+}
 bool ObjectChunk::operator==(const ObjectChunk& o) const {
   return object == o.object && offset == o.offset && total_bytes == o.total_bytes &&
          SamePayload(values, o.values);
@@ -108,6 +130,8 @@ int64_t WireSize(const Message& message) {
           [](const Gradient& m) { return SizeOf(m.values); },
           [](const WorkCopy& m) { return SizeOf(m.values) + 40; },
           [](const WorkCheck&) { return int64_t{160}; },
+          [](const GroupValues& m) { return SizeOf(m.values) + 40; },
+          [](const GroupTrial& m) { return 48 + 32 * static_cast<int64_t>(m.members.size()); },
           [](const Delta& m) { return SizeOf(m.payload) + 32; },
           [](const DeltaSum& m) { return SizeOf(m.payload) + 40; },
           [](const SumsHeld& m) {
@@ -141,16 +165,7 @@ int64_t WireSize(const Message& message) {
             return 80 * static_cast<int64_t>(m.participants.size()) +
                    static_cast<int64_t>(m.table.size());
           },
-          [](const PlanUpdate& m) {
-            int64_t bytes = 64 + 64 * static_cast<int64_t>(m.plan.joining.size()) +
-                            64 * static_cast<int64_t>(m.plan.slow_links.size()) +
-                            48 * static_cast<int64_t>(m.plan.absent.size());
-            for (const auto& stage : m.plan.stages)
-              bytes += 16 + 32 * static_cast<int64_t>(stage.replicas.size());
-            for (const auto& path : m.plan.paths)
-              bytes += 8 + 8 * static_cast<int64_t>(path.size());
-            return bytes;
-          },
+          [](const PlanUpdate& m) { return BytesOf(m.plan); },
           [](const VoidList& m) { return 16 + 16 * static_cast<int64_t>(m.microbatches.size()); },
           [](const auto&) { return int64_t{96}; },
       },
@@ -177,10 +192,7 @@ std::string Describe(const Message& message) {
           [](const Shutdown& m) { return "Shutdown " + m.reason; },
           [](const Activation& m) { return OfHop("Activation", m); },
           [](const Gradient& m) { return OfHop("Gradient", m); },
-          [](const MicrobatchVoid& m) {
-            return StrFormat("MicrobatchVoid step %d microbatch %d.%d", m.step, m.microbatch,
-                             m.attempt);
-          },
+          [](const MicrobatchVoid& m) { return OfAttempt("MicrobatchVoid", m); },
           [](const Delta& m) { return OfRound("Delta", m); },
           [](const DeltaSum& m) { return OfRound("DeltaSum", m); },
           [](const SumsHeld& m) { return OfRound("SumsHeld", m); },
@@ -214,6 +226,10 @@ std::string Describe(const Message& message) {
           [](const StepTrace& m) { return StrFormat("StepTrace step %d", m.step); },
           [](const Standing& m) { return StrFormat("Standing %d of %d", m.rank, m.nodes); },
           [](const Acquaint& m) { return StrFormat("Acquaint with %d", m.nodes.size()); },
+          [](const GroupValues& m) { return OfPiece(m); },
+          [](const GroupSign& m) { return (m.ended ? "GroupSign ended: " : "GroupSign") + m.why; },
+          [](const GroupTrial& m) { return StrFormat("GroupTrial of %d", m.members.size()); },
+          [](const GroupTried& m) { return "GroupTried " + m.failed; },
       },
       message);
 }
@@ -230,6 +246,7 @@ bool IsBulk(const Message& message) {
   return std::holds_alternative<Activation>(message) || std::holds_alternative<Gradient>(message) ||
          std::holds_alternative<WorkCopy>(message) || std::holds_alternative<Delta>(message) ||
          std::holds_alternative<DeltaSum>(message) || std::holds_alternative<SumShown>(message) ||
+         std::holds_alternative<GroupValues>(message) ||
          std::holds_alternative<ObjectChunk>(message);
 }
 

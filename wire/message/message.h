@@ -19,6 +19,7 @@
 #include "common/run_config.h"
 #include "wire/message/checkpoint_message.h"
 #include "wire/message/device_profile.h"
+#include "wire/message/group_message.h"
 #include "wire/message/insight_message.h"
 #include "wire/message/pipeline_plan.h"
 #include "wire/message/reachability.h"
@@ -355,7 +356,7 @@ using MessageVariant =
                  Detour, VoidList, DeltaSum, SumsHeld, DeltaStatistics, RoundLate, Reachability,
                  CheckpointRequest, CheckpointState, StateRoot, StateRefuted, StepTrace, Standing,
                  Acquaint, SumCheck, SumShown, SumChecked, LeftOverSent, WorkCheck, WorkCopy,
-                 WorkChecked>;
+                 WorkChecked, GroupValues, GroupSign, GroupTrial, GroupTried>;
 
 template <typename T>
 concept MessageKind = std::is_constructible_v<MessageVariant, T> &&
@@ -391,7 +392,7 @@ std::string Describe(const Message& message);
 bool OutlivesSession(const Message& message);
 
 // Bulk travels behind control (Activation, Gradient, WorkCopy, Delta, DeltaSum, SumShown,
-// ObjectChunk, padded Ping).
+// GroupValues, ObjectChunk, padded Ping).
 bool IsBulk(const Message& message);
 
 }  // namespace skerry

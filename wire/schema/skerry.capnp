@@ -105,6 +105,10 @@ struct Envelope {
     workCheck       @54 :WorkCheck;
     workCopy        @55 :WorkCopy;
     workChecked     @56 :WorkChecked;
+    groupValues     @57 :GroupValues;
+    groupSign       @58 :GroupSign;
+    groupTrial      @59 :GroupTrial;
+    groupTried      @60 :GroupTried;
   }
 
   speaks              @39 :UInt16;  # newest version that the sender understands; 0 stands for 1
@@ -665,4 +669,36 @@ struct Standing {
   rounds      @4 :Int64;
   step        @5 :Int64;
   stepS       @6 :Float64;
+}
+
+# ---- groups --------------------------------------------------------------------------------------
+
+# member → member: a piece of what an operation brings to the receiver. Payload: float32.
+struct GroupValues {
+  group     @0 :UInt64;  # one formation of it
+  operation @1 :Int64;   # counted in that group
+  step      @2 :Int32;   # of the operation, as the receiver counts what comes
+  piece     @3 :Int64;   # of that step
+}
+# member → every other member, once a second and when there is news.
+struct GroupSign {
+  group @0 :UInt64;
+  sent  @1 :Int64;  # pieces, to the receiver of this
+  taken @2 :Int64;  # pieces of the receiver's that are used
+  ended @3 :Bool;
+  why   @4 :Text;   # it ended
+}
+# whoever measures a ring → every member: be one, and do the operation so many times in a row.
+struct GroupTrial {
+  group     @0 :UInt64;
+  members   @1 :List(Id256);  # by rank, at most 256
+  operation @2 :UInt8;        # 0 all-reduce, 1 reduce-scatter, 2 all-gather, 3 broadcast
+  values    @3 :Int64;
+  times     @4 :Int32;
+}
+# member → whoever measures.
+struct GroupTried {
+  group  @0 :UInt64;
+  digest @1 :Id256;  # of what it holds then; zero: it failed
+  failed @2 :Text;   # why
 }

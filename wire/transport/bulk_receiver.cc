@@ -24,7 +24,7 @@ void CopyInto(Bytes& to, int64_t begin, int64_t end, std::span<const uint8_t> fr
 
 bool BulkReceiver::FollowSession(uint64_t session) {
   if (session == session_ && session != 0) return true;
-  if (session == 0) return false;
+  if (session == 0 || IsOlderSession(session, session_)) return false;
   if (std::find(old_sessions_.begin(), old_sessions_.end(), session) != old_sessions_.end())
     return false;
   if (session_ != 0) old_sessions_.push_back(session_);

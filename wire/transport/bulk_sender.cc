@@ -226,7 +226,7 @@ void BulkSender::Acknowledge(Instant now, uint64_t serial) {
   const auto at = transfers_.find(chunk.transfer);
   if (at == transfers_.end()) return;
   Transfer& transfer = at->second;
-  transfer.open.erase(chunk.offset);
+  if (transfer.open.erase(chunk.offset) > 0) arrived_bytes_ += chunk.bytes;
   if (transfer.cut < transfer.total_bytes || !transfer.open.empty()) return;
   --unfinished_[At(chunk.traffic)];
   transfers_.erase(at);
@@ -243,8 +243,11 @@ void BulkSender::ForgetRepeats() {
 
 void BulkSender::OnAcks(Instant now, const AcksMessage& acks) {
   if (acks.session != session_) return;
-  credit_bytes_ = std::max(credit_bytes_, acks.credit_bytes);
   for (const uint64_t serial : acks.serials) Acknowledge(now, serial);
+  // By this side's count of what has arrived: the peer may have begun to count anew.
+  const int64_t room =
+      std::clamp<int64_t>(acks.credit_bytes - acks.received_bytes, 0, BulkReceiver::kCreditBytes);
+  credit_bytes_ = std::max(credit_bytes_, arrived_bytes_ + room);
   window_.OnDelivered(now, acks.received_bytes, Instant::FromNanos(acks.at_nanos), limited_);
   limited_ = false;
   if (transfers_.empty()) window_.OnIdle();

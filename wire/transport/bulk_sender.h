@@ -39,9 +39,11 @@ class BulkSender {
   static constexpr Duration kPatienceLeast = Duration::Seconds(2);
   static constexpr Duration kPatienceMost = Duration::Seconds(16);
   static constexpr Duration kStalledAfter = Duration::Seconds(8);
+  // Longer than a chunk takes on a line of a hundredth of what it was cut for.
+  static constexpr Duration kBeginsAnewAfter = Duration::Seconds(30);
   static constexpr Duration kActivationsMatterFor = Duration::Seconds(30);
 
-  // `session`: random, > 0; another one for every sender.
+  // `session`: > 0, ascending with every sender of a process (IsOlderSession).
   explicit BulkSender(uint64_t session) : session_(session) {}
 
   // Of a class other than control.
@@ -132,10 +134,11 @@ class BulkSender {
   std::map<StripeId, Stripe> stripes_;
   CongestionWindow window_;
   int64_t under_way_bytes_ = 0;
-  int64_t new_bytes_ = 0;     // cut so far
-  int64_t credit_bytes_ = 0;  // granted; the first ones are known without asking
-  bool limited_ = false;      // by the window, since the last acknowledgement
-  uint16_t grown_ = 1;        // stripes that TCP's holding back has asked for
+  int64_t new_bytes_ = 0;      // cut so far
+  int64_t arrived_bytes_ = 0;  // of these, acknowledged
+  int64_t credit_bytes_ = 0;   // of new ones granted; the first are known without asking
+  bool limited_ = false;       // by the window, since the last acknowledgement
+  uint16_t grown_ = 1;         // stripes that TCP's holding back has asked for
   int held_rounds_ = 0;
   Instant progress_;  // the last acknowledgement, or when there began to be something to wait for
   std::optional<Instant> last_activation_;

@@ -2,8 +2,8 @@
 // multiplications a handshake, and each new key is remembered for a while: so an address has a
 // bucket of kBurst handshakes that fills by kPerSecond. Keys that are known are not asked.
 //
-// ZeroMQ says who shakes hands only when the client's last command is there (ZAP), so what comes
-// before is bounded by it alone: the sizes of commands, ZMQ_HANDSHAKE_IVL, the backlog.
+// ZeroMQ says who shakes hands only when the client's last command is there (ZAP). What comes
+// before is bounded by the sizes of commands, ZMQ_HANDSHAKE_IVL, and connection_budget.h.
 //
 // Addresses beyond kAddressesMax share one bucket. Pure; not thread-safe.
 #pragma once

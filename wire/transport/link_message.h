@@ -35,6 +35,13 @@ inline constexpr size_t kAcksAtOnce = 128;
 inline constexpr uint16_t kSignalStripe = 17;
 inline constexpr uint16_t kStripesMax = 18;
 
+// Sessions of one process ascend in their lower half; the upper one is the process's, random. A
+// chunk of an older session may come after the first of a newer one, over another connection.
+inline constexpr int kSessionNumberBits = 32;
+inline bool IsOlderSession(uint64_t session, uint64_t than) {
+  return session >> kSessionNumberBits == than >> kSessionNumberBits && session < than;
+}
+
 // Dialler → listener, on a connection: it carries bulk, both ways. And the answer to that.
 struct AttachMessage {
   uint16_t stripe = 0;  // < kStripesMax
@@ -47,7 +54,7 @@ struct WantMessage {
   bool operator==(const WantMessage&) const = default;
 };
 struct ChunkHeader {
-  uint64_t session = 0;   // of the sender; what came in an older one is void
+  uint64_t session = 0;   // of the sender; what came in an older one is void (IsOlderSession)
   uint64_t serial = 0;    // of this transmission
   uint64_t transfer = 0;  // of the frame, rising within a session
   TrafficClass traffic = TrafficClass::kData;

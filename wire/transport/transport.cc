@@ -10,6 +10,8 @@
 #include "common/status.h"
 #include "wire/codec/limits.h"
 #include "wire/coordinator_route.h"
+#include "wire/open_files.h"
+#include "wire/transport/peer_address.h"
 
 namespace skerry {
 namespace {
@@ -50,7 +52,8 @@ zmq::const_buffer KeyBuffer(const CurveKey& key) {
 
 }  // namespace
 
-Transport::Transport(Options options) : options_(std::move(options)), context_(kIoThreads) {
+Transport::Transport(Options options)
+    : options_(std::move(options)), context_(kIoThreads), connections_(OpenFileLimit() / 2) {
   context_.set(zmq::ctxopt::max_sockets, kSocketsMax);
   // Otherwise a message of fifty bytes that waits to be taken keeps the ten kilobytes that it was
   // read into: of a crowd that joins at once, gigabytes. An older library refuses, and keeps them.
@@ -320,14 +323,29 @@ void Transport::LearnRoute(const NodeId& peer, const std::string& routing_id) {
   FlushPeer(peer);
 }
 
+// The descriptor is libzmq's and may be another connection's by now: what is ended in its place is
+// of the address that has spent its budget, too.
+void Transport::OnAccepted(int descriptor) {
+  ++accepted_;
+  const std::string address = PeerBlock(descriptor);
+  if (address.empty()) return;
+  if (!connections_.Accept(Now(), descriptor, address)) EndConnection(descriptor);
+}
+
 void Transport::ServeMonitor() {
   std::vector<zmq::message_t> event;
   while (zmq::recv_multipart(monitor_, std::back_inserter(event), zmq::recv_flags::dontwait)) {
     uint16_t kind = 0;
     if (event[0].size() >= sizeof kind) std::memcpy(&kind, event[0].data(), sizeof kind);
-    if (kind == ZMQ_EVENT_ACCEPTED) ++accepted_;
+    int32_t descriptor = -1;  // of the connection; in the events that have one
+    if (event[0].size() >= sizeof kind + sizeof descriptor)
+      std::memcpy(&descriptor, event[0].data<char>() + sizeof kind, sizeof descriptor);
+    if (kind == ZMQ_EVENT_ACCEPTED) OnAccepted(descriptor);
     if (kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) ++shaken_;
-    if (kind == ZMQ_EVENT_DISCONNECTED) ++disconnected_;
+    if (kind == ZMQ_EVENT_DISCONNECTED) {
+      ++disconnected_;
+      connections_.End(descriptor);
+    }
     event.clear();
   }
 }

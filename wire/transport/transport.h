@@ -40,6 +40,7 @@
 #include "wire/shaper.h"
 #include "wire/transport/bulk_receiver.h"
 #include "wire/transport/bulk_sender.h"
+#include "wire/transport/connection_budget.h"
 #include "wire/transport/relay_desk.h"
 #include "wire/transport/relay_route.h"
 #include "wire/transport/relay_seal.h"
@@ -107,7 +108,8 @@ class Transport {
   bool Withdraw(const NodeId& peer, TrafficClass traffic, uint64_t sequence);
   // Whether frames wait for any peer to which there is a way. Bulk is not waited for.
   bool HasUnsent() const;
-  // The peer's process is a new one: what it was being sent in bulk is void.
+  // The peer's process is a new one, or nothing gets through to it: what it was being sent in bulk
+  // is void.
   void DropBulk(const NodeId& peer);
 
   // Dials the node back at DialBackAt(listens, where it is seen); what came of it is taken later.
@@ -230,6 +232,7 @@ class Transport {
   void OnAttach(const Origin& origin, const AttachMessage& message);
   std::optional<Received> OnChunk(const Origin& origin, const DecodedChunk& chunk);
   void SendAcks(const NodeId& peer, Link& link);
+  uint64_t NextSession();
   bool FlushBulk();
 
   // ---- through relays (transport_relay.cc) ----
@@ -263,6 +266,7 @@ class Transport {
   void HearDirectly(const Origin& origin);
   void FlushPeer(const NodeId& peer);
   void ServeMonitor();
+  void OnAccepted(int descriptor);
   const std::string& KeyHexOf(const NodeId& peer);
 
   Options options_;
@@ -280,6 +284,7 @@ class Transport {
   std::map<NodeId, Link> links_;
   std::set<NodeId> active_;    // whose links have something to do
   bool bulk_is_full_ = false;  // a connection took no more
+  uint64_t session_ = 0;       // the last one of a link's sender
   TokenBucket up_, down_;
   std::set<NodeId> through_relay_;  // neither side can dial
   std::map<NodeId, RelayedPair> pairs_;
@@ -292,6 +297,7 @@ class Transport {
   std::deque<std::pair<NodeId, std::vector<std::string>>> to_reach_;
   std::vector<Reachability> reached_;
   TransportCounters counters_;
+  ConnectionBudget connections_;
   int64_t accepted_ = 0;      // connections of the ROUTER: taken,
   int64_t shaken_ = 0;        // through the handshake,
   int64_t disconnected_ = 0;  // ended

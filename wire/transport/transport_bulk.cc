@@ -14,17 +14,16 @@ constexpr Duration kAskAgain = Duration::Seconds(2);
 constexpr int64_t kRelayedUnderWayMax = int64_t{3} << 20;
 constexpr Duration kRedialAgain = Duration::Seconds(8);
 
-uint64_t DrawSession() {
-  uint64_t session = 0;
-  while (session == 0) randombytes_buf(&session, sizeof session);
-  return session;
-}
-
 }  // namespace
+
+uint64_t Transport::NextSession() {
+  if (session_ == 0) session_ = uint64_t{randombytes_random()} << kSessionNumberBits;
+  return ++session_;
+}
 
 Transport::Link& Transport::LinkTo(const NodeId& peer) {
   const auto it = links_.find(peer);
-  return it != links_.end() ? it->second : links_.try_emplace(peer, DrawSession()).first->second;
+  return it != links_.end() ? it->second : links_.try_emplace(peer, NextSession()).first->second;
 }
 
 bool Transport::Withdraw(const NodeId& peer, TrafficClass traffic, uint64_t sequence) {
@@ -35,7 +34,7 @@ bool Transport::Withdraw(const NodeId& peer, TrafficClass traffic, uint64_t sequ
 void Transport::DropBulk(const NodeId& peer) {
   const auto it = links_.find(peer);
   if (it == links_.end()) return;
-  BulkSender fresh(DrawSession());
+  BulkSender fresh(NextSession());
   it->second.sender = std::move(fresh);
   // The new process answers the attachments anew.
   if (const auto pair = pairs_.find(peer); pair != pairs_.end()) {

@@ -6,6 +6,8 @@
 #include <vector>
 #include <zmq_addon.hpp>
 
+#include "wire/transport/peer_address.h"
+
 namespace skerry {
 namespace {
 
@@ -56,7 +58,8 @@ void ZapHandler::Serve(Instant now) {
     CurveKey key;
     std::copy_n(request[8].data<uint8_t>(), key.size(), key.begin());
     const std::string user_id = CurveKeyHex(key);
-    if (IsAllowed(user_id) || (admit_any_ && budget_.Take(now, request[5].to_string()))) {
+    if (IsAllowed(user_id) ||
+        (admit_any_ && budget_.Take(now, AddressBlock(request[5].to_string())))) {
       Answer(question, true, user_id);
       continue;
     }
