@@ -36,8 +36,9 @@ constexpr ErrorPage kPages[] = {
      "cut off, or a disk changed it.",
      "Prepare the data again with skerry-coordinator data prepare. A node: remove shards/ in its "
      "home; it fetches them again."},
-    {"SK-data-exists", "there is a data set in that directory",
-     "data prepare writes only where there is none.",
+    {"SK-data-exists", "there is a data set in that directory, or half of one",
+     "data prepare writes only where there is none. It goes on with half of one only if inputs and "
+     "options are what they were.",
      "Choose another --out, or remove the old one yourself."},
     {"SK-data-model", "data and model do not fit",
      "The data has fewer windows than one, or a larger vocabulary than [model] vocab.",
@@ -169,6 +170,12 @@ constexpr ErrorPage kPages[] = {
     {"SK-ticket-version", "the ticket is of another version",
      "Coordinator and node are of versions that do not fit.",
      "Update the older of the two; --version says what each is."},
+    {"SK-web", "a file on the web or in object storage cannot be read or written",
+     "The server is away, slow or refuses; it sent other bytes than were asked for; it leads "
+     "elsewhere, which is not followed; or the address is none. The message names the address.",
+     "Try the address with another program, curl for one. Of s3:// the environment has the keys: "
+     "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, and AWS_ENDPOINT_URL for storage that "
+     "is not Amazon's."},
 };
 
 std::string Wrapped(const std::string& text, size_t indent) {

@@ -13,6 +13,7 @@
 #include "common/status.h"
 #include "coordinator/checkpoint_files.h"
 #include "coordinator/guarded_files.h"
+#include "coordinator/storage_program.h"
 #include "model/export.h"
 #include "model/file_io.h"
 #include "model/gguf.h"
@@ -247,7 +248,7 @@ absl::Status CopyCheckpoint(const Checkpoint& checkpoint, const std::string& fro
 
 void AddCheckpointCommands(CLI::App& app, int* exit_code) {
   struct Line {
-    std::string directory;
+    std::string directory, push, fetch;
     bool verify = false, json = false;
   };
   const auto line = std::make_shared<Line>();
@@ -255,7 +256,19 @@ void AddCheckpointCommands(CLI::App& app, int* exit_code) {
   list->add_option("dir", line->directory)->required();
   list->add_flag("--verify", line->verify, "read every chunk and check it");
   list->add_flag("--json", line->json, "for programs");
+  auto* push =
+      list->add_option("--push", line->push, "copy them into object storage: s3://BUCKET/PREFIX");
+  list->add_option("--fetch", line->fetch, "copy the newest one from there into DIR")
+      ->excludes(push);
   list->callback([line, exit_code] {
+    if (!line->push.empty()) {
+      *exit_code = Ended(PushCheckpoints(line->directory, line->push));
+      return;
+    }
+    if (!line->fetch.empty()) {
+      *exit_code = Ended(FetchCheckpoint(line->fetch, line->directory));
+      return;
+    }
     *exit_code = Ended(PrintCheckpoints(line->directory, line->verify, line->json));
   });
   const auto request = std::make_shared<ExportRequest>();

@@ -2,11 +2,12 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <functional>
+#include <utility>
 
 #include "common/digest.h"
 #include "common/status.h"
 #include "coordinator/checkpoint_program.h"
+#include "coordinator/progress_line_program.h"
 #include "model/bpe_trainer.h"
 #include "model/document_reader.h"
 #include "model/export.h"
@@ -44,45 +45,51 @@ absl::StatusOr<std::string> DigestOfTokenizer(const std::string& tokenizer) {
   return DigestOf(map->bytes()).Hex();
 }
 
-std::function<void(double)> Showing(const char* what) {
-  return [what](double share) { std::fprintf(stderr, "\r%s: %3.0f %%", what, 100 * share); };
-}
-
-absl::StatusOr<PreparedText> Prepare(const PrepareRequest& request) {
+absl::StatusOr<PreparedDocuments> Prepare(const PrepareRequest& request, ShowProgress show) {
   const bool is_bytes = FileOf(request.tokenizer).empty();
   const std::string& first = request.texts.front();
   const bool is_plain = request.texts.size() == 1 && !request.is_json_lines &&
+                        request.weights.empty() && !request.shuffle.has_value() &&
                         first != kStandardInput && !fs::is_directory(first) && !IsTokenBin(first) &&
                         first.find(".jsonl") == std::string::npos &&
                         first.find(".ndjson") == std::string::npos;
   if (is_bytes && is_plain) {
     PrepareTextOptions options;
     options.validation_share = request.validation_share;
-    options.progress = Showing("tokenizing");
-    auto prepared = PrepareText(request.texts.front(), request.out, options);
-    std::fprintf(stderr, "\n");
-    return prepared;
+    options.progress = std::move(show);
+    SKERRY_ASSIGN_OR_RETURN(const PreparedText prepared,
+                            PrepareText(request.texts.front(), request.out, options));
+    return PreparedDocuments{prepared, {}};
   }
   SKERRY_ASSIGN_OR_RETURN(const auto tokenizer, OpenTokenizer(request.tokenizer));
   PrepareDocumentsOptions options;
   options.validation_share = request.validation_share;
   options.field = request.field;
   options.is_json_lines = request.is_json_lines;
-  options.progress = Showing("tokenizing");
+  options.weights = request.weights;
+  options.passes_max = request.passes_max;
+  options.shuffle = request.shuffle;
+  options.progress = std::move(show);
   SKERRY_ASSIGN_OR_RETURN(options.tokenizer_digest, DigestOfTokenizer(request.tokenizer));
-  auto prepared = PrepareDocuments(request.texts, request.out, *tokenizer, options);
-  std::fprintf(stderr, "\n");
-  return prepared;
+  return PrepareDocuments(request.texts, request.out, *tokenizer, options);
 }
 
 }  // namespace
 
 absl::Status PrepareData(const PrepareRequest& request) {
   if (request.texts.empty()) return InvalidArgument("want a text");
-  SKERRY_ASSIGN_OR_RETURN(const PreparedText prepared, Prepare(request));
+  ProgressLine line("tokenizing");
+  const auto prepared = Prepare(request, [&line](const PrepareProgress& at) { line.Show(at); });
+  line.End();
+  if (!prepared.ok()) return prepared.status();
   std::printf("%s: %lld training and %lld validation tokens\n", request.out.c_str(),
-              static_cast<long long>(prepared.train_tokens),
-              static_cast<long long>(prepared.validation_tokens));
+              static_cast<long long>(prepared->train_tokens),
+              static_cast<long long>(prepared->validation_tokens));
+  const auto all = static_cast<double>(prepared->train_tokens + prepared->validation_tokens);
+  for (const PreparedSource& source : prepared->sources) {
+    std::printf("  %5.1f %% %s, %.2f times\n", 100 * static_cast<double>(source.tokens) / all,
+                source.input.c_str(), source.passes);
+  }
   return absl::OkStatus();
 }
 
@@ -92,21 +99,24 @@ absl::Status MakeTokenizer(const TokenizerRequest& request) {
     return AlreadyExists("%s: there is a file; --out names another", request.out);
   }
   SKERRY_ASSIGN_OR_RETURN(const auto files, FilesOf(request.texts));
-  const auto show = Showing("counting words");
+  ProgressLine line("counting words");
+  int64_t bytes = 0;
   BpeTrainer trainer;
   for (size_t i = 0; i < files.size(); ++i) {
     if (IsTokenBin(files[i])) return InvalidArgument("%s: tokens; want texts", files[i]);
     const auto progress = [&](double of_file) {
-      show((static_cast<double>(i) + of_file) / static_cast<double>(files.size()));
+      line.Show({(static_cast<double>(i) + of_file) / static_cast<double>(files.size()), bytes});
     };
-    const auto take = [&trainer](std::string_view text, bool) {
+    const auto take = [&](std::string_view text, bool) {
       trainer.Add(text);
+      bytes += static_cast<int64_t>(text.size());
       return absl::OkStatus();
     };
     SKERRY_RETURN_IF_ERROR(
         ReadDocuments(files[i], {request.field, request.is_json_lines}, progress, take));
   }
-  std::fprintf(stderr, "\nlearning %d tokens\n", request.tokens);
+  line.End();
+  std::fprintf(stderr, "learning %d tokens\n", request.tokens);
   SKERRY_ASSIGN_OR_RETURN(const BpeVocabulary vocabulary, trainer.Train(request.tokens));
   SKERRY_RETURN_IF_ERROR(WriteFileAtomically(request.out, TokenizerJsonOf(vocabulary)));
   std::printf("%s: %d tokens; data prepare --tokenizer %s\n", request.out.c_str(), request.tokens,

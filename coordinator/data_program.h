@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,13 +13,16 @@ namespace skerry {
 
 // Tokenizes texts into `out` with a line of progress: one file of text into bytes
 // (model/prepare_text.h), or whatever else model/prepare_documents.h takes. `tokenizer`: as
-// OpenTokenizer; the digest of its file goes into index.json.
+// OpenTokenizer; the digest of its file goes into index.json. Goes on where a process was killed.
 struct PrepareRequest {
   std::vector<std::string> texts;
   std::string out, tokenizer;
   std::string field = "text";  // of a JSON line
   bool is_json_lines = false;
   double validation_share = 0.01;
+  std::vector<double> weights = {};  // of the texts; empty: as they come
+  int passes_max = 4;                // over a text with a weight
+  std::optional<uint64_t> shuffle = {};
 };
 absl::Status PrepareData(const PrepareRequest& request);
 

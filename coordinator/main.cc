@@ -23,6 +23,7 @@
 #include "coordinator/run_templates.h"
 #include "coordinator/screen.h"
 #include "coordinator/serve_program.h"
+#include "coordinator/storage_program.h"
 #include "wire/config.h"
 #include "wire/identity.h"
 #include "wire/ticket.h"
@@ -213,6 +214,8 @@ void AddRunCommands(CLI::App& app, CommandLine& line) {
                    "host:port of the run's web page; none: without; default: 127.0.0.1:7780 or one "
                    "of the next ports")
       ->type_name("ADDRESS");
+  serve->add_option("--push-checkpoints", line.serve.push_checkpoints,
+                    "copy each into object storage: s3://BUCKET/PREFIX");
   serve
       ->add_option("--log-format", line.serve.log_format,
                    "text, or json: one object a line, named as OpenTelemetry's")
@@ -274,6 +277,16 @@ void AddPreparations(CLI::App& app, CommandLine& line) {
   prepare->add_flag("--jsonl", line.prepare.is_json_lines, "JSON lines, whatever the names say");
   prepare->add_option("--validation", line.prepare.validation_share, "share held out, 0 to 0.5")
       ->capture_default_str();
+  prepare
+      ->add_option("--weights", line.prepare.weights,
+                   "share of each text in the tokens, everywhere: 7,2,1; one that is over is read "
+                   "again")
+      ->delimiter(',');
+  prepare->add_option("--passes", line.prepare.passes_max, "at most, over a text with a weight")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  prepare->add_option("--shuffle", line.prepare.shuffle,
+                      "documents in an order by chance, of this seed; needs as much disk again");
   prepare->callback([&] { line.exit_code = Ended(PrepareData(line.prepare)); });
   auto* tokenizer =
       data->add_subcommand("tokenizer", "learn a byte-level BPE vocabulary from texts");
@@ -286,6 +299,7 @@ void AddPreparations(CLI::App& app, CommandLine& line) {
   tokenizer->add_flag("--jsonl", line.tokenizer.is_json_lines,
                       "JSON lines, whatever the names say");
   tokenizer->callback([&] { line.exit_code = Ended(MakeTokenizer(line.tokenizer)); });
+  AddStorageCommands(*data, &line.exit_code);
 }
 
 const std::vector<CliExample> kExamples = {

@@ -6,6 +6,7 @@
 #include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 #include <thread>
 
@@ -24,6 +25,7 @@
 #include "coordinator/screen.h"
 #include "coordinator/seat_program.h"
 #include "coordinator/shard_source.h"
+#include "coordinator/storage_program.h"
 #include "model/file_io.h"
 #include "wire/config.h"
 #include "wire/event_loop.h"
@@ -227,7 +229,12 @@ absl::StatusOr<int> Serve(const ServeOptions& options) {
     });
   });
   serving.events.Write("run", RunFields(serving.run));
+  std::optional<CheckpointPusher> pusher;
+  if (!options.push_checkpoints.empty()) {
+    pusher.emplace(options.directory, options.push_checkpoints);
+  }
   const auto exit_code = serving.loop->Run(*serving.actor);
+  pusher.reset();
   serving.events.Flush();
   serving.seat->Leave();
   if (absl::IsAborted(exit_code.status())) {

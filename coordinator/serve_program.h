@@ -15,6 +15,7 @@ struct ServeOptions {
   std::string shape_file;  // imitate this network towards nodes; "" for none
   std::string region;
   std::string dashboard;            // host:port; "none"; "": the usual port, or one of the next
+  std::string push_checkpoints;     // s3://BUCKET/PREFIX; "": nowhere
   std::string log_format = "text";  // of what it prints: or "json", for programs
 };
 

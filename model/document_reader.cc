@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "common/status.h"
-#include "model/text_source.h"
 
 namespace skerry {
 namespace {
@@ -35,67 +35,6 @@ bool HasJsonLines(std::string path) {
   return path.ends_with(".jsonl") || path.ends_with(".ndjson");
 }
 
-absl::Status ReadText(TextSource& source, const FileProgress& progress, const TakePiece& take) {
-  std::string pending;
-  while (true) {
-    SKERRY_ASSIGN_OR_RETURN(const std::string piece, source.Next());
-    if (piece.empty()) break;
-    pending += piece;
-    std::string_view rest = pending;
-    while (rest.size() >= kPieceBytes) {
-      size_t cut = LastCut(rest.substr(0, kPieceBytes));
-      if (cut == 0) cut = LastCut(rest);
-      // A text without such lines is cut where it is; a character never is.
-      if (cut == 0 && rest.size() >= kUncutBytesMax) cut = rest.size();
-      if (cut == 0) break;
-      SKERRY_RETURN_IF_ERROR(take(rest.substr(0, cut), false));
-      rest.remove_prefix(cut);
-    }
-    pending.erase(0, pending.size() - rest.size());
-    progress(source.progress());
-  }
-  return take(pending, true);
-}
-
-absl::Status ReadLine(const std::string& line, const std::string& field, const TakePiece& take) {
-  if (std::all_of(line.begin(), line.end(), IsSpaceByte)) return absl::OkStatus();
-  const auto json = nlohmann::json::parse(line, nullptr, false);
-  if (!json.is_object()) return InvalidArgument("no JSON object");
-  const auto text = json.find(field);
-  if (text == json.end() || !text->is_string()) {
-    return InvalidArgument("has no text '%s'; --field names another", field);
-  }
-  return take(text->get_ref<const std::string&>(), true);
-}
-
-absl::Status ReadJsonLines(TextSource& source, const std::string& path, const std::string& field,
-                           const FileProgress& progress, const TakePiece& take) {
-  std::string pending;
-  int64_t number = 0;
-  const auto add = [&](const std::string& line) {
-    ++number;
-    const absl::Status status = ReadLine(line, field, take);
-    return status.ok() ? status : Annotate(status, absl::StrFormat("%s:%d", path, number));
-  };
-  while (true) {
-    SKERRY_ASSIGN_OR_RETURN(const std::string piece, source.Next());
-    if (piece.empty()) break;
-    size_t looked_at = pending.size(), begin = 0;
-    pending += piece;
-    for (size_t end; (end = pending.find('\n', looked_at)) != std::string::npos;) {
-      SKERRY_RETURN_IF_ERROR(add(pending.substr(begin, end - begin)));
-      begin = looked_at = end + 1;
-    }
-    pending.erase(0, begin);
-    if (pending.size() > kLineBytesMax) {
-      return InvalidArgument("%s:%d: a line of more than %d bytes", path, number + 1,
-                             kLineBytesMax);
-    }
-    progress(source.progress());
-  }
-  return add(pending);
-}
-
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> FilesOf(const std::vector<std::string>& inputs) {
@@ -120,12 +59,95 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const std::vector<std::string>&
   return files;
 }
 
+DocumentReader::DocumentReader(const std::string& path, const DocumentFormat& format)
+    : name_(path == kStandardInput ? "standard input" : path),
+      field_(format.field),
+      has_lines_(format.is_json_lines || HasJsonLines(path)) {}
+
+absl::StatusOr<std::unique_ptr<DocumentReader>> DocumentReader::Open(const std::string& path,
+                                                                     const DocumentFormat& format) {
+  std::unique_ptr<DocumentReader> reader(new DocumentReader(path, format));
+  SKERRY_ASSIGN_OR_RETURN(reader->source_, TextSource::Open(path));
+  return reader;
+}
+
+absl::StatusOr<std::optional<DocumentPiece>> DocumentReader::Next() {
+  return has_lines_ ? NextOfLines() : NextOfText();
+}
+
+absl::Status DocumentReader::ReadMore() {
+  pending_.erase(0, begin_);
+  begin_ = 0;
+  looked_at_ = pending_.size();
+  SKERRY_ASSIGN_OR_RETURN(const std::string piece, source_->Next());
+  is_read_ = piece.empty();
+  pending_ += piece;
+  return absl::OkStatus();
+}
+
+DocumentReader::Piece DocumentReader::NextOfText() {
+  while (true) {
+    const std::string_view rest = std::string_view(pending_).substr(begin_);
+    if (rest.size() >= kPieceBytes) {
+      size_t cut = LastCut(rest.substr(0, kPieceBytes));
+      if (cut == 0) cut = LastCut(rest);
+      // A text without such lines is cut where it is; a character never is.
+      if (cut == 0 && rest.size() >= kUncutBytesMax) cut = rest.size();
+      if (cut > 0) {
+        begin_ += cut;
+        return DocumentPiece{rest.substr(0, cut), false};
+      }
+    }
+    if (is_read_) {
+      if (std::exchange(is_over_, true)) return std::nullopt;
+      begin_ = pending_.size();
+      return DocumentPiece{rest, true};
+    }
+    SKERRY_RETURN_IF_ERROR(ReadMore());
+  }
+}
+
+DocumentReader::Piece DocumentReader::NextOfLines() {
+  while (true) {
+    const size_t end = pending_.find('\n', looked_at_);
+    if (end == std::string::npos && !is_read_) {
+      SKERRY_RETURN_IF_ERROR(ReadMore());
+      if (pending_.size() <= kLineBytesMax || pending_.find('\n') != std::string::npos) continue;
+      return InvalidArgument("%s:%d: a line of more than %d bytes", name_, line_ + 1,
+                             kLineBytesMax);
+    }
+    if (end == std::string::npos && std::exchange(is_over_, true)) return std::nullopt;
+    const size_t line_end = std::min(end, pending_.size());
+    const std::string_view line = std::string_view(pending_).substr(begin_, line_end - begin_);
+    begin_ = looked_at_ = std::min(line_end + 1, pending_.size());
+    ++line_;
+    if (std::all_of(line.begin(), line.end(), IsSpaceByte)) continue;
+    Piece piece = ReadLine(line);
+    if (piece.ok()) return piece;
+    return Annotate(piece.status(), absl::StrFormat("%s:%d", name_, line_));
+  }
+}
+
+DocumentReader::Piece DocumentReader::ReadLine(std::string_view line) {
+  auto json = nlohmann::json::parse(line, nullptr, false);
+  if (!json.is_object()) return InvalidArgument("no JSON object");
+  const auto text = json.find(field_);
+  if (text == json.end() || !text->is_string()) {
+    return InvalidArgument("has no text '%s'; --field names another", field_);
+  }
+  line_text_ = std::move(text->get_ref<std::string&>());
+  return DocumentPiece{line_text_, true};
+}
+
 absl::Status ReadDocuments(const std::string& path, const DocumentFormat& format,
                            const FileProgress& progress, const TakePiece& take) {
-  SKERRY_ASSIGN_OR_RETURN(const auto source, TextSource::Open(path));
-  if (!format.is_json_lines && !HasJsonLines(path)) return ReadText(*source, progress, take);
-  const std::string name = path == kStandardInput ? "standard input" : path;
-  return ReadJsonLines(*source, name, format.field, progress, take);
+  SKERRY_ASSIGN_OR_RETURN(const auto reader, DocumentReader::Open(path, format));
+  while (true) {
+    SKERRY_ASSIGN_OR_RETURN(const auto piece, reader->Next());
+    if (!piece.has_value()) return absl::OkStatus();
+    SKERRY_RETURN_IF_ERROR(take(piece->text, piece->ends_document));
+    progress(reader->progress());
+  }
 }
 
 }  // namespace skerry

@@ -1,32 +1,17 @@
 #include "model/token_dataset_writer.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "common/check.h"
 #include "common/digest.h"
 #include "common/status.h"
+#include "model/token_bytes.h"
 
 namespace skerry {
-namespace {
-
-// Little-endian.
-void AppendEncoded(std::span<const int32_t> tokens, int32_t token_bytes, Bytes& out) {
-  const auto width = static_cast<size_t>(token_bytes);
-  const size_t begin = out.size();
-  out.resize(begin + tokens.size() * width);
-  uint8_t* to = out.data() + begin;
-  if (width == 1) {
-    for (size_t i = 0; i < tokens.size(); ++i) to[i] = static_cast<uint8_t>(tokens[i]);
-    return;
-  }
-  for (const int32_t token : tokens) {
-    for (size_t byte = 0; byte < width; ++byte) *to++ = static_cast<uint8_t>(token >> (8 * byte));
-  }
-}
-
-}  // namespace
 
 TokenDatasetWriter::TokenDatasetWriter(std::string directory, int32_t vocab, int64_t shard_tokens)
     : directory_(std::move(directory)), shard_tokens_(shard_tokens) {
@@ -48,6 +33,32 @@ absl::StatusOr<std::unique_ptr<TokenDatasetWriter>> TokenDatasetWriter::Create(
   std::unique_ptr<TokenDatasetWriter> writer(
       new TokenDatasetWriter(directory, vocab, shard_tokens));
   writer->index_.tokenizer = tokenizer;
+  return writer;
+}
+
+absl::StatusOr<std::unique_ptr<TokenDatasetWriter>> TokenDatasetWriter::Resume(
+    const std::string& directory, int64_t shard_tokens, Standing standing) {
+  const DatasetIndex& index = standing.index;
+  SKERRY_ASSIGN_OR_RETURN(auto writer,
+                          Create(directory, index.vocab, shard_tokens, index.tokenizer));
+  for (const IndexedShard& shard : index.shards) {
+    const std::string path = directory + "/" + shard.file.file;
+    struct stat facts {};
+    if (stat(path.c_str(), &facts) != 0 || facts.st_size != shard.file.bytes) {
+      return DataLoss("%s: is not as it was written; remove %s and begin again [SK-data-damaged]",
+                      path, directory);
+    }
+    ++writer->open_[static_cast<size_t>(shard.split)].ordinal;
+  }
+  for (size_t split = 0; split < 2; ++split) {
+    const auto held = static_cast<int64_t>(standing.open[split].size());
+    if (held % index.token_bytes != 0 || held / index.token_bytes >= shard_tokens) {
+      return DataLoss("%s: a shard of %d bytes was under way; remove it and begin again", directory,
+                      held);
+    }
+    writer->open_[split].tokens = std::move(standing.open[split]);
+  }
+  writer->index_ = std::move(standing.index);
   return writer;
 }
 

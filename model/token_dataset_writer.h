@@ -26,6 +26,18 @@ class TokenDatasetWriter {
       const std::string& directory, int32_t vocab, int64_t shard_tokens = kShardTokensDefault,
       const std::string& tokenizer = "");
 
+  // Where a writer stands: the shards that are on the disk, and the tokens that are not.
+  struct Standing {
+    DatasetIndex index;
+    Bytes open[2];  // by Split, encoded
+  };
+  Standing standing() const { return {index_, {open_[0].tokens, open_[1].tokens}}; }
+  // Goes on from there, in another process. DataLoss if the shards are not as they were written.
+  static absl::StatusOr<std::unique_ptr<TokenDatasetWriter>> Resume(const std::string& directory,
+                                                                    int64_t shard_tokens,
+                                                                    Standing standing);
+  int32_t token_bytes() const { return index_.token_bytes; }
+
   // InvalidArgument if a token is outside [0, vocab).
   absl::Status Append(Split split, std::span<const int32_t> tokens);
   absl::Status Finish();  // once

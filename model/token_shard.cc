@@ -1,10 +1,10 @@
 #include "model/token_shard.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "common/check.h"
 #include "common/status.h"
+#include "model/token_bytes.h"
 
 namespace skerry {
 namespace {
@@ -84,17 +84,7 @@ absl::StatusOr<TokenShard> TokenShard::Open(const std::string& path) {
 void TokenShard::Read(int64_t first, std::span<int32_t> out) const {
   SKERRY_CHECK(first >= 0 && first + static_cast<int64_t>(out.size()) <= header_.tokens);
   const uint8_t* from = file_->bytes().data() + kShardHeaderBytes + first * header_.token_bytes;
-  for (size_t i = 0; i < out.size(); ++i) {
-    if (header_.token_bytes == 1) {
-      out[i] = from[i];
-    } else if (header_.token_bytes == 2) {
-      out[i] = from[2 * i] | from[2 * i + 1] << 8;
-    } else {  // what is no token becomes one that no vocabulary has
-      uint32_t token = 0;
-      std::memcpy(&token, from + 4 * i, sizeof(token));
-      out[i] = static_cast<int32_t>(std::min<uint32_t>(token, INT32_MAX));
-    }
-  }
+  DecodeTokens(from, header_.token_bytes, out);
 }
 
 }  // namespace skerry

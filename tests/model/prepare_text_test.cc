@@ -75,9 +75,9 @@ TEST_CASE("PrepareText: the text comes out of the shards, the end of it as valid
   options.shard_tokens = 100000;
   double last = 0;
   bool grows = true;
-  options.progress = [&](double share) {
-    grows = grows && share >= last;
-    last = share;
+  options.progress = [&](const PrepareProgress& at) {
+    grows = grows && at.share >= last;
+    last = at.share;
   };
 
   const auto prepared = PrepareText(input, directory.Join("data"), options);

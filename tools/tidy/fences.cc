@@ -4,11 +4,12 @@ namespace skerry::tidy {
 namespace {
 
 // Includes that begin with `library` are for paths that begin with one of `homes` (a second home
-// may be empty). A library without a home is for program files.
+// may be empty; a third one is for tests alone). A library without a home is for program files.
 struct Fence {
   std::string_view library;
   std::string_view home;
   std::string_view second_home;
+  std::string_view third_home = {};
 };
 
 constexpr Fence kFences[] = {
@@ -26,7 +27,8 @@ constexpr Fence kFences[] = {
     {"nccl", "kernels/cuda/", ""},
     {"sqlite3", "coordinator/journal", ""},
     {"libpq", "coordinator/journal", ""},
-    {"httplib", "coordinator/dashboard", "node/metrics_program"},
+    {"httplib", "coordinator/dashboard", "node/metrics_program", "tests/wire/web_client"},
+    {"curl/", "wire/web_client", ""},
     {"sentencepiece", "model/sentence_piece", ""},
     {"zlib", "model/unpacked_file", "tests/model/"},
     {"zstd", "model/unpacked_file", "tests/model/"},
@@ -41,6 +43,7 @@ bool IsAtHome(std::string_view path, std::string_view home) {
 bool MayUse(std::string_view path, const Fence& fence) {
   if (fence.home.empty()) return IsProgramFile(path);
   if (IsAtHome(path, fence.home) || IsAtHome(path, fence.second_home)) return true;
+  if (IsAtHome(path, fence.third_home)) return true;
   if (!path.starts_with("tests/")) return false;
   path.remove_prefix(std::string_view("tests/").size());
   return IsAtHome(path, fence.home) || IsAtHome(path, fence.second_home);
