@@ -8,6 +8,7 @@
 #include "common/status.h"
 #include "coordinator/export.h"
 #include "coordinator/planning.h"
+#include "coordinator/snapshot.h"
 #include "pipeline/plan/route.h"
 
 namespace skerry {
@@ -20,8 +21,12 @@ CoordinatorActor::CoordinatorActor(CoordinatorOptions options)
 absl::StatusOr<std::unique_ptr<CoordinatorActor>> CoordinatorActor::Create(
     CoordinatorOptions options) {
   std::unique_ptr<CoordinatorActor> actor(new CoordinatorActor(std::move(options)));
-  const auto& journal = actor->options_.journal;
-  for (size_t i = 0; i < journal.size(); ++i) {
+  const auto journal = std::exchange(actor->options_.journal, {});
+  size_t i = 0;
+  if (!journal.empty() && IsStateEntry(journal[0])) {
+    SKERRY_ASSIGN_OR_RETURN(actor->state_, StateOfEntry(journal[i++]));
+  }
+  for (; i < journal.size(); ++i) {
     const absl::Status status = actor->state_.Apply(journal[i]);
     if (!status.ok()) return Annotate(status, absl::StrFormat("journal record %d", i + 1));
   }

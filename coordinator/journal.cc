@@ -6,6 +6,10 @@
 
 namespace skerry {
 
+absl::Status Journal::Read(const std::function<void(const std::string&)>& with) {
+  return ReadAfter({}, with).status();
+}
+
 absl::StatusOr<std::vector<std::string>> Journal::Load() {
   std::vector<std::string> records;
   SKERRY_RETURN_IF_ERROR(Read([&](const std::string& record) { records.push_back(record); }));
@@ -23,6 +27,10 @@ absl::Status DamagedRecord(const std::string& store, int64_t number) {
       "%s: record %d is damaged or missing; restore the journal from a copy, or cut it there: "
       "skerry-coordinator mend",
       store, number);
+}
+
+absl::Status NoSuchRecord(const std::string& store, const JournalEnd& after) {
+  return NotFound("%s: has no record %d of chain %s", store, after.number, after.chain.Short());
 }
 
 }  // namespace skerry

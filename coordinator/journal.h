@@ -26,16 +26,29 @@ namespace skerry {
 
 enum class JournalAccess { kReadOnly, kWrite, kCreate };
 
+// The last record of a journal; of an empty one the default.
+struct JournalEnd {
+  int64_t number = 0;
+  Digest chain;
+  bool operator==(const JournalEnd&) const = default;
+};
+
 class Journal {
  public:
   virtual ~Journal() = default;
 
   // All records or none; durable when it returns OK.
   virtual absl::Status Append(const std::vector<std::string>& records) = 0;
-  // Calls `with` for every whole record in order. DataLoss names the first record that is not the
-  // one appended, or that is missing, after those before it.
-  virtual absl::Status Read(const std::function<void(const std::string&)>& with) = 0;
+  // Calls `with` for every whole record after `after`, in order; where the journal ends. NotFound:
+  // it has no such record `after`. DataLoss names the first record that is not the one appended, or
+  // that is missing, after those before it; nothing up to `after` is looked at.
+  virtual absl::StatusOr<JournalEnd> ReadAfter(
+      const JournalEnd& after, const std::function<void(const std::string&)>& with) = 0;
+  // From the first record on.
+  absl::Status Read(const std::function<void(const std::string&)>& with);
   absl::StatusOr<std::vector<std::string>> Load();
+  // The number of the last record, without reading those before it; 0: there is none.
+  virtual absl::StatusOr<int64_t> LastNumber() = 0;
 
   // Deletes every record from the first damaged or missing one on; how many. Load succeeds then.
   virtual absl::StatusOr<int64_t> CutDamaged() = 0;
@@ -45,17 +58,11 @@ class Journal {
   virtual absl::StatusOr<std::string> Fact(const std::string& name) = 0;
 };
 
-// The last record of a journal.
-struct JournalEnd {
-  int64_t number = 0;
-  Digest chain;
-  bool operator==(const JournalEnd&) const = default;
-};
-
 // The end after one more record: what a disk or an operator changed or lost is noticed.
 JournalEnd Extended(const JournalEnd& end, const std::string& body);
 
 // `store` names the journal, for people.
 absl::Status DamagedRecord(const std::string& store, int64_t number);
+absl::Status NoSuchRecord(const std::string& store, const JournalEnd& after);
 
 }  // namespace skerry

@@ -106,7 +106,7 @@ absl::Status PostgresJournal::CheckSchema() {
 
 absl::Status PostgresJournal::Append(const std::vector<std::string>& records) {
   if (epoch_ == 0) return Aborted("%s: this process does not lead", name_);
-  if (!end_) SKERRY_RETURN_IF_ERROR(Load().status());
+  if (!end_) SKERRY_RETURN_IF_ERROR(Read([](const std::string&) {}));
   JournalEnd end = *end_;
   std::string numbers, bodies, chains;
   for (const std::string& record : records) {
@@ -160,8 +160,13 @@ absl::StatusOr<bool> PostgresJournal::IsWritten(const JournalEnd& end) {
   return !answer.rows.empty() && answer.rows[0][0] == end.chain.Hex();
 }
 
-absl::Status PostgresJournal::Read(const std::function<void(const std::string&)>& with) {
-  JournalEnd end;
+absl::StatusOr<JournalEnd> PostgresJournal::ReadAfter(
+    const JournalEnd& after, const std::function<void(const std::string&)>& with) {
+  if (after != JournalEnd()) {
+    SKERRY_ASSIGN_OR_RETURN(const bool has, IsWritten(after));
+    if (!has) return NoSuchRecord(name_, after);
+  }
+  JournalEnd end = after;
   while (true) {
     // From the first on, so that a record before it is noticed too.
     SKERRY_ASSIGN_OR_RETURN(const auto page,
@@ -182,7 +187,14 @@ absl::Status PostgresJournal::Read(const std::function<void(const std::string&)>
     if (epoch_ > 0) SKERRY_RETURN_IF_ERROR(RenewLease());  // a long journal takes its time
   }
   end_ = end;
-  return absl::OkStatus();
+  return end;
+}
+
+absl::StatusOr<int64_t> PostgresJournal::LastNumber() {
+  SKERRY_ASSIGN_OR_RETURN(
+      const auto end,
+      Ask("SELECT coalesce(max(number), 0) FROM skerry_record WHERE run = $1", {store_.run}));
+  return Number(end.rows[0][0]);
 }
 
 absl::StatusOr<int64_t> PostgresJournal::CutDamaged() {
@@ -200,7 +212,7 @@ absl::StatusOr<int64_t> PostgresJournal::CutDamaged() {
           {store_.run, std::to_string(epoch_), std::to_string(whole)},
           PostgresConnection::kLongPatience));
   if (cut.changed == 0) SKERRY_RETURN_IF_ERROR(RenewLease());  // deposed, or there was nothing
-  SKERRY_RETURN_IF_ERROR(Load().status());
+  SKERRY_RETURN_IF_ERROR(Read([](const std::string&) {}));
   return cut.changed;
 }
 
@@ -289,10 +301,7 @@ absl::StatusOr<PostgresJournal::Company> PostgresJournal::WhoIsThere() {
           " WHERE run = $1 AND name = 'leads_since' AND value LIKE $2 || ' %'",
           {store_.run, std::to_string(company.lease.epoch)}));
   if (!since.rows.empty()) company.led_s = static_cast<double>(Number(since.rows[0][0])) * 1e-3;
-  SKERRY_ASSIGN_OR_RETURN(
-      const auto end,
-      Ask("SELECT coalesce(max(number), 0) FROM skerry_record WHERE run = $1", {store_.run}));
-  company.records = Number(end.rows[0][0]);
+  SKERRY_ASSIGN_OR_RETURN(company.records, LastNumber());
   SKERRY_ASSIGN_OR_RETURN(
       const auto there,
       Ask("SELECT endpoint, ceil(extract(epoch FROM clock_timestamp() - seen) * 1000)::bigint"

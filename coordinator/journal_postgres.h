@@ -50,7 +50,9 @@ class PostgresJournal final : public Journal {
 
   // Aborted without a lease. Every append renews it, and every page that is read.
   absl::Status Append(const std::vector<std::string>& records) override;
-  absl::Status Read(const std::function<void(const std::string&)>& with) override;
+  absl::StatusOr<JournalEnd> ReadAfter(
+      const JournalEnd& after, const std::function<void(const std::string&)>& with) override;
+  absl::StatusOr<int64_t> LastNumber() override;
   // Under a lease. What is cut is kept in skerry_damaged.
   absl::StatusOr<int64_t> CutDamaged() override;
   absl::Status SetFact(const std::string& name, const std::string& value) override;
@@ -114,7 +116,7 @@ class PostgresJournal final : public Journal {
   LeaseTerms terms_;
   PostgresConnection connection_;
   int64_t epoch_ = 0;              // 0: no lease
-  std::optional<JournalEnd> end_;  // known after the first Read under the lease
+  std::optional<JournalEnd> end_;  // known after the first read under the lease
   bool in_doubt_ = false;          // the answer to the last append was lost
 };
 

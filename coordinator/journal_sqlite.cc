@@ -92,7 +92,7 @@ SqliteJournal::~SqliteJournal() {
 }
 
 absl::Status SqliteJournal::Append(const std::vector<std::string>& records) {
-  if (!end_) SKERRY_RETURN_IF_ERROR(Load().status());
+  if (!end_) SKERRY_RETURN_IF_ERROR(Read([](const std::string&) {}));
   SKERRY_RETURN_IF_ERROR(Execute("BEGIN IMMEDIATE"));
   JournalEnd end = *end_;
   Statement insert;
@@ -118,12 +118,31 @@ absl::Status SqliteJournal::Append(const std::vector<std::string>& records) {
   return absl::OkStatus();
 }
 
-absl::Status SqliteJournal::Read(const std::function<void(const std::string&)>& with) {
+absl::Status SqliteJournal::CheckHas(const JournalEnd& record) {
   Statement select;
-  int code = sqlite3_prepare_v2(database_, "SELECT number, body, chain FROM record ORDER BY number",
-                                -1, &select.handle, nullptr);
+  int code = sqlite3_prepare_v2(database_, "SELECT chain FROM record WHERE number = ?", -1,
+                                &select.handle, nullptr);
   if (code != SQLITE_OK) return Error(code, "load");
-  JournalEnd end;
+  sqlite3_bind_int64(select.handle, 1, record.number);
+  code = sqlite3_step(select.handle);
+  if (code != SQLITE_ROW && code != SQLITE_DONE) return Error(code, "load");
+  const bool has = code == SQLITE_ROW && ColumnText(select.handle, 0) == record.chain.Hex();
+  return has ? absl::OkStatus() : NoSuchRecord(path_, record);
+}
+
+absl::StatusOr<JournalEnd> SqliteJournal::ReadAfter(
+    const JournalEnd& after, const std::function<void(const std::string&)>& with) {
+  const bool is_all = after == JournalEnd();
+  if (!is_all) SKERRY_RETURN_IF_ERROR(CheckHas(after));
+  // A record before the first is noticed too.
+  const std::string sql =
+      absl::StrFormat("SELECT number, body, chain FROM record%s ORDER BY number",
+                      is_all ? "" : " WHERE number > ?");
+  Statement select;
+  int code = sqlite3_prepare_v2(database_, sql.c_str(), -1, &select.handle, nullptr);
+  if (code != SQLITE_OK) return Error(code, "load");
+  if (!is_all) sqlite3_bind_int64(select.handle, 1, after.number);
+  JournalEnd end = after;
   while ((code = sqlite3_step(select.handle)) == SQLITE_ROW) {
     const std::string body = ColumnText(select.handle, 1);
     end = Extended(end, body);
@@ -135,7 +154,17 @@ absl::Status SqliteJournal::Read(const std::function<void(const std::string&)>& 
   }
   if (code != SQLITE_DONE) return Error(code, "load");
   end_ = end;
-  return absl::OkStatus();
+  return end;
+}
+
+absl::StatusOr<int64_t> SqliteJournal::LastNumber() {
+  Statement select;
+  int code = sqlite3_prepare_v2(database_, "SELECT coalesce(max(number), 0) FROM record", -1,
+                                &select.handle, nullptr);
+  if (code != SQLITE_OK) return Error(code, "load");
+  code = sqlite3_step(select.handle);
+  if (code != SQLITE_ROW) return Error(code, "load");
+  return sqlite3_column_int64(select.handle, 0);
 }
 
 absl::StatusOr<int64_t> SqliteJournal::CutDamaged() {
@@ -146,7 +175,7 @@ absl::StatusOr<int64_t> SqliteJournal::CutDamaged() {
   SKERRY_RETURN_IF_ERROR(Execute(
       absl::StrFormat("DELETE FROM record WHERE number > %d OR number < 1", whole).c_str()));
   const int64_t cut = sqlite3_changes64(database_);
-  SKERRY_RETURN_IF_ERROR(Load().status());
+  SKERRY_RETURN_IF_ERROR(Read([](const std::string&) {}));
   return cut;
 }
 

@@ -28,7 +28,9 @@ class SqliteJournal final : public Journal {
   ~SqliteJournal() override;
 
   absl::Status Append(const std::vector<std::string>& records) override;
-  absl::Status Read(const std::function<void(const std::string&)>& with) override;
+  absl::StatusOr<JournalEnd> ReadAfter(
+      const JournalEnd& after, const std::function<void(const std::string&)>& with) override;
+  absl::StatusOr<int64_t> LastNumber() override;
   absl::StatusOr<int64_t> CutDamaged() override;
   absl::Status SetFact(const std::string& name, const std::string& value) override;
   absl::StatusOr<std::string> Fact(const std::string& name) override;
@@ -37,11 +39,12 @@ class SqliteJournal final : public Journal {
   explicit SqliteJournal(sqlite3* database, std::string path)
       : database_(database), path_(std::move(path)) {}
   absl::Status Execute(const char* sql);
+  absl::Status CheckHas(const JournalEnd& record);
   absl::Status Error(int code, const std::string& doing) const;
 
   sqlite3* database_;
   std::string path_;
-  std::optional<JournalEnd> end_;  // known after the first Read or Append
+  std::optional<JournalEnd> end_;  // known after the first read or Append
 };
 
 }  // namespace skerry

@@ -23,6 +23,7 @@
 #include "coordinator/run_templates.h"
 #include "coordinator/screen.h"
 #include "coordinator/serve_program.h"
+#include "coordinator/snapshot_program.h"
 #include "coordinator/storage_program.h"
 #include "wire/config.h"
 #include "wire/identity.h"
@@ -217,6 +218,11 @@ void AddRunCommands(CLI::App& app, CommandLine& line) {
   serve->add_option("--push-checkpoints", line.serve.push_checkpoints,
                     "copy each into object storage: s3://BUCKET/PREFIX");
   serve
+      ->add_option("--snapshot-every", line.serve.snapshot_every,
+                   "journal records between snapshots, from which a restart goes on; 0: none")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  serve
       ->add_option("--log-format", line.serve.log_format,
                    "text, or json: one object a line, named as OpenTelemetry's")
       ->check(CLI::IsMember({"text", "json"}))
@@ -316,6 +322,7 @@ const std::vector<CliExample> kExamples = {
      "a vocabulary of one's own"},
     {"dashboard", "dashboard run", "a run that is over, in a browser"},
     {"checkpoints", "checkpoints run --verify", "which checkpoints are whole"},
+    {"compact", "compact run", "a restart need not read what was so far"},
     {"report", "report run --out evening", "report.html and report.json in ./evening"},
 };
 
@@ -337,6 +344,7 @@ int Run(int argc, char** argv) {
   AddCheckpointCommands(app, &line.exit_code);
   AddDashboardCommand(app, &line.exit_code);
   AddExplainCommand(app, &line.exit_code);
+  AddCompactCommand(app, &line.exit_code);
   return RunCommandLine(app, argc, argv, kExamples, &line.exit_code);
 }
 

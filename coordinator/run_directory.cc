@@ -19,6 +19,7 @@
 #include "coordinator/journal_store.h"
 #include "coordinator/record_json.h"
 #include "coordinator/run_templates.h"
+#include "coordinator/snapshot_file.h"
 #include "model/file_io.h"
 #include "model/text_tokenizer.h"
 #include "wire/config.h"
@@ -199,38 +200,39 @@ absl::Status InitRunDirectory(const InitOptions& options) {
   return BeginJournal(store, config, run, begin.records);
 }
 
+absl::StatusOr<RunId> RunOf(Journal& journal, const JournalStore& store) {
+  SKERRY_ASSIGN_OR_RETURN(const std::string hex, journal.Fact("run"));
+  const auto run = ParseId<RunId>(hex);
+  if (!run) return DataLoss("%s: the run's id is damaged [SK-journal-damaged]", NameOf(store));
+  return *run;
+}
+
 absl::StatusOr<OpenedRun> OpenRunDirectory(const std::string& path) {
   const RunDirectory directory{path};
   SKERRY_ASSIGN_OR_RETURN(JournalStore store, StoreOf(path));
   SKERRY_ASSIGN_OR_RETURN(RunConfig config, LoadRunConfig(directory.File("run.toml")));
   SKERRY_ASSIGN_OR_RETURN(auto journal, OpenJournal(store, JournalAccess::kReadOnly));
-  SKERRY_ASSIGN_OR_RETURN(const std::string run_hex, journal->Fact("run"));
+  SKERRY_ASSIGN_OR_RETURN(const RunId run, RunOf(*journal, store));
   SKERRY_ASSIGN_OR_RETURN(const std::string config_hex, journal->Fact("config"));
-  const auto run = ParseId<RunId>(run_hex);
-  if (!run) return DataLoss("%s: the run's id is damaged [SK-journal-damaged]", NameOf(store));
   if (config_hex != ConfigDigest(config).Hex()) {
-    SKERRY_ASSIGN_OR_RETURN(const auto records, journal->Load());
-    if (!records.empty()) {
+    SKERRY_ASSIGN_OR_RETURN(const int64_t records, journal->LastNumber());
+    if (records > 0) {
       return FailedPrecondition(
           "%s was changed after nodes joined; a run keeps its configuration: change it back, or "
           "make another run with skerry-coordinator init [SK-run-changed]",
           directory.File("run.toml"));
     }
   }
-  return OpenedRun{directory, *run, std::move(config), std::move(store)};
+  return OpenedRun{directory, run, std::move(config), std::move(store)};
 }
 
 absl::StatusOr<RunState> LoadRunState(const RunDirectory& directory) {
   SKERRY_ASSIGN_OR_RETURN(const JournalStore store, StoreOf(directory.path));
   SKERRY_ASSIGN_OR_RETURN(auto journal, OpenJournal(store, JournalAccess::kReadOnly));
-  SKERRY_ASSIGN_OR_RETURN(const auto records, journal->Load());
-  RunState state;
-  for (size_t i = 0; i < records.size(); ++i) {
-    const absl::Status status = state.Apply(records[i]);
-    if (!status.ok())
-      return Annotate(status, absl::StrFormat("%s: record %d", NameOf(store), i + 1));
-  }
-  return state;
+  SKERRY_ASSIGN_OR_RETURN(const RunId run, RunOf(*journal, store));
+  auto folded = FoldJournal(*journal, directory.path, run);
+  if (!folded.ok()) return Annotate(folded.status(), NameOf(store));
+  return std::move(folded->now.state);
 }
 
 absl::Status ReadJournal(const RunDirectory& directory,
@@ -281,6 +283,8 @@ absl::StatusOr<std::string> MendJournal(const std::string& path) {
   auto* shared = dynamic_cast<PostgresJournal*>(journal.get());
   if (shared != nullptr) SKERRY_RETURN_IF_ERROR(LeadToMend(*shared));
   SKERRY_ASSIGN_OR_RETURN(const int64_t cut, journal->CutDamaged());
+  std::error_code ignored;
+  fs::remove(directory.File("snapshot"), ignored);  // perhaps of what was cut
   if (shared != nullptr) SKERRY_RETURN_IF_ERROR(shared->ReleaseLease());
   return absl::StrFormat(
       "%s\nthe journal ends with record %d now; %d records were cut, and are still in %s\nnodes "

@@ -3,6 +3,7 @@
 //   run.toml           configuration, for people; its digest is part of the run's id
 //   coordinator.key    Ed25519, mode 0600
 //   journal.sqlite     everything that happened; facts "run" and "config"
+//   snapshot           what a restart begins with; may be deleted (coordinator/snapshot_file.h)
 //   store              or: where that is instead, in PostgreSQL (coordinator/journal_store.h)
 //   data/              index.json and token shards
 //   events.jsonl       one line an event, appended
@@ -57,6 +58,9 @@ struct InitOptions {
 
 // Creates the directory's files. AlreadyExists if there is a run in it.
 absl::Status InitRunDirectory(const InitOptions& options);
+
+// DataLoss: what the journal says is no id.
+absl::StatusOr<RunId> RunOf(Journal& journal, const JournalStore& store);
 
 struct OpenedRun {
   RunDirectory directory;

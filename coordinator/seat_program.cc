@@ -84,13 +84,15 @@ absl::Status CoordinatorSeat::NoteConfig(const RunConfig& config) {
   return journal_->SetFact("config", ConfigDigest(config).Hex());
 }
 
-absl::StatusOr<std::vector<std::string>> CoordinatorSeat::Load() {
-  SKERRY_ASSIGN_OR_RETURN(auto records, journal_->Load());
-  constexpr Duration kFoldOne = Duration::Micros(100);
-  if (shared_ != nullptr) {
-    SKERRY_RETURN_IF_ERROR(shared_->RenewLease(kFoldOne * static_cast<int64_t>(records.size())));
-  }
-  return records;
+// The lease is renewed with every page of the journal, but not while the snapshot is read, and the
+// state made use of.
+absl::StatusOr<FoldedJournal> CoordinatorSeat::Fold(const std::string& directory,
+                                                    const RunId& run) {
+  constexpr Duration kExtra = Duration::Seconds(10);
+  if (shared_ != nullptr) SKERRY_RETURN_IF_ERROR(shared_->RenewLease(kExtra));
+  SKERRY_ASSIGN_OR_RETURN(auto folded, FoldJournal(*journal_, directory, run));
+  if (shared_ != nullptr) SKERRY_RETURN_IF_ERROR(shared_->RenewLease(kExtra));
+  return folded;
 }
 
 bool CoordinatorSeat::TryToTake() {

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/journal_store.h"
 #include "coordinator/lease.h"
+#include "coordinator/snapshot_file.h"
 #include "wire/message/message.h"
 
 namespace skerry {
@@ -28,9 +29,8 @@ class CoordinatorSeat {
   // for. `endpoint`: where it will listen. FailedPrecondition: its training data is not the run's.
   absl::Status Take(const std::string& endpoint, const std::vector<ShardName>& shards);
 
-  // The journal's records, of a seat that was taken. The lease lasts for as long as it may take to
-  // fold so many: until then nothing renews it.
-  absl::StatusOr<std::vector<std::string>> Load();
+  // The run's state, of a seat that was taken (coordinator/snapshot_file.h).
+  absl::StatusOr<FoldedJournal> Fold(const std::string& directory, const RunId& run);
   // Of a run that nobody has joined: from now on its configuration is this one.
   absl::Status NoteConfig(const RunConfig& config);
   int64_t epoch() const { return keeper_.epoch(); }  // 0: SQLite, there is none

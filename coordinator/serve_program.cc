@@ -25,6 +25,7 @@
 #include "coordinator/screen.h"
 #include "coordinator/seat_program.h"
 #include "coordinator/shard_source.h"
+#include "coordinator/snapshot_program.h"
 #include "coordinator/storage_program.h"
 #include "model/file_io.h"
 #include "wire/config.h"
@@ -158,6 +159,12 @@ absl::Status OpenLoop(Serving& serving) {
   return absl::OkStatus();
 }
 
+std::string ContinuedFrom(int64_t records, int64_t spared) {
+  if (records == 0) return "";
+  return absl::StrFormat("; continued from %d journal records", records) +
+         (spared > 0 ? absl::StrFormat(", %d of them as the snapshot holds them", spared) : "");
+}
+
 // From here on this process leads: the journal is read, and nobody else adds to it.
 absl::Status MakeActor(Serving& serving) {
   CoordinatorOptions options =
@@ -171,16 +178,18 @@ absl::Status MakeActor(Serving& serving) {
   options.checkpoints = serving.archive.get();
   options.format_config = FormatRunConfig;
   options.coordinators = serving.seat->endpoints();
-  SKERRY_ASSIGN_OR_RETURN(options.journal, serving.seat->Load());
+  SKERRY_ASSIGN_OR_RETURN(FoldedJournal folded,
+                          serving.seat->Fold(serving.run.directory.path, serving.run.run));
+  if (!folded.note.empty()) LogLine(folded.note);
+  const int64_t records = folded.now.end.number;
   // run.toml may be edited between `init` and the first node, and not afterwards.
-  if (options.journal.empty()) {
-    SKERRY_RETURN_IF_ERROR(serving.seat->NoteConfig(serving.run.config));
-  }
-  const size_t records = options.journal.size();
+  if (records == 0) SKERRY_RETURN_IF_ERROR(serving.seat->NoteConfig(serving.run.config));
+  options.journal = {StateEntry(folded.now.state)};
+  folded.now.state = {};
   SKERRY_ASSIGN_OR_RETURN(serving.actor, CoordinatorActor::Create(std::move(options)));
-  LogLine(absl::StrFormat(
-      "serving run %s at %s%s", serving.run.run.Short(), serving.loop->endpoint(),
-      records > 0 ? absl::StrFormat("; continued from %d journal records", records) : ""));
+  LogLine(
+      absl::StrFormat("serving run %s at %s", serving.run.run.Short(), serving.loop->endpoint()) +
+      ContinuedFrom(records, folded.spared));
   return absl::OkStatus();
 }
 
@@ -198,8 +207,9 @@ absl::StatusOr<int> Serve(const ServeOptions& options) {
   SKERRY_ASSIGN_OR_RETURN(OpenedRun run, OpenRunDirectory(options.directory));
   if (LogsJson()) LogAsJson(run.run.Short());
   RaiseOpenFileLimit();
-  // Before keys, sockets and threads: its process has none of them.
+  // Before keys, sockets and threads: their processes have none of them.
   if (options.dashboard != "none") StartDashboard(DashboardOf(options));
+  StartSnapshots(options.directory, options.snapshot_every);
   SKERRY_RETURN_IF_ERROR(LockRunDirectory(run.directory));
   SKERRY_ASSIGN_OR_RETURN(Identity identity, Identity::Load(run.directory.File("coordinator.key")));
   SKERRY_ASSIGN_OR_RETURN(auto seat, CoordinatorSeat::Open(run.store));

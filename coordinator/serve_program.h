@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "coordinator/snapshot_program.h"
 
 namespace skerry {
 
@@ -14,9 +15,10 @@ struct ServeOptions {
   int probes_at_once = 0;  // links measured at a time; 0: every disjoint pair of nodes
   std::string shape_file;  // imitate this network towards nodes; "" for none
   std::string region;
-  std::string dashboard;            // host:port; "none"; "": the usual port, or one of the next
-  std::string push_checkpoints;     // s3://BUCKET/PREFIX; "": nowhere
-  std::string log_format = "text";  // of what it prints: or "json", for programs
+  std::string dashboard;  // host:port; "none"; "": the usual port, or one of the next
+  int64_t snapshot_every = kSnapshotEvery;  // records; 0: none are written
+  std::string push_checkpoints;             // s3://BUCKET/PREFIX; "": nowhere
+  std::string log_format = "text";          // of what it prints: or "json", for programs
 };
 
 inline constexpr int kDeposedExit = 3;

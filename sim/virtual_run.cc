@@ -15,6 +15,7 @@
 #include "pipeline/plan/route.h"
 #include "sim/made_up_text.h"
 #include "sim/scaled_stage.h"
+#include "sim/snapshot_restart.h"
 
 namespace skerry {
 namespace {
@@ -198,6 +199,7 @@ std::unique_ptr<Actor> VirtualRun::MakeCoordinator(const std::vector<std::string
   options.config = options_.config;
   options.journal = options_.history;
   options.journal.insert(options.journal.end(), journal.begin(), journal.end());
+  if (!journal.empty()) BeginWithSnapshot(options);
   options.shards = shards_->names();
   options.objects = shards_.get();
   if (options_.exports) options.model = sink_.get();

@@ -72,6 +72,16 @@ TEST_CASE("Postgres: what was appended is loaded, facts are kept, runs do not mi
   REQUIRE(records.ok());
   CHECK(records->size() == 1104);
   CHECK(records->at(2) == binary);
+  CHECK(reader->LastNumber().value() == 1104);
+  const JournalEnd one = Extended({}, "one");
+  std::vector<std::string> after;
+  const auto note = [&after](const std::string& record) { after.push_back(record); };
+  const auto end = reader->ReadAfter(one, note);
+  REQUIRE(end.ok());
+  CHECK(end->number == 1104);
+  CHECK(after == std::vector<std::string>(records->begin() + 1, records->end()));
+  CHECK(absl::IsNotFound(reader->ReadAfter({1, {}}, note).status()));
+  CHECK(absl::IsNotFound(reader->ReadAfter({2000, one.chain}, note).status()));
   CHECK(reader->Fact("run").value() == "abc");
   CHECK(absl::IsNotFound(reader->Fact("color").status()));
 

@@ -111,6 +111,35 @@ TEST_CASE("What was appended is loaded, in order, by another process too", "[jou
   CHECK(MustLoad(path).size() == 4);
 }
 
+TEST_CASE("A journal is read on from a record that it has, and from no other", "[journal]") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.File("journal.sqlite");
+  const auto writer = MustOpen(path, Access::kCreate);
+  CHECK(writer->LastNumber().value() == 0);
+  REQUIRE(writer->Append({"one", "two", "three"}).ok());
+  CHECK(writer->LastNumber().value() == 3);
+
+  const JournalEnd two = Extended(Extended({}, "one"), "two");
+  const auto journal = MustOpen(path, Access::kWrite);
+  std::vector<std::string> read;
+  const auto note = [&read](const std::string& record) { read.push_back(record); };
+  const auto end = journal->ReadAfter(two, note);
+  REQUIRE(end.ok());
+  CHECK(read == std::vector<std::string>{"three"});
+  CHECK(*end == Extended(two, "three"));
+  // Whoever read the end only goes on with the same chain.
+  REQUIRE(journal->Append({"four"}).ok());
+  CHECK(MustLoad(path).size() == 4);
+  CHECK(journal->ReadAfter(Extended(*end, "four"), note).ok());
+  CHECK(read.size() == 1);
+
+  for (const JournalEnd& other :
+       {Extended(Extended({}, "one"), "tvo"), JournalEnd{9, two.chain}, JournalEnd{0, two.chain}}) {
+    CHECK(absl::IsNotFound(journal->ReadAfter(other, note).status()));
+  }
+  CHECK(read.size() == 1);
+}
+
 TEST_CASE("A journal that is not there is not made by reading or serving", "[journal][error]") {
   const TemporaryDirectory directory;
   const auto access = GENERATE(Access::kReadOnly, Access::kWrite);

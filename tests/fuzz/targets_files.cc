@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +14,8 @@
 #include "coordinator/event_tail.h"
 #include "coordinator/report_events.h"
 #include "coordinator/run_state.h"
+#include "coordinator/snapshot.h"
+#include "coordinator/state_bytes.h"
 #include "model/safetensors.h"
 #include "model/token_dataset.h"
 #include "model/tokenizer.h"
@@ -124,6 +127,34 @@ std::vector<Bytes> RecordSeeds() {
           BytesOf(admitted + "\n" + rounds + "\n" + MarkRecord("finished"))};
 }
 
+// A snapshot behind its digests, and whole.
+void RunSnapshot(std::span<const uint8_t> input) {
+  UnpackSnapshot(input, {}).IgnoreError();
+  StateReader reader(input);
+  RunState state;
+  reader.Get(state);
+  if (!reader.ok() || !reader.AtEnd()) return;
+  StateWriter writer;
+  writer.Put(state);
+  const Bytes again = writer.Take();
+  SKERRY_CHECK(std::equal(again.begin(), again.end(), input.begin(), input.end()),
+               "a state has one form");
+}
+std::vector<Bytes> SnapshotSeeds() {
+  RunState state;
+  const std::string text = TextIn(RecordSeeds().front());
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    state.Apply(text.substr(at, end - at)).IgnoreError();
+    at = end + 1;
+  }
+  state.losses[3].by_microbatch[1] = {1, 8, 2.5f};
+  state.plan = PipelinePlan();
+  StateWriter writer;
+  writer.Put(state);
+  return {writer.Take(), PackSnapshot({{4, {}}, state}, {})};
+}
+
 // The event log, and what people ask of it over HTTP: a number of seconds, a line, a count.
 void RunEvents(std::span<const uint8_t> input) {
   const std::string text = TextIn(input);
@@ -182,6 +213,7 @@ std::vector<FuzzTarget> FileTargets() {
           {"safetensors", RunSafetensors, SafetensorsSeeds},
           {"tokenizer", RunTokenizer, TokenizerSeeds},
           {"journal", RunRecord, RecordSeeds},
+          {"snapshot", RunSnapshot, SnapshotSeeds},
           {"events", RunEvents, EventSeeds},
           {"http_query", RunQuery, QuerySeeds}};
 }
