@@ -287,7 +287,9 @@ TEST_CASE("Who is left out by most others three rounds in a row is put out, with
 }
 
 TEST_CASE("Without a robust mode nobody can be said to be screened", "[coordinator]") {
-  ServedRun run;
+  RunConfig config = SmallRun();
+  config.outer.robust = OuterRobust::kNone;
+  ServedRun run(config);
   run.Gather();
   HoldAll(run, 0, 0);
   RoundApplied message = Applied(0, 0);
