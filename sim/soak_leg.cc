@@ -1,6 +1,7 @@
 #include "sim/soak_leg.h"
 
 #include <sys/types.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -275,7 +276,8 @@ void Leg::FindLeftovers() {
   }
   // Children that outlived theirs come to this process (PR_SET_CHILD_SUBREAPER).
   std::ifstream in(absl::StrFormat("/proc/self/task/%d/children", getpid()));
-  for (int64_t pid = 0; in >> pid;) {
+  for (pid_t pid = 0; in >> pid;) {
+    if (waitpid(pid, nullptr, WNOHANG) == pid) continue;  // it has ended with its parent
     std::ifstream name(absl::StrFormat("/proc/%d/comm", pid));
     std::string comm;
     std::getline(name, comm);
