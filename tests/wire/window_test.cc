@@ -135,8 +135,7 @@ TEST_CASE(
   CHECK(world.Goodput(Duration::Seconds(2)) > 0.85 * 12.5e6);
 }
 
-TEST_CASE("Window: what waits on the way back is not taken for a queue of ours",
-          "[wire][window]") {
+TEST_CASE("Window: what waits on the way back is not taken for a queue of ours", "[wire][window]") {
   const double mbps = GENERATE(20.0, 100.0);
   const int rtt_ms = GENERATE(2, 20, 80);
   INFO(mbps << " Mbit/s, " << rtt_ms << " ms");

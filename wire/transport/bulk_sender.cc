@@ -261,7 +261,7 @@ void BulkSender::OnEcho(Instant now, const ProbeMessage& probe) {
   const Instant sent = Instant::FromNanos(probe.sent_nanos);
   if (sent > now) return;
   std::optional<Duration> way;
-  if (probe.arrived_nanos) way = Duration::Nanos(*probe.arrived_nanos - probe.sent_nanos);
+  if (probe.arrived_nanos >= 0) way = Duration::Nanos(probe.arrived_nanos - probe.sent_nanos);
   window_.OnProbe(now, now - sent, way);
 }
 

@@ -119,8 +119,8 @@ Bytes EncodeLink(const WantMessage& m) {
   return LinkWriter(Kind::kWant).Put(m.stripes).Take();
 }
 Bytes EncodeLink(const ProbeMessage& m) {
-  if (m.arrived_nanos)
-    return LinkWriter(Kind::kTimedEcho).Put(m.sent_nanos).Put(*m.arrived_nanos).Take();
+  if (m.arrived_nanos >= 0)
+    return LinkWriter(Kind::kTimedEcho).Put(m.sent_nanos).Put(m.arrived_nanos).Take();
   const int64_t sent = m.wants_arrival ? m.sent_nanos | kWantsArrival : m.sent_nanos;
   return LinkWriter(Kind::kProbe).Put(sent).Put(static_cast<uint8_t>(m.is_echo)).Take();
 }

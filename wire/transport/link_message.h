@@ -79,7 +79,7 @@ struct ProbeMessage {
   int64_t sent_nanos = 0;  // of the sender's clock, < 2^62
   bool is_echo = false;
   bool wants_arrival = false;
-  std::optional<int64_t> arrived_nanos = {};  // of the receiver's clock; in an echo
+  int64_t arrived_nanos = -1;  // of the receiver's clock; in an echo; −1: not told
   bool operator==(const ProbeMessage&) const = default;
 };
 ProbeMessage EchoOf(const ProbeMessage& probe, int64_t arrived_nanos);

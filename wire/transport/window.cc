@@ -35,7 +35,7 @@ Duration CongestionWindow::Least::Add(Instant now, Duration value) {
 
 Duration CongestionWindow::QueueOf(Duration round_trip, std::optional<Duration> way) const {
   const Duration both = round_trip - *shortest_;
-  return way ? std::clamp(*way - *shortest_way_, both / 2, both) : both;
+  return way ? std::clamp(*way - *shortest_way_, both / 4, both) : both;
 }
 
 void CongestionWindow::OnProbe(Instant now, Duration round_trip, std::optional<Duration> way) {
