@@ -14,7 +14,6 @@ namespace skerry {
 namespace {
 
 constexpr int64_t kManifestBytesMax = int64_t{256} << 20;
-constexpr int64_t kCopyBytes = 1 << 20;
 
 std::string ChunkPath(const Digest& digest) {
   return "chunks/" + digest.Hex();
@@ -53,12 +52,29 @@ absl::Status CheckpointArchive::Put(const Digest& digest, const Payload& chunk) 
   if (DigestOf(View(chunk)) != digest) {
     return DataLoss("a chunk of a checkpoint is not what its digest says");
   }
-  return WriteFile(*files_, ChunkPath(digest), View(chunk));
+  return PutVerified(digest, View(chunk));
+}
+
+absl::Status CheckpointArchive::PutVerified(const Digest& digest, std::span<const uint8_t> chunk) {
+  synced_.erase(digest);
+  SKERRY_ASSIGN_OR_RETURN(const auto file, files_->Create(ChunkPath(digest)));
+  SKERRY_RETURN_IF_ERROR(file->Write(chunk));
+  return file->Place();
 }
 
 absl::Status CheckpointArchive::Commit(const Checkpoint& checkpoint) {
   const std::vector<std::string> problems = Problems(checkpoint, false);
   if (!problems.empty()) return DataLoss("%s", problems.front());
+  std::set<Digest> fresh;
+  for (const CheckpointStage& stage : checkpoint.stages) {
+    for (const Digest& chunk : stage.chunks) {
+      if (!synced_.contains(chunk)) fresh.insert(chunk);
+    }
+  }
+  std::vector<std::string> names;
+  for (const Digest& chunk : fresh) names.push_back(chunk.Hex());
+  SKERRY_RETURN_IF_ERROR(files_->Sync("chunks", names));
+  synced_.merge(fresh);
   const std::string text = ManifestText(checkpoint);
   return WriteFile(*files_, ManifestPath(checkpoint.generation),
                    std::span(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
@@ -110,21 +126,24 @@ absl::Status CheckpointArchive::Keep(const std::vector<int64_t>& generations) {
   for (const std::string& chunk : chunks) {
     if (!named.contains(chunk)) SKERRY_RETURN_IF_ERROR(files_->Remove("chunks/" + chunk));
   }
+  std::erase_if(synced_, [&](const Digest& chunk) { return !named.contains(chunk.Hex()); });
   return absl::OkStatus();
 }
 
-absl::StatusOr<Bytes> CheckpointArchive::Chunk(const Checkpoint& checkpoint, size_t stage,
-                                               size_t chunk) {
-  const Digest& digest = checkpoint.stages[stage].chunks[chunk];
-  if (cached_ && cached_->digest == digest) return cached_->bytes;
+absl::StatusOr<std::span<const uint8_t>> CheckpointArchive::Chunk(const Checkpoint& checkpoint,
+                                                                  size_t stage, size_t chunk) {
+  const std::vector<Digest>& chunks = checkpoint.stages[stage].chunks;
+  const Digest& digest = chunks[chunk];
+  if (cached_ && cached_->digest == digest) return std::span<const uint8_t>(cached_->bytes);
+  if (chunk + 1 < chunks.size()) files_->WillRead(ChunkPath(chunks[chunk + 1]));
   auto bytes = files_->Read(ChunkPath(digest), 0, kCheckpointChunkBytes + 1);
   const bool missing = !bytes.ok();
   if (missing || DigestOf(std::span<const uint8_t>(*bytes)) != digest) {
     return DataLoss("checkpoint %d: %s is %s", checkpoint.generation,
                     DescribeChunk(checkpoint, stage, chunk), missing ? "missing" : "damaged");
   }
-  cached_ = Cached{digest, *bytes};
-  return bytes;
+  cached_ = Cached{digest, *std::move(bytes)};
+  return std::span<const uint8_t>(cached_->bytes);
 }
 
 std::vector<std::string> CheckpointArchive::Problems(const Checkpoint& checkpoint, bool reads) {
@@ -154,7 +173,7 @@ class StageReader {
   absl::Status Open() {
     for (size_t s = 0; s < checkpoint_.stages.size(); ++s) {
       const CheckpointStage& stage = checkpoint_.stages[s];
-      SKERRY_ASSIGN_OR_RETURN(const Bytes first, archive_.Chunk(checkpoint_, s, 0));
+      SKERRY_ASSIGN_OR_RETURN(const auto first, archive_.Chunk(checkpoint_, s, 0));
       SKERRY_ASSIGN_OR_RETURN(const StateSizes sizes, SizesOfState(first));
       layouts_.push_back(ParameterLayout::ForStage(checkpoint_.model, stage.first_layer,
                                                    stage.last_layer, stage.holds_ends));
@@ -181,11 +200,7 @@ class StageReader {
                         tensor.name, tensor.size());
       }
       const int64_t first = OffsetOf(at->first, array) + 4 * at->second;
-      for (int64_t done = 0; done < 4 * tensor.size(); done += kCopyBytes) {
-        const int64_t length = std::min(kCopyBytes, 4 * tensor.size() - done);
-        SKERRY_ASSIGN_OR_RETURN(const Bytes bytes, Read(at->first, first + done, length));
-        SKERRY_RETURN_IF_ERROR(take(bytes));
-      }
+      SKERRY_RETURN_IF_ERROR(Read(at->first, first, 4 * tensor.size(), take));
     }
     return absl::OkStatus();
   }
@@ -204,20 +219,21 @@ class StageReader {
     const int64_t n = sizes_[stage].parameters, m = sizes_[stage].moments;
     return kStateHeaderBytes + 4 * (array < 2 ? array * n : 2 * n + (array - 2) * m);
   }
-  absl::StatusOr<Bytes> Read(size_t stage, int64_t offset, int64_t length) {
-    Bytes out;
+  absl::Status Read(size_t stage, int64_t offset, int64_t length,
+                    const std::function<absl::Status(std::span<const uint8_t>)>& take) {
     while (length > 0) {
       SKERRY_ASSIGN_OR_RETURN(
-          const Bytes chunk,
+          const auto chunk,
           archive_.Chunk(checkpoint_, stage, static_cast<size_t>(offset / kCheckpointChunkBytes)));
       const int64_t within = offset % kCheckpointChunkBytes;
       const int64_t part = std::min(length, static_cast<int64_t>(chunk.size()) - within);
       if (part <= 0) return DataLoss("checkpoint %d: a chunk is short", checkpoint_.generation);
-      out.insert(out.end(), chunk.begin() + within, chunk.begin() + within + part);
+      SKERRY_RETURN_IF_ERROR(
+          take(chunk.subspan(static_cast<size_t>(within), static_cast<size_t>(part))));
       offset += part;
       length -= part;
     }
-    return out;
+    return absl::OkStatus();
   }
 
   CheckpointArchive& archive_;
@@ -252,8 +268,9 @@ absl::Status CheckpointArchive::WriteStart(const Checkpoint& checkpoint,
 
 absl::StatusOr<Bytes> CheckpointArchive::Whole(const Checkpoint& checkpoint, size_t stage) {
   Bytes whole;
+  whole.reserve(static_cast<size_t>(checkpoint.stages[stage].bytes));
   for (size_t c = 0; c < checkpoint.stages[stage].chunks.size(); ++c) {
-    SKERRY_ASSIGN_OR_RETURN(const Bytes chunk, Chunk(checkpoint, stage, c));
+    SKERRY_ASSIGN_OR_RETURN(const auto chunk, Chunk(checkpoint, stage, c));
     whole.insert(whole.end(), chunk.begin(), chunk.end());
   }
   return whole;

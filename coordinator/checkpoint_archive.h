@@ -6,12 +6,15 @@
 //
 // A generation is written chunks first, manifest last, each file there whole or not at all; it is
 // dropped manifest first. So a process that dies anywhere leaves every generation whole that was,
-// and at worst chunks that nobody names, which the next Keep removes.
+// and at worst chunks that nobody names, which the next Keep removes. Chunks are waited for once,
+// before their manifest: a machine that loses power before may keep short ones, which Held finds.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,6 +42,8 @@ class CheckpointArchive final : public CheckpointStore {
   ObjectChunk Read(int32_t stage, const ObjectRequest& request) override;
   absl::Status Remake(Checkpoint* checkpoint, const std::vector<int32_t>& stages) override;
 
+  // As Put, of bytes whose digest the caller has just computed.
+  absl::Status PutVerified(const Digest& digest, std::span<const uint8_t> chunk);
   // Generations with a manifest, ascending.
   absl::StatusOr<std::vector<int64_t>> Generations();
   // DataLoss: the manifest is damaged or missing.
@@ -54,7 +59,9 @@ class CheckpointArchive final : public CheckpointStore {
   absl::StatusOr<std::vector<float>> BaseOf(const Checkpoint& checkpoint);
 
  private:
-  absl::StatusOr<Bytes> Chunk(const Checkpoint& checkpoint, size_t stage, size_t chunk);
+  // Verified; valid until the next call. The one behind it is read from the disk meanwhile.
+  absl::StatusOr<std::span<const uint8_t>> Chunk(const Checkpoint& checkpoint, size_t stage,
+                                                 size_t chunk);
   absl::StatusOr<Bytes> Whole(const Checkpoint& checkpoint, size_t stage);
   absl::Status WriteStart(const Checkpoint& checkpoint, const TransformerConfig& model,
                           const StageAssignment& stage, size_t index);
@@ -63,6 +70,7 @@ class CheckpointArchive final : public CheckpointStore {
   absl::Status WriteRecut(const Checkpoint& checkpoint, const StageAssignment& stage, size_t index);
 
   std::unique_ptr<CheckpointFiles> files_;
+  std::set<Digest> synced_;  // chunks that are known to be on the disk
   Recut recut_;
   // The chunk read last, verified: arrays are read in order.
   struct Cached {

@@ -24,6 +24,7 @@ class DiskWriter final : public CheckpointFiles::Writer {
   explicit DiskWriter(std::unique_ptr<AtomicFile> file) : file_(std::move(file)) {}
   absl::Status Write(std::span<const uint8_t> bytes) override { return file_->Write(bytes); }
   absl::Status Commit() override { return file_->Commit(); }
+  absl::Status Place() override { return file_->Place(); }
 
  private:
   std::unique_ptr<AtomicFile> file_;
@@ -42,6 +43,7 @@ class MemoryWriter final : public CheckpointFiles::Writer {
     disk_->files[path_] = std::move(bytes_);
     return absl::OkStatus();
   }
+  absl::Status Place() override { return Commit(); }
 
  private:
   std::shared_ptr<CheckpointDisk> disk_;
@@ -95,6 +97,18 @@ absl::StatusOr<Bytes> DiskCheckpointFiles::Read(const std::string& path, int64_t
   return bytes;
 }
 
+absl::Status DiskCheckpointFiles::Sync(const std::string& folder,
+                                       const std::vector<std::string>& names) {
+  return SyncFiles(directory_ + "/" + folder, names);
+}
+
+void DiskCheckpointFiles::WillRead(const std::string& path) {
+  const int file = open((directory_ + "/" + path).c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return;
+  posix_fadvise(file, 0, 0, POSIX_FADV_WILLNEED);
+  close(file);
+}
+
 absl::Status DiskCheckpointFiles::Remove(const std::string& path) {
   std::error_code error;
   fs::remove(directory_ + "/" + path, error);
@@ -138,6 +152,11 @@ absl::StatusOr<Bytes> MemoryCheckpointFiles::Read(const std::string& path, int64
   const auto size = static_cast<int64_t>(it->second.size());
   const int64_t begin = std::min(offset, size), end = std::min(size, begin + length);
   return Bytes(it->second.begin() + begin, it->second.begin() + end);
+}
+
+absl::Status MemoryCheckpointFiles::Sync(const std::string& folder,
+                                         const std::vector<std::string>&) {
+  return disk_->changes_left == 0 ? Unavailable("%s: the disk is gone", folder) : absl::OkStatus();
 }
 
 absl::Status MemoryCheckpointFiles::Remove(const std::string& path) {

@@ -25,9 +25,14 @@ class CheckpointFiles {
     virtual ~Writer() = default;
     virtual absl::Status Write(std::span<const uint8_t> bytes) = 0;
     virtual absl::Status Commit() = 0;  // on the disk when it returns
+    virtual absl::Status Place() = 0;   // there, and on the disk after Sync
   };
   virtual ~CheckpointFiles() = default;
   virtual absl::StatusOr<std::unique_ptr<Writer>> Create(const std::string& path) = 0;
+  // Files of a folder that were placed are on the disk when it returns.
+  virtual absl::Status Sync(const std::string& folder, const std::vector<std::string>& names) = 0;
+  // It will be read soon: a hint.
+  virtual void WillRead(const std::string& path) = 0;
   // −1: there is no such file.
   virtual int64_t SizeOf(const std::string& path) = 0;
   // Shorter at the end of the file. NotFound.
@@ -46,6 +51,8 @@ class DiskCheckpointFiles final : public CheckpointFiles {
   absl::StatusOr<std::unique_ptr<Writer>> Create(const std::string& path) override;
   int64_t SizeOf(const std::string& path) override;
   absl::StatusOr<Bytes> Read(const std::string& path, int64_t offset, int64_t length) override;
+  absl::Status Sync(const std::string& folder, const std::vector<std::string>& names) override;
+  void WillRead(const std::string& path) override;
   absl::Status Remove(const std::string& path) override;
   absl::StatusOr<std::vector<std::string>> List(const std::string& folder) override;
 
@@ -68,6 +75,8 @@ class MemoryCheckpointFiles final : public CheckpointFiles {
   absl::StatusOr<std::unique_ptr<Writer>> Create(const std::string& path) override;
   int64_t SizeOf(const std::string& path) override;
   absl::StatusOr<Bytes> Read(const std::string& path, int64_t offset, int64_t length) override;
+  absl::Status Sync(const std::string&, const std::vector<std::string>&) override;
+  void WillRead(const std::string&) override {}
   absl::Status Remove(const std::string& path) override;
   absl::StatusOr<std::vector<std::string>> List(const std::string& folder) override;
 

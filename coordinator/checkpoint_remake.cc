@@ -119,7 +119,8 @@ class NeighbourReader {
         return DataLoss("checkpoint %d: stage %d is short", checkpoint_.generation, stage_);
       }
       if (held_.empty() || chunk != held_chunk_) {
-        SKERRY_ASSIGN_OR_RETURN(held_, archive_.Chunk(checkpoint_, stage_, chunk));
+        SKERRY_ASSIGN_OR_RETURN(const auto bytes, archive_.Chunk(checkpoint_, stage_, chunk));
+        held_.assign(bytes.begin(), bytes.end());
         held_chunk_ = chunk;
       }
       const int64_t within = offset % kCheckpointChunkBytes;

@@ -50,7 +50,8 @@ class CheckpointStore {
 
   // Of each chunk: is it here, so that it need not be fetched?
   virtual absl::StatusOr<std::vector<bool>> Held(const std::vector<Digest>& chunks) = 0;
-  // On the disk when it returns. DataLoss: the bytes are not those of the digest.
+  // On the disk with the Commit of a checkpoint that names it. DataLoss: the bytes are not those of
+  // the digest.
   virtual absl::Status Put(const Digest& digest, const Payload& chunk) = 0;
   // The manifest, after all chunks: from now on the generation is whole.
   virtual absl::Status Commit(const Checkpoint& checkpoint) = 0;

@@ -14,6 +14,10 @@ class GuardedWriter final : public CheckpointFiles::Writer {
     SKERRY_RETURN_IF_ERROR(ask_());
     return writer_->Commit();
   }
+  absl::Status Place() override {
+    SKERRY_RETURN_IF_ERROR(ask_());
+    return writer_->Place();
+  }
 
  private:
   std::unique_ptr<Writer> writer_;

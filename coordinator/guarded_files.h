@@ -27,6 +27,10 @@ class GuardedFiles final : public CheckpointFiles {
   absl::StatusOr<std::unique_ptr<Writer>> Create(const std::string& path) override;
   absl::Status Remove(const std::string& path) override;
 
+  absl::Status Sync(const std::string& folder, const std::vector<std::string>& names) override {
+    return files_->Sync(folder, names);
+  }
+  void WillRead(const std::string& path) override { files_->WillRead(path); }
   int64_t SizeOf(const std::string& path) override { return files_->SizeOf(path); }
   absl::StatusOr<Bytes> Read(const std::string& path, int64_t offset, int64_t length) override {
     return files_->Read(path, offset, length);

@@ -72,7 +72,7 @@ class ChunkWriter {
     chunk_.clear();
     if (!written_.insert(digest).second) return absl::OkStatus();  // zeros are alike
     new_bytes_ += size;
-    return archive_.Put(digest, MakePayload(std::move(chunk)));
+    return archive_.PutVerified(digest, chunk);
   }
 
   CheckpointArchive& archive_;

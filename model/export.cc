@@ -10,6 +10,7 @@
 #include "common/check.h"
 #include "common/status.h"
 #include "model/file_io.h"
+#include "model/number_formats.h"
 #include "model/parameter_layout.h"
 #include "model/tensor_files.h"
 #include "model/tokenizer.h"
@@ -35,10 +36,8 @@ std::string Join(const std::string& directory, const std::string& file) {
 }
 
 absl::Status CheckFinite(const TensorSlot& slot, std::span<const float> values) {
-  for (const float value : values) {
-    if (!std::isfinite(value)) return InvalidArgument("tensor %s is not finite", slot.name);
-  }
-  return absl::OkStatus();
+  if (AreFinite(values)) return absl::OkStatus();
+  return InvalidArgument("tensor %s is not finite", slot.name);
 }
 
 // One file, or several and the index of them; each tensor whole in one.
@@ -218,12 +217,10 @@ absl::StatusOr<HuggingFaceModel> ReadHuggingFace(const std::string& directory) {
   // Before the arena is allocated: config.json may promise more than the files hold.
   SKERRY_RETURN_IF_ERROR(files->CheckAgainst(layout));
   HuggingFaceModel model{config, std::vector<float>(static_cast<size_t>(layout.size()))};
-  auto to = model.parameters.begin();
   for (const TensorSlot& slot : layout.tensors()) {
-    SKERRY_RETURN_IF_ERROR(files->ForEachPiece(slot, [&to](std::span<const float> values) {
-      to = std::copy(values.begin(), values.end(), to);
-      return absl::OkStatus();
-    }));
+    const std::span<float> all(model.parameters);
+    SKERRY_RETURN_IF_ERROR(files->Read(
+        slot, all.subspan(static_cast<size_t>(slot.offset), static_cast<size_t>(slot.size()))));
   }
   return model;
 }

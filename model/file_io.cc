@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -35,9 +36,12 @@ absl::Status FileError(const std::string& path, const std::string& action, int e
   }
 }
 
-absl::Status SyncDirectoryOf(const std::string& path) {
+std::string DirectoryOf(const std::string& path) {
   const std::filesystem::path parent = std::filesystem::path(path).parent_path();
-  const std::string directory = parent.empty() ? std::string(".") : parent.string();
+  return parent.empty() ? std::string(".") : parent.string();
+}
+
+absl::Status SyncDirectory(const std::string& directory) {
   const int descriptor = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return FileError(directory, "open", errno);
   const int error = fsync(descriptor) == 0 ? 0 : errno;
@@ -45,6 +49,8 @@ absl::Status SyncDirectoryOf(const std::string& path) {
   // Some file systems cannot sync a directory; the rename itself was atomic.
   return error == 0 || error == EINVAL ? absl::OkStatus() : FileError(directory, "sync", error);
 }
+
+constexpr int64_t kBeginBytes = 8 << 20;
 
 struct Descriptor {
   int value;
@@ -74,6 +80,16 @@ MappedFile::~MappedFile() {
   munmap(const_cast<uint8_t*>(bytes_.data()), bytes_.size());
 }
 
+void MappedFile::WillRead(int64_t offset, int64_t length) const {
+  const auto size = static_cast<int64_t>(bytes_.size());
+  const auto page = static_cast<int64_t>(sysconf(_SC_PAGESIZE));
+  const int64_t begin = std::min(offset, size) / page * page;
+  const int64_t end = std::min(size, offset + length);
+  if (begin >= end) return;
+  auto* from = const_cast<uint8_t*>(bytes_.data()) + begin;
+  static_cast<void>(posix_madvise(from, static_cast<size_t>(end - begin), POSIX_MADV_WILLNEED));
+}
+
 AtomicFile::AtomicFile(std::string path, int descriptor)
     : path_(std::move(path)), partial_path_(path_ + ".partial"), descriptor_(descriptor) {}
 
@@ -97,8 +113,16 @@ absl::Status AtomicFile::Write(std::span<const uint8_t> bytes) {
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) return FileError(path_, "write", errno);
     bytes = bytes.subspan(static_cast<size_t>(written));
+    written_ += written;
+    if (written_ - begun_ >= kBeginBytes) BeginWriting();
   }
   return absl::OkStatus();
+}
+
+// The disk works while more comes. Where it cannot be told so, the sync at the end does it all.
+void AtomicFile::BeginWriting() {
+  static_cast<void>(sync_file_range(descriptor_, begun_, written_ - begun_, SYNC_FILE_RANGE_WRITE));
+  begun_ = written_;
 }
 
 absl::Status AtomicFile::Write(std::string_view text) {
@@ -108,10 +132,39 @@ absl::Status AtomicFile::Write(std::string_view text) {
 absl::Status AtomicFile::Commit() {
   SKERRY_CHECK(descriptor_ >= 0, "one Commit");
   if (fsync(descriptor_) != 0) return FileError(path_, "sync", errno);
+  SKERRY_RETURN_IF_ERROR(Rename());
+  return SyncDirectory(DirectoryOf(path_));
+}
+
+absl::Status AtomicFile::Place() {
+  SKERRY_CHECK(descriptor_ >= 0, "one Commit");
+  BeginWriting();
+  return Rename();
+}
+
+absl::Status AtomicFile::Rename() {
   if (rename(partial_path_.c_str(), path_.c_str()) != 0) return FileError(path_, "replace", errno);
   close(descriptor_);
   descriptor_ = -1;
-  return SyncDirectoryOf(path_);
+  return absl::OkStatus();
+}
+
+absl::Status SyncFiles(const std::string& directory, const std::vector<std::string>& names) {
+  // A disk is told to empty its own memory once for each fsync: many files wait for all others'
+  // bytes rather.
+  constexpr size_t kOneByOneMax = 4;
+  if (names.size() > kOneByOneMax) {
+    const Descriptor all{open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    if (all.value < 0) return FileError(directory, "open", errno);
+    return syncfs(all.value) == 0 ? absl::OkStatus() : FileError(directory, "sync", errno);
+  }
+  for (const std::string& name : names) {
+    const std::string path = directory + "/" + name;
+    const Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+    if (file.value < 0) return FileError(path, "open", errno);
+    if (fsync(file.value) != 0) return FileError(path, "sync", errno);
+  }
+  return SyncDirectory(directory);
 }
 
 absl::Status WriteFileAtomically(const std::string& path, std::string_view text) {

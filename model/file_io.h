@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -26,6 +27,8 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   std::span<const uint8_t> bytes() const { return bytes_; }
+  // This part will be read soon; what is beyond the end does not matter. A hint.
+  void WillRead(int64_t offset, int64_t length) const;
   const std::string& path() const { return path_; }
 
  private:
@@ -47,13 +50,23 @@ class AtomicFile {
   absl::Status Write(std::span<const uint8_t> bytes);
   absl::Status Write(std::string_view text);
   absl::Status Commit();
+  // As Commit, but the bytes are on their way to the disk only: SyncFiles waits for them. Until
+  // then a machine that loses power may come back with a file that is short or empty.
+  absl::Status Place();
 
  private:
   AtomicFile(std::string path, int descriptor);
+  void BeginWriting();
+  absl::Status Rename();
   std::string path_;
   std::string partial_path_;
   int descriptor_ = -1;  // −1 once committed
+  int64_t written_ = 0;  // bytes
+  int64_t begun_ = 0;    // of them on their way to the disk
 };
+
+// All bytes of these files of one directory, and their names, are on the disk when it returns.
+absl::Status SyncFiles(const std::string& directory, const std::vector<std::string>& names);
 
 absl::Status WriteFileAtomically(const std::string& path, std::string_view text);
 

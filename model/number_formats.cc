@@ -38,4 +38,14 @@ Q8Block ToQ8(std::span<const float> values) {
   return block;
 }
 
+// Without a way out in the middle, so that many are looked at at once.
+bool AreFinite(std::span<const float> values) {
+  constexpr uint32_t kExponent = 0x7f800000;
+  uint32_t found = 0;
+  for (const float value : values) {
+    found |= (std::bit_cast<uint32_t>(value) & kExponent) == kExponent ? 1u : 0u;
+  }
+  return found == 0;
+}
+
 }  // namespace skerry

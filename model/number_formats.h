@@ -27,6 +27,8 @@ inline float FromF16Bits(uint16_t bits) {
 uint16_t ToBf16Bits(float value);
 uint16_t ToF16Bits(float value);  // beyond 65504: infinity
 
+bool AreFinite(std::span<const float> values);
+
 // GGUF's Q8_0: 32 values as one f16 scale, the largest magnitude / 127, and 32 int8.
 inline constexpr int64_t kQ8Values = 32;
 struct Q8Block {

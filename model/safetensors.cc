@@ -112,6 +112,12 @@ absl::Status SafetensorsFile::Read(const std::string& name, const std::vector<in
   return absl::OkStatus();
 }
 
+void SafetensorsFile::WillRead(const StoredTensor& tensor, int64_t first, int64_t count) const {
+  const int64_t bytes = StoredBytes(tensor.type);
+  const auto header = static_cast<int64_t>(data_.data() - file_->bytes().data());
+  file_->WillRead(header + tensor.begin + first * bytes, count * bytes);
+}
+
 void SafetensorsFile::ReadPart(const StoredTensor& tensor, int64_t first,
                                std::span<float> out) const {
   SKERRY_CHECK(first >= 0 && first + static_cast<int64_t>(out.size()) <= tensor.elements);

@@ -81,6 +81,8 @@ class SafetensorsFile {
   // Converts to float32, after CheckShape; `out` has as many values as `shape` says.
   absl::Status Read(const std::string& name, const std::vector<int64_t>& shape,
                     std::span<float> out) const;
+  // Of what stands in the file from this value of a tensor on: it will be read soon. A hint.
+  void WillRead(const StoredTensor& tensor, int64_t first, int64_t count) const;
   // Of a tensor that is there: values [first, first + out.size()), which it has.
   void ReadPart(const StoredTensor& tensor, int64_t first, std::span<float> out) const;
 

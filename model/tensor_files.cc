@@ -3,12 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "common/check.h"
 #include "common/status.h"
+#include "model/number_formats.h"
 
 namespace skerry {
 namespace {
@@ -17,11 +18,22 @@ using Json = nlohmann::json;
 
 constexpr int64_t kIndexBytesMax = 64 << 20;
 constexpr int64_t kPieceValues = 1 << 20;
+constexpr int64_t kAheadValues = 4 * kPieceValues;
 constexpr size_t kFilesMax = 4096;
 
 bool IsPlainName(const std::string& name) {
   return !name.empty() && name[0] != '.' && name.find('/') == std::string::npos &&
          name.find('\0') == std::string::npos && name.ends_with(".safetensors");
+}
+
+// What lies behind it in the file comes from the disk meanwhile.
+absl::Status ReadPiece(const SafetensorsFile& file, const TensorSlot& slot, int64_t first,
+                       std::span<float> out) {
+  const StoredTensor& tensor = file.tensors().at(slot.name);
+  file.WillRead(tensor, first + std::ssize(out), kAheadValues);
+  file.ReadPart(tensor, first, out);
+  if (AreFinite(out)) return absl::OkStatus();
+  return InvalidArgument("%s: tensor %s is not finite", file.path(), slot.name);
 }
 
 }  // namespace
@@ -130,13 +142,19 @@ absl::Status TensorFiles::ForEachPiece(
   std::vector<float> piece;
   for (int64_t first = 0; first < tensor.elements; first += kPieceValues) {
     piece.resize(static_cast<size_t>(std::min(kPieceValues, tensor.elements - first)));
-    file.ReadPart(tensor, first, piece);
-    const bool finite =
-        std::all_of(piece.begin(), piece.end(), [](float value) { return std::isfinite(value); });
-    if (!finite) {
-      return InvalidArgument("%s: tensor %s is not finite", file.path(), slot.name);
-    }
+    SKERRY_RETURN_IF_ERROR(ReadPiece(file, slot, first, piece));
     SKERRY_RETURN_IF_ERROR(take(piece));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TensorFiles::Read(const TensorSlot& slot, std::span<float> out) const {
+  const SafetensorsFile& file = *holder_.at(slot.name);
+  SKERRY_CHECK(file.tensors().at(slot.name).elements == slot.size(), "after CheckAgainst");
+  for (int64_t first = 0; first < slot.size(); first += kPieceValues) {
+    const int64_t count = std::min(kPieceValues, slot.size() - first);
+    SKERRY_RETURN_IF_ERROR(ReadPiece(
+        file, slot, first, out.subspan(static_cast<size_t>(first), static_cast<size_t>(count))));
   }
   return absl::OkStatus();
 }
