@@ -7,10 +7,13 @@ Models: of each family a small one with given weights is saved by transformers (
 file or several), begun with by `init --from`, exported, and read back by transformers; logits of
 skerry-node on both directories and of transformers on the export must agree within 1e-4 of the
 largest. GGUF: each type is opened by the package `gguf`, and its values held against the export's.
+Training: parameters after three steps of AdamW on one window, beside PyTorch's, within 1e-3 of how far
+each tensor moved. Speed: `data prepare` beside `tokenizers`, MB per processor second, with one vocabulary.
 Tokenizers: N texts of each kind through `data prepare`, token by token against `tokenizers`.
 Needs torch, transformers, tokenizers, gguf in a scratch environment; exit status 1: something differs.
 """
 import argparse
+import gzip
 import json
 import pathlib
 import subprocess
@@ -22,6 +25,7 @@ import gguf
 import numpy
 import texts
 import torch
+import training
 import transformers
 import vocabularies
 
@@ -46,7 +50,9 @@ def error_of(got, want):
 
 def compare_model(build, work, family, dtype, file_size):
     source, directory, out = work / "hf", work / "run", work / "out"
-    model = families.model_of(family).to(dtype)
+    model = families.model_of(family)
+    for parameter in model.parameters():  # not the buffers: positions are float32 in any file
+        parameter.data = parameter.data.to(dtype)
     model.save_pretrained(source, max_shard_size=file_size)
     want = families.logits_of(model.float(), families.TOKENS)
     run(build / "bin/skerry-coordinator", "init", directory, "--from", source)
@@ -136,6 +142,19 @@ def compare_tokenizer(build, work, name, tokenizer, count):
     report(f"tokenizer {name}", f"{len(made)} texts, {len(want)} tokens", same)
 
 
+def compare_speed(build):
+    with tempfile.TemporaryDirectory() as work:
+        ours, theirs, our_tokens, their_tokens = training.speeds(build, pathlib.Path(work), run, english())
+    report("data prepare, BPE of 32,000", f"{ours:.1f} MB/s, tokenizers {theirs:.1f}: {ours / theirs:.1f} times",
+           abs(our_tokens / their_tokens - 1) < 1e-3)
+
+
+def english():
+    """20 MB of Debian's dict-gcide."""
+    with gzip.open("/usr/share/dictd/gcide.dict.dz") as file:
+        return file.read(20_000_000).decode("utf-8", errors="ignore")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build", type=pathlib.Path)
@@ -147,6 +166,10 @@ def main():
         with tempfile.TemporaryDirectory() as work:
             directory, model = compare_model(options.build, pathlib.Path(work), family, dtype, size)
             compare_gguf(options.build, directory, family, model)
+            worst = training.compare_steps(options.build, pathlib.Path(work) / "steps", family, run)
+            report(f"training {family}, {training.STEPS} steps of AdamW", f"largest difference {worst:.1e}",
+                   worst < 1e-3)
+    compare_speed(options.build)
     for name, tokenizer in vocabularies.all_of(2000).items():
         with tempfile.TemporaryDirectory() as work:
             compare_tokenizer(options.build, pathlib.Path(work), name, tokenizer, options.texts)

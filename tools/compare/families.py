@@ -35,15 +35,15 @@ def values_of(name, count):
     return h.astype(numpy.float64) / 2.0**32 - 0.5
 
 
-def config_of(family):
+def config_of(family, **more):
     kind, settings = FAMILIES[family]
     classes = {"llama": transformers.LlamaConfig, "mistral": transformers.MistralConfig,
                "qwen2": transformers.Qwen2Config}
-    return classes[kind](**{**SIZES, **settings})
+    return classes[kind](**{**SIZES, **settings, **more})
 
 
-def model_of(family):
-    model = transformers.AutoModelForCausalLM.from_config(config_of(family), torch_dtype=torch.float32)
+def model_of(family, **more):
+    model = transformers.AutoModelForCausalLM.from_config(config_of(family, **more), torch_dtype=torch.float32)
     with torch.no_grad():
         for name, tensor in model.named_parameters():
             values = values_of(name, tensor.numel()).reshape(tensor.shape)
