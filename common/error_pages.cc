@@ -175,7 +175,7 @@ constexpr ErrorPage kPages[] = {
      "elsewhere, which is not followed; or the address is none. The message names the address.",
      "Try the address with another program, curl for one. Of s3:// the environment has the keys: "
      "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, and AWS_ENDPOINT_URL for storage that "
-     "is not Amazon's."},
+     "is not Amazon's. A node goes on with the coordinator's copy."},
 };
 
 std::string Wrapped(const std::string& text, size_t indent) {

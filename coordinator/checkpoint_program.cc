@@ -17,6 +17,7 @@
 #include "model/export.h"
 #include "model/file_io.h"
 #include "model/gguf.h"
+#include "model/tensor_files.h"
 
 namespace skerry {
 namespace {
@@ -107,8 +108,47 @@ struct ExportRequest {
   int64_t generation = 0;
 };
 
-absl::Status ExportGguf(const ExportRequest& request, const Checkpoint& checkpoint,
-                        const ParameterStream& stream, const std::string& tokenizer) {
+// What is exported: of a checkpoint, or of a run that is finished the model that it ended with.
+struct Exported {
+  TransformerConfig model;
+  ParameterStream stream;
+  std::string label;  // in names of files: the step, or "final"
+};
+
+absl::StatusOr<Exported> FinalModel(const std::string& place) {
+  Exported found;
+  SKERRY_ASSIGN_OR_RETURN(found.model, ReadHuggingFaceConfig(place));
+  SKERRY_ASSIGN_OR_RETURN(auto opened, TensorFiles::Open(place));
+  const std::shared_ptr<TensorFiles> files = std::move(opened);
+  const auto layout = std::make_shared<ParameterLayout>(ParameterLayout::ForModel(found.model));
+  SKERRY_RETURN_IF_ERROR(files->CheckAgainst(*layout));
+  found.label = "final";
+  found.stream = [files, layout](const auto& take) -> absl::Status {
+    for (const TensorSlot& slot : layout->tensors()) {
+      SKERRY_RETURN_IF_ERROR(files->ForEachPiece(slot, take));
+    }
+    return absl::OkStatus();
+  };
+  return found;
+}
+
+absl::StatusOr<Exported> ExportedOf(const ExportRequest& request) {
+  const std::string place = request.directory + "/model";
+  const bool is_finished =
+      fs::exists(place + "/" + kWeightsFile) || fs::exists(place + "/" + kWeightsIndex);
+  if (request.generation == 0 && is_finished) return FinalModel(place);
+  SKERRY_ASSIGN_OR_RETURN(const Checkpoint checkpoint,
+                          ChooseCheckpoint(request.directory, request.generation));
+  SKERRY_ASSIGN_OR_RETURN(auto opened, OpenArchive(request.directory));
+  const std::shared_ptr<CheckpointArchive> archive = std::move(opened);
+  return Exported{
+      checkpoint.model,
+      [archive, checkpoint](const auto& take) { return archive->StreamBase(checkpoint, take); },
+      std::to_string(checkpoint.step)};
+}
+
+absl::Status ExportGguf(const ExportRequest& request, const Exported& exported,
+                        const std::string& tokenizer) {
   static const std::map<std::string, GgufType> kTypes = {{"f32", GgufType::kF32},
                                                          {"f16", GgufType::kF16},
                                                          {"bf16", GgufType::kBf16},
@@ -119,25 +159,19 @@ absl::Status ExportGguf(const ExportRequest& request, const Checkpoint& checkpoi
   }
   const std::string out =
       request.out.empty()
-          ? absl::StrFormat("%s/model-%d-%s.gguf", request.directory, checkpoint.step, type)
+          ? absl::StrFormat("%s/model-%s-%s.gguf", request.directory, exported.label, type)
           : request.out;
   const std::string name = fs::path(fs::absolute(request.directory)).filename().string();
   SKERRY_RETURN_IF_ERROR(
-      WriteGguf(out, checkpoint.model, stream, {kTypes.at(type), name, tokenizer}));
-  std::printf("%s: the model after %lld steps\n", out.c_str(),
-              static_cast<long long>(checkpoint.step));
+      WriteGguf(out, exported.model, exported.stream, {kTypes.at(type), name, tokenizer}));
+  std::printf("%s: the model of step %s\n", out.c_str(), exported.label.c_str());
   return absl::OkStatus();
 }
 
 absl::Status ExportCheckpoint(const ExportRequest& request) {
-  SKERRY_ASSIGN_OR_RETURN(const Checkpoint checkpoint,
-                          ChooseCheckpoint(request.directory, request.generation));
-  SKERRY_ASSIGN_OR_RETURN(const auto archive, OpenArchive(request.directory));
-  const ParameterStream stream = [&](const auto& take) {
-    return archive->StreamBase(checkpoint, take);
-  };
+  SKERRY_ASSIGN_OR_RETURN(const Exported exported, ExportedOf(request));
   const std::string tokenizer = TokenizerOf(request.directory);
-  if (request.format == "gguf") return ExportGguf(request, checkpoint, stream, tokenizer);
+  if (request.format == "gguf") return ExportGguf(request, exported, tokenizer);
   static const std::map<std::string, StoredType> kTypes = {{"", StoredType::kF32},
                                                            {"f32", StoredType::kF32},
                                                            {"f16", StoredType::kF16},
@@ -147,15 +181,14 @@ absl::Status ExportCheckpoint(const ExportRequest& request) {
                            request.type);
   }
   const std::string to = request.out.empty()
-                             ? absl::StrFormat("%s/model-%d", request.directory, checkpoint.step)
+                             ? absl::StrFormat("%s/model-%s", request.directory, exported.label)
                              : request.out;
   ExportOptions options;
   options.type = kTypes.at(request.type);
   options.tokenizer = tokenizer;
-  SKERRY_RETURN_IF_ERROR(WriteHuggingFace(to, checkpoint.model, stream, options));
-  std::printf("%s: the model after %lld steps, %lld parameters\n", to.c_str(),
-              static_cast<long long>(checkpoint.step),
-              static_cast<long long>(ParameterLayout::ForModel(checkpoint.model).size()));
+  SKERRY_RETURN_IF_ERROR(WriteHuggingFace(to, exported.model, exported.stream, options));
+  std::printf("%s: the model of step %s, %lld parameters\n", to.c_str(), exported.label.c_str(),
+              static_cast<long long>(ParameterLayout::ForModel(exported.model).size()));
   return absl::OkStatus();
 }
 
@@ -274,9 +307,12 @@ void AddCheckpointCommands(CLI::App& app, int* exit_code) {
   const auto request = std::make_shared<ExportRequest>();
   auto* model = app.add_subcommand("export", "write the model of a checkpoint, also mid-run");
   model->add_option("dir", request->directory)->required();
-  model->add_option("--checkpoint", request->generation, "its generation; default: the newest");
-  model->add_option("--out", request->out,
-                    "where to; default: DIR/model-STEP, or DIR/model-STEP-TYPE.gguf");
+  model->add_option("--checkpoint", request->generation,
+                    "its generation; default: the model of a finished run, else the newest");
+  model->add_option(
+      "--out", request->out,
+      "where to; default: DIR/model-STEP, or DIR/model-STEP-TYPE.gguf; a finished run's step is "
+      "'final'");
   model->add_option("--format", request->format, "huggingface (a directory) or gguf (a file)")
       ->check(CLI::IsMember({"huggingface", "gguf"}))
       ->capture_default_str();

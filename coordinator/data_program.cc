@@ -12,6 +12,7 @@
 #include "model/document_reader.h"
 #include "model/export.h"
 #include "model/file_io.h"
+#include "model/file_shares.h"
 #include "model/prepare_documents.h"
 #include "model/token_bin.h"
 #include "model/token_dataset.h"
@@ -100,13 +101,12 @@ absl::Status MakeTokenizer(const TokenizerRequest& request) {
   }
   SKERRY_ASSIGN_OR_RETURN(const auto files, FilesOf(request.texts));
   ProgressLine line("counting words");
+  const FileShares shares(files);
   int64_t bytes = 0;
   BpeTrainer trainer;
   for (size_t i = 0; i < files.size(); ++i) {
     if (IsTokenBin(files[i])) return InvalidArgument("%s: tokens; want texts", files[i]);
-    const auto progress = [&](double of_file) {
-      line.Show({(static_cast<double>(i) + of_file) / static_cast<double>(files.size()), bytes});
-    };
+    const auto progress = [&](double of_file) { line.Show({shares.At(i, of_file), bytes}); };
     const auto take = [&](std::string_view text, bool) {
       trainer.Add(text);
       bytes += static_cast<int64_t>(text.size());

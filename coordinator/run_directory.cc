@@ -114,7 +114,16 @@ struct Beginning {
   RunConfig config;
   std::vector<std::string> records;
   bool has_data = false;  // in options.from
+  std::string about;      // of the configuration, for people
 };
+
+std::string AsComment(const std::string& lines) {
+  std::string comment;
+  for (const auto line : absl::StrSplit(lines, '\n', absl::SkipEmpty())) {
+    comment += absl::StrFormat("# %s\n", line);
+  }
+  return comment;
+}
 
 absl::StatusOr<Beginning> BeginWithRun(const InitOptions& options) {
   Beginning begin;
@@ -157,6 +166,7 @@ absl::StatusOr<Beginning> BeginAfresh(const InitOptions& options) {
   if (!options.template_name.empty()) {
     SKERRY_ASSIGN_OR_RETURN(const auto tokenizer, OpenTokenizer(options.tokenizer));
     SKERRY_ASSIGN_OR_RETURN(begin.config, TemplateNamed(options.template_name, tokenizer->vocab()));
+    begin.about = TemplateText(begin.config);
   }
   if (!options.config_file.empty()) {
     SKERRY_ASSIGN_OR_RETURN(begin.config, LoadRunConfig(options.config_file));
@@ -181,7 +191,8 @@ absl::Status InitRunDirectory(const InitOptions& options) {
   SKERRY_ASSIGN_OR_RETURN(const Beginning begin, BeginOf(options));
   const RunConfig& config = begin.config;
   SKERRY_RETURN_IF_ERROR(Identity::LoadOrCreate(directory.File("coordinator.key")).status());
-  SKERRY_RETURN_IF_ERROR(WriteFileAtomically(directory.File("run.toml"), FormatRunConfig(config)));
+  SKERRY_RETURN_IF_ERROR(WriteFileAtomically(directory.File("run.toml"),
+                                             AsComment(begin.about) + FormatRunConfig(config)));
   if (!options.shards.empty()) {
     SKERRY_RETURN_IF_ERROR(LinkShards(options.shards, directory.File("data")));
   }

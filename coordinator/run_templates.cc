@@ -2,8 +2,11 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/check.h"
 #include "common/status.h"
+#include "pipeline/plan/outer_choice.h"
 
 namespace skerry {
 namespace {
@@ -16,23 +19,32 @@ struct Recipe {
   int32_t sequences_per_step;
   int32_t nodes_min;
   int64_t steps, warmup_steps;
+  const char* source;  // of shape and rate
 };
 
-// Shapes and rates: 125m, 350m: GPT-3 Small and Medium (Brown and others 2020, table 2.1), with the
-// LLaMA layer's ffn of 8/3 hidden; 1b: TinyLlama (Zhang and others 2024); 8b: LLaMA 3 8B
-// (Grattafiori and others 2024, table 3). tiny: the demo's, on CPUs. The outer steps are those
-// measured for CO2-δ (docs/OUTER_STEPS.md), their τ, δ and codec the planner's.
+// The outer steps are OuterConfig's own, which were measured (docs/OUTER_STEPS.md), δ the
+// planner's.
 constexpr Recipe kRecipes[] = {
-    {"tiny", 8, 192, 6, 3, 512, 256, 10000, 2e-3f, 32, 4, 2048, 64},
-    {"125m", 12, 768, 12, 12, 2048, 1024, 10000, 6e-4f, 256, 4, 10240, 512},
-    {"350m", 24, 1024, 16, 16, 2816, 1024, 10000, 3e-4f, 512, 8, 14336, 512},
-    {"1b", 22, 2048, 32, 4, 5632, 2048, 10000, 4e-4f, 1024, 8, 16384, 1024},
-    {"8b", 32, 4096, 32, 8, 14336, 4096, 500000, 3e-4f, 1024, 16, 65536, 2048},
+    {"tiny", 8, 192, 6, 3, 512, 256, 10000, 2e-3f, 32, 4, 2048, 64, "the demo's, on CPUs"},
+    {"125m", 12, 768, 12, 12, 2048, 1024, 10000, 6e-4f, 256, 4, 10240, 512,
+     "GPT-3 Small (Brown and others 2020, table 2.1), with the LLaMA layer's ffn of 8/3 hidden"},
+    {"350m", 24, 1024, 16, 16, 2816, 1024, 10000, 3e-4f, 512, 8, 14336, 512,
+     "GPT-3 Medium (Brown and others 2020, table 2.1), with the LLaMA layer's ffn of 8/3 hidden"},
+    {"1b", 22, 2048, 32, 4, 5632, 2048, 10000, 4e-4f, 1024, 8, 16384, 1024,
+     "TinyLlama (Zhang and others 2024)"},
+    {"8b", 32, 4096, 32, 8, 14336, 4096, 500000, 3e-4f, 1024, 16, 65536, 2048,
+     "LLaMA 3 8B (Grattafiori and others 2024, table 3)"},
 };
 
 // Where strangers train: 2p/S of the fleet's work in S stages
 // (docs/decisions/0056-checked-work.md).
 constexpr float kWorkChecks = 0.02f;
+
+const Recipe* Find(const std::string& name) {
+  const auto recipe = std::find_if(std::begin(kRecipes), std::end(kRecipes),
+                                   [&](const Recipe& r) { return r.name == name; });
+  return recipe == std::end(kRecipes) ? nullptr : recipe;
+}
 
 }  // namespace
 
@@ -43,9 +55,8 @@ std::vector<std::string> TemplateNames() {
 }
 
 absl::StatusOr<RunConfig> TemplateNamed(const std::string& name, int32_t vocab) {
-  const auto recipe = std::find_if(std::begin(kRecipes), std::end(kRecipes),
-                                   [&](const Recipe& r) { return r.name == name; });
-  if (recipe == std::end(kRecipes)) {
+  const Recipe* recipe = Find(name);
+  if (recipe == nullptr) {
     return InvalidArgument("--template: there is %s, no '%s'", absl::StrJoin(TemplateNames(), ", "),
                            name);
   }
@@ -72,6 +83,21 @@ absl::StatusOr<RunConfig> TemplateNamed(const std::string& name, int32_t vocab) 
   config.checkpoint.every_rounds = 8;
   config.checkpoint.least_s = kCheckpointLeastS;
   return config;
+}
+
+std::string TemplateText(const RunConfig& config) {
+  const TransformerConfig& model = config.model;
+  const Recipe* recipe = Find(config.name);
+  SKERRY_CHECK(recipe != nullptr, "of a template");
+  return absl::StrFormat(
+      "template %s: %d layers of width %d, %d sequences of %d tokens a step; shape and rate: %s\n"
+      "inner steps: AdamW, learning rate %g after %d steps of warm-up, %g after all %d\n"
+      "outer steps: every %d inner ones, learning rate %g, momentum %g, deltas in %s "
+      "(docs/OUTER_STEPS.md, where they were measured); how late they land the planner chooses\n",
+      config.name, model.layers, model.hidden, config.pipeline.sequences_per_step, model.context,
+      recipe->source, config.inner.learning_rate, config.inner.warmup_steps,
+      config.inner.min_learning_rate, config.steps, config.outer.inner_steps,
+      config.outer.learning_rate, config.outer.momentum, CodecName(config.outer.codec));
 }
 
 }  // namespace skerry

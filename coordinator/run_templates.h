@@ -16,4 +16,8 @@ std::vector<std::string> TemplateNames();
 // InvalidArgument lists the names.
 absl::StatusOr<RunConfig> TemplateNamed(const std::string& name, int32_t vocab);
 
+// Its shape, rates and outer steps, and where they are from: a few lines for people. Of a config
+// that TemplateNamed made.
+std::string TemplateText(const RunConfig& config);
+
 }  // namespace skerry

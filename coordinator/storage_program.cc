@@ -16,6 +16,7 @@
 #include "common/status.h"
 #include "coordinator/checkpoint_program.h"
 #include "coordinator/log_program.h"
+#include "model/dataset_address.h"
 #include "model/file_io.h"
 #include "model/token_dataset.h"
 #include "wire/web_client.h"
@@ -263,6 +264,14 @@ void AddStorageCommands(CLI::App& data, int* exit_code) {
   push->add_option("dir", line->from)->required();
   push->add_option("address", line->to, "s3://BUCKET/PREFIX")->required();
   push->callback([line, exit_code] { *exit_code = Ended(PushData(line->from, line->to)); });
+  auto* address = data.add_subcommand(
+      "address", "say in the index of a data set where nodes may fetch its shards");
+  address->add_option("dir", line->from, "of shards; of a run: RUN/data")->required();
+  address->add_option("address", line->to, "http://, https:// or s3://BUCKET/PREFIX; none: nowhere")
+      ->required();
+  address->callback([line, exit_code] {
+    *exit_code = Ended(SetBaseAddress(line->from, line->to == "none" ? "" : line->to));
+  });
 }
 
 }  // namespace skerry

@@ -17,7 +17,7 @@ class App;
 
 namespace skerry {
 
-// "data fetch" and "data push".
+// "data fetch", "data push" and "data address".
 void AddStorageCommands(CLI::App& data, int* exit_code);
 
 // Of a run's checkpoints, all that are whole and not there yet. Any other thread may make

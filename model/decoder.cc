@@ -1,5 +1,6 @@
 #include "model/decoder.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "common/check.h"
@@ -30,7 +31,8 @@ Decoder::Decoder(const TransformerConfig& config, int64_t tokens_max, Backend* b
     : config_(config),
       layout_(ParameterLayout::ForModel(config)),
       tokens_max_(tokens_max),
-      backend_(backend) {}
+      backend_(backend),
+      left_out_(static_cast<size_t>(config.layers), false) {}
 
 absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Create(const TransformerConfig& config,
                                                          std::span<const float> parameters,
@@ -63,10 +65,19 @@ absl::Status Decoder::Check(std::span<const int32_t> tokens, int64_t sequences) 
   return absl::OkStatus();
 }
 
+void Decoder::LeaveOut(std::span<const int32_t> layers) {
+  std::fill(left_out_.begin(), left_out_.end(), false);
+  for (const int32_t layer : layers) {
+    SKERRY_CHECK(layer >= 0 && layer < config_.layers);
+    left_out_[static_cast<size_t>(layer)] = true;
+  }
+}
+
 void Decoder::Run(const Pass& pass, std::span<const int32_t> tokens) {
   const auto ends = EndWeights::At(layout_, weights_->arena());
   backend_->EmbeddingForward(tokens, ends.embedding, pass.stream);
   for (int32_t layer = 0; layer < config_.layers; ++layer) {
+    if (left_out_[static_cast<size_t>(layer)]) continue;
     const auto weights = BlockWeights::At(layout_, layer, weights_->arena());
     backend_->Copy(pass.stream.values, pass.stash.x.values, pass.stream.size());
     BlockForward(*backend_, pass.shape, weights, pass.stash, pass.block, {});

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -25,6 +26,10 @@ class Decoder {
 
   const TransformerConfig& config() const { return config_; }
 
+  // From now on these layers are the identity on the residual stream, as is a stage that a
+  // microbatch's path leaves out. Each in [0, config().layers); an empty list: the whole model.
+  void LeaveOut(std::span<const int32_t> layers);
+
   // tokens [sequences · context], any context → logits [sequences · context, vocab].
   absl::Status Logits(std::span<const int32_t> tokens, int64_t sequences, std::span<float> logits);
   // Mean cross-entropy of targets, nat.
@@ -44,6 +49,7 @@ class Decoder {
   ParameterLayout layout_;
   int64_t tokens_max_;
   Backend* backend_;
+  std::vector<bool> left_out_;  // [layers]
   std::unique_ptr<WeightStore> weights_;
   std::unique_ptr<Buffer> workspace_;
 };

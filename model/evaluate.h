@@ -2,11 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/run_config.h"
 #include "kernels/backend.h"
+#include "model/decoder.h"
 #include "model/token_dataset.h"
 
 namespace skerry {
@@ -23,5 +27,39 @@ struct Evaluation {
 absl::StatusOr<Evaluation> Evaluate(const TransformerConfig& config,
                                     std::span<const float> parameters, const TokenDataset& data,
                                     int64_t windows_max, Backend* backend);
+
+// What is read: `count` windows of a context each.
+struct EvaluationWindows {
+  int64_t count = 0;
+  // tokens [context + 1]: inputs and, one further, targets.
+  std::function<absl::Status(int64_t window, std::span<int32_t> tokens)> read;
+};
+// Of the validation split; `data` outlives them. FailedPrecondition as Evaluate.
+absl::StatusOr<EvaluationWindows> ValidationWindows(const TransformerConfig& config,
+                                                    const TokenDataset& data);
+// Of a text, whole windows only. FailedPrecondition: it has not one.
+absl::StatusOr<EvaluationWindows> TextWindows(const TransformerConfig& config,
+                                              std::vector<int32_t> tokens);
+
+// As Evaluate; `left_out` says which layers a window does without, nullptr: none.
+using LeftOutLayers = std::function<std::vector<int32_t>(int64_t window)>;
+absl::StatusOr<Evaluation> EvaluateWindows(Decoder& decoder, const EvaluationWindows& windows,
+                                           int64_t windows_max, const LeftOutLayers& left_out);
+
+// How a model does without some of its stages, as SkipPipe (arXiv 2502.19913) asks of models that
+// were trained with paths that skip.
+struct RobustnessRow {
+  std::string left_out;  // "none", "stage 2 (layers 4 to 5)", "2 of 4 stages"
+  double share = 0;      // of the stages
+  Evaluation evaluation;
+};
+
+// The model in `stages` of equal numbers of layers: whole; without each stage but the first, which
+// holds the ends and is never left out; and without 1, 2, … of them, drawn anew for each window
+// with `seed`. InvalidArgument: stages outside 2 to the number of layers.
+absl::StatusOr<std::vector<RobustnessRow>> Robustness(Decoder& decoder,
+                                                      const EvaluationWindows& windows,
+                                                      int64_t windows_max, int32_t stages,
+                                                      uint64_t seed);
 
 }  // namespace skerry

@@ -1,5 +1,8 @@
 #include "model/local_run.h"
 
+#include <iterator>
+
+#include "common/check.h"
 #include "common/status.h"
 
 namespace skerry {
@@ -40,9 +43,14 @@ absl::StatusOr<std::vector<float>> TrainLocally(const RunConfig& config, const T
 
 absl::StatusOr<std::vector<float>> TrainLocally(const RunConfig& config, const TokenDataset& data,
                                                 std::span<const TeamDevice> devices, int64_t steps,
-                                                const StepObserver& observer) {
+                                                const StepObserver& observer,
+                                                std::span<const float> initial) {
   SKERRY_ASSIGN_OR_RETURN(const auto trainer,
                           StageTeam::Create(config, {0, config.model.layers, true, 0}, devices));
+  if (!initial.empty()) {
+    SKERRY_CHECK(std::ssize(initial) == trainer->layout().size());
+    trainer->WriteParameters(initial);
+  }
   HostBuffers host(config);
   const int32_t microbatches = config.pipeline.microbatches_per_step;
   for (int64_t step = 0; step < steps; ++step) {

@@ -19,10 +19,12 @@ namespace skerry {
 using StepObserver = std::function<void(int64_t step, float loss)>;
 
 // Runs inner steps [0, steps) and returns the parameters in ParameterLayout::ForModel order. The
-// learning rate follows config.steps, whatever `steps` is. Blocks until done.
+// learning rate follows config.steps, whatever `steps` is. Blocks until done. `initial`: parameters
+// to begin with, in the same order; empty: those of config.seed.
 absl::StatusOr<std::vector<float>> TrainLocally(const RunConfig& config, const TokenDataset& data,
                                                 std::span<const TeamDevice> devices, int64_t steps,
-                                                const StepObserver& observer);
+                                                const StepObserver& observer,
+                                                std::span<const float> initial = {});
 absl::StatusOr<std::vector<float>> TrainLocally(const RunConfig& config, const TokenDataset& data,
                                                 Backend* backend, int64_t steps,
                                                 const StepObserver& observer);

@@ -1,28 +1,18 @@
 #include "model/unit_source.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include "common/status.h"
 
 namespace skerry {
-namespace {
-
-double SizeOf(const std::string& path) {
-  std::error_code error;
-  const auto bytes = std::filesystem::file_size(path, error);
-  return error ? 1 : 1 + static_cast<double>(bytes);
-}
-
-}  // namespace
 
 UnitSource::UnitSource(std::vector<std::string> files, TextTokenizer* tokenizer,
                        UnitOptions options)
-    : files_(std::move(files)), tokenizer_(tokenizer), options_(std::move(options)) {
-  ends_.push_back(0);
-  for (const std::string& file : files_) ends_.push_back(ends_.back() + SizeOf(file));
-}
+    : files_(std::move(files)),
+      shares_(files_),
+      tokenizer_(tokenizer),
+      options_(std::move(options)) {}
 
 absl::Status UnitSource::OpenFile() {
   const std::string& path = files_[static_cast<size_t>(at_.file)];
@@ -127,8 +117,7 @@ double UnitSource::progress() const {
   if (bin_.has_value()) {
     of_file = static_cast<double>(at_.unit) / static_cast<double>(bin_->tokens() + 1);
   }
-  const double end = ends_[std::min(file + 1, files_.size())];
-  return (ends_[file] + of_file * (end - ends_[file])) / std::max(1.0, ends_.back());
+  return shares_.At(file, of_file);
 }
 
 }  // namespace skerry

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "model/document_reader.h"
+#include "model/file_shares.h"
 #include "model/text_tokenizer.h"
 #include "model/token_bin.h"
 #include "model/token_shard.h"
@@ -54,7 +55,7 @@ class UnitSource {
   // and not cut into tokens again.
   absl::Status GoTo(const Position& position);
   const Position& position() const { return at_; }
-  double progress() const;  // share of the pass
+  double progress() const;  // share of the pass (model/file_shares.h)
   const std::vector<std::string>& files() const { return files_; }
 
  private:
@@ -65,7 +66,7 @@ class UnitSource {
   Split SplitOf(int64_t bytes);
 
   std::vector<std::string> files_;
-  std::vector<double> ends_;  // of the files, in bytes from the first one's begin; 0 before
+  FileShares shares_;
   TextTokenizer* tokenizer_;
   UnitOptions options_;
   Position at_;

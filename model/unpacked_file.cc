@@ -18,6 +18,7 @@ namespace skerry {
 namespace {
 
 constexpr size_t kPieceBytes = 256 << 10;
+constexpr size_t kPieceBytesMin = 4 << 10;
 constexpr std::string_view kGzipMagic = "\x1f\x8b";
 constexpr std::string_view kZstandardMagic = "\x28\xb5\x2f\xfd";
 
@@ -102,7 +103,7 @@ struct UnpackedFile::State {
   std::string path;
   int file = -1;
   int64_t file_bytes = 0, read_bytes = 0;
-  std::string packed = std::string(kPieceBytes, '\0');
+  std::string packed;     // the last piece
   std::string_view left;  // of `packed`, not yet looked at
   bool is_read = false;   // to its end
   bool is_recognised = false;
@@ -124,6 +125,7 @@ absl::StatusOr<UnpackedFile> UnpackedFile::Open(const std::string& path) {
   if (path == kStandardInput) {
     state->path = "standard input";
     state->file = STDIN_FILENO;
+    state->packed.resize(kPieceBytes);
     return UnpackedFile(std::move(state));
   }
   struct stat facts {};
@@ -134,6 +136,9 @@ absl::StatusOr<UnpackedFile> UnpackedFile::Open(const std::string& path) {
     return InvalidArgument("%s: not a regular file [SK-data-text]", path);
   state->path = path;
   state->file_bytes = facts.st_size;
+  // Zeroing a large piece would take longer than reading a small file.
+  state->packed.resize(
+      std::clamp(static_cast<size_t>(facts.st_size) + 1, kPieceBytesMin, kPieceBytes));
   state->file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (state->file < 0) return PermissionDenied("%s: cannot open: %s", path, ErrnoText());
   return UnpackedFile(std::move(state));
@@ -143,8 +148,8 @@ absl::StatusOr<UnpackedFile> UnpackedFile::Open(const std::string& path) {
 absl::Status UnpackedFile::Refill() {
   State& s = *state_;
   size_t filled = 0;
-  while (filled < kPieceBytes && !s.is_read) {
-    const ssize_t count = read(s.file, s.packed.data() + filled, kPieceBytes - filled);
+  while (filled < s.packed.size() && !s.is_read) {
+    const ssize_t count = read(s.file, s.packed.data() + filled, s.packed.size() - filled);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return Unavailable("%s: cannot be read: %s", s.path, ErrnoText());
     s.is_read = count == 0;

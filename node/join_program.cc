@@ -119,6 +119,7 @@ struct Membership {
   Identity identity;
   fs::path home;
   NodeActorOptions node;
+  ShardCache* cache;
 };
 
 // Why a stay ended, where it is not over for good.
@@ -129,6 +130,7 @@ struct StayEnd {
 
 // One stay in the run.
 absl::StatusOr<int> Stay(const Membership& member, Rationing& ration, Desk& desk, StayEnd& end) {
+  member.cache->Begin();
   SKERRY_ASSIGN_OR_RETURN(EventLoopOptions loop_options,
                           LoopOptions(member.options, member.ticket, member.identity));
   std::unique_ptr<NodeActor> actor;
@@ -137,12 +139,14 @@ absl::StatusOr<int> Stay(const Membership& member, Rationing& ration, Desk& desk
   loop_options.region_of = [&book](const NodeId& id) { return book->RegionOf(id); };
   loop_options.on_interrupt = [&](Context& context) {
     desk.Close();
+    member.cache->Stop();
     actor->Leave(context, "interrupted");
   };
   loop_options.on_tick = [&](Context& context) {
     const std::string why = ration.Tick(*loop);
     desk.Tick(context, *actor, *loop);
     if (why.empty() || std::exchange(end.rests, true)) return;
+    member.cache->Stop();
     actor->Leave(context, why);
   };
   SKERRY_ASSIGN_OR_RETURN(loop, EventLoop::Open(std::move(loop_options)));
@@ -254,7 +258,8 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   SKERRY_RETURN_IF_ERROR(KeepLimits(options.limits, home));
   Rationing ration(home);
   SKERRY_RETURN_IF_ERROR(ration.Begin());
-  ShardDirectory shards((home / "shards").string());
+  SKERRY_ASSIGN_OR_RETURN(const auto cache, ShardCache::Open(options.cache, home, ticket.endpoint));
+  ration.CountAlso([&cache] { return cache->bytes(); });
   const int threads = BoundedThreads(options.threads);
   Devices devices;
   SKERRY_ASSIGN_OR_RETURN(devices.chosen, ChooseDevices(options.devices, options.device, threads));
@@ -269,11 +274,11 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   devices.rates = team.rates;
   node.device = std::move(team.whole);
   BoundMemory(options, devices, node.device);
-  node.shards = &shards;
-  node.build = BuilderOf(devices, shards);
+  node.shards = &cache->shards();
+  node.build = BuilderOf(devices, cache->shards());
   node.relays = options.relay;
   node.traces = !options.no_traces;
-  Membership member{options, ticket, identity, home, std::move(node)};
+  Membership member{options, ticket, identity, home, std::move(node), cache.get()};
   std::unique_ptr<MetricsServer> metrics;
   if (!options.metrics.empty()) {
     SKERRY_ASSIGN_OR_RETURN(metrics, MetricsServer::Open(options.metrics, home.string()));

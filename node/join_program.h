@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "node/cache_program.h"
 #include "node/device_choice.h"
 #include "node/volunteer_limits.h"
 
@@ -30,10 +31,11 @@ struct JoinOptions {
   LimitChange limits;      // kept in the home from now on
   bool relay = false;      // forward sealed frames of pairs that cannot reach each other
   DeviceWish device = DeviceWish::kAuto;
-  std::string devices;              // several that are one replica (ChooseDevices); "" for `device`
-  int threads = 0;                  // 0: all that affinity and CPU quota leave
-  std::string metrics;              // where /metrics is answered: host:port; "": nowhere
-  double memory_gib = 0;            // what it offers at most; 0: all that is free
+  std::string devices;    // several that are one replica (ChooseDevices); "" for `device`
+  int threads = 0;        // 0: all that affinity and CPU quota leave
+  std::string metrics;    // where /metrics is answered: host:port; "": nowhere
+  double memory_gib = 0;  // what it offers at most; 0: all that is free
+  CacheWish cache;
   bool no_traces = false;           // does not tell when its device did what
   std::string log_format = "text";  // or "json": lines for programs, and no screen
 };

@@ -131,7 +131,8 @@ bool Rationing::WaitUntilAllowed(const std::function<void(const std::string& why
 
 void Rationing::Count(const EventLoop& loop) {
   const TransportCounters counters = loop.counters();
-  budget_.Note(Now().day, counters.bytes_sent + counters.bytes_received);
+  const int64_t elsewhere = elsewhere_ ? elsewhere_() : 0;
+  budget_.Note(Now().day, counters.bytes_sent + counters.bytes_received + elsewhere);
 }
 
 std::string Rationing::Tick(EventLoop& loop) {

@@ -25,6 +25,9 @@ class Rationing {
  public:
   explicit Rationing(std::filesystem::path home) : home_(std::move(home)) {}
 
+  // Of a node's bytes those that do not come by the loop, counted anew as the loop's are.
+  void CountAlso(std::function<int64_t()> elsewhere) { elsewhere_ = std::move(elsewhere); }
+
   // Reads limits and the day's count. InvalidArgument for a wrong file.
   absl::Status Begin();
   // Returns when the node may work, or false when it was interrupted; says once why it waits and
@@ -45,6 +48,7 @@ class Rationing {
   std::filesystem::path File() const { return home_ / kLimitsFile; }
 
   std::filesystem::path home_;
+  std::function<int64_t()> elsewhere_;
   std::filesystem::file_time_type changed_;
   VolunteerLimits limits_;
   DayBudget budget_;

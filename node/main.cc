@@ -33,6 +33,8 @@ const std::vector<CliExample> kExamples = {
      "whether this machine can take part, and what is wrong"},
     {"bench", "bench --json", "how fast it is, for programs"},
     {"ring", "ring --members 4", "how fast four machines of a cluster sum, and whether rightly"},
+    {"evaluate", "evaluate --model model --text book.txt --stages 4",
+     "perplexity of a text, with every stage and every share of the stages left out"},
     {"generate", "generate --model model --prompt 'Once upon'", "text from a trained model"},
 };
 
@@ -145,11 +147,18 @@ void ModelTools::AddTo(CLI::App& app, int& exit_code) {
   evaluate_command->add_option("--model", evaluate.model, "a Hugging Face directory");
   evaluate_command->add_flag("--initial", evaluate.initial, "the run's model before training");
   evaluate_command->add_option("--config", evaluate.config, "run.toml");
-  evaluate_command->add_option("--data", evaluate.data, "token shards")->required();
+  auto* data = evaluate_command->add_option("--data", evaluate.data, "token shards");
+  evaluate_command
+      ->add_option("--text", evaluate.text, "or: a file of text (plain, .gz, .zst, JSON lines)")
+      ->excludes(data);
   evaluate_command->add_option("--windows", evaluate.windows_max, "at most so many sequences")
       ->capture_default_str();
   evaluate_command->add_option("--context", evaluate.context,
                                "tokens a sequence; default: the model's, at most 1024");
+  evaluate_command->add_option("--stages", evaluate.stages,
+                               "cut into so many, and say what it is worth without some of them");
+  evaluate_command->add_option("--seed", evaluate.seed, "of which")->capture_default_str();
+  AddDevice(*evaluate_command, &evaluate.device);
   evaluate_command->add_option("--threads", evaluate.threads)->capture_default_str();
   evaluate_command->add_flag("--json", evaluate.json);
   evaluate_command->callback([&] { exit_code = Ended(EvaluateModel(evaluate)); });
@@ -169,12 +178,14 @@ void ModelTools::AddTo(CLI::App& app, int& exit_code) {
                                "tokens that it sees; default: the model's, at most 1024");
   generate_command->add_option("--temperature", generate.temperature)->capture_default_str();
   generate_command->add_option("--seed", generate.seed)->capture_default_str();
+  AddDevice(*generate_command, &generate.device);
   generate_command->callback([&] { exit_code = Ended(GenerateFromModel(generate)); });
 
   auto* reference_command =
       app.add_subcommand("reference", "train a run's model in this one process, for comparison");
   reference_command->add_option("--config", reference.config, "run.toml")->required();
   reference_command->add_option("--data", reference.data, "token shards")->required();
+  reference_command->add_option("--from", reference.from, "begin with this Hugging Face model");
   reference_command->add_option("--out", reference.out, "write the model here");
   AddDevice(*reference_command, &reference.device);
   AddDevices(*reference_command, &reference.devices);
@@ -209,6 +220,13 @@ void AddJoinOptions(CLI::App& command, JoinOptions* join) {
                   "GiB that the run may use at most; 0: all that is free now")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1e6));
+  command
+      .add_option("--cache", join->cache.gib,
+                  "GiB of the disk for training data of earlier runs; what the run needs it has")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1e6));
+  command.add_option("--cache-dir", join->cache.directory,
+                     "where training data is kept; default: in the home");
   command.add_flag("--no-traces", join->no_traces,
                    "do not tell the coordinator when the device did what in a step of each "
                    "round; explain and the dashboard then say less");

@@ -14,9 +14,13 @@ struct EvaluateOptions {
   std::string model;         // a Hugging Face directory; or
   bool initial = false;      // the model of `config` before training
   std::string config;        // run.toml
-  std::string data;          // prepared token shards
-  int64_t windows_max = 64;  // of the validation split
+  std::string data;          // prepared token shards; or
+  std::string text;          // a file of text, for the model's tokenizer
+  int64_t windows_max = 64;  // of the validation split, or of the text
+  int32_t stages = 0;        // > 0: also with some of so many left out
+  uint64_t seed = 1;         // of which
   int32_t context = 0;       // tokens a window; 0: the model's, 1024 at most
+  DeviceWish device = DeviceWish::kCpu;
   int threads = 1;
   bool json = false;
 };
@@ -37,13 +41,15 @@ struct GenerateOptions {
   int32_t context = 0;  // tokens that the model sees; as above
   float temperature = 0.8f;
   uint64_t seed = 1;
+  DeviceWish device = DeviceWish::kCpu;
   int threads = 1;
 };
 absl::Status GenerateFromModel(const GenerateOptions& options);
 
 struct ReferenceOptions {
   std::string config, data;
-  std::string out;  // also write the model here; "" for not
+  std::string from;  // a Hugging Face directory to begin with; "": anew
+  std::string out;   // also write the model here; "" for not
   int64_t windows_max = 64;
   DeviceWish device = DeviceWish::kCpu;
   std::string devices;  // several as one, as for `join`

@@ -69,6 +69,8 @@ bool ShardFetcher::OnJobDone(Context& context, JobId job) {
   constexpr int kAttemptsMax = 3;
   if (put_->ok()) {
     missing_.pop_back();
+    // With the index others may have come, from where it says that they are.
+    while (!missing_.empty() && store_->Has(missing_.back())) missing_.pop_back();
     attempts_ = 0;
   } else if (!absl::IsDataLoss(*put_) || ++attempts_ >= kAttemptsMax) {
     status_ = *put_;

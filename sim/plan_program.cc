@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/status.h"
+#include "coordinator/run_templates.h"
 #include "routing/joint_bound.h"
 #include "routing/joint_search.h"
 #include "sim/plan_comparison.h"
@@ -95,6 +96,9 @@ absl::Status RunTopology(const PlanOptions& options) {
   if (!options.run.empty()) {
     SKERRY_ASSIGN_OR_RETURN(run, LoadRunConfig(options.run));
   }
+  if (!options.template_name.empty()) {
+    SKERRY_ASSIGN_OR_RETURN(run, TemplateNamed(options.template_name, options.vocab));
+  }
   ComparisonOptions asked;
   asked.strategies = options.strategies;
   asked.budget_s = options.budget_s;
@@ -107,6 +111,9 @@ absl::Status RunTopology(const PlanOptions& options) {
     asked.strategies.assign(std::begin(kStrategyNames), std::end(kStrategyNames));
   }
   SKERRY_ASSIGN_OR_RETURN(const PlanComparison comparison, ComparePlans(scenario, run, asked));
+  if (!options.template_name.empty() && !options.json) {
+    std::printf("%s", TemplateText(run).c_str());
+  }
   std::printf("%s\n", (options.json ? PlanJson(comparison) : PlanText(comparison)).c_str());
   if (options.report.empty()) return absl::OkStatus();
   return WritePlanPage(comparison, options.report);
@@ -119,8 +126,16 @@ CLI::App* AddPlanCommand(CLI::App& app, PlanOptions& options) {
       app.add_subcommand("plan", "what the coordinator would plan for a scenario, and others");
   auto* topology =
       command->add_option("topology", options.topology, "scenario.toml or its directory");
-  command->add_option("--run", options.run, "run.toml instead of the scenario's own run")
-      ->needs(topology);
+  auto* own =
+      command->add_option("--run", options.run, "run.toml instead of the scenario's own run")
+          ->needs(topology);
+  command
+      ->add_option("--template", options.template_name,
+                   "or a run that skerry-coordinator init --template makes")
+      ->check(CLI::IsMember(TemplateNames()))
+      ->needs(topology)
+      ->excludes(own);
+  command->add_option("--vocab", options.vocab, "of its tokenizer")->capture_default_str();
   std::vector<std::string> names(std::begin(kStrategyNames), std::end(kStrategyNames));
   names.insert(names.end(), {"skerry", "all"});
   command

@@ -18,6 +18,8 @@ namespace skerry {
 struct PlanOptions {
   std::string topology;                 // a scenario.toml or its directory
   std::string run;                      // a run.toml instead of the scenario's own run, or ""
+  std::string template_name;            // or one of `init --template`
+  int32_t vocab = 32'000;               // of its tokenizer
   std::vector<std::string> strategies;  // to compare with, routing/strategy.h; "all"
   std::string report;                   // an HTML file to write, or ""
   std::string skippipe_case;            // a file, sim/skippipe_case.h

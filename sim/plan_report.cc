@@ -215,6 +215,18 @@ Json MemoryJson(const PlanComparison& comparison, int32_t stage) {
 
 }  // namespace
 
+ExpectedTokens ExpectedOf(const PlanComparison& comparison) {
+  constexpr double kDaySeconds = 86'400;
+  const RunConfig run = Settled(comparison.topology.input.config, comparison.plan);
+  const double step_s = comparison.plans.front().step_s();
+  ExpectedTokens expected;
+  expected.a_step = int64_t{run.pipeline.microbatches_per_step} *
+                    run.pipeline.sequences_per_microbatch * run.model.context;
+  expected.a_day = static_cast<double>(expected.a_step) * kDaySeconds / step_s;
+  expected.days = static_cast<double>(run.steps) * step_s / kDaySeconds;
+  return expected;
+}
+
 std::string PlanText(const PlanComparison& comparison) {
   const ShownPlan& own = comparison.plans.front();
   std::string text =
@@ -232,6 +244,10 @@ std::string PlanText(const PlanComparison& comparison) {
   for (const std::string& failed : comparison.failed) text += "no plan: " + failed + "\n";
   text += absl::StrFormat("at best    %9.3f: gap %.1f %% (%.3f for this placement)\n",
                           comparison.lower_bound_s, 100 * Gap(comparison), own.bound_s);
+  const ExpectedTokens expected = ExpectedOf(comparison);
+  text +=
+      absl::StrFormat("expected: %.3f billion tokens a day, %d a step; all steps in %.1f days\n",
+                      1e-9 * expected.a_day, expected.a_step, expected.days);
   return text + LimitText(comparison, own) + OuterAndLinksText(comparison, own);
 }
 
@@ -278,6 +294,10 @@ std::string PlanJson(const PlanComparison& comparison) {
         {{"from", NumberOf(comparison, link.from)}, {"to", NumberOf(comparison, link.to)}});
   }
   json["plain_step_s"] = comparison.plain_step_s;
+  const ExpectedTokens expected = ExpectedOf(comparison);
+  json["tokens_per_step"] = expected.a_step;
+  json["tokens_per_day"] = expected.a_day;
+  json["days"] = expected.days;
   json["failed"] = comparison.failed;
   return json.dump();
 }

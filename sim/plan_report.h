@@ -9,6 +9,14 @@
 
 namespace skerry {
 
+// What a run of this plan would train on in a step and, were nobody ever away, in a day.
+struct ExpectedTokens {
+  int64_t a_step = 0;
+  double a_day = 0;
+  double days = 0;  // for all its steps
+};
+ExpectedTokens ExpectedOf(const PlanComparison& comparison);
+
 std::string PlanText(const PlanComparison& comparison);
 
 // {"name", "nodes", "lower_bound_s", "gap", "stages": [{"first_layer", "last_layer", "nodes":
@@ -16,7 +24,8 @@ std::string PlanText(const PlanComparison& comparison);
 // [[{"stage", "replica"}]], "plans": [{"strategy", "step_s", "computing_s", "latency_s", "wire_s",
 // "waiting_s", "exposed_s", "placement_bound_s", "plan_s", "note"}], "outer": {"inner_steps",
 // "overlap_steps", "codec", "chosen", "sent_bytes", "transfer_s", "uplink_free", "hidden"},
-// "slow_links": [{"from", "to"}], "plain_step_s", "failed"}. Loads are microbatches per step; the
+// "slow_links": [{"from", "to"}], "plain_step_s",
+// "tokens_per_step", "tokens_per_day", "days", "failed"}. Loads are microbatches per step; the
 // four parts add up to the step without its outer traffic; plain_step_s is without compression.
 std::string PlanJson(const PlanComparison& comparison);
 

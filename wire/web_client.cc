@@ -2,6 +2,7 @@
 
 #include <curl/curl.h>
 #include <sodium.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 
 #include "common/check.h"
 #include "common/status.h"
+#include "wire/web_address.h"
 
 namespace skerry {
 namespace {
@@ -66,6 +68,7 @@ struct WebClient::Request {
   bool is_page = false;  // of an error: its body is not looked at
   size_t page_bytes = 0;
   const std::function<bool()>* stops = nullptr;
+  bool was_private = false;  // an address that is not called
 
   static size_t OnBody(char* data, size_t one, size_t count, void* self) {
     auto& request = *static_cast<Request*>(self);
@@ -89,6 +92,14 @@ struct WebClient::Request {
       request.content_range = value;
     }
     return line.size();
+  }
+  // What a name stands for is known only here, and may be another address each time.
+  static curl_socket_t OnSocket(void* self, curlsocktype, curl_sockaddr* address) {
+    if (!IsPublicAddress(address->addr)) {
+      static_cast<Request*>(self)->was_private = true;
+      return CURL_SOCKET_BAD;
+    }
+    return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
   }
   static int OnProgress(void* self, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
     const auto& stops = *static_cast<Request*>(self)->stops;
@@ -141,6 +152,10 @@ absl::Status WebClient::Judge(const Request& request, int result) {
   const std::string& address = request.address;
   const long code = request.code;
   if (result == CURLE_ABORTED_BY_CALLBACK) return Aborted("%s: stopped", address);
+  if (result != CURLE_OK && request.was_private) {
+    return PermissionDenied(
+        "%s: leads into a private network, where this program fetches nothing [SK-web]", address);
+  }
   if (request.is_overlong) return DataLoss("%s: sends more than was asked for [SK-web]", address);
   if (result == CURLE_PARTIAL_FILE) return DataLoss("%s: cut short [SK-web]", address);
   if (result != CURLE_OK && !(result == CURLE_WRITE_ERROR && request.is_page)) {
@@ -170,6 +185,10 @@ absl::Status WebClient::Perform(Request& request) {
   curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, static_cast<long>(options_.connect_s));
   curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, static_cast<long>(options_.slow_bytes_s));
   curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(options_.slow_s));
+  if (options_.public_only) {
+    curl_easy_setopt(curl, CURLOPT_OPENSOCKETFUNCTION, &Request::OnSocket);
+    curl_easy_setopt(curl, CURLOPT_OPENSOCKETDATA, &request);
+  }
   const curl_off_t bytes_s_max = options_.bytes_s_max ? options_.bytes_s_max() : 0;
   curl_easy_setopt(curl, CURLOPT_MAX_RECV_SPEED_LARGE, bytes_s_max);
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, &Request::OnBody);
@@ -208,6 +227,9 @@ absl::Status WebClient::Perform(Request& request) {
   const CURLcode result = curl_easy_perform(curl);
   curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &request.code);
   curl_slist_free_all(list);
+  curl_off_t received = 0;
+  curl_easy_getinfo(curl, CURLINFO_SIZE_DOWNLOAD_T, &received);
+  if (options_.received) options_.received(received);
   return Judge(request, static_cast<int>(result));
 }
 
@@ -242,7 +264,7 @@ absl::StatusOr<Bytes> WebClient::Read(const std::string& address, int64_t bytes)
     const int64_t offset = std::ssize(file);
     const int64_t length = std::min(kRangeBytes, bytes - offset);
     absl::Status read;
-    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    for (int attempt = 0; attempt < options_.attempts; ++attempt) {
       read = ReadRange(address, offset, length, file);
       if (!absl::IsUnavailable(read) && !absl::IsDataLoss(read)) break;
     }
@@ -264,7 +286,7 @@ absl::Status WebClient::Write(const std::string& address, const Bytes& bytes) {
     return InvalidArgument("%s: want an address that begins with s3:// [SK-web]", address);
   }
   absl::Status written;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  for (int attempt = 0; attempt < options_.attempts; ++attempt) {
     Request request{.kind = Kind::kPut, .address = address, .body = &bytes};
     request.bytes_max = kErrorBytesMax;
     written = Perform(request);

@@ -24,8 +24,11 @@ struct WebOptions {
   int connect_s = 10;    // until a server must have answered the call
   int slow_s = 15;       // slower than slow_bytes_s for so long: given up
   int64_t slow_bytes_s = 4 << 10;
-  std::function<int64_t()> bytes_s_max;  // asked before each request; 0: no limit
-  std::function<bool()> stops;           // asked now and then: true ends what is under way
+  int attempts = 3;          // of a range or an object
+  bool public_only = false;  // calls no address that not everybody reaches (wire/web_address.h)
+  std::function<int64_t()> bytes_s_max;   // asked before each request; 0: no limit
+  std::function<void(int64_t)> received;  // told of the bytes of each answer, whole or not
+  std::function<bool()> stops;            // asked now and then: true ends what is under way
 };
 
 // AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL.
@@ -37,7 +40,6 @@ WebOptions WebOptionsOfEnvironment();
 class WebClient {
  public:
   static constexpr int64_t kRangeBytes = 4 << 20;
-  static constexpr int kAttempts = 3;  // of a range
 
   explicit WebClient(WebOptions options);
   ~WebClient();

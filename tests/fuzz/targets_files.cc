@@ -16,6 +16,7 @@
 #include "coordinator/run_state.h"
 #include "coordinator/snapshot.h"
 #include "coordinator/state_bytes.h"
+#include "model/dataset_address.h"
 #include "model/safetensors.h"
 #include "model/token_dataset.h"
 #include "model/tokenizer.h"
@@ -87,6 +88,7 @@ void RunTokenizer(std::span<const uint8_t> input) {
   const std::string text = TextIn(input);
   SKERRY_CHECK(ByteTokenizer::Decode(ByteTokenizer::Encode(text)) == text, "every text is tokens");
   ParseDatasetIndex(text).IgnoreError();
+  BaseAddressOf(text);
 }
 std::vector<Bytes> TokenizerSeeds() {
   return {BytesOf("plain text"), BytesOf("\xf0\x9f\x8c\x8a ebb"), BytesOf(R"({"shards":[]})")};

@@ -1,10 +1,12 @@
 #include "model/local_run.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 
 #include "common/status.h"
 #include "model/evaluate.h"
+#include "model/initialize.h"
 #include "model/token_dataset_writer.h"
 #include "tests/model/temporary_directory.h"
 #include "tests/model/tiny_run.h"
@@ -104,6 +106,54 @@ TEST_CASE("Evaluate: a split without a window is refused", "[model][error]") {
   const auto result = Evaluate(config.model, parameters, *data, 1, backend.get());
 
   CHECK(absl::IsFailedPrecondition(result.status()));
+}
+
+TEST_CASE("Robustness: a stage left out is a model without its layers", "[model]") {
+  const TemporaryDirectory directory;
+  const auto data = CountingText(directory.Join("data"));
+  const auto backend = CreateCpuBackend(1);
+  RunConfig config = TinyRun();
+  config.model.layers = 4;
+  const auto layout = ParameterLayout::ForModel(config.model);
+  std::vector<float> parameters(static_cast<size_t>(layout.size()));
+  InitializeParameters(3, config.model, layout, parameters);
+  for (float& value : parameters) value *= 10;  // so that a layer matters
+  const auto decoder = *Decoder::Create(config.model, parameters, 64, backend.get());
+  const auto windows = *ValidationWindows(config.model, *data);
+
+  const auto rows = Robustness(*decoder, windows, 1000, 4, 1);
+
+  REQUIRE(rows.ok());
+  REQUIRE(rows->size() == 7);  // none; stages 1, 2, 3; 1, 2, 3 of 4
+  CHECK(rows->front().evaluation.loss ==
+        Evaluate(config.model, parameters, *data, 1000, backend.get())->loss);
+  // A layer whose outputs are zero is the identity, too.
+  std::vector<float> without_2 = parameters;
+  for (const TensorSlot& tensor : layout.tensors()) {
+    if (tensor.name.find("layers.2.") == std::string::npos || !tensor.is_residual_output) continue;
+    std::fill_n(without_2.begin() + tensor.offset, tensor.size(), 0.f);
+  }
+  CHECK((*rows)[2].left_out == "stage 2 (layers 2 to 2)");
+  CHECK((*rows)[2].evaluation.loss ==
+        Approx(Evaluate(config.model, without_2, *data, 1000, backend.get())->loss));
+  CHECK((*rows)[2].evaluation.loss != Approx(rows->front().evaluation.loss));
+  CHECK((*rows)[5].left_out == "2 of 4 stages");
+  CHECK((*rows)[5].share == 0.5);
+  // All three are gone, whatever is drawn.
+  const std::vector<int32_t> all = {1, 2, 3};
+  const auto alone = EvaluateWindows(*decoder, windows, 1000, [&](int64_t) { return all; });
+  CHECK((*rows)[6].evaluation.loss == alone->loss);
+  CHECK(absl::IsInvalidArgument(Robustness(*decoder, windows, 10, 5, 1).status()));
+  CHECK(absl::IsInvalidArgument(Robustness(*decoder, windows, 10, 1, 1).status()));
+}
+
+TEST_CASE("EvaluateWindows: a text's windows are read one behind the other", "[model]") {
+  const RunConfig config = TinyRun();
+  const auto windows = TextWindows(config.model, std::vector<int32_t>(3 * 7 + 1, 5));
+  REQUIRE(windows.ok());
+  CHECK(windows->count == 3);
+  CHECK(absl::IsFailedPrecondition(TextWindows(config.model, std::vector<int32_t>(7, 5)).status()));
+  CHECK(absl::IsFailedPrecondition(TextWindows(config.model, {}).status()));
 }
 
 }  // namespace skerry

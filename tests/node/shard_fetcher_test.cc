@@ -17,9 +17,11 @@ class MemoryStore final : public ShardStore {
   absl::Status Put(const ShardName& shard, const Bytes& bytes) override {
     if (DigestOf(bytes) != shard.digest) return DataLoss("shard %s is altered", shard.file);
     kept[shard.file] = bytes;
+    if (shard.file == "index.json") kept.insert(elsewhere.begin(), elsewhere.end());
     return absl::OkStatus();
   }
   std::map<std::string, Bytes> kept;
+  std::map<std::string, Bytes> elsewhere;  // comes with the index
 };
 
 // Runs jobs when told to; nothing else of a host is needed here.
@@ -107,4 +109,22 @@ TEST_CASE("ShardFetcher: a coordinator without the shard is an error that names 
   f.fetcher.OnChunk(f.context, {"shard/train.bin", 0, -1, nullptr});
   CHECK(absl::IsNotFound(f.fetcher.status()));
   CHECK(ErrorText(f.fetcher.status()).find("train.bin") != std::string::npos);
+}
+
+TEST_CASE("ShardFetcher: what came from elsewhere with the index is not asked for") {
+  Fixture f;
+  const ShardName index = {"index.json", f.name.digest, f.name.bytes};
+  const ShardName other = {"other.bin", f.name.digest, f.name.bytes};
+  const bool is_all = GENERATE(false, true);
+  f.store.elsewhere["other.bin"] = f.content;
+  if (is_all) f.store.elsewhere["train.bin"] = f.content;
+  f.fetcher.Start(f.context, {f.name, other, index});
+  while (!f.requests.empty()) f.Answer(false);
+
+  CHECK(f.fetcher.OnJobDone(f.context, f.context.jobs));
+
+  CHECK(f.fetcher.Done() == is_all);
+  const size_t asked = is_all ? 0 : 3;  // chunks of train.bin
+  REQUIRE(f.requests.size() == asked);
+  for (const ObjectRequest& request : f.requests) CHECK(request.object == "shard/train.bin");
 }

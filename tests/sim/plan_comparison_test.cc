@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "coordinator/run_templates.h"
 #include "sim/plan_report.h"
 #include "sim/scenario.h"
 
@@ -56,7 +57,41 @@ TEST_CASE("The JSON of a plan holds every node once and every strategy", "[sim][
   CHECK(json["plans"].size() == comparison.plans.size());
   CHECK(json["plans"][0]["strategy"] == "skerry");
   CHECK(json["gap"].get<double>() > 0);
+  const RunConfig& run = comparison.topology.input.config;
+  const double step_s = json["plans"][0]["step_s"].get<double>();
+  const double tokens = json["tokens_per_step"].get<double>();
+  CHECK(tokens == Approx(static_cast<double>(run.pipeline.microbatches_per_step) *
+                         run.pipeline.sequences_per_microbatch * run.model.context));
+  CHECK(json["tokens_per_day"].get<double>() == Approx(tokens * 86400 / step_s));
+  CHECK(json["days"].get<double>() == Approx(static_cast<double>(run.steps) * step_s / 86400));
   CHECK(PlanText(comparison).find("what limits it") != std::string::npos);
+}
+
+TEST_CASE("Every template is planned for a described fleet, within its memory", "[sim][plan]") {
+  const std::string name = GENERATE(from_range(TemplateNames()));
+  // Its first stage needs 32 GiB with a single layer: more than aws33's cards have.
+  const std::string fleet = name == "8b" ? "/two_universities" : "/aws33";
+  const auto scenario = LoadScenario(SKERRY_SCENARIO_DIR + fleet);
+  REQUIRE(scenario.ok());
+  CAPTURE(name);
+  const RunConfig run = *TemplateNamed(name, 32'000);
+  ComparisonOptions options;
+  options.seconds = [] { return 0.0; };
+
+  const auto comparison = ComparePlans(*scenario, run, options);
+
+  INFO(comparison.status().ToString());
+  REQUIRE(comparison.ok());
+  const auto json = nlohmann::json::parse(PlanJson(*comparison));
+  for (const auto& stage : json["stages"]) {
+    for (const auto& node : stage["nodes"]) CHECK(node["needs_bytes"] <= node["memory_bytes"]);
+  }
+  CHECK(json["tokens_per_step"] == run.pipeline.sequences_per_step * run.model.context);
+  CHECK(json["tokens_per_day"].get<double>() > 1e6);
+  const std::string text = TemplateText(run);
+  for (const char* said : {"shape and rate: ", "learning rate ", "outer steps: every 16"}) {
+    CHECK(text.find(said) != std::string::npos);
+  }
 }
 
 }  // namespace
