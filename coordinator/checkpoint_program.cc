@@ -10,6 +10,7 @@
 
 #include "common/cli_program.h"
 #include "common/round_clock.h"
+#include "common/share_line_program.h"
 #include "common/status.h"
 #include "coordinator/checkpoint_files.h"
 #include "coordinator/guarded_files.h"
@@ -43,7 +44,9 @@ absl::StatusOr<std::vector<Listed>> List(const std::string& directory, bool read
   SKERRY_ASSIGN_OR_RETURN(const auto archive, OpenArchive(directory));
   SKERRY_ASSIGN_OR_RETURN(const auto generations, archive->Generations());
   std::vector<Listed> listed;
+  ShareLine line("reading the checkpoints");
   for (const int64_t generation : generations) {
+    line.Show(std::ssize(listed), std::ssize(generations));
     Listed one{generation, std::nullopt, {}};
     auto checkpoint = archive->Load(generation);
     if (checkpoint.ok()) {
@@ -133,8 +136,14 @@ absl::Status ExportCheckpoint(const ExportRequest& request) {
   SKERRY_ASSIGN_OR_RETURN(const Checkpoint checkpoint,
                           ChooseCheckpoint(request.directory, request.generation));
   SKERRY_ASSIGN_OR_RETURN(const auto archive, OpenArchive(request.directory));
+  const int64_t all = ParameterLayout::ForModel(checkpoint.model).size();
   const ParameterStream stream = [&](const auto& take) {
-    return archive->StreamBase(checkpoint, take);
+    ShareLine line("writing the model");
+    int64_t done = 0;
+    return archive->StreamBase(checkpoint, [&](std::span<const float> values) {
+      line.Show(done += std::ssize(values), all);
+      return take(values);
+    });
   };
   const std::string tokenizer = TokenizerOf(request.directory);
   if (request.format == "gguf") return ExportGguf(request, checkpoint, stream, tokenizer);

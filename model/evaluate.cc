@@ -11,7 +11,8 @@ namespace skerry {
 
 absl::StatusOr<Evaluation> Evaluate(const TransformerConfig& config,
                                     std::span<const float> parameters, const TokenDataset& data,
-                                    int64_t windows_max, Backend* backend) {
+                                    int64_t windows_max, Backend* backend,
+                                    const std::function<void(int64_t, int64_t)>& on_window) {
   SKERRY_CHECK(windows_max >= 1);
   const int64_t available = data.windows(Split::kValidation, config.context);
   if (available < 1 || data.vocab() > config.vocab) {
@@ -34,6 +35,7 @@ absl::StatusOr<Evaluation> Evaluate(const TransformerConfig& config,
     SKERRY_ASSIGN_OR_RETURN(const float loss,
                             decoder->Loss(tokens.first(tokens.size() - 1), tokens.subspan(1), 1));
     sum += loss;
+    if (on_window) on_window(i + 1, result.windows);
   }
   result.loss = sum / static_cast<double>(result.windows);
   return result;

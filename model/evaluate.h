@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "absl/status/statusor.h"
@@ -19,9 +20,11 @@ struct Evaluation {
 
 // Over `windows_max` ≥ 1 windows of the validation split, spread evenly (all, if it has fewer).
 // `parameters` in ParameterLayout::ForModel(config) order. FailedPrecondition if the split has no
-// window of config.context or another vocabulary.
+// window of config.context or another vocabulary. `on_window` is told how many of how many are
+// done.
 absl::StatusOr<Evaluation> Evaluate(const TransformerConfig& config,
                                     std::span<const float> parameters, const TokenDataset& data,
-                                    int64_t windows_max, Backend* backend);
+                                    int64_t windows_max, Backend* backend,
+                                    const std::function<void(int64_t, int64_t)>& on_window = {});
 
 }  // namespace skerry

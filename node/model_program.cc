@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "common/share_line_program.h"
 #include "common/status.h"
 #include "kernels/backend.h"
 #include "model/evaluate.h"
@@ -48,9 +49,12 @@ absl::Status EvaluateModel(const EvaluateOptions& options) {
     SKERRY_ASSIGN_OR_RETURN(model, ReadHuggingFace(options.model));
     Shorten(model.config, options.context);
   }
+  ShareLine line("evaluating");
+  const auto show = [&line](int64_t done, int64_t all) { line.Show(done, all); };
   SKERRY_ASSIGN_OR_RETURN(
       const Evaluation evaluation,
-      Evaluate(model.config, model.parameters, *data, options.windows_max, backend.get()));
+      Evaluate(model.config, model.parameters, *data, options.windows_max, backend.get(), show));
+  line.End();
   Print({{"loss", evaluation.loss}, {"tokens", evaluation.tokens}}, options.json,
         absl::StrFormat("loss %.4f nat per token over %d held-out tokens", evaluation.loss,
                         evaluation.tokens));
