@@ -314,6 +314,7 @@ const std::vector<CliExample> kExamples = {
     {"ticket", "ticket run --uses 10 --expires 7d", "a ticket for ten machines"},
     {"status", "status run --json", "where it stands, for programs"},
     {"explain", "explain run 12", "where the time of round 12 went"},
+    {"trace", "trace run --from-step 4000 --to-step 5000 --out trace.json", "for Perfetto"},
     {"config check", "config check run/run.toml", "what the file means, with every default"},
     {"data prepare", "data prepare book.txt.gz --out shards", "tokens for several runs"},
     {"data prepare", "data prepare --jsonl - --out shards --tokenizer BASE",

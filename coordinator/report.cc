@@ -143,6 +143,35 @@ json RoundsJson(const RunReport& report) {
   return stages;
 }
 
+// Who took part and who is missing, and why, is null where the log does not say.
+json NewestRoundsJson(const RunReport& report) {
+  json rounds = json::array();
+  for (const ReportRound* round : NewestRounds(report)) {
+    json took_part, missing, missing_count;
+    if (!round->took_part.empty()) took_part = round->took_part;
+    if (round->is_missing_known) {
+      missing = json::array();
+      missing_count = round->missing_count;
+      for (const auto& [node, why] : round->missing)
+        missing.push_back({{"node", node}, {"why", why}});
+    }
+    const bool is_measured = round->transfer_s > 0;
+    rounds.push_back({{"stage", round->stage},
+                      {"round", round->round},
+                      {"committed_s", round->committed_s},
+                      {"participants", round->participants},
+                      {"took_part", took_part},
+                      {"missing", missing},
+                      {"missing_count", missing_count},
+                      {"bytes_sent", round->bytes_sent},
+                      {"bytes_received", round->bytes_received},
+                      {"transfer_s", is_measured ? json(round->transfer_s) : json()},
+                      {"hidden", is_measured ? json(round->HiddenShare()) : json()},
+                      {"digests", round->digests}});
+  }
+  return rounds;
+}
+
 }  // namespace
 
 bool RunReport::IsPlanReasonPhrase() const {
@@ -214,6 +243,7 @@ std::string ReportJson(const RunReport& report) {
       {"hidden_fraction", OrNull(report.hidden_fraction)},
       {"links_measured", LinkAccuracyJson(AccuracyOf(report))},
       {"stage_rounds", RoundsJson(report)},
+      {"newest_rounds", NewestRoundsJson(report)},
       {"wall_s", report.wall_s},
       {"unreadable_lines", report.unreadable_lines},
       {"curves",

@@ -11,6 +11,7 @@
 // that is no event log or no JSON, with its name; Unavailable when a report cannot be written.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -70,12 +71,22 @@ struct ReportRound {
   double wait_s = 0;       // of that, the device stood idle
   double landed_s = 0;     // when the last replica said it had applied it; 0: none did
   int64_t participants = 0;
+  // Of the newest rounds, where the log says it: whose deltas are in it, and which replicas of its
+  // stage are not, with why. The first kNamedMax of each.
+  static constexpr size_t kNamedMax = 8;
+  std::vector<std::string> took_part;  // empty: not known
+  bool is_missing_known = false;
+  std::vector<std::pair<std::string, std::string>> missing;  // (node, "left")
+  int64_t missing_count = 0;
   std::string last;  // the replica that came to its boundary last
   // Of the replicas that had its boundary, in all: deltas and sums, headers included.
   double bytes_sent = 0;
   double bytes_received = 0;
   int64_t replicas = 0;
   std::map<std::string, int64_t> digests;  // of the base after it: how many hold it
+
+  // Of its transfer; 1 where that is not known.
+  double HiddenShare() const { return transfer_s > 0 ? std::max(0.0, 1 - wait_s / transfer_s) : 1; }
 };
 
 // Sums over rounds of one stage that are not kept one by one any more.
@@ -183,6 +194,9 @@ struct StageRounds {
   int64_t replicas = 0;
 };
 std::vector<StageRounds> RoundsByStage(const RunReport& report);
+
+// A dozen, of any stage, the last committed first. They live as long as the report.
+std::vector<const ReportRound*> NewestRounds(const RunReport& report);
 
 // `extra` is what the log cannot know: {"loss_initial": x, "loss_final": x, "loss_reference": x or
 // null, "validation": [[step, loss], …], "reference_curve": [[step, loss], …], "sample": "…",
