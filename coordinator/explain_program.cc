@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/cli_program.h"
+#include "common/share_line_program.h"
 #include "common/status.h"
 #include "coordinator/explain.h"
 #include "coordinator/run_trace.h"
@@ -59,7 +60,12 @@ absl::Status Trace(const TraceOptions& options) {
   std::ofstream file;
   const bool is_piped = options.out == "-";
   if (!is_piped) file.open(options.out, std::ios::binary | std::ios::trunc);
-  const auto steps = WriteRunTrace(in, options.window, is_piped ? std::cout : file);
+  std::error_code none;
+  const auto size = static_cast<int64_t>(fs::file_size(log, none));
+  ShareLine line("reading the events");
+  const auto steps = WriteRunTrace(in, options.window, is_piped ? std::cout : file,
+                                   [&](int64_t read) { line.Show(read, size); });
+  line.End();
   if (!steps.ok()) {
     const bool is_of_log = absl::IsInvalidArgument(steps.status());
     return Annotate(steps.status(), is_of_log ? log.string() : options.out);
@@ -79,7 +85,11 @@ absl::Status Trace(const TraceOptions& options) {
 
 absl::Status Explain(const ExplainOptions& options) {
   const fs::path log = LogIn(options.directory);
-  SKERRY_ASSIGN_OR_RETURN(const RunReport report, BuildReport({log}, std::nullopt));
+  ShareLine line("reading the events");
+  SKERRY_ASSIGN_OR_RETURN(
+      const RunReport report,
+      BuildReport({log}, std::nullopt, [&line](double share) { line.Show(share); }));
+  line.End();
   Question question;
   if (options.number >= 0) question.round = options.number;
   if (options.step >= 0) question.step = options.step;

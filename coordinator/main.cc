@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_join.h"
 #include "common/cli_program.h"
+#include "common/share_line_program.h"
 #include "common/status.h"
 #include "coordinator/admission_program.h"
 #include "coordinator/audit.h"
@@ -106,8 +107,10 @@ absl::Status WriteRunReport(const std::string& directory, const std::string& ext
                             const std::string& out) {
   std::optional<std::filesystem::path> extra_file;
   if (!extra.empty()) extra_file = extra;
+  ShareLine line("reading the events");
   SKERRY_ASSIGN_OR_RETURN(const RunReport report,
-                          BuildReport({RunDirectory{directory}.File("events.jsonl")}, extra_file));
+                          BuildReport({RunDirectory{directory}.File("events.jsonl")}, extra_file,
+                                      [&line](double share) { line.Show(share); }));
   return WriteReport(report, out.empty() ? directory : out);
 }
 

@@ -31,12 +31,19 @@ absl::Status WriteFile(const fs::path& path, const std::string& text) {
   return absl::OkStatus();
 }
 
-absl::Status FoldFile(const fs::path& path, EventFold& fold) {
+absl::Status FoldFile(const fs::path& path, const std::function<void(double)>& on_read,
+                      EventFold& fold) {
   std::ifstream in(path, std::ios::binary);
   if (!in) return NotFound("%s: cannot be opened", path.string());
   const int64_t before = fold.understood();
-  std::string line;
-  while (std::getline(in, line)) fold.OnLine(line);
+  std::error_code none;
+  const auto size = static_cast<double>(fs::file_size(path, none));
+  double read = 0;
+  for (std::string line; std::getline(in, line);) {
+    fold.OnLine(line);
+    read += static_cast<double>(line.size() + 1);
+    if (on_read) on_read(read / size);
+  }
   if (fold.understood() > before) return absl::OkStatus();
   return InvalidArgument("%s: no line of it is an event; want a coordinator's events.jsonl",
                          path.string());
@@ -200,9 +207,10 @@ RunReport ReportOf(EventFold fold) {
 }
 
 absl::StatusOr<RunReport> BuildReport(const std::vector<fs::path>& event_logs,
-                                      const std::optional<fs::path>& extra) {
+                                      const std::optional<fs::path>& extra,
+                                      const std::function<void(double)>& on_read) {
   EventFold fold;
-  for (const fs::path& log : event_logs) SKERRY_RETURN_IF_ERROR(FoldFile(log, fold));
+  for (const fs::path& log : event_logs) SKERRY_RETURN_IF_ERROR(FoldFile(log, on_read, fold));
   RunReport report = ReportOf(std::move(fold));
   if (extra) SKERRY_RETURN_IF_ERROR(AddExtra(*extra, report));
   return report;

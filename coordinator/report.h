@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -202,9 +203,11 @@ std::vector<const ReportRound*> NewestRounds(const RunReport& report);
 // null, "validation": [[step, loss], …], "reference_curve": [[step, loss], …], "sample": "…",
 // "command": "…", "links_configured": [{"from": region, "to": region, "rtt_ms": x, "mbps": x}, …]},
 // each optional. Without its losses the first and the mean of the last ten steps'
-// training losses stand in. Several logs are read one after another.
+// training losses stand in. Several logs are read one after another. `on_read` is told the share of
+// a log that is read, line by line.
 absl::StatusOr<RunReport> BuildReport(const std::vector<std::filesystem::path>& event_logs,
-                                      const std::optional<std::filesystem::path>& extra);
+                                      const std::optional<std::filesystem::path>& extra,
+                                      const std::function<void(double)>& on_read = {});
 
 // The report of event lines that are in memory already; lines that cannot be read are counted.
 RunReport ReportOfLines(std::string_view lines);

@@ -92,13 +92,16 @@ class TraceWriter {
 }  // namespace
 
 absl::StatusOr<int64_t> WriteRunTrace(std::istream& log, const TraceWindow& window,
-                                      std::ostream& out) {
+                                      std::ostream& out,
+                                      const std::function<void(int64_t)>& on_read) {
   EventFold clock(EventFold::Keeps::kRecent);
-  int64_t steps = 0;
+  int64_t steps = 0, read = 0;
   {
     TraceWriter writer(out);
     for (std::string line; std::getline(log, line);) {
       clock.OnLine(line);
+      read += std::ssize(line) + 1;
+      if (on_read) on_read(read);
       if (line.find("\"kind\":\"trace\"") == std::string::npos) continue;
       const Json event = Json::parse(line, nullptr, false);
       if (!event.is_object()) continue;

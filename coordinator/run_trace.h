@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <iosfwd>
 #include <limits>
 
@@ -20,7 +21,9 @@ struct TraceWindow {
 
 // Reads the log to its end, in memory no more than a step. Returns the number of steps written;
 // with none of them in the window `out` holds an empty trace. What cannot be read is left out.
+// `on_read` is told the bytes read, line by line.
 absl::StatusOr<int64_t> WriteRunTrace(std::istream& log, const TraceWindow& window,
-                                      std::ostream& out);
+                                      std::ostream& out,
+                                      const std::function<void(int64_t)>& on_read = {});
 
 }  // namespace skerry
