@@ -368,7 +368,6 @@ class CoordinatorActor final : public Actor {
   std::map<int32_t, Instant> moved_at_;                 // by stage, the last; of this life
   std::map<ProbeSchedule::Pair, Instant> asked_again_;  // in training, the last time
   std::string logged_replan_;                           // what the last "replan" line said
-
   using Export = CoordinatorParts::Export;
   std::optional<Export> export_;
   struct Writing;
@@ -377,6 +376,7 @@ class CoordinatorActor final : public Actor {
 
   std::shared_ptr<Checkpointing> checkpointing_;
   int64_t checkpoint_margin_ = 0;  // rounds to wait longer: the last one was asked for too late
+  std::optional<Instant> checkpoint_made_;  // the last, of this life
   JobId keeping_job_ = 0, starting_job_ = 0;
   struct Starting;  // a plan that begins with a checkpoint, until its states are put together
   std::shared_ptr<Starting> starting_;

@@ -85,8 +85,10 @@ void CoordinatorActor::TendCheckpoint(Context& context) {
     return;
   }
   if (!checkpointing_) RemakeAfterReturn(context);
-  const bool may_begin =
-      options_.config.checkpoint.every_rounds > 0 || state_.orders.wanted.has_value();
+  const CheckpointConfig& config = options_.config.checkpoint;
+  const bool is_soon =
+      checkpoint_made_ && context.now() - *checkpoint_made_ < Duration::Seconds(config.least_s);
+  const bool may_begin = (config.every_rounds > 0 && !is_soon) || state_.orders.wanted.has_value();
   if (!checkpointing_ && (!may_begin || !BeginCheckpoint(context))) return;
   // Whoever was asked may be gone, or hang.
   for (size_t i = 0; checkpointing_ && i < checkpointing_->stages.size(); ++i) {
@@ -272,6 +274,7 @@ void CoordinatorActor::CheckpointCommitted(Context& context, const absl::Status&
   Checkpoint& made = done->made;
   made.bytes = done->committed->made.bytes;
   checkpoint_margin_ = 0;
+  checkpoint_made_ = context.now();
   Record(context, CheckpointMade({made.generation, made.round, made.step, made.tokens, made.bytes,
                                   made.new_bytes, made.remade}));
   context.Event("checkpoint", EventFields({{"generation", made.generation},

@@ -31,6 +31,7 @@
 #include "wire/config.h"
 #include "wire/event_loop.h"
 #include "wire/identity.h"
+#include "wire/interrupt.h"
 #include "wire/open_files.h"
 #include "wire/ticket.h"
 
@@ -209,7 +210,8 @@ absl::StatusOr<int> Serve(const ServeOptions& options) {
   RaiseOpenFileLimit();
   // Before keys, sockets and threads: their processes have none of them.
   if (options.dashboard != "none") StartDashboard(DashboardOf(options));
-  StartSnapshots(options.directory, options.snapshot_every);
+  SnapshotWriter snapshots(options.directory, options.snapshot_every);
+  CatchInterrupts();
   SKERRY_RETURN_IF_ERROR(LockRunDirectory(run.directory));
   SKERRY_ASSIGN_OR_RETURN(Identity identity, Identity::Load(run.directory.File("coordinator.key")));
   SKERRY_ASSIGN_OR_RETURN(auto seat, CoordinatorSeat::Open(run.store));
@@ -245,6 +247,7 @@ absl::StatusOr<int> Serve(const ServeOptions& options) {
   }
   const auto exit_code = serving.loop->Run(*serving.actor);
   pusher.reset();
+  snapshots.Stop();
   serving.events.Flush();
   serving.seat->Leave();
   if (absl::IsAborted(exit_code.status())) {

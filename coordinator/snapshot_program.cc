@@ -5,11 +5,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "common/cli_program.h"
 #include "common/share_line_program.h"
@@ -50,10 +52,28 @@ bool DiesWith(pid_t parent) {
   return getppid() == parent;
 }
 
+// Of the process that looks every few seconds: whom it has compact the journal now.
+std::atomic<pid_t> compacting{0};
+
+void EndTogether(int) {
+  if (const pid_t child = compacting.load(); child > 0) {
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+  }
+  _exit(0);
+}
+
 // In a process of its own, which gives all memory back.
 bool CompactInChild(const std::string& directory, int64_t at_least) {
   const pid_t parent = getpid();
+  sigset_t ends, before;
+  sigemptyset(&ends);
+  sigaddset(&ends, SIGTERM);
+  sigprocmask(SIG_BLOCK, &ends, &before);
   const pid_t child = fork();
+  compacting = child;
+  if (child == 0) std::signal(SIGTERM, SIG_DFL);
+  sigprocmask(SIG_SETMASK, &before, nullptr);
   if (child == 0) {
     if (!DiesWith(parent)) _exit(0);
     const auto done = Compact(directory, at_least);
@@ -64,19 +84,30 @@ bool CompactInChild(const std::string& directory, int64_t at_least) {
     _exit(done.ok() ? 0 : 1);
   }
   int status = 0;
-  return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+  const bool ended = child > 0 && waitpid(child, &status, 0) == child;
+  compacting = 0;
+  return ended && status == 0;
 }
 
 }  // namespace
 
-void StartSnapshots(const std::string& directory, int64_t every) {
+void SnapshotWriter::Stop() {
+  const pid_t child = std::exchange(child_, 0);
+  if (child <= 0) return;
+  kill(child, SIGTERM);
+  kill(child, SIGCONT);  // should somebody have stopped it
+  waitpid(child, nullptr, 0);
+}
+
+SnapshotWriter::SnapshotWriter(const std::string& directory, int64_t every) {
   if (every <= 0) return;
   std::fflush(nullptr);
   const pid_t parent = getpid();
-  if (fork() != 0) return;
+  child_ = fork();
+  if (child_ != 0) return;
   if (!DiesWith(parent)) _exit(0);
   std::signal(SIGINT, SIG_IGN);  // the parent's to answer; this ends with it
-  std::signal(SIGTERM, SIG_DFL);
+  std::signal(SIGTERM, EndTogether);
   setpriority(PRIO_PROCESS, 0, kLowestPriority);
   while (true) {
     std::this_thread::sleep_for(kLookEvery);

@@ -3,6 +3,8 @@
 // coordinator serves.
 #pragma once
 
+#include <sys/types.h>
+
 #include <CLI/CLI.hpp>
 #include <string>
 
@@ -12,8 +14,20 @@ namespace skerry {
 inline constexpr int64_t kSnapshotEvery = 20'000;
 
 // A child process that writes a snapshot whenever `every` records came since the last one, and ends
-// with this one; 0: none. Call it before keys, sockets and threads.
-void StartSnapshots(const std::string& directory, int64_t every);
+// with this one; 0: none. Begin it before keys, sockets and threads.
+class SnapshotWriter {
+ public:
+  SnapshotWriter(const std::string& directory, int64_t every);
+  ~SnapshotWriter() { Stop(); }
+  SnapshotWriter(const SnapshotWriter&) = delete;
+  SnapshotWriter& operator=(const SnapshotWriter&) = delete;
+
+  // Returns when it has ended. Before the journal is closed: only its last user tidies up.
+  void Stop();
+
+ private:
+  pid_t child_ = 0;
+};
 
 void AddCompactCommand(CLI::App& app, int* exit_code);
 

@@ -124,6 +124,13 @@ void Desk::Tick(Context& context, const NodeActor& actor, const EventLoop& loop)
   view_.look = actor.Look();
   view_.resting.clear();
   view_.relayed = static_cast<int32_t>(loop.Relayed().size());
+  std::set<NodeId> punched = loop.Punched();
+  for (const NodeId& peer : punched) {
+    if (!punched_.contains(peer))
+      Say(peer.Short() + " is reached directly now, through both routers");
+  }
+  punched_ = std::move(punched);
+  view_.punched = static_cast<int32_t>(punched_.size());
   const auto limits = LoadLimits((home_ / kLimitsFile).string());
   view_.limits = limits.ok() ? Describe(*limits) : ErrorText(limits.status());
   if (!began_) began_ = context.now();

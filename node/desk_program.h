@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,7 @@ class Desk {
     double busy_s = 0;
   };
   std::deque<Sample> samples_;  // of the last seconds
+  std::set<NodeId> punched_;
   int ticks_ = 0;
 };
 

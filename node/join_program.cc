@@ -28,6 +28,7 @@
 #include "wire/config.h"
 #include "wire/event_loop.h"
 #include "wire/identity.h"
+#include "wire/interrupt.h"
 #include "wire/open_files.h"
 #include "wire/ticket.h"
 
@@ -239,6 +240,7 @@ void BoundMemory(const JoinOptions& options, const Devices& devices, DeviceProfi
 }
 
 absl::StatusOr<int> JoinRun(const JoinOptions& options) {
+  CatchInterrupts();
   SKERRY_ASSIGN_OR_RETURN(const Ticket ticket, VerifyTicket(options.ticket, std::time(nullptr)));
   RaiseOpenFileLimit();
   const fs::path home = NodeHome(options.home);
@@ -279,8 +281,8 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   }
   Desk desk(home, self, member.node.device.name);
   while (true) {
-    SKERRY_RETURN_IF_ERROR(
-        ration.WaitUntilAllowed([&desk](const std::string& why) { desk.Rest(why); }));
+    if (!ration.WaitUntilAllowed([&desk](const std::string& why) { desk.Rest(why); }))
+      return kInterruptedExit;
     StayEnd end;
     SKERRY_ASSIGN_OR_RETURN(const int exit_code, Stay(member, ration, desk, end));
     if (end.offers_next && *end.offers_next >= kProcessBytes) {

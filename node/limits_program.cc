@@ -10,6 +10,7 @@
 #include "common/status.h"
 #include "node/gpu_watch_program.h"
 #include "node/say.h"
+#include "wire/interrupt.h"
 #include "wire/toml_reader.h"
 
 namespace skerry {
@@ -107,22 +108,25 @@ std::string Rationing::Why() const {
   return WhyRest(limits_, budget_, now.day, now.minute);
 }
 
-absl::Status Rationing::WaitUntilAllowed(
-    const std::function<void(const std::string& why)>& every_second) {
+bool Rationing::WaitUntilAllowed(const std::function<void(const std::string& why)>& every_second) {
+  const Bell nobody_hears;
+  const InterruptWatch watch(nobody_hears);
   std::string said;
-  while (true) {
+  while (!watch.Interrupted()) {
     const std::string why = Why();
     if (why.empty()) {
       if (!said.empty()) Say("the node goes back to work");
-      return absl::OkStatus();
+      return true;
     }
     if (why != said) Say("the node rests: " + why + "; it comes back by itself (Ctrl-C ends it)");
     said = why;
     every_second(why);
-    sleep(1);
+    if (!watch.Interrupted()) sleep(1);  // a signal ends it
     Follow();
     WatchGpu();
   }
+  Say("ended: interrupted");
+  return false;
 }
 
 void Rationing::Count(const EventLoop& loop) {

@@ -27,8 +27,9 @@ class Rationing {
 
   // Reads limits and the day's count. InvalidArgument for a wrong file.
   absl::Status Begin();
-  // Returns when the node may work; says once why it waits and until it may what would help.
-  absl::Status WaitUntilAllowed(const std::function<void(const std::string& why)>& every_second);
+  // Returns when the node may work, or false when it was interrupted; says once why it waits and
+  // until it may what would help. No event loop of the process handles signals meanwhile.
+  bool WaitUntilAllowed(const std::function<void(const std::string& why)>& every_second);
   // Every second: follows the file, sets the rates, counts. Why the node has to rest now, or "". A
   // file that is wrong leaves the limits as they are, and says so.
   std::string Tick(EventLoop& loop);

@@ -62,9 +62,12 @@ std::string RoundText(const VolunteerView& view) {
 std::string NetworkText(const VolunteerView& view) {
   const NodeLook& look = view.look;
   if (look.run.empty()) return "the coordinator has not answered yet";
-  return absl::StrFormat("%s; %d others directly, %d through a relay",
-                         look.is_reachable ? "can be dialled" : "cannot be dialled: it dials",
-                         std::max(look.peers - view.relayed, 0), view.relayed);
+  std::string text =
+      absl::StrFormat("%s; %d others directly, %d through a relay",
+                      look.is_reachable ? "can be dialled" : "cannot be dialled: it dials",
+                      std::max(look.peers - view.relayed - view.punched, 0), view.relayed);
+  if (view.punched > 0) text += absl::StrFormat(", %d through both routers", view.punched);
+  return text;
 }
 
 // Counts characters, not bytes, of UTF-8.
@@ -227,6 +230,7 @@ nlohmann::json StatusJson(const VolunteerView& view) {
           {"reachable", look.is_reachable},
           {"network_text", NetworkText(view)},
           {"relayed_peers", view.relayed},
+          {"punched_peers", view.punched},
           {"limits", view.limits}};
 }
 
@@ -249,6 +253,7 @@ std::string NodeMetrics(const nlohmann::json& status) {
   figure("rank", "rank", "Its rank among those who contributed; 0: nothing counts yet.");
   figure("rounds_counted", "rounds_counted", "Rounds that its deltas counted in.");
   figure("relayed_peers", "relayed_peers", "Peers that it reaches through a relay only.");
+  figure("punched_peers", "punched_peers", "Peers that it reaches through both routers, directly.");
   metrics.Gauge("reachable", "Whether others can dial it.", flag("reachable"));
   metrics.Gauge("run_paused", "Whether the run is paused by its operator.", flag("run_paused"));
   metrics.Gauge("resting", "Whether it rests, by its volunteer's limits.", is_said("resting"));

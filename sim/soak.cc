@@ -139,7 +139,8 @@ namespace {
 // gets slower favours neither.
 absl::Status CompareCheckpoints(const SoakOptions& options, const Ground& ground,
                                 SoakResult* result, const volatile bool& interrupted) {
-  constexpr CheckpointConfig kAsInit = {8, 2};  // what `init` writes into run.toml
+  // What `init` writes into run.toml.
+  constexpr CheckpointConfig kAsInit = {8, 2, LostStage::kCheckpoint, kCheckpointLeastS};
   for (int32_t i = 0; i < 2 * options.checkpoint_pairs; ++i) {
     SoakLegOptions leg{0, options.seed, kUndisturbedMax, options.quiet, ground.fleet};
     const bool with = (i / 2 % 2 == 0) == (i % 2 == 1);

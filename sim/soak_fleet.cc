@@ -251,8 +251,9 @@ void SoakProcesses::Ended(int32_t number, const std::string& how, Instant now) {
     reactions_.push_back({number == 0 ? "serving ends" : "leave", now - *process.told_to_leave});
     // With a full disk it cannot write what it has just decided, and says so.
     const bool is_full = may_fail && line.find("SK-disk-full") != std::string::npos;
+    const bool is_early = line.find("before it had begun") != std::string::npos;
     const bool fine = how == "exit code 0" || (number == 0 && how == "exit code 130") ||
-                      (is_full && how == "exit code 1");
+                      (is_early && how == "exit code 130") || (is_full && how == "exit code 1");
     if (!fine) complaints_.push_back(name + " was interrupted and ended with " + how);
     process.told_to_leave.reset();
   }

@@ -128,6 +128,7 @@ void VisitCheckpoint(Visitor& v, CheckpointConfig& c) {
   v.Section("checkpoint", "Copies of the whole state, kept by the coordinator while nodes train.");
   v.Number("checkpoint", "every_rounds", c.every_rounds, 0, 1e6,
            "outer rounds between two, in streaming rounds of every fragment; 0: none");
+  v.Number("checkpoint", "least_s", c.least_s, 0, 1e6, "seconds from one to the next, at least");
   v.Number("checkpoint", "keep", c.keep, 1, 1000, "so many of the newest are kept");
   v.Choice("checkpoint", "lost_stage", c.lost_stage, {"checkpoint", "neighbours"},
            "where a stage comes from of which nobody is left; neighbours: CheckFree");

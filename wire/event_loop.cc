@@ -67,6 +67,9 @@ void EventLoop::Post(std::function<void(Context&)> function) {
 std::map<NodeId, NodeId> EventLoop::Relayed() const {
   return core_->Relayed();
 }
+std::set<NodeId> EventLoop::Punched() const {
+  return core_->Punched();
+}
 void EventLoop::SetLimits(double up_bytes_per_s, double down_bytes_per_s) {
   core_->SetLimits(up_bytes_per_s, down_bytes_per_s);
 }

@@ -22,6 +22,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -149,6 +150,8 @@ class EventLoop {
   TransportCounters counters() const;
   // The peers to which the way is a relay now, and which (same threads).
   std::map<NodeId, NodeId> Relayed() const;
+  // Those that can be dialled as little, but are reached through both routers (same threads).
+  std::set<NodeId> Punched() const;
   // From now on at most so many bytes per second to and from all peers together; 0: no limit. Bulk
   // is paced, control is counted (same threads).
   void SetLimits(double up_bytes_per_s, double down_bytes_per_s);

@@ -44,6 +44,7 @@ class EventLoop::Core final : public Context {
   const std::string& stop_reason() const { return stop_reason_; }
   TransportCounters counters() const;
   std::map<NodeId, NodeId> Relayed() const { return transport_->Relayed(); }
+  std::set<NodeId> Punched() const { return transport_->Punched(); }
   void SetLimits(double up, double down) { transport_->SetLimits(up, down); }
 
   NodeId self() const override { return options_.identity.id(); }

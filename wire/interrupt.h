@@ -1,9 +1,14 @@
-// SIGINT and SIGTERM for one event loop: the first rings a bell, the second ends the process.
+// SIGINT and SIGTERM: before there is an event loop they end the process; for one, the first rings
+// a bell and the second ends the process.
 #pragma once
 
 #include "wire/wakeup.h"
 
 namespace skerry {
+
+// Until an InterruptWatch begins either signal ends the process with kInterruptedExit, and a line
+// that says so. Call it before anything that takes its time; processes that are forked inherit it.
+void CatchInterrupts();
 
 // Catches both signals from its begin on. At most one lives at a time in a process. Afterwards they
 // stay caught: the default would take a process that is ending by itself its exit code, and a

@@ -92,6 +92,10 @@ std::string CurveGreeting() {
   return greeting;
 }
 
+// A connection that is ended at once, as beyond the budget of connections, takes nothing: it counts
+// as so much junk, or this would go on for ever.
+constexpr int64_t kRefusedCounts = 64 << 10;
+
 int64_t SendJunk(uint16_t port, int64_t bytes) {
   static const std::string piece = Noise(1 << 20, 7);
   int64_t sent = 0;
@@ -105,7 +109,7 @@ int64_t SendJunk(uint16_t port, int64_t bytes) {
       before = sent;
       sent += socket.Send(piece);
     }
-    sent += 1;  // a connection that takes nothing counts, too: this ends
+    sent += kRefusedCounts;
   }
   return sent;
 }

@@ -5,109 +5,17 @@
 #include "common/digest.h"
 #include "coordinator/checkpoint_archive.h"
 #include "model/stage_state.h"
-#include "tests/coordinator/served_run.h"
+#include "tests/coordinator/kept_run.h"
 
 using namespace skerry;
 using skerry::testing::Applied;
 using skerry::testing::Held;
+using skerry::testing::Kept;
 using skerry::testing::Node;
 using skerry::testing::ServedRun;
 using skerry::testing::SmallRun;
 
 namespace {
-
-RunConfig Checkpointed() {
-  RunConfig config = SmallRun();
-  config.steps = 12;  // rounds 0 to 5
-  config.checkpoint = {1, 2};
-  return config;
-}
-
-// A run whose nodes keep and give what they are asked for.
-class Kept {
- public:
-  Kept() : archive_(std::make_unique<MemoryCheckpointFiles>(disk)), run(Checkpointed()) {
-    run.checkpoints = &archive_;
-    run.Restart();
-  }
-
-  // Two bytes tell stage and version, the rest is a state of that stage.
-  Bytes StateOf(int32_t stage, int64_t round) const {
-    const StageAssignment& of = run.state().plan->stages[static_cast<size_t>(stage)];
-    const auto layout =
-        ParameterLayout::ForStage(run.config.model, of.first_layer, of.last_layer, stage == 0);
-    StageState state;
-    state.version = round;
-    state.base.assign(static_cast<size_t>(layout.size()), static_cast<float>(round + stage));
-    state.momentum.assign(state.base.size(), 0.5f);
-    return EncodeState(state);
-  }
-
-  // Nodes of `gone` say nothing. Answers until nobody is asked anything.
-  void Answer(const std::set<NodeId>& gone = {}) {
-    for (bool asked = true; asked;) {
-      run.RunJobs();
-      asked = false;
-      for (const auto& [to, message] : run.TakeSends()) {
-        if (gone.contains(to)) continue;
-        if (const auto* request = std::get_if<CheckpointRequest>(&message)) {
-          wanted[request->stage] = {to, request->round};
-        } else if (const auto* part = std::get_if<ObjectRequest>(&message)) {
-          asked = true;
-          Give(to, *part);
-        }
-      }
-    }
-  }
-
-  // The stage's replica has come to the version it was asked for.
-  void Reach(int32_t stage) {
-    const auto [node, round] = wanted.at(stage);
-    const Bytes state = StateOf(stage, round);
-    run.From(node, CheckpointState{stage,
-                                   round,
-                                   static_cast<int64_t>(state.size()),
-                                   {DigestOf(std::span<const uint8_t>(state))}});
-  }
-
-  void Give(const NodeId& to, const ObjectRequest& request) {
-    for (const auto& [stage, asked] : wanted) {
-      if (asked.first != to) continue;
-      const Bytes state = StateOf(stage, asked.second);
-      const auto begin = static_cast<ptrdiff_t>(request.offset);
-      run.From(to, ObjectChunk{request.object, request.offset, static_cast<int64_t>(state.size()),
-                               MakePayload(Bytes(state.begin() + begin,
-                                                 state.begin() + begin + request.length))});
-    }
-  }
-
-  void OneRound(int64_t round) {
-    for (int32_t stage = 0; stage < 2; ++stage) {
-      for (const NodeId& holder : run.Live(stage)) {
-        for (const NodeId& sender : run.Live(stage)) run.From(holder, Held(stage, round, sender));
-      }
-    }
-    for (int64_t step = 2 * round; step < 2 * round + 2; ++step) {
-      run.From(run.Live(0)[0], StepReport{step, {{0, 8, 2.0f}, {1, 8, 2.0f}}});
-    }
-  }
-
-  void MakeOne() {
-    run.Pass(1);
-    Answer();
-    for (int32_t stage = 0; stage < 2; ++stage) Reach(stage);
-    Answer();
-  }
-
-  std::shared_ptr<CheckpointDisk> disk = std::make_shared<CheckpointDisk>();
-  std::map<int32_t, std::pair<NodeId, int64_t>> wanted;
-
- private:
-  CheckpointArchive archive_;
-
- public:
-  ServedRun run;
-};
 
 // Every process of the run ends; those of `back` come again, with nothing.
 void LoseStage(Kept& kept, int32_t stage) {
@@ -227,6 +135,32 @@ TEST_CASE("A coordinator that dies anywhere in a checkpoint knows only whole one
     }
     CHECK(kept.run.Fold() == kept.run.state());
     if (kept.run.lives == 2) break;  // there was no such write
+  }
+}
+
+TEST_CASE("The next one is not begun sooner than is said, unless it was ordered",
+          "[coordinator][checkpoint]") {
+  Kept kept(4);
+  kept.run.Gather();
+  kept.MakeOne();
+  REQUIRE(kept.run.state().checkpoints.size() == 1);
+  const auto is_asked = [&](double seconds) {
+    kept.wanted.clear();
+    kept.run.Pass(seconds);
+    kept.Answer();
+    return !kept.wanted.empty();
+  };
+  CHECK_FALSE(is_asked(1));
+  CHECK_FALSE(is_asked(2));
+  SECTION("time passes") {
+    CHECK(is_asked(2));
+  }
+  SECTION("an order") {
+    AdmissionOrder order;
+    order.id = "5000";
+    order.does = AdmissionOrder::Does::kCheckpoint;
+    kept.run.Handle([&](CoordinatorActor& a, Context& c) { a.Obey(c, order); });
+    CHECK(is_asked(0.5));
   }
 }
 
@@ -386,7 +320,7 @@ TEST_CASE("A run that begins with another's checkpoint plans with it, at its ste
   CheckpointArchive archive(std::make_unique<MemoryCheckpointFiles>(made.disk));
   const CheckpointRecord record = made.run.state().checkpoints.at(1);
 
-  ServedRun run(Checkpointed());
+  ServedRun run(skerry::testing::Checkpointed(0));
   run.journal = {ResumedRecord(record, "another run")};
   run.checkpoints = &archive;
   run.Restart();

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 
@@ -115,4 +116,18 @@ TEST_CASE("Limits: a day's bytes are counted over restarts, and begin anew at mi
   limits.hours = DailyHours{Minute(22), Minute(8)};
   CHECK(WhyRest(limits, DayBudget(), 8, Minute(12)).find("22:00-08:00") != std::string::npos);
   CHECK(WhyRest(limits, DayBudget(), 8, Minute(23)).empty());
+}
+
+TEST_CASE("Limits: a node that rests ends at the first interrupt", "[node][limits]") {
+  const LimitsFile file;
+  std::ofstream(file.directory + "/" + kPausedFile).flush();
+  Rationing ration(file.directory);
+  REQUIRE(ration.Begin().ok());
+  int seconds = 0;
+  CHECK_FALSE(ration.WaitUntilAllowed([&](const std::string&) {
+    if (++seconds == 1) std::raise(SIGINT);
+    REQUIRE(seconds == 1);
+  }));
+  std::filesystem::remove(file.directory + "/" + kPausedFile);
+  CHECK(ration.WaitUntilAllowed([](const std::string&) {}));
 }

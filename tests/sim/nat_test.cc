@@ -24,7 +24,7 @@ constexpr char kRun[] = R"(
 [run]
 name = "behind routers"
 seed = 1
-steps = 4
+steps = %d
 nodes_min = %d
 [model]
 vocab = 256
@@ -80,6 +80,8 @@ struct Fleet {
   std::set<int32_t> behind_routers;
   int32_t relay = 0;  // node number; 0: none
   int32_t nodes = 2;
+  int32_t steps = 4;
+  bool punches = false;  // so long that the two are introduced meanwhile
 };
 
 void CheckListings(const Fleet& fleet, const std::string& bin, const std::string& run) {
@@ -109,7 +111,8 @@ void Train(const Fleet& fleet, const PacketWay& way) {
   const Home home;
   const std::string bin = fs::canonical("/proc/self/exe").parent_path().string() + "/";
   const std::string run = (home.at / "run").string(), endpoint = "tcp://10.77.0.1:7700";
-  std::ofstream(home.at / "run.toml") << absl::StrFormat(kRun, fleet.nodes, fleet.nodes);
+  std::ofstream(home.at / "run.toml")
+      << absl::StrFormat(kRun, fleet.steps, fleet.nodes, fleet.nodes);
   PacketWorldOptions options;
   options.behind_routers = fleet.behind_routers;
   auto world = PacketWorld::CreateThisWay(
@@ -149,10 +152,11 @@ void Train(const Fleet& fleet, const PacketWay& way) {
     const bool is_hidden = fleet.behind_routers.contains(number);
     CHECK((said.find("not reachable") != std::string::npos) == is_hidden);
     CHECK(said.find("finished") != std::string::npos);
+    if (fleet.punches && is_hidden) CHECK(said.find("through both routers") != std::string::npos);
   }
   const Json status = Json::parse(TextOf(home.at / "run" / "status.json"));
-  CHECK(status["step"] == 4);
-  CHECK(status["tokens"] == 4 * 4 * 32);
+  CHECK(status["step"] == fleet.steps);
+  CHECK(status["tokens"] == fleet.steps * 4 * 32);
 }
 
 }  // namespace
@@ -173,5 +177,8 @@ TEST_CASE("NAT: nodes behind masquerading routers join with the bare command and
   }
   SECTION("two of three: the third relays") {
     Train({{1, 2}, 3, 3}, *way);
+  }
+  SECTION("both of two: introduced by the coordinator, they come to talk directly") {
+    Train({{1, 2}, 0, 2, 1000, true}, *way);
   }
 }

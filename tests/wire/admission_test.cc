@@ -236,25 +236,42 @@ TEST_CASE("EventLoop: an interrupted actor that does not stop is stopped", "[wir
   CHECK(process.Join() == std::to_string(kInterruptedExit));
 }
 
+// What a process of its own that runs `does` comes to: its exit code, or minus the signal's number.
+int EndsAs(const std::function<void()>& does) {
+  const pid_t child = fork();
+  if (child == 0) {
+    does();
+    _exit(7);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
 TEST_CASE("EventLoop: a signal that comes when it is over takes the process nothing",
           "[wire][loop]") {
   const auto ends_as = [](int signals) {
-    const pid_t child = fork();
-    if (child == 0) {
+    return EndsAs([=] {
       {
         const Bell bell;
         const InterruptWatch watch(bell);
       }
       for (int i = 0; i < signals; ++i) std::raise(SIGINT);
-      _exit(7);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+    });
   };
   CHECK(ends_as(0) == 7);
   CHECK(ends_as(1) == 7);
   CHECK(ends_as(2) == kInterruptedExit);
+}
+
+TEST_CASE("Interrupts: before there is a loop the first ends the process, with its exit code",
+          "[wire][loop]") {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    CHECK(EndsAs([=] {
+            CatchInterrupts();
+            std::raise(signal);
+          }) == kInterruptedExit);
+  }
 }
 
 }  // namespace

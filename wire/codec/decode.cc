@@ -101,7 +101,8 @@ RunConfig ReadConfig(ReadChecks& checks, schema::RunConfig::Reader r) {
   c.node_silent_s = r.getNodeSilentS();
   c.replan_s = r.getReplanS();
   c.checkpoint = {r.getCheckpointEveryRounds(), r.getCheckpointKeep(),
-                  checks.Enumerator(r.getLostStage(), LostStage::kLast, "source of a lost stage")};
+                  checks.Enumerator(r.getLostStage(), LostStage::kLast, "source of a lost stage"),
+                  r.getCheckpointLeastS()};
   c.data_dir = checks.Text(r.getDataDir(), "data directory");
   const auto model = r.getModel();
   c.model.vocab = model.getVocab();

@@ -69,6 +69,7 @@ void WriteConfig(WriteChecks& checks, const RunConfig& c, schema::RunConfig::Bui
   b.setReplanS(checks.Finite(c.replan_s, "replan_s"));
   b.setCheckpointEveryRounds(c.checkpoint.every_rounds);
   b.setCheckpointKeep(c.checkpoint.keep);
+  b.setCheckpointLeastS(c.checkpoint.least_s);
   b.setLostStage(static_cast<uint8_t>(c.checkpoint.lost_stage));
   b.setDataDir(checks.Text(c.data_dir, "data_dir"));
   auto model = b.initModel();

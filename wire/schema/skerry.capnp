@@ -171,6 +171,7 @@ struct RunConfig {
   replanS     @12 :Float64 = 60;
   checkpointEveryRounds @13 :Int64;  # 0: none
   checkpointKeep        @14 :Int32 = 2;
+  checkpointLeastS      @16 :Int32;
   lostStage             @15 :UInt8;  # 0: from a checkpoint, 1: from its neighbours
 
   struct Transformer {

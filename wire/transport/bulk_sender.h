@@ -29,8 +29,6 @@
 
 namespace skerry {
 
-using StripeId = uint16_t;
-
 class BulkSender {
  public:
   // Stands in for bulk connections while there is none.

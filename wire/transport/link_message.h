@@ -34,6 +34,7 @@ inline constexpr size_t kAcksAtOnce = 128;
 // for round trips, which must not wait behind anything.
 inline constexpr uint16_t kSignalStripe = 17;
 inline constexpr uint16_t kStripesMax = 18;
+using StripeId = uint16_t;
 
 // Sessions of one process ascend in their lower half; the upper one is the process's, random. A
 // chunk of an older session may come after the first of a newer one, over another connection.

@@ -31,7 +31,7 @@ bool RelayDesk::Attach(Instant now, const NodeId& from, const Wire& wire, const 
       std::vector<Notice> unsaid;
       Drop(gone, unsaid);
     }
-    wires_[wire] = {from, attach.peer, attach.stripe, now};
+    wires_[wire] = {from, attach.peer, attach.stripe, now, {}};
     ends_[end] = wire;
     ++pairs_[PairOf(from, attach.peer)].wires;
   }
@@ -63,6 +63,21 @@ std::optional<RelayDesk::Wire> RelayDesk::Forward(const NodeId& from, const Wire
   pairs_.at(PairOf(from, data.peer)).under_way += bytes;
   under_way_bytes_ += bytes;
   forwarded_bytes_ += bytes;
+  return *other;
+}
+
+std::optional<RelayDesk::Wire> RelayDesk::Meet(Instant now, const NodeId& from, const Wire& wire,
+                                               const NodeId& peer) {
+  const auto mine = wires_.find(wire);
+  if (mine == wires_.end() || mine->second.from != from || mine->second.peer != peer ||
+      mine->second.stripe != kControlWire) {
+    ++refused_;
+    return std::nullopt;
+  }
+  std::optional<Instant>& met = mine->second.met;
+  const Wire* other = OtherEnd(mine->second);
+  if (other == nullptr || (met && now - *met < kMeetings)) return std::nullopt;
+  met = now;
   return *other;
 }
 

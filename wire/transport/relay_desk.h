@@ -33,6 +33,7 @@ class RelayDesk {
     int64_t all_bytes = int64_t{256} << 20;
     size_t pairs = 4096;
   };
+  static constexpr Duration kMeetings = Duration::Seconds(5);  // between two of a wire's, at least
   static constexpr Duration kWireSilent = Duration::Seconds(30);  // not attached again: it is gone
 
   RelayDesk() : RelayDesk(Budget()) {}
@@ -52,6 +53,9 @@ class RelayDesk {
   // since it is over budget, or this wire is not the sender's for that stripe and peer, or the
   // other end is not there.
   std::optional<Wire> Forward(const NodeId& from, const Wire& wire, const RelayData& data);
+  // `from` wants to be introduced to the other end of its wire of control: which that is. nullopt:
+  // nobody is there, or it was a moment ago.
+  std::optional<Wire> Meet(Instant now, const NodeId& from, const Wire& wire, const NodeId& peer);
   // It could not be sent after all.
   void TakeBack(const Wire& to, int64_t bytes);
   // More than was forwarded to the wire counts as that.
@@ -76,6 +80,7 @@ class RelayDesk {
     NodeId from, peer;
     uint16_t stripe = 0;
     Instant said;
+    std::optional<Instant> met;
     int64_t sent = 0, got = 0;  // to this wire
   };
   struct PairUse {

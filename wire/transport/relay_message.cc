@@ -9,7 +9,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-enum class Kind : uint8_t { kAttach = 1, kState, kCall, kData, kGot, kReach };
+enum class Kind : uint8_t { kAttach = 1, kState, kCall, kData, kGot, kReach, kMeet };
 
 template <typename T>
 void Put(Bytes& out, T value) {
@@ -84,6 +84,12 @@ Bytes EncodeRelay(const RelayGot& m) {
   Put(out, m.bytes);
   return out;
 }
+Bytes EncodeRelay(const RelayMeet& m) {
+  Bytes out = Begin(Kind::kMeet);
+  out.insert(out.end(), m.peer.bytes.begin(), m.peer.bytes.end());
+  out.insert(out.end(), m.seen.begin(), m.seen.end());
+  return out;
+}
 Bytes EncodeRelay(const ReachNonce& m) {
   Bytes out = Begin(Kind::kReach);
   Put(out, m.nonce);
@@ -122,6 +128,12 @@ std::optional<RelayMessage> DecodeRelay(std::span<const uint8_t> part) {
   } else if (kind == Kind::kGot) {
     message = RelayGot{in.Get<int64_t>()};
     in.ok = in.ok && std::get<RelayGot>(*message).bytes >= 0;
+  } else if (kind == Kind::kMeet) {
+    RelayMeet meet;
+    meet.peer = in.Peer();
+    meet.seen = {reinterpret_cast<const char*>(in.rest.data()), in.rest.size()};
+    if (!in.ok || meet.seen.size() > kSeenBytesMax) return std::nullopt;
+    return meet;
   } else if (kind == Kind::kReach) {
     const auto nonce = in.Get<uint64_t>();
     const auto answer = in.Get<uint8_t>();

@@ -9,12 +9,14 @@
 //   Attach  node → relay   this connection is my end of that stripe with that peer; said again
 //                          every few seconds, for as long as it is
 //   State   relay → node   whether the other end is there; the answer to Attach, and when it
-//   changes Call    relay → node   over any connection: that peer has attached this stripe and
-//   waits Data    both ways      from the node: `peer` is the recipient; from the relay: the
-//   sender, as
-//                          its connection proved it
+//                          changes
+//   Call    relay → node   over any connection: that peer has attached this stripe and waits
+//   Data    both ways      from the node: `peer` is the recipient; from the relay: the sender, as
+//                          its connection proved it; from the peer itself (hole_punch.h): the peer
 //   Got     node → relay   so many sealed bytes have come over this wire, all in all
-//   Reach   coordinator → node and back
+//   Meet    node → relay   over the wire of control, without an address: introduce us
+//           relay → both   where it sees the other end
+//   Reach   coordinator → node and back; and sealed, between two that punch a hole
 //
 // Decode is total and allocates nothing.
 #pragma once
@@ -22,6 +24,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <variant>
 
 #include "common/bytes.h"
@@ -34,6 +37,7 @@ inline constexpr uint32_t kRelayMagic = 0x52594b53;  // "SKYR"
 // Stripes of a relayed pair: bulk ones, that for signals, and kControlWire.
 inline constexpr uint16_t kControlWire = kStripesMax;
 inline constexpr uint16_t kRelayedStripes = 4;
+inline constexpr size_t kSeenBytesMax = 45;  // of IPv6, as text
 // The largest sealed part: a chunk, or an envelope of control with its payload.
 inline constexpr size_t kSealedBytesMax = (size_t{1} << 20) + (size_t{64} << 10);
 
@@ -64,19 +68,25 @@ struct RelayGot {
   int64_t bytes = 0;
   bool operator==(const RelayGot&) const = default;
 };
+struct RelayMeet {
+  NodeId peer;
+  std::string_view seen;  // a numerical address, ≤ kSeenBytesMax; of the decoded part's bytes
+  bool operator==(const RelayMeet&) const = default;
+};
 struct ReachNonce {
   uint64_t nonce = 0;
   bool is_answer = false;
   bool operator==(const ReachNonce&) const = default;
 };
 using RelayMessage =
-    std::variant<RelayAttach, RelayState, RelayCall, RelayData, RelayGot, ReachNonce>;
+    std::variant<RelayAttach, RelayState, RelayCall, RelayData, RelayGot, RelayMeet, ReachNonce>;
 
 bool IsRelayMessage(std::span<const uint8_t> part);
 Bytes EncodeRelay(const RelayAttach& message);
 Bytes EncodeRelay(const RelayState& message);
 Bytes EncodeRelay(const RelayCall& message);
 Bytes EncodeRelay(const RelayGot& message);
+Bytes EncodeRelay(const RelayMeet& message);
 Bytes EncodeRelay(const ReachNonce& message);
 // Whole; or, without `sealed`, what comes before it.
 Bytes EncodeRelay(const RelayData& message);

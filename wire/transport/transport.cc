@@ -131,12 +131,17 @@ absl::Status Transport::Allow(const NodeId& peer) {
   return absl::OkStatus();
 }
 
-zmq::socket_t Transport::DialSocket(const NodeId& peer, const std::string& endpoint, bool knocks) {
+zmq::socket_t Transport::ClientSocket(const NodeId& peer) {
   zmq::socket_t dealer(context_, zmq::socket_type::dealer);
   SetCommonOptions(dealer);
   dealer.set(zmq::sockopt::curve_serverkey, KeyBuffer(*CurveKeyOf(peer)));
   dealer.set(zmq::sockopt::curve_publickey, KeyBuffer(options_.identity.curve_public()));
   dealer.set(zmq::sockopt::curve_secretkey, KeyBuffer(options_.identity.curve_secret()));
+  return dealer;
+}
+
+zmq::socket_t Transport::DialSocket(const NodeId& peer, const std::string& endpoint, bool knocks) {
+  zmq::socket_t dealer = ClientSocket(peer);
   // An empty message as soon as it stands, each time: so the other side knows its way here.
   dealer.set(zmq::sockopt::probe_router, knocks);
   SetFamily(dealer, endpoint);
@@ -306,6 +311,8 @@ void Transport::AppendPollItems(std::vector<zmq::pollitem_t>& items) {
   }
   for (auto& [peer, pair] : pairs_) {
     for (auto& [stripe, wire] : pair.wires)
+      items.push_back({wire.socket.handle(), 0, ZMQ_POLLIN, 0});
+    for (auto& [stripe, wire] : pair.direct)
       items.push_back({wire.socket.handle(), 0, ZMQ_POLLIN, 0});
   }
   for (auto& [node, attempt] : reaching_) {

@@ -14,6 +14,8 @@
 // A peer that neither side can dial is reached through a relay (transport_relay.cc): over
 // connections to it that are this pair's own, in sealed parts. So is one that was dialled and does
 // not answer for kDirectPatience, if there is a relay; the first direct sign of life ends that.
+// Where their routers allow it, the two dial each other at once, and the relay is left in reserve
+// (transport_punch.cc).
 // A process that forwards for others does it here, too (relay_desk.h).
 //
 // Used on one thread. zmq::error_t never leaves this file's functions.
@@ -41,6 +43,7 @@
 #include "wire/transport/bulk_receiver.h"
 #include "wire/transport/bulk_sender.h"
 #include "wire/transport/connection_budget.h"
+#include "wire/transport/hole_punch.h"
 #include "wire/transport/relay_desk.h"
 #include "wire/transport/relay_route.h"
 #include "wire/transport/relay_seal.h"
@@ -118,6 +121,8 @@ class Transport {
 
   // The peers to which the way is a relay now, and which.
   std::map<NodeId, NodeId> Relayed() const;
+  // Those that a relay joined with us and that we reach directly now, through both routers.
+  std::set<NodeId> Punched() const;
   // Whether chunks may be sent to it before it said that it understands them.
   bool UsesRelay(const NodeId& peer) const;
 
@@ -165,13 +170,22 @@ class Transport {
     Instant attached;
     int64_t got = 0, said = 0;  // sealed bytes that came; and of how many the relay was told
   };
+  // A connection of ours to the peer itself, which dials it, too.
+  struct PunchedWire {
+    zmq::socket_t socket;
+    uint64_t nonce = 0;  // that the peer has to answer
+    bool ready = false;  // it has
+  };
   struct RelayedPair {
-    explicit RelayedPair(RelaySeal with) : seal(std::move(with)) {}
+    RelayedPair(RelaySeal with, bool asks) : seal(std::move(with)), punch(asks) {}
     RelayRoute route;
     std::optional<NodeId> wired;  // the relay that the wires lead to
     std::map<StripeId, RelayWire> wires;
     RelaySeal seal;
     bool called = false;  // the peer uses a relay
+    HolePunch punch;
+    std::string seen;  // where the peer is
+    std::map<StripeId, PunchedWire> direct;
   };
   struct Link {
     explicit Link(uint64_t session) : sender(session) {}
@@ -195,6 +209,7 @@ class Transport {
   static void SetFamily(zmq::socket_t& socket, const std::string& endpoint);
   // `knocks`: it is the pair's connection for control, by which the other side is to answer.
   zmq::socket_t DialSocket(const NodeId& peer, const std::string& endpoint, bool knocks);
+  zmq::socket_t ClientSocket(const NodeId& peer);
   void CloseStripes(const NodeId& peer);
   void CountSent(int64_t bytes);
   bool IsByLine(const NodeId& peer) const;
@@ -238,6 +253,7 @@ class Transport {
   // ---- through relays (transport_relay.cc) ----
   RelayedPair* PairWith(const NodeId& peer);  // nullptr: its id is no key
   void SyncWires(const NodeId& peer, RelayedPair& pair);
+  void OpenReadyStripes(const RelayedPair& pair, Link& link);
   void OpenWire(const NodeId& peer, RelayedPair& pair, StripeId stripe);
   void PrepareWires(const NodeId& peer, Link& link);
   SendResult SendSealed(const NodeId& peer, StripeId stripe, std::span<const uint8_t> plain);
@@ -247,12 +263,28 @@ class Transport {
                       const std::function<void(Received)>& take);
   void OnRelayData(const NodeId& peer, StripeId stripe, const RelayData& data,
                    const std::function<void(Received)>& take);
+  void OnSealed(const NodeId& peer, StripeId stripe, std::span<const uint8_t> plain,
+                const std::function<void(Received)>& take);
   void OnRelayState(const NodeId& peer, StripeId stripe, const RelayState& state);
   void EndRelaying(const NodeId& peer);
   // From somebody admitted, over a connection that is no wire of ours.
   void OnRelayPart(const Origin& origin, std::span<const uint8_t> part);
   void Forward(const Origin& origin, const RelayData& data, std::span<const uint8_t> part);
   void SayNotices(const std::vector<RelayDesk::Notice>& notices);
+
+  // ---- through both routers (transport_punch.cc) ----
+  static bool IsDirect(const RelayedPair& pair, StripeId stripe);
+  void TendDirect(const NodeId& peer, RelayedPair& pair);
+  void OnMeet(const NodeId& peer, const RelayMeet& meet);
+  void Introduce(const Origin& origin, const RelayMeet& meet);
+  zmq::socket_t ServingSocket();
+  void DialDirect(const NodeId& peer, RelayedPair& pair, StripeId stripe);
+  SendResult SendDirect(const RelayedPair& pair, StripeId stripe, PunchedWire& wire,
+                        std::span<const uint8_t> plain);
+  void ReceiveDirect(const NodeId& peer, StripeId stripe,
+                     const std::function<void(Received)>& take);
+  void OnDirectNonce(const NodeId& peer, StripeId stripe, const ReachNonce& nonce);
+  void CloseDirect(const NodeId& peer, RelayedPair& pair);
 
   // ---- dialling back (transport_reach.cc) ----
   void TendReach();

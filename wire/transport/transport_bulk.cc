@@ -38,9 +38,7 @@ void Transport::DropBulk(const NodeId& peer) {
   it->second.sender = std::move(fresh);
   // The new process answers the attachments anew.
   if (const auto pair = pairs_.find(peer); pair != pairs_.end()) {
-    for (const auto& [stripe, wire] : pair->second.wires) {
-      if (wire.ready) it->second.sender.OpenStripe(Now(), stripe);
-    }
+    OpenReadyStripes(pair->second, it->second);
   }
   it->second.dialled.clear();
   it->second.attached.clear();
@@ -125,7 +123,8 @@ void Transport::Pump(const NodeId& peer, Link& link) {
         link.sender.HasStripe(kSignalStripe) ? kSignalStripe : BulkSender::kControlStripe;
     SendOverStripe(peer, link, over, EncodeLink(*probe));
   }
-  const bool relayed = UsesRelay(peer);
+  const auto pair = pairs_.find(peer);
+  const bool relayed = UsesRelay(peer) && !(pair != pairs_.end() && pair->second.punch.stands());
   while (!relayed || link.sender.under_way_bytes() < kRelayedUnderWayMax) {
     if (!up_.MayGo(Now())) break;
     const auto next = link.sender.Next(Now());
@@ -157,10 +156,13 @@ void Transport::Redial(const NodeId& peer, Link& link) {
 // What says nothing any more is replaced by a fresh connection, by whoever can dial.
 void Transport::TendSilent(const NodeId& peer, Link& link) {
   const bool relayed = UsesRelay(peer);
+  RelayedPair* const pair = relayed ? PairWith(peer) : nullptr;
   for (const StripeId stripe : link.sender.Tick(Now())) {
     if (relayed) {
       link.sender.CloseStripe(stripe);
-      if (RelayedPair* pair = PairWith(peer)) pair->wires.erase(stripe);
+      if (pair == nullptr) continue;
+      if (IsDirect(*pair, stripe) && pair->punch.OnStalled(Now())) CloseDirect(peer, *pair);
+      pair->wires.erase(stripe);
       continue;
     }
     const bool dialled = lines_.contains(peer);
@@ -177,9 +179,12 @@ void Transport::TendSilent(const NodeId& peer, Link& link) {
     }
   }
   if (!link.sender.StalledSince(Now())) return;
-  if (relayed) {
-    RelayedPair* pair = PairWith(peer);
-    if (pair != nullptr && pair->route.OnStalled(Now())) SyncWires(peer, *pair);
+  if (pair != nullptr) {
+    if (pair->punch.OnStalled(Now())) {
+      CloseDirect(peer, *pair);
+    } else if (pair->route.OnStalled(Now())) {
+      SyncWires(peer, *pair);
+    }
   } else if (lines_.contains(peer)) {
     Redial(peer, link);
   }

@@ -45,11 +45,13 @@ void Transport::Receive(const std::function<void(Received)>& take) {
     for (const auto& [stripe, dealer] : link.dialled) sockets.emplace_back(peer, stripe);
   }
   for (const auto& [peer, stripe] : sockets) ReceiveFrom(&peer, stripe, take);
-  std::vector<std::pair<NodeId, StripeId>> wires;
+  std::vector<std::pair<NodeId, StripeId>> wires, direct;
   for (const auto& [peer, pair] : pairs_) {
     for (const auto& [stripe, wire] : pair.wires) wires.emplace_back(peer, stripe);
+    for (const auto& [stripe, wire] : pair.direct) direct.emplace_back(peer, stripe);
   }
   for (const auto& [peer, stripe] : wires) ReceiveRelayed(peer, stripe, take);
+  for (const auto& [peer, stripe] : direct) ReceiveDirect(peer, stripe, take);
   ReceiveReach();
 }
 

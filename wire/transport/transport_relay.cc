@@ -45,7 +45,7 @@ bool Transport::UsesRelay(const NodeId& peer) const {
 std::map<NodeId, NodeId> Transport::Relayed() const {
   std::map<NodeId, NodeId> relayed;
   for (const auto& [peer, pair] : pairs_) {
-    if (pair.wired && UsesRelay(peer)) relayed[peer] = *pair.wired;
+    if (pair.wired && UsesRelay(peer) && !pair.punch.stands()) relayed[peer] = *pair.wired;
   }
   return relayed;
 }
@@ -65,7 +65,8 @@ Transport::RelayedPair* Transport::PairWith(const NodeId& peer) {
   if (it != pairs_.end()) return &it->second;
   auto seal = RelaySeal::Between(options_.identity, peer);
   if (!seal.ok()) return nullptr;
-  auto& pair = pairs_.emplace(peer, RelayedPair(*std::move(seal))).first->second;
+  const bool asks = options_.identity.id() < peer;
+  auto& pair = pairs_.emplace(peer, RelayedPair(*std::move(seal), asks)).first->second;
   pair.route.SetOrder(Now(), RelayOrder(options_.identity.id(), peer, relays_, always_));
   return &pair;
 }
@@ -77,9 +78,19 @@ void Transport::SyncWires(const NodeId& peer, RelayedPair& pair) {
   pair.wires.clear();
   if (const auto link = links_.find(peer); link != links_.end() && UsesRelay(peer)) {
     for (StripeId stripe = 0; stripe <= kControlWire; ++stripe)
-      link->second.sender.CloseStripe(stripe);
+      if (!IsDirect(pair, stripe)) link->second.sender.CloseStripe(stripe);
   }
   OpenWire(peer, pair, kControlWire);
+}
+
+void Transport::OpenReadyStripes(const RelayedPair& pair, Link& link) {
+  const auto open = [&](StripeId stripe) {
+    if (!link.sender.HasStripe(stripe)) link.sender.OpenStripe(Now(), stripe);
+  };
+  for (const auto& [stripe, wire] : pair.wires)
+    if (wire.ready) open(stripe);
+  for (const auto& [stripe, wire] : pair.direct)
+    if (IsDirect(pair, stripe)) open(stripe);
 }
 
 void Transport::OpenWire(const NodeId& peer, RelayedPair& pair, StripeId stripe) {
@@ -111,14 +122,13 @@ void Transport::PrepareWires(const NodeId& peer, Link& link) {
   if (pair == nullptr) return;
   pair->route.Want(Now());
   SyncWires(peer, *pair);
-  if (pair->route.state() != RelayRoute::State::kReady) return;
-  const uint16_t wanted = std::min(link.sender.WantedStripes(Now()), kRelayedStripes);
-  for (StripeId stripe = 0; stripe < wanted; ++stripe) OpenWire(peer, *pair, stripe);
-  if (wanted > 0) OpenWire(peer, *pair, kSignalStripe);
-  // Some stood before there was anything to send: the peer had.
-  for (const auto& [stripe, wire] : pair->wires) {
-    if (wire.ready && !link.sender.HasStripe(stripe)) link.sender.OpenStripe(Now(), stripe);
+  if (pair->route.state() == RelayRoute::State::kReady && !pair->punch.stands()) {
+    const uint16_t wanted = std::min(link.sender.WantedStripes(Now()), kRelayedStripes);
+    for (StripeId stripe = 0; stripe < wanted; ++stripe) OpenWire(peer, *pair, stripe);
+    if (wanted > 0) OpenWire(peer, *pair, kSignalStripe);
   }
+  // Some stood before there was anything to send: the peer had.
+  OpenReadyStripes(*pair, link);
 }
 
 Transport::SendResult Transport::SendSealed(const NodeId& peer, StripeId stripe,
@@ -127,6 +137,7 @@ Transport::SendResult Transport::SendSealed(const NodeId& peer, StripeId stripe,
   if (pair == nullptr) return SendResult::kNoWay;
   pair->route.Want(Now());
   SyncWires(peer, *pair);
+  if (IsDirect(*pair, stripe)) return SendDirect(*pair, stripe, pair->direct.at(stripe), plain);
   const auto wire = pair->wires.find(stripe);
   if (wire == pair->wires.end() || !wire->second.ready) return SendResult::kNoWay;
   Bytes part = EncodeRelay(RelayData{peer, stripe, {}});
@@ -171,6 +182,7 @@ void Transport::TendRelays() {
       if (wire.got != wire.said) SendPart(wire.socket, nullptr, EncodeRelay(RelayGot{wire.got}));
       wire.said = wire.got;
     }
+    TendDirect(peer, pair);
   }
 }
 
@@ -193,6 +205,9 @@ void Transport::ReceiveRelayed(const NodeId& peer, StripeId stripe,
     } else if (message && std::holds_alternative<RelayData>(*message)) {
       const auto& data = std::get<RelayData>(*message);
       if (data.peer == peer && data.stripe == stripe) OnRelayData(peer, stripe, data, take);
+    } else if (message && std::holds_alternative<RelayMeet>(*message)) {
+      const auto& meet = std::get<RelayMeet>(*message);
+      if (meet.peer == peer && stripe == kControlWire) OnMeet(peer, meet);
     } else {
       ++counters_.refused_malformed;
     }
@@ -210,7 +225,7 @@ void Transport::OnRelayState(const NodeId& peer, StripeId stripe, const RelaySta
   const bool ready = state.is == RelayState::Is::kReady;
   const bool changed = std::exchange(wire.ready, ready) != ready;
   if (stripe == kControlWire) pair.route.OnState(Now(), *pair.wired, state.is);
-  if (!changed) return;
+  if (!changed || IsDirect(pair, stripe)) return;
   if (const auto link = links_.find(peer); link != links_.end() && UsesRelay(peer)) {
     ready ? link->second.sender.OpenStripe(Now(), stripe) : link->second.sender.CloseStripe(stripe);
   }
@@ -229,14 +244,19 @@ void Transport::OnRelayData(const NodeId& peer, StripeId stripe, const RelayData
   pair.route.OnHeard(Now(), *pair.wired);
   const auto plain = pair.seal.Open(stripe, data.sealed);
   if (!plain) return void(++counters_.refused_sender);
-  if (IsLinkMessage(*plain)) {
+  OnSealed(peer, stripe, *plain, take);
+}
+
+void Transport::OnSealed(const NodeId& peer, StripeId stripe, std::span<const uint8_t> plain,
+                         const std::function<void(Received)>& take) {
+  if (IsLinkMessage(plain)) {
     const auto via = stripe == kControlWire ? std::nullopt : std::optional<StripeId>(stripe);
-    return OnLinkPart({peer, true, via, "", true}, *plain, take);
+    return OnLinkPart({peer, true, via, "", true}, plain, take);
   }
   uint32_t envelope_bytes = 0;
-  if (plain->size() >= sizeof envelope_bytes)
-    std::memcpy(&envelope_bytes, plain->data(), sizeof envelope_bytes);
-  const auto frame = std::span(*plain).subspan(std::min(plain->size(), sizeof envelope_bytes));
+  if (plain.size() >= sizeof envelope_bytes)
+    std::memcpy(&envelope_bytes, plain.data(), sizeof envelope_bytes);
+  const auto frame = plain.subspan(std::min(plain.size(), sizeof envelope_bytes));
   if (envelope_bytes == 0 || envelope_bytes > frame.size())
     return void(++counters_.refused_malformed);
   if (auto received =
@@ -302,6 +322,8 @@ void Transport::OnRelayPart(const Origin& origin, std::span<const uint8_t> part)
     Forward(origin, *data, part);
   } else if (const auto* got = std::get_if<RelayGot>(&*message)) {
     desk_.OnGot(origin.peer, origin.routing_id, got->bytes);
+  } else if (const auto* meet = std::get_if<RelayMeet>(&*message)) {
+    Introduce(origin, *meet);
   }
 }
 
