@@ -89,8 +89,9 @@ std::vector<Bytes> ChunkSeeds() {
   Bytes chunk = EncodeLink(header);
   chunk.resize(chunk.size() + 16, 7);
   std::vector<Bytes> seeds;
-  for (const Bytes& part : {chunk, EncodeLink(AttachMessage{}), EncodeLink(WantMessage{}),
-                            EncodeLink(AcksMessage{}), EncodeLink(ProbeMessage{})}) {
+  for (const Bytes& part :
+       {chunk, EncodeLink(AttachMessage{}), EncodeLink(WantMessage{}), EncodeLink(AcksMessage{}),
+        EncodeLink(ProbeMessage{}), EncodeLink(ProbeMessage{1, true, false, 2})}) {
     Bytes seed = {static_cast<uint8_t>(part.size()), static_cast<uint8_t>(part.size() >> 8)};
     seed.insert(seed.end(), part.begin(), part.end());
     seeds.push_back(std::move(seed));

@@ -42,6 +42,11 @@ TEST_CASE("LinkMessage: what is encoded is decoded", "[wire][link]") {
   CHECK(Again(AttachMessage{3, true}) == AttachMessage{3, true});
   CHECK(Again(WantMessage{5}) == WantMessage{5});
   CHECK(Again(ProbeMessage{123456789, true}) == ProbeMessage{123456789, true});
+  CHECK(Again(ProbeMessage{123456789, false, true}) == ProbeMessage{123456789, false, true});
+  const ProbeMessage timed{123456789, true, false, 987654321};
+  CHECK(Again(timed) == timed);
+  CHECK(EchoOf(Again(ProbeMessage{123456789, false, true}), 987654321) == timed);
+  CHECK(EchoOf(ProbeMessage{123456789}, 987654321) == ProbeMessage{123456789, true});
   const AcksMessage acks{1, 2, 3, 4, {5, 6, 7}};
   CHECK(Again(acks) == acks);
 
@@ -61,6 +66,12 @@ TEST_CASE("LinkMessage: golden bytes of format 2", "[wire][link]") {
         "534b594c040100000000000000020000000000000003000000000000000400000000000000010005000000"
         "00000000");
   CHECK(Hex(EncodeLink(ProbeMessage{258, true})) == "534b594c05020100000000000001");
+  CHECK(Hex(EncodeLink(ProbeMessage{258, false, true})) == "534b594c05020100000000004000");
+  CHECK(Hex(EncodeLink(ProbeMessage{258, true, false, 259})) ==
+        "534b594c0602010000000000000301000000000000");
+  // What a transport that does not know the bit sends back.
+  const Bytes old_echo = EncodeLink(ProbeMessage{258 | int64_t{1} << 62, true});
+  CHECK(std::get<ProbeMessage>(*DecodeLink(old_echo)) == ProbeMessage{258, true});
   ChunkHeader header = SomeHeader();
   header.digest.reset();
   CHECK(Hex(EncodeLink(header)) ==

@@ -23,7 +23,8 @@ struct Line {
   }
 };
 
-// A sender with always more to send, and the receiver's answers, which nothing delays.
+// A sender with always more to send, and the receiver's answers, which wait behind what the
+// receiver sends, if it does. Its clock is another one.
 class World {
  public:
   explicit World(Line line) : line_(line) {
@@ -56,6 +57,8 @@ class World {
     return static_cast<double>(received_ - before) / (now_ - begin).seconds();
   }
   Line& line() { return line_; }
+  Duration queue_back;
+  double clock_rate = 1;
   const CongestionWindow& window() const { return sender_.window(); }
   Instant now() const { return now_; }
   Duration Queue() const { return std::max(line_.free - now_, Duration()); }
@@ -78,12 +81,14 @@ class World {
       REQUIRE(receiver_.Take(*chunk, 0, arrived) != BulkReceiver::Verdict::kRefused);
       received_ += static_cast<int64_t>(chunk->bytes.size());
       while (const auto acks = receiver_.TakeAcks(now_))
-        events_.emplace(now_ + line_.one_way, EncodeLink(acks->message));
+        events_.emplace(now_ + line_.one_way + queue_back, EncodeLink(acks->message));
     } else if (const auto* acks = std::get_if<AcksMessage>(&*message)) {
       sender_.OnAcks(now_, *acks);
     } else if (const auto* probe = std::get_if<ProbeMessage>(&*message)) {
       if (probe->is_echo) return sender_.OnEcho(now_, *probe);
-      events_.emplace(now_ + line_.one_way, EncodeLink(ProbeMessage{probe->sent_nanos, true}));
+      const auto arrived =
+          static_cast<int64_t>((now_ - Instant()).seconds() * clock_rate * 1e9) + 77'000'000'000;
+      events_.emplace(now_ + line_.one_way + queue_back, EncodeLink(EchoOf(*probe, arrived)));
     }
   }
 
@@ -128,6 +133,29 @@ TEST_CASE(
   world.line().bytes_per_s = 12.5e6;
   world.RunUntil(world.now() + Duration::Seconds(10));
   CHECK(world.Goodput(Duration::Seconds(2)) > 0.85 * 12.5e6);
+}
+
+TEST_CASE("Window: what waits on the way back is not taken for a queue of ours", "[wire][window]") {
+  const double mbps = GENERATE(20.0, 100.0);
+  const int rtt_ms = GENERATE(2, 20, 80);
+  INFO(mbps << " Mbit/s, " << rtt_ms << " ms");
+  World world({mbps * 125e3, Duration::Micros(500) * rtt_ms, {}});
+  world.RunUntil(Instant() + Duration::Seconds(3));
+  world.queue_back = Duration::Millis(6);
+  world.RunUntil(world.now() + Duration::Seconds(3));
+  world.queues.clear();
+  const double share = world.Goodput(Duration::Seconds(3)) * kHeaders / (mbps * 125e3);
+  CHECK(share > 0.85);
+  CHECK(Quantile(world.queues, 0.99) < 0.025);
+}
+
+TEST_CASE("Window: clocks that run apart do no harm", "[wire][window]") {
+  World world({12.5e6, Duration::Millis(20), {}});
+  world.clock_rate = GENERATE(0.9999, 1.0001);
+  world.RunUntil(Instant() + Duration::Seconds(60));
+  world.queues.clear();
+  CHECK(world.Goodput(Duration::Seconds(3)) * kHeaders > 0.93 * 12.5e6);
+  CHECK(Quantile(world.queues, 0.5) < 0.012);
 }
 
 TEST_CASE("Window: a chunk is a few milliseconds of the line", "[wire][window]") {

@@ -259,7 +259,10 @@ void BulkSender::OnAcks(Instant now, const AcksMessage& acks) {
 
 void BulkSender::OnEcho(Instant now, const ProbeMessage& probe) {
   const Instant sent = Instant::FromNanos(probe.sent_nanos);
-  if (sent <= now) window_.OnProbe(now, now - sent);
+  if (sent > now) return;
+  std::optional<Duration> way;
+  if (probe.arrived_nanos >= 0) way = Duration::Nanos(probe.arrived_nanos - probe.sent_nanos);
+  window_.OnProbe(now, now - sent, way);
 }
 
 // ---- time --------------------------------------------------------------------------------------
@@ -274,7 +277,7 @@ std::optional<ProbeMessage> BulkSender::ProbeDue(Instant now) {
   if (window_.bytes_per_s() > 0)
     every = std::max(every, Duration::Seconds(kProbeBytes / (kProbeShare * window_.bytes_per_s())));
   next_probe_ = now + std::clamp(every, kProbeLeast, kProbeMost);
-  return ProbeMessage{(now - Instant()).nanos(), false};
+  return ProbeMessage{(now - Instant()).nanos(), false, true};
 }
 
 Duration BulkSender::Patience(const Stripe& stripe) const {

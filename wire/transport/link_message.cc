@@ -10,7 +10,9 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-enum class Kind : uint8_t { kAttach = 1, kWant, kChunk, kAcks, kProbe };
+enum class Kind : uint8_t { kAttach = 1, kWant, kChunk, kAcks, kProbe, kTimedEcho };
+
+constexpr int64_t kWantsArrival = int64_t{1} << 62;
 
 class LinkWriter {
  public:
@@ -117,7 +119,15 @@ Bytes EncodeLink(const WantMessage& m) {
   return LinkWriter(Kind::kWant).Put(m.stripes).Take();
 }
 Bytes EncodeLink(const ProbeMessage& m) {
-  return LinkWriter(Kind::kProbe).Put(m.sent_nanos).Put(static_cast<uint8_t>(m.is_echo)).Take();
+  if (m.arrived_nanos >= 0)
+    return LinkWriter(Kind::kTimedEcho).Put(m.sent_nanos).Put(m.arrived_nanos).Take();
+  const int64_t sent = m.wants_arrival ? m.sent_nanos | kWantsArrival : m.sent_nanos;
+  return LinkWriter(Kind::kProbe).Put(sent).Put(static_cast<uint8_t>(m.is_echo)).Take();
+}
+
+ProbeMessage EchoOf(const ProbeMessage& probe, int64_t arrived_nanos) {
+  if (!probe.wants_arrival) return {probe.sent_nanos, true};
+  return {probe.sent_nanos, true, false, arrived_nanos};
 }
 
 Bytes EncodeLink(const AcksMessage& m) {
@@ -152,7 +162,11 @@ std::optional<LinkMessage> DecodeLink(std::span<const uint8_t> part) {
     message = WantMessage{in.Get<uint16_t>()};
   } else if (kind == Kind::kProbe) {
     const auto sent = in.Get<int64_t>();
-    message = ProbeMessage{sent, in.GetBool()};
+    const bool is_echo = in.GetBool(), wants_arrival = (sent & kWantsArrival) != 0;
+    message = ProbeMessage{sent & ~kWantsArrival, is_echo, !is_echo && wants_arrival};
+  } else if (kind == Kind::kTimedEcho) {
+    const int64_t sent = in.GetCount();
+    message = ProbeMessage{sent, true, false, in.GetCount()};
   }
   if (!in.ok() || !in.rest().empty()) return std::nullopt;
   return message;

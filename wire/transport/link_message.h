@@ -73,11 +73,16 @@ struct AcksMessage {
   std::vector<uint64_t> serials;
   bool operator==(const AcksMessage&) const = default;
 };
+// An echo says when the probe came, to who understands that: on the wire a probe asks for it by a
+// bit of its time that older transports send back as it is.
 struct ProbeMessage {
-  int64_t sent_nanos = 0;  // of the sender's clock
+  int64_t sent_nanos = 0;  // of the sender's clock, < 2^62
   bool is_echo = false;
+  bool wants_arrival = false;
+  int64_t arrived_nanos = -1;  // of the receiver's clock; in an echo; −1: not told
   bool operator==(const ProbeMessage&) const = default;
 };
+ProbeMessage EchoOf(const ProbeMessage& probe, int64_t arrived_nanos);
 
 bool IsLinkMessage(std::span<const uint8_t> part);
 

@@ -314,7 +314,8 @@ void Transport::OnLinkPart(const Origin& origin, std::span<const uint8_t> part,
     const auto link = links_.find(origin.peer);
     if (link != links_.end()) link->second.sender.OnAcks(Now(), *acks);
   } else if (const auto* probe = std::get_if<ProbeMessage>(&*message)) {
-    if (!probe->is_echo) return Answer(origin, EncodeLink(ProbeMessage{probe->sent_nanos, true}));
+    if (!probe->is_echo)
+      return Answer(origin, EncodeLink(EchoOf(*probe, (Now() - Instant()).nanos())));
     const auto link = links_.find(origin.peer);
     if (link != links_.end()) link->second.sender.OnEcho(Now(), *probe);
   } else if (const auto* attach = std::get_if<AttachMessage>(&*message)) {

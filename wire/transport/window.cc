@@ -26,15 +26,28 @@ Duration Smooth(Duration old, Duration value, int64_t share) {
 
 }  // namespace
 
-void CongestionWindow::OnProbe(Instant now, Duration round_trip) {
-  while (!shortest_of_.empty() && shortest_of_.back().second >= round_trip) shortest_of_.pop_back();
-  shortest_of_.emplace_back(now, round_trip);
-  while (now - shortest_of_.front().first > kForgetRoundTrip) shortest_of_.pop_front();
-  shortest_ = shortest_of_.front().second;
+Duration CongestionWindow::Least::Add(Instant now, Duration value) {
+  while (!candidates_.empty() && candidates_.back().second >= value) candidates_.pop_back();
+  candidates_.emplace_back(now, value);
+  while (now - candidates_.front().first > kForgetRoundTrip) candidates_.pop_front();
+  return candidates_.front().second;
+}
+
+Duration CongestionWindow::QueueOf(Duration round_trip, std::optional<Duration> way) const {
+  const Duration both = round_trip - *shortest_;
+  return way ? std::clamp(*way - *shortest_way_, both / 4, both) : both;
+}
+
+void CongestionWindow::OnProbe(Instant now, Duration round_trip, std::optional<Duration> way) {
+  shortest_ = round_trips_.Add(now, round_trip);
   smoothed_ = Smooth(smoothed_, round_trip, 8);
   ++round_probes_;
   round_shortest_ = round_shortest_ ? std::min(*round_shortest_, round_trip) : round_trip;
-  const Duration queue = round_trip - *shortest_;
+  if (way) {
+    shortest_way_ = ways_.Add(now, *way);
+    round_shortest_way_ = round_shortest_way_ ? std::min(*round_shortest_way_, *way) : *way;
+  }
+  const Duration queue = QueueOf(round_trip, way);
   // A lost packet makes probes come late too, but then all at once, the last of them in time.
   if (queue <= Target() * 2) {
     queued_since_.reset();
@@ -74,6 +87,7 @@ void CongestionWindow::OnDelivered(Instant now, int64_t received_bytes, Instant 
   if (!round_began_) {
     round_began_ = now;
     round_shortest_.reset();
+    round_shortest_way_.reset();
     round_probes_ = 0;
     return;
   }
@@ -85,7 +99,7 @@ void CongestionWindow::EndRound(Instant now) {
   const double seconds = (last_at_ - first_at_).seconds();
   const double rate =
       seconds > 1e-4 ? static_cast<double>(last_bytes_ - first_bytes_) / seconds : 0;
-  const Duration queue = *round_shortest_ - *shortest_;
+  const Duration queue = QueueOf(*round_shortest_, round_shortest_way_);
   if (limited_ && rate > 0) {
     rate_ = rate_ == 0 ? rate : rate_ + (rate - rate_) / (starting_ ? 2 : 4);
     held_ = queue < Target() && static_cast<double>(window_) > kHeldShare * Holds(rate);
@@ -99,6 +113,7 @@ void CongestionWindow::EndRound(Instant now) {
   }
   round_began_ = now;
   round_shortest_.reset();
+  round_shortest_way_.reset();
   round_probes_ = 0;
   limited_ = false;
   first_bytes_ = last_bytes_;

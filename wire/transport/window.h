@@ -1,13 +1,16 @@
 // How many bulk bytes of a pair may be under way: as many as fill the line, and hardly more.
 //
 // More would stand in the bottleneck's queue, where control waits behind them; fewer would leave
-// the line idle. The queue is measured: probes on the control connection cross the same bottleneck,
-// and what the quickest of a round of them takes beyond the quickest ever is standing queue. The
-// window grows or shrinks until that is kTargetQueue (the idea of Vegas, Brakmo & Peterson 1995,
-// and of FAST, Wei et al. 2006, above TCP instead of in it). It needs no estimate of the rate that
-// is good to a few per cent, as pacing would, and acknowledgements, which come at the rate of the
-// line, space the chunks. It starts small and grows by half every round trip, as acknowledgements
-// come, until a probe meets a queue, or until far more is under way than the rate explains.
+// the line idle. The queue is measured: probes on a connection of their own cross the same
+// bottleneck, and what the quickest of a round of them takes beyond the quickest ever is standing
+// queue. Where both ends send, that of the way back is the other's: echoes tell when a probe came,
+// and what the way there takes beyond its quickest is ours (as in LEDBAT, RFC 6817). Clocks drift,
+// so it is believed between a quarter of what the round trip says and all of that. The window grows
+// or shrinks until that is kTargetQueue (the idea of Vegas, Brakmo & Peterson 1995, and of FAST,
+// Wei et al. 2006, above TCP instead of in it). It needs no estimate of the rate that is good to a
+// few per cent, as pacing would, and acknowledgements, which come at the rate of the line, space
+// the chunks. It starts small and grows by half every round trip, as acknowledgements come, until a
+// probe meets a queue, or until far more is under way than the rate explains.
 //
 // Where TCP itself holds bytes back (a lossy line and cubic, or a full window of one connection)
 // the queue stays empty while more is under way than the line can hold. Then more connections help,
@@ -35,8 +38,8 @@ class CongestionWindow {
   static constexpr int64_t kChunkLeast = 8 << 10, kChunkMost = 256 << 10;
   static constexpr Duration kForgetRoundTrip = Duration::Seconds(60);
 
-  // A probe came back.
-  void OnProbe(Instant now, Duration round_trip);
+  // A probe came back. `way`: how long it took to get there, by two clocks that do not agree.
+  void OnProbe(Instant now, Duration round_trip, std::optional<Duration> way = {});
   // The receiver had so many bytes all in all at this time of its clock. `limited`: more would have
   // been sent if it were allowed.
   void OnDelivered(Instant now, int64_t received_bytes, Instant at, bool limited);
@@ -56,6 +59,16 @@ class CongestionWindow {
   bool IsHeldByTcp() const { return held_ && !starting_; }
 
  private:
+  // The least of the last kForgetRoundTrip.
+  class Least {
+   public:
+    Duration Add(Instant now, Duration value);
+
+   private:
+    std::deque<std::pair<Instant, Duration>> candidates_;  // increasing in both
+  };
+
+  Duration QueueOf(Duration round_trip, std::optional<Duration> way) const;
   void EndRound(Instant now);
   void EndStart(Duration queue);
   void Follow(Duration queue, double rate);
@@ -64,13 +77,13 @@ class CongestionWindow {
 
   int64_t window_ = kFirstBytes;
   bool starting_ = true;
-  std::optional<Duration> shortest_;
-  std::deque<std::pair<Instant, Duration>> shortest_of_;  // candidates, increasing in both
+  std::optional<Duration> shortest_, shortest_way_;
+  Least round_trips_, ways_;
   Duration smoothed_, chunk_time_;
 
   // The round under way.
   std::optional<Instant> round_began_;
-  std::optional<Duration> round_shortest_;
+  std::optional<Duration> round_shortest_, round_shortest_way_;
   int round_probes_ = 0;
   bool limited_ = false;
   int64_t first_bytes_ = -1, last_bytes_ = -1;
