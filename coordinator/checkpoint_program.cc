@@ -10,6 +10,7 @@
 
 #include "common/cli_program.h"
 #include "common/round_clock.h"
+#include "common/share_line_program.h"
 #include "common/status.h"
 #include "coordinator/checkpoint_files.h"
 #include "coordinator/guarded_files.h"
@@ -44,7 +45,9 @@ absl::StatusOr<std::vector<Listed>> List(const std::string& directory, bool read
   SKERRY_ASSIGN_OR_RETURN(const auto archive, OpenArchive(directory));
   SKERRY_ASSIGN_OR_RETURN(const auto generations, archive->Generations());
   std::vector<Listed> listed;
+  ShareLine line("reading the checkpoints");
   for (const int64_t generation : generations) {
+    line.Show(std::ssize(listed), std::ssize(generations));
     Listed one{generation, std::nullopt, {}};
     auto checkpoint = archive->Load(generation);
     if (checkpoint.ok()) {
@@ -169,7 +172,16 @@ absl::Status ExportGguf(const ExportRequest& request, const Exported& exported,
 }
 
 absl::Status ExportCheckpoint(const ExportRequest& request) {
-  SKERRY_ASSIGN_OR_RETURN(const Exported exported, ExportedOf(request));
+  SKERRY_ASSIGN_OR_RETURN(Exported exported, ExportedOf(request));
+  const int64_t all = ParameterLayout::ForModel(exported.model).size();
+  exported.stream = [stream = std::move(exported.stream), all](const auto& take) {
+    ShareLine line("writing the model");
+    int64_t done = 0;
+    return stream([&](std::span<const float> values) {
+      line.Show(done += std::ssize(values), all);
+      return take(values);
+    });
+  };
   const std::string tokenizer = TokenizerOf(request.directory);
   if (request.format == "gguf") return ExportGguf(request, exported, tokenizer);
   static const std::map<std::string, StoredType> kTypes = {{"", StoredType::kF32},

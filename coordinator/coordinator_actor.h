@@ -159,6 +159,7 @@ class CoordinatorActor final : public Actor {
 
   void TryCommit(Context& context, int32_t stage);
   void AddCovered(RoundCommit* commit) const;
+  void EmitRound(Context& context, const RoundCommit& commit) const;
   std::optional<RoundCommit> Complete(Context& context, int32_t stage, int64_t round);
   // ops_sharded.cc
   bool IsShardedStage(int32_t stage) const;
@@ -267,7 +268,6 @@ class CoordinatorActor final : public Actor {
   void AnnouncePlan(Context& context, const std::string& reason);
   void FinishWhenDone(Context& context);
   void EmitFinished(Context& context);
-  int64_t RoundsOfAnyStage() const;
   int64_t SoonestFirstStep(const RunConfig& config) const;
   const char* RunPhase() const;
   nlohmann::json RoundsJson() const;

@@ -118,13 +118,14 @@ int64_t Living(const Json& nodes) {
   return std::count_if(nodes.begin(), nodes.end(), Lives);
 }
 
-std::string ProgressTile(const Json& status, const RunReport& report) {
+std::string ProgressTile(const Json& status, double age_s, const RunReport& report) {
   const int64_t steps = status.value("steps", int64_t{0});
   const int64_t step = status.value("step", report.steps);
   const double rate = status.value("tokens_per_s", 0.0);
   std::string note = HumanCount(report.tokens) + " tokens";
   const std::string phase = status.value("phase", "");
-  const bool goes_on = phase != "paused" && phase != "pausing";
+  const bool is_heard = age_s <= kStatusOldS;
+  const bool goes_on = is_heard && phase != "paused" && phase != "pausing";
   if (steps > step && step > 0 && goes_on && report.step_ended_s.size() > 1) {
     // Of the last steps: what came before may have been slower or faster.
     const size_t count = std::min<size_t>(50, report.step_ended_s.size() - 1);
@@ -136,11 +137,11 @@ std::string ProgressTile(const Json& status, const RunReport& report) {
   }
   if (steps == 0) return Tile("step", absl::StrFormat("%d", step), note);
   return Tile("step", absl::StrFormat("%d of %d", step, steps),
-              note + (rate > 0 ? absl::StrFormat(" · %.0f tokens/s", rate) : ""));
+              note + (rate > 0 && is_heard ? absl::StrFormat(" · %.0f tokens/s", rate) : ""));
 }
 
-std::string Tiles(const Json& status, const RunReport& report) {
-  std::string html = "<div class=\"tiles\">" + ProgressTile(status, report);
+std::string Tiles(const Json& status, double age_s, const RunReport& report) {
+  std::string html = "<div class=\"tiles\">" + ProgressTile(status, age_s, report);
   if (report.loss_initial && report.loss_final) {
     html += Tile("loss", absl::StrFormat("%.3f", *report.loss_final),
                  absl::StrFormat("nat per token, %.3f at first", *report.loss_initial));
@@ -184,7 +185,7 @@ DashboardPieces DashboardView(const Json& given, double status_age_s, const RunR
   return {
       {"heading", Heading(given, status_age_s, report, history_read)},
       {"waiting", EscapeHtml(WaitingText(status, status_age_s))},
-      {"tiles", Tiles(status, report)},
+      {"tiles", Tiles(status, status_age_s, report)},
       {"pipeline",
        Section("Pipeline",
                "each column holds some layers of the model, each box is a node; microbatches go "
@@ -200,7 +201,8 @@ DashboardPieces DashboardView(const Json& given, double status_age_s, const RunR
       {"rounds",
        Section("Outer rounds",
                "the nodes of a stage put together what they have learnt; times of the slowest",
-               Chart("rounds", RoundsChartSvg(report)) + StageRoundsTable(report))},
+               Chart("rounds", RoundsChartSvg(report)) + StageRoundsTable(report) +
+                   NewestRoundsTable(report))},
       {"gantt", Section("Who did what when", "one step of the last rounds, a bar a microbatch",
                         GanttChart(report))},
       {"links", Section("Links", "as measured; stronger colour, faster link", LinkTable(report))},

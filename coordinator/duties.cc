@@ -259,12 +259,6 @@ void CoordinatorActor::FinishWhenDone(Context& context) {
   ContinueExport(context);
 }
 
-int64_t CoordinatorActor::RoundsOfAnyStage() const {
-  int64_t rounds = state_.plan ? state_.plan->start.round : 0;
-  for (const auto& [key, commit] : state_.commits) rounds = std::max(rounds, key.second + 1);
-  return rounds;
-}
-
 // What the memory model says of a node in that stage; 0: it is in none.
 static int64_t ModelBytes(const RunConfig& config, const std::optional<PipelinePlan>& plan,
                           int32_t stage, const DeviceProfile& device) {
@@ -293,8 +287,8 @@ void CoordinatorActor::EmitFinished(Context& context) {
                                          {"tokens", state_.tokens},
                                          {"bytes_sent", sent},
                                          {"bytes_received", received},
-                                         {"outer_rounds", RoundsOfAnyStage()},
-                                         {"hidden_fraction", state_.HiddenFraction()},
+                                         {"outer_rounds", state_.RoundsOfAnyStage()},
+                                         {"hidden_fraction", state_.hidden.Fraction()},
                                          {"wall_s", (context.now() - started_).seconds()}}));
 }
 
@@ -315,7 +309,7 @@ nlohmann::json CoordinatorActor::RoundsJson() const {
       TrafficOfRounds(state_, options_.config.model, FragmentsOf(options_.config.outer));
   return {{"bits_up", traffic.bits_up},
           {"bits_down", traffic.bits_down},
-          {"hidden_fraction", state_.HiddenFraction()}};
+          {"hidden_fraction", state_.hidden.Fraction()}};
 }
 
 // Over the last ten reports.
@@ -372,7 +366,7 @@ void CoordinatorActor::ReportStatus(Context& context) {
       {"tokens", state_.tokens},
       {"bytes_sent", sent},
       {"bytes_received", received},
-      {"rounds", RoundsOfAnyStage()},
+      {"rounds", state_.RoundsOfAnyStage()},
       {"version", state_.plan ? state_.plan->version : 0},
       {"outer", OuterJson(config.outer)},
       {"round_traffic", RoundsJson()},

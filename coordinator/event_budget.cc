@@ -139,6 +139,10 @@ void EventBudget::OnRound(double now_s, const std::string& fields, Lines& lines)
   if (const auto who = json.find("participants"); who != json.end() && who->is_array()) {
     round.participants = static_cast<int64_t>(who->size());
   }
+  if (const auto missing = json.find("missing"); missing != json.end()) {
+    round.missing = *missing;
+    round.missing_count = IntegerAt(json, "missing_count");
+  }
 }
 
 void EventBudget::OnApplied(double now_s, const std::string& fields, Lines& lines) {
@@ -183,7 +187,9 @@ void EventBudget::TellRound(double now_s, std::map<std::pair<int64_t, int64_t>, 
                {"wait_s", round.wait_s},
                {"bytes_sent", round.bytes_sent},
                {"bytes_received", round.bytes_received},
+               {"missing", round.missing},
                {"digests", round.digests}};
+  if (round.missing_count > 0) line["missing_count"] = round.missing_count;
   if (const auto left_out = rounds_left_out_.find(stage); left_out != rounds_left_out_.end()) {
     line["left_out"] = left_out->second;
     rounds_left_out_.erase(left_out);

@@ -6,8 +6,9 @@
 //
 //   steps    one line for all steps since the last: "first", "step" (the last), "steps", "loss"
 //            (the mean), "tokens" (the sum)
-//   applied  with its round: one line "round_sum" with who came last, bytes, and how many replicas
-//            hold which digest; if rounds are too many even so, every so many, with "left_out"
+//   applied  with its round: one line "round_sum" with who came last and who is missing, bytes, and
+//            how many replicas hold which digest; if rounds are too many even so, every so many,
+//            with "left_out"
 //   link     the newest reading of a pair, with "age_s"
 //   screened one line a node, with "count"
 //   others   of kOftenKinds: "left_out" says how many there were of which kind
@@ -62,6 +63,8 @@ class EventBudget {
     double transfer_s = 0, wait_s = 0, bytes_sent = 0, bytes_received = 0;
     std::string last;
     std::map<std::string, int64_t> digests;
+    Json missing = Json::array();
+    int64_t missing_count = 0;
   };
   struct Link {
     std::string fields;

@@ -8,8 +8,10 @@
 #include <nlohmann/json.hpp>
 
 #include "common/cli_program.h"
+#include "common/share_line_program.h"
 #include "common/status.h"
 #include "coordinator/explain.h"
+#include "coordinator/run_trace.h"
 
 namespace skerry {
 namespace {
@@ -37,10 +39,57 @@ std::unique_ptr<TracedStep> NearestTrace(const fs::path& log, std::optional<int6
   return nearest;
 }
 
+// Of a run's directory, or of a demo's that holds one.
+fs::path LogIn(const std::string& directory) {
+  const fs::path log = fs::path(directory) / "events.jsonl";
+  return fs::exists(log) ? log : fs::path(directory) / "run" / "events.jsonl";
+}
+
+struct TraceOptions {
+  std::string directory, out = "-";
+  TraceWindow window;
+};
+
+absl::Status Trace(const TraceOptions& options) {
+  const fs::path log = LogIn(options.directory);
+  std::ifstream in(log, std::ios::binary);
+  if (!in) {
+    return NotFound("%s: cannot be opened; want the directory of a run [SK-run-missing]",
+                    log.string());
+  }
+  std::ofstream file;
+  const bool is_piped = options.out == "-";
+  if (!is_piped) file.open(options.out, std::ios::binary | std::ios::trunc);
+  std::error_code none;
+  const auto size = static_cast<int64_t>(fs::file_size(log, none));
+  ShareLine line("reading the events");
+  const auto steps = WriteRunTrace(in, options.window, is_piped ? std::cout : file,
+                                   [&](int64_t read) { line.Show(read, size); });
+  line.End();
+  if (!steps.ok()) {
+    const bool is_of_log = absl::IsInvalidArgument(steps.status());
+    return Annotate(steps.status(), is_of_log ? log.string() : options.out);
+  }
+  if (*steps == 0) {
+    return NotFound(
+        "%s: no step of that window was traced; nodes trace one step of each round "
+        "[SK-explain-nothing]",
+        log.string());
+  }
+  if (!is_piped) {
+    std::cerr << *steps << " steps in " << options.out
+              << "; open it in https://ui.perfetto.dev or chrome://tracing\n";
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Explain(const ExplainOptions& options) {
-  fs::path log = fs::path(options.directory) / "events.jsonl";
-  if (!fs::exists(log)) log = fs::path(options.directory) / "run" / "events.jsonl";
-  SKERRY_ASSIGN_OR_RETURN(const RunReport report, BuildReport({log}, std::nullopt));
+  const fs::path log = LogIn(options.directory);
+  ShareLine line("reading the events");
+  SKERRY_ASSIGN_OR_RETURN(
+      const RunReport report,
+      BuildReport({log}, std::nullopt, [&line](double share) { line.Show(share); }));
+  line.End();
   Question question;
   if (options.number >= 0) question.round = options.number;
   if (options.step >= 0) question.step = options.step;
@@ -55,6 +104,20 @@ absl::Status Explain(const ExplainOptions& options) {
     std::cout << text;
   }
   return absl::OkStatus();
+}
+
+void AddTraceCommand(CLI::App& app, int* exit_code) {
+  auto options = std::make_shared<TraceOptions>();
+  auto* command = app.add_subcommand(
+      "trace", "what every device did in the traced steps, for Perfetto or chrome://tracing");
+  command->add_option("dir", options->directory, "of a run")->required();
+  command->add_option("--from-step", options->window.first_step, "default: the first")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--to-step", options->window.last_step, "default: the last")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--out", options->out, "a file; default: standard output");
+  command->callback(
+      [options, exit_code] { *exit_code = EndedWith("skerry-coordinator", Trace(*options)); });
 }
 
 }  // namespace
@@ -72,6 +135,7 @@ void AddExplainCommand(CLI::App& app, int* exit_code) {
     const absl::Status status = Explain(*options);
     *exit_code = EndedWith("skerry-coordinator", status);
   });
+  AddTraceCommand(app, exit_code);
 }
 
 }  // namespace skerry

@@ -1,4 +1,5 @@
-// `skerry-coordinator explain DIR`: where the time of a step or a round went.
+// `skerry-coordinator explain DIR`: where the time of a step or a round went; `trace DIR`: what
+// every device did in them, for a viewer of traces.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_join.h"
 #include "common/cli_program.h"
+#include "common/share_line_program.h"
 #include "common/status.h"
 #include "coordinator/admission_program.h"
 #include "coordinator/audit.h"
@@ -106,8 +107,10 @@ absl::Status WriteRunReport(const std::string& directory, const std::string& ext
                             const std::string& out) {
   std::optional<std::filesystem::path> extra_file;
   if (!extra.empty()) extra_file = extra;
+  ShareLine line("reading the events");
   SKERRY_ASSIGN_OR_RETURN(const RunReport report,
-                          BuildReport({RunDirectory{directory}.File("events.jsonl")}, extra_file));
+                          BuildReport({RunDirectory{directory}.File("events.jsonl")}, extra_file,
+                                      [&line](double share) { line.Show(share); }));
   return WriteReport(report, out.empty() ? directory : out);
 }
 
@@ -314,6 +317,7 @@ const std::vector<CliExample> kExamples = {
     {"ticket", "ticket run --uses 10 --expires 7d", "a ticket for ten machines"},
     {"status", "status run --json", "where it stands, for programs"},
     {"explain", "explain run 12", "where the time of round 12 went"},
+    {"trace", "trace run --from-step 4000 --to-step 5000 --out trace.json", "for Perfetto"},
     {"config check", "config check run/run.toml", "what the file means, with every default"},
     {"data prepare", "data prepare book.txt.gz --out shards", "tokens for several runs"},
     {"data prepare", "data prepare --jsonl - --out shards --tokenizer BASE",

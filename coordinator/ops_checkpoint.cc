@@ -33,7 +33,7 @@ std::string ObjectOf(size_t stage, int64_t round) {
 // Rounds that some stage is through with; one without rounds, by its steps.
 int64_t CoordinatorActor::RoundsReached() const {
   const RoundClock clock(options_.config);
-  int64_t now = RoundsOfAnyStage();
+  int64_t now = state_.RoundsOfAnyStage();
   for (const StageAssignment& stage : state_.plan->stages) {
     if (stage.replicas.size() > 1) continue;  // it has no rounds
     const auto beat = beats_.find(stage.replicas.front());

@@ -59,7 +59,7 @@ void CoordinatorActor::FixFirstSteps(Context& context) {
     }
     const int32_t stage = *StageOf(joiner.node);
     if (beat->second.base_version + lag_max < state_.RoundsCommitted(stage)) continue;
-    const int64_t round = RoundsOfAnyStage() + 1;
+    const int64_t round = state_.RoundsOfAnyStage() + 1;
     const int64_t step = FirstStepAfter(options_.config, round);
     if (step >= options_.config.steps) continue;
     const PipelinePlan plan = WithFirstStep(*state_.plan, joiner.node, options_.config, round);
@@ -131,7 +131,7 @@ std::vector<NodeId> CoordinatorActor::Standbys() const {
 
 // Of who is named a joiner now.
 int64_t CoordinatorActor::SoonestFirstStep(const RunConfig& config) const {
-  return FirstStepAfter(config, RoundsOfAnyStage() + RoundClock(config).RoundsIn(2));
+  return FirstStepAfter(config, state_.RoundsOfAnyStage() + RoundClock(config).RoundsIn(2));
 }
 
 // The most urgent one. One handover a stage at a time, only where both the stage and the

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "common/round_clock.h"
 #include "coordinator/border.h"
@@ -187,6 +188,33 @@ void CoordinatorActor::AddCovered(RoundCommit* commit) const {
   if (is_one_each) commit->covered.clear();
 }
 
+// With the replicas that are not in it, and why, where there are any.
+void CoordinatorActor::EmitRound(Context& context, const RoundCommit& commit) const {
+  constexpr size_t kNamedMax = 8;
+  std::set<NodeId> in;
+  nlohmann::json names = nlohmann::json::array(), missing = nlohmann::json::array();
+  for (const Participant& p : commit.participants) {
+    in.insert(p.node);
+    names.push_back(p.node.Short());
+  }
+  size_t count = 0;
+  const auto stage = static_cast<size_t>(commit.stage);
+  for (const NodeId& node : state_.plan->stages[stage].replicas) {
+    if (in.contains(node) || ++count > kNamedMax) continue;
+    const bool is_late = std::binary_search(state_.plan->absent.begin(), state_.plan->absent.end(),
+                                            Absence{commit.stage, commit.round, node});
+    missing.push_back({node.Short(), state_.admission.banned.contains(node) ? "put out"
+                                     : is_late                              ? "late"
+                                     : !state_.nodes.at(node).alive         ? "gone"
+                                                                            : "not in it yet"});
+  }
+  nlohmann::json fields = {
+      {"stage", commit.stage}, {"round", commit.round}, {"participants", names}};
+  if (count > 0) fields["missing"] = missing;
+  if (count > kNamedMax) fields["missing_count"] = count;
+  context.Event("round", EventFields(fields));
+}
+
 void CoordinatorActor::TryCommit(Context& context, int32_t stage) {
   const int64_t round = state_.RoundsCommitted(stage);
   // A joiner holds its stage up while nothing else does: a death in between makes all begin again.
@@ -203,10 +231,7 @@ void CoordinatorActor::TryCommit(Context& context, int32_t stage) {
   held_.erase({stage, round});
   sums_held_.erase({stage, round});
   held_up_since_.erase(stage);
-  std::vector<std::string> names;
-  for (const Participant& p : commit->participants) names.push_back(p.node.Short());
-  context.Event("round",
-                EventFields({{"stage", stage}, {"round", round}, {"participants", names}}));
+  EmitRound(context, *commit);
   if (table) EmitTable(context, *commit, *table);
   for (const NodeId& replica : Holders(*state_.plan, stage)) context.Send(replica, *commit);
   TryCommit(context, stage);

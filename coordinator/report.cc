@@ -31,12 +31,19 @@ absl::Status WriteFile(const fs::path& path, const std::string& text) {
   return absl::OkStatus();
 }
 
-absl::Status FoldFile(const fs::path& path, EventFold& fold) {
+absl::Status FoldFile(const fs::path& path, const std::function<void(double)>& on_read,
+                      EventFold& fold) {
   std::ifstream in(path, std::ios::binary);
   if (!in) return NotFound("%s: cannot be opened", path.string());
   const int64_t before = fold.understood();
-  std::string line;
-  while (std::getline(in, line)) fold.OnLine(line);
+  std::error_code none;
+  const auto size = static_cast<double>(fs::file_size(path, none));
+  double read = 0;
+  for (std::string line; std::getline(in, line);) {
+    fold.OnLine(line);
+    read += static_cast<double>(line.size() + 1);
+    if (on_read) on_read(read / size);
+  }
   if (fold.understood() > before) return absl::OkStatus();
   return InvalidArgument("%s: no line of it is an event; want a coordinator's events.jsonl",
                          path.string());
@@ -143,6 +150,35 @@ json RoundsJson(const RunReport& report) {
   return stages;
 }
 
+// Who took part and who is missing, and why, is null where the log does not say.
+json NewestRoundsJson(const RunReport& report) {
+  json rounds = json::array();
+  for (const ReportRound* round : NewestRounds(report)) {
+    json took_part, missing, missing_count;
+    if (!round->took_part.empty()) took_part = round->took_part;
+    if (round->is_missing_known) {
+      missing = json::array();
+      missing_count = round->missing_count;
+      for (const auto& [node, why] : round->missing)
+        missing.push_back({{"node", node}, {"why", why}});
+    }
+    const bool is_measured = round->transfer_s > 0;
+    rounds.push_back({{"stage", round->stage},
+                      {"round", round->round},
+                      {"committed_s", round->committed_s},
+                      {"participants", round->participants},
+                      {"took_part", took_part},
+                      {"missing", missing},
+                      {"missing_count", missing_count},
+                      {"bytes_sent", round->bytes_sent},
+                      {"bytes_received", round->bytes_received},
+                      {"transfer_s", is_measured ? json(round->transfer_s) : json()},
+                      {"hidden", is_measured ? json(round->HiddenShare()) : json()},
+                      {"digests", round->digests}});
+  }
+  return rounds;
+}
+
 }  // namespace
 
 bool RunReport::IsPlanReasonPhrase() const {
@@ -171,9 +207,10 @@ RunReport ReportOf(EventFold fold) {
 }
 
 absl::StatusOr<RunReport> BuildReport(const std::vector<fs::path>& event_logs,
-                                      const std::optional<fs::path>& extra) {
+                                      const std::optional<fs::path>& extra,
+                                      const std::function<void(double)>& on_read) {
   EventFold fold;
-  for (const fs::path& log : event_logs) SKERRY_RETURN_IF_ERROR(FoldFile(log, fold));
+  for (const fs::path& log : event_logs) SKERRY_RETURN_IF_ERROR(FoldFile(log, on_read, fold));
   RunReport report = ReportOf(std::move(fold));
   if (extra) SKERRY_RETURN_IF_ERROR(AddExtra(*extra, report));
   return report;
@@ -214,6 +251,7 @@ std::string ReportJson(const RunReport& report) {
       {"hidden_fraction", OrNull(report.hidden_fraction)},
       {"links_measured", LinkAccuracyJson(AccuracyOf(report))},
       {"stage_rounds", RoundsJson(report)},
+      {"newest_rounds", NewestRoundsJson(report)},
       {"wall_s", report.wall_s},
       {"unreadable_lines", report.unreadable_lines},
       {"curves",

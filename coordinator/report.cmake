@@ -18,6 +18,7 @@ if(NOT TARGET skerry_report)
       ${CMAKE_CURRENT_LIST_DIR}/page.cc
       ${CMAKE_CURRENT_LIST_DIR}/report.cc
       ${CMAKE_CURRENT_LIST_DIR}/report_events.cc
+      ${CMAKE_CURRENT_LIST_DIR}/report_event_people.cc
       ${CMAKE_CURRENT_LIST_DIR}/report_event_rounds.cc
       ${CMAKE_CURRENT_LIST_DIR}/report_chart.cc
       ${CMAKE_CURRENT_LIST_DIR}/report_tables.cc
@@ -25,6 +26,7 @@ if(NOT TARGET skerry_report)
       ${CMAKE_CURRENT_LIST_DIR}/report_links.cc
       ${CMAKE_CURRENT_LIST_DIR}/report_rounds.cc
       ${CMAKE_CURRENT_LIST_DIR}/report_series.cc
+      ${CMAKE_CURRENT_LIST_DIR}/run_trace.cc
     DEPS skerry::common skerry::step_paths nlohmann_json::nlohmann_json)
   target_compile_definitions(skerry_report PRIVATE SKERRY_VERSION="${PROJECT_VERSION}")
 endif()

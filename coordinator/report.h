@@ -11,8 +11,10 @@
 // that is no event log or no JSON, with its name; Unavailable when a report cannot be written.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -70,12 +72,22 @@ struct ReportRound {
   double wait_s = 0;       // of that, the device stood idle
   double landed_s = 0;     // when the last replica said it had applied it; 0: none did
   int64_t participants = 0;
+  // Of the newest rounds, where the log says it: whose deltas are in it, and which replicas of its
+  // stage are not, with why. The first kNamedMax of each.
+  static constexpr size_t kNamedMax = 8;
+  std::vector<std::string> took_part;  // empty: not known
+  bool is_missing_known = false;
+  std::vector<std::pair<std::string, std::string>> missing;  // (node, "left")
+  int64_t missing_count = 0;
   std::string last;  // the replica that came to its boundary last
   // Of the replicas that had its boundary, in all: deltas and sums, headers included.
   double bytes_sent = 0;
   double bytes_received = 0;
   int64_t replicas = 0;
   std::map<std::string, int64_t> digests;  // of the base after it: how many hold it
+
+  // Of its transfer; 1 where that is not known.
+  double HiddenShare() const { return transfer_s > 0 ? std::max(0.0, 1 - wait_s / transfer_s) : 1; }
 };
 
 // Sums over rounds of one stage that are not kept one by one any more.
@@ -184,13 +196,18 @@ struct StageRounds {
 };
 std::vector<StageRounds> RoundsByStage(const RunReport& report);
 
+// A dozen, of any stage, the last committed first. They live as long as the report.
+std::vector<const ReportRound*> NewestRounds(const RunReport& report);
+
 // `extra` is what the log cannot know: {"loss_initial": x, "loss_final": x, "loss_reference": x or
 // null, "validation": [[step, loss], …], "reference_curve": [[step, loss], …], "sample": "…",
 // "command": "…", "links_configured": [{"from": region, "to": region, "rtt_ms": x, "mbps": x}, …]},
 // each optional. Without its losses the first and the mean of the last ten steps'
-// training losses stand in. Several logs are read one after another.
+// training losses stand in. Several logs are read one after another. `on_read` is told the share of
+// a log that is read, line by line.
 absl::StatusOr<RunReport> BuildReport(const std::vector<std::filesystem::path>& event_logs,
-                                      const std::optional<std::filesystem::path>& extra);
+                                      const std::optional<std::filesystem::path>& extra,
+                                      const std::function<void(double)>& on_read = {});
 
 // The report of event lines that are in memory already; lines that cannot be read are counted.
 RunReport ReportOfLines(std::string_view lines);

@@ -9,6 +9,8 @@ namespace skerry {
 
 using nlohmann::json;
 
+static constexpr int64_t kRoundsNamed = 16;  // of each stage: older ones keep no names
+
 // Told once for each node: a wild one is wild every round, and the table counts them.
 void EventFold::OnScreened(const std::string& node, const json& event) {
   const auto found = nodes_.find(node);
@@ -35,7 +37,53 @@ void EventFold::OnRound(const json& event) {
   round.round = index;
   round.committed_s = now_s_;
   round.participants = static_cast<int64_t>(TextsAt(event, "participants").size());
+  NameWho(event, &round);
+  late_.erase(late_.lower_bound({stage, 0}), late_.upper_bound({stage, index}));
+  if (const auto old = rounds_.find({stage, index - kRoundsNamed}); old != rounds_.end()) {
+    old->second.took_part.clear();
+    old->second.missing.clear();
+    old->second.is_missing_known = false;
+  }
   if (keeps_ == Keeps::kRecent && rounds_.size() > 2 * kRoundsRecent) SumOldRounds();
+}
+
+void EventFold::NameWho(const json& event, ReportRound* round) {
+  const std::vector<std::string> took_part = TextsAt(event, "participants");
+  round->took_part.assign(
+      took_part.begin(),
+      took_part.begin() + static_cast<int64_t>(std::min(took_part.size(), ReportRound::kNamedMax)));
+  round->missing.clear();
+  round->missing_count = 0;
+  const auto named = event.find("missing");
+  round->is_missing_known = named != event.end() || !took_part.empty();
+  if (named == event.end()) return FindMissing(took_part, round);
+  if (!named->is_array()) return;
+  for (const json& one : *named) {
+    const bool whole =
+        one.is_array() && one.size() == 2 && one[0].is_string() && one[1].is_string();
+    if (whole) AddMissing(one[0].get<std::string>(), one[1].get<std::string>(), round);
+  }
+  round->missing_count = std::max(round->missing_count, IntegerAt(event, "missing_count"));
+}
+
+// Of who is gone it is known how.
+void EventFold::AddMissing(const std::string& node, const std::string& why, ReportRound* round) {
+  if (++round->missing_count > static_cast<int64_t>(ReportRound::kNamedMax)) return;
+  const auto away = away_.find(node);
+  round->missing.emplace_back(node, away == away_.end() || why == "late" ? why : away->second);
+}
+
+// By the plan in force: who is a replica and not in it did not come in time.
+void EventFold::FindMissing(const std::vector<std::string>& took_part, ReportRound* round) {
+  const auto stage = static_cast<size_t>(round->stage);
+  if (took_part.empty() || stage >= report_.stages.size()) return;
+  const std::set<std::string> here(took_part.begin(), took_part.end());
+  const auto late = late_.find({round->stage, round->round});
+  for (const std::string& node : report_.stages[stage].replicas) {
+    if (here.contains(node)) continue;
+    const bool is_late = late != late_.end() && late->second.contains(node);
+    AddMissing(node, is_late ? "late" : "not in it yet", round);
+  }
 }
 
 // A round and all that its replicas said of it.

@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -47,6 +48,11 @@ class EventFold {
   bool OnCheckpoint(const std::string& kind, const nlohmann::json& event);
   void OnFinished(const nlohmann::json& event);
   void OnMembership(const std::string& kind, const nlohmann::json& event);
+  void OnComingAndGoing(const std::string& kind, const std::string& node,
+                        const nlohmann::json& event);
+  void NameWho(const nlohmann::json& event, ReportRound* round);
+  void FindMissing(const std::vector<std::string>& took_part, ReportRound* round);
+  void AddMissing(const std::string& node, const std::string& why, ReportRound* round);
   void Tell(const std::string& kind, std::string text, bool bad = false);
   void AdvanceClock(const nlohmann::json& event);
   void SumOldRounds();
@@ -58,6 +64,9 @@ class EventFold {
   StepSeries steps_;
   std::map<std::pair<int64_t, int64_t>, ReportRound> rounds_;
   std::map<std::pair<std::string, int64_t>, int64_t> screened_;  // node, stage → the last round
+  std::map<std::string, std::string> away_;                      // node → why, until it is back
+  std::map<std::pair<int64_t, int64_t>, std::set<std::string>> late_;  // by stage and round, not
+                                                                       // yet committed
   int64_t events_left_out_ = 0;
   int64_t understood_ = 0;
 

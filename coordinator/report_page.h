@@ -23,6 +23,8 @@ std::string RoundsChartSvg(const RunReport& report);
 
 // One row a stage: what its rounds sent, how much of that was hidden, whose base has which digest.
 std::string StageRoundsTable(const RunReport& report);
+// Who took part in the newest rounds and who did not, and why; bytes, what was hidden, digests.
+std::string NewestRoundsTable(const RunReport& report);
 
 // The newest traced step: the tasks of every node, predicted and as they were. Of GanttStyle.
 std::string GanttChart(const RunReport& report);

@@ -68,6 +68,76 @@ std::vector<StageRounds> RoundsByStage(const RunReport& report) {
   return out;
 }
 
+namespace {
+
+std::string Names(const std::vector<std::string>& nodes, int64_t count) {
+  std::string html;
+  for (const std::string& node : nodes) html += "<code>" + EscapeHtml(node) + "</code> ";
+  const auto unnamed = count - static_cast<int64_t>(nodes.size());
+  if (nodes.empty()) return absl::StrFormat("%d", count);
+  if (unnamed > 0) html += absl::StrFormat("and %d more", unnamed);
+  return html;
+}
+
+std::string Missing(const ReportRound& round) {
+  if (!round.is_missing_known) return "–";
+  std::string html;
+  for (const auto& [node, why] : round.missing) {
+    html +=
+        (html.empty() ? "" : "<br>") + ("<code>" + EscapeHtml(node) + "</code> " + EscapeHtml(why));
+  }
+  const auto unnamed = round.missing_count - static_cast<int64_t>(round.missing.size());
+  if (unnamed > 0) html += absl::StrFormat("%s%d more", html.empty() ? "" : "<br>and ", unnamed);
+  return html.empty() ? "nobody" : html;
+}
+
+std::string BaseText(const ReportRound& round) {
+  if (round.digests.empty()) return "<span class=\"muted\">not applied yet</span>";
+  std::string html;
+  for (const auto& [digest, count] : round.digests) {
+    html += absl::StrFormat("%s<code>%s</code> <span class=\"muted\">× %d</span>",
+                            html.empty() ? "" : "<br>", EscapeHtml(digest), count);
+  }
+  return html;
+}
+
+}  // namespace
+
+std::vector<const ReportRound*> NewestRounds(const RunReport& report) {
+  constexpr size_t kMost = 12;
+  std::vector<const ReportRound*> newest;
+  for (const ReportRound& round : report.rounds) newest.push_back(&round);
+  const size_t count = std::min(kMost, newest.size());
+  std::partial_sort(
+      newest.begin(), newest.begin() + static_cast<int64_t>(count), newest.end(),
+      [](const ReportRound* a, const ReportRound* b) { return a->committed_s > b->committed_s; });
+  newest.resize(count);
+  return newest;
+}
+
+std::string NewestRoundsTable(const RunReport& report) {
+  const std::vector<const ReportRound*> newest = NewestRounds(report);
+  if (newest.empty()) return "";
+  std::string html =
+      "<table><caption>The newest rounds</caption><thead><tr><th scope=\"col\">round</th><th "
+      "scope=\"col\">stage</th><th scope=\"col\">took part</th><th scope=\"col\">missing</th><th "
+      "scope=\"col\">sent</th><th scope=\"col\">hidden</th><th scope=\"col\">base after it, who "
+      "holds it</th></tr></thead><tbody>";
+  for (const ReportRound* round : newest) {
+    html += absl::StrFormat(
+        "<tr%s><th scope=\"row\">%d</th><td>%d</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td>"
+        "<td>%s</td></tr>",
+        round->digests.size() > 1 ? " class=\"bad\"" : "", round->round, round->stage,
+        Names(round->took_part, round->participants), Missing(*round),
+        round->bytes_sent > 0 ? HumanBytes(round->bytes_sent) : "–",
+        round->transfer_s > 0 ? absl::StrFormat("%.0f %% of %s", 100 * round->HiddenShare(),
+                                                HumanSeconds(round->transfer_s))
+                              : "–",
+        BaseText(*round));
+  }
+  return Scrolled("newest rounds", html + "</tbody></table>");
+}
+
 std::string StageRoundsTable(const RunReport& report) {
   const std::vector<StageRounds> stages = RoundsByStage(report);
   if (stages.empty()) return "";

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/share_line_program.h"
 #include "common/status.h"
 #include "coordinator/checkpoint_program.h"
 #include "coordinator/data_program.h"
@@ -230,8 +231,8 @@ absl::StatusOr<OpenedRun> OpenRunDirectory(const std::string& path) {
     SKERRY_ASSIGN_OR_RETURN(const int64_t records, journal->LastNumber());
     if (records > 0) {
       return FailedPrecondition(
-          "%s was changed after nodes joined; a run keeps its configuration: change it back, or "
-          "make another run with skerry-coordinator init [SK-run-changed]",
+          "%s was changed after the run began: its journal has records of another configuration; "
+          "change it back, or make another run with skerry-coordinator init [SK-run-changed]",
           directory.File("run.toml"));
     }
   }
@@ -242,7 +243,10 @@ absl::StatusOr<RunState> LoadRunState(const RunDirectory& directory) {
   SKERRY_ASSIGN_OR_RETURN(const JournalStore store, StoreOf(directory.path));
   SKERRY_ASSIGN_OR_RETURN(auto journal, OpenJournal(store, JournalAccess::kReadOnly));
   SKERRY_ASSIGN_OR_RETURN(const RunId run, RunOf(*journal, store));
-  auto folded = FoldJournal(*journal, directory.path, run);
+  const auto records = journal->LastNumber();  // of a damaged one perhaps none
+  ShareLine line("reading the journal");
+  auto folded = FoldJournal(*journal, directory.path, run,
+                            [&](int64_t number) { line.Show(number, records.value_or(0)); });
   if (!folded.ok()) return Annotate(folded.status(), NameOf(store));
   return std::move(folded->now.state);
 }
@@ -251,7 +255,13 @@ absl::Status ReadJournal(const RunDirectory& directory,
                          const std::function<void(const std::string&)>& with) {
   SKERRY_ASSIGN_OR_RETURN(const JournalStore store, StoreOf(directory.path));
   SKERRY_ASSIGN_OR_RETURN(auto journal, OpenJournal(store, JournalAccess::kReadOnly));
-  return journal->Read(with);
+  const auto records = journal->LastNumber();  // of a damaged one perhaps none
+  ShareLine line("reading the journal");
+  int64_t number = 0;
+  return journal->Read([&](const std::string& record) {
+    line.Show(++number, records.value_or(0));
+    with(record);
+  });
 }
 
 namespace {

@@ -99,6 +99,7 @@ absl::Status ApplyRewind(const Json& json, RunState& state) {
   state.commits.clear();
   state.base_digests.clear();
   state.applied.clear();
+  state.hidden = {};
   state.moved.clear();
   state.started.clear();
   const auto first = state.losses.lower_bound(step);
@@ -136,13 +137,17 @@ absl::Status ApplyApplied(const Json& json, RunState& state) {
   const auto applied = json.at("applied").get<RoundApplied>();
   const auto node = json.at("node").get<NodeId>();
   const RunState::StageRound key{applied.stage, applied.round};
-  if (!state.commits.contains(key)) {
+  const auto commit = state.commits.find(key);
+  if (commit == state.commits.end()) {
     return DataLoss("round %d of stage %d is applied before its commit", applied.round,
                     applied.stage);
   }
   for (const NodeId& screened : state.NewlyScreened(applied)) ++state.rounds_screened[screened];
   state.base_digests.emplace(key, applied.base_digest);
-  state.applied[key].emplace(node, applied);
+  auto& reports = state.applied[key];
+  state.hidden.TakeBack(HiddenTimeOf(commit->second, reports));
+  reports.emplace(node, applied);
+  state.hidden.Add(HiddenTimeOf(commit->second, reports));
   return absl::OkStatus();
 }
 
@@ -270,27 +275,13 @@ int64_t RunState::RoundsCommitted(int32_t stage) const {
   return last->first.first == stage ? last->first.second + 1 : over;
 }
 
-double RunState::HiddenFraction() const {
-  double transfer_s = 0, wait_s = 0;
-  for (const auto& [key, replicas] : applied) {
-    const RoundApplied* last = nullptr;
-    const auto commit = commits.find(key);
-    const auto took_part = [&](const NodeId& node) {
-      if (commit == commits.end()) return true;
-      const auto& in = commit->second.participants;
-      return std::any_of(in.begin(), in.end(),
-                         [&](const Participant& p) { return p.node == node; });
-    };
-    for (const auto& [node, report] : replicas) {
-      if (report.transfer_s <= 0) continue;  // a joiner's: it had no boundary
-      if (!took_part(node)) continue;        // it came late, and nobody waited for it
-      if (last == nullptr || report.transfer_s < last->transfer_s) last = &report;
-    }
-    if (last == nullptr) continue;
-    transfer_s += last->transfer_s;
-    wait_s += last->wait_s;
+int64_t RunState::RoundsOfAnyStage() const {
+  int64_t rounds = plan ? plan->start.round : 0;
+  for (auto at = commits.begin(); at != commits.end();) {
+    at = commits.lower_bound({at->first.first + 1, 0});  // of the next stage
+    rounds = std::max(rounds, std::prev(at)->first.second + 1);
   }
-  return transfer_s > 0 ? 1 - wait_s / transfer_s : 1;
+  return rounds;
 }
 
 std::optional<Digest> RunState::AgreedDigest(int32_t stage, int64_t round) const {

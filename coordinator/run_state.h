@@ -30,6 +30,7 @@
 
 #include "absl/status/status.h"
 #include "coordinator/admission.h"
+#include "coordinator/hidden_time.h"
 #include "coordinator/run_orders.h"
 #include "wire/message/message.h"
 
@@ -112,6 +113,7 @@ class RunState {
   };
   std::map<NodeId, Credit> credits;  // also of what a rewind took back: the work was done
   std::map<StageRound, std::map<NodeId, RoundApplied>> applied;
+  HiddenTime hidden;  // of all in `applied`
   // Rounds of a node in which a robust mode gave its delta little or no weight, by the first who
   // said so: in a sharded round each replica knows of its own part only.
   std::map<NodeId, int64_t> rounds_screened;
@@ -135,11 +137,7 @@ class RunState {
   // Rounds committed for a stage, or over before the plan began; those in `commits` are consecutive
   // from there.
   int64_t RoundsCommitted(int32_t stage) const;
-
-  // The share of the rounds' transfer time for which no device stood idle. Of each round the
-  // replica that came to it last counts: until then the others wait for its arithmetic, not for the
-  // network. 1 without rounds.
-  double HiddenFraction() const;
+  int64_t RoundsOfAnyStage() const;  // of the stage that has most
 
   // The digest most replicas reported after the round, of equals the one reported first; nullopt
   // before any report.

@@ -10,6 +10,7 @@
 
 #include "common/bytes.h"
 #include "common/digest.h"
+#include "common/share_line_program.h"
 #include "common/status.h"
 #include "coordinator/log_program.h"
 #include "wire/config.h"
@@ -90,7 +91,11 @@ absl::StatusOr<FoldedJournal> CoordinatorSeat::Fold(const std::string& directory
                                                     const RunId& run) {
   constexpr Duration kExtra = Duration::Seconds(10);
   if (shared_ != nullptr) SKERRY_RETURN_IF_ERROR(shared_->RenewLease(kExtra));
-  SKERRY_ASSIGN_OR_RETURN(auto folded, FoldJournal(*journal_, directory, run));
+  const auto records = journal_->LastNumber();  // of a damaged one perhaps none
+  ShareLine line("reading the journal");
+  SKERRY_ASSIGN_OR_RETURN(auto folded, FoldJournal(*journal_, directory, run, [&](int64_t number) {
+                            line.Show(number, records.value_or(0));
+                          }));
   if (shared_ != nullptr) SKERRY_RETURN_IF_ERROR(shared_->RenewLease(kExtra));
   return folded;
 }

@@ -33,11 +33,13 @@ absl::StatusOr<Snapshot> ReadSnapshot(const std::string& directory, const RunId&
 }
 
 // What follows of the journal.
-absl::Status FoldOn(Journal& journal, Snapshot& snapshot) {
+absl::Status FoldOn(Journal& journal, const std::function<void(int64_t)>& on_record,
+                    Snapshot& snapshot) {
   absl::Status applied;
   int64_t number = snapshot.end.number;
   const auto end = journal.ReadAfter(snapshot.end, [&](const std::string& record) {
     ++number;
+    if (on_record) on_record(number);
     if (!applied.ok()) return;
     applied = snapshot.state.Apply(record);
     if (!applied.ok()) applied = Annotate(applied, absl::StrFormat("journal record %d", number));
@@ -50,12 +52,13 @@ absl::Status FoldOn(Journal& journal, Snapshot& snapshot) {
 }  // namespace
 
 absl::StatusOr<FoldedJournal> FoldJournal(Journal& journal, const std::string& directory,
-                                          const RunId& run) {
+                                          const RunId& run,
+                                          const std::function<void(int64_t)>& on_record) {
   auto snapshot = ReadSnapshot(directory, run);
   absl::Status used = snapshot.status();
   if (used.ok()) {
     const int64_t spared = snapshot->end.number;
-    used = FoldOn(journal, *snapshot);
+    used = FoldOn(journal, on_record, *snapshot);
     if (used.ok()) return FoldedJournal{*std::move(snapshot), spared, ""};
     // Else the journal has the last word: what is wrong may be with the snapshot.
     if (!absl::IsNotFound(used) && !absl::IsDataLoss(used)) return used;
@@ -66,7 +69,7 @@ absl::StatusOr<FoldedJournal> FoldJournal(Journal& journal, const std::string& d
                                   SnapshotFile(directory), ErrorText(used));
   }
   snapshot = Snapshot();  // its memory
-  SKERRY_RETURN_IF_ERROR(FoldOn(journal, folded.now));
+  SKERRY_RETURN_IF_ERROR(FoldOn(journal, on_record, folded.now));
   return folded;
 }
 

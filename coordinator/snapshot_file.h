@@ -2,6 +2,7 @@
 // machine, replaced as a whole; it may be deleted at any time.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -20,9 +21,11 @@ struct FoldedJournal {
 
 // The state as the journal tells it, from the snapshot in the directory on if that is of this
 // program, this run and this journal, else from the first record on. DataLoss names a record that
-// is damaged or contradicts those before it, among those that were read.
+// is damaged or contradicts those before it, among those that were read. `on_record` is told the
+// number of each, for who shows how far it has come.
 absl::StatusOr<FoldedJournal> FoldJournal(Journal& journal, const std::string& directory,
-                                          const RunId& run);
+                                          const RunId& run,
+                                          const std::function<void(int64_t)>& on_record = {});
 
 // Mode 0600. Two at once do not meet: the second waits.
 absl::Status WriteSnapshot(const std::string& directory, const Snapshot& snapshot,

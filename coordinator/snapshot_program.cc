@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "common/cli_program.h"
+#include "common/share_line_program.h"
 #include "common/status.h"
 #include "coordinator/journal_store.h"
 #include "coordinator/log_program.h"
@@ -28,13 +29,18 @@ constexpr auto kAfterFailure = std::chrono::minutes(5);
 constexpr int kLowestPriority = 19;
 
 // Nothing to say: fewer than `at_least` records came since the last one.
-absl::StatusOr<std::string> Compact(const std::string& directory, int64_t at_least) {
+absl::StatusOr<std::string> Compact(const std::string& directory, int64_t at_least,
+                                    ShareLine* line = nullptr) {
   SKERRY_ASSIGN_OR_RETURN(const JournalStore store, StoreOf(directory));
   SKERRY_ASSIGN_OR_RETURN(const auto journal, OpenJournal(store, JournalAccess::kReadOnly));
   SKERRY_ASSIGN_OR_RETURN(const RunId run, RunOf(*journal, store));
   SKERRY_ASSIGN_OR_RETURN(const int64_t since, RecordsSinceSnapshot(*journal, directory, run));
   if (since < at_least) return std::string();
-  SKERRY_ASSIGN_OR_RETURN(const FoldedJournal folded, FoldJournal(*journal, directory, run));
+  SKERRY_ASSIGN_OR_RETURN(const int64_t records, journal->LastNumber());
+  const auto show = [&](int64_t number) {
+    if (line != nullptr) line->Show(number, records);
+  };
+  SKERRY_ASSIGN_OR_RETURN(const FoldedJournal folded, FoldJournal(*journal, directory, run, show));
   if (folded.now.end.number == 0) return std::string("the journal is empty: no snapshot is needed");
   SKERRY_RETURN_IF_ERROR(WriteSnapshot(directory, folded.now, run));
   return absl::StrFormat("%s/snapshot holds the journal's first %d records; %d of them were read",
@@ -115,7 +121,9 @@ void AddCompactCommand(CLI::App& app, int* exit_code) {
       "compact", "write DIR/snapshot anew, so that a restart is quick; serve does so by itself");
   command->add_option("dir", *directory)->required();
   command->callback([directory, exit_code] {
-    const auto done = Compact(*directory, 0);
+    ShareLine line("reading the journal");
+    const auto done = Compact(*directory, 0, &line);
+    line.End();
     if (done.ok()) std::printf("%s\n", done->c_str());
     *exit_code = EndedWith("skerry-coordinator", done.status());
   });

@@ -109,6 +109,10 @@ auto FieldsOf(Is<RoundApplied> auto& of) {
   return std::tie(stage, round, base_digest, transfer_s, wait_s, screened, bytes_sent,
                   bytes_received);
 }
+auto FieldsOf(Is<HiddenTime> auto& of) {
+  auto& [transfer_us, wait_us] = of;
+  return std::tie(transfer_us, wait_us);
+}
 auto FieldsOf(Is<RunState::Credit> auto& of) {
   auto& [tokens, rounds] = of;
   return std::tie(tokens, rounds);
@@ -129,11 +133,11 @@ auto FieldsOf(Is<CheckpointRecord> auto& of) {
 auto FieldsOf(Is<RunState> auto& of) {
   auto& [nodes, lives, started, evicted, admission, orders, traffic, ticket_uses, links, plan,
          predicted_step_s, lower_bound_s, migrations, moved, commits, base_digests, credits,
-         applied, rounds_screened, losses, written_off, tokens, finished, exported, checkpoints,
-         generations, resumed, lost, rewinds, rewound_tokens] = of;
+         applied, hidden, rounds_screened, losses, written_off, tokens, finished, exported,
+         checkpoints, generations, resumed, lost, rewinds, rewound_tokens] = of;
   return std::tie(nodes, lives, started, evicted, admission, orders, traffic, ticket_uses, links,
                   plan, predicted_step_s, lower_bound_s, migrations, moved, commits, base_digests,
-                  credits, applied, rounds_screened, losses, written_off, tokens, finished,
+                  credits, applied, hidden, rounds_screened, losses, written_off, tokens, finished,
                   exported, checkpoints, generations, resumed, lost, rewinds, rewound_tokens);
 }
 

@@ -13,6 +13,7 @@
 
 #include "common/cli_program.h"
 #include "common/digest.h"
+#include "common/share_line_program.h"
 #include "common/status.h"
 #include "coordinator/checkpoint_program.h"
 #include "coordinator/log_program.h"
@@ -88,13 +89,17 @@ absl::Status FetchData(const std::string& address, const std::string& directory)
 absl::Status PushData(const std::string& directory, const std::string& address) {
   WebClient client(WebOptionsOfEnvironment());
   SKERRY_ASSIGN_OR_RETURN(const auto files, ListDatasetFiles(directory));
+  ShareLine line("sending the data");
+  int64_t sent = 0;
   for (const DatasetFile& file : files) {  // the index is the last one
+    line.Show(sent++, std::ssize(files));
     SKERRY_ASSIGN_OR_RETURN(const Bytes bytes, FileBytes(directory + "/" + file.file));
     if (DigestOf(bytes) != file.digest) {
       return DataLoss("%s/%s: damaged; prepare it again [SK-data-damaged]", directory, file.file);
     }
     SKERRY_RETURN_IF_ERROR(client.Write(WithoutSlash(address) + "/" + file.file, bytes));
   }
+  line.End();
   std::printf("%s: %zu files\n", address.c_str(), files.size());
   return absl::OkStatus();
 }
@@ -113,8 +118,12 @@ std::set<std::string> ChunkNames(const Checkpoint& checkpoint) {
 
 // True: it was whole here, and is there now.
 absl::StatusOr<bool> PushGeneration(WebClient& client, const std::string& from,
-                                    const std::string& to, const Checkpoint& checkpoint) {
-  for (const std::string& name : ChunkNames(checkpoint)) {
+                                    const std::string& to, const Checkpoint& checkpoint,
+                                    ShareLine* line) {
+  const std::set<std::string> names = ChunkNames(checkpoint);
+  int64_t sent = 0;
+  for (const std::string& name : names) {
+    if (line != nullptr) line->Show(sent++, std::ssize(names));
     SKERRY_ASSIGN_OR_RETURN(const bool is_there, client.Exists(to + name));
     if (is_there) continue;
     const auto chunk = FileBytes(from + name);
@@ -137,7 +146,7 @@ absl::StatusOr<bool> PushGeneration(WebClient& client, const std::string& from,
 
 // Those of the archive that come after `after`, in order; the last one that is there now.
 absl::StatusOr<int64_t> PushAfter(const std::string& run_directory, const std::string& address,
-                                  int64_t after, WebOptions options) {
+                                  int64_t after, WebOptions options, ShareLine* line = nullptr) {
   SKERRY_ASSIGN_OR_RETURN(const auto archive, OpenArchive(run_directory));
   SKERRY_ASSIGN_OR_RETURN(const auto generations, archive->Generations());
   WebClient client(std::move(options));
@@ -145,9 +154,9 @@ absl::StatusOr<int64_t> PushAfter(const std::string& run_directory, const std::s
     if (generation <= after) continue;
     const auto checkpoint = archive->Load(generation);
     if (!checkpoint.ok()) continue;
-    SKERRY_ASSIGN_OR_RETURN(
-        const bool pushed,
-        PushGeneration(client, run_directory + "/checkpoints", WithoutSlash(address), *checkpoint));
+    SKERRY_ASSIGN_OR_RETURN(const bool pushed,
+                            PushGeneration(client, run_directory + "/checkpoints",
+                                           WithoutSlash(address), *checkpoint, line));
     if (pushed) after = generation;
   }
   return after;
@@ -160,8 +169,10 @@ int Ended(const absl::Status& status) {
 }  // namespace
 
 absl::Status PushCheckpoints(const std::string& run_directory, const std::string& address) {
+  ShareLine line("sending the checkpoints");
   SKERRY_ASSIGN_OR_RETURN(const int64_t newest,
-                          PushAfter(run_directory, address, 0, WebOptionsOfEnvironment()));
+                          PushAfter(run_directory, address, 0, WebOptionsOfEnvironment(), &line));
+  line.End();
   if (newest == 0) return NotFound("%s has no checkpoint yet [SK-checkpoint-none]", run_directory);
   std::printf("%s: generation %lld\n", address.c_str(), static_cast<long long>(newest));
   return absl::OkStatus();
@@ -184,7 +195,11 @@ absl::Status FetchCheckpoint(const std::string& address, const std::string& run_
   const std::string to = run_directory + "/checkpoints";
   SKERRY_RETURN_IF_ERROR(DiskCheckpointFiles::Open(to).status());
   constexpr int64_t kChunkBytesMax = 4 << 20;
-  for (const std::string& name : ChunkNames(*checkpoint)) {
+  const std::set<std::string> names = ChunkNames(*checkpoint);
+  ShareLine line("fetching the checkpoint");
+  int64_t fetched = 0;
+  for (const std::string& name : names) {
+    line.Show(fetched++, std::ssize(names));
     if (const auto here = MappedFile::Open(to + name);
         here.ok() && "/chunks/" + DigestOf((*here)->bytes()).Hex() == name) {
       continue;
@@ -196,6 +211,7 @@ absl::Status FetchCheckpoint(const std::string& address, const std::string& run_
     SKERRY_RETURN_IF_ERROR(WriteFileAtomically(to + name, TextOf(chunk)));
   }
   SKERRY_RETURN_IF_ERROR(WriteFileAtomically(to + ManifestName(generation), TextOf(text)));
+  line.End();
   std::printf("%s: generation %lld, step %lld\n", run_directory.c_str(),
               static_cast<long long>(generation), static_cast<long long>(checkpoint->step));
   return absl::OkStatus();

@@ -42,7 +42,8 @@ absl::StatusOr<EvaluationWindows> TextWindows(const TransformerConfig& config,
 }
 
 absl::StatusOr<Evaluation> EvaluateWindows(Decoder& decoder, const EvaluationWindows& windows,
-                                           int64_t windows_max, const LeftOutLayers& left_out) {
+                                           int64_t windows_max, const LeftOutLayers& left_out,
+                                           const OnWindow& on_window) {
   SKERRY_CHECK(windows_max >= 1);
   const int32_t context = decoder.config().context;
   Evaluation result;
@@ -58,6 +59,7 @@ absl::StatusOr<Evaluation> EvaluateWindows(Decoder& decoder, const EvaluationWin
     SKERRY_ASSIGN_OR_RETURN(const float loss,
                             decoder.Loss(tokens.first(tokens.size() - 1), tokens.subspan(1), 1));
     sum += loss;
+    if (on_window) on_window(i + 1, result.windows);
   }
   decoder.LeaveOut({});
   result.loss = sum / static_cast<double>(result.windows);
@@ -66,11 +68,12 @@ absl::StatusOr<Evaluation> EvaluateWindows(Decoder& decoder, const EvaluationWin
 
 absl::StatusOr<Evaluation> Evaluate(const TransformerConfig& config,
                                     std::span<const float> parameters, const TokenDataset& data,
-                                    int64_t windows_max, Backend* backend) {
+                                    int64_t windows_max, Backend* backend,
+                                    const OnWindow& on_window) {
   SKERRY_ASSIGN_OR_RETURN(const auto windows, ValidationWindows(config, data));
   SKERRY_ASSIGN_OR_RETURN(const auto decoder,
                           Decoder::Create(config, parameters, config.context, backend));
-  return EvaluateWindows(*decoder, windows, windows_max, nullptr);
+  return EvaluateWindows(*decoder, windows, windows_max, nullptr, on_window);
 }
 
 namespace {

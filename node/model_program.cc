@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "common/share_line_program.h"
 #include "common/status.h"
 #include "kernels/backend.h"
 #include "model/document_reader.h"
@@ -133,8 +134,12 @@ absl::Status EvaluateModel(const EvaluateOptions& options) {
     PrintRobustness(rows, options.json);
     return absl::OkStatus();
   }
-  SKERRY_ASSIGN_OR_RETURN(const Evaluation evaluation,
-                          EvaluateWindows(*decoder, *windows, options.windows_max, nullptr));
+  ShareLine line("evaluating");
+  SKERRY_ASSIGN_OR_RETURN(
+      const Evaluation evaluation,
+      EvaluateWindows(*decoder, *windows, options.windows_max, nullptr,
+                      [&line](int64_t done, int64_t all) { line.Show(done, all); }));
+  line.End();
   Print({{"loss", evaluation.loss},
          {"perplexity", std::exp(evaluation.loss)},
          {"tokens", evaluation.tokens}},

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/status.h"
+#include "node/device_probe.h"
 #include "node/own_addresses.h"
 #include "node/ring_trial.h"
 #include "wire/config.h"
@@ -39,6 +40,11 @@ absl::StatusOr<std::vector<GroupOperation>> OperationsOf(const std::string& want
 absl::StatusOr<std::vector<RingTask>> TasksOf(const RingOptions& options) {
   SKERRY_ASSIGN_OR_RETURN(const auto operations, OperationsOf(options.operation));
   const auto values = static_cast<int64_t>(options.mib * (1 << 20) / sizeof(float));
+  if (const int64_t free = HostMemoryFree(); RingTrialBytes(values) > free) {
+    return InvalidArgument(
+        "--mib %g wants %d MiB of memory on every machine, and %d MiB are free on this one",
+        options.mib, RingTrialBytes(values) >> 20, free >> 20);
+  }
   std::vector<RingTask> tasks;
   for (const GroupOperation operation : operations)
     tasks.push_back({operation, values, options.times});
@@ -133,6 +139,7 @@ absl::Status Join(const RingOptions& options) {
   RingTrialMember::Options member;
   member.host = ticket.coordinator;
   member.hello.ticket = options.ticket;
+  member.memory_bytes = HostMemoryFree();
   member.hello.endpoint = AdvertisedAt(loop->endpoint(), options.advertise);
   member.hello.listens = ListensAt(loop->endpoint(), OwnAddresses());
   if (member.hello.listens.size() > kListensMax) member.hello.listens.resize(kListensMax);

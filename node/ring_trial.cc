@@ -8,6 +8,18 @@
 
 namespace skerry {
 
+namespace {
+
+double ToMib(int64_t bytes) {
+  return static_cast<double>(bytes) / (1 << 20);
+}
+
+}  // namespace
+
+int64_t RingTrialBytes(int64_t values) {
+  return values < INT64_MAX / 16 ? values * 3 * static_cast<int64_t>(sizeof(float)) : INT64_MAX;
+}
+
 RingTrialMember::RingTrialMember(Options options)
     : options_(std::move(options)),
       part_([this](Context& context, const RingTrialPart::Outcome& outcome) {
@@ -36,7 +48,17 @@ void RingTrialMember::OnMessage(Context& context, const NodeId& from, const Mess
   } else if (const auto* trial = std::get_if<GroupTrial>(&message)) {
     const auto& members = trial->members;
     const bool is_mine = std::count(members.begin(), members.end(), context.self()) == 1;
-    if (is_mine && trial->times > 0 && !part_.busy()) part_.Begin(context, *trial);
+    if (!is_mine || trial->times <= 0 || part_.busy()) return;
+    if (RingTrialBytes(trial->values) > options_.memory_bytes) {
+      const std::string why = absl::StrFormat(
+          "the ring wants %.0f MiB of memory on every machine, and %.0f MiB are free here: fewer "
+          "--mib would do",
+          ToMib(RingTrialBytes(trial->values)), ToMib(options_.memory_bytes));
+      leaves_ = true;
+      context.Send(options_.host, skerry::Leave{why});
+      return context.Stop(1, why);
+    }
+    part_.Begin(context, *trial);
   } else if (const auto* refused = std::get_if<Refused>(&message)) {
     context.Stop(1, refused->reason);
   } else if (const auto* shutdown = std::get_if<Shutdown>(&message)) {

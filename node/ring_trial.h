@@ -74,6 +74,7 @@ class RingTrialMember final : public Actor {
   struct Options {
     NodeId host;
     Hello hello;
+    int64_t memory_bytes = INT64_MAX;  // a trial that needs more is refused, before it takes any
   };
   explicit RingTrialMember(Options options);
   void OnStart(Context& context) override;
@@ -92,6 +93,9 @@ class RingTrialMember final : public Actor {
   bool leaves_ = false;
   TimerId watch_ = 0;
 };
+
+// What a process of a trial holds of so many values: them, and their like while it checks.
+int64_t RingTrialBytes(int64_t values);
 
 struct RingTask {
   GroupOperation operation = GroupOperation::kAllReduce;

@@ -365,7 +365,7 @@ VirtualOutcome VirtualRun::Outcome() const {
 }
 
 void VirtualRun::AddTimes(VirtualOutcome& outcome) const {
-  outcome.hidden_fraction = checkers_.state().HiddenFraction();
+  outcome.hidden_fraction = checkers_.state().hidden.Fraction();
   if (!planned_ || step_ended_.empty()) return;
   std::vector<double> steps;
   Instant before = *planned_;

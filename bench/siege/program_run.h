@@ -49,16 +49,21 @@ inline void WaitFor(const std::filesystem::path& file, const std::string& text,
   close(changes);
 }
 
+// Sizes of [model] in run.toml: of one that weighs nothing.
+inline constexpr char kTinyModel[] =
+    "hidden = 32\nlayers = 2\nheads = 2\nkv_heads = 1\nffn = 64\ncontext = 32\n";
+
 class ProgramRun {
  public:
   // With `rtt_ms` everybody is so far from everybody: what takes time is waiting.
-  ProgramRun(int nodes_min, int steps, int rtt_ms = 0, int stages = 1)
+  ProgramRun(int nodes_min, int steps, int rtt_ms = 0, int stages = 1,
+             const std::string& model = kTinyModel)
       : bin_(BinDirectory()), is_shaped_(rtt_ms > 0) {
     std::string name =
         (std::filesystem::temp_directory_path() / "skerry-strangers-XXXXXX").string();
     SKERRY_CHECK(mkdtemp(name.data()) != nullptr, "a directory");
     at = name;
-    std::ofstream(at / "run.toml") << ConfigOf(nodes_min, steps, stages);
+    std::ofstream(at / "run.toml") << ConfigOf(nodes_min, steps, stages, model);
     std::ofstream(at / "wan.toml") << ShapeOf(rtt_ms);
     std::ofstream text(at / "text.txt");
     for (int i = 0; i < 20'000; ++i) text << "line " << i * 7919 % 1000 << " of it.\n";
@@ -131,20 +136,20 @@ class ProgramRun {
   CommandLine Shaped(CommandLine command) const {
     if (is_shaped_) {
       for (const std::string& more : {std::string("--shape"), (at / "wan.toml").string(),
-                                      std::string("--region"), std::string("place")})
+                                      std::string("--region"), std::string("frankfurt")})
         command.push_back(more);
     }
     return command;
   }
   static std::string ShapeOf(int rtt_ms) {
     return absl::StrFormat(
-        "[[region]]\nname = \"place\"\n[same_region]\nrtt_ms = %d\nrate_mbps = 1000\n",
+        "[[region]]\nname = \"frankfurt\"\n[same_region]\nrtt_ms = %d\nrate_mbps = 1000\n",
         std::max(1, rtt_ms));
   }
   static std::string BinDirectory() {
     return std::filesystem::canonical("/proc/self/exe").parent_path().string() + "/";
   }
-  static std::string ConfigOf(int nodes_min, int steps, int stages) {
+  static std::string ConfigOf(int nodes_min, int steps, int stages, const std::string& model) {
     return absl::StrFormat(R"([run]
 name = "strangers"
 seed = 1
@@ -152,13 +157,7 @@ steps = %d
 nodes_min = %d
 [model]
 vocab = 256
-hidden = 32
-layers = 2
-heads = 2
-kv_heads = 1
-ffn = 64
-context = 32
-[outer]
+%s[outer]
 inner_steps = 10
 overlap_steps = 1
 [pipeline]
@@ -168,7 +167,7 @@ microbatches_per_step = 2
 sequences_per_microbatch = 1
 in_flight = 1
 )",
-                           steps, nodes_min, stages);
+                           steps, nodes_min, model, stages);
   }
 
   std::string bin_;

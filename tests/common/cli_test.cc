@@ -8,6 +8,7 @@
 
 #include "common/cli_program.h"
 #include "common/error_pages.h"
+#include "common/share_line_program.h"
 
 using namespace skerry;
 namespace fs = std::filesystem;
@@ -81,6 +82,16 @@ TEST_CASE("A mistyped word is guessed when one is near, and only then", "[common
   CHECK(NearestWord("--hme", words) == "--home");
   CHECK(NearestWord("xylophone", words) == "");
   CHECK(NearestWord("a", words) == "");
+}
+
+TEST_CASE("What takes more than two seconds says how far it has come", "[common]") {
+  CHECK(ShareText("reading", 0.5, 1.9).empty());
+  CHECK(ShareText("reading", 0, 5) == "reading   0 %");
+  CHECK(ShareText("reading", 0.25, 4) == "reading  25 %, 12 s to go");
+  CHECK(ShareText("reading", 0.5, 90) == "reading  50 %, 1 min 30 s to go");
+  CHECK(ShareText("reading", 0.01, 100) == "reading   1 %, 2 h 45 min to go");
+  CHECK(ShareText("reading", 1, 4) == "reading 100 %");
+  CHECK(ShareText("reading", 1.5, 4) == "reading 100 %");  // it has grown meanwhile
 }
 
 TEST_CASE("Completions and manual are made of the command line's own tree", "[common]") {

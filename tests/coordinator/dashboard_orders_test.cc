@@ -1,10 +1,11 @@
-// What the dashboard says of a node and of the operator's orders.
+// What the dashboard says of a node, of the operator's orders, and of who was missing in a round.
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "coordinator/dashboard_view.h"
 #include "coordinator/page.h"
+#include "coordinator/report_page.h"
 
 namespace skerry {
 namespace {
@@ -70,6 +71,70 @@ TEST_CASE("Dashboard: a pause is said with its step and why") {
             "paused by the operator at step 40: no &lt;power&gt;"));
 }
 
+TEST_CASE(
+    "Dashboard: a round says who took part, who did not and why, bytes, and whose base differs") {
+  const std::string before =
+      R"({"t":0,"utc":"2026-11-22T10:00:00Z","kind":"run","run":"aa","name":"sea","seed":1}
+{"t":1,"kind":"plan","version":1,"stages":[{"first_layer":0,"last_layer":2,)"
+      R"("replicas":["aaaaaaaa","bbbbbbbb","cccccccc","dddddddd"]}]}
+{"t":2,"kind":"dead","node":"bbbbbbbb","silent_s":10,"why":"it is silent"}
+{"t":3,"kind":"left","node":"cccccccc","why":"it left: <b>bed</b>time"}
+{"t":4,"kind":"absent","node":"dddddddd","stage":0,"round":3}
+{"t":5,"kind":"round","stage":0,"round":3,"participants":["aaaaaaaa"]}
+{"t":6,"kind":"applied","stage":0,"round":3,"node":"aaaaaaaa","digest":"d1","transfer_s":4,)"
+      R"("wait_s":1,"bytes_sent":2000,"bytes_received":1}
+)";
+  const RunReport report = ReportOfLines(before);
+  const std::string table = NewestRoundsTable(report);
+  CHECK(Has(table, "<code>aaaaaaaa</code>"));
+  CHECK(Has(table, "<code>bbbbbbbb</code> silent"));
+  CHECK(Has(table, "<code>cccccccc</code> left"));
+  CHECK(Has(table, "<code>dddddddd</code> late"));
+  CHECK(Has(table, "2.0 kB"));
+  CHECK(Has(table, "75 % of 4.0 s"));
+  CHECK_FALSE(Has(table, "class=\"bad\""));
+  const Json told = Json::parse(ReportJson(report))["newest_rounds"];
+  REQUIRE(told.size() == 1);
+  CHECK(told[0]["round"] == 3);
+  CHECK(told[0]["took_part"] == Json::array({"aaaaaaaa"}));
+  CHECK(told[0]["missing"] == Json::parse(R"([{"node":"bbbbbbbb","why":"silent"},
+      {"node":"cccccccc","why":"left"},{"node":"dddddddd","why":"late"}])"));
+  CHECK(told[0]["missing_count"] == 3);
+  CHECK(told[0]["bytes_sent"] == 2000);
+  CHECK(told[0]["hidden"] == 0.75);
+  CHECK(told[0]["digests"] == Json::parse(R"({"d1":1})"));
+  CHECK(Has(EventTable(report), "cccccccc left: &lt;b&gt;bed&lt;/b&gt;time."));
+
+  const std::string after =
+      R"({"t":7,"kind":"applied","stage":0,"round":3,"node":"dddddddd","digest":"d2","transfer_s":4}
+{"t":8,"kind":"returned","node":"bbbbbbbb"}
+{"t":9,"kind":"round","stage":0,"round":4,"participants":["aaaaaaaa","dddddddd"]}
+)";
+  const std::string later = NewestRoundsTable(ReportOfLines(before + after));
+  CHECK(Has(later, "class=\"bad\""));  // two digests of one base
+  CHECK(Has(later, "<code>bbbbbbbb</code> not in it yet"));
+  CHECK(later.find(">4</th>") < later.find(">3</th>"));  // the newest first
+  // Told together it names nobody; then nobody is said to have been there.
+  const RunReport summed = ReportOfLines(
+      R"({"t":1,"kind":"round_sum","stage":0,"round":3,"participants":2,"digests":{"d1":2}})");
+  CHECK(Has(NewestRoundsTable(summed), "<td>2</td><td>–</td>"));
+  CHECK(Json::parse(ReportJson(summed))["newest_rounds"][0]["missing"].is_null());
+}
+
+TEST_CASE("Dashboard: who is missing in a round is said of rounds that are told together, too") {
+  const RunReport report = ReportOfLines(
+      R"({"t":1,"kind":"left","node":"bbbbbbbb","why":"it left"}
+{"t":2,"kind":"round_sum","stage":0,"round":3,"participants":2,"missing_count":9,)"
+      R"("missing":[["aaaaaaaa","late"],["bbbbbbbb","gone"],["cccccccc","put out"],7,["d"]]}
+{"t":3,"kind":"round_sum","stage":0,"round":4,"participants":3,"missing":[]})");
+  const std::string table = NewestRoundsTable(report);
+  CHECK(Has(table, "<code>aaaaaaaa</code> late"));
+  CHECK(Has(table, "<code>bbbbbbbb</code> left"));  // how it is gone, the log knows
+  CHECK(Has(table, "<code>cccccccc</code> put out"));
+  CHECK(Has(table, "and 6 more"));
+  CHECK(Has(table, "<td>nobody</td>"));
+}
+
 TEST_CASE("Dashboard: who waits, and for whom most, is said in a sentence") {
   Json status = Status();
   const auto said = [&](double age_s) {
@@ -97,14 +162,22 @@ TEST_CASE("Dashboard: who waits, and for whom most, is said in a sentence") {
 
 TEST_CASE("Dashboard: what is to go is not said while nothing goes") {
   Json status = Status();
+  status["tokens_per_s"] = 100.0;
   RunReport report;
   for (int64_t step = 0; step < 3; ++step) {
     report.step_ended_s.emplace_back(step, 2.0 * static_cast<double>(step));
   }
-  CHECK(Has(Piece(DashboardView(status, 0, report), "tiles"), "to go"));
+  const auto tiles = [&](double age_s) {
+    return Piece(DashboardView(status, age_s, report), "tiles");
+  };
+  CHECK(Has(tiles(0), "to go"));
+  CHECK(Has(tiles(0), "tokens/s"));
+  // Of a coordinator that is silent nobody knows how far it is.
+  CHECK_FALSE(Has(tiles(60), "to go"));
+  CHECK_FALSE(Has(tiles(60), "tokens/s"));
   for (const char* phase : {"paused", "pausing"}) {
     status["phase"] = phase;
-    CHECK_FALSE(Has(Piece(DashboardView(status, 0, report), "tiles"), "to go"));
+    CHECK_FALSE(Has(tiles(0), "to go"));
   }
 }
 

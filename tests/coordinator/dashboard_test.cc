@@ -242,6 +242,11 @@ TEST_CASE("Dashboard program: the page, what it is made of, and what moved since
   CHECK(Json::parse(client.Get("/api/report")->body)["seed"] == 1);
   CHECK(Has(Json::parse(client.Get("/at?s=3")->body)["pieces"]["heading"], "as it was then"));
   CHECK(client.Get("/at?s=soon")->status == 400);
+  // As browsers ask: brotli would take longer than all the rest.
+  const auto packed = client.Get("/", {{"Accept-Encoding", "gzip, deflate, br"}});
+  CHECK(packed->get_header_value("Content-Encoding") == "gzip");
+  CHECK(Has(packed->body, "id=\"pipeline\""));
+  CHECK_FALSE(client.Get("/", {{"Accept-Encoding", "br"}})->has_header("Content-Encoding"));
   CHECK(client.Get("/../run.toml")->status == 404);
   std::string heard;
   bool told = false;

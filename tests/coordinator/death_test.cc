@@ -104,6 +104,8 @@ TEST_CASE(
   const auto& participants = run.state().commits.at({1, 0}).participants;
   REQUIRE(participants.size() == 1);
   CHECK(participants[0].node == replicas[0]);
+  CHECK(run.LastEvent("round")["missing"] ==
+        nlohmann::json::parse(R"([[")" + replicas[1].Short() + R"(","gone"]])"));
 }
 
 TEST_CASE("A death after the freeze changes nothing of the frozen round", "[coordinator]") {

@@ -107,12 +107,17 @@ TEST_CASE("Event budget: a short run's log has every event as it was") {
 TEST_CASE("Event budget: replicas that disagree are told of, however little may be written") {
   EventBudget budget(/*already=*/int64_t{1} << 40);
   const double now_s = 0;
-  CHECK(budget.On(now_s, "round", R"("stage":1,"round":7,"participants":["a","b"])").empty());
+  CHECK(budget
+            .On(now_s, "round",
+                R"("stage":1,"round":7,"participants":["a","b"],"missing":[["c","gone"]])")
+            .empty());
   CHECK(budget.On(now_s, "applied", R"("node":"a","stage":1,"round":7,"digest":"x")").empty());
   const auto lines = budget.On(now_s, "applied", R"("node":"b","stage":1,"round":7,"digest":"y")");
   REQUIRE(lines.size() == 1);
   CHECK(lines[0].first == "round_sum");
-  CHECK(Json::parse("{" + lines[0].second + "}")["digests"] == Json({{"x", 1}, {"y", 1}}));
+  const Json told = Json::parse("{" + lines[0].second + "}");
+  CHECK(told["digests"] == Json({{"x", 1}, {"y", 1}}));
+  CHECK(told["missing"] == Json::parse(R"([["c","gone"]])"));
 }
 
 TEST_CASE("Event budget: what waits is told before the run is rewound or ends") {

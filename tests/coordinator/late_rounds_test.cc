@@ -65,6 +65,8 @@ TEST_CASE("A round that waits for one delta only is frozen without it", "[coordi
   CHECK(NodesOf(run.state().commits.at({1, 0})) == others);
   CHECK(run.SentTo<RoundCommit>(late).size() == 1);
   CHECK(run.LastEvent("absent").at("node") == late.Short());
+  CHECK(run.LastEvent("round").at("missing") ==
+        nlohmann::json::parse(R"([[")" + late.Short() + R"(","late"]])"));
   CHECK(run.CountEvents("dead") == 0);
   CHECK(run.Fold() == run.state());
   // Its next message counts for two rounds.

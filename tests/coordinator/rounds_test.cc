@@ -100,6 +100,7 @@ TEST_CASE("A round is frozen when every live replica holds every live replica's 
     CHECK(run.SentTo<RoundCommit>(node) == std::vector<RoundCommit>{commit});
   }
   CHECK(run.LastEvent("round")["participants"].size() == 2);
+  CHECK_FALSE(run.LastEvent("round").contains("missing"));
 }
 
 TEST_CASE("There is one set for a round, ever: late reports get the frozen one again",

@@ -118,13 +118,38 @@ TEST_CASE("The agreed digest is that of most replicas, of the first in a tie", "
 
 TEST_CASE("Hidden is what the last replica to come did not wait for", "[coordinator]") {
   RunState state;
-  CHECK(state.HiddenFraction() == 1);
+  CHECK(state.hidden.Fraction() == 1);
+  const auto commit = [&](int32_t stage, std::vector<Participant> who) {
+    REQUIRE(state.Apply(CommitRecord({stage, 0, std::move(who)})).ok());
+  };
+  const auto applied = [&](int node, int32_t stage, double transfer_s, double wait_s) {
+    const RoundApplied report{stage, 0, {}, transfer_s, wait_s};
+    REQUIRE(state.Apply(AppliedRecord(Node(node), report)).ok());
+    return state.hidden.Fraction();
+  };
   // Node 1 comes 6 s before node 2, whose delta it needs; the transfer itself takes 2 s.
-  state.applied[{0, 0}] = {{Node(1), {0, 0, {}, 8.0, 7.0}}, {Node(2), {0, 0, {}, 2.0, 0.5}}};
-  CHECK(state.HiddenFraction() == Approx(0.75));
-  state.applied[{1, 0}] = {{Node(3), {1, 0, {}, 2.0, 0.0}},
-                           {Node(4), {1, 0, {}, 0, 0}}};  // 4 joins
-  CHECK(state.HiddenFraction() == Approx(1 - 0.5 / 4));
+  commit(0, {{Node(1), 64, {}}, {Node(2), 64, {}}});
+  CHECK(applied(1, 0, 8.0, 7.0) == Approx(0.125));
+  CHECK(applied(2, 0, 2.0, 0.5) == Approx(0.75));
+  CHECK(applied(2, 0, 1.0, 1.0) == Approx(0.75));  // said again: the first holds
+  commit(1, {{Node(3), 64, {}}});
+  CHECK(applied(3, 1, 2.0, 0.0) == Approx(1 - 0.5 / 4));
+  CHECK(applied(4, 1, 0, 0) == Approx(1 - 0.5 / 4));      // 4 joins
+  CHECK(applied(5, 1, 0.5, 0.5) == Approx(1 - 0.5 / 4));  // 5 came late and is not in it
+  // A run that begins anew has no rounds.
+  REQUIRE(state.Apply(RewindRecord(PlanRecord(PipelinePlan(), 0, 0), 0)).ok());
+  CHECK(state.hidden == HiddenTime());
+}
+
+TEST_CASE("Rounds of a run are those of the stage that has most", "[coordinator]") {
+  RunState state;
+  CHECK(state.RoundsOfAnyStage() == 0);
+  state.plan = PipelinePlan();
+  state.plan->start.round = 2;
+  CHECK(state.RoundsOfAnyStage() == 2);
+  for (const auto& [stage, round] : {std::pair{0, 2}, {0, 3}, {1, 2}, {3, 2}, {3, 3}, {3, 4}})
+    REQUIRE(state.Apply(CommitRecord({stage, round, {}})).ok());
+  CHECK(state.RoundsOfAnyStage() == 5);
 }
 
 TEST_CASE("What rounds send is told per parameter, of each stage's latest round", "[coordinator]") {

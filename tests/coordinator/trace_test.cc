@@ -1,10 +1,16 @@
 // Where the time of a step went: from what nodes trace to what people read.
+#include <stdlib.h>
+
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "coordinator/explain.h"
 #include "coordinator/report_page.h"
+#include "coordinator/run_trace.h"
 #include "pipeline/exec/step_tracer.h"
+#include "sim/child_process.h"
 #include "tests/coordinator/served_run.h"
 
 using namespace skerry;
@@ -131,6 +137,77 @@ TEST_CASE("Explain says who was waited for, what was predicted and what would ha
         Approx(0.150));
   CHECK(absl::IsNotFound(ExplainText(report, nullptr, {.round = 7, .step = {}}).status()));
   CHECK(GanttChart(report).find("Tasks of every node in step 4") != std::string::npos);
+}
+
+namespace {
+
+// Of steps 4, 12 and 20.
+std::string LogOfTraces() {
+  std::string lines =
+      R"({"t":0.0,"utc":"2026-11-22T10:00:00Z","kind":"run","run":"aa","name":"sea"})";
+  for (int64_t step = 4; step <= 20; step += 8) {
+    TracedStep traced = TwoNodesTraced();
+    traced.step = step;
+    traced.predicted = traced.tasks;
+    nlohmann::json event = TraceJson(traced, 100);
+    event["t"] = 10.0 + static_cast<double>(step);
+    event["kind"] = "trace";
+    lines += "\n" + event.dump();
+  }
+  return lines + "\ngarbage {\"kind\":\"trace\"";
+}
+
+}  // namespace
+
+TEST_CASE("Traced steps of a window become Chrome's trace: a row a node, a bar a task",
+          "[coordinator]") {
+  const std::string lines = LogOfTraces();
+  std::istringstream log(lines);
+  std::ostringstream out;
+  const auto steps = WriteRunTrace(log, {.first_step = 5, .last_step = 12}, out);
+  REQUIRE(steps.ok());
+  CHECK(*steps == 1);
+  const auto trace = nlohmann::json::parse(out.str());
+  std::map<std::string, int> seen;
+  std::set<std::pair<int, std::string>> rows;
+  for (const auto& event : trace["traceEvents"]) {
+    ++seen[event["ph"].get<std::string>()];
+    if (event["name"] == "thread_name")
+      rows.emplace(event["pid"].get<int>(), event["args"]["name"].get<std::string>());
+    if (event["name"] != "optimizer" || event["pid"] != 0) continue;
+    // It ends the step, when the line was written.
+    CHECK(event["ts"].get<double>() + event["dur"].get<double>() == Approx(22.0e6));
+    CHECK(event["dur"].get<double>() == Approx(10e3));
+    CHECK(event["args"]["step"] == 12);
+  }
+  CHECK(seen["X"] == 12);  // six tasks, measured and predicted
+  CHECK(rows == std::set<std::pair<int, std::string>>{
+                    {0, "aaaaaaaa"}, {0, "bbbbbbbb"}, {1, "aaaaaaaa"}, {1, "bbbbbbbb"}});
+
+  std::istringstream again(lines), nothing("no event");
+  std::ostringstream none;
+  CHECK(*WriteRunTrace(again, {.first_step = 21}, none) == 0);
+  CHECK(nlohmann::json::parse(none.str())["traceEvents"].empty());
+  CHECK(absl::IsInvalidArgument(WriteRunTrace(nothing, {}, none).status()));
+}
+
+TEST_CASE("The program writes the trace of a run's directory, and says when there is none",
+          "[coordinator]") {
+  std::string home = (std::filesystem::temp_directory_path() / "skerry-trace-XXXXXX").string();
+  REQUIRE(mkdtemp(home.data()) != nullptr);
+  std::ofstream(home + "/events.jsonl") << LogOfTraces() << "\n";
+  const std::string program =
+      std::filesystem::canonical("/proc/self/exe").parent_path().string() + "/skerry-coordinator";
+  const auto all = RunAndCapture({program, "trace", home});
+  REQUIRE(all.ok());
+  CHECK(nlohmann::json::parse(*all)["traceEvents"].size() == 3 * 12 + 6);  // rows have names
+  const std::string file = home + "/trace.json";
+  CHECK(RunAndCapture({program, "trace", home, "--from-step", "12", "--out", file}).ok());
+  std::ifstream written(file);
+  CHECK(nlohmann::json::parse(written)["traceEvents"].size() == 2 * 12 + 6);
+  CHECK_FALSE(RunAndCapture({program, "trace", home, "--from-step", "21"}).ok());
+  CHECK_FALSE(RunAndCapture({program, "trace", home + "/nothing"}).ok());
+  std::filesystem::remove_all(home);
 }
 
 TEST_CASE("A tracer keeps one step of a round, from its opening to the optimizer",

@@ -30,7 +30,8 @@ std::vector<RingTask> AllOperations(int32_t times) {
 }
 
 std::unique_ptr<Trial> MakeTrial(int32_t members, std::vector<RingTask> tasks,
-                                 const std::string& last_ticket = "right") {
+                                 const std::string& last_ticket = "right",
+                                 int64_t last_memory = INT64_MAX) {
   auto trial = std::make_unique<Trial>();
   SimulationOptions options;
   options.link = [](const NodeId&, const NodeId&) {
@@ -51,6 +52,7 @@ std::unique_ptr<Trial> MakeTrial(int32_t members, std::vector<RingTask> tasks,
       RingTrialMember::Options member;
       member.host = Id(0);
       member.hello.ticket = r + 1 == members ? last_ticket : "right";
+      if (r + 1 == members) member.memory_bytes = last_memory;
       return std::make_unique<RingTrialMember>(std::move(member));
     });
   }
@@ -98,6 +100,19 @@ TEST_CASE("Ring trial: whoever dies or hangs is out, and the others have their f
   REQUIRE(trial->figures.size() == 1);
   CHECK(trial->figures.front().members == 3);
   CHECK(trial->figures.front().is_right);
+}
+
+TEST_CASE("Ring trial: who has no room for it says so and is out", "[node][ring_trial][error]") {
+  const auto trial = MakeTrial(3, {{GroupOperation::kAllReduce, kValues, 2}}, "right",
+                               RingTrialBytes(kValues) - 1);
+  REQUIRE(RunToEnd(*trial, 60));
+  REQUIRE(trial->figures.size() == 1);
+  CHECK(trial->figures.front().members == 2);
+  const auto& stopped = trial->simulation->stopped(Id(2));
+  REQUIRE(stopped.has_value());
+  CHECK(stopped->exit_code == 1);
+  CHECK(stopped->reason.find("--mib") != std::string::npos);
+  CHECK(RingTrialBytes(INT64_MAX) == INT64_MAX);
 }
 
 TEST_CASE("Ring trial: who leaves is not waited for", "[node][ring_trial]") {

@@ -152,7 +152,7 @@ class InTerminal {
     REQUIRE(ticket.ok());
     const std::string join =
         "env NO_COLOR=1 " + bin + "/skerry-node join --device cpu --threads 1 " +
-        ticket->substr(0, ticket->find('\n')) + " --listen tcp://127.0.0.1:* " + "--home " +
+        ticket->substr(0, ticket->find('\n')) + " --listen tcp://127.0.0.1:* --up-mbit 8 --home " +
         (home_ / "home").string() + "; echo ended with $?; cat";
     REQUIRE(
         Tmux({"new-session", "-d", "-x", std::to_string(columns), "-y", std::to_string(rows), join})
@@ -178,6 +178,11 @@ class InTerminal {
     return screen;
   }
   fs::path home() const { return home_ / "home"; }
+  std::string Limits() const {
+    std::ostringstream text;
+    text << std::ifstream(home() / "limits.toml").rdbuf();
+    return text.str();
+  }
 
  private:
   struct Answer {
@@ -213,6 +218,16 @@ TEST_CASE("On a terminal of either size the node shows itself, pauses, and leave
   CHECK(fs::exists(terminal.home() / "paused"));
   terminal.Press("p");
   terminal.Await("joining: asks the coordinator");
+  // Half of what it was, twice that, none: followed at once, and kept.
+  terminal.Await("up 8 Mbit/s");
+  terminal.Press("-");
+  terminal.Await("up 4 Mbit/s");
+  CHECK(Has(terminal.Limits(), "up_mbit = 4"));
+  terminal.Press("+");
+  terminal.Await("up 8 Mbit/s");
+  terminal.Press("0");
+  terminal.Await("limits      none");
+  CHECK_FALSE(Has(terminal.Limits(), "up_mbit"));
   terminal.Press("q");
   const std::string after = terminal.Await("ended with 0");
   CHECK_FALSE(Has(after, "q leave"));  // the screen is given back

@@ -1,14 +1,17 @@
-#include "tests/coordinator/dashboard_browser.h"
+#include "bench/dashboard_browser.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
-namespace skerry::testing {
+#include "common/check.h"
+
+namespace skerry::bench {
 namespace {
 
 namespace fs = std::filesystem;
@@ -89,6 +92,12 @@ for (const e of all('body *').filter(shown)) {
 return [...new Set(faults)];
 )";
 
+// Says what there was when `holds` does not, and ends the program.
+void Want(bool holds, const char* what, const std::string& had) {
+  if (!holds) std::fprintf(stderr, "wanted: %s\n%s\n", what, had.c_str());
+  SKERRY_CHECK(holds, "the browser does not do as it is told");
+}
+
 int PortOf(const std::string& log, ChildProcess& driver) {
   const std::string before = "successfully on port ";
   while (true) {
@@ -99,7 +108,7 @@ int PortOf(const std::string& log, ChildProcess& driver) {
     if (at != std::string::npos && text.find('.', at) != std::string::npos) {
       return std::stoi(text.substr(at + before.size()));
     }
-    if (!driver.Ended().empty()) FAIL("chromedriver " << driver.Ended() << ": " << text);
+    Want(driver.Ended().empty(), "chromedriver goes on", text);
   }
 }
 
@@ -108,11 +117,11 @@ int PortOf(const std::string& log, ChildProcess& driver) {
 std::unique_ptr<Browser> Browser::Start() {
   if (access(kChromium, X_OK) != 0 || access(kDriver, X_OK) != 0) return nullptr;
   std::string home = (fs::temp_directory_path() / "skerry-browser-XXXXXX").string();
-  REQUIRE(mkdtemp(home.data()) != nullptr);
+  Want(mkdtemp(home.data()) != nullptr, "a directory", home);
   const std::string log = home + "/log";
   auto driver = ChildProcess::Start(
       {"/usr/bin/env", "HOME=" + home, "TMPDIR=" + home, kDriver, "--port=0"}, log);
-  REQUIRE(driver.ok());
+  Want(driver.ok(), "chromedriver starts", kDriver);
   const int port = PortOf(log, *driver);
   return std::unique_ptr<Browser>(new Browser(*std::move(driver), port, home));
 }
@@ -143,9 +152,9 @@ Browser::~Browser() {
 json Browser::Ask(const std::string& path, const json& body) {
   const std::string where = session_.empty() ? path : "/session/" + session_ + path;
   const auto answer = client_.Post(where.c_str(), body.dump(), "application/json");
-  REQUIRE(answer);
-  INFO(where << " " << body.dump() << ": " << answer->body);
-  REQUIRE(answer->status == 200);
+  const bool well = answer && answer->status == 200;
+  Want(well, "the browser does it",
+       where + " " + body.dump() + ": " + (answer ? answer->body : "no answer"));
   return json::parse(answer->body)["value"];
 }
 
@@ -154,13 +163,14 @@ void Browser::Open(const std::string& url) {
 }
 
 void Browser::Look(int width, int height, bool dark) {
-  const auto tell = [&](const char* command, const json& parameters) {
-    Ask("/goog/cdp/execute", {{"cmd", command}, {"params", parameters}});
-  };
-  tell("Emulation.setDeviceMetricsOverride",
+  Tell("Emulation.setDeviceMetricsOverride",
        {{"width", width}, {"height", height}, {"deviceScaleFactor", 1}, {"mobile", width < 600}});
-  tell("Emulation.setEmulatedMedia",
+  Tell("Emulation.setEmulatedMedia",
        {{"features", {{{"name", "prefers-color-scheme"}, {"value", dark ? "dark" : "light"}}}}});
+}
+
+json Browser::Tell(const std::string& command, const json& parameters) {
+  return Ask("/goog/cdp/execute", {{"cmd", command}, {"params", parameters}});
 }
 
 json Browser::Run(const std::string& script) {
@@ -168,7 +178,6 @@ json Browser::Run(const std::string& script) {
 }
 
 void Browser::Await(const std::string& expression) {
-  INFO(expression);
   const std::string script =
       "const done = arguments[0];"
       "const look = () => { try { if (" +
@@ -185,10 +194,9 @@ void Browser::Click(const std::string& selector) {
   while (true) {
     const std::string path = "/session/" + session_ + "/element/" + Find(selector) + "/click";
     const auto answer = client_.Post(path.c_str(), "{}", "application/json");
-    REQUIRE(answer);
-    if (answer->status == 200) return;
-    INFO(selector << ": " << answer->body);
-    REQUIRE(answer->body.find("stale element") != std::string::npos);
+    if (answer && answer->status == 200) return;
+    const std::string said = answer ? answer->body : "no answer";
+    Want(said.find("stale element") != std::string::npos, "a click", selector + ": " + said);
   }
 }
 
@@ -196,6 +204,17 @@ void Browser::Type(const std::string& selector, const std::string& text) {
   const std::string element = Find(selector);
   Ask("/element/" + element + "/clear", json::object());
   Ask("/element/" + element + "/value", {{"text", text}});
+}
+
+void Browser::Press(const std::string& key) {
+  const int code = key == "Tab" ? 9 : 13;
+  for (const char* type : {"rawKeyDown", "keyUp"}) {
+    Tell("Input.dispatchKeyEvent", {{"type", type},
+                                    {"key", key},
+                                    {"code", key},
+                                    {"windowsVirtualKeyCode", code},
+                                    {"nativeVirtualKeyCode", code}});
+  }
 }
 
 std::string Browser::Text(const std::string& selector) {
@@ -213,8 +232,23 @@ std::vector<std::string> Browser::Complaints() {
   return found;
 }
 
+std::vector<std::string> AxeFaults(Browser& browser) {
+  const char* file = std::getenv("SKERRY_AXE");
+  if (file == nullptr || *file == 0) return {};
+  std::stringstream source;
+  source << std::ifstream(file).rdbuf();
+  Want(!source.str().empty(), "axe in the file that SKERRY_AXE names", file);
+  browser.Run(source.str());
+  browser.Run(
+      "window.axeFaults = null; axe.run(document, { resultTypes: ['violations'] }).then((found) =>"
+      "{ window.axeFaults = found.violations.flatMap((rule) => rule.nodes.map((node) =>"
+      "`axe ${rule.id}: ${node.html.slice(0, 160)} ${node.failureSummary}`)); });");
+  browser.Await("window.axeFaults !== null");
+  return browser.Run("return window.axeFaults;").get<std::vector<std::string>>();
+}
+
 std::vector<std::string> AccessibilityFaults(Browser& browser) {
   return browser.Run(kCheck).get<std::vector<std::string>>();
 }
 
-}  // namespace skerry::testing
+}  // namespace skerry::bench
