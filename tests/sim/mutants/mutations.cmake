@@ -168,9 +168,9 @@ mutant(25 coordinator/ops_training.cc
   [[        held_up = !MutantIs(25);]])
 
 mutant(26 coordinator/ops_handover.cc
-  [[    const int64_t round = RoundsOfAnyStage() + 1;]]
-  [[    const int64_t round =
-        std::max<int64_t>(RoundsOfAnyStage() + (MutantIs(26) ? 0 : 1), MutantIs(26) ? 1 : 0);]])
+  [[    const int64_t round = state_.RoundsOfAnyStage() + 1;]]
+  [[    const int64_t round = std::max<int64_t>(
+        state_.RoundsOfAnyStage() + (MutantIs(26) ? 0 : 1), MutantIs(26) ? 1 : 0);]])
 
 mutant(27 node/node_handover.cc
   [[  rounds_->SkipTo(version);]]
