@@ -191,6 +191,7 @@ absl::StatusOr<SoakResult> Soak(const SoakOptions& options, const volatile bool&
     if (number == 0) {
       first = MonotonicNow() - began;
       leg.limit = first * 6 + Duration::Seconds(120);
+      leg.loss_goal = kSoakLossGoal * done.loss;
     }
     say(absl::StrFormat("leg %d: %.0f s, %d steps, %d rounds, %d digests, loss %.4f, %d complaints",
                         number, done.seconds, done.steps, done.rounds, done.digests, done.loss,

@@ -241,7 +241,8 @@ void Leg::KeepWhatTells() {
     fs::copy_file(fs::path(processes_.RunDirectory()) / file, logs / file,
                   fs::copy_options::overwrite_existing, error);
   }
-  if (result_.complaints.empty()) return;
+  const bool is_worse = options_.loss_goal > 0 && result_.loss > options_.loss_goal;
+  if (result_.complaints.empty() && !is_worse) return;
   const fs::path kept = leg.parent_path() / absl::StrFormat("complaints-of-leg-%d", result_.number);
   fs::remove_all(kept, error);
   fs::copy(logs, kept, fs::copy_options::recursive, error);

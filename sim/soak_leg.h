@@ -19,6 +19,7 @@ struct SoakLegOptions {
   SoakFleetOptions fleet;
   // Instead of drawn ones: one after the other, from when the training has begun.
   std::vector<SoakEvent> script = {};
+  double loss_goal = 0;  // what tells of a leg that ends with more is kept, too; 0: none
 };
 
 // Blocks. An error is one of the harness (nothing could be started) or Cancelled; what went wrong
