@@ -45,7 +45,10 @@ int StormOfHellos(const std::string& endpoint, const Ticket& run, const std::str
   }
   std::vector<bool> answered(sockets.size());
   int answers = 0;
-  while (answers < count && zmq::poll(items, std::chrono::milliseconds(kWaitMs)) > 0) {
+  // What nobody acknowledges is said again for ever, so silence alone would not end this.
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(6 * kWaitMs);
+  while (answers < count && std::chrono::steady_clock::now() < until &&
+         zmq::poll(items, std::chrono::milliseconds(kWaitMs)) > 0) {
     for (size_t i = 0; i < sockets.size(); ++i) {
       if ((items[i].revents & ZMQ_POLLIN) == 0) continue;
       std::vector<zmq::message_t> parts;

@@ -5,6 +5,7 @@
 // counts little.
 
 #include <chrono>
+#include <cstdio>
 #include <thread>
 
 #include "bench/bench.h"
@@ -37,6 +38,7 @@ Times Measure(Fleet& fleet, const Siege& siege, int pairs) {
   for (int pair = 0; pair < pairs; ++pair) {
     times.quiet += rate([&] { std::this_thread::sleep_for(kQuiet); });
     times.besieged += rate([&] { times.answered = std::min(times.answered, Lay(fleet, siege)); });
+    std::fprintf(stderr, "pair %d of %d: %d strangers answered\n", pair + 1, pairs, times.answered);
   }
   return times;
 }
