@@ -68,22 +68,10 @@ class UnservedRun {
   std::string ticket_;
 };
 
-bool Catches(pid_t pid, int signal) {
-  std::ifstream in("/proc/" + std::to_string(pid) + "/status");
-  // Before, it is a copy of this process, which catches signals too.
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/" + std::to_string(pid) + "/exe", error);
-  if (program.filename() != "skerry-node") return false;
-  for (std::string line; std::getline(in, line);) {
-    if (!line.starts_with("SigCgt:")) continue;
-    return (std::stoull(line.substr(7), nullptr, 16) >> (signal - 1) & 1) != 0;
-  }
-  return false;
-}
-
-// Until its loop runs, which then handles signals.
-void AwaitLoop(ChildProcess& node) {
-  while (!Catches(node.pid(), SIGTERM) && node.Ended().empty()) sched_yield();
+// Until its loop is there, which then handles signals.
+void AwaitLoop(ChildProcess& node, const UnservedRun& run, const std::string& log) {
+  while (run.Log(log).find("; joining ") == std::string::npos && node.Ended().empty())
+    sched_yield();
   REQUIRE(node.Ended() == "");
 }
 
@@ -100,7 +88,7 @@ TEST_CASE("Node: a second join in one home is refused, says why, and leaves the 
           "[node][processes]") {
   const UnservedRun run;
   ChildProcess first = run.Join("first.log");
-  AwaitLoop(first);
+  AwaitLoop(first, run, "first.log");
 
   ChildProcess second = run.Join("second.log");
 
@@ -119,7 +107,7 @@ TEST_CASE("Node: a second Ctrl-C ends it at once, and its home serves the next p
   std::string before;
   {
     ChildProcess node = run.Join("before.log");
-    AwaitLoop(node);
+    AwaitLoop(node, run, "before.log");
     // Both wait when it goes on, so that the first cannot be over before the second.
     kill(node.pid(), SIGSTOP);
     kill(node.pid(), SIGINT);
@@ -132,7 +120,7 @@ TEST_CASE("Node: a second Ctrl-C ends it at once, and its home serves the next p
 
   ChildProcess after = run.Join("after.log");
 
-  AwaitLoop(after);
+  AwaitLoop(after, run, "after.log");
   CHECK(NameIn(run.Log("after.log")) == NameIn(before));
 }
 
