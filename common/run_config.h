@@ -211,8 +211,6 @@ enum class LostStage : uint8_t {
   kNeighbours,  // a middle stage is made again from the two next to it (model/stage_remake.h)
   kLast = kNeighbours
 };
-// What `init` writes as least_s: a checkpoint of a tiny model costs its run about 0.1 s.
-inline constexpr int32_t kCheckpointLeastS = 10;
 struct CheckpointConfig {
   int64_t every_rounds = 0;  // spans of inner_steps between two; 0: none are made
   int32_t keep = 2;          // generations
@@ -220,6 +218,8 @@ struct CheckpointConfig {
   int32_t least_s = 0;  // and so many seconds after the last one was whole
   bool operator==(const CheckpointConfig&) const = default;
 };
+// What `init` writes. A checkpoint of a tiny model costs its run about 0.1 s.
+inline constexpr CheckpointConfig kInitialCheckpoints = {8, 2, LostStage::kCheckpoint, 10};
 
 struct RunConfig {
   std::string name = "skerry-run";

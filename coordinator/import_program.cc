@@ -105,8 +105,7 @@ bool IsHuggingFaceDirectory(const std::string& directory) {
 absl::StatusOr<RunConfig> ConfigForModel(const std::string& directory) {
   RunConfig config;
   config.outer.overlap_steps = -1;  // the planner will have measured the links
-  config.checkpoint.every_rounds = 8;
-  config.checkpoint.least_s = kCheckpointLeastS;
+  config.checkpoint = kInitialCheckpoints;
   config.nodes_min = 2;
   config.pipeline.skip_ratio = 0;  // it was trained whole
   config.pipeline.sequences_per_microbatch = 1;

@@ -162,8 +162,7 @@ absl::StatusOr<Beginning> BeginWithModel(const InitOptions& options) {
 absl::StatusOr<Beginning> BeginAfresh(const InitOptions& options) {
   Beginning begin;
   begin.config.outer.overlap_steps = -1;  // the planner will have measured the links
-  begin.config.checkpoint.every_rounds = 8;
-  begin.config.checkpoint.least_s = kCheckpointLeastS;
+  begin.config.checkpoint = kInitialCheckpoints;
   if (!options.template_name.empty()) {
     SKERRY_ASSIGN_OR_RETURN(const auto tokenizer, OpenTokenizer(options.tokenizer));
     SKERRY_ASSIGN_OR_RETURN(begin.config, TemplateNamed(options.template_name, tokenizer->vocab()));

@@ -80,8 +80,7 @@ absl::StatusOr<RunConfig> TemplateNamed(const std::string& name, int32_t vocab) 
   config.pipeline.sequences_per_microbatch = 0;
   config.pipeline.sequences_per_step = recipe->sequences_per_step;
   if (name != "tiny") config.pipeline.work_checks = kWorkChecks;
-  config.checkpoint.every_rounds = 8;
-  config.checkpoint.least_s = kCheckpointLeastS;
+  config.checkpoint = kInitialCheckpoints;
   return config;
 }
 

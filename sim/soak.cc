@@ -139,12 +139,10 @@ namespace {
 // gets slower favours neither.
 absl::Status CompareCheckpoints(const SoakOptions& options, const Ground& ground,
                                 SoakResult* result, const volatile bool& interrupted) {
-  // What `init` writes into run.toml.
-  constexpr CheckpointConfig kAsInit = {8, 2, LostStage::kCheckpoint, kCheckpointLeastS};
   for (int32_t i = 0; i < 2 * options.checkpoint_pairs; ++i) {
     SoakLegOptions leg{0, options.seed, kUndisturbedMax, options.quiet, ground.fleet};
     const bool with = (i / 2 % 2 == 0) == (i % 2 == 1);
-    leg.fleet.run.checkpoint = with ? kAsInit : CheckpointConfig{0, 2};
+    leg.fleet.run.checkpoint = with ? kInitialCheckpoints : CheckpointConfig{0, 2};
     SKERRY_ASSIGN_OR_RETURN(SoakLeg done, RunSoakLeg(leg, *ground.network, interrupted));
     if (!options.quiet) {
       std::printf("%-19s training %.2f s, %d steps, loss %.4f\n",
