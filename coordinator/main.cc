@@ -218,6 +218,12 @@ void AddRunCommands(CLI::App& app, CommandLine& line) {
                    "host:port of the run's web page; none: without; default: 127.0.0.1:7780 or one "
                    "of the next ports")
       ->type_name("ADDRESS");
+  serve
+      ->add_option("--held-out", line.serve.held_out,
+                   "sequences of held-out text over which each checkpoint's loss is computed, by "
+                   "skerry-node at the lowest priority; 0: it is not; default: 16 where the model "
+                   "is small")
+      ->check(CLI::NonNegativeNumber);
   serve->add_option("--push-checkpoints", line.serve.push_checkpoints,
                     "copy each into object storage: s3://BUCKET/PREFIX");
   serve
