@@ -184,7 +184,14 @@ void AddInitCommand(CLI::App& app, CommandLine& line) {
                    "stand by for the run in this directory, whose store is PostgreSQL");
   init->add_option("--checkpoints", line.init.checkpoints,
                    "where checkpoints go, as a disk that both share; default: the directory");
-  init->callback([&] { line.exit_code = Ended(InitRunDirectory(line.init)); });
+  init->callback([&] {
+    const absl::Status made = InitRunDirectory(line.init);
+    if (made.ok()) {
+      std::printf("%s/run.toml says what is trained, and how; next: skerry-coordinator serve %s\n",
+                  line.init.directory.c_str(), line.init.directory.c_str());
+    }
+    line.exit_code = Ended(made);
+  });
 }
 
 void AddRunCommands(CLI::App& app, CommandLine& line) {
