@@ -1,6 +1,7 @@
 #include "coordinator/held_out_program.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -60,6 +61,16 @@ int Become(const std::vector<std::string>& command, const std::string& out) {
   return 1;
 }
 
+// oneDNN makes its matrix kernels at run time. A service may be forbidden to.
+bool MayMakeCode() {
+  constexpr size_t kBytes = 4096;
+  void* page = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return false;
+  const bool may = mprotect(page, kBytes, PROT_READ | PROT_EXEC) == 0;
+  munmap(page, kBytes);
+  return may;
+}
+
 }  // namespace
 
 std::string WhyNoHeldOut(const OpenedRun& run, bool asked_for, const std::string& node) {
@@ -71,6 +82,10 @@ std::string WhyNoHeldOut(const OpenedRun& run, bool asked_for, const std::string
     return absl::StrFormat(
         "the model has %.1f billion parameters; 'serve --held-out %d' asks for it",
         1e-9 * static_cast<double>(parameters), kHeldOutWindows);
+  }
+  if (!MayMakeCode()) {
+    return "this service may not make memory executable, which oneDNN wants; its unit says how to "
+           "let it";
   }
   const auto data = TokenDataset::Open(run.directory.File("data"), Verify::kSizes);
   if (!data.ok()) return ErrorText(data.status());
