@@ -21,9 +21,9 @@ std::string ShareText(const std::string& what, double share, double seconds) {
   return text + absl::StrFormat(", %d h %d min to go", left / 3600, left / 60 % 60);
 }
 
-ShareLine::ShareLine(std::string what)
+ShareLine::ShareLine(std::string what, bool wanted)
     : what_(std::move(what)),
-      is_terminal_(isatty(STDERR_FILENO) == 1),
+      is_seen_(wanted && isatty(STDERR_FILENO) == 1),
       began_(Clock::now()),
       looked_(began_) {}
 
@@ -32,7 +32,7 @@ void ShareLine::End() {
 }
 
 void ShareLine::Show(double share) {
-  if (!is_terminal_) return;
+  if (!is_seen_) return;
   constexpr auto kPause = std::chrono::milliseconds(250);
   const auto now = Clock::now();
   if (now - looked_ < kPause) return;

@@ -14,7 +14,8 @@ std::string ShareText(const std::string& what, double share, double seconds);
 // Not thread-safe.
 class ShareLine {
  public:
-  explicit ShareLine(std::string what);
+  // `wanted`: false where only programs read, as with --json.
+  explicit ShareLine(std::string what, bool wanted = true);
   ~ShareLine() { End(); }
   ShareLine(const ShareLine&) = delete;
   ShareLine& operator=(const ShareLine&) = delete;
@@ -28,7 +29,7 @@ class ShareLine {
   using Clock = std::chrono::steady_clock;
 
   std::string what_;
-  bool is_terminal_;
+  bool is_seen_;
   bool is_shown_ = false;
   Clock::time_point began_, looked_;
 };

@@ -111,11 +111,13 @@ struct ExportRequest {
   int64_t generation = 0;
 };
 
+constexpr char kFinal[] = "final";
+
 // What is exported: of a checkpoint, or of a run that is finished the model that it ended with.
 struct Exported {
   TransformerConfig model;
   ParameterStream stream;
-  std::string label;  // in names of files: the step, or "final"
+  std::string label;  // in names of files: the step, or kFinal
 };
 
 absl::StatusOr<Exported> FinalModel(const std::string& place) {
@@ -125,7 +127,7 @@ absl::StatusOr<Exported> FinalModel(const std::string& place) {
   const std::shared_ptr<TensorFiles> files = std::move(opened);
   const auto layout = std::make_shared<ParameterLayout>(ParameterLayout::ForModel(found.model));
   SKERRY_RETURN_IF_ERROR(files->CheckAgainst(*layout));
-  found.label = "final";
+  found.label = kFinal;
   found.stream = [files, layout](const auto& take) -> absl::Status {
     for (const TensorSlot& slot : layout->tensors()) {
       SKERRY_RETURN_IF_ERROR(files->ForEachPiece(slot, take));
@@ -150,6 +152,10 @@ absl::StatusOr<Exported> ExportedOf(const ExportRequest& request) {
       std::to_string(checkpoint.step)};
 }
 
+std::string NameOf(const Exported& exported) {
+  return exported.label == kFinal ? "the final model" : "the model of step " + exported.label;
+}
+
 absl::Status ExportGguf(const ExportRequest& request, const Exported& exported,
                         const std::string& tokenizer) {
   static const std::map<std::string, GgufType> kTypes = {{"f32", GgufType::kF32},
@@ -167,7 +173,7 @@ absl::Status ExportGguf(const ExportRequest& request, const Exported& exported,
   const std::string name = fs::path(fs::absolute(request.directory)).filename().string();
   SKERRY_RETURN_IF_ERROR(
       WriteGguf(out, exported.model, exported.stream, {kTypes.at(type), name, tokenizer}));
-  std::printf("%s: the model of step %s\n", out.c_str(), exported.label.c_str());
+  std::printf("%s: %s\n", out.c_str(), NameOf(exported).c_str());
   return absl::OkStatus();
 }
 
@@ -199,7 +205,7 @@ absl::Status ExportCheckpoint(const ExportRequest& request) {
   options.type = kTypes.at(request.type);
   options.tokenizer = tokenizer;
   SKERRY_RETURN_IF_ERROR(WriteHuggingFace(to, exported.model, exported.stream, options));
-  std::printf("%s: the model of step %s, %lld parameters\n", to.c_str(), exported.label.c_str(),
+  std::printf("%s: %s, %lld parameters\n", to.c_str(), NameOf(exported).c_str(),
               static_cast<long long>(ParameterLayout::ForModel(exported.model).size()));
   return absl::OkStatus();
 }

@@ -146,6 +146,11 @@ std::string Tiles(const Json& status, double age_s, const RunReport& report) {
     html += Tile("loss", absl::StrFormat("%.3f", *report.loss_final),
                  absl::StrFormat("nat per token, %.3f at first", *report.loss_initial));
   }
+  if (!report.validation.empty()) {
+    const auto& [step, loss] = report.validation.back();
+    html += Tile("held-out loss", absl::StrFormat("%.3f", loss),
+                 absl::StrFormat("of text it is not trained on, after step %d", step));
+  }
   if (status.contains("nodes")) {
     html += Tile("nodes", absl::StrFormat("%d", Living(status["nodes"])),
                  absl::StrFormat("of %d that joined", status["nodes"].size()));
@@ -223,6 +228,8 @@ std::string MetricsText(const Json& status, double status_age_s) {
   figure("step", "step", "Inner steps that are complete.");
   figure("steps", "steps", "Inner steps of the whole run.");
   figure("loss", "loss_nats", "Training loss of the last step, nat per token.");
+  metrics.Figure(status.value("held_out", Json::object()), "loss", "held_out_loss_nats",
+                 "Loss on held-out text of the newest checkpoint that was evaluated.");
   figure("tokens_per_s", "tokens_per_second", "Tokens trained on per second.");
   figure("rounds", "outer_rounds", "Outer rounds that were committed.");
   figure("bytes_sent", "sent_bytes", "Bytes sent by all nodes.");

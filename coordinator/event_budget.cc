@@ -14,8 +14,9 @@ namespace {
 using Json = nlohmann::json;
 
 // They may come with every round, or every step, for as long as a run lasts.
-constexpr std::array<std::string_view, 8> kOftenKinds = {
-    "detour", "doubted", "replan", "table", "statistics_refused", "state_root", "absent", "asked"};
+constexpr std::array<std::string_view, 9> kOftenKinds = {
+    "detour",     "doubted", "replan", "table",   "statistics_refused",
+    "state_root", "absent",  "asked",  "held_out"};
 
 bool ComesOften(const std::string& kind) {
   return std::find(kOftenKinds.begin(), kOftenKinds.end(), kind) != kOftenKinds.end();

@@ -117,8 +117,9 @@ std::vector<const ReportRound*> StagesOf(const RunReport& report, int64_t number
 std::string RoundText(const RunReport& report, int64_t number) {
   std::string text = absl::StrFormat("round %d\n", number);
   for (const ReportRound* round : StagesOf(report, number)) {
-    text += absl::StrFormat("  stage %d: frozen with %d deltas at %s", round->stage,
-                            round->participants, HumanSeconds(round->committed_s));
+    text += absl::StrFormat("  stage %d: frozen with %d delta%s at %s", round->stage,
+                            round->participants, round->participants == 1 ? "" : "s",
+                            HumanSeconds(round->committed_s));
     if (round->transfer_s > 0) {
       text += absl::StrFormat("; under way %.3f s, %.0f %% of it hidden behind training",
                               round->transfer_s,

@@ -1,11 +1,11 @@
 #include "coordinator/import_program.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <set>
 
 #include "common/digest.h"
+#include "common/share_line_program.h"
 #include "common/status.h"
 #include "coordinator/checkpoint_archive.h"
 #include "model/export.h"
@@ -142,6 +142,7 @@ absl::StatusOr<Checkpoint> ImportModel(const std::string& directory, const std::
   checkpoint.model = model;
   std::set<Digest> written;
   const bool has_moments = config.inner.optimizer == InnerOptimizer::kAdamW;
+  ShareLine line("reading the model");
   for (int32_t layer = 0; layer < model.layers; ++layer) {
     ChunkWriter writer(archive, written);
     const auto layout = ParameterLayout::ForStage(model, layer, layer + 1, layer == 0);
@@ -150,10 +151,9 @@ absl::StatusOr<Checkpoint> ImportModel(const std::string& directory, const std::
     SKERRY_RETURN_IF_ERROR(writer.Finish(&stage, &checkpoint.new_bytes));
     checkpoint.bytes += stage.bytes;
     checkpoint.stages.push_back(std::move(stage));
-    std::fprintf(stderr, "\rimporting %s: layer %d of %d", directory.c_str(), layer + 1,
-                 model.layers);
+    line.Show(layer + 1, model.layers);
   }
-  std::fprintf(stderr, "\n");
+  line.End();
   SKERRY_RETURN_IF_ERROR(archive.Commit(checkpoint));
   const std::string tokenizer = to + "/tokenizer";
   SKERRY_RETURN_IF_ERROR(CopyTokenizerFiles(directory, tokenizer));

@@ -184,7 +184,14 @@ void AddInitCommand(CLI::App& app, CommandLine& line) {
                    "stand by for the run in this directory, whose store is PostgreSQL");
   init->add_option("--checkpoints", line.init.checkpoints,
                    "where checkpoints go, as a disk that both share; default: the directory");
-  init->callback([&] { line.exit_code = Ended(InitRunDirectory(line.init)); });
+  init->callback([&] {
+    const absl::Status made = InitRunDirectory(line.init);
+    if (made.ok()) {
+      std::printf("%s/run.toml says what is trained, and how; next: skerry-coordinator serve %s\n",
+                  line.init.directory.c_str(), line.init.directory.c_str());
+    }
+    line.exit_code = Ended(made);
+  });
 }
 
 void AddRunCommands(CLI::App& app, CommandLine& line) {
@@ -218,6 +225,12 @@ void AddRunCommands(CLI::App& app, CommandLine& line) {
                    "host:port of the run's web page; none: without; default: 127.0.0.1:7780 or one "
                    "of the next ports")
       ->type_name("ADDRESS");
+  serve
+      ->add_option("--held-out", line.serve.held_out,
+                   "sequences of held-out text over which each checkpoint's loss is computed, by "
+                   "skerry-node at the lowest priority; 0: it is not; default: 16 where the model "
+                   "is small")
+      ->check(CLI::NonNegativeNumber);
   serve->add_option("--push-checkpoints", line.serve.push_checkpoints,
                     "copy each into object storage: s3://BUCKET/PREFIX");
   serve

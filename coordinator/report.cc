@@ -88,7 +88,7 @@ absl::Status AddExtra(const fs::path& path, RunReport& report) {
   SetNumber(extra, "loss_initial", report.loss_initial);
   SetNumber(extra, "loss_final", report.loss_final);
   SetNumber(extra, "loss_reference", report.loss_reference);
-  report.validation = CurveAt(extra, "validation");
+  if (extra.contains("validation")) report.validation = CurveAt(extra, "validation");
   report.reference = CurveAt(extra, "reference_curve");
   SetConfiguredLinks(extra, report);
   report.sample = TextAt(extra, "sample");

@@ -12,6 +12,7 @@ namespace {
 
 constexpr double kWidth = kChartWidth, kLeft = kChartLeft, kRight = kChartRight;
 constexpr size_t kLinePointsMax = 600;
+constexpr size_t kPointsMax = 100;
 constexpr size_t kBarsMax = 480;  // of all stages together
 constexpr int64_t kRoundRowsMax = 48;
 constexpr size_t kPacePoints = 160;
@@ -45,7 +46,10 @@ LossCurve Smooth(const LossCurve& curve) {
 
 std::string ValidationPoints(const LossCurve& curve, const Axis& x, const Axis& y) {
   std::string svg;
-  for (const auto& [step, loss] : curve) {
+  const size_t stride = curve.size() / kPointsMax + 1;
+  // The newest is among them.
+  for (size_t i = curve.empty() ? 0 : (curve.size() - 1) % stride; i < curve.size(); i += stride) {
+    const auto& [step, loss] = curve[i];
     svg += absl::StrFormat(
         "<circle class=\"validation\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"><title>step %d: %.4f</title>"
         "</circle>",

@@ -148,6 +148,7 @@ bool EventFold::OnCheckpoint(const std::string& kind, const json& event) {
                          "tokens was taken back.",
                          IntegerAt(event, "generation"), step, IntegerAt(event, "rewound_tokens")));
     steps_.Rewind(step);
+    std::erase_if(report_.validation, [&](const auto& point) { return point.first > step; });
   } else {
     return false;
   }

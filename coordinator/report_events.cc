@@ -148,6 +148,8 @@ void EventFold::OnEvent(const std::string& kind, const json& event) {
     OnApplied(event);
   } else if (kind == "trace") {
     OnTrace(event);
+  } else if (kind == "held_out") {
+    OnHeldOut(event);
   } else if (kind == "finished") {
     OnFinished(event);
   } else {
@@ -225,6 +227,19 @@ void EventFold::OnPlan(const json& event) {
   }
   report_.plan_reason = TextAt(event, "reason");
   Tell("plan", text + (report_.IsPlanReasonPhrase() ? "; " + report_.plan_reason + "." : "."));
+}
+
+// Said again, or of steps that were trained again: the later word counts.
+void EventFold::OnHeldOut(const json& event) {
+  constexpr size_t kPointsMax = 1024;
+  const int64_t step = IntegerAt(event, "step");
+  LossCurve& curve = report_.validation;
+  while (!curve.empty() && curve.back().first >= step) curve.pop_back();
+  curve.emplace_back(step, NumberAt(event, "loss", std::nan("")));
+  if (!std::isfinite(curve.back().second)) curve.pop_back();
+  if (keeps_ == Keeps::kAll || curve.size() <= kPointsMax) return;
+  size_t index = 0;  // every other one stays, and the newest
+  std::erase_if(curve, [&](const auto&) { return index++ % 2 == 1 && index < kPointsMax; });
 }
 
 void EventFold::OnFinished(const json& event) {

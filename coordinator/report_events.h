@@ -46,6 +46,7 @@ class EventFold {
   void OnTrace(const nlohmann::json& event);
   void OnScreened(const std::string& node, const nlohmann::json& event);
   bool OnCheckpoint(const std::string& kind, const nlohmann::json& event);
+  void OnHeldOut(const nlohmann::json& event);
   void OnFinished(const nlohmann::json& event);
   void OnMembership(const std::string& kind, const nlohmann::json& event);
   void OnComingAndGoing(const std::string& kind, const std::string& node,

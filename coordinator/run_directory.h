@@ -9,6 +9,7 @@
 //   events.jsonl       one line an event, appended
 //   orders.jsonl       what the operator said of admission, appended by commands, obeyed by serve
 //   status.json        the present, replaced every second
+//   held-out.json      the newest loss on held-out text (coordinator/held_out_program.h)
 //   admission.json     who may join, replaced when it changes; for the dashboard
 //   dashboard.token    of the dashboard's operator, mode 0600
 //   model/             the trained model

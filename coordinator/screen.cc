@@ -69,6 +69,16 @@ std::string Preparing(const Json& status) {
                          status.value("links", 0), nodes * (nodes - 1));
 }
 
+// "  loss 1.4095 (held-out 1.6392 at step 192)"
+std::string LossText(const Json& status) {
+  if (status.value("step", 0) == 0) return "-";
+  const std::string loss = absl::StrFormat("%.4f", status.value("loss", 0.0));
+  const Json held_out = status.value("held_out", Json::object());
+  if (!held_out.contains("loss")) return loss;
+  return absl::StrFormat("%s (held-out %.4f at step %d)", loss, held_out.value("loss", 0.0),
+                         held_out.value("step", 0));
+}
+
 }  // namespace
 
 std::string StatusLine(const Json& status) {
@@ -78,8 +88,7 @@ std::string StatusLine(const Json& status) {
   return absl::StrFormat(
       "%s  step %d/%d  loss %s  %.0f tokens/s  up %s  down %s  rounds %d  nodes %d",
       status["phase"].get<std::string>(), status.value("step", 0), status.value("steps", 0),
-      status.value("step", 0) == 0 ? "-" : absl::StrFormat("%.4f", status.value("loss", 0.0)),
-      status.value("tokens_per_s", 0.0), Megabytes(status["bytes_sent"]),
+      LossText(status), status.value("tokens_per_s", 0.0), Megabytes(status["bytes_sent"]),
       Megabytes(status["bytes_received"]), status.value("rounds", 0), alive);
 }
 

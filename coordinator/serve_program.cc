@@ -17,6 +17,7 @@
 #include "coordinator/coordinator_actor.h"
 #include "coordinator/dashboard_program.h"
 #include "coordinator/event_file.h"
+#include "coordinator/held_out_program.h"
 #include "coordinator/leader_program.h"
 #include "coordinator/line_file.h"
 #include "coordinator/log_program.h"
@@ -57,18 +58,21 @@ EventFile::Clock EventClock() {
           UtcNow};
 }
 
+std::string FieldsOf(const Json& object) {
+  const std::string text = object.dump();
+  return text.substr(1, text.size() - 2);
+}
+
 std::string RunFields(const OpenedRun& run) {
   const RunConfig& config = run.config;
-  const std::string text = Json{{"run", run.run.Short()},
-                                {"name", config.name},
-                                {"seed", config.seed},
-                                {"parameters", ParameterLayout::ForModel(config.model).size()},
-                                {"steps", config.steps},
-                                {"skip_ratio", config.pipeline.skip_ratio},
-                                {"nodes_min", config.nodes_min},
-                                {"config", FormatRunConfig(config)}}
-                               .dump();
-  return text.substr(1, text.size() - 2);
+  return FieldsOf({{"run", run.run.Short()},
+                   {"name", config.name},
+                   {"seed", config.seed},
+                   {"parameters", ParameterLayout::ForModel(config.model).size()},
+                   {"steps", config.steps},
+                   {"skip_ratio", config.pipeline.skip_ratio},
+                   {"nodes_min", config.nodes_min},
+                   {"config", FormatRunConfig(config)}});
 }
 
 CoordinatorOptions ActorOptions(const OpenedRun& run, const NodeId& self, ShardSource& shards,
@@ -106,6 +110,7 @@ struct Serving {
   std::unique_ptr<CheckpointArchive> archive = {};
   std::unique_ptr<CoordinatorActor> actor = {};
   OrderReader orders = OrderReader(options.directory);
+  HeldOutReader held_out = HeldOutReader(options.directory);
   std::unique_ptr<EventLoop> loop = {};
   std::string admission = {};  // as written last
 };
@@ -114,8 +119,11 @@ struct Serving {
 // next time.
 void WriteStatus(Serving& serving, const std::string& text) {
   const RunDirectory& directory = serving.run.directory;
-  WriteFileAtomically(directory.File("status.json"), text).IgnoreError();
-  const Json status = Json::parse(text);
+  Json status = Json::parse(text);
+  const Json& held_out = serving.held_out.newest();
+  if (!held_out.empty()) status["held_out"] = held_out;
+  WriteFileAtomically(directory.File("status.json"), held_out.empty() ? text : status.dump() + "\n")
+      .IgnoreError();
   if (!LogsJson()) serving.screen.Show(status);
   if (!serving.actor) return;
   std::string admission =
@@ -140,6 +148,9 @@ absl::Status OpenLoop(Serving& serving) {
   };
   loop_options.on_tick = [&serving](Context& context) {
     for (const AdmissionOrder& order : serving.orders.Take()) serving.actor->Obey(context, order);
+    if (serving.held_out.Look()) {
+      context.Event("held_out", FieldsOf(serving.held_out.newest()));
+    }
   };
   if (serving.run.store.postgres) {
     loop_options.leads = [&seat = *serving.seat] { return seat.Leads(); };
@@ -211,6 +222,7 @@ absl::StatusOr<int> Serve(const ServeOptions& options) {
   // Before keys, sockets and threads: their processes have none of them.
   if (options.dashboard != "none") StartDashboard(DashboardOf(options));
   SnapshotWriter snapshots(options.directory, options.snapshot_every);
+  HeldOutWatcher held_out(run, options.held_out);
   CatchInterrupts();
   SKERRY_RETURN_IF_ERROR(LockRunDirectory(run.directory));
   SKERRY_ASSIGN_OR_RETURN(Identity identity, Identity::Load(run.directory.File("coordinator.key")));
@@ -247,6 +259,7 @@ absl::StatusOr<int> Serve(const ServeOptions& options) {
   }
   const auto exit_code = serving.loop->Run(*serving.actor);
   pusher.reset();
+  held_out.Stop();
   snapshots.Stop();
   serving.events.Flush();
   serving.seat->Leave();

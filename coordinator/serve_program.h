@@ -1,6 +1,7 @@
 // `skerry-coordinator serve DIR` and `watch DIR`.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -17,6 +18,7 @@ struct ServeOptions {
   std::string region;
   std::string dashboard;  // host:port; "none"; "": the usual port, or one of the next
   int64_t snapshot_every = kSnapshotEvery;  // records; 0: none are written
+  std::optional<int64_t> held_out;          // windows; coordinator/held_out_program.h
   std::string push_checkpoints;             // s3://BUCKET/PREFIX; "": nowhere
   std::string log_format = "text";          // of what it prints: or "json", for programs
 };

@@ -3,30 +3,27 @@
 // coordinator serves.
 #pragma once
 
-#include <sys/types.h>
-
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
+
+#include "coordinator/idle_child_program.h"
 
 namespace skerry {
 
 // Folding so many takes well under a second.
 inline constexpr int64_t kSnapshotEvery = 20'000;
 
-// A child process that writes a snapshot whenever `every` records came since the last one, and ends
-// with this one; 0: none. Begin it before keys, sockets and threads.
+// Writes a snapshot whenever `every` records came since the last one, beside the process that makes
+// this; 0: none. Begin it before keys, sockets and threads.
 class SnapshotWriter {
  public:
   SnapshotWriter(const std::string& directory, int64_t every);
-  ~SnapshotWriter() { Stop(); }
-  SnapshotWriter(const SnapshotWriter&) = delete;
-  SnapshotWriter& operator=(const SnapshotWriter&) = delete;
-
-  // Returns when it has ended. Before the journal is closed: only its last user tidies up.
-  void Stop();
+  // Before the journal is closed: only its last user tidies up.
+  void Stop() { child_.reset(); }
 
  private:
-  pid_t child_ = 0;
+  std::optional<IdleChild> child_;
 };
 
 void AddCompactCommand(CLI::App& app, int* exit_code);

@@ -104,16 +104,20 @@ std::vector<int32_t> Drawn(const StageCut& cut, int32_t count, uint64_t seed, in
 absl::StatusOr<std::vector<RobustnessRow>> Robustness(Decoder& decoder,
                                                       const EvaluationWindows& windows,
                                                       int64_t windows_max, int32_t stages,
-                                                      uint64_t seed) {
+                                                      uint64_t seed, const OnWindow& on_window) {
   const StageCut cut{decoder.config().layers, stages};
   if (stages < 2 || stages > cut.layers) {
     return InvalidArgument("stages: want 2 to %d, the model's layers, got %d", cut.layers, stages);
   }
   std::vector<RobustnessRow> rows;
+  const int64_t rows_all = 2 * int64_t{stages} - 1;
+  const auto shown = [&](int64_t done, int64_t all) {
+    if (on_window) on_window(std::ssize(rows) * all + done, rows_all * all);
+  };
   const auto add = [&](std::string name, double share,
                        const LeftOutLayers& left_out) -> absl::Status {
     SKERRY_ASSIGN_OR_RETURN(const Evaluation evaluation,
-                            EvaluateWindows(decoder, windows, windows_max, left_out));
+                            EvaluateWindows(decoder, windows, windows_max, left_out, shown));
     rows.push_back({std::move(name), share, evaluation});
     return absl::OkStatus();
   };

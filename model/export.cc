@@ -210,7 +210,8 @@ absl::StatusOr<TransformerConfig> ReadHuggingFaceConfig(const std::string& direc
   return config;
 }
 
-absl::StatusOr<HuggingFaceModel> ReadHuggingFace(const std::string& directory) {
+absl::StatusOr<HuggingFaceModel> ReadHuggingFace(
+    const std::string& directory, const std::function<void(int64_t, int64_t)>& on_read) {
   SKERRY_ASSIGN_OR_RETURN(const TransformerConfig config, ReadHuggingFaceConfig(directory));
   SKERRY_ASSIGN_OR_RETURN(const auto files, TensorFiles::Open(directory));
   const ParameterLayout layout = ParameterLayout::ForModel(config);
@@ -221,6 +222,7 @@ absl::StatusOr<HuggingFaceModel> ReadHuggingFace(const std::string& directory) {
     const std::span<float> all(model.parameters);
     SKERRY_RETURN_IF_ERROR(files->Read(
         slot, all.subspan(static_cast<size_t>(slot.offset), static_cast<size_t>(slot.size()))));
+    if (on_read) on_read(slot.offset + slot.size(), layout.size());
   }
   return model;
 }

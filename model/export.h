@@ -45,7 +45,10 @@ struct HuggingFaceModel {
 };
 
 // InvalidArgument or NotFound names the file and the key or tensor that does not fit.
-absl::StatusOr<HuggingFaceModel> ReadHuggingFace(const std::string& directory);
+// `on_read` is told how many of how many values are read.
+absl::StatusOr<HuggingFaceModel> ReadHuggingFace(
+    const std::string& directory,
+    const std::function<void(int64_t done, int64_t all)>& on_read = {});
 absl::StatusOr<TransformerConfig> ReadHuggingFaceConfig(const std::string& directory);
 
 // Of tokenizers: tokenizer.json, tokenizer.model and what stands beside them. Copies those that

@@ -41,7 +41,8 @@ int32_t SampleToken(std::span<const float> logits, const SamplingConfig& samplin
 
 absl::StatusOr<std::vector<int32_t>> GenerateTokens(Decoder& decoder,
                                                     std::span<const int32_t> prompt,
-                                                    const SamplingConfig& sampling) {
+                                                    const SamplingConfig& sampling,
+                                                    const OnToken& on_token) {
   if (prompt.empty()) return InvalidArgument("want a prompt of at least one token");
   if (!(sampling.temperature >= 0) || sampling.top_k < 0 || sampling.tokens < 0) {
     return InvalidArgument("temperature %g, top_k %d and tokens %d must not be negative",
@@ -58,20 +59,21 @@ absl::StatusOr<std::vector<int32_t>> GenerateTokens(Decoder& decoder,
       return FailedPrecondition("the model's logits are not finite: it has diverged");
     }
     text.push_back(SampleToken(logits, sampling, rng));
+    if (on_token) on_token(i + 1, sampling.tokens);
   }
   text.erase(text.begin(), text.begin() + static_cast<int64_t>(prompt.size()));
   return text;
 }
 
 absl::StatusOr<std::string> GenerateText(Decoder& decoder, TextTokenizer& tokenizer,
-                                         const std::string& prompt,
-                                         const SamplingConfig& sampling) {
+                                         const std::string& prompt, const SamplingConfig& sampling,
+                                         const OnToken& on_token) {
   if (tokenizer.vocab() > decoder.config().vocab) {
     return FailedPrecondition("the tokenizer has %d tokens, the model %d", tokenizer.vocab(),
                               decoder.config().vocab);
   }
   const std::vector<int32_t> start = tokenizer.Encode(prompt.empty() ? "\n" : prompt);
-  SKERRY_ASSIGN_OR_RETURN(const auto tokens, GenerateTokens(decoder, start, sampling));
+  SKERRY_ASSIGN_OR_RETURN(const auto tokens, GenerateTokens(decoder, start, sampling, on_token));
   return tokenizer.Decode(tokens);
 }
 

@@ -34,6 +34,11 @@ void Print(const Json& json, bool as_json, const std::string& text) {
   std::printf("%s\n", as_json ? json.dump().c_str() : text.c_str());
 }
 
+absl::StatusOr<HuggingFaceModel> ReadShown(const std::string& directory, bool json = false) {
+  ShareLine line("reading the model", !json);
+  return ReadHuggingFace(directory, [&line](int64_t done, int64_t all) { line.Show(done, all); });
+}
+
 absl::StatusOr<std::unique_ptr<Backend>> BackendOf(DeviceWish wish, int threads) {
   SKERRY_ASSIGN_OR_RETURN(const DeviceChoice device, ChooseDevice(wish, threads));
   return device.Create();
@@ -48,7 +53,7 @@ absl::StatusOr<HuggingFaceModel> ModelOf(const EvaluateOptions& options) {
     model.parameters.resize(static_cast<size_t>(layout.size()));
     InitializeParameters(config.seed, config.model, layout, model.parameters);
   } else {
-    SKERRY_ASSIGN_OR_RETURN(model, ReadHuggingFace(options.model));
+    SKERRY_ASSIGN_OR_RETURN(model, ReadShown(options.model, options.json));
     Shorten(model.config, options.context);
   }
   return model;
@@ -98,7 +103,7 @@ void PrintRobustness(const std::vector<RobustnessRow>& rows, bool as_json) {
 absl::StatusOr<std::vector<float>> InitialOf(const ReferenceOptions& options,
                                              const TransformerConfig& wanted) {
   if (options.from.empty()) return std::vector<float>();
-  SKERRY_ASSIGN_OR_RETURN(HuggingFaceModel model, ReadHuggingFace(options.from));
+  SKERRY_ASSIGN_OR_RETURN(HuggingFaceModel model, ReadShown(options.from, options.json));
   model.config.context = wanted.context;
   if (model.config == wanted) return std::move(model.parameters);
   return InvalidArgument("%s is another model than [model] of %s; init --from writes that of one",
@@ -128,17 +133,17 @@ absl::Status EvaluateModel(const EvaluateOptions& options) {
   if (!windows.ok()) return windows.status();
   SKERRY_ASSIGN_OR_RETURN(const auto decoder, Decoder::Create(model.config, model.parameters,
                                                               model.config.context, backend.get()));
+  ShareLine line("evaluating", !options.json);
+  const OnWindow show = [&line](int64_t done, int64_t all) { line.Show(done, all); };
   if (options.stages > 0) {
     SKERRY_ASSIGN_OR_RETURN(const auto rows, Robustness(*decoder, *windows, options.windows_max,
-                                                        options.stages, options.seed));
+                                                        options.stages, options.seed, show));
+    line.End();
     PrintRobustness(rows, options.json);
     return absl::OkStatus();
   }
-  ShareLine line("evaluating");
-  SKERRY_ASSIGN_OR_RETURN(
-      const Evaluation evaluation,
-      EvaluateWindows(*decoder, *windows, options.windows_max, nullptr,
-                      [&line](int64_t done, int64_t all) { line.Show(done, all); }));
+  SKERRY_ASSIGN_OR_RETURN(const Evaluation evaluation,
+                          EvaluateWindows(*decoder, *windows, options.windows_max, nullptr, show));
   line.End();
   Print({{"loss", evaluation.loss},
          {"perplexity", std::exp(evaluation.loss)},
@@ -151,7 +156,7 @@ absl::Status EvaluateModel(const EvaluateOptions& options) {
 }
 
 absl::Status PrintLogits(const LogitsOptions& options) {
-  SKERRY_ASSIGN_OR_RETURN(const HuggingFaceModel model, ReadHuggingFace(options.model));
+  SKERRY_ASSIGN_OR_RETURN(const HuggingFaceModel model, ReadShown(options.model));
   const auto backend = CreateCpuBackend(options.threads);
   const auto count = static_cast<int64_t>(options.tokens.size());
   if (count < 1 || count > model.config.context) {
@@ -170,7 +175,7 @@ absl::Status PrintLogits(const LogitsOptions& options) {
 }
 
 absl::Status GenerateFromModel(const GenerateOptions& options) {
-  SKERRY_ASSIGN_OR_RETURN(HuggingFaceModel model, ReadHuggingFace(options.model));
+  SKERRY_ASSIGN_OR_RETURN(HuggingFaceModel model, ReadShown(options.model));
   Shorten(model.config, options.context);
   SKERRY_ASSIGN_OR_RETURN(const auto tokenizer, OpenTokenizer(options.model));
   SKERRY_ASSIGN_OR_RETURN(const auto backend, BackendOf(options.device, options.threads));
@@ -180,8 +185,12 @@ absl::Status GenerateFromModel(const GenerateOptions& options) {
   sampling.tokens = options.tokens;
   sampling.temperature = options.temperature;
   sampling.seed = options.seed;
-  SKERRY_ASSIGN_OR_RETURN(const std::string text,
-                          GenerateText(*decoder, *tokenizer, options.prompt, sampling));
+  ShareLine line("generating");
+  SKERRY_ASSIGN_OR_RETURN(
+      const std::string text,
+      GenerateText(*decoder, *tokenizer, options.prompt, sampling,
+                   [&line](int64_t done, int64_t all) { line.Show(done, all); }));
+  line.End();
   std::printf("%s\n", text.c_str());
   return absl::OkStatus();
 }
@@ -211,9 +220,12 @@ absl::Status TrainReference(const ReferenceOptions& options) {
   };
   SKERRY_ASSIGN_OR_RETURN(const std::vector<float> parameters,
                           TrainLocally(config, *data, team, config.steps, observe, initial));
+  ShareLine line("evaluating", !options.json);
   SKERRY_ASSIGN_OR_RETURN(
       const Evaluation evaluation,
-      Evaluate(config.model, parameters, *data, options.windows_max, backends.front().get()));
+      Evaluate(config.model, parameters, *data, options.windows_max, backends.front().get(),
+               [&line](int64_t done, int64_t all) { line.Show(done, all); }));
+  line.End();
   if (!options.out.empty()) {
     SKERRY_RETURN_IF_ERROR(WriteHuggingFace(options.out, config.model, parameters));
   }

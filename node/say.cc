@@ -1,6 +1,7 @@
 #include "node/say.h"
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
@@ -34,13 +35,28 @@ LogSeverity SeverityOf(const std::string& kind) {
 
 }  // namespace
 
+std::string EventText(const std::string& kind, const std::string& fields) {
+  const auto json =
+      nlohmann::ordered_json::parse(fields.starts_with('{') ? fields : "{" + fields + "}", nullptr,
+                                    /*allow_exceptions=*/false);
+  if (!json.is_object()) return kind + " " + fields;
+  std::string text = kind;
+  const char* before = ": ";
+  for (const auto& [key, value] : json.items()) {
+    if (value.is_structured() && value.empty()) continue;
+    text += before + key + " " + (value.is_string() ? value.get<std::string>() : value.dump());
+    before = ", ";
+  }
+  return text;
+}
+
 void Say(const std::string& line) {
   if (Sayer()) return Sayer()(line);
   Put(stdout, Log() ? Log()->Line(LogSeverity::kInfo, line) : line);
 }
 
 void SayEvent(const std::string& kind, const std::string& fields) {
-  if (!Log() || Sayer()) return Say(kind + " " + fields);
+  if (!Log() || Sayer()) return Say(EventText(kind, fields));
   Put(stdout, Log()->EventLine(SeverityOf(kind), kind, fields));
 }
 

@@ -11,7 +11,8 @@ namespace skerry {
 
 // One line, without its end. On the thread that runs the loop, or before and after it.
 void Say(const std::string& line);
-// What happened; `fields` are members of a JSON object.
+// What happened; `fields` are members of a JSON object. To people "training: stage 0, layers 8".
+std::string EventText(const std::string& kind, const std::string& fields);
 void SayEvent(const std::string& kind, const std::string& fields);
 // A line, and for programs the figures behind it.
 void SayFigures(const std::string& line, const std::string& fields);

@@ -62,20 +62,23 @@ std::string RoundText(const VolunteerView& view) {
 std::string NetworkText(const VolunteerView& view) {
   const NodeLook& look = view.look;
   if (look.run.empty()) return "the coordinator has not answered yet";
+  const auto direct = std::max(look.peers - view.relayed - view.punched, 0);
   std::string text =
-      absl::StrFormat("%s; %d others directly, %d through a relay",
-                      look.is_reachable ? "can be dialled" : "cannot be dialled: it dials",
-                      std::max(look.peers - view.relayed - view.punched, 0), view.relayed);
+      absl::StrFormat("%s; %d other%s directly, %d through a relay",
+                      look.is_reachable ? "can be dialled" : "cannot be dialled: it dials", direct,
+                      direct == 1 ? "" : "s", view.relayed);
   if (view.punched > 0) text += absl::StrFormat(", %d through both routers", view.punched);
   return text;
 }
 
-// Counts characters, not bytes, of UTF-8.
+// Counts characters, not bytes, of UTF-8; where something is cut off it says so.
 std::string Cut(const std::string& text, int columns) {
   int shown = 0;
+  size_t last = 0;  // where the last character that fits begins
   for (size_t i = 0; i < text.size(); ++i) {
     const bool begins = (static_cast<unsigned char>(text[i]) & 0xc0) != 0x80;
-    if (begins && ++shown > columns) return text.substr(0, i);
+    if (begins && ++shown > columns) return text.substr(0, last) + "…";
+    if (begins) last = i;
   }
   return text;
 }
@@ -134,8 +137,9 @@ std::string ContributionText(const VolunteerView& view) {
     return view.look.tokens > 0 ? "nothing counts yet: work counts when its round is accepted, soon"
                                 : "nothing yet";
   }
-  return absl::StrFormat("%s tokens (%.1f %%), rank %d of %d, in %d rounds", Count(standing.tokens),
-                         100 * Share(view), standing.rank, standing.nodes, standing.rounds);
+  return absl::StrFormat("%s tokens (%.1f %%), rank %d of %d, in %d round%s",
+                         Count(standing.tokens), 100 * Share(view), standing.rank, standing.nodes,
+                         standing.rounds, standing.rounds == 1 ? "" : "s");
 }
 
 std::vector<std::string> ScreenLines(const VolunteerView& view, const std::vector<std::string>& log,

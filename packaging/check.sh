@@ -38,7 +38,24 @@ gpg --batch --quiet --passphrase '' --quick-generate-key skerry-check default de
 "$here/repository.sh" "$system/packages" skerry-check
 cp "$newer"/*.deb "$system/newer/"
 cp "$here/check_inside.sh" "$system/"
-for step in install use remove; do
-  unshare --mount --pid --fork --kill-child chroot "$system" bash /check_inside.sh $step
-done
+inside() { unshare --mount --pid --fork --kill-child chroot "$system" bash /check_inside.sh "$1"; }
+
+# systemd itself starts the units there; it ends with the last line of `services`, or when it takes too long.
+services() {
+  cp "$here/check_boot.sh" "$system/"
+  timeout -k 1 180 unshare --mount --pid --fork --kill-child --ipc --uts --cgroup \
+    bash "$system/check_boot.sh" "$system" >"$system/boot.log" 2>&1 </dev/null || true
+  if [[ ! -s $system/services.log ]]; then
+    say "the services are not tried: systemd does not start here ($(tail -n 1 "$system/boot.log"))"
+    return
+  fi
+  cat "$system/services.log"
+  grep -q '^▸ the services work' "$system/services.log" || fail 'the services do not work'
+}
+
+inside install
+inside use
+inside prepare_services
+services
+inside remove
 say 'the packages install, run, upgrade and purge'

@@ -2,7 +2,7 @@
 # In the clean system of check.sh.
 set -euo pipefail
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 HOME=/root
-mount -t proc proc /proc
+[[ -e /proc/self ]] || mount -t proc proc /proc
 say() { printf '▸ %s\n' "$*"; }
 fail() { printf 'check: %s\n' "$*" >&2; exit 1; }
 apt_get() { apt-get -qq -o Dpkg::Use-Pty=0 "$@" >/tmp/apt 2>&1 || { tail -n 20 /tmp/apt >&2; fail "apt-get $*"; }; }
@@ -72,6 +72,55 @@ use_packages() {
   echo "SKERRY_TICKET=$ticket" >/etc/skerry/node.env
 }
 
+# Its output is read outside; whatever comes of it the machine goes off then.
+prepare_services() {
+  apt_get install --no-install-recommends systemd systemd-sysv
+  cat >/etc/systemd/system/check.service <<'UNIT'
+[Unit]
+Description=Tries the services of the packages
+[Service]
+Type=oneshot
+ExecStart=/bin/bash /check_inside.sh services
+ExecStopPost=/bin/systemctl poweroff --force
+StandardOutput=append:/services.log
+StandardError=append:/services.log
+UNIT
+  mkdir -p /etc/systemd/system/multi-user.target.wants
+  ln -s ../check.service /etc/systemd/system/multi-user.target.wants/
+}
+
+service_ended_well() {
+  systemctl stop "$1"
+  [[ $(systemctl show -p Result --value "$1") == success ]] || { journalctl -n 20 --no-pager -u "$1"; fail "$1 ended badly: $(systemctl show -p Result,ExecMainStatus "$1" | tr '\n' ' ')"; }
+}
+
+use_services() {
+  local run=/var/lib/skerry-coordinator/service ticket began credited=''
+  say 'the services, as systemd starts them'
+  as_operator skerry-coordinator init $run --data /srv/text.txt >/tmp/init 2>&1 || { cat /tmp/init; fail 'init'; }
+  sed -i 's/^nodes_min .*/nodes_min = 1/' $run/run.toml
+  echo 'SERVE_OPTIONS=--bind tcp://127.0.0.1:17701 --dashboard none' >/etc/skerry/coordinator-service.env
+  systemctl start skerry-coordinator@service
+  for ((i = 0; i < 100; ++i)); do
+    ticket=$(as_operator skerry-coordinator ticket $run 2>/dev/null | grep -o 'skerry1-[^ ]*') && break
+    sleep 0.2
+  done
+  [[ -n $ticket ]] || { journalctl -n 20 --no-pager -u skerry-coordinator@service; fail 'no ticket'; }
+  echo "SKERRY_TICKET=$ticket" >/etc/skerry/node.env
+  began=$(date +%s)
+  systemctl start skerry-node
+  for ((i = 0; i < 300; ++i)); do
+    as_operator skerry-coordinator status $run --json >/tmp/status 2>/dev/null || true
+    if grep -Eq '"contributed_tokens": *[1-9]' /tmp/status; then credited=yes; break; fi
+    sleep 0.2
+  done
+  [[ -n $credited ]] || { cat /tmp/status; journalctl -n 40 --no-pager; fail 'the services trained nothing in a minute'; }
+  say "first credited step $(($(date +%s) - began)) s after systemctl start skerry-node (goal: 60)"
+  service_ended_well skerry-node
+  service_ended_well skerry-coordinator@service
+  say 'the services work'
+}
+
 remove_packages() {
   say 'upgrade'
   apt_get install --no-install-recommends /newer/*.deb
@@ -96,5 +145,7 @@ remove_packages() {
 case $1 in
   install) install_packages ;;
   use) use_packages ;;
+  prepare_services) prepare_services ;;
+  services) use_services ;;
   remove) remove_packages ;;
 esac

@@ -140,6 +140,7 @@ absl::Status Emulation::Prepare() {
   }
   if (options_.seed) scenario_.run.seed = *options_.seed;
   if (options_.steps) scenario_.run.steps = *options_.steps;
+  if (options_.checkpoints) scenario_.run.checkpoint.every_rounds = *options_.checkpoints;
   scenario_.run.nodes_min =
       std::min(scenario_.run.nodes_max, static_cast<int32_t>(scenario_.nodes.size()));
   SKERRY_ASSIGN_OR_RETURN(network_, EmulatedNetwork::Create(scenario_, options_.shaper,

@@ -23,6 +23,7 @@ struct EmulateOptions {
   bool reference = false;        // also train the same model in one process
   std::optional<uint64_t> seed;  // instead of the run's
   std::optional<int64_t> steps;
+  std::optional<int64_t> checkpoints;  // rounds between two
   EmulateShaper shaper = EmulateShaper::kInProcess;
 };
 

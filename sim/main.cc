@@ -64,6 +64,11 @@ void AddEmulate(CLI::App& app, CommandLine& line) {
                     "also train the same model in one process on the same tokens");
   command->add_option("--seed", emulate.seed, "instead of the run's own");
   command->add_option("--steps", emulate.steps, "inner steps, instead of the run's own");
+  command
+      ->add_option("--checkpoints", emulate.checkpoints,
+                   "rounds between checkpoints, of each of which the loss on held-out text is "
+                   "shown; instead of the run's own")
+      ->check(CLI::NonNegativeNumber);
   const std::map<std::string, EmulateShaper> shapers = {{"inprocess", EmulateShaper::kInProcess},
                                                         {"packets", EmulateShaper::kPackets},
                                                         {"auto", EmulateShaper::kAuto}};

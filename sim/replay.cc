@@ -219,7 +219,8 @@ ReplayFigures FiguresOf(const RunReport& report) {
   return figures;
 }
 
-ReplayFigures Simulate(const ReplayedRun& run, int64_t steps, uint64_t seed) {
+ReplayFigures Simulate(const ReplayedRun& run, int64_t steps, uint64_t seed,
+                       const OnShare& on_share) {
   ReplayFigures figures;
   VirtualRunOptions options = OptionsOf(run, steps, seed);
   const auto as_it_was = AddHistory(run, options);
@@ -228,6 +229,7 @@ ReplayFigures Simulate(const ReplayedRun& run, int64_t steps, uint64_t seed) {
     return figures;
   }
   VirtualRun simulated(std::move(options));
+  StepShare share(simulated, on_share);
   const VirtualOutcome outcome = simulated.Run();
   figures = FiguresOf(ReportOf(simulated));
   figures.planned_anew = !*as_it_was;
@@ -239,13 +241,16 @@ ReplayFigures Simulate(const ReplayedRun& run, int64_t steps, uint64_t seed) {
 }
 
 // The step grows as the share falls, a little less than in proportion: the network's part stays.
-double FitDeviceShare(const ReplayedRun& run, double step_s, int64_t steps, uint64_t seed) {
+double FitDeviceShare(const ReplayedRun& run, double step_s, int64_t steps, uint64_t seed,
+                      const OnShare& on_share) {
   ReplayedRun tried = run;
   double low = kShareMin, high = kShareMax;
   double share = 1;
   for (int i = 0; i < kFitRuns && step_s > 0; ++i) {
     tried.device_share = share;
-    const ReplayFigures figures = Simulate(tried, steps, seed);
+    const ReplayFigures figures = Simulate(tried, steps, seed, [&](double done) {
+      if (on_share) on_share((i + done) / kFitRuns);
+    });
     if (!figures.wrong.empty() || figures.step_s <= 0) break;
     const double ratio = figures.step_s / step_s;
     if (std::abs(ratio - 1) < kFitTolerance) break;

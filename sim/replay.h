@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "common/run_config.h"
 #include "coordinator/report.h"
+#include "sim/step_share.h"
 
 namespace skerry {
 
@@ -85,10 +86,13 @@ struct ReplayFigures {
 ReplayFigures FiguresOf(const RunReport& report);
 
 // On virtual time, about `steps` inner steps of it.
-ReplayFigures Simulate(const ReplayedRun& run, int64_t steps, uint64_t seed);
+ReplayFigures Simulate(const ReplayedRun& run, int64_t steps, uint64_t seed,
+                       const OnShare& on_share = {});
 
 // The share of the probed rates (in [0.02, 4]) for which the simulated step is as long as
 // `step_s`, to one percent where it can be reached at all.
-double FitDeviceShare(const ReplayedRun& run, double step_s, int64_t steps, uint64_t seed);
+// `on_share` is told the share of the runs that it may take at most.
+double FitDeviceShare(const ReplayedRun& run, double step_s, int64_t steps, uint64_t seed,
+                      const OnShare& on_share = {});
 
 }  // namespace skerry

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "common/share_line_program.h"
 #include "common/status.h"
 #include "sim/replay.h"
 
@@ -90,6 +91,47 @@ void Print(const Told& told, const ReplayProgramOptions& options) {
   for (const std::string& note : told.run.notes) std::printf("  %s\n", note.c_str());
 }
 
+// One line over several simulations, each with its part of the whole.
+class Parts {
+ public:
+  Parts(double all, bool wanted) : all_(all), line_("simulating", wanted) {}
+  OnShare Next(double weight) {
+    const double before = begun_;
+    begun_ += weight;
+    return [this, before, weight](double share) { line_.Show((before + weight * share) / all_); };
+  }
+
+ private:
+  double all_, begun_ = 0;
+  ShareLine line_;
+};
+
+absl::Status SimulateAll(const ReplayProgramOptions& options, int64_t steps, Told& told) {
+  constexpr double kFitWeight = 4;  // most fits are done after so many runs
+  const auto changes = static_cast<double>(options.what_ifs.size());
+  Parts parts((options.as_probed ? 1 : 2 + kFitWeight) + changes, !options.json);
+  told.as_probed = told.baseline = Simulate(told.run, steps, options.seed, parts.Next(1));
+  if (!told.as_probed.wrong.empty())
+    return FailedPrecondition("the run cannot be simulated: %s", told.as_probed.wrong);
+  if (!options.as_probed) {
+    told.run.device_share =
+        FitDeviceShare(told.run, told.measured.step_s, steps, options.seed, parts.Next(kFitWeight));
+    told.baseline = Simulate(told.run, steps, options.seed, parts.Next(1));
+  }
+  for (const std::string& what : options.what_ifs) {
+    SKERRY_ASSIGN_OR_RETURN(const ReplayedRun changed, WithChange(told.run, what));
+    told.what_ifs.push_back({what, Simulate(changed, steps, options.seed, parts.Next(1))});
+  }
+  const bool anew = std::any_of(told.what_ifs.begin(), told.what_ifs.end(),
+                                [](const WhatIf& one) { return one.figures.planned_anew; });
+  if (!anew) return absl::OkStatus();
+  ReplayedRun same = told.run;  // what those are to be compared with
+  same.other_nodes = true;
+  told.what_ifs.insert(told.what_ifs.begin(),
+                       {"nothing but a new plan", Simulate(same, steps, options.seed)});
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 CLI::App* AddReplayCommand(CLI::App& app, ReplayProgramOptions& options) {
@@ -125,25 +167,7 @@ absl::Status RunReplay(const ReplayProgramOptions& options) {
   for (const std::string& what : options.what_ifs)
     SKERRY_RETURN_IF_ERROR(WithChange(told.run, what).status());
   told.measured = FiguresOf(told.run.report);
-  told.as_probed = told.baseline = Simulate(told.run, steps, options.seed);
-  if (!told.as_probed.wrong.empty())
-    return FailedPrecondition("the run cannot be simulated: %s", told.as_probed.wrong);
-  if (!options.as_probed) {
-    told.run.device_share = FitDeviceShare(told.run, told.measured.step_s, steps, options.seed);
-    told.baseline = Simulate(told.run, steps, options.seed);
-  }
-  for (const std::string& what : options.what_ifs) {
-    SKERRY_ASSIGN_OR_RETURN(const ReplayedRun changed, WithChange(told.run, what));
-    told.what_ifs.push_back({what, Simulate(changed, steps, options.seed)});
-  }
-  const bool anew = std::any_of(told.what_ifs.begin(), told.what_ifs.end(),
-                                [](const WhatIf& one) { return one.figures.planned_anew; });
-  if (anew) {  // what those are to be compared with
-    ReplayedRun same = told.run;
-    same.other_nodes = true;
-    told.what_ifs.insert(told.what_ifs.begin(),
-                         {"nothing but a new plan", Simulate(same, steps, options.seed)});
-  }
+  SKERRY_RETURN_IF_ERROR(SimulateAll(options, steps, told));
   if (options.json) {
     std::fputs(JsonOf(told).c_str(), stdout);
   } else {

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "common/share_line_program.h"
 #include "common/status.h"
 #include "coordinator/report.h"
 #include "sim/chrome_trace.h"
@@ -13,6 +14,7 @@
 #include "sim/run_report.h"
 #include "sim/run_trace.h"
 #include "sim/scenario_run.h"
+#include "sim/step_share.h"
 
 namespace skerry {
 namespace {
@@ -92,8 +94,14 @@ std::vector<std::string> Wrong(const Scenario& scenario, const VirtualOutcome& o
   return wrong;
 }
 
+VirtualOutcome RunShown(VirtualRun& run, const std::string& what, bool json) {
+  ShareLine line(what, !json);
+  const StepShare share(run, [&line](double done) { line.Show(done); });
+  return run.Run();
+}
+
 // The same scenario with nothing failing, for what failure costs in loss.
-absl::Status CompareWithCalm(const Scenario& scenario, const ScenarioRunOptions& options,
+absl::Status CompareWithCalm(const Scenario& scenario, const ScenarioRunOptions& options, bool json,
                              Told& told) {
   if (!scenario.expect.loss_ratio_max) return absl::OkStatus();
   if (!options.real_math) {
@@ -104,7 +112,8 @@ absl::Status CompareWithCalm(const Scenario& scenario, const ScenarioRunOptions&
   calm.faults.clear();
   calm.churn.clear();
   SKERRY_ASSIGN_OR_RETURN(auto run, MakeScenarioRun(calm, options));
-  const double ratio = told.outcome.loss_last / run->Run().loss_last;
+  const VirtualOutcome outcome = RunShown(*run, "simulating it with nothing failing", json);
+  const double ratio = told.outcome.loss_last / outcome.loss_last;
   if (ratio > *scenario.expect.loss_ratio_max) {
     told.wrong.push_back(absl::StrFormat("loss_ratio_max: want ≤ %g, got %g",
                                          *scenario.expect.loss_ratio_max, ratio));
@@ -153,16 +162,17 @@ absl::Status RunScenario(const RunScenarioOptions& options) {
   if (!options.report.empty() || !options.out_dir.empty()) seen.Watch(*run);
   Told told;
   const auto start = std::chrono::steady_clock::now();
-  told.outcome = run->Run();
+  told.outcome = RunShown(*run, "simulating", options.json);
   told.real_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   told.wrong = Wrong(scenario, told.outcome);
   if (options.twice) {
     SKERRY_ASSIGN_OR_RETURN(auto again, MakeScenarioRun(scenario, run_options));
-    if (again->Run().trace_hash != told.outcome.trace_hash) {
+    const VirtualOutcome second = RunShown(*again, "simulating it again", options.json);
+    if (second.trace_hash != told.outcome.trace_hash) {
       told.wrong.push_back("its second run had another trace");
     }
   }
-  SKERRY_RETURN_IF_ERROR(CompareWithCalm(scenario, run_options, told));
+  SKERRY_RETURN_IF_ERROR(CompareWithCalm(scenario, run_options, options.json, told));
   if (!options.trace.empty()) SKERRY_RETURN_IF_ERROR(trace.Write(options.trace));
   SKERRY_RETURN_IF_ERROR(WriteOutputs(options, {&scenario, run.get(), &told.outcome, &seen,
                                                 options.seed, told.wrong, CommandOf(options)}));

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/share_line_program.h"
 #include "common/status.h"
 #include "coordinator/screen.h"
 #include "sim/fault_grid.h"
@@ -211,12 +212,24 @@ class Tally {
   Cells cells_{}, wrong_cells_{};
 };
 
+// Of what will end it first: all seeds, the rounds or the time asked for.
+double ShareDone(const SwarmOptions& options, const Tally& tally, double elapsed_s) {
+  const auto of = [](int64_t done, int64_t all) {
+    return static_cast<double>(done) / static_cast<double>(all);
+  };
+  double share = of(tally.seeds, options.seeds);
+  if (options.rounds > 0) share = std::max(share, of(tally.rounds, options.rounds));
+  if (options.minutes) share = std::max(share, elapsed_s / (*options.minutes * 60));
+  return share;
+}
+
 absl::Status Print(const SwarmOptions& options, SeedQueue& queue) {
   std::FILE* hashes = nullptr;
   if (!options.hashes.empty() && (hashes = std::fopen(options.hashes.c_str(), "w")) == nullptr) {
     return InvalidArgument("--hashes: cannot write %s", options.hashes);
   }
   Tally tally;
+  ShareLine line("trying seeds");
   while (auto result = queue.Result(tally.seeds)) {
     const uint64_t seed = options.first + static_cast<uint64_t>(tally.seeds);
     if (hashes != nullptr) {
@@ -224,13 +237,16 @@ absl::Status Print(const SwarmOptions& options, SeedQueue& queue) {
                    static_cast<unsigned long>(result->trace_hash));
     }
     tally.Add(*result, seed);
+    line.Show(ShareDone(options, tally, queue.elapsed_s()));
     if (options.rounds > 0 && tally.rounds >= options.rounds) queue.Close();
     if (!result->finding) continue;
+    line.End();
     Print(*result->finding);
     std::fflush(stdout);
     if (!options.keep_going) break;
   }
   if (hashes != nullptr) std::fclose(hashes);
+  line.End();
   tally.Print(options, queue.elapsed_s());
   return tally.wrong == 0 ? absl::OkStatus()
                           : Internal("%d of %d seeds are wrong", tally.wrong, tally.seeds);

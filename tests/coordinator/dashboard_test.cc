@@ -166,6 +166,19 @@ TEST_CASE("Dashboard: hundreds of replicas of a stage become a picture without t
   CHECK_FALSE(Has(picture, "class=\"id\""));
 }
 
+TEST_CASE("Dashboard: the loss on held-out text is shown as the run goes") {
+  RunReport report;
+  report.training = {{0, 5.5}, {1, 5}};
+  const auto view = [&] { return DashboardView(Status(), 0, report); };
+  CHECK_FALSE(Has(Piece(view(), "tiles"), "held-out"));
+
+  report.validation = {{0, 5.6}, {1, 5.25}};
+
+  CHECK(Has(Piece(view(), "tiles"), "5.250"));
+  CHECK(Has(Piece(view(), "tiles"), "after step 1"));
+  CHECK(Has(Piece(view(), "loss"), "step 1: 5.2500"));
+}
+
 TEST_CASE("Metrics: figures of the status, and nothing that it does not say") {
   const std::string text = MetricsText(Status(), 0.25);
   CHECK(Has(text, "\nskerry_step 2\n"));
@@ -190,6 +203,7 @@ TEST_CASE("Grafana's dashboard asks for what is exported, all of it and nothing 
   for (const char* figure : {"rounds", "bytes_sent", "bytes_received", "relayed_pairs"}) {
     status[figure] = 1;
   }
+  status["held_out"] = {{"loss", 1.5}, {"step", 8}};
   std::stringstream file;
   file << std::ifstream(SKERRY_PACKAGING "/grafana/skerry.json").rdbuf();
   std::string asked;

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "common/status.h"
 #include "model/initialize.h"
@@ -71,6 +73,26 @@ TEST_CASE("GenerateTokens: the same seed writes the same text, past the context 
   CHECK(one->size() == 20);
   CHECK(*one == *again);
   CHECK(*one != *other);
+}
+
+TEST_CASE("GenerateTokens: who waits is told of every token", "[model]") {
+  const TransformerConfig config = TinyRun().model;
+  const auto layout = ParameterLayout::ForModel(config);
+  std::vector<float> parameters(static_cast<size_t>(layout.size()));
+  InitializeParameters(9, config, layout, parameters);
+  const auto backend = CreateCpuBackend(1);
+  const auto decoder = *Decoder::Create(config, parameters, config.context, backend.get());
+  SamplingConfig sampling = Sampling(1.0f, 0);
+  sampling.tokens = 3;
+  using Told = std::vector<std::pair<int64_t, int64_t>>;
+  Told told;
+
+  const std::vector<int32_t> prompt = {1};
+  REQUIRE(GenerateTokens(*decoder, prompt, sampling, [&](int64_t done, int64_t all) {
+            told.emplace_back(done, all);
+          }).ok());
+
+  CHECK(told == Told{{1, 3}, {2, 3}, {3, 3}});
 }
 
 TEST_CASE("GenerateText: an empty prompt is a newline and bad requests are refused", "[model]") {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <numeric>
 
 #include "common/status.h"
 #include "model/evaluate.h"
@@ -121,7 +122,12 @@ TEST_CASE("Robustness: a stage left out is a model without its layers", "[model]
   const auto decoder = *Decoder::Create(config.model, parameters, 64, backend.get());
   const auto windows = *ValidationWindows(config.model, *data);
 
-  const auto rows = Robustness(*decoder, windows, 1000, 4, 1);
+  std::vector<int64_t> told;
+  int64_t told_all = 0;
+  const auto rows = Robustness(*decoder, windows, 1000, 4, 1, [&](int64_t done, int64_t all) {
+    told.push_back(done);
+    told_all = all;
+  });
 
   REQUIRE(rows.ok());
   REQUIRE(rows->size() == 7);  // none; stages 1, 2, 3; 1, 2, 3 of 4
@@ -143,6 +149,10 @@ TEST_CASE("Robustness: a stage left out is a model without its layers", "[model]
   const std::vector<int32_t> all = {1, 2, 3};
   const auto alone = EvaluateWindows(*decoder, windows, 1000, [&](int64_t) { return all; });
   CHECK((*rows)[6].evaluation.loss == alone->loss);
+  std::vector<int64_t> each(told.size());
+  std::iota(each.begin(), each.end(), 1);
+  CHECK(told == each);
+  CHECK(told_all == std::ssize(told));
   CHECK(absl::IsInvalidArgument(Robustness(*decoder, windows, 10, 5, 1).status()));
   CHECK(absl::IsInvalidArgument(Robustness(*decoder, windows, 10, 1, 1).status()));
 }

@@ -70,6 +70,20 @@ TEST_CASE("The volunteer's screen says what the node does, waits for and has con
   CHECK(Has(text, "q leave"));
 }
 
+TEST_CASE("The screen counts in words as people do, and shows where something is cut off",
+          "[node]") {
+  VolunteerView view = Training();
+  view.look.peers = 3;
+  view.relayed = 2;
+  view.standing.rounds = 1;
+  CHECK(Has(Joined(ScreenLines(view, {}, 80, 24)), "1 other directly, 2 through a relay"));
+  CHECK(Has(Joined(ScreenLines(view, {}, 80, 24)), "in 1 round\n"));
+
+  const std::string line(100, 'x');
+  CHECK(Has(Joined(ScreenLines(view, {line}, 200, 24)), line));
+  CHECK(Has(Joined(ScreenLines(view, {line}, 80, 24)), "xx…\n"));
+}
+
 TEST_CASE("A volunteer sees that the run is paused, by whom and why", "[node]") {
   VolunteerView view = Training();
   view.look.is_paused = true;

@@ -2,6 +2,7 @@
 // is known.
 #include "sim/replay.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -121,6 +122,23 @@ TEST_CASE("Replay: a what-if that cannot be is told what there is", "[sim][repla
   }
 }
 
+namespace {
+
+void CheckShares(const ReplayedRun& run, double step_s) {
+  std::vector<double> simulation, fit;
+  Simulate(run, 24, 1, [&](double share) { simulation.push_back(share); });
+  FitDeviceShare(run, step_s, 24, 1, [&](double share) { fit.push_back(share); });
+  CHECK(simulation.size() >= 24);
+  CHECK(std::is_sorted(simulation.begin(), simulation.end()));
+  CHECK(simulation.front() > 0);
+  CHECK(simulation.back() == 1);
+  REQUIRE_FALSE(fit.empty());
+  CHECK(std::is_sorted(fit.begin(), fit.end()));
+  CHECK(fit.back() <= 1);
+}
+
+}  // namespace
+
 TEST_CASE("Replay: a run is found again in its own log, at its own speed", "[sim][replay]") {
   // What many flows share cannot be seen in one probe: here nothing is shared.
   Scenario scenario = TwoCities();
@@ -156,6 +174,9 @@ TEST_CASE("Replay: a run is found again in its own log, at its own speed", "[sim
     const double step_s = Simulate(slow, 8, 1).step_s;
     CHECK(step_s > 2 * Simulate(*replayed, 8, 1).step_s);
     CHECK(FitDeviceShare(*replayed, step_s, 8, 1) == Approx(0.05).epsilon(0.1));
+  }
+  SECTION("who waits hears of all that is done, to the end") {
+    CheckShares(*replayed, measured.step_s);
   }
   SECTION("with less in flight it is slower") {
     const auto shallow = WithChange(*replayed, "set:pipeline.in_flight=1");

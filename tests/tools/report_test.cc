@@ -163,6 +163,36 @@ TEST_CASE("Report: measured losses replace the training losses", "[report]") {
   CHECK(report.sample == "Once.");
 }
 
+TEST_CASE("Report: losses on held-out text are those of the run as it is now", "[report]") {
+  const Scratch scratch;
+  const fs::path log = scratch.Write("events.jsonl", R"({"t":0,"kind":"run","seed":1}
+{"t":1,"kind":"held_out","generation":1,"step":8,"loss":5,"tokens":64}
+{"t":2,"kind":"held_out","generation":2,"step":16,"loss":4,"tokens":64}
+{"t":3,"kind":"held_out","generation":3,"step":24,"loss":3,"tokens":64}
+{"t":4,"kind":"rewind","generation":2,"step":16,"rewound_tokens":8}
+{"t":5,"kind":"held_out","generation":2,"step":16,"loss":4.5,"tokens":64}
+{"t":6,"kind":"held_out","generation":4,"step":32,"loss":null,"tokens":64}
+)");
+
+  const LossCurve now = {{8, 5}, {16, 4.5}};
+  CHECK(Build(log, std::nullopt).validation == now);
+  CHECK(Build(log, scratch.Write("extra.json", "{}")).validation == now);
+}
+
+TEST_CASE("Report: of many losses on held-out text a page shows some, the newest among them",
+          "[report]") {
+  RunReport report;
+  for (int64_t step = 1; step <= 1000; ++step) report.validation.emplace_back(step, 2);
+  const std::string page = ReportHtml(report);
+  CHECK(page.find("<title>step 1000: 2.0000</title>") != std::string::npos);
+  size_t points = 0;
+  for (size_t at = 0; (at = page.find("class=\"validation\"", at)) != std::string::npos; ++at) {
+    ++points;
+  }
+  CHECK(points > 50);
+  CHECK(points <= 100);
+}
+
 TEST_CASE("Report: time goes on over a coordinator's restart", "[report]") {
   const Scratch scratch;
   const RunReport report = Build(
