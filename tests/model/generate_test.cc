@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,21 @@ SamplingConfig Sampling(float temperature, int32_t top_k) {
   sampling.top_k = top_k;
   return sampling;
 }
+
+// Of a context of 7.
+struct TinyDecoder {
+  explicit TinyDecoder(const TransformerConfig& config = TinyRun().model,
+                       std::unique_ptr<Backend> on = CreateCpuBackend(1))
+      : backend(std::move(on)) {
+    const auto layout = ParameterLayout::ForModel(config);
+    parameters.resize(static_cast<size_t>(layout.size()));
+    InitializeParameters(9, config, layout, parameters);
+    decoder = *Decoder::Create(config, parameters, config.context, backend.get());
+  }
+  const std::unique_ptr<Backend> backend;
+  std::vector<float> parameters;
+  std::unique_ptr<Decoder> decoder;
+};
 
 }  // namespace
 
@@ -54,20 +70,15 @@ TEST_CASE("SampleToken: temperature 0 and top 1 take the likeliest, the lower on
 }
 
 TEST_CASE("GenerateTokens: the same seed writes the same text, past the context too", "[model]") {
-  const TransformerConfig config = TinyRun().model;  // a context of 7
-  const auto layout = ParameterLayout::ForModel(config);
-  std::vector<float> parameters(static_cast<size_t>(layout.size()));
-  InitializeParameters(9, config, layout, parameters);
-  const auto backend = CreateCpuBackend(1);
-  const auto decoder = *Decoder::Create(config, parameters, config.context, backend.get());
+  const TinyDecoder tiny;
   SamplingConfig sampling = Sampling(1.0f, 0);
   sampling.tokens = 20;
   const std::vector<int32_t> prompt = {1, 2, 3};
 
-  const auto one = GenerateTokens(*decoder, prompt, sampling);
-  const auto again = GenerateTokens(*decoder, prompt, sampling);
+  const auto one = GenerateTokens(*tiny.decoder, prompt, sampling);
+  const auto again = GenerateTokens(*tiny.decoder, prompt, sampling);
   sampling.seed = 2;
-  const auto other = GenerateTokens(*decoder, prompt, sampling);
+  const auto other = GenerateTokens(*tiny.decoder, prompt, sampling);
 
   REQUIRE(one.ok());
   CHECK(one->size() == 20);
@@ -76,19 +87,14 @@ TEST_CASE("GenerateTokens: the same seed writes the same text, past the context 
 }
 
 TEST_CASE("GenerateTokens: who waits is told of every token", "[model]") {
-  const TransformerConfig config = TinyRun().model;
-  const auto layout = ParameterLayout::ForModel(config);
-  std::vector<float> parameters(static_cast<size_t>(layout.size()));
-  InitializeParameters(9, config, layout, parameters);
-  const auto backend = CreateCpuBackend(1);
-  const auto decoder = *Decoder::Create(config, parameters, config.context, backend.get());
+  const TinyDecoder tiny;
   SamplingConfig sampling = Sampling(1.0f, 0);
   sampling.tokens = 3;
   using Told = std::vector<std::pair<int64_t, int64_t>>;
   Told told;
 
   const std::vector<int32_t> prompt = {1};
-  REQUIRE(GenerateTokens(*decoder, prompt, sampling, [&](int64_t done, int64_t all) {
+  REQUIRE(GenerateTokens(*tiny.decoder, prompt, sampling, [&](int64_t done, int64_t all) {
             told.emplace_back(done, all);
           }).ok());
 
@@ -98,21 +104,17 @@ TEST_CASE("GenerateTokens: who waits is told of every token", "[model]") {
 TEST_CASE("GenerateText: an empty prompt is a newline and bad requests are refused", "[model]") {
   TransformerConfig config = TinyRun().model;
   config.vocab = 256;
-  const auto layout = ParameterLayout::ForModel(config);
-  std::vector<float> parameters(static_cast<size_t>(layout.size()));
-  InitializeParameters(9, config, layout, parameters);
-  const auto backend = CreateReferenceBackend();
-  const auto decoder = *Decoder::Create(config, parameters, config.context, backend.get());
+  const TinyDecoder tiny(config, CreateReferenceBackend());
   SamplingConfig sampling;
   sampling.tokens = 5;
 
   const auto bytes = *OpenTokenizer("byte");
-  CHECK(GenerateText(*decoder, *bytes, "", sampling)->size() == 5);
-  CHECK(*GenerateText(*decoder, *bytes, "", sampling) ==
-        *GenerateText(*decoder, *bytes, "\n", sampling));
-  CHECK(absl::IsInvalidArgument(GenerateTokens(*decoder, {}, sampling).status()));
+  CHECK(GenerateText(*tiny.decoder, *bytes, "", sampling)->size() == 5);
+  CHECK(*GenerateText(*tiny.decoder, *bytes, "", sampling) ==
+        *GenerateText(*tiny.decoder, *bytes, "\n", sampling));
+  CHECK(absl::IsInvalidArgument(GenerateTokens(*tiny.decoder, {}, sampling).status()));
   sampling.temperature = -1;
-  CHECK(absl::IsInvalidArgument(GenerateText(*decoder, *bytes, "a", sampling).status()));
+  CHECK(absl::IsInvalidArgument(GenerateText(*tiny.decoder, *bytes, "a", sampling).status()));
 }
 
 }  // namespace skerry
