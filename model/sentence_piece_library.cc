@@ -2,13 +2,18 @@
 
 #include <sentencepiece_processor.h>
 
+#include <exception>
+
 namespace skerry {
 namespace {
 
 class Processor final : public SentencePieceLibrary {
  public:
-  bool Read(const std::string& model) {
+  // The library's tries throw on pieces that they cannot hold.
+  bool Read(const std::string& model) try {
     return processor_.LoadFromSerializedProto(model).ok() && processor_.GetPieceSize() > 0;
+  } catch (const std::exception&) {
+    return false;
   }
   int Size() const override { return processor_.GetPieceSize(); }
   std::vector<int> Encode(std::string_view text) const override {

@@ -22,6 +22,7 @@ struct Header {
   int64_t version = 0;
   int64_t inner_steps = 0;
 };
+constexpr int64_t kParametersMax = int64_t{1} << 44;  // so that no sum of bytes overflows
 static_assert(sizeof(Header) == kStateHeaderBytes && std::is_trivially_copyable_v<Header>);
 
 bool IsFinite(std::span<const float> values) {
@@ -75,6 +76,7 @@ absl::StatusOr<StateSizes> SizesOfState(std::span<const uint8_t> bytes) {
   if (bytes.size() < sizeof(header)) return DataLoss("state of a stage: its header is cut short");
   std::memcpy(&header, bytes.data(), sizeof(header));
   const bool is_one = header.magic == kMagic && header.format == kFormat && header.parameters > 0 &&
+                      header.parameters <= kParametersMax &&
                       (header.moments == 0 || header.moments == header.parameters);
   if (!is_one) return DataLoss("state of a stage: no such header");
   return StateSizes{header.parameters, header.moments, header.version, header.inner_steps};
@@ -114,12 +116,11 @@ absl::StatusOr<StateView> ViewState(std::span<const uint8_t> bytes, int64_t para
     return DataLoss("state of a stage: %d bytes are too few", bytes.size());
   }
   std::memcpy(&header, bytes.data(), sizeof(header));
-  const int64_t values = 2 * (parameters + header.moments);
-  const bool fits =
-      header.magic == kMagic && header.format == kFormat && header.parameters == parameters &&
-      (header.moments == 0 || header.moments == parameters) && header.version >= 0 &&
-      header.inner_steps >= 0 &&
-      static_cast<int64_t>(bytes.size() - sizeof(header) - sizeof(Digest)) == 4 * values;
+  const bool fits = header.magic == kMagic && header.format == kFormat &&
+                    header.parameters == parameters &&
+                    (header.moments == 0 || header.moments == parameters) && header.version >= 0 &&
+                    header.inner_steps >= 0 &&
+                    static_cast<int64_t>(bytes.size()) == StateBytes(parameters, header.moments);
   if (!fits) return DataLoss("state of a stage: %d bytes do not fit it", bytes.size());
   const auto body = bytes.first(bytes.size() - sizeof(Digest));
   if (std::memcmp(DigestOf(body).bytes.data(), bytes.data() + body.size(), sizeof(Digest)) != 0) {

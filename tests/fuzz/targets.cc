@@ -4,7 +4,7 @@ namespace skerry {
 
 std::vector<FuzzTarget> FuzzTargets() {
   std::vector<FuzzTarget> all = WireTargets();
-  for (const auto& more : {FileTargets(), CodecTargets()})
+  for (const auto& more : {FileTargets(), ModelTargets(), CodecTargets()})
     all.insert(all.end(), more.begin(), more.end());
   return all;
 }

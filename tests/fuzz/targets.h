@@ -19,10 +19,11 @@ struct FuzzTarget {
   std::vector<Bytes> (*seeds)();
 };
 
-// All there are: of the wire, of files, of codecs.
+// All there are: of the wire, of files, of models and texts, of codecs.
 std::vector<FuzzTarget> FuzzTargets();
 std::vector<FuzzTarget> WireTargets();
 std::vector<FuzzTarget> FileTargets();
+std::vector<FuzzTarget> ModelTargets();
 std::vector<FuzzTarget> CodecTargets();
 
 inline std::string TextIn(std::span<const uint8_t> input) {
