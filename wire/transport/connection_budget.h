@@ -1,8 +1,8 @@
 // How many connections that have not shaken hands yet one address may hold. A connection costs a
 // file and some kilobytes from the moment it is accepted; ZeroMQ tells whose it is only when the
 // handshake is complete, and ends it where that takes longer than kYoungFor. So what is counted is
-// every open connection younger than that: half-open ones are among them, older ones have proven a
-// key or are gone.
+// every connection from when it is accepted until it has shaken hands, has ended, or is older than
+// that.
 //
 // An address is an IPv4 address, or the /64 network of an IPv6 one, which is what one subscriber
 // gets. Beyond kYoungMax of one, or `in_all` of all, a new connection is to be ended.
@@ -43,7 +43,13 @@ class ConnectionBudget {
     return true;
   }
 
-  void End(int descriptor) { Forget(descriptor); }
+  // It has shaken hands, or is no more. Returns its address, "" if it was none of the young.
+  std::string End(int descriptor) {
+    const auto it = young_.find(descriptor);
+    const std::string address = it == young_.end() ? "" : it->second.address;
+    Forget(descriptor);
+    return address;
+  }
 
   size_t young() const { return young_.size(); }
   int64_t refused() const { return refused_; }

@@ -1,9 +1,13 @@
 // How often strangers of one address may shake hands. CURVE costs the server two scalar
 // multiplications a handshake, and each new key is remembered for a while: so an address has a
-// bucket of kBurst handshakes that fills by kPerSecond. Keys that are known are not asked.
+// bucket of kBurst handshakes that fills by kPerSecond. Keys that are known are let in whatever it
+// holds.
 //
 // ZeroMQ says who shakes hands only when the client's last command is there (ZAP). What comes
-// before is bounded by the sizes of commands, ZMQ_HANDSHAKE_IVL, and connection_budget.h.
+// before is bounded by the sizes of commands, ZMQ_HANDSHAKE_IVL, and connection_budget.h. A
+// handshake is charged when it is complete: a connection may end after it was asked about, and what
+// was ended for its address's sake would cost the address twice. Until then connection_budget.h
+// bounds how many are under way, and so the debt.
 //
 // Addresses beyond kAddressesMax share one bucket. Pure; not thread-safe.
 #pragma once
@@ -23,13 +27,15 @@ class HandshakeBudget {
   static constexpr double kPerSecond = 4;
   static constexpr size_t kAddressesMax = 4096;
 
-  // Whether one more is allowed now; then it is spent.
-  bool Take(Instant now, const std::string& address) {
+  // Whether one more is allowed now.
+  bool Allows(Instant now, const std::string& address) {
+    return BucketOf(now, address).TokensAt(now) >= 1;
+  }
+  // One is complete.
+  void Charge(Instant now, const std::string& address) {
     Bucket& bucket = BucketOf(now, address);
     bucket.Fill(now);
-    if (bucket.tokens < 1) return false;
     bucket.tokens -= 1;
-    return true;
   }
   size_t addresses() const { return buckets_.size(); }
 

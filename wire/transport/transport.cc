@@ -348,7 +348,10 @@ void Transport::ServeMonitor() {
     if (event[0].size() >= sizeof kind + sizeof descriptor)
       std::memcpy(&descriptor, event[0].data<char>() + sizeof kind, sizeof descriptor);
     if (kind == ZMQ_EVENT_ACCEPTED) OnAccepted(descriptor);
-    if (kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) ++shaken_;
+    if (kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
+      ++shaken_;
+      zap_->OnShaken(Now(), connections_.End(descriptor));
+    }
     if (kind == ZMQ_EVENT_DISCONNECTED) {
       ++disconnected_;
       connections_.End(descriptor);

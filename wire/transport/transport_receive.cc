@@ -36,8 +36,10 @@ std::optional<Payload> Join(const std::vector<zmq::message_t>& parts, size_t fir
 }  // namespace
 
 void Transport::Receive(const std::function<void(Received)>& take) {
-  zap_->Serve(Now());
+  // In this order, so that the monitor has told of each connection that ZAP asks about.
+  zap_->Take();
   ServeMonitor();
+  zap_->Serve(Now());
   ReceiveFrom(nullptr, std::nullopt, take);
   std::vector<std::pair<NodeId, std::optional<StripeId>>> sockets;
   for (const auto& [peer, line] : lines_) sockets.emplace_back(peer, std::nullopt);

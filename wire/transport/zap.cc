@@ -42,40 +42,41 @@ void ZapHandler::Allow(const CurveKey& key) {
   std::erase(open_order_, user_id);
 }
 
-void ZapHandler::Serve(Instant now) {
-  while (true) {
-    std::vector<zmq::message_t> request;
-    if (!zmq::recv_multipart(socket_, std::back_inserter(request), zmq::recv_flags::dontwait))
-      return;
-    if (request.size() < 4) continue;  // not libzmq's; there is nobody to answer
-    const Question question{request[0].to_string(), request[3].to_string()};
-    if (request.size() != kRequestParts || request[7].to_string() != "CURVE" ||
-        request[8].size() != sizeof(CurveKey)) {
-      ++refused_;
-      Answer(question, false, "");
-      continue;
-    }
-    CurveKey key;
-    std::copy_n(request[8].data<uint8_t>(), key.size(), key.begin());
-    const std::string user_id = CurveKeyHex(key);
-    if (IsAllowed(user_id) ||
-        (admit_any_ && budget_.Take(now, AddressBlock(request[5].to_string())))) {
-      Answer(question, true, user_id);
-      continue;
-    }
-    ++refused_;
-    if (admit_any_) {
-      Answer(question, false, "");
-      continue;
-    }
-    // The same key again: its earlier handshake has timed out.
-    if (!open_.insert_or_assign(user_id, question).second) continue;
-    open_order_.push_back(user_id);
-    if (open_order_.size() <= kOpenMax) continue;
-    Answer(open_.at(open_order_.front()), false, "");
-    open_.erase(open_order_.front());
-    open_order_.pop_front();
+void ZapHandler::Take() {
+  Parts request;
+  while (zmq::recv_multipart(socket_, std::back_inserter(request), zmq::recv_flags::dontwait)) {
+    taken_.push_back(std::move(request));
+    request.clear();
   }
+}
+
+void ZapHandler::Serve(Instant now) {
+  for (; !taken_.empty(); taken_.pop_front()) Decide(now, taken_.front());
+}
+
+void ZapHandler::Decide(Instant now, const Parts& request) {
+  if (request.size() < 4) return;  // not libzmq's; there is nobody to answer
+  const Question question{request[0].to_string(), request[3].to_string()};
+  if (request.size() != kRequestParts || request[7].to_string() != "CURVE" ||
+      request[8].size() != sizeof(CurveKey)) {
+    ++refused_;
+    return Answer(question, false, "");
+  }
+  CurveKey key;
+  std::copy_n(request[8].data<uint8_t>(), key.size(), key.begin());
+  const std::string user_id = CurveKeyHex(key);
+  if (IsAllowed(user_id) ||
+      (admit_any_ && budget_.Allows(now, AddressBlock(request[5].to_string()))))
+    return Answer(question, true, user_id);
+  ++refused_;
+  if (admit_any_) return Answer(question, false, "");
+  // The same key again: its earlier handshake has timed out.
+  if (!open_.insert_or_assign(user_id, question).second) return;
+  open_order_.push_back(user_id);
+  if (open_order_.size() <= kOpenMax) return;
+  Answer(open_.at(open_order_.front()), false, "");
+  open_.erase(open_order_.front());
+  open_order_.pop_front();
 }
 
 void ZapHandler::Answer(const Question& question, bool admit, const std::string& user_id) {

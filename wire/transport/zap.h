@@ -10,8 +10,8 @@
 // Where every key may shake hands, those that are not allowed have a budget for each address
 // (handshake_budget.h); beyond it they are refused.
 //
-// Used on the event loop's thread only: the loop polls `socket()` and calls Serve when it is
-// readable.
+// Used on the event loop's thread only: the loop polls `socket()` and calls Take and
+// Serve when it is readable.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 #include <zmq.hpp>
 
 #include "common/instant.h"
@@ -40,8 +41,12 @@ class ZapHandler {
   bool IsAllowed(const std::string& user_id) const { return allowed_.contains(user_id); }
 
   zmq::socket_t& socket() { return socket_; }
-  // Reads every question that waits. The answer's User-Id is the key in hexadecimal.
+  // Takes every question that waits. The connection of each was accepted before it was asked.
+  void Take();
+  // Answers what was taken. The answer's User-Id is the key in hexadecimal.
   void Serve(Instant now);
+  // A handshake with this address is complete (AddressBlock).
+  void OnShaken(Instant now, const std::string& address) { budget_.Charge(now, address); }
 
   // Handshakes whose key was unknown when they came, or whose address had spent its budget.
   int64_t refused() const { return refused_; }
@@ -53,11 +58,14 @@ class ZapHandler {
     std::string route;  // of the asking session
     std::string id;     // the session's own number for it
   };
+  using Parts = std::vector<zmq::message_t>;
+  void Decide(Instant now, const Parts& request);
   void Answer(const Question& question, bool admit, const std::string& user_id);
 
   zmq::socket_t socket_;
   bool admit_any_;
   HandshakeBudget budget_;
+  std::deque<Parts> taken_;
   std::set<std::string> allowed_;         // keys in hexadecimal
   std::map<std::string, Question> open_;  // by key in hexadecimal
   std::deque<std::string> open_order_;    // keys of open_, oldest first
