@@ -3,8 +3,6 @@
 // round. The figure is the last loss over that of the same run in which nobody lies and means are
 // plain; mean of the seeds. And when liars are put out (coordinator/wild_deltas.h), and who is not
 // one.
-//
-// Copied: left out. A liar that sends another's delta as its own weighs that one twice.
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -36,6 +34,7 @@ const std::vector<Attack> kAttacks = {
     {"scaled, x 1000", {1000, false}, 2, true},
     {"noise as large as a delta", {1, true}, 2},
     {"noise, x 300", {300, true}, 2, true},
+    {"copied from another", {.factor = 1, .is_copy = true}, 2},
     {"zero", {1e-30, false}, 2},
     {"drift as large as a delta, one liar", {1, false, true}, 1},
     {"drift as large as a delta, colluding", {1, false, true}, 2},
@@ -140,15 +139,17 @@ Poisoned Train(const Mode& mode, OuterReduce reduce, const Attack& attack, uint6
 }
 
 int Run(int argc, char** argv) {
-  Bench bench("poison", argc, argv, {"--seeds"});
+  Bench bench("poison", argc, argv, {"--seeds", "--attack"});
   const std::string said = bench.Option("--seeds");
   const auto seeds = static_cast<uint64_t>(said.empty() ? 3 : std::max(1, std::atoi(said.c_str())));
+  const std::string only = bench.Option("--attack");  // part of a name
   for (const OuterReduce reduce : {OuterReduce::kAll, OuterReduce::kSharded}) {
     const std::string how = reduce == OuterReduce::kAll ? "all-to-all, " : "sharded, ";
     std::vector<double> clean;
     for (const Mode& mode : kModes) {
       Poisoned honest;
       for (const Attack& attack : kAttacks) {
+        if (attack.liars > 0 && std::string(attack.name).find(only) == std::string::npos) continue;
         double ratio = 0;
         int64_t rounds_to_ban = 0, liars_in = 0;
         for (uint64_t seed = 1; seed <= seeds; ++seed) {

@@ -144,7 +144,10 @@ SumVerdict ObservedStage::CheckShown(const SumCheck& check, const std::vector<in
 }
 
 std::vector<Payload> ObservedStage::Wild(int64_t round, std::vector<Payload> messages) {
-  if (faults_->wild.factor == 0 || !observer_.wild) return messages;
+  if (faults_->wild.factor == 0 || !observer_.wild) {
+    if (observer_.said) observer_.said(messages);
+    return messages;
+  }
   wild_.insert(round);
   return observer_.wild(round, messages, faults_->wild);
 }

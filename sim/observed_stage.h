@@ -49,6 +49,8 @@ class ObservedStage final : public StageWork {
     std::function<LeftOverPieces(int64_t round)> left_over;
     std::function<std::vector<float>(int64_t round, const Piece&)> decode_left_over;
     bool restarts = false;  // co2: a message is settled when it is encoded
+    // An honest delta, or its pieces, as it is sent.
+    std::function<void(const std::vector<Payload>&)> said;
     // Falsifies a delta, or its pieces, as a message of the codec: StageFaults::wild.
     std::function<std::vector<Payload>(int64_t round, const std::vector<Payload>&,
                                        const WildDelta&)>

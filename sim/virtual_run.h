@@ -172,6 +172,7 @@ class VirtualRun final : private SimulationObserver {
   std::map<int64_t, Instant> step_ended_;
   std::string status_;
   int64_t bytes_withdrawn_ = 0;
+  std::map<int32_t, std::vector<Payload>> last_said_;  // the newest honest delta of each stage
   WorkWatcher worked_;
   MessageWatcher delivered_;
   std::unique_ptr<Simulation> simulation_;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/rng.h"
+#include "pipeline/plan/route.h"
 #include "sim/virtual_run.h"
 
 namespace skerry {
@@ -89,9 +90,16 @@ ObservedStage::Observer VirtualRun::ObserverOf(int32_t i, TrainedStage* trained)
   const auto rng_of = [this, i](const char* what) {
     return std::make_shared<Rng>(options_.seed, what, static_cast<uint64_t>(i));
   };
-  observer.wild = [trained, rng = rng_of("wild deltas")](int64_t round, const auto& honest,
-                                                         const WildDelta& how) {
-    return WildMessages(*trained, round, honest, how, rng.get());
+  const auto last_said = [this, id]() -> std::vector<Payload>& {
+    const auto& plan = checkers_.state().plan;
+    const auto slot = plan ? SlotOf(*plan, id) : std::nullopt;
+    return last_said_[slot ? slot->stage : -1];  // −1: put out meanwhile
+  };
+  observer.said = [last_said](const auto& messages) { last_said() = messages; };
+  observer.wild = [trained, last_said, rng = rng_of("wild deltas")](
+                      int64_t round, const auto& honest, const WildDelta& how) {
+    const bool copies = how.is_copy && last_said().size() == honest.size();
+    return WildMessages(*trained, round, copies ? last_said() : honest, how, rng.get());
   };
   observer.false_sums = [trained, rng = rng_of("false sums")](const auto& reduction,
                                                               const auto& honest, const auto& how,

@@ -16,6 +16,8 @@ struct WildDelta {
   // The honest values and, so many times as large together, one direction that never changes and is
   // the same of everybody who does it: what a back door is put in with.
   bool is_drift = false;
+  // Of the values that another replica of its stage said last, as if they were its own.
+  bool is_copy = false;
   bool operator==(const WildDelta&) const = default;
 };
 

@@ -72,6 +72,16 @@ TEST_CASE("Wild deltas: who drifts adds the same to whatever it learnt", "[sim][
   CHECK(std::abs(added[0][0]) > 0.01);
 }
 
+TEST_CASE("Wild deltas: who copies another's is believed, and does little", "[sim][robust]") {
+  const OuterReduce reduce = GENERATE(OuterReduce::kAll, OuterReduce::kSharded);
+  const Trained calm = Train(Fleet(OuterRobust::kScreen, reduce), {.factor = 1});
+  const Trained copied = Train(Fleet(OuterRobust::kScreen, reduce), {.factor = 1, .is_copy = true});
+  CHECK(copied.wrong.empty());
+  CHECK(copied.screened.empty());
+  CHECK(copied.outcome.loss_last != calm.outcome.loss_last);
+  CHECK(copied.outcome.loss_last < 1.02 * calm.outcome.loss_last);
+}
+
 TEST_CASE("Wild deltas: they ruin a plain mean, and no robust mode", "[sim][robust]") {
   const OuterReduce reduce = GENERATE(OuterReduce::kAll, OuterReduce::kSharded);
   const WildDelta wild =
