@@ -50,6 +50,8 @@ using RunId =
     Id256<struct RunTag>;  // digest of a run's effective configuration and its creation nonce
 using Digest = Id256<struct DigestTag>;  // BLAKE2b-256
 
+using Signature = std::array<uint8_t, 64>;  // Ed25519, detached; zero: none
+
 // A NodeId for simulations and tests: `index` big-endian in the first bytes, so order follows the
 // index.
 inline NodeId TestNodeId(uint32_t index) {

@@ -14,6 +14,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -22,6 +23,8 @@
 #include "coordinator/evidence.h"
 #include "coordinator/leader_program.h"
 #include "coordinator/run_directory.h"
+#include "model/file_io.h"
+#include "wire/identity.h"
 
 namespace skerry {
 namespace {
@@ -132,11 +135,23 @@ absl::Status PrintAdmission(const std::string& directory, const std::string& pol
   return absl::OkStatus();
 }
 
+constexpr int64_t kShownBytesMax = int64_t{1} << 30;
+
 absl::Status PrintEvidence(const NodeOrder& request, bool json) {
   SKERRY_ASSIGN_OR_RETURN(const OpenedRun run, OpenRunDirectory(request.directory));
   SKERRY_ASSIGN_OR_RETURN(const RunState state, LoadRunState(run.directory));
   SKERRY_ASSIGN_OR_RETURN(const NodeId node, NodeNamed(state, request.name));
-  Evidence evidence(node);
+  ProofChecks checks{run.config, {}, {}};
+  checks.is_signed = [&](const NodeId& by, const auto& statement, const auto& signature) {
+    return IsStatementOf(by, run.run, statement, signature);
+  };
+  checks.shown = [&](const SumCheck& check) -> std::optional<Bytes> {
+    const auto bytes =
+        ReadSmallFile(run.directory.File("proofs/" + ShownFileName(check)), kShownBytesMax);
+    if (!bytes.ok()) return std::nullopt;
+    return Bytes(bytes->begin(), bytes->end());
+  };
+  Evidence evidence(node, std::move(checks));
   absl::Status whole;
   SKERRY_RETURN_IF_ERROR(ReadJournal(run.directory, [&](const std::string& record) {
     if (whole.ok()) whole = evidence.Add(record);

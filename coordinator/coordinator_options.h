@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "common/run_config.h"
 #include "coordinator/checkpoint_store.h"
+#include "coordinator/sum_proofs.h"
 #include "wire/message/message.h"
 
 namespace skerry {
@@ -59,6 +60,10 @@ struct CoordinatorOptions {
   // How the coordinator itself follows a sum that is doubted; empty: by its arithmetic
   // (localsgd/sum_proof.h), of which simulations without numbers have none.
   std::function<SumVerdict(const SumCheck&, const Payload& shown)> follow_sum = {};
+  // Whether a node's statement is signed by it (coordinator/sum_proofs.h); empty: none is wanted.
+  StatementCheck is_signed = {};
+  // Keeps what a reducer showed of a sum that is false; on the device thread.
+  std::function<void(const SumCheck&, const Payload& shown)> keep_shown = {};
   CheckpointStore* checkpoints = nullptr;  // none: none are made, and a lost stage stays lost
   std::function<std::string(const RunConfig&)> format_config = {};  // for their manifests
   bool plans_quickly = false;  // PlannerInput::is_quick: simulations of faults

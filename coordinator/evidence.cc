@@ -4,6 +4,7 @@
 
 #include "common/status.h"
 #include "coordinator/record_json.h"
+#include "coordinator/sum_following.h"
 
 namespace skerry {
 namespace {
@@ -45,9 +46,29 @@ absl::Status Evidence::Add(const std::string& record) {
   const std::string told = Told(kind, about);
   if (told.empty()) return absl::OkStatus();
   records_.push_back({{"record", number_}, {"what", told}});
-  if (kind == "proof") records_.back()["proof"] = parsed.at("check");
+  if (kind == "proof") {
+    records_.back()["proof"] = parsed;
+    if (checks_) records_.back().update(Checked(ProofIn(parsed)));
+  }
   if (kind == "life" && about.value("evicted", false)) Compare();
   return absl::OkStatus();
+}
+
+json Evidence::Checked(const SumProof& proof) const {
+  const SignedParts parts = SignedIn(proof, checks_->is_signed);
+  json checked = {{"signed_by_reducer", parts.by_reducer},
+                  {"signed_by_senders", parts.by_senders},
+                  {"followed", "not kept"}};
+  auto shown = checks_->shown(proof.check);
+  if (!shown) return checked;
+  const auto follower =
+      FollowerOf(checks_->config, checks_->config.model, state_, proof.check, proof.own);
+  const SumVerdict verdict =
+      follower ? follower->Follow(MakePayload(*std::move(shown))) : SumVerdict::kNotShown;
+  checked["followed"] = verdict == SumVerdict::kFalse  ? "false"
+                        : verdict == SumVerdict::kTrue ? "true"
+                                                       : "cannot be followed";
+  return checked;
 }
 
 void Evidence::Compare() {
@@ -88,6 +109,14 @@ std::string EvidenceText(const json& evidence) {
   for (const json& record : evidence.at("records")) {
     text +=
         absl::StrFormat("  record %6d  %s\n", record.value("record", 0), record.value("what", ""));
+    if (!record.contains("followed")) continue;
+    text += absl::StrFormat(
+        "                 the sum is %ssigned by its reducer, what it was made of by %d of %d; "
+        "made "
+        "again here: %s\n",
+        record.value("signed_by_reducer", false) ? "" : "not ",
+        record.value("signed_by_senders", 0), record["proof"]["check"]["summed"].size(),
+        record.value("followed", ""));
   }
   for (const json& differs : evidence.at("differs")) {
     text += absl::StrFormat("  after round %d of stage %d it said %s, %d replicas %s\n",

@@ -79,6 +79,11 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const SumsHeld& 
     return DeclareGone(context, *liar, Gone::kEvicted,
                        "another replica was sent a sum of it that cannot be decoded");
   }
+  if (options_.is_signed && message.statement != SumStatement() &&
+      !options_.is_signed(from, StatedBytes(from, message), message.signature)) {
+    return DeclareGone(context, from, Gone::kEvicted,
+                       "what it says of its sums is not signed by its key");
+  }
   if (IsLate(context, from, *stage, message.round)) return;
   SumsHeld held = message;
   for (Participant& sum : held.sums) {

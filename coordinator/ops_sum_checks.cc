@@ -6,17 +6,13 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "common/fragment_cut.h"
 #include "common/round_clock.h"
 #include "common/status.h"
 #include "coordinator/border.h"
 #include "coordinator/record_json.h"
 #include "coordinator/sum_checking.h"
-#include "localsgd/outer_law.h"
+#include "coordinator/sum_following.h"
 #include "localsgd/sum_proof.h"
-#include "localsgd/table_choice.h"
-#include "model/parameter_layout.h"
-#include "pipeline/exec/shown_sum.h"
 #include "pipeline/plan/round_shape.h"
 #include "pipeline/plan/route.h"
 
@@ -44,46 +40,6 @@ std::vector<Participant> SentTo(const NodeId& reducer, const std::vector<Partici
   return sent;
 }
 
-std::vector<int64_t> BlockSizes(const ParameterLayout& layout) {
-  std::vector<int64_t> sizes;
-  for (const ParameterBlock& block : layout.blocks()) sizes.push_back(block.size);
-  return sizes;
-}
-
-// What a round concerns of a stage, and how it is cut.
-struct RoundPart {
-  MatrixShape shape;
-  int64_t size = 0;
-  PieceCut cut;
-
-  RoundPart(const RunConfig& config, const TransformerConfig& model, const StageAssignment& stage,
-            bool holds_ends, int64_t round) {
-    const auto layout =
-        ParameterLayout::ForStage(model, stage.first_layer, stage.last_layer, holds_ends);
-    const RoundClock clock(config);
-    const auto fragments = static_cast<int32_t>(clock.fragments());
-    const FragmentRange range =
-        CutFragments(BlockSizes(layout), fragments)[static_cast<size_t>(clock.FragmentOf(round))];
-    shape = ShapeOf(layout);
-    if (fragments > 1) shape = SliceShape(shape, range.first, range.size);
-    size = range.size;
-    cut = PieceCut::Of(size, static_cast<int64_t>(stage.replicas.size()));
-  }
-};
-
-// A reducer of that stage and round with nothing left over, as every replica has one.
-PieceReducer FreshReducer(const RunConfig& config, const RoundPart& part, const RunState& state,
-                          int32_t stage, int64_t round) {
-  auto book = std::make_shared<CodecBook>(config.outer, part.size, part.cut, part.shape);
-  for (auto it = state.commits.lower_bound({stage, 0});
-       it != state.commits.end() && it->first.first == stage && it->first.second < round; ++it) {
-    const RoundCommit& commit = it->second;
-    if (commit.table.empty()) continue;
-    book->SetTable(commit.round + TableLag(config.outer), commit.table).IgnoreError();
-  }
-  return PieceReducer(config.outer, part.cut, 0, std::move(book));
-}
-
 }  // namespace
 
 // ---- drawing -----------------------------------------------------------------------------------
@@ -105,6 +61,7 @@ void CoordinatorActor::DrawSumChecks(Context& context, const RoundCommit& commit
       commit.participants.begin(), commit.participants.end(),
       [&](const Participant& p) { return held.at(p.node).statement == SumStatement(); });
   if (are_silent) return;
+  const auto statements = std::make_shared<const std::map<NodeId, SumsHeld>>(held);
   for (const Participant& p : commit.participants) {
     const SumStatement& said = held.at(p.node).statement;
     SumCheck check{commit.stage,
@@ -130,7 +87,8 @@ void CoordinatorActor::DrawSumChecks(Context& context, const RoundCommit& commit
       sum_checking_->DoubtForgotten(context, p.node);
       context.Send(check.reducer, check);
       context.Send(check.checker, check);
-      sum_checking_->open[{commit.stage, commit.round, p.node}] = {check, own, context.now()};
+      sum_checking_->open[{commit.stage, commit.round, p.node}] = {check, own, statements,
+                                                                   context.now()};
     }
   }
 }
@@ -295,20 +253,21 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const SumShown& 
     return void(++refused_);
   }
   auto verdict = std::make_shared<SumVerdict>(SumVerdict::kNotShown);
-  const JobId job = context.Submit(
-      {"follow a sum", Duration::Millis(10),
-       [verdict, check = it->second.check, own = it->second.own, payload = message.payload,
-        follow = options_.follow_sum,
-        fresh = FreshReducer(
-            options_.config,
-            RoundPart(options_.config, options_.trained_model.value_or(options_.config.model),
-                      state_.plan->stages[static_cast<size_t>(message.stage)], message.stage == 0,
-                      message.round),
-            state_, message.stage, message.round)] {
-         if (follow) return void(*verdict = follow(check, payload));
-         const auto shown = UnpackShown(payload, check.summed.size(), check.drawn.size());
-         if (shown.ok()) *verdict = CheckShownSum(check, own, *shown, SumsOf(*shown), fresh);
-       }});
+  const SumChecking::Open& doubted = it->second;
+  const auto follower =
+      FollowerOf(options_.config, options_.trained_model.value_or(options_.config.model), state_,
+                 doubted.check, doubted.own);
+  const JobId job =
+      context.Submit({"follow a sum", Duration::Millis(10),
+                      [verdict, follower, check = doubted.check, payload = message.payload,
+                       follow = options_.follow_sum, keep = options_.keep_shown] {
+                        if (follow) {
+                          *verdict = follow(check, payload);
+                        } else if (follower) {
+                          *verdict = follower->Follow(payload);
+                        }
+                        if (keep && *verdict == SumVerdict::kFalse) keep(check, payload);
+                      }});
   sum_checking_->judging[job] = {key, std::move(verdict)};
 }
 
@@ -336,7 +295,7 @@ void CoordinatorActor::SumChecking::Judge(CoordinatorActor& actor, Context& cont
                                              {"node", check.reducer.Short()},
                                              {"by", check.checker.Short()}}));
     if (*doubted.accusation != SumVerdict::kFalse || !actor.TakesPart(check.checker)) return;
-    actor.Record(context, ProofRecord(check.checker, check, "false accusation"));
+    actor.Record(context, ProofRecord(doubted.ProofOf(check.checker, "false accusation")));
     return actor.DeclareGone(
         context, check.checker, CoordinatorActor::Gone::kEvicted,
         absl::StrFormat("it said of the sum of %s in round %d of stage %d that it "
@@ -351,7 +310,7 @@ void CoordinatorActor::SumChecking::Judge(CoordinatorActor& actor, Context& cont
                              {"pieces", check.drawn}}));
   if (!actor.TakesPart(check.reducer)) return;
   if (is_false) {
-    actor.Record(context, ProofRecord(check.reducer, check, "false sum"));
+    actor.Record(context, ProofRecord(doubted.ProofOf(check.reducer, "false sum")));
     return actor.DeclareGone(
         context, check.reducer, CoordinatorActor::Gone::kEvicted,
         absl::StrFormat("its sum in round %d of stage %d is not that of what it "

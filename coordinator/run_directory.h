@@ -12,6 +12,7 @@
 //   held-out.json      the newest loss on held-out text (coordinator/held_out_program.h)
 //   admission.json     who may join, replaced when it changes; for the dashboard
 //   dashboard.token    of the dashboard's operator, mode 0600
+//   proofs/            what was shown of sums that were false (coordinator/sum_proofs.h)
 //   model/             the trained model
 //   tokenizer/         files of the model's or the data's tokenizer; none: bytes
 //   checkpoints/       or a link to where the operator wants them

@@ -355,9 +355,6 @@ std::string LifeRecord(const NodeId& node, bool alive, bool evicted, const std::
 std::string StartedRecord(const NodeId& node) {
   return Json{{"kind", "started"}, {"node", node}}.dump();
 }
-std::string ProofRecord(const NodeId& node, const SumCheck& check, const std::string& found) {
-  return Json{{"kind", "proof"}, {"node", node}, {"found", found}, {"check", check}}.dump();
-}
 std::string TrafficRecord(const NodeId& node, const Traffic& traffic) {
   return Json{{"kind", "traffic"}, {"node", node}, {"traffic", traffic}}.dump();
 }

@@ -158,7 +158,6 @@ std::string LifeRecord(const NodeId& node, bool alive, bool evicted = false,
                        const std::string& why = "");
 std::string StartedRecord(const NodeId& node);
 // What the coordinator found when it followed a sum: "false sum", "false accusation".
-std::string ProofRecord(const NodeId& node, const SumCheck& check, const std::string& found);
 std::string TrafficRecord(const NodeId& node, const Traffic& traffic);
 std::string CheckpointMade(const CheckpointRecord& checkpoint);
 std::string CheckpointDropped(int64_t generation);

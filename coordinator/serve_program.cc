@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -91,6 +92,19 @@ CoordinatorOptions ActorOptions(const OpenedRun& run, const NodeId& self, ShardS
       return PermissionDenied("the ticket is an operator's, and admits no nodes");
     }
     return AdmittedTicket{ticket.IdHex(), ticket.uses, ticket.role == TicketRole::kGuest};
+  };
+  options.is_signed = [id = run.run](const NodeId& by, const auto& statement,
+                                     const auto& signature) {
+    return IsStatementOf(by, id, statement, signature);
+  };
+  options.keep_shown = [proofs = run.directory.File("proofs")](const SumCheck& check,
+                                                               const Payload& shown) {
+    const auto bytes = View(shown);
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    std::error_code error;
+    std::filesystem::create_directories(proofs, error);
+    // Where it cannot be kept, signatures and digests stand in the journal all the same.
+    WriteFileAtomically(proofs + "/" + ShownFileName(check), text).IgnoreError();
   };
   options.objects = &shards;
   options.model = &model;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "coordinator/coordinator_actor.h"
+#include "coordinator/sum_proofs.h"
 
 namespace skerry {
 
@@ -29,10 +30,15 @@ struct CoordinatorActor::SumChecking {
   struct Open {
     SumCheck check;
     std::vector<int32_t> own;  // the pieces that the reducer sums
+    std::shared_ptr<const std::map<NodeId, SumsHeld>> statements;  // of the round
     Instant since;
     // By the checker, or that it is silent: the coordinator follows the sum itself.
     std::optional<SumVerdict> accusation = {};
     size_t later = 0;  // drawn of the same reducer since
+
+    SumProof ProofOf(const NodeId& liar, const char* found) const {
+      return {liar, found, check, own, *statements};
+    }
   };
   struct Judging {
     Key key;

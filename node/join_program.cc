@@ -160,6 +160,9 @@ absl::StatusOr<int> Stay(const Membership& member, Rationing& ration, Desk& desk
   }
   if (node.listens.size() > kListensMax) node.listens.resize(kListensMax);
   node.process = loop->incarnation();
+  node.sign = [&member](std::span<const uint8_t> statement) {
+    return SignStatement(member.identity, member.ticket.run, statement);
+  };
   Say(absl::StrFormat("node %s, %s, %s; joining %s", node.self.Short(), node.device.name,
                       RatesText(node.device), member.ticket.endpoint));
   actor = std::make_unique<NodeActor>(std::move(node));

@@ -67,8 +67,10 @@ struct NodeActorOptions {
   StageWorkFactory build;
   ShardStore* shards = nullptr;
   std::vector<std::string> listens = {};  // where else it may be reached
-  uint64_t process = 0;                   // random, another one for every process; 0: not said
-  bool relays = false, traces = true;     // forwards for others; tells when its device did what
+  // Of a statement, by this node's key; empty: it signs nothing.
+  std::function<Signature(std::span<const uint8_t> statement)> sign = {};
+  uint64_t process = 0;                // random, another one for every process; 0: not said
+  bool relays = false, traces = true;  // forwards for others; tells when its device did what
 };
 
 class NodeActor final : public Actor {

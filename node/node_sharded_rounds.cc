@@ -203,6 +203,8 @@ void NodeActor::ReportSums(Context& context) {
     if (!held || reported_sums_[round] == shape) continue;
     reported_sums_[round] = shape;
     AddStatement(&*held);
+    if (options_.sign && held->statement != SumStatement())
+      held->signature = options_.sign(StatedBytes(options_.self, *held));
     Send(context, options_.coordinator, *held);
   }
   reported_sums_.erase(reported_sums_.begin(), reported_sums_.lower_bound(rounds_->next()));

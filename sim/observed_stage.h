@@ -22,6 +22,7 @@ struct StageFaults {
   WildDelta wild;                  // what every delta is instead
   WildDelta false_sums;            // what every sum that it makes for others is instead
   bool covers_up = false;          // and what it says that it has left over follows from those
+  bool unsigned_words = false;     // its statements of sums carry another's signature
   bool false_accusations = false;  // it says of every sum that it checks that it is false
   bool passes_on = false;          // what came is sent on as if it had worked on it
   bool out_of_memory = false;      // the device has none left for a microbatch

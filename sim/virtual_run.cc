@@ -211,6 +211,7 @@ std::unique_ptr<Actor> VirtualRun::MakeCoordinator(const std::vector<std::string
   options.verify_ticket = [](const std::string& ticket) -> absl::StatusOr<AdmittedTicket> {
     return AdmittedTicket{ticket, CoordinatorActor::kNodesMax};
   };
+  if (options_.signs) WantSignatures(options);
   if (options_.keep_status) options.status = [this](const std::string& json) { status_ = json; };
   auto actor = CoordinatorActor::Create(std::move(options));
   SKERRY_CHECK(actor.ok(), "a journal of our own making must load");
@@ -228,6 +229,7 @@ std::unique_ptr<Actor> VirtualRun::MakeNode(int32_t i) {
   options.device = spec.device;
   options.shards = disks_[static_cast<size_t>(i)].get();
   options.process = ++processes_;
+  if (options_.signs) options.sign = [this, i](auto said) { return Signed(i, said); };
   options.build = [this, i](const RunConfig& config, const StageOrder& order, const auto&) {
     return Build(i, config, order);
   };

@@ -61,6 +61,7 @@ struct VirtualRunOptions {
   bool stops_at_violation = false;
   // As in a large fleet: nodes are told only of whom they need, and hear nobody else.
   bool introduces_few = false;
+  bool signs = false;          // statements of sums (sim/simulated_signature.h)
   bool plans_quickly = false;  // any sound plan will do (PlannerInput::is_quick)
   // Journal records of the coordinator from before: who was admitted, the plan. Nodes start anew.
   std::vector<std::string> history = {};
@@ -123,6 +124,9 @@ class VirtualRun final : private SimulationObserver {
   const Checkers& checkers() const { return checkers_; }
   // Where the coordinator keeps checkpoints, when config.checkpoint asks for them.
   const std::shared_ptr<CheckpointDisk>& checkpoint_disk() const { return checkpoint_disk_; }
+  // With `signs`: what reducers showed of sums that were false, by ShownFileName; the model.
+  const std::map<std::string, Bytes>& shown() const { return shown_; }
+  const TransformerConfig& trained_model() const { return trained_model_; }
   int64_t stages_exported() const { return stages_exported_; }
 
  private:
@@ -149,6 +153,9 @@ class VirtualRun final : private SimulationObserver {
                                                    const StageOrder& order);
   SimulationOptions Simulated();
   ObservedStage::Observer ObserverOf(int32_t i, TrainedStage* trained);
+  void AddLies(int32_t i, const TrainedStage& trained, ObservedStage::Observer& observer);
+  void WantSignatures(CoordinatorOptions& options);
+  Signature Signed(int32_t i, std::span<const uint8_t> statement) const;
   void Tick();
   bool Able() const;
   VirtualOutcome Outcome() const;
@@ -173,6 +180,8 @@ class VirtualRun final : private SimulationObserver {
   std::string status_;
   int64_t bytes_withdrawn_ = 0;
   std::map<int32_t, std::vector<Payload>> last_said_;  // the newest honest delta of each stage
+  std::map<std::string, Bytes> shown_;
+  TransformerConfig trained_model_;
   WorkWatcher worked_;
   MessageWatcher delivered_;
   std::unique_ptr<Simulation> simulation_;

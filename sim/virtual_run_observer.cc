@@ -5,6 +5,7 @@
 
 #include "common/rng.h"
 #include "pipeline/plan/route.h"
+#include "sim/simulated_signature.h"
 #include "sim/virtual_run.h"
 
 namespace skerry {
@@ -45,6 +46,45 @@ std::vector<Payload> FalseSums(const TrainedStage& trained, const StageWork::Red
 }
 
 }  // namespace
+
+void VirtualRun::WantSignatures(CoordinatorOptions& options) {
+  options.is_signed = [](const NodeId& by, const auto& statement, const auto& signature) {
+    return SimulatedSignature(by, statement) == signature;
+  };
+  options.keep_shown = [this](const SumCheck& check, const Payload& shown) {
+    const auto bytes = View(shown);
+    shown_[ShownFileName(check)] = Bytes(bytes.begin(), bytes.end());
+  };
+  trained_model_ = options.trained_model.value_or(options_.config.model);
+}
+
+Signature VirtualRun::Signed(int32_t i, std::span<const uint8_t> statement) const {
+  const bool is_own = !faults_[static_cast<size_t>(i)]->unsigned_words;
+  return SimulatedSignature(is_own ? node(i) : coordinator(), statement);
+}
+
+void VirtualRun::AddLies(int32_t i, const TrainedStage& trained,
+                         ObservedStage::Observer& observer) {
+  const auto rng_of = [this, i](const char* what) {
+    return std::make_shared<Rng>(options_.seed, what, static_cast<uint64_t>(i));
+  };
+  const auto last_said = [this, id = node(i)]() -> std::vector<Payload>& {
+    const auto& plan = checkers_.state().plan;
+    const auto slot = plan ? SlotOf(*plan, id) : std::nullopt;
+    return last_said_[slot ? slot->stage : -1];  // −1: put out meanwhile
+  };
+  observer.said = [last_said](const auto& messages) { last_said() = messages; };
+  observer.wild = [&trained, last_said, rng = rng_of("wild deltas")](
+                      int64_t round, const auto& honest, const WildDelta& how) {
+    const bool copies = how.is_copy && last_said().size() == honest.size();
+    return WildMessages(trained, round, copies ? last_said() : honest, how, rng.get());
+  };
+  observer.false_sums = [&trained, rng = rng_of("false sums")](const auto& reduction,
+                                                               const auto& honest, const auto& how,
+                                                               auto* states) {
+    return FalseSums(trained, reduction, honest, how, rng.get(), states);
+  };
+}
 
 // `trained`: nullptr without arithmetic.
 ObservedStage::Observer VirtualRun::ObserverOf(int32_t i, TrainedStage* trained) {
@@ -87,25 +127,7 @@ ObservedStage::Observer VirtualRun::ObserverOf(int32_t i, TrainedStage* trained)
     };
   }
   observer.restarts = options_.config.outer.mode == OuterMode::kCo2;
-  const auto rng_of = [this, i](const char* what) {
-    return std::make_shared<Rng>(options_.seed, what, static_cast<uint64_t>(i));
-  };
-  const auto last_said = [this, id]() -> std::vector<Payload>& {
-    const auto& plan = checkers_.state().plan;
-    const auto slot = plan ? SlotOf(*plan, id) : std::nullopt;
-    return last_said_[slot ? slot->stage : -1];  // −1: put out meanwhile
-  };
-  observer.said = [last_said](const auto& messages) { last_said() = messages; };
-  observer.wild = [trained, last_said, rng = rng_of("wild deltas")](
-                      int64_t round, const auto& honest, const WildDelta& how) {
-    const bool copies = how.is_copy && last_said().size() == honest.size();
-    return WildMessages(*trained, round, copies ? last_said() : honest, how, rng.get());
-  };
-  observer.false_sums = [trained, rng = rng_of("false sums")](const auto& reduction,
-                                                              const auto& honest, const auto& how,
-                                                              auto* states) {
-    return FalseSums(*trained, reduction, honest, how, rng.get(), states);
-  };
+  AddLies(i, *trained, observer);
   observer.settled = [this, id](int64_t round, double error) {
     checkers_.OnSettled(simulation_->now(), id, round, error);
   };

@@ -5,9 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "common/bytes.h"
 #include "common/check.h"
 #include "common/status.h"
 
@@ -141,6 +143,30 @@ Signature Identity::Sign(std::span<const uint8_t> bytes) const {
   SKERRY_CHECK(crypto_sign_detached(signature.data(), nullptr, bytes.data(), bytes.size(),
                                     secret_.data()) == 0);
   return signature;
+}
+
+namespace {
+
+// No ticket and no other statement begins like this.
+Bytes Statement(const RunId& run, std::span<const uint8_t> statement) {
+  static constexpr std::string_view kDomain = "skerry statement 1";
+  Bytes bytes(kDomain.size() + run.bytes.size() + statement.size());
+  auto at = std::copy(kDomain.begin(), kDomain.end(), bytes.begin());
+  at = std::copy(run.bytes.begin(), run.bytes.end(), at);
+  std::copy(statement.begin(), statement.end(), at);
+  return bytes;
+}
+
+}  // namespace
+
+Signature SignStatement(const Identity& identity, const RunId& run,
+                        std::span<const uint8_t> statement) {
+  return identity.Sign(Statement(run, statement));
+}
+
+bool IsStatementOf(const NodeId& signer, const RunId& run, std::span<const uint8_t> statement,
+                   const Signature& signature) {
+  return IsSignedBy(signer, Statement(run, statement), signature);
 }
 
 bool IsSignedBy(const NodeId& signer, std::span<const uint8_t> bytes, const Signature& signature) {

@@ -13,8 +13,7 @@
 
 namespace skerry {
 
-using CurveKey = std::array<uint8_t, 32>;   // X25519, public or secret, binary
-using Signature = std::array<uint8_t, 64>;  // Ed25519, detached
+using CurveKey = std::array<uint8_t, 32>;  // X25519, public or secret, binary
 
 // A value type: copies hold the secret too, and every copy wipes its secret when it dies.
 class Identity {
@@ -57,6 +56,13 @@ class Identity {
 
 // Whether `signature` over `bytes` was made by the holder of `signer`'s key.
 bool IsSignedBy(const NodeId& signer, std::span<const uint8_t> bytes, const Signature& signature);
+
+// Statements that nodes make to the coordinator of one run, signed so that others can hold them to
+// it: the bytes that are signed are those of the statement behind the run's id.
+Signature SignStatement(const Identity& identity, const RunId& run,
+                        std::span<const uint8_t> statement);
+bool IsStatementOf(const NodeId& signer, const RunId& run, std::span<const uint8_t> statement,
+                   const Signature& signature);
 
 // The CURVE public key of a node. InvalidArgument if the id is no point of the curve: then nobody
 // can hold its key.

@@ -2,10 +2,12 @@
 // with a proof, nobody else is.
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
 
 #include "coordinator/evidence.h"
+#include "sim/simulated_signature.h"
 #include "tests/sim/sharded_fleet.h"
 
 using namespace skerry;
@@ -31,10 +33,9 @@ VirtualRunOptions Fleet(uint64_t seed) {
 struct Watched {
   VirtualOutcome outcome;
   std::string wrong;
-  std::set<std::string> put_out;     // whom events name dead
-  std::map<std::string, int> told;   // events by kind
-  int64_t rounds_of_the_lie = 0;     // frozen with it in them, until it was put out
-  std::vector<std::string> journal;  // its records
+  std::set<std::string> put_out;    // whom events name dead
+  std::map<std::string, int> told;  // events by kind
+  int64_t rounds_of_the_lie = 0;    // frozen with it in them, until it was put out
 };
 
 Watched Train(VirtualRunOptions options, const StageFaults& faults) {
@@ -73,6 +74,75 @@ TEST_CASE("False sums: their reducer is put out within ten rounds, nobody else",
     proven += watched.told.contains("false_sum") ? 1 : 0;
   }
   CHECK(proven == 8);
+}
+
+TEST_CASE("False sums: a proof is signed by all who are in it, and whoever has it can follow it",
+          "[sim][sums]") {
+  VirtualRunOptions options = Fleet(1);
+  options.signs = true;
+  VirtualRun run(options);
+  run.simulation().At(Instant(), [&run](Simulation&) {
+    run.faults(kLiar).false_sums = {1.5, false};
+    run.faults(kLiar).covers_up = true;
+  });
+  REQUIRE(EndOf(run, run.Run()) == "");
+  REQUIRE(run.shown().size() == 1);
+
+  ProofChecks checks{options.config, {}, {}};
+  checks.config.model = run.trained_model();
+  checks.is_signed = [](const NodeId& by, const auto& statement, const auto& signature) {
+    return SimulatedSignature(by, statement) == signature;
+  };
+  checks.shown = [&](const SumCheck& check) -> std::optional<Bytes> {
+    const auto it = run.shown().find(ShownFileName(check));
+    return it == run.shown().end() ? std::nullopt : std::optional<Bytes>(it->second);
+  };
+  const auto evidence_with = [&](const std::string& from, const std::string& to) {
+    Evidence evidence(VirtualRun::node(kLiar), checks);
+    for (std::string record : run.simulation().journal(VirtualRun::coordinator())) {
+      const size_t at = record.find(from);
+      if (record.find(R"("kind":"proof")") != record.npos && at != record.npos)
+        record.replace(at, from.size(), to);
+      REQUIRE(evidence.Add(record).ok());
+    }
+    return evidence.Json();
+  };
+  const auto proof_in = [](const nlohmann::json& evidence) {
+    for (const auto& record : evidence["records"]) {
+      if (record.contains("proof")) return record;
+    }
+    FAIL("no proof");
+    return nlohmann::json();
+  };
+
+  const auto evidence = evidence_with("", "");
+  const auto proof = proof_in(evidence);
+  CHECK(proof["signed_by_reducer"] == true);
+  CHECK(proof["signed_by_senders"] == 4);
+  CHECK(proof["followed"] == "false");
+  const std::string text = EvidenceText(evidence);
+  CHECK(text.find("the sum is signed by its reducer, what it was made of by 4 of 4; made again "
+                  "here: false") != text.npos);
+  SECTION("a digest that was changed afterwards is signed by nobody") {
+    const std::string digest = proof["proof"]["check"]["summed"][0]["digest"];
+    const auto changed = proof_in(evidence_with(digest, std::string(digest.size(), 'a')));
+    CHECK(changed["signed_by_reducer"] == false);
+    CHECK(changed["signed_by_senders"] == 3);
+  }
+}
+
+TEST_CASE("False sums: who does not sign what it says of them is put out", "[sim][sums]") {
+  VirtualRunOptions options = Fleet(1);
+  options.signs = true;
+  VirtualRun run(options);
+  run.simulation().At(Instant(), [&run](Simulation&) { run.faults(kLiar).unsigned_words = true; });
+  CHECK(EndOf(run, run.Run()) == "");
+  std::set<std::string> put_out;
+  for (const VirtualEvent& event : run.events()) {
+    if (event.kind == "dead")
+      put_out.insert(nlohmann::json::parse("{" + event.fields + "}")["node"]);
+  }
+  CHECK(put_out == std::set<std::string>{VirtualRun::node(kLiar).Short()});
 }
 
 TEST_CASE("False sums: who hides what it has left over is put out too", "[sim][sums]") {

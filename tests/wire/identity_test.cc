@@ -117,6 +117,22 @@ TEST_CASE("Identity: only the signer's key confirms a signature", "[wire][identi
   CHECK_FALSE(IsSignedBy(alice.id(), std::vector<uint8_t>{'h', 'o'}, signature));
 }
 
+TEST_CASE("Identity: a statement is of one run, and no other text of its signer",
+          "[wire][identity]") {
+  const Identity alice = Identity::FromSeed({1});
+  const std::vector<uint8_t> text = {'h', 'i'};
+  RunId run, other;
+  run.bytes[0] = 1;
+  other.bytes[0] = 2;
+  const Signature signature = SignStatement(alice, run, text);
+
+  CHECK(IsStatementOf(alice.id(), run, text, signature));
+  CHECK_FALSE(IsStatementOf(alice.id(), other, text, signature));
+  CHECK_FALSE(IsStatementOf(Identity::FromSeed({2}).id(), run, text, signature));
+  CHECK_FALSE(IsStatementOf(alice.id(), run, text, alice.Sign(text)));
+  CHECK_FALSE(IsSignedBy(alice.id(), text, signature));
+}
+
 TEST_CASE("Identity: a node's CURVE key follows from its id alone", "[wire][identity]") {
   const Identity alice = Identity::Generate();
   CHECK(*CurveKeyOf(alice.id()) == alice.curve_public());

@@ -145,6 +145,14 @@ PipelinePlan SampleAbsent() {
   return plan;
 }
 
+SumsHeld SignedSums() {
+  SumsHeld held{1, 2, 0xfeedf00d, {{SampleNode(1), 10, SampleDigest(1)}}};
+  held.statement.sent = {{SampleNode(1), 10, SampleDigest(2)}};
+  for (size_t i = 0; i < held.signature.size(); ++i)
+    held.signature[i] = static_cast<uint8_t>(200 - i);
+  return held;
+}
+
 Payload SamplePayload(size_t size) {
   Bytes bytes(size);
   for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<uint8_t>(i * 7 + 3);
@@ -166,6 +174,7 @@ std::vector<std::pair<std::string, Message>> ShardedSamples() {
                                {{{SampleNode(1), 10, SampleDigest(2)}},
                                 {{SampleNode(2), 20, SampleDigest(3)}},
                                 {{7, SampleDigest(4), SampleDigest(5)}}}}},
+      {"sums_signed", SignedSums()},
       {"sum_check",
        SumCheck{1,
                 2,

@@ -1,5 +1,7 @@
 #include "wire/codec/sum_fields.h"
 
+#include <algorithm>
+
 #include "wire/codec/id_words.h"
 #include "wire/codec/limits.h"
 #include "wire/codec/write_fields.h"
@@ -93,6 +95,12 @@ SumsHeld ReadSumsHeld(ReadChecks& checks, schema::SumsHeld::Reader r) {
   m.statement.sent = ReadParticipants(checks, r.getSent());
   m.statement.summed = ReadParticipants(checks, r.getSummed());
   m.statement.states = ReadStates(checks, r.getStates());
+  const capnp::Data::Reader signature = r.getSignature();
+  if (signature.size() == m.signature.size()) {
+    std::copy(signature.begin(), signature.end(), m.signature.begin());
+  } else if (signature.size() != 0) {
+    checks.Break("signature", "is not of 64 bytes");
+  }
   return m;
 }
 
@@ -124,6 +132,9 @@ void WriteSum(WriteChecks& checks, const SumsHeld& held, schema::SumsHeld::Build
   WriteParticipants(said.sent, b.initSent(CountOf(checks, said.sent)));
   WriteParticipants(said.summed, b.initSummed(CountOf(checks, said.summed)));
   WriteStates(checks, said.states, [&](unsigned count) { return b.initStates(count); });
+  if (held.signature == Signature{}) return;
+  auto signature = b.initSignature(static_cast<unsigned>(held.signature.size()));
+  std::copy(held.signature.begin(), held.signature.end(), signature.begin());
 }
 
 void WriteSum(WriteChecks& checks, const SumCheck& check, schema::SumCheck::Builder b) {

@@ -60,8 +60,12 @@ struct SumsHeld {
   uint64_t shape = 0;
   std::vector<Participant> sums;  // ordered by node
   SumStatement statement = {};
+  Signature signature = {};  // of StatedBytes; zero: unsigned
   bool operator==(const SumsHeld&) const = default;
 };
+
+// What `by` signs of it: everything but what it holds of others' sums, in one form.
+Bytes StatedBytes(const NodeId& by, const SumsHeld& held);
 
 // coordinator → reducer and checker, before the commit of that round: `reducer` shows `checker` how
 // it came to its sums of some pieces. With it all that was said of them before they were drawn.

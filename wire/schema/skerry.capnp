@@ -525,6 +525,7 @@ struct SumsHeld {
   sent   @4 :List(Participant);
   summed @5 :List(Participant);
   states @6 :List(PieceState);
+  signature @7 :Data;  # Ed25519 of what it states (wire/message/sum_message.h); empty: unsigned
 }
 struct PieceState {
   piece  @0 :Int32;
