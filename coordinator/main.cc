@@ -227,9 +227,9 @@ void AddRunCommands(CLI::App& app, CommandLine& line) {
       ->type_name("ADDRESS");
   serve
       ->add_option("--held-out", line.serve.held_out,
-                   "sequences of held-out text over which each checkpoint's loss is computed, by "
-                   "skerry-node at the lowest priority; 0: it is not; default: 16 where the model "
-                   "is small")
+                   "sequences of held-out text over which the loss of each checkpoint, and of the "
+                   "finished model, is computed, by skerry-node at the lowest priority; 0: it is "
+                   "not; default: of 16384 tokens, where the model is small")
       ->check(CLI::NonNegativeNumber);
   serve->add_option("--push-checkpoints", line.serve.push_checkpoints,
                     "copy each into object storage: s3://BUCKET/PREFIX");

@@ -85,10 +85,14 @@ std::string StatusLine(const Json& status) {
   if (status.value("version", 0) == 0) return Preparing(status);
   const auto alive = std::count_if(status["nodes"].begin(), status["nodes"].end(),
                                    [](const Json& node) { return node.value("alive", false); });
+  std::string phase = status["phase"].get<std::string>();
+  if (const int left_s = status.value("held_out_left_s", 0); left_s > 0) {
+    phase += absl::StrFormat(", its loss on held-out text is being read (%d s more at most)", left_s);
+  }
   return absl::StrFormat(
-      "%s  step %d/%d  loss %s  %.0f tokens/s  up %s  down %s  rounds %d  nodes %d",
-      status["phase"].get<std::string>(), status.value("step", 0), status.value("steps", 0),
-      LossText(status), status.value("tokens_per_s", 0.0), Megabytes(status["bytes_sent"]),
+      "%s  step %d/%d  loss %s  %.0f tokens/s  up %s  down %s  rounds %d  nodes %d", phase,
+      status.value("step", 0), status.value("steps", 0), LossText(status),
+      status.value("tokens_per_s", 0.0), Megabytes(status["bytes_sent"]),
       Megabytes(status["bytes_received"]), status.value("rounds", 0), alive);
 }
 
@@ -138,9 +142,12 @@ void LiveScreen::Show(const Json& status) {
     // A line a second says little that one in five does not.
     const std::string line = StatusLine(status) + Waiting(status["nodes"]);
     const double at_s = status.value("elapsed_s", 0.0);
-    const bool phase_changed = line.substr(0, 8) != last_.substr(0, 8);
-    if (line == last_ || (!phase_changed && at_s >= last_at_s_ && at_s - last_at_s_ < 5)) return;
+    const Json phase = {status.value("phase", ""), status.value("note", "").empty(),
+                        status.contains("held_out_left_s")};
+    const bool same_phase = phase.dump() == last_phase_;
+    if (line == last_ || (same_phase && at_s >= last_at_s_ && at_s - last_at_s_ < 5)) return;
     last_ = line;
+    last_phase_ = phase.dump();
     last_at_s_ = at_s;
     std::printf("%s\n", line.c_str());
     std::fflush(stdout);

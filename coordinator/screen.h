@@ -23,7 +23,7 @@ class LiveScreen {
  private:
   bool terminal_;
   int lines_drawn_ = 0;
-  std::string last_;
+  std::string last_, last_phase_;
   double last_at_s_ = -1e9;
 };
 

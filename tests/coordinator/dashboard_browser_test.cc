@@ -137,7 +137,7 @@ void PauseAndGoOn(Browser& browser, Training& training) {
   CHECK(Has(browser.Text("#nodes"), "waits for the run's operator, who paused it"));
 
   CHECK(training.run.Say({"resume", training.run.Dir()}) == "the run goes on");
-  browser.Await("document.querySelector('#heading .now').textContent === 'training'");
+  browser.Await("document.querySelector('#heading .now').textContent.startsWith('training a ')");
   const json before = training.Said("status")["step"];
   CHECK(before >= paused["step"]);
 }
