@@ -156,16 +156,15 @@ TEST_CASE("Dashboard: a sentence says what trains where, and what the end waits 
   };
   CHECK(Has(heading(),
             "training a model of 3.35 million parameters in 2 stages, on 2 nodes in oslo<"));
-            "&lt;b&gt;sea"));
-            status["nodes"][1]["region"] = "tokyo";
-            CHECK(Has(heading(), "in oslo and tokyo<"));
-            status["phase"] = "collecting the model";
-            CHECK(Has(heading(), "all steps are done; the model is being collected"));
-            status["phase"] = "finished";
-            CHECK(Has(heading(), ">finished<"));
-            status["held_out_left_s"] = 40;
-            CHECK(Has(heading(), "finished; the loss of its model on held-out text is being read"));
-            CHECK(Has(heading(60), ">finished<"));  // it was ended before it had
+  status["nodes"][1]["region"] = "tokyo";
+  CHECK(Has(heading(), "in oslo and tokyo<"));
+  status["phase"] = "collecting the model";
+  CHECK(Has(heading(), "all steps are done; the model is being collected"));
+  status["phase"] = "finished";
+  CHECK(Has(heading(), ">finished<"));
+  status["held_out_left_s"] = 40;
+  CHECK(Has(heading(), "finished; the loss of its model on held-out text is being read"));
+  CHECK(Has(heading(60), ">finished<"));  // it was ended before it had
 }
 
 TEST_CASE("Dashboard: an arrow past a column runs between the boxes") {
