@@ -101,8 +101,9 @@ std::string LongArrow(const Box& from, const Box& to) {
   const bool right = to.x > from.x, up = to.y < from.y;
   const double turn = right ? 22 : -22;  // the room of a bend
   const double x1 = right ? from.x + from.width : from.x, x2 = right ? to.x : to.x + to.width;
-  const double y1 = from.y + from.height / 2, y2 = to.y + to.height / 2;
-  const double gap = up ? from.y - kGap / 2 : from.y + from.height + kGap / 2;
+  const double aside = right ? -2 : 2;  // who goes one way does not lie on who goes the other
+  const double y1 = from.y + from.height / 2 + 4 * aside, y2 = to.y + to.height / 2 + 4 * aside;
+  const double gap = (up ? from.y - kGap / 2 : from.y + from.height + kGap / 2) + aside;
   return WaitLine(absl::StrFormat(
       "M%.1f %.1f C%.1f %.1f %.1f %.1f %.1f %.1f L%.1f %.1f C%.1f %.1f %.1f %.1f %.1f %.1f", x1, y1,
       x1 + turn, y1, x1 + turn, gap, x1 + 2 * turn, gap, x2 - 2 * turn, gap, x2 - turn, gap,

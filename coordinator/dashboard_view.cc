@@ -125,7 +125,9 @@ std::string WaitingText(const Json& status, double age_s) {
     whom = absl::StrFormat("node %s (stage %d%s)", most->first, node->second->value("stage", -1),
                            region.empty() ? "" : ", " + region);
   }
-  const std::string who = most->second < wait ? absl::StrFormat(": %d of them", most->second) : "";
+  const std::string who = most->second == wait ? ""
+                          : most->second == 1  ? ": one of them"
+                                               : absl::StrFormat(": %d of them", most->second);
   return absl::StrFormat("%d of %d nodes compute or receive, %d wait%s for %s.", here - wait, here,
                          wait, who, whom);
 }
