@@ -128,8 +128,8 @@ std::string WaitingText(const Json& status, double age_s) {
   const std::string who = most->second == wait ? ""
                           : most->second == 1  ? ": one of them"
                                                : absl::StrFormat(": %d of them", most->second);
-  return absl::StrFormat("%d of %d nodes compute or receive, %d wait%s for %s.", here - wait, here,
-                         wait, who, whom);
+  return absl::StrFormat("%d of %d nodes compute or receive, %d wait%s%s for %s.", here - wait,
+                         here, wait, wait == 1 ? "s" : "", who, whom);
 }
 
 // "2026-11-24 23:24 UTC"

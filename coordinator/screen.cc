@@ -87,7 +87,8 @@ std::string StatusLine(const Json& status) {
                                    [](const Json& node) { return node.value("alive", false); });
   std::string phase = status["phase"].get<std::string>();
   if (const int left_s = status.value("held_out_left_s", 0); left_s > 0) {
-    phase += absl::StrFormat(", its loss on held-out text is being read (%d s more at most)", left_s);
+    phase +=
+        absl::StrFormat(", its loss on held-out text is being read (%d s more at most)", left_s);
   }
   return absl::StrFormat(
       "%s  step %d/%d  loss %s  %.0f tokens/s  up %s  down %s  rounds %d  nodes %d", phase,

@@ -146,40 +146,6 @@ TEST_CASE("Dashboard: who waits for whom is drawn and said, text from outside is
   CHECK_FALSE(Has(PipelineSvg(idle, tail.Report()), "class=\"waitline\""));
 }
 
-TEST_CASE("Dashboard: a sentence says what trains where, and what the end waits for") {
-  RunReport report;
-  report.parameters = 3'345'600;
-  report.stages.resize(2);
-  Json status = Status();
-  const auto heading = [&](double age_s = 0.5) {
-    return Piece(DashboardView(status, age_s, report), "heading");
-  };
-  CHECK(Has(heading(),
-            "training a model of 3.35 million parameters in 2 stages, on 2 nodes in oslo<"));
-  status["nodes"][1]["region"] = "tokyo";
-  CHECK(Has(heading(), "in oslo and tokyo<"));
-  status["phase"] = "collecting the model";
-  CHECK(Has(heading(), "all steps are done; the model is being collected"));
-  status["phase"] = "finished";
-  CHECK(Has(heading(), ">finished<"));
-  status["held_out_left_s"] = 40;
-  CHECK(Has(heading(), "finished; the loss of its model on held-out text is being read"));
-  CHECK(Has(heading(60), ">finished<"));  // it was ended before it had
-}
-
-TEST_CASE("Dashboard: an arrow past a column runs between the boxes") {
-  RunReport report;
-  report.stages.resize(3);
-  for (size_t s = 0; s < 3; ++s) report.stages[s].replicas = {std::string(8, char('1' + s))};
-  Json status = Status();
-  status["nodes"][2] = status["nodes"][1];
-  status["nodes"][2]["id"] = "33333333";
-  status["nodes"][0]["waiting_for"] = "gradient of microbatch 3 from 22222222";
-  CHECK_FALSE(Has(PipelineSvg(status, report), " L"));
-  status["nodes"][0]["waiting_for"] = "gradient of microbatch 3 from 33333333";
-  CHECK(Has(PipelineSvg(status, report), " L"));
-}
-
 TEST_CASE("Dashboard: a coordinator that is silent is said to be") {
   RunFiles run;
   EventTail tail(run.home.path / "events.jsonl");
