@@ -220,8 +220,10 @@ void ReadFinalLoss(Serving& serving, HeldOutWatcher& held_out) {
     WriteStatus(serving, serving.status);
   };
   if (serving.final_left.count() == 0) return;
-  held_out.ReadFinal(say);
-  if (serving.held_out.Look()) {
+  // Not where another coordinator has written it, on its own machine.
+  const bool is_here = std::ifstream(serving.run.directory.File("model/config.json")).good();
+  if (is_here) held_out.ReadFinal(say);
+  if (is_here && serving.held_out.Look()) {
     serving.events.Write("held_out", FieldsOf(serving.held_out.newest()));
     serving.events.Flush();
   }

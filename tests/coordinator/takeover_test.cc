@@ -248,3 +248,22 @@ TEST_CASE(
   CHECK(fs::exists(fs::path(run) / "store"));
   CHECK(fs::read_symlink(fs::path(run) / "checkpoints") == shared);
 }
+
+TEST_CASE("Mend: a journal that serve refuses can be mended at once: its lead ended with it",
+          "[takeover][postgres]") {
+  const Fixture here;
+  const PostgresServer server;
+  const std::string run = (here.at / "run").string();
+  here.Say({"init", run, "--config", (here.at / "run.toml").string(), "--data",
+            (here.at / "text.txt").string(), "--store", server.Url()});
+  server.Ask(
+      "INSERT INTO skerry_record(run, number, body, chain, epoch) "
+      "SELECT run, 1, 'x', 'x', 1 FROM skerry_run");
+
+  ChildProcess refused = here.Serve("run", "refused");
+  CHECK(refused.Wait() == "exit code 1");
+  here.Say({"mend", run});
+
+  CHECK(server.Ask("SELECT count(*) FROM skerry_record") == "0");
+  CHECK(server.Ask("SELECT count(*) FROM skerry_damaged") == "1");
+}
