@@ -253,6 +253,8 @@ absl::StatusOr<RunState> LoadRunState(const RunDirectory& directory) {
   ShareLine line("reading the journal");
   auto folded = FoldJournal(*journal, directory.path, run,
                             [&](int64_t number) { line.Show(number, records.value_or(0)); });
+  // What the journal says of itself begins with its name already.
+  if (!folded.ok() && ErrorText(folded.status()).starts_with(NameOf(store))) return folded.status();
   if (!folded.ok()) return Annotate(folded.status(), NameOf(store));
   return std::move(folded->now.state);
 }
