@@ -254,7 +254,7 @@ std::string Unplaced(const std::set<std::string>& unknown) {
 std::string WorldMapSvg(const Json& status, const RunReport& report) {
   std::set<std::string> unknown;
   std::vector<Spot> spots = SpotsOf(status, report, &unknown);
-  if (spots.empty()) return "";
+  if (spots.empty()) return Unplaced(unknown);
   const Window window = WindowOf(spots);
   for (Spot& spot : spots) {
     spot.x = window.X(spot.at.longitude);

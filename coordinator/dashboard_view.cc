@@ -232,6 +232,7 @@ DashboardPieces DashboardView(const Json& given, double status_age_s, const RunR
                PipelineSvg(status, report))},
       {"map", Section("Where", "regions of nodes and the links between them",
                       WorldMapSvg(status, report))},
+      {"network", Section("Network", "who reaches whom how fast", NetworkSvg(status, report))},
       {"loss", Section("Loss", "nat per token, over steps, tokens and time; lower is better",
                        Chart("loss", LossChartSvg(report)))},
       {"pace", Section("Pace", "tokens a second, and how busy the devices are",

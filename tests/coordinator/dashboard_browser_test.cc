@@ -9,6 +9,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "bench/dashboard_browser.h"
@@ -290,6 +291,10 @@ void CompareViews(Browser& browser, const std::string& url) {
   // The map has the place that all of them named, and how many are there.
   CHECK(Has(browser.Run("return document.getElementById('map').textContent;").get<std::string>(),
             "frankfurt × "));
+  std::set<std::set<json>> pairs;
+  for (const json& link : events["link"]) pairs.insert({link["from"], link["to"]});
+  CHECK(browser.Run("return document.querySelectorAll('#network path.way').length;") ==
+        pairs.size());
   CHECK(browser.Run("return document.querySelectorAll('#loss polyline').length;") >= 1);
   CHECK(browser.Run("return document.querySelectorAll('#pace svg').length;") == 1);
 }
