@@ -43,6 +43,10 @@ double Mean(const std::vector<double>& values) {
   return values.empty() ? 0 : sum / static_cast<double>(values.size());
 }
 
+double Fastest(const Line& line) {
+  return std::max(Mean(line.there), Mean(line.back));
+}
+
 // Every node; of the status, else (a moment that is past) as the log tells of them.
 Dots NodesOf(const Json& status, const RunReport& report) {
   Dots dots;
@@ -114,7 +118,7 @@ Lines LinesOf(const Json& status, const RunReport& report,
 }
 
 // Bent towards the middle, so that lines of neighbours do not lie on the ring.
-std::string LineSvg(const Dot& a, const Dot& b, const Line& line, double most) {
+std::string LineSvg(const Dot& a, const Dot& b, const Line& line, double strength) {
   const double there = Mean(line.there), back = Mean(line.back);
   std::string title = EscapeHtml(a.name) + " – " + EscapeHtml(b.name);
   if (!line.rtt_ms.empty())
@@ -122,22 +126,22 @@ std::string LineSvg(const Dot& a, const Dot& b, const Line& line, double most) {
         absl::StrFormat(": %.0f ms, %.0f Mbit/s there, %.0f back", Mean(line.rtt_ms), there, back);
   if (line.relayed) title += ", through a relay";
   if (line.waits) title += "; one waits for the other now";
-  const double share = std::log1p(std::max(there, back)) / std::log1p(most);
   const double x = (a.x + b.x) / 4 + kChartWidth / 4, y = (a.y + b.y) / 4 + kHeight / 4;
   return absl::StrFormat(
       "<path class=\"way%s%s\" style=\"--strength:%.2f\" d=\"M%.0f %.0fQ%.0f %.0f %.0f "
       "%.0f\"><title>%s</title></path>",
-      line.waits ? " waiting" : "", line.relayed ? " relayed" : "", 0.15 + 0.7 * share, a.x, a.y, x,
-      y, b.x, b.y, title);
+      line.waits ? " waiting" : "", line.relayed ? " relayed" : "", strength, a.x, a.y, x, y, b.x,
+      b.y, title);
 }
 
 std::string LinesSvg(const Dots& dots, const Lines& lines) {
   std::map<std::string, const Dot*> by_name;
   for (const Dot& dot : dots) by_name[dot.name] = &dot;
-  double most = 1;
+  double least = 1e300, most = 0;
   std::vector<const Lines::value_type*> drawn;
   for (const auto& line : lines) {
-    most = std::max({most, Mean(line.second.there), Mean(line.second.back)});
+    if (Fastest(line.second) > 0) least = std::min(least, Fastest(line.second));
+    most = std::max(most, Fastest(line.second));
     drawn.push_back(&line);
   }
   // Who waits last: on top.
@@ -148,8 +152,12 @@ std::string LinesSvg(const Dots& dots, const Lines& lines) {
   if (drawn.size() > kLinesMax) drawn.erase(drawn.begin(), drawn.end() - kLinesMax);
   std::string svg;
   for (const auto* line : drawn) {
+    // By how many times it is as fast as the slowest.
+    const double share = most > least && Fastest(line->second) > 0
+                             ? std::log(Fastest(line->second) / least) / std::log(most / least)
+                             : 0;
     svg += LineSvg(*by_name.at(line->first.first), *by_name.at(line->first.second), line->second,
-                   most);
+                   0.2 + 0.7 * share);
   }
   return svg;
 }
