@@ -1,5 +1,4 @@
-// The dashboard as people meet it: in a browser, of a run that trains. What is shown is held to
-// what the programs' JSON says.
+// The dashboard in a browser, of a run that trains, held to what the programs' JSON says.
 
 #include <signal.h>
 
@@ -17,9 +16,9 @@
 
 using namespace skerry;
 using nlohmann::json;
-using skerry::bench::AccessibilityFaults;
-using skerry::bench::AxeFaults;
-using skerry::bench::Browser;
+using bench::AccessibilityFaults;
+using bench::AxeFaults;
+using bench::Browser;
 using skerry::siege::ProgramRun;
 using skerry::siege::TextOf;
 using skerry::siege::WaitFor;
@@ -291,8 +290,9 @@ void CompareViews(Browser& browser, const std::string& url) {
   // The map has the place that all of them named, and how many are there.
   CHECK(Has(browser.Run("return document.getElementById('map').textContent;").get<std::string>(),
             "frankfurt × "));
-  std::set<std::set<json>> pairs;
-  for (const json& link : events["link"]) pairs.insert({link["from"], link["to"]});
+  std::set<std::set<std::string>> pairs;
+  for (const json& link : events["link"])
+    pairs.insert(std::set<std::string>{link["from"], link["to"]});
   CHECK(browser.Run("return document.querySelectorAll('#network path.way').length;") ==
         pairs.size());
   CHECK(browser.Run("return document.querySelectorAll('#loss polyline').length;") >= 1);
