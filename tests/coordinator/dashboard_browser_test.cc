@@ -15,10 +15,10 @@
 #include "bench/siege/program_run.h"
 
 using namespace skerry;
-using nlohmann::json;
 using bench::AccessibilityFaults;
 using bench::AxeFaults;
 using bench::Browser;
+using nlohmann::json;
 using skerry::siege::ProgramRun;
 using skerry::siege::TextOf;
 using skerry::siege::WaitFor;
