@@ -10,7 +10,8 @@ namespace {
 constexpr char kStyle[] = R"(
 main { max-width: 1240px; }
 .tiles { grid-template-columns: repeat(auto-fit, minmax(120px, 1fr)); gap: 10px; }
-.tile { padding: 12px 14px; } .tile:first-child { grid-column: span 2; } .tile b { white-space: normal; }
+.tile { padding: 12px 14px; } .tile:first-child { grid-column: span 2; }
+.tile b { white-space: normal; }
 .now { font-size: 17px; }
 #waiting { margin-top: 8px; }
 #nodes td, #rounds th, #rounds td { white-space: nowrap; }
