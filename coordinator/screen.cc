@@ -43,19 +43,6 @@ std::string NodeLine(const Json& node) {
           (waiting.empty() ? "" : "waits for the " + waiting));
 }
 
-// "3 of 8 wait, one for the gradient of microbatch 5 from 3fa9…"
-std::string Waiting(const Json& nodes) {
-  int count = 0;
-  std::string example;
-  for (const Json& node : nodes) {
-    const std::string what = node.value("waiting_for", "");
-    if (what.empty() || !node.value("alive", false)) continue;
-    if (++count == 1) example = what;
-  }
-  if (count == 0) return "";
-  return absl::StrFormat("  %d of %d wait, one for the %s", count, nodes.size(), example);
-}
-
 std::string Preparing(const Json& status) {
   if (const std::string note = status.value("note", ""); !note.empty()) {
     return "no plan yet: " + note;
@@ -95,6 +82,19 @@ std::string StatusLine(const Json& status) {
       status.value("step", 0), status.value("steps", 0), LossText(status),
       status.value("tokens_per_s", 0.0), Megabytes(status["bytes_sent"]),
       Megabytes(status["bytes_received"]), status.value("rounds", 0), alive);
+}
+
+std::string WaitingText(const Json& status) {
+  int count = 0, here = 0;
+  std::string example;
+  for (const Json& node : status["nodes"]) {
+    if (!node.value("alive", false) || node.value("stage", -1) < 0) continue;
+    ++here;
+    const std::string what = node.value("waiting_for", "");
+    if (!what.empty() && ++count == 1) example = what;
+  }
+  if (count == 0) return "";
+  return absl::StrFormat("%d of %d wait, one for the %s", count, here, example);
 }
 
 std::string StatusScreen(const Json& status) {
@@ -141,7 +141,8 @@ LiveScreen::LiveScreen() : terminal_(isatty(STDOUT_FILENO) != 0) {}
 void LiveScreen::Show(const Json& status) {
   if (!terminal_) {
     // A line a second says little that one in five does not.
-    const std::string line = StatusLine(status) + Waiting(status["nodes"]);
+    const std::string waiting = WaitingText(status);
+    const std::string line = StatusLine(status) + (waiting.empty() ? "" : "  " + waiting);
     const double at_s = status.value("elapsed_s", 0.0);
     const Json phase = {status.value("phase", ""), status.value("note", "").empty(),
                         status.contains("held_out_left_s")};
