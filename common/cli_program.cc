@@ -80,7 +80,7 @@ void AddExamples(CLI::App& app, const std::string& program, const std::string& p
       footer += "  " + program + " " + example.line + "\n      " + example.what + "\n";
     }
     CLI::App* own = app.get_subcommand(command->get_name());
-    if (!footer.empty()) own->footer(footer);
+    if (!footer.empty()) own->footer(footer + "\n" + own->get_footer());
     AddExamples(*own, program, name, examples);
   }
 }
@@ -145,7 +145,6 @@ int EndedWith(const char* program, const absl::Status& status) {
 
 int RunCommandLine(CLI::App& app, int argc, char** argv, const std::vector<CliExample>& examples,
                    const int* exit_code) {
-  AddExamples(app, app.get_name(), "", examples);
   int own_code = -1;
   auto words = std::make_shared<std::vector<std::string>>();
   auto pages = std::make_shared<bool>(false);
@@ -166,6 +165,8 @@ int RunCommandLine(CLI::App& app, int argc, char** argv, const std::vector<CliEx
     std::cout << ManualFor(app, examples);
     own_code = 0;
   });
+  AddExamples(app, app.get_name(), "", examples);
+  ShowPlainly(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

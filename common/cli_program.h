@@ -28,6 +28,15 @@ int EndedWith(const char* program, const absl::Status& status);
 // Among `words` the one that `word` was probably meant to be; "" when none is near.
 std::string NearestWord(const std::string& word, const std::vector<std::string>& words);
 
+// What CLI11 says of an option's values, "ENUM:value in {auto->0,cpu->1} OR {0,1}" and "0", as a
+// person reads it: "auto|cpu", "auto".
+struct CliValues {
+  std::string values, usual;
+};
+CliValues ShownValues(const std::string& type, const std::string& usual);
+// Has --help show all options so, and what is wrong with a command line told with the command.
+void ShowPlainly(CLI::App& app);
+
 std::string CompletionsFor(const CLI::App& app, const std::string& shell);  // bash, zsh, fish
 std::string ManualFor(const CLI::App& app, const std::vector<CliExample>& examples);
 

@@ -137,6 +137,12 @@ constexpr ErrorPage kPages[] = {
      "What is asked for stands in files that serving writes.", "skerry-coordinator serve DIR"},
     {"SK-store-address", "the store is not understood",
      "Wanted is sqlite: or postgresql://user@host/database.", "Correct --store."},
+    {"SK-store-away", "the run's database does not answer",
+     "It is down, or not reached from here, or it does not let this user in; what it said stands "
+     "in the message.",
+     "psql with the same URL should come to the same. See to the server; a password belongs into "
+     "~/.pgpass (HOST:PORT:DATABASE:USER:PASSWORD, mode 0600). A coordinator that serves goes on "
+     "when the database is back."},
     {"SK-store-standby", "nobody can stand by for this run",
      "Its journal is in a file of its own, which another machine cannot see.",
      "Make the run with init --store postgresql://…"},

@@ -221,7 +221,7 @@ void AddRunOrderCommands(CLI::App& app, int* exit_code) {
   const auto line = std::make_shared<NodeOrder>();
   const auto add = [&](const char* name, const char* what, Does does, const char* done) {
     auto* command = app.add_subcommand(name, what);
-    command->add_option("dir", line->directory)->required();
+    command->add_option("dir", line->directory, "of the run")->required();
     if (does == Does::kPause) {
       command->add_option("--why", line->why, "kept, and shown to volunteers");
     }
@@ -243,7 +243,7 @@ void AddAdmissionCommands(CLI::App& app, int* exit_code) {
   };
   const auto line = std::make_shared<Line>();
   auto* show = app.add_subcommand("admission", "who may join: tickets, who asks, who is out");
-  show->add_option("dir", line->request.directory)->required();
+  show->add_option("dir", line->request.directory, "of the run")->required();
   show->add_option("--policy", line->policy,
                    "from now on: open (a ticket suffices), approve (you admit each), listed (only "
                    "whom you admitted)");
@@ -253,7 +253,7 @@ void AddAdmissionCommands(CLI::App& app, int* exit_code) {
   });
   const auto add = [&](const char* name, const char* what, Does does, const char* done) {
     auto* command = app.add_subcommand(name, what);
-    command->add_option("dir", line->request.directory)->required();
+    command->add_option("dir", line->request.directory, "of the run")->required();
     command->add_option("node", line->request.name, "its name, or how it begins")->required();
     command->add_option("--why", line->request.why, "kept, and told to the node");
     command->callback([line, exit_code, does, done] {
@@ -265,13 +265,13 @@ void AddAdmissionCommands(CLI::App& app, int* exit_code) {
   add("forget", "take back what was said of a node, and its ban", Does::kForget,
       "is judged by its ticket again");
   auto* evidence = app.add_subcommand("evidence", "what the journal holds against a node");
-  evidence->add_option("dir", line->request.directory)->required();
+  evidence->add_option("dir", line->request.directory, "of the run")->required();
   evidence->add_option("node", line->request.name, "its name, or how it begins")->required();
   evidence->add_flag("--json", line->json, "for programs");
   evidence->callback(
       [line, exit_code] { *exit_code = Ended(PrintEvidence(line->request, line->json)); });
   auto* revoke = app.add_subcommand("revoke", "make a ticket void; who came with it stays");
-  revoke->add_option("dir", line->request.directory)->required();
+  revoke->add_option("dir", line->request.directory, "of the run")->required();
   revoke->add_option("ticket", line->request.name, "its id, how it begins, or the ticket")
       ->required();
   revoke->add_option("--why", line->request.why, "kept, and told to who brings it");

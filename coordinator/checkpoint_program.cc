@@ -304,7 +304,7 @@ void AddCheckpointCommands(CLI::App& app, int* exit_code) {
   };
   const auto line = std::make_shared<Line>();
   auto* list = app.add_subcommand("checkpoints", "list the checkpoints of a run");
-  list->add_option("dir", line->directory)->required();
+  list->add_option("dir", line->directory, "of the run")->required();
   list->add_flag("--verify", line->verify, "read every chunk and check it");
   list->add_flag("--json", line->json, "for programs");
   auto* push =
@@ -324,7 +324,7 @@ void AddCheckpointCommands(CLI::App& app, int* exit_code) {
   });
   const auto request = std::make_shared<ExportRequest>();
   auto* model = app.add_subcommand("export", "write the model of a checkpoint, also mid-run");
-  model->add_option("dir", request->directory)->required();
+  model->add_option("dir", request->directory, "of the run")->required();
   model->add_option("--checkpoint", request->generation,
                     "its generation; default: the model of a finished run, else the newest");
   model->add_option(

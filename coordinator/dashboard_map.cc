@@ -23,6 +23,7 @@ constexpr double kAir = 0.14;       // around the places, as a share
 constexpr size_t kLinesMax = 120;   // between places
 constexpr size_t kStagesNamed = 6;  // of a place
 constexpr double kLabelHeight = 15;
+constexpr double kLabelRoom = 90;  // on either side of a place
 
 struct Spot {
   std::string region;
@@ -200,14 +201,16 @@ std::string SpotsSvg(const std::vector<Spot>& spots) {
       return std::abs(label.first - spot.x) < 120 && std::abs(label.second - spot.y) < 34;
     });
     if (is_free) {
-      const bool left = spot.x > kChartWidth - 130;
-      const double x = left ? spot.x - radius - 5 : spot.x + radius + 5;
-      const char* anchor = left ? "end" : "start";
+      // Below its place: lines bow upwards.
+      const double y = spot.y + radius + kLabelHeight;
+      const char* anchor = spot.x < kLabelRoom                 ? "start"
+                           : spot.x > kChartWidth - kLabelRoom ? "end"
+                                                               : "middle";
       svg += absl::StrFormat(
           "<text class=\"id place\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%s × %d</text><text "
           "class=\"tick place\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%s</text>",
-          x, spot.y, anchor, EscapeHtml(spot.region.substr(0, 20)), spot.here, x,
-          spot.y + kLabelHeight, anchor, stages);
+          spot.x, y, anchor, EscapeHtml(spot.region.substr(0, 20)), spot.here, spot.x,
+          y + kLabelHeight, anchor, stages);
       labels.emplace_back(spot.x, spot.y);
     }
     svg += "</g>";
@@ -251,7 +254,7 @@ std::string Unplaced(const std::set<std::string>& unknown) {
 std::string WorldMapSvg(const Json& status, const RunReport& report) {
   std::set<std::string> unknown;
   std::vector<Spot> spots = SpotsOf(status, report, &unknown);
-  if (spots.empty()) return "";
+  if (spots.empty()) return Unplaced(unknown);
   const Window window = WindowOf(spots);
   for (Spot& spot : spots) {
     spot.x = window.X(spot.at.longitude);

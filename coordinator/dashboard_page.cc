@@ -9,7 +9,9 @@ namespace {
 
 constexpr char kStyle[] = R"(
 main { max-width: 1240px; }
-.tiles { grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); }
+.tiles { grid-template-columns: repeat(auto-fit, minmax(120px, 1fr)); gap: 10px; }
+.tile { padding: 12px 14px; } .tile:first-child { grid-column: span 2; }
+.tile b { white-space: normal; }
 .now { font-size: 17px; }
 #waiting { margin-top: 8px; }
 #nodes td, #rounds th, #rounds td { white-space: nowrap; }
@@ -53,7 +55,7 @@ caption { text-align: left; font-weight: 600; padding: 14px 0 4px; }
 @media (max-width: 600px) { main { padding: 18px 10px 32px; } section { padding: 12px; }
   .tiles { grid-template-columns: repeat(auto-fit, minmax(140px, 1fr)); gap: 8px; }
   .tile { padding: 8px 12px; } .tile b { font-size: 18px; }
-  .pipeline, .map { min-width: 560px; }
+  .pipeline, .map, .network { min-width: 560px; }
   #loss svg, #pace svg, #rounds svg { min-width: 620px; } }
 )";
 

@@ -92,6 +92,24 @@ std::string CrowdSvg(const Boxes& boxes) {
   return svg;
 }
 
+std::string WaitLine(const std::string& path) {
+  return "<path class=\"waitline\" d=\"" + path + "\" marker-end=\"url(#head)\"/>";
+}
+
+// Past columns that lie between, in the gap above or below the row it comes from.
+std::string LongArrow(const Box& from, const Box& to) {
+  const bool right = to.x > from.x, up = to.y < from.y;
+  const double turn = right ? 22 : -22;  // the room of a bend
+  const double x1 = right ? from.x + from.width : from.x, x2 = right ? to.x : to.x + to.width;
+  const double aside = right ? -2 : 2;  // who goes one way does not lie on who goes the other
+  const double y1 = from.y + from.height / 2 + 4 * aside, y2 = to.y + to.height / 2 + 4 * aside;
+  const double gap = (up ? from.y - kGap / 2 : from.y + from.height + kGap / 2) + aside;
+  return WaitLine(absl::StrFormat(
+      "M%.1f %.1f C%.1f %.1f %.1f %.1f %.1f %.1f L%.1f %.1f C%.1f %.1f %.1f %.1f %.1f %.1f", x1, y1,
+      x1 + turn, y1, x1 + turn, gap, x1 + 2 * turn, gap, x2 - 2 * turn, gap, x2 - turn, gap,
+      x2 - turn, y2, x2, y2));
+}
+
 // From side to side that face each other; within a column a bow on the right.
 std::string Arrow(const Box& from, const Box& to) {
   const double y1 = from.y + from.height / 2, y2 = to.y + to.height / 2;
@@ -99,10 +117,8 @@ std::string Arrow(const Box& from, const Box& to) {
   const double x1 = right || same ? from.x + from.width : from.x;
   const double x2 = right ? to.x : to.x + to.width;
   const double bend = same ? 40 : (x2 - x1) / 2;
-  return absl::StrFormat(
-      "<path class=\"waitline\" d=\"M%.1f %.1f C%.1f %.1f %.1f %.1f %.1f %.1f\" "
-      "marker-end=\"url(#head)\"/>",
-      x1, y1, x1 + bend, y1, same ? x2 + bend : x2 - bend, y2, x2, y2);
+  return WaitLine(absl::StrFormat("M%.1f %.1f C%.1f %.1f %.1f %.1f %.1f %.1f", x1, y1, x1 + bend,
+                                  y1, same ? x2 + bend : x2 - bend, y2, x2, y2));
 }
 
 Boxes PlaceTall(const Json& status, const RunReport& report, double column) {
@@ -179,7 +195,8 @@ std::string PipelineSvg(const Json& status, const RunReport& report) {
     bottom = std::max(bottom, box.y + box.height);
     const auto target = boxes.find(WaitsFor(box.node));
     if (target == boxes.end() || arrows_left == 0) continue;
-    arrows += Arrow(box, target->second);
+    const bool passes_others = tall && std::abs(target->second.x - box.x) > 1.5 * column;
+    arrows += passes_others ? LongArrow(box, target->second) : Arrow(box, target->second);
     --arrows_left;
   }
   const std::string names = StageNames(report, column);

@@ -109,7 +109,7 @@ void StartDashboard(const DashboardOptions& options) {
 void AddDashboardCommand(CLI::App& app, int* exit_code) {
   auto options = std::make_shared<DashboardOptions>();
   auto* command = app.add_subcommand("dashboard", "show a run in a browser, also one that is over");
-  command->add_option("dir", options->directory)->required();
+  command->add_option("dir", options->directory, "of the run")->required();
   auto* bind =
       command
           ->add_option("--bind", options->address,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "common/gauges.h"
 #include "common/status.h"
@@ -21,6 +22,35 @@ std::string Code(const std::string& text) {
   return "<code>" + EscapeHtml(text) + "</code>";
 }
 
+bool Lives(const Json& node) {
+  return node.value("alive", false);
+}
+
+// " a model of 3.35 million parameters in 4 stages, on 8 nodes in frankfurt, tokyo and virginia"
+std::string WhatAndWhere(const Json& status, const RunReport& report) {
+  constexpr size_t kNamed = 4;
+  std::set<std::string> places;
+  int64_t nodes = 0;
+  const Json listed = status.value("nodes", Json::array());
+  for (const Json& node : listed) {
+    if (!Lives(node) || node.value("stage", -1) < 0) continue;
+    ++nodes;
+    if (const std::string region = node.value("region", ""); !region.empty()) places.insert(region);
+  }
+  if (nodes == 0 || report.parameters == 0 || report.stages.empty()) return "";
+  std::string text = absl::StrFormat(
+      " a model of %s parameters in %d stage%s, on %d node%s", HumanCount(report.parameters),
+      report.stages.size(), report.stages.size() == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s");
+  if (places.size() > kNamed) return text + absl::StrFormat(" in %d places", places.size());
+  size_t named = 0;
+  for (const std::string& place : places) {
+    text += named == 0 ? " in " : named + 1 == places.size() ? " and " : ", ";
+    text += place;
+    ++named;
+  }
+  return text;
+}
+
 struct Now {
   std::string text;
   bool bad = false;
@@ -30,6 +60,12 @@ struct Now {
 Now Sentence(const Json& status, double age_s, const RunReport& report) {
   if (!status.is_object()) return {"as it was then"};
   const std::string phase = status.value("phase", "");
+  if (age_s <= kStatusOldS && phase == "collecting the model") {
+    return {"all steps are done; the model is being collected from its nodes"};
+  }
+  if (age_s <= kStatusOldS && status.contains("held_out_left_s")) {
+    return {"finished; the loss of its model on held-out text is being read"};
+  }
   if (phase == "finished" || report.finished) return {"finished"};
   if (age_s > kStatusOldS) {
     return {absl::StrFormat("the coordinator has said nothing for %s; nodes go on by themselves. "
@@ -55,11 +91,7 @@ Now Sentence(const Json& status, double age_s, const RunReport& report) {
                                : absl::StrFormat("training; pauses at step %d", step)) +
             (why.empty() ? "" : ": " + why)};
   }
-  return {phase};
-}
-
-bool Lives(const Json& node) {
-  return node.value("alive", false);
+  return {phase == "training" ? phase + WhatAndWhere(status, report) : phase};
 }
 
 // Who is at work and whom the others wait for most. A piece of its own: the sentence about the run
@@ -93,9 +125,11 @@ std::string WaitingText(const Json& status, double age_s) {
     whom = absl::StrFormat("node %s (stage %d%s)", most->first, node->second->value("stage", -1),
                            region.empty() ? "" : ", " + region);
   }
-  const std::string who = most->second < wait ? absl::StrFormat(": %d of them", most->second) : "";
-  return absl::StrFormat("%d of %d nodes compute or receive, %d wait%s for %s.", here - wait, here,
-                         wait, who, whom);
+  const std::string who = most->second == wait ? ""
+                          : most->second == 1  ? ": one of them"
+                                               : absl::StrFormat(": %d of them", most->second);
+  return absl::StrFormat("%d of %d nodes compute or receive, %d wait%s%s for %s.", here - wait,
+                         here, wait, wait == 1 ? "s" : "", who, whom);
 }
 
 // "2026-11-24 23:24 UTC"
@@ -198,6 +232,7 @@ DashboardPieces DashboardView(const Json& given, double status_age_s, const RunR
                PipelineSvg(status, report))},
       {"map", Section("Where", "regions of nodes and the links between them",
                       WorldMapSvg(status, report))},
+      {"network", Section("Network", "who reaches whom how fast", NetworkSvg(status, report))},
       {"loss", Section("Loss", "nat per token, over steps, tokens and time; lower is better",
                        Chart("loss", LossChartSvg(report)))},
       {"pace", Section("Pace", "tokens a second, and how busy the devices are",
@@ -229,7 +264,8 @@ std::string MetricsText(const Json& status, double status_age_s) {
   figure("steps", "steps", "Inner steps of the whole run.");
   figure("loss", "loss_nats", "Training loss of the last step, nat per token.");
   metrics.Figure(status.value("held_out", Json::object()), "loss", "held_out_loss_nats",
-                 "Loss on held-out text of the newest checkpoint that was evaluated.");
+                 "Loss on held-out text of the newest checkpoint that was evaluated, or of the "
+                 "finished model.");
   figure("tokens_per_s", "tokens_per_second", "Tokens trained on per second.");
   figure("rounds", "outer_rounds", "Outer rounds that were committed.");
   figure("bytes_sent", "sent_bytes", "Bytes sent by all nodes.");

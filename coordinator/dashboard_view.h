@@ -28,6 +28,10 @@ std::string NodeTable(const nlohmann::json& status, size_t first = 0, const std:
 // Where nodes are, as far as their regions are known places; "" where none is.
 std::string WorldMapSvg(const nlohmann::json& status, const RunReport& report);
 
+// Every node, or of many every region, on a ring, and the measured links between them; "" for fewer
+// than two, or where even the regions are too many.
+std::string NetworkSvg(const nlohmann::json& status, const RunReport& report);
+
 // The stages side by side, in each its replicas; arrows from who waits to whom it waits for. ""
 // without a plan.
 std::string PipelineSvg(const nlohmann::json& status, const RunReport& report);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "common/status.h"
@@ -18,18 +20,55 @@ constexpr size_t kSharesShown = 8;
 struct Share {
   std::string from, to;  // as SharesOf
   double seconds = 0;
-  double predicted_s = 0;
+  double predicted_s = 0;  // of the same tasks and ways, whether they limit the plan or not
+  double optimizer_s = 0;  // of `seconds`; no plan speaks of it
+};
+
+// What the plan says of a measured task or of the way to it.
+class Prediction {
+ public:
+  explicit Prediction(const std::vector<PathTask>& tasks) : tasks_(tasks), graph_(tasks) {
+    for (size_t i = 0; i < tasks.size(); ++i) same_[KeyOf(tasks[i])] = i;
+  }
+  // 0: nothing.
+  double SecondsOf(const PathPart& part, const PathTask& task) const {
+    const auto there = same_.find(KeyOf(task));
+    if (there == same_.end()) return 0;
+    const PathTask& planned = tasks_[there->second];
+    if (part.what == PathPart::What::kComputing) return planned.end_s - planned.start_s;
+    const size_t source = graph_.source(there->second);
+    const bool is_way = part.what == PathPart::What::kWay && source != TaskGraph::kNone &&
+                        tasks_[source].node == part.from;
+    return is_way ? planned.ready_s - tasks_[source].end_s : 0;
+  }
+
+ private:
+  using Key = std::tuple<std::string, TracedTask::Kind, int32_t, int32_t>;
+  static Key KeyOf(const PathTask& task) {
+    return {task.node, task.kind, task.microbatch, task.hop};
+  }
+  const std::vector<PathTask>& tasks_;
+  TaskGraph graph_;
+  std::map<Key, size_t> same_;
 };
 
 // Of the critical path, the longest first.
 std::vector<Share> SharesOfStep(const TracedStep& step) {
-  const auto predicted = SharesOf(CriticalPath(step.predicted));
-  std::vector<Share> shares;
-  for (const auto& [ends, seconds] : SharesOf(CriticalPath(step.tasks))) {
-    const auto there = predicted.find(ends);
-    shares.push_back(
-        {ends.first, ends.second, seconds, there == predicted.end() ? 0 : there->second});
+  const Prediction predicted(step.predicted);
+  std::map<std::pair<std::string, std::string>, Share> by_ends;
+  for (const PathPart& part : CriticalPath(step.tasks)) {
+    const auto ends = ShareOf(part);
+    Share& share = by_ends.try_emplace(ends, Share{ends.first, ends.second}).first->second;
+    const PathTask& task = step.tasks[part.task];
+    const double seconds = part.end_s - part.start_s;
+    const bool is_optimizer =
+        part.what == PathPart::What::kComputing && task.kind == TracedTask::Kind::kOptimizer;
+    share.seconds += seconds;
+    share.predicted_s += predicted.SecondsOf(part, task);
+    if (is_optimizer) share.optimizer_s += seconds;
   }
+  std::vector<Share> shares;
+  for (auto& [ends, share] : by_ends) shares.push_back(std::move(share));
   std::stable_sort(shares.begin(), shares.end(),
                    [](const Share& a, const Share& b) { return a.seconds > b.seconds; });
   return shares;
@@ -82,6 +121,8 @@ std::string StepText(const RunReport& report, const TracedStep& step) {
                             100 * share.seconds / std::max(measured, 1e-9),
                             What(report, share.from, share.to));
     if (share.predicted_s > 0) text += "; predicted " + Time(share.predicted_s);
+    if (share.predicted_s > 0 && share.optimizer_s > 0)
+      text += ", the optimizer's " + Time(share.optimizer_s) + " apart";
     text += "\n";
   }
   text += "\nwho waited for whom\n";
@@ -186,7 +227,8 @@ Json ExplainJson(const RunReport& report, const TracedStep* trace, const Questio
       path.push_back({{"from", share.from},
                       {"to", share.to},
                       {"seconds", share.seconds},
-                      {"predicted_s", share.predicted_s}});
+                      {"predicted_s", share.predicted_s},
+                      {"optimizer_s", share.optimizer_s}});
     }
     for (const auto& [node, times] : IdleTimes(trace->tasks)) {
       idle[node] = {{"busy_s", times.busy_s}, {"idle_s", times.idle_s}, {"for", times.for_node}};

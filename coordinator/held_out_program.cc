@@ -1,6 +1,5 @@
 #include "coordinator/held_out_program.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@
 #include "model/file_io.h"
 #include "model/parameter_layout.h"
 #include "model/token_dataset.h"
+#include "wire/interrupt.h"
 
 namespace skerry {
 namespace {
@@ -50,15 +50,34 @@ Json ReadAnswer(const std::string& path) {
   return json.is_object() ? json : Json::object();
 }
 
-// Becomes `command`, which writes into the file `out`; returns only where that fails.
-int Become(const std::vector<std::string>& command, const std::string& out) {
-  const int file = open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (file < 0 || dup2(file, STDOUT_FILENO) < 0 || dup2(file, STDERR_FILENO) < 0) return 1;
-  std::vector<char*> argv;
-  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  execv(argv.front(), argv.data());
-  return 1;
+BecomesProgram Evaluating(const FinalEvaluation& what, const std::string& model,
+                          const std::string& answer) {
+  return BecomesProgram(
+      {what.node, "evaluate", "--model", model, "--data", what.directory + "/data", "--windows",
+       std::to_string(what.windows), "--context", std::to_string(what.context), "--json"},
+      answer);
+}
+
+// Takes the answer away. `told`: what is known beside loss and tokens.
+absl::Status KeepAnswer(const std::string& directory, bool answered, Json told) {
+  const std::string place = directory + "/held-out", answer = place + "/answer";
+  const Json said = ReadAnswer(answer);
+  const std::string text = ReadSmallFile(answer, kAnswerBytesMax).value_or("it said nothing");
+  std::error_code error;
+  fs::remove_all(place, error);
+  if (!answered || !said.contains("loss") || !said["loss"].is_number()) {
+    return FailedPrecondition("step %d: %s", told.value("step", int64_t{0}),
+                              text.substr(0, text.find('\n')));
+  }
+  told["loss"] = said["loss"];
+  told["tokens"] = said.value("tokens", int64_t{0});
+  return WriteFileAtomically(place + ".json", told.dump() + "\n");
+}
+
+absl::Status MakePlace(const std::string& place) {
+  std::error_code error;
+  fs::create_directories(place, error);
+  return error ? Unavailable("%s: %s", place, error.message()) : absl::OkStatus();
 }
 
 // oneDNN makes its matrix kernels at run time. A service may be forbidden to.
@@ -73,15 +92,18 @@ bool MayMakeCode() {
 
 }  // namespace
 
+int64_t HeldOutWindows(int64_t context) {
+  return std::max(kHeldOutWindowsMin, kHeldOutTokens / std::max<int64_t>(context, 1));
+}
+
 std::string WhyNoHeldOut(const OpenedRun& run, bool asked_for, const std::string& node) {
   const TransformerConfig& model = run.config.model;
-  if (run.config.checkpoint.every_rounds == 0) return "[checkpoint] every_rounds is 0";
   if (node.empty()) return "skerry-node, which computes it, is not installed here";
   const int64_t parameters = ParameterLayout::ForModel(model).size();
   if (!asked_for && parameters > kHeldOutParametersMax) {
     return absl::StrFormat(
         "the model has %.1f billion parameters; 'serve --held-out %d' asks for it",
-        1e-9 * static_cast<double>(parameters), kHeldOutWindows);
+        1e-9 * static_cast<double>(parameters), HeldOutWindows(model.context));
   }
   if (!MayMakeCode()) {
     return "this service may not make memory executable, which oneDNN wants; its unit says how to "
@@ -104,9 +126,7 @@ absl::Status EvaluateNewest(const std::string& directory, const std::string& nod
     return absl::OkStatus();
   }
   SKERRY_ASSIGN_OR_RETURN(const Checkpoint checkpoint, archive.Load(generations.back()));
-  std::error_code error;
-  fs::create_directories(place, error);
-  if (error) return Unavailable("%s: %s", place, error.message());
+  SKERRY_RETURN_IF_ERROR(MakePlace(place));
   const std::string answer = place + "/answer";
   const bool answered = RunInChild([&] {
     const absl::Status written = WriteHuggingFace(
@@ -116,37 +136,72 @@ absl::Status EvaluateNewest(const std::string& directory, const std::string& nod
       WriteFileAtomically(answer, ErrorText(written)).IgnoreError();
       return 1;
     }
-    return Become(
-        {node, "evaluate", "--model", place + "/model", "--data", directory + "/data", "--windows",
-         std::to_string(windows), "--context", std::to_string(checkpoint.model.context), "--json"},
-        answer);
+    const FinalEvaluation what = {directory, node, windows, checkpoint.step,
+                                  checkpoint.model.context};
+    return Evaluating(what, place + "/model", answer).Become();
   });
-  const Json said = ReadAnswer(answer);
-  const std::string text = ReadSmallFile(answer, kAnswerBytesMax).value_or("it said nothing");
-  fs::remove_all(place, error);
-  if (!answered || !said.contains("loss") || !said["loss"].is_number()) {
-    return FailedPrecondition("step %d: %s", checkpoint.step, text.substr(0, text.find('\n')));
+  return KeepAnswer(directory, answered,
+                    {{"generation", checkpoint.generation}, {"step", checkpoint.step}});
+}
+
+absl::Status EvaluateFinal(const FinalEvaluation& final, const std::function<bool()>& goes_on) {
+  const std::string place = final.directory + "/held-out";
+  SKERRY_RETURN_IF_ERROR(MakePlace(place));
+  bool was_stopped = false;
+  const bool answered = RunProgram(Evaluating(final, final.directory + "/model", place + "/answer"),
+                                   [&] { return !(was_stopped = !goes_on()); });
+  if (!was_stopped) {
+    return KeepAnswer(final.directory, answered, {{"final", true}, {"step", final.step}});
   }
-  const Json told = {{"generation", checkpoint.generation},
-                     {"step", checkpoint.step},
-                     {"loss", said["loss"]},
-                     {"tokens", said.value("tokens", int64_t{0})}};
-  return WriteFileAtomically(result, told.dump() + "\n");
+  std::error_code error;
+  fs::remove_all(place, error);
+  return absl::CancelledError("it was not waited for");
 }
 
 HeldOutWatcher::HeldOutWatcher(const OpenedRun& run, std::optional<int64_t> windows) {
-  const bool asked_for = windows.has_value();
-  if (windows == 0 || (!asked_for && run.config.checkpoint.every_rounds == 0)) return;
+  const bool is_read = ReadAnswer(run.directory.File("held-out.json")).value("final", false);
+  if (windows == 0 || is_read) return;
+  const bool asked_for = windows.has_value(), keeps = run.config.checkpoint.every_rounds > 0;
   const std::string node = NodeProgram();
   if (const std::string why = WhyNoHeldOut(run, asked_for, node); !why.empty()) {
-    LogLine("no loss on held-out text while it trains: " + why);
+    LogLine("no loss on held-out text: " + why);
     return;
   }
-  child_.emplace([directory = run.directory.path, node, count = windows.value_or(kHeldOutWindows)] {
+  const int64_t count = windows.value_or(HeldOutWindows(run.config.model.context));
+  final_ = {run.directory.path, node, count, run.config.steps, run.config.model.context};
+  patience_ = asked_for ? kFinalPatienceAskedFor : kFinalPatience;
+  if (!keeps) {
+    if (asked_for) {
+      LogLine("loss on held-out text: at the end only; [checkpoint] every_rounds is 0");
+    }
+    return;
+  }
+  child_.emplace([directory = run.directory.path, node, count] {
     const absl::Status done = EvaluateNewest(directory, node, count);
     if (!done.ok()) LogLine("no loss on held-out text: " + ErrorText(done));
     return done.ok();
   });
+}
+
+void HeldOutWatcher::ReadFinal(const std::function<void(std::chrono::seconds)>& tell) {
+  using Clock = std::chrono::steady_clock;
+  const auto until = Clock::now() + patience_;
+  auto left = patience_;
+  LogLine(absl::StrFormat(
+      "reading the loss of the finished model on held-out text, for %d s at most; Ctrl-C ends "
+      "without it",
+      patience_.count()));
+  const absl::Status done = EvaluateFinal(final_, [&] {
+    const auto now = std::chrono::ceil<std::chrono::seconds>(until - Clock::now());
+    if (now < left) tell(left = now);
+    return left.count() > 0 && !WasInterrupted();
+  });
+  if (done.ok()) return;
+  LogLine("no loss of the finished model on held-out text: " +
+          (WasInterrupted() ? "interrupted"
+           : absl::IsCancelled(done)
+               ? absl::StrFormat("it took longer than %d s", patience_.count())
+               : ErrorText(done)));
 }
 
 HeldOutReader::HeldOutReader(const std::string& directory)

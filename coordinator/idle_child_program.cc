@@ -1,5 +1,6 @@
 #include "coordinator/idle_child_program.h"
 
+#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -17,6 +18,7 @@ namespace {
 
 constexpr auto kLookEvery = std::chrono::seconds(5);
 constexpr auto kAfterFailure = std::chrono::minutes(5);
+constexpr auto kAskEvery = std::chrono::milliseconds(50);
 constexpr int kLowestPriority = 19;
 
 bool DiesWith(pid_t parent) {
@@ -36,6 +38,40 @@ void EndTogether(int) {
 }
 
 }  // namespace
+
+BecomesProgram::BecomesProgram(std::vector<std::string> command, std::string out)
+    : command_(std::move(command)), out_(std::move(out)) {
+  for (std::string& word : command_) argv_.push_back(word.data());
+  argv_.push_back(nullptr);
+}
+
+int BecomesProgram::Become() const {
+  const int file = open(out_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (file < 0 || dup2(file, STDOUT_FILENO) < 0 || dup2(file, STDERR_FILENO) < 0) return 1;
+  execv(argv_.front(), argv_.data());
+  return 1;
+}
+
+bool RunProgram(const BecomesProgram& program, const std::function<bool()>& goes_on) {
+  const pid_t parent = getpid();
+  const pid_t child = fork();
+  if (child == 0) {
+    _exit(DiesWith(parent) ? program.Become() : 0);
+  }
+  int status = 0;
+  pid_t ended = child < 0 ? -1 : 0;
+  while (ended == 0) {
+    ended = waitpid(child, &status, WNOHANG);
+    if (ended != 0) break;
+    if (!goes_on()) {
+      kill(child, SIGKILL);
+      waitpid(child, nullptr, 0);
+      return false;
+    }
+    std::this_thread::sleep_for(kAskEvery);
+  }
+  return ended == child && status == 0;
+}
 
 bool RunInChild(const std::function<int()>& work) {
   const pid_t parent = getpid();

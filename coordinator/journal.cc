@@ -25,7 +25,7 @@ JournalEnd Extended(const JournalEnd& end, const std::string& body) {
 absl::Status DamagedRecord(const std::string& store, int64_t number) {
   return DataLoss(
       "%s: record %d is damaged or missing; restore the journal from a copy, or cut it there: "
-      "skerry-coordinator mend",
+      "skerry-coordinator mend DIR [SK-journal-damaged]",
       store, number);
 }
 

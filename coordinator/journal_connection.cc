@@ -26,6 +26,7 @@ using Result = std::unique_ptr<PGresult, Cleared>;
 std::string OneLine(const char* text) {
   std::string line = text == nullptr ? "" : text;
   while (!line.empty() && (line.back() == '\n' || line.back() == ' ')) line.pop_back();
+  std::erase(line, '\t');
   for (size_t at = line.find('\n'); at != std::string::npos; at = line.find('\n'))
     line.replace(at, 1, "; ");
   return line;

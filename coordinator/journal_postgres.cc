@@ -46,7 +46,8 @@ void AddElement(std::string& array, const std::string& element, bool quoted) {
 absl::Status PostgresJournal::Annotated(const absl::Status& status) const {
   if (status.ok()) return status;
   if (absl::IsUnavailable(status)) {
-    return Unavailable("%s does not answer: %s; nothing is lost", name_, ErrorText(status));
+    return Unavailable("%s does not answer: %s; nothing is lost [SK-store-away]", name_,
+                       ErrorText(status));
   }
   return Annotate(status, name_);
 }
@@ -75,9 +76,17 @@ absl::StatusOr<std::unique_ptr<PostgresJournal>> PostgresJournal::Open(const Pos
                                                                        LeaseTerms terms) {
   SKERRY_ASSIGN_OR_RETURN(std::string name, PostgresConnection::Shown(store.url));
   std::unique_ptr<PostgresJournal> journal(new PostgresJournal(store, std::move(name), terms));
-  if (access == JournalAccess::kCreate) SKERRY_RETURN_IF_ERROR(journal->CreateTables());
+  if (access == JournalAccess::kCreate) {
+    SKERRY_RETURN_IF_ERROR(journal->CreateTables());
+    SKERRY_RETURN_IF_ERROR(journal->AddRun());
+  }
   SKERRY_RETURN_IF_ERROR(journal->CheckSchema());
   return journal;
+}
+
+absl::Status PostgresJournal::MakeTables(const std::string& url) {
+  SKERRY_ASSIGN_OR_RETURN(std::string name, PostgresConnection::Shown(url));
+  return PostgresJournal({url, ""}, std::move(name), {}).CreateTables();
 }
 
 absl::Status PostgresJournal::CreateTables() {
@@ -86,6 +95,10 @@ absl::Status PostgresJournal::CreateTables() {
     const absl::Status made = Ask(table, {}).status();
     if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
   }
+  return absl::OkStatus();
+}
+
+absl::Status PostgresJournal::AddRun() {
   return Ask("INSERT INTO skerry_run(run, schema) VALUES($1, $2) ON CONFLICT DO NOTHING",
              {store_.run, std::to_string(kSchema)})
       .status();

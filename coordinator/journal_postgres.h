@@ -48,6 +48,10 @@ class PostgresJournal final : public Journal {
                                                                JournalAccess access,
                                                                LeaseTerms terms = {});
 
+  // Makes the tables and no run: whether the database is reached and takes a journal, for who has
+  // long work to do before.
+  static absl::Status MakeTables(const std::string& url);
+
   // Aborted without a lease. Every append renews it, and every page that is read.
   absl::Status Append(const std::vector<std::string>& records) override;
   absl::StatusOr<JournalEnd> ReadAfter(
@@ -101,6 +105,7 @@ class PostgresJournal final : public Journal {
   PostgresJournal(const PostgresStore& store, std::string name, LeaseTerms terms)
       : store_(store), name_(std::move(name)), terms_(terms), connection_(store.url) {}
   absl::Status CreateTables();
+  absl::Status AddRun();
   absl::Status CheckSchema();
   absl::Status Annotated(const absl::Status& status) const;
   absl::Status Deposed() const;

@@ -159,7 +159,7 @@ struct CommandLine {
 
 void AddInitCommand(CLI::App& app, CommandLine& line) {
   auto* init = app.add_subcommand("init", "make the directory of a new run");
-  init->add_option("dir", line.init.directory)->required();
+  init->add_option("dir", line.init.directory, "of the new run")->required();
   init->add_option("--config", line.init.config_file, "run.toml to copy; default: a template");
   auto* recipe = init->add_option("--template", line.init.template_name,
                                   "size of the model: " + absl::StrJoin(TemplateNames(), ", "));
@@ -197,7 +197,7 @@ void AddInitCommand(CLI::App& app, CommandLine& line) {
 void AddRunCommands(CLI::App& app, CommandLine& line) {
   AddInitCommand(app, line);
   auto* ticket = app.add_subcommand("ticket", "print a ticket for volunteers");
-  ticket->add_option("dir", line.ticket.directory)->required();
+  ticket->add_option("dir", line.ticket.directory, "of the run")->required();
   ticket->add_option("--advertise,--endpoint", line.ticket.endpoint,
                      "where nodes reach you: tcp://host:7700; default: what serve noted");
   ticket->add_option("--uses", line.ticket.uses, "how many nodes it admits")->capture_default_str();
@@ -209,7 +209,7 @@ void AddRunCommands(CLI::App& app, CommandLine& line) {
 
   auto* serve = app.add_subcommand(
       "serve", "run the coordinator, also after a crash; or stand by while another leads");
-  serve->add_option("dir", line.serve.directory)->required();
+  serve->add_option("dir", line.serve.directory, "of the run")->required();
   serve->add_option("--bind", line.serve.bind, "address to listen at")->capture_default_str();
   serve->add_option("--advertise", line.serve.advertise,
                     "where nodes reach it, for tickets; default: the bound address");
@@ -227,9 +227,9 @@ void AddRunCommands(CLI::App& app, CommandLine& line) {
       ->type_name("ADDRESS");
   serve
       ->add_option("--held-out", line.serve.held_out,
-                   "sequences of held-out text over which each checkpoint's loss is computed, by "
-                   "skerry-node at the lowest priority; 0: it is not; default: 16 where the model "
-                   "is small")
+                   "sequences of held-out text over which the loss of each checkpoint, and of the "
+                   "finished model, is computed, by skerry-node at the lowest priority; 0: it is "
+                   "not; default: of 16384 tokens, where the model is small")
       ->check(CLI::NonNegativeNumber);
   serve->add_option("--push-checkpoints", line.serve.push_checkpoints,
                     "copy each into object storage: s3://BUCKET/PREFIX");
@@ -248,13 +248,13 @@ void AddRunCommands(CLI::App& app, CommandLine& line) {
 
 void AddViewCommands(CLI::App& app, CommandLine& line) {
   auto* watch = app.add_subcommand("watch", "show a run until it is finished");
-  watch->add_option("dir", line.directory)->required();
+  watch->add_option("dir", line.directory, "of the run")->required();
   watch->callback([&] { line.exit_code = Ended(Watch(line.directory)); });
 
   using Printer = absl::Status (*)(const std::string&, bool);
   const auto add = [&](const char* name, const char* what, Printer print) {
     auto* command = app.add_subcommand(name, what);
-    command->add_option("dir", line.directory)->required();
+    command->add_option("dir", line.directory, "of the run")->required();
     command->add_flag("--json", line.json, "for programs");
     command->callback([&line, print] { line.exit_code = Ended(print(line.directory, line.json)); });
   };
@@ -264,7 +264,7 @@ void AddViewCommands(CLI::App& app, CommandLine& line) {
   add("audit", "what the journal proves: every sample, contribution and round once", PrintAudit);
 
   auto* mend = app.add_subcommand("mend", "cut a damaged journal at its last whole record");
-  mend->add_option("dir", line.directory)->required();
+  mend->add_option("dir", line.directory, "of the run")->required();
   mend->callback([&] {
     const auto told = MendJournal(line.directory);
     if (told.ok()) std::cout << *told << "\n";
@@ -272,7 +272,7 @@ void AddViewCommands(CLI::App& app, CommandLine& line) {
   });
 
   auto* report = app.add_subcommand("report", "write report.json and report.html");
-  report->add_option("dir", line.directory)->required();
+  report->add_option("dir", line.directory, "of the run")->required();
   report->add_option("--extra", line.extra, "JSON with evaluation losses and a sample");
   report->add_option("--out", line.out, "where to; default: the run's directory");
   report->callback(
@@ -282,7 +282,7 @@ void AddViewCommands(CLI::App& app, CommandLine& line) {
 void AddPreparations(CLI::App& app, CommandLine& line) {
   auto* config = app.add_subcommand("config", "configurations")->require_subcommand(1);
   auto* check = config->add_subcommand("check", "print the effective configuration and its digest");
-  check->add_option("file", line.file)->required();
+  check->add_option("file", line.file, "run.toml")->required();
   check->callback([&] { line.exit_code = Ended(CheckConfig(line.file)); });
   auto* data = app.add_subcommand("data", "training data")->require_subcommand(1);
   auto* prepare = data->add_subcommand("prepare", "turn texts into token shards");
@@ -291,7 +291,7 @@ void AddPreparations(CLI::App& app, CommandLine& line) {
                    "files (plain, .gz, .zst, JSON lines, tokens of nanoGPT or llm.c as .bin), "
                    "directories, - for standard input")
       ->required();
-  prepare->add_option("--out", line.prepare.out)->required();
+  prepare->add_option("--out", line.prepare.out, "directory of the token shards")->required();
   prepare->add_option("--tokenizer", line.prepare.tokenizer,
                       "tokenizer.json, a SentencePiece .model, or the directory of one; default: "
                       "bytes");
@@ -329,8 +329,30 @@ const std::vector<CliExample> kExamples = {
     {"serve", "serve run --advertise tcp://train.example.org:7700", "serve it to volunteers"},
     {"ticket", "ticket run --uses 10 --expires 7d", "a ticket for ten machines"},
     {"status", "status run --json", "where it stands, for programs"},
+    {"watch", "watch run", "the same, again and again, until it is finished"},
+    {"nodes", "nodes run", "who is here, with what device, and what it has contributed"},
+    {"plan", "plan run", "which node holds which layers, and why"},
     {"explain", "explain run 12", "where the time of round 12 went"},
     {"trace", "trace run --from-step 4000 --to-step 5000 --out trace.json", "for Perfetto"},
+    {"audit", "audit run", "whether the journal contradicts itself anywhere"},
+    {"mend", "mend run", "after a disk has changed what was written; end the nodes first"},
+    {"admission", "admission run --policy approve", "from now on you admit each who comes"},
+    {"admit", "admit run 3fa91234", "who waits for it comes in; who was put out may come back"},
+    {"deny", "deny run 3fa91234 --why 'wild updates'", "it is put out within a second"},
+    {"forget", "forget run 3fa91234", "as if nothing had been said of it"},
+    {"evidence", "evidence run 3fa91234", "why it was put out, and in which rounds it differed"},
+    {"revoke", "revoke run skerry1-…", "the ticket admits nobody any more"},
+    {"pause", "pause run --why 'the power is cut at noon'", "volunteers read why"},
+    {"resume", "resume run", "it goes on with the step that it paused before"},
+    {"checkpoint", "checkpoint run", "before something that may go wrong"},
+    {"export", "export run --out model", "for transformers, also while it trains"},
+    {"export", "export run --format gguf --type q8_0", "for llama.cpp"},
+    {"config", "config check run/run.toml", "what the file means, with every default"},
+    {"data", "data prepare book.txt.gz --out shards", "tokens for several runs"},
+    {"data fetch", "data fetch s3://BUCKET/PREFIX --out shards", "a data set that somebody pushed"},
+    {"data push", "data push shards s3://BUCKET/PREFIX", "where nodes and other runs find it"},
+    {"data address", "data address shards https://data.example.org/shards",
+     "nodes fetch its shards there"},
     {"config check", "config check run/run.toml", "what the file means, with every default"},
     {"data prepare", "data prepare book.txt.gz --out shards", "tokens for several runs"},
     {"data prepare", "data prepare --jsonl - --out shards --tokenizer BASE",
@@ -340,6 +362,7 @@ const std::vector<CliExample> kExamples = {
     {"dashboard", "dashboard run", "a run that is over, in a browser"},
     {"checkpoints", "checkpoints run --verify", "which checkpoints are whole"},
     {"compact", "compact run", "a restart need not read what was so far"},
+    {"help", "help SK-ticket-expired", "why that comes, and what to do"},
     {"report", "report run --out evening", "report.html and report.json in ./evening"},
 };
 

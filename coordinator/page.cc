@@ -10,10 +10,10 @@ namespace {
 constexpr char kStyle[] = R"(
 :root { color-scheme: light dark; --page: #f7f8f8; --card: #ffffff; --text: #16202a;
   --muted: #5d6b78; --edge: #dde3e7; --train: #1b6ca8; --valid: #b4540a; --ref: #6b7280;
-  --bad: #b3261e; --heat: 27 108 168; }
+  --bad: #b3261e; --heat: 27 108 168; --shade: rgb(20 40 60 / .22); }
 @media (prefers-color-scheme: dark) { :root { --page: #10161b; --card: #182027; --text: #e6ecf0;
   --muted: #93a1ad; --edge: #2b3640; --train: #5aaeea; --valid: #f0a35e; --ref: #9aa5b1;
-  --bad: #ff8a80; --heat: 70 150 215; } }
+  --bad: #ff8a80; --heat: 70 150 215; --shade: rgb(0 0 0 / .7); } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--text);
   font: 15px/1.5 system-ui, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
@@ -55,7 +55,12 @@ polyline { fill: none; stroke-linejoin: round; }
   width: 18px; background: none; vertical-align: 4px; }
 .key.transfer::before { opacity: .55; }
 .key.wait::before { background: var(--valid); }
-.scroll { overflow-x: auto; }
+/* A shade at the side where there is more; covers that scroll along hide it where there is not. */
+.scroll { overflow-x: auto; background:
+  linear-gradient(to right, var(--card) 50%, transparent) 0 0 / 40px 100% no-repeat local,
+  linear-gradient(to left, var(--card) 50%, transparent) 100% 0 / 40px 100% no-repeat local,
+  linear-gradient(to right, var(--shade), transparent) 0 0 / 16px 100% no-repeat,
+  linear-gradient(to left, var(--shade), transparent) 100% 0 / 16px 100% no-repeat; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: 6px 12px; border-bottom: 1px solid var(--edge);
   vertical-align: top; }

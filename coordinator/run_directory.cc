@@ -62,6 +62,9 @@ absl::Status MustBeFree(const RunDirectory& directory) {
 absl::Status PlaceCheckpoints(const RunDirectory& directory, const std::string& place) {
   if (place.empty()) return absl::OkStatus();
   std::error_code error;
+  // Of an `init` that did not come to its end.
+  if (fs::is_symlink(directory.File("checkpoints")))
+    fs::remove(directory.File("checkpoints"), error);
   fs::create_directories(place, error);
   if (!error)
     fs::create_directory_symlink(fs::absolute(place), directory.File("checkpoints"), error);
@@ -185,8 +188,12 @@ absl::StatusOr<Beginning> BeginOf(const InitOptions& options) {
 absl::Status InitRunDirectory(const InitOptions& options) {
   if (!options.standby_of.empty()) return InitStandby(options);
   const RunDirectory directory{options.directory};
-  SKERRY_RETURN_IF_ERROR(ParseStore(directory.path, options.store, "").status());
+  SKERRY_ASSIGN_OR_RETURN(const JournalStore wished, ParseStore(directory.path, options.store, ""));
   SKERRY_RETURN_IF_ERROR(MustBeFree(directory));
+  // Before anything is made, and texts are read for hours.
+  if (wished.postgres) {
+    SKERRY_RETURN_IF_ERROR(PostgresJournal::MakeTables(wished.postgres->url));
+  }
   SKERRY_RETURN_IF_ERROR(PlaceCheckpoints(directory, options.checkpoints));
   SKERRY_ASSIGN_OR_RETURN(const Beginning begin, BeginOf(options));
   const RunConfig& config = begin.config;
@@ -246,6 +253,8 @@ absl::StatusOr<RunState> LoadRunState(const RunDirectory& directory) {
   ShareLine line("reading the journal");
   auto folded = FoldJournal(*journal, directory.path, run,
                             [&](int64_t number) { line.Show(number, records.value_or(0)); });
+  // What the journal says of itself begins with its name already.
+  if (!folded.ok() && ErrorText(folded.status()).starts_with(NameOf(store))) return folded.status();
   if (!folded.ok()) return Annotate(folded.status(), NameOf(store));
   return std::move(folded->now.state);
 }

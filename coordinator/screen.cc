@@ -43,19 +43,6 @@ std::string NodeLine(const Json& node) {
           (waiting.empty() ? "" : "waits for the " + waiting));
 }
 
-// "3 of 8 wait, one for the gradient of microbatch 5 from 3fa9…"
-std::string Waiting(const Json& nodes) {
-  int count = 0;
-  std::string example;
-  for (const Json& node : nodes) {
-    const std::string what = node.value("waiting_for", "");
-    if (what.empty() || !node.value("alive", false)) continue;
-    if (++count == 1) example = what;
-  }
-  if (count == 0) return "";
-  return absl::StrFormat("  %d of %d wait, one for the %s", count, nodes.size(), example);
-}
-
 std::string Preparing(const Json& status) {
   if (const std::string note = status.value("note", ""); !note.empty()) {
     return "no plan yet: " + note;
@@ -85,11 +72,29 @@ std::string StatusLine(const Json& status) {
   if (status.value("version", 0) == 0) return Preparing(status);
   const auto alive = std::count_if(status["nodes"].begin(), status["nodes"].end(),
                                    [](const Json& node) { return node.value("alive", false); });
+  std::string phase = status["phase"].get<std::string>();
+  if (const int left_s = status.value("held_out_left_s", 0); left_s > 0) {
+    phase +=
+        absl::StrFormat(", its loss on held-out text is being read (%d s more at most)", left_s);
+  }
   return absl::StrFormat(
-      "%s  step %d/%d  loss %s  %.0f tokens/s  up %s  down %s  rounds %d  nodes %d",
-      status["phase"].get<std::string>(), status.value("step", 0), status.value("steps", 0),
-      LossText(status), status.value("tokens_per_s", 0.0), Megabytes(status["bytes_sent"]),
+      "%s  step %d/%d  loss %s  %.0f tokens/s  up %s  down %s  rounds %d  nodes %d", phase,
+      status.value("step", 0), status.value("steps", 0), LossText(status),
+      status.value("tokens_per_s", 0.0), Megabytes(status["bytes_sent"]),
       Megabytes(status["bytes_received"]), status.value("rounds", 0), alive);
+}
+
+std::string WaitingText(const Json& status) {
+  int count = 0, here = 0;
+  std::string example;
+  for (const Json& node : status["nodes"]) {
+    if (!node.value("alive", false) || node.value("stage", -1) < 0) continue;
+    ++here;
+    const std::string what = node.value("waiting_for", "");
+    if (!what.empty() && ++count == 1) example = what;
+  }
+  if (count == 0) return "";
+  return absl::StrFormat("%d of %d wait, one for the %s", count, here, example);
 }
 
 std::string StatusScreen(const Json& status) {
@@ -136,11 +141,15 @@ LiveScreen::LiveScreen() : terminal_(isatty(STDOUT_FILENO) != 0) {}
 void LiveScreen::Show(const Json& status) {
   if (!terminal_) {
     // A line a second says little that one in five does not.
-    const std::string line = StatusLine(status) + Waiting(status["nodes"]);
+    const std::string waiting = WaitingText(status);
+    const std::string line = StatusLine(status) + (waiting.empty() ? "" : "  " + waiting);
     const double at_s = status.value("elapsed_s", 0.0);
-    const bool phase_changed = line.substr(0, 8) != last_.substr(0, 8);
-    if (line == last_ || (!phase_changed && at_s >= last_at_s_ && at_s - last_at_s_ < 5)) return;
+    const Json phase = {status.value("phase", ""), status.value("note", "").empty(),
+                        status.contains("held_out_left_s")};
+    const bool same_phase = phase.dump() == last_phase_;
+    if (line == last_ || (same_phase && at_s >= last_at_s_ && at_s - last_at_s_ < 5)) return;
     last_ = line;
+    last_phase_ = phase.dump();
     last_at_s_ = at_s;
     std::printf("%s\n", line.c_str());
     std::fflush(stdout);

@@ -13,6 +13,10 @@ std::string StatusScreen(const nlohmann::json& status);
 // One line: "step 48/256  loss 2.713  5.1 ktok/s  up 12.3 MB  down 12.1 MB  8 nodes".
 std::string StatusLine(const nlohmann::json& status);
 
+// "3 of 8 wait, one for the gradient of microbatch 5 from 3fa9…", of those that hold a stage; "":
+// nobody does.
+std::string WaitingText(const nlohmann::json& status);
+
 // Shows the present again and again: redrawn in place on a terminal, else a line when something
 // changed.
 class LiveScreen {
@@ -23,7 +27,7 @@ class LiveScreen {
  private:
   bool terminal_;
   int lines_drawn_ = 0;
-  std::string last_;
+  std::string last_, last_phase_;
   double last_at_s_ = -1e9;
 };
 

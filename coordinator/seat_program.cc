@@ -177,7 +177,9 @@ void CoordinatorSeat::TendEndpoints(Instant now) {
 
 void CoordinatorSeat::Leave() {
   if (shared_ == nullptr || keeper_.state() != LeaseKeeper::State::kLeading) return;
-  shared_->ReleaseLease().IgnoreError();  // else it ends by itself
+  if (!std::exchange(has_left_, true)) {
+    shared_->ReleaseLease().IgnoreError();  // else it ends by itself
+  }
 }
 
 }  // namespace skerry

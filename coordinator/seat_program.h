@@ -49,8 +49,9 @@ class CoordinatorSeat {
   const std::vector<std::string>& endpoints() const { return endpoints_; }
   void OnEndpoints(std::function<void()> changed) { changed_ = std::move(changed); }
 
-  // Lets a standby lead at once.
+  // Lets a standby lead at once, or `mend` begin; the end does so, too, however it comes.
   void Leave();
+  ~CoordinatorSeat() { Leave(); }
 
  private:
   explicit CoordinatorSeat(std::unique_ptr<Journal> journal);
@@ -70,6 +71,7 @@ class CoordinatorSeat {
   std::optional<Instant> announced_;
   std::string said_;                  // last, while it waited
   std::optional<Instant> last_sign_;  // of the one that leads
+  bool has_left_ = false;
 };
 
 }  // namespace skerry

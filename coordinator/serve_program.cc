@@ -126,7 +126,9 @@ struct Serving {
   OrderReader orders = OrderReader(options.directory);
   HeldOutReader held_out = HeldOutReader(options.directory);
   std::unique_ptr<EventLoop> loop = {};
-  std::string admission = {};  // as written last
+  std::string admission = {};          // as written last
+  std::string status = {};             // as the actor said it last
+  std::chrono::seconds final_left{0};  // that the finished run may wait for its held-out loss
 };
 
 // Pictures of the present, for commands and the dashboard: what cannot be written now may be the
@@ -135,8 +137,11 @@ void WriteStatus(Serving& serving, const std::string& text) {
   const RunDirectory& directory = serving.run.directory;
   Json status = Json::parse(text);
   const Json& held_out = serving.held_out.newest();
+  const bool waits = serving.final_left.count() > 0 && status.value("phase", "") == "finished";
   if (!held_out.empty()) status["held_out"] = held_out;
-  WriteFileAtomically(directory.File("status.json"), held_out.empty() ? text : status.dump() + "\n")
+  if (waits) status["held_out_left_s"] = serving.final_left.count();
+  WriteFileAtomically(directory.File("status.json"),
+                      held_out.empty() && !waits ? text : status.dump() + "\n")
       .IgnoreError();
   if (!LogsJson()) serving.screen.Show(status);
   if (!serving.actor) return;
@@ -195,7 +200,10 @@ std::string ContinuedFrom(int64_t records, int64_t spared) {
 absl::Status MakeActor(Serving& serving) {
   CoordinatorOptions options =
       ActorOptions(serving.run, serving.identity.id(), *serving.shards, serving.model);
-  options.status = [&serving](const std::string& text) { WriteStatus(serving, text); };
+  options.status = [&serving](const std::string& text) {
+    serving.status = text;
+    WriteStatus(serving, text);
+  };
   options.probes_at_once = serving.options.probes_at_once;
   options.tests_reach = true;
   SKERRY_ASSIGN_OR_RETURN(
@@ -217,6 +225,23 @@ absl::Status MakeActor(Serving& serving) {
       absl::StrFormat("serving run %s at %s", serving.run.run.Short(), serving.loop->endpoint()) +
       ContinuedFrom(records, folded.spared));
   return absl::OkStatus();
+}
+
+// The nodes have gone home and the model is written.
+void ReadFinalLoss(Serving& serving, HeldOutWatcher& held_out) {
+  const auto say = [&](std::chrono::seconds left) {
+    serving.final_left = left;
+    WriteStatus(serving, serving.status);
+  };
+  if (serving.final_left.count() == 0) return;
+  // Not where another coordinator has written it, on its own machine.
+  const bool is_here = std::ifstream(serving.run.directory.File("model/config.json")).good();
+  if (is_here) held_out.ReadFinal(say);
+  if (is_here && serving.held_out.Look()) {
+    serving.events.Write("held_out", FieldsOf(serving.held_out.newest()));
+    serving.events.Flush();
+  }
+  say({});
 }
 
 DashboardOptions DashboardOf(const ServeOptions& options) {
@@ -251,6 +276,7 @@ absl::StatusOr<int> Serve(const ServeOptions& options) {
                   std::move(seat),
                   std::move(model),
                   EventFile(std::move(lines), EventClock())};
+  serving.final_left = held_out.FinalPatience();
   // Bound before it leads: what is wrong with the address is wrong now, not when it is needed. Who
   // dials meanwhile waits at the handshake.
   SKERRY_RETURN_IF_ERROR(OpenLoop(serving));
@@ -282,6 +308,7 @@ absl::StatusOr<int> Serve(const ServeOptions& options) {
     return kDeposedExit;
   }
   SKERRY_RETURN_IF_ERROR(exit_code.status());
+  if (*exit_code == 0 && serving.actor->state().exported) ReadFinalLoss(serving, held_out);
   LogLine("ended: " + serving.loop->stop_reason());
   return *exit_code;
 }
@@ -297,7 +324,7 @@ absl::Status Watch(const std::string& directory) {
   LiveScreen screen;
   std::string last;
   auto changed = Clock::now();
-  bool away = false;
+  bool away = false, finished = false;
   LeaderWatch leader(directory);
   while (true) {
     leader.Look();
@@ -311,8 +338,11 @@ absl::Status Watch(const std::string& directory) {
       const Json status = Json::parse(last, nullptr, false);
       if (status.is_object()) {
         screen.Show(status);
-        if (status.value("phase", "") == "finished") return absl::OkStatus();
+        finished = status.value("phase", "") == "finished";
+        if (finished && !status.contains("held_out_left_s")) return absl::OkStatus();
       }
+    } else if (finished && Clock::now() - changed > std::chrono::seconds(5)) {
+      return absl::OkStatus();  // ended before it had read the model's loss
     } else if (!away && Clock::now() - changed > std::chrono::seconds(5)) {
       away = true;
       std::printf("the coordinator has said nothing for 5 s; nodes go on without it for a while\n");

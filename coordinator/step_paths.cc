@@ -109,13 +109,15 @@ std::vector<PathPart> CriticalPath(const std::vector<PathTask>& tasks) {
   return path;
 }
 
+std::pair<std::string, std::string> ShareOf(const PathPart& part) {
+  const bool way = part.what == PathPart::What::kWay && part.from != part.to;
+  const bool computing = part.what == PathPart::What::kComputing;
+  return {part.from, way ? part.to : computing ? "" : "queued"};
+}
+
 std::map<std::pair<std::string, std::string>, double> SharesOf(const std::vector<PathPart>& path) {
   std::map<std::pair<std::string, std::string>, double> shares;
-  for (const PathPart& part : path) {
-    const bool way = part.what == PathPart::What::kWay && part.from != part.to;
-    const bool computing = part.what == PathPart::What::kComputing;
-    shares[{part.from, way ? part.to : computing ? "" : "queued"}] += part.end_s - part.start_s;
-  }
+  for (const PathPart& part : path) shares[ShareOf(part)] += part.end_s - part.start_s;
   return shares;
 }
 

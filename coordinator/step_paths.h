@@ -74,8 +74,10 @@ struct PathPart {
 };
 std::vector<PathPart> CriticalPath(const std::vector<PathTask>& tasks);
 
-// Of a path: (from, to) → seconds; to is "" for a node's computing, and "queued" where an input
-// waited on a device that was busy with other things than this step's tasks.
+// (from, to) of a part; to is "" for a node's computing, and "queued" where an input waited on a
+// device that was busy with other things than this step's tasks.
+std::pair<std::string, std::string> ShareOf(const PathPart& part);
+// Of a path: each share → seconds.
 std::map<std::pair<std::string, std::string>, double> SharesOf(const std::vector<PathPart>& path);
 
 // The step with the same order of work on each device, if the ways between `from` and `to` took

@@ -274,10 +274,10 @@ void AddStorageCommands(CLI::App& data, int* exit_code) {
   const auto line = std::make_shared<Line>();
   auto* fetch = data.add_subcommand("fetch", "copy a data set from the web or object storage");
   fetch->add_option("address", line->from, "http://, https:// or s3://BUCKET/PREFIX")->required();
-  fetch->add_option("--out", line->to)->required();
+  fetch->add_option("--out", line->to, "directory of the token shards")->required();
   fetch->callback([line, exit_code] { *exit_code = Ended(FetchData(line->from, line->to)); });
   auto* push = data.add_subcommand("push", "copy a data set into object storage");
-  push->add_option("dir", line->from)->required();
+  push->add_option("dir", line->from, "token shards, as data prepare makes them")->required();
   push->add_option("address", line->to, "s3://BUCKET/PREFIX")->required();
   push->callback([line, exit_code] { *exit_code = Ended(PushData(line->from, line->to)); });
   auto* address = data.add_subcommand(

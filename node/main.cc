@@ -29,12 +29,20 @@ const std::vector<CliExample> kExamples = {
     {"join", "join skerry1-… --devices all", "with all GPUs of this machine, as one node"},
     {"limit", "limit --up-mbit 2", "from now on; a running node follows at once"},
     {"status", "status", "what the node of this home is doing"},
+    {"status", "status --json", "the same, for programs"},
+    {"pause", "pause", "until 'skerry-node resume', also in another terminal"},
+    {"resume", "resume", "the node joins its run again, and is given a place"},
+    {"leave", "leave", "from another terminal, or a script"},
     {"doctor", "doctor --ticket skerry1-…",
      "whether this machine can take part, and what is wrong"},
     {"bench", "bench --json", "how fast it is, for programs"},
     {"ring", "ring --members 4", "how fast four machines of a cluster sum, and whether rightly"},
     {"evaluate", "evaluate --model model --text book.txt --stages 4",
      "perplexity of a text, with every stage and every share of the stages left out"},
+    {"logits", "logits --model model --tokens 1,2,3", "to compare with another program's"},
+    {"reference", "reference --config run/run.toml --data run/data",
+     "what the run would come to on one machine, nothing skipped"},
+    {"help", "help SK-ticket-expired", "why that comes, and what to do"},
     {"generate", "generate --model model --prompt 'Once upon'", "text from a trained model"},
 };
 
@@ -159,8 +167,9 @@ void ModelTools::AddTo(CLI::App& app, int& exit_code) {
                                "cut into so many, and say what it is worth without some of them");
   evaluate_command->add_option("--seed", evaluate.seed, "of which")->capture_default_str();
   AddDevice(*evaluate_command, &evaluate.device);
-  evaluate_command->add_option("--threads", evaluate.threads)->capture_default_str();
-  evaluate_command->add_flag("--json", evaluate.json);
+  evaluate_command->add_option("--threads", evaluate.threads, "of the processor; 0: all")
+      ->capture_default_str();
+  evaluate_command->add_flag("--json", evaluate.json, "for programs");
   evaluate_command->callback([&] { exit_code = Ended(EvaluateModel(evaluate)); });
 
   auto* logits_command = app.add_subcommand("logits", "print a model's logits as JSON");
@@ -171,13 +180,16 @@ void ModelTools::AddTo(CLI::App& app, int& exit_code) {
   logits_command->callback([&] { exit_code = Ended(PrintLogits(logits)); });
 
   auto* generate_command = app.add_subcommand("generate", "write text with a model");
-  generate_command->add_option("--model", generate.model)->required();
-  generate_command->add_option("--prompt", generate.prompt)->required();
-  generate_command->add_option("--tokens", generate.tokens)->capture_default_str();
+  generate_command->add_option("--model", generate.model, "a Hugging Face directory")->required();
+  generate_command->add_option("--prompt", generate.prompt, "how the text begins")->required();
+  generate_command->add_option("--tokens", generate.tokens, "to write")->capture_default_str();
   generate_command->add_option("--context", generate.context,
                                "tokens that it sees; default: the model's, at most 1024");
-  generate_command->add_option("--temperature", generate.temperature)->capture_default_str();
-  generate_command->add_option("--seed", generate.seed)->capture_default_str();
+  generate_command
+      ->add_option("--temperature", generate.temperature, "0: always the likeliest token")
+      ->capture_default_str();
+  generate_command->add_option("--seed", generate.seed, "same seed, same text")
+      ->capture_default_str();
   AddDevice(*generate_command, &generate.device);
   generate_command->callback([&] { exit_code = Ended(GenerateFromModel(generate)); });
 
@@ -189,8 +201,9 @@ void ModelTools::AddTo(CLI::App& app, int& exit_code) {
   reference_command->add_option("--out", reference.out, "write the model here");
   AddDevice(*reference_command, &reference.device);
   AddDevices(*reference_command, &reference.devices);
-  reference_command->add_option("--threads", reference.threads)->capture_default_str();
-  reference_command->add_flag("--json", reference.json);
+  reference_command->add_option("--threads", reference.threads, "of the processor; 0: all")
+      ->capture_default_str();
+  reference_command->add_flag("--json", reference.json, "for programs");
   reference_command->callback([&] { exit_code = Ended(TrainReference(reference)); });
 }
 
@@ -268,7 +281,7 @@ int Run(int argc, char** argv) {
   bench->add_option("--threads", machine.threads, "0: all")
       ->capture_default_str()
       ->check(CLI::Range(0, 256));
-  bench->add_flag("--json", machine.json);
+  bench->add_flag("--json", machine.json, "for programs");
   bench->callback([&] { exit_code = Ended(BenchMachine(machine)); });
 
   ModelTools tools;

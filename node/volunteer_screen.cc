@@ -59,6 +59,18 @@ std::string RoundText(const VolunteerView& view) {
   return text;
 }
 
+// "stage 2 (of 0 to 3), layers 4 to 5; 2 replicas"
+std::string PartText(const NodeLook& look) {
+  if (look.stage < 0) return "none";
+  return absl::StrFormat("stage %d (of 0 to %d), layers %d to %d; %d replica%s", look.stage,
+                         look.stages - 1, look.first_layer, look.last_layer - 1, look.replicas,
+                         look.replicas == 1 ? "" : "s");
+}
+
+std::string MemoryText(int64_t held, int64_t offered) {
+  return absl::StrFormat("%s held, %s offered", SizeText(held), SizeText(offered));
+}
+
 std::string NetworkText(const VolunteerView& view) {
   const NodeLook& look = view.look;
   if (look.run.empty()) return "the coordinator has not answered yet";
@@ -81,6 +93,12 @@ std::string Cut(const std::string& text, int columns) {
     if (begins) last = i;
   }
   return text;
+}
+
+std::string RatesHead() {
+  std::string heads = absl::StrFormat("  %-11s %8s", "Mbit/s", "all");
+  for (const char* name : kClassNames) heads += absl::StrFormat(" %9s", name);
+  return heads;
 }
 
 std::string RatesLine(const char* name, const ClassRates& rates) {
@@ -154,21 +172,14 @@ std::vector<std::string> ScreenLines(const VolunteerView& view, const std::vecto
   lines.push_back(Row("waits for", waits.empty() ? "nothing" : waits));
   lines.push_back(Row("step", absl::StrFormat("%d of %d", look.step, look.steps)));
   lines.push_back(Row("round", RoundText(view)));
-  lines.push_back(Row("part", look.stage < 0
-                                  ? "none"
-                                  : absl::StrFormat("stage %d of %d, layers %d to %d; %d replicas",
-                                                    look.stage + 1, look.stages, look.first_layer,
-                                                    look.last_layer - 1, look.replicas)));
+  lines.push_back(Row("part", PartText(look)));
   lines.push_back(
-      Row("device", absl::StrFormat("%3.0f %% at work; %s", 100 * view.busy_share, view.device)));
-  lines.push_back(Row("memory", absl::StrFormat("%s held, %s offered", SizeText(look.memory_bytes),
-                                                SizeText(look.memory_offered))));
+      Row("device", absl::StrFormat("%.0f %% at work; %s", 100 * view.busy_share, view.device)));
+  lines.push_back(Row("memory", MemoryText(look.memory_bytes, look.memory_offered)));
   lines.push_back(Row("contributed", ContributionText(view)));
   lines.push_back("");
   lines.push_back(Row("network", NetworkText(view)));
-  std::string heads = absl::StrFormat("  %-11s %8s", "Mbit/s", "all");
-  for (const char* name : kClassNames) heads += absl::StrFormat(" %9s", name);
-  lines.push_back(heads);
+  lines.push_back(RatesHead());
   lines.push_back(RatesLine("up", view.up));
   lines.push_back(RatesLine("down", view.down));
   lines.push_back(Row("limits", view.limits));
@@ -191,10 +202,11 @@ std::vector<std::string> ScreenLines(const VolunteerView& view, const std::vecto
 std::string PlainLine(const VolunteerView& view) {
   const std::string waits = WaitText(view);
   return absl::StrFormat(
-      "status: %s%s; step %d of %d; contributed %s; %.2f Mbit/s up, %.2f down; device %.0f %% at "
+      "status: %s%s%s; step %d of %d; contributed %s; %.2f Mbit/s up, %.2f down; device %.0f %% at "
       "work",
-      PhaseText(view), waits.empty() ? "" : ", waits for " + waits, view.look.step, view.look.steps,
-      ContributionText(view), Sum(view.up), Sum(view.down), 100 * view.busy_share);
+      PhaseText(view), waits.empty() ? "" : ", waits for " + waits,
+      view.look.stage < 0 ? "" : absl::StrFormat("; stage %d", view.look.stage), view.look.step,
+      view.look.steps, ContributionText(view), Sum(view.up), Sum(view.down), 100 * view.busy_share);
 }
 
 nlohmann::json StatusJson(const VolunteerView& view) {
@@ -216,6 +228,8 @@ nlohmann::json StatusJson(const VolunteerView& view) {
           {"round", look.base_version},
           {"round_text", RoundText(view)},
           {"stage", look.stage},
+          {"stages", look.stages},
+          {"part_text", PartText(look)},
           {"device_busy", view.busy_share},
           {"memory_bytes", look.memory_bytes},
           {"memory_offered_bytes", look.memory_offered},
@@ -285,14 +299,23 @@ std::string StatusText(const nlohmann::json& status) {
                                      status.value("steps", int64_t{0}))) +
          "\n";
   out += Row("round", text("round_text")) + "\n";
+  out += Row("part", text("part_text")) + "\n";
   out += Row("device", absl::StrFormat("%.0f %% at work; %s",
                                        100 * status.value("device_busy", 0.0), text("device"))) +
          "\n";
+  out += Row("memory", MemoryText(status.value("memory_bytes", int64_t{0}),
+                                  status.value("memory_offered_bytes", int64_t{0}))) +
+         "\n";
   out += Row("contributed", text("contributed_text")) + "\n";
   out += Row("network", text("network_text")) + "\n";
-  out += Row("Mbit/s", absl::StrFormat("%.2f up, %.2f down", status.value("up_mbit", 0.0),
-                                       status.value("down_mbit", 0.0))) +
-         "\n";
+  out += RatesHead() + "\n";
+  for (const char* way : {"up", "down"}) {
+    const auto by_class =
+        status.value(std::string(way) + "_mbit_by_class", nlohmann::json::object());
+    ClassRates rates{};
+    for (size_t i = 0; i < kTrafficClasses; ++i) rates[i] = by_class.value(kClassNames[i], 0.0);
+    out += RatesLine(way, rates) + "\n";
+  }
   return out + Row("limits", text("limits")) + "\n";
 }
 

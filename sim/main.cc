@@ -187,6 +187,10 @@ const std::vector<CliExample> kExamples = {
     {"emulate", "emulate homes36", "the same with real processes over shaped links"},
     {"compare", "compare homes36", "strategies side by side"},
     {"replay", "replay run", "a run that was, again, and what if"},
+    {"check", "check homes36", "its nodes, regions, links and faults, as they were understood"},
+    {"devices", "devices", "names for [[node]] device"},
+    {"soak", "soak --minutes 30 --seed 7", "half an hour of kills, cuts and full disks"},
+    {"help", "help emulate", "the options of emulate"},
     {"swarm", "swarm --storm --seeds 20", "faults drawn from seeds"},
 };
 

@@ -74,6 +74,20 @@ std::string Decimal(T value) {
   return "0.0";
 }
 
+// "1e+01" as people write it, "10.0": the same digits, the point where it belongs.
+std::string WithoutExponent(const std::string& decimal) {
+  constexpr size_t kZerosMax = 9;  // beyond, an exponent is easier to read
+  const size_t e = decimal.find("e+");
+  if (e == std::string::npos) return decimal;
+  const auto exponent = static_cast<size_t>(std::strtol(decimal.c_str() + e + 2, nullptr, 10));
+  std::string digits = decimal.substr(0, e);
+  const size_t point = digits.find('.');
+  const size_t behind = point == std::string::npos ? 0 : digits.size() - point - 1;
+  if (exponent > kZerosMax || behind > exponent) return decimal;
+  if (point != std::string::npos) digits.erase(point, 1);
+  return digits + std::string(exponent - behind, '0') + ".0";
+}
+
 std::string Quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -100,7 +114,9 @@ class TomlWriter {
     if constexpr (std::is_integral_v<T>) {
       Line(section, key, absl::StrFormat("%d", value), comment);
     } else {
-      Line(section, key, Decimal(value), comment);
+      // What the digest is of never changes.
+      const std::string decimal = Decimal(value);
+      Line(section, key, commented_ ? WithoutExponent(decimal) : decimal, comment);
     }
   }
   void Seed(const char* section, const char* key, uint64_t& value, const char* comment) {

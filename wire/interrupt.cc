@@ -37,6 +37,10 @@ void CatchInterrupts() {
   sigaction(SIGTERM, &action, nullptr);
 }
 
+bool WasInterrupted() {
+  return interrupts.load() > 0;
+}
+
 InterruptWatch::InterruptWatch(const Bell& bell) {
   const Bell* none = nullptr;
   SKERRY_CHECK(watched.compare_exchange_strong(none, &bell), "one loop handles signals");
@@ -50,7 +54,7 @@ InterruptWatch::~InterruptWatch() {
 }
 
 bool InterruptWatch::Interrupted() const {
-  return interrupts.load() > 0;
+  return WasInterrupted();
 }
 
 }  // namespace skerry

@@ -10,6 +10,9 @@ namespace skerry {
 // that says so. Call it before anything that takes its time; processes that are forked inherit it.
 void CatchInterrupts();
 
+// Whether a signal came since the newest InterruptWatch began; also after its end.
+bool WasInterrupted();
+
 // Catches both signals from its begin on. At most one lives at a time in a process. Afterwards they
 // stay caught: the default would take a process that is ending by itself its exit code, and a
 // second signal still ends it at once.

@@ -115,8 +115,8 @@ void Decide(Replan& replan) {
   const std::string change = MovesText(replan.moves);
   if (replan.gain_s < kGainLeast * replan.now_s && !IsForSafety(replan)) {
     replan.why = absl::StrFormat(
-        "the best change, %s, would make a step of %.2f s %.2f s shorter: less than "
-        "%.0f %%",
+        "the best change, %s, would shorten a step of %.2f s by %.2f s: less than the %.0f %% "
+        "that are worth one",
         change, replan.now_s, std::max(0.0, replan.gain_s), 100 * kGainLeast);
     return;
   }
@@ -134,7 +134,7 @@ void Decide(Replan& replan) {
     replan.why += absl::StrFormat("%s costs %.0f s and makes the run safer", change, replan.cost_s);
     return;
   }
-  replan.why += absl::StrFormat("%s would make a step of %.2f s %.2f s shorter and costs %.0f s, ",
+  replan.why += absl::StrFormat("%s would shorten a step of %.2f s by %.2f s and costs %.0f s, ",
                                 change, replan.now_s, replan.gain_s, replan.cost_s);
   if (replan.migrates) {
     replan.why += absl::StrFormat("which are back after %d of the %d steps that count",

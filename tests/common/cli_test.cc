@@ -1,5 +1,7 @@
 // Every error's code has its page, and what all command lines have in common.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <regex>
@@ -92,6 +94,78 @@ TEST_CASE("What takes more than two seconds says how far it has come", "[common]
   CHECK(ShareText("reading", 0.01, 100) == "reading   1 %, 2 h 45 min to go");
   CHECK(ShareText("reading", 1, 4) == "reading 100 %");
   CHECK(ShareText("reading", 1.5, 4) == "reading 100 %");  // it has grown meanwhile
+}
+
+namespace {
+
+// What one of the programs prints.
+std::string Said(const std::string& command) {
+  const fs::path bin = fs::canonical("/proc/self/exe").parent_path();
+  const std::string shell = (bin / command).string() + " 2>/dev/null";
+  std::string text;
+  FILE* pipe = popen(shell.c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  char piece[4096];
+  for (size_t got = 0; (got = fread(piece, 1, sizeof piece, pipe)) > 0;) text.append(piece, got);
+  pclose(pipe);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("Every command shows an example and the exit codes, every option says what it is for",
+          "[common]") {
+  int commands = 0, options = 0;
+  for (const std::string program : {"skerry-coordinator", "skerry-node", "skerry-sim"}) {
+    std::smatch paths;
+    const std::string bash = Said(program + " completions bash");
+    REQUIRE(std::regex_search(bash, paths, std::regex(R"(in (/.*)\) path=)")));
+    std::istringstream all(paths[1]);
+    for (std::string path; std::getline(all, path, '|'); ++commands) {
+      std::replace(path.begin(), path.end(), '/', ' ');
+      INFO(program << path);
+      const std::string help = Said(program + path + " --help");
+      CHECK(help.find("Examples:\n  " + program + " ") != std::string::npos);
+      CHECK(help.find("exit codes: 0 ") != std::string::npos);
+    }
+    std::istringstream fish(Said(program + " completions fish"));
+    for (std::string line; std::getline(fish, line); ++options) {
+      INFO(line);
+      CHECK_FALSE(line.ends_with("-d ''"));
+    }
+  }
+  CHECK(commands > 50);
+  CHECK(options > 150);
+}
+
+TEST_CASE("Values of options are shown as people read them", "[common]") {
+  const auto shown = [](const std::string& type, const std::string& usual) {
+    const CliValues values = ShownValues(type, usual);
+    return values.values + ";" + values.usual;
+  };
+  CHECK(shown("ENUM:value in {auto->0,cpu->1,cuda->2} OR {0,1,2}", "1") == "auto|cpu|cuda;cpu");
+  CHECK(shown("on|off:value in {off->0,on->1} OR {0,1}", "") == "off|on;");
+  CHECK(shown("TEXT:{text,json}", "text") == "text|json;text");
+  CHECK(shown("FLOAT:FLOAT in [0 - 1e+06]", "0") == "0 to 1000000;0");
+  CHECK(shown("FLOAT:FLOAT in [0.001 - 16384]", "32") == "0.001 to 16384;32");
+  CHECK(shown("INT:NONNEGATIVE", "2e+05") == "INT;200000");
+  CHECK(shown("TEXT", "run-1e") == "TEXT;run-1e");
+}
+
+TEST_CASE("What is wrong with a command line is said with its command", "[common]") {
+  CLI::App app{"skerry-toy: a toy", "skerry-toy"};
+  std::string dir;
+  app.add_subcommand("show", "shows it")->add_option("dir", dir, "of the run")->required();
+  ShowPlainly(app);
+  const char* words[] = {"skerry-toy", "show"};
+  try {
+    app.parse(2, words);
+    FAIL("it wants a directory");
+  } catch (const CLI::ParseError& error) {
+    std::ostringstream out, err;
+    CHECK(app.exit(error, out, err) >= 100);
+    CHECK(err.str() == "skerry-toy show: dir is required\n  skerry-toy show --help says more\n");
+  }
 }
 
 TEST_CASE("Completions and manual are made of the command line's own tree", "[common]") {

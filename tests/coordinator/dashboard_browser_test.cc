@@ -1,5 +1,4 @@
-// The dashboard as people meet it: in a browser, of a run that trains. What is shown is held to
-// what the programs' JSON says.
+// The dashboard in a browser, of a run that trains, held to what the programs' JSON says.
 
 #include <signal.h>
 
@@ -9,16 +8,17 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "bench/dashboard_browser.h"
 #include "bench/siege/program_run.h"
 
 using namespace skerry;
+using bench::AccessibilityFaults;
+using bench::AxeFaults;
+using bench::Browser;
 using nlohmann::json;
-using skerry::bench::AccessibilityFaults;
-using skerry::bench::AxeFaults;
-using skerry::bench::Browser;
 using skerry::siege::ProgramRun;
 using skerry::siege::TextOf;
 using skerry::siege::WaitFor;
@@ -137,7 +137,7 @@ void PauseAndGoOn(Browser& browser, Training& training) {
   CHECK(Has(browser.Text("#nodes"), "waits for the run's operator, who paused it"));
 
   CHECK(training.run.Say({"resume", training.run.Dir()}) == "the run goes on");
-  browser.Await("document.querySelector('#heading .now').textContent === 'training'");
+  browser.Await("document.querySelector('#heading .now').textContent.startsWith('training a ')");
   const json before = training.Said("status")["step"];
   CHECK(before >= paused["step"]);
 }
@@ -290,6 +290,11 @@ void CompareViews(Browser& browser, const std::string& url) {
   // The map has the place that all of them named, and how many are there.
   CHECK(Has(browser.Run("return document.getElementById('map').textContent;").get<std::string>(),
             "frankfurt × "));
+  std::set<std::set<std::string>> pairs;
+  for (const json& link : events["link"])
+    pairs.insert(std::set<std::string>{link["from"], link["to"]});
+  CHECK(browser.Run("return document.querySelectorAll('#network path.way').length;") ==
+        pairs.size());
   CHECK(browser.Run("return document.querySelectorAll('#loss polyline').length;") >= 1);
   CHECK(browser.Run("return document.querySelectorAll('#pace svg').length;") == 1);
 }

@@ -1,4 +1,5 @@
-// What the dashboard says of a node, of the operator's orders, and of who was missing in a round.
+// What the dashboard says of a run in a sentence, of a node, of the operator's orders, and of who
+// was missing in a round.
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
@@ -135,6 +136,45 @@ TEST_CASE("Dashboard: who is missing in a round is said of rounds that are told 
   CHECK(Has(table, "<td>nobody</td>"));
 }
 
+TEST_CASE("Dashboard: a sentence says what trains where, and what the end waits for") {
+  RunReport report;
+  report.parameters = 3'345'600;
+  report.stages.resize(2);
+  Json status = Status();
+  const auto heading = [&](double age_s = 0.5) {
+    return Piece(DashboardView(status, age_s, report), "heading");
+  };
+  CHECK(Has(heading(), "training a model of 3.35 million parameters in 2 stages, on 1 node<"));
+  for (const char* place : {"tokyo", "<oslo>", "rome"}) {
+    status["nodes"].push_back(status["nodes"][0]);
+    status["nodes"].back()["region"] = place;
+  }
+  CHECK(Has(heading(), "on 4 nodes in &lt;oslo&gt;, rome and tokyo<"));
+  status["phase"] = "collecting the model";
+  CHECK(Has(heading(), "all steps are done; the model is being collected"));
+  status["phase"] = "finished";
+  CHECK(Has(heading(), ">finished<"));
+  status["held_out_left_s"] = 40;
+  CHECK(Has(heading(), "finished; the loss of its model on held-out text is being read"));
+  CHECK(Has(heading(60), ">finished<"));  // it was ended before it had
+}
+
+TEST_CASE("Dashboard: an arrow past a column runs between the boxes") {
+  RunReport report;
+  Json status = Status();
+  for (const char* id : {"11111111", "22222222", "33333333"}) {
+    report.stages.emplace_back();
+    report.stages.back().replicas = {id};
+    status["nodes"].push_back(status["nodes"][0]);
+    status["nodes"].back()["id"] = id;
+  }
+  status["nodes"][1]["waiting_for"] = "gradient of microbatch 3 from 22222222";
+  CHECK(Has(PipelineSvg(status, report), "class=\"waitline\""));
+  CHECK_FALSE(Has(PipelineSvg(status, report), " L"));
+  status["nodes"][1]["waiting_for"] = "gradient of microbatch 3 from 33333333";
+  CHECK(Has(PipelineSvg(status, report), " L"));
+}
+
 TEST_CASE("Dashboard: who waits, and for whom most, is said in a sentence") {
   Json status = Status();
   const auto said = [&](double age_s) {
@@ -155,7 +195,7 @@ TEST_CASE("Dashboard: who waits, and for whom most, is said in a sentence") {
   CHECK(said(60).empty());  // nobody knows
   status["nodes"].erase(2);
   status["nodes"].erase(2);
-  CHECK(said(0) == "1 of 2 nodes compute or receive, 1 wait for the commit of round 3.");
+  CHECK(said(0) == "1 of 2 nodes compute or receive, 1 waits for the commit of round 3.");
   status["phase"] = "paused";
   CHECK(said(0).empty());
 }

@@ -87,6 +87,41 @@ TEST_CASE("HeldOut: a failure says why, and leaves nothing behind", "[coordinato
   CHECK_FALSE(fs::exists(run.path() + "/held-out"));
 }
 
+TEST_CASE("HeldOut: the finished model is read in its turn, unless that is not waited for",
+          "[coordinator]") {
+  const HeldOutRun run;
+  fs::copy(run.home.Join("hf"), run.path() + "/model");
+  const FinalEvaluation final = {run.path(), Node(), 3, 64, 32};
+
+  CHECK(absl::IsCancelled(EvaluateFinal(final, [] { return false; })));
+
+  CHECK_FALSE(fs::exists(run.path() + "/held-out"));
+  CHECK_FALSE(fs::exists(run.path() + "/held-out.json"));
+  HeldOutReader reader(run.path());
+  REQUIRE(EvaluateFinal(final, [] { return true; }).ok());
+  REQUIRE(reader.Look());
+  CHECK(reader.newest().at("final") == true);
+  CHECK(reader.newest().at("step") == 64);
+  CHECK(reader.newest().at("loss").get<double>() == Approx(std::log(256.0)));
+  CHECK(reader.newest().at("tokens") == 3 * 32);
+}
+
+TEST_CASE("HeldOut: only a run whose model was not read yet waits for that at its end",
+          "[coordinator]") {
+  HeldOutRun run;
+  run.opened.config.checkpoint.every_rounds = 0;
+  const auto patience = [&](std::optional<int64_t> windows) {
+    return HeldOutWatcher(run.opened, windows).FinalPatience();
+  };
+  CHECK(patience(std::nullopt) == kFinalPatience);
+  CHECK(patience(7) == kFinalPatienceAskedFor);
+  CHECK(patience(0).count() == 0);
+  WriteFile(run.path() + "/held-out.json", R"({"step": 64, "loss": 1.5, "generation": 2})");
+  CHECK(patience(std::nullopt) == kFinalPatience);
+  WriteFile(run.path() + "/held-out.json", R"({"step": 64, "loss": 1.5, "final": true})");
+  CHECK(patience(std::nullopt).count() == 0);
+}
+
 TEST_CASE("HeldOut: what is in the way is said before the run begins", "[coordinator]") {
   HeldOutRun run;
   const auto why = [&](bool asked_for = false) {
@@ -98,10 +133,6 @@ TEST_CASE("HeldOut: what is in the way is said before the run begins", "[coordin
     run.opened.config.model.hidden = 8192;
     CHECK(why().find("the model has ") == 0);
     CHECK(why(true) == "");
-  }
-  SECTION("no checkpoints") {
-    run.opened.config.checkpoint.every_rounds = 0;
-    CHECK(why(true) == "[checkpoint] every_rounds is 0");
   }
   SECTION("nothing is held out") {
     run.Prepare(0);

@@ -207,6 +207,25 @@ TEST_CASE("A fleet that allows no plan is told why, once, and may still grow", "
   CHECK(run.state().plan);
 }
 
+TEST_CASE("The line of a run says at its end what it waits for", "[coordinator]") {
+  nlohmann::json status = {{"phase", "finished"},
+                           {"version", 1},
+                           {"nodes", nullptr},
+                           {"bytes_sent", 0},
+                           {"bytes_received", 0}};
+  CHECK(StatusLine(status).find("finished  step") == 0);
+  const auto node = [](int stage, bool alive, const char* waits) {
+    return nlohmann::json{{"stage", stage}, {"alive", alive}, {"waiting_for", waits}};
+  };
+  status["nodes"] = {node(0, true, ""), node(-1, true, "a free place"), node(1, false, "commit")};
+  CHECK(WaitingText(status).empty());  // a spare waits for nobody, and who is gone for nothing
+  status["nodes"].push_back(node(1, true, "commit of round 3"));
+  CHECK(WaitingText(status) == "1 of 2 wait, one for the commit of round 3");
+  status["held_out_left_s"] = 40;
+  CHECK(StatusLine(status).find("finished, its loss on held-out text is being read (40 s more at "
+                                "most)  step") == 0);
+}
+
 namespace {
 
 // Six nodes; the first link reads these, in bytes per second, one after the other, the others 2e7.

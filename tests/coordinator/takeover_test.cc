@@ -75,6 +75,7 @@ class Fixture {
   }
   ~Fixture() { fs::remove_all(at); }
 
+  std::string Program() const { return bin_ + "skerry-coordinator"; }
   std::string Say(const CommandLine& arguments) const {
     CommandLine command = {bin_ + "skerry-coordinator"};
     command.insert(command.end(), arguments.begin(), arguments.end());
@@ -220,4 +221,49 @@ TEST_CASE("Status: who serves a run with a journal of its own, and that nobody d
   kill(process.pid(), SIGKILL);
   CHECK(process.Wait() != "");
   CHECK(here.Say({"status", run}).find("leader: nobody serves this run") == 0);
+}
+
+TEST_CASE(
+    "Init: a database that does not answer is known before anything is made, and the next try "
+    "goes through",
+    "[takeover][postgres]") {
+  const Fixture here;
+  const PostgresServer server;
+  const std::string run = (here.at / "run").string(), shared = (here.at / "shared").string();
+  const auto init = [&](const std::string& store) {
+    return RunAndCapture({here.Program(), "init", run, "--config", (here.at / "run.toml").string(),
+                          "--data", (here.at / "text.txt").string(), "--store", store,
+                          "--checkpoints", shared});
+  };
+  const auto away = init("postgresql://skerry@/postgres?host=" + (here.at / "nobody").string());
+  REQUIRE_FALSE(away.ok());
+  CHECK(fs::is_empty(run));
+
+  fs::create_directories(shared);
+  fs::create_directory_symlink(shared, fs::path(run) / "checkpoints");  // as an older one left it
+  const auto made = init(server.Url());
+
+  INFO(made.status());
+  REQUIRE(made.ok());
+  CHECK(fs::exists(fs::path(run) / "store"));
+  CHECK(fs::read_symlink(fs::path(run) / "checkpoints") == shared);
+}
+
+TEST_CASE("Mend: a journal that serve refuses can be mended at once: its lead ended with it",
+          "[takeover][postgres]") {
+  const Fixture here;
+  const PostgresServer server;
+  const std::string run = (here.at / "run").string();
+  here.Say({"init", run, "--config", (here.at / "run.toml").string(), "--data",
+            (here.at / "text.txt").string(), "--store", server.Url()});
+  server.Ask(
+      "INSERT INTO skerry_record(run, number, body, chain, epoch) "
+      "SELECT run, 1, 'x', 'x', 1 FROM skerry_run");
+
+  ChildProcess refused = here.Serve("run", "refused");
+  CHECK(refused.Wait() == "exit code 1");
+  here.Say({"mend", run});
+
+  CHECK(server.Ask("SELECT count(*) FROM skerry_record") == "0");
+  CHECK(server.Ask("SELECT count(*) FROM skerry_damaged") == "1");
 }

@@ -92,6 +92,33 @@ TEST_CASE("Who stood idle, and for whom", "[coordinator]") {
   CHECK(idle.at("aaaaaaaa").for_node.at("bbbbbbbb") == Approx(0.150));
 }
 
+TEST_CASE("Explain compares each part of the critical path with what was planned for the same part",
+          "[coordinator]") {
+  TracedStep step = TwoNodesTraced();
+  step.predicted = step.tasks;
+  std::erase_if(step.predicted,
+                [](const PathTask& task) { return task.kind == TracedTask::Kind::kOptimizer; });
+  for (PathTask& task : step.predicted) {  // all in half the time
+    for (double* at : {&task.ready_s, &task.start_s, &task.end_s}) *at /= 2;
+  }
+  const auto explained = ExplainJson(RunReport(), &step, {});
+  std::map<std::string, nlohmann::json> parts;
+  for (const auto& part : explained["step"]["critical_path"])
+    parts[part["from"].get<std::string>() + ">" + part["to"].get<std::string>()] = part;
+  CHECK(parts.at("aaaaaaaa>bbbbbbbb")["predicted_s"].get<double>() == Approx(0.030));
+  CHECK(parts.at("bbbbbbbb>aaaaaaaa")["predicted_s"].get<double>() == Approx(0.030));
+  CHECK(parts.at("bbbbbbbb>")["predicted_s"].get<double>() == Approx(0.015));
+  const auto& first = parts.at("aaaaaaaa>");
+  const double optimizer_s = first["optimizer_s"].get<double>();
+  CHECK(optimizer_s > 0);
+  CHECK(first["predicted_s"].get<double>() ==
+        Approx((first["seconds"].get<double>() - optimizer_s) / 2));
+  const auto text = ExplainText(RunReport(), &step, {});
+  REQUIRE(text.ok());
+  CHECK(text->find("; predicted 30.0 ms\n") != std::string::npos);
+  CHECK(text->find(", the optimizer's ") != std::string::npos);
+}
+
 TEST_CASE("A traced step survives its way through the log, and garbage is left out",
           "[coordinator]") {
   const TracedStep step = TwoNodesTraced();

@@ -63,11 +63,32 @@ TEST_CASE("The volunteer's screen says what the node does, waits for and has con
   CHECK(Has(text, "gradient of microbatch 5 from 3fa91234"));
   CHECK(Has(text, "1.50 million tokens (12.5 %), rank 3 of 8, in 16 rounds"));
   CHECK(Has(text, "1 done; the next ends in 3 steps, about 2 s"));
-  CHECK(Has(text, "stage 2 of 4, layers 2 to 3"));
+  CHECK(Has(text, "stage 1 (of 0 to 3), layers 2 to 3"));  // counted as everywhere
   CHECK(Has(text, "5 others directly, 2 through a relay"));
   CHECK(Has(text, "12.50"));
   CHECK(Has(text, "two"));
   CHECK(Has(text, "q leave"));
+}
+
+TEST_CASE("Status says all that the screen does, from the file that it left", "[node]") {
+  VolunteerView view = Training();
+  view.look.memory_bytes = 3 << 20;
+  view.look.memory_offered = 2'000'000'000;
+  const nlohmann::json status = StatusJson(view);
+  std::string screen = Joined(ScreenLines(view, {}, 300, 50));
+  screen.erase(screen.find("  p pause or go on"));
+  const std::string said = StatusText(nlohmann::json::parse(status.dump()));
+  std::istringstream lines(screen.substr(screen.find("\n\n")));
+  int compared = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty()) continue;
+    INFO(line << " in\n" << said);
+    CHECK(Has(said + "\n", line + "\n"));
+    ++compared;
+  }
+  CHECK(compared >= 12);
+  CHECK(status["stage"] == 1);
+  CHECK(Has(PlainLine(view), "; stage 1; step 13 of 256"));
 }
 
 TEST_CASE("The screen counts in words as people do, and shows where something is cut off",

@@ -1,6 +1,7 @@
 #include "wire/config.h"
 
 #include <catch2/catch.hpp>
+#include <map>
 
 #include "tests/coded_error.h"
 
@@ -124,6 +125,31 @@ TEST_CASE("RunConfig: every field survives being written and read", "[wire][conf
 
   REQUIRE(read.ok());
   CHECK(*read == config);
+}
+
+TEST_CASE("RunConfig: numbers are written as people write them, and read back the same",
+          "[wire][config]") {
+  RunConfig config;
+  const auto line = [&](const std::string& key) {
+    const std::string text = FormatRunConfig(config);
+    const size_t at = text.find("\n" + key + " = ") + 1;
+    return text.substr(at, text.find_first_of(" \n", at + key.size() + 3) - at);
+  };
+  const std::map<double, std::string> seconds = {
+      {4.0, "4.0"},      {10, "10.0"},        {60, "60.0"},   {100, "100.0"},
+      {1'250, "1250.0"}, {86'400, "86400.0"}, {12.5, "12.5"}, {1.0 / 3 + 4, "4.333333333333333"}};
+  for (const auto& [value, text] : seconds) {
+    config.node_silent_s = value;
+    CHECK(line("node_silent_s") == "node_silent_s = " + text);
+    CHECK(ParseRunConfig(FormatRunConfig(config), "run.toml").value() == config);
+  }
+  config.model.rope_base = 500'000;
+  CHECK(line("rope_base") == "rope_base = 500000.0");
+  config.model.rope_base = 9e8f;
+  CHECK(line("rope_base") == "rope_base = 900000000.0");
+  CHECK(ParseRunConfig(FormatRunConfig(config), "run.toml").value() == config);
+  config.model.norm_epsilon = 1e-5f;
+  CHECK(line("norm_epsilon") == "norm_epsilon = 1e-05");
 }
 
 TEST_CASE("RunConfig: the digest follows the values, not the file", "[wire][config]") {
