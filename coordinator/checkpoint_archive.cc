@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
+#include <optional>
 #include <set>
 
 #include "absl/strings/numbers.h"
 #include "common/digest.h"
+#include "common/parallel.h"
 #include "common/status.h"
+#include "coordinator/chunk_reader.h"
 #include "model/stage_state.h"
 
 namespace skerry {
@@ -15,9 +19,6 @@ namespace {
 
 constexpr int64_t kManifestBytesMax = int64_t{256} << 20;
 
-std::string ChunkPath(const Digest& digest) {
-  return "chunks/" + digest.Hex();
-}
 std::string ManifestPath(int64_t generation) {
   return absl::StrFormat("generations/%06d.json", generation);
 }
@@ -35,15 +36,10 @@ absl::Status WriteFile(CheckpointFiles& files, const std::string& path,
 }  // namespace
 
 absl::StatusOr<std::vector<bool>> CheckpointArchive::Held(const std::vector<Digest>& chunks) {
+  // What the disk has spoilt since is fetched anew.
   std::vector<bool> held;
-  for (const Digest& digest : chunks) {
-    if (files_->SizeOf(ChunkPath(digest)) < 0) {
-      held.push_back(false);
-      continue;
-    }
-    // What the disk has spoilt since is fetched anew.
-    const auto bytes = files_->Read(ChunkPath(digest), 0, kCheckpointChunkBytes + 1);
-    held.push_back(bytes.ok() && DigestOf(std::span<const uint8_t>(*bytes)) == digest);
+  for (const ChunkFault fault : FaultsOf(*files_, chunks)) {
+    held.push_back(fault == ChunkFault::kNone);
   }
   return held;
 }
@@ -130,33 +126,26 @@ absl::Status CheckpointArchive::Keep(const std::vector<int64_t>& generations) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::span<const uint8_t>> CheckpointArchive::Chunk(const Checkpoint& checkpoint,
-                                                                  size_t stage, size_t chunk) {
-  const std::vector<Digest>& chunks = checkpoint.stages[stage].chunks;
-  const Digest& digest = chunks[chunk];
-  if (cached_ && cached_->digest == digest) return std::span<const uint8_t>(cached_->bytes);
-  if (chunk + 1 < chunks.size()) files_->WillRead(ChunkPath(chunks[chunk + 1]));
-  auto bytes = files_->Read(ChunkPath(digest), 0, kCheckpointChunkBytes + 1);
-  const bool missing = !bytes.ok();
-  if (missing || DigestOf(std::span<const uint8_t>(*bytes)) != digest) {
-    return DataLoss("checkpoint %d: %s is %s", checkpoint.generation,
-                    DescribeChunk(checkpoint, stage, chunk), missing ? "missing" : "damaged");
-  }
-  cached_ = Cached{digest, *std::move(bytes)};
-  return std::span<const uint8_t>(cached_->bytes);
-}
-
 std::vector<std::string> CheckpointArchive::Problems(const Checkpoint& checkpoint, bool reads) {
+  std::map<Digest, ChunkFault> faults;  // stages may share chunks
+  std::vector<Digest> all;
+  for (const CheckpointStage& stage : checkpoint.stages) {
+    for (const Digest& chunk : stage.chunks) {
+      if (faults.emplace(chunk, ChunkFault::kNone).second) all.push_back(chunk);
+    }
+  }
+  const auto found = reads ? FaultsOf(*files_, all) : std::vector<ChunkFault>();
+  for (size_t i = 0; i < all.size(); ++i) {
+    const bool is_there = reads || files_->SizeOf(ChunkPath(all[i])) >= 0;
+    faults[all[i]] = reads ? found[i] : is_there ? ChunkFault::kNone : ChunkFault::kMissing;
+  }
   std::vector<std::string> problems;
   for (size_t stage = 0; stage < checkpoint.stages.size(); ++stage) {
-    for (size_t chunk = 0; chunk < checkpoint.stages[stage].chunks.size(); ++chunk) {
-      if (reads) {
-        const auto bytes = Chunk(checkpoint, stage, chunk);
-        if (!bytes.ok()) problems.push_back(ErrorText(bytes.status()));
-      } else if (files_->SizeOf(ChunkPath(checkpoint.stages[stage].chunks[chunk])) < 0) {
-        problems.push_back(absl::StrFormat("checkpoint %d: %s is missing", checkpoint.generation,
-                                           DescribeChunk(checkpoint, stage, chunk)));
-      }
+    const std::vector<Digest>& chunks = checkpoint.stages[stage].chunks;
+    for (size_t chunk = 0; chunk < chunks.size(); ++chunk) {
+      const ChunkFault fault = faults.at(chunks[chunk]);
+      if (fault == ChunkFault::kNone) continue;
+      problems.push_back(FaultText(checkpoint, stage, chunk, fault));
     }
   }
   return problems;
@@ -164,29 +153,44 @@ std::vector<std::string> CheckpointArchive::Problems(const Checkpoint& checkpoin
 
 // ---- putting states together -------------------------------------------------------------------
 
-// Reads values of the stages of a generation, wherever they are cut.
+// What the stages of a generation hold.
+struct OpenedStages {
+  std::vector<ParameterLayout> layouts;
+  std::vector<StateSizes> sizes;
+};
+
+namespace {
+
+absl::StatusOr<OpenedStages> OpenStages(CheckpointFiles& files, const Checkpoint& checkpoint) {
+  OpenedStages opened;
+  ChunkReader chunks(files, checkpoint);
+  for (size_t s = 0; s < checkpoint.stages.size(); ++s) {
+    const CheckpointStage& stage = checkpoint.stages[s];
+    SKERRY_ASSIGN_OR_RETURN(const auto first, chunks.Get(s, 0, 1));
+    SKERRY_ASSIGN_OR_RETURN(const StateSizes sizes, SizesOfState(first));
+    opened.layouts.push_back(ParameterLayout::ForStage(checkpoint.model, stage.first_layer,
+                                                       stage.last_layer, stage.holds_ends));
+    // Sizes as such are not compared: in simulations a state stands for a larger one.
+    const bool fits = sizes.parameters == opened.layouts.back().size() &&
+                      (s == 0 || (sizes.moments > 0) == (opened.sizes.front().moments > 0));
+    if (!fits) {
+      return DataLoss("checkpoint %d: stage %d is not of its layers", checkpoint.generation, s);
+    }
+    opened.sizes.push_back(sizes);
+  }
+  if (opened.sizes.empty()) return DataLoss("a checkpoint of no stages");
+  return opened;
+}
+
+// Reads values of the stages of a generation, wherever they are cut. One thread owns it.
 class StageReader {
  public:
-  StageReader(CheckpointArchive& archive, const Checkpoint& checkpoint)
-      : archive_(archive), checkpoint_(checkpoint) {}
+  StageReader(CheckpointFiles& files, const Checkpoint& checkpoint, const OpenedStages& opened)
+      : chunks_(files, checkpoint),
+        checkpoint_(checkpoint),
+        layouts_(opened.layouts),
+        sizes_(opened.sizes) {}
 
-  absl::Status Open() {
-    for (size_t s = 0; s < checkpoint_.stages.size(); ++s) {
-      const CheckpointStage& stage = checkpoint_.stages[s];
-      SKERRY_ASSIGN_OR_RETURN(const auto first, archive_.Chunk(checkpoint_, s, 0));
-      SKERRY_ASSIGN_OR_RETURN(const StateSizes sizes, SizesOfState(first));
-      layouts_.push_back(ParameterLayout::ForStage(checkpoint_.model, stage.first_layer,
-                                                   stage.last_layer, stage.holds_ends));
-      // Sizes as such are not compared: in simulations a state stands for a larger one.
-      const bool fits = sizes.parameters == layouts_.back().size() &&
-                        (s == 0 || (sizes.moments > 0) == (sizes_.front().moments > 0));
-      if (!fits) {
-        return DataLoss("checkpoint %d: stage %d is not of its layers", checkpoint_.generation, s);
-      }
-      sizes_.push_back(sizes);
-    }
-    return sizes_.empty() ? DataLoss("a checkpoint of no stages") : absl::OkStatus();
-  }
   bool has_moments() const { return sizes_.front().moments > 0; }
   int64_t inner_steps() const { return sizes_.front().inner_steps; }
 
@@ -224,7 +228,7 @@ class StageReader {
     while (length > 0) {
       SKERRY_ASSIGN_OR_RETURN(
           const auto chunk,
-          archive_.Chunk(checkpoint_, stage, static_cast<size_t>(offset / kCheckpointChunkBytes)));
+          chunks_.Get(stage, static_cast<size_t>(offset / kCheckpointChunkBytes)));
       const int64_t within = offset % kCheckpointChunkBytes;
       const int64_t part = std::min(length, static_cast<int64_t>(chunk.size()) - within);
       if (part <= 0) return DataLoss("checkpoint %d: a chunk is short", checkpoint_.generation);
@@ -236,17 +240,19 @@ class StageReader {
     return absl::OkStatus();
   }
 
-  CheckpointArchive& archive_;
+  ChunkReader chunks_;
   const Checkpoint& checkpoint_;
-  std::vector<ParameterLayout> layouts_;
-  std::vector<StateSizes> sizes_;
+  const std::vector<ParameterLayout>& layouts_;
+  const std::vector<StateSizes>& sizes_;
 };
 
+}  // namespace
+
 absl::Status CheckpointArchive::WriteStart(const Checkpoint& checkpoint,
+                                           const OpenedStages& opened,
                                            const TransformerConfig& model,
                                            const StageAssignment& stage, size_t index) {
-  StageReader reader(*this, checkpoint);
-  SKERRY_RETURN_IF_ERROR(reader.Open());
+  StageReader reader(*files_, checkpoint, opened);
   const auto layout =
       ParameterLayout::ForStage(model, stage.first_layer, stage.last_layer, index == 0);
   const int64_t moments = reader.has_moments() ? layout.size() : 0;
@@ -269,8 +275,9 @@ absl::Status CheckpointArchive::WriteStart(const Checkpoint& checkpoint,
 absl::StatusOr<Bytes> CheckpointArchive::Whole(const Checkpoint& checkpoint, size_t stage) {
   Bytes whole;
   whole.reserve(static_cast<size_t>(checkpoint.stages[stage].bytes));
+  ChunkReader chunks(*files_, checkpoint);
   for (size_t c = 0; c < checkpoint.stages[stage].chunks.size(); ++c) {
-    SKERRY_ASSIGN_OR_RETURN(const auto chunk, Chunk(checkpoint, stage, c));
+    SKERRY_ASSIGN_OR_RETURN(const auto chunk, chunks.Get(stage, c));
     whole.insert(whole.end(), chunk.begin(), chunk.end());
   }
   return whole;
@@ -294,11 +301,23 @@ absl::Status CheckpointArchive::Prepare(int64_t generation, int64_t round,
   checkpoint.round = round;
   SKERRY_ASSIGN_OR_RETURN(const auto before, files_->List("start"));
   for (const std::string& name : before) SKERRY_RETURN_IF_ERROR(files_->Remove("start/" + name));
-  for (size_t i = 0; i < stages.size(); ++i) {
-    SKERRY_RETURN_IF_ERROR(recut_ ? WriteRecut(checkpoint, stages[i], i)
-                                  : WriteStart(checkpoint, model, stages[i], i));
+  if (recut_) {
+    for (size_t i = 0; i < stages.size(); ++i) {
+      SKERRY_RETURN_IF_ERROR(WriteRecut(checkpoint, stages[i], i));
+    }
+    return absl::OkStatus();
   }
-  cached_.reset();
+  SKERRY_ASSIGN_OR_RETURN(const OpenedStages opened, OpenStages(*files_, checkpoint));
+  // The digest that ends a state is one after the other: of several states at the same time.
+  std::vector<absl::Status> written(stages.size());
+  const size_t members = files_->takes_writers() ? std::min(stages.size(), kReadersMax) : 1;
+  InParallel(members, [&](size_t member) {
+    for (size_t i = member; i < stages.size(); i += members) {
+      written[i] = WriteStart(checkpoint, opened, model, stages[i], i);
+      if (!written[i].ok()) return;
+    }
+  });
+  for (const absl::Status& status : written) SKERRY_RETURN_IF_ERROR(status);
   return absl::OkStatus();
 }
 
@@ -313,8 +332,8 @@ ObjectChunk CheckpointArchive::Read(int32_t stage, const ObjectRequest& request)
 
 absl::Status CheckpointArchive::StreamBase(
     const Checkpoint& checkpoint, const std::function<absl::Status(std::span<const float>)>& take) {
-  StageReader reader(*this, checkpoint);
-  SKERRY_RETURN_IF_ERROR(reader.Open());
+  SKERRY_ASSIGN_OR_RETURN(const OpenedStages opened, OpenStages(*files_, checkpoint));
+  StageReader reader(*files_, checkpoint, opened);
   std::vector<float> values;
   return reader.ForEach(ParameterLayout::ForModel(checkpoint.model), 0,
                         [&](std::span<const uint8_t> bytes) {

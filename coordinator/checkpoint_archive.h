@@ -12,7 +12,6 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -23,6 +22,8 @@
 #include "model/parameter_layout.h"
 
 namespace skerry {
+
+struct OpenedStages;
 
 class CheckpointArchive final : public CheckpointStore {
  public:
@@ -59,12 +60,10 @@ class CheckpointArchive final : public CheckpointStore {
   absl::StatusOr<std::vector<float>> BaseOf(const Checkpoint& checkpoint);
 
  private:
-  // Verified; valid until the next call. The one behind it is read from the disk meanwhile.
-  absl::StatusOr<std::span<const uint8_t>> Chunk(const Checkpoint& checkpoint, size_t stage,
-                                                 size_t chunk);
   absl::StatusOr<Bytes> Whole(const Checkpoint& checkpoint, size_t stage);
-  absl::Status WriteStart(const Checkpoint& checkpoint, const TransformerConfig& model,
-                          const StageAssignment& stage, size_t index);
+  absl::Status WriteStart(const Checkpoint& checkpoint, const OpenedStages& opened,
+                          const TransformerConfig& model, const StageAssignment& stage,
+                          size_t index);
   absl::Status RemakeOne(Checkpoint* checkpoint, size_t lost);
   absl::Status RemakeHollow(Checkpoint* checkpoint, size_t lost);
   absl::Status WriteRecut(const Checkpoint& checkpoint, const StageAssignment& stage, size_t index);
@@ -72,14 +71,6 @@ class CheckpointArchive final : public CheckpointStore {
   std::unique_ptr<CheckpointFiles> files_;
   std::set<Digest> synced_;  // chunks that are known to be on the disk
   Recut recut_;
-  // The chunk read last, verified: arrays are read in order.
-  struct Cached {
-    Digest digest;
-    Bytes bytes;
-  };
-  std::optional<Cached> cached_;
-  friend class StageReader;
-  friend class NeighbourReader;
 };
 
 // Whether their layers can be averaged one by one.

@@ -51,7 +51,35 @@ class MemoryWriter final : public CheckpointFiles::Writer {
   Bytes bytes_;
 };
 
+// How much there was.
+absl::StatusOr<int64_t> ReadPart(const std::string& path, int64_t offset, std::span<uint8_t> out) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return NotFound("%s: %s", path, std::strerror(errno));
+  int64_t have = 0;
+  while (have < std::ssize(out)) {
+    const auto rest = out.subspan(static_cast<size_t>(have));
+    const ssize_t got = pread(file, rest.data(), rest.size(), offset + have);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      const int error = errno;
+      close(file);
+      return Unavailable("%s: %s", path, std::strerror(error));
+    }
+    if (got == 0) break;
+    have += got;
+  }
+  close(file);
+  return have;
+}
+
 }  // namespace
+
+absl::StatusOr<int64_t> CheckpointFiles::ReadInto(const std::string& path,
+                                                  std::span<uint8_t> out) {
+  SKERRY_ASSIGN_OR_RETURN(const Bytes bytes, Read(path, 0, std::ssize(out)));
+  std::copy(bytes.begin(), bytes.end(), out.begin());
+  return std::ssize(bytes);
+}
 
 absl::StatusOr<std::unique_ptr<CheckpointFiles>> DiskCheckpointFiles::Open(
     const std::string& directory) {
@@ -75,26 +103,15 @@ int64_t DiskCheckpointFiles::SizeOf(const std::string& path) {
 
 absl::StatusOr<Bytes> DiskCheckpointFiles::Read(const std::string& path, int64_t offset,
                                                 int64_t length) {
-  const std::string full = directory_ + "/" + path;
-  const int file = open(full.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return NotFound("%s: %s", full, std::strerror(errno));
   Bytes bytes(static_cast<size_t>(length));
-  size_t have = 0;
-  while (have < bytes.size()) {
-    const ssize_t got =
-        pread(file, bytes.data() + have, bytes.size() - have, offset + static_cast<int64_t>(have));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) {
-      const int error = errno;
-      close(file);
-      return Unavailable("%s: %s", full, std::strerror(error));
-    }
-    if (got == 0) break;
-    have += static_cast<size_t>(got);
-  }
-  close(file);
-  bytes.resize(have);
+  SKERRY_ASSIGN_OR_RETURN(const int64_t have, ReadPart(directory_ + "/" + path, offset, bytes));
+  bytes.resize(static_cast<size_t>(have));
   return bytes;
+}
+
+absl::StatusOr<int64_t> DiskCheckpointFiles::ReadInto(const std::string& path,
+                                                      std::span<uint8_t> out) {
+  return ReadPart(directory_ + "/" + path, 0, out);
 }
 
 absl::Status DiskCheckpointFiles::Sync(const std::string& folder,

@@ -1,5 +1,5 @@
 // Stages of a generation that are made from their neighbours (model/stage_remake.h), in a stream:
-// what is in memory is a chunk of each.
+// what is in memory is some chunks of each.
 
 #include <algorithm>
 #include <cstring>
@@ -7,6 +7,7 @@
 #include "common/digest.h"
 #include "common/status.h"
 #include "coordinator/checkpoint_archive.h"
+#include "coordinator/chunk_reader.h"
 #include "model/stage_remake.h"
 #include "model/stage_state.h"
 
@@ -66,8 +67,8 @@ class ChunkWriter {
 // One neighbour, read wherever its layers are.
 class NeighbourReader {
  public:
-  NeighbourReader(CheckpointArchive& archive, const Checkpoint& checkpoint, size_t stage)
-      : archive_(archive), checkpoint_(checkpoint), stage_(stage) {}
+  NeighbourReader(CheckpointFiles& files, const Checkpoint& checkpoint, size_t stage)
+      : chunks_(files, checkpoint), checkpoint_(checkpoint), stage_(stage) {}
 
   absl::Status Open() {
     const CheckpointStage& of = checkpoint_.stages[stage_];
@@ -118,28 +119,22 @@ class NeighbourReader {
       if (chunk >= checkpoint_.stages[stage_].chunks.size()) {
         return DataLoss("checkpoint %d: stage %d is short", checkpoint_.generation, stage_);
       }
-      if (held_.empty() || chunk != held_chunk_) {
-        SKERRY_ASSIGN_OR_RETURN(const auto bytes, archive_.Chunk(checkpoint_, stage_, chunk));
-        held_.assign(bytes.begin(), bytes.end());
-        held_chunk_ = chunk;
-      }
+      SKERRY_ASSIGN_OR_RETURN(const auto held, chunks_.Get(stage_, chunk));
       const int64_t within = offset % kCheckpointChunkBytes;
-      const int64_t part = std::min(length, std::ssize(held_) - within);
+      const int64_t part = std::min(length, std::ssize(held) - within);
       if (part <= 0) return DataLoss("checkpoint %d: a chunk is short", checkpoint_.generation);
-      out.insert(out.end(), held_.begin() + within, held_.begin() + within + part);
+      out.insert(out.end(), held.begin() + within, held.begin() + within + part);
       offset += part;
       length -= part;
     }
     return out;
   }
 
-  CheckpointArchive& archive_;
+  ChunkReader chunks_;
   const Checkpoint& checkpoint_;
   size_t stage_;
   StateSizes sizes_;
   ParameterLayout whole_, layers_;
-  Bytes held_;  // a chunk, verified
-  size_t held_chunk_ = 0;
 };
 
 bool HaveOneShape(const CheckpointStage& lost, const CheckpointStage& neighbour) {
@@ -147,7 +142,7 @@ bool HaveOneShape(const CheckpointStage& lost, const CheckpointStage& neighbour)
 }
 
 absl::Status CheckpointArchive::RemakeOne(Checkpoint* checkpoint, size_t lost) {
-  NeighbourReader before(*this, *checkpoint, lost - 1), after(*this, *checkpoint, lost + 1);
+  NeighbourReader before(*files_, *checkpoint, lost - 1), after(*files_, *checkpoint, lost + 1);
   SKERRY_RETURN_IF_ERROR(before.Open());
   SKERRY_RETURN_IF_ERROR(after.Open());
   CheckpointStage made = checkpoint->stages[lost];

@@ -35,6 +35,10 @@ class GuardedFiles final : public CheckpointFiles {
   absl::StatusOr<Bytes> Read(const std::string& path, int64_t offset, int64_t length) override {
     return files_->Read(path, offset, length);
   }
+  absl::StatusOr<int64_t> ReadInto(const std::string& path, std::span<uint8_t> out) override {
+    return files_->ReadInto(path, out);
+  }
+  bool takes_writers() const override { return files_->takes_writers(); }
   absl::StatusOr<std::vector<std::string>> List(const std::string& folder) override {
     return files_->List(folder);
   }
