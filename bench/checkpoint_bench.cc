@@ -71,8 +71,7 @@ std::vector<float> Noise(int64_t count, uint32_t seed) {
 
 struct Generation {
   Checkpoint checkpoint;
-  std::vector<Payload> chunks;
-  std::vector<Digest> digests;
+  std::vector<NamedChunk> chunks;
   std::vector<StageAssignment> stages;
 };
 
@@ -95,9 +94,9 @@ Generation MakeGeneration(const TransformerConfig& model) {
     for (size_t at = 0; at < state.size(); at += kPlainBytes) {
       const auto begin = state.begin() + static_cast<ptrdiff_t>(at);
       const auto length = static_cast<ptrdiff_t>(std::min(kPlainBytes, state.size() - at));
-      made.chunks.push_back(MakePayload(Bytes(begin, begin + length)));
-      made.digests.push_back(DigestOf(std::span<const uint8_t>(*made.chunks.back())));
-      stage.chunks.push_back(made.digests.back());
+      Bytes bytes(begin, begin + length);
+      stage.chunks.push_back(DigestOf(std::span<const uint8_t>(bytes)));
+      made.chunks.push_back({stage.chunks.back(), MakePayload(std::move(bytes))});
     }
     made.checkpoint.bytes += stage.bytes;
     made.checkpoint.stages.push_back(stage);
@@ -109,11 +108,12 @@ Generation MakeGeneration(const TransformerConfig& model) {
   return made;
 }
 
-void WritePlainly(const std::string& path, std::span<const Payload> chunks) {
+void WritePlainly(const std::string& path, std::span<const NamedChunk> chunks) {
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   bool written = file >= 0;
-  for (const Payload& chunk : chunks) {
-    written = written && write(file, chunk->data(), chunk->size()) == std::ssize(*chunk);
+  for (const NamedChunk& chunk : chunks) {
+    const auto bytes = View(chunk.bytes);
+    written = written && write(file, bytes.data(), bytes.size()) == std::ssize(bytes);
   }
   if (!written || fsync(file) != 0) Must(Unavailable("%s: cannot be written", path));
   close(file);
@@ -156,17 +156,20 @@ void Measure(const fs::path& home, Generation& generation, std::span<const float
   for (const char* name : {"plain", "run", "model"}) fs::remove_all(home / name);
   fs::create_directories(home / "plain");
   sync();
-  const std::span<const Payload> chunks(generation.chunks);
+  const std::span<const NamedChunk> chunks(generation.chunks);
   const size_t as_model = parameters.size_bytes() / kPlainBytes;
   least(best.plain_write, Seconds([&] { WritePlainly(plain, chunks); }));
   least(best.plain_model_write, Seconds([&] { WritePlainly(small, chunks.first(as_model)); }));
   least(best.digest, Seconds([&] {
-          for (const Payload& chunk : chunks) Keep(DigestOf(std::span<const uint8_t>(*chunk)));
+          for (const NamedChunk& chunk : chunks) Keep(DigestOf(View(chunk.bytes)));
         }));
   CheckpointArchive archive(Must(DiskCheckpointFiles::Open(run)));
   least(best.save, Seconds([&] {
-          for (size_t i = 0; i < generation.chunks.size(); ++i) {
-            Must(archive.Put(generation.digests[i], generation.chunks[i]));
+          // As many at a time as a coordinator gathers.
+          for (std::span rest(generation.chunks); !rest.empty();) {
+            const size_t some = std::min(rest.size(), kChunksTogether);
+            Must(archive.Put(rest.first(some)));
+            rest = rest.subspan(some);
           }
           Must(archive.Commit(generation.checkpoint));
         }));

@@ -7,9 +7,9 @@
 
 namespace skerry {
 
-void InParallel(size_t count, const std::function<void(size_t)>& work) {
+void InParallel(size_t count, size_t threads_max, const std::function<void(size_t)>& work) {
   const auto processors = static_cast<size_t>(std::max(1u, std::thread::hardware_concurrency()));
-  const size_t members = std::min({count, processors, kParallelThreadsMax});
+  const size_t members = std::min({count, processors, threads_max});
   std::atomic<size_t> next = 0;
   const auto take = [&] {
     for (size_t i = next++; i < count; i = next++) work(i);

@@ -9,6 +9,7 @@
 
 #include "absl/strings/numbers.h"
 #include "common/digest.h"
+#include "common/digests.h"
 #include "common/parallel.h"
 #include "common/status.h"
 #include "coordinator/chunk_reader.h"
@@ -33,34 +34,69 @@ absl::Status WriteFile(CheckpointFiles& files, const std::string& path,
   return file->Commit();
 }
 
+absl::Status PlaceFile(CheckpointFiles& files, const std::string& path,
+                       std::span<const uint8_t> bytes) {
+  SKERRY_ASSIGN_OR_RETURN(const auto file, files.Create(path));
+  SKERRY_RETURN_IF_ERROR(file->Write(bytes));
+  return file->Place();
+}
+
+size_t WritersOf(const CheckpointFiles& files) {
+  return files.takes_writers() ? kReadersMax : 1;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<bool>> CheckpointArchive::Held(const std::vector<Digest>& chunks) {
-  // What the disk has spoilt since is fetched anew.
+  const std::vector<ChunkFault> faults = FaultsOf(*files_, chunks);
   std::vector<bool> held;
-  for (const ChunkFault fault : FaultsOf(*files_, chunks)) {
-    held.push_back(fault == ChunkFault::kNone);
+  const std::lock_guard lock(mutex_);
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    held.push_back(faults[i] == ChunkFault::kNone);
+    if (!held[i]) placed_.erase(chunks[i]);  // what the disk has spoilt since is fetched anew
   }
   return held;
 }
 
-absl::Status CheckpointArchive::Put(const Digest& digest, const Payload& chunk) {
-  if (DigestOf(View(chunk)) != digest) {
-    return DataLoss("a chunk of a checkpoint is not what its digest says");
+absl::Status CheckpointArchive::Put(std::span<const NamedChunk> chunks) {
+  std::vector<std::span<const uint8_t>> bytes;
+  for (const NamedChunk& chunk : chunks) bytes.push_back(View(chunk.bytes));
+  const std::vector<Digest> found = DigestsOf(bytes);
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    if (found[i] != chunks[i].digest) {
+      return DataLoss("a chunk of a checkpoint is not what its digest says");
+    }
   }
-  return PutVerified(digest, View(chunk));
+  return PutVerified(chunks);
 }
 
-absl::Status CheckpointArchive::PutVerified(const Digest& digest, std::span<const uint8_t> chunk) {
-  synced_.erase(digest);
-  SKERRY_ASSIGN_OR_RETURN(const auto file, files_->Create(ChunkPath(digest)));
-  SKERRY_RETURN_IF_ERROR(file->Write(chunk));
-  return file->Place();
+// Chunks that are alike, as those of zeros are, are written once.
+absl::Status CheckpointArchive::PutVerified(std::span<const NamedChunk> chunks) {
+  std::vector<const NamedChunk*> fresh;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const NamedChunk& chunk : chunks) {
+      synced_.erase(chunk.digest);
+      if (placed_.insert(chunk.digest).second) fresh.push_back(&chunk);
+    }
+  }
+  std::vector<absl::Status> written(fresh.size());
+  InParallel(fresh.size(), WritersOf(*files_), [&](size_t i) {
+    written[i] = PlaceFile(*files_, ChunkPath(fresh[i]->digest), View(fresh[i]->bytes));
+  });
+  for (size_t i = 0; i < fresh.size(); ++i) {
+    if (written[i].ok()) continue;
+    const std::lock_guard lock(mutex_);
+    for (const NamedChunk* chunk : fresh) placed_.erase(chunk->digest);
+    return written[i];
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckpointArchive::Commit(const Checkpoint& checkpoint) {
   const std::vector<std::string> problems = Problems(checkpoint, false);
   if (!problems.empty()) return DataLoss("%s", problems.front());
+  const std::lock_guard lock(mutex_);
   std::set<Digest> fresh;
   for (const CheckpointStage& stage : checkpoint.stages) {
     for (const Digest& chunk : stage.chunks) {
@@ -71,6 +107,7 @@ absl::Status CheckpointArchive::Commit(const Checkpoint& checkpoint) {
   for (const Digest& chunk : fresh) names.push_back(chunk.Hex());
   SKERRY_RETURN_IF_ERROR(files_->Sync("chunks", names));
   synced_.merge(fresh);
+  placed_.clear();
   const std::string text = ManifestText(checkpoint);
   return WriteFile(*files_, ManifestPath(checkpoint.generation),
                    std::span(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
@@ -122,7 +159,10 @@ absl::Status CheckpointArchive::Keep(const std::vector<int64_t>& generations) {
   for (const std::string& chunk : chunks) {
     if (!named.contains(chunk)) SKERRY_RETURN_IF_ERROR(files_->Remove("chunks/" + chunk));
   }
-  std::erase_if(synced_, [&](const Digest& chunk) { return !named.contains(chunk.Hex()); });
+  const auto is_gone = [&](const Digest& chunk) { return !named.contains(chunk.Hex()); };
+  const std::lock_guard lock(mutex_);
+  std::erase_if(placed_, is_gone);
+  std::erase_if(synced_, is_gone);
   return absl::OkStatus();
 }
 
@@ -308,14 +348,10 @@ absl::Status CheckpointArchive::Prepare(int64_t generation, int64_t round,
     return absl::OkStatus();
   }
   SKERRY_ASSIGN_OR_RETURN(const OpenedStages opened, OpenStages(*files_, checkpoint));
-  // The digest that ends a state is one after the other: of several states at the same time.
+  // A state ends with its own digest, which is one core's work: several states at a time.
   std::vector<absl::Status> written(stages.size());
-  const size_t members = files_->takes_writers() ? std::min(stages.size(), kReadersMax) : 1;
-  InParallel(members, [&](size_t member) {
-    for (size_t i = member; i < stages.size(); i += members) {
-      written[i] = WriteStart(checkpoint, opened, model, stages[i], i);
-      if (!written[i].ok()) return;
-    }
+  InParallel(stages.size(), WritersOf(*files_), [&](size_t i) {
+    written[i] = WriteStart(checkpoint, opened, model, stages[i], i);
   });
   for (const absl::Status& status : written) SKERRY_RETURN_IF_ERROR(status);
   return absl::OkStatus();

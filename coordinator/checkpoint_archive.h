@@ -12,6 +12,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <span>
 #include <string>
@@ -35,7 +36,7 @@ class CheckpointArchive final : public CheckpointStore {
       : files_(std::move(files)), recut_(std::move(recut)) {}
 
   absl::StatusOr<std::vector<bool>> Held(const std::vector<Digest>& chunks) override;
-  absl::Status Put(const Digest& digest, const Payload& chunk) override;
+  absl::Status Put(std::span<const NamedChunk> chunks) override;
   absl::Status Commit(const Checkpoint& checkpoint) override;
   absl::Status Keep(const std::vector<int64_t>& generations) override;
   absl::Status Prepare(int64_t generation, int64_t round, const TransformerConfig& model,
@@ -43,8 +44,9 @@ class CheckpointArchive final : public CheckpointStore {
   ObjectChunk Read(int32_t stage, const ObjectRequest& request) override;
   absl::Status Remake(Checkpoint* checkpoint, const std::vector<int32_t>& stages) override;
 
-  // As Put, of bytes whose digest the caller has just computed.
-  absl::Status PutVerified(const Digest& digest, std::span<const uint8_t> chunk);
+  // As Put, of bytes whose digests the caller has just computed. Several threads at once, where the
+  // files take writers.
+  absl::Status PutVerified(std::span<const NamedChunk> chunks);
   // Generations with a manifest, ascending.
   absl::StatusOr<std::vector<int64_t>> Generations();
   // DataLoss: the manifest is damaged or missing.
@@ -69,7 +71,9 @@ class CheckpointArchive final : public CheckpointStore {
   absl::Status WriteRecut(const Checkpoint& checkpoint, const StageAssignment& stage, size_t index);
 
   std::unique_ptr<CheckpointFiles> files_;
-  std::set<Digest> synced_;  // chunks that are known to be on the disk
+  std::mutex mutex_;
+  std::set<Digest> placed_;  // chunks written since the last Commit; under mutex_
+  std::set<Digest> synced_;  // chunks that are known to be on the disk; under mutex_
   Recut recut_;
 };
 

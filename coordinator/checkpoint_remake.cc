@@ -8,6 +8,7 @@
 #include "common/status.h"
 #include "coordinator/checkpoint_archive.h"
 #include "coordinator/chunk_reader.h"
+#include "coordinator/state_writer.h"
 #include "model/stage_remake.h"
 #include "model/stage_state.h"
 
@@ -20,47 +21,6 @@ enum Array : int64_t { kBase, kMomentum, kFirstMoment, kSecondMoment, kArrays };
 ParameterLayout LayersOf(const TransformerConfig& model, const CheckpointStage& stage) {
   return ParameterLayout::ForStage(model, stage.first_layer, stage.last_layer, false);
 }
-
-// Cuts what is written into chunks, and puts each where it belongs.
-class ChunkWriter {
- public:
-  ChunkWriter(CheckpointStore& store, CheckpointStage* stage) : store_(store), stage_(stage) {
-    stage_->bytes = 0;
-    stage_->chunks.clear();
-  }
-  absl::Status Add(std::span<const uint8_t> bytes) {
-    all_.Add(bytes);
-    return Write(bytes);
-  }
-  absl::Status Finish() {
-    const Digest digest = all_.Finish();
-    SKERRY_RETURN_IF_ERROR(Write(digest.bytes));
-    return pending_.empty() ? absl::OkStatus() : Put();
-  }
-
- private:
-  absl::Status Write(std::span<const uint8_t> bytes) {
-    while (!bytes.empty()) {
-      const size_t room = static_cast<size_t>(kCheckpointChunkBytes) - pending_.size();
-      const auto part = bytes.first(std::min(room, bytes.size()));
-      pending_.insert(pending_.end(), part.begin(), part.end());
-      bytes = bytes.subspan(part.size());
-      if (std::ssize(pending_) == kCheckpointChunkBytes) SKERRY_RETURN_IF_ERROR(Put());
-    }
-    return absl::OkStatus();
-  }
-  absl::Status Put() {
-    const Digest digest = DigestOf(std::span<const uint8_t>(pending_));
-    stage_->bytes += std::ssize(pending_);
-    stage_->chunks.push_back(digest);
-    return store_.Put(digest, MakePayload(std::exchange(pending_, {})));
-  }
-
-  CheckpointStore& store_;
-  CheckpointStage* stage_;
-  DigestStream all_;
-  Bytes pending_;
-};
 
 }  // namespace
 
@@ -151,7 +111,7 @@ absl::Status CheckpointArchive::RemakeOne(Checkpoint* checkpoint, size_t lost) {
   SKERRY_ASSIGN_OR_RETURN(const double norm_before, before.GradientNormSquared());
   SKERRY_ASSIGN_OR_RETURN(const double norm_after, after.GradientNormSquared());
   const RemadeWeights weights = WeightsOfNeighbours(norm_before, norm_after);
-  ChunkWriter writer(*this, &made);
+  StateWriter writer(*this);
   SKERRY_RETURN_IF_ERROR(
       writer.Add(StateHeader({layout.size(), has_moments ? layout.size() : 0, checkpoint->round,
                               std::min(before.sizes().inner_steps, after.sizes().inner_steps)})));
@@ -171,7 +131,7 @@ absl::Status CheckpointArchive::RemakeOne(Checkpoint* checkpoint, size_t lost) {
       }
     }
   }
-  SKERRY_RETURN_IF_ERROR(writer.Finish());
+  SKERRY_RETURN_IF_ERROR(writer.Finish(&made));
   checkpoint->stages[lost] = std::move(made);
   return absl::OkStatus();
 }
@@ -186,7 +146,8 @@ absl::Status CheckpointArchive::RemakeHollow(Checkpoint* checkpoint, size_t lost
                                  {stage.first_layer, stage.last_layer, {}}, checkpoint->round));
   stage.bytes = std::ssize(made);
   stage.chunks = {DigestOf(std::span<const uint8_t>(made))};
-  return Put(stage.chunks.front(), MakePayload(made));
+  const NamedChunk chunk{stage.chunks.front(), MakePayload(made)};
+  return PutVerified(std::span(&chunk, 1));
 }
 
 absl::Status CheckpointArchive::Remake(Checkpoint* checkpoint, const std::vector<int32_t>& stages) {

@@ -38,7 +38,7 @@ std::vector<ChunkFault> FaultsOf(CheckpointFiles& files, std::span<const Digest>
   const size_t groups = (digests.size() + kChunksTogether - 1) / kChunksTogether;
   // As many memories as threads, each taken from group to group.
   const size_t members = std::min(groups, kReadersMax);
-  InParallel(members, [&](size_t member) {
+  InParallel(members, kReadersMax, [&](size_t member) {
     ChunkGroup group;
     for (size_t g = member; g < groups; g += members) {
       const size_t first = g * kChunksTogether;

@@ -13,7 +13,6 @@
 
 namespace skerry {
 
-inline constexpr size_t kChunksTogether = 8;
 inline constexpr size_t kReadersMax = 4;  // threads, each with so much memory
 
 enum class ChunkFault : uint8_t { kNone, kMissing, kDamaged };

@@ -69,10 +69,12 @@ Checkpoint Of(int64_t generation, const std::string& letters) {
 struct Fixture {
   void Put(const std::string& letters) {
     const Checkpoint checkpoint = Of(1, letters);
+    std::vector<NamedChunk> chunks;
     for (size_t i = 0; i < letters.size(); ++i) {
-      const Digest& digest = checkpoint.stages[0].chunks[i];
-      REQUIRE(archive.Put(digest, MakePayload(Bytes(1, uint8_t(letters[i])))).ok());
+      chunks.push_back(
+          {checkpoint.stages[0].chunks[i], MakePayload(Bytes(1, uint8_t(letters[i])))});
     }
+    REQUIRE(archive.Put(chunks).ok());
   }
   std::string Chunk(char letter) const {
     return "chunks/" + Of(1, std::string(1, letter)).stages[0].chunks[0].Hex();
