@@ -288,8 +288,7 @@ class StageReader {
 
 }  // namespace
 
-absl::Status CheckpointArchive::WriteStart(const Checkpoint& checkpoint,
-                                           const OpenedStages& opened,
+absl::Status CheckpointArchive::WriteStart(const Checkpoint& checkpoint, const OpenedStages& opened,
                                            const TransformerConfig& model,
                                            const StageAssignment& stage, size_t index) {
   StageReader reader(*files_, checkpoint, opened);
@@ -350,9 +349,8 @@ absl::Status CheckpointArchive::Prepare(int64_t generation, int64_t round,
   SKERRY_ASSIGN_OR_RETURN(const OpenedStages opened, OpenStages(*files_, checkpoint));
   // A state ends with its own digest, which is one core's work: several states at a time.
   std::vector<absl::Status> written(stages.size());
-  InParallel(stages.size(), WritersOf(*files_), [&](size_t i) {
-    written[i] = WriteStart(checkpoint, opened, model, stages[i], i);
-  });
+  InParallel(stages.size(), WritersOf(*files_),
+             [&](size_t i) { written[i] = WriteStart(checkpoint, opened, model, stages[i], i); });
   for (const absl::Status& status : written) SKERRY_RETURN_IF_ERROR(status);
   return absl::OkStatus();
 }

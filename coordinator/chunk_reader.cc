@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/digests.h"
+#include "common/large_memory.h"
 #include "common/parallel.h"
 #include "common/status.h"
 #include "coordinator/checkpoint_archive.h"
@@ -13,17 +14,31 @@ std::string ChunkPath(const Digest& digest) {
   return "chunks/" + digest.Hex();
 }
 
+namespace {
+
+size_t RoundedUp(size_t bytes) {
+  return (bytes + kReadAlignment - 1) / kReadAlignment * kReadAlignment;
+}
+
+}  // namespace
+
 void ChunkGroup::Read(CheckpointFiles& files, std::span<const Digest> digests) {
-  if (digests.size() > 1) {
-    for (const Digest& digest : digests) files.WillRead(ChunkPath(digest));
-  }
+  std::array<size_t, kChunksTogether> sizes{};
+  size_t all = kReadAlignment;
   for (size_t i = 0; i < digests.size(); ++i) {
-    const std::string path = ChunkPath(digests[i]);
-    const auto size = std::clamp<int64_t>(files.SizeOf(path), 0, kCheckpointChunkBytes + 1);
-    if (std::ssize(memory_[i]) < size) memory_[i].resize(static_cast<size_t>(size));
-    const auto read = files.ReadInto(path, std::span(memory_[i]).first(static_cast<size_t>(size)));
+    const int64_t size = files.SizeOf(ChunkPath(digests[i]));
+    sizes[i] =
+        RoundedUp(static_cast<size_t>(std::clamp<int64_t>(size, 0, kCheckpointChunkBytes + 1)));
+    all += sizes[i];
+  }
+  if (memory_.size() < all) memory_ = LargeVector<uint8_t>(all);
+  const size_t address = reinterpret_cast<uintptr_t>(memory_.data());
+  auto rest = std::span(memory_).subspan(RoundedUp(address) - address);
+  for (size_t i = 0; i < digests.size(); ++i) {
+    const auto read = files.ReadInto(ChunkPath(digests[i]), rest.first(sizes[i]));
     faults_[i] = read.ok() ? ChunkFault::kNone : ChunkFault::kMissing;
-    parts_[i] = std::span(memory_[i]).first(read.ok() ? static_cast<size_t>(*read) : 0);
+    parts_[i] = rest.first(read.ok() ? static_cast<size_t>(*read) : 0);
+    rest = rest.subspan(sizes[i]);
   }
   const std::vector<Digest> found = DigestsOf(std::span(parts_).first(digests.size()));
   for (size_t i = 0; i < digests.size(); ++i) {
@@ -64,12 +79,6 @@ absl::StatusOr<std::span<const uint8_t>> ChunkReader::Get(size_t stage, size_t c
     stage_ = stage;
     first_ = chunk;
     group_.Read(files_, behind.first(count_));
-    const auto next = behind.subspan(count_);
-    if (together > 1) {
-      for (size_t i = 0; i < std::min(together, next.size()); ++i) {
-        files_.WillRead(ChunkPath(next[i]));
-      }
-    }
   }
   const size_t i = chunk - first_;
   if (group_.fault(i) == ChunkFault::kNone) return group_.bytes(i);

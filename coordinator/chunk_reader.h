@@ -1,10 +1,11 @@
 // Chunks of checkpoints, read and verified several at a time: the digests of some are hardly more
-// work than that of one (common/digest.h).
+// work than that of one (common/digests.h).
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -27,7 +28,7 @@ class ChunkGroup {
   std::span<const uint8_t> bytes(size_t i) const { return parts_[i]; }
 
  private:
-  std::array<Bytes, kChunksTogether> memory_;
+  Bytes memory_;
   std::array<std::span<const uint8_t>, kChunksTogether> parts_;
   std::array<ChunkFault, kChunksTogether> faults_{};
 };

@@ -35,8 +35,8 @@ absl::Status AddZeros(StateWriter& writer, int64_t bytes) {
 
 absl::Status WriteStage(const TensorFiles& files, const TransformerConfig& model, bool has_moments,
                         CheckpointArchive& archive, CheckpointStage* stage) {
-  const auto layout = ParameterLayout::ForStage(model, stage->first_layer, stage->last_layer,
-                                                stage->holds_ends);
+  const auto layout =
+      ParameterLayout::ForStage(model, stage->first_layer, stage->last_layer, stage->holds_ends);
   const int64_t moments = has_moments ? layout.size() : 0;
   StateWriter writer(archive);
   SKERRY_RETURN_IF_ERROR(writer.Add(StateHeader({layout.size(), moments, 0, 0})));

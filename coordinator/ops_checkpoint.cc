@@ -210,10 +210,9 @@ void CoordinatorActor::OnCheckpointChunk(Context& context, const NodeId& from,
   auto work = std::make_shared<Checkpointing::Work>();
   const auto chunks =
       std::make_shared<const std::vector<NamedChunk>>(std::exchange(stage.unwritten, {}));
-  const JobId job = context.Submit({"write chunks", Duration::Millis(10 * std::ssize(*chunks)),
-                                    [work, store = options_.checkpoints, chunks] {
-                                      work->status = store->Put(*chunks);
-                                    }});
+  const JobId job = context.Submit(
+      {"write chunks", Duration::Millis(10 * std::ssize(*chunks)),
+       [work, store = options_.checkpoints, chunks] { work->status = store->Put(*chunks); }});
   checkpointing_->jobs[job] = {index, work};
 }
 

@@ -23,7 +23,6 @@ class NotedFiles final : public CheckpointFiles {
     for (const std::string& name : names) notes_->push_back("synced " + folder + "/" + name);
     return files_.Sync(folder, names);
   }
-  void WillRead(const std::string& path) override { files_.WillRead(path); }
   int64_t SizeOf(const std::string& path) override { return files_.SizeOf(path); }
   absl::StatusOr<Bytes> Read(const std::string& path, int64_t offset, int64_t length) override {
     return files_.Read(path, offset, length);
