@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <iterator>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "common/check.h"
+#include "common/parallel.h"
 #include "common/status.h"
 #include "model/number_formats.h"
 
@@ -20,6 +22,7 @@ constexpr int64_t kIndexBytesMax = 64 << 20;
 constexpr int64_t kPieceValues = 1 << 20;
 constexpr int64_t kAheadValues = 4 * kPieceValues;
 constexpr size_t kFilesMax = 4096;
+constexpr size_t kReadersMax = 4;  // threads
 
 bool IsPlainName(const std::string& name) {
   return !name.empty() && name[0] != '.' && name.find('/') == std::string::npos &&
@@ -148,14 +151,31 @@ absl::Status TensorFiles::ForEachPiece(
   return absl::OkStatus();
 }
 
-absl::Status TensorFiles::Read(const TensorSlot& slot, std::span<float> out) const {
-  const SafetensorsFile& file = *holder_.at(slot.name);
-  SKERRY_CHECK(file.tensors().at(slot.name).elements == slot.size(), "after CheckAgainst");
-  for (int64_t first = 0; first < slot.size(); first += kPieceValues) {
-    const int64_t count = std::min(kPieceValues, slot.size() - first);
-    SKERRY_RETURN_IF_ERROR(ReadPiece(
-        file, slot, first, out.subspan(static_cast<size_t>(first), static_cast<size_t>(count))));
+absl::Status TensorFiles::ReadAll(const ParameterLayout& layout, std::span<float> out,
+                                  const std::function<void(int64_t, int64_t)>& on_read) const {
+  struct Piece {
+    const TensorSlot* slot;
+    int64_t first, count;
+  };
+  std::vector<Piece> pieces;
+  for (const TensorSlot& slot : layout.tensors()) {
+    for (int64_t first = 0; first < slot.size(); first += kPieceValues) {
+      pieces.push_back({&slot, first, std::min(kPieceValues, slot.size() - first)});
+    }
   }
+  std::vector<absl::Status> read(pieces.size());
+  std::mutex mutex;  // of `done`, and for on_read
+  int64_t done = 0;
+  InParallel(pieces.size(), kReadersMax, [&](size_t i) {
+    const auto& [slot, first, count] = pieces[i];
+    read[i] = ReadPiece(
+        *holder_.at(slot->name), *slot, first,
+        out.subspan(static_cast<size_t>(slot->offset + first), static_cast<size_t>(count)));
+    const std::lock_guard lock(mutex);
+    done += count;
+    if (on_read) on_read(done, layout.size());
+  });
+  for (const absl::Status& status : read) SKERRY_RETURN_IF_ERROR(status);
   return absl::OkStatus();
 }
 
