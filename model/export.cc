@@ -219,7 +219,12 @@ absl::StatusOr<HuggingFaceModel> ReadHuggingFace(
   // Before the arena is allocated: config.json may promise more than the files hold.
   SKERRY_RETURN_IF_ERROR(files->CheckAgainst(layout));
   HuggingFaceModel model{config, LargeVector<float>(static_cast<size_t>(layout.size()))};
-  SKERRY_RETURN_IF_ERROR(files->ReadAll(layout, model.parameters, on_read));
+  for (const TensorSlot& slot : layout.tensors()) {
+    const std::span<float> all(model.parameters);
+    SKERRY_RETURN_IF_ERROR(files->Read(
+        slot, all.subspan(static_cast<size_t>(slot.offset), static_cast<size_t>(slot.size()))));
+    if (on_read) on_read(slot.offset + slot.size(), layout.size());
+  }
   return model;
 }
 

@@ -4,12 +4,10 @@
 
 #include <algorithm>
 #include <iterator>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "common/check.h"
-#include "common/parallel.h"
 #include "common/status.h"
 #include "model/number_formats.h"
 
@@ -19,22 +17,17 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int64_t kIndexBytesMax = 64 << 20;
-constexpr int64_t kPieceValues = 1 << 20;
-constexpr int64_t kAheadValues = 4 * kPieceValues;
+constexpr int64_t kPieceValues = 1 << 18;
 constexpr size_t kFilesMax = 4096;
-constexpr size_t kReadersMax = 4;  // threads
 
 bool IsPlainName(const std::string& name) {
   return !name.empty() && name[0] != '.' && name.find('/') == std::string::npos &&
          name.find('\0') == std::string::npos && name.ends_with(".safetensors");
 }
 
-// What lies behind it in the file comes from the disk meanwhile.
 absl::Status ReadPiece(const SafetensorsFile& file, const TensorSlot& slot, int64_t first,
                        std::span<float> out) {
-  const StoredTensor& tensor = file.tensors().at(slot.name);
-  file.WillRead(tensor, first + std::ssize(out), kAheadValues);
-  file.ReadPart(tensor, first, out);
+  SKERRY_RETURN_IF_ERROR(file.ReadPart(file.tensors().at(slot.name), first, out));
   if (AreFinite(out)) return absl::OkStatus();
   return InvalidArgument("%s: tensor %s is not finite", file.path(), slot.name);
 }
@@ -115,9 +108,9 @@ bool TensorFiles::CarriesNothing(const std::string& name, const StoredTensor& te
   for (int64_t first = 0; first < tensor.elements; first += kPieceValues) {
     a.resize(static_cast<size_t>(std::min(kPieceValues, tensor.elements - first)));
     b.resize(a.size());
-    holder_.at(name)->ReadPart(tensor, first, a);
-    other.ReadPart(tied, first, b);
-    if (a != b) return false;
+    const bool are_read =
+        holder_.at(name)->ReadPart(tensor, first, a).ok() && other.ReadPart(tied, first, b).ok();
+    if (!are_read || a != b) return false;
   }
   return true;
 }
@@ -151,31 +144,14 @@ absl::Status TensorFiles::ForEachPiece(
   return absl::OkStatus();
 }
 
-absl::Status TensorFiles::ReadAll(const ParameterLayout& layout, std::span<float> out,
-                                  const std::function<void(int64_t, int64_t)>& on_read) const {
-  struct Piece {
-    const TensorSlot* slot;
-    int64_t first, count;
-  };
-  std::vector<Piece> pieces;
-  for (const TensorSlot& slot : layout.tensors()) {
-    for (int64_t first = 0; first < slot.size(); first += kPieceValues) {
-      pieces.push_back({&slot, first, std::min(kPieceValues, slot.size() - first)});
-    }
+absl::Status TensorFiles::Read(const TensorSlot& slot, std::span<float> out) const {
+  const SafetensorsFile& file = *holder_.at(slot.name);
+  SKERRY_CHECK(file.tensors().at(slot.name).elements == slot.size(), "after CheckAgainst");
+  for (int64_t first = 0; first < slot.size(); first += kPieceValues) {
+    const int64_t count = std::min(kPieceValues, slot.size() - first);
+    SKERRY_RETURN_IF_ERROR(ReadPiece(
+        file, slot, first, out.subspan(static_cast<size_t>(first), static_cast<size_t>(count))));
   }
-  std::vector<absl::Status> read(pieces.size());
-  std::mutex mutex;  // of `done`, and for on_read
-  int64_t done = 0;
-  InParallel(pieces.size(), kReadersMax, [&](size_t i) {
-    const auto& [slot, first, count] = pieces[i];
-    read[i] = ReadPiece(
-        *holder_.at(slot->name), *slot, first,
-        out.subspan(static_cast<size_t>(slot->offset + first), static_cast<size_t>(count)));
-    const std::lock_guard lock(mutex);
-    done += count;
-    if (on_read) on_read(done, layout.size());
-  });
-  for (const absl::Status& status : read) SKERRY_RETURN_IF_ERROR(status);
   return absl::OkStatus();
 }
 

@@ -41,10 +41,8 @@ class TensorFiles {
   // InvalidArgument names the tensor that has a value that is not finite.
   absl::Status ForEachPiece(const TensorSlot& slot,
                             const std::function<absl::Status(std::span<const float>)>& take) const;
-  // After CheckAgainst, everything, on several threads: out [layout.size()]. `on_read` is told, one
-  // call at a time, how many of how many values are read.
-  absl::Status ReadAll(const ParameterLayout& layout, std::span<float> out,
-                       const std::function<void(int64_t done, int64_t all)>& on_read) const;
+  // The same at once: out [slot.size()].
+  absl::Status Read(const TensorSlot& slot, std::span<float> out) const;
 
  private:
   TensorFiles() = default;
