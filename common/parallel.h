@@ -1,8 +1,9 @@
-// Work that falls apart into pieces which do not meet, on several threads.
+// Work that falls apart into pieces, on several threads.
 #pragma once
 
 #include <cstddef>
 #include <functional>
+#include <mutex>
 
 namespace skerry {
 
@@ -11,5 +12,21 @@ namespace skerry {
 // order. `work` must be fit for several threads, and what it leaves behind must not depend on who
 // does what.
 void InParallel(size_t count, size_t threads_max, const std::function<void(size_t)>& work);
+
+// A value that one thread at a time may look at.
+template <typename T>
+class Guarded {
+ public:
+  // What `use` returns, which is called with the value.
+  template <typename Use>
+  auto With(const Use& use) {
+    const std::lock_guard lock(mutex_);
+    return use(value_);
+  }
+
+ private:
+  std::mutex mutex_;
+  T value_;
+};
 
 }  // namespace skerry

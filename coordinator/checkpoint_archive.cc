@@ -49,13 +49,14 @@ size_t WritersOf(const CheckpointFiles& files) {
 
 absl::StatusOr<std::vector<bool>> CheckpointArchive::Held(const std::vector<Digest>& chunks) {
   const std::vector<ChunkFault> faults = FaultsOf(*files_, chunks);
-  std::vector<bool> held;
-  const std::lock_guard lock(mutex_);
-  for (size_t i = 0; i < chunks.size(); ++i) {
-    held.push_back(faults[i] == ChunkFault::kNone);
-    if (!held[i]) placed_.erase(chunks[i]);  // what the disk has spoilt since is fetched anew
-  }
-  return held;
+  return chunks_.With([&](Chunks& known) {
+    std::vector<bool> held;
+    for (size_t i = 0; i < chunks.size(); ++i) {
+      held.push_back(faults[i] == ChunkFault::kNone);
+      if (!held[i]) known.placed.erase(chunks[i]);  // what the disk has spoilt is fetched anew
+    }
+    return held;
+  });
 }
 
 absl::Status CheckpointArchive::Put(std::span<const NamedChunk> chunks) {
@@ -72,23 +73,24 @@ absl::Status CheckpointArchive::Put(std::span<const NamedChunk> chunks) {
 
 // Chunks that are alike, as those of zeros are, are written once.
 absl::Status CheckpointArchive::PutVerified(std::span<const NamedChunk> chunks) {
-  std::vector<const NamedChunk*> fresh;
-  {
-    const std::lock_guard lock(mutex_);
+  const std::vector<const NamedChunk*> fresh = chunks_.With([&](Chunks& known) {
+    std::vector<const NamedChunk*> of;
     for (const NamedChunk& chunk : chunks) {
-      synced_.erase(chunk.digest);
-      if (placed_.insert(chunk.digest).second) fresh.push_back(&chunk);
+      known.synced.erase(chunk.digest);
+      if (known.placed.insert(chunk.digest).second) of.push_back(&chunk);
     }
-  }
+    return of;
+  });
   std::vector<absl::Status> written(fresh.size());
   InParallel(fresh.size(), WritersOf(*files_), [&](size_t i) {
     written[i] = PlaceFile(*files_, ChunkPath(fresh[i]->digest), View(fresh[i]->bytes));
   });
-  for (size_t i = 0; i < fresh.size(); ++i) {
-    if (written[i].ok()) continue;
-    const std::lock_guard lock(mutex_);
-    for (const NamedChunk* chunk : fresh) placed_.erase(chunk->digest);
-    return written[i];
+  for (const absl::Status& status : written) {
+    if (status.ok()) continue;
+    chunks_.With([&](Chunks& known) {
+      for (const NamedChunk* chunk : fresh) known.placed.erase(chunk->digest);
+    });
+    return status;
   }
   return absl::OkStatus();
 }
@@ -96,18 +98,20 @@ absl::Status CheckpointArchive::PutVerified(std::span<const NamedChunk> chunks) 
 absl::Status CheckpointArchive::Commit(const Checkpoint& checkpoint) {
   const std::vector<std::string> problems = Problems(checkpoint, false);
   if (!problems.empty()) return DataLoss("%s", problems.front());
-  const std::lock_guard lock(mutex_);
   std::set<Digest> fresh;
   for (const CheckpointStage& stage : checkpoint.stages) {
-    for (const Digest& chunk : stage.chunks) {
-      if (!synced_.contains(chunk)) fresh.insert(chunk);
-    }
+    fresh.insert(stage.chunks.begin(), stage.chunks.end());
   }
+  chunks_.With([&](Chunks& known) {
+    std::erase_if(fresh, [&](const Digest& chunk) { return known.synced.contains(chunk); });
+  });
   std::vector<std::string> names;
   for (const Digest& chunk : fresh) names.push_back(chunk.Hex());
   SKERRY_RETURN_IF_ERROR(files_->Sync("chunks", names));
-  synced_.merge(fresh);
-  placed_.clear();
+  chunks_.With([&](Chunks& known) {
+    known.synced.merge(fresh);
+    known.placed.clear();
+  });
   const std::string text = ManifestText(checkpoint);
   return WriteFile(*files_, ManifestPath(checkpoint.generation),
                    std::span(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
@@ -160,9 +164,10 @@ absl::Status CheckpointArchive::Keep(const std::vector<int64_t>& generations) {
     if (!named.contains(chunk)) SKERRY_RETURN_IF_ERROR(files_->Remove("chunks/" + chunk));
   }
   const auto is_gone = [&](const Digest& chunk) { return !named.contains(chunk.Hex()); };
-  const std::lock_guard lock(mutex_);
-  std::erase_if(placed_, is_gone);
-  std::erase_if(synced_, is_gone);
+  chunks_.With([&](Chunks& known) {
+    std::erase_if(known.placed, is_gone);
+    std::erase_if(known.synced, is_gone);
+  });
   return absl::OkStatus();
 }
 

@@ -12,12 +12,12 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "common/parallel.h"
 #include "coordinator/checkpoint_files.h"
 #include "coordinator/checkpoint_store.h"
 #include "model/parameter_layout.h"
@@ -71,9 +71,11 @@ class CheckpointArchive final : public CheckpointStore {
   absl::Status WriteRecut(const Checkpoint& checkpoint, const StageAssignment& stage, size_t index);
 
   std::unique_ptr<CheckpointFiles> files_;
-  std::mutex mutex_;
-  std::set<Digest> placed_;  // chunks written since the last Commit; under mutex_
-  std::set<Digest> synced_;  // chunks that are known to be on the disk; under mutex_
+  struct Chunks {
+    std::set<Digest> placed;  // written since the last Commit
+    std::set<Digest> synced;  // known to be on the disk
+  };
+  Guarded<Chunks> chunks_;
   Recut recut_;
 };
 
