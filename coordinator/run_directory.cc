@@ -187,6 +187,7 @@ absl::Status InitRunDirectory(const InitOptions& options) {
   const RunDirectory directory{options.directory};
   SKERRY_RETURN_IF_ERROR(ParseStore(directory.path, options.store, "").status());
   SKERRY_RETURN_IF_ERROR(MustBeFree(directory));
+  SKERRY_RETURN_IF_ERROR(CheckTokens(options));
   SKERRY_RETURN_IF_ERROR(PlaceCheckpoints(directory, options.checkpoints));
   SKERRY_ASSIGN_OR_RETURN(const Beginning begin, BeginOf(options));
   const RunConfig& config = begin.config;
