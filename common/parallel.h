@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <functional>
-#include <mutex>
 
 namespace skerry {
 
@@ -12,21 +11,5 @@ namespace skerry {
 // order. `work` must be fit for several threads, and what it leaves behind must not depend on who
 // does what.
 void InParallel(size_t count, size_t threads_max, const std::function<void(size_t)>& work);
-
-// A value that one thread at a time may look at.
-template <typename T>
-class Guarded {
- public:
-  // What `use` returns, which is called with the value.
-  template <typename Use>
-  auto With(const Use& use) {
-    const std::lock_guard lock(mutex_);
-    return use(value_);
-  }
-
- private:
-  std::mutex mutex_;
-  T value_;
-};
 
 }  // namespace skerry

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "common/parallel.h"
+#include "common/guarded.h"
 #include "coordinator/checkpoint_files.h"
 #include "coordinator/checkpoint_store.h"
 #include "model/parameter_layout.h"
