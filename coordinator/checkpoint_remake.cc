@@ -76,9 +76,6 @@ class NeighbourReader {
     Bytes out;
     while (length > 0) {
       const auto chunk = static_cast<size_t>(offset / kCheckpointChunkBytes);
-      if (chunk >= checkpoint_.stages[stage_].chunks.size()) {
-        return DataLoss("checkpoint %d: stage %d is short", checkpoint_.generation, stage_);
-      }
       SKERRY_ASSIGN_OR_RETURN(const auto held, chunks_.Get(stage_, chunk));
       const int64_t within = offset % kCheckpointChunkBytes;
       const int64_t part = std::min(length, std::ssize(held) - within);

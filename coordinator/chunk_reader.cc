@@ -74,7 +74,11 @@ std::string FaultText(const Checkpoint& checkpoint, size_t stage, size_t chunk, 
 absl::StatusOr<std::span<const uint8_t>> ChunkReader::Get(size_t stage, size_t chunk,
                                                           size_t together) {
   if (stage != stage_ || chunk < first_ || chunk >= first_ + count_) {
-    const auto behind = std::span(checkpoint_.stages[stage].chunks).subspan(chunk);
+    const std::span<const Digest> all = checkpoint_.stages[stage].chunks;
+    if (chunk >= all.size()) {
+      return DataLoss("checkpoint %d: stage %d is short", checkpoint_.generation, stage);
+    }
+    const auto behind = all.subspan(chunk);
     count_ = std::min(together, behind.size());
     stage_ = stage;
     first_ = chunk;

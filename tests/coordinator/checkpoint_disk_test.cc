@@ -80,6 +80,19 @@ TEST_CASE("A damaged chunk is named wherever in a group it lies, and so is a mis
   CHECK(problems[0].find(what == "missing" ? "is missing" : "is damaged") != std::string::npos);
 }
 
+TEST_CASE("ChunkReader: a chunk that no stage has is data loss", "[checkpoint][error]") {
+  const TemporaryDirectory directory;
+  CheckpointArchive archive = On(directory);
+  const NamedChunk chunk = ChunkOf(1, 500);
+  REQUIRE(archive.Put(std::span(&chunk, 1)).ok());
+  const Checkpoint checkpoint = Of({chunk});
+  const auto files = *DiskCheckpointFiles::Open(directory.path());
+  ChunkReader reader(*files, checkpoint);
+  CHECK(reader.Get(0, 0)->size() == 500);
+  CHECK(absl::IsDataLoss(reader.Get(0, 1).status()));
+  CHECK(reader.Get(0, 0)->size() == 500);
+}
+
 TEST_CASE("Several threads write chunks that are partly the same into one archive",
           "[checkpoint][threads]") {
   const TemporaryDirectory directory;
