@@ -47,8 +47,10 @@ constexpr ErrorPage kPages[] = {
      "A coordinator that stands by must have the very data that the run was begun with.",
      "Copy data/ from the directory of the coordinator that served it first."},
     {"SK-data-text", "the text cannot be read",
-     "It is not there, is a directory or a device, or more than one was given where one is wanted.",
-     "Give one file: plain UTF-8, .gz or .dz."},
+     "It is not there, is a directory or a device, more than one was given where one is wanted, or "
+     "it is no text but Parquet, a picture, an archive.",
+     "Give text or JSON lines, plain, .gz or .zst; convert what is something else, or leave it "
+     "out."},
     {"SK-disk-full", "the disk is full",
      "The journal could not be written. Nothing is accepted that could not be journalled, so "
      "nothing "

@@ -3,11 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
+#include <optional>
 #include <set>
 
 #include "absl/strings/numbers.h"
 #include "common/digest.h"
+#include "common/digests.h"
+#include "common/parallel.h"
 #include "common/status.h"
+#include "coordinator/chunk_reader.h"
 #include "model/stage_state.h"
 
 namespace skerry {
@@ -15,9 +20,6 @@ namespace {
 
 constexpr int64_t kManifestBytesMax = int64_t{256} << 20;
 
-std::string ChunkPath(const Digest& digest) {
-  return "chunks/" + digest.Hex();
-}
 std::string ManifestPath(int64_t generation) {
   return absl::StrFormat("generations/%06d.json", generation);
 }
@@ -32,34 +34,65 @@ absl::Status WriteFile(CheckpointFiles& files, const std::string& path,
   return file->Commit();
 }
 
+absl::Status PlaceFile(CheckpointFiles& files, const std::string& path,
+                       std::span<const uint8_t> bytes) {
+  SKERRY_ASSIGN_OR_RETURN(const auto file, files.Create(path));
+  SKERRY_RETURN_IF_ERROR(file->Write(bytes));
+  return file->Place();
+}
+
+size_t WritersOf(const CheckpointFiles& files) {
+  return files.takes_writers() ? kReadersMax : 1;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<bool>> CheckpointArchive::Held(const std::vector<Digest>& chunks) {
-  std::vector<bool> held;
-  for (const Digest& digest : chunks) {
-    if (files_->SizeOf(ChunkPath(digest)) < 0) {
-      held.push_back(false);
-      continue;
+  const std::vector<ChunkFault> faults = FaultsOf(*files_, chunks);
+  return chunks_.With([&](Chunks& known) {
+    std::vector<bool> held;
+    for (size_t i = 0; i < chunks.size(); ++i) {
+      held.push_back(faults[i] == ChunkFault::kNone);
+      if (!held[i]) known.placed.erase(chunks[i]);  // what the disk has spoilt is fetched anew
     }
-    // What the disk has spoilt since is fetched anew.
-    const auto bytes = files_->Read(ChunkPath(digest), 0, kCheckpointChunkBytes + 1);
-    held.push_back(bytes.ok() && DigestOf(std::span<const uint8_t>(*bytes)) == digest);
-  }
-  return held;
+    return held;
+  });
 }
 
-absl::Status CheckpointArchive::Put(const Digest& digest, const Payload& chunk) {
-  if (DigestOf(View(chunk)) != digest) {
-    return DataLoss("a chunk of a checkpoint is not what its digest says");
+absl::Status CheckpointArchive::Put(std::span<const NamedChunk> chunks) {
+  std::vector<std::span<const uint8_t>> bytes;
+  for (const NamedChunk& chunk : chunks) bytes.push_back(View(chunk.bytes));
+  const std::vector<Digest> found = DigestsOf(bytes);
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    if (found[i] != chunks[i].digest) {
+      return DataLoss("a chunk of a checkpoint is not what its digest says");
+    }
   }
-  return PutVerified(digest, View(chunk));
+  return PutVerified(chunks);
 }
 
-absl::Status CheckpointArchive::PutVerified(const Digest& digest, std::span<const uint8_t> chunk) {
-  synced_.erase(digest);
-  SKERRY_ASSIGN_OR_RETURN(const auto file, files_->Create(ChunkPath(digest)));
-  SKERRY_RETURN_IF_ERROR(file->Write(chunk));
-  return file->Place();
+// Chunks that are alike, as those of zeros are, are written once.
+absl::Status CheckpointArchive::PutVerified(std::span<const NamedChunk> chunks) {
+  const std::vector<const NamedChunk*> fresh = chunks_.With([&](Chunks& known) {
+    std::vector<const NamedChunk*> of;
+    for (const NamedChunk& chunk : chunks) {
+      known.synced.erase(chunk.digest);
+      if (known.placed.insert(chunk.digest).second) of.push_back(&chunk);
+    }
+    return of;
+  });
+  std::vector<absl::Status> written(fresh.size());
+  InParallel(fresh.size(), WritersOf(*files_), [&](size_t i) {
+    written[i] = PlaceFile(*files_, ChunkPath(fresh[i]->digest), View(fresh[i]->bytes));
+  });
+  for (const absl::Status& status : written) {
+    if (status.ok()) continue;
+    chunks_.With([&](Chunks& known) {
+      for (const NamedChunk* chunk : fresh) known.placed.erase(chunk->digest);
+    });
+    return status;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckpointArchive::Commit(const Checkpoint& checkpoint) {
@@ -67,14 +100,18 @@ absl::Status CheckpointArchive::Commit(const Checkpoint& checkpoint) {
   if (!problems.empty()) return DataLoss("%s", problems.front());
   std::set<Digest> fresh;
   for (const CheckpointStage& stage : checkpoint.stages) {
-    for (const Digest& chunk : stage.chunks) {
-      if (!synced_.contains(chunk)) fresh.insert(chunk);
-    }
+    fresh.insert(stage.chunks.begin(), stage.chunks.end());
   }
+  chunks_.With([&](Chunks& known) {
+    std::erase_if(fresh, [&](const Digest& chunk) { return known.synced.contains(chunk); });
+  });
   std::vector<std::string> names;
   for (const Digest& chunk : fresh) names.push_back(chunk.Hex());
   SKERRY_RETURN_IF_ERROR(files_->Sync("chunks", names));
-  synced_.merge(fresh);
+  chunks_.With([&](Chunks& known) {
+    known.synced.merge(fresh);
+    known.placed.clear();
+  });
   const std::string text = ManifestText(checkpoint);
   return WriteFile(*files_, ManifestPath(checkpoint.generation),
                    std::span(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
@@ -126,37 +163,34 @@ absl::Status CheckpointArchive::Keep(const std::vector<int64_t>& generations) {
   for (const std::string& chunk : chunks) {
     if (!named.contains(chunk)) SKERRY_RETURN_IF_ERROR(files_->Remove("chunks/" + chunk));
   }
-  std::erase_if(synced_, [&](const Digest& chunk) { return !named.contains(chunk.Hex()); });
+  const auto is_gone = [&](const Digest& chunk) { return !named.contains(chunk.Hex()); };
+  chunks_.With([&](Chunks& known) {
+    std::erase_if(known.placed, is_gone);
+    std::erase_if(known.synced, is_gone);
+  });
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::span<const uint8_t>> CheckpointArchive::Chunk(const Checkpoint& checkpoint,
-                                                                  size_t stage, size_t chunk) {
-  const std::vector<Digest>& chunks = checkpoint.stages[stage].chunks;
-  const Digest& digest = chunks[chunk];
-  if (cached_ && cached_->digest == digest) return std::span<const uint8_t>(cached_->bytes);
-  if (chunk + 1 < chunks.size()) files_->WillRead(ChunkPath(chunks[chunk + 1]));
-  auto bytes = files_->Read(ChunkPath(digest), 0, kCheckpointChunkBytes + 1);
-  const bool missing = !bytes.ok();
-  if (missing || DigestOf(std::span<const uint8_t>(*bytes)) != digest) {
-    return DataLoss("checkpoint %d: %s is %s", checkpoint.generation,
-                    DescribeChunk(checkpoint, stage, chunk), missing ? "missing" : "damaged");
-  }
-  cached_ = Cached{digest, *std::move(bytes)};
-  return std::span<const uint8_t>(cached_->bytes);
-}
-
 std::vector<std::string> CheckpointArchive::Problems(const Checkpoint& checkpoint, bool reads) {
+  std::map<Digest, ChunkFault> faults;  // stages may share chunks
+  std::vector<Digest> all;
+  for (const CheckpointStage& stage : checkpoint.stages) {
+    for (const Digest& chunk : stage.chunks) {
+      if (faults.emplace(chunk, ChunkFault::kNone).second) all.push_back(chunk);
+    }
+  }
+  const auto found = reads ? FaultsOf(*files_, all) : std::vector<ChunkFault>();
+  for (size_t i = 0; i < all.size(); ++i) {
+    const bool is_there = reads || files_->SizeOf(ChunkPath(all[i])) >= 0;
+    faults[all[i]] = reads ? found[i] : is_there ? ChunkFault::kNone : ChunkFault::kMissing;
+  }
   std::vector<std::string> problems;
   for (size_t stage = 0; stage < checkpoint.stages.size(); ++stage) {
-    for (size_t chunk = 0; chunk < checkpoint.stages[stage].chunks.size(); ++chunk) {
-      if (reads) {
-        const auto bytes = Chunk(checkpoint, stage, chunk);
-        if (!bytes.ok()) problems.push_back(ErrorText(bytes.status()));
-      } else if (files_->SizeOf(ChunkPath(checkpoint.stages[stage].chunks[chunk])) < 0) {
-        problems.push_back(absl::StrFormat("checkpoint %d: %s is missing", checkpoint.generation,
-                                           DescribeChunk(checkpoint, stage, chunk)));
-      }
+    const std::vector<Digest>& chunks = checkpoint.stages[stage].chunks;
+    for (size_t chunk = 0; chunk < chunks.size(); ++chunk) {
+      const ChunkFault fault = faults.at(chunks[chunk]);
+      if (fault == ChunkFault::kNone) continue;
+      problems.push_back(FaultText(checkpoint, stage, chunk, fault));
     }
   }
   return problems;
@@ -164,29 +198,44 @@ std::vector<std::string> CheckpointArchive::Problems(const Checkpoint& checkpoin
 
 // ---- putting states together -------------------------------------------------------------------
 
-// Reads values of the stages of a generation, wherever they are cut.
+// What the stages of a generation hold.
+struct OpenedStages {
+  std::vector<ParameterLayout> layouts;
+  std::vector<StateSizes> sizes;
+};
+
+namespace {
+
+absl::StatusOr<OpenedStages> OpenStages(CheckpointFiles& files, const Checkpoint& checkpoint) {
+  OpenedStages opened;
+  ChunkReader chunks(files, checkpoint);
+  for (size_t s = 0; s < checkpoint.stages.size(); ++s) {
+    const CheckpointStage& stage = checkpoint.stages[s];
+    SKERRY_ASSIGN_OR_RETURN(const auto first, chunks.Get(s, 0, 1));
+    SKERRY_ASSIGN_OR_RETURN(const StateSizes sizes, SizesOfState(first));
+    opened.layouts.push_back(ParameterLayout::ForStage(checkpoint.model, stage.first_layer,
+                                                       stage.last_layer, stage.holds_ends));
+    // Sizes as such are not compared: in simulations a state stands for a larger one.
+    const bool fits = sizes.parameters == opened.layouts.back().size() &&
+                      (s == 0 || (sizes.moments > 0) == (opened.sizes.front().moments > 0));
+    if (!fits) {
+      return DataLoss("checkpoint %d: stage %d is not of its layers", checkpoint.generation, s);
+    }
+    opened.sizes.push_back(sizes);
+  }
+  if (opened.sizes.empty()) return DataLoss("a checkpoint of no stages");
+  return opened;
+}
+
+// Reads values of the stages of a generation, wherever they are cut. One thread owns it.
 class StageReader {
  public:
-  StageReader(CheckpointArchive& archive, const Checkpoint& checkpoint)
-      : archive_(archive), checkpoint_(checkpoint) {}
+  StageReader(CheckpointFiles& files, const Checkpoint& checkpoint, const OpenedStages& opened)
+      : chunks_(files, checkpoint),
+        checkpoint_(checkpoint),
+        layouts_(opened.layouts),
+        sizes_(opened.sizes) {}
 
-  absl::Status Open() {
-    for (size_t s = 0; s < checkpoint_.stages.size(); ++s) {
-      const CheckpointStage& stage = checkpoint_.stages[s];
-      SKERRY_ASSIGN_OR_RETURN(const auto first, archive_.Chunk(checkpoint_, s, 0));
-      SKERRY_ASSIGN_OR_RETURN(const StateSizes sizes, SizesOfState(first));
-      layouts_.push_back(ParameterLayout::ForStage(checkpoint_.model, stage.first_layer,
-                                                   stage.last_layer, stage.holds_ends));
-      // Sizes as such are not compared: in simulations a state stands for a larger one.
-      const bool fits = sizes.parameters == layouts_.back().size() &&
-                        (s == 0 || (sizes.moments > 0) == (sizes_.front().moments > 0));
-      if (!fits) {
-        return DataLoss("checkpoint %d: stage %d is not of its layers", checkpoint_.generation, s);
-      }
-      sizes_.push_back(sizes);
-    }
-    return sizes_.empty() ? DataLoss("a checkpoint of no stages") : absl::OkStatus();
-  }
   bool has_moments() const { return sizes_.front().moments > 0; }
   int64_t inner_steps() const { return sizes_.front().inner_steps; }
 
@@ -224,7 +273,7 @@ class StageReader {
     while (length > 0) {
       SKERRY_ASSIGN_OR_RETURN(
           const auto chunk,
-          archive_.Chunk(checkpoint_, stage, static_cast<size_t>(offset / kCheckpointChunkBytes)));
+          chunks_.Get(stage, static_cast<size_t>(offset / kCheckpointChunkBytes)));
       const int64_t within = offset % kCheckpointChunkBytes;
       const int64_t part = std::min(length, static_cast<int64_t>(chunk.size()) - within);
       if (part <= 0) return DataLoss("checkpoint %d: a chunk is short", checkpoint_.generation);
@@ -236,17 +285,18 @@ class StageReader {
     return absl::OkStatus();
   }
 
-  CheckpointArchive& archive_;
+  ChunkReader chunks_;
   const Checkpoint& checkpoint_;
-  std::vector<ParameterLayout> layouts_;
-  std::vector<StateSizes> sizes_;
+  const std::vector<ParameterLayout>& layouts_;
+  const std::vector<StateSizes>& sizes_;
 };
 
-absl::Status CheckpointArchive::WriteStart(const Checkpoint& checkpoint,
+}  // namespace
+
+absl::Status CheckpointArchive::WriteStart(const Checkpoint& checkpoint, const OpenedStages& opened,
                                            const TransformerConfig& model,
                                            const StageAssignment& stage, size_t index) {
-  StageReader reader(*this, checkpoint);
-  SKERRY_RETURN_IF_ERROR(reader.Open());
+  StageReader reader(*files_, checkpoint, opened);
   const auto layout =
       ParameterLayout::ForStage(model, stage.first_layer, stage.last_layer, index == 0);
   const int64_t moments = reader.has_moments() ? layout.size() : 0;
@@ -269,8 +319,9 @@ absl::Status CheckpointArchive::WriteStart(const Checkpoint& checkpoint,
 absl::StatusOr<Bytes> CheckpointArchive::Whole(const Checkpoint& checkpoint, size_t stage) {
   Bytes whole;
   whole.reserve(static_cast<size_t>(checkpoint.stages[stage].bytes));
+  ChunkReader chunks(*files_, checkpoint);
   for (size_t c = 0; c < checkpoint.stages[stage].chunks.size(); ++c) {
-    SKERRY_ASSIGN_OR_RETURN(const auto chunk, Chunk(checkpoint, stage, c));
+    SKERRY_ASSIGN_OR_RETURN(const auto chunk, chunks.Get(stage, c));
     whole.insert(whole.end(), chunk.begin(), chunk.end());
   }
   return whole;
@@ -294,11 +345,18 @@ absl::Status CheckpointArchive::Prepare(int64_t generation, int64_t round,
   checkpoint.round = round;
   SKERRY_ASSIGN_OR_RETURN(const auto before, files_->List("start"));
   for (const std::string& name : before) SKERRY_RETURN_IF_ERROR(files_->Remove("start/" + name));
-  for (size_t i = 0; i < stages.size(); ++i) {
-    SKERRY_RETURN_IF_ERROR(recut_ ? WriteRecut(checkpoint, stages[i], i)
-                                  : WriteStart(checkpoint, model, stages[i], i));
+  if (recut_) {
+    for (size_t i = 0; i < stages.size(); ++i) {
+      SKERRY_RETURN_IF_ERROR(WriteRecut(checkpoint, stages[i], i));
+    }
+    return absl::OkStatus();
   }
-  cached_.reset();
+  SKERRY_ASSIGN_OR_RETURN(const OpenedStages opened, OpenStages(*files_, checkpoint));
+  // A state ends with its own digest, which is one core's work: several states at a time.
+  std::vector<absl::Status> written(stages.size());
+  InParallel(stages.size(), WritersOf(*files_),
+             [&](size_t i) { written[i] = WriteStart(checkpoint, opened, model, stages[i], i); });
+  for (const absl::Status& status : written) SKERRY_RETURN_IF_ERROR(status);
   return absl::OkStatus();
 }
 
@@ -313,8 +371,8 @@ ObjectChunk CheckpointArchive::Read(int32_t stage, const ObjectRequest& request)
 
 absl::Status CheckpointArchive::StreamBase(
     const Checkpoint& checkpoint, const std::function<absl::Status(std::span<const float>)>& take) {
-  StageReader reader(*this, checkpoint);
-  SKERRY_RETURN_IF_ERROR(reader.Open());
+  SKERRY_ASSIGN_OR_RETURN(const OpenedStages opened, OpenStages(*files_, checkpoint));
+  StageReader reader(*files_, checkpoint, opened);
   std::vector<float> values;
   return reader.ForEach(ParameterLayout::ForModel(checkpoint.model), 0,
                         [&](std::span<const uint8_t> bytes) {

@@ -12,17 +12,19 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "common/guarded.h"
 #include "coordinator/checkpoint_files.h"
 #include "coordinator/checkpoint_store.h"
 #include "model/parameter_layout.h"
 
 namespace skerry {
+
+struct OpenedStages;
 
 class CheckpointArchive final : public CheckpointStore {
  public:
@@ -34,7 +36,7 @@ class CheckpointArchive final : public CheckpointStore {
       : files_(std::move(files)), recut_(std::move(recut)) {}
 
   absl::StatusOr<std::vector<bool>> Held(const std::vector<Digest>& chunks) override;
-  absl::Status Put(const Digest& digest, const Payload& chunk) override;
+  absl::Status Put(std::span<const NamedChunk> chunks) override;
   absl::Status Commit(const Checkpoint& checkpoint) override;
   absl::Status Keep(const std::vector<int64_t>& generations) override;
   absl::Status Prepare(int64_t generation, int64_t round, const TransformerConfig& model,
@@ -42,8 +44,9 @@ class CheckpointArchive final : public CheckpointStore {
   ObjectChunk Read(int32_t stage, const ObjectRequest& request) override;
   absl::Status Remake(Checkpoint* checkpoint, const std::vector<int32_t>& stages) override;
 
-  // As Put, of bytes whose digest the caller has just computed.
-  absl::Status PutVerified(const Digest& digest, std::span<const uint8_t> chunk);
+  // As Put, of bytes whose digests the caller has just computed. Several threads at once, where the
+  // files take writers.
+  absl::Status PutVerified(std::span<const NamedChunk> chunks);
   // Generations with a manifest, ascending.
   absl::StatusOr<std::vector<int64_t>> Generations();
   // DataLoss: the manifest is damaged or missing.
@@ -59,27 +62,21 @@ class CheckpointArchive final : public CheckpointStore {
   absl::StatusOr<std::vector<float>> BaseOf(const Checkpoint& checkpoint);
 
  private:
-  // Verified; valid until the next call. The one behind it is read from the disk meanwhile.
-  absl::StatusOr<std::span<const uint8_t>> Chunk(const Checkpoint& checkpoint, size_t stage,
-                                                 size_t chunk);
   absl::StatusOr<Bytes> Whole(const Checkpoint& checkpoint, size_t stage);
-  absl::Status WriteStart(const Checkpoint& checkpoint, const TransformerConfig& model,
-                          const StageAssignment& stage, size_t index);
+  absl::Status WriteStart(const Checkpoint& checkpoint, const OpenedStages& opened,
+                          const TransformerConfig& model, const StageAssignment& stage,
+                          size_t index);
   absl::Status RemakeOne(Checkpoint* checkpoint, size_t lost);
   absl::Status RemakeHollow(Checkpoint* checkpoint, size_t lost);
   absl::Status WriteRecut(const Checkpoint& checkpoint, const StageAssignment& stage, size_t index);
 
   std::unique_ptr<CheckpointFiles> files_;
-  std::set<Digest> synced_;  // chunks that are known to be on the disk
-  Recut recut_;
-  // The chunk read last, verified: arrays are read in order.
-  struct Cached {
-    Digest digest;
-    Bytes bytes;
+  struct Chunks {
+    std::set<Digest> placed;  // written since the last Commit
+    std::set<Digest> synced;  // known to be on the disk
   };
-  std::optional<Cached> cached_;
-  friend class StageReader;
-  friend class NeighbourReader;
+  Guarded<Chunks> chunks_;
+  Recut recut_;
 };
 
 // Whether their layers can be averaged one by one.

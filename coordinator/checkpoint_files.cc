@@ -51,7 +51,40 @@ class MemoryWriter final : public CheckpointFiles::Writer {
   Bytes bytes_;
 };
 
+// How much there was. `flags`: O_DIRECT, or none.
+absl::StatusOr<int64_t> ReadPart(const std::string& path, int64_t offset, std::span<uint8_t> out,
+                                 int flags = 0) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | flags);
+  if (file < 0) return NotFound("%s: %s", path, std::strerror(errno));
+  int64_t have = 0;
+  while (have < std::ssize(out)) {
+    const auto rest = out.subspan(static_cast<size_t>(have));
+    const ssize_t got = pread(file, rest.data(), rest.size(), offset + have);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      const int error = errno;
+      close(file);
+      return Unavailable("%s: %s", path, std::strerror(error));
+    }
+    have += got;
+    // The odd rest of a file is its end, from which O_DIRECT does not read on.
+    if (got == 0 || (flags != 0 && static_cast<size_t>(got) % kReadAlignment != 0)) break;
+  }
+  close(file);
+  return have;
+}
+
+bool IsAligned(std::span<const uint8_t> memory) {
+  return (reinterpret_cast<uintptr_t>(memory.data()) | memory.size()) % kReadAlignment == 0;
+}
+
 }  // namespace
+
+absl::StatusOr<int64_t> CheckpointFiles::ReadInto(const std::string& path, std::span<uint8_t> out) {
+  SKERRY_ASSIGN_OR_RETURN(const Bytes bytes, Read(path, 0, std::ssize(out)));
+  std::copy(bytes.begin(), bytes.end(), out.begin());
+  return std::ssize(bytes);
+}
 
 absl::StatusOr<std::unique_ptr<CheckpointFiles>> DiskCheckpointFiles::Open(
     const std::string& directory) {
@@ -75,38 +108,25 @@ int64_t DiskCheckpointFiles::SizeOf(const std::string& path) {
 
 absl::StatusOr<Bytes> DiskCheckpointFiles::Read(const std::string& path, int64_t offset,
                                                 int64_t length) {
-  const std::string full = directory_ + "/" + path;
-  const int file = open(full.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return NotFound("%s: %s", full, std::strerror(errno));
   Bytes bytes(static_cast<size_t>(length));
-  size_t have = 0;
-  while (have < bytes.size()) {
-    const ssize_t got =
-        pread(file, bytes.data() + have, bytes.size() - have, offset + static_cast<int64_t>(have));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) {
-      const int error = errno;
-      close(file);
-      return Unavailable("%s: %s", full, std::strerror(error));
-    }
-    if (got == 0) break;
-    have += static_cast<size_t>(got);
-  }
-  close(file);
-  bytes.resize(have);
+  SKERRY_ASSIGN_OR_RETURN(const int64_t have, ReadPart(directory_ + "/" + path, offset, bytes));
+  bytes.resize(static_cast<size_t>(have));
   return bytes;
+}
+
+absl::StatusOr<int64_t> DiskCheckpointFiles::ReadInto(const std::string& path,
+                                                      std::span<uint8_t> out) {
+  const std::string full = directory_ + "/" + path;
+  if (IsAligned(out)) {
+    auto read = ReadPart(full, 0, out, O_DIRECT);
+    if (read.ok()) return read;
+  }
+  return ReadPart(full, 0, out);  // not every file system does the other
 }
 
 absl::Status DiskCheckpointFiles::Sync(const std::string& folder,
                                        const std::vector<std::string>& names) {
   return SyncFiles(directory_ + "/" + folder, names);
-}
-
-void DiskCheckpointFiles::WillRead(const std::string& path) {
-  const int file = open((directory_ + "/" + path).c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return;
-  posix_fadvise(file, 0, 0, POSIX_FADV_WILLNEED);
-  close(file);
 }
 
 absl::Status DiskCheckpointFiles::Remove(const std::string& path) {

@@ -2,7 +2,7 @@
 // give it one that fails anywhere.
 //
 // Paths are relative, "chunks/12ab"; folders exist. Errors as model/file_io.h. Any thread; one
-// writes.
+// writes, or several different files where `takes_writers`.
 #pragma once
 
 #include <cstdint>
@@ -31,16 +31,20 @@ class CheckpointFiles {
   virtual absl::StatusOr<std::unique_ptr<Writer>> Create(const std::string& path) = 0;
   // Files of a folder that were placed are on the disk when it returns.
   virtual absl::Status Sync(const std::string& folder, const std::vector<std::string>& names) = 0;
-  // It will be read soon: a hint.
-  virtual void WillRead(const std::string& path) = 0;
   // −1: there is no such file.
   virtual int64_t SizeOf(const std::string& path) = 0;
   // Shorter at the end of the file. NotFound.
   virtual absl::StatusOr<Bytes> Read(const std::string& path, int64_t offset, int64_t length) = 0;
+  // The beginning of the file, into memory that is there; how much of it was filled. Where that
+  // begins and ends at multiples of kReadAlignment a disk writes into it by itself.
+  virtual absl::StatusOr<int64_t> ReadInto(const std::string& path, std::span<uint8_t> out);
+  virtual bool takes_writers() const { return false; }
   virtual absl::Status Remove(const std::string& path) = 0;
   // Names in a folder, ordered; what was not committed is removed, or left out.
   virtual absl::StatusOr<std::vector<std::string>> List(const std::string& folder) = 0;
 };
+
+inline constexpr size_t kReadAlignment = 4096;
 
 inline constexpr const char* kCheckpointFolders[] = {"chunks", "generations", "start"};
 
@@ -51,8 +55,9 @@ class DiskCheckpointFiles final : public CheckpointFiles {
   absl::StatusOr<std::unique_ptr<Writer>> Create(const std::string& path) override;
   int64_t SizeOf(const std::string& path) override;
   absl::StatusOr<Bytes> Read(const std::string& path, int64_t offset, int64_t length) override;
+  absl::StatusOr<int64_t> ReadInto(const std::string& path, std::span<uint8_t> out) override;
+  bool takes_writers() const override { return true; }
   absl::Status Sync(const std::string& folder, const std::vector<std::string>& names) override;
-  void WillRead(const std::string& path) override;
   absl::Status Remove(const std::string& path) override;
   absl::StatusOr<std::vector<std::string>> List(const std::string& folder) override;
 
@@ -76,7 +81,6 @@ class MemoryCheckpointFiles final : public CheckpointFiles {
   int64_t SizeOf(const std::string& path) override;
   absl::StatusOr<Bytes> Read(const std::string& path, int64_t offset, int64_t length) override;
   absl::Status Sync(const std::string&, const std::vector<std::string>&) override;
-  void WillRead(const std::string&) override {}
   absl::Status Remove(const std::string& path) override;
   absl::StatusOr<std::vector<std::string>> List(const std::string& folder) override;
 

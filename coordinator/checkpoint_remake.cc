@@ -1,5 +1,5 @@
 // Stages of a generation that are made from their neighbours (model/stage_remake.h), in a stream:
-// what is in memory is a chunk of each.
+// what is in memory is some chunks of each.
 
 #include <algorithm>
 #include <cstring>
@@ -7,6 +7,8 @@
 #include "common/digest.h"
 #include "common/status.h"
 #include "coordinator/checkpoint_archive.h"
+#include "coordinator/chunk_reader.h"
+#include "coordinator/state_writer.h"
 #include "model/stage_remake.h"
 #include "model/stage_state.h"
 
@@ -20,54 +22,13 @@ ParameterLayout LayersOf(const TransformerConfig& model, const CheckpointStage& 
   return ParameterLayout::ForStage(model, stage.first_layer, stage.last_layer, false);
 }
 
-// Cuts what is written into chunks, and puts each where it belongs.
-class ChunkWriter {
- public:
-  ChunkWriter(CheckpointStore& store, CheckpointStage* stage) : store_(store), stage_(stage) {
-    stage_->bytes = 0;
-    stage_->chunks.clear();
-  }
-  absl::Status Add(std::span<const uint8_t> bytes) {
-    all_.Add(bytes);
-    return Write(bytes);
-  }
-  absl::Status Finish() {
-    const Digest digest = all_.Finish();
-    SKERRY_RETURN_IF_ERROR(Write(digest.bytes));
-    return pending_.empty() ? absl::OkStatus() : Put();
-  }
-
- private:
-  absl::Status Write(std::span<const uint8_t> bytes) {
-    while (!bytes.empty()) {
-      const size_t room = static_cast<size_t>(kCheckpointChunkBytes) - pending_.size();
-      const auto part = bytes.first(std::min(room, bytes.size()));
-      pending_.insert(pending_.end(), part.begin(), part.end());
-      bytes = bytes.subspan(part.size());
-      if (std::ssize(pending_) == kCheckpointChunkBytes) SKERRY_RETURN_IF_ERROR(Put());
-    }
-    return absl::OkStatus();
-  }
-  absl::Status Put() {
-    const Digest digest = DigestOf(std::span<const uint8_t>(pending_));
-    stage_->bytes += std::ssize(pending_);
-    stage_->chunks.push_back(digest);
-    return store_.Put(digest, MakePayload(std::exchange(pending_, {})));
-  }
-
-  CheckpointStore& store_;
-  CheckpointStage* stage_;
-  DigestStream all_;
-  Bytes pending_;
-};
-
 }  // namespace
 
 // One neighbour, read wherever its layers are.
 class NeighbourReader {
  public:
-  NeighbourReader(CheckpointArchive& archive, const Checkpoint& checkpoint, size_t stage)
-      : archive_(archive), checkpoint_(checkpoint), stage_(stage) {}
+  NeighbourReader(CheckpointFiles& files, const Checkpoint& checkpoint, size_t stage)
+      : chunks_(files, checkpoint), checkpoint_(checkpoint), stage_(stage) {}
 
   absl::Status Open() {
     const CheckpointStage& of = checkpoint_.stages[stage_];
@@ -115,31 +76,22 @@ class NeighbourReader {
     Bytes out;
     while (length > 0) {
       const auto chunk = static_cast<size_t>(offset / kCheckpointChunkBytes);
-      if (chunk >= checkpoint_.stages[stage_].chunks.size()) {
-        return DataLoss("checkpoint %d: stage %d is short", checkpoint_.generation, stage_);
-      }
-      if (held_.empty() || chunk != held_chunk_) {
-        SKERRY_ASSIGN_OR_RETURN(const auto bytes, archive_.Chunk(checkpoint_, stage_, chunk));
-        held_.assign(bytes.begin(), bytes.end());
-        held_chunk_ = chunk;
-      }
+      SKERRY_ASSIGN_OR_RETURN(const auto held, chunks_.Get(stage_, chunk));
       const int64_t within = offset % kCheckpointChunkBytes;
-      const int64_t part = std::min(length, std::ssize(held_) - within);
+      const int64_t part = std::min(length, std::ssize(held) - within);
       if (part <= 0) return DataLoss("checkpoint %d: a chunk is short", checkpoint_.generation);
-      out.insert(out.end(), held_.begin() + within, held_.begin() + within + part);
+      out.insert(out.end(), held.begin() + within, held.begin() + within + part);
       offset += part;
       length -= part;
     }
     return out;
   }
 
-  CheckpointArchive& archive_;
+  ChunkReader chunks_;
   const Checkpoint& checkpoint_;
   size_t stage_;
   StateSizes sizes_;
   ParameterLayout whole_, layers_;
-  Bytes held_;  // a chunk, verified
-  size_t held_chunk_ = 0;
 };
 
 bool HaveOneShape(const CheckpointStage& lost, const CheckpointStage& neighbour) {
@@ -147,7 +99,7 @@ bool HaveOneShape(const CheckpointStage& lost, const CheckpointStage& neighbour)
 }
 
 absl::Status CheckpointArchive::RemakeOne(Checkpoint* checkpoint, size_t lost) {
-  NeighbourReader before(*this, *checkpoint, lost - 1), after(*this, *checkpoint, lost + 1);
+  NeighbourReader before(*files_, *checkpoint, lost - 1), after(*files_, *checkpoint, lost + 1);
   SKERRY_RETURN_IF_ERROR(before.Open());
   SKERRY_RETURN_IF_ERROR(after.Open());
   CheckpointStage made = checkpoint->stages[lost];
@@ -156,7 +108,7 @@ absl::Status CheckpointArchive::RemakeOne(Checkpoint* checkpoint, size_t lost) {
   SKERRY_ASSIGN_OR_RETURN(const double norm_before, before.GradientNormSquared());
   SKERRY_ASSIGN_OR_RETURN(const double norm_after, after.GradientNormSquared());
   const RemadeWeights weights = WeightsOfNeighbours(norm_before, norm_after);
-  ChunkWriter writer(*this, &made);
+  StateWriter writer(*this);
   SKERRY_RETURN_IF_ERROR(
       writer.Add(StateHeader({layout.size(), has_moments ? layout.size() : 0, checkpoint->round,
                               std::min(before.sizes().inner_steps, after.sizes().inner_steps)})));
@@ -176,7 +128,7 @@ absl::Status CheckpointArchive::RemakeOne(Checkpoint* checkpoint, size_t lost) {
       }
     }
   }
-  SKERRY_RETURN_IF_ERROR(writer.Finish());
+  SKERRY_RETURN_IF_ERROR(writer.Finish(&made));
   checkpoint->stages[lost] = std::move(made);
   return absl::OkStatus();
 }
@@ -191,7 +143,8 @@ absl::Status CheckpointArchive::RemakeHollow(Checkpoint* checkpoint, size_t lost
                                  {stage.first_layer, stage.last_layer, {}}, checkpoint->round));
   stage.bytes = std::ssize(made);
   stage.chunks = {DigestOf(std::span<const uint8_t>(made))};
-  return Put(stage.chunks.front(), MakePayload(made));
+  const NamedChunk chunk{stage.chunks.front(), MakePayload(made)};
+  return PutVerified(std::span(&chunk, 1));
 }
 
 absl::Status CheckpointArchive::Remake(Checkpoint* checkpoint, const std::vector<int32_t>& stages) {

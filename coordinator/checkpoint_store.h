@@ -42,6 +42,14 @@ struct Checkpoint {
   std::vector<CheckpointStage> stages;
 };
 
+// As many chunks as are digested in one go, where that many are at hand.
+inline constexpr size_t kChunksTogether = 8;
+
+struct NamedChunk {
+  Digest digest;
+  Payload bytes;
+};
+
 class CheckpointStore {
  public:
   virtual ~CheckpointStore() = default;
@@ -50,9 +58,9 @@ class CheckpointStore {
 
   // Of each chunk: is it here, so that it need not be fetched?
   virtual absl::StatusOr<std::vector<bool>> Held(const std::vector<Digest>& chunks) = 0;
-  // On the disk with the Commit of a checkpoint that names it. DataLoss: the bytes are not those of
-  // the digest.
-  virtual absl::Status Put(const Digest& digest, const Payload& chunk) = 0;
+  // On the disk with the Commit of a checkpoint that names them. DataLoss: bytes are not those of
+  // their digest; then none was written.
+  virtual absl::Status Put(std::span<const NamedChunk> chunks) = 0;
   // The manifest, after all chunks: from now on the generation is whole.
   virtual absl::Status Commit(const Checkpoint& checkpoint) = 0;
   // Makes the states of `stages` from their neighbours' (model/stage_remake.h), writes their chunks

@@ -25,6 +25,7 @@ struct CoordinatorActor::Checkpointing {
     int64_t requested = 0;   // of it
     int64_t received = 0;
     Bytes bytes;
+    std::vector<NamedChunk> unwritten;
     bool is_done = false;
     Instant progress;
   };

@@ -7,6 +7,7 @@
 #include "common/digest.h"
 #include "common/status.h"
 #include "coordinator/checkpoint_program.h"
+#include "coordinator/import_program.h"
 #include "coordinator/progress_line_program.h"
 #include "model/bpe_trainer.h"
 #include "model/document_reader.h"
@@ -124,23 +125,35 @@ absl::Status MakeTokenizer(const TokenizerRequest& request) {
   return absl::OkStatus();
 }
 
+absl::Status CheckTokens(const InitOptions& options) {
+  if (options.from.empty() || options.new_tokenizer) return absl::OkStatus();
+  const std::string own =
+      IsHuggingFaceDirectory(options.from) ? options.from : TokenizerOf(options.from);
+  if (FileOf(own).empty()) return absl::OkStatus();
+  SKERRY_ASSIGN_OR_RETURN(const std::string models, DigestOfTokenizer(own));
+  if (!options.tokenizer.empty()) {
+    SKERRY_ASSIGN_OR_RETURN(const std::string wished, DigestOfTokenizer(options.tokenizer));
+    if (wished != models) {
+      return InvalidArgument("%s is not the tokenizer of %s%s", options.tokenizer, options.from,
+                             kOtherTokenizer);
+    }
+  }
+  if (options.shards.empty()) return absl::OkStatus();
+  SKERRY_ASSIGN_OR_RETURN(const auto data, TokenDataset::Open(options.shards, Verify::kSizes));
+  if (data->tokenizer() == models) return absl::OkStatus();
+  return InvalidArgument("%s was not made by the tokenizer of %s%s", options.shards, options.from,
+                         kOtherTokenizer);
+}
+
 absl::StatusOr<std::string> TokenizerForData(const InitOptions& options) {
   const std::string own = TokenizerOf(options.directory);
-  if (options.tokenizer.empty()) return own;
   const std::string file = FileOf(options.tokenizer);
-  if (own.empty() || options.new_tokenizer) {
-    if (file.empty()) return std::string();
-    const std::string from = fs::path(fs::absolute(file)).parent_path().string();
-    SKERRY_RETURN_IF_ERROR(CopyTokenizerFiles(from, options.directory + "/tokenizer"));
-    return options.tokenizer;
-  }
-  SKERRY_ASSIGN_OR_RETURN(const std::string wished, DigestOfTokenizer(options.tokenizer));
-  SKERRY_ASSIGN_OR_RETURN(const std::string models, DigestOfTokenizer(own));
-  if (wished != models) {
-    return InvalidArgument("%s is not the tokenizer of %s%s", options.tokenizer, options.from,
-                           kOtherTokenizer);
-  }
-  return own;
+  const bool is_models = !own.empty() && !options.new_tokenizer;
+  if (options.tokenizer.empty() || is_models) return own;
+  if (file.empty()) return std::string();
+  const std::string from = fs::path(fs::absolute(file)).parent_path().string();
+  SKERRY_RETURN_IF_ERROR(CopyTokenizerFiles(from, options.directory + "/tokenizer"));
+  return options.tokenizer;
 }
 
 absl::Status CheckDataFits(const InitOptions& options, int32_t vocab) {
@@ -152,11 +165,7 @@ absl::Status CheckDataFits(const InitOptions& options, int32_t vocab) {
         "the data has a vocabulary of %d tokens, the model of %d ([model] vocab)", data->vocab(),
         vocab);
   }
-  const std::string own = TokenizerOf(options.directory);
-  if (options.new_tokenizer || own.empty()) return absl::OkStatus();
-  SKERRY_ASSIGN_OR_RETURN(const std::string models, DigestOfTokenizer(own));
-  if (data->tokenizer() == models) return absl::OkStatus();
-  return InvalidArgument("the data was not made by the tokenizer of the model%s", kOtherTokenizer);
+  return absl::OkStatus();
 }
 
 }  // namespace skerry

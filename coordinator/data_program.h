@@ -37,14 +37,16 @@ struct TokenizerRequest {
 };
 absl::Status MakeTokenizer(const TokenizerRequest& request);
 
-// That of the texts of a new run: the operator's, else that of the model it begins with.
-// InvalidArgument: the operator's is another than the model's, and that was not asked for. The
-// model's files are in the run's directory by then; the operator's are put there where there are
-// none.
+// Before anything is written. InvalidArgument: the operator's tokenizer, or that of the shards, is
+// another than that of the model which the run begins with, and that was not asked for.
+absl::Status CheckTokens(const InitOptions& options);
+
+// After CheckTokens, that of the texts of a new run: the operator's, else that of the model it
+// begins with. The model's files are in the run's directory by then; the operator's are put there
+// where there are none.
 absl::StatusOr<std::string> TokenizerForData(const InitOptions& options);
 
-// InvalidArgument: the run's data has tokens that the model does not, or was made by another
-// tokenizer than the model's, and that was not asked for.
+// InvalidArgument: the run's data has tokens that the model does not.
 absl::Status CheckDataFits(const InitOptions& options, int32_t vocab);
 
 }  // namespace skerry

@@ -19,7 +19,7 @@ namespace skerry {
 
 class GuardedFiles final : public CheckpointFiles {
  public:
-  // `may_change` is called on the threads that change files.
+  // `may_change` is called on the threads that change files, several at once.
   GuardedFiles(std::unique_ptr<CheckpointFiles> files, std::function<bool()> may_change)
       : files_(std::move(files)), may_change_(std::move(may_change)) {}
 
@@ -30,11 +30,14 @@ class GuardedFiles final : public CheckpointFiles {
   absl::Status Sync(const std::string& folder, const std::vector<std::string>& names) override {
     return files_->Sync(folder, names);
   }
-  void WillRead(const std::string& path) override { files_->WillRead(path); }
   int64_t SizeOf(const std::string& path) override { return files_->SizeOf(path); }
   absl::StatusOr<Bytes> Read(const std::string& path, int64_t offset, int64_t length) override {
     return files_->Read(path, offset, length);
   }
+  absl::StatusOr<int64_t> ReadInto(const std::string& path, std::span<uint8_t> out) override {
+    return files_->ReadInto(path, out);
+  }
+  bool takes_writers() const override { return files_->takes_writers(); }
   absl::StatusOr<std::vector<std::string>> List(const std::string& folder) override {
     return files_->List(folder);
   }

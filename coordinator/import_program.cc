@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <mutex>
 #include <set>
 
-#include "common/digest.h"
+#include "common/parallel.h"
 #include "common/share_line_program.h"
 #include "common/status.h"
 #include "coordinator/checkpoint_archive.h"
+#include "coordinator/chunk_reader.h"
+#include "coordinator/state_writer.h"
 #include "model/export.h"
 #include "model/stage_state.h"
 #include "model/tensor_files.h"
@@ -21,79 +24,64 @@ namespace fs = std::filesystem;
 constexpr int32_t kContextDefault = 1024;
 constexpr int64_t kZeroBytes = 1 << 20;
 
-// The state of one stage as chunks, written as they fill.
-class ChunkWriter {
- public:
-  ChunkWriter(CheckpointArchive& archive, std::set<Digest>& written)
-      : archive_(archive), written_(written) {}
+absl::Status AddZeros(StateWriter& writer, int64_t bytes) {
+  const Bytes zeros(static_cast<size_t>(kZeroBytes));
+  for (int64_t done = 0; done < bytes; done += kZeroBytes) {
+    const auto part = static_cast<size_t>(std::min(kZeroBytes, bytes - done));
+    SKERRY_RETURN_IF_ERROR(writer.Add(std::span(zeros).first(part)));
+  }
+  return absl::OkStatus();
+}
 
-  absl::Status Take(std::span<const uint8_t> bytes) {
-    digest_.Add(bytes);
-    return Append(bytes);
-  }
-  absl::Status TakeZeros(int64_t bytes) {
-    const Bytes zeros(static_cast<size_t>(kZeroBytes));
-    for (int64_t done = 0; done < bytes; done += kZeroBytes) {
-      const auto part = static_cast<size_t>(std::min(kZeroBytes, bytes - done));
-      SKERRY_RETURN_IF_ERROR(Take(std::span(zeros).first(part)));
-    }
-    return absl::OkStatus();
-  }
-  // Ends the state with its digest.
-  absl::Status Finish(CheckpointStage* stage, int64_t* new_bytes) {
-    const Digest sum = digest_.Finish();
-    SKERRY_RETURN_IF_ERROR(Append(sum.bytes));
-    if (!chunk_.empty()) SKERRY_RETURN_IF_ERROR(Put());
-    stage->bytes = bytes_;
-    stage->chunks = std::move(chunks_);
-    *new_bytes += new_bytes_;
-    return absl::OkStatus();
-  }
-
- private:
-  absl::Status Append(std::span<const uint8_t> bytes) {
-    while (!bytes.empty()) {
-      const auto room = static_cast<size_t>(kCheckpointChunkBytes) - chunk_.size();
-      const size_t part = std::min(room, bytes.size());
-      chunk_.insert(chunk_.end(), bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(part));
-      bytes = bytes.subspan(part);
-      if (chunk_.size() == static_cast<size_t>(kCheckpointChunkBytes)) {
-        SKERRY_RETURN_IF_ERROR(Put());
-      }
-    }
-    return absl::OkStatus();
-  }
-  absl::Status Put() {
-    const Digest digest = DigestOf(std::span<const uint8_t>(chunk_));
-    const auto size = static_cast<int64_t>(chunk_.size());
-    chunks_.push_back(digest);
-    bytes_ += size;
-    Bytes chunk = std::move(chunk_);
-    chunk_.clear();
-    if (!written_.insert(digest).second) return absl::OkStatus();  // zeros are alike
-    new_bytes_ += size;
-    return archive_.PutVerified(digest, chunk);
-  }
-
-  CheckpointArchive& archive_;
-  std::set<Digest>& written_;
-  DigestStream digest_;
-  Bytes chunk_;
-  std::vector<Digest> chunks_;
-  int64_t bytes_ = 0, new_bytes_ = 0;
-};
-
-absl::Status WriteStage(const TensorFiles& files, const ParameterLayout& layout, bool has_moments,
-                        ChunkWriter& writer) {
+absl::Status WriteStage(const TensorFiles& files, const TransformerConfig& model, bool has_moments,
+                        CheckpointArchive& archive, CheckpointStage* stage) {
+  const auto layout =
+      ParameterLayout::ForStage(model, stage->first_layer, stage->last_layer, stage->holds_ends);
   const int64_t moments = has_moments ? layout.size() : 0;
-  SKERRY_RETURN_IF_ERROR(writer.Take(StateHeader({layout.size(), moments, 0, 0})));
+  StateWriter writer(archive);
+  SKERRY_RETURN_IF_ERROR(writer.Add(StateHeader({layout.size(), moments, 0, 0})));
   for (const TensorSlot& slot : layout.tensors()) {
     SKERRY_RETURN_IF_ERROR(files.ForEachPiece(slot, [&](std::span<const float> values) {
-      return writer.Take(
+      return writer.Add(
           std::span(reinterpret_cast<const uint8_t*>(values.data()), values.size_bytes()));
     }));
   }
-  return writer.TakeZeros(4 * (layout.size() + 2 * moments));
+  SKERRY_RETURN_IF_ERROR(AddZeros(writer, 4 * (layout.size() + 2 * moments)));
+  return writer.Finish(stage);
+}
+
+// Layer by layer, several at a time.
+absl::Status WriteStages(const TensorFiles& files, const TransformerConfig& model, bool has_moments,
+                         CheckpointArchive& archive, std::vector<CheckpointStage>* stages) {
+  ShareLine line("reading the model");
+  std::mutex mutex;  // of `line` and `done`
+  int64_t done = 0;
+  for (int32_t layer = 0; layer < model.layers; ++layer) {
+    stages->push_back({layer, layer + 1, layer == 0, 0, {}});
+  }
+  std::vector<absl::Status> written(stages->size());
+  InParallel(stages->size(), kReadersMax, [&](size_t i) {
+    written[i] = WriteStage(files, model, has_moments, archive, &(*stages)[i]);
+    const std::lock_guard lock(mutex);
+    line.Show(++done, model.layers);
+  });
+  line.End();
+  for (const absl::Status& status : written) SKERRY_RETURN_IF_ERROR(status);
+  return absl::OkStatus();
+}
+
+// Chunks that are alike are one on the disk.
+void CountBytes(Checkpoint* checkpoint) {
+  std::set<Digest> seen;
+  for (const CheckpointStage& stage : checkpoint->stages) {
+    checkpoint->bytes += stage.bytes;
+    int64_t left = stage.bytes;
+    for (const Digest& chunk : stage.chunks) {
+      const int64_t size = std::min(kCheckpointChunkBytes, left);
+      if (seen.insert(chunk).second) checkpoint->new_bytes += size;
+      left -= size;
+    }
+  }
 }
 
 }  // namespace
@@ -140,20 +128,9 @@ absl::StatusOr<Checkpoint> ImportModel(const std::string& directory, const std::
   checkpoint.run = "imported";
   checkpoint.config = FormatRunConfig(config);
   checkpoint.model = model;
-  std::set<Digest> written;
   const bool has_moments = config.inner.optimizer == InnerOptimizer::kAdamW;
-  ShareLine line("reading the model");
-  for (int32_t layer = 0; layer < model.layers; ++layer) {
-    ChunkWriter writer(archive, written);
-    const auto layout = ParameterLayout::ForStage(model, layer, layer + 1, layer == 0);
-    SKERRY_RETURN_IF_ERROR(WriteStage(*files, layout, has_moments, writer));
-    CheckpointStage stage{layer, layer + 1, layer == 0, 0, {}};
-    SKERRY_RETURN_IF_ERROR(writer.Finish(&stage, &checkpoint.new_bytes));
-    checkpoint.bytes += stage.bytes;
-    checkpoint.stages.push_back(std::move(stage));
-    line.Show(layer + 1, model.layers);
-  }
-  line.End();
+  SKERRY_RETURN_IF_ERROR(WriteStages(*files, model, has_moments, archive, &checkpoint.stages));
+  CountBytes(&checkpoint);
   SKERRY_RETURN_IF_ERROR(archive.Commit(checkpoint));
   const std::string tokenizer = to + "/tokenizer";
   SKERRY_RETURN_IF_ERROR(CopyTokenizerFiles(directory, tokenizer));

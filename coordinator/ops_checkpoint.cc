@@ -201,17 +201,19 @@ void CoordinatorActor::OnCheckpointChunk(Context& context, const NodeId& from,
   stage.progress = context.now();
   if (stage.received < size) return RequestChunks(context, index);
   checkpointing_->made.new_bytes += size;
-  auto work = std::make_shared<Checkpointing::Work>();
-  const JobId job =
-      context.Submit({"write chunk", Duration::Millis(10),
-                      [work, store = options_.checkpoints,
-                       digest = checkpointing_->made.stages[index].chunks[stage.chunk],
-                       chunk = MakePayload(std::exchange(stage.bytes, {}))] {
-                        work->status = store->Put(digest, chunk);
-                      }});
-  checkpointing_->jobs[job] = {index, work};
+  stage.unwritten.push_back({checkpointing_->made.stages[index].chunks[stage.chunk],
+                             MakePayload(std::exchange(stage.bytes, {}))});
   stage.held[stage.chunk] = true;
   stage.requested = stage.received = 0;
+  const bool is_last = std::find(stage.held.begin(), stage.held.end(), false) == stage.held.end();
+  if (!is_last && stage.unwritten.size() < kChunksTogether) return RequestChunks(context, index);
+  auto work = std::make_shared<Checkpointing::Work>();
+  const auto chunks =
+      std::make_shared<const std::vector<NamedChunk>>(std::exchange(stage.unwritten, {}));
+  const JobId job = context.Submit(
+      {"write chunks", Duration::Millis(10 * std::ssize(*chunks)),
+       [work, store = options_.checkpoints, chunks] { work->status = store->Put(*chunks); }});
+  checkpointing_->jobs[job] = {index, work};
 }
 
 bool CoordinatorActor::OnCheckpointJob(Context& context, JobId job) {

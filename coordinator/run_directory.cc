@@ -190,6 +190,7 @@ absl::Status InitRunDirectory(const InitOptions& options) {
   const RunDirectory directory{options.directory};
   SKERRY_ASSIGN_OR_RETURN(const JournalStore wished, ParseStore(directory.path, options.store, ""));
   SKERRY_RETURN_IF_ERROR(MustBeFree(directory));
+  SKERRY_RETURN_IF_ERROR(CheckTokens(options));
   // Before anything is made, and texts are read for hours.
   if (wished.postgres) {
     SKERRY_RETURN_IF_ERROR(PostgresJournal::MakeTables(wished.postgres->url));

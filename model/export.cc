@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/check.h"
+#include "common/large_memory.h"
 #include "common/status.h"
 #include "model/file_io.h"
 #include "model/number_formats.h"
@@ -217,7 +218,7 @@ absl::StatusOr<HuggingFaceModel> ReadHuggingFace(
   const ParameterLayout layout = ParameterLayout::ForModel(config);
   // Before the arena is allocated: config.json may promise more than the files hold.
   SKERRY_RETURN_IF_ERROR(files->CheckAgainst(layout));
-  HuggingFaceModel model{config, std::vector<float>(static_cast<size_t>(layout.size()))};
+  HuggingFaceModel model{config, LargeVector<float>(static_cast<size_t>(layout.size()))};
   for (const TensorSlot& slot : layout.tensors()) {
     const std::span<float> all(model.parameters);
     SKERRY_RETURN_IF_ERROR(files->Read(

@@ -80,14 +80,31 @@ MappedFile::~MappedFile() {
   munmap(const_cast<uint8_t*>(bytes_.data()), bytes_.size());
 }
 
-void MappedFile::WillRead(int64_t offset, int64_t length) const {
-  const auto size = static_cast<int64_t>(bytes_.size());
-  const auto page = static_cast<int64_t>(sysconf(_SC_PAGESIZE));
-  const int64_t begin = std::min(offset, size) / page * page;
-  const int64_t end = std::min(size, offset + length);
-  if (begin >= end) return;
-  auto* from = const_cast<uint8_t*>(bytes_.data()) + begin;
-  static_cast<void>(posix_madvise(from, static_cast<size_t>(end - begin), POSIX_MADV_WILLNEED));
+absl::StatusOr<std::unique_ptr<PartlyReadFile>> PartlyReadFile::Open(const std::string& path) {
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return FileError(path, "open", errno);
+  std::unique_ptr<PartlyReadFile> file(new PartlyReadFile(path, descriptor, 0));
+  struct stat facts {};
+  if (fstat(descriptor, &facts) != 0) return FileError(path, "stat", errno);
+  if (!S_ISREG(facts.st_mode)) return InvalidArgument("%s: not a regular file", path);
+  file->size_ = facts.st_size;
+  return file;
+}
+
+PartlyReadFile::~PartlyReadFile() {
+  close(descriptor_);
+}
+
+absl::Status PartlyReadFile::Read(int64_t offset, std::span<uint8_t> out) const {
+  while (!out.empty()) {
+    const ssize_t got = pread(descriptor_, out.data(), out.size(), offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return FileError(path_, "read", errno);
+    if (got == 0) return DataLoss("%s: ends at %d bytes, it had %d", path_, offset, size_);
+    out = out.subspan(static_cast<size_t>(got));
+    offset += got;
+  }
+  return absl::OkStatus();
 }
 
 AtomicFile::AtomicFile(std::string path, int descriptor)

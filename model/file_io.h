@@ -1,5 +1,5 @@
-// Files as models and data need them: read-only maps, and writes that are there whole or not at
-// all.
+// Files as models and data need them: read-only maps, parts that are read, and writes that are
+// there whole or not at all.
 //
 // Errors: NotFound, PermissionDenied (also a read-only disk), ResourceExhausted (disk full, file
 // size limit), Unavailable for the rest; the text names the path.
@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -27,8 +28,6 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   std::span<const uint8_t> bytes() const { return bytes_; }
-  // This part will be read soon; what is beyond the end does not matter. A hint.
-  void WillRead(int64_t offset, int64_t length) const;
   const std::string& path() const { return path_; }
 
  private:
@@ -36,6 +35,28 @@ class MappedFile {
       : path_(std::move(path)), bytes_(bytes) {}
   std::string path_;
   std::span<const uint8_t> bytes_;
+};
+
+// A file that is read in parts, for what is looked at once: unlike a map it costs no page faults,
+// and a disk that fails, or a file that shrinks, is an error. Any thread.
+class PartlyReadFile {
+ public:
+  static absl::StatusOr<std::unique_ptr<PartlyReadFile>> Open(const std::string& path);
+  ~PartlyReadFile();
+  PartlyReadFile(const PartlyReadFile&) = delete;
+  PartlyReadFile& operator=(const PartlyReadFile&) = delete;
+
+  int64_t size() const { return size_; }  // when it was opened
+  const std::string& path() const { return path_; }
+  // All of `out`. DataLoss: the file ends before.
+  absl::Status Read(int64_t offset, std::span<uint8_t> out) const;
+
+ private:
+  PartlyReadFile(std::string path, int descriptor, int64_t size)
+      : path_(std::move(path)), descriptor_(descriptor), size_(size) {}
+  std::string path_;
+  int descriptor_;
+  int64_t size_;
 };
 
 // Writes PATH.partial and renames it to PATH on Commit, after the bytes are on the disk. Destroyed

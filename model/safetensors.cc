@@ -1,5 +1,7 @@
 #include "model/safetensors.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
@@ -12,6 +14,7 @@ namespace skerry {
 namespace {
 
 constexpr size_t kLengthBytes = 8;
+constexpr size_t kHalvesAtATime = 1 << 15;
 constexpr size_t kAlignment = 8;  // data begin here, as the reference implementation pads
 
 constexpr const char* kTypeNames[] = {"F32", "BF16", "F16"};  // by StoredType
@@ -70,21 +73,23 @@ absl::Status SafetensorsWriter::Commit() {
 }
 
 absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(const std::string& path) {
-  SKERRY_ASSIGN_OR_RETURN(auto file, MappedFile::Open(path));
-  const auto bytes = file->bytes();
+  SKERRY_ASSIGN_OR_RETURN(auto file, PartlyReadFile::Open(path));
+  const auto size = static_cast<uint64_t>(file->size());
+  if (size < kLengthBytes) {
+    return InvalidArgument("%s: %d bytes are no safetensors file", path, size);
+  }
   uint64_t length = 0;
-  if (bytes.size() < kLengthBytes) {
-    return InvalidArgument("%s: %d bytes are no safetensors file", path, bytes.size());
-  }
-  std::memcpy(&length, bytes.data(), kLengthBytes);
-  if (length > kSafetensorsHeaderBytesMax || length > bytes.size() - kLengthBytes) {
+  SKERRY_RETURN_IF_ERROR(
+      file->Read(0, std::span(reinterpret_cast<uint8_t*>(&length), sizeof(length))));
+  if (length > kSafetensorsHeaderBytesMax || length > size - kLengthBytes) {
     return InvalidArgument("%s: its header claims %d bytes; the file has %d and %d are allowed",
-                           path, length, bytes.size(), kSafetensorsHeaderBytesMax);
+                           path, length, size, kSafetensorsHeaderBytesMax);
   }
+  std::vector<uint8_t> header(length);
+  SKERRY_RETURN_IF_ERROR(file->Read(kLengthBytes, header));
   std::unique_ptr<SafetensorsFile> opened(new SafetensorsFile);
-  opened->data_ = bytes.subspan(kLengthBytes + length);
-  auto tensors = ParseSafetensorsHeader(bytes.subspan(kLengthBytes, length),
-                                        static_cast<int64_t>(opened->data_.size()));
+  opened->data_begin_ = static_cast<int64_t>(kLengthBytes + length);
+  auto tensors = ParseSafetensorsHeader(header, file->size() - opened->data_begin_);
   if (!tensors.ok()) return Annotate(tensors.status(), path);
   opened->tensors_ = *std::move(tensors);
   opened->file_ = std::move(file);
@@ -108,30 +113,28 @@ absl::Status SafetensorsFile::Read(const std::string& name, const std::vector<in
   SKERRY_RETURN_IF_ERROR(CheckShape(name, shape));
   const StoredTensor& tensor = tensors_.at(name);
   SKERRY_CHECK(static_cast<int64_t>(out.size()) == tensor.elements);
-  ReadPart(tensor, 0, out);
-  return absl::OkStatus();
+  return ReadPart(tensor, 0, out);
 }
 
-void SafetensorsFile::WillRead(const StoredTensor& tensor, int64_t first, int64_t count) const {
-  const int64_t bytes = StoredBytes(tensor.type);
-  const auto header = static_cast<int64_t>(data_.data() - file_->bytes().data());
-  file_->WillRead(header + tensor.begin + first * bytes, count * bytes);
-}
-
-void SafetensorsFile::ReadPart(const StoredTensor& tensor, int64_t first,
-                               std::span<float> out) const {
+absl::Status SafetensorsFile::ReadPart(const StoredTensor& tensor, int64_t first,
+                                       std::span<float> out) const {
   SKERRY_CHECK(first >= 0 && first + static_cast<int64_t>(out.size()) <= tensor.elements);
-  const uint8_t* from = data_.data() + tensor.begin + first * StoredBytes(tensor.type);
+  int64_t offset = data_begin_ + tensor.begin + first * StoredBytes(tensor.type);
   if (tensor.type == StoredType::kF32) {
-    if (!out.empty()) std::memcpy(out.data(), from, out.size_bytes());
-    return;
+    return file_->Read(offset, {reinterpret_cast<uint8_t*>(out.data()), out.size_bytes()});
   }
-  for (float& value : out) {
-    uint16_t bits = 0;
-    std::memcpy(&bits, from, sizeof(bits));
-    from += sizeof(bits);
-    value = tensor.type == StoredType::kBf16 ? FromBf16Bits(bits) : FromF16Bits(bits);
+  std::array<uint16_t, kHalvesAtATime> halves;
+  while (!out.empty()) {
+    const size_t count = std::min(out.size(), halves.size());
+    SKERRY_RETURN_IF_ERROR(
+        file_->Read(offset, {reinterpret_cast<uint8_t*>(halves.data()), 2 * count}));
+    for (size_t i = 0; i < count; ++i) {
+      out[i] = tensor.type == StoredType::kBf16 ? FromBf16Bits(halves[i]) : FromF16Bits(halves[i]);
+    }
+    offset += static_cast<int64_t>(2 * count);
+    out = out.subspan(count);
   }
+  return absl::OkStatus();
 }
 
 }  // namespace skerry

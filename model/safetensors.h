@@ -81,15 +81,14 @@ class SafetensorsFile {
   // Converts to float32, after CheckShape; `out` has as many values as `shape` says.
   absl::Status Read(const std::string& name, const std::vector<int64_t>& shape,
                     std::span<float> out) const;
-  // Of what stands in the file from this value of a tensor on: it will be read soon. A hint.
-  void WillRead(const StoredTensor& tensor, int64_t first, int64_t count) const;
-  // Of a tensor that is there: values [first, first + out.size()), which it has.
-  void ReadPart(const StoredTensor& tensor, int64_t first, std::span<float> out) const;
+  // Of a tensor that is there: values [first, first + out.size()), which it has. One after the
+  // other they come as fast as the disk gives them.
+  absl::Status ReadPart(const StoredTensor& tensor, int64_t first, std::span<float> out) const;
 
  private:
   SafetensorsFile() = default;
-  std::unique_ptr<MappedFile> file_;
-  std::span<const uint8_t> data_;
+  std::unique_ptr<PartlyReadFile> file_;
+  int64_t data_begin_ = 0;  // in the file
   std::map<std::string, StoredTensor> tensors_;
 };
 

@@ -17,8 +17,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int64_t kIndexBytesMax = 64 << 20;
-constexpr int64_t kPieceValues = 1 << 20;
-constexpr int64_t kAheadValues = 4 * kPieceValues;
+constexpr int64_t kPieceValues = 1 << 18;
 constexpr size_t kFilesMax = 4096;
 
 bool IsPlainName(const std::string& name) {
@@ -26,12 +25,9 @@ bool IsPlainName(const std::string& name) {
          name.find('\0') == std::string::npos && name.ends_with(".safetensors");
 }
 
-// What lies behind it in the file comes from the disk meanwhile.
 absl::Status ReadPiece(const SafetensorsFile& file, const TensorSlot& slot, int64_t first,
                        std::span<float> out) {
-  const StoredTensor& tensor = file.tensors().at(slot.name);
-  file.WillRead(tensor, first + std::ssize(out), kAheadValues);
-  file.ReadPart(tensor, first, out);
+  SKERRY_RETURN_IF_ERROR(file.ReadPart(file.tensors().at(slot.name), first, out));
   if (AreFinite(out)) return absl::OkStatus();
   return InvalidArgument("%s: tensor %s is not finite", file.path(), slot.name);
 }
@@ -112,9 +108,9 @@ bool TensorFiles::CarriesNothing(const std::string& name, const StoredTensor& te
   for (int64_t first = 0; first < tensor.elements; first += kPieceValues) {
     a.resize(static_cast<size_t>(std::min(kPieceValues, tensor.elements - first)));
     b.resize(a.size());
-    holder_.at(name)->ReadPart(tensor, first, a);
-    other.ReadPart(tied, first, b);
-    if (a != b) return false;
+    const bool are_read =
+        holder_.at(name)->ReadPart(tensor, first, a).ok() && other.ReadPart(tied, first, b).ok();
+    if (!are_read || a != b) return false;
   }
   return true;
 }

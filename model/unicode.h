@@ -1,5 +1,6 @@
-// What tokenizers need of Unicode 16: UTF-8, three classes of characters, and normalisation form C
-// (Unicode Standard Annex 15). Tables: tools/unicode_tables.py.
+// What tokenizers need of Unicode: UTF-8, three classes of characters (of version 16), and
+// normalisation form C (Unicode Standard Annex 15; of version 9, as the package `tokenizers` has
+// it). Tables: tools/unicode_tables.py.
 #pragma once
 
 #include <cstdint>

@@ -22,6 +22,21 @@ constexpr size_t kPieceBytesMin = 4 << 10;
 constexpr std::string_view kGzipMagic = "\x1f\x8b";
 constexpr std::string_view kZstandardMagic = "\x28\xb5\x2f\xfd";
 
+// What lies in folders beside texts, and would be learnt by heart as if it were one.
+struct NoText {
+  std::string_view magic, is;
+};
+constexpr NoText kNoTexts[] = {{"PAR1", "Parquet"},
+                               {"ARROW1", "Arrow"},
+                               {"BZh9", "bzip2"},
+                               {"\3757zXZ", "xz"},
+                               {"PK\x03\x04", "a ZIP file"},
+                               {"%PDF-", "PDF"},
+                               {"\211PNG", "a picture"},
+                               {"\377\330\377", "a picture"},
+                               {"\177ELF", "a program"},
+                               {"SQLite format 3", "a database"}};
+
 std::string ErrnoText() {
   return std::generic_category().message(errno);
 }
@@ -166,6 +181,13 @@ absl::Status UnpackedFile::Recognise() {
   s.is_recognised = true;
   if (s.left.starts_with(kGzipMagic)) s.stream = std::make_unique<Gzip>();
   if (s.left.starts_with(kZstandardMagic)) s.stream = std::make_unique<Zstandard>();
+  for (const NoText& other : kNoTexts) {
+    if (!s.left.starts_with(other.magic)) continue;
+    return InvalidArgument(
+        "%s: %s, no text; want text or JSON lines, plain, .gz or .zst: convert it, or leave it out "
+        "[SK-data-text]",
+        s.path, other.is);
+  }
   if (s.stream != nullptr) s.unpacked.resize(kPieceBytes);
   return absl::OkStatus();
 }

@@ -46,12 +46,19 @@ const std::vector<CliExample> kExamples = {
     {"generate", "generate --model model --prompt 'Once upon'", "text from a trained model"},
 };
 
+std::string KnownName(const std::map<std::string, DeviceWish>& names, DeviceWish wish) {
+  for (const auto& [name, value] : names) {
+    if (value == wish) return name;
+  }
+  return "";
+}
+
 void AddDevice(CLI::App& command, DeviceWish* wish) {
   static const std::map<std::string, DeviceWish> kWishes = {
       {"auto", DeviceWish::kAuto}, {"cpu", DeviceWish::kCpu}, {"cuda", DeviceWish::kCuda}};
   command.add_option("--device", *wish, "auto: a GPU where one works; cpu; cuda")
-      ->transform(CLI::CheckedTransformer(kWishes, CLI::ignore_case))
-      ->capture_default_str();
+      ->transform(CLI::CheckedTransformer(kWishes, CLI::ignore_case).description(""))
+      ->default_str(KnownName(kWishes, *wish));
 }
 
 // Several instead of one.
@@ -74,7 +81,7 @@ void AddLimits(CLI::App& command, LimitChange* limits) {
   command
       .add_option("--yield-gpu", limits->yields_gpu,
                   "on: it rests while another program computes on this machine's NVIDIA GPUs")
-      ->transform(CLI::CheckedTransformer(kSwitch, CLI::ignore_case))
+      ->transform(CLI::CheckedTransformer(kSwitch, CLI::ignore_case).description(""))
       ->type_name("on|off");
 }
 
@@ -152,6 +159,7 @@ struct ModelTools {
 
 void ModelTools::AddTo(CLI::App& app, int& exit_code) {
   auto* evaluate_command = app.add_subcommand("evaluate", "loss of a model on held-out text");
+  evaluate_command->alias("eval");
   evaluate_command->add_option("--model", evaluate.model, "a Hugging Face directory");
   evaluate_command->add_flag("--initial", evaluate.initial, "the run's model before training");
   evaluate_command->add_option("--config", evaluate.config, "run.toml");

@@ -332,7 +332,7 @@ void NodeActor::OnJobDone(Context& context, JobId job) {
   }
   if (job == left_overs_job_ && left_overs_job_ != 0) return LeftOversMade(context);
   if (OnSumJob(context, job) || OnWorkJob(context, job)) return;
-  if (job == chunk_job_ && chunk_job_ != 0) return ChunkDigested(context);
+  if (job == chunk_job_ && chunk_job_ != 0) return ChunksDigested(context);
   if (job == digest_job_ && digest_job_ != 0) return StateDigested(context);
   if (job == heavy_job_ && heavy_ != Heavy::kNone) {
     const Heavy done = std::exchange(heavy_, Heavy::kNone);

@@ -203,8 +203,8 @@ class NodeActor final : public Actor {
   bool IsPast(int64_t version) const;
   bool KeepCheckpointIfDue(Context& context);
   void CheckpointKept(Context& context);
-  void DigestNextChunk(Context& context);
-  void ChunkDigested(Context& context);
+  void DigestSomeChunks(Context& context);
+  void ChunksDigested(Context& context);
   void RefuseCheckpoint(Context& context);
   void DropStaleCheckpoint(Context& context);
   void OnCheckpointRequest(Context& context, const NodeId& from, const ObjectRequest& request);
@@ -382,7 +382,7 @@ class NodeActor final : public Actor {
     Instant used;
   };
   std::optional<KeptCheckpoint> checkpoint_;
-  std::shared_ptr<Digest> chunk_digest_;
+  std::shared_ptr<std::vector<Digest>> chunk_digests_;
   JobId chunk_job_ = 0;
   std::deque<StepReport> recent_reports_;  // said again to a coordinator that restarted
   std::deque<Message> passed_on_;          // and these

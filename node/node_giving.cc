@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/digest.h"
+#include "common/digests.h"
 #include "node/node_actor.h"
 #include "node/node_results.h"
 #include "pipeline/plan/route.h"
@@ -127,9 +128,11 @@ void NodeActor::DigestNextChunks(Context& context) {
   digest_job_ = SubmitTracked(
       context,
       {"digest state", Duration::Seconds(cost_s), [common, digests = digests_made_, first, count] {
+         std::vector<std::span<const uint8_t>> parts;
          for (int64_t i = first; i < first + count; ++i) {
-           digests->push_back(DigestOf(PartOf(common, i * kStateChunkBytes, kStateChunkBytes)));
+           parts.push_back(PartOf(common, i * kStateChunkBytes, kStateChunkBytes));
          }
+         *digests = DigestsOf(parts);
        }});
 }
 

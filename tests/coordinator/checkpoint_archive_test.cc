@@ -74,8 +74,8 @@ Written TwoStages(int64_t generation, float salt) {
 
 absl::Status Write(CheckpointArchive& archive, const Written& made) {
   for (size_t s = 0; s < made.states.size(); ++s) {
-    const absl::Status put =
-        archive.Put(made.checkpoint.stages[s].chunks[0], MakePayload(made.states[s]));
+    const NamedChunk chunk{made.checkpoint.stages[s].chunks[0], MakePayload(made.states[s])};
+    const absl::Status put = archive.Put(std::span(&chunk, 1));
     if (!put.ok()) return put;
   }
   return archive.Commit(made.checkpoint);
@@ -266,7 +266,10 @@ TEST_CASE("CheckpointArchive: bytes that are not those of their digest are not k
           "[checkpoint][error]") {
   const auto disk = std::make_shared<CheckpointDisk>();
   CheckpointArchive archive = On(disk);
-  CHECK(absl::IsDataLoss(archive.Put(Digest(), MakePayload(Bytes(10, 1)))));
+  const Bytes good(10, 1);
+  const std::vector<NamedChunk> chunks = {
+      {DigestOf(std::span<const uint8_t>(good)), MakePayload(good)}, {Digest(), MakePayload(good)}};
+  CHECK(absl::IsDataLoss(archive.Put(chunks)));
   CHECK(disk->files.empty());
 }
 
@@ -313,7 +316,8 @@ TEST_CASE("A stage that nobody gave is made from its neighbours, layer by layer"
       const Digest digest = DigestOf(std::span<const uint8_t>(state));
       stage.bytes = std::ssize(state);
       stage.chunks = {digest};
-      REQUIRE(archive.Put(digest, MakePayload(state)).ok());
+      const NamedChunk chunk{digest, MakePayload(state)};
+      REQUIRE(archive.Put(std::span(&chunk, 1)).ok());
     }
     made.checkpoint.stages.push_back(stage);
   }

@@ -23,7 +23,6 @@ class NotedFiles final : public CheckpointFiles {
     for (const std::string& name : names) notes_->push_back("synced " + folder + "/" + name);
     return files_.Sync(folder, names);
   }
-  void WillRead(const std::string& path) override { files_.WillRead(path); }
   int64_t SizeOf(const std::string& path) override { return files_.SizeOf(path); }
   absl::StatusOr<Bytes> Read(const std::string& path, int64_t offset, int64_t length) override {
     return files_.Read(path, offset, length);
@@ -69,10 +68,12 @@ Checkpoint Of(int64_t generation, const std::string& letters) {
 struct Fixture {
   void Put(const std::string& letters) {
     const Checkpoint checkpoint = Of(1, letters);
+    std::vector<NamedChunk> chunks;
     for (size_t i = 0; i < letters.size(); ++i) {
-      const Digest& digest = checkpoint.stages[0].chunks[i];
-      REQUIRE(archive.Put(digest, MakePayload(Bytes(1, uint8_t(letters[i])))).ok());
+      chunks.push_back(
+          {checkpoint.stages[0].chunks[i], MakePayload(Bytes(1, uint8_t(letters[i])))});
     }
+    REQUIRE(archive.Put(chunks).ok());
   }
   std::string Chunk(char letter) const {
     return "chunks/" + Of(1, std::string(1, letter)).stages[0].chunks[0].Hex();

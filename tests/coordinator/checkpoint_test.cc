@@ -85,6 +85,37 @@ TEST_CASE("A replica that is past the version, or dies, is followed by another o
   CHECK(kept.run.state().checkpoints.size() == 1);
 }
 
+TEST_CASE(
+    "States of many chunks are gathered and written some at a time; one that lies is passed over",
+    "[coordinator][checkpoint][error]") {
+  Kept kept;
+  kept.more_bytes = 10 * kCheckpointChunkBytes;
+  kept.run.Gather();
+  kept.run.Pass(1);
+  kept.Answer();
+  const auto [first, round] = kept.wanted.at(1);
+  const bool lies = GENERATE(false, true);
+  if (lies) {
+    kept.liar = first;
+    kept.lie_at = 5 * kCheckpointChunkBytes;
+  }
+  kept.Reach(0);
+  kept.Reach(1);
+  kept.Answer();
+  CHECK((kept.wanted.at(1).first == first) != lies);
+  if (lies) {
+    CHECK(kept.run.state().checkpoints.empty());
+    kept.Reach(1);  // the other one
+    kept.Answer();
+  }
+  REQUIRE(kept.run.state().checkpoints.size() == 1);
+  CheckpointArchive archive(std::make_unique<MemoryCheckpointFiles>(kept.disk));
+  const auto made = archive.Load(1);
+  REQUIRE(made.ok());
+  CHECK(made->stages[1].chunks.size() == 11);
+  CHECK(archive.Problems(*made, true).empty());
+}
+
 TEST_CASE("When no replica has the version any more it is given up, and a later one is asked for",
           "[coordinator][checkpoint][error]") {
   Kept kept;

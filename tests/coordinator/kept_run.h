@@ -1,6 +1,7 @@
 // A served run whose checkpoints are kept in memory, for tests.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
@@ -38,7 +39,9 @@ class Kept {
     state.version = round;
     state.base.assign(static_cast<size_t>(layout.size()), static_cast<float>(round + stage));
     state.momentum.assign(state.base.size(), 0.5f);
-    return EncodeState(state);
+    Bytes bytes = EncodeState(state);
+    bytes.resize(bytes.size() + static_cast<size_t>(more_bytes), static_cast<uint8_t>(stage));
+    return bytes;
   }
 
   // Nodes of `gone` say nothing. Answers until nobody is asked anything.
@@ -62,16 +65,20 @@ class Kept {
   void Reach(int32_t stage) {
     const auto [node, round] = wanted.at(stage);
     const Bytes state = StateOf(stage, round);
-    run.From(node, CheckpointState{stage,
-                                   round,
-                                   static_cast<int64_t>(state.size()),
-                                   {DigestOf(std::span<const uint8_t>(state))}});
+    CheckpointState listed{stage, round, std::ssize(state), {}};
+    for (int64_t at = 0; at < std::ssize(state); at += kCheckpointChunkBytes) {
+      const int64_t size = std::min(kCheckpointChunkBytes, std::ssize(state) - at);
+      listed.chunks.push_back(
+          DigestOf(std::span(state).subspan(static_cast<size_t>(at), static_cast<size_t>(size))));
+    }
+    run.From(node, listed);
   }
 
   void Give(const NodeId& to, const ObjectRequest& request) {
     for (const auto& [stage, asked] : wanted) {
       if (asked.first != to) continue;
-      const Bytes state = StateOf(stage, asked.second);
+      Bytes state = StateOf(stage, asked.second);
+      if (to == liar) state[static_cast<size_t>(lie_at)] ^= 1;
       const auto begin = static_cast<ptrdiff_t>(request.offset);
       run.From(to, ObjectChunk{request.object, request.offset, static_cast<int64_t>(state.size()),
                                MakePayload(Bytes(state.begin() + begin,
@@ -99,6 +106,9 @@ class Kept {
 
   std::shared_ptr<CheckpointDisk> disk = std::make_shared<CheckpointDisk>();
   std::map<int32_t, std::pair<NodeId, int64_t>> wanted;
+  int64_t more_bytes = 0;  // behind the state of each stage
+  NodeId liar;             // gives another byte there than it listed
+  int64_t lie_at = 0;
 
  private:
   CheckpointArchive archive_;

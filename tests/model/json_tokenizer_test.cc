@@ -148,4 +148,13 @@ TEST_CASE("Unicode: normalisation form C composes, orders marks and leaves exclu
   CHECK(ToNfc("\xe0\xa5\x98") == "\xe0\xa4\x95\xe0\xa4\xbc");              // never composed
 }
 
+TEST_CASE("Unicode: marks that came after version 9 stay where they are, as `tokenizers` has it",
+          "[model]") {
+  const std::string tilde = "\xcc\x83", newer = "\xe0\xa3\x91", older = "\xe0\xa3\xa3";
+  CHECK(ToNfc("x" + tilde + newer) == "x" + tilde + newer);      // U+08D1, of version 14
+  CHECK(ToNfc("x" + tilde + older) == "x" + older + tilde);      // U+08E3, of the same class
+  const std::string parts = "\xf0\x91\xa4\xb5\xf0\x91\xa4\xb0";  // of U+11938, of version 13
+  CHECK(ToNfc(parts) == parts);
+}
+
 }  // namespace skerry

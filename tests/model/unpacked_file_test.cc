@@ -76,6 +76,18 @@ TEST_CASE("UnpackedFile: plain, gzip and Zstandard, of one part and of two", "[m
   check(Gzip("text") + std::string(600'000, '\0'), "text");
 }
 
+TEST_CASE("UnpackedFile: files that are no text are refused by what they are", "[model][error]") {
+  const TemporaryDirectory directory;
+  const auto [magic, is] = GENERATE(table<std::string, std::string>(
+      {{"PAR1", "Parquet"}, {"PK\x03\x04", "a ZIP file"}, {"%PDF-1.4", "PDF"}}));
+  WriteFile(directory.Join("x"), magic + " and more");
+  const auto all = AllOf(directory.Join("x"));
+  REQUIRE(absl::IsInvalidArgument(all.status()));
+  CHECK(std::string(all.status().message()).find("/x: " + is + ", no text") != std::string::npos);
+  WriteFile(directory.Join("y"), "text of " + magic);
+  CHECK(*AllOf(directory.Join("y")) == "text of " + magic);
+}
+
 TEST_CASE("UnpackedFile: a packed file that is cut or changed is an error that names it",
           "[model][error]") {
   const TemporaryDirectory directory;

@@ -9,8 +9,11 @@ skerry-node on both directories and of transformers on the export must agree wit
 largest. GGUF: each type is opened by the package `gguf`, and its values held against the export's.
 Training: parameters after three steps of AdamW on one window, beside PyTorch's, within 1e-3 of how far
 each tensor moved. Speed: `data prepare` beside `tokenizers`, MB per processor second, with one vocabulary.
-Tokenizers: N texts of each kind through `data prepare`, token by token against `tokenizers`.
-Needs torch, transformers, tokenizers, gguf in a scratch environment; exit status 1: something differs.
+Tokenizers: N texts of each kind through `data prepare`, token by token against `tokenizers`, and against
+`sentencepiece` for its two kinds of models, of the version that skerry's library has (0.1.97 on Debian
+12): of two cuts with the same score later versions take the other one.
+Needs torch, transformers, tokenizers, sentencepiece, gguf in a scratch environment; exit status 1:
+something differs.
 """
 import argparse
 import gzip
@@ -122,24 +125,35 @@ def tokens_of_data(directory):
     return numpy.concatenate([numpy.fromfile(directory / s, dtype=kind, offset=64) for s in shards])
 
 
-def compare_tokenizer(build, work, name, tokenizer, count):
-    """One JSON line a text; the end-of-text token tells where each ends."""
-    path, lines = work / "tokenizer.json", work / "texts.jsonl"
-    tokenizer.save(str(path))
-    made = texts.HARD + texts.random_texts(f"compare {name}", count)
+def compare_tokens(build, work, name, path, made, theirs):
+    """One JSON line a text; the end-of-text token tells where each ends. `theirs`: tokens of each."""
+    lines = work / "texts.jsonl"
     with open(lines, "w") as file:
         for text in made:
             file.write(json.dumps({"text": text}) + "\n")
     run(build / "bin/skerry-coordinator", "data", "prepare", lines, "--out", work / "data", "--tokenizer", path,
         "--validation", "0")
-    separator = tokenizer.token_to_id("<|endoftext|>")
-    separator = tokenizer.token_to_id("</s>") if separator is None else separator
-    want = []
-    for encoded in tokenizer.encode_batch(made, add_special_tokens=False):
-        want += encoded.ids + [separator]
+    want = [token for tokens in theirs for token in tokens]
     got = tokens_of_data(work / "data")
     same = len(got) == len(want) and bool((got == numpy.array(want)).all())
     report(f"tokenizer {name}", f"{len(made)} texts, {len(want)} tokens", same)
+
+
+def compare_tokenizer(build, work, name, tokenizer, count):
+    path = work / "tokenizer.json"
+    tokenizer.save(str(path))
+    made = texts.HARD + texts.random_texts(f"compare {name}", count)
+    separator = tokenizer.token_to_id("<|endoftext|>")
+    separator = tokenizer.token_to_id("</s>") if separator is None else separator
+    theirs = [encoded.ids + [separator] for encoded in tokenizer.encode_batch(made, add_special_tokens=False)]
+    compare_tokens(build, work, name, path, made, theirs)
+
+
+def compare_sentence_piece(build, work, kind, count):
+    tokenizer = vocabularies.sentence_piece(kind, work / "trained")
+    made = texts.HARD + texts.random_texts(f"compare {kind}", count)
+    theirs = [tokens + [tokenizer.eos_id()] for tokens in tokenizer.encode(made)]
+    compare_tokens(build, work, f"sentencepiece, {kind}", work / "trained.model", made, theirs)
 
 
 def compare_speed(build):
@@ -173,6 +187,9 @@ def main():
     for name, tokenizer in vocabularies.all_of(2000).items():
         with tempfile.TemporaryDirectory() as work:
             compare_tokenizer(options.build, pathlib.Path(work), name, tokenizer, options.texts)
+    for kind in ("bpe", "unigram"):
+        with tempfile.TemporaryDirectory() as work:
+            compare_sentence_piece(options.build, pathlib.Path(work), kind, options.texts)
     print(f"{sum(RESULTS)} of {len(RESULTS)} agree")
     sys.exit(0 if all(RESULTS) else 1)
 

@@ -60,6 +60,15 @@ def visible_space(as_normalizer, size=700):
     return tokenizer
 
 
+def sentence_piece(kind, prefix, size=800):
+    """Trains PREFIX.model, of a kind of sentencepiece's, and opens it."""
+    import sentencepiece
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(corpus()), model_prefix=str(prefix), vocab_size=size, model_type=kind,
+        byte_fallback=True, character_coverage=0.99, minloglevel=2)
+    return sentencepiece.SentencePieceProcessor(model_file=f"{prefix}.model")
+
+
 def all_of(size):
     byte = pre_tokenizers.ByteLevel
     return {
