@@ -80,6 +80,9 @@ class ObservedStage final : public StageWork {
   absl::StatusOr<Payload> DecodeBoundary(DeltaCodec codec, const Payload& encoded) const override {
     return stage_->DecodeBoundary(codec, encoded);
   }
+  std::optional<float> SizeOfValues(const Payload& values) const override {
+    return stage_->SizeOfValues(values);
+  }
   absl::StatusOr<Recomputed> Recompute(const Payload& in, const Payload& d_out) override {
     return stage_->Recompute(in, d_out);
   }

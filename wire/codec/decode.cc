@@ -229,6 +229,7 @@ std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader 
     case E::WORK_CHECK:
     case E::WORK_COPY:
     case E::WORK_CHECKED:
+    case E::BOUNDARY_SIZES:
       return ReadPass(checks, e, payload);
     case E::DELTA:
     case E::DELTA_HELD:

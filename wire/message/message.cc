@@ -130,6 +130,7 @@ int64_t WireSize(const Message& message) {
           [](const Gradient& m) { return SizeOf(m.values); },
           [](const WorkCopy& m) { return SizeOf(m.values) + 40; },
           [](const WorkCheck&) { return int64_t{160}; },
+          [](const BoundarySizes& m) { return 16 + 48 * static_cast<int64_t>(m.sides.size()); },
           [](const GroupValues& m) { return SizeOf(m.values) + 40; },
           [](const GroupTrial& m) { return 48 + 32 * static_cast<int64_t>(m.members.size()); },
           [](const Delta& m) { return SizeOf(m.payload) + 32; },
@@ -203,6 +204,9 @@ std::string Describe(const Message& message) {
           [](const WorkCheck& m) { return OfVisit("WorkCheck", m); },
           [](const WorkCopy& m) { return OfVisit("WorkCopy", m); },
           [](const WorkChecked& m) { return OfVisit("WorkChecked", m); },
+          [](const BoundarySizes& m) {
+            return StrFormat("BoundarySizes from step %d", m.first_step);
+          },
           [](const RoundLate& m) { return LateRound(m); },
           [](const DeltaHeld& m) { return OfRound("DeltaHeld", m) + " of " + m.sender.Short(); },
           [](const RoundCommit& m) {
