@@ -24,6 +24,7 @@ struct StageFaults {
   bool covers_up = false;          // and what it says that it has left over follows from those
   bool false_accusations = false;  // it says of every sum that it checks that it is false
   bool passes_on = false;          // what came is sent on as if it had worked on it
+  double scaled = 1;               // activations and gradients are multiplied on their way out
   bool out_of_memory = false;      // the device has none left for a microbatch
   bool void_deltas = false;    // every delta is no message of its codec: not finite, out of range
   bool void_sums = false;      // likewise every sum of a sharded round
