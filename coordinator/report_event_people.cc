@@ -81,6 +81,15 @@ void EventFold::OnMembership(const std::string& kind, const json& event) {
                          IntegerAt(event, "round"), IntegerAt(event, "stage"),
                          kind == "false_sum" ? "was false" : "is of what its senders deny"),
          true);
+  } else if (kind == "odd_sizes" || kind == "sizes_disputed") {
+    Tell(kind,
+         absl::StrFormat("The %s of %s in stage %d %s.", TextAt(event, "what"), node,
+                         IntegerAt(event, "stage"),
+                         kind == "odd_sizes" ? "are unlike those of others"
+                                             : "are in doubt: its word or others'"),
+         true);
+  } else if (kind == "sizes_settled") {
+    Tell(kind, "What " + node + " sends is as large as what others send again.");
   } else if (kind == "absent") {
     late_[{IntegerAt(event, "stage"), IntegerAt(event, "round")}].insert(node);
     Tell(kind,
