@@ -31,8 +31,8 @@ struct CoordinatorActor::WorkChecking {
   std::map<Key, Comparison> open;
   int64_t drawn_below = 0;  // steps that were drawn from
   WorkJudge judge;
-  std::set<NodeId> odd;  // by the size of what they send: checked as if nobody ever was
-  std::map<NodeId, int32_t> stages;                // as they were when it was noted
+  std::set<NodeId> odd;              // by the size of what they send: checked as if nobody ever was
+  std::map<NodeId, int32_t> stages;  // as they were when it was noted
   std::set<std::pair<NodeId, NodeId>> told_doubt;  // checker, suspect
 
   struct Visit {

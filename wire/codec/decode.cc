@@ -192,6 +192,7 @@ Message ReadMembership(ReadChecks& checks, schema::Envelope::Reader e) {
 
 std::optional<Message> ReadOther(ReadChecks& checks, schema::Envelope::Reader e,
                                  const Payload& payload) {
+  if (e.isBoundarySizes()) return ReadPass(checks, e, payload);
   if (e.isGroupValues() || e.isGroupSign() || e.isGroupTrial() || e.isGroupTried())
     return ReadGroup(checks, e, payload);
   checks.Break("message", "is unknown");
@@ -229,7 +230,6 @@ std::optional<Message> ReadMessage(ReadChecks& checks, schema::Envelope::Reader 
     case E::WORK_CHECK:
     case E::WORK_COPY:
     case E::WORK_CHECKED:
-    case E::BOUNDARY_SIZES:
       return ReadPass(checks, e, payload);
     case E::DELTA:
     case E::DELTA_HELD:

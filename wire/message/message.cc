@@ -47,6 +47,10 @@ std::string OfHop(const char* name, const M& m) {
   return OfAttempt(name, m) + absl::StrFormat(" hop %d", m.hop);
 }
 
+std::string Count(const std::vector<Participant>& of) {
+  return absl::StrFormat(" of %d", of.size());
+}
+
 std::string OfPiece(const GroupValues& m) {
   return absl::StrFormat("GroupValues operation %d step %d piece %d", m.operation, m.step, m.piece);
 }
@@ -204,14 +208,10 @@ std::string Describe(const Message& message) {
           [](const WorkCheck& m) { return OfVisit("WorkCheck", m); },
           [](const WorkCopy& m) { return OfVisit("WorkCopy", m); },
           [](const WorkChecked& m) { return OfVisit("WorkChecked", m); },
-          [](const BoundarySizes& m) {
-            return StrFormat("BoundarySizes from step %d", m.first_step);
-          },
+          [](const BoundarySizes& m) { return StrFormat("BoundarySizes step %d", m.first_step); },
           [](const RoundLate& m) { return LateRound(m); },
           [](const DeltaHeld& m) { return OfRound("DeltaHeld", m) + " of " + m.sender.Short(); },
-          [](const RoundCommit& m) {
-            return OfRound("RoundCommit", m) + StrFormat(" of %d", m.participants.size());
-          },
+          [](const RoundCommit& m) { return OfRound("RoundCommit", m) + Count(m.participants); },
           [](const RoundApplied& m) { return OfRound("RoundApplied", m); },
           [](const DeltaStatistics& m) { return OfRound("DeltaStatistics", m); },
           [](const CheckpointRequest& m) { return OfRound("CheckpointRequest", m); },
