@@ -55,6 +55,19 @@ void BoundaryWatch::Forget(const NodeId& node) {
   }
 }
 
+// Who is gone contradicts nobody.
+void BoundaryWatch::KeepOnly(const std::vector<std::vector<NodeId>>& stages) {
+  std::set<NodeId> here;
+  for (const auto& replicas : stages) here.insert(replicas.begin(), replicas.end());
+  std::erase_if(said_, [&](const auto& said) { return !here.contains(said.first); });
+  for (auto& [from, said] : said_) {
+    for (auto& [number, period] : said) {
+      std::erase_if(period,
+                    [&](const auto& side) { return !here.contains(std::get<NodeId>(side.first)); });
+    }
+  }
+}
+
 // What one end says of an edge in a period; who was sent to says how much there was.
 void BoundaryWatch::AddSide(std::map<EdgeKey, Edge>* edges, const NodeId& from, int64_t number,
                             const Side& side, const Word& word) const {
@@ -191,6 +204,7 @@ void BoundaryWatch::FindOdd(const std::map<NodeId, Flows>& flows,
 
 BoundaryWatch::Changes BoundaryWatch::Judge(const std::vector<std::vector<NodeId>>& stages) {
   ++judgements_;
+  KeepOnly(stages);
   std::map<NodeId, Flows> flows = FlowsOf(Edges());
   std::map<NodeId, Finding> all, found;
   FindContradicted(&flows, &all);

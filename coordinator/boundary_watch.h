@@ -59,7 +59,7 @@ class BoundaryWatch {
   // It has another stage, or none: what it said and what was said of it.
   void Forget(const NodeId& node);
 
-  // Judges everybody with what has come. [stages][live replicas]
+  // Judges everybody with what has come, and forgets who is not there. [stages][live replicas]
   Changes Judge(const std::vector<std::vector<NodeId>>& stages);
   const std::map<NodeId, Finding>& named() const { return named_; }
   int64_t judgements() const { return judgements_; }
@@ -91,6 +91,7 @@ class BoundaryWatch {
     std::set<NodeId> partners, contradicted_by;
   };
 
+  void KeepOnly(const std::vector<std::vector<NodeId>>& stages);
   std::map<EdgeKey, Edge> Edges() const;
   void AddSide(std::map<EdgeKey, Edge>* edges, const NodeId& from, int64_t period, const Side& side,
                const Word& word) const;

@@ -25,7 +25,7 @@ using Is = BoundaryWatch::Is;
 struct Fleet {
   uint8_t replicas = 4;
   bool has_lanes = false;  // replica i passes to replica i only
-  std::set<NodeId> silent;
+  std::set<NodeId> silent, gone;
   BoundaryWatch watch;
   int64_t period = 0;
   int32_t visits = 8;  // of an edge in a period
@@ -41,7 +41,9 @@ struct Fleet {
   std::vector<std::vector<NodeId>> stages() const {
     std::vector<std::vector<NodeId>> all(3);
     for (int s = 0; s < 3; ++s) {
-      for (int r = 0; r < replicas; ++r) all[static_cast<size_t>(s)].push_back(At(s, r));
+      for (int r = 0; r < replicas; ++r) {
+        if (!gone.contains(At(s, r))) all[static_cast<size_t>(s)].push_back(At(s, r));
+      }
     }
     return all;
   }
@@ -215,6 +217,13 @@ TEST_CASE("BoundaryWatch: restarts name nobody", "[coordinator]") {
   }
   SECTION("of the run, at an earlier step") {
     fleet.period = 2;
+  }
+  SECTION("and deaths, of one that had said nothing yet") {
+    Fleet other;
+    other.silent = {other.At(1, 0)};
+    other.Next();
+    other.gone = other.silent;
+    CHECK(other.Go(10).named.empty());
   }
   SECTION("of a node that has another stage now") {
     fleet.watch.Forget(fleet.At(1, 0));
