@@ -34,6 +34,7 @@ struct Watched {
 
 // Whose faults are set: the first replica of a stage, as the first plan names it.
 Watched Train(VirtualRunOptions options, double scaled, bool of_last_stage = true) {
+  const auto nodes = static_cast<int32_t>(options.nodes.size());
   VirtualRun run(std::move(options));
   Watched watched;
   std::string liar;
@@ -44,7 +45,7 @@ Watched Train(VirtualRunOptions options, double scaled, bool of_last_stage = tru
     const auto& stages = update->plan.stages;
     const NodeId node = (of_last_stage ? stages.back() : stages.front()).replicas.front();
     liar = node.Short();
-    for (int32_t i = 0; i < 8; ++i) {
+    for (int32_t i = 0; i < nodes; ++i) {
       if (VirtualRun::node(i) == node) run.faults(i).scaled = scaled;
     }
   });
@@ -101,19 +102,32 @@ TEST_CASE("Odd sizes: among the honest nobody is named", "[sim][sizes]") {
 
 // By hand: seeds, liars and honest runs, one line each.
 TEST_CASE("Odd sizes: by hand over seeds", "[.sizes-by-hand]") {
+  const std::string kind = GENERATE("plain", "high rate", "skips", "three stages");
   for (uint64_t seed = 50; seed < 75; ++seed) {
     for (const int32_t inner : {2, 8, 20}) {
       for (const double scaled : {1.0, 16.0, 0.0}) {
         VirtualRunOptions options = Fleet(seed);
         options.config.steps = 80;
         options.config.outer.inner_steps = inner;
+        if (kind == "high rate") options.config.inner.learning_rate *= 10;
+        if (kind == "skips" || kind == "three stages") {
+          options.config.pipeline.stages = 3;
+          options.config.nodes_min = 12;
+          options.config.pipeline.microbatches_per_step = 12;
+          options.nodes.resize(12, options.nodes.front());
+        }
+        if (kind == "skips") {
+          options.config.model.layers = 6;
+          options.config.pipeline.skip_ratio = 0.33;
+        }
         const Watched watched = Train(options, scaled);
-        std::string honest;
-        for (const std::string& node : watched.odd) honest += node == "the liar" ? "" : " " + node;
-        for (const std::string& node : watched.disputed) honest += " disputed " + node;
-        WARN("seed " << seed << " inner " << inner << " scaled " << scaled << ": liar "
-                     << (watched.odd.contains("the liar") ? "named" : "not named")
-                     << ", others:" << (honest.empty() ? " none" : honest + "\n" + watched.events));
+        std::string others;
+        for (const std::string& node : watched.odd) others += node == "the liar" ? "" : " " + node;
+        for (const std::string& node : watched.disputed) others += " disputed " + node;
+        WARN(kind << ", seed " << seed << ", rounds of " << inner << ", scaled by " << scaled
+                  << ": liar " << (watched.odd.contains("the liar") ? "named" : "not named")
+                  << ", others:" << (others.empty() ? " none" : others + "\n" + watched.events)
+                  << (watched.wrong.empty() ? "" : "; " + watched.wrong));
       }
     }
   }
