@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 
 namespace skerry {
 namespace {
@@ -108,6 +109,22 @@ bool IsSane(const RoundApplied& applied) {
   return applied.round >= 0 && IsDuration(applied.transfer_s) && IsDuration(applied.wait_s) &&
          applied.bytes_sent >= 0 && applied.bytes_sent <= kBytesMax &&
          applied.bytes_received >= 0 && applied.bytes_received <= kBytesMax;
+}
+
+bool IsSane(const BoundarySizes& sizes, const RunConfig& config) {
+  // Each microbatch of the period once, and those that were sent again.
+  const int64_t count_max =
+      8 * kBoundaryPeriodSteps * int64_t{config.pipeline.microbatches_per_step};
+  if (sizes.first_step < 0 || sizes.first_step >= config.steps ||
+      sizes.first_step % kBoundaryPeriodSteps != 0 || sizes.sides.size() > kBoundarySidesMax) {
+    return false;
+  }
+  std::set<std::tuple<NodeId, bool, bool>> known;
+  return std::all_of(sizes.sides.begin(), sizes.sides.end(), [&](const BoundarySide& side) {
+    return side.count > 0 && side.count <= count_max && side.log2_rms >= kBoundaryLog2Min &&
+           side.log2_rms <= kBoundaryLog2Max &&
+           known.insert({side.other, side.is_gradient, side.was_sent}).second;
+  });
 }
 
 RoundApplied CleanApplied(RoundApplied applied, const RoundCommit& commit, OuterRobust robust) {

@@ -24,6 +24,7 @@ Heartbeat CleanHeartbeat(Heartbeat heartbeat);
 bool IsSane(const LinkReading& reading);
 bool IsSane(const MicrobatchLoss& loss, int32_t microbatches_per_step);
 bool IsSane(const RoundApplied& applied);
+bool IsSane(const BoundarySizes& sizes, const RunConfig& config);
 
 // Without those it cannot have screened: nobody but the round's participants, each once, in order,
 // and nobody where the run has no robust mode.

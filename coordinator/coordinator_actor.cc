@@ -141,6 +141,7 @@ void CoordinatorActor::OnTimer(Context& context, TimerId timer) {
   TendHandovers(context);
   if (stopping_) return;
   TendSumChecks(context);
+  TendSizes(context);
   TendWorkChecks(context);
   if (stopping_ || !state_.lost.empty()) return ReportStatus(context);
   TendReplan(context);

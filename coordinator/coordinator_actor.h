@@ -95,6 +95,8 @@ class CoordinatorActor final : public Actor {
   void On(Context& context, const NodeId& from, const SumChecked& message);
   void On(Context& context, const NodeId& from, const WorkChecked& message);  // ops_work_checks.cc
   void TendWorkChecks(Context& context);
+  void On(Context& context, const NodeId& from, const BoundarySizes& message);  // ops_sizes.cc
+  void TendSizes(Context& context);
   void On(Context& context, const NodeId& from, const SumShown& message);
   void On(Context& context, const NodeId& from, const LeftOverSent& message);
   template <typename Other>
@@ -313,11 +315,9 @@ class CoordinatorActor final : public Actor {
   Acquaintances acquaintances_;  // of this life
   std::map<NodeId, std::set<NodeId>> news_;  // to be told to whom, of whom, with the untold
   std::set<NodeId> relays_;                  // that everybody is told of, where not all are
-  using PartnersOfPlan = CoordinatorParts::PartnersOfPlan;
-  PartnersOfPlan plan_partners_;
-  using Dialled = CoordinatorParts::Dialled;
-  std::map<NodeId, Dialled> dialled_;  // of this life
-  TimerId peers_timer_ = 0;            // when they will; 0: nothing to tell
+  CoordinatorParts::PartnersOfPlan plan_partners_;
+  std::map<NodeId, CoordinatorParts::Dialled> dialled_;  // of this life
+  TimerId peers_timer_ = 0;                              // when they will; 0: nothing to tell
 
   using Holdings = std::map<NodeId, std::map<NodeId, Participant>>;  // holder → sender → message
   std::map<RunState::StageRound, Holdings> held_;
@@ -326,8 +326,9 @@ class CoordinatorActor final : public Actor {
   std::shared_ptr<SumChecking> sum_checking_;
   struct WorkChecking;  // work_checking.h
   std::shared_ptr<WorkChecking> work_checking_;
-  using Late = CoordinatorParts::Late;
-  std::map<int32_t, Late> late_;
+  struct SizesWatching;  // ops_sizes.cc
+  std::shared_ptr<SizesWatching> sizes_watching_;
+  std::map<int32_t, CoordinatorParts::Late> late_;
   // What replicas said of their deltas of rounds not frozen; nullopt: what cannot be.
   std::map<RunState::StageRound, std::map<NodeId, std::optional<PartStatistics>>> statistics_;
   std::map<int32_t, std::vector<int64_t>> table_parts_;          // by stage
@@ -373,7 +374,6 @@ class CoordinatorActor final : public Actor {
   struct Writing;
   std::shared_ptr<Writing> writing_;
   JobId planning_job_ = 0, choosing_job_ = 0, replanning_job_ = 0, writing_job_ = 0;
-
   std::shared_ptr<Checkpointing> checkpointing_;
   int64_t checkpoint_margin_ = 0;  // rounds to wait longer: the last one was asked for too late
   std::optional<Instant> checkpoint_made_;  // the last, of this life

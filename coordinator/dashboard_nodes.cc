@@ -54,6 +54,8 @@ std::string ChecksText(const Json& node) {
   const auto screened = node.value("rounds_screened", int64_t{0});
   std::string text = absl::StrFormat("%d rounds counted", counted);
   if (screened > 0) text += absl::StrFormat(", %d screened", screened);
+  const std::string sizes = node.value("sizes", "");
+  if (!sizes.empty()) text += "<br>sizes " + EscapeHtml(sizes);
   const std::string id = EscapeHtml(node.value("id", ""));
   const auto button = [&](const char* does, const char* shown, const char* what) {
     return absl::StrFormat(

@@ -20,6 +20,7 @@ std::string Told(const std::string& kind, const json& record) {
     const std::string why = record.value("why", "");
     return "the operator said " + record.value("do", "") + (why.empty() ? "" : ": ") + why;
   }
+  if (kind == "sizes") return record.value("told", "");
   if (kind == "proof") {
     const json& check = record.at("check");
     return absl::StrFormat(

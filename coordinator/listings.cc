@@ -135,6 +135,11 @@ int64_t RoundsScreened(const RunState& state, const NodeId& node) {
   return it == state.rounds_screened.end() ? 0 : it->second;
 }
 
+std::string OddnessOf(const RunState& state, const NodeId& node) {
+  const auto it = state.odd.find(node);
+  return it == state.odd.end() ? "" : it->second;
+}
+
 namespace {
 
 // "yes" (by IPv4), "yes, v6", "yes, v4 v6", "no"; "untested": what it said is believed.
@@ -222,6 +227,7 @@ void AddNodeFacts(const RunState& state, const NodeId& node, Json* json) {
   (*json)["reach"] = ReachText(record);
   (*json)["rounds_counted"] = credit == state.credits.end() ? 0 : credit->second.rounds;
   (*json)["rounds_screened"] = RoundsScreened(state, node);
+  (*json)["sizes"] = OddnessOf(state, node);
   (*json)["out"] = lists.banned.contains(node) || lists.denied.contains(node);
 }
 
@@ -253,26 +259,33 @@ Json NodesJson(const RunState& state, const RunConfig& config, const Json& statu
                      {"stage", stage},
                      {"replica", replica},
                      {"rounds_screened", RoundsScreened(state, id)},
+                     {"sizes", OddnessOf(state, id)},
                      {"takes_part", takes_part}});
   }
   return nodes;
 }
 
+static std::string SizesWord(const std::string& is) {
+  return is.empty() ? "-" : is;
+}
+
 std::string NodesTable(const Json& nodes) {
-  std::string text = absl::StrFormat("%-9s %-12s %-7s %-8s %-17s %9s %9s %9s %9s %9s %8s  %s\n",
-                                     "node", "region", "slot", "is", "reachable", "GFLOP/s",
-                                     "in bf16", "GiB", "model", "measured", "screened", "device");
+  std::string text =
+      absl::StrFormat("%-9s %-12s %-7s %-8s %-17s %9s %9s %9s %9s %9s %8s %-8s  %s\n", "node",
+                      "region", "slot", "is", "reachable", "GFLOP/s", "in bf16", "GiB", "model",
+                      "measured", "screened", "sizes", "device");
   for (const Json& node : nodes) {
     const bool part = node["takes_part"];
     const int stage = node["stage"], replica = node["replica"];
     text += absl::StrFormat(
-        "%-9s %-12s %-7s %-8s %-17s %9.1f %9s %9s %9s %9s %8d  %s\n",
+        "%-9s %-12s %-7s %-8s %-17s %9.1f %9s %9s %9s %9s %8d %-8s  %s\n",
         node["id"].get<std::string>().substr(0, 8), node["region"].get<std::string>(),
         part ? absl::StrFormat("%d.%d", stage, replica) : "-", node["is"].get<std::string>(),
         node["reachable"].get<std::string>() + (node["relays"].get<bool>() ? ", relay" : ""),
         node["gflops"].get<double>(), RateText(node["bf16_gflops"]), GibText(node["memory_bytes"]),
         GibText(node["memory_model_bytes"]), GibText(node["memory_held_bytes"]),
-        node["rounds_screened"].get<int64_t>(), node["device"].get<std::string>());
+        node["rounds_screened"].get<int64_t>(), SizesWord(node["sizes"]),
+        node["device"].get<std::string>());
   }
   return text;
 }

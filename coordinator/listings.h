@@ -22,11 +22,13 @@ nlohmann::json TablesJson(const RunState& state);
 // "codecs of stage 0, chosen in round 9: int8 12.0 %, ternary 88.0 %", from the above.
 std::vector<std::string> TableLines(const nlohmann::json& tables);
 
+// "odd", "disputed" or "" (coordinator/boundary_watch.h).
+std::string OddnessOf(const RunState& state, const NodeId& node);
 int64_t RoundsScreened(const RunState& state, const NodeId& node);
 
 // What a status says of a node beyond the moment: device, memory_offered_bytes, software, reach (in
-// words), rounds_counted (its delta was accepted in), rounds_screened, out (the run or its operator
-// put it out; why is for the operator).
+// words), rounds_counted (its delta was accepted in), rounds_screened, sizes (OddnessOf), out (the
+// run or its operator put it out; why is for the operator).
 void AddNodeFacts(const RunState& state, const NodeId& node, nlohmann::json* json);
 
 // One object a node: id (whole), region, endpoint ("": nobody can dial it), reachable (in words),
@@ -34,7 +36,8 @@ void AddNodeFacts(const RunState& state, const NodeId& node, nlohmann::json* jso
 // memory_bytes (what it offers), alive, and stage and replica (−1 without a slot), takes_part, is
 // ("here", "standby", "gone"), memory_model_bytes (what the memory model says of its slot, null
 // without one) and memory_held_bytes (the most its stage has held, from the status of a served run;
-// null: not known), rounds_screened (in which a robust mode gave its delta little or no weight).
+// null: not known), rounds_screened (in which a robust mode gave its delta little or no weight),
+// sizes (OddnessOf).
 // `config` as the operator wrote it; `status` may be null.
 nlohmann::json NodesJson(const RunState& state, const RunConfig& config,
                          const nlohmann::json& status);

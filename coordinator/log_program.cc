@@ -33,7 +33,8 @@ LogSeverity SeverityOf(const std::string& kind) {
       "detour",         "digest_mismatch",    "false_sum",         "handover_failed",
       "no_plan",        "screened",           "stage_lost",        "stage_not_remade",
       "state_mismatch", "statistics_refused", "sum_accused",       "sum_disputed",
-      "work_disputed",  "work_doubted",       "sum_not_shown",     "unreachable"};
+      "work_disputed",  "work_doubted",       "sum_not_shown",     "unreachable",
+      "odd_sizes",      "sizes_disputed"};
   static const std::set<std::string> kOften = {"applied", "link", "round", "step"};
   if (Stops(kind)) return LogSeverity::kError;
   if (kWarnings.contains(kind)) return LogSeverity::kWarn;

@@ -45,7 +45,7 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const RoundLate&
   };
   std::erase_if(late.deltas_of, nobody);
   std::erase_if(late.sums_of, nobody);
-  Late& round = late_[*stage];
+  auto& round = late_[*stage];
   if (round.round != message.round || round.plan_version != state_.plan->version) {
     round = {message.round, state_.plan->version, context.now(), {}};
   }
@@ -54,7 +54,7 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const RoundLate&
 }
 
 void CoordinatorActor::GoOnWithoutLate(Context& context, int32_t stage) {
-  Late& late = late_.at(stage);
+  auto& late = late_.at(stage);
   const double waited_s = (context.now() - late.since).seconds();
   const double silent_s = options_.config.node_silent_s;
   if (const auto node = LateOf(stage, waited_s >= silent_s / 2)) {
@@ -83,7 +83,7 @@ void CoordinatorActor::GoOnWithoutLate(Context& context, int32_t stage) {
 // Whose delta is missing; of several that of whom most lack it, if possible somebody who waits for
 // nobody himself. After a while also whose sum does not come.
 std::optional<NodeId> CoordinatorActor::LateOf(int32_t stage, bool for_long) const {
-  const Late& late = late_.at(stage);
+  const auto& late = late_.at(stage);
   std::map<NodeId, size_t> lacked;
   for (const auto& [waiting, said] : late.waiting) {
     for (const NodeId& node : said.deltas_of) ++lacked[node];

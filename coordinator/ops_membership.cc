@@ -79,7 +79,7 @@ void CoordinatorActor::Greet(Context& context, const NodeId& node, const Hello& 
                Welcome{options_.run, options_.config, options_.shards, options_.coordinators});
   TellPause(context, node);
   if (options_.tests_reach) {
-    Dialled& dialled = dialled_[node];
+    auto& dialled = dialled_[node];
     dialled = {{hello.endpoint}, {}, false, {}, peers_changed};
     dialled.listens.insert(dialled.listens.end(), hello.listens.begin(), hello.listens.end());
     const bool tested = state_.nodes.at(node).IsTested();

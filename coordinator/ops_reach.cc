@@ -26,7 +26,7 @@ void CoordinatorActor::TakeAddress(NodeRecord& record, const Hello& hello) const
 }
 
 void CoordinatorActor::TestReach(Context& context, const NodeId& node) {
-  Dialled& dialled = dialled_.at(node);
+  auto& dialled = dialled_.at(node);
   dialled.last = context.now();
   context.TryReach(node, dialled.listens);
 }

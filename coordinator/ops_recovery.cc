@@ -32,6 +32,7 @@ void CoordinatorActor::ForgetTraining() {
   sums_held_.clear();
   sum_checking_.reset();
   work_checking_.reset();
+  sizes_watching_.reset();
   late_.clear();
   statistics_.clear();
   table_parts_.clear();

@@ -29,6 +29,8 @@ void CoordinatorActor::TendWorkChecks(Context& context) {
   if (options_.config.pipeline.work_checks <= 0 || !state_.plan || state_.finished) return;
   if (!work_checking_) work_checking_ = std::make_shared<WorkChecking>();
   WorkChecking& checking = *work_checking_;
+  checking.odd.clear();
+  for (const auto& [node, is] : state_.odd) checking.odd.insert(node);
   int64_t front = -1;
   for (const auto& [node, beat] : beats_) {
     if (TakesPart(node)) front = std::max(front, beat.step);
@@ -80,7 +82,8 @@ void CoordinatorActor::WorkChecking::DrawStage(Context& context, double share, i
   double times = 1, all = 0;
   std::vector<NodeId> checkers;
   for (const auto& [node, of] : visits) {
-    times = std::max(times, kNewTimes / (1.0 + static_cast<double>(judge.ChecksOf(node))));
+    const double known = odd.contains(node) ? 0 : static_cast<double>(judge.ChecksOf(node));
+    times = std::max(times, kNewTimes / (1.0 + known));
     all += static_cast<double>(of.size());
     checkers.push_back(node);
   }
@@ -89,6 +92,17 @@ void CoordinatorActor::WorkChecking::DrawStage(Context& context, double share, i
     if (context.rng().Uniform() >= due) break;
     Compare(context, step, stage, DrawFrom(context, checkers), visits);
   }
+}
+
+// Who is odd first.
+NodeId CoordinatorActor::WorkChecking::DrawSuspect(Context& context,
+                                                   std::vector<NodeId>& suspects) const {
+  const auto first = std::find_if(suspects.begin(), suspects.end(),
+                                  [&](const NodeId& node) { return odd.contains(node); });
+  if (first == suspects.end()) return DrawFrom(context, suspects);
+  const NodeId suspect = *first;
+  suspects.erase(first);
+  return suspect;
 }
 
 void CoordinatorActor::WorkChecking::Compare(Context& context, int64_t step, int32_t stage,
@@ -101,7 +115,7 @@ void CoordinatorActor::WorkChecking::Compare(Context& context, int64_t step, int
     if (node != checker) suspects.push_back(node);
   }
   while (!suspects.empty() && comparison.microbatches.size() < kSuspectsMax) {
-    const NodeId suspect = DrawFrom(context, suspects);
+    const NodeId suspect = DrawSuspect(context, suspects);
     const auto& of = visits.at(suspect);
     const Visit& visit = of[context.rng().Below(of.size())];
     comparison.microbatches[suspect] = visit.microbatch;

@@ -22,6 +22,14 @@ std::string TableTold(const json& event) {
       over != event.end() && *over == true ? "; fewer bits are not to be had" : "");
 }
 
+std::string SizesTold(const std::string& kind, const std::string& node, const json& event) {
+  if (kind == "sizes_settled") return "What " + node + " sends is as large as what others send.";
+  return absl::StrFormat("The %s of %s in stage %d %s.", TextAt(event, "what"), node,
+                         IntegerAt(event, "stage"),
+                         kind == "odd_sizes" ? "are unlike those of others"
+                                             : "are in doubt, and so are those of another");
+}
+
 }  // namespace
 
 // Why somebody is away stays known until it is back: its rounds go on without it.
@@ -81,6 +89,8 @@ void EventFold::OnMembership(const std::string& kind, const json& event) {
                          IntegerAt(event, "round"), IntegerAt(event, "stage"),
                          kind == "false_sum" ? "was false" : "is of what its senders deny"),
          true);
+  } else if (kind == "odd_sizes" || kind == "sizes_disputed" || kind == "sizes_settled") {
+    Tell(kind, SizesTold(kind, node, event), kind != "sizes_settled");
   } else if (kind == "absent") {
     late_[{IntegerAt(event, "stage"), IntegerAt(event, "round")}].insert(node);
     Tell(kind,

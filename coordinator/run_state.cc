@@ -182,6 +182,9 @@ absl::Status ApplyToNode(const std::string& kind, const Json& json, RunState& st
     state.started.insert(node);
   } else if (kind == "proof") {
     json.at("check").get<SumCheck>();  // for who asks for evidence
+  } else if (kind == "sizes") {
+    state.odd[node] = json.at("is");
+    if (state.odd[node].empty()) state.odd.erase(node);
   } else if (kind == "reach") {
     Reachability& reach = it->second.reach;
     reach = {node, json.at("seen"), {}};
@@ -223,7 +226,7 @@ absl::Status ApplyParsed(const Json& json, RunState& state) {
   } else if (kind == "written_off") {
     ApplyWrittenOff(json, state);
   } else if (kind == "life" || kind == "started" || kind == "reach" || kind == "traffic" ||
-             kind == "proof") {
+             kind == "proof" || kind == "sizes") {
     return ApplyToNode(kind, json, state);
   } else if (kind == "checkpoint" || kind == "resumed") {
     ApplyCheckpoint(json, state);
@@ -354,6 +357,9 @@ std::string LifeRecord(const NodeId& node, bool alive, bool evicted, const std::
 }
 std::string StartedRecord(const NodeId& node) {
   return Json{{"kind", "started"}, {"node", node}}.dump();
+}
+std::string SizesRecord(const NodeId& node, const std::string& is, const std::string& told) {
+  return Json{{"kind", "sizes"}, {"node", node}, {"is", is}, {"told", told}}.dump();
 }
 std::string TrafficRecord(const NodeId& node, const Traffic& traffic) {
   return Json{{"kind", "traffic"}, {"node", node}, {"traffic", traffic}}.dump();

@@ -117,6 +117,8 @@ class RunState {
   // Rounds of a node in which a robust mode gave its delta little or no weight, by the first who
   // said so: in a sharded round each replica knows of its own part only.
   std::map<NodeId, int64_t> rounds_screened;
+  // Whose activations, gradients or words about them are "odd" or "disputed" (boundary_watch.h).
+  std::map<NodeId, std::string> odd;
   std::map<int64_t, StepLosses> losses;
   // Of a step that every live stage-0 node is past: those that nobody was credited with by then.
   std::map<int64_t, std::set<int32_t>> written_off;
@@ -157,7 +159,8 @@ std::string WrittenOffRecord(int64_t step, const std::set<int32_t>& microbatches
 std::string LifeRecord(const NodeId& node, bool alive, bool evicted = false,
                        const std::string& why = "");
 std::string StartedRecord(const NodeId& node);
-// What the coordinator found when it followed a sum: "false sum", "false accusation".
+// `is`: "odd", "disputed", or "" that it is neither any more; `told`: for people.
+std::string SizesRecord(const NodeId& node, const std::string& is, const std::string& told);
 std::string TrafficRecord(const NodeId& node, const Traffic& traffic);
 std::string CheckpointMade(const CheckpointRecord& checkpoint);
 std::string CheckpointDropped(int64_t generation);

@@ -133,12 +133,13 @@ auto FieldsOf(Is<CheckpointRecord> auto& of) {
 auto FieldsOf(Is<RunState> auto& of) {
   auto& [nodes, lives, started, evicted, admission, orders, traffic, ticket_uses, links, plan,
          predicted_step_s, lower_bound_s, migrations, moved, commits, base_digests, credits,
-         applied, hidden, rounds_screened, losses, written_off, tokens, finished, exported,
+         applied, hidden, rounds_screened, odd, losses, written_off, tokens, finished, exported,
          checkpoints, generations, resumed, lost, rewinds, rewound_tokens] = of;
   return std::tie(nodes, lives, started, evicted, admission, orders, traffic, ticket_uses, links,
                   plan, predicted_step_s, lower_bound_s, migrations, moved, commits, base_digests,
-                  credits, applied, hidden, rounds_screened, losses, written_off, tokens, finished,
-                  exported, checkpoints, generations, resumed, lost, rewinds, rewound_tokens);
+                  credits, applied, hidden, rounds_screened, odd, losses, written_off, tokens,
+                  finished, exported, checkpoints, generations, resumed, lost, rewinds,
+                  rewound_tokens);
 }
 
 }  // namespace skerry

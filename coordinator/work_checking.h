@@ -31,7 +31,8 @@ struct CoordinatorActor::WorkChecking {
   std::map<Key, Comparison> open;
   int64_t drawn_below = 0;  // steps that were drawn from
   WorkJudge judge;
-  std::map<NodeId, int32_t> stages;                // as they were when it was noted
+  std::set<NodeId> odd;              // by the size of what they send: checked as if nobody ever was
+  std::map<NodeId, int32_t> stages;  // as they were when it was noted
   std::set<std::pair<NodeId, NodeId>> told_doubt;  // checker, suspect
 
   struct Visit {
@@ -41,6 +42,7 @@ struct CoordinatorActor::WorkChecking {
   using Visits = std::map<NodeId, std::vector<Visit>>;  // of one stage and step
   void DrawStep(CoordinatorActor& actor, Context& context, int64_t step);
   void DrawStage(Context& context, double share, int64_t step, int32_t stage, const Visits& visits);
+  NodeId DrawSuspect(Context& context, std::vector<NodeId>& suspects) const;
   void Compare(Context& context, int64_t step, int32_t stage, const NodeId& checker,
                const Visits& visits);
   void Judge(CoordinatorActor& actor, Context& context, Key key);

@@ -253,6 +253,9 @@ void NodeActor::StartTraining(Context& context, int64_t step) {
     if (work_checks_.Watches()) CopyForCheck(c, to, m, true);
     Send(c, to, std::move(m));
   };
+  options.sizes = [this](Context& c, BoundarySizes sizes) {
+    Send(c, options_.coordinator, std::move(sizes));
+  };
   options.report = [this](Context& c, const StepReport& report) {
     recent_reports_.push_back(report);
     if (recent_reports_.size() > ReportsKept(*config_)) recent_reports_.pop_front();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "common/rng.h"
@@ -15,6 +16,18 @@ Payload Falsified(const Payload& payload) {
   if (!payload || payload->empty()) return payload;
   Bytes bytes = *payload;
   bytes[bytes.size() / 2] ^= 0x15;
+  return MakeHollowPayload(std::move(bytes), payload.size());
+}
+
+Payload Scaled(const Payload& payload, double by) {
+  if (!payload) return payload;
+  Bytes bytes = *payload;
+  for (size_t at = 0; at + sizeof(float) <= bytes.size(); at += sizeof(float)) {
+    float value = 0;
+    std::memcpy(&value, bytes.data() + at, sizeof value);
+    value = static_cast<float>(value * by);
+    std::memcpy(bytes.data() + at, &value, sizeof value);
+  }
   return MakeHollowPayload(std::move(bytes), payload.size());
 }
 
@@ -38,6 +51,7 @@ WorkResult ObservedStage::Outgoing(int64_t step, int32_t microbatch, WorkResult 
                                    const Payload* in) const {
   if (observer_.worked) observer_.worked(step, microbatch);
   if (faults_->passes_on && in != nullptr) result.values = *in;
+  if (faults_->scaled != 1) result.values = Scaled(result.values, faults_->scaled);
   if (faults_->wrong_results <= 0) return result;
   Rng rng(static_cast<uint64_t>(step), "wrong results", static_cast<uint64_t>(microbatch));
   if (rng.Uniform() < faults_->wrong_results) result.values = Falsified(result.values);

@@ -25,6 +25,7 @@ struct StageFaults {
   bool unsigned_words = false;     // its statements of sums carry another's signature
   bool false_accusations = false;  // it says of every sum that it checks that it is false
   bool passes_on = false;          // what came is sent on as if it had worked on it
+  double scaled = 1;               // activations and gradients are multiplied on their way out
   bool out_of_memory = false;      // the device has none left for a microbatch
   bool void_deltas = false;    // every delta is no message of its codec: not finite, out of range
   bool void_sums = false;      // likewise every sum of a sharded round
@@ -80,6 +81,9 @@ class ObservedStage final : public StageWork {
   }
   absl::StatusOr<Payload> DecodeBoundary(DeltaCodec codec, const Payload& encoded) const override {
     return stage_->DecodeBoundary(codec, encoded);
+  }
+  std::optional<float> SizeOfValues(const Payload& values) const override {
+    return stage_->SizeOfValues(values);
   }
   absl::StatusOr<Recomputed> Recompute(const Payload& in, const Payload& d_out) override {
     return stage_->Recompute(in, d_out);

@@ -49,6 +49,9 @@ class ScaledStage final : public StageWork {
                             computes_->DecodeBoundary(codec, MakePayload(*encoded)));
     return MakeHollowPayload(*small, boundary_bytes());
   }
+  std::optional<float> SizeOfValues(const Payload& values) const override {
+    return computes_->SizeOfValues(values ? MakePayload(*values) : values);
+  }
   absl::StatusOr<Recomputed> Recompute(const Payload& in, const Payload& d_out) override {
     return computes_->Recompute(MakePayload(*in), MakePayload(*d_out));
   }

@@ -48,6 +48,7 @@ void StageActor::BeginStep(Context& context, int64_t step) {
   accumulated_ = std::exchange(carried_, 0);
   report_ = {step, {}};
   tracer_.Begin(step, plan_.version, context.now());
+  TellSizes(context, step);
   losses_.clear();
   std::erase_if(voided_, [&](const Key& key) { return key.first < step; });
   const int64_t oldest = step - 1 - options_.lag_max;
@@ -267,6 +268,7 @@ bool StageActor::OnJobDone(Context& context, JobId job) {
       it->second.attempt != done.attempt) {
     return true;
   }
+  NoteSizes(done, it->second);
   if (done.result->is_refused) {  // as if it had not come
     ++refused_;
     it->second.state = done.task == Task::kForward ? State::kExpected : State::kAway;

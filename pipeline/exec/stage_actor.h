@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "pipeline/exec/avoidance.h"
+#include "pipeline/exec/boundary_tally.h"
 #include "pipeline/exec/lateness.h"
 #include "pipeline/exec/stage_work.h"
 #include "pipeline/exec/step_tracer.h"
@@ -69,6 +70,8 @@ class StageActor {
     std::function<JobId(Context&, Job)> submit;               // work for the device
     std::function<void(Context&, const StepReport&)> report;  // stage 0: own microbatches of a step
     std::function<void(Context&, const absl::Status&)> failed;  // the device could not do its work
+    // How large what passed was, of eight steps; may be empty.
+    std::function<void(Context&, BoundarySizes)> sizes;
     // Stage 0: a Detour or a VoidList that the coordinator is to pass on too; may be empty.
     std::function<void(Context&, const Message&)> pass_on;
   };
@@ -152,6 +155,8 @@ class StageActor {
   NodeId NodeAt(const Path& path, int32_t hop) const;
   void MakeReady(const Context& context, Visit& visit, Task task, PassInput input);
   void Trace(const Context& context, const Running& done, const Visit& visit);
+  void NoteSizes(const Running& done, const Visit& visit);
+  void TellSizes(Context& context, int64_t step);
   bool HasRightSize(const PassInput& input) const;
   DeltaCodec SendAs(const Visit& visit) const;
   void Finish(Context& context, Key key, Visit& visit, const WorkResult& result);
@@ -197,6 +202,7 @@ class StageActor {
   int32_t carried_ = 0;  // late ones accumulated between two steps
   StepReport report_;
   StepTracer tracer_;
+  BoundaryTally tally_;
   std::map<int32_t, MicrobatchLoss> losses_;
   Running running_;
   int64_t refused_ = 0;

@@ -12,6 +12,31 @@ void StageActor::Trace(const Context& context, const Running& done, const Visit&
               done.ready, done.start, context.now());
 }
 
+// What came and what is sent on, of one visit. Alone on its path a node has no neighbours.
+void StageActor::NoteSizes(const Running& done, const Visit& visit) {
+  const auto length = static_cast<int32_t>(visit.path.size());
+  if (!options_.sizes || length < 2) return;
+  const int64_t step = done.key.first;
+  const auto before = [&] {
+    return NodeAt(visit.path, visit.hop > 0 ? visit.hop - 1 : length - 1);
+  };
+  const bool is_back = done.task == Task::kBackward;
+  if (done.result->log2_came && done.task != Task::kStart) {
+    tally_.Note(step, is_back ? NodeAt(visit.path, visit.hop + 1) : before(), is_back, false,
+                *done.result->log2_came);
+  }
+  if (!done.result->log2_made || done.result->is_refused) return;
+  if (done.task == Task::kStart || done.task == Task::kForward) {
+    tally_.Note(step, NodeAt(visit.path, visit.hop + 1), false, true, *done.result->log2_made);
+  } else if (!is_back || visit.hop > 0) {
+    tally_.Note(step, before(), true, true, *done.result->log2_made);
+  }
+}
+
+void StageActor::TellSizes(Context& context, int64_t step) {
+  for (BoundarySizes& sizes : tally_.TakeBefore(step)) options_.sizes(context, std::move(sizes));
+}
+
 std::string StageActor::WaitingFor() const {
   if (running_.job != 0 || !step_open_) return "";
   for (const int32_t microbatch : pending_) {

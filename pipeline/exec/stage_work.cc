@@ -1,8 +1,10 @@
 #include "pipeline/exec/stage_work.h"
 
+#include <cmath>
 #include <utility>
 
 #include "compression/boundary_code.h"
+#include "pipeline/exec/boundary_tally.h"
 
 namespace skerry {
 
@@ -28,6 +30,11 @@ absl::StatusOr<Payload> StageWork::DecodeBoundary(DeltaCodec codec, const Payloa
   return MakePayload(std::move(values));
 }
 
+std::optional<float> StageWork::SizeOfValues(const Payload& values) const {
+  if (!values || values->empty() || !values.IsWhole()) return std::nullopt;
+  return Log2Rms(View(values));
+}
+
 bool IsBoundary(const StageWork& work, const PassInput& input) {
   const int64_t size = SizeOf(input.values);
   if (input.codec == DeltaCodec::kNone) return size == work.boundary_bytes();
@@ -37,19 +44,28 @@ bool IsBoundary(const StageWork& work, const PassInput& input) {
 
 WorkResult RunPass(const StageWork& work, const PassInput& input, DeltaCodec send_as,
                    const std::function<WorkResult(const Payload&)>& pass) {
+  WorkResult refused;
+  refused.is_refused = true;
   Payload values = input.values;
   if (input.codec != DeltaCodec::kNone) {
     absl::StatusOr<Payload> decoded = work.DecodeBoundary(input.codec, values);
-    if (!decoded.ok()) {
-      WorkResult refused;
-      refused.is_refused = true;
-      return refused;
-    }
+    if (!decoded.ok()) return refused;
     values = *std::move(decoded);
   }
+  refused.log2_came = work.SizeOfValues(values);
+  if (refused.log2_came > kBoundaryLog2Max) return refused;
   WorkResult result = pass(values);
-  if (send_as == DeltaCodec::kNone || !result.status.ok()) return result;
-  // A model that diverges says so in full precision.
+  if (!result.status.ok()) return result;
+  result.log2_came = refused.log2_came;
+  result.log2_made = work.SizeOfValues(result.values);
+  if (result.log2_made && !std::isfinite(*result.log2_made)) {
+    result.status = FailedPrecondition(
+        "what this stage makes of finite values is not finite: training has diverged; a lower "
+        "learning rate or a longer warmup helps");
+    return result;
+  }
+  if (send_as == DeltaCodec::kNone) return result;
+  // What cannot be encoded is beyond its codec's range, and travels as it is.
   absl::StatusOr<Payload> encoded = work.EncodeBoundary(send_as, result.values);
   if (!encoded.ok()) return result;
   result.values = *std::move(encoded);

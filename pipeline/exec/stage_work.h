@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -42,6 +43,8 @@ struct WorkResult {
   int32_t tokens = 0;
   DeltaCodec codec = DeltaCodec::kNone;  // what `values` is encoded as
   bool is_refused = false;               // what came in is no such message: nothing was computed
+  // log₂ of the root mean square of what came in and of `values`; nullopt: not known (RunPass).
+  std::optional<float> log2_came = {}, log2_made = {};
 };
 
 class StageWork {
@@ -66,6 +69,9 @@ class StageWork {
   // changes. InvalidArgument: a value is not finite, no such message.
   virtual absl::StatusOr<Payload> EncodeBoundary(DeltaCodec codec, const Payload& values) const;
   virtual absl::StatusOr<Payload> DecodeBoundary(DeltaCodec codec, const Payload& encoded) const;
+
+  // How large a payload of float32 is (Log2Rms); nullopt: of a hollow one nobody knows.
+  virtual std::optional<float> SizeOfValues(const Payload& values) const;
 
   // What this stage makes of a microbatch of another replica, and forgets; its own are left alone.
   struct Recomputed {
@@ -227,7 +233,9 @@ struct PassInput {
 bool IsBoundary(const StageWork& work, const PassInput& input);
 
 // One pass over a microbatch, all of it on the device thread: decodes its input, computes, encodes
-// what goes over a slow link. What cannot be encoded, not being finite, is sent as it is.
+// what goes over a slow link, and measures both. What came and is not finite, or beyond
+// 2^kBoundaryLog2Max, is refused: nobody's numbers may void another's. If then what was computed is
+// not finite, it is this stage that has diverged: FailedPrecondition.
 WorkResult RunPass(const StageWork& work, const PassInput& input, DeltaCodec send_as,
                    const std::function<WorkResult(const Payload&)>& pass);
 

@@ -45,6 +45,36 @@ TEST_CASE("Numbers of no meaning become zero, or void the message", "[coordinato
   CHECK(CleanHeartbeat(beat) == Heartbeat{});
 }
 
+TEST_CASE("Sizes of activations are in range, each named once, or the message is void",
+          "[coordinator]") {
+  RunConfig config;
+  config.steps = 100;
+  config.pipeline.microbatches_per_step = 4;
+  const BoundarySizes good{96, {{TestNodeId(1), true, false, 256, -3}}};
+  CHECK(IsSane(good, config));
+  CHECK(IsSane(BoundarySizes{}, config));
+  BoundarySizes bad = good;
+  BoundarySide& side = bad.sides.front();
+  SECTION("numbers") {
+    side.log2_rms = GENERATE(NAN, INFINITY, -INFINITY, -64.5f, 40.5f);
+  }
+  SECTION("counts") {
+    side.count = GENERATE(0, -1, 257, std::numeric_limits<int32_t>::max());
+  }
+  SECTION("steps") {
+    bad.first_step = GENERATE(as<int64_t>(), -8, 1, 104, std::numeric_limits<int64_t>::max());
+  }
+  SECTION("one named twice") {
+    bad.sides.push_back(good.sides.front());
+  }
+  SECTION("too many") {
+    for (uint32_t i = 2; i < 2 + kBoundarySidesMax; ++i) {
+      bad.sides.push_back({TestNodeId(i), true, false, 1, 0});
+    }
+  }
+  CHECK_FALSE(IsSane(bad, config));
+}
+
 TEST_CASE("Event fields are JSON whatever is in them", "[coordinator]") {
   const std::string fields = EventFields({{"why", "\"}\xff{"}, {"n", 1}});
   const auto parsed = nlohmann::json::parse("{" + fields + "}");

@@ -46,9 +46,11 @@ TEST_CASE("Dashboard: a node's row says what it is, what it holds, and that it w
   node["memory_bytes"] = 2e9;
   node["rounds_counted"] = 7;
   node["rounds_screened"] = 2;
+  node["sizes"] = "odd";
   const RunReport report;
   const std::string before = Piece(DashboardView(status, 0, report), "nodes");
-  for (const char* part : {"&lt;GPU&gt;", "0.9", "yes, v6", "7 rounds counted, 2 screened"}) {
+  for (const char* part :
+       {"&lt;GPU&gt;", "0.9", "yes, v6", "7 rounds counted, 2 screened<br>sizes odd"}) {
     CHECK(Has(before, part));
   }
   CHECK(Has(before, HumanBytes(2e9) + " of " + HumanBytes(8e9)));

@@ -116,6 +116,7 @@ inline RunState FullState() {
   state.applied[{1, 2}][node] = {1, 2, digest, 0.5, 0.25, {other}, 100, 200};
   state.hidden = {500'000, 250'000};
   state.rounds_screened[other] = 4;
+  state.odd[other] = "odd";
   state.losses[9].by_microbatch = {{1, {1, 64, 2.5f}}, {3, {3, 32, -0.5f}}};
   state.written_off[8] = {1, 2};
   state.tokens = -96;  // a fold gives what it gives

@@ -224,6 +224,9 @@ std::vector<std::pair<std::string, Message>> WorkSamples() {
       {"work_copy",
        WorkCopy{3, 2, 1, SampleNode(1), WorkPart::kGradient, DeltaCodec::kBf16, SamplePayload(48)}},
       {"work_checked", WorkChecked{3, 2, SampleNode(1), 0.25f, 1.5f}},
+      {"boundary_sizes",
+       BoundarySizes{16,
+                     {{SampleNode(1), false, true, 3, -0.5f}, {SampleNode(2), true, false, 4, 9}}}},
       {"welcome_work_checks", Welcome{RunId{SampleDigest(9).bytes}, SampleWorkChecks(), {}}},
   };
 }

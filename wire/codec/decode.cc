@@ -192,6 +192,7 @@ Message ReadMembership(ReadChecks& checks, schema::Envelope::Reader e) {
 
 std::optional<Message> ReadOther(ReadChecks& checks, schema::Envelope::Reader e,
                                  const Payload& payload) {
+  if (e.isBoundarySizes()) return ReadPass(checks, e, payload);
   if (e.isGroupValues() || e.isGroupSign() || e.isGroupTrial() || e.isGroupTried())
     return ReadGroup(checks, e, payload);
   checks.Break("message", "is unknown");

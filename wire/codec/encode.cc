@@ -264,6 +264,7 @@ class Writer : public WriteChecks {
   }
   void operator()(const WorkCheck& m) { WritePass(*this, m, envelope_.initWorkCheck()); }
   void operator()(const WorkChecked& m) { WritePass(*this, m, envelope_.initWorkChecked()); }
+  void operator()(const BoundarySizes& m) { WritePass(*this, m, envelope_.initBoundarySizes()); }
   void operator()(const WorkCopy& m) {
     WritePass(*this, m, envelope_.initWorkCopy());
     payload_ = m.values;

@@ -95,6 +95,19 @@ WorkChecked ReadWorkChecked(ReadChecks& checks, schema::WorkChecked::Reader r) {
   return m;
 }
 
+BoundarySizes ReadBoundarySizes(ReadChecks& checks, schema::BoundarySizes::Reader r) {
+  BoundarySizes m;
+  m.first_step = checks.NotNegative(r.getFirstStep(), "step");
+  const auto list = r.getSides();
+  m.sides.resize(checks.Count(list, kBoundarySidesMax, "sides"));
+  for (unsigned i = 0; i < m.sides.size(); ++i) {
+    m.sides[i] = {ReadId<NodeId>(list[i].getOther()), list[i].getIsGradient(), list[i].getWasSent(),
+                  checks.NotNegative(list[i].getCount(), "count"),
+                  checks.Finite(list[i].getLog2Rms(), "log2_rms")};
+  }
+  return m;
+}
+
 template <typename M, typename Builder>
 void WriteVisit(const M& m, Builder b) {
   b.setStep(m.step);
@@ -113,6 +126,7 @@ Message ReadPass(ReadChecks& checks, schema::Envelope::Reader e, const Payload& 
   if (e.isDetour()) return ReadDetour(checks, e.getDetour());
   if (e.isWorkCheck()) return ReadWorkCheck(checks, e.getWorkCheck());
   if (e.isWorkCopy()) return ReadWorkCopy(checks, e.getWorkCopy(), payload);
+  if (e.isBoundarySizes()) return ReadBoundarySizes(checks, e.getBoundarySizes());
   return ReadWorkChecked(checks, e.getWorkChecked());
 }
 
@@ -154,6 +168,18 @@ void WritePass(WriteChecks& checks, const WorkChecked& checked, schema::WorkChec
   WriteVisit(checked, b);
   b.setForward(checks.Finite(checked.forward, "forward"));
   b.setBackward(checks.Finite(checked.backward, "backward"));
+}
+
+void WritePass(WriteChecks& checks, const BoundarySizes& m, schema::BoundarySizes::Builder b) {
+  b.setFirstStep(m.first_step);
+  auto list = b.initSides(checks.Count(m.sides, kBoundarySidesMax, "sides"));
+  for (unsigned i = 0; i < list.size(); ++i) {
+    WriteId(m.sides[i].other, list[i].initOther());
+    list[i].setIsGradient(m.sides[i].is_gradient);
+    list[i].setWasSent(m.sides[i].was_sent);
+    list[i].setCount(m.sides[i].count);
+    list[i].setLog2Rms(checks.Finite(m.sides[i].log2_rms, "log2_rms"));
+  }
 }
 
 }  // namespace skerry

@@ -10,7 +10,7 @@
 namespace skerry {
 
 // `e` is one of activation, gradient, microbatchVoid, voidList, hopLate, detour, workCheck,
-// workCopy, workChecked.
+// workCopy, workChecked, boundarySizes.
 Message ReadPass(ReadChecks& checks, schema::Envelope::Reader e, const Payload& payload);
 
 void WritePass(WriteChecks& checks, const Detour& detour, schema::Detour::Builder b);
@@ -19,5 +19,7 @@ void WritePass(WriteChecks& checks, const WorkCheck& check, schema::WorkCheck::B
 // Without its values.
 void WritePass(WriteChecks& checks, const WorkCopy& copy, schema::WorkCopy::Builder b);
 void WritePass(WriteChecks& checks, const WorkChecked& checked, schema::WorkChecked::Builder b);
+void WritePass(WriteChecks& checks, const BoundarySizes& statistics,
+               schema::BoundarySizes::Builder b);
 
 }  // namespace skerry

@@ -47,6 +47,10 @@ std::string OfHop(const char* name, const M& m) {
   return OfAttempt(name, m) + absl::StrFormat(" hop %d", m.hop);
 }
 
+std::string Count(const std::vector<Participant>& of) {
+  return absl::StrFormat(" of %d", of.size());
+}
+
 std::string OfPiece(const GroupValues& m) {
   return absl::StrFormat("GroupValues operation %d step %d piece %d", m.operation, m.step, m.piece);
 }
@@ -130,6 +134,7 @@ int64_t WireSize(const Message& message) {
           [](const Gradient& m) { return SizeOf(m.values); },
           [](const WorkCopy& m) { return SizeOf(m.values) + 40; },
           [](const WorkCheck&) { return int64_t{160}; },
+          [](const BoundarySizes& m) { return 16 + 48 * static_cast<int64_t>(m.sides.size()); },
           [](const GroupValues& m) { return SizeOf(m.values) + 40; },
           [](const GroupTrial& m) { return 48 + 32 * static_cast<int64_t>(m.members.size()); },
           [](const Delta& m) { return SizeOf(m.payload) + 32; },
@@ -203,11 +208,10 @@ std::string Describe(const Message& message) {
           [](const WorkCheck& m) { return OfVisit("WorkCheck", m); },
           [](const WorkCopy& m) { return OfVisit("WorkCopy", m); },
           [](const WorkChecked& m) { return OfVisit("WorkChecked", m); },
+          [](const BoundarySizes& m) { return StrFormat("BoundarySizes step %d", m.first_step); },
           [](const RoundLate& m) { return LateRound(m); },
           [](const DeltaHeld& m) { return OfRound("DeltaHeld", m) + " of " + m.sender.Short(); },
-          [](const RoundCommit& m) {
-            return OfRound("RoundCommit", m) + StrFormat(" of %d", m.participants.size());
-          },
+          [](const RoundCommit& m) { return OfRound("RoundCommit", m) + Count(m.participants); },
           [](const RoundApplied& m) { return OfRound("RoundApplied", m); },
           [](const DeltaStatistics& m) { return OfRound("DeltaStatistics", m); },
           [](const CheckpointRequest& m) { return OfRound("CheckpointRequest", m); },

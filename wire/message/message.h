@@ -356,7 +356,7 @@ using MessageVariant =
                  Detour, VoidList, DeltaSum, SumsHeld, DeltaStatistics, RoundLate, Reachability,
                  CheckpointRequest, CheckpointState, StateRoot, StateRefuted, StepTrace, Standing,
                  Acquaint, SumCheck, SumShown, SumChecked, LeftOverSent, WorkCheck, WorkCopy,
-                 WorkChecked, GroupValues, GroupSign, GroupTrial, GroupTried>;
+                 WorkChecked, GroupValues, GroupSign, GroupTrial, GroupTried, BoundarySizes>;
 
 template <typename T>
 concept MessageKind = std::is_constructible_v<MessageVariant, T> &&

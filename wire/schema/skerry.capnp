@@ -109,6 +109,7 @@ struct Envelope {
     groupSign       @58 :GroupSign;
     groupTrial      @59 :GroupTrial;
     groupTried      @60 :GroupTried;
+    boundarySizes @61 :BoundarySizes;
   }
 
   speaks              @39 :UInt16;  # newest version that the sender understands; 0 stands for 1
@@ -479,6 +480,18 @@ struct WorkChecked {
   suspect    @2 :Id256;
   forward    @3 :Float32;
   backward   @4 :Float32;
+}
+# node → coordinator: how large activations and gradients of eight steps were.
+struct BoundarySizes {
+  struct Side {
+    other      @0 :Id256;
+    isGradient @1 :Bool;
+    wasSent    @2 :Bool;   # to `other`; or it came from there
+    count      @3 :Int32;
+    log2Rms    @4 :Float32;  # mean of log2 of the root mean square
+  }
+  firstStep @0 :Int64;  # a multiple of 8
+  sides     @1 :List(Side);
 }
 
 # ---- outer rounds --------------------------------------------------------------------------------

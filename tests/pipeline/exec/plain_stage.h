@@ -1,4 +1,4 @@
-// A stage that passes on what it is given, plus one: payloads are real, rounds are not.
+// A stage that passes on what it is given, plus one (`adds`): payloads are real, rounds are not.
 #pragma once
 
 #include <cstring>
@@ -49,6 +49,7 @@ class PlainStage : public StageWork {
 
   std::vector<std::vector<float>> inputs;  // of passes, as they were computed with
   int accumulated = 0;
+  float adds = 1;
 
  private:
   WorkResult Out(std::vector<float> values) const {
@@ -59,7 +60,7 @@ class PlainStage : public StageWork {
   WorkResult Next(const Payload& in) {
     inputs.push_back(FloatsOf(in));
     std::vector<float> values = inputs.back();
-    for (float& value : values) value += 1;
+    for (float& value : values) value += adds;
     return Out(std::move(values));
   }
   size_t floats_;

@@ -154,16 +154,15 @@ TEST_CASE("Slow links: bytes that decode to nothing are as if they had not come"
   CHECK(node.sent.size() == 1);
 }
 
-TEST_CASE("Slow links: values that cannot be encoded travel as they are", "[exec]") {
-  Node node(DeltaCodec::kInt8);
-  std::vector<float> values(kFloats, 0.3f);
-  values[0] = std::numeric_limits<float>::infinity();
-  node.Receive(PayloadOf(values), DeltaCodec::kNone);
-  REQUIRE(node.sent.size() == 1);
-  const auto& activation = std::get<Activation>(node.sent[0].second);
-  CHECK(activation.codec == DeltaCodec::kNone);
-  CHECK(SizeOf(activation.values) == node.stage.boundary_bytes());
-  CHECK_FALSE(node.failed);
+TEST_CASE("Slow links: who makes what is not finite of what is says so, and sends nothing",
+          "[exec][error]") {
+  Node node(GENERATE(DeltaCodec::kInt8, DeltaCodec::kNone));
+  node.stage.adds = std::numeric_limits<float>::infinity();
+  node.Receive(PayloadOf(std::vector<float>(kFloats, 0.3f)), DeltaCodec::kNone);
+  CHECK(node.sent.empty());
+  CHECK(node.actor.refused() == 0);
+  REQUIRE(node.failed);
+  CHECK(absl::IsFailedPrecondition(*node.failed));
 }
 
 TEST_CASE("Slow links: a payload that is hollow changes its size only", "[exec]") {
