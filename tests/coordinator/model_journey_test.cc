@@ -134,7 +134,8 @@ TEST_CASE("Export: GGUF of a finished run holds the values that it ended with",
 }
 
 TEST_CASE(
-    "Init: a model's own tokenizer, or another one on demand; refused before the model is read",
+    "Init: a model's own tokenizer, or another one on demand, and what is refused is so before the "
+    "model is read",
     "[coordinator][import]") {
   const TemporaryDirectory home;
   TransformerConfig model = SmallModel();
@@ -169,7 +170,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "Checkpoints and data go to object storage and come back; what was altered there does not",
+    "Checkpoints and data go to object storage and come back, and what was altered there does not",
     "[coordinator][storage]") {
   const TemporaryDirectory home;
   const std::string run = RunWithCheckpoint(home);

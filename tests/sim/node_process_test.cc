@@ -129,7 +129,7 @@ TEST_CASE("swarm: --storm and --grid are draws, beside which --draw is refused",
   const auto said = RunAndCapture(
       {"sh", "-c", Program("skerry-sim") + " swarm " + kind + " --draw 9 --seeds 1 2>&1; echo $?"});
   REQUIRE(said.ok());
-  CHECK(said->find(kind + " excludes --draw\n") == 0);
+  CHECK(said->find("skerry-sim swarm: " + kind + " excludes --draw\n") == 0);
   CHECK(said->find("\n0\n") == std::string::npos);
   CHECK(said->find("seeds from") == std::string::npos);
 }

@@ -231,7 +231,7 @@ TEST_CASE("Storm with numbers: nobody honest is put out for its deltas, as means
 
 TEST_CASE("Storm with numbers: who falsifies sums is put out by a proof, nobody else is",
           "[sim][storm][sums]") {
-  const SwarmTry tried = TrySwarmSeed({1, kFalseSumsStormDraw});
+  const SwarmTry tried = TrySwarmSeed({4, kFalseSumsStormDraw});
   INFO((tried.finding ? tried.finding->wrong : ""));
   CHECK(!tried.finding);
   CHECK(tried.sums.liars == 1);

@@ -142,7 +142,7 @@ TEST_CASE("Replan: a fleet in which all is well stays as it is", "[plan]") {
   const Replan replan = ChooseMoves(Request(Plan()));
   CHECK_FALSE(replan.migrates);
   CHECK(replan.then_s == replan.now_s);
-  CHECK(replan.why.find("less than 10 %") != std::string::npos);
+  CHECK(replan.why.find("less than the 10 %") != std::string::npos);
 }
 
 TEST_CASE("Replan: a fast and a slow node exchange their slots", "[plan]") {
