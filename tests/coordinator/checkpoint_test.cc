@@ -86,7 +86,8 @@ TEST_CASE("A replica that is past the version, or dies, is followed by another o
 }
 
 TEST_CASE(
-    "States of many chunks are gathered and written some at a time; one that lies is passed over",
+    "States of many chunks are gathered and written some at a time, and one that lies is passed "
+    "over",
     "[coordinator][checkpoint][error]") {
   Kept kept;
   kept.more_bytes = 10 * kCheckpointChunkBytes;
