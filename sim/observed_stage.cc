@@ -296,9 +296,14 @@ absl::StatusOr<StageWork::JoinersState> ObservedStage::SaveForJoiners() {
 }
 
 absl::Status ObservedStage::RestoreJoined(const JoinersChunks& chunks) {
+  const LeftOverPieces handed_on = LeftOver(chunks.version);
   SKERRY_RETURN_IF_ERROR(stage_->RestoreJoined(chunks));
   catches_up_ = true;
-  CheckNothingIsLeftOver(chunks.version);
+  if (has_begun_) {
+    CheckNothingIsLeftOver(chunks.version);
+  } else {  // who left may have handed on what it had left over before the state came
+    CheckLeftOver(chunks.version, handed_on, {});
+  }
   return absl::OkStatus();
 }
 
@@ -307,6 +312,7 @@ void ObservedStage::StartFromBase(int64_t step, int64_t round) {
   stage_->StartFromBase(step, round);
   steps_ = step;
   catches_up_ = false;
+  has_begun_ = true;
   CheckBeginning(round);
   CheckLeftOver(round, handed_over, {});
 }

@@ -169,6 +169,7 @@ class ObservedStage final : public StageWork {
   mutable std::map<int64_t, std::map<int32_t, Payload>> own_sums_;  // of those sent falsified
   float largest_left_over_ = 0;
   bool catches_up_ = false;
+  bool has_begun_ = false;  // has trained since it was made
   int64_t steps_ = 0;
 };
 

@@ -229,6 +229,12 @@ TEST_CASE("Storm with numbers: nobody honest is put out for its deltas, as means
   CheckSeeds(kScreenedStormDraw, 24, 1);
 }
 
+// The checkers wanted a joiner to have nothing left over when its state came.
+TEST_CASE("Storm with numbers: a joiner keeps what is handed on to it before its state has come",
+          "[sim][storm][sums]") {
+  CheckSeeds(kFalseSumsStormDraw, 5, 1);
+}
+
 TEST_CASE("Storm with numbers: who falsifies sums is put out by a proof, nobody else is",
           "[sim][storm][sums]") {
   const SwarmTry tried = TrySwarmSeed({4, kFalseSumsStormDraw});
