@@ -5,21 +5,14 @@
 #include <optional>
 #include <utility>
 
+#include "common/median.h"
+
 namespace skerry {
 namespace {
 
-double MedianOf(std::vector<double> values) {
-  const size_t half = values.size() / 2;
-  std::nth_element(values.begin(), values.begin() + static_cast<int64_t>(half), values.end());
-  const double upper = values[half];
-  if (values.size() % 2 == 1) return upper;
-  return (upper + *std::max_element(values.begin(), values.begin() + static_cast<int64_t>(half))) /
-         2;
-}
-
 double SpreadOf(std::vector<double> values, double median) {
   for (double& value : values) value = std::fabs(value - median);
-  return MedianOf(std::move(values));
+  return Median(std::move(values));
 }
 
 // Without the one at `i`.
@@ -168,7 +161,7 @@ void BoundaryWatch::FindOdd(const std::map<NodeId, Flows>& flows,
     if (alike.size() < 2) return alike.clear();
     std::vector<double> came;
     for (const Replica& r : alike) came.push_back(r.flows->of[of_gradients][0].mean());
-    const double median = MedianOf(came);
+    const double median = Median(came);
     std::erase_if(alike, [&](const Replica& r) {
       return std::fabs(r.flows->of[of_gradients][0].mean() - median) > kAlikeWithin;
     });
@@ -185,7 +178,7 @@ void BoundaryWatch::FindOdd(const std::map<NodeId, Flows>& flows,
   if (alike.size() < 2) return;
   for (size_t i = 0; i < alike.size(); ++i) {
     const std::vector<double> others = OthersOf(gains, i);
-    const double median = MedianOf(others);
+    const double median = Median(others);
     const double off = gains[i] - median;
     if (std::fabs(off) <= std::max(kOffMost, kSpreads * SpreadOf(others, median))) continue;
     const auto known = found->find(alike[i].node);

@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 
+#include "common/median.h"
 #include "common/status.h"
 #include "coordinator/report_page.h"
 
@@ -60,11 +61,6 @@ Groups GroupNodes(const RunReport& report) {
   return groups;
 }
 
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 // Links between groups, by their places in Groups.
 class GroupedLinks {
  public:
@@ -90,7 +86,8 @@ class GroupedLinks {
     const auto found = readings_.find({from, to});
     if (found == readings_.end()) return std::nullopt;
     const Readings& of = found->second;
-    return ReportLink{Median(of.rtts), Median(of.rates), of.relayed, Median(of.times)};
+    return ReportLink{UpperMedian(of.rtts), UpperMedian(of.rates), of.relayed,
+                      UpperMedian(of.times)};
   }
   // 0 for the slowest link of the run … 1 for the fastest, on a logarithmic scale.
   double Strength(double mbps) const {

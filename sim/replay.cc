@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "common/median.h"
 #include "common/status.h"
 #include "coordinator/run_state.h"
 #include "pipeline/plan/outer_choice.h"
@@ -27,11 +28,6 @@ constexpr double kLineShareMin = 0.5;
 constexpr double kFitTolerance = 0.01;
 constexpr double kShareMin = 0.02, kShareMax = 4;
 
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values.empty() ? 0 : values[values.size() / 2];
-}
-
 // The node that reaches the others fastest: the coordinator is put beside it.
 size_t MostCentral(const ReplayedRun& run) {
   size_t best = 0;
@@ -40,7 +36,7 @@ size_t MostCentral(const ReplayedRun& run) {
     std::vector<double> rtts;
     for (size_t to = 0; to < run.nodes.size(); ++to)
       if (from != to) rtts.push_back(run.links.at({from, to}).rtt_s);
-    const double rtt = Median(std::move(rtts));
+    const double rtt = UpperMedian(std::move(rtts));
     if (rtt >= best_rtt) continue;
     best = from;
     best_rtt = rtt;
@@ -205,11 +201,11 @@ ReplayFigures FiguresOf(const RunReport& report) {
     before = std::max(before, ended_s);
     last = step;
   }
-  figures.step_s = Median(std::move(steps));
+  figures.step_s = UpperMedian(std::move(steps));
   const double training_s = before - report.planned_s.value_or(0);
   if (training_s > 0) figures.tokens_per_s = static_cast<double>(report.tokens) / training_s;
   for (const ReportRound& round : report.rounds) transfers.push_back(round.transfer_s);
-  figures.round_transfer_s = Median(std::move(transfers));
+  figures.round_transfer_s = UpperMedian(std::move(transfers));
   figures.hidden_fraction = report.hidden_fraction.value_or(1);
   if (report.bytes_up && report.tokens > 0) {
     figures.bytes_per_token =

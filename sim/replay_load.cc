@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "common/median.h"
 #include "common/status.h"
 #include "pipeline/plan/outer_choice.h"
 #include "routing/link_estimator.h"
@@ -15,11 +16,6 @@ namespace skerry {
 namespace {
 
 namespace fs = std::filesystem;
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values.empty() ? 0 : values[values.size() / 2];
-}
 
 // The first of these that exists.
 std::optional<fs::path> FindFile(const fs::path& directory, const std::string& name) {
@@ -92,7 +88,7 @@ void FillRates(ReplayedRun& run) {
     if (node.gflops > 0) known.push_back(node.gflops);
   for (ReplayNode& node : run.nodes) {
     if (node.gflops > 0) continue;
-    node.gflops = known.empty() ? 10 : Median(known);
+    node.gflops = known.empty() ? 10 : UpperMedian(known);
     run.notes.push_back(
         absl::StrFormat("%s did not say its rate: the median, %.0f GFLOP/s", node.id, node.gflops));
   }

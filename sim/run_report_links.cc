@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 
+#include "common/median.h"
 #include "common/status.h"
 #include "coordinator/chart.h"
 #include "coordinator/page.h"
@@ -63,12 +64,6 @@ std::string Figure(const ByteBins& bins, double line, double seconds) {
 double Strength(double bytes, double most) {
   if (bytes <= 0 || most <= 0) return 0;
   return std::clamp(1 + std::log10(bytes / most) / 3, 0.06, 1.0);
-}
-
-double Median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 }  // namespace
@@ -178,8 +173,8 @@ std::string RoundsTable(const RunReport& report) {
                                 ? absl::StrFormat("%d", stage.most)
                                 : absl::StrFormat("%d to %d", stage.fewest, stage.most));
     html += absl::StrFormat(
-        "<td>%.2f s</td><td>%.2f s</td><td>%s</td></tr>", Median(stage.transfer_s),
-        Median(stage.landing_s),
+        "<td>%.2f s</td><td>%.2f s</td><td>%s</td></tr>", UpperMedian(stage.transfer_s),
+        UpperMedian(stage.landing_s),
         stage.transfer_total_s > 0
             ? absl::StrFormat("%.1f %%", 100 * (1 - stage.wait_total_s / stage.transfer_total_s))
             : "–");

@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "common/median.h"
 #include "common/status.h"
 
 namespace skerry {
@@ -22,13 +23,6 @@ struct Figure {
   bool Missed() const { return worst > goal; }
   void Add(double value) { worst = count++ == 0 ? value : std::max(worst, value); }
 };
-
-double Median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const size_t n = values.size();
-  return (values[(n - 1) / 2] + values[n / 2]) / 2;
-}
 
 // The median of what each pair says; the two of a pair ran one after the other.
 Figure CheckpointCost(const SoakResult& result) {

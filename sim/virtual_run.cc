@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "common/check.h"
 #include "common/digest.h"
+#include "common/median.h"
 #include "common/rng.h"
 #include "common/round_clock.h"
 #include "common/status.h"
@@ -42,12 +43,6 @@ RunConfig TinyOf(const RunConfig& config) {
 
 bool CouldNotWrite(const std::string& reason) {
   return reason.starts_with("journal: ");
-}
-
-double Median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 }  // namespace
@@ -376,7 +371,7 @@ void VirtualRun::AddTimes(VirtualOutcome& outcome) const {
     before = std::max(before, at);
   }
   outcome.training_s = (before - *planned_).seconds();
-  outcome.step_s = Median(std::move(steps));
+  outcome.step_s = UpperMedian(std::move(steps));
   if (outcome.training_s > 0) {
     outcome.tokens_per_s = static_cast<double>(outcome.tokens) / outcome.training_s;
   }
