@@ -24,9 +24,17 @@ Signature SignatureIn(const std::string& hex) {
   return signature;
 }
 
-json StatementJson(const SumsHeld& held) {
+const Participant* Find(const std::vector<Participant>& of, const NodeId& node) {
+  const auto it =
+      std::find_if(of.begin(), of.end(), [&](const Participant& p) { return p.node == node; });
+  return it == of.end() ? nullptr : &*it;
+}
+
+// Of what it holds of others' sums nothing is signed.
+json StatementJson(const NodeId& by, const SumsHeld& held) {
+  const Participant* own = Find(held.sums, by);
   return {{"shape", held.shape},
-          {"sums", held.sums},
+          {"sums", own == nullptr ? std::vector<Participant>() : std::vector<Participant>{*own}},
           {"sent", held.statement.sent},
           {"summed", held.statement.summed},
           {"states", held.statement.states},
@@ -40,17 +48,12 @@ SumsHeld StatementIn(const SumCheck& check, const json& said) {
   return held;
 }
 
-const Participant* Find(const std::vector<Participant>& of, const NodeId& node) {
-  const auto it =
-      std::find_if(of.begin(), of.end(), [&](const Participant& p) { return p.node == node; });
-  return it == of.end() ? nullptr : &*it;
-}
-
 }  // namespace
 
 std::string ProofRecord(const SumProof& proof) {
   json statements = json::object();
-  for (const auto& [node, held] : proof.statements) statements[node.Hex()] = StatementJson(held);
+  for (const auto& [node, held] : proof.statements)
+    statements[node.Hex()] = StatementJson(node, held);
   return json{{"kind", "proof"},      {"node", proof.node}, {"found", proof.found},
               {"check", proof.check}, {"own", proof.own},   {"statements", std::move(statements)}}
       .dump();

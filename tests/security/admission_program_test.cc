@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "bench/siege/program_run.h"
 
@@ -75,4 +77,18 @@ TEST_CASE("Programs: a revoked ticket admits nobody, an order given beforehand h
   REQUIRE(shown["tickets"].size() == 2);
   CHECK(shown["tickets"][0]["state"] == "revoked");
   CHECK(shown["tickets"][1]["state"] == "revoked");
+}
+
+// Four replicas of a stage sum a part each, and sign what they say of it.
+TEST_CASE("Programs: who signs what it says of its sums stays in the run", "[security][sums]") {
+  constexpr int kNodes = 4, kSteps = 40;
+  ProgramRun run(kNodes, kSteps);
+  run.Serve();
+  const std::string ticket = run.Say({"ticket", run.Dir(), "--uses", std::to_string(kNodes)});
+  std::vector<ChildProcess> nodes;
+  for (int i = 0; i < kNodes; ++i) nodes.push_back(run.Join(ticket, "node" + std::to_string(i)));
+  REQUIRE(run.coordinator->Wait() == "exit code 0");  // else nodes wait for it
+  for (ChildProcess& node : nodes) CHECK(node.Wait() == "exit code 0");
+  CHECK(TextOf(run.at / "run" / "events.jsonl").find("\"kind\":\"dead\"") == std::string::npos);
+  CHECK(run.Say({"audit", run.Dir()}).find("nothing contradicts") != std::string::npos);
 }

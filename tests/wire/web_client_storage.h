@@ -12,22 +12,32 @@
 
 namespace skerry {
 
+// Objects below /bucket, by path; `refuses(request, response)` may answer first. All outlive the
+// server.
+template <typename Refuses>
+void ServeObjects(httplib::Server& server, std::map<std::string, std::string>& objects,
+                  std::mutex& mutex, Refuses refuses) {
+  server.Get("/bucket/(.*)", [&objects, &mutex, refuses](const auto& request, auto& response) {
+    if (refuses(request, response)) return;
+    const std::lock_guard lock(mutex);
+    const auto it = objects.find(request.path);
+    if (it == objects.end()) {
+      response.status = 404;
+    } else {
+      response.set_content(it->second, "application/octet-stream");
+    }
+  });
+  server.Put("/bucket/(.*)", [&objects, &mutex, refuses](const auto& request, auto& response) {
+    if (refuses(request, response)) return;
+    const std::lock_guard lock(mutex);
+    objects[request.path] = request.body;
+  });
+}
+
 class ObjectStorage {
  public:
   ObjectStorage() {
-    server_.Get("/bucket/(.*)", [this](const auto& request, auto& response) {
-      const std::lock_guard lock(mutex_);
-      const auto it = objects.find(request.path);
-      if (it == objects.end()) {
-        response.status = 404;
-      } else {
-        response.set_content(it->second, "application/octet-stream");
-      }
-    });
-    server_.Put("/bucket/(.*)", [this](const auto& request, auto&) {
-      const std::lock_guard lock(mutex_);
-      objects[request.path] = request.body;
-    });
+    ServeObjects(server_, objects, mutex_, [](const auto&, auto&) { return false; });
     const int port = server_.bind_to_any_port("127.0.0.1");
     thread_ = std::thread([this] { server_.listen_after_bind(); });
     while (!server_.is_running()) std::this_thread::yield();

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "common/status.h"
+#include "tests/wire/web_client_storage.h"
 
 namespace skerry {
 namespace {
@@ -108,20 +109,8 @@ SignedRequest Seen(const httplib::Request& request) {
 class Server {
  public:
   Server() {
-    server_.Get("/bucket/(.*)", [this](const auto& request, auto& response) {
-      if (Refused(request, response)) return;
-      const std::lock_guard lock(mutex_);
-      const auto it = objects.find(request.path);
-      if (it == objects.end()) {
-        response.status = 404;
-      } else {
-        response.set_content(it->second, "application/octet-stream");
-      }
-    });
-    server_.Put("/bucket/(.*)", [this](const auto& request, auto& response) {
-      if (Refused(request, response)) return;
-      const std::lock_guard lock(mutex_);
-      objects[request.path] = request.body;
+    ServeObjects(server_, objects, mutex_, [this](const auto& request, auto& response) {
+      return Refused(request, response);
     });
     server_.Get("/file", [this](const auto& request, auto& response) {
       const std::lock_guard lock(mutex_);

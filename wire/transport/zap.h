@@ -45,8 +45,10 @@ class ZapHandler {
   void Take();
   // Answers what was taken. The answer's User-Id is the key in hexadecimal.
   void Serve(Instant now);
-  // A handshake with this address is complete (AddressBlock).
-  void OnShaken(Instant now, const std::string& address) { budget_.Charge(now, address); }
+  // A handshake with this address (AddressBlock) is complete; "": whose is not known.
+  void OnShaken(Instant now, const std::string& address) {
+    if (!address.empty()) budget_.Charge(now, address);
+  }
 
   // Handshakes whose key was unknown when they came, or whose address had spent its budget.
   int64_t refused() const { return refused_; }
