@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the programs and their packages twice, in two places, without ccache, and compares them byte by byte.
+# Builds the programs and their packages twice, in two places, and compares them byte by byte. The first build takes what ccache holds:
+# objects of another day and another checkout must be the same, too. The second compiles everything itself.
 # usage: reproduce.sh   (./dev reproduce)
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -7,14 +8,17 @@ jobs=${SKERRY_JOBS:-$(nproc)}
 places=$(mktemp -d)
 trap 'rm -rf "$places"' EXIT
 trees=("$places/one" "$places/another/tree of another name and length")
+cache=()
 
 for tree in "${trees[@]}"; do
   mkdir -p "$tree"
   tar -C "$root" --exclude=./build --exclude=./.git --exclude=./demo-out --exclude=./soak-out -c . | tar -C "$tree" -x
   printf '▸ building in %s\n' "$tree" >&2
-  cmake -S "$tree" -B "$tree/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DSKERRY_CCACHE= -DSKERRY_CUDA=OFF >/dev/null
+  cmake -S "$tree" -B "$tree/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DSKERRY_CUDA=OFF \
+    "${cache[@]}" >/dev/null
   ninja -C "$tree/build" -j "$jobs" --quiet skerry-coordinator skerry-node skerry-sim
   "$tree/packaging/package.sh" "$tree/build" "$tree/packages"
+  cache=(-DSKERRY_CCACHE=)
 done
 
 differ=0
