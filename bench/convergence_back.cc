@@ -41,7 +41,7 @@ std::vector<float> Fleet::NotSent() {
   const OuterFragments& rounds = replicas_[0].rounds;
   for (int32_t f = 0; f < rounds.count() && !reducers_.empty(); ++f) {
     for (int32_t p = 0; p < rounds.cut(f).count(); ++p) {
-      const auto s = reducers_[static_cast<size_t>(f)].residual(p);
+      const auto s = reducers_[static_cast<size_t>(f)].LeftOverOf(p);
       const auto first = static_cast<size_t>(rounds.range(f).first + rounds.cut(f).First(p));
       for (size_t i = 0; i < s.size(); ++i) all[first + i] += s[i];
     }

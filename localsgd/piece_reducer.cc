@@ -65,7 +65,9 @@ absl::StatusOr<Bytes> PieceReducer::Reduce(int32_t piece, std::vector<RoundMessa
       codecs_->DownOfPiece(round, piece)->EncodeDelta({.base = mean, .residual = residual}, &sum));
   if (state != nullptr) {
     SKERRY_ASSIGN_OR_RETURN(const std::vector<float> after, After(piece, mean, sum, round));
-    *state = {piece, StateDigest(this->residual(piece)), StateDigest(after)};
+    const auto before = residuals_.find(piece);
+    *state = {piece, before == residuals_.end() ? Digest() : StateDigest(before->second),
+              StateDigest(after)};
   }
   return sum;
 }
@@ -76,9 +78,15 @@ absl::Status PieceReducer::Land(int32_t piece, std::vector<RoundMessage> message
   SKERRY_ASSIGN_OR_RETURN(const std::vector<float> mean,
                           Mean(piece, std::move(messages), round, &screened));
   SKERRY_ASSIGN_OR_RETURN(residuals_[piece], After(piece, mean, sum, round));
-  taken_from_.erase(piece);
+  AddTakenOver(piece);
   screened_ = std::move(screened);
   return absl::OkStatus();
+}
+
+void PieceReducer::AddTakenOver(int32_t piece) {
+  if (!taken_over_.contains(piece)) return;
+  residuals_[piece] = LeftOverOf(piece);
+  taken_over_.erase(piece);
 }
 
 // Of no round's table: the reducers of a left-over need not be in the same round. nullptr: there is
@@ -94,7 +102,9 @@ std::vector<PieceReducer::LeftOver> PieceReducer::HandOn(const std::set<int32_t>
   const bool is_fine = down_ == DeltaCodec::kNone || down_ == DeltaCodec::kBf16;
   const auto form = own.empty() && !is_fine ? LeftOverForm::kInt8 : LeftOverForm::kDown;
   std::vector<LeftOver> all;
-  std::erase_if(taken_from_, [&](const auto& entry) { return !own.contains(entry.first); });
+  for (int32_t piece = 0; piece < cut_.count(); ++piece) {
+    if (!own.contains(piece)) AddTakenOver(piece);
+  }
   for (auto it = residuals_.begin(); it != residuals_.end();) {
     const int32_t piece = it->first;
     std::vector<float>& s = it->second;
@@ -145,23 +155,26 @@ absl::StatusOr<std::vector<float>> PieceReducer::DecodeLeftOver(
 
 absl::Status PieceReducer::TakeOver(int32_t piece, std::span<const uint8_t> message) {
   SKERRY_ASSIGN_OR_RETURN(const std::vector<float> more, DecodeLeftOver(piece, message));
-  const auto before = this->residual(piece);
-  taken_from_.try_emplace(piece, before.begin(), before.end());
-  std::vector<float> residual = ResidualOrZeros(piece);
-  for (size_t i = 0; i < residual.size(); ++i) residual[i] += more[i];
-  residuals_[piece] = std::move(residual);
+  std::vector<float>& taken = taken_over_[piece];
+  taken.resize(more.size());
+  for (size_t i = 0; i < more.size(); ++i) taken[i] += more[i];
   handing_on_.erase(piece);
   return absl::OkStatus();
 }
 
 void PieceReducer::KeepOnly(const std::set<int32_t>& own) {
-  std::erase_if(taken_from_, [&](const auto& entry) { return !own.contains(entry.first); });
+  std::erase_if(taken_over_, [&](const auto& entry) { return !own.contains(entry.first); });
   std::erase_if(residuals_, [&](const auto& entry) { return !own.contains(entry.first); });
 }
 
-std::span<const float> PieceReducer::residual(int32_t piece) const {
-  const auto it = residuals_.find(piece);
-  return it == residuals_.end() ? std::span<const float>() : std::span<const float>(it->second);
+std::vector<float> PieceReducer::LeftOverOf(int32_t piece) const {
+  const auto s = residuals_.find(piece), taken = taken_over_.find(piece);
+  if (taken == taken_over_.end()) {
+    return s == residuals_.end() ? std::vector<float>() : s->second;
+  }
+  std::vector<float> all = ResidualOrZeros(piece);
+  for (size_t i = 0; i < all.size(); ++i) all[i] += taken->second[i];
+  return all;
 }
 
 Digest StateDigest(std::span<const float> s) {
@@ -172,15 +185,13 @@ Digest StateDigest(std::span<const float> s) {
 const std::vector<float>* PieceReducer::ReducedFrom(int32_t piece, const Digest& before) const {
   static const std::vector<float> kNone;
   if (before.IsZero()) return &kNone;
-  for (const auto* states : {&residuals_, &taken_from_}) {
-    const auto it = states->find(piece);
-    if (it != states->end() && StateDigest(it->second) == before) return &it->second;
-  }
-  return nullptr;
+  const auto it = residuals_.find(piece);
+  return it != residuals_.end() && StateDigest(it->second) == before ? &it->second : nullptr;
 }
 
 void PieceReducer::Resume(int32_t piece, std::vector<float> residual) {
   SKERRY_CHECK(residual.empty() || static_cast<int64_t>(residual.size()) == cut_.Size(piece));
+  taken_over_.erase(piece);
   if (residual.empty()) {
     residuals_.erase(piece);
   } else {
@@ -190,7 +201,7 @@ void PieceReducer::Resume(int32_t piece, std::vector<float> residual) {
 
 int64_t PieceReducer::HeldBytes() const {
   int64_t floats = 0;
-  for (const auto& [piece, before] : taken_from_) floats += static_cast<int64_t>(before.size());
+  for (const auto& [piece, taken] : taken_over_) floats += static_cast<int64_t>(taken.size());
   for (const auto& [piece, residual] : residuals_) floats += static_cast<int64_t>(residual.size());
   return 4 * floats;
 }

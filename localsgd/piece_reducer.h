@@ -11,11 +11,12 @@
 //
 // A piece may go to another reducer: somebody dies, is absent, leaves, comes back. Who does not sum
 // it any more hands on what it has left over, in messages of the down codec, and the new reducer
-// adds that to its own s whenever it comes:
+// adds that to its own s once its next round has landed, so that what a sum under way was made from
+// stays what it was, for who checks it:
 //
 //   old reducer   msg = C(s)   s ← s − D(msg)   again after every round, until s is nothing;
 //                 of who leaves for good in int8, unless C is as fine
-//   new reducer   s' ← s' + D(msg)
+//   new reducer   s' ← s' + D(msg)          after the next round, or when it hands on itself
 //
 // So Σ D(sum) + Σ s + Σ D(msg) under way = Σ mean, over all reducers, without weights: a mean is
 // not touched. Only what a reducer held that is killed is lost, at most one residual of its pieces,
@@ -89,12 +90,11 @@ class PieceReducer {
   absl::StatusOr<std::vector<float>> DecodeLeftOver(int32_t piece,
                                                     std::span<const uint8_t> message) const;
 
-  // s of a piece, empty before it landed.
-  std::span<const float> residual(int32_t piece) const;
-  // s that a sum not landed yet was made from, as `state` named it: what was taken over since
-  // counts from the next one on. nullptr: it is gone.
+  // s of a piece and what was taken over since it landed; empty: neither.
+  std::vector<float> LeftOverOf(int32_t piece) const;
+  // s that a sum not landed yet was made from, as `state` named it. nullptr: it is gone.
   const std::vector<float>* ReducedFrom(int32_t piece, const Digest& before) const;
-  // Goes on from that s, of another reducer: to follow what that one did. Empty: none.
+  // Goes on from that s, and nothing taken over: to follow what a reducer did. Empty: none.
   void Resume(int32_t piece, std::vector<float> residual);
   int64_t SizeOf(int32_t piece) const { return cut_.Size(piece); }
   int64_t HeldBytes() const;
@@ -106,6 +106,7 @@ class PieceReducer {
   absl::StatusOr<std::vector<float>> Mean(int32_t piece, std::vector<RoundMessage> messages,
                                           int64_t round, std::vector<bool>* screened) const;
   std::vector<float> ResidualOrZeros(int32_t piece) const;
+  void AddTakenOver(int32_t piece);
   enum class LeftOverForm : uint8_t { kDown, kInt8 };
   static constexpr size_t kFormBytes = 1;
   const Codec* LeftOverCodec(int32_t piece, LeftOverForm form) const;
@@ -118,7 +119,7 @@ class PieceReducer {
   std::vector<bool> screened_;
   std::map<int32_t, std::vector<float>> residuals_;   // s, by piece
   std::map<int32_t, float> handing_on_;               // its largest value when that began
-  std::map<int32_t, std::vector<float>> taken_from_;  // s before what was taken over since landing
+  std::map<int32_t, std::vector<float>> taken_over_;  // since landing, summed; not in s yet
 };
 
 }  // namespace skerry

@@ -184,7 +184,7 @@ std::map<int32_t, std::vector<float>> TrainedStage::LeftOver(int64_t round) cons
   std::map<int32_t, std::vector<float>> left;
   const PieceReducer& reducer = reducers_[static_cast<size_t>(clock_.FragmentOf(round))];
   for (int32_t i = 0; i < pieces(round); ++i) {
-    const auto s = reducer.residual(i);
+    const auto s = reducer.LeftOverOf(i);
     if (!s.empty()) left[i].assign(s.begin(), s.end());
   }
   return left;

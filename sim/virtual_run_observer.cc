@@ -3,6 +3,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <utility>
 
+#include "common/check.h"
 #include "common/rng.h"
 #include "pipeline/plan/route.h"
 #include "sim/simulated_signature.h"
@@ -38,9 +39,12 @@ std::vector<Payload> FalseSums(const TrainedStage& trained, const StageWork::Red
     for (const auto& m : reduction.messages[k]) {
       messages.push_back({m.tokens, View(m.payload), m.rounds});
     }
+    const auto* from = covering.ReducedFrom(piece, (*states)[k].before);
+    SKERRY_CHECK(from != nullptr, "it was just reduced from that");
+    covering.Resume(piece, *from);
     const absl::Status landed =
         covering.Land(piece, std::move(messages), View(sums.back()), reduction.round);
-    if (landed.ok()) (*states)[k].after = StateDigest(covering.residual(piece));
+    if (landed.ok()) (*states)[k].after = StateDigest(covering.LeftOverOf(piece));
   }
   return sums;
 }

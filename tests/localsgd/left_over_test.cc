@@ -64,7 +64,7 @@ struct Wandering {
     for (int32_t p = 0; p < stage.cut.count(); ++p) {
       const auto first = static_cast<size_t>(stage.cut.First(p));
       for (const PieceReducer& reducer : stage.reducers) {
-        const auto s = reducer.residual(p);
+        const auto s = reducer.LeftOverOf(p);
         for (size_t i = 0; i < s.size(); ++i) all[first + i] += s[i];
       }
     }
@@ -89,14 +89,14 @@ OuterConfig BothWays(DeltaCodec codec, ResidualPlace residual = ResidualPlace::k
 double NormOf(const PieceReducer& reducer, const PieceCut& cut) {
   double squares = 0;
   for (int32_t p = 0; p < cut.count(); ++p) {
-    for (const float value : reducer.residual(p)) squares += double{value} * value;
+    for (const float value : reducer.LeftOverOf(p)) squares += double{value} * value;
   }
   return std::sqrt(squares);
 }
 
 bool SameLeftOver(const PieceReducer& a, const PieceReducer& b, const PieceCut& cut) {
   for (int32_t p = 0; p < cut.count(); ++p) {
-    const auto of_a = a.residual(p), of_b = b.residual(p);
+    const auto of_a = a.LeftOverOf(p), of_b = b.LeftOverOf(p);
     if (!std::equal(of_a.begin(), of_a.end(), of_b.begin(), of_b.end())) return false;
   }
   return true;

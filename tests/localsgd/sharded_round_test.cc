@@ -142,7 +142,7 @@ TEST_CASE("A sharded round: what went down and what is still to go are the means
     }
     double worst = 0;
     for (int32_t p = 0; p < stage.cut.count(); ++p) {
-      const auto residual = stage.ReducerOf(p).residual(p);
+      const auto residual = stage.ReducerOf(p).LeftOverOf(p);
       for (size_t i = 0; i < residual.size(); ++i) {
         const size_t at = static_cast<size_t>(stage.cut.First(p)) + i;
         worst = std::max(worst, std::fabs(gone[at] + residual[i] - meant[at]));
@@ -167,7 +167,7 @@ TEST_CASE("A sharded round: reducing again, with others, forgets that it was eve
   twice.Land(twice.Reduce({0, 1, 2}), {0, 1, 2});
   CHECK(once.workers[0].replica.BaseDigest() == twice.workers[0].replica.BaseDigest());
   for (int32_t p = 0; p < once.cut.count(); ++p) {
-    CHECK(SameBits(once.ReducerOf(p).residual(p), twice.ReducerOf(p).residual(p)));
+    CHECK(SameBits(once.ReducerOf(p).LeftOverOf(p), twice.ReducerOf(p).LeftOverOf(p)));
   }
 }
 
