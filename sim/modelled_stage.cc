@@ -82,7 +82,7 @@ ModelledStage::ModelledStage(const RunConfig& config, const StageAssignment& sta
     codecs_ = TableCodecs(config);
     down_follows_ = config.outer.down_codec == DownCodec::kAuto;
   }
-  base_ = theta_ = Chain(config.seed, static_cast<uint64_t>(stage.first_layer));
+  base_ = theta_ = stepped_ = Chain(config.seed, static_cast<uint64_t>(stage.first_layer));
 }
 
 Duration ModelledStage::Cost(WorkKind kind) const {
@@ -142,12 +142,38 @@ WorkResult ModelledStage::Backward(int64_t, int32_t, const Payload& d_out) {
 }
 
 void ModelledStage::Accumulate(int64_t step, int32_t microbatch) {
-  theta_ = Chain(theta_, Chain(static_cast<uint64_t>(step), static_cast<uint64_t>(microbatch)));
+  const uint64_t gradient = Chain(static_cast<uint64_t>(step), static_cast<uint64_t>(microbatch));
+  gradients_ += gradient;
+  if (!sums_) theta_ = Chain(theta_, gradient);
 }
 
 absl::Status ModelledStage::OptimizerStep(int64_t step, int32_t microbatches) {
+  if (sums_) theta_ = Chain(theta_, gradients_);
+  gradients_ = 0;
   theta_ = Chain(theta_, static_cast<uint64_t>(step) << 32 | static_cast<uint32_t>(microbatches));
   return absl::OkStatus();
+}
+
+absl::Status ModelledStage::TakeGradients(std::span<float> sums) {
+  const uint64_t gradients = std::exchange(gradients_, 0);
+  for (size_t i = 0; i < sums.size(); ++i)
+    sums[i] = static_cast<float>(gradients >> (8 * i) & 0xff);
+  return absl::OkStatus();
+}
+
+absl::Status ModelledStage::OptimizerStepOn(int64_t step, int32_t microbatches,
+                                            std::span<const float> sums) {
+  if (!std::exchange(sums_, true)) theta_ = stepped_;
+  uint64_t gradients = 0;
+  for (size_t i = 0; i < sums.size(); ++i) gradients += static_cast<uint64_t>(sums[i]) << (8 * i);
+  theta_ = Chain(theta_, gradients);
+  theta_ = Chain(theta_, static_cast<uint64_t>(step) << 32 | static_cast<uint32_t>(microbatches));
+  return absl::OkStatus();
+}
+
+Digest ModelledStage::LiveDigest() {
+  const Bytes bytes = BytesOf(theta_);
+  return DigestOf(std::span<const uint8_t>(bytes));
 }
 
 absl::StatusOr<Payload> ModelledStage::EncodeDelta(int64_t round) {

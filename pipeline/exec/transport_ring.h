@@ -45,6 +45,7 @@ struct TransportRingOptions {
   std::vector<NodeId> members;  // by rank, each once; this process is one of them
   Duration patience = Duration::Seconds(7);
   int64_t piece_values = 0;  // the same at all members; 0: by the size of an operation
+  double stands_for = 1;     // of a simulation: each value counts as so many on the wire
 };
 
 class TransportRing {
@@ -81,12 +82,16 @@ class TransportRing {
   bool OnTimer(Context& context, TimerId timer);
   bool OnJobDone(Context& context, JobId job);
   void OnPeerRestarted(Context& context, const NodeId& peer);
+  // The device had other things to do than the jobs that wait here.
+  void DeviceWasBusy(Instant now) { last_job_end_ = now; }
 
   int32_t rank() const { return rank_; }
   int32_t size() const { return static_cast<int32_t>(options_.members.size()); }
   uint64_t group() const { return options_.group; }
   bool busy() const { return operation_.has_value(); }
   const absl::Status& status() const { return status_; }  // ok, or why the group has ended
+  // Whom that is about; CHECK: it has ended.
+  const NodeId& blamed() const;
 
  private:
   // What comes in one step, and whether it is added and handed on.
@@ -114,6 +119,7 @@ class TransportRing {
     bool met = false;  // in this group
     Instant heard;
     int64_t sent = 0, used = 0;       // pieces to it, and how many of them it has used
+    int64_t left = 0;                 // of `sent`: on their way, made
     int64_t came = 0, taken = 0;      // pieces from it, and how many of them are used
     int64_t said_sent = 0;            // by it
     int64_t told = 0;                 // of `taken`
