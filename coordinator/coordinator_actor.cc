@@ -142,6 +142,7 @@ void CoordinatorActor::OnTimer(Context& context, TimerId timer) {
   if (stopping_) return;
   TendSumChecks(context);
   TendSizes(context);
+  TendCohorts(context);
   TendWorkChecks(context);
   if (stopping_ || !state_.lost.empty()) return ReportStatus(context);
   TendReplan(context);

@@ -276,6 +276,7 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   SKERRY_ASSIGN_OR_RETURN(TeamProfile team, ProbeDevices(devices.chosen));
   devices.rates = team.rates;
   node.device = std::move(team.whole);
+  node.device.network = NetworkOf(NetworkCards());
   BoundMemory(options, devices, node.device);
   node.shards = &cache->shards();
   node.build = BuilderOf(devices, cache->shards());

@@ -223,7 +223,7 @@ void TransportRing::GiveWhatMay(Context& context) {
 
 void TransportRing::Submit(Context& context, std::shared_ptr<Work> work) {
   if (jobs_.empty()) last_job_end_ = context.now();
-  const double bytes = 4 * options_.stands_for * static_cast<double>(work->values.size());
+  const double bytes = 4 * stands_for_ * static_cast<double>(work->values.size());
   const JobId job = context.Submit({"group", Duration::Seconds(bytes / kModelledBytesPerS), [work] {
                                       if (work->kind == Work::Kind::kUse)
                                         Use(work->values, View(work->came), work->take.adds);
@@ -256,7 +256,7 @@ void TransportRing::OnWorkDone(Context& context, Work& work) {
       gives_.push_back({work.take.passes_on_as, work.take.part, work.piece, work.piece + 1});
   } else if (work.kind == Work::Kind::kMake) {
     ++At(operation.to).left;
-    const double bytes = options_.stands_for * static_cast<double>(work.made.size());
+    const double bytes = stands_for_ * static_cast<double>(work.made.size());
     const auto hollow = static_cast<int64_t>(bytes);
     context.Send(
         options_.members[static_cast<size_t>(operation.to)],

@@ -45,7 +45,6 @@ struct TransportRingOptions {
   std::vector<NodeId> members;  // by rank, each once; this process is one of them
   Duration patience = Duration::Seconds(7);
   int64_t piece_values = 0;  // the same at all members; 0: by the size of an operation
-  double stands_for = 1;     // of a simulation: each value counts as so many on the wire
 };
 
 class TransportRing {
@@ -82,6 +81,8 @@ class TransportRing {
   bool OnTimer(Context& context, TimerId timer);
   bool OnJobDone(Context& context, JobId job);
   void OnPeerRestarted(Context& context, const NodeId& peer);
+  // Of a simulation: each value counts as so many on the wire from the next operation on.
+  void SetStandsFor(double values) { stands_for_ = values; }
   // The device had other things to do than the jobs that wait here.
   void DeviceWasBusy(Instant now) { last_job_end_ = now; }
 
@@ -172,6 +173,7 @@ class TransportRing {
   Instant last_job_end_;  // or when the oldest job was submitted, if that is later
   TimerId timer_ = 0;
   Instant timer_due_;
+  double stands_for_ = 1;
 };
 
 }  // namespace skerry
