@@ -98,4 +98,18 @@ std::string CohortsText(const RunState& state, const RunConfig& config) {
   return text;
 }
 
+void CreditRound(const Participant& participant, const std::optional<PipelinePlan>& plan,
+                 std::map<NodeId, RunState::Credit>* credits) {
+  std::vector<NodeId> members;
+  if (plan) members = CohortOf(*plan, participant.node);
+  if (members.size() < 2) members = {participant.node};
+  const auto count = static_cast<int64_t>(members.size());
+  for (const NodeId& member : members) {
+    RunState::Credit& credit = (*credits)[member];
+    credit.tokens += participant.tokens / count;
+    if (member == participant.node) credit.tokens += participant.tokens % count;
+    ++credit.rounds;
+  }
+}
+
 }  // namespace skerry

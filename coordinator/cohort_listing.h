@@ -18,4 +18,9 @@ nlohmann::json CohortsJson(const RunState& state, const RunConfig& config);
 // The same as lines; "" where [cluster] groups is off.
 std::string CohortsText(const RunState& state, const RunConfig& config);
 
+// A round of this participant's counts for its whole cohort: its members share what the message
+// covers, evenly.
+void CreditRound(const Participant& participant, const std::optional<PipelinePlan>& plan,
+                 std::map<NodeId, RunState::Credit>* credits);
+
 }  // namespace skerry

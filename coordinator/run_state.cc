@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "common/status.h"
+#include "coordinator/cohort_listing.h"
 #include "coordinator/record_json.h"
-#include "pipeline/plan/cohorts.h"
 #include "pipeline/plan/route.h"
 
 namespace skerry {
@@ -119,27 +119,14 @@ absl::Status ApplyRewind(const Json& json, RunState& state) {
   return absl::OkStatus();
 }
 
-// Members of a cohort share what their speaker's message covers, evenly.
-void AddCredit(const Participant& participant, RunState& state) {
-  std::vector<NodeId> members;
-  if (state.plan) members = CohortOf(*state.plan, participant.node);
-  if (members.size() < 2) members = {participant.node};
-  const auto count = static_cast<int64_t>(members.size());
-  for (const NodeId& member : members) {
-    RunState::Credit& credit = state.credits[member];
-    credit.tokens += participant.tokens / count;
-    if (member == participant.node) credit.tokens += participant.tokens % count;
-    ++credit.rounds;
-  }
-}
-
 absl::Status ApplyCommit(const Json& json, RunState& state) {
   auto commit = json.at("commit").get<RoundCommit>();
   const RunState::StageRound key{commit.stage, commit.round};
   if (commit.round != state.RoundsCommitted(commit.stage)) {
     return DataLoss("round %d of stage %d is committed out of order", commit.round, commit.stage);
   }
-  for (const Participant& participant : commit.participants) AddCredit(participant, state);
+  for (const Participant& participant : commit.participants)
+    CreditRound(participant, state.plan, &state.credits);
   state.commits.emplace(key, std::move(commit));
   return absl::OkStatus();
 }

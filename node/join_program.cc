@@ -20,6 +20,7 @@
 #include "node/home_lock.h"
 #include "node/limits_program.h"
 #include "node/metrics_program.h"
+#include "node/network_cards.h"
 #include "node/node_actor.h"
 #include "node/own_addresses.h"
 #include "node/say.h"

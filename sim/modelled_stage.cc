@@ -154,28 +154,6 @@ absl::Status ModelledStage::OptimizerStep(int64_t step, int32_t microbatches) {
   return absl::OkStatus();
 }
 
-absl::Status ModelledStage::TakeGradients(std::span<float> sums) {
-  const uint64_t gradients = std::exchange(gradients_, 0);
-  for (size_t i = 0; i < sums.size(); ++i)
-    sums[i] = static_cast<float>(gradients >> (8 * i) & 0xff);
-  return absl::OkStatus();
-}
-
-absl::Status ModelledStage::OptimizerStepOn(int64_t step, int32_t microbatches,
-                                            std::span<const float> sums) {
-  if (!std::exchange(sums_, true)) theta_ = stepped_;
-  uint64_t gradients = 0;
-  for (size_t i = 0; i < sums.size(); ++i) gradients += static_cast<uint64_t>(sums[i]) << (8 * i);
-  theta_ = Chain(theta_, gradients);
-  theta_ = Chain(theta_, static_cast<uint64_t>(step) << 32 | static_cast<uint32_t>(microbatches));
-  return absl::OkStatus();
-}
-
-Digest ModelledStage::LiveDigest() {
-  const Bytes bytes = BytesOf(theta_);
-  return DigestOf(std::span<const uint8_t>(bytes));
-}
-
 absl::StatusOr<Payload> ModelledStage::EncodeDelta(int64_t round) {
   const uint64_t fingerprint = Chain(base_, theta_);
   if (round == first_round_) Restart();
