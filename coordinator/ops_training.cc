@@ -8,6 +8,7 @@
 #include "coordinator/border.h"
 #include "coordinator/coordinator_actor.h"
 #include "coordinator/wild_deltas.h"
+#include "pipeline/plan/cohorts.h"
 #include "pipeline/plan/round_shape.h"
 #include "pipeline/plan/route.h"
 
@@ -200,7 +201,10 @@ void CoordinatorActor::EmitRound(Context& context, const RoundCommit& commit) co
   size_t count = 0;
   const auto stage = static_cast<size_t>(commit.stage);
   for (const NodeId& node : state_.plan->stages[stage].replicas) {
-    if (in.contains(node) || ++count > kNamedMax) continue;
+    const std::vector<NodeId> cohort = CohortOf(*state_.plan, node);
+    const auto speaks = [&](const NodeId& member) { return in.contains(member); };
+    if (in.contains(node) || std::any_of(cohort.begin(), cohort.end(), speaks)) continue;
+    if (++count > kNamedMax) continue;
     const bool is_late = std::binary_search(state_.plan->absent.begin(), state_.plan->absent.end(),
                                             Absence{commit.stage, commit.round, node});
     missing.push_back({node.Short(), state_.admission.banned.contains(node) ? "put out"
