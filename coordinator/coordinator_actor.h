@@ -99,6 +99,7 @@ class CoordinatorActor final : public Actor {
   void TendSizes(Context& context);
   void On(Context& context, const NodeId& from, const CohortBroken& message);  // ops_cohorts.cc
   void TendCohorts(Context& context);
+  void PartFromCohort(Context&, const NodeId& node, int32_t stage, const std::string& why);
   void On(Context& context, const NodeId& from, const SumShown& message);
   void On(Context& context, const NodeId& from, const LeftOverSent& message);
   template <typename Other>
@@ -289,8 +290,7 @@ class CoordinatorActor final : public Actor {
 
   CoordinatorOptions options_;
   RunState state_;
-  mutable CoordinatorParts::StagesOfPlan
-      stages_;  // of who takes part, as of its version: asked at every heartbeat
+  mutable CoordinatorParts::StagesOfPlan stages_;  // asked at every heartbeat
   LinkEstimator links_;
   Instant started_, watched_;  // watched_: the last look for silence
   std::map<NodeId, Instant> heard_;

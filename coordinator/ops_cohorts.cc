@@ -72,20 +72,32 @@ void CoordinatorActor::TendCohorts(Context& context) {
     const CoordinatorParts::Broken over = broken;
     it = broken_cohorts_.erase(it);
     if (is_past) continue;
-    const NodeId leaves = MostBlamed(members, over.blamed);
-    const int64_t round = state_.RoundsCommitted(over.stage);
-    const PipelinePlan plan = WithoutMember(*state_.plan, leaves, round,
-                                            round + RoundClock(options_.config).in_flight_max());
-    context.Event("cohort_parted", EventFields({{"node", leaves.Short()},
-                                                {"stage", over.stage},
-                                                {"members", members.size()},
-                                                {"why", over.why}}));
-    Record(context, PlanRecord(plan, state_.predicted_step_s, state_.lower_bound_s));
-    AnnouncePlan(context, absl::StrFormat("%s leaves its cohort in stage %d: %s", leaves.Short(),
-                                          over.stage, over.why));
-    TryCommit(context, over.stage);
+    PartFromCohort(context, MostBlamed(members, over.blamed), over.stage, over.why);
     if (stopping_) return;
   }
+}
+
+// What it said of the messages of those it was with, it says again when they have sent them.
+void CoordinatorActor::PartFromCohort(Context& context, const NodeId& node, int32_t stage,
+                                      const std::string& why) {
+  const std::vector<NodeId> members = CohortOf(*state_.plan, node);
+  const int64_t round = state_.RoundsCommitted(stage);
+  const PipelinePlan plan =
+      WithoutMember(*state_.plan, node, round, round + RoundClock(options_.config).in_flight_max());
+  for (auto& [key, holdings] : held_) {
+    if (key.first != stage || !holdings.contains(node)) continue;
+    for (const NodeId& member : members) {
+      if (member != node) holdings.at(node).erase(member);
+    }
+  }
+  context.Event(
+      "cohort_parted",
+      EventFields(
+          {{"node", node.Short()}, {"stage", stage}, {"members", members.size()}, {"why", why}}));
+  Record(context, PlanRecord(plan, state_.predicted_step_s, state_.lower_bound_s));
+  AnnouncePlan(context,
+               absl::StrFormat("%s leaves its cohort in stage %d: %s", node.Short(), stage, why));
+  TryCommit(context, stage);
 }
 
 }  // namespace skerry

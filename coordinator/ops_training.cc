@@ -30,6 +30,11 @@ bool IsRefuted(const DeltaHeld& said, const NodeId& by, const PipelinePlan& plan
          (takes_part(by) || in.size() == 1);
 }
 
+bool IsOfOneCohort(const PipelinePlan& plan, const NodeId& a, const NodeId& b) {
+  const std::vector<NodeId> cohort = CohortOf(plan, a);
+  return std::find(cohort.begin(), cohort.end(), b) != cohort.end();
+}
+
 }  // namespace
 
 void CoordinatorActor::On(Context& context, const NodeId& from, const StepReport& message) {
@@ -162,6 +167,9 @@ std::optional<RoundCommit> CoordinatorActor::Complete(Context& context, int32_t 
         held_up = true;
       } else if (it->second != own->second && joins && senders.size() > 1) {
         GiveUpJoiner(context, holder, "it holds another delta than the others");
+        return std::nullopt;
+      } else if (it->second != own->second && IsOfOneCohort(plan, sender, holder)) {
+        PartFromCohort(context, holder, stage, "its weights are not those of its speaker");
         return std::nullopt;
       } else if (it->second != own->second) {
         DeclareGone(context, sender, Gone::kEvicted,

@@ -84,7 +84,12 @@ void NodeActor::SpeakAnew(Context& context, const PipelinePlan& before) {
   if (!rounds_) return;
   const std::vector<NodeId> was = CohortOf(before, options_.self);
   const std::vector<NodeId> now = CohortOf(plan_, options_.self);
-  if (was.empty() || now.empty() || was.front() == now.front()) return;
+  if (was.empty() || now.empty()) return;
+  const bool parted = now.size() == 1 && std::any_of(was.begin(), was.end(), [&](const auto& node) {
+                        return node != options_.self && !IsDead(plan_, node);
+                      });
+  if (parted) rounds_->ForgetShared();
+  if (was.front() == now.front()) return;
   for (const RoundKeeper::Shared& shared : rounds_->SharedNow()) {
     const bool is_of_it =
         std::find(shared.with.begin(), shared.with.end(), now.front()) != shared.with.end();

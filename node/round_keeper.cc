@@ -47,6 +47,16 @@ void RoundKeeper::Share(const Delta& delta, const std::vector<NodeId>& with) {
   rounds_[delta.round].shared = Shared{delta, with};
 }
 
+void RoundKeeper::ForgetShared() {
+  for (auto& [number, round] : rounds_) {
+    if (!round.shared || round.commit) continue;
+    for (const NodeId& other : round.shared->with) {
+      if (other != self_) round.deltas.erase(other);
+    }
+  }
+  held_bytes_ = HeldBytes();
+}
+
 std::vector<RoundKeeper::Shared> RoundKeeper::SharedNow() const {
   std::vector<Shared> shared;
   for (const auto& [number, round] : rounds_) {

@@ -60,6 +60,9 @@ class RoundKeeper {
     std::vector<NodeId> with;
   };
   std::vector<Shared> SharedNow() const;  // of rounds not applied
+  // What was held in the names of others because it was made here too, of rounds not frozen: it may
+  // not be theirs. They send it.
+  void ForgetShared();
   // Those of others that are held, of rounds not applied; refused ones not.
   std::vector<std::pair<NodeId, Delta>> OthersNow() const;
 
