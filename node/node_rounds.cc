@@ -253,9 +253,10 @@ void NodeActor::On(Context& context, const NodeId& from, const Delta& message) {
   const auto replicas = LiveReplicas(plan_, stage_);
   if (std::find(replicas.begin(), replicas.end(), sender) == replicas.end())
     return void(++refused_);
-  const auto cohort = CohortOf(plan_, options_.self);
-  const bool may_pass_on = std::find(cohort.begin(), cohort.end(), from) != cohort.end();
-  if (!message.sender.IsZero() && !may_pass_on) return void(++refused_);
+  if (!message.sender.IsZero()) {
+    const auto cohort = CohortOf(plan_, options_.self);
+    if (std::find(cohort.begin(), cohort.end(), from) == cohort.end()) return void(++refused_);
+  }
   if (rounds_->IsAhead(message.round) && !IsTableKnown(message.round)) return Keep(from, message);
   if (IsShardedStage()) return OnPieces(context, from, message);
   // A joiner looks when it has its stage (StageBuilt), and leaves it to the others until then.
