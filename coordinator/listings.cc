@@ -285,7 +285,8 @@ std::string NodesTable(const Json& nodes) {
                       "measured", "screened", "sizes", "device");
   for (const Json& node : nodes) {
     const bool part = node["takes_part"];
-    const int stage = node["stage"], replica = node["replica"], cohort = node["cohort"];
+    const int stage = node["stage"], replica = node["replica"];
+    const int cohort = node.value("cohort", -1);
     text += absl::StrFormat(
         "%-9s %-12s %-7s %-8s %-17s %9.1f %9s %9s %9s %9s %8d %-8s  %s\n",
         node["id"].get<std::string>().substr(0, 8), node["region"].get<std::string>(),
