@@ -221,6 +221,18 @@ struct CheckpointConfig {
 // What `init` writes. A checkpoint of a tiny model costs its run about 0.1 s.
 inline constexpr CheckpointConfig kInitialCheckpoints = {8, 2, LostStage::kCheckpoint, 10};
 
+// Nodes of one stage whose mutual links are fast: together one replica (a cohort of the plan;
+// docs/decisions/0058-clusters.md).
+struct ClusterConfig {
+  // "off"; "measured": by the two limits; or who, as "lab1; 3fa9 12ab": groups between semicolons,
+  // members by region or by how their ids begin.
+  std::string groups = "off";
+  float rate_mbps_min = 1000;  // measured: of every pair, each way
+  float rtt_ms_max = 2;
+  bool is_on() const { return groups != "off"; }
+  bool operator==(const ClusterConfig&) const = default;
+};
+
 struct RunConfig {
   std::string name = "skerry-run";
   uint64_t seed = 1;
@@ -236,6 +248,7 @@ struct RunConfig {
   OuterConfig outer;
   PipelineConfig pipeline;
   CheckpointConfig checkpoint;
+  ClusterConfig cluster;
   std::string data_dir = "data";  // token shards, relative to the run directory
   bool operator==(const RunConfig&) const = default;
 };

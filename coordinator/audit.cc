@@ -14,7 +14,7 @@ namespace skerry {
 using Json = nlohmann::json;
 
 JournalAudit::JournalAudit(RunConfig config) : config_(std::move(config)) {
-  config_.outer = EffectiveOuter(config_.outer);
+  config_.outer = EffectiveOuter(config_);
 }
 
 void JournalAudit::Find(const std::string& rule, const std::string& what) {

@@ -71,6 +71,7 @@ Hello CleanHello(Hello hello) {
   hello.software = CleanText(hello.software);
   hello.device.name = CleanText(hello.device.name);
   hello.device.numeric_profile = CleanText(hello.device.numeric_profile);
+  hello.device.network = CleanText(hello.device.network);
   hello.device.gflops = InRange(hello.device.gflops, kGflopsMax);
   hello.device.bf16_gflops = InRange(hello.device.bf16_gflops, kGflopsMax);
   hello.device.memory_bytes = std::max<int64_t>(hello.device.memory_bytes, 0);

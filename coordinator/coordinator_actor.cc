@@ -15,7 +15,7 @@ namespace skerry {
 
 CoordinatorActor::CoordinatorActor(CoordinatorOptions options)
     : options_(std::move(options)), probes_(static_cast<size_t>(options_.probes_at_once)) {
-  options_.config.outer = EffectiveOuter(options_.config.outer);
+  options_.config.outer = EffectiveOuter(options_.config);
 }
 
 absl::StatusOr<std::unique_ptr<CoordinatorActor>> CoordinatorActor::Create(
@@ -142,6 +142,7 @@ void CoordinatorActor::OnTimer(Context& context, TimerId timer) {
   if (stopping_) return;
   TendSumChecks(context);
   TendSizes(context);
+  TendCohorts(context);
   TendWorkChecks(context);
   if (stopping_ || !state_.lost.empty()) return ReportStatus(context);
   TendReplan(context);

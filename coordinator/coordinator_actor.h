@@ -97,6 +97,9 @@ class CoordinatorActor final : public Actor {
   void TendWorkChecks(Context& context);
   void On(Context& context, const NodeId& from, const BoundarySizes& message);  // ops_sizes.cc
   void TendSizes(Context& context);
+  void On(Context& context, const NodeId& from, const CohortBroken& message);  // ops_cohorts.cc
+  void TendCohorts(Context& context);
+  void PartFromCohort(Context&, const NodeId& node, int32_t stage, const std::string& why);
   void On(Context& context, const NodeId& from, const SumShown& message);
   void On(Context& context, const NodeId& from, const LeftOverSent& message);
   template <typename Other>
@@ -287,11 +290,7 @@ class CoordinatorActor final : public Actor {
 
   CoordinatorOptions options_;
   RunState state_;
-  struct StagesOfPlan {
-    int64_t version = 0;
-    std::map<NodeId, int32_t> of;
-  };
-  mutable StagesOfPlan stages_;  // of who takes part, as of its version: asked at every heartbeat
+  mutable CoordinatorParts::StagesOfPlan stages_;  // asked at every heartbeat
   LinkEstimator links_;
   Instant started_, watched_;  // watched_: the last look for silence
   std::map<NodeId, Instant> heard_;
@@ -329,6 +328,7 @@ class CoordinatorActor final : public Actor {
   struct SizesWatching;  // ops_sizes.cc
   std::shared_ptr<SizesWatching> sizes_watching_;
   std::map<int32_t, CoordinatorParts::Late> late_;
+  std::map<uint64_t, CoordinatorParts::Broken> broken_cohorts_;  // by group
   // What replicas said of their deltas of rounds not frozen; nullopt: what cannot be.
   std::map<RunState::StageRound, std::map<NodeId, std::optional<PartStatistics>>> statistics_;
   std::map<int32_t, std::vector<int64_t>> table_parts_;          // by stage

@@ -16,6 +16,18 @@
 namespace skerry {
 
 struct CoordinatorParts {
+  struct StagesOfPlan {
+    int64_t version = 0;
+    std::map<NodeId, int32_t> of;
+  };
+
+  struct Broken {  // a cohort whose ring has ended
+    Instant since;
+    int32_t stage = 0;
+    std::map<NodeId, NodeId> blamed;  // by whom
+    std::string why;                  // the first word
+  };
+
   struct PartnersOfPlan {
     int64_t version = 0;
     std::map<NodeId, std::set<NodeId>> of;

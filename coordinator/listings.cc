@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "common/round_clock.h"
+#include "coordinator/cohort_listing.h"
 #include "pipeline/plan/outer_choice.h"
 #include "pipeline/plan/route.h"
 #include "pipeline/plan/team_memory.h"
@@ -258,6 +259,8 @@ Json NodesJson(const RunState& state, const RunConfig& config, const Json& statu
                                                         : "standby"},
                      {"stage", stage},
                      {"replica", replica},
+                     {"cohort", state.plan ? CohortNumber(*state.plan, id) : -1},
+                     {"network", record.device.network},
                      {"rounds_screened", RoundsScreened(state, id)},
                      {"sizes", OddnessOf(state, id)},
                      {"takes_part", takes_part}});
@@ -269,6 +272,12 @@ static std::string SizesWord(const std::string& is) {
   return is.empty() ? "-" : is;
 }
 
+// "1.0", of cohort 2 "1.0 c2".
+static std::string SlotText(int stage, int replica, int cohort) {
+  return absl::StrFormat("%d.%d", stage, replica) +
+         (cohort < 0 ? "" : absl::StrFormat(" c%d", cohort));
+}
+
 std::string NodesTable(const Json& nodes) {
   std::string text =
       absl::StrFormat("%-9s %-12s %-7s %-8s %-17s %9s %9s %9s %9s %9s %8s %-8s  %s\n", "node",
@@ -277,10 +286,11 @@ std::string NodesTable(const Json& nodes) {
   for (const Json& node : nodes) {
     const bool part = node["takes_part"];
     const int stage = node["stage"], replica = node["replica"];
+    const int cohort = node.value("cohort", -1);
     text += absl::StrFormat(
         "%-9s %-12s %-7s %-8s %-17s %9.1f %9s %9s %9s %9s %8d %-8s  %s\n",
         node["id"].get<std::string>().substr(0, 8), node["region"].get<std::string>(),
-        part ? absl::StrFormat("%d.%d", stage, replica) : "-", node["is"].get<std::string>(),
+        part ? SlotText(stage, replica, cohort) : "-", node["is"].get<std::string>(),
         node["reachable"].get<std::string>() + (node["relays"].get<bool>() ? ", relay" : ""),
         node["gflops"].get<double>(), RateText(node["bf16_gflops"]), GibText(node["memory_bytes"]),
         GibText(node["memory_model_bytes"]), GibText(node["memory_held_bytes"]),
@@ -339,6 +349,7 @@ Json PlanJson(const RunState& state, const RunConfig& config) {
           {"chosen", SettingsJson(plan.settings)},
           {"slow_links", slow_links},
           {"relayed", RelayedJson(state)},
+          {"cohorts", CohortsJson(state, config)},
           {"tables", TablesJson(state)}};
 }
 
@@ -367,7 +378,7 @@ std::string PlanText(const RunState& state, const RunConfig& config) {
     text += "\n";
   }
   for (const std::string& line : TableLines(TablesJson(state))) text += "  " + line + "\n";
-  return text + RelayedText(state) + SettingsText(plan);
+  return text + CohortsText(state, config) + RelayedText(state) + SettingsText(plan);
 }
 
 }  // namespace skerry

@@ -8,6 +8,7 @@
 #include "common/round_clock.h"
 #include "coordinator/border.h"
 #include "coordinator/coordinator_actor.h"
+#include "pipeline/plan/cohorts.h"
 #include "pipeline/plan/round_shape.h"
 #include "pipeline/plan/route.h"
 
@@ -60,7 +61,8 @@ void CoordinatorActor::GoOnWithoutLate(Context& context, int32_t stage) {
   if (const auto node = LateOf(stage, waited_s >= silent_s / 2)) {
     const auto participants = ParticipantsOf(*state_.plan, stage, late.round);
     // Never two sides that both go on: half of a stage may leave the others out, not less.
-    const bool is_half = 2 * (participants.size() - 1) >= LiveReplicas(*state_.plan, stage).size();
+    const auto live = SpeakersAmong(*state_.plan, stage, LiveReplicas(*state_.plan, stage));
+    const bool is_half = 2 * (participants.size() - 1) >= live.size();
     if (!is_half) return;
     if (MayBeAbsent(*node, stage, late.round)) return LeaveOut(context, *node, stage);
     // Who is slow has not sent it yet.

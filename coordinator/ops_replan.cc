@@ -14,6 +14,7 @@
 #include "common/round_clock.h"
 #include "coordinator/border.h"
 #include "coordinator/coordinator_actor.h"
+#include "pipeline/plan/cohorts.h"
 #include "pipeline/plan/route.h"
 #include "routing/cost_model.h"
 
@@ -194,7 +195,11 @@ std::set<NodeId> CoordinatorActor::AtWork() const {
       const auto& made_of = commit->second.participants;
       const bool is_in = std::any_of(made_of.begin(), made_of.end(),
                                      [&](const Participant& p) { return p.node == node; });
-      const bool counts = is_in || IsAbsent(*state_.plan, stage, round, node);
+      const std::vector<NodeId> cohort = CohortOf(*state_.plan, node);
+      const bool is_spoken_for = std::any_of(made_of.begin(), made_of.end(), [&](const auto& p) {
+        return std::find(cohort.begin(), cohort.end(), p.node) != cohort.end();
+      });
+      const bool counts = is_in || is_spoken_for || IsAbsent(*state_.plan, stage, round, node);
       if (counts && state_.nodes.at(node).alive) at_work.insert(node);
     }
   }

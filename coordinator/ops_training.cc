@@ -8,6 +8,7 @@
 #include "coordinator/border.h"
 #include "coordinator/coordinator_actor.h"
 #include "coordinator/wild_deltas.h"
+#include "pipeline/plan/cohorts.h"
 #include "pipeline/plan/round_shape.h"
 #include "pipeline/plan/route.h"
 
@@ -27,6 +28,11 @@ bool IsRefuted(const DeltaHeld& said, const NodeId& by, const PipelinePlan& plan
   };
   return said.digest.IsZero() && said.sender != by && takes_part(said.sender) &&
          (takes_part(by) || in.size() == 1);
+}
+
+bool IsOfOneCohort(const PipelinePlan& plan, const NodeId& a, const NodeId& b) {
+  const std::vector<NodeId> cohort = CohortOf(plan, a);
+  return std::find(cohort.begin(), cohort.end(), b) != cohort.end();
 }
 
 }  // namespace
@@ -162,6 +168,9 @@ std::optional<RoundCommit> CoordinatorActor::Complete(Context& context, int32_t 
       } else if (it->second != own->second && joins && senders.size() > 1) {
         GiveUpJoiner(context, holder, "it holds another delta than the others");
         return std::nullopt;
+      } else if (it->second != own->second && IsOfOneCohort(plan, sender, holder)) {
+        PartFromCohort(context, holder, stage, "its weights are not those of its speaker");
+        return std::nullopt;
       } else if (it->second != own->second) {
         DeclareGone(context, sender, Gone::kEvicted,
                     "another replica holds another delta of it, or one that cannot be decoded");
@@ -200,7 +209,10 @@ void CoordinatorActor::EmitRound(Context& context, const RoundCommit& commit) co
   size_t count = 0;
   const auto stage = static_cast<size_t>(commit.stage);
   for (const NodeId& node : state_.plan->stages[stage].replicas) {
-    if (in.contains(node) || ++count > kNamedMax) continue;
+    const std::vector<NodeId> cohort = CohortOf(*state_.plan, node);
+    const auto speaks = [&](const NodeId& member) { return in.contains(member); };
+    if (in.contains(node) || std::any_of(cohort.begin(), cohort.end(), speaks)) continue;
+    if (++count > kNamedMax) continue;
     const bool is_late = std::binary_search(state_.plan->absent.begin(), state_.plan->absent.end(),
                                             Absence{commit.stage, commit.round, node});
     missing.push_back({node.Short(), state_.admission.banned.contains(node) ? "put out"

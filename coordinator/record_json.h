@@ -44,13 +44,41 @@ void from_json(const nlohmann::json& json, Id256<Tag>& id) {
   id = *parsed;
 }
 
-// Older journals know no rate in bf16.
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(DeviceProfile, name, numeric_profile, gflops,
-                                                memory_bytes, bf16_gflops)
+// Older journals know no rate in bf16. What most do not have is left out.
+inline void to_json(nlohmann::json& json, const DeviceProfile& device) {
+  json = {{"name", device.name},
+          {"numeric_profile", device.numeric_profile},
+          {"gflops", device.gflops},
+          {"memory_bytes", device.memory_bytes},
+          {"bf16_gflops", device.bf16_gflops}};
+  if (!device.network.empty()) json["network"] = device.network;
+}
+inline void from_json(const nlohmann::json& json, DeviceProfile& device) {
+  device.name = json.value("name", "");
+  device.numeric_profile = json.value("numeric_profile", "");
+  device.gflops = json.value("gflops", 0.0);
+  device.memory_bytes = json.value("memory_bytes", int64_t{0});
+  device.bf16_gflops = json.value("bf16_gflops", 0.0);
+  device.network = json.value("network", "");
+}
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Slot, stage, replica)
 // Older journals know no shares.
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(StageAssignment, first_layer, last_layer, replicas,
-                                                shares, remade)
+inline void to_json(nlohmann::json& json, const StageAssignment& stage) {
+  json = {{"first_layer", stage.first_layer},
+          {"last_layer", stage.last_layer},
+          {"replicas", stage.replicas},
+          {"shares", stage.shares},
+          {"remade", stage.remade}};
+  if (!stage.cohorts.empty()) json["cohorts"] = stage.cohorts;
+}
+inline void from_json(const nlohmann::json& json, StageAssignment& stage) {
+  stage.first_layer = json.value("first_layer", 0);
+  stage.last_layer = json.value("last_layer", 0);
+  if (json.contains("replicas")) json.at("replicas").get_to(stage.replicas);
+  if (json.contains("shares")) json.at("shares").get_to(stage.shares);
+  if (json.contains("remade")) json.at("remade").get_to(stage.remade);
+  if (json.contains("cohorts")) json.at("cohorts").get_to(stage.cohorts);
+}
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlannedSettings, inner_steps, overlap_steps, has_codec, codec,
                                    sequences_per_microbatch, in_flight)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SlowLink, from, to)

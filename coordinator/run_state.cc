@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/status.h"
+#include "coordinator/cohort_listing.h"
 #include "coordinator/record_json.h"
 #include "pipeline/plan/route.h"
 
@@ -124,11 +125,8 @@ absl::Status ApplyCommit(const Json& json, RunState& state) {
   if (commit.round != state.RoundsCommitted(commit.stage)) {
     return DataLoss("round %d of stage %d is committed out of order", commit.round, commit.stage);
   }
-  for (const Participant& participant : commit.participants) {
-    RunState::Credit& credit = state.credits[participant.node];
-    credit.tokens += participant.tokens;
-    ++credit.rounds;
-  }
+  for (const Participant& participant : commit.participants)
+    CreditRound(participant, state.plan, &state.credits);
   state.commits.emplace(key, std::move(commit));
   return absl::OkStatus();
 }

@@ -15,8 +15,8 @@ template <typename T, typename U>
 concept Is = std::same_as<std::remove_const_t<T>, U>;
 
 auto FieldsOf(Is<DeviceProfile> auto& of) {
-  auto& [name, numeric_profile, gflops, memory_bytes, bf16_gflops] = of;
-  return std::tie(name, numeric_profile, gflops, memory_bytes, bf16_gflops);
+  auto& [name, numeric_profile, gflops, memory_bytes, bf16_gflops, network] = of;
+  return std::tie(name, numeric_profile, gflops, memory_bytes, bf16_gflops, network);
 }
 auto FieldsOf(Is<ReachTry> auto& of) {
   auto& [endpoint, answered] = of;
@@ -59,8 +59,8 @@ auto FieldsOf(Is<LinkReading> auto& of) {
 // ---- the plan ----------------------------------------------------------------------------------
 
 auto FieldsOf(Is<StageAssignment> auto& of) {
-  auto& [first_layer, last_layer, replicas, shares, remade] = of;
-  return std::tie(first_layer, last_layer, replicas, shares, remade);
+  auto& [first_layer, last_layer, replicas, shares, remade, cohorts] = of;
+  return std::tie(first_layer, last_layer, replicas, shares, remade, cohorts);
 }
 auto FieldsOf(Is<Slot> auto& of) {
   auto& [stage, replica] = of;

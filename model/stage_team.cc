@@ -209,6 +209,27 @@ absl::Status StageTeam::OptimizerStep(int64_t step, int32_t microbatches) {
   });
 }
 
+void StageTeam::TakeGradients(std::span<float> sums) {
+  first().TakeGradients(sums);
+  if (IsAlone()) return;
+  std::vector<float> more(sums.size());
+  for (size_t i = 1; i < members_.size(); ++i) {
+    members_[i].trainer->TakeGradients(more);
+    for (size_t k = 0; k < more.size(); ++k) sums[k] += more[k];
+  }
+}
+
+absl::Status StageTeam::OptimizerStepOn(std::span<const float> sums, int64_t step,
+                                        int32_t microbatches) {
+  if (microbatches == 0) return absl::OkStatus();
+  std::vector<float> later(sums.size());
+  TakeGradients(later);
+  first().PutGradients(sums);
+  const absl::Status status = OptimizerStep(step, microbatches);
+  first().PutGradients(later);
+  return status;
+}
+
 // The member's part of the sums.
 absl::Status StageTeam::ReduceGradients(const Member& member) const {
   float* const sums = member.trainer->gradient_sum();

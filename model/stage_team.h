@@ -66,6 +66,12 @@ class StageTeam {
   // the weights that it stepped.
   absl::Status OptimizerStep(int64_t step, int32_t microbatches);
 
+  // Of a replica that is several nodes (pipeline/exec/cohort.h). Takes what was accumulated since
+  // the last step out of all devices, [layout().size()], added in their order; from then on they
+  // accumulate for the next one, and the step on such a sum leaves that alone.
+  void TakeGradients(std::span<float> sums);
+  absl::Status OptimizerStepOn(std::span<const float> sums, int64_t step, int32_t microbatches);
+
   void RaiseRates(const std::vector<int32_t>& remade);
   // The inner optimizer's state, as of one device (StageOptimizer).
   int64_t optimizer_steps() const { return first().optimizer().steps(); }

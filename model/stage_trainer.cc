@@ -257,6 +257,18 @@ absl::Status StageTrainer::OptimizerStep(int64_t step, int32_t microbatches) {
       optimizer_->Step(learning_rate, microbatches, accumulator_->data(), weights_.get()), step);
 }
 
+void StageTrainer::TakeGradients(std::span<float> sums) {
+  SKERRY_CHECK(std::ssize(sums) == layout_.size());
+  backend_->Download(accumulator_->data(), sums);
+  backend_->Fill(accumulator_->data(), 0, layout_.size());
+  backend_->Synchronize();
+}
+
+void StageTrainer::PutGradients(std::span<const float> sums) {
+  SKERRY_CHECK(std::ssize(sums) == layout_.size());
+  backend_->Upload(sums, accumulator_->data());
+}
+
 void StageTrainer::Squares(std::span<double> squares) {
   optimizer_->Squares(accumulator_->data(), squares);
 }

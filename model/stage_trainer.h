@@ -85,6 +85,9 @@ class StageTrainer {
   // What was accumulated since the last step, [layout().size()], on the backend: others may add to
   // it before the next.
   float* gradient_sum() { return accumulator_->data(); }
+  // The same in host memory: read and zeroed; what was read, or summed elsewhere, put in its place.
+  void TakeGradients(std::span<float> sums);
+  void PutGradients(std::span<const float> sums);
 
   // The inner step `step` (0-based: selects the learning rate) on the mean over `microbatches`
   // accumulated ones, then zeroes the accumulator. 0 microbatches: nothing changes. InvalidArgument

@@ -20,6 +20,7 @@
 #include "node/home_lock.h"
 #include "node/limits_program.h"
 #include "node/metrics_program.h"
+#include "node/network_cards.h"
 #include "node/node_actor.h"
 #include "node/own_addresses.h"
 #include "node/say.h"
@@ -276,6 +277,7 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   SKERRY_ASSIGN_OR_RETURN(TeamProfile team, ProbeDevices(devices.chosen));
   devices.rates = team.rates;
   node.device = std::move(team.whole);
+  node.device.network = NetworkOf(NetworkCards());
   BoundMemory(options, devices, node.device);
   node.shards = &cache->shards();
   node.build = BuilderOf(devices, cache->shards());

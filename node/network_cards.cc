@@ -104,4 +104,10 @@ std::string Describe(const NetworkCard& card) {
   return card.is_up ? text : text + ", down";
 }
 
+std::string NetworkOf(const std::vector<NetworkCard>& cards) {
+  const auto up =
+      std::find_if(cards.begin(), cards.end(), [](const NetworkCard& card) { return card.is_up; });
+  return up == cards.end() ? "" : KindName(up->kind);
+}
+
 }  // namespace skerry

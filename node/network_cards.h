@@ -24,6 +24,9 @@ struct NetworkCard {
 // `sys` is /sys, or what tests put in its place. What cannot be read is left out.
 std::vector<NetworkCard> NetworkCards(const std::string& sys = "/sys");
 
+// The kind of the fastest that is up; "": none is known.
+std::string NetworkOf(const std::vector<NetworkCard>& cards);
+
 // "Ethernet", "RoCE", "InfiniBand"
 const char* KindName(NetworkKind kind);
 // "InfiniBand mlx5_0 port 1, 200 Gbit/s"

@@ -97,6 +97,7 @@ void NodeActor::OnMessage(Context& context, const NodeId& from, const skerry::Me
   if (RoundBytes* bytes = BytesOf(message)) bytes->received += WireSize(message);
   if (state_ == State::kStopped) return;
   if (IsOfVoidedPast(message, plan_.start.since)) return void(++refused_);
+  if (cohort_ && cohort_->OnMessage(context, from, message)) return;
   std::visit([&](const auto& m) { On(context, from, m); }, message);
 }
 
@@ -163,6 +164,7 @@ void NodeActor::On(Context& context, const NodeId& from, const PlanUpdate& messa
     return StartOver(context, "the run went on without this node");
   }
   SendPending(context, before);
+  SpeakAnew(context, before);
   SendMovedPieces(context, before);
   WithdrawObsolete(context, before);
   TendJoining(context);
@@ -174,6 +176,7 @@ void NodeActor::On(Context& context, const NodeId& from, const PlanUpdate& messa
 
 void NodeActor::Prepare(Context& context) {
   state_ = State::kPreparing;
+  JoinCohort(context);
   if (stage_ == 0) {
     fetcher_.Start(context, shard_names_);
     if (!fetcher_.status().ok()) return Fail(context, fetcher_.status());
@@ -211,6 +214,7 @@ void NodeActor::BuildStage(Context& context) {
 
 void NodeActor::StageBuilt(Context& context) {
   work_ = std::move(results_->work);
+  if (cohort_) cohort_->SetWork(work_.get());
   GiveTables(context);
   if (state_ == State::kStopped) return;
   if (state_ == State::kCatchingUp) {  // who else could look at what it holds may have gone
@@ -282,9 +286,11 @@ void NodeActor::Advance(Context& context) {
   // After the last step a node still computes for others what a death has sent around again.
   if (state_ == State::kFinished && heavy_ == Heavy::kNone) pipeline_->SubmitNext(context);
   if (state_ != State::kTraining) return;
+  const bool is_over = open_ && !pipeline_->StepOpen();
+  if (is_over && cohort_ && StepTogether(context)) return;
   if (heavy_ == Heavy::kNone && ReduceIfReady(context)) return;
   if (heavy_ == Heavy::kNone) {
-    if (open_ && !pipeline_->StepOpen()) {
+    if (is_over && !cohort_) {
       heavy_ = Heavy::kOptimizer;
       results_ = std::make_shared<Results>();
       heavy_job_ = SubmitTracked(context, {"optimizer", work_->Cost(WorkKind::kOptimizer),
@@ -327,6 +333,8 @@ void NodeActor::OnJobDone(Context& context, JobId job) {
     }
   }
   if (state_ == State::kStopped) return;
+  if (cohort_) cohort_->DeviceWasBusy(context.now());
+  if (cohort_ && cohort_->OnJobDone(context, job)) return Advance(context);
   if (fetcher_.OnJobDone(context, job)) {
     if (!fetcher_.status().ok()) return Fail(context, fetcher_.status());
     const bool builds = state_ == State::kPreparing || state_ == State::kCatchingUp;

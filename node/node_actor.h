@@ -36,6 +36,7 @@
 #include "node/state_transfer.h"
 #include "node/sum_checks.h"
 #include "node/work_checks.h"
+#include "pipeline/exec/cohort.h"
 #include "pipeline/exec/lateness.h"
 #include "pipeline/exec/stage_actor.h"
 #include "pipeline/exec/stage_work.h"
@@ -190,6 +191,7 @@ class NodeActor final : public Actor {
 
   // node_giving.cc
   void SendPending(Context& context, const PipelinePlan& before);
+  void SendToNewSpeakers(Context& context, const PipelinePlan& before);
   bool MayHaveState(const NodeId& node) const;
   void TendGiving(Context& context);
   bool SaveForJoinersIfDue(Context& context);
@@ -231,6 +233,15 @@ class NodeActor final : public Actor {
   void MeasureLateness();
   void OpenBoundary(Context& context, int64_t round);
   void SayIfLate(Context& context);
+
+  // node_cohort.cc
+  void JoinCohort(Context& context);
+  void DropCohort(Context& context);
+  bool StepTogether(Context& context);
+  void SpeakForCohort(Context& context, Delta delta);
+  void PassOnToCohort(Context& context, const NodeId& sender, Delta delta);
+  void SpeakAnew(Context& context, const PipelinePlan& before);
+  int64_t TokensLearnt() const { return cohort_ ? cohort_->tokens() : pipeline_->tokens(); }
 
   // node_tables.cc
   bool IsTableKnown(int64_t round) const;
@@ -310,6 +321,7 @@ class NodeActor final : public Actor {
   std::unique_ptr<StageWork> work_;
   std::unique_ptr<StageActor> pipeline_;
   std::unique_ptr<RoundKeeper> rounds_;
+  std::shared_ptr<Cohort> cohort_;  // of a node that the plan began with in one
   // Pipeline traffic that came before the stage was built, or its plan.
   std::deque<std::pair<NodeId, Message>> early_;
 
@@ -359,15 +371,7 @@ class NodeActor final : public Actor {
   std::unique_ptr<StateTransfer> transfer_;      // of a joiner that has not its stage's state yet
   std::unique_ptr<StateFetcher> state_fetcher_;  // of a node that begins with a checkpoint
   bool restored_ = false;
-  // Giving: the state of one version, kept for who joins this stage now. At most one does.
-  struct Giving {
-    Joiner to;
-    bool is_over = false;  // that version is past
-    StageWork::JoinersState kept;
-    std::vector<Digest> chunks;  // of what all replicas have in common, so far
-    Payload table;               // of all
-    Digest root;                 // zero: not known yet
-  };
+  using Giving = NodeParts::Giving;
   std::optional<Giving> giving_;
   std::shared_ptr<std::vector<Digest>> digests_made_;
   JobId digest_job_ = 0;
@@ -375,12 +379,7 @@ class NodeActor final : public Actor {
   // What the coordinator asked for: the state of one version, digested between other tasks.
   std::optional<int64_t> checkpoint_wanted_;
   bool checkpoint_at_once_ = false;  // then of whatever version there is
-  struct KeptCheckpoint {
-    int64_t round = 0;
-    Payload bytes;
-    std::vector<Digest> chunks;  // so far
-    Instant used;
-  };
+  using KeptCheckpoint = NodeParts::KeptCheckpoint;
   std::optional<KeptCheckpoint> checkpoint_;
   std::shared_ptr<std::vector<Digest>> chunk_digests_;
   JobId chunk_job_ = 0;

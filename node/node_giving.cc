@@ -8,6 +8,7 @@
 #include "common/digests.h"
 #include "node/node_actor.h"
 #include "node/node_results.h"
+#include "pipeline/plan/cohorts.h"
 #include "pipeline/plan/route.h"
 
 namespace skerry {
@@ -42,10 +43,11 @@ void NodeActor::SendPending(Context& context, const PipelinePlan& before) {
     const bool was_absent = IsAbsent(before, stage_, delta.round, options_.self);
     if (!was_absent || IsAbsent(plan_, stage_, delta.round, options_.self)) continue;
     delta.plan_version = plan_.version;
-    for (const NodeId& holder : Holders(plan_, stage_)) {
+    for (const NodeId& holder : HearersOf(plan_, stage_)) {
       if (holder != options_.self) Send(context, holder, delta);
     }
   }
+  SendToNewSpeakers(context, before);
   for (const Joiner& joiner : plan_.joining) {
     const Joiner* known = JoinerOf(before, joiner.node);
     const bool is_new = known == nullptr || known->since != joiner.since;
@@ -60,6 +62,25 @@ void NodeActor::SendPending(Context& context, const PipelinePlan& before) {
       DeltaSum sum = *own;
       sum.plan_version = plan_.version;
       Send(context, joiner.node, std::move(sum));
+    }
+  }
+}
+
+// Whoever speaks for a cohort from now on, or for itself, may not have heard of what the one before
+// was sent.
+void NodeActor::SendToNewSpeakers(Context& context, const PipelinePlan& before) {
+  const size_t stage = static_cast<size_t>(stage_);
+  if (plan_.stages[stage].cohorts.empty()) return;
+  const std::vector<NodeId> own = CohortOf(plan_, options_.self);
+  if (own.empty() || own.front() != options_.self) return;
+  const std::vector<NodeId> heard = HearersOf(before, stage_);
+  for (const NodeId& hearer : HearersOf(plan_, stage_)) {
+    const bool is_new = std::find(heard.begin(), heard.end(), hearer) == heard.end();
+    if (!is_new || hearer == options_.self || JoinerOf(plan_, hearer) != nullptr) continue;
+    for (Delta& delta : rounds_->Own()) {
+      if (IsAbsent(plan_, stage_, delta.round, options_.self)) continue;
+      delta.plan_version = plan_.version;
+      Send(context, hearer, std::move(delta));
     }
   }
 }

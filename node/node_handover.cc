@@ -19,6 +19,7 @@ namespace skerry {
 // What this process holds of the run is of a past that is over. Messages that wait for a newer plan
 // stay.
 void NodeActor::DropStage(Context& context) {
+  DropCohort(context);
   if (work_) {  // jobs that refer to it run before this one
     context.Submit(
         {"drop stage", Duration(),

@@ -31,6 +31,7 @@ Phase NodeActor::phase() const {
       const auto it = boundaries_.find(rounds_->next());
       if (!open_ && it != boundaries_.end() && it->second.waiting) return Phase::kWaitingForRound;
       if (IsPaused()) return Phase::kWaitingForPeers;
+      if (cohort_ && !cohort_->WaitingFor().empty()) return Phase::kWaitingForPeers;
       return pipeline_->WaitingFor().empty() ? Phase::kTraining : Phase::kWaitingForPeers;
     }
     case State::kFinished:
@@ -57,6 +58,8 @@ NodeLook NodeActor::Look() const {
   if (state_fetcher_ && !restored_) look.waiting_for = state_fetcher_->WaitingFor();
   if (transfer_) look.waiting_for = transfer_->WaitingFor();
   if (look.phase == Phase::kWaitingForPeers) look.waiting_for = pipeline_->WaitingFor();
+  if (look.phase == Phase::kWaitingForPeers && look.waiting_for.empty() && cohort_)
+    look.waiting_for = cohort_->WaitingFor();
   look.is_paused = look.phase == Phase::kWaitingForPeers && IsPaused();
   if (look.is_paused) look.waiting_for = run_pause_->who;
   if (!config_) return look;
@@ -98,8 +101,11 @@ void NodeActor::OnTimer(Context& context, TimerId timer) {
   }
   if (farewell_ && timer == farewell_->deadline) return EndFarewell(context);
   if (transfer_ && transfer_->OnTimer(context, timer)) return;
+  if (cohort_ && !submitted_.empty()) cohort_->DeviceWasBusy(context.now());
+  if (cohort_ && cohort_->OnTimer(context, timer)) return;
   if (timer != heartbeat_timer_ || state_ == State::kStopped) return;
   SendHeartbeat(context);
+  if (cohort_) cohort_->OnHeartbeat(context);
   Seek(context, sought_);
   heartbeat_timer_ = context.StartTimer(Duration::Seconds(config_->heartbeat_s));
   TendGiving(context);
@@ -113,6 +119,7 @@ void NodeActor::OnTimer(Context& context, TimerId timer) {
 }
 
 void NodeActor::OnPeerRestarted(Context& context, const NodeId& peer) {
+  if (cohort_ && state_ != State::kStopped) cohort_->OnPeerRestarted(context, peer);
   if (state_ == State::kStopped || peer != options_.coordinator) return;
   SayHello(context);
   Seek(context, sought_);

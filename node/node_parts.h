@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "common/instant.h"
+#include "pipeline/exec/stage_work.h"
 #include "pipeline/plan/round_shape.h"
+#include "wire/message/pipeline_plan.h"
 
 namespace skerry {
 
@@ -44,6 +46,23 @@ struct NodeParts {
   struct RunPause {  // the operator's: no step from `at` on is begun (docs/PROTOCOL.md, 46)
     int64_t at = 0;
     std::string who;  // "run's operator, who paused it: why"
+  };
+
+  // The state of one version, kept for who joins this stage now. At most one does.
+  struct Giving {
+    Joiner to;
+    bool is_over = false;  // that version is past
+    StageWork::JoinersState kept;
+    std::vector<Digest> chunks;  // of what all replicas have in common, so far
+    Payload table;               // of all
+    Digest root;                 // zero: not known yet
+  };
+
+  struct KeptCheckpoint {
+    int64_t round = 0;
+    Payload bytes;
+    std::vector<Digest> chunks;  // so far
+    Instant used;
   };
 
   struct Shapes {  // of a plan's rounds, and who sums what in them

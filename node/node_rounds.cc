@@ -8,6 +8,7 @@
 #include "localsgd/table_choice.h"
 #include "node/node_actor.h"
 #include "node/node_results.h"
+#include "pipeline/plan/cohorts.h"
 #include "pipeline/plan/route.h"
 
 namespace skerry {
@@ -15,7 +16,9 @@ namespace skerry {
 // Of the round that a delta or a sum is of, while that is under way.
 NodeActor::RoundBytes* NodeActor::BytesOf(const skerry::Message& message) {
   int64_t round = -1;
-  if (const auto* delta = std::get_if<Delta>(&message)) round = delta->round;
+  // What is passed on does not leave the cluster.
+  const auto* delta = std::get_if<Delta>(&message);
+  if (delta != nullptr && delta->sender.IsZero()) round = delta->round;
   if (const auto* sum = std::get_if<DeltaSum>(&message)) round = sum->round;
   return rounds_ && rounds_->IsAhead(round) ? &round_bytes_[round] : nullptr;
 }
@@ -120,8 +123,8 @@ bool NodeActor::EncodeAtBoundary(Context& context) {
   heavy_ = Heavy::kEncode;
   results_ = std::make_shared<Results>();
   int64_t& before = tokens_at_boundary_[clock.FragmentOf(encoded_)];
-  tokens_of_round_ = pipeline_->tokens() - before;
-  before = pipeline_->tokens();
+  tokens_of_round_ = TokensLearnt() - before;
+  before = TokensLearnt();
   if (IsShardedStage()) {
     EncodePieces(context);
     return true;
@@ -146,8 +149,13 @@ void NodeActor::Encoded(Context& context) {
   if (IsShardedStage()) return PiecesEncoded(context, round);
   const Delta delta{stage_,           round,           tokens_of_round_,
                     results_->digest, results_->delta, plan_.version};
+  if (cohort_) {
+    rounds_->Share(delta, CohortOf(plan_, options_.self));
+    SpeakForCohort(context, delta);
+    return NoteReadiness(context);
+  }
   if (!IsAbsent(plan_, stage_, round, options_.self)) {
-    for (const NodeId& replica : Holders(plan_, stage_)) {
+    for (const NodeId& replica : HearersOf(plan_, stage_)) {
       if (replica != options_.self) Send(context, replica, delta);
     }
   }
@@ -241,16 +249,23 @@ void NodeActor::On(Context& context, const NodeId& from, const Delta& message) {
   if (MustWait(message.plan_version, rounds_ != nullptr)) return Keep(from, message);
   if (!rounds_) return void(++refused_);
   if (IsLeftOver(message)) return OnLeftOver(context, from, message);
+  const NodeId& sender = message.sender.IsZero() ? from : message.sender;
   const auto replicas = LiveReplicas(plan_, stage_);
-  if (std::find(replicas.begin(), replicas.end(), from) == replicas.end()) return void(++refused_);
+  if (std::find(replicas.begin(), replicas.end(), sender) == replicas.end())
+    return void(++refused_);
+  if (!message.sender.IsZero()) {
+    const auto cohort = CohortOf(plan_, options_.self);
+    if (std::find(cohort.begin(), cohort.end(), from) == cohort.end()) return void(++refused_);
+  }
   if (rounds_->IsAhead(message.round) && !IsTableKnown(message.round)) return Keep(from, message);
   if (IsShardedStage()) return OnPieces(context, from, message);
   // A joiner looks when it has its stage (StageBuilt), and leaves it to the others until then.
   const bool is_checked = message.stage == stage_ && work_ && rounds_->IsAhead(message.round);
-  const auto held = !is_checked || Decodes(message) ? rounds_->Hold(from, message)
-                                                    : rounds_->Refuse(from, message);
+  const auto held = !is_checked || Decodes(message) ? rounds_->Hold(sender, message)
+                                                    : rounds_->Refuse(sender, message);
   if (!held) return void(++refused_);
   Send(context, options_.coordinator, *held);
+  if (cohort_) PassOnToCohort(context, sender, message);
   NoteReadiness(context);
   Advance(context);
 }

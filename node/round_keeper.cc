@@ -43,6 +43,48 @@ std::vector<DeltaHeld> RoundKeeper::RefuseUnless(const Decodes& decodes) {
   return refused;
 }
 
+void RoundKeeper::Share(const Delta& delta, const std::vector<NodeId>& with) {
+  rounds_[delta.round].shared = Shared{delta, with};
+}
+
+void RoundKeeper::ForgetShared() {
+  for (auto& [number, round] : rounds_) {
+    if (!round.shared || round.commit) continue;
+    for (const NodeId& other : round.shared->with) {
+      if (other != self_) round.deltas.erase(other);
+    }
+  }
+  held_bytes_ = HeldBytes();
+}
+
+std::vector<RoundKeeper::Shared> RoundKeeper::SharedNow() const {
+  std::vector<Shared> shared;
+  for (const auto& [number, round] : rounds_) {
+    if (round.shared) shared.push_back(*round.shared);
+  }
+  return shared;
+}
+
+std::vector<std::pair<NodeId, Delta>> RoundKeeper::OthersNow() const {
+  std::vector<std::pair<NodeId, Delta>> others;
+  for (const auto& [number, round] : rounds_) {
+    for (const auto& [sender, delta] : round.deltas) {
+      const bool is_own =
+          round.shared && std::find(round.shared->with.begin(), round.shared->with.end(), sender) !=
+                              round.shared->with.end();
+      if (sender != self_ && !is_own && !delta.digest.IsZero()) others.emplace_back(sender, delta);
+    }
+  }
+  return others;
+}
+
+bool RoundKeeper::IsOwn(const Round& round, const Participant& participant) const {
+  if (participant.node == self_) return true;
+  if (!round.shared || round.shared->delta.digest != participant.digest) return false;
+  const std::vector<NodeId>& with = round.shared->with;
+  return std::find(with.begin(), with.end(), participant.node) != with.end();
+}
+
 int32_t CoveredBy(const RoundCommit& commit, const NodeId& participant) {
   for (size_t i = 0; i < commit.covered.size(); ++i) {
     if (commit.participants[i].node == participant) return commit.covered[i];
@@ -83,7 +125,7 @@ std::vector<StageWork::Accepted> RoundKeeper::Participants(int64_t round) const 
   const Round& held = rounds_.at(round);
   std::vector<StageWork::Accepted> accepted;
   for (const Participant& p : held.commit->participants) {
-    accepted.push_back({p.tokens, held.deltas.at(p.node).payload, p.node == self_, p.node});
+    accepted.push_back({p.tokens, held.deltas.at(p.node).payload, IsOwn(held, p), p.node});
   }
   return accepted;
 }

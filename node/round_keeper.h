@@ -52,6 +52,20 @@ class RoundKeeper {
   using Decodes = std::function<bool(const Delta& delta)>;
   std::vector<DeltaHeld> RefuseUnless(const Decodes& decodes);
 
+  // An own delta that others made too, bit for bit: what counts of any of them counts as own, where
+  // it has that digest.
+  void Share(const Delta& delta, const std::vector<NodeId>& with);
+  struct Shared {
+    Delta delta;
+    std::vector<NodeId> with;
+  };
+  std::vector<Shared> SharedNow() const;  // of rounds not applied
+  // What was held in the names of others because it was made here too, of rounds not frozen: it may
+  // not be theirs. They send it.
+  void ForgetShared();
+  // Those of others that are held, of rounds not applied; refused ones not.
+  std::vector<std::pair<NodeId, Delta>> OthersNow() const;
+
   // Learns the frozen set. False if the round is over, too far ahead, of another stage or
   // contradicts an earlier commit.
   bool Commit(const RoundCommit& commit);
@@ -140,10 +154,12 @@ class RoundKeeper {
   };
   struct Round {
     std::map<NodeId, Delta> deltas;
+    std::optional<Shared> shared;
     std::optional<RoundCommit> commit;
     std::map<NodeId, Pieces> pieces;  // by sender
     std::map<uint64_t, Sums> by_shape;
   };
+  bool IsOwn(const Round& round, const Participant& participant) const;
   bool SumsReady(const Round& round) const;
   std::string MissingSum(const Round& held, int64_t round) const;
   void NoteHeld(int64_t more_bytes);

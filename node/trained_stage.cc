@@ -215,6 +215,22 @@ absl::Status TrainedStage::OptimizerStep(int64_t step, int32_t microbatches) {
   return ends_round ? trainer_->CheckEqual() : absl::OkStatus();
 }
 
+absl::Status TrainedStage::TakeGradients(std::span<float> sums) {
+  trainer_->TakeGradients(sums);
+  return absl::OkStatus();
+}
+
+absl::Status TrainedStage::OptimizerStepOn(int64_t step, int32_t microbatches,
+                                           std::span<const float> sums) {
+  SKERRY_RETURN_IF_ERROR(trainer_->OptimizerStepOn(sums, step, microbatches));
+  const bool ends_round = (step + 1) % config_.outer.inner_steps == 0;
+  return ends_round ? trainer_->CheckEqual() : absl::OkStatus();
+}
+
+Digest TrainedStage::LiveDigest() {
+  return DigestOf(std::span<const float>(trainer_->HostParameters()));
+}
+
 absl::StatusOr<Payload> TrainedStage::EncodeDelta(int64_t round) {
   const std::span<float> theta = trainer_->HostParameters();
   const int32_t fragment = clock_.FragmentOf(round);

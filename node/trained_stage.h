@@ -64,6 +64,11 @@ class TrainedStage final : public StageWork {
   void Accumulate(int64_t step, int32_t microbatch) override;
   void Discard(int64_t step, int32_t microbatch) override;
   absl::Status OptimizerStep(int64_t step, int32_t microbatches) override;
+  int64_t GradientValues() const override { return parameters(); }
+  absl::Status TakeGradients(std::span<float> sums) override;
+  absl::Status OptimizerStepOn(int64_t step, int32_t microbatches,
+                               std::span<const float> sums) override;
+  Digest LiveDigest() override;
   absl::StatusOr<Payload> EncodeDelta(int64_t round) override;
   absl::Status ApplyRound(int64_t round, const std::vector<Accepted>& participants) override;
   absl::Status CheckDelta(int64_t round, const Payload& delta) const override;

@@ -32,7 +32,7 @@ const std::vector<std::string>& CheckerRules() {
   static const std::vector<std::string> kRules = {
       "plan_agreement",     "base_agreement",          "rounds_atomic", "rounds_on_time",
       "delta_conservation", "microbatch_conservation", "ledger_exact",  "liveness",
-      "bounded_queues",     "delivery_exact"};
+      "bounded_queues",     "cohort_agreement",        "delivery_exact"};
   return kRules;
 }
 

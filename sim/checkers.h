@@ -27,6 +27,9 @@
 //   liveness                  while a step is left, somebody's steps grow, in a run that its
 //                             operator paused up to the step that he named
 //   bounded_queues            nothing waits without limit
+//   cohort_agreement          members of a cohort hold the same weights after every step, bit for
+//   bit;
+//                             a round takes one message of a cohort at most
 //   delivery_exact            what one process sends another arrives once, in order
 //                             (delivery_checker.h)
 //
@@ -81,6 +84,8 @@ class Checkers {
   void OnAccumulated(Instant now, const NodeId& node, int64_t step, int32_t microbatch);
   // An inner step over so many microbatches.
   void OnStepped(Instant now, const NodeId& node, int64_t step, int32_t microbatches);
+  // One on the sums of its cohort, and the digest of the weights that came of it.
+  void OnSteppedTogether(Instant now, const NodeId& node, int64_t step, const Digest& weights);
   // Round `round` of its process was encoded, or landed, after so many complete inner steps.
   void OnEncoded(Instant now, const NodeId& node, int64_t round, int64_t step);
   void OnApplied(Instant now, const NodeId& node, int64_t round, int64_t step);
@@ -104,6 +109,8 @@ class Checkers {
   int64_t detours() const { return detours_; }      // microbatches, each time one was led around
   int64_t rewinds() const { return rewinds_; }      // times that the run went back
   int64_t movers() const { return movers_; }        // who worked and were moved, or replaced
+  int64_t steps_together() const { return steps_together_; }  // that a member of a cohort made
+  int64_t partings() const { return partings_; }  // plans by which somebody alive left a cohort
   // Who was in a stage with as many liars as others at least: nobody can say there who lies.
   const std::set<NodeId>& beside_liars() const { return beside_liars_; }
 
@@ -136,6 +143,8 @@ class Checkers {
   void CheckCommitRecords(Instant now);
   void CheckDeltasHeld(Instant now, const RoundCommit& commit);
   void CheckSumsHeld(Instant now, const RoundCommit& commit);
+  void NotePartings(const PipelinePlan& before, const PipelinePlan& plan);
+  void CheckOneOfCohort(Instant now, const RoundCommit& commit);
   void CheckBasesAtEnd(Instant now);
   void CheckLedgerAtEnd(Instant now);
   int64_t MicrobatchesLostAtMost() const;
@@ -173,6 +182,13 @@ class Checkers {
   int64_t handovers_ = 0;
   int64_t detours_ = 0;
   int64_t movers_ = 0;
+  struct Together {  // of a cohort, by its number in the plan that its member had heard of
+    int32_t stage = 0, cohort = 0;
+    int64_t start = 0, step = 0;
+    auto operator<=>(const Together&) const = default;
+  };
+  std::map<Together, std::pair<NodeId, Digest>> weights_;
+  int64_t steps_together_ = 0, partings_ = 0;
   std::map<NodeId, int64_t> step_of_;
   int64_t best_step_ = 0;
   Instant progress_;

@@ -21,6 +21,7 @@ void Checkers::NoteNewPlan(Instant now, const PipelinePlan* before, const Pipeli
     if (is_new && slot && slot->stage == 0 && is_gone) ++data_node_deaths_;
   }
   if (before != nullptr) NoteMoved(now, *before, plan);
+  if (before != nullptr) NotePartings(*before, plan);
   for (const Joiner& joiner : plan.joining) {
     const Joiner* known = before == nullptr ? nullptr : JoinerOf(*before, joiner.node);
     if (known == nullptr || known->since != joiner.since) {

@@ -32,6 +32,7 @@ void Checkers::CheckCommitRecords(Instant now) {
       } else {
         CheckSumsHeld(now, commit);
       }
+      CheckOneOfCohort(now, commit);
       held_.erase({stage, round});
       sums_held_.erase({stage, round});
     }

@@ -113,7 +113,7 @@ absl::Status ApplyConfigChanges(const std::vector<std::string>& changes, RunConf
   for (const std::string& change : changes) {
     SKERRY_RETURN_IF_ERROR(ApplyConfigChange(change, changed));
   }
-  changed.outer = EffectiveOuter(changed.outer);
+  changed.outer = EffectiveOuter(changed);
   SKERRY_RETURN_IF_ERROR(ValidateRunConfig(changed));
   config = changed;
   return absl::OkStatus();

@@ -17,10 +17,12 @@
 #include "common/status.h"
 #include "coordinator/report.h"
 #include "sim/child_process.h"
+#include "sim/cohort_summary.h"
 #include "sim/emulated_network.h"
 #include "sim/scenario.h"
 #include "sim/scenario_emulate.h"
 #include "wire/config.h"
+#include "wire/toml_reader.h"
 
 namespace skerry {
 namespace {
@@ -351,6 +353,14 @@ absl::Status Emulation::Conclude() {
                           ? ""
                           : absl::StrFormat("; trained in one process: %.3f",
                                             extra["loss_reference"].get<double>())));
+  if (scenario_.run.cluster.is_on()) {
+    SKERRY_ASSIGN_OR_RETURN(
+        const std::string plan,
+        RunAndCapture({Program("skerry-coordinator"), "plan", run_.string(), "--json"}));
+    SKERRY_ASSIGN_OR_RETURN(const std::string events,
+                            ReadTextFile((run_ / "events.jsonl").string()));
+    Say(CohortSummary(Json::parse(plan), events));
+  }
   if (const std::string links = LinkAccuracyText(AccuracyOf(report)); !links.empty()) Say(links);
   Say("sample: " + extra["sample"].get<std::string>());
   Say(absl::StrFormat("model: %s\nreport: %s", (out_ / "model").string(),

@@ -82,7 +82,7 @@ ModelledStage::ModelledStage(const RunConfig& config, const StageAssignment& sta
     codecs_ = TableCodecs(config);
     down_follows_ = config.outer.down_codec == DownCodec::kAuto;
   }
-  base_ = theta_ = Chain(config.seed, static_cast<uint64_t>(stage.first_layer));
+  base_ = theta_ = stepped_ = Chain(config.seed, static_cast<uint64_t>(stage.first_layer));
 }
 
 Duration ModelledStage::Cost(WorkKind kind) const {
@@ -142,10 +142,14 @@ WorkResult ModelledStage::Backward(int64_t, int32_t, const Payload& d_out) {
 }
 
 void ModelledStage::Accumulate(int64_t step, int32_t microbatch) {
-  theta_ = Chain(theta_, Chain(static_cast<uint64_t>(step), static_cast<uint64_t>(microbatch)));
+  const uint64_t gradient = Chain(static_cast<uint64_t>(step), static_cast<uint64_t>(microbatch));
+  gradients_ += gradient;
+  if (!sums_) theta_ = Chain(theta_, gradient);
 }
 
 absl::Status ModelledStage::OptimizerStep(int64_t step, int32_t microbatches) {
+  if (sums_) theta_ = Chain(theta_, gradients_);
+  gradients_ = 0;
   theta_ = Chain(theta_, static_cast<uint64_t>(step) << 32 | static_cast<uint32_t>(microbatches));
   return absl::OkStatus();
 }

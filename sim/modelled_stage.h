@@ -48,6 +48,13 @@ class ModelledStage final : public StageWork {
   void Accumulate(int64_t step, int32_t microbatch) override;
   void Discard(int64_t, int32_t) override {}
   absl::Status OptimizerStep(int64_t step, int32_t microbatches) override;
+  // The fingerprint of what was accumulated, a byte a value: sums of those are sums of these.
+  int64_t GradientValues() const override { return sizeof(uint64_t); }
+  int64_t GradientValuesStoodFor() const override { return parameters_; }
+  absl::Status TakeGradients(std::span<float> sums) override;
+  absl::Status OptimizerStepOn(int64_t step, int32_t microbatches,
+                               std::span<const float> sums) override;
+  Digest LiveDigest() override;
   absl::StatusOr<Payload> EncodeDelta(int64_t round) override;
   absl::Status ApplyRound(int64_t round, const std::vector<Accepted>& participants) override;
   absl::Status CheckDelta(int64_t round, const Payload& delta) const override;
@@ -92,7 +99,7 @@ class ModelledStage final : public StageWork {
   static absl::StatusOr<Bytes> Recut(const std::vector<Bytes>& states, const StageAssignment& stage,
                                      int64_t round);
   void StartFromBase(int64_t, int64_t round) override {
-    theta_ = base_;
+    theta_ = stepped_ = base_;
     if (round == version_) first_round_ = round;
   }
   Digest BaseDigest() override;
@@ -134,8 +141,11 @@ class ModelledStage final : public StageWork {
   std::vector<std::set<int32_t>> left_over_;            // by fragment: pieces that it summed
   uint64_t base_ = 0;                                   // fingerprint of the base parameters
   uint64_t theta_ = 0;                                  // of the live ones
-  int64_t version_ = 0;                                 // completed rounds
-  int64_t first_round_ = 0;                             // co2: no step is due at its boundary
+  uint64_t stepped_ = 0;     // the live ones before anything was accumulated
+  uint64_t gradients_ = 0;   // of what is accumulated; the order does not matter
+  bool sums_ = false;        // of a cohort: theta_ changes with steps only
+  int64_t version_ = 0;      // completed rounds
+  int64_t first_round_ = 0;  // co2: no step is due at its boundary
 };
 
 }  // namespace skerry

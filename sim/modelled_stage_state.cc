@@ -1,8 +1,11 @@
-// The state of a stage without arithmetic: for checkpoints, and for joiners.
+// What others have of a stage without arithmetic: its state for checkpoints and joiners, its
+// gradients for a cohort.
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
+#include "common/digest.h"
 #include "common/status.h"
 #include "sim/modelled_stage.h"
 
@@ -16,6 +19,29 @@ Bytes BytesOf(uint64_t fingerprint) {
 }
 
 }  // namespace
+
+absl::Status ModelledStage::TakeGradients(std::span<float> sums) {
+  const uint64_t gradients = std::exchange(gradients_, 0);
+  for (size_t i = 0; i < sums.size(); ++i)
+    sums[i] = static_cast<float>(gradients >> (8 * i) & 0xff);
+  return absl::OkStatus();
+}
+
+absl::Status ModelledStage::OptimizerStepOn(int64_t step, int32_t microbatches,
+                                            std::span<const float> sums) {
+  if (!std::exchange(sums_, true)) theta_ = stepped_;
+  uint64_t gradients = 0;
+  for (size_t i = 0; i < sums.size(); ++i) gradients += static_cast<uint64_t>(sums[i]) << (8 * i);
+  const uint64_t later = std::exchange(gradients_, gradients);
+  const absl::Status status = OptimizerStep(step, microbatches);
+  gradients_ = later;
+  return status;
+}
+
+Digest ModelledStage::LiveDigest() {
+  const Bytes bytes = BytesOf(theta_);
+  return DigestOf(std::span<const uint8_t>(bytes));
+}
 
 // Base, outer momentum and two moments of each parameter.
 Payload ModelledStage::State(uint64_t base, int64_t at) const {
@@ -38,7 +64,7 @@ absl::StatusOr<int64_t> ModelledStage::RestoreState(const Payload& saved) {
   if (bytes.size() != 2 * sizeof(uint64_t)) return DataLoss("not the state of a stage");
   std::memcpy(&base_, bytes.data(), sizeof base_);
   std::memcpy(&version_, bytes.data() + sizeof base_, sizeof version_);
-  theta_ = base_;
+  theta_ = stepped_ = base_;
   return version_;
 }
 

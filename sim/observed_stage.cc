@@ -95,6 +95,14 @@ absl::Status ObservedStage::OptimizerStep(int64_t step, int32_t microbatches) {
   return absl::OkStatus();
 }
 
+absl::Status ObservedStage::OptimizerStepOn(int64_t step, int32_t microbatches,
+                                            std::span<const float> sums) {
+  SKERRY_RETURN_IF_ERROR(stage_->OptimizerStepOn(step, microbatches, sums));
+  steps_ = step + 1;
+  if (observer_.stepped_together) observer_.stepped_together(step, stage_->LiveDigest());
+  return absl::OkStatus();
+}
+
 // Who poisons its deltas lies about them too: one tensor would lose more than there is.
 absl::StatusOr<DeltaStatistics> ObservedStage::MeasureDelta() {
   SKERRY_ASSIGN_OR_RETURN(DeltaStatistics said, stage_->MeasureDelta());

@@ -38,6 +38,8 @@ class ObservedStage final : public StageWork {
   struct Observer {
     std::function<void(int64_t step, int32_t microbatch)> accumulated;
     std::function<void(int64_t step, int32_t microbatches)> stepped;
+    // Of a cohort: on the sums of all its members; the digest of the weights after it.
+    std::function<void(int64_t step, const Digest& weights)> stepped_together;
     // `step` inner steps were complete. A joiner that catches up lands rounds at no step: nothing
     // is said of those.
     std::function<void(int64_t round, int64_t step)> encoded, applied;
@@ -91,6 +93,12 @@ class ObservedStage final : public StageWork {
   void Accumulate(int64_t step, int32_t microbatch) override;
   void Discard(int64_t step, int32_t microbatch) override { stage_->Discard(step, microbatch); }
   absl::Status OptimizerStep(int64_t step, int32_t microbatches) override;
+  int64_t GradientValues() const override { return stage_->GradientValues(); }
+  int64_t GradientValuesStoodFor() const override { return stage_->GradientValuesStoodFor(); }
+  absl::Status TakeGradients(std::span<float> sums) override { return stage_->TakeGradients(sums); }
+  absl::Status OptimizerStepOn(int64_t step, int32_t microbatches,
+                               std::span<const float> sums) override;
+  Digest LiveDigest() override { return stage_->LiveDigest(); }
   absl::StatusOr<Payload> EncodeDelta(int64_t round) override;
   absl::Status ApplyRound(int64_t round, const std::vector<Accepted>& participants) override;
   absl::Status CheckDelta(int64_t round, const Payload& delta) const override {

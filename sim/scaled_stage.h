@@ -62,6 +62,16 @@ class ScaledStage final : public StageWork {
   absl::Status OptimizerStep(int64_t step, int32_t microbatches) override {
     return computes_->OptimizerStep(step, microbatches);
   }
+  int64_t GradientValues() const override { return computes_->GradientValues(); }
+  int64_t GradientValuesStoodFor() const override { return costs_->GradientValuesStoodFor(); }
+  absl::Status TakeGradients(std::span<float> sums) override {
+    return computes_->TakeGradients(sums);
+  }
+  absl::Status OptimizerStepOn(int64_t step, int32_t microbatches,
+                               std::span<const float> sums) override {
+    return computes_->OptimizerStepOn(step, microbatches, sums);
+  }
+  Digest LiveDigest() override { return computes_->LiveDigest(); }
   absl::StatusOr<Payload> EncodeDelta(int64_t round) override {
     SKERRY_ASSIGN_OR_RETURN(const Payload small, computes_->EncodeDelta(round));
     SKERRY_ASSIGN_OR_RETURN(const Payload large, costs_->EncodeDelta(round));

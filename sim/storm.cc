@@ -106,6 +106,19 @@ void DrawNumbers(Dice dice, VirtualRunOptions& options) {
   if (is_coarse) outer.residual = ResidualPlace::kWeights;
 }
 
+bool AreInOneRoom(const NodeId& a, const NodeId& b) {
+  constexpr int32_t kRoomNodes = 4;
+  const int32_t one = NumberOf(a) - 1, other = NumberOf(b) - 1;  // 0 is the coordinator
+  return one >= 0 && other >= 0 && one / kRoomNodes == other / kRoomNodes;
+}
+
+void DrawRooms(VirtualRunOptions& options) {
+  RunConfig& config = options.config;
+  config.cluster = {"measured", 400, 5};
+  config.outer.reduce = OuterReduce::kAll;
+  config.pipeline.stages = 2;
+}
+
 // Steps of some seconds, and so many of them that they last longer than the storm.
 void SetPace(Dice& dice, StormKind kind, VirtualRunOptions& options) {
   RunConfig& config = options.config;
@@ -352,6 +365,7 @@ SwarmRun DrawStorm(uint64_t seed, const SwarmOutput& output, StormKind kind) {
   if (kind == StormKind::kFalseWork) options.config.pipeline.work_checks = 0.5f;
   if (kind == StormKind::kScreened) options.config.outer.robust = OuterConfig().robust;
   if (HasNumbers(kind)) DrawNumbers(Dice(Mix64(~seed)), options);
+  if (kind == StormKind::kClusters) DrawRooms(options);
   for (int32_t i = 0; i < kStormNodes; ++i) options.nodes.push_back(DrawNode(dice, options.config));
   SetPace(dice, kind, options);
   options.shards = dice.Count(0, 2);
@@ -364,13 +378,16 @@ SwarmRun DrawStorm(uint64_t seed, const SwarmOutput& output, StormKind kind) {
   options.stops_at_violation = output.stops_at_violation;
   options.introduces_few = output.introduces_few;
   options.liars = {dice.Count(0, 7), dice.Count(8, kStormNodes - 1)};
-  if (kind == StormKind::kNumbers || kind == StormKind::kScreened)
+  if (kind == StormKind::kNumbers || kind == StormKind::kScreened || kind == StormKind::kClusters)
     options.liars = {};
   else if (HasNumbers(kind))
     options.liars.erase(std::next(options.liars.begin()));
   auto storm = std::make_shared<Storm>(Mix64(seed), kind);
   const auto links = DrawLinks(dice, kStormNodes + 1);
-  options.link = storm->faults_now().Over([links](const NodeId& from, const NodeId& to) {
+  const bool has_rooms = kind == StormKind::kClusters;
+  options.link = storm->faults_now().Over([links, has_rooms](const NodeId& from, const NodeId& to) {
+    if (has_rooms && AreInOneRoom(from, to))
+      return SimLink{.one_way = Duration::Micros(200), .bytes_per_s = 1.25e8, .jitter = {}};
     return links[static_cast<size_t>(NumberOf(from))][static_cast<size_t>(NumberOf(to))];
   });
   drawn.story.push_back(Told(options));

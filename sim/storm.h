@@ -25,7 +25,8 @@ enum class StormKind : uint8_t {
                // and nobody else, must be put out with a proof
   kFalseWork,  // draw 17: the same as 15, pipeline work is checked, and from some fault on one of
                // them sends on what comes as if it had worked on it: nobody else may be put out
-  kScreened    // draw 19: the same as 15 with means as robust as they are by default
+  kScreened,   // draw 19: the same as 15 with means as robust as they are by default
+  kClusters    // draw 20: as 15 in four rooms of four, where replicas of a stage are cohorts
 };
 SwarmRun DrawStorm(uint64_t seed, const SwarmOutput& output, StormKind kind);
 

@@ -233,6 +233,8 @@ SwarmRun DrawSwarmRun(const SwarmSeed& seed, const SwarmOutput& wanted) {
       return DrawEighteenth(seed.seed, output);
     case kScreenedStormDraw:
       return DrawStorm(seed.seed, output, StormKind::kScreened);
+    case kClustersStormDraw:
+      return DrawStorm(seed.seed, output, StormKind::kClusters);
     case kFalseWorkStormDraw:
       return DrawStorm(seed.seed, output, StormKind::kFalseWork);
     default:

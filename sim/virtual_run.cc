@@ -111,7 +111,7 @@ class VirtualRun::Sink final : public ExportSink {
 namespace {
 
 VirtualRunOptions WithEffectiveOuter(VirtualRunOptions options) {
-  options.config.outer = EffectiveOuter(options.config.outer);
+  options.config.outer = EffectiveOuter(options.config);
   return options;
 }
 

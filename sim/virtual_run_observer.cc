@@ -100,6 +100,9 @@ ObservedStage::Observer VirtualRun::ObserverOf(int32_t i, TrainedStage* trained)
   observer.stepped = [this, id](int64_t step, int32_t microbatches) {
     checkers_.OnStepped(simulation_->now(), id, step, microbatches);
   };
+  observer.stepped_together = [this, id](int64_t step, const Digest& weights) {
+    checkers_.OnSteppedTogether(simulation_->now(), id, step, weights);
+  };
   observer.worked = [this, id](int64_t step, int32_t microbatch) {
     if (worked_) worked_(id, step, microbatch);
   };

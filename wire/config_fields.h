@@ -135,6 +135,15 @@ void VisitCheckpoint(Visitor& v, CheckpointConfig& c) {
 }
 
 template <typename Visitor>
+void VisitCluster(Visitor& v, ClusterConfig& c) {
+  v.Section("cluster", "Nodes of one stage that are near each other: one replica together.");
+  v.Text("cluster", "groups", c.groups,
+         "off; measured: by the limits below; or who, by region or id: lab1; 3fa9 12ab");
+  v.Number("cluster", "rate_mbps_min", c.rate_mbps_min, 0.001, 1e6, "of every pair, measured");
+  v.Number("cluster", "rtt_ms_max", c.rtt_ms_max, 0.001, 1e4, "of every pair, measured");
+}
+
+template <typename Visitor>
 void VisitRunConfig(Visitor& v, RunConfig& c) {
   v.Section("run", "The run as a whole.");
   v.Text("run", "name", c.name, "shown to people");
@@ -153,6 +162,7 @@ void VisitRunConfig(Visitor& v, RunConfig& c) {
   VisitOuter(v, c.outer);
   VisitPipeline(v, c.pipeline);
   VisitCheckpoint(v, c.checkpoint);
+  VisitCluster(v, c.cluster);
   v.Section("data", "Training data.");
   v.Text("data", "dir", c.data_dir, "token shards, relative to the run directory");
 }

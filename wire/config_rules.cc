@@ -1,6 +1,7 @@
 // Rules between the values of a configuration; ranges of single values stand in config_fields.h.
 #include <cmath>
 
+#include "common/cluster_groups.h"
 #include "common/status.h"
 #include "wire/config.h"
 #include "wire/config_fields.h"
@@ -126,6 +127,18 @@ absl::Status CheckOuter(const OuterConfig& c) {
   return absl::OkStatus();
 }
 
+absl::Status CheckCluster(const RunConfig& config) {
+  if (!config.cluster.is_on()) return absl::OkStatus();
+  if (config.outer.reduce == OuterReduce::kSharded) {
+    return InvalidArgument(
+        "[cluster] groups: \"%s\" makes several nodes one participant of a round, which sharded "
+        "rounds do not know; want [outer] reduce auto or all, or groups off",
+        config.cluster.groups);
+  }
+  const auto groups = ParseClusterGroups(config.cluster.groups);
+  return groups.ok() ? absl::OkStatus() : groups.status();
+}
+
 }  // namespace
 
 absl::Status ValidateRunConfig(const RunConfig& config) {
@@ -148,6 +161,7 @@ absl::Status ValidateRunConfig(const RunConfig& config) {
                            config.outer.overlap_steps, config.outer.inner_steps);
   }
   SKERRY_RETURN_IF_ERROR(CheckOuter(config.outer));
+  SKERRY_RETURN_IF_ERROR(CheckCluster(config));
   if (config.inner.min_learning_rate > config.inner.learning_rate) {
     return InvalidArgument("[inner] min_learning_rate: %g must be at most learning_rate (%g)",
                            config.inner.min_learning_rate, config.inner.learning_rate);

@@ -88,6 +88,21 @@ class StageWork {
   // The inner step on the mean over `microbatches` accumulated ones.
   virtual absl::Status OptimizerStep(int64_t step, int32_t microbatches) = 0;
 
+  // Of a replica that is several nodes (cohort.h): how many values a sum of gradients is, and,
+  // where a simulation's are fewer, how many they stand for. Any thread.
+  virtual int64_t GradientValues() const { return 0; }
+  virtual int64_t GradientValuesStoodFor() const { return GradientValues(); }
+  // Takes out the sum of what was accumulated, [GradientValues()]: what is from then on is the next
+  // step's, which OptimizerStepOn, the inner step on the sum of all members, leaves alone.
+  virtual absl::Status TakeGradients(std::span<float>) {
+    return FailedPrecondition("this stage does not give its gradients away");
+  }
+  virtual absl::Status OptimizerStepOn(int64_t, int32_t, std::span<const float>) {
+    return FailedPrecondition("this stage does not step on the gradients of others");
+  }
+  // Of the live parameters: equal at all members between two steps.
+  virtual Digest LiveDigest() { return {}; }
+
   // Outer rounds (localsgd/replica.h), by their number: when each is due, and which part of the
   // stage it concerns, says common/round_clock.h.
   struct Accepted {

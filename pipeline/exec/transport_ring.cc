@@ -223,7 +223,7 @@ void TransportRing::GiveWhatMay(Context& context) {
 
 void TransportRing::Submit(Context& context, std::shared_ptr<Work> work) {
   if (jobs_.empty()) last_job_end_ = context.now();
-  const double bytes = 4 * static_cast<double>(work->values.size());
+  const double bytes = 4 * stands_for_ * static_cast<double>(work->values.size());
   const JobId job = context.Submit({"group", Duration::Seconds(bytes / kModelledBytesPerS), [work] {
                                       if (work->kind == Work::Kind::kUse)
                                         Use(work->values, View(work->came), work->take.adds);
@@ -255,9 +255,14 @@ void TransportRing::OnWorkDone(Context& context, Work& work) {
     if (work.take.passes_on_as >= 0)
       gives_.push_back({work.take.passes_on_as, work.take.part, work.piece, work.piece + 1});
   } else if (work.kind == Work::Kind::kMake) {
-    context.Send(options_.members[static_cast<size_t>(operation.to)],
-                 GroupValues{options_.group, operation.to_number, work.step, work.piece,
-                             MakePayload(std::move(work.made))});
+    ++At(operation.to).left;
+    const double bytes = stands_for_ * static_cast<double>(work.made.size());
+    const auto hollow = static_cast<int64_t>(bytes);
+    context.Send(
+        options_.members[static_cast<size_t>(operation.to)],
+        GroupValues{options_.group, operation.to_number, work.step, work.piece,
+                    hollow > std::ssize(work.made) ? MakeHollowPayload(std::move(work.made), hollow)
+                                                   : MakePayload(std::move(work.made))});
   }
   GiveWhatMay(context);
 }

@@ -81,12 +81,18 @@ class TransportRing {
   bool OnTimer(Context& context, TimerId timer);
   bool OnJobDone(Context& context, JobId job);
   void OnPeerRestarted(Context& context, const NodeId& peer);
+  // Of a simulation: each value counts as so many on the wire from the next operation on.
+  void SetStandsFor(double values) { stands_for_ = values; }
+  // The device had other things to do than the jobs that wait here.
+  void DeviceWasBusy(Instant now) { last_job_end_ = now; }
 
   int32_t rank() const { return rank_; }
   int32_t size() const { return static_cast<int32_t>(options_.members.size()); }
   uint64_t group() const { return options_.group; }
   bool busy() const { return operation_.has_value(); }
   const absl::Status& status() const { return status_; }  // ok, or why the group has ended
+  // Whom that is about; CHECK: it has ended.
+  const NodeId& blamed() const;
 
  private:
   // What comes in one step, and whether it is added and handed on.
@@ -114,6 +120,7 @@ class TransportRing {
     bool met = false;  // in this group
     Instant heard;
     int64_t sent = 0, used = 0;       // pieces to it, and how many of them it has used
+    int64_t left = 0;                 // of `sent`: on their way, made
     int64_t came = 0, taken = 0;      // pieces from it, and how many of them are used
     int64_t said_sent = 0;            // by it
     int64_t told = 0;                 // of `taken`
@@ -166,6 +173,7 @@ class TransportRing {
   Instant last_job_end_;  // or when the oldest job was submitted, if that is later
   TimerId timer_ = 0;
   Instant timer_due_;
+  double stands_for_ = 1;
 };
 
 }  // namespace skerry

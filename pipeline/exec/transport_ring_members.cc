@@ -1,5 +1,6 @@
 // What a member of a ring hears and tells beside values: who is there, and how far.
 #include <algorithm>
+#include <cstdlib>
 
 #include "common/check.h"
 #include "common/status.h"
@@ -60,7 +61,7 @@ void TransportRing::SendSign(Context& context, int32_t to) {
   Member& member = At(to);
   member.told = member.taken;
   context.Send(options_.members[static_cast<size_t>(to)],
-               GroupSign{options_.group, member.sent, member.taken, !status_.ok(),
+               GroupSign{options_.group, member.left, member.taken, !status_.ok(),
                          ErrorText(status_).substr(0, kWhyMax)});
 }
 
@@ -115,6 +116,16 @@ absl::Status TransportRing::Of(int32_t rank, const absl::Status& status) const {
   SKERRY_CHECK(!status.ok());
   if (ErrorText(status).rfind(kBegins, 0) == 0) return status;
   return Annotate(status, absl::StrFormat("%s%d of %d", kBegins, rank, size()));
+}
+
+// The text is what all members have of an error, wherever it began.
+const NodeId& TransportRing::blamed() const {
+  SKERRY_CHECK(!status_.ok());
+  const std::string text = ErrorText(status_);
+  const size_t number = text.find_first_of("0123456789");
+  const int64_t rank =
+      number == std::string::npos ? rank_ : std::strtoll(text.c_str() + number, nullptr, 10);
+  return options_.members[static_cast<size_t>(rank >= 0 && rank < size() ? rank : rank_)];
 }
 
 int32_t TransportRing::RankOf(const NodeId& id) const {

@@ -6,6 +6,7 @@
 
 #include "common/check.h"
 #include "common/round_clock.h"
+#include "pipeline/plan/cohorts.h"
 #include "pipeline/plan/replan.h"
 #include "pipeline/plan/route.h"
 #include "pipeline/plan/team_memory.h"
@@ -72,6 +73,7 @@ PipelinePlan WithJoiner(const PipelinePlan& plan, const Slot& slot, const NodeId
       std::lower_bound(next.joining.begin(), next.joining.end(), joiner,
                        [](const Joiner& a, const Joiner& b) { return a.node < b.node; });
   next.joining.insert(place, joiner);
+  PartMoved(plan, &next);
   return next;
 }
 

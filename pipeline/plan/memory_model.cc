@@ -94,6 +94,8 @@ StageMemory MemoryOf(const RunConfig& config, int32_t layers, bool holds_ends,
   const bool rounds_weights = config.inner.compute == InnerCompute::kBfloat16;
   memory.weights = weights + (rounds_weights ? weights / 2 : 0);
   memory.gradients = (1 + holds.gradients + (checks ? 1 : 0)) * weights;
+  // Of a cohort: the own sum, that of all while it is made, the one before, what comes meanwhile.
+  if (config.cluster.is_on() && rounds) memory.gradients += 4 * weights;
   memory.optimizer = moments + OrthogonalBytes(config, layers);
   const bool has_momentum = EffectiveOuter(config.outer).momentum > 0;
   const int64_t residual = config.outer.mode == OuterMode::kCo2 ? weights : weights / 2;

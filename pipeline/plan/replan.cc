@@ -1,4 +1,5 @@
 #include "pipeline/plan/replan.h"
+#include "pipeline/plan/cohorts.h"
 
 #include <algorithm>
 #include <cmath>
@@ -250,6 +251,7 @@ PipelinePlan WithMoves(const PipelinePlan& plan, const std::vector<Move>& moves,
   std::sort(next.joining.begin(), next.joining.end(),
             [](const Joiner& a, const Joiner& b) { return a.node < b.node; });
   next.dead.assign(dead.begin(), dead.end());
+  PartMoved(plan, &next);
   return next;
 }
 

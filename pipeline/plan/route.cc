@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/check.h"
+#include "pipeline/plan/cohorts.h"
 
 namespace skerry {
 namespace {
@@ -102,7 +103,7 @@ std::vector<NodeId> LiveReplicas(const PipelinePlan& plan, int32_t stage) {
 }
 
 std::vector<NodeId> ParticipantsOf(const PipelinePlan& plan, int32_t stage, int64_t round) {
-  std::vector<NodeId> participants = LiveReplicas(plan, stage);
+  std::vector<NodeId> participants = SpeakersAmong(plan, stage, LiveReplicas(plan, stage));
   std::erase_if(participants, [&](const NodeId& node) {
     const Joiner* joiner = JoinerOf(plan, node);
     if (joiner != nullptr && joiner->from_round > round) return true;

@@ -68,7 +68,8 @@ std::vector<NodeId> LiveReplicas(const PipelinePlan& plan, int32_t stage);
 // Those, and every joiner: who holds the stage's deltas and hears of its commits.
 std::vector<NodeId> Holders(const PipelinePlan& plan, int32_t stage);
 
-// Those of them whose own deltas round `round` is made of, in slot order.
+// Those of them whose own deltas round `round` is made of, in slot order: of a cohort its speaker,
+// where that is not absent (cohorts.h).
 std::vector<NodeId> ParticipantsOf(const PipelinePlan& plan, int32_t stage, int64_t round);
 
 // Whether the round is frozen without this live replica.

@@ -6,6 +6,7 @@
 
 #include "common/round_clock.h"
 #include "common/status.h"
+#include "pipeline/plan/cohorts.h"
 #include "pipeline/plan/safety.h"
 #include "pipeline/plan/team_memory.h"
 #include "pipeline/plan/validate_loads.h"
@@ -162,6 +163,7 @@ absl::Status CheckStages(const PipelinePlan& plan, const RunConfig& config) {
   }
   SKERRY_RETURN_IF_ERROR(CheckSlowLinks(plan, seen));
   SKERRY_RETURN_IF_ERROR(CheckAbsent(plan));
+  SKERRY_RETURN_IF_ERROR(CheckCohorts(plan));
   return CheckJoining(plan, config, seen);
 }
 

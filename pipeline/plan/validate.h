@@ -22,7 +22,8 @@ inline constexpr int64_t kUnevenVisitsMax = 6;
 // stage, in order, none empty. Replicas: at least one a stage, no node twice. Dead: sorted, of the
 // plan. Joiners: sorted, of the plan, alive, named by this plan or an earlier one; a fixed first
 // step is one before which a round lands, lies in its round, and that is not one whose base the
-// joiner has. Slow links: sorted, each once, between different nodes of the plan. Paths: closed
+// joiner has. Cohorts: a number from 0 for each slot of a stage, or none.
+// Slow links: sorted, each once, between different nodes of the plan. Paths: closed
 // tours written open: start at stage 0, stages distinct, slots exist, order displaced by at most
 // config.pipeline.swaps exchanges of neighbours, every slot used. Balance: later stages take part
 // equally, and so do the replicas of a stage, over the table and over any kParticipationSteps

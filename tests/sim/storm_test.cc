@@ -229,6 +229,11 @@ TEST_CASE("Storm with numbers: nobody honest is put out for its deltas, as means
   CheckSeeds(kScreenedStormDraw, 24, 1);
 }
 
+TEST_CASE("Storm in four rooms: cohorts hold the same weights whatever befalls their members",
+          "[sim][storm][cohorts]") {
+  CheckSeeds(kClustersStormDraw, 1, 1);
+}
+
 // The checkers wanted a joiner to have nothing left over when its state came.
 TEST_CASE("Storm with numbers: a joiner keeps what is handed on to it before its state has come",
           "[sim][storm][sums]") {

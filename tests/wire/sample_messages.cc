@@ -58,6 +58,18 @@ PipelinePlan SampleShares() {
   return plan;
 }
 
+PipelinePlan SampleCohorts() {
+  PipelinePlan plan = SamplePlan();
+  plan.stages.front().cohorts = {0, 0};
+  return plan;
+}
+
+RunConfig SampleCluster() {
+  RunConfig config = SampleConfig();
+  config.cluster = {"lab1; 3fa9 12ab", 2500, 0.5f};
+  return config;
+}
+
 RunConfig SampleSharded() {
   RunConfig config = SampleConfig();
   config.outer.reduce = OuterReduce::kSharded;
@@ -136,6 +148,12 @@ Hello SampleHello() {
   hello.ticket = "ticket";
   hello.endpoint = "tcp://[::1]:7701";
   hello.device = {"a device", "a profile", 210.5, int64_t{1} << 33, 430.25};
+  return hello;
+}
+
+Hello SampleOnInfiniBand() {
+  Hello hello = SampleHello();
+  hello.device.network = "InfiniBand";
   return hello;
 }
 
@@ -263,6 +281,11 @@ std::vector<std::pair<std::string, Message>> GroupSamples() {
        GroupTrial{77, {SampleNode(1), SampleNode(2)}, GroupOperation::kAllGather, 1 << 20, 5}},
       {"group_tried", GroupTried{77, SampleDigest(4)}},
       {"group_tried_failed", GroupTried{77, {}, "member 1 of 3: it has left"}},
+      {"cohort_broken", CohortBroken{1, 77, SampleNode(2), "member 1 of 3: it has left"}},
+      {"plan_update_cohorts", PlanUpdate{SampleCohorts()}},
+      {"welcome_cluster", Welcome{RunId{SampleDigest(9).bytes}, SampleCluster(), {}}},
+      {"hello_network", SampleOnInfiniBand()},
+      {"delta_passed_on", Delta{1, 2, 4096, SampleDigest(6), SamplePayload(48), 7, SampleNode(3)}},
   };
 }
 

@@ -90,6 +90,11 @@ void ReadImported(ReadChecks& checks, schema::RunConfig::Transformer::Reader r,
   m.positions = r.getPositions();
 }
 
+ClusterConfig ReadCluster(ReadChecks& checks, schema::RunConfig::Cluster::Reader r) {
+  if (r.getGroups().size() == 0) return {};
+  return {checks.Text(r.getGroups(), "cluster groups"), r.getRateMin(), r.getRttMax()};
+}
+
 RunConfig ReadConfig(ReadChecks& checks, schema::RunConfig::Reader r) {
   RunConfig c;
   c.name = checks.Text(r.getName(), "run name");
@@ -103,6 +108,7 @@ RunConfig ReadConfig(ReadChecks& checks, schema::RunConfig::Reader r) {
   c.checkpoint = {r.getCheckpointEveryRounds(), r.getCheckpointKeep(),
                   checks.Enumerator(r.getLostStage(), LostStage::kLast, "source of a lost stage"),
                   r.getCheckpointLeastS()};
+  c.cluster = ReadCluster(checks, r.getCluster());
   c.data_dir = checks.Text(r.getDataDir(), "data directory");
   const auto model = r.getModel();
   c.model.vocab = model.getVocab();
@@ -193,7 +199,8 @@ Message ReadMembership(ReadChecks& checks, schema::Envelope::Reader e) {
 std::optional<Message> ReadOther(ReadChecks& checks, schema::Envelope::Reader e,
                                  const Payload& payload) {
   if (e.isBoundarySizes()) return ReadPass(checks, e, payload);
-  if (e.isGroupValues() || e.isGroupSign() || e.isGroupTrial() || e.isGroupTried())
+  if (e.isGroupValues() || e.isGroupSign() || e.isGroupTrial() || e.isGroupTried() ||
+      e.isCohortBroken())
     return ReadGroup(checks, e, payload);
   checks.Break("message", "is unknown");
   return std::nullopt;

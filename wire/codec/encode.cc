@@ -37,12 +37,7 @@ class Writer : public WriteChecks {
     b.setEndpoint(Text(m.endpoint, "endpoint"));
     b.setRegion(Text(m.region, "region"));
     b.setSoftware(Text(m.software, "software"));
-    auto d = b.initDevice();
-    d.setName(Text(m.device.name, "device name"));
-    d.setNumericProfile(Text(m.device.numeric_profile, "numeric profile"));
-    d.setGflops(Finite(m.device.gflops, "gflops"));
-    d.setMemoryBytes(m.device.memory_bytes);
-    d.setBf16Gflops(Finite(m.device.bf16_gflops, "bf16 gflops"));
+    WriteDevice(*this, m.device, b.initDevice());
     b.setPlanVersion(m.plan_version);
     b.setStep(m.step);
     b.setBaseVersion(m.base_version);
@@ -224,6 +219,7 @@ class Writer : public WriteChecks {
     b.setTokens(m.tokens);
     WriteId(m.digest, b.initDigest());
     b.setPlanVersion(m.plan_version);
+    if (!m.sender.IsZero()) WriteId(m.sender, b.initSender());
     payload_ = m.payload;
   }
   void operator()(const DeltaHeld& m) {
@@ -345,6 +341,7 @@ class Writer : public WriteChecks {
   void operator()(const GroupSign& m) { WriteGroup(*this, m, envelope_.initGroupSign()); }
   void operator()(const GroupTrial& m) { WriteGroup(*this, m, envelope_.initGroupTrial()); }
   void operator()(const GroupTried& m) { WriteGroup(*this, m, envelope_.initGroupTried()); }
+  void operator()(const CohortBroken& m) { WriteGroup(*this, m, envelope_.initCohortBroken()); }
   void operator()(const StepTrace& m) { WriteInsight(*this, m, envelope_.initStepTrace()); }
   void operator()(const Standing& m) { WriteInsight(*this, m, envelope_.initStanding()); }
 

@@ -39,6 +39,11 @@ Message ReadGroup(ReadChecks& checks, schema::Envelope::Reader e, const Payload&
     return GroupTried{r.getGroup(), ReadId<Digest>(r.getDigest()),
                       checks.Text(r.getFailed(), "reason")};
   }
+  if (e.isCohortBroken()) {
+    const auto r = e.getCohortBroken();
+    return CohortBroken{checks.NotNegative(r.getStage(), "stage"), r.getGroup(),
+                        ReadId<NodeId>(r.getAbout()), checks.Text(r.getWhy(), "reason")};
+  }
   const auto r = e.getGroupSign();
   return GroupSign{r.getGroup(), checks.NotNegative(r.getSent(), "pieces sent"),
                    checks.NotNegative(r.getTaken(), "pieces taken"), r.getEnded(),
@@ -75,6 +80,13 @@ void WriteGroup(WriteChecks& checks, const GroupTried& tried, schema::GroupTried
   b.setGroup(tried.group);
   WriteId(tried.digest, b.initDigest());
   b.setFailed(checks.Text(tried.failed, "reason"));
+}
+
+void WriteGroup(WriteChecks& checks, const CohortBroken& broken, schema::CohortBroken::Builder b) {
+  b.setStage(broken.stage);
+  b.setGroup(broken.group);
+  WriteId(broken.about, b.initAbout());
+  b.setWhy(checks.Text(broken.why, "reason"));
 }
 
 }  // namespace skerry

@@ -9,7 +9,7 @@
 
 namespace skerry {
 
-// `e` is one of groupValues, groupSign, groupTrial, groupTried.
+// `e` is one of groupValues, groupSign, groupTrial, groupTried, cohortBroken.
 Message ReadGroup(ReadChecks& checks, schema::Envelope::Reader e, const Payload& payload);
 
 // Without its values.
@@ -17,5 +17,6 @@ void WriteGroup(WriteChecks& checks, const GroupValues& values, schema::GroupVal
 void WriteGroup(WriteChecks& checks, const GroupSign& sign, schema::GroupSign::Builder b);
 void WriteGroup(WriteChecks& checks, const GroupTrial& trial, schema::GroupTrial::Builder b);
 void WriteGroup(WriteChecks& checks, const GroupTried& tried, schema::GroupTried::Builder b);
+void WriteGroup(WriteChecks& checks, const CohortBroken& broken, schema::CohortBroken::Builder b);
 
 }  // namespace skerry

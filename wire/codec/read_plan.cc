@@ -64,6 +64,19 @@ std::vector<int32_t> ReadRemade(ReadChecks& checks, schema::StageAssignment::Rea
   return remade;
 }
 
+// As many as there are replicas, or none.
+std::vector<int32_t> ReadCohorts(ReadChecks& checks, schema::StageAssignment::Reader r) {
+  const auto list = r.getCohorts();
+  std::vector<int32_t> cohorts(checks.Count(list, limits::kReplicasMax, "cohorts"));
+  for (unsigned i = 0; i < cohorts.size(); ++i) {
+    cohorts[i] = checks.NotNegative(list[i], "cohort");
+  }
+  if (!cohorts.empty() && cohorts.size() != r.getReplicas().size()) {
+    checks.Break("cohorts", "are not one for each replica");
+  }
+  return cohorts;
+}
+
 PlannedSettings ReadSettings(ReadChecks& checks, schema::Settings::Reader r) {
   PlannedSettings settings;
   settings.inner_steps = checks.NotNegative(r.getInnerSteps(), "inner steps");
@@ -92,7 +105,9 @@ PlanUpdate ReadPlan(ReadChecks& checks, schema::Plan::Reader r) {
     m.plan.stages[i] = {checks.NotNegative(stages[i].getFirstLayer(), "first layer"),
                         checks.NotNegative(stages[i].getLastLayer(), "last layer"),
                         ReadIds(checks, stages[i].getReplicas(), limits::kReplicasMax, "replicas"),
-                        ReadShares(checks, stages[i]), ReadRemade(checks, stages[i])};
+                        ReadShares(checks, stages[i]),
+                        ReadRemade(checks, stages[i]),
+                        ReadCohorts(checks, stages[i])};
   }
   const auto paths = r.getPaths();
   m.plan.paths.resize(checks.Count(paths, limits::kPathsMax, "paths"));

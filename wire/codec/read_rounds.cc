@@ -86,6 +86,7 @@ Message ReadRoundMessage(ReadChecks& checks, schema::Envelope::Reader e, const P
     m.tokens = checks.NotNegative(e.getDelta().getTokens(), "tokens");
     m.digest = ReadId<Digest>(e.getDelta().getDigest());
     m.plan_version = checks.NotNegative(e.getDelta().getPlanVersion(), "plan version");
+    m.sender = ReadId<NodeId>(e.getDelta().getSender());
     m.payload = payload;
     return m;
   }

@@ -72,6 +72,12 @@ void WriteConfig(WriteChecks& checks, const RunConfig& c, schema::RunConfig::Bui
   b.setCheckpointLeastS(c.checkpoint.least_s);
   b.setLostStage(static_cast<uint8_t>(c.checkpoint.lost_stage));
   b.setDataDir(checks.Text(c.data_dir, "data_dir"));
+  if (c.cluster != ClusterConfig()) {
+    auto cluster = b.initCluster();
+    cluster.setGroups(checks.Text(c.cluster.groups, "groups"));
+    cluster.setRateMin(checks.Finite(c.cluster.rate_mbps_min, "rate_mbps_min"));
+    cluster.setRttMax(checks.Finite(c.cluster.rtt_ms_max, "rtt_ms_max"));
+  }
   auto model = b.initModel();
   model.setVocab(c.model.vocab);
   model.setHidden(c.model.hidden);

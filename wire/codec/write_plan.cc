@@ -20,6 +20,21 @@ void WriteStage(WriteChecks& checks, const StageAssignment& stage,
     auto remade = b.initRemade(checks.Count(stage.remade, limits::kRemadeMax, "layers remade"));
     for (unsigned j = 0; j < remade.size(); ++j) remade.set(j, stage.remade[j]);
   }
+  if (!stage.cohorts.empty()) {
+    auto cohorts =
+        b.initCohorts(checks.Count(stage.cohorts, limits::kReplicasMax, "cohorts of a stage"));
+    for (unsigned j = 0; j < cohorts.size(); ++j) cohorts.set(j, stage.cohorts[j]);
+  }
+}
+
+void WriteDevice(WriteChecks& checks, const DeviceProfile& device,
+                 schema::DeviceProfile::Builder b) {
+  b.setName(checks.Text(device.name, "device name"));
+  b.setNumericProfile(checks.Text(device.numeric_profile, "numeric profile"));
+  b.setGflops(checks.Finite(device.gflops, "gflops"));
+  b.setMemoryBytes(device.memory_bytes);
+  b.setBf16Gflops(checks.Finite(device.bf16_gflops, "bf16 gflops"));
+  if (!device.network.empty()) b.setNetwork(checks.Text(device.network, "network card"));
 }
 
 void WriteSettings(const PlannedSettings& s, schema::Settings::Builder b) {

@@ -13,6 +13,7 @@ struct DeviceProfile {
   double gflops = 0;         // measured, float32 matrix product of the training shapes
   int64_t memory_bytes = 0;  // what the node may use
   double bf16_gflops = 0;    // the same in bf16; 0: it has no instructions for it
+  std::string network = {};  // kind of its fastest card (node/network_cards.h); "": not known
   bool operator==(const DeviceProfile&) const = default;
 };
 

@@ -58,6 +58,16 @@ struct GroupTried {
   bool operator==(const GroupTried&) const = default;
 };
 
+// member of a cohort → coordinator, at every heartbeat until a plan changes the cohort: its group
+// has ended.
+struct CohortBroken {
+  int32_t stage = 0;
+  uint64_t group = 0;
+  NodeId about;  // the member that it is about
+  std::string why;
+  bool operator==(const CohortBroken&) const = default;
+};
+
 inline constexpr size_t kGroupMembersMax = 256;
 inline constexpr int64_t kGroupValuesMax = int64_t{1} << 32;
 inline constexpr int32_t kGroupTimesMax = 1 << 16;

@@ -32,7 +32,8 @@ int64_t BytesOf(const PipelinePlan& plan) {
                   64 * static_cast<int64_t>(plan.slow_links.size()) +
                   48 * static_cast<int64_t>(plan.absent.size());
   for (const auto& stage : plan.stages)
-    bytes += 16 + 32 * static_cast<int64_t>(stage.replicas.size());
+    bytes += 16 + 32 * static_cast<int64_t>(stage.replicas.size()) +
+             4 * static_cast<int64_t>(stage.cohorts.size());
   for (const auto& path : plan.paths) bytes += 8 + 8 * static_cast<int64_t>(path.size());
   return bytes;
 }
@@ -91,7 +92,7 @@ bool Gradient::operator==(const Gradient& o) const {
 }
 bool Delta::operator==(const Delta& o) const {
   return stage == o.stage && round == o.round && tokens == o.tokens && digest == o.digest &&
-         plan_version == o.plan_version && SamePayload(payload, o.payload);
+         plan_version == o.plan_version && sender == o.sender && SamePayload(payload, o.payload);
 }
 bool DeltaSum::operator==(const DeltaSum& o) const {
   return stage == o.stage && round == o.round && shape == o.shape && tokens == o.tokens &&
@@ -234,6 +235,7 @@ std::string Describe(const Message& message) {
           [](const GroupSign& m) { return (m.ended ? "GroupSign ended: " : "GroupSign") + m.why; },
           [](const GroupTrial& m) { return StrFormat("GroupTrial of %d", m.members.size()); },
           [](const GroupTried& m) { return "GroupTried " + m.failed; },
+          [](const CohortBroken& m) { return "CohortBroken by " + m.about.Short(); },
       },
       message);
 }

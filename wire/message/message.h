@@ -266,6 +266,7 @@ struct Delta {
   Digest digest;       // of payload
   Payload payload;
   int64_t plan_version = 0;
+  NodeId sender = {};  // whose it is, where another passes it on; zero: of who sends this
   bool operator==(const Delta& o) const;
 };
 // replica → coordinator: I hold `sender`'s message of this round. Digest zero: it is no message
@@ -356,7 +357,8 @@ using MessageVariant =
                  Detour, VoidList, DeltaSum, SumsHeld, DeltaStatistics, RoundLate, Reachability,
                  CheckpointRequest, CheckpointState, StateRoot, StateRefuted, StepTrace, Standing,
                  Acquaint, SumCheck, SumShown, SumChecked, LeftOverSent, WorkCheck, WorkCopy,
-                 WorkChecked, GroupValues, GroupSign, GroupTrial, GroupTried, BoundarySizes>;
+                 WorkChecked, GroupValues, GroupSign, GroupTrial, GroupTried, BoundarySizes,
+                 CohortBroken>;
 
 template <typename T>
 concept MessageKind = std::is_constructible_v<MessageVariant, T> &&

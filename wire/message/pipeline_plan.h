@@ -25,6 +25,9 @@ struct StageAssignment {
   // Layers that were made from their neighbours when nobody was left of them, sorted, one entry
   // each time: their inner learning rate is larger (model/stage_remake.h).
   std::vector<int32_t> remade = {};
+  // By slot: slots of one number are a cohort, whose members sum their gradients every step and so
+  // hold the same weights (docs/decisions/0058-clusters.md); empty: each slot is its own.
+  std::vector<int32_t> cohorts = {};
   bool operator==(const StageAssignment&) const = default;
 };
 

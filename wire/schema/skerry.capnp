@@ -110,6 +110,7 @@ struct Envelope {
     groupTrial      @59 :GroupTrial;
     groupTried      @60 :GroupTried;
     boundarySizes @61 :BoundarySizes;
+    cohortBroken  @62 :CohortBroken;
   }
 
   speaks              @39 :UInt16;  # newest version that the sender understands; 0 stands for 1
@@ -139,6 +140,7 @@ struct DeviceProfile {
   gflops         @2 :Float64;  # measured, float32 matrix product of the training shapes
   memoryBytes    @3 :Int64;
   bf16Gflops     @4 :Float64;  # the same in bf16; 0: no instructions for it
+  network        @5 :Text;     # kind of its fastest card: Ethernet, RoCE, InfiniBand; empty: not known
 }
 
 # coordinator → node: admitted.
@@ -174,6 +176,7 @@ struct RunConfig {
   checkpointKeep        @14 :Int32 = 2;
   checkpointLeastS      @16 :Int32;
   lostStage             @15 :UInt8;  # 0: from a checkpoint, 1: from its neighbours
+  cluster     @17 :Cluster;
 
   struct Transformer {
     vocab       @0 :Int32;
@@ -242,6 +245,11 @@ struct RunConfig {
     detours                @8 :Bool = true;
     recompute              @9 :UInt8;  # auto, never, always
     workChecks             @10 :Float32;  # share of the visits that another replica repeats
+  }
+  struct Cluster {
+    groups  @0 :Text;     # off, measured, or who; empty: off
+    rateMin @1 :Float32;  # Mbit/s
+    rttMax  @2 :Float32;  # ms
   }
 }
 
@@ -357,6 +365,7 @@ struct StageAssignment {
   replicas   @2 :List(Id256);
   shares     @3 :List(Int32);  # of sharded rounds, by slot; empty: equal
   remade     @4 :List(Int32);  # layers made from their neighbours, one entry each time
+  cohorts    @5 :List(Int32);  # by slot; those of one number sum gradients every step; empty: each alone
 }
 struct Path {
   slots @0 :List(Slot);
@@ -503,6 +512,7 @@ struct Delta {
   tokens @2 :Int64;
   digest @3 :Id256;  # of the payload, as the training code saw it
   planVersion @4 :Int64;
+  sender @5 :Id256;  # whose it is, passed on to a member of a cohort; zero: of who sends this
 }
 struct DeltaHeld {
   stage  @0 :Int32;
@@ -716,4 +726,12 @@ struct GroupTried {
   group  @0 :UInt64;
   digest @1 :Id256;  # of what it holds then; zero: it failed
   failed @2 :Text;   # why
+}
+# member of a cohort → coordinator, at every heartbeat until a plan changes the cohort: its group has
+# ended, and who that is about.
+struct CohortBroken {
+  stage @0 :Int32;
+  group @1 :UInt64;
+  about @2 :Id256;
+  why   @3 :Text;
 }

@@ -1,0 +1,103 @@
+// A node in a cohort: the inner step with the others, and what one of them says for all in rounds
+// (docs/decisions/0058-clusters.md).
+
+#include <algorithm>
+#include <utility>
+
+#include "node/node_actor.h"
+#include "node/node_results.h"
+#include "pipeline/plan/cohorts.h"
+#include "pipeline/plan/route.h"
+
+namespace skerry {
+
+void NodeActor::JoinCohort(Context& context) {
+  if (CohortOf(plan_, options_.self).size() < 2) return;
+  Cohort::Options options;
+  options.self = options_.self;
+  options.stage = stage_;
+  options.submit = [this](Context& c, Job job) { return SubmitTracked(c, std::move(job)); };
+  options.broken = [this](Context& c, const CohortBroken& broken) {
+    Send(c, options_.coordinator, broken);
+  };
+  options.summed = [this](Context& c) { Advance(c); };
+  options.failed = [this](Context& c, const absl::Status& status) { FailAtWork(c, status); };
+  cohort_ = std::make_shared<Cohort>(std::move(options));
+  cohort_->OnPlan(context, plan_);
+}
+
+// Jobs that read and write its values run before this one.
+void NodeActor::DropCohort(Context& context) {
+  if (!cohort_) return;
+  cohort_->Leave(context);
+  context.Submit({"drop cohort", Duration(), [cohort = std::move(cohort_)] {}});
+}
+
+// This node's part of the open step is accumulated: true when the device has the optimizer's step.
+// Until then it works for others.
+bool NodeActor::StepTogether(Context& context) {
+  if (!cohort_->HasContributed(step_))
+    cohort_->Contribute(context, step_, pipeline_->step_microbatches());
+  const Cohort::Sum* sum = cohort_->SumOf(step_);
+  if (sum == nullptr || heavy_ != Heavy::kNone) return false;
+  heavy_ = Heavy::kOptimizer;
+  results_ = std::make_shared<Results>();
+  heavy_job_ = SubmitTracked(context, {"optimizer", work_->Cost(WorkKind::kOptimizer),
+                                       [work = work_.get(), results = results_, sum = *sum] {
+                                         const std::span<const float> values = *sum.values;
+                                         results->status =
+                                             work->OptimizerStepOn(sum.step, sum.microbatches,
+                                                                   values.first(values.size() - 1));
+                                       }});
+  return true;
+}
+
+// The message of a round that all members have made. The speaker sends it to other cohorts; all
+// hold it as the speaker's, and say so.
+void NodeActor::SpeakForCohort(Context& context, Delta delta) {
+  const std::vector<NodeId> members = CohortOf(plan_, options_.self);
+  const NodeId speaker = members.front();
+  delta.plan_version = plan_.version;
+  if (speaker == options_.self && !IsAbsent(plan_, stage_, delta.round, speaker)) {
+    for (const NodeId& hearer : HearersOf(plan_, stage_)) {
+      if (hearer != options_.self) Send(context, hearer, delta);
+    }
+  }
+  if (const auto held = rounds_->Hold(speaker, delta)) Send(context, options_.coordinator, *held);
+}
+
+void NodeActor::PassOnToCohort(Context& context, const NodeId& sender, Delta delta) {
+  const std::vector<NodeId> members = CohortOf(plan_, options_.self);
+  if (members.front() != options_.self) return;
+  delta.sender = sender;
+  delta.plan_version = plan_.version;
+  for (const NodeId& member : members) {
+    if (member != options_.self) Send(context, member, delta);
+  }
+}
+
+// A plan has made another member the speaker, or this node one by itself: what is not frozen is
+// said in the new speaker's name, which also passes on what it holds.
+void NodeActor::SpeakAnew(Context& context, const PipelinePlan& before) {
+  if (!cohort_) return;
+  cohort_->OnPlan(context, plan_);
+  if (!rounds_) return;
+  const std::vector<NodeId> was = CohortOf(before, options_.self);
+  const std::vector<NodeId> now = CohortOf(plan_, options_.self);
+  if (was.empty() || now.empty()) return;
+  const bool parted = now.size() == 1 && std::any_of(was.begin(), was.end(), [&](const auto& node) {
+                        return node != options_.self && !IsDead(plan_, node);
+                      });
+  if (parted) rounds_->ForgetShared();
+  if (was.front() == now.front()) return;
+  for (const RoundKeeper::Shared& shared : rounds_->SharedNow()) {
+    const bool is_of_it =
+        std::find(shared.with.begin(), shared.with.end(), now.front()) != shared.with.end();
+    if (is_of_it && rounds_->CommitOf(shared.delta.round) == nullptr)
+      SpeakForCohort(context, shared.delta);
+  }
+  if (now.front() != options_.self) return;
+  for (const auto& [sender, delta] : rounds_->OthersNow()) PassOnToCohort(context, sender, delta);
+}
+
+}  // namespace skerry

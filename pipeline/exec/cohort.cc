@@ -1,0 +1,202 @@
+#include "pipeline/exec/cohort.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "common/check.h"
+#include "common/status.h"
+#include "pipeline/plan/cohorts.h"
+
+namespace skerry {
+namespace {
+
+// A count as two values that float32 holds exactly.
+constexpr int64_t kLow = 1 << 20;
+constexpr int64_t kCountValues = 2;
+
+}  // namespace
+
+void Cohort::OnPlan(Context& context, const PipelinePlan& plan) {
+  std::vector<NodeId> members = CohortOf(plan, options_.self);
+  if (members.empty()) return;  // whoever is out of the plan starts over
+  const uint64_t formation = FormationOf(plan, options_.stage, members);
+  if (formation == now_.formation) return;
+  members_ = std::move(members);
+  if (sum_.step < 0) sum_.step = plan.start.step - 1;  // where all begin
+  Form(context, formation);
+  TryToSum(context);
+}
+
+void Cohort::Leave(Context& context) {
+  now_.formation = 0;
+  if (now_.ring) now_.ring->Abort(context, Aborted("it has left"));
+}
+
+void Cohort::Form(Context& context, uint64_t formation) {
+  Ring past = std::exchange(now_, Ring());
+  now_.formation = formation;
+  if (past.ring) past.ring->Abort(context, Aborted("the plan names other members"));
+  if (past.ring && past.ring->busy()) past_.push_back(std::move(past));
+  doing_ = Doing::kNothing;
+  broken_.reset();
+  has_agreed_ = IsAlone();
+  if (has_agreed_) return;
+  TransportRingOptions options;
+  options.group = formation;
+  options.members = members_;
+  options.patience = kPatience;
+  now_.ring = std::make_unique<TransportRing>(
+      std::move(options), [this, formation](Context& c, const absl::Status& status) {
+        OnRingEnd(c, formation, status);
+      });
+  now_.ring->Start(context);
+  doing_ = Doing::kAgreeing;
+  const int64_t has = sum_.step + 1;
+  now_.values = std::make_shared<std::vector<float>>(members_.size() * kCountValues);
+  const auto at = static_cast<size_t>(now_.ring->rank() * kCountValues);
+  (*now_.values)[at] = static_cast<float>(has / kLow);
+  (*now_.values)[at + 1] = static_cast<float>(has % kLow);
+  now_.ring->AllGather(context, *now_.values);
+}
+
+void Cohort::OnRingEnd(Context& context, uint64_t formation, const absl::Status& status) {
+  if (formation != now_.formation) return;
+  const Doing done = std::exchange(doing_, Doing::kNothing);
+  if (!status.ok()) {
+    broken_ = CohortBroken{options_.stage, formation, now_.ring->blamed(), ErrorText(status)};
+    return options_.broken(context, *broken_);
+  }
+  if (done == Doing::kAgreeing) return Agreed(context);
+  if (done == Doing::kCatchingUp) {
+    has_agreed_ = true;
+    if (sum_.step + 1 < most_) TakeSum(most_ - 1, now_.values);
+  } else {
+    TakeSum(own_step_, now_.values);
+  }
+  now_.values.reset();
+  TryToSum(context);
+  options_.summed(context);
+}
+
+// Which sums are there.
+void Cohort::Agreed(Context& context) {
+  std::vector<int64_t> has;
+  for (size_t r = 0; r < members_.size(); ++r) {
+    has.push_back(std::llround((*now_.values)[kCountValues * r]) * kLow +
+                  std::llround((*now_.values)[kCountValues * r + 1]));
+  }
+  const auto first = std::max_element(has.begin(), has.end());
+  most_ = *first;
+  const bool all_have = std::all_of(has.begin(), has.end(), [&](int64_t n) { return n == most_; });
+  if (all_have) {
+    has_agreed_ = true;
+    TryToSum(context);
+    return options_.summed(context);
+  }
+  // Who lacks one has contributed to it, or it would not be there.
+  const bool is_behind = sum_.step + 1 < most_;
+  if (is_behind && (sum_.step + 2 < most_ || own_step_ != most_ - 1 || work_ == nullptr))
+    return now_.ring->Abort(context, DataLoss("it is behind the others' sums"));
+  doing_ = Doing::kCatchingUp;
+  const auto root = static_cast<int32_t>(first - has.begin());
+  if (root == now_.ring->rank()) {
+    now_.values = sum_.values;
+  } else {
+    const auto values = static_cast<size_t>(work_->GradientValues()) + 1;
+    now_.values = std::make_shared<std::vector<float>>(values);
+  }
+  now_.ring->SetStandsFor(StandsFor());
+  now_.ring->Broadcast(context, *now_.values, root);
+}
+
+double Cohort::StandsFor() const {
+  return static_cast<double>(work_->GradientValuesStoodFor()) /
+         static_cast<double>(std::max<int64_t>(1, work_->GradientValues()));
+}
+
+void Cohort::TakeSum(int64_t step, std::shared_ptr<std::vector<float>> values) {
+  const auto microbatches = static_cast<int32_t>(std::lround(values->back()));
+  sum_ = {step, microbatches, std::move(values)};
+  tokens_ += int64_t{microbatches} * work_->microbatch_tokens();
+  own_.reset();
+}
+
+void Cohort::Contribute(Context& context, int64_t step, int32_t microbatches) {
+  SKERRY_CHECK(work_ != nullptr && step > own_step_ && own_ == nullptr);
+  own_step_ = step;
+  taken_ = std::make_shared<std::vector<float>>();
+  take_status_ = std::make_shared<absl::Status>();
+  take_job_ = options_.submit(
+      context, {"take gradients", work_->Cost(WorkKind::kAccumulate),
+                [work = work_, into = taken_, status = take_status_, microbatches] {
+                  into->resize(static_cast<size_t>(work->GradientValues()) + 1);
+                  *status = work->TakeGradients(std::span(*into).first(into->size() - 1));
+                  into->back() = static_cast<float>(microbatches);
+                }});
+}
+
+void Cohort::TryToSum(Context& context) {
+  if (!own_ || !has_agreed_ || doing_ != Doing::kNothing || broken_) return;
+  if (IsAlone()) return TakeSum(own_step_, std::exchange(own_, nullptr));
+  doing_ = Doing::kCopying;
+  now_.values = std::make_shared<std::vector<float>>();
+  copy_job_ = options_.submit(context, {"copy gradients", work_->Cost(WorkKind::kAccumulate),
+                                        [from = own_, to = now_.values] { *to = *from; }});
+}
+
+bool Cohort::OnJobDone(Context& context, JobId job) {
+  if (job == take_job_ && job != 0) {
+    take_job_ = 0;
+    if (!take_status_->ok()) {
+      options_.failed(context, *take_status_);
+      return true;
+    }
+    // A new formation may have had the sum of it already.
+    if (sum_.step < own_step_) own_ = taken_;
+    taken_.reset();
+    TryToSum(context);
+    return true;
+  }
+  if (job == copy_job_ && job != 0) {
+    copy_job_ = 0;
+    if (doing_ != Doing::kCopying) return true;
+    doing_ = Doing::kSumming;
+    now_.ring->SetStandsFor(StandsFor());
+    now_.ring->AllReduce(context, *now_.values);
+    return true;
+  }
+  if (now_.ring && now_.ring->OnJobDone(context, job)) return true;
+  const bool is_past = std::any_of(past_.begin(), past_.end(), [&](const Ring& past) {
+    return past.ring->OnJobDone(context, job);
+  });
+  std::erase_if(past_, [](const Ring& past) { return !past.ring->busy(); });
+  return is_past;
+}
+
+bool Cohort::OnMessage(Context& context, const NodeId& from, const Message& message) {
+  return now_.ring && now_.ring->OnMessage(context, from, message);
+}
+
+bool Cohort::OnTimer(Context& context, TimerId timer) {
+  return now_.ring && now_.ring->OnTimer(context, timer);
+}
+
+void Cohort::OnPeerRestarted(Context& context, const NodeId& peer) {
+  if (now_.ring) now_.ring->OnPeerRestarted(context, peer);
+}
+
+void Cohort::OnHeartbeat(Context& context) {
+  if (broken_) options_.broken(context, *broken_);
+}
+
+void Cohort::DeviceWasBusy(Instant now) {
+  if (now_.ring) now_.ring->DeviceWasBusy(now);
+}
+
+std::string Cohort::WaitingFor() const {
+  if (own_step_ <= sum_.step) return "";
+  return broken_ ? "a plan: " + broken_->why : "the gradients of its cohort";
+}
+
+}  // namespace skerry

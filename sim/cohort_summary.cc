@@ -1,0 +1,85 @@
+#include "sim/cohort_summary.h"
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+
+namespace skerry {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr size_t kShort = 8;
+
+std::string Short(const Json& id) {
+  return id.get<std::string>().substr(0, kShort);
+}
+
+// By stage the sizes of its cohorts, those of one included.
+std::map<size_t, std::vector<int64_t>> SizesOf(const Json& plan) {
+  std::map<size_t, std::vector<int64_t>> sizes;
+  const Json& stages = plan.at("stages");
+  for (size_t s = 0; s < stages.size(); ++s) {
+    auto alone = static_cast<int64_t>(stages[s].at("replicas").size());
+    const Json& cohorts = plan.at("cohorts").at("cohorts");
+    for (size_t c = 0; c < cohorts.size(); ++c) {
+      if (cohorts[c].at("stage").get<size_t>() != s) continue;
+      sizes[s].push_back(static_cast<int64_t>(cohorts[c].at("members").size()));
+      alone -= sizes[s].back();
+    }
+    for (int64_t i = 0; i < alone; ++i) sizes[s].push_back(1);
+  }
+  return sizes;
+}
+
+}  // namespace
+
+CohortTraffic TrafficOfCohorts(const Json& plan, const std::string& events) {
+  std::map<size_t, int64_t> sent;  // by stage
+  std::istringstream lines(events);
+  for (std::string line; std::getline(lines, line);) {
+    const Json event = Json::parse(line, nullptr, false);
+    if (event.is_discarded() || event.value("kind", "") != "applied") continue;
+    sent[event.value("stage", size_t{0})] += event.value("bytes_sent", int64_t{0});
+  }
+  CohortTraffic traffic;
+  for (const auto& [stage, sizes] : SizesOf(plan)) {
+    int64_t all = 0, outside = 0;
+    for (const int64_t size : sizes) all += size;
+    for (const int64_t size : sizes) outside += size * (all - size);
+    const auto cohorts = static_cast<int64_t>(sizes.size());
+    const int64_t messages = cohorts * (cohorts - 1);
+    traffic.sent += sent[stage];
+    if (messages > 0) traffic.alone += sent[stage] / messages * outside;
+  }
+  return traffic;
+}
+
+std::string CohortSummary(const Json& plan, const std::string& events) {
+  std::string text;
+  const Json& cohorts = plan.at("cohorts").at("cohorts");
+  for (size_t c = 0; c < cohorts.size(); ++c) {
+    text += absl::StrFormat("cohort %d of stage %d:", cohorts[c].at("cohort").get<int>(),
+                            cohorts[c].at("stage").get<int>());
+    const Json& members = cohorts[c].at("members");
+    for (size_t m = 0; m < members.size(); ++m)
+      text += " " + Short(members[m]) + (m == 0 ? " (speaks)" : "");
+    text += "\n";
+  }
+  if (text.empty()) return "no cohorts: `skerry-coordinator plan` says why of each pair";
+  const CohortTraffic traffic = TrafficOfCohorts(plan, events);
+  constexpr double kMegabyte = 1e6;
+  const auto sent = static_cast<double>(traffic.sent), alone = static_cast<double>(traffic.alone);
+  text += absl::StrFormat("deltas between cohorts: %.1f MB", sent / kMegabyte);
+  if (sent > 0) {
+    text += absl::StrFormat(
+        "; if each node spoke for itself the same messages would take %.1f MB, %.1f times as much",
+        alone / kMegabyte, alone / sent);
+  }
+  return text;
+}
+
+}  // namespace skerry
