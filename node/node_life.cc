@@ -98,6 +98,7 @@ void NodeActor::OnTimer(Context& context, TimerId timer) {
   }
   if (farewell_ && timer == farewell_->deadline) return EndFarewell(context);
   if (transfer_ && transfer_->OnTimer(context, timer)) return;
+  if (fetcher_.OnTimer(context, timer)) return;
   if (timer != heartbeat_timer_ || state_ == State::kStopped) return;
   SendHeartbeat(context);
   Seek(context, sought_);
