@@ -43,7 +43,7 @@ void ShardFetcher::BeginShard(Context& context) {
     return;
   }
   holders_.clear();
-  if (IsShared(missing_.back()) && failures_ < kFailuresMax) return AskForHolders(context);
+  if (IsShared(missing_.back()) && left_.size() < kFailuresMax) return AskForHolders(context);
   BeginWith(context, coordinator_);
 }
 
@@ -63,7 +63,7 @@ void ShardFetcher::OnHolders(Context& context, const ObjectChunk& chunk) {
     NodeId holder;
     std::memcpy(holder.bytes.data(), ids.data() + at, kIdBytes);
     const bool asks = holder != context.self() && holder != coordinator_ &&
-                      !liars_.contains(holder) &&
+                      !left_.contains(holder) &&
                       std::find(holders_.begin(), holders_.end(), holder) == holders_.end();
     if (asks) holders_.push_back(holder);
   }
@@ -71,7 +71,7 @@ void ShardFetcher::OnHolders(Context& context, const ObjectChunk& chunk) {
 }
 
 void ShardFetcher::NextSource(Context& context) {
-  if (holders_.empty() || failures_ >= kFailuresMax) return BeginWith(context, coordinator_);
+  if (holders_.empty() || left_.size() >= kFailuresMax) return BeginWith(context, coordinator_);
   const NodeId holder = holders_.front();
   holders_.pop_front();
   BeginWith(context, holder);
@@ -87,7 +87,7 @@ void ShardFetcher::BeginWith(Context& context, const NodeId& source) {
 }
 
 void ShardFetcher::HolderFailed(Context& context) {
-  ++failures_;
+  left_.insert(source_);
   NextSource(context);
 }
 
@@ -174,7 +174,6 @@ bool ShardFetcher::OnJobDone(Context& context, JobId job) {
     while (!missing_.empty() && store_->Has(missing_.back())) missing_.pop_back();
     attempts_ = 0;
   } else if (absl::IsDataLoss(*put_) && is_from_peer) {
-    liars_.insert(source_);
     HolderFailed(context);
     return true;
   } else if (!absl::IsDataLoss(*put_) || ++attempts_ >= kAttemptsMax) {

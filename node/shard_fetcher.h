@@ -4,11 +4,11 @@
 //
 // For each shard of kSharedBytesMin and more: ask the coordinator for "holders/FILE" (an object
 // whose bytes are ids of nodes, the best one first), then each of them in turn for "shard/FILE",
-// then the coordinator. A holder that does not have it, is slower than kLeastBytes in kPatience, or
-// sends what is not what the digest says, is left; the last is not asked again, and after
-// kFailuresMax that were slow or lied nobody but the coordinator is. So the worst that holders can
-// do costs time, and no more than kPatience each or what kLeastBytes in kPatience amounts to.
-// Whoever has kept such a shard tells the coordinator: an ObjectChunk without values.
+// then the coordinator. A holder that does not have it is passed over; one that is slower than
+// kLeastBytes in kPatience, or sends what is not what the digest says, is not asked again, and
+// after kFailuresMax such nobody but the coordinator is. So the worst that holders can do costs
+// time, and no more than kPatience each or what kLeastBytes in kPatience amounts to. Whoever has
+// kept such a shard tells the coordinator: an ObjectChunk without values.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ class ShardFetcher {
   static constexpr int64_t kSharedBytesMin = 1 << 20;  // less is not worth a question
   static constexpr int64_t kLeastBytes = 2 << 20;
   static constexpr Duration kPatience = Duration::Seconds(10);
-  static constexpr int kFailuresMax = 3;
+  static constexpr size_t kFailuresMax = 3;
   static constexpr size_t kHoldersMax = 8;  // of one answer that are believed
 
   using SendFn = std::function<void(Context&, const NodeId& to, Message)>;
@@ -77,8 +77,7 @@ class ShardFetcher {
   bool asking_ = false;             // for its holders
   NodeId source_;                   // else it comes from there
   std::deque<NodeId> holders_;      // to be asked after that
-  std::set<NodeId> liars_;
-  int failures_ = 0;  // of holders
+  std::set<NodeId> left_;           // not asked again
   TimerId timer_ = 0;
   int64_t at_timer_ = 0;  // bytes that were here when it began
   std::shared_ptr<Bytes> bytes_;
