@@ -8,9 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/check.h"
-#include "common/guarded.h"
 #include "common/large_memory.h"
-#include "common/parallel.h"
 #include "common/status.h"
 #include "model/file_io.h"
 #include "model/number_formats.h"
@@ -153,50 +151,6 @@ absl::Status WriteTokenizer(const std::string& directory, const TransformerConfi
                              ByteTokenizer::TokenizerConfigJson(config.context));
 }
 
-// What one thread reads at a time: long enough to be read ahead of.
-constexpr int64_t kPartValues = 4 << 20;
-constexpr size_t kReadersMax = 4;
-
-struct TensorPart {
-  const TensorSlot* slot;
-  int64_t first, count;
-};
-
-using ReadProgress = std::function<void(int64_t done, int64_t all)>;
-
-// Several parts at a time: while one is copied the disk is asked for the next. Each thread has the
-// files open for itself, because the system reads ahead of a descriptor.
-absl::Status ReadAll(const std::string& directory, const ParameterLayout& layout,
-                     std::span<float> out, const ReadProgress& on_read) {
-  std::vector<TensorPart> parts;
-  for (const TensorSlot& slot : layout.tensors()) {
-    for (int64_t first = 0; first < slot.size(); first += kPartValues) {
-      parts.push_back({&slot, first, std::min(kPartValues, slot.size() - first)});
-    }
-  }
-  Guarded<int64_t> done;
-  done.With([](int64_t& values) { values = 0; });
-  const size_t members = std::min(parts.size(), kReadersMax);
-  std::vector<absl::Status> read(parts.size());
-  InParallel(members, members, [&](size_t member) {
-    const auto files = TensorFiles::Open(directory);
-    for (size_t i = member; i < parts.size(); i += members) {
-      const auto& [slot, first, count] = parts[i];
-      const auto begin = static_cast<size_t>(slot->offset + first);
-      read[i] = files.ok()
-                    ? (*files)->Read(*slot, first, out.subspan(begin, static_cast<size_t>(count)))
-                    : files.status();
-      if (!read[i].ok()) return;
-      done.With([&, count = count](int64_t& values) {
-        values += count;
-        if (on_read) on_read(values, layout.size());
-      });
-    }
-  });
-  for (const absl::Status& status : read) SKERRY_RETURN_IF_ERROR(status);
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 ParameterStream StreamOf(std::span<const float> parameters) {
@@ -265,7 +219,12 @@ absl::StatusOr<HuggingFaceModel> ReadHuggingFace(
   // Before the arena is allocated: config.json may promise more than the files hold.
   SKERRY_RETURN_IF_ERROR(files->CheckAgainst(layout));
   HuggingFaceModel model{config, LargeVector<float>(static_cast<size_t>(layout.size()))};
-  SKERRY_RETURN_IF_ERROR(ReadAll(directory, layout, model.parameters, on_read));
+  for (const TensorSlot& slot : layout.tensors()) {
+    const std::span<float> all(model.parameters);
+    SKERRY_RETURN_IF_ERROR(files->Read(
+        slot, all.subspan(static_cast<size_t>(slot.offset), static_cast<size_t>(slot.size()))));
+    if (on_read) on_read(slot.offset + slot.size(), layout.size());
+  }
   return model;
 }
 

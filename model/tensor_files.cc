@@ -144,14 +144,13 @@ absl::Status TensorFiles::ForEachPiece(
   return absl::OkStatus();
 }
 
-absl::Status TensorFiles::Read(const TensorSlot& slot, int64_t first, std::span<float> out) const {
+absl::Status TensorFiles::Read(const TensorSlot& slot, std::span<float> out) const {
   const SafetensorsFile& file = *holder_.at(slot.name);
   SKERRY_CHECK(file.tensors().at(slot.name).elements == slot.size(), "after CheckAgainst");
-  while (!out.empty()) {
-    const size_t count = std::min(static_cast<size_t>(kPieceValues), out.size());
-    SKERRY_RETURN_IF_ERROR(ReadPiece(file, slot, first, out.first(count)));
-    first += static_cast<int64_t>(count);
-    out = out.subspan(count);
+  for (int64_t first = 0; first < slot.size(); first += kPieceValues) {
+    const int64_t count = std::min(kPieceValues, slot.size() - first);
+    SKERRY_RETURN_IF_ERROR(ReadPiece(
+        file, slot, first, out.subspan(static_cast<size_t>(first), static_cast<size_t>(count))));
   }
   return absl::OkStatus();
 }

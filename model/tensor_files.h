@@ -41,8 +41,8 @@ class TensorFiles {
   // InvalidArgument names the tensor that has a value that is not finite.
   absl::Status ForEachPiece(const TensorSlot& slot,
                             const std::function<absl::Status(std::span<const float>)>& take) const;
-  // Those from `first` on, as many as `out` takes; errors as ForEachPiece.
-  absl::Status Read(const TensorSlot& slot, int64_t first, std::span<float> out) const;
+  // The same at once: out [slot.size()].
+  absl::Status Read(const TensorSlot& slot, std::span<float> out) const;
 
  private:
   TensorFiles() = default;
