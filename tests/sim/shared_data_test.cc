@@ -27,17 +27,18 @@ VirtualRunOptions FewLines() {
   return options;
 }
 
-// How many data sets went out, by whom.
+constexpr int64_t kAll = kShards * kShardBytes;
+
+// How many bytes of data went out, by whom.
 struct Counted {
   explicit Counted(VirtualRun* run) {
     run->WatchSends([this](const NodeId& from, const Message& message) {
       const auto* chunk = std::get_if<ObjectChunk>(&message);
       if (chunk == nullptr || !chunk->object.starts_with("shard/")) return;
-      const double share = static_cast<double>(SizeOf(chunk->values)) / (kShards * kShardBytes);
-      (from == VirtualRun::coordinator() ? coordinator : nodes) += share;
+      (from == VirtualRun::coordinator() ? coordinator : nodes) += SizeOf(chunk->values);
     });
   }
-  double coordinator = 0, nodes = 0;
+  int64_t coordinator = 0, nodes = 0;
 };
 
 }  // namespace
@@ -50,10 +51,10 @@ TEST_CASE("Shared data: the coordinator gives hardly more than one data set, fou
   const VirtualOutcome outcome = run.Run();
 
   CHECK(EndOf(run, outcome) == "");
-  CHECK(counted.coordinator >= 1);
-  CHECK(counted.coordinator < 1.5);
-  CHECK(counted.nodes + counted.coordinator >= 4);
-  CHECK(counted.nodes + counted.coordinator < 4.2);
+  CHECK(counted.coordinator >= kAll);
+  CHECK(2 * counted.coordinator < 3 * kAll);
+  CHECK(counted.nodes + counted.coordinator >= 4 * kAll);
+  CHECK(10 * (counted.nodes + counted.coordinator) < 42 * kAll);
 }
 
 TEST_CASE("Shared data: with nodes that die and a coordinator that restarts all have it in the end",
@@ -72,5 +73,5 @@ TEST_CASE("Shared data: with nodes that die and a coordinator that restarts all 
   const VirtualOutcome outcome = run.Run();
 
   CHECK(EndOf(run, outcome) == "");
-  CHECK(counted.nodes > 1);
+  CHECK(counted.nodes > kAll);
 }
