@@ -15,6 +15,7 @@
 #include "common/digest.h"
 #include "common/large_memory.h"
 #include "common/status.h"
+#include "common/tree_digest.h"
 #include "coordinator/checkpoint_archive.h"
 #include "model/export.h"
 #include "model/stage_state.h"
@@ -90,7 +91,7 @@ Generation MakeGeneration(const TransformerConfig& model) {
       const auto* bytes = reinterpret_cast<const uint8_t*>(values.data());
       state.insert(state.end(), bytes, bytes + 4 * values.size());
     }
-    const Digest sum = DigestOf(std::span<const uint8_t>(state));
+    const Digest sum = TreeDigestOf(state);
     state.insert(state.end(), sum.bytes.begin(), sum.bytes.end());
     CheckpointStage stage{first, last, first == 0, std::ssize(state), {}};
     for (size_t at = 0; at < state.size(); at += kPlainBytes) {

@@ -8,10 +8,10 @@
 #include <set>
 
 #include "absl/strings/numbers.h"
-#include "common/digest.h"
 #include "common/digests.h"
 #include "common/parallel.h"
 #include "common/status.h"
+#include "common/tree_digest.h"
 #include "coordinator/chunk_reader.h"
 #include "model/stage_state.h"
 
@@ -302,7 +302,7 @@ absl::Status CheckpointArchive::WriteStart(const Checkpoint& checkpoint, const O
   const int64_t moments = reader.has_moments() ? layout.size() : 0;
   const Bytes head = StateHeader({layout.size(), moments, checkpoint.round, reader.inner_steps()});
   SKERRY_ASSIGN_OR_RETURN(const auto file, files_->Create(StartPath(static_cast<int64_t>(index))));
-  DigestStream digest;
+  TreeDigestStream digest;
   const auto take = [&](std::span<const uint8_t> bytes) {
     digest.Add(bytes);
     return file->Write(bytes);
@@ -352,7 +352,6 @@ absl::Status CheckpointArchive::Prepare(int64_t generation, int64_t round,
     return absl::OkStatus();
   }
   SKERRY_ASSIGN_OR_RETURN(const OpenedStages opened, OpenStages(*files_, checkpoint));
-  // A state ends with its own digest, which is one core's work: several states at a time.
   std::vector<absl::Status> written(stages.size());
   InParallel(stages.size(), WritersOf(*files_),
              [&](size_t i) { written[i] = WriteStart(checkpoint, opened, model, stages[i], i); });

@@ -73,6 +73,7 @@ class CoordinatorActor final : public Actor {
   void On(Context& context, const NodeId& from, const Leave& message);
   void On(Context& context, const NodeId& from, const LinkReading& message);  // ops_reach.cc
   void On(Context& context, const NodeId& from, const ObjectRequest& message);
+  void NameHolders(Context& context, const NodeId& from, const ObjectRequest& request);
   void On(Context& context, const NodeId& from, const Reachability& message);  // ops_reach.cc
   void On(Context& context, const NodeId& from, const Acquaint& message);      // ops_acquaint.cc
   // ops_training.cc
@@ -295,10 +296,9 @@ class CoordinatorActor final : public Actor {
   Instant started_, watched_;  // watched_: the last look for silence
   std::map<NodeId, Instant> heard_;
   std::map<NodeId, Heartbeat> beats_;
-  std::map<NodeId, Traffic> traffic_;  // state_.traffic and what heartbeats added
-  std::set<NodeId> greeted_;           // said Hello in this life
-  std::set<NodeId> told_;              // were sent a plan in this life
-  std::set<NodeId> told_of_death_;     // gone, heard again, and told so
+  std::map<NodeId, Traffic> traffic_;      // state_.traffic and what heartbeats added
+  std::set<NodeId> greeted_;               // said Hello in this life
+  std::set<NodeId> told_, told_of_death_;  // were sent a plan in this life; gone, heard, told so
   std::set<NodeId> active_;
   std::deque<NodeId> reserve_;  // greeted, first come first
 
@@ -314,6 +314,7 @@ class CoordinatorActor final : public Actor {
   Acquaintances acquaintances_;  // of this life
   std::map<NodeId, std::set<NodeId>> news_;  // to be told to whom, of whom, with the untold
   std::set<NodeId> relays_;                  // that everybody is told of, where not all are
+  ShardHolders shard_holders_;               // of this life
   CoordinatorParts::PartnersOfPlan plan_partners_;
   std::map<NodeId, CoordinatorParts::Dialled> dialled_;  // of this life
   TimerId peers_timer_ = 0;                              // when they will; 0: nothing to tell
@@ -338,11 +339,10 @@ class CoordinatorActor final : public Actor {
 
   struct Planning;
   std::shared_ptr<Planning> planning_;
-  std::string no_plan_;                   // why the last try gave none
-  std::optional<Instant> gathers_since_;  // enough nodes are here, and there is no plan
-  std::set<NodeId> no_plan_among_;        // whom it was made for
-  int64_t no_plan_readings_ = 0;          // and after how many readings
-  int64_t readings_ = 0;
+  std::string no_plan_;                          // why the last try gave none
+  std::optional<Instant> gathers_since_;         // enough nodes are here, and there is no plan
+  std::set<NodeId> no_plan_among_;               // whom it was made for
+  int64_t readings_ = 0, no_plan_readings_ = 0;  // and after how many of them
 
   struct Choosing;
   std::shared_ptr<Choosing> choosing_;

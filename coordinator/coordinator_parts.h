@@ -10,6 +10,7 @@
 
 #include "common/bytes.h"
 #include "common/instant.h"
+#include "coordinator/shard_holders.h"
 #include "pipeline/plan/replan.h"
 #include "wire/message/message.h"
 

@@ -67,6 +67,12 @@ void CoordinatorActor::AskAnotherReplica(Context&) {
 
 void CoordinatorActor::On(Context& context, const NodeId& from, const ObjectChunk& message) {
   if (message.object.starts_with("checkpoint/")) return OnCheckpointChunk(context, from, message);
+  if (message.object.starts_with("shard/")) {  // it says that it has it
+    const auto is_here = [&](const NodeId& node) { return active_.contains(node); };
+    const bool counts =
+        is_here(from) && shard_holders_.Note(options_.shards, message.object, from, is_here);
+    return void(refused_ += counts ? 0 : 1);
+  }
   if (!export_ || !export_->asking || writing_job_ != 0 || from != export_->replica ||
       message.object != absl::StrFormat("base/%d", export_->stage)) {
     return void(++refused_);

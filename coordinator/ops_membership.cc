@@ -306,6 +306,7 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const ObjectRequ
     return void(++refused_);
   }
   if (message.object.starts_with("replica/")) return OnStartRequest(context, from, message);
+  if (message.object.starts_with("holders/")) return NameHolders(context, from, message);
   if (options_.objects == nullptr) return void(++refused_);
   context.Send(from, options_.objects->Read(message));
 }

@@ -58,7 +58,9 @@ struct InitOptions {
   std::string standby_of;
 };
 
-// Creates the directory's files. AlreadyExists if there is a run in it.
+// Creates the directory's files, or leaves everything as it was: but for texts that were being
+// prepared, which the same call goes on with. AlreadyExists if there is a run in it.
+// (run_init_program.cc)
 absl::Status InitRunDirectory(const InitOptions& options);
 
 // DataLoss: what the journal says is no id.
@@ -69,8 +71,10 @@ struct OpenedRun {
   RunId run;
   RunConfig config;
   JournalStore store;
+  bool was_changed = false;  // run.toml, since init; soundly: the run has not begun
 };
-// FailedPrecondition if run.toml was changed after init: a run's configuration never changes.
+// FailedPrecondition if run.toml was changed after the run began, whose configuration never changes
+// then; or so that a checkpoint that it begins with is not what its journal says.
 absl::StatusOr<OpenedRun> OpenRunDirectory(const std::string& directory);
 
 // The run's state as its journal tells it; may be called while a coordinator serves. DataLoss names

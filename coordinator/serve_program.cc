@@ -217,7 +217,8 @@ absl::Status MakeActor(Serving& serving) {
   if (!folded.note.empty()) LogLine(folded.note);
   const int64_t records = folded.now.end.number;
   // run.toml may be edited between `init` and the first node, and not afterwards.
-  if (records == 0) SKERRY_RETURN_IF_ERROR(serving.seat->NoteConfig(serving.run.config));
+  if (records == 0 || serving.run.was_changed)
+    SKERRY_RETURN_IF_ERROR(serving.seat->NoteConfig(serving.run.config));
   options.journal = {StateEntry(folded.now.state)};
   folded.now.state = {};
   SKERRY_ASSIGN_OR_RETURN(serving.actor, CoordinatorActor::Create(std::move(options)));

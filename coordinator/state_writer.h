@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "common/digest.h"
+#include "common/tree_digest.h"
 #include "coordinator/checkpoint_archive.h"
 
 namespace skerry {
@@ -26,7 +26,7 @@ class StateWriter {
   absl::Status PutFilled();
 
   CheckpointArchive& archive_;
-  DigestStream digest_;
+  TreeDigestStream digest_;
   std::vector<Bytes> filled_;  // the last one may have room
   std::vector<Digest> chunks_;
   int64_t bytes_ = 0;

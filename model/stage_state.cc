@@ -1,18 +1,20 @@
 #include "model/stage_state.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <type_traits>
 
 #include "common/digest.h"
 #include "common/status.h"
+#include "common/tree_digest.h"
+#include "model/number_formats.h"
 
 namespace skerry {
 namespace {
 
 constexpr uint32_t kMagic = 0x54534b53;  // "SKST"
-constexpr uint32_t kFormat = 1;
+constexpr uint32_t kFormatOfOneChain = 1;
+constexpr uint32_t kFormat = 2;  // that is written
 
 struct Header {
   uint32_t magic = kMagic;
@@ -25,8 +27,12 @@ struct Header {
 constexpr int64_t kParametersMax = int64_t{1} << 44;  // so that no sum of bytes overflows
 static_assert(sizeof(Header) == kStateHeaderBytes && std::is_trivially_copyable_v<Header>);
 
-bool IsFinite(std::span<const float> values) {
-  return std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); });
+bool IsKnown(const Header& header) {
+  return header.magic == kMagic && (header.format == kFormat || header.format == kFormatOfOneChain);
+}
+
+Digest DigestOfBody(const Header& header, std::span<const uint8_t> body) {
+  return header.format == kFormatOfOneChain ? DigestOf(body) : TreeDigestOf(body);
 }
 
 Header HeaderOf(std::span<const uint8_t> bytes) {
@@ -67,7 +73,7 @@ StateArrays ArraysOf(Bytes& state) {
 
 void SealState(Bytes* state) {
   const auto body = std::span<const uint8_t>(*state).first(state->size() - sizeof(Digest));
-  const Digest digest = DigestOf(body);
+  const Digest digest = DigestOfBody(HeaderOf(*state), body);
   std::memcpy(state->data() + body.size(), digest.bytes.data(), sizeof(Digest));
 }
 
@@ -75,7 +81,7 @@ absl::StatusOr<StateSizes> SizesOfState(std::span<const uint8_t> bytes) {
   Header header;
   if (bytes.size() < sizeof(header)) return DataLoss("state of a stage: its header is cut short");
   std::memcpy(&header, bytes.data(), sizeof(header));
-  const bool is_one = header.magic == kMagic && header.format == kFormat && header.parameters > 0 &&
+  const bool is_one = IsKnown(header) && header.parameters > 0 &&
                       header.parameters <= kParametersMax &&
                       (header.moments == 0 || header.moments == header.parameters);
   if (!is_one) return DataLoss("state of a stage: no such header");
@@ -116,22 +122,22 @@ absl::StatusOr<StateView> ViewState(std::span<const uint8_t> bytes, int64_t para
     return DataLoss("state of a stage: %d bytes are too few", bytes.size());
   }
   std::memcpy(&header, bytes.data(), sizeof(header));
-  const bool fits = header.magic == kMagic && header.format == kFormat &&
-                    header.parameters == parameters &&
+  const bool fits = IsKnown(header) && header.parameters == parameters &&
                     (header.moments == 0 || header.moments == parameters) && header.version >= 0 &&
                     header.inner_steps >= 0 &&
                     static_cast<int64_t>(bytes.size()) == StateBytes(parameters, header.moments);
   if (!fits) return DataLoss("state of a stage: %d bytes do not fit it", bytes.size());
   const auto body = bytes.first(bytes.size() - sizeof(Digest));
-  if (std::memcmp(DigestOf(body).bytes.data(), bytes.data() + body.size(), sizeof(Digest)) != 0) {
+  if (std::memcmp(DigestOfBody(header, body).bytes.data(), bytes.data() + body.size(),
+                  sizeof(Digest)) != 0) {
     return DataLoss("state of a stage: digest mismatch; the bytes are damaged");
   }
   StateView state;
   state.version = header.version;
   state.inner_steps = header.inner_steps;
   Cut(header, reinterpret_cast<const float*>(body.data() + sizeof(header)), &state);
-  const bool finite = IsFinite(state.base) && IsFinite(state.momentum) &&
-                      IsFinite(state.first_moment) && IsFinite(state.second_moment);
+  const bool finite = AreFinite(state.base) && AreFinite(state.momentum) &&
+                      AreFinite(state.first_moment) && AreFinite(state.second_moment);
   if (!finite) return DataLoss("state of a stage: a value is not finite");
   return state;
 }

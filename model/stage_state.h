@@ -2,10 +2,12 @@
 // momentum, and a donor's moments of the inner optimizer. Little-endian, without padding:
 //
 //   Header · base [n] f32 · momentum [n] f32 · first moment [m] · second moment [m]
-//   · BLAKE2b-256 of all before
+//   · digest of all before
 //
-// m is n, or 0 when the inner optimizer keeps no moments. The digest finds damage, not malice: that
-// the base is the stage's is proven by its own digest, which every replica reports.
+// m is n, or 0 when the inner optimizer keeps no moments. The digest is one of pieces
+// (common/tree_digest.h); in states of format 1, which are read still, it is BLAKE2b-256 in one
+// chain. It finds damage, not malice: that the base is the stage's is proven by its own digest,
+// which every replica reports.
 #pragma once
 
 #include <cstdint>

@@ -37,10 +37,11 @@ bool IsOfVoidedPast(const Message& message, int64_t since) {
 
 NodeActor::NodeActor(NodeActorOptions options)
     : options_(std::move(options)),
-      fetcher_(options_.shards,
-               [this](Context& context, Message message) {
-                 Send(context, options_.coordinator, std::move(message));
+      fetcher_(options_.shards, options_.coordinator,
+               [this](Context& context, const NodeId& to, Message message) {
+                 Send(context, to, std::move(message));
                }),
+      giver_(options_.shards),
       work_checks_(options_.self) {}
 
 // ---- joining -----------------------------------------------------------------------------------
@@ -177,12 +178,7 @@ void NodeActor::On(Context& context, const NodeId& from, const PlanUpdate& messa
 void NodeActor::Prepare(Context& context) {
   state_ = State::kPreparing;
   JoinCohort(context);
-  if (stage_ == 0) {
-    fetcher_.Start(context, shard_names_);
-    if (!fetcher_.status().ok()) return Fail(context, fetcher_.status());
-    if (!fetcher_.Done()) return;
-  }
-  BuildStage(context);
+  if (stage_ != 0 || HasData(context)) BuildStage(context);
 }
 
 StageHolds NodeActor::Holds() const {

@@ -31,6 +31,7 @@
 #include "node/node_parts.h"
 #include "node/round_keeper.h"
 #include "node/shard_fetcher.h"
+#include "node/shard_giver.h"
 #include "node/shard_store.h"
 #include "node/state_fetcher.h"
 #include "node/state_transfer.h"
@@ -298,6 +299,7 @@ class NodeActor final : public Actor {
   void PartFromStage(Context& context);
 
   JobId SubmitTracked(Context& context, Job job);
+  bool HasData(Context& context);
   void ServeBase(Context& context, const NodeId& to, const ObjectRequest& request);
   void SendPart(Context& context, const NodeId& to, const ObjectRequest& request,
                 const Payload& object);
@@ -314,6 +316,7 @@ class NodeActor final : public Actor {
   std::set<NodeId> sought_;             // asked for, not answered
   LinkProber prober_;
   ShardFetcher fetcher_;
+  ShardGiver giver_;
   Duration hello_patience_ = Duration::Seconds(5);  // longer while people decide on its admission
   TimerId hello_timer_ = 0, heartbeat_timer_ = 0;
   PipelinePlan plan_;

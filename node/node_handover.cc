@@ -118,12 +118,7 @@ void NodeActor::Join(Context& context) {
       });
   TendJoining(context);
   ReplayEarly(context);
-  if (stage_ == 0) {
-    fetcher_.Start(context, shard_names_);
-    if (!fetcher_.status().ok()) return Fail(context, fetcher_.status());
-    if (!fetcher_.Done()) return;
-  }
-  BuildStage(context);
+  if (stage_ != 0 || HasData(context)) BuildStage(context);
 }
 
 void NodeActor::TendJoining(Context& context) {

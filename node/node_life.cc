@@ -103,6 +103,7 @@ void NodeActor::OnTimer(Context& context, TimerId timer) {
   if (transfer_ && transfer_->OnTimer(context, timer)) return;
   if (cohort_ && !submitted_.empty()) cohort_->DeviceWasBusy(context.now());
   if (cohort_ && cohort_->OnTimer(context, timer)) return;
+  if (fetcher_.OnTimer(context, timer)) return;
   if (timer != heartbeat_timer_ || state_ == State::kStopped) return;
   SendHeartbeat(context);
   if (cohort_) cohort_->OnHeartbeat(context);

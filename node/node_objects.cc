@@ -29,6 +29,9 @@ void NodeActor::On(Context& context, const NodeId& from, const ObjectRequest& me
   if (sane && message.object.starts_with("checkpoint/")) {
     return OnCheckpointRequest(context, from, message);
   }
+  if (sane && peers_.contains(from) && message.object.starts_with(kShardPrefix)) {
+    return Send(context, from, giver_.Answer(shard_names_, from, message));
+  }
   const bool mine =
       sane && from == options_.coordinator && message.object == absl::StrFormat("base/%d", stage_);
   if (!mine) return void(++refused_);
@@ -48,6 +51,16 @@ void NodeActor::On(Context& context, const NodeId& from, const ObjectRequest& me
                                 if (adopt) work->AdoptBase();
                                 results->base = work->BaseParameters();
                               }});
+}
+
+// Begins to fetch what it lacks; replicas of the stage begin at different places of it.
+bool NodeActor::HasData(Context& context) {
+  const auto& replicas = plan_.stages.front().replicas;
+  const auto self = std::find(replicas.begin(), replicas.end(), options_.self);
+  const auto part = static_cast<size_t>(self - replicas.begin()) % replicas.size();
+  fetcher_.Start(context, shard_names_, part, replicas.size());
+  if (!fetcher_.status().ok()) Fail(context, fetcher_.status());
+  return fetcher_.status().ok() && fetcher_.Done();
 }
 
 void NodeActor::ServeBase(Context& context, const NodeId& to, const ObjectRequest& request) {
@@ -79,8 +92,7 @@ void NodeActor::On(Context& context, const NodeId& from, const ObjectChunk& mess
     return;
   }
   const bool fetches = state_ == State::kPreparing || state_ == State::kCatchingUp;
-  if (from != options_.coordinator || !fetches) return void(++refused_);
-  fetcher_.OnChunk(context, message);
+  if (!fetches || !fetcher_.OnChunk(context, from, message)) return void(++refused_);
   if (!fetcher_.status().ok()) Fail(context, fetcher_.status());
 }
 

@@ -65,6 +65,13 @@ absl::Status ShardDirectory::Put(const ShardName& shard, const Bytes& bytes) {
   return Keep(shard, bytes);
 }
 
+Payload ShardDirectory::Read(const ShardName& shard, int64_t offset, int64_t length) {
+  const auto file = PartlyReadFile::Open(ObjectPath(shard));
+  Bytes bytes(static_cast<size_t>(length));
+  if (!file.ok() || !(*file)->Read(offset, bytes).ok()) return nullptr;
+  return MakePayload(std::move(bytes));
+}
+
 absl::Status ShardDirectory::Expect(const ShardName& index_file, const std::string& text) {
   const auto index = ParseDatasetIndex(text);
   if (!index.ok()) return absl::OkStatus();  // Open says what is wrong with it

@@ -45,6 +45,8 @@ class ShardDirectory final : public ShardStore {
   // index, what it lists is fetched first; Aborted if that was stopped, and nothing was kept then.
   absl::Status Put(const ShardName& shard, const Bytes& bytes) override;
 
+  Payload Read(const ShardName& shard, int64_t offset, int64_t length) override;
+
   // Lays the data set out and opens it for reading microbatches of `config`.
   absl::StatusOr<std::unique_ptr<TokenSource>> Open(const RunConfig& config,
                                                     const std::vector<ShardName>& shards);

@@ -81,17 +81,21 @@ class VirtualRun::NodeDisk final : public ShardStore {
  public:
   explicit NodeDisk(std::function<bool()> is_full) : is_full_(std::move(is_full)) {}
   bool Has(const ShardName& shard) override { return kept_.contains(shard.digest); }
+  Payload Read(const ShardName& shard, int64_t offset, int64_t length) override {
+    const auto begin = kept_.at(shard.digest)->begin() + offset;
+    return MakePayload(Bytes(begin, begin + length));
+  }
   absl::Status Put(const ShardName& shard, const Bytes& bytes) override {
     if (DigestOf(bytes) != shard.digest) return DataLoss("shard %s is damaged", shard.file);
     if (is_full_()) return ResourceExhausted("no space left on device");
-    kept_.insert(shard.digest);
+    kept_.emplace(shard.digest, MakePayload(bytes));
     return absl::OkStatus();
   }
   void Lose() { kept_.clear(); }
 
  private:
   std::function<bool()> is_full_;
-  std::set<Digest> kept_;
+  std::map<Digest, Payload> kept_;
 };
 
 // Counts what is collected.
@@ -294,6 +298,7 @@ VirtualOutcome VirtualRun::Run() {
 
 void VirtualRun::OnSent(Instant, const NodeId& from, const NodeId& to, const Message& message) {
   checkers_.OnSent(from, to, message);
+  if (sent_) sent_(from, message);
 }
 
 void VirtualRun::OnWithdrawn(Instant, const NodeId& from, const NodeId& to,

@@ -115,6 +115,10 @@ class VirtualRun final : private SimulationObserver {
   using MessageWatcher = std::function<void(Instant, const Message&)>;
   void WatchMessages(MessageWatcher watcher) { delivered_ = std::move(watcher); }
 
+  // Told of every message when it is sent.
+  using SendWatcher = std::function<void(const NodeId& from, const Message&)>;
+  void WatchSends(SendWatcher watcher) { sent_ = std::move(watcher); }
+
   VirtualOutcome Run();
 
   const VirtualRunOptions& options() const { return options_; }
@@ -184,6 +188,7 @@ class VirtualRun final : private SimulationObserver {
   TransformerConfig trained_model_;
   WorkWatcher worked_;
   MessageWatcher delivered_;
+  SendWatcher sent_;
   std::unique_ptr<Simulation> simulation_;
 };
 

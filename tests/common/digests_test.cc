@@ -8,6 +8,7 @@
 #include "common/digest.h"
 #include "common/parallel.h"
 #include "common/rng.h"
+#include "common/tree_digest.h"
 
 using namespace skerry;
 
@@ -63,6 +64,34 @@ TEST_CASE("DigestsOf: of any number of inputs they are libsodium's", "[common][d
 TEST_CASE("DigestsOf: inputs of several lengths do not disturb each other", "[common][digest]") {
   for (const DigestLanesTable& table : Tables()) {
     CHECK(Wrong(Inputs({0, 5000, 1, 128, 5000, 129, 128, 0, 5000, 5001, 128, 256}), table) == 0);
+  }
+}
+
+TEST_CASE("TreeDigestOf: the digest of the pieces' digests and the length, added in whatever parts",
+          "[common][digest]") {
+  const size_t piece = kTreePieceBytes;
+  for (const size_t length : {size_t{0}, size_t{1}, piece - 1, piece, piece + 1, 8 * piece - 1,
+                              8 * piece, 8 * piece + 1, 19 * piece + 5}) {
+    const Bytes input = Inputs({length}).front();
+    Bytes inner;
+    for (size_t at = 0; at < length; at += piece) {
+      const Digest leaf = DigestOf(std::span(input).subspan(at, std::min(piece, length - at)));
+      inner.insert(inner.end(), leaf.bytes.begin(), leaf.bytes.end());
+    }
+    for (int shift = 0; shift < 64; shift += 8) {
+      inner.push_back(static_cast<uint8_t>(uint64_t{length} >> shift));
+    }
+    INFO(length << " bytes");
+    CHECK(TreeDigestOf(input) == DigestOf(std::span<const uint8_t>(inner)));
+    for (const size_t part : {size_t{40}, piece, (size_t{4} << 20) - 40}) {
+      if (length / part > 1000) continue;
+      TreeDigestStream stream;
+      stream.Add({});
+      for (size_t at = 0; at < length; at += part) {
+        stream.Add(std::span(input).subspan(at, std::min(part, length - at)));
+      }
+      CHECK(stream.Finish() == TreeDigestOf(input));
+    }
   }
 }
 

@@ -169,6 +169,52 @@ TEST_CASE(
   CHECK(Does(init("same", {"--shards", home.Join("own/data")})));
 }
 
+TEST_CASE("Init: what is refused leaves everything as it was", "[coordinator][import][error]") {
+  const TemporaryDirectory home;
+  WriteFile(home.Join("text"), std::string(4000, 'x'));
+  fs::create_directory(home.Join("there"));
+  WriteFile(home.Join("there/mine"), "kept");
+  const std::string nowhere = home.Join("nowhere");
+
+  CHECK(Refusal({"init", home.Join("a/b/run"), "--data", nowhere}).find("nowhere") !=
+        std::string::npos);
+  CHECK_FALSE(fs::exists(home.Join("a")));
+  CHECK_FALSE(Refusal({"init", home.Join("there"), "--config", nowhere}).empty());
+  CHECK_FALSE(Refusal({"init", home.Join("run"), "--checkpoints", home.Join("place"), "--data",
+                       home.Join("text"), nowhere})
+                  .empty());
+  CHECK_FALSE(fs::exists(home.Join("run")));
+  CHECK_FALSE(fs::exists(home.Join("place")));
+  const fs::directory_iterator there(home.Join("there"));
+  CHECK(std::distance(begin(there), end(there)) == 1);
+  CHECK(ReadFile(home.Join("there/mine")) == "kept");
+}
+
+TEST_CASE("Init: run.toml of a run that begins with a model may change until somebody joins",
+          "[coordinator][import]") {
+  const TemporaryDirectory home;
+  TransformerConfig model = SmallModel();
+  model.vocab = ByteTokenizer::kVocab;
+  const std::vector<float> values(static_cast<size_t>(ParameterLayout::ForModel(model).size()),
+                                  0.5f);
+  REQUIRE(WriteHuggingFace(home.Join("hf"), model, StreamOf(values), {}).ok());
+  WriteFile(home.Join("text"), std::string(4000, 'x'));
+  const std::string run = home.Join("run");
+  REQUIRE(Does({"init", run, "--from", home.Join("hf"), "--data", home.Join("text")}));
+  const std::string text = ReadFile(run + "/run.toml");
+  const auto with = [&](const std::string& before, const std::string& after) {
+    std::string changed = text;
+    changed.replace(changed.find(before), before.size(), after);
+    WriteFile(run + "/run.toml", changed);
+  };
+  const std::vector<std::string> ticket = {"ticket", run, "--advertise", "tcp://localhost:7700"};
+
+  with("steps = 256", "steps = 512");
+  CHECK(Does(ticket));
+  with("layers = ", "layers = 1");
+  CHECK(Refusal(ticket).find("another [model]") != std::string::npos);
+}
+
 TEST_CASE(
     "Checkpoints and data go to object storage and come back, and what was altered there does not",
     "[coordinator][storage]") {

@@ -2,6 +2,9 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstring>
+
+#include "common/digest.h"
 
 using namespace skerry;
 
@@ -40,4 +43,25 @@ TEST_CASE("StageState: one bit changed anywhere, cut short, or of another stage:
   StageState diverged = Sample();
   diverged.momentum[1] = NAN;
   CHECK(absl::IsDataLoss(DecodeState(EncodeState(diverged), 3).status()));
+}
+
+TEST_CASE("StageState: a state of format 1, ended by one chain's digest, is read still") {
+  Bytes bytes = EncodeState(Sample());
+  const uint32_t format = 1;
+  std::memcpy(bytes.data() + 4, &format, sizeof(format));
+  CHECK(absl::IsDataLoss(DecodeState(bytes, 3).status()));  // it ends as one of format 2
+  const auto body = std::span<const uint8_t>(bytes).first(bytes.size() - sizeof(Digest));
+  const Digest digest = DigestOf(body);
+  std::memcpy(bytes.data() + body.size(), digest.bytes.data(), sizeof(Digest));
+
+  const auto decoded = DecodeState(bytes, 3);
+
+  REQUIRE(decoded.ok());
+  CHECK(*decoded == Sample());
+  CHECK(SizesOfState(bytes)->parameters == 3);
+  const uint32_t later = 3;
+  std::memcpy(bytes.data() + 4, &later, sizeof(later));
+  SealState(&bytes);
+  CHECK(absl::IsDataLoss(DecodeState(bytes, 3).status()));
+  CHECK(absl::IsDataLoss(SizesOfState(bytes).status()));
 }

@@ -10,6 +10,8 @@ using namespace skerry;
 
 namespace {
 
+const NodeId kCoordinator = TestNodeId(7);
+
 // Keeps shards in memory, verifying digests as a directory would.
 class MemoryStore final : public ShardStore {
  public:
@@ -31,7 +33,7 @@ class JobContext final : public Context {
   Instant now() const override { return {}; }
   Rng& rng() override { return rng_; }
   void Send(const NodeId&, SharedMessage) override {}
-  TimerId StartTimer(Duration) override { return 0; }
+  TimerId StartTimer(Duration) override { return ++timers; }
   void CancelTimer(TimerId) override {}
   JobId Submit(Job job) override {
     job.run();
@@ -43,6 +45,7 @@ class JobContext final : public Context {
   void DisconnectPeer(const NodeId&) override {}
   void Stop(int, const std::string&) override {}
   JobId jobs = 0;
+  TimerId timers = 0;
 
  private:
   Rng rng_{1};
@@ -59,7 +62,8 @@ struct Fixture {
     for (const ObjectRequest& r : now) {
       Bytes part(content.begin() + r.offset, content.begin() + r.offset + r.length);
       if (spoil) part[0] ^= 1;
-      fetcher.OnChunk(context, {r.object, r.offset, name.bytes, MakePayload(std::move(part))});
+      fetcher.OnChunk(context, kCoordinator,
+                      {r.object, r.offset, name.bytes, MakePayload(std::move(part))});
     }
   }
   Bytes content;
@@ -67,8 +71,10 @@ struct Fixture {
   MemoryStore store;
   JobContext context;
   std::vector<ObjectRequest> requests;
-  ShardFetcher fetcher{
-      &store, [this](Context&, Message m) { requests.push_back(std::get<ObjectRequest>(m)); }};
+  ShardFetcher fetcher{&store, kCoordinator, [this](Context&, const NodeId& to, Message m) {
+                         CHECK(to == kCoordinator);
+                         requests.push_back(std::get<ObjectRequest>(m));
+                       }};
 };
 
 }  // namespace
@@ -106,7 +112,7 @@ TEST_CASE(
 TEST_CASE("ShardFetcher: a coordinator without the shard is an error that names it") {
   Fixture f;
   f.fetcher.Start(f.context, {f.name});
-  f.fetcher.OnChunk(f.context, {"shard/train.bin", 0, -1, nullptr});
+  f.fetcher.OnChunk(f.context, kCoordinator, {"shard/train.bin", 0, -1, nullptr});
   CHECK(absl::IsNotFound(f.fetcher.status()));
   CHECK(ErrorText(f.fetcher.status()).find("train.bin") != std::string::npos);
 }
