@@ -196,7 +196,7 @@ void Cohort::DeviceWasBusy(Instant now) {
 
 std::string Cohort::WaitingFor() const {
   if (own_step_ <= sum_.step) return "";
-  return broken_ ? "a plan: " + broken_->why : "the gradients of its cohort";
+  return broken_ ? "a plan: " + broken_->why : "gradients of its cohort";
 }
 
 }  // namespace skerry
