@@ -8,7 +8,7 @@
 #include "common/status.h"
 #include "coordinator/checkpoint_archive.h"
 #include "coordinator/chunk_reader.h"
-#include "coordinator/state_writer.h"
+#include "coordinator/stage_writer.h"
 #include "model/stage_remake.h"
 #include "model/stage_state.h"
 
@@ -108,7 +108,7 @@ absl::Status CheckpointArchive::RemakeOne(Checkpoint* checkpoint, size_t lost) {
   SKERRY_ASSIGN_OR_RETURN(const double norm_before, before.GradientNormSquared());
   SKERRY_ASSIGN_OR_RETURN(const double norm_after, after.GradientNormSquared());
   const RemadeWeights weights = WeightsOfNeighbours(norm_before, norm_after);
-  StateWriter writer(*this);
+  StageWriter writer(*this);
   SKERRY_RETURN_IF_ERROR(
       writer.Add(StateHeader({layout.size(), has_moments ? layout.size() : 0, checkpoint->round,
                               std::min(before.sizes().inner_steps, after.sizes().inner_steps)})));

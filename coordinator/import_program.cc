@@ -10,7 +10,7 @@
 #include "common/status.h"
 #include "coordinator/checkpoint_archive.h"
 #include "coordinator/chunk_reader.h"
-#include "coordinator/state_writer.h"
+#include "coordinator/stage_writer.h"
 #include "model/export.h"
 #include "model/stage_state.h"
 #include "model/tensor_files.h"
@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 constexpr int32_t kContextDefault = 1024;
 constexpr int64_t kZeroBytes = 1 << 20;
 
-absl::Status AddZeros(StateWriter& writer, int64_t bytes) {
+absl::Status AddZeros(StageWriter& writer, int64_t bytes) {
   const Bytes zeros(static_cast<size_t>(kZeroBytes));
   for (int64_t done = 0; done < bytes; done += kZeroBytes) {
     const auto part = static_cast<size_t>(std::min(kZeroBytes, bytes - done));
@@ -38,7 +38,7 @@ absl::Status WriteStage(const TensorFiles& files, const TransformerConfig& model
   const auto layout =
       ParameterLayout::ForStage(model, stage->first_layer, stage->last_layer, stage->holds_ends);
   const int64_t moments = has_moments ? layout.size() : 0;
-  StateWriter writer(archive);
+  StageWriter writer(archive);
   SKERRY_RETURN_IF_ERROR(writer.Add(StateHeader({layout.size(), moments, 0, 0})));
   for (const TensorSlot& slot : layout.tensors()) {
     SKERRY_RETURN_IF_ERROR(files.ForEachPiece(slot, [&](std::span<const float> values) {

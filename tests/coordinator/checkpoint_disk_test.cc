@@ -7,7 +7,7 @@
 #include "coordinator/checkpoint_archive.h"
 #include "coordinator/chunk_reader.h"
 #include "coordinator/guarded_files.h"
-#include "coordinator/state_writer.h"
+#include "coordinator/stage_writer.h"
 #include "model/stage_state.h"
 #include "tests/model/temporary_directory.h"
 
@@ -115,14 +115,14 @@ TEST_CASE("Several threads write chunks that are partly the same into one archiv
   CHECK(archive.Problems(Of(all), true).empty());
 }
 
-TEST_CASE("StateWriter: the state is what was added and its digest, whatever the parts",
+TEST_CASE("StageWriter: the state is what was added and its digest, whatever the parts",
           "[checkpoint]") {
   const TemporaryDirectory directory;
   CheckpointArchive archive = On(directory);
   const auto size =
       static_cast<size_t>(GENERATE(kCheckpointChunkBytes - 32, 9 * kCheckpointChunkBytes + 5));
   const Bytes body = RandomBytes(3, size);
-  StateWriter writer(archive);
+  StageWriter writer(archive);
   for (auto rest = std::span(body); !rest.empty();) {
     const auto part = rest.first(std::min<size_t>(rest.size(), 1'000'003));
     REQUIRE(writer.Add(part).ok());

@@ -12,9 +12,9 @@
 namespace skerry {
 
 // One thread owns it; several may write into one archive, where that takes writers.
-class StateWriter {
+class StageWriter {
  public:
-  explicit StateWriter(CheckpointArchive& archive) : archive_(archive) {}
+  explicit StageWriter(CheckpointArchive& archive) : archive_(archive) {}
 
   // The next bytes of the state, header first.
   absl::Status Add(std::span<const uint8_t> bytes);

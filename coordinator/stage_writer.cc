@@ -1,4 +1,4 @@
-#include "coordinator/state_writer.h"
+#include "coordinator/stage_writer.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,12 +8,12 @@
 
 namespace skerry {
 
-absl::Status StateWriter::Add(std::span<const uint8_t> bytes) {
+absl::Status StageWriter::Add(std::span<const uint8_t> bytes) {
   digest_.Add(bytes);
   return Append(bytes);
 }
 
-absl::Status StateWriter::Finish(CheckpointStage* stage) {
+absl::Status StageWriter::Finish(CheckpointStage* stage) {
   const Digest sum = digest_.Finish();
   SKERRY_RETURN_IF_ERROR(Append(sum.bytes));
   SKERRY_RETURN_IF_ERROR(PutFilled());
@@ -22,7 +22,7 @@ absl::Status StateWriter::Finish(CheckpointStage* stage) {
   return absl::OkStatus();
 }
 
-absl::Status StateWriter::Append(std::span<const uint8_t> bytes) {
+absl::Status StageWriter::Append(std::span<const uint8_t> bytes) {
   while (!bytes.empty()) {
     if (filled_.empty() || std::ssize(filled_.back()) == kCheckpointChunkBytes) {
       if (filled_.size() == kChunksTogether) SKERRY_RETURN_IF_ERROR(PutFilled());
@@ -38,7 +38,7 @@ absl::Status StateWriter::Append(std::span<const uint8_t> bytes) {
   return absl::OkStatus();
 }
 
-absl::Status StateWriter::PutFilled() {
+absl::Status StageWriter::PutFilled() {
   const std::vector<Digest> digests =
       DigestsOf(std::vector<std::span<const uint8_t>>(filled_.begin(), filled_.end()));
   std::vector<NamedChunk> named;
