@@ -73,7 +73,7 @@ absl::StatusOr<double> HalfLoss(const ConvergenceSize& size, std::span<const flo
     TransformerConfig half;
     const auto kept = EveryOtherLayer(size.model, base, offset, &half);
     SKERRY_ASSIGN_OR_RETURN(
-        const Evaluation evaluation,
+        const TextLoss evaluation,
         Evaluate(half, kept, data, std::max<int64_t>(size.validation_windows / 4, 1), backend));
     sum += evaluation.loss;
   }
@@ -113,7 +113,7 @@ absl::StatusOr<Outcome> TrainReplicas(const ConvergenceSize& size, const Trainin
   if (!fleet->Finish(size.steps).ok()) return outcome;
   const std::vector<float> base = fleet->Base();
   SKERRY_ASSIGN_OR_RETURN(
-      const Evaluation evaluation,
+      const TextLoss evaluation,
       Evaluate(size.model, base, data, size.validation_windows, fleet->backend()));
   outcome.loss = std::isfinite(evaluation.loss) ? evaluation.loss : outcome.loss;
   SKERRY_ASSIGN_OR_RETURN(outcome.half_loss, HalfLoss(size, base, data, fleet->backend()));

@@ -41,12 +41,12 @@ absl::StatusOr<EvaluationWindows> TextWindows(const TransformerConfig& config,
       }};
 }
 
-absl::StatusOr<Evaluation> EvaluateWindows(Decoder& decoder, const EvaluationWindows& windows,
-                                           int64_t windows_max, const LeftOutLayers& left_out,
-                                           const OnWindow& on_window) {
+absl::StatusOr<TextLoss> EvaluateWindows(Decoder& decoder, const EvaluationWindows& windows,
+                                         int64_t windows_max, const LeftOutLayers& left_out,
+                                         const OnWindow& on_window) {
   SKERRY_CHECK(windows_max >= 1);
   const int32_t context = decoder.config().context;
-  Evaluation result;
+  TextLoss result;
   result.windows = std::min(windows_max, windows.count);
   result.tokens = result.windows * context;
   std::vector<int32_t> window(static_cast<size_t>(context) + 1);
@@ -66,10 +66,10 @@ absl::StatusOr<Evaluation> EvaluateWindows(Decoder& decoder, const EvaluationWin
   return result;
 }
 
-absl::StatusOr<Evaluation> Evaluate(const TransformerConfig& config,
-                                    std::span<const float> parameters, const TokenDataset& data,
-                                    int64_t windows_max, Backend* backend,
-                                    const OnWindow& on_window) {
+absl::StatusOr<TextLoss> Evaluate(const TransformerConfig& config,
+                                  std::span<const float> parameters, const TokenDataset& data,
+                                  int64_t windows_max, Backend* backend,
+                                  const OnWindow& on_window) {
   SKERRY_ASSIGN_OR_RETURN(const auto windows, ValidationWindows(config, data));
   SKERRY_ASSIGN_OR_RETURN(const auto decoder,
                           Decoder::Create(config, parameters, config.context, backend));
@@ -116,7 +116,7 @@ absl::StatusOr<std::vector<RobustnessRow>> Robustness(Decoder& decoder,
   };
   const auto add = [&](std::string name, double share,
                        const LeftOutLayers& left_out) -> absl::Status {
-    SKERRY_ASSIGN_OR_RETURN(const Evaluation evaluation,
+    SKERRY_ASSIGN_OR_RETURN(const TextLoss evaluation,
                             EvaluateWindows(decoder, windows, windows_max, left_out, shown));
     rows.push_back({std::move(name), share, evaluation});
     return absl::OkStatus();

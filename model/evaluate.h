@@ -17,7 +17,7 @@ namespace skerry {
 
 using OnWindow = std::function<void(int64_t done, int64_t all)>;
 
-struct Evaluation {
+struct TextLoss {
   double loss = 0;  // mean cross-entropy per token, nat
   int64_t windows = 0;
   int64_t tokens = 0;
@@ -27,10 +27,10 @@ struct Evaluation {
 // `parameters` in ParameterLayout::ForModel(config) order. FailedPrecondition if the split has no
 // window of config.context or another vocabulary. `on_window` is told how many of how many are
 // done.
-absl::StatusOr<Evaluation> Evaluate(const TransformerConfig& config,
-                                    std::span<const float> parameters, const TokenDataset& data,
-                                    int64_t windows_max, Backend* backend,
-                                    const OnWindow& on_window = {});
+absl::StatusOr<TextLoss> Evaluate(const TransformerConfig& config,
+                                  std::span<const float> parameters, const TokenDataset& data,
+                                  int64_t windows_max, Backend* backend,
+                                  const OnWindow& on_window = {});
 
 // What is read: `count` windows of a context each.
 struct EvaluationWindows {
@@ -47,16 +47,16 @@ absl::StatusOr<EvaluationWindows> TextWindows(const TransformerConfig& config,
 
 // As Evaluate; `left_out` says which layers a window does without, nullptr: none.
 using LeftOutLayers = std::function<std::vector<int32_t>(int64_t window)>;
-absl::StatusOr<Evaluation> EvaluateWindows(Decoder& decoder, const EvaluationWindows& windows,
-                                           int64_t windows_max, const LeftOutLayers& left_out,
-                                           const OnWindow& on_window = {});
+absl::StatusOr<TextLoss> EvaluateWindows(Decoder& decoder, const EvaluationWindows& windows,
+                                         int64_t windows_max, const LeftOutLayers& left_out,
+                                         const OnWindow& on_window = {});
 
 // How a model does without some of its stages, as SkipPipe (arXiv 2502.19913) asks of models that
 // were trained with paths that skip.
 struct RobustnessRow {
   std::string left_out;  // "none", "stage 2 (layers 4 to 5)", "2 of 4 stages"
   double share = 0;      // of the stages
-  Evaluation evaluation;
+  TextLoss evaluation;
 };
 
 // The model in `stages` of equal numbers of layers: whole; without each stage but the first, which

@@ -142,7 +142,7 @@ absl::Status EvaluateModel(const EvaluateOptions& options) {
     PrintRobustness(rows, options.json);
     return absl::OkStatus();
   }
-  SKERRY_ASSIGN_OR_RETURN(const Evaluation evaluation,
+  SKERRY_ASSIGN_OR_RETURN(const TextLoss evaluation,
                           EvaluateWindows(*decoder, *windows, options.windows_max, nullptr, show));
   line.End();
   Print({{"loss", evaluation.loss},
@@ -222,7 +222,7 @@ absl::Status TrainReference(const ReferenceOptions& options) {
                           TrainLocally(config, *data, team, config.steps, observe, initial));
   ShareLine line("evaluating", !options.json);
   SKERRY_ASSIGN_OR_RETURN(
-      const Evaluation evaluation,
+      const TextLoss evaluation,
       Evaluate(config.model, parameters, *data, options.windows_max, backends.front().get(),
                [&line](int64_t done, int64_t all) { line.Show(done, all); }));
   line.End();

@@ -173,4 +173,22 @@ TEST_CASE("Tidy: ordinary prose is no leftover", "[tidy]") {
   CHECK_FALSE(Breaks("leftovers", "docs/A.md", "===========\n"));
 }
 
+TEST_CASE("Tidy: a class is defined in one header only", "[tidy]") {
+  const std::string header = "// A.\nnamespace skerry {\nclass Writer {\n};\nclass Other;  // what it is\n}\n";
+  ClassNames names;
+  Findings findings;
+  names.Check(ParseSource("coordinator/a.h", header), findings);
+  names.Check(ParseSource("coordinator/c.h", "namespace skerry {\nclass Other final {\n"),
+              findings);
+  names.Check(ParseSource("sim/b.h", "namespace skerry::sim {\nstruct Writer {\n};\n"), findings);
+  names.Check(ParseSource("tests/b.h", header), findings);
+  names.Check(ParseSource("node/b.h", "namespace skerry {\nclass Writer;\n"), findings);
+  CHECK(findings.empty());
+  names.Check(ParseSource("node/b.h", header), findings);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].line == 3);
+  CHECK(findings[0].rule == "names");
+  CHECK(findings[0].message.starts_with("Writer is a class of coordinator/a.h too"));
+}
+
 }  // namespace skerry::tidy

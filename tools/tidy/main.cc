@@ -44,6 +44,7 @@ std::vector<fs::path> FilesBelow(const fs::path& root) {
 
 int Run(const fs::path& root) {
   size_t checked = 0, found = 0;
+  ClassNames names;
   for (const fs::path& path : FilesBelow(root)) {
     std::ifstream in(path, std::ios::binary);
     const std::string text{std::istreambuf_iterator<char>(in), {}};
@@ -52,7 +53,10 @@ int Run(const fs::path& root) {
       return 2;
     }
     const std::string relative = path.lexically_relative(root).generic_string();
-    for (const Finding& finding : CheckSource(ParseSource(relative, text))) {
+    const Source source = ParseSource(relative, text);
+    Findings findings = CheckSource(source);
+    names.Check(source, findings);
+    for (const Finding& finding : findings) {
       std::printf("%s:%d: %s: %s\n", finding.file.c_str(), finding.line, finding.rule.c_str(),
                   finding.message.c_str());
       ++found;

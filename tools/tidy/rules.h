@@ -1,9 +1,10 @@
 // The rules of the house, checked by a program instead of by reviewers.
 //
-// Every rule looks at one file and appends findings; none reads the disk. docs/HACKING.md tells
-// people what to do about a finding.
+// Every rule but one looks at one file and appends findings; none reads the disk. docs/HACKING.md
+// tells people what to do about a finding.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -45,7 +46,17 @@ void CheckSizes(const Source& source, Findings& findings);
 // Notes to self, conflict markers, paths of somebody's own machine. Text files too.
 void CheckLeftovers(const Source& source, Findings& findings);
 
-// All of the above.
+// One class of a name in a namespace of what the programs are made of. Over files: each is checked
+// against those before it.
+class ClassNames {
+ public:
+  void Check(const Source& source, Findings& findings);
+
+ private:
+  std::map<std::string, std::string> defined_in_;
+};
+
+// All of one file: all but names.
 Findings CheckSource(const Source& source);
 
 }  // namespace skerry::tidy
