@@ -174,7 +174,8 @@ TEST_CASE("Tidy: ordinary prose is no leftover", "[tidy]") {
 }
 
 TEST_CASE("Tidy: a class is defined in one header only", "[tidy]") {
-  const std::string header = "// A.\nnamespace skerry {\nclass Writer {\n};\nclass Other;  // what it is\n}\n";
+  const std::string header =
+      "// A.\nnamespace skerry {\nclass Writer {\n};\nclass Other;  // what it is\n}\n";
   ClassNames names;
   Findings findings;
   names.Check(ParseSource("coordinator/a.h", header), findings);
