@@ -59,7 +59,7 @@ inline PipelinePlan FullPlan(const NodeId& node) {
   PipelinePlan plan;
   plan.version = 7;
   plan.microbatches_per_step = 4;
-  plan.stages = {{1, 3, {node}, {2}, {1, 2}}};
+  plan.stages = {{1, 3, {node}, {2}, {1, 2}, {5}}};
   plan.paths.push_back({{1, 2}, {3, 4}});
   plan.dead = {node};
   plan.joining = {{node, 1, 2, 3, 4}};
@@ -86,7 +86,7 @@ inline RunState FullState() {
   const NodeId node = TestNodeId(3), other = TestNodeId(300);
   const Digest digest{{1, 2, 3}};
   RunState state;
-  const DeviceProfile device{"cpu", "avx2", 12.5, int64_t{1} << 40, 25};
+  const DeviceProfile device{"cpu", "avx2", 12.5, int64_t{1} << 40, 25, "InfiniBand"};
   state.nodes[node] = {"tcp://10.0.0.1:1",
                        "east",
                        "0a",
