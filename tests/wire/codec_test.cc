@@ -63,6 +63,15 @@ TEST_CASE("Codec: every message is decoded as it was encoded", "[wire][codec]") 
   }
 }
 
+TEST_CASE("Codec: a signature travels although nothing is stated", "[wire][codec]") {
+  SumsHeld held{1, 2, 3, {}};
+  held.signature.back() = 9;
+  const EncodedFrame encoded = Encoded(held);
+  const auto decoded = Decode(encoded.envelope, encoded.payload, Expectation());
+  REQUIRE(decoded.ok());
+  CHECK(*decoded->frame.message == Message(held));
+}
+
 TEST_CASE("Codec: a model from elsewhere travels whole", "[wire][codec]") {
   Welcome welcome;
   TransformerConfig& model = welcome.config.model;

@@ -128,10 +128,11 @@ void WriteSum(WriteChecks& checks, const SumsHeld& held, schema::SumsHeld::Build
   b.setRound(held.round);
   b.setShape(held.shape);
   WriteParticipants(held.sums, b.initSums(CountOf(checks, held.sums)));
-  if (said == SumStatement()) return;
-  WriteParticipants(said.sent, b.initSent(CountOf(checks, said.sent)));
-  WriteParticipants(said.summed, b.initSummed(CountOf(checks, said.summed)));
-  WriteStates(checks, said.states, [&](unsigned count) { return b.initStates(count); });
+  if (said != SumStatement()) {
+    WriteParticipants(said.sent, b.initSent(CountOf(checks, said.sent)));
+    WriteParticipants(said.summed, b.initSummed(CountOf(checks, said.summed)));
+    WriteStates(checks, said.states, [&](unsigned count) { return b.initStates(count); });
+  }
   if (held.signature == Signature{}) return;
   auto signature = b.initSignature(static_cast<unsigned>(held.signature.size()));
   std::copy(held.signature.begin(), held.signature.end(), signature.begin());
