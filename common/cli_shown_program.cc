@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "common/cli_program.h"
+#include "common/plain_number.h"
 #include "common/status.h"
 
 namespace skerry {
@@ -14,7 +15,16 @@ std::string NumberShown(const std::string& text) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
   const bool is_long = text.find('e') != std::string::npos && *end == '\0' && value >= 1;
-  return is_long ? absl::StrFormat("%.0f", value) : text;
+  return is_long ? PlainNumber(value) : text;
+}
+
+// The same for the ends of a range in CLI11's "… not in range [0 - 1e+06]".
+std::string RangeShown(const std::string& text) {
+  const size_t begin = text.find(" in range ["), dash = text.find(" - ", begin);
+  if (begin == std::string::npos || dash == std::string::npos || !text.ends_with(']')) return text;
+  const size_t first = text.find('[', begin) + 1, last = dash + 3;
+  return text.substr(0, first) + NumberShown(text.substr(first, dash - first)) + " to " +
+         NumberShown(text.substr(last, text.size() - 1 - last)) + "]";
 }
 
 // What stands between two texts; "" where they do not.
@@ -96,7 +106,8 @@ void ShowPlainly(CLI::App& app) {
   Format(app, std::make_shared<PlainFormatter>());
   app.failure_message([](const CLI::App* program, const CLI::Error& error) {
     const std::string path = PathOf(*program);
-    return absl::StrFormat("%s: %s\n  %s --help says more\n", path, error.what(), path);
+    return absl::StrFormat("%s: %s\n  %s --help says more\n", path,
+                           RangeShown(error.what()), path);
   });
 }
 

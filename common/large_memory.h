@@ -10,12 +10,19 @@ namespace skerry {
 // Of memory that is about to be touched for the first time. A hint.
 void WantLargePages(void* begin, size_t bytes);
 
-// So many zeros.
+// Empty, with room for so many.
 template <typename T>
-std::vector<T> LargeVector(size_t size) {
+std::vector<T> LargeReserve(size_t size) {
   std::vector<T> values;
   values.reserve(size);
   WantLargePages(values.data(), size * sizeof(T));
+  return values;
+}
+
+// So many zeros.
+template <typename T>
+std::vector<T> LargeVector(size_t size) {
+  std::vector<T> values = LargeReserve<T>(size);
   values.resize(size);
   return values;
 }

@@ -218,11 +218,14 @@ absl::StatusOr<HuggingFaceModel> ReadHuggingFace(
   const ParameterLayout layout = ParameterLayout::ForModel(config);
   // Before the arena is allocated: config.json may promise more than the files hold.
   SKERRY_RETURN_IF_ERROR(files->CheckAgainst(layout));
-  HuggingFaceModel model{config, LargeVector<float>(static_cast<size_t>(layout.size()))};
+  // Appended, not filled in: zeros first would be a second pass over all of its memory.
+  HuggingFaceModel model{config, LargeReserve<float>(static_cast<size_t>(layout.size()))};
   for (const TensorSlot& slot : layout.tensors()) {
-    const std::span<float> all(model.parameters);
-    SKERRY_RETURN_IF_ERROR(files->Read(
-        slot, all.subspan(static_cast<size_t>(slot.offset), static_cast<size_t>(slot.size()))));
+    SKERRY_CHECK(slot.offset == std::ssize(model.parameters), "one after the other");
+    SKERRY_RETURN_IF_ERROR(files->ForEachPiece(slot, [&model](std::span<const float> values) {
+      model.parameters.insert(model.parameters.end(), values.begin(), values.end());
+      return absl::OkStatus();
+    }));
     if (on_read) on_read(slot.offset + slot.size(), layout.size());
   }
   return model;

@@ -144,15 +144,4 @@ absl::Status TensorFiles::ForEachPiece(
   return absl::OkStatus();
 }
 
-absl::Status TensorFiles::Read(const TensorSlot& slot, std::span<float> out) const {
-  const SafetensorsFile& file = *holder_.at(slot.name);
-  SKERRY_CHECK(file.tensors().at(slot.name).elements == slot.size(), "after CheckAgainst");
-  for (int64_t first = 0; first < slot.size(); first += kPieceValues) {
-    const int64_t count = std::min(kPieceValues, slot.size() - first);
-    SKERRY_RETURN_IF_ERROR(ReadPiece(
-        file, slot, first, out.subspan(static_cast<size_t>(first), static_cast<size_t>(count))));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace skerry

@@ -41,8 +41,6 @@ class TensorFiles {
   // InvalidArgument names the tensor that has a value that is not finite.
   absl::Status ForEachPiece(const TensorSlot& slot,
                             const std::function<absl::Status(std::span<const float>)>& take) const;
-  // The same at once: out [slot.size()].
-  absl::Status Read(const TensorSlot& slot, std::span<float> out) const;
 
  private:
   TensorFiles() = default;

@@ -5,6 +5,7 @@
 #include <set>
 #include <type_traits>
 
+#include "common/plain_number.h"
 #include "common/round_clock.h"
 #include "common/status.h"
 #include "wire/config.h"
@@ -34,8 +35,9 @@ class Setter {
     const double read = std::strtod(value_.c_str(), &end);
     const bool whole = !std::is_integral_v<T> || read == static_cast<double>(std::int64_t(read));
     if (value_.empty() || *end != '\0' || !(read >= min && read <= max) || !whole) {
-      status_ = InvalidArgument("%s: '%s' is not a %snumber from %g to %g", wanted_, value_,
-                                std::is_integral_v<T> ? "whole " : "", min, max);
+      status_ = InvalidArgument("%s: '%s' is not a %snumber from %s to %s", wanted_, value_,
+                                std::is_integral_v<T> ? "whole " : "", PlainNumber(min),
+                                PlainNumber(max));
       return;
     }
     value = static_cast<T>(read);

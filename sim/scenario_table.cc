@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "common/plain_number.h"
 #include "common/status.h"
 #include "wire/toml_reader.h"
 
@@ -51,8 +52,9 @@ absl::StatusOr<double> DataTable::Number(const Row& row, size_t column, double m
                            columns[column], cell);
   }
   if (value < min || value > max) {
-    return InvalidArgument("%s:%d: column '%s' has %g, allowed are %g to %g", file, row.line,
-                           columns[column], value, min, max);
+    return InvalidArgument("%s:%d: column '%s' has %s, allowed are %s to %s", file, row.line,
+                           columns[column], PlainNumber(value), PlainNumber(min),
+                           PlainNumber(max));
   }
   return value;
 }

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "common/cluster_groups.h"
+#include "common/plain_number.h"
 #include "common/status.h"
 #include "wire/config.h"
 #include "wire/config_fields.h"
@@ -15,7 +16,8 @@ struct RangeCheck {
 
   void Fail(const char* section, const char* key, double value, double min, double max) {
     if (status.ok()) {
-      status = InvalidArgument("[%s] %s: %g is outside %g to %g", section, key, value, min, max);
+      status = InvalidArgument("[%s] %s: %s is outside %s to %s", section, key, PlainNumber(value),
+                               PlainNumber(min), PlainNumber(max));
     }
   }
   void Section(const char*, const char*) {}

@@ -15,6 +15,7 @@
 #pragma GCC diagnostic pop
 
 #include "absl/strings/match.h"
+#include "common/plain_number.h"
 #include "common/status.h"
 
 namespace skerry {
@@ -53,11 +54,6 @@ std::string TypeOf(const toml::node& node) {
 std::string Suggestion(const std::string& word, const std::set<std::string>& names) {
   const std::string nearest = NearestName(word, names);
   return nearest.empty() ? "" : "; nearest is '" + nearest + "'";
-}
-
-// For messages: 0.5 as "0.5", 1e9 as "1e+09".
-std::string Short(double value) {
-  return absl::StrFormat("%g", value);
 }
 
 }  // namespace
@@ -101,8 +97,8 @@ std::optional<double> TomlTable::Number(const std::string& key, double min, doub
   }
   const double value = *node->value<double>();
   if (!std::isfinite(value) || value < min || value > max) {
-    Fail(key, absl::StrFormat("'%s' is %s, allowed are %s to %s", key, Short(value), Short(min),
-                              Short(max)));
+    Fail(key, absl::StrFormat("'%s' is %s, allowed are %s to %s", key, PlainNumber(value),
+                              PlainNumber(min), PlainNumber(max)));
     return std::nullopt;
   }
   return value;

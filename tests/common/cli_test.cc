@@ -155,17 +155,24 @@ TEST_CASE("Values of options are shown as people read them", "[common]") {
 TEST_CASE("What is wrong with a command line is said with its command", "[common]") {
   CLI::App app{"skerry-toy: a toy", "skerry-toy"};
   std::string dir;
-  app.add_subcommand("show", "shows it")->add_option("dir", dir, "of the run")->required();
+  double rate = 0;
+  CLI::App* show = app.add_subcommand("show", "shows it");
+  show->add_option("dir", dir, "of the run")->required();
+  show->add_option("--rate", rate, "Mbit/s")->check(CLI::Range(0.0, 1e6));
   ShowPlainly(app);
-  const char* words[] = {"skerry-toy", "show"};
-  try {
-    app.parse(2, words);
-    FAIL("it wants a directory");
-  } catch (const CLI::ParseError& error) {
+  const auto said = [&app](const std::string& words) {
     std::ostringstream out, err;
-    CHECK(app.exit(error, out, err) >= 100);
-    CHECK(err.str() == "skerry-toy show: dir is required\n  skerry-toy show --help says more\n");
-  }
+    try {
+      app.parse(words);
+    } catch (const CLI::ParseError& error) {
+      CHECK(app.exit(error, out, err) >= 100);
+    }
+    return err.str();
+  };
+  const std::string more = "\n  skerry-toy show --help says more\n";
+  CHECK(said("show") == "skerry-toy show: dir is required" + more);
+  CHECK(said("show there --rate 5000000000") ==
+        "skerry-toy show: --rate: Value 5000000000 not in range [0 to 1000000]" + more);
 }
 
 TEST_CASE("Completions and manual are made of the command line's own tree", "[common]") {

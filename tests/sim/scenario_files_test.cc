@@ -161,7 +161,7 @@ TEST_CASE("Trace: unknown columns, falling times and a rate of zero are refused"
   CHECK(Folder("t_s,mbit\n1,1\n").ErrorOf(head) == "s.toml:12: data.csv: unknown column 'mbit'");
   CHECK(Folder("t_s,mbps\n1,1\n1,2\n").ErrorOf(head) == "s.toml:12: data.csv:3: t_s must grow");
   CHECK(Folder("t_s,mbps\n1,0\n").ErrorOf(head) ==
-        "s.toml:12: data.csv:2: column 'mbps' has 0, allowed are 0.001 to 1e+06");
+        "s.toml:12: data.csv:2: column 'mbps' has 0, allowed are 0.001 to 1000000");
 }
 
 TEST_CASE("Churn trace: what cannot have happened is refused with its line",

@@ -65,7 +65,7 @@ TEST_CASE("WanShape: mistakes are reported with their line", "[wire][config][err
   CHECK(ErrorOf(pair + "rtt_ms = 1\nrate_ab_mbps = 10\n") ==
         "wan.toml:9: rate_ab_mbps and rate_ba_mbps belong together");
   CHECK(ErrorOf(pair + "rtt_ms = 1\nrate_mbps = 0\n") ==
-        "wan.toml:9: 'rate_mbps' is 0, allowed are 0.001 to 1e+06");
+        "wan.toml:9: 'rate_mbps' is 0, allowed are 0.001 to 1000000");
   CHECK(ErrorOf(pair + "rtt_ms = 1\nrate_mbps = 1\nlost = 0.1\n") ==
         "wan.toml:10: unknown key 'lost' in [[pair]]");
   CHECK(ErrorOf("[[pair]]\na = \"us\"\nb = \"ue\"\nrtt_ms = 1\nrate_mbps = 1\n") ==
