@@ -106,8 +106,7 @@ void ShowPlainly(CLI::App& app) {
   Format(app, std::make_shared<PlainFormatter>());
   app.failure_message([](const CLI::App* program, const CLI::Error& error) {
     const std::string path = PathOf(*program);
-    return absl::StrFormat("%s: %s\n  %s --help says more\n", path,
-                           RangeShown(error.what()), path);
+    return absl::StrFormat("%s: %s\n  %s --help says more\n", path, RangeShown(error.what()), path);
   });
 }
 

@@ -62,8 +62,13 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const Reachabili
 
 void CoordinatorActor::On(Context& context, const NodeId& from, const LinkReading& message) {
   std::vector<ProbeSchedule::Pair> next;
-  if (!IsSane(message) || !probes_.Answered({from, message.target}, context.now(), next)) {
-    return void(++refused_);
+  if (!IsSane(message)) return void(++refused_);
+  if (!probes_.Answered({from, message.target}, context.now(), next)) {
+    // Unasked: what the run's own traffic has shown. That may be a share of the line, so only what
+    // is faster than was read is news.
+    const auto read = state_.links.find({from, message.target});
+    if (read == state_.links.end() || message.bytes_per_s <= read->second.bytes_per_s)
+      return void(++refused_);
   }
   const LinkReading reading = state_.plan ? ReadUnderLoad(from, message) : message;
   if (!links_.Add(from, reading.target, reading.rtt_s, reading.bytes_per_s, context.now()).ok()) {

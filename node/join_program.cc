@@ -161,6 +161,7 @@ absl::StatusOr<int> Stay(const Membership& member, Rationing& ration, Desk& desk
   }
   if (node.listens.size() > kListensMax) node.listens.resize(kListensMax);
   node.process = loop->incarnation();
+  node.shown = [loop = loop.get()](const NodeId& peer) { return loop->Shown(peer); };
   node.sign = [&member](std::span<const uint8_t> statement) {
     return SignStatement(member.identity, member.ticket.run, statement);
   };

@@ -9,10 +9,14 @@
 // that still grew at the end was TCP's window's and not the line's. What a long transfer would get
 // lies between it and the stock window per round trip: some more growth is believed.
 //
+// Where the host says what the bulk of these pings has shown (how fast bursts came at the other
+// end, the shortest round trip), the better of the two counts.
+//
 // A part of the node's actor. One probe at a time; a second request replaces an unfinished one.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -24,7 +28,7 @@ class LinkProber {
  public:
   static constexpr int kEmptyPings = 3;
   static constexpr int kPaddedPingsMax = 4;
-  static constexpr int64_t kManyRoundTrips = 32;
+  static constexpr int64_t kManyRoundTrips = 32, kOpeningRoundTrips = 16;
   static constexpr int64_t kFirstPaddingBytes = 256 << 10;
   static constexpr int64_t kPaddingBytesMax = 4 << 20;
   static constexpr int64_t kPaddingGrowth = 4;
@@ -34,8 +38,12 @@ class LinkProber {
   static constexpr double kBelievedGrowth = 1.4;
 
   void OnRequest(Context& context, const ProbeRequest& request);
-  // The reading, once complete.
-  std::optional<LinkReading> OnPong(Context& context, const NodeId& from, const Pong& pong);
+  // The reading, once complete. `shown`: of the way to `from`, by its host.
+  std::optional<LinkReading> OnPong(Context& context, const NodeId& from, const Pong& pong,
+                                    const std::optional<LinkReading>& shown = {});
+  // What the run's own traffic shows now of the way to somebody, where that is faster by a good
+  // part than what was read: it may be a share of the line, so slower says nothing.
+  std::optional<LinkReading> News(const std::optional<LinkReading>& shown);
 
  private:
   void SendPing(Context& context);
@@ -50,8 +58,10 @@ class LinkProber {
   uint64_t nonce_ = 0;
   int64_t padding_ = 0;  // of the ping under way
   Instant sent_;
-  std::vector<Duration> empty_;  // how long each took
-  std::vector<double> rates_;    // of the padded ones, bytes/s
+  std::vector<Duration> empty_;         // how long each took
+  std::vector<double> rates_;           // of the padded ones, bytes/s
+  bool looks_ = false;                  // the host
+  std::map<NodeId, LinkReading> read_;  // last, of each target
 };
 
 }  // namespace skerry

@@ -138,7 +138,8 @@ void NodeActor::On(Context& context, const NodeId& from, const Ping& message) {
 }
 
 void NodeActor::On(Context& context, const NodeId& from, const Pong& message) {
-  if (const auto reading = prober_.OnPong(context, from, message)) {
+  const auto shown = options_.shown ? options_.shown(from) : std::nullopt;
+  if (const auto reading = prober_.OnPong(context, from, message, shown)) {
     Send(context, options_.coordinator, *reading);
   }
 }

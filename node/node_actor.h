@@ -11,8 +11,8 @@
 //   kTraining   steps and rounds; see Advance()
 //   kFinished   all steps and rounds done; serves its base, and microbatches that are sent again
 //   kStopped    told to end, or leaving
-// A node whose part has gone to others starts over from kJoining, with nothing (StartOver); one
-// that is moved to another stage goes straight to kCatchingUp there (MoveTo).
+// Whose part has gone to others starts over with nothing (StartOver); who moves catches up
+// (MoveTo).
 #pragma once
 
 #include <deque>
@@ -71,6 +71,8 @@ struct NodeActorOptions {
   std::vector<std::string> listens = {};  // where else it may be reached
   // Of a statement, by this node's key; empty: it signs nothing.
   std::function<Signature(std::span<const uint8_t> statement)> sign = {};
+  // What bulk that was sent to a peer has shown of the way there; empty: nobody looks.
+  std::function<std::optional<LinkReading>(const NodeId& peer)> shown = {};
   uint64_t process = 0;                // random, another one for every process; 0: not said
   bool relays = false, traces = true;  // forwards for others; tells when its device did what
 };

@@ -106,6 +106,10 @@ void NodeActor::OnTimer(Context& context, TimerId timer) {
   if (fetcher_.OnTimer(context, timer)) return;
   if (timer != heartbeat_timer_ || state_ == State::kStopped) return;
   SendHeartbeat(context);
+  for (auto peer = peers_.begin(); options_.shown && peer != peers_.end(); ++peer) {
+    const auto news = prober_.News(options_.shown(peer->first));
+    if (news) Send(context, options_.coordinator, *news);
+  }
   if (cohort_) cohort_->OnHeartbeat(context);
   Seek(context, sought_);
   heartbeat_timer_ = context.StartTimer(Duration::Seconds(config_->heartbeat_s));

@@ -53,8 +53,7 @@ absl::StatusOr<double> DataTable::Number(const Row& row, size_t column, double m
   }
   if (value < min || value > max) {
     return InvalidArgument("%s:%d: column '%s' has %s, allowed are %s to %s", file, row.line,
-                           columns[column], PlainNumber(value), PlainNumber(min),
-                           PlainNumber(max));
+                           columns[column], PlainNumber(value), PlainNumber(min), PlainNumber(max));
   }
   return value;
 }

@@ -70,6 +70,9 @@ std::map<NodeId, NodeId> EventLoop::Relayed() const {
 std::set<NodeId> EventLoop::Punched() const {
   return core_->Punched();
 }
+std::optional<LinkReading> EventLoop::Shown(const NodeId& peer) const {
+  return core_->Shown(peer);
+}
 void EventLoop::SetLimits(double up_bytes_per_s, double down_bytes_per_s) {
   core_->SetLimits(up_bytes_per_s, down_bytes_per_s);
 }

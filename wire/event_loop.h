@@ -152,6 +152,9 @@ class EventLoop {
   std::map<NodeId, NodeId> Relayed() const;
   // Those that can be dialled as little, but are reached through both routers (same threads).
   std::set<NodeId> Punched() const;
+  // What bulk traffic to a peer has shown of the way there lately, a rate of 0 if it was too
+  // little; nullopt: there was none, or what is sent is shaped here (same threads).
+  std::optional<LinkReading> Shown(const NodeId& peer) const;
   // From now on at most so many bytes per second to and from all peers together; 0: no limit. Bulk
   // is paced, control is counted (same threads).
   void SetLimits(double up_bytes_per_s, double down_bytes_per_s);

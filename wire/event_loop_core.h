@@ -45,6 +45,9 @@ class EventLoop::Core final : public Context {
   TransportCounters counters() const;
   std::map<NodeId, NodeId> Relayed() const { return transport_->Relayed(); }
   std::set<NodeId> Punched() const { return transport_->Punched(); }
+  std::optional<LinkReading> Shown(const NodeId& peer) const {
+    return shaper_ ? std::nullopt : transport_->Shown(peer);
+  }
   void SetLimits(double up, double down) { transport_->SetLimits(up, down); }
 
   NodeId self() const override { return options_.identity.id(); }

@@ -291,6 +291,20 @@ TEST_CASE("Migration: a node that comes back in time gets its slot, and nobody m
   CHECK(fleet.state().migrations == 0);
 }
 
+TEST_CASE("Replan: of the run's own traffic only what is faster than was read is believed",
+          "[coordinator]") {
+  Fleet fleet;
+  const auto rate = [&] { return fleet.state().links.at({Node(0), Node(1)}).bytes_per_s; };
+  const double read = rate();
+  const auto told = [&](double bytes_per_s) {
+    fleet.From(0, LinkReading{Node(1), 0.02, bytes_per_s});
+    return rate();
+  };
+  CHECK(told(read / 2) == read);
+  CHECK(told(2 * read) == 2 * read);
+  CHECK(told(read) == 2 * read);
+}
+
 TEST_CASE("Replan: links are read again while the run trains, and one that fell far is news",
           "[coordinator]") {
   Fleet fleet;

@@ -18,8 +18,9 @@ namespace {
 // Probes its peer, or answers.
 class Prober final : public Actor {
  public:
-  Prober(std::optional<NodeId> target, std::vector<LinkReading>* readings, int64_t bytes)
-      : target_(target), readings_(readings), bytes_(bytes) {}
+  Prober(std::optional<NodeId> target, std::vector<LinkReading>* readings, int64_t bytes,
+         std::optional<LinkReading> shown = {})
+      : target_(target), readings_(readings), bytes_(bytes), shown_(shown) {}
   void OnStart(Context& context) override {
     if (target_) prober_.OnRequest(context, {*target_, bytes_});
   }
@@ -29,7 +30,15 @@ class Prober final : public Actor {
   void OnMessage(Context& context, const NodeId& from, const Message& message) override {
     if (const auto* ping = std::get_if<Ping>(&message)) context.Send(from, Pong{ping->nonce});
     if (const auto* pong = std::get_if<Pong>(&message)) {
-      if (const auto reading = prober_.OnPong(context, from, *pong)) readings_->push_back(*reading);
+      const auto reading = prober_.OnPong(context, from, *pong, shown_);
+      if (!reading) return;
+      readings_->push_back(*reading);
+      // What comes of the run's own traffic later.
+      for (const double faster : {0.5, 1.05, 2.0, 2.1}) {
+        LinkReading later = *reading;
+        later.bytes_per_s *= faster;
+        if (const auto news = prober_.News(later)) readings_->push_back(*news);
+      }
     }
   }
 
@@ -37,13 +46,17 @@ class Prober final : public Actor {
   std::optional<NodeId> target_;
   std::vector<LinkReading>* readings_;
   int64_t bytes_;
+  std::optional<LinkReading> shown_;
   LinkProber prober_;
 };
 
 constexpr int64_t kSmall = 256 << 10, kLarge = 2 << 20;
 
-LinkReading Read(double mbps, int rtt_ms, CongestionControl control, int64_t bytes) {
-  const NodeId here = TestNodeId(1), there = TestNodeId(2);
+const NodeId kThere = TestNodeId(2);
+
+std::vector<LinkReading> ReadAll(double mbps, int rtt_ms, CongestionControl control, int64_t bytes,
+                                 std::optional<LinkReading> shown = {}) {
+  const NodeId here = TestNodeId(1), there = kThere;
   SimulationOptions options;
   options.network =
       SimulatedNetwork{TwoSites(mbps, Duration::Millis(rtt_ms), control), {{here, 0}, {there, 1}}};
@@ -52,11 +65,15 @@ LinkReading Read(double mbps, int rtt_ms, CongestionControl control, int64_t byt
   simulation.AddProcess(
       there, [&](const auto&) { return std::make_unique<Prober>(std::nullopt, &readings, bytes); });
   simulation.AddProcess(
-      here, [&](const auto&) { return std::make_unique<Prober>(there, &readings, bytes); },
+      here, [&](const auto&) { return std::make_unique<Prober>(there, &readings, bytes, shown); },
       Instant() + Duration::Millis(100));
   REQUIRE(
       simulation.RunUntil([&] { return !readings.empty(); }, Instant() + Duration::Seconds(60)));
-  return readings[0];
+  return readings;
+}
+
+LinkReading Read(double mbps, int rtt_ms, CongestionControl control, int64_t bytes) {
+  return ReadAll(mbps, rtt_ms, control, bytes).front();
 }
 
 }  // namespace
@@ -100,4 +117,26 @@ TEST_CASE("LinkProber: with larger messages it reads what small ones cannot show
   CHECK(large > share_min);
   CHECK(large < share_max);
   CHECK(large > 0.95 * small);
+}
+
+TEST_CASE("LinkProber: what its host has seen of the way is better than a clock up here") {
+  const auto read = [](std::optional<LinkReading> shown) {
+    return ReadAll(50, 93, CongestionControl::kBbr, kLarge, shown).front();
+  };
+  const LinkReading by_clock = read({});
+
+  const LinkReading shown = read(LinkReading{kThere, 0.09, 6.2e6});
+  CHECK(shown.bytes_per_s == std::max(6.2e6, by_clock.bytes_per_s));
+  CHECK(read(LinkReading{kThere, 0.09, 1e5}).bytes_per_s == by_clock.bytes_per_s);
+  CHECK(shown.rtt_s == 0.09);
+  // Later its traffic met queues.
+  CHECK(read(LinkReading{kThere, 0.2, 6.2e6}).rtt_s == by_clock.rtt_s);
+}
+
+TEST_CASE("LinkProber: traffic that is faster than what was read is news, once") {
+  const auto readings = ReadAll(50, 93, CongestionControl::kBbr, kSmall);
+
+  REQUIRE(readings.size() == 2);
+  CHECK(readings[1].bytes_per_s == 2 * readings[0].bytes_per_s);
+  CHECK(readings[1].rtt_s == readings[0].rtt_s);
 }

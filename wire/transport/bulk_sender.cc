@@ -250,7 +250,11 @@ void BulkSender::OnAcks(Instant now, const AcksMessage& acks) {
   credit_bytes_ = std::max(credit_bytes_, arrived_bytes_ + room);
   window_.OnDelivered(now, acks.received_bytes, Instant::FromNanos(acks.at_nanos), limited_);
   limited_ = false;
-  if (transfers_.empty()) window_.OnIdle();
+  carried_.OnDelivered(acks.received_bytes, Instant::FromNanos(acks.at_nanos));
+  if (transfers_.empty()) {
+    window_.OnIdle();
+    carried_.OnIdle();
+  }
   held_rounds_ = window_.IsHeldByTcp() ? held_rounds_ + 1 : 0;
   if (held_rounds_ < kHeldRounds) return;
   held_rounds_ = 0;

@@ -24,6 +24,7 @@
 
 #include "common/digest.h"
 #include "wire/shaper.h"
+#include "wire/transport/carried_rate.h"
 #include "wire/transport/link_message.h"
 #include "wire/transport/window.h"
 
@@ -81,6 +82,7 @@ class BulkSender {
   bool IsIdle() const { return transfers_.empty(); }
   int64_t under_way_bytes() const { return under_way_bytes_; }
   const CongestionWindow& window() const { return window_; }
+  double carried_bytes_per_s() const { return carried_.best(); }  // 0: not known
   // Since when nothing gets through, if it is longer than kStalledAfter.
   std::optional<Instant> StalledSince(Instant now) const;
 
@@ -131,6 +133,7 @@ class BulkSender {
   std::map<uint64_t, Chunk> given_up_;  // sent again since; an acknowledgement still counts
   std::map<StripeId, Stripe> stripes_;
   CongestionWindow window_;
+  CarriedRate carried_;
   int64_t under_way_bytes_ = 0;
   int64_t new_bytes_ = 0;      // cut so far
   int64_t arrived_bytes_ = 0;  // of these, acknowledged

@@ -132,8 +132,9 @@ class Transport {
 
   // Peers to which nothing in bulk gets through, since when.
   std::map<NodeId, Instant> Stalled() const;
-  // What the bulk traffic to a peer has shown of the way there; nullptr: there was none.
-  const CongestionWindow* WindowOf(const NodeId& peer) const;
+  // What bulk traffic to a peer has shown of the way there lately, a rate of 0 if it was too
+  // little; nullopt: there was none.
+  std::optional<LinkReading> Shown(const NodeId& peer) const;
 
   // The part of the counters that the transport knows.
   TransportCounters counters() const;

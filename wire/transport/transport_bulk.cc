@@ -243,9 +243,13 @@ std::map<NodeId, Instant> Transport::Stalled() const {
   return stalled;
 }
 
-const CongestionWindow* Transport::WindowOf(const NodeId& peer) const {
+std::optional<LinkReading> Transport::Shown(const NodeId& peer) const {
   const auto it = links_.find(peer);
-  return it == links_.end() ? nullptr : &it->second.sender.window();
+  if (it == links_.end()) return std::nullopt;
+  const auto round_trip = it->second.sender.window().round_trip();
+  const double rate = it->second.sender.carried_bytes_per_s();
+  if (!round_trip) return std::nullopt;
+  return LinkReading{peer, round_trip->seconds(), rate};
 }
 
 // ---- receiving ---------------------------------------------------------------------------------
