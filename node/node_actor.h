@@ -11,8 +11,7 @@
 //   kTraining   steps and rounds; see Advance()
 //   kFinished   all steps and rounds done; serves its base, and microbatches that are sent again
 //   kStopped    told to end, or leaving
-// Whose part has gone to others starts over with nothing (StartOver); who moves catches up
-// (MoveTo).
+// Whose part has gone to others starts over (StartOver); who is moved catches up there (MoveTo).
 #pragma once
 
 #include <deque>
