@@ -116,6 +116,7 @@ void NodeActor::OnTimer(Context& context, TimerId timer) {
   if (!pipeline_) return;
   pipeline_->OnTick(context);
   SayIfLate(context);
+  AskForUnheard(context, true);
   Advance(context);
 }
 
