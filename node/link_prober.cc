@@ -15,6 +15,7 @@ void LinkProber::SendPing(Context& context) {
   sent_ = context.now();
   const bool is_padded = static_cast<int>(empty_.size()) == kEmptyPings;
   padding_ = is_padded ? NextPadding() : 0;
+  if (send_) return send_(context, request_->target, Ping{nonce_, padding_});
   context.Send(request_->target, Ping{nonce_, padding_});
 }
 

@@ -16,8 +16,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "wire/actor.h"
@@ -37,6 +39,10 @@ class LinkProber {
   static constexpr double kStockWindowBytes = 3.5e6;
   static constexpr double kBelievedGrowth = 1.4;
 
+  // How pings leave, for an owner that counts them; empty: by the context.
+  using Send = std::function<void(Context& context, const NodeId& to, Message message)>;
+  explicit LinkProber(Send send = {}) : send_(std::move(send)) {}
+
   void OnRequest(Context& context, const ProbeRequest& request);
   // The reading, once complete. `shown`: of the way to `from`, by its host.
   std::optional<LinkReading> OnPong(Context& context, const NodeId& from, const Pong& pong,
@@ -54,6 +60,7 @@ class LinkProber {
   bool IsSettled() const;  // another would not be
   LinkReading Reading() const;
 
+  Send send_;
   std::optional<ProbeRequest> request_;
   uint64_t nonce_ = 0;
   int64_t padding_ = 0;  // of the ping under way

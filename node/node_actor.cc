@@ -37,6 +37,7 @@ bool IsOfVoidedPast(const Message& message, int64_t since) {
 
 NodeActor::NodeActor(NodeActorOptions options)
     : options_(std::move(options)),
+      prober_([this](Context& c, const NodeId& to, Message m) { Send(c, to, std::move(m)); }),
       fetcher_(options_.shards, options_.coordinator,
                [this](Context& context, const NodeId& to, Message message) {
                  Send(context, to, std::move(message));
@@ -97,6 +98,7 @@ void NodeActor::OnMessage(Context& context, const NodeId& from, const skerry::Me
   received_[static_cast<size_t>(ClassOf(message))] += WireSize(message);
   if (RoundBytes* bytes = BytesOf(message)) bytes->received += WireSize(message);
   if (state_ == State::kStopped) return;
+  passing_on_.Heard(from);
   if (IsOfVoidedPast(message, plan_.start.since)) return void(++refused_);
   if (cohort_ && cohort_->OnMessage(context, from, message)) return;
   std::visit([&](const auto& m) { On(context, from, m); }, message);
@@ -167,6 +169,7 @@ void NodeActor::On(Context& context, const NodeId& from, const PlanUpdate& messa
   }
   SendPending(context, before);
   SpeakAnew(context, before);
+  AskForUnheard(context, false);
   SendMovedPieces(context, before);
   WithdrawObsolete(context, before);
   TendJoining(context);

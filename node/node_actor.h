@@ -28,6 +28,7 @@
 #include "node/link_prober.h"
 #include "node/node_look.h"
 #include "node/node_parts.h"
+#include "node/passing_on.h"
 #include "node/round_keeper.h"
 #include "node/shard_fetcher.h"
 #include "node/shard_giver.h"
@@ -137,6 +138,7 @@ class NodeActor final : public Actor {
   void On(Context& context, const NodeId& from, const DeltaHeld& message);
   void On(Context& context, const NodeId& from, const DeltaSum& message);
   void On(Context& context, const NodeId& from, const RoundCommit& message);
+  void On(Context& context, const NodeId& from, const RoundLate& message);
   void On(Context& context, const NodeId& from, const SumCheck& message);
   void On(Context& context, const NodeId& from, const SumShown& message);
   void On(Context& context, const NodeId& from, const WorkCheck& message);
@@ -243,6 +245,9 @@ class NodeActor final : public Actor {
   void SpeakForCohort(Context& context, Delta delta);
   void PassOnToCohort(Context& context, const NodeId& sender, Delta delta);
   void SpeakAnew(Context& context, const PipelinePlan& before);
+  void AskForUnheard(Context& context, bool again);
+  void AskFor(Context& context, int64_t round, const std::vector<NodeId>& senders, bool again);
+  void GiveToAskers(Context& context, int64_t round, const NodeId& sender);
   int64_t TokensLearnt() const { return cohort_ ? cohort_->tokens() : pipeline_->tokens(); }
 
   // node_tables.cc
@@ -326,6 +331,7 @@ class NodeActor final : public Actor {
   std::unique_ptr<StageActor> pipeline_;
   std::unique_ptr<RoundKeeper> rounds_;
   std::shared_ptr<Cohort> cohort_;  // of a node that the plan began with in one
+  PassingOn passing_on_;
   // Pipeline traffic that came before the stage was built, or its plan.
   std::deque<std::pair<NodeId, Message>> early_;
 
@@ -361,11 +367,7 @@ class NodeActor final : public Actor {
   void HeavyDone(Context& context, Heavy done);
   Heavy heavy_ = Heavy::kNone;
   JobId heavy_job_ = 0;
-  struct Submitted {
-    Instant at;
-    std::shared_ptr<bool> out_of_memory;  // set by the job, read once it is done
-  };
-  std::map<JobId, Submitted> submitted_;
+  std::map<JobId, NodeParts::Submitted> submitted_;
   std::optional<int64_t> offer_after_shortage_;
   struct Results;
   std::shared_ptr<Results> results_;
@@ -375,16 +377,14 @@ class NodeActor final : public Actor {
   std::unique_ptr<StateTransfer> transfer_;      // of a joiner that has not its stage's state yet
   std::unique_ptr<StateFetcher> state_fetcher_;  // of a node that begins with a checkpoint
   bool restored_ = false;
-  using Giving = NodeParts::Giving;
-  std::optional<Giving> giving_;
+  std::optional<NodeParts::Giving> giving_;
   std::shared_ptr<std::vector<Digest>> digests_made_;
   JobId digest_job_ = 0;
 
   // What the coordinator asked for: the state of one version, digested between other tasks.
   std::optional<int64_t> checkpoint_wanted_;
   bool checkpoint_at_once_ = false;  // then of whatever version there is
-  using KeptCheckpoint = NodeParts::KeptCheckpoint;
-  std::optional<KeptCheckpoint> checkpoint_;
+  std::optional<NodeParts::KeptCheckpoint> checkpoint_;
   std::shared_ptr<std::vector<Digest>> chunk_digests_;
   JobId chunk_job_ = 0;
   std::deque<StepReport> recent_reports_;  // said again to a coordinator that restarted

@@ -17,9 +17,13 @@ void NodeActor::JoinCohort(Context& context) {
   options.self = options_.self;
   options.stage = stage_;
   options.submit = [this](Context& c, Job job) { return SubmitTracked(c, std::move(job)); };
+  options.send = [this](Context& c, const NodeId& to, skerry::Message message) {
+    Send(c, to, std::move(message));
+  };
   options.broken = [this](Context& c, const CohortBroken& broken) {
     Send(c, options_.coordinator, broken);
   };
+  options.silent = [this](const NodeId& node) { passing_on_.Lost(node); };
   options.summed = [this](Context& c) { Advance(c); };
   options.failed = [this](Context& c, const absl::Status& status) { FailAtWork(c, status); };
   cohort_ = std::make_shared<Cohort>(std::move(options));
@@ -64,6 +68,7 @@ void NodeActor::SpeakForCohort(Context& context, Delta delta) {
     }
   }
   if (const auto held = rounds_->Hold(speaker, delta)) Send(context, options_.coordinator, *held);
+  GiveToAskers(context, delta.round, speaker);
 }
 
 void NodeActor::PassOnToCohort(Context& context, const NodeId& sender, Delta delta) {
@@ -98,6 +103,68 @@ void NodeActor::SpeakAnew(Context& context, const PipelinePlan& before) {
   }
   if (now.front() != options_.self) return;
   for (const auto& [sender, delta] : rounds_->OthersNow()) PassOnToCohort(context, sender, delta);
+}
+
+// ---- those who do not hear each other ----------------------------------------------------------
+
+// Of rounds under way, what this node lacks of those that it does not hear.
+void NodeActor::AskForUnheard(Context& context, bool again) {
+  if (!rounds_ || passing_on_.HearsAll()) return;
+  const std::vector<NodeId> cohort = CohortOf(plan_, options_.self);
+  if (cohort.empty() || cohort.front() != options_.self) return;  // it is passed on to the others
+  for (int64_t round = rounds_->next(); round < encoded_; ++round) {
+    std::vector<NodeId> lacking =
+        rounds_->LackingOf(round, ParticipantsOf(plan_, stage_, round), {});
+    std::erase_if(lacking, [&](const NodeId& node) { return !passing_on_.IsSilent(node); });
+    AskFor(context, round, lacking, again);
+  }
+}
+
+// Those who made the delta too come first; they are near, if any.
+void NodeActor::AskFor(Context& context, int64_t round, const std::vector<NodeId>& senders,
+                       bool again) {
+  if (plan_.stages[static_cast<size_t>(stage_)].cohorts.empty()) return;
+  for (const NodeId& sender : senders) {
+    if (!again && passing_on_.HasAsked(sender, round)) continue;
+    std::vector<NodeId> candidates = CohortOf(plan_, sender);
+    for (const NodeId& other : LiveReplicas(plan_, stage_)) {
+      if (std::find(candidates.begin(), candidates.end(), other) == candidates.end())
+        candidates.push_back(other);
+    }
+    std::erase(candidates, options_.self);
+    const auto whom = passing_on_.AskNext(sender, round, candidates);
+    if (whom) Send(context, *whom, RoundLate{stage_, round, 0, {sender}, {}});
+  }
+}
+
+void NodeActor::On(Context& context, const NodeId& from, const RoundLate& message) {
+  if (!rounds_ || message.stage != stage_ || !rounds_->IsAhead(message.round) ||
+      plan_.stages[static_cast<size_t>(stage_)].cohorts.empty()) {
+    return void(++refused_);
+  }
+  const std::vector<NodeId> holders = Holders(plan_, stage_);
+  const auto is_of_it = [&](const NodeId& node) {
+    return node != options_.self &&
+           std::find(holders.begin(), holders.end(), node) != holders.end();
+  };
+  if (!is_of_it(from)) return void(++refused_);
+  for (const NodeId& sender : message.deltas_of) {
+    if (!is_of_it(sender) || sender == from || !passing_on_.Wants(from, sender, message.round))
+      continue;
+    GiveToAskers(context, message.round, sender);
+  }
+}
+
+// As soon as it is here.
+void NodeActor::GiveToAskers(Context& context, int64_t round, const NodeId& sender) {
+  const Delta* held = rounds_->DeltaOf(sender, round);
+  if (held == nullptr) return;
+  for (const NodeId& asker : passing_on_.TakeAskers(sender, round)) {
+    Delta delta = *held;
+    delta.sender = sender;
+    delta.plan_version = plan_.version;
+    Send(context, asker, std::move(delta));
+  }
 }
 
 }  // namespace skerry

@@ -28,6 +28,7 @@ void NodeActor::DropStage(Context& context) {
   stage_ = -1;
   pipeline_.reset();
   rounds_.reset();
+  passing_on_ = {};
   step_ = encoded_ = 0;
   open_ = false;
   boundaries_.clear();

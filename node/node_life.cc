@@ -120,6 +120,7 @@ void NodeActor::OnTimer(Context& context, TimerId timer) {
   if (!pipeline_) return;
   pipeline_->OnTick(context);
   SayIfLate(context);
+  AskForUnheard(context, true);
   Advance(context);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -37,6 +38,11 @@ struct NodeParts {
     std::optional<Instant> ready;    // everything needed for the update was here
     std::optional<Instant> waiting;  // the device had nothing else to do since
     Instant counted_from;            // `at` on the clock of lateness
+  };
+
+  struct Submitted {  // a job
+    Instant at;
+    std::shared_ptr<bool> out_of_memory;  // set by the job, read once it is done
   };
 
   struct RoundBytes {  // of deltas and sums

@@ -102,6 +102,7 @@ void NodeActor::ApplyDone(Context& context) {
   last_applied_->screened = results_->screened;
   SayApplied(context);
   rounds_->Applied(last_applied_->round);
+  passing_on_.ForgetBelow(rounds_->next());
   said_.erase(said_.begin(), said_.lower_bound(rounds_->next()));
   if (results_->left_over.empty()) return;
   const int64_t next = last_applied_->round + Clock().fragments();
@@ -152,6 +153,7 @@ void NodeActor::Encoded(Context& context) {
   if (cohort_) {
     rounds_->Share(delta, CohortOf(plan_, options_.self));
     SpeakForCohort(context, delta);
+    AskForUnheard(context, false);
     return NoteReadiness(context);
   }
   if (!IsAbsent(plan_, stage_, round, options_.self)) {
@@ -179,7 +181,7 @@ void NodeActor::WithdrawObsolete(Context& context, const PipelinePlan& before) {
       const auto* sum = std::get_if<DeltaSum>(&message);
       if (sum != nullptr) return sum->stage == stage_ && sum->round == round;
       return delta != nullptr && delta->stage == stage_ && delta->round == round &&
-             !IsLeftOver(*delta);
+             delta->sender.IsZero() && !IsLeftOver(*delta);
     };
     for (const NodeId& holder : Holders(plan_, stage_)) {
       if (holder != options_.self) {
@@ -235,7 +237,9 @@ void NodeActor::SayIfLate(Context& context) {
   };
   const bool is_known = !late.deltas_of.empty() &&
                         std::all_of(late.deltas_of.begin(), late.deltas_of.end(), was_absent);
-  if (is_known || waited >= lateness_->Patience()) Send(context, options_.coordinator, late);
+  if (!is_known && waited < lateness_->Patience()) return;
+  if (!IsShardedStage()) AskFor(context, round, late.deltas_of, true);
+  Send(context, options_.coordinator, late);
 }
 
 // What cannot be decoded would end this node when the round lands, and nobody can have so many
@@ -255,7 +259,8 @@ void NodeActor::On(Context& context, const NodeId& from, const Delta& message) {
     return void(++refused_);
   if (!message.sender.IsZero()) {
     const auto cohort = CohortOf(plan_, options_.self);
-    if (std::find(cohort.begin(), cohort.end(), from) == cohort.end()) return void(++refused_);
+    const bool is_near = std::find(cohort.begin(), cohort.end(), from) != cohort.end();
+    if (!is_near && !passing_on_.HasAsked(from, sender, message.round)) return void(++refused_);
   }
   if (rounds_->IsAhead(message.round) && !IsTableKnown(message.round)) return Keep(from, message);
   if (IsShardedStage()) return OnPieces(context, from, message);
@@ -266,6 +271,7 @@ void NodeActor::On(Context& context, const NodeId& from, const Delta& message) {
   if (!held) return void(++refused_);
   Send(context, options_.coordinator, *held);
   if (cohort_) PassOnToCohort(context, sender, message);
+  GiveToAskers(context, message.round, sender);
   NoteReadiness(context);
   Advance(context);
 }

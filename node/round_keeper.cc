@@ -78,6 +78,14 @@ std::vector<std::pair<NodeId, Delta>> RoundKeeper::OthersNow() const {
   return others;
 }
 
+const Delta* RoundKeeper::DeltaOf(const NodeId& sender, int64_t round) const {
+  const auto held = rounds_.find(round);
+  if (held == rounds_.end()) return nullptr;
+  const auto delta = held->second.deltas.find(sender);
+  const bool is_here = delta != held->second.deltas.end() && !delta->second.digest.IsZero();
+  return is_here ? &delta->second : nullptr;
+}
+
 bool RoundKeeper::IsOwn(const Round& round, const Participant& participant) const {
   if (participant.node == self_) return true;
   if (!round.shared || round.shared->delta.digest != participant.digest) return false;

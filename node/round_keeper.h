@@ -63,6 +63,8 @@ class RoundKeeper {
   // What was held in the names of others because it was made here too, of rounds not frozen: it may
   // not be theirs. They send it.
   void ForgetShared();
+  // nullptr: it is not here, or none that can be decoded.
+  const Delta* DeltaOf(const NodeId& sender, int64_t round) const;
   // Those of others that are held, of rounds not applied; refused ones not.
   std::vector<std::pair<NodeId, Delta>> OthersNow() const;
 

@@ -24,7 +24,7 @@ void Checkers::OnSteppedTogether(Instant now, const NodeId& node, int64_t step,
   if (!slot) return;
   const auto& cohorts = plan->second.stages[static_cast<size_t>(slot->stage)].cohorts;
   if (cohorts.empty() || options_.liars.contains(node)) return;
-  ++steps_together_;
+  if (CohortOf(plan->second, node).size() > 1) ++steps_together_;
   const Together of{slot->stage, cohorts[static_cast<size_t>(slot->replica)],
                     plan->second.start.since, step};
   const auto [first, is_first] = weights_.try_emplace(of, node, weights);

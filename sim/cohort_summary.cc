@@ -1,5 +1,6 @@
 #include "sim/cohort_summary.h"
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -18,19 +19,21 @@ std::string Short(const Json& id) {
   return id.get<std::string>().substr(0, kShort);
 }
 
-// By stage the sizes of its cohorts, those of one included.
+// By stage the sizes of its cohorts, living replicas that are alone included.
 std::map<size_t, std::vector<int64_t>> SizesOf(const Json& plan) {
   std::map<size_t, std::vector<int64_t>> sizes;
   const Json& stages = plan.at("stages");
   for (size_t s = 0; s < stages.size(); ++s) {
-    auto alone = static_cast<int64_t>(stages[s].at("replicas").size());
+    const Json& replicas = stages[s].at("replicas");
+    auto alone = std::count_if(replicas.begin(), replicas.end(),
+                               [](const Json& replica) { return !replica.at("dead").get<bool>(); });
     const Json& cohorts = plan.at("cohorts").at("cohorts");
     for (size_t c = 0; c < cohorts.size(); ++c) {
       if (cohorts[c].at("stage").get<size_t>() != s) continue;
       sizes[s].push_back(static_cast<int64_t>(cohorts[c].at("members").size()));
       alone -= sizes[s].back();
     }
-    for (int64_t i = 0; i < alone; ++i) sizes[s].push_back(1);
+    for (; alone > 0; --alone) sizes[s].push_back(1);
   }
   return sizes;
 }
@@ -53,7 +56,7 @@ CohortTraffic TrafficOfCohorts(const Json& plan, const std::string& events) {
     const auto cohorts = static_cast<int64_t>(sizes.size());
     const int64_t messages = cohorts * (cohorts - 1);
     traffic.sent += sent[stage];
-    if (messages > 0) traffic.alone += sent[stage] / messages * outside;
+    if (messages > 0) traffic.alone += sent[stage] * outside / messages;
   }
   return traffic;
 }

@@ -11,6 +11,7 @@
 #include "pipeline/plan/route.h"
 #include "routing/cost_model.h"
 #include "sim/live_faults.h"
+#include "sim/storm_blows.h"
 #include "sim/swarm_dice.h"
 #include "sim/swarm_director.h"
 #include "sim/swarm_parts.h"
@@ -24,45 +25,6 @@ constexpr Instant kBeginsAtLast = Instant() + Duration::Seconds(60);
 constexpr int32_t kAwayMax = 6;  // nodes
 // Of a liar's rounds each is checked with 0.4, unless the coordinator dies or who checks does.
 constexpr int64_t kFalseRoundsMax = 40;
-
-enum class Blow : uint8_t {
-  kRestart,
-  kKill,
-  kHiccup,
-  kHang,
-  kCutOff,
-  kWay,
-  kLink,
-  kSlow,
-  kDiskFull,
-  kLeave,
-  kCoordinatorDies,
-  kCoordinatorHangs,
-  kCoordinatorDiskFull,
-  kClock,
-  kStageDies,
-  kLie
-};
-struct Share {
-  Blow blow;
-  int32_t parts;
-};
-constexpr std::array kShares = {Share{Blow::kRestart, 10},
-                                Share{Blow::kKill, 4},
-                                Share{Blow::kHiccup, 24},
-                                Share{Blow::kHang, 3},
-                                Share{Blow::kCutOff, 5},
-                                Share{Blow::kWay, 16},
-                                Share{Blow::kLink, 8},
-                                Share{Blow::kSlow, 14},
-                                Share{Blow::kDiskFull, 3},
-                                Share{Blow::kLeave, 3},
-                                Share{Blow::kCoordinatorDies, 4},
-                                Share{Blow::kCoordinatorHangs, 2},
-                                Share{Blow::kClock, 3},
-                                Share{Blow::kCoordinatorDiskFull, 1},
-                                Share{Blow::kStageDies, 1},
-                                Share{Blow::kLie, 1}};
 
 RunConfig DrawStormConfig(Dice& dice) {
   RunConfig config = DrawConfig(dice, kStormNodes);
@@ -106,15 +68,20 @@ void DrawNumbers(Dice dice, VirtualRunOptions& options) {
   if (is_coarse) outer.residual = ResidualPlace::kWeights;
 }
 
-bool AreInOneRoom(const NodeId& a, const NodeId& b) {
-  constexpr int32_t kRoomNodes = 4;
-  const int32_t one = NumberOf(a) - 1, other = NumberOf(b) - 1;  // 0 is the coordinator
-  return one >= 0 && other >= 0 && one / kRoomNodes == other / kRoomNodes;
+bool HasRooms(StormKind kind) {
+  return kind == StormKind::kClusters || kind == StormKind::kCohorts;
 }
 
-void DrawRooms(VirtualRunOptions& options) {
+bool AreInOneRoom(StormKind kind, const NodeId& a, const NodeId& b) {
+  const int32_t nodes = kind == StormKind::kClusters ? 4 : kStormNodes / 2;
+  const int32_t one = NumberOf(a) - 1, other = NumberOf(b) - 1;  // 0 is the coordinator
+  return one >= 0 && other >= 0 && one / nodes == other / nodes;
+}
+
+// Measured, or in draw 21 as the operator says.
+void DrawRooms(StormKind kind, VirtualRunOptions& options) {
   RunConfig& config = options.config;
-  config.cluster = {"measured", 400, 5};
+  config.cluster = {kind == StormKind::kClusters ? "measured" : "east; west", 400, 5};
   config.outer.reduce = OuterReduce::kAll;
   config.pipeline.stages = 2;
 }
@@ -137,7 +104,7 @@ class Storm final : public SwarmDirector, private SimulationObserver {
  public:
   Storm(uint64_t seed, StormKind kind)
       : kind_(kind), dice_(seed), faults_now_(&story_), sums_(VirtualRun::coordinator()) {
-    for (const Share& share : kShares) parts_ += share.parts;
+    for (const BlowShare& share : SharesOf(kind)) parts_ += share.parts;
   }
 
   LiveFaults& faults_now() { return faults_now_; }
@@ -181,7 +148,7 @@ class Storm final : public SwarmDirector, private SimulationObserver {
     ++struck_;
     const auto at = static_cast<int32_t>(dice_.Count(0, parts_ - 1));
     int32_t below = 0;
-    for (const Share& share : kShares) {
+    for (const BlowShare& share : SharesOf(kind_)) {
       below += share.parts;
       if (at < below) {
         Do(share.blow);
@@ -365,8 +332,12 @@ SwarmRun DrawStorm(uint64_t seed, const SwarmOutput& output, StormKind kind) {
   if (kind == StormKind::kFalseWork) options.config.pipeline.work_checks = 0.5f;
   if (kind == StormKind::kScreened) options.config.outer.robust = OuterConfig().robust;
   if (HasNumbers(kind)) DrawNumbers(Dice(Mix64(~seed)), options);
-  if (kind == StormKind::kClusters) DrawRooms(options);
-  for (int32_t i = 0; i < kStormNodes; ++i) options.nodes.push_back(DrawNode(dice, options.config));
+  if (HasRooms(kind)) DrawRooms(kind, options);
+  for (int32_t i = 0; i < kStormNodes; ++i) {
+    options.nodes.push_back(DrawNode(dice, options.config));
+    if (kind == StormKind::kCohorts)
+      options.nodes.back().region = i < kStormNodes / 2 ? "east" : "west";
+  }
   SetPace(dice, kind, options);
   options.shards = dice.Count(0, 2);
   options.shard_bytes = 20'000;
@@ -378,15 +349,14 @@ SwarmRun DrawStorm(uint64_t seed, const SwarmOutput& output, StormKind kind) {
   options.stops_at_violation = output.stops_at_violation;
   options.introduces_few = output.introduces_few;
   options.liars = {dice.Count(0, 7), dice.Count(8, kStormNodes - 1)};
-  if (kind == StormKind::kNumbers || kind == StormKind::kScreened || kind == StormKind::kClusters)
+  if (kind == StormKind::kNumbers || kind == StormKind::kScreened || HasRooms(kind))
     options.liars = {};
   else if (HasNumbers(kind))
     options.liars.erase(std::next(options.liars.begin()));
   auto storm = std::make_shared<Storm>(Mix64(seed), kind);
   const auto links = DrawLinks(dice, kStormNodes + 1);
-  const bool has_rooms = kind == StormKind::kClusters;
-  options.link = storm->faults_now().Over([links, has_rooms](const NodeId& from, const NodeId& to) {
-    if (has_rooms && AreInOneRoom(from, to))
+  options.link = storm->faults_now().Over([links, kind](const NodeId& from, const NodeId& to) {
+    if (HasRooms(kind) && AreInOneRoom(kind, from, to))
       return SimLink{.one_way = Duration::Micros(200), .bytes_per_s = 1.25e8, .jitter = {}};
     return links[static_cast<size_t>(NumberOf(from))][static_cast<size_t>(NumberOf(to))];
   });

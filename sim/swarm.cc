@@ -235,6 +235,8 @@ SwarmRun DrawSwarmRun(const SwarmSeed& seed, const SwarmOutput& wanted) {
       return DrawStorm(seed.seed, output, StormKind::kScreened);
     case kClustersStormDraw:
       return DrawStorm(seed.seed, output, StormKind::kClusters);
+    case kCohortsStormDraw:
+      return DrawStorm(seed.seed, output, StormKind::kCohorts);
     case kFalseWorkStormDraw:
       return DrawStorm(seed.seed, output, StormKind::kFalseWork);
     default:
@@ -276,6 +278,8 @@ SwarmTry TrySwarmSeed(const SwarmSeed& seed, bool twice) {
                  .detours = checkers.detours(),
                  .movers = checkers.movers(),
                  .rewinds = checkers.rewinds(),
+                 .steps_together = checkers.steps_together(),
+                 .partings = checkers.partings(),
                  .finding = std::nullopt};
   if (drawn.director) {
     tried.faults = drawn.director->faults();

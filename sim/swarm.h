@@ -39,9 +39,9 @@ namespace skerry {
 // what comes, and checks of work; 18: as 6, and pairs that do not hear each other find a relay, as
 // the real transport does (6 stood still for good where it has none; 7 to 17 are to be asked for);
 // 19: as 15, with means as robust as they are by default; 20: as 15, in four rooms whose nodes are
-// near each other, and cohorts.
+// near each other, and cohorts; 21: as 20 in two rooms, with cohorts for most of the time.
 inline constexpr int32_t kSwarmDraw = 18;
-inline constexpr int32_t kSwarmDrawLast = 20;
+inline constexpr int32_t kSwarmDrawLast = 21;
 inline constexpr int32_t kStormDraw = 12;
 inline constexpr int32_t kGridDraw = 13;
 inline constexpr int32_t kQuickStormDraw = 14;
@@ -50,6 +50,7 @@ inline constexpr int32_t kFalseSumsStormDraw = 16;
 inline constexpr int32_t kFalseWorkStormDraw = 17;
 inline constexpr int32_t kScreenedStormDraw = 19;
 inline constexpr int32_t kClustersStormDraw = 20;
+inline constexpr int32_t kCohortsStormDraw = 21;
 
 struct SwarmSeed {
   uint64_t seed = 1;
@@ -71,11 +72,11 @@ struct SwarmRun {
   NetworkSpec map;            // which node is in which region
   // Whom scripts of the draw befell that chose while the run went on.
   std::shared_ptr<std::set<NodeId>> befallen = std::make_shared<std::set<NodeId>>();
-  std::shared_ptr<SwarmDirector> director;  // of draws 12 to 17, 19 and 20: it judges
+  std::shared_ptr<SwarmDirector> director;  // of draws 12 to 17 and 19 to 21: it judges
 };
 SwarmRun DrawSwarmRun(const SwarmSeed& seed, const SwarmOutput& output = {});
 
-// The draws (swarm_first_draw.cc, swarm_draw.cc); 12 to 17, 19 and 20 are in storm.h and
+// The draws (swarm_first_draw.cc, swarm_draw.cc); 12 to 17 and 19 to 21 are in storm.h and
 // fault_grid.h.
 SwarmRun DrawFirst(uint64_t seed, const SwarmOutput& output);
 SwarmRun DrawSecond(uint64_t seed, const SwarmOutput& output);
@@ -108,6 +109,8 @@ struct SwarmTry {
   int64_t rewinds = 0;
   int64_t faults = 0;                   // likewise
   int64_t faulted_rounds = 0;           // likewise: those that something befell the run in
+  int64_t steps_together = 0;           // of members of cohorts
+  int64_t partings = 0;                 // from cohorts
   SumTally sums = {};                   // of storms
   std::optional<SwarmFinding> finding;  // nullopt: all is well
 };

@@ -142,6 +142,9 @@ class Tally {
     faults_ += tried.faults;
     rounds += tried.faulted_rounds;
     wrong += tried.finding.has_value();
+    steps_together_ += tried.steps_together;
+    partings_ += tried.partings;
+    with_cohorts_ += tried.steps_together > 0 ? 1 : 0;
     sums_.Add(tried.sums);
     const GridCell cell = GridCellOf(seed);
     ++cells_[static_cast<size_t>(cell.phase)][static_cast<size_t>(cell.fault)];
@@ -161,6 +164,11 @@ class Tally {
                   static_cast<long>(rounds));
     }
     std::printf("%ld wrong\n", static_cast<long>(wrong));
+    if (steps_together_ > 0) {
+      std::printf("cohorts: in %ld seeds, %ld steps of members together, %ld partings\n",
+                  static_cast<long>(with_cohorts_), static_cast<long>(steps_together_),
+                  static_cast<long>(partings_));
+    }
     if (sums_.told_true > 0) PrintSums();
   }
 
@@ -207,6 +215,7 @@ class Tally {
   }
 
   int64_t handovers_ = 0, detours_ = 0, movers_ = 0, rewinds_ = 0, faults_ = 0;
+  int64_t steps_together_ = 0, partings_ = 0, with_cohorts_ = 0;
   SumTally sums_;
   using Cells = std::array<std::array<int64_t, size_t{kGridFaults}>, size_t{kGridPhases}>;
   Cells cells_{}, wrong_cells_{};

@@ -36,6 +36,7 @@ void Cohort::Leave(Context& context) {
 void Cohort::Form(Context& context, uint64_t formation) {
   Ring past = std::exchange(now_, Ring());
   now_.formation = formation;
+  if (past.ring && past.ring->status().ok()) NoteSilent(context.now(), *past.ring);
   if (past.ring) past.ring->Abort(context, Aborted("the plan names other members"));
   if (past.ring && past.ring->busy()) past_.push_back(std::move(past));
   doing_ = Doing::kNothing;
@@ -46,6 +47,7 @@ void Cohort::Form(Context& context, uint64_t formation) {
   options.group = formation;
   options.members = members_;
   options.patience = kPatience;
+  options.send = options_.send;
   now_.ring = std::make_unique<TransportRing>(
       std::move(options), [this, formation](Context& c, const absl::Status& status) {
         OnRingEnd(c, formation, status);
@@ -60,10 +62,16 @@ void Cohort::Form(Context& context, uint64_t formation) {
   now_.ring->AllGather(context, *now_.values);
 }
 
+// Whoever has not spoken for half of the patience was about to be blamed.
+void Cohort::NoteSilent(Instant now, const TransportRing& ring) const {
+  for (const NodeId& node : ring.SilentFor(now, kPatience / 2)) options_.silent(node);
+}
+
 void Cohort::OnRingEnd(Context& context, uint64_t formation, const absl::Status& status) {
   if (formation != now_.formation) return;
   const Doing done = std::exchange(doing_, Doing::kNothing);
   if (!status.ok()) {
+    NoteSilent(context.now(), *now_.ring);
     broken_ = CohortBroken{options_.stage, formation, now_.ring->blamed(), ErrorText(status)};
     return options_.broken(context, *broken_);
   }

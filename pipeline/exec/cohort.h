@@ -32,7 +32,9 @@ class Cohort {
     NodeId self;
     int32_t stage = 0;
     std::function<JobId(Context&, Job)> submit;  // work for the device
+    std::function<void(Context&, const NodeId& to, Message)> send;
     std::function<void(Context&, const CohortBroken&)> broken;
+    std::function<void(const NodeId&)> silent;                  // a member that is not heard
     std::function<void(Context&)> summed;                       // SumOf has changed
     std::function<void(Context&, const absl::Status&)> failed;  // the stage could not do its work
   };
@@ -79,6 +81,7 @@ class Cohort {
   };
 
   void Form(Context& context, uint64_t formation);
+  void NoteSilent(Instant now, const TransportRing& ring) const;
   void OnRingEnd(Context& context, uint64_t formation, const absl::Status& status);
   void Agreed(Context& context);
   void TakeSum(int64_t step, std::shared_ptr<std::vector<float>> values);

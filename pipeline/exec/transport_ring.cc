@@ -258,8 +258,8 @@ void TransportRing::OnWorkDone(Context& context, Work& work) {
     ++At(operation.to).left;
     const double bytes = stands_for_ * static_cast<double>(work.made.size());
     const auto hollow = static_cast<int64_t>(bytes);
-    context.Send(
-        options_.members[static_cast<size_t>(operation.to)],
+    Tell(
+        context, operation.to,
         GroupValues{options_.group, operation.to_number, work.step, work.piece,
                     hollow > std::ssize(work.made) ? MakeHollowPayload(std::move(work.made), hollow)
                                                    : MakePayload(std::move(work.made))});

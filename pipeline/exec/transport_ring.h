@@ -45,6 +45,8 @@ struct TransportRingOptions {
   std::vector<NodeId> members;  // by rank, each once; this process is one of them
   Duration patience = Duration::Seconds(7);
   int64_t piece_values = 0;  // the same at all members; 0: by the size of an operation
+  // How its messages leave, for an owner that counts them; empty: by the context.
+  std::function<void(Context& context, const NodeId& to, Message message)> send = {};
 };
 
 class TransportRing {
@@ -91,6 +93,8 @@ class TransportRing {
   uint64_t group() const { return options_.group; }
   bool busy() const { return operation_.has_value(); }
   const absl::Status& status() const { return status_; }  // ok, or why the group has ended
+  // Of whom nothing was heard for so long, where it has not ended.
+  std::vector<NodeId> SilentFor(Instant now, Duration time) const;
   // Whom that is about; CHECK: it has ended.
   const NodeId& blamed() const;
 
@@ -152,6 +156,7 @@ class TransportRing {
   void OnValues(Context& context, int32_t from, const GroupValues& message);
   void OnSign(Context& context, int32_t from, const GroupSign& sign);
   void SendSign(Context& context, int32_t to);
+  void Tell(Context& context, int32_t to, Message message) const;
   absl::Status Overdue(Instant now) const;
   // Names the member that an error is about, unless it says so itself.
   absl::Status Of(int32_t rank, const absl::Status& status) const;

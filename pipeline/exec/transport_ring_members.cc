@@ -1,6 +1,7 @@
 // What a member of a ring hears and tells beside values: who is there, and how far.
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "common/check.h"
 #include "common/status.h"
@@ -60,9 +61,15 @@ void TransportRing::OnSign(Context& context, int32_t from, const GroupSign& sign
 void TransportRing::SendSign(Context& context, int32_t to) {
   Member& member = At(to);
   member.told = member.taken;
-  context.Send(options_.members[static_cast<size_t>(to)],
-               GroupSign{options_.group, member.left, member.taken, !status_.ok(),
-                         ErrorText(status_).substr(0, kWhyMax)});
+  Tell(context, to,
+       GroupSign{options_.group, member.left, member.taken, !status_.ok(),
+                 ErrorText(status_).substr(0, kWhyMax)});
+}
+
+void TransportRing::Tell(Context& context, int32_t to, Message message) const {
+  const NodeId& member = options_.members[static_cast<size_t>(to)];
+  if (options_.send) return options_.send(context, member, std::move(message));
+  context.Send(member, std::move(message));
 }
 
 bool TransportRing::OnTimer(Context& context, TimerId timer) {
@@ -103,6 +110,15 @@ absl::Status TransportRing::Overdue(Instant now) const {
   if (!jobs_.empty() && now - last_job_end_ >= options_.patience)
     return late(rank_, "its device has finished nothing");
   return absl::OkStatus();
+}
+
+std::vector<NodeId> TransportRing::SilentFor(Instant now, Duration time) const {
+  std::vector<NodeId> silent;
+  for (int32_t r = 0; r < size(); ++r) {
+    if (r != rank_ && now - At(r).heard >= time)
+      silent.push_back(options_.members[static_cast<size_t>(r)]);
+  }
+  return silent;
 }
 
 void TransportRing::OnPeerRestarted(Context& context, const NodeId& peer) {
