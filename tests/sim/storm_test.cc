@@ -234,6 +234,17 @@ TEST_CASE("Storm in four rooms: cohorts hold the same weights whatever befalls t
   CheckSeeds(kClustersStormDraw, 1, 1);
 }
 
+// Who had made a step with a sum that nobody else had died: the rest summed anew, and the checkers
+// held its weights against theirs.
+TEST_CASE("Storm in two rooms: cohorts last, and the rest sum anew what only the dead had",
+          "[sim][storm][cohorts]") {
+  const SwarmTry tried = TrySwarmSeed({6, kCohortsStormDraw});
+  INFO((tried.finding ? tried.finding->wrong : ""));
+  CHECK(!tried.finding);
+  CHECK(tried.steps_together > 1000);
+  CHECK(tried.partings > 0);
+}
+
 // The checkers wanted a joiner to have nothing left over when its state came.
 TEST_CASE("Storm with numbers: a joiner keeps what is handed on to it before its state has come",
           "[sim][storm][sums]") {
