@@ -18,13 +18,14 @@ std::string NumberShown(const std::string& text) {
   return is_long ? PlainNumber(value) : text;
 }
 
-// The same for the ends of a range in CLI11's "… not in range [0 - 1e+06]".
+// The same for the ends of a range in CLI11's "… not in range 0.000000 to 1000000.000000".
 std::string RangeShown(const std::string& text) {
-  const size_t begin = text.find(" in range ["), dash = text.find(" - ", begin);
-  if (begin == std::string::npos || dash == std::string::npos || !text.ends_with(']')) return text;
-  const size_t first = text.find('[', begin) + 1, last = dash + 3;
-  return text.substr(0, first) + NumberShown(text.substr(first, dash - first)) + " to " +
-         NumberShown(text.substr(last, text.size() - 1 - last)) + "]";
+  const std::string range = " in range ", to = " to ";
+  const size_t begin = text.find(range), middle = text.find(to, begin);
+  if (begin == std::string::npos || middle == std::string::npos) return text;
+  const size_t first = begin + range.size();
+  return text.substr(0, first) + PlainNumber(std::strtod(text.c_str() + first, nullptr)) + to +
+         PlainNumber(std::strtod(text.c_str() + middle + to.size(), nullptr));
 }
 
 // What stands between two texts; "" where they do not.

@@ -172,7 +172,7 @@ TEST_CASE("What is wrong with a command line is said with its command", "[common
   const std::string more = "\n  skerry-toy show --help says more\n";
   CHECK(said("show") == "skerry-toy show: dir is required" + more);
   CHECK(said("show there --rate 5000000000") ==
-        "skerry-toy show: --rate: Value 5000000000 not in range [0 to 1000000]" + more);
+        "skerry-toy show: --rate: Value 5000000000 not in range 0 to 1000000" + more);
 }
 
 TEST_CASE("Completions and manual are made of the command line's own tree", "[common]") {
