@@ -17,8 +17,11 @@ namespace skerry {
 
 }  // namespace skerry
 
-// SKERRY_CHECK(condition) or SKERRY_CHECK(condition, "why it must hold").
-#define SKERRY_CHECK(condition, ...)                                                         \
-  do {                                                                                       \
-    if (!(condition)) ::skerry::CheckFailed(__FILE__, __LINE__, #condition, "" __VA_ARGS__); \
+// SKERRY_CHECK(condition) or SKERRY_CHECK(condition, "why it must hold"). The file's name without
+// its path, which is another one where ccache compiles: programs are to be the same bytes.
+#define SKERRY_CHECK(condition, ...)                                              \
+  do {                                                                            \
+    if (!(condition)) {                                                           \
+      ::skerry::CheckFailed(__FILE_NAME__, __LINE__, #condition, "" __VA_ARGS__); \
+    }                                                                             \
   } while (false)

@@ -45,10 +45,20 @@ struct Lanes<8> {
 template <int kLanes>
 struct Blake {
   using V = typename Lanes<kLanes>::V;
+  typedef uint8_t Bytes __attribute__((vector_size(32)));
 
   template <int kBits>
   static V RotateRight(V x) {
-    return (x >> kBits) | (x << (64 - kBits));
+    if constexpr (kLanes == 8) {  // has an instruction for it
+      return (x >> kBits) | (x << (64 - kBits));
+    } else if constexpr (kBits % 8 == 0) {  // has one that moves bytes
+      Bytes from = {};
+      for (int i = 0; i < 32; ++i) from[i] = static_cast<uint8_t>((i & ~7) + (i + kBits / 8) % 8);
+      return reinterpret_cast<V>(__builtin_shuffle(reinterpret_cast<Bytes>(x), from));
+    } else {
+      static_assert(kBits == 63);
+      return (x >> kBits) ^ (x + x);
+    }
   }
 
   static void Mix(V& a, V& b, V& c, V& d, V x, V y) {

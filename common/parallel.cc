@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -15,7 +16,10 @@ void InParallel(size_t count, size_t threads_max, const std::function<void(size_
     for (size_t i = next++; i < count; i = next++) work(i);
   };
   std::vector<std::thread> others;
-  for (size_t i = 1; i < members; ++i) others.emplace_back(take);
+  try {
+    while (others.size() + 1 < members) others.emplace_back(take);
+  } catch (const std::system_error&) {  // as many as the system lets us have
+  }
   take();
   for (std::thread& other : others) other.join();
 }

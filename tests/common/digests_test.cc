@@ -1,6 +1,10 @@
 // Many digests at once are those that libsodium gives one by one.
 #include "common/digests.h"
 
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <catch2/catch.hpp>
 
@@ -101,4 +105,21 @@ TEST_CASE("InParallel: every piece is done once", "[common]") {
     InParallel(count, 3, [&](size_t i) { ++done[i]; });
     for (const auto& times : done) CHECK(times == 1);
   }
+}
+
+TEST_CASE("InParallel: where the system gives no threads, one does all", "[common]") {
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    constexpr uid_t kNobody = 65534;  // root has no limit
+    const rlimit none = {0, 0};
+    if (geteuid() == 0 && setuid(kNobody) != 0) _exit(2);
+    if (setrlimit(RLIMIT_NPROC, &none) != 0) _exit(3);
+    int done = 0;
+    InParallel(7, 7, [&](size_t) { ++done; });
+    _exit(done == 7 ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
 }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -14,6 +13,7 @@
 
 #include "node/volunteer_screen.h"
 #include "sim/child_process.h"
+#include "tests/node/lone_volunteer.h"
 
 using namespace skerry;
 namespace fs = std::filesystem;
@@ -173,30 +173,15 @@ namespace {
 class InTerminal {
  public:
   InTerminal(int columns, int rows) {
-    std::string name = (fs::temp_directory_path() / "skerry-screen-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    home_ = name;
-    const std::string bin = fs::canonical("/proc/self/exe").parent_path().string();
-    std::ofstream(home_ / "text") << std::string(5000, 'a');
-    REQUIRE(RunAndCapture({bin + "/skerry-coordinator", "init", (home_ / "run").string(), "--data",
-                           (home_ / "text").string()})
-                .ok());
-    const auto ticket =
-        RunAndCapture({bin + "/skerry-coordinator", "ticket", (home_ / "run").string(),
-                       "--advertise", "tcp://127.0.0.1:9"});
-    REQUIRE(ticket.ok());
+    CommandLine command = volunteer_.Join();
+    command.insert(command.end(), {"--up-mbit", "8"});
     const std::string join =
-        "env NO_COLOR=1 " + bin + "/skerry-node join --device cpu --threads 1 " +
-        ticket->substr(0, ticket->find('\n')) + " --listen tcp://127.0.0.1:* --up-mbit 8 --home " +
-        (home_ / "home").string() + "; echo ended with $?; cat";
+        "env NO_COLOR=1 " + QuoteCommand(command) + "; echo ended with $?; cat";
     REQUIRE(
         Tmux({"new-session", "-d", "-x", std::to_string(columns), "-y", std::to_string(rows), join})
             .ok());
   }
-  ~InTerminal() {
-    Tmux({"kill-server"}).IgnoreError();
-    fs::remove_all(home_);
-  }
+  ~InTerminal() { Tmux({"kill-server"}).IgnoreError(); }
 
   std::string Screen() { return Tmux({"capture-pane", "-p"}).value_or(""); }
   void Press(const std::string& key) { REQUIRE(Tmux({"send-keys", key}).ok()); }
@@ -212,12 +197,8 @@ class InTerminal {
     CHECK(Has(screen, text));
     return screen;
   }
-  fs::path home() const { return home_ / "home"; }
-  std::string Limits() const {
-    std::ostringstream text;
-    text << std::ifstream(home() / "limits.toml").rdbuf();
-    return text.str();
-  }
+  fs::path home() const { return volunteer_.home(); }
+  std::string Limits() const { return volunteer_.Text(home() / "limits.toml"); }
 
  private:
   struct Answer {
@@ -229,11 +210,12 @@ class InTerminal {
     }
   };
   Answer Tmux(CommandLine arguments) {
-    CommandLine command = {"/usr/bin/tmux", "-S", (home_ / "tmux").string(), "-f", "/dev/null"};
+    CommandLine command = {"/usr/bin/tmux", "-S", (volunteer_.directory() / "tmux").string(), "-f",
+                           "/dev/null"};
     command.insert(command.end(), arguments.begin(), arguments.end());
     return {RunAndCapture(command)};
   }
-  fs::path home_;
+  testing::LoneVolunteer volunteer_;
 };
 
 }  // namespace

@@ -55,6 +55,24 @@ void Shout(const std::string& endpoint, const std::string& text) {
   close(fd);
 }
 
+// A newcomer is heard and answered, after which both are at their end.
+void CheckGetsIn(Process& coordinator, Process& node) {
+  auto options = node.Options();
+  options.coordinator = coordinator.address();
+  node.Open(std::move(options));
+  node.actor.on_start = [&](Context& c) { c.Send(coordinator.id(), Hello{}); };
+  node.actor.on_message = [](Context& c, const NodeId&, const Message&) { c.Stop(0, ""); };
+  coordinator.loop->Post([&](Context&) {
+    coordinator.actor.on_message = [](Context& c, const NodeId& from, const Message&) {
+      c.Send(from, Refused{""});
+      c.Stop(0, "");
+    };
+  });
+  node.Start();
+  CHECK(node.Join() == "0");
+  CHECK(coordinator.Join() == "0");
+}
+
 TEST_CASE("Admission: a node refuses keys it was not told of, and lets them in when it is",
           "[wire][loop][security]") {
   Process house(1), guest(2);
@@ -152,20 +170,7 @@ TEST_CASE("Admission: garbage at the port changes nothing and is counted",
   Shout(coordinator.loop->endpoint(),
         std::string("\xff\0\0\0\0\0\0\0\1\x7f\3\0NULL", 16) + std::string(200, '\0'));
 
-  auto options = node.Options();
-  options.coordinator = coordinator.address();
-  node.Open(std::move(options));
-  node.actor.on_start = [&](Context& c) { c.Send(coordinator.id(), Hello{}); };
-  node.actor.on_message = [](Context& c, const NodeId&, const Message&) { c.Stop(0, ""); };
-  coordinator.loop->Post([&](Context&) {
-    coordinator.actor.on_message = [](Context& c, const NodeId& from, const Message&) {
-      c.Send(from, Refused{""});
-      c.Stop(0, "");
-    };
-  });
-  node.Start();
-  CHECK(node.Join() == "0");
-  CHECK(coordinator.Join() == "0");
+  CheckGetsIn(coordinator, node);
   const TransportCounters counters = coordinator.loop->counters();
   CHECK(counters.broken_connections == 3);
   CHECK(counters.frames_received >= 1);
@@ -194,20 +199,7 @@ TEST_CASE("Admission: silent connections of one address are ended beyond a numbe
   }
   CHECK(ended == kTooMany);
 
-  auto options = node.Options();
-  options.coordinator = coordinator.address();
-  node.Open(std::move(options));
-  node.actor.on_start = [&](Context& c) { c.Send(coordinator.id(), Hello{}); };
-  node.actor.on_message = [](Context& c, const NodeId&, const Message&) { c.Stop(0, ""); };
-  coordinator.loop->Post([&](Context&) {
-    coordinator.actor.on_message = [](Context& c, const NodeId& from, const Message&) {
-      c.Send(from, Refused{""});
-      c.Stop(0, "");
-    };
-  });
-  node.Start();
-  CHECK(node.Join() == "0");
-  CHECK(coordinator.Join() == "0");
+  CheckGetsIn(coordinator, node);
   for (const pollfd& one : silent) {
     if (one.fd >= 0) close(one.fd);
   }

@@ -7,8 +7,10 @@
 namespace skerry {
 namespace {
 
-// Seconds that `count` payloads of 100 kB took from the first to the last arrival.
-double Carry(double up_bytes_per_s, double down_bytes_per_s, int count) {
+// Seconds that `count` payloads of 100 kB took from the first to the last arrival. `shown`: what
+// the sender's host says of the way afterwards.
+double Carry(double up_bytes_per_s, double down_bytes_per_s, int count,
+             std::optional<LinkReading>* shown = nullptr) {
   Process sender(1), receiver(2);
   EventLoopOptions sends = sender.Options(), receives = receiver.Options();
   sends.on_tick = [&](Context&) { sender.loop->SetLimits(up_bytes_per_s, 0); };
@@ -35,7 +37,10 @@ double Carry(double up_bytes_per_s, double down_bytes_per_s, int count) {
     if (!first) first = c.now();
     last = c.now();
     if (++got < count) return;
-    sender.loop->Post([](Context& s) { s.Stop(0, ""); });
+    sender.loop->Post([&, to = receiver.id()](Context& s) {
+      if (shown != nullptr) *shown = sender.loop->Shown(to);
+      s.Stop(0, "");
+    });
     c.Stop(0, "");
   };
   sender.Start();
@@ -50,7 +55,14 @@ TEST_CASE("Limits: what leaves a process, and what comes, keeps to the rate", "[
   constexpr int kCount = 20;
   constexpr double kRate = 1e6, kBytes = (kCount - 1) * 100'000;
   SECTION("up") {
-    CHECK(Carry(kRate, 0, kCount) > 0.85 * kBytes / kRate);
+    std::optional<LinkReading> shown;
+    const double took_s = Carry(kRate, 0, kCount, &shown);
+    CHECK(took_s > 0.85 * kBytes / kRate);
+    REQUIRE(shown);
+    CHECK(shown->target == Process(2).id());
+    CHECK(shown->rtt_s > 0);
+    CHECK(shown->rtt_s < took_s);
+    CHECK(shown->bytes_per_s > 0.5 * kBytes / took_s);  // the best stretch, not the mean
   }
   SECTION("down") {
     // What was under way before the first acknowledgements were held back came at once.
