@@ -1,6 +1,7 @@
 #include "coordinator/cohort_listing.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
@@ -27,8 +28,7 @@ CohortInput InputOf(const RunState& state, const RunConfig& config) {
   return input;
 }
 
-Json ApartJson(const RunState& state, const RunConfig& config) {
-  const CohortInput input = InputOf(state, config);
+Json ApartJson(const RunState& state, const CohortInput& input) {
   Json apart = Json::array();
   for (size_t s = 0; s < state.plan->stages.size(); ++s) {
     const std::vector<NodeId> live = LiveReplicas(*state.plan, static_cast<int32_t>(s));
@@ -61,16 +61,27 @@ Json CohortsJson(const RunState& state, const RunConfig& config) {
   Json json = {
       {"groups", config.cluster.groups}, {"cohorts", Json::array()}, {"apart", Json::array()}};
   if (!state.plan || !config.cluster.is_on()) return json;
-  for (size_t s = 0; s < state.plan->stages.size(); ++s) {
-    for (const NodeId& speaker : HearersOf(*state.plan, static_cast<int32_t>(s))) {
+  const CohortInput input = InputOf(state, config);
+  const RunConfig settled = Settled(config, *state.plan);
+  size_t speakers = 0, replicas = 0;
+  for (int32_t s = 0; s < static_cast<int32_t>(state.plan->stages.size()); ++s) {
+    replicas += LiveReplicas(*state.plan, s).size();
+    for (const NodeId& speaker : SpeakersAmong(*state.plan, s, LiveReplicas(*state.plan, s))) {
+      ++speakers;
       if (CohortNumber(*state.plan, speaker) < 0) continue;
+      const std::vector<NodeId> cohort = CohortOf(*state.plan, speaker);
       Json members = Json::array();
-      for (const NodeId& member : CohortOf(*state.plan, speaker)) members.push_back(member.Hex());
-      json["cohorts"].push_back(
-          {{"stage", s}, {"cohort", CohortNumber(*state.plan, speaker)}, {"members", members}});
+      for (const NodeId& member : cohort) members.push_back(member.Hex());
+      const double ring_s = RingSeconds(settled, *state.plan, s, cohort, input.links);
+      json["cohorts"].push_back({{"stage", s},
+                                 {"cohort", CohortNumber(*state.plan, speaker)},
+                                 {"members", members},
+                                 {"ring_s", std::isfinite(ring_s) ? Json(ring_s) : Json()}});
     }
   }
-  json["apart"] = ApartJson(state, config);
+  json["speakers"] = speakers;
+  json["replicas"] = replicas;
+  json["apart"] = ApartJson(state, input);
   return json;
 }
 
@@ -86,9 +97,18 @@ std::string CohortsText(const RunState& state, const RunConfig& config) {
       text += absl::StrFormat(" %s%s", member.get<std::string>().substr(0, 8), after);
       after = "";
     }
+    if (cohort["ring_s"].is_number()) {
+      text += absl::StrFormat("; sums gradients in %.3f s a step, predicted",
+                              cohort["ring_s"].get<double>());
+    }
     text += "\n";
   }
-  if (text.empty()) text = "  no cohorts: every replica is one by itself\n";
+  if (text.empty()) {
+    text = "  no cohorts: every replica is one by itself\n";
+  } else {
+    text += absl::StrFormat("  %d of %d replicas speak in outer rounds\n",
+                            json["speakers"].get<int>(), json["replicas"].get<int>());
+  }
   for (const Json& pair : json["apart"]) {
     text +=
         absl::StrFormat("  apart in stage %d, %s and %s: %s\n", pair["stage"].get<int>(),

@@ -11,7 +11,6 @@
 #include "coordinator/listings.h"
 #include "coordinator/planning.h"
 #include "coordinator/round_traffic.h"
-#include "pipeline/plan/cohorts.h"
 #include "pipeline/plan/reducer_shares.h"
 #include "pipeline/plan/route.h"
 #include "pipeline/plan/team_memory.h"
@@ -170,6 +169,7 @@ void CoordinatorActor::PlanWhenReady(Context& context) {
   input.config = options_.config;
   for (const NodeId& node : live) {
     input.devices[node] = ComputingFor(input.config, state_.nodes.at(node).device);
+    input.regions[node] = state_.nodes.at(node).region;
   }
   input.nodes = live;
   input.links = links_.Estimate(live, context.now());
@@ -178,14 +178,11 @@ void CoordinatorActor::PlanWhenReady(Context& context) {
   no_plan_among_ = active_;
   no_plan_readings_ = readings_;
   planning_ = std::make_shared<Planning>();
-  CohortInput near{input.config.cluster, input.devices, {}, input.links};
-  for (const NodeId& node : live) near.regions[node] = state_.nodes.at(node).region;
   planning_job_ =
-      context.Submit({"plan", Duration::Millis(200), [planning = planning_, input, near] {
+      context.Submit({"plan", Duration::Millis(200), [planning = planning_, input] {
                         planning->planned = MakePlan(input);
                         if (!planning->planned.ok()) return;
                         SetShares(input.config.outer, input.links, &planning->planned->plan);
-                        SetCohorts(near, &planning->planned->plan);
                       }});
 }
 

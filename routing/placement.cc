@@ -9,6 +9,7 @@
 #include "routing/coarse_placement.h"
 #include "routing/even_placement.h"
 #include "routing/promising_placements.h"
+#include "routing/room_placement.h"
 
 namespace skerry {
 namespace {
@@ -27,6 +28,9 @@ constexpr double kCoarseHotShare = 0.002;
 constexpr size_t kHotSlots = 12;
 constexpr int32_t kHotAnnealings = 2;
 constexpr uint64_t kCycleOneIn = 3;  // every third move is a cycle of three
+constexpr uint64_t kRoomsOneIn = 4;  // where nodes are near, one exchanges two stages' rooms
+constexpr size_t kRoomStarts = 48;
+constexpr size_t kQuickRoomStarts = 6;
 
 // The slots a move touches; `third` −1: an exchange of two.
 struct Move {
@@ -63,97 +67,88 @@ bool FitsAfter(const PlacementProblem& problem, const Move& move, const Placemen
   return true;
 }
 
-std::vector<std::vector<int32_t>> SlotsByStage(const Workload& workload) {
-  std::vector<std::vector<int32_t>> slots_of;
-  for (int32_t slot = 0; slot < workload.slots(); ++slot) {
-    const auto stage = static_cast<size_t>(workload.stage_of_slot[static_cast<size_t>(slot)]);
-    if (stage >= slots_of.size()) slots_of.resize(stage + 1);
-    slots_of[stage].push_back(slot);
-  }
-  return slots_of;
-}
-
-// Until the delta of `slot` has reached all `replicas` of its stage.
-double DeltaSeconds(const PlacementProblem& problem, const Placement& placement, size_t stage,
-                    const std::vector<int32_t>& replicas, int32_t slot) {
-  const Fleet& fleet = problem.fleet;
-  const double delta_boundaries = problem.outer.delta_boundaries[stage];
-  const int32_t from = placement[static_cast<size_t>(slot)];
-  double sending = 0;
-  double latency = 0;
-  for (const int32_t other : replicas) {
-    if (other == slot) continue;
-    const size_t pair = fleet.Pair(from, placement[static_cast<size_t>(other)]);
-    sending += delta_boundaries * fleet.wire_s[pair];
-    latency = std::max(latency, fleet.latency_s[pair]);
-  }
-  return sending + latency;
-}
-
 double ExposedShare(const PlacementProblem& problem, double slowest_delta_s, double step_s) {
   const double hidden = static_cast<double>(problem.outer.overlap_steps) * step_s;
   return std::max(0.0, slowest_delta_s - hidden) / static_cast<double>(problem.outer.inner_steps);
 }
 
-// Scores placements of one problem. Of the delta exchanges only those of stages that a move touched
-// are worked out anew: their members have changed, nobody else's.
+// Scores placements of one problem. Of what stages exchange only those that a move touched are
+// worked out anew: their members have changed, nobody else's.
 class Scorer {
  public:
   explicit Scorer(const PlacementProblem& problem)
       : problem_(problem),
         evaluator_(problem.workload, problem.fleet),
         slots_of_(SlotsByStage(problem.workload)),
-        slowest_(slots_of_.size()),
+        traffic_(slots_of_.size()),
         nodes_(slots_of_.size()) {}
 
   PlacementResult Score(const Placement& placement) {
     PlacementResult result;
     result.placement = placement;
     result.step_s = evaluator_.StepSeconds(placement);
-    if (std::isfinite(result.step_s)) {
-      result.exposed_s = ExposedShare(problem_, SlowestDelta(placement), result.step_s);
-      result.distance = Distance(problem_, placement);
+    if (!std::isfinite(result.step_s)) return result;
+    double slowest_delta_s = 0, distance = 0;
+    for (size_t stage = 0; stage < slots_of_.size(); ++stage) {
+      const StageTraffic& traffic = TrafficNow(placement, stage);
+      slowest_delta_s = std::max(slowest_delta_s, traffic.delta_s);
+      result.ring_s = std::max(result.ring_s, traffic.ring_s);
+      distance += traffic.distance;
     }
+    result.exposed_s = ExposedShare(problem_, slowest_delta_s, result.step_s + result.ring_s);
+    result.distance = Distance(problem_, placement) + problem_.workload.steps * distance;
     return result;
   }
 
  private:
-  double SlowestDelta(const Placement& placement) {
-    double slowest = 0;
-    for (size_t stage = 0; stage < slots_of_.size(); ++stage) {
-      const std::vector<int32_t>& slots = slots_of_[stage];
-      nodes_now_.clear();
-      for (const int32_t slot : slots) nodes_now_.push_back(placement[static_cast<size_t>(slot)]);
-      if (nodes_now_ != nodes_[stage]) {
-        nodes_[stage] = nodes_now_;
-        slowest_[stage] = 0;
-        for (const int32_t slot : slots) {
-          slowest_[stage] =
-              std::max(slowest_[stage], DeltaSeconds(problem_, placement, stage, slots, slot));
-        }
-      }
-      slowest = std::max(slowest, slowest_[stage]);
+  const StageTraffic& TrafficNow(const Placement& placement, size_t stage) {
+    const std::vector<int32_t>& slots = slots_of_[stage];
+    nodes_now_.clear();
+    for (const int32_t slot : slots) nodes_now_.push_back(placement[static_cast<size_t>(slot)]);
+    if (nodes_now_ != nodes_[stage]) {
+      nodes_[stage] = nodes_now_;
+      traffic_[stage] = TrafficOf(problem_, placement, stage, slots);
     }
-    return slowest;
+    return traffic_[stage];
   }
 
   const PlacementProblem& problem_;
   Evaluator evaluator_;
   std::vector<std::vector<int32_t>> slots_of_;  // [stage]
-  std::vector<double> slowest_;                 // [stage] of the deltas between nodes_
+  std::vector<StageTraffic> traffic_;           // [stage] between nodes_
   std::vector<std::vector<int32_t>> nodes_;     // [stage] by slot; empty: nothing known yet
   std::vector<int32_t> nodes_now_;
 };
 
+double Cost(const PlacementResult& result, double usual) {
+  return PlacementCost(result.total_s(), result.distance, usual);
+}
+
+// Into `best`, if it is as fast as `alone` at least and costs less.
+void Try(const Placement& placement, double alone, double usual, Scorer& scorer,
+         PlacementResult& best) {
+  PlacementResult scored = scorer.Score(placement);
+  scored.evaluations = ++best.evaluations;
+  if (scored.total_s() <= alone && Cost(scored, usual) < Cost(best, usual))
+    best = std::move(scored);
+}
+
+std::vector<Placement> PlacementsByRooms(const PlacementProblem& problem, const Placement& start,
+                                         const PlacementOptions& options) {
+  const bool quick = options.effort == PlacementEffort::kQuick;
+  const auto most = static_cast<size_t>(options.evaluations / 4);
+  return RoomPlacements(problem, start, options.seed,
+                        std::min(most, quick ? kQuickRoomStarts : kRoomStarts));
+}
+
 std::vector<Placement> CoarsePlacements(const PlacementProblem& problem, const Placement& start,
-                                        const PlacementOptions& options) {
+                                        const PlacementOptions& options, int32_t most) {
   const bool quick = options.effort == PlacementEffort::kQuick;
   const int64_t exchanges =
       kCoarseExchangesPerSlot * static_cast<int64_t>(start.size()) / (quick ? kQuickShare : 1);
   const bool large = start.size() >= kCoarseSlots;
   const int32_t starts = large ? 1 : quick ? 2 : 1 + kEvenStarts;
-  // Never more of them than evaluations are left after the start's.
-  const int32_t count = std::min(starts, options.evaluations - 1);
+  const int32_t count = std::min(starts, most);
   std::vector<Placement> placements;
   for (int32_t i = 0; i < count; ++i) {
     const uint64_t seed = options.seed + static_cast<uint64_t>(i);
@@ -163,22 +158,13 @@ std::vector<Placement> CoarsePlacements(const PlacementProblem& problem, const P
   return placements;
 }
 
-double Cost(const PlacementResult& result, double usual) {
-  return PlacementCost(result.total_s(), result.distance, usual);
-}
-
-// Into `best`, if one is as fast as `alone` at least and costs less: the best there is, if the
-// evaluations suffice.
+// The best there is, if the evaluations suffice.
 void TryPromising(const PlacementProblem& problem, double alone, double usual, int32_t evaluations,
                   Scorer& scorer, PlacementResult& best) {
   const auto most = static_cast<size_t>(std::max(0, evaluations - best.evaluations));
   for (const PromisingPlacement& next : PromisingPlacements(problem, usual, most)) {
     if (next.cost_least >= Cost(best, usual)) return;
-    PlacementResult scored = scorer.Score(next.placement);
-    scored.evaluations = ++best.evaluations;
-    if (scored.total_s() <= alone && Cost(scored, usual) < Cost(best, usual)) {
-      best = std::move(scored);
-    }
+    Try(next.placement, alone, usual, scorer, best);
   }
 }
 
@@ -189,6 +175,7 @@ bool Accepts(Rng& rng, double from, double to, double temperature) {
 
 struct Annealing {
   const PlacementProblem& problem;
+  const Rooms& rooms;
   double alone = 0;  // seconds of the start
   double usual = 0;  // its distance
   double hot_share = 0;
@@ -198,15 +185,19 @@ struct Annealing {
 
 // From the best, which it makes better.
 void Anneal(const Annealing& annealing, Rng& rng, Scorer& scorer, PlacementResult& best) {
-  const auto& [problem, alone, usual, hot_share, begin, end] = annealing;
+  const auto& [problem, rooms, alone, usual, hot_share, begin, end] = annealing;
   PlacementResult current = best;
   double unit = Cost(best, usual);
   const double cooling = std::log(kColdShare / hot_share) / std::max(1, end - begin);
   for (int32_t i = begin; i < end; ++i) {
     Placement candidate = current.placement;
-    const Move move = RandomMove(rng, static_cast<int32_t>(candidate.size()));
-    Apply(move, candidate);
-    if (!FitsAfter(problem, move, candidate)) continue;
+    if (rooms.Any() && rng.Below(kRoomsOneIn) == 0) {
+      if (!rooms.Exchange(rng, candidate) || !Fits(problem, candidate)) continue;
+    } else {
+      const Move move = RandomMove(rng, static_cast<int32_t>(candidate.size()));
+      Apply(move, candidate);
+      if (!FitsAfter(problem, move, candidate)) continue;
+    }
     PlacementResult next = scorer.Score(candidate);
     ++best.evaluations;
     if (std::isinf(unit)) unit = Cost(next, usual);
@@ -226,10 +217,8 @@ void Anneal(const Annealing& annealing, Rng& rng, Scorer& scorer, PlacementResul
 double ExposedSeconds(const PlacementProblem& problem, const Placement& placement, double step_s) {
   double slowest = 0;
   const std::vector<std::vector<int32_t>> slots_of = SlotsByStage(problem.workload);
-  for (size_t stage = 0; stage < slots_of.size(); ++stage) {
-    for (const int32_t slot : slots_of[stage])
-      slowest = std::max(slowest, DeltaSeconds(problem, placement, stage, slots_of[stage], slot));
-  }
+  for (size_t stage = 0; stage < slots_of.size(); ++stage)
+    slowest = std::max(slowest, TrafficOf(problem, placement, stage, slots_of[stage]).delta_s);
   return ExposedShare(problem, slowest, step_s);
 }
 
@@ -256,26 +245,25 @@ PlacementResult Place(const PlacementProblem& problem, const Placement& start,
 
   const double alone = best.total_s();
   const double usual = best.distance;
+  for (const Placement& by_rooms : PlacementsByRooms(problem, start, options))
+    Try(by_rooms, alone, usual, scorer, best);
   if (start.size() <= kAllRankedSlots) {
     TryPromising(problem, alone, usual, options.evaluations, scorer, best);
     return best;
   }
-  for (const Placement& coarse : CoarsePlacements(problem, start, options)) {
-    PlacementResult scored = scorer.Score(coarse);
-    ++best.evaluations;
-    scored.evaluations = best.evaluations;
-    if (scored.total_s() <= alone && Cost(scored, usual) < Cost(best, usual))
-      best = std::move(scored);
-  }
+  const int32_t left = options.evaluations - best.evaluations;
+  for (const Placement& coarse : CoarsePlacements(problem, start, options, left))
+    Try(coarse, alone, usual, scorer, best);
   const double hot_share = best.total_s() < alone ? kCoarseHotShare : kHotShare;
+  const Rooms rooms(problem, start);
   Rng rng(options.seed, "placement");
   const bool again = start.size() <= kHotSlots;
   int32_t end = again ? options.evaluations / (1 + kHotAnnealings) : options.evaluations;
-  Anneal({problem, alone, usual, hot_share, best.evaluations, end}, rng, scorer, best);
+  Anneal({problem, rooms, alone, usual, hot_share, best.evaluations, end}, rng, scorer, best);
   for (int32_t i = 1; again && i <= kHotAnnealings; ++i) {
     const int32_t begin = std::max(end, best.evaluations);
     end = begin + (options.evaluations - begin) / (1 + kHotAnnealings - i);
-    Anneal({problem, alone, usual, kHotShare, begin, end}, rng, scorer, best);
+    Anneal({problem, rooms, alone, usual, kHotShare, begin, end}, rng, scorer, best);
   }
   return best;
 }

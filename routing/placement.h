@@ -10,12 +10,17 @@
 // (promising_placements.h). Else it begins with the best of what
 // even_placement.h and coarse_placement.h find on round trips alone; from 128 slots on only the
 // latter. Of placements alike in time the one with nearer pairs is taken.
+//
+// With cohorts (stage_traffic.h) their rings and the deltas of their speakers count, placements by
+// rooms (room_placement.h) are looked at first, and a third kind of move exchanges what two stages
+// have in two rooms: each of its exchanges alone makes a speaker more.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "routing/evaluator.h"
+#include "routing/stage_traffic.h"
 
 namespace skerry {
 
@@ -31,6 +36,7 @@ struct PlacementProblem {
   Workload workload;
   Fleet fleet;
   OuterTraffic outer;
+  NearNodes near;                   // off: each replica speaks for itself
   std::vector<int64_t> slot_bytes;  // memory a slot needs; empty: no limit
   std::vector<int64_t> node_bytes;  // memory a node has; 0: not stated, not checked
 };
@@ -47,13 +53,15 @@ struct PlacementOptions {
 struct PlacementResult {
   Placement placement;
   double step_s = 0;     // evaluated; infinite if no placement with usable links was found
+  double ring_s = 0;     // of the slowest cohort, per step
   double exposed_s = 0;  // outer traffic that is not hidden, per step
   double distance = 0;   // of all ways of its microbatches, root seconds of latency
   int32_t evaluations = 0;
-  double total_s() const { return step_s + exposed_s; }
+  double total_s() const { return step_s + ring_s + exposed_s; }
 };
 
-// Seconds per step by which the slowest delta exchange exceeds what δ steps of `step_s` hide.
+// Seconds per step by which the slowest delta exchange exceeds what δ steps of `step_s`, rings
+// included, hide.
 double ExposedSeconds(const PlacementProblem& problem, const Placement& placement, double step_s);
 
 // Node `node` has the memory for slot `slot`, or nothing is known.

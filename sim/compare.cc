@@ -45,6 +45,14 @@ std::vector<BuiltIn> AllBuiltIns(const RunConfig& config) {
         "averages every step, uncompressed (τ = 1)",
         {"outer.inner_steps=1", "outer.overlap_steps=0", "outer.codec=none",
          "outer.learning_rate=1", "outer.momentum=0"}}}};
+  // Sharded rounds know no cohorts, so neither has them.
+  all.push_back(
+      {"cohorts",
+       {"alone", "every replica speaks for itself", {"cluster.groups=off", "outer.reduce=all"}}});
+  all.push_back({"cohorts",
+                 {"cohorts",
+                  "near replicas of a stage sum their gradients and are one",
+                  {"cluster.groups=measured", "outer.reduce=all"}}});
   all.push_back(
       {"codecs", {"uncompressed", "deltas as float32", {"outer.tier=custom", "outer.codec=none"}}});
   for (const std::string codec : {"bf16", "int8", "int4", "ternary", "sign", "topk", "lowrank"}) {
@@ -88,8 +96,9 @@ CompareCell CellOf(uint64_t seed, const VirtualOutcome& outcome) {
   cell.step_s = outcome.step_s;
   cell.tokens_per_s = outcome.tokens_per_s;
   cell.hidden_fraction = outcome.hidden_fraction;
-  cell.bytes_per_token = static_cast<double>(outcome.bytes_sent) /
-                         static_cast<double>(std::max<int64_t>(outcome.tokens, 1));
+  const auto tokens = static_cast<double>(std::max<int64_t>(outcome.tokens, 1));
+  cell.bytes_per_token = static_cast<double>(outcome.bytes_sent) / tokens;
+  cell.wide_bytes_per_token = static_cast<double>(outcome.bytes_between_regions) / tokens;
   cell.loss = outcome.loss_last;
   cell.trace_hash = outcome.trace_hash;
   if (!outcome.finished) cell.wrong = "it did not finish: " + outcome.ended;

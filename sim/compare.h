@@ -41,8 +41,9 @@ struct CompareCell {
   double step_s = 0;
   double tokens_per_s = 0;
   double hidden_fraction = 1;
-  double bytes_per_token = 0;  // sent by nodes
-  double loss = 0;             // mean of the last steps; 0 without arithmetic
+  double bytes_per_token = 0;       // sent by nodes
+  double wide_bytes_per_token = 0;  // to nodes of other regions
+  double loss = 0;                  // mean of the last steps; 0 without arithmetic
   uint64_t trace_hash = 0;
   std::string wrong;  // did not finish, or a violated rule; "" when all is well
 };
@@ -81,11 +82,12 @@ struct CompareFigure {
   int decimals;
   bool only_real_math;
 };
-inline constexpr std::array<CompareFigure, 5> kCompareFigures = {{
+inline constexpr std::array<CompareFigure, 6> kCompareFigures = {{
     {"step_s", "step, s", &CompareCell::step_s, 1, 3, false},
     {"tokens_per_s", "tokens/s", &CompareCell::tokens_per_s, 1, 0, false},
     {"hidden_fraction", "hidden, %", &CompareCell::hidden_fraction, 100, 1, false},
     {"bytes_per_token", "sent, B/token", &CompareCell::bytes_per_token, 1, 0, false},
+    {"wide_bytes_per_token", "wide, B/token", &CompareCell::wide_bytes_per_token, 1, 0, false},
     {"loss", "loss, nat", &CompareCell::loss, 1, 3, true},
 }};
 

@@ -33,8 +33,13 @@ std::string Percent(double share) {
   return absl::StrFormat("%+.1f %%", 100 * share);
 }
 
+// Bytes between regions only where there are some.
 bool IsShown(const Comparison& comparison, const CompareFigure& figure) {
-  return comparison.real_math || !figure.only_real_math;
+  if (figure.value != &CompareCell::wide_bytes_per_token)
+    return comparison.real_math || !figure.only_real_math;
+  return std::any_of(
+      comparison.strategies.begin(), comparison.strategies.end(),
+      [&](const StrategyCells& strategy) { return SpreadOf(strategy, figure).high > 0; });
 }
 
 bool AllWell(const StrategyCells& strategy) {

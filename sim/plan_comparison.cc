@@ -20,7 +20,9 @@ absl::Status Measure(ShownPlan& shown) {
   }
   shown.records = evaluator.Trace(shown.model.placement);
   shown.parts = PartsOf(problem.workload, problem.fleet, shown.model.placement, shown.records);
-  shown.exposed_s = ExposedSeconds(problem, shown.model.placement, shown.evaluation.step_s);
+  shown.ring_s = RingSeconds(problem, shown.model.placement);
+  shown.exposed_s =
+      ExposedSeconds(problem, shown.model.placement, shown.evaluation.step_s + shown.ring_s);
   shown.bound_s = PlacementBound(problem.workload, problem.fleet, shown.model.placement);
   return absl::OkStatus();
 }
@@ -33,6 +35,7 @@ absl::StatusOr<ShownPlan> PlanLike(size_t strategy, const PlanComparison& compar
   auto next = input.nodes.begin();
   for (StageAssignment& stage : in_order.stages) {
     for (NodeId& node : stage.replicas) node = *next++;
+    stage.cohorts.clear();  // the others have none
   }
   in_order.slow_links.clear();  // the others send everything as it is
   ShownPlan shown;

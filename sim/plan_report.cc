@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "common/status.h"
 #include "pipeline/plan/team_memory.h"
+#include "sim/plan_cohorts.h"
 #include "sim/plan_gantt.h"
 
 namespace skerry {
@@ -248,7 +249,8 @@ std::string PlanText(const PlanComparison& comparison) {
   text +=
       absl::StrFormat("expected: %.3f billion tokens a day, %d a step; all steps in %.1f days\n",
                       1e-9 * expected.a_day, expected.a_step, expected.days);
-  return text + LimitText(comparison, own) + OuterAndLinksText(comparison, own);
+  return text + LimitText(comparison, own) + OuterAndLinksText(comparison, own) +
+         PlannedCohortsText(comparison);
 }
 
 std::string PlanJson(const PlanComparison& comparison) {
@@ -282,6 +284,7 @@ std::string PlanJson(const PlanComparison& comparison) {
                              {"latency_s", shown.parts.latency_s},
                              {"wire_s", shown.parts.wire_s},
                              {"waiting_s", shown.parts.waiting_s},
+                             {"ring_s", shown.ring_s},
                              {"exposed_s", shown.exposed_s},
                              {"placement_bound_s", shown.bound_s},
                              {"plan_s", shown.plan_s},
@@ -294,6 +297,7 @@ std::string PlanJson(const PlanComparison& comparison) {
         {{"from", NumberOf(comparison, link.from)}, {"to", NumberOf(comparison, link.to)}});
   }
   json["plain_step_s"] = comparison.plain_step_s;
+  json["cohorts"] = PlannedCohortsJson(comparison);
   const ExpectedTokens expected = ExpectedOf(comparison);
   json["tokens_per_step"] = expected.a_step;
   json["tokens_per_day"] = expected.a_day;

@@ -22,11 +22,12 @@ std::string PlanText(const PlanComparison& comparison);
 // {"name", "nodes", "lower_bound_s", "gap", "stages": [{"first_layer", "last_layer", "nodes":
 // [{"node", "region", "gflops", "load", "busy_s", "memory_bytes", "needs_bytes"}]}], "paths":
 // [[{"stage", "replica"}]], "plans": [{"strategy", "step_s", "computing_s", "latency_s", "wire_s",
-// "waiting_s", "exposed_s", "placement_bound_s", "plan_s", "note"}], "outer": {"inner_steps",
-// "overlap_steps", "codec", "chosen", "sent_bytes", "transfer_s", "uplink_free", "hidden"},
-// "slow_links": [{"from", "to"}], "plain_step_s",
+// "waiting_s", "ring_s", "exposed_s", "placement_bound_s", "plan_s", "note"}], "outer":
+// {"inner_steps", "overlap_steps", "codec", "chosen", "sent_bytes", "transfer_s", "uplink_free",
+// "hidden"}, "slow_links": [{"from", "to"}], "plain_step_s", "cohorts" (plan_cohorts.h),
 // "tokens_per_step", "tokens_per_day", "days", "failed"}. Loads are microbatches per step; the
-// four parts add up to the step without its outer traffic; plain_step_s is without compression.
+// four parts add up to the step without rings and outer traffic; plain_step_s is without
+// compression.
 std::string PlanJson(const PlanComparison& comparison);
 
 // One page that needs nothing but a browser. Unavailable if the file cannot be written.

@@ -49,6 +49,7 @@ absl::StatusOr<Topology> TopologyOf(const Scenario& scenario, const RunConfig& r
     topology.input.nodes.push_back(id);
     topology.input.devices[id] = ProfileOf(node.device, node.format);
     topology.regions.push_back(scenario.RegionOf(i + 1));
+    topology.input.regions[id] = topology.regions.back();
   }
   if (!std::is_sorted(topology.input.nodes.begin(), topology.input.nodes.end())) {
     return Internal("node ids do not ascend with their numbers");

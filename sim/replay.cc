@@ -122,6 +122,7 @@ absl::StatusOr<PlannedRun> PlanOf(const ReplayedRun& run, const VirtualRunOption
   for (size_t i = 0; i < run.nodes.size(); ++i) {
     input.nodes.push_back(VirtualRun::node(static_cast<int32_t>(i)));
     input.devices[input.nodes.back()] = options.nodes[i].device;
+    input.regions[input.nodes.back()] = run.nodes[i].region;
   }
   input.links = LinkMatrix(input.nodes);
   for (const auto& [ends, link] : run.links) {

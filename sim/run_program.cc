@@ -50,6 +50,7 @@ Json ToJson(const Scenario& scenario, const RunScenarioOptions& options, const T
           {"hidden_fraction", o.hidden_fraction},
           {"bytes_up", o.bytes_sent},
           {"bytes_withdrawn", o.bytes_withdrawn},
+          {"bytes_between_regions", o.bytes_between_regions},
           {"loss_first", options.real_math ? Json(o.loss_first) : Json()},
           {"loss_last", options.real_math ? Json(o.loss_last) : Json()},
           {"events", o.events},
@@ -74,7 +75,9 @@ void Print(const Scenario& scenario, const RunScenarioOptions& options, const To
   if (o.rounds > 0) std::printf("    %.1f %% of their transfer hidden", 100 * o.hidden_fraction);
   std::printf("\n");
   for (const std::string& table : o.tables) std::printf("  %s\n", table.c_str());
-  std::printf("  sent by nodes    %12.1f MB\n", static_cast<double>(o.bytes_sent) * 1e-6);
+  std::printf("  sent by nodes    %12.1f MB    %.1f of them to other regions\n",
+              static_cast<double>(o.bytes_sent) * 1e-6,
+              static_cast<double>(o.bytes_between_regions) * 1e-6);
   if (options.real_math) {
     std::printf("  loss             %12.4f    at first %.4f (a tiny model, really trained)\n",
                 o.loss_last, o.loss_first);

@@ -296,17 +296,6 @@ VirtualOutcome VirtualRun::Run() {
   return Outcome();
 }
 
-void VirtualRun::OnSent(Instant, const NodeId& from, const NodeId& to, const Message& message) {
-  checkers_.OnSent(from, to, message);
-  if (sent_) sent_(from, message);
-}
-
-void VirtualRun::OnWithdrawn(Instant, const NodeId& from, const NodeId& to,
-                             const Message& message) {
-  checkers_.OnWithdrawn(from, to, message);
-  bytes_withdrawn_ += WireSize(message);
-}
-
 void VirtualRun::OnDelivered(Instant at, const NodeId& from, const NodeId& to,
                              const Message& message) {
   checkers_.OnMessage(at, from, to, message);
@@ -360,6 +349,7 @@ VirtualOutcome VirtualRun::Outcome() const {
   }
   for (const auto& [id, traffic] : state.traffic) outcome.bytes_sent += traffic.total_sent();
   outcome.bytes_withdrawn = bytes_withdrawn_;
+  outcome.bytes_between_regions = bytes_between_regions_;
   outcome.tables = TableLines(TablesJson(state));
   AddTimes(outcome);
   AddLosses(outcome);

@@ -87,7 +87,8 @@ struct VirtualOutcome {
   double hidden_fraction = 1;
   double loss_first = 0, loss_last = 0;  // means over 8 steps; 0 without arithmetic
   int64_t bytes_sent = 0;
-  int64_t bytes_withdrawn = 0;  // of them, taken back before they left
+  int64_t bytes_withdrawn = 0;        // of them, taken back before they left
+  int64_t bytes_between_regions = 0;  // from nodes to nodes of another, those not counted
   int64_t events = 0;
   uint64_t trace_hash = 0;
   std::vector<Violation> violations;
@@ -142,6 +143,7 @@ class VirtualRun final : private SimulationObserver {
   void OnSent(Instant at, const NodeId& from, const NodeId& to, const Message& message) override;
   void OnWithdrawn(Instant at, const NodeId& from, const NodeId& to,
                    const Message& message) override;
+  bool AreApart(const NodeId& from, const NodeId& to) const;  // nodes of different regions
   void OnDelivered(Instant at, const NodeId& from, const NodeId& to,
                    const Message& message) override;
   void OnPersist(Instant at, const NodeId& process, const std::string& record) override;
@@ -182,7 +184,7 @@ class VirtualRun final : private SimulationObserver {
   std::optional<Instant> planned_;
   std::map<int64_t, Instant> step_ended_;
   std::string status_;
-  int64_t bytes_withdrawn_ = 0;
+  int64_t bytes_withdrawn_ = 0, bytes_between_regions_ = 0;
   std::map<int32_t, std::vector<Payload>> last_said_;  // the newest honest delta of each stage
   std::map<std::string, Bytes> shown_;
   TransformerConfig trained_model_;

@@ -1,4 +1,4 @@
-// What a virtual run sees of a node's arithmetic, and may do to it.
+// What a virtual run sees of messages and of a node's arithmetic, and may do to that.
 
 #include <nlohmann/json_fwd.hpp>
 #include <utility>
@@ -49,7 +49,32 @@ std::vector<Payload> FalseSums(const TrainedStage& trained, const StageWork::Red
   return sums;
 }
 
+// Of TestNodeId; the coordinator is 0.
+uint32_t NumberOf(const NodeId& id) {
+  uint32_t number = 0;
+  for (size_t i = 0; i < sizeof number; ++i) number = number << 8 | id.bytes[i];
+  return number;
+}
+
 }  // namespace
+
+void VirtualRun::OnSent(Instant, const NodeId& from, const NodeId& to, const Message& message) {
+  checkers_.OnSent(from, to, message);
+  if (AreApart(from, to)) bytes_between_regions_ += WireSize(message);
+  if (sent_) sent_(from, message);
+}
+
+void VirtualRun::OnWithdrawn(Instant, const NodeId& from, const NodeId& to,
+                             const Message& message) {
+  checkers_.OnWithdrawn(from, to, message);
+  bytes_withdrawn_ += WireSize(message);
+  if (AreApart(from, to)) bytes_between_regions_ -= WireSize(message);
+}
+
+bool VirtualRun::AreApart(const NodeId& from, const NodeId& to) const {
+  const uint32_t a = NumberOf(from), b = NumberOf(to);
+  return a > 0 && b > 0 && options_.nodes[a - 1].region != options_.nodes[b - 1].region;
+}
 
 void VirtualRun::WantSignatures(CoordinatorOptions& options) {
   options.is_signed = [](const NodeId& by, const auto& statement, const auto& signature) {

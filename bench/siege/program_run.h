@@ -55,16 +55,21 @@ inline constexpr char kTinyModel[] =
 
 class ProgramRun {
  public:
+  static constexpr char kRegion[] = "frankfurt";
+
   // With `rtt_ms` everybody is so far from everybody: what takes time is waiting.
   ProgramRun(int nodes_min, int steps, int rtt_ms = 0, int stages = 1,
              const std::string& model = kTinyModel)
-      : bin_(BinDirectory()), is_shaped_(rtt_ms > 0) {
+      : ProgramRun(ConfigOf(nodes_min, steps, stages, model), rtt_ms > 0 ? ShapeOf(rtt_ms) : "") {}
+  // run.toml, and the network as of --shape; "": the machine's own.
+  ProgramRun(const std::string& config, const std::string& shape)
+      : bin_(BinDirectory()), is_shaped_(!shape.empty()) {
     std::string name =
         (std::filesystem::temp_directory_path() / "skerry-strangers-XXXXXX").string();
     SKERRY_CHECK(mkdtemp(name.data()) != nullptr, "a directory");
     at = name;
-    std::ofstream(at / "run.toml") << ConfigOf(nodes_min, steps, stages, model);
-    std::ofstream(at / "wan.toml") << ShapeOf(rtt_ms);
+    std::ofstream(at / "run.toml") << config;
+    std::ofstream(at / "wan.toml") << shape;
     std::ofstream text(at / "text.txt");
     for (int i = 0; i < 20'000; ++i) text << "line " << i * 7919 % 1000 << " of it.\n";
     text.close();
@@ -114,10 +119,13 @@ class ProgramRun {
     WaitFor(Log("dashboard"), "dashboard: ", *coordinator);
   }
 
-  ChildProcess Join(const std::string& ticket, const std::string& name) const {
+  // `region`: of a shape that has others.
+  ChildProcess Join(const std::string& ticket, const std::string& name,
+                    const std::string& region = kRegion) const {
     auto process = ChildProcess::Start(
         Shaped({bin_ + "skerry-node", "join", ticket, "--home", (at / name).string(), "--listen",
-                "tcp://127.0.0.1:*", "--device", "cpu", "--threads", "1"}),
+                "tcp://127.0.0.1:*", "--device", "cpu", "--threads", "1"},
+               region),
         Log(name).string());
     SKERRY_CHECK(process.ok(), "a process");
     return *std::move(process);
@@ -133,18 +141,17 @@ class ProgramRun {
   std::optional<ChildProcess> coordinator;
 
  private:
-  CommandLine Shaped(CommandLine command) const {
+  CommandLine Shaped(CommandLine command, const std::string& region = kRegion) const {
     if (is_shaped_) {
-      for (const std::string& more : {std::string("--shape"), (at / "wan.toml").string(),
-                                      std::string("--region"), std::string("frankfurt")})
-        command.push_back(more);
+      const std::string shape = (at / "wan.toml").string();
+      command.insert(command.end(), {"--shape", shape, "--region", region});
     }
     return command;
   }
   static std::string ShapeOf(int rtt_ms) {
     return absl::StrFormat(
-        "[[region]]\nname = \"frankfurt\"\n[same_region]\nrtt_ms = %d\nrate_mbps = 1000\n",
-        std::max(1, rtt_ms));
+        "[[region]]\nname = \"%s\"\n[same_region]\nrtt_ms = %d\nrate_mbps = 1000\n", kRegion,
+        rtt_ms);
   }
   static std::string BinDirectory() {
     return std::filesystem::canonical("/proc/self/exe").parent_path().string() + "/";

@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <set>
 
 #include "common/bytes.h"
 #include "common/cluster_groups.h"
 #include "common/digest.h"
 #include "common/status.h"
+#include "pipeline/plan/round_bytes.h"
 #include "pipeline/plan/route.h"
+#include "routing/stage_traffic.h"
 
 namespace skerry {
 namespace {
@@ -139,24 +142,55 @@ std::string WhyApart(const CohortInput& input, const NodeId& a, const NodeId& b)
   return "";
 }
 
-void SetCohorts(const CohortInput& input, PipelinePlan* plan) {
+NearPairs NearPairsOf(const CohortInput& input) {
+  if (!input.cluster.is_on()) return {};
+  const std::vector<NodeId>& nodes = input.links.nodes();
+  NearPairs near(nodes.size() * nodes.size());
+  bool any = false;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (!WhyApart(input, nodes[i], nodes[j]).empty()) continue;
+      near[i * nodes.size() + j] = near[j * nodes.size() + i] = 1;
+      any = true;
+    }
+  }
+  return any ? near : NearPairs();
+}
+
+void SetCohorts(const NearPairs& near, const LinkMatrix& links, PipelinePlan* plan) {
   for (StageAssignment& stage : plan->stages) {
     stage.cohorts.clear();
-    if (!input.cluster.is_on()) continue;
-    std::vector<std::vector<NodeId>> cohorts;
-    for (const NodeId& node : stage.replicas) {
-      const auto may_join = [&](const std::vector<NodeId>& cohort) {
-        return std::all_of(cohort.begin(), cohort.end(), [&](const NodeId& member) {
-          return WhyApart(input, member, node).empty();
-        });
-      };
-      auto home = std::find_if(cohorts.begin(), cohorts.end(), may_join);
-      if (home == cohorts.end()) home = cohorts.insert(cohorts.end(), std::vector<NodeId>());
-      home->push_back(node);
-      stage.cohorts.push_back(static_cast<int32_t>(home - cohorts.begin()));
-    }
-    if (cohorts.size() == stage.replicas.size()) stage.cohorts.clear();
+    if (near.empty()) continue;
+    std::vector<size_t> index;
+    for (const NodeId& node : stage.replicas)
+      index.push_back(static_cast<size_t>(links.IndexOf(node)));
+    const auto nodes = static_cast<size_t>(links.size());
+    stage.cohorts = CohortNumbers(
+        index.size(), [&](size_t a, size_t b) { return near[index[a] * nodes + index[b]] != 0; });
+    const std::set<int32_t> apart(stage.cohorts.begin(), stage.cohorts.end());
+    if (apart.size() == stage.replicas.size()) stage.cohorts.clear();
   }
+}
+
+void SetCohorts(const CohortInput& input, PipelinePlan* plan) {
+  SetCohorts(NearPairsOf(input), input.links, plan);
+}
+
+double RingSeconds(const RunConfig& config, const PipelinePlan& plan, int32_t stage,
+                   const std::vector<NodeId>& members, const LinkMatrix& links) {
+  const StageAssignment& held = StageAt(plan, stage);
+  const double bytes = GradientBytes(config, held.last_layer - held.first_layer, stage == 0);
+  std::vector<RingLink> ring;
+  for (size_t i = 0; i < members.size(); ++i) {
+    const int32_t from = links.IndexOf(members[i]);
+    const int32_t to = links.IndexOf(members[(i + 1) % members.size()]);
+    if (from == to) return 0;
+    if (from < 0 || to < 0 || !links.At(from, to).usable())
+      return std::numeric_limits<double>::infinity();
+    const LinkEstimate& link = links.At(from, to);
+    ring.push_back({bytes / link.bytes_per_s, link.rtt_s / 2});
+  }
+  return RingSeconds(ring);
 }
 
 absl::Status CheckCohorts(const PipelinePlan& plan) {

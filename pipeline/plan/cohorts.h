@@ -6,6 +6,7 @@
 // Pure; any thread. Without cohorts each replica is its own speaker.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -46,9 +47,21 @@ struct CohortInput {
 };
 // Why two replicas of a stage may not be in one cohort; "": they may.
 std::string WhyApart(const CohortInput& input, const NodeId& a, const NodeId& b);
+
+// [nodes, nodes] as the link matrix: 1 where WhyApart has nothing to say; empty: groups are off, or
+// nobody may be with anybody.
+using NearPairs = std::vector<uint8_t>;
+NearPairs NearPairsOf(const CohortInput& input);
+
 // Cohorts of every stage: slot by slot, each goes to the first all of whose members it may be with.
-// Stages without a cohort of two have none.
+// Stages without a cohort of two have none. `near` is of these links.
+void SetCohorts(const NearPairs& near, const LinkMatrix& links, PipelinePlan* plan);
 void SetCohorts(const CohortInput& input, PipelinePlan* plan);
+
+// What the ring of these members of a stage takes every step on these links, the outer optimizer's
+// work not counted; `config` is settled. Infinite if a link is not usable.
+double RingSeconds(const RunConfig& config, const PipelinePlan& plan, int32_t stage,
+                   const std::vector<NodeId>& members, const LinkMatrix& links);
 
 // InvalidArgument: not a number for each slot, or one below 0.
 absl::Status CheckCohorts(const PipelinePlan& plan);

@@ -42,6 +42,27 @@ Fleet FleetOf(const PlannerInput& input, const Contestants& contestants) {
   return fleet;
 }
 
+bool AreNear(const PlannerInput& input, int32_t a, int32_t b) {
+  const auto nodes = static_cast<size_t>(input.links.size());
+  return !input.near.empty() &&
+         input.near[static_cast<size_t>(a) * nodes + static_cast<size_t>(b)] != 0;
+}
+
+NearNodes NearOf(const PlannerInput& input, const Contestants& contestants,
+                 const Partition& partition) {
+  NearNodes near;
+  if (input.near.empty()) return near;
+  for (const int32_t a : contestants.link_index) {
+    for (const int32_t b : contestants.link_index) near.pairs.push_back(AreNear(input, a, b));
+  }
+  for (size_t stage = 0; stage < partition.stages.size(); ++stage) {
+    near.gradient_boundaries.push_back(
+        GradientBytes(input.config, partition.stages[stage].layers(), stage == 0) /
+        static_cast<double>(BoundaryBytes(input.config)));
+  }
+  return near;
+}
+
 }  // namespace
 
 Contestants Canonical(const PlannerInput& input) {
@@ -55,9 +76,12 @@ Contestants Canonical(const PlannerInput& input) {
     features.push_back(HashOf(speeds[i], memory));
     for (size_t j = 0; j < n; ++j) {
       if (i == j) continue;
-      const LinkEstimate& link =
-          input.links.At(input.links.IndexOf(input.nodes[i]), input.links.IndexOf(input.nodes[j]));
-      pairs[i * n + j] = link.usable() ? HashOf(link.rtt_s, link.bytes_per_s) : 0;
+      const int32_t from = input.links.IndexOf(input.nodes[i]);
+      const int32_t to = input.links.IndexOf(input.nodes[j]);
+      const LinkEstimate& link = input.links.At(from, to);
+      uint64_t& pair = pairs[i * n + j];
+      pair = link.usable() ? HashOf(link.rtt_s, link.bytes_per_s) : 0;
+      if (AreNear(input, from, to)) pair = Mix64(pair);
     }
   }
   Contestants contestants;
@@ -93,6 +117,7 @@ PlacementProblem ProblemOf(const PlannerInput& input, const Contestants& contest
   problem.workload = WorkloadOf(config, partition, paths, steps_max);
   problem.fleet = FleetOf(input, contestants);
   Charge(config, partition, &problem);
+  problem.near = NearOf(input, contestants, partition);
   problem.node_bytes = OfferedFor(config, contestants.memory_bytes, contestants.devices);
   problem.fleet.repeats = RepeatsOf(config, partition, problem.node_bytes);
   for (size_t stage = 0; stage < partition.stages.size(); ++stage) {

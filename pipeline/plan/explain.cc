@@ -59,6 +59,16 @@ std::string SlowLinkLine(const PipelinePlan& plan, const PlanFigures& figures) {
       plan.slow_links.size(), figures.evaluation.step_s, figures.plain_step_s);
 }
 
+std::string CohortLine(const PipelinePlan& plan, const PlanFigures& figures) {
+  const auto replicas = static_cast<int32_t>(figures.evaluation.busy_s.size());
+  const bool any = std::any_of(plan.stages.begin(), plan.stages.end(),
+                               [](const auto& stage) { return !stage.cohorts.empty(); });
+  if (!any) return "";
+  return absl::StrFormat(
+      "cohorts: %d of %d replicas speak in outer rounds; a step's sums of gradients take %.3f s\n",
+      figures.speakers, replicas, figures.ring_s);
+}
+
 size_t LongestPath(const PipelinePlan& plan) {
   size_t longest = 0;
   for (const Path& path : plan.paths) longest = std::max(longest, path.size());
@@ -93,7 +103,7 @@ std::string ExplainPlan(const PipelinePlan& plan, const RunConfig& config, const
   if (!figures.batch.empty()) {
     text += "the planner chose " + figures.batch;
   }
-  const double total = evaluation.step_s + figures.exposed_s;
+  const double total = figures.inner_s() + figures.exposed_s;
   const double busiest = evaluation.busy_s[static_cast<size_t>(evaluation.critical_slot)];
   text += absl::StrFormat("a step takes %.3f s; %s computes most: %.3f s of it\n", total, critical,
                           busiest);
@@ -101,6 +111,7 @@ std::string ExplainPlan(const PipelinePlan& plan, const RunConfig& config, const
     text += absl::StrFormat("of that, %.3f s are outer traffic that %d overlap steps do not hide\n",
                             figures.exposed_s, config.outer.overlap_steps);
   }
+  text += CohortLine(plan, figures);
   text += absl::StrFormat("outer rounds%s: %s%s\n", figures.outer_was_open ? ", chosen" : "",
                           ModeText(config.outer), OuterText(figures.outer));
   text += SlowLinkLine(plan, figures);

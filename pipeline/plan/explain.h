@@ -17,6 +17,8 @@ struct PlanFigures {
   std::string batch;      // why microbatches and window are as they are; empty: as configured
   Evaluation evaluation;  // slots numbered over all stages, stage 0 first
   std::vector<int32_t> recomputed;  // [slots] layers whose activations are computed again
+  double ring_s = 0;                // the slowest cohort sums its gradients, per step
+  int32_t speakers = 0;             // of all stages' replicas
   double exposed_s = 0;             // outer traffic not hidden, per step
   double first_s = 0;               // what the first placement tried would have taken
   double placement_bound_s = 0;     // of this placement
@@ -25,6 +27,7 @@ struct PlanFigures {
   OuterChoice outer;
   bool outer_was_open = false;  // the planner chose some of it
   double plain_step_s = 0;      // where the plan names slow links: the step if they were not
+  double inner_s() const { return evaluation.step_s + ring_s; }
 };
 
 // `config` is settled.

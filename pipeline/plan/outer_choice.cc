@@ -26,11 +26,16 @@ struct Exchange {
   double seconds_per_bit = 0;  // all sending, beside the activations
   double alone_s_per_bit = 0;  // the same if nobody shared the line
   double latency_s = 0;
+  double passing_s_per_bit = 0;   // on to the members of a cohort that hears it
   double boundaries_per_bit = 0;  // what is sent, in boundary payloads
   double uplink_free = 1;
   // Of one message: in streaming that of a fragment, which are about equal.
   double Seconds(double bits, int64_t fragments) const {
-    return seconds_per_bit * bits / static_cast<double>(fragments) + latency_s;
+    return seconds_per_bit * bits / static_cast<double>(fragments) +
+           (latency_s + passing_s_per_bit * bits / static_cast<double>(fragments));
+  }
+  double AloneSeconds(double bits) const {
+    return alone_s_per_bit * bits + (latency_s + passing_s_per_bit * bits);
   }
   // Of all messages of a span of τ steps, one after the other.
   double LineSeconds(double bits) const { return seconds_per_bit * bits; }
@@ -89,6 +94,19 @@ std::vector<double> UplinkSeconds(const PlacementProblem& problem, const Placeme
   return seconds;
 }
 
+// [slots] the members of a cohort at its speaker's slot; empty at the others'.
+std::vector<std::vector<int32_t>> CohortsBySpeaker(const PlacementProblem& problem,
+                                                   const Placement& placement) {
+  std::vector<std::vector<int32_t>> cohorts(placement.size());
+  for (const std::vector<int32_t>& slots : SlotsByStage(problem.workload)) {
+    for (std::vector<int32_t>& cohort : CohortsAmong(problem, placement, slots)) {
+      const auto speaker = static_cast<size_t>(cohort.front());
+      cohorts[speaker] = std::move(cohort);
+    }
+  }
+  return cohorts;
+}
+
 std::vector<Exchange> ExchangesOf(const PlacementProblem& problem, const Placement& placement,
                                   double step_s, double encoded_bits) {
   const Workload& workload = problem.workload;
@@ -96,8 +114,10 @@ std::vector<Exchange> ExchangesOf(const PlacementProblem& problem, const Placeme
   std::vector<Line> lines(placement.size());
   const std::vector<double> uplink = UplinkSeconds(problem, placement, line_of, &lines);
   const auto free_of = [&](double busy_s) { return std::max(kUplinkFreeMin, 1 - busy_s / step_s); };
+  const auto cohorts = CohortsBySpeaker(problem, placement);
   std::vector<std::pair<size_t, Exchange>> of_slots;
   for (size_t slot = 0; slot < placement.size(); ++slot) {
+    if (cohorts[slot].empty()) continue;
     const auto stage = static_cast<size_t>(workload.stage_of_slot[slot]);
     const double per_bit = problem.outer.delta_boundaries[stage] / encoded_bits;
     Exchange exchange;
@@ -105,11 +125,14 @@ std::vector<Exchange> ExchangesOf(const PlacementProblem& problem, const Placeme
     int32_t others = 0;
     for (size_t other = 0; other < placement.size(); ++other) {
       if (other == slot || static_cast<size_t>(workload.stage_of_slot[other]) != stage) continue;
+      if (cohorts[other].empty()) continue;
       const size_t pair = problem.fleet.Pair(placement[slot], placement[other]);
       const double takes_s = per_bit * problem.fleet.wire_s[pair];
       exchange.seconds_per_bit += takes_s / exchange.uplink_free;
       if (line_of[slot] != line_of[other]) lines[line_of[slot]].seconds_per_bit += takes_s;
       exchange.latency_s = std::max(exchange.latency_s, problem.fleet.latency_s[pair]);
+      exchange.passing_s_per_bit = std::max(
+          exchange.passing_s_per_bit, PassingSeconds(problem, placement, cohorts[other], per_bit));
       exchange.boundaries_per_bit += per_bit;
       ++others;
     }
@@ -169,7 +192,7 @@ double StepsNeeded(const OuterConfig& outer, const std::vector<Exchange>& exchan
     // by less than the line: it never asks for δ = τ, where replicas hold two rounds of messages.
     double alone = 0;
     for (const Exchange& exchange : exchanges) {
-      alone = std::max(alone, steps(exchange.alone_s_per_bit * bits + exchange.latency_s));
+      alone = std::max(alone, steps(exchange.AloneSeconds(bits)));
     }
     const double half = std::floor(static_cast<double>(candidate.inner_steps) / 2);
     return std::max(alone, std::min(steps(slowest->Seconds(bits, 1)), half));

@@ -6,7 +6,8 @@
 // its uplink's time that activations leave free, which go first. Nodes that measure as near to each
 // other as in one local network leave it through one access line, all at the same time, of whatever
 // stages they are. δ hides an exchange if δ steps last as long. What costs loss least is tried
-// first (docs/OUTER_STEPS.md):
+// first (docs/OUTER_STEPS.md). Of a cohort its speaker sends, to the other speakers, who pass on
+// (docs/decisions/0058):
 //
 //   for τ of {8, 16, 32, 64, 128}         smaller first; fitted to a divisor of the run's steps
 //     for codec of int8, int4, ternary    richer first

@@ -75,6 +75,26 @@ absl::StatusOr<Fleet> FleetOf(const PlannerInput& input, const RunConfig& config
   return fleet;
 }
 
+// The cohorts that the plan has: slots of one are near each other, and no others.
+NearNodes NearOf(const RunConfig& config, const PipelinePlan& plan) {
+  std::vector<std::pair<size_t, int32_t>> cohorts;  // of the slots: stage, number
+  NearNodes near;
+  bool any = false;
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    const StageAssignment& held = plan.stages[stage];
+    const double bytes = GradientBytes(config, held.last_layer - held.first_layer, stage == 0);
+    near.gradient_boundaries.push_back(bytes / static_cast<double>(BoundaryBytes(config)));
+    for (size_t slot = 0; slot < held.replicas.size(); ++slot)
+      cohorts.emplace_back(stage, held.cohorts.empty() ? -1 : held.cohorts[slot]);
+    any = any || !held.cohorts.empty();
+  }
+  if (!any) return near;
+  for (const auto& one : cohorts) {
+    for (const auto& other : cohorts) near.pairs.push_back(one.second >= 0 && one == other);
+  }
+  return near;
+}
+
 }  // namespace
 
 absl::StatusOr<PlanModel> ModelOf(const PlannerInput& input, const PipelinePlan& plan) {
@@ -93,6 +113,7 @@ absl::StatusOr<PlanModel> ModelOf(const PlannerInput& input, const PipelinePlan&
   std::iota(model.placement.begin(), model.placement.end(), 0);
   model.problem.workload = WorkloadOf(config, plan);
   SKERRY_ASSIGN_OR_RETURN(model.problem.fleet, FleetOf(input, config, plan, model.node_of_slot));
+  model.problem.near = NearOf(config, plan);
   model.problem.outer.inner_steps = std::max<int64_t>(1, config.outer.inner_steps);
   model.problem.outer.overlap_steps = HidingSteps(config.outer);
   const auto payload = static_cast<double>(BoundaryBytes(config));

@@ -108,7 +108,7 @@ absl::StatusOr<Placed> PlaceFor(const PlannerInput& input, const Contestants& co
   {
     Evaluator evaluator(problem.workload, problem.fleet);
     const auto total = [&](const Placement& placement) {
-      const double step_s = evaluator.StepSeconds(placement);
+      const double step_s = evaluator.StepSeconds(placement) + RingSeconds(problem, placement);
       return step_s + ExposedSeconds(problem, placement, step_s);
     };
     figures.first_s = total(partition.nodes);
@@ -128,7 +128,9 @@ absl::StatusOr<Placed> PlaceFor(const PlannerInput& input, const Contestants& co
   problem.fleet = WithSlowLinks(problem.fleet, placed.placement, placed.slow_links, share);
   Evaluator evaluator(problem.workload, problem.fleet);
   figures.evaluation = evaluator.Evaluate(placed.placement);
-  figures.exposed_s = ExposedSeconds(problem, placed.placement, figures.evaluation.step_s);
+  figures.ring_s = RingSeconds(problem, placed.placement);
+  figures.speakers = Speakers(problem, placed.placement);
+  figures.exposed_s = ExposedSeconds(problem, placed.placement, figures.inner_s());
   figures.placement_bound_s = PlacementBound(problem.workload, problem.fleet, placed.placement);
   figures.evaluations = found.evaluations;
   return placed;
@@ -155,7 +157,7 @@ void ChooseOuterThatFits(const OuterConfig& given, PlannerInput* input,
   placed->figures.outer_was_open = IsOuterOpen(given);
   for (int64_t part = 1; part <= kWantedPart; part *= 2) {
     placed->figures.outer = ChooseOuter(asked, placed->problem, placed->placement,
-                                        placed->figures.evaluation.step_s, encoded_as, part);
+                                        placed->figures.inner_s(), encoded_as, part);
     config.outer = Chosen(given, placed->figures.outer);
     if (given.overlap_steps >= 0 ||
         kWantedPart * config.outer.overlap_steps <= config.outer.inner_steps) {
@@ -180,7 +182,7 @@ absl::StatusOr<Placed> PlaceAndChoose(const OuterConfig& given, PlannerInput* in
     const double exposed_before = placed.figures.exposed_s;
     Charge(config, partition, &placed.problem);
     placed.figures.exposed_s =
-        ExposedSeconds(placed.problem, placed.placement, placed.figures.evaluation.step_s);
+        ExposedSeconds(placed.problem, placed.placement, placed.figures.inner_s());
     // Where nothing is exposed, the search looked for the same.
     if (exposed_before == placed.figures.exposed_s || again == kPlacedAgainMax) return placed;
   }
@@ -231,7 +233,10 @@ absl::StatusOr<PlannedRun> PlanFor(const PlannerInput& input, PlacementEffort ef
   Settle(input.config.outer, figures.outer, &run.plan.settings);
   SettleBatch(input.config, config, &run.plan.settings);
   run.plan.slow_links = NodeLinks(placed, contestants);
-  run.predicted_step_s = figures.evaluation.step_s + figures.exposed_s;
+  SetCohorts(input.near, input.links, &run.plan);
+  run.predicted_step_s = figures.inner_s() + figures.exposed_s;
+  run.ring_s = figures.ring_s;
+  run.speakers = figures.speakers;
   run.lower_bound_s = figures.any_bound_s;
   run.outer = figures.outer;
   run.plain_step_s = figures.plain_step_s;
@@ -271,8 +276,10 @@ std::string LeftOut(const std::vector<NodeId>& all, const std::vector<NodeId>& t
 
 }  // namespace
 
-absl::StatusOr<PlannedRun> MakePlan(const PlannerInput& input) {
-  SKERRY_RETURN_IF_ERROR(CheckInput(input));
+absl::StatusOr<PlannedRun> MakePlan(const PlannerInput& given) {
+  SKERRY_RETURN_IF_ERROR(CheckInput(given));
+  PlannerInput input = given;
+  input.near = NearPairsOf({input.config.cluster, input.devices, input.regions, input.links});
   if (input.is_quick && input.config.pipeline.stages > 0) {
     return PlanFor(input, PlacementEffort::kQuick);
   }

@@ -5,6 +5,9 @@
 // path_table.h); the *placement* of nodes on its slots is simulated annealing on measured links and
 // devices (routing/placement.h) and changes the time of a step, never its arithmetic.
 //
+// With [cluster] groups the plan has cohorts, and placements are compared with what their rings
+// take and what their speakers send (routing/stage_traffic.h).
+//
 // Pure and deterministic: equal input, equal plan, on every machine. About a second at 20 nodes.
 // The names of nodes play no part beyond breaking exact ties: relabelling a fleet changes no
 // predicted time.
@@ -19,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "common/ids.h"
 #include "common/run_config.h"
+#include "pipeline/plan/cohorts.h"
 #include "pipeline/plan/message_cost.h"
 #include "pipeline/plan/outer_choice.h"
 #include "routing/topology.h"
@@ -32,18 +36,23 @@ struct PlannerInput {
   std::vector<NodeId> nodes;                // who takes part: ascending, without repetition
   std::map<NodeId, DeviceProfile> devices;  // of every node; gflops 0: not measured, fleet median
   LinkMatrix links;                         // of at least these nodes
+  std::map<NodeId, std::string> regions;    // for [cluster] groups that names some
   int64_t version = 1;                      // of the plan to make
   double message_s = kMessageSeconds;       // what a message costs a node besides its bytes
   bool is_quick = false;  // any sound plan, in milliseconds: where its worth is no matter
+  NearPairs near;         // MakePlan's own: of the links as they were before anything was rounded
 };
 
 struct PlannedRun {
   PipelinePlan plan;
-  double predicted_step_s = 0;  // steady state, outer traffic that is not hidden included
-  double lower_bound_s = 0;     // no placement of this logical plan can be faster (lower_bound.h)
-  OuterChoice outer;            // of the rounds, whoever chose it
-  double plain_step_s = 0;      // without outer traffic, if the slow links were not compressed
-  std::string explanation;      // several lines of text for people: why so, and what limits it
+  // Steady state, outer traffic that is not hidden and rings of cohorts included.
+  double predicted_step_s = 0;
+  double ring_s = 0;         // of that: the slowest cohort sums its gradients
+  int32_t speakers = 0;      // in outer rounds, of all stages; without cohorts every replica
+  double lower_bound_s = 0;  // no placement of this logical plan can be faster (lower_bound.h)
+  OuterChoice outer;         // of the rounds, whoever chose it
+  double plain_step_s = 0;   // without outer traffic, if the slow links were not compressed
+  std::string explanation;   // several lines of text for people: why so, and what limits it
 };
 
 // InvalidArgument or FailedPrecondition or ResourceExhausted when there is no plan; the message

@@ -192,15 +192,16 @@ PipelinePlan LivingOnly(PipelinePlan plan) {
   living.joining.clear();
   std::map<Slot, Slot> place;
   for (int32_t stage = 0; stage < static_cast<int32_t>(plan.stages.size()); ++stage) {
-    StageAssignment kept = StageOf(plan, stage);
+    const StageAssignment& whole = StageOf(plan, stage);
+    StageAssignment kept = whole;
     kept.replicas.clear();
-    const auto& replicas = StageOf(plan, stage).replicas;
-    for (int32_t r = 0; r < static_cast<int32_t>(replicas.size()); ++r) {
-      const NodeId& node = replicas[static_cast<size_t>(r)];
-      if (IsDead(plan, node)) continue;
-      place[{stage, r}] = {static_cast<int32_t>(living.stages.size()),
-                           static_cast<int32_t>(kept.replicas.size())};
-      kept.replicas.push_back(node);
+    kept.cohorts.clear();
+    for (size_t r = 0; r < whole.replicas.size(); ++r) {
+      if (IsDead(plan, whole.replicas[r])) continue;
+      place[{stage, static_cast<int32_t>(r)}] = {static_cast<int32_t>(living.stages.size()),
+                                                 static_cast<int32_t>(kept.replicas.size())};
+      kept.replicas.push_back(whole.replicas[r]);
+      if (!whole.cohorts.empty()) kept.cohorts.push_back(whole.cohorts[r]);
     }
     if (!kept.replicas.empty()) living.stages.push_back(std::move(kept));
   }

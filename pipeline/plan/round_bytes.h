@@ -11,13 +11,20 @@
 namespace skerry {
 
 // Bytes that a replica sends to each of the others of its stage in a round: its whole delta, or in
-// a sharded round its pieces of the other's part and the sum of its own.
+// a sharded round its pieces of the other's part and the sum of its own. With cohorts rounds are
+// not sharded, and "replica" is a speaker.
 inline double RoundBytesToEach(const RunConfig& config, int32_t layers, bool holds_ends,
                                size_t replicas) {
   const auto delta = static_cast<double>(DeltaBytes(config, layers, holds_ends));
-  if (!IsSharded(config.outer, static_cast<int64_t>(replicas))) return delta;
+  if (config.cluster.is_on() || !IsSharded(config.outer, static_cast<int64_t>(replicas)))
+    return delta;
   const double down = SumBitsOf(config.outer) / DeltaBitsOf(config.outer);
   return delta * (1 + down) / static_cast<double>(replicas);
+}
+
+// Of the gradients that the members of a cohort sum every step: float32, whatever is computed in.
+inline double GradientBytes(const RunConfig& config, int32_t layers, bool holds_ends) {
+  return sizeof(float) * static_cast<double>(StageParameters(config.model, layers, holds_ends));
 }
 
 // Inner steps that hide the transfer of all that a replica sends in a span of τ steps: δ, in

@@ -1,0 +1,137 @@
+#include "routing/stage_traffic.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "routing/placement.h"
+
+namespace skerry {
+namespace {
+
+int32_t NodeAt(const Placement& placement, int32_t slot) {
+  return placement[static_cast<size_t>(slot)];
+}
+
+double RingOf(const PlacementProblem& problem, const Placement& placement,
+              const std::vector<int32_t>& cohort, double boundaries) {
+  if (cohort.size() < 2) return 0;
+  const Fleet& fleet = problem.fleet;
+  std::vector<RingLink> ring;
+  for (size_t i = 0; i < cohort.size(); ++i) {
+    const int32_t next = cohort[(i + 1) % cohort.size()];
+    const size_t pair = fleet.Pair(NodeAt(placement, cohort[i]), NodeAt(placement, next));
+    ring.push_back({boundaries * fleet.wire_s[pair], fleet.latency_s[pair]});
+  }
+  return RingSeconds(ring);
+}
+
+// Until the delta of a speaker has reached everybody, by its cohort's number.
+double DeltaOf(const PlacementProblem& problem, const Placement& placement, double boundaries,
+               const std::vector<std::vector<int32_t>>& cohorts, size_t speaker) {
+  const Fleet& fleet = problem.fleet;
+  const int32_t from = NodeAt(placement, cohorts[speaker].front());
+  double sending = 0, arriving = 0;
+  for (size_t other = 0; other < cohorts.size(); ++other) {
+    if (other == speaker) continue;
+    const size_t pair = fleet.Pair(from, NodeAt(placement, cohorts[other].front()));
+    sending += boundaries * fleet.wire_s[pair];
+    arriving =
+        std::max(arriving, fleet.latency_s[pair] +
+                               PassingSeconds(problem, placement, cohorts[other], boundaries));
+  }
+  return sending + arriving;
+}
+
+}  // namespace
+
+double RingSeconds(const std::vector<RingLink>& ring) {
+  if (ring.size() < 2) return 0;
+  double slowest = 0, longest = 0;
+  for (const RingLink& link : ring) {
+    slowest = std::max(slowest, link.all_s);
+    longest = std::max(longest, link.way_s);
+  }
+  const auto members = static_cast<double>(ring.size());
+  return 2 * (members - 1) * (slowest / members + longest);
+}
+
+std::vector<std::vector<int32_t>> SlotsByStage(const Workload& workload) {
+  std::vector<std::vector<int32_t>> slots_of;
+  for (int32_t slot = 0; slot < workload.slots(); ++slot) {
+    const auto stage = static_cast<size_t>(workload.stage_of_slot[static_cast<size_t>(slot)]);
+    if (stage >= slots_of.size()) slots_of.resize(stage + 1);
+    slots_of[stage].push_back(slot);
+  }
+  return slots_of;
+}
+
+std::vector<std::vector<int32_t>> CohortsAmong(const PlacementProblem& problem,
+                                               const Placement& placement,
+                                               const std::vector<int32_t>& slots) {
+  std::vector<std::vector<int32_t>> cohorts;
+  if (!problem.near.IsOn()) {
+    for (const int32_t slot : slots) cohorts.push_back({slot});
+    return cohorts;
+  }
+  const std::vector<int32_t> numbers = CohortNumbers(slots.size(), [&](size_t a, size_t b) {
+    return problem.near.Are(problem.fleet, NodeAt(placement, slots[a]),
+                            NodeAt(placement, slots[b]));
+  });
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const auto number = static_cast<size_t>(numbers[i]);
+    if (number == cohorts.size()) cohorts.emplace_back();
+    cohorts[number].push_back(slots[i]);
+  }
+  return cohorts;
+}
+
+double PassingSeconds(const PlacementProblem& problem, const Placement& placement,
+                      const std::vector<int32_t>& cohort, double boundaries) {
+  double seconds = 0;
+  for (size_t i = 1; i < cohort.size(); ++i) {
+    seconds += boundaries * problem.fleet.wire_s[problem.fleet.Pair(NodeAt(placement, cohort[0]),
+                                                                    NodeAt(placement, cohort[i]))];
+  }
+  return seconds;
+}
+
+StageTraffic TrafficOf(const PlacementProblem& problem, const Placement& placement, size_t stage,
+                       const std::vector<int32_t>& slots) {
+  const std::vector<std::vector<int32_t>> cohorts = CohortsAmong(problem, placement, slots);
+  const double boundaries = problem.outer.delta_boundaries[stage];
+  StageTraffic traffic;
+  traffic.speakers = static_cast<int32_t>(cohorts.size());
+  for (size_t speaker = 0; speaker < cohorts.size(); ++speaker) {
+    traffic.delta_s =
+        std::max(traffic.delta_s, DeltaOf(problem, placement, boundaries, cohorts, speaker));
+    if (!problem.near.IsOn()) continue;
+    traffic.ring_s = std::max(traffic.ring_s, RingOf(problem, placement, cohorts[speaker],
+                                                     problem.near.gradient_boundaries[stage]));
+    const int32_t from = NodeAt(placement, cohorts[speaker].front());
+    for (size_t other = 0; other < cohorts.size(); ++other) {
+      if (other == speaker) continue;
+      const int32_t to = NodeAt(placement, cohorts[other].front());
+      traffic.distance += std::sqrt(problem.fleet.latency_s[problem.fleet.Pair(from, to)]);
+    }
+  }
+  traffic.distance *= boundaries / static_cast<double>(problem.outer.inner_steps);
+  return traffic;
+}
+
+double RingSeconds(const PlacementProblem& problem, const Placement& placement) {
+  if (!problem.near.IsOn()) return 0;
+  double slowest = 0;
+  const std::vector<std::vector<int32_t>> slots_of = SlotsByStage(problem.workload);
+  for (size_t stage = 0; stage < slots_of.size(); ++stage)
+    slowest = std::max(slowest, TrafficOf(problem, placement, stage, slots_of[stage]).ring_s);
+  return slowest;
+}
+
+int32_t Speakers(const PlacementProblem& problem, const Placement& placement) {
+  size_t speakers = 0;
+  for (const std::vector<int32_t>& slots : SlotsByStage(problem.workload))
+    speakers += CohortsAmong(problem, placement, slots).size();
+  return static_cast<int32_t>(speakers);
+}
+
+}  // namespace skerry
