@@ -110,6 +110,12 @@ TEST_CASE("Tidy: words in comments and strings are not code", "[tidy]") {
   CHECK(Breaks("hosts", "model/a.cc", "int n = 1'000; std::mutex m; int k = 1'000;\n"));
 }
 
+TEST_CASE("Tidy: what differs with the place or time of a build is found", "[tidy]") {
+  CHECK(Breaks("builds", "common/a.cc", "#define PLACE Say(_\137FILE__)\n"));
+  CHECK(Breaks("builds", "tests/wire/a_test.cc", "Say(_\137TIME__);\n"));
+  CHECK_FALSE(Breaks("builds", "common/a.cc", "Say(_\137FILE_NAME__);\n"));
+}
+
 TEST_CASE("Tidy: a test that sleeps or reads a clock is found", "[tidy]") {
   CHECK(Breaks("tests", "tests/wire/a_test.cc", "std::this_thread::sleep_for(1s);\n"));
   CHECK(Breaks("tests", "tests/wire/a_test.cc", "std::chrono::system_clock::now();\n"));

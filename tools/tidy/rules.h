@@ -36,7 +36,8 @@ void CheckFloors(const Source& source, Findings& findings);
 void CheckFences(const Source& source, Findings& findings);
 
 // Clocks, threads and unseeded chance only in common/, wire/ beyond messages, kernels/ and program
-// files; nobody throws; tests neither sleep nor look at a clock.
+// files; nobody throws, or says where and when it was built; tests neither sleep nor look at a
+// clock.
 void CheckHosts(const Source& source, Findings& findings);
 
 // Files ≤ 400 lines, lines ≤ 100 columns (Unicode code points), functions ≤ 60 lines, headers open
