@@ -78,6 +78,43 @@ void Evaluator::OpenSteps(Server& server, int32_t slot) const {
   }
 }
 
+// All members have done what they have to do in a step, if there is one.
+void Evaluator::SumSoon(double now, int32_t ring) {
+  const auto& of_slot = rings_->ring_of_slot;
+  const auto first = std::find(of_slot.begin(), of_slot.end(), ring) - of_slot.begin();
+  if (servers_[static_cast<size_t>(first)].step == workload_.steps) return;
+  Event opens;
+  opens.ring = ring;
+  Schedule(now + rings_->seconds[static_cast<size_t>(ring)], opens);
+}
+
+// Of a ring the members' next step opens together; who has nothing to do in it keeps nobody.
+void Evaluator::OpenTogether(double now, int32_t ring) {
+  int32_t& working = working_[static_cast<size_t>(ring)];
+  const auto& of_slot = rings_->ring_of_slot;
+  for (size_t slot = 0; slot < of_slot.size(); ++slot) {
+    Server& server = servers_[slot];
+    if (of_slot[slot] != ring || ++server.step == workload_.steps) continue;
+    server.left = visits_[slot][static_cast<size_t>(server.step)];
+    working += server.left > 0 ? 1 : 0;
+  }
+  end_ = std::max(end_, now);
+  if (working == 0) return SumSoon(now, ring);
+  for (size_t slot = 0; slot < of_slot.size(); ++slot) {
+    if (of_slot[slot] == ring && !servers_[slot].busy) Dispatch(now, static_cast<int32_t>(slot));
+  }
+}
+
+void Evaluator::EndStep(double now, int32_t slot) {
+  const int32_t ring = RingOf(slot);
+  if (ring < 0) {
+    Server& server = servers_[static_cast<size_t>(slot)];
+    ++server.step;
+    return OpenSteps(server, slot);
+  }
+  if (--working_[static_cast<size_t>(ring)] == 0) SumSoon(now, ring);
+}
+
 void Evaluator::Reset() {
   due_.clear();
   events_.clear();
@@ -98,16 +135,28 @@ void Evaluator::Reset() {
     server.next_start = 0;
     OpenSteps(server, slot);
   }
+  if (rings_ == nullptr) return;
+  working_.assign(rings_->seconds.size(), 0);
+  for (int32_t slot = 0; slot < workload_.slots(); ++slot) {
+    if (RingOf(slot) < 0) continue;
+    Server& server = servers_[static_cast<size_t>(slot)];
+    server.step = 0;
+    server.left = visits_[static_cast<size_t>(slot)].front();
+    working_[static_cast<size_t>(RingOf(slot))] += server.left > 0 ? 1 : 0;
+  }
+  for (size_t ring = 0; ring < working_.size(); ++ring) {
+    if (working_[ring] == 0) SumSoon(0, static_cast<int32_t>(ring));
+  }
 }
 
-void Evaluator::Schedule(double at, bool done, Task task, int32_t microbatch, int32_t hop) {
+void Evaluator::Schedule(double at, const Event& event) {
   if (free_events_.empty()) {
     free_events_.push_back(static_cast<uint32_t>(events_.size()));
     events_.emplace_back();
   }
   const Due due{at, created_++, free_events_.back()};
   free_events_.pop_back();
-  events_[due.event] = {SlotAt(microbatch, hop), microbatch, hop, task, done};
+  events_[due.event] = event;
   size_t place = due_.size();
   due_.push_back(due);
   while (place > 0) {
@@ -142,7 +191,8 @@ Evaluator::Due Evaluator::PopDue() {
 void Evaluator::Send(double now, int32_t microbatch, int32_t from_hop, int32_t to_hop, Task task) {
   const int32_t from_slot = SlotAt(microbatch, from_hop);
   const int32_t to_slot = SlotAt(microbatch, to_hop);
-  if (from_slot == to_slot) return Schedule(now, false, task, microbatch, to_hop);
+  const Event arrives{to_slot, microbatch, to_hop, task};
+  if (from_slot == to_slot) return Schedule(now, arrives);
   const size_t pair = fleet_.Pair((*placement_)[static_cast<size_t>(from_slot)],
                                   (*placement_)[static_cast<size_t>(to_slot)]);
   double& uplink_free = servers_[static_cast<size_t>(from_slot)].uplink_free;
@@ -160,7 +210,7 @@ void Evaluator::Send(double now, int32_t microbatch, int32_t from_hop, int32_t t
   link_free = start + share * fleet_.wire_s[pair];
   // Of messages under way at once the one sent first is received first.
   downlink_free = std::max(start + latency_s, downlink_free) + share * lines_.down_s[pair];
-  Schedule(std::max(link_free + latency_s, downlink_free), false, task, microbatch, to_hop);
+  Schedule(std::max(link_free + latency_s, downlink_free), arrives);
 }
 
 void Evaluator::Arrive(double now, const Event& event) {
@@ -182,10 +232,7 @@ void Evaluator::Finish(double now, const Event& event) {
       --server.in_flight;
     }
     end_ = now;
-    if (--server.left == 0) {
-      ++server.step;
-      OpenSteps(server, event.slot);
-    }
+    if (--server.left == 0) EndStep(now, event.slot);
   } else if (event.task == Task::kLoss) {
     Send(now, event.microbatch, 0, length - 1, Task::kBackward);
   } else if (event.hop + 1 < length) {
@@ -229,19 +276,22 @@ void Evaluator::Dispatch(double now, int32_t slot) {
     records_->push_back(
         {slot, chosen.microbatch, chosen.hop, chosen.task, chosen.arrived_s, now, now + seconds});
   }
-  Schedule(now + seconds, true, chosen.task, chosen.microbatch, chosen.hop);
+  Schedule(now + seconds, {slot, chosen.microbatch, chosen.hop, chosen.task, true});
 }
 
-double Evaluator::StepSeconds(const Placement& placement) {
+double Evaluator::StepSeconds(const Placement& placement, const StepRings* rings) {
   SKERRY_CHECK(placement.size() == servers_.size());
   placement_ = &placement;
+  rings_ = rings;
   Reset();
   for (int32_t slot = 0; slot < workload_.slots(); ++slot) Dispatch(0, slot);
   while (!due_.empty() && is_usable_) {
     const Due due = PopDue();
     const Event event = events_[due.event];
     free_events_.push_back(due.event);
-    if (event.done) {
+    if (event.ring >= 0) {
+      OpenTogether(due.at, event.ring);
+    } else if (event.done) {
       Finish(due.at, event);
     } else {
       Arrive(due.at, event);
@@ -254,18 +304,18 @@ double Evaluator::StepSeconds(const Placement& placement) {
   return end_ / workload_.steps;
 }
 
-std::vector<TaskRecord> Evaluator::Trace(const Placement& placement) {
+std::vector<TaskRecord> Evaluator::Trace(const Placement& placement, const StepRings* rings) {
   std::vector<TaskRecord> records;
   records_ = &records;
-  const double step_s = StepSeconds(placement);
+  const double step_s = StepSeconds(placement, rings);
   records_ = nullptr;
   if (std::isinf(step_s)) records.clear();
   return records;
 }
 
-Evaluation Evaluator::Evaluate(const Placement& placement) {
+Evaluation Evaluator::Evaluate(const Placement& placement, const StepRings* rings) {
   Evaluation evaluation;
-  evaluation.step_s = StepSeconds(placement);
+  evaluation.step_s = StepSeconds(placement, rings);
   if (std::isinf(evaluation.step_s)) return evaluation;
   for (const Server& server : servers_) {
     const double busy = server.busy_s / workload_.steps;

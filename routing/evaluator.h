@@ -90,16 +90,24 @@ struct NodeLines {
   std::vector<double> down_s;
 };
 
+// Slots that wait for each other at the end of every step, and then so long before their next one
+// opens: cohorts, which sum their gradients (stage_traffic.h).
+struct StepRings {
+  std::vector<int32_t> ring_of_slot;  // [slots]; −1: none
+  std::vector<double> seconds;        // [rings]
+};
+
 // Owns scratch memory. Not thread-safe; one per thread.
 class Evaluator {
  public:
   // References are kept.
   Evaluator(const Workload& workload, const Fleet& fleet);
 
-  double StepSeconds(const Placement& placement);
-  Evaluation Evaluate(const Placement& placement);
+  // `rings` nullptr: nobody waits for others.
+  double StepSeconds(const Placement& placement, const StepRings* rings = nullptr);
+  Evaluation Evaluate(const Placement& placement, const StepRings* rings = nullptr);
   // Every task by its start. Empty if a link is not usable.
-  std::vector<TaskRecord> Trace(const Placement& placement);
+  std::vector<TaskRecord> Trace(const Placement& placement, const StepRings* rings = nullptr);
 
  private:
   // In order of preference, as in pipeline/exec.
@@ -111,6 +119,7 @@ class Evaluator {
     int32_t hop = 0;
     Task task = Task::kForward;
     bool done = false;  // the task is over; otherwise its input has arrived
+    int32_t ring = -1;  // instead of all that: its members' next step opens
   };
   struct Due {  // small: a heap moves many for each event
     double at = 0;
@@ -145,7 +154,13 @@ class Evaluator {
 
   void Reset();
   void OpenSteps(Server& server, int32_t slot) const;
-  void Schedule(double at, bool done, Task task, int32_t microbatch, int32_t hop);
+  void EndStep(double now, int32_t slot);
+  void SumSoon(double now, int32_t ring);
+  void OpenTogether(double now, int32_t ring);
+  int32_t RingOf(int32_t slot) const {
+    return rings_ == nullptr ? -1 : rings_->ring_of_slot[static_cast<size_t>(slot)];
+  }
+  void Schedule(double at, const Event& event);
   void Send(double now, int32_t microbatch, int32_t from_hop, int32_t to_hop, Task task);
   Due PopDue();
   void Arrive(double now, const Event& event);
@@ -160,6 +175,8 @@ class Evaluator {
   const Fleet& fleet_;
   const NodeLines lines_;
   const Placement* placement_ = nullptr;
+  const StepRings* rings_ = nullptr;
+  std::vector<int32_t> working_;              // [rings] members whose step is not over
   std::vector<std::vector<int32_t>> starts_;  // [slot] own microbatches in order
   std::vector<std::vector<int32_t>> visits_;  // [slot][step] how many
   std::vector<Server> servers_;

@@ -86,7 +86,7 @@ class Scorer {
   PlacementResult Score(const Placement& placement) {
     PlacementResult result;
     result.placement = placement;
-    result.step_s = evaluator_.StepSeconds(placement);
+    result.step_s = StepSeconds(evaluator_, problem_, placement);
     if (!std::isfinite(result.step_s)) return result;
     double slowest_delta_s = 0, distance = 0;
     for (size_t stage = 0; stage < slots_of_.size(); ++stage) {
@@ -95,7 +95,7 @@ class Scorer {
       result.ring_s = std::max(result.ring_s, traffic.ring_s);
       distance += traffic.distance;
     }
-    result.exposed_s = ExposedShare(problem_, slowest_delta_s, result.step_s + result.ring_s);
+    result.exposed_s = ExposedShare(problem_, slowest_delta_s, result.step_s);
     result.distance = Distance(problem_, placement) + problem_.workload.steps * distance;
     return result;
   }

@@ -53,15 +53,14 @@ struct PlacementOptions {
 struct PlacementResult {
   Placement placement;
   double step_s = 0;     // evaluated; infinite if no placement with usable links was found
-  double ring_s = 0;     // of the slowest cohort, per step
+  double ring_s = 0;     // of that: the slowest cohort's ring
   double exposed_s = 0;  // outer traffic that is not hidden, per step
   double distance = 0;   // of all ways of its microbatches, root seconds of latency
   int32_t evaluations = 0;
-  double total_s() const { return step_s + ring_s + exposed_s; }
+  double total_s() const { return step_s + exposed_s; }
 };
 
-// Seconds per step by which the slowest delta exchange exceeds what δ steps of `step_s`, rings
-// included, hide.
+// Seconds per step by which the slowest delta exchange exceeds what δ steps of `step_s` hide.
 double ExposedSeconds(const PlacementProblem& problem, const Placement& placement, double step_s);
 
 // Node `node` has the memory for slot `slot`, or nothing is known.

@@ -118,6 +118,29 @@ StageTraffic TrafficOf(const PlacementProblem& problem, const Placement& placeme
   return traffic;
 }
 
+StepRings RingsOf(const PlacementProblem& problem, const Placement& placement) {
+  StepRings rings;
+  rings.ring_of_slot.assign(placement.size(), -1);
+  const std::vector<std::vector<int32_t>> slots_of = SlotsByStage(problem.workload);
+  for (size_t stage = 0; stage < slots_of.size(); ++stage) {
+    for (const auto& cohort : CohortsAmong(problem, placement, slots_of[stage])) {
+      if (cohort.size() < 2) continue;
+      for (const int32_t slot : cohort)
+        rings.ring_of_slot[static_cast<size_t>(slot)] = static_cast<int32_t>(rings.seconds.size());
+      rings.seconds.push_back(
+          RingOf(problem, placement, cohort, problem.near.gradient_boundaries[stage]));
+    }
+  }
+  return rings;
+}
+
+double StepSeconds(Evaluator& evaluator, const PlacementProblem& problem,
+                   const Placement& placement) {
+  if (!problem.near.IsOn()) return evaluator.StepSeconds(placement);
+  const StepRings rings = RingsOf(problem, placement);
+  return evaluator.StepSeconds(placement, &rings);
+}
+
 double RingSeconds(const PlacementProblem& problem, const Placement& placement) {
   if (!problem.near.IsOn()) return 0;
   double slowest = 0;

@@ -7,6 +7,7 @@
 //
 //   ring of N members   2 (N − 1) / N · bytes of gradients / rate of its slowest link
 //                       + 2 (N − 1) · its longest way
+//   a step              members wait for each other and for the ring before the next (StepRings)
 //   a round             until a speaker's delta is at all others, and passed on there
 //
 // Where nobody is near anybody each replica speaks. Pure; any thread.
@@ -77,6 +78,12 @@ struct StageTraffic {
 // Of a stage with these slots.
 StageTraffic TrafficOf(const PlacementProblem& problem, const Placement& placement, size_t stage,
                        const std::vector<int32_t>& slots);
+
+// What the evaluator wants of all stages' cohorts of two and more.
+StepRings RingsOf(const PlacementProblem& problem, const Placement& placement);
+// Per step, with the rings where there are some.
+double StepSeconds(Evaluator& evaluator, const PlacementProblem& problem,
+                   const Placement& placement);
 
 // Over all stages: the slowest ring, how many speak.
 double RingSeconds(const PlacementProblem& problem, const Placement& placement);

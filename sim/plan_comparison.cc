@@ -14,15 +14,15 @@ namespace {
 absl::Status Measure(ShownPlan& shown) {
   const PlacementProblem& problem = shown.model.problem;
   Evaluator evaluator(problem.workload, problem.fleet);
-  shown.evaluation = evaluator.Evaluate(shown.model.placement);
+  const StepRings rings = RingsOf(problem, shown.model.placement);
+  shown.evaluation = evaluator.Evaluate(shown.model.placement, &rings);
   if (!std::isfinite(shown.evaluation.step_s)) {
     return FailedPrecondition("its paths use links that do not work");
   }
-  shown.records = evaluator.Trace(shown.model.placement);
+  shown.records = evaluator.Trace(shown.model.placement, &rings);
   shown.parts = PartsOf(problem.workload, problem.fleet, shown.model.placement, shown.records);
   shown.ring_s = RingSeconds(problem, shown.model.placement);
-  shown.exposed_s =
-      ExposedSeconds(problem, shown.model.placement, shown.evaluation.step_s + shown.ring_s);
+  shown.exposed_s = ExposedSeconds(problem, shown.model.placement, shown.evaluation.step_s);
   shown.bound_s = PlacementBound(problem.workload, problem.fleet, shown.model.placement);
   return absl::OkStatus();
 }

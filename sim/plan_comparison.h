@@ -21,11 +21,11 @@ struct ShownPlan {
   Evaluation evaluation;
   StepParts parts;
   std::vector<TaskRecord> records;
-  double ring_s = 0;     // the slowest cohort sums its gradients, per step
+  double ring_s = 0;     // of a step: the slowest cohort sums its gradients
   double exposed_s = 0;  // outer traffic that is not hidden, per step
   double bound_s = 0;    // of this placement
   double plan_s = 0;     // wall time
-  double step_s() const { return evaluation.step_s + ring_s + exposed_s; }
+  double step_s() const { return evaluation.step_s + exposed_s; }
   // Who fills a slot, counted as the nodes of the topology.
   const NodeId& NodeOf(int32_t slot) const {
     return model.node_of_slot[static_cast<size_t>(model.placement[static_cast<size_t>(slot)])];

@@ -26,7 +26,7 @@ std::string PlanText(const PlanComparison& comparison);
 // {"inner_steps", "overlap_steps", "codec", "chosen", "sent_bytes", "transfer_s", "uplink_free",
 // "hidden"}, "slow_links": [{"from", "to"}], "plain_step_s", "cohorts" (plan_cohorts.h),
 // "tokens_per_step", "tokens_per_day", "days", "failed"}. Loads are microbatches per step; the
-// four parts add up to the step without rings and outer traffic; plain_step_s is without
+// four parts add up to the step without its last ring and outer traffic; plain_step_s is without
 // compression.
 std::string PlanJson(const PlanComparison& comparison);
 

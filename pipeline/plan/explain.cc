@@ -103,7 +103,7 @@ std::string ExplainPlan(const PipelinePlan& plan, const RunConfig& config, const
   if (!figures.batch.empty()) {
     text += "the planner chose " + figures.batch;
   }
-  const double total = figures.inner_s() + figures.exposed_s;
+  const double total = evaluation.step_s + figures.exposed_s;
   const double busiest = evaluation.busy_s[static_cast<size_t>(evaluation.critical_slot)];
   text += absl::StrFormat("a step takes %.3f s; %s computes most: %.3f s of it\n", total, critical,
                           busiest);

@@ -17,7 +17,7 @@ struct PlanFigures {
   std::string batch;      // why microbatches and window are as they are; empty: as configured
   Evaluation evaluation;  // slots numbered over all stages, stage 0 first
   std::vector<int32_t> recomputed;  // [slots] layers whose activations are computed again
-  double ring_s = 0;                // the slowest cohort sums its gradients, per step
+  double ring_s = 0;                // of a step: the slowest cohort sums its gradients
   int32_t speakers = 0;             // of all stages' replicas
   double exposed_s = 0;             // outer traffic not hidden, per step
   double first_s = 0;               // what the first placement tried would have taken
@@ -27,7 +27,6 @@ struct PlanFigures {
   OuterChoice outer;
   bool outer_was_open = false;  // the planner chose some of it
   double plain_step_s = 0;      // where the plan names slow links: the step if they were not
-  double inner_s() const { return evaluation.step_s + ring_s; }
 };
 
 // `config` is settled.

@@ -108,14 +108,14 @@ absl::StatusOr<Placed> PlaceFor(const PlannerInput& input, const Contestants& co
   {
     Evaluator evaluator(problem.workload, problem.fleet);
     const auto total = [&](const Placement& placement) {
-      const double step_s = evaluator.StepSeconds(placement) + RingSeconds(problem, placement);
+      const double step_s = StepSeconds(evaluator, problem, placement);
       return step_s + ExposedSeconds(problem, placement, step_s);
     };
     figures.first_s = total(partition.nodes);
     // The search looks at fewer steps than the prediction: what it found may be no better here.
     placed.placement =
         total(found.placement) <= figures.first_s ? found.placement : partition.nodes;
-    figures.plain_step_s = evaluator.StepSeconds(placed.placement);
+    figures.plain_step_s = StepSeconds(evaluator, problem, placed.placement);
   }
   if (!std::isfinite(figures.plain_step_s)) return Disconnected(problem, contestants);
 
@@ -127,10 +127,11 @@ absl::StatusOr<Placed> PlaceFor(const PlannerInput& input, const Contestants& co
   figures.any_bound_s = AnyPlacementBound(problem.workload, shrunk);
   problem.fleet = WithSlowLinks(problem.fleet, placed.placement, placed.slow_links, share);
   Evaluator evaluator(problem.workload, problem.fleet);
-  figures.evaluation = evaluator.Evaluate(placed.placement);
+  const StepRings rings = RingsOf(problem, placed.placement);
+  figures.evaluation = evaluator.Evaluate(placed.placement, &rings);
   figures.ring_s = RingSeconds(problem, placed.placement);
   figures.speakers = Speakers(problem, placed.placement);
-  figures.exposed_s = ExposedSeconds(problem, placed.placement, figures.inner_s());
+  figures.exposed_s = ExposedSeconds(problem, placed.placement, figures.evaluation.step_s);
   figures.placement_bound_s = PlacementBound(problem.workload, problem.fleet, placed.placement);
   figures.evaluations = found.evaluations;
   return placed;
@@ -157,7 +158,7 @@ void ChooseOuterThatFits(const OuterConfig& given, PlannerInput* input,
   placed->figures.outer_was_open = IsOuterOpen(given);
   for (int64_t part = 1; part <= kWantedPart; part *= 2) {
     placed->figures.outer = ChooseOuter(asked, placed->problem, placed->placement,
-                                        placed->figures.inner_s(), encoded_as, part);
+                                        placed->figures.evaluation.step_s, encoded_as, part);
     config.outer = Chosen(given, placed->figures.outer);
     if (given.overlap_steps >= 0 ||
         kWantedPart * config.outer.overlap_steps <= config.outer.inner_steps) {
@@ -182,7 +183,7 @@ absl::StatusOr<Placed> PlaceAndChoose(const OuterConfig& given, PlannerInput* in
     const double exposed_before = placed.figures.exposed_s;
     Charge(config, partition, &placed.problem);
     placed.figures.exposed_s =
-        ExposedSeconds(placed.problem, placed.placement, placed.figures.inner_s());
+        ExposedSeconds(placed.problem, placed.placement, placed.figures.evaluation.step_s);
     // Where nothing is exposed, the search looked for the same.
     if (exposed_before == placed.figures.exposed_s || again == kPlacedAgainMax) return placed;
   }
@@ -234,7 +235,7 @@ absl::StatusOr<PlannedRun> PlanFor(const PlannerInput& input, PlacementEffort ef
   SettleBatch(input.config, config, &run.plan.settings);
   run.plan.slow_links = NodeLinks(placed, contestants);
   SetCohorts(input.near, input.links, &run.plan);
-  run.predicted_step_s = figures.inner_s() + figures.exposed_s;
+  run.predicted_step_s = figures.evaluation.step_s + figures.exposed_s;
   run.ring_s = figures.ring_s;
   run.speakers = figures.speakers;
   run.lower_bound_s = figures.any_bound_s;

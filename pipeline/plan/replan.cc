@@ -168,8 +168,7 @@ double PredictedStepSeconds(const PlannerInput& input, const PipelinePlan& plan)
   const auto model = ModelOf(input, LivingOnly(plan));
   if (!model.ok()) return kNever;
   Evaluator evaluator(model->problem.workload, model->problem.fleet);
-  const double step_s =
-      evaluator.StepSeconds(model->placement) + RingSeconds(model->problem, model->placement);
+  const double step_s = StepSeconds(evaluator, model->problem, model->placement);
   return step_s + ExposedSeconds(model->problem, model->placement, step_s);
 }
 

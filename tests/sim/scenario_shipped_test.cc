@@ -40,7 +40,7 @@ TEST_CASE("Scenario: every shipped scenario loads, with the nodes and regions it
         Promise{"homes36", 72, 36}, Promise{"two_universities", 20, 2},
         Promise{"spot_fleet", 28, 1}, Promise{"wild_delta", 8, 2},
         Promise{"volunteers_1000", 1000, 10}, Promise{"volunteers_10000", 10000, 10},
-        Promise{"two_clusters", 8, 2}}) {
+        Promise{"two_clusters", 8, 2}, Promise{"three_rooms", 12, 3}}) {
     INFO(promise.name);
     const Scenario scenario = Shipped(promise.name);
     CHECK(scenario.nodes.size() == promise.nodes);
