@@ -31,14 +31,6 @@ seed = 1
 steps = 160
 nodes_min = 6
 node_silent_s = 8
-[model]
-vocab = 256
-hidden = 32
-layers = 2
-heads = 2
-kv_heads = 1
-ffn = 64
-context = 32
 [outer]
 inner_steps = 8
 overlap_steps = 2
@@ -50,6 +42,8 @@ sequences_per_microbatch = 1
 in_flight = 1
 [cluster]
 groups = "frankfurt; virginia"
+[model]
+vocab = 256
 )";
 
 constexpr char kShape[] = R"(
@@ -122,7 +116,7 @@ bool Speaks(const json& round, const std::string& node) {
 
 TEST_CASE("Programs: the deputy of a cohort carries its rounds on when the speaker is killed",
           "[node][processes][cohorts]") {
-  ProgramRun run(kRun, kShape);
+  ProgramRun run(std::string(kRun) + siege::kTinyModel, kShape);
   run.Serve();
   std::vector<Program> programs = JoinBothRooms(run);
   const auto events = run.at / "run" / "events.jsonl";
