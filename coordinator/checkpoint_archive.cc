@@ -45,6 +45,19 @@ size_t WritersOf(const CheckpointFiles& files) {
   return files.takes_writers() ? kReadersMax : 1;
 }
 
+// On `threads` threads, each as many as the processor has lanes for.
+std::vector<Digest> DigestsOnThreads(std::span<const std::span<const uint8_t>> inputs,
+                                     size_t threads) {
+  const auto lanes = static_cast<size_t>(std::max(RunnableDigestLanes()[0].lanes, 1));
+  std::vector<Digest> digests(inputs.size());
+  InParallel((inputs.size() + lanes - 1) / lanes, threads, [&](size_t group) {
+    const size_t first = group * lanes;
+    const auto some = inputs.subspan(first, std::min(lanes, inputs.size() - first));
+    std::ranges::copy(DigestsOf(some), digests.begin() + static_cast<ptrdiff_t>(first));
+  });
+  return digests;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<bool>> CheckpointArchive::Held(const std::vector<Digest>& chunks) {
@@ -62,7 +75,7 @@ absl::StatusOr<std::vector<bool>> CheckpointArchive::Held(const std::vector<Dige
 absl::Status CheckpointArchive::Put(std::span<const NamedChunk> chunks) {
   std::vector<std::span<const uint8_t>> bytes;
   for (const NamedChunk& chunk : chunks) bytes.push_back(View(chunk.bytes));
-  const std::vector<Digest> found = DigestsOf(bytes);
+  const std::vector<Digest> found = DigestsOnThreads(bytes, WritersOf(*files_));
   for (size_t i = 0; i < chunks.size(); ++i) {
     if (found[i] != chunks[i].digest) {
       return DataLoss("a chunk of a checkpoint is not what its digest says");
