@@ -1,22 +1,54 @@
 #include "node/link_prober.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 namespace skerry {
 namespace {
 
 constexpr double kFaster = 1.1;
+constexpr double kAgree = 1.05;           // two trains
+constexpr double kBelievedMost = 1.25e9;  // 10 Gbit/s: a busy machine's clock may show any rate
+
+// Of `bytes` in equal shares, each there at one of these times or earlier: delays only add, so the
+// line runs below all of them, and nearest to all of them is the edge over the middle of their
+// lower hull (Moon, Skelly & Towsley 1999, section IV, of delays that two clocks skew).
+double RateOf(double bytes, std::span<const Duration> came) {
+  std::vector<size_t> hull;
+  const auto slope = [&](size_t i, size_t j) {
+    return (came[j] - came[i]).seconds() / static_cast<double>(j - i);
+  };
+  for (size_t i = 0; i < came.size(); ++i) {
+    while (hull.size() > 1 &&
+           slope(hull[hull.size() - 2], i) < slope(hull[hull.size() - 2], hull.back()))
+      hull.pop_back();
+    hull.push_back(i);
+  }
+  const auto right = std::ranges::find_if(hull, [&](size_t i) { return 2 * i >= came.size(); });
+  const double share = bytes / static_cast<double>(came.size());
+  return share / std::max(slope(*std::prev(right), *right), share / kBelievedMost);
+}
 
 }  // namespace
 
-void LinkProber::SendPing(Context& context) {
-  nonce_ = context.rng().Next();
-  sent_ = context.now();
-  const bool is_padded = static_cast<int>(empty_.size()) == kEmptyPings;
-  padding_ = is_padded ? NextPadding() : 0;
-  if (send_) return send_(context, request_->target, Ping{nonce_, padding_});
-  context.Send(request_->target, Ping{nonce_, padding_});
+void LinkProber::SendVolley(Context& context) {
+  const bool is_padded = HasRoundTrip();
+  const int count = is_padded && pings_ == Pings::kTrains ? kTrainPings : 1;
+  if (const int64_t padding = is_padded ? NextPadding() : padding_; padding != padding_) {
+    padding_ = padding;
+    soonest_.clear();
+  }
+  volley_ = {context.now(), is_padded, {}, {}};
+  for (int i = 0; i < count; ++i) {
+    const Ping ping{context.rng().Next(), is_padded ? padding_ / count : 0};
+    volley_.open.insert(ping.nonce);
+    if (send_) {
+      send_(context, request_->target, ping);
+    } else {
+      context.Send(request_->target, ping);
+    }
+  }
 }
 
 // No larger than what passes in kLongest.
@@ -33,21 +65,31 @@ void LinkProber::OnRequest(Context& context, const ProbeRequest& request) {
   request_->bytes = std::clamp<int64_t>(request.bytes, 1, kPaddingBytesMax);
   empty_.clear();
   rates_.clear();
+  soonest_.clear();
+  padded_bytes_ = 0;
   looks_ = false;
-  SendPing(context);
+  SendVolley(context);
+}
+
+// On a near line a delay of the machines is a large part of it, and pings are soon back: there are
+// more of them, and some between the trains, so that what was in the way of one is not in that of
+// the next.
+bool LinkProber::HasRoundTrip() const {
+  const auto count = std::ssize(empty_);
+  if (pings_ == Pings::kSingle || count < kEmptyPings) return count >= kEmptyPings;
+  const Duration wanted = kEmptyPingsFor + kBetweenTrains * std::ssize(rates_);
+  return RoundTrip() * (count + 1) > wanted || count == kEmptyPingsMax;
 }
 
 Duration LinkProber::RoundTrip() const {
-  std::vector<Duration> sorted = empty_;
-  std::sort(sorted.begin(), sorted.end());
-  return sorted[sorted.size() / 2];
+  return pings_ == Pings::kTrains ? empty_.front() : empty_[empty_.size() / 2];
 }
 
-// On a link faster than the clock of a busy machine the difference may vanish: at most 10 Gbit/s is
-// believed.
-double LinkProber::Rate(Duration took, int64_t bytes) const {
-  const auto size = static_cast<double>(bytes);
-  return size / std::max((took - RoundTrip()).seconds(), size / 1.25e9);
+double LinkProber::Rate() const {
+  const auto bytes = static_cast<double>(padding_);
+  if (pings_ == Pings::kTrains) return RateOf(bytes, soonest_);
+  const Duration transfer = soonest_.back() - RoundTrip();
+  return bytes / std::max(transfer.seconds(), bytes / kBelievedMost);
 }
 
 bool LinkProber::Grew() const {
@@ -55,37 +97,61 @@ bool LinkProber::Grew() const {
 }
 
 bool LinkProber::IsSettled() const {
-  if (rates_.empty()) return false;
-  if (rates_.size() > 1) return !Grew() || static_cast<int>(rates_.size()) == kPaddedPingsMax;
-  const double transfer_s = static_cast<double>(padding_) / rates_.front();
-  return transfer_s > (RoundTrip() * kManyRoundTrips).seconds();
+  const auto count = static_cast<int>(rates_.size());
+  if (count == 0) return false;
+  if (count == 1) {
+    const double transfer_s = static_cast<double>(padding_) / rates_.front();
+    return transfer_s > (RoundTrip() * kManyRoundTrips).seconds();
+  }
+  if (!ReadsTrains()) return !Grew() || count == kPaddedPingsMax;
+  if (padded_bytes_ + NextPadding() > kPaddedPingsMax * request_->bytes) return true;
+  // Shorter trains, in which a delay of the machines matters, are as many as may be.
+  const double last = rates_.back(), before = rates_[rates_.size() - 2];
+  return static_cast<double>(padding_) / last >= kTrainLeast.seconds() &&
+         std::max(last, before) < kAgree * std::min(last, before);
 }
 
-LinkReading LinkProber::Reading() const {
-  const double round_trip_s = RoundTrip().seconds();
-  double rate = *std::max_element(rates_.begin(), rates_.end());
-  if (!looks_ && Grew() && request_->bytes > kFirstPaddingBytes) {
-    rate = std::max(rate, std::min(kBelievedGrowth * rate, kStockWindowBytes / round_trip_s));
+double LinkProber::SettledRate() const {
+  if (ReadsTrains()) return rates_.back();
+  const double most = std::ranges::max(rates_);
+  if (looks_ || !Grew() || request_->bytes <= kFirstPaddingBytes) return most;
+  return std::max(most,
+                  std::min(kBelievedGrowth * most, kStockWindowBytes / RoundTrip().seconds()));
+}
+
+// Of a train as large as the one before, whichever answer came sooner: that one's machines were in
+// its way less.
+void LinkProber::KeepSoonest() {
+  if (pings_ == Pings::kSingle || soonest_.empty()) {
+    soonest_ = volley_.answered;
+    return;
   }
-  return {request_->target, round_trip_s, rate};
+  for (size_t i = 0; i < soonest_.size(); ++i) {
+    soonest_[i] = std::min(soonest_[i], volley_.answered[i]);
+  }
 }
 
 std::optional<LinkReading> LinkProber::OnPong(Context& context, const NodeId& from,
                                               const Pong& pong,
                                               const std::optional<LinkReading>& shown) {
-  if (!request_ || from != request_->target || pong.nonce != nonce_) return std::nullopt;
-  const Duration took = context.now() - sent_;
-  if (padding_ == 0) {
-    empty_.push_back(took);
-  } else {
-    rates_.push_back(std::max(Rate(took, padding_), shown ? shown->bytes_per_s : 0));
+  if (!request_ || from != request_->target || volley_.open.erase(pong.nonce) == 0)
+    return std::nullopt;
+  volley_.answered.push_back(context.now() - volley_.sent);
+  if (!volley_.open.empty()) return std::nullopt;
+  if (volley_.is_padded) {
+    KeepSoonest();
+    padded_bytes_ += padding_;
+    rates_.push_back(std::max(Rate(), shown ? shown->bytes_per_s : 0));
     looks_ = shown.has_value();
+  } else {
+    const Duration took = volley_.answered.back();
+    empty_.insert(std::ranges::upper_bound(empty_, took), took);
   }
   if (!IsSettled()) {
-    SendPing(context);
+    SendVolley(context);
     return std::nullopt;
   }
-  LinkReading reading = Reading();
+  LinkReading reading{request_->target, RoundTrip().seconds(), SettledRate()};
   if (shown) reading.rtt_s = std::min(reading.rtt_s, shown->rtt_s);
   request_.reset();
   read_[reading.target] = reading;

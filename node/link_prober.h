@@ -1,9 +1,18 @@
 // Measures the way from this node to another, when the coordinator asks: a few empty pings one
-// after another (the median is the round trip), then some with padding (what one takes beyond a
-// round trip is transfer; the fastest gives the rate). The first of those pays for TCP's slow
-// start: alone it would read a line of 200 Mbit/s and 93 ms as one of 6. The window that it opens
-// lets the next pass faster, and so on until one is not. Where the first takes many round trips,
-// the line is slow and not the start.
+// after another give the round trip, then some with padding the rate. The first of those pays for
+// TCP's slow start: alone it would read a line of 200 Mbit/s and 93 ms as one of 6. The window that
+// it opens lets the next pass faster, and so on until one is not. Where the first takes many round
+// trips, the line is slow and not the start.
+//
+// What is read of them (Pings):
+// - kSingle: the round trip is the median of kEmptyPings, a padded ping's rate what it takes beyond
+//   that. For a network that has no overhead of its own, as in virtual time.
+// - kTrains: what the machines do with a message, before it is on the line and after, is no part of
+//   the line. The round trip is the shortest of those of kEmptyPingsFor; padding leaves as
+//   kTrainPings pings at once, whose answers come back at the spacing of the line, however long
+//   each took (a packet train, Jain & Routhier 1986). A machine can only make an answer late: of
+//   trains of one size each answer counts when it came soonest. Trains that take kTrainLeast end it
+//   once two agree; of shorter ones there are as many as the asked bytes allow.
 //
 // In a small fleet more may be asked for: then each is larger than the one before. A rate
 // that still grew at the end was TCP's window's and not the line's. What a long transfer would get
@@ -19,6 +28,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -28,7 +38,12 @@ namespace skerry {
 
 class LinkProber {
  public:
-  static constexpr int kEmptyPings = 3;
+  enum class Pings { kSingle, kTrains };
+  static constexpr int kEmptyPings = 3, kEmptyPingsMax = 256;
+  static constexpr Duration kEmptyPingsFor = Duration::Millis(100);
+  static constexpr Duration kBetweenTrains = Duration::Millis(50);
+  static constexpr int kTrainPings = 16;
+  static constexpr Duration kTrainLeast = Duration::Millis(20);  // beside a machine's delays
   static constexpr int kPaddedPingsMax = 4;
   static constexpr int64_t kManyRoundTrips = 32, kOpeningRoundTrips = 16;
   static constexpr int64_t kFirstPaddingBytes = 256 << 10;
@@ -41,7 +56,8 @@ class LinkProber {
 
   // How pings leave, for an owner that counts them; empty: by the context.
   using Send = std::function<void(Context& context, const NodeId& to, Message message)>;
-  explicit LinkProber(Send send = {}) : send_(std::move(send)) {}
+  explicit LinkProber(Send send = {}, Pings pings = Pings::kSingle)
+      : send_(std::move(send)), pings_(pings) {}
 
   void OnRequest(Context& context, const ProbeRequest& request);
   // The reading, once complete. `shown`: of the way to `from`, by its host.
@@ -52,22 +68,35 @@ class LinkProber {
   std::optional<LinkReading> News(const std::optional<LinkReading>& shown);
 
  private:
-  void SendPing(Context& context);
+  // Pings that leave together.
+  struct Volley {
+    Instant sent;
+    bool is_padded = false;
+    std::set<uint64_t> open;
+    std::vector<Duration> answered;  // after so long, in order
+  };
+
+  void SendVolley(Context& context);
+  bool HasRoundTrip() const;
   Duration RoundTrip() const;
-  double Rate(Duration took, int64_t bytes) const;
+  double Rate() const;  // that the last volleys show
+  void KeepSoonest();
   int64_t NextPadding() const;
-  bool Grew() const;       // the last padded ping was faster than the one before
-  bool IsSettled() const;  // another would not be
-  LinkReading Reading() const;
+  bool ReadsTrains() const { return pings_ == Pings::kTrains && !looks_; }
+  bool Grew() const;  // the last volley was faster than the one before
+  bool IsSettled() const;
+  double SettledRate() const;
 
   Send send_;
+  Pings pings_;
   std::optional<ProbeRequest> request_;
-  uint64_t nonce_ = 0;
-  int64_t padding_ = 0;  // of the ping under way
-  Instant sent_;
-  std::vector<Duration> empty_;         // how long each took
-  std::vector<double> rates_;           // of the padded ones, bytes/s
-  bool looks_ = false;                  // the host
+  Volley volley_;
+  int64_t padding_ = 0;            // of the last padded one,
+  std::vector<Duration> soonest_;  // and of those as large: when each answer came at the soonest
+  std::vector<Duration> empty_;    // how long each took, shortest first
+  std::vector<double> rates_;      // of padded volleys, bytes/s
+  int64_t padded_bytes_ = 0;       // of all of them
+  bool looks_ = false;             // the host
   std::map<NodeId, LinkReading> read_;  // last, of each target
 };
 

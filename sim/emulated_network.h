@@ -51,6 +51,7 @@ class EmulatedNetwork {
   explicit EmulatedNetwork(std::string wan_file) : wan_file_(std::move(wan_file)) {}
 
   std::string wan_file_;
+  Duration own_delay_;                  // of a round trip; in-process
   std::unique_ptr<PacketWorld> world_;  // nullptr: in-process
 };
 
