@@ -125,6 +125,37 @@ TEST_CASE("Faults: on a line that drops to a hundredth bulk goes on, and control
   CHECK(transfer.beat_after < kMessages);
 }
 
+// Whoever dials in vain and is dialled in turn used to send all its bulk beside its heartbeats.
+TEST_CASE("Faults: bulk has connections of its own where only the peer's dialling succeeds",
+          "[faults][loop]") {
+  constexpr int kCount = 40;
+  Process ann(1), bob(2);
+  ann.Open(ann.Options());
+  bob.Open(bob.Options());
+  WildPath path(ann.loop->endpoint());
+  const Payload payload = MakePayload(Bytes(200'000, 7));
+  int got = 0;
+  ann.actor.on_start = [&](Context& c) { c.ConnectPeer(bob.id(), "tcp://127.0.0.1:1"); };
+  ann.actor.on_message = [&](Context& c, const NodeId&, const Message&) {
+    for (int i = 0; i < kCount; ++i) c.Send(bob.id(), Gradient{i, 0, 0, 0, 0, payload});
+  };
+  bob.actor.on_start = [&](Context& c) {
+    c.ConnectPeer(ann.id(), path.endpoint());
+    c.Send(ann.id(), Pong{1});
+  };
+  bob.actor.on_message = [&](Context& c, const NodeId&, const Message&) {
+    if (++got < kCount) return;
+    ann.loop->Post([](Context& a) { a.Stop(0, ""); });
+    c.Stop(0, "");
+  };
+  bob.Start();
+  ann.Start();
+  CHECK(ann.Join() == "0");
+  CHECK(bob.Join() == "0");
+  CHECK(got == kCount);
+  CHECK(path.carried_most() < path.carried() * 2 / 3);
+}
+
 TEST_CASE("Faults: a peer whose address changes in the middle is reached at the new one",
           "[faults][loop]") {
   Transfer transfer;

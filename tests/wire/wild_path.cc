@@ -39,6 +39,7 @@ int PortIn(const std::string& endpoint) {
 struct WildPath::Connection {
   std::array<int, 2> ends = {-1, -1};
   std::array<std::vector<char>, 2> waiting;
+  int64_t carried = 0;
   bool dead = false;
   ~Connection() {
     for (const int end : ends) {
@@ -96,6 +97,11 @@ void WildPath::SetRate(double bytes_per_s) {
   allowance_ = 0;
 }
 
+int64_t WildPath::carried_most() const {
+  const std::lock_guard lock(mutex_);
+  return carried_most_;
+}
+
 int64_t WildPath::carried() const {
   const std::lock_guard lock(mutex_);
   return carried_;
@@ -140,6 +146,8 @@ bool WildPath::Carry(Connection& connection, bool to_target) {
   if (sent < 0) return errno == EAGAIN;
   waiting.erase(waiting.begin(), waiting.begin() + sent);
   carried_ += sent;
+  connection.carried += sent;
+  carried_most_ = std::max(carried_most_, connection.carried);
   allowance_ -= static_cast<double>(sent);
   if (break_every_ > 0 && carried_ >= next_break_) BreakOne();
   if (close_after_ > 0 && carried_ >= close_after_ && !closed_) {

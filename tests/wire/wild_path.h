@@ -33,6 +33,7 @@ class WildPath {
   void SetRate(double bytes_per_s);
 
   int64_t carried() const;
+  int64_t carried_most() const;  // by one connection
   int64_t broken() const;
 
  private:
@@ -55,7 +56,7 @@ class WildPath {
   int64_t break_every_ = 0, next_break_ = 0;
   int64_t close_after_ = 0;
   std::function<void()> when_closed_;
-  int64_t carried_ = 0, broken_ = 0;
+  int64_t carried_ = 0, carried_most_ = 0, broken_ = 0;
   Rng rng_{1};
   std::thread thread_;
 };

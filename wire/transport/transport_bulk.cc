@@ -165,15 +165,12 @@ void Transport::TendSilent(const NodeId& peer, Link& link) {
       pair->wires.erase(stripe);
       continue;
     }
-    const bool dialled = lines_.contains(peer);
     if (stripe == BulkSender::kControlStripe) {
-      if (dialled) Redial(peer, link);
+      if (lines_.contains(peer)) Redial(peer, link);
       continue;
     }
     link.sender.CloseStripe(stripe);
-    if (dialled) {
-      link.dialled.erase(stripe);
-    } else {
+    if (link.dialled.erase(stripe) == 0) {
       link.attached.erase(stripe);
       link.asked.reset();
     }
@@ -272,7 +269,7 @@ void Transport::OnAttach(const Origin& origin, const AttachMessage& message) {
   } else if (!message.is_answer) {
     link.attached[message.stripe] = origin.routing_id;
     Answer(origin, EncodeLink(AttachMessage{message.stripe, true}));
-    if (!lines_.contains(origin.peer)) link.sender.OpenStripe(Now(), message.stripe);
+    if (!IsByLine(origin.peer)) link.sender.OpenStripe(Now(), message.stripe);
   }
 }
 
