@@ -8,7 +8,6 @@
 #include <set>
 
 #include "absl/strings/numbers.h"
-#include "common/digests.h"
 #include "common/parallel.h"
 #include "common/status.h"
 #include "common/tree_digest.h"
@@ -43,19 +42,6 @@ absl::Status PlaceFile(CheckpointFiles& files, const std::string& path,
 
 size_t WritersOf(const CheckpointFiles& files) {
   return files.takes_writers() ? kReadersMax : 1;
-}
-
-// On `threads` threads, each as many as the processor has lanes for.
-std::vector<Digest> DigestsOnThreads(std::span<const std::span<const uint8_t>> inputs,
-                                     size_t threads) {
-  const auto lanes = static_cast<size_t>(std::max(RunnableDigestLanes()[0].lanes, 1));
-  std::vector<Digest> digests(inputs.size());
-  InParallel((inputs.size() + lanes - 1) / lanes, threads, [&](size_t group) {
-    const size_t first = group * lanes;
-    const auto some = inputs.subspan(first, std::min(lanes, inputs.size() - first));
-    std::ranges::copy(DigestsOf(some), digests.begin() + static_cast<ptrdiff_t>(first));
-  });
-  return digests;
 }
 
 }  // namespace

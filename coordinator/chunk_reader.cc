@@ -48,6 +48,18 @@ void ChunkGroup::Read(CheckpointFiles& files, std::span<const Digest> digests) {
   }
 }
 
+std::vector<Digest> DigestsOnThreads(std::span<const std::span<const uint8_t>> inputs,
+                                     size_t threads) {
+  const auto lanes = static_cast<size_t>(std::max(RunnableDigestLanes()[0].lanes, 1));
+  std::vector<Digest> digests(inputs.size());
+  InParallel((inputs.size() + lanes - 1) / lanes, threads, [&](size_t group) {
+    const size_t first = group * lanes;
+    const auto some = inputs.subspan(first, std::min(lanes, inputs.size() - first));
+    std::ranges::copy(DigestsOf(some), digests.begin() + static_cast<ptrdiff_t>(first));
+  });
+  return digests;
+}
+
 std::vector<ChunkFault> FaultsOf(CheckpointFiles& files, std::span<const Digest> digests) {
   std::vector<ChunkFault> faults(digests.size());
   const size_t groups = (digests.size() + kChunksTogether - 1) / kChunksTogether;

@@ -33,6 +33,10 @@ class ChunkGroup {
   std::array<ChunkFault, kChunksTogether> faults_{};
 };
 
+// DigestsOf on up to so many threads, each as many as the processor has lanes for.
+std::vector<Digest> DigestsOnThreads(std::span<const std::span<const uint8_t>> inputs,
+                                     size_t threads);
+
 // Reads every byte of them, on several threads.
 std::vector<ChunkFault> FaultsOf(CheckpointFiles& files, std::span<const Digest> digests);
 

@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "common/status.h"
-#include "sim/own_delay.h"
+#include "sim/emulator_delay.h"
 #include "sim/packet/packet_plan.h"
 #include "sim/scenario_emulate.h"
 
@@ -28,7 +28,7 @@ absl::StatusOr<std::unique_ptr<EmulatedNetwork>> EmulatedNetwork::Create(
     return network;
   }
   SKERRY_ASSIGN_OR_RETURN(const WanShape wanted, WanShapeOf(scenario));
-  SKERRY_ASSIGN_OR_RETURN(network->own_delay_, MeasureOwnDelay());
+  SKERRY_ASSIGN_OR_RETURN(network->own_delay_, MeasureEmulatorDelay());
   const WanShape shape = Without(wanted, network->own_delay_);
   std::ofstream out(wan_file, std::ios::binary | std::ios::trunc);
   out << FormatWanShape(shape);

@@ -1,4 +1,4 @@
-#include "sim/own_delay.h"
+#include "sim/emulator_delay.h"
 
 #include <algorithm>
 #include <memory>
@@ -66,7 +66,7 @@ absl::StatusOr<std::unique_ptr<EventLoop>> OpenLoop(const Identity& identity) {
 
 }  // namespace
 
-absl::StatusOr<Duration> MeasureOwnDelay() {
+absl::StatusOr<Duration> MeasureEmulatorDelay() {
   const Identity near = Identity::Generate(), far = Identity::Generate();
   SKERRY_ASSIGN_OR_RETURN(const auto near_loop, OpenLoop(near));
   SKERRY_ASSIGN_OR_RETURN(const auto far_loop, OpenLoop(far));

@@ -12,7 +12,7 @@ namespace skerry {
 // The quarter quickest of many empty round trips between two loops of this process over a shaped
 // line, less that line's. (The shortest is too short for loops of several peers.) Takes a fifth of
 // a second; Unavailable after some seconds without an answer.
-absl::StatusOr<Duration> MeasureOwnDelay();
+absl::StatusOr<Duration> MeasureEmulatorDelay();
 
 // The same network to whoever meets `own` besides; no line shorter than nothing.
 WanShape Without(WanShape shape, Duration own);

@@ -1,18 +1,19 @@
 // What the in-process shaper's lines are shortened by.
-#include "sim/own_delay.h"
+#include "sim/emulator_delay.h"
 
 #include <catch2/catch.hpp>
 
 using namespace skerry;
 
-TEST_CASE("OwnDelay: of this machine it is more than nothing and less than its patience") {
-  const auto own = MeasureOwnDelay();
+TEST_CASE("EmulatorDelay: of this machine it is more than nothing and less than its patience") {
+  const auto own = MeasureEmulatorDelay();
   REQUIRE(own.ok());
   CHECK(*own > Duration());
   CHECK(*own < Duration::Seconds(1));
 }
 
-TEST_CASE("OwnDelay: lines are shorter by it, both ways together, and never less than nothing") {
+TEST_CASE(
+    "EmulatorDelay: lines are shorter by it, both ways together, and never less than nothing") {
   WanShape shape;
   shape.regions = {"a", "b"};
   shape.links[{"a", "b"}] = {Duration::Millis(40), 5e6};
