@@ -112,7 +112,9 @@ bool LinkProber::IsSettled() const {
 }
 
 double LinkProber::SettledRate() const {
-  if (ReadsTrains()) return rates_.back();
+  // The last train is as long as any; a short one, held up somewhere and let go, may look like any
+  // rate.
+  if (pings_ == Pings::kTrains) return rates_.back();
   const double most = std::ranges::max(rates_);
   if (looks_ || !Grew() || request_->bytes <= kFirstPaddingBytes) return most;
   return std::max(most,

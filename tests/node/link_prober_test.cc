@@ -24,6 +24,7 @@ struct Line {
   double late_share = 0;              // of the answers,
   Duration late_most = {};            // by up to so much; those behind them wait
   double machine_bytes_per_s = 1e12;  // of who answers, one message after another
+  bool holds_first = false;           // its first train is answered all at once
 };
 
 struct Probe {
@@ -33,7 +34,8 @@ struct Probe {
 };
 
 Probe Measure(const Line& line, int64_t bytes, uint64_t seed,
-              LinkProber::Pings pings = LinkProber::Pings::kTrains) {
+              LinkProber::Pings pings = LinkProber::Pings::kTrains,
+              std::optional<LinkReading> shown = {}) {
   FakeContext context;
   LinkProber prober({}, pings);
   Rng rng(seed);
@@ -51,6 +53,10 @@ Probe Measure(const Line& line, int64_t bytes, uint64_t seed,
       if (rng.Uniform() < line.late_share) {
         late = late + Duration::Seconds(line.late_most.seconds() * rng.Uniform());
       }
+      if (line.holds_first && ping.padding_bytes > 0 &&
+          probe.bytes < LinkProber::kFirstPaddingBytes) {
+        late = context.now() + Duration::Millis(30);
+      }
       answered = std::max(answered, late) + Duration::Seconds(size / line.machine_bytes_per_s);
       coming.emplace(answered, Pong{ping.nonce});
       probe.bytes += ping.padding_bytes;
@@ -59,7 +65,7 @@ Probe Measure(const Line& line, int64_t bytes, uint64_t seed,
     const auto [at, pong] = *coming.begin();
     coming.erase(coming.begin());
     context.AdvanceTo(at);
-    if (const auto reading = prober.OnPong(context, kThere, pong)) {
+    if (const auto reading = prober.OnPong(context, kThere, pong, shown)) {
       CHECK(coming.empty());
       probe.reading = *reading;
       probe.took = context.now() - Instant();
@@ -108,6 +114,15 @@ TEST_CASE("LinkProber: what a machine does with every byte is no part of the lin
   };
   CHECK(share(LinkProber::Pings::kTrains) == Approx(1).epsilon(0.02));
   CHECK(share(LinkProber::Pings::kSingle) == Approx(0.8).epsilon(0.02));
+}
+
+TEST_CASE("LinkProber: a short train that was held up and let go is not a fast line") {
+  const auto shown =
+      GENERATE(std::optional<LinkReading>(), std::optional(LinkReading{kThere, 2e-3, 300 * kMbit}));
+  const Line line{1000 * kMbit, Duration::Millis(2), 0, {}, 1e12, true};
+  const LinkReading reading =
+      Measure(line, 1'800'000, 1, LinkProber::Pings::kTrains, shown).reading;
+  CHECK(reading.bytes_per_s / line.bytes_per_s == Approx(1).epsilon(0.02));
 }
 
 TEST_CASE("LinkProber: an answer that nobody asked for, or again, says nothing") {
