@@ -92,7 +92,7 @@ TEST_CASE("LinkProber: trains read the line, near and far, slow and fast") {
         0.4 + 12e-3 * rtt_ms + 8e-6 * static_cast<double>(probe.bytes) / mbps);
 }
 
-TEST_CASE("LinkProber: trains read through machines that are late, where single pings do not") {
+TEST_CASE("LinkProber: trains read through machines that are late") {
   const auto [mbps, rtt_ms] = GENERATE(table<double, int>({{100, 228}, {200, 93}, {1000, 2}}));
   INFO(mbps << " Mbit/s, " << rtt_ms << " ms");
   const Line line{mbps * kMbit, Duration::Millis(rtt_ms), 0.2, Duration::Millis(3)};
