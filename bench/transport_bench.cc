@@ -3,8 +3,8 @@
 //
 //   bench_transport [--only PART] [--link MBIT/RTT/LOSS] [--seconds S] [--json FILE]
 //
-// PART: bulk, cubic, activation, encryption. LINK: bulk over this one instead ("100/80/0.001").
-// S: of each run, 30 unless said.
+// PART: bulk, cubic, activation, encryption, plain. LINK: bulk, or plain TCP, over this one instead
+// ("100/80/0.001"). S: of each run, 30 unless said.
 #include <algorithm>
 #include <functional>
 #include <optional>
@@ -136,6 +136,27 @@ void BenchActivation(Bench& bench, const Options& options) {
   CheckShaper(bench, *world, "activations");
 }
 
+// What the kernel's TCP alone carries over the same lines, from cold, with all that it wants to put
+// into the line's queue: the limit of whatever is built above it.
+void BenchPlain(Bench& bench, const Options& options) {
+  std::vector<TestLink> links = GridOfLinks();
+  for (TestLink& link : links) link.loss = kLoss;
+  if (options.link) links = {*options.link};
+  const auto world = WorldOf(links, CongestionControl::kBbr);
+  for (int i = 0; i < static_cast<int>(links.size()); ++i) {
+    const TestLink& link = links[static_cast<size_t>(i)];
+    const double line = MeasureLine(*world, i, link);
+    for (const int flows : {4, 16}) {
+      const double rate = TcpGoodput(*world, 2 * i, 2 * i + 1, flows, 0, options.seconds);
+      bench.Record(absl::StrFormat("%s: plain TCP, %d connections", Text("bbr", link), flows),
+                   100 * rate / line, "% of line");
+    }
+  }
+  const HubReport report = world->hub().TakeReport();
+  bench.Record("shaper late (p99), plain TCP", 1e3 * report.lateness.Quantile(0.99).seconds(),
+               "ms");
+}
+
 // Ours against plain TCP over as many connections, on a line that both can fill.
 void BenchEncryption(Bench& bench, const Options& options) {
   const std::vector<TestLink> links = {{1000, 20, 0}};
@@ -175,7 +196,8 @@ int Main(int argc, char** argv) {
       {"bulk", BenchBulk},
       {"cubic", BenchCubic},
       {"activation", BenchActivation},
-      {"encryption", BenchEncryption}};
+      {"encryption", BenchEncryption},
+      {"plain", BenchPlain}};
   for (const auto& [name, part] : parts) {
     if (options.only.empty() || options.only == name) part(bench, options);
   }
