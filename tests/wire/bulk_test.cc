@@ -96,6 +96,24 @@ TEST_CASE("Bulk: not more is under way than the window allows", "[wire][bulk]") 
   CHECK(pair.sender.under_way_bytes() <= window.bytes() + 2 * window.ChunkBytes());
 }
 
+TEST_CASE("Bulk: for what is held at the far end as much more may go, a window at most",
+          "[wire][bulk]") {
+  Pair pair;
+  pair.sender.Enqueue(At(0), FrameOf(TrafficClass::kDelta, 4'000'000));
+  pair.SendAll();
+  const int64_t full = pair.sender.under_way_bytes(), chunk = pair.sender.window().ChunkBytes();
+  pair.sender.OnHeld(0, chunk);
+  pair.SendAll();
+  CHECK(pair.sender.under_way_bytes() == full + chunk);
+  // What is said of a connection that there is not, or of more than went over it, is not believed.
+  pair.sender.OnHeld(9, full);
+  pair.sender.OnHeld(0, int64_t{1} << 40);
+  pair.sender.OnHeld(1, int64_t{1} << 40);
+  pair.SendAll();
+  CHECK(pair.sender.under_way_bytes() > full + chunk);
+  CHECK(pair.sender.under_way_bytes() <= 2 * pair.sender.window().bytes() + chunk);
+}
+
 TEST_CASE("Bulk: an activation goes before the rest of a delta, even with the window full",
           "[wire][bulk]") {
   Pair pair;

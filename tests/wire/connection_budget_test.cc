@@ -61,4 +61,6 @@ TEST_CASE("Connections: a subscriber's IPv6 network counts as one address", "[wi
 TEST_CASE("Connections: what is none has no other end", "[wire][security]") {
   CHECK(PeerBlock(-1).empty());
   CHECK(PeerBlock(0).empty());
+  CHECK(HeldBytes(-1) == 0);
+  CHECK(HeldBytes(0) == 0);
 }

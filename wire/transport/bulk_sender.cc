@@ -130,7 +130,7 @@ std::map<StripeId, BulkSender::Stripe>::iterator BulkSender::StripeFor(Instant n
 }
 
 std::optional<BulkSender::Transmission> BulkSender::Next(Instant now) {
-  const int64_t room = window_.bytes() - under_way_bytes_;
+  const int64_t room = window_.bytes() + HeldBytes() - under_way_bytes_;
   const int64_t overdraft = std::max(window_.bytes() / 4, 2 * window_.ChunkBytes());
   if (room <= -overdraft || transfers_.empty()) return std::nullopt;
   if (room <= 0) limited_ = true;
@@ -259,6 +259,16 @@ void BulkSender::OnAcks(Instant now, const AcksMessage& acks) {
   if (held_rounds_ < kHeldRounds) return;
   held_rounds_ = 0;
   grown_ = std::min<uint16_t>(static_cast<uint16_t>(grown_ + 1), kSignalStripe - 1);
+}
+
+void BulkSender::OnHeld(StripeId stripe, int64_t bytes) {
+  if (const auto at = stripes_.find(stripe); at != stripes_.end()) at->second.held = bytes;
+}
+
+int64_t BulkSender::HeldBytes() const {
+  int64_t held = 0;
+  for (const auto& [id, stripe] : stripes_) held += std::min(stripe.held, stripe.bytes);
+  return std::min(held, window_.bytes());
 }
 
 void BulkSender::OnEcho(Instant now, const ProbeMessage& probe) {

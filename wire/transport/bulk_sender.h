@@ -66,6 +66,9 @@ class BulkSender {
   void TakeBack(uint64_t serial);
 
   void OnAcks(Instant now, const AcksMessage& acks);
+  // So many of the bytes on this connection have crossed the line, and wait at its far end for one
+  // that was lost. They fill no line, so as many more may go, a window at most.
+  void OnHeld(StripeId stripe, int64_t bytes);
   void OnEcho(Instant now, const ProbeMessage& probe);
 
   // A probe for the control connection, if one is due.
@@ -108,6 +111,7 @@ class BulkSender {
   struct Stripe {
     size_t chunks = 0;
     int64_t bytes = 0;  // under way
+    int64_t held = 0;   // of these, at the far end
     Instant heard;      // or when the first of them was sent
     Duration patience = kPatienceLeast;
   };
@@ -119,6 +123,7 @@ class BulkSender {
   Bytes Assemble(const Chunk& chunk, uint64_t serial);
   void Free(const Sent& sent);
   void Requeue(StripeId stripe);
+  int64_t HeldBytes() const;
   void ForgetRepeats();
   void Acknowledge(Instant now, uint64_t serial);
   Duration Patience(const Stripe& stripe) const;

@@ -163,6 +163,7 @@ class Transport {
     std::optional<StripeId> stripe;  // of ours; nullopt: control, or the ROUTER
     std::string routing_id;          // if not dialled
     bool relayed = false;            // through a relay, over this stripe
+    int descriptor = -1;             // of the connection, libzmq's
   };
   // A connection of ours to a relay, for one stripe of a pair.
   struct RelayWire {
@@ -194,6 +195,8 @@ class Transport {
     BulkReceiver receiver;
     std::map<StripeId, zmq::socket_t> dialled;  // ours
     std::map<StripeId, std::string> attached;   // routing ids of theirs
+    std::map<StripeId, int> descriptors;        // where acknowledgements came last; libzmq's
+    Instant held_read;                          // of these
     uint16_t wanted = 0;                        // so many of ours the peer asked for
     std::optional<Instant> asked, redialled;    // when we last did
   };
@@ -228,6 +231,7 @@ class Transport {
 
   // ---- bulk (transport_bulk.cc) ----
   Link& LinkTo(const NodeId& peer);
+  void ReadHeld(Link& link);
   void Pump(const NodeId& peer, Link& link);
   void PrepareStripes(const NodeId& peer, Link& link);
   void OpenStripe(const NodeId& peer, Link& link, StripeId stripe);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "wire/transport/peer_address.h"
 #include "wire/transport/transport.h"
 
 namespace skerry {
@@ -12,6 +13,7 @@ namespace {
 constexpr Duration kAskAgain = Duration::Seconds(2);
 // Both ends together stay within what a relay lets a pair have under way (RelayDesk::Budget).
 constexpr int64_t kRelayedUnderWayMax = int64_t{3} << 20;
+constexpr Duration kReadHeldAgain = Duration::Millis(2);
 constexpr Duration kRedialAgain = Duration::Seconds(8);
 
 }  // namespace
@@ -115,6 +117,16 @@ void Transport::PrepareStripes(const NodeId& peer, Link& link) {
   }
 }
 
+// A descriptor may be another connection's by now: that says something wrong for a moment, and not
+// more than is under way.
+void Transport::ReadHeld(Link& link) {
+  const Instant now = Now();
+  if (now - link.held_read < kReadHeldAgain) return;
+  link.held_read = now;
+  for (const auto& [stripe, descriptor] : link.descriptors)
+    link.sender.OnHeld(stripe, HeldBytes(descriptor));
+}
+
 void Transport::Pump(const NodeId& peer, Link& link) {
   PrepareStripes(peer, link);
   // Before the chunks: the first of all probes shall meet no queue of ours.
@@ -123,6 +135,7 @@ void Transport::Pump(const NodeId& peer, Link& link) {
         link.sender.HasStripe(kSignalStripe) ? kSignalStripe : BulkSender::kControlStripe;
     SendOverStripe(peer, link, over, EncodeLink(*probe));
   }
+  ReadHeld(link);
   const auto pair = pairs_.find(peer);
   const bool relayed = UsesRelay(peer) && !(pair != pairs_.end() && pair->second.punch.stands());
   while (!relayed || link.sender.under_way_bytes() < kRelayedUnderWayMax) {
@@ -313,7 +326,9 @@ void Transport::OnLinkPart(const Origin& origin, std::span<const uint8_t> part,
     if (auto received = OnChunk(origin, *chunk)) take(*std::move(received));
   } else if (const auto* acks = std::get_if<AcksMessage>(&*message)) {
     const auto link = links_.find(origin.peer);
-    if (link != links_.end()) link->second.sender.OnAcks(Now(), *acks);
+    if (link == links_.end()) return;
+    link->second.sender.OnAcks(Now(), *acks);
+    link->second.descriptors[StripeOf(origin, link->second)] = origin.descriptor;
   } else if (const auto* probe = std::get_if<ProbeMessage>(&*message)) {
     if (!probe->is_echo)
       return Answer(origin, EncodeLink(EchoOf(*probe, (Now() - Instant()).nanos())));

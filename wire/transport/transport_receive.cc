@@ -83,6 +83,7 @@ void Transport::ReceiveFrom(const NodeId* peer, std::optional<StripeId> stripe,
       const bool knocks = bytes.empty() && peer == nullptr;
       if (relays || knocks || IsLinkMessage(bytes)) {
         Origin origin{peer != nullptr ? *peer : NodeId(), peer != nullptr, stripe, ""};
+        origin.descriptor = zmq_msg_get(part.handle(), ZMQ_SRCFD);
         if (peer == nullptr) {
           const auto known = peer_of_key_.find(UserIdOf(part));
           if (known == peer_of_key_.end()) {
