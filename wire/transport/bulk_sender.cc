@@ -268,7 +268,7 @@ void BulkSender::OnHeld(StripeId stripe, int64_t bytes) {
 int64_t BulkSender::HeldBytes() const {
   int64_t held = 0;
   for (const auto& [id, stripe] : stripes_) held += std::min(stripe.held, stripe.bytes);
-  return std::min(held, window_.bytes());
+  return std::min(held, window_.bytes() / 4);
 }
 
 void BulkSender::OnEcho(Instant now, const ProbeMessage& probe) {

@@ -67,7 +67,8 @@ class BulkSender {
 
   void OnAcks(Instant now, const AcksMessage& acks);
   // So many of the bytes on this connection have crossed the line, and wait at its far end for one
-  // that was lost. They fill no line, so as many more may go, a window at most.
+  // that was lost. They fill no line, so as many more may go, a quarter of a
+  // window at most: more makes bursts on fast lines.
   void OnHeld(StripeId stripe, int64_t bytes);
   void OnEcho(Instant now, const ProbeMessage& probe);
 
