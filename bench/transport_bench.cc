@@ -1,10 +1,11 @@
 // The production transport between real processes over shaped packets: bulk as a share of the line,
 // control and activations beside it, what encryption costs.
 //
-//   bench_transport [--only PART] [--link MBIT/RTT/LOSS] [--seconds S] [--json FILE]
+//   bench_transport [--only PART] [--link MBIT/RTT/LOSS] [--seconds S] [--cold] [--json FILE]
 //
 // PART: bulk, cubic, activation, encryption, plain. LINK: bulk, or plain TCP, over this one instead
-// ("100/80/0.001"). S: of each run, 30 unless said.
+// ("100/80/0.001"). S: of each run, 30 unless said. Before it each pair measures its link as nodes
+// do when they join; --cold: it does not, and its bulk begins with dialling.
 #include <algorithm>
 #include <functional>
 #include <optional>
@@ -24,6 +25,7 @@ constexpr double kLoss = 0.001;
 struct Options {
   std::string only;
   double seconds = 30;
+  bool cold = false;
   std::optional<TestLink> link;
 };
 
@@ -75,7 +77,9 @@ void BenchLinks(Bench& bench, const Options& options, const std::vector<TestLink
   const auto measure = [&](int i) {
     const auto at = static_cast<size_t>(i);
     lines[at] = MeasureLine(*world, i, links[at]);
-    runs[at] = RunPair(*world, i, LoadFor(links[at], options.seconds));
+    EndOptions load = LoadFor(links[at], options.seconds);
+    load.measures = !options.cold;
+    runs[at] = RunPair(*world, i, load);
   };
   // Slow links side by side; what needs the processor alone.
   int slow = 0;
@@ -184,6 +188,8 @@ int Main(int argc, char** argv) {
       TestLink link;
       if (std::sscanf(argv[++i], "%lf/%d/%lf", &link.mbps, &link.rtt_ms, &link.loss) == 3)
         options.link = link;
+    } else if (argument == "--cold") {
+      options.cold = true;
     } else if (argument == "--seconds" && i + 1 < argc) {
       options.seconds = std::max(1.0, std::atof(argv[++i]));
     } else {

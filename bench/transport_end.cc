@@ -10,6 +10,7 @@
 #include "bench/real_transfers.h"
 #include "bench/statistics.h"
 #include "common/digest.h"
+#include "node/link_prober.h"
 #include "wire/event_loop.h"
 
 namespace skerry::bench {
@@ -19,7 +20,8 @@ using Json = nlohmann::json;
 
 constexpr uint64_t kDelta = uint64_t{1} << 40, kActivation = uint64_t{1} << 41;
 constexpr double kGiveUpS = 30;  // without a word from the sender
-constexpr double kGraceS = 2;
+constexpr double kGraceS = 2, kMeasuringS = 20;
+constexpr int64_t kMeasuringBytes = 4 << 20;  // of one reading, as a coordinator asks for
 
 double ProcessorSeconds() {
   rusage usage{};
@@ -36,7 +38,7 @@ Identity IdentityOf(bool sends) {
 
 class Receiver final : public Actor {
  public:
-  explicit Receiver(EndOptions options) : options_(std::move(options)) {}
+  Receiver(EndOptions options, EventLoop&) : options_(std::move(options)) {}
 
   void OnStart(Context& context) override {
     context.ConnectPeer(IdentityOf(true).id(), options_.peer_endpoint);
@@ -44,8 +46,11 @@ class Receiver final : public Actor {
   }
   void OnMessage(Context& context, const NodeId& from, const Message& message) override {
     // The sender's farewell may be stuck behind its own bulk.
-    if (!std::exchange(begun_, true))
-      end_ = context.StartTimer(Duration::Seconds(options_.idle_s + options_.load_s + kGraceS));
+    if (!std::exchange(begun_, true)) {
+      const double measuring = options_.measures ? kMeasuringS : 0;
+      end_ = context.StartTimer(
+          Duration::Seconds(measuring + options_.idle_s + options_.load_s + kGraceS));
+    }
     if (const auto* ping = std::get_if<Ping>(&message)) context.Send(from, Pong{ping->nonce});
     if (const auto* activation = std::get_if<Activation>(&message))
       context.Send(from, Pong{kActivation + static_cast<uint64_t>(activation->step)});
@@ -75,8 +80,8 @@ class Receiver final : public Actor {
 
 class Sender final : public Actor {
  public:
-  explicit Sender(EndOptions options)
-      : options_(std::move(options)), peer_(IdentityOf(false).id()) {
+  Sender(EndOptions options, EventLoop& loop)
+      : options_(std::move(options)), loop_(loop), peer_(IdentityOf(false).id()) {
     Bytes bytes(static_cast<size_t>(options_.message_bytes));
     for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * 89 + i / 251);
     payload_ = MakePayload(std::move(bytes));
@@ -92,7 +97,9 @@ class Sender final : public Actor {
   void OnMessage(Context& context, const NodeId&, const Message& message) override {
     const auto* pong = std::get_if<Pong>(&message);
     if (pong == nullptr) return;
-    if (pong->nonce == 0) return Begin(context);
+    if (pong->nonce == 0 && !options_.measures) return Begin(context);
+    if (pong->nonce == 0) return prober_.OnRequest(context, {peer_, kMeasuringBytes});
+    if (prober_.OnPong(context, peer_, *pong, loop_.Shown(peer_))) return Begin(context);
     if (const auto sent = sent_.find(pong->nonce); sent != sent_.end()) {
       const bool is_activation = pong->nonce >= kActivation;
       auto& list = is_activation ? (sent->second.loaded ? activations_ : idle_activations_)
@@ -168,7 +175,9 @@ class Sender final : public Actor {
   }
 
   EndOptions options_;
+  EventLoop& loop_;
   NodeId peer_;
+  LinkProber prober_{{}, LinkProber::Pings::kTrains};
   Payload payload_, activation_;
   Digest digest_;
   TimerId ping_timer_ = 0, activation_timer_ = 0, load_timer_ = 0, end_timer_ = 0;
@@ -187,7 +196,7 @@ int Run(const EndOptions& options) {
   loop_options.bind_endpoint = options.endpoint;
   auto loop = EventLoop::Open(std::move(loop_options));
   MustBeOk(loop.status());
-  End end(options);
+  End end(options, **loop);
   const auto exit_code = (*loop)->Run(end);
   MustBeOk(exit_code.status());
   Json result = end.Result();
@@ -203,6 +212,7 @@ Json ToJson(const EndOptions& o) {
   return {{"sends", o.sends},
           {"endpoint", o.endpoint},
           {"peer_endpoint", o.peer_endpoint},
+          {"measures", o.measures},
           {"idle_s", o.idle_s},
           {"load_s", o.load_s},
           {"ping_every_s", o.ping_every_s},
@@ -217,6 +227,7 @@ int RunEnd(const std::string& text) {
   const EndOptions o{json.at("sends"),
                      json.at("endpoint"),
                      json.at("peer_endpoint"),
+                     json.at("measures"),
                      json.at("idle_s"),
                      json.at("load_s"),
                      json.at("ping_every_s"),

@@ -1,6 +1,7 @@
 // One end of a pair that `./dev bench transport` measures: a real process with an event loop and a
-// small actor. The sender keeps bulk under way and, beside it, pings and activations; the receiver
-// answers. Each prints one line of JSON when it is done.
+// small actor. The sender measures the link, as a node does when it joins, then keeps bulk under
+// way and, beside it, pings and activations; the receiver answers. Each prints one line of JSON
+// when it is done.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@ struct EndOptions {
   bool sends = false;
   std::string endpoint;       // own
   std::string peer_endpoint;  // of the other end
+  bool measures = true;       // the link, first; else its connections are cold
   double idle_s = 3;          // pings alone
   double load_s = 30;         // with bulk, from its first byte
   double ping_every_s = 0.05;

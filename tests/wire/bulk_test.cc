@@ -1,83 +1,15 @@
 // Chunks from a BulkSender to a BulkReceiver, over connections that lose, stall and break.
 #include <catch2/catch.hpp>
-#include <deque>
 
 #include "common/rng.h"
-#include "wire/transport/bulk_receiver.h"
-#include "wire/transport/bulk_sender.h"
+#include "tests/wire/bulk_pair.h"
 
 namespace skerry {
 namespace {
 
-Instant At(double seconds) {
-  return Instant() + Duration::Seconds(seconds);
-}
-
-OutgoingFrame FrameOf(TrafficClass traffic, size_t bytes, uint8_t first = 1) {
-  OutgoingFrame frame;
-  frame.to = TestNodeId(2);
-  frame.traffic = traffic;
-  frame.envelope = Bytes(48, first);
-  Bytes payload(bytes);
-  for (size_t i = 0; i < bytes; ++i) payload[i] = static_cast<uint8_t>(first + i * 31 + i / 999);
-  frame.payload = MakePayload(std::move(payload));
-  frame.in_chunks = true;
-  return frame;
-}
-
-DecodedChunk ChunkIn(const Bytes& bytes) {
-  const auto message = DecodeLink(bytes);
-  REQUIRE(message.has_value());
-  REQUIRE(std::holds_alternative<DecodedChunk>(*message));
-  return std::get<DecodedChunk>(*message);
-}
-
-// Two ends, and what is under way between them.
-struct Pair {
-  BulkSender sender{77};
-  BulkReceiver receiver;
-  std::deque<BulkSender::Transmission> flying;
-  std::vector<BulkReceiver::Arrived> arrived;
-  double now = 0;
-
-  explicit Pair(int stripes = 2) {
-    for (int i = 0; i < stripes; ++i) sender.OpenStripe(At(0), static_cast<StripeId>(i));
-  }
-  void SendAll() {
-    while (auto next = sender.Next(At(now))) flying.push_back(*std::move(next));
-  }
-  BulkReceiver::Verdict Land(const BulkSender::Transmission& sent) {
-    std::optional<BulkReceiver::Arrived> frame;
-    const auto verdict = receiver.Take(ChunkIn(sent.bytes), sent.stripe, frame);
-    if (frame) arrived.push_back(*std::move(frame));
-    return verdict;
-  }
-  void Acknowledge() {
-    while (const auto acks = receiver.TakeAcks(At(now))) sender.OnAcks(At(now), acks->message);
-  }
-  // Round trips of 50 ms until nothing is left.
-  void Finish() {
-    for (int i = 0; i < 4000 && !sender.IsIdle(); ++i) {
-      now += 0.05;
-      sender.Tick(At(now));
-      SendAll();
-      while (!flying.empty()) {
-        Land(flying.front());
-        flying.pop_front();
-      }
-      Acknowledge();
-    }
-  }
-};
-
-bool Same(const BulkReceiver::Arrived& arrived, const OutgoingFrame& sent) {
-  const auto a = View(arrived.payload), b = View(sent.payload);
-  return arrived.envelope == sent.envelope && std::equal(a.begin(), a.end(), b.begin(), b.end());
-}
-
 TEST_CASE("Bulk: a frame arrives whole, in however many chunks", "[wire][bulk]") {
   const size_t bytes = GENERATE(1u, 5'000u, 8'192u, 1'000'000u);
-  Pair pair;
+  BulkPair pair;
   const OutgoingFrame frame = FrameOf(TrafficClass::kDelta, bytes);
   pair.sender.Enqueue(At(0), frame);
   pair.Finish();
@@ -88,7 +20,7 @@ TEST_CASE("Bulk: a frame arrives whole, in however many chunks", "[wire][bulk]")
 }
 
 TEST_CASE("Bulk: not more is under way than the window allows", "[wire][bulk]") {
-  Pair pair;
+  BulkPair pair;
   pair.sender.Enqueue(At(0), FrameOf(TrafficClass::kDelta, 4'000'000));
   pair.SendAll();
   const CongestionWindow& window = pair.sender.window();
@@ -96,26 +28,9 @@ TEST_CASE("Bulk: not more is under way than the window allows", "[wire][bulk]") 
   CHECK(pair.sender.under_way_bytes() <= window.bytes() + 2 * window.ChunkBytes());
 }
 
-TEST_CASE("Bulk: for what is held at the far end as much more may go, a quarter window at most",
-          "[wire][bulk]") {
-  Pair pair;
-  pair.sender.Enqueue(At(0), FrameOf(TrafficClass::kDelta, 4'000'000));
-  pair.SendAll();
-  const int64_t full = pair.sender.under_way_bytes(), chunk = pair.sender.window().ChunkBytes();
-  pair.sender.OnHeld(0, chunk);
-  pair.SendAll();
-  CHECK(pair.sender.under_way_bytes() == full + chunk);
-  // What is said of a connection that there is not, or of more than went over it, is not believed.
-  pair.sender.OnHeld(9, full);
-  pair.sender.OnHeld(0, int64_t{1} << 40);
-  pair.sender.OnHeld(1, int64_t{1} << 40);
-  pair.SendAll();
-  CHECK(pair.sender.under_way_bytes() <= pair.sender.window().bytes() * 5 / 4 + chunk);
-}
-
 TEST_CASE("Bulk: an activation goes before the rest of a delta, even with the window full",
           "[wire][bulk]") {
-  Pair pair;
+  BulkPair pair;
   pair.sender.Enqueue(At(0), FrameOf(TrafficClass::kDelta, 4'000'000));
   pair.SendAll();
   pair.sender.Enqueue(At(0), FrameOf(TrafficClass::kActivation, 4'000));
@@ -126,7 +41,7 @@ TEST_CASE("Bulk: an activation goes before the rest of a delta, even with the wi
 }
 
 TEST_CASE("Bulk: classes leave strictly in order of urgency", "[wire][bulk]") {
-  Pair pair;
+  BulkPair pair;
   for (const auto traffic : {TrafficClass::kData, TrafficClass::kState, TrafficClass::kDelta})
     pair.sender.Enqueue(At(0), FrameOf(traffic, 20'000));
   std::vector<TrafficClass> order;
@@ -144,7 +59,7 @@ TEST_CASE("Bulk: classes leave strictly in order of urgency", "[wire][bulk]") {
 }
 
 TEST_CASE("Bulk: with activations about, the first connection is theirs", "[wire][bulk]") {
-  Pair pair(3);
+  BulkPair pair(3);
   pair.sender.Enqueue(At(0), FrameOf(TrafficClass::kActivation, 1'000));
   pair.sender.Enqueue(At(0), FrameOf(TrafficClass::kDelta, 400'000));
   pair.SendAll();
@@ -156,7 +71,7 @@ TEST_CASE("Bulk: with activations about, the first connection is theirs", "[wire
 TEST_CASE("Bulk: chunks of a broken connection go over another, and none is delivered twice",
           "[wire][bulk][fault]") {
   Rng rng(GENERATE(1, 2, 3, 4, 5), "breaks");
-  Pair pair(4);
+  BulkPair pair(4);
   std::vector<OutgoingFrame> frames;
   for (uint8_t i = 0; i < 5; ++i) {
     frames.push_back(FrameOf(TrafficClass::kDelta, 200'000u + i, static_cast<uint8_t>(i + 1)));
@@ -195,7 +110,7 @@ TEST_CASE("Bulk: chunks of a broken connection go over another, and none is deli
 
 TEST_CASE("Bulk: a connection that says nothing loses its chunks, and the stall is told",
           "[wire][bulk][fault]") {
-  Pair pair(1);
+  BulkPair pair(1);
   pair.sender.Enqueue(At(0), FrameOf(TrafficClass::kDelta, 50'000));
   pair.SendAll();
   CHECK(pair.sender.Tick(At(1)).empty());
@@ -214,7 +129,7 @@ TEST_CASE("Bulk: a receiver that begins to count anew does not use up the sender
           "[wire][bulk]") {
   constexpr auto kFrame = static_cast<size_t>(BulkReceiver::kCreditBytes / 4);
   constexpr size_t kFrames = 5;  // together beyond the credit
-  Pair pair;
+  BulkPair pair;
   for (int life = 1; life <= 2; ++life) {
     pair.arrived.clear();
     pair.receiver = BulkReceiver();
@@ -228,7 +143,7 @@ TEST_CASE("Bulk: a receiver that begins to count anew does not use up the sender
 
 TEST_CASE("Bulk: acknowledgements of nothing and of another session change nothing",
           "[wire][bulk][hostile]") {
-  Pair pair;
+  BulkPair pair;
   pair.sender.Enqueue(At(0), FrameOf(TrafficClass::kDelta, 100'000));
   pair.SendAll();
   const int64_t before = pair.sender.under_way_bytes();

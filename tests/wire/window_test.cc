@@ -29,6 +29,7 @@ class World {
  public:
   explicit World(Line line) : line_(line) {
     for (StripeId i = 0; i < 4; ++i) sender_.OpenStripe(now_, i);
+    sender_.OpenStripe(now_, kSignalStripe);
   }
 
   void RunUntil(Instant end) {

@@ -10,13 +10,17 @@
 namespace skerry {
 namespace {
 
-// A lost packet holds up all that follows it on its connection for a round trip: so several, even
-// where one could carry the window (3.5 MB per round trip with stock buffers).
-constexpr int64_t kBytesPerStripe = 1'500'000;
+// A lost packet holds up all that follows it on its connection for a round trip: so there are so
+// many that at one loss in a thousand packets most of them have none of it (1.4 MB).
+constexpr int64_t kBytesPerStripe = 700'000;
 constexpr int64_t kEarlyStripes = 4;  // together from the start: a late one is cold among warm ones
 constexpr int kHeldRounds = 12;       // acknowledgements between two more stripes
 constexpr size_t kGivenUpMax = 4096;
 constexpr double kProbeBytes = 200, kProbeShare = 0.005;  // of the line
+constexpr Duration kSignalsWithin = Duration::Seconds(5);
+// In the line, and held at the far end: behind a loss, or because the receiver takes no more.
+constexpr int64_t kWindowsUnderWay = 2;
+constexpr Duration kLateLeast = Duration::Millis(20);
 constexpr Duration kProbeLeast = Duration::Millis(5), kProbeMost = Duration::Millis(100);
 
 size_t At(TrafficClass traffic) {
@@ -28,7 +32,10 @@ size_t At(TrafficClass traffic) {
 void BulkSender::Enqueue(Instant now, OutgoingFrame frame) {
   SKERRY_CHECK(frame.traffic != TrafficClass::kControl, "control does not go in chunks");
   if (transfers_.empty()) progress_ = now;
-  if (next_transfer_ == 1) credit_bytes_ = BulkReceiver::kCreditBytes;
+  if (next_transfer_ == 1) {
+    credit_bytes_ = BulkReceiver::kCreditBytes;
+    began_ = now;
+  }
   if (frame.traffic == TrafficClass::kActivation) last_activation_ = now;
   const uint64_t id = next_transfer_++;
   ++unfinished_[At(frame.traffic)];
@@ -54,7 +61,7 @@ bool BulkSender::Withdraw(TrafficClass traffic, uint64_t sequence) {
 }
 
 void BulkSender::OpenStripe(Instant now, StripeId stripe) {
-  stripes_.try_emplace(stripe).first->second.heard = now;
+  stripes_.try_emplace(stripe, now).first->second.OnHeard(now);
 }
 
 void BulkSender::CloseStripe(StripeId stripe) {
@@ -68,14 +75,14 @@ bool BulkSender::ActivationsMatter(Instant now) const {
 
 // ---- what goes next ----------------------------------------------------------------------------
 
-std::optional<BulkSender::Chunk> BulkSender::Cut(uint64_t id) {
+std::optional<BulkSender::Chunk> BulkSender::Cut(uint64_t id, int64_t most_bytes) {
   Transfer& transfer = transfers_.at(id);
   Chunk chunk;
   chunk.transfer = id;
   chunk.traffic = transfer.frame.traffic;
   chunk.offset = transfer.cut;
   // What is left is not left as a crumb.
-  const int64_t left = transfer.total_bytes - transfer.cut, usual = window_.ChunkBytes();
+  const int64_t left = transfer.total_bytes - transfer.cut, usual = most_bytes;
   chunk.bytes = left < usual + usual / 2 ? left : usual;
   if (new_bytes_ + chunk.bytes > credit_bytes_) return std::nullopt;
   new_bytes_ += chunk.bytes;
@@ -97,53 +104,82 @@ std::optional<BulkSender::Chunk> BulkSender::Cut(uint64_t id) {
   return chunk;
 }
 
-std::optional<BulkSender::Chunk> BulkSender::NextChunk(bool only_activations) {
+bool BulkSender::IsOpen(const Chunk& chunk) const {
+  const auto transfer = transfers_.find(chunk.transfer);
+  return transfer != transfers_.end() && transfer->second.open.contains(chunk.offset);
+}
+
+std::optional<TrafficClass> BulkSender::NextTraffic(bool only_activations) {
   const size_t end = only_activations ? At(TrafficClass::kActivation) + 1 : kTrafficClasses;
   for (size_t traffic = At(TrafficClass::kActivation); traffic < end; ++traffic) {
     auto& again = again_[traffic];
-    while (!again.empty()) {
-      const Chunk chunk = again.front();
-      again.pop_front();
-      const auto transfer = transfers_.find(chunk.transfer);
-      if (transfer != transfers_.end() && transfer->second.open.contains(chunk.offset))
-        return chunk;
-    }
-    if (!queues_[traffic].empty()) return Cut(queues_[traffic].front());
+    while (!again.empty() && !IsOpen(again.front())) again.pop_front();
+    if (!again.empty() || !queues_[traffic].empty()) return static_cast<TrafficClass>(traffic);
   }
   return std::nullopt;
 }
 
-std::map<StripeId, BulkSender::Stripe>::iterator BulkSender::StripeFor(Instant now,
-                                                                       TrafficClass traffic) {
+std::optional<BulkSender::Chunk> BulkSender::NextChunk(TrafficClass traffic, int64_t most_bytes) {
+  auto& again = again_[At(traffic)];
+  if (again.empty()) return Cut(queues_[At(traffic)].front(), most_bytes);
+  const Chunk chunk = again.front();
+  again.pop_front();
+  return chunk;
+}
+
+// Where nothing else is to be sent, what is late goes over another connection, too (opportunistic
+// retransmission; Raiciu et al., NSDI 2012, section 5): a frame waits for its last chunk.
+std::map<uint64_t, BulkSender::Sent>::iterator BulkSender::Latest(Instant now) {
+  const auto at =
+      std::ranges::find_if(sent_, [&](const auto& entry) { return IsOpen(entry.second.chunk); });
+  const Duration usual = window_.chunk_time() * 2 + kLateLeast;
+  return at != sent_.end() && now - at->second.at < usual ? sent_.end() : at;
+}
+
+std::map<StripeId, BulkStripe>::iterator BulkSender::StripeFor(Instant now, TrafficClass traffic,
+                                                               std::optional<StripeId> except) {
   const auto second = stripes_.lower_bound(1);
   const bool has_second = second != stripes_.end() && second->first < kSignalStripe;
   const bool keeps_first =
       traffic != TrafficClass::kActivation && has_second && ActivationsMatter(now);
   const bool has_bulk = !stripes_.empty() && stripes_.begin()->first < kSignalStripe;
+  const int64_t burst = window_.BurstBytes();
   auto best = stripes_.end();
   for (auto at = stripes_.begin(); at != stripes_.end(); ++at) {
-    if ((keeps_first && at->first == 0) || at->second.chunks >= kUnderWayPerStripeMax) continue;
+    if (at->first == except || (keeps_first && at->first == 0) || !at->second.TakesMore(burst))
+      continue;
     if (at->first == kSignalStripe || (has_bulk && at->first == kControlStripe)) continue;
-    if (best == stripes_.end() || at->second.bytes < best->second.bytes) best = at;
+    if (best == stripes_.end() || at->second.InLine() < best->second.InLine()) best = at;
   }
   return best;
 }
 
 std::optional<BulkSender::Transmission> BulkSender::Next(Instant now) {
-  const int64_t room = window_.bytes() + HeldBytes() - under_way_bytes_;
+  const int64_t line_room = window_.bytes() - InLine();
+  const int64_t room = std::min(line_room, kWindowsUnderWay * window_.bytes() - under_way_bytes_);
   const int64_t overdraft = std::max(window_.bytes() / 4, 2 * window_.ChunkBytes());
+  look_again_.reset();
   if (room <= -overdraft || transfers_.empty()) return std::nullopt;
-  if (room <= 0) limited_ = true;
-  const auto lane = room > 0 ? TrafficClass::kDelta : TrafficClass::kActivation;
-  if (StripeFor(now, lane) == stripes_.end()) return std::nullopt;
-  const auto chunk = NextChunk(room <= 0);
+  using Limit = CongestionWindow::Limit;
+  look_again_ = now + BulkStripe::kReachesKernel;
+  if (room <= 0) limit_ = std::max(limit_, line_room <= 0 ? Limit::kWindow : Limit::kConnections);
+  const auto traffic = NextTraffic(room <= 0);
+  const auto late = traffic || room <= 0 ? sent_.end() : Latest(now);
+  if (!traffic && late == sent_.end()) return std::nullopt;
+  const auto stripe = traffic ? StripeFor(now, *traffic)
+                              : StripeFor(now, late->second.chunk.traffic, late->second.stripe);
+  if (stripe == stripes_.end()) {
+    limit_ = std::max(limit_, traffic ? Limit::kConnections : Limit::kNothing);
+    return std::nullopt;
+  }
+  const int64_t takes = stripe->second.TakesBytes(window_.BurstBytes());
+  const int64_t most = std::min(takes, window_.ChunkBytes());
+  const auto chunk = traffic ? NextChunk(*traffic, most) : std::optional(late->second.chunk);
   if (!chunk) return std::nullopt;
-  auto stripe = StripeFor(now, chunk->traffic);
+  if (!traffic) GiveUp(late);
   const uint64_t serial = next_serial_++;
   Transmission out{stripe->first, Assemble(*chunk, serial), serial};
-  if (stripe->second.chunks == 0) stripe->second.heard = now;
-  ++stripe->second.chunks;
-  stripe->second.bytes += chunk->bytes;
+  stripe->second.OnPut(now, chunk->bytes);
   under_way_bytes_ += chunk->bytes;
   sent_[serial] = {*chunk, stripe->first, now};
   return out;
@@ -176,9 +212,7 @@ Bytes BulkSender::Assemble(const Chunk& chunk, uint64_t serial) {
 void BulkSender::Free(const Sent& sent) {
   under_way_bytes_ -= sent.chunk.bytes;
   const auto stripe = stripes_.find(sent.stripe);
-  if (stripe == stripes_.end()) return;
-  --stripe->second.chunks;
-  stripe->second.bytes -= sent.chunk.bytes;
+  if (stripe != stripes_.end()) stripe->second.OnFreed(sent.chunk.bytes);
 }
 
 void BulkSender::TakeBack(uint64_t serial) {
@@ -189,17 +223,22 @@ void BulkSender::TakeBack(uint64_t serial) {
   sent_.erase(sent);
 }
 
+std::map<uint64_t, BulkSender::Sent>::iterator BulkSender::GiveUp(
+    std::map<uint64_t, Sent>::iterator at) {
+  Free(at->second);
+  given_up_[at->first] = at->second.chunk;
+  if (given_up_.size() > kGivenUpMax) given_up_.erase(given_up_.begin());
+  return sent_.erase(at);
+}
+
 void BulkSender::Requeue(StripeId stripe) {
   for (auto at = sent_.begin(); at != sent_.end();) {
     if (at->second.stripe != stripe) {
       ++at;
       continue;
     }
-    Free(at->second);
     again_[At(at->second.chunk.traffic)].push_back(at->second.chunk);
-    given_up_[at->first] = at->second.chunk;
-    if (given_up_.size() > kGivenUpMax) given_up_.erase(given_up_.begin());
-    at = sent_.erase(at);
+    at = GiveUp(at);
   }
 }
 
@@ -211,10 +250,8 @@ void BulkSender::Acknowledge(Instant now, uint64_t serial) {
     chunk = sent->second.chunk;
     window_.OnChunk(now - sent->second.at);
     Free(sent->second);
-    if (const auto stripe = stripes_.find(sent->second.stripe); stripe != stripes_.end()) {
-      stripe->second.heard = now;
-      stripe->second.patience = kPatienceLeast;
-    }
+    if (const auto stripe = stripes_.find(sent->second.stripe); stripe != stripes_.end())
+      stripe->second.OnHeard(now);
     sent_.erase(sent);
   } else if (const auto late = given_up_.find(serial); late != given_up_.end()) {
     chunk = late->second;
@@ -248,8 +285,8 @@ void BulkSender::OnAcks(Instant now, const AcksMessage& acks) {
   const int64_t room =
       std::clamp<int64_t>(acks.credit_bytes - acks.received_bytes, 0, BulkReceiver::kCreditBytes);
   credit_bytes_ = std::max(credit_bytes_, arrived_bytes_ + room);
-  window_.OnDelivered(now, acks.received_bytes, Instant::FromNanos(acks.at_nanos), limited_);
-  limited_ = false;
+  window_.OnDelivered(now, acks.received_bytes, Instant::FromNanos(acks.at_nanos), limit_);
+  limit_ = CongestionWindow::Limit::kNothing;
   carried_.OnDelivered(acks.received_bytes, Instant::FromNanos(acks.at_nanos));
   if (transfers_.empty()) {
     window_.OnIdle();
@@ -261,14 +298,15 @@ void BulkSender::OnAcks(Instant now, const AcksMessage& acks) {
   grown_ = std::min<uint16_t>(static_cast<uint16_t>(grown_ + 1), kSignalStripe - 1);
 }
 
-void BulkSender::OnHeld(StripeId stripe, int64_t bytes) {
-  if (const auto at = stripes_.find(stripe); at != stripes_.end()) at->second.held = bytes;
+void BulkSender::OnReading(Instant now, StripeId stripe, std::optional<ConnectionReading> reading) {
+  const auto at = stripes_.find(stripe);
+  if (at != stripes_.end()) at->second.OnReading(now, reading);
 }
 
-int64_t BulkSender::HeldBytes() const {
-  int64_t held = 0;
-  for (const auto& [id, stripe] : stripes_) held += std::min(stripe.held, stripe.bytes);
-  return std::min(held, window_.bytes() / 4);
+int64_t BulkSender::InLine() const {
+  int64_t bytes = 0;
+  for (const auto& [id, stripe] : stripes_) bytes += stripe.InLine();
+  return bytes;
 }
 
 void BulkSender::OnEcho(Instant now, const ProbeMessage& probe) {
@@ -287,6 +325,11 @@ std::optional<ProbeMessage> BulkSender::ProbeDue(Instant now) {
     next_probe_.reset();
     return std::nullopt;
   }
+  // Over the connection for control it would meet our own chunks.
+  if (!HasStripe(kSignalStripe) && now - *began_ < kSignalsWithin) {
+    next_probe_ = now + kProbeLeast;
+    return std::nullopt;
+  }
   Duration every = window_.round_trip().value_or(kProbeMost) / 5;
   if (window_.bytes_per_s() > 0)
     every = std::max(every, Duration::Seconds(kProbeBytes / (kProbeShare * window_.bytes_per_s())));
@@ -294,28 +337,24 @@ std::optional<ProbeMessage> BulkSender::ProbeDue(Instant now) {
   return ProbeMessage{(now - Instant()).nanos(), false, true};
 }
 
-Duration BulkSender::Patience(const Stripe& stripe) const {
-  const Duration usual = window_.chunk_time() * 4 + window_.smoothed() * 4;
-  return std::clamp(std::max(stripe.patience, usual), kPatienceLeast, kPatienceMost);
+Duration BulkSender::Patience() const {
+  return window_.chunk_time() * 4 + window_.smoothed() * 4;
 }
 
 std::vector<StripeId> BulkSender::Tick(Instant now) {
   std::vector<StripeId> silent;
-  for (auto& [id, stripe] : stripes_) {
-    if (stripe.chunks == 0 || now - stripe.heard < Patience(stripe)) continue;
-    silent.push_back(id);
-    stripe.heard = now;
-    stripe.patience = std::min(stripe.patience * 2, kPatienceMost);
-  }
+  for (auto& [id, stripe] : stripes_)
+    if (stripe.GivesNoSign(now, Patience())) silent.push_back(id);
   for (const StripeId id : silent) Requeue(id);
   return silent;
 }
 
 std::optional<Instant> BulkSender::NextDue() const {
   std::optional<Instant> due = next_probe_;
+  if (look_again_ && (!due || *look_again_ < *due)) due = look_again_;
   for (const auto& [id, stripe] : stripes_) {
-    if (stripe.chunks == 0) continue;
-    const Instant at = stripe.heard + Patience(stripe);
+    if (stripe.is_empty()) continue;
+    const Instant at = stripe.SilentAt(Patience());
     if (!due || at < *due) due = at;
   }
   return due;
@@ -323,8 +362,11 @@ std::optional<Instant> BulkSender::NextDue() const {
 
 uint16_t BulkSender::WantedStripes(Instant now) const {
   if (transfers_.empty()) return 0;
-  const auto per = [&](int64_t bytes) { return (window_.bytes() + bytes - 1) / bytes; };
-  const int64_t bulk = std::max({per(kBytesPerStripe), int64_t{grown_}, kEarlyStripes});
+  // As many as the line has shown that it needs: a late one is cold among warm ones.
+  const double line = carried_.best() * window_.round_trip().value_or(Duration()).seconds();
+  const int64_t needed =
+      std::max(window_.bytes(), static_cast<int64_t>(line)) / kBytesPerStripe + 1;
+  const int64_t bulk = std::max({needed, int64_t{grown_}, kEarlyStripes});
   const int64_t most = kSignalStripe - 1;
   return static_cast<uint16_t>(std::min(bulk, most) + (ActivationsMatter(now) ? 1 : 0));
 }

@@ -3,9 +3,9 @@
 // Strictly by class: a chunk of a later class leaves only when no earlier one has any left. Not
 // more is under way than the window (window.h) and the receiver's credit allow; an activation may
 // go a little beyond the window, so that it never waits behind more than the chunk before it. A
-// chunk goes over the connection ("stripe") with the least under way. Stripe 0 is kept for
-// activations where there are any and there is another for the rest: what waits in a connection's
-// own buffer waits in order.
+// chunk waits here until a connection ("stripe") has little left to send, and of those goes over
+// the one with the least in the line. Stripe 0 is kept for activations where there are any and
+// there is another for the rest: what waits in a connection's own buffer waits in order.
 //
 // A stripe that acknowledges nothing for a long time, or is gone, loses its chunks to the others.
 // What was sent twice is recognised by the receiver.
@@ -24,6 +24,7 @@
 
 #include "common/digest.h"
 #include "wire/shaper.h"
+#include "wire/transport/bulk_stripe.h"
 #include "wire/transport/carried_rate.h"
 #include "wire/transport/link_message.h"
 #include "wire/transport/window.h"
@@ -34,9 +35,6 @@ class BulkSender {
  public:
   // Stands in for bulk connections while there is none.
   static constexpr StripeId kControlStripe = kStripesMax;
-  static constexpr size_t kUnderWayPerStripeMax = 48;  // chunks; below ZeroMQ's own limit
-  static constexpr Duration kPatienceLeast = Duration::Seconds(2);
-  static constexpr Duration kPatienceMost = Duration::Seconds(16);
   static constexpr Duration kStalledAfter = Duration::Seconds(8);
   // Longer than a chunk takes on a line of a hundredth of what it was cut for.
   static constexpr Duration kBeginsAnewAfter = Duration::Seconds(30);
@@ -66,10 +64,9 @@ class BulkSender {
   void TakeBack(uint64_t serial);
 
   void OnAcks(Instant now, const AcksMessage& acks);
-  // So many of the bytes on this connection have crossed the line, and wait at its far end for one
-  // that was lost. They fill no line, so as many more may go, a quarter of a
-  // window at most: more makes bursts on fast lines.
-  void OnHeld(StripeId stripe, int64_t bytes);
+  // What the kernel says of this connection: what is in the line, and whether it takes more.
+  // Without that (nullopt), all that is not acknowledged counts as in the line.
+  void OnReading(Instant now, StripeId stripe, std::optional<ConnectionReading> reading);
   void OnEcho(Instant now, const ProbeMessage& probe);
 
   // A probe for the control connection, if one is due.
@@ -109,25 +106,23 @@ class BulkSender {
     StripeId stripe = 0;
     Instant at;
   };
-  struct Stripe {
-    size_t chunks = 0;
-    int64_t bytes = 0;  // under way
-    int64_t held = 0;   // of these, at the far end
-    Instant heard;      // or when the first of them was sent
-    Duration patience = kPatienceLeast;
-  };
-
-  std::optional<Chunk> NextChunk(bool only_activations);
-  std::optional<Chunk> Cut(uint64_t transfer);
-  std::map<StripeId, Stripe>::iterator StripeFor(Instant now, TrafficClass traffic);
+  // Of what is there to send, the most urgent; drops repeats that are not needed any more.
+  std::optional<TrafficClass> NextTraffic(bool only_activations);
+  std::optional<Chunk> NextChunk(TrafficClass traffic, int64_t most_bytes);
+  std::optional<Chunk> Cut(uint64_t transfer, int64_t most_bytes);
+  bool IsOpen(const Chunk& chunk) const;  // not acknowledged
+  std::map<uint64_t, Sent>::iterator Latest(Instant now);
+  std::map<StripeId, BulkStripe>::iterator StripeFor(Instant now, TrafficClass traffic,
+                                                     std::optional<StripeId> except = {});
   bool ActivationsMatter(Instant now) const;
   Bytes Assemble(const Chunk& chunk, uint64_t serial);
   void Free(const Sent& sent);
+  std::map<uint64_t, Sent>::iterator GiveUp(std::map<uint64_t, Sent>::iterator at);
   void Requeue(StripeId stripe);
-  int64_t HeldBytes() const;
+  int64_t InLine() const;
   void ForgetRepeats();
   void Acknowledge(Instant now, uint64_t serial);
-  Duration Patience(const Stripe& stripe) const;
+  Duration Patience() const;
 
   uint64_t session_;
   uint64_t next_transfer_ = 1, next_serial_ = 1;
@@ -137,19 +132,19 @@ class BulkSender {
   std::array<size_t, kTrafficClasses> unfinished_{};
   std::map<uint64_t, Sent> sent_;       // by serial, under way
   std::map<uint64_t, Chunk> given_up_;  // sent again since; an acknowledgement still counts
-  std::map<StripeId, Stripe> stripes_;
+  std::map<StripeId, BulkStripe> stripes_;
   CongestionWindow window_;
   CarriedRate carried_;
   int64_t under_way_bytes_ = 0;
   int64_t new_bytes_ = 0;      // cut so far
   int64_t arrived_bytes_ = 0;  // of these, acknowledged
   int64_t credit_bytes_ = 0;   // of new ones granted; the first are known without asking
-  bool limited_ = false;       // by the window, since the last acknowledgement
-  uint16_t grown_ = 1;         // stripes that TCP's holding back has asked for
+  CongestionWindow::Limit limit_ = CongestionWindow::Limit::kNothing;
+  uint16_t grown_ = 1;  // stripes that TCP's holding back has asked for
   int held_rounds_ = 0;
   Instant progress_;  // the last acknowledgement, or when there began to be something to wait for
   std::optional<Instant> last_activation_;
-  std::optional<Instant> next_probe_;
+  std::optional<Instant> began_, next_probe_, look_again_;
 };
 
 }  // namespace skerry

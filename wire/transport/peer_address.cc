@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -44,13 +43,6 @@ std::string PeerBlock(int descriptor) {
   sockaddr_in6 v6;
   std::memcpy(&v6, &peer, sizeof v6);
   return BlockOf(v6.sin6_addr);
-}
-
-int64_t HeldBytes(int descriptor) {
-  tcp_info info{};
-  socklen_t size = sizeof info;
-  if (getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return 0;
-  return int64_t{info.tcpi_sacked} * info.tcpi_snd_mss;
 }
 
 void EndConnection(int descriptor) {

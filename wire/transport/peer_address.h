@@ -1,7 +1,6 @@
 // Who is at the other end of a connection that somebody else owns.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 namespace skerry {
@@ -12,10 +11,6 @@ std::string AddressBlock(const std::string& address);
 
 // The AddressBlock of the TCP connection's other end; "" if it is none, or has ended.
 std::string PeerBlock(int descriptor);
-
-// Bytes that the other end has, by its selective acknowledgements, and cannot take, as one before
-// them was lost; 0 if it is no TCP connection.
-int64_t HeldBytes(int descriptor);
 
 // Ends the connection for both sides and leaves the descriptor to its owner.
 void EndConnection(int descriptor);

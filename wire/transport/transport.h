@@ -195,10 +195,10 @@ class Transport {
     BulkReceiver receiver;
     std::map<StripeId, zmq::socket_t> dialled;  // ours
     std::map<StripeId, std::string> attached;   // routing ids of theirs
-    std::map<StripeId, int> descriptors;        // where acknowledgements came last; libzmq's
-    Instant held_read;                          // of these
-    uint16_t wanted = 0;                        // so many of ours the peer asked for
-    std::optional<Instant> asked, redialled;    // when we last did
+    std::map<StripeId, int> descriptors;      // where they attached or acknowledged last; libzmq's
+    Instant connections_read;                 // of these
+    uint16_t wanted = 0;                      // so many of ours the peer asked for
+    std::optional<Instant> asked, redialled;  // when we last did
   };
   struct ReachAttempt {
     Reachability found;
@@ -231,7 +231,7 @@ class Transport {
 
   // ---- bulk (transport_bulk.cc) ----
   Link& LinkTo(const NodeId& peer);
-  void ReadHeld(Link& link);
+  void ReadConnections(Link& link);
   void Pump(const NodeId& peer, Link& link);
   void PrepareStripes(const NodeId& peer, Link& link);
   void OpenStripe(const NodeId& peer, Link& link, StripeId stripe);

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "wire/transport/peer_address.h"
+#include "wire/transport/connection_reading.h"
 #include "wire/transport/transport.h"
 
 namespace skerry {
@@ -13,7 +13,7 @@ namespace {
 constexpr Duration kAskAgain = Duration::Seconds(2);
 // Both ends together stay within what a relay lets a pair have under way (RelayDesk::Budget).
 constexpr int64_t kRelayedUnderWayMax = int64_t{3} << 20;
-constexpr Duration kReadHeldAgain = Duration::Millis(2);
+constexpr Duration kReadAgain = Duration::Millis(2);
 constexpr Duration kRedialAgain = Duration::Seconds(8);
 
 }  // namespace
@@ -119,12 +119,12 @@ void Transport::PrepareStripes(const NodeId& peer, Link& link) {
 
 // A descriptor may be another connection's by now: that says something wrong for a moment, and not
 // more than is under way.
-void Transport::ReadHeld(Link& link) {
+void Transport::ReadConnections(Link& link) {
   const Instant now = Now();
-  if (now - link.held_read < kReadHeldAgain) return;
-  link.held_read = now;
+  if (now - link.connections_read < kReadAgain) return;
+  link.connections_read = now;
   for (const auto& [stripe, descriptor] : link.descriptors)
-    link.sender.OnHeld(stripe, HeldBytes(descriptor));
+    link.sender.OnReading(now, stripe, ReadConnection(descriptor));
 }
 
 void Transport::Pump(const NodeId& peer, Link& link) {
@@ -135,7 +135,7 @@ void Transport::Pump(const NodeId& peer, Link& link) {
         link.sender.HasStripe(kSignalStripe) ? kSignalStripe : BulkSender::kControlStripe;
     SendOverStripe(peer, link, over, EncodeLink(*probe));
   }
-  ReadHeld(link);
+  ReadConnections(link);
   const auto pair = pairs_.find(peer);
   const bool relayed = UsesRelay(peer) && !(pair != pairs_.end() && pair->second.punch.stands());
   while (!relayed || link.sender.under_way_bytes() < kRelayedUnderWayMax) {
@@ -277,10 +277,12 @@ void Transport::Answer(const Origin& origin, std::span<const uint8_t> bytes) {
 void Transport::OnAttach(const Origin& origin, const AttachMessage& message) {
   Link& link = LinkTo(origin.peer);
   if (origin.dialled) {
-    if (message.is_answer && origin.stripe == message.stripe)
-      link.sender.OpenStripe(Now(), message.stripe);
+    if (!message.is_answer || origin.stripe != message.stripe) return;
+    link.sender.OpenStripe(Now(), message.stripe);
+    link.descriptors[message.stripe] = origin.descriptor;
   } else if (!message.is_answer) {
     link.attached[message.stripe] = origin.routing_id;
+    link.descriptors[message.stripe] = origin.descriptor;
     Answer(origin, EncodeLink(AttachMessage{message.stripe, true}));
     if (!IsByLine(origin.peer)) link.sender.OpenStripe(Now(), message.stripe);
   }

@@ -65,19 +65,20 @@ void CongestionWindow::OnChunk(Duration took) {
 void CongestionWindow::OnIdle() {
   round_began_.reset();
   first_bytes_ = -1;
-  limited_ = false;
+  limit_ = Limit::kNothing;
   chunk_time_ = Duration();
 }
 
-void CongestionWindow::OnDelivered(Instant now, int64_t received_bytes, Instant at, bool limited) {
-  limited_ = limited_ || limited;
+void CongestionWindow::OnDelivered(Instant now, int64_t received_bytes, Instant at, Limit limit) {
+  limit_ = std::max(limit_, limit);
   if (first_bytes_ < 0) {
     first_bytes_ = last_bytes_ = received_bytes;
     first_at_ = last_at_ = at;
   }
   if (received_bytes > last_bytes_ && at >= last_at_) {
     const auto window = static_cast<double>(window_);
-    if (starting_ && limited && (rate_ == 0 || window < kHeldAtStart * Holds(rate_))) {
+    if (starting_ && limit == Limit::kWindow &&
+        (rate_ == 0 || window < kHeldAtStart * Holds(rate_))) {
       const double growth = kStartGrowth * static_cast<double>(received_bytes - last_bytes_);
       window_ = std::min(window_ + static_cast<int64_t>(growth), kMostBytes);
     }
@@ -100,13 +101,14 @@ void CongestionWindow::EndRound(Instant now) {
   const double rate =
       seconds > 1e-4 ? static_cast<double>(last_bytes_ - first_bytes_) / seconds : 0;
   const Duration queue = QueueOf(*round_shortest_, round_shortest_way_);
-  if (limited_ && rate > 0) {
+  if (limit_ != Limit::kNothing && rate > 0) {
     rate_ = rate_ == 0 ? rate : rate_ + (rate - rate_) / (starting_ ? 2 : 4);
-    held_ = queue < Target() && static_cast<double>(window_) > kHeldShare * Holds(rate);
+    held_ = queue < Target() && (limit_ == Limit::kConnections ||
+                                 static_cast<double>(window_) > kHeldShare * Holds(rate));
     stuck_rounds_ =
         static_cast<double>(window_) > kHeldAtStart * Holds(rate) ? stuck_rounds_ + 1 : 0;
     if (!starting_) {
-      Follow(queue, rate);
+      if (limit_ == Limit::kWindow) Follow(queue, rate);
     } else if (stuck_rounds_ >= kStuckRounds) {
       starting_ = false;
     }
@@ -115,7 +117,7 @@ void CongestionWindow::EndRound(Instant now) {
   round_shortest_.reset();
   round_shortest_way_.reset();
   round_probes_ = 0;
-  limited_ = false;
+  limit_ = Limit::kNothing;
   first_bytes_ = last_bytes_;
   first_at_ = last_at_;
 }
@@ -157,10 +159,13 @@ void CongestionWindow::Follow(Duration queue, double rate) {
   window_ = std::clamp(static_cast<int64_t>(window * (1 + change)), kLeastBytes, kMostBytes);
 }
 
+int64_t CongestionWindow::BurstBytes() const {
+  const double bytes = rate_ * kBurstTime.seconds();
+  return std::clamp(static_cast<int64_t>(bytes), kChunkLeast, kBurstMost);
+}
+
 int64_t CongestionWindow::ChunkBytes() const {
-  if (rate_ <= 0) return kChunkLeast;
-  const double bytes = rate_ * kChunkTime.seconds();
-  return std::clamp(static_cast<int64_t>(bytes), kChunkLeast, kChunkMost);
+  return std::min(BurstBytes(), kChunkMost);
 }
 
 }  // namespace skerry

@@ -34,22 +34,25 @@ class CongestionWindow {
   static constexpr int64_t kLeastBytes = 16 << 10;
   static constexpr int64_t kMostBytes = int64_t{64} << 20;
   static constexpr Duration kTargetQueue = Duration::Millis(3);
-  static constexpr Duration kChunkTime = Duration::Millis(4);
-  static constexpr int64_t kChunkLeast = 8 << 10, kChunkMost = 256 << 10;
+  static constexpr Duration kBurstTime = Duration::Millis(4);
+  static constexpr int64_t kChunkLeast = 8 << 10, kChunkMost = 64 << 10;
+  static constexpr int64_t kBurstMost = 256 << 10;
   static constexpr Duration kForgetRoundTrip = Duration::Seconds(60);
 
   // A probe came back. `way`: how long it took to get there, by two clocks that do not agree.
   void OnProbe(Instant now, Duration round_trip, std::optional<Duration> way = {});
-  // The receiver had so many bytes all in all at this time of its clock. `limited`: more would have
-  // been sent if it were allowed.
-  void OnDelivered(Instant now, int64_t received_bytes, Instant at, bool limited);
+  // What kept more from being sent since the last acknowledgement; the last of these counts.
+  enum class Limit : uint8_t { kNothing, kConnections, kWindow };
+  // The receiver had so many bytes all in all at this time of its clock.
+  void OnDelivered(Instant now, int64_t received_bytes, Instant at, Limit limit);
   // How long a chunk took from its sending to its acknowledgement.
   void OnChunk(Duration took);
   // Nothing was under way: rates are measured anew.
   void OnIdle();
 
   int64_t bytes() const { return window_; }
-  // A few milliseconds of the line.
+  // A few milliseconds of the line: what one connection may have to send at a time.
+  int64_t BurstBytes() const;
   int64_t ChunkBytes() const;
   double bytes_per_s() const { return rate_; }  // 0: not known yet
   // Shortest of the last minutes; nullopt before the first probe came back.
@@ -85,7 +88,7 @@ class CongestionWindow {
   std::optional<Instant> round_began_;
   std::optional<Duration> round_shortest_, round_shortest_way_;
   int round_probes_ = 0;
-  bool limited_ = false;
+  Limit limit_ = Limit::kNothing;
   int64_t first_bytes_ = -1, last_bytes_ = -1;
   Instant first_at_, last_at_;
 
