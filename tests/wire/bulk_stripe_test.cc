@@ -138,19 +138,19 @@ TEST_CASE("Bulk: probes wait for a connection of their own, though not for ever"
 TEST_CASE("Bulk: as many connections as the line has shown that it needs", "[wire][bulk]") {
   BulkPair pair;
   pair.sender.Enqueue(At(0), FrameOf(TrafficClass::kDelta, 4'000'000));
-  const uint16_t before = pair.sender.WantedStripes(At(0));
-  pair.sender.OnEcho(At(0.2), ProbeMessage{0, true});
-  // 20 MB/s over 200 ms, though the window stays small.
+  CHECK(pair.sender.WantedStripes(At(0)) == 4);
+  pair.sender.OnEcho(At(0.05), ProbeMessage{0, true});
+  CHECK(pair.sender.WantedStripes(At(0.05)) == 5);
+  // 100 MB/s over 50 ms, though the window stays small.
   for (int i = 1; i <= 200; ++i) {
     AcksMessage acks;
     acks.session = 77;
-    acks.received_bytes = i * 200'000;
+    acks.received_bytes = i * 1'000'000;
     acks.at_nanos = int64_t{i} * 10'000'000;
-    pair.sender.OnAcks(At(0.2 + 0.01 * i), acks);
+    pair.sender.OnAcks(At(0.05 + 0.01 * i), acks);
   }
   REQUIRE(pair.sender.window().bytes() < 100'000);
-  CHECK(before == 4);
-  CHECK(pair.sender.WantedStripes(At(2.2)) == 6);
+  CHECK(pair.sender.WantedStripes(At(2.1)) == 8);
 }
 
 }  // namespace

@@ -13,8 +13,11 @@ namespace {
 // A lost packet holds up all that follows it on its connection for a round trip: so there are so
 // many that at one loss in a thousand packets most of them have none of it (1.4 MB).
 constexpr int64_t kBytesPerStripe = 700'000;
-constexpr int64_t kEarlyStripes = 4;  // together from the start: a late one is cold among warm ones
-constexpr int kHeldRounds = 12;       // acknowledgements between two more stripes
+// A late one is cold among warm ones, and takes five round trips to stand: so they are asked for
+// early, and so many together from the start.
+constexpr int64_t kEarlyLeast = 4, kEarlyMost = 12;
+constexpr Duration kRoundTripPerStripe = Duration::Millis(10);
+constexpr int kHeldRounds = 12;  // acknowledgements between two more stripes
 constexpr size_t kGivenUpMax = 4096;
 constexpr double kProbeBytes = 200, kProbeShare = 0.005;  // of the line
 constexpr Duration kSignalsWithin = Duration::Seconds(5);
@@ -280,12 +283,13 @@ void BulkSender::ForgetRepeats() {
 
 void BulkSender::OnAcks(Instant now, const AcksMessage& acks) {
   if (acks.session != session_) return;
+  const int64_t in_line = InLine();
   for (const uint64_t serial : acks.serials) Acknowledge(now, serial);
   // By this side's count of what has arrived: the peer may have begun to count anew.
   const int64_t room =
       std::clamp<int64_t>(acks.credit_bytes - acks.received_bytes, 0, BulkReceiver::kCreditBytes);
   credit_bytes_ = std::max(credit_bytes_, arrived_bytes_ + room);
-  window_.OnDelivered(now, acks.received_bytes, Instant::FromNanos(acks.at_nanos), limit_);
+  window_.OnDelivered(now, acks.received_bytes, Instant::FromNanos(acks.at_nanos), limit_, in_line);
   limit_ = CongestionWindow::Limit::kNothing;
   carried_.OnDelivered(acks.received_bytes, Instant::FromNanos(acks.at_nanos));
   if (transfers_.empty()) {
@@ -363,10 +367,13 @@ std::optional<Instant> BulkSender::NextDue() const {
 uint16_t BulkSender::WantedStripes(Instant now) const {
   if (transfers_.empty()) return 0;
   // As many as the line has shown that it needs: a late one is cold among warm ones.
-  const double line = carried_.best() * window_.round_trip().value_or(Duration()).seconds();
+  const Duration round_trip = window_.round_trip().value_or(Duration());
+  const double line = carried_.best() * round_trip.seconds();
+  const int64_t early =
+      std::clamp(round_trip.nanos() / kRoundTripPerStripe.nanos(), kEarlyLeast, kEarlyMost);
   const int64_t needed =
       std::max(window_.bytes(), static_cast<int64_t>(line)) / kBytesPerStripe + 1;
-  const int64_t bulk = std::max({needed, int64_t{grown_}, kEarlyStripes});
+  const int64_t bulk = std::max({needed, int64_t{grown_}, early});
   const int64_t most = kSignalStripe - 1;
   return static_cast<uint16_t>(std::min(bulk, most) + (ActivationsMatter(now) ? 1 : 0));
 }

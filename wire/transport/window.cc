@@ -13,8 +13,9 @@ constexpr Duration kQueuedFor = Duration::Millis(10);
 constexpr double kStartGrowth = 0.75;  // of what was delivered
 constexpr int kStuckRounds = 4;  // without a rate that explains the window, and the start is over
 constexpr double kGain = 0.6;    // of what would put the queue right in one round
-constexpr double kGrowthMost = 0.12, kGrowthLeast = 0.005, kShrinkMost = 0.3;  // in a round
-constexpr double kEmptyDoubles = 3;  // rounds without queue in which growth doubles: a faster line
+constexpr double kGrowthMost = 0.3, kGrowthLeast = 0.005, kShrinkMost = 0.3;  // in a round
+constexpr double kEmptyDoubles =
+    1.5;  // rounds without queue in which growth doubles: a faster line
 constexpr double kSmallShrink = 0.02;  // more, and its effect is waited for
 constexpr double kHeldShare = 1.5;     // more than the line holds, and TCP holds bytes back
 constexpr double kHeldMost = 3;        // more would only fill TCP's buffers
@@ -69,16 +70,18 @@ void CongestionWindow::OnIdle() {
   chunk_time_ = Duration();
 }
 
-void CongestionWindow::OnDelivered(Instant now, int64_t received_bytes, Instant at, Limit limit) {
+void CongestionWindow::OnDelivered(Instant now, int64_t received_bytes, Instant at, Limit limit,
+                                   int64_t in_line) {
   limit_ = std::max(limit_, limit);
+  most_in_line_ = std::max(most_in_line_, in_line);
   if (first_bytes_ < 0) {
     first_bytes_ = last_bytes_ = received_bytes;
     first_at_ = last_at_ = at;
   }
   if (received_bytes > last_bytes_ && at >= last_at_) {
     const auto window = static_cast<double>(window_);
-    if (starting_ && limit == Limit::kWindow &&
-        (rate_ == 0 || window < kHeldAtStart * Holds(rate_))) {
+    const bool in_use = limit != Limit::kNothing && in_line > window_ - window_ / 4;
+    if (starting_ && in_use && (rate_ == 0 || window < kHeldAtStart * Holds(rate_))) {
       const double growth = kStartGrowth * static_cast<double>(received_bytes - last_bytes_);
       window_ = std::min(window_ + static_cast<int64_t>(growth), kMostBytes);
     }
@@ -108,7 +111,7 @@ void CongestionWindow::EndRound(Instant now) {
     stuck_rounds_ =
         static_cast<double>(window_) > kHeldAtStart * Holds(rate) ? stuck_rounds_ + 1 : 0;
     if (!starting_) {
-      if (limit_ == Limit::kWindow) Follow(queue, rate);
+      if (limit_ == Limit::kWindow || queue > Target()) Follow(queue, rate);
     } else if (stuck_rounds_ >= kStuckRounds) {
       starting_ = false;
     }
@@ -118,6 +121,7 @@ void CongestionWindow::EndRound(Instant now) {
   round_shortest_way_.reset();
   round_probes_ = 0;
   limit_ = Limit::kNothing;
+  most_before_ = std::exchange(most_in_line_, 0);
   first_bytes_ = last_bytes_;
   first_at_ = last_at_;
 }
@@ -133,19 +137,24 @@ double CongestionWindow::Holds(double rate) const {
   return std::max(rate, rate_) * (shortest_.value_or(kRoundLeast) + Target()).seconds();
 }
 
+int64_t CongestionWindow::InUse() const {
+  return std::min(window_, std::max({most_in_line_, most_before_, kLeastBytes}));
+}
+
 // So much of the window is in the line, the rest in the queue.
 void CongestionWindow::EndStart(Duration queue) {
   starting_ = false;
   empty_rounds_ = 0;
   const double share = (*shortest_ + Target()).seconds() / (*shortest_ + queue).seconds();
-  const double fits = static_cast<double>(window_) * std::max(share, 0.5);
+  const double fits = static_cast<double>(InUse()) * std::max(share, 0.5);
   window_ = std::clamp(static_cast<int64_t>(fits), kLeastBytes, kMostBytes);
 }
 
 void CongestionWindow::Follow(Duration queue, double rate) {
   // What was taken away shows a round later.
   if (std::exchange(shrunk_, false)) return;
-  const double excess = (queue - Target()).seconds(), window = static_cast<double>(window_);
+  const double excess = (queue - Target()).seconds();
+  const auto window = static_cast<double>(excess > 0 ? InUse() : window_);
   empty_rounds_ = queue < Target() / 2 ? empty_rounds_ + 1 : 0;
   double change = -kGain * excess / (*shortest_ + queue).seconds();
   if (excess > 0) {

@@ -43,8 +43,8 @@ class CongestionWindow {
   void OnProbe(Instant now, Duration round_trip, std::optional<Duration> way = {});
   // What kept more from being sent since the last acknowledgement; the last of these counts.
   enum class Limit : uint8_t { kNothing, kConnections, kWindow };
-  // The receiver had so many bytes all in all at this time of its clock.
-  void OnDelivered(Instant now, int64_t received_bytes, Instant at, Limit limit);
+  // The receiver had so many bytes all in all at this time of its clock; so many were in the line.
+  void OnDelivered(Instant now, int64_t received_bytes, Instant at, Limit limit, int64_t in_line);
   // How long a chunk took from its sending to its acknowledgement.
   void OnChunk(Duration took);
   // Nothing was under way: rates are measured anew.
@@ -76,6 +76,7 @@ class CongestionWindow {
   void EndStart(Duration queue);
   void Follow(Duration queue, double rate);
   Duration Target() const;
+  int64_t InUse() const;
   double Holds(double rate) const;
 
   int64_t window_ = kFirstBytes;
@@ -89,6 +90,7 @@ class CongestionWindow {
   std::optional<Duration> round_shortest_, round_shortest_way_;
   int round_probes_ = 0;
   Limit limit_ = Limit::kNothing;
+  int64_t most_in_line_ = 0, most_before_ = 0;  // in this round, and in that before
   int64_t first_bytes_ = -1, last_bytes_ = -1;
   Instant first_at_, last_at_;
 
