@@ -109,6 +109,27 @@ TEST_CASE("Faults: where only one direction is lost, that is told of too", "[fau
   CHECK(transfer.events.contains("stalled"));
 }
 
+TEST_CASE("Faults: beside bulk control comes over two connections, and counts once",
+          "[faults][loop]") {
+  constexpr int kBeats = 20;
+  Transfer transfer;
+  int beats = 0;
+  const auto take = transfer.bob.actor.on_message;
+  transfer.bob.actor.on_message = [&](Context& c, const NodeId& from, const Message& message) {
+    if (std::holds_alternative<Heartbeat>(message)) ++beats;
+    take(c, from, message);
+  };
+  transfer.on_progress = [&](size_t got) {
+    if (got != 8) return;
+    transfer.ann.loop->Post([&](Context& c) {
+      for (int i = 0; i < kBeats; ++i) c.Send(transfer.bob.id(), Heartbeat{.waiting_for = ""});
+    });
+  };
+  transfer.Run();
+  CHECK(beats == kBeats);
+  CHECK(transfer.bob.loop->counters().frames_received >= 2 * kBeats + kMessages);
+}
+
 TEST_CASE("Faults: on a line that drops to a hundredth bulk goes on, and control passes it",
           "[faults][loop]") {
   Transfer transfer;

@@ -262,6 +262,7 @@ void Transport::Send(OutgoingFrame frame) {
   }
   auto& queue = waiting_[frame.to];
   if (queue.empty() && TrySend(frame) == SendResult::kSent) {
+    SendTwin(frame);
     waiting_.erase(frame.to);
     return;
   }
@@ -319,15 +320,6 @@ void Transport::AppendPollItems(std::vector<zmq::pollitem_t>& items) {
     for (zmq::socket_t& socket : attempt.sockets)
       items.push_back({socket.handle(), 0, ZMQ_POLLIN, 0});
   }
-}
-
-void Transport::LearnRoute(const NodeId& peer, const std::string& routing_id) {
-  if (routing_ids_.size() > kStrangersMax + allowed_.size())
-    std::erase_if(routing_ids_, [&](const auto& entry) { return !allowed_.contains(entry.first); });
-  std::string& known = routing_ids_[peer];
-  if (known == routing_id) return;
-  known = routing_id;
-  FlushPeer(peer);
 }
 
 // The descriptor is libzmq's and may be another connection's by now: what is ended in its place is

@@ -243,6 +243,7 @@ class Transport {
                             std::span<const uint8_t> bytes);
   // Over the control connection; what finds no room is lost.
   SendResult SendControl(const NodeId& peer, std::span<const uint8_t> bytes);
+  void SendTwin(const OutgoingFrame& frame);
   void Answer(const Origin& origin, std::span<const uint8_t> bytes);
   // A link message, from somebody admitted.
   void OnLinkPart(const Origin& origin, std::span<const uint8_t> part,

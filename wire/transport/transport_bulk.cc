@@ -13,6 +13,7 @@ namespace {
 constexpr Duration kAskAgain = Duration::Seconds(2);
 // Both ends together stay within what a relay lets a pair have under way (RelayDesk::Budget).
 constexpr int64_t kRelayedUnderWayMax = int64_t{3} << 20;
+constexpr int64_t kTwinMost = 1024;
 constexpr Duration kReadAgain = Duration::Millis(2);
 constexpr Duration kRedialAgain = Duration::Seconds(8);
 
@@ -70,6 +71,16 @@ Transport::SendResult Transport::SendControl(const NodeId& peer, std::span<const
   const auto route = routing_ids_.find(peer);
   if (route == routing_ids_.end()) return SendResult::kNoWay;
   return SendPart(router_, &route->second, bytes);
+}
+
+// What is small and urgent goes over the connection for signals, too: whichever comes first counts,
+// and the courier drops the other. A lost packet would hold it up for a round trip and more.
+void Transport::SendTwin(const OutgoingFrame& frame) {
+  if (frame.traffic != TrafficClass::kControl || frame.bytes() > kTwinMost) return;
+  const auto link = links_.find(frame.to);
+  if (link == links_.end() || UsesRelay(frame.to)) return;
+  if (link->second.sender.HasStripe(kSignalStripe) && View(frame.payload).empty())
+    SendOverStripe(frame.to, link->second, kSignalStripe, frame.envelope);
 }
 
 Transport::SendResult Transport::SendOverStripe(const NodeId& peer, Link& link, StripeId stripe,

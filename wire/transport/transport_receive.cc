@@ -165,6 +165,20 @@ std::optional<Transport::Received> Transport::Accept(const std::vector<zmq::mess
   return Received{*std::move(decoded), admitted};
 }
 
+void Transport::LearnRoute(const NodeId& peer, const std::string& routing_id) {
+  if (routing_ids_.size() > kStrangersMax + allowed_.size())
+    std::erase_if(routing_ids_, [&](const auto& entry) { return !allowed_.contains(entry.first); });
+  std::string& known = routing_ids_[peer];
+  if (known == routing_id) return;
+  // A twin (SendTwin) comes over another connection than that for control.
+  const auto link = links_.find(peer);
+  if (link != links_.end() && !known.empty() &&
+      StripeOf({peer, false, std::nullopt, routing_id}, link->second) != BulkSender::kControlStripe)
+    return;
+  known = routing_id;
+  FlushPeer(peer);
+}
+
 void Transport::CountFrame(size_t envelope_bytes, const Payload& payload) {
   ++counters_.frames_received;
   counters_.bytes_received += static_cast<int64_t>(envelope_bytes) + SizeOf(payload);
