@@ -14,8 +14,7 @@ constexpr double kStartGrowth = 0.75;  // of what was delivered
 constexpr int kStuckRounds = 4;  // without a rate that explains the window, and the start is over
 constexpr double kGain = 0.6;    // of what would put the queue right in one round
 constexpr double kGrowthMost = 0.3, kGrowthLeast = 0.005, kShrinkMost = 0.3;  // in a round
-constexpr double kEmptyDoubles =
-    1.5;  // rounds without queue in which growth doubles: a faster line
+constexpr double kEmptyDoubles = 1.5;  // rounds without queue in which growth doubles
 constexpr double kSmallShrink = 0.02;  // more, and its effect is waited for
 constexpr double kHeldShare = 1.5;     // more than the line holds, and TCP holds bytes back
 constexpr double kHeldMost = 3;        // more would only fill TCP's buffers
