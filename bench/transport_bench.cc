@@ -120,6 +120,7 @@ void BenchActivation(Bench& bench, const Options& options) {
   for (int i = 0; i < static_cast<int>(links.size()); ++i) {
     const TestLink& link = links[static_cast<size_t>(i)];
     EndOptions load = LoadFor(link, std::min(options.seconds, 15.0));
+    load.measures = !options.cold;
     load.activation_bytes = 64 << 10;
     load.activation_every_s = 0.25;
     const PairRun run = RunPair(*world, i, load);
@@ -167,6 +168,7 @@ void BenchEncryption(Bench& bench, const Options& options) {
   const auto world = WorldOf(links, CongestionControl::kBbr);
   const double plain = TcpGoodput(*world, 0, 1, 2, 2, options.seconds / 3);
   EndOptions load = LoadFor(links[0], options.seconds);
+  load.measures = !options.cold;
   const PairRun run = RunPair(*world, 0, load);
   bench.Record("plain TCP, 1000/20/0", 8e-6 * plain, "Mbit/s");
   bench.Record("sender's processor at 1000/20/0",
