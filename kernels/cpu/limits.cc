@@ -15,6 +15,9 @@ constexpr int kChains = 10;
 constexpr int kPairChains = 16;
 constexpr int64_t kRounds = 400'000;
 
+// What chains begin with. The compiler may not know: of equal chains it would compute one.
+volatile float first_values[kPairChains] = {};
+
 template <typename T>
 void Keep(const T& value) {
   asm volatile("" : : "r,m"(value) : "memory");
@@ -26,7 +29,8 @@ typedef float Lanes16 __attribute__((vector_size(64)));
 
 template <typename Lanes>
 [[gnu::always_inline]] inline void RunChains() {
-  Lanes sums[kChains] = {};
+  Lanes sums[kChains];
+  for (int i = 0; i < kChains; ++i) sums[i] = Lanes{} + first_values[i];
   const Lanes factor = Lanes{} + 0.999f, term = Lanes{} + 0.001f;
   for (int64_t i = 0; i < kRounds; ++i) {
 #pragma GCC unroll 10
@@ -59,7 +63,8 @@ __attribute__((target("avx2,fma"), optimize("fp-contract=fast"))) void ChainsAvx
   RunChains<Lanes8>();
 }
 __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16"))) void ChainsBf16() {
-  __m512 sums[kPairChains] = {};
+  __m512 sums[kPairChains];
+  for (int i = 0; i < kPairChains; ++i) sums[i] = _mm512_set1_ps(first_values[i]);
   const auto pairs = reinterpret_cast<__m512bh>(_mm512_set1_epi16(0x3c00));
   for (int64_t i = 0; i < kRounds; ++i) {
 #pragma GCC unroll 16

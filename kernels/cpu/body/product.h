@@ -1,0 +1,102 @@
+// The large matrix product: c [m, n] (+)= a [m, k] · b [k, n], blocked for the caches after Goto &
+// van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (ACM TOMS 34(3), 2008,
+// section 4).
+//
+// b comes packed into panels (tile.h), of which kProductDepth rows stay in the first cache while
+// the tiles of a pass over them; kProductRows rows of a are packed into tiles that stay in the
+// second. The order of every sum is that of k, whatever m, n, and the cuts of both are.
+#pragma once
+
+#include <cstdint>
+
+namespace skerry {
+namespace {
+
+constexpr int64_t kProductDepth = 256;
+constexpr int64_t kProductRows = 24 * kTileRows;
+static_assert(kTileRows <= kLanes, "a column of a tile is stored as one vector");
+
+// Floats. Columns of tiles are stored as whole vectors, the last one beyond its end.
+constexpr int64_t kProductScratch = kProductRows * kProductDepth + kLanes;
+
+// Packs rows of `a`, from row `first` on, to [rows/R][depth][R], R = kTileRows, zeros behind the
+// last row. What a vector has beyond R the next one overwrites.
+inline void PackTiles(const ProductFactor& a, int64_t first, int64_t rows, int64_t begin,
+                      int64_t depth, float* tiles) {
+  for (; rows > 0; first += kTileRows, rows -= kTileRows) {
+    if (a.transposed) {
+      const float* from = a.values + begin * a.step + first;
+      for (int64_t x = 0; x < depth; ++x, from += a.step, tiles += kTileRows)
+        Store(tiles, rows >= kLanes ? Load(from) : LoadSome(from, rows));
+      continue;
+    }
+    const float* from = a.values + first * a.step + begin;
+    for (int64_t x = 0; x < depth; x += kLanes, from += kLanes) {
+      const int64_t width = Smaller(kLanes, depth - x);
+      Lanes square[kLanes];
+#pragma GCC unroll 16
+      for (int r = 0; r < kLanes; ++r) {
+        square[r] = r >= kTileRows || r >= rows ? Lanes{}
+                    : width == kLanes           ? Load(from + r * a.step)
+                                                : LoadSome(from + r * a.step, width);
+      }
+      TransposeSquare(square);
+#pragma GCC unroll 16
+      for (int i = 0; i < kLanes; ++i) {
+        if (i < width) Store(tiles + i * kTileRows, square[i]);
+      }
+      tiles += width * kTileRows;
+    }
+  }
+}
+
+// A tile at the right edge of c: in a whole one beside it.
+inline void MultiplyAtEdge(int64_t rows, int64_t columns, const TileProduct& p) {
+  float whole[kTileRows * kPanel] = {};
+  for (int64_t r = 0; p.accumulate && r < rows; ++r) {
+    for (int64_t j = 0; j < columns; ++j) whole[r * kPanel + j] = p.c[r * p.c_row + j];
+  }
+  TileProduct beside = p;
+  beside.c = whole;
+  beside.c_row = kPanel;
+  Multiply(rows, beside);
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t j = 0; j < columns; ++j) p.c[r * p.c_row + j] = whole[r * kPanel + j];
+  }
+}
+
+void PackFactor(const ProductFactor& b, int64_t columns, int64_t depth, float* panels) {
+  if (b.transposed) return PackRows(b.values, b.step, columns, depth, panels);
+  PackColumns(b.values, b.step, depth, columns, panels);
+}
+
+void MultiplyPacked(const ProductArgs& p) {
+  for (int64_t begin = 0; begin < p.depth; begin += kProductDepth) {
+    const int64_t depth = Smaller(kProductDepth, p.depth - begin);
+    for (int64_t first = 0; first < p.rows; first += kProductRows) {
+      const int64_t rows = Smaller(kProductRows, p.rows - first);
+      PackTiles(p.a, first, rows, begin, depth, p.scratch);
+      for (int64_t column = 0; column < p.columns; column += kPanel) {
+        const float* panel = p.panels + column * p.depth + begin * kPanel;
+        for (int64_t r = 0; r < rows; r += kTileRows) {
+          const TileProduct tile = {p.scratch + r * depth,
+                                    1,
+                                    kTileRows,
+                                    depth,
+                                    panel,
+                                    p.c + (first + r) * p.c_step + column,
+                                    p.c_step,
+                                    p.adds || begin > 0};
+          if (column + kPanel <= p.columns) {
+            Multiply(Smaller(kTileRows, rows - r), tile);
+          } else {
+            MultiplyAtEdge(Smaller(kTileRows, rows - r), p.columns - column, tile);
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace skerry
