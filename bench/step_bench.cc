@@ -169,11 +169,11 @@ class BusyProcesses {
 };
 
 // Wall time: two threads must not wait for each other where processors are not theirs.
-double TwoOverOne(const TransformerConfig& model, DType type, int busy) {
+double TwoOverOne(const TransformerConfig& model, DType type, int busy, int rounds) {
   Trainee one(model, 1, type), two(model, 2, type);
   const BusyProcesses competitors(busy);
   std::vector<double> ratios;
-  for (int round = 0; round < 2 * kRounds; ++round) {
+  for (int round = 0; round < rounds; ++round) {
     const double alone = one.WallSeconds();
     ratios.push_back(alone / two.WallSeconds());
   }
@@ -191,11 +191,14 @@ int Run(int argc, char** argv) {
   const std::vector<ModelSize> sizes = Sizes();
   for (const ModelSize& size : sizes) BesidePyTorch(bench, size, peer.get());
   for (const DType type : {DType::kFloat32, DType::kBfloat16}) {
+    if (CreateCpuBackend(1, type)->compute_type() != type) continue;
     const std::string what = type == DType::kFloat32 ? "float32" : "bf16";
     bench.Record("10m " + what + ", two threads over one, idle",
-                 TwoOverOne(sizes[0].model, type, 0), "x");
+                 TwoOverOne(sizes[0].model, type, 0, 2 * kRounds), "x");
+    bench.Record("50m " + what + ", two threads over one, idle",
+                 TwoOverOne(sizes[1].model, type, 0, kRounds), "x");
     bench.AtLeast("10m " + what + ", two threads over one, four busy",
-                  TwoOverOne(sizes[0].model, type, 4), "x", 1.5);
+                  TwoOverOne(sizes[0].model, type, 4, 2 * kRounds), "x", 1.5);
   }
   return bench.Finish();
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "common/status.h"
@@ -10,6 +11,7 @@
 #include "kernels/cpu/rope_table.h"
 #include "kernels/cpu/row_sums.h"
 #include "kernels/cpu/team.h"
+#include "kernels/cpu/tiled_products.h"
 #include "kernels/host_buffer.h"
 #include "kernels/shape_checks.h"
 
@@ -37,14 +39,16 @@ T* As(const Tensor& x) {
 class CpuBackend : public HostBackend {
  public:
   CpuBackend(const KernelTable& kernels, int threads, DType compute)
-      : kernels_(kernels), threads_(threads), compute_(compute), gemm_(threads) {}
+      : kernels_(kernels), threads_(threads), compute_(compute), gemm_(threads) {
+    if (kernels.products != nullptr) tiled_.emplace(*kernels.products, threads);
+  }
 
   std::string name() const override {
-    return absl::StrFormat("cpu (%s%s), %d thread%s", GemmLibrary(), TypeText(), threads_,
+    return absl::StrFormat("cpu (%s%s), %d thread%s", Products(), TypeText(), threads_,
                            threads_ == 1 ? "" : "s");
   }
   std::string numeric_profile() const override {
-    return absl::StrFormat("cpu, %s, %s kernels%s, threads %d", GemmLibrary(), kernels_.name,
+    return absl::StrFormat("cpu, %s, %s kernels%s, threads %d", Products(), kernels_.name,
                            TypeText(), threads_);
   }
   DType compute_type() const override { return compute_; }
@@ -160,6 +164,10 @@ class CpuBackend : public HostBackend {
   }
 
  private:
+  // Whose: the numeric profile tells by it what else has these bits.
+  std::string Products() const {
+    return tiled_ ? absl::StrFormat("own products, %s", kernels_.name) : GemmLibrary();
+  }
   const char* TypeText() const { return compute_ == DType::kBfloat16 ? ", bf16" : ""; }
 
   // Calls body(kernels for tensors of this type).
@@ -191,6 +199,7 @@ class CpuBackend : public HostBackend {
   int threads_;
   DType compute_;
   GemmCache gemm_;
+  std::optional<TiledProducts> tiled_;  // instead of gemm_
   RopeTable rope_;
   std::unique_ptr<Buffer> scratch_;
   std::vector<double> partial_sums_;
@@ -218,8 +227,9 @@ void CpuBackend::Gemm(Transpose ta, Transpose tb, ConstTensor a, ConstTensor b, 
       std::memset(c.Rows(r, 1).values, 0, row_bytes);
     return;
   }
-  const absl::Status status = gemm_.Run({ta, tb, sizes, a, b, beta, c});
-  SKERRY_CHECK(status.ok(), "oneDNN multiplies every shape of types it has");
+  const GemmCall call = {ta, tb, sizes, a, b, beta, c};
+  const absl::Status status = tiled_ ? tiled_->Run(call) : gemm_.Run(call);
+  SKERRY_CHECK(status.ok(), "every shape of types that the backend has can be multiplied");
 }
 
 void CpuBackend::Cast(ConstTensor x, Tensor y) {

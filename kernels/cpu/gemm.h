@@ -27,8 +27,8 @@ struct GemmCall {
 // takes the next slice when it is done: where other programs hold a processor, nobody waits for
 // more than one slice, as a team inside oneDNN would at its barriers. Slices depend on the shape
 // only, and those of a transposed factor are copied together first. On AVX-512 slices have the bits
-// of the whole; on AVX2 oneDNN's bits may depend on whether
-// there are slices, that is on one or several threads, never on timing.
+// of the whole; with older instructions oneDNN's bits may depend on whether there are slices, that
+// is on one or several threads, never on timing. On AVX2 they are slow: tiled_products.h.
 //
 // omp_set_num_threads belongs to the calling thread and Run calls it there, so one thread owns a
 // Gemm.

@@ -105,6 +105,33 @@ struct AdamWArgs {
   float epsilon;
 };
 
+// A factor of a product, row-major or, if transposed, column-major.
+struct ProductFactor {
+  const float* values;
+  int64_t step;
+  bool transposed;
+};
+
+// c [rows, columns] (+)= a [rows, depth] · b [depth, columns]
+struct ProductArgs {
+  int64_t rows, columns, depth;
+  ProductFactor a;
+  const float* panels;  // b, as pack_factor left it
+  float* c;
+  int64_t c_step;
+  bool adds;
+  float* scratch;  // ProductKernels::scratch floats
+};
+
+// Float32 products, where own ones are faster than the library's (gemm.h).
+struct ProductKernels {
+  int64_t panel;    // columns of b that are packed together
+  int64_t scratch;  // floats
+  // b [depth, columns] to panels of so many columns each, [columns/panel][depth][panel].
+  void (*pack_factor)(const ProductFactor& b, int64_t columns, int64_t depth, float* panels);
+  void (*multiply_packed)(const ProductArgs& args);
+};
+
 // What touches activations, for one way to store them.
 template <typename T>
 struct StorageKernels {
@@ -129,6 +156,7 @@ struct KernelTable {
   double (*sum_of_squares)(const float* x, int64_t n);
   void (*adamw)(const AdamWArgs& args);
   void (*sgd)(float rate, const float* gradient, float* parameters, int64_t n);
+  const ProductKernels* products;    // null: the library's are faster
   const StorageKernels<Bf16>* bf16;  // null: this instruction set has none
 };
 

@@ -5,6 +5,6 @@
 
 namespace skerry {
 
-constexpr KernelTable kAvx512Kernels = TableNamed("AVX-512", nullptr);
+constexpr KernelTable kAvx512Kernels = TableNamed("AVX-512", nullptr, nullptr);
 
 }  // namespace skerry

@@ -4,6 +4,6 @@
 
 namespace skerry {
 
-constexpr KernelTable kPortableKernels = TableNamed("portable", nullptr);
+constexpr KernelTable kPortableKernels = TableNamed("portable", nullptr, nullptr);
 
 }  // namespace skerry

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,10 @@ BasicMatrix<T> AsRows(std::vector<T>& values, int64_t rows) {
 template <typename T>
 BasicMatrix<const T> AsRows(const std::vector<T>& values, int64_t rows) {
   return {values.data(), rows, static_cast<int64_t>(values.size()) / rows};
+}
+
+inline bool SameBits(const Values& a, const Values& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 // ‖got − want‖ / ‖want‖ in the Euclidean norm; a NaN anywhere gives NaN, which passes no bound.

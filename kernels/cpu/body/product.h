@@ -70,27 +70,38 @@ void PackFactor(const ProductFactor& b, int64_t columns, int64_t depth, float* p
   PackColumns(b.values, b.step, depth, columns, panels);
 }
 
+// A tile's rows of c lie in as many pages: they are asked for while the tile before is multiplied,
+// and a share of the next panel with them.
+inline void FetchForLater(const float* c, int64_t c_row, int64_t rows, const float* panel,
+                          int64_t floats) {
+  for (int64_t r = 0; r < rows; ++r) __builtin_prefetch(c + r * c_row, 1);
+  for (int64_t i = 0; i < floats; i += 16) __builtin_prefetch(panel + i, 0, 2);
+}
+
 void MultiplyPacked(const ProductArgs& p) {
   for (int64_t begin = 0; begin < p.depth; begin += kProductDepth) {
     const int64_t depth = Smaller(kProductDepth, p.depth - begin);
     for (int64_t first = 0; first < p.rows; first += kProductRows) {
       const int64_t rows = Smaller(kProductRows, p.rows - first);
+      const int64_t share = depth * kPanel / ((rows + kTileRows - 1) / kTileRows);
       PackTiles(p.a, first, rows, begin, depth, p.scratch);
+      float* c = p.c + first * p.c_step;
       for (int64_t column = 0; column < p.columns; column += kPanel) {
         const float* panel = p.panels + column * p.depth + begin * kPanel;
+        const float* later = panel + (column + kPanel < p.columns ? p.depth * kPanel : 0);
         for (int64_t r = 0; r < rows; r += kTileRows) {
-          const TileProduct tile = {p.scratch + r * depth,
-                                    1,
-                                    kTileRows,
-                                    depth,
-                                    panel,
-                                    p.c + (first + r) * p.c_step + column,
-                                    p.c_step,
-                                    p.adds || begin > 0};
+          const int64_t tile_rows = Smaller(kTileRows, rows - r);
+          const TileProduct tile = {
+              p.scratch + r * depth,     1,        kTileRows,          depth, panel,
+              c + r * p.c_step + column, p.c_step, p.adds || begin > 0};
+          if (r + kTileRows < rows)
+            FetchForLater(tile.c + kTileRows * p.c_step, p.c_step,
+                          Smaller(kTileRows, rows - r - kTileRows), later + r / kTileRows * share,
+                          share);
           if (column + kPanel <= p.columns) {
-            Multiply(Smaller(kTileRows, rows - r), tile);
+            Multiply(tile_rows, tile);
           } else {
-            MultiplyAtEdge(Smaller(kTileRows, rows - r), p.columns - column, tile);
+            MultiplyAtEdge(tile_rows, p.columns - column, tile);
           }
         }
       }

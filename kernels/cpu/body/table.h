@@ -10,6 +10,7 @@
 #include "kernels/cpu/body/tile.h"
 //
 #include "kernels/cpu/body/attention.h"
+#include "kernels/cpu/body/product.h"
 //
 #include "kernels/cpu/body/attention_backward.h"
 #include "kernels/cpu/body/rows.h"
@@ -32,13 +33,20 @@ constexpr StorageKernels<T> StorageTable() {
           .widen = Convert<T, float>};
 }
 
-constexpr KernelTable TableNamed(const char* name, const StorageKernels<Bf16>* bf16) {
+constexpr ProductKernels kProducts = {.panel = kPanel,
+                                      .scratch = kProductScratch,
+                                      .pack_factor = PackFactor,
+                                      .multiply_packed = MultiplyPacked};
+
+constexpr KernelTable TableNamed(const char* name, const ProductKernels* products,
+                                 const StorageKernels<Bf16>* bf16) {
   return {.name = name,
           .f32 = StorageTable<float>(),
           .add = Add,
           .sum_of_squares = SumOfSquares,
           .adamw = AdamW,
           .sgd = Sgd,
+          .products = products,
           .bf16 = bf16};
 }
 

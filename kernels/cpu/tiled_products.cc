@@ -1,0 +1,114 @@
+#include "kernels/cpu/tiled_products.h"
+
+#include <omp.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "common/check.h"
+#include "common/status.h"
+#include "kernels/host_buffer.h"
+
+namespace skerry {
+namespace {
+
+constexpr int64_t kStripFloats = int64_t{2} << 20;
+constexpr int64_t kStripDepth = 4096;
+constexpr int64_t kPackedTogether = 4;  // panels
+constexpr int64_t kRowsGrain = 48, kRowsMost = 288;
+constexpr int64_t kSlicesEach = 4;
+
+int64_t Cuts(int64_t size, int64_t piece) {
+  return (size + piece - 1) / piece;
+}
+
+// `size` in so few parts of at most `most` that are nearly equal: of each the multiple of `grain`.
+int64_t EvenPart(int64_t size, int64_t most, int64_t grain) {
+  return Cuts(Cuts(size, Cuts(size, most)), grain) * grain;
+}
+
+const float* Floats(const ConstTensor& x) {
+  return static_cast<const float*>(x.values);
+}
+
+// What begins at row `row` and column `column` of op(x).
+ProductFactor FactorFrom(const ConstTensor& x, Transpose transposed, int64_t row, int64_t column) {
+  const bool swaps = transposed == Transpose::kYes;
+  return {Floats(x) + (swaps ? column * x.step + row : row * x.step + column), x.step, swaps};
+}
+
+}  // namespace
+
+TiledProducts::TiledProducts(const ProductKernels& kernels, int threads)
+    : kernels_(kernels), threads_(threads), scratch_(static_cast<size_t>(threads)) {}
+
+absl::Status TiledProducts::Run(const GemmCall& call) {
+  const auto& [m, n, k] = call.sizes;
+  SKERRY_CHECK(call.a.type == DType::kFloat32 && call.c.type == DType::kFloat32);
+  const int64_t depth = EvenPart(k, kStripDepth, 1);
+  const int64_t columns =
+      std::min(EvenPart(n, std::max(kStripFloats / depth, kernels_.panel), kernels_.panel), n);
+  const int64_t floats = Cuts(columns, kernels_.panel) * kernels_.panel * depth;
+  if (panels_ == nullptr || panels_->size() < floats) {
+    panels_.reset();
+    SKERRY_ASSIGN_OR_RETURN(panels_, AllocateHostBuffer(floats));
+  }
+  for (auto& scratch : scratch_) {
+    if (scratch != nullptr) continue;
+    SKERRY_ASSIGN_OR_RETURN(scratch, AllocateHostBuffer(kernels_.scratch));
+  }
+  for (int64_t column = 0; column < n; column += columns) {
+    for (int64_t begin = 0; begin < k; begin += depth)
+      RunStrip(call, {column, std::min(columns, n - column), begin, std::min(depth, k - begin)});
+  }
+  return absl::OkStatus();
+}
+
+void TiledProducts::Pack(const GemmCall& call, const Strip& strip, int64_t first_panel,
+                         int64_t panels) {
+  const int64_t first = first_panel * kernels_.panel;
+  const int64_t columns = std::min(panels * kernels_.panel, strip.columns - first);
+  kernels_.pack_factor(FactorFrom(call.b, call.tb, strip.begin, strip.first_column + first),
+                       columns, strip.depth, panels_->data() + first * strip.depth);
+}
+
+void TiledProducts::Multiply(const GemmCall& call, const Strip& strip, int64_t first_row,
+                             int64_t rows, float* scratch) const {
+  kernels_.multiply_packed(
+      {.rows = rows,
+       .columns = strip.columns,
+       .depth = strip.depth,
+       .a = FactorFrom(call.a, call.ta, first_row, strip.begin),
+       .panels = panels_->data(),
+       .c = static_cast<float*>(call.c.values) + first_row * call.c.step + strip.first_column,
+       .c_step = call.c.step,
+       .adds = call.beta == 1 || strip.begin > 0,
+       .scratch = scratch});
+}
+
+void TiledProducts::RunStrip(const GemmCall& call, const Strip& strip) {
+  const int64_t m = call.sizes.m, panels = Cuts(strip.columns, kernels_.panel);
+  if (threads_ == 1) {
+    Pack(call, strip, 0, panels);
+    return Multiply(call, strip, 0, m, scratch_.front()->data());
+  }
+  const int64_t rows =
+      EvenPart(m, std::min(kRowsMost, Cuts(m, kSlicesEach * threads_)), kRowsGrain);
+  const int64_t shares = Cuts(panels, kPackedTogether), slices = Cuts(m, rows);
+  std::atomic<int64_t> next_share = 0, packed = 0, next_slice = 0;
+#pragma omp parallel num_threads(threads_)
+  {
+    for (int64_t i = next_share++; i < shares; i = next_share++) {
+      const int64_t first = i * kPackedTogether;
+      Pack(call, strip, first, std::min(kPackedTogether, panels - first));
+      packed.fetch_add(1, std::memory_order_release);
+    }
+    while (packed.load(std::memory_order_acquire) < shares) sched_yield();
+    float* const scratch = scratch_[static_cast<size_t>(omp_get_thread_num())]->data();
+    for (int64_t i = next_slice++; i < slices; i = next_slice++)
+      Multiply(call, strip, i * rows, std::min(rows, m - i * rows), scratch);
+  }
+}
+
+}  // namespace skerry
