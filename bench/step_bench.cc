@@ -140,6 +140,7 @@ void BesidePyTorch(Bench& bench, const ModelSize& size, TorchPeer* peer) {
     if (peer == nullptr) continue;
     const std::string step = std::string("step ") + size.name;
     if (const auto seconds = peer->Seconds(step + " float32")) r.torch32.push_back(*seconds);
+    if (!has_bf16) continue;  // PyTorch emulates it there, and takes minutes
     if (const auto seconds = peer->Seconds(step + " bf16")) r.torch16.push_back(*seconds);
   }
   Report(bench, size, r, has_bf16, float32.tokens());

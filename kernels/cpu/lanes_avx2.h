@@ -9,12 +9,14 @@ namespace skerry {
 namespace {
 
 constexpr int kLanes = 8;
+constexpr int kDoubles = kLanes / 2;
 constexpr int kTileRows = 6;  // 6 rows × 2 vectors of a 16-wide panel: 12 of 16 registers
 constexpr int kPanel = 16;
 constexpr int kBlockRows = 48;  // of a block of scores in the backward pass of attention
 
 typedef float Lanes __attribute__((vector_size(32)));
 typedef uint32_t UnsignedLanes __attribute__((vector_size(32)));
+typedef double Doubles __attribute__((vector_size(32)));
 typedef float UnalignedLanes __attribute__((vector_size(32), aligned(4), may_alias));
 
 inline Lanes Spread(float x) {
@@ -24,6 +26,10 @@ inline Lanes Spread(float x) {
 // a·b + c, rounded once.
 inline Lanes MultiplyAdd(Lanes a, Lanes b, Lanes c) {
   return _mm256_fmadd_ps(a, b, c);
+}
+
+inline Doubles LoadDoubles(const float* p) {
+  return _mm256_cvtps_pd(_mm_loadu_ps(p));
 }
 
 inline Lanes SquareRoot(Lanes x) {

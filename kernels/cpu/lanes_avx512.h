@@ -9,12 +9,14 @@ namespace skerry {
 namespace {
 
 constexpr int kLanes = 16;
+constexpr int kDoubles = kLanes / 2;
 constexpr int kTileRows = 14;  // 14 rows × 2 vectors of a 32-wide panel: 28 of 32 registers
 constexpr int kPanel = 32;
 constexpr int kBlockRows = 112;  // of a block of scores in the backward pass of attention
 
 typedef float Lanes __attribute__((vector_size(64)));
 typedef uint32_t UnsignedLanes __attribute__((vector_size(64)));
+typedef double Doubles __attribute__((vector_size(64)));
 typedef float UnalignedLanes __attribute__((vector_size(64), aligned(4), may_alias));
 
 inline Lanes Spread(float x) {
@@ -24,6 +26,10 @@ inline Lanes Spread(float x) {
 // a·b + c, rounded once.
 inline Lanes MultiplyAdd(Lanes a, Lanes b, Lanes c) {
   return _mm512_fmadd_ps(a, b, c);
+}
+
+inline Doubles LoadDoubles(const float* p) {
+  return _mm512_cvtps_pd(_mm256_loadu_ps(p));
 }
 
 inline Lanes SquareRoot(Lanes x) {

@@ -46,26 +46,26 @@ void Add(const float* x, float* y, int64_t n) {
   ForLanes(n, [&](int64_t i, auto load, auto store) { store(y + i, load(y + i) + load(x + i)); });
 }
 
-// Four vectors of eight float64 sums, element i into sum i mod 32, then added in order: additions
-// wait for each other, so that one vector would be slower than memory. A float32 squared is exact
-// in float64, so every instruction set gives the same bits.
+// Float64 sums, element i into sum i mod 32, then added in order: additions wait for each other, so
+// that one vector of them would be slower than memory. A float32 squared is exact in float64, so
+// every instruction set gives the same bits.
 double SumOfSquares(const float* x, int64_t n) {
-  typedef float Eight __attribute__((vector_size(32), aligned(4), may_alias));
-  typedef double EightDoubles __attribute__((vector_size(64)));
-  EightDoubles sums[4] = {};
+  constexpr int kSums = 32;
+  Doubles sums[kSums / kDoubles] = {};
   int64_t i = 0;
-  for (; i + 32 <= n; i += 32) {
+  for (; i + kSums <= n; i += kSums) {
     FetchAhead(x + i);
     FetchAhead(x + i + 16);
-    for (int v = 0; v < 4; ++v) {
-      const auto values =
-          __builtin_convertvector(*reinterpret_cast<const Eight*>(x + i + 8 * v), EightDoubles);
+#pragma GCC unroll 16
+    for (int v = 0; v < kSums / kDoubles; ++v) {
+      const Doubles values = LoadDoubles(x + i + kDoubles * v);
       sums[v] += values * values;
     }
   }
-  for (int l = 0; i + l < n; ++l) sums[l / 8][l % 8] += static_cast<double>(x[i + l]) * x[i + l];
+  for (int l = 0; i + l < n; ++l)
+    sums[l / kDoubles][l % kDoubles] += static_cast<double>(x[i + l]) * x[i + l];
   double total = 0;
-  for (int l = 0; l < 32; ++l) total += sums[l / 8][l % 8];
+  for (int l = 0; l < kSums; ++l) total += sums[l / kDoubles][l % kDoubles];
   return total;
 }
 
