@@ -6,6 +6,8 @@
 #include <array>
 #include <cstdlib>
 
+#include "kernels/cpu/limits.h"
+
 namespace skerry::bench {
 namespace {
 
@@ -51,6 +53,17 @@ std::unique_ptr<TorchPeer> TorchPeer::Start(const std::string& python, int threa
     return nullptr;
   }
   peer->version_ = *version;
+  constexpr double kLeastOfPeak = 0.3;
+  const double rate = peer->Number("products").value_or(0);
+  const double peak = PeakGflops(DType::kFloat32) * threads;
+  if (rate < kLeastOfPeak * peak) {
+    std::fprintf(
+        stderr,
+        "PyTorch's products reach %.1f of %.0f GFLOP/s: it has no fast BLAS here (on Debian "
+        "install libopenblas0-pthread); its rows are left out\n",
+        rate, peak);
+    return nullptr;
+  }
   return peer;
 }
 
@@ -69,13 +82,13 @@ std::optional<std::string> TorchPeer::Ask(const std::string& line) {
   return text;
 }
 
-std::optional<double> TorchPeer::Seconds(const std::string& work) {
-  const auto answer = Ask(work);
+std::optional<double> TorchPeer::Number(const std::string& line) {
+  const auto answer = Ask(line);
   if (!answer) return std::nullopt;
   char* end = nullptr;
-  const double seconds = std::strtod(answer->c_str(), &end);
-  if (end == answer->c_str() || seconds <= 0) return std::nullopt;
-  return seconds;
+  const double number = std::strtod(answer->c_str(), &end);
+  if (end == answer->c_str() || number <= 0) return std::nullopt;
+  return number;
 }
 
 }  // namespace skerry::bench

@@ -13,7 +13,8 @@ class TorchPeer {
  public:
   // `python`: an interpreter that has torch. What slows a library by the environment is cleared for
   // it, malloc is tuned for it, it waits as we do. nullptr, with the reason on stderr, if it does
-  // not answer.
+  // not answer, or multiplies so slowly that it has no BLAS worth the name: nothing would be shown
+  // by being faster.
   static std::unique_ptr<TorchPeer> Start(const std::string& python, int threads);
   ~TorchPeer();
   TorchPeer(const TorchPeer&) = delete;
@@ -21,10 +22,11 @@ class TorchPeer {
 
   const std::string& version() const { return version_; }
   // Processor seconds of one piece of work; wall seconds with several threads. Nothing if it fails.
-  std::optional<double> Seconds(const std::string& work);
+  std::optional<double> Seconds(const std::string& work) { return Number(work); }
 
  private:
   TorchPeer() = default;
+  std::optional<double> Number(const std::string& line);
   std::optional<std::string> Ask(const std::string& line);
   FILE *to_ = nullptr, *from_ = nullptr;
   int process_ = 0;

@@ -4,6 +4,7 @@
 Reads one piece of work a line from stdin and answers with one line of stdout:
 
   version                                 -> "2.x.y"
+  products                                -> GFLOP/s of 1024 x 1024 float32 products, the best of three
   step MODEL TYPE                         -> processor seconds of one training step of 4 sequences of 512 tokens
   attention B T HEADS KV_HEADS SIZE TYPE  -> processor seconds of causal attention, forward and backward
 
@@ -133,6 +134,16 @@ class Attention:
         return seconds
 
 
+def products():
+    a, b = torch.randn(1024, 1024), torch.randn(1024, 1024)
+    best = math.inf
+    for _ in range(3):
+        start = clock()
+        a @ b
+        best = min(best, clock() - start)
+    return 2 * 1024**3 / best / 1e9
+
+
 def main():
     torch.set_num_threads(THREADS)
     kept = {}
@@ -141,6 +152,8 @@ def main():
         try:
             if word == "version":
                 answer = torch.__version__
+            elif word == "products":
+                answer = f"{products():.3f}"
             else:
                 if line not in kept:
                     kept[line] = Trainer(*rest) if word == "step" else Attention(*map(int, rest[:-1]), rest[-1])
