@@ -23,7 +23,8 @@ int64_t Cuts(int64_t size, int64_t piece) {
   return (size + piece - 1) / piece;
 }
 
-// `size` in so few parts of at most `most` that are nearly equal: of each the multiple of `grain`.
+// How large each is where `size` is cut into as few nearly equal parts as `most` allows; a multiple
+// of `grain`.
 int64_t EvenPart(int64_t size, int64_t most, int64_t grain) {
   return Cuts(Cuts(size, Cuts(size, most)), grain) * grain;
 }
