@@ -13,8 +13,9 @@
 namespace skerry {
 namespace {
 
-constexpr int64_t kStripFloats = int64_t{2} << 20;
-constexpr int64_t kStripDepth = 4096;
+// 1 MiB: beside a small stage more would be felt. Rows are packed anew for every strip of columns.
+constexpr int64_t kStripFloats = 256 << 10, kStripColumns = 1024;
+constexpr int64_t kDepthGrain = 8;
 constexpr int64_t kPackedTogether = 4;  // panels
 constexpr int64_t kRowsGrain = 48, kRowsMost = 288;
 constexpr int64_t kSlicesEach = 4;
@@ -47,9 +48,8 @@ TiledProducts::TiledProducts(const ProductKernels& kernels, int threads)
 absl::Status TiledProducts::Run(const GemmCall& call) {
   const auto& [m, n, k] = call.sizes;
   SKERRY_CHECK(call.a.type == DType::kFloat32 && call.c.type == DType::kFloat32);
-  const int64_t depth = EvenPart(k, kStripDepth, 1);
-  const int64_t columns =
-      std::min(EvenPart(n, std::max(kStripFloats / depth, kernels_.panel), kernels_.panel), n);
+  const int64_t columns = std::min(EvenPart(n, kStripColumns, kernels_.panel), n);
+  const int64_t depth = std::min(EvenPart(k, kStripFloats / columns, kDepthGrain), k);
   const int64_t floats = Cuts(columns, kernels_.panel) * kernels_.panel * depth;
   if (panels_ == nullptr || panels_->size() < floats) {
     panels_.reset();

@@ -22,7 +22,8 @@ class TiledProducts {
   TiledProducts(const ProductKernels& kernels, int threads);
 
   // One after another, on the calling thread and a team of `threads` − 1 more. All float32.
-  // ResourceExhausted without memory, of which it wants 8 MiB at most and 150 KB a thread.
+  // ResourceExhausted without memory, of which it wants 1 MiB and a little at most, and 150 KB a
+  // thread.
   absl::Status Run(const GemmCall& call);
 
  private:
