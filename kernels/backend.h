@@ -98,7 +98,7 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  virtual std::string name() const = 0;             // "cpu (oneDNN 2.6.3, AVX2), 1 thread"
+  virtual std::string name() const = 0;             // "cpu (own products, AVX2), 1 thread"
   virtual std::string numeric_profile() const = 0;  // equal profiles compute equal bits
   virtual DType compute_type() const = 0;
   virtual bool is_host() const { return false; }  // its memory is the program's own
@@ -174,9 +174,9 @@ class Backend {
 // Plain loops in float64 inside, the stored types at the border: slow, obvious, the oracle.
 std::unique_ptr<Backend> CreateReferenceBackend(DType compute = DType::kFloat32);
 
-// oneDNN for matrix products, own kernels for the rest. `threads` ≥ 1 bounds every team of threads.
-// bf16 only where the processor multiplies it natively (AVX512-BF16), else float32: ask
-// compute_type().
+// oneDNN for matrix products, on AVX2 own ones; own kernels for the rest. `threads` ≥ 1 bounds
+// every team of threads. bf16 only where the processor multiplies it natively (AVX512-BF16), else
+// float32: ask compute_type().
 std::unique_ptr<Backend> CreateCpuBackend(int threads, DType compute = DType::kFloat32);
 
 // The GPU when there is one, by a plug-in that is opened at run time (kernels/plugin/loader.h): its

@@ -2,9 +2,9 @@
 // van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (ACM TOMS 34(3), 2008,
 // section 4).
 //
-// b comes packed into panels (tile.h), of which kProductDepth rows stay in the first cache while
-// the tiles of a pass over them; kProductRows rows of a are packed into tiles that stay in the
-// second. The order of every sum is that of k, whatever m, n, and the cuts of both are.
+// b comes packed into panels (tile.h). kProductRows rows of `a` are packed into tiles, which stay
+// in the second cache; kProductDepth rows of a panel stay in the first while all these tiles are
+// multiplied with it. The order of every sum is that of k, whatever m, n, and the cuts of both are.
 #pragma once
 
 #include <cstdint>
