@@ -15,6 +15,7 @@
 #include "bench/statistics.h"
 #include "bench/torch_peer.h"
 #include "common/rng.h"
+#include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/limits.h"
 #include "kernels/cpu/omp_environment.h"
 #include "model/stage_trainer.h"
@@ -57,7 +58,9 @@ double FlopsPerToken(const TransformerConfig& m) {
 class Trainee {
  public:
   Trainee(const TransformerConfig& model, int threads, DType type)
-      : config_(ConfigOf(model)), backend_(CreateCpuBackend(threads, type)) {
+      : Trainee(model, CreateCpuBackend(threads, type)) {}
+  Trainee(const TransformerConfig& model, std::unique_ptr<Backend> backend)
+      : config_(ConfigOf(model)), backend_(std::move(backend)) {
     trainer_ = *StageTrainer::Create(config_, 0, model.layers, true, backend_.get());
     const auto tokens = static_cast<size_t>(4 * model.context);
     Rng rng(1);
@@ -179,6 +182,24 @@ double TwoOverOne(const TransformerConfig& model, DType type, int busy, int roun
   return Median(ratios);
 }
 
+// What own products are worth, where there are any: wall time, in turn.
+void BesideLibrary(Bench& bench, const ModelSize& size, int threads) {
+  KernelTable library = BestKernels();
+  if (library.products == nullptr) return;
+  library.products = nullptr;
+  const DType type = DType::kFloat32;
+  Trainee own(size.model, threads, type);
+  Trainee theirs(size.model, CreateCpuBackendWith(library, threads, type));
+  std::vector<double> ratios;
+  for (int round = 0; round < kRounds; ++round) {
+    const double seconds = theirs.WallSeconds();
+    ratios.push_back(seconds / own.WallSeconds());
+  }
+  bench.Record(
+      absl::StrFormat("%s float32, threads %d, own products over oneDNN's", size.name, threads),
+      Median(ratios), "x");
+}
+
 int Run(int argc, char** argv) {
   Bench bench("step", argc, argv, {"--torch"});
   std::unique_ptr<TorchPeer> peer;
@@ -189,6 +210,9 @@ int Run(int argc, char** argv) {
   bench.Record("peak of a core, bf16", PeakGflops(DType::kBfloat16), "GFLOP/s");
   const std::vector<ModelSize> sizes = Sizes();
   for (const ModelSize& size : sizes) BesidePyTorch(bench, size, peer.get());
+  for (const ModelSize& size : sizes) {
+    for (const int threads : {1, 2}) BesideLibrary(bench, size, threads);
+  }
   for (const DType type : {DType::kFloat32, DType::kBfloat16}) {
     if (CreateCpuBackend(1, type)->compute_type() != type) continue;
     const std::string what = type == DType::kFloat32 ? "float32" : "bf16";
