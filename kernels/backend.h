@@ -175,8 +175,8 @@ class Backend {
 std::unique_ptr<Backend> CreateReferenceBackend(DType compute = DType::kFloat32);
 
 // oneDNN for matrix products, on AVX2 own ones; own kernels for the rest. `threads` ≥ 1 bounds
-// every team of threads. bf16 only where the processor multiplies it natively (AVX512-BF16), else
-// float32: ask compute_type().
+// every team of threads. bf16 only where the processor multiplies it faster than float32 (AMX;
+// AVX512-BF16 of some), else float32: ask compute_type().
 std::unique_ptr<Backend> CreateCpuBackend(int threads, DType compute = DType::kFloat32);
 
 // The GPU when there is one, by a plug-in that is opened at run time (kernels/plugin/loader.h): its

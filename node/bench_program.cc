@@ -215,7 +215,11 @@ absl::StatusOr<Json> BenchType(DType type, const Limits& limits, const DeviceCho
   SKERRY_ASSIGN_OR_RETURN(const auto backend, device.Create(type));
   const char* name = type == DType::kFloat32 ? "float32" : "bf16";
   if (backend->compute_type() != type) {
-    if (!json) std::printf("\n%s: this processor has no instructions for it\n", name);
+    if (!json) {
+      std::printf("\n%s: this processor %s; a run that asks for it gets float32 here\n", name,
+                  limits.bf16_gflops > 0 ? "multiplies it slower than float32"
+                                         : "has no instructions for it");
+    }
     return Json();
   }
   if (!json) {

@@ -393,6 +393,7 @@ std::unique_ptr<Backend> CreateCpuBackendWith(const KernelTable& kernels, int th
 }
 
 std::unique_ptr<Backend> CreateCpuBackend(int threads, DType compute) {
+  if (compute == DType::kBfloat16 && !Bfloat16Pays()) compute = DType::kFloat32;
   return CreateCpuBackendWith(BestKernels(), threads, compute);
 }
 

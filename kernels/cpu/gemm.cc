@@ -9,6 +9,7 @@
 
 #include "common/check.h"
 #include "common/status.h"
+#include "kernels/cpu/limits.h"
 #include "kernels/host_buffer.h"
 
 namespace skerry {
@@ -241,6 +242,11 @@ absl::Status GemmCache::RunSlices(const GemmCall& call, int64_t slice_rows) {
 bool MultipliesBfloat16() {
   const auto isa = dnnl::get_effective_cpu_isa();
   return isa == dnnl::cpu_isa::avx512_core_bf16 || isa == dnnl::cpu_isa::avx512_core_amx;
+}
+
+bool Bfloat16Pays() {
+  if (dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx512_core_amx) return true;
+  return MultipliesBfloat16() && PairsBeatFloats();
 }
 
 std::string GemmLibrary() {

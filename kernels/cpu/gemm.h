@@ -56,6 +56,8 @@ class GemmCache {
 
 // Whether bf16 products run on instructions made for it; oneDNN refuses them or is slow where not.
 bool MultipliesBfloat16();
+// And whether those are faster than float32's: all of AMX are, AVX512-BF16 of some (limits.h).
+bool Bfloat16Pays();
 
 // "oneDNN 2.6.3, AVX2": the library, and the instruction set that it will use.
 std::string GemmLibrary();

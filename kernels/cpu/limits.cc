@@ -28,68 +28,75 @@ typedef float Lanes8 __attribute__((vector_size(32)));
 typedef float Lanes16 __attribute__((vector_size(64)));
 
 template <typename Lanes>
-[[gnu::always_inline]] inline void RunChains() {
+[[gnu::always_inline]] inline void RunChains(int64_t rounds) {
   Lanes sums[kChains];
   for (int i = 0; i < kChains; ++i) sums[i] = Lanes{} + first_values[i];
   const Lanes factor = Lanes{} + 0.999f, term = Lanes{} + 0.001f;
-  for (int64_t i = 0; i < kRounds; ++i) {
+  for (int64_t i = 0; i < rounds; ++i) {
 #pragma GCC unroll 10
     for (Lanes& sum : sums) sum = sum * factor + term;
   }
   for (const Lanes& sum : sums) Keep(sum[0]);
 }
 
-void Chains() {
-  RunChains<Lanes4>();
+void Chains(int64_t rounds) {
+  RunChains<Lanes4>(rounds);
 }
 
-double Rate(void (*chains)(), int flops, int count = kChains) {
-  chains();
+double Rate(void (*chains)(int64_t), int64_t rounds, int flops, int count = kChains) {
+  chains(rounds);
   double best = 1e30;
   for (int i = 0; i < 3; ++i) {
     const double start = ThreadSeconds();
-    chains();
+    chains(rounds);
     const double seconds = ThreadSeconds() - start;
     best = seconds < best ? seconds : best;
   }
-  return 1e-9 * flops * count * static_cast<double>(kRounds) / best;
+  return 1e-9 * flops * count * static_cast<double>(rounds) / best;
 }
 
 #if defined(__x86_64__)
-__attribute__((target("avx512f"), optimize("fp-contract=fast"))) void ChainsAvx512() {
-  RunChains<Lanes16>();
+__attribute__((target("avx512f"), optimize("fp-contract=fast"))) void ChainsAvx512(int64_t rounds) {
+  RunChains<Lanes16>(rounds);
 }
-__attribute__((target("avx2,fma"), optimize("fp-contract=fast"))) void ChainsAvx2() {
-  RunChains<Lanes8>();
+__attribute__((target("avx2,fma"), optimize("fp-contract=fast"))) void ChainsAvx2(int64_t rounds) {
+  RunChains<Lanes8>(rounds);
 }
-__attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16"))) void ChainsBf16() {
+__attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16"))) void ChainsBf16(int64_t rounds) {
   __m512 sums[kPairChains];
   for (int i = 0; i < kPairChains; ++i) sums[i] = _mm512_set1_ps(first_values[i]);
   const auto pairs = reinterpret_cast<__m512bh>(_mm512_set1_epi16(0x3c00));
-  for (int64_t i = 0; i < kRounds; ++i) {
+  for (int64_t i = 0; i < rounds; ++i) {
 #pragma GCC unroll 16
     for (__m512& sum : sums) sum = _mm512_dpbf16_ps(sum, pairs, pairs);
   }
   for (const __m512& sum : sums) Keep(sum[0]);
 }
 
-double PeakOf(DType type) {
+double PeakOf(DType type, int64_t rounds) {
   if (type == DType::kBfloat16)
-    return __builtin_cpu_supports("avx512bf16") ? Rate(ChainsBf16, 64, kPairChains) : 0;
-  if (__builtin_cpu_supports("avx512f")) return Rate(ChainsAvx512, 32);
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return Rate(ChainsAvx2, 16);
-  return Rate(Chains, 8);
+    return __builtin_cpu_supports("avx512bf16") ? Rate(ChainsBf16, rounds, 64, kPairChains) : 0;
+  if (__builtin_cpu_supports("avx512f")) return Rate(ChainsAvx512, rounds, 32);
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return Rate(ChainsAvx2, rounds, 16);
+  return Rate(Chains, rounds, 8);
 }
 #else
-double PeakOf(DType type) {
-  return type == DType::kBfloat16 ? 0 : Rate(Chains, 8);
+double PeakOf(DType type, int64_t rounds) {
+  return type == DType::kBfloat16 ? 0 : Rate(Chains, rounds, 8);
 }
 #endif
 
 }  // namespace
 
 double PeakGflops(DType type) {
-  return PeakOf(type);
+  return PeakOf(type, kRounds);
+}
+
+bool PairsBeatFloats() {
+  constexpr int64_t kFewRounds = kRounds / 20;
+  static const bool they_do =
+      PeakOf(DType::kBfloat16, kFewRounds) > PeakOf(DType::kFloat32, kFewRounds);
+  return they_do;
 }
 
 Triad::Triad(int64_t floats)

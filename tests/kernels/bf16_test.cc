@@ -33,7 +33,7 @@ class Rounded {
 
 // Null, and the test has nothing to say, where the processor has no bf16.
 std::unique_ptr<Backend> Bf16Cpu(int threads = 1) {
-  auto backend = CreateCpuBackend(threads, DType::kBfloat16);
+  auto backend = CreateCpuBackendWith(BestKernels(), threads, DType::kBfloat16);
   if (backend->compute_type() == DType::kBfloat16) return backend;
   WARN("this processor multiplies no bf16");
   return nullptr;

@@ -2,6 +2,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <csignal>
 
@@ -172,6 +173,21 @@ TEST_CASE("CpuBackend: bad threads, shapes and tokens are bugs", "[kernels][erro
 
 TEST_CASE("CpuBackend: its rate of multiplication can be measured", "[kernels]") {
   CHECK(MeasureGflops(*CreateCpuBackend(1)) > 0.1);
+}
+
+TEST_CASE("CpuBackend: it computes in bf16 where products are faster so", "[kernels]") {
+  const auto float32 = CreateCpuBackend(1);
+  const auto bf16 = CreateCpuBackendWith(BestKernels(), 1, DType::kBfloat16);
+  const bool has_bf16 = bf16->compute_type() == DType::kBfloat16;
+  double float32_rate = 0, bf16_rate = 0;
+  // Twice or half as fast: the best of five tells them apart on the busiest machine.
+  for (int round = 0; has_bf16 && round < 5; ++round) {
+    float32_rate = std::max(float32_rate, MeasureGflops(*float32));
+    bf16_rate = std::max(bf16_rate, MeasureGflops(*bf16));
+  }
+  const auto chosen = CreateCpuBackend(1, DType::kBfloat16);
+  INFO("float32 " << float32_rate << ", bf16 " << bf16_rate << " GFLOP/s");
+  CHECK((chosen->compute_type() == DType::kBfloat16) == (bf16_rate > float32_rate));
 }
 
 }  // namespace skerry

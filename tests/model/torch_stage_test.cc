@@ -98,14 +98,14 @@ TEST_CASE("StageTrainer: computing in bf16, gradients stay within its rounding",
   const Fixture torch;
   const auto reference = CreateReferenceBackend(DType::kBfloat16);
   CheckEveryTensor(Learn(*reference, torch), torch, 0.04);
-  const auto cpu = CreateCpuBackend(1, DType::kBfloat16);
+  const auto cpu = CreateCpuBackendWith(BestKernels(), 1, DType::kBfloat16);
   if (cpu->compute_type() == DType::kBfloat16) CheckEveryTensor(Learn(*cpu, torch), torch, 0.04);
 }
 
 TEST_CASE("StageTrainer: a NaN on its way is reported, and changes nothing", "[model][error]") {
   const Fixture torch;
   for (const DType type : {DType::kFloat32, DType::kBfloat16}) {
-    const auto backend = CreateCpuBackend(1, type);
+    const auto backend = CreateCpuBackendWith(BestKernels(), 1, type);
     const auto trainer = *StageTrainer::Create(FixtureRun(), 0, 2, true, backend.get());
     trainer->WriteParameters(torch.parameters);
     Values stream(24 * 16), d_stream(stream.size()), after(torch.parameters.size());
