@@ -77,7 +77,8 @@ double PeakOf(DType type, int64_t rounds) {
   if (type == DType::kBfloat16)
     return __builtin_cpu_supports("avx512bf16") ? Rate(ChainsBf16, rounds, 64, kPairChains) : 0;
   if (__builtin_cpu_supports("avx512f")) return Rate(ChainsAvx512, rounds, 32);
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return Rate(ChainsAvx2, rounds, 16);
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    return Rate(ChainsAvx2, rounds, 16);
   return Rate(Chains, rounds, 8);
 }
 #else

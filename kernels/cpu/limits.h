@@ -15,9 +15,9 @@ namespace skerry {
 // About 10 ms of the calling thread.
 double PeakGflops(DType type);
 
-// Whether this processor multiplies pairs of bf16 faster than floats. Not all that have instructions
-// for it do: AMD's Zen 4 and 5 twice as fast, Intel's without AMX half as fast. Measured in 1 ms, on
-// the first call; no call changes its mind.
+// Whether this processor multiplies pairs of bf16 faster than floats. Not all that have
+// instructions for it do: AMD's Zen 4 and 5 twice as fast, Intel's without AMX half as fast.
+// Measured in 1 ms, on the first call; no call changes its mind.
 bool PairsBeatFloats();
 
 // The STREAM triad a = b + s·c (McCalpin 1995) over arrays that no cache holds, 12 bytes an element

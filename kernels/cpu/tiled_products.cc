@@ -8,6 +8,7 @@
 
 #include "common/check.h"
 #include "common/status.h"
+#include "kernels/cpu/even_parts.h"
 #include "kernels/host_buffer.h"
 
 namespace skerry {
@@ -19,16 +20,6 @@ constexpr int64_t kDepthGrain = 8;
 constexpr int64_t kPackedTogether = 4;  // panels
 constexpr int64_t kRowsGrain = 48, kRowsMost = 288;
 constexpr int64_t kSlicesEach = 4;
-
-int64_t Cuts(int64_t size, int64_t piece) {
-  return (size + piece - 1) / piece;
-}
-
-// How large each is where `size` is cut into as few nearly equal parts as `most` allows; a multiple
-// of `grain`.
-int64_t EvenPart(int64_t size, int64_t most, int64_t grain) {
-  return Cuts(Cuts(size, Cuts(size, most)), grain) * grain;
-}
 
 const float* Floats(const ConstTensor& x) {
   return static_cast<const float*>(x.values);
