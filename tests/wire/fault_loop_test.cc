@@ -130,6 +130,39 @@ TEST_CASE("Faults: beside bulk control comes over two connections, and counts on
   CHECK(transfer.bob.loop->counters().frames_received >= 2 * kBeats + kMessages);
 }
 
+TEST_CASE("Faults: control that comes by its second connection first does not move the answers",
+          "[faults][loop]") {
+  constexpr int kBeats = 20;
+  Transfer transfer;
+  int beats = 0;
+  int64_t before = 0, after = 0;
+  const auto take = transfer.bob.actor.on_message;
+  transfer.bob.actor.on_message = [&](Context& c, const NodeId& from, const Message& message) {
+    take(c, from, message);
+    if (!std::holds_alternative<Heartbeat>(message) || ++beats != kBeats) return;
+    before = transfer.path->carried_back_by_oldest();
+    for (int i = 0; i < kBeats; ++i) c.Send(from, Heartbeat{.waiting_for = ""});
+  };
+  int answers = 0;
+  const auto hear = transfer.ann.actor.on_message;
+  transfer.ann.actor.on_message = [&](Context& c, const NodeId& from, const Message& message) {
+    hear(c, from, message);
+    if (!std::holds_alternative<Heartbeat>(message) || ++answers != kBeats) return;
+    after = transfer.path->carried_back_by_oldest();
+    transfer.path->HoldOldest(false);
+  };
+  transfer.on_progress = [&](size_t got) {
+    if (got != 4) return;
+    transfer.path->HoldOldest(true);
+    transfer.ann.loop->Post([&](Context& c) {
+      for (int i = 0; i < kBeats; ++i) c.Send(transfer.bob.id(), Heartbeat{.waiting_for = ""});
+    });
+  };
+  transfer.Run();
+  CHECK(answers == kBeats);
+  CHECK(after - before > kBeats * 64);
+}
+
 TEST_CASE("Faults: on a line that drops to a hundredth bulk goes on, and control passes it",
           "[faults][loop]") {
   Transfer transfer;

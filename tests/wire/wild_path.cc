@@ -39,7 +39,7 @@ int PortIn(const std::string& endpoint) {
 struct WildPath::Connection {
   std::array<int, 2> ends = {-1, -1};
   std::array<std::vector<char>, 2> waiting;
-  int64_t carried = 0;
+  int64_t carried = 0, carried_back = 0;
   bool dead = false;
   ~Connection() {
     for (const int end : ends) {
@@ -91,6 +91,11 @@ void WildPath::Hold(bool to_target, bool from_target) {
   holds_[0] = from_target;
 }
 
+void WildPath::HoldOldest(bool holds) {
+  const std::lock_guard lock(mutex_);
+  holds_oldest_ = holds;
+}
+
 void WildPath::SetRate(double bytes_per_s) {
   const std::lock_guard lock(mutex_);
   bytes_per_s_ = bytes_per_s;
@@ -105,6 +110,11 @@ int64_t WildPath::carried_most() const {
 int64_t WildPath::carried() const {
   const std::lock_guard lock(mutex_);
   return carried_;
+}
+
+int64_t WildPath::carried_back_by_oldest() const {
+  const std::lock_guard lock(mutex_);
+  return connections_.empty() ? 0 : connections_.front()->carried_back;
 }
 
 int64_t WildPath::broken() const {
@@ -128,10 +138,15 @@ void WildPath::Accept() {
   }
 }
 
+bool WildPath::Holds(const Connection& connection, bool to_target) const {
+  if (holds_[to_target ? 1 : 0]) return true;
+  return holds_oldest_ && to_target && connections_.front().get() == &connection;
+}
+
 // One direction. False: the connection is over.
 bool WildPath::Carry(Connection& connection, bool to_target) {
   const size_t source = to_target ? 0 : 1;
-  if (holds_[to_target ? 1 : 0]) return true;
+  if (Holds(connection, to_target)) return true;
   std::vector<char>& waiting = connection.waiting[source];
   if (waiting.empty()) {
     waiting.resize(kBufferBytes);
@@ -147,6 +162,7 @@ bool WildPath::Carry(Connection& connection, bool to_target) {
   waiting.erase(waiting.begin(), waiting.begin() + sent);
   carried_ += sent;
   connection.carried += sent;
+  if (!to_target) connection.carried_back += sent;
   carried_most_ = std::max(carried_most_, connection.carried);
   allowance_ -= static_cast<double>(sent);
   if (break_every_ > 0 && carried_ >= next_break_) BreakOne();
@@ -173,7 +189,7 @@ void WildPath::Run() {
       if (ends_) return;
       for (const auto& connection : connections_) {
         for (size_t end = 0; end < 2; ++end) {
-          const bool held = holds_[end == 0 ? 1 : 0] || !connection->waiting[end].empty();
+          const bool held = Holds(*connection, end == 0) || !connection->waiting[end].empty();
           waits |= !connection->waiting[end].empty();
           if (!held) items.push_back({connection->ends[end], POLLIN, 0});
         }

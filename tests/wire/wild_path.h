@@ -29,17 +29,21 @@ class WildPath {
   void CloseAfter(int64_t bytes, std::function<void()> then);
   // Bytes in this direction stop where they are; connections stand.
   void Hold(bool to_target, bool from_target);
+  // To the target, of the oldest connection alone.
+  void HoldOldest(bool holds);
   // Of both directions together; 0: as fast as it goes.
   void SetRate(double bytes_per_s);
 
   int64_t carried() const;
-  int64_t carried_most() const;  // by one connection
+  int64_t carried_most() const;            // by one connection
+  int64_t carried_back_by_oldest() const;  // of the connections that stand
   int64_t broken() const;
 
  private:
   struct Connection;
   void Run();
   void Accept();
+  bool Holds(const Connection& connection, bool to_target) const;
   bool Carry(Connection& connection, bool to_target);
   void BreakOne();
 
@@ -52,6 +56,7 @@ class WildPath {
   mutable std::mutex mutex_;
   bool ends_ = false, closed_ = false;
   bool holds_[2] = {false, false};  // from the target, to it
+  bool holds_oldest_ = false;
   double bytes_per_s_ = 0, allowance_ = 0;
   int64_t break_every_ = 0, next_break_ = 0;
   int64_t close_after_ = 0;
