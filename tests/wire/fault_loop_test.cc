@@ -12,6 +12,7 @@ namespace skerry {
 namespace {
 
 constexpr int kMessages = 12;
+constexpr int kBeats = 20;
 
 // Gradients of 1 MiB and some from one process to another, over a wild path.
 struct Transfer {
@@ -35,13 +36,16 @@ struct Transfer {
     bob.actor.on_start = [this](Context& c) { c.ConnectPeer(ann.id(), ""); };
     bob.actor.on_message = [this](Context& c, const NodeId&, const Message& message) {
       if (std::holds_alternative<Pong>(message)) c.Send(ann.id(), Pong{2});
-      if (std::holds_alternative<Heartbeat>(message)) beat_after = got.size();
-      const auto* gradient = std::get_if<Gradient>(&message);
-      if (gradient == nullptr) return;
-      intact = intact && *gradient->values == *payload;
-      got.push_back(gradient->step);
-      if (on_progress) on_progress(got.size());
-      if (got.size() < kMessages) return;
+      if (std::holds_alternative<Heartbeat>(message)) {
+        ++beats;
+        beat_after = got.size();
+      }
+      if (const auto* gradient = std::get_if<Gradient>(&message)) {
+        intact = intact && *gradient->values == *payload;
+        got.push_back(gradient->step);
+        if (on_progress) on_progress(got.size());
+      }
+      if (got.size() < kMessages || beats < beats_wanted) return;
       ann.loop->Post([](Context& a) { a.Stop(0, ""); });
       c.Stop(0, "");
     };
@@ -51,6 +55,35 @@ struct Transfer {
         for (int i = 0; i < kMessages; ++i) c.Send(bob.id(), Gradient{i, 0, 0, 0, 0, payload});
       }
     };
+  }
+
+  // When so many gradients have come, ann sends kBeats heartbeats, then bob answers with as many,
+  // then ann sends one more, and not before that has come does the transfer end.
+  void BeatAfter(size_t gradients) {
+    beats_wanted = kBeats + 1;
+    on_progress = [this, gradients](size_t now) {
+      if (now != gradients) return;
+      if (on_beating) on_beating();
+      ann.loop->Post([this](Context& c) { SendBeats(c, bob.id(), kBeats); });
+    };
+    bob.actor.on_message = [this, take = bob.actor.on_message](Context& c, const NodeId& from,
+                                                               const Message& message) {
+      take(c, from, message);
+      if (!std::holds_alternative<Heartbeat>(message) || beats != kBeats) return;
+      if (on_beaten) on_beaten();
+      SendBeats(c, from, kBeats);
+    };
+    ann.actor.on_message = [this, take = ann.actor.on_message](Context& c, const NodeId& from,
+                                                               const Message& message) {
+      take(c, from, message);
+      if (!std::holds_alternative<Heartbeat>(message) || ++answers != kBeats) return;
+      if (on_answered) on_answered();
+      SendBeats(c, from, 1);
+    };
+  }
+
+  static void SendBeats(Context& c, const NodeId& to, int count) {
+    for (int i = 0; i < count; ++i) c.Send(to, Heartbeat{.waiting_for = ""});
   }
 
   void Run() {
@@ -70,7 +103,10 @@ struct Transfer {
   Payload payload;
   std::vector<int64_t> got;
   bool intact = true;
-  size_t beat_after = 0;  // messages that came before the heartbeat
+  int beats = 0, beats_wanted = 0;  // it ends only when so many heartbeats have come, too
+  int answers = 0;
+  std::function<void()> on_beating, on_beaten, on_answered;
+  size_t beat_after = 0;  // messages that came before the last of them
   std::function<void(size_t)> on_progress;
   std::function<void(const std::string&)> on_event;
   std::mutex mutex;
@@ -111,55 +147,27 @@ TEST_CASE("Faults: where only one direction is lost, that is told of too", "[fau
 
 TEST_CASE("Faults: beside bulk control comes over two connections, and counts once",
           "[faults][loop]") {
-  constexpr int kBeats = 20;
   Transfer transfer;
-  int beats = 0;
-  const auto take = transfer.bob.actor.on_message;
-  transfer.bob.actor.on_message = [&](Context& c, const NodeId& from, const Message& message) {
-    if (std::holds_alternative<Heartbeat>(message)) ++beats;
-    take(c, from, message);
-  };
-  transfer.on_progress = [&](size_t got) {
-    if (got != 8) return;
-    transfer.ann.loop->Post([&](Context& c) {
-      for (int i = 0; i < kBeats; ++i) c.Send(transfer.bob.id(), Heartbeat{.waiting_for = ""});
-    });
-  };
+  transfer.BeatAfter(8);
   transfer.Run();
-  CHECK(beats == kBeats);
+  CHECK(transfer.beats == kBeats + 1);
   CHECK(transfer.bob.loop->counters().frames_received >= 2 * kBeats + kMessages);
 }
 
 TEST_CASE("Faults: control that comes by its second connection first does not move the answers",
           "[faults][loop]") {
-  constexpr int kBeats = 20;
   Transfer transfer;
-  int beats = 0;
+  WildPath& path = *transfer.path;
   int64_t before = 0, after = 0;
-  const auto take = transfer.bob.actor.on_message;
-  transfer.bob.actor.on_message = [&](Context& c, const NodeId& from, const Message& message) {
-    take(c, from, message);
-    if (!std::holds_alternative<Heartbeat>(message) || ++beats != kBeats) return;
-    before = transfer.path->carried_back_by_oldest();
-    for (int i = 0; i < kBeats; ++i) c.Send(from, Heartbeat{.waiting_for = ""});
-  };
-  int answers = 0;
-  const auto hear = transfer.ann.actor.on_message;
-  transfer.ann.actor.on_message = [&](Context& c, const NodeId& from, const Message& message) {
-    hear(c, from, message);
-    if (!std::holds_alternative<Heartbeat>(message) || ++answers != kBeats) return;
-    after = transfer.path->carried_back_by_oldest();
-    transfer.path->HoldOldest(false);
-  };
-  transfer.on_progress = [&](size_t got) {
-    if (got != 4) return;
-    transfer.path->HoldOldest(true);
-    transfer.ann.loop->Post([&](Context& c) {
-      for (int i = 0; i < kBeats; ++i) c.Send(transfer.bob.id(), Heartbeat{.waiting_for = ""});
-    });
+  transfer.BeatAfter(4);
+  transfer.on_beating = [&] { path.HoldOldest(true); };
+  transfer.on_beaten = [&] { before = path.carried_back_by_oldest(); };
+  transfer.on_answered = [&] {
+    after = path.carried_back_by_oldest();
+    path.HoldOldest(false);
   };
   transfer.Run();
-  CHECK(answers == kBeats);
+  CHECK(transfer.answers == kBeats);
   CHECK(after - before > kBeats * 64);
 }
 
