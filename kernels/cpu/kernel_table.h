@@ -94,6 +94,7 @@ struct CrossEntropyArgs {
 
 // Coefficients of one AdamW step, rounded once from float64:
 //   m ← β₁·m + (1 − β₁)·s·g    v ← β₂·v + (1 − β₂)·(s·g)²    p ← keep·p − rate·m / (√v·root + ε)
+// |m| < 2⁻⁵⁴ and v < 2⁻¹²⁴ become zero, |s·g| < 2⁻⁵⁷ counts as zero: no denormals.
 struct AdamWArgs {
   int64_t n;
   const float* gradient;

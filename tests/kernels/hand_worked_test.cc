@@ -1,7 +1,8 @@
 // Small cases worked by hand: what the reference itself is held to. The CPU backend must agree.
 #include <catch2/catch.hpp>
+#include <cmath>
 
-#include "kernels/backend.h"
+#include "kernels/cpu/cpu_backend.h"
 #include "tests/kernels/calls.h"
 #include "tests/kernels/values.h"
 
@@ -85,6 +86,31 @@ TEST_CASE("By hand: the first AdamW step has the learning rate's length", "[kern
   CHECK(v[0] == Approx(0.05));
   CHECK(parameters[0] == Approx(1 - 0.05 - 0.1));
   CHECK(parameters[1] == Approx(1 - 0.05 + 0.1));
+}
+
+TEST_CASE("AdamW: moments that die away end at zero, v not before m, and are never denormal",
+          "[kernels]") {
+  const float first = GENERATE(1.0f, 1e-6f, 1e-15f, 1e-18f, 1e-25f);
+  const float beta2 = GENERATE(0.95f, 0.999f);
+  for (auto kernels = RunnableKernelTables(); *kernels != nullptr; ++kernels) {
+    INFO((*kernels)->name << ", first gradient " << first << ", beta2 " << beta2);
+    const auto backend = CreateCpuBackendWith(**kernels, 1);
+    Values gradient(20, first), parameters(20, 1), m(20), v(20);
+    const UpdateRange all = {0, 20, 1, 0};
+    bool lawful = true, normal = true;
+    for (int step = 1; step < 100'000 && (step == 1 || v[19] > 0); ++step) {
+      backend->AdamW({1e-3f, 0.9f, beta2, 1e-8f, step}, {&all, 1},
+                     {gradient.data(), parameters.data(), m.data(), v.data(), nullptr});
+      gradient.assign(20, 0);
+      lawful = lawful && m[19] <= 7.3f * std::sqrt(v[19]);  // C of 0.9 and 0.999
+      for (const float moment : {m[0], m[19], v[0], v[19]})
+        normal = normal && std::fpclassify(moment) != FP_SUBNORMAL;
+    }
+    CHECK(lawful);
+    CHECK(normal);
+    CHECK(m == Values(20));
+    CHECK(v == Values(20));
+  }
 }
 
 TEST_CASE("By hand: SGD and SwiGLU", "[kernels][hand]") {
