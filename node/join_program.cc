@@ -196,6 +196,10 @@ absl::StatusOr<std::vector<TrainedStage::Device>> Open(const Devices& devices, D
   for (size_t i = 0; i < devices.chosen.size(); ++i) {
     const DeviceChoice& device = devices.chosen[i];
     SKERRY_ASSIGN_OR_RETURN(auto backend, device.Create(compute));
+    if (backend->compute_type() != compute) {
+      Say(absl::StrFormat("%s: the run asks for bf16, which is no faster here, so float32",
+                          backend->name()));
+    }
     const int64_t free = MemoryFree(*backend) / (device.gpu ? 1 : on_host);
     if (free < order.needs_bytes) {
       return ResourceExhausted("the stage takes %s, and %s are free now [SK-memory]",

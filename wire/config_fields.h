@@ -53,7 +53,7 @@ void VisitInner(Visitor& v, InnerConfig& c) {
   v.Number("inner", "weight_decay", c.weight_decay, 0, 1e3, "on matrices only");
   v.Number("inner", "clip_norm", c.clip_norm, 0, 1e9, "per block; 0 is off");
   v.Choice("inner", "compute", c.compute, {"float32", "bf16"},
-           "what products are of; bf16 where a node's processor has it, about twice as fast");
+           "what products are of; bf16 only where a device is faster so, about twice");
   v.Number("inner", "z_loss", c.z_loss, 0, 1, "weight of log(sum of e^logit) squared; 0 is off");
 }
 
