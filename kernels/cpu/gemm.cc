@@ -41,10 +41,6 @@ int64_t SliceRows(const GemmSizes& sizes) {
   return std::max(kRowsMin, Cuts(Cuts(sizes.m, kSlices), kGrain) * kGrain);
 }
 
-// oneDNN's blocks of wider products miss the second cache: 1024 x 2752 x 2048 ran at 0.59 of the
-// peak of a Xeon, halves of it at 0.75.
-constexpr int64_t kColumnsMost = 1408, kColumnsGrain = 32;
-
 const char* InstructionSet() {
   switch (dnnl::get_effective_cpu_isa()) {
     case dnnl::cpu_isa::sse41:
@@ -185,19 +181,6 @@ absl::Status GemmCache::Run(const GemmCall& call) {
   thread_local bool alone = false;
   if (!alone) omp_set_num_threads(1);
   alone = true;
-  const int64_t n = call.sizes.n, columns = EvenPart(n, kColumnsMost, kColumnsGrain);
-  for (int64_t first = 0; first < n; first += columns) {
-    GemmCall part = call;
-    part.sizes.n = std::min(columns, n - first);
-    part.b = call.tb == Transpose::kYes ? call.b.Rows(first, part.sizes.n)
-                                        : call.b.Columns(first, part.sizes.n);
-    part.c = call.c.Columns(first, part.sizes.n);
-    SKERRY_RETURN_IF_ERROR(RunPart(part));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status GemmCache::RunPart(const GemmCall& call) {
   const int64_t rows = SliceRows(call.sizes);
   if (threads_ > 1 && rows < call.sizes.m) return RunSlices(call, rows);
   SKERRY_ASSIGN_OR_RETURN(Product* const product, Find(call));

@@ -26,8 +26,7 @@ struct GemmCall {
 // With several threads a product is cut into slices of rows, each multiplied by one thread, which
 // takes the next slice when it is done: where other programs hold a processor, nobody waits for
 // more than one slice, as a team inside oneDNN would at its barriers. Slices depend on the shape
-// only, and those of a transposed factor are copied together first. Wide products are cut into
-// columns, too, with any number of threads. On AVX-512 slices have the bits
+// only, and those of a transposed factor are copied together first. On AVX-512 slices have the bits
 // of the whole; with older instructions oneDNN's bits may depend on whether there are slices, that
 // is on one or several threads, never on timing. On AVX2 they are slow: tiled_products.h.
 //
@@ -48,7 +47,6 @@ class GemmCache {
   struct Product;
 
   absl::StatusOr<Product*> Find(const GemmCall& call);
-  absl::Status RunPart(const GemmCall& call);
   absl::Status RunSlices(const GemmCall& call, int64_t slice_rows);
 
   int threads_;

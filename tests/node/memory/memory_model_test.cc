@@ -60,6 +60,7 @@ TEST_CASE("Memory model: an upper bound where the node computes in bf16", "[memo
 TEST_CASE("StageTrainer: a step takes no memory once the first ones have been", "[memory]") {
   RunConfig config = Case(192, 2, true).config;
   config.inner.compute = GENERATE(InnerCompute::kFloat32, InnerCompute::kBfloat16);
+  config.model.ffn = GENERATE(576, 1536);
   config.pipeline.sequences_per_microbatch = 4;
   const int threads = GENERATE(1, 2);
   const auto backend = CreateCpuBackend(threads, ComputeTypeOf(config.inner));
