@@ -165,9 +165,7 @@ class CpuBackend : public HostBackend {
 
  private:
   // Whose: the numeric profile tells by it what else has these bits.
-  std::string Products() const {
-    return tiled_ ? absl::StrFormat("own products, %s", kernels_.name) : GemmLibrary();
-  }
+  std::string Products() const { return tiled_ ? tiled_->Names(kernels_.name) : GemmLibrary(); }
   const char* TypeText() const { return compute_ == DType::kBfloat16 ? ", bf16" : ""; }
 
   // Calls body(kernels for tensors of this type).
@@ -199,7 +197,7 @@ class CpuBackend : public HostBackend {
   int threads_;
   DType compute_;
   GemmCache gemm_;
-  std::optional<TiledProducts> tiled_;  // instead of gemm_
+  std::optional<TiledProducts> tiled_;  // for what it suits
   RopeTable rope_;
   std::unique_ptr<Buffer> scratch_;
   std::vector<double> partial_sums_;
@@ -228,7 +226,7 @@ void CpuBackend::Gemm(Transpose ta, Transpose tb, ConstTensor a, ConstTensor b, 
     return;
   }
   const GemmCall call = {ta, tb, sizes, a, b, beta, c};
-  const absl::Status status = tiled_ ? tiled_->Run(call) : gemm_.Run(call);
+  const absl::Status status = tiled_ && tiled_->Suit(call) ? tiled_->Run(call) : gemm_.Run(call);
   SKERRY_CHECK(status.ok(), "every shape of types that the backend has can be multiplied");
 }
 

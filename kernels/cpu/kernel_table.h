@@ -1,4 +1,4 @@
-// Own kernels of the CPU backend: everything but matrix products, once per instruction set.
+// Own kernels of the CPU backend: everything but some matrix products, once per instruction set.
 //
 // The bodies (body/*.h) are written over a vector of lanes and compiled into one file per
 // instruction set, each with its own compiler flags. Those files define nothing but one KernelTable
@@ -124,10 +124,14 @@ struct ProductArgs {
   float* scratch;  // ProductKernels::scratch floats
 };
 
-// Float32 products, where own ones are faster than the library's (gemm.h).
+// Float32 products, where own ones are faster than the library's (tiled_products.h).
 struct ProductKernels {
   int64_t panel;    // columns of b that are packed together
   int64_t scratch;  // floats
+  // Whether panels are read once for few rows of a, and so are best kept in the second cache.
+  bool panels_in_cache;
+  // Where m, n or k is smaller, the library is faster.
+  int64_t side_least;
   // b [depth, columns] to panels of so many columns each, [columns/panel][depth][panel].
   void (*pack_factor)(const ProductFactor& b, int64_t columns, int64_t depth, float* panels);
   void (*multiply_packed)(const ProductArgs& args);
@@ -157,7 +161,7 @@ struct KernelTable {
   double (*sum_of_squares)(const float* x, int64_t n);
   void (*adamw)(const AdamWArgs& args);
   void (*sgd)(float rate, const float* gradient, float* parameters, int64_t n);
-  const ProductKernels* products;    // null: the library's are faster
+  const ProductKernels* products;    // null: the library multiplies all
   const StorageKernels<Bf16>* bf16;  // null: this instruction set has none
 };
 

@@ -5,6 +5,6 @@
 
 namespace skerry {
 
-constexpr KernelTable kAvx512Kernels = TableNamed("AVX-512", nullptr, nullptr);
+constexpr KernelTable kAvx512Kernels = TableNamed("AVX-512", &kProducts, nullptr);
 
 }  // namespace skerry

@@ -24,6 +24,6 @@ constexpr StorageKernels<Bf16> kStoredAsBf16 = TableInPairs();
 
 }  // namespace
 
-constexpr KernelTable kAvx512Bf16Kernels = TableNamed("AVX-512-BF16", nullptr, &kStoredAsBf16);
+constexpr KernelTable kAvx512Bf16Kernels = TableNamed("AVX-512-BF16", &kProducts, &kStoredAsBf16);
 
 }  // namespace skerry

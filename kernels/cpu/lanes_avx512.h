@@ -12,6 +12,8 @@ constexpr int kLanes = 16;
 constexpr int kDoubles = kLanes / 2;
 constexpr int kTileRows = 14;  // 14 rows × 2 vectors of a 32-wide panel: 28 of 32 registers
 constexpr int kPanel = 32;
+constexpr int kProductTiles = 1, kProductDepth = 384;  // body/product.h
+constexpr int kProductSideLeast = 512;                 // kernel_table.h
 constexpr int kBlockRows = 112;  // of a block of scores in the backward pass of attention
 
 typedef float Lanes __attribute__((vector_size(64)));

@@ -14,6 +14,8 @@ constexpr int kLanes = 4;
 constexpr int kDoubles = kLanes / 2;
 constexpr int kTileRows = 3;  // 3 rows × 4 vectors of a 16-wide panel: 12 accumulators
 constexpr int kPanel = 16;
+constexpr int kProductTiles = 24, kProductDepth = 256;  // body/product.h
+constexpr int kProductSideLeast = 0;                    // kernel_table.h
 constexpr int kBlockRows = 48;  // of a block of scores in the backward pass of attention
 
 typedef float Lanes __attribute__((vector_size(16)));

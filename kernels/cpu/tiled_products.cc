@@ -2,10 +2,12 @@
 
 #include <omp.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 
+#include "absl/strings/str_cat.h"
 #include "common/check.h"
 #include "common/status.h"
 #include "kernels/cpu/even_parts.h"
@@ -14,12 +16,20 @@
 namespace skerry {
 namespace {
 
-// 1 MiB: beside a small stage more would be felt. Rows are packed anew for every strip of columns.
-constexpr int64_t kStripFloats = 256 << 10, kStripColumns = 1024;
+// Rows are packed anew for every strip of columns.
+constexpr int64_t kStripColumns = 1024;
 constexpr int64_t kDepthGrain = 8;
 constexpr int64_t kPackedTogether = 4;  // panels
 constexpr int64_t kRowsGrain = 48, kRowsMost = 288;
 constexpr int64_t kSlicesEach = 4;
+
+// Beside a small stage more would be felt.
+int64_t StripFloats(const ProductKernels& kernels) {
+  constexpr int64_t kMost = 384 << 10, kCommon = 256 << 10, kCacheLeast = 1 << 20;
+  if (!kernels.panels_in_cache) return kCommon;
+  const int64_t cache = std::max<int64_t>(sysconf(_SC_LEVEL2_CACHE_SIZE), kCacheLeast);
+  return std::min(kMost, cache * 3 / 4 / static_cast<int64_t>(sizeof(float)));
+}
 
 const float* Floats(const ConstTensor& x) {
   return static_cast<const float*>(x.values);
@@ -34,13 +44,27 @@ ProductFactor FactorFrom(const ConstTensor& x, Transpose transposed, int64_t row
 }  // namespace
 
 TiledProducts::TiledProducts(const ProductKernels& kernels, int threads)
-    : kernels_(kernels), threads_(threads), scratch_(static_cast<size_t>(threads)) {}
+    : kernels_(kernels),
+      threads_(threads),
+      strip_floats_(StripFloats(kernels)),
+      scratch_(static_cast<size_t>(threads)) {}
+
+bool TiledProducts::Suit(const GemmCall& call) const {
+  if (call.a.type != DType::kFloat32 || call.c.type != DType::kFloat32) return false;
+  const auto& [m, n, k] = call.sizes;
+  return std::min({m, n, k}) >= kernels_.side_least;
+}
+
+std::string TiledProducts::Names(const char* instructions) const {
+  if (kernels_.side_least > 0) return absl::StrCat("own products and ", GemmLibrary());
+  return absl::StrCat("own products, ", instructions);
+}
 
 absl::Status TiledProducts::Run(const GemmCall& call) {
   const auto& [m, n, k] = call.sizes;
   SKERRY_CHECK(call.a.type == DType::kFloat32 && call.c.type == DType::kFloat32);
   const int64_t columns = std::min(EvenPart(n, kStripColumns, kernels_.panel), n);
-  const int64_t depth = std::min(EvenPart(k, kStripFloats / columns, kDepthGrain), k);
+  const int64_t depth = std::min(EvenPart(k, strip_floats_ / columns, kDepthGrain), k);
   const int64_t floats = Cuts(columns, kernels_.panel) * kernels_.panel * depth;
   if (panels_ == nullptr || panels_->size() < floats) {
     panels_.reset();

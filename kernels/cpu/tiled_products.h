@@ -1,6 +1,5 @@
-// Float32 products by own kernels (body/product.h), for instruction sets on which a team of the
-// library's is slow (gemm.h): AVX2, where its slices of a product run at half the speed of the
-// whole.
+// Float32 products by own kernels (body/product.h), where the library's (gemm.h) are slower: on
+// AVX2 all, as slices of a product run at half the speed of the whole there; on AVX-512 large ones.
 //
 // A factor is packed once, by the whole team, then slices of rows are multiplied as members come:
 // nobody waits for a member whose processor somebody else holds but for one piece that it has
@@ -9,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -21,9 +21,14 @@ class TiledProducts {
  public:
   TiledProducts(const ProductKernels& kernels, int threads);
 
+  // Whether they are faster than the library's; decided by types and shape alone.
+  bool Suit(const GemmCall& call) const;
+  // "own products, AVX2"; with the library's name where they do not suit all shapes.
+  std::string Names(const char* instructions) const;
+
   // One after another, on the calling thread and a team of `threads` − 1 more. All float32.
-  // ResourceExhausted without memory, of which it wants 1 MiB and a little at most, and 150 KB a
-  // thread.
+  // ResourceExhausted without memory, of which it wants 1.5 MiB and a little at most, and 150 KB
+  // a thread.
   absl::Status Run(const GemmCall& call);
 
  private:
@@ -38,6 +43,7 @@ class TiledProducts {
 
   const ProductKernels& kernels_;
   int threads_;
+  int64_t strip_floats_;  // of b, packed together
   std::unique_ptr<Buffer> panels_;
   std::vector<std::unique_ptr<Buffer>> scratch_;
 };

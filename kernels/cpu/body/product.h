@@ -2,9 +2,11 @@
 // van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (ACM TOMS 34(3), 2008,
 // section 4).
 //
-// b comes packed into panels (tile.h). kProductRows rows of `a` are packed into tiles, which stay
-// in the second cache; kProductDepth rows of a panel stay in the first while all these tiles are
-// multiplied with it. The order of every sum is that of k, whatever m, n, and the cuts of both are.
+// b comes packed into panels (tile.h), kProductTiles tiles of rows of `a` are packed at a time.
+// Where that is many, they stay in the second cache, and kProductDepth rows of a panel in the first
+// while all of them are multiplied with it. Where it is one, it stays in the first cache while it
+// is multiplied with all panels, which then belong in the second. The order of every sum is that of
+// k, whatever m, n, and the cuts of both are.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +14,9 @@
 namespace skerry {
 namespace {
 
-constexpr int64_t kProductDepth = 256;
-constexpr int64_t kProductRows = 24 * kTileRows;
+constexpr int64_t kProductRows = kProductTiles * kTileRows;
+constexpr bool kPanelsInCache = kProductTiles == 1;
+constexpr int kPanelRowsAhead = kPanelsInCache ? 12 : 0;
 static_assert(kTileRows <= kLanes, "a column of a tile is stored as one vector");
 
 // Floats. Columns of tiles are stored as whole vectors, the last one beyond its end.
@@ -70,17 +73,23 @@ void PackFactor(const ProductFactor& b, int64_t columns, int64_t depth, float* p
   PackColumns(b.values, b.step, depth, columns, panels);
 }
 
-// A tile's rows of c lie in as many pages: they are asked for while the tile before is multiplied,
-// and a share of the next panel with them.
-inline void FetchForLater(const float* c, int64_t c_row, int64_t rows, const float* panel,
-                          int64_t floats) {
-  for (int64_t r = 0; r < rows; ++r) __builtin_prefetch(c + r * c_row, 1);
+// A tile's rows of c lie in as many pages: they are asked for while the tile before is multiplied.
+inline void FetchForLater(const float* c, int64_t c_row, int64_t rows) {
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t j = 0; j < kPanel; j += 16) __builtin_prefetch(c + r * c_row + j, 1);
+  }
+}
+
+// A share of the next panel.
+inline void FetchPanel(const float* panel, int64_t floats) {
   for (int64_t i = 0; i < floats; i += 16) __builtin_prefetch(panel + i, 0, 2);
 }
 
 void MultiplyPacked(const ProductArgs& p) {
-  for (int64_t begin = 0; begin < p.depth; begin += kProductDepth) {
-    const int64_t depth = Smaller(kProductDepth, p.depth - begin);
+  const int64_t even = (p.depth + kProductDepth - 1) / kProductDepth;
+  const int64_t step = (p.depth + even - 1) / even;
+  for (int64_t begin = 0; begin < p.depth; begin += step) {
+    const int64_t depth = Smaller(step, p.depth - begin);
     for (int64_t first = 0; first < p.rows; first += kProductRows) {
       const int64_t rows = Smaller(kProductRows, p.rows - first);
       const int64_t share = depth * kPanel / ((rows + kTileRows - 1) / kTileRows);
@@ -94,12 +103,15 @@ void MultiplyPacked(const ProductArgs& p) {
           const TileProduct tile = {
               p.scratch + r * depth,     1,        kTileRows,          depth, panel,
               c + r * p.c_step + column, p.c_step, p.adds || begin > 0};
-          if (r + kTileRows < rows)
+          if (kPanelsInCache) {
+            FetchForLater(tile.c + kPanel, p.c_step, tile_rows);
+          } else if (r + kTileRows < rows) {
             FetchForLater(tile.c + kTileRows * p.c_step, p.c_step,
-                          Smaller(kTileRows, rows - r - kTileRows), later + r / kTileRows * share,
-                          share);
+                          Smaller(kTileRows, rows - r - kTileRows));
+            FetchPanel(later + r / kTileRows * share, share);
+          }
           if (column + kPanel <= p.columns) {
-            Multiply(tile_rows, tile);
+            Multiply<kPanelRowsAhead>(tile_rows, tile);
           } else {
             MultiplyAtEdge(tile_rows, p.columns - column, tile);
           }

@@ -35,6 +35,8 @@ constexpr StorageKernels<T> StorageTable() {
 
 constexpr ProductKernels kProducts = {.panel = kPanel,
                                       .scratch = kProductScratch,
+                                      .panels_in_cache = kPanelsInCache,
+                                      .side_least = kProductSideLeast,
                                       .pack_factor = PackFactor,
                                       .multiply_packed = MultiplyPacked};
 

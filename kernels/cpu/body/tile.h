@@ -30,7 +30,8 @@ struct TileProduct {
   bool accumulate;
 };
 
-template <int kRows>
+// Asks for b kAhead rows before they are read, where it comes from the second cache.
+template <int kRows, int kAhead>
 void MultiplyTile(const TileProduct& p) {
   const int64_t a_row = p.a_row, c_row = p.c_row;
   float* c = p.c;
@@ -44,6 +45,8 @@ void MultiplyTile(const TileProduct& p) {
   const float* a = p.a;
   const float* b = p.b;
   for (int64_t x = 0; x < p.depth; ++x, a += p.a_depth, b += kPanel) {
+    for (int j = 0; kAhead > 0 && j < kPanelVectors; ++j)
+      __builtin_prefetch(b + kAhead * kPanel + j * kLanes);
     Lanes column[kPanelVectors];
 #pragma GCC unroll 4
     for (int j = 0; j < kPanelVectors; ++j) column[j] = Load(b + j * kLanes);
@@ -62,12 +65,12 @@ void MultiplyTile(const TileProduct& p) {
 }
 
 // 1 ≤ rows ≤ kTileRows.
-template <int kRows = kTileRows>
+template <int kAhead = 0, int kRows = kTileRows>
 inline void Multiply(int64_t rows, const TileProduct& p) {
   if constexpr (kRows > 1) {
-    if (rows < kRows) return Multiply<kRows - 1>(rows, p);
+    if (rows < kRows) return Multiply<kAhead, kRows - 1>(rows, p);
   }
-  MultiplyTile<kRows>(p);
+  MultiplyTile<kRows, kAhead>(p);
 }
 
 // Rows of x become lanes: up to kLanes rows (none below 1) by `width` ≤ kLanes columns; column i
