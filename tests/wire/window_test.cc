@@ -59,6 +59,7 @@ class World {
   }
   Line& line() { return line_; }
   Duration queue_back;
+  Duration bunch;  // answers come at its multiples only
   double clock_rate = 1;
   const CongestionWindow& window() const { return sender_.window(); }
   Instant now() const { return now_; }
@@ -66,6 +67,11 @@ class World {
   std::vector<double> queues;  // at every arrival, seconds
 
  private:
+  Instant Back() const {
+    const Duration at = now_ - Instant() + line_.one_way + queue_back;
+    if (bunch == Duration()) return Instant() + at;
+    return Instant() + bunch * (at.nanos() / bunch.nanos() + 1);
+  }
   void Advance() {
     const auto due = sender_.NextDue();
     if (events_.empty() || (due && *due < events_.begin()->first)) {
@@ -82,14 +88,14 @@ class World {
       REQUIRE(receiver_.Take(*chunk, 0, arrived) != BulkReceiver::Verdict::kRefused);
       received_ += static_cast<int64_t>(chunk->bytes.size());
       while (const auto acks = receiver_.TakeAcks(now_))
-        events_.emplace(now_ + line_.one_way + queue_back, EncodeLink(acks->message));
+        events_.emplace(Back(), EncodeLink(acks->message));
     } else if (const auto* acks = std::get_if<AcksMessage>(&*message)) {
       sender_.OnAcks(now_, *acks);
     } else if (const auto* probe = std::get_if<ProbeMessage>(&*message)) {
       if (probe->is_echo) return sender_.OnEcho(now_, *probe);
       const auto arrived =
           static_cast<int64_t>((now_ - Instant()).seconds() * clock_rate * 1e9) + 77'000'000'000;
-      events_.emplace(now_ + line_.one_way + queue_back, EncodeLink(EchoOf(*probe, arrived)));
+      events_.emplace(Back(), EncodeLink(EchoOf(*probe, arrived)));
     }
   }
 
@@ -148,6 +154,17 @@ TEST_CASE("Window: what waits on the way back is not taken for a queue of ours",
   const double share = world.Goodput(Duration::Seconds(3)) * kHeaders / (mbps * 125e3);
   CHECK(share > 0.85);
   CHECK(Quantile(world.queues, 0.99) < 0.025);
+}
+
+TEST_CASE("Window: acknowledgements that come bunched do not make bunches of chunks",
+          "[wire][window]") {
+  World world({25e6 / 8, Duration::Millis(40), {}});
+  world.bunch = Duration::Millis(25);
+  world.RunUntil(Instant() + Duration::Seconds(5));
+  world.queues.clear();
+  const double share = world.Goodput(Duration::Seconds(5)) * kHeaders / (25e6 / 8);
+  CHECK(share > 0.9);
+  CHECK(Quantile(world.queues, 0.9) < 0.015);
 }
 
 TEST_CASE("Window: clocks that run apart do no harm", "[wire][window]") {

@@ -166,6 +166,10 @@ std::optional<BulkSender::Transmission> BulkSender::Next(Instant now) {
   using Limit = CongestionWindow::Limit;
   look_again_ = now + BulkStripe::kReachesKernel;
   if (room <= 0) limit_ = std::max(limit_, line_room <= 0 ? Limit::kWindow : Limit::kConnections);
+  if (now < pace_.until()) {
+    look_again_ = std::min(*look_again_, pace_.until());
+    return std::nullopt;
+  }
   const auto traffic = NextTraffic(room <= 0);
   const auto late = traffic || room <= 0 ? sent_.end() : Latest(now);
   if (!traffic && late == sent_.end()) return std::nullopt;
@@ -180,6 +184,8 @@ std::optional<BulkSender::Transmission> BulkSender::Next(Instant now) {
   const auto chunk = traffic ? NextChunk(*traffic, most) : std::optional(late->second.chunk);
   if (!chunk) return std::nullopt;
   if (!traffic) GiveUp(late);
+  if (!window_.is_starting())
+    pace_.OnSent(now, chunk->bytes, window_.bytes() + overdraft, window_.smoothed());
   const uint64_t serial = next_serial_++;
   Transmission out{stripe->first, Assemble(*chunk, serial), serial};
   stripe->second.OnPut(now, chunk->bytes);

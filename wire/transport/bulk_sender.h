@@ -27,6 +27,7 @@
 #include "wire/transport/bulk_stripe.h"
 #include "wire/transport/carried_rate.h"
 #include "wire/transport/link_message.h"
+#include "wire/transport/pace.h"
 #include "wire/transport/window.h"
 
 namespace skerry {
@@ -134,6 +135,7 @@ class BulkSender {
   std::map<uint64_t, Chunk> given_up_;  // sent again since; an acknowledgement still counts
   std::map<StripeId, BulkStripe> stripes_;
   CongestionWindow window_;
+  Pace pace_;
   CarriedRate carried_;
   int64_t under_way_bytes_ = 0;
   int64_t new_bytes_ = 0;      // cut so far

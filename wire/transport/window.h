@@ -51,6 +51,7 @@ class CongestionWindow {
   void OnIdle();
 
   int64_t bytes() const { return window_; }
+  bool is_starting() const { return starting_; }
   // A few milliseconds of the line: what one connection may have to send at a time.
   int64_t BurstBytes() const;
   int64_t ChunkBytes() const;
