@@ -8,9 +8,10 @@
 // so it is believed between a quarter of what the round trip says and all of that. The window grows
 // or shrinks until that is kTargetQueue (the idea of Vegas, Brakmo & Peterson 1995, and of FAST,
 // Wei et al. 2006, above TCP instead of in it). It needs no estimate of the rate that is good to a
-// few per cent, as pacing would, and acknowledgements, which come at the rate of the line, space
-// the chunks. It starts small and grows by half every round trip, as acknowledgements come, until a
-// probe meets a queue, or until far more is under way than the rate explains.
+// few per cent, as pacing by one would, and acknowledgements, which come at the rate of the line,
+// space the chunks (pace.h, where they come bunched). It starts small and grows by half every round
+// trip, as acknowledgements come, until a probe meets a queue, or until far more is under way than
+// the rate explains.
 //
 // Where TCP itself holds bytes back (a lossy line and cubic, or a full window of one connection)
 // the queue stays empty while more is under way than the line can hold. Then more connections help,
