@@ -3,6 +3,8 @@
 // Lanes first: the bodies are written over them.
 #include "kernels/cpu/body/table.h"
 // Then what only these processors have.
+#include "kernels/cpu/body/bf16_math.h"
+//
 #include "kernels/cpu/body/pair_tile.h"
 //
 #include "kernels/cpu/body/pair_attention.h"

@@ -38,5 +38,15 @@ inline Lanes SquareRoot(Lanes x) {
   return _mm256_sqrt_ps(x);
 }
 
+#define SKERRY_LANES_HAVE_EXTREMES
+
+inline Lanes Larger(Lanes x, Lanes bound) {
+  return _mm256_max_ps(bound, x);
+}
+
+inline Lanes Lower(Lanes x, Lanes bound) {
+  return _mm256_min_ps(bound, x);
+}
+
 }  // namespace
 }  // namespace skerry

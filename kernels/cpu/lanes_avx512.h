@@ -38,12 +38,6 @@ inline Lanes SquareRoot(Lanes x) {
   return _mm512_sqrt_ps(x);
 }
 
-#define SKERRY_LANES_HAVE_RECIPROCAL
-
-inline Lanes RoughReciprocal(Lanes x) {
-  return _mm512_rcp14_ps(x);
-}
-
 #define SKERRY_LANES_HAVE_SCALE
 
 inline Lanes RoundToInteger(Lanes x) {
@@ -53,6 +47,16 @@ inline Lanes RoundToInteger(Lanes x) {
 // x · 2ⁿ; past the ends infinity, denormals and zero.
 inline Lanes ScaleByPowerOfTwo(Lanes x, Lanes n) {
   return _mm512_scalef_ps(x, n);
+}
+
+#define SKERRY_LANES_HAVE_EXTREMES
+
+inline Lanes Larger(Lanes x, Lanes bound) {
+  return _mm512_max_ps(bound, x);
+}
+
+inline Lanes Lower(Lanes x, Lanes bound) {
+  return _mm512_min_ps(bound, x);
 }
 
 #define SKERRY_LANES_HAVE_MASKS

@@ -6,10 +6,11 @@
 namespace skerry {
 namespace {
 
-// 1 / (1 + e^−x); past kExpHigh it is as small as a normal float32 gets.
+// 1 / (1 + e^−x); past kExpHigh it is as small as a normal float32 gets. T: what is made of it. For
+// bf16 there is a shorter one (bf16_math.h).
 template <typename T>
 [[gnu::always_inline]] inline Lanes Sigmoid(Lanes x) {
-  return OneOver<T>(1.0f + ExpFor<T>(Lower(-x, Spread(kExpHigh))));
+  return 1.0f / (1.0f + ExpOrLeast(Lower(-x, Spread(kExpHigh))));
 }
 
 template <typename T>

@@ -101,7 +101,8 @@ inline float SumOf(Lanes x) {
   return x[0];
 }
 
-// NaN stays NaN: the comparison is false.
+// NaN stays NaN: the comparison is false. A lanes header with instructions for it has its own.
+#ifndef SKERRY_LANES_HAVE_EXTREMES
 inline Lanes Larger(Lanes x, Lanes bound) {
   return bound > x ? bound : x;
 }
@@ -109,6 +110,7 @@ inline Lanes Larger(Lanes x, Lanes bound) {
 inline Lanes Lower(Lanes x, Lanes bound) {
   return bound < x ? bound : x;
 }
+#endif
 
 inline float LargestOf(Lanes x) {
   if constexpr (kLanes > 8) x = Larger(x, Turned<8>(x));
@@ -140,68 +142,39 @@ constexpr float kHuge = 3.0e38f;  // stands for −∞ in masks, where −∞ �
   return MultiplyAdd(y, r * r, r) + 1.0f;
 }
 
-// What a sum of exponentials is divided into, where the quotient is stored in the type T.
-template <typename T>
-[[gnu::always_inline]] inline Lanes OneOver(Lanes x) {
-#ifdef SKERRY_LANES_HAVE_RECIPROCAL
-  // Within 2⁻¹⁴ and one Newton step: far finer than bf16, in a third of a division's time.
-  if constexpr (sizeof(T) < sizeof(float)) {
-    const Lanes y = RoughReciprocal(x);
-    return y * MultiplyAdd(-x, y, Spread(2));
-  }
-#endif
-  return 1.0f / x;
-}
-
 constexpr float kLog2E = 1.44269504f;
 // ln 2 in two pieces, so that n·ln 2 is taken off exactly (Cody, Waite 1980).
 constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
 
-// e^x for x ≤ kExpHigh, within 2 units in the last place; 0 below kExpLow, NaN for NaN. Larger x
-// give anything.
+// e^x for x ≤ kExpHigh, within 2 units in the last place; that of kExpLow below it, NaN for NaN.
+// Larger x give anything.
 //
 // x = n·ln 2 + r with |r| ≤ ln 2 / 2. A lanes header that can scale by 2ⁿ rounds n, too. Nothing
 // underflows on the way: masked scores are far below kExpLow, and each denormal takes an Intel
 // processor more than a hundred cycles.
-[[gnu::always_inline]] inline Lanes Exp(Lanes x) {
-#ifdef SKERRY_LANES_HAVE_SCALE
+[[gnu::always_inline]] inline Lanes ExpOrLeast(Lanes x) {
   const Lanes bounded = Larger(x, Spread(kExpLow));
+#ifdef SKERRY_LANES_HAVE_SCALE
   const Lanes n = RoundToInteger(bounded * kLog2E);
   Lanes r = MultiplyAdd(n, Spread(-kLn2High), bounded);
   r = MultiplyAdd(n, Spread(-kLn2Low), r);
-  return x < Spread(kExpLow) ? Lanes{} : ScaleByPowerOfTwo(ExpNearZero(r), n);
+  return ScaleByPowerOfTwo(ExpNearZero(r), n);
 #else
   constexpr float kRoundToInt = 0x1.8p23f;
-  const Lanes shifted = MultiplyAdd(x, Spread(kLog2E), Spread(kRoundToInt));
+  const Lanes shifted = MultiplyAdd(bounded, Spread(kLog2E), Spread(kRoundToInt));
   const Lanes n = shifted - kRoundToInt;
-  Lanes r = MultiplyAdd(n, Spread(-kLn2High), x);
+  Lanes r = MultiplyAdd(n, Spread(-kLn2High), bounded);
   r = MultiplyAdd(n, Spread(-kLn2Low), r);
-  Lanes y = ExpNearZero(r);
   // n stands in the low bits of `shifted`, so this moves n + 127 into the exponent's place.
   const UnsignedLanes power = (reinterpret_cast<UnsignedLanes>(shifted) + 127u) << 23;
-  y *= reinterpret_cast<Lanes>(power);
-  return x < Spread(kExpLow) ? Lanes{} : y;
+  return ExpNearZero(r) * reinterpret_cast<Lanes>(power);
 #endif
 }
 
-// e^x as Exp, as exactly as a result of type T needs it: for bf16 within 3·10⁻⁶, by 2^f = e^(f·ln
-// 2) with a polynomial that is best for |f| ≤ ½ (Lawson's iteration).
-template <typename T>
-[[gnu::always_inline]] inline Lanes ExpFor(Lanes x) {
-#ifdef SKERRY_LANES_HAVE_SCALE
-  if constexpr (sizeof(T) < sizeof(float)) {
-    constexpr float kLow = -125.9f;  // above 2^-126 by more than the polynomial is short of
-    const Lanes t = x * kLog2E, bounded = Larger(t, Spread(kLow));
-    const Lanes n = RoundToInteger(bounded);
-    const Lanes f = bounded - n;
-    Lanes y = MultiplyAdd(f, Spread(9.5701e-3f), Spread(5.591786e-2f));
-    y = MultiplyAdd(y, f, Spread(0.24024745f));
-    y = MultiplyAdd(y, f, Spread(0.69312181f));
-    y = ScaleByPowerOfTwo(MultiplyAdd(y, f, Spread(0.99999926f)), n);
-    return t < Spread(kLow) ? Lanes{} : y;
-  }
-#endif
-  return Exp(x);
+// The same, but 0 below kExpLow.
+[[gnu::always_inline]] inline Lanes Exp(Lanes x) {
+  const Lanes y = ExpOrLeast(x);
+  return x < Spread(kExpLow) ? Lanes{} : y;
 }
 
 }  // namespace

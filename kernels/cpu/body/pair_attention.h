@@ -45,9 +45,10 @@ inline SoftmaxRow ExponentiatePairRow(float* row, int64_t visible, int64_t end, 
     top = Larger(masked, top);
   }
   const float scaled_top = LargestOf(top) * scale;
+  const Lanes scale2 = Spread(scale * kLog2E), top2 = Spread(-scaled_top * kLog2E);
   Lanes sum = {};
   for (int64_t j = 0; j < end; j += kLanes) {
-    const Lanes e = Exp(MultiplyAdd(Load(row + j), Spread(scale), Spread(-scaled_top)));
+    const Lanes e = RoughPowerOrZero(MultiplyAdd(Load(row + j), scale2, top2));
     Store(weights + j, e);
     sum += e;
   }

@@ -84,13 +84,13 @@ struct PairBackwardBlock {
 
   struct Row {
     const float *p, *d;
-    float lse, own;
+    float lse2, own;  // log_sum_exp / ln 2; Σ ∂out·out
     int64_t visible;
   };
 
   Row RowAt(int64_t i, int64_t in_tile) const {
     return {scratch.scores + in_tile * kStep, scratch.d_weights + in_tile * kStep,
-            args.log_sum_exp[(token + i) * Sizes().heads + head], scratch.own[i - row],
+            args.log_sum_exp[(token + i) * Sizes().heads + head] * kLog2E, scratch.own[i - row],
             i < key ? 0 : Smaller(key_end, i + 1) - key};
   }
 
@@ -117,7 +117,8 @@ struct PairBackwardBlock {
   }
 
   void Differentiate(const Row& r, int64_t j, int64_t visible, __m256i& p, __m256i& d) const {
-    Lanes e = Exp(MultiplyAdd(Load(r.p + j), Spread(scale), Spread(-r.lse)));
+    Lanes e =
+        RoughPowerOrZero(MultiplyAdd(Load(r.p + j), Spread(scale * kLog2E), Spread(-r.lse2)));
     if (visible - j < kLanes) e = FirstLanes(e, visible - j, Lanes{});
     Lanes slope = e * (Load(r.d + j) - r.own) * scale;
     // Masked keys may have infinite scores: zero times those is not zero.

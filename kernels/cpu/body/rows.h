@@ -102,19 +102,22 @@ inline float LargestOfRow(const float* row, int64_t n) {
 }
 
 // Σ e^(x − top) in vectors; the last partial vector leaves its idle lanes out. Rows lie one after
-// another: arithmetic on this one is time to fetch the next.
-inline float SumOfExponentials(float* row, int64_t n, float top, bool keep) {
+// another: arithmetic on this one is time to fetch the next, and what will be `written`, unless it
+// is nullptr.
+template <typename T>
+float SumOfExponentials(const float* row, int64_t n, float top, float* kept, const T* written) {
   Lanes sum = {};
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
     __builtin_prefetch(row + n + i);
+    if (written != nullptr) __builtin_prefetch(written + i, 1);
     const Lanes e = Exp(Load(row + i) - top);
-    if (keep) Store(row + i, e);
+    if (kept != nullptr) Store(kept + i, e);
     sum += e;
   }
   float total = SumOf(sum);
   const Lanes rest = Exp(LoadSome(row + i, n - i) - top);
-  if (keep) StoreSome(row + i, rest, n - i);
+  if (kept != nullptr) StoreSome(kept + i, rest, n - i);
   for (int64_t l = 0; l < n - i; ++l) total += rest[l];
   return total;
 }
@@ -123,19 +126,23 @@ template <typename T>
 void CrossEntropy(const CrossEntropyArgs<T>& args) {
   const int64_t n = args.vocabulary;
   for (int64_t t = 0; t < args.rows; ++t) {
-    float* row = args.logits + t * n;
+    float* const row = args.logits + t * n;
+    T* const gradient = args.d_logits == nullptr ? nullptr : args.d_logits + t * n;
+    // In place, or all in the first row, which stays in the cache: kept where they were read, they
+    // would go to memory with every row.
+    const bool in_place = static_cast<const void*>(args.d_logits) == args.logits;
+    float* const kept = gradient == nullptr ? nullptr : in_place ? row : args.logits;
     const int32_t target = args.targets[t];
     const float top = LargestOfRow(row, n), aim = row[target];
-    const float sum = SumOfExponentials(row, n, top, args.d_logits != nullptr);
+    const float sum = SumOfExponentials(row, n, top, kept, in_place ? nullptr : gradient);
     const double log_sum = __builtin_log(static_cast<double>(sum)), lse = log_sum + top;
     const double loss = log_sum + (static_cast<double>(top) - aim);
     args.losses[t] = static_cast<float>(loss + args.z_loss * lse * lse);
-    if (args.d_logits == nullptr) continue;
-    T* gradient = args.d_logits + t * n;
+    if (gradient == nullptr) continue;
     const float more = 1 + 2 * args.z_loss * static_cast<float>(lse);
-    const float scale = args.scale / sum * more, at_target = row[target] * scale - args.scale;
-    ForLanes(n,
-             [&](int64_t i, auto load, auto store) { store(gradient + i, load(row + i) * scale); });
+    const float scale = args.scale / sum * more, at_target = kept[target] * scale - args.scale;
+    ForLanes(
+        n, [&](int64_t i, auto load, auto store) { store(gradient + i, load(kept + i) * scale); });
     ForLanes(1, [&](int64_t, auto, auto store) { store(gradient + target, Spread(at_target)); });
   }
 }
