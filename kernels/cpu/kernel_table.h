@@ -126,12 +126,15 @@ struct ProductArgs {
 
 // Float32 products, where own ones are faster than the library's (tiled_products.h).
 struct ProductKernels {
-  int64_t panel;    // columns of b that are packed together
-  int64_t scratch;  // floats
+  int64_t tile_rows;  // of a, multiplied together
+  int64_t panel;      // columns of b that are packed together
+  int64_t scratch;    // floats
   // Whether panels are read once for few rows of a, and so are best kept in the second cache.
   bool panels_in_cache;
   // Where m, n or k is smaller, the library is faster.
   int64_t side_least;
+  // Also where a is not transposed; else gradients of weights only.
+  bool of_rows_too;
   // b [depth, columns] to panels of so many columns each, [columns/panel][depth][panel].
   void (*pack_factor)(const ProductFactor& b, int64_t columns, int64_t depth, float* panels);
   void (*multiply_packed)(const ProductArgs& args);

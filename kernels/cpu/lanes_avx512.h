@@ -14,6 +14,7 @@ constexpr int kTileRows = 14;  // 14 rows × 2 vectors of a 32-wide panel: 28 of
 constexpr int kPanel = 32;
 constexpr int kProductTiles = 1, kProductDepth = 384;  // body/product.h
 constexpr int kProductSideLeast = 512;                 // kernel_table.h
+constexpr bool kProductsOfRowsToo = false;
 constexpr int kBlockRows = 112;  // of a block of scores in the backward pass of attention
 
 typedef float Lanes __attribute__((vector_size(64)));

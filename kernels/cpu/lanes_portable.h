@@ -16,6 +16,7 @@ constexpr int kTileRows = 3;  // 3 rows × 4 vectors of a 16-wide panel: 12 accu
 constexpr int kPanel = 16;
 constexpr int kProductTiles = 24, kProductDepth = 256;  // body/product.h
 constexpr int kProductSideLeast = 0;                    // kernel_table.h
+constexpr bool kProductsOfRowsToo = true;
 constexpr int kBlockRows = 48;  // of a block of scores in the backward pass of attention
 
 typedef float Lanes __attribute__((vector_size(16)));

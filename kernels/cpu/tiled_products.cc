@@ -41,6 +41,26 @@ ProductFactor FactorFrom(const ConstTensor& x, Transpose transposed, int64_t row
   return {Floats(x) + (swaps ? column * x.step + row : row * x.step + column), x.step, swaps};
 }
 
+// Pieces of work that the members of a team take as they come.
+class Shares {
+ public:
+  // Those from `first` to `last`, counted from `first`; returns when all of them are done. Every
+  // member calls it for the same ranges, one after another.
+  template <typename Work>
+  void Run(int64_t first, int64_t last, const Work& work) {
+    for (int64_t i = taken_; i < last;) {
+      if (!taken_.compare_exchange_weak(i, i + 1)) continue;
+      work(i - first);
+      done_.fetch_add(1, std::memory_order_release);
+      i = taken_;
+    }
+    while (done_.load(std::memory_order_acquire) < last) sched_yield();
+  }
+
+ private:
+  std::atomic<int64_t> taken_ = 0, done_ = 0;
+};
+
 }  // namespace
 
 TiledProducts::TiledProducts(const ProductKernels& kernels, int threads)
@@ -51,6 +71,7 @@ TiledProducts::TiledProducts(const ProductKernels& kernels, int threads)
 
 bool TiledProducts::Suit(const GemmCall& call) const {
   if (call.a.type != DType::kFloat32 || call.c.type != DType::kFloat32) return false;
+  if (call.ta == Transpose::kNo && !kernels_.of_rows_too) return false;
   const auto& [m, n, k] = call.sizes;
   return std::min({m, n, k}) >= kernels_.side_least;
 }
@@ -74,9 +95,18 @@ absl::Status TiledProducts::Run(const GemmCall& call) {
     if (scratch != nullptr) continue;
     SKERRY_ASSIGN_OR_RETURN(scratch, AllocateHostBuffer(kernels_.scratch));
   }
+  strips_.clear();
   for (int64_t column = 0; column < n; column += columns) {
     for (int64_t begin = 0; begin < k; begin += depth)
-      RunStrip(call, {column, std::min(columns, n - column), begin, std::min(depth, k - begin)});
+      strips_.push_back({column, std::min(columns, n - column), begin, std::min(depth, k - begin)});
+  }
+  if (threads_ > 1) {
+    RunTogether(call);
+    return absl::OkStatus();
+  }
+  for (const Strip& strip : strips_) {
+    Pack(call, strip, 0, Cuts(strip.columns, kernels_.panel));
+    Multiply(call, strip, 0, m, scratch_.front()->data());
   }
   return absl::OkStatus();
 }
@@ -103,27 +133,32 @@ void TiledProducts::Multiply(const GemmCall& call, const Strip& strip, int64_t f
        .scratch = scratch});
 }
 
-void TiledProducts::RunStrip(const GemmCall& call, const Strip& strip) {
-  const int64_t m = call.sizes.m, panels = Cuts(strip.columns, kernels_.panel);
-  if (threads_ == 1) {
-    Pack(call, strip, 0, panels);
-    return Multiply(call, strip, 0, m, scratch_.front()->data());
-  }
-  const int64_t rows =
-      EvenPart(m, std::min(kRowsMost, Cuts(m, kSlicesEach * threads_)), kRowsGrain);
-  const int64_t shares = Cuts(panels, kPackedTogether), slices = Cuts(m, rows);
-  std::atomic<int64_t> next_share = 0, packed = 0, next_slice = 0;
+// Of what one member multiplies at a time. Where each tile is packed for itself few rows cost
+// nothing, and whole tiles are what matters.
+int64_t TiledProducts::SliceRows(int64_t m) const {
+  if (kernels_.panels_in_cache) return 2 * kernels_.tile_rows;
+  return EvenPart(m, std::min(kRowsMost, Cuts(m, kSlicesEach * threads_)), kRowsGrain);
+}
+
+void TiledProducts::RunTogether(const GemmCall& call) {
+  const int64_t m = call.sizes.m, rows = SliceRows(m), slices = Cuts(m, rows);
+  Shares packing, multiplying;
 #pragma omp parallel num_threads(threads_)
   {
-    for (int64_t i = next_share++; i < shares; i = next_share++) {
-      const int64_t first = i * kPackedTogether;
-      Pack(call, strip, first, std::min(kPackedTogether, panels - first));
-      packed.fetch_add(1, std::memory_order_release);
-    }
-    while (packed.load(std::memory_order_acquire) < shares) sched_yield();
     float* const scratch = scratch_[static_cast<size_t>(omp_get_thread_num())]->data();
-    for (int64_t i = next_slice++; i < slices; i = next_slice++)
-      Multiply(call, strip, i * rows, std::min(rows, m - i * rows), scratch);
+    int64_t packed = 0, multiplied = 0;  // of strips before
+    for (const Strip& strip : strips_) {
+      const int64_t panels = Cuts(strip.columns, kernels_.panel);
+      const int64_t pieces = Cuts(panels, kPackedTogether);
+      packing.Run(packed, packed + pieces, [&](int64_t i) {
+        const int64_t first = i * kPackedTogether;
+        Pack(call, strip, first, std::min(kPackedTogether, panels - first));
+      });
+      multiplying.Run(multiplied, multiplied + slices, [&](int64_t i) {
+        Multiply(call, strip, i * rows, std::min(rows, m - i * rows), scratch);
+      });
+      packed += pieces, multiplied += slices;
+    }
   }
 }
 

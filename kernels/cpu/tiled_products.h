@@ -1,9 +1,10 @@
 // Float32 products by own kernels (body/product.h), where the library's (gemm.h) are slower: on
-// AVX2 all, as slices of a product run at half the speed of the whole there; on AVX-512 large ones.
+// AVX2 all, as slices of a product run at half the speed of the whole there; on AVX-512 large
+// gradients of weights, which it does badly.
 //
-// A factor is packed once, by the whole team, then slices of rows are multiplied as members come:
-// nobody waits for a member whose processor somebody else holds but for one piece that it has
-// begun. Every sum goes along k, in the same order for any number of threads and any slices.
+// A strip of a factor is packed once, by the whole team, then slices of rows are multiplied as
+// members come: nobody waits for a member whose processor somebody else holds but for one piece
+// that it has begun. Every sum goes along k, in the same order for any number of threads and any slices.
 #pragma once
 
 #include <cstdint>
@@ -39,11 +40,13 @@ class TiledProducts {
   void Pack(const GemmCall& call, const Strip& strip, int64_t first_panel, int64_t panels);
   void Multiply(const GemmCall& call, const Strip& strip, int64_t first_row, int64_t rows,
                 float* scratch) const;
-  void RunStrip(const GemmCall& call, const Strip& strip);
+  int64_t SliceRows(int64_t m) const;
+  void RunTogether(const GemmCall& call);
 
   const ProductKernels& kernels_;
   int threads_;
   int64_t strip_floats_;  // of b, packed together
+  std::vector<Strip> strips_;  // of the product under way
   std::unique_ptr<Buffer> panels_;
   std::vector<std::unique_ptr<Buffer>> scratch_;
 };

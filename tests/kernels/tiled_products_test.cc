@@ -113,21 +113,22 @@ TEST_CASE("TiledProducts: what lies beside a product's columns is not touched", 
   }
 }
 
-TEST_CASE("TiledProducts: a short side and bf16 are the library's, and the name says so",
+TEST_CASE("TiledProducts: what they do not suit is the library's, and the name says so",
           "[kernels]") {
   for (const KernelTable* kernels : TablesWithProducts()) {
     INFO(kernels->name);
     const TiledProducts products(*kernels->products, 1);
     const int64_t least = kernels->products->side_least, enough = least + 1;
     Values c(static_cast<size_t>(enough * enough));
-    const auto suits = [&](int64_t m, int64_t n, int64_t k) {
-      return products.Suit(Factors(m, n, k, kNo, kNo).Call(0, c));
+    const auto suits = [&](int64_t m, int64_t n, int64_t k, Transpose ta = kYes) {
+      return products.Suit(Factors(m, n, k, ta, kNo).Call(0, c));
     };
     CHECK(suits(enough, enough, enough));
+    CHECK(suits(enough, enough, enough, kNo) == kernels->products->of_rows_too);
     const bool all = least == 0;
     CHECK((suits(1, enough, enough) == all && suits(enough, 1, enough) == all &&
            suits(enough, enough, 1) == all));
-    const Factors factors(enough, enough, enough, kNo, kNo);
+    const Factors factors(enough, enough, enough, kYes, kNo);
     GemmCall call = factors.Call(0, c);
     call.a.type = DType::kBfloat16;
     CHECK_FALSE(products.Suit(call));

@@ -33,10 +33,12 @@ constexpr StorageKernels<T> StorageTable() {
           .widen = Convert<T, float>};
 }
 
-constexpr ProductKernels kProducts = {.panel = kPanel,
+constexpr ProductKernels kProducts = {.tile_rows = kTileRows,
+                                      .panel = kPanel,
                                       .scratch = kProductScratch,
                                       .panels_in_cache = kPanelsInCache,
                                       .side_least = kProductSideLeast,
+                                      .of_rows_too = kProductsOfRowsToo,
                                       .pack_factor = PackFactor,
                                       .multiply_packed = MultiplyPacked};
 
