@@ -131,10 +131,14 @@ class Sender final : public Actor {
       Fill(context);
       end_timer_ = context.StartTimer(Duration::Seconds(options_.load_s));
     } else if (timer == end_timer_) {
+      if (end_s_ > 0) {
+        context.Send(peer_, Leave{"done"});
+        return context.Stop(0, "done");
+      }
       processor_s_ = ProcessorSeconds() - begin_processor_s_;
       end_s_ = WallSeconds();
-      context.Send(peer_, Leave{"done"});
-      context.Stop(0, "done");
+      // The message that is on its way arrives yet: part of it counts.
+      end_timer_ = context.StartTimer(Duration::Seconds(kGraceS / 2));
     }
   }
   void OnJobDone(Context&, JobId) override {}
@@ -159,6 +163,7 @@ class Sender final : public Actor {
     if (options_.activation_every_s > 0) activation_timer_ = context.StartTimer(Duration());
   }
   void Send(Context& context, uint64_t nonce, Message message) {
+    if (end_s_ > 0) return;
     sent_[nonce] = {WallSeconds(), begin_s_ > 0};
     context.Send(peer_, std::move(message));
   }

@@ -4,7 +4,8 @@
 //
 // A strip of a factor is packed once, by the whole team, then slices of rows are multiplied as
 // members come: nobody waits for a member whose processor somebody else holds but for one piece
-// that it has begun. Every sum goes along k, in the same order for any number of threads and any slices.
+// that it has begun. Every sum goes along k, in the same order for any number of threads and any
+// slices.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +46,7 @@ class TiledProducts {
 
   const ProductKernels& kernels_;
   int threads_;
-  int64_t strip_floats_;  // of b, packed together
+  int64_t strip_floats_;       // of b, packed together
   std::vector<Strip> strips_;  // of the product under way
   std::unique_ptr<Buffer> panels_;
   std::vector<std::unique_ptr<Buffer>> scratch_;

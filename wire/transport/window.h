@@ -36,7 +36,8 @@ class CongestionWindow {
   static constexpr int64_t kMostBytes = int64_t{64} << 20;
   static constexpr Duration kTargetQueue = Duration::Millis(3);
   static constexpr Duration kBurstTime = Duration::Millis(4);
-  static constexpr int64_t kChunkLeast = 8 << 10, kChunkMost = 64 << 10;
+  // The least: six full segments of Ethernet, with all that a chunk has around it (97 bytes).
+  static constexpr int64_t kChunkLeast = 6 * 1448 - 97, kChunkMost = 64 << 10;
   static constexpr int64_t kBurstMost = 256 << 10;
   static constexpr Duration kForgetRoundTrip = Duration::Seconds(60);
 

@@ -7,8 +7,8 @@ namespace {
 
 constexpr float kPowerLow = -125.9f, kPowerHigh = 126.9f;  // normal numbers
 
-// 2^t for kPowerLow ≤ t ≤ kPowerHigh, within 3·10⁻⁶: a polynomial that is best for what is left of t
-// beside a whole number (Lawson's iteration).
+// 2^t for kPowerLow ≤ t ≤ kPowerHigh, within 3·10⁻⁶: a polynomial that is best for what is left of
+// t beside a whole number (Lawson's iteration).
 [[gnu::always_inline]] inline Lanes RoughPowerOfTwo(Lanes t) {
   const Lanes n = RoundToInteger(t), f = t - n;
   Lanes y = MultiplyAdd(f, Spread(9.5701e-3f), Spread(5.591786e-2f));

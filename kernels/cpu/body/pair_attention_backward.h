@@ -117,8 +117,7 @@ struct PairBackwardBlock {
   }
 
   void Differentiate(const Row& r, int64_t j, int64_t visible, __m256i& p, __m256i& d) const {
-    Lanes e =
-        RoughPowerOrZero(MultiplyAdd(Load(r.p + j), Spread(scale * kLog2E), Spread(-r.lse2)));
+    Lanes e = RoughPowerOrZero(MultiplyAdd(Load(r.p + j), Spread(scale * kLog2E), Spread(-r.lse2)));
     if (visible - j < kLanes) e = FirstLanes(e, visible - j, Lanes{});
     Lanes slope = e * (Load(r.d + j) - r.own) * scale;
     // Masked keys may have infinite scores: zero times those is not zero.
