@@ -1,6 +1,8 @@
 // bf16: every operation of the CPU backend beside the reference on the same rounded operands. What
 // the reference loses by rounding its results alone is the yardstick; the CPU may lose twice that.
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
 
 #include "kernels/bfloat16.h"
 #include "tests/kernels/suite.h"
@@ -122,6 +124,31 @@ TEST_CASE("Bf16: rotation, SwiGLU and casts", "[kernels][bf16]") {
     backend.SwigluBackward(gate_up, d_product, d_gate_up);
     return std::vector<Values>{q.values(), k.values(), product.values(), d_gate_up.values()};
   });
+}
+
+TEST_CASE("Bf16: gates far from zero are open or closed, and one that is NaN stays so",
+          "[kernels][bf16][error]") {
+  const auto cpu = Bf16Cpu();
+  if (cpu == nullptr) return;
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const Values gates = {0, 1, -1, 20, -20, 88, -87, 100, -100, 1e4f, -1e4f, 3e38f, kInfinity, kNan};
+  Rounded gate_up(1, 2 * 17, "x"), out(1, 17, "out");
+  auto* const values = static_cast<Bf16*>(gate_up.view().values);
+  for (size_t i = 0; i < 17; ++i) {
+    values[i] = ToBf16(gates[i % gates.size()]);  // in a whole vector, and beside it
+    values[17 + i] = ToBf16(1);
+  }
+  cpu->SwigluForward(gate_up.view(), out.view());
+  for (size_t i = 0; i < 17; ++i) {
+    const double gate = ToFloat(values[i]), want = gate / (1 + std::exp(-gate));
+    const float got = out.AsFloats()[i];
+    INFO("gate " << gate << " gave " << got);
+    CHECK(std::isnan(got) == std::isnan(gate));
+    if (std::isfinite(want))
+      CHECK(std::abs(got - want) <= 0.005 * std::abs(want) + 1e-37 * std::abs(gate));
+    if (std::isinf(want)) CHECK(std::isinf(got));
+  }
 }
 
 TEST_CASE("Bf16: a cast rounds to nearest even, and back is exact", "[kernels][bf16]") {
