@@ -7,6 +7,10 @@ const KernelTable* const* RunnableKernelTables() {
   return tables;
 }
 
+const char* ProcessorMaker() {
+  return "others";
+}
+
 const KernelTable& BestKernels() {
   return kPortableKernels;
 }

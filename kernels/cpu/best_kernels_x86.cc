@@ -27,6 +27,10 @@ const KernelTable* const* RunnableKernelTables() {
   return tables.tables;
 }
 
+const char* ProcessorMaker() {
+  return __builtin_cpu_is("amd") ? "amd" : __builtin_cpu_is("intel") ? "intel" : "others";
+}
+
 const KernelTable& BestKernels() {
   return *RunnableKernelTables()[0];
 }

@@ -48,8 +48,10 @@ class CpuBackend : public HostBackend {
                            threads_ == 1 ? "" : "s");
   }
   std::string numeric_profile() const override {
-    return absl::StrFormat("cpu, %s, %s kernels%s, threads %d", Products(), kernels_.name,
-                           TypeText(), threads_);
+    const bool bf16 = compute_ == DType::kBfloat16;
+    return absl::StrFormat("cpu, %s, %s kernels %d%s%s, threads %d", Products(), kernels_.name,
+                           kKernelRevision, bf16 ? ", bf16 of " : "", bf16 ? ProcessorMaker() : "",
+                           threads_);
   }
   DType compute_type() const override { return compute_; }
 

@@ -173,6 +173,13 @@ extern const KernelTable kAvx2Kernels;        // these only on x86, and only if 
 extern const KernelTable kAvx512Kernels;      // F, BW, DQ, VL
 extern const KernelTable kAvx512Bf16Kernels;  // the same with bf16
 
+// Raised with every change of a bit that own kernels make, or of which products are theirs: nodes
+// of one numeric profile are held to the same bits.
+inline constexpr int kKernelRevision = 2;
+
+// "amd", "intel" or "others": rough reciprocals, of which bf16 makes use, differ by who made them.
+const char* ProcessorMaker();
+
 // What this processor runs fastest.
 const KernelTable& BestKernels();
 

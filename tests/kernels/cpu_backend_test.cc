@@ -134,6 +134,14 @@ TEST_CASE("CpuBackend: its name says whose products, instructions and threads", 
   CHECK_THAT(one->numeric_profile(), Catch::Contains(BestKernels().name));
   CHECK(one->numeric_profile() != two->numeric_profile());
   CHECK(one->numeric_profile() != CreateCpuBackendWith(kPortableKernels, 1)->numeric_profile());
+  CHECK_THAT(one->numeric_profile(),
+             Catch::Contains(absl::StrFormat("kernels %d, threads 1", kKernelRevision)));
+  const auto bf16 = CreateCpuBackend(1, DType::kBfloat16);
+  const bool is_bf16 = bf16->compute_type() == DType::kBfloat16;
+  CHECK((bf16->numeric_profile() != one->numeric_profile()) == is_bf16);
+  if (!is_bf16) return;
+  CHECK_THAT(bf16->numeric_profile(),
+             Catch::Contains(std::string(", bf16 of ") + ProcessorMaker() + ","));
 }
 
 TEST_CASE("CpuBackend: buffers are zeros, aligned, and more than there is is refused",
