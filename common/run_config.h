@@ -229,6 +229,8 @@ struct ClusterConfig {
   std::string groups = "off";
   float rate_mbps_min = 1000;  // measured: of every pair, each way
   float rtt_ms_max = 2;
+  // A step's sum of gradients is taken so many steps later, 0 or 1, and made meanwhile.
+  int32_t overlap_steps = 0;
   bool is_on() const { return groups != "off"; }
   bool operator==(const ClusterConfig&) const = default;
 };

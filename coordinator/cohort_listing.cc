@@ -98,8 +98,9 @@ std::string CohortsText(const RunState& state, const RunConfig& config) {
       after = "";
     }
     if (cohort["ring_s"].is_number()) {
-      text += absl::StrFormat("; sums gradients in %.3f s a step, predicted",
-                              cohort["ring_s"].get<double>());
+      text += absl::StrFormat("; sums gradients in %.3f s a step%s, predicted",
+                              cohort["ring_s"].get<double>(),
+                              config.cluster.overlap_steps > 0 ? " beside the next" : "");
     }
     text += "\n";
   }

@@ -306,12 +306,7 @@ void NodeActor::Advance(Context& context) {
       if (ApplyDueRound(context)) return;
       const bool waits =
           boundaries_.contains(rounds_->next()) && boundaries_[rounds_->next()].waiting.has_value();
-      if (!waits && step_ == config_->steps) {
-        state_ = State::kFinished;
-        context.Event("finished", absl::StrFormat(R"("step":%d)", step_));
-        SendHeartbeat(context);
-        return;
-      }
+      if (!waits && step_ == config_->steps) return Finish(context);
       if (!waits && !IsPaused()) {
         open_ = true;
         pipeline_->BeginStep(context, step_);

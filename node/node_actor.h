@@ -242,6 +242,7 @@ class NodeActor final : public Actor {
   void JoinCohort(Context& context);
   void DropCohort(Context& context);
   bool StepTogether(Context& context);
+  void Finish(Context& context);
   void SpeakForCohort(Context& context, Delta delta);
   void PassOnToCohort(Context& context, const NodeId& sender, Delta delta);
   void SpeakAnew(Context& context, const PipelinePlan& before);
@@ -339,8 +340,7 @@ class NodeActor final : public Actor {
   std::optional<NodeParts::RunPause> run_pause_;
   int64_t encoded_ = 0;  // rounds whose own delta is encoded
   bool open_ = false;    // step_ is begun and its optimizer step not done
-  using Boundary = NodeParts::Boundary;
-  std::map<int64_t, Boundary> boundaries_;
+  std::map<int64_t, NodeParts::Boundary> boundaries_;
   // How long rounds take here, of `stage_` since this process holds it.
   std::optional<Lateness> lateness_;
   using RoundBytes = NodeParts::RoundBytes;

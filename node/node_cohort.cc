@@ -16,6 +16,8 @@ void NodeActor::JoinCohort(Context& context) {
   Cohort::Options options;
   options.self = options_.self;
   options.stage = stage_;
+  options.overlap_steps = config_->cluster.overlap_steps;
+  options.steps = config_->steps;
   options.submit = [this](Context& c, Job job) { return SubmitTracked(c, std::move(job)); };
   options.send = [this](Context& c, const NodeId& to, skerry::Message message) {
     Send(c, to, std::move(message));
@@ -40,20 +42,32 @@ void NodeActor::DropCohort(Context& context) {
 // This node's part of the open step is accumulated: true when the device has the optimizer's step.
 // Until then it works for others.
 bool NodeActor::StepTogether(Context& context) {
-  if (!cohort_->HasContributed(step_))
-    cohort_->Contribute(context, step_, pipeline_->step_microbatches());
-  const Cohort::Sum* sum = cohort_->SumOf(step_);
-  if (sum == nullptr || heavy_ != Heavy::kNone) return false;
+  cohort_->Contribute(context, step_, pipeline_->step_microbatches());
+  if (heavy_ != Heavy::kNone) return false;
+  const Cohort::Sum* sum = cohort_->Take(context);
+  if (sum == nullptr) return false;
   heavy_ = Heavy::kOptimizer;
   results_ = std::make_shared<Results>();
-  heavy_job_ = SubmitTracked(context, {"optimizer", work_->Cost(WorkKind::kOptimizer),
-                                       [work = work_.get(), results = results_, sum = *sum] {
-                                         const std::span<const float> values = *sum.values;
-                                         results->status =
-                                             work->OptimizerStepOn(sum.step, sum.microbatches,
-                                                                   values.first(values.size() - 1));
-                                       }});
+  heavy_job_ = SubmitTracked(
+      context, {"optimizer", work_->Cost(WorkKind::kOptimizer),
+                [work = work_.get(), results = results_, step = step_, sum = *sum] {
+                  std::span<const float> values;
+                  if (sum.values) values = std::span(*sum.values).first(sum.values->size() - 1);
+                  results->status = work->OptimizerStepOn(step, sum.microbatches, values);
+                }});
   return true;
+}
+
+void NodeActor::Finish(Context& context) {
+  state_ = State::kFinished;
+  std::string fields = absl::StrFormat(R"("step":%d)", step_);
+  if (cohort_) {
+    const Cohort::Times& times = cohort_->times();
+    fields += absl::StrFormat(R"(,"sums":%d,"summing_s":%.3f,"waiting_for_sums_s":%.3f)",
+                              times.sums, times.summing.seconds(), times.waiting.seconds());
+  }
+  context.Event("finished", fields);
+  SendHeartbeat(context);
 }
 
 // The message of a round that all members have made. The speaker sends it to other cohorts; all

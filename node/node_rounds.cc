@@ -35,7 +35,7 @@ bool NodeActor::ApplyDueRound(Context& context) {
   if (step_ < due) return false;
   // What it sums is handed on by now; and nobody goes past a round that has not landed.
   const bool parts = farewell_ && (farewell_->is_handed_on || left_overs_job_ != 0);
-  Boundary& boundary = boundaries_[round];
+  NodeParts::Boundary& boundary = boundaries_[round];
   if (parts || !rounds_->Ready(round)) {
     if (!boundary.waiting) boundary.waiting = context.now();
     return false;
@@ -206,7 +206,7 @@ void NodeActor::MeasureLateness() {
 }
 
 void NodeActor::OpenBoundary(Context& context, int64_t round) {
-  Boundary& boundary = boundaries_[round];
+  NodeParts::Boundary& boundary = boundaries_[round];
   boundary.at = context.now();
   boundary.counted_from = lateness_ ? lateness_->Clock(context.now()) : context.now();
 }
@@ -218,7 +218,7 @@ void NodeActor::SayIfLate(Context& context) {
   lateness_->Tick(context.now());
   if (phase() != Phase::kWaitingForRound) return;
   const int64_t round = rounds_->next();
-  const Boundary& boundary = boundaries_.at(round);
+  const NodeParts::Boundary& boundary = boundaries_.at(round);
   if (boundary.ready) return;
   const Duration waited = lateness_->Clock(context.now()) - boundary.counted_from;
   RoundLate late{stage_, round, waited.seconds(), {}, {}};

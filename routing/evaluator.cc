@@ -112,7 +112,35 @@ void Evaluator::EndStep(double now, int32_t slot) {
     ++server.step;
     return OpenSteps(server, slot);
   }
+  if (rings_->overlap) return GoOn(now, slot);
   if (--working_[static_cast<size_t>(ring)] == 0) SumSoon(now, ring);
+}
+
+// With overlap: a member whose step is over opens the next, and gives its part of this one, when
+// the sum of the step before is there; of the first step nobody waits for one.
+void Evaluator::GoOn(double now, int32_t slot) {
+  Server& server = servers_[static_cast<size_t>(slot)];
+  const auto ring = static_cast<size_t>(RingOf(slot));
+  while (server.left == 0 && server.step < workload_.steps && server.step <= summed_[ring]) {
+    if (++server.step == workload_.steps) return;
+    server.left = visits_[static_cast<size_t>(slot)][static_cast<size_t>(server.step)];
+    if (--working_[ring] > 0) continue;
+    Event there;
+    there.ring = static_cast<int32_t>(ring);
+    Schedule(now + rings_->seconds[ring], there);
+  }
+}
+
+void Evaluator::SumIsThere(double now, int32_t ring) {
+  const auto& of_slot = rings_->ring_of_slot;
+  ++summed_[static_cast<size_t>(ring)];
+  working_[static_cast<size_t>(ring)] =
+      static_cast<int32_t>(std::count(of_slot.begin(), of_slot.end(), ring));
+  for (int32_t slot = 0; slot < workload_.slots(); ++slot) {
+    if (of_slot[static_cast<size_t>(slot)] != ring) continue;
+    GoOn(now, slot);
+    if (!servers_[static_cast<size_t>(slot)].busy) Dispatch(now, slot);
+  }
 }
 
 void Evaluator::Reset() {
@@ -142,9 +170,13 @@ void Evaluator::Reset() {
     Server& server = servers_[static_cast<size_t>(slot)];
     server.step = 0;
     server.left = visits_[static_cast<size_t>(slot)].front();
-    working_[static_cast<size_t>(RingOf(slot))] += server.left > 0 ? 1 : 0;
+    working_[static_cast<size_t>(RingOf(slot))] += server.left > 0 || rings_->overlap ? 1 : 0;
   }
-  for (size_t ring = 0; ring < working_.size(); ++ring) {
+  summed_.assign(working_.size(), 0);
+  for (int32_t slot = 0; rings_->overlap && slot < workload_.slots(); ++slot) {
+    if (RingOf(slot) >= 0) GoOn(0, slot);
+  }
+  for (size_t ring = 0; ring < working_.size() && !rings_->overlap; ++ring) {
     if (working_[ring] == 0) SumSoon(0, static_cast<int32_t>(ring));
   }
 }
@@ -290,7 +322,7 @@ double Evaluator::StepSeconds(const Placement& placement, const StepRings* rings
     const Event event = events_[due.event];
     free_events_.push_back(due.event);
     if (event.ring >= 0) {
-      OpenTogether(due.at, event.ring);
+      rings_->overlap ? SumIsThere(due.at, event.ring) : OpenTogether(due.at, event.ring);
     } else if (event.done) {
       Finish(due.at, event);
     } else {

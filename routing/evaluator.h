@@ -91,10 +91,12 @@ struct NodeLines {
 };
 
 // Slots that wait for each other at the end of every step, and then so long before their next one
-// opens: cohorts, which sum their gradients (stage_traffic.h).
+// opens: cohorts, which sum their gradients (stage_traffic.h). With overlap the wait is for what was
+// summed of the step before: the sum of a step begins when all members have opened the next.
 struct StepRings {
   std::vector<int32_t> ring_of_slot;  // [slots]; −1: none
   std::vector<double> seconds;        // [rings]
+  bool overlap = false;
 };
 
 // Owns scratch memory. Not thread-safe; one per thread.
@@ -119,7 +121,7 @@ class Evaluator {
     int32_t hop = 0;
     Task task = Task::kForward;
     bool done = false;  // the task is over; otherwise its input has arrived
-    int32_t ring = -1;  // instead of all that: its members' next step opens
+    int32_t ring = -1;  // instead of all that: its sum is there
   };
   struct Due {  // small: a heap moves many for each event
     double at = 0;
@@ -157,6 +159,8 @@ class Evaluator {
   void EndStep(double now, int32_t slot);
   void SumSoon(double now, int32_t ring);
   void OpenTogether(double now, int32_t ring);
+  void GoOn(double now, int32_t slot);
+  void SumIsThere(double now, int32_t ring);
   int32_t RingOf(int32_t slot) const {
     return rings_ == nullptr ? -1 : rings_->ring_of_slot[static_cast<size_t>(slot)];
   }
@@ -176,7 +180,9 @@ class Evaluator {
   const NodeLines lines_;
   const Placement* placement_ = nullptr;
   const StepRings* rings_ = nullptr;
-  std::vector<int32_t> working_;              // [rings] members whose step is not over
+  std::vector<int32_t> working_;              // [rings] members whose step is not over, or, with
+                                              // overlap, who have not given their part of one
+  std::vector<int32_t> summed_;               // [rings] with overlap: steps
   std::vector<std::vector<int32_t>> starts_;  // [slot] own microbatches in order
   std::vector<std::vector<int32_t>> visits_;  // [slot][step] how many
   std::vector<Server> servers_;

@@ -121,6 +121,7 @@ StageTraffic TrafficOf(const PlacementProblem& problem, const Placement& placeme
 StepRings RingsOf(const PlacementProblem& problem, const Placement& placement) {
   StepRings rings;
   rings.ring_of_slot.assign(placement.size(), -1);
+  rings.overlap = problem.near.overlap;
   const std::vector<std::vector<int32_t>> slots_of = SlotsByStage(problem.workload);
   for (size_t stage = 0; stage < slots_of.size(); ++stage) {
     for (const auto& cohort : CohortsAmong(problem, placement, slots_of[stage])) {

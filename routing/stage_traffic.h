@@ -7,7 +7,8 @@
 //
 //   ring of N members   2 (N − 1) / N · bytes of gradients / rate of its slowest link
 //                       + 2 (N − 1) · its longest way
-//   a step              members wait for each other and for the ring before the next (StepRings)
+//   a step              members wait for each other and for the ring before the next, or with
+//                       overlap for those of the step before (StepRings)
 //   a round             until a speaker's delta is at all others, and passed on there
 //
 // Where nobody is near anybody each replica speaks. Pure; any thread.
@@ -27,6 +28,7 @@ struct PlacementProblem;  // placement.h
 struct NearNodes {
   std::vector<uint8_t> pairs;               // [n, n] symmetric; empty: no cohorts
   std::vector<double> gradient_boundaries;  // per stage: bytes of gradients / of a boundary payload
+  bool overlap = false;                     // StepRings::overlap
   bool IsOn() const { return !pairs.empty(); }
   bool Are(const Fleet& fleet, int32_t a, int32_t b) const { return pairs[fleet.Pair(a, b)] != 0; }
 };

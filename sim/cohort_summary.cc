@@ -1,6 +1,8 @@
 #include "sim/cohort_summary.h"
 
 #include <algorithm>
+#include <cinttypes>
+#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -83,6 +85,41 @@ std::string CohortSummary(const Json& plan, const std::string& events) {
         alone / kMegabyte, alone / sent);
   }
   return text;
+}
+
+double SumTimes::HiddenFraction() const {
+  return summing_s > 0 ? std::max(0.0, 1 - waiting_s / summing_s) : 1;
+}
+
+bool SumTimes::AddFields(const std::string& fields) {
+  const Json json = Json::parse("{" + fields + "}", nullptr, false);
+  if (!json.is_object() || !json.contains("sums")) return false;
+  sums += json.value("sums", int64_t{0});
+  summing_s += json.value("summing_s", 0.0);
+  waiting_s += json.value("waiting_for_sums_s", 0.0);
+  return true;
+}
+
+bool SumTimes::AddLine(const std::string& line) {
+  constexpr const char* kFormat =
+      "finished: step %*d, sums %" SCNd64 ", summing_s %lf, waiting_for_sums_s %lf";
+  const size_t at = line.find("finished: step ");
+  SumTimes one;
+  if (at == std::string::npos ||
+      std::sscanf(line.c_str() + at, kFormat, &one.sums, &one.summing_s, &one.waiting_s) != 3) {
+    return false;
+  }
+  sums += one.sums;
+  summing_s += one.summing_s;
+  waiting_s += one.waiting_s;
+  return true;
+}
+
+std::string SumTimesText(const SumTimes& times) {
+  if (times.sums == 0) return "";
+  return absl::StrFormat("%d sums of gradients, %.3f s each, %.1f %% of that behind compute",
+                         times.sums, times.summing_s / static_cast<double>(times.sums),
+                         100 * times.HiddenFraction());
 }
 
 }  // namespace skerry

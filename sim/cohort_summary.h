@@ -19,4 +19,19 @@ CohortTraffic TrafficOfCohorts(const nlohmann::json& plan, const std::string& ev
 // "cohort 0 of stage 1: 3fa9ce01 (speaks) 12ab…", a line each, and the figures.
 std::string CohortSummary(const nlohmann::json& plan, const std::string& events);
 
+// Sums of gradients that members took, over all of them (pipeline/exec/cohort.h, Times).
+struct SumTimes {
+  int64_t sums = 0;
+  double summing_s = 0;
+  double waiting_s = 0;
+  // Of the time that sums were under way, what no step waited for; 1 of none.
+  double HiddenFraction() const;
+  // What a node says when it has finished: the event's fields, or its line in a log of text. False:
+  // nothing of a cohort.
+  bool AddFields(const std::string& fields);
+  bool AddLine(const std::string& line);
+};
+// "512 sums of gradients, 0.120 s each, 93.1 % of that behind compute"; "" of none.
+std::string SumTimesText(const SumTimes& times);
+
 }  // namespace skerry

@@ -111,6 +111,7 @@ class Emulation {
   bool HeldByAnother() const;
   CommandLine NodeTool(const std::string& tool) const;
   absl::StatusOr<Json> Evaluate();
+  SumTimes SumsOfGradients() const;
 
   const EmulateOptions& options_;
   Scenario scenario_;
@@ -326,6 +327,16 @@ absl::StatusOr<Json> Emulation::Evaluate() {
   return extra;
 }
 
+// What the nodes have said of them.
+SumTimes Emulation::SumsOfGradients() const {
+  SumTimes sums;
+  for (const auto& [name, process] : nodes_) {
+    std::ifstream log(Log(name));
+    for (std::string line; std::getline(log, line);) sums.AddLine(line);
+  }
+  return sums;
+}
+
 absl::Status Emulation::Conclude() {
   std::string summary;
   const absl::Status verdict = network_->Verdict(summary);
@@ -360,6 +371,7 @@ absl::Status Emulation::Conclude() {
     SKERRY_ASSIGN_OR_RETURN(const std::string events,
                             ReadTextFile((run_ / "events.jsonl").string()));
     Say(CohortSummary(Json::parse(plan), events));
+    if (const std::string sums = SumTimesText(SumsOfGradients()); !sums.empty()) Say(sums);
   }
   if (const std::string links = LinkAccuracyText(AccuracyOf(report)); !links.empty()) Say(links);
   Say("sample: " + extra["sample"].get<std::string>());

@@ -48,8 +48,9 @@ class ModelledStage final : public StageWork {
   void Accumulate(int64_t step, int32_t microbatch) override;
   void Discard(int64_t, int32_t) override {}
   absl::Status OptimizerStep(int64_t step, int32_t microbatches) override;
-  // The fingerprint of what was accumulated, a byte a value: sums of those are sums of these.
-  int64_t GradientValues() const override { return sizeof(uint64_t); }
+  // The fingerprint of what was accumulated, a byte a value: sums of those are sums of these. The
+  // rest is there to be cut into pieces, as a real sum is.
+  int64_t GradientValues() const override { return 128; }
   int64_t GradientValuesStoodFor() const override { return parameters_; }
   absl::Status TakeGradients(std::span<float> sums) override;
   absl::Status OptimizerStepOn(int64_t step, int32_t microbatches,

@@ -22,7 +22,8 @@ Bytes BytesOf(uint64_t fingerprint) {
 
 absl::Status ModelledStage::TakeGradients(std::span<float> sums) {
   const uint64_t gradients = std::exchange(gradients_, 0);
-  for (size_t i = 0; i < sums.size(); ++i)
+  std::fill(sums.begin(), sums.end(), 0.0f);
+  for (size_t i = 0; i < std::min(sums.size(), sizeof gradients); ++i)
     sums[i] = static_cast<float>(gradients >> (8 * i) & 0xff);
   return absl::OkStatus();
 }
@@ -31,7 +32,8 @@ absl::Status ModelledStage::OptimizerStepOn(int64_t step, int32_t microbatches,
                                             std::span<const float> sums) {
   if (!std::exchange(sums_, true)) theta_ = stepped_;
   uint64_t gradients = 0;
-  for (size_t i = 0; i < sums.size(); ++i) gradients += static_cast<uint64_t>(sums[i]) << (8 * i);
+  for (size_t i = 0; i < std::min(sums.size(), sizeof gradients); ++i)
+    gradients += static_cast<uint64_t>(sums[i]) << (8 * i);
   const uint64_t later = std::exchange(gradients_, gradients);
   const absl::Status status = OptimizerStep(step, microbatches);
   gradients_ = later;

@@ -76,11 +76,15 @@ std::string PlannedCohortsText(const PlanComparison& comparison) {
                             absl::StrJoin(cohorts, " | "));
   }
   constexpr double kMegabyte = 1e6;
+  const double ring_s = comparison.plans.front().ring_s;
+  const bool overlaps = comparison.topology.input.config.cluster.overlap_steps > 0;
+  const std::string sums =
+      overlaps ? absl::StrFormat("sums of gradients take %.3f s beside the next step", ring_s)
+               : absl::StrFormat("a step waits %.3f s for sums of gradients", ring_s);
   return text + absl::StrFormat(
-                    "%d of %d replicas speak: %.1f MB of deltas a round, %.1f if each did; a step "
-                    "waits %.3f s for sums of gradients\n",
+                    "%d of %d replicas speak: %.1f MB of deltas a round, %.1f if each did; %s\n",
                     planned.speakers, planned.replicas, planned.round_bytes / kMegabyte,
-                    planned.alone_bytes / kMegabyte, comparison.plans.front().ring_s);
+                    planned.alone_bytes / kMegabyte, sums);
 }
 
 nlohmann::ordered_json PlannedCohortsJson(const PlanComparison& comparison) {

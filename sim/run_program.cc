@@ -48,6 +48,8 @@ Json ToJson(const Scenario& scenario, const RunScenarioOptions& options, const T
           {"tokens_per_s", o.tokens_per_s},
           {"outer_rounds", o.rounds},
           {"hidden_fraction", o.hidden_fraction},
+          {"sums_of_gradients", o.sums.sums},
+          {"sums_hidden_fraction", o.sums.HiddenFraction()},
           {"bytes_up", o.bytes_sent},
           {"bytes_withdrawn", o.bytes_withdrawn},
           {"bytes_between_regions", o.bytes_between_regions},
@@ -74,6 +76,7 @@ void Print(const Scenario& scenario, const RunScenarioOptions& options, const To
   std::printf("  outer rounds     %12ld", static_cast<long>(o.rounds));
   if (o.rounds > 0) std::printf("    %.1f %% of their transfer hidden", 100 * o.hidden_fraction);
   std::printf("\n");
+  if (o.sums.sums > 0) std::printf("  in cohorts       %s\n", SumTimesText(o.sums).c_str());
   for (const std::string& table : o.tables) std::printf("  %s\n", table.c_str());
   std::printf("  sent by nodes    %12.1f MB    %.1f of them to other regions\n",
               static_cast<double>(o.bytes_sent) * 1e-6,

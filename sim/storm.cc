@@ -69,7 +69,7 @@ void DrawNumbers(Dice dice, VirtualRunOptions& options) {
 }
 
 bool HasRooms(StormKind kind) {
-  return kind == StormKind::kClusters || kind == StormKind::kCohorts;
+  return kind == StormKind::kClusters || HasTwoRooms(kind);
 }
 
 bool AreInOneRoom(StormKind kind, const NodeId& a, const NodeId& b) {
@@ -78,10 +78,11 @@ bool AreInOneRoom(StormKind kind, const NodeId& a, const NodeId& b) {
   return one >= 0 && other >= 0 && one / nodes == other / nodes;
 }
 
-// Measured, or in draw 21 as the operator says.
+// Measured, or of two as the operator says.
 void DrawRooms(StormKind kind, VirtualRunOptions& options) {
   RunConfig& config = options.config;
-  config.cluster = {kind == StormKind::kClusters ? "measured" : "east; west", 400, 5};
+  config.cluster = {HasTwoRooms(kind) ? "east; west" : "measured", 400, 5,
+                    kind == StormKind::kOverlap ? 1 : 0};
   config.outer.reduce = OuterReduce::kAll;
   config.pipeline.stages = 2;
 }
@@ -335,7 +336,7 @@ SwarmRun DrawStorm(uint64_t seed, const SwarmOutput& output, StormKind kind) {
   if (HasRooms(kind)) DrawRooms(kind, options);
   for (int32_t i = 0; i < kStormNodes; ++i) {
     options.nodes.push_back(DrawNode(dice, options.config));
-    if (kind == StormKind::kCohorts)
+    if (HasTwoRooms(kind))
       options.nodes.back().region = i < kStormNodes / 2 ? "east" : "west";
   }
   SetPace(dice, kind, options);

@@ -27,7 +27,8 @@ enum class StormKind : uint8_t {
                // them sends on what comes as if it had worked on it: nobody else may be put out
   kScreened,   // draw 19: the same as 15 with means as robust as they are by default
   kClusters,   // draw 20: as 15 in four rooms of four, where replicas of a stage are cohorts
-  kCohorts  // draw 21: as 15 in two rooms of eight that the operator names, and cohorts that last
+  kCohorts,  // draw 21: as 15 in two rooms of eight that the operator names, and cohorts that last
+  kOverlap   // draw 22: as 21, and sums are made while the next step computes
 };
 SwarmRun DrawStorm(uint64_t seed, const SwarmOutput& output, StormKind kind);
 

@@ -237,6 +237,8 @@ SwarmRun DrawSwarmRun(const SwarmSeed& seed, const SwarmOutput& wanted) {
       return DrawStorm(seed.seed, output, StormKind::kClusters);
     case kCohortsStormDraw:
       return DrawStorm(seed.seed, output, StormKind::kCohorts);
+    case kOverlapStormDraw:
+      return DrawStorm(seed.seed, output, StormKind::kOverlap);
     case kFalseWorkStormDraw:
       return DrawStorm(seed.seed, output, StormKind::kFalseWork);
     default:

@@ -330,6 +330,7 @@ void VirtualRun::OnEvent(Instant at, const NodeId& process, const std::string& k
     step_ended_.emplace(nlohmann::json::parse("{" + fields + "}", nullptr, false).value("step", -1),
                         at);
   }
+  if (kind == "finished") sums_.AddFields(fields);
   if (options_.keep_events) events_.push_back({at, process, kind, fields});
 }
 
@@ -358,6 +359,7 @@ VirtualOutcome VirtualRun::Outcome() const {
 
 void VirtualRun::AddTimes(VirtualOutcome& outcome) const {
   outcome.hidden_fraction = checkers_.state().hidden.Fraction();
+  outcome.sums = sums_;
   if (!planned_ || step_ended_.empty()) return;
   std::vector<double> steps;
   Instant before = *planned_;

@@ -17,6 +17,7 @@
 #include "node/node_actor.h"
 #include "node/trained_stage.h"
 #include "sim/checkers.h"
+#include "sim/cohort_summary.h"
 #include "sim/modelled_stage.h"
 #include "sim/network_spec.h"
 #include "sim/observed_stage.h"
@@ -85,6 +86,7 @@ struct VirtualOutcome {
   int64_t tokens = 0;
   int64_t rounds = 0;  // of the stage with most
   double hidden_fraction = 1;
+  SumTimes sums;  // of gradients, in cohorts
   double loss_first = 0, loss_last = 0;  // means over 8 steps; 0 without arithmetic
   int64_t bytes_sent = 0;
   int64_t bytes_withdrawn = 0;        // of them, taken back before they left
@@ -183,6 +185,7 @@ class VirtualRun final : private SimulationObserver {
   bool coordinator_stopped_ = false;  // and will not be started again
   std::optional<Instant> planned_;
   std::map<int64_t, Instant> step_ended_;
+  SumTimes sums_;
   std::string status_;
   int64_t bytes_withdrawn_ = 0, bytes_between_regions_ = 0;
   std::map<int32_t, std::vector<Payload>> last_said_;  // the newest honest delta of each stage

@@ -141,6 +141,8 @@ void VisitCluster(Visitor& v, ClusterConfig& c) {
          "off; measured: by the limits below; or who, by region or id: lab1; 3fa9 12ab");
   v.Number("cluster", "rate_mbps_min", c.rate_mbps_min, 0.001, 1e6, "of every pair, measured");
   v.Number("cluster", "rtt_ms_max", c.rtt_ms_max, 0.001, 1e4, "of every pair, measured");
+  v.Number("cluster", "overlap_steps", c.overlap_steps, 0, 1,
+           "1: a step's gradients are summed while the next one computes, and taken after it");
 }
 
 template <typename Visitor>

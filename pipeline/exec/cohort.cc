@@ -23,7 +23,10 @@ void Cohort::OnPlan(Context& context, const PipelinePlan& plan) {
   const uint64_t formation = FormationOf(plan, options_.stage, members);
   if (formation == now_.formation) return;
   members_ = std::move(members);
-  if (sum_.step < 0) sum_.step = plan.start.step - 1;  // where all begin
+  if (sum_step_ < 0) {  // where all begin
+    first_step_ = plan.start.step;
+    sum_step_ = first_step_ - 1;
+  }
   Form(context, formation);
   TryToSum(context);
 }
@@ -54,7 +57,7 @@ void Cohort::Form(Context& context, uint64_t formation) {
       });
   now_.ring->Start(context);
   doing_ = Doing::kAgreeing;
-  const int64_t has = sum_.step + 1;
+  const int64_t has = sum_step_ + 1;
   now_.values = std::make_shared<std::vector<float>>(members_.size() * kCountValues);
   const auto at = static_cast<size_t>(now_.ring->rank() * kCountValues);
   (*now_.values)[at] = static_cast<float>(has / kLow);
@@ -78,9 +81,9 @@ void Cohort::OnRingEnd(Context& context, uint64_t formation, const absl::Status&
   if (done == Doing::kAgreeing) return Agreed(context);
   if (done == Doing::kCatchingUp) {
     has_agreed_ = true;
-    if (sum_.step + 1 < most_) TakeSum(most_ - 1, now_.values);
+    if (sum_step_ + 1 < most_) Keep(context.now(), most_ - 1, now_.values);
   } else {
-    TakeSum(own_step_, now_.values);
+    Keep(context.now(), own_step_, now_.values);
   }
   now_.values.reset();
   TryToSum(context);
@@ -103,8 +106,8 @@ void Cohort::Agreed(Context& context) {
     return options_.summed(context);
   }
   // Who lacks one has contributed to it, or it would not be there.
-  const bool is_behind = sum_.step + 1 < most_;
-  if (is_behind && (sum_.step + 2 < most_ || own_step_ != most_ - 1 || work_ == nullptr))
+  const bool is_behind = sum_step_ + 1 < most_;
+  if (is_behind && (sum_step_ + 2 < most_ || own_step_ != most_ - 1 || work_ == nullptr))
     return now_.ring->Abort(context, DataLoss("it is behind the others' sums"));
   doing_ = Doing::kCatchingUp;
   const auto root = static_cast<int32_t>(first - has.begin());
@@ -123,30 +126,56 @@ double Cohort::StandsFor() const {
          static_cast<double>(std::max<int64_t>(1, work_->GradientValues()));
 }
 
-void Cohort::TakeSum(int64_t step, std::shared_ptr<std::vector<float>> values) {
-  const auto microbatches = static_cast<int32_t>(std::lround(values->back()));
-  sum_ = {step, microbatches, std::move(values)};
-  tokens_ += int64_t{microbatches} * work_->microbatch_tokens();
+void Cohort::Keep(Instant now, int64_t step, std::shared_ptr<std::vector<float>> values) {
+  sum_step_ = step;
+  sum_ = {static_cast<int32_t>(std::lround(values->back())), std::move(values)};
+  times_.summing += now - given_;
   own_.reset();
 }
 
 void Cohort::Contribute(Context& context, int64_t step, int32_t microbatches) {
-  SKERRY_CHECK(work_ != nullptr && step > own_step_ && own_ == nullptr);
-  own_step_ = step;
+  if (step == over_step_) return;
+  SKERRY_CHECK(work_ != nullptr && step > over_step_ && is_taken_);
+  over_step_ = step;
+  over_microbatches_ = microbatches;
+  over_since_ = context.now();
+  is_taken_ = false;
+  if (options_.overlap_steps == 0) Give(context);
+}
+
+const Cohort::Sum* Cohort::Take(Context& context) {
+  const int64_t due = over_step_ - options_.overlap_steps;
+  const bool is_first = due < first_step_;
+  if (!is_first && sum_step_ != due) return nullptr;
+  is_taken_ = true;
+  // Not before: what comes of it takes the place of the last. Nobody takes what the last step adds.
+  if (options_.overlap_steps > 0 && over_step_ + 1 < options_.steps) Give(context);
+  if (is_first) return &nothing_;
+  tokens_ += int64_t{sum_.microbatches} * work_->microbatch_tokens();
+  ++times_.sums;
+  times_.waiting += context.now() - over_since_;
+  return &sum_;
+}
+
+void Cohort::Give(Context& context) {
+  SKERRY_CHECK(own_ == nullptr && take_job_ == 0);
+  own_step_ = over_step_;
+  given_ = context.now();
   taken_ = std::make_shared<std::vector<float>>();
   take_status_ = std::make_shared<absl::Status>();
   take_job_ = options_.submit(
-      context, {"take gradients", work_->Cost(WorkKind::kAccumulate),
-                [work = work_, into = taken_, status = take_status_, microbatches] {
-                  into->resize(static_cast<size_t>(work->GradientValues()) + 1);
-                  *status = work->TakeGradients(std::span(*into).first(into->size() - 1));
-                  into->back() = static_cast<float>(microbatches);
-                }});
+      context,
+      {"take gradients", work_->Cost(WorkKind::kAccumulate),
+       [work = work_, into = taken_, status = take_status_, microbatches = over_microbatches_] {
+         into->resize(static_cast<size_t>(work->GradientValues()) + 1);
+         *status = work->TakeGradients(std::span(*into).first(into->size() - 1));
+         into->back() = static_cast<float>(microbatches);
+       }});
 }
 
 void Cohort::TryToSum(Context& context) {
   if (!own_ || !has_agreed_ || doing_ != Doing::kNothing || broken_) return;
-  if (IsAlone()) return TakeSum(own_step_, std::exchange(own_, nullptr));
+  if (IsAlone()) return Keep(context.now(), own_step_, std::exchange(own_, nullptr));
   doing_ = Doing::kCopying;
   now_.values = std::make_shared<std::vector<float>>();
   copy_job_ = options_.submit(context, {"copy gradients", work_->Cost(WorkKind::kAccumulate),
@@ -161,7 +190,7 @@ bool Cohort::OnJobDone(Context& context, JobId job) {
       return true;
     }
     // A new formation may have had the sum of it already.
-    if (sum_.step < own_step_) own_ = taken_;
+    if (sum_step_ < own_step_) own_ = taken_;
     taken_.reset();
     TryToSum(context);
     return true;
@@ -203,7 +232,7 @@ void Cohort::DeviceWasBusy(Instant now) {
 }
 
 std::string Cohort::WaitingFor() const {
-  if (own_step_ <= sum_.step) return "";
+  if (is_taken_) return "";
   return broken_ ? "a plan: " + broken_->why : "gradients of its cohort";
 }
 

@@ -1,6 +1,9 @@
 // A node's part in its cohort (docs/decisions/0058-clusters.md): at the end of every inner step the
 // members' sums of gradients are summed over a ring of them, with the counted microbatches, and
 // each takes the same optimizer step on the result. So they hold the same weights, bit for bit.
+// With overlap a sum is made while the next step computes, and is stepped on at its end: gradients
+// are of weights that are one step old (Narayanan et al., "Memory-efficient pipeline-parallel DNN
+// training", 2021, section 3.1, have the same rule), and a first step moves nothing.
 //
 // A part of the node's actor. The plan says who is in it; each set of living members is one
 // formation of the ring. A formation first agrees on which sums are there: when a member dies in a
@@ -31,6 +34,8 @@ class Cohort {
   struct Options {
     NodeId self;
     int32_t stage = 0;
+    int32_t overlap_steps = 0;  // 0 or 1
+    int64_t steps = 0;          // of the run
     std::function<JobId(Context&, Job)> submit;  // work for the device
     std::function<void(Context&, const NodeId& to, Message)> send;
     std::function<void(Context&, const CohortBroken&)> broken;
@@ -47,18 +52,25 @@ class Cohort {
   void SetWork(StageWork* work) { work_ = work; }
   void Leave(Context& context);  // for good
 
-  // This node has accumulated its part of the step, of so many microbatches. In the order of steps,
-  // each once, and only when the sum of the one before is here.
+  // This node has accumulated its part of the step, of so many microbatches. In the order of steps;
+  // to say it again is nothing.
   void Contribute(Context& context, int64_t step, int32_t microbatches);
-  bool HasContributed(int64_t step) const { return own_step_ >= step; }
   struct Sum {
-    int64_t step = -1;
     int32_t microbatches = 0;
     std::shared_ptr<std::vector<float>> values;  // and the microbatches, last
   };
-  // Of all members; nullptr: it is not here. Values may be read by jobs as long as they are held.
-  const Sum* SumOf(int64_t step) const { return sum_.step == step ? &sum_ : nullptr; }
-  int64_t tokens() const { return tokens_; }  // of all sums so far
+  // What to step on at the end of the step that was contributed to last, to be taken once: of all
+  // members; of nothing after a first step with overlap. nullptr: it is not here, and `summed` says
+  // when it is. Values may be read by jobs as long as they are held.
+  const Sum* Take(Context& context);
+  int64_t tokens() const { return tokens_; }  // of all sums taken so far
+  // Sums that were taken; how long they were under way, from this node's part to the result; and
+  // how long steps of this node, else over, waited for them.
+  struct Times {
+    int64_t sums = 0;
+    Duration summing, waiting;
+  };
+  const Times& times() const { return times_; }
 
   // From the owner's handlers. Those that are false were not for this cohort.
   bool OnMessage(Context& context, const NodeId& from, const Message& message);
@@ -84,7 +96,8 @@ class Cohort {
   void NoteSilent(Instant now, const TransportRing& ring) const;
   void OnRingEnd(Context& context, uint64_t formation, const absl::Status& status);
   void Agreed(Context& context);
-  void TakeSum(int64_t step, std::shared_ptr<std::vector<float>> values);
+  void Give(Context& context);
+  void Keep(Instant now, int64_t step, std::shared_ptr<std::vector<float>> values);
   void TryToSum(Context& context);
   double StandsFor() const;
   bool IsAlone() const { return members_.size() < 2; }
@@ -99,13 +112,22 @@ class Cohort {
   int64_t most_ = 0;  // sums that any member has
   std::optional<CohortBroken> broken_;
 
-  int64_t own_step_ = -1;
+  int64_t first_step_ = 0;
+  int64_t over_step_ = -1;  // accumulated, of so many microbatches, since then
+  int32_t over_microbatches_ = 0;
+  Instant over_since_;
+  bool is_taken_ = true;    // what its end steps on
+  int64_t own_step_ = -1;   // given
+  Instant given_;
   std::shared_ptr<std::vector<float>> own_;  // nullptr: on its way, or summed
   std::shared_ptr<std::vector<float>> taken_;
   std::shared_ptr<absl::Status> take_status_;
   JobId take_job_ = 0, copy_job_ = 0;
+  int64_t sum_step_ = -1;  // of the last sum that is here
   Sum sum_;
+  Sum nothing_;
   int64_t tokens_ = 0;
+  Times times_;
 };
 
 }  // namespace skerry

@@ -83,7 +83,8 @@ class TransportRing {
   bool OnTimer(Context& context, TimerId timer);
   bool OnJobDone(Context& context, JobId job);
   void OnPeerRestarted(Context& context, const NodeId& peer);
-  // Of a simulation: each value counts as so many on the wire from the next operation on.
+  // Of a simulation: each value counts as so many, on the wire and for the size of pieces, from the
+  // next operation on.
   void SetStandsFor(double values) { stands_for_ = values; }
   // The device had other things to do than the jobs that wait here.
   void DeviceWasBusy(Instant now) { last_job_end_ = now; }

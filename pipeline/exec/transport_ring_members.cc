@@ -1,5 +1,6 @@
 // What a member of a ring hears and tells beside values: who is there, and how far.
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <utility>
 
@@ -152,7 +153,10 @@ int32_t TransportRing::RankOf(const NodeId& id) const {
 
 int64_t TransportRing::PieceValues(int64_t part) const {
   if (options_.piece_values > 0) return options_.piece_values;
-  return std::clamp((part + kPiecesOfPart - 1) / kPiecesOfPart, kPieceMin, kPieceMax);
+  const auto stood_for = static_cast<int64_t>(std::ceil(static_cast<double>(part) * stands_for_));
+  const int64_t piece =
+      std::clamp((stood_for + kPiecesOfPart - 1) / kPiecesOfPart, kPieceMin, kPieceMax);
+  return std::max<int64_t>(1, std::llround(static_cast<double>(piece) / stands_for_));
 }
 
 int64_t TransportRing::PiecesOf(const GroupPart& part, int64_t piece) {

@@ -52,6 +52,7 @@ NearNodes NearOf(const PlannerInput& input, const Contestants& contestants,
                  const Partition& partition) {
   NearNodes near;
   if (input.near.empty()) return near;
+  near.overlap = input.config.cluster.overlap_steps > 0;
   for (const int32_t a : contestants.link_index) {
     for (const int32_t b : contestants.link_index) near.pairs.push_back(AreNear(input, a, b));
   }

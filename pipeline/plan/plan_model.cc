@@ -79,6 +79,7 @@ absl::StatusOr<Fleet> FleetOf(const PlannerInput& input, const RunConfig& config
 NearNodes NearOf(const RunConfig& config, const PipelinePlan& plan) {
   std::vector<std::pair<size_t, int32_t>> cohorts;  // of the slots: stage, number
   NearNodes near;
+  near.overlap = config.cluster.overlap_steps > 0;
   bool any = false;
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
     const StageAssignment& held = plan.stages[stage];

@@ -131,6 +131,36 @@ TEST_CASE("Evaluator: a cohort's next step opens when all have summed", "[routin
   CHECK(idle.StepSeconds({0, 1}, &rings) == Approx((0.4 + 0.4 / 3) / 3 + 0.05));
 }
 
+TEST_CASE("Evaluator: with overlap a cohort waits for the sum of the step before",
+          "[routing][cohorts]") {
+  Workload work;
+  work.stage_of_slot = {0, 0};
+  work.forward_flops = {0.1 * kSecond};
+  work.loss_flops = 0.1 * kSecond;
+  work.in_flight = 2;
+  work.steps = 3;
+  for (int32_t step = 0; step < 3; ++step) {
+    for (int32_t slot = 0; slot < 2; ++slot) work.microbatches.push_back({step, {slot}});
+  }
+  Fleet fleet = EvenFleet(2, 0, 0);
+  fleet.gflops = {3, 1};
+  Evaluator evaluator(work, fleet);
+  // Behind a step of the slower one, which itself never waits.
+  const StepRings hidden{{0, 0}, {0.05}, true};
+  CHECK(evaluator.StepSeconds({0, 1}, &hidden) == Approx(0.4));
+  // From 0.4 to 0.9: its step 1 is over at 0.8, and step 2 begins 0.1 later.
+  const StepRings longer{{0, 0}, {0.5}, true};
+  CHECK(evaluator.StepSeconds({0, 1}, &longer) == Approx(1.3 / 3));
+  // The second has work in the middle step only, and begins with it.
+  work.microbatches = {{0, {0}}, {1, {0}}, {1, {1}}, {2, {0}}};
+  Evaluator uneven(work, fleet);
+  CHECK(uneven.StepSeconds({0, 1}, &hidden) == Approx(0.4 / 3));
+  // In the middle step nobody has any: it is over when the sum of the first is there.
+  work.microbatches = {{0, {0}}, {0, {1}}, {2, {0}}};
+  Evaluator idle(work, fleet);
+  CHECK(idle.StepSeconds({0, 1}, &hidden) == Approx((0.45 + 0.4 / 3) / 3));
+}
+
 TEST_CASE("Room placements: from one group of rooms to as many as rooms", "[routing][cohorts]") {
   const PlacementProblem problem = InRooms(4, 4, 2, Ocean);
   const Placement start = Shuffled(problem, 1);

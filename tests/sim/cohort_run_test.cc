@@ -105,6 +105,27 @@ TEST_CASE("Cohorts: near nodes of a stage train as one, and one of them speaks",
   CHECK(Train(TwoSites(math, 1)).trace == seen.trace);
 }
 
+TEST_CASE("Cohorts: with overlap sums are made behind the next step", "[sim][cohorts]") {
+  const VirtualMath math = GENERATE(VirtualMath::kModelled, VirtualMath::kTiny);
+  VirtualRunOptions at_once = TwoSites(math, 1), overlapping = TwoSites(math, 1);
+  overlapping.config.cluster.overlap_steps = 1;
+  const int64_t steps = overlapping.config.steps;
+  VirtualRun first(std::move(at_once)), second(std::move(overlapping));
+  const VirtualOutcome waits = first.Run(), hides = second.Run();
+  CHECK(EndOf(first, waits).empty());
+  CHECK(EndOf(second, hides).empty());
+  CHECK(second.checkers().partings() == 0);
+  // Of each step but the last.
+  CHECK(waits.sums.sums % steps == 0);
+  CHECK(waits.sums.sums > 0);
+  CHECK(hides.sums.sums == waits.sums.sums / steps * (steps - 1));
+  CHECK(waits.sums.HiddenFraction() < 0.1);
+  CHECK(hides.sums.HiddenFraction() > 0.5);
+  CHECK(hides.training_s < waits.training_s);
+  CHECK(hides.rounds == waits.rounds);
+  if (math == VirtualMath::kTiny) CHECK(hides.loss_last < hides.loss_first);
+}
+
 TEST_CASE("Cohorts: what rings send counts among the bytes that nodes have sent",
           "[sim][cohorts]") {
   VirtualRun run(TwoSites(VirtualMath::kModelled, 1));
@@ -143,10 +164,13 @@ TEST_CASE("Cohorts: a member that dies, stops or is cut off costs no round", "[s
                                "speaker is replaced", "speaker is cut off", "deputy is cut off",
                                "two cannot hear each other");
   const VirtualMath math = GENERATE(VirtualMath::kModelled, VirtualMath::kTiny);
+  const int32_t overlap = GENERATE(0, 1);
   for (uint64_t seed = 1; seed <= 6; ++seed) {
-    INFO(fault << ", seed " << seed << (math == VirtualMath::kTiny ? ", with arithmetic" : ""));
+    INFO(fault << ", seed " << seed << (math == VirtualMath::kTiny ? ", with arithmetic" : "")
+               << (overlap > 0 ? ", with overlap" : ""));
     const auto cut = std::make_shared<LiveFaults>();
     VirtualRunOptions options = TwoSites(math, seed);
+    options.config.cluster.overlap_steps = overlap;
     options.link = cut->Over(options.link);
     const Seen seen = Train(
         std::move(options),

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_format.h"
 #include "coordinator/listings.h"
+#include "node/say.h"
 #include "tests/sim/two_sites.h"
 
 using namespace skerry;
@@ -86,4 +87,20 @@ TEST_CASE("Cohort summary: of a run it counts the deltas that were sent between 
   CHECK(traffic.sent == deltas);
   // Two cohorts of two in each stage: of four replicas each would send to the two of the other.
   CHECK(traffic.alone == 4 * traffic.sent);
+}
+
+TEST_CASE("Cohort summary: what sums of gradients took, from events and from logs",
+          "[sim][cohorts]") {
+  SumTimes times;
+  CHECK(SumTimesText(times).empty());
+  CHECK(times.HiddenFraction() == 1);
+  CHECK_FALSE(times.AddFields(R"("step":24)"));
+  CHECK_FALSE(times.AddFields("not JSON"));
+  const std::string fields =
+      R"("step":24,"sums":20,"summing_s":4.000,"waiting_for_sums_s":1.000)";
+  CHECK(times.AddFields(fields));
+  CHECK_FALSE(times.AddLine("14:01:15 step 24"));
+  CHECK_FALSE(times.AddLine(EventText("finished", R"("step":24)")));
+  CHECK(times.AddLine("14:01:15 " + EventText("finished", fields)));
+  CHECK(SumTimesText(times) == "40 sums of gradients, 0.200 s each, 75.0 % of that behind compute");
 }

@@ -245,6 +245,11 @@ TEST_CASE("Storm in two rooms: cohorts last, and the rest sum anew what only the
   CHECK(tried.partings > 0);
 }
 
+TEST_CASE("Storm in two rooms: cohorts that sum while the next step computes",
+          "[sim][storm][cohorts]") {
+  CheckSeeds(kOverlapStormDraw, 1, 1);
+}
+
 // The checkers wanted a joiner to have nothing left over when its state came.
 TEST_CASE("Storm with numbers: a joiner keeps what is handed on to it before its state has come",
           "[sim][storm][sums]") {

@@ -64,9 +64,9 @@ PipelinePlan SampleCohorts() {
   return plan;
 }
 
-RunConfig SampleCluster() {
+RunConfig SampleCluster(int32_t overlap_steps) {
   RunConfig config = SampleConfig();
-  config.cluster = {"lab1; 3fa9 12ab", 2500, 0.5f};
+  config.cluster = {"lab1; 3fa9 12ab", 2500, 0.5f, overlap_steps};
   return config;
 }
 
@@ -283,7 +283,8 @@ std::vector<std::pair<std::string, Message>> GroupSamples() {
       {"group_tried_failed", GroupTried{77, {}, "member 1 of 3: it has left"}},
       {"cohort_broken", CohortBroken{1, 77, SampleNode(2), "member 1 of 3: it has left"}},
       {"plan_update_cohorts", PlanUpdate{SampleCohorts()}},
-      {"welcome_cluster", Welcome{RunId{SampleDigest(9).bytes}, SampleCluster(), {}}},
+      {"welcome_cluster", Welcome{RunId{SampleDigest(9).bytes}, SampleCluster(0), {}}},
+      {"welcome_cluster_overlap", Welcome{RunId{SampleDigest(9).bytes}, SampleCluster(1), {}}},
       {"hello_network", SampleOnInfiniBand()},
       {"delta_passed_on", Delta{1, 2, 4096, SampleDigest(6), SamplePayload(48), 7, SampleNode(3)}},
   };

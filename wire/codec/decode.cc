@@ -92,7 +92,8 @@ void ReadImported(ReadChecks& checks, schema::RunConfig::Transformer::Reader r,
 
 ClusterConfig ReadCluster(ReadChecks& checks, schema::RunConfig::Cluster::Reader r) {
   if (r.getGroups().size() == 0) return {};
-  return {checks.Text(r.getGroups(), "cluster groups"), r.getRateMin(), r.getRttMax()};
+  return {checks.Text(r.getGroups(), "cluster groups"), r.getRateMin(), r.getRttMax(),
+          r.getOverlapSteps()};
 }
 
 RunConfig ReadConfig(ReadChecks& checks, schema::RunConfig::Reader r) {

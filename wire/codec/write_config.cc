@@ -77,6 +77,7 @@ void WriteConfig(WriteChecks& checks, const RunConfig& c, schema::RunConfig::Bui
     cluster.setGroups(checks.Text(c.cluster.groups, "groups"));
     cluster.setRateMin(checks.Finite(c.cluster.rate_mbps_min, "rate_mbps_min"));
     cluster.setRttMax(checks.Finite(c.cluster.rtt_ms_max, "rtt_ms_max"));
+    cluster.setOverlapSteps(static_cast<uint8_t>(c.cluster.overlap_steps));
   }
   auto model = b.initModel();
   model.setVocab(c.model.vocab);

@@ -250,6 +250,7 @@ struct RunConfig {
     groups  @0 :Text;     # off, measured, or who; empty: off
     rateMin @1 :Float32;  # Mbit/s
     rttMax  @2 :Float32;  # ms
+    overlapSteps @3 :UInt8;
   }
 }
 
