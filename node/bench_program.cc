@@ -154,6 +154,11 @@ void PrintCards(const std::vector<NetworkCard>& cards) {
   for (const NetworkCard& card : cards) std::printf("  %s\n", Describe(card).c_str());
 }
 
+void PrintWays(const std::vector<std::string>& ways) {
+  if (!ways.empty()) std::printf("\nBetween GPUs:\n");
+  for (const std::string& way : ways) std::printf("  %s\n", way.c_str());
+}
+
 Json CardsJson(const std::vector<NetworkCard>& cards) {
   Json json = Json::array();
   for (const NetworkCard& card : cards) {
@@ -290,11 +295,14 @@ absl::Status BenchMachine(BenchOptions options) {
                        {"memory_bytes", profile.memory_bytes},
                        {"numeric_profile", profile.numeric_profile}};
   const std::vector<NetworkCard> cards = NetworkCards();
+  const std::vector<std::string> ways = WaysBetween(devices);
   json["network_cards"] = CardsJson(cards);
+  json["ways_between_gpus"] = ways;
   if (options.json) {
     std::printf("%s\n", json.dump(2).c_str());
   } else {
     PrintProfile(profile);
+    PrintWays(ways);
     PrintCards(cards);
   }
   return absl::OkStatus();

@@ -13,6 +13,7 @@
 #include "kernels/group/device_threads.h"
 #include "kernels/measure.h"
 #include "kernels/plugin/gpu_backend.h"
+#include "kernels/plugin/gpu_ways.h"
 #include "pipeline/plan/team_memory.h"
 
 namespace skerry {
@@ -135,6 +136,29 @@ absl::StatusOr<TeamProfile> ProbeDevices(std::span<const DeviceChoice> devices) 
     return absl::OkStatus();
   }));
   return TeamOf(std::move(profiles), devices);
+}
+
+std::vector<std::string> WaysBetween(std::span<const DeviceChoice> devices) {
+  struct Opened {
+    int index = 0;
+    std::unique_ptr<Backend> backend;
+  };
+  std::vector<Opened> gpus;
+  for (const DeviceChoice& device : devices) {
+    if (!device.gpu) continue;
+    auto backend = device.Create();
+    if (backend.ok()) gpus.push_back({device.index, *std::move(backend)});
+  }
+  std::vector<std::string> ways;
+  for (size_t a = 0; a < gpus.size(); ++a) {
+    for (size_t b = a + 1; b < gpus.size(); ++b) {
+      const auto way = MeasureWay(*gpus[a].backend, *gpus[b].backend);
+      if (!way.ok()) continue;
+      ways.push_back(absl::StrFormat("cuda:%d to cuda:%d %s", gpus[a].index, gpus[b].index,
+                                     WayText(*way)));
+    }
+  }
+  return ways;
 }
 
 std::string RatesText(const DeviceProfile& profile) {

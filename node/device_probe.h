@@ -41,6 +41,10 @@ int64_t AvailableMemory(std::string_view meminfo);
 // What is left of a control group's limit, the page cache counted as free; INT64_MAX: no limit.
 int64_t LeftOfGroup(std::string_view max, std::string_view current, std::string_view stat);
 
+// How GPUs of those devices reach each other, as measured now, a text for each pair: "cuda:0 to
+// cuda:1 direct over NVLink, 231.4 GB/s". Those that do not open are left out.
+std::vector<std::string> WaysBetween(std::span<const DeviceChoice> devices);
+
 // "210 GFLOP/s in float32, 430 in bf16"
 std::string RatesText(const DeviceProfile& profile);
 

@@ -163,12 +163,16 @@ Finding Processor(int threads) {
 
 Finding Gpu() {
   std::string found;
+  std::vector<DeviceChoice> gpus;
   for (int index = 0;; ++index) {
-    const auto profile = ProbeDevice({.gpu = true, .index = index, .why = ""});
+    const DeviceChoice gpu = {.gpu = true, .index = index, .why = ""};
+    const auto profile = ProbeDevice(gpu);
     if (profile.ok()) {
       found += (found.empty() ? "" : "; ") + profile->name + ": " + RatesText(*profile);
+      gpus.push_back(gpu);
       continue;
     }
+    for (const std::string& way : WaysBetween(gpus)) found += "; " + way;
     if (index > 0) return {"GPU", Health::kGood, found, "", ""};
     found = "none in use: " + ErrorText(profile.status());
     break;

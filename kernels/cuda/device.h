@@ -118,6 +118,7 @@ void EnterGpu(GpuDevice* device);  // makes it the calling thread's current one
 void NameGpu(GpuDevice* device, GpuText* out);
 void ProfileGpu(GpuDevice* device, GpuText* out);
 int64_t FreeGpuMemory(GpuDevice* device);
+void MeasureGpuWay(GpuDevice* from, GpuDevice* to, GpuWay* out);
 bool SynchronizeGpu(GpuDevice* device, GpuText* why);
 void MultiplyOnGpu(GpuDevice* device, const GpuProduct* args);
 

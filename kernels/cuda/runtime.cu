@@ -1,4 +1,6 @@
 // Devices as the CUDA runtime shows them.
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 
 #include "kernels/cuda/device.h"
@@ -47,6 +49,28 @@ int UsableDevices(int* usable, int most, GpuText* why) {
 }
 
 constexpr int kDevicesMax = 64;
+
+// Of copies from one to the other, the best of a few; 0: they fail.
+double MeasureCopies(const GpuDevice& from, const GpuDevice& to) {
+  constexpr size_t kBytes = size_t{64} << 20;
+  constexpr int kTimes = 4;  // the first also makes what the others use
+  void *source = nullptr, *target = nullptr;
+  cudaError_t error = cudaMalloc(&source, kBytes);
+  cudaSetDevice(to.index);
+  if (error == cudaSuccess) error = cudaMalloc(&target, kBytes);
+  cudaSetDevice(from.index);
+  double best = 0;
+  for (int i = 0; i < kTimes && error == cudaSuccess; ++i) {
+    const auto began = std::chrono::steady_clock::now();
+    error = cudaMemcpyPeerAsync(target, to.index, source, from.index, kBytes, from.stream);
+    if (error == cudaSuccess) error = cudaStreamSynchronize(from.stream);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+    best = std::max(best, static_cast<double>(kBytes) / took.count());
+  }
+  cudaFree(source);
+  cudaFree(target);
+  return error == cudaSuccess ? best : 0;
+}
 
 }  // namespace
 
@@ -104,6 +128,20 @@ void ProfileGpu(GpuDevice* device, GpuText* out) {
 int64_t FreeGpuMemory(GpuDevice*) {
   size_t available = 0, total = 0;
   return cudaMemGetInfo(&available, &total) == cudaSuccess ? static_cast<int64_t>(available) : 0;
+}
+
+// What fails here is said by a rate of 0, and is no failure of the device.
+void MeasureGpuWay(GpuDevice* from, GpuDevice* to, GpuWay* out) {
+  *out = {};
+  int direct = 0, atomic = 0;
+  if (cudaDeviceCanAccessPeer(&direct, from->index, to->index) == cudaSuccess && direct != 0) {
+    out->direct = 1;
+    cudaDeviceGetP2PAttribute(&atomic, cudaDevP2PAttrNativeAtomicSupported, from->index, to->index);
+    out->atomic = atomic != 0 ? 1 : 0;
+    cudaDeviceEnablePeerAccess(to->index, 0);  // it may be already
+  }
+  out->bytes_per_s = MeasureCopies(*from, *to);
+  cudaGetLastError();
 }
 
 bool SynchronizeGpu(GpuDevice* device, GpuText* why) {

@@ -51,6 +51,7 @@ GpuTable MakeTable() {
   table.name = &Entered<&NameGpu>::Call;
   table.profile = &Entered<&ProfileGpu>::Call;
   table.memory_free = &Entered<&FreeGpuMemory>::Call;
+  table.measure_way = &Entered<&MeasureGpuWay>::Call;
   table.allocate = &Entered<&Allocate>::Call;
   table.release = &Entered<&Release>::Call;
   table.upload = &Entered<&Upload>::Call;

@@ -14,7 +14,7 @@
 
 namespace skerry {
 
-inline constexpr uint32_t kGpuTableVersion = 2;
+inline constexpr uint32_t kGpuTableVersion = 3;
 inline constexpr char kGpuTableSymbol[] = "skerry_gpu_table";
 
 struct GpuDevice;  // the plug-in's own
@@ -132,6 +132,13 @@ struct GpuCodecTable {
   void (*decode)(GpuDevice*, int32_t codec, int64_t n, const uint8_t* symbols, float* values);
 };
 
+// How one device reaches another's memory.
+struct GpuWay {
+  int32_t direct;  // 1: without the host, as the driver says
+  int32_t atomic;  // 1: with atomic operations: NVLink carries them, PCI Express does not
+  double bytes_per_s;  // of copies, measured; 0: they fail
+};
+
 struct GpuTable {
   uint32_t version;  // kGpuTableVersion
   uint32_t bytes;    // sizeof(GpuTable)
@@ -142,6 +149,8 @@ struct GpuTable {
   void (*name)(GpuDevice*, GpuText* out);
   void (*profile)(GpuDevice*, GpuText* out);
   int64_t (*memory_free)(GpuDevice*);            // bytes
+  // Of two different ones; waits.
+  void (*measure_way)(GpuDevice* from, GpuDevice* to, GpuWay* out);
   void* (*allocate)(GpuDevice*, int64_t bytes);  // zeroed; null: no such memory
   void (*release)(GpuDevice*, void* memory);
   void (*upload)(GpuDevice*, const void* host, void* to, int64_t bytes);

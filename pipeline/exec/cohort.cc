@@ -134,39 +134,36 @@ void Cohort::Keep(Instant now, int64_t step, std::shared_ptr<std::vector<float>>
 }
 
 void Cohort::Contribute(Context& context, int64_t step, int32_t microbatches) {
-  if (step == over_step_) return;
-  SKERRY_CHECK(work_ != nullptr && step > over_step_ && is_taken_);
-  over_step_ = step;
-  over_microbatches_ = microbatches;
-  over_since_ = context.now();
-  is_taken_ = false;
+  if (step == last_.step) return;
+  SKERRY_CHECK(work_ != nullptr && step > last_.step && last_.is_over);
+  last_ = {step, microbatches, context.now(), false};
   if (options_.overlap_steps == 0) Give(context);
 }
 
 const Cohort::Sum* Cohort::Take(Context& context) {
-  const int64_t due = over_step_ - options_.overlap_steps;
+  const int64_t due = last_.step - options_.overlap_steps;
   const bool is_first = due < first_step_;
   if (!is_first && sum_step_ != due) return nullptr;
-  is_taken_ = true;
+  last_.is_over = true;
   // Not before: what comes of it takes the place of the last. Nobody takes what the last step adds.
-  if (options_.overlap_steps > 0 && over_step_ + 1 < options_.steps) Give(context);
+  if (options_.overlap_steps > 0 && last_.step + 1 < options_.steps) Give(context);
   if (is_first) return &nothing_;
   tokens_ += int64_t{sum_.microbatches} * work_->microbatch_tokens();
   ++times_.sums;
-  times_.waiting += context.now() - over_since_;
+  times_.waiting += context.now() - last_.since;
   return &sum_;
 }
 
 void Cohort::Give(Context& context) {
   SKERRY_CHECK(own_ == nullptr && take_job_ == 0);
-  own_step_ = over_step_;
+  own_step_ = last_.step;
   given_ = context.now();
   taken_ = std::make_shared<std::vector<float>>();
   take_status_ = std::make_shared<absl::Status>();
   take_job_ = options_.submit(
       context,
       {"take gradients", work_->Cost(WorkKind::kAccumulate),
-       [work = work_, into = taken_, status = take_status_, microbatches = over_microbatches_] {
+       [work = work_, into = taken_, status = take_status_, microbatches = last_.microbatches] {
          into->resize(static_cast<size_t>(work->GradientValues()) + 1);
          *status = work->TakeGradients(std::span(*into).first(into->size() - 1));
          into->back() = static_cast<float>(microbatches);
@@ -232,7 +229,7 @@ void Cohort::DeviceWasBusy(Instant now) {
 }
 
 std::string Cohort::WaitingFor() const {
-  if (is_taken_) return "";
+  if (last_.is_over) return "";
   return broken_ ? "a plan: " + broken_->why : "gradients of its cohort";
 }
 

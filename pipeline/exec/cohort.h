@@ -40,7 +40,7 @@ class Cohort {
     std::function<void(Context&, const NodeId& to, Message)> send;
     std::function<void(Context&, const CohortBroken&)> broken;
     std::function<void(const NodeId&)> silent;                  // a member that is not heard
-    std::function<void(Context&)> summed;                       // SumOf has changed
+    std::function<void(Context&)> summed;                       // a sum is here: Take
     std::function<void(Context&, const absl::Status&)> failed;  // the stage could not do its work
   };
   explicit Cohort(Options options) : options_(std::move(options)) {}
@@ -113,11 +113,13 @@ class Cohort {
   std::optional<CohortBroken> broken_;
 
   int64_t first_step_ = 0;
-  int64_t over_step_ = -1;  // accumulated, of so many microbatches, since then
-  int32_t over_microbatches_ = 0;
-  Instant over_since_;
-  bool is_taken_ = true;    // what its end steps on
-  int64_t own_step_ = -1;   // given
+  struct {  // the last step that is accumulated here
+    int64_t step = -1;
+    int32_t microbatches = 0;
+    Instant since;
+    bool is_over = true;  // what it steps on is taken
+  } last_;
+  int64_t own_step_ = -1;  // given
   Instant given_;
   std::shared_ptr<std::vector<float>> own_;  // nullptr: on its way, or summed
   std::shared_ptr<std::vector<float>> taken_;

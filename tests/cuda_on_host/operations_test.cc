@@ -1,6 +1,7 @@
 // Every operation but attention: the plug-in's kernels against the reference backend.
 #include "tests/kernels/operations.h"
 
+#include "kernels/plugin/gpu_ways.h"
 #include "tests/cuda_on_host/host_gpu.h"
 
 namespace skerry {
@@ -17,6 +18,18 @@ void CheckAgainstReference(double error_max, Run&& run) {
 }
 
 }  // namespace
+
+TEST_CASE("GPU ways: between two GPUs, and not of one or of a processor", "[cuda]") {
+  const auto one = HostGpu(), other = HostGpu();
+  const auto way = MeasureWay(*one, *other);
+  REQUIRE(way.ok());
+  CHECK(WayText(*way) == "direct over PCI Express, 25.0 GB/s");
+  CHECK(absl::IsInvalidArgument(MeasureWay(*one, *one).status()));
+  CHECK(absl::IsInvalidArgument(MeasureWay(*one, *CreateReferenceBackend()).status()));
+  CHECK(WayText({1, 1, 2.314e11}) == "direct over NVLink, 231.4 GB/s");
+  CHECK(WayText({0, 0, 9.8e9}) == "through the host, 9.8 GB/s");
+  CHECK(WayText({1, 0, 0}) == "direct over PCI Express, but copies fail");
+}
 
 TEST_CASE("CUDA text: products of every transpose and both betas", "[cuda]") {
   using operations::Sizes;

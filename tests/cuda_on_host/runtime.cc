@@ -42,6 +42,10 @@ int64_t FreeGpuMemory(GpuDevice*) {
   return int64_t{1} << 30;
 }
 
+void MeasureGpuWay(GpuDevice* from, GpuDevice* to, GpuWay* out) {
+  *out = {1, 0, from == to ? 0.0 : 2.5e10};
+}
+
 bool SynchronizeGpu(GpuDevice* device, GpuText* why) {
   *why = device->failure;
   return device->failure.text[0] == '\0';
