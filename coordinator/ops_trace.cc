@@ -95,7 +95,7 @@ std::vector<PathTask> PredictedTasks(const PipelinePlan& plan, int64_t step, int
   std::vector<PathTask> tasks;
   double first = 1e300;
   for (const TaskRecord& record : records) {
-    if (record.microbatch / per_step != like) continue;
+    if (record.microbatch / per_step != like || record.kind == TaskRecord::Kind::kStep) continue;
     tasks.push_back({node_of_slot[static_cast<size_t>(record.slot)].Short(),
                      kKinds[static_cast<int>(record.kind)],
                      static_cast<int32_t>(record.microbatch % per_step), 0, record.hop,

@@ -22,7 +22,7 @@ class Chain {
       int32_t& previous = last[static_cast<size_t>(records[i].slot)];
       before_[i] = previous;
       previous = static_cast<int32_t>(i);
-      index_[KeyOf(records[i])] = static_cast<int32_t>(i);
+      if (records[i].kind != Kind::kStep) index_[KeyOf(records[i])] = static_cast<int32_t>(i);
     }
   }
 
@@ -43,6 +43,7 @@ class Chain {
         workload_.microbatches[static_cast<size_t>(record.microbatch)].slots.size());
     switch (record.kind) {
       case Kind::kStart:
+      case Kind::kStep:
         return -1;
       case Kind::kForward:
         return Find(record.microbatch, record.hop - 1, false);

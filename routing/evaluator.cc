@@ -62,6 +62,11 @@ double Evaluator::TaskSeconds(int32_t slot, Task task) const {
   const double gflops = fleet_.gflops[static_cast<size_t>(node)];
   if (task == Task::kLoss) return ComputeSeconds(workload_.loss_flops, gflops);
   const int32_t stage = workload_.stage_of_slot[static_cast<size_t>(slot)];
+  if (task == Task::kStep) {
+    return workload_.step_flops.empty()
+               ? 0
+               : ComputeSeconds(workload_.step_flops[static_cast<size_t>(stage)], gflops);
+  }
   const double forward =
       ComputeSeconds(workload_.forward_flops[static_cast<size_t>(stage)], gflops);
   if (task == Task::kForward || task == Task::kStart) return forward;
@@ -92,39 +97,69 @@ void Evaluator::SumSoon(double now, int32_t ring) {
 void Evaluator::OpenTogether(double now, int32_t ring) {
   int32_t& working = working_[static_cast<size_t>(ring)];
   const auto& of_slot = rings_->ring_of_slot;
+  bool is_last = true;
   for (size_t slot = 0; slot < of_slot.size(); ++slot) {
-    Server& server = servers_[slot];
-    if (of_slot[slot] != ring || ++server.step == workload_.steps) continue;
-    server.left = visits_[slot][static_cast<size_t>(server.step)];
-    working += server.left > 0 ? 1 : 0;
+    if (of_slot[slot] != ring) continue;
+    const auto next = static_cast<size_t>(servers_[slot].step) + 1;
+    is_last = next == static_cast<size_t>(workload_.steps);
+    working += !is_last && visits_[slot][next] > 0 ? 1 : 0;
   }
   end_ = std::max(end_, now);
-  if (working == 0) return SumSoon(now, ring);
-  for (size_t slot = 0; slot < of_slot.size(); ++slot) {
-    if (of_slot[slot] == ring && !servers_[slot].busy) Dispatch(now, static_cast<int32_t>(slot));
+  const bool is_idle = !is_last && working == 0;
+  for (int32_t slot = 0; slot < workload_.slots(); ++slot) {
+    if (of_slot[static_cast<size_t>(slot)] != ring) continue;
+    Server& server = servers_[static_cast<size_t>(slot)];
+    server.steps_next = !is_idle && TaskSeconds(slot, Task::kStep) > 0;
+    if (!server.steps_next) OpenNext(slot);
+    if (!is_idle && !server.busy) Dispatch(now, slot);
   }
+  if (is_idle) SumSoon(now, ring);
+}
+
+void Evaluator::OpenNext(int32_t slot) {
+  Server& server = servers_[static_cast<size_t>(slot)];
+  if (++server.step == workload_.steps) return;
+  server.left = visits_[static_cast<size_t>(slot)][static_cast<size_t>(server.step)];
 }
 
 void Evaluator::EndStep(double now, int32_t slot) {
   const int32_t ring = RingOf(slot);
   if (ring < 0) {
     Server& server = servers_[static_cast<size_t>(slot)];
-    ++server.step;
-    return OpenSteps(server, slot);
+    server.steps_next = TaskSeconds(slot, Task::kStep) > 0;
+    if (!server.steps_next) Stepped(now, slot);
+    return;
   }
   if (rings_->overlap) return GoOn(now, slot);
   if (--working_[static_cast<size_t>(ring)] == 0) SumSoon(now, ring);
 }
 
+// The optimizer's step of the open step is done.
+void Evaluator::Stepped(double now, int32_t slot) {
+  Server& server = servers_[static_cast<size_t>(slot)];
+  if (RingOf(slot) < 0) {
+    ++server.step;
+    OpenSteps(server, slot);
+  } else if (rings_->overlap) {
+    GoOn(now, slot, true);
+  } else {
+    OpenNext(slot);
+  }
+}
+
 // With overlap: a member whose step is over opens the next, and gives its part of this one, when
-// the sum of the step before is there; of the first step nobody waits for one.
-void Evaluator::GoOn(double now, int32_t slot) {
+// the sum of the step before is there and stepped on; in the first step there is none.
+void Evaluator::GoOn(double now, int32_t slot, bool has_stepped) {
   Server& server = servers_[static_cast<size_t>(slot)];
   const auto ring = static_cast<size_t>(RingOf(slot));
   while (server.left == 0 && server.step < workload_.steps && server.step <= summed_[ring]) {
-    if (++server.step == workload_.steps) return;
-    server.left = visits_[static_cast<size_t>(slot)][static_cast<size_t>(server.step)];
-    if (--working_[ring] > 0) continue;
+    if (!std::exchange(has_stepped, false) && server.step > 0 &&
+        TaskSeconds(slot, Task::kStep) > 0) {
+      server.steps_next = true;
+      return;
+    }
+    OpenNext(slot);
+    if (server.step == workload_.steps || --working_[ring] > 0) continue;
     Event there;
     there.ring = static_cast<int32_t>(ring);
     Schedule(now + rings_->seconds[ring], there);
@@ -154,7 +189,7 @@ void Evaluator::Reset() {
   for (int32_t slot = 0; slot < workload_.slots(); ++slot) {
     Server& server = servers_[static_cast<size_t>(slot)];
     server.ready.clear();
-    server.busy = false;
+    server.busy = server.steps_next = false;
     server.step = 0;
     server.in_flight = 0;
     server.uplink_free = 0;
@@ -254,6 +289,12 @@ void Evaluator::Arrive(double now, const Event& event) {
 
 void Evaluator::Finish(double now, const Event& event) {
   Server& server = servers_[static_cast<size_t>(event.slot)];
+  if (event.task == Task::kStep) {
+    server.busy = false;
+    end_ = now;
+    Stepped(now, event.slot);
+    return Dispatch(now, event.slot);
+  }
   const auto length = static_cast<int32_t>(
       workload_.microbatches[static_cast<size_t>(event.microbatch)].slots.size());
   server.busy = false;
@@ -264,6 +305,8 @@ void Evaluator::Finish(double now, const Event& event) {
       --server.in_flight;
     }
     end_ = now;
+    server.last_microbatch = event.microbatch;
+    server.last_hop = event.hop;
     if (--server.left == 0) EndStep(now, event.slot);
   } else if (event.task == Task::kLoss) {
     Send(now, event.microbatch, 0, length - 1, Task::kBackward);
@@ -299,8 +342,8 @@ bool Evaluator::Choose(Server& server, int32_t slot, Ready& chosen) const {
 
 void Evaluator::Dispatch(double now, int32_t slot) {
   Server& server = servers_[static_cast<size_t>(slot)];
-  Ready chosen;
-  if (!Choose(server, slot, chosen)) return;
+  Ready chosen = {server.step, Task::kStep, server.last_microbatch, server.last_hop, now};
+  if (!std::exchange(server.steps_next, false) && !Choose(server, slot, chosen)) return;
   const double seconds = TaskSeconds(slot, chosen.task);
   server.busy = true;
   server.busy_s += seconds;

@@ -5,7 +5,7 @@
 // ready and not of a later step than its own, backward before loss before forward before a new
 // start; within a kind the earlier step, then the smaller microbatch. A stage-0 node keeps at most
 // `in_flight` of its own microbatches between start and last backward. A node's next step opens
-// when it has done all its visits of the present one. A link carries one message after another,
+// when it has done all its visits of the present one, and its optimizer's step. A link carries one message after another,
 // bytes / its rate each, then a message travels rtt / 2 while the next one is sent. Messages on
 // different links share the lines of their nodes (node_lines.h), which carry one after another as
 // well: a line is never held up by a link slower than itself.
@@ -33,6 +33,7 @@ struct Workload {
   std::vector<double> forward_flops;     // per stage; backward: kBackwardPerForward times that, and
                                          // Fleet::repeats
   double loss_flops = 0;
+  std::vector<double> step_flops = {};  // per stage, of the optimizer; empty: none
   int32_t in_flight = 1;  // ≥ 1, per stage-0 node
   int32_t steps = 1;      // microbatches[].step < steps
 
@@ -73,7 +74,8 @@ struct Evaluation {
 
 // One task as the model ran it, for charts and for finding out what limits a step.
 struct TaskRecord {
-  enum class Kind : uint8_t { kBackward, kLoss, kForward, kStart };
+  // kStep: the optimizer's; its microbatch and hop are those of the visit that ended the step.
+  enum class Kind : uint8_t { kBackward, kLoss, kForward, kStart, kStep };
   int32_t slot = 0;
   int32_t microbatch = 0;  // index into Workload::microbatches
   int32_t hop = 0;
@@ -146,6 +148,8 @@ class Evaluator {
     bool busy = false;
     int32_t step = 0;       // the open one
     int32_t left = 0;       // visits of it still to be done
+    bool steps_next = false;  // the optimizer's step is the next that it does
+    int32_t last_microbatch = 0, last_hop = 0;  // of its last backward
     int32_t in_flight = 0;  // own microbatches
     double uplink_free = 0;
     double downlink_free = 0;
@@ -159,7 +163,9 @@ class Evaluator {
   void EndStep(double now, int32_t slot);
   void SumSoon(double now, int32_t ring);
   void OpenTogether(double now, int32_t ring);
-  void GoOn(double now, int32_t slot);
+  void OpenNext(int32_t slot);
+  void Stepped(double now, int32_t slot);
+  void GoOn(double now, int32_t slot, bool has_stepped = false);
   void SumIsThere(double now, int32_t ring);
   int32_t RingOf(int32_t slot) const {
     return rings_ == nullptr ? -1 : rings_->ring_of_slot[static_cast<size_t>(slot)];

@@ -28,6 +28,8 @@ Look LookOf(TaskRecord::Kind kind) {
       return {"#9bbb59", "forward"};
     case TaskRecord::Kind::kStart:
       return {"#f79646", "first forward"};
+    case TaskRecord::Kind::kStep:
+      return {"#8064a2", "optimizer after that"};
   }
   return {"#888", ""};
 }
@@ -67,7 +69,8 @@ std::string GanttSvg(const ShownPlan& shown, const std::vector<std::string>& nam
                          kLeft + kWidth, y, shown_s);
   int x = kLeft;
   for (const auto kind : {TaskRecord::Kind::kStart, TaskRecord::Kind::kForward,
-                          TaskRecord::Kind::kLoss, TaskRecord::Kind::kBackward}) {
+                          TaskRecord::Kind::kLoss, TaskRecord::Kind::kBackward,
+                          TaskRecord::Kind::kStep}) {
     const Look look = LookOf(kind);
     svg += absl::StrFormat(
         "<rect x=\"%d\" y=\"%d\" width=\"10\" height=\"10\" fill=\"%s\"/>"

@@ -25,8 +25,9 @@ Workload WorkloadOf(const RunConfig& config, const PipelinePlan& plan) {
     first_slot.push_back(workload.slots());
     workload.stage_of_slot.insert(workload.stage_of_slot.end(), assignment.replicas.size(),
                                   static_cast<int32_t>(stage));
-    workload.forward_flops.push_back((assignment.last_layer - assignment.first_layer) *
-                                     LayerForwardFlops(config));
+    const int32_t layers = assignment.last_layer - assignment.first_layer;
+    workload.forward_flops.push_back(layers * LayerForwardFlops(config));
+    workload.step_flops.push_back(layers * LayerOptimizerFlops(config));
   }
   workload.loss_flops = LossFlops(config);
   workload.in_flight = config.pipeline.in_flight;

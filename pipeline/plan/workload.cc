@@ -19,6 +19,7 @@ Workload WorkloadOf(const RunConfig& config, const Partition& partition,
     workload.stage_of_slot.insert(workload.stage_of_slot.end(), static_cast<size_t>(shape.replicas),
                                   static_cast<int32_t>(stage));
     workload.forward_flops.push_back(shape.layers() * LayerForwardFlops(config));
+    workload.step_flops.push_back(shape.layers() * LayerOptimizerFlops(config));
   }
   workload.loss_flops = LossFlops(config);
   workload.in_flight = config.pipeline.in_flight;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "common/rng.h"
+#include "routing/critical_path.h"
 #include "tests/routing/fleets.h"
 
 namespace skerry {
@@ -129,6 +130,37 @@ TEST_CASE("Evaluator: a cohort's next step opens when all have summed", "[routin
   work.microbatches = {{0, {0}}, {0, {1}}, {2, {0}}};
   Evaluator idle(work, fleet);
   CHECK(idle.StepSeconds({0, 1}, &rings) == Approx((0.4 + 0.4 / 3) / 3 + 0.05));
+}
+
+TEST_CASE("Evaluator: the next step opens when the optimizer's is done", "[routing][cohorts]") {
+  // Two slots of one stage, the second three times as slow; its optimizer takes 0.3.
+  Workload work;
+  work.stage_of_slot = {0, 0};
+  work.forward_flops = {0.1 * kSecond};
+  work.loss_flops = 0.1 * kSecond;
+  work.step_flops = {0.3 * kSecond};
+  work.in_flight = 2;
+  work.steps = 3;
+  for (int32_t step = 0; step < 3; ++step) {
+    for (int32_t slot = 0; slot < 2; ++slot) work.microbatches.push_back({step, {slot}});
+  }
+  Fleet fleet = EvenFleet(2, 0, 0);
+  fleet.gflops = {3, 1};
+  Evaluator evaluator(work, fleet);
+  CHECK(evaluator.StepSeconds({0, 1}) == Approx(0.7));
+  CHECK(evaluator.Evaluate({0, 1}).busy_s.back() == Approx(0.7));
+  const auto records = evaluator.Trace({0, 1});
+  CHECK(std::count_if(records.begin(), records.end(), [](const TaskRecord& record) {
+          return record.kind == TaskRecord::Kind::kStep;
+        }) == 6);
+  const StepParts parts = PartsOf(work, fleet, {0, 1}, records);
+  CHECK(parts.computing_s == Approx(0.7));
+  CHECK(parts.waiting_s == Approx(0));
+  const StepRings rings{{0, 0}, {0.05}};
+  CHECK(evaluator.StepSeconds({0, 1}, &rings) == Approx(0.75));
+  // Nothing is stepped on after the first step.
+  const StepRings hidden{{0, 0}, {0.05}, true};
+  CHECK(evaluator.StepSeconds({0, 1}, &hidden) == Approx((3 * 0.7 - 0.3) / 3));
 }
 
 TEST_CASE("Evaluator: with overlap a cohort waits for the sum of the step before",
