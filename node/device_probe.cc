@@ -154,8 +154,8 @@ std::vector<std::string> WaysBetween(std::span<const DeviceChoice> devices) {
     for (size_t b = a + 1; b < gpus.size(); ++b) {
       const auto way = MeasureWay(*gpus[a].backend, *gpus[b].backend);
       if (!way.ok()) continue;
-      ways.push_back(absl::StrFormat("cuda:%d to cuda:%d %s", gpus[a].index, gpus[b].index,
-                                     WayText(*way)));
+      ways.push_back(
+          absl::StrFormat("cuda:%d to cuda:%d %s", gpus[a].index, gpus[b].index, WayText(*way)));
     }
   }
   return ways;

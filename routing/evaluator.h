@@ -5,10 +5,10 @@
 // ready and not of a later step than its own, backward before loss before forward before a new
 // start; within a kind the earlier step, then the smaller microbatch. A stage-0 node keeps at most
 // `in_flight` of its own microbatches between start and last backward. A node's next step opens
-// when it has done all its visits of the present one, and its optimizer's step. A link carries one message after another,
-// bytes / its rate each, then a message travels rtt / 2 while the next one is sent. Messages on
-// different links share the lines of their nodes (node_lines.h), which carry one after another as
-// well: a line is never held up by a link slower than itself.
+// when it has done all its visits of the present one, and its optimizer's step. A link carries one
+// message after another, bytes / its rate each, then a message travels rtt / 2 while the next one
+// is sent. Messages on different links share the lines of their nodes (node_lines.h), which carry
+// one after another as well: a line is never held up by a link slower than itself.
 //
 // Used in the inner loop of the placement search: about 0.1 µs per event, no allocation after the
 // first call with equal sizes. Deterministic: ties in time go by order of creation.
@@ -34,8 +34,8 @@ struct Workload {
                                          // Fleet::repeats
   double loss_flops = 0;
   std::vector<double> step_flops = {};  // per stage, of the optimizer; empty: none
-  int32_t in_flight = 1;  // ≥ 1, per stage-0 node
-  int32_t steps = 1;      // microbatches[].step < steps
+  int32_t in_flight = 1;                // ≥ 1, per stage-0 node
+  int32_t steps = 1;                    // microbatches[].step < steps
 
   int32_t slots() const { return static_cast<int32_t>(stage_of_slot.size()); }
   int32_t stages() const { return static_cast<int32_t>(forward_flops.size()); }
@@ -93,8 +93,8 @@ struct NodeLines {
 };
 
 // Slots that wait for each other at the end of every step, and then so long before their next one
-// opens: cohorts, which sum their gradients (stage_traffic.h). With overlap the wait is for what was
-// summed of the step before: the sum of a step begins when all members have opened the next.
+// opens: cohorts, which sum their gradients (stage_traffic.h). With overlap the wait is for what
+// was summed of the step before: the sum of a step begins when all members have opened the next.
 struct StepRings {
   std::vector<int32_t> ring_of_slot;  // [slots]; −1: none
   std::vector<double> seconds;        // [rings]
@@ -146,11 +146,11 @@ class Evaluator {
   };
   struct Server {
     bool busy = false;
-    int32_t step = 0;       // the open one
-    int32_t left = 0;       // visits of it still to be done
-    bool steps_next = false;  // the optimizer's step is the next that it does
+    int32_t step = 0;                           // the open one
+    int32_t left = 0;                           // visits of it still to be done
+    bool steps_next = false;                    // the optimizer's step is the next that it does
     int32_t last_microbatch = 0, last_hop = 0;  // of its last backward
-    int32_t in_flight = 0;  // own microbatches
+    int32_t in_flight = 0;                      // own microbatches
     double uplink_free = 0;
     double downlink_free = 0;
     double busy_s = 0;

@@ -53,11 +53,10 @@ std::vector<BuiltIn> AllBuiltIns(const RunConfig& config) {
                  {"cohorts",
                   "near replicas of a stage sum their gradients and are one",
                   {"cluster.groups=measured", "outer.reduce=all", "cluster.overlap_steps=0"}}});
-  all.push_back(
-      {"cohorts",
-       {"cohorts_overlap",
-        "the same, and sum the gradients of a step while the next one computes",
-        {"cluster.groups=measured", "outer.reduce=all", "cluster.overlap_steps=1"}}});
+  all.push_back({"cohorts",
+                 {"cohorts_overlap",
+                  "the same, and sum the gradients of a step while the next one computes",
+                  {"cluster.groups=measured", "outer.reduce=all", "cluster.overlap_steps=1"}}});
   all.push_back(
       {"codecs", {"uncompressed", "deltas as float32", {"outer.tier=custom", "outer.codec=none"}}});
   for (const std::string codec : {"bf16", "int8", "int4", "ternary", "sign", "topk", "lowrank"}) {

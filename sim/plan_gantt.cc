@@ -68,9 +68,9 @@ std::string GanttSvg(const ShownPlan& shown, const std::vector<std::string>& nam
   svg += absl::StrFormat("<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%.3f s</text>\n",
                          kLeft + kWidth, y, shown_s);
   int x = kLeft;
-  for (const auto kind : {TaskRecord::Kind::kStart, TaskRecord::Kind::kForward,
-                          TaskRecord::Kind::kLoss, TaskRecord::Kind::kBackward,
-                          TaskRecord::Kind::kStep}) {
+  for (const auto kind :
+       {TaskRecord::Kind::kStart, TaskRecord::Kind::kForward, TaskRecord::Kind::kLoss,
+        TaskRecord::Kind::kBackward, TaskRecord::Kind::kStep}) {
     const Look look = LookOf(kind);
     svg += absl::StrFormat(
         "<rect x=\"%d\" y=\"%d\" width=\"10\" height=\"10\" fill=\"%s\"/>"

@@ -336,8 +336,7 @@ SwarmRun DrawStorm(uint64_t seed, const SwarmOutput& output, StormKind kind) {
   if (HasRooms(kind)) DrawRooms(kind, options);
   for (int32_t i = 0; i < kStormNodes; ++i) {
     options.nodes.push_back(DrawNode(dice, options.config));
-    if (HasTwoRooms(kind))
-      options.nodes.back().region = i < kStormNodes / 2 ? "east" : "west";
+    if (HasTwoRooms(kind)) options.nodes.back().region = i < kStormNodes / 2 ? "east" : "west";
   }
   SetPace(dice, kind, options);
   options.shards = dice.Count(0, 2);

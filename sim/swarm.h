@@ -39,8 +39,8 @@ namespace skerry {
 // what comes, and checks of work; 18: as 6, and pairs that do not hear each other find a relay, as
 // the real transport does (6 stood still for good where it has none; 7 to 17 are to be asked for);
 // 19: as 15, with means as robust as they are by default; 20: as 15, in four rooms whose nodes are
-// near each other, and cohorts; 21: as 20 in two rooms, with cohorts for most of the time; 22: as 21,
-// and they sum while the next step computes.
+// near each other, and cohorts; 21: as 20 in two rooms, with cohorts for most of the time; 22: as
+// 21, and they sum while the next step computes.
 inline constexpr int32_t kSwarmDraw = 18;
 inline constexpr int32_t kSwarmDrawLast = 22;
 inline constexpr int32_t kStormDraw = 12;

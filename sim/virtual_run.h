@@ -86,7 +86,7 @@ struct VirtualOutcome {
   int64_t tokens = 0;
   int64_t rounds = 0;  // of the stage with most
   double hidden_fraction = 1;
-  SumTimes sums;  // of gradients, in cohorts
+  SumTimes sums;                         // of gradients, in cohorts
   double loss_first = 0, loss_last = 0;  // means over 8 steps; 0 without arithmetic
   int64_t bytes_sent = 0;
   int64_t bytes_withdrawn = 0;        // of them, taken back before they left

@@ -16,8 +16,7 @@ absl::StatusOr<GpuWay> MeasureWay(Backend& from, Backend& to) {
 
 std::string WayText(const GpuWay& way) {
   std::string text = "through the host";
-  if (way.direct != 0)
-    text = way.atomic != 0 ? "direct over NVLink" : "direct over PCI Express";
+  if (way.direct != 0) text = way.atomic != 0 ? "direct over NVLink" : "direct over PCI Express";
   if (way.bytes_per_s <= 0) return text + ", but copies fail";
   return text + absl::StrFormat(", %.1f GB/s", way.bytes_per_s * 1e-9);
 }

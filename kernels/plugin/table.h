@@ -134,8 +134,8 @@ struct GpuCodecTable {
 
 // How one device reaches another's memory.
 struct GpuWay {
-  int32_t direct;  // 1: without the host, as the driver says
-  int32_t atomic;  // 1: with atomic operations: NVLink carries them, PCI Express does not
+  int32_t direct;      // 1: without the host, as the driver says
+  int32_t atomic;      // 1: with atomic operations: NVLink carries them, PCI Express does not
   double bytes_per_s;  // of copies, measured; 0: they fail
 };
 
@@ -148,7 +148,7 @@ struct GpuTable {
   void (*close)(GpuDevice*);
   void (*name)(GpuDevice*, GpuText* out);
   void (*profile)(GpuDevice*, GpuText* out);
-  int64_t (*memory_free)(GpuDevice*);            // bytes
+  int64_t (*memory_free)(GpuDevice*);  // bytes
   // Of two different ones; waits.
   void (*measure_way)(GpuDevice* from, GpuDevice* to, GpuWay* out);
   void* (*allocate)(GpuDevice*, int64_t bytes);  // zeroed; null: no such memory

@@ -34,8 +34,8 @@ class Cohort {
   struct Options {
     NodeId self;
     int32_t stage = 0;
-    int32_t overlap_steps = 0;  // 0 or 1
-    int64_t steps = 0;          // of the run
+    int32_t overlap_steps = 0;                   // 0 or 1
+    int64_t steps = 0;                           // of the run
     std::function<JobId(Context&, Job)> submit;  // work for the device
     std::function<void(Context&, const NodeId& to, Message)> send;
     std::function<void(Context&, const CohortBroken&)> broken;

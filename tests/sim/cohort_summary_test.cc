@@ -96,8 +96,7 @@ TEST_CASE("Cohort summary: what sums of gradients took, from events and from log
   CHECK(times.HiddenFraction() == 1);
   CHECK_FALSE(times.AddFields(R"("step":24)"));
   CHECK_FALSE(times.AddFields("not JSON"));
-  const std::string fields =
-      R"("step":24,"sums":20,"summing_s":4.000,"waiting_for_sums_s":1.000)";
+  const std::string fields = R"("step":24,"sums":20,"summing_s":4.000,"waiting_for_sums_s":1.000)";
   CHECK(times.AddFields(fields));
   CHECK_FALSE(times.AddLine("14:01:15 step 24"));
   CHECK_FALSE(times.AddLine(EventText("finished", R"("step":24)")));
