@@ -81,13 +81,13 @@ void Evaluator::Stepped(double now, int32_t slot) {
 }
 
 // With overlap: a member whose step is over opens the next, and gives its part of this one, when
-// the sum of the step before is there and stepped on; in the first step there is none.
+// the sum of the step before is there and stepped on. In the first step there is none, but a model
+// of few steps stands for many.
 void Evaluator::GoOn(double now, int32_t slot, bool has_stepped) {
   Server& server = servers_[static_cast<size_t>(slot)];
   const auto ring = static_cast<size_t>(RingOf(slot));
   while (server.left == 0 && server.step < workload_.steps && server.step <= summed_[ring]) {
-    if (!std::exchange(has_stepped, false) && server.step > 0 &&
-        TaskSeconds(slot, Task::kStep) > 0) {
+    if (!std::exchange(has_stepped, false) && TaskSeconds(slot, Task::kStep) > 0) {
       server.steps_next = true;
       return;
     }
