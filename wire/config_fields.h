@@ -142,7 +142,7 @@ void VisitCluster(Visitor& v, ClusterConfig& c) {
   v.Number("cluster", "rate_mbps_min", c.rate_mbps_min, 0.001, 1e6, "of every pair, measured");
   v.Number("cluster", "rtt_ms_max", c.rtt_ms_max, 0.001, 1e4, "of every pair, measured");
   v.Number("cluster", "overlap_steps", c.overlap_steps, 0, 1,
-           "1: a step's gradients are summed behind the next one, and old; costs loss at high rates");
+           "1: gradients are summed behind the next step, so old: costs loss at high rates");
 }
 
 template <typename Visitor>
