@@ -163,6 +163,7 @@ class NodeActor final : public Actor {
   void Seek(Context& context, const std::set<NodeId>& nodes);
   int64_t HeldBytesPeak() const;
   void SendHeartbeat(Context& context);
+  void Finish(Context& context);
   void Fail(Context& context, const absl::Status& status);
   // Of the stage's arithmetic: where memory ran out, the node says so and what to offer next.
   void FailAtWork(Context& context, const absl::Status& status);
@@ -242,7 +243,6 @@ class NodeActor final : public Actor {
   void JoinCohort(Context& context);
   void DropCohort(Context& context);
   bool StepTogether(Context& context);
-  void Finish(Context& context);
   void SpeakForCohort(Context& context, Delta delta);
   void PassOnToCohort(Context& context, const NodeId& sender, Delta delta);
   void SpeakAnew(Context& context, const PipelinePlan& before);

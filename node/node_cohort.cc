@@ -58,18 +58,6 @@ bool NodeActor::StepTogether(Context& context) {
   return true;
 }
 
-void NodeActor::Finish(Context& context) {
-  state_ = State::kFinished;
-  std::string fields = absl::StrFormat(R"("step":%d)", step_);
-  if (cohort_) {
-    const Cohort::Times& times = cohort_->times();
-    fields += absl::StrFormat(R"(,"sums":%d,"summing_s":%.3f,"waiting_for_sums_s":%.3f)",
-                              times.sums, times.summing.seconds(), times.waiting.seconds());
-  }
-  context.Event("finished", fields);
-  SendHeartbeat(context);
-}
-
 // The message of a round that all members have made. The speaker sends it to other cohorts; all
 // hold it as the speaker's, and say so.
 void NodeActor::SpeakForCohort(Context& context, Delta delta) {

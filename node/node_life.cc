@@ -41,6 +41,19 @@ Phase NodeActor::phase() const {
   return Phase::kJoining;
 }
 
+// With what its cohort took, for people who wonder whether that is worth it.
+void NodeActor::Finish(Context& context) {
+  state_ = State::kFinished;
+  std::string fields = absl::StrFormat(R"("step":%d)", step_);
+  if (cohort_) {
+    const Cohort::Times& times = cohort_->times();
+    fields += absl::StrFormat(R"(,"sums":%d,"summing_s":%.3f,"waiting_for_sums_s":%.3f)",
+                              times.sums, times.summing.seconds(), times.waiting.seconds());
+  }
+  context.Event("finished", fields);
+  SendHeartbeat(context);
+}
+
 NodeLook NodeActor::Look() const {
   NodeLook look;
   look.phase = phase();
