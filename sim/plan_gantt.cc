@@ -29,9 +29,16 @@ Look LookOf(TaskRecord::Kind kind) {
     case TaskRecord::Kind::kStart:
       return {"#f79646", "first forward"};
     case TaskRecord::Kind::kStep:
-      return {"#8064a2", "optimizer after that"};
+      return {"#8064a2", "optimizer"};
   }
   return {"#888", ""};
+}
+
+// The optimizer's step is of all microbatches.
+std::string NameOf(const TaskRecord& task) {
+  const std::string name = LookOf(task.kind).text;
+  if (task.kind == TaskRecord::Kind::kStep) return name;
+  return name + absl::StrFormat(" of microbatch %d", task.microbatch);
 }
 
 }  // namespace
@@ -59,9 +66,9 @@ std::string GanttSvg(const ShownPlan& shown, const std::vector<std::string>& nam
     const Look look = LookOf(task.kind);
     svg += absl::StrFormat(
         "<rect x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\" fill=\"%s\" stroke=\"#fff\" "
-        "stroke-width=\"0.4\"><title>%s of microbatch %d, %.3f to %.3f s</title></rect>\n",
-        x, kRow * task.slot + 2, std::max(width, 0.3), kRow - 4, look.colour, look.text,
-        task.microbatch, task.start_s, task.end_s);
+        "stroke-width=\"0.4\"><title>%s, %.3f to %.3f s</title></rect>\n",
+        x, kRow * task.slot + 2, std::max(width, 0.3), kRow - 4, look.colour, NameOf(task),
+        task.start_s, task.end_s);
   }
   const int y = kRow * (workload.slots() + 1);
   svg += absl::StrFormat("<text x=\"%d\" y=\"%d\">0 s</text>", kLeft, y);

@@ -47,6 +47,27 @@ PlacementProblem InRooms(int32_t rooms, int32_t size, int32_t stages, const Way&
   return problem;
 }
 
+// Two slots of one stage, each with one microbatch in each of three steps: 0.4 s of a node of 1.
+Workload TwoSlots() {
+  Workload work;
+  work.stage_of_slot = {0, 0};
+  work.forward_flops = {0.1 * kSecond};
+  work.loss_flops = 0.1 * kSecond;
+  work.in_flight = 2;
+  work.steps = 3;
+  for (int32_t step = 0; step < 3; ++step) {
+    for (int32_t slot = 0; slot < 2; ++slot) work.microbatches.push_back({step, {slot}});
+  }
+  return work;
+}
+
+// The second three times as slow as the first.
+Fleet FastAndSlow() {
+  Fleet fleet = EvenFleet(2, 0, 0);
+  fleet.gflops = {3, 1};
+  return fleet;
+}
+
 double Sea(int32_t, int32_t) {
   return 0.03;
 }
@@ -104,18 +125,8 @@ TEST_CASE("Traffic of a stage: a ring of three, a speaker that passes on", "[rou
 }
 
 TEST_CASE("Evaluator: a cohort's next step opens when all have summed", "[routing][cohorts]") {
-  // Two slots of one stage, the second three times as slow; each has one microbatch a step.
-  Workload work;
-  work.stage_of_slot = {0, 0};
-  work.forward_flops = {0.1 * kSecond};
-  work.loss_flops = 0.1 * kSecond;
-  work.in_flight = 2;
-  work.steps = 3;
-  for (int32_t step = 0; step < 3; ++step) {
-    for (int32_t slot = 0; slot < 2; ++slot) work.microbatches.push_back({step, {slot}});
-  }
-  Fleet fleet = EvenFleet(2, 0, 0);
-  fleet.gflops = {3, 1};
+  Workload work = TwoSlots();
+  const Fleet fleet = FastAndSlow();
   Evaluator evaluator(work, fleet);
   CHECK(evaluator.StepSeconds({0, 1}) == Approx(0.4));
   const StepRings rings{{0, 0}, {0.05}};
@@ -133,19 +144,9 @@ TEST_CASE("Evaluator: a cohort's next step opens when all have summed", "[routin
 }
 
 TEST_CASE("Evaluator: the next step opens when the optimizer's is done", "[routing][cohorts]") {
-  // Two slots of one stage, the second three times as slow; its optimizer takes 0.3.
-  Workload work;
-  work.stage_of_slot = {0, 0};
-  work.forward_flops = {0.1 * kSecond};
-  work.loss_flops = 0.1 * kSecond;
+  Workload work = TwoSlots();
   work.step_flops = {0.3 * kSecond};
-  work.in_flight = 2;
-  work.steps = 3;
-  for (int32_t step = 0; step < 3; ++step) {
-    for (int32_t slot = 0; slot < 2; ++slot) work.microbatches.push_back({step, {slot}});
-  }
-  Fleet fleet = EvenFleet(2, 0, 0);
-  fleet.gflops = {3, 1};
+  const Fleet fleet = FastAndSlow();
   Evaluator evaluator(work, fleet);
   CHECK(evaluator.StepSeconds({0, 1}) == Approx(0.7));
   CHECK(evaluator.Evaluate({0, 1}).busy_s.back() == Approx(0.7));
@@ -164,17 +165,8 @@ TEST_CASE("Evaluator: the next step opens when the optimizer's is done", "[routi
 
 TEST_CASE("Evaluator: with overlap a cohort waits for the sum of the step before",
           "[routing][cohorts]") {
-  Workload work;
-  work.stage_of_slot = {0, 0};
-  work.forward_flops = {0.1 * kSecond};
-  work.loss_flops = 0.1 * kSecond;
-  work.in_flight = 2;
-  work.steps = 3;
-  for (int32_t step = 0; step < 3; ++step) {
-    for (int32_t slot = 0; slot < 2; ++slot) work.microbatches.push_back({step, {slot}});
-  }
-  Fleet fleet = EvenFleet(2, 0, 0);
-  fleet.gflops = {3, 1};
+  Workload work = TwoSlots();
+  const Fleet fleet = FastAndSlow();
   Evaluator evaluator(work, fleet);
   // Behind a step of the slower one, which itself never waits.
   const StepRings hidden{{0, 0}, {0.05}, true};
