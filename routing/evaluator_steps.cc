@@ -39,14 +39,17 @@ void Evaluator::OpenTogether(double now, int32_t ring) {
   }
   end_ = std::max(end_, now);
   const bool is_idle = !is_last && working == 0;
+  double slowest = 0;  // of their optimizers
   for (int32_t slot = 0; slot < workload_.slots(); ++slot) {
     if (of_slot[static_cast<size_t>(slot)] != ring) continue;
     Server& server = servers_[static_cast<size_t>(slot)];
-    server.steps_next = !is_idle && TaskSeconds(slot, Task::kStep) > 0;
+    const double steps_s = TaskSeconds(slot, Task::kStep);
+    slowest = std::max(slowest, steps_s);
+    server.steps_next = !is_idle && steps_s > 0;
     if (!server.steps_next) OpenNext(slot);
     if (!is_idle && !server.busy) Dispatch(now, slot);
   }
-  if (is_idle) SumSoon(now, ring);
+  if (is_idle) SumSoon(now + slowest, ring);
 }
 
 void Evaluator::OpenNext(int32_t slot) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "common/check.h"
@@ -25,6 +26,12 @@ double VisitFlops(const Workload& workload, int32_t slot) {
   const int32_t stage = workload.stage_of_slot[static_cast<size_t>(slot)];
   return (1.0 + kBackwardPerForward) * workload.forward_flops[static_cast<size_t>(stage)] +
          (stage == 0 ? workload.loss_flops : 0.0);
+}
+
+// Of the optimizer, in each step in which the slot has a visit.
+double StepFlops(const Workload& workload, int32_t slot) {
+  const auto stage = static_cast<size_t>(workload.stage_of_slot[static_cast<size_t>(slot)]);
+  return workload.step_flops.empty() ? 0 : workload.step_flops[stage];
 }
 
 // A tour's messages: forward along the path, home, and all of that back again.
@@ -59,9 +66,9 @@ struct Trips {
   }
 };
 
-// Bounds of the steps of an origin add up; the slowest origin counts.
-template <typename Rtt>
-double TripBound(const Workload& workload, Rtt rtt) {
+// Bounds of the steps of an origin add up, each with its optimizer's; the slowest origin counts.
+template <typename Rtt, typename Optimizer>
+double TripBound(const Workload& workload, Rtt rtt, Optimizer optimizer) {
   std::map<std::pair<int32_t, int32_t>, Trips> trips;  // origin, step
   for (const Workload::Microbatch& microbatch : workload.microbatches) {
     trips[{microbatch.slots.front(), microbatch.step}].Add(rtt(microbatch));
@@ -70,7 +77,7 @@ double TripBound(const Workload& workload, Rtt rtt) {
   double slowest = 0;
   for (const auto& [key, trip] : trips) {
     double& total = of_origin[key.first];
-    total += trip.Bound(workload.in_flight);
+    total += trip.Bound(workload.in_flight) + optimizer(key.first);
     slowest = std::max(slowest, total);
   }
   return slowest / workload.steps;
@@ -86,8 +93,19 @@ std::vector<double> SlotFlops(const Workload& workload) {
   return flops;
 }
 
-double AnyComputeBound(const Workload& workload, const Fleet& fleet) {
+std::vector<double> FlopsWithSteps(const Workload& workload) {
   std::vector<double> flops = SlotFlops(workload);
+  std::set<std::pair<int32_t, int32_t>> steps;  // slot, step
+  for (const Workload::Microbatch& microbatch : workload.microbatches) {
+    for (const int32_t slot : microbatch.slots) steps.insert({slot, microbatch.step});
+  }
+  for (const auto& [slot, step] : steps)
+    flops[static_cast<size_t>(slot)] += StepFlops(workload, slot);
+  return flops;
+}
+
+double AnyComputeBound(const Workload& workload, const Fleet& fleet) {
+  std::vector<double> flops = FlopsWithSteps(workload);
   std::vector<double> gflops = fleet.gflops;
   std::sort(flops.begin(), flops.end(), std::greater<>());
   std::sort(gflops.begin(), gflops.end(), std::greater<>());
@@ -107,13 +125,16 @@ double AnyTripBound(const Workload& workload, const Fleet& fleet) {
       edge = std::min(edge, Travel(fleet, i, j) + Travel(fleet, j, i));
     }
   }
-  return TripBound(workload, [&](const Workload::Microbatch& microbatch) {
+  const auto rtt_of = [&](const Workload::Microbatch& microbatch) {
     double rtt = 0;
     for (const int32_t slot : microbatch.slots) {
       rtt += ComputeSeconds(VisitFlops(workload, slot), fastest);
     }
     const auto edges = static_cast<double>(microbatch.slots.size());
     return microbatch.slots.size() == 1 ? rtt : rtt + edges * edge;
+  };
+  return TripBound(workload, rtt_of, [&](int32_t slot) {
+    return ComputeSeconds(StepFlops(workload, slot), fastest);
   });
 }
 
@@ -162,7 +183,7 @@ double GilmoreLawler(const Workload& workload, const Fleet& fleet) {
 double PlacementBound(const Workload& workload, const Fleet& fleet, const Placement& placement) {
   const auto node = [&](int32_t slot) { return placement[static_cast<size_t>(slot)]; };
   const auto gflops = [&](int32_t slot) { return fleet.gflops[static_cast<size_t>(node(slot))]; };
-  const double trips = TripBound(workload, [&](const Workload::Microbatch& microbatch) {
+  const auto rtt_of = [&](const Workload::Microbatch& microbatch) {
     double rtt = 0;
     for (const int32_t slot : microbatch.slots) {
       rtt += ComputeSeconds(VisitFlops(workload, slot), gflops(slot));
@@ -170,8 +191,11 @@ double PlacementBound(const Workload& workload, const Fleet& fleet, const Placem
     ForEachMessage(microbatch,
                    [&](int32_t a, int32_t b) { rtt += Travel(fleet, node(a), node(b)); });
     return rtt;
+  };
+  const double trips = TripBound(workload, rtt_of, [&](int32_t slot) {
+    return ComputeSeconds(StepFlops(workload, slot), gflops(slot));
   });
-  const std::vector<double> flops = SlotFlops(workload);
+  const std::vector<double> flops = FlopsWithSteps(workload);
   double compute = 0;
   for (int32_t slot = 0; slot < workload.slots(); ++slot) {
     const double busy = ComputeSeconds(flops[static_cast<size_t>(slot)], gflops(slot));

@@ -1,12 +1,13 @@
 // How fast a step can be at best: the honest other end of every plan's predicted time.
 //
 // Per step, in the model of evaluator.h, averaged over the workload's steps:
-//   compute      a node computes one task at a time: its work is a bound (LB1 of the routing notes)
+//   compute      a node computes one task at a time: its work, and its optimizer's, is a bound (LB1
+//                of the routing notes)
 //   round trips  a stage-0 node has at most m of its k microbatches under way and its step ends
 //   when all
 //                are back, so the step takes at least Σ RTT / m (Little), ⌈k / m⌉ · min RTT, and
 //                max RTT (LB2), where RTT is the tour's computing and travelling time without any
-//                queue.
+//                queue; then its optimizer's step
 // Valid, not tight: queues, uplinks and the order of tasks are left out. Outer traffic is, too.
 #pragma once
 

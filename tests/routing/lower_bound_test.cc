@@ -23,6 +23,7 @@ Instance Random(uint64_t seed) {
   instance.workload.stage_of_slot = {0, 0, 1, 1, 2, 2};
   instance.workload.forward_flops = {kSecond, 0.8 * kSecond, 0.9 * kSecond};
   instance.workload.loss_flops = 0.3 * kSecond;
+  if (seed % 2 == 0) instance.workload.step_flops = {0.7 * kSecond, 0.4 * kSecond, 0.5 * kSecond};
   instance.workload.in_flight = 1 + static_cast<int32_t>(rng.Below(3));
   instance.workload.steps = 2;
   for (int32_t m = 0; m < 8; ++m) {
@@ -72,6 +73,10 @@ TEST_CASE("Bounds: a single microbatch without queues is bounded by itself", "[r
 
   CHECK(PlacementBound(workload, fleet, {0, 1}) == Approx(9.5));
   CHECK(AnyPlacementBound(workload, fleet) == Approx(9.5));
+  workload.step_flops = {0.5 * kSecond, kSecond};
+  CHECK(PlacementBound(workload, fleet, {0, 1}) == Approx(10));
+  CHECK(AnyPlacementBound(workload, fleet) == Approx(10));
+  CHECK(Evaluator(workload, fleet).StepSeconds({0, 1}) == Approx(10));
 }
 
 TEST_CASE("Assignment: agrees with trying every permutation", "[routing]") {
