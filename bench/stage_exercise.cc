@@ -11,7 +11,7 @@
 #include "kernels/backend.h"
 #include "model/weight_store.h"
 #include "node/trained_stage.h"
-#include "pipeline/plan/team_memory.h"
+#include "pipeline/plan/node_memory.h"
 
 namespace skerry {
 namespace {
@@ -120,13 +120,17 @@ absl::StatusOr<HeldBytes> MeasureStage(const StageCase& shape) {
     holds.gradients = GradientsMax(shape.config, shape.replicas, shape.holds_ends);
   }
   holds.recomputed = shape.recomputed;
+  holds.offloads = shape.offloads;
   const int32_t first = shape.holds_ends ? 0 : shape.config.model.layers - shape.layers;
   const StageAssignment stage{first, first + shape.layers, {}};
   const int64_t before = HeapBytes();
   ResetHeapPeak();
   std::vector<TrainedStage::Device> devices(static_cast<size_t>(shape.devices));
-  for (TrainedStage::Device& device : devices)
-    device.backend = CreateCpuBackend(1, ComputeTypeOf(shape.config.inner));
+  const DType compute = ComputeTypeOf(shape.config.inner);
+  for (TrainedStage::Device& device : devices) {
+    device.backend = shape.device ? shape.device(compute) : CreateCpuBackend(1, compute);
+    if (shape.offloads) device.host = CreateCpuBackend(1);
+  }
   SKERRY_ASSIGN_OR_RETURN(
       const std::unique_ptr<StageWork> work,
       TrainedStage::Create(shape.config, stage, shape.holds_ends, std::move(devices),
@@ -137,9 +141,10 @@ absl::StatusOr<HeldBytes> MeasureStage(const StageCase& shape) {
   bytes.heap = HeapBytesPeak() - before;
   const int64_t payloads = holds.microbatches * work->boundary_bytes();
   bytes.stage = work->HeldBytesPeak() + payloads + delta_bytes;
-  bytes.model =
-      shape.devices *
-      MemoryOfEach(shape.config, shape.layers, shape.holds_ends, holds, shape.devices).total();
+  const int64_t host = shape.device ? 1 : 0;
+  bytes.memory =
+      MemoryIn(shape.config, shape.layers, shape.holds_ends, holds, {0, host, shape.devices});
+  bytes.model = bytes.memory.total();
   return bytes;
 }
 

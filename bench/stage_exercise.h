@@ -1,11 +1,15 @@
-// What a production stage holds at worst, measured: a TrainedStage on the CPU backend in the hands
+// What a production stage holds at worst, measured: a TrainedStage in the hands
 // of a caller that does what a node may have to do, in the worst order the protocol allows.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 
 #include "absl/status/statusor.h"
 #include "common/run_config.h"
+#include "node/trained_stage.h"
+#include "pipeline/plan/node_memory.h"
 
 namespace skerry {
 
@@ -17,13 +21,17 @@ struct StageCase {
   int32_t replicas = 1;        // of this stage
   bool offers_plenty = true;   // of memory: as many gradients wait as there is use for
   int32_t recomputed = 0;      // layers
-  int32_t devices = 1;         // that share it: equal parts of the processor
+  bool offloads = false;       // the optimizer, where devices have a host
+  int32_t devices = 1;         // that share it
+  // Makes each, with memory of its own; none: equal parts of the processor.
+  std::function<std::unique_ptr<Backend>(DType compute)> device = {};
 };
 
 struct HeldBytes {
   int64_t heap = 0;   // by the allocator: the peak over what was held before the stage was built
   int64_t stage = 0;  // by a node's own books: as its heartbeats say
-  int64_t model = 0;  // by pipeline/plan/memory_model.h
+  NodeMemory memory;  // by pipeline/plan/node_memory.h
+  int64_t model = 0;  // all of that
   double error() const { return static_cast<double>(model) / static_cast<double>(heap) - 1; }
 };
 

@@ -185,6 +185,8 @@ inline bool IsSharded(const OuterConfig& outer, int64_t planned_replicas) {
 // layer's input, from which it is computed again; same bits. kAuto: the latter for as many layers
 // as the node's memory asks for (pipeline/plan/memory_model.h). On the wire.
 enum class Recompute : uint8_t { kAuto, kNever, kAlways, kLast = kAlways };
+// When nodes keep the inner optimizer's state in their host's memory. On the wire.
+enum class Offload : uint8_t { kAuto, kNever, kAlways, kLast = kAlways };
 
 struct PipelineConfig {
   int32_t stages = 0;  // 0: the planner chooses (at least 3 when nodes and layers allow)
@@ -200,6 +202,7 @@ struct PipelineConfig {
   DeltaCodec slow_link_codec = DeltaCodec::kNone;
   bool detours = true;  // a stage-0 node leads late microbatches around who is late
   Recompute recompute = Recompute::kAuto;
+  Offload offload = Offload::kAuto;
   // Of the visits of microbatches to stages after the first: share that another replica repeats.
   float work_checks = 0;
   bool operator==(const PipelineConfig&) const = default;

@@ -176,6 +176,7 @@ class DeviceCodec final : public Codec {
     return host_.CheckAndAccumulate(bytes, weight, sum);
   }
 
+  bool HasRoom(int64_t count) const;
   const float* Copy(std::span<const float> of, int64_t first, int64_t count, int slot) const;
   const float* CopyRest(const DeltaSource& source, int64_t first, int64_t count) const;
   absl::Status EncodePiece(const DeltaSource& source, int64_t first, uint8_t* symbols) const;
@@ -187,15 +188,26 @@ class DeviceCodec final : public Codec {
   int64_t piece_;
   // Scratch of the owning thread, made when it is first needed.
   mutable DeviceCodecs symbols_;
-  mutable float* values_ = nullptr;  // base, theta, residual of a piece
+  mutable float* values_ = nullptr;  // base, theta, residual of a piece, `room_` each
+  mutable int64_t room_ = 0;
   mutable std::vector<float> widened_;
 };
+
+bool DeviceCodec::HasRoom(int64_t count) const {
+  constexpr int64_t kTerms = 3;
+  if (count <= room_) return true;
+  if (values_ != nullptr) table_.release(device_, values_);
+  const int64_t bytes = kTerms * count * static_cast<int64_t>(sizeof(float));
+  values_ = static_cast<float*>(table_.allocate(device_, bytes));
+  room_ = values_ == nullptr ? 0 : count;
+  return values_ != nullptr;
+}
 
 // Null for a term that is left out.
 const float* DeviceCodec::Copy(std::span<const float> of, int64_t first, int64_t count,
                                int slot) const {
   if (of.empty()) return nullptr;
-  float* to = values_ + slot * piece_;
+  float* to = values_ + slot * room_;
   table_.upload(device_, of.data() + first, to, count * static_cast<int64_t>(sizeof(float)));
   return to;
 }
@@ -229,13 +241,8 @@ absl::Status DeviceCodec::EncodePiece(const DeltaSource& source, int64_t first,
 
 std::optional<size_t> DeviceCodec::EncodeInto(const DeltaSource& source,
                                               std::span<uint8_t> out) const {
-  constexpr int64_t kTerms = 3;
   const auto n = static_cast<int64_t>(source.base.size());
-  if (values_ == nullptr) {
-    values_ = static_cast<float*>(
-        table_.allocate(device_, kTerms * piece_ * static_cast<int64_t>(sizeof(float))));
-  }
-  if (values_ == nullptr) return host_.EncodeInto(source, out);
+  if (!HasRoom(std::min(n, piece_))) return host_.EncodeInto(source, out);
   Bytes symbols(IsItsOwnSymbols(kind_) ? 0 : static_cast<size_t>(SymbolBytes(kind_, n)));
   uint8_t* to = symbols.empty() ? out.data() : symbols.data();
   for (int64_t first = 0; first < n; first += piece_) {

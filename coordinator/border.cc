@@ -75,6 +75,7 @@ Hello CleanHello(Hello hello) {
   hello.device.gflops = InRange(hello.device.gflops, kGflopsMax);
   hello.device.bf16_gflops = InRange(hello.device.bf16_gflops, kGflopsMax);
   hello.device.memory_bytes = std::max<int64_t>(hello.device.memory_bytes, 0);
+  hello.device.host_bytes = std::max<int64_t>(hello.device.host_bytes, 0);
   hello.plan_version = std::max<int64_t>(hello.plan_version, 0);
   hello.step = std::max<int64_t>(hello.step, 0);
   hello.base_version = std::max<int64_t>(hello.base_version, 0);

@@ -11,9 +11,9 @@
 #include "coordinator/listings.h"
 #include "coordinator/planning.h"
 #include "coordinator/round_traffic.h"
+#include "pipeline/plan/node_memory.h"
 #include "pipeline/plan/reducer_shares.h"
 #include "pipeline/plan/route.h"
-#include "pipeline/plan/team_memory.h"
 #include "routing/cost_model.h"
 
 namespace skerry {
@@ -264,7 +264,7 @@ void CoordinatorActor::FinishWhenDone(Context& context) {
 static int64_t ModelBytes(const RunConfig& config, const std::optional<PipelinePlan>& plan,
                           int32_t stage, const DeviceProfile& device) {
   if (!plan || stage < 0) return 0;
-  return HeldOnAll(config, *plan, stage, device);
+  return MemoryIn(config, *plan, stage, OfferOf(device)).total();
 }
 
 void CoordinatorActor::EmitFinished(Context& context) {

@@ -7,9 +7,9 @@
 #include "absl/strings/str_format.h"
 #include "common/round_clock.h"
 #include "coordinator/cohort_listing.h"
+#include "pipeline/plan/node_memory.h"
 #include "pipeline/plan/outer_choice.h"
 #include "pipeline/plan/route.h"
-#include "pipeline/plan/team_memory.h"
 
 namespace skerry {
 
@@ -240,7 +240,7 @@ Json NodesJson(const RunState& state, const RunConfig& config, const Json& statu
     const bool takes_part = slot && !IsDead(*state.plan, id);
     const int32_t stage = slot ? slot->stage : -1, replica = slot ? slot->replica : -1;
     Json model;
-    if (stage >= 0) model = HeldOnAll(settled, *state.plan, stage, record.device);
+    if (stage >= 0) model = MemoryIn(settled, *state.plan, stage, OfferOf(record.device)).total();
     nodes.push_back({{"id", id.Hex()},
                      {"region", record.region},
                      {"endpoint", record.endpoint},
@@ -251,6 +251,7 @@ Json NodesJson(const RunState& state, const RunConfig& config, const Json& statu
                      {"gflops", record.device.gflops},
                      {"bf16_gflops", record.device.bf16_gflops},
                      {"memory_bytes", record.device.memory_bytes},
+                     {"host_memory_bytes", record.device.host_bytes},
                      {"memory_model_bytes", model},
                      {"memory_held_bytes", HeldBytes(status, id)},
                      {"alive", record.alive},
@@ -278,9 +279,15 @@ static std::string SlotText(int stage, int replica, int cohort) {
          (cohort < 0 ? "" : absl::StrFormat(" c%d", cohort));
 }
 
+// "24.0", of GPUs and what their host has besides "24.0+62.5".
+static std::string OfferedText(const Json& node) {
+  const Json& host = node["host_memory_bytes"];
+  return GibText(node["memory_bytes"]) + (host == 0 ? "" : "+" + GibText(host));
+}
+
 std::string NodesTable(const Json& nodes) {
   std::string text =
-      absl::StrFormat("%-9s %-12s %-7s %-8s %-17s %9s %9s %9s %9s %9s %8s %-8s  %s\n", "node",
+      absl::StrFormat("%-9s %-12s %-7s %-8s %-17s %9s %9s %11s %9s %9s %8s %-8s  %s\n", "node",
                       "region", "slot", "is", "reachable", "GFLOP/s", "in bf16", "GiB", "model",
                       "measured", "screened", "sizes", "device");
   for (const Json& node : nodes) {
@@ -288,11 +295,11 @@ std::string NodesTable(const Json& nodes) {
     const int stage = node["stage"], replica = node["replica"];
     const int cohort = node.value("cohort", -1);
     text += absl::StrFormat(
-        "%-9s %-12s %-7s %-8s %-17s %9.1f %9s %9s %9s %9s %8d %-8s  %s\n",
+        "%-9s %-12s %-7s %-8s %-17s %9.1f %9s %11s %9s %9s %8d %-8s  %s\n",
         node["id"].get<std::string>().substr(0, 8), node["region"].get<std::string>(),
         part ? SlotText(stage, replica, cohort) : "-", node["is"].get<std::string>(),
         node["reachable"].get<std::string>() + (node["relays"].get<bool>() ? ", relay" : ""),
-        node["gflops"].get<double>(), RateText(node["bf16_gflops"]), GibText(node["memory_bytes"]),
+        node["gflops"].get<double>(), RateText(node["bf16_gflops"]), OfferedText(node),
         GibText(node["memory_model_bytes"]), GibText(node["memory_held_bytes"]),
         node["rounds_screened"].get<int64_t>(), SizesWord(node["sizes"]),
         node["device"].get<std::string>());
@@ -302,13 +309,13 @@ std::string NodesTable(const Json& nodes) {
 
 namespace {
 
-// Layers of its stage that a node computes again on the way back, for want of memory.
-int32_t RecomputedBy(const RunState& state, const RunConfig& settled, int32_t stage,
-                     const NodeId& node) {
+// What a node holds of its stage: what it puts off for want of memory.
+StageHolds HeldBy(const RunState& state, const RunConfig& settled, int32_t stage,
+                  const NodeId& node) {
   const auto record = state.nodes.find(node);
-  const int64_t bytes =
-      record == state.nodes.end() ? 0 : OfferedFor(settled, record->second.device);
-  return HoldsOf(settled, *state.plan, stage, bytes).recomputed;
+  const MemoryOffer offer =
+      record == state.nodes.end() ? MemoryOffer{} : OfferOf(record->second.device);
+  return HoldsOf(settled, *state.plan, stage, offer);
 }
 
 }  // namespace
@@ -322,9 +329,11 @@ Json PlanJson(const RunState& state, const RunConfig& config) {
     const auto index = static_cast<int32_t>(stages.size());
     Json replicas = Json::array();
     for (const NodeId& node : stage.replicas) {
+      const StageHolds holds = HeldBy(state, settled, index, node);
       replicas.push_back({{"node", node.Hex()},
                           {"dead", IsDead(plan, node)},
-                          {"recomputed_layers", RecomputedBy(state, settled, index, node)}});
+                          {"recomputed_layers", holds.recomputed},
+                          {"offloaded", holds.offloads}});
     }
     stages.push_back({{"first_layer", stage.first_layer},
                       {"last_layer", stage.last_layer},
@@ -369,11 +378,10 @@ std::string PlanText(const RunState& state, const RunConfig& config) {
         absl::StrFormat("  stage %d, layers %d to %d:", i, stage.first_layer, stage.last_layer - 1);
     for (const NodeId& node : stage.replicas) {
       const auto record = state.nodes.find(node);
-      const int32_t again = RecomputedBy(state, settled, static_cast<int32_t>(i), node);
+      const StageHolds holds = HeldBy(state, settled, static_cast<int32_t>(i), node);
       const std::string region = record == state.nodes.end() ? "?" : record->second.region;
       text += absl::StrFormat(" %s (%s%s%s)", node.Short(), region.empty() ? "no region" : region,
-                              again > 0 ? absl::StrFormat(", %d layers recomputed", again) : "",
-                              IsDead(plan, node) ? ", dead" : "");
+                              PutOffText(holds), IsDead(plan, node) ? ", dead" : "");
     }
     text += "\n";
   }

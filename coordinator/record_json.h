@@ -52,6 +52,7 @@ inline void to_json(nlohmann::json& json, const DeviceProfile& device) {
           {"memory_bytes", device.memory_bytes},
           {"bf16_gflops", device.bf16_gflops}};
   if (!device.network.empty()) json["network"] = device.network;
+  if (device.host_bytes > 0) json["host_bytes"] = device.host_bytes;
 }
 inline void from_json(const nlohmann::json& json, DeviceProfile& device) {
   device.name = json.value("name", "");
@@ -60,6 +61,7 @@ inline void from_json(const nlohmann::json& json, DeviceProfile& device) {
   device.memory_bytes = json.value("memory_bytes", int64_t{0});
   device.bf16_gflops = json.value("bf16_gflops", 0.0);
   device.network = json.value("network", "");
+  device.host_bytes = json.value("host_bytes", int64_t{0});
 }
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Slot, stage, replica)
 // Older journals know no shares.

@@ -55,13 +55,17 @@ void StageOptimizer::SetRates(const std::vector<double>& rates) {
 
 absl::StatusOr<std::unique_ptr<StageOptimizer>> StageOptimizer::Create(
     const InnerConfig& config, const ParameterLayout* layout, Backend* backend,
-    std::optional<GroupPart> part) {
+    std::optional<GroupPart> part, Backend* host) {
+  SKERRY_CHECK(host == nullptr || config.optimizer == InnerOptimizer::kAdamW);
   const GroupPart own = part.value_or(GroupPart{0, layout->size()});
   std::unique_ptr<StageOptimizer> optimizer(new StageOptimizer(config, layout, backend, own));
+  if (host != nullptr) {
+    SKERRY_ASSIGN_OR_RETURN(optimizer->host_, HostOptimizer::Create(own.size, backend, host));
+  }
   if (config.optimizer != InnerOptimizer::kSgd) {
     const int64_t moments = std::max<int64_t>(own.size, 1);
-    SKERRY_ASSIGN_OR_RETURN(optimizer->first_moment_, backend->Allocate(moments));
-    SKERRY_ASSIGN_OR_RETURN(optimizer->second_moment_, backend->Allocate(moments));
+    SKERRY_ASSIGN_OR_RETURN(optimizer->first_moment_, optimizer->holder().Allocate(moments));
+    SKERRY_ASSIGN_OR_RETURN(optimizer->second_moment_, optimizer->holder().Allocate(moments));
     optimizer->Reset();
   }
   if (config.optimizer == InnerOptimizer::kMuon) {
@@ -73,16 +77,16 @@ absl::StatusOr<std::unique_ptr<StageOptimizer>> StageOptimizer::Create(
 void StageOptimizer::Reset() {
   steps_ = 0;
   if (first_moment_ == nullptr) return;
-  backend_->Fill(first_moment_->data(), 0, part_.size);
-  backend_->Fill(second_moment_->data(), 0, part_.size);
+  holder().Fill(first_moment_->data(), 0, part_.size);
+  holder().Fill(second_moment_->data(), 0, part_.size);
 }
 
 void StageOptimizer::ReadMoments(std::span<float> first, std::span<float> second) const {
   SKERRY_CHECK(std::ssize(first) == moments() && std::ssize(second) == moments());
   if (first_moment_ == nullptr) return;
-  backend_->Download(first_moment_->data(), first);
-  backend_->Download(second_moment_->data(), second);
-  backend_->Synchronize();
+  holder().Download(first_moment_->data(), first);
+  holder().Download(second_moment_->data(), second);
+  holder().Synchronize();
 }
 
 absl::Status StageOptimizer::WriteMoments(int64_t steps, std::span<const float> first,
@@ -94,9 +98,9 @@ absl::Status StageOptimizer::WriteMoments(int64_t steps, std::span<const float> 
   }
   steps_ = steps;
   if (first_moment_ == nullptr) return absl::OkStatus();
-  backend_->Upload(first, first_moment_->data());
-  backend_->Upload(second, second_moment_->data());
-  backend_->Synchronize();
+  holder().Upload(first, first_moment_->data());
+  holder().Upload(second, second_moment_->data());
+  holder().Synchronize();
   return absl::OkStatus();
 }
 
@@ -173,10 +177,15 @@ absl::Status StageOptimizer::StepWith(std::span<const double> squares, float lea
     } else if (is_sgd) {
       backend_->Sgd(rate, tensors, arrays);
     } else {
-      backend_->AdamW({rate, config_.beta1, config_.beta2, config_.epsilon, steps_}, tensors,
-                      arrays);
+      const AdamWStep step = {rate, config_.beta1, config_.beta2, config_.epsilon, steps_};
+      if (host_ == nullptr) {
+        backend_->AdamW(step, tensors, arrays);
+      } else {
+        host_->AdamW(step, tensors, arrays);
+      }
     }
   }
+  if (host_ != nullptr) weights->Changed();
   return absl::OkStatus();
 }
 

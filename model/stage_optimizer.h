@@ -16,6 +16,7 @@
 #include "common/run_config.h"
 #include "kernels/backend.h"
 #include "kernels/group/group.h"
+#include "model/host_optimizer.h"
 #include "model/orthogonal_step.h"
 #include "model/parameter_layout.h"
 #include "model/weight_store.h"
@@ -29,10 +30,11 @@ namespace skerry {
 class StageOptimizer {
  public:
   // Of the whole arena, or of `part` of it; with Muon a part ends between tensors, as a direction
-  // is a whole matrix's. ResourceExhausted if the moments do not fit.
+  // is a whole matrix's. With a `host`, AdamW's only, the moments are in its memory and it makes
+  // the steps (model/host_optimizer.h). ResourceExhausted if the moments do not fit.
   static absl::StatusOr<std::unique_ptr<StageOptimizer>> Create(
       const InnerConfig& config, const ParameterLayout* layout, Backend* backend,
-      std::optional<GroupPart> part = std::nullopt);
+      std::optional<GroupPart> part = std::nullopt, Backend* host = nullptr);
 
   // One step. `gradient_sum` [layout.size()] is over `microbatches` ≥ 1. InvalidArgument, naming
   // the block, if a gradient is not finite; then nothing has changed.
@@ -47,10 +49,11 @@ class StageOptimizer {
   // Of each of the layout's blocks: what the learning rate is multiplied by. Until then 1.
   void SetRates(const std::vector<double>& rates);
 
-  // Of the moments, and Muon's scratch.
+  // Of the moments, and Muon's scratch, or the pieces that cross to the host.
   int64_t HeldBytes() const {
     return 2 * moments() * static_cast<int64_t>(sizeof(float)) +
-           (orthogonal_ == nullptr ? 0 : orthogonal_->HeldBytes());
+           (orthogonal_ == nullptr ? 0 : orthogonal_->HeldBytes()) +
+           (host_ == nullptr ? 0 : host_->HeldBytes());
   }
 
   // Forgets the moments; bias correction begins anew.
@@ -74,9 +77,12 @@ class StageOptimizer {
   void StepOrthogonally(size_t tensor, float learning_rate, const float* gradient_sum,
                         WeightStore* weights);
 
+  Backend& holder() const { return host_ == nullptr ? *backend_ : host_->host(); }  // of moments
+
   InnerConfig config_;
   const ParameterLayout* layout_;
   Backend* backend_;
+  std::unique_ptr<HostOptimizer> host_;                   // nullptr: the backend makes the steps
   GroupPart part_;                                        // of the arena: what it steps
   std::unique_ptr<Buffer> first_moment_, second_moment_;  // [part]; nullptr with SGD
   std::vector<UpdateRange> blocks_;                       // the part's share of each

@@ -82,9 +82,10 @@ absl::StatusOr<std::unique_ptr<StageTeam>> StageTeam::Create(const RunConfig& co
     Member member;
     member.part = parts[used.size()];
     SKERRY_ASSIGN_OR_RETURN(
-        member.trainer, StageTrainer::Create(own, stage.first_layer, stage.last_layer,
-                                             stage.holds_ends, devices[i].backend,
-                                             stage.recomputed_layers, {sequences, member.part}));
+        member.trainer,
+        StageTrainer::Create(own, stage.first_layer, stage.last_layer, stage.holds_ends,
+                             devices[i].backend, stage.recomputed_layers,
+                             {sequences, member.part, devices[i].host}));
     member.squares.resize(member.trainer->layout().blocks().size());
     team->squares_.resize(member.squares.size());
     member.first_token = first_token;

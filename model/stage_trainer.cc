@@ -60,14 +60,14 @@ absl::StatusOr<std::unique_ptr<StageTrainer>> StageTrainer::Create(
   if (share.of_sequences > 0) {
     trainer->shape_.mean_tokens = int64_t{share.of_sequences} * config.model.context;
   }
-  SKERRY_RETURN_IF_ERROR(trainer->AllocateBuffers(share.steps));
+  SKERRY_RETURN_IF_ERROR(trainer->AllocateBuffers(share));
   std::vector<float> initial(static_cast<size_t>(trainer->layout_.size()));
   InitializeParameters(config.seed, config.model, trainer->layout_, initial);
   trainer->WriteParameters(initial);
   return trainer;
 }
 
-absl::Status StageTrainer::AllocateBuffers(std::optional<GroupPart> steps) {
+absl::Status StageTrainer::AllocateBuffers(const DeviceShare& share) {
   SKERRY_ASSIGN_OR_RETURN(weights_, WeightStore::Create(layout_.size(), backend_));
   SKERRY_ASSIGN_OR_RETURN(accumulator_, backend_->Allocate(layout_.size()));
   FloatCarver counted(nullptr);
@@ -75,8 +75,8 @@ absl::Status StageTrainer::AllocateBuffers(std::optional<GroupPart> steps) {
   SKERRY_ASSIGN_OR_RETURN(workspace_, backend_->Allocate(counted.used()));
   FloatCarver carver(workspace_->data());
   scratch_ = std::make_unique<Scratch>(shape_, holds_ends_, recomputed_ > 0, carver);
-  SKERRY_ASSIGN_OR_RETURN(optimizer_,
-                          StageOptimizer::Create(config_.inner, &layout_, backend_, steps));
+  SKERRY_ASSIGN_OR_RETURN(optimizer_, StageOptimizer::Create(config_.inner, &layout_, backend_,
+                                                             share.steps, share.host));
   FloatCarver stash(nullptr);
   StashViews(stash);
   // A stage 0 without layers keeps only tokens; its stash is one float.

@@ -43,6 +43,7 @@ struct MicrobatchKey {
 struct DeviceShare {
   int32_t of_sequences = 0;        // of a microbatch; config.pipeline says how many are its own
   std::optional<GroupPart> steps;  // of the parameters: what its optimizer steps
+  Backend* host = nullptr;         // which has its moments and makes its steps (StageOptimizer)
 };
 
 // Owned by the thread that owns the backend, which outlives it.
@@ -137,7 +138,7 @@ class StageTrainer {
   };
 
   StageTrainer(const RunConfig& config, ParameterLayout layout, Backend* backend);
-  absl::Status AllocateBuffers(std::optional<GroupPart> steps);
+  absl::Status AllocateBuffers(const DeviceShare& share);
   absl::Status Stepped(const absl::Status& status, int64_t step);
   absl::StatusOr<Microbatch> Begin(MicrobatchKey key);
   std::vector<BlockStash> StashViews(FloatCarver& carver) const;

@@ -17,6 +17,7 @@
 #include "node/device_choice.h"
 #include "node/device_probe.h"
 #include "node/network_cards.h"
+#include "pipeline/plan/node_memory.h"
 
 namespace skerry {
 namespace {
@@ -142,10 +143,10 @@ void PrintProfile(const DeviceProfile& profile) {
       "\nTo a coordinator it would announce:\n"
       "  device           %s\n"
       "  speed            %s\n"
-      "  memory free      %.1f GiB\n"
+      "  memory free      %s\n"
       "  results          the same as those of devices that say: %s\n",
-      profile.name.c_str(), RatesText(profile).c_str(),
-      static_cast<double>(profile.memory_bytes) / (1 << 30), profile.numeric_profile.c_str());
+      profile.name.c_str(), RatesText(profile).c_str(), OfferText(OfferOf(profile)).c_str(),
+      profile.numeric_profile.c_str());
 }
 
 // What the kernel says of the ways out of this machine; what they carry is measured in a run.
@@ -293,6 +294,7 @@ absl::Status BenchMachine(BenchOptions options) {
                        {"gflops", profile.gflops},
                        {"bf16_gflops", profile.bf16_gflops},
                        {"memory_bytes", profile.memory_bytes},
+                       {"host_bytes", profile.host_bytes},
                        {"numeric_profile", profile.numeric_profile}};
   const std::vector<NetworkCard> cards = NetworkCards();
   const std::vector<std::string> ways = WaysBetween(devices);

@@ -14,7 +14,7 @@
 #include "kernels/measure.h"
 #include "kernels/plugin/gpu_backend.h"
 #include "kernels/plugin/gpu_ways.h"
-#include "pipeline/plan/team_memory.h"
+#include "pipeline/plan/node_memory.h"
 
 namespace skerry {
 namespace {
@@ -84,6 +84,7 @@ absl::StatusOr<DeviceProfile> ProbeDevice(const DeviceChoice& device) {
   profile.numeric_profile = backend.numeric_profile();
   profile.gflops = MeasureGflops(backend);
   profile.memory_bytes = MemoryFree(backend);
+  if (on_device >= 0) profile.host_bytes = HostMemoryFree();
   return profile;
 }
 
@@ -103,6 +104,9 @@ TeamProfile TeamOf(std::vector<DeviceProfile> devices, std::span<const DeviceCho
     const DeviceProfile& device = team.devices[i];
     const int64_t memory = device.memory_bytes / (choices[i].gpu ? 1 : on_host);
     whole.memory_bytes = i == 0 ? memory : std::min(whole.memory_bytes, memory);
+    // Where the processor trains too nothing is told apart: its share of a stage is there as well.
+    const int64_t host = on_host > 0 ? 0 : device.host_bytes;
+    whole.host_bytes = i == 0 ? host : std::min(whole.host_bytes, host);
     whole.gflops += device.gflops;
     whole.bf16_gflops += device.bf16_gflops;
     all_have_bf16 = all_have_bf16 && device.bf16_gflops > 0;

@@ -125,8 +125,8 @@ struct Membership {
 
 // Why a stay ended, where it is not over for good.
 struct StayEnd {
-  bool rests = false;                  // it left because of its volunteer's limits
-  std::optional<int64_t> offers_next;  // memory ran out: so many bytes
+  bool rests = false;                      // it left because of its volunteer's limits
+  std::optional<MemoryOffer> offers_next;  // memory ran out
 };
 
 // One stay in the run.
@@ -212,6 +212,10 @@ absl::StatusOr<std::vector<TrainedStage::Device>> Open(const Devices& devices, D
           BytesText(order.host_bytes), BytesText(HostMemoryFree()));
     }
     opened.push_back({std::move(backend), devices.rates[i]});
+    if (order.offloads && device.gpu) {
+      const auto sharing = static_cast<int>(devices.chosen.size());
+      opened.back().host = CreateCpuBackend(std::max(1, device.threads / sharing));
+    }
   }
   return opened;
 }
@@ -242,13 +246,16 @@ absl::Status KeepLimits(const LimitChange& change, const fs::path& home) {
   return SaveLimits((home / kLimitsFile).string(), limits);
 }
 
-// Of the host there is --memory for all devices that are on it; of a GPU for each.
+// Of the host there is --memory for all devices that are on it; of a GPU for each, beside
+// --host-memory.
 void BoundMemory(const JoinOptions& options, const Devices& devices, DeviceProfile& offered) {
+  const auto bytes = [](double gib) { return static_cast<int64_t>(gib * (int64_t{1} << 30)); };
+  if (options.host_memory_gib > 0)
+    offered.host_bytes = std::min(offered.host_bytes, bytes(options.host_memory_gib));
   if (options.memory_gib <= 0) return;
   const auto on_host = std::count_if(devices.chosen.begin(), devices.chosen.end(),
                                      [](const DeviceChoice& device) { return !device.gpu; });
-  const auto most =
-      static_cast<int64_t>(options.memory_gib * (int64_t{1} << 30)) / std::max<int64_t>(1, on_host);
+  const int64_t most = bytes(options.memory_gib) / std::max<int64_t>(1, on_host);
   offered.memory_bytes = std::min(offered.memory_bytes, most);
 }
 
@@ -300,11 +307,12 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
       return kInterruptedExit;
     StayEnd end;
     SKERRY_ASSIGN_OR_RETURN(const int exit_code, Stay(member, ration, desk, end));
-    if (end.offers_next && *end.offers_next >= kProcessBytes) {
-      int64_t& offers = member.node.device.memory_bytes;
+    if (end.offers_next && end.offers_next->device_bytes >= kProcessBytes) {
+      DeviceProfile& offers = member.node.device;
       Say(absl::StrFormat("memory ran out: joining again, offering %s instead of %s",
-                          BytesText(*end.offers_next), BytesText(offers)));
-      offers = *end.offers_next;
+                          OfferText(*end.offers_next), OfferText(OfferOf(offers))));
+      offers.memory_bytes = end.offers_next->device_bytes;
+      offers.host_bytes = end.offers_next->host_bytes;
       continue;
     }
     if (!end.rests || exit_code != 0) return exit_code;

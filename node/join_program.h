@@ -31,10 +31,11 @@ struct JoinOptions {
   LimitChange limits;      // kept in the home from now on
   bool relay = false;      // forward sealed frames of pairs that cannot reach each other
   DeviceWish device = DeviceWish::kAuto;
-  std::string devices;    // several that are one replica (ChooseDevices); "" for `device`
-  int threads = 0;        // 0: all that affinity and CPU quota leave
-  std::string metrics;    // where /metrics is answered: host:port; "": nowhere
-  double memory_gib = 0;  // what it offers at most; 0: all that is free
+  std::string devices;         // several that are one replica (ChooseDevices); "" for `device`
+  int threads = 0;             // 0: all that affinity and CPU quota leave
+  std::string metrics;         // where /metrics is answered: host:port; "": nowhere
+  double memory_gib = 0;       // what it offers at most; 0: all that is free
+  double host_memory_gib = 0;  // the same of the host's, where it trains on GPUs
   CacheWish cache;
   bool no_traces = false;           // does not tell when its device did what
   std::string log_format = "text";  // or "json": lines for programs, and no screen

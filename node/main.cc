@@ -242,6 +242,11 @@ void AddJoinOptions(CLI::App& command, JoinOptions* join) {
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1e6));
   command
+      .add_option("--host-memory", join->host_memory_gib,
+                  "with GPUs: the same of the computer's own memory")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1e6));
+  command
       .add_option("--cache", join->cache.gib,
                   "GiB of the disk for training data of earlier runs; what the run needs it has")
       ->capture_default_str()

@@ -8,7 +8,6 @@
 #include "common/status.h"
 #include "node/node_results.h"
 #include "pipeline/plan/route.h"
-#include "pipeline/plan/team_memory.h"
 
 namespace skerry {
 namespace {
@@ -73,19 +72,6 @@ void NodeActor::Fail(Context& context, const absl::Status& status) {
   const std::string reason = ErrorText(status);
   Send(context, options_.coordinator, skerry::Leave{reason});
   context.Stop(1, reason);
-}
-
-void NodeActor::FailAtWork(Context& context, const absl::Status& status) {
-  if (state_ == State::kStopped) return;
-  if (absl::IsResourceExhausted(status)) {
-    const int64_t offered = options_.device.memory_bytes;
-    offer_after_shortage_ =
-        OfferAfterShortage(offered, EachOf(*config_, plan_, stage_, options_.device).needed());
-    context.Event("out_of_memory",
-                  absl::StrFormat(R"("stage":%d,"offered_bytes":%d,"offers_next_bytes":%d)", stage_,
-                                  offered, *offer_after_shortage_));
-  }
-  Fail(context, status);
 }
 
 void NodeActor::Leave(Context& context, const std::string& reason) {
@@ -186,20 +172,6 @@ void NodeActor::Prepare(Context& context) {
   if (stage_ != 0 || HasData(context)) BuildStage(context);
 }
 
-StageHolds NodeActor::Holds() const {
-  return HoldsOf(*config_, plan_, stage_, OfferedFor(*config_, options_.device));
-}
-
-StageOrder NodeActor::OrderFor() const {
-  const StageMemory each = EachOf(*config_, plan_, stage_, options_.device);
-  const int64_t devices = DevicesInUse(*config_, options_.device);
-  // What GPUs leave to the host: outer state, messages, and the weights that these are made of.
-  const int64_t on_host =
-      devices * (each.outer + each.codec + each.buffers + each.handover + each.checkpoint);
-  return {plan_.stages[static_cast<size_t>(stage_)], stage_ == 0, Holds().recomputed, each.total(),
-          on_host + each.weights};
-}
-
 void NodeActor::BuildStage(Context& context) {
   results_ = std::make_shared<Results>();
   heavy_ = Heavy::kBuild;
@@ -273,9 +245,10 @@ void NodeActor::StartTraining(Context& context, int64_t step) {
   state_ = State::kTraining;
   context.Event(
       "training",
-      absl::StrFormat(R"("stage":%d,"first_layer":%d,"last_layer":%d,"recomputed_layers":%d)",
+      absl::StrFormat(R"("stage":%d,"first_layer":%d,"last_layer":%d,"recomputed_layers":%d%s)",
                       stage_, plan_.stages[static_cast<size_t>(stage_)].first_layer,
-                      plan_.stages[static_cast<size_t>(stage_)].last_layer, Holds().recomputed));
+                      plan_.stages[static_cast<size_t>(stage_)].last_layer, Holds().recomputed,
+                      Holds().offloads ? R"(,"optimizer":"host")" : ""));
   ReplayEarly(context);
   Advance(context);
 }

@@ -33,6 +33,7 @@
 #include "node/shard_fetcher.h"
 #include "node/shard_giver.h"
 #include "node/shard_store.h"
+#include "node/stage_order.h"
 #include "node/state_fetcher.h"
 #include "node/state_transfer.h"
 #include "node/sum_checks.h"
@@ -41,22 +42,10 @@
 #include "pipeline/exec/lateness.h"
 #include "pipeline/exec/stage_actor.h"
 #include "pipeline/exec/stage_work.h"
-#include "pipeline/plan/memory_model.h"
+#include "pipeline/plan/node_memory.h"
 #include "wire/actor.h"
 
 namespace skerry {
-
-struct StageOrder {  // what a node is to build
-  StageAssignment stage;
-  bool holds_ends = false;        // embedding, final norm and head too
-  int32_t recomputed_layers = 0;  // model/stage_trainer.h
-  int64_t needs_bytes = 0;        // of each device, by the memory model, without its margin
-  int64_t host_bytes = 0;         // besides, where devices have memory of their own
-};
-
-// Builds the arithmetic of a stage; runs on the device thread.
-using StageWorkFactory = std::function<absl::StatusOr<std::unique_ptr<StageWork>>(
-    const RunConfig& config, const StageOrder& order, const std::vector<ShardName>& shards)>;
 
 struct NodeActorOptions {
   NodeId self;
@@ -90,7 +79,7 @@ class NodeActor final : public Actor {
   explicit NodeActor(NodeActorOptions options);
 
   // It has stopped because its stage ran out of memory: what to offer when it joins again.
-  std::optional<int64_t> offer_after_shortage() const { return offer_after_shortage_; }
+  std::optional<MemoryOffer> offer_after_shortage() const { return offer_after_shortage_; }
 
   void OnStart(Context& context) override;
   void OnMessage(Context& context, const NodeId& from, const Message& message) override;
@@ -368,7 +357,7 @@ class NodeActor final : public Actor {
   Heavy heavy_ = Heavy::kNone;
   JobId heavy_job_ = 0;
   std::map<JobId, NodeParts::Submitted> submitted_;
-  std::optional<int64_t> offer_after_shortage_;
+  std::optional<MemoryOffer> offer_after_shortage_;
   struct Results;
   std::shared_ptr<Results> results_;
   Payload base_bytes_;

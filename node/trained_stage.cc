@@ -68,7 +68,8 @@ absl::StatusOr<std::unique_ptr<StageWork>> TrainedStage::Create(
       new TrainedStage(config, std::move(devices), std::move(tokens)));
   work->holds_ends_ = holds_ends;
   std::vector<TeamDevice> team;
-  for (const Device& device : work->devices_) team.push_back({device.backend.get(), device.rate});
+  for (const Device& device : work->devices_)
+    team.push_back({device.backend.get(), device.rate, device.host.get()});
   SKERRY_ASSIGN_OR_RETURN(
       work->trainer_,
       StageTeam::Create(

@@ -38,6 +38,10 @@ double LayerForwardFlops(const RunConfig& config);
 double LayerRepeatShare(const RunConfig& config);
 // Of the inner optimizer, each step: Muon's products (model/orthogonal_step.h); else 0.
 double LayerOptimizerFlops(const RunConfig& config);
+// Of a step whose optimizer is offloaded (model/host_optimizer.h), for each parameter that a device
+// steps, where nothing better is known: 12 bytes over PCI Express at 12 GB/s and, at the same time,
+// 28 bytes of a host's memory at 20 GB/s or so; nodes announce neither.
+inline constexpr double kOffloadSeconds = 1.5e-9;
 double LossFlops(const RunConfig& config);  // final norm and head, forward and backward
 
 // Everything one microbatch asks of a layer, forward and backward, and of the head: the currency in

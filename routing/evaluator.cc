@@ -63,9 +63,9 @@ double Evaluator::TaskSeconds(int32_t slot, Task task) const {
   if (task == Task::kLoss) return ComputeSeconds(workload_.loss_flops, gflops);
   const int32_t stage = workload_.stage_of_slot[static_cast<size_t>(slot)];
   if (task == Task::kStep) {
-    return workload_.step_flops.empty()
-               ? 0
-               : ComputeSeconds(workload_.step_flops[static_cast<size_t>(stage)], gflops);
+    const double flops =
+        workload_.step_flops.empty() ? 0 : workload_.step_flops[static_cast<size_t>(stage)];
+    return (flops > 0 ? ComputeSeconds(flops, gflops) : 0) + fleet_.HostStepOf(stage, node);
   }
   const double forward =
       ComputeSeconds(workload_.forward_flops[static_cast<size_t>(stage)], gflops);

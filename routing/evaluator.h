@@ -50,10 +50,16 @@ struct Fleet {
   // [stages, n] of the stage's forward pass that the node repeats on the way back, where its memory
   // does not hold what that reads; in [0, 1]; empty: none
   std::vector<double> repeats;
+  // [stages, n] seconds of the optimizer's step besides Workload::step_flops, where the node's host
+  // makes it; empty: none
+  std::vector<double> host_step_s = {};
   int32_t size() const { return static_cast<int32_t>(gflops.size()); }
   double ShareOf(size_t pair) const { return share.empty() ? 1 : share[pair]; }
   double RepeatsOf(int32_t stage, int32_t node) const {
     return repeats.empty() ? 0 : repeats[Pair(stage, node)];
+  }
+  double HostStepOf(int32_t stage, int32_t node) const {
+    return host_step_s.empty() ? 0 : host_step_s[Pair(stage, node)];
   }
   double TravelWire(size_t pair) const { return wire_s[pair] * ShareOf(pair); }
   size_t Pair(int32_t from, int32_t to) const {

@@ -223,9 +223,10 @@ double ExposedSeconds(const PlacementProblem& problem, const Placement& placemen
 }
 
 bool Fits(const PlacementProblem& problem, int32_t slot, int32_t node) {
-  if (problem.slot_bytes.empty()) return true;
-  const int64_t has = problem.node_bytes[static_cast<size_t>(node)];
-  return has == 0 || problem.slot_bytes[static_cast<size_t>(slot)] <= has;
+  if (problem.fits.empty()) return true;
+  const auto stage = static_cast<size_t>(problem.workload.stage_of_slot[static_cast<size_t>(slot)]);
+  const auto nodes = static_cast<size_t>(problem.fleet.size());
+  return problem.fits[stage * nodes + static_cast<size_t>(node)] != 0;
 }
 
 bool Fits(const PlacementProblem& problem, const Placement& placement) {

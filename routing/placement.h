@@ -36,9 +36,9 @@ struct PlacementProblem {
   Workload workload;
   Fleet fleet;
   OuterTraffic outer;
-  NearNodes near;                   // off: each replica speaks for itself
-  std::vector<int64_t> slot_bytes;  // memory a slot needs; empty: no limit
-  std::vector<int64_t> node_bytes;  // memory a node has; 0: not stated, not checked
+  NearNodes near;  // off: each replica speaks for itself
+  // [stages, n] the node has the memory for a slot of the stage; empty: all have.
+  std::vector<uint8_t> fits;
 };
 
 // kQuick: two starts instead of nine, found with a tenth of the exchanges.
@@ -63,7 +63,7 @@ struct PlacementResult {
 // Seconds per step by which the slowest delta exchange exceeds what δ steps of `step_s` hide.
 double ExposedSeconds(const PlacementProblem& problem, const Placement& placement, double step_s);
 
-// Node `node` has the memory for slot `slot`, or nothing is known.
+// Node `node` has the memory for slot `slot`.
 bool Fits(const PlacementProblem& problem, int32_t slot, int32_t node);
 
 // The same for the whole of a placement.

@@ -41,6 +41,9 @@ constexpr char kCore[] = "one Zen 5 core of a cloud machine: FMA loop, measured"
 constexpr char kOneDnn[] = "measured, oneDNN matrix products on that core";
 constexpr char kCpuShare[] = "derived: 80 % of peak as oneDNN on a Zen 5 core";
 
+// What the machine of a card has for it. AWS: p5 and p5en 2,048 GiB, p4d and p4de 1,152, p3dn 768,
+// each for eight cards; p3.2xlarge 61, g4dn, g5 and g6.xlarge 16. Desktops, and the PCIe card: as
+// assumed.
 struct Row {
   const char* name;
   const char* title;
@@ -48,26 +51,27 @@ struct Row {
   double gib, gb_per_s;
   const char* peak_source;
   const char* sustained_source;
+  double host_gib = 0;
 };
 constexpr Row kRows[] = {
-    {"h100", "NVIDIA H100 SXM 80 GB", 67, 62, 989, 781, 80, 3350, kHopper, kAsH200},
-    {"h100-pcie", "NVIDIA H100 PCIe 80 GB", 51, 47, 756, 597, 80, 2000, kHopper, kAsH200},
-    {"h200", "NVIDIA H200 SXM 141 GB", 67, 62, 989, 781, 141, 4800, kHopper, kH200},
-    {"a100", "NVIDIA A100 SXM 80 GB", 19.5, 18.1, 312, 246, 80, 2039, kA100, kAsA100},
-    {"a100-40gb", "NVIDIA A100 40 GB", 19.5, 18.1, 312, 246, 40, 1555, kA100, kMeasured},
-    {"l4", "NVIDIA L4", 30.3, 18.2, 121, 72.6, 24, 300, kL4, kLimited},
-    {"t4", "NVIDIA T4", 8.1, 4.9, 0, 0, 16, 320, kT4, kLimited},
-    {"v100", "NVIDIA V100 SXM2 16 GB", 15.7, 13.0, 0, 0, 16, 900, kVolta, kAsV100},
-    {"v100-32gb", "NVIDIA V100 SXM2 32 GB", 15.7, 13.0, 0, 0, 32, 900, kVolta, kAsV100},
-    {"a10g", "NVIDIA A10G", 31.5, 21.7, 70, 66.5, 24, 600, kA10g, kAsRtx3090},
-    {"rtx-3060", "GeForce RTX 3060", 12.7, 8.8, 25.5, 24.2, 12, 360, kGa10x, kAsRtx3090},
-    {"rtx-3080", "GeForce RTX 3080", 29.8, 20.5, 59.5, 56.5, 10, 760, kGa10x, kAsRtx3090},
-    {"rtx-3090", "GeForce RTX 3090", 35.6, 24.5, 71, 71, 24, 936, kGa10x, kMeasured},
-    {"rtx-4060", "GeForce RTX 4060", 15.1, 10.4, 30.2, 28.7, 8, 272, kAda, kAsRtx3090},
-    {"rtx-4070", "GeForce RTX 4070", 29.1, 20.1, 58.3, 55.4, 12, 504, kAda, kAsRtx3090},
-    {"rtx-4080", "GeForce RTX 4080", 48.7, 33.6, 97.5, 92.6, 16, 717, kAda, kAsRtx3090},
-    {"rtx-4090", "GeForce RTX 4090", 82.6, 57.0, 165.2, 157, 24, 1008, kAda, kAsRtx3090},
-    {"rtx-5090", "GeForce RTX 5090", 104.8, 72.3, 209.5, 199, 32, 1792, kBlackwell, kAsRtx3090},
+    {"h100", "NVIDIA H100 SXM 80 GB", 67, 62, 989, 781, 80, 3350, kHopper, kAsH200, 256},
+    {"h100-pcie", "NVIDIA H100 PCIe 80 GB", 51, 47, 756, 597, 80, 2000, kHopper, kAsH200, 128},
+    {"h200", "NVIDIA H200 SXM 141 GB", 67, 62, 989, 781, 141, 4800, kHopper, kH200, 256},
+    {"a100", "NVIDIA A100 SXM 80 GB", 19.5, 18.1, 312, 246, 80, 2039, kA100, kAsA100, 144},
+    {"a100-40gb", "NVIDIA A100 40 GB", 19.5, 18.1, 312, 246, 40, 1555, kA100, kMeasured, 144},
+    {"l4", "NVIDIA L4", 30.3, 18.2, 121, 72.6, 24, 300, kL4, kLimited, 16},
+    {"t4", "NVIDIA T4", 8.1, 4.9, 0, 0, 16, 320, kT4, kLimited, 16},
+    {"v100", "NVIDIA V100 SXM2 16 GB", 15.7, 13.0, 0, 0, 16, 900, kVolta, kAsV100, 61},
+    {"v100-32gb", "NVIDIA V100 SXM2 32 GB", 15.7, 13.0, 0, 0, 32, 900, kVolta, kAsV100, 96},
+    {"a10g", "NVIDIA A10G", 31.5, 21.7, 70, 66.5, 24, 600, kA10g, kAsRtx3090, 16},
+    {"rtx-3060", "GeForce RTX 3060", 12.7, 8.8, 25.5, 24.2, 12, 360, kGa10x, kAsRtx3090, 32},
+    {"rtx-3080", "GeForce RTX 3080", 29.8, 20.5, 59.5, 56.5, 10, 760, kGa10x, kAsRtx3090, 32},
+    {"rtx-3090", "GeForce RTX 3090", 35.6, 24.5, 71, 71, 24, 936, kGa10x, kMeasured, 32},
+    {"rtx-4060", "GeForce RTX 4060", 15.1, 10.4, 30.2, 28.7, 8, 272, kAda, kAsRtx3090, 32},
+    {"rtx-4070", "GeForce RTX 4070", 29.1, 20.1, 58.3, 55.4, 12, 504, kAda, kAsRtx3090, 32},
+    {"rtx-4080", "GeForce RTX 4080", 48.7, 33.6, 97.5, 92.6, 16, 717, kAda, kAsRtx3090, 32},
+    {"rtx-4090", "GeForce RTX 4090", 82.6, 57.0, 165.2, 157, 24, 1008, kAda, kAsRtx3090, 32},
+    {"rtx-5090", "GeForce RTX 5090", 104.8, 72.3, 209.5, 199, 32, 1792, kBlackwell, kAsRtx3090, 32},
     {"cpu-core-avx2", "one processor core, AVX2", 0.125, 0.11, 0, 0, 4, 20, kCore, kOneDnn},
     {"cpu-core-avx512", "one processor core, AVX-512 and BF16", 0.25, 0.205, 0.495, 0.405, 4, 20,
      kCore, kOneDnn},
@@ -102,6 +106,7 @@ const std::vector<DeviceSpec>& DeviceCatalog() {
                          {row.bf16_peak, row.bf16},
                          row.gib,
                          row.gb_per_s,
+                         row.host_gib,
                          row.peak_source,
                          row.sustained_source});
     }
@@ -126,6 +131,7 @@ DeviceProfile ProfileOf(const DeviceSpec& device, NumberFormat format) {
       "simulated " + device.name + (format == NumberFormat::kFp32 ? " fp32" : " bf16");
   profile.gflops = rate.sustained_tflops * 1000;
   profile.memory_bytes = static_cast<int64_t>(device.memory_gib * (1 << 30));
+  profile.host_bytes = static_cast<int64_t>(device.host_gib * (1 << 30));
   return profile;
 }
 

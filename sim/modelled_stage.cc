@@ -54,12 +54,13 @@ uint64_t FingerprintOf(const Payload& payload) {
 
 ModelledStage::ModelledStage(const RunConfig& config, const StageAssignment& stage, bool holds_ends,
                              std::shared_ptr<const ModelledDevice> device,
-                             int32_t recomputed_layers)
+                             const ModelledThrift& thrift)
     : device_(std::move(device)), clock_(config) {
   const int32_t layers = stage.last_layer - stage.first_layer;
   forward_flops_ = layers * LayerForwardFlops(config);
   backward_flops_ = kBackwardPerForward * forward_flops_ +
-                    recomputed_layers * LayerRepeatShare(config) * LayerForwardFlops(config);
+                    thrift.recomputed_layers * LayerRepeatShare(config) * LayerForwardFlops(config);
+  host_step_s_ = thrift.offloads ? kOffloadSeconds : 0;
   loss_flops_ = LossFlops(config);
   optimizer_flops_ = layers * LayerOptimizerFlops(config);
   parameters_ = StageParameters(config.model, layers, holds_ends);
@@ -107,7 +108,8 @@ Duration ModelledStage::Cost(WorkKind kind) const {
     case WorkKind::kAccumulate:
       return memory(kAccumulateBytes);
     case WorkKind::kOptimizer:
-      return memory(kOptimizerBytes) + compute(optimizer_flops_);
+      return memory(kOptimizerBytes) + compute(optimizer_flops_) +
+             Duration::Seconds(host_step_s_ * static_cast<double>(parameters_));
     case WorkKind::kEncode:
       return round(kEncodeBytes);
     case WorkKind::kApply:

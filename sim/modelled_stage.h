@@ -28,11 +28,17 @@ struct ModelledDevice {
   double memory_bytes_per_s = 2e10;
 };
 
+// What a node puts off for want of memory (pipeline/plan/node_memory.h).
+struct ModelledThrift {
+  int32_t recomputed_layers = 0;
+  bool offloads = false;
+};
+
 class ModelledStage final : public StageWork {
  public:
   // `device` is shared with whoever slows it down or poisons it during the run.
   ModelledStage(const RunConfig& config, const StageAssignment& stage, bool holds_ends,
-                std::shared_ptr<const ModelledDevice> device, int32_t recomputed_layers = 0);
+                std::shared_ptr<const ModelledDevice> device, const ModelledThrift& thrift = {});
 
   int64_t boundary_bytes() const override { return boundary_bytes_; }
   int32_t microbatch_tokens() const override { return tokens_; }
@@ -126,6 +132,7 @@ class ModelledStage final : public StageWork {
 
   std::shared_ptr<const ModelledDevice> device_;
   double forward_flops_ = 0, backward_flops_ = 0, loss_flops_ = 0, optimizer_flops_ = 0;
+  double host_step_s_ = 0;  // of each parameter
   int64_t parameters_ = 0;
   int64_t boundary_bytes_ = 0;
   int32_t tokens_ = 0;

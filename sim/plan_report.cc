@@ -9,7 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/status.h"
-#include "pipeline/plan/team_memory.h"
+#include "pipeline/plan/node_memory.h"
 #include "sim/plan_cohorts.h"
 #include "sim/plan_gantt.h"
 
@@ -40,37 +40,57 @@ std::string SlotName(const PlanComparison& comparison, const ShownPlan& shown, i
   return absl::StrFormat("%d (%s)", index + 1, comparison.topology.regions[index]);
 }
 
-std::string MemoryText(const ShownPlan& shown, int32_t slot) {
-  const PlacementProblem& problem = shown.model.problem;
-  const int64_t needs = problem.slot_bytes[static_cast<size_t>(slot)];
-  const auto node = static_cast<size_t>(shown.model.placement[static_cast<size_t>(slot)]);
-  const int64_t has = problem.node_bytes[node];
-  if (has == 0) return BytesText(needs);
-  return absl::StrFormat("%s of %s", BytesText(needs), BytesText(has));
-}
-
-// What a stage holds at least on its node with the least memory, and how many layers that computes
-// again.
+// What a node of a stage holds at least.
 struct StageFit {
-  StageMemory memory;
-  int32_t recomputed = 0;
+  MemoryOffer offer;
+  StageHolds holds;
+  NodeMemory memory;
 };
 
-StageFit FitOf(const PlanComparison& comparison, int32_t stage) {
+StageFit FitOf(const PlanComparison& comparison, int32_t stage, const NodeId& node) {
   const PlannerInput& input = comparison.topology.input;
   const RunConfig settled = Settled(input.config, comparison.plan);
   const StageAssignment& assignment = comparison.plan.stages[static_cast<size_t>(stage)];
-  int64_t least = 0;
-  for (const NodeId& node : assignment.replicas) {
-    const int64_t has = OfferedFor(settled, input.devices.at(node));
-    if (has != 0 && (least == 0 || has < least)) least = has;
-  }
   const int32_t layers = assignment.last_layer - assignment.first_layer;
   const auto first = static_cast<int32_t>(comparison.plan.stages[0].replicas.size());
   const auto replicas = static_cast<int32_t>(assignment.replicas.size());
-  const StageHolds holds = FittedHolds(settled, layers, stage == 0,
-                                       HoldsOf(settled, first, replicas, stage == 0), least);
-  return {MemoryOf(settled, layers, stage == 0, holds), holds.recomputed};
+  StageFit fit{OfferOf(input.devices.at(node)), {}, {}};
+  fit.holds = FittedHolds(settled, layers, stage == 0,
+                          HoldsOf(settled, first, replicas, stage == 0), fit.offer);
+  fit.memory = MemoryIn(settled, layers, stage == 0, fit.holds, fit.offer);
+  return fit;
+}
+
+// Of its node with the least memory.
+StageFit TightestOf(const PlanComparison& comparison, int32_t stage) {
+  const PlannerInput& input = comparison.topology.input;
+  const RunConfig settled = Settled(input.config, comparison.plan);
+  const auto& replicas = comparison.plan.stages[static_cast<size_t>(stage)].replicas;
+  const auto worth = [&](const NodeId& node) {
+    const int64_t bytes = WorthOf(settled, OfferOf(input.devices.at(node)));
+    return bytes == 0 ? INT64_MAX : bytes;
+  };
+  return FitOf(
+      comparison, stage,
+      *std::min_element(replicas.begin(), replicas.end(),
+                        [&](const NodeId& a, const NodeId& b) { return worth(a) < worth(b); }));
+}
+
+std::string TightestText(const StageFit& fit) {
+  const auto of = [](const char* where, const StageMemory& memory) {
+    return absl::StrFormat("  memory%s: %s, with a margin of %.0f %% %s: %s\n", where,
+                           BytesText(memory.total()), 100 * kMemoryMargin,
+                           BytesText(memory.needed()), PartsText(memory));
+  };
+  std::string text = of(" of each", fit.memory.each);
+  if (fit.offer.HasHost()) text += of(" of its host", fit.memory.host);
+  if (fit.holds.recomputed > 0) {
+    text += absl::StrFormat(
+        "  of %d of its layers only the input is kept, and computed from again on the way back\n",
+        fit.holds.recomputed);
+  }
+  if (fit.holds.offloads) text += "  the optimizer's state is on the host, which makes its steps\n";
+  return text;
 }
 
 std::string StageText(const PlanComparison& comparison, const ShownPlan& own) {
@@ -84,20 +104,13 @@ std::string StageText(const PlanComparison& comparison, const ShownPlan& own) {
                             assignment.last_layer - 1, stage == 0 ? ", embedding and head" : "");
     for (size_t r = 0; r < assignment.replicas.size(); ++r, ++slot) {
       const auto i = static_cast<size_t>(slot);
+      const StageFit fit = FitOf(comparison, static_cast<int32_t>(stage), assignment.replicas[r]);
       text += absl::StrFormat("  node %-20s %6.2f microbatches a step, computes %3.0f %%, %s\n",
                               SlotName(comparison, own, slot), loads[i],
-                              100 * own.evaluation.busy_s[i] / own.step_s(), MemoryText(own, slot));
+                              100 * own.evaluation.busy_s[i] / own.step_s(),
+                              NeedText(fit.memory, fit.offer));
     }
-    const StageFit fit = FitOf(comparison, static_cast<int32_t>(stage));
-    text += absl::StrFormat("  memory of each: %s, with a margin of %.0f %% %s: %s\n",
-                            BytesText(fit.memory.total()), 100 * kMemoryMargin,
-                            BytesText(fit.memory.needed()), PartsText(fit.memory));
-    if (fit.recomputed > 0) {
-      text += absl::StrFormat(
-          "  of %d of its layers only the input is kept, and computed from "
-          "again on the way back\n",
-          fit.recomputed);
-    }
+    text += TightestText(TightestOf(comparison, static_cast<int32_t>(stage)));
   }
   return text;
 }
@@ -181,7 +194,8 @@ std::string Escaped(const std::string& text) {
   return escaped;
 }
 
-Json NodeJson(const PlanComparison& comparison, const ShownPlan& own, int32_t slot, double load) {
+Json NodeJson(const PlanComparison& comparison, const ShownPlan& own, const StageFit& fit,
+              int32_t slot, double load) {
   const PlacementProblem& problem = own.model.problem;
   const auto i = static_cast<size_t>(slot);
   const auto node = static_cast<size_t>(own.model.placement[i]);
@@ -193,25 +207,29 @@ Json NodeJson(const PlanComparison& comparison, const ShownPlan& own, int32_t sl
           {"gflops", problem.fleet.gflops[node]},
           {"load", load},
           {"busy_s", own.evaluation.busy_s[i]},
-          {"memory_bytes", problem.node_bytes[node]},
-          {"needs_bytes", problem.slot_bytes[i]}};
+          {"memory_bytes", fit.offer.device_bytes},
+          {"needs_bytes", fit.memory.each.needed()},
+          {"host_memory_bytes", fit.offer.host_bytes},
+          {"host_needs_bytes", fit.memory.host.needed()}};
+}
+
+Json PartsJson(const StageMemory& memory) {
+  return {{"weights_bytes", memory.weights},     {"gradients_bytes", memory.gradients},
+          {"optimizer_bytes", memory.optimizer}, {"outer_bytes", memory.outer},
+          {"sums_bytes", memory.sums},           {"deltas_bytes", memory.codec},
+          {"stash_bytes", memory.stash},         {"buffers_bytes", memory.buffers},
+          {"workspace_bytes", memory.workspace}, {"total_bytes", memory.total()},
+          {"handover_bytes", memory.handover},   {"checkpoint_bytes", memory.checkpoint}};
 }
 
 Json MemoryJson(const PlanComparison& comparison, int32_t stage) {
-  const auto [memory, recomputed] = FitOf(comparison, stage);
-  return {{"recomputed_layers", recomputed},
-          {"weights_bytes", memory.weights},
-          {"gradients_bytes", memory.gradients},
-          {"optimizer_bytes", memory.optimizer},
-          {"outer_bytes", memory.outer},
-          {"deltas_bytes", memory.codec},
-          {"stash_bytes", memory.stash},
-          {"buffers_bytes", memory.buffers},
-          {"workspace_bytes", memory.workspace},
-          {"total_bytes", memory.total()},
-          {"handover_bytes", memory.handover},
-          {"checkpoint_bytes", memory.checkpoint},
-          {"margin", kMemoryMargin}};
+  const StageFit fit = TightestOf(comparison, stage);
+  Json json = PartsJson(fit.memory.each);
+  json["recomputed_layers"] = fit.holds.recomputed;
+  json["offloaded"] = fit.holds.offloads;
+  json["margin"] = kMemoryMargin;
+  if (fit.offer.HasHost()) json["host"] = PartsJson(fit.memory.host);
+  return json;
 }
 
 }  // namespace
@@ -263,14 +281,16 @@ std::string PlanJson(const PlanComparison& comparison) {
   int32_t slot = 0;
   for (const StageAssignment& stage : comparison.plan.stages) {
     Json nodes = Json::array();
-    for (size_t r = 0; r < stage.replicas.size(); ++r, ++slot) {
-      nodes.push_back(NodeJson(comparison, own, slot, loads[static_cast<size_t>(slot)]));
+    const auto index = static_cast<int32_t>(json["stages"].size());
+    for (const NodeId& node : stage.replicas) {
+      nodes.push_back(NodeJson(comparison, own, FitOf(comparison, index, node), slot,
+                               loads[static_cast<size_t>(slot)]));
+      ++slot;
     }
-    json["stages"].push_back(
-        {{"first_layer", stage.first_layer},
-         {"last_layer", stage.last_layer},
-         {"nodes", nodes},
-         {"memory", MemoryJson(comparison, static_cast<int32_t>(json["stages"].size()))}});
+    json["stages"].push_back({{"first_layer", stage.first_layer},
+                              {"last_layer", stage.last_layer},
+                              {"nodes", nodes},
+                              {"memory", MemoryJson(comparison, index)}});
   }
   for (const Path& path : comparison.plan.paths) {
     Json hops = Json::array();

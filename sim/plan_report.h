@@ -20,7 +20,8 @@ ExpectedTokens ExpectedOf(const PlanComparison& comparison);
 std::string PlanText(const PlanComparison& comparison);
 
 // {"name", "nodes", "lower_bound_s", "gap", "stages": [{"first_layer", "last_layer", "nodes":
-// [{"node", "region", "gflops", "load", "busy_s", "memory_bytes", "needs_bytes"}]}], "paths":
+// [{"node", "region", "gflops", "load", "busy_s", "memory_bytes", "needs_bytes",
+// "host_memory_bytes", "host_needs_bytes"}]}], "paths":
 // [[{"stage", "replica"}]], "plans": [{"strategy", "step_s", "computing_s", "latency_s", "wire_s",
 // "waiting_s", "ring_s", "exposed_s", "placement_bound_s", "plan_s", "note"}], "outer":
 // {"inner_steps", "overlap_steps", "codec", "chosen", "sent_bytes", "transfer_s", "uplink_free",

@@ -28,6 +28,7 @@ void ScenarioNodesReader::ReadDevices() {
     device.fp32.sustained_tflops = table->Number("fp32_tflops", 1e-6, 1e6).value_or(0);
     device.bf16.sustained_tflops = table->Number("bf16_tflops", 1e-6, 1e6).value_or(0);
     device.memory_gib = table->Number("memory_gib", 0.001, 1e6).value_or(0);
+    device.host_gib = table->Number("host_gib", 0, 1e6).value_or(0);
     if (device.fp32.sustained_tflops == 0 && device.bf16.sustained_tflops == 0)
       table->Fail("", "a device needs fp32_tflops or bf16_tflops, what it sustains");
     if (device.memory_gib == 0) table->Fail("memory_gib", "a device needs memory_gib");

@@ -124,14 +124,15 @@ std::string SummaryOf(const Scenario& scenario, uint64_t seed) {
 
 std::string DeviceTable() {
   std::string text = absl::StrFormat(
-      "TFLOP/s of matrix products, sustained and peak; GiB of memory\n"
-      "%-16s %9s %9s %9s %9s %7s\n",
-      "device", "fp32", "peak", "bf16", "peak", "GiB");
+      "TFLOP/s of matrix products, sustained and peak; GiB of memory, of a card's machine\n"
+      "%-16s %9s %9s %9s %9s %7s %7s\n",
+      "device", "fp32", "peak", "bf16", "peak", "GiB", "host");
   for (const DeviceSpec& device : DeviceCatalog()) {
-    text += absl::StrFormat("%-16s %9.4g %9.4g %9.4g %9.4g %7.4g  %s\n", device.name,
-                            device.fp32.sustained_tflops, device.fp32.peak_tflops,
-                            device.bf16.sustained_tflops, device.bf16.peak_tflops,
-                            device.memory_gib, device.title);
+    text += absl::StrFormat(
+        "%-16s %9.4g %9.4g %9.4g %9.4g %7.4g %7s  %s\n", device.name, device.fp32.sustained_tflops,
+        device.fp32.peak_tflops, device.bf16.sustained_tflops, device.bf16.peak_tflops,
+        device.memory_gib, device.host_gib > 0 ? absl::StrFormat("%.4g", device.host_gib) : "",
+        device.title);
   }
   return text;
 }

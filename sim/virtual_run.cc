@@ -242,7 +242,7 @@ absl::StatusOr<std::unique_ptr<StageWork>> VirtualRun::Build(int32_t i, const Ru
       std::make_unique<ModelledStage>(config, order.stage, order.holds_ends,
                                       std::make_shared<const ModelledDevice>(ModelledDevice{
                                           spec.device.gflops, spec.memory_bytes_per_s}),
-                                      order.recomputed_layers);
+                                      ModelledThrift{order.recomputed_layers, order.offloads});
   std::unique_ptr<StageWork> work;
   TrainedStage* trained = nullptr;
   if (options_.math == VirtualMath::kTiny) {

@@ -117,6 +117,8 @@ void VisitPipeline(Visitor& v, PipelineConfig& c) {
   v.Choice("pipeline", "slow_link_codec", c.slow_link_codec, {"none", "int8", "bf16"},
            "how activations cross links that limit the plan");
   v.Flag("pipeline", "detours", c.detours, "late microbatches are led around who is late");
+  v.Choice("pipeline", "offload", c.offload, {"auto", "never", "always"},
+           "when GPU nodes keep the inner optimizer's state in their host's memory");
   v.Choice("pipeline", "recompute", c.recompute, {"auto", "never", "always"},
            "activations are computed again on the way back; auto: where memory is short");
   v.Number("pipeline", "work_checks", c.work_checks, 0, 1,

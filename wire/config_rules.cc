@@ -65,7 +65,7 @@ absl::Status CheckModel(const TransformerConfig& m) {
   return absl::OkStatus();
 }
 
-absl::Status CheckBatch(const PipelineConfig& p) {
+absl::Status CheckBatch(const PipelineConfig& p, const InnerConfig& inner) {
   if (p.sequences_per_microbatch == 0 && p.sequences_per_step == 0) {
     return InvalidArgument(
         "[pipeline] sequences_per_step: must be given where sequences_per_microbatch is 0");
@@ -76,6 +76,11 @@ absl::Status CheckBatch(const PipelineConfig& p) {
         "sequences_per_microbatch "
         "is 0, it is %d",
         p.sequences_per_step, p.sequences_per_microbatch);
+  }
+  if (p.offload == Offload::kAlways && inner.optimizer != InnerOptimizer::kAdamW) {
+    return InvalidArgument(
+        "[pipeline] offload: \"always\" is for inner.optimizer \"adamw\": sgd has no state, and "
+        "Muon's step is products, which the host is too slow for");
   }
   if (p.slow_link_codec > DeltaCodec::kBf16) {
     return InvalidArgument("[pipeline] slow_link_codec: must be none, int8 or bf16");
@@ -172,7 +177,7 @@ absl::Status ValidateRunConfig(const RunConfig& config) {
     return InvalidArgument("[run] node_silent_s: %g must be at least twice heartbeat_s (%g)",
                            config.node_silent_s, config.heartbeat_s);
   }
-  SKERRY_RETURN_IF_ERROR(CheckBatch(config.pipeline));
+  SKERRY_RETURN_IF_ERROR(CheckBatch(config.pipeline, config.inner));
   if (config.pipeline.stages > config.model.layers) {
     return InvalidArgument("[pipeline] stages: %d must be at most [model] layers (%d)",
                            config.pipeline.stages, config.model.layers);

@@ -120,6 +120,12 @@ void ProfileGpu(GpuDevice* device, GpuText* out);
 int64_t FreeGpuMemory(GpuDevice* device);
 void MeasureGpuWay(GpuDevice* from, GpuDevice* to, GpuWay* out);
 bool SynchronizeGpu(GpuDevice* device, GpuText* why);
+GpuLane* OpenGpuLane(GpuDevice* device, int64_t bytes);
+void CloseGpuLane(GpuDevice* device, GpuLane* lane);
+void* GpuLaneMemory(GpuDevice* device, GpuLane* lane);
+int64_t FetchOnLane(GpuDevice* device, GpuLane* lane, const void* from, void* host, int64_t bytes);
+int64_t SendOnLane(GpuDevice* device, GpuLane* lane, const void* host, void* to, int64_t bytes);
+void WaitForLane(GpuDevice* device, GpuLane* lane, int64_t copies);
 void MultiplyOnGpu(GpuDevice* device, const GpuProduct* args);
 
 // Operations, by file.

@@ -154,4 +154,71 @@ bool SynchronizeGpu(GpuDevice* device, GpuText* why) {
   return error == cudaSuccess && !noted;
 }
 
+// Copies are on a stream of their own, which waits for what the device was given before each.
+struct GpuLane {
+  static constexpr int64_t kMarks = 8;
+  cudaStream_t stream = nullptr;
+  void* memory = nullptr;
+  cudaEvent_t given = nullptr;           // on the device's stream
+  cudaEvent_t done[kMarks] = {nullptr};  // of the last copies
+  int64_t copies = 0;
+};
+
+GpuLane* OpenGpuLane(GpuDevice* device, int64_t bytes) {
+  auto* lane = new GpuLane;
+  cudaError_t error =
+      cudaHostAlloc(&lane->memory, static_cast<size_t>(bytes), cudaHostAllocDefault);
+  if (error == cudaSuccess) {
+    error = cudaStreamCreateWithFlags(&lane->stream, cudaStreamNonBlocking);
+  }
+  if (error == cudaSuccess) error = cudaEventCreateWithFlags(&lane->given, cudaEventDisableTiming);
+  for (cudaEvent_t& mark : lane->done) {
+    if (error == cudaSuccess) error = cudaEventCreateWithFlags(&mark, cudaEventDisableTiming);
+  }
+  if (error == cudaSuccess) return lane;
+  cudaGetLastError();  // no memory is no error of what comes next
+  CloseGpuLane(device, lane);
+  return nullptr;
+}
+
+void CloseGpuLane(GpuDevice*, GpuLane* lane) {
+  if (lane->stream != nullptr) cudaStreamSynchronize(lane->stream);
+  for (cudaEvent_t mark : lane->done) {
+    if (mark != nullptr) cudaEventDestroy(mark);
+  }
+  if (lane->given != nullptr) cudaEventDestroy(lane->given);
+  if (lane->stream != nullptr) cudaStreamDestroy(lane->stream);
+  if (lane->memory != nullptr) cudaFreeHost(lane->memory);
+  delete lane;
+}
+
+void* GpuLaneMemory(GpuDevice*, GpuLane* lane) {
+  return lane->memory;
+}
+
+// What fails is told by the next synchronisation: the runtime keeps the error.
+static int64_t CopyOnLane(GpuDevice* device, GpuLane* lane, const void* from, void* to,
+                          int64_t bytes, cudaMemcpyKind kind) {
+  cudaEventRecord(lane->given, device->stream);
+  cudaStreamWaitEvent(lane->stream, lane->given, 0);
+  cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, lane->stream);
+  cudaEventRecord(lane->done[lane->copies % GpuLane::kMarks], lane->stream);
+  return ++lane->copies;
+}
+
+int64_t FetchOnLane(GpuDevice* device, GpuLane* lane, const void* from, void* host, int64_t bytes) {
+  return CopyOnLane(device, lane, from, host, bytes, cudaMemcpyDeviceToHost);
+}
+
+int64_t SendOnLane(GpuDevice* device, GpuLane* lane, const void* host, void* to, int64_t bytes) {
+  return CopyOnLane(device, lane, host, to, bytes, cudaMemcpyHostToDevice);
+}
+
+// Of copies before those with marks the oldest mark tells.
+void WaitForLane(GpuDevice*, GpuLane* lane, int64_t copies) {
+  const int64_t marked = std::max(copies, lane->copies - GpuLane::kMarks + 1);
+  if (marked > 0 && marked <= lane->copies)
+    cudaEventSynchronize(lane->done[(marked - 1) % GpuLane::kMarks]);
+}
+
 }  // namespace skerry

@@ -57,6 +57,12 @@ GpuTable MakeTable() {
   table.upload = &Entered<&Upload>::Call;
   table.download = &Entered<&Download>::Call;
   table.copy = &Entered<&Copy>::Call;
+  table.open_lane = &Entered<&OpenGpuLane>::Call;
+  table.close_lane = &Entered<&CloseGpuLane>::Call;
+  table.lane_memory = &Entered<&GpuLaneMemory>::Call;
+  table.lane_fetch = &Entered<&FetchOnLane>::Call;
+  table.lane_send = &Entered<&SendOnLane>::Call;
+  table.lane_wait = &Entered<&WaitForLane>::Call;
   table.synchronize = &Entered<&SynchronizeGpu>::Call;
   table.product = &Entered<&MultiplyOnGpu>::Call;
   table.cast = &Entered<&cuda::Cast>::Call;

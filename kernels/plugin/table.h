@@ -14,10 +14,11 @@
 
 namespace skerry {
 
-inline constexpr uint32_t kGpuTableVersion = 3;
+inline constexpr uint32_t kGpuTableVersion = 4;
 inline constexpr char kGpuTableSymbol[] = "skerry_gpu_table";
 
 struct GpuDevice;  // the plug-in's own
+struct GpuLane;    // too: copies beside what the device computes (kernels/copy_lane.h)
 
 struct GpuText {
   char text[256];  // ends in 0
@@ -156,7 +157,15 @@ struct GpuTable {
   void (*upload)(GpuDevice*, const void* host, void* to, int64_t bytes);
   void (*download)(GpuDevice*, const void* from, void* host, int64_t bytes);  // waits
   void (*copy)(GpuDevice*, const void* from, void* to, int64_t bytes);
-  bool (*synchronize)(GpuDevice*, GpuText* why);  // false: why the device failed
+  // With so much host memory, which the device reaches by itself; null: there is none.
+  GpuLane* (*open_lane)(GpuDevice*, int64_t bytes);
+  void (*close_lane)(GpuDevice*, GpuLane*);  // waits
+  void* (*lane_memory)(GpuDevice*, GpuLane*);
+  // After what the device was given before; `host` is in the lane's memory. The copy's number.
+  int64_t (*lane_fetch)(GpuDevice*, GpuLane*, const void* from, void* host, int64_t bytes);
+  int64_t (*lane_send)(GpuDevice*, GpuLane*, const void* host, void* to, int64_t bytes);
+  void (*lane_wait)(GpuDevice*, GpuLane*, int64_t copies);  // until the first so many are done
+  bool (*synchronize)(GpuDevice*, GpuText* why);            // false: why the device failed
 
   void (*product)(GpuDevice*, const GpuProduct*);
   void (*cast)(GpuDevice*, const GpuTensor* x, const GpuTensor* y);

@@ -10,8 +10,8 @@
 #include "common/check.h"
 #include "common/status.h"
 #include "pipeline/plan/contestants.h"
+#include "pipeline/plan/node_memory.h"
 #include "pipeline/plan/round_bytes.h"
-#include "pipeline/plan/team_memory.h"
 #include "pipeline/plan/workload.h"
 #include "routing/cost_model.h"
 
@@ -61,20 +61,21 @@ Fleet FleetOf(const NominalFleet& nominal, double payload, double message_s) {
 
 // The most that a node of it holds.
 int64_t LargestNeed(const RunConfig& config, const Partition& partition,
-                    const std::vector<int64_t>& memory_bytes) {
+                    const std::vector<MemoryOffer>& offers) {
   int64_t most = 0;
   size_t slot = 0;
   for (size_t stage = 0; stage < partition.stages.size(); ++stage) {
     const StageShape& shape = partition.stages[stage];
-    int64_t least = 0;
-    for (int32_t r = 0; r < shape.replicas; ++r, ++slot) {
-      const int64_t has = memory_bytes[static_cast<size_t>(partition.nodes[slot])];
-      if (has != 0 && (least == 0 || has < least)) least = has;
+    std::vector<MemoryOffer> of_stage;
+    for (int32_t r = 0; r < shape.replicas; ++r, ++slot)
+      of_stage.push_back(offers[static_cast<size_t>(partition.nodes[slot])]);
+    const bool ends = stage == 0;
+    const StageHolds holds = HoldsOf(config, partition.stages[0].replicas, shape.replicas, ends);
+    for (const MemoryOffer& offer : LeastOffers(of_stage)) {
+      const StageHolds fitted = FittedHolds(config, shape.layers(), ends, holds, offer);
+      const NodeMemory memory = MemoryIn(config, shape.layers(), ends, fitted, offer);
+      most = std::max(most, memory.each.needed());
     }
-    const StageHolds holds = FittedHolds(
-        config, shape.layers(), stage == 0,
-        HoldsOf(config, partition.stages[0].replicas, shape.replicas, stage == 0), least);
-    most = std::max(most, MemoryOf(config, shape.layers(), stage == 0, holds).needed());
   }
   return most;
 }
@@ -92,8 +93,7 @@ double Predict(const RunConfig& config, const NominalFleet& nominal, const Parti
   PlacementProblem problem;
   problem.workload = WorkloadOf(config, partition, PathsOf(config, partition), kNominalSteps);
   problem.fleet = FleetOf(nominal, payload, nominal.message_s);
-  problem.fleet.repeats =
-      RepeatsOf(config, partition, OfferedFor(config, nominal.memory_bytes, nominal.devices));
+  PutOff(config, partition, nominal.offers, &problem.fleet);
   const double step_s = Evaluator(problem.workload, problem.fleet).StepSeconds(partition.nodes);
   const OuterConfig& outer = config.outer;
   if (outer.inner_steps < 1 || outer.overlap_steps < 0 || outer.tier == OuterTier::kAuto) {
@@ -158,10 +158,10 @@ bool IsBatchOpen(const RunConfig& config) {
   return config.pipeline.sequences_per_microbatch == 0 || config.pipeline.in_flight == 0;
 }
 
-NominalFleet NominalOf(const std::vector<double>& gflops, const std::vector<int64_t>& memory_bytes,
+NominalFleet NominalOf(const std::vector<double>& gflops, const std::vector<MemoryOffer>& offers,
                        const LinkMatrix& links, double message_s) {
   NominalFleet fleet;
-  fleet.memory_bytes = memory_bytes;
+  fleet.offers = offers;
   const double median = MedianOf(gflops);
   // Powers of two, so that a fleet on which all takes twice as long has the same bits but for that.
   const double base = std::exp2(std::round(std::log2(median)));
@@ -185,8 +185,8 @@ NominalFleet NominalOf(const std::vector<double>& gflops, const std::vector<int6
 }
 
 absl::StatusOr<double> NominalStepSeconds(const RunConfig& config, const NominalFleet& fleet) {
-  const auto offered = OfferedFor(config, fleet.memory_bytes, fleet.devices);
-  SKERRY_ASSIGN_OR_RETURN(const Partition partition, MakePartition(config, fleet.gflops, offered));
+  SKERRY_ASSIGN_OR_RETURN(const Partition partition,
+                          MakePartition(config, fleet.gflops, fleet.offers));
   return Predict(config, fleet, partition);
 }
 
@@ -196,8 +196,7 @@ absl::StatusOr<BatchShape> ChooseBatch(const RunConfig& config, const NominalFle
   std::vector<Tried> divided, uneven;
   std::optional<absl::Status> smallest;  // the first candidate takes the least memory
   for (const RunConfig& candidate : candidates) {
-    const auto offered = OfferedFor(candidate, fleet.memory_bytes, fleet.devices);
-    const auto partition = MakePartition(candidate, fleet.gflops, offered);
+    const auto partition = MakePartition(candidate, fleet.gflops, fleet.offers);
     if (!partition.ok()) {
       if (!smallest) smallest = partition.status();
       continue;
@@ -206,7 +205,7 @@ absl::StatusOr<BatchShape> ChooseBatch(const RunConfig& config, const NominalFle
         candidate.pipeline.microbatches_per_step % partition->stages[0].replicas == 0;
     (divides ? divided : uneven)
         .push_back({candidate, Predict(candidate, fleet, *partition),
-                    LargestNeed(candidate, *partition, offered)});
+                    LargestNeed(candidate, *partition, fleet.offers)});
   }
   const std::vector<Tried>& tried = divided.empty() ? uneven : divided;
   if (tried.empty()) {
@@ -244,26 +243,12 @@ int32_t ChooseWindow(const RunConfig& config, const Partition& partition,
   for (const int32_t window : windows) {
     RunConfig with = config;
     with.pipeline.in_flight = window;
-    const auto offered = OfferedFor(with, contestants.memory_bytes, contestants.devices);
-    bool fits = true;
-    size_t slot = 0;
-    for (size_t stage = 0; stage < partition.stages.size(); ++stage) {
-      const StageShape& shape = partition.stages[stage];
-      const StageHolds holds =
-          LeastHolds(with, shape.layers(),
-                     HoldsOf(with, partition.stages[0].replicas, shape.replicas, stage == 0));
-      const int64_t needs = MemoryOf(with, shape.layers(), stage == 0, holds).needed();
-      for (int32_t r = 0; r < shape.replicas; ++r, ++slot) {
-        const int64_t has = offered[static_cast<size_t>(placement[slot])];
-        fits = fits && (has == 0 || needs <= has);
-      }
-    }
-    if (!fits) continue;
-    Workload workload = problem.workload;
-    workload.in_flight = window;
-    Fleet fleet = problem.fleet;
-    fleet.repeats = RepeatsOf(with, partition, offered);
-    fitting.emplace_back(window, Evaluator(workload, fleet).StepSeconds(placement));
+    PlacementProblem tried = problem;
+    tried.workload.in_flight = window;
+    tried.fits = FitsOf(with, partition, contestants.offers);
+    if (!Fits(tried, placement)) continue;
+    PutOff(with, partition, contestants.offers, &tried.fleet);
+    fitting.emplace_back(window, Evaluator(tried.workload, tried.fleet).StepSeconds(placement));
   }
   double fastest = std::numeric_limits<double>::infinity();
   for (const auto& [window, step_s] : fitting) fastest = std::min(fastest, step_s);

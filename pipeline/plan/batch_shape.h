@@ -38,17 +38,16 @@ inline constexpr int32_t kWindowMax = 32;  // tried at most, and as many sequenc
 
 // A fleet without the noise of its measurement.
 struct NominalFleet {
-  std::vector<double> gflops;         // [nodes]
-  std::vector<int64_t> memory_bytes;  // [nodes] 0: no limit; as offered
-  std::vector<int32_t> devices;       // [nodes], of which each has that; none: one each
+  std::vector<double> gflops;       // [nodes]
+  std::vector<MemoryOffer> offers;  // [nodes]
   double rtt_s = 0;
   double bytes_per_s = 0;
   double message_s = kMessageSeconds;
 };
 
-//   gflops, memory_bytes  [nodes], as for MakePartition
-//   message_s             as PlannerInput::message_s
-NominalFleet NominalOf(const std::vector<double>& gflops, const std::vector<int64_t>& memory_bytes,
+//   gflops, offers  [nodes], as for MakePartition
+//   message_s       as PlannerInput::message_s
+NominalFleet NominalOf(const std::vector<double>& gflops, const std::vector<MemoryOffer>& offers,
                        const LinkMatrix& links, double message_s = kMessageSeconds);
 
 bool IsBatchOpen(const RunConfig& config);

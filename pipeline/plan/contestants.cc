@@ -9,8 +9,8 @@
 
 #include "common/rng.h"
 #include "common/status.h"
+#include "pipeline/plan/node_memory.h"
 #include "pipeline/plan/round_bytes.h"
-#include "pipeline/plan/team_memory.h"
 #include "pipeline/plan/workload.h"
 #include "routing/canonical_order.h"
 #include "routing/cost_model.h"
@@ -75,6 +75,9 @@ Contestants Canonical(const PlannerInput& input) {
     const DeviceProfile& device = input.devices.at(input.nodes[i]);
     const double memory = static_cast<double>(device.memory_bytes) * AnnouncedDevices(device);
     features.push_back(HashOf(speeds[i], memory));
+    if (device.host_bytes > 0) {
+      features.back() = HashOf(std::bit_cast<double>(features.back()), double(device.host_bytes));
+    }
     for (size_t j = 0; j < n; ++j) {
       if (i == j) continue;
       const int32_t from = input.links.IndexOf(input.nodes[i]);
@@ -91,8 +94,7 @@ Contestants Canonical(const PlannerInput& input) {
     contestants.nodes.push_back(node);
     contestants.link_index.push_back(input.links.IndexOf(node));
     contestants.gflops.push_back(speeds[static_cast<size_t>(index)]);
-    contestants.memory_bytes.push_back(input.devices.at(node).memory_bytes);
-    contestants.devices.push_back(AnnouncedDevices(input.devices.at(node)));
+    contestants.offers.push_back(OfferOf(input.devices.at(node)));
   }
   return contestants;
 }
@@ -119,17 +121,8 @@ PlacementProblem ProblemOf(const PlannerInput& input, const Contestants& contest
   problem.fleet = FleetOf(input, contestants);
   Charge(config, partition, &problem);
   problem.near = NearOf(input, contestants, partition);
-  problem.node_bytes = OfferedFor(config, contestants.memory_bytes, contestants.devices);
-  problem.fleet.repeats = RepeatsOf(config, partition, problem.node_bytes);
-  for (size_t stage = 0; stage < partition.stages.size(); ++stage) {
-    const StageShape& shape = partition.stages[stage];
-    const bool ends = stage == 0;
-    const StageHolds holds =
-        LeastHolds(config, shape.layers(),
-                   HoldsOf(config, partition.stages[0].replicas, shape.replicas, ends));
-    const int64_t needs = MemoryOf(config, shape.layers(), ends, holds).needed();
-    problem.slot_bytes.insert(problem.slot_bytes.end(), static_cast<size_t>(shape.replicas), needs);
-  }
+  PutOff(config, partition, contestants.offers, &problem.fleet);
+  problem.fits = FitsOf(config, partition, contestants.offers);
   return problem;
 }
 

@@ -17,8 +17,7 @@ struct Contestants {
   std::vector<NodeId> nodes;  // in canonical order
   std::vector<int32_t> link_index;
   std::vector<double> gflops;
-  std::vector<int64_t> memory_bytes;  // of each of its devices (team_memory.h)
-  std::vector<int32_t> devices;
+  std::vector<MemoryOffer> offers;
 };
 
 // Nodes in an order that does not depend on their names, but for exact ties.

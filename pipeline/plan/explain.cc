@@ -15,11 +15,9 @@ std::string StageLine(const PipelinePlan& plan, size_t stage, const PlanFigures&
   std::vector<std::string> nodes;
   for (size_t r = 0; r < assignment.replicas.size(); ++r) {
     const double busy = figures.evaluation.busy_s[first_slot + r];
-    const int32_t again = figures.recomputed[first_slot + r];
-    nodes.push_back(
-        absl::StrFormat("%s (busy %.0f %%%s)", assignment.replicas[r].Short(),
-                        100 * busy / figures.evaluation.step_s,
-                        again > 0 ? absl::StrFormat(", %d layers recomputed", again) : ""));
+    nodes.push_back(absl::StrFormat("%s (busy %.0f %%%s)", assignment.replicas[r].Short(),
+                                    100 * busy / figures.evaluation.step_s,
+                                    PutOffText(figures.holds[first_slot + r])));
   }
   return absl::StrFormat("stage %d: layers %d-%d%s on %s\n", stage, assignment.first_layer,
                          assignment.last_layer - 1, stage == 0 ? ", embedding and head" : "",
@@ -93,12 +91,18 @@ std::string ExplainPlan(const PipelinePlan& plan, const RunConfig& config, const
       if (static_cast<int32_t>(slot++) == evaluation.critical_slot) critical = node.Short();
     }
   }
-  if (std::any_of(figures.recomputed.begin(), figures.recomputed.end(),
-                  [](int32_t layers) { return layers > 0; })) {
+  const auto any = [&](const auto& is) {
+    return std::any_of(figures.holds.begin(), figures.holds.end(), is);
+  };
+  if (any([](const StageHolds& holds) { return holds.recomputed > 0; })) {
     text +=
         "of a recomputed layer a node keeps the input only, and repeats its forward pass on the "
-        "way "
-        "back: its memory holds no more\n";
+        "way back: its memory holds no more\n";
+  }
+  if (any([](const StageHolds& holds) { return holds.offloads; })) {
+    text +=
+        "with its optimizer on the host a node keeps moments in the computer's memory, whose "
+        "processor makes the steps: the GPU's holds no more\n";
   }
   if (!figures.batch.empty()) {
     text += "the planner chose " + figures.batch;

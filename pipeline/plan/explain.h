@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/run_config.h"
+#include "pipeline/plan/memory_model.h"
 #include "pipeline/plan/outer_choice.h"
 #include "routing/evaluator.h"
 #include "routing/topology.h"
@@ -16,13 +17,13 @@ namespace skerry {
 struct PlanFigures {
   std::string batch;      // why microbatches and window are as they are; empty: as configured
   Evaluation evaluation;  // slots numbered over all stages, stage 0 first
-  std::vector<int32_t> recomputed;  // [slots] layers whose activations are computed again
-  double ring_s = 0;                // of a step: the slowest cohort sums its gradients
-  int32_t speakers = 0;             // of all stages' replicas
-  double exposed_s = 0;             // outer traffic not hidden, per step
-  double first_s = 0;               // what the first placement tried would have taken
-  double placement_bound_s = 0;     // of this placement
-  double any_bound_s = 0;           // of every placement
+  std::vector<StageHolds> holds;  // [slots] with what they put off for want of memory
+  double ring_s = 0;              // of a step: the slowest cohort sums its gradients
+  int32_t speakers = 0;           // of all stages' replicas
+  double exposed_s = 0;           // outer traffic not hidden, per step
+  double first_s = 0;             // what the first placement tried would have taken
+  double placement_bound_s = 0;   // of this placement
+  double any_bound_s = 0;         // of every placement
   int32_t evaluations = 0;
   OuterChoice outer;
   bool outer_was_open = false;  // the planner chose some of it

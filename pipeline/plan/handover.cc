@@ -7,9 +7,9 @@
 #include "common/check.h"
 #include "common/round_clock.h"
 #include "pipeline/plan/cohorts.h"
+#include "pipeline/plan/node_memory.h"
 #include "pipeline/plan/replan.h"
 #include "pipeline/plan/route.h"
-#include "pipeline/plan/team_memory.h"
 
 namespace skerry {
 namespace {
@@ -48,9 +48,8 @@ bool HasMemory(const PlannerInput& input, const PipelinePlan& plan, int32_t stag
                const NodeId& node) {
   const auto device = input.devices.find(node);
   if (device == input.devices.end()) return false;
-  const int64_t needs = StageNeeds(input.config, plan, stage).needed();
-  const int64_t offered = OfferedFor(input.config, device->second);
-  return offered == 0 || needs <= offered;
+  const MemoryOffer offer = OfferOf(device->second);
+  return MemoryIn(input.config, plan, stage, offer).FitsIn(offer);
 }
 
 std::pair<int64_t, int32_t> UrgencyOf(const PipelinePlan& plan, int32_t stage) {

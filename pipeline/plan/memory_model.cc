@@ -94,8 +94,7 @@ StageMemory MemoryOf(const RunConfig& config, int32_t layers, bool holds_ends,
   const bool rounds_weights = config.inner.compute == InnerCompute::kBfloat16;
   memory.weights = weights + (rounds_weights ? weights / 2 : 0);
   memory.gradients = (1 + holds.gradients + (checks ? 1 : 0)) * weights;
-  // Of a cohort: the own sum, that of all while it is made, the one before, what comes meanwhile.
-  if (config.cluster.is_on() && rounds) memory.gradients += 4 * weights;
+  memory.sums = config.cluster.is_on() && rounds ? 4 * weights : 0;
   memory.optimizer = moments + OrthogonalBytes(config, layers);
   const bool has_momentum = EffectiveOuter(config.outer).momentum > 0;
   const int64_t residual = config.outer.mode == OuterMode::kCo2 ? weights : weights / 2;
@@ -127,25 +126,6 @@ StageHolds HoldsOf(const RunConfig& config, int32_t first_replicas, int32_t repl
   return {held, holds_ends ? most : std::min(most, kGradientsMin), replicas};
 }
 
-StageHolds FittedHolds(const RunConfig& config, int32_t layers, bool holds_ends,
-                       const StageHolds& holds, int64_t offered_bytes) {
-  StageHolds fitted = holds;
-  const Recompute recompute = config.pipeline.recompute;
-  fitted.recomputed = recompute == Recompute::kAlways ? layers : 0;
-  if (recompute != Recompute::kAuto || offered_bytes == 0) return fitted;
-  while (fitted.recomputed < layers &&
-         MemoryOf(config, layers, holds_ends, fitted).needed() > offered_bytes) {
-    ++fitted.recomputed;
-  }
-  return fitted;
-}
-
-StageHolds LeastHolds(const RunConfig& config, int32_t layers, const StageHolds& holds) {
-  StageHolds least = holds;
-  least.recomputed = config.pipeline.recompute == Recompute::kNever ? 0 : layers;
-  return least;
-}
-
 double RepeatShare(const RunConfig& config, int32_t layers, const StageHolds& holds) {
   if (holds.recomputed == 0) return 0;
   return LayerRepeatShare(config) * holds.recomputed / layers;
@@ -167,41 +147,6 @@ int32_t GradientsMax(const RunConfig& config, int32_t replicas, bool holds_ends)
   return std::min(share + 1, std::max(pipeline.in_flight, kGradientsMin));
 }
 
-StageHolds HoldsOf(const RunConfig& config, const PipelinePlan& plan, int32_t stage,
-                   int64_t offered_bytes) {
-  const StageAssignment& assignment = plan.stages[static_cast<size_t>(stage)];
-  const bool ends = stage == 0;
-  const auto replicas = static_cast<int32_t>(assignment.replicas.size());
-  const int32_t layers = assignment.last_layer - assignment.first_layer;
-  StageHolds holds =
-      HoldsOf(config, static_cast<int32_t>(plan.stages[0].replicas.size()), replicas, ends);
-  holds = FittedHolds(config, layers, ends, holds, offered_bytes);
-  const int32_t most = GradientsMax(config, replicas, ends);
-  while (holds.gradients < most) {
-    StageHolds more = holds;
-    ++more.gradients;
-    if (offered_bytes > 0 && MemoryOf(config, layers, ends, more).needed() > offered_bytes) break;
-    holds = more;
-  }
-  return holds;
-}
-
-StageMemory StageNeeds(const RunConfig& config, const PipelinePlan& plan, int32_t stage) {
-  return StageMemoryWith(config, plan, stage, 1);
-}
-
-StageMemory StageMemoryWith(const RunConfig& config, const PipelinePlan& plan, int32_t stage,
-                            int64_t offered_bytes) {
-  const StageAssignment& assignment = plan.stages[static_cast<size_t>(stage)];
-  return MemoryOf(config, assignment.last_layer - assignment.first_layer, stage == 0,
-                  HoldsOf(config, plan, stage, offered_bytes));
-}
-
-int64_t OfferAfterShortage(int64_t offered_bytes, int64_t needed_bytes) {
-  const int64_t had = offered_bytes == 0 ? needed_bytes : std::min(offered_bytes, needed_bytes);
-  return had / 4 * 3;
-}
-
 std::string BytesText(int64_t bytes) {
   const auto value = static_cast<double>(bytes);
   if (value >= 0x1p30) return absl::StrFormat("%.1f GiB", value / 0x1p30);
@@ -209,11 +154,19 @@ std::string BytesText(int64_t bytes) {
   return absl::StrFormat("%.1f KiB", value / 0x1p10);
 }
 
+std::string PutOffText(const StageHolds& holds) {
+  std::string text;
+  if (holds.recomputed > 0) text += absl::StrFormat(", %d layers recomputed", holds.recomputed);
+  return holds.offloads ? text + ", optimizer on the host" : text;
+}
+
 std::string PartsText(const StageMemory& memory) {
   const std::pair<const char*, int64_t> parts[] = {
-      {"weights", memory.weights}, {"gradients", memory.gradients}, {"optimizer", memory.optimizer},
-      {"outer", memory.outer},     {"deltas", memory.codec},        {"stash", memory.stash},
-      {"buffers", memory.buffers}, {"workspace", memory.workspace}};
+      {"weights", memory.weights},     {"gradients", memory.gradients},
+      {"optimizer", memory.optimizer}, {"outer", memory.outer},
+      {"sums", memory.sums},           {"deltas", memory.codec},
+      {"stash", memory.stash},         {"buffers", memory.buffers},
+      {"workspace", memory.workspace}};
   std::string text;
   for (const auto& [name, bytes] : parts) {
     if (bytes == 0) continue;

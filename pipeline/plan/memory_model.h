@@ -1,4 +1,5 @@
-// Bytes a node needs to hold a stage: what must fit before anything else is asked.
+// Bytes a node needs to hold a stage: what must fit before anything else is asked. In which of its
+// memories they lie, and what a node makes of what it has, is node_memory.h's.
 //
 // Covers what the stage takes from the heap, to within 5 % of what the allocator gives (measured:
 // tests/node/memory, `./dev bench memory`); kProcessBytes, what a node's process takes besides, is
@@ -12,6 +13,8 @@
 //   optimizer   2 W with AdamW; with Muon also scratch for the largest matrix of a layer
 //   outer       base W, with momentum W more; with ResidualPlace::kBuffer the residual, W/2, in co2
 //               W (localsgd/replica.h)
+//   sums        4 W in a cohort: the own sum of gradients, that of all while it is made, the one
+//               before, and what comes meanwhile (pipeline/exec/cohort.h)
 //   codec       the own message, the payload made of it, and a delta of every other replica until
 //               the round lands; in co2 two and three of them, in streaming of fragments
 //   stash       per microbatch between forward and backward: what the backward of every layer
@@ -50,6 +53,7 @@ struct StageHolds {
   int32_t gradients = 1;     // between the beginning of their backward and their turn
   int32_t replicas = 1;      // of the stage: each sends a delta
   int32_t recomputed = 0;    // layers of which only the input is kept (model/stage_trainer.h)
+  bool offloads = false;     // the optimizer's state to the host (model/host_optimizer.h)
   bool operator==(const StageHolds&) const = default;
 };
 
@@ -58,6 +62,7 @@ struct StageMemory {
   int64_t gradients = 0;
   int64_t optimizer = 0;
   int64_t outer = 0;
+  int64_t sums = 0;
   int64_t codec = 0;
   int64_t stash = 0;
   int64_t buffers = 0;
@@ -66,7 +71,7 @@ struct StageMemory {
   int64_t checkpoint = 0;
   int64_t now_and_then() const { return handover + checkpoint; }
   int64_t total() const {
-    return weights + gradients + optimizer + outer + codec + stash + buffers + workspace;
+    return weights + gradients + optimizer + outer + sums + codec + stash + buffers + workspace;
   }
   // What a node must offer.
   int64_t needed() const {
@@ -86,14 +91,6 @@ inline constexpr int32_t kGradientsMin = 2;
 StageHolds HoldsOf(const RunConfig& config, int32_t first_replicas, int32_t replicas,
                    bool holds_ends);
 
-// The same, with as many layers recomputed as a node that offers so many bytes (0: no limit) must:
-// none where it can do without, all where nothing helps, unless the configuration says either. One
-// more gradient that waits gains far less than a layer that is not computed twice.
-StageHolds FittedHolds(const RunConfig& config, int32_t layers, bool holds_ends,
-                       const StageHolds& holds, int64_t offered_bytes);
-// With the least that a node must offer.
-StageHolds LeastHolds(const RunConfig& config, int32_t layers, const StageHolds& holds);
-
 // Of a stage's forward pass, what a node with these holds does again on the way back.
 double RepeatShare(const RunConfig& config, int32_t layers, const StageHolds& holds);
 
@@ -106,26 +103,11 @@ int32_t HeldMax(const RunConfig& config, int32_t first_replicas, int32_t replica
 // what passes without order where all is well.
 int32_t GradientsMax(const RunConfig& config, int32_t replicas, bool holds_ends);
 
-// What a node that offers so many bytes (0: no limit) holds at worst: the least, with as few layers
-// recomputed as it can, and as many gradients more as then fit, up to GradientsMax. A node keeps to
-// it (StageActor, StageTrainer); it changes when things are computed, never what. `config` is a
-// settled one.
-StageHolds HoldsOf(const RunConfig& config, const PipelinePlan& plan, int32_t stage,
-                   int64_t offered_bytes);
-
-// Of the replicas of a stage of a plan: the least a node must offer, and what one that offers so
-// much makes of it.
-StageMemory StageNeeds(const RunConfig& config, const PipelinePlan& plan, int32_t stage);
-StageMemory StageMemoryWith(const RunConfig& config, const PipelinePlan& plan, int32_t stage,
-                            int64_t offered_bytes);
-
-// What a node offers next whose stage has just run out of memory, although it offered so much and
-// the model said that the stage needs so much: less than either, so that the planner gives it
-// another stage, fewer layers, or has it recompute. The machine has given the rest to others.
-int64_t OfferAfterShortage(int64_t offered_bytes, int64_t needed_bytes);
-
 // "1.4 GiB", for people.
 std::string BytesText(int64_t bytes);
+
+// ", 2 layers recomputed, optimizer on the host", or nothing.
+std::string PutOffText(const StageHolds& holds);
 
 // "weights 12.0 MiB, gradients 18.0 MiB, …", for people; what is nothing is left out.
 std::string PartsText(const StageMemory& memory);

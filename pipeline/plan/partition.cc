@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "common/status.h"
-#include "pipeline/plan/memory_model.h"
 #include "routing/cost_model.h"
 
 namespace skerry {
@@ -15,8 +14,9 @@ namespace {
 struct Candidates {
   const RunConfig& config;
   std::vector<int32_t> classes;
-  const std::vector<int64_t>& memory_bytes;
-  bool may_recompute = false;
+  const std::vector<MemoryOffer>& offers;
+  std::vector<int64_t> worth;  // of the offers, in bytes; 0: no limit
+  bool may_put_off = false;
 };
 
 // Nodes in the order in which stages take them.
@@ -26,7 +26,7 @@ std::vector<int32_t> Ordered(const Candidates& nodes, Preference preference) {
   std::vector<int32_t> order(nodes.classes.size());
   std::iota(order.begin(), order.end(), 0);
   const auto memory = [&](int32_t i) {
-    const int64_t bytes = nodes.memory_bytes[static_cast<size_t>(i)];
+    const int64_t bytes = nodes.worth[static_cast<size_t>(i)];
     return bytes == 0 ? std::numeric_limits<int64_t>::max() : bytes;
   };
   std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
@@ -68,17 +68,22 @@ struct StageCost {
   }
 };
 
-// The most layers that fit into `bytes`, 0 if not even one does.
-int32_t LayersThatFit(const RunConfig& config, int64_t bytes, bool holds_ends,
-                      const StageHolds& given, bool may_recompute) {
-  if (bytes == 0) return config.model.layers;
+// The most layers that fit what nodes of each kind offer, 0 if not even one does.
+int32_t LayersThatFit(const RunConfig& config, const std::vector<MemoryOffer>& offers,
+                      bool holds_ends, const StageHolds& given, bool may_put_off) {
   int32_t low = 0;
   int32_t high = config.model.layers;
+  const auto fits = [&](int32_t layers) {
+    return std::all_of(offers.begin(), offers.end(), [&](const MemoryOffer& offer) {
+      if (may_put_off) return CanHold(config, layers, holds_ends, given, offer);
+      const MemoryOffer enough = {0, offer.HasHost() ? INT64_MAX : 0, offer.devices};
+      const StageHolds holds = FittedHolds(config, layers, holds_ends, given, enough);
+      return MemoryIn(config, layers, holds_ends, holds, offer).FitsIn(offer);
+    });
+  };
   while (low < high) {
     const int32_t middle = (low + high + 1) / 2;
-    const StageHolds holds = may_recompute ? LeastHolds(config, middle, given)
-                                           : FittedHolds(config, middle, holds_ends, given, 0);
-    if (MemoryOf(config, middle, holds_ends, holds).needed() <= bytes) {
+    if (fits(middle)) {
       low = middle;
     } else {
       high = middle - 1;
@@ -87,12 +92,17 @@ int32_t LayersThatFit(const RunConfig& config, int64_t bytes, bool holds_ends,
   return low;
 }
 
-std::vector<double> RepeatedWork(const RunConfig& config, int64_t bytes, bool holds_ends,
-                                 const StageHolds& holds, int32_t layers_max) {
+// By the number of layers, of who repeats the most.
+std::vector<double> RepeatedWork(const RunConfig& config, const std::vector<MemoryOffer>& offers,
+                                 bool holds_ends, const StageHolds& holds, int32_t layers_max) {
   std::vector<double> work = {0};
   for (int32_t layers = 1; layers <= layers_max; ++layers) {
-    const StageHolds fitted = FittedHolds(config, layers, holds_ends, holds, bytes);
-    work.push_back(RepeatShare(config, layers, fitted) * layers * LayerForwardFlops(config));
+    double most = 0;
+    for (const MemoryOffer& offer : offers) {
+      const StageHolds fitted = FittedHolds(config, layers, holds_ends, holds, offer);
+      most = std::max(most, RepeatShare(config, layers, fitted));
+    }
+    work.push_back(most * layers * LayerForwardFlops(config));
   }
   return work;
 }
@@ -106,22 +116,22 @@ std::vector<StageCost> CostsOf(const Candidates& nodes, const std::vector<int32_
   for (int32_t stage = 0; stage < stages; ++stage) {
     const int32_t replicas = counts[static_cast<size_t>(stage)];
     int32_t slowest = std::numeric_limits<int32_t>::max();
-    int64_t least = 0;
+    std::vector<MemoryOffer> offers;
     for (int32_t r = 0; r < replicas; ++r, ++next) {
       const auto node = static_cast<size_t>(order[next]);
       slowest = std::min(slowest, nodes.classes[node]);
-      const int64_t bytes = nodes.memory_bytes[node];
-      if (bytes != 0 && (least == 0 || bytes < least)) least = bytes;
+      offers.push_back(nodes.offers[node]);
     }
+    const std::vector<MemoryOffer> least = LeastOffers(offers);
     const double speed = std::pow(kSpeedClassRatio, slowest);
     const double share = Participation(config, stages, stage) / (replicas * speed);
     const StageHolds holds = HoldsOf(config, counts[0], replicas, stage == 0);
     costs.push_back(
         {.fixed = stage == 0 ? share * HeadWork(config) : 0.0,
          .per_layer = share * LayerWork(config),
-         .layers_max = LayersThatFit(config, least, stage == 0, holds, nodes.may_recompute),
+         .layers_max = LayersThatFit(config, least, stage == 0, holds, nodes.may_put_off),
          .repeated = {}});
-    if (!nodes.may_recompute) continue;
+    if (!nodes.may_put_off) continue;
     StageCost& cost = costs.back();
     cost.repeated = RepeatedWork(config, least, stage == 0, holds, cost.layers_max);
     for (double& work : cost.repeated) work *= share;
@@ -174,10 +184,9 @@ absl::StatusOr<Partition> Cut(const Candidates& nodes, int32_t stages, Preferenc
 }
 
 absl::Status MemoryShortage(const Candidates& nodes, int32_t stages, const absl::Status& last) {
-  const StageHolds holds = LeastHolds(nodes.config, 1, HoldsOf(nodes.config, 1, 1, true));
+  const StageHolds holds = LeastHolds(nodes.config, 1, HoldsOf(nodes.config, 1, 1, true)).front();
   const int64_t least = MemoryOf(nodes.config, 1, true, holds).needed();
-  int64_t most = 0;
-  for (const int64_t bytes : nodes.memory_bytes) most = std::max(most, bytes);
+  const int64_t most = *std::max_element(nodes.worth.begin(), nodes.worth.end());
   return ResourceExhausted(
       "no memory for this model on these nodes: %s; the smallest stage 0 (one layer, embedding, "
       "head, %d microbatches in flight, a margin of %.0f %%) needs %s and the largest node offers "
@@ -213,7 +222,7 @@ double Participation(const RunConfig& config, int32_t stages, int32_t stage) {
 }
 
 absl::StatusOr<Partition> MakePartition(const RunConfig& config, const std::vector<double>& gflops,
-                                        const std::vector<int64_t>& memory_bytes) {
+                                        const std::vector<MemoryOffer>& offers) {
   const auto count = static_cast<int32_t>(gflops.size());
   const int32_t layers = config.model.layers;
   const bool automatic = config.pipeline.stages == 0;
@@ -230,12 +239,15 @@ absl::StatusOr<Partition> MakePartition(const RunConfig& config, const std::vect
         "pipeline.stages or use a deeper model",
         wanted, layers);
   }
-  Candidates nodes{config, SpeedClasses(gflops), memory_bytes};
+  Candidates nodes{config, SpeedClasses(gflops), offers, {}};
+  for (const MemoryOffer& offer : offers) nodes.worth.push_back(WorthOf(config, offer));
   const int32_t most = automatic ? std::min(count, layers) : wanted;
   absl::Status last;
-  for (const bool may_recompute : {false, true}) {
-    if (may_recompute && config.pipeline.recompute != Recompute::kAuto) break;
-    nodes.may_recompute = may_recompute;
+  for (const bool may_put_off : {false, true}) {
+    const bool can =
+        config.pipeline.recompute == Recompute::kAuto || config.pipeline.offload == Offload::kAuto;
+    if (may_put_off && !can) break;
+    nodes.may_put_off = may_put_off;
     for (int32_t stages = wanted; stages <= most; ++stages) {
       for (const Preference preference : {Preference::kSpeed, Preference::kMemory}) {
         auto partition = Cut(nodes, stages, preference);

@@ -15,6 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/run_config.h"
+#include "pipeline/plan/node_memory.h"
 
 namespace skerry {
 
@@ -43,13 +44,13 @@ int32_t AutoStages(int32_t nodes, int32_t layers);
 // Share of the microbatches that visit a stage.
 double Participation(const RunConfig& config, int32_t stages, int32_t stage);
 
-//   gflops        [nodes] > 0
-//   memory_bytes  [nodes] 0: not stated, no limit
+//   gflops  [nodes] > 0
+//   offers  [nodes]
 // InvalidArgument: more stages than nodes or layers. ResourceExhausted: no cut fits the memory;
 // says what is missing. With automatic stages, more of them are tried before giving up; where no
-// cut fits otherwise and the configuration lets it, nodes recompute activations, whose price is in
-// the cut.
+// cut fits otherwise and the configuration lets it, nodes put off what they can (node_memory.h);
+// the price of recomputed activations is in the cut.
 absl::StatusOr<Partition> MakePartition(const RunConfig& config, const std::vector<double>& gflops,
-                                        const std::vector<int64_t>& memory_bytes);
+                                        const std::vector<MemoryOffer>& offers);
 
 }  // namespace skerry

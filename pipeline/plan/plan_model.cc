@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "common/status.h"
+#include "pipeline/plan/node_memory.h"
 #include "pipeline/plan/round_bytes.h"
 #include "pipeline/plan/slow_links.h"
-#include "pipeline/plan/team_memory.h"
 #include "pipeline/plan/workload.h"
 #include "routing/cost_model.h"
 
@@ -102,13 +102,14 @@ NearNodes NearOf(const RunConfig& config, const PipelinePlan& plan) {
 absl::StatusOr<PlanModel> ModelOf(const PlannerInput& input, const PipelinePlan& plan) {
   const RunConfig config = Settled(input.config, plan);
   PlanModel model;
+  std::vector<MemoryOffer> offers;
   for (const StageAssignment& stage : plan.stages) {
     for (const NodeId& node : stage.replicas) {
       if (!input.devices.contains(node)) {
         return InvalidArgument("node %s has no device profile", node.Short());
       }
       model.node_of_slot.push_back(node);
-      model.problem.node_bytes.push_back(OfferedFor(config, input.devices.at(node)));
+      offers.push_back(OfferOf(input.devices.at(node)));
     }
   }
   model.placement.resize(model.node_of_slot.size());
@@ -124,16 +125,14 @@ absl::StatusOr<PlanModel> ModelOf(const PlannerInput& input, const PipelinePlan&
     partition.stages.push_back(
         {stage.first_layer, stage.last_layer, static_cast<int32_t>(stage.replicas.size())});
   }
-  model.problem.fleet.repeats = RepeatsOf(config, partition, model.problem.node_bytes);
+  model.problem.fits = FitsOf(config, partition, offers);
+  PutOff(config, partition, offers, &model.problem.fleet);
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
     const StageAssignment& assignment = plan.stages[stage];
     const int32_t layers = assignment.last_layer - assignment.first_layer;
     const bool ends = stage == 0;
     const double delta = RoundBytesToEach(config, layers, ends, assignment.replicas.size());
     model.problem.outer.delta_boundaries.push_back(delta / payload);
-    const int64_t needs = StageNeeds(config, plan, static_cast<int32_t>(stage)).needed();
-    model.problem.slot_bytes.insert(model.problem.slot_bytes.end(), assignment.replicas.size(),
-                                    needs);
   }
   return model;
 }

@@ -13,7 +13,7 @@
 namespace skerry {
 
 struct PlanModel {
-  PlacementProblem problem;          // slot_bytes: what the memory model says each slot needs
+  PlacementProblem problem;
   Placement placement;               // slot i is node i of the fleet
   std::vector<NodeId> node_of_slot;  // slots over all stages, stage 0 first
 };

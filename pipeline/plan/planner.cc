@@ -12,13 +12,13 @@
 #include "pipeline/plan/check_input.h"
 #include "pipeline/plan/contestants.h"
 #include "pipeline/plan/explain.h"
+#include "pipeline/plan/node_memory.h"
 #include "pipeline/plan/outer_choice.h"
 #include "pipeline/plan/partition.h"
 #include "pipeline/plan/route.h"
 #include "pipeline/plan/slow_links.h"
 #include "pipeline/plan/stage_count.h"
 #include "pipeline/plan/take_part.h"
-#include "pipeline/plan/team_memory.h"
 #include "pipeline/plan/validate.h"
 #include "pipeline/plan/workload.h"
 #include "routing/lower_bound.h"
@@ -207,15 +207,12 @@ absl::StatusOr<PlannedRun> PlanFor(const PlannerInput& input, PlacementEffort ef
   RunConfig& config = asked.config;
   config.outer = FirstOuter(input.config);
   const Contestants contestants = Canonical(input);
-  NominalFleet nominal =
-      NominalOf(contestants.gflops, contestants.memory_bytes, input.links, input.message_s);
-  nominal.devices = contestants.devices;
+  const NominalFleet nominal =
+      NominalOf(contestants.gflops, contestants.offers, input.links, input.message_s);
   SKERRY_ASSIGN_OR_RETURN(const BatchShape batch, ChooseShape(config, nominal));
   config = batch.config;
-  SKERRY_ASSIGN_OR_RETURN(
-      Partition partition,
-      MakePartition(config, contestants.gflops,
-                    OfferedFor(config, contestants.memory_bytes, contestants.devices)));
+  SKERRY_ASSIGN_OR_RETURN(Partition partition,
+                          MakePartition(config, contestants.gflops, contestants.offers));
   std::vector<Path> paths = PathsOf(config, partition);
   const bool window_is_open = input.config.pipeline.in_flight == 0;
   if (window_is_open) WidenWindow(contestants, paths, &asked, &partition);
@@ -244,9 +241,8 @@ absl::StatusOr<PlannedRun> PlanFor(const PlannerInput& input, PlacementEffort ef
   const RunConfig settled = Settled(config, run.plan);
   for (size_t stage = 0; stage < run.plan.stages.size(); ++stage) {
     for (const NodeId& node : run.plan.stages[stage].replicas) {
-      const int64_t bytes = OfferedFor(settled, input.devices.at(node));
-      figures.recomputed.push_back(
-          HoldsOf(settled, run.plan, static_cast<int32_t>(stage), bytes).recomputed);
+      const MemoryOffer offer = OfferOf(input.devices.at(node));
+      figures.holds.push_back(HoldsOf(settled, run.plan, static_cast<int32_t>(stage), offer));
     }
   }
   run.explanation = ExplainPlan(run.plan, config, input.links, figures);

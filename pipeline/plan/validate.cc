@@ -7,8 +7,8 @@
 #include "common/round_clock.h"
 #include "common/status.h"
 #include "pipeline/plan/cohorts.h"
+#include "pipeline/plan/node_memory.h"
 #include "pipeline/plan/safety.h"
-#include "pipeline/plan/team_memory.h"
 #include "pipeline/plan/validate_loads.h"
 
 namespace skerry {
@@ -268,22 +268,23 @@ absl::Status ValidateMemory(const PipelinePlan& plan, const RunConfig& config,
     const StageAssignment& stage = plan.stages[s];
     const int32_t held = HeldMax(settled, static_cast<int32_t>(plan.stages[0].replicas.size()),
                                  static_cast<int32_t>(stage.replicas.size()), s == 0);
-    const int64_t needs = StageNeeds(settled, plan, static_cast<int32_t>(s)).needed();
     for (size_t r = 0; r < stage.replicas.size(); ++r) {
       const NodeId& node = stage.replicas[r];
       const auto it = devices.find(node);
       if (it == devices.end()) return InvalidArgument("node %s has no device", node.Short());
-      const int64_t has = OfferedFor(settled, it->second);
-      if (has == 0) continue;
+      const MemoryOffer offer = OfferOf(it->second);
+      if (offer.IsUnlimited()) continue;
       if (at_most[s][r] > held) {
         return ResourceExhausted(
             "node %s can be sent %d microbatches at once, its memory was reckoned for %d",
             node.Short(), at_most[s][r], held);
       }
-      if (needs <= has) continue;
+      const NodeMemory needs = MemoryIn(settled, plan, static_cast<int32_t>(s), offer);
+      if (needs.FitsIn(offer)) continue;
       return ResourceExhausted(
-          "node %s has %s, stage %d needs %s with a margin of %.0f %%: %s missing", node.Short(),
-          BytesText(has), s, BytesText(needs), 100 * kMemoryMargin, BytesText(needs - has));
+          "node %s has too little memory: stage %d needs %s, margins of %.0f %% "
+          "included",
+          node.Short(), s, NeedText(needs, offer), 100 * kMemoryMargin);
     }
   }
   return absl::OkStatus();

@@ -1,13 +1,48 @@
 #include "pipeline/plan/workload.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
-#include "pipeline/plan/memory_model.h"
 #include "pipeline/plan/path_table.h"
 #include "routing/cost_model.h"
 
 namespace skerry {
+namespace {
+
+// What a stage takes of nodes, with the ways in which they may hold it, reckoned once for each kind
+// of them: of thousands there are few.
+class NeedsByKind {
+ public:
+  using Ways = std::function<std::vector<StageHolds>(const MemoryOffer&)>;
+  NeedsByKind(const RunConfig& config, const StageShape& shape, bool ends, Ways ways)
+      : config_(config), shape_(shape), ends_(ends), ways_(std::move(ways)) {}
+
+  bool Fit(const MemoryOffer& offer) {
+    const std::vector<NodeMemory>& needs = Of(offer);
+    return std::any_of(needs.begin(), needs.end(),
+                       [&](const NodeMemory& need) { return need.FitsIn(offer); });
+  }
+
+ private:
+  const std::vector<NodeMemory>& Of(const MemoryOffer& offer) {
+    for (const auto& [kind, needs] : known_) {
+      if (kind.devices == offer.devices && kind.HasHost() == offer.HasHost()) return needs;
+    }
+    auto& [kind, needs] = known_.emplace_back(offer, std::vector<NodeMemory>());
+    for (const StageHolds& holds : ways_(offer))
+      needs.push_back(MemoryIn(config_, shape_.layers(), ends_, holds, offer));
+    return needs;
+  }
+
+  const RunConfig& config_;
+  const StageShape& shape_;
+  bool ends_;
+  Ways ways_;
+  std::vector<std::pair<MemoryOffer, std::vector<NodeMemory>>> known_;
+};
+
+}  // namespace
 
 Workload WorkloadOf(const RunConfig& config, const Partition& partition,
                     const std::vector<Path>& paths, int32_t steps_max) {
@@ -36,28 +71,56 @@ Workload WorkloadOf(const RunConfig& config, const Partition& partition,
   return workload;
 }
 
-std::vector<double> RepeatsOf(const RunConfig& config, const Partition& partition,
-                              const std::vector<int64_t>& memory_bytes) {
-  const size_t nodes = memory_bytes.size();
-  std::vector<double> repeats(partition.stages.size() * nodes);
-  bool any = false;
+void PutOff(const RunConfig& config, const Partition& partition,
+            const std::vector<MemoryOffer>& offers, Fleet* fleet) {
+  const size_t nodes = offers.size();
+  fleet->repeats.assign(partition.stages.size() * nodes, 0);
+  fleet->host_step_s.assign(partition.stages.size() * nodes, 0);
+  bool recomputes = false, offloads = false;
+  const PipelineConfig& pipeline = config.pipeline;
+  const bool when_short =
+      pipeline.recompute != Recompute::kAlways && pipeline.offload != Offload::kAlways;
   for (size_t stage = 0; stage < partition.stages.size(); ++stage) {
     const StageShape& shape = partition.stages[stage];
     const bool ends = stage == 0;
     const StageHolds holds = HoldsOf(config, partition.stages[0].replicas, shape.replicas, ends);
-    const int64_t plenty = config.pipeline.recompute == Recompute::kAuto
-                               ? MemoryOf(config, shape.layers(), ends, holds).needed()
-                               : 0;
+    NeedsByKind plenty(config, shape, ends,
+                       [&](const MemoryOffer&) { return std::vector<StageHolds>{holds}; });
+    const auto parameters =
+        static_cast<double>(StageParameters(config.model, shape.layers(), ends));
     for (size_t node = 0; node < nodes; ++node) {
-      if (plenty > 0 && (memory_bytes[node] == 0 || memory_bytes[node] >= plenty)) continue;
-      const StageHolds fitted =
-          FittedHolds(config, shape.layers(), ends, holds, memory_bytes[node]);
-      repeats[stage * nodes + node] = RepeatShare(config, shape.layers(), fitted);
-      any = any || fitted.recomputed > 0;
+      const MemoryOffer& offer = offers[node];
+      if (when_short && plenty.Fit(offer)) continue;
+      const StageHolds fitted = FittedHolds(config, shape.layers(), ends, holds, offer);
+      fleet->repeats[stage * nodes + node] = RepeatShare(config, shape.layers(), fitted);
+      recomputes = recomputes || fitted.recomputed > 0;
+      if (!fitted.offloads) continue;
+      fleet->host_step_s[stage * nodes + node] = kOffloadSeconds * parameters;
+      offloads = true;
     }
   }
-  if (!any) repeats.clear();
-  return repeats;
+  if (!recomputes) fleet->repeats.clear();
+  if (!offloads) fleet->host_step_s.clear();
+}
+
+std::vector<uint8_t> FitsOf(const RunConfig& config, const Partition& partition,
+                            const std::vector<MemoryOffer>& offers) {
+  std::vector<uint8_t> fits;
+  bool all = true;
+  for (size_t stage = 0; stage < partition.stages.size(); ++stage) {
+    const StageShape& shape = partition.stages[stage];
+    const bool ends = stage == 0;
+    const StageHolds holds = HoldsOf(config, partition.stages[0].replicas, shape.replicas, ends);
+    NeedsByKind least(config, shape, ends, [&](const MemoryOffer& offer) {
+      return LeastHolds(config, shape.layers(), holds, offer);
+    });
+    for (const MemoryOffer& offer : offers) {
+      fits.push_back(least.Fit(offer));
+      all = all && fits.back() != 0;
+    }
+  }
+  if (all) fits.clear();
+  return fits;
 }
 
 std::vector<Path> PathsOf(const RunConfig& config, const Partition& partition) {

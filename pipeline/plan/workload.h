@@ -15,9 +15,14 @@ namespace skerry {
 Workload WorkloadOf(const RunConfig& config, const Partition& partition,
                     const std::vector<Path>& paths, int32_t steps_max);
 
-// Fleet::repeats: what nodes with so much memory would do again in each stage of a partition.
-std::vector<double> RepeatsOf(const RunConfig& config, const Partition& partition,
-                              const std::vector<int64_t>& memory_bytes);
+// Sets Fleet::repeats and host_step_s: what it costs nodes with these offers to put off what their
+// memory has no room for, in each stage of a partition.
+void PutOff(const RunConfig& config, const Partition& partition,
+            const std::vector<MemoryOffer>& offers, Fleet* fleet);
+
+// PlacementProblem::fits: which of them have the memory for which stage.
+std::vector<uint8_t> FitsOf(const RunConfig& config, const Partition& partition,
+                            const std::vector<MemoryOffer>& offers);
 
 // The path table of a partition (path_table.h).
 std::vector<Path> PathsOf(const RunConfig& config, const Partition& partition);

@@ -86,7 +86,8 @@ inline RunState FullState() {
   const NodeId node = TestNodeId(3), other = TestNodeId(300);
   const Digest digest{{1, 2, 3}};
   RunState state;
-  const DeviceProfile device{"cpu", "avx2", 12.5, int64_t{1} << 40, 25, "InfiniBand"};
+  const DeviceProfile device{"cpu",        "avx2",          12.5, int64_t{1} << 40, 25,
+                             "InfiniBand", int64_t{1} << 41};
   state.nodes[node] = {"tcp://10.0.0.1:1",
                        "east",
                        "0a",

@@ -1,6 +1,9 @@
 // The bodies that kernels/cuda/runtime.cu and products.cu have on a GPU: a device of host memory
 // whose products are plain loops.
 #include <cstdio>
+#include <cstring>
+#include <deque>
+#include <vector>
 
 #include "kernels/cuda/device.h"
 
@@ -44,6 +47,50 @@ int64_t FreeGpuMemory(GpuDevice*) {
 
 void MeasureGpuWay(GpuDevice* from, GpuDevice* to, GpuWay* out) {
   *out = {1, 0, from == to ? 0.0 : 2.5e10};
+}
+
+// Copies are made when somebody waits for them, and not before: who reads too early reads what is
+// not there.
+struct GpuLane {
+  struct Copy {
+    const void* from;
+    void* to;
+    size_t bytes;
+  };
+  std::vector<char> memory;
+  std::deque<Copy> due;
+  int64_t copies = 0;
+};
+
+GpuLane* OpenGpuLane(GpuDevice*, int64_t bytes) {
+  auto* lane = new GpuLane;
+  lane->memory.resize(static_cast<size_t>(bytes));
+  return lane;
+}
+
+void CloseGpuLane(GpuDevice*, GpuLane* lane) {
+  delete lane;
+}
+
+void* GpuLaneMemory(GpuDevice*, GpuLane* lane) {
+  return lane->memory.data();
+}
+
+int64_t SendOnLane(GpuDevice*, GpuLane* lane, const void* host, void* to, int64_t bytes) {
+  lane->due.push_back({host, to, static_cast<size_t>(bytes)});
+  return ++lane->copies;
+}
+
+int64_t FetchOnLane(GpuDevice* device, GpuLane* lane, const void* from, void* host, int64_t bytes) {
+  return SendOnLane(device, lane, from, host, bytes);
+}
+
+void WaitForLane(GpuDevice*, GpuLane* lane, int64_t copies) {
+  while (!lane->due.empty() && lane->copies - static_cast<int64_t>(lane->due.size()) < copies) {
+    const GpuLane::Copy& next = lane->due.front();
+    std::memcpy(next.to, next.from, next.bytes);
+    lane->due.pop_front();
+  }
 }
 
 bool SynchronizeGpu(GpuDevice* device, GpuText* why) {

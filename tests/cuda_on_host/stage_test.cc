@@ -19,8 +19,9 @@ RunConfig SmallRun() {
 }
 
 // Losses of some steps on one microbatch each.
-std::vector<float> Losses(const RunConfig& config, Backend& backend) {
-  auto trainer = StageTrainer::Create(config, 0, config.model.layers, true, &backend);
+std::vector<float> Losses(const RunConfig& config, Backend& backend, Backend* host = nullptr) {
+  auto trainer =
+      StageTrainer::Create(config, 0, config.model.layers, true, &backend, 0, {0, {}, host});
   REQUIRE(trainer.ok());
   std::vector<float> losses, stream, gradient;
   for (int64_t step = 0; step < 3; ++step) {
@@ -63,6 +64,16 @@ TEST_CASE("CUDA text: a stage's losses fall as they do on the CPU", "[cuda]") {
   const auto got = Losses(config, *HostGpu(compute));
   CHECK(want.back() < want.front());
   for (size_t i = 0; i < want.size(); ++i) CHECK(got[i] == Approx(want[i]).epsilon(0.01));
+}
+
+TEST_CASE("CUDA text: a GPU whose host makes the steps learns as it would by itself", "[cuda]") {
+  const RunConfig config = SmallRun();
+  const DType compute = GENERATE(DType::kFloat32, DType::kBfloat16);
+  const auto want = Losses(config, *HostGpu(compute));
+  const auto host = CreateCpuBackend(GENERATE(1, 2));
+  const auto got = Losses(config, *HostGpu(compute), host.get());
+  CHECK(got.front() == want.front());
+  for (size_t i = 0; i < want.size(); ++i) CHECK(got[i] == Approx(want[i]).epsilon(1e-4));
 }
 
 TEST_CASE("CUDA text: a stage on a GPU sends the message the CPU would make of its weights",

@@ -124,8 +124,8 @@ TEST_CASE("Placement: a badly connected node gets a late, lightly used slot", "[
 
 TEST_CASE("Placement: memory limits are never broken", "[routing]") {
   PlacementProblem problem = TwoIslands();
-  problem.slot_bytes = {9, 9, 5, 5, 5, 5, 5, 5};
-  problem.node_bytes = {9, 9, 5, 5, 5, 5, 5, 0};
+  problem.fits.assign(4 * 8, 1);
+  for (const size_t node : {2, 3, 4, 5, 6}) problem.fits[node] = 0;  // for stage 0
   Placement start = Identity(8);
 
   const PlacementResult found = Place(problem, start, {.seed = 3, .evaluations = 2000});

@@ -13,6 +13,8 @@ TEST_CASE("DeviceCatalog: every device has sources, memory, and sustains less th
     INFO(device.name);
     CHECK(names.insert(device.name).second);
     CHECK(device.memory_gib > 0);
+    const bool is_card = device.title.find("NVIDIA") == 0 || device.title.find("GeForce") == 0;
+    CHECK((device.host_gib > 0) == is_card);
     CHECK(device.memory_gb_per_s > 0);
     CHECK_FALSE(device.peak_source.empty());
     CHECK_FALSE(device.sustained_source.empty());
@@ -34,6 +36,7 @@ TEST_CASE("DeviceCatalog: a profile says rate, memory and whose bits agree", "[s
   const DeviceProfile profile = ProfileOf(*FindDevice("rtx-4090"), NumberFormat::kBf16);
   CHECK(profile.gflops == Approx(157'000));
   CHECK(profile.memory_bytes == int64_t{24} << 30);
+  CHECK(profile.host_bytes == int64_t{32} << 30);
   CHECK(profile.numeric_profile == "simulated rtx-4090 bf16");
   CHECK(ProfileOf(*FindDevice("rtx-4090"), NumberFormat::kFp32).numeric_profile !=
         profile.numeric_profile);

@@ -114,13 +114,13 @@ TEST_CASE("Scenario: the nodes of every shipped scenario hold its model", "[sim]
     INFO(name);
     const Scenario scenario = Shipped(name);
     std::vector<double> gflops;
-    std::vector<int64_t> memory;
+    std::vector<MemoryOffer> memory;
     // Training starts with nodes_min of them, whichever come first.
     for (int32_t i = 0; i < scenario.run.nodes_min; ++i) {
       const ScenarioNode& node = scenario.nodes[static_cast<size_t>(i)];
       const DeviceProfile profile = ProfileOf(node.device, node.format);
       gflops.push_back(profile.gflops);
-      memory.push_back(profile.memory_bytes);
+      memory.push_back(OfferOf(profile));
     }
     const auto partition = MakePartition(scenario.run, gflops, memory);
     INFO(partition.status().message());

@@ -240,6 +240,11 @@ TEST_CASE("RunConfig: activations have two codecs to choose from", "[wire][confi
   CHECK(ErrorOf("[pipeline]\nslow_link_codec = \"int8\"\n") == "accepted");
   CHECK(ErrorOf("[pipeline]\nrecompute = \"always\"\n") == "accepted");
   CHECK(ErrorOf("[pipeline]\nrecompute = \"sometimes\"\n") != "accepted");
+  CHECK(ErrorOf("[pipeline]\noffload = \"always\"\n") == "accepted");
+  CHECK(ErrorOf("[inner]\noptimizer = \"muon\"\n[pipeline]\noffload = \"never\"\n") == "accepted");
+  CHECK(
+      ErrorOf("[inner]\noptimizer = \"muon\"\n[pipeline]\noffload = \"always\"\n").find("adamw") !=
+      std::string::npos);
   CHECK(ErrorOf("[pipeline]\nslow_link_codec = \"topk\"\n") != "accepted");
   RunConfig config;
   config.pipeline.slow_link_codec = DeltaCodec::kTernary;

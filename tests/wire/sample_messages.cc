@@ -157,6 +157,18 @@ Hello SampleOnInfiniBand() {
   return hello;
 }
 
+Hello SampleOnGpu() {
+  Hello hello = SampleHello();
+  hello.device.host_bytes = int64_t{1} << 36;
+  return hello;
+}
+
+RunConfig SampleOffload() {
+  RunConfig config = SampleWorkChecks();
+  config.pipeline.offload = Offload::kNever;
+  return config;
+}
+
 PipelinePlan SampleAbsent() {
   PipelinePlan plan = SampleShares();
   plan.absent = {{0, 7, SampleNode(2)}, {1, 3, SampleNode(1)}};
@@ -286,6 +298,8 @@ std::vector<std::pair<std::string, Message>> GroupSamples() {
       {"welcome_cluster", Welcome{RunId{SampleDigest(9).bytes}, SampleCluster(0), {}}},
       {"welcome_cluster_overlap", Welcome{RunId{SampleDigest(9).bytes}, SampleCluster(1), {}}},
       {"hello_network", SampleOnInfiniBand()},
+      {"hello_host_memory", SampleOnGpu()},
+      {"welcome_offload", Welcome{RunId{SampleDigest(9).bytes}, SampleOffload(), {}}},
       {"delta_passed_on", Delta{1, 2, 4096, SampleDigest(6), SamplePayload(48), 7, SampleNode(3)}},
   };
 }

@@ -76,6 +76,7 @@ void ReadTraining(ReadChecks& checks, schema::RunConfig::Reader r, RunConfig& c)
   c.pipeline.detours = pipeline.getDetours();
   c.pipeline.work_checks = pipeline.getWorkChecks();
   c.pipeline.recompute = checks.Enumerator(pipeline.getRecompute(), Recompute::kLast, "recompute");
+  c.pipeline.offload = checks.Enumerator(pipeline.getOffload(), Offload::kLast, "offload");
 }
 
 // What models from elsewhere may have.

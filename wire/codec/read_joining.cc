@@ -20,6 +20,7 @@ Hello ReadHello(ReadChecks& checks, schema::Hello::Reader r) {
   m.device.memory_bytes = checks.NotNegative(d.getMemoryBytes(), "memory");
   m.device.bf16_gflops =
       checks.NotNegative(checks.Finite(d.getBf16Gflops(), "bf16 gflops"), "bf16 gflops");
+  m.device.host_bytes = checks.NotNegative(d.getHostBytes(), "host memory");
   m.device.network = checks.Text(d.getNetwork(), "network card");
   m.plan_version = checks.NotNegative(r.getPlanVersion(), "plan version");
   m.step = checks.NotNegative(r.getStep(), "step");

@@ -53,6 +53,7 @@ void WriteTraining(WriteChecks& checks, const RunConfig& c, schema::RunConfig::B
   pipeline.setSlowLinkCodec(static_cast<uint8_t>(c.pipeline.slow_link_codec));
   pipeline.setDetours(c.pipeline.detours);
   pipeline.setRecompute(static_cast<uint8_t>(c.pipeline.recompute));
+  pipeline.setOffload(static_cast<uint8_t>(c.pipeline.offload));
   pipeline.setWorkChecks(checks.Finite(c.pipeline.work_checks, "work_checks"));
 }
 

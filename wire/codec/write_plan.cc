@@ -34,6 +34,7 @@ void WriteDevice(WriteChecks& checks, const DeviceProfile& device,
   b.setGflops(checks.Finite(device.gflops, "gflops"));
   b.setMemoryBytes(device.memory_bytes);
   b.setBf16Gflops(checks.Finite(device.bf16_gflops, "bf16 gflops"));
+  b.setHostBytes(device.host_bytes);
   if (!device.network.empty()) b.setNetwork(checks.Text(device.network, "network card"));
 }
 

@@ -14,6 +14,7 @@ struct DeviceProfile {
   int64_t memory_bytes = 0;  // what the node may use
   double bf16_gflops = 0;    // the same in bf16; 0: it has no instructions for it
   std::string network = {};  // kind of its fastest card (node/network_cards.h); "": not known
+  int64_t host_bytes = 0;    // besides, where memory_bytes is of devices with their own; 0: none
   bool operator==(const DeviceProfile&) const = default;
 };
 

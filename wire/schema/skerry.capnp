@@ -141,6 +141,7 @@ struct DeviceProfile {
   memoryBytes    @3 :Int64;
   bf16Gflops     @4 :Float64;  # the same in bf16; 0: no instructions for it
   network        @5 :Text;     # kind of its fastest card: Ethernet, RoCE, InfiniBand; empty: not known
+  hostBytes      @6 :Int64;    # memory besides, where memoryBytes is of devices with their own; 0: none
 }
 
 # coordinator → node: admitted.
@@ -245,6 +246,7 @@ struct RunConfig {
     detours                @8 :Bool = true;
     recompute              @9 :UInt8;  # auto, never, always
     workChecks             @10 :Float32;  # share of the visits that another replica repeats
+    offload                @11 :UInt8;  # auto, never, always
   }
   struct Cluster {
     groups  @0 :Text;     # off, measured, or who; empty: off

@@ -21,7 +21,7 @@ RunConfig OpenRun(int32_t sequences) {
 }
 
 NominalFleet Fleet8(double rtt_s, double bytes_per_s) {
-  return {std::vector<double>(8, 64.0), std::vector<int64_t>(8), {}, rtt_s, bytes_per_s};
+  return {std::vector<double>(8, 64.0), std::vector<MemoryOffer>(8), rtt_s, bytes_per_s};
 }
 
 BatchShape Chosen(const RunConfig& config, const NominalFleet& fleet) {
@@ -96,7 +96,7 @@ TEST_CASE("Batch shape: little memory makes microbatches smaller", "[plan]") {
   least.pipeline.microbatches_per_step = 64;
   least.pipeline.in_flight = 1;
   const int64_t needs = MemoryOf(least, 2, true, HoldsOf(least, 2, 2, true)).needed();
-  fleet.memory_bytes.assign(8, needs * 3 / 2);
+  fleet.offers.assign(8, {needs * 3 / 2});
   const BatchShape tight = Chosen(config, fleet);
   CHECK(held(tight.config) < held(roomy.config));
   CHECK(tight.config.pipeline.sequences_per_microbatch <=
@@ -105,7 +105,7 @@ TEST_CASE("Batch shape: little memory makes microbatches smaller", "[plan]") {
 
 TEST_CASE("Batch shape: when nothing fits, the smallest shape says by how much", "[plan][error]") {
   NominalFleet fleet = Fleet8(0.016, 1e8);
-  fleet.memory_bytes.assign(8, int64_t{1} << 20);
+  fleet.offers.assign(8, {int64_t{1} << 20});
   const auto shape = ChooseBatch(OpenRun(16), fleet);
   CHECK(absl::IsResourceExhausted(shape.status()));
   const std::string text = ErrorText(shape.status());
@@ -129,8 +129,9 @@ TEST_CASE("Batch shape: the noise of measurements does not reach the cut", "[pla
     }
     return matrix;
   };
-  const NominalFleet quiet = NominalOf({50, 50, 50, 50}, {0, 0, 0, 0}, links(1));
-  const NominalFleet noisy = NominalOf({55, 48, 52, 46}, {0, 0, 0, 0}, links(1.2));
+  const std::vector<MemoryOffer> offers(4);
+  const NominalFleet quiet = NominalOf({50, 50, 50, 50}, offers, links(1));
+  const NominalFleet noisy = NominalOf({55, 48, 52, 46}, offers, links(1.2));
   CHECK(quiet.gflops == noisy.gflops);
   CHECK(quiet.rtt_s == noisy.rtt_s);
   CHECK(quiet.bytes_per_s == noisy.bytes_per_s);

@@ -64,35 +64,6 @@ TEST_CASE("Memory: of a recomputed layer its input is kept, and one layer's work
   CHECK(none.weights == all.weights);
 }
 
-TEST_CASE("Memory: a node recomputes as few layers as its memory asks for", "[plan]") {
-  RunConfig config;
-  const StageHolds holds = {4, 2, 2};
-  const auto recomputed = [&](int64_t bytes) {
-    return FittedHolds(config, 3, false, holds, bytes).recomputed;
-  };
-  const auto needed = [&](int32_t layers) {
-    return MemoryOf(config, 3, false, {4, 2, 2, layers}).needed();
-  };
-  CHECK(recomputed(0) == 0);
-  CHECK(recomputed(needed(0)) == 0);
-  CHECK(recomputed(needed(0) - 1) == 1);
-  CHECK(recomputed(needed(2)) == 2);
-  CHECK(recomputed(1) == 3);
-  CHECK(LeastHolds(config, 3, holds).recomputed == 3);
-
-  config.pipeline.recompute = Recompute::kNever;
-  CHECK(recomputed(1) == 0);
-  CHECK(LeastHolds(config, 3, holds).recomputed == 0);
-  config.pipeline.recompute = Recompute::kAlways;
-  CHECK(recomputed(0) == 3);
-}
-
-TEST_CASE("Memory: after a shortage a node offers less than what its stage needed", "[plan]") {
-  CHECK(OfferAfterShortage(1000, 400) == 300);
-  CHECK(OfferAfterShortage(400, 1000) == 300);
-  CHECK(OfferAfterShortage(0, 400) == 300);  // had not said what it has
-}
-
 TEST_CASE("Memory: stash and buffers grow with the window and with the sequences", "[plan]") {
   RunConfig config;
   const StageMemory one = MemoryOf(config, 2, false, {1, 1, 2});
@@ -116,34 +87,6 @@ TEST_CASE("Memory: no more is held than the windows and the share of a step allo
   CHECK(HoldsOf(config, 2, 2, true) == StageHolds{2, 2, 2});
   CHECK(HoldsOf(config, 2, 2, false) == StageHolds{4, 2, 2});
   CHECK(GradientsMax(config, 2, false) == 3);
-}
-
-TEST_CASE("Memory: who offers more holds more gradients, never more than it offers", "[plan]") {
-  RunConfig config;
-  config.pipeline.recompute = GENERATE(Recompute::kNever, Recompute::kAlways);
-  PipelinePlan plan;
-  plan.stages = {{0, 4, std::vector<NodeId>(2)}, {4, 8, std::vector<NodeId>(2)}};
-  const int64_t least = StageNeeds(config, plan, 1).needed();
-  CHECK(HoldsOf(config, plan, 1, least).gradients == kGradientsMin);
-  CHECK(HoldsOf(config, plan, 1, 0).gradients == GradientsMax(config, 2, false));
-  // One byte more: halving rounds down.
-  const int64_t between = (least + StageMemoryWith(config, plan, 1, 0).needed()) / 2 + 1;
-  const StageHolds some = HoldsOf(config, plan, 1, between);
-  CHECK(some.gradients > kGradientsMin);
-  CHECK(some.gradients < GradientsMax(config, 2, false));
-  CHECK(StageMemoryWith(config, plan, 1, between).needed() <= between);
-}
-
-TEST_CASE("Memory: layers are kept before more gradients are", "[plan]") {
-  RunConfig config;
-  PipelinePlan plan;
-  plan.stages = {{0, 4, std::vector<NodeId>(2)}, {4, 8, std::vector<NodeId>(2)}};
-  const StageHolds kept = HoldsOf(config, 2, 2, false);
-  const int64_t enough = MemoryOf(config, 4, false, kept).needed();
-  CHECK(HoldsOf(config, plan, 1, enough) == kept);
-  const StageHolds less = HoldsOf(config, plan, 1, enough - 1);
-  CHECK(less.recomputed == 1);
-  CHECK(MemoryOf(config, 4, false, less).needed() < enough);
 }
 
 TEST_CASE(

@@ -3,7 +3,6 @@
 #include <catch2/catch.hpp>
 
 #include "common/status.h"
-#include "pipeline/plan/memory_model.h"
 #include "pipeline/plan/workload.h"
 #include "routing/cost_model.h"
 
@@ -11,7 +10,7 @@ namespace skerry {
 namespace {
 
 absl::StatusOr<Partition> Cut(const RunConfig& config, const std::vector<double>& gflops) {
-  return MakePartition(config, gflops, std::vector<int64_t>(gflops.size()));
+  return MakePartition(config, gflops, std::vector<MemoryOffer>(gflops.size()));
 }
 
 std::vector<int32_t> Replicas(const Partition& partition) {
@@ -94,8 +93,9 @@ TEST_CASE("Partition: little memory moves layers, none is an error with figures"
   RunConfig config;
   config.pipeline.stages = 4;
   const std::vector<double> gflops(8, 1.0);
-  std::vector<int64_t> memory(8);
-  memory[0] = memory[1] = MemoryOf(config, 1, false, HoldsOf(config, 2, 2, false)).needed();
+  std::vector<MemoryOffer> memory(8);
+  memory[0].device_bytes = memory[1].device_bytes =
+      MemoryOf(config, 1, false, HoldsOf(config, 2, 2, false)).needed();
   const auto tight = MakePartition(config, gflops, memory);
   REQUIRE(tight.ok());
   const auto free = Cut(config, gflops);
@@ -104,7 +104,7 @@ TEST_CASE("Partition: little memory moves layers, none is an error with figures"
   CHECK(free->stages.back().layers() > 1);
   CHECK(tight->stages.back().layers() == 1);
 
-  const auto none = MakePartition(config, gflops, std::vector<int64_t>(8, 1000));
+  const auto none = MakePartition(config, gflops, std::vector<MemoryOffer>(8, {1000}));
   CHECK(absl::IsResourceExhausted(none.status()));
   CHECK(ErrorText(none.status()).find("1.0 KiB") != std::string::npos);
 }
@@ -116,9 +116,16 @@ TEST_CASE("Partition: where no cut fits otherwise, activations are computed agai
   config.pipeline.sequences_per_microbatch = 16;
   const std::vector<double> gflops(4, 1.0);
   const auto least = [&](bool ends) {
-    return MemoryOf(config, 4, ends, LeastHolds(config, 4, HoldsOf(config, 2, 2, ends))).needed();
+    return MemoryOf(config, 4, ends, LeastHolds(config, 4, HoldsOf(config, 2, 2, ends)).front())
+        .needed();
   };
-  const std::vector<int64_t> tight(4, std::max(least(true), least(false)));
+  const std::vector<MemoryOffer> tight(4, {std::max(least(true), least(false))});
+  const auto repeats_of = [&](const Partition& partition, const std::vector<MemoryOffer>& offers) {
+    Fleet fleet;
+    PutOff(config, partition, offers, &fleet);
+    CHECK(fleet.host_step_s.empty());
+    return fleet.repeats;
+  };
 
   config.pipeline.recompute = Recompute::kNever;
   CHECK(absl::IsResourceExhausted(MakePartition(config, gflops, tight).status()));
@@ -126,17 +133,41 @@ TEST_CASE("Partition: where no cut fits otherwise, activations are computed agai
   config.pipeline.recompute = Recompute::kAuto;
   const auto partition = MakePartition(config, gflops, tight);
   REQUIRE(partition.ok());
-  const std::vector<double> repeats = RepeatsOf(config, *partition, tight);
+  const std::vector<double> repeats = repeats_of(*partition, tight);
   REQUIRE(repeats.size() == 2 * 4);  // stages × nodes
   for (const double share : repeats) CHECK(share <= LayerRepeatShare(config));
   CHECK(*std::max_element(repeats.begin(), repeats.end()) > 0.3);
   CHECK(LayerRepeatShare(config) < 0.9);
   CHECK(LayerRepeatShare(config) > 0.6);
-  CHECK(RepeatsOf(config, *partition, std::vector<int64_t>(4)).empty());
+  CHECK(repeats_of(*partition, std::vector<MemoryOffer>(4)).empty());
 
   config.pipeline.recompute = Recompute::kAlways;
-  CHECK(RepeatsOf(config, *Cut(config, gflops), std::vector<int64_t>(4)) ==
+  CHECK(repeats_of(*Cut(config, gflops), std::vector<MemoryOffer>(4)) ==
         std::vector(8, LayerRepeatShare(config)));
+}
+
+TEST_CASE("Partition: what the host steps has its price, on nodes that have a host", "[plan]") {
+  RunConfig config;
+  config.pipeline.stages = 2;
+  config.pipeline.offload = Offload::kAlways;
+  const auto partition = Cut(config, std::vector(4, 1.0));
+  REQUIRE(partition.ok());
+  const int64_t plenty = int64_t{1} << 40;
+  const std::vector<MemoryOffer> offers = {{plenty, plenty}, {plenty}, {0, plenty}, {}};
+  Fleet fleet;
+  fleet.gflops.assign(4, 1);
+  PutOff(config, *partition, offers, &fleet);
+  CHECK(fleet.repeats.empty());
+  REQUIRE(fleet.host_step_s.size() == 2 * 4);
+  const auto price = [&](size_t stage) {
+    return kOffloadSeconds * static_cast<double>(StageParameters(
+                                 config.model, partition->stages[stage].layers(), stage == 0));
+  };
+  CHECK(fleet.HostStepOf(0, 0) == Approx(price(0)));
+  CHECK(fleet.HostStepOf(1, 0) == Approx(price(1)));
+  CHECK(fleet.HostStepOf(1, 2) == Approx(price(1)));
+  CHECK(fleet.HostStepOf(1, 1) == 0);
+  CHECK(fleet.HostStepOf(1, 3) == 0);
 }
 
 TEST_CASE("Partition: more stages than nodes or layers are refused with the number missing",
@@ -155,7 +186,7 @@ TEST_CASE("Partition: automatic stages grow until the model fits", "[plan]") {
   config.pipeline.stages = 0;
   const StageHolds holds = HoldsOf(config, 1, 1, true);
   // Room for one layer with the ends: four stages would need two or more each.
-  const std::vector<int64_t> memory(8, MemoryOf(config, 1, true, holds).needed() * 11 / 10);
+  const std::vector<MemoryOffer> memory(8, {MemoryOf(config, 1, true, holds).needed() * 11 / 10});
   const auto partition = MakePartition(config, std::vector(8, 1.0), memory);
   REQUIRE(partition.ok());
   CHECK(partition->stages.size() > 4);

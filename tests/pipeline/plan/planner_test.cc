@@ -9,7 +9,7 @@
 #include "common/status.h"
 #include "pipeline/plan/validate.h"
 
-#include "pipeline/plan/team_memory.h"
+#include "pipeline/plan/node_memory.h"
 namespace skerry {
 namespace {
 
@@ -134,7 +134,7 @@ TEST_CASE(
   int64_t least = 0;
   for (int32_t stage = 0; stage < 4; ++stage) {
     const RunConfig settled = Settled(input.config, roomy->plan);
-    least = std::max(least, StageNeeds(settled, roomy->plan, stage).needed());
+    least = std::max(least, MemoryIn(settled, roomy->plan, stage, {1}).each.needed());
   }
   for (auto& [node, device] : input.devices) device.memory_bytes = least;
   const auto tight = MakePlan(input);
@@ -156,13 +156,14 @@ TEST_CASE("Planner: nodes of several devices hold stages that one of their devic
   const RunConfig settled = Settled(input.config, roomy->plan);
   int64_t least = 0;
   for (int32_t stage = 0; stage < 4; ++stage)
-    least = std::max(least, StageNeeds(settled, roomy->plan, stage).needed());
+    least = std::max(least, MemoryIn(settled, roomy->plan, stage, {1}).each.needed());
   DeviceProfile four;
   four.numeric_profile = TeamNumericProfile(4, "gpu");
-  four.memory_bytes = least;
-  const double worth = static_cast<double>(OfferedFor(settled, four)) / static_cast<double>(least);
-  REQUIRE(worth > 1.05);
-  const auto each = static_cast<int64_t>(static_cast<double>(least) / worth) + 1;
+  const MemoryOffer kind = {1, 0, 4};
+  int64_t each = 0;
+  for (int32_t stage = 0; stage < 4; ++stage)
+    each = std::max(each, MemoryIn(settled, roomy->plan, stage, kind).each.needed());
+  REQUIRE(static_cast<double>(least) / static_cast<double>(each) > 1.05);
   for (auto& [node, device] : input.devices) device.memory_bytes = each;
   CHECK(absl::IsResourceExhausted(MakePlan(input).status()));
 
@@ -172,9 +173,44 @@ TEST_CASE("Planner: nodes of several devices hold stages that one of their devic
   REQUIRE(tight.ok());
   for (int32_t stage = 0; stage < 4; ++stage) {
     for (const NodeId& node : tight->plan.stages[static_cast<size_t>(stage)].replicas) {
-      CHECK(EachOf(settled, tight->plan, stage, input.devices.at(node)).needed() <= each);
+      const MemoryOffer offer = OfferOf(input.devices.at(node));
+      CHECK(MemoryIn(settled, tight->plan, stage, offer).FitsIn(offer));
     }
   }
+}
+
+TEST_CASE("Planner: GPUs whose hosts have the room hold stages that their own memory does not",
+          "[plan]") {
+  PlannerInput input = InputOf({});
+  input.config.pipeline.stages = 4;
+  input.config.pipeline.recompute = Recompute::kNever;
+  const auto roomy = MakePlan(input);
+  REQUIRE(roomy.ok());
+  const RunConfig settled = Settled(input.config, roomy->plan);
+  const auto most = [&](auto part) {
+    int64_t bytes = 0;
+    for (int32_t stage = 0; stage < 4; ++stage)
+      bytes = std::max(bytes, part(MemoryIn(settled, roomy->plan, stage, {1, 1})));
+    return bytes;
+  };
+  const int64_t device = most([](const NodeMemory& m) { return m.each.needed(); });
+  const int64_t host = most([](const NodeMemory& m) { return m.host.needed(); });
+  const auto offering = [&](int64_t device_bytes, int64_t host_bytes) {
+    for (auto& [node, profile] : input.devices) {
+      profile.memory_bytes = device_bytes;
+      profile.host_bytes = host_bytes;
+    }
+    return MakePlan(input);
+  };
+  CHECK(absl::IsResourceExhausted(offering(device, 0).status()));
+  CHECK(absl::IsResourceExhausted(offering(device, host * 9 / 10).status()));
+  CHECK(absl::IsResourceExhausted(offering(device * 9 / 10, host).status()));
+  const auto tight = offering(device, host);
+  REQUIRE(tight.ok());
+  CHECK(tight->explanation.find("optimizer on the host") != std::string::npos);
+  input.config.pipeline.offload = Offload::kNever;
+  CHECK(absl::IsResourceExhausted(offering(device, host).status()));
+  CHECK(offering(2 * device, host).ok());
 }
 
 TEST_CASE("Planner: from one node to twenty", "[plan]") {
@@ -300,7 +336,7 @@ TEST_CASE(
   const auto needs = [&](const PipelinePlan& plan) {
     int64_t most = 0;
     for (int32_t stage = 0; stage < 4; ++stage) {
-      most = std::max(most, StageNeeds(Settled(input.config, plan), plan, stage).needed());
+      most = std::max(most, MemoryIn(Settled(input.config, plan), plan, stage, {1}).each.needed());
     }
     return most;
   };

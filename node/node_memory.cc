@@ -1,0 +1,41 @@
+// What a node holds of its stage, and what it does when its memory runs out.
+
+#include "pipeline/plan/node_memory.h"
+#include "node/node_actor.h"
+
+namespace skerry {
+
+StageHolds NodeActor::Holds() const {
+  return HoldsOf(*config_, plan_, stage_, OfferOf(options_.device));
+}
+
+StageOrder NodeActor::OrderFor() const {
+  const StageHolds holds = Holds();
+  const NodeMemory memory = MemoryIn(*config_, plan_, stage_, OfferOf(options_.device));
+  return {plan_.stages[static_cast<size_t>(stage_)],
+          stage_ == 0,
+          holds.recomputed,
+          holds.offloads,
+          memory.each.total(),
+          memory.host.total() + memory.host.now_and_then()};
+}
+
+void NodeActor::FailAtWork(Context& context, const absl::Status& status) {
+  if (state_ == State::kStopped) return;
+  if (absl::IsResourceExhausted(status)) {
+    const MemoryOffer offered = OfferOf(options_.device);
+    const MemoryOffer next =
+        OfferAfterShortage(offered, MemoryIn(*config_, plan_, stage_, offered));
+    std::string fields = absl::StrFormat(R"("stage":%d,"offered_bytes":%d,"offers_next_bytes":%d)",
+                                         stage_, offered.device_bytes, next.device_bytes);
+    if (offered.HasHost()) {
+      fields += absl::StrFormat(R"(,"offered_host_bytes":%d,"offers_next_host_bytes":%d)",
+                                offered.host_bytes, next.host_bytes);
+    }
+    context.Event("out_of_memory", fields);
+    offer_after_shortage_ = next;
+  }
+  Fail(context, status);
+}
+
+}  // namespace skerry

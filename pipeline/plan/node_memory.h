@@ -1,0 +1,103 @@
+// Where a stage lies on a node, and whether it fits: memory_model.h counts bytes, this says of
+// which memory.
+//
+//                      one processor   n devices cut out of it   n GPUs
+//   weights, gradients whole           whole in each             whole in each; on the host one
+//   copy
+//                                                                of the weights, which deltas read
+//   optimizer          whole           1/n: each steps its part  the same; on the host where it is
+//                                      (ZeRO-1); Muon's whole,   offloaded
+//                                      as its parts end between
+//                                      tensors
+//   stash, workspace   whole           of a microbatch of its sequences: of S one has ⌈S/n⌉ at most
+//   outer, codec, sums, handover,
+//   checkpoint, buffers  whole         1/n: of the node once     on the host, once
+//
+// The devices of a node together are one replica of a stage (model/stage_team.h).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/run_config.h"
+#include "pipeline/plan/memory_model.h"
+#include "wire/message/device_profile.h"
+#include "wire/message/pipeline_plan.h"
+
+namespace skerry {
+
+// How `devices` > 1 equal devices announce what bits they compute ("4 × cpu, …"), and how many
+// that says there are: 1 where it says nothing of the kind, 64 at most.
+std::string TeamNumericProfile(size_t devices, const std::string& each);
+int32_t AnnouncedDevices(const DeviceProfile& device);
+
+// What a node offers a stage to lie in.
+struct MemoryOffer {
+  int64_t device_bytes = 0;  // of each device; 0: not stated, no limit
+  int64_t host_bytes = 0;  // besides, of a node whose devices have memory of their own; 0: none is
+                           // told apart, and all counts as the devices'
+  int32_t devices = 1;     // equal ones, as announced
+  bool HasHost() const { return host_bytes > 0; }
+  bool IsUnlimited() const { return device_bytes == 0 && !HasHost(); }
+  bool operator==(const MemoryOffer&) const = default;
+};
+MemoryOffer OfferOf(const DeviceProfile& device);
+
+// What a stage takes of a node.
+struct NodeMemory {
+  StageMemory each;     // of each device that is in use
+  StageMemory host;     // besides, once; nothing where the offer has no host
+  int32_t devices = 1;  // in use: of more than a microbatch has sequences some are not
+  int64_t total() const { return devices * each.total() + host.total(); }
+  bool FitsIn(const MemoryOffer& offer) const;
+};
+
+// Arguments as MemoryOf.
+NodeMemory MemoryIn(const RunConfig& config, int32_t layers, bool holds_ends,
+                    const StageHolds& holds, const MemoryOffer& offer);
+
+// `holds` with as little put off as a node with this offer must: nothing where it can do without;
+// else layers recomputed, as many as it takes, and where all of them do not help and the node has a
+// host, the optimizer's state there; unless the configuration says otherwise. One more gradient
+// that waits gains far less than a layer that is not computed twice.
+StageHolds FittedHolds(const RunConfig& config, int32_t layers, bool holds_ends,
+                       const StageHolds& holds, const MemoryOffer& offer);
+// With all put off that may be, without offload first, which takes more of the host, then with it.
+std::vector<StageHolds> LeastHolds(const RunConfig& config, int32_t layers, const StageHolds& holds,
+                                   const MemoryOffer& offer = {});
+// Whether a node with this offer has room for the stage, if it puts off what it can.
+bool CanHold(const RunConfig& config, int32_t layers, bool holds_ends, const StageHolds& holds,
+             const MemoryOffer& offer);
+
+// What a node holds at worst: the least, fitted, and as many gradients more as then fit, up to
+// GradientsMax. A node keeps to it (StageActor, StageTrainer); it changes when things are computed,
+// never what. `config` is a settled one.
+StageHolds HoldsOf(const RunConfig& config, const PipelinePlan& plan, int32_t stage,
+                   const MemoryOffer& offer);
+
+// What a node with this offer makes of it in that stage of a plan; where it does not fit, the
+// least.
+NodeMemory MemoryIn(const RunConfig& config, const PipelinePlan& plan, int32_t stage,
+                    const MemoryOffer& offer);
+
+// Of nodes of each kind (their number of devices, with a host or without) the least of each memory:
+// what fits those fits all, whatever they put off.
+std::vector<MemoryOffer> LeastOffers(std::span<const MemoryOffer> offers);
+
+// To compare nodes by one number: what one with a single device and no host would have to offer to
+// hold as much of a stage in the middle of the run. 0: no limit.
+int64_t WorthOf(const RunConfig& config, const MemoryOffer& offer);
+
+// What a node offers next whose stage has just run out of memory, although the model said that it
+// takes no more than `had`: less than either, so that the planner gives it another stage, fewer
+// layers, or has it put off. The machine has given the rest to others.
+MemoryOffer OfferAfterShortage(const MemoryOffer& offered, const NodeMemory& had);
+
+// "24.0 GiB", "24.0 GiB and 64.0 GiB of the host".
+std::string OfferText(const MemoryOffer& offer);
+// "9.1 GiB of 24.0 GiB", with a host "…, 12.0 GiB of 64.0 GiB on the host"; with the margin.
+std::string NeedText(const NodeMemory& memory, const MemoryOffer& offer);
+
+}  // namespace skerry

@@ -1,0 +1,247 @@
+// Where a stage lies on a node; tests/node/memory compares it with the heap.
+#include "pipeline/plan/node_memory.h"
+
+#include <catch2/catch.hpp>
+
+#include "routing/cost_model.h"
+
+namespace skerry {
+namespace {
+
+constexpr int64_t kGiB = int64_t{1} << 30;
+
+RunConfig Run() {
+  RunConfig config;
+  config.pipeline.sequences_per_microbatch = 8;
+  config.checkpoint.every_rounds = 1;
+  return config;
+}
+
+PipelinePlan TwoStages() {
+  PipelinePlan plan;
+  plan.stages = {{0, 4, std::vector<NodeId>(2)}, {4, 8, std::vector<NodeId>(2)}};
+  return plan;
+}
+
+}  // namespace
+
+TEST_CASE("Node memory: a profile says how many equal devices there are", "[plan]") {
+  const auto devices = [](const std::string& profile) {
+    return AnnouncedDevices({"", profile, 0, 0, 0});
+  };
+  CHECK(devices(TeamNumericProfile(8, "cuda A")) == 8);
+  CHECK(devices("cuda A") == 1);
+  CHECK(devices("cuda A + cpu + cpu") == 1);
+  CHECK(devices("99 × cpu") == 64);
+  const std::string strange =
+      GENERATE("", " × cpu", "-2 × cpu", "0 × cpu", "x × cpu", "1e9 × cpu", "999 × cpu", "2x cpu");
+  INFO(strange);
+  CHECK(devices(strange) == 1);
+}
+
+TEST_CASE("Node memory: each device has all weights and gradients and a part of the rest",
+          "[plan]") {
+  RunConfig config = Run();
+  const StageHolds holds{3, 2, 2};
+  const StageMemory whole = MemoryOf(config, 2, true, holds);
+  const NodeMemory four = MemoryIn(config, 2, true, holds, {0, 0, 4});
+  CHECK(four.devices == 4);
+  CHECK(four.host.total() == 0);
+  CHECK(four.each.weights == whole.weights);
+  CHECK(four.each.gradients == whole.gradients);
+  CHECK(four.each.optimizer == whole.optimizer / 4);
+  CHECK(four.each.outer == whole.outer / 4);
+  CHECK(four.each.handover == whole.handover / 4);
+  CHECK(four.each.stash == whole.stash / 4);
+  // Of 8 sequences one of three has ⌈8/3⌉.
+  CHECK(MemoryIn(config, 2, true, holds, {0, 0, 3}).each.stash == whole.stash / 8 * 3);
+  CHECK(MemoryIn(config, 2, true, holds, {}).each.total() == whole.total());
+  CHECK(MemoryIn(config, 2, true, holds, {0, 0, 64}).devices == 8);
+
+  config.inner.optimizer = InnerOptimizer::kMuon;
+  CHECK(MemoryIn(config, 2, true, holds, {0, 0, 4}).each.optimizer ==
+        MemoryOf(config, 2, true, holds).optimizer);
+}
+
+TEST_CASE("Node memory: of a GPU's stage the host holds what rounds, joiners and messages take",
+          "[plan]") {
+  RunConfig config = Run();
+  config.cluster.groups = "measured";
+  const int32_t devices = GENERATE(1, 4);
+  const StageHolds holds{3, 2, 2};
+  const StageMemory whole = MemoryOf(config, 2, true, holds);
+  const NodeMemory gpu = MemoryIn(config, 2, true, holds, {1, 1, devices});
+  for (const auto part :
+       {&StageMemory::outer, &StageMemory::codec, &StageMemory::sums, &StageMemory::handover,
+        &StageMemory::checkpoint, &StageMemory::buffers}) {
+    CHECK(whole.*part > 0);
+    if (part == &StageMemory::codec) continue;
+    CHECK(gpu.each.*part == 0);
+    CHECK(gpu.host.*part == whole.*part);
+  }
+  // Deltas are made on the device, piece by piece.
+  CHECK(gpu.host.codec >= whole.codec);
+  CHECK(gpu.each.codec > 0);
+  CHECK(gpu.each.codec <= (int64_t{4} << 20) * 13);
+  CHECK(gpu.each.weights == whole.weights);
+  CHECK(gpu.host.weights == whole.weights);  // what deltas are made of
+  CHECK(gpu.each.optimizer == whole.optimizer / devices);
+  CHECK(gpu.host.optimizer == 0);
+  CHECK(gpu.host.stash + gpu.host.workspace + gpu.host.gradients == 0);
+  CHECK(gpu.total() == devices * gpu.each.total() + gpu.host.total());
+
+  StageHolds offloaded = holds;
+  offloaded.offloads = true;
+  const NodeMemory off = MemoryIn(config, 2, true, offloaded, {1, 1, devices});
+  CHECK(off.each.total() == gpu.each.total() - gpu.each.optimizer);
+  CHECK(off.host.optimizer >= whole.optimizer);
+  CHECK(off.host.optimizer <= whole.optimizer + devices * (int64_t{16} << 20));
+}
+
+TEST_CASE("Node memory: a node puts off as little as its memory asks for", "[plan]") {
+  RunConfig config = Run();
+  const StageHolds holds = {4, 2, 2};
+  const int64_t host = int64_t{64} << 30;
+  const auto fitted = [&](int64_t bytes) {
+    return FittedHolds(config, 3, false, holds, {bytes, host});
+  };
+  const auto needed = [&](int32_t layers, bool offloads) {
+    return MemoryIn(config, 3, false, {4, 2, 2, layers, offloads}, {1, host}).each.needed();
+  };
+  CHECK(fitted(0) == holds);
+  CHECK(fitted(needed(0, false)) == holds);
+  CHECK(fitted(needed(0, false) - 1) == StageHolds{4, 2, 2, 1, false});
+  CHECK(fitted(needed(3, false)) == StageHolds{4, 2, 2, 3, false});
+  // Where that is too little the optimizer goes, and as few layers as then are needed.
+  REQUIRE(needed(3, true) < needed(3, false));
+  const StageHolds off = fitted(needed(3, false) - 1);
+  CHECK(off.offloads);
+  CHECK(needed(off.recomputed, true) < needed(3, false));
+  CHECK((off.recomputed == 0 || needed(off.recomputed - 1, true) >= needed(3, false)));
+  CHECK(fitted(1) == StageHolds{4, 2, 2, 3, true});
+  CHECK(LeastHolds(config, 3, holds, {1, host}).back() == StageHolds{4, 2, 2, 3, true});
+  CHECK(LeastHolds(config, 3, holds, {1}).back() == StageHolds{4, 2, 2, 3, false});
+
+  config.pipeline.offload = Offload::kNever;
+  CHECK(fitted(1) == StageHolds{4, 2, 2, 3, false});
+  config.pipeline.offload = Offload::kAlways;
+  CHECK(fitted(0) == StageHolds{4, 2, 2, 0, true});
+  CHECK(FittedHolds(config, 3, false, holds, {0}) == holds);  // there is nowhere to put it
+  config.pipeline.offload = Offload::kAuto;
+  config.inner.optimizer = InnerOptimizer::kMuon;
+  CHECK(fitted(1) == StageHolds{4, 2, 2, 3, false});
+}
+
+TEST_CASE("Node memory: both memories of a GPU's node are limits", "[plan]") {
+  const RunConfig config = Run();
+  const PipelinePlan plan = TwoStages();
+  const NodeMemory least = MemoryIn(config, plan, 1, {1, 1});
+  const int64_t device = least.each.needed(), host = least.host.needed();
+  CHECK(least.FitsIn({device, host}));
+  CHECK_FALSE(least.FitsIn({device - 1, host}));
+  CHECK_FALSE(least.FitsIn({device, host - 1}));
+  CHECK(least.FitsIn({0, host}));
+  // On a processor the same stage takes what both are.
+  CHECK(MemoryIn(config, plan, 1, {1}).each.total() > least.each.total());
+  CHECK(HoldsOf(config, plan, 1, {device, host}).gradients == kGradientsMin);
+  CHECK(HoldsOf(config, plan, 1, {4 * device, host}).gradients == GradientsMax(config, 2, false));
+}
+
+TEST_CASE("Node memory: a host without room for the moments holds a stage that needs no offload",
+          "[plan]") {
+  const RunConfig config = Run();
+  const StageHolds holds = {4, 2, 2};
+  const NodeMemory kept = MemoryIn(config, 3, false, {4, 2, 2, 3, false}, {1, 1});
+  const NodeMemory off = MemoryIn(config, 3, false, {4, 2, 2, 3, true}, {1, 1});
+  REQUIRE(off.host.needed() > kept.host.needed());
+  const MemoryOffer offer = {kept.each.needed(), kept.host.needed()};
+  CHECK(CanHold(config, 3, false, holds, offer));
+  CHECK_FALSE(FittedHolds(config, 3, false, holds, offer).offloads);
+  CHECK_FALSE(CanHold(config, 3, false, holds, {offer.device_bytes - 1, offer.host_bytes}));
+  CHECK(CanHold(config, 3, false, holds, {offer.device_bytes - 1, off.host.needed()}));
+}
+
+TEST_CASE("Node memory: what fits the least offers of each kind fits all of that kind", "[plan]") {
+  const std::vector<MemoryOffer> offers = {{9},    {0},       {7},       {5, 3},   {4, 8},
+                                           {0, 2}, {6, 0, 4}, {8, 0, 4}, {0, 0, 2}};
+  CHECK(LeastOffers(offers) == std::vector<MemoryOffer>{{7}, {4, 2}, {6, 0, 4}, {0, 0, 2}});
+}
+
+TEST_CASE("Node memory: nodes are compared by what one processor would have to offer", "[plan]") {
+  RunConfig config = Run();
+  config.model.hidden = 4096;
+  CHECK(WorthOf(config, {80 * kGiB}) == 80 * kGiB);
+  CHECK(WorthOf(config, {0}) == 0);
+  CHECK(WorthOf(config, {0, 0, 4}) == 0);
+  CHECK(WorthOf(config, {INT64_MAX, 0, 64}) > kGiB);
+  CHECK(WorthOf(config, {80 * kGiB, 0, 8}) > 80 * kGiB);
+  const int64_t alone = WorthOf(config, {24 * kGiB, 64 * kGiB});
+  CHECK(alone > 24 * kGiB);
+  CHECK(WorthOf(config, {24 * kGiB, 8 * kGiB}) < alone);
+  config.pipeline.sequences_per_microbatch = 1;  // one device of eight works
+  CHECK(WorthOf(config, {80 * kGiB, 0, 8}) == 80 * kGiB);
+}
+
+TEST_CASE("Node memory: after a shortage a node offers less than what its stage needed", "[plan]") {
+  NodeMemory had;
+  had.each.weights = 1000;
+  const auto next = [&](const MemoryOffer& offered) { return OfferAfterShortage(offered, had); };
+  CHECK(next({1'000'000}) == MemoryOffer{825});  // of 1,100 with the margin
+  CHECK(next({400}) == MemoryOffer{300});
+  CHECK(next({0}) == MemoryOffer{825});  // had not said what it has
+  CHECK(next({400, 0, 4}) == MemoryOffer{300, 0, 4});
+  had.host.outer = 2000;
+  CHECK(next({400, 9000}) == MemoryOffer{300, 1650});
+}
+
+TEST_CASE("Node memory: who offers more holds more gradients, never more than it offers",
+          "[plan]") {
+  RunConfig config = Run();
+  config.pipeline.recompute = GENERATE(Recompute::kNever, Recompute::kAlways);
+  const PipelinePlan plan = TwoStages();
+  const int64_t least = MemoryIn(config, plan, 1, {1}).each.needed();
+  CHECK(HoldsOf(config, plan, 1, {least}).gradients == kGradientsMin);
+  CHECK(HoldsOf(config, plan, 1, {}).gradients == GradientsMax(config, 2, false));
+  // One byte more: halving rounds down.
+  const int64_t between = (least + MemoryIn(config, plan, 1, {}).each.needed()) / 2 + 1;
+  const StageHolds some = HoldsOf(config, plan, 1, {between});
+  CHECK(some.gradients > kGradientsMin);
+  CHECK(some.gradients < GradientsMax(config, 2, false));
+  CHECK(MemoryIn(config, plan, 1, {between}).FitsIn({between}));
+}
+
+TEST_CASE("Node memory: a node recomputes as few layers as its memory asks for", "[plan]") {
+  RunConfig config;
+  const StageHolds holds = {4, 2, 2};
+  const auto recomputed = [&](int64_t bytes) {
+    return FittedHolds(config, 3, false, holds, {bytes}).recomputed;
+  };
+  const auto needed = [&](int32_t layers) {
+    return MemoryOf(config, 3, false, {4, 2, 2, layers}).needed();
+  };
+  CHECK(recomputed(0) == 0);
+  CHECK(recomputed(needed(0)) == 0);
+  CHECK(recomputed(needed(0) - 1) == 1);
+  CHECK(recomputed(needed(2)) == 2);
+  CHECK(recomputed(1) == 3);
+  CHECK(LeastHolds(config, 3, holds).front().recomputed == 3);
+
+  config.pipeline.recompute = Recompute::kNever;
+  CHECK(recomputed(1) == 0);
+  CHECK(LeastHolds(config, 3, holds).front().recomputed == 0);
+  config.pipeline.recompute = Recompute::kAlways;
+  CHECK(recomputed(0) == 3);
+}
+
+TEST_CASE("Node memory: layers are kept before more gradients are", "[plan]") {
+  RunConfig config;
+  const PipelinePlan plan = TwoStages();
+  const StageHolds kept = HoldsOf(config, 2, 2, false);
+  const int64_t enough = MemoryOf(config, 4, false, kept).needed();
+  CHECK(HoldsOf(config, plan, 1, {enough}) == kept);
+  const StageHolds less = HoldsOf(config, plan, 1, {enough - 1});
+  CHECK(less.recomputed == 1);
+  CHECK(MemoryOf(config, 4, false, less).needed() < enough);
+}
+
+}  // namespace skerry
