@@ -9,13 +9,13 @@ namespace skerry {
 namespace {
 
 absl::Status CheckDevice(const NodeId& node, const DeviceProfile& device) {
-  if (std::isfinite(device.gflops) && device.gflops >= 0 && device.memory_bytes >= 0) {
-    return absl::OkStatus();
-  }
+  const bool has_speed = std::isfinite(device.gflops) && device.gflops >= 0;
+  if (has_speed && device.memory_bytes >= 0 && device.host_bytes >= 0) return absl::OkStatus();
   return InvalidArgument(
-      "node %s says it computes %g GFLOP/s and has %d bytes of memory: want finite numbers ≥ 0 (0: "
+      "node %s says it computes %g GFLOP/s and has %d bytes of memory, %d on its host: want finite "
+      "numbers ≥ 0 (0: "
       "not measured). Have it measured again (skerry-node bench), or plan without it.",
-      node.Short(), device.gflops, device.memory_bytes);
+      node.Short(), device.gflops, device.memory_bytes, device.host_bytes);
 }
 
 absl::Status CheckLinks(const PlannerInput& input) {

@@ -184,16 +184,24 @@ absl::StatusOr<Partition> Cut(const Candidates& nodes, int32_t stages, Preferenc
 }
 
 absl::Status MemoryShortage(const Candidates& nodes, int32_t stages, const absl::Status& last) {
-  const StageHolds holds = LeastHolds(nodes.config, 1, HoldsOf(nodes.config, 1, 1, true)).front();
-  const int64_t least = MemoryOf(nodes.config, 1, true, holds).needed();
-  const int64_t most = *std::max_element(nodes.worth.begin(), nodes.worth.end());
+  const auto worth = std::max_element(nodes.worth.begin(), nodes.worth.end());
+  const MemoryOffer& most = nodes.offers[static_cast<size_t>(worth - nodes.worth.begin())];
+  const StageHolds holds =
+      LeastHolds(nodes.config, 1, HoldsOf(nodes.config, 1, 1, true), most).front();
+  const NodeMemory least = MemoryIn(nodes.config, 1, true, holds, most);
+  const MemoryOffer needs = {least.each.needed(), least.host.needed()};
+  const auto lacks = [](int64_t needed, int64_t offered) {
+    return std::max<int64_t>(0, needed - offered);
+  };
   return ResourceExhausted(
       "no memory for this model on these nodes: %s; the smallest stage 0 (one layer, embedding, "
       "head, %d microbatches in flight, a margin of %.0f %%) needs %s and the largest node offers "
       "%s, %s too little; %d stages were tried last. Add nodes or memory, or lower "
       "sequences_per_microbatch, in_flight or the model.",
-      ErrorText(last), holds.microbatches, 100 * kMemoryMargin, BytesText(least), BytesText(most),
-      BytesText(std::max<int64_t>(0, least - most)), stages);
+      ErrorText(last), holds.microbatches, 100 * kMemoryMargin, OfferText(needs), OfferText(most),
+      BytesText(lacks(needs.device_bytes, most.device_bytes) +
+                lacks(needs.host_bytes, most.host_bytes)),
+      stages);
 }
 
 }  // namespace

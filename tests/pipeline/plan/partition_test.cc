@@ -107,6 +107,8 @@ TEST_CASE("Partition: little memory moves layers, none is an error with figures"
   const auto none = MakePartition(config, gflops, std::vector<MemoryOffer>(8, {1000}));
   CHECK(absl::IsResourceExhausted(none.status()));
   CHECK(ErrorText(none.status()).find("1.0 KiB") != std::string::npos);
+  const auto host = MakePartition(config, gflops, std::vector<MemoryOffer>(8, {1 << 30, 2048}));
+  CHECK(ErrorText(host.status()).find("1.0 GiB and 2.0 KiB of the host") != std::string::npos);
 }
 
 TEST_CASE("Partition: where no cut fits otherwise, activations are computed again, at a price",
