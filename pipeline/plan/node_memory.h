@@ -1,17 +1,18 @@
 // Where a stage lies on a node, and whether it fits: memory_model.h counts bytes, this says of
 // which memory.
 //
-//                      one processor   n devices cut out of it   n GPUs
-//   weights, gradients whole           whole in each             whole in each; on the host one
-//   copy
-//                                                                of the weights, which deltas read
-//   optimizer          whole           1/n: each steps its part  the same; on the host where it is
-//                                      (ZeRO-1); Muon's whole,   offloaded
-//                                      as its parts end between
-//                                      tensors
-//   stash, workspace   whole           of a microbatch of its sequences: of S one has ⌈S/n⌉ at most
-//   outer, codec, sums, handover,
-//   checkpoint, buffers  whole         1/n: of the node once     on the host, once
+//                       one processor  n devices cut out of it     n GPUs
+//   weights, gradients  whole          whole in each               whole in each, and the weights
+//                                                                  once on the host, for deltas
+//   optimizer           whole          1/n, each steps its part    the same, or offloaded: on the
+//                                      (ZeRO-1); Muon's whole, as  host, once
+//                                      its parts end between
+//                                      tensors and may be uneven
+//   stash, workspace    whole          of its sequences of a microbatch, of S ⌈S/n⌉ at most
+//   outer, codec, sums  whole          1/n: they are the node's,   on the host, once; of codec a
+//                                      once                        piece in each GPU too
+//   handover,           whole          the same                    on the host, once
+//   checkpoint, buffers
 //
 // The devices of a node together are one replica of a stage (model/stage_team.h).
 #pragma once
