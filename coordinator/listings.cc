@@ -223,7 +223,7 @@ void AddNodeFacts(const RunState& state, const NodeId& node, Json* json) {
   const auto credit = state.credits.find(node);
   const Admission& lists = state.admission;
   (*json)["device"] = record.device.name;
-  (*json)["memory_offered_bytes"] = record.device.memory_bytes;
+  (*json)["memory_offered_bytes"] = OfferOf(record.device).total();
   (*json)["software"] = record.software;
   (*json)["reach"] = ReachText(record);
   (*json)["rounds_counted"] = credit == state.credits.end() ? 0 : credit->second.rounds;

@@ -62,7 +62,7 @@ NodeLook NodeActor::Look() const {
   look.tokens = pipeline_ ? pipeline_->tokens() : 0;
   look.busy_s = busy_.seconds();
   look.memory_bytes = HeldBytesPeak();
-  look.memory_offered = options_.device.memory_bytes;
+  look.memory_offered = OfferOf(options_.device).total();
   look.sent = sent_;
   look.received = received_;
   look.is_reachable = is_reachable_;

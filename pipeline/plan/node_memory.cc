@@ -58,6 +58,11 @@ MemoryOffer OfferOf(const DeviceProfile& device) {
   return {device.memory_bytes, device.host_bytes, AnnouncedDevices(device)};
 }
 
+int64_t MemoryOffer::total() const {
+  constexpr int64_t kMost = INT64_MAX / (2 * kDevicesMax);  // whatever somebody announces
+  return devices * std::min(device_bytes, kMost) + std::min(host_bytes, kMost);
+}
+
 bool NodeMemory::FitsIn(const MemoryOffer& offer) const {
   const bool on_device = offer.device_bytes == 0 || each.needed() <= offer.device_bytes;
   return on_device && host.needed() <= offer.host_bytes;

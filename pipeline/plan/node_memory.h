@@ -41,6 +41,7 @@ struct MemoryOffer {
                            // told apart, and all counts as the devices'
   int32_t devices = 1;     // equal ones, as announced
   bool HasHost() const { return host_bytes > 0; }
+  int64_t total() const;  // all devices' and the host's, for people
   bool IsUnlimited() const { return device_bytes == 0 && !HasHost(); }
   bool operator==(const MemoryOffer&) const = default;
 };

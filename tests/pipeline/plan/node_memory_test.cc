@@ -182,6 +182,12 @@ TEST_CASE("Node memory: nodes are compared by what one processor would have to o
   CHECK(WorthOf(config, {80 * kGiB, 0, 8}) == 80 * kGiB);
 }
 
+TEST_CASE("Node memory: people are told all that a node offers", "[plan]") {
+  CHECK(MemoryOffer{24}.total() == 24);
+  CHECK(MemoryOffer{24, 64, 2}.total() == 112);
+  CHECK(MemoryOffer{INT64_MAX, INT64_MAX, 64}.total() > kGiB);
+}
+
 TEST_CASE("Node memory: after a shortage a node offers less than what its stage needed", "[plan]") {
   NodeMemory had;
   had.each.weights = 1000;
