@@ -1,6 +1,9 @@
 // What a node holds of its stage, and what it does when its memory runs out.
 
 #include "pipeline/plan/node_memory.h"
+
+#include <algorithm>
+
 #include "node/node_actor.h"
 
 namespace skerry {
@@ -11,13 +14,20 @@ StageHolds NodeActor::Holds() const {
 
 StageOrder NodeActor::OrderFor() const {
   const StageHolds holds = Holds();
-  const NodeMemory memory = MemoryIn(*config_, plan_, stage_, OfferOf(options_.device));
-  return {plan_.stages[static_cast<size_t>(stage_)],
+  const StageAssignment& stage = plan_.stages[static_cast<size_t>(stage_)];
+  const int32_t layers = stage.last_layer - stage.first_layer;
+  const MemoryOffer offer = OfferOf(options_.device);
+  // GPUs leave this to their host also where the node, with its processor among the devices, could
+  // not tell it apart.
+  const MemoryOffer apart = {offer.device_bytes, std::max<int64_t>(1, offer.host_bytes),
+                             offer.devices};
+  const StageMemory host = MemoryIn(*config_, layers, stage_ == 0, holds, apart).host;
+  return {stage,
           stage_ == 0,
           holds.recomputed,
           holds.offloads,
-          memory.each.total(),
-          memory.host.total() + memory.host.now_and_then()};
+          MemoryIn(*config_, layers, stage_ == 0, holds, offer).each.total(),
+          host.total() + host.now_and_then()};
 }
 
 void NodeActor::FailAtWork(Context& context, const absl::Status& status) {
