@@ -114,6 +114,23 @@ absl::StatusOr<int64_t> Exercise(StageWork& work, const StageCase& shape, const 
 
 }  // namespace
 
+StageCase SmallCase(int32_t hidden, int32_t layers, bool holds_ends) {
+  StageCase shape;
+  TransformerConfig& model = shape.config.model;
+  model.hidden = hidden;
+  model.heads = hidden / 32;
+  model.kv_heads = hidden / 64;
+  model.ffn = 3 * hidden;
+  model.layers = layers + 1;
+  shape.config.pipeline.sequences_per_microbatch = 1;
+  shape.config.pipeline.in_flight = 2;
+  shape.layers = layers;
+  shape.holds_ends = holds_ends;
+  shape.first_replicas = 2;
+  shape.replicas = 2;
+  return shape;
+}
+
 absl::StatusOr<HeldBytes> MeasureStage(const StageCase& shape) {
   StageHolds holds = HoldsOf(shape.config, shape.first_replicas, shape.replicas, shape.holds_ends);
   if (shape.offers_plenty) {

@@ -27,6 +27,10 @@ struct StageCase {
   std::function<std::unique_ptr<Backend>(DType compute)> device = {};
 };
 
+// Of two replicas in a run whose stage 0 has two, with heads of 32, one sequence a microbatch and a
+// window of two, as an operator would write it for a small model.
+StageCase SmallCase(int32_t hidden, int32_t layers, bool holds_ends);
+
 struct HeldBytes {
   int64_t heap = 0;   // by the allocator: the peak over what was held before the stage was built
   int64_t stage = 0;  // by a node's own books: as its heartbeats say

@@ -51,21 +51,9 @@ std::unique_ptr<Backend> CountedGpu(DType compute) {
 }
 
 StageCase Case(int32_t hidden, int32_t layers, bool holds_ends) {
-  StageCase shape;
-  TransformerConfig& model = shape.config.model;
-  model.vocab = 256;
-  model.hidden = hidden;
-  model.heads = hidden / 32;
-  model.kv_heads = hidden / 64;
-  model.ffn = 3 * hidden;
-  model.context = 16;
-  model.layers = layers + 1;
-  shape.config.pipeline.sequences_per_microbatch = 1;
-  shape.config.pipeline.in_flight = 2;
-  shape.layers = layers;
-  shape.holds_ends = holds_ends;
-  shape.first_replicas = 2;
-  shape.replicas = 2;
+  StageCase shape = SmallCase(hidden, layers, holds_ends);
+  shape.config.model.vocab = 256;
+  shape.config.model.context = 16;
   shape.device = CountedGpu;
   return shape;
 }
