@@ -12,7 +12,7 @@ namespace skerry {
 namespace {
 
 struct Candidates {
-  const RunConfig& config;
+  RunConfig config;
   std::vector<int32_t> classes;
   const std::vector<MemoryOffer>& offers;
   std::vector<int64_t> worth;  // of the offers, in bytes; 0: no limit
@@ -183,6 +183,23 @@ absl::StatusOr<Partition> Cut(const Candidates& nodes, int32_t stages, Preferenc
   return partition;
 }
 
+struct Thrift {
+  bool may_put_off;
+  Offload offload;
+};
+
+// From the cheapest on. The cut knows the price of recomputing but not of offload, so layers that a
+// node holds only by offload are dealt where recomputing alone does not help.
+std::vector<Thrift> ThriftsOf(const PipelineConfig& pipeline) {
+  std::vector<Thrift> thrifts = {{false, pipeline.offload}};
+  const bool may_offload = pipeline.offload == Offload::kAuto;
+  if (pipeline.recompute == Recompute::kAuto) {
+    thrifts.push_back({true, may_offload ? Offload::kNever : pipeline.offload});
+  }
+  if (may_offload) thrifts.push_back({true, Offload::kAuto});
+  return thrifts;
+}
+
 absl::Status MemoryShortage(const Candidates& nodes, int32_t stages, const absl::Status& last) {
   const auto worth = std::max_element(nodes.worth.begin(), nodes.worth.end());
   const MemoryOffer& most = nodes.offers[static_cast<size_t>(worth - nodes.worth.begin())];
@@ -251,11 +268,9 @@ absl::StatusOr<Partition> MakePartition(const RunConfig& config, const std::vect
   for (const MemoryOffer& offer : offers) nodes.worth.push_back(WorthOf(config, offer));
   const int32_t most = automatic ? std::min(count, layers) : wanted;
   absl::Status last;
-  for (const bool may_put_off : {false, true}) {
-    const bool can =
-        config.pipeline.recompute == Recompute::kAuto || config.pipeline.offload == Offload::kAuto;
-    if (may_put_off && !can) break;
-    nodes.may_put_off = may_put_off;
+  for (const Thrift& thrift : ThriftsOf(config.pipeline)) {
+    nodes.may_put_off = thrift.may_put_off;
+    nodes.config.pipeline.offload = thrift.offload;
     for (int32_t stages = wanted; stages <= most; ++stages) {
       for (const Preference preference : {Preference::kSpeed, Preference::kMemory}) {
         auto partition = Cut(nodes, stages, preference);

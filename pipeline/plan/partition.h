@@ -48,8 +48,8 @@ double Participation(const RunConfig& config, int32_t stages, int32_t stage);
 //   offers  [nodes]
 // InvalidArgument: more stages than nodes or layers. ResourceExhausted: no cut fits the memory;
 // says what is missing. With automatic stages, more of them are tried before giving up; where no
-// cut fits otherwise and the configuration lets it, nodes put off what they can (node_memory.h);
-// the price of recomputed activations is in the cut.
+// cut fits otherwise and the configuration lets it, nodes recompute layers, whose price is in the
+// cut, and where that is not enough offload, too (node_memory.h).
 absl::StatusOr<Partition> MakePartition(const RunConfig& config, const std::vector<double>& gflops,
                                         const std::vector<MemoryOffer>& offers);
 

@@ -172,6 +172,33 @@ TEST_CASE("Partition: what the host steps has its price, on nodes that have a ho
   CHECK(fleet.HostStepOf(1, 3) == 0);
 }
 
+TEST_CASE("Partition: layers that need offload are dealt only where recomputing does not help",
+          "[plan]") {
+  RunConfig config;
+  config.model.layers = 24;
+  config.pipeline.stages = 2;
+  config.pipeline.sequences_per_microbatch = 16;
+  const int64_t plenty = int64_t{1} << 40;
+  const auto recomputing = [&](bool ends) {
+    const StageHolds least = LeastHolds(config, 12, HoldsOf(config, 1, 1, ends)).front();
+    return MemoryIn(config, 12, ends, least, {0, plenty}).each.needed();
+  };
+  std::vector<MemoryOffer> offers = {{recomputing(true), plenty}, {recomputing(false), plenty}};
+  const auto offload_s = [&] {
+    // The first one is so fast that it would be dealt more than twelve, if it could hold them.
+    const auto partition = MakePartition(config, {10.0, 1.0}, offers);
+    REQUIRE(partition.ok());
+    CHECK(partition->nodes == std::vector{0, 1});
+    Fleet fleet;
+    fleet.gflops = {10, 1};
+    PutOff(config, *partition, offers, &fleet);
+    return fleet.HostStepOf(0, 0) + fleet.HostStepOf(1, 1);
+  };
+  CHECK(offload_s() == 0);
+  offers[1].device_bytes -= 1;
+  CHECK(offload_s() > 0);
+}
+
 TEST_CASE("Partition: more stages than nodes or layers are refused with the number missing",
           "[plan][error]") {
   RunConfig config;
