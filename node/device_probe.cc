@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -45,10 +46,27 @@ int64_t NumberAfter(std::string_view text, std::string_view key) {
   return end == rest.c_str() ? -1 : number;
 }
 
+// The driver's list, which has those too that this process may not use; 0: there is none.
+int64_t GpusOfComputer() {
+  std::error_code error;
+  const std::filesystem::directory_iterator listed("/proc/driver/nvidia/gpus", error);
+  return error ? 0 : std::distance(begin(listed), end(listed));
+}
+
+int64_t HostMemoryInAll() {
+  const int64_t all = AvailableMemory(TextOf("/proc/meminfo"), "MemTotal:");
+  const int64_t limit = NumberAfter(TextOf("/sys/fs/cgroup/memory.max"), "");
+  return limit < 0 ? all : std::min(all, limit);
+}
+
 }  // namespace
 
-int64_t AvailableMemory(std::string_view meminfo) {
-  return std::max<int64_t>(0, NumberAfter(meminfo, "MemAvailable:")) * 1024;
+int64_t HostShare(int64_t free, int64_t all, int64_t gpus, int64_t gpus_of_computer) {
+  return gpus < gpus_of_computer ? std::min(free, all / gpus_of_computer * gpus) : free;
+}
+
+int64_t AvailableMemory(std::string_view meminfo, std::string_view key) {
+  return std::max<int64_t>(0, NumberAfter(meminfo, key)) * 1024;
 }
 
 int64_t LeftOfGroup(std::string_view max, std::string_view current, std::string_view stat) {
@@ -139,7 +157,11 @@ absl::StatusOr<TeamProfile> ProbeDevices(std::span<const DeviceChoice> devices) 
     SKERRY_ASSIGN_OR_RETURN(profiles[i], ProbeDevice(devices[i]));
     return absl::OkStatus();
   }));
-  return TeamOf(std::move(profiles), devices);
+  TeamProfile team = TeamOf(std::move(profiles), devices);
+  team.host_free = team.whole.host_bytes;
+  team.whole.host_bytes =
+      HostShare(team.host_free, HostMemoryInAll(), std::ssize(devices), GpusOfComputer());
+  return team;
 }
 
 std::vector<std::string> WaysBetween(std::span<const DeviceChoice> devices) {

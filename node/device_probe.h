@@ -25,8 +25,10 @@ struct TeamProfile {
   // equally whatever the moment's measurement says.
   std::vector<double> rates;
   // What is announced: rates are sums (bf16: if all have it), memory is what lets each device hold
-  // the whole stage's weights, so the least of them, the host's cut by those who share it.
+  // the whole stage's weights, so the least of them, the host's cut by those who share it. Of what
+  // the host has beside its GPUs it is their share (HostShare).
   DeviceProfile whole;
+  int64_t host_free = 0;  // all that the host has beside them now, for who is told to offer more
 };
 absl::StatusOr<TeamProfile> ProbeDevices(std::span<const DeviceChoice> devices);
 TeamProfile TeamOf(std::vector<DeviceProfile> devices, std::span<const DeviceChoice> choices);
@@ -36,8 +38,13 @@ TeamProfile TeamOf(std::vector<DeviceProfile> devices, std::span<const DeviceCho
 int64_t MemoryFree(Backend& backend);
 int64_t HostMemoryFree();
 
-// Bytes of "MemAvailable" in the text of /proc/meminfo; 0: it does not say.
-int64_t AvailableMemory(std::string_view meminfo);
+// What a node with so many of a computer's GPUs offers of the computer's memory: each of the others
+// may be another node's, so its GPUs' part of all there is, and no more than is free. With all
+// GPUs, or where nobody knows how many there are (0), all that is free.
+int64_t HostShare(int64_t free, int64_t all, int64_t gpus, int64_t gpus_of_computer);
+
+// Bytes of "MemAvailable" in the text of /proc/meminfo, or of another key; 0: it does not say.
+int64_t AvailableMemory(std::string_view meminfo, std::string_view key = "MemAvailable:");
 // What is left of a control group's limit, the page cache counted as free; INT64_MAX: no limit.
 int64_t LeftOfGroup(std::string_view max, std::string_view current, std::string_view stat);
 

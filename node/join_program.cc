@@ -247,11 +247,18 @@ absl::Status KeepLimits(const LimitChange& change, const fs::path& home) {
 }
 
 // Of the host there is --memory for all devices that are on it; of a GPU for each, beside
-// --host-memory.
-void BoundMemory(const JoinOptions& options, const Devices& devices, DeviceProfile& offered) {
+// --host-memory, which may be more than their share of the host's.
+void BoundMemory(const JoinOptions& options, const Devices& devices, int64_t host_free,
+                 DeviceProfile& offered) {
   const auto bytes = [](double gib) { return static_cast<int64_t>(gib * (int64_t{1} << 30)); };
-  if (options.host_memory_gib > 0)
-    offered.host_bytes = std::min(offered.host_bytes, bytes(options.host_memory_gib));
+  if (options.host_memory_gib > 0) {
+    offered.host_bytes = std::min(host_free, bytes(options.host_memory_gib));
+  } else if (offered.host_bytes < host_free) {
+    Say(
+        absl::StrFormat("offers %s of this computer's memory, as it has more GPUs than this node; "
+                        "--host-memory GIB says otherwise",
+                        BytesText(offered.host_bytes)));
+  }
   if (options.memory_gib <= 0) return;
   const auto on_host = std::count_if(devices.chosen.begin(), devices.chosen.end(),
                                      [](const DeviceChoice& device) { return !device.gpu; });
@@ -290,7 +297,7 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   devices.rates = team.rates;
   node.device = std::move(team.whole);
   node.device.network = NetworkOf(NetworkCards());
-  BoundMemory(options, devices, node.device);
+  BoundMemory(options, devices, team.host_free, node.device);
   node.shards = &cache->shards();
   node.build = BuilderOf(devices, cache->shards());
   node.relays = options.relay;

@@ -22,6 +22,15 @@ TEST_CASE("Device probe: a control group's limit bounds it", "[node]") {
   CHECK(LeftOfGroup("", "", "") == INT64_MAX);
 }
 
+TEST_CASE("Device probe: of a computer with more GPUs a node offers its own GPUs' part", "[node]") {
+  CHECK(AvailableMemory("MemTotal: 16384 kB\nMemAvailable: 1 kB\n", "MemTotal:") == 16384 * 1024);
+  CHECK(HostShare(700, 800, 1, 8) == 100);
+  CHECK(HostShare(70, 800, 1, 8) == 70);  // others have taken theirs, and more
+  CHECK(HostShare(700, 800, 3, 8) == 300);
+  CHECK(HostShare(700, 800, 8, 8) == 700);
+  CHECK(HostShare(700, 800, 1, 0) == 700);  // no driver says how many there are
+}
+
 TEST_CASE("Device probe: the rate in bf16 is said where there is one", "[node]") {
   CHECK(RatesText({"", "", 210.4, 0, 430}) == "210 GFLOP/s in float32, 430 in bf16");
   CHECK(RatesText({"", "", 210.4, 0, 0}) == "210 GFLOP/s in float32, no bf16");
