@@ -172,6 +172,7 @@ extern const KernelTable kPortableKernels;    // whatever the compiler makes of 
 extern const KernelTable kAvx2Kernels;        // these only on x86, and only if the processor has it
 extern const KernelTable kAvx512Kernels;      // F, BW, DQ, VL
 extern const KernelTable kAvx512Bf16Kernels;  // the same with bf16
+extern const KernelTable kAmxKernels;         // the same with AMX for attention
 
 // Raised with every change of a bit that own kernels make, or of which products are theirs: nodes
 // of one numeric profile are held to the same bits.
@@ -186,5 +187,8 @@ const KernelTable& BestKernels();
 // All that this processor can run, the best first; ends with null. For tests and `skerry-node
 // bench`.
 const KernelTable* const* RunnableKernelTables();
+
+// Whether this processor has AMX with bf16 and the system lets this process use it.
+bool HasAmx();
 
 }  // namespace skerry

@@ -5,26 +5,13 @@
 // Then what only these processors have.
 #include "kernels/cpu/body/bf16_math.h"
 //
+#include "kernels/cpu/body/pair_product.h"
+//
 #include "kernels/cpu/body/pair_tile.h"
 //
-#include "kernels/cpu/body/pair_attention.h"
-//
-#include "kernels/cpu/body/pair_attention_backward.h"
+#include "kernels/cpu/body/pair_table.h"
 
 namespace skerry {
-namespace {
-
-constexpr StorageKernels<Bf16> TableInPairs() {
-  StorageKernels<Bf16> table = StorageTable<Bf16>();
-  table.attention_scratch = PairAttentionScratch;
-  table.attention_forward = PairAttentionForward;
-  table.attention_backward = PairAttentionBackward;
-  return table;
-}
-
-constexpr StorageKernels<Bf16> kStoredAsBf16 = TableInPairs();
-
-}  // namespace
 
 constexpr KernelTable kAvx512Bf16Kernels = TableNamed("AVX-512-BF16", &kProducts, &kStoredAsBf16);
 

@@ -6,6 +6,9 @@
 #include <immintrin.h>
 #endif
 
+#include "kernels/cpu/kernel_table.h"
+#include "kernels/cpu/tile_shapes.h"
+
 namespace skerry {
 namespace {
 
@@ -73,6 +76,22 @@ __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16"))) void ChainsBf16(
   for (const __m512& sum : sums) Keep(sum[0]);
 }
 
+// Four tiles of sums, two to be multiplied: six of eight, as products of matrices use them.
+constexpr int kTileChains = 4;
+constexpr int kTileFlops = 2 * 16 * 16 * 32;
+__attribute__((target("amx-tile,amx-bf16"))) void ChainsAmx(int64_t rounds) {
+  const TileShapes shapes;
+  Keep(&shapes);  // g++ does not know that the next instruction reads it
+  _tile_loadconfig(&shapes);
+  for (int64_t i = 0; i < rounds; ++i) {
+    _tile_dpbf16ps(0, 4, 5);
+    _tile_dpbf16ps(1, 4, 5);
+    _tile_dpbf16ps(2, 4, 5);
+    _tile_dpbf16ps(3, 4, 5);
+  }
+  _tile_release();
+}
+
 double PeakOf(DType type, int64_t rounds) {
   if (type == DType::kBfloat16)
     return __builtin_cpu_supports("avx512bf16") ? Rate(ChainsBf16, rounds, 64, kPairChains) : 0;
@@ -90,6 +109,11 @@ double PeakOf(DType type, int64_t rounds) {
 }  // namespace
 
 double PeakGflops(DType type) {
+#if defined(__x86_64__)
+  constexpr int64_t kSlower = 16;  // cycles of a product of tiles
+  if (type == DType::kBfloat16 && HasAmx())
+    return Rate(ChainsAmx, kRounds / kSlower, kTileFlops, kTileChains);
+#endif
   return PeakOf(type, kRounds);
 }
 

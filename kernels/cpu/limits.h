@@ -11,7 +11,8 @@
 namespace skerry {
 
 // GFLOP/s (2 FLOP per multiply-add) of independent multiply-adds held in registers, with the widest
-// instructions of this processor; bf16 pairs with float32 sums for kBfloat16, 0 where it has none.
+// instructions of this processor; bf16 pairs with float32 sums for kBfloat16, by AMX where there is
+// that, 0 where it has none.
 // About 10 ms of the calling thread.
 double PeakGflops(DType type);
 

@@ -1,5 +1,6 @@
-// Causal attention on pairs of bf16, forward: the plan of attention.h with products of pair_tile.h.
-// Softmax is float32; probabilities are rounded to bf16 before they meet the values.
+// Causal attention on pairs of bf16, forward: the plan of attention.h with products of
+// pair_product.h. Softmax is float32; probabilities are rounded to bf16 before they meet the
+// values.
 #pragma once
 
 #include <cstdint>
@@ -103,6 +104,7 @@ struct PairForwardHead {
 void PairAttentionForward(const AttentionForwardArgs<Bf16>& args, const AttentionUnits& units) {
   if (!InPairs(args)) return AttentionForward<Bf16>(args, units);
   const AttentionSizes& s = args.sizes;
+  BeginPairs();
   const PairForwardScratch scratch(s, args.scratch);
   const int64_t group = s.heads / s.kv_heads;
   for (int64_t unit = units.first; unit < units.last; ++unit) {
@@ -116,6 +118,7 @@ void PairAttentionForward(const AttentionForwardArgs<Bf16>& args, const Attentio
         forward.Tile(i, Smaller(kTileRows, s.context - i));
     }
   }
+  EndPairs();
 }
 
 }  // namespace

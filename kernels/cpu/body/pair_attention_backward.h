@@ -189,6 +189,7 @@ void PairBackwardHead(const AttentionBackwardArgs<Bf16>& args, const PairBackwar
 void PairAttentionBackward(const AttentionBackwardArgs<Bf16>& args, const AttentionUnits& units) {
   if (!InPairs(args) || args.out_step % 2 != 0) return AttentionBackward<Bf16>(args, units);
   const AttentionSizes& s = args.sizes;
+  BeginPairs();
   const PairBackwardScratch scratch(s, args.scratch);
   const int64_t group = s.heads / s.kv_heads, padded_head = Panels(s.head_size) * kPanel;
   for (int64_t unit = units.first; unit < units.last; ++unit) {
@@ -207,6 +208,7 @@ void PairAttentionBackward(const AttentionBackwardArgs<Bf16>& args, const Attent
       Convert(scratch.d_values + i * padded_head, args.d_v + to + i * args.d_kv_step, s.head_size);
     }
   }
+  EndPairs();
 }
 
 int64_t PairAttentionScratch(const AttentionSizes& sizes) {
