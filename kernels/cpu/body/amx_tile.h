@@ -1,8 +1,9 @@
 // The products of pair_product.h by AMX: a tile holds 16 rows of 16 pairs, and one instruction
 // multiplies two of them.
 //
-// c is two tiles wide, as a panel is. a that lies along its rows is read where it is; of one that
-// lies along its depth 16 × 16 pairs at a time are turned first.
+// c is two tiles wide, as a panel is, and two high: four products for four tiles read. a that lies
+// along its rows is read where it is; of one that lies along its depth 16 × 16 pairs at a time are
+// turned first. A depth that is no multiple of 16 pairs ends in a pass of its own.
 #pragma once
 
 #include <immintrin.h>
@@ -15,7 +16,8 @@ namespace skerry {
 namespace {
 
 constexpr int64_t kTilePairs = 16;
-static_assert(kPanel == 2 * kTilePairs && kLanes == kTilePairs && kTileRows <= kTilePairs);
+constexpr int64_t kPairRows = 2 * kTilePairs, kPairBlockRows = 128;
+static_assert(kPanel == 2 * kTilePairs && kLanes == kTilePairs);
 
 // The instructions read memory behind the compiler's back (g++ 12 tells it nothing of what they
 // read): what was written before is there after this.
@@ -26,18 +28,20 @@ inline void Settle() {
 // What the thread's tiles are shaped for now; −1: not known.
 thread_local int64_t tiles_shaped = -1;
 
-// Tiles by number: c 0 and 1; whole steps of the depth 2 (a), 3 and 4 (b); what is left of it 5
-// (a), 6 and 7 (b).
-void ShapeTiles(int64_t rows, int64_t left) {
-  const int64_t wanted = rows * kTilePairs + left;
+// c is 0 and 1, below them 2 and 3; a 4, below it 5; b 6 and 7. With up to 16 rows nothing is
+// below.
+void ShapeTiles(int64_t rows, int64_t depth) {
+  const int64_t wanted = rows * (kTilePairs + 1) + depth;
   if (wanted == tiles_shaped) return;
   tiles_shaped = wanted;
   TileShapes shapes;
-  shapes.rows[0] = shapes.rows[1] = shapes.rows[2] = shapes.rows[5] = static_cast<uint8_t>(rows);
-  if (left > 0) {
-    shapes.row_bytes[5] = static_cast<uint16_t>(left * sizeof(Pair));
-    shapes.rows[6] = shapes.rows[7] = static_cast<uint8_t>(left);
-  }
+  const auto above = static_cast<uint8_t>(Smaller(rows, kTilePairs));
+  shapes.rows[0] = shapes.rows[1] = shapes.rows[4] = above;
+  shapes.rows[2] = shapes.rows[3] = shapes.rows[5] = static_cast<uint8_t>(rows - above);
+  if (rows == above) shapes.row_bytes[2] = shapes.row_bytes[3] = shapes.row_bytes[5] = 0;
+  if (rows > above) shapes.row_bytes[5] = static_cast<uint16_t>(depth * sizeof(Pair));
+  shapes.row_bytes[4] = static_cast<uint16_t>(depth * sizeof(Pair));
+  shapes.rows[6] = shapes.rows[7] = static_cast<uint8_t>(depth);
   Settle();
   _tile_loadconfig(&shapes);
 }
@@ -87,46 +91,61 @@ void Turn(const Pair* from, int64_t step, int64_t rows, int64_t columns, Pair* t
   }
 }
 
-// 1 ≤ rows ≤ kTileRows.
-void MultiplyPairs(int64_t rows, const PairProduct& p) {
-  const int64_t left = p.depth % kTilePairs, whole = p.depth - left;
+// Of the depth [begin, end), `step` pairs at a time, 16 at most.
+void MultiplyPart(int64_t rows, const PairProduct& p, int64_t begin, int64_t end, int64_t step,
+                  bool accumulate) {
   constexpr int64_t kPanelBytes = kPanel * sizeof(float), kTileBytes = kTilePairs * sizeof(Pair);
   const int64_t c_bytes = p.c_row * static_cast<int64_t>(sizeof(float));
-  ShapeTiles(rows, left);
+  float* const below = p.c + kTilePairs * p.c_row;
+  const bool is_high = rows > kTilePairs, turns = p.a_depth != 1;
+  ShapeTiles(rows, step);
   Settle();
-  if (p.accumulate) {
+  if (accumulate) {
     _tile_loadd(0, p.c, c_bytes);
     _tile_loadd(1, p.c + kTilePairs, c_bytes);
+    if (is_high) _tile_loadd(2, below, c_bytes);
+    if (is_high) _tile_loadd(3, below + kTilePairs, c_bytes);
   } else {
     _tile_zero(0);
     _tile_zero(1);
+    if (is_high) _tile_zero(2);
+    if (is_high) _tile_zero(3);
   }
-  const bool turns = p.a_depth != 1;
-  alignas(64) Pair turned[kTilePairs * kTilePairs];
-  const auto* a = static_cast<const Pair*>(p.a);
+  alignas(64) Pair turned[kPairRows * kTilePairs];
+  const auto* first = static_cast<const Pair*>(p.a);
+  const int64_t a_row = turns ? kTilePairs : p.a_row;
   const int64_t a_bytes = turns ? kTileBytes : p.a_row * static_cast<int64_t>(sizeof(Pair));
-  const auto a_at = [&](int64_t x, int64_t depth) {
-    if (!turns) return a + x;
-    Turn(a + x * p.a_depth, p.a_depth, depth, rows, turned);
-    Settle();
-    return static_cast<const Pair*>(turned);
-  };
-  for (int64_t x = 0; x < whole; x += kTilePairs) {
-    _tile_loadd(2, a_at(x, kTilePairs), a_bytes);
-    _tile_loadd(3, p.b + x * kPanel, kPanelBytes);
-    _tile_loadd(4, p.b + x * kPanel + kTilePairs, kPanelBytes);
-    _tile_dpbf16ps(0, 2, 3);
-    _tile_dpbf16ps(1, 2, 4);
-  }
-  if (left > 0) {
-    _tile_loadd(5, a_at(whole, left), a_bytes);
-    _tile_loadd(6, p.b + whole * kPanel, kPanelBytes);
-    _tile_loadd(7, p.b + whole * kPanel + kTilePairs, kPanelBytes);
-    _tile_dpbf16ps(0, 5, 6);
-    _tile_dpbf16ps(1, 5, 7);
+  for (int64_t x = begin; x < end; x += step) {
+    const Pair* a = first + x;
+    if (turns) {
+      const Pair* from = first + x * p.a_depth;
+      Turn(from, p.a_depth, step, Smaller(rows, kTilePairs), turned);
+      if (is_high)
+        Turn(from + kTilePairs, p.a_depth, step, rows - kTilePairs, turned + kTilePairs * a_row);
+      Settle();
+      a = turned;
+    }
+    _tile_loadd(6, p.b + x * kPanel, kPanelBytes);
+    _tile_loadd(7, p.b + x * kPanel + kTilePairs, kPanelBytes);
+    _tile_loadd(4, a, a_bytes);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    if (!is_high) continue;
+    _tile_loadd(5, a + kTilePairs * a_row, a_bytes);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
   }
   _tile_stored(0, p.c, c_bytes);
   _tile_stored(1, p.c + kTilePairs, c_bytes);
+  if (is_high) _tile_stored(2, below, c_bytes);
+  if (is_high) _tile_stored(3, below + kTilePairs, c_bytes);
+}
+
+// 1 ≤ rows ≤ kPairRows.
+void MultiplyPairs(int64_t rows, const PairProduct& p) {
+  const int64_t left = p.depth % kTilePairs, whole = p.depth - left;
+  if (whole > 0) MultiplyPart(rows, p, 0, whole, kTilePairs, p.accumulate);
+  if (left > 0) MultiplyPart(rows, p, whole, p.depth, left, p.accumulate || whole > 0);
 }
 
 }  // namespace

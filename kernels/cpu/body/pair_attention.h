@@ -24,9 +24,9 @@ struct PairForwardScratch {
     const int64_t padded_head = Panels(s.head_size) * kPanel;
     key_panels = arena.Take(padded_context * PairsIn(s.head_size));
     value_panels = arena.Take(PairsIn(s.context) * padded_head);
-    scores = arena.Take(kTileRows * ScoreStep(s.context));
-    weights = reinterpret_cast<Bf16*>(arena.Take(kTileRows * ScoreStep(s.context) / 2));
-    sums = arena.Take(kTileRows * padded_head);
+    scores = arena.Take(kPairRows * ScoreStep(s.context));
+    weights = reinterpret_cast<Bf16*>(arena.Take(kPairRows * ScoreStep(s.context) / 2));
+    sums = arena.Take(kPairRows * padded_head);
   }
   Arena arena;
   float *key_panels, *value_panels, *scores;
@@ -71,7 +71,7 @@ struct PairForwardHead {
       MultiplyPairs(rows, {q, args.q_step / 2, 1, depth, scratch.key_panels + p * kPanel * depth,
                            scratch.scores + p * kPanel, step, false});
     }
-    float inverse_sum[kTileRows];
+    float inverse_sum[kPairRows];
     for (int64_t r = 0; r < rows; ++r) {
       const SoftmaxRow row =
           ExponentiatePairRow(scratch.scores + r * step, first + r + 1, panels * kPanel, scale,
@@ -114,8 +114,8 @@ void PairAttentionForward(const AttentionForwardArgs<Bf16>& args, const Attentio
     PackColumnPairs(args.v + at, args.kv_step, s.context, s.head_size, scratch.value_panels);
     for (int64_t head = kv * group; head < (kv + 1) * group; ++head) {
       const PairForwardHead forward = {args, scratch, AttentionScale(s), token, head};
-      for (int64_t i = 0; i < s.context; i += kTileRows)
-        forward.Tile(i, Smaller(kTileRows, s.context - i));
+      for (int64_t i = 0; i < s.context; i += kPairRows)
+        forward.Tile(i, Smaller(kPairRows, s.context - i));
     }
   }
   EndPairs();

@@ -18,15 +18,15 @@ struct PairBackwardScratch {
     keys_by_column = arena.Take(PairsIn(s.context) * padded_head);
     d_keys = arena.Take(s.context * padded_head);
     d_values = arena.Take(s.context * padded_head);
-    queries = arena.Take(PairsIn(kBlockRows) * padded_head);
-    d_outs = arena.Take(PairsIn(kBlockRows) * padded_head);
-    d_queries = arena.Take(kBlockRows * padded_head);
-    own = arena.Take(kBlockRows);
-    scores = arena.Take(kTileRows * kStep);
-    d_weights = arena.Take(kTileRows * kStep);
-    p_pairs = arena.Take(PairsIn(kBlockRows) * kStep);
-    d_pairs = arena.Take(PairsIn(kBlockRows) * kStep);
-    d_rows = reinterpret_cast<Bf16*>(arena.Take(kBlockRows * kStep / 2));
+    queries = arena.Take(PairsIn(kPairBlockRows) * padded_head);
+    d_outs = arena.Take(PairsIn(kPairBlockRows) * padded_head);
+    d_queries = arena.Take(kPairBlockRows * padded_head);
+    own = arena.Take(kPairBlockRows);
+    scores = arena.Take(kPairRows * kStep);
+    d_weights = arena.Take(kPairRows * kStep);
+    p_pairs = arena.Take(PairsIn(kPairBlockRows) * kStep);
+    d_pairs = arena.Take(PairsIn(kPairBlockRows) * kStep);
+    d_rows = reinterpret_cast<Bf16*>(arena.Take(kPairBlockRows * kStep / 2));
   }
   Arena arena;
   float *keys_by_row, *values_by_row, *keys_by_column;  // panels of kᵀ, vᵀ, k, all in pairs
@@ -152,14 +152,14 @@ struct PairBackwardBlock {
   // Tiles of rows that end before the block of keys begins see none of it. Tiles and blocks are of
   // even sizes, so pairs of rows never straddle two of them.
   void AddKeys() const {
-    static_assert(kTileRows % 2 == 0 && kBlockRows % 2 == 0 && kBlockKeys % 2 == 0);
-    const int64_t skipped = key > row ? (key - row) / kTileRows * kTileRows : 0;
-    for (int64_t i = row + skipped; i < row_end; i += kTileRows)
-      ScoreTile(i, Smaller(kTileRows, row_end - i));
-    for (int64_t j = key; j < key_end; j += kTileRows)
-      AddKeyTile(j, Smaller(kTileRows, key_end - j));
-    for (int64_t i = row + skipped; i < row_end; i += kTileRows)
-      AddQueryTile(i, Smaller(kTileRows, row_end - i));
+    static_assert(kPairRows % 2 == 0 && kPairBlockRows % 2 == 0 && kBlockKeys % 2 == 0);
+    const int64_t skipped = key > row ? (key - row) / kPairRows * kPairRows : 0;
+    for (int64_t i = row + skipped; i < row_end; i += kPairRows)
+      ScoreTile(i, Smaller(kPairRows, row_end - i));
+    for (int64_t j = key; j < key_end; j += kPairRows)
+      AddKeyTile(j, Smaller(kPairRows, key_end - j));
+    for (int64_t i = row + skipped; i < row_end; i += kPairRows)
+      AddQueryTile(i, Smaller(kPairRows, row_end - i));
   }
 
   void StoreQueries() const {
@@ -173,8 +173,8 @@ struct PairBackwardBlock {
 void PairBackwardHead(const AttentionBackwardArgs<Bf16>& args, const PairBackwardScratch& scratch,
                       int64_t token, int64_t head) {
   const int64_t context = args.sizes.context;
-  for (int64_t row = 0; row < context; row += kBlockRows) {
-    const int64_t row_end = Smaller(row + kBlockRows, context);
+  for (int64_t row = 0; row < context; row += kPairBlockRows) {
+    const int64_t row_end = Smaller(row + kPairBlockRows, context);
     PairBackwardBlock block = {args, scratch, AttentionScale(args.sizes), token, head,
                                row,  row_end};
     block.PackQueries();

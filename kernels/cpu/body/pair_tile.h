@@ -6,6 +6,8 @@
 namespace skerry {
 namespace {
 
+constexpr int64_t kPairRows = kTileRows, kPairBlockRows = kBlockRows;
+
 // Around all products of a call: nothing to prepare.
 inline void BeginPairs() {}
 inline void EndPairs() {}
@@ -46,7 +48,7 @@ void MultiplyPairTile(const PairProduct& p) {
   }
 }
 
-// 1 ≤ rows ≤ kTileRows.
+// 1 ≤ rows ≤ kPairRows.
 template <int kRows = kTileRows>
 inline void MultiplyPairs(int64_t rows, const PairProduct& p) {
   if constexpr (kRows > 1) {
