@@ -62,7 +62,8 @@ int64_t HostMemoryInAll() {
 }  // namespace
 
 int64_t HostShare(int64_t free, int64_t all, int64_t gpus, int64_t gpus_of_computer) {
-  return gpus < gpus_of_computer ? std::min(free, all / gpus_of_computer * gpus) : free;
+  if (gpus >= gpus_of_computer || all <= 0) return free;
+  return std::min(free, all / gpus_of_computer * gpus);
 }
 
 int64_t AvailableMemory(std::string_view meminfo, std::string_view key) {

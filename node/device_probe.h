@@ -40,7 +40,7 @@ int64_t HostMemoryFree();
 
 // What a node with so many of a computer's GPUs offers of the computer's memory: each of the others
 // may be another node's, so its GPUs' part of all there is, and no more than is free. With all
-// GPUs, or where nobody knows how many there are (0), all that is free.
+// GPUs, or where either is not known (0), all that is free.
 int64_t HostShare(int64_t free, int64_t all, int64_t gpus, int64_t gpus_of_computer);
 
 // Bytes of "MemAvailable" in the text of /proc/meminfo, or of another key; 0: it does not say.

@@ -29,6 +29,7 @@ TEST_CASE("Device probe: of a computer with more GPUs a node offers its own GPUs
   CHECK(HostShare(700, 800, 3, 8) == 300);
   CHECK(HostShare(700, 800, 8, 8) == 700);
   CHECK(HostShare(700, 800, 1, 0) == 700);  // no driver says how many there are
+  CHECK(HostShare(700, 0, 1, 8) == 700);
 }
 
 TEST_CASE("Device probe: the rate in bf16 is said where there is one", "[node]") {
