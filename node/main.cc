@@ -243,7 +243,7 @@ void AddJoinOptions(CLI::App& command, JoinOptions* join) {
       ->check(CLI::Range(0.0, 1e6));
   command
       .add_option("--host-memory", join->host_memory_gib,
-                  "with GPUs: the same of the computer's own memory")
+                  "with GPUs: the same of the computer's own memory; 0: their share")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1e6));
   command
