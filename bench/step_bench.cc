@@ -182,12 +182,17 @@ double TwoOverOne(const TransformerConfig& model, DType type, int busy, int roun
   return Median(ratios);
 }
 
+const char* NameOf(DType type) {
+  return type == DType::kFloat32 ? "float32" : "bf16";
+}
+
 // What own products are worth, where there are any: wall time, in turn.
-void BesideLibrary(Bench& bench, const ModelSize& size, int threads) {
+void BesideLibrary(Bench& bench, const ModelSize& size, DType type, int threads) {
   KernelTable library = BestKernels();
-  if (library.products == nullptr) return;
-  library.products = nullptr;
-  const DType type = DType::kFloat32;
+  const ProductKernels*& products =
+      type == DType::kFloat32 ? library.products : library.bf16_products;
+  if (products == nullptr) return;
+  products = nullptr;
   Trainee own(size.model, threads, type);
   Trainee theirs(size.model, CreateCpuBackendWith(library, threads, type));
   std::vector<double> ratios;
@@ -195,9 +200,9 @@ void BesideLibrary(Bench& bench, const ModelSize& size, int threads) {
     const double seconds = theirs.WallSeconds();
     ratios.push_back(seconds / own.WallSeconds());
   }
-  bench.Record(
-      absl::StrFormat("%s float32, threads %d, own products over oneDNN's", size.name, threads),
-      Median(ratios), "x");
+  bench.Record(absl::StrFormat("%s %s, threads %d, own products over oneDNN's", size.name,
+                               NameOf(type), threads),
+               Median(ratios), "x");
 }
 
 int Run(int argc, char** argv) {
@@ -211,11 +216,13 @@ int Run(int argc, char** argv) {
   const std::vector<ModelSize> sizes = Sizes();
   for (const ModelSize& size : sizes) BesidePyTorch(bench, size, peer.get());
   for (const ModelSize& size : sizes) {
-    for (const int threads : {1, 2}) BesideLibrary(bench, size, threads);
+    for (const DType type : {DType::kFloat32, DType::kBfloat16}) {
+      for (const int threads : {1, 2}) BesideLibrary(bench, size, type, threads);
+    }
   }
   for (const DType type : {DType::kFloat32, DType::kBfloat16}) {
     if (CreateCpuBackend(1, type)->compute_type() != type) continue;
-    const std::string what = type == DType::kFloat32 ? "float32" : "bf16";
+    const std::string what = NameOf(type);
     bench.Record("10m " + what + ", two threads over one, idle",
                  TwoOverOne(sizes[0].model, type, 0, 2 * kRounds), "x");
     bench.Record("50m " + what + ", two threads over one, idle",

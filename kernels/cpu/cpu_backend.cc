@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <optional>
 #include <vector>
 
 #include "common/status.h"
@@ -40,7 +39,9 @@ class CpuBackend : public HostBackend {
  public:
   CpuBackend(const KernelTable& kernels, int threads, DType compute)
       : kernels_(kernels), threads_(threads), compute_(compute), gemm_(threads) {
-    if (kernels.products != nullptr) tiled_.emplace(*kernels.products, threads);
+    for (const ProductKernels* own : {kernels.products, kernels.bf16_products}) {
+      if (own != nullptr) own_.emplace_back(*own, threads);
+    }
   }
 
   std::string name() const override {
@@ -167,7 +168,9 @@ class CpuBackend : public HostBackend {
 
  private:
   // Whose: the numeric profile tells by it what else has these bits.
-  std::string Products() const { return tiled_ ? tiled_->Names(kernels_.name) : GemmLibrary(); }
+  std::string Products() const {
+    return own_.empty() ? GemmLibrary() : own_[0].Names(kernels_.name);
+  }
   const char* TypeText() const { return compute_ == DType::kBfloat16 ? ", bf16" : ""; }
 
   // Calls body(kernels for tensors of this type).
@@ -199,7 +202,7 @@ class CpuBackend : public HostBackend {
   int threads_;
   DType compute_;
   GemmCache gemm_;
-  std::optional<TiledProducts> tiled_;  // for what it suits
+  std::vector<TiledProducts> own_;  // for what they suit
   RopeTable rope_;
   std::unique_ptr<Buffer> scratch_;
   std::vector<double> partial_sums_;
@@ -228,7 +231,8 @@ void CpuBackend::Gemm(Transpose ta, Transpose tb, ConstTensor a, ConstTensor b, 
     return;
   }
   const GemmCall call = {ta, tb, sizes, a, b, beta, c};
-  const absl::Status status = tiled_ && tiled_->Suit(call) ? tiled_->Run(call) : gemm_.Run(call);
+  const auto own = std::ranges::find_if(own_, [&](const auto& o) { return o.Suit(call); });
+  const absl::Status status = own != own_.end() ? own->Run(call) : gemm_.Run(call);
   SKERRY_CHECK(status.ok(), "every shape of types that the backend has can be multiplied");
 }
 

@@ -108,29 +108,34 @@ struct AdamWArgs {
 
 // A factor of a product, row-major or, if transposed, column-major.
 struct ProductFactor {
-  const float* values;
+  const void* values;
   int64_t step;
   bool transposed;
 };
 
 // c [rows, columns] (+)= a [rows, depth] · b [depth, columns]
+inline constexpr int64_t kProductColumns = 1024;
 struct ProductArgs {
-  int64_t rows, columns, depth;
+  int64_t rows, columns, depth;  // columns ≤ kProductColumns
   ProductFactor a;
   const float* panels;  // b, as pack_factor left it
-  float* c;
+  void* c;
   int64_t c_step;
+  DType c_type;  // float32, or the factors' without `adds`
   bool adds;
   float* scratch;  // ProductKernels::scratch floats
 };
 
-// Float32 products, where own ones are faster than the library's (tiled_products.h).
+// Products of factors of one type, where own ones are faster than the library's
+// (tiled_products.h).
 struct ProductKernels {
-  int64_t tile_rows;  // of a, multiplied together
-  int64_t panel;      // columns of b that are packed together
-  int64_t scratch;    // floats
-  // Whether panels are read once for few rows of a, and so are best kept in the second cache.
-  bool panels_in_cache;
+  DType type;          // of factors
+  int64_t panel;       // columns of b that are packed together
+  int64_t depth_step;  // panels are packed to a multiple of it
+  int64_t scratch;     // floats
+  // Rows of a that are best multiplied by one call where panels are read once for few rows of a,
+  // and so are best kept in the second cache; 0 where they are read once for many.
+  int64_t slice_rows;
   // Where m, n or k is smaller, the library is faster.
   int64_t side_least;
   // Also where a is not transposed; else gradients of weights only.
@@ -164,19 +169,20 @@ struct KernelTable {
   double (*sum_of_squares)(const float* x, int64_t n);
   void (*adamw)(const AdamWArgs& args);
   void (*sgd)(float rate, const float* gradient, float* parameters, int64_t n);
-  const ProductKernels* products;    // null: the library multiplies all
-  const StorageKernels<Bf16>* bf16;  // null: this instruction set has none
+  const ProductKernels* products;       // of float32; null: the library multiplies all
+  const ProductKernels* bf16_products;  // likewise
+  const StorageKernels<Bf16>* bf16;     // null: this instruction set has none
 };
 
 extern const KernelTable kPortableKernels;    // whatever the compiler makes of vectors of four
 extern const KernelTable kAvx2Kernels;        // these only on x86, and only if the processor has it
 extern const KernelTable kAvx512Kernels;      // F, BW, DQ, VL
 extern const KernelTable kAvx512Bf16Kernels;  // the same with bf16
-extern const KernelTable kAmxKernels;         // the same with AMX for attention
+extern const KernelTable kAmxKernels;         // the same with AMX for products in bf16
 
 // Raised with every change of a bit that own kernels make, or of which products are theirs: nodes
 // of one numeric profile are held to the same bits.
-inline constexpr int kKernelRevision = 2;
+inline constexpr int kKernelRevision = 3;
 
 // "amd", "intel" or "others": rough reciprocals, of which bf16 makes use, differ by who made them.
 const char* ProcessorMaker();

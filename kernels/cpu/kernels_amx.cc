@@ -10,10 +10,12 @@
 //
 #include "kernels/cpu/body/amx_tile.h"
 //
+#include "kernels/cpu/body/amx_product.h"
+//
 #include "kernels/cpu/body/pair_table.h"
 
 namespace skerry {
 
-constexpr KernelTable kAmxKernels = TableNamed("AMX", &kProducts, &kStoredAsBf16);
+constexpr KernelTable kAmxKernels = TableNamed("AMX", &kProducts, &kPairProducts, &kStoredAsBf16);
 
 }  // namespace skerry

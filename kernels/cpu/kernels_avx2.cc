@@ -5,6 +5,6 @@
 
 namespace skerry {
 
-constexpr KernelTable kAvx2Kernels = TableNamed("AVX2", &kProducts, nullptr);
+constexpr KernelTable kAvx2Kernels = TableNamed("AVX2", &kProducts, nullptr, nullptr);
 
 }  // namespace skerry

@@ -5,6 +5,6 @@
 
 namespace skerry {
 
-constexpr KernelTable kAvx512Kernels = TableNamed("AVX-512", &kProducts, nullptr);
+constexpr KernelTable kAvx512Kernels = TableNamed("AVX-512", &kProducts, nullptr, nullptr);
 
 }  // namespace skerry

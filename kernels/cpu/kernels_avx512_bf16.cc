@@ -13,6 +13,7 @@
 
 namespace skerry {
 
-constexpr KernelTable kAvx512Bf16Kernels = TableNamed("AVX-512-BF16", &kProducts, &kStoredAsBf16);
+constexpr KernelTable kAvx512Bf16Kernels =
+    TableNamed("AVX-512-BF16", &kProducts, nullptr, &kStoredAsBf16);
 
 }  // namespace skerry

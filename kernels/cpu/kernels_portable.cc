@@ -4,6 +4,6 @@
 
 namespace skerry {
 
-constexpr KernelTable kPortableKernels = TableNamed("portable", nullptr, nullptr);
+constexpr KernelTable kPortableKernels = TableNamed("portable", nullptr, nullptr, nullptr);
 
 }  // namespace skerry

@@ -17,28 +17,27 @@ namespace skerry {
 namespace {
 
 // Rows are packed anew for every strip of columns.
-constexpr int64_t kStripColumns = 1024;
-constexpr int64_t kDepthGrain = 8;
+constexpr int64_t kStripColumns = kProductColumns, kStripColumnsLeast = 128;
+constexpr int64_t kDepthGrain = 32;
 constexpr int64_t kPackedTogether = 4;  // panels
 constexpr int64_t kRowsGrain = 48, kRowsMost = 288;
 constexpr int64_t kSlicesEach = 4;
 
-// Beside a small stage more would be felt.
-int64_t StripFloats(const ProductKernels& kernels) {
+// Of the factors' type. Beside a small stage more would be felt.
+int64_t StripNumbers(const ProductKernels& kernels) {
   constexpr int64_t kMost = 384 << 10, kCommon = 256 << 10, kCacheLeast = 1 << 20;
-  if (!kernels.panels_in_cache) return kCommon;
+  if (kernels.type == DType::kBfloat16) return 2 * kCommon;
+  if (kernels.slice_rows == 0) return kCommon;
   const int64_t cache = std::max<int64_t>(sysconf(_SC_LEVEL2_CACHE_SIZE), kCacheLeast);
   return std::min(kMost, cache * 3 / 4 / static_cast<int64_t>(sizeof(float)));
-}
-
-const float* Floats(const ConstTensor& x) {
-  return static_cast<const float*>(x.values);
 }
 
 // What begins at row `row` and column `column` of op(x).
 ProductFactor FactorFrom(const ConstTensor& x, Transpose transposed, int64_t row, int64_t column) {
   const bool swaps = transposed == Transpose::kYes;
-  return {Floats(x) + (swaps ? column * x.step + row : row * x.step + column), x.step, swaps};
+  const ConstTensor from =
+      swaps ? x.Rows(column, 1).Columns(row, 1) : x.Rows(row, 1).Columns(column, 1);
+  return {from.values, x.step, swaps};
 }
 
 // Pieces of work that the members of a team take as they come.
@@ -66,13 +65,15 @@ class Shares {
 TiledProducts::TiledProducts(const ProductKernels& kernels, int threads)
     : kernels_(kernels),
       threads_(threads),
-      strip_floats_(StripFloats(kernels)),
+      strip_numbers_(StripNumbers(kernels)),
       scratch_(static_cast<size_t>(threads)) {}
 
 bool TiledProducts::Suit(const GemmCall& call) const {
-  if (call.a.type != DType::kFloat32 || call.c.type != DType::kFloat32) return false;
+  if (call.a.type != kernels_.type) return false;
   if (call.ta == Transpose::kNo && !kernels_.of_rows_too) return false;
   const auto& [m, n, k] = call.sizes;
+  // Sums that c cannot hold as they are go along all of k in one strip.
+  if (call.c.type != DType::kFloat32 && k > strip_numbers_ / kStripColumnsLeast) return false;
   return std::min({m, n, k}) >= kernels_.side_least;
 }
 
@@ -83,10 +84,12 @@ std::string TiledProducts::Names(const char* instructions) const {
 
 absl::Status TiledProducts::Run(const GemmCall& call) {
   const auto& [m, n, k] = call.sizes;
-  SKERRY_CHECK(call.a.type == DType::kFloat32 && call.c.type == DType::kFloat32);
-  const int64_t columns = std::min(EvenPart(n, kStripColumns, kernels_.panel), n);
-  const int64_t depth = std::min(EvenPart(k, strip_floats_ / columns, kDepthGrain), k);
-  const int64_t floats = Cuts(columns, kernels_.panel) * kernels_.panel * depth;
+  SKERRY_CHECK(call.a.type == kernels_.type);
+  const bool whole = call.c.type != DType::kFloat32;
+  const int64_t most = whole ? std::min(strip_numbers_ / k, kStripColumns) : kStripColumns;
+  const int64_t columns = std::min(EvenPart(n, most, kernels_.panel), n);
+  const int64_t depth = whole ? k : std::min(EvenPart(k, strip_numbers_ / columns, kDepthGrain), k);
+  const int64_t floats = PackedFloats(Cuts(columns, kernels_.panel) * kernels_.panel, depth);
   if (panels_ == nullptr || panels_->size() < floats) {
     panels_.reset();
     SKERRY_ASSIGN_OR_RETURN(panels_, AllocateHostBuffer(floats));
@@ -111,32 +114,37 @@ absl::Status TiledProducts::Run(const GemmCall& call) {
   return absl::OkStatus();
 }
 
+int64_t TiledProducts::PackedFloats(int64_t columns, int64_t depth) const {
+  const int64_t packed = Cuts(depth, kernels_.depth_step) * kernels_.depth_step;
+  return columns * packed * BytesOf(kernels_.type) / static_cast<int64_t>(sizeof(float));
+}
+
 void TiledProducts::Pack(const GemmCall& call, const Strip& strip, int64_t first_panel,
                          int64_t panels) {
   const int64_t first = first_panel * kernels_.panel;
   const int64_t columns = std::min(panels * kernels_.panel, strip.columns - first);
   kernels_.pack_factor(FactorFrom(call.b, call.tb, strip.begin, strip.first_column + first),
-                       columns, strip.depth, panels_->data() + first * strip.depth);
+                       columns, strip.depth, panels_->data() + PackedFloats(first, strip.depth));
 }
 
 void TiledProducts::Multiply(const GemmCall& call, const Strip& strip, int64_t first_row,
                              int64_t rows, float* scratch) const {
-  kernels_.multiply_packed(
-      {.rows = rows,
-       .columns = strip.columns,
-       .depth = strip.depth,
-       .a = FactorFrom(call.a, call.ta, first_row, strip.begin),
-       .panels = panels_->data(),
-       .c = static_cast<float*>(call.c.values) + first_row * call.c.step + strip.first_column,
-       .c_step = call.c.step,
-       .adds = call.beta == 1 || strip.begin > 0,
-       .scratch = scratch});
+  kernels_.multiply_packed({.rows = rows,
+                            .columns = strip.columns,
+                            .depth = strip.depth,
+                            .a = FactorFrom(call.a, call.ta, first_row, strip.begin),
+                            .panels = panels_->data(),
+                            .c = call.c.Rows(first_row, 1).Columns(strip.first_column, 1).values,
+                            .c_step = call.c.step,
+                            .c_type = call.c.type,
+                            .adds = call.beta == 1 || strip.begin > 0,
+                            .scratch = scratch});
 }
 
 // Of what one member multiplies at a time. Where each tile is packed for itself few rows cost
 // nothing, and whole tiles are what matters.
 int64_t TiledProducts::SliceRows(int64_t m) const {
-  if (kernels_.panels_in_cache) return 2 * kernels_.tile_rows;
+  if (kernels_.slice_rows > 0) return kernels_.slice_rows;
   return EvenPart(m, std::min(kRowsMost, Cuts(m, kSlicesEach * threads_)), kRowsGrain);
 }
 

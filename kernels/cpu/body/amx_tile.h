@@ -54,41 +54,52 @@ void EndPairs() {
   _tile_release();
 }
 
-// to [column][row] = from [row][column] of so many rows and columns, each 16 at most; what is
-// beyond them is zero.
-void Turn(const Pair* from, int64_t step, int64_t rows, int64_t columns, Pair* to) {
-  __m512 a[16], b[16];
-  const __mmask16 inside = FirstOf(columns);
-  for (int i = 0; i < 16; ++i)
-    a[i] = i < rows ? _mm512_maskz_loadu_ps(inside, from + i * step) : _mm512_setzero_ps();
-  for (int i = 0; i < 16; i += 2) {
-    b[i] = _mm512_unpacklo_ps(a[i], a[i + 1]);
-    b[i + 1] = _mm512_unpackhi_ps(a[i], a[i + 1]);
-  }
+// rows[i][j] and rows[j][i] change places.
+inline void TurnSquare(__m512 (&rows)[kTilePairs]) {
   const auto low = [](__m512 x, __m512 y) {
     return _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(x), _mm512_castps_pd(y)));
   };
   const auto high = [](__m512 x, __m512 y) {
     return _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(x), _mm512_castps_pd(y)));
   };
-  for (int i = 0; i < 16; i += 4) {
-    a[i] = low(b[i], b[i + 2]);
-    a[i + 1] = high(b[i], b[i + 2]);
-    a[i + 2] = low(b[i + 1], b[i + 3]);
-    a[i + 3] = high(b[i + 1], b[i + 3]);
+  // Quarter q of fours[4 i + k] is column 4 q + k of rows 4 i to 4 i + 3.
+  __m512 fours[kTilePairs];
+#pragma GCC unroll 4
+  for (int i = 0; i < kTilePairs; i += 4) {
+    const __m512 even = _mm512_unpacklo_ps(rows[i], rows[i + 1]);
+    const __m512 odd = _mm512_unpackhi_ps(rows[i], rows[i + 1]);
+    const __m512 even2 = _mm512_unpacklo_ps(rows[i + 2], rows[i + 3]);
+    const __m512 odd2 = _mm512_unpackhi_ps(rows[i + 2], rows[i + 3]);
+    fours[i] = low(even, even2);
+    fours[i + 1] = high(even, even2);
+    fours[i + 2] = low(odd, odd2);
+    fours[i + 3] = high(odd, odd2);
   }
-  // Quarter q of a[4 i + k] is column 4 q + k of rows 4 i to 4 i + 3.
   constexpr int kEven = 0x88, kOdd = 0xdd;
+#pragma GCC unroll 4
   for (int k = 0; k < 4; ++k) {
-    const __m512 even = _mm512_shuffle_f32x4(a[k], a[4 + k], kEven);
-    const __m512 odd = _mm512_shuffle_f32x4(a[k], a[4 + k], kOdd);
-    const __m512 even2 = _mm512_shuffle_f32x4(a[8 + k], a[12 + k], kEven);
-    const __m512 odd2 = _mm512_shuffle_f32x4(a[8 + k], a[12 + k], kOdd);
-    Store(to + k * kTilePairs, _mm512_shuffle_f32x4(even, even2, kEven));
-    Store(to + (4 + k) * kTilePairs, _mm512_shuffle_f32x4(odd, odd2, kEven));
-    Store(to + (8 + k) * kTilePairs, _mm512_shuffle_f32x4(even, even2, kOdd));
-    Store(to + (12 + k) * kTilePairs, _mm512_shuffle_f32x4(odd, odd2, kOdd));
+    const __m512 even = _mm512_shuffle_f32x4(fours[k], fours[4 + k], kEven);
+    const __m512 odd = _mm512_shuffle_f32x4(fours[k], fours[4 + k], kOdd);
+    const __m512 even2 = _mm512_shuffle_f32x4(fours[8 + k], fours[12 + k], kEven);
+    const __m512 odd2 = _mm512_shuffle_f32x4(fours[8 + k], fours[12 + k], kOdd);
+    rows[k] = _mm512_shuffle_f32x4(even, even2, kEven);
+    rows[4 + k] = _mm512_shuffle_f32x4(odd, odd2, kEven);
+    rows[8 + k] = _mm512_shuffle_f32x4(even, even2, kOdd);
+    rows[12 + k] = _mm512_shuffle_f32x4(odd, odd2, kOdd);
   }
+}
+
+// to [column][row] = from [row][column] of so many rows and columns, each 16 at most; what is
+// beyond them is zero.
+void Turn(const Pair* from, int64_t step, int64_t rows, int64_t columns, Pair* to) {
+  __m512 square[kTilePairs];
+  const __mmask16 inside = FirstOf(columns);
+#pragma GCC unroll 16
+  for (int i = 0; i < kTilePairs; ++i)
+    square[i] = i < rows ? _mm512_maskz_loadu_ps(inside, from + i * step) : _mm512_setzero_ps();
+  TurnSquare(square);
+#pragma GCC unroll 16
+  for (int i = 0; i < kTilePairs; ++i) Store(to + i * kTilePairs, square[i]);
 }
 
 // Of the depth [begin, end), `step` pairs at a time, 16 at most.

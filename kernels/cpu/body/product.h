@@ -26,14 +26,15 @@ constexpr int64_t kProductScratch = kProductRows * kProductDepth + kLanes;
 // last row. What a vector has beyond R the next one overwrites.
 inline void PackTiles(const ProductFactor& a, int64_t first, int64_t rows, int64_t begin,
                       int64_t depth, float* tiles) {
+  const auto* values = static_cast<const float*>(a.values);
   for (; rows > 0; first += kTileRows, rows -= kTileRows) {
     if (a.transposed) {
-      const float* from = a.values + begin * a.step + first;
+      const float* from = values + begin * a.step + first;
       for (int64_t x = 0; x < depth; ++x, from += a.step, tiles += kTileRows)
         Store(tiles, rows >= kLanes ? Load(from) : LoadSome(from, rows));
       continue;
     }
-    const float* from = a.values + first * a.step + begin;
+    const float* from = values + first * a.step + begin;
     for (int64_t x = 0; x < depth; x += kLanes, from += kLanes) {
       const int64_t width = Smaller(kLanes, depth - x);
       Lanes square[kLanes];
@@ -69,8 +70,9 @@ inline void MultiplyAtEdge(int64_t rows, int64_t columns, const TileProduct& p) 
 }
 
 void PackFactor(const ProductFactor& b, int64_t columns, int64_t depth, float* panels) {
-  if (b.transposed) return PackRows(b.values, b.step, columns, depth, panels);
-  PackColumns(b.values, b.step, depth, columns, panels);
+  const auto* values = static_cast<const float*>(b.values);
+  if (b.transposed) return PackRows(values, b.step, columns, depth, panels);
+  PackColumns(values, b.step, depth, columns, panels);
 }
 
 // A tile's rows of c lie in as many pages: they are asked for while the tile before is multiplied.
@@ -94,7 +96,7 @@ void MultiplyPacked(const ProductArgs& p) {
       const int64_t rows = Smaller(kProductRows, p.rows - first);
       const int64_t share = depth * kPanel / ((rows + kTileRows - 1) / kTileRows);
       PackTiles(p.a, first, rows, begin, depth, p.scratch);
-      float* c = p.c + first * p.c_step;
+      float* c = static_cast<float*>(p.c) + first * p.c_step;
       for (int64_t column = 0; column < p.columns; column += kPanel) {
         const float* panel = p.panels + column * p.depth + begin * kPanel;
         const float* later = panel + (column + kPanel < p.columns ? p.depth * kPanel : 0);

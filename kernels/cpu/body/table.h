@@ -33,16 +33,18 @@ constexpr StorageKernels<T> StorageTable() {
           .widen = Convert<T, float>};
 }
 
-constexpr ProductKernels kProducts = {.tile_rows = kTileRows,
+constexpr ProductKernels kProducts = {.type = DType::kFloat32,
                                       .panel = kPanel,
+                                      .depth_step = 1,
                                       .scratch = kProductScratch,
-                                      .panels_in_cache = kPanelsInCache,
+                                      .slice_rows = kPanelsInCache ? 2 * kTileRows : 0,
                                       .side_least = kProductSideLeast,
                                       .of_rows_too = kProductsOfRowsToo,
                                       .pack_factor = PackFactor,
                                       .multiply_packed = MultiplyPacked};
 
 constexpr KernelTable TableNamed(const char* name, const ProductKernels* products,
+                                 const ProductKernels* bf16_products,
                                  const StorageKernels<Bf16>* bf16) {
   return {.name = name,
           .f32 = StorageTable<float>(),
@@ -51,6 +53,7 @@ constexpr KernelTable TableNamed(const char* name, const ProductKernels* product
           .adamw = AdamW,
           .sgd = Sgd,
           .products = products,
+          .bf16_products = bf16_products,
           .bf16 = bf16};
 }
 
