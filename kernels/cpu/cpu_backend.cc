@@ -38,11 +38,11 @@ T* As(const Tensor& x) {
 class CpuBackend : public HostBackend {
  public:
   CpuBackend(const KernelTable& kernels, int threads, DType compute)
-      : kernels_(kernels), threads_(threads), compute_(compute), gemm_(threads) {
-    for (const ProductKernels* own : {kernels.products, kernels.bf16_products}) {
-      if (own != nullptr) own_.emplace_back(*own, threads);
-    }
-  }
+      : kernels_(kernels),
+        threads_(threads),
+        compute_(compute),
+        gemm_(threads),
+        own_(OwnProducts(kernels, threads)) {}
 
   std::string name() const override {
     return absl::StrFormat("cpu (%s%s), %d thread%s", Products(), TypeText(), threads_,

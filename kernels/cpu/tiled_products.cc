@@ -170,4 +170,12 @@ void TiledProducts::RunTogether(const GemmCall& call) {
   }
 }
 
+std::vector<TiledProducts> OwnProducts(const KernelTable& kernels, int threads) {
+  std::vector<TiledProducts> own;
+  for (const ProductKernels* products : {kernels.products, kernels.bf16_products}) {
+    if (products != nullptr) own.emplace_back(*products, threads);
+  }
+  return own;
+}
+
 }  // namespace skerry

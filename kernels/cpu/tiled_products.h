@@ -55,4 +55,7 @@ class TiledProducts {
   std::vector<std::unique_ptr<Buffer>> scratch_;
 };
 
+// All that these kernels have.
+std::vector<TiledProducts> OwnProducts(const KernelTable& kernels, int threads);
+
 }  // namespace skerry
