@@ -38,11 +38,7 @@ T* As(const Tensor& x) {
 class CpuBackend : public HostBackend {
  public:
   CpuBackend(const KernelTable& kernels, int threads, DType compute)
-      : kernels_(kernels),
-        threads_(threads),
-        compute_(compute),
-        gemm_(threads),
-        own_(OwnProducts(kernels, threads)) {}
+      : kernels_(kernels), threads_(threads), compute_(compute), gemm_(threads) {}
 
   std::string name() const override {
     return absl::StrFormat("cpu (%s%s), %d thread%s", Products(), TypeText(), threads_,
@@ -202,7 +198,7 @@ class CpuBackend : public HostBackend {
   int threads_;
   DType compute_;
   GemmCache gemm_;
-  std::vector<TiledProducts> own_;  // for what they suit
+  std::vector<TiledProducts> own_ = OwnProducts(kernels_, threads_);  // for what they suit
   RopeTable rope_;
   std::unique_ptr<Buffer> scratch_;
   std::vector<double> partial_sums_;
