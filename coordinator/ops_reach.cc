@@ -63,7 +63,8 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const Reachabili
 void CoordinatorActor::On(Context& context, const NodeId& from, const LinkReading& message) {
   std::vector<ProbeSchedule::Pair> next;
   if (!IsSane(message)) return void(++refused_);
-  if (!probes_.Answered({from, message.target}, context.now(), next)) {
+  const bool is_asked = probes_.Answered({from, message.target}, context.now(), next);
+  if (!is_asked) {
     // Unasked: what the run's own traffic has shown. That may be a share of the line, so only what
     // is faster than was read is news.
     const auto read = state_.links.find({from, message.target});
@@ -71,15 +72,17 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const LinkReadin
       return void(++refused_);
   }
   const LinkReading reading = state_.plan ? ReadUnderLoad(from, message) : message;
-  if (!links_.Add(from, reading.target, reading.rtt_s, reading.bytes_per_s, context.now()).ok()) {
+  const auto add = is_asked ? &LinkEstimator::Add : &LinkEstimator::AddShown;
+  if (!(links_.*add)(from, reading.target, reading.rtt_s, reading.bytes_per_s, context.now()).ok())
     return void(++refused_);
-  }
   ++readings_;
   Record(context, LinkRecord(from, reading));
+  // As the plan believes it: of one that is measured again, the median.
+  const LinkEstimate link = links_.Read(from, reading.target, context.now());
   context.Event("link", EventFields({{"from", from.Short()},
                                      {"to", reading.target.Short()},
-                                     {"rtt_ms", reading.rtt_s * 1e3},
-                                     {"mbps", reading.bytes_per_s * 8e-6},
+                                     {"rtt_ms", link.rtt_s * 1e3},
+                                     {"mbps", link.bytes_per_s * 8e-6},
                                      {"relayed", IsRelayed(state_, from, reading.target)}}));
   Ask(context, next);
   PlanWhenReady(context);

@@ -46,8 +46,42 @@ absl::Status LinkEstimator::Add(const NodeId& from, const NodeId& to, double rtt
   return absl::OkStatus();
 }
 
+absl::Status LinkEstimator::AddShown(const NodeId& from, const NodeId& to, double rtt_s,
+                                     double bytes_per_s, Instant at) {
+  SKERRY_RETURN_IF_ERROR(Add(from, to, rtt_s, bytes_per_s, at));
+  std::erase_if(histories_[{from, to}].readings,
+                [&](const Reading& reading) { return reading.bytes_per_s < bytes_per_s; });
+  return absl::OkStatus();
+}
+
 void LinkEstimator::AddUnanswered(const NodeId& from, const NodeId& to) {
   if (from != to) histories_[{from, to}].unanswered = true;
+}
+
+LinkEstimate LinkEstimator::MedianOf(const History& history, Instant now) {
+  LinkEstimate link;
+  link.suspect = history.unanswered;
+  if (history.unanswered || history.readings.empty()) return link;
+  std::vector<double> rtts;
+  std::vector<double> rates;
+  for (const Reading& reading : history.readings) {
+    rtts.push_back(reading.rtt_s);
+    rates.push_back(reading.bytes_per_s);
+  }
+  const Summary rtt = Summarise(std::move(rtts));
+  const Summary rate = Summarise(std::move(rates));
+  return {.rtt_s = rtt.median,
+          .bytes_per_s = rate.median,
+          .rtt_spread = rtt.log_spread,
+          .rate_spread = rate.log_spread,
+          .age_s = (now - history.readings.back().at).seconds(),
+          .readings = static_cast<int32_t>(history.readings.size()),
+          .source = LinkSource::kMeasured};
+}
+
+LinkEstimate LinkEstimator::Read(const NodeId& from, const NodeId& to, Instant now) const {
+  const auto found = histories_.find({from, to});
+  return found == histories_.end() ? LinkEstimate{} : MedianOf(found->second, now);
 }
 
 LinkMatrix LinkEstimator::Estimate(const std::vector<NodeId>& nodes, Instant now) const {
@@ -55,25 +89,7 @@ LinkMatrix LinkEstimator::Estimate(const std::vector<NodeId>& nodes, Instant now
   for (const auto& [pair, history] : histories_) {
     const int32_t from = links.IndexOf(pair.first);
     const int32_t to = links.IndexOf(pair.second);
-    if (from < 0 || to < 0) continue;
-    LinkEstimate& link = links.At(from, to);
-    link.suspect = history.unanswered;
-    if (history.unanswered || history.readings.empty()) continue;
-    std::vector<double> rtts;
-    std::vector<double> rates;
-    for (const Reading& reading : history.readings) {
-      rtts.push_back(reading.rtt_s);
-      rates.push_back(reading.bytes_per_s);
-    }
-    const Summary rtt = Summarise(std::move(rtts));
-    const Summary rate = Summarise(std::move(rates));
-    link = {.rtt_s = rtt.median,
-            .bytes_per_s = rate.median,
-            .rtt_spread = rtt.log_spread,
-            .rate_spread = rate.log_spread,
-            .age_s = (now - history.readings.back().at).seconds(),
-            .readings = static_cast<int32_t>(history.readings.size()),
-            .source = LinkSource::kMeasured};
+    if (from >= 0 && to >= 0) links.At(from, to) = MedianOf(history, now);
   }
   CleanLinks({.suspect_log = kSuspectLog, .rtt_floor_s = kRttFloor, .believe_after = kBelieveAfter},
              links);
@@ -90,7 +106,10 @@ std::vector<std::pair<NodeId, NodeId>> LinkEstimator::Doubtful(const std::vector
       const LinkEstimate& link = links.At(i, j);
       // Of two that disagree nobody knows which was the slip: their median is neither.
       const bool is_torn = std::max(link.rtt_spread, link.rate_spread) > kTornSpread;
-      if (!(link.suspect || is_torn) || link.readings < 1) continue;
+      const LinkEstimate& back = links.At(j, i);
+      const bool is_uneven = link.rtt_s < kRttFloor && back.source == LinkSource::kMeasured &&
+                             kUneven * link.bytes_per_s < back.bytes_per_s;
+      if (!(link.suspect || is_torn || is_uneven) || link.readings < 1) continue;
       if (link.readings >= kBelieveAfter) continue;
       pairs.emplace_back(nodes[static_cast<size_t>(i)], nodes[static_cast<size_t>(j)]);
     }

@@ -42,19 +42,29 @@ class LinkEstimator {
   static constexpr double kSuspectLog = 2.0;   // a factor of 7.4: less than bits taken for bytes
   static constexpr double kTornSpread = 0.25;  // two readings a factor of three apart
   static constexpr double kRttFloor = 0.005;   // s
+  static constexpr double kUneven = 1.25;      // two directions of a near link
 
   // One directed reading. InvalidArgument, and nothing changes: a value is not finite, rtt < 0,
   // rate ≤ 0, or from == to.
   absl::Status Add(const NodeId& from, const NodeId& to, double rtt_s, double bytes_per_s,
                    Instant at);
+  // What the run's own traffic has shown to pass: slower readings were of a share of the line, or
+  // of a window that was still small, and count no more. As Add.
+  absl::Status AddShown(const NodeId& from, const NodeId& to, double rtt_s, double bytes_per_s,
+                        Instant at);
   // A probe of this direction got no answer; undone by the next reading.
   void AddUnanswered(const NodeId& from, const NodeId& to);
 
   // Estimates for these nodes (ascending).
   LinkMatrix Estimate(const std::vector<NodeId>& nodes, Instant now) const;
 
-  // Ordered pairs that were read fewer than kBelieveAfter times and are not believed, or whose
-  // readings contradict each other: who asks again finds out. Of these nodes, ascending.
+  // What this direction's own readings say, nothing else; `readings` 0 where there are none.
+  LinkEstimate Read(const NodeId& from, const NodeId& to, Instant now) const;
+
+  // Ordered pairs that were read fewer than kBelieveAfter times and are not believed, whose
+  // readings contradict each other, or that are near (below kRttFloor) and slower than the way
+  // back: of a fast transfer between near machines what holds these up is a large part. Who asks
+  // again finds out. Of these nodes, ascending.
   std::vector<std::pair<NodeId, NodeId>> Doubtful(const std::vector<NodeId>& nodes,
                                                   Instant now) const;
 
@@ -73,6 +83,8 @@ class LinkEstimator {
     bool unanswered = false;
   };
   using Pair = std::pair<NodeId, NodeId>;
+
+  static LinkEstimate MedianOf(const History& history, Instant now);
 
   std::map<Pair, History> histories_;
 };

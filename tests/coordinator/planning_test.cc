@@ -230,7 +230,7 @@ namespace {
 
 // Six nodes; the first link reads these, in bytes per second, one after the other, the others 2e7.
 struct DoubtedLink {
-  explicit DoubtedLink(std::vector<double> readings) {
+  explicit DoubtedLink(std::vector<double> readings, double rtt_s = 0.02) {
     RunConfig config = SmallRun();
     config.nodes_min = 6;
     run.emplace(config);
@@ -245,7 +245,7 @@ struct DoubtedLink {
         const bool doubted = from == Node(0) && target == Node(1);
         if (doubted) ++times;
         const size_t last = std::min(times, readings.size()) - 1;
-        run->From(from, LinkReading{target, 0.02, doubted ? readings[last] : 2e7});
+        run->From(from, LinkReading{target, rtt_s, doubted ? readings[last] : 2e7});
       }
     }
     run->RunJobs();
@@ -280,6 +280,24 @@ TEST_CASE("A link that reads otherwise every time is not believed, and holds up 
   DoubtedLink link({2e4, 1e2, 3e5});
   CHECK(link.times == 3);
   CHECK(link.Explanation().find("1 links read unlike all others") != std::string::npos);
+}
+
+TEST_CASE("A near link that is slower than its way back is measured again, and the median counts",
+          "[coordinator]") {
+  DoubtedLink link({1e7, 2e7, 2e7}, 0.002);
+  CHECK(link.times == 3);
+  CHECK(link.run->CountEvents("doubted") == 2);
+  const auto told = link.run->LastEvent("link");
+  CHECK(told["from"] == Node(0).Short());
+  CHECK(told["mbps"] == 160);
+  CHECK(link.Explanation().find("not believed") == std::string::npos);
+}
+
+TEST_CASE("A near link that is slower each time is so", "[coordinator]") {
+  DoubtedLink link({1e7}, 0.002);
+  CHECK(link.times == 3);
+  CHECK(link.run->LastEvent("link")["mbps"] == 80);
+  CHECK(link.Explanation().find("not believed") == std::string::npos);
 }
 
 TEST_CASE("An ordinary fleet is measured once", "[coordinator]") {

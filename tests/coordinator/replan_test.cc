@@ -303,6 +303,8 @@ TEST_CASE("Replan: of the run's own traffic only what is faster than was read is
   CHECK(told(read / 2) == read);
   CHECK(told(2 * read) == 2 * read);
   CHECK(told(read) == 2 * read);
+  // And outdates what was read before.
+  CHECK(fleet.LastEvent("link")["mbps"].get<double>() == Approx(2 * read * 8e-6));
 }
 
 TEST_CASE("Replan: links are read again while the run trains, and one that fell far is news",

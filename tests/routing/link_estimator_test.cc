@@ -54,6 +54,36 @@ TEST_CASE("LinkEstimator: the median of readings counts, with its age", "[routin
   CHECK(links.At(1, 0).bytes_per_s == Approx(5e6));
 }
 
+TEST_CASE("LinkEstimator: what traffic has shown to pass outdates slower readings, not faster ones",
+          "[routing]") {
+  const auto nodes = Nodes(2);
+  LinkEstimator estimator;
+  for (const double rate : {2e6, 9e6, 3e6})
+    REQUIRE(estimator.Add(nodes[0], nodes[1], 0.1, rate, Instant()).ok());
+  REQUIRE(estimator.AddShown(nodes[0], nodes[1], 0.1, 8e6, Instant()).ok());
+  const LinkEstimate link = estimator.Read(nodes[0], nodes[1], Instant());
+  CHECK(link.readings == 2);
+  CHECK(link.bytes_per_s == Approx(8.5e6));
+  CHECK_FALSE(estimator.AddShown(nodes[0], nodes[1], 0.1, 0, Instant()).ok());
+  CHECK(estimator.Read(nodes[0], nodes[1], Instant()) == link);
+  CHECK(estimator.Read(nodes[1], nodes[0], Instant()).readings == 0);
+}
+
+TEST_CASE("LinkEstimator: of two directions of a near link the slower one is doubted, three times",
+          "[routing]") {
+  const double rtt = GENERATE(0.002, 0.02);
+  const auto nodes = Nodes(2);
+  LinkEstimator estimator;
+  REQUIRE(estimator.Add(nodes[0], nodes[1], rtt, 1e7, Instant()).ok());
+  CHECK(estimator.Doubtful(nodes, Instant()).empty());
+  REQUIRE(estimator.Add(nodes[1], nodes[0], rtt, 2e7, Instant()).ok());
+  const std::vector<std::pair<NodeId, NodeId>> slower = {{nodes[0], nodes[1]}};
+  const bool is_near = rtt < 0.005;
+  CHECK((estimator.Doubtful(nodes, Instant()) == slower) == is_near);
+  for (int i = 0; i < 2; ++i) REQUIRE(estimator.Add(nodes[0], nodes[1], rtt, 1e7, Instant()).ok());
+  CHECK(estimator.Doubtful(nodes, Instant()).empty());
+}
+
 TEST_CASE("LinkEstimator: impossible readings are refused", "[routing][error]") {
   const auto nodes = Nodes(2);
   LinkEstimator estimator;
