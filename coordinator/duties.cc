@@ -128,7 +128,8 @@ void CoordinatorActor::Ask(Context& context, const std::vector<ProbeSchedule::Pa
 // Readings that the others contradict; true: some are asked for again.
 bool CoordinatorActor::MeasureDoubtful(Context& context, const std::vector<NodeId>& nodes) {
   bool any = false;
-  for (const ProbeSchedule::Pair& pair : links_.Doubtful(nodes, context.now())) {
+  for (const ProbeSchedule::Pair& pair :
+       links_.Doubtful(nodes, context.now(), options_.doubts_uneven)) {
     if (!probes_.MeasureAgain(pair)) continue;
     any = true;
     context.Event("doubted", EventFields({{"from", pair.first.Short()},

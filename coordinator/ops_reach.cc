@@ -72,12 +72,15 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const LinkReadin
       return void(++refused_);
   }
   const LinkReading reading = state_.plan ? ReadUnderLoad(from, message) : message;
-  const auto add = is_asked ? &LinkEstimator::Add : &LinkEstimator::AddShown;
+  // Machines hold a near link up, and never make it faster.
+  const bool is_near = options_.doubts_uneven && reading.rtt_s < LinkEstimator::kRttFloor;
+  const bool is_shown = !is_asked || (is_near && !state_.plan);
+  const auto add = is_shown ? &LinkEstimator::AddShown : &LinkEstimator::Add;
   if (!(links_.*add)(from, reading.target, reading.rtt_s, reading.bytes_per_s, context.now()).ok())
     return void(++refused_);
   ++readings_;
   Record(context, LinkRecord(from, reading));
-  // As the plan believes it: of one that is measured again, the median.
+  // As the plan believes it.
   const LinkEstimate link = links_.Read(from, reading.target, context.now());
   context.Event("link", EventFields({{"from", from.Short()},
                                      {"to", reading.target.Short()},

@@ -97,7 +97,7 @@ LinkMatrix LinkEstimator::Estimate(const std::vector<NodeId>& nodes, Instant now
 }
 
 std::vector<std::pair<NodeId, NodeId>> LinkEstimator::Doubtful(const std::vector<NodeId>& nodes,
-                                                               Instant now) const {
+                                                               Instant now, bool uneven) const {
   const LinkMatrix links = Estimate(nodes, now);
   std::vector<std::pair<NodeId, NodeId>> pairs;
   for (int32_t i = 0; i < links.size(); ++i) {
@@ -107,7 +107,8 @@ std::vector<std::pair<NodeId, NodeId>> LinkEstimator::Doubtful(const std::vector
       // Of two that disagree nobody knows which was the slip: their median is neither.
       const bool is_torn = std::max(link.rtt_spread, link.rate_spread) > kTornSpread;
       const LinkEstimate& back = links.At(j, i);
-      const bool is_uneven = link.rtt_s < kRttFloor && back.source == LinkSource::kMeasured &&
+      const bool is_uneven = uneven && link.rtt_s < kRttFloor &&
+                             back.source == LinkSource::kMeasured &&
                              kUneven * link.bytes_per_s < back.bytes_per_s;
       if (!(link.suspect || is_torn || is_uneven) || link.readings < 1) continue;
       if (link.readings >= kBelieveAfter) continue;

@@ -42,7 +42,7 @@ class LinkEstimator {
   static constexpr double kSuspectLog = 2.0;   // a factor of 7.4: less than bits taken for bytes
   static constexpr double kTornSpread = 0.25;  // two readings a factor of three apart
   static constexpr double kRttFloor = 0.005;   // s
-  static constexpr double kUneven = 1.25;      // two directions of a near link
+  static constexpr double kUneven = 1.15;      // two directions of a near link
 
   // One directed reading. InvalidArgument, and nothing changes: a value is not finite, rtt < 0,
   // rate ≤ 0, or from == to.
@@ -61,12 +61,12 @@ class LinkEstimator {
   // What this direction's own readings say, nothing else; `readings` 0 where there are none.
   LinkEstimate Read(const NodeId& from, const NodeId& to, Instant now) const;
 
-  // Ordered pairs that were read fewer than kBelieveAfter times and are not believed, whose
-  // readings contradict each other, or that are near (below kRttFloor) and slower than the way
-  // back: of a fast transfer between near machines what holds these up is a large part. Who asks
-  // again finds out. Of these nodes, ascending.
-  std::vector<std::pair<NodeId, NodeId>> Doubtful(const std::vector<NodeId>& nodes,
-                                                  Instant now) const;
+  // Ordered pairs that were read fewer than kBelieveAfter times and are not believed, or whose
+  // readings contradict each other: who asks again finds out. With `uneven` also those near
+  // (below kRttFloor) that are slower than the way back: of a fast transfer between near machines
+  // what holds these up is a large part. Of these nodes, ascending.
+  std::vector<std::pair<NodeId, NodeId>> Doubtful(const std::vector<NodeId>& nodes, Instant now,
+                                                  bool uneven = false) const;
 
   // Ordered pairs worth probing again: suspect, predicted or unanswered; of these nodes, ascending.
   std::vector<std::pair<NodeId, NodeId>> WorthMeasuring(const std::vector<NodeId>& nodes,

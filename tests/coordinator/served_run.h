@@ -211,6 +211,7 @@ class ServedRun {
     options.model = &model;
     options.checkpoints = checkpoints;
     options.introduces_all_max = introduces_all_max;
+    options.doubts_uneven = true;
     options.status = [this](const std::string& json) { status = json; };
     auto created = CoordinatorActor::Create(std::move(options));
     REQUIRE(created.ok());

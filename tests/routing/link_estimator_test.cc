@@ -75,13 +75,14 @@ TEST_CASE("LinkEstimator: of two directions of a near link the slower one is dou
   const auto nodes = Nodes(2);
   LinkEstimator estimator;
   REQUIRE(estimator.Add(nodes[0], nodes[1], rtt, 1e7, Instant()).ok());
-  CHECK(estimator.Doubtful(nodes, Instant()).empty());
+  CHECK(estimator.Doubtful(nodes, Instant(), true).empty());
   REQUIRE(estimator.Add(nodes[1], nodes[0], rtt, 2e7, Instant()).ok());
   const std::vector<std::pair<NodeId, NodeId>> slower = {{nodes[0], nodes[1]}};
   const bool is_near = rtt < 0.005;
-  CHECK((estimator.Doubtful(nodes, Instant()) == slower) == is_near);
-  for (int i = 0; i < 2; ++i) REQUIRE(estimator.Add(nodes[0], nodes[1], rtt, 1e7, Instant()).ok());
+  CHECK((estimator.Doubtful(nodes, Instant(), true) == slower) == is_near);
   CHECK(estimator.Doubtful(nodes, Instant()).empty());
+  for (int i = 0; i < 2; ++i) REQUIRE(estimator.Add(nodes[0], nodes[1], rtt, 1e7, Instant()).ok());
+  CHECK(estimator.Doubtful(nodes, Instant(), true).empty());
 }
 
 TEST_CASE("LinkEstimator: impossible readings are refused", "[routing][error]") {
