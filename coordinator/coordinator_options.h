@@ -52,8 +52,8 @@ struct CoordinatorOptions {
   int32_t probes_at_once = 0;  // in the whole run; 0: as many as there are disjoint pairs of nodes
   // Nodes are dialled back before others are told of them (ops_reach.cc); else they are believed.
   bool tests_reach = false;
-  // A near link that is slower than its way back is measured again (LinkEstimator::Doubtful): what
-  // holds up machines may have been in its way. Off where machines take no time.
+  // Near links that are slower than others are measured again (LinkEstimator::Doubtful): what holds
+  // up machines may have been in their way. Off where machines take no time.
   bool doubts_uneven = false;
   // Of more active nodes than that not everybody is told of everybody (acquaintances.h).
   size_t introduces_all_max = 40;

@@ -16,6 +16,28 @@ double Quantile(const std::vector<double>& sorted, double share) {
   return sorted[low] + (at - static_cast<double>(low)) * (sorted[high] - sorted[low]);
 }
 
+// For each node the rates of the near links that it is an end of.
+std::vector<std::vector<double>> NearRates(const LinkMatrix& links) {
+  std::vector<std::vector<double>> rates(static_cast<size_t>(links.size()));
+  for (int32_t i = 0; i < links.size(); ++i) {
+    for (int32_t j = 0; j < links.size(); ++j) {
+      if (i == j) continue;
+      const LinkEstimate& link = links.At(i, j);
+      if (link.source != LinkSource::kMeasured || link.rtt_s >= LinkEstimator::kRttFloor) continue;
+      for (const int32_t end : {i, j}) rates[static_cast<size_t>(end)].push_back(link.bytes_per_s);
+    }
+  }
+  return rates;
+}
+
+// What most near links of either end read. One at least has a rate.
+double UsualRate(const std::vector<double>& of_one, const std::vector<double>& of_other) {
+  std::vector<double> rates = of_one;
+  rates.insert(rates.end(), of_other.begin(), of_other.end());
+  std::sort(rates.begin(), rates.end());
+  return Quantile(rates, 0.5);
+}
+
 struct Summary {
   double median = 0;
   double log_spread = 0;
@@ -99,6 +121,15 @@ LinkMatrix LinkEstimator::Estimate(const std::vector<NodeId>& nodes, Instant now
 std::vector<std::pair<NodeId, NodeId>> LinkEstimator::Doubtful(const std::vector<NodeId>& nodes,
                                                                Instant now, bool uneven) const {
   const LinkMatrix links = Estimate(nodes, now);
+  const std::vector<std::vector<double>> near =
+      uneven ? NearRates(links) : std::vector<std::vector<double>>();
+  // Slower than its way back, or than other near links of its ends.
+  const auto is_uneven = [&](int32_t i, int32_t j) {
+    const LinkEstimate &link = links.At(i, j), &back = links.At(j, i);
+    if (!uneven || link.source != LinkSource::kMeasured || link.rtt_s >= kRttFloor) return false;
+    const double usual = UsualRate(near[static_cast<size_t>(i)], near[static_cast<size_t>(j)]);
+    return kUneven * link.bytes_per_s < std::max(usual, back.bytes_per_s);
+  };
   std::vector<std::pair<NodeId, NodeId>> pairs;
   for (int32_t i = 0; i < links.size(); ++i) {
     for (int32_t j = 0; j < links.size(); ++j) {
@@ -106,11 +137,7 @@ std::vector<std::pair<NodeId, NodeId>> LinkEstimator::Doubtful(const std::vector
       const LinkEstimate& link = links.At(i, j);
       // Of two that disagree nobody knows which was the slip: their median is neither.
       const bool is_torn = std::max(link.rtt_spread, link.rate_spread) > kTornSpread;
-      const LinkEstimate& back = links.At(j, i);
-      const bool is_uneven = uneven && link.rtt_s < kRttFloor &&
-                             back.source == LinkSource::kMeasured &&
-                             kUneven * link.bytes_per_s < back.bytes_per_s;
-      if (!(link.suspect || is_torn || is_uneven) || link.readings < 1) continue;
+      if (!(link.suspect || is_torn || is_uneven(i, j)) || link.readings < 1) continue;
       if (link.readings >= kBelieveAfter) continue;
       pairs.emplace_back(nodes[static_cast<size_t>(i)], nodes[static_cast<size_t>(j)]);
     }

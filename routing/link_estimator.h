@@ -42,7 +42,7 @@ class LinkEstimator {
   static constexpr double kSuspectLog = 2.0;   // a factor of 7.4: less than bits taken for bytes
   static constexpr double kTornSpread = 0.25;  // two readings a factor of three apart
   static constexpr double kRttFloor = 0.005;   // s
-  static constexpr double kUneven = 1.15;      // two directions of a near link
+  static constexpr double kUneven = 1.15;      // of near links, Doubtful
 
   // One directed reading. InvalidArgument, and nothing changes: a value is not finite, rtt < 0,
   // rate ≤ 0, or from == to.
@@ -63,8 +63,9 @@ class LinkEstimator {
 
   // Ordered pairs that were read fewer than kBelieveAfter times and are not believed, or whose
   // readings contradict each other: who asks again finds out. With `uneven` also those near
-  // (below kRttFloor) that are slower than the way back: of a fast transfer between near machines
-  // what holds these up is a large part. Of these nodes, ascending.
+  // (below kRttFloor) that are slower than the way back or than most near links of their ends: of a
+  // fast transfer between near machines what holds these up is a large part. Of these nodes,
+  // ascending.
   std::vector<std::pair<NodeId, NodeId>> Doubtful(const std::vector<NodeId>& nodes, Instant now,
                                                   bool uneven = false) const;
 

@@ -85,6 +85,21 @@ TEST_CASE("LinkEstimator: of two directions of a near link the slower one is dou
   CHECK(estimator.Doubtful(nodes, Instant(), true).empty());
 }
 
+TEST_CASE("LinkEstimator: a near pair that is slow both ways is doubted among faster ones",
+          "[routing]") {
+  const auto nodes = Nodes(3);
+  LinkEstimator estimator;
+  for (const NodeId& from : nodes) {
+    for (const NodeId& to : nodes) {
+      const bool is_slow = from != nodes[2] && to != nodes[2];
+      if (from != to) REQUIRE(estimator.Add(from, to, 0.002, is_slow ? 6e7 : 1e8, Instant()).ok());
+    }
+  }
+  const std::vector<std::pair<NodeId, NodeId>> slow = {{nodes[0], nodes[1]}, {nodes[1], nodes[0]}};
+  CHECK(estimator.Doubtful(nodes, Instant(), true) == slow);
+  CHECK(estimator.Doubtful(nodes, Instant()).empty());
+}
+
 TEST_CASE("LinkEstimator: impossible readings are refused", "[routing][error]") {
   const auto nodes = Nodes(2);
   LinkEstimator estimator;
