@@ -72,7 +72,7 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const LinkReadin
       return void(++refused_);
   }
   const LinkReading reading = state_.plan ? ReadUnderLoad(from, message) : message;
-  // Machines hold a near link up, and never make it faster.
+  // Machines hold a near link up far more often than they make it look faster.
   const bool is_near = options_.doubts_uneven && reading.rtt_s < LinkEstimator::kRttFloor;
   const bool is_shown = !is_asked || (is_near && !state_.plan);
   const auto add = is_shown ? &LinkEstimator::AddShown : &LinkEstimator::Add;
