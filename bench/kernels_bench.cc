@@ -33,10 +33,6 @@ double Seconds(const TimedOperation& operation) {
   return ThreadSeconds() - start;
 }
 
-const char* TypeName(DType type) {
-  return type == DType::kFloat32 ? "float32" : "bf16";
-}
-
 // Geometric mean over shapes and forms of each one's median share of the peak.
 void Products(Bench& bench, Backend& backend) {
   const DType type = backend.compute_type();

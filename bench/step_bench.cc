@@ -182,10 +182,6 @@ double TwoOverOne(const TransformerConfig& model, DType type, int busy, int roun
   return Median(ratios);
 }
 
-const char* NameOf(DType type) {
-  return type == DType::kFloat32 ? "float32" : "bf16";
-}
-
 // What own products are worth, where there are any: wall time, in turn.
 void BesideLibrary(Bench& bench, const ModelSize& size, DType type, int threads) {
   KernelTable library = BestKernels();
@@ -201,7 +197,7 @@ void BesideLibrary(Bench& bench, const ModelSize& size, DType type, int threads)
     ratios.push_back(seconds / own.WallSeconds());
   }
   bench.Record(absl::StrFormat("%s %s, threads %d, own products over oneDNN's", size.name,
-                               NameOf(type), threads),
+                               TypeName(type), threads),
                Median(ratios), "x");
 }
 
@@ -222,7 +218,7 @@ int Run(int argc, char** argv) {
   }
   for (const DType type : {DType::kFloat32, DType::kBfloat16}) {
     if (CreateCpuBackend(1, type)->compute_type() != type) continue;
-    const std::string what = NameOf(type);
+    const std::string what = TypeName(type);
     bench.Record("10m " + what + ", two threads over one, idle",
                  TwoOverOne(sizes[0].model, type, 0, 2 * kRounds), "x");
     bench.Record("50m " + what + ", two threads over one, idle",

@@ -7,7 +7,14 @@
 #include <optional>
 #include <string>
 
+#include "kernels/dtype.h"
+
 namespace skerry::bench {
+
+// As works are named.
+inline const char* TypeName(DType type) {
+  return type == DType::kFloat32 ? "float32" : "bf16";
+}
 
 class TorchPeer {
  public:

@@ -1,4 +1,5 @@
 // Who can be dialled: nodes are dialled back, told what that showed, and tested again now and then.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -71,11 +72,16 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const LinkReadin
     if (read == state_.links.end() || message.bytes_per_s <= read->second.bytes_per_s)
       return void(++refused_);
   }
-  const LinkReading reading = state_.plan ? ReadUnderLoad(from, message) : message;
-  // Machines hold a near link up far more often than they make it look faster.
+  LinkReading reading = state_.plan ? ReadUnderLoad(from, message) : message;
+  // Machines hold a near link up far more often than they make it look faster: its best reading
+  // counts, also after a restart.
   const bool is_near = options_.doubts_uneven && reading.rtt_s < LinkEstimator::kRttFloor;
-  const bool is_shown = !is_asked || (is_near && !state_.plan);
-  const auto add = is_shown ? &LinkEstimator::AddShown : &LinkEstimator::Add;
+  const bool keeps_best = is_near && !state_.plan;
+  if (keeps_best) {
+    const LinkEstimate known = links_.Read(from, reading.target, context.now());
+    reading.bytes_per_s = std::max(reading.bytes_per_s, known.bytes_per_s);
+  }
+  const auto add = !is_asked || keeps_best ? &LinkEstimator::AddShown : &LinkEstimator::Add;
   if (!(links_.*add)(from, reading.target, reading.rtt_s, reading.bytes_per_s, context.now()).ok())
     return void(++refused_);
   ++readings_;

@@ -293,6 +293,13 @@ TEST_CASE("A near link that is slower than its way back is measured again, and t
   CHECK(link.Explanation().find("not believed") == std::string::npos);
 }
 
+TEST_CASE("Of a near link's readings a later, slower one takes nothing away", "[coordinator]") {
+  DoubtedLink link({1e7, 1.5e7, 1.2e7}, 0.002);
+  CHECK(link.times == 3);
+  CHECK(link.run->LastEvent("link")["mbps"] == 120);
+  CHECK(link.run->state().links.at({Node(0), Node(1)}).bytes_per_s == 1.5e7);  // kept for a restart
+}
+
 TEST_CASE("A near link that is slower each time is so", "[coordinator]") {
   DoubtedLink link({1e7}, 0.002);
   CHECK(link.times == 3);
