@@ -138,6 +138,7 @@ absl::StatusOr<HeldBytes> MeasureStage(const StageCase& shape) {
   }
   holds.recomputed = shape.recomputed;
   holds.offloads = shape.offloads;
+  holds.parked = shape.parked;
   const int32_t first = shape.holds_ends ? 0 : shape.config.model.layers - shape.layers;
   const StageAssignment stage{first, first + shape.layers, {}};
   const int64_t before = HeapBytes();
@@ -147,6 +148,8 @@ absl::StatusOr<HeldBytes> MeasureStage(const StageCase& shape) {
   for (TrainedStage::Device& device : devices) {
     device.backend = shape.device ? shape.device(compute) : CreateCpuBackend(1, compute);
     if (shape.offloads) device.host = CreateCpuBackend(1);
+    const int32_t residents = StashesOf(shape.config, shape.holds_ends, holds) - shape.parked;
+    if (shape.parked > 0) device.parking = {residents, shape.parked, shape.spill};
   }
   SKERRY_ASSIGN_OR_RETURN(
       const std::unique_ptr<StageWork> work,

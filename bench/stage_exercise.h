@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "common/run_config.h"
@@ -22,6 +23,8 @@ struct StageCase {
   bool offers_plenty = true;   // of memory: as many gradients wait as there is use for
   int32_t recomputed = 0;      // layers
   bool offloads = false;       // the optimizer, where devices have a host
+  int32_t parked = 0;          // stashes: in the directory, or where devices have a host, there
+  std::string spill = {};      // a directory on a disk
   int32_t devices = 1;         // that share it
   // Makes each, with memory of its own; none: equal parts of the processor.
   std::function<std::unique_ptr<Backend>(DType compute)> device = {};

@@ -137,6 +137,11 @@ constexpr ErrorPage kPages[] = {
      "Use that one, or end it first. To stand by, see docs/OPERATING.md."},
     {"SK-run-unserved", "the run was never served",
      "What is asked for stands in files that serving writes.", "skerry-coordinator serve DIR"},
+    {"SK-spill", "the directory for activations does not do",
+     "It is not there, lies in memory (tmpfs), has too little room, or its disk failed while the "
+     "run used it; the message says which.",
+     "Give skerry-node join --spill another directory, on a disk with room, or less with "
+     "--spill-space, or leave --spill out: then nothing is written."},
     {"SK-store-address", "the store is not understood",
      "Wanted is sqlite: or postgresql://user@host/database.", "Correct --store."},
     {"SK-store-away", "the run's database does not answer",

@@ -185,7 +185,8 @@ inline bool IsSharded(const OuterConfig& outer, int64_t planned_replicas) {
 // layer's input, from which it is computed again; same bits. kAuto: the latter for as many layers
 // as the node's memory asks for (pipeline/plan/memory_model.h). On the wire.
 enum class Recompute : uint8_t { kAuto, kNever, kAlways, kLast = kAlways };
-// When nodes keep the inner optimizer's state in their host's memory. On the wire.
+// When nodes keep the inner optimizer's state in their host's memory, or activations there or on
+// disk. On the wire.
 enum class Offload : uint8_t { kAuto, kNever, kAlways, kLast = kAlways };
 
 struct PipelineConfig {
@@ -203,6 +204,9 @@ struct PipelineConfig {
   bool detours = true;  // a stage-0 node leads late microbatches around who is late
   Recompute recompute = Recompute::kAuto;
   Offload offload = Offload::kAuto;
+  // Stashes between forward and backward, in the host's memory or on a disk that a volunteer offers
+  // (pipeline/plan/node_memory.h).
+  Offload offload_activations = Offload::kAuto;
   // Of the visits of microbatches to stages after the first: share that another replica repeats.
   float work_checks = 0;
   bool operator==(const PipelineConfig&) const = default;

@@ -11,6 +11,7 @@ namespace {
 
 constexpr double kSecondsMax = 1e9;
 constexpr double kGflopsMax = 1e9;
+constexpr double kDiskRateMax = 1e15;  // bytes/s
 
 // Bytes of the well-formed UTF-8 character at `at` (RFC 3629); 0 if there is none.
 size_t CharacterBytes(const std::string& text, size_t at) {
@@ -76,6 +77,8 @@ Hello CleanHello(Hello hello) {
   hello.device.bf16_gflops = InRange(hello.device.bf16_gflops, kGflopsMax);
   hello.device.memory_bytes = std::max<int64_t>(hello.device.memory_bytes, 0);
   hello.device.host_bytes = std::max<int64_t>(hello.device.host_bytes, 0);
+  hello.device.spill_bytes = std::max<int64_t>(hello.device.spill_bytes, 0);
+  hello.device.spill_bytes_per_s = InRange(hello.device.spill_bytes_per_s, kDiskRateMax);
   hello.plan_version = std::max<int64_t>(hello.plan_version, 0);
   hello.step = std::max<int64_t>(hello.step, 0);
   hello.base_version = std::max<int64_t>(hello.base_version, 0);

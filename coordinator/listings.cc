@@ -252,6 +252,7 @@ Json NodesJson(const RunState& state, const RunConfig& config, const Json& statu
                      {"bf16_gflops", record.device.bf16_gflops},
                      {"memory_bytes", record.device.memory_bytes},
                      {"host_memory_bytes", record.device.host_bytes},
+                     {"spill_bytes", record.device.spill_bytes},
                      {"memory_model_bytes", model},
                      {"memory_held_bytes", HeldBytes(status, id)},
                      {"alive", record.alive},
@@ -333,7 +334,8 @@ Json PlanJson(const RunState& state, const RunConfig& config) {
       replicas.push_back({{"node", node.Hex()},
                           {"dead", IsDead(plan, node)},
                           {"recomputed_layers", holds.recomputed},
-                          {"offloaded", holds.offloads}});
+                          {"offloaded", holds.offloads},
+                          {"parked_stashes", holds.parked}});
     }
     stages.push_back({{"first_layer", stage.first_layer},
                       {"last_layer", stage.last_layer},

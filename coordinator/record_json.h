@@ -53,6 +53,8 @@ inline void to_json(nlohmann::json& json, const DeviceProfile& device) {
           {"bf16_gflops", device.bf16_gflops}};
   if (!device.network.empty()) json["network"] = device.network;
   if (device.host_bytes > 0) json["host_bytes"] = device.host_bytes;
+  if (device.spill_bytes > 0) json["spill_bytes"] = device.spill_bytes;
+  if (device.spill_bytes_per_s > 0) json["spill_bytes_per_s"] = device.spill_bytes_per_s;
 }
 inline void from_json(const nlohmann::json& json, DeviceProfile& device) {
   device.name = json.value("name", "");
@@ -62,6 +64,8 @@ inline void from_json(const nlohmann::json& json, DeviceProfile& device) {
   device.bf16_gflops = json.value("bf16_gflops", 0.0);
   device.network = json.value("network", "");
   device.host_bytes = json.value("host_bytes", int64_t{0});
+  device.spill_bytes = json.value("spill_bytes", int64_t{0});
+  device.spill_bytes_per_s = json.value("spill_bytes_per_s", 0.0);
 }
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Slot, stage, replica)
 // Older journals know no shares.

@@ -15,8 +15,10 @@ template <typename T, typename U>
 concept Is = std::same_as<std::remove_const_t<T>, U>;
 
 auto FieldsOf(Is<DeviceProfile> auto& of) {
-  auto& [name, numeric_profile, gflops, memory_bytes, bf16_gflops, network, host_bytes] = of;
-  return std::tie(name, numeric_profile, gflops, memory_bytes, bf16_gflops, network, host_bytes);
+  auto& [name, numeric_profile, gflops, memory_bytes, bf16_gflops, network, host_bytes, spill_bytes,
+         spill_bytes_per_s] = of;
+  return std::tie(name, numeric_profile, gflops, memory_bytes, bf16_gflops, network, host_bytes,
+                  spill_bytes, spill_bytes_per_s);
 }
 auto FieldsOf(Is<ReachTry> auto& of) {
   auto& [endpoint, answered] = of;

@@ -9,7 +9,6 @@
 namespace skerry {
 namespace {
 
-constexpr int64_t kCacheLine = 64;
 constexpr int64_t kFloatsMax = INT64_MAX / 8;
 
 class HostBuffer : public Buffer {
@@ -29,12 +28,12 @@ class HostBuffer : public Buffer {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Buffer>> AllocateHostBuffer(int64_t floats) {
+absl::StatusOr<std::unique_ptr<Buffer>> AllocateHostBuffer(int64_t floats, int64_t border) {
   SKERRY_CHECK(floats >= 0);
   void* memory = nullptr;
   if (floats <= kFloatsMax) {
-    const int64_t bytes = (floats * 4 + kCacheLine) / kCacheLine * kCacheLine;
-    memory = std::aligned_alloc(kCacheLine, static_cast<size_t>(bytes));
+    const int64_t bytes = (floats * 4 + border) / border * border;
+    memory = std::aligned_alloc(static_cast<size_t>(border), static_cast<size_t>(bytes));
   }
   if (memory == nullptr) {
     return ResourceExhausted("no memory for %d float32 values; use a smaller microbatch", floats);

@@ -11,9 +11,12 @@
 
 namespace skerry {
 
-// `floats` ≥ 0 zeros, aligned to a cache line (64 bytes). ResourceExhausted when there is no such
-// memory.
-absl::StatusOr<std::unique_ptr<Buffer>> AllocateHostBuffer(int64_t floats);
+inline constexpr int64_t kCacheLine = 64;  // bytes
+
+// `floats` ≥ 0 zeros, beginning at a multiple of so many bytes, a power of two from kCacheLine on.
+// ResourceExhausted when there is no such memory.
+absl::StatusOr<std::unique_ptr<Buffer>> AllocateHostBuffer(int64_t floats,
+                                                           int64_t border = kCacheLine);
 
 // What such backends have in common.
 class HostBackend : public Backend {

@@ -85,7 +85,7 @@ absl::StatusOr<std::unique_ptr<StageTeam>> StageTeam::Create(const RunConfig& co
         member.trainer,
         StageTrainer::Create(own, stage.first_layer, stage.last_layer, stage.holds_ends,
                              devices[i].backend, stage.recomputed_layers,
-                             {sequences, member.part, devices[i].host}));
+                             {sequences, member.part, devices[i].host, devices[i].parking}));
     member.squares.resize(member.trainer->layout().blocks().size());
     team->squares_.resize(member.squares.size());
     member.first_token = first_token;

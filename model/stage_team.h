@@ -29,8 +29,9 @@ namespace skerry {
 
 struct TeamDevice {
   Backend* backend = nullptr;
-  double rate = 1;          // > 0, as of the others: devices of one kind have one rate
-  Backend* host = nullptr;  // which has its moments and makes its steps (model/host_optimizer.h)
+  double rate = 1;            // > 0, as of the others: devices of one kind have one rate
+  Backend* host = nullptr;    // which has its moments and makes its steps (model/host_optimizer.h)
+  StashParking parking = {};  // of its stashes
 };
 
 // How many of a microbatch's sequences each device has: so that the slowest is done as early as can

@@ -80,7 +80,8 @@ absl::Status StageTrainer::AllocateBuffers(const DeviceShare& share) {
   FloatCarver stash(nullptr);
   StashViews(stash);
   // A stage 0 without layers keeps only tokens; its stash is one float.
-  stashes_ = std::make_unique<BufferPool>(backend_, std::max<int64_t>(stash.used(), 1));
+  SKERRY_ASSIGN_OR_RETURN(
+      stashes_, StashPool::Create(backend_, std::max<int64_t>(stash.used(), 1), share.parking));
   gradients_ = std::make_unique<BufferPool>(backend_, layout_.size());
   return absl::OkStatus();
 }
@@ -145,7 +146,7 @@ absl::Status StageTrainer::ForwardFirst(MicrobatchKey key, std::span<const int32
   SKERRY_RETURN_IF_ERROR(CheckStream(out.size(), out.size()));
   SKERRY_ASSIGN_OR_RETURN(Microbatch microbatch, Begin(key));
   microbatch.tokens.assign(tokens.begin(), tokens.end());
-  FloatCarver carver(microbatch.stash->data());
+  FloatCarver carver(stashes_->data(microbatch.stash));
   const std::vector<BlockStash> stash = StashViews(carver);
   const auto ends = EndWeights::At(layout_, weights_->arena());
   backend_->EmbeddingForward(microbatch.tokens, ends.embedding,
@@ -153,6 +154,7 @@ absl::Status StageTrainer::ForwardFirst(MicrobatchKey key, std::span<const int32
   RunLayers(stash);
   backend_->Download(scratch_->stream.values, out);
   backend_->Synchronize();
+  stashes_->Keep(microbatch.stash);
   microbatches_.emplace(key, std::move(microbatch));
   return absl::OkStatus();
 }
@@ -162,12 +164,13 @@ absl::Status StageTrainer::Forward(MicrobatchKey key, std::span<const float> in,
   SKERRY_CHECK(!holds_ends_, "stage 0 begins with tokens");
   SKERRY_RETURN_IF_ERROR(CheckStream(in.size(), out.size()));
   SKERRY_ASSIGN_OR_RETURN(Microbatch microbatch, Begin(key));
-  FloatCarver carver(microbatch.stash->data());
+  FloatCarver carver(stashes_->data(microbatch.stash));
   const std::vector<BlockStash> stash = StashViews(carver);
   backend_->Upload(in, stash[0].x.values);
   RunLayers(stash);
   backend_->Download(scratch_->stream.values, out);
   backend_->Synchronize();
+  stashes_->Keep(microbatch.stash);
   microbatches_.emplace(key, std::move(microbatch));
   return absl::OkStatus();
 }
@@ -205,11 +208,12 @@ absl::Status StageTrainer::Backward(MicrobatchKey key, std::span<const float> d_
   Microbatch& microbatch = it->second;
   if (microbatch.has_gradient) return WrongOrder(key, "backward", "its gradient is here");
   if (holds_ends_ && !microbatch.has_loss) return WrongOrder(key, "backward", "it has no loss yet");
-  if (!holds_ends_) {
+  if (microbatch.gradient == nullptr) {
     SKERRY_ASSIGN_OR_RETURN(microbatch.gradient, gradients_->Take());
   }
+  SKERRY_RETURN_IF_ERROR(stashes_->Fetch(microbatch.stash));
   float* const arena = microbatch.gradient->data();
-  FloatCarver carver(microbatch.stash->data());
+  FloatCarver carver(stashes_->data(microbatch.stash));
   const std::vector<BlockStash> stash = StashViews(carver);
   const Matrix stream = scratch_->stream;
   backend_->Upload(d_out, stream.values);
@@ -229,7 +233,7 @@ absl::Status StageTrainer::Backward(MicrobatchKey key, std::span<const float> d_
     backend_->Download(stream.values, d_in);
   }
   backend_->Synchronize();
-  stashes_->Give(std::move(microbatch.stash));
+  stashes_->Give(std::exchange(microbatch.stash, 0));
   microbatch.has_gradient = true;
   return absl::OkStatus();
 }
@@ -244,7 +248,7 @@ void StageTrainer::Accumulate(MicrobatchKey key) {
 void StageTrainer::Discard(MicrobatchKey key) {
   const auto it = microbatches_.find(key);
   if (it == microbatches_.end()) return;
-  stashes_->Give(std::move(it->second.stash));
+  stashes_->Give(it->second.stash);
   gradients_->Give(std::move(it->second.gradient));
   microbatches_.erase(it);
 }
@@ -310,7 +314,8 @@ void StageTrainer::ReadParameters(std::span<float> out) {
 
 int64_t StageTrainer::HeldBytes() const {
   const int64_t floats = accumulator_->size() + workspace_->size();
-  const int64_t tokens = holds_ends_ ? stashes_->allocated() * shape_.tokens() : 0;
+  const int64_t alive = std::max<int64_t>(stashes_->allocated(), std::ssize(microbatches_));
+  const int64_t tokens = holds_ends_ ? alive * shape_.tokens() : 0;
   return 4 * (floats + tokens) + weights_->HeldBytes() + optimizer_->HeldBytes() +
          stashes_->HeldBytes() + gradients_->HeldBytes();
 }

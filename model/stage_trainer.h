@@ -28,6 +28,7 @@
 #include "model/head.h"
 #include "model/parameter_layout.h"
 #include "model/stage_optimizer.h"
+#include "model/stash_pool.h"
 #include "model/transformer_block.h"
 #include "model/weight_store.h"
 
@@ -44,13 +45,15 @@ struct DeviceShare {
   int32_t of_sequences = 0;        // of a microbatch; config.pipeline says how many are its own
   std::optional<GroupPart> steps;  // of the parameters: what its optimizer steps
   Backend* host = nullptr;         // which has its moments and makes its steps (StageOptimizer)
+  StashParking parking = {};       // of stashes that have no room on it
 };
 
 // Owned by the thread that owns the backend, which outlives it.
 //
 // Errors: InvalidArgument (a length is wrong, a token is outside the vocabulary), AlreadyExists and
 // FailedPrecondition (a call that does not fit the microbatch's life), ResourceExhausted (no
-// memory, or kMicrobatchesMax alive). After an error the microbatch is as it was before the call.
+// memory, or kMicrobatchesMax alive); where stashes are parked also those of StashStore. After an
+// error the microbatch is as it was before the call.
 class StageTrainer {
  public:
   static constexpr int kMicrobatchesMax = 1024;  // alive at once
@@ -59,7 +62,8 @@ class StageTrainer {
   // embedding, final norm, head. Parameters are initialised from config.seed. The first
   // `recomputed_layers` of them keep only their input of a microbatch, and their forward pass is
   // repeated on the way back (pipeline/plan/memory_model.h chooses how many): the bits are the
-  // same. With a `share` gradients are of the mean over all its sequences.
+  // same. With a `share` gradients are of the mean over all its sequences; where it parks stashes,
+  // the bits are the same, too.
   static absl::StatusOr<std::unique_ptr<StageTrainer>> Create(
       const RunConfig& config, int32_t first_layer, int32_t last_layer, bool holds_ends,
       Backend* backend, int32_t recomputed_layers = 0, const DeviceShare& share = {});
@@ -123,7 +127,7 @@ class StageTrainer {
  private:
   struct Microbatch {
     std::vector<int32_t> tokens;       // stage 0
-    std::unique_ptr<Buffer> stash;     // nullptr once Backward is through
+    StashPool::Id stash = 0;           // 0 once Backward is through
     std::unique_ptr<Buffer> gradient;  // nullptr before Loss (stage 0) or Backward
     bool has_loss = false;
     bool has_gradient = false;
@@ -157,7 +161,8 @@ class StageTrainer {
   std::unique_ptr<Buffer> accumulator_, workspace_;
   std::unique_ptr<Scratch> scratch_;
   std::unique_ptr<StageOptimizer> optimizer_;
-  std::unique_ptr<BufferPool> stashes_, gradients_;
+  std::unique_ptr<StashPool> stashes_;
+  std::unique_ptr<BufferPool> gradients_;
   std::map<MicrobatchKey, Microbatch> microbatches_;
 };
 

@@ -20,6 +20,7 @@
 #include "node/home_lock.h"
 #include "node/limits_program.h"
 #include "node/network_cards.h"
+#include "node/spill_probe.h"
 
 namespace skerry {
 namespace {
@@ -211,6 +212,21 @@ Finding Devices(const DoctorOptions& options) {
   return finding;
 }
 
+// What `join --spill` of that directory would announce.
+Finding Spill(const std::string& directory) {
+  Finding finding{"spill", Health::kBad, "", "", ""};
+  const auto disk = ProbeSpill(directory, 0);
+  if (!disk.ok()) {
+    finding.found = ErrorText(disk.status());
+    finding.cause = "join --spill " + directory + " would end with this";
+    finding.remedy = "another directory, on a disk with room, or none";
+    return finding;
+  }
+  finding.health = Health::kGood;
+  finding.found = "activations: " + SpillText(*disk);
+  return finding;
+}
+
 Finding Driver() {
   std::ifstream file("/proc/driver/nvidia/version");
   std::string line;
@@ -235,6 +251,7 @@ std::vector<Finding> CheckMachine(const DoctorOptions& options) {
                                    Driver(),
                                    Cards()};
   if (!options.devices.empty()) findings.push_back(Devices(options));
+  if (!options.spill.empty()) findings.push_back(Spill(options.spill));
   return findings;
 }
 

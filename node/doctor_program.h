@@ -10,6 +10,7 @@ namespace skerry {
 struct DoctorOptions {
   int threads = 0;
   std::string devices;  // as of join; what they are together is found where there are several
+  std::string spill;    // likewise; "": none is looked at
   std::string home;
   std::string ticket;  // "": what needs one is not checked
   bool json = false;

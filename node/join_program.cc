@@ -22,6 +22,7 @@
 #include "node/metrics_program.h"
 #include "node/network_cards.h"
 #include "node/node_actor.h"
+#include "node/offer_program.h"
 #include "node/own_addresses.h"
 #include "node/say.h"
 #include "node/shard_directory.h"
@@ -186,10 +187,17 @@ struct Devices {
   std::vector<double> rates;
 };
 
+// Where a device has what it has no room for.
+StashParking ParkingOf(const StageOrder& order, bool is_gpu, const std::string& directory) {
+  if (order.parked_stashes == 0) return {};
+  return {order.resident_stashes, order.parked_stashes, is_gpu ? "" : directory};
+}
+
 // Backends of all of them. ResourceExhausted, before it is taken: a system that gives more than it
 // has kills whoever uses it.
 absl::StatusOr<std::vector<TrainedStage::Device>> Open(const Devices& devices, DType compute,
-                                                       const StageOrder& order) {
+                                                       const StageOrder& order,
+                                                       const std::string& spill) {
   const auto on_host = std::count_if(devices.chosen.begin(), devices.chosen.end(),
                                      [](const DeviceChoice& device) { return !device.gpu; });
   std::vector<TrainedStage::Device> opened;
@@ -211,7 +219,8 @@ absl::StatusOr<std::vector<TrainedStage::Device>> Open(const Devices& devices, D
           "[SK-memory]",
           BytesText(order.host_bytes), BytesText(HostMemoryFree()));
     }
-    opened.push_back({std::move(backend), devices.rates[i]});
+    opened.push_back(
+        {std::move(backend), devices.rates[i], nullptr, ParkingOf(order, device.gpu, spill)});
     if (order.offloads && device.gpu) {
       const auto sharing = static_cast<int>(devices.chosen.size());
       opened.back().host = CreateCpuBackend(std::max(1, device.threads / sharing));
@@ -220,16 +229,17 @@ absl::StatusOr<std::vector<TrainedStage::Device>> Open(const Devices& devices, D
   return opened;
 }
 
-// Of stages on these devices; both must outlive it.
-StageWorkFactory BuilderOf(const Devices& devices, ShardDirectory& shards) {
-  return [&devices, &shards](
+// Of stages on these devices; all must outlive it.
+StageWorkFactory BuilderOf(const Devices& devices, ShardDirectory& shards,
+                           const std::string& spill) {
+  return [&devices, &shards, &spill](
              const RunConfig& config, const StageOrder& order,
              const std::vector<ShardName>& names) -> absl::StatusOr<std::unique_ptr<StageWork>> {
     std::unique_ptr<TokenSource> tokens;
     if (order.holds_ends) {
       SKERRY_ASSIGN_OR_RETURN(tokens, shards.Open(config, names));
     }
-    SKERRY_ASSIGN_OR_RETURN(auto opened, Open(devices, ComputeTypeOf(config.inner), order));
+    SKERRY_ASSIGN_OR_RETURN(auto opened, Open(devices, ComputeTypeOf(config.inner), order, spill));
     const int32_t sequences = config.pipeline.sequences_per_microbatch;
     if (sequences < static_cast<int32_t>(opened.size())) {
       Say(absl::StrFormat("a microbatch of this run has %d sequences: %d of %d devices work",
@@ -244,26 +254,6 @@ absl::Status KeepLimits(const LimitChange& change, const fs::path& home) {
   if (change.IsEmpty()) return absl::OkStatus();
   SKERRY_ASSIGN_OR_RETURN(const auto limits, ChangedLimits(home.string(), change));
   return SaveLimits((home / kLimitsFile).string(), limits);
-}
-
-// Of the host there is --memory for all devices that are on it; of a GPU for each, beside
-// --host-memory, which may be more than their share of the host's.
-void BoundMemory(const JoinOptions& options, const Devices& devices, int64_t host_free,
-                 DeviceProfile& offered) {
-  const auto bytes = [](double gib) { return static_cast<int64_t>(gib * (int64_t{1} << 30)); };
-  if (options.host_memory_gib > 0) {
-    offered.host_bytes = std::min(host_free, bytes(options.host_memory_gib));
-  } else if (offered.host_bytes < host_free) {
-    Say(
-        absl::StrFormat("offers %s of this computer's memory, as it has more GPUs than this node; "
-                        "--host-memory GIB says otherwise",
-                        BytesText(offered.host_bytes)));
-  }
-  if (options.memory_gib <= 0) return;
-  const auto on_host = std::count_if(devices.chosen.begin(), devices.chosen.end(),
-                                     [](const DeviceChoice& device) { return !device.gpu; });
-  const int64_t most = bytes(options.memory_gib) / std::max<int64_t>(1, on_host);
-  offered.memory_bytes = std::min(offered.memory_bytes, most);
 }
 
 absl::StatusOr<int> JoinRun(const JoinOptions& options) {
@@ -297,9 +287,9 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   devices.rates = team.rates;
   node.device = std::move(team.whole);
   node.device.network = NetworkOf(NetworkCards());
-  BoundMemory(options, devices, team.host_free, node.device);
+  SKERRY_RETURN_IF_ERROR(BoundOffer(options, devices.chosen, team.host_free, node.device));
   node.shards = &cache->shards();
-  node.build = BuilderOf(devices, cache->shards());
+  node.build = BuilderOf(devices, cache->shards(), options.spill);
   node.relays = options.relay;
   node.traces = !options.no_traces;
   Membership member{options, ticket, identity, home, std::move(node), cache.get()};
@@ -316,10 +306,11 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
     SKERRY_ASSIGN_OR_RETURN(const int exit_code, Stay(member, ration, desk, end));
     if (end.offers_next && end.offers_next->device_bytes >= kProcessBytes) {
       DeviceProfile& offers = member.node.device;
-      Say(absl::StrFormat("memory ran out: joining again, offering %s instead of %s",
+      Say(absl::StrFormat("memory or disk ran out: joining again, offering %s instead of %s",
                           OfferText(*end.offers_next), OfferText(OfferOf(offers))));
       offers.memory_bytes = end.offers_next->device_bytes;
       offers.host_bytes = end.offers_next->host_bytes;
+      offers.spill_bytes = end.offers_next->spill_bytes;
       continue;
     }
     if (!end.rests || exit_code != 0) return exit_code;

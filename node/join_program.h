@@ -36,6 +36,8 @@ struct JoinOptions {
   std::string metrics;         // where /metrics is answered: host:port; "": nowhere
   double memory_gib = 0;       // what it offers at most; 0: all that is free
   double host_memory_gib = 0;  // the same of the host's, where it trains on GPUs
+  std::string spill;           // a directory that activations may lie in; "": none is written
+  double spill_gib = 0;        // of it at most; 0: half of what is free there
   CacheWish cache;
   bool no_traces = false;           // does not tell when its device did what
   std::string log_format = "text";  // or "json": lines for programs, and no screen

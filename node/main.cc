@@ -108,6 +108,7 @@ struct DoctorCommand {
         ->capture_default_str()
         ->check(CLI::Range(0, 256));
     command->add_option("--devices", options.devices, "as of join");
+    command->add_option("--spill", options.spill, "as of join: measures what that disk is worth");
     command->add_option("--home", options.home, "as of join");
     command->add_option("--ticket", options.ticket, "checks it, and the way to its coordinator");
     command->add_flag("--json", options.json, "for programs");
@@ -244,6 +245,15 @@ void AddJoinOptions(CLI::App& command, JoinOptions* join) {
   command
       .add_option("--host-memory", join->host_memory_gib,
                   "with GPUs: the same of the computer's own memory; 0: their share")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1e6));
+  command.add_option("--spill", join->spill,
+                     "a directory on a disk for activations that memory has no room for. Without "
+                     "it none is written to; with it an SSD wears: as long as this node trains it "
+                     "may write hundreds of MB a second");
+  command
+      .add_option("--spill-space", join->spill_gib,
+                  "GiB of it at most; 0: half of what is free there")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1e6));
   command

@@ -243,12 +243,14 @@ void NodeActor::StartTraining(Context& context, int64_t step) {
   MeasureLateness();
   pipeline_ = std::make_unique<StageActor>(std::move(options), plan_);
   state_ = State::kTraining;
+  const StageHolds holds = Holds();
   context.Event(
       "training",
-      absl::StrFormat(R"("stage":%d,"first_layer":%d,"last_layer":%d,"recomputed_layers":%d%s)",
+      absl::StrFormat(R"("stage":%d,"first_layer":%d,"last_layer":%d,"recomputed_layers":%d%s%s)",
                       stage_, plan_.stages[static_cast<size_t>(stage_)].first_layer,
-                      plan_.stages[static_cast<size_t>(stage_)].last_layer, Holds().recomputed,
-                      Holds().offloads ? R"(,"optimizer":"host")" : ""));
+                      plan_.stages[static_cast<size_t>(stage_)].last_layer, holds.recomputed,
+                      holds.offloads ? R"(,"optimizer":"host")" : "",
+                      absl::StrFormat(R"(,"parked_stashes":%d)", holds.parked)));
   ReplayEarly(context);
   Advance(context);
 }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "common/error_pages.h"
+#include "common/status.h"
 #include "node/node_actor.h"
 
 namespace skerry {
@@ -26,6 +28,9 @@ StageOrder NodeActor::OrderFor() const {
           stage_ == 0,
           holds.recomputed,
           holds.offloads,
+          holds.parked,
+          StashesOf(*config_, stage_ == 0, holds) - holds.parked,
+          ParkingWait(*config_, layers, stage_ == 0, holds, offer),
           MemoryIn(*config_, layers, stage_ == 0, holds, offer).each.total(),
           host.total() + host.now_and_then()};
 }
@@ -34,13 +39,18 @@ void NodeActor::FailAtWork(Context& context, const absl::Status& status) {
   if (state_ == State::kStopped) return;
   if (absl::IsResourceExhausted(status)) {
     const MemoryOffer offered = OfferOf(options_.device);
+    const bool of_disk = CodeIn(ErrorText(status)) == "SK-spill";
     const MemoryOffer next =
-        OfferAfterShortage(offered, MemoryIn(*config_, plan_, stage_, offered));
+        OfferAfterShortage(offered, MemoryIn(*config_, plan_, stage_, offered), of_disk);
     std::string fields = absl::StrFormat(R"("stage":%d,"offered_bytes":%d,"offers_next_bytes":%d)",
                                          stage_, offered.device_bytes, next.device_bytes);
     if (offered.HasHost()) {
       fields += absl::StrFormat(R"(,"offered_host_bytes":%d,"offers_next_host_bytes":%d)",
                                 offered.host_bytes, next.host_bytes);
+    }
+    if (offered.spill_bytes > 0) {
+      fields += absl::StrFormat(R"(,"offered_spill_bytes":%d,"offers_next_spill_bytes":%d)",
+                                offered.spill_bytes, next.spill_bytes);
     }
     context.Event("out_of_memory", fields);
     offer_after_shortage_ = next;

@@ -69,7 +69,7 @@ absl::StatusOr<std::unique_ptr<StageWork>> TrainedStage::Create(
   work->holds_ends_ = holds_ends;
   std::vector<TeamDevice> team;
   for (const Device& device : work->devices_)
-    team.push_back({device.backend.get(), device.rate, device.host.get()});
+    team.push_back({device.backend.get(), device.rate, device.host.get(), device.parking});
   SKERRY_ASSIGN_OR_RETURN(
       work->trainer_,
       StageTeam::Create(

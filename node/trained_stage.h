@@ -35,6 +35,7 @@ class TrainedStage final : public StageWork {
     std::unique_ptr<Backend> backend;
     double rate = 1;                          // TeamDevice
     std::unique_ptr<Backend> host = nullptr;  // where the optimizer's state is offloaded
+    StashParking parking = {};                // of stashes that have no room on it
   };
   // On one device, or on several that share every microbatch (model/stage_team.h). `tokens` may be
   // nullptr unless `holds_ends`. ResourceExhausted if memory does not suffice, InvalidArgument if

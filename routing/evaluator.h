@@ -48,7 +48,8 @@ struct Fleet {
   std::vector<double> wire_s;     // [n, n] boundary bytes / rate
   std::vector<double> share;      // [n, n] of those bytes that travel, in (0, 1]; empty: all
   // [stages, n] of the stage's forward pass that the node repeats on the way back, where its memory
-  // does not hold what that reads; in [0, 1]; empty: none
+  // does not hold what that reads, and what it waits for what lies elsewhere, in forward passes; ≥
+  // 0; empty: none
   std::vector<double> repeats;
   // [stages, n] seconds of the optimizer's step besides Workload::step_flops, where the node's host
   // makes it; empty: none

@@ -107,6 +107,8 @@ const std::vector<DeviceSpec>& DeviceCatalog() {
                          row.gib,
                          row.gb_per_s,
                          row.host_gib,
+                         0,
+                         0,
                          row.peak_source,
                          row.sustained_source});
     }
@@ -132,6 +134,8 @@ DeviceProfile ProfileOf(const DeviceSpec& device, NumberFormat format) {
   profile.gflops = rate.sustained_tflops * 1000;
   profile.memory_bytes = static_cast<int64_t>(device.memory_gib * (1 << 30));
   profile.host_bytes = static_cast<int64_t>(device.host_gib * (1 << 30));
+  profile.spill_bytes = static_cast<int64_t>(device.spill_gib * (1 << 30));
+  profile.spill_bytes_per_s = device.spill_gb_per_s * 1e9;
   return profile;
 }
 

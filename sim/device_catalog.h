@@ -31,6 +31,8 @@ struct DeviceSpec {
   double memory_gib = 0;         // a processor's: what such a machine typically has
   double memory_gb_per_s = 0;    // peak
   double host_gib = 0;           // a card's: of its machine; 0: none is told apart
+  double spill_gib = 0;          // of disk, for activations; 0: none
+  double spill_gb_per_s = 0;     // written there and read back, both ways counted
   std::string peak_source;       // of peaks, memory, bandwidth
   std::string sustained_source;  // measured where, or derived from what
   bool operator==(const DeviceSpec&) const = default;

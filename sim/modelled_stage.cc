@@ -57,9 +57,10 @@ ModelledStage::ModelledStage(const RunConfig& config, const StageAssignment& sta
                              const ModelledThrift& thrift)
     : device_(std::move(device)), clock_(config) {
   const int32_t layers = stage.last_layer - stage.first_layer;
-  forward_flops_ = layers * LayerForwardFlops(config);
-  backward_flops_ = kBackwardPerForward * forward_flops_ +
-                    thrift.recomputed_layers * LayerRepeatShare(config) * LayerForwardFlops(config);
+  const double layer = LayerForwardFlops(config);
+  forward_flops_ = layers * layer;
+  backward_flops_ = (kBackwardPerForward + thrift.waits) * forward_flops_;
+  backward_flops_ += thrift.recomputed_layers * LayerRepeatShare(config) * layer;
   host_step_s_ = thrift.offloads ? kOffloadSeconds : 0;
   loss_flops_ = LossFlops(config);
   optimizer_flops_ = layers * LayerOptimizerFlops(config);

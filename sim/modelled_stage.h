@@ -32,6 +32,7 @@ struct ModelledDevice {
 struct ModelledThrift {
   int32_t recomputed_layers = 0;
   bool offloads = false;
+  double waits = 0;  // for parked stashes, a microbatch: forward passes
 };
 
 class ModelledStage final : public StageWork {

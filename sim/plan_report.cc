@@ -89,6 +89,11 @@ std::string TightestText(const StageFit& fit) {
         "  of %d of its layers only the input is kept, and computed from again on the way back\n",
         fit.holds.recomputed);
   }
+  if (fit.holds.parked > 0) {
+    text +=
+        absl::StrFormat("  the stashes of %d of its microbatches are %s, until they come back\n",
+                        fit.holds.parked, fit.offer.HasHost() ? "on the host" : "on disk");
+  }
   if (fit.holds.offloads) text += "  the optimizer's state is on the host, which makes its steps\n";
   return text;
 }
@@ -210,7 +215,9 @@ Json NodeJson(const PlanComparison& comparison, const ShownPlan& own, const Stag
           {"memory_bytes", fit.offer.device_bytes},
           {"needs_bytes", fit.memory.each.needed()},
           {"host_memory_bytes", fit.offer.host_bytes},
-          {"host_needs_bytes", fit.memory.host.needed()}};
+          {"host_needs_bytes", fit.memory.host.needed()},
+          {"spill_bytes", fit.offer.spill_bytes},
+          {"spill_needs_bytes", fit.memory.spill}};
 }
 
 Json PartsJson(const StageMemory& memory) {
@@ -227,6 +234,7 @@ Json MemoryJson(const PlanComparison& comparison, int32_t stage) {
   Json json = PartsJson(fit.memory.each);
   json["recomputed_layers"] = fit.holds.recomputed;
   json["offloaded"] = fit.holds.offloads;
+  json["parked_stashes"] = fit.holds.parked;
   json["margin"] = kMemoryMargin;
   if (fit.offer.HasHost()) json["host"] = PartsJson(fit.memory.host);
   return json;

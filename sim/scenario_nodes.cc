@@ -29,6 +29,10 @@ void ScenarioNodesReader::ReadDevices() {
     device.bf16.sustained_tflops = table->Number("bf16_tflops", 1e-6, 1e6).value_or(0);
     device.memory_gib = table->Number("memory_gib", 0.001, 1e6).value_or(0);
     device.host_gib = table->Number("host_gib", 0, 1e6).value_or(0);
+    device.spill_gib = table->Number("spill_gib", 0, 1e6).value_or(0);
+    device.spill_gb_per_s = table->Number("spill_gb_per_s", 0, 1e3).value_or(0);
+    if ((device.spill_gib > 0) != (device.spill_gb_per_s > 0))
+      table->Fail("spill_gib", "a disk for activations has spill_gib and spill_gb_per_s");
     if (device.fp32.sustained_tflops == 0 && device.bf16.sustained_tflops == 0)
       table->Fail("", "a device needs fp32_tflops or bf16_tflops, what it sustains");
     if (device.memory_gib == 0) table->Fail("memory_gib", "a device needs memory_gib");

@@ -238,11 +238,11 @@ std::unique_ptr<Actor> VirtualRun::MakeNode(int32_t i) {
 absl::StatusOr<std::unique_ptr<StageWork>> VirtualRun::Build(int32_t i, const RunConfig& config,
                                                              const StageOrder& order) {
   const VirtualNode& spec = options_.nodes[static_cast<size_t>(i)];
-  auto modelled =
-      std::make_unique<ModelledStage>(config, order.stage, order.holds_ends,
-                                      std::make_shared<const ModelledDevice>(ModelledDevice{
-                                          spec.device.gflops, spec.memory_bytes_per_s}),
-                                      ModelledThrift{order.recomputed_layers, order.offloads});
+  auto modelled = std::make_unique<ModelledStage>(
+      config, order.stage, order.holds_ends,
+      std::make_shared<const ModelledDevice>(
+          ModelledDevice{spec.device.gflops, spec.memory_bytes_per_s}),
+      ModelledThrift{order.recomputed_layers, order.offloads, order.parking_waits});
   std::unique_ptr<StageWork> work;
   TrainedStage* trained = nullptr;
   if (options_.math == VirtualMath::kTiny) {

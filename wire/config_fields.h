@@ -119,6 +119,8 @@ void VisitPipeline(Visitor& v, PipelineConfig& c) {
   v.Flag("pipeline", "detours", c.detours, "late microbatches are led around who is late");
   v.Choice("pipeline", "offload", c.offload, {"auto", "never", "always"},
            "when GPU nodes keep the inner optimizer's state in their host's memory");
+  v.Choice("pipeline", "offload_activations", c.offload_activations, {"auto", "never", "always"},
+           "when nodes park activations in a GPU's host or on a disk offered with --spill");
   v.Choice("pipeline", "recompute", c.recompute, {"auto", "never", "always"},
            "activations are computed again on the way back; auto: where memory is short");
   v.Number("pipeline", "work_checks", c.work_checks, 0, 1,

@@ -104,6 +104,12 @@ std::string ExplainPlan(const PipelinePlan& plan, const RunConfig& config, const
         "with its optimizer on the host a node keeps moments in the computer's memory, whose "
         "processor makes the steps: the GPU's holds no more\n";
   }
+  if (any([](const StageHolds& holds) { return holds.parked > 0; })) {
+    text +=
+        "of parked stashes a node keeps the activations in its computer's memory or on the disk "
+        "that "
+        "it offers, until the microbatch comes back: its memory holds no more\n";
+  }
   if (!figures.batch.empty()) {
     text += "the planner chose " + figures.batch;
   }

@@ -87,7 +87,6 @@ StageMemory MemoryOf(const RunConfig& config, int32_t layers, bool holds_ends,
   const bool rounds = holds.replicas > 1;
   // A microbatch of another replica that is computed again, and what waits for that.
   const bool checks = config.pipeline.work_checks > 0 && !holds_ends;
-  const int64_t held = holds.microbatches + (checks ? 1 : 0);
   constexpr int64_t kCheckBoundaries = 26;  // of six checks, and what comes out of one
 
   StageMemory memory;
@@ -100,16 +99,13 @@ StageMemory MemoryOf(const RunConfig& config, int32_t layers, bool holds_ends,
   const int64_t residual = config.outer.mode == OuterMode::kCo2 ? weights : weights / 2;
   memory.outer = (has_momentum ? 2 : 1) * weights + (buffer ? residual : 0);
   memory.codec = rounds ? CodecBytes(config, parameters, holds.replicas) : 0;
-  // Stage 0 keeps the tokens, too.
-  const int64_t again = LayerStashFloats(model) - model.hidden;  // of a recomputed layer
-  memory.stash =
-      held * tokens *
-      (layers * LayerStashFloats(model) - holds.recomputed * again + (holds_ends ? 1 : 0)) * kFloat;
+  const int32_t resident = StashesOf(config, holds_ends, holds) - holds.parked;
+  memory.stash = resident * StashBytes(config, layers, holds_ends, holds);
   memory.buffers =
       (2 * holds.microbatches + (checks ? kCheckBoundaries : 0)) * BoundaryBytes(config);
   int64_t logits = holds_ends ? std::min(kLogitRows, tokens) * model.vocab : 0;
   if (rounds_weights) logits += logits / 2;  // their gradient is apart
-  const int64_t shared = holds.recomputed > 0 ? again : 0;
+  const int64_t shared = holds.recomputed > 0 ? LayerStashFloats(model) - model.hidden : 0;
   memory.workspace = (tokens * (WorkspaceFloats(model, holds_ends) + 2 + shared) + logits) * kFloat;
   // The second moment's and the first's upper halves.
   memory.handover = rounds ? 2 * weights + moments / 2 : 0;
@@ -124,6 +120,32 @@ StageHolds HoldsOf(const RunConfig& config, int32_t first_replicas, int32_t repl
   const int32_t held = HeldMax(config, first_replicas, replicas, holds_ends);
   const int32_t most = GradientsMax(config, replicas, holds_ends);
   return {held, holds_ends ? most : std::min(most, kGradientsMin), replicas};
+}
+
+int32_t StashesOf(const RunConfig& config, bool holds_ends, const StageHolds& holds) {
+  return holds.microbatches + (config.pipeline.work_checks > 0 && !holds_ends ? 1 : 0);
+}
+
+int64_t StashBytes(const RunConfig& config, int32_t layers, bool holds_ends,
+                   const StageHolds& holds) {
+  const int64_t again = LayerStashFloats(config.model) - config.model.hidden;
+  // Stage 0 keeps the tokens, too.
+  return MicrobatchTokens(config) *
+         (layers * LayerStashFloats(config.model) - holds.recomputed * again +
+          (holds_ends ? 1 : 0)) *
+         kFloat;
+}
+
+double StashBytesMoved(const RunConfig& config, int32_t layers, const StageHolds& holds,
+                       InnerCompute type) {
+  const auto whole = static_cast<double>(StashBytes(config, layers, false, holds));
+  if (type != InnerCompute::kBfloat16) return whole;
+  // Half of q, k, v, attention out, gate and up: products write them rounded.
+  const TransformerConfig& model = config.model;
+  const int64_t kv = int64_t{model.kv_heads} * model.head_size();
+  const int64_t rounded = int64_t{2} * (model.hidden + kv + model.ffn);
+  return whole - static_cast<double>((layers - holds.recomputed) * rounded *
+                                     MicrobatchTokens(config) * kFloat / 2);
 }
 
 double RepeatShare(const RunConfig& config, int32_t layers, const StageHolds& holds) {
@@ -157,7 +179,9 @@ std::string BytesText(int64_t bytes) {
 std::string PutOffText(const StageHolds& holds) {
   std::string text;
   if (holds.recomputed > 0) text += absl::StrFormat(", %d layers recomputed", holds.recomputed);
-  return holds.offloads ? text + ", optimizer on the host" : text;
+  if (holds.offloads) text += ", optimizer on the host";
+  if (holds.parked > 0) text += absl::StrFormat(", %d stashes parked", holds.parked);
+  return text;
 }
 
 std::string PartsText(const StageMemory& memory) {

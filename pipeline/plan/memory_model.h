@@ -18,7 +18,7 @@
 //   codec       the own message, the payload made of it, and a delta of every other replica until
 //               the round lands; in co2 two and three of them, in streaming of fragments
 //   stash       per microbatch between forward and backward: what the backward of every layer
-//               reads, of a recomputed layer its input
+//               reads, of a recomputed layer its input; of parked ones none
 //   buffers     per such microbatch its payload on the way in and out
 //   workspace   once: what a pass needs between two operations, on stage 0 the logits of a chunk
 //               of tokens (model/head.h); what recomputed layers share
@@ -54,6 +54,7 @@ struct StageHolds {
   int32_t replicas = 1;      // of the stage: each sends a delta
   int32_t recomputed = 0;    // layers of which only the input is kept (model/stage_trainer.h)
   bool offloads = false;     // the optimizer's state to the host (model/host_optimizer.h)
+  int32_t parked = 0;        // of those microbatches: stashes elsewhere (model/stash_pool.h)
   bool operator==(const StageHolds&) const = default;
 };
 
@@ -91,6 +92,15 @@ inline constexpr int32_t kGradientsMin = 2;
 StageHolds HoldsOf(const RunConfig& config, int32_t first_replicas, int32_t replicas,
                    bool holds_ends);
 
+// Stashes of a node with these holds, parked or not: of a run whose work is checked one more than
+// microbatches.
+int32_t StashesOf(const RunConfig& config, bool holds_ends, const StageHolds& holds);
+// One of them: in memory and on disk, as float32; and what crosses of it in a type.
+int64_t StashBytes(const RunConfig& config, int32_t layers, bool holds_ends,
+                   const StageHolds& holds);
+double StashBytesMoved(const RunConfig& config, int32_t layers, const StageHolds& holds,
+                       InnerCompute type);
+
 // Of a stage's forward pass, what a node with these holds does again on the way back.
 double RepeatShare(const RunConfig& config, int32_t layers, const StageHolds& holds);
 
@@ -106,7 +116,7 @@ int32_t GradientsMax(const RunConfig& config, int32_t replicas, bool holds_ends)
 // "1.4 GiB", for people.
 std::string BytesText(int64_t bytes);
 
-// ", 2 layers recomputed, optimizer on the host", or nothing.
+// ", 2 layers recomputed, optimizer on the host, 5 stashes parked", or nothing.
 std::string PutOffText(const StageHolds& holds);
 
 // "weights 12.0 MiB, gradients 18.0 MiB, …", for people; what is nothing is left out.

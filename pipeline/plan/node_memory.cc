@@ -1,7 +1,9 @@
 #include "pipeline/plan/node_memory.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -14,9 +16,16 @@ constexpr int32_t kDevicesMax = 64;
 constexpr const char* kTimes = " × ";
 constexpr int64_t kDeltaPiece = int64_t{4} << 20;    // compression/device_codecs.h
 constexpr int64_t kOffloadPiece = int64_t{1} << 20;  // model/host_optimizer.h
+constexpr int64_t kSwapSlots = 1;                    // kernels/stash_store.h
 
 int32_t InUse(const RunConfig& config, int32_t announced) {
   return std::clamp(announced, 1, std::max(1, config.pipeline.sequences_per_microbatch));
+}
+
+RunConfig OwnPart(RunConfig config, int32_t devices) {
+  int32_t& sequences = config.pipeline.sequences_per_microbatch;
+  sequences = (sequences + devices - 1) / devices;
+  return config;
 }
 
 // As MemoryOf, with what each of so many devices has of its own sequences and parameters.
@@ -24,10 +33,7 @@ StageMemory SharedOut(const RunConfig& config, int32_t layers, bool holds_ends,
                       const StageHolds& holds, int32_t devices) {
   StageMemory each = MemoryOf(config, layers, holds_ends, holds);
   if (devices <= 1) return each;
-  RunConfig own = config;
-  int32_t& sequences = own.pipeline.sequences_per_microbatch;
-  sequences = (sequences + devices - 1) / devices;
-  const StageMemory of_own = MemoryOf(own, layers, holds_ends, holds);
+  const StageMemory of_own = MemoryOf(OwnPart(config, devices), layers, holds_ends, holds);
   each.stash = of_own.stash;
   each.workspace = of_own.workspace;
   if (config.inner.optimizer != InnerOptimizer::kMuon) each.optimizer /= devices;
@@ -37,6 +43,36 @@ StageMemory SharedOut(const RunConfig& config, int32_t layers, bool holds_ends,
 bool MayOffload(const RunConfig& config, const MemoryOffer& offer) {
   return offer.HasHost() && config.pipeline.offload != Offload::kNever &&
          config.inner.optimizer == InnerOptimizer::kAdamW;
+}
+
+// `holds` with as many stashes parked as a node with this offer must; "always": as it may. More of
+// them take less of the devices and more of what is elsewhere.
+StageHolds WithParked(const RunConfig& config, int32_t layers, bool holds_ends, StageHolds holds,
+                      const MemoryOffer& offer) {
+  holds.parked = 0;
+  if (!MayPark(config, offer) || layers == 0) return holds;
+  const bool always = config.pipeline.offload_activations == Offload::kAlways;
+  int32_t low = 0, high = std::max(0, StashesOf(config, holds_ends, holds) - kResidentStashes);
+  while (low < high) {
+    holds.parked = always ? (low + high + 1) / 2 : (low + high) / 2;
+    const NodeMemory memory = MemoryIn(config, layers, holds_ends, holds, offer);
+    if (always) {
+      const bool fits =
+          memory.host.needed() <= offer.host_bytes && memory.spill <= offer.spill_bytes;
+      (fits ? low : high) = fits ? holds.parked : holds.parked - 1;
+    } else {
+      const bool fits = offer.device_bytes == 0 || memory.each.needed() <= offer.device_bytes;
+      (fits ? high : low) = fits ? holds.parked : holds.parked + 1;
+    }
+  }
+  holds.parked = low;
+  return holds;
+}
+
+double Rounded(double flops_per_byte) {
+  if (!(flops_per_byte > 0) || !std::isfinite(flops_per_byte)) return 0;
+  const double step = std::log(kRateStep);
+  return std::exp(step * std::round(std::log(flops_per_byte) / step));
 }
 
 }  // namespace
@@ -55,7 +91,14 @@ int32_t AnnouncedDevices(const DeviceProfile& device) {
 }
 
 MemoryOffer OfferOf(const DeviceProfile& device) {
-  return {device.memory_bytes, device.host_bytes, AnnouncedDevices(device)};
+  MemoryOffer offer = {device.memory_bytes, device.host_bytes, AnnouncedDevices(device),
+                       device.spill_bytes};
+  if (!offer.HasHost() && offer.spill_bytes == 0) return offer;
+  const double rate = offer.HasHost() ? kBusBytesPerS : device.spill_bytes_per_s;
+  if (!(rate > 0)) return offer;
+  offer.flops_per_byte = Rounded(device.gflops * 1e9 / rate);
+  offer.bf16_flops_per_byte = Rounded(device.bf16_gflops * 1e9 / rate);
+  return offer;
 }
 
 int64_t MemoryOffer::total() const {
@@ -65,7 +108,7 @@ int64_t MemoryOffer::total() const {
 
 bool NodeMemory::FitsIn(const MemoryOffer& offer) const {
   const bool on_device = offer.device_bytes == 0 || each.needed() <= offer.device_bytes;
-  return on_device && host.needed() <= offer.host_bytes;
+  return on_device && host.needed() <= offer.host_bytes && spill <= offer.spill_bytes;
 }
 
 NodeMemory MemoryIn(const RunConfig& config, int32_t layers, bool holds_ends,
@@ -84,7 +127,14 @@ NodeMemory MemoryIn(const RunConfig& config, int32_t layers, bool holds_ends,
       each.*part /= memory.devices;
     }
   }
-  if (!offer.HasHost()) return memory;
+  const int64_t slots = holds.parked == 0 ? 0 : holds.parked + kSwapSlots;
+  const int64_t parked = memory.devices * slots *
+                         StashBytes(OwnPart(config, memory.devices), layers, holds_ends, holds);
+  if (!offer.HasHost()) {
+    memory.spill = parked;
+    return memory;
+  }
+  host.stash = parked;
   constexpr auto kFloat = static_cast<int64_t>(sizeof(float));
   const int64_t parameters = StageParameters(config.model, layers, holds_ends);
   host.weights = parameters * kFloat;
@@ -105,20 +155,55 @@ NodeMemory MemoryIn(const RunConfig& config, int32_t layers, bool holds_ends,
   return memory;
 }
 
+bool MayPark(const RunConfig& config, const MemoryOffer& offer) {
+  return config.pipeline.offload_activations != Offload::kNever && offer.flops_per_byte > 0 &&
+         (offer.HasHost() || offer.spill_bytes > 0);
+}
+
+double ParkingWait(const RunConfig& config, int32_t layers, bool holds_ends,
+                   const StageHolds& holds, const MemoryOffer& offer) {
+  if (holds.parked == 0) return 0;
+  const bool rounds =
+      config.inner.compute == InnerCompute::kBfloat16 && offer.bf16_flops_per_byte > 0;
+  const int32_t stashes = StashesOf(config, holds_ends, holds);
+  const double share =
+      static_cast<double>(holds.parked) / std::max(holds.parked, stashes - kResidentStashes);
+  const double moved = 2 * share *
+                       StashBytesMoved(config, layers, holds,
+                                       rounds ? InnerCompute::kBfloat16 : InnerCompute::kFloat32);
+  const double forward = layers * LayerForwardFlops(config);
+  const double computed = (1 + kBackwardPerForward + RepeatShare(config, layers, holds)) * forward +
+                          (holds_ends ? LossFlops(config) : 0);
+  const double per_byte = rounds ? offer.bf16_flops_per_byte : offer.flops_per_byte;
+  return std::max(0.0, moved * per_byte - computed) / forward;
+}
+
+double PutOffShare(const RunConfig& config, int32_t layers, bool holds_ends,
+                   const StageHolds& holds, const MemoryOffer& offer) {
+  return RepeatShare(config, layers, holds) + ParkingWait(config, layers, holds_ends, holds, offer);
+}
+
 StageHolds FittedHolds(const RunConfig& config, int32_t layers, bool holds_ends,
                        const StageHolds& holds, const MemoryOffer& offer) {
-  const auto fits = [&](const StageHolds& tried) {
-    return MemoryIn(config, layers, holds_ends, tried, offer).FitsIn(offer);
-  };
-  StageHolds fitted = holds;
-  for (const StageHolds& least : LeastHolds(config, layers, holds, offer)) {
-    fitted = least;
-    if (config.pipeline.recompute == Recompute::kAuto) fitted.recomputed = 0;
-    if (offer.IsUnlimited()) break;
-    while (fitted.recomputed < least.recomputed && !fits(fitted)) ++fitted.recomputed;
-    if (fits(fitted)) break;
+  StageHolds tried = holds, best = holds;
+  double least = std::numeric_limits<double>::infinity();
+  for (const StageHolds& most : LeastHolds(config, layers, holds, offer)) {
+    tried = most;
+    if (config.pipeline.recompute == Recompute::kAuto) tried.recomputed = 0;
+    for (; tried.recomputed <= most.recomputed; ++tried.recomputed) {
+      tried = WithParked(config, layers, holds_ends, tried, offer);
+      if (offer.IsUnlimited()) return tried;
+      if (!MemoryIn(config, layers, holds_ends, tried, offer).FitsIn(offer)) continue;
+      const double share = PutOffShare(config, layers, holds_ends, tried, offer);
+      if (share < least) best = tried;
+      least = std::min(least, share);
+      // From here on more layers recomputed only cost more.
+      if (share == 0 || tried.parked == 0) return best;
+    }
+    if (std::isfinite(least)) return best;
+    tried.recomputed = most.recomputed;
   }
-  return fitted;
+  return tried;
 }
 
 std::vector<StageHolds> LeastHolds(const RunConfig& config, int32_t layers, const StageHolds& holds,
@@ -126,6 +211,7 @@ std::vector<StageHolds> LeastHolds(const RunConfig& config, int32_t layers, cons
   StageHolds least = holds;
   least.recomputed = config.pipeline.recompute == Recompute::kNever ? 0 : layers;
   least.offloads = false;
+  least.parked = 0;
   std::vector<StageHolds> ways = {least};
   if (!MayOffload(config, offer)) return ways;
   least.offloads = true;
@@ -138,7 +224,8 @@ bool CanHold(const RunConfig& config, int32_t layers, bool holds_ends, const Sta
              const MemoryOffer& offer) {
   const std::vector<StageHolds> ways = LeastHolds(config, layers, holds, offer);
   return std::any_of(ways.begin(), ways.end(), [&](const StageHolds& least) {
-    return MemoryIn(config, layers, holds_ends, least, offer).FitsIn(offer);
+    const StageHolds parked = WithParked(config, layers, holds_ends, least, offer);
+    return MemoryIn(config, layers, holds_ends, parked, offer).FitsIn(offer);
   });
 }
 
@@ -174,13 +261,21 @@ std::vector<MemoryOffer> LeastOffers(std::span<const MemoryOffer> offers) {
   std::vector<MemoryOffer> least;
   for (const MemoryOffer& offer : offers) {
     const auto kind = std::find_if(least.begin(), least.end(), [&](const MemoryOffer& other) {
-      return other.devices == offer.devices && other.HasHost() == offer.HasHost();
+      return other.devices == offer.devices && other.HasHost() == offer.HasHost() &&
+             (other.spill_bytes > 0) == (offer.spill_bytes > 0);
     });
     if (kind == least.end()) {
       least.push_back(offer);
       continue;
     }
     kind->host_bytes = std::min(kind->host_bytes, offer.host_bytes);
+    kind->spill_bytes = std::min(kind->spill_bytes, offer.spill_bytes);
+    // The slower to move; one that is not known parks nothing.
+    const auto slower = [](double a, double b) { return a == 0 || b == 0 ? 0 : std::max(a, b); };
+    kind->bf16_flops_per_byte =
+        slower(kind->bf16_flops_per_byte > 0 ? kind->bf16_flops_per_byte : kind->flops_per_byte,
+               offer.bf16_flops_per_byte > 0 ? offer.bf16_flops_per_byte : offer.flops_per_byte);
+    kind->flops_per_byte = slower(kind->flops_per_byte, offer.flops_per_byte);
     const bool is_less = kind->device_bytes == 0 || offer.device_bytes < kind->device_bytes;
     if (offer.device_bytes > 0 && is_less) kind->device_bytes = offer.device_bytes;
   }
@@ -195,7 +290,11 @@ int64_t WorthOf(const RunConfig& config, const MemoryOffer& offer) {
   if (own.pipeline.in_flight == 0) own.pipeline.in_flight = kStages;
   const StageHolds holds = HoldsOf(own, kReplicas, kReplicas, false);
   const StageHolds least = LeastHolds(own, layers, holds, offer).back();
-  const NodeMemory split = MemoryIn(own, layers, false, least, offer);
+  StageHolds parks = least;
+  if (!offer.HasHost())
+    parks = WithParked(own, layers, false, least,
+                       MemoryOffer{1, 0, offer.devices, offer.spill_bytes, offer.flops_per_byte});
+  const NodeMemory split = MemoryIn(own, layers, false, parks, offer);
   const auto whole = static_cast<double>(MemoryOf(own, layers, false, least).needed());
   double worth = 0x1p62;  // whatever somebody announces
   if (offer.device_bytes > 0) {
@@ -209,13 +308,17 @@ int64_t WorthOf(const RunConfig& config, const MemoryOffer& offer) {
   return offer.IsUnlimited() ? 0 : static_cast<int64_t>(worth);
 }
 
-MemoryOffer OfferAfterShortage(const MemoryOffer& offered, const NodeMemory& had) {
+MemoryOffer OfferAfterShortage(const MemoryOffer& offered, const NodeMemory& had, bool of_disk) {
   const auto less = [](int64_t offered_bytes, int64_t needed_bytes) {
     const int64_t at_most =
         offered_bytes == 0 ? needed_bytes : std::min(offered_bytes, needed_bytes);
     return at_most / 4 * 3;
   };
   MemoryOffer next = offered;
+  if (of_disk) {
+    next.spill_bytes = std::min(offered.spill_bytes, had.spill) / 4 * 3;
+    return next;
+  }
   next.device_bytes = less(offered.device_bytes, had.each.needed());
   if (offered.HasHost()) next.host_bytes = less(offered.host_bytes, had.host.needed());
   return next;
@@ -223,6 +326,7 @@ MemoryOffer OfferAfterShortage(const MemoryOffer& offered, const NodeMemory& had
 
 std::string OfferText(const MemoryOffer& offer) {
   const std::string text = BytesText(offer.device_bytes);
+  if (offer.spill_bytes > 0) return text + " and " + BytesText(offer.spill_bytes) + " of disk";
   return offer.HasHost() ? text + " and " + BytesText(offer.host_bytes) + " of the host" : text;
 }
 
@@ -230,6 +334,10 @@ std::string NeedText(const NodeMemory& memory, const MemoryOffer& offer) {
   std::string text = BytesText(memory.each.needed());
   if (offer.device_bytes > 0) text += " of " + BytesText(offer.device_bytes);
   if (memory.devices > 1) text += absl::StrFormat(" on each of %d devices", memory.devices);
+  if (memory.spill > 0) {
+    text += absl::StrFormat(", %s of %s on disk", BytesText(memory.spill),
+                            BytesText(offer.spill_bytes));
+  }
   if (!offer.HasHost()) return text;
   return text + absl::StrFormat(", %s of %s on the host", BytesText(memory.host.needed()),
                                 BytesText(offer.host_bytes));

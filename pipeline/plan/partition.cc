@@ -17,6 +17,7 @@ struct Candidates {
   const std::vector<MemoryOffer>& offers;
   std::vector<int64_t> worth;  // of the offers, in bytes; 0: no limit
   bool may_put_off = false;
+  bool at_no_price = false;  // what they put off
 };
 
 // Nodes in the order in which stages take them.
@@ -76,7 +77,9 @@ int32_t LayersThatFit(const RunConfig& config, const std::vector<MemoryOffer>& o
   const auto fits = [&](int32_t layers) {
     return std::all_of(offers.begin(), offers.end(), [&](const MemoryOffer& offer) {
       if (may_put_off) return CanHold(config, layers, holds_ends, given, offer);
-      const MemoryOffer enough = {0, offer.HasHost() ? INT64_MAX : 0, offer.devices};
+      MemoryOffer enough = offer;
+      enough.device_bytes = 0;
+      if (offer.HasHost()) enough.host_bytes = INT64_MAX;
       const StageHolds holds = FittedHolds(config, layers, holds_ends, given, enough);
       return MemoryIn(config, layers, holds_ends, holds, offer).FitsIn(offer);
     });
@@ -92,7 +95,7 @@ int32_t LayersThatFit(const RunConfig& config, const std::vector<MemoryOffer>& o
   return low;
 }
 
-// By the number of layers, of who repeats the most.
+// By the number of layers, of who repeats, or waits, the most.
 std::vector<double> RepeatedWork(const RunConfig& config, const std::vector<MemoryOffer>& offers,
                                  bool holds_ends, const StageHolds& holds, int32_t layers_max) {
   std::vector<double> work = {0};
@@ -100,7 +103,7 @@ std::vector<double> RepeatedWork(const RunConfig& config, const std::vector<Memo
     double most = 0;
     for (const MemoryOffer& offer : offers) {
       const StageHolds fitted = FittedHolds(config, layers, holds_ends, holds, offer);
-      most = std::max(most, RepeatShare(config, layers, fitted));
+      most = std::max(most, PutOffShare(config, layers, holds_ends, fitted, offer));
     }
     work.push_back(most * layers * LayerForwardFlops(config));
   }
@@ -135,6 +138,8 @@ std::vector<StageCost> CostsOf(const Candidates& nodes, const std::vector<int32_
     StageCost& cost = costs.back();
     cost.repeated = RepeatedWork(config, least, stage == 0, holds, cost.layers_max);
     for (double& work : cost.repeated) work *= share;
+    if (!nodes.at_no_price) continue;
+    while (cost.repeated[static_cast<size_t>(cost.layers_max)] > 0) --cost.layers_max;
   }
   return costs;
 }
@@ -186,18 +191,32 @@ absl::StatusOr<Partition> Cut(const Candidates& nodes, int32_t stages, Preferenc
 struct Thrift {
   bool may_put_off;
   Offload offload;
+  bool at_no_price = false;
 };
 
-// From the cheapest on. The cut knows the price of recomputing but not of offload, so layers that a
-// node holds only by offload are dealt where recomputing alone does not help.
-std::vector<Thrift> ThriftsOf(const PipelineConfig& pipeline) {
-  std::vector<Thrift> thrifts = {{false, pipeline.offload}};
+// From the cheapest on; those of one list are tried before there are more stages. Parking that is
+// hidden is as good as memory, or more of that would make runs slower. The cut knows the price of
+// recomputing and parking but not of offload, so layers that a node holds only by offload are dealt
+// where the others do not help.
+std::vector<std::vector<Thrift>> ThriftsOf(const PipelineConfig& pipeline) {
+  std::vector<std::vector<Thrift>> thrifts = {{{false, pipeline.offload}}};
   const bool may_offload = pipeline.offload == Offload::kAuto;
-  if (pipeline.recompute == Recompute::kAuto) {
-    thrifts.push_back({true, may_offload ? Offload::kNever : pipeline.offload});
+  const Offload without = may_offload ? Offload::kNever : pipeline.offload;
+  const bool parks = pipeline.offload_activations == Offload::kAuto;
+  if (parks && pipeline.recompute != Recompute::kAlways) {
+    thrifts.front().push_back({true, without, true});
   }
-  if (may_offload) thrifts.push_back({true, Offload::kAuto});
+  if (parks || pipeline.recompute == Recompute::kAuto) thrifts.push_back({{true, without}});
+  if (may_offload) thrifts.push_back({{true, Offload::kAuto}});
   return thrifts;
+}
+
+absl::StatusOr<Partition> Cut(Candidates& nodes, int32_t stages, const Thrift& thrift) {
+  nodes.may_put_off = thrift.may_put_off;
+  nodes.at_no_price = thrift.at_no_price;
+  nodes.config.pipeline.offload = thrift.offload;
+  auto partition = Cut(nodes, stages, Preference::kSpeed);
+  return partition.ok() ? std::move(partition) : Cut(nodes, stages, Preference::kMemory);
 }
 
 absl::Status MemoryShortage(const Candidates& nodes, int32_t stages, const absl::Status& last) {
@@ -268,12 +287,10 @@ absl::StatusOr<Partition> MakePartition(const RunConfig& config, const std::vect
   for (const MemoryOffer& offer : offers) nodes.worth.push_back(WorthOf(config, offer));
   const int32_t most = automatic ? std::min(count, layers) : wanted;
   absl::Status last;
-  for (const Thrift& thrift : ThriftsOf(config.pipeline)) {
-    nodes.may_put_off = thrift.may_put_off;
-    nodes.config.pipeline.offload = thrift.offload;
+  for (const std::vector<Thrift>& thrifts : ThriftsOf(config.pipeline)) {
     for (int32_t stages = wanted; stages <= most; ++stages) {
-      for (const Preference preference : {Preference::kSpeed, Preference::kMemory}) {
-        auto partition = Cut(nodes, stages, preference);
+      for (const Thrift& thrift : thrifts) {
+        auto partition = Cut(nodes, stages, thrift);
         if (partition.ok()) return partition;
         last = partition.status();
       }

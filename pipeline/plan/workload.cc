@@ -78,8 +78,9 @@ void PutOff(const RunConfig& config, const Partition& partition,
   fleet->host_step_s.assign(partition.stages.size() * nodes, 0);
   bool recomputes = false, offloads = false;
   const PipelineConfig& pipeline = config.pipeline;
-  const bool when_short =
-      pipeline.recompute != Recompute::kAlways && pipeline.offload != Offload::kAlways;
+  const bool when_short = pipeline.recompute != Recompute::kAlways &&
+                          pipeline.offload != Offload::kAlways &&
+                          pipeline.offload_activations != Offload::kAlways;
   for (size_t stage = 0; stage < partition.stages.size(); ++stage) {
     const StageShape& shape = partition.stages[stage];
     const bool ends = stage == 0;
@@ -92,8 +93,9 @@ void PutOff(const RunConfig& config, const Partition& partition,
       const MemoryOffer& offer = offers[node];
       if (when_short && plenty.Fit(offer)) continue;
       const StageHolds fitted = FittedHolds(config, shape.layers(), ends, holds, offer);
-      fleet->repeats[stage * nodes + node] = RepeatShare(config, shape.layers(), fitted);
-      recomputes = recomputes || fitted.recomputed > 0;
+      double& repeats = fleet->repeats[stage * nodes + node];
+      repeats = PutOffShare(config, shape.layers(), ends, fitted, offer);
+      recomputes = recomputes || repeats > 0;
       if (!fitted.offloads) continue;
       fleet->host_step_s[stage * nodes + node] = kOffloadSeconds * parameters;
       offloads = true;
@@ -115,7 +117,9 @@ std::vector<uint8_t> FitsOf(const RunConfig& config, const Partition& partition,
       return LeastHolds(config, shape.layers(), holds, offer);
     });
     for (const MemoryOffer& offer : offers) {
-      fits.push_back(least.Fit(offer));
+      const bool parks = MayPark(config, offer);
+      fits.push_back(least.Fit(offer) ||
+                     (parks && CanHold(config, shape.layers(), ends, holds, offer)));
       all = all && fits.back() != 0;
     }
   }

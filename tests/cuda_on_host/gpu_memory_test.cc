@@ -64,6 +64,28 @@ double Off(int64_t model, int64_t measured) {
 
 }  // namespace
 
+TEST_CASE("GPU memory: parked stashes leave the device for its host", "[cuda][memory][spill]") {
+  StageCase shape = Case(256, 2, GENERATE(false, true));
+  shape.config.pipeline.in_flight = 6;
+  shape.config.pipeline.microbatches_per_step = 12;
+  shape.config.pipeline.sequences_per_microbatch = 4;
+  const StageHolds holds = HoldsOf(shape.config, 2, 2, shape.holds_ends);
+  REQUIRE(holds.microbatches >= 6);
+  shape.parked = holds.microbatches - 2;
+  REQUIRE(MeasureStage(Case(64, 1, true)).ok());  // stacks of fibers, once
+  Books().most = 0;
+  const auto bytes = MeasureStage(shape);
+  REQUIRE(bytes.ok());
+  const StageMemory& each = bytes->memory.each;
+  INFO("device: model " << BytesText(each.total()) << ", taken " << BytesText(Books().most)
+                        << "; all: model " << BytesText(bytes->model) << ", heap "
+                        << BytesText(bytes->heap));
+  CHECK(std::abs(Off(each.total(), Books().most)) <= 0.05);
+  CHECK(std::abs(bytes->error()) <= 0.05);
+  CHECK(bytes->memory.host.stash == (shape.parked + 1) * each.stash / 2);
+  CHECK(Books().held == 0);
+}
+
 TEST_CASE("GPU memory: within 5 % of what the device gives, and of what is left to the host",
           "[cuda][memory]") {
   StageCase shape = Case(256, 2, GENERATE(false, true));

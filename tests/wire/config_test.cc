@@ -242,6 +242,13 @@ TEST_CASE("RunConfig: activations have two codecs to choose from", "[wire][confi
   CHECK(ErrorOf("[pipeline]\nrecompute = \"sometimes\"\n") != "accepted");
   CHECK(ErrorOf("[pipeline]\noffload = \"always\"\n") == "accepted");
   CHECK(ErrorOf("[inner]\noptimizer = \"muon\"\n[pipeline]\noffload = \"never\"\n") == "accepted");
+  for (const char* choice : {"auto", "never", "always"}) {
+    CHECK(ErrorOf(std::string("[pipeline]\noffload_activations = \"") + choice + "\"\n") ==
+          "accepted");
+  }
+  const std::string wrong = ErrorOf("[pipeline]\noffload_activations = \"disk\"\n");
+  CHECK(wrong.find("offload_activations") != std::string::npos);
+  CHECK(wrong.find("always") != std::string::npos);
   CHECK(
       ErrorOf("[inner]\noptimizer = \"muon\"\n[pipeline]\noffload = \"always\"\n").find("adamw") !=
       std::string::npos);

@@ -169,6 +169,19 @@ RunConfig SampleOffload() {
   return config;
 }
 
+Hello SampleOnDisk() {
+  Hello hello = SampleHello();
+  hello.device.spill_bytes = int64_t{1} << 37;
+  hello.device.spill_bytes_per_s = 1.5e9;
+  return hello;
+}
+
+RunConfig SampleParking() {
+  RunConfig config = SampleOffload();
+  config.pipeline.offload_activations = Offload::kAlways;
+  return config;
+}
+
 PipelinePlan SampleAbsent() {
   PipelinePlan plan = SampleShares();
   plan.absent = {{0, 7, SampleNode(2)}, {1, 3, SampleNode(1)}};
@@ -300,6 +313,8 @@ std::vector<std::pair<std::string, Message>> GroupSamples() {
       {"hello_network", SampleOnInfiniBand()},
       {"hello_host_memory", SampleOnGpu()},
       {"welcome_offload", Welcome{RunId{SampleDigest(9).bytes}, SampleOffload(), {}}},
+      {"hello_spill", SampleOnDisk()},
+      {"welcome_parking", Welcome{RunId{SampleDigest(9).bytes}, SampleParking(), {}}},
       {"delta_passed_on", Delta{1, 2, 4096, SampleDigest(6), SamplePayload(48), 7, SampleNode(3)}},
   };
 }

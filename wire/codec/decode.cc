@@ -77,6 +77,8 @@ void ReadTraining(ReadChecks& checks, schema::RunConfig::Reader r, RunConfig& c)
   c.pipeline.work_checks = pipeline.getWorkChecks();
   c.pipeline.recompute = checks.Enumerator(pipeline.getRecompute(), Recompute::kLast, "recompute");
   c.pipeline.offload = checks.Enumerator(pipeline.getOffload(), Offload::kLast, "offload");
+  c.pipeline.offload_activations =
+      checks.Enumerator(pipeline.getOffloadActivations(), Offload::kLast, "offload of activations");
 }
 
 // What models from elsewhere may have.

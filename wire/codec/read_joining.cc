@@ -21,6 +21,9 @@ Hello ReadHello(ReadChecks& checks, schema::Hello::Reader r) {
   m.device.bf16_gflops =
       checks.NotNegative(checks.Finite(d.getBf16Gflops(), "bf16 gflops"), "bf16 gflops");
   m.device.host_bytes = checks.NotNegative(d.getHostBytes(), "host memory");
+  m.device.spill_bytes = checks.NotNegative(d.getSpillBytes(), "space on disk");
+  m.device.spill_bytes_per_s =
+      checks.NotNegative(checks.Finite(d.getSpillRate(), "rate of the disk"), "rate of the disk");
   m.device.network = checks.Text(d.getNetwork(), "network card");
   m.plan_version = checks.NotNegative(r.getPlanVersion(), "plan version");
   m.step = checks.NotNegative(r.getStep(), "step");

@@ -54,6 +54,7 @@ void WriteTraining(WriteChecks& checks, const RunConfig& c, schema::RunConfig::B
   pipeline.setDetours(c.pipeline.detours);
   pipeline.setRecompute(static_cast<uint8_t>(c.pipeline.recompute));
   pipeline.setOffload(static_cast<uint8_t>(c.pipeline.offload));
+  pipeline.setOffloadActivations(static_cast<uint8_t>(c.pipeline.offload_activations));
   pipeline.setWorkChecks(checks.Finite(c.pipeline.work_checks, "work_checks"));
 }
 

@@ -35,6 +35,8 @@ void WriteDevice(WriteChecks& checks, const DeviceProfile& device,
   b.setMemoryBytes(device.memory_bytes);
   b.setBf16Gflops(checks.Finite(device.bf16_gflops, "bf16 gflops"));
   b.setHostBytes(device.host_bytes);
+  b.setSpillBytes(device.spill_bytes);
+  b.setSpillRate(checks.Finite(device.spill_bytes_per_s, "rate of the disk"));
   if (!device.network.empty()) b.setNetwork(checks.Text(device.network, "network card"));
 }
 

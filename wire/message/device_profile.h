@@ -15,6 +15,10 @@ struct DeviceProfile {
   double bf16_gflops = 0;    // the same in bf16; 0: it has no instructions for it
   std::string network = {};  // kind of its fastest card (node/network_cards.h); "": not known
   int64_t host_bytes = 0;    // besides, where memory_bytes is of devices with their own; 0: none
+  // Disk that its volunteer lets it write activations to, 0: none; and how fast what is written
+  // there and read back moves, both ways counted.
+  int64_t spill_bytes = 0;
+  double spill_bytes_per_s = 0;
   bool operator==(const DeviceProfile&) const = default;
 };
 

@@ -142,6 +142,8 @@ struct DeviceProfile {
   bf16Gflops     @4 :Float64;  # the same in bf16; 0: no instructions for it
   network        @5 :Text;     # kind of its fastest card: Ethernet, RoCE, InfiniBand; empty: not known
   hostBytes      @6 :Int64;    # memory besides, where memoryBytes is of devices with their own; 0: none
+  spillBytes     @7 :Int64;    # of disk, for activations; 0: none
+  spillRate      @8 :Float64;  # bytes/s of what is written there and read back, both ways counted
 }
 
 # coordinator → node: admitted.
@@ -247,6 +249,7 @@ struct RunConfig {
     recompute              @9 :UInt8;  # auto, never, always
     workChecks             @10 :Float32;  # share of the visits that another replica repeats
     offload                @11 :UInt8;  # auto, never, always
+    offloadActivations     @12 :UInt8;  # the same
   }
   struct Cluster {
     groups  @0 :Text;     # off, measured, or who; empty: off

@@ -6,6 +6,7 @@
 #include "bench/stage_exercise.h"
 #include "model/stage_trainer.h"
 #include "pipeline/plan/memory_model.h"
+#include "tests/model/temporary_directory.h"
 
 namespace skerry {
 namespace {
@@ -110,6 +111,20 @@ TEST_CASE("Memory model: within 5 % of the heap where layers are recomputed", "[
   StageCase shape = Case(128, 4, GENERATE(false, true));
   shape.config.pipeline.sequences_per_microbatch = 8;
   shape.recomputed = GENERATE(1, 4);
+  CheckWithinFivePercent(shape);
+}
+
+TEST_CASE("Memory model: within 5 % of the heap where stashes are parked on disk", "[memory]") {
+  const TemporaryDirectory directory;
+  StageCase shape = Case(128, 3, GENERATE(false, true));
+  shape.config.pipeline.sequences_per_microbatch = 4;
+  shape.config.pipeline.in_flight = 8;
+  shape.config.pipeline.microbatches_per_step = 16;
+  shape.recomputed = GENERATE(0, 1);
+  const StageHolds holds = HoldsOf(shape.config, 2, 2, shape.holds_ends);
+  REQUIRE(holds.microbatches >= 8);
+  shape.parked = holds.microbatches - GENERATE(2, 3);
+  shape.spill = directory.path();
   CheckWithinFivePercent(shape);
 }
 

@@ -132,6 +132,105 @@ TEST_CASE("Node memory: a node puts off as little as its memory asks for", "[pla
   CHECK(fitted(1) == StageHolds{4, 2, 2, 3, false});
 }
 
+TEST_CASE("Node memory: stashes are parked where that is hidden, layers recomputed where not",
+          "[plan][spill]") {
+  const RunConfig config = Run();
+  const StageHolds holds = {8, 2, 2};
+  const auto needed = [&](int32_t recomputed, int32_t parked) {
+    return MemoryIn(config, 3, false, {8, 2, 2, recomputed, false, parked}, {1}).each.needed();
+  };
+  const auto fitted = [&](int64_t bytes, double flops_per_byte, int64_t disk = kGiB) {
+    return FittedHolds(config, 3, false, holds, {bytes, 0, 1, disk, flops_per_byte});
+  };
+  const double stash = static_cast<double>(StashBytes(config, 3, false, holds));
+  const double hidden = 0.9 * 3 * 3 * LayerForwardFlops(config) / (2 * stash);
+  CHECK(fitted(needed(0, 0), hidden) == holds);
+  CHECK(fitted(needed(0, 0) - 1, hidden) == StageHolds{8, 2, 2, 0, false, 1});
+  CHECK(fitted(needed(0, 6), hidden) == StageHolds{8, 2, 2, 0, false, 6});
+  // Where all of them do not help: as few layers as then must be.
+  CHECK(fitted(needed(0, 6) - 1, hidden) == StageHolds{8, 2, 2, 1, false, 6});
+  // A disk a hundred times slower: layers are cheaper, where they suffice.
+  CHECK(fitted(needed(1, 0), 100 * hidden) == StageHolds{8, 2, 2, 1, false, 0});
+  CHECK(fitted(needed(3, 0), 100 * hidden) == StageHolds{8, 2, 2, 3, false, 0});
+  CHECK(fitted(needed(3, 0) - 1, 100 * hidden) == StageHolds{8, 2, 2, 3, false, 1});
+  // So much disk as it offers, and not a byte more; without, nothing is parked.
+  const auto two = static_cast<int64_t>(3 * stash);  // and one that moves
+  CHECK(fitted(needed(0, 2), hidden, two).parked == 2);
+  CHECK(fitted(needed(0, 2), hidden, two - 1).recomputed > 0);
+  CHECK(fitted(needed(0, 2), hidden, 0) == fitted(needed(0, 2), 0));
+  CHECK(fitted(needed(0, 2), 0).parked == 0);
+  CHECK(CanHold(config, 3, false, holds, {needed(3, 6), 0, 1, kGiB, hidden}));
+  CHECK_FALSE(CanHold(config, 3, false, holds, {needed(3, 6), 0, 1, 0, hidden}));
+  CHECK_FALSE(CanHold(config, 3, false, holds, {needed(3, 6) - 1, 0, 1, kGiB, hidden}));
+}
+
+TEST_CASE("Node memory: the operator may forbid parking, or ask for it", "[plan][spill]") {
+  RunConfig config = Run();
+  const StageHolds holds = {8, 2, 2};
+  const MemoryOffer disk = {kGiB, 0, 1, kGiB, 1}, none = {kGiB};
+  config.pipeline.offload_activations = Offload::kNever;
+  CHECK_FALSE(MayPark(config, disk));
+  CHECK(FittedHolds(config, 3, false, holds, {1, 0, 1, kGiB, 1}).parked == 0);
+  config.pipeline.offload_activations = Offload::kAlways;
+  CHECK(FittedHolds(config, 3, false, holds, disk).parked == 6);
+  CHECK(FittedHolds(config, 3, false, holds, none) == holds);  // there is nowhere to put it
+  const int64_t stash = StashBytes(config, 3, false, holds);
+  CHECK(FittedHolds(config, 3, false, holds, {kGiB, 0, 1, 5 * stash, 1}).parked == 4);
+  CHECK(FittedHolds(config, 3, false, {2, 2, 2}, disk).parked == 0);  // both are needed
+}
+
+TEST_CASE("Node memory: what a disk does not hide has its price", "[plan][spill]") {
+  const RunConfig config = Run();
+  const StageHolds all = {8, 2, 2, 0, false, 6}, some = {8, 2, 2, 0, false, 3};
+  const double forward = 3 * LayerForwardFlops(config);
+  const double moved = 2 * StashBytesMoved(config, 3, all, InnerCompute::kFloat32);
+  const auto wait = [&](const StageHolds& holds, double flops_per_byte, bool ends = false) {
+    return ParkingWait(config, 3, ends, holds, {kGiB, 0, 1, kGiB, flops_per_byte});
+  };
+  CHECK(wait(all, 3 * forward / moved) == Approx(0).margin(1e-9));
+  CHECK(wait(all, 5 * forward / moved) == Approx(2));
+  CHECK(wait(all, 5 * forward / moved, true) == Approx(2 - LossFlops(config) / forward));
+  CHECK(wait(some, 5 * forward / moved) == 0);  // half of it is moved
+  CHECK(wait(some, 8 * forward / moved) == Approx(1));
+  CHECK(wait({8, 2, 2}, 1e9) == 0);
+  // Layers that are recomputed leave less to move and more to hide it.
+  CHECK(wait({8, 2, 2, 1, false, 6}, 5 * forward / moved) < 1.5);
+  CHECK(PutOffShare(config, 3, false, all, {kGiB, 0, 1, kGiB, 5 * forward / moved}) == Approx(2));
+}
+
+TEST_CASE("Node memory: a profile says what a disk, or a GPU's bus, costs", "[plan][spill]") {
+  DeviceProfile device;
+  device.memory_bytes = kGiB;
+  device.gflops = 100;
+  CHECK(OfferOf(device) == MemoryOffer{kGiB});
+  device.spill_bytes = 3 * kGiB;
+  CHECK(OfferOf(device).flops_per_byte == 0);  // and nothing is known of its rate
+  device.spill_bytes_per_s = 1e9;
+  const MemoryOffer offer = OfferOf(device);
+  CHECK(offer.spill_bytes == 3 * kGiB);
+  CHECK(offer.flops_per_byte > 100 / kRateStep);
+  CHECK(offer.flops_per_byte < 100 * kRateStep);
+  // The noise of a measurement is none of the plan's.
+  device.spill_bytes_per_s = 1.02e9;
+  CHECK(OfferOf(device) == offer);
+  device.spill_bytes = 0;
+  device.host_bytes = kGiB;
+  CHECK(OfferOf(device).flops_per_byte > 0);
+  CHECK(WorthOf(Run(), offer) > WorthOf(Run(), {kGiB}));
+  CHECK(LeastOffers(std::vector<MemoryOffer>{offer, {kGiB}, {kGiB, 0, 1, kGiB, 300, 200}}) ==
+        std::vector<MemoryOffer>{{kGiB, 0, 1, kGiB, 300, std::max(200.0, offer.flops_per_byte)},
+                                 {kGiB}});
+}
+
+TEST_CASE("Node memory: a disk that is full is offered less of, memory is not", "[plan][spill]") {
+  NodeMemory had;
+  had.each.weights = 1000;
+  had.spill = 400;
+  const MemoryOffer offered = {5000, 0, 1, 10'000, 3};
+  CHECK(OfferAfterShortage(offered, had, true) == MemoryOffer{5000, 0, 1, 300, 3});
+  CHECK(OfferAfterShortage(offered, had) == MemoryOffer{825, 0, 1, 10'000, 3});
+}
+
 TEST_CASE("Node memory: both memories of a GPU's node are limits", "[plan]") {
   const RunConfig config = Run();
   const PipelinePlan plan = TwoStages();

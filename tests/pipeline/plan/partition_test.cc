@@ -199,6 +199,38 @@ TEST_CASE("Partition: layers that need offload are dealt only where recomputing 
   CHECK(offload_s() > 0);
 }
 
+TEST_CASE("Partition: a disk holds what would be recomputed, at no price where it is fast",
+          "[plan][spill]") {
+  RunConfig config;
+  config.pipeline.stages = 2;
+  config.pipeline.sequences_per_microbatch = 16;
+  config.pipeline.in_flight = 8;
+  config.pipeline.microbatches_per_step = 16;
+  const std::vector<double> gflops(4, 1.0);
+  const auto needed = [&](bool ends) {
+    StageHolds holds = HoldsOf(config, 2, 2, ends);
+    holds.recomputed = 2;
+    return MemoryOf(config, 4, ends, holds).needed();
+  };
+  const int64_t tight = std::max(needed(true), needed(false));
+  const auto repeats = [&](const MemoryOffer& offer) {
+    const std::vector<MemoryOffer> offers(4, offer);
+    const auto partition = MakePartition(config, gflops, offers);
+    REQUIRE(partition.ok());
+    Fleet fleet;
+    PutOff(config, *partition, offers, &fleet);
+    return fleet.repeats;
+  };
+  const int64_t plenty = int64_t{1} << 40;
+  CHECK_FALSE(repeats({tight}).empty());
+  CHECK(repeats({tight, 0, 1, plenty, 1e-3}).empty());
+  const std::vector<double> slow = repeats({tight, 0, 1, plenty, 1e9});
+  CHECK(slow == repeats({tight}));
+  config.pipeline.offload_activations = Offload::kAlways;
+  const std::vector<double> forced = repeats({tight, 0, 1, plenty, 1e9});
+  CHECK(*std::min_element(forced.begin(), forced.end()) > 1);  // waits for longer than it computes
+}
+
 TEST_CASE("Partition: more stages than nodes or layers are refused with the number missing",
           "[plan][error]") {
   RunConfig config;

@@ -184,6 +184,7 @@ TEST_CASE("Planner: GPUs whose hosts have the room hold stages that their own me
   PlannerInput input = InputOf({});
   input.config.pipeline.stages = 4;
   input.config.pipeline.recompute = Recompute::kNever;
+  input.config.pipeline.offload_activations = Offload::kNever;
   const auto roomy = MakePlan(input);
   REQUIRE(roomy.ok());
   const RunConfig settled = Settled(input.config, roomy->plan);
@@ -211,6 +212,10 @@ TEST_CASE("Planner: GPUs whose hosts have the room hold stages that their own me
   input.config.pipeline.offload = Offload::kNever;
   CHECK(absl::IsResourceExhausted(offering(device, host).status()));
   CHECK(offering(2 * device, host).ok());
+  input.config.pipeline.offload_activations = Offload::kAuto;
+  const auto parks = offering(device, 2 * host);
+  REQUIRE(parks.ok());
+  CHECK(parks->explanation.find("stashes parked") != std::string::npos);
 }
 
 TEST_CASE("Planner: from one node to twenty", "[plan]") {
