@@ -17,7 +17,8 @@
 
 namespace skerry {
 
-inline constexpr int32_t kSwapSlots = 1;
+// Slots besides: while one stash is written another that was read ahead has its copy still.
+inline constexpr int32_t kSwapSlots = 2;
 
 // Of one device.
 struct StashParking {

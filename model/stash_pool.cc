@@ -23,7 +23,6 @@ absl::StatusOr<std::unique_ptr<StashPool>> StashPool::Create(Backend* backend, i
   if (!parking.IsOn()) return pool;
   SKERRY_CHECK(parking.residents >= 2, "one to compute on and one that moves");
   pool->residents_ = parking.residents;
-  // One more than lie there: where all others are taken one comes only when another has gone.
   const int32_t slots = parking.parked + kSwapSlots;
   if (parking.directory.empty()) {
     SKERRY_ASSIGN_OR_RETURN(pool->store_, OpenStashMemory(*backend, slots, floats));

@@ -16,7 +16,7 @@ constexpr int32_t kDevicesMax = 64;
 constexpr const char* kTimes = " × ";
 constexpr int64_t kDeltaPiece = int64_t{4} << 20;    // compression/device_codecs.h
 constexpr int64_t kOffloadPiece = int64_t{1} << 20;  // model/host_optimizer.h
-constexpr int64_t kSwapSlots = 1;                    // kernels/stash_store.h
+constexpr int64_t kSwapSlots = 2;                    // kernels/stash_store.h
 
 int32_t InUse(const RunConfig& config, int32_t announced) {
   return std::clamp(announced, 1, std::max(1, config.pipeline.sequences_per_microbatch));

@@ -94,13 +94,13 @@ TEST_CASE("Stash pool: beyond its room it takes more of the device, and gives th
   const TemporaryDirectory directory;
   const auto backend = CreateReferenceBackend();
   const auto pool = *StashPool::Create(backend.get(), kFloats, {2, 1, directory.path()});
-  for (StashPool::Id id = 1; id <= 5; ++id) {
+  for (StashPool::Id id = 1; id <= 6; ++id) {
     REQUIRE(*pool->Take() == id);
     Fill(*pool, id, kFloats, static_cast<float>(id));
     pool->Keep(id);
   }
   CHECK(pool->allocated() == 3);
-  for (StashPool::Id id = 1; id <= 5; ++id) {
+  for (StashPool::Id id = 1; id <= 6; ++id) {
     REQUIRE(pool->Fetch(id).ok());
     CHECK(IsFilled(*pool, id, kFloats, static_cast<float>(id)));
     pool->Give(id);

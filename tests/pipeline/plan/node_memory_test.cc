@@ -154,7 +154,7 @@ TEST_CASE("Node memory: stashes are parked where that is hidden, layers recomput
   CHECK(fitted(needed(3, 0), 100 * hidden) == StageHolds{8, 2, 2, 3, false, 0});
   CHECK(fitted(needed(3, 0) - 1, 100 * hidden) == StageHolds{8, 2, 2, 3, false, 1});
   // So much disk as it offers, and not a byte more; without, nothing is parked.
-  const auto two = static_cast<int64_t>(3 * stash);  // and one that moves
+  const auto two = static_cast<int64_t>(4 * stash);  // and those that move
   CHECK(fitted(needed(0, 2), hidden, two).parked == 2);
   CHECK(fitted(needed(0, 2), hidden, two - 1).recomputed > 0);
   CHECK(fitted(needed(0, 2), hidden, 0) == fitted(needed(0, 2), 0));
@@ -175,7 +175,7 @@ TEST_CASE("Node memory: the operator may forbid parking, or ask for it", "[plan]
   CHECK(FittedHolds(config, 3, false, holds, disk).parked == 6);
   CHECK(FittedHolds(config, 3, false, holds, none) == holds);  // there is nowhere to put it
   const int64_t stash = StashBytes(config, 3, false, holds);
-  CHECK(FittedHolds(config, 3, false, holds, {kGiB, 0, 1, 5 * stash, 1}).parked == 4);
+  CHECK(FittedHolds(config, 3, false, holds, {kGiB, 0, 1, 6 * stash, 1}).parked == 4);
   CHECK(FittedHolds(config, 3, false, {2, 2, 2}, disk).parked == 0);  // both are needed
 }
 
