@@ -5,7 +5,7 @@
 // backward pass in turn, the oldest microbatch first. The four take turns by rounds of twelve
 // microbatches, of which the first two are left out (what they find was moved while others
 // computed); figures are medians over rounds of each round's median wall time. `--directory DIR`:
-// on which disk, `--threads N`, `--layers N`, `--context N`.
+// on which disk, `--threads N`, `--layers N`, `--context N`, `--compute bf16`.
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -111,7 +111,8 @@ int NumberOf(const Bench& bench, const std::string& option, int otherwise) {
 }
 
 int Run(int argc, char** argv) {
-  Bench bench("spill", argc, argv, {"--directory", "--threads", "--layers", "--context"});
+  Bench bench("spill", argc, argv,
+              {"--directory", "--threads", "--layers", "--context", "--compute"});
   std::string directory = bench.Option("--directory");
   if (directory.empty()) directory = std::filesystem::temp_directory_path().string();
   const RunConfig config =
@@ -121,7 +122,8 @@ int Run(int argc, char** argv) {
   MustBeOk(rates.status());
   bench.Record("the disk writes", rates->write_bytes_per_s / 1e6, "MB/s");
   bench.Record("the disk reads", rates->read_bytes_per_s / 1e6, "MB/s");
-  const auto backend = CreateCpuBackend(NumberOf(bench, "--threads", 1));
+  const DType type = bench.Option("--compute") == "bf16" ? DType::kBfloat16 : DType::kFloat32;
+  const auto backend = CreateCpuBackend(NumberOf(bench, "--threads", 1), type);
   const auto parked = [&](int32_t residents) {
     return StashParking{residents, kWindow - residents, directory};
   };

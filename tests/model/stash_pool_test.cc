@@ -12,7 +12,8 @@
 #include "common/rng.h"
 #include "common/status.h"
 #include "kernels/host_buffer.h"
-#include "tests/model/temporary_directory.h"
+#include "model/stage_team.h"
+#include "tests/model/disk_directory.h"
 #include "tests/model/tiny_run.h"
 
 namespace skerry {
@@ -56,7 +57,7 @@ constexpr int64_t kFloats = 5000;
 
 TEST_CASE("Stash pool: in any order of ways back, what is fetched is what was kept",
           "[model][spill]") {
-  const TemporaryDirectory directory;
+  const DiskDirectory directory;
   const auto backend = CreateReferenceBackend();
   const int residents = GENERATE(2, 3);
   const int window = GENERATE(3, 5, 8);
@@ -91,7 +92,7 @@ TEST_CASE("Stash pool: in any order of ways back, what is fetched is what was ke
 
 TEST_CASE("Stash pool: beyond its room it takes more of the device, and gives that back",
           "[model][spill]") {
-  const TemporaryDirectory directory;
+  const DiskDirectory directory;
   const auto backend = CreateReferenceBackend();
   const auto pool = *StashPool::Create(backend.get(), kFloats, {2, 1, directory.path()});
   for (StashPool::Id id = 1; id <= 6; ++id) {
@@ -112,7 +113,7 @@ TEST_CASE("Stash pool: beyond its room it takes more of the device, and gives th
 
 TEST_CASE("Stash pool: without parking it is a pool of buffers, and no file is opened",
           "[model][spill]") {
-  const TemporaryDirectory directory;
+  const DiskDirectory directory;
   const auto backend = CreateReferenceBackend();
   const auto pool = *StashPool::Create(backend.get(), kFloats, {0, 0, directory.path()});
   CHECK(UnnamedFilesIn(directory.path()).empty());
@@ -128,7 +129,7 @@ TEST_CASE("Stash pool: without parking it is a pool of buffers, and no file is o
 }
 
 TEST_CASE("Stash store: a file that was cut is data lost, not zeros", "[model][spill][error]") {
-  const TemporaryDirectory directory;
+  const DiskDirectory directory;
   constexpr int64_t kBlock = kStashBorder / 4;
   const auto store = *OpenStashFile(directory.path(), 2, kBlock);
   const auto buffer = *AllocateHostBuffer(kBlock, kStashBorder);
@@ -143,7 +144,7 @@ TEST_CASE("Stash store: a file that was cut is data lost, not zeros", "[model][s
 
 TEST_CASE("Stash store: nothing is left in the directory, and space is taken at once",
           "[model][spill]") {
-  const TemporaryDirectory directory;
+  const DiskDirectory directory;
   constexpr int64_t kBlock = int64_t{1} << 18;
   {
     const auto store = *OpenStashFile(directory.path(), 8, kBlock);
@@ -159,7 +160,7 @@ TEST_CASE("Stash store: nothing is left in the directory, and space is taken at 
 
 TEST_CASE("Stash store: directories that do not do are refused, saying why",
           "[model][spill][error]") {
-  const TemporaryDirectory directory;
+  const DiskDirectory directory;
   constexpr int64_t kBlock = kStashBorder / 4;
   const auto missing = OpenStashFile(directory.path() + "/none", 1, kBlock).status();
   CHECK(absl::IsUnavailable(missing));
@@ -211,7 +212,7 @@ struct Stage {
 
 TEST_CASE("Stash pool: a stage trains to the same bits whatever is parked and in which order",
           "[model][spill]") {
-  const TemporaryDirectory directory;
+  const DiskDirectory directory;
   const RunConfig config = TinyRun();
   const DType type = GENERATE(DType::kFloat32, DType::kBfloat16);
   const int window = GENERATE(3, 5, 8);
@@ -255,9 +256,32 @@ TEST_CASE("Stash pool: a stage trains to the same bits whatever is parked and in
   CHECK(parks.Parameters() == here.Parameters());
 }
 
+TEST_CASE("Stash pool: devices of a team park what is theirs", "[model][spill]") {
+  const DiskDirectory directory;
+  const RunConfig config = TinyRun();
+  const auto first = CreateCpuBackend(1), second = CreateCpuBackend(1);
+  const auto trained = [&](const StashParking& parking) {
+    const std::vector<TeamDevice> devices = {{first.get(), 1, nullptr, parking},
+                                             {second.get(), 1, nullptr, parking}};
+    const auto team = *StageTeam::Create(config, {1, 4, false, 1}, devices);
+    std::vector<float> in(static_cast<size_t>(TokensPerMicrobatch(config) * config.model.hidden));
+    std::vector<float> out(in.size());
+    Rng rng(8);
+    for (float& value : in) value = static_cast<float>(rng.Uniform() - 0.5);
+    for (int32_t m = 0; m < 5; ++m) REQUIRE(team->Forward({0, m}, in, out).ok());
+    for (const int32_t m : {2, 0, 1, 4, 3}) REQUIRE(team->Backward({0, m}, in, out).ok());
+    for (int32_t m = 0; m < 5; ++m) team->Accumulate({0, m});
+    REQUIRE(team->OptimizerStep(0, 5).ok());
+    std::vector<float> parameters(static_cast<size_t>(team->layout().size()));
+    team->ReadParameters(parameters);
+    return parameters;
+  };
+  CHECK(trained({2, 3, directory.path()}) == trained({}));
+}
+
 TEST_CASE("Stash pool: a stage whose disk loses data says so, and trains on with what is left",
           "[model][spill][error]") {
-  const TemporaryDirectory directory;
+  const DiskDirectory directory;
   const RunConfig config = TinyRun();
   const auto backend = CreateReferenceBackend();
   Stage stage(config, backend.get(), {2, 4, directory.path()});
@@ -280,7 +304,7 @@ TEST_CASE("Stash pool: a stage whose disk loses data says so, and trains on with
 
 TEST_CASE("Stash pool: a disk that is full ends the building of a stage, not a step",
           "[model][spill][error]") {
-  const TemporaryDirectory directory;
+  const DiskDirectory directory;
   RunConfig config = TinyRun();
   const auto backend = CreateReferenceBackend();
   const StashParking parking = {2, 1 << 30, directory.path()};

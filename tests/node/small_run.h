@@ -59,13 +59,13 @@ inline void WaitFor(const fs::path& file, const std::string& words, ChildProcess
 
 class SmallRun {
  public:
-  // `pipeline`: further lines of that section.
-  explicit SmallRun(const std::string& pipeline = "")
+  // `pipeline`: further lines of that section, with which `run` ends.
+  explicit SmallRun(const std::string& pipeline = "", const std::string& run = kSmallRun)
       : bin_(fs::canonical("/proc/self/exe").parent_path().string() + "/") {
     std::string name = (fs::temp_directory_path() / "skerry-run-XXXXXX").string();
     REQUIRE(mkdtemp(name.data()) != nullptr);
     at = name;
-    std::ofstream(at / "run.toml") << kSmallRun << pipeline << "\n";
+    std::ofstream(at / "run.toml") << run << pipeline << "\n";
     std::ofstream text(at / "text.txt");
     for (int i = 0; i < 20'000; ++i) text << "line " << i * 7919 % 1000 << " of it.\n";
     text.close();

@@ -6,7 +6,7 @@
 #include "bench/stage_exercise.h"
 #include "model/stage_trainer.h"
 #include "pipeline/plan/memory_model.h"
-#include "tests/model/temporary_directory.h"
+#include "tests/model/disk_directory.h"
 
 namespace skerry {
 namespace {
@@ -115,7 +115,7 @@ TEST_CASE("Memory model: within 5 % of the heap where layers are recomputed", "[
 }
 
 TEST_CASE("Memory model: within 5 % of the heap where stashes are parked on disk", "[memory]") {
-  const TemporaryDirectory directory;
+  const DiskDirectory directory;
   StageCase shape = Case(128, 3, GENERATE(false, true));
   shape.config.pipeline.sequences_per_microbatch = 4;
   shape.config.pipeline.in_flight = 8;
