@@ -3,6 +3,9 @@
 #include <catch2/catch.hpp>
 #include <set>
 
+#include "common/status.h"
+#include "sim/scenario.h"
+
 namespace skerry {
 namespace {
 
@@ -30,6 +33,24 @@ TEST_CASE("DeviceCatalog: every device has sources, memory, and sustains less th
     CHECK(FindDevice(wanted));
   }
   CHECK_FALSE(FindDevice("voodoo-2"));
+}
+
+TEST_CASE("DeviceCatalog: a scenario's device may have a disk for activations",
+          "[sim][device][spill]") {
+  const auto parsed = [](const std::string& disk) {
+    return ParseScenario(
+        "name = \"test\"\nhorizon_s = 600\nregions = [\"us\"]\n[run]\nnodes_min = 1\n"
+        "[device.box]\nfp32_tflops = 1\nmemory_gib = 8\n" +
+            disk + "[[nodes]]\nregion = \"us\"\ndevice = \"box\"\n",
+        "s.toml");
+  };
+  const auto with = parsed("spill_gib = 100\nspill_gb_per_s = 1.5\n");
+  REQUIRE(with.ok());
+  const DeviceProfile profile = ProfileOf(with->nodes.front().device, NumberFormat::kFp32);
+  CHECK(profile.spill_bytes == int64_t{100} << 30);
+  CHECK(profile.spill_bytes_per_s == Approx(1.5e9));
+  CHECK(ErrorText(parsed("spill_gib = 100\n").status()).find("spill_gb_per_s") !=
+        std::string::npos);
 }
 
 TEST_CASE("DeviceCatalog: a profile says rate, memory and whose bits agree", "[sim][device]") {

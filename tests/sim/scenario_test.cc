@@ -158,17 +158,6 @@ TEST_CASE("Scenario: mistakes of the network are reported with their line",
         "s.toml:12: 'node3' cannot name a region");
 }
 
-TEST_CASE("Scenario: a device may have a disk for activations", "[sim][scenario][spill]") {
-  const std::string device = "[device.box]\nfp32_tflops = 1\nmemory_gib = 8\n";
-  const std::string nodes = "[[nodes]]\nregion = \"us\"\ndevice = \"box\"\n";
-  const Scenario with = Parsed(kPair + device + "spill_gib = 100\nspill_gb_per_s = 1.5\n" + nodes);
-  const DeviceProfile profile = ProfileOf(with.nodes.front().device, NumberFormat::kFp32);
-  CHECK(profile.spill_bytes == int64_t{100} << 30);
-  CHECK(profile.spill_bytes_per_s == Approx(1.5e9));
-  CHECK(ErrorOf(kPair + device + "spill_gib = 100\n" + nodes).find("spill_gb_per_s") !=
-        std::string::npos);
-}
-
 TEST_CASE("Scenario: mistakes about nodes are reported with their line", "[sim][scenario][error]") {
   const std::string head = kPair;
   const std::string nodes = "[[nodes]]\nregion = \"us\"\n";
