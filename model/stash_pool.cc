@@ -45,6 +45,7 @@ absl::StatusOr<StashPool::Id> StashPool::Take() {
 
 void StashPool::Keep(Id id) {
   stashes_.at(id).in_use = false;
+  last_hidden_ = last_move_;
   if (store_ == nullptr) return;
   while (Spare() + Written() < kWrittenAhead && WriteNewest()) {
   }
@@ -58,11 +59,11 @@ absl::Status StashPool::Fetch(Id id) {
     stash.in_use = buffer.ok();
     SKERRY_RETURN_IF_ERROR(buffer.status());
     stash.buffer = *std::move(buffer);
-    stash.move = store_->Read(stash.slot, stash.buffer->data());
+    stash.move = last_move_ = store_->Read(stash.slot, stash.buffer->data());
     stash.is_read = true;
   }
   if (std::exchange(stash.is_read, false)) {
-    const absl::Status status = store_->Wait(stash.move);
+    const absl::Status status = Await(stash.move);
     if (!status.ok()) {
       stash.in_use = false;
       Recycle(std::move(stash.buffer), std::exchange(stash.move, 0));
@@ -78,6 +79,7 @@ void StashPool::Give(Id id) {
   if (it == stashes_.end()) return;
   Stash stash = std::move(it->second);
   stashes_.erase(it);
+  last_hidden_ = last_move_;
   // Whoever is written there next comes after what is under way.
   if (stash.slot >= 0) slots_.push_back(stash.slot);
   if (stash.buffer != nullptr) Recycle(std::move(stash.buffer), stash.move);
@@ -110,12 +112,17 @@ absl::StatusOr<std::unique_ptr<Buffer>> StashPool::Allocate() {
   return buffer;
 }
 
+absl::Status StashPool::Await(int64_t move) {
+  if (move > last_hidden_) ++exposed_;
+  return store_->Wait(move);
+}
+
 // For the device, waiting where that must be.
 absl::StatusOr<std::unique_ptr<Buffer>> StashPool::Obtain() {
   if (!free_.empty()) {
     FreeBuffer free = std::move(free_.back());
     free_.pop_back();
-    if (store_ != nullptr) store_->Wait(free.move).IgnoreError();
+    if (store_ != nullptr) Await(free.move).IgnoreError();
     return std::move(free.buffer);
   }
   if (store_ == nullptr || allocated_ < residents_) return Allocate();
@@ -126,7 +133,7 @@ absl::StatusOr<std::unique_ptr<Buffer>> StashPool::Obtain() {
 
 // An error of writing leaves it where it is.
 absl::StatusOr<std::unique_ptr<Buffer>> StashPool::Evict(Stash& stash) {
-  const absl::Status status = store_->Wait(std::exchange(stash.move, 0));
+  const absl::Status status = Await(std::exchange(stash.move, 0));
   // One that was being read has its copy still, whatever came of that.
   if (!std::exchange(stash.is_read, false) && !status.ok()) {
     slots_.push_back(std::exchange(stash.slot, -1));
@@ -159,7 +166,7 @@ bool StashPool::WriteNewest() {
     if (stash.in_use || stash.buffer == nullptr || stash.slot >= 0) continue;
     stash.slot = slots_.back();
     slots_.pop_back();
-    stash.move = store_->Write(stash.slot, stash.buffer->data());
+    stash.move = last_move_ = store_->Write(stash.slot, stash.buffer->data());
     return true;
   }
   return false;
@@ -185,7 +192,7 @@ void StashPool::ReadAhead() {
     if (buffer == nullptr) return;
     Stash& stash = away->second;
     stash.buffer = std::move(buffer);
-    stash.move = store_->Read(stash.slot, stash.buffer->data());
+    stash.move = last_move_ = store_->Read(stash.slot, stash.buffer->data());
     stash.is_read = true;
   }
 }

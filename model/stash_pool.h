@@ -49,6 +49,9 @@ class StashPool {
   float* data(Id id) const;                         // after Take until Keep, after Fetch until Give
   int64_t allocated() const { return allocated_; }  // buffers on the device, taken and free
   int64_t HeldBytes() const;                        // of them, and of the host
+  // How often it waited for a move beside which no pass had been computed: 0 where passes come in
+  // turn, however slow the store is.
+  int64_t exposed_moves() const { return exposed_; }
   // Gives the free ones back to the backend.
   void Trim();
 
@@ -76,6 +79,7 @@ class StashPool {
   void ReadAhead();
   bool IsDue(std::map<Id, Stash>::const_iterator away) const;
   std::unique_ptr<Buffer> ObtainAtOnce();
+  absl::Status Await(int64_t move);
   void Recycle(std::unique_ptr<Buffer> buffer, int64_t move);
   int64_t Spare() const {
     return std::ssize(free_) + std::max<int64_t>(0, residents_ - allocated_);
@@ -88,6 +92,8 @@ class StashPool {
   bool is_aligned_ = false;
   int64_t allocated_ = 0;
   Id last_ = 0;
+  int64_t last_move_ = 0, last_hidden_ = 0;  // begun; begun before the last pass ended
+  int64_t exposed_ = 0;
   std::map<Id, Stash> stashes_;
   std::vector<FreeBuffer> free_;
   std::vector<int32_t> slots_;         // free ones

@@ -111,6 +111,32 @@ TEST_CASE("Stash pool: beyond its room it takes more of the device, and gives th
   CHECK(pool->HeldBytes() == 0);
 }
 
+TEST_CASE("Stash pool: where passes come in turn every move is beside a pass", "[model][spill]") {
+  const DiskDirectory directory;
+  const auto backend = CreateReferenceBackend();
+  constexpr int kWindow = 8;
+  const int residents = GENERATE(2, 3, 4, 7);
+  const auto pool = *StashPool::Create(backend.get(), kFloats,
+                                       {residents, kWindow - residents, directory.path()});
+  const auto forward = [&](StashPool::Id id) {
+    REQUIRE(*pool->Take() == id);
+    Fill(*pool, id, kFloats, static_cast<float>(id));
+    pool->Keep(id);
+  };
+  for (StashPool::Id id = 1; id <= kWindow; ++id) forward(id);
+  int64_t after_some = 0;
+  for (StashPool::Id id = 1; id <= 60; ++id) {
+    REQUIRE(pool->Fetch(id).ok());
+    REQUIRE(IsFilled(*pool, id, kFloats, static_cast<float>(id)));
+    pool->Give(id);
+    forward(id + kWindow);
+    if (id == kWindow) after_some = pool->exposed_moves();
+  }
+  CHECK(after_some <= 2);
+  CHECK(pool->exposed_moves() == after_some);
+  CHECK(pool->allocated() == residents);
+}
+
 TEST_CASE("Stash pool: without parking it is a pool of buffers, and no file is opened",
           "[model][spill]") {
   const DiskDirectory directory;
