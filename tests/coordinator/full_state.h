@@ -86,8 +86,9 @@ inline RunState FullState() {
   const NodeId node = TestNodeId(3), other = TestNodeId(300);
   const Digest digest{{1, 2, 3}};
   RunState state;
-  const DeviceProfile device{"cpu",        "avx2",          12.5, int64_t{1} << 40, 25,
-                             "InfiniBand", int64_t{1} << 41};
+  const DeviceProfile device{
+      "cpu", "avx2", 12.5, int64_t{1} << 40, 25, "InfiniBand", int64_t{1} << 41, int64_t{1} << 37,
+      1e9};
   state.nodes[node] = {"tcp://10.0.0.1:1",
                        "east",
                        "0a",
