@@ -40,6 +40,10 @@ void CoordinatorActor::OnStart(Context& context) {
     links_.Add(pair.first, pair.second, reading.rtt_s, reading.bytes_per_s, started_).IgnoreError();
     probes_.NoteMeasured(pair);
   }
+  for (const LineFinding& finding : state_.lines) {
+    links_.AddLine(finding);
+    line_tests_.NoteFound(finding);
+  }
   for (const auto& [node, record] : state_.nodes) {
     heard_[node] = started_;
     context.ConnectPeer(node, "");

@@ -31,6 +31,7 @@
 #include "coordinator/acquaintances.h"
 #include "coordinator/coordinator_options.h"
 #include "coordinator/coordinator_parts.h"
+#include "coordinator/line_testing.h"
 #include "coordinator/probe_schedule.h"
 #include "coordinator/run_state.h"
 #include "coordinator/state_roots.h"
@@ -269,6 +270,8 @@ class CoordinatorActor final : public Actor {
   void RequestProbes(Context& context);
   void Ask(Context& context, const std::vector<ProbeSchedule::Pair>& pairs);
   bool MeasureDoubtful(Context& context, const std::vector<NodeId>& nodes);
+  bool TestLines(Context& context, const std::vector<NodeId>& nodes);  // ops_lines.cc
+  void TookTransfer(Context& context, const NodeId& from, const LinkReading& reading);
   void PlanWhenReady(Context& context);
   void PlanMade(Context& context);
   void AnnouncePlan(Context& context, const std::string& reason);
@@ -300,13 +303,13 @@ class CoordinatorActor final : public Actor {
   std::set<NodeId> greeted_;               // said Hello in this life
   std::set<NodeId> told_, told_of_death_;  // were sent a plan in this life; gone, heard, told so
   std::set<NodeId> active_;
-  std::deque<NodeId> reserve_;  // greeted, first come first
-
+  std::deque<NodeId> reserve_;               // greeted, first come first
   std::map<NodeId, Hello> asking_;           // of this life: waiting for the operator
   std::map<NodeId, Instant> dismissed_;      // told why, not hung up on yet
   std::map<std::string, int64_t> refusals_;  // of this life, by reason
 
   ProbeSchedule probes_;
+  LineTesting line_tests_;
   std::set<NodeId> probed_;      // those the schedule knows
   std::set<NodeId> untold_;      // whose coming, moving or going the others have not heard of
   bool is_partial_ = false;      // not everybody is told of everybody, from now on,
@@ -355,8 +358,7 @@ class CoordinatorActor final : public Actor {
   std::shared_ptr<Replanning> replanning_;
   std::string change_;   // since the last look at moves: what; empty: nothing
   Instant next_replan_;  // without one
-  using Looked = CoordinatorParts::Looked;
-  Looked looked_;
+  CoordinatorParts::Looked looked_;
   int64_t links_changed_ = 0;  // readings in training that differ from those before, speeds too
   std::map<NodeId, SpeedWatch> speeds_;
   // Of this life, while there is a plan: who left, who came, and how long how many were here.
@@ -364,13 +366,11 @@ class CoordinatorActor final : public Actor {
   double node_seconds_ = 0;
   std::optional<Instant> counted_from_;
   Instant counted_;
-  using Migration = CoordinatorParts::Migration;
-  std::optional<Migration> migration_;
+  std::optional<CoordinatorParts::Migration> migration_;
   std::map<int32_t, Instant> moved_at_;                 // by stage, the last; of this life
   std::map<ProbeSchedule::Pair, Instant> asked_again_;  // in training, the last time
   std::string logged_replan_;                           // what the last "replan" line said
-  using Export = CoordinatorParts::Export;
-  std::optional<Export> export_;
+  std::optional<CoordinatorParts::Export> export_;
   struct Writing;
   std::shared_ptr<Writing> writing_;
   JobId planning_job_ = 0, choosing_job_ = 0, replanning_job_ = 0, writing_job_ = 0;

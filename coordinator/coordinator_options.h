@@ -55,6 +55,8 @@ struct CoordinatorOptions {
   // Near links that are slower than others are measured again (LinkEstimator::Doubtful): what holds
   // up machines may have been in their way. Off where machines take no time.
   bool doubts_uneven = false;
+  // Who shares a line is measured before the plan (line_testing.h); else near nodes are taken to.
+  bool tests_lines = false;
   // Of more active nodes than that not everybody is told of everybody (acquaintances.h).
   size_t introduces_all_max = 40;
   // Whose tensors codec tables are of, where nodes train another model than config.model

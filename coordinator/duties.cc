@@ -165,7 +165,7 @@ void CoordinatorActor::PlanWhenReady(Context& context) {
     probes_.AskAgain();
     return;
   }
-  if (MeasureDoubtful(context, live)) return;
+  if (MeasureDoubtful(context, live) || TestLines(context, live)) return;
   PlannerInput input;
   input.config = options_.config;
   for (const NodeId& node : live) {
@@ -257,7 +257,7 @@ void CoordinatorActor::FinishWhenDone(Context& context) {
   }
   EmitFinished(context);  // after a restart too: the line may have been lost
   if (options_.model == nullptr) return Collected(context, "");
-  export_ = Export();
+  export_.emplace();
   ContinueExport(context);
 }
 

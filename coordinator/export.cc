@@ -22,7 +22,7 @@ constexpr int64_t kStageBytesMax = int64_t{1} << 36;
 // start.
 void CoordinatorActor::ContinueExport(Context& context) {
   if (writing_job_ != 0) return;
-  Export& e = *export_;
+  CoordinatorParts::Export& e = *export_;
   if (e.asking && context.now() - e.progress > kPatience) AskAnotherReplica(context);
   if (e.asking) return;
   std::vector<NodeId> replicas;
@@ -77,7 +77,7 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const ObjectChun
       message.object != absl::StrFormat("base/%d", export_->stage)) {
     return void(++refused_);
   }
-  Export& e = *export_;
+  CoordinatorParts::Export& e = *export_;
   if (message.total_bytes < 0) return AskAnotherReplica(context);  // it does not have it (yet)
   const auto have = static_cast<int64_t>(e.bytes.size());
   const int64_t size = SizeOf(message.values);
@@ -97,7 +97,7 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const ObjectChun
 }
 
 void CoordinatorActor::StageFetched(Context& context) {
-  Export& e = *export_;
+  CoordinatorParts::Export& e = *export_;
   const auto& stage = state_.plan->stages[static_cast<size_t>(e.stage)];
   const int64_t last_round = state_.RoundsCommitted(e.stage) - 1;
   // A stage of one replica averages with nobody: there is no digest to hold it to.
@@ -132,7 +132,7 @@ void CoordinatorActor::Exported(Context& context) {
   }
   if (!writing->last) {
     const int32_t next = export_->stage + 1;
-    export_ = Export();
+    export_.emplace();
     export_->stage = next;
     ContinueExport(context);
     return;

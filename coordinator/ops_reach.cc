@@ -64,6 +64,7 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const Reachabili
 void CoordinatorActor::On(Context& context, const NodeId& from, const LinkReading& message) {
   std::vector<ProbeSchedule::Pair> next;
   if (!IsSane(message)) return void(++refused_);
+  if (message.is_transfer) return TookTransfer(context, from, message);
   const bool is_asked = probes_.Answered({from, message.target}, context.now(), next);
   if (!is_asked) {
     // Unasked: what the run's own traffic has shown. That may be a share of the line, so only what

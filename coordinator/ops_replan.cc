@@ -226,8 +226,8 @@ void CoordinatorActor::StartReplan(Context& context) {
   const RunConfig config = Settled(options_.config, *state_.plan);
   next_replan_ = context.now() + Duration::Seconds(config.replan_s);
   const std::string reason = std::exchange(change_, "");
-  const Looked looked{state_.plan->version, links_changed_, Standbys(), AtWork(),
-                      RestingStages(context.now())};
+  const CoordinatorParts::Looked looked{state_.plan->version, links_changed_, Standbys(), AtWork(),
+                                        RestingStages(context.now())};
   if (std::exchange(looked_, looked) == looked) return;
   const int64_t soonest = SoonestFirstStep(config);  // a mover's first
   auto replanning = std::make_shared<Replanning>();
@@ -279,8 +279,9 @@ void CoordinatorActor::ReplanChosen(Context& context) {
   migration_.reset();
   if (!chosen.migrates) return;
   // Whoever died may be back at once, and is given its slot for less.
-  migration_ = Migration{chosen.moves, state_.plan->version,
-                         context.now() + Duration::Seconds(options_.config.node_silent_s)};
+  migration_ =
+      CoordinatorParts::Migration{chosen.moves, state_.plan->version,
+                                  context.now() + Duration::Seconds(options_.config.node_silent_s)};
 }
 
 // Not again what the last line said of the same plan.

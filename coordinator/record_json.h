@@ -114,6 +114,7 @@ inline void from_json(const nlohmann::json& json, PipelinePlan& plan) {
   if (json.contains("absent")) json.at("absent").get_to(plan.absent);
 }
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkReading, target, rtt_s, bytes_per_s)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LineFinding, members, alone, together)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Participant, node, tokens, digest)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PieceState, piece, before, after)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SumCheck, stage, round, shape, reducer, checker, drawn, sum,

@@ -55,6 +55,14 @@ struct ConfiguredLink {
   double mbps = 0;  // of one pair of nodes; 0: no limit
 };
 
+// Nodes that were tested for a line that they share (routing/access_lines.h).
+struct ReportHouse {
+  std::vector<std::string> nodes;
+  std::vector<std::string> sharing;
+  double mbps = 0;  // that the sharing carry together
+  std::string Text() const;
+};
+
 struct ReportStage {
   int64_t first_layer = 0;
   int64_t last_layer = 0;  // layers [first_layer, last_layer)
@@ -148,7 +156,8 @@ struct RunReport {
   std::vector<ReportNode> nodes;  // ordered by region, then id
   std::vector<ReportStage> stages;
   ReportOuter outer;
-  std::map<std::pair<std::string, std::string>, ReportLink> links;           // (from, to)
+  std::map<std::pair<std::string, std::string>, ReportLink> links;  // (from, to)
+  std::vector<ReportHouse> houses;
   std::map<std::pair<std::string, std::string>, ConfiguredLink> configured;  // by region
   std::vector<ReportRound> rounds;              // ordered by stage, then round
   std::map<int64_t, OlderRounds> older_rounds;  // by stage

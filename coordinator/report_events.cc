@@ -134,6 +134,8 @@ void EventFold::OnEvent(const std::string& kind, const json& event) {
     if (seed != event.end() && seed->is_number_integer()) report_.seed = seed->get<uint64_t>();
   } else if (kind == "link") {
     OnLink(event);
+  } else if (kind == "line") {
+    OnHouse(event);
   } else if (kind == "step" || kind == "steps") {
     OnStep(event, kind == "steps");
   } else if (kind == "left_out" && TextAt(event, "of") == "round") {
@@ -194,6 +196,19 @@ void EventFold::OnLink(const json& event) {
   report_.links[{TextAt(event, "from"), TextAt(event, "to")}] = {
       NumberAt(event, "rtt_ms"), NumberAt(event, "mbps"), IsTrue(event, "relayed"),
       now_s_ - std::max(0.0, NumberAt(event, "age_s"))};
+}
+
+// Of a house that has grown the older word is no more.
+void EventFold::OnHouse(const json& event) {
+  const ReportHouse house{TextsAt(event, "nodes"), TextsAt(event, "sharing"),
+                          NumberAt(event, "mbps")};
+  std::erase_if(report_.houses, [&](const ReportHouse& known) {
+    return std::ranges::all_of(known.nodes, [&](const std::string& node) {
+      return std::ranges::find(house.nodes, node) != house.nodes.end();
+    });
+  });
+  report_.houses.push_back(house);
+  Tell("line", house.Text() + ".");
 }
 
 void EventFold::OnPlan(const json& event) {

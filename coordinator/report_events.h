@@ -43,6 +43,7 @@ class EventFold {
   void OnRoundSum(const nlohmann::json& event);
   void OnApplied(const nlohmann::json& event);
   void OnLink(const nlohmann::json& event);
+  void OnHouse(const nlohmann::json& event);
   void OnTrace(const nlohmann::json& event);
   void OnScreened(const std::string& node, const nlohmann::json& event);
   bool OnCheckpoint(const std::string& kind, const nlohmann::json& event);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/str_join.h"
 #include "common/status.h"
 #include "coordinator/report_page.h"
 
@@ -25,6 +26,15 @@ const ConfiguredLink* RunReport::ConfiguredBetween(const std::string& from,
                                                    const std::string& to) const {
   const auto found = configured.find({RegionOf(*this, from), RegionOf(*this, to)});
   return found == configured.end() ? nullptr : &found->second;
+}
+
+std::string ReportHouse::Text() const {
+  if (sharing.empty()) {
+    return absl::StrFormat("%s are near each other, and each has a line of its own",
+                           absl::StrJoin(nodes, ", "));
+  }
+  return absl::StrFormat("%s share one line to the others, of %.1f Mbit/s",
+                         absl::StrJoin(sharing, ", "), mbps);
 }
 
 LinkAccuracy AccuracyOf(const RunReport& report) {

@@ -203,6 +203,7 @@ std::string LinkTable(const RunReport& report) {
   }
   std::string note = report.configured.empty() ? "" : LinkAccuracyText(AccuracyOf(report)) + ". ";
   if (note == ". ") note.clear();
+  for (const ReportHouse& house : report.houses) note += house.Text() + ". ";
   note = "<p class=\"muted\">" + EscapeHtml(note + ReadingsText(report)) + "</p>";
   return Scrolled("links", "<table class=\"links\"><thead>" + head + "</tr></thead><tbody>" + body +
                                "</tbody></table>") +

@@ -4,6 +4,7 @@
 
 #include "common/status.h"
 #include "coordinator/cohort_listing.h"
+#include "coordinator/link_records.h"
 #include "coordinator/record_json.h"
 #include "pipeline/plan/route.h"
 
@@ -195,11 +196,6 @@ absl::Status ApplyToNode(const std::string& kind, const Json& json, RunState& st
   return absl::OkStatus();
 }
 
-void ApplyLink(const Json& json, RunState& state) {
-  const auto reading = json.at("reading").get<LinkReading>();
-  state.links[{json.at("from").get<NodeId>(), reading.target}] = reading;
-}
-
 absl::Status ApplyParsed(const Json& json, RunState& state) {
   const std::string kind = json.at("kind");
   if (kind == "admitted") {
@@ -212,7 +208,9 @@ absl::Status ApplyParsed(const Json& json, RunState& state) {
   } else if (RunOrders::Owns(kind)) {
     state.orders.Apply(json);
   } else if (kind == "link") {
-    ApplyLink(json, state);
+    ApplyLinkRecord(json, state);
+  } else if (kind == "line") {
+    SKERRY_RETURN_IF_ERROR(ApplyLineRecord(json, state));
   } else if (kind == "plan") {
     return ApplyPlan(json, state);
   } else if (kind == "commit") {
@@ -323,9 +321,6 @@ std::string ReachRecord(const Reachability& found) {
     tried.push_back({{"endpoint", one.endpoint}, {"answered", one.answered}});
   return Json{{"kind", "reach"}, {"node", found.node}, {"seen", found.seen}, {"tried", tried}}
       .dump();
-}
-std::string LinkRecord(const NodeId& from, const LinkReading& reading) {
-  return Json{{"kind", "link"}, {"from", from}, {"reading", reading}}.dump();
 }
 std::string PlanRecord(const PipelinePlan& plan, double predicted_step_s, double lower_bound_s) {
   return Json{{"kind", "plan"},

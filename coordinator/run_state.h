@@ -32,6 +32,7 @@
 #include "coordinator/admission.h"
 #include "coordinator/hidden_time.h"
 #include "coordinator/run_orders.h"
+#include "routing/access_lines.h"
 #include "wire/message/message.h"
 
 namespace skerry {
@@ -97,6 +98,7 @@ class RunState {
   std::map<NodeId, Traffic> traffic;  // as of its last record; heartbeats go further
   std::map<std::string, int64_t> ticket_uses;
   std::map<std::pair<NodeId, NodeId>, LinkReading> links;  // (from, target), the latest
+  std::vector<LineFinding> lines;  // of nodes of several, the last one counts
   std::optional<PipelinePlan> plan;
   double predicted_step_s = 0;
   double lower_bound_s = 0;
@@ -150,6 +152,7 @@ class RunState {
 std::string AdmittedRecord(const NodeId& node, const NodeRecord& record);
 std::string ReachRecord(const Reachability& found);
 std::string LinkRecord(const NodeId& from, const LinkReading& reading);
+std::string LineRecord(const LineFinding& finding);
 std::string PlanRecord(const PipelinePlan& plan, double predicted_step_s, double lower_bound_s);
 std::string CommitRecord(const RoundCommit& commit);
 std::string AppliedRecord(const NodeId& node, const RoundApplied& applied);

@@ -207,6 +207,7 @@ absl::Status MakeActor(Serving& serving) {
   options.probes_at_once = serving.options.probes_at_once;
   options.tests_reach = true;
   options.doubts_uneven = true;
+  options.tests_lines = true;
   SKERRY_ASSIGN_OR_RETURN(
       serving.archive,
       OpenArchive(serving.run.directory.path, [&seat = *serving.seat] { return seat.MayAct(); }));

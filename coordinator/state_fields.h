@@ -54,8 +54,13 @@ auto FieldsOf(Is<Traffic> auto& of) {
   return std::tie(ended_sent, ended_received, sent, received);
 }
 auto FieldsOf(Is<LinkReading> auto& of) {
-  auto& [target, rtt_s, bytes_per_s] = of;
-  return std::tie(target, rtt_s, bytes_per_s);
+  auto& [target, rtt_s, bytes_per_s, is_transfer] = of;
+  return std::tie(target, rtt_s, bytes_per_s, is_transfer);
+}
+
+auto FieldsOf(Is<LineFinding> auto& of) {
+  auto& [members, alone, together] = of;
+  return std::tie(members, alone, together);
 }
 
 // ---- the plan ----------------------------------------------------------------------------------
@@ -133,14 +138,14 @@ auto FieldsOf(Is<CheckpointRecord> auto& of) {
 }
 
 auto FieldsOf(Is<RunState> auto& of) {
-  auto& [nodes, lives, started, evicted, admission, orders, traffic, ticket_uses, links, plan,
-         predicted_step_s, lower_bound_s, migrations, moved, commits, base_digests, credits,
+  auto& [nodes, lives, started, evicted, admission, orders, traffic, ticket_uses, links, lines,
+         plan, predicted_step_s, lower_bound_s, migrations, moved, commits, base_digests, credits,
          applied, hidden, rounds_screened, odd, losses, written_off, tokens, finished, exported,
          checkpoints, generations, resumed, lost, rewinds, rewound_tokens] = of;
   return std::tie(nodes, lives, started, evicted, admission, orders, traffic, ticket_uses, links,
-                  plan, predicted_step_s, lower_bound_s, migrations, moved, commits, base_digests,
-                  credits, applied, hidden, rounds_screened, odd, losses, written_off, tokens,
-                  finished, exported, checkpoints, generations, resumed, lost, rewinds,
+                  lines, plan, predicted_step_s, lower_bound_s, migrations, moved, commits,
+                  base_digests, credits, applied, hidden, rounds_screened, odd, losses, written_off,
+                  tokens, finished, exported, checkpoints, generations, resumed, lost, rewinds,
                   rewound_tokens);
 }
 

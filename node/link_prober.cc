@@ -33,7 +33,7 @@ double RateOf(double bytes, std::span<const Duration> came) {
 }  // namespace
 
 void LinkProber::SendVolley(Context& context) {
-  const bool is_padded = HasRoundTrip();
+  const bool is_padded = request_->is_transfer || HasRoundTrip();
   const int count = is_padded && pings_ == Pings::kTrains ? kTrainPings : 1;
   if (const int64_t padding = is_padded ? NextPadding() : padding_; padding != padding_) {
     padding_ = padding;
@@ -53,6 +53,7 @@ void LinkProber::SendVolley(Context& context) {
 
 // No larger than what passes in kLongest.
 int64_t LinkProber::NextPadding() const {
+  if (request_->is_transfer) return request_->bytes;
   if (rates_.empty()) return std::min(kFirstPaddingBytes, request_->bytes);
   // On a far line a rate is that of the window at first, and the line carries far more.
   const Duration longest = looks_ ? std::max(kLongest, RoundTrip() * kOpeningRoundTrips) : kLongest;
@@ -62,7 +63,8 @@ int64_t LinkProber::NextPadding() const {
 
 void LinkProber::OnRequest(Context& context, const ProbeRequest& request) {
   request_ = request;
-  request_->bytes = std::clamp<int64_t>(request.bytes, 1, kPaddingBytesMax);
+  const int64_t most = request.is_transfer ? kTransferBytesMax : kPaddingBytesMax;
+  request_->bytes = std::clamp<int64_t>(request.bytes, 1, most);
   empty_.clear();
   rates_.clear();
   soonest_.clear();
@@ -133,6 +135,20 @@ void LinkProber::KeepSoonest() {
   }
 }
 
+LinkReading LinkProber::TransferReading() {
+  const NodeId target = std::exchange(request_, {})->target;
+  const auto known = read_.find(target);
+  const double rtt_s = known == read_.end() ? 0 : known->second.rtt_s;
+  // Of a train the first quarter is passed over, in which windows open.
+  constexpr size_t kPassedOver = kTrainPings / 4;
+  const bool is_train = pings_ == Pings::kTrains;
+  const double began_s = is_train ? volley_.answered[kPassedOver - 1].seconds() : rtt_s;
+  const double share = is_train ? 1 - static_cast<double>(kPassedOver) / kTrainPings : 1;
+  const double bytes = share * static_cast<double>(padding_);
+  const double took_s = volley_.answered.back().seconds() - began_s;
+  return {target, rtt_s, bytes / std::max(took_s, bytes / kBelievedMost), true};
+}
+
 std::optional<LinkReading> LinkProber::OnPong(Context& context, const NodeId& from,
                                               const Pong& pong,
                                               const std::optional<LinkReading>& shown) {
@@ -140,6 +156,7 @@ std::optional<LinkReading> LinkProber::OnPong(Context& context, const NodeId& fr
     return std::nullopt;
   volley_.answered.push_back(context.now() - volley_.sent);
   if (!volley_.open.empty()) return std::nullopt;
+  if (request_->is_transfer) return TransferReading();
   if (volley_.is_padded) {
     KeepSoonest();
     padded_bytes_ += padding_;

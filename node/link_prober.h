@@ -18,6 +18,9 @@
 // that still grew at the end was TCP's window's and not the line's. What a long transfer would get
 // lies between it and the stock window per round trip: some more growth is believed.
 //
+// A transfer (ProbeRequest::is_transfer) is one train, or one ping, of all that is asked for. Its
+// rate is that of its last three quarters, whatever was in its way: that is the question.
+//
 // Where the host says what the bulk of these pings has shown (how fast bursts came at the other
 // end, the shortest round trip), the better of the two counts.
 //
@@ -47,7 +50,7 @@ class LinkProber {
   static constexpr int kPaddedPingsMax = 4;
   static constexpr int64_t kManyRoundTrips = 32, kOpeningRoundTrips = 16;
   static constexpr int64_t kFirstPaddingBytes = 256 << 10;
-  static constexpr int64_t kPaddingBytesMax = 4 << 20;
+  static constexpr int64_t kPaddingBytesMax = 4 << 20, kTransferBytesMax = 8 << 20;
   static constexpr int64_t kPaddingGrowth = 4;
   static constexpr Duration kLongest = Duration::Seconds(1);
   // What one flow of stock Linux carries per round trip.
@@ -77,6 +80,7 @@ class LinkProber {
   };
 
   void SendVolley(Context& context);
+  LinkReading TransferReading();
   bool HasRoundTrip() const;
   Duration RoundTrip() const;
   double Rate() const;  // that the last volleys show

@@ -81,6 +81,7 @@ void Evaluator::Reset() {
   end_ = 0;
   is_usable_ = true;
   std::fill(link_free_.begin(), link_free_.end(), 0.0);
+  line_free_.assign(fleet_.line_s.size(), 0.0);
   for (int32_t slot = 0; slot < workload_.slots(); ++slot) {
     Server& server = servers_[static_cast<size_t>(slot)];
     server.ready.clear();
@@ -157,7 +158,10 @@ void Evaluator::Send(double now, int32_t microbatch, int32_t from_hop, int32_t t
   if (from_slot == to_slot) return Schedule(now, arrives);
   const size_t pair = fleet_.Pair((*placement_)[static_cast<size_t>(from_slot)],
                                   (*placement_)[static_cast<size_t>(to_slot)]);
-  double& uplink_free = servers_[static_cast<size_t>(from_slot)].uplink_free;
+  const int32_t line = fleet_.LineOf((*placement_)[static_cast<size_t>(from_slot)],
+                                     (*placement_)[static_cast<size_t>(to_slot)]);
+  double& uplink_free = line < 0 ? servers_[static_cast<size_t>(from_slot)].uplink_free
+                                 : line_free_[static_cast<size_t>(line)];
   double& downlink_free = servers_[static_cast<size_t>(to_slot)].downlink_free;
   const size_t way =
       first_way_[static_cast<size_t>(microbatch)] + 2 * static_cast<size_t>(from_hop);

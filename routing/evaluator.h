@@ -8,7 +8,8 @@
 // when it has done all its visits of the present one, and its optimizer's step. A link carries one
 // message after another, bytes / its rate each, then a message travels rtt / 2 while the next one
 // is sent. Messages on different links share the lines of their nodes (node_lines.h), which carry
-// one after another as well: a line is never held up by a link slower than itself.
+// one after another as well: a line is never held up by a link slower than itself. What nodes that
+// share a line (Fleet::line_of) send to others goes through that one.
 //
 // Used in the inner loop of the placement search: about 0.1 µs per event, no allocation after the
 // first call with equal sizes. Deterministic: ties in time go by order of creation.
@@ -54,7 +55,25 @@ struct Fleet {
   // [stages, n] seconds of the optimizer's step besides Workload::step_flops, where the node's host
   // makes it; empty: none
   std::vector<double> host_step_s = {};
+  // [n] the line through which a node sends to those that do not share it (LinkMatrix::LineOf);
+  // −1: not known; empty: of nobody. [lines] the seconds that a boundary payload keeps it; 0: no
+  // more is known than the links say.
+  std::vector<int32_t> line_of = {};
+  std::vector<double> line_s = {};
   int32_t size() const { return static_cast<int32_t>(gflops.size()); }
+  // The line that a message goes through besides those of its nodes; −1: none.
+  int32_t LineOf(int32_t from, int32_t to) const {
+    if (line_of.empty()) return -1;
+    const int32_t line = line_of[static_cast<size_t>(from)];
+    return line == line_of[static_cast<size_t>(to)] ? -1 : line;
+  }
+  // How long a boundary payload keeps that line, or without one the link.
+  double LineSeconds(int32_t from, int32_t to) const {
+    const int32_t line = LineOf(from, to);
+    const double line_seconds = line < 0 ? 0 : line_s[static_cast<size_t>(line)];
+    const double link_s = wire_s[Pair(from, to)];
+    return line_seconds > 0 && line_seconds < link_s ? line_seconds : link_s;
+  }
   double ShareOf(size_t pair) const { return share.empty() ? 1 : share[pair]; }
   double RepeatsOf(int32_t stage, int32_t node) const {
     return repeats.empty() ? 0 : repeats[Pair(stage, node)];
@@ -203,7 +222,7 @@ class Evaluator {
   // slot of the tour, + 1 to the one before.
   std::vector<int32_t> ways_;
   std::vector<size_t> first_way_;
-  std::vector<double> link_free_;
+  std::vector<double> link_free_, line_free_;
   std::vector<Due> due_;  // a heap of degree kHeapDegree, earliest first
   std::vector<Event> events_;
   std::vector<uint32_t> free_events_;

@@ -115,7 +115,12 @@ LinkMatrix LinkEstimator::Estimate(const std::vector<NodeId>& nodes, Instant now
   }
   CleanLinks({.suspect_log = kSuspectLog, .rtt_floor_s = kRttFloor, .believe_after = kBelieveAfter},
              links);
+  SetLines(lines_, &links);
   return links;
+}
+
+void LinkEstimator::AddLine(const LineFinding& finding) {
+  lines_.push_back(finding);
 }
 
 std::vector<std::pair<NodeId, NodeId>> LinkEstimator::Doubtful(const std::vector<NodeId>& nodes,

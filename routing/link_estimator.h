@@ -31,6 +31,7 @@
 #include "absl/status/status.h"
 #include "common/ids.h"
 #include "common/instant.h"
+#include "routing/access_lines.h"
 #include "routing/topology.h"
 
 namespace skerry {
@@ -54,6 +55,9 @@ class LinkEstimator {
                         Instant at);
   // A probe of this direction got no answer; undone by the next reading.
   void AddUnanswered(const NodeId& from, const NodeId& to);
+
+  // Who shares a line, for the matrices below.
+  void AddLine(const LineFinding& finding);
 
   // Estimates for these nodes (ascending).
   LinkMatrix Estimate(const std::vector<NodeId>& nodes, Instant now) const;
@@ -88,6 +92,7 @@ class LinkEstimator {
   static LinkEstimate MedianOf(const History& history, Instant now);
 
   std::map<Pair, History> histories_;
+  std::vector<LineFinding> lines_;
 };
 
 }  // namespace skerry

@@ -59,7 +59,21 @@ NodeLines LinesOf(const Fleet& fleet) {
     }
     side.Fill(i, [&](size_t k) -> double& { return lines.down_s[k * n + i]; });
   }
+  for (size_t pair = 0; pair < n * n; ++pair) {
+    const auto from = static_cast<int32_t>(pair / n), to = static_cast<int32_t>(pair % n);
+    lines.up_s[pair] = std::min(lines.up_s[pair], fleet.LineSeconds(from, to));
+  }
   return lines;
+}
+
+void SetLines(const LinkMatrix& links, const std::vector<int32_t>& index_of_node,
+              double boundary_bytes, Fleet* fleet) {
+  if (links.lines() == 0) return;
+  for (const int32_t node : index_of_node) fleet->line_of.push_back(links.LineOf(node));
+  for (int32_t line = 0; line < links.lines(); ++line) {
+    const double rate = links.LineRate(line);
+    fleet->line_s.push_back(rate > 0 ? boundary_bytes / rate : 0);
+  }
 }
 
 }  // namespace skerry

@@ -5,10 +5,15 @@
 // a line of 400 or more: a message on the slower link takes as long as the link says, but keeps the
 // line for a tenth of that, and another goes out beside it. So the line is as fast as the fastest
 // reading; of links that are at least kLineReach as far, since near nodes (one house, one region)
-// are not reached over the line that leads to far ones.
+// are not reached over the line that leads to far ones. Of a line that was measured to be shared
+// (access_lines.h) it is known what it carries.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "routing/evaluator.h"
+#include "routing/topology.h"
 
 namespace skerry {
 
@@ -16,5 +21,9 @@ inline constexpr double kLineReach = 0.25;
 
 // O(n² log n).
 NodeLines LinesOf(const Fleet& fleet);
+
+// What is known of the lines that nodes share; nodes of the fleet by their index in the matrix.
+void SetLines(const LinkMatrix& links, const std::vector<int32_t>& index_of_node,
+              double boundary_bytes, Fleet* fleet);
 
 }  // namespace skerry

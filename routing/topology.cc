@@ -27,6 +27,22 @@ LinkEstimate& LinkMatrix::At(int32_t from, int32_t to) {
   return const_cast<LinkEstimate&>(std::as_const(*this).At(from, to));
 }
 
+int32_t LinkMatrix::LineOf(int32_t node) const {
+  SKERRY_CHECK(node >= 0 && node < size());
+  return line_of_.empty() ? -1 : line_of_[static_cast<size_t>(node)];
+}
+
+int32_t LinkMatrix::AddLine(double bytes_per_s) {
+  line_rates_.push_back(bytes_per_s);
+  return static_cast<int32_t>(line_rates_.size()) - 1;
+}
+
+void LinkMatrix::SetLine(int32_t node, int32_t line) {
+  SKERRY_CHECK(node >= 0 && node < size() && line < std::ssize(line_rates_));
+  line_of_.resize(nodes_.size(), -1);
+  line_of_[static_cast<size_t>(node)] = line;
+}
+
 void LinkMatrix::Set(const NodeId& from, const NodeId& to, double rtt_s, double bytes_per_s) {
   LinkEstimate& link = At(IndexOf(from), IndexOf(to));
   link = {};

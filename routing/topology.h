@@ -50,9 +50,20 @@ class LinkMatrix {
   // A measured link, for matrices made by hand. Both nodes must be in the matrix.
   void Set(const NodeId& from, const NodeId& to, double rtt_s, double bytes_per_s);
 
+  // The line through which a node leaves for those that do not share it, as far as that was
+  // measured (access_lines.h): nodes of one number share, of others do not; −1: not known.
+  int32_t LineOf(int32_t node) const;
+  // What a line carries of all who share it, bytes/s; 0: no more is known than the links say.
+  double LineRate(int32_t line) const { return line_rates_[static_cast<size_t>(line)]; }
+  int32_t lines() const { return static_cast<int32_t>(line_rates_.size()); }
+  int32_t AddLine(double bytes_per_s);  // its number
+  void SetLine(int32_t node, int32_t line);
+
  private:
   std::vector<NodeId> nodes_;
   std::vector<LinkEstimate> links_;  // [size, size], row = from
+  std::vector<int32_t> line_of_;     // [size]; empty: nothing is known
+  std::vector<double> line_rates_;   // [lines]
 };
 
 }  // namespace skerry

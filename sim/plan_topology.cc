@@ -1,8 +1,11 @@
 #include "sim/plan_topology.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "common/status.h"
+#include "routing/access_lines.h"
 #include "routing/link_estimator.h"
 
 namespace skerry {
@@ -36,6 +39,26 @@ Way WayOf(const NetworkSpec& network, int32_t from, int32_t to) {
   return way;
 }
 
+// What the tests of these links find where nothing but access lines is shared.
+std::vector<LineFinding> FindingsOf(const NetworkSpec& network, const LinkMatrix& links) {
+  const auto site_of = [&](const NodeId& node) {
+    return network.site_of_node[static_cast<size_t>(links.IndexOf(node)) + 1];
+  };
+  std::vector<LineFinding> findings;
+  for (const LineTest& test : LineTestsOf(links, {})) {
+    LineFinding finding{test.members, test.rates, test.rates};
+    std::map<int32_t, double> sending;
+    for (const NodeId& member : test.members) ++sending[site_of(member)];
+    for (size_t i = 0; i < test.members.size(); ++i) {
+      const int32_t site = site_of(test.members[i]);
+      const double up = network.sites[static_cast<size_t>(site)].up_bytes_per_s;
+      if (up > 0) finding.together[i] = std::min(test.rates[i], up / sending[site]);
+    }
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
 }  // namespace
 
 absl::StatusOr<Topology> TopologyOf(const Scenario& scenario, const RunConfig& run) {
@@ -63,7 +86,9 @@ absl::StatusOr<Topology> TopologyOf(const Scenario& scenario, const RunConfig& r
                                            way.bytes_per_s, Instant()));
     }
   }
-  topology.input.links = estimator.Estimate(topology.input.nodes, Instant());
+  LinkMatrix& links = topology.input.links;
+  links = estimator.Estimate(topology.input.nodes, Instant());
+  if (scenario.tests_lines) SetLines(FindingsOf(scenario.network, links), &links);
   return topology;
 }
 

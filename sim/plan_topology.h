@@ -3,7 +3,8 @@
 //
 // A reading is what an idle link gives a node's probe: the round trip of both ways, and the least
 // of the sender's uplink, the receiver's downlink, the path, the cap of a flow and the window per
-// round trip.
+// round trip. Nodes of one site that may share its line are known to, as if tested
+// (routing/access_lines.h), if the scenario's coordinator tests.
 #pragma once
 
 #include <string>

@@ -16,7 +16,7 @@ void ScenarioNodesReader::Read(Scenario& scenario) {
   if (groups.empty())
     document_.Root().Fail("nodes", "there are no nodes: want [[nodes]] with region and count");
   for (TomlTable* group : groups) ReadGroup(*group, scenario);
-  ReadCoordinator();
+  ReadCoordinator(scenario);
   CheckChurn(scenario);
 }
 
@@ -165,7 +165,7 @@ void ScenarioNodesReader::PlaceNodes(TomlTable& table, const std::string& group,
   }
 }
 
-void ScenarioNodesReader::ReadCoordinator() {
+void ScenarioNodesReader::ReadCoordinator(Scenario& scenario) {
   TomlTable& table = document_.Section("coordinator");
   NetworkSpec& network = network_.network();
   int32_t region = 0;
@@ -175,6 +175,7 @@ void ScenarioNodesReader::ReadCoordinator() {
     region = network.sites[static_cast<size_t>(network.site_of_node[1])].region;
   }
   network.site_of_node[0] = network_.AddSite(table, "coordinator", region);
+  scenario.tests_lines = table.Boolean("tests_lines").value_or(scenario.tests_lines);
 }
 
 void ScenarioNodesReader::CheckChurn(const Scenario& scenario) {

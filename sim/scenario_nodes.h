@@ -29,7 +29,7 @@ class ScenarioNodesReader {
   ScenarioNode ReadNode(TomlTable& table, Scenario& scenario);
   // The sites of `count` nodes, one each or all the same.
   void PlaceNodes(TomlTable& table, const std::string& group, size_t count);
-  void ReadCoordinator();
+  void ReadCoordinator(Scenario& scenario);
   void CheckChurn(const Scenario& scenario);
 
   TomlDocument& document_;

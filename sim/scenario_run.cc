@@ -34,6 +34,7 @@ VirtualRunOptions OptionsOf(const Scenario& scenario, const ScenarioRunOptions& 
   run.keep_events = options.keep_events;
   run.limit = scenario.horizon;
   run.network = scenario.network;
+  run.tests_lines = scenario.tests_lines;
   for (size_t i = 0; i < scenario.nodes.size(); ++i) {
     const ScenarioNode& node = scenario.nodes[i];
     run.nodes.push_back({scenario.RegionOf(static_cast<int32_t>(i) + 1),

@@ -204,6 +204,7 @@ std::unique_ptr<Actor> VirtualRun::MakeCoordinator(const std::vector<std::string
   if (options_.exports) options.model = sink_.get();
   options.checkpoints = MakeArchive();
   options.plans_quickly = options_.plans_quickly;
+  options.tests_lines = options_.tests_lines;
   if (options_.introduces_few) options.introduces_all_max = 0;
   if (options_.math == VirtualMath::kModelled) options.follow_sum = ModelledStage::FollowSum;
   if (options_.math == VirtualMath::kTiny) options.trained_model = TinyOf(options_.config).model;

@@ -62,6 +62,7 @@ struct VirtualRunOptions {
   bool stops_at_violation = false;
   // As in a large fleet: nodes are told only of whom they need, and hear nobody else.
   bool introduces_few = false;
+  bool tests_lines = false;    // CoordinatorOptions::tests_lines
   bool signs = false;          // statements of sums (sim/simulated_signature.h)
   bool plans_quickly = false;  // any sound plan will do (PlannerInput::is_quick)
   // Journal records of the coordinator from before: who was admitted, the plan. Nodes start anew.

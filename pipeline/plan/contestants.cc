@@ -14,6 +14,7 @@
 #include "pipeline/plan/workload.h"
 #include "routing/canonical_order.h"
 #include "routing/cost_model.h"
+#include "routing/node_lines.h"
 
 namespace skerry {
 namespace {
@@ -39,6 +40,7 @@ Fleet FleetOf(const PlannerInput& input, const Contestants& contestants) {
       fleet.wire_s[i * n + j] = link.usable() ? payload / link.bytes_per_s : never;
     }
   }
+  SetLines(input.links, contestants.link_index, payload, &fleet);
   return fleet;
 }
 
@@ -86,6 +88,8 @@ Contestants Canonical(const PlannerInput& input) {
       uint64_t& pair = pairs[i * n + j];
       pair = link.usable() ? HashOf(link.rtt_s, link.bytes_per_s) : 0;
       if (AreNear(input, from, to)) pair = Mix64(pair);
+      const int32_t line = input.links.LineOf(from);
+      if (line >= 0 && line == input.links.LineOf(to)) pair = Mix64(pair + 1);
     }
   }
   Contestants contestants;

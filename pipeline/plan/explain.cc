@@ -1,6 +1,8 @@
 #include "pipeline/plan/explain.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -67,6 +69,22 @@ std::string CohortLine(const PipelinePlan& plan, const PlanFigures& figures) {
       figures.speakers, replicas, figures.ring_s);
 }
 
+// Who shares a line, of lines that several share.
+std::string LinesText(const LinkMatrix& links) {
+  std::map<int32_t, std::vector<std::string>> sharing;
+  for (int32_t node = 0; node < links.size(); ++node) {
+    const int32_t line = links.LineOf(node);
+    if (line >= 0) sharing[line].push_back(links.nodes()[static_cast<size_t>(node)].Short());
+  }
+  std::string text;
+  for (const auto& [line, nodes] : sharing) {
+    if (nodes.size() < 2) continue;
+    text += absl::StrFormat("%s share one line to the others, of %.1f Mbit/s\n",
+                            absl::StrJoin(nodes, ", "), links.LineRate(line) * 8e-6);
+  }
+  return text;
+}
+
 size_t LongestPath(const PipelinePlan& plan) {
   size_t longest = 0;
   for (const Path& path : plan.paths) longest = std::max(longest, path.size());
@@ -129,7 +147,7 @@ std::string ExplainPlan(const PipelinePlan& plan, const RunConfig& config, const
       "lower bounds: %.3f s for this placement, %.3f s for any; the first of %d placements tried "
       "took %.3f s\n",
       figures.placement_bound_s, figures.any_bound_s, figures.evaluations, figures.first_s);
-  return text + LinkLine(links);
+  return text + LinkLine(links) + LinesText(links);
 }
 
 }  // namespace skerry

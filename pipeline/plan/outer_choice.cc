@@ -48,12 +48,19 @@ struct Line {
   double seconds_per_bit = 0;  // of all their deltas
 };
 
-// By slot, which line it leaves through: one who is so near another as only nodes of one local
-// network are shares the other's. A wrong guess is one of machines that a provider put side by side
-// and gave a line each; then δ is longer than it need be.
+bool IsMeasured(const PlacementProblem& problem, const Placement& placement, size_t slot) {
+  const std::vector<int32_t>& line_of = problem.fleet.line_of;
+  return !line_of.empty() && line_of[static_cast<size_t>(placement[slot])] >= 0;
+}
+
+// By slot, which line it leaves through. Where that was not measured (Fleet::line_of) one who is so
+// near another as only nodes of one local network are shares the other's. A wrong guess is one of
+// machines that a provider put side by side and gave a line each; then δ is longer than it need be.
 std::vector<size_t> LineOfSlots(const PlacementProblem& problem, const Placement& placement) {
   std::vector<size_t> line(placement.size());
-  const auto is_near = [&](size_t a, size_t b) {
+  const auto shares = [&](size_t a, size_t b) {
+    if (IsMeasured(problem, placement, a) && IsMeasured(problem, placement, b))
+      return problem.fleet.LineOf(placement[a], placement[b]) < 0;
     const double there = problem.fleet.latency_s[problem.fleet.Pair(placement[a], placement[b])];
     const double back = problem.fleet.latency_s[problem.fleet.Pair(placement[b], placement[a])];
     return std::max(there, back) <= kLocalLatencyS;
@@ -61,7 +68,7 @@ std::vector<size_t> LineOfSlots(const PlacementProblem& problem, const Placement
   for (size_t slot = 0; slot < placement.size(); ++slot) {
     line[slot] = slot;
     for (size_t other = 0; other < slot; ++other) {
-      if (line[other] == line[slot] || !is_near(slot, other)) continue;
+      if (line[other] == line[slot] || !shares(slot, other)) continue;
       const auto [kept, gone] = std::minmax(line[slot], line[other]);
       std::replace(line.begin(), line.begin() + static_cast<std::ptrdiff_t>(slot) + 1, gone, kept);
     }
@@ -79,9 +86,10 @@ std::vector<double> UplinkSeconds(const PlacementProblem& problem, const Placeme
     if (from == to) return;
     const auto sender = static_cast<size_t>(from), receiver = static_cast<size_t>(to);
     const size_t pair = problem.fleet.Pair(placement[sender], placement[receiver]);
-    const double takes_s = problem.fleet.wire_s[pair] / workload.steps;
-    seconds[sender] += takes_s;
-    if (line_of[sender] != line_of[receiver]) (*lines)[line_of[sender]].busy_s += takes_s;
+    seconds[sender] += problem.fleet.wire_s[pair] / workload.steps;
+    if (line_of[sender] == line_of[receiver]) return;
+    (*lines)[line_of[sender]].busy_s +=
+        problem.fleet.LineSeconds(placement[sender], placement[receiver]) / workload.steps;
   };
   for (const Workload::Microbatch& microbatch : workload.microbatches) {
     int32_t last = microbatch.slots.back();
@@ -129,7 +137,10 @@ std::vector<Exchange> ExchangesOf(const PlacementProblem& problem, const Placeme
       const size_t pair = problem.fleet.Pair(placement[slot], placement[other]);
       const double takes_s = per_bit * problem.fleet.wire_s[pair];
       exchange.seconds_per_bit += takes_s / exchange.uplink_free;
-      if (line_of[slot] != line_of[other]) lines[line_of[slot]].seconds_per_bit += takes_s;
+      if (line_of[slot] != line_of[other]) {
+        lines[line_of[slot]].seconds_per_bit +=
+            per_bit * problem.fleet.LineSeconds(placement[slot], placement[other]);
+      }
       exchange.latency_s = std::max(exchange.latency_s, problem.fleet.latency_s[pair]);
       exchange.passing_s_per_bit = std::max(
           exchange.passing_s_per_bit, PassingSeconds(problem, placement, cohorts[other], per_bit));
@@ -146,6 +157,7 @@ std::vector<Exchange> ExchangesOf(const PlacementProblem& problem, const Placeme
     if (shared_s > exchange.seconds_per_bit) {
       exchange.seconds_per_bit = shared_s;
       exchange.uplink_free = free_of(line.busy_s);
+      if (IsMeasured(problem, placement, slot)) exchange.alone_s_per_bit = shared_s;
     }
     exchanges.push_back(exchange);
   }
@@ -188,8 +200,9 @@ double StepsNeeded(const OuterConfig& outer, const std::vector<Exchange>& exchan
   const Exchange* slowest = Slowest(exchanges, bits, fragments);
   if (slowest == nullptr) return 0;
   if (fragments == 1) {
-    // That a line is shared is a guess, and what it takes then an upper bound, as flows may be held
-    // by less than the line: it never asks for δ = τ, where replicas hold two rounds of messages.
+    // Where it is a guess that a line is shared, what it takes then is an upper bound, as flows may
+    // be held by less than the line: it never asks for δ = τ, where replicas hold two rounds of
+    // messages.
     double alone = 0;
     for (const Exchange& exchange : exchanges) {
       alone = std::max(alone, steps(exchange.AloneSeconds(bits)));

@@ -3,11 +3,11 @@
 //
 // A replica sends each of the R − 1 others of its stage its encoded delta, or from four replicas on
 // a part of it and a part of the sum (round_bytes.h; docs/decisions/0004 and 0017), in the share of
-// its uplink's time that activations leave free, which go first. Nodes that measure as near to each
-// other as in one local network leave it through one access line, all at the same time, of whatever
-// stages they are. δ hides an exchange if δ steps last as long. What costs loss least is tried
-// first (docs/OUTER_STEPS.md). Of a cohort its speaker sends, to the other speakers, who pass on
-// (docs/decisions/0058):
+// its uplink's time that activations leave free, which go first. Nodes that share an access line
+// (routing/access_lines.h; where that was not measured, those as near to each other as in one local
+// network) leave through it all at the same time, of whatever stages they are. δ hides an exchange
+// if δ steps last as long. What costs loss least is tried first (docs/OUTER_STEPS.md). Of a cohort
+// its speaker sends, to the other speakers, who pass on (docs/decisions/0058):
 //
 //   for τ of {8, 16, 32, 64, 128}         smaller first; fitted to a divisor of the run's steps
 //     for codec of int8, int4, ternary    richer first

@@ -11,6 +11,7 @@
 #include "pipeline/plan/slow_links.h"
 #include "pipeline/plan/workload.h"
 #include "routing/cost_model.h"
+#include "routing/node_lines.h"
 
 namespace skerry {
 namespace {
@@ -54,7 +55,9 @@ absl::StatusOr<Fleet> FleetOf(const PlannerInput& input, const RunConfig& config
   fleet.latency_s.resize(n * n);
   fleet.wire_s.resize(n * n);
   if (!plan.slow_links.empty()) fleet.share.assign(n * n, 1);
+  std::vector<int32_t> index;
   for (size_t i = 0; i < n; ++i) {
+    index.push_back(input.links.IndexOf(nodes[i]));
     for (size_t j = 0; j < n; ++j) {
       if (i == j) continue;
       const int32_t from = input.links.IndexOf(nodes[i]);
@@ -73,6 +76,7 @@ absl::StatusOr<Fleet> FleetOf(const PlannerInput& input, const RunConfig& config
       }
     }
   }
+  SetLines(input.links, index, payload, &fleet);
   return fleet;
 }
 

@@ -106,7 +106,8 @@ inline RunState FullState() {
   state.orders = {5, "lunch", 2, 6};
   state.traffic[node] = {1, 2, 3, int64_t{1} << 47};
   state.ticket_uses["0a"] = 2;
-  state.links[{node, other}] = {other, 0.125, 1e9};
+  state.links[{node, other}] = {other, 0.125, 1e9, true};
+  state.lines = {{{node, other}, {2e6, 3e6}, {1e6, 1.5e6}}};
   state.plan = FullPlan(node);
   state.predicted_step_s = 1.5;
   state.lower_bound_s = 1.25;

@@ -57,7 +57,10 @@ class CollectedModel final : public ExportSink {
 
 class ServedRun {
  public:
-  explicit ServedRun(RunConfig run_config = SmallRun()) : config(std::move(run_config)) { Start(); }
+  explicit ServedRun(RunConfig run_config = SmallRun(), bool with_line_tests = false)
+      : config(std::move(run_config)), tests_lines(with_line_tests) {
+    Start();
+  }
 
   // Carries out one handler; what it persisted is in `journal` before its sends are seen.
   //
@@ -185,6 +188,7 @@ class ServedRun {
   }
 
   RunConfig config;
+  bool tests_lines;
   FakeContext context;
   std::vector<std::string> journal;
   CollectedModel model;
@@ -212,6 +216,7 @@ class ServedRun {
     options.checkpoints = checkpoints;
     options.introduces_all_max = introduces_all_max;
     options.doubts_uneven = true;
+    options.tests_lines = tests_lines;
     options.status = [this](const std::string& json) { status = json; };
     auto created = CoordinatorActor::Create(std::move(options));
     REQUIRE(created.ok());

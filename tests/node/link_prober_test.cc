@@ -35,14 +35,14 @@ struct Probe {
 
 Probe Measure(const Line& line, int64_t bytes, uint64_t seed,
               LinkProber::Pings pings = LinkProber::Pings::kTrains,
-              std::optional<LinkReading> shown = {}) {
+              std::optional<LinkReading> shown = {}, bool is_transfer = false) {
   FakeContext context;
   LinkProber prober({}, pings);
   Rng rng(seed);
   Probe probe;
   std::multimap<Instant, Pong> coming;
   Instant free, answered;
-  prober.OnRequest(context, {kThere, bytes});
+  prober.OnRequest(context, {kThere, bytes, is_transfer});
   for (;;) {
     for (const auto& [to, message] : std::exchange(context.sends, {})) {
       REQUIRE(to == kThere);
@@ -146,4 +146,41 @@ TEST_CASE("LinkProber: an answer that nobody asked for, or again, says nothing")
     CHECK(!prober.OnPong(context, kThere, Pong{first.nonce}));
   }
   CHECK(context.sends.empty());
+}
+
+TEST_CASE("LinkProber: a transfer is one train of what was asked for, at the rate it passes") {
+  const Line line{100 * kMbit, Duration::Millis(90), 0.2, Duration::Millis(3)};
+  const int64_t bytes = 3'750'000;
+  const Probe probe = Measure(line, bytes, 1, LinkProber::Pings::kTrains, {}, true);
+  CHECK(probe.reading.is_transfer);
+  CHECK(probe.reading.target == kThere);
+  CHECK(probe.reading.bytes_per_s / line.bytes_per_s == Approx(1).epsilon(0.02));
+  CHECK(probe.bytes <= bytes);
+  CHECK(probe.bytes > bytes - LinkProber::kTrainPings);
+  CHECK(probe.took.seconds() < 0.45);
+}
+
+TEST_CASE("LinkProber: of a single ping all of its time is the transfer's, the round trip known") {
+  FakeContext context;
+  LinkProber prober;
+  std::optional<LinkReading> reading;
+  for (const bool is_transfer : {false, true}) {
+    reading.reset();
+    prober.OnRequest(context, {kThere, 1 << 20, is_transfer});
+    while (!reading) {
+      REQUIRE(context.sends.size() == 1);
+      const Ping ping = std::get<Ping>(std::exchange(context.sends, {}).front().second);
+      context.AdvanceTo(context.now() + Duration::Millis(90) +
+                        Duration::Seconds(static_cast<double>(ping.padding_bytes) / 1e6));
+      reading = prober.OnPong(context, kThere, Pong{ping.nonce});
+    }
+    CHECK(reading->is_transfer == is_transfer);
+    CHECK(reading->bytes_per_s == Approx(1e6).epsilon(0.001));
+  }
+}
+
+TEST_CASE("LinkProber: of a transfer no more than so much is sent, whatever was asked for") {
+  const Probe probe = Measure({1e12, Duration::Millis(1)}, int64_t{1} << 60, 1,
+                              LinkProber::Pings::kTrains, {}, true);
+  CHECK(probe.bytes <= LinkProber::kTransferBytesMax);
 }

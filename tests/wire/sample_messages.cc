@@ -263,6 +263,8 @@ std::vector<std::pair<std::string, Message>> ShardedSamples() {
 
 std::vector<std::pair<std::string, Message>> WorkSamples() {
   return {
+      {"probe_request_transfer", ProbeRequest{SampleNode(7), 6 << 20, true}},
+      {"link_reading_transfer", LinkReading{SampleNode(5), 0.08, 12.5e6, true}},
       {"work_check", WorkCheck{3, 2, SampleNode(1), SampleNode(2), SampleNode(3), SampleNode(4)}},
       {"work_copy",
        WorkCopy{3, 2, 1, SampleNode(1), WorkPart::kGradient, DeltaCodec::kBf16, SamplePayload(48)}},

@@ -182,13 +182,15 @@ Message ReadObjectMessage(ReadChecks& checks, schema::Envelope::Reader e, const 
 Message ReadProbing(ReadChecks& checks, schema::Envelope::Reader e, const Payload& payload) {
   if (e.isProbeRequest()) {
     return ProbeRequest{ReadId<NodeId>(e.getProbeRequest().getTarget()),
-                        checks.NotNegative(e.getProbeRequest().getBytes(), "probe size")};
+                        checks.NotNegative(e.getProbeRequest().getBytes(), "probe size"),
+                        e.getProbeRequest().getIsTransfer()};
   }
   if (e.isPing()) return Ping{e.getPing().getNonce(), SizeOf(payload)};
   if (e.isPong()) return Pong{e.getPong().getNonce()};
   return LinkReading{ReadId<NodeId>(e.getLinkReading().getTarget()),
                      checks.Finite(e.getLinkReading().getRttS(), "rtt_s"),
-                     checks.Finite(e.getLinkReading().getBytesPerS(), "bytes_per_s")};
+                     checks.Finite(e.getLinkReading().getBytesPerS(), "bytes_per_s"),
+                     e.getLinkReading().getIsTransfer()};
 }
 
 Message ReadMembership(ReadChecks& checks, schema::Envelope::Reader e) {

@@ -94,6 +94,7 @@ class Writer : public WriteChecks {
     auto b = envelope_.initProbeRequest();
     WriteId(m.target, b.initTarget());
     b.setBytes(m.bytes);
+    b.setIsTransfer(m.is_transfer);
   }
   void operator()(const Ping& m) {
     envelope_.initPing().setNonce(m.nonce);
@@ -108,6 +109,7 @@ class Writer : public WriteChecks {
     WriteId(m.target, b.initTarget());
     b.setRttS(Finite(m.rtt_s, "rtt_s"));
     b.setBytesPerS(Finite(m.bytes_per_s, "bytes_per_s"));
+    b.setIsTransfer(m.is_transfer);
   }
   void operator()(const PlanUpdate& m) {
     const PipelinePlan& plan = m.plan;

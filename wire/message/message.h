@@ -21,6 +21,7 @@
 #include "wire/message/device_profile.h"
 #include "wire/message/group_message.h"
 #include "wire/message/insight_message.h"
+#include "wire/message/link_message.h"
 #include "wire/message/pipeline_plan.h"
 #include "wire/message/reachability.h"
 #include "wire/message/state_message.h"
@@ -89,32 +90,6 @@ struct Peers {
   std::vector<NodeId> gone;
   bool partial = false;  // others are here too: who needs one of them asks (Acquaint)
   bool operator==(const Peers&) const = default;
-};
-
-// ---- measuring links --------------------
-
-// coordinator → node: measure the way to `target` now. A node is in one probe at a time.
-struct ProbeRequest {
-  NodeId target;
-  int64_t bytes = 0;  // size of the bulk reading
-  bool operator==(const ProbeRequest&) const = default;
-};
-// node → node and back. The echo of an empty ping gives the round trip, of a large one the rate.
-struct Ping {
-  uint64_t nonce = 0;
-  int64_t padding_bytes = 0;  // of no meaning; they exist on the wire only
-  bool operator==(const Ping&) const = default;
-};
-struct Pong {
-  uint64_t nonce = 0;
-  bool operator==(const Pong&) const = default;
-};
-// node → coordinator: one directed reading (this node → target).
-struct LinkReading {
-  NodeId target;
-  double rtt_s = 0;
-  double bytes_per_s = 0;
-  bool operator==(const LinkReading&) const = default;
 };
 
 // ---- plan and life of the run --------------------

@@ -302,6 +302,7 @@ struct ReachTry {
 struct ProbeRequest {
   target @0 :Id256;
   bytes  @1 :Int64;  # size of the bulk reading
+  isTransfer @2 :Bool;  # so many bytes at once, and the rate that they pass at
 }
 # node → node and back. The payload is padding.
 struct Ping {
@@ -315,6 +316,7 @@ struct LinkReading {
   target    @0 :Id256;
   rttS      @1 :Float64;
   bytesPerS @2 :Float64;
+  isTransfer @3 :Bool;  # of one that was asked for; nodes of before do not say it
 }
 
 # ---- plan and life of the run --------------------------------------------------------------------

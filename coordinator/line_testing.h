@@ -1,0 +1,66 @@
+// Runs the tests of who shares a line (routing/access_lines.h): which transfers are to be asked for
+// now, and what came of them.
+//
+// A test is all together, then, if somebody carried less than its links promise, each alone and all
+// together once more: the first transfers found windows closed, or were slow for another reason.
+// One test at a time, as targets may share lines, too. A transfer that is not answered ends its
+// test without a finding, and the test is not made again.
+//
+// Pure: no clock, no messages. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "common/ids.h"
+#include "common/instant.h"
+#include "routing/access_lines.h"
+
+namespace skerry {
+
+class LineTesting {
+ public:
+  static constexpr Duration kPatience = Duration::Seconds(10);
+  // A fleet of more houses than fit into this goes on without knowing of the rest.
+  static constexpr Duration kLongest = Duration::Seconds(30);
+
+  struct Transfer {
+    NodeId from, target;
+    int64_t bytes = 0;
+    bool operator==(const Transfer&) const = default;
+  };
+
+  // The tests there are, of which those not begun before are made in this order, instead of what
+  // was still to do: what was found meanwhile may give better targets. Only between tests.
+  void Set(const std::vector<LineTest>& tests, Instant now);
+  bool IsBetweenTests() const { return awaited_.empty() && part_ == Part::kFirst; }
+  bool IsOver() const { return tests_.empty(); }
+  // This house is tested, an earlier life has found it.
+  void NoteFound(const LineFinding& finding) { begun_.insert(finding.members); }
+  // To ask for now: the next of those that were added.
+  std::vector<Transfer> Next(Instant now);
+  // True: this was asked for. What is found once all of a test are answered waits in TakeFinding.
+  bool Answered(const NodeId& from, const NodeId& target, double bytes_per_s);
+  std::optional<LineFinding> TakeFinding();
+
+ private:
+  enum class Part { kFirst, kAlone, kAgain };
+  std::vector<Transfer> Ask(size_t first, size_t last, Instant now);
+  bool IsSlow() const;
+  void EndTest();
+
+  std::deque<LineTest> tests_;  // the first one is under way, or next
+  std::set<std::vector<NodeId>> begun_;
+  Part part_ = Part::kFirst;
+  size_t alone_ = 0;          // the member that is, in kAlone
+  std::set<size_t> awaited_;  // members
+  Instant asked_, began_;     // began_: the first of those that there is time for
+  LineFinding finding_;
+  std::optional<LineFinding> found_;
+};
+
+}  // namespace skerry

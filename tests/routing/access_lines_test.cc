@@ -1,0 +1,191 @@
+// Who may share a line, what a test of it shows, and what the planner makes of that.
+#include "routing/access_lines.h"
+
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "routing/evaluator.h"
+#include "routing/node_lines.h"
+
+using namespace skerry;
+
+namespace {
+
+constexpr double kMbit = 1e6 / 8;
+
+NodeId N(uint32_t i) {
+  return TestNodeId(i + 1);
+}
+
+// Homes of so many nodes each, 2 ms and 1 Gbit/s inside; 40 ms and `mbps` between them.
+LinkMatrix Homes(const std::vector<uint32_t>& sizes, double near_ms = 2, double mbps = 50) {
+  std::vector<NodeId> nodes;
+  std::vector<size_t> home;
+  for (size_t h = 0; h < sizes.size(); ++h) {
+    for (uint32_t i = 0; i < sizes[h]; ++i) {
+      nodes.push_back(N(static_cast<uint32_t>(nodes.size())));
+      home.push_back(h);
+    }
+  }
+  LinkMatrix links(nodes);
+  for (size_t a = 0; a < nodes.size(); ++a) {
+    for (size_t b = 0; b < nodes.size(); ++b) {
+      if (a == b) continue;
+      const bool is_near = home[a] == home[b];
+      links.Set(nodes[a], nodes[b], (is_near ? near_ms : 40) * 1e-3,
+                (is_near ? 1000 : mbps) * kMbit);
+    }
+  }
+  return links;
+}
+
+}  // namespace
+
+TEST_CASE("LineTestsOf: the houses of a fleet, each member to a target of its own", "[routing]") {
+  const auto tests = LineTestsOf(Homes({3, 1, 2, 1}), {});
+  REQUIRE(tests.size() == 2);
+  CHECK(tests[0].members == std::vector{N(0), N(1), N(2)});
+  CHECK(tests[1].members == std::vector{N(4), N(5)});
+  for (const LineTest& test : tests) {
+    REQUIRE(test.targets.size() == test.members.size());
+    std::set<NodeId> ends(test.members.begin(), test.members.end());
+    for (const NodeId& target : test.targets) CHECK(ends.insert(target).second);
+    CHECK(test.rates == std::vector<double>(test.members.size(), 50 * kMbit));
+  }
+  // Three members, three other houses: no two targets of one house.
+  CHECK(std::set(tests[0].targets.begin(), tests[0].targets.end()) == std::set{N(3), N(4), N(6)});
+}
+
+TEST_CASE("LineTestsOf: nobody near, or nobody far, is no test", "[routing]") {
+  CHECK(LineTestsOf(Homes({1, 1, 1}), {}).empty());
+  CHECK(LineTestsOf(Homes({4}), {}).empty());
+  CHECK(LineTestsOf(Homes({2}), {}).empty());
+  CHECK(LineTestsOf(LinkMatrix(std::vector<NodeId>()), {}).empty());
+  // One target for two members: who has none is left out, and one alone shows nothing.
+  CHECK(LineTestsOf(Homes({2, 1}), {}).empty());
+  // Of a large house so many.
+  const auto tests = LineTestsOf(Homes({12, 12}), {});
+  REQUIRE(tests.size() == 2);
+  CHECK(tests[0].members.size() == kLineMembersMax);
+}
+
+TEST_CASE("LineTestsOf: machines of one network are a house beside others near them", "[routing]") {
+  // Two networks of two on one campus, 2 ms apart, and two nodes elsewhere.
+  LinkMatrix links = Homes({4, 1, 1});
+  for (const auto& [a, b] : {std::pair{0, 1}, {1, 0}, {2, 3}, {3, 2}}) links.At(a, b).rtt_s = 5e-4;
+  const auto tests = LineTestsOf(links, {});
+  REQUIRE(tests.size() == 2);
+  CHECK(tests[0].members == std::vector{N(0), N(1)});
+  CHECK(tests[1].members == std::vector{N(2), N(3)});
+}
+
+TEST_CASE("LineTestsOf: a target is not so slow that nothing is shared on the way", "[routing]") {
+  LinkMatrix links = Homes({2, 2, 1});
+  for (int32_t member = 0; member < 2; ++member) links.At(member, 4).bytes_per_s = 5 * kMbit;
+  const auto tests = LineTestsOf(links, {});
+  REQUIRE(tests.size() == 2);
+  for (const NodeId& target : tests[0].targets) CHECK(target != N(4));
+}
+
+TEST_CASE("LineTestsOf: no two targets behind one line that is known", "[routing]") {
+  // Two houses with lines of their own, and a faster one that shares.
+  LinkMatrix links = Homes({2, 2, 2});
+  for (int32_t member = 0; member < 2; ++member) {
+    for (const int32_t target : {4, 5}) links.At(member, target).bytes_per_s = 80 * kMbit;
+  }
+  const auto targets = [&] {
+    const auto tests = LineTestsOf(links, {});
+    REQUIRE(tests.size() == 3);
+    return std::set(tests[0].targets.begin(), tests[0].targets.end());
+  };
+  CHECK(targets() == std::set{N(4), N(5)});
+  SetLines({{{N(4), N(5)}, {80, 80}, {40, 40}}}, &links);
+  CHECK(targets() == std::set{N(4), N(2)});
+}
+
+TEST_CASE("LineTestsOf: one public address is one router, however slow its radio", "[routing]") {
+  const LinkMatrix links = Homes({2, 2, 1}, 12);  // too far to be near each other
+  CHECK(LineTestsOf(links, {}).empty());
+  const std::map<NodeId, std::string> addresses = {
+      {N(0), "203.0.113.1"}, {N(1), "203.0.113.1"}, {N(2), "203.0.113.2"}, {N(3), "203.0.113.3"}};
+  const auto tests = LineTestsOf(links, addresses);
+  REQUIRE(tests.size() == 1);
+  CHECK(tests[0].members == std::vector{N(0), N(1)});
+  // Seen at one address from two ends of the world is a relay of somebody's, not a house.
+  const std::map<NodeId, std::string> far = {{N(0), "203.0.113.1"}, {N(4), "203.0.113.1"}};
+  CHECK(LineTestsOf(links, far).empty());
+}
+
+TEST_CASE("LineBytes: half a second of the line, within bounds", "[routing]") {
+  CHECK(LineBytes(80 * kMbit) == 5'000'000);
+  CHECK(LineBytes(1) == kLineBytesMin);
+  CHECK(LineBytes(1e12) == kLineBytesMax);
+}
+
+TEST_CASE("LineFinding: who carries less together shares, and one alone does not", "[routing]") {
+  const std::vector members{N(0), N(1), N(2)};
+  const LineFinding apart{members, {40, 40, 40}, {39, 41, 33}};
+  CHECK(apart.IsWhole());
+  CHECK(apart.Sharing().empty());
+  CHECK(apart.bytes_per_s() == 0);
+  const LineFinding two{members, {40, 40, 90}, {20, 21, 88}};
+  CHECK(two.Sharing() == std::vector<size_t>{0, 1});
+  CHECK(two.bytes_per_s() == 41);
+  // What one carries alone the line carries, whatever was lost of it together.
+  const LineFinding worse{members, {40, 40, 90}, {10, 12, 88}};
+  CHECK(worse.bytes_per_s() == 40);
+  const LineFinding busy{members, {40, 40, 40}, {40, 4, 40}};
+  CHECK(busy.Sharing().empty());
+}
+
+TEST_CASE("LineFinding: what is not whole is known", "[routing]") {
+  CHECK_FALSE(LineFinding{}.IsWhole());
+  CHECK_FALSE(LineFinding{{N(0)}, {1}, {1}}.IsWhole());
+  CHECK_FALSE(LineFinding{{N(0), N(1)}, {1}, {1, 1}}.IsWhole());
+  CHECK_FALSE(LineFinding{{N(0), N(1)}, {1, 1}, {1, 0}}.IsWhole());
+  CHECK_FALSE(LineFinding{{N(0), N(1)}, {1, NAN}, {1, 1}}.IsWhole());
+  CHECK_FALSE(LineFinding{{N(1), N(0)}, {1, 1}, {1, 1}}.IsWhole());
+  CHECK_FALSE(LineFinding{{N(0), N(0)}, {1, 1}, {1, 1}}.IsWhole());
+}
+
+TEST_CASE("SetLines: who shares has one number, who was tested another, who was not none",
+          "[routing]") {
+  LinkMatrix links = Homes({3, 2, 1});
+  SetLines({{{N(0), N(1), N(2)}, {50, 50, 50}, {25, 25, 50}}, {{N(3), N(4)}, {50, 50}, {50, 50}}},
+           &links);
+  CHECK(links.LineOf(0) == links.LineOf(1));
+  std::set<int32_t> lines;
+  for (int32_t node = 1; node < 5; ++node) {
+    CHECK(links.LineOf(node) >= 0);
+    CHECK(lines.insert(links.LineOf(node)).second);
+  }
+  CHECK(links.LineOf(5) == -1);
+  CHECK(links.LineRate(links.LineOf(0)) == 50);
+  CHECK(links.LineRate(links.LineOf(2)) == 0);
+}
+
+TEST_CASE("Evaluator: what leaves through one line leaves one after another", "[routing]") {
+  // Two pipelines of two stages; slots 0 and 1 of the first stage in one house, as are 2 and 3.
+  Workload workload;
+  workload.stage_of_slot = {0, 0, 1, 1};
+  workload.forward_flops = {0, 0};
+  workload.microbatches = {{0, {0, 2}}, {0, {1, 3}}};
+  LinkMatrix links = Homes({2, 2}, 0, 8);
+  Fleet fleet;
+  fleet.gflops.assign(4, 1);
+  fleet.latency_s.assign(16, 0);
+  fleet.wire_s.assign(16, 1);  // a payload of 1 MB
+  const auto step_s = [&] { return Evaluator(workload, fleet).StepSeconds({0, 1, 2, 3}); };
+  CHECK(step_s() == Approx(4));  // there, back, and both again
+
+  SetLines({{{N(0), N(1)}, {1e6, 1e6}, {5e5, 5e5}}, {{N(2), N(3)}, {1e6, 1e6}, {1e6, 1e6}}},
+           &links);
+  SetLines(links, {0, 1, 2, 3}, 1e6, &fleet);
+  CHECK(step_s() == Approx(5));  // the second is a second behind the first all the way
+
+  // Within the house the line is not used.
+  CHECK(Evaluator(workload, fleet).StepSeconds({0, 2, 1, 3}) == Approx(4));
+  // A line that carries both at once is in nobody's way.
+  fleet.line_s[static_cast<size_t>(fleet.line_of[0])] = 1e-9;
+  CHECK(step_s() == Approx(4));
+}
