@@ -1,5 +1,6 @@
 // The event log of a long run: what is written of it, and what the fold keeps of that.
 #include "coordinator/event_budget.h"
+#include "coordinator/report_page.h"
 
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -148,6 +149,26 @@ TEST_CASE("Step series: of many steps few entries are kept, and every step and t
   CHECK(series.tokens() == 64 * 30'001);
   series.Add({.first = 30'001, .step = 30'001, .tokens = 64, .finite = 1, .loss = 2});
   CHECK(series.tokens() == 64 * 30'002);
+}
+
+TEST_CASE("Event fold: who shares a line is told below the links, by the last word of it") {
+  EventFold fold;
+  fold.OnLine(R"({"t":1,"kind":"admitted","node":"aaaa","region":"eu"})");
+  fold.OnLine(R"({"t":1,"kind":"admitted","node":"bbbb","region":"eu"})");
+  fold.OnLine(R"({"t":2,"kind":"link","from":"aaaa","to":"bbbb","rtt_ms":1,"mbps":900})");
+  fold.OnLine(
+      R"({"t":3,"kind":"line","nodes":["aaaa","bbbb"],"sharing":["aaaa","bbbb"],"mbps":61.8})");
+  fold.OnLine(R"({"t":4,"kind":"line","nodes":["cccc","dddd"],"sharing":[],"mbps":0})");
+  fold.OnLine(R"({"t":5,"kind":"line","nodes":["aaaa","bbbb","eeee"],)"
+              R"("sharing":["aaaa","eeee"],"mbps":40})");
+  const RunReport report = ReportOf(std::move(fold));
+  REQUIRE(report.houses.size() == 2);
+  const std::string table = LinkTable(report);
+  const auto says = [&](const char* text) { return table.find(text) != std::string::npos; };
+  CHECK(says("aaaa, eeee share one line to the others, of 40.0 Mbit/s"));
+  CHECK(says("cccc, dddd are near each other, and each has a line of its own"));
+  CHECK_FALSE(says("61.8"));
+  CHECK(report.events.size() == 3);
 }
 
 TEST_CASE("Event fold: old rounds become sums, none is lost") {

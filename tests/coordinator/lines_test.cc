@@ -112,6 +112,19 @@ TEST_CASE("The plan does not wait for ever for a transfer", "[coordinator]") {
   CHECK(houses.run.state().lines.empty());
 }
 
+TEST_CASE("A journal's word of a line that is not whole is damage", "[coordinator]") {
+  RunState state;
+  CHECK(state.Apply(LineRecord({{Node(0), Node(1)}, {2, 2}, {1, 1}})).ok());
+  for (const LineFinding& finding : {LineFinding{}, LineFinding{{Node(0), Node(1)}, {2}, {1, 1}},
+                                     LineFinding{{Node(1), Node(0)}, {2, 2}, {1, 1}}}) {
+    CHECK(absl::IsDataLoss(state.Apply(LineRecord(finding))));
+  }
+  CHECK(state.lines.size() == 1);
+  // The same house with one more takes its place.
+  CHECK(state.Apply(LineRecord({{Node(0), Node(1), Node(2)}, {2, 2, 2}, {1, 1, 2}})).ok());
+  CHECK(state.lines.size() == 1);
+}
+
 TEST_CASE("A transfer that nobody asked for is refused", "[coordinator]") {
   Houses houses;
   houses.AnswerAll();

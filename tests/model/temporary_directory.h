@@ -14,8 +14,9 @@ namespace skerry {
 
 class TemporaryDirectory {
  public:
-  TemporaryDirectory() {
-    path_ = (std::filesystem::temp_directory_path() / "skerry-test-XXXXXX").string();
+  explicit TemporaryDirectory(
+      const std::filesystem::path& in = std::filesystem::temp_directory_path()) {
+    path_ = (in / "skerry-test-XXXXXX").string();
     REQUIRE(mkdtemp(path_.data()) != nullptr);
   }
   ~TemporaryDirectory() {

@@ -1,11 +1,14 @@
 #include "sim/plan_comparison.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "coordinator/run_templates.h"
 #include "sim/plan_report.h"
+#include "sim/plan_topology.h"
 #include "sim/scenario.h"
 
 namespace skerry {
@@ -22,6 +25,25 @@ PlanComparison Compare(const std::string& name) {
   INFO(comparison.status().ToString());
   REQUIRE(comparison.ok());
   return *std::move(comparison);
+}
+
+TEST_CASE("A plan knows who shares an uplink, if the scenario's coordinator looks", "[sim][plan]") {
+  auto scenario = LoadScenario(std::string(SKERRY_SCENARIO_DIR) + "/two_universities");
+  REQUIRE(scenario.ok());
+  for (const bool tests : {false, true}) {
+    scenario->tests_lines = tests;
+    const auto topology = TopologyOf(*scenario, scenario->run);
+    REQUIRE(topology.ok());
+    const LinkMatrix& links = topology->input.links;
+    std::map<int32_t, int> sharing;
+    for (int32_t node = 0; node < links.size(); ++node) ++sharing[links.LineOf(node)];
+    // Two laboratories of six behind 1 Gbit/s; the machine rooms' uplinks are in nobody's way.
+    const auto laboratories = std::count_if(sharing.begin(), sharing.end(), [&](const auto& line) {
+      return line.first >= 0 && line.second == 6;
+    });
+    CHECK(laboratories == (tests ? 2 : 0));
+    if (tests) CHECK(links.LineRate(links.LineOf(0)) == Approx(125e6));
+  }
 }
 
 TEST_CASE("The plan shown is the coordinator's: the same time, taken apart without a rest",

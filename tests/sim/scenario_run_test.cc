@@ -3,6 +3,7 @@
 #include "sim/scenario_run.h"
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "tests/sim/two_cities.h"
 
@@ -92,6 +93,33 @@ TEST_CASE("Scenario run: a node that lies about its delta is found out", "[sim][
       std::any_of((*run)->events().begin(), (*run)->events().end(),
                   [](const VirtualEvent& event) { return event.kind == "digest_mismatch"; });
   CHECK(noticed);
+}
+
+TEST_CASE("Scenario run: who shares an uplink is found, if the coordinator is to look",
+          "[sim][scenario]") {
+  std::string text = kTwoCities;
+  const auto replace = [&](const std::string& what, const std::string& with) {
+    text.replace(text.find(what), what.size(), with);
+  };
+  replace("rate_mbps = 400", "unlimited = true\nflow_cap_mbps = 100");
+  replace("count = 4", "count = 4\nshared = true\nup_mbps = 40\ndown_mbps = 200");
+  replace("[run]", "[coordinator]\ntests_lines = true\n[run]");
+  const auto scenario = ParseScenario(text, "scenario.toml");
+  INFO(scenario.status().message());
+  REQUIRE(scenario.ok());
+  auto run = MakeScenarioRun(*scenario, {});
+  REQUIRE(run.ok());
+
+  CHECK((*run)->Run().finished);
+
+  std::vector<nlohmann::json> told;
+  for (const VirtualEvent& event : (*run)->events()) {
+    if (event.kind == "line") told.push_back(nlohmann::json::parse("{" + event.fields + "}"));
+  }
+  REQUIRE(told.size() == 2);
+  CHECK(told[0]["sharing"].size() == 4);
+  CHECK(told[0]["mbps"].get<double>() == Approx(40).epsilon(0.15));
+  CHECK(told[1]["sharing"].empty());
 }
 
 TEST_CASE("Scenario run: a figure that is missed is named with what was wanted",

@@ -74,6 +74,40 @@ TEST_CASE("Outer choice: a line that replicas of different stages share carries 
   CHECK(choice.overlap_steps == overlap);
 }
 
+TEST_CASE("Outer choice: what was measured of a line counts, not how near nodes are", "[plan]") {
+  Case near(0.7);
+  near.problem.outer.delta_boundaries = {0.7 * kStep, 0.7 * kStep};
+  near.problem.fleet.latency_s.assign(16, 0.2e-3);  // all of them in one network, so it seems
+  Case far = near;
+  far.problem.fleet.latency_s.assign(16, 10e-3);
+  for (Case* c : {&near, &far}) {
+    c->problem.fleet.line_of = {0, 1, 2, 3};
+    c->problem.fleet.line_s = {0, 0, 0, 0};
+  }
+  CHECK(near.Choose().transfer_s == Approx(0.7 + 0.2e-3));
+  CHECK(far.Choose().transfer_s == Approx(0.7 + 10e-3));
+
+  far.problem.fleet.line_of = {0, 1, 0, 1};
+  CHECK(far.Choose().transfer_s == Approx(2 * 0.7 + 10e-3));
+  // A line that is faster than one of its links.
+  far.problem.fleet.line_s = {0.75, 0.75, 0, 0};
+  CHECK(far.Choose().transfer_s == Approx(2 * 0.75 * 0.7 + 10e-3));
+}
+
+TEST_CASE("Outer choice: δ = τ is for a line that is known to be shared, not for a guess",
+          "[plan]") {
+  Case guessed(5);
+  guessed.problem.outer.delta_boundaries = {5 * kStep, 5 * kStep};
+  guessed.problem.fleet.latency_s.assign(16, 10e-3);
+  for (const auto& [a, b] : {std::pair(0, 2), {2, 0}, {1, 3}, {3, 1}})
+    guessed.problem.fleet.latency_s[guessed.problem.fleet.Pair(a, b)] = 0.2e-3;
+  Case known = guessed;
+  known.problem.fleet.line_of = {0, 1, 0, 1};
+  known.problem.fleet.line_s = {0, 0};
+  CHECK(guessed.Choose().overlap_steps == 8);
+  CHECK(known.Choose().overlap_steps == 16);
+}
+
 TEST_CASE("Outer choice: in streaming δ has to hide a fragment, and τ all of them", "[plan]") {
   Case c(3.1);
   c.config.outer.mode = OuterMode::kStreaming;
