@@ -102,7 +102,7 @@ TEST_CASE("Scenario run: who shares an uplink is found, if the coordinator is to
     text.replace(text.find(what), what.size(), with);
   };
   replace("rate_mbps = 400", "unlimited = true\nflow_cap_mbps = 100");
-  replace("count = 4", "count = 4\nshared = true\nup_mbps = 40\ndown_mbps = 200");
+  replace("count = 4", "count = 4\nshared = true\nup_mbps = 40\ndown_mbps = 1000");
   replace("[run]", "[coordinator]\ntests_lines = true\n[run]");
   const auto scenario = ParseScenario(text, "scenario.toml");
   INFO(scenario.status().message());
