@@ -88,10 +88,13 @@ std::vector<Bytes> ChunkSeeds() {
   header.total_bytes = 32;
   Bytes chunk = EncodeLink(header);
   chunk.resize(chunk.size() + 16, 7);
+  Bytes short_chunk = EncodeShort(header);
+  short_chunk.resize(short_chunk.size() + 16, 7);
   std::vector<Bytes> seeds;
   for (const Bytes& part :
-       {chunk, EncodeLink(AttachMessage{}), EncodeLink(WantMessage{}), EncodeLink(AcksMessage{}),
-        EncodeLink(ProbeMessage{}), EncodeLink(ProbeMessage{1, true, false, 2})}) {
+       {chunk, short_chunk, EncodeLink(AttachMessage{}), EncodeLink(WantMessage{}),
+        EncodeLink(AcksMessage{}), EncodeLink(ProbeMessage{}),
+        EncodeLink(ProbeMessage{1, true, false, 2})}) {
     Bytes seed = {static_cast<uint8_t>(part.size()), static_cast<uint8_t>(part.size() >> 8)};
     seed.insert(seed.end(), part.begin(), part.end());
     seeds.push_back(std::move(seed));

@@ -2,6 +2,7 @@
 #include "wire/transport/bulk_stripe.h"
 
 #include <catch2/catch.hpp>
+#include <set>
 
 #include "tests/wire/bulk_pair.h"
 
@@ -38,6 +39,30 @@ TEST_CASE("Stripe: a reading right after something was put on it may not know of
   CHECK(stripe.InLine() == 15'000);
   stripe.OnPut(At(0.011), 3'000);
   CHECK(stripe.InLine() == 18'000);
+}
+
+TEST_CASE("Stripe: what its connection may not send yet is not in the line", "[wire][bulk]") {
+  BulkStripe stripe(At(0));
+  stripe.OnPut(At(0), 40'000);
+  stripe.OnReading(At(0.01), ConnectionReading{20'000, 20'000, 60'000});
+  CHECK(stripe.InLine() == 40'000);
+  // BBR lets four packets be under way while it looks for the round trip.
+  stripe.OnReading(At(0.02), ConnectionReading{5'792, 30'000, 5'792});
+  CHECK(stripe.InLine() == 5'792);
+  CHECK_FALSE(stripe.TakesMore(kPlenty));
+  stripe.OnReading(At(0.03), ConnectionReading{5'792, 0, 5'792});
+  CHECK_FALSE(stripe.TakesMore(kPlenty));
+  stripe.OnReading(At(0.04), ConnectionReading{1'448, 0, 5'792});
+  CHECK(stripe.TakesMore(kPlenty));
+}
+
+TEST_CASE("Stripe: a cold one is known before it is filled", "[wire][bulk]") {
+  BulkStripe stripe(At(0));
+  stripe.OnPut(At(0), 60'000);
+  CHECK(stripe.TakesMore(kPlenty));  // nothing is known of it
+  stripe.OnReading(At(0.001), ConnectionReading{0, 0, 14'480});
+  CHECK_FALSE(stripe.TakesMore(kPlenty));
+  CHECK(stripe.InLine() == 14'480);
 }
 
 TEST_CASE("Bulk: for what is not in the line any more as much goes again", "[wire][bulk]") {
@@ -118,6 +143,80 @@ TEST_CASE("Bulk: of a frame that has arrived no chunk goes again, though its cop
   const auto again = pair.sender.Next(At(3));
   REQUIRE(again);
   CHECK(ChunkIn(again->bytes).header.transfer == ChunkIn(pair.flying[0].bytes).header.transfer);
+}
+
+// Ten chunks over two connections; those over the first stay away.
+struct Overtaken : BulkPair {
+  Overtaken() {
+    sender.OnEcho(At(0.05), ProbeMessage{0, true});  // a round trip of 50 ms
+    now = 0.05;
+    sender.Enqueue(At(now), FrameOf(TrafficClass::kDelta, 4'000'000));
+    SendAll();
+  }
+  // Sends and lands what goes over the second one, until that time.
+  void LandSecondUntil(double end) {
+    for (; now < end; now += 0.05) {
+      SendAll();
+      for (const auto& sent : flying) {
+        if (sent.stripe == 1) Land(sent);
+        over_second += sent.stripe == 1 ? 1 : 0;
+        if (sent.stripe == 1) offsets.insert(ChunkIn(sent.bytes).header.offset);
+        if (sent.stripe == 0) stuck.insert(ChunkIn(sent.bytes).header.offset);
+      }
+      flying.clear();
+      Acknowledge();
+    }
+  }
+  int over_second = 0;
+  std::set<int64_t> offsets, stuck;
+};
+
+TEST_CASE("Bulk: a chunk that others have overtaken by round trips goes over another connection",
+          "[wire][bulk]") {
+  Overtaken pair;
+  pair.LandSecondUntil(0.15);
+  REQUIRE_FALSE(pair.stuck.empty());
+  const int64_t first = *pair.stuck.begin();
+  CHECK_FALSE(pair.offsets.contains(first));
+  pair.LandSecondUntil(0.5);
+  CHECK(pair.sender.Unfinished(TrafficClass::kDelta) == 1);  // there is more to send
+  CHECK(pair.offsets.contains(first));
+}
+
+TEST_CASE("Bulk: where nothing comes nothing has been overtaken", "[wire][bulk]") {
+  Overtaken pair;
+  for (; pair.now < 0.2; pair.now += 0.01) pair.SendAll();  // a window, spaced
+  const int64_t under_way = pair.sender.under_way_bytes();
+  const size_t sent = pair.flying.size();
+  REQUIRE(sent > 2);
+  for (; pair.now < 5; pair.now += 0.05) pair.SendAll();
+  CHECK(pair.flying.size() == sent);
+  CHECK(pair.sender.under_way_bytes() == under_way);
+}
+
+TEST_CASE("Bulk: chunks are short for who understands them", "[wire][bulk]") {
+  BulkPair pair;
+  pair.sender.Enqueue(At(0), FrameOf(TrafficClass::kDelta, 4'000'000));
+  const auto is_short = [&] {
+    const auto next = pair.sender.Next(At(pair.now));
+    REQUIRE(next);
+    const ChunkHeader header = ChunkIn(next->bytes).header;
+    const Bytes begin(next->bytes.begin(), next->bytes.begin() + 14);
+    const Bytes as_short = EncodeShort(header);
+    return begin == Bytes(as_short.begin(), as_short.begin() + 14);
+  };
+  CHECK_FALSE(is_short());  // nobody has been asked
+  const auto probe = pair.sender.ProbeDue(At(6));
+  REQUIRE(probe);
+  CHECK(probe->asks_short);
+  ProbeMessage unanswered = EchoOf(*probe, 5);
+  unanswered.asks_short = true;
+  pair.sender.OnEcho(At(6.05), unanswered);
+  pair.now = 6.05;
+  CHECK_FALSE(is_short());
+  pair.sender.OnEcho(At(6.05), EchoOf(*probe, 5));
+  pair.now = 6.2;
+  CHECK(is_short());
 }
 
 TEST_CASE("Bulk: probes wait for a connection of their own, though not for ever", "[wire][bulk]") {

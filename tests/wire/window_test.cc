@@ -1,6 +1,7 @@
 // The window over a line in virtual time: a rate, a delay, a queue that drops nothing.
 #include <catch2/catch.hpp>
 #include <map>
+#include <optional>
 #include <variant>
 
 #include "wire/transport/bulk_receiver.h"
@@ -34,7 +35,7 @@ class World {
 
   void RunUntil(Instant end) {
     while (now_ < end) {
-      while (sender_.Unfinished(TrafficClass::kDelta) < 4) {
+      while (!rests && sender_.Unfinished(TrafficClass::kDelta) < 4) {
         OutgoingFrame frame;
         frame.traffic = TrafficClass::kDelta;
         frame.envelope = Bytes(64);
@@ -59,7 +60,9 @@ class World {
   }
   Line& line() { return line_; }
   Duration queue_back;
-  Duration bunch;  // answers come at its multiples only
+  Duration bunch;                // answers come at its multiples only
+  bool rests = false;            // nothing more to send
+  std::optional<Instant> holds;  // what probes find, until then: a packet before them is lost
   double clock_rate = 1;
   const CongestionWindow& window() const { return sender_.window(); }
   Instant now() const { return now_; }
@@ -95,7 +98,9 @@ class World {
       if (probe->is_echo) return sender_.OnEcho(now_, *probe);
       const auto arrived =
           static_cast<int64_t>((now_ - Instant()).seconds() * clock_rate * 1e9) + 77'000'000'000;
-      events_.emplace(Back(), EncodeLink(EchoOf(*probe, arrived)));
+      Instant back = Back();
+      if (holds && now_ < *holds) back = std::max(back, *holds);
+      events_.emplace(back, EncodeLink(EchoOf(*probe, arrived)));
     }
   }
 
@@ -165,6 +170,27 @@ TEST_CASE("Window: acknowledgements that come bunched do not make bunches of chu
   const double share = world.Goodput(Duration::Seconds(5)) * kHeaders / (25e6 / 8);
   CHECK(share > 0.9);
   CHECK(Quantile(world.queues, 0.9) < 0.015);
+}
+
+TEST_CASE("Window: probes that a lost packet holds up are no queue", "[wire][window]") {
+  World world({12.5e6, Duration::Millis(100), {}});
+  world.RunUntil(Instant() + Duration::Seconds(15));
+  const int64_t before = world.window().bytes();
+  world.holds = world.now() + Duration::Millis(450);
+  world.RunUntil(world.now() + Duration::Seconds(0.9));
+  CHECK(static_cast<double>(world.window().bytes()) > 0.95 * static_cast<double>(before));
+}
+
+TEST_CASE("Window: after a rest the line is filled at its own rate", "[wire][window]") {
+  World world({12.5e6, Duration::Millis(100), {}});
+  world.RunUntil(Instant() + Duration::Seconds(15));
+  world.rests = true;
+  world.RunUntil(world.now() + Duration::Seconds(3));
+  world.rests = false;
+  world.queues.clear();
+  const double share = world.Goodput(Duration::Seconds(1)) * kHeaders / 12.5e6;
+  CHECK(Quantile(world.queues, 1) < 0.025);
+  CHECK(share > 0.75);  // of the second 0.2 s are a round trip
 }
 
 TEST_CASE("Window: clocks that run apart do no harm", "[wire][window]") {

@@ -10,21 +10,12 @@
 namespace skerry {
 namespace {
 
-// A lost packet holds up all that follows it on its connection for a round trip: so there are so
-// many that at one loss in a thousand packets most of them have none of it (1.4 MB).
-constexpr int64_t kBytesPerStripe = 700'000;
-// A late one is cold among warm ones, and takes five round trips to stand: so they are asked for
-// early, and so many together from the start.
-constexpr int64_t kEarlyLeast = 4, kEarlyMost = 12;
-constexpr Duration kRoundTripPerStripe = Duration::Millis(10);
 constexpr int kHeldRounds = 12;  // acknowledgements between two more stripes
 constexpr size_t kGivenUpMax = 4096;
-constexpr double kProbeBytes = 200, kProbeShare = 0.005;  // of the line
-constexpr Duration kSignalsWithin = Duration::Seconds(5);
 // In the line, and held at the far end: behind a loss, or because the receiver takes no more.
 constexpr int64_t kWindowsUnderWay = 2;
+constexpr double kPaceOfWindow = 1.5;  // in a round trip: the window bounds, not the pace
 constexpr Duration kLateLeast = Duration::Millis(20);
-constexpr Duration kProbeLeast = Duration::Millis(5), kProbeMost = Duration::Millis(100);
 
 size_t At(TrafficClass traffic) {
   return static_cast<size_t>(traffic);
@@ -34,7 +25,10 @@ size_t At(TrafficClass traffic) {
 
 void BulkSender::Enqueue(Instant now, OutgoingFrame frame) {
   SKERRY_CHECK(frame.traffic != TrafficClass::kControl, "control does not go in chunks");
-  if (transfers_.empty()) progress_ = now;
+  if (transfers_.empty()) {
+    progress_ = now;
+    refills_from_ = next_serial_;
+  }
   if (next_transfer_ == 1) {
     credit_bytes_ = BulkReceiver::kCreditBytes;
     began_ = now;
@@ -74,6 +68,10 @@ void BulkSender::CloseStripe(StripeId stripe) {
 
 bool BulkSender::ActivationsMatter(Instant now) const {
   return last_activation_ && now - *last_activation_ < kActivationsMatterFor;
+}
+
+size_t BulkSender::Unfinished(TrafficClass traffic) const {
+  return unfinished_[At(traffic)];
 }
 
 // ---- what goes next ----------------------------------------------------------------------------
@@ -130,13 +128,19 @@ std::optional<BulkSender::Chunk> BulkSender::NextChunk(TrafficClass traffic, int
   return chunk;
 }
 
-// Where nothing else is to be sent, what is late goes over another connection, too (opportunistic
-// retransmission; Raiciu et al., NSDI 2012, section 5): a frame waits for its last chunk.
-std::map<uint64_t, BulkSender::Sent>::iterator BulkSender::Latest(Instant now) {
+// What is late goes over another connection, too (opportunistic retransmission; Raiciu et al., NSDI
+// 2012, section 5): a frame waits for its last chunk, and the next of its class for the frame. Late
+// is what others have overtaken that left round trips later (RACK, RFC 8985, over connections): a
+// line that has become slow delays all alike. Where nothing else is to be sent, time alone will do.
+std::map<uint64_t, BulkSender::Sent>::iterator BulkSender::Latest(
+    Instant now, std::optional<TrafficClass> waits) {
   const auto at =
       std::ranges::find_if(sent_, [&](const auto& entry) { return IsOpen(entry.second.chunk); });
-  const Duration usual = window_.chunk_time() * 2 + kLateLeast;
-  return at != sent_.end() && now - at->second.at < usual ? sent_.end() : at;
+  if (at == sent_.end() || (waits && *waits < at->second.chunk.traffic)) return sent_.end();
+  const Instant sent = at->second.at;
+  const bool overtaken = newest_come_ - sent > window_.smoothed() * (waits ? 2 : 1) + kLateLeast;
+  const bool is_last = !waits && now - sent >= window_.chunk_time() * 2 + kLateLeast;
+  return overtaken || is_last ? at : sent_.end();
 }
 
 std::map<StripeId, BulkStripe>::iterator BulkSender::StripeFor(Instant now, TrafficClass traffic,
@@ -160,38 +164,52 @@ std::map<StripeId, BulkStripe>::iterator BulkSender::StripeFor(Instant now, Traf
 std::optional<BulkSender::Transmission> BulkSender::Next(Instant now) {
   const int64_t line_room = window_.bytes() - InLine();
   const int64_t room = std::min(line_room, kWindowsUnderWay * window_.bytes() - under_way_bytes_);
-  const int64_t overdraft = std::max(window_.bytes() / 4, 2 * window_.ChunkBytes());
   look_again_.reset();
-  if (room <= -overdraft || transfers_.empty()) return std::nullopt;
   using Limit = CongestionWindow::Limit;
+  limit_ = Limit::kNothing;
+  if (transfers_.empty()) return std::nullopt;
+  if (room <= 0) limit_ = line_room <= 0 ? Limit::kWindow : Limit::kConnections;
+  if (room <= -std::max(window_.bytes() / 4, 2 * window_.ChunkBytes())) return std::nullopt;
   look_again_ = now + BulkStripe::kReachesKernel;
-  if (room <= 0) limit_ = std::max(limit_, line_room <= 0 ? Limit::kWindow : Limit::kConnections);
   if (now < pace_.until()) {
     look_again_ = std::min(*look_again_, pace_.until());
+    limit_ = Limit::kWindow;
     return std::nullopt;
   }
   const auto traffic = NextTraffic(room <= 0);
-  const auto late = traffic || room <= 0 ? sent_.end() : Latest(now);
-  if (!traffic && late == sent_.end()) return std::nullopt;
-  const auto stripe = traffic ? StripeFor(now, *traffic)
-                              : StripeFor(now, late->second.chunk.traffic, late->second.stripe);
+  const auto late = room <= 0 ? sent_.end() : Latest(now, traffic);
+  auto stripe = stripes_.end();
+  if (late != sent_.end()) stripe = StripeFor(now, late->second.chunk.traffic, late->second.stripe);
+  const bool repeats = stripe != stripes_.end();
+  if (!repeats && !traffic) return std::nullopt;
+  if (!repeats) stripe = StripeFor(now, *traffic);
   if (stripe == stripes_.end()) {
-    limit_ = std::max(limit_, traffic ? Limit::kConnections : Limit::kNothing);
+    limit_ = std::max(limit_, Limit::kConnections);
     return std::nullopt;
   }
   const int64_t takes = stripe->second.TakesBytes(window_.BurstBytes());
   const int64_t most = std::min(takes, window_.ChunkBytes());
-  const auto chunk = traffic ? NextChunk(*traffic, most) : std::optional(late->second.chunk);
+  const auto chunk = repeats ? std::optional(late->second.chunk) : NextChunk(*traffic, most);
   if (!chunk) return std::nullopt;
-  if (!traffic) GiveUp(late);
-  if (!window_.is_starting())
-    pace_.OnSent(now, chunk->bytes, window_.bytes() + overdraft, window_.smoothed());
+  if (repeats) GiveUp(late);
+  Space(now, *chunk, line_room);
   const uint64_t serial = next_serial_++;
   Transmission out{stripe->first, Assemble(*chunk, serial), serial};
   stripe->second.OnPut(now, chunk->bytes);
   under_way_bytes_ += chunk->bytes;
   sent_[serial] = {*chunk, stripe->first, now};
   return out;
+}
+
+// Over an almost empty line for a round trip at its own rate: nothing comes back yet that would
+// space chunks, and what is more would only stand before it.
+void BulkSender::Space(Instant now, const Chunk& chunk, int64_t line_room) {
+  const int64_t window = window_.bytes();
+  const bool starts = window_.is_starting(), is_urgent = chunk.traffic == TrafficClass::kActivation;
+  if (!starts && !refills_from_ && line_room > window / 2) refills_from_ = next_serial_;
+  if (starts && is_urgent) return;
+  const double times = refills_from_ && !is_urgent ? 1 : kPaceOfWindow;
+  pace_.OnSent(now, chunk.bytes, times * static_cast<double>(window), window_.smoothed());
 }
 
 Bytes BulkSender::Assemble(const Chunk& chunk, uint64_t serial) {
@@ -206,7 +224,7 @@ Bytes BulkSender::Assemble(const Chunk& chunk, uint64_t serial) {
   header.offset = chunk.offset;
   const int64_t end = chunk.offset + chunk.bytes;
   if (end == transfer.total_bytes) header.digest = transfer.digest;
-  Bytes bytes = EncodeLink(header);
+  Bytes bytes = short_chunks_ ? EncodeShort(header) : EncodeLink(header);
   bytes.reserve(bytes.size() + static_cast<size_t>(chunk.bytes));
   const auto append = [&](std::span<const uint8_t> from, int64_t begin, int64_t until) {
     begin = std::max<int64_t>(begin, 0);
@@ -257,6 +275,8 @@ void BulkSender::Acknowledge(Instant now, uint64_t serial) {
   Chunk chunk;
   if (const auto sent = sent_.find(serial); sent != sent_.end()) {
     chunk = sent->second.chunk;
+    if (refills_from_ && serial >= *refills_from_) refills_from_.reset();
+    newest_come_ = std::max(newest_come_, sent->second.at);
     window_.OnChunk(now - sent->second.at);
     Free(sent->second);
     if (const auto stripe = stripes_.find(sent->second.stripe); stripe != stripes_.end())
@@ -296,10 +316,9 @@ void BulkSender::OnAcks(Instant now, const AcksMessage& acks) {
       std::clamp<int64_t>(acks.credit_bytes - acks.received_bytes, 0, BulkReceiver::kCreditBytes);
   credit_bytes_ = std::max(credit_bytes_, arrived_bytes_ + room);
   window_.OnDelivered(now, acks.received_bytes, Instant::FromNanos(acks.at_nanos), limit_, in_line);
-  limit_ = CongestionWindow::Limit::kNothing;
   carried_.OnDelivered(acks.received_bytes, Instant::FromNanos(acks.at_nanos));
   if (transfers_.empty()) {
-    window_.OnIdle();
+    window_.OnIdle(now);
     carried_.OnIdle();
   }
   held_rounds_ = window_.IsHeldByTcp() ? held_rounds_ + 1 : 0;
@@ -317,80 +336,6 @@ int64_t BulkSender::InLine() const {
   int64_t bytes = 0;
   for (const auto& [id, stripe] : stripes_) bytes += stripe.InLine();
   return bytes;
-}
-
-void BulkSender::OnEcho(Instant now, const ProbeMessage& probe) {
-  const Instant sent = Instant::FromNanos(probe.sent_nanos);
-  if (sent > now) return;
-  std::optional<Duration> way;
-  if (probe.arrived_nanos >= 0) way = Duration::Nanos(probe.arrived_nanos - probe.sent_nanos);
-  window_.OnProbe(now, now - sent, way);
-}
-
-// ---- time --------------------------------------------------------------------------------------
-
-std::optional<ProbeMessage> BulkSender::ProbeDue(Instant now) {
-  if (!next_probe_ || *next_probe_ > now) return std::nullopt;
-  if (transfers_.empty()) {
-    next_probe_.reset();
-    return std::nullopt;
-  }
-  // Over the connection for control it would meet our own chunks.
-  if (!HasStripe(kSignalStripe) && now - *began_ < kSignalsWithin) {
-    next_probe_ = now + kProbeLeast;
-    return std::nullopt;
-  }
-  Duration every = window_.round_trip().value_or(kProbeMost) / 5;
-  if (window_.bytes_per_s() > 0)
-    every = std::max(every, Duration::Seconds(kProbeBytes / (kProbeShare * window_.bytes_per_s())));
-  next_probe_ = now + std::clamp(every, kProbeLeast, kProbeMost);
-  return ProbeMessage{(now - Instant()).nanos(), false, true};
-}
-
-Duration BulkSender::Patience() const {
-  return window_.chunk_time() * 4 + window_.smoothed() * 4;
-}
-
-std::vector<StripeId> BulkSender::Tick(Instant now) {
-  std::vector<StripeId> silent;
-  for (auto& [id, stripe] : stripes_)
-    if (stripe.GivesNoSign(now, Patience())) silent.push_back(id);
-  for (const StripeId id : silent) Requeue(id);
-  return silent;
-}
-
-std::optional<Instant> BulkSender::NextDue() const {
-  std::optional<Instant> due = next_probe_;
-  if (look_again_ && (!due || *look_again_ < *due)) due = look_again_;
-  for (const auto& [id, stripe] : stripes_) {
-    if (stripe.is_empty()) continue;
-    const Instant at = stripe.SilentAt(Patience());
-    if (!due || at < *due) due = at;
-  }
-  return due;
-}
-
-uint16_t BulkSender::WantedStripes(Instant now) const {
-  if (transfers_.empty()) return 0;
-  // As many as the line has shown that it needs: a late one is cold among warm ones.
-  const Duration round_trip = window_.round_trip().value_or(Duration());
-  const double line = carried_.best() * round_trip.seconds();
-  const int64_t early =
-      std::clamp(round_trip.nanos() / kRoundTripPerStripe.nanos(), kEarlyLeast, kEarlyMost);
-  const int64_t needed =
-      std::max(window_.bytes(), static_cast<int64_t>(line)) / kBytesPerStripe + 1;
-  const int64_t bulk = std::max({needed, int64_t{grown_}, early});
-  const int64_t most = kSignalStripe - 1;
-  return static_cast<uint16_t>(std::min(bulk, most) + (ActivationsMatter(now) ? 1 : 0));
-}
-
-size_t BulkSender::Unfinished(TrafficClass traffic) const {
-  return unfinished_[At(traffic)];
-}
-
-std::optional<Instant> BulkSender::StalledSince(Instant now) const {
-  if (transfers_.empty() || now - progress_ < kStalledAfter) return std::nullopt;
-  return progress_;
 }
 
 }  // namespace skerry

@@ -112,7 +112,7 @@ class BulkSender {
   std::optional<Chunk> NextChunk(TrafficClass traffic, int64_t most_bytes);
   std::optional<Chunk> Cut(uint64_t transfer, int64_t most_bytes);
   bool IsOpen(const Chunk& chunk) const;  // not acknowledged
-  std::map<uint64_t, Sent>::iterator Latest(Instant now);
+  std::map<uint64_t, Sent>::iterator Latest(Instant now, std::optional<TrafficClass> waits);
   std::map<StripeId, BulkStripe>::iterator StripeFor(Instant now, TrafficClass traffic,
                                                      std::optional<StripeId> except = {});
   bool ActivationsMatter(Instant now) const;
@@ -121,11 +121,13 @@ class BulkSender {
   std::map<uint64_t, Sent>::iterator GiveUp(std::map<uint64_t, Sent>::iterator at);
   void Requeue(StripeId stripe);
   int64_t InLine() const;
+  void Space(Instant now, const Chunk& chunk, int64_t line_room);
   void ForgetRepeats();
   void Acknowledge(Instant now, uint64_t serial);
   Duration Patience() const;
 
   uint64_t session_;
+  bool short_chunks_ = false;  // the peer understands them
   uint64_t next_transfer_ = 1, next_serial_ = 1;
   std::map<uint64_t, Transfer> transfers_;
   std::array<std::deque<uint64_t>, kTrafficClasses> queues_;  // transfers with chunks to cut
@@ -136,14 +138,19 @@ class BulkSender {
   std::map<StripeId, BulkStripe> stripes_;
   CongestionWindow window_;
   Pace pace_;
+  // With this serial an almost empty line began to be filled; until it, or a later one, has come.
+  std::optional<uint64_t> refills_from_;
   CarriedRate carried_;
+  std::map<int64_t, int64_t> probed_;  // what was in the line when a probe left, by its time
   int64_t under_way_bytes_ = 0;
   int64_t new_bytes_ = 0;      // cut so far
   int64_t arrived_bytes_ = 0;  // of these, acknowledged
   int64_t credit_bytes_ = 0;   // of new ones granted; the first are known without asking
+  // What kept more from being sent when Next was last asked.
   CongestionWindow::Limit limit_ = CongestionWindow::Limit::kNothing;
   uint16_t grown_ = 1;  // stripes that TCP's holding back has asked for
   int held_rounds_ = 0;
+  Instant newest_come_;  // when the last of what was acknowledged had left
   Instant progress_;  // the last acknowledgement, or when there began to be something to wait for
   std::optional<Instant> last_activation_;
   std::optional<Instant> began_, next_probe_, look_again_;

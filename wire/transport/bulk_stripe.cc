@@ -25,8 +25,10 @@ void BulkStripe::OnHeard(Instant now) {
 }
 
 void BulkStripe::OnReading(Instant now, std::optional<ConnectionReading> reading) {
-  if (since_ > 0 && now - put_ < kReachesKernel) return;
+  const bool knows_all = since_ == 0 || now - put_ >= kReachesKernel;
+  if (!knows_all && reading_) return;
   reading_ = reading;
+  if (!knows_all) return;
   since_ = 0;
 }
 
@@ -43,7 +45,8 @@ bool BulkStripe::GivesNoSign(Instant now, Duration usual) {
 
 int64_t BulkStripe::InLine() const {
   if (!reading_) return bytes_;
-  return std::min(bytes_, reading_->in_flight + reading_->unsent + since_);
+  const int64_t room = std::max<int64_t>(reading_->window - reading_->in_flight, 0);
+  return std::min(bytes_, reading_->in_flight + std::min(room, reading_->unsent + since_));
 }
 
 int64_t BulkStripe::TakesBytes(int64_t usual) const {
@@ -52,7 +55,11 @@ int64_t BulkStripe::TakesBytes(int64_t usual) const {
 
 bool BulkStripe::TakesMore(int64_t usual) const {
   if (chunks_ >= kChunksMost) return false;
-  return !reading_ || std::min(bytes_, reading_->unsent + since_) < TakesBytes(usual) / 2;
+  if (!reading_) return true;
+  const int64_t waits = std::min(bytes_, reading_->unsent + since_);
+  if (reading_->window < CongestionWindow::kChunkLeast)
+    return waits == 0 && reading_->in_flight < reading_->window;
+  return waits < TakesBytes(usual) / 2;
 }
 
 }  // namespace skerry

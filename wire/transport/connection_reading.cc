@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <string_view>
 
 namespace skerry {
 
@@ -17,6 +18,13 @@ std::optional<ConnectionReading> ReadConnection(int descriptor) {
   const int64_t segment = info.tcpi_snd_mss;
   return ConnectionReading{std::max<int64_t>(segments, 0) * segment, info.tcpi_notsent_bytes,
                            info.tcpi_snd_cwnd * segment};
+}
+
+void AvoidPauses(int descriptor) {
+  for (const std::string_view control : {"cubic", "reno"}) {
+    const auto size = static_cast<socklen_t>(control.size());
+    if (setsockopt(descriptor, IPPROTO_TCP, TCP_CONGESTION, control.data(), size) == 0) return;
+  }
 }
 
 }  // namespace skerry

@@ -1,4 +1,4 @@
-// What the kernel says of a TCP connection that somebody else owns.
+// What the kernel says of a TCP connection that somebody else owns, and is asked for.
 #pragma once
 
 #include <cstdint>
@@ -15,5 +15,9 @@ struct ConnectionReading {
 
 // nullopt if it is no TCP connection.
 std::optional<ConnectionReading> ReadConnection(int descriptor);
+
+// For a connection that carries little, none of which may wait: BBR, where the system uses it, lets
+// no more than four packets be under way for a while every ten seconds (PROBE_RTT).
+void AvoidPauses(int descriptor);
 
 }  // namespace skerry

@@ -4,15 +4,17 @@
 #include <bit>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 namespace skerry {
 namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-enum class Kind : uint8_t { kAttach = 1, kWant, kChunk, kAcks, kProbe, kTimedEcho };
+enum class Kind : uint8_t { kAttach = 1, kWant, kChunk, kAcks, kProbe, kTimedEcho, kShortChunk };
 
-constexpr int64_t kWantsArrival = int64_t{1} << 62;
+constexpr int64_t kWantsArrival = int64_t{1} << 62, kAsksShort = int64_t{1} << 61;
+constexpr uint8_t kHasDigest = 0x80;  // beside the class of a short chunk
 
 class LinkWriter {
  public:
@@ -25,6 +27,10 @@ class LinkWriter {
     static_assert(std::is_integral_v<T> || std::is_enum_v<T>);
     text_.append(reinterpret_cast<const char*>(&value), sizeof value);
     return *this;
+  }
+  LinkWriter& PutShort(uint64_t value) {
+    for (; value >= 0x80; value >>= 7) Put(static_cast<uint8_t>(value | 0x80));
+    return Put(static_cast<uint8_t>(value));
   }
   void Put(std::span<const uint8_t> bytes) {
     text_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -61,6 +67,27 @@ class LinkReader {
     ok_ = ok_ && value >= 0 && value <= (int64_t{1} << 62);
     return value;
   }
+  // The shortest form only, so that one header has one encoding.
+  uint64_t GetShort() {
+    uint64_t value = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+      const auto byte = Get<uint8_t>();
+      const uint64_t bits = byte & 0x7f;
+      if (shift == 63 && bits > 1) break;
+      value |= bits << shift;
+      if (byte < 0x80) {
+        ok_ = ok_ && (byte != 0 || shift == 0);
+        return value;
+      }
+    }
+    ok_ = false;
+    return 0;
+  }
+  int64_t GetShortCount() {
+    const uint64_t value = GetShort();
+    ok_ = ok_ && value <= uint64_t{1} << 62;
+    return ok_ ? static_cast<int64_t>(value) : 0;
+  }
   void Fail() { ok_ = false; }
   bool ok() const { return ok_; }
   std::span<const uint8_t> rest() const { return bytes_; }
@@ -70,26 +97,45 @@ class LinkReader {
   bool ok_ = true;
 };
 
+TrafficClass ReadBulkClass(LinkReader& in, uint8_t traffic) {
+  if (traffic == 0 || traffic >= kTrafficClasses) in.Fail();
+  return static_cast<TrafficClass>(traffic);
+}
+
+std::optional<LinkMessage> FinishChunk(LinkReader& in, DecodedChunk chunk, bool has_digest) {
+  if (has_digest) {
+    for (uint8_t& byte : chunk.header.digest.emplace().bytes) byte = in.Get<uint8_t>();
+  }
+  if (!in.ok()) return std::nullopt;
+  chunk.bytes = in.rest();
+  return chunk;
+}
+
 std::optional<LinkMessage> ReadChunk(LinkReader& in) {
   DecodedChunk chunk;
   ChunkHeader& header = chunk.header;
   header.session = in.Get<uint64_t>();
   header.serial = in.Get<uint64_t>();
   header.transfer = in.Get<uint64_t>();
-  const auto traffic = in.Get<uint8_t>();
-  if (traffic == 0 || traffic >= kTrafficClasses) in.Fail();
-  header.traffic = static_cast<TrafficClass>(traffic);
+  header.traffic = ReadBulkClass(in, in.Get<uint8_t>());
   header.envelope_bytes = in.GetCount();
   header.total_bytes = in.GetCount();
   header.offset = in.GetCount();
-  if (in.GetBool()) {
-    Digest digest;
-    for (uint8_t& byte : digest.bytes) byte = in.Get<uint8_t>();
-    header.digest = digest;
-  }
-  if (!in.ok()) return std::nullopt;
-  chunk.bytes = in.rest();
-  return chunk;
+  return FinishChunk(in, std::move(chunk), in.GetBool());
+}
+
+std::optional<LinkMessage> ReadShortChunk(LinkReader& in) {
+  DecodedChunk chunk;
+  ChunkHeader& header = chunk.header;
+  header.session = in.Get<uint64_t>();
+  const auto traffic = in.Get<uint8_t>();
+  header.traffic = ReadBulkClass(in, traffic & ~kHasDigest);
+  header.serial = in.GetShort();
+  header.transfer = in.GetShort();
+  header.envelope_bytes = in.GetShortCount();
+  header.total_bytes = in.GetShortCount();
+  header.offset = in.GetShortCount();
+  return FinishChunk(in, std::move(chunk), (traffic & kHasDigest) != 0);
 }
 
 std::optional<LinkMessage> ReadAcks(LinkReader& in) {
@@ -121,7 +167,9 @@ Bytes EncodeLink(const WantMessage& m) {
 Bytes EncodeLink(const ProbeMessage& m) {
   if (m.arrived_nanos >= 0)
     return LinkWriter(Kind::kTimedEcho).Put(m.sent_nanos).Put(m.arrived_nanos).Take();
-  const int64_t sent = m.wants_arrival ? m.sent_nanos | kWantsArrival : m.sent_nanos;
+  int64_t sent = m.sent_nanos;
+  if (m.wants_arrival) sent |= kWantsArrival;
+  if (m.asks_short) sent |= kAsksShort;
   return LinkWriter(Kind::kProbe).Put(sent).Put(static_cast<uint8_t>(m.is_echo)).Take();
 }
 
@@ -147,11 +195,23 @@ Bytes EncodeLink(const ChunkHeader& m) {
   return out.Take();
 }
 
+Bytes EncodeShort(const ChunkHeader& m) {
+  const auto traffic = static_cast<uint8_t>(m.traffic);
+  LinkWriter out(Kind::kShortChunk);
+  out.Put(m.session).Put(m.digest ? static_cast<uint8_t>(traffic | kHasDigest) : traffic);
+  out.PutShort(m.serial).PutShort(m.transfer);
+  for (const int64_t count : {m.envelope_bytes, m.total_bytes, m.offset})
+    out.PutShort(static_cast<uint64_t>(count));
+  if (m.digest) out.Put(std::span<const uint8_t>(m.digest->bytes));
+  return out.Take();
+}
+
 std::optional<LinkMessage> DecodeLink(std::span<const uint8_t> part) {
   if (!IsLinkMessage(part)) return std::nullopt;
   LinkReader in(part.subspan(sizeof kLinkMagic));
   const auto kind = in.Get<Kind>();
   if (kind == Kind::kChunk) return ReadChunk(in);
+  if (kind == Kind::kShortChunk) return ReadShortChunk(in);
   if (kind == Kind::kAcks) return ReadAcks(in);
   std::optional<LinkMessage> message;
   if (kind == Kind::kAttach) {
@@ -163,10 +223,12 @@ std::optional<LinkMessage> DecodeLink(std::span<const uint8_t> part) {
   } else if (kind == Kind::kProbe) {
     const auto sent = in.Get<int64_t>();
     const bool is_echo = in.GetBool(), wants_arrival = (sent & kWantsArrival) != 0;
-    message = ProbeMessage{sent & ~kWantsArrival, is_echo, !is_echo && wants_arrival};
+    message = ProbeMessage{sent & ~(kWantsArrival | kAsksShort), is_echo, !is_echo && wants_arrival,
+                           -1, (sent & kAsksShort) != 0};
   } else if (kind == Kind::kTimedEcho) {
     const int64_t sent = in.GetCount();
-    message = ProbeMessage{sent, true, false, in.GetCount()};
+    message =
+        ProbeMessage{sent & ~kAsksShort, true, false, in.GetCount(), (sent & kAsksShort) != 0};
   }
   if (!in.ok() || !in.rest().empty()) return std::nullopt;
   return message;

@@ -74,12 +74,14 @@ struct AcksMessage {
   bool operator==(const AcksMessage&) const = default;
 };
 // An echo says when the probe came, to who understands that: on the wire a probe asks for it by a
-// bit of its time that older transports send back as it is.
+// bit of its time that older transports send back as it is. By another one it asks whether short
+// chunks are understood.
 struct ProbeMessage {
-  int64_t sent_nanos = 0;  // of the sender's clock, < 2^62
+  int64_t sent_nanos = 0;  // of the sender's clock, < 2^61
   bool is_echo = false;
   bool wants_arrival = false;
   int64_t arrived_nanos = -1;  // of the receiver's clock; in an echo; −1: not told
+  bool asks_short = false;     // in an echo: the question came back, so they are not
   bool operator==(const ProbeMessage&) const = default;
 };
 ProbeMessage EchoOf(const ProbeMessage& probe, int64_t arrived_nanos);
@@ -90,8 +92,10 @@ Bytes EncodeLink(const AttachMessage& message);
 Bytes EncodeLink(const WantMessage& message);
 Bytes EncodeLink(const AcksMessage& message);
 Bytes EncodeLink(const ProbeMessage& message);
-// The bytes of the chunk follow.
+// The bytes of the chunk follow. Short: the same with numbers of as many bytes as they need, 7 bits
+// in each, the lowest first; on a line of 10 Mbit/s, where chunks are small, 0.3 % of it.
 Bytes EncodeLink(const ChunkHeader& header);
+Bytes EncodeShort(const ChunkHeader& header);
 
 struct DecodedChunk {
   ChunkHeader header;

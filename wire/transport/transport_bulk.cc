@@ -287,6 +287,8 @@ void Transport::Answer(const Origin& origin, std::span<const uint8_t> bytes) {
 
 void Transport::OnAttach(const Origin& origin, const AttachMessage& message) {
   Link& link = LinkTo(origin.peer);
+  if (message.stripe == kSignalStripe) AvoidPauses(origin.descriptor);
+  link.connections_read = Instant();  // before anything goes over it, which may be cold
   if (origin.dialled) {
     if (!message.is_answer || origin.stripe != message.stripe) return;
     link.sender.OpenStripe(Now(), message.stripe);

@@ -9,12 +9,21 @@ namespace {
 
 constexpr Duration kRoundLeast = Duration::Millis(20);
 constexpr int kProbesPerRound = 3;  // at least: each may have met a chunk
+constexpr int kManyProbes = 5;  // the quickest of so many crossed a line that was empty by chance
+constexpr int kBunched = 4;     // closer than a fourth of how they were sent
 constexpr Duration kQueuedFor = Duration::Millis(10);
-constexpr double kStartGrowth = 0.75;  // of what was delivered
+constexpr double kStartGrowth = 0.4;  // of what was delivered
+// In the midst of growth the line holds more than what a round trip has put into it.
+constexpr double kStillGrows = 1.1;
+constexpr double kGentleGrowth = 0.25;
+constexpr int kGentleRounds = 2;
+constexpr Duration kRested = Duration::Seconds(1);
 constexpr int kStuckRounds = 4;  // without a rate that explains the window, and the start is over
 constexpr double kGain = 0.6;    // of what would put the queue right in one round
 constexpr double kGrowthMost = 0.3, kGrowthLeast = 0.005, kShrinkMost = 0.3;  // in a round
 constexpr double kEmptyDoubles = 1.5;  // rounds without queue in which growth doubles
+// Growth shows a round trip later: each step adds no more to the queue.
+constexpr Duration kGrowthQueue = Duration::Millis(8);
 constexpr double kSmallShrink = 0.02;  // more, and its effect is waited for
 constexpr double kHeldShare = 1.5;     // more than the line holds, and TCP holds bytes back
 constexpr double kHeldMost = 3;        // more would only fill TCP's buffers
@@ -33,19 +42,45 @@ Duration CongestionWindow::Least::Add(Instant now, Duration value) {
   return candidates_.front().second;
 }
 
+void CongestionWindow::Quickest::Add(Duration value) {
+  if (count_ == 0 || value < least_) {
+    second_ = least_;
+    least_ = value;
+  } else if (count_ == 1 || value < second_) {
+    second_ = value;
+  }
+  ++count_;
+}
+
 Duration CongestionWindow::QueueOf(Duration round_trip, std::optional<Duration> way) const {
   const Duration both = round_trip - *shortest_;
   return way ? std::clamp(*way - *shortest_way_, both / 4, both) : both;
 }
 
-void CongestionWindow::OnProbe(Instant now, Duration round_trip, std::optional<Duration> way) {
+Duration CongestionWindow::RoundsQueue() const {
+  const bool is_few = round_probes_ < kManyProbes;
+  const auto usual = [&](const Quickest& of) { return is_few ? of.least() : of.second(); };
+  const Duration both = usual(round_trips_now_) - *shortest_;
+  if (ways_now_.is_empty()) return both;
+  const Duration least = std::min(round_trips_now_.least() - *shortest_, both);
+  return std::clamp(usual(ways_now_) - *shortest_way_, least / 4, both);
+}
+
+void CongestionWindow::OnProbe(Instant now, Duration round_trip, std::optional<Duration> way,
+                               int64_t in_line) {
   shortest_ = round_trips_.Add(now, round_trip);
-  smoothed_ = Smooth(smoothed_, round_trip, 8);
-  ++round_probes_;
-  round_shortest_ = round_shortest_ ? std::min(*round_shortest_, round_trip) : round_trip;
+  const Instant sent = now - round_trip;
+  const bool is_held = probed_at_ && now - *probed_at_ < (sent - probe_sent_) / kBunched;
+  probed_at_ = now;
+  probe_sent_ = sent;
+  if (!is_held) {
+    smoothed_ = Smooth(smoothed_, round_trip, 8);
+    ++round_probes_;
+  }
+  round_trips_now_.Add(round_trip);
   if (way) {
     shortest_way_ = ways_.Add(now, *way);
-    round_shortest_way_ = round_shortest_way_ ? std::min(*round_shortest_way_, *way) : *way;
+    ways_now_.Add(*way);
   }
   const Duration queue = QueueOf(round_trip, way);
   // A lost packet makes probes come late too, but then all at once, the last of them in time.
@@ -53,8 +88,8 @@ void CongestionWindow::OnProbe(Instant now, Duration round_trip, std::optional<D
     queued_since_.reset();
   } else if (!queued_since_) {
     queued_since_ = now;
-  } else if (starting_ && now - *queued_since_ > std::max(*shortest_ / 4, kQueuedFor)) {
-    EndStart(queue);
+  } else if (starting_ && now - *queued_since_ > std::max(*shortest_ / 8, kQueuedFor)) {
+    EndStart(queue, in_line);
   }
 }
 
@@ -62,7 +97,8 @@ void CongestionWindow::OnChunk(Duration took) {
   chunk_time_ = Smooth(chunk_time_, took, 16);
 }
 
-void CongestionWindow::OnIdle() {
+void CongestionWindow::OnIdle(Instant now) {
+  idle_since_ = now;
   round_began_.reset();
   first_bytes_ = -1;
   limit_ = Limit::kNothing;
@@ -74,14 +110,17 @@ void CongestionWindow::OnDelivered(Instant now, int64_t received_bytes, Instant 
   limit_ = std::max(limit_, limit);
   most_in_line_ = std::max(most_in_line_, in_line);
   if (first_bytes_ < 0) {
+    // A start that rested may have come near the line: the next step shows it.
+    if (idle_since_ && now - *idle_since_ > kRested) gentle_rounds_ = kGentleRounds;
     first_bytes_ = last_bytes_ = received_bytes;
     first_at_ = last_at_ = at;
   }
   if (received_bytes > last_bytes_ && at >= last_at_) {
     const auto window = static_cast<double>(window_);
-    const bool in_use = limit != Limit::kNothing && in_line > window_ - window_ / 4;
+    const bool in_use = limit == Limit::kWindow && in_line > window_ - window_ / 4;
     if (starting_ && in_use && (rate_ == 0 || window < kHeldAtStart * Holds(rate_))) {
-      const double growth = kStartGrowth * static_cast<double>(received_bytes - last_bytes_);
+      const double growth = (gentle_rounds_ > 0 ? kGentleGrowth : kStartGrowth) *
+                            static_cast<double>(received_bytes - last_bytes_);
       window_ = std::min(window_ + static_cast<int64_t>(growth), kMostBytes);
     }
     last_bytes_ = received_bytes;
@@ -89,8 +128,7 @@ void CongestionWindow::OnDelivered(Instant now, int64_t received_bytes, Instant 
   }
   if (!round_began_) {
     round_began_ = now;
-    round_shortest_.reset();
-    round_shortest_way_.reset();
+    round_trips_now_ = ways_now_ = Quickest();
     round_probes_ = 0;
     return;
   }
@@ -102,7 +140,7 @@ void CongestionWindow::EndRound(Instant now) {
   const double seconds = (last_at_ - first_at_).seconds();
   const double rate =
       seconds > 1e-4 ? static_cast<double>(last_bytes_ - first_bytes_) / seconds : 0;
-  const Duration queue = QueueOf(*round_shortest_, round_shortest_way_);
+  const Duration queue = RoundsQueue();
   if (limit_ != Limit::kNothing && rate > 0) {
     rate_ = rate_ == 0 ? rate : rate_ + (rate - rate_) / (starting_ ? 2 : 4);
     held_ = queue < Target() && (limit_ == Limit::kConnections ||
@@ -115,9 +153,9 @@ void CongestionWindow::EndRound(Instant now) {
       starting_ = false;
     }
   }
+  gentle_rounds_ = std::max(gentle_rounds_ - 1, 0);
   round_began_ = now;
-  round_shortest_.reset();
-  round_shortest_way_.reset();
+  round_trips_now_ = ways_now_ = Quickest();
   round_probes_ = 0;
   limit_ = Limit::kNothing;
   most_before_ = std::exchange(most_in_line_, 0);
@@ -140,13 +178,15 @@ int64_t CongestionWindow::InUse() const {
   return std::min(window_, std::max({most_in_line_, most_before_, kLeastBytes}));
 }
 
-// So much of the window is in the line, the rest in the queue.
-void CongestionWindow::EndStart(Duration queue) {
+// Of what was in the line when this probe left so much fills it; the rest was the queue it met.
+void CongestionWindow::EndStart(Duration queue, int64_t in_line) {
   starting_ = false;
+  shrunk_ = true;
+  round_began_.reset();
   empty_rounds_ = 0;
   const double share = (*shortest_ + Target()).seconds() / (*shortest_ + queue).seconds();
-  const double fits = static_cast<double>(InUse()) * std::max(share, 0.5);
-  window_ = std::clamp(static_cast<int64_t>(fits), kLeastBytes, kMostBytes);
+  const double fits = kStillGrows * share * static_cast<double>(in_line);
+  window_ = std::clamp(static_cast<int64_t>(fits), kLeastBytes, window_);
 }
 
 void CongestionWindow::Follow(Duration queue, double rate) {
@@ -160,7 +200,8 @@ void CongestionWindow::Follow(Duration queue, double rate) {
     change = std::max(change, -kShrinkMost);
   } else {
     const double eager = kGrowthLeast * std::exp2(empty_rounds_ / kEmptyDoubles);
-    change = std::clamp(std::max(change, eager), 0.0, kGrowthMost);
+    const double most = std::min(kGrowthMost, kGrowthQueue.seconds() / shortest_->seconds());
+    change = std::clamp(std::max(change, eager), 0.0, most);
     if (window > kHeldMost * Holds(rate)) change = 0;
   }
   shrunk_ = change < -kSmallShrink;

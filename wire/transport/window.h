@@ -2,16 +2,18 @@
 //
 // More would stand in the bottleneck's queue, where control waits behind them; fewer would leave
 // the line idle. The queue is measured: probes on a connection of their own cross the same
-// bottleneck, and what the quickest of a round of them takes beyond the quickest ever is standing
-// queue. Where both ends send, that of the way back is the other's: echoes tell when a probe came,
-// and what the way there takes beyond its quickest is ours (as in LEDBAT, RFC 6817). Clocks drift,
-// so it is believed between a quarter of what the round trip says and all of that. The window grows
-// or shrinks until that is kTargetQueue (the idea of Vegas, Brakmo & Peterson 1995, and of FAST,
-// Wei et al. 2006, above TCP instead of in it). It needs no estimate of the rate that is good to a
-// few per cent, as pacing by one would, and acknowledgements, which come at the rate of the line,
-// space the chunks (pace.h, where they come bunched). It starts small and grows by half every round
-// trip, as acknowledgements come, until a probe meets a queue, or until far more is under way than
-// the rate explains.
+// bottleneck, and what the quickest of a round of them (of many, the second) takes beyond the
+// quickest ever is standing queue. Those that come back together were held up by a lost packet and
+// end no round. Where both ends send, the queue of the way back is the other's: echoes tell when a
+// probe came, and what the way there takes beyond its quickest is ours (as in LEDBAT, RFC 6817).
+// Clocks drift, so it is believed between a quarter of what the round trip says and all of that.
+// The window grows or shrinks until that is kTargetQueue (the idea of Vegas, Brakmo & Peterson
+// 1995, and of FAST, Wei et al. 2006, above TCP instead of in it). It needs no estimate of the rate
+// that is good to a few per cent, as pacing by one would, and acknowledgements, which come at the
+// rate of the line, space the chunks (pace.h, where they come bunched). It starts small and grows
+// by two fifths every round trip, as acknowledgements come, until probes meet a queue, or until far
+// more is under way than the rate explains; after a rest more gently, as it may have come near the
+// line.
 //
 // Where TCP itself holds bytes back (a lossy line and cubic, or a full window of one connection)
 // the queue stays empty while more is under way than the line can hold. Then more connections help,
@@ -42,7 +44,8 @@ class CongestionWindow {
   static constexpr Duration kForgetRoundTrip = Duration::Seconds(60);
 
   // A probe came back. `way`: how long it took to get there, by two clocks that do not agree.
-  void OnProbe(Instant now, Duration round_trip, std::optional<Duration> way = {});
+  // `in_line`: bytes that were in the line when it left.
+  void OnProbe(Instant now, Duration round_trip, std::optional<Duration> way, int64_t in_line);
   // What kept more from being sent since the last acknowledgement; the last of these counts.
   enum class Limit : uint8_t { kNothing, kConnections, kWindow };
   // The receiver had so many bytes all in all at this time of its clock; so many were in the line.
@@ -50,7 +53,7 @@ class CongestionWindow {
   // How long a chunk took from its sending to its acknowledgement.
   void OnChunk(Duration took);
   // Nothing was under way: rates are measured anew.
-  void OnIdle();
+  void OnIdle(Instant now);
 
   int64_t bytes() const { return window_; }
   bool is_starting() const { return starting_; }
@@ -74,9 +77,23 @@ class CongestionWindow {
     std::deque<std::pair<Instant, Duration>> candidates_;  // increasing in both
   };
 
+  // The two least of a round. One probe may have crossed an empty line by chance, of many one does.
+  class Quickest {
+   public:
+    void Add(Duration value);
+    Duration least() const { return least_; }
+    Duration second() const { return second_; }
+    bool is_empty() const { return count_ == 0; }
+
+   private:
+    Duration least_, second_;
+    int count_ = 0;
+  };
+
   Duration QueueOf(Duration round_trip, std::optional<Duration> way) const;
+  Duration RoundsQueue() const;
   void EndRound(Instant now);
-  void EndStart(Duration queue);
+  void EndStart(Duration queue, int64_t in_line);
   void Follow(Duration queue, double rate);
   Duration Target() const;
   int64_t InUse() const;
@@ -84,14 +101,18 @@ class CongestionWindow {
 
   int64_t window_ = kFirstBytes;
   bool starting_ = true;
+  int gentle_rounds_ = 0;
+  std::optional<Instant> idle_since_;
   std::optional<Duration> shortest_, shortest_way_;
   Least round_trips_, ways_;
   Duration smoothed_, chunk_time_;
 
   // The round under way.
   std::optional<Instant> round_began_;
-  std::optional<Duration> round_shortest_, round_shortest_way_;
+  Quickest round_trips_now_, ways_now_;
   int round_probes_ = 0;
+  std::optional<Instant> probed_at_;  // the last probe came back
+  Instant probe_sent_;
   Limit limit_ = Limit::kNothing;
   int64_t most_in_line_ = 0, most_before_ = 0;  // in this round, and in that before
   int64_t first_bytes_ = -1, last_bytes_ = -1;
