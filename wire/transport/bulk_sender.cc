@@ -14,6 +14,7 @@ constexpr int kHeldRounds = 12;  // acknowledgements between two more stripes
 constexpr size_t kGivenUpMax = 4096;
 // In the line, and held at the far end: behind a loss, or because the receiver takes no more.
 constexpr int64_t kWindowsUnderWay = 2;
+constexpr Duration kNearRoundTrip = Duration::Millis(5);
 constexpr double kPaceOfWindow = 1.5;  // in a round trip: the window bounds, not the pace
 constexpr Duration kLateLeast = Duration::Millis(20);
 
@@ -204,11 +205,13 @@ std::optional<BulkSender::Transmission> BulkSender::Next(Instant now) {
 // Over an almost empty line for a round trip at its own rate: nothing comes back yet that would
 // space chunks, and what is more would only stand before it.
 void BulkSender::Space(Instant now, const Chunk& chunk, int64_t line_room) {
-  const int64_t window = window_.bytes();
   const bool starts = window_.is_starting(), is_urgent = chunk.traffic == TrafficClass::kActivation;
-  if (!starts && !refills_from_ && line_room > window / 2) refills_from_ = next_serial_;
   if (starts && is_urgent) return;
-  const double times = refills_from_ && !is_urgent ? 1 : kPaceOfWindow;
+  // A near line's window is a chunk or two, which cannot be spaced.
+  const bool is_near = window_.round_trip().value_or(Duration()) < kNearRoundTrip;
+  const int64_t window = window_.bytes() + (is_near ? 2 * window_.ChunkBytes() : 0);
+  if (!starts && !refills_from_ && line_room > window / 2) refills_from_ = next_serial_;
+  const double times = refills_from_ && !is_urgent && !is_near ? 1 : kPaceOfWindow;
   pace_.OnSent(now, chunk.bytes, times * static_cast<double>(window), window_.smoothed());
 }
 
