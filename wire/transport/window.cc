@@ -60,7 +60,8 @@ Duration CongestionWindow::QueueOf(Duration round_trip, std::optional<Duration> 
 Duration CongestionWindow::RoundsQueue() const {
   const bool is_few = round_probes_ < kManyProbes;
   const auto usual = [&](const Quickest& of) { return is_few ? of.least() : of.second(); };
-  const Duration both = usual(round_trips_now_) - *shortest_;
+  // A round may be older than what the shortest is remembered for.
+  const Duration both = std::max(usual(round_trips_now_) - *shortest_, Duration());
   if (ways_now_.is_empty()) return both;
   const Duration least = std::min(round_trips_now_.least() - *shortest_, both);
   return std::clamp(usual(ways_now_) - *shortest_way_, least / 4, both);
