@@ -14,6 +14,7 @@
 #include "common/cli_program.h"
 #include "common/status.h"
 #include "kernels/cpu/thread_limit.h"
+#include "kernels/plugin/gpu_lane.h"
 #include "model/weight_store.h"
 #include "node/desk_program.h"
 #include "node/device_probe.h"
@@ -250,6 +251,28 @@ StageWorkFactory BuilderOf(const Devices& devices, ShardDirectory& shards,
   };
 }
 
+// nullptr: nobody has asked for them.
+absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsOf(const JoinOptions& options,
+                                                         const fs::path& home) {
+  if (options.metrics.empty()) return nullptr;
+  SKERRY_ASSIGN_OR_RETURN(auto metrics, MetricsServer::Open(options.metrics, home.string()));
+  Say(absl::StrFormat("metrics are at port %d", metrics->port()));
+  return metrics;
+}
+
+// nullptr: its cohort's sums go as messages.
+std::unique_ptr<GpuLanes> LanesOf(const JoinOptions& options,
+                                  const std::vector<DeviceChoice>& devices) {
+  if (!options.nccl) return nullptr;
+  const auto gpu = std::find_if(devices.begin(), devices.end(),
+                                [](const DeviceChoice& device) { return device.gpu; });
+  auto lanes =
+      gpu == devices.end() ? Unavailable("this node trains on no GPU") : GpuLanes::Open(gpu->index);
+  if (lanes.ok()) return *std::move(lanes);
+  Say("--nccl: " + ErrorText(lanes.status()) + "; sums of a cluster go as messages");
+  return nullptr;
+}
+
 absl::Status KeepLimits(const LimitChange& change, const fs::path& home) {
   if (change.IsEmpty()) return absl::OkStatus();
   SKERRY_ASSIGN_OR_RETURN(const auto limits, ChangedLimits(home.string(), change));
@@ -292,12 +315,10 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   node.build = BuilderOf(devices, cache->shards(), options.spill);
   node.relays = options.relay;
   node.traces = !options.no_traces;
+  const auto lanes = LanesOf(options, devices.chosen);
+  if (lanes) node.lane = [&lanes] { return lanes->Make(); };
   Membership member{options, ticket, identity, home, std::move(node), cache.get()};
-  std::unique_ptr<MetricsServer> metrics;
-  if (!options.metrics.empty()) {
-    SKERRY_ASSIGN_OR_RETURN(metrics, MetricsServer::Open(options.metrics, home.string()));
-    Say(absl::StrFormat("metrics are at port %d", metrics->port()));
-  }
+  SKERRY_ASSIGN_OR_RETURN(const auto metrics, MetricsOf(options, home));
   Desk desk(home, self, member.node.device.name);
   while (true) {
     if (!ration.WaitUntilAllowed([&desk](const std::string& why) { desk.Rest(why); }))

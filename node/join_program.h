@@ -31,10 +31,11 @@ struct JoinOptions {
   LimitChange limits;      // kept in the home from now on
   bool relay = false;      // forward sealed frames of pairs that cannot reach each other
   DeviceWish device = DeviceWish::kAuto;
-  std::string devices;         // several that are one replica (ChooseDevices); "" for `device`
-  int threads = 0;             // 0: all that affinity and CPU quota leave
-  std::string metrics;         // where /metrics is answered: host:port; "": nowhere
-  double memory_gib = 0;       // what it offers at most; 0: all that is free
+  std::string devices;    // several that are one replica (ChooseDevices); "" for `device`
+  bool nccl = false;      // sums of its cohort between GPUs, not sealed (kernels/plugin/gpu_lane.h)
+  int threads = 0;        // 0: all that affinity and CPU quota leave
+  std::string metrics;    // where /metrics is answered: host:port; "": nowhere
+  double memory_gib = 0;  // what it offers at most; 0: all that is free
   double host_memory_gib = 0;  // the same of the host's, where it trains on GPUs
   std::string spill;           // a directory that activations may lie in; "": none is written
   double spill_gib = 0;        // of it at most; 0: half of what is free there

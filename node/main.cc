@@ -234,6 +234,9 @@ void AddJoinOptions(CLI::App& command, JoinOptions* join) {
                      "cloud's region or 47.4,8.5");
   AddDevice(command, &join->device);
   AddDevices(command, &join->devices);
+  command.add_flag("--nccl", join->nccl,
+                   "sums of the node's cluster go over NCCL, from GPU to GPU, where all its "
+                   "members say so. They are not sealed then: for a network that you trust");
   command.add_option("--threads", join->threads, "processor threads for training; 0: all")
       ->capture_default_str()
       ->check(CLI::Range(0, 256));

@@ -24,6 +24,7 @@
 #include <tuple>
 
 #include "common/round_clock.h"
+#include "kernels/group/group_lane.h"
 #include "node/left_overs.h"
 #include "node/link_prober.h"
 #include "node/node_look.h"
@@ -62,6 +63,7 @@ struct NodeActorOptions {
   std::function<Signature(std::span<const uint8_t> statement)> sign = {};
   // What bulk that was sent to a peer has shown of the way there; empty: nobody looks.
   std::function<std::optional<LinkReading>(const NodeId& peer)> shown = {};
+  GroupLaneFactory lane = {};          // for its cohort's sums; empty: it has none
   uint64_t process = 0;                // random, another one for every process; 0: not said
   bool relays = false, traces = true;  // forwards for others; tells when its device did what
 };

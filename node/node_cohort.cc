@@ -10,6 +10,17 @@
 #include "pipeline/plan/route.h"
 
 namespace skerry {
+namespace {
+
+// A library's words, for JSON.
+std::string Plain(std::string words) {
+  for (char& c : words) {
+    if (c == '"' || c == '\\' || (c >= 0 && c < ' ')) c = ' ';
+  }
+  return words;
+}
+
+}  // namespace
 
 void NodeActor::JoinCohort(Context& context) {
   if (CohortOf(plan_, options_.self).size() < 2) return;
@@ -28,6 +39,10 @@ void NodeActor::JoinCohort(Context& context) {
   options.silent = [this](const NodeId& node) { passing_on_.Lost(node); };
   options.summed = [this](Context& c) { Advance(c); };
   options.failed = [this](Context& c, const absl::Status& status) { FailAtWork(c, status); };
+  options.lane = options_.lane;
+  options.way = [](Context& c, const std::string& way, const std::string& why) {
+    c.Event("cohort_sums", absl::StrFormat(R"("over":"%s","why":"%s")", Plain(way), Plain(why)));
+  };
   cohort_ = std::make_shared<Cohort>(std::move(options));
   cohort_->OnPlan(context, plan_);
 }

@@ -233,6 +233,7 @@ std::unique_ptr<Actor> VirtualRun::MakeNode(int32_t i) {
   options.build = [this, i](const RunConfig& config, const StageOrder& order, const auto&) {
     return Build(i, config, order);
   };
+  if (options_.lanes) options.lane = options_.lanes(node(i));
   return std::make_unique<NodeActor>(std::move(options));
 }
 

@@ -62,8 +62,9 @@ struct VirtualRunOptions {
   bool stops_at_violation = false;
   // As in a large fleet: nodes are told only of whom they need, and hear nobody else.
   bool introduces_few = false;
-  bool tests_lines = false;    // CoordinatorOptions::tests_lines
-  bool signs = false;          // statements of sums (sim/simulated_signature.h)
+  bool tests_lines = false;  // CoordinatorOptions::tests_lines
+  bool signs = false;        // statements of sums (sim/simulated_signature.h)
+  std::function<GroupLaneFactory(const NodeId&)> lanes;  // empty: nobody has one
   bool plans_quickly = false;  // any sound plan will do (PlannerInput::is_quick)
   // Journal records of the coordinator from before: who was admitted, the plan. Nodes start anew.
   std::vector<std::string> history = {};

@@ -121,12 +121,13 @@ class ProgramRun {
 
   // `region`: of a shape that has others.
   ChildProcess Join(const std::string& ticket, const std::string& name,
-                    const std::string& region = kRegion) const {
-    auto process = ChildProcess::Start(
-        Shaped({bin_ + "skerry-node", "join", ticket, "--home", (at / name).string(), "--listen",
-                "tcp://127.0.0.1:*", "--device", "cpu", "--threads", "1"},
-               region),
-        Log(name).string());
+                    const std::string& region = kRegion,
+                    const CommandLine& device = {"--device", "cpu"}) const {
+    CommandLine command = {
+        bin_ + "skerry-node", "join",      ticket, "--home", (at / name).string(), "--listen",
+        "tcp://127.0.0.1:*",  "--threads", "1"};
+    command.insert(command.end(), device.begin(), device.end());
+    auto process = ChildProcess::Start(Shaped(std::move(command), region), Log(name).string());
     SKERRY_CHECK(process.ok(), "a process");
     return *std::move(process);
   }

@@ -14,6 +14,9 @@ namespace {
 // A count as two values that float32 holds exactly.
 constexpr int64_t kLow = 1 << 20;
 constexpr int64_t kCountValues = 2;
+// Added to the second by who has a lane: still exact, and whoever does not know of lanes rounds it
+// away.
+constexpr float kHasLane = 0.25F;
 
 }  // namespace
 
@@ -33,6 +36,7 @@ void Cohort::OnPlan(Context& context, const PipelinePlan& plan) {
 
 void Cohort::Leave(Context& context) {
   now_.formation = 0;
+  now_.lane.reset();
   if (now_.ring) now_.ring->Abort(context, Aborted("it has left"));
 }
 
@@ -40,6 +44,7 @@ void Cohort::Form(Context& context, uint64_t formation) {
   Ring past = std::exchange(now_, Ring());
   now_.formation = formation;
   if (past.ring && past.ring->status().ok()) NoteSilent(context.now(), *past.ring);
+  past.lane.reset();
   if (past.ring) past.ring->Abort(context, Aborted("the plan names other members"));
   if (past.ring && past.ring->busy()) past_.push_back(std::move(past));
   doing_ = Doing::kNothing;
@@ -61,7 +66,7 @@ void Cohort::Form(Context& context, uint64_t formation) {
   now_.values = std::make_shared<std::vector<float>>(members_.size() * kCountValues);
   const auto at = static_cast<size_t>(now_.ring->rank() * kCountValues);
   (*now_.values)[at] = static_cast<float>(has / kLow);
-  (*now_.values)[at + 1] = static_cast<float>(has % kLow);
+  (*now_.values)[at + 1] = static_cast<float>(has % kLow) + (options_.lane ? kHasLane : 0);
   now_.ring->AllGather(context, *now_.values);
 }
 
@@ -74,41 +79,52 @@ void Cohort::OnRingEnd(Context& context, uint64_t formation, const absl::Status&
   if (formation != now_.formation) return;
   const Doing done = std::exchange(doing_, Doing::kNothing);
   if (!status.ok()) {
+    now_.lane.reset();
     NoteSilent(context.now(), *now_.ring);
     broken_ = CohortBroken{options_.stage, formation, now_.ring->blamed(), ErrorText(status)};
     return options_.broken(context, *broken_);
   }
-  if (done == Doing::kAgreeing) return Agreed(context);
-  if (done == Doing::kCatchingUp) {
-    has_agreed_ = true;
-    if (sum_step_ + 1 < most_) Keep(context.now(), most_ - 1, now_.values);
+  const auto values = std::exchange(now_.values, nullptr);
+  if (done == Doing::kAgreeing) {
+    if (!Agreed(context, *values)) return;
+    Introduce(context);
+  } else if (done == Doing::kCatchingUp) {
+    if (sum_step_ + 1 < most_) Keep(context.now(), most_ - 1, values);
+    Introduce(context);
+  } else if (done == Doing::kIntroducing) {
+    MeetOnLane(context, *values);
+  } else if (done == Doing::kGathering) {
+    now_.sum = std::make_shared<std::vector<float>>();
+    now_.lane->Sum(own_, now_.sum);
+    doing_ = Doing::kOnLane;
+    return WaitForLane(context);
+  } else if (done == Doing::kConfirming) {
+    if (AllHaveIt(context, *values)) Keep(context.now(), own_step_, std::move(now_.sum));
   } else {
-    Keep(context.now(), own_step_, now_.values);
+    Keep(context.now(), own_step_, values);
   }
-  now_.values.reset();
   TryToSum(context);
   options_.summed(context);
 }
 
-// Which sums are there.
-void Cohort::Agreed(Context& context) {
+// Which sums are there: true if all have the same. Where not, those who lack one are given it.
+bool Cohort::Agreed(Context& context, const std::vector<float>& said) {
   std::vector<int64_t> has;
+  all_have_lanes_ = true;
   for (size_t r = 0; r < members_.size(); ++r) {
-    has.push_back(std::llround((*now_.values)[kCountValues * r]) * kLow +
-                  std::llround((*now_.values)[kCountValues * r + 1]));
+    const float low = said[kCountValues * r + 1];
+    has.push_back(std::llround(said[kCountValues * r]) * kLow + std::llround(low));
+    all_have_lanes_ = all_have_lanes_ && low != std::floor(low);
   }
   const auto first = std::max_element(has.begin(), has.end());
   most_ = *first;
-  const bool all_have = std::all_of(has.begin(), has.end(), [&](int64_t n) { return n == most_; });
-  if (all_have) {
-    has_agreed_ = true;
-    TryToSum(context);
-    return options_.summed(context);
-  }
+  if (std::all_of(has.begin(), has.end(), [&](int64_t n) { return n == most_; })) return true;
   // Who lacks one has contributed to it, or it would not be there.
   const bool is_behind = sum_step_ + 1 < most_;
-  if (is_behind && (sum_step_ + 2 < most_ || own_step_ != most_ - 1 || work_ == nullptr))
-    return now_.ring->Abort(context, DataLoss("it is behind the others' sums"));
+  if (is_behind && (sum_step_ + 2 < most_ || own_step_ != most_ - 1 || work_ == nullptr)) {
+    now_.ring->Abort(context, DataLoss("it is behind the others' sums"));
+    return false;
+  }
   doing_ = Doing::kCatchingUp;
   const auto root = static_cast<int32_t>(first - has.begin());
   if (root == now_.ring->rank()) {
@@ -119,6 +135,7 @@ void Cohort::Agreed(Context& context) {
   }
   now_.ring->SetStandsFor(StandsFor());
   now_.ring->Broadcast(context, *now_.values, root);
+  return false;
 }
 
 double Cohort::StandsFor() const {
@@ -173,6 +190,7 @@ void Cohort::Give(Context& context) {
 void Cohort::TryToSum(Context& context) {
   if (!own_ || !has_agreed_ || doing_ != Doing::kNothing || broken_) return;
   if (IsAlone()) return Keep(context.now(), own_step_, std::exchange(own_, nullptr));
+  if (now_.lane) return GatherOnRing(context, Doing::kGathering, 0);
   doing_ = Doing::kCopying;
   now_.values = std::make_shared<std::vector<float>>();
   copy_job_ = options_.submit(context, {"copy gradients", work_->Cost(WorkKind::kAccumulate),
@@ -213,6 +231,10 @@ bool Cohort::OnMessage(Context& context, const NodeId& from, const Message& mess
 }
 
 bool Cohort::OnTimer(Context& context, TimerId timer) {
+  if (timer == lane_timer_ && timer != 0) {
+    LookAtLane(context);
+    return true;
+  }
   return now_.ring && now_.ring->OnTimer(context, timer);
 }
 

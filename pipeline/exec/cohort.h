@@ -12,6 +12,12 @@
 // the rest sum anew. A ring that ends without a new plan is the coordinator's to mend: it hears who
 // is blamed, at every heartbeat until a plan leaves that one out.
 //
+// Where every member of a formation has a faster lane (group_lane.h) sums go over that; the ring
+// stays, for all that is decided. A sum over the lane begins when all have given their parts, so
+// that nobody waits in it for one who still computes, and counts when all have it: each says so on
+// the ring, which again ends for nobody before all have begun to. Where one has not, all sum over
+// the ring, from then on.
+//
 // A cohort of one goes the same way without a ring.
 #pragma once
 
@@ -20,6 +26,7 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/group/group_lane.h"
 #include "pipeline/exec/stage_work.h"
 #include "pipeline/exec/transport_ring.h"
 #include "wire/actor.h"
@@ -30,6 +37,8 @@ class Cohort {
  public:
   // Short, as a plan has to follow before the others wait for ten seconds.
   static constexpr Duration kPatience = Duration::Seconds(5);
+  // Of a lane on which nothing moves; a library may take some seconds to find all members.
+  static constexpr Duration kLanePatience = Duration::Seconds(20);
 
   struct Options {
     NodeId self;
@@ -42,6 +51,9 @@ class Cohort {
     std::function<void(const NodeId&)> silent;                  // a member that is not heard
     std::function<void(Context&)> summed;                       // a sum is here: Take
     std::function<void(Context&, const absl::Status&)> failed;  // the stage could not do its work
+    GroupLaneFactory lane = {};                                 // empty: it has none
+    // Sums go that way from now on; `why`: a lane failed.
+    std::function<void(Context&, const std::string& way, const std::string& why)> way = {};
   };
   explicit Cohort(Options options) : options_(std::move(options)) {}
   Cohort(const Cohort&) = delete;
@@ -85,22 +97,43 @@ class Cohort {
   std::string WaitingFor() const;  // for people; "": for nobody
 
  private:
-  enum class Doing : uint8_t { kNothing, kAgreeing, kCatchingUp, kCopying, kSumming };
+  enum class Doing : uint8_t {
+    kNothing,
+    kAgreeing,
+    kCatchingUp,
+    kIntroducing,  // the lane's id
+    kCopying,
+    kSumming,
+    kGathering,  // until all have given, for the lane
+    kOnLane,
+    kConfirming
+  };
   struct Ring {
     uint64_t formation = 0;
     std::unique_ptr<TransportRing> ring;
     std::shared_ptr<std::vector<float>> values;  // of its operation
+    std::unique_ptr<GroupLane> lane;             // nullptr: not used
+    std::shared_ptr<std::vector<float>> sum;     // of the lane
+    bool has_summed = false;                     // over the lane
   };
 
   void Form(Context& context, uint64_t formation);
   void NoteSilent(Instant now, const TransportRing& ring) const;
   void OnRingEnd(Context& context, uint64_t formation, const absl::Status& status);
-  void Agreed(Context& context);
+  bool Agreed(Context& context, const std::vector<float>& has);
   void Give(Context& context);
   void Keep(Instant now, int64_t step, std::shared_ptr<std::vector<float>> values);
   void TryToSum(Context& context);
   double StandsFor() const;
   bool IsAlone() const { return members_.size() < 2; }
+
+  // cohort_lane.cc
+  void Introduce(Context& context);
+  void MeetOnLane(Context& context, const std::vector<float>& introduced);
+  void WaitForLane(Context& context);
+  void LookAtLane(Context& context);
+  bool AllHaveIt(Context& context, const std::vector<float>& confirmed);
+  void GatherOnRing(Context& context, Doing doing, float own);
 
   Options options_;
   StageWork* work_ = nullptr;
@@ -111,6 +144,10 @@ class Cohort {
   bool has_agreed_ = false;
   int64_t most_ = 0;  // sums that any member has
   std::optional<CohortBroken> broken_;
+  bool all_have_lanes_ = false;
+  TimerId lane_timer_ = 0;
+  Instant lane_moved_;  // last, or begun
+  int64_t lane_progress_ = 0;
 
   int64_t first_step_ = 0;
   struct {  // the last step that is accumulated here

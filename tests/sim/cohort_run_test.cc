@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -12,10 +13,13 @@
 #include "pipeline/plan/cohorts.h"
 #include "pipeline/plan/route.h"
 #include "sim/live_faults.h"
+#include "tests/sim/fake_lanes.h"
 #include "tests/sim/two_sites.h"
 
 using namespace skerry;
 using skerry::testing::EndOf;
+using skerry::testing::FakeLanes;
+using skerry::testing::kNodesOfSite;
 using skerry::testing::TwoSites;
 
 namespace {
@@ -36,7 +40,7 @@ struct Seen {
 // `strike`, with the first plan, when the first commit of round `strikes_after` arrives.
 Seen Train(VirtualRunOptions options,
            const std::function<void(VirtualRun&, const PipelinePlan&)>& strike = {},
-           int64_t strikes_after = 0) {
+           int64_t strikes_after = 0, const std::function<void(const VirtualEvent&)>& hear = {}) {
   VirtualRun run(std::move(options));
   Seen seen;
   PipelinePlan plan;
@@ -66,6 +70,7 @@ Seen Train(VirtualRunOptions options,
   seen.trace = outcome.trace_hash;
   std::optional<Instant> last;
   for (const VirtualEvent& event : run.events()) {
+    if (hear) hear(event);
     if (event.kind != "step") continue;
     if (last) seen.longest_s = std::max(seen.longest_s, (event.at - *last).seconds());
     last = event.at;
@@ -159,6 +164,52 @@ TEST_CASE("Cohorts: members find each other where nodes are told of few others",
   CHECK(seen.partings == 0);
 }
 
+namespace {
+
+// With seed, how late: at another moment of a step.
+Seen TrainThrough(const std::string& what, uint64_t seed, VirtualRunOptions options) {
+  const auto cut = std::make_shared<LiveFaults>();
+  options.link = cut->Over(options.link);
+  const auto strike = [&](VirtualRun& run, const PipelinePlan& plan) {
+    const std::vector<NodeId> cohort = LargestCohort(plan);
+    const NodeId who = what.rfind("speaker", 0) == 0 ? cohort[0] : cohort[1];
+    Simulation& simulation = run.simulation();
+    const Instant at = simulation.now() + Duration::Millis(7 * static_cast<int64_t>(seed * seed));
+    if (what.find("dies") != std::string::npos) simulation.CrashAt(at, who);
+    if (what.find("hangs") != std::string::npos)
+      simulation.Hang(who, at, at + Duration::Seconds(60));
+    if (what.find("replaced") != std::string::npos) {
+      simulation.CrashAt(at, who);
+      simulation.StartAt(at + Duration::Millis(300), who);
+    }
+    const bool off = what.find("off") != std::string::npos;
+    if (!off && what.find("hear") == std::string::npos) return;
+    simulation.At(at, [&run, cut, who, off, a = cohort[0], b = cohort[1]](Simulation&) {
+      cut->Attach(&run);
+      if (off) return cut->CutOff(who, kCut);
+      cut->CutWay(a, b, kCut);
+      cut->CutWay(b, a, kCut);
+    });
+  };
+  return Train(std::move(options), strike, static_cast<int64_t>(seed % 5));
+}
+
+void CheckThrough(const Seen& seen) {
+  CHECK(seen.wrong.empty());
+  CHECK(seen.cohorts >= 2);
+  CHECK(seen.together > 0);
+  CHECK(seen.rounds == 6);
+  CHECK(seen.longest_s < kHeldUpMax.seconds());
+}
+
+// The lanes live as long as the run does.
+VirtualRunOptions OverLanes(VirtualRunOptions options, const std::shared_ptr<FakeLanes>& lanes) {
+  options.lanes = [lanes](const NodeId&) { return [lanes] { return lanes->Make(); }; };
+  return options;
+}
+
+}  // namespace
+
 TEST_CASE("Cohorts: a member that dies, stops or is cut off costs no round", "[sim][cohorts]") {
   const auto* fault = GENERATE("speaker dies", "deputy dies", "speaker hangs", "deputy hangs",
                                "speaker is replaced", "speaker is cut off", "deputy is cut off",
@@ -168,40 +219,110 @@ TEST_CASE("Cohorts: a member that dies, stops or is cut off costs no round", "[s
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     INFO(fault << ", seed " << seed << (math == VirtualMath::kTiny ? ", with arithmetic" : "")
                << (overlap > 0 ? ", with overlap" : ""));
-    const auto cut = std::make_shared<LiveFaults>();
     VirtualRunOptions options = TwoSites(math, seed);
     options.config.cluster.overlap_steps = overlap;
-    options.link = cut->Over(options.link);
-    const Seen seen = Train(
-        std::move(options),
-        [&](VirtualRun& run, const PipelinePlan& plan) {
-          const std::vector<NodeId> cohort = LargestCohort(plan);
-          const std::string what = fault;
-          const NodeId who = what.rfind("speaker", 0) == 0 ? cohort[0] : cohort[1];
-          Simulation& simulation = run.simulation();
-          const Instant at =
-              simulation.now() + Duration::Millis(7 * static_cast<int64_t>(seed * seed));
-          if (what.find("dies") != std::string::npos) simulation.CrashAt(at, who);
-          if (what.find("hangs") != std::string::npos)
-            simulation.Hang(who, at, at + Duration::Seconds(60));
-          if (what.find("replaced") != std::string::npos) {
-            simulation.CrashAt(at, who);
-            simulation.StartAt(at + Duration::Millis(300), who);
-          }
-          const bool off = what.find("off") != std::string::npos;
-          if (!off && what.find("hear") == std::string::npos) return;
-          simulation.At(at, [&run, cut, who, off, a = cohort[0], b = cohort[1]](Simulation&) {
-            cut->Attach(&run);
-            if (off) return cut->CutOff(who, kCut);
-            cut->CutWay(a, b, kCut);
-            cut->CutWay(b, a, kCut);
-          });
-        },
-        static_cast<int64_t>(seed % 5));
-    CHECK(seen.wrong.empty());
-    CHECK(seen.cohorts >= 2);
-    CHECK(seen.together > 0);
-    CHECK(seen.rounds == 6);
-    CHECK(seen.longest_s < kHeldUpMax.seconds());
+    CheckThrough(TrainThrough(fault, seed, std::move(options)));
+  }
+}
+
+TEST_CASE("Cohorts: sums go over lanes where all members have one", "[sim][cohorts]") {
+  const int32_t overlap = GENERATE(0, 1);
+  const auto train = [&](const std::shared_ptr<FakeLanes>& lanes, int64_t* bytes_of_rings) {
+    VirtualRunOptions options = TwoSites(VirtualMath::kTiny, 1);
+    options.config.cluster.overlap_steps = overlap;
+    VirtualRun run(lanes ? OverLanes(std::move(options), lanes) : std::move(options));
+    run.WatchSends([&](const NodeId&, const Message& message) {
+      if (std::holds_alternative<GroupValues>(message)) *bytes_of_rings += WireSize(message);
+    });
+    VirtualOutcome outcome = run.Run();
+    CHECK(EndOf(run, outcome).empty());
+    CHECK(run.checkers().partings() == 0);
+    return outcome;
+  };
+  int64_t with = 0, again = 0, without = 0;
+  const auto lanes = std::make_shared<FakeLanes>();
+  const VirtualOutcome fast = train(lanes, &with), plain = train(nullptr, &without);
+  CHECK(fast.sums.sums == plain.sums.sums);
+  CHECK(lanes->sums > 0);
+  // Of each member's sums a cohort makes one.
+  CHECK(fast.sums.sums >= 2 * lanes->sums);
+  CHECK(fast.sums.sums <= kNodesOfSite * lanes->sums);
+  CHECK(with < without / 10);
+  CHECK(fast.loss_last == Approx(plain.loss_last).epsilon(1e-3));
+  CHECK(train(std::make_shared<FakeLanes>(), &again).trace_hash == fast.trace_hash);
+}
+
+TEST_CASE("Cohorts: a cohort with a member that has no lane sums over its ring", "[sim][cohorts]") {
+  PipelinePlan plan;
+  const Seen all = Train(TwoSites(VirtualMath::kTiny, 1), [&](auto&, const auto& p) { plan = p; });
+  REQUIRE(all.wrong.empty());
+  std::set<NodeId> lacking;  // one of each cohort
+  for (const StageAssignment& stage : plan.stages) {
+    for (const NodeId& node : stage.replicas) lacking.insert(CohortOf(plan, node).back());
+  }
+  const auto lanes = std::make_shared<FakeLanes>();
+  VirtualRunOptions some = TwoSites(VirtualMath::kTiny, 1);
+  some.lanes = [&](const NodeId& node) {
+    return lacking.contains(node) ? GroupLaneFactory() : [lanes] { return lanes->Make(); };
+  };
+  const Seen seen = Train(std::move(some));
+  CHECK(seen.wrong.empty());
+  CHECK(seen.partings == 0);
+  CHECK(lanes->sums == 0);
+}
+
+TEST_CASE("Cohorts: a lane that fails, or never ends, costs a wait, and the ring serves",
+          "[sim][cohorts][error]") {
+  using Fault = FakeLanes::Fault;
+  const Fault fault =
+      GENERATE(Fault::kNoId, Fault::kFailsAtOne, Fault::kNeverEndsAtOne, Fault::kFailsAtAll);
+  const int64_t from = GENERATE(0, 5);
+  const int32_t overlap = GENERATE(0, 1);
+  const auto lanes = std::make_shared<FakeLanes>(fault, from);
+  VirtualRunOptions options = TwoSites(VirtualMath::kTiny, 1);
+  options.config.cluster.overlap_steps = overlap;
+  const Seen seen = Train(OverLanes(std::move(options), lanes));
+  CHECK(seen.wrong.empty());
+  CHECK(seen.together > 0);
+  CHECK(seen.partings == 0);
+  CHECK(seen.rounds == 6);
+  const bool waits = fault == Fault::kNeverEndsAtOne;
+  CHECK(seen.longest_s < (waits ? Cohort::kLanePatience.seconds() + 5 : 5));
+}
+
+TEST_CASE("Cohorts: who waits for a slow member does not give its lane up", "[sim][cohorts]") {
+  const auto lanes = std::make_shared<FakeLanes>();
+  bool went_back = false;
+  const Seen seen = Train(
+      OverLanes(TwoSites(VirtualMath::kTiny, 1), lanes),
+      [](VirtualRun& run, const PipelinePlan& plan) {
+        const NodeId who = LargestCohort(plan)[1];
+        run.simulation().At(run.simulation().now(), [who](auto& s) { s.SlowDevice(who, 3e5); });
+        run.simulation().At(run.simulation().now() + Cohort::kLanePatience * 2,
+                            [who](auto& s) { s.SlowDevice(who, 1); });
+      },
+      0,
+      [&](const VirtualEvent& event) {
+        went_back = went_back || (event.kind == "cohort_sums" &&
+                                  event.fields.find("messages") != std::string::npos);
+      });
+  CHECK(seen.wrong == "");
+  CHECK(seen.longest_s > 1.5 * Cohort::kLanePatience.seconds());
+  CHECK(!went_back);
+  CHECK(lanes->sums > 0);
+}
+
+TEST_CASE("Cohorts: with lanes, too, a member that dies, stops or is cut off costs no round",
+          "[sim][cohorts][error]") {
+  const auto* fault = GENERATE("speaker dies", "deputy dies", "deputy hangs", "speaker is replaced",
+                               "deputy is cut off");
+  const int32_t overlap = GENERATE(0, 1);
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    INFO(fault << ", seed " << seed << (overlap > 0 ? ", with overlap" : ""));
+    const auto lanes = std::make_shared<FakeLanes>();
+    VirtualRunOptions options = TwoSites(VirtualMath::kTiny, seed);
+    options.config.cluster.overlap_steps = overlap;
+    CheckThrough(TrainThrough(fault, seed, OverLanes(std::move(options), lanes)));
+    CHECK(lanes->sums > 0);
   }
 }
