@@ -27,7 +27,12 @@ FlowMap::FlowMap(const NetworkSpec& spec) : spec_(spec) {
     SKERRY_CHECK(site.region >= 0 && site.region < region_count());
   for (const int32_t site : spec_.site_of_node) SKERRY_CHECK(site >= 0 && site < sites());
   for (const PathSpec& path : spec_.paths) SKERRY_CHECK(path.loss >= 0 && path.loss < 1);
+  nodes_at_ = NodesAtSites(spec_);
   SetCapacities();
+}
+
+bool FlowMap::SharesSite(int32_t node) const {
+  return nodes_at_[At(spec_.site_of_node[At(node)])] > 1;
 }
 
 void FlowMap::SetCapacities() {
@@ -37,7 +42,10 @@ void FlowMap::SetCapacities() {
     capacity_.push_back(PayloadRate(site.down_bytes_per_s));
   }
   for (const PathSpec& path : spec_.paths) capacity_.push_back(PayloadRate(path.bytes_per_s));
-  for (const SiteSpec& site : spec_.sites) capacity_.push_back(PayloadRate(site.local_bytes_per_s));
+  for (int32_t node = 0; node < node_count(); ++node) {
+    const int64_t port = PayloadRate(Site(node).local_bytes_per_s);
+    capacity_.insert(capacity_.end(), {port, port});
+  }
 }
 
 const SiteSpec& FlowMap::Site(int32_t node) const {
@@ -96,8 +104,8 @@ FlowRoute FlowMap::DirectRoute(int32_t from, int32_t to) const {
   const SiteSpec &sender = spec_.sites[At(a)], &receiver = spec_.sites[At(b)];
   FlowRoute route;
   if (a == b) {
-    route.links[0] = 2 * sites() + region_count() * region_count() + a;
-    route.link_count = 1;
+    route.links = {Ports() + 2 * from, Ports() + 2 * to + 1};
+    route.link_count = 2;
     route.flow_cap = MaxMin::kUnlimited;
     route.one_way = sender.local_one_way;
     route.round_trip = sender.local_one_way * 2;
@@ -107,8 +115,10 @@ FlowRoute FlowMap::DirectRoute(int32_t from, int32_t to) const {
   const int32_t there = PathLink(sender.region, receiver.region);
   const int32_t back = PathLink(receiver.region, sender.region);
   const PathSpec& path = spec_.paths[At(there - 2 * sites())];
-  route.links = {2 * a, there, 2 * b + 1};
-  route.link_count = 3;
+  const auto cross = [&](int32_t link) { route.links[At(route.link_count++)] = link; };
+  if (SharesSite(from)) cross(Ports() + 2 * from);
+  for (const int32_t link : {2 * a, there, 2 * b + 1}) cross(link);
+  if (SharesSite(to)) cross(Ports() + 2 * to + 1);
   route.flow_cap = path.flow_bytes_per_s > 0
                        ? std::max<int64_t>(1, static_cast<int64_t>(path.flow_bytes_per_s))
                        : MaxMin::kUnlimited;
@@ -121,7 +131,7 @@ FlowRoute FlowMap::DirectRoute(int32_t from, int32_t to) const {
 
 LinkKind FlowMap::kind(int32_t link) const {
   if (link < 2 * sites()) return link % 2 == 0 ? LinkKind::kSiteUp : LinkKind::kSiteDown;
-  return link < 2 * sites() + region_count() * region_count() ? LinkKind::kPath : LinkKind::kLocal;
+  return link < Ports() ? LinkKind::kPath : LinkKind::kPort;
 }
 
 int32_t FlowMap::index(int32_t link) const {
@@ -131,10 +141,10 @@ int32_t FlowMap::index(int32_t link) const {
       return link / 2;
     case LinkKind::kPath:
       return link - 2 * sites();
-    case LinkKind::kLocal:
+    case LinkKind::kPort:
       break;
   }
-  return link - 2 * sites() - region_count() * region_count();
+  return (link - Ports()) / 2;
 }
 
 std::vector<int32_t> FlowMap::Apply(const PathChange& change) {

@@ -25,7 +25,7 @@ namespace skerry {
 class MaxMin {
  public:
   static constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max() / 4;
-  static constexpr size_t kLinksPerFlowMax = 6;
+  static constexpr size_t kLinksPerFlowMax = 10;
 
   // Bytes per second, > 0; kUnlimited for a link that never limits.
   int32_t AddLink(int64_t capacity);

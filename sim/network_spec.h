@@ -2,7 +2,8 @@
 // directed paths, and sites, each the access line of one or more nodes.
 //
 // A byte from node a to node b crosses a's site up, the path of the two regions, b's site down.
-// Between two nodes of one site it crosses only the site's own local network. Rates are bytes per
+// Nodes of one site have a switch: between two of them a byte crosses only their ports, and what
+// leaves or comes crosses the port, too. A node alone at its site has none. Rates are bytes per
 // second, 0 means no limit; Mbit/s in files are 10^6 bits.
 #pragma once
 
@@ -30,8 +31,8 @@ struct SiteSpec {
   int32_t region = 0;  // index into NetworkSpec::regions
   double up_bytes_per_s = 0;
   double down_bytes_per_s = 0;
-  Duration access_one_way;  // added once for the sender's and once for the receiver's line
-  double local_bytes_per_s = 125e6;
+  Duration access_one_way;           // added once for the sender's and once for the receiver's line
+  double local_bytes_per_s = 125e6;  // of each node's port there, both ways at once
   Duration local_one_way = Duration::Micros(250);
   bool operator==(const SiteSpec&) const = default;
 };
@@ -72,5 +73,11 @@ struct NetworkSpec {
   Duration queue = Duration::Millis(100);  // of a bottleneck before it drops
   bool operator==(const NetworkSpec&) const = default;
 };
+
+inline std::vector<int32_t> NodesAtSites(const NetworkSpec& network) {
+  std::vector<int32_t> nodes(network.sites.size());
+  for (const int32_t site : network.site_of_node) ++nodes[static_cast<size_t>(site)];
+  return nodes;
+}
 
 }  // namespace skerry

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <utility>
 
 #include "common/status.h"
@@ -21,7 +22,7 @@ const PathSpec& PathBetween(const NetworkSpec& network, const SiteSpec& from, co
                        static_cast<size_t>(to.region)];
 }
 
-Way WayOf(const NetworkSpec& network, int32_t from, int32_t to) {
+Way WayOf(const NetworkSpec& network, std::span<const int32_t> nodes_at, int32_t from, int32_t to) {
   const auto site = [&](int32_t node) { return network.site_of_node[static_cast<size_t>(node)]; };
   const SiteSpec& a = network.sites[static_cast<size_t>(site(from))];
   const SiteSpec& b = network.sites[static_cast<size_t>(site(to))];
@@ -32,8 +33,11 @@ Way WayOf(const NetworkSpec& network, int32_t from, int32_t to) {
   way.rtt_s = there.one_way.seconds() + back.one_way.seconds() +
               2 * (a.access_one_way.seconds() + b.access_one_way.seconds());
   way.bytes_per_s = network.window_bytes_max / std::max(way.rtt_s, 1e-6);
-  for (const double limit :
-       {a.up_bytes_per_s, b.down_bytes_per_s, there.bytes_per_s, there.flow_bytes_per_s}) {
+  const auto port = [&](int32_t node, const SiteSpec& of) {
+    return nodes_at[static_cast<size_t>(site(node))] > 1 ? of.local_bytes_per_s : 0;
+  };
+  for (const double limit : {port(from, a), a.up_bytes_per_s, there.bytes_per_s,
+                             there.flow_bytes_per_s, b.down_bytes_per_s, port(to, b)}) {
     if (limit > 0) way.bytes_per_s = std::min(way.bytes_per_s, limit);
   }
   return way;
@@ -66,6 +70,7 @@ absl::StatusOr<Topology> TopologyOf(const Scenario& scenario, const RunConfig& r
   topology.input.config = run;
   LinkEstimator estimator;
   const auto nodes = static_cast<int32_t>(scenario.nodes.size());
+  const std::vector<int32_t> nodes_at = NodesAtSites(scenario.network);
   for (int32_t i = 0; i < nodes; ++i) {
     const ScenarioNode& node = scenario.nodes[static_cast<size_t>(i)];
     const NodeId id = TestNodeId(static_cast<uint32_t>(i) + 1);
@@ -80,7 +85,7 @@ absl::StatusOr<Topology> TopologyOf(const Scenario& scenario, const RunConfig& r
   for (int32_t i = 0; i < nodes; ++i) {
     for (int32_t j = 0; j < nodes; ++j) {
       if (i == j) continue;
-      const Way way = WayOf(scenario.network, i + 1, j + 1);
+      const Way way = WayOf(scenario.network, nodes_at, i + 1, j + 1);
       SKERRY_RETURN_IF_ERROR(estimator.Add(topology.input.nodes[static_cast<size_t>(i)],
                                            topology.input.nodes[static_cast<size_t>(j)], way.rtt_s,
                                            way.bytes_per_s, Instant()));

@@ -83,7 +83,7 @@ struct Scenario {
   std::vector<ChurnGroup> churn;
   std::vector<Checker> checkers;
   Expectations expect;
-  bool tests_lines = false;  // the coordinator does (CoordinatorOptions::tests_lines)
+  bool tests_lines = true;  // the coordinator does (CoordinatorOptions::tests_lines)
 
   // Of node number `node`, 0 is the coordinator.
   const std::string& RegionOf(int32_t node) const;

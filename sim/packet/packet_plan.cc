@@ -1,6 +1,7 @@
 #include "sim/packet/packet_plan.h"
 
 #include <algorithm>
+#include <span>
 
 #include "common/check.h"
 #include "common/status.h"
@@ -47,8 +48,8 @@ class PlanMaker {
         case LinkKind::kPath:
           rate = spec_.paths[index].bytes_per_s;
           break;
-        case LinkKind::kLocal:
-          rate = spec_.sites[index].local_bytes_per_s;
+        case LinkKind::kPort:
+          rate = spec_.sites[static_cast<size_t>(spec_.site_of_node[index])].local_bytes_per_s;
           break;
       }
       plan_.line_bytes_per_s.push_back(rate);
@@ -68,19 +69,20 @@ class PlanMaker {
     PacketRoute route;
     route.loss = flow.loss;
     route.jitter = flow.jitter;
-    for (size_t i = 0; i + 1 < static_cast<size_t>(flow.link_count); ++i)
-      AddHop(route, flow.links[i]);
+    // The receiver's line and port come after the way to them.
+    const std::span links = std::span(flow.links).first(static_cast<size_t>(flow.link_count));
+    auto own = links.end() - 1;
+    if (own != links.begin() && map_.kind(*(own - 1)) == LinkKind::kSiteDown) --own;
+    for (auto link = links.begin(); link != own; ++link) AddHop(route, *link);
     if (flow.flow_cap != MaxMin::kUnlimited) {
       plan_.line_bytes_per_s.push_back(static_cast<double>(flow.flow_cap) / kPayloadShare);
       AddHop(route, static_cast<int32_t>(plan_.line_bytes_per_s.size()) - 1);
     }
-    const bool local = flow.link_count == 1;
-    if (local) AddHop(route, flow.links[0]);
     // Somebody has to carry the delay: where no line limits, one without limit.
     if (route.hops.empty()) route.hops.push_back({flow.links[0], Duration(), false});
     route.hops.back().delay = flow.one_way;
     route.hops.back().lossy = true;
-    if (!local) AddHop(route, flow.links[static_cast<size_t>(flow.link_count) - 1]);
+    for (auto link = own; link != links.end(); ++link) AddHop(route, *link);
     return route;
   }
 

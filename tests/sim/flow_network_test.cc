@@ -198,6 +198,32 @@ TEST_CASE("FlowNetwork: nodes of one site use the local network, not their line"
   CHECK(player.seconds.at(1) < 0.02);
 }
 
+TEST_CASE("FlowNetwork: at a site's switch each node has a port, for what stays and what leaves") {
+  NetworkSpec spec = TwoSites(1000, Duration::Millis(2), CongestionControl::kBbr, 4);
+  for (SiteSpec& site : spec.sites) site.local_bytes_per_s = 100 * kMbit;
+  constexpr int64_t kBytes = 25'000'000;  // two seconds of a port
+  struct Pair {
+    int32_t from, to;
+  };
+  const auto last = [&](const std::vector<Pair>& pairs) {
+    Player player(spec);
+    for (size_t i = 0; i < pairs.size(); ++i)
+      player.network.Send(At(0), pairs[i].from, pairs[i].to, kBytes, i + 1);
+    player.RunUntil(At(100));
+    double latest = 0;
+    for (size_t i = 0; i < pairs.size(); ++i) latest = std::max(latest, player.seconds.at(i + 1));
+    return latest;
+  };
+  const double alone = last({{0, 2}});
+  CHECK(alone == Approx(2).epsilon(0.1));
+  // Two pairs, or both ways of one, hold each other up in nothing; two to one node share its port,
+  // and so do a neighbour and one from outside, and what a node sends out and to a neighbour.
+  CHECK(last({{0, 2}, {4, 6}, {2, 0}, {6, 4}}) == Approx(alone).epsilon(0.02));
+  CHECK(last({{0, 2}, {4, 2}}) == Approx(2 * alone).epsilon(0.1));
+  CHECK(last({{0, 2}, {1, 2}}) == Approx(2 * alone).epsilon(0.1));
+  CHECK(last({{0, 2}, {0, 1}}) == Approx(2 * alone).epsilon(0.1));
+}
+
 TEST_CASE("FlowNetwork: a flow alone is held by its own cap, several fill the path") {
   NetworkSpec spec = TwoSites(1000, Duration::Millis(20), CongestionControl::kBbr, 4);
   for (PathSpec& path : spec.paths) path.flow_bytes_per_s = 50 * kMbit;

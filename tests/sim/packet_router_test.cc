@@ -54,19 +54,23 @@ TEST_CASE("PacketPlan: a way crosses the lines of its sites, regions and its own
   const PacketPlan plan = MakePacketPlan(spec);
 
   const PacketRoute& there = plan.Route(0, 1);
-  const std::vector<double> rates = {100 * kMbit, 10 * kMbit, 5 * kMbit * 1500 / 1448, 100 * kMbit};
+  const double port = 1000 * kMbit;
+  const std::vector<double> rates = {port,        100 * kMbit, 10 * kMbit, 5 * kMbit * 1500 / 1448,
+                                     100 * kMbit, port};
   REQUIRE(there.hops.size() == rates.size());
   for (size_t i = 0; i < rates.size(); ++i)
     CHECK(plan.line_bytes_per_s[static_cast<size_t>(there.hops[i].line)] == Approx(rates[i]));
-  CHECK(there.hops[2].delay == Duration::Millis(43));
-  CHECK(there.hops[2].lossy);
+  CHECK(there.hops[3].delay == Duration::Millis(43));
+  CHECK(there.hops[3].lossy);
   CHECK(there.loss == 0.25);
-  // Neighbours share both sites' lines and the path, not each other's cap.
-  CHECK(plan.Route(2, 3).hops[1].line == there.hops[1].line);
-  CHECK(plan.Route(2, 3).hops[2].line != there.hops[2].line);
-  // The way back has no cap; nodes of one site meet its own network.
-  CHECK(plan.Route(1, 0).hops.size() == 2);
-  CHECK(plan.Route(0, 2).hops.size() == 1);
+  // Neighbours share both sites' lines and the path, not each other's ports and cap.
+  const PacketRoute& beside = plan.Route(2, 3);
+  for (const size_t i : {1, 2, 4}) CHECK(beside.hops[i].line == there.hops[i].line);
+  for (const size_t i : {0, 3, 5}) CHECK(beside.hops[i].line != there.hops[i].line);
+  // The way back has no cap; nodes of one site meet at its switch.
+  CHECK(plan.Route(1, 0).hops.size() == 4);
+  CHECK(plan.Route(0, 2).hops.size() == 2);
+  CHECK(plan.Route(0, 2).hops[0].line == there.hops[0].line);
   CHECK(plan.Route(0, 2).hops[0].delay == spec.sites[0].local_one_way);
 }
 
