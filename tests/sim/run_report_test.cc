@@ -131,7 +131,7 @@ TEST_CASE("Run report: one page with everything and without a net", "[sim][repor
 }
 
 TEST_CASE("Run report: losses and a crash are shown where there are some", "[sim][report][html]") {
-  const Watched watched("[[fault]]\nkind = \"crash\"\nat_s = 14\nnode = 3\n", {.real_math = true});
+  const Watched watched("[[fault]]\nkind = \"crash\"\nat_s = 22\nnode = 3\n", {.real_math = true});
   const std::string html = watched.Html();
   CHECK(html.find("<h2>Loss") != std::string::npos);
   CHECK(html.find("node3: crash") != std::string::npos);

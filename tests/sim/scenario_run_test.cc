@@ -55,11 +55,11 @@ TEST_CASE("Scenario run: with real mathematics the loss falls, whatever fails me
   const VirtualOutcome troubled = Ran(Parsed(R"(
 [[fault]]
 kind = "crash"
-at_s = 14
+at_s = 22
 node = 3
 [[fault]]
 kind = "coordinator_crash"
-at_s = 16
+at_s = 24
 for_s = 6
 )"),
                                       {.real_math = true});
