@@ -5,9 +5,17 @@
 
 namespace skerry {
 
+void LineTesting::Begin(LinkMatrix links, std::map<NodeId, std::string> addresses, Instant now) {
+  if (!IsOver()) return;
+  nodes_ = links.nodes();
+  addresses_ = std::move(addresses);
+  links_ = std::move(links);
+  Set(LineTestsOf(*links_, addresses_), now);
+}
+
 void LineTesting::Set(const std::vector<LineTest>& tests, Instant now) {
   if (!IsBetweenTests()) return;
-  if (tests_.empty()) began_ = now;
+  if (!began_ || (tests_.empty() && now - *began_ > kLongest + kSoon)) began_ = now;
   tests_.clear();
   for (const LineTest& test : tests) {
     if (!begun_.contains(test.members)) tests_.push_back(test);
@@ -43,12 +51,15 @@ bool LineTesting::IsSlow() const {
 std::vector<LineTesting::Transfer> LineTesting::Next(Instant now) {
   if (!awaited_.empty() && now - asked_ > kPatience) EndTest();
   if (!awaited_.empty()) return {};
-  if (now - began_ > kLongest) {
+  if (!tests_.empty() && now - *began_ > kLongest) {
     for (const LineTest& test : tests_) begun_.insert(test.members);
     tests_.clear();
     part_ = Part::kFirst;
   }
-  if (tests_.empty()) return {};
+  if (tests_.empty()) {
+    links_.reset();
+    return {};
+  }
   const LineTest& test = tests_.front();
   const size_t members = test.members.size();
   if (part_ == Part::kAlone && alone_ < members) return Ask(alone_, alone_ + 1, now);
@@ -80,6 +91,10 @@ bool LineTesting::Answered(const NodeId& from, const NodeId& target, double byte
     if (part_ == Part::kFirst) finding_.alone = test.rates;
     found_ = std::move(finding_);
     EndTest();
+    if (links_ && !found_->Sharing().empty()) {
+      SetLines({*found_}, &*links_);
+      Set(LineTestsOf(*links_, addresses_), *began_);
+    }
   }
   return true;
 }

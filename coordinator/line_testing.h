@@ -11,8 +11,10 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "common/ids.h"
@@ -26,6 +28,7 @@ class LineTesting {
   static constexpr Duration kPatience = Duration::Seconds(10);
   // A fleet of more houses than fit into this goes on without knowing of the rest.
   static constexpr Duration kLongest = Duration::Seconds(30);
+  static constexpr Duration kSoon = Duration::Seconds(60);
 
   struct Transfer {
     NodeId from, target;
@@ -33,8 +36,14 @@ class LineTesting {
     bool operator==(const Transfer&) const = default;
   };
 
-  // The tests there are, of which those not begun before are made in this order, instead of what
-  // was still to do: what was found meanwhile may give better targets. Only between tests.
+  // All that these links, and at which address nodes were seen, give cause to test, but what has
+  // been begun before. Who is found to share a line is a worse target from then on. Only when the
+  // last tests are over, and for other nodes: an estimate of the links of a thousand takes a
+  // second, and in a large fleet somebody always comes or goes. What begins soon after others are
+  // over has the time that they left.
+  void Begin(LinkMatrix links, std::map<NodeId, std::string> addresses, Instant now);
+  bool HasBegun(const std::vector<NodeId>& nodes) const { return nodes == nodes_; }
+  // These tests, in this order, as Begin makes them.
   void Set(const std::vector<LineTest>& tests, Instant now);
   bool IsBetweenTests() const { return awaited_.empty() && part_ == Part::kFirst; }
   bool IsOver() const { return tests_.empty(); }
@@ -52,12 +61,16 @@ class LineTesting {
   bool IsSlow() const;
   void EndTest();
 
+  std::vector<NodeId> nodes_;
+  std::optional<LinkMatrix> links_;  // with the lines found so far; while there are tests
+  std::map<NodeId, std::string> addresses_;
   std::deque<LineTest> tests_;  // the first one is under way, or next
   std::set<std::vector<NodeId>> begun_;
   Part part_ = Part::kFirst;
   size_t alone_ = 0;          // the member that is, in kAlone
   std::set<size_t> awaited_;  // members
-  Instant asked_, began_;     // began_: the first of those that there is time for
+  Instant asked_;
+  std::optional<Instant> began_;  // the first of those that there is time for
   LineFinding finding_;
   std::optional<LineFinding> found_;
 };

@@ -28,13 +28,13 @@ std::string LineFields(const LineFinding& finding) {
 // True: the plan waits for it.
 bool CoordinatorActor::TestLines(Context& context, const std::vector<NodeId>& nodes) {
   if (!options_.tests_lines) return false;
-  if (line_tests_.IsBetweenTests()) {
+  if (line_tests_.IsOver() && !line_tests_.HasBegun(nodes)) {
     std::map<NodeId, std::string> addresses;
     for (const NodeId& node : nodes) {
       const std::string& seen = state_.nodes.at(node).reach.seen;
       if (!seen.empty()) addresses[node] = seen;
     }
-    line_tests_.Set(LineTestsOf(links_.Estimate(nodes, context.now()), addresses), context.now());
+    line_tests_.Begin(links_.Estimate(nodes, context.now()), std::move(addresses), context.now());
   }
   for (const LineTesting::Transfer& transfer : line_tests_.Next(context.now())) {
     Introduce(context, transfer.from, {transfer.target});

@@ -1,6 +1,7 @@
 // Transfers over lines that are known, and what is found of them.
 #include "coordinator/line_testing.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <functional>
 
@@ -110,6 +111,38 @@ TEST_CASE("LineTesting: who does not answer ends its test, and only that", "[coo
   for (const auto& transfer : second) CHECK(testing.Answered(transfer.from, transfer.target, 1e6));
   CHECK(testing.TakeFinding());
   CHECK(testing.IsOver());
+}
+
+TEST_CASE("LineTesting: who is found to share a line is no longer two others' targets",
+          "[coordinator]") {
+  // A house of three that is reached faster than the others, of two each.
+  const std::vector<size_t> house = {0, 0, 0, 1, 1, 2, 2};
+  std::vector<NodeId> nodes;
+  for (uint32_t i = 0; i < house.size(); ++i) nodes.push_back(N(i));
+  LinkMatrix links(nodes);
+  for (size_t a = 0; a < house.size(); ++a) {
+    for (size_t b = 0; b < house.size(); ++b) {
+      const bool is_near = house[a] == house[b];
+      if (a != b) links.Set(nodes[a], nodes[b], is_near ? 2e-3 : 40e-3, house[b] == 0 ? 8e6 : 5e6);
+    }
+  }
+  const bool shares = GENERATE(false, true);
+  LineTesting testing;
+  CHECK_FALSE(testing.HasBegun(nodes));
+  testing.Begin(links, {}, Instant());
+  CHECK(testing.HasBegun(nodes));
+  CHECK_FALSE(testing.HasBegun({nodes[0]}));
+  std::vector<size_t> of_house_0;  // targets, of each test of another house
+  RunAll(testing, [&](const auto& transfers) {
+    const bool is_first = transfers[0].from < N(3);
+    if (!is_first && transfers.size() == 2) {
+      of_house_0.push_back(static_cast<size_t>(std::ranges::count_if(
+          transfers, [](const auto& transfer) { return transfer.target < N(3); })));
+    }
+    const double rate = is_first && shares ? 5e6 / static_cast<double>(transfers.size()) : 9e6;
+    return std::vector<double>(transfers.size(), rate);
+  });
+  CHECK(of_house_0 == (shares ? std::vector<size_t>{1, 1} : std::vector<size_t>{2, 2}));
 }
 
 TEST_CASE("LineTesting: a house is tested once, and again when it has grown", "[coordinator]") {
