@@ -69,6 +69,19 @@ void AddDevices(CLI::App& command, std::string* devices) {
       ->excludes("--device");
 }
 
+// What those several share out.
+void AddSplit(CLI::App& command, DeviceSplit* split) {
+  static const std::map<std::string, DeviceSplit> kSplits = {{"sequences", DeviceSplit::kSequences},
+                                                             {"tensors", DeviceSplit::kTensors}};
+  command
+      .add_option("--split", *split,
+                  "what several devices share out: sequences, each holding all weights of the "
+                  "stage; or tensors, each a part of every layer, where one does not hold a layer")
+      ->transform(CLI::CheckedTransformer(kSplits).description(""))
+      ->type_name("sequences|tensors")
+      ->default_str("sequences");
+}
+
 void AddLimits(CLI::App& command, LimitChange* limits) {
   command.add_option("--up-mbit", limits->up_mbit, "send at most so many Mbit/s; 0: no limit")
       ->check(CLI::Range(0.0, 1e6));
@@ -210,6 +223,7 @@ void ModelTools::AddTo(CLI::App& app, int& exit_code) {
   reference_command->add_option("--out", reference.out, "write the model here");
   AddDevice(*reference_command, &reference.device);
   AddDevices(*reference_command, &reference.devices);
+  AddSplit(*reference_command, &reference.split);
   reference_command->add_option("--threads", reference.threads, "of the processor; 0: all")
       ->capture_default_str();
   reference_command->add_flag("--json", reference.json, "for programs");
@@ -234,6 +248,7 @@ void AddJoinOptions(CLI::App& command, JoinOptions* join) {
                      "cloud's region or 47.4,8.5");
   AddDevice(command, &join->device);
   AddDevices(command, &join->devices);
+  AddSplit(command, &join->split);
   command.add_flag("--nccl", join->nccl,
                    "sums of the node's cluster go over NCCL, from GPU to GPU, where all its "
                    "members say so. They are not sealed then: for a network that you trust");
