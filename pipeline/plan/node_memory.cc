@@ -60,10 +60,10 @@ StageMemory TensorsOut(const RunConfig& config, int32_t layers, bool holds_ends,
                        const StageHolds& holds, int32_t devices, int64_t* ends) {
   const StageMemory first = MemoryOf(config, layers, holds_ends, holds, devices);
   const StageMemory other = MemoryOf(config, layers, false, holds, devices);
-  *ends = 0;
-  for (const auto part : {&StageMemory::weights, &StageMemory::gradients, &StageMemory::optimizer,
-                          &StageMemory::stash, &StageMemory::workspace}) {
-    if (holds_ends) *ends += first.*part - other.*part;
+  *ends = holds.offloads ? 0 : first.optimizer - other.optimizer;
+  for (const auto part : {&StageMemory::weights, &StageMemory::gradients, &StageMemory::stash,
+                          &StageMemory::workspace}) {
+    *ends += first.*part - other.*part;
   }
   return first;
 }
