@@ -99,15 +99,6 @@ absl::StatusOr<std::unique_ptr<StageTeam>> SequenceTeam::Create(
   return team;
 }
 
-template <typename Work>
-void SequenceTeam::OnAll(const Work& work) const {
-  const absl::Status done = threads_->RunAll([&](size_t i) {
-    work(i);
-    return absl::OkStatus();
-  });
-  SKERRY_CHECK(done.ok(), "what cannot fail has run out of memory");
-}
-
 template <typename T>
 std::span<T> SequenceTeam::Rows(const Member& member, std::span<T> stream) const {
   if (stream.empty()) return stream;
@@ -178,7 +169,7 @@ absl::Status SequenceTeam::Backward(MicrobatchKey key, std::span<const float> d_
 }
 
 void SequenceTeam::Accumulate(MicrobatchKey key) {
-  OnAll([&](size_t i) { members_[i].trainer->Accumulate(key); });
+  threads_->DoAll([&](size_t i) { members_[i].trainer->Accumulate(key); });
 }
 
 void SequenceTeam::Discard(MicrobatchKey key) {
@@ -256,7 +247,7 @@ void SequenceTeam::RaiseRates(const std::vector<int32_t>& remade) {
 void SequenceTeam::ReadMoments(std::span<float> first_moment,
                                std::span<float> second_moment) const {
   SKERRY_CHECK(std::ssize(first_moment) == moments() && std::ssize(second_moment) == moments());
-  OnAll([&](size_t i) {
+  threads_->DoAll([&](size_t i) {
     const Member& member = members_[i];
     member.trainer->optimizer().ReadMoments(Within(member.part, first_moment),
                                             Within(member.part, second_moment));
@@ -281,7 +272,7 @@ void SequenceTeam::ReadParameters(std::span<float> out) {
 }
 
 void SequenceTeam::WriteParameters(std::span<const float> values) {
-  OnAll([&](size_t i) { members_[i].trainer->WriteParameters(values); });
+  threads_->DoAll([&](size_t i) { members_[i].trainer->WriteParameters(values); });
 }
 
 std::span<float> SequenceTeam::HostParameters() {
@@ -290,7 +281,7 @@ std::span<float> SequenceTeam::HostParameters() {
 }
 
 void SequenceTeam::HostParametersChanged() {
-  OnAll([&](size_t i) {
+  threads_->DoAll([&](size_t i) {
     if (i == 0) return first().HostParametersChanged();
     members_[i].trainer->WriteParameters(host_);
   });

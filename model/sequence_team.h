@@ -88,8 +88,6 @@ class SequenceTeam final : public StageTeam {
   bool IsAlone() const { return members_.size() == 1; }
   absl::Status ReduceGradients(const Member& member) const;
   absl::Status GatherWeights(const Member& member) const;
-  template <typename Work>
-  void OnAll(const Work& work) const;  // of what has no errors
   absl::Status CheckLengths(size_t tokens, size_t stream) const;
   // A member's rows of a stream [T, d], or nothing of nothing.
   template <typename T>

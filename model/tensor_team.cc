@@ -80,7 +80,7 @@ absl::StatusOr<std::unique_ptr<StageTeam>> TensorTeam::Create(const RunConfig& c
 template <typename Work>
 absl::Status TensorTeam::Together(const Work& work) const {
   std::vector<absl::Status> done(members_.size());
-  OnAll([&](size_t i) {
+  threads_->DoAll([&](size_t i) {
     try {
       done[i] = work(i);
     } catch (const std::bad_alloc&) {
@@ -94,15 +94,6 @@ absl::Status TensorTeam::Together(const Work& work) const {
     if (error.ok() || (IsOfGroup(error) && !IsOfGroup(status))) error = status;
   }
   return error;
-}
-
-template <typename Work>
-void TensorTeam::OnAll(const Work& work) const {
-  const absl::Status done = threads_->RunAll([&](size_t i) {
-    work(i);
-    return absl::OkStatus();
-  });
-  SKERRY_CHECK(done.ok(), "what cannot fail has run out of memory");
 }
 
 // Whatever may be refused is refused before any device begins: those that began would wait.
@@ -143,7 +134,7 @@ absl::Status TensorTeam::Backward(MicrobatchKey key, std::span<const float> d_ou
 }
 
 void TensorTeam::Accumulate(MicrobatchKey key) {
-  OnAll([&](size_t i) { members_[i].trainer->Accumulate(key); });
+  threads_->DoAll([&](size_t i) { members_[i].trainer->Accumulate(key); });
 }
 
 void TensorTeam::Discard(MicrobatchKey key) {
@@ -158,7 +149,7 @@ std::span<const double> TensorTeam::OfOwnBlocks(size_t device) const {
 
 absl::Status TensorTeam::OptimizerStep(int64_t step, int32_t microbatches) {
   if (microbatches == 0) return absl::OkStatus();
-  OnAll([&](size_t i) {
+  threads_->DoAll([&](size_t i) {
     Member& member = members_[i];
     split_.Squares(static_cast<int32_t>(i), *member.backend, member.trainer->gradient_sum(),
                    member.squares);
@@ -179,7 +170,7 @@ absl::Status TensorTeam::OptimizerStep(int64_t step, int32_t microbatches) {
 }
 
 void TensorTeam::TakeGradients(std::span<float> sums) {
-  OnAll([&](size_t i) {
+  threads_->DoAll([&](size_t i) {
     const Member& member = members_[i];
     float* const own = member.trainer->gradient_sum();
     split_.Read(static_cast<int32_t>(i), *member.backend, own, sums);
@@ -189,7 +180,7 @@ void TensorTeam::TakeGradients(std::span<float> sums) {
 }
 
 void TensorTeam::PutGradients(std::span<const float> sums) {
-  OnAll([&](size_t i) {
+  threads_->DoAll([&](size_t i) {
     split_.Write(static_cast<int32_t>(i), *members_[i].backend, sums,
                  members_[i].trainer->gradient_sum());
   });
@@ -213,7 +204,7 @@ void TensorTeam::RaiseRates(const std::vector<int32_t>& remade) {
 void TensorTeam::ReadMoments(std::span<float> first_moment, std::span<float> second_moment) const {
   SKERRY_CHECK(std::ssize(first_moment) == moments() && std::ssize(second_moment) == moments());
   if (!has_moments_) return;
-  OnAll([&](size_t i) {
+  threads_->DoAll([&](size_t i) {
     const StageOptimizer& optimizer = members_[i].trainer->optimizer();
     const auto rank = static_cast<int32_t>(i);
     split_.Read(rank, optimizer.holder(), optimizer.first_moment(), first_moment);
@@ -228,7 +219,7 @@ absl::Status TensorTeam::WriteMoments(int64_t steps, std::span<const float> firs
     return InvalidArgument("moments: want %d values, got %d and %d of %d steps", moments(),
                            first_moment.size(), second_moment.size(), steps);
   }
-  OnAll([&](size_t i) {
+  threads_->DoAll([&](size_t i) {
     StageOptimizer& optimizer = members_[i].trainer->optimizer();
     const auto rank = static_cast<int32_t>(i);
     optimizer.GoOnFrom(steps);
@@ -240,13 +231,13 @@ absl::Status TensorTeam::WriteMoments(int64_t steps, std::span<const float> firs
 }
 
 void TensorTeam::ReadParameters(std::span<float> out) {
-  OnAll([&](size_t i) {
+  threads_->DoAll([&](size_t i) {
     split_.Read(static_cast<int32_t>(i), *members_[i].backend, members_[i].trainer->weights(), out);
   });
 }
 
 void TensorTeam::WriteParameters(std::span<const float> values) {
-  OnAll([&](size_t i) {
+  threads_->DoAll([&](size_t i) {
     StageTrainer& trainer = *members_[i].trainer;
     split_.Write(static_cast<int32_t>(i), *members_[i].backend, values, trainer.weights());
     trainer.WeightsChanged();
@@ -264,7 +255,7 @@ void TensorTeam::HostParametersChanged() {
 
 absl::Status TensorTeam::CheckEqual() {
   std::vector<std::vector<float>> shared(members_.size());
-  OnAll([&](size_t i) {
+  threads_->DoAll([&](size_t i) {
     shared[i] = split_.ReadShared(static_cast<int32_t>(i), *members_[i].backend,
                                   members_[i].trainer->weights());
   });

@@ -85,8 +85,6 @@ class TensorTeam final : public StageTeam {
   // began it.
   template <typename Work>
   absl::Status Together(const Work& work) const;
-  template <typename Work>
-  void OnAll(const Work& work) const;  // of what has no errors
   void PutGradients(std::span<const float> sums);
   // What of `squares` concerns the blocks that a device holds.
   std::span<const double> OfOwnBlocks(size_t device) const;

@@ -71,14 +71,15 @@ void AddDevices(CLI::App& command, std::string* devices) {
 
 // What those several share out.
 void AddSplit(CLI::App& command, DeviceSplit* split) {
-  static const std::map<std::string, DeviceSplit> kSplits = {{"sequences", DeviceSplit::kSequences},
-                                                             {"tensors", DeviceSplit::kTensors}};
   command
-      .add_option("--split", *split,
-                  "what several devices share out: sequences, each holding all weights of the "
-                  "stage; or tensors, each a part of every layer, where one does not hold a layer")
-      ->transform(CLI::CheckedTransformer(kSplits).description(""))
-      ->type_name("sequences|tensors")
+      .add_option_function<std::string>(
+          "--split",
+          [split](const std::string& word) {
+            *split = word == "tensors" ? DeviceSplit::kTensors : DeviceSplit::kSequences;
+          },
+          "what several devices share out: sequences, each with the whole stage; or tensors, each "
+          "with a part of every layer, where no device has room for one")
+      ->check(CLI::IsMember({"sequences", "tensors"}))
       ->default_str("sequences");
 }
 
