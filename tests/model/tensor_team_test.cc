@@ -303,6 +303,25 @@ TEST_CASE("TensorTeam: a gradient that is not finite changes nothing on any devi
   stages.Step(2);
 }
 
+TEST_CASE("TensorTeam: norms that came to differ are found", "[model][error]") {
+  const RunConfig config = SplitRun();
+  std::vector<std::unique_ptr<Backend>> devices, hosts;
+  hosts.push_back(CreateCpuBackend(1));
+  hosts.push_back(CreateReferenceBackend());  // whose steps are of other roundings
+  std::vector<TeamDevice> team;
+  for (const auto& host : hosts)
+    team.push_back({devices.emplace_back(CreateCpuBackend(1)).get(), 1, host.get()});
+  const auto stage = *StageTeam::Create(config, {2, 5, false, 0, DeviceSplit::kTensors}, team);
+  REQUIRE(stage->CheckEqual().ok());
+  for (int64_t step = 0; step < 8; ++step) {
+    const auto sums = FloatsOf(stage->layout().size(), -0.7f * static_cast<float>(step));
+    REQUIRE(stage->OptimizerStepOn(sums, step, 1).ok());
+  }
+  const absl::Status status = stage->CheckEqual();
+  CHECK(absl::IsDataLoss(status));
+  CHECK(ErrorText(status).find("device 1 of 2") != std::string::npos);
+}
+
 TEST_CASE("TensorTeam: a device that fails in the middle of a pass is everybody's error",
           "[model][error]") {
   const DiskDirectory directory;
