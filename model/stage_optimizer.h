@@ -24,7 +24,7 @@
 namespace skerry {
 
 // Where several devices hold the same weights each may step a part of them and keep the moments of
-// that only (Rajbhandari et al., "ZeRO", 2020, stage 1; model/stage_team.h).
+// that only (Rajbhandari et al., "ZeRO", 2020, stage 1; model/sequence_team.h).
 //
 // Owned by one thread; backend and layout outlive it.
 class StageOptimizer {
