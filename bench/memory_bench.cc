@@ -70,6 +70,16 @@ std::vector<Named> Shapes() {
   shapes.push_back(Shape("4 layers of 256, both ends, 2 recomputed", 256, 4, true));
   shapes.back().shape.config.pipeline.sequences_per_microbatch = 4;
   shapes.back().shape.recomputed = 2;
+  // Of two devices: all that both have.
+  const auto wide = [&](const std::string& how, int32_t devices, DeviceSplit split) {
+    shapes.push_back(Shape("1 layer of 1024, 2 sequences, " + how, 1024, 1, false));
+    shapes.back().shape.config.pipeline.sequences_per_microbatch = 2;
+    shapes.back().shape.devices = devices;
+    shapes.back().shape.split = split;
+  };
+  wide("one device", 1, DeviceSplit::kSequences);
+  wide("two that share sequences", 2, DeviceSplit::kSequences);
+  wide("two that share tensors", 2, DeviceSplit::kTensors);
   return shapes;
 }
 

@@ -154,16 +154,17 @@ absl::StatusOr<HeldBytes> MeasureStage(const StageCase& shape) {
   SKERRY_ASSIGN_OR_RETURN(
       const std::unique_ptr<StageWork> work,
       TrainedStage::Create(shape.config, stage, shape.holds_ends, std::move(devices),
-                           std::make_unique<MadeUpText>(shape.config.model.vocab),
-                           shape.recomputed));
+                           std::make_unique<MadeUpText>(shape.config.model.vocab), shape.recomputed,
+                           shape.split));
   SKERRY_ASSIGN_OR_RETURN(const int64_t delta_bytes, Exercise(*work, shape, holds));
   HeldBytes bytes;
   bytes.heap = HeapBytesPeak() - before;
   const int64_t payloads = holds.microbatches * work->boundary_bytes();
   bytes.stage = work->HeldBytesPeak() + payloads + delta_bytes;
   const int64_t host = shape.device ? 1 : 0;
-  bytes.memory =
-      MemoryIn(shape.config, shape.layers, shape.holds_ends, holds, {0, host, shape.devices});
+  MemoryOffer offer = {0, host, shape.devices};
+  offer.split = shape.split;
+  bytes.memory = MemoryIn(shape.config, shape.layers, shape.holds_ends, holds, offer);
   bytes.model = bytes.memory.total();
   return bytes;
 }

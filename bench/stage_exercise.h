@@ -26,6 +26,7 @@ struct StageCase {
   int32_t parked = 0;          // stashes: in the directory, or where devices have a host, there
   std::string spill = {};      // a directory on a disk
   int32_t devices = 1;         // that share it
+  DeviceSplit split = DeviceSplit::kSequences;  // what of it
   // Makes each, with memory of its own; none: equal parts of the processor.
   std::function<std::unique_ptr<Backend>(DType compute)> device = {};
 };

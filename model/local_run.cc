@@ -44,9 +44,10 @@ absl::StatusOr<std::vector<float>> TrainLocally(const RunConfig& config, const T
 absl::StatusOr<std::vector<float>> TrainLocally(const RunConfig& config, const TokenDataset& data,
                                                 std::span<const TeamDevice> devices, int64_t steps,
                                                 const StepObserver& observer,
-                                                std::span<const float> initial) {
-  SKERRY_ASSIGN_OR_RETURN(const auto trainer,
-                          StageTeam::Create(config, {0, config.model.layers, true, 0}, devices));
+                                                std::span<const float> initial, DeviceSplit split) {
+  SKERRY_ASSIGN_OR_RETURN(
+      const auto trainer,
+      StageTeam::Create(config, {0, config.model.layers, true, 0, split}, devices));
   if (!initial.empty()) {
     SKERRY_CHECK(std::ssize(initial) == trainer->layout().size());
     trainer->WriteParameters(initial);

@@ -20,11 +20,12 @@ using StepObserver = std::function<void(int64_t step, float loss)>;
 
 // Runs inner steps [0, steps) and returns the parameters in ParameterLayout::ForModel order. The
 // learning rate follows config.steps, whatever `steps` is. Blocks until done. `initial`: parameters
-// to begin with, in the same order; empty: those of config.seed.
+// to begin with, in the same order; empty: those of config.seed. `split`: as of StageTeam.
 absl::StatusOr<std::vector<float>> TrainLocally(const RunConfig& config, const TokenDataset& data,
                                                 std::span<const TeamDevice> devices, int64_t steps,
                                                 const StepObserver& observer,
-                                                std::span<const float> initial = {});
+                                                std::span<const float> initial = {},
+                                                DeviceSplit split = DeviceSplit::kSequences);
 absl::StatusOr<std::vector<float>> TrainLocally(const RunConfig& config, const TokenDataset& data,
                                                 Backend* backend, int64_t steps,
                                                 const StepObserver& observer);

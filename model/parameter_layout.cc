@@ -29,37 +29,40 @@ void ParameterLayout::Add(const std::string& name, int64_t rows, int64_t columns
   slot.columns = columns;
   slot.offset = size_;
   slot.block = static_cast<int32_t>(blocks_.size()) - 1;
-  slot.decays = columns > 1;
-  slot.is_hidden_matrix = columns > 1 && name.starts_with("model.layers.");
-  slot.is_residual_output = name.ends_with(".o_proj.weight") || name.ends_with(".down_proj.weight");
   slot.is_bias = name.ends_with(".bias");
+  // By name: a matrix that is split may have one column.
+  slot.decays = !slot.is_bias && !name.ends_with("norm.weight");
+  slot.is_hidden_matrix = slot.decays && name.starts_with("model.layers.");
+  slot.is_residual_output = name.ends_with(".o_proj.weight") || name.ends_with(".down_proj.weight");
   size_ += slot.size();
   blocks_.back().size += slot.size();
   tensors_.push_back(std::move(slot));
 }
 
-void ParameterLayout::AddLayer(const TransformerConfig& config, int32_t layer) {
+void ParameterLayout::AddLayer(const TransformerConfig& config, int32_t layer, int32_t shards) {
   const int64_t d = config.hidden;
-  const int64_t kv = int64_t{config.kv_heads} * config.head_size();
+  const int64_t q = d / shards;
+  const int64_t kv = int64_t{config.kv_heads} * config.head_size() / shards;
+  const int64_t ffn = config.ffn / shards;
   BeginBlock(LayerBlockName(layer));
   Add(LayerTensorName(layer, "input_layernorm"), d, 1);
-  Add(LayerTensorName(layer, "self_attn.q_proj"), d, d);
+  Add(LayerTensorName(layer, "self_attn.q_proj"), q, d);
   Add(LayerTensorName(layer, "self_attn.k_proj"), kv, d);
   Add(LayerTensorName(layer, "self_attn.v_proj"), kv, d);
   if (config.qkv_bias) {
-    Add(LayerBiasName(layer, "self_attn.q_proj"), d, 1);
+    Add(LayerBiasName(layer, "self_attn.q_proj"), q, 1);
     Add(LayerBiasName(layer, "self_attn.k_proj"), kv, 1);
     Add(LayerBiasName(layer, "self_attn.v_proj"), kv, 1);
   }
-  Add(LayerTensorName(layer, "self_attn.o_proj"), d, d);
+  Add(LayerTensorName(layer, "self_attn.o_proj"), d, q);
   Add(LayerTensorName(layer, "post_attention_layernorm"), d, 1);
-  Add(LayerTensorName(layer, "mlp.gate_proj"), config.ffn, d);
-  Add(LayerTensorName(layer, "mlp.up_proj"), config.ffn, d);
-  Add(LayerTensorName(layer, "mlp.down_proj"), d, config.ffn);
+  Add(LayerTensorName(layer, "mlp.gate_proj"), ffn, d);
+  Add(LayerTensorName(layer, "mlp.up_proj"), ffn, d);
+  Add(LayerTensorName(layer, "mlp.down_proj"), d, ffn);
 }
 
 ParameterLayout ParameterLayout::ForStage(const TransformerConfig& config, int32_t first_layer,
-                                          int32_t last_layer, bool holds_ends) {
+                                          int32_t last_layer, bool holds_ends, int32_t shards) {
   SKERRY_CHECK(0 <= first_layer && first_layer <= last_layer && last_layer <= config.layers,
                "a stage is a range of the model's layers");
   ParameterLayout layout;
@@ -67,7 +70,8 @@ ParameterLayout ParameterLayout::ForStage(const TransformerConfig& config, int32
     layout.BeginBlock("embedding");
     layout.Add("model.embed_tokens.weight", config.vocab, config.hidden);
   }
-  for (int32_t layer = first_layer; layer < last_layer; ++layer) layout.AddLayer(config, layer);
+  for (int32_t layer = first_layer; layer < last_layer; ++layer)
+    layout.AddLayer(config, layer, shards);
   if (holds_ends) {
     layout.BeginBlock("head");
     layout.Add("model.norm.weight", config.hidden, 1);

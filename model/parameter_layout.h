@@ -42,9 +42,10 @@ struct ParameterBlock {
 class ParameterLayout {
  public:
   // Layers [first_layer, last_layer) of the model; `holds_ends` adds embedding, final norm and head
-  // (the head has no tensor of its own when it is tied).
+  // (the head has no tensor of its own when it is tied). `shards` > 1: of a layer what one of so
+  // many devices has of it (model/tensor_split.h).
   static ParameterLayout ForStage(const TransformerConfig& config, int32_t first_layer,
-                                  int32_t last_layer, bool holds_ends);
+                                  int32_t last_layer, bool holds_ends, int32_t shards = 1);
   static ParameterLayout ForModel(const TransformerConfig& config);
 
   const std::vector<TensorSlot>& tensors() const { return tensors_; }
@@ -55,7 +56,7 @@ class ParameterLayout {
  private:
   void BeginBlock(const std::string& name);
   void Add(const std::string& name, int64_t rows, int64_t columns);
-  void AddLayer(const TransformerConfig& config, int32_t layer);
+  void AddLayer(const TransformerConfig& config, int32_t layer, int32_t shards);
 
   std::vector<TensorSlot> tensors_;
   std::vector<ParameterBlock> blocks_;

@@ -24,7 +24,7 @@
 namespace skerry {
 
 // Where several devices hold the same weights each may step a part of them and keep the moments of
-// that only (Rajbhandari et al., "ZeRO", 2020, stage 1; model/stage_team.h).
+// that only (Rajbhandari et al., "ZeRO", 2020, stage 1; model/sequence_team.h).
 //
 // Owned by one thread; backend and layout outlive it.
 class StageOptimizer {
@@ -56,6 +56,13 @@ class StageOptimizer {
            (host_ == nullptr ? 0 : host_->HeldBytes());
   }
 
+  // Where the moments lie, [moments()] each of `holder()`'s memory; nullptr with SGD.
+  float* first_moment() const { return DataOf(first_moment_); }
+  float* second_moment() const { return DataOf(second_moment_); }
+  Backend& holder() const { return host_ == nullptr ? *backend_ : host_->host(); }
+  // Whoever writes the moments there says of how many steps they are.
+  void GoOnFrom(int64_t steps) { steps_ = steps; }
+
   // Forgets the moments; bias correction begins anew.
   void Reset();
 
@@ -77,7 +84,9 @@ class StageOptimizer {
   void StepOrthogonally(size_t tensor, float learning_rate, const float* gradient_sum,
                         WeightStore* weights);
 
-  Backend& holder() const { return host_ == nullptr ? *backend_ : host_->host(); }  // of moments
+  static float* DataOf(const std::unique_ptr<Buffer>& buffer) {
+    return buffer == nullptr ? nullptr : buffer->data();
+  }
 
   InnerConfig config_;
   const ParameterLayout* layout_;

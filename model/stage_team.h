@@ -1,16 +1,10 @@
-// A stage in training on one or several devices, which together are one replica of it: every
-// microbatch's sequences are shared out over them (docs/decisions/0049-devices.md says why
-// sequences and not microbatches) and each accumulates the gradient of its own. The inner optimizer
-// is sharded (ZeRO-1, docs/decisions/0052-sharded-optimizer.md): the sums are reduce-scattered
-// (kernels/group), each device keeps the moments of its part and steps that, and the weights are
-// all-gathered, so that all hold the same ones. That moves what an all-reduce would.
-//
-// With one device it is a StageTrainer and nothing else: no thread, no copy, the same bits. With
-// several, bits depend on the devices' kinds, number and order, not on timing; from one device's
-// they differ by the rounding of sums over tokens.
+// A stage in training on one or several devices, which together are one replica of it. Bodies say
+// what the devices share out: the sequences of every microbatch (model/sequence_team.h), or where a
+// layer does not fit on one of them the tensors of every layer (model/tensor_team.h).
 //
 // Calls, lives and errors are those of StageTrainer. Where one device fails the call fails, and
-// after an operation among them the team is of no more use. T, d: of a whole microbatch.
+// after an operation among them the team is of no more use. T, d: of a whole microbatch; arrays of
+// parameters, gradients and moments are the whole stage's, whichever device has what.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +15,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "kernels/group/device_group.h"
-#include "kernels/group/device_threads.h"
+#include "common/device_split.h"
+#include "model/parameter_layout.h"
 #include "model/stage_trainer.h"
 
 namespace skerry {
@@ -34,96 +28,66 @@ struct TeamDevice {
   StashParking parking = {};  // of its stashes
 };
 
-// How many of a microbatch's sequences each device has: so that the slowest is done as early as can
-// be, the first devices more where it makes no difference. Those that would have none are not used.
-std::vector<int32_t> ShareSequences(int32_t sequences, std::span<const double> rates);
-
 struct TeamStage {
   int32_t first_layer = 0, last_layer = 0;
   bool holds_ends = false;
   int32_t recomputed_layers = 0;
+  DeviceSplit split = DeviceSplit::kSequences;
 };
-
-// The parts of a stage's parameters that each of so many devices steps: equal ones, or with Muon,
-// which needs whole matrices, such as end between tensors, as equal as that allows.
-std::vector<GroupPart> OptimizerParts(const InnerConfig& inner, const ParameterLayout& layout,
-                                      int32_t devices);
 
 // Used by one thread at a time; the backends outlive it, and nobody else uses them.
 class StageTeam {
  public:
+  // The body for stage.split; where there is one device, or no layer to split, that of sequences.
   static absl::StatusOr<std::unique_ptr<StageTeam>> Create(const RunConfig& config,
                                                            const TeamStage& stage,
                                                            std::span<const TeamDevice> devices);
+  virtual ~StageTeam() = default;
 
-  absl::Status ForwardFirst(MicrobatchKey key, std::span<const int32_t> tokens,
-                            std::span<float> out);
-  absl::Status Forward(MicrobatchKey key, std::span<const float> in, std::span<float> out);
-  absl::StatusOr<float> Loss(MicrobatchKey key, std::span<const float> in,
-                             std::span<const int32_t> targets, std::span<float> d_in);
-  absl::Status Backward(MicrobatchKey key, std::span<const float> d_out, std::span<float> d_in);
-  void Accumulate(MicrobatchKey key);
-  void Discard(MicrobatchKey key);
+  virtual absl::Status ForwardFirst(MicrobatchKey key, std::span<const int32_t> tokens,
+                                    std::span<float> out) = 0;
+  virtual absl::Status Forward(MicrobatchKey key, std::span<const float> in,
+                               std::span<float> out) = 0;
+  virtual absl::StatusOr<float> Loss(MicrobatchKey key, std::span<const float> in,
+                                     std::span<const int32_t> targets, std::span<float> d_in) = 0;
+  virtual absl::Status Backward(MicrobatchKey key, std::span<const float> d_out,
+                                std::span<float> d_in) = 0;
+  virtual void Accumulate(MicrobatchKey key) = 0;
+  virtual void Discard(MicrobatchKey key) = 0;
   // Also Aborted, DeadlineExceeded: a device died or stopped before it had given its gradients, or
   // the weights that it stepped.
-  absl::Status OptimizerStep(int64_t step, int32_t microbatches);
+  virtual absl::Status OptimizerStep(int64_t step, int32_t microbatches) = 0;
 
   // Of a replica that is several nodes (pipeline/exec/cohort.h). Takes what was accumulated since
   // the last step out of all devices, [layout().size()], added in their order; from then on they
   // accumulate for the next one, and the step on such a sum leaves that alone.
-  void TakeGradients(std::span<float> sums);
-  absl::Status OptimizerStepOn(std::span<const float> sums, int64_t step, int32_t microbatches);
+  virtual void TakeGradients(std::span<float> sums) = 0;
+  virtual absl::Status OptimizerStepOn(std::span<const float> sums, int64_t step,
+                                       int32_t microbatches) = 0;
 
-  void RaiseRates(const std::vector<int32_t>& remade);
+  virtual void RaiseRates(const std::vector<int32_t>& remade) = 0;
   // The inner optimizer's state, as of one device (StageOptimizer).
-  int64_t optimizer_steps() const { return first().optimizer().steps(); }
-  int64_t moments() const { return has_moments_ ? layout().size() : 0; }
-  void ReadMoments(std::span<float> first_moment, std::span<float> second_moment) const;
-  absl::Status WriteMoments(int64_t steps, std::span<const float> first_moment,
-                            std::span<const float> second_moment);
+  virtual int64_t optimizer_steps() const = 0;
+  virtual int64_t moments() const = 0;
+  virtual void ReadMoments(std::span<float> first_moment, std::span<float> second_moment) const = 0;
+  virtual absl::Status WriteMoments(int64_t steps, std::span<const float> first_moment,
+                                    std::span<const float> second_moment) = 0;
 
-  void ReadParameters(std::span<float> out);
-  void WriteParameters(std::span<const float> values);
-  // Of the first device; what is changed there, HostParametersChanged tells the others.
-  std::span<float> HostParameters();
-  void HostParametersChanged();
-  const ParameterLayout& layout() const { return first().layout(); }
-  // DataLoss, naming the device: its weights are not, bit for bit, those of the first.
-  absl::Status CheckEqual();
+  virtual void ReadParameters(std::span<float> out) = 0;
+  virtual void WriteParameters(std::span<const float> values) = 0;
+  // In host memory, to read and to change; what is changed there, HostParametersChanged tells the
+  // devices.
+  virtual std::span<float> HostParameters() = 0;
+  virtual void HostParametersChanged() = 0;
+  virtual const ParameterLayout& layout() const = 0;
+  // DataLoss, naming the device: what it holds of what all hold is not, bit for bit, the first's.
+  virtual absl::Status CheckEqual() = 0;
 
-  int64_t HeldBytes() const;  // of all devices
-  void Trim();
+  virtual int64_t HeldBytes() const = 0;  // of all devices
+  virtual void Trim() = 0;
 
-  int32_t devices() const { return static_cast<int32_t>(members_.size()); }  // in use
-  std::string group_name() const;                                            // "" for one device
-
- private:
-  struct Member {
-    std::unique_ptr<StageTrainer> trainer;
-    std::unique_ptr<Group> group;
-    int64_t first_token = 0, tokens = 0;  // of a microbatch
-    GroupPart part;                       // of the parameters: what it steps
-    std::vector<double> squares;          // of its part's gradients, by block
-  };
-  StageTeam() = default;
-  StageTrainer& first() const { return *members_.front().trainer; }
-  bool IsAlone() const { return members_.size() == 1; }
-  absl::Status ReduceGradients(const Member& member) const;
-  absl::Status GatherWeights(const Member& member) const;
-  template <typename Work>
-  void OnAll(const Work& work) const;  // of what has no errors
-  absl::Status CheckLengths(size_t tokens, size_t stream) const;
-  // A member's rows of a stream [T, d], or nothing of nothing.
-  template <typename T>
-  std::span<T> Rows(const Member& member, std::span<T> stream) const;
-
-  int64_t tokens_ = 0, hidden_ = 0;
-  bool has_moments_ = false;
-  bool is_cut_evenly_ = false;   // parts are those of PartOf
-  std::vector<double> squares_;  // of all parts
-  std::span<float> host_;        // what HostParameters gave out
-  std::vector<Member> members_;
-  std::unique_ptr<DeviceThreads> threads_;  // ends before the members do
+  virtual int32_t devices() const = 0;         // in use
+  virtual std::string group_name() const = 0;  // "" for one device
 };
 
 }  // namespace skerry

@@ -50,9 +50,11 @@ absl::StatusOr<std::unique_ptr<StageTrainer>> StageTrainer::Create(
     return InvalidArgument("a stage of layers %d to %d does not exist in a model of %d layers",
                            first_layer, last_layer, config.model.layers);
   }
-  std::unique_ptr<StageTrainer> trainer(new StageTrainer(
-      config, ParameterLayout::ForStage(config.model, first_layer, last_layer, holds_ends),
-      backend));
+  std::unique_ptr<StageTrainer> trainer(
+      new StageTrainer(config,
+                       ParameterLayout::ForStage(config.model, first_layer, last_layer, holds_ends,
+                                                 share.of_tensors),
+                       backend));
   trainer->first_layer_ = first_layer;
   trainer->last_layer_ = last_layer;
   trainer->holds_ends_ = holds_ends;
@@ -60,7 +62,10 @@ absl::StatusOr<std::unique_ptr<StageTrainer>> StageTrainer::Create(
   if (share.of_sequences > 0) {
     trainer->shape_.mean_tokens = int64_t{share.of_sequences} * config.model.context;
   }
+  trainer->shape_ = trainer->shape_.Share(share.of_tensors);
+  trainer->sum_ = share.sum;
   SKERRY_RETURN_IF_ERROR(trainer->AllocateBuffers(share));
+  if (share.of_tensors > 1) return trainer;
   std::vector<float> initial(static_cast<size_t>(trainer->layout_.size()));
   InitializeParameters(config.seed, config.model, trainer->layout_, initial);
   trainer->WriteParameters(initial);
@@ -75,6 +80,7 @@ absl::Status StageTrainer::AllocateBuffers(const DeviceShare& share) {
   SKERRY_ASSIGN_OR_RETURN(workspace_, backend_->Allocate(counted.used()));
   FloatCarver carver(workspace_->data());
   scratch_ = std::make_unique<Scratch>(shape_, holds_ends_, recomputed_ > 0, carver);
+  scratch_->block.sum = sum_;
   SKERRY_ASSIGN_OR_RETURN(optimizer_, StageOptimizer::Create(config_.inner, &layout_, backend_,
                                                              share.steps, share.host));
   FloatCarver stash(nullptr);
@@ -115,7 +121,7 @@ absl::Status StageTrainer::CheckStream(size_t in, size_t out) const {
                          shape_.tokens(), shape_.hidden);
 }
 
-absl::StatusOr<StageTrainer::Microbatch> StageTrainer::Begin(MicrobatchKey key) {
+absl::Status StageTrainer::CheckForward(MicrobatchKey key) const {
   if (microbatches_.count(key) != 0) {
     return AlreadyExists("step %d microbatch %d is under way; Discard it first", key.step,
                          key.microbatch);
@@ -123,9 +129,26 @@ absl::StatusOr<StageTrainer::Microbatch> StageTrainer::Begin(MicrobatchKey key) 
   if (microbatches_.size() >= kMicrobatchesMax) {
     return ResourceExhausted("%d microbatches are under way", kMicrobatchesMax);
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StageTrainer::Microbatch> StageTrainer::Begin(MicrobatchKey key) {
+  SKERRY_RETURN_IF_ERROR(CheckForward(key));
   Microbatch microbatch;
   SKERRY_ASSIGN_OR_RETURN(microbatch.stash, stashes_->Take());
   return microbatch;
+}
+
+absl::Status StageTrainer::Keep(MicrobatchKey key, Microbatch microbatch, std::span<float> out) {
+  if (!out.empty()) backend_->Download(scratch_->stream.values, out);
+  backend_->Synchronize();
+  if (!Summed().ok()) {
+    stashes_->Give(microbatch.stash);
+    return Summed();
+  }
+  stashes_->Keep(microbatch.stash);
+  microbatches_.emplace(key, std::move(microbatch));
+  return absl::OkStatus();
 }
 
 // The stream ends in scratch_->stream; with layers it begins in the first stash.
@@ -149,30 +172,28 @@ absl::Status StageTrainer::ForwardFirst(MicrobatchKey key, std::span<const int32
   FloatCarver carver(stashes_->data(microbatch.stash));
   const std::vector<BlockStash> stash = StashViews(carver);
   const auto ends = EndWeights::At(layout_, weights_->arena());
-  backend_->EmbeddingForward(microbatch.tokens, ends.embedding,
-                             stash.empty() ? scratch_->stream : stash[0].x);
+  const Matrix embedded = stash.empty() ? scratch_->stream : stash[0].x;
+  backend_->EmbeddingForward(microbatch.tokens, ends.embedding, embedded);
+  if (sum_ != nullptr) sum_->TakeFirst(embedded.values, embedded.size());
   RunLayers(stash);
-  backend_->Download(scratch_->stream.values, out);
-  backend_->Synchronize();
-  stashes_->Keep(microbatch.stash);
-  microbatches_.emplace(key, std::move(microbatch));
-  return absl::OkStatus();
+  return Keep(key, std::move(microbatch), out);
 }
 
 absl::Status StageTrainer::Forward(MicrobatchKey key, std::span<const float> in,
                                    std::span<float> out) {
   SKERRY_CHECK(!holds_ends_, "stage 0 begins with tokens");
-  SKERRY_RETURN_IF_ERROR(CheckStream(in.size(), out.size()));
+  if (sum_ == nullptr) SKERRY_RETURN_IF_ERROR(CheckStream(in.size(), out.size()));
   SKERRY_ASSIGN_OR_RETURN(Microbatch microbatch, Begin(key));
   FloatCarver carver(stashes_->data(microbatch.stash));
   const std::vector<BlockStash> stash = StashViews(carver);
-  backend_->Upload(in, stash[0].x.values);
+  const Matrix x = stash[0].x;
+  if (in.empty()) {
+    sum_->TakeFirst(x.values, x.size());
+  } else {
+    backend_->Upload(in, x.values);
+  }
   RunLayers(stash);
-  backend_->Download(scratch_->stream.values, out);
-  backend_->Synchronize();
-  stashes_->Keep(microbatch.stash);
-  microbatches_.emplace(key, std::move(microbatch));
-  return absl::OkStatus();
+  return Keep(key, std::move(microbatch), out);
 }
 
 absl::StatusOr<float> StageTrainer::Loss(MicrobatchKey key, std::span<const float> in,
@@ -199,15 +220,23 @@ absl::StatusOr<float> StageTrainer::Loss(MicrobatchKey key, std::span<const floa
   return MeanLoss(*backend_, scratch_->head, shape_.tokens());
 }
 
-absl::Status StageTrainer::Backward(MicrobatchKey key, std::span<const float> d_out,
-                                    std::span<float> d_in) {
-  SKERRY_RETURN_IF_ERROR(CheckStream(d_out.size(), holds_ends_ ? d_out.size() : d_in.size()));
-  if (holds_ends_ && !d_in.empty()) return InvalidArgument("nothing lies before the embedding");
+absl::Status StageTrainer::CheckBackward(MicrobatchKey key) const {
   const auto it = microbatches_.find(key);
   if (it == microbatches_.end()) return WrongOrder(key, "backward", "it is not under way here");
-  Microbatch& microbatch = it->second;
+  const Microbatch& microbatch = it->second;
   if (microbatch.has_gradient) return WrongOrder(key, "backward", "its gradient is here");
   if (holds_ends_ && !microbatch.has_loss) return WrongOrder(key, "backward", "it has no loss yet");
+  return absl::OkStatus();
+}
+
+absl::Status StageTrainer::Backward(MicrobatchKey key, std::span<const float> d_out,
+                                    std::span<float> d_in) {
+  if (sum_ == nullptr) {
+    SKERRY_RETURN_IF_ERROR(CheckStream(d_out.size(), holds_ends_ ? d_out.size() : d_in.size()));
+  }
+  if (holds_ends_ && !d_in.empty()) return InvalidArgument("nothing lies before the embedding");
+  SKERRY_RETURN_IF_ERROR(CheckBackward(key));
+  Microbatch& microbatch = microbatches_.find(key)->second;
   if (microbatch.gradient == nullptr) {
     SKERRY_ASSIGN_OR_RETURN(microbatch.gradient, gradients_->Take());
   }
@@ -229,10 +258,11 @@ absl::Status StageTrainer::Backward(MicrobatchKey key, std::span<const float> d_
   }
   if (holds_ends_) {
     EmbeddingGradient(*backend_, microbatch.tokens, stream, EndGradients::At(layout_, arena));
-  } else {
+  } else if (!d_in.empty()) {
     backend_->Download(stream.values, d_in);
   }
   backend_->Synchronize();
+  SKERRY_RETURN_IF_ERROR(Summed());
   stashes_->Give(std::exchange(microbatch.stash, 0));
   microbatch.has_gradient = true;
   return absl::OkStatus();

@@ -40,12 +40,15 @@ struct MicrobatchKey {
   auto operator<=>(const MicrobatchKey&) const = default;
 };
 
-// What of a stage's training is one device's where several share it (model/stage_team.h).
+// What of a stage's training is one device's where several share it (model/stage_team.h): some of a
+// microbatch's sequences, or of every layer a part of its tensors.
 struct DeviceShare {
   int32_t of_sequences = 0;        // of a microbatch; config.pipeline says how many are its own
   std::optional<GroupPart> steps;  // of the parameters: what its optimizer steps
   Backend* host = nullptr;         // which has its moments and makes its steps (StageOptimizer)
   StashParking parking = {};       // of stashes that have no room on it
+  int32_t of_tensors = 1;    // devices that share every layer's tensors (model/tensor_split.h)
+  BranchSum* sum = nullptr;  // over those; outlives the trainer
 };
 
 // Owned by the thread that owns the backend, which outlives it.
@@ -63,7 +66,9 @@ class StageTrainer {
   // `recomputed_layers` of them keep only their input of a microbatch, and their forward pass is
   // repeated on the way back (pipeline/plan/memory_model.h chooses how many): the bits are the
   // same. With a `share` gradients are of the mean over all its sequences; where it parks stashes,
-  // the bits are the same, too.
+  // the bits are the same, too. Where it is `of_tensors`, parameters are zero until they are
+  // written, all such devices make the same calls at the same time, and the errors of
+  // BranchSum::status come too, after which none of them is of more use.
   static absl::StatusOr<std::unique_ptr<StageTrainer>> Create(
       const RunConfig& config, int32_t first_layer, int32_t last_layer, bool holds_ends,
       Backend* backend, int32_t recomputed_layers = 0, const DeviceShare& share = {});
@@ -71,7 +76,8 @@ class StageTrainer {
   // Stage 0. tokens [T] → out [T, d], the residual stream after embedding and own layers.
   absl::Status ForwardFirst(MicrobatchKey key, std::span<const int32_t> tokens,
                             std::span<float> out);
-  // The others. in, out [T, d].
+  // The others. in, out [T, d]; on a device that shares tensors `in` may be empty, the first one
+  // embeds, and `out`, which all have.
   absl::Status Forward(MicrobatchKey key, std::span<const float> in, std::span<float> out);
 
   // Stage 0, when the microbatch is back. in [T, d], targets [T] → d_in [T, d] = ∂loss/∂in. Returns
@@ -79,8 +85,16 @@ class StageTrainer {
   absl::StatusOr<float> Loss(MicrobatchKey key, std::span<const float> in,
                              std::span<const int32_t> targets, std::span<float> d_in);
 
-  // d_out, d_in [T, d]; on stage 0 d_in is empty: the rest goes into the embedding.
+  // d_out, d_in [T, d]; on stage 0 d_in is empty: the rest goes into the embedding; on a device
+  // that shares tensors it may be.
   absl::Status Backward(MicrobatchKey key, std::span<const float> d_out, std::span<float> d_in);
+
+  // What those refuse before anything is done. Where devices share tensors who calls them asks
+  // first, as none may begin alone; lengths of streams, some of which are empty then, only there.
+  absl::Status CheckTokens(std::span<const int32_t> tokens) const;
+  absl::Status CheckForward(MicrobatchKey key) const;
+  absl::Status CheckBackward(MicrobatchKey key) const;
+  absl::Status CheckStream(size_t in, size_t out) const;
 
   // Adds the microbatch's gradient to the accumulator and ends the microbatch. Only after Backward.
   void Accumulate(MicrobatchKey key);
@@ -145,10 +159,12 @@ class StageTrainer {
   absl::Status AllocateBuffers(const DeviceShare& share);
   absl::Status Stepped(const absl::Status& status, int64_t step);
   absl::StatusOr<Microbatch> Begin(MicrobatchKey key);
+  // Ends a forward pass: the microbatch waits for its way back.
+  absl::Status Keep(MicrobatchKey key, Microbatch microbatch, std::span<float> out);
+  // Of the sums among devices, so far.
+  absl::Status Summed() const { return sum_ == nullptr ? absl::OkStatus() : sum_->status(); }
   std::vector<BlockStash> StashViews(FloatCarver& carver) const;
   void RunLayers(const std::vector<BlockStash>& stash);
-  absl::Status CheckTokens(std::span<const int32_t> tokens) const;
-  absl::Status CheckStream(size_t in, size_t out) const;
 
   RunConfig config_;
   ParameterLayout layout_;
@@ -156,6 +172,7 @@ class StageTrainer {
   int32_t first_layer_ = 0, last_layer_ = 0;
   int32_t recomputed_ = 0;  // layers, from the first on
   bool holds_ends_ = false;
+  BranchSum* sum_ = nullptr;  // DeviceShare::sum
   Backend* backend_;
   std::unique_ptr<WeightStore> weights_;
   std::unique_ptr<Buffer> accumulator_, workspace_;

@@ -18,10 +18,18 @@ PassShape PassShape::Of(const TransformerConfig& config, int64_t sequences, int6
   return shape;
 }
 
+PassShape PassShape::Share(int32_t devices) const {
+  PassShape share = *this;
+  share.attention.heads /= devices;
+  share.attention.kv_heads /= devices;
+  share.ffn /= devices;
+  return share;
+}
+
 QkvColumns::QkvColumns(const PassShape& shape, const Tensor& qkv)
-    : q(qkv.Columns(0, shape.hidden)),
-      k(qkv.Columns(shape.hidden, shape.kv_width())),
-      v(qkv.Columns(shape.hidden + shape.kv_width(), shape.kv_width())) {}
+    : q(qkv.Columns(0, shape.q_width())),
+      k(qkv.Columns(shape.q_width(), shape.kv_width())),
+      v(qkv.Columns(shape.q_width() + shape.kv_width(), shape.kv_width())) {}
 
 namespace {
 
@@ -113,7 +121,7 @@ void BlockStash::TakeAllButInput(const PassShape& shape, FloatCarver& carver) {
   const int64_t t = shape.tokens();
   inverse_rms1 = carver.Take(t);
   qkv = carver.TakeTensor(t, shape.qkv_width(), shape.compute);
-  attention = carver.TakeTensor(t, shape.hidden, shape.compute);
+  attention = carver.TakeTensor(t, shape.q_width(), shape.compute);
   log_sum_exp = carver.Take(t * shape.attention.heads);
   y = carver.TakeMatrix(t, shape.hidden);
   inverse_rms2 = carver.Take(t);
@@ -128,7 +136,7 @@ BlockScratch::BlockScratch(const PassShape& shape, FloatCarver& carver) {
   product = carver.TakeTensor(t, shape.ffn, type);
   if (type != DType::kFloat32) rounded = carver.TakeTensor(t, shape.hidden, type);
   d_normed = carver.TakeTensor(t, shape.hidden, type);
-  d_attention = carver.TakeTensor(t, shape.hidden, type);
+  d_attention = carver.TakeTensor(t, shape.q_width(), type);
   d_qkv = carver.TakeTensor(t, shape.qkv_width(), type);
   d_product = carver.TakeTensor(t, shape.ffn, type);
   d_gate_up = carver.TakeTensor(t, 2 * shape.ffn, type);
@@ -150,6 +158,24 @@ void LinearBackward(Backend& backend, const ConstTensor& d_out, const ConstTenso
                     const ConstTensor& weight, const Tensor& d_x, Matrix d_weight) {
   backend.Gemm(kYes, kNo, d_out, x, 0, d_weight);
   backend.Gemm(kNo, kNo, d_out, weight, 0, d_x);
+}
+
+// scratch.branch = x·Wᵀ, of all devices.
+void LinearToBranch(Backend& backend, const ConstTensor& x, const ConstTensor& weight,
+                    const BlockScratch& scratch) {
+  Linear(backend, x, weight, scratch.branch);
+  if (scratch.sum != nullptr) scratch.sum->Add(scratch.branch.values, scratch.branch.size());
+}
+
+// scratch.d_normed = d_out·W, of all devices; d_weight = d_outᵀ·scratch.normed. Sums are float32:
+// in bf16 the branch, idle on the way back, is where they are made.
+void LinearFromNormBackward(Backend& backend, const ConstTensor& d_out, const ConstTensor& weight,
+                            const BlockScratch& scratch, Matrix d_weight) {
+  const bool widens = scratch.sum != nullptr && !scratch.rounded.empty();
+  const Tensor d_normed = widens ? Tensor(scratch.branch) : scratch.d_normed;
+  LinearBackward(backend, d_out, scratch.normed, weight, d_normed, d_weight);
+  if (scratch.sum != nullptr) scratch.sum->Add(d_normed.floats(), d_normed.size());
+  if (widens) backend.Cast(d_normed, scratch.d_normed);
 }
 
 // Norm gradients are added to by the kernel, so they begin at zero.
@@ -181,8 +207,7 @@ void AttentionHalfBackward(Backend& backend, const PassShape& shape, const Block
   backend.Rope(shape.attention, shape.rope, true, d_qkv.q, d_qkv.k);
   if (weights.qkv_bias != nullptr) backend.BiasBackward(scratch.d_qkv, gradients.qkv_bias);
   NormAgain(backend, shape, stash.x, weights.input_norm, scratch);
-  LinearBackward(backend, scratch.d_qkv, scratch.normed, weights.qkv, scratch.d_normed,
-                 gradients.qkv);
+  LinearFromNormBackward(backend, scratch.d_qkv, weights.qkv, scratch, gradients.qkv);
   NormBackward(backend, {stash.x, weights.input_norm, stash.inverse_rms1, scratch.d_normed, stream,
                          scratch.rounded, gradients.input_norm});
 }
@@ -200,7 +225,7 @@ void FillStash(Backend& backend, const PassShape& shape, const BlockWeights& wei
   backend.Rope(shape.attention, shape.rope, false, qkv.q, qkv.k);
   backend.AttentionForward(shape.attention, qkv.q, qkv.k, qkv.v, stash.attention,
                            stash.log_sum_exp);
-  Linear(backend, stash.attention, weights.o, scratch.branch);
+  LinearToBranch(backend, stash.attention, weights.o, scratch);
 
   backend.RmsNormForward({stash.x, scratch.branch, stash.y, weights.post_norm, shape.norm_epsilon,
                           scratch.normed, stash.inverse_rms2});
@@ -213,7 +238,7 @@ void BlockForward(Backend& backend, const PassShape& shape, const BlockWeights& 
                   const BlockStash& stash, const BlockScratch& scratch, ConstMatrix before) {
   FillStash(backend, shape, weights, stash, scratch, before);
   backend.SwigluForward(stash.gate_up, scratch.product);
-  Linear(backend, scratch.product, weights.down, scratch.branch);
+  LinearToBranch(backend, scratch.product, weights.down, scratch);
 }
 
 void BlockRefill(Backend& backend, const PassShape& shape, const BlockWeights& weights,
@@ -239,8 +264,7 @@ void BlockBackward(Backend& backend, const PassShape& shape, const BlockWeights&
                  scratch.d_product, gradients.down);
   backend.SwigluBackward(stash.gate_up, scratch.d_product, scratch.d_gate_up);
   NormAgain(backend, shape, stash.y, weights.post_norm, scratch);
-  LinearBackward(backend, scratch.d_gate_up, scratch.normed, weights.gate_up, scratch.d_normed,
-                 gradients.gate_up);
+  LinearFromNormBackward(backend, scratch.d_gate_up, weights.gate_up, scratch, gradients.gate_up);
   NormBackward(backend, {stash.y, weights.post_norm, stash.inverse_rms2, scratch.d_normed, stream,
                          scratch.rounded, gradients.post_norm});
   AttentionHalfBackward(backend, shape, weights, stash, scratch, gradients, stream);

@@ -12,14 +12,20 @@
 // inverse RMS; a, b and the SwiGLU product are recomputed at memory speed. A layer may keep x
 // alone: then BlockRefill computes the others again, by the same operations on the same values, so
 // that gradients have the same bits (Chen et al. 2016, arXiv 1604.06174, a segment a layer).
-// Letters as in kernels/backend.h: T tokens, d hidden, kv = kv_heads · head_size, f ffn. The stream
-// (x, y, branch) is float32, what lies between products is of the backend's compute type.
+// Letters as in kernels/backend.h: T tokens, d hidden, q = heads · head_size, kv = kv_heads ·
+// head_size, f ffn. The stream (x, y, branch) is float32, what lies between products is of the
+// backend's compute type.
+//
+// Where several devices share a layer's tensors (model/tensor_split.h) heads, kv_heads and f are
+// one device's; it makes its part of each branch and of each gradient of a, b, and those are
+// summed over all (Shoeybi et al., "Megatron-LM", 2019, section 3). Else q = d.
 #pragma once
 
 #include <cstdint>
 
 #include "common/run_config.h"
 #include "kernels/backend.h"
+#include "model/branch_sum.h"
 #include "model/buffer_pool.h"
 #include "model/parameter_layout.h"
 #include "model/weight_store.h"
@@ -41,8 +47,11 @@ struct PassShape {
   static PassShape Of(const TransformerConfig& config, int64_t sequences, int64_t context,
                       DType compute);
   int64_t tokens() const { return attention.sequences * attention.context; }
+  // What one of so many devices that share the layers' tensors computes.
+  PassShape Share(int32_t devices) const;
+  int64_t q_width() const { return attention.heads * attention.head_size; }
   int64_t kv_width() const { return attention.kv_heads * attention.head_size; }
-  int64_t qkv_width() const { return hidden + 2 * kv_width(); }
+  int64_t qkv_width() const { return q_width() + 2 * kv_width(); }
 };
 
 // The columns of a product with Wqkv, or of its gradient.
@@ -54,9 +63,9 @@ struct QkvColumns {
 // What a layer multiplies by; offsets into the arena of a stage.
 struct BlockWeights {
   const float* input_norm = nullptr;
-  ConstTensor qkv;                  // [d + 2kv, d]: three tensors that lie next to each other
-  const float* qkv_bias = nullptr;  // [d + 2kv], likewise; null: the model has none
-  ConstTensor o;                    // [d, d]
+  ConstTensor qkv;                  // [q + 2kv, d]: three tensors that lie next to each other
+  const float* qkv_bias = nullptr;  // [q + 2kv], likewise; null: the model has none
+  ConstTensor o;                    // [d, q]
   const float* post_norm = nullptr;
   ConstTensor gate_up;  // [2f, d]: two tensors, likewise
   ConstTensor down;     // [d, f]
@@ -78,8 +87,8 @@ struct BlockGradients {
 struct BlockStash {
   Matrix x;                       // [T, d]
   float* inverse_rms1 = nullptr;  // [T]
-  Tensor qkv;                     // [T, d + 2kv]; q and k rotated
-  Tensor attention;               // [T, d]
+  Tensor qkv;                     // [T, q + 2kv]; q and k rotated
+  Tensor attention;               // [T, q]
   float* log_sum_exp = nullptr;   // [T, heads]
   Matrix y;                       // [T, d]
   float* inverse_rms2 = nullptr;  // [T]
@@ -103,11 +112,12 @@ struct BlockScratch {
   Tensor product;      // [T, f]
   Tensor rounded;      // [T, d]: the stream's gradient in compute type; empty where that is float32
   Tensor d_normed;     // [T, d]
-  Tensor d_attention;  // [T, d]
-  Tensor d_qkv;        // [T, d + 2kv]
+  Tensor d_attention;  // [T, q]
+  Tensor d_qkv;        // [T, q + 2kv]
   Tensor d_product;    // [T, f]
   Tensor d_gate_up;    // [T, 2f]
   float* inverse_rms;  // [T]
+  BranchSum* sum = nullptr;  // over the devices that share the layers; nullptr: one has them whole
   BlockScratch(const PassShape& shape, FloatCarver& carver);
 };
 

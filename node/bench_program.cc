@@ -12,6 +12,8 @@
 #include "common/status.h"
 #include "kernels/cpu/limits.h"
 #include "kernels/cpu/thread_limit.h"
+#include "kernels/group/device_group.h"
+#include "kernels/group/device_threads.h"
 #include "kernels/operation_rates.h"
 #include "model/stage_team.h"
 #include "node/device_choice.h"

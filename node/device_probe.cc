@@ -107,7 +107,8 @@ absl::StatusOr<DeviceProfile> ProbeDevice(const DeviceChoice& device) {
   return profile;
 }
 
-TeamProfile TeamOf(std::vector<DeviceProfile> devices, std::span<const DeviceChoice> choices) {
+TeamProfile TeamOf(std::vector<DeviceProfile> devices, std::span<const DeviceChoice> choices,
+                   DeviceSplit split) {
   TeamProfile team;
   team.devices = std::move(devices);
   struct Kind {
@@ -137,7 +138,7 @@ TeamProfile TeamOf(std::vector<DeviceProfile> devices, std::span<const DeviceCho
   }
   if (all_equal && team.devices.size() > 1) {
     whole.numeric_profile =
-        TeamNumericProfile(team.devices.size(), team.devices.front().numeric_profile);
+        TeamNumericProfile(team.devices.size(), team.devices.front().numeric_profile, split);
   }
   if (!all_have_bf16) whole.bf16_gflops = 0;
   for (const auto& [name, kind] : kinds) {
@@ -151,14 +152,21 @@ TeamProfile TeamOf(std::vector<DeviceProfile> devices, std::span<const DeviceCho
   return team;
 }
 
-absl::StatusOr<TeamProfile> ProbeDevices(std::span<const DeviceChoice> devices) {
+absl::StatusOr<TeamProfile> ProbeDevices(std::span<const DeviceChoice> devices, DeviceSplit split) {
   std::vector<DeviceProfile> profiles(devices.size());
   DeviceThreads threads(devices.size());
   SKERRY_RETURN_IF_ERROR(threads.RunAll([&](size_t i) -> absl::Status {
     SKERRY_ASSIGN_OR_RETURN(profiles[i], ProbeDevice(devices[i]));
     return absl::OkStatus();
   }));
-  TeamProfile team = TeamOf(std::move(profiles), devices);
+  TeamProfile team = TeamOf(std::move(profiles), devices, split);
+  if (split == DeviceSplit::kTensors && devices.size() > 1 &&
+      AnnouncedSplit(team.whole) != DeviceSplit::kTensors) {
+    return InvalidArgument(
+        "--split tensors wants devices of one kind, and these are %s; choose such with --devices, "
+        "or use --split sequences",
+        team.whole.numeric_profile);
+  }
   team.host_free = team.whole.host_bytes;
   team.whole.host_bytes =
       HostShare(team.host_free, HostMemoryInAll(), std::ssize(devices), GpusOfComputer());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/device_split.h"
 #include "kernels/backend.h"
 #include "node/device_choice.h"
 #include "wire/message/device_profile.h"
@@ -25,13 +26,16 @@ struct TeamProfile {
   // equally whatever the moment's measurement says.
   std::vector<double> rates;
   // What is announced: rates are sums (bf16: if all have it), memory is what lets each device hold
-  // the whole stage's weights, so the least of them, the host's cut by those who share it. Of what
-  // the host has beside its GPUs it is their share (HostShare).
+  // the whole stage's weights, or its part, so the least of them, the host's cut by those who share
+  // it. Of what the host has beside its GPUs it is their share (HostShare).
   DeviceProfile whole;
   int64_t host_free = 0;  // all that the host has beside them now, for who is told to offer more
 };
-absl::StatusOr<TeamProfile> ProbeDevices(std::span<const DeviceChoice> devices);
-TeamProfile TeamOf(std::vector<DeviceProfile> devices, std::span<const DeviceChoice> choices);
+// InvalidArgument: they are to share tensors, and compute other bits than each other.
+absl::StatusOr<TeamProfile> ProbeDevices(std::span<const DeviceChoice> devices,
+                                         DeviceSplit split = DeviceSplit::kSequences);
+TeamProfile TeamOf(std::vector<DeviceProfile> devices, std::span<const DeviceChoice> choices,
+                   DeviceSplit split = DeviceSplit::kSequences);
 
 // What the device of a backend has free now: a GPU's own memory, or what this machine can give
 // without swapping, within the limit of the control group.

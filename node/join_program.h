@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/device_split.h"
 #include "node/cache_program.h"
 #include "node/device_choice.h"
 #include "node/volunteer_limits.h"
@@ -31,7 +32,8 @@ struct JoinOptions {
   LimitChange limits;      // kept in the home from now on
   bool relay = false;      // forward sealed frames of pairs that cannot reach each other
   DeviceWish device = DeviceWish::kAuto;
-  std::string devices;    // several that are one replica (ChooseDevices); "" for `device`
+  std::string devices;  // several that are one replica (ChooseDevices); "" for `device`
+  DeviceSplit split = DeviceSplit::kSequences;  // what several share out
   bool nccl = false;      // sums of its cohort between GPUs, not sealed (kernels/plugin/gpu_lane.h)
   int threads = 0;        // 0: all that affinity and CPU quota leave
   std::string metrics;    // where /metrics is answered: host:port; "": nowhere

@@ -61,12 +61,23 @@ void AddDevice(CLI::App& command, DeviceWish* wish) {
       ->default_str(KnownName(kWishes, *wish));
 }
 
-// Several instead of one.
-void AddDevices(CLI::App& command, std::string* devices) {
+// Several instead of one, and what they share out.
+void AddDevices(CLI::App& command, std::string* devices, DeviceSplit* split = nullptr) {
   command
       .add_option("--devices", *devices,
                   "several as one: all, or a list as cuda:0,cuda:1; cpu,cpu cuts the processor")
       ->excludes("--device");
+  if (split == nullptr) return;
+  command
+      .add_option_function<std::string>(
+          "--split",
+          [split](const std::string& word) {
+            *split = word == "tensors" ? DeviceSplit::kTensors : DeviceSplit::kSequences;
+          },
+          "what several devices share out: sequences, each with the whole stage; or tensors, each "
+          "with a part of every layer, where no device has room for one")
+      ->check(CLI::IsMember({"sequences", "tensors"}))
+      ->default_str("sequences");
 }
 
 void AddLimits(CLI::App& command, LimitChange* limits) {
@@ -209,7 +220,7 @@ void ModelTools::AddTo(CLI::App& app, int& exit_code) {
   reference_command->add_option("--from", reference.from, "begin with this Hugging Face model");
   reference_command->add_option("--out", reference.out, "write the model here");
   AddDevice(*reference_command, &reference.device);
-  AddDevices(*reference_command, &reference.devices);
+  AddDevices(*reference_command, &reference.devices, &reference.split);
   reference_command->add_option("--threads", reference.threads, "of the processor; 0: all")
       ->capture_default_str();
   reference_command->add_flag("--json", reference.json, "for programs");
@@ -233,7 +244,7 @@ void AddJoinOptions(CLI::App& command, JoinOptions* join) {
                      "shown to people, and a place on the map if it is a city, a country, a "
                      "cloud's region or 47.4,8.5");
   AddDevice(command, &join->device);
-  AddDevices(command, &join->devices);
+  AddDevices(command, &join->devices, &join->split);
   command.add_flag("--nccl", join->nccl,
                    "sums of the node's cluster go over NCCL, from GPU to GPU, where all its "
                    "members say so. They are not sealed then: for a network that you trust");

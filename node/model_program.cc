@@ -218,8 +218,9 @@ absl::Status TrainReference(const ReferenceOptions& options) {
                    static_cast<long long>(config.steps), static_cast<double>(loss));
     }
   };
-  SKERRY_ASSIGN_OR_RETURN(const std::vector<float> parameters,
-                          TrainLocally(config, *data, team, config.steps, observe, initial));
+  SKERRY_ASSIGN_OR_RETURN(
+      const std::vector<float> parameters,
+      TrainLocally(config, *data, team, config.steps, observe, initial, options.split));
   ShareLine line("evaluating", !options.json);
   SKERRY_ASSIGN_OR_RETURN(
       const TextLoss evaluation,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "common/device_split.h"
 #include "node/device_choice.h"
 
 namespace skerry {
@@ -53,6 +54,7 @@ struct ReferenceOptions {
   int64_t windows_max = 64;
   DeviceWish device = DeviceWish::kCpu;
   std::string devices;  // several as one, as for `join`
+  DeviceSplit split = DeviceSplit::kSequences;
   int threads = 1;
   bool json = false;
 };

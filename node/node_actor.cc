@@ -95,6 +95,11 @@ void NodeActor::On(Context& context, const NodeId& from, const Welcome& message)
   if (from != options_.coordinator) return void(++refused_);
   if (!config_) {
     config_ = message.config;
+    const MemoryOffer offer = OfferOf(options_.device);
+    const absl::Status splits = offer.split == DeviceSplit::kTensors
+                                    ? CheckTensorSplit(*config_, offer.devices)
+                                    : absl::OkStatus();
+    if (!splits.ok()) return Fail(context, splits);
     shard_names_ = message.shards;
     heartbeat_timer_ = context.StartTimer(Duration::Seconds(config_->heartbeat_s));
   }

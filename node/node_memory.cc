@@ -21,8 +21,8 @@ StageOrder NodeActor::OrderFor() const {
   const MemoryOffer offer = OfferOf(options_.device);
   // GPUs leave this to their host also where the node, with its processor among the devices, could
   // not tell it apart.
-  const MemoryOffer apart = {offer.device_bytes, std::max<int64_t>(1, offer.host_bytes),
-                             offer.devices};
+  MemoryOffer apart = offer;
+  apart.host_bytes = std::max<int64_t>(1, offer.host_bytes);
   const StageMemory host = MemoryIn(*config_, layers, stage_ == 0, holds, apart).host;
   return {stage,
           stage_ == 0,

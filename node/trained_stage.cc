@@ -62,7 +62,8 @@ absl::StatusOr<std::unique_ptr<StageWork>> TrainedStage::Create(const RunConfig&
 
 absl::StatusOr<std::unique_ptr<StageWork>> TrainedStage::Create(
     const RunConfig& config, const StageAssignment& stage, bool holds_ends,
-    std::vector<Device> devices, std::unique_ptr<TokenSource> tokens, int32_t recomputed_layers) {
+    std::vector<Device> devices, std::unique_ptr<TokenSource> tokens, int32_t recomputed_layers,
+    DeviceSplit split) {
   SKERRY_CHECK(!holds_ends || tokens != nullptr, "stage 0 reads tokens");
   std::unique_ptr<TrainedStage> work(
       new TrainedStage(config, std::move(devices), std::move(tokens)));
@@ -70,10 +71,10 @@ absl::StatusOr<std::unique_ptr<StageWork>> TrainedStage::Create(
   std::vector<TeamDevice> team;
   for (const Device& device : work->devices_)
     team.push_back({device.backend.get(), device.rate, device.host.get(), device.parking});
-  SKERRY_ASSIGN_OR_RETURN(
-      work->trainer_,
-      StageTeam::Create(
-          config, {stage.first_layer, stage.last_layer, holds_ends, recomputed_layers}, team));
+  SKERRY_ASSIGN_OR_RETURN(work->trainer_, StageTeam::Create(config,
+                                                            {stage.first_layer, stage.last_layer,
+                                                             holds_ends, recomputed_layers, split},
+                                                            team));
   work->trainer_->RaiseRates(stage.remade);
   SKERRY_RETURN_IF_ERROR(work->StartRounds(stage));
   work->NoteHeld();

@@ -37,15 +37,13 @@ class TrainedStage final : public StageWork {
     std::unique_ptr<Backend> host = nullptr;  // where the optimizer's state is offloaded
     StashParking parking = {};                // of stashes that have no room on it
   };
-  // On one device, or on several that share every microbatch (model/stage_team.h). `tokens` may be
+  // On one device, or on several that are one replica (model/stage_team.h). `tokens` may be
   // nullptr unless `holds_ends`. ResourceExhausted if memory does not suffice, InvalidArgument if
   // the outer configuration is of no law (localsgd/outer_law.h).
-  static absl::StatusOr<std::unique_ptr<StageWork>> Create(const RunConfig& config,
-                                                           const StageAssignment& stage,
-                                                           bool holds_ends,
-                                                           std::vector<Device> devices,
-                                                           std::unique_ptr<TokenSource> tokens,
-                                                           int32_t recomputed_layers = 0);
+  static absl::StatusOr<std::unique_ptr<StageWork>> Create(
+      const RunConfig& config, const StageAssignment& stage, bool holds_ends,
+      std::vector<Device> devices, std::unique_ptr<TokenSource> tokens,
+      int32_t recomputed_layers = 0, DeviceSplit split = DeviceSplit::kSequences);
   static absl::StatusOr<std::unique_ptr<StageWork>> Create(const RunConfig& config,
                                                            const StageAssignment& stage,
                                                            bool holds_ends,

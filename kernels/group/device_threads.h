@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "common/check.h"
 
 namespace skerry {
 
@@ -26,6 +27,15 @@ class DeviceThreads {
   template <typename Function>
   absl::Status RunAll(const Function& work) {
     return Run(std::cref(work));
+  }
+  // The same for work(device) that has no errors: it takes no memory to speak of.
+  template <typename Function>
+  void DoAll(const Function& work) {
+    const absl::Status done = RunAll([&](size_t device) {
+      work(device);
+      return absl::OkStatus();
+    });
+    SKERRY_CHECK(done.ok(), "what cannot fail has run out of memory");
   }
 
  private:

@@ -15,17 +15,28 @@ constexpr int64_t kFloat = sizeof(float);
 constexpr int64_t kLogitRows = 512;  // model/head.h, kHeadChunk
 
 // Floats per token that the backward of a layer reads: input, q, k, v, attention out, log-sum-exp,
-// middle, gate and up, two rms (model/transformer_block.h).
-int64_t LayerStashFloats(const TransformerConfig& model) {
+// middle, gate and up, two rms (model/transformer_block.h). Of devices that share its tensors each
+// has all of the stream, input and middle, and a part of what lies between.
+int64_t LayerStashFloats(const TransformerConfig& model, int32_t tensors_over = 1) {
   const int64_t kv = int64_t{model.kv_heads} * model.head_size();
-  return int64_t{4} * model.hidden + 2 * kv + model.heads + int64_t{2} * model.ffn + 2;
+  const int64_t cut = int64_t{2} * model.hidden + 2 * kv + model.heads + int64_t{2} * model.ffn;
+  return int64_t{2} * model.hidden + 2 + cut / tensors_over;
 }
 
 // Floats per token between two operations: the stream, a block's, and the head's.
-int64_t WorkspaceFloats(const TransformerConfig& model, bool holds_ends) {
+int64_t WorkspaceFloats(const TransformerConfig& model, bool holds_ends, int32_t tensors_over) {
   const int64_t kv = int64_t{model.kv_heads} * model.head_size();
-  const int64_t block = int64_t{6} * model.hidden + 2 * kv + int64_t{4} * model.ffn + 1;
+  const int64_t cut = int64_t{2} * model.hidden + 2 * kv + int64_t{4} * model.ffn;
+  const int64_t block = int64_t{4} * model.hidden + 1 + cut / tensors_over;
   return block + (holds_ends ? int64_t{2} * model.hidden + 2 : 0);
+}
+
+// Of the stage's parameters, those of the first device: all have the norms of every layer.
+int64_t OwnParameters(const TransformerConfig& model, int32_t layers, bool holds_ends,
+                      int32_t tensors_over) {
+  const int64_t norms = int64_t{2} * model.hidden;
+  const int64_t cut = StageParameters(model, 1, false) - norms;
+  return StageParameters(model, layers, holds_ends) - layers * (cut - cut / tensors_over);
 }
 
 // What Muon's iteration takes for the largest matrix of a layer (model/orthogonal_step.h).
@@ -77,12 +88,14 @@ int64_t CodecBytes(const RunConfig& config, int64_t parameters, int32_t replicas
 }  // namespace
 
 StageMemory MemoryOf(const RunConfig& config, int32_t layers, bool holds_ends,
-                     const StageHolds& holds) {
+                     const StageHolds& holds, int32_t tensors_over) {
   const TransformerConfig& model = config.model;
   const int64_t parameters = StageParameters(model, layers, holds_ends);
   const int64_t weights = parameters * kFloat;
+  const int64_t own = OwnParameters(model, layers, holds_ends, tensors_over) * kFloat;
   const int64_t tokens = MicrobatchTokens(config);
-  const int64_t moments = config.inner.optimizer == InnerOptimizer::kSgd ? 0 : 2 * weights;
+  const bool has_moments = config.inner.optimizer != InnerOptimizer::kSgd;
+  const int64_t moments = has_moments ? 2 * weights : 0;
   const bool buffer = config.outer.residual == ResidualPlace::kBuffer;
   const bool rounds = holds.replicas > 1;
   // A microbatch of another replica that is computed again, and what waits for that.
@@ -91,22 +104,24 @@ StageMemory MemoryOf(const RunConfig& config, int32_t layers, bool holds_ends,
 
   StageMemory memory;
   const bool rounds_weights = config.inner.compute == InnerCompute::kBfloat16;
-  memory.weights = weights + (rounds_weights ? weights / 2 : 0);
-  memory.gradients = (1 + holds.gradients + (checks ? 1 : 0)) * weights;
+  memory.weights = own + (rounds_weights ? own / 2 : 0);
+  memory.gradients = (1 + holds.gradients + (checks ? 1 : 0)) * own;
   memory.sums = config.cluster.is_on() && rounds ? 4 * weights : 0;
-  memory.optimizer = moments + OrthogonalBytes(config, layers);
+  memory.optimizer = (has_moments ? 2 * own : 0) + OrthogonalBytes(config, layers);
   const bool has_momentum = EffectiveOuter(config.outer).momentum > 0;
   const int64_t residual = config.outer.mode == OuterMode::kCo2 ? weights : weights / 2;
   memory.outer = (has_momentum ? 2 : 1) * weights + (buffer ? residual : 0);
   memory.codec = rounds ? CodecBytes(config, parameters, holds.replicas) : 0;
   const int32_t resident = StashesOf(config, holds_ends, holds) - holds.parked;
-  memory.stash = resident * StashBytes(config, layers, holds_ends, holds);
+  memory.stash = resident * StashBytes(config, layers, holds_ends, holds, tensors_over);
   memory.buffers =
       (2 * holds.microbatches + (checks ? kCheckBoundaries : 0)) * BoundaryBytes(config);
   int64_t logits = holds_ends ? std::min(kLogitRows, tokens) * model.vocab : 0;
   if (rounds_weights) logits += logits / 2;  // their gradient is apart
-  const int64_t shared = holds.recomputed > 0 ? LayerStashFloats(model) - model.hidden : 0;
-  memory.workspace = (tokens * (WorkspaceFloats(model, holds_ends) + 2 + shared) + logits) * kFloat;
+  const int64_t shared =
+      holds.recomputed > 0 ? LayerStashFloats(model, tensors_over) - model.hidden : 0;
+  const int64_t between = WorkspaceFloats(model, holds_ends, tensors_over);
+  memory.workspace = (tokens * (between + 2 + shared) + logits) * kFloat;
   // The second moment's and the first's upper halves.
   memory.handover = rounds ? 2 * weights + moments / 2 : 0;
   const bool is_kept =
@@ -127,13 +142,12 @@ int32_t StashesOf(const RunConfig& config, bool holds_ends, const StageHolds& ho
 }
 
 int64_t StashBytes(const RunConfig& config, int32_t layers, bool holds_ends,
-                   const StageHolds& holds) {
-  const int64_t again = LayerStashFloats(config.model) - config.model.hidden;
+                   const StageHolds& holds, int32_t tensors_over) {
+  const int64_t kept = LayerStashFloats(config.model, tensors_over);
+  const int64_t again = kept - config.model.hidden;
   // Stage 0 keeps the tokens, too.
   return MicrobatchTokens(config) *
-         (layers * LayerStashFloats(config.model) - holds.recomputed * again +
-          (holds_ends ? 1 : 0)) *
-         kFloat;
+         (layers * kept - holds.recomputed * again + (holds_ends ? 1 : 0)) * kFloat;
 }
 
 double StashBytesMoved(const RunConfig& config, int32_t layers, const StageHolds& holds,

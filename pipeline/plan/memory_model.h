@@ -81,8 +81,11 @@ struct StageMemory {
   }
 };
 
+// `tensors_over` > 1: on the first of so many devices that share every layer's tensors, of which it
+// has its part, and both ends, if any (model/tensor_split.h): of weights, gradients, optimizer,
+// stash and workspace. The rest is the stage's.
 StageMemory MemoryOf(const RunConfig& config, int32_t layers, bool holds_ends,
-                     const StageHolds& holds);
+                     const StageHolds& holds, int32_t tensors_over = 1);
 
 // Of a stage with so many replicas in a run with so many of stage 0, without recomputation, on a
 // node that has no more memory than it must have: then a stage after stage 0 holds kGradientsMin
@@ -97,7 +100,7 @@ StageHolds HoldsOf(const RunConfig& config, int32_t first_replicas, int32_t repl
 int32_t StashesOf(const RunConfig& config, bool holds_ends, const StageHolds& holds);
 // One of them: in memory and on disk, as float32; and what crosses of it in a type.
 int64_t StashBytes(const RunConfig& config, int32_t layers, bool holds_ends,
-                   const StageHolds& holds);
+                   const StageHolds& holds, int32_t tensors_over = 1);
 double StashBytesMoved(const RunConfig& config, int32_t layers, const StageHolds& holds,
                        InnerCompute type);
 

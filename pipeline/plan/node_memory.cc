@@ -13,13 +13,27 @@ namespace skerry {
 namespace {
 
 constexpr int32_t kDevicesMax = 64;
-constexpr const char* kTimes = " × ";
+constexpr const char* kTimes = " × ";                // devices that share sequences
+constexpr const char* kShares = " ÷ ";               // tensors
 constexpr int64_t kDeltaPiece = int64_t{4} << 20;    // compression/device_codecs.h
 constexpr int64_t kOffloadPiece = int64_t{1} << 20;  // model/host_optimizer.h
 constexpr int64_t kSwapSlots = 2;                    // kernels/stash_store.h
 
-int32_t InUse(const RunConfig& config, int32_t announced) {
-  return std::clamp(announced, 1, std::max(1, config.pipeline.sequences_per_microbatch));
+// A node whose devices cannot share this run's tensors refuses the run (node/node_actor.h).
+int32_t InUse(const RunConfig& config, int32_t layers, const MemoryOffer& offer) {
+  if (offer.split == DeviceSplit::kTensors) {
+    return layers > 0 && CheckTensorSplit(config, offer.devices).ok() ? offer.devices : 1;
+  }
+  return std::clamp(offer.devices, 1, std::max(1, config.pipeline.sequences_per_microbatch));
+}
+
+// The number of devices that a profile says before the sign; 0: there is none.
+int32_t NumberBefore(const std::string& sign, const std::string& profile) {
+  const size_t at = profile.find(sign);
+  if (at == 0 || at > 2 || at == std::string::npos) return 0;
+  const std::string number = profile.substr(0, at);
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  return std::all_of(number.begin(), number.end(), is_digit) ? std::atoi(number.c_str()) : 0;
 }
 
 RunConfig OwnPart(RunConfig config, int32_t devices) {
@@ -29,8 +43,8 @@ RunConfig OwnPart(RunConfig config, int32_t devices) {
 }
 
 // As MemoryOf, with what each of so many devices has of its own sequences and parameters.
-StageMemory SharedOut(const RunConfig& config, int32_t layers, bool holds_ends,
-                      const StageHolds& holds, int32_t devices) {
+StageMemory SequencesOut(const RunConfig& config, int32_t layers, bool holds_ends,
+                         const StageHolds& holds, int32_t devices) {
   StageMemory each = MemoryOf(config, layers, holds_ends, holds);
   if (devices <= 1) return each;
   const StageMemory of_own = MemoryOf(OwnPart(config, devices), layers, holds_ends, holds);
@@ -38,6 +52,20 @@ StageMemory SharedOut(const RunConfig& config, int32_t layers, bool holds_ends,
   each.workspace = of_own.workspace;
   if (config.inner.optimizer != InnerOptimizer::kMuon) each.optimizer /= devices;
   return each;
+}
+
+// As MemoryOf, with what the first of so many devices has of every layer's tensors, and of it the
+// ends.
+StageMemory TensorsOut(const RunConfig& config, int32_t layers, bool holds_ends,
+                       const StageHolds& holds, int32_t devices, int64_t* ends) {
+  const StageMemory first = MemoryOf(config, layers, holds_ends, holds, devices);
+  const StageMemory other = MemoryOf(config, layers, false, holds, devices);
+  *ends = holds.offloads ? 0 : first.optimizer - other.optimizer;
+  for (const auto part : {&StageMemory::weights, &StageMemory::gradients, &StageMemory::stash,
+                          &StageMemory::workspace}) {
+    *ends += first.*part - other.*part;
+  }
+  return first;
 }
 
 bool MayOffload(const RunConfig& config, const MemoryOffer& offer) {
@@ -77,22 +105,26 @@ double Rounded(double flops_per_byte) {
 
 }  // namespace
 
-std::string TeamNumericProfile(size_t devices, const std::string& each) {
-  return absl::StrFormat("%d%s%s", devices, kTimes, each);
+std::string TeamNumericProfile(size_t devices, const std::string& each, DeviceSplit split) {
+  const char* sign = split == DeviceSplit::kTensors ? kShares : kTimes;
+  return absl::StrFormat("%d%s%s", devices, sign, each);
 }
 
 int32_t AnnouncedDevices(const DeviceProfile& device) {
-  const size_t at = device.numeric_profile.find(kTimes);
-  if (at == 0 || at > 2 || at == std::string::npos) return 1;
-  const std::string number = device.numeric_profile.substr(0, at);
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-  if (!std::all_of(number.begin(), number.end(), is_digit)) return 1;
-  return std::clamp(std::atoi(number.c_str()), 1, kDevicesMax);
+  const int32_t number = std::max(NumberBefore(kTimes, device.numeric_profile),
+                                  NumberBefore(kShares, device.numeric_profile));
+  return std::clamp(number, 1, kDevicesMax);
+}
+
+DeviceSplit AnnouncedSplit(const DeviceProfile& device) {
+  return NumberBefore(kShares, device.numeric_profile) > 0 ? DeviceSplit::kTensors
+                                                           : DeviceSplit::kSequences;
 }
 
 MemoryOffer OfferOf(const DeviceProfile& device) {
   MemoryOffer offer = {device.memory_bytes, device.host_bytes, AnnouncedDevices(device),
                        device.spill_bytes};
+  offer.split = AnnouncedSplit(device);
   if (!offer.HasHost() && offer.spill_bytes == 0) return offer;
   const double rate = offer.HasHost() ? kBusBytesPerS : device.spill_bytes_per_s;
   if (!(rate > 0)) return offer;
@@ -114,10 +146,12 @@ bool NodeMemory::FitsIn(const MemoryOffer& offer) const {
 NodeMemory MemoryIn(const RunConfig& config, int32_t layers, bool holds_ends,
                     const StageHolds& holds, const MemoryOffer& offer) {
   NodeMemory memory;
-  memory.devices = InUse(config, offer.devices);
+  memory.devices = InUse(config, layers, offer);
+  const bool by_tensors = offer.split == DeviceSplit::kTensors;
   StageMemory& each = memory.each;
   StageMemory& host = memory.host;
-  each = SharedOut(config, layers, holds_ends, holds, memory.devices);
+  each = by_tensors ? TensorsOut(config, layers, holds_ends, holds, memory.devices, &memory.ends)
+                    : SequencesOut(config, layers, holds_ends, holds, memory.devices);
   for (int64_t StageMemory::*part :
        {&StageMemory::outer, &StageMemory::codec, &StageMemory::sums, &StageMemory::handover,
         &StageMemory::checkpoint, &StageMemory::buffers}) {
@@ -128,15 +162,19 @@ NodeMemory MemoryIn(const RunConfig& config, int32_t layers, bool holds_ends,
     }
   }
   const int64_t slots = holds.parked == 0 ? 0 : holds.parked + kSwapSlots;
-  const int64_t parked = memory.devices * slots *
-                         StashBytes(OwnPart(config, memory.devices), layers, holds_ends, holds);
+  const int64_t stash =
+      by_tensors ? StashBytes(config, layers, holds_ends, holds, memory.devices)
+                 : StashBytes(OwnPart(config, memory.devices), layers, holds_ends, holds);
+  const int64_t parked = memory.devices * slots * stash;
+  constexpr auto kFloat = static_cast<int64_t>(sizeof(float));
+  const int64_t parameters = StageParameters(config.model, layers, holds_ends);
   if (!offer.HasHost()) {
     memory.spill = parked;
+    // Put together, for deltas, from what each has.
+    if (memory.devices > 1 && by_tensors) each.weights += parameters * kFloat / memory.devices;
     return memory;
   }
   host.stash = parked;
-  constexpr auto kFloat = static_cast<int64_t>(sizeof(float));
-  const int64_t parameters = StageParameters(config.model, layers, holds_ends);
   host.weights = parameters * kFloat;
   if (holds.replicas > 1 && config.outer.codec <= kLastShapeless) {
     // Deltas pass through the device: base, weights and residual of a piece, and its message; the
@@ -261,8 +299,7 @@ std::vector<MemoryOffer> LeastOffers(std::span<const MemoryOffer> offers) {
   std::vector<MemoryOffer> least;
   for (const MemoryOffer& offer : offers) {
     const auto kind = std::find_if(least.begin(), least.end(), [&](const MemoryOffer& other) {
-      return other.devices == offer.devices && other.HasHost() == offer.HasHost() &&
-             (other.spill_bytes > 0) == (offer.spill_bytes > 0);
+      return other.IsOfKindOf(offer) && (other.spill_bytes > 0) == (offer.spill_bytes > 0);
     });
     if (kind == least.end()) {
       least.push_back(offer);
@@ -292,8 +329,9 @@ int64_t WorthOf(const RunConfig& config, const MemoryOffer& offer) {
   const StageHolds least = LeastHolds(own, layers, holds, offer).back();
   StageHolds parks = least;
   if (!offer.HasHost())
-    parks = WithParked(own, layers, false, least,
-                       MemoryOffer{1, 0, offer.devices, offer.spill_bytes, offer.flops_per_byte});
+    parks = WithParked(
+        own, layers, false, least,
+        MemoryOffer{1, 0, offer.devices, offer.spill_bytes, offer.flops_per_byte, 0, offer.split});
   const NodeMemory split = MemoryIn(own, layers, false, parks, offer);
   const auto whole = static_cast<double>(MemoryOf(own, layers, false, least).needed());
   double worth = 0x1p62;  // whatever somebody announces

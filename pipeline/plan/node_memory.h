@@ -15,6 +15,11 @@
 //   handover,           whole          the same                    on the host, once
 //   checkpoint, buffers
 //
+// Where the devices share every layer's tensors instead (`join --split tensors`,
+// model/tensor_team.h), of weights, gradients, optimizer, stash and workspace each has 1/n, the
+// stream and the norms whole, and the first one the stage's ends, too; parameters are once more on
+// the host. The rest is as above.
+//
 // The devices of a node together are one replica of a stage (model/stage_team.h).
 //
 // What a node without room may put off: activations of a microbatch that waits for its way back may
@@ -27,6 +32,7 @@
 #include <string>
 #include <vector>
 
+#include "common/device_split.h"
 #include "common/run_config.h"
 #include "pipeline/plan/memory_model.h"
 #include "wire/message/device_profile.h"
@@ -34,10 +40,13 @@
 
 namespace skerry {
 
-// How `devices` > 1 equal devices announce what bits they compute ("4 × cpu, …"), and how many
-// that says there are: 1 where it says nothing of the kind, 64 at most.
-std::string TeamNumericProfile(size_t devices, const std::string& each);
+// How `devices` > 1 equal devices announce what bits they compute ("4 × cpu, …", where they share
+// tensors "4 ÷ cpu, …"), and how many that says there are: 1 where it says nothing of the kind, 64
+// at most. To coordinators that do not know "÷" it is one device, which is on the safe side.
+std::string TeamNumericProfile(size_t devices, const std::string& each,
+                               DeviceSplit split = DeviceSplit::kSequences);
 int32_t AnnouncedDevices(const DeviceProfile& device);
+DeviceSplit AnnouncedSplit(const DeviceProfile& device);
 
 // What a node offers a stage to lie in.
 struct MemoryOffer {
@@ -51,9 +60,14 @@ struct MemoryOffer {
   // nothing is parked.
   double flops_per_byte = 0;
   double bf16_flops_per_byte = 0;  // 0: as in float32
+  DeviceSplit split = DeviceSplit::kSequences;
   bool HasHost() const { return host_bytes > 0; }
   int64_t total() const;  // all devices' and the host's, for people
   bool IsUnlimited() const { return device_bytes == 0 && !HasHost(); }
+  // What a stage takes of both is in the same places.
+  bool IsOfKindOf(const MemoryOffer& other) const {
+    return devices == other.devices && split == other.split && HasHost() == other.HasHost();
+  }
   bool operator==(const MemoryOffer&) const = default;
 };
 inline constexpr double kRateStep = 1.5;
@@ -63,11 +77,12 @@ MemoryOffer OfferOf(const DeviceProfile& device);
 
 // What a stage takes of a node.
 struct NodeMemory {
-  StageMemory each;     // of each device that is in use
+  StageMemory each;     // of each device that is in use; where they share tensors, of the first
+  int64_t ends = 0;     // of that, what of them the first alone has
   StageMemory host;     // besides, once; nothing where the offer has no host
   int64_t spill = 0;    // on disk, of all devices, no margin: files are of one size
   int32_t devices = 1;  // in use: of more than a microbatch has sequences some are not
-  int64_t total() const { return devices * each.total() + host.total(); }
+  int64_t total() const { return devices * each.total() - (devices - 1) * ends + host.total(); }
   bool FitsIn(const MemoryOffer& offer) const;
 };
 
@@ -116,8 +131,8 @@ NodeMemory MemoryIn(const RunConfig& config, const PipelinePlan& plan, int32_t s
 // Whether a node with this offer may park stashes in such a run.
 bool MayPark(const RunConfig& config, const MemoryOffer& offer);
 
-// Of nodes of each kind (their number of devices, with a host, a disk, or without) the least of
-// each: what fits those fits all, whatever they put off.
+// Of nodes of each kind (their devices and what they share, with a host, a disk, or without) the
+// least of each: what fits those fits all, whatever they put off.
 std::vector<MemoryOffer> LeastOffers(std::span<const MemoryOffer> offers);
 
 // To compare nodes by one number: what one with a single device and no host would have to offer to

@@ -27,7 +27,7 @@ class NeedsByKind {
  private:
   const std::vector<NodeMemory>& Of(const MemoryOffer& offer) {
     for (const auto& [kind, needs] : known_) {
-      if (kind.devices == offer.devices && kind.HasHost() == offer.HasHost()) return needs;
+      if (kind.IsOfKindOf(offer)) return needs;
     }
     auto& [kind, needs] = known_.emplace_back(offer, std::vector<NodeMemory>());
     for (const StageHolds& holds : ways_(offer))

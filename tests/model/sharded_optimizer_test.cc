@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "kernels/group/ring_group.h"
-#include "model/stage_team.h"
+#include "model/sequence_team.h"
 #include "tests/model/tiny_run.h"
 
 namespace skerry {

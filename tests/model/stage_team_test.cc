@@ -1,4 +1,4 @@
-#include "model/stage_team.h"
+#include "model/sequence_team.h"
 
 #include <cmath>
 #include <cstring>

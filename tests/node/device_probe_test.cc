@@ -74,6 +74,11 @@ TEST_CASE("Devices: several are announced as one", "[node]") {
   CHECK(gpus.whole.memory_bytes == 16 * kGiB);         // each holds all weights
   CHECK(gpus.rates == std::vector<double>{120, 120});  // equal devices share equally
 
+  const TeamProfile split =
+      TeamOf({gpu, faster}, std::vector{on_gpu, on_gpu}, DeviceSplit::kTensors);
+  CHECK(split.whole.numeric_profile == "2 ÷ cuda A");
+  CHECK(split.whole.memory_bytes == 16 * kGiB);
+
   const TeamProfile mixed = TeamOf({gpu, cpu, cpu}, std::vector{on_gpu, on_cpu, on_cpu});
   CHECK(mixed.whole.name == "2 × CPU + GPU A");
   CHECK(mixed.whole.memory_bytes == 12 * kGiB);  // two share the host's

@@ -16,6 +16,36 @@ TEST_CASE("Devices: a node of two trains a run, bit for bit as they do in one pr
   CHECK(std::abs(two["loss"].get<double>() - one["loss"].get<double>()) < 1e-4);
 }
 
+TEST_CASE("Devices: a node whose devices share tensors trains a run, as they do in one process",
+          "[node][processes]") {
+  std::string run = kSmallRun;
+  const std::string odd = "kv_heads = 1";
+  run.replace(run.find(odd), odd.size(), "kv_heads = 2");
+  const SmallRun here("", run);
+  const std::string said = here.Train({"--devices", "cpu,cpu", "--split", "tensors"});
+  INFO(said);
+  const auto split = here.Reference("cpu,cpu", "split", "tensors"),
+             one = here.Reference("cpu", "one");
+  CHECK(here.Weights("run/model") == here.Weights("split"));
+  CHECK(here.Weights("run/model") != here.Weights("one"));
+  CHECK(std::abs(split["loss"].get<double>() - one["loss"].get<double>()) < 1e-4);
+}
+
+TEST_CASE("Devices: a model whose tensors they cannot share is refused, and so is another word",
+          "[node][processes]") {
+  const SmallRun here;
+  ChildProcess coordinator = here.Serve();
+  ChildProcess node = here.Join({"--devices", "cpu,cpu", "--split", "tensors"});
+  CHECK(node.Wait() == "exit code 1");
+  CHECK(TextOf(here.at / "node.log").find("multiples of 2, and this run's model has 2, 1 and 64") !=
+        std::string::npos);
+  ChildProcess wrong = here.Join({"--devices", "cpu,cpu", "--split", "layers"});
+  CHECK(wrong.Wait() != "exit code 0");
+  const std::string said = TextOf(here.at / "node.log");
+  INFO(said);
+  CHECK(said.find("--split: layers not in {sequences,tensors}") != std::string::npos);
+}
+
 TEST_CASE("Devices: doctor says what they are together, and what is no device",
           "[node][processes]") {
   const SmallRun here;

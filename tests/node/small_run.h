@@ -91,12 +91,15 @@ class SmallRun {
     REQUIRE(process.ok());
     return *std::move(process);
   }
-  // Serves it and has one node join with these options; both have ended. What the node said.
-  std::string Train(const CommandLine& options) const {
+  ChildProcess Serve() const {
     ChildProcess coordinator = Start({"skerry-coordinator", "serve", Path("run"), "--dashboard",
                                       "none", "--bind", "tcp://127.0.0.1:*"},
                                      "coordinator.log");
     WaitFor(at / "coordinator.log", "serving run", coordinator);
+    return coordinator;
+  }
+  // A node that joins what is served, with these options.
+  ChildProcess Join(const CommandLine& options) const {
     CommandLine join = {"skerry-node",
                         "join",
                         Run({"skerry-coordinator", "ticket", Path("run")}),
@@ -107,16 +110,22 @@ class SmallRun {
                         "--threads",
                         "1"};
     join.insert(join.end(), options.begin(), options.end());
-    ChildProcess node = Start(join, "node.log");
+    return Start(join, "node.log");
+  }
+  // Serves it and has one node join with these options; both have ended. What the node said.
+  std::string Train(const CommandLine& options) const {
+    ChildProcess coordinator = Serve();
+    ChildProcess node = Join(options);
     CHECK(node.Wait() == "exit code 0");
     CHECK(coordinator.Wait() == "exit code 0");
     return TextOf(at / "node.log");
   }
   // The model that the run's text makes of devices in one process.
-  nlohmann::json Reference(const std::string& devices, const std::string& out) const {
+  nlohmann::json Reference(const std::string& devices, const std::string& out,
+                           const std::string& split = "sequences") const {
     return nlohmann::json::parse(
         Run({"skerry-node", "reference", "--config", Path("run.toml"), "--data", Path("data"),
-             "--devices", devices, "--out", Path(out), "--json"}));
+             "--devices", devices, "--split", split, "--out", Path(out), "--json"}));
   }
   std::string Path(const std::string& name) const { return (at / name).string(); }
   std::string Weights(const std::string& model) const {

@@ -99,6 +99,16 @@ TEST_CASE("Memory model: within 5 % of the heap for devices that share a stage",
   CheckWithinFivePercent(shape);
 }
 
+TEST_CASE("Memory model: within 5 % of the heap for devices that share every layer's tensors",
+          "[memory]") {
+  StageCase shape = Case(256, 2, GENERATE(false, true));
+  shape.split = DeviceSplit::kTensors;
+  shape.devices = GENERATE(2, 4);
+  shape.config.pipeline.sequences_per_microbatch = GENERATE(1, 4);
+  shape.recomputed = GENERATE(0, 1);
+  CheckWithinFivePercent(shape);
+}
+
 TEST_CASE("Memory model: within 5 % of the heap where microbatches are large", "[memory]") {
   StageCase shape = Case(128, 3, false);
   shape.config.pipeline.sequences_per_microbatch = 8;

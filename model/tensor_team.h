@@ -1,0 +1,101 @@
+// The devices of a node as one replica of a stage whose layers do not fit on one of them: each
+// holds and steps a part of every layer's tensors (model/tensor_split.h) and computes it for all
+// sequences of every microbatch. What comes before and after the layers is the first device's.
+//
+// What is summed among them (kernels/group, float32), of a microbatch and layer, T·d values each:
+// both branches forward, both gradients behind a norm backward, and of a recomputed layer the
+// attention's branch again; on stage 0 the embedded stream is broadcast once. The optimizer sends
+// nothing but squares for clipping. docs/decisions/0069-tensor-split.md has the price.
+//
+// The same bits from run to run; from one device's they differ by the rounding of sums over heads
+// and ffn. What all hold, the norms, gets the same gradient, and so stays the same on all.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/group/device_group.h"
+#include "kernels/group/device_threads.h"
+#include "model/branch_sum.h"
+#include "model/stage_team.h"
+#include "model/stage_trainer.h"
+#include "model/tensor_split.h"
+
+namespace skerry {
+
+class TensorTeam final : public StageTeam {
+ public:
+  // Of two devices or more and one layer or more. InvalidArgument: the model or the optimizer
+  // cannot be split so (CheckTensorSplit), or devices compute other bits than each other.
+  static absl::StatusOr<std::unique_ptr<StageTeam>> Create(const RunConfig& config,
+                                                           const TeamStage& stage,
+                                                           std::span<const TeamDevice> devices);
+
+  absl::Status ForwardFirst(MicrobatchKey key, std::span<const int32_t> tokens,
+                            std::span<float> out) override;
+  absl::Status Forward(MicrobatchKey key, std::span<const float> in, std::span<float> out) override;
+  absl::StatusOr<float> Loss(MicrobatchKey key, std::span<const float> in,
+                             std::span<const int32_t> targets, std::span<float> d_in) override;
+  absl::Status Backward(MicrobatchKey key, std::span<const float> d_out,
+                        std::span<float> d_in) override;
+  void Accumulate(MicrobatchKey key) override;
+  void Discard(MicrobatchKey key) override;
+  absl::Status OptimizerStep(int64_t step, int32_t microbatches) override;
+
+  void TakeGradients(std::span<float> sums) override;
+  absl::Status OptimizerStepOn(std::span<const float> sums, int64_t step,
+                               int32_t microbatches) override;
+
+  void RaiseRates(const std::vector<int32_t>& remade) override;
+  int64_t optimizer_steps() const override { return first().optimizer().steps(); }
+  int64_t moments() const override { return has_moments_ ? layout().size() : 0; }
+  void ReadMoments(std::span<float> first_moment, std::span<float> second_moment) const override;
+  absl::Status WriteMoments(int64_t steps, std::span<const float> first_moment,
+                            std::span<const float> second_moment) override;
+
+  void ReadParameters(std::span<float> out) override;
+  void WriteParameters(std::span<const float> values) override;
+  std::span<float> HostParameters() override;
+  void HostParametersChanged() override;
+  const ParameterLayout& layout() const override { return split_.whole(); }
+  absl::Status CheckEqual() override;
+
+  int64_t HeldBytes() const override;
+  void Trim() override;
+
+  int32_t devices() const override { return static_cast<int32_t>(members_.size()); }
+  std::string group_name() const override { return members_.front().group->name(); }
+
+ private:
+  struct Member {
+    Backend* backend = nullptr;
+    std::unique_ptr<Group> group;
+    std::unique_ptr<BranchSum> sum;
+    std::unique_ptr<StageTrainer> trainer;
+    std::vector<double> squares;  // of its gradients, by block of the whole stage
+  };
+  explicit TensorTeam(TensorSplit split) : split_(std::move(split)) {}
+  StageTrainer& first() const { return *members_.front().trainer; }
+  // work(i) on every device. Who fails tells the others, who wait for it; the error is the one that
+  // began it.
+  template <typename Work>
+  absl::Status Together(const Work& work) const;
+  void PutGradients(std::span<const float> sums);
+  // What of `squares` concerns the blocks that a device holds.
+  std::span<const double> OfOwnBlocks(size_t device) const;
+
+  TensorSplit split_;
+  bool holds_ends_ = false, has_moments_ = false;
+  std::vector<double> squares_;  // of all devices
+  std::vector<float> host_;      // the parameters, as HostParameters gives them out
+  std::vector<Member> members_;
+  std::unique_ptr<DeviceThreads> threads_;  // ends before the members do
+};
+
+}  // namespace skerry

@@ -1,0 +1,50 @@
+// Which stages devices may share by tensors.
+#include "common/status.h"
+#include "model/stage_team.h"
+#include "tests/model/tiny_run.h"
+
+namespace skerry {
+
+TEST_CASE("Tensor split: what cannot be split is refused, and the text says what was wanted",
+          "[model][error]") {
+  struct Refused {
+    int32_t heads, kv_heads, ffn;
+    InnerOptimizer optimizer;
+    std::string words;
+  };
+  const auto refused = GENERATE(values<Refused>({
+      {8, 2, 20, InnerOptimizer::kAdamW, "multiples of 4, and this run's model has 8, 2 and 20"},
+      {2, 2, 20, InnerOptimizer::kAdamW, "has 2, 2 and 20"},
+      {8, 4, 22, InnerOptimizer::kSgd, "--split sequences"},
+      {8, 4, 20, InnerOptimizer::kMuon, "Muon, needs whole ones; use --split sequences"},
+  }));
+  RunConfig config = TinyRun();
+  config.model.hidden = 32;
+  config.model.heads = refused.heads;
+  config.model.kv_heads = refused.kv_heads;
+  config.model.ffn = refused.ffn;
+  config.inner.optimizer = refused.optimizer;
+  const auto backend = CreateCpuBackend(1);
+  const std::vector<TeamDevice> four(4, TeamDevice{backend.get()});
+  const auto made = StageTeam::Create(config, {2, 5, false, 0, DeviceSplit::kTensors}, four);
+  REQUIRE(absl::IsInvalidArgument(made.status()));
+  INFO(ErrorText(made.status()));
+  CHECK(ErrorText(made.status()).find(refused.words) != std::string::npos);
+}
+
+TEST_CASE("Tensor split: devices that compute other bits are refused; one device needs no split",
+          "[model][error]") {
+  RunConfig config = TinyRun();
+  config.model.ffn = 20;
+  const auto slow = CreateReferenceBackend(), fast = CreateCpuBackend(1);
+  const std::vector<TeamDevice> mixed = {{slow.get()}, {fast.get()}};
+  const auto made = StageTeam::Create(config, {2, 5, false, 0, DeviceSplit::kTensors}, mixed);
+  REQUIRE(absl::IsInvalidArgument(made.status()));
+  CHECK(ErrorText(made.status()).find(fast->numeric_profile()) != std::string::npos);
+  // Nor does a stage without layers.
+  const auto ends = StageTeam::Create(config, {0, 0, true, 0, DeviceSplit::kTensors}, mixed);
+  REQUIRE(ends.ok());
+  CHECK((*ends)->devices() == 1);
+}
+
+}  // namespace skerry

@@ -1,0 +1,156 @@
+// Devices with memory of their own that share every layer's tensors, by the CUDA text on fibers.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <map>
+#include <mutex>
+
+#include "bench/stage_exercise.h"
+#include "model/stage_team.h"
+#include "tests/cuda_on_host/host_gpu.h"
+#include "tests/model/tiny_run.h"
+
+namespace skerry {
+namespace {
+
+std::mutex& OneAtATime() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+// The fibers are one thread's at a time, and each device of a team has its own.
+template <auto kMember>
+void Guard(GpuTable& table) {
+  const auto guarded = []<typename R, typename... A>(R (*GpuTable::*)(A...)) -> R (*)(A...) {
+    return [](A... arguments) -> R {
+      const std::lock_guard lock(OneAtATime());
+      return (HostGpuTable().*kMember)(arguments...);
+    };
+  };
+  table.*kMember = guarded(kMember);
+}
+template <auto... kMembers>
+void GuardAll(GpuTable& table) {
+  (Guard<kMembers>(table), ...);
+}
+
+// What each device holds, and held at most.
+struct DeviceHeld {
+  std::map<void*, int64_t> taken;
+  int64_t held = 0, most = 0;
+};
+std::map<GpuDevice*, DeviceHeld>& Held() {
+  static std::map<GpuDevice*, DeviceHeld> held;
+  return held;
+}
+
+void* Take(GpuDevice* device, int64_t bytes) {
+  const std::lock_guard lock(OneAtATime());
+  void* memory = HostGpuTable().allocate(device, bytes);
+  DeviceHeld& books = Held()[device];
+  books.taken[memory] = bytes;
+  books.held += bytes;
+  books.most = std::max(books.most, books.held);
+  return memory;
+}
+void Give(GpuDevice* device, void* memory) {
+  const std::lock_guard lock(OneAtATime());
+  DeviceHeld& books = Held()[device];
+  books.held -= books.taken[memory];
+  books.taken.erase(memory);
+  HostGpuTable().release(device, memory);
+}
+
+std::unique_ptr<Backend> GuardedGpu(DType compute) {
+  static const GpuTable table = [] {
+    using T = GpuTable;
+    GpuTable guarded = HostGpuTable();
+    GuardAll<&T::upload, &T::download, &T::copy, &T::open_lane, &T::close_lane, &T::lane_memory,
+             &T::lane_fetch, &T::lane_send, &T::lane_wait, &T::synchronize, &T::product, &T::cast,
+             &T::embedding_forward, &T::embedding_backward, &T::rms_norm_forward,
+             &T::rms_norm_backward, &T::rope, &T::add_bias, &T::sum_rows, &T::attention_forward,
+             &T::attention_backward, &T::swiglu_forward, &T::swiglu_backward, &T::cross_entropy,
+             &T::add, &T::fill, &T::sums_of_squares, &T::update>(guarded);
+    guarded.allocate = &Take;
+    guarded.release = &Give;
+    return guarded;
+  }();
+  return *CreateGpuBackend(table, 0, compute);
+}
+
+double Off(int64_t model, int64_t measured) {
+  return static_cast<double>(model) / static_cast<double>(measured) - 1;
+}
+
+// A whole tiny model on so many GPUs: losses of two steps, then its parameters.
+std::vector<float> Trained(const RunConfig& config, int devices) {
+  std::vector<std::unique_ptr<Backend>> gpus;
+  std::vector<TeamDevice> team;
+  for (int i = 0; i < devices; ++i)
+    team.push_back({gpus.emplace_back(GuardedGpu(ComputeTypeOf(config.inner))).get()});
+  const int32_t layers = config.model.layers;
+  const auto stage = *StageTeam::Create(config, {0, layers, true, 1, DeviceSplit::kTensors}, team);
+  REQUIRE(stage->devices() == devices);
+  std::vector<float> values(static_cast<size_t>(stage->layout().size()));
+  std::vector<float> stream(static_cast<size_t>(TokensPerMicrobatch(config) * config.model.hidden));
+  for (int64_t step = 0; step < 2; ++step) {
+    const TinyText text(config, {step, 0});
+    REQUIRE(stage->ForwardFirst({step, 0}, text.tokens, stream).ok());
+    values.push_back(*stage->Loss({step, 0}, stream, text.targets, stream));
+    REQUIRE(stage->Backward({step, 0}, stream, {}).ok());
+    stage->Accumulate({step, 0});
+    REQUIRE(stage->OptimizerStep(step, 1).ok());
+    REQUIRE(stage->CheckEqual().ok());
+  }
+  stage->ReadParameters(std::span(values).first(values.size() - 2));
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("GPU split: two devices that share tensors train as one does", "[cuda]") {
+  RunConfig config = TinyRun();
+  config.model.layers = 2;
+  config.model.ffn = 20;
+  config.model.qkv_bias = true;
+  config.inner.compute = GENERATE(InnerCompute::kFloat32, InnerCompute::kBfloat16);
+  const std::vector<float> one = Trained(config, 1), two = Trained(config, 2);
+  const double most = config.inner.compute == InnerCompute::kFloat32 ? 2e-5 : 1e-3;
+  CHECK(two != one);
+  double furthest = 0;
+  for (size_t i = 0; i < one.size(); ++i)
+    furthest = std::max(furthest, std::abs(double{one[i]} - double{two[i]}));
+  CHECK(furthest < most);
+}
+
+TEST_CASE("GPU split: within 5 % of what devices and host hold", "[cuda][memory]") {
+  StageCase shape = SmallCase(256, 2, GENERATE(false, true));
+  shape.config.model.vocab = 256;
+  shape.config.model.context = 16;
+  shape.device = GuardedGpu;
+  shape.devices = 2;
+  shape.split = DeviceSplit::kTensors;
+  shape.offloads = GENERATE(false, true);
+  StageCase small = shape;
+  small.layers = 1;
+  REQUIRE(MeasureStage(small).ok());  // stacks of fibers, once
+  Held().clear();
+  const auto bytes = MeasureStage(shape);
+  REQUIRE(bytes.ok());
+  const NodeMemory& memory = bytes->memory;
+  std::vector<int64_t> most;
+  for (const auto& [device, books] : Held()) most.push_back(books.most);
+  std::sort(most.rbegin(), most.rend());
+  REQUIRE(most.size() == 2);
+  // Deltas are made on the first device, where all have room for it.
+  const int64_t other = memory.each.total() - memory.ends - memory.each.codec;
+  const int64_t all = bytes->model - memory.each.codec;
+  INFO("devices: model " << BytesText(memory.each.total()) << ", " << BytesText(other) << ", taken "
+                         << BytesText(most[0]) << ", " << BytesText(most[1]) << "; all: model "
+                         << BytesText(all) << ", heap " << BytesText(bytes->heap));
+  CHECK(std::abs(Off(memory.each.total(), most[0])) <= 0.05);
+  CHECK(std::abs(Off(other, most[1])) <= 0.05);
+  CHECK(std::abs(Off(all, bytes->heap)) <= 0.05);
+}
+
+}  // namespace skerry

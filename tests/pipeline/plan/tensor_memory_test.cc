@@ -1,0 +1,83 @@
+// Where a stage lies on a node whose devices share every layer's tensors; tests/node/memory
+// compares it with the heap.
+#include <catch2/catch.hpp>
+
+#include "pipeline/plan/node_memory.h"
+#include "routing/cost_model.h"
+
+namespace skerry {
+namespace {
+
+constexpr int64_t kGiB = int64_t{1} << 30;
+
+RunConfig SplitRun() {
+  RunConfig config;
+  config.model.heads = config.model.kv_heads = 8;
+  config.checkpoint.every_rounds = 1;
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE("Node memory: a profile says what its devices share", "[plan]") {
+  const auto said = [](const std::string& profile) {
+    DeviceProfile device;
+    device.numeric_profile = profile;
+    return std::pair(AnnouncedDevices(device), AnnouncedSplit(device));
+  };
+  const std::string four = TeamNumericProfile(4, "cuda A", DeviceSplit::kTensors);
+  CHECK(four == "4 ÷ cuda A");
+  CHECK(said(four) == std::pair(4, DeviceSplit::kTensors));
+  CHECK(said("4 × cuda A") == std::pair(4, DeviceSplit::kSequences));
+  CHECK(said("cuda A") == std::pair(1, DeviceSplit::kSequences));
+  CHECK(said("999 ÷ cuda A") == std::pair(1, DeviceSplit::kSequences));
+}
+
+TEST_CASE("Node memory: devices that share tensors each have a part of all, the first the ends",
+          "[plan]") {
+  RunConfig config = SplitRun();
+  config.model.ffn = 1024;
+  const StageHolds holds{3, 2, 2};
+  MemoryOffer four = {0, 0, 4};
+  four.split = DeviceSplit::kTensors;
+  const int64_t floats = StageParameters(config.model, 3, false);
+  const int64_t norms = 3 * 2 * config.model.hidden;
+  const NodeMemory middle = MemoryIn(config, 3, false, holds, four);
+  CHECK(middle.devices == 4);
+  CHECK(middle.ends == 0);
+  CHECK(middle.each.gradients == 3 * 4 * (norms + (floats - norms) / 4));
+  CHECK(middle.each.optimizer == 2 * 4 * (norms + (floats - norms) / 4));
+  const StageMemory whole = MemoryOf(config, 3, false, holds);
+  CHECK(middle.each.stash < whole.stash / 2);
+  CHECK(middle.each.stash > whole.stash / 4);
+  CHECK(middle.each.outer == whole.outer / 4);
+
+  const NodeMemory first = MemoryIn(config, 3, true, holds, four);
+  const int64_t ends = StageParameters(config.model, 0, true);
+  CHECK(first.each.gradients == middle.each.gradients + 3 * 4 * ends);
+  CHECK(first.ends > 3 * 4 * ends);
+  CHECK(first.total() == 4 * first.each.total() - 3 * first.ends);
+
+  // What cannot be shared is counted as if one device had it.
+  config.model.kv_heads = 2;
+  const NodeMemory refused = MemoryIn(config, 3, false, holds, four);
+  CHECK(refused.each.total() == MemoryOf(config, 3, false, holds).total());
+  CHECK(refused.devices == 1);
+}
+
+TEST_CASE("Node memory: a layer that no device holds has room on several that share it", "[plan]") {
+  RunConfig config = SplitRun();
+  config.model.hidden = 2048;
+  config.model.ffn = 8192;
+  config.pipeline.sequences_per_microbatch = 2;
+  config.pipeline.offload = Offload::kNever;
+  const StageHolds holds{1, 1, 1}, recomputed{1, 1, 1, 1};
+  MemoryOffer offer = {0, 1024 * kGiB, 2};
+  offer.device_bytes = MemoryIn(config, 1, false, recomputed, offer).each.needed() * 2 / 3;
+  REQUIRE_FALSE(CanHold(config, 1, false, holds, offer));
+  offer.split = DeviceSplit::kTensors;
+  CHECK(CanHold(config, 1, false, holds, offer));
+  CHECK(WorthOf(config, offer) > offer.device_bytes);
+}
+
+}  // namespace skerry
