@@ -165,7 +165,9 @@ void CoordinatorActor::PlanWhenReady(Context& context) {
     probes_.AskAgain();
     return;
   }
-  if (MeasureDoubtful(context, live) || TestLines(context, live)) return;
+  // Lines are tested once no reading is doubtful; to estimate all links at every answer takes long.
+  if (line_tests_.IsOver() && MeasureDoubtful(context, live)) return;
+  if (TestLines(context, live)) return;
   PlannerInput input;
   input.config = options_.config;
   for (const NodeId& node : live) {
