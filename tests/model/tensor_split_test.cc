@@ -32,7 +32,7 @@ TEST_CASE("Tensor split: what cannot be split is refused, and the text says what
   CHECK(ErrorText(made.status()).find(refused.words) != std::string::npos);
 }
 
-TEST_CASE("Tensor split: devices that compute other bits are refused; one device needs no split",
+TEST_CASE("Tensor split: devices that compute other bits are refused, and one device needs none",
           "[model][error]") {
   RunConfig config = TinyRun();
   config.model.ffn = 20;

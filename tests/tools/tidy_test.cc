@@ -159,6 +159,11 @@ TEST_CASE("Tidy: a header says what it is and is included once", "[tidy]") {
   CHECK(Breaks("header", "model/a.h", "// An idea.\n"));
 }
 
+TEST_CASE("Tidy: a test's name is one name to CTest", "[tidy]") {
+  CHECK(Breaks("builds", "tests/model/a_test.cc", "TEST_CASE(\"one\073 two\") {}\n"));
+  CHECK_FALSE(Breaks("builds", "tests/model/a_test.cc", "TEST_CASE(\"one, two\") {}\n"));
+}
+
 TEST_CASE("Tidy: leftovers are found in any text", "[tidy]") {
   const std::string note = GENERATE("\124ODO: later", "fix \130XX", "status \106IXME",
                                     "this is N\157t Implemented", "see /h\157me/me/notes.txt");

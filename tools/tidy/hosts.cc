@@ -52,6 +52,12 @@ void Forbid(const Source& source, const std::string_view (&words)[n], const std:
 void CheckHosts(const Source& source, Findings& findings) {
   static constexpr std::string_view kThrow[] = {"throw"};
   Forbid(source, kThrow, "errors", "our code returns absl::Status, or CHECKs a bug", findings);
+  for (size_t i = 0; i < source.lines.size(); ++i) {
+    const std::string& line = source.lines[i];
+    if (line.starts_with("TEST_CASE(\"") && line.find(';') != std::string::npos)
+      findings.push_back({source.path, static_cast<int>(i) + 1, "builds",
+                          "a test with ; in its name is two tests to CTest"});
+  }
   // Macros too.
   if (!source.code.empty()) {
     Forbid(source, source.lines, kPlaces, "builds",

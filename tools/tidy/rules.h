@@ -37,7 +37,7 @@ void CheckFences(const Source& source, Findings& findings);
 
 // Clocks, threads and unseeded chance only in common/, wire/ beyond messages, kernels/ and program
 // files; nobody throws, or says where and when it was built; tests neither sleep nor look at a
-// clock.
+// clock, and their names are one to CTest.
 void CheckHosts(const Source& source, Findings& findings);
 
 // Files ≤ 400 lines, lines ≤ 100 columns (Unicode code points), functions ≤ 60 lines, headers open
