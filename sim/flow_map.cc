@@ -31,8 +31,8 @@ FlowMap::FlowMap(const NetworkSpec& spec) : spec_(spec) {
   SetCapacities();
 }
 
-bool FlowMap::SharesSite(int32_t node) const {
-  return nodes_at_[At(spec_.site_of_node[At(node)])] > 1;
+bool FlowMap::HasPort(int32_t node) const {
+  return nodes_at_[At(spec_.site_of_node[At(node)])] > 1 && !Site(node).local_is_shared;
 }
 
 void FlowMap::SetCapacities() {
@@ -42,6 +42,7 @@ void FlowMap::SetCapacities() {
     capacity_.push_back(PayloadRate(site.down_bytes_per_s));
   }
   for (const PathSpec& path : spec_.paths) capacity_.push_back(PayloadRate(path.bytes_per_s));
+  for (const SiteSpec& site : spec_.sites) capacity_.push_back(PayloadRate(site.local_bytes_per_s));
   for (int32_t node = 0; node < node_count(); ++node) {
     const int64_t port = PayloadRate(Site(node).local_bytes_per_s);
     capacity_.insert(capacity_.end(), {port, port});
@@ -106,6 +107,10 @@ FlowRoute FlowMap::DirectRoute(int32_t from, int32_t to) const {
   if (a == b) {
     route.links = {Ports() + 2 * from, Ports() + 2 * to + 1};
     route.link_count = 2;
+    if (sender.local_is_shared) {
+      route.links = {Locals() + a};
+      route.link_count = 1;
+    }
     route.flow_cap = MaxMin::kUnlimited;
     route.one_way = sender.local_one_way;
     route.round_trip = sender.local_one_way * 2;
@@ -116,9 +121,9 @@ FlowRoute FlowMap::DirectRoute(int32_t from, int32_t to) const {
   const int32_t back = PathLink(receiver.region, sender.region);
   const PathSpec& path = spec_.paths[At(there - 2 * sites())];
   const auto cross = [&](int32_t link) { route.links[At(route.link_count++)] = link; };
-  if (SharesSite(from)) cross(Ports() + 2 * from);
+  if (HasPort(from)) cross(Ports() + 2 * from);
   for (const int32_t link : {2 * a, there, 2 * b + 1}) cross(link);
-  if (SharesSite(to)) cross(Ports() + 2 * to + 1);
+  if (HasPort(to)) cross(Ports() + 2 * to + 1);
   route.flow_cap = path.flow_bytes_per_s > 0
                        ? std::max<int64_t>(1, static_cast<int64_t>(path.flow_bytes_per_s))
                        : MaxMin::kUnlimited;
@@ -131,7 +136,8 @@ FlowRoute FlowMap::DirectRoute(int32_t from, int32_t to) const {
 
 LinkKind FlowMap::kind(int32_t link) const {
   if (link < 2 * sites()) return link % 2 == 0 ? LinkKind::kSiteUp : LinkKind::kSiteDown;
-  return link < Ports() ? LinkKind::kPath : LinkKind::kPort;
+  if (link < Locals()) return LinkKind::kPath;
+  return link < Ports() ? LinkKind::kLocal : LinkKind::kPort;
 }
 
 int32_t FlowMap::index(int32_t link) const {
@@ -141,6 +147,8 @@ int32_t FlowMap::index(int32_t link) const {
       return link / 2;
     case LinkKind::kPath:
       return link - 2 * sites();
+    case LinkKind::kLocal:
+      return link - Locals();
     case LinkKind::kPort:
       break;
   }

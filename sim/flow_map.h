@@ -1,10 +1,11 @@
 // The links of a NetworkSpec under small numbers, and which of them a message from node to node
 // crosses.
 //
-// Links: every site's line up and line down, every directed path between regions, and of every node
-// the two directions of its port at the switch of its site, which is what a local network is. A
-// line of 100 Mbit/s carries 1448/1500 of that as payload: capacities here are
-// payload. A path's flow_bytes_per_s is already what a flow delivers.
+// Links: every site's line up and line down, every directed path between regions, every site's
+// local network as far as it is shared, and of every node the two directions of its port at the
+// switch of its site, which a local network is otherwise. A line of 100 Mbit/s carries 1448/1500 of
+// that as payload: capacities here are payload. A path's flow_bytes_per_s is already what a flow
+// delivers.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +22,7 @@ namespace skerry {
 
 struct FlowRoute {
   // Site up, path, site down, between the ports of those who share their site; within one the two
-  // ports alone. Over a relay: of both ways, each once.
+  // ports alone, or its shared network. Over a relay: of both ways, each once.
   std::array<int32_t, 10> links{};
   int32_t link_count = 0;
   int64_t flow_cap = 0;  // bytes/s that one flow gets at most; MaxMin::kUnlimited
@@ -31,7 +32,7 @@ struct FlowRoute {
   double loss = 0;
 };
 
-enum class LinkKind : uint8_t { kSiteUp, kSiteDown, kPath, kPort };
+enum class LinkKind : uint8_t { kSiteUp, kSiteDown, kPath, kLocal, kPort };
 
 class FlowMap {
  public:
@@ -52,7 +53,8 @@ class FlowMap {
   const NetworkSpec& spec() const { return spec_; }
 
   LinkKind kind(int32_t link) const;
-  // The site of a line, the node of a port; of a path region_from · regions + region_to.
+  // The site of a line or local network, the node of a port; of a path region_from · regions +
+  // region_to.
   int32_t index(int32_t link) const;
 
   // Returns the links whose capacity may have changed.
@@ -66,8 +68,9 @@ class FlowMap {
   int32_t PathLink(int32_t from, int32_t to) const {
     return 2 * sites() + from * region_count() + to;
   }
-  int32_t Ports() const { return 2 * sites() + region_count() * region_count(); }
-  bool SharesSite(int32_t node) const;
+  int32_t Locals() const { return 2 * sites() + region_count() * region_count(); }
+  int32_t Ports() const { return Locals() + sites(); }
+  bool HasPort(int32_t node) const;
   void SetCapacities();
 
   NetworkSpec spec_;

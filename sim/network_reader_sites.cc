@@ -70,6 +70,7 @@ int32_t NetworkReader::AddSite(TomlTable& table, const std::string& name, int32_
   if (const auto local = ReadOneWay(table, "local_rtt_ms", "local_one_way_ms"))
     site.local_one_way = *local;
   if (const auto rate = ReadRate(table, "local_rate_mbps")) site.local_bytes_per_s = *rate;
+  site.local_is_shared = table.Boolean("local_shared").value_or(false);
   const auto index = static_cast<int32_t>(network_.sites.size());
   if (!site_of_name_.emplace(name, index).second)
     table.Fail("name", "site '" + name + "' is named twice");

@@ -3,7 +3,8 @@
 //
 // A byte from node a to node b crosses a's site up, the path of the two regions, b's site down.
 // Nodes of one site have a switch: between two of them a byte crosses only their ports, and what
-// leaves or comes crosses the port, too. A node alone at its site has none. Rates are bytes per
+// leaves or comes crosses the port, too. A node alone at its site has none. Or they share the air:
+// what stays has the local rate in all, and what leaves does not cross it. Rates are bytes per
 // second, 0 means no limit; Mbit/s in files are 10^6 bits.
 #pragma once
 
@@ -34,6 +35,7 @@ struct SiteSpec {
   Duration access_one_way;           // added once for the sender's and once for the receiver's line
   double local_bytes_per_s = 125e6;  // of each node's port there, both ways at once
   Duration local_one_way = Duration::Micros(250);
+  bool local_is_shared = false;  // as by radio
   bool operator==(const SiteSpec&) const = default;
 };
 

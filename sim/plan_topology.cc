@@ -34,7 +34,8 @@ Way WayOf(const NetworkSpec& network, std::span<const int32_t> nodes_at, int32_t
               2 * (a.access_one_way.seconds() + b.access_one_way.seconds());
   way.bytes_per_s = network.window_bytes_max / std::max(way.rtt_s, 1e-6);
   const auto port = [&](int32_t node, const SiteSpec& of) {
-    return nodes_at[static_cast<size_t>(site(node))] > 1 ? of.local_bytes_per_s : 0;
+    const bool has_port = nodes_at[static_cast<size_t>(site(node))] > 1 && !of.local_is_shared;
+    return has_port ? of.local_bytes_per_s : 0;
   };
   for (const double limit : {port(from, a), a.up_bytes_per_s, there.bytes_per_s,
                              there.flow_bytes_per_s, b.down_bytes_per_s, port(to, b)}) {

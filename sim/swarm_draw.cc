@@ -57,6 +57,7 @@ NetworkSpec DrawNetwork(Dice& dice, int32_t processes) {
     site.up_bytes_per_s = dice.Scale(2e5, 2e7);
     site.down_bytes_per_s = site.up_bytes_per_s * dice.Real(1, 4);
     site.access_one_way = Duration::Seconds(dice.Real(0.0, 0.01));
+    site.local_is_shared = true;  // a home's radio
     network.sites.push_back(site);
     network.site_of_node.push_back(sites);
   }

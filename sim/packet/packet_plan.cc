@@ -48,6 +48,9 @@ class PlanMaker {
         case LinkKind::kPath:
           rate = spec_.paths[index].bytes_per_s;
           break;
+        case LinkKind::kLocal:
+          rate = spec_.sites[index].local_bytes_per_s;
+          break;
         case LinkKind::kPort:
           rate = spec_.sites[static_cast<size_t>(spec_.site_of_node[index])].local_bytes_per_s;
           break;

@@ -222,6 +222,10 @@ TEST_CASE("FlowNetwork: at a site's switch each node has a port, for what stays 
   CHECK(last({{0, 2}, {4, 2}}) == Approx(2 * alone).epsilon(0.1));
   CHECK(last({{0, 2}, {1, 2}}) == Approx(2 * alone).epsilon(0.1));
   CHECK(last({{0, 2}, {0, 1}}) == Approx(2 * alone).epsilon(0.1));
+  // By radio whatever stays shares the air, and what leaves does not.
+  for (SiteSpec& site : spec.sites) site.local_is_shared = true;
+  CHECK(last({{0, 2}, {4, 6}}) == Approx(2 * alone).epsilon(0.1));
+  CHECK(last({{0, 2}, {0, 1}}) == Approx(alone).epsilon(0.1));
 }
 
 TEST_CASE("FlowNetwork: a flow alone is held by its own cap, several fill the path") {
