@@ -45,7 +45,6 @@ class LineTesting {
   bool HasBegun(const std::vector<NodeId>& nodes) const { return nodes == nodes_; }
   // These tests, in this order, as Begin makes them.
   void Set(const std::vector<LineTest>& tests, Instant now);
-  bool IsBetweenTests() const { return awaited_.empty() && part_ == Part::kFirst; }
   bool IsOver() const { return tests_.empty(); }
   // This house is tested, an earlier life has found it.
   void NoteFound(const LineFinding& finding) { begun_.insert(finding.members); }
@@ -57,6 +56,7 @@ class LineTesting {
 
  private:
   enum class Part { kFirst, kAlone, kAgain };
+  bool IsBetweenTests() const { return awaited_.empty() && part_ == Part::kFirst; }
   std::vector<Transfer> Ask(size_t first, size_t last, Instant now);
   bool IsSlow() const;
   void EndTest();

@@ -97,6 +97,19 @@ TEST_CASE("Scenario: a spot fleet follows its trace", "[sim][churn][shipped]") {
   CHECK(*ChurnOf(fleet, 2) == events);
 }
 
+TEST_CASE("Scenario: a site has a switch unless its network is said to be shared",
+          "[sim][scenario]") {
+  const auto scenario = ParseScenario(
+      "name = \"homes\"\nregions = [\"eu\"]\n[[site]]\nname = \"wired\"\nregion = \"eu\"\n"
+      "[[site]]\nname = \"radio\"\nregion = \"eu\"\nlocal_shared = true\n"
+      "[[nodes]]\nsite = \"wired\"\n[[nodes]]\nsite = \"radio\"\n[run]\nnodes_min = 1\n",
+      "scenario.toml");
+  INFO(scenario.status().message());
+  REQUIRE(scenario.ok());
+  for (const SiteSpec& site : scenario->network.sites)
+    CHECK(site.local_is_shared == (site.name == "radio"));
+}
+
 TEST_CASE("Scenario: a site's trace repeats until the horizon", "[sim][scenario][shipped]") {
   const Scenario campus = Shipped("two_universities");
   const auto& changes = campus.network.site_changes;
