@@ -16,8 +16,12 @@ size_t Index(int32_t number) {
   return static_cast<size_t>(number);
 }
 
-uint64_t PairKey(int32_t from, int32_t to) {
-  return static_cast<uint64_t>(static_cast<uint32_t>(from)) << 32 | static_cast<uint32_t>(to);
+// Node numbers are not negative, so their first bit is free.
+constexpr uint64_t kSignalsKey = uint64_t{1} << 63;
+
+uint64_t ConnectionKey(int32_t from, int32_t to, FlowKind kind) {
+  return static_cast<uint64_t>(from) << 32 | static_cast<uint64_t>(to) |
+         (kind == FlowKind::kSignals ? kSignalsKey : 0);
 }
 
 Duration TimeFor(double bytes, int64_t rate) {
@@ -26,13 +30,13 @@ Duration TimeFor(double bytes, int64_t rate) {
 
 }  // namespace
 
-FlowNetwork::Connection::Connection(const NetworkSpec& spec, uint64_t seed, int32_t sender,
-                                    int32_t receiver)
-    : from(sender),
-      to(receiver),
-      rng(seed, "connection", PairKey(sender, receiver)),
+FlowNetwork::Connection::Connection(const NetworkSpec& spec, uint64_t seed, uint64_t key)
+    : from(static_cast<int32_t>((key & ~kSignalsKey) >> 32)),
+      to(static_cast<int32_t>(key & 0xffffffff)),
+      kind((key & kSignalsKey) != 0 ? FlowKind::kSignals : FlowKind::kBulk),
+      rng(seed, "connection", key),
       window(spec.congestion_control, spec.window_bytes_max) {
-  Rng unevenness(seed, "share", PairKey(sender, receiver));
+  Rng unevenness(seed, "share", key);
   weight = window.DrawWeight(unevenness);
 }
 
@@ -54,12 +58,13 @@ void FlowNetwork::Push(Instant at, DueKind kind, int32_t connection, uint64_t ta
   due_.Push({at.nanos(), next_sequence_++, tag, connection, kind & 3U, detail & 0x3fffffffU});
 }
 
-int32_t FlowNetwork::Open(int32_t from, int32_t to) {
+int32_t FlowNetwork::Open(int32_t from, int32_t to, FlowKind kind) {
+  const uint64_t key = ConnectionKey(from, to, kind);
   const auto [it, added] =
-      connection_of_.try_emplace(PairKey(from, to), static_cast<int32_t>(connections_.size()));
+      connection_of_.try_emplace(key, static_cast<int32_t>(connections_.size()));
   if (added) {
     SKERRY_CHECK(from >= 0 && to >= 0 && std::max(from, to) < map_.node_count());
-    Connection& c = connections_.emplace_back(map_.spec(), seed_, from, to);
+    Connection& c = connections_.emplace_back(map_.spec(), seed_, key);
     c.established = options_.handshake_round_trips <= 0;
     c.cut_there = IsCut(from, to);
     c.cut_back = IsCut(to, from);
@@ -75,26 +80,32 @@ void FlowNetwork::FollowMap(Connection& c) {
 }
 
 void FlowNetwork::Connect(Instant now, int32_t from, int32_t to) {
-  if (!At(Open(from, to)).established) Establish(now, from, to);
+  const Connection& c = At(Open(from, to, FlowKind::kSignals));
+  if (!c.established) Establish(now, c);
 }
 
-void FlowNetwork::Establish(Instant now, int32_t from, int32_t to) {
-  for (const auto& [a, b] : {std::pair(from, to), std::pair(to, from)}) {
-    Connection& c = At(Open(a, b));
+void FlowNetwork::Establish(Instant now, const Connection& connection) {
+  const bool is_bulk = connection.kind == FlowKind::kBulk;
+  if (is_bulk) Connect(now, connection.from, connection.to);
+  for (const auto& [a, b] :
+       {std::pair(connection.from, connection.to), std::pair(connection.to, connection.from)}) {
+    Connection& c = At(Open(a, b, connection.kind));
     FollowMap(c);
     c.established = true;
     const double wait = options_.handshake_round_trips * c.route.round_trip.seconds();
-    c.free = std::max(c.free, now + Duration::Seconds(wait));
+    const Instant stands =
+        is_bulk ? At(Open(a, b, FlowKind::kSignals)).free : now + Duration::Seconds(wait);
+    c.free = std::max(c.free, stands);
   }
 }
 
-void FlowNetwork::Send(Instant now, int32_t connection, int64_t bytes, uint64_t tag) {
+void FlowNetwork::Send(Instant now, int32_t connection, int64_t bytes, uint64_t tag, uint8_t rank) {
   SKERRY_CHECK(bytes > 0);
   now_ = std::max(now_, now);
   Connection& c = At(connection);
   FollowMap(c);
-  if (!c.established) Establish(now, c.from, c.to);
-  const Queued message{tag, bytes, 0, false};
+  if (!c.established) Establish(now, c);
+  const Queued message{tag, bytes, rank, 0, false};
   const bool beyond_cut = c.cut_back && c.past_cut + static_cast<double>(bytes) > c.window.bytes();
   if (c.cut_there || beyond_cut || !c.returned.empty() || !c.waiting.empty()) {
     Wait(now, connection, message, false);
@@ -227,7 +238,7 @@ void FlowNetwork::Handle(const Due& due, std::vector<Arrival>& arrived) {
     case kArrival:
       if (!cut_nodes_.empty() || !cut_regions_.empty()) {
         if (At(due.connection).cut_there) {
-          Wait(now_, due.connection, {due.tag, due.detail, 0, true}, true);
+          Wait(now_, due.connection, {due.tag, due.detail, 0, 0, true}, true);
           return;
         }
       }

@@ -1,7 +1,9 @@
 // The simulated network: TCP connections as flows on virtual time.
 //
-// Every ordered pair of nodes has one connection, first in first out. Below kSmallBytes a message
-// that finds its connection idle is one event: what is left of the window goes at line rate, each
+// As the transport has it (wire/transport/transport.h), every ordered pair of nodes has a
+// connection for signals and one for bulk. On one connection what is more urgent goes first, and
+// breaks off what is under way; of equal urgency, what came first. Below kSmallBytes a message that
+// finds its connection idle is one event: what is left of the window goes at line rate, each
 // further window costs a round trip; then queueing, one way, jitter, repair of lost packets.
 // Anything else is a stream: its rate is the least of its max-min share of the links it crosses,
 // the cap of one flow, and its window per round trip; the window follows FlowWindow. A stream with
@@ -60,6 +62,8 @@ struct FlowNetworkOptions {
   double host_s_per_byte = 0;
 };
 
+enum class FlowKind : uint8_t { kSignals, kBulk };
+
 class FlowNetwork {
  public:
   static constexpr int64_t kSmallBytes = 64 * 1024;
@@ -84,19 +88,21 @@ class FlowNetwork {
   FlowNetwork(const FlowNetwork&) = delete;
   FlowNetwork& operator=(const FlowNetwork&) = delete;
 
-  // Hands `bytes` > 0 to the connection from → to; `tag` comes back with its arrival.
+  // Hands `bytes` > 0 to the connection from → to for bulk; `tag` comes back with its arrival.
   void Send(Instant now, int32_t from, int32_t to, int64_t bytes, uint64_t tag) {
     Send(now, Open(from, to), bytes, tag);
   }
-  // The same in two steps: the number of a connection stays valid.
-  int32_t Open(int32_t from, int32_t to);
-  void Send(Instant now, int32_t connection, int64_t bytes, uint64_t tag);
+  // The same in two steps: the number of a connection stays valid. The lower `rank`, the more
+  // urgent.
+  int32_t Open(int32_t from, int32_t to, FlowKind kind = FlowKind::kBulk);
+  void Send(Instant now, int32_t connection, int64_t bytes, uint64_t tag, uint8_t rank = 0);
 
   // Takes back what was handed over as `tag`: true if it waited behind other messages and no byte
   // of it had left; then it does not come back.
   bool Withdraw(int32_t connection, uint64_t tag);
 
-  // Begins the handshake of a pair that has none yet; Send does it where nobody did.
+  // Begins the handshake of a pair that has none yet; Send does it where nobody did. Bulk needs
+  // none of its own: the transport sends it beside signals until its connection stands.
   void Connect(Instant now, int32_t from, int32_t to);
 
   // When to call Advance next; nullopt when nothing is under way.
@@ -114,9 +120,6 @@ class FlowNetwork {
   // The node's process died: its connections in both directions break. What had left a sender
   // completely still arrives; the rest is reported lost.
   void DropNode(Instant now, int32_t node);
-
-  // Bytes handed to a connection that have not left its sender.
-  int64_t Backlog(Instant now, int32_t from, int32_t to) const;
 
   // For a host that wants its memory warm: the tags that arrive within the next millisecond or so,
   // new ones whenever turns() grows; and that a connection is about to be used.
@@ -136,6 +139,7 @@ class FlowNetwork {
   struct Queued {
     uint64_t tag = 0;
     int64_t bytes = 0;
+    uint8_t rank = 0;
     double end = 0;      // in the stream's bytes
     bool begun = false;  // part of it has left
   };
@@ -159,8 +163,9 @@ class FlowNetwork {
   };
   // What a small message touches comes first: three cache lines.
   struct alignas(64) Connection {
-    Connection(const NetworkSpec& spec, uint64_t seed, int32_t sender, int32_t receiver);
+    Connection(const NetworkSpec& spec, uint64_t seed, uint64_t key);
     int32_t from, to;
+    FlowKind kind;
     uint32_t route_version = 0;
     bool established = false;
     bool cut_there = false, cut_back = false;
@@ -202,7 +207,7 @@ class FlowNetwork {
   void Push(Instant at, DueKind kind, int32_t connection, uint64_t tag, uint32_t detail);
   void Handle(const Due& due, std::vector<Arrival>& arrived);
   void ApplyChange(size_t change);
-  void Establish(Instant now, int32_t from, int32_t to);
+  void Establish(Instant now, const Connection& connection);
 
   // Small messages (flow_network.cc).
   bool SendSmall(Instant now, int32_t connection, const Queued& message);
@@ -214,6 +219,7 @@ class FlowNetwork {
   // Streams (flow_streams.cc).
   void RenewRound(Connection& c, Instant start);
   void Append(Instant now, int32_t connection, const Queued& message);
+  void PutInLine(Stream& s, Queued message);
   void StartStream(Instant now, int32_t connection);
   void BeginRound(Instant now, int32_t connection);
   void BurstFromIdle(Connection& c);

@@ -11,6 +11,7 @@ namespace skerry {
 namespace {
 
 constexpr double kBurstSlack = 3 * kSegmentBytes;
+constexpr double kLessThanAByte = 0.5;
 constexpr double kSilentRoundsMax = 8;
 constexpr double kFirstRepaired = 3;  // segments
 constexpr int kRepairRounds = 3;      // one that loses, one to notice, one to repair
@@ -40,8 +41,8 @@ void FlowNetwork::Append(Instant now, int32_t connection, const Queued& message)
   const bool is_new = c.stream == nullptr;
   if (is_new) c.stream = std::make_unique<Stream>();
   Stream& s = *c.stream;
-  s.total += static_cast<double>(message.bytes);
-  s.queue.push_back({message.tag, message.bytes, s.total, message.begun});
+  if (!is_new && s.flow >= 0) Settle(now, c);
+  PutInLine(s, message);
   if (is_new) {
     s.next = std::max(now, c.free);
     if (s.next > now) {
@@ -52,14 +53,32 @@ void FlowNetwork::Append(Instant now, int32_t connection, const Queued& message)
     return;
   }
   if (s.flow < 0) return;
-  Settle(now, c);
   if (now >= s.round_start + s.round && s.all_fits) {
     CountRound(c);
     BeginRound(now, connection);
   } else if (s.all_fits && s.round_sent + s.total - s.sent > c.window.bytes()) {
     s.all_fits = false;
     SetWindowCap(connection);
+  } else if (s.queue.front().tag == message.tag) {
+    Schedule(now, connection);
   }
+}
+
+// Before all that is less urgent. What is left of one that is under way goes on after it.
+void FlowNetwork::PutInLine(Stream& s, Queued message) {
+  const auto bytes = static_cast<double>(message.bytes);
+  auto later = std::find_if(s.queue.begin(), s.queue.end(), [&](const Queued& other) {
+    return other.rank > message.rank && other.end > s.sent + kLessThanAByte;
+  });
+  const double begin = later == s.queue.begin() ? s.sent : std::prev(later)->end;
+  if (later == s.queue.begin() && later != s.queue.end()) {
+    const double left = later->end - s.sent;
+    later->begun |= left < static_cast<double>(later->bytes);
+    later->bytes = std::max<int64_t>(1, std::llround(left));
+  }
+  message.end = begin + bytes;
+  s.total += bytes;
+  for (auto it = s.queue.insert(later, message) + 1; it != s.queue.end(); ++it) it->end += bytes;
 }
 
 // The first of a queue counts as begun.
@@ -284,7 +303,6 @@ void FlowNetwork::OnStream(Instant now, int32_t connection) {
     return;
   }
   Settle(now, c);
-  constexpr double kLessThanAByte = 0.5;
   while (!s.queue.empty() && s.queue.front().end <= s.sent + kLessThanAByte) {
     c.free = now;
     Arrive(connection, s.queue.front(), Duration());
@@ -319,21 +337,6 @@ void FlowNetwork::UpdateRates(Instant now) {
     Schedule(now, connection);
   }
   capped_.clear();
-}
-
-int64_t FlowNetwork::Backlog(Instant now, int32_t from, int32_t to) const {
-  const auto it = connection_of_.find(static_cast<uint64_t>(static_cast<uint32_t>(from)) << 32 |
-                                      static_cast<uint32_t>(to));
-  if (it == connection_of_.end()) return 0;
-  const Connection& c = connections_[Index(it->second)];
-  double bytes = 0;
-  for (const Queued& message : c.waiting) bytes += static_cast<double>(message.bytes);
-  for (const Queued& message : c.returned) bytes += static_cast<double>(message.bytes);
-  if (c.stream) {
-    const Stream& s = *c.stream;
-    bytes += s.total - s.sent - static_cast<double>(s.rate) * (now - s.updated).seconds();
-  }
-  return static_cast<int64_t>(std::max(bytes, 0.0));
 }
 
 }  // namespace skerry

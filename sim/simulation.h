@@ -214,6 +214,7 @@ class Simulation {
   static bool MayBeLost(LinkQueue& queue, const FrameHeader& header, double loss);
   static bool IsWaiting(const LinkQueue& queue, const FrameHeader& header);
   void TransmitOverNetwork(Process& process, PeerLink& link, Frame frame);
+  void HandOver(const Process& process, PeerLink& link, size_t slot);
   size_t Keep(int32_t from, int32_t to, Frame frame);
   void Release(size_t slot);
   void OnFrame(Process& process, size_t slot);

@@ -60,7 +60,7 @@ void Simulation::Foresee() {
     if (foreseen_[i].link < links.size()) Fetch(links[foreseen_[i].link]->session.oldest());
   }
   const auto connection_of = [](const Foreseen& next) {
-    return next.link < next.process->links.size() ? next.process->links[next.link]->connection : -1;
+    return next.link < next.process->links.size() ? next.process->links[next.link]->signals : -1;
   };
   for (size_t i = 0; i < senders; ++i) {
     const int32_t connection = connection_of(foreseen_[i]);

@@ -97,7 +97,7 @@ bool Simulation::TakeBack(const Process& process, PeerLink& link, size_t lane, u
         header.sender_incarnation != link.session.incarnation()) {
       continue;
     }
-    if (link.connection < 0 || !network_->Withdraw(link.connection, slot)) return false;
+    if (link.bulk < 0 || !network_->Withdraw(link.bulk, slot)) return false;
     link.InConnection(lane).Remove(sequence);
     Release(slot);
     return true;
@@ -192,14 +192,24 @@ void Simulation::TransmitOverNetwork(Process& process, PeerLink& link, Frame fra
     ++frames_held_back_;
     return;
   }
-  const int64_t bytes = FrameBytes(frame);
   const size_t slot = Keep(process.index, link.peer, std::move(frame));
   InFlight& kept = in_flight_[slot];
   kept.from_life = process.life;
   kept.sender_link = link.index;
   if (link.back_life == peer.life) kept.receiver_link = link.back;
-  if (link.connection < 0) link.connection = network_->Open(process.node, peer.node);
-  network_->Send(now_, link.connection, bytes, slot);
+  HandOver(process, link, slot);
+}
+
+// As in the real host: bulk has connections of its own, where its classes go in their order.
+void Simulation::HandOver(const Process& process, PeerLink& link, size_t slot) {
+  const Frame& frame = in_flight_[slot].frame;
+  const TrafficClass traffic = frame.message ? ClassOf(*frame.message) : TrafficClass::kControl;
+  const bool is_signal = traffic == TrafficClass::kControl;
+  int32_t& connection = is_signal ? link.signals : link.bulk;
+  if (connection < 0)
+    connection = network_->Open(process.node, At(link.peer).node,
+                                is_signal ? FlowKind::kSignals : FlowKind::kBulk);
+  network_->Send(now_, connection, FrameBytes(frame), slot, static_cast<uint8_t>(traffic));
 }
 
 size_t Simulation::Keep(int32_t from, int32_t to, Frame frame) {
@@ -253,8 +263,7 @@ void Simulation::OnLost(const FlowNetwork::Arrival& arrival) {
       it != sender.link_of.end() && receiver.life == frame.to_life &&
       frame.frame.header.sender_incarnation == sender.links[it->second]->own_incarnation;
   if (arrival.unsent && same_lives) {
-    network_->Send(now_, network_->Open(sender.node, receiver.node), FrameBytes(frame.frame),
-                   arrival.tag);
+    HandOver(sender, *sender.links[it->second], arrival.tag);
     return;
   }
   ++frames_lost_;

@@ -24,8 +24,8 @@ struct alignas(64) Simulation::PeerLink {
   PeerLink(const CourierOptions& options, uint64_t incarnation, const Process& to, uint32_t own);
 
   int32_t peer;
-  int32_t connection = -1;  // of the network
-  uint32_t index;           // among the process's links
+  int32_t signals = -1, bulk = -1;  // connections of the network
+  uint32_t index;                   // among the process's links
   // The peer's link back, in that life of the peer: saves it the search.
   uint32_t back = kNoLink;
   uint32_t back_life = 0;
