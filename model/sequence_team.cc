@@ -82,9 +82,10 @@ absl::StatusOr<std::unique_ptr<StageTeam>> SequenceTeam::Create(
     member.part = parts[used.size()];
     SKERRY_ASSIGN_OR_RETURN(
         member.trainer,
-        StageTrainer::Create(own, stage.first_layer, stage.last_layer, stage.holds_ends,
-                             devices[i].backend, stage.recomputed_layers,
-                             {sequences, member.part, devices[i].host, devices[i].parking}));
+        StageTrainer::Create(
+            own, stage.first_layer, stage.last_layer, stage.holds_ends, devices[i].backend,
+            stage.recomputed_layers,
+            {sequences, member.part, devices[i].host, devices[i].parking, stage.least_part}));
     member.squares.resize(member.trainer->layout().blocks().size());
     team->squares_.resize(member.squares.size());
     member.first_token = first_token;
@@ -158,14 +159,26 @@ absl::StatusOr<float> SequenceTeam::Loss(MicrobatchKey key, std::span<const floa
 
 absl::Status SequenceTeam::Backward(MicrobatchKey key, std::span<const float> d_out,
                                     std::span<float> d_in) {
-  SKERRY_RETURN_IF_ERROR(CheckLengths(static_cast<size_t>(tokens_), d_out.size()));
-  if (!d_in.empty()) {
-    SKERRY_RETURN_IF_ERROR(CheckLengths(static_cast<size_t>(tokens_), d_in.size()));
-  }
+  SKERRY_RETURN_IF_ERROR(CheckBackwardLengths(d_out, d_in));
   return threads_->RunAll([&](size_t i) {
     const Member& member = members_[i];
     return member.trainer->Backward(key, Rows(member, d_out), Rows(member, d_in));
   });
+}
+
+absl::Status SequenceTeam::BackwardPartOf(MicrobatchKey key, size_t part,
+                                          std::span<const float> d_out, std::span<float> d_in) {
+  SKERRY_RETURN_IF_ERROR(CheckBackwardLengths(d_out, d_in));
+  return threads_->RunAll([&](size_t i) {
+    const Member& member = members_[i];
+    return member.trainer->BackwardPartOf(key, part, Rows(member, d_out), Rows(member, d_in));
+  });
+}
+
+absl::Status SequenceTeam::CheckBackwardLengths(std::span<const float> d_out,
+                                                std::span<const float> d_in) const {
+  SKERRY_RETURN_IF_ERROR(CheckLengths(static_cast<size_t>(tokens_), d_out.size()));
+  return d_in.empty() ? absl::OkStatus() : CheckLengths(static_cast<size_t>(tokens_), d_in.size());
 }
 
 void SequenceTeam::Accumulate(MicrobatchKey key) {
@@ -201,11 +214,24 @@ absl::Status SequenceTeam::OptimizerStep(int64_t step, int32_t microbatches) {
 }
 
 void SequenceTeam::TakeGradients(std::span<float> sums) {
-  first().TakeGradients(sums);
+  TakeFromAll(sums,
+              [](StageTrainer& trainer, std::span<float> into) { trainer.TakeGradients(into); });
+}
+
+void SequenceTeam::TakePart(size_t part, std::span<const MicrobatchKey> keys,
+                            std::span<float> sums) {
+  TakeFromAll(sums, [&](StageTrainer& trainer, std::span<float> into) {
+    trainer.TakePart(part, keys, into);
+  });
+}
+
+template <typename Take>
+void SequenceTeam::TakeFromAll(std::span<float> sums, const Take& take) {
+  take(first(), sums);
   if (IsAlone()) return;
   std::vector<float> more(sums.size());
   for (size_t i = 1; i < members_.size(); ++i) {
-    members_[i].trainer->TakeGradients(more);
+    take(*members_[i].trainer, more);
     for (size_t k = 0; k < more.size(); ++k) sums[k] += more[k];
   }
 }

@@ -47,11 +47,15 @@ class SequenceTeam final : public StageTeam {
                              std::span<const int32_t> targets, std::span<float> d_in) override;
   absl::Status Backward(MicrobatchKey key, std::span<const float> d_out,
                         std::span<float> d_in) override;
+  absl::Status BackwardPartOf(MicrobatchKey key, size_t part, std::span<const float> d_out,
+                              std::span<float> d_in) override;
+  const std::vector<BackwardPart>& parts() const override { return first().parts(); }
   void Accumulate(MicrobatchKey key) override;
   void Discard(MicrobatchKey key) override;
   absl::Status OptimizerStep(int64_t step, int32_t microbatches) override;
 
   void TakeGradients(std::span<float> sums) override;
+  void TakePart(size_t part, std::span<const MicrobatchKey> keys, std::span<float> sums) override;
   absl::Status OptimizerStepOn(std::span<const float> sums, int64_t step,
                                int32_t microbatches) override;
 
@@ -89,6 +93,10 @@ class SequenceTeam final : public StageTeam {
   absl::Status ReduceGradients(const Member& member) const;
   absl::Status GatherWeights(const Member& member) const;
   absl::Status CheckLengths(size_t tokens, size_t stream) const;
+  absl::Status CheckBackwardLengths(std::span<const float> d_out,
+                                    std::span<const float> d_in) const;
+  template <typename Take>
+  void TakeFromAll(std::span<float> sums, const Take& take);
   // A member's rows of a stream [T, d], or nothing of nothing.
   template <typename T>
   std::span<T> Rows(const Member& member, std::span<T> stream) const;

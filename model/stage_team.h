@@ -33,6 +33,7 @@ struct TeamStage {
   bool holds_ends = false;
   int32_t recomputed_layers = 0;
   DeviceSplit split = DeviceSplit::kSequences;
+  int64_t least_part = kBackwardPartMin;  // values (BackwardParts)
 };
 
 // Used by one thread at a time; the backends outlive it, and nobody else uses them.
@@ -52,6 +53,9 @@ class StageTeam {
                                      std::span<const int32_t> targets, std::span<float> d_in) = 0;
   virtual absl::Status Backward(MicrobatchKey key, std::span<const float> d_out,
                                 std::span<float> d_in) = 0;
+  virtual absl::Status BackwardPartOf(MicrobatchKey key, size_t part, std::span<const float> d_out,
+                                      std::span<float> d_in) = 0;
+  virtual const std::vector<BackwardPart>& parts() const = 0;
   virtual void Accumulate(MicrobatchKey key) = 0;
   virtual void Discard(MicrobatchKey key) = 0;
   // Also Aborted, DeadlineExceeded: a device died or stopped before it had given its gradients, or
@@ -62,6 +66,8 @@ class StageTeam {
   // the last step out of all devices, [layout().size()], added in their order; from then on they
   // accumulate for the next one, and the step on such a sum leaves that alone.
   virtual void TakeGradients(std::span<float> sums) = 0;
+  virtual void TakePart(size_t part, std::span<const MicrobatchKey> keys,
+                        std::span<float> sums) = 0;
   virtual absl::Status OptimizerStepOn(std::span<const float> sums, int64_t step,
                                        int32_t microbatches) = 0;
 

@@ -59,6 +59,7 @@ absl::StatusOr<std::unique_ptr<StageTrainer>> StageTrainer::Create(
   trainer->last_layer_ = last_layer;
   trainer->holds_ends_ = holds_ends;
   trainer->recomputed_ = recomputed_layers;
+  trainer->parts_ = BackwardParts(trainer->layout_, first_layer, last_layer, share.least_part);
   if (share.of_sequences > 0) {
     trainer->shape_.mean_tokens = int64_t{share.of_sequences} * config.model.context;
   }
@@ -134,6 +135,7 @@ absl::Status StageTrainer::CheckForward(MicrobatchKey key) const {
 
 absl::StatusOr<StageTrainer::Microbatch> StageTrainer::Begin(MicrobatchKey key) {
   SKERRY_RETURN_IF_ERROR(CheckForward(key));
+  back_.key.reset();
   Microbatch microbatch;
   SKERRY_ASSIGN_OR_RETURN(microbatch.stash, stashes_->Take());
   return microbatch;
@@ -208,6 +210,7 @@ absl::StatusOr<float> StageTrainer::Loss(MicrobatchKey key, std::span<const floa
   SKERRY_ASSIGN_OR_RETURN(microbatch.gradient, gradients_->Take());
   const auto weights = EndWeights::At(layout_, weights_->arena());
   const auto gradients = EndGradients::At(layout_, microbatch.gradient->data());
+  back_.key.reset();
   // The block scratch is idle here and lends the memory of d_in.
   const Matrix x = scratch_->stream;
   const Matrix d_x = scratch_->block.branch;
@@ -231,6 +234,29 @@ absl::Status StageTrainer::CheckBackward(MicrobatchKey key) const {
 
 absl::Status StageTrainer::Backward(MicrobatchKey key, std::span<const float> d_out,
                                     std::span<float> d_in) {
+  for (size_t part = 0; part < parts_.size(); ++part)
+    SKERRY_RETURN_IF_ERROR(BackwardPartOf(key, part, d_out, d_in));
+  return absl::OkStatus();
+}
+
+absl::Status StageTrainer::BackwardPartOf(MicrobatchKey key, size_t part,
+                                          std::span<const float> d_out, std::span<float> d_in) {
+  if (part == 0) {
+    SKERRY_RETURN_IF_ERROR(BeginBackwardOf(key, d_out, d_in));
+  } else if (back_.key != key || back_.next != part) {
+    return WrongOrder(key, "backward", "another pass came between its parts");
+  }
+  Microbatch& microbatch = microbatches_.find(key)->second;
+  RunLayersBack(microbatch, part == 0 ? last_layer_ : parts_[part - 1].down_to,
+                parts_[part].down_to);
+  back_ = {key, part + 1};
+  if (part + 1 < parts_.size()) return absl::OkStatus();
+  back_.key.reset();
+  return EndBackwardOf(microbatch, d_in);
+}
+
+absl::Status StageTrainer::BeginBackwardOf(MicrobatchKey key, std::span<const float> d_out,
+                                           std::span<float> d_in) {
   if (sum_ == nullptr) {
     SKERRY_RETURN_IF_ERROR(CheckStream(d_out.size(), holds_ends_ ? d_out.size() : d_in.size()));
   }
@@ -241,23 +267,31 @@ absl::Status StageTrainer::Backward(MicrobatchKey key, std::span<const float> d_
     SKERRY_ASSIGN_OR_RETURN(microbatch.gradient, gradients_->Take());
   }
   SKERRY_RETURN_IF_ERROR(stashes_->Fetch(microbatch.stash));
-  float* const arena = microbatch.gradient->data();
-  FloatCarver carver(stashes_->data(microbatch.stash));
-  const std::vector<BlockStash> stash = StashViews(carver);
   const Matrix stream = scratch_->stream;
   backend_->Upload(d_out, stream.values);
   BeginBackward(*backend_, scratch_->block, stream);
-  for (int32_t layer = last_layer_ - 1; layer >= first_layer_; --layer) {
+  return absl::OkStatus();
+}
+
+void StageTrainer::RunLayersBack(const Microbatch& microbatch, int32_t from, int32_t down_to) {
+  FloatCarver carver(stashes_->data(microbatch.stash));
+  const std::vector<BlockStash> stash = StashViews(carver);
+  for (int32_t layer = from - 1; layer >= down_to; --layer) {
     const auto weights = BlockWeights::At(layout_, layer, weights_->arena());
-    const auto gradients = BlockGradients::At(layout_, layer, arena);
+    const auto gradients = BlockGradients::At(layout_, layer, microbatch.gradient->data());
     const BlockStash& kept = stash[static_cast<size_t>(layer - first_layer_)];
     if (layer - first_layer_ < recomputed_) {
       BlockRefill(*backend_, shape_, weights, kept, scratch_->block);
     }
-    BlockBackward(*backend_, shape_, weights, kept, scratch_->block, gradients, stream);
+    BlockBackward(*backend_, shape_, weights, kept, scratch_->block, gradients, scratch_->stream);
   }
+}
+
+absl::Status StageTrainer::EndBackwardOf(Microbatch& microbatch, std::span<float> d_in) {
+  const Matrix stream = scratch_->stream;
   if (holds_ends_) {
-    EmbeddingGradient(*backend_, microbatch.tokens, stream, EndGradients::At(layout_, arena));
+    EmbeddingGradient(*backend_, microbatch.tokens, stream,
+                      EndGradients::At(layout_, microbatch.gradient->data()));
   } else if (!d_in.empty()) {
     backend_->Download(stream.values, d_in);
   }
@@ -275,7 +309,27 @@ void StageTrainer::Accumulate(MicrobatchKey key) {
   Discard(key);
 }
 
+void StageTrainer::TakePart(size_t part, std::span<const MicrobatchKey> keys,
+                            std::span<float> sums) {
+  const BackwardPart& range = parts_[part];
+  SKERRY_CHECK(std::ssize(sums) == range.size);
+  float* const sum = accumulator_->data() + range.offset;
+  for (const MicrobatchKey key : keys) {
+    const auto it = microbatches_.find(key);
+    const bool is_final = it != microbatches_.end() &&
+                          (it->second.has_gradient || (back_.key == key && back_.next > part));
+    SKERRY_CHECK(is_final, "TakePart before the backward pass is there");
+    backend_->Add(it->second.gradient->data() + range.offset, sum, range.size);
+  }
+  backend_->Download(sum, sums);
+  backend_->Fill(sum, 0, range.size);
+  backend_->Synchronize();
+  if (part + 1 < parts_.size()) return;
+  for (const MicrobatchKey key : keys) Discard(key);
+}
+
 void StageTrainer::Discard(MicrobatchKey key) {
+  if (back_.key == key) back_.key.reset();
   const auto it = microbatches_.find(key);
   if (it == microbatches_.end()) return;
   stashes_->Give(it->second.stash);

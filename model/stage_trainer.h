@@ -24,6 +24,7 @@
 #include "absl/status/statusor.h"
 #include "common/run_config.h"
 #include "kernels/backend.h"
+#include "model/backward_parts.h"
 #include "model/buffer_pool.h"
 #include "model/head.h"
 #include "model/parameter_layout.h"
@@ -47,6 +48,7 @@ struct DeviceShare {
   std::optional<GroupPart> steps;  // of the parameters: what its optimizer steps
   Backend* host = nullptr;         // which has its moments and makes its steps (StageOptimizer)
   StashParking parking = {};       // of stashes that have no room on it
+  int64_t least_part = kBackwardPartMin;  // values (BackwardParts)
   int32_t of_tensors = 1;    // devices that share every layer's tensors (model/tensor_split.h)
   BranchSum* sum = nullptr;  // over those; outlives the trainer
 };
@@ -88,6 +90,11 @@ class StageTrainer {
   // d_out, d_in [T, d]; on stage 0 d_in is empty: the rest goes into the embedding; on a device
   // that shares tensors it may be.
   absl::Status Backward(MicrobatchKey key, std::span<const float> d_out, std::span<float> d_in);
+  // The same in parts(), each called once, in their order, with no other pass in between
+  // (FailedPrecondition); only the last fills d_in.
+  absl::Status BackwardPartOf(MicrobatchKey key, size_t part, std::span<const float> d_out,
+                              std::span<float> d_in);
+  const std::vector<BackwardPart>& parts() const { return parts_; }
 
   // What those refuse before anything is done. Where devices share tensors who calls them asks
   // first, as none may begin alone; lengths of streams, some of which are empty then, only there.
@@ -98,6 +105,10 @@ class StageTrainer {
 
   // Adds the microbatch's gradient to the accumulator and ends the microbatch. Only after Backward.
   void Accumulate(MicrobatchKey key);
+  // What TakeGradients would give of a part were these accumulated too, in their order, [its size].
+  // For each part once, in their order, when its gradients are final for all of them; the last one
+  // ends the microbatches.
+  void TakePart(size_t part, std::span<const MicrobatchKey> keys, std::span<float> sums);
   // Ends the microbatch without a trace; fine if it is unknown.
   void Discard(MicrobatchKey key);
 
@@ -165,6 +176,10 @@ class StageTrainer {
   absl::Status Summed() const { return sum_ == nullptr ? absl::OkStatus() : sum_->status(); }
   std::vector<BlockStash> StashViews(FloatCarver& carver) const;
   void RunLayers(const std::vector<BlockStash>& stash);
+  absl::Status BeginBackwardOf(MicrobatchKey key, std::span<const float> d_out,
+                               std::span<float> d_in);
+  void RunLayersBack(const Microbatch& microbatch, int32_t from, int32_t down_to);
+  absl::Status EndBackwardOf(Microbatch& microbatch, std::span<float> d_in);
 
   RunConfig config_;
   ParameterLayout layout_;
@@ -181,6 +196,12 @@ class StageTrainer {
   std::unique_ptr<StashPool> stashes_;
   std::unique_ptr<BufferPool> gradients_;
   std::map<MicrobatchKey, Microbatch> microbatches_;
+  std::vector<BackwardPart> parts_;
+  // The backward pass that has begun and not ended, and the part that is next.
+  struct {
+    std::optional<MicrobatchKey> key;
+    size_t next = 0;
+  } back_;
 };
 
 }  // namespace skerry

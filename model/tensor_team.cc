@@ -48,6 +48,7 @@ absl::StatusOr<std::unique_ptr<StageTeam>> TensorTeam::Create(const RunConfig& c
       TensorSplit::Of(config, stage.first_layer, stage.last_layer, stage.holds_ends, count));
   std::unique_ptr<TensorTeam> team(new TensorTeam(std::move(split)));
   team->holds_ends_ = stage.holds_ends;
+  team->parts_ = {{stage.first_layer, 0, team->split_.whole().size()}};
   team->has_moments_ = config.inner.optimizer != InnerOptimizer::kSgd;
   std::vector<Backend*> backends;
   for (const TeamDevice& device : devices) backends.push_back(device.backend);
@@ -131,6 +132,16 @@ absl::Status TensorTeam::Backward(MicrobatchKey key, std::span<const float> d_ou
   return Together([&](size_t i) {
     return members_[i].trainer->Backward(key, d_out, i == 0 ? d_in : std::span<float>());
   });
+}
+
+absl::Status TensorTeam::BackwardPartOf(MicrobatchKey key, size_t, std::span<const float> d_out,
+                                        std::span<float> d_in) {
+  return Backward(key, d_out, d_in);
+}
+
+void TensorTeam::TakePart(size_t, std::span<const MicrobatchKey> keys, std::span<float> sums) {
+  for (const MicrobatchKey key : keys) Accumulate(key);
+  TakeGradients(sums);
 }
 
 void TensorTeam::Accumulate(MicrobatchKey key) {

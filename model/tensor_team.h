@@ -44,11 +44,15 @@ class TensorTeam final : public StageTeam {
                              std::span<const int32_t> targets, std::span<float> d_in) override;
   absl::Status Backward(MicrobatchKey key, std::span<const float> d_out,
                         std::span<float> d_in) override;
+  absl::Status BackwardPartOf(MicrobatchKey key, size_t part, std::span<const float> d_out,
+                              std::span<float> d_in) override;
+  const std::vector<BackwardPart>& parts() const override { return parts_; }
   void Accumulate(MicrobatchKey key) override;
   void Discard(MicrobatchKey key) override;
   absl::Status OptimizerStep(int64_t step, int32_t microbatches) override;
 
   void TakeGradients(std::span<float> sums) override;
+  void TakePart(size_t part, std::span<const MicrobatchKey> keys, std::span<float> sums) override;
   absl::Status OptimizerStepOn(std::span<const float> sums, int64_t step,
                                int32_t microbatches) override;
 
@@ -92,8 +96,9 @@ class TensorTeam final : public StageTeam {
 
   TensorSplit split_;
   bool holds_ends_ = false, has_moments_ = false;
-  std::vector<double> squares_;  // of all devices
-  std::vector<float> host_;      // the parameters, as HostParameters gives them out
+  std::vector<BackwardPart> parts_;  // one: of the whole stage's arrays no device has a run
+  std::vector<double> squares_;      // of all devices
+  std::vector<float> host_;          // the parameters, as HostParameters gives them out
   std::vector<Member> members_;
   std::unique_ptr<DeviceThreads> threads_;  // ends before the members do
 };

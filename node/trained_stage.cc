@@ -48,22 +48,20 @@ TrainedStage::TrainedStage(const RunConfig& config, std::vector<Device> devices,
       inputs_(static_cast<size_t>(tokens_per_microbatch_)),
       targets_(static_cast<size_t>(tokens_per_microbatch_)) {}
 
-absl::StatusOr<std::unique_ptr<StageWork>> TrainedStage::Create(const RunConfig& config,
-                                                                const StageAssignment& stage,
-                                                                bool holds_ends,
-                                                                std::unique_ptr<Backend> backend,
-                                                                std::unique_ptr<TokenSource> tokens,
-                                                                int32_t recomputed_layers) {
+absl::StatusOr<std::unique_ptr<StageWork>> TrainedStage::Create(
+    const RunConfig& config, const StageAssignment& stage, bool holds_ends,
+    std::unique_ptr<Backend> backend, std::unique_ptr<TokenSource> tokens,
+    int32_t recomputed_layers, int64_t least_part) {
   std::vector<Device> devices;
   devices.push_back({std::move(backend)});
-  return Create(config, stage, holds_ends, std::move(devices), std::move(tokens),
-                recomputed_layers);
+  return Create(config, stage, holds_ends, std::move(devices), std::move(tokens), recomputed_layers,
+                DeviceSplit::kSequences, least_part);
 }
 
 absl::StatusOr<std::unique_ptr<StageWork>> TrainedStage::Create(
     const RunConfig& config, const StageAssignment& stage, bool holds_ends,
     std::vector<Device> devices, std::unique_ptr<TokenSource> tokens, int32_t recomputed_layers,
-    DeviceSplit split) {
+    DeviceSplit split, int64_t least_part) {
   SKERRY_CHECK(!holds_ends || tokens != nullptr, "stage 0 reads tokens");
   std::unique_ptr<TrainedStage> work(
       new TrainedStage(config, std::move(devices), std::move(tokens)));
@@ -71,10 +69,11 @@ absl::StatusOr<std::unique_ptr<StageWork>> TrainedStage::Create(
   std::vector<TeamDevice> team;
   for (const Device& device : work->devices_)
     team.push_back({device.backend.get(), device.rate, device.host.get(), device.parking});
-  SKERRY_ASSIGN_OR_RETURN(work->trainer_, StageTeam::Create(config,
-                                                            {stage.first_layer, stage.last_layer,
-                                                             holds_ends, recomputed_layers, split},
-                                                            team));
+  SKERRY_ASSIGN_OR_RETURN(work->trainer_,
+                          StageTeam::Create(config,
+                                            {stage.first_layer, stage.last_layer, holds_ends,
+                                             recomputed_layers, split, least_part},
+                                            team));
   work->trainer_->RaiseRates(stage.remade);
   SKERRY_RETURN_IF_ERROR(work->StartRounds(stage));
   work->NoteHeld();
@@ -191,8 +190,21 @@ WorkResult TrainedStage::Backward(int64_t step, int32_t microbatch, const Payloa
   return Result(std::move(status), std::move(d_in));
 }
 
+WorkResult TrainedStage::RunBackwardPart(int64_t step, int32_t microbatch, const Payload& d_out,
+                                         size_t part) {
+  const bool is_last = part + 1 == trainer_->parts().size();
+  half_back_.reset();
+  if (!is_last) half_back_ = {step, microbatch};
+  Bytes d_in(holds_ends_ ? 0 : static_cast<size_t>(boundary_bytes()));
+  absl::Status status =
+      trainer_->BackwardPartOf({step, microbatch}, part, Floats(d_out), Floats(d_in));
+  if (!is_last) d_in.clear();
+  return Result(std::move(status), std::move(d_in));
+}
+
 absl::StatusOr<StageWork::Recomputed> TrainedStage::Recompute(const Payload& in,
                                                               const Payload& d_out) {
+  if (half_back_) return FailedPrecondition("a backward pass of its own is under way");
   constexpr int64_t kOfNoStep = -1;
   WorkResult out = Forward(kOfNoStep, 0, in);
   WorkResult d_in;
@@ -208,29 +220,15 @@ void TrainedStage::Accumulate(int64_t step, int32_t microbatch) {
 }
 
 void TrainedStage::Discard(int64_t step, int32_t microbatch) {
-  trainer_->Discard({step, microbatch});
+  const MicrobatchKey key{step, microbatch};
+  if (half_back_ == key) half_back_.reset();
+  trainer_->Discard(key);
 }
 
 absl::Status TrainedStage::OptimizerStep(int64_t step, int32_t microbatches) {
   SKERRY_RETURN_IF_ERROR(trainer_->OptimizerStep(step, microbatches));
   const bool ends_round = (step + 1) % config_.outer.inner_steps == 0;
   return ends_round ? trainer_->CheckEqual() : absl::OkStatus();
-}
-
-absl::Status TrainedStage::TakeGradients(std::span<float> sums) {
-  trainer_->TakeGradients(sums);
-  return absl::OkStatus();
-}
-
-absl::Status TrainedStage::OptimizerStepOn(int64_t step, int32_t microbatches,
-                                           std::span<const float> sums) {
-  SKERRY_RETURN_IF_ERROR(trainer_->OptimizerStepOn(sums, step, microbatches));
-  const bool ends_round = (step + 1) % config_.outer.inner_steps == 0;
-  return ends_round ? trainer_->CheckEqual() : absl::OkStatus();
-}
-
-Digest TrainedStage::LiveDigest() {
-  return DigestOf(std::span<const float>(trainer_->HostParameters()));
 }
 
 absl::StatusOr<Payload> TrainedStage::EncodeDelta(int64_t round) {

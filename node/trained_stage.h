@@ -43,13 +43,12 @@ class TrainedStage final : public StageWork {
   static absl::StatusOr<std::unique_ptr<StageWork>> Create(
       const RunConfig& config, const StageAssignment& stage, bool holds_ends,
       std::vector<Device> devices, std::unique_ptr<TokenSource> tokens,
-      int32_t recomputed_layers = 0, DeviceSplit split = DeviceSplit::kSequences);
-  static absl::StatusOr<std::unique_ptr<StageWork>> Create(const RunConfig& config,
-                                                           const StageAssignment& stage,
-                                                           bool holds_ends,
-                                                           std::unique_ptr<Backend> backend,
-                                                           std::unique_ptr<TokenSource> tokens,
-                                                           int32_t recomputed_layers = 0);
+      int32_t recomputed_layers = 0, DeviceSplit split = DeviceSplit::kSequences,
+      int64_t least_part = kBackwardPartMin);
+  static absl::StatusOr<std::unique_ptr<StageWork>> Create(
+      const RunConfig& config, const StageAssignment& stage, bool holds_ends,
+      std::unique_ptr<Backend> backend, std::unique_ptr<TokenSource> tokens,
+      int32_t recomputed_layers = 0, int64_t least_part = kBackwardPartMin);
 
   int64_t boundary_bytes() const override { return 4 * floats_; }
   int32_t microbatch_tokens() const override { return tokens_per_microbatch_; }
@@ -66,6 +65,11 @@ class TrainedStage final : public StageWork {
   absl::Status OptimizerStep(int64_t step, int32_t microbatches) override;
   int64_t GradientValues() const override { return parameters(); }
   absl::Status TakeGradients(std::span<float> sums) override;
+  std::vector<GradientPart> GradientParts() const override;
+  WorkResult RunBackwardPart(int64_t step, int32_t microbatch, const Payload& d_out,
+                             size_t part) override;
+  absl::Status TakePart(size_t part, int64_t step, std::span<const int32_t> microbatches,
+                        std::span<float> sums) override;
   absl::Status OptimizerStepOn(int64_t step, int32_t microbatches,
                                std::span<const float> sums) override;
   Digest LiveDigest() override;
@@ -138,6 +142,7 @@ class TrainedStage final : public StageWork {
   std::vector<Device> devices_;  // outlive the trainer
   std::unique_ptr<TokenSource> tokens_;
   std::unique_ptr<StageTeam> trainer_;
+  std::optional<MicrobatchKey> half_back_;  // whose backward pass is between two parts
   RoundClock clock_;
   OuterLaw law_;
   // Of each fragment: what it is of the stage, its cut (piece 0: rounds are not sharded), its

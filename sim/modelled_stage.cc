@@ -57,6 +57,7 @@ ModelledStage::ModelledStage(const RunConfig& config, const StageAssignment& sta
                              const ModelledThrift& thrift)
     : device_(std::move(device)), clock_(config) {
   const int32_t layers = stage.last_layer - stage.first_layer;
+  layers_ = layers;
   const double layer = LayerForwardFlops(config);
   forward_flops_ = layers * layer;
   backward_flops_ = (kBackwardPerForward + thrift.waits) * forward_flops_;

@@ -60,6 +60,14 @@ class ModelledStage final : public StageWork {
   int64_t GradientValues() const override { return 128; }
   int64_t GradientValuesStoodFor() const override { return parameters_; }
   absl::Status TakeGradients(std::span<float> sums) override;
+  // As a real one would cut it, in equal parts.
+  std::vector<GradientPart> GradientParts() const override;
+  WorkResult RunBackwardPart(int64_t step, int32_t microbatch, const Payload& d_out,
+                             size_t) override {
+    return Backward(step, microbatch, d_out);
+  }
+  absl::Status TakePart(size_t part, int64_t step, std::span<const int32_t> microbatches,
+                        std::span<float> sums) override;
   absl::Status OptimizerStepOn(int64_t step, int32_t microbatches,
                                std::span<const float> sums) override;
   Digest LiveDigest() override;
@@ -135,6 +143,7 @@ class ModelledStage final : public StageWork {
   double forward_flops_ = 0, backward_flops_ = 0, loss_flops_ = 0, optimizer_flops_ = 0;
   double host_step_s_ = 0;  // of each parameter
   int64_t parameters_ = 0;
+  int32_t layers_ = 0;
   int64_t boundary_bytes_ = 0;
   int32_t tokens_ = 0;
   RoundClock clock_;
@@ -150,11 +159,12 @@ class ModelledStage final : public StageWork {
   std::vector<std::set<int32_t>> left_over_;            // by fragment: pieces that it summed
   uint64_t base_ = 0;                                   // fingerprint of the base parameters
   uint64_t theta_ = 0;                                  // of the live ones
-  uint64_t stepped_ = 0;     // the live ones before anything was accumulated
-  uint64_t gradients_ = 0;   // of what is accumulated; the order does not matter
-  bool sums_ = false;        // of a cohort: theta_ changes with steps only
-  int64_t version_ = 0;      // completed rounds
-  int64_t first_round_ = 0;  // co2: no step is due at its boundary
+  uint64_t stepped_ = 0;      // the live ones before anything was accumulated
+  uint64_t gradients_ = 0;    // of what is accumulated; the order does not matter
+  bool sums_ = false;         // of a cohort: theta_ changes with steps only
+  std::vector<float> given_;  // by TakePart
+  int64_t version_ = 0;       // completed rounds
+  int64_t first_round_ = 0;   // co2: no step is due at its boundary
 };
 
 }  // namespace skerry

@@ -7,6 +7,7 @@
 
 #include "common/digest.h"
 #include "common/status.h"
+#include "model/backward_parts.h"
 #include "sim/modelled_stage.h"
 
 namespace skerry {
@@ -25,6 +26,32 @@ absl::Status ModelledStage::TakeGradients(std::span<float> sums) {
   std::fill(sums.begin(), sums.end(), 0.0f);
   for (size_t i = 0; i < std::min(sums.size(), sizeof gradients); ++i)
     sums[i] = static_cast<float>(gradients >> (8 * i) & 0xff);
+  return absl::OkStatus();
+}
+
+std::vector<StageWork::GradientPart> ModelledStage::GradientParts() const {
+  const int64_t most = std::clamp<int64_t>(layers_, 1, kBackwardPartsMax);
+  const int64_t count = std::clamp<int64_t>(parameters_ / kBackwardPartMin, 1, most);
+  std::vector<GradientPart> parts;
+  int64_t end = GradientValues();
+  for (int64_t left = count - 1; left >= 0; --left) {
+    const int64_t first = GradientValues() * left / count;
+    parts.push_back({first, end - first});
+    end = first;
+  }
+  return parts;
+}
+
+// The fingerprint is known from the first part on, and taken from it.
+absl::Status ModelledStage::TakePart(size_t part, int64_t step,
+                                     std::span<const int32_t> microbatches, std::span<float> sums) {
+  if (part == 0) {
+    for (const int32_t microbatch : microbatches) Accumulate(step, microbatch);
+    given_.resize(static_cast<size_t>(GradientValues()));
+    SKERRY_RETURN_IF_ERROR(TakeGradients(given_));
+  }
+  const GradientPart range = GradientParts()[part];
+  std::copy_n(given_.begin() + range.first, sums.size(), sums.begin());
   return absl::OkStatus();
 }
 

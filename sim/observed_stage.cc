@@ -83,6 +83,21 @@ WorkResult ObservedStage::Backward(int64_t step, int32_t microbatch, const Paylo
   return Outgoing(step, microbatch, stage_->Backward(step, microbatch, d_out), &d_out);
 }
 
+WorkResult ObservedStage::RunBackwardPart(int64_t step, int32_t microbatch, const Payload& d_out,
+                                          size_t part) {
+  WorkResult made = stage_->RunBackwardPart(step, microbatch, d_out, part);
+  if (part + 1 < stage_->GradientParts().size()) return made;
+  return Outgoing(step, microbatch, std::move(made), &d_out);
+}
+
+absl::Status ObservedStage::TakePart(size_t part, int64_t step,
+                                     std::span<const int32_t> microbatches, std::span<float> sums) {
+  if (part == 0 && observer_.accumulated) {
+    for (const int32_t microbatch : microbatches) observer_.accumulated(step, microbatch);
+  }
+  return stage_->TakePart(part, step, microbatches, sums);
+}
+
 void ObservedStage::Accumulate(int64_t step, int32_t microbatch) {
   stage_->Accumulate(step, microbatch);
   if (observer_.accumulated) observer_.accumulated(step, microbatch);

@@ -96,6 +96,11 @@ class ObservedStage final : public StageWork {
   int64_t GradientValues() const override { return stage_->GradientValues(); }
   int64_t GradientValuesStoodFor() const override { return stage_->GradientValuesStoodFor(); }
   absl::Status TakeGradients(std::span<float> sums) override { return stage_->TakeGradients(sums); }
+  std::vector<GradientPart> GradientParts() const override { return stage_->GradientParts(); }
+  WorkResult RunBackwardPart(int64_t step, int32_t microbatch, const Payload& d_out,
+                             size_t part) override;
+  absl::Status TakePart(size_t part, int64_t step, std::span<const int32_t> microbatches,
+                        std::span<float> sums) override;
   absl::Status OptimizerStepOn(int64_t step, int32_t microbatches,
                                std::span<const float> sums) override;
   Digest LiveDigest() override { return stage_->LiveDigest(); }

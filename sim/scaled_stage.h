@@ -67,6 +67,16 @@ class ScaledStage final : public StageWork {
   absl::Status TakeGradients(std::span<float> sums) override {
     return computes_->TakeGradients(sums);
   }
+  std::vector<GradientPart> GradientParts() const override { return computes_->GradientParts(); }
+  WorkResult RunBackwardPart(int64_t step, int32_t microbatch, const Payload& d_out,
+                             size_t part) override {
+    WorkResult made = computes_->RunBackwardPart(step, microbatch, d_out, part);
+    return part + 1 < GradientParts().size() ? made : Outgoing(std::move(made));
+  }
+  absl::Status TakePart(size_t part, int64_t step, std::span<const int32_t> microbatches,
+                        std::span<float> sums) override {
+    return computes_->TakePart(part, step, microbatches, sums);
+  }
   absl::Status OptimizerStepOn(int64_t step, int32_t microbatches,
                                std::span<const float> sums) override {
     return computes_->OptimizerStepOn(step, microbatches, sums);

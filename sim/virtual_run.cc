@@ -237,6 +237,9 @@ std::unique_ptr<Actor> VirtualRun::MakeNode(int32_t i) {
   return std::make_unique<NodeActor>(std::move(options));
 }
 
+// A tiny model's backward pass is cut between any two layers, as that of a large one.
+constexpr int64_t kLeastPart = 1;
+
 absl::StatusOr<std::unique_ptr<StageWork>> VirtualRun::Build(int32_t i, const RunConfig& config,
                                                              const StageOrder& order) {
   const VirtualNode& spec = options_.nodes[static_cast<size_t>(i)];
@@ -249,10 +252,10 @@ absl::StatusOr<std::unique_ptr<StageWork>> VirtualRun::Build(int32_t i, const Ru
   TrainedStage* trained = nullptr;
   if (options_.math == VirtualMath::kTiny) {
     const RunConfig tiny = TinyOf(config);
-    SKERRY_ASSIGN_OR_RETURN(
-        auto small,
-        TrainedStage::Create(tiny, order.stage, order.holds_ends, CreateReferenceBackend(),
-                             std::make_unique<MadeUpText>(tiny), order.recomputed_layers));
+    SKERRY_ASSIGN_OR_RETURN(auto small, TrainedStage::Create(tiny, order.stage, order.holds_ends,
+                                                             CreateReferenceBackend(),
+                                                             std::make_unique<MadeUpText>(tiny),
+                                                             order.recomputed_layers, kLeastPart));
     trained = static_cast<TrainedStage*>(small.get());
     work = std::make_unique<ScaledStage>(std::move(small), std::move(modelled));
   } else {

@@ -29,9 +29,11 @@ class GroupLane {
   virtual void MakeId() = 0;  // by one member, for all
   virtual Id id() const = 0;  // once that is done
   virtual void Meet(const Id& id, int32_t rank, int32_t size) = 0;
-  // sum ← Σ own over all members, which call it with as many values: the same bits at all of them.
+  // Of values [first, first + size): sum ← Σ own over all members, which call it for the same ones;
+  // the same bits at all of them. `sum` is made as long as `own`, others of which may be written
+  // meanwhile.
   virtual void Sum(std::shared_ptr<const std::vector<float>> own,
-                   std::shared_ptr<std::vector<float>> sum) = 0;
+                   std::shared_ptr<std::vector<float>> sum, int64_t first, int64_t size) = 0;
 
   struct Progress {
     State state = State::kUnderWay;

@@ -70,10 +70,10 @@ struct GpuLanes::Desk {
     return absl::OkStatus();
   }
 
-  absl::Status Sum(Opened& opened, const std::vector<float>& own, std::vector<float>& sum) {
+  absl::Status Sum(Opened& opened, const std::vector<float>& own, std::vector<float>& sum,
+                   int64_t begin, int64_t size) {
     if (group == nullptr) return FailedPrecondition("a sum before the members met");
     sum.resize(own.size());
-    const auto size = static_cast<int64_t>(own.size());
     const int64_t longest = std::min(kPiece, size);
     if (opened.piece == nullptr || opened.piece->size() < longest) {
       opened.piece.reset();
@@ -82,7 +82,7 @@ struct GpuLanes::Desk {
     float* const piece = opened.piece->data();
     for (int64_t first = 0; first < size; first += kPiece) {
       const int64_t values = std::min(kPiece, size - first);
-      const auto at = static_cast<size_t>(first), n = static_cast<size_t>(values);
+      const auto at = static_cast<size_t>(begin + first), n = static_cast<size_t>(values);
       opened.backend->Upload(std::span(own).subspan(at, n), piece);
       SKERRY_RETURN_IF_ERROR(group->AllReduce(piece, values));
       opened.backend->Download(piece, std::span(sum).subspan(at, n));
@@ -119,11 +119,12 @@ class GpuLanes::Lane final : public GroupLane {
     desk_->Put(
         [id, rank, size](Opened& opened, Desk& desk) { return desk.Meet(opened, id, rank, size); });
   }
-  void Sum(std::shared_ptr<const std::vector<float>> own,
-           std::shared_ptr<std::vector<float>> sum) override {
-    desk_->Put([own = std::move(own), sum = std::move(sum)](Opened& opened, Desk& desk) {
-      return desk.Sum(opened, *own, *sum);
-    });
+  void Sum(std::shared_ptr<const std::vector<float>> own, std::shared_ptr<std::vector<float>> sum,
+           int64_t first, int64_t size) override {
+    desk_->Put(
+        [own = std::move(own), sum = std::move(sum), first, size](Opened& opened, Desk& desk) {
+          return desk.Sum(opened, *own, *sum, first, size);
+        });
   }
   Progress Look() override {
     const std::lock_guard lock(desk_->mutex);

@@ -14,9 +14,13 @@ namespace {
 // A count as two values that float32 holds exactly.
 constexpr int64_t kLow = 1 << 20;
 constexpr int64_t kCountValues = 2;
-// Added to the second by who has a lane: still exact, and whoever does not know of lanes rounds it
-// away.
-constexpr float kHasLane = 0.25F;
+// Added to the second by who has a lane, to the first by who sums in parts: still exact, and
+// whoever does not know of that rounds it away.
+constexpr float kHasLane = 0.25F, kSumsInParts = 0.25F;
+
+bool IsMarked(float said) {
+  return said != std::floor(said);
+}
 
 }  // namespace
 
@@ -65,7 +69,7 @@ void Cohort::Form(Context& context, uint64_t formation) {
   const int64_t has = sum_step_ + 1;
   now_.values = std::make_shared<std::vector<float>>(members_.size() * kCountValues);
   const auto at = static_cast<size_t>(now_.ring->rank() * kCountValues);
-  (*now_.values)[at] = static_cast<float>(has / kLow);
+  (*now_.values)[at] = static_cast<float>(has / kLow) + kSumsInParts;
   (*now_.values)[at + 1] = static_cast<float>(has % kLow) + (options_.lane ? kHasLane : 0);
   now_.ring->AllGather(context, *now_.values);
 }
@@ -94,14 +98,11 @@ void Cohort::OnRingEnd(Context& context, uint64_t formation, const absl::Status&
   } else if (done == Doing::kIntroducing) {
     MeetOnLane(context, *values);
   } else if (done == Doing::kGathering) {
-    now_.sum = std::make_shared<std::vector<float>>();
-    now_.lane->Sum(own_, now_.sum);
-    doing_ = Doing::kOnLane;
-    return WaitForLane(context);
+    if (now_.part == 0 || AllHaveIt(context, *values)) return SumOnLane(context);
   } else if (done == Doing::kConfirming) {
     if (AllHaveIt(context, *values)) Keep(context.now(), own_step_, std::move(now_.sum));
-  } else {
-    Keep(context.now(), own_step_, values);
+  } else if (++now_.part == PartsOfSum()) {
+    Keep(context.now(), own_step_, std::move(now_.sum));
   }
   TryToSum(context);
   options_.summed(context);
@@ -110,11 +111,12 @@ void Cohort::OnRingEnd(Context& context, uint64_t formation, const absl::Status&
 // Which sums are there: true if all have the same. Where not, those who lack one are given it.
 bool Cohort::Agreed(Context& context, const std::vector<float>& said) {
   std::vector<int64_t> has;
-  all_have_lanes_ = true;
+  all_have_lanes_ = now_.in_parts = true;
   for (size_t r = 0; r < members_.size(); ++r) {
-    const float low = said[kCountValues * r + 1];
-    has.push_back(std::llround(said[kCountValues * r]) * kLow + std::llround(low));
-    all_have_lanes_ = all_have_lanes_ && low != std::floor(low);
+    const float high = said[kCountValues * r], low = said[kCountValues * r + 1];
+    has.push_back(std::llround(high) * kLow + std::llround(low));
+    all_have_lanes_ = all_have_lanes_ && IsMarked(low);
+    now_.in_parts = now_.in_parts && IsMarked(high);
   }
   const auto first = std::max_element(has.begin(), has.end());
   most_ = *first;
@@ -148,10 +150,19 @@ void Cohort::Keep(Instant now, int64_t step, std::shared_ptr<std::vector<float>>
   sum_ = {static_cast<int32_t>(std::lround(values->back())), std::move(values)};
   times_.summing += now - given_;
   own_.reset();
+  now_.part = 0;
+}
+
+void Cohort::SetWork(StageWork* work) {
+  work_ = work;
+  if (work != nullptr) parts_ = work->GradientParts();
 }
 
 void Cohort::Contribute(Context& context, int64_t step, int32_t microbatches) {
-  if (step == last_.step) return;
+  if (step == last_.step) {
+    if (std::exchange(last_.is_early, false)) last_.since = context.now();
+    return;
+  }
   SKERRY_CHECK(work_ != nullptr && step > last_.step && last_.is_over);
   last_ = {step, microbatches, context.now(), false};
   if (options_.overlap_steps == 0) Give(context);
@@ -171,51 +182,116 @@ const Cohort::Sum* Cohort::Take(Context& context) {
   return &sum_;
 }
 
-void Cohort::Give(Context& context) {
-  SKERRY_CHECK(own_ == nullptr && take_job_ == 0);
+bool Cohort::MayGiveParts() const {
+  return work_ != nullptr && parts_.size() > 1 && options_.overlap_steps == 0 && !IsAlone() &&
+         has_agreed_ && now_.in_parts && last_.is_over && own_ == nullptr && taking_.empty();
+}
+
+void Cohort::BeginToGive(Instant now) {
+  SKERRY_CHECK(own_ == nullptr && taking_.empty());
   own_step_ = last_.step;
-  given_ = context.now();
-  taken_ = std::make_shared<std::vector<float>>();
-  take_status_ = std::make_shared<absl::Status>();
-  take_job_ = options_.submit(
-      context,
-      {"take gradients", work_->Cost(WorkKind::kAccumulate),
-       [work = work_, into = taken_, status = take_status_, microbatches = last_.microbatches] {
-         into->resize(static_cast<size_t>(work->GradientValues()) + 1);
-         *status = work->TakeGradients(std::span(*into).first(into->size() - 1));
-         into->back() = static_cast<float>(microbatches);
-       }});
+  given_ = now;
+  own_ = std::make_shared<std::vector<float>>();
+  own_parts_ = 0;
+}
+
+void Cohort::Give(Context& context) {
+  BeginToGive(context.now());
+  SubmitTaking(context, parts_.size(), 1,
+               [work = work_, microbatches = last_.microbatches](std::vector<float>& into) {
+                 into.resize(static_cast<size_t>(work->GradientValues()) + 1);
+                 into.back() = static_cast<float>(microbatches);
+                 return work->TakeGradients(std::span(into).first(into.size() - 1));
+               });
+}
+
+void Cohort::GivePart(Context& context, const GradientsMade& made) {
+  if (made.part == 0) {
+    SKERRY_CHECK(MayGiveParts() && made.step > last_.step);
+    last_ = {made.step, made.accumulated, context.now(), false, true};
+    BeginToGive(context.now());
+  }
+  const auto range = parts_[made.part];
+  SubmitTaking(context, made.part + 1, 1.0 / static_cast<double>(parts_.size()),
+               [work = work_, made, range](std::vector<float>& into) {
+                 into.resize(static_cast<size_t>(work->GradientValues()) + 1);
+                 into.back() = static_cast<float>(made.accumulated);
+                 const auto values = std::span(into).subspan(static_cast<size_t>(range.first),
+                                                             static_cast<size_t>(range.size));
+                 return work->TakePart(made.part, made.step, made.microbatches, values);
+               });
+}
+
+// `share` of all that is to be taken.
+void Cohort::SubmitTaking(Context& context, size_t parts, double share,
+                          std::function<absl::Status(std::vector<float>&)> take) {
+  Taking taking{0, parts, own_, std::make_shared<absl::Status>()};
+  const double cost_s = work_->Cost(WorkKind::kAccumulate).seconds();
+  taking.job = options_.submit(context, {"take gradients", Duration::Seconds(cost_s * share),
+                                         [take = std::move(take), into = taking.into,
+                                          status = taking.status] { *status = take(*into); }});
+  taking_.push_back(std::move(taking));
+}
+
+bool Cohort::OnTaken(Context& context, JobId job) {
+  if (taking_.empty() || taking_.front().job != job) return false;
+  const Taking done = std::move(taking_.front());
+  taking_.erase(taking_.begin());
+  if (!done.status->ok()) {
+    options_.failed(context, *done.status);
+    return true;
+  }
+  // A new formation may have had the sum of it already.
+  if (own_ == done.into) own_parts_ = done.parts;
+  TryToSum(context);
+  return true;
+}
+
+bool Cohort::HasGiven(size_t part) const {
+  return own_ != nullptr && own_parts_ >= (now_.in_parts ? part + 1 : parts_.size());
+}
+
+// The microbatches go with the first part, which ends where they stand.
+StageWork::GradientPart Cohort::RangeOf(size_t part) const {
+  if (!now_.in_parts) return {0, std::ssize(*own_)};
+  StageWork::GradientPart range = parts_[part];
+  if (part == 0) ++range.size;
+  return range;
 }
 
 void Cohort::TryToSum(Context& context) {
-  if (!own_ || !has_agreed_ || doing_ != Doing::kNothing || broken_) return;
-  if (IsAlone()) return Keep(context.now(), own_step_, std::exchange(own_, nullptr));
-  if (now_.lane) return GatherOnRing(context, Doing::kGathering, 0);
+  if (own_ == nullptr || !has_agreed_ || doing_ != Doing::kNothing || broken_) return;
+  if (IsAlone()) {
+    if (own_parts_ == parts_.size()) Keep(context.now(), own_step_, std::exchange(own_, nullptr));
+    return;
+  }
+  if (now_.lane && now_.part == PartsOfSum())
+    return GatherOnRing(context, Doing::kConfirming, now_.last_came ? 1 : 0);
+  if (!HasGiven(now_.part)) return;
+  if (now_.part == 0) now_.sum = std::make_shared<std::vector<float>>();
+  if (now_.lane)
+    return GatherOnRing(context, Doing::kGathering, now_.part > 0 && now_.last_came ? 1 : 0);
   doing_ = Doing::kCopying;
-  now_.values = std::make_shared<std::vector<float>>();
-  copy_job_ = options_.submit(context, {"copy gradients", work_->Cost(WorkKind::kAccumulate),
-                                        [from = own_, to = now_.values] { *to = *from; }});
+  const auto range = RangeOf(now_.part);
+  const double cost_s = work_->Cost(WorkKind::kAccumulate).seconds() *
+                        static_cast<double>(range.size) / static_cast<double>(own_->size());
+  copy_job_ = options_.submit(
+      context, {"copy gradients", Duration::Seconds(cost_s), [from = own_, to = now_.sum, range] {
+                  to->resize(from->size());
+                  std::copy_n(from->begin() + range.first, range.size, to->begin() + range.first);
+                }});
 }
 
 bool Cohort::OnJobDone(Context& context, JobId job) {
-  if (job == take_job_ && job != 0) {
-    take_job_ = 0;
-    if (!take_status_->ok()) {
-      options_.failed(context, *take_status_);
-      return true;
-    }
-    // A new formation may have had the sum of it already.
-    if (sum_step_ < own_step_) own_ = taken_;
-    taken_.reset();
-    TryToSum(context);
-    return true;
-  }
+  if (OnTaken(context, job)) return true;
   if (job == copy_job_ && job != 0) {
     copy_job_ = 0;
     if (doing_ != Doing::kCopying) return true;
     doing_ = Doing::kSumming;
+    const auto range = RangeOf(now_.part);
     now_.ring->SetStandsFor(StandsFor());
-    now_.ring->AllReduce(context, *now_.values);
+    now_.ring->AllReduce(context, std::span(*now_.sum).subspan(static_cast<size_t>(range.first),
+                                                               static_cast<size_t>(range.size)));
     return true;
   }
   if (now_.ring && now_.ring->OnJobDone(context, job)) return true;
@@ -251,7 +327,7 @@ void Cohort::DeviceWasBusy(Instant now) {
 }
 
 std::string Cohort::WaitingFor() const {
-  if (last_.is_over) return "";
+  if (last_.is_over || last_.is_early) return "";
   return broken_ ? "a plan: " + broken_->why : "gradients of its cohort";
 }
 

@@ -12,11 +12,15 @@
 // the rest sum anew. A ring that ends without a new plan is the coordinator's to mend: it hears who
 // is blamed, at every heartbeat until a plan leaves that one out.
 //
+// A sum goes in parts where all members of a formation know how to (StageWork::GradientParts): each
+// begins as soon as all have given it, the first while their last backward pass still runs. It
+// counts when its last part has ended, so all of the above holds.
+//
 // Where every member of a formation has a faster lane (group_lane.h) sums go over that; the ring
 // stays, for all that is decided. A sum over the lane begins when all have given their parts, so
 // that nobody waits in it for one who still computes, and counts when all have it: each says so on
-// the ring, which again ends for nobody before all have begun to. Where one has not, all sum over
-// the ring, from then on.
+// the ring, which again ends for nobody before all have begun to: with the next part, or at the
+// end. Where one has not, all sum over the ring, from then on.
 //
 // A cohort of one goes the same way without a ring.
 #pragma once
@@ -61,12 +65,15 @@ class Cohort {
 
   // Before its work is there, too: whoever begins earlier waits.
   void OnPlan(Context& context, const PipelinePlan& plan);
-  void SetWork(StageWork* work) { work_ = work; }
+  void SetWork(StageWork* work);
   void Leave(Context& context);  // for good
 
   // This node has accumulated its part of the step, of so many microbatches. In the order of steps;
   // to say it again is nothing.
   void Contribute(Context& context, int64_t step, int32_t microbatches);
+  // The same in parts, before the step is over here, where it may now: all of them, in their order.
+  bool MayGiveParts() const;
+  void GivePart(Context& context, const GradientsMade& made);
   struct Sum {
     int32_t microbatches = 0;
     std::shared_ptr<std::vector<float>> values;  // and the microbatches, last
@@ -112,24 +119,41 @@ class Cohort {
     uint64_t formation = 0;
     std::unique_ptr<TransportRing> ring;
     std::shared_ptr<std::vector<float>> values;  // of its operation
+    std::shared_ptr<std::vector<float>> sum;     // its parts, as they come
+    size_t part = 0;                             // of it, that is next
+    bool in_parts = false;                       // all know how to
     std::unique_ptr<GroupLane> lane;             // nullptr: not used
-    std::shared_ptr<std::vector<float>> sum;     // of the lane
     bool has_summed = false;                     // over the lane
+    bool last_came = false;                      // over the lane: the part before
+  };
+  struct Taking {
+    JobId job = 0;
+    size_t parts = 0;  // that are there when it is done
+    std::shared_ptr<std::vector<float>> into;
+    std::shared_ptr<absl::Status> status;
   };
 
   void Form(Context& context, uint64_t formation);
   void NoteSilent(Instant now, const TransportRing& ring) const;
   void OnRingEnd(Context& context, uint64_t formation, const absl::Status& status);
   bool Agreed(Context& context, const std::vector<float>& has);
+  void BeginToGive(Instant now);
   void Give(Context& context);
+  void SubmitTaking(Context& context, size_t parts, double share,
+                    std::function<absl::Status(std::vector<float>&)> take);
+  bool OnTaken(Context& context, JobId job);
   void Keep(Instant now, int64_t step, std::shared_ptr<std::vector<float>> values);
   void TryToSum(Context& context);
+  size_t PartsOfSum() const { return now_.in_parts ? parts_.size() : 1; }
+  bool HasGiven(size_t part) const;
+  StageWork::GradientPart RangeOf(size_t part) const;
   double StandsFor() const;
   bool IsAlone() const { return members_.size() < 2; }
 
   // cohort_lane.cc
   void Introduce(Context& context);
   void MeetOnLane(Context& context, const std::vector<float>& introduced);
+  void SumOnLane(Context& context);
   void WaitForLane(Context& context);
   void LookAtLane(Context& context);
   bool AllHaveIt(Context& context, const std::vector<float>& confirmed);
@@ -154,14 +178,16 @@ class Cohort {
     int64_t step = -1;
     int32_t microbatches = 0;
     Instant since;
-    bool is_over = true;  // what it steps on is taken
+    bool is_over = true;    // what it steps on is taken
+    bool is_early = false;  // it is being given in parts, and not accumulated yet
   } last_;
-  int64_t own_step_ = -1;  // given
-  Instant given_;
-  std::shared_ptr<std::vector<float>> own_;  // nullptr: on its way, or summed
-  std::shared_ptr<std::vector<float>> taken_;
-  std::shared_ptr<absl::Status> take_status_;
-  JobId take_job_ = 0, copy_job_ = 0;
+  std::vector<StageWork::GradientPart> parts_;  // of the work's
+  int64_t own_step_ = -1;                       // given, or being given
+  Instant given_;                               // since when
+  std::shared_ptr<std::vector<float>> own_;     // nullptr: summed
+  size_t own_parts_ = 0;                        // of own_, that are there
+  std::vector<Taking> taking_;                  // in their order
+  JobId copy_job_ = 0;
   int64_t sum_step_ = -1;  // of the last sum that is here
   Sum sum_;
   Sum nothing_;

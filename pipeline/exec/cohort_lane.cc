@@ -44,6 +44,13 @@ void Cohort::MeetOnLane(Context& context, const std::vector<float>& introduced) 
   now_.lane->Meet(id, now_.ring->rank(), now_.ring->size());
 }
 
+void Cohort::SumOnLane(Context& context) {
+  const auto range = RangeOf(now_.part);
+  now_.lane->Sum(own_, now_.sum, range.first, range.size);
+  doing_ = Doing::kOnLane;
+  WaitForLane(context);
+}
+
 void Cohort::WaitForLane(Context& context) {
   lane_moved_ = context.now();
   lane_progress_ = now_.lane->Look().moved;
@@ -61,7 +68,12 @@ void Cohort::LookAtLane(Context& context) {
     return;
   }
   const bool is_done = progress.state == GroupLane::State::kDone;
-  if (doing_ == Doing::kOnLane) return GatherOnRing(context, Doing::kConfirming, is_done ? 1 : 0);
+  if (doing_ == Doing::kOnLane) {
+    doing_ = Doing::kNothing;
+    ++now_.part;
+    now_.last_came = is_done;
+    return TryToSum(context);
+  }
   now_.values = std::make_shared<std::vector<float>>(1, is_done ? 1 : 0);
   const GroupLane::Id id = is_done ? now_.lane->id() : GroupLane::Id();
   now_.values->insert(now_.values->end(), id.begin(), id.end());
@@ -89,7 +101,7 @@ bool Cohort::AllHaveIt(Context& context, const std::vector<float>& confirmed) {
   if (options_.way)
     options_.way(context, "messages", own ? "another member's lane failed" : now_.lane->Words());
   now_.lane.reset();
-  now_.sum.reset();
+  now_.part = 0;
   return false;
 }
 

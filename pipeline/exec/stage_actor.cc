@@ -252,11 +252,16 @@ void StageActor::Run(Context& context, Key key, Visit& visit) {
   }
   const Instant ready = visit.task == Task::kStart ? context.now() : visit.ready;
   running_ = {0, key, visit.task, visit.attempt, ready, context.now(), result};
+  if (EndsStep(key, visit)) {
+    running_.parts = PartsOf(key, input, send_as, result);
+    job = running_.parts(0);
+  }
   running_.job = options_.submit(context, std::move(job));
 }
 
 bool StageActor::OnJobDone(Context& context, JobId job) {
   if (running_.job == 0 || job != running_.job) return false;
+  if (RunNextPart(context)) return true;
   const Running done = std::exchange(running_, Running{});
   if (!done.result->status.ok()) {
     options_.failed(context, done.result->status);
@@ -266,6 +271,7 @@ bool StageActor::OnJobDone(Context& context, JobId job) {
   // Voided or restarted meanwhile: what was computed belongs to nobody.
   if (it == visits_.end() || it->second.state != State::kRunning ||
       it->second.attempt != done.attempt) {
+    CloseStepIfOver(context);
     return true;
   }
   NoteSizes(done, it->second);
@@ -338,7 +344,7 @@ void StageActor::AccumulateReady(Context& context) {
                     [work, key] { work->Accumulate(key.first, key.second); }});
     tokens_ += work->microbatch_tokens();
     counted_.insert(key);
-    ++(step_open_ ? accumulated_ : carried_);
+    ++(step_open_ && running_.given.empty() ? accumulated_ : carried_);
   };
   while (!pending_.empty()) {
     const Key key{step_, *pending_.begin()};
@@ -364,7 +370,7 @@ void StageActor::AccumulateReady(Context& context) {
 }
 
 void StageActor::CloseStepIfOver(Context& context) {
-  if (!step_open_ || !pending_.empty()) return;
+  if (!step_open_ || !pending_.empty() || !running_.given.empty()) return;
   step_open_ = false;
   tracer_.Close(context.now());
   if (losses_.empty()) return;

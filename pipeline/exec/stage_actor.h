@@ -17,6 +17,10 @@
 //   kAway       forward done and sent on, its gradient has not come back
 //   kDone       gradient computed, waits for its turn to be accumulated
 //
+// In a cohort the last backward pass of a step runs in parts (StageWork::GradientParts), and gives
+// each away when it is made, so that its sum over the members is under way while the pass goes on.
+// From the first part given, all microbatches of the step count, whatever becomes of attempts.
+//
 // Who is late is led around (docs/PROTOCOL.md, "Late"; stage_actor_late.cc): the stage-0 node of a
 // microbatch is the authority of its attempts, hears from the others of the path where it hangs,
 // and takes another path; a node that it has led a microbatch around never sees that one again.
@@ -72,6 +76,10 @@ class StageActor {
     std::function<void(Context&, const absl::Status&)> failed;  // the device could not do its work
     // How large what passed was, of eight steps; may be empty.
     std::function<void(Context&, BoundarySizes)> sizes;
+    // Whether the open step's gradients may be given away in parts; and that a part is there to be
+    // given (StageWork::TakePart), of so many microbatches in all. Empty: they are not.
+    std::function<bool()> gives = {};
+    std::function<void(Context&, const GradientsMade&)> give = {};
     // Stage 0: a Detour or a VoidList that the coordinator is to pass on too; may be empty.
     std::function<void(Context&, const Message&)> pass_on;
   };
@@ -148,6 +156,9 @@ class StageActor {
     int32_t attempt = 0;
     Instant ready, start;
     std::shared_ptr<WorkResult> result;
+    std::function<Job(size_t part)> parts = {};  // of a pass in parts
+    size_t part = 0;
+    std::vector<int32_t> given = {};  // what its parts are of; empty: it gives nothing away
   };
 
   bool IsOwn(const Visit& visit) const;
@@ -186,6 +197,14 @@ class StageActor {
   bool IsNext(Key key) const;
   bool MayTakeGradient(Key key, const Visit& visit) const;
   void Run(Context& context, Key key, Visit& visit);
+  // stage_actor_parts.cc
+  bool EndsStep(Key key, const Visit& visit) const;
+  std::function<Job(size_t part)> PartsOf(Key key, const PassInput& input, DeltaCodec send_as,
+                                          const std::shared_ptr<WorkResult>& result) const;
+  bool RunNextPart(Context& context);
+  void GiveFrom(Key key);
+  bool IsGivenAway(Key key) const { return !running_.given.empty() && running_.key == key; }
+  void Discard(Context& context, Key key) const;
 
   Options options_;
   PipelinePlan plan_;

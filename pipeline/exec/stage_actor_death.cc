@@ -119,8 +119,7 @@ void StageActor::SayEnded(Context& context, const NodeId& node,
 }
 
 void StageActor::Drop(Context& context, Key key) {
-  StageWork* work = options_.work;
-  context.Submit({"discard", Duration(), [work, key] { work->Discard(key.first, key.second); }});
+  Discard(context, key);
   visits_.erase(key);
 }
 
@@ -133,8 +132,7 @@ void StageActor::Restart(Context& context, Key key, Visit& visit) {
                       MicrobatchVoid{key.first, key.second, visit.attempt, plan_.version});
       }
     }
-    StageWork* work = options_.work;
-    context.Submit({"discard", Duration(), [work, key] { work->Discard(key.first, key.second); }});
+    Discard(context, key);
   }
   if (avoidance_) avoidance_->OnGivenUp(key);
   Disturb();
@@ -153,7 +151,7 @@ void StageActor::OnPlan(Context& context, const PipelinePlan& plan) {
   VoidPast(context, before);
   std::vector<Key> orphans;
   for (auto& [key, visit] : visits_) {
-    if (visit.path.empty() || visit.state == State::kDone) continue;
+    if (visit.path.empty() || visit.state == State::kDone || IsGivenAway(key)) continue;
     const int64_t step = key.first;
     if (IsOwn(visit)) {
       const bool broken = std::any_of(visit.path.begin(), visit.path.end(), [&](const Slot& slot) {

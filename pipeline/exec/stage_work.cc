@@ -44,33 +44,45 @@ bool IsBoundary(const StageWork& work, const PassInput& input) {
 
 WorkResult RunPass(const StageWork& work, const PassInput& input, DeltaCodec send_as,
                    const std::function<WorkResult(const Payload&)>& pass) {
-  WorkResult refused;
-  refused.is_refused = true;
+  WorkResult opened = OpenPass(work, input);
+  if (opened.is_refused) return opened;
+  return ClosePass(work, opened, pass(opened.values), send_as);
+}
+
+WorkResult OpenPass(const StageWork& work, const PassInput& input) {
+  WorkResult opened;
+  opened.is_refused = true;
   Payload values = input.values;
   if (input.codec != DeltaCodec::kNone) {
     absl::StatusOr<Payload> decoded = work.DecodeBoundary(input.codec, values);
-    if (!decoded.ok()) return refused;
+    if (!decoded.ok()) return opened;
     values = *std::move(decoded);
   }
-  refused.log2_came = work.SizeOfValues(values);
-  if (refused.log2_came > kBoundaryLog2Max) return refused;
-  WorkResult result = pass(values);
-  if (!result.status.ok()) return result;
-  result.log2_came = refused.log2_came;
-  result.log2_made = work.SizeOfValues(result.values);
-  if (result.log2_made && !std::isfinite(*result.log2_made)) {
-    result.status = FailedPrecondition(
+  opened.log2_came = work.SizeOfValues(values);
+  if (opened.log2_came > kBoundaryLog2Max) return opened;
+  opened.values = std::move(values);
+  opened.is_refused = false;
+  return opened;
+}
+
+WorkResult ClosePass(const StageWork& work, const WorkResult& opened, WorkResult made,
+                     DeltaCodec send_as) {
+  if (!made.status.ok()) return made;
+  made.log2_came = opened.log2_came;
+  made.log2_made = work.SizeOfValues(made.values);
+  if (made.log2_made && !std::isfinite(*made.log2_made)) {
+    made.status = FailedPrecondition(
         "what this stage makes of finite values is not finite: training has diverged; a lower "
         "learning rate or a longer warmup helps");
-    return result;
+    return made;
   }
-  if (send_as == DeltaCodec::kNone) return result;
+  if (send_as == DeltaCodec::kNone) return made;
   // What cannot be encoded is beyond its codec's range, and travels as it is.
-  absl::StatusOr<Payload> encoded = work.EncodeBoundary(send_as, result.values);
-  if (!encoded.ok()) return result;
-  result.values = *std::move(encoded);
-  result.codec = send_as;
-  return result;
+  absl::StatusOr<Payload> encoded = work.EncodeBoundary(send_as, made.values);
+  if (!encoded.ok()) return made;
+  made.values = *std::move(encoded);
+  made.codec = send_as;
+  return made;
 }
 
 }  // namespace skerry

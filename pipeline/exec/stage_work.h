@@ -100,6 +100,25 @@ class StageWork {
   virtual absl::Status OptimizerStepOn(int64_t, int32_t, std::span<const float>) {
     return FailedPrecondition("this stage does not step on the gradients of others");
   }
+  // A backward pass in parts, so that the first gradients are on their way while it runs: which of
+  // the values each part makes final. They share out all; the same at all replicas. Any thread.
+  struct GradientPart {
+    int64_t first = 0, size = 0;
+  };
+  virtual std::vector<GradientPart> GradientParts() const { return {{0, GradientValues()}}; }
+  // Backward, up to where that part is final. One after the other, no other pass in between; only
+  // the last has a result to send.
+  virtual WorkResult RunBackwardPart(int64_t step, int32_t microbatch, const Payload& d_out,
+                                     size_t /*part*/) {
+    return Backward(step, microbatch, d_out);
+  }
+  // What TakeGradients would give of that part were these accumulated too, in their order. Of each
+  // part once; the last one ends the microbatches.
+  virtual absl::Status TakePart(size_t /*part*/, int64_t step,
+                                std::span<const int32_t> microbatches, std::span<float> sums) {
+    for (const int32_t microbatch : microbatches) Accumulate(step, microbatch);
+    return TakeGradients(sums);
+  }
   // Of the live parameters: equal at all members between two steps.
   virtual Digest LiveDigest() { return {}; }
 
@@ -239,6 +258,14 @@ class StageWork {
   }
 };
 
+// A part of a step's gradients that is there to be taken (StageWork::TakePart).
+struct GradientsMade {
+  int64_t step = 0;
+  size_t part = 0;
+  int32_t accumulated = 0;            // microbatches in the sum
+  std::vector<int32_t> microbatches;  // of those what is not accumulated yet
+};
+
 struct PassInput {
   Payload values;
   DeltaCodec codec = DeltaCodec::kNone;  // what `values` is encoded as
@@ -253,5 +280,10 @@ bool IsBoundary(const StageWork& work, const PassInput& input);
 // not finite, it is this stage that has diverged: FailedPrecondition.
 WorkResult RunPass(const StageWork& work, const PassInput& input, DeltaCodec send_as,
                    const std::function<WorkResult(const Payload&)>& pass);
+// Its two ends, for one that is made in parts: what came, decoded and measured, or is_refused; and
+// what was made of that.
+WorkResult OpenPass(const StageWork& work, const PassInput& input);
+WorkResult ClosePass(const StageWork& work, const WorkResult& opened, WorkResult made,
+                     DeltaCodec send_as);
 
 }  // namespace skerry

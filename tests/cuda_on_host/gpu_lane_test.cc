@@ -48,7 +48,7 @@ struct Members {
       sums.push_back(std::make_shared<Values>());
     }
   }
-  void Sum(size_t r) { lanes[r]->Sum(own[r], sums[r]); }
+  void Sum(size_t r) { lanes[r]->Sum(own[r], sums[r], 0, std::ssize(*own[r])); }
 };
 
 }  // namespace

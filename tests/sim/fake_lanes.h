@@ -48,18 +48,19 @@ class FakeLanes {
       meeting_->size = size;
       rank_ = rank;
     }
-    void Sum(std::shared_ptr<const std::vector<float>> own,
-             std::shared_ptr<std::vector<float>> sum) override {
+    void Sum(std::shared_ptr<const std::vector<float>> own, std::shared_ptr<std::vector<float>> sum,
+             int64_t first, int64_t size) override {
       looks_ = 0;
       auto& asked = meeting_->asked[++sums_];
+      sum->resize(own->size());
       asked[rank_] = {std::move(own), std::move(sum)};
       if (static_cast<int32_t>(asked.size()) < meeting_->size) return;
       ++all_->sums;
-      std::vector<float> total(asked.begin()->second.own->size());
-      for (const auto& [rank, ask] : asked) {
-        for (size_t i = 0; i < total.size(); ++i) total[i] += (*ask.own)[i];
+      for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(first + size); ++i) {
+        float total = 0;
+        for (const auto& [rank, ask] : asked) total += (*ask.own)[i];
+        for (const auto& [rank, ask] : asked) (*ask.sum)[i] = total;
       }
-      for (auto& [rank, ask] : asked) *ask.sum = total;
       asked.clear();
       meeting_->asked[sums_];
     }
