@@ -184,7 +184,7 @@ const Cohort::Sum* Cohort::Take(Context& context) {
 
 bool Cohort::MayGiveParts() const {
   return work_ != nullptr && parts_.size() > 1 && options_.overlap_steps == 0 && !IsAlone() &&
-         has_agreed_ && now_.in_parts && last_.is_over && own_ == nullptr && taking_.empty();
+         has_agreed_ && SumsInParts() && last_.is_over && own_ == nullptr && taking_.empty();
 }
 
 void Cohort::BeginToGive(Instant now) {
@@ -247,13 +247,18 @@ bool Cohort::OnTaken(Context& context, JobId job) {
   return true;
 }
 
+// The same at all members: they give up a lane at the same moment of the formation.
+bool Cohort::SumsInParts() const {
+  return now_.in_parts && (members_.size() == 2 || now_.lane != nullptr);
+}
+
 bool Cohort::HasGiven(size_t part) const {
-  return own_ != nullptr && own_parts_ >= (now_.in_parts ? part + 1 : parts_.size());
+  return own_ != nullptr && own_parts_ >= (SumsInParts() ? part + 1 : parts_.size());
 }
 
 // The microbatches go with the first part, which ends where they stand.
 StageWork::GradientPart Cohort::RangeOf(size_t part) const {
-  if (!now_.in_parts) return {0, std::ssize(*own_)};
+  if (!SumsInParts()) return {0, std::ssize(*own_)};
   StageWork::GradientPart range = parts_[part];
   if (part == 0) ++range.size;
   return range;

@@ -12,9 +12,10 @@
 // the rest sum anew. A ring that ends without a new plan is the coordinator's to mend: it hears who
 // is blamed, at every heartbeat until a plan leaves that one out.
 //
-// A sum goes in parts where all members of a formation know how to (StageWork::GradientParts): each
-// begins as soon as all have given it, the first while their last backward pass still runs. It
-// counts when its last part has ended, so all of the above holds.
+// Between two members, and over lanes, a sum goes in parts (StageWork::GradientParts) where all
+// know how to: each begins as soon as all have given it, the first while their last backward pass
+// still runs. It counts when its last part has ended, so all of the above holds. In a longer ring
+// the jobs of each of its steps wait behind that pass, and parts would cost more than they hide.
 //
 // Where every member of a formation has a faster lane (group_lane.h) sums go over that; the ring
 // stays, for all that is decided. A sum over the lane begins when all have given their parts, so
@@ -144,7 +145,8 @@ class Cohort {
   bool OnTaken(Context& context, JobId job);
   void Keep(Instant now, int64_t step, std::shared_ptr<std::vector<float>> values);
   void TryToSum(Context& context);
-  size_t PartsOfSum() const { return now_.in_parts ? parts_.size() : 1; }
+  bool SumsInParts() const;
+  size_t PartsOfSum() const { return SumsInParts() ? parts_.size() : 1; }
   bool HasGiven(size_t part) const;
   StageWork::GradientPart RangeOf(size_t part) const;
   double StandsFor() const;

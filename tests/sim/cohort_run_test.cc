@@ -124,7 +124,12 @@ TEST_CASE("Cohorts: with overlap sums are made behind the next step", "[sim][coh
   CHECK(waits.sums.sums % steps == 0);
   CHECK(waits.sums.sums > 0);
   CHECK(hides.sums.sums == waits.sums.sums / steps * (steps - 1));
-  CHECK(waits.sums.HiddenFraction() < 0.1);
+  // The tiny model is cut between any two layers, the modelled one is too small to be cut.
+  if (math == VirtualMath::kTiny) {
+    CHECK(waits.sums.HiddenFraction() > 0.4);
+  } else {
+    CHECK(waits.sums.HiddenFraction() < 0.1);
+  }
   CHECK(hides.sums.HiddenFraction() > 0.5);
   CHECK(hides.training_s < waits.training_s);
   CHECK(hides.rounds == waits.rounds);
@@ -246,6 +251,7 @@ TEST_CASE("Cohorts: sums go over lanes where all members have one", "[sim][cohor
   CHECK(lanes->sums > 0);
   // Of each member's sums a cohort makes one.
   CHECK(fast.sums.sums >= 2 * lanes->sums);
+  CHECK(fast.sums.HiddenFraction() > 0.5);  // in parts, or behind the next step
   CHECK(fast.sums.sums <= kNodesOfSite * lanes->sums);
   CHECK(with < without / 10);
   CHECK(fast.loss_last == Approx(plain.loss_last).epsilon(1e-3));

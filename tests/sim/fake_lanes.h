@@ -15,11 +15,11 @@ namespace skerry::testing {
 
 class FakeLanes {
  public:
-  // What goes wrong, from this sum of a meeting on; the first is 0.
+  // What goes wrong, from this part of a sum of a meeting on; the first is 0.
   enum class Fault { kNone, kNoId, kFailsAtOne, kNeverEndsAtOne, kFailsAtAll };
   explicit FakeLanes(Fault fault = Fault::kNone, int64_t from = 0) : fault_(fault), from_(from) {}
 
-  int64_t sums = 0;  // that any meeting has made
+  int64_t sums = 0;  // that any meeting has begun; each may be of several parts
   std::unique_ptr<GroupLane> Make() { return std::make_unique<End>(this); }
 
  private:
@@ -55,7 +55,7 @@ class FakeLanes {
       sum->resize(own->size());
       asked[rank_] = {std::move(own), std::move(sum)};
       if (static_cast<int32_t>(asked.size()) < meeting_->size) return;
-      ++all_->sums;
+      if (first + size == std::ssize(*asked.begin()->second.own)) ++all_->sums;
       for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(first + size); ++i) {
         float total = 0;
         for (const auto& [rank, ask] : asked) total += (*ask.own)[i];

@@ -30,7 +30,28 @@ class CountingWork final : public StageWork {
     counted.emplace_back(step, m);
     kept.erase({step, m});
   }
-  void Discard(int64_t step, int32_t m) override { kept.erase({step, m}); }
+  void Discard(int64_t step, int32_t m) override {
+    discarded += static_cast<int>(kept.erase({step, m}));
+  }
+  std::vector<GradientPart> GradientParts() const override {
+    return std::vector<GradientPart>(parts);
+  }
+  WorkResult RunBackwardPart(int64_t step, int32_t m, const Payload&, size_t) override {
+    return Keep(step, m);
+  }
+  absl::Status TakePart(size_t part, int64_t step, std::span<const int32_t> microbatches,
+                        std::span<float>) override {
+    if (part + 1 == parts) {
+      for (const int32_t m : microbatches) Accumulate(step, m);
+    }
+    return absl::OkStatus();
+  }
+  // Too large where it begins so.
+  static constexpr uint8_t kTooLarge = 255;
+  std::optional<float> SizeOfValues(const Payload& values) const override {
+    if (values && View(values)[0] == kTooLarge) return 1000.0f;
+    return std::nullopt;
+  }
   absl::Status OptimizerStep(int64_t, int32_t) override { return absl::OkStatus(); }
   absl::StatusOr<Payload> EncodeDelta(int64_t) override { return Payload(); }
   absl::Status ApplyRound(int64_t, const std::vector<Accepted>&) override {
@@ -47,6 +68,8 @@ class CountingWork final : public StageWork {
 
   std::vector<std::pair<int64_t, int32_t>> counted;
   std::set<std::pair<int64_t, int32_t>> kept;  // stashes
+  int discarded = 0;                           // of those
+  size_t parts = 1;                            // of a backward pass
 
  private:
   WorkResult Keep(int64_t step, int32_t m) {
@@ -83,6 +106,8 @@ struct CrewMember final : Context {
   CountingWork work;
   std::unique_ptr<StageActor> actor;
   bool stopped = false;
+  bool gives = false;  // its gradients away, in parts
+  std::vector<GradientsMade> given;
 };
 
 class Crew {
@@ -151,6 +176,22 @@ class Crew {
     }
   }
 
+  void DeliverNext() {
+    const Sent sent = std::move(under_way.front());
+    under_way.pop_front();
+    Hand(sent);
+  }
+  // One job of this node's device; false: it has none.
+  bool ComputeOne(uint32_t node) {
+    CrewMember& member = At(node);
+    if (member.jobs.empty() && !member.actor->SubmitNext(member)) return false;
+    Job job = std::move(member.jobs.front());
+    member.jobs.pop_front();
+    if (job.run) job.run();
+    member.actor->OnJobDone(member, ++member.done);
+    return true;
+  }
+
   void Plan(const PipelinePlan& plan) {
     for (auto& [id, member] : members_) {
       if (!member->stopped) member->actor->OnPlan(*member, plan);
@@ -195,6 +236,13 @@ class Crew {
     options.submit = [](Context& context, Job job) { return context.Submit(std::move(job)); };
     options.report = [](Context&, const StepReport&) {};
     options.failed = [](Context&, const absl::Status&) {};
+    options.gives = [self] { return self->gives; };
+    options.give = [self](Context& context, const GradientsMade& made) {
+      self->given.push_back(made);
+      context.Submit({"take", Duration(), [self, made] {
+                        (void)self->work.TakePart(made.part, made.step, made.microbatches, {});
+                      }});
+    };
     options.pass_on = [this, id](Context&, const Message& message) {
       if (const auto* detour = std::get_if<Detour>(&message)) {
         detours.emplace_back(id, *detour);

@@ -1,0 +1,158 @@
+// A backward pass in parts, whose gradients are taken one part after the other.
+#include "model/backward_parts.h"
+
+#include <cstring>
+
+#include "model/stage_team.h"
+#include "tests/model/tiny_run.h"
+
+namespace skerry {
+namespace {
+
+constexpr int32_t kMicrobatches = 4;
+
+struct Case {
+  TeamStage stage;
+  size_t devices;
+  DType compute;
+};
+
+// A stage alone, with made-up streams in place of its neighbours.
+class Stage {
+ public:
+  explicit Stage(const Case& of) : config_(TinyRun()), has_ends_(of.stage.holds_ends) {
+    config_.model.ffn = 22;  // two devices may share it
+    std::vector<TeamDevice> team;
+    for (size_t i = 0; i < of.devices; ++i) {
+      backends_.push_back(CreateCpuBackend(1, of.compute));
+      team.push_back({backends_.back().get()});
+    }
+    auto made = StageTeam::Create(config_, of.stage, team);
+    REQUIRE(made.ok());
+    team_ = *std::move(made);
+    out_.resize(static_cast<size_t>(TokensPerMicrobatch(config_) * config_.model.hidden));
+  }
+
+  void Forward(MicrobatchKey key) {
+    if (!has_ends_) {
+      REQUIRE(team_->Forward(key, Stream(key, "in"), out_).ok());
+      return;
+    }
+    const TinyText text(config_, key);
+    REQUIRE(team_->ForwardFirst(key, text.tokens, out_).ok());
+    REQUIRE(team_->Loss(key, Stream(key, "back"), text.targets, out_).ok());
+  }
+  void Backward(MicrobatchKey key) {
+    REQUIRE(team_->Backward(key, Stream(key, "gradient"), Into()).ok());
+  }
+  absl::Status BackwardPartOf(MicrobatchKey key, size_t part) {
+    return team_->BackwardPartOf(key, part, Stream(key, "gradient"), Into());
+  }
+  // What the last pass sends on.
+  const std::vector<float>& out() const { return out_; }
+
+  StageTeam& team() { return *team_; }
+  size_t values() const { return static_cast<size_t>(team_->layout().size()); }
+
+ private:
+  std::vector<float> Stream(MicrobatchKey key, const char* which) const {
+    Rng rng(7, which, static_cast<uint64_t>(key.microbatch));
+    std::vector<float> stream(out_.size());
+    for (float& value : stream) value = static_cast<float>(rng.Uniform() - 0.5);
+    return stream;
+  }
+  std::span<float> Into() { return has_ends_ ? std::span<float>() : std::span(out_); }
+
+  RunConfig config_;
+  bool has_ends_;
+  std::vector<std::unique_ptr<Backend>> backends_;
+  std::unique_ptr<StageTeam> team_;
+  std::vector<float> out_;
+};
+
+bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+TEST_CASE("Parts: runs of layers, from the last to the first, that share out all values",
+          "[model]") {
+  TransformerConfig model = TinyRun().model;
+  const int32_t layers = GENERATE(1, 2, 5, 24);
+  const int64_t least = GENERATE(int64_t{1}, int64_t{5000}, kBackwardPartMin);
+  model.layers = layers + 2;
+  for (const bool holds_ends : {false, true}) {
+    const auto layout = ParameterLayout::ForStage(model, 2, 2 + layers, holds_ends);
+    const auto parts = BackwardParts(layout, 2, 2 + layers, least);
+    REQUIRE_FALSE(parts.empty());
+    CHECK(std::ssize(parts) <= std::min<int64_t>(layers, kBackwardPartsMax));
+    int64_t end = layout.size();
+    int32_t above = 2 + layers;
+    for (const BackwardPart& part : parts) {
+      CHECK(part.offset + part.size == end);
+      CHECK(part.down_to < above);
+      if (part.offset > 0) CHECK(part.size >= least);
+      end = part.offset;
+      above = part.down_to;
+    }
+    CHECK(end == 0);
+    CHECK(above == 2);
+    if (least == 1 && layers > 1) CHECK(parts.size() > 1);
+  }
+  const auto ends = BackwardParts(ParameterLayout::ForStage(model, 0, 0, true), 0, 0);
+  CHECK(ends.size() == 1);  // a stage of no layers
+}
+
+TEST_CASE("Parts: taken one by one they are the gradients of a pass in one go, bit for bit",
+          "[model]") {
+  constexpr auto kSequences = DeviceSplit::kSequences;
+  const Case of = GENERATE(Case{{0, 3, true, 0, kSequences, 1}, 1, DType::kFloat32},
+                           Case{{2, 5, false, 1, kSequences, 1}, 1, DType::kFloat32},
+                           Case{{2, 5, false, 0, kSequences, 1}, 2, DType::kFloat32},
+                           Case{{0, 3, true, 1, kSequences, 1}, 2, DType::kBfloat16},
+                           Case{{0, 3, true, 1, DeviceSplit::kTensors, 1}, 2, DType::kFloat32});
+  Stage whole(of), parted(of);
+  for (int64_t step = 0; step < 2; ++step) {
+    for (Stage* stage : {&whole, &parted}) {
+      for (int32_t m = 0; m < kMicrobatches; ++m) stage->Forward({step, m});
+      stage->Backward({step, 0});
+      stage->team().Accumulate({step, 0});
+      stage->Backward({step, 3});  // waits for its turn
+      stage->Backward({step, 1});
+    }
+    whole.Backward({step, 2});
+    for (const int32_t m : {1, 2, 3}) whole.team().Accumulate({step, m});
+    std::vector<float> sums(whole.values()), parts(whole.values());
+    whole.team().TakeGradients(sums);
+
+    const std::vector<MicrobatchKey> keys = {{step, 1}, {step, 2}, {step, 3}};
+    const auto& runs = parted.team().parts();
+    CHECK(runs.size() == (of.stage.split == DeviceSplit::kTensors ? 1 : 3));
+    for (size_t p = 0; p < runs.size(); ++p) {
+      REQUIRE(parted.BackwardPartOf({step, 2}, p).ok());
+      parted.team().TakePart(p, keys,
+                             std::span(parts).subspan(static_cast<size_t>(runs[p].offset),
+                                                      static_cast<size_t>(runs[p].size)));
+    }
+    CHECK(SameBits(parts, sums));
+    CHECK(SameBits(parted.out(), whole.out()));
+    for (Stage* stage : {&whole, &parted})
+      REQUIRE(stage->team().OptimizerStepOn(sums, step, kMicrobatches).ok());
+  }
+  CHECK(parted.team().HeldBytes() == whole.team().HeldBytes());
+}
+
+TEST_CASE("Parts: a pass in between ends the one in parts, and Discard lets it begin again",
+          "[model][error]") {
+  Stage stage({{2, 5, false, 0, DeviceSplit::kSequences, 1}, 1, DType::kFloat32});
+  for (int32_t m = 0; m < 2; ++m) stage.Forward({0, m});
+  REQUIRE(stage.BackwardPartOf({0, 0}, 0).ok());
+  CHECK(stage.BackwardPartOf({0, 0}, 2).code() == absl::StatusCode::kFailedPrecondition);
+  stage.Backward({0, 1});
+  CHECK(stage.BackwardPartOf({0, 0}, 1).code() == absl::StatusCode::kFailedPrecondition);
+  stage.team().Discard({0, 0});
+  stage.Forward({0, 0});
+  stage.Backward({0, 0});
+}
+
+}  // namespace
+}  // namespace skerry
