@@ -228,6 +228,14 @@ TEST_CASE("Swarm: what a replaced data node had under way may be missing", "[sim
   CHECK(WrongWith({4011, 6}) == "");
 }
 
+// On lines of 1.6 Mbit/s heartbeats waited behind chunks of a checkpoint: 73 handovers, 65 returns.
+TEST_CASE("Swarm: nobody on a slow line is put out for what else it sends", "[sim][swarm]") {
+  const SwarmTry tried = TrySwarmSeed({8, 11});
+  CHECK_FALSE(tried.finding.has_value());
+  CHECK(tried.handovers == 0);
+  CHECK(tried.rewinds == 0);
+}
+
 TEST_CASE("Swarm: a seed has one trace, and every draw its own", "[sim][swarm]") {
   const uint64_t seed = GENERATE(range(1, 9));
   CHECK(WrongWith({seed}, true) == "");
