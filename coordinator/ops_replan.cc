@@ -32,6 +32,12 @@ constexpr double kLoadFactor = 3;
 constexpr double kQuietSeconds = 3600;
 constexpr int64_t kRoundsToBegin = 2;  // of a node that comes into a stage, about
 
+// A decision without its figures.
+std::string WhatIsSaid(int64_t plan_version, const Replan& replan) {
+  return absl::StrFormat("%d %s", plan_version,
+                         replan.migrates ? "migrate " + MovesText(replan.moves) : "stay");
+}
+
 }  // namespace
 
 struct CoordinatorActor::Replanning {
@@ -240,6 +246,7 @@ void CoordinatorActor::StartReplan(Context& context) {
   request.steps_left = std::max<int64_t>(0, config.steps - soonest);
   request.steps_done = std::max<int64_t>(0, last_step_);
   request.churn = ChurnSoFar(!request.standbys.empty());
+  request.wants_figures = logged_replan_ != WhatIsSaid(state_.plan->version, {});
   for (const ShardName& shard : options_.shards) request.data_bytes += shard.bytes;
   request.input.config = config;
   std::set<NodeId> nodes(request.standbys.begin(), request.standbys.end());
@@ -288,8 +295,7 @@ void CoordinatorActor::ReplanChosen(Context& context) {
 void CoordinatorActor::LogReplan(Context& context, const Replan& replan,
                                  const std::string& reason) {
   const char* decision = replan.migrates ? "migrate" : "stay";
-  const std::string said = absl::StrFormat("%d %s %s", state_.plan->version, decision,
-                                           replan.migrates ? MovesText(replan.moves) : "");
+  const std::string said = WhatIsSaid(state_.plan->version, replan);
   if (std::exchange(logged_replan_, said) == said) return;
   nlohmann::json moves = nlohmann::json::array();
   for (const Move& move : replan.moves) {

@@ -180,11 +180,18 @@ void CoordinatorActor::TellStanding(Context& context, const NodeId& node) {
   Standing standing;
   standing.tokens = ContributionOf(node);
   standing.rank = standing.tokens > 0 ? 1 : 0;
-  for (const auto& [other, record] : state_.nodes) {
+  const auto count = [&](const NodeId& other) {
+    if (!state_.nodes.contains(other)) return;
     const int64_t tokens = ContributionOf(other);
     standing.tokens_of_all += tokens;
     standing.nodes += tokens > 0 ? 1 : 0;
     standing.rank += standing.rank > 0 && tokens > standing.tokens ? 1 : 0;
+  };
+  // Of thousands of nodes few have contributed before the first round: those alone at a stage.
+  for (const auto& [other, credit] : state_.credits) count(other);
+  for (const StageAssignment& stage : state_.plan->stages) {
+    const bool is_alone = stage.replicas.size() == 1;
+    if (is_alone && !state_.credits.contains(stage.replicas[0])) count(stage.replicas[0]);
   }
   const auto credit = state_.credits.find(node);
   if (credit != state_.credits.end()) standing.rounds = credit->second.rounds;

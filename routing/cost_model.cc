@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <string>
+#include <string_view>
 
 #include "routing/delta_bits.h"
 
@@ -110,28 +112,33 @@ DeviceProfile ComputingFor(const RunConfig& config, DeviceProfile device) {
 
 std::vector<double> SpeedsOf(const std::vector<NodeId>& nodes,
                              const std::map<NodeId, DeviceProfile>& devices) {
-  const auto median = [](std::vector<double> values) {
+  const auto sort_median = [](std::vector<double>& values) {
     std::sort(values.begin(), values.end());
     return values.empty() ? kUnmeasuredGflops : values[(values.size() - 1) / 2];
   };
-  std::vector<double> measured;
-  std::map<std::string, std::vector<double>> of_kind;
+  struct Kind {
+    std::vector<double> readings;
+    double median = 0;
+  };
+  std::vector<double> measured, speeds;
+  std::map<std::string_view, Kind> kinds;
+  std::vector<const Kind*> kind_of;  // of those not known by themselves
   for (const NodeId& node : nodes) {
     const auto it = devices.find(node);
-    if (it == devices.end() || !(it->second.gflops > 0)) continue;
-    measured.push_back(it->second.gflops);
-    of_kind[it->second.name].push_back(it->second.gflops);
+    speeds.push_back(it == devices.end() ? 0 : it->second.gflops);
+    kind_of.push_back(nullptr);
+    if (!(speeds.back() > 0)) continue;
+    measured.push_back(speeds.back());
+    if (it->second.name.empty()) continue;
+    Kind& kind = kinds[it->second.name];
+    kind.readings.push_back(speeds.back());
+    kind_of.back() = &kind;
   }
-  std::vector<double> speeds;
-  for (const NodeId& node : nodes) {
-    const auto it = devices.find(node);
-    const bool known = it != devices.end() && it->second.gflops > 0;
-    if (!known) {
-      speeds.push_back(median(measured));
-    } else {
-      speeds.push_back(it->second.name.empty() ? it->second.gflops
-                                               : median(of_kind[it->second.name]));
-    }
+  for (auto& [name, kind] : kinds) kind.median = sort_median(kind.readings);
+  const double usual = sort_median(measured);
+  for (size_t i = 0; i < speeds.size(); ++i) {
+    if (kind_of[i] != nullptr) speeds[i] = kind_of[i]->median;
+    if (!(speeds[i] > 0)) speeds[i] = usual;
   }
   return speeds;
 }

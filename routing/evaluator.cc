@@ -14,6 +14,8 @@ namespace skerry {
 namespace {
 
 constexpr size_t kHeapDegree = 4;
+// What is left of a node's tasks is their sum in another order than that in which they end.
+constexpr double kRounding = 1e-9;
 
 }  // namespace
 
@@ -91,6 +93,7 @@ void Evaluator::Reset() {
     server.uplink_free = 0;
     server.downlink_free = 0;
     server.busy_s = 0;
+    server.left_s = 0;
     server.next_start = 0;
     OpenSteps(server, slot);
   }
@@ -109,6 +112,22 @@ void Evaluator::Reset() {
   }
   for (size_t ring = 0; ring < working_.size() && !rings_->overlap; ++ring) {
     if (working_[ring] == 0) SumSoon(0, static_cast<int32_t>(ring));
+  }
+}
+
+// Of what every slot computes in all steps.
+void Evaluator::CountLeft() {
+  for (int32_t slot = 0; slot < workload_.slots(); ++slot) {
+    const auto& visits = visits_[static_cast<size_t>(slot)];
+    const auto starts = static_cast<double>(starts_[static_cast<size_t>(slot)].size());
+    double all = 0, steps = 0;
+    for (const int32_t of_step : visits) {
+      all += of_step;
+      steps += of_step > 0 ? 1 : 0;
+    }
+    servers_[static_cast<size_t>(slot)].left_s =
+        all * (TaskSeconds(slot, Task::kForward) + TaskSeconds(slot, Task::kBackward)) +
+        starts * TaskSeconds(slot, Task::kLoss) + steps * TaskSeconds(slot, Task::kStep);
   }
 }
 
@@ -246,6 +265,9 @@ void Evaluator::Dispatch(double now, int32_t slot) {
   const double seconds = TaskSeconds(slot, chosen.task);
   server.busy = true;
   server.busy_s += seconds;
+  ++tasks_;
+  is_usable_ &= now + server.left_s <= end_max_;
+  server.left_s -= seconds;
   if (records_ != nullptr) {
     records_->push_back(
         {slot, chosen.microbatch, chosen.hop, chosen.task, chosen.arrived_s, now, now + seconds});
@@ -253,11 +275,13 @@ void Evaluator::Dispatch(double now, int32_t slot) {
   Schedule(now + seconds, {slot, chosen.microbatch, chosen.hop, chosen.task, true});
 }
 
-double Evaluator::StepSeconds(const Placement& placement, const StepRings* rings) {
+double Evaluator::StepSeconds(const Placement& placement, const StepRings* rings, double limit_s) {
   SKERRY_CHECK(placement.size() == servers_.size());
   placement_ = &placement;
   rings_ = rings;
+  end_max_ = limit_s * workload_.steps * (1 + kRounding);
   Reset();
+  if (!std::isinf(limit_s)) CountLeft();
   for (int32_t slot = 0; slot < workload_.slots(); ++slot) Dispatch(0, slot);
   while (!due_.empty() && is_usable_) {
     const Due due = PopDue();
@@ -275,7 +299,8 @@ double Evaluator::StepSeconds(const Placement& placement, const StepRings* rings
   for (const Server& server : servers_) {
     SKERRY_CHECK(server.step == workload_.steps, "every visit is done: paths cannot deadlock");
   }
-  return end_ / workload_.steps;
+  const double step_s = end_ / workload_.steps;
+  return step_s > limit_s ? std::numeric_limits<double>::infinity() : step_s;
 }
 
 std::vector<TaskRecord> Evaluator::Trace(const Placement& placement, const StepRings* rings) {

@@ -18,6 +18,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace skerry {
@@ -133,11 +134,17 @@ class Evaluator {
   // References are kept.
   Evaluator(const Workload& workload, const Fleet& fleet);
 
-  // `rings` nullptr: nobody waits for others.
-  double StepSeconds(const Placement& placement, const StepRings* rings = nullptr);
+  // `rings` nullptr: nobody waits for others. Infinite, and sooner known, where a step takes longer
+  // than `limit_s`: a node is sure to be late by what it has still to compute. What takes no longer
+  // is never given up.
+  double StepSeconds(const Placement& placement, const StepRings* rings = nullptr,
+                     double limit_s = std::numeric_limits<double>::infinity());
   Evaluation Evaluate(const Placement& placement, const StepRings* rings = nullptr);
   // Every task by its start. Empty if a link is not usable.
   std::vector<TaskRecord> Trace(const Placement& placement, const StepRings* rings = nullptr);
+
+  // Begun by all of those calls: what they cost, in a unit that is the same on every machine.
+  int64_t tasks() const { return tasks_; }
 
  private:
   // In order of preference, as in pipeline/exec.
@@ -180,11 +187,13 @@ class Evaluator {
     double uplink_free = 0;
     double downlink_free = 0;
     double busy_s = 0;
+    double left_s = 0;      // to be computed yet
     size_t next_start = 0;  // index into starts_
     std::vector<Ready> ready;
   };
 
   void Reset();
+  void CountLeft();
   void OpenSteps(Server& server, int32_t slot) const;
   void EndStep(double now, int32_t slot);
   void SumSoon(double now, int32_t ring);
@@ -228,7 +237,9 @@ class Evaluator {
   std::vector<uint32_t> free_events_;
   uint32_t created_ = 0;
   double end_ = 0;
-  bool is_usable_ = true;                       // every link used so far
+  double end_max_ = 0;  // later than that is given up
+  int64_t tasks_ = 0;
+  bool is_usable_ = true;                       // every link used so far, and no node late
   std::vector<TaskRecord>* records_ = nullptr;  // while Trace runs
 };
 

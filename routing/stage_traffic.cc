@@ -136,10 +136,10 @@ StepRings RingsOf(const PlacementProblem& problem, const Placement& placement) {
 }
 
 double StepSeconds(Evaluator& evaluator, const PlacementProblem& problem,
-                   const Placement& placement) {
-  if (!problem.near.IsOn()) return evaluator.StepSeconds(placement);
+                   const Placement& placement, double limit_s) {
+  if (!problem.near.IsOn()) return evaluator.StepSeconds(placement, nullptr, limit_s);
   const StepRings rings = RingsOf(problem, placement);
-  return evaluator.StepSeconds(placement, &rings);
+  return evaluator.StepSeconds(placement, &rings, limit_s);
 }
 
 double RingSeconds(const PlacementProblem& problem, const Placement& placement) {

@@ -16,6 +16,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "routing/evaluator.h"
@@ -83,9 +84,10 @@ StageTraffic TrafficOf(const PlacementProblem& problem, const Placement& placeme
 
 // What the evaluator wants of all stages' cohorts of two and more.
 StepRings RingsOf(const PlacementProblem& problem, const Placement& placement);
-// Per step, with the rings where there are some.
+// Per step, with the rings where there are some; infinite where longer than the limit.
 double StepSeconds(Evaluator& evaluator, const PlacementProblem& problem,
-                   const Placement& placement);
+                   const Placement& placement,
+                   double limit_s = std::numeric_limits<double>::infinity());
 
 // Over all stages: the slowest ring, how many speak.
 double RingSeconds(const PlacementProblem& problem, const Placement& placement);

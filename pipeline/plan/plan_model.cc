@@ -56,21 +56,21 @@ absl::StatusOr<Fleet> FleetOf(const PlannerInput& input, const RunConfig& config
   fleet.wire_s.resize(n * n);
   if (!plan.slow_links.empty()) fleet.share.assign(n * n, 1);
   std::vector<int32_t> index;
+  for (const NodeId& node : nodes) {
+    index.push_back(input.links.IndexOf(node));
+    if (index.back() < 0 && n > 1) {
+      return InvalidArgument("node %s is not in the link matrix", node.Short());
+    }
+  }
   for (size_t i = 0; i < n; ++i) {
-    index.push_back(input.links.IndexOf(nodes[i]));
     for (size_t j = 0; j < n; ++j) {
       if (i == j) continue;
-      const int32_t from = input.links.IndexOf(nodes[i]);
-      const int32_t to = input.links.IndexOf(nodes[j]);
-      if (from < 0 || to < 0) {
-        return InvalidArgument("node %s is not in the link matrix",
-                               nodes[from < 0 ? i : j].Short());
-      }
-      const LinkEstimate& link = input.links.At(from, to);
+      const LinkEstimate& link = input.links.At(index[i], index[j]);
       const double never = std::numeric_limits<double>::infinity();
       fleet.latency_s[i * n + j] = link.usable() ? link.rtt_s / 2 : never;
       fleet.wire_s[i * n + j] = link.usable() ? payload / link.bytes_per_s : never;
-      if (std::binary_search(plan.slow_links.begin(), plan.slow_links.end(),
+      if (!plan.slow_links.empty() &&
+          std::binary_search(plan.slow_links.begin(), plan.slow_links.end(),
                              SlowLink{nodes[i], nodes[j]})) {
         fleet.share[i * n + j] = share;
       }
@@ -81,7 +81,7 @@ absl::StatusOr<Fleet> FleetOf(const PlannerInput& input, const RunConfig& config
 }
 
 // The cohorts that the plan has: slots of one are near each other, and no others.
-NearNodes NearOf(const RunConfig& config, const PipelinePlan& plan) {
+NearNodes NearOf(const RunConfig& config, const PipelinePlan& plan, size_t others) {
   std::vector<std::pair<size_t, int32_t>> cohorts;  // of the slots: stage, number
   NearNodes near;
   near.overlap = config.cluster.overlap_steps > 0;
@@ -95,6 +95,7 @@ NearNodes NearOf(const RunConfig& config, const PipelinePlan& plan) {
     any = any || !held.cohorts.empty();
   }
   if (!any) return near;
+  cohorts.insert(cohorts.end(), others, {plan.stages.size(), -1});
   for (const auto& one : cohorts) {
     for (const auto& other : cohorts) near.pairs.push_back(one.second >= 0 && one == other);
   }
@@ -103,24 +104,29 @@ NearNodes NearOf(const RunConfig& config, const PipelinePlan& plan) {
 
 }  // namespace
 
-absl::StatusOr<PlanModel> ModelOf(const PlannerInput& input, const PipelinePlan& plan) {
+absl::StatusOr<PlanModel> ModelOf(const PlannerInput& input, const PipelinePlan& plan,
+                                  const std::vector<NodeId>& others) {
   const RunConfig config = Settled(input.config, plan);
   PlanModel model;
-  std::vector<MemoryOffer> offers;
   for (const StageAssignment& stage : plan.stages) {
-    for (const NodeId& node : stage.replicas) {
-      if (!input.devices.contains(node)) {
-        return InvalidArgument("node %s has no device profile", node.Short());
-      }
-      model.node_of_slot.push_back(node);
-      offers.push_back(OfferOf(input.devices.at(node)));
+    model.node_of_slot.insert(model.node_of_slot.end(), stage.replicas.begin(),
+                              stage.replicas.end());
+  }
+  std::vector<NodeId> nodes = model.node_of_slot;
+  nodes.insert(nodes.end(), others.begin(), others.end());
+  std::vector<MemoryOffer> offers;
+  for (const NodeId& node : nodes) {
+    const auto device = input.devices.find(node);
+    if (device == input.devices.end()) {
+      return InvalidArgument("node %s has no device profile", node.Short());
     }
+    offers.push_back(OfferOf(device->second));
   }
   model.placement.resize(model.node_of_slot.size());
   std::iota(model.placement.begin(), model.placement.end(), 0);
   model.problem.workload = WorkloadOf(config, plan);
-  SKERRY_ASSIGN_OR_RETURN(model.problem.fleet, FleetOf(input, config, plan, model.node_of_slot));
-  model.problem.near = NearOf(config, plan);
+  SKERRY_ASSIGN_OR_RETURN(model.problem.fleet, FleetOf(input, config, plan, nodes));
+  model.problem.near = NearOf(config, plan, others.size());
   model.problem.outer.inner_steps = std::max<int64_t>(1, config.outer.inner_steps);
   model.problem.outer.overlap_steps = HidingSteps(config.outer);
   const auto payload = static_cast<double>(BoundaryBytes(config));

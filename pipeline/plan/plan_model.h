@@ -19,8 +19,9 @@ struct PlanModel {
 };
 
 // As many steps as the planner's prediction looks at; what the plan settled counts, and its slow
-// links are shrunk. InvalidArgument if a node of the plan has no
-// device or is not in the link matrix.
-absl::StatusOr<PlanModel> ModelOf(const PlannerInput& input, const PipelinePlan& plan);
+// links are shrunk. `others`: nodes of the fleet, after those of the slots, who fill none.
+// InvalidArgument if a node has no device or is not in the link matrix.
+absl::StatusOr<PlanModel> ModelOf(const PlannerInput& input, const PipelinePlan& plan,
+                                  const std::vector<NodeId>& others = {});
 
 }  // namespace skerry

@@ -1,14 +1,16 @@
 #include "pipeline/plan/replan.h"
-#include "pipeline/plan/cohorts.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 #include "common/check.h"
+#include "pipeline/plan/cohorts.h"
 #include "pipeline/plan/handover.h"
 #include "pipeline/plan/plan_model.h"
 #include "pipeline/plan/replan_changes.h"
@@ -20,7 +22,63 @@ namespace skerry {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kRounding = 1e-9;     // what is nearly enough is looked at closely
 constexpr int64_t kRoundsToBegin = 2;  // about, between having the state and the first step
+
+// Infinite where the step, without outer traffic, takes longer than the limit.
+double Predicted(const PlannerInput& input, const PipelinePlan& plan, double limit_s,
+                 ReplanWork& work) {
+  const auto model = ModelOf(input, LivingOnly(plan));
+  ++work.models;
+  if (!model.ok()) return kNever;
+  Evaluator evaluator(model->problem.workload, model->problem.fleet);
+  const double step_s = StepSeconds(evaluator, model->problem, model->placement, limit_s);
+  work.tasks += evaluator.tasks();
+  return step_s + ExposedSeconds(model->problem, model->placement, step_s);
+}
+
+// Predicts the steps of a plan's changes. Where two nodes exchange their slots, everything else
+// stays what it is, so one model and one evaluator serve for all of those; not with cohorts, whose
+// members change.
+class Predictor {
+ public:
+  Predictor(const ReplanRequest& request, ReplanWork& work)
+      : request_(request), work_(work), model_(ModelOf(request.input, LivingOnly(request.plan))) {
+    ++work_.models;
+    if (!model_.ok()) return;
+    evaluator_.emplace(model_->problem.workload, model_->problem.fleet);
+    for (size_t slot = 0; slot < model_->node_of_slot.size(); ++slot)
+      place_[model_->node_of_slot[slot]] = slot;
+    for (const StageAssignment& stage : request.plan.stages)
+      has_cohorts_ = has_cohorts_ || !stage.cohorts.empty();
+  }
+
+  double Now() { return model_.ok() ? Seconds(model_->placement, kNever) : kNever; }
+
+  double Then(const std::vector<Move>& moves, double limit_s) {
+    if (moves.size() != 2 || has_cohorts_ || !model_.ok()) {
+      return Predicted(request_.input, WithMoves(request_.plan, moves, {}), limit_s, work_);
+    }
+    Placement placement = model_->placement;
+    std::swap(placement[place_.at(moves[0].node)], placement[place_.at(moves[1].node)]);
+    return Seconds(placement, limit_s);
+  }
+
+ private:
+  double Seconds(const Placement& placement, double limit_s) {
+    const int64_t before = evaluator_->tasks();
+    const double step_s = StepSeconds(*evaluator_, model_->problem, placement, limit_s);
+    work_.tasks += evaluator_->tasks() - before;
+    return step_s + ExposedSeconds(model_->problem, placement, step_s);
+  }
+
+  const ReplanRequest& request_;
+  ReplanWork& work_;
+  absl::StatusOr<PlanModel> model_;
+  std::optional<Evaluator> evaluator_;
+  std::map<NodeId, size_t> place_;
+  bool has_cohorts_ = false;
+};
 
 const StageAssignment& StageOf(const PipelinePlan& plan, int32_t stage) {
   return plan.stages[static_cast<size_t>(stage)];
@@ -72,7 +130,7 @@ void PriceOf(const ReplanRequest& request, Replan& replan) {
   replan.cost_s = replan.meanwhile_s = kNever;
   const auto without = RepairPlan(request.plan, dead, request.plan.version + 1);
   if (!without.ok()) return;
-  replan.meanwhile_s = PredictedStepSeconds(request.input, *without);
+  replan.meanwhile_s = Predicted(request.input, *without, kNever, replan.work);
   double state_s = 0;
   for (const Move& move : replan.moves) {
     state_s = std::max(state_s, StateSeconds(request, move, missing));
@@ -150,6 +208,7 @@ void Decide(Replan& replan) {
 // Of the fastest, the one that leaves most after its cost.
 void ChooseAmong(const ReplanRequest& request, const std::vector<Change>& changes, Replan& best) {
   const Replan present = best;
+  ReplanWork work = best.work;
   for (size_t i = 0; i < std::min(changes.size(), kCosted); ++i) {
     if (!std::isfinite(changes[i].then_s)) break;
     Replan replan = present;
@@ -157,19 +216,31 @@ void ChooseAmong(const ReplanRequest& request, const std::vector<Change>& change
     replan.then_s = changes[i].then_s;
     replan.gain_s = replan.now_s - replan.then_s;
     replan.risk_then_s = changes[i].risk_s;
+    replan.work = work;
     PriceOf(request, replan);
+    work = replan.work;
     if (best.moves.empty() || Net(replan) > Net(best)) best = replan;
   }
+  best.work = work;
+}
+
+// Whether one of the changes could be what Decide takes: enough is gained, or less at risk. Fills
+// in then_s of those that were predicted to the end.
+bool AnyMayPay(const Replan& replan, std::vector<Change>& changes, Predictor& predictor) {
+  const double enough_s = (1 + kRounding) * (1 - kGainLeast) * replan.now_s;
+  for (Change& change : changes) {
+    if (change.risk_s < replan.risk_now_s) return true;
+    change.then_s = predictor.Then(change.moves, enough_s);
+    if (change.then_s <= enough_s) return true;
+  }
+  return false;
 }
 
 }  // namespace
 
 double PredictedStepSeconds(const PlannerInput& input, const PipelinePlan& plan) {
-  const auto model = ModelOf(input, LivingOnly(plan));
-  if (!model.ok()) return kNever;
-  Evaluator evaluator(model->problem.workload, model->problem.fleet);
-  const double step_s = StepSeconds(evaluator, model->problem, model->placement);
-  return step_s + ExposedSeconds(model->problem, model->placement, step_s);
+  ReplanWork work;
+  return Predicted(input, plan, kNever, work);
 }
 
 std::string MovesText(const std::vector<Move>& moves) {
@@ -186,7 +257,8 @@ std::string MovesText(const std::vector<Move>& moves) {
 
 Replan ChooseMoves(const ReplanRequest& request) {
   Replan replan;
-  replan.now_s = replan.then_s = PredictedStepSeconds(request.input, request.plan);
+  Predictor predictor(request, replan.work);
+  replan.now_s = replan.then_s = predictor.Now();
   if (!std::isfinite(replan.now_s)) {
     replan.now_s = replan.then_s = 0;
     replan.why = "the links of the plan are not known well enough to predict a step";
@@ -194,18 +266,28 @@ Replan ChooseMoves(const ReplanRequest& request) {
   }
   replan.steps_counted =
       std::min(request.steps_left, static_cast<int64_t>(std::ceil(kHorizonS / replan.now_s)));
-  std::vector<Change> changes = ChangesOf(request);
+  std::vector<Change> changes = ChangesOf(request, replan.work);
   changes.resize(std::min(changes.size(), kTried));
   const auto steps = static_cast<double>(replan.steps_counted);
   const double horizon_s = steps * replan.now_s;
   replan.risk_now_s = replan.risk_then_s =
       RiskSeconds(request, request.plan, replan.now_s, horizon_s);
   for (Change& change : changes) {
+    // Only who moves to a dead slot leaves stages with other numbers of replicas.
+    const bool shifts = change.moves.size() == 1 && change.moves[0].from_stage >= 0;
+    change.risk_s = replan.risk_now_s;
+    if (!shifts) continue;
     const PipelinePlan then = WithMoves(request.plan, change.moves, {});
-    change.then_s = PredictedStepSeconds(request.input, then);
     change.risk_s = RiskSeconds(request, then, replan.now_s, horizon_s);
   }
   replan.tried = static_cast<int32_t>(changes.size());
+  if (!request.wants_figures && !AnyMayPay(replan, changes, predictor)) {
+    replan.why = "no change shortens a step by enough, and none makes the run safer";
+    return replan;
+  }
+  for (Change& change : changes) {
+    if (!std::isfinite(change.then_s)) change.then_s = predictor.Then(change.moves, kNever);
+  }
   const auto rank = [&](const Change& change) {
     return std::tuple(steps * change.then_s + change.risk_s, change.moves.size());
   };

@@ -49,6 +49,15 @@ struct ReplanRequest {
   int64_t steps_done = 0;  // what is lost with the last replica of a stage
   Churn churn;             // as the run has seen it
   int64_t data_bytes = 0;  // what a node lacks that comes to stage 0 the first time
+  // False: of a plan that stays as it is nothing but that is wanted. Found with a fraction of the
+  // work, since a change that is sure to gain too little need not be predicted to the end.
+  bool wants_figures = true;
+};
+
+// What a look has cost, in units that are the same on every machine.
+struct ReplanWork {
+  int64_t models = 0;  // plans made ready for the evaluator
+  int64_t tasks = 0;   // run by it
 };
 
 struct Replan {
@@ -64,7 +73,8 @@ struct Replan {
   int64_t pays_back_steps = 0;  // after so many steps the gain exceeds the cost; 0: never
   int64_t steps_counted = 0;    // of those left, as many as fit into kHorizonS
   int32_t tried = 0;            // changes whose step was predicted
-  std::string why;              // one sentence for people
+  ReplanWork work;
+  std::string why;  // one sentence for people
 };
 
 inline constexpr size_t kTried = 64;       // changes predicted, the most promising first
@@ -77,6 +87,7 @@ inline constexpr int64_t kStateBytesPerParameter = 12;  // base, momentum, two m
 // The best change and whether it is worth it. A replica goes only if another participant of its
 // stage stays, two of stage 0 unless somebody takes its place; somebody must be there to give the
 // state of the new stage. Dead slots that a standby can fill are left to it: that costs less.
+// Without wants_figures `migrates` is the same, and so is the rest of what migrates.
 Replan ChooseMoves(const ReplanRequest& request);
 
 // The next version of `plan`: the movers are joiners of their new slots, whose former nodes are in

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "pipeline/plan/handover.h"
 #include "pipeline/plan/plan_model.h"
+#include "pipeline/plan/rough_step.h"
 #include "pipeline/plan/route.h"
 #include "routing/cost_model.h"
 
@@ -20,44 +22,6 @@ const StageAssignment& StageOf(const PipelinePlan& plan, int32_t stage) {
   return plan.stages[static_cast<size_t>(stage)];
 }
 
-// A bound on a step from below, near enough to tell which changes are worth predicting: the device
-// that computes most, and the stage-0 node whose microbatches take longest around.
-double RoughSeconds(const PlanModel& model, const Placement& placement) {
-  const Workload& work = model.problem.workload;
-  const Fleet& fleet = model.problem.fleet;
-  std::vector<double> busy(work.stage_of_slot.size()), around(work.stage_of_slot.size());
-  for (const Workload::Microbatch& microbatch : work.microbatches) {
-    const size_t length = microbatch.slots.size();
-    const auto home = static_cast<size_t>(microbatch.slots.front());
-    for (size_t hop = 0; hop < length; ++hop) {
-      const auto slot = static_cast<size_t>(microbatch.slots[hop]);
-      const auto next = static_cast<size_t>(microbatch.slots[(hop + 1) % length]);
-      const auto stage = static_cast<size_t>(work.stage_of_slot[slot]);
-      const double flops =
-          (1 + kBackwardPerForward) * work.forward_flops[stage] + (hop == 0 ? work.loss_flops : 0);
-      const double task_s =
-          ComputeSeconds(flops, fleet.gflops[static_cast<size_t>(placement[slot])]);
-      busy[slot] += task_s;
-      around[home] += task_s;
-      if (slot == next) continue;
-      const size_t there = fleet.Pair(placement[slot], placement[next]);
-      const size_t back = fleet.Pair(placement[next], placement[slot]);
-      around[home] +=
-          fleet.latency_s[there] + fleet.wire_s[there] + fleet.latency_s[back] + fleet.wire_s[back];
-    }
-  }
-  double most = 0;
-  for (size_t slot = 0; slot < busy.size(); ++slot) {
-    most = std::max({most, busy[slot], around[slot] / work.in_flight});
-  }
-  return most / work.steps;
-}
-
-double RoughSeconds(const PlannerInput& input, const PipelinePlan& plan) {
-  const auto model = ModelOf(input, LivingOnly(plan));
-  return model.ok() ? RoughSeconds(*model, model->placement) : kNever;
-}
-
 // Live replicas a stage has at least, where they are spread evenly over the stages that live.
 size_t EvenShare(const PipelinePlan& plan) {
   size_t replicas = 0, stages = 0;
@@ -69,10 +33,27 @@ size_t EvenShare(const PipelinePlan& plan) {
   return stages == 0 ? 0 : replicas / stages;
 }
 
-// The changes there are, and what they ask of the plan.
+// Who may hold which stage; asked of the same few nodes for thousands of changes.
+class Memory {
+ public:
+  explicit Memory(const ReplanRequest& request) : request_(request) {}
+  bool Has(int32_t stage, const NodeId& node) {
+    const auto [known, is_new] = fits_.try_emplace({stage, node}, false);
+    if (is_new) known->second = HasMemory(request_.input, request_.plan, stage, node);
+    return known->second;
+  }
+
+ private:
+  const ReplanRequest& request_;
+  std::map<std::pair<int32_t, NodeId>, bool> fits_;
+};
+
+// The changes there are, and what they ask of the plan. Exchanges and standbys leave its slots and
+// paths as they are, so one model serves for all of them.
 class Changes {
  public:
-  explicit Changes(const ReplanRequest& request) : request_(request), plan_(request.plan) {
+  Changes(const ReplanRequest& request, ReplanWork& work)
+      : request_(request), work_(work), plan_(request.plan), memory_(request) {
     for (int32_t stage = 0; stage < static_cast<int32_t>(plan_.stages.size()); ++stage) {
       const bool joins = Holders(plan_, stage).size() != LiveReplicas(plan_, stage).size();
       std::vector<NodeId>& at_work = at_work_.emplace_back();
@@ -81,11 +62,13 @@ class Changes {
         if (request.at_work.contains(node)) at_work.push_back(node);
       }
     }
+    standbys_ = FastestStandbys();
+    MakeModel();
   }
 
   std::vector<Change> All() {
     for (const NodeId& mover : Movers()) AddWaysOf(mover);
-    AddExchanges();
+    if (rough_) AddExchanges();
     AddStandbys();
     std::stable_sort(changes_.begin(), changes_.end(),
                      [](const Change& a, const Change& b) { return a.rough_s < b.rough_s; });
@@ -93,6 +76,23 @@ class Changes {
   }
 
  private:
+  void MakeModel() {
+    const PipelinePlan living = LivingOnly(plan_);
+    auto model = ModelOf(request_.input, living, standbys_);
+    ++work_.models;
+    knows_standbys_ = model.ok();
+    if (!model.ok()) {
+      model = ModelOf(request_.input, living);
+      ++work_.models;
+    }
+    if (!model.ok()) return;
+    model_ = *std::move(model);
+    usual_gflops_ = SpeedsOf(model_.node_of_slot, request_.input.devices);
+    for (size_t slot = 0; slot < model_.node_of_slot.size(); ++slot)
+      place_[model_.node_of_slot[slot]] = static_cast<int32_t>(slot);
+    rough_.emplace(model_, usual_gflops_);
+  }
+
   const std::vector<NodeId>& AtWork(int32_t stage) const {
     return at_work_[static_cast<size_t>(stage)];
   }
@@ -107,14 +107,19 @@ class Changes {
   void Add(std::vector<Move> moves) {
     Change change;
     change.moves = std::move(moves);
-    change.rough_s = RoughSeconds(request_.input, WithMoves(plan_, change.moves, {}));
+    const auto model = ModelOf(request_.input, LivingOnly(WithMoves(plan_, change.moves, {})));
+    ++work_.models;
+    change.rough_s = kNever;
+    if (model.ok()) {
+      RoughStep rough(*model, model->problem.fleet.gflops);
+      change.rough_s = rough.Exchanged(0, 0);
+    }
     changes_.push_back(std::move(change));
   }
 
-  bool AStandbyFits(int32_t stage) const {
-    return std::any_of(request_.standbys.begin(), request_.standbys.end(), [&](const NodeId& node) {
-      return HasMemory(request_.input, plan_, stage, node);
-    });
+  bool AStandbyFits(int32_t stage) {
+    return std::any_of(request_.standbys.begin(), request_.standbys.end(),
+                       [&](const NodeId& node) { return memory_.Has(stage, node); });
   }
 
   // To the first dead slot of each stage that is worse off.
@@ -129,56 +134,79 @@ class Changes {
                                      [&](const NodeId& node) { return IsDead(plan_, node); });
       if (stage == from || dead == replicas.end() || AtWork(stage).empty() ||
           live <= LiveReplicas(plan_, stage).size() || AStandbyFits(stage) ||
-          !HasMemory(request_.input, plan_, stage, mover)) {
+          !memory_.Has(stage, mover)) {
         continue;
       }
       Add({{mover, from, {stage, static_cast<int32_t>(dead - replicas.begin())}}});
     }
   }
 
-  // Slots stay what they are, so that one model serves for all.
   void AddExchanges() {
-    const auto model = ModelOf(request_.input, LivingOnly(plan_));
-    if (!model.ok()) return;
-    std::map<NodeId, size_t> place;
-    for (size_t i = 0; i < model->node_of_slot.size(); ++i) place[model->node_of_slot[i]] = i;
     const std::vector<NodeId> movers = Movers();
+    std::vector<Slot> slots;
+    for (const NodeId& mover : movers) slots.push_back(*SlotOf(plan_, mover));
     for (size_t i = 0; i < movers.size(); ++i) {
       for (size_t j = i + 1; j < movers.size(); ++j) {
-        const Slot a = *SlotOf(plan_, movers[i]), b = *SlotOf(plan_, movers[j]);
-        if (a.stage == b.stage || !HasMemory(request_.input, plan_, b.stage, movers[i]) ||
-            !HasMemory(request_.input, plan_, a.stage, movers[j])) {
+        const Slot a = slots[i], b = slots[j];
+        if (a.stage == b.stage || !memory_.Has(b.stage, movers[i]) ||
+            !memory_.Has(a.stage, movers[j])) {
           continue;
         }
-        Placement placement = model->placement;
-        std::swap(placement[place.at(movers[i])], placement[place.at(movers[j])]);
         Change change;
         change.moves = {{movers[i], a.stage, b}, {movers[j], b.stage, a}};
-        change.rough_s = RoughSeconds(*model, placement);
+        change.rough_s = rough_->Exchanged(place_.at(movers[i]), place_.at(movers[j]));
         changes_.push_back(std::move(change));
       }
     }
   }
 
-  // Fastest first.
-  void AddStandbys() {
+  std::vector<NodeId> FastestStandbys() const {
     std::vector<NodeId> standbys = request_.standbys;
     const auto gflops = [&](const NodeId& n) { return request_.input.devices.at(n).gflops; };
     std::stable_sort(standbys.begin(), standbys.end(),
                      [&](const NodeId& a, const NodeId& b) { return gflops(a) > gflops(b); });
     while (standbys.size() > kStandbysMax) standbys.pop_back();
-    for (const NodeId& standby : standbys) {
-      for (const NodeId& replaced : Movers()) {
+    return standbys;
+  }
+
+  void AddStandbys() {
+    const std::vector<NodeId> movers = Movers();
+    for (size_t i = 0; i < standbys_.size(); ++i) {
+      for (const NodeId& replaced : movers) {
         const Slot slot = *SlotOf(plan_, replaced);
-        if (!HasMemory(request_.input, plan_, slot.stage, standby)) continue;
-        Add({{standby, -1, slot}});
+        if (!memory_.Has(slot.stage, standbys_[i])) continue;
+        if (!knows_standbys_) {
+          Add({{standbys_[i], -1, slot}});
+          continue;
+        }
+        const auto node = static_cast<int32_t>(model_.node_of_slot.size() + i);
+        const int32_t place = place_.at(replaced);
+        Change change;
+        change.moves = {{standbys_[i], -1, slot}};
+        change.rough_s = rough_->Replaced(place, node, SpeedsWith(standbys_[i], place));
+        changes_.push_back(std::move(change));
       }
     }
   }
 
+  // Of the slots, once the standby is in that one: nodes of a kind share the median of who is here.
+  std::vector<double> SpeedsWith(const NodeId& standby, int32_t place) const {
+    std::vector<NodeId> nodes = model_.node_of_slot;
+    nodes[static_cast<size_t>(place)] = standby;
+    return SpeedsOf(nodes, request_.input.devices);
+  }
+
   const ReplanRequest& request_;
+  ReplanWork& work_;
   const PipelinePlan& plan_;
+  Memory memory_;
   std::vector<std::vector<NodeId>> at_work_;  // by stage; empty: nothing moves there
+  std::vector<NodeId> standbys_;              // kStandbysMax at most, fastest first
+  PlanModel model_;  // of who lives, and the standbys where all of them are known
+  bool knows_standbys_ = false;
+  std::vector<double> usual_gflops_;
+  std::map<NodeId, int32_t> place_;  // slots of the model
+  std::optional<RoughStep> rough_;   // nothing without a model
   std::vector<Change> changes_;
 };
 
@@ -212,8 +240,8 @@ PipelinePlan LivingOnly(PipelinePlan plan) {
   return living;
 }
 
-std::vector<Change> ChangesOf(const ReplanRequest& request) {
-  return Changes(request).All();
+std::vector<Change> ChangesOf(const ReplanRequest& request, ReplanWork& work) {
+  return Changes(request, work).All();
 }
 
 }  // namespace skerry

@@ -17,7 +17,7 @@ struct Change {
 
 // Every change that the stages, the memory of the nodes and the rules of replan.h allow, the most
 // promising by rough_s first; nothing else of them is filled in.
-std::vector<Change> ChangesOf(const ReplanRequest& request);
+std::vector<Change> ChangesOf(const ReplanRequest& request, ReplanWork& work);
 
 // The same plan without the dead and without stages that nobody holds: what really works.
 PipelinePlan LivingOnly(PipelinePlan plan);

@@ -1,6 +1,7 @@
 #include "routing/evaluator.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -165,6 +166,27 @@ TEST_CASE("Evaluator: a fast node shortens its own tasks only", "[routing]") {
 
   CHECK(Evaluator(workload, fleet).StepSeconds({0, 1}) == Approx(9.5 - 1.5));
   CHECK(Evaluator(workload, fleet).StepSeconds({1, 0}) == Approx(9.5 - 1.75));
+}
+
+TEST_CASE("Evaluator: what takes longer than a limit is given up early, nothing else",
+          "[routing]") {
+  const Workload workload = TwoStages(8, 2);
+  const Fleet fleet = EvenFleet(2, 0.5, 0.25);
+  Evaluator evaluator(workload, fleet);
+  const double step_s = evaluator.StepSeconds({0, 1});
+  const int64_t whole = evaluator.tasks();
+  CHECK(whole == 8 * (2 + 2 + 1));  // forward, backward, loss
+
+  const auto limited = [&](double limit_s) {
+    return evaluator.StepSeconds({0, 1}, nullptr, limit_s);
+  };
+  CHECK(limited(step_s) == step_s);
+  CHECK(limited(2 * step_s) == step_s);
+  CHECK(std::isinf(limited(0.999 * step_s)));
+  const int64_t before = evaluator.tasks();
+  CHECK(std::isinf(limited(0.8 * step_s)));
+  CHECK(evaluator.tasks() - before < whole / 2);
+  CHECK(evaluator.StepSeconds({0, 1}) == step_s);
 }
 
 TEST_CASE("Evaluator: a missing link matters only where a path uses it", "[routing]") {

@@ -290,7 +290,8 @@ TEST_CASE("Replan: no move leaves a stage with less than an even share", "[plan]
   }
   plan.dead = {TestNodeId(8), TestNodeId(9), TestNodeId(11)};
   int givers = 0;
-  for (const Change& change : ChangesOf(Request(plan))) {
+  ReplanWork work;
+  for (const Change& change : ChangesOf(Request(plan), work)) {
     if (change.moves.size() != 1) continue;
     ++givers;
     CHECK(change.moves[0].from_stage == 0);
