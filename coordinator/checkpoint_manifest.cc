@@ -15,7 +15,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(TransformerConfig, vocab, hidden
                                                 kv_heads, ffn, context, rope_base, norm_epsilon,
                                                 tied_head, qkv_bias, rope_scaling, rope_factor,
                                                 rope_low_frequency, rope_high_frequency,
-                                                rope_original_context, positions)
+                                                rope_original_context, positions, ladder)
 
 namespace {
 
