@@ -113,6 +113,7 @@ TEST_CASE("GPU split: two devices that share tensors train as one does", "[cuda]
   config.model.layers = 2;
   config.model.ffn = 20;
   config.model.qkv_bias = true;
+  config.model.ladder = GENERATE(0, 1, 2);
   config.inner.compute = GENERATE(InnerCompute::kFloat32, InnerCompute::kBfloat16);
   const std::vector<float> one = Trained(config, 1), two = Trained(config, 2);
   const double most = config.inner.compute == InnerCompute::kFloat32 ? 2e-5 : 1e-3;
