@@ -33,7 +33,13 @@ struct TransformerConfig {
   float rope_high_frequency = 4;      // > rope_low_frequency
   int32_t rope_original_context = 0;  // kLlama3: ≥ 1
   int32_t positions = 0;              // what an imported model says it reaches; 0: context
+  // Ladder residual (model/ladder_block.h): within so many consecutive layers attention and MLP
+  // read the stream without what the one before adds; layers % ladder == 0. 0: as in LLaMA.
+  int32_t ladder = 0;
 
+  // What stages are cut at: a multiple of so many layers.
+  int32_t layers_together() const { return ladder > 0 ? ladder : 1; }
+  int32_t stages_max() const { return layers / layers_together(); }
   int32_t head_size() const { return hidden / heads; }
   bool operator==(const TransformerConfig&) const = default;
 };

@@ -15,13 +15,15 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(TransformerConfig, vocab, hidden
                                                 kv_heads, ffn, context, rope_base, norm_epsilon,
                                                 tied_head, qkv_bias, rope_scaling, rope_factor,
                                                 rope_low_frequency, rope_high_frequency,
-                                                rope_original_context, positions)
+                                                rope_original_context, positions, ladder)
 
 namespace {
 
 using Json = nlohmann::json;
 
 constexpr int kFormat = 1;
+// Of a model with a ladder, which programs of format 1 would take for one without.
+constexpr int kFormatOfLadder = 2;
 
 std::string DigestOfText(const std::string& text) {
   return DigestOf(std::span(reinterpret_cast<const uint8_t*>(text.data()), text.size())).Hex();
@@ -56,7 +58,7 @@ std::string ManifestText(const Checkpoint& checkpoint) {
     stages.push_back(StageJson(checkpoint, stage));
   }
   const std::string text = Json{
-      {"format", kFormat},
+      {"format", checkpoint.model.ladder > 0 ? kFormatOfLadder : kFormat},
       {"run", checkpoint.run},
       {"generation", checkpoint.generation},
       {"round", checkpoint.round},
@@ -83,7 +85,8 @@ absl::StatusOr<Checkpoint> ParseManifest(const std::string& text) {
   }
   try {
     const Json json = Json::parse(body);
-    if (json.at("format") != kFormat || json.at("chunk_bytes") != kCheckpointChunkBytes) {
+    const bool is_known = json.at("format") == kFormat || json.at("format") == kFormatOfLadder;
+    if (!is_known || json.at("chunk_bytes") != kCheckpointChunkBytes) {
       return DataLoss("the manifest is of another format; it was written by a newer version");
     }
     Checkpoint checkpoint;

@@ -22,9 +22,11 @@ struct BackwardPart {
 inline constexpr int64_t kBackwardPartsMax = 8;
 inline constexpr int64_t kBackwardPartMin = int64_t{1} << 18;
 
-// Of layers [first_layer, last_layer); final norm and head are in the first part, the embedding in
-// the last one. At least one part.
+// Of layers [first_layer, last_layer), cut between ladders where there are any
+// (TransformerConfig::ladder); final norm and head are in the first part, the embedding in the last
+// one. At least one part.
 std::vector<BackwardPart> BackwardParts(const ParameterLayout& layout, int32_t first_layer,
-                                        int32_t last_layer, int64_t least = kBackwardPartMin);
+                                        int32_t last_layer, int64_t least = kBackwardPartMin,
+                                        int32_t ladder = 0);
 
 }  // namespace skerry

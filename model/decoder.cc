@@ -7,6 +7,7 @@
 #include "common/status.h"
 #include "model/buffer_pool.h"
 #include "model/head.h"
+#include "model/ladder_block.h"
 #include "model/transformer_block.h"
 
 namespace skerry {
@@ -71,17 +72,34 @@ void Decoder::LeaveOut(std::span<const int32_t> layers) {
     SKERRY_CHECK(layer >= 0 && layer < config_.layers);
     left_out_[static_cast<size_t>(layer)] = true;
   }
+  for (size_t layer = 0; layer < left_out_.size(); ++layer) {
+    const size_t first = layer - layer % static_cast<size_t>(config_.layers_together());
+    SKERRY_CHECK(left_out_[layer] == left_out_[first], "a ladder is left out as a whole");
+  }
 }
 
 void Decoder::Run(const Pass& pass, std::span<const int32_t> tokens) {
   const auto ends = EndWeights::At(layout_, weights_->arena());
   backend_->EmbeddingForward(tokens, ends.embedding, pass.stream);
+  // Attention and MLP of a ladder's first layer have one input; the next layer's is made of it.
+  BlockStash first = pass.stash;
+  first.x = first.y;
   for (int32_t layer = 0; layer < config_.layers; ++layer) {
     if (left_out_[static_cast<size_t>(layer)]) continue;
     const auto weights = BlockWeights::At(layout_, layer, weights_->arena());
-    backend_->Copy(pass.stream.values, pass.stash.x.values, pass.stream.size());
-    BlockForward(*backend_, pass.shape, weights, pass.stash, pass.block, {});
-    BlockOutput(*backend_, pass.stash, pass.block, pass.stream);
+    const LadderPlace place = LadderPlace::Of(config_.ladder, layer);
+    const BlockStash& stash = place.is_first ? first : pass.stash;
+    const bool begins = config_.ladder == 0 || place.is_first;
+    if (begins) backend_->Copy(pass.stream.values, stash.x.values, pass.stream.size());
+    if (config_.ladder == 0) {
+      BlockForward(*backend_, pass.shape, weights, stash, pass.block, {});
+    } else {
+      LadderForward(*backend_, pass.shape, weights, stash, pass.block, place,
+                    begins ? ConstMatrix() : ConstMatrix(stash.y));
+    }
+    if (config_.ladder == 0 || place.is_last) {
+      BlockOutput(*backend_, stash, pass.block, pass.stream);
+    }
   }
 }
 

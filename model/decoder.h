@@ -27,7 +27,8 @@ class Decoder {
   const TransformerConfig& config() const { return config_; }
 
   // From now on these layers are the identity on the residual stream, as is a stage that a
-  // microbatch's path leaves out. Each in [0, config().layers); an empty list: the whole model.
+  // microbatch's path leaves out. Each in [0, config().layers), of a ladder all or none; an empty
+  // list: the whole model.
   void LeaveOut(std::span<const int32_t> layers);
 
   // tokens [sequences · context], any context → logits [sequences · context, vocab].

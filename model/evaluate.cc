@@ -79,8 +79,8 @@ absl::StatusOr<TextLoss> Evaluate(const TransformerConfig& config,
 namespace {
 
 struct StageCut {
-  int32_t layers, stages;
-  int32_t first(int32_t stage) const { return stage * layers / stages; }
+  int32_t together, stages_max, stages;  // TransformerConfig's
+  int32_t first(int32_t stage) const { return stage * stages_max / stages * together; }
   void AppendLayers(int32_t stage, std::vector<int32_t>& out) const {
     for (int32_t layer = first(stage); layer < first(stage + 1); ++layer) out.push_back(layer);
   }
@@ -105,9 +105,11 @@ absl::StatusOr<std::vector<RobustnessRow>> Robustness(Decoder& decoder,
                                                       const EvaluationWindows& windows,
                                                       int64_t windows_max, int32_t stages,
                                                       uint64_t seed, const OnWindow& on_window) {
-  const StageCut cut{decoder.config().layers, stages};
-  if (stages < 2 || stages > cut.layers) {
-    return InvalidArgument("stages: want 2 to %d, the model's layers, got %d", cut.layers, stages);
+  const TransformerConfig& model = decoder.config();
+  const StageCut cut{model.layers_together(), model.stages_max(), stages};
+  if (stages < 2 || stages > cut.stages_max) {
+    return InvalidArgument("stages: want 2 to %d, the model's %s, got %d", cut.stages_max,
+                           model.ladder > 0 ? "ladders" : "layers", stages);
   }
   std::vector<RobustnessRow> rows;
   const int64_t rows_all = 2 * int64_t{stages} - 1;

@@ -62,7 +62,7 @@ struct RobustnessRow {
 // The model in `stages` of equal numbers of layers: whole; without each stage but the first, which
 // holds the ends and is never left out; and without 1, 2, … of them, drawn anew for each window
 // with `seed`. `on_window` counts the windows of all rows. InvalidArgument: stages outside 2 to the
-// number of layers.
+// number of layers, or of ladders.
 absl::StatusOr<std::vector<RobustnessRow>> Robustness(Decoder& decoder,
                                                       const EvaluationWindows& windows,
                                                       int64_t windows_max, int32_t stages,

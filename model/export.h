@@ -1,7 +1,9 @@
 // A model as a Hugging Face directory: config.json (LlamaForCausalLM, or Qwen2ForCausalLM where q,
 // k and v have biases), the weights in one or more safetensors files, and a tokenizer.
 // `transformers` loads it as it is; those of LLaMA 2 and 3, Mistral, Qwen2, SmolLM and TinyLlama
-// are read.
+// are read. A model with a ladder (TransformerConfig::ladder) has the same tensors but is of a
+// model_type of our own, skerry_ladder, which only this program reads: as a LLaMA it would compute
+// something else.
 #pragma once
 
 #include <functional>

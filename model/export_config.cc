@@ -17,6 +17,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int32_t kPositionsMax = 1 << 24;
+// Same tensors, other mathematics: a type of our own, so that no other program takes it for LLaMA.
+constexpr const char* kLadderType = "skerry_ladder";
 
 // Of identity, of how it was saved or trained before, or of how text is generated.
 constexpr std::array kHarmless = {"architectures",
@@ -174,6 +176,14 @@ void ReadRope(const Json& json, const char* name, TransformerConfig& config, Con
   outer.Fail(reader.status());
 }
 
+void ReadLadder(ConfigReader& reader, TransformerConfig& config) {
+  config.ladder = reader.Size("ladder_layers", config.layers);
+  config.qkv_bias = reader.Flag("qkv_bias");
+  if (config.layers % config.ladder == 0) return;
+  reader.Refuse("ladder_layers", absl::StrFormat("%d does not divide num_hidden_layers (%d)",
+                                                 config.ladder, config.layers));
+}
+
 // Within a window of W positions attention to the last W tokens is attention to all.
 void ReadWindow(ConfigReader& reader, bool is_qwen, TransformerConfig& config) {
   const bool in_use = is_qwen ? reader.Flag("use_sliding_window") : true;
@@ -230,8 +240,15 @@ std::string HuggingFaceConfigText(const TransformerConfig& config, StoredType ty
                                   const std::string& origin) {
   static constexpr const char* kTypes[] = {"float32", "bfloat16", "float16"};
   Json json;
-  json["architectures"] = {config.qkv_bias ? "Qwen2ForCausalLM" : "LlamaForCausalLM"};
-  json["model_type"] = config.qkv_bias ? "qwen2" : "llama";
+  const bool is_ladder = config.ladder > 0;
+  json["architectures"] = {is_ladder         ? "SkerryLadderForCausalLM"
+                           : config.qkv_bias ? "Qwen2ForCausalLM"
+                                             : "LlamaForCausalLM"};
+  json["model_type"] = is_ladder ? kLadderType : config.qkv_bias ? "qwen2" : "llama";
+  if (is_ladder) {
+    json["ladder_layers"] = config.ladder;
+    json["qkv_bias"] = config.qkv_bias;
+  }
   json["vocab_size"] = config.vocab;
   json["hidden_size"] = config.hidden;
   json["intermediate_size"] = config.ffn;
@@ -247,7 +264,7 @@ std::string HuggingFaceConfigText(const TransformerConfig& config, StoredType ty
   json["hidden_act"] = "silu";
   json["attention_bias"] = false;
   json["mlp_bias"] = false;
-  if (config.qkv_bias) {  // implied by the type, and not known by these keys
+  if (config.qkv_bias && !is_ladder) {  // implied by the type, and not known by these keys
     json.erase("attention_bias");
     json.erase("mlp_bias");
     json["use_sliding_window"] = false;
@@ -267,20 +284,22 @@ absl::StatusOr<TransformerConfig> ParseHuggingFaceConfig(const std::string& text
   if (!json.is_object()) return InvalidArgument("not a JSON object");
   ConfigReader reader(json);
   const std::string type = reader.Text("model_type");
-  if (type != "llama" && type != "mistral" && type != "qwen2") {
-    return InvalidArgument("model_type: this program knows llama, mistral and qwen2, not '%s'",
-                           type);
+  const bool is_ladder = type == kLadderType;
+  if (type != "llama" && type != "mistral" && type != "qwen2" && !is_ladder) {
+    return InvalidArgument("model_type: this program knows llama, mistral, qwen2 and %s, not '%s'",
+                           kLadderType, type);
   }
   TransformerConfig config;
   ReadSizes(reader, type, config);
   config.qkv_bias = type == "qwen2";
+  if (is_ladder) ReadLadder(reader, config);
   reader.Want("hidden_act", "silu");
   reader.Want("attention_bias", type == "qwen2");
   reader.Want("mlp_bias", false);
   reader.Want("attention_dropout", 0.0);
   reader.Want("rope_interleaved", false);
   reader.Want("partial_rotary_factor", 1.0);
-  if (type != "llama") ReadWindow(reader, type == "qwen2", config);
+  if (type != "llama" && !is_ladder) ReadWindow(reader, type == "qwen2", config);
   ReadLayerTypes(json, reader);
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     const Json* rope = reader.Object(key);

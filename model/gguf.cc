@@ -223,6 +223,12 @@ class DataWriter {
 
 absl::Status WriteGguf(const std::string& path, const TransformerConfig& config,
                        const ParameterStream& parameters, const GgufOptions& options) {
+  if (config.ladder > 0) {
+    return InvalidArgument(
+        "GGUF has no architecture for [model] ladder = %d: read as a LLaMA the model would compute "
+        "something else; write --format huggingface, which names its wiring",
+        config.ladder);
+  }
   const ParameterLayout layout = ParameterLayout::ForModel(config);
   GgufKeys keys;
   AddModelKeys(config, options, keys);

@@ -29,7 +29,8 @@ struct GgufOptions {
 };
 
 // The file is there whole or not at all. InvalidArgument: a value is not finite (names the tensor),
-// or the tokenizer is of a kind that GGUF has no name for. Memory: a piece of the stream and, for
+// the model has a ladder, which no program that reads GGUF knows (TransformerConfig::ladder), or
+// the tokenizer is of a kind that GGUF has no name for. Memory: a piece of the stream and, for
 // `llama`, one matrix of q.
 absl::Status WriteGguf(const std::string& path, const TransformerConfig& config,
                        const ParameterStream& parameters, const GgufOptions& options);

@@ -8,6 +8,7 @@
 #include "common/check.h"
 #include "common/status.h"
 #include "model/initialize.h"
+#include "model/ladder_block.h"
 #include "model/lr_schedule.h"
 
 namespace skerry {
@@ -50,6 +51,11 @@ absl::StatusOr<std::unique_ptr<StageTrainer>> StageTrainer::Create(
     return InvalidArgument("a stage of layers %d to %d does not exist in a model of %d layers",
                            first_layer, last_layer, config.model.layers);
   }
+  const int32_t together = config.model.layers_together();
+  if (first_layer % together != 0 || last_layer % together != 0) {
+    return InvalidArgument("a stage of layers %d to %d cuts a ladder of %d layers", first_layer,
+                           last_layer, together);
+  }
   std::unique_ptr<StageTrainer> trainer(
       new StageTrainer(config,
                        ParameterLayout::ForStage(config.model, first_layer, last_layer, holds_ends,
@@ -59,7 +65,8 @@ absl::StatusOr<std::unique_ptr<StageTrainer>> StageTrainer::Create(
   trainer->last_layer_ = last_layer;
   trainer->holds_ends_ = holds_ends;
   trainer->recomputed_ = recomputed_layers;
-  trainer->parts_ = BackwardParts(trainer->layout_, first_layer, last_layer, share.least_part);
+  trainer->parts_ = BackwardParts(trainer->layout_, first_layer, last_layer, share.least_part,
+                                  config.model.ladder);
   if (share.of_sequences > 0) {
     trainer->shape_.mean_tokens = int64_t{share.of_sequences} * config.model.context;
   }
@@ -96,9 +103,10 @@ absl::Status StageTrainer::AllocateBuffers(const DeviceShare& share) {
 std::vector<BlockStash> StageTrainer::StashViews(FloatCarver& carver) const {
   std::vector<BlockStash> views;
   for (int32_t layer = first_layer_; layer < last_layer_; ++layer) {
+    const bool reads_once = LadderPlace::Of(shape_.ladder, layer).is_first;
     views.push_back(layer - first_layer_ < recomputed_
-                        ? BlockStash::InputOnly(shape_, *scratch_->shared, carver)
-                        : BlockStash(shape_, carver));
+                        ? BlockStash::InputOnly(shape_, *scratch_->shared, carver, reads_once)
+                        : BlockStash(shape_, carver, reads_once));
   }
   return views;
 }
@@ -156,12 +164,22 @@ absl::Status StageTrainer::Keep(MicrobatchKey key, Microbatch microbatch, std::s
 // The stream ends in scratch_->stream; with layers it begins in the first stash.
 void StageTrainer::RunLayers(const std::vector<BlockStash>& stash) {
   for (size_t i = 0; i < stash.size(); ++i) {
-    const auto weights =
-        BlockWeights::At(layout_, first_layer_ + static_cast<int32_t>(i), weights_->arena());
-    BlockForward(*backend_, shape_, weights, stash[i], scratch_->block,
-                 i == 0 ? ConstMatrix() : ConstMatrix(stash[i - 1].y));
+    const int32_t layer = first_layer_ + static_cast<int32_t>(i);
+    const auto weights = BlockWeights::At(layout_, layer, weights_->arena());
+    const ConstMatrix before = i == 0 ? ConstMatrix() : ConstMatrix(stash[i - 1].y);
+    if (shape_.ladder > 0) {
+      LadderForward(*backend_, shape_, weights, stash[i], scratch_->block,
+                    LadderPlace::Of(shape_.ladder, layer), before);
+    } else {
+      BlockForward(*backend_, shape_, weights, stash[i], scratch_->block, before);
+    }
   }
   if (!stash.empty()) BlockOutput(*backend_, stash.back(), scratch_->block, scratch_->stream);
+}
+
+void StageTrainer::Refill(const BlockWeights& weights, const BlockStash& stash) {
+  const auto refill = shape_.ladder > 0 ? &LadderRefill : &BlockRefill;
+  refill(*backend_, shape_, weights, stash, scratch_->block);
 }
 
 absl::Status StageTrainer::ForwardFirst(MicrobatchKey key, std::span<const int32_t> tokens,
@@ -276,14 +294,17 @@ absl::Status StageTrainer::BeginBackwardOf(MicrobatchKey key, std::span<const fl
 void StageTrainer::RunLayersBack(const Microbatch& microbatch, int32_t from, int32_t down_to) {
   FloatCarver carver(stashes_->data(microbatch.stash));
   const std::vector<BlockStash> stash = StashViews(carver);
+  LadderBackward ladder(*backend_, shape_, scratch_->block, scratch_->stream);
   for (int32_t layer = from - 1; layer >= down_to; --layer) {
     const auto weights = BlockWeights::At(layout_, layer, weights_->arena());
     const auto gradients = BlockGradients::At(layout_, layer, microbatch.gradient->data());
     const BlockStash& kept = stash[static_cast<size_t>(layer - first_layer_)];
-    if (layer - first_layer_ < recomputed_) {
-      BlockRefill(*backend_, shape_, weights, kept, scratch_->block);
+    if (layer - first_layer_ < recomputed_) Refill(weights, kept);
+    if (shape_.ladder > 0) {
+      ladder.Layer(LadderPlace::Of(shape_.ladder, layer), weights, kept, gradients);
+    } else {
+      BlockBackward(*backend_, shape_, weights, kept, scratch_->block, gradients, scratch_->stream);
     }
-    BlockBackward(*backend_, shape_, weights, kept, scratch_->block, gradients, scratch_->stream);
   }
 }
 

@@ -63,14 +63,14 @@ class StageTrainer {
  public:
   static constexpr int kMicrobatchesMax = 1024;  // alive at once
 
-  // Layers [first_layer, last_layer), at least one unless `holds_ends`; `holds_ends` on stage 0:
-  // embedding, final norm, head. Parameters are initialised from config.seed. The first
-  // `recomputed_layers` of them keep only their input of a microbatch, and their forward pass is
-  // repeated on the way back (pipeline/plan/memory_model.h chooses how many): the bits are the
-  // same. With a `share` gradients are of the mean over all its sequences; where it parks stashes,
-  // the bits are the same, too. Where it is `of_tensors`, parameters are zero until they are
-  // written, all such devices make the same calls at the same time, and the errors of
-  // BranchSum::status come too, after which none of them is of more use.
+  // Layers [first_layer, last_layer), whole ladders (TransformerConfig::ladder), at least one
+  // unless `holds_ends`; `holds_ends` on stage 0: embedding, final norm, head. Parameters are
+  // initialised from config.seed. The first `recomputed_layers` of them keep only their input of a
+  // microbatch, and their forward pass is repeated on the way back (pipeline/plan/memory_model.h
+  // chooses how many): the bits are the same. With a `share` gradients are of the mean over all its
+  // sequences; where it parks stashes, the bits are the same, too. Where it is `of_tensors`,
+  // parameters are zero until they are written, all such devices make the same calls at the same
+  // time, and the errors of BranchSum::status come too, after which none of them is of more use.
   static absl::StatusOr<std::unique_ptr<StageTrainer>> Create(
       const RunConfig& config, int32_t first_layer, int32_t last_layer, bool holds_ends,
       Backend* backend, int32_t recomputed_layers = 0, const DeviceShare& share = {});
@@ -180,6 +180,7 @@ class StageTrainer {
                                std::span<float> d_in);
   void RunLayersBack(const Microbatch& microbatch, int32_t from, int32_t down_to);
   absl::Status EndBackwardOf(Microbatch& microbatch, std::span<float> d_in);
+  void Refill(const BlockWeights& weights, const BlockStash& stash);
 
   RunConfig config_;
   ParameterLayout layout_;

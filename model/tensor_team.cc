@@ -50,14 +50,9 @@ absl::StatusOr<std::unique_ptr<StageTeam>> TensorTeam::Create(const RunConfig& c
   team->holds_ends_ = stage.holds_ends;
   team->parts_ = {{stage.first_layer, 0, team->split_.whole().size()}};
   team->has_moments_ = config.inner.optimizer != InnerOptimizer::kSgd;
-  std::vector<Backend*> backends;
-  for (const TeamDevice& device : devices) backends.push_back(device.backend);
-  SKERRY_ASSIGN_OR_RETURN(auto groups, MakeDeviceGroup(backends, kPatience));
+  SKERRY_RETURN_IF_ERROR(team->MakeGroup(config, devices));
   for (size_t i = 0; i < devices.size(); ++i) {
-    Member member;
-    member.backend = backends[i];
-    member.group = std::move(groups[i]);
-    member.sum = std::make_unique<BranchSum>(member.group.get());
+    Member& member = team->members_[i];
     DeviceShare share;
     share.host = devices[i].host;
     share.parking = devices[i].parking;
@@ -65,10 +60,9 @@ absl::StatusOr<std::unique_ptr<StageTeam>> TensorTeam::Create(const RunConfig& c
     share.sum = member.sum.get();
     SKERRY_ASSIGN_OR_RETURN(member.trainer,
                             StageTrainer::Create(config, stage.first_layer, stage.last_layer,
-                                                 stage.holds_ends && i == 0, backends[i],
+                                                 stage.holds_ends && i == 0, member.backend,
                                                  stage.recomputed_layers, share));
     member.squares.resize(team->layout().blocks().size());
-    team->members_.push_back(std::move(member));
   }
   team->squares_.resize(team->layout().blocks().size());
   team->threads_ = std::make_unique<DeviceThreads>(devices.size());
@@ -76,6 +70,30 @@ absl::StatusOr<std::unique_ptr<StageTeam>> TensorTeam::Create(const RunConfig& c
   InitializeParameters(config.seed, config.model, team->layout(), team->host_);
   team->HostParametersChanged();
   return team;
+}
+
+absl::Status TensorTeam::MakeGroup(const RunConfig& config, std::span<const TeamDevice> devices) {
+  std::vector<Backend*> backends;
+  for (const TeamDevice& device : devices) backends.push_back(device.backend);
+  const bool hides = config.model.ladder > 0;
+  GroupBeside group;
+  if (hides) {
+    SKERRY_ASSIGN_OR_RETURN(group, MakeGroupBeside(backends, kPatience));
+  } else {
+    SKERRY_ASSIGN_OR_RETURN(group.ends, MakeDeviceGroup(backends, kPatience));
+  }
+  streams_ = std::move(group.streams);
+  for (size_t i = 0; i < devices.size(); ++i) {
+    Member member;
+    member.backend = backends[i];
+    member.group = std::move(group.ends[i]);
+    if (hides) member.beside = std::make_unique<SumThread>(member.group.get());
+    member.sum =
+        hides ? std::make_unique<BranchSum>(member.group.get(), member.beside.get(), member.backend)
+              : std::make_unique<BranchSum>(member.group.get());
+    members_.push_back(std::move(member));
+  }
+  return absl::OkStatus();
 }
 
 template <typename Work>
@@ -87,7 +105,9 @@ absl::Status TensorTeam::Together(const Work& work) const {
     } catch (const std::bad_alloc&) {
       done[i] = ResourceExhausted("device %d: no memory for what its work takes", i);
     }
-    if (!done[i].ok()) members_[i].group->Abort(done[i]);
+    if (done[i].ok()) return;
+    members_[i].group->Abort(done[i]);
+    members_[i].sum->EndAll();  // of a pass that broke off
   });
   absl::Status error;
   for (const absl::Status& status : done) {

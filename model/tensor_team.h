@@ -7,6 +7,9 @@
 // attention's branch again; on stage 0 the embedded stream is broadcast once. The optimizer sends
 // nothing but squares for clipping. docs/decisions/0069-tensor-split.md has the price.
 //
+// In a ladder (model/ladder_block.h) they run on a thread of their own while the device computes:
+// the same sums, of the same bits.
+//
 // The same bits from run to run; from one device's they differ by the rounding of sums over heads
 // and ffn. What all hold, the norms, gets the same gradient, and so stays the same on all.
 #pragma once
@@ -22,6 +25,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/group/device_group.h"
 #include "kernels/group/device_threads.h"
+#include "kernels/group/sum_thread.h"
 #include "model/branch_sum.h"
 #include "model/stage_team.h"
 #include "model/stage_trainer.h"
@@ -80,6 +84,7 @@ class TensorTeam final : public StageTeam {
   struct Member {
     Backend* backend = nullptr;
     std::unique_ptr<Group> group;
+    std::unique_ptr<SumThread> beside;  // in a ladder
     std::unique_ptr<BranchSum> sum;
     std::unique_ptr<StageTrainer> trainer;
     std::vector<double> squares;  // of its gradients, by block of the whole stage
@@ -90,6 +95,7 @@ class TensorTeam final : public StageTeam {
   // began it.
   template <typename Work>
   absl::Status Together(const Work& work) const;
+  absl::Status MakeGroup(const RunConfig& config, std::span<const TeamDevice> devices);
   void PutGradients(std::span<const float> sums);
   // What of `squares` concerns the blocks that a device holds.
   std::span<const double> OfOwnBlocks(size_t device) const;
@@ -99,6 +105,7 @@ class TensorTeam final : public StageTeam {
   std::vector<BackwardPart> parts_;  // one: of the whole stage's arrays no device has a run
   std::vector<double> squares_;      // of all devices
   std::vector<float> host_;          // the parameters, as HostParameters gives them out
+  std::vector<std::unique_ptr<Backend>> streams_;  // of sums beside GPUs
   std::vector<Member> members_;
   std::unique_ptr<DeviceThreads> threads_;  // ends before the members do
 };

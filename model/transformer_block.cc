@@ -1,6 +1,7 @@
 #include "model/transformer_block.h"
 
 #include "common/check.h"
+#include "model/block_halves.h"
 
 namespace skerry {
 
@@ -14,6 +15,7 @@ PassShape PassShape::Of(const TransformerConfig& config, int64_t sequences, int6
   shape.rope = RopeAngles(config);
   shape.norm_epsilon = config.norm_epsilon;
   shape.mean_tokens = shape.tokens();
+  shape.ladder = config.ladder;
   shape.compute = compute;
   return shape;
 }
@@ -99,71 +101,63 @@ BlockGradients BlockGradients::At(const ParameterLayout& layout, int32_t layer, 
           matrix(slots.down)};
 }
 
-BlockStash::BlockStash(const PassShape& shape, FloatCarver& carver) {
+BlockStash::BlockStash(const PassShape& shape, FloatCarver& carver, bool reads_once) {
   x = carver.TakeMatrix(shape.tokens(), shape.hidden);
-  TakeAllButInput(shape, carver);
+  TakeStatistics(shape, carver, reads_once);
+  TakeActivations(shape, carver);
 }
 
 BlockStash BlockStash::Shared(const PassShape& shape, FloatCarver& carver) {
   BlockStash stash;
-  stash.TakeAllButInput(shape, carver);
+  if (shape.ladder == 0) stash.TakeStatistics(shape, carver, false);
+  stash.TakeActivations(shape, carver);
   return stash;
 }
 
 BlockStash BlockStash::InputOnly(const PassShape& shape, const BlockStash& shared,
-                                 FloatCarver& carver) {
+                                 FloatCarver& carver, bool reads_once) {
   BlockStash stash = shared;
   stash.x = carver.TakeMatrix(shape.tokens(), shape.hidden);
+  if (shape.ladder > 0) stash.TakeStatistics(shape, carver, reads_once);
   return stash;
 }
 
-void BlockStash::TakeAllButInput(const PassShape& shape, FloatCarver& carver) {
+void BlockStash::TakeStatistics(const PassShape& shape, FloatCarver& carver, bool reads_once) {
+  inverse_rms1 = carver.Take(shape.tokens());
+  inverse_rms2 = carver.Take(shape.tokens());
+  y = reads_once ? x : carver.TakeMatrix(shape.tokens(), shape.hidden);
+}
+
+void BlockStash::TakeActivations(const PassShape& shape, FloatCarver& carver) {
   const int64_t t = shape.tokens();
-  inverse_rms1 = carver.Take(t);
   qkv = carver.TakeTensor(t, shape.qkv_width(), shape.compute);
   attention = carver.TakeTensor(t, shape.q_width(), shape.compute);
   log_sum_exp = carver.Take(t * shape.attention.heads);
-  y = carver.TakeMatrix(t, shape.hidden);
-  inverse_rms2 = carver.Take(t);
   gate_up = carver.TakeTensor(t, 2 * shape.ffn, shape.compute);
 }
 
 BlockScratch::BlockScratch(const PassShape& shape, FloatCarver& carver) {
   const int64_t t = shape.tokens();
   const DType type = shape.compute;
-  branch = carver.TakeMatrix(t, shape.hidden);
+  branch = mlp_branch = carver.TakeMatrix(t, shape.hidden);
   normed = carver.TakeTensor(t, shape.hidden, type);
   product = carver.TakeTensor(t, shape.ffn, type);
   if (type != DType::kFloat32) rounded = carver.TakeTensor(t, shape.hidden, type);
-  d_normed = carver.TakeTensor(t, shape.hidden, type);
+  d_normed = mlp_d_normed = carver.TakeTensor(t, shape.hidden, type);
   d_attention = carver.TakeTensor(t, shape.q_width(), type);
   d_qkv = carver.TakeTensor(t, shape.qkv_width(), type);
   d_product = carver.TakeTensor(t, shape.ffn, type);
   d_gate_up = carver.TakeTensor(t, 2 * shape.ffn, type);
   inverse_rms = carver.Take(t);
+  if (shape.ladder == 0) return;
+  mlp_branch = carver.TakeMatrix(t, shape.hidden);
+  mlp_d_normed = {mlp_branch.values, t, shape.hidden, shape.hidden, type};
 }
 
 namespace {
 
-constexpr Transpose kNo = Transpose::kNo;
-constexpr Transpose kYes = Transpose::kYes;
-
-// out = x·Wᵀ
-void Linear(Backend& backend, const ConstTensor& x, const ConstTensor& weight, const Tensor& out) {
-  backend.Gemm(kNo, kYes, x, weight, 0, out);
-}
-
-// d_x = d_out·W; d_weight = d_outᵀ·x
-void LinearBackward(Backend& backend, const ConstTensor& d_out, const ConstTensor& x,
-                    const ConstTensor& weight, const Tensor& d_x, Matrix d_weight) {
-  backend.Gemm(kYes, kNo, d_out, x, 0, d_weight);
-  backend.Gemm(kNo, kNo, d_out, weight, 0, d_x);
-}
-
-// scratch.branch = x·Wᵀ, of all devices.
-void LinearToBranch(Backend& backend, const ConstTensor& x, const ConstTensor& weight,
-                    const BlockScratch& scratch) {
-  Linear(backend, x, weight, scratch.branch);
+// scratch.branch becomes that of all devices.
+void SumBranch(const BlockScratch& scratch) {
   if (scratch.sum != nullptr) scratch.sum->Add(scratch.branch.values, scratch.branch.size());
 }
 
@@ -173,77 +167,41 @@ void LinearFromNormBackward(Backend& backend, const ConstTensor& d_out, const Co
                             const BlockScratch& scratch, Matrix d_weight) {
   const bool widens = scratch.sum != nullptr && !scratch.rounded.empty();
   const Tensor d_normed = widens ? Tensor(scratch.branch) : scratch.d_normed;
-  LinearBackward(backend, d_out, scratch.normed, weight, d_normed, d_weight);
+  backend.Gemm(Transpose::kYes, Transpose::kNo, d_out, scratch.normed, 0, d_weight);
+  backend.Gemm(Transpose::kNo, Transpose::kNo, d_out, weight, 0, d_normed);
   if (scratch.sum != nullptr) scratch.sum->Add(d_normed.floats(), d_normed.size());
   if (widens) backend.Cast(d_normed, scratch.d_normed);
 }
 
-// Norm gradients are added to by the kernel, so they begin at zero.
-void NormBackward(Backend& backend, const RmsNormGradient& pass) {
-  backend.Fill(pass.d_weight, 0, pass.x.columns);
-  backend.RmsNormBackward(pass);
-}
-
-// The stream's gradient as products read it.
-ConstTensor ForProducts(const BlockScratch& scratch, ConstMatrix stream) {
-  return scratch.rounded.empty() ? ConstTensor(stream) : ConstTensor(scratch.rounded);
-}
-
-// What the forward pass had in scratch.normed.
-void NormAgain(Backend& backend, const PassShape& shape, ConstMatrix x, const float* weight,
-               const BlockScratch& scratch) {
-  backend.RmsNormForward(
-      {x, {}, {}, weight, shape.norm_epsilon, scratch.normed, scratch.inverse_rms});
-}
-
-void AttentionHalfBackward(Backend& backend, const PassShape& shape, const BlockWeights& weights,
-                           const BlockStash& stash, const BlockScratch& scratch,
-                           const BlockGradients& gradients, Matrix stream) {
-  const QkvColumns qkv(shape, stash.qkv), d_qkv(shape, scratch.d_qkv);
-  LinearBackward(backend, ForProducts(scratch, stream), stash.attention, weights.o,
-                 scratch.d_attention, gradients.o);
-  backend.AttentionBackward(shape.attention, qkv.q, qkv.k, qkv.v, stash.attention,
-                            stash.log_sum_exp, scratch.d_attention, d_qkv.q, d_qkv.k, d_qkv.v);
-  backend.Rope(shape.attention, shape.rope, true, d_qkv.q, d_qkv.k);
-  if (weights.qkv_bias != nullptr) backend.BiasBackward(scratch.d_qkv, gradients.qkv_bias);
-  NormAgain(backend, shape, stash.x, weights.input_norm, scratch);
-  LinearFromNormBackward(backend, scratch.d_qkv, weights.qkv, scratch, gradients.qkv);
-  NormBackward(backend, {stash.x, weights.input_norm, stash.inverse_rms1, scratch.d_normed, stream,
-                         scratch.rounded, gradients.input_norm});
-}
-
 // All that the backward pass reads; of the layer only the way back to the stream is left.
-void FillStash(Backend& backend, const PassShape& shape, const BlockWeights& weights,
-               const BlockStash& stash, const BlockScratch& scratch, ConstMatrix before) {
+void FillStash(const LayerPass& p, ConstMatrix before) {
+  const auto& [backend, shape, weights, stash, scratch] = p;
   const bool given = before.values == nullptr;
   backend.RmsNormForward(
       {given ? ConstMatrix(stash.x) : before, given ? ConstMatrix() : ConstMatrix(scratch.branch),
        stash.x, weights.input_norm, shape.norm_epsilon, scratch.normed, stash.inverse_rms1});
-  Linear(backend, scratch.normed, weights.qkv, stash.qkv);
-  if (weights.qkv_bias != nullptr) backend.AddBias(weights.qkv_bias, stash.qkv);
-  const QkvColumns qkv(shape, stash.qkv);
-  backend.Rope(shape.attention, shape.rope, false, qkv.q, qkv.k);
-  backend.AttentionForward(shape.attention, qkv.q, qkv.k, qkv.v, stash.attention,
-                           stash.log_sum_exp);
-  LinearToBranch(backend, stash.attention, weights.o, scratch);
+  FillAttention(p);
+  AttentionBranch(p, scratch.branch);
+  SumBranch(scratch);
 
   backend.RmsNormForward({stash.x, scratch.branch, stash.y, weights.post_norm, shape.norm_epsilon,
                           scratch.normed, stash.inverse_rms2});
-  Linear(backend, scratch.normed, weights.gate_up, stash.gate_up);
+  FillGateUp(p);
 }
 
 }  // namespace
 
 void BlockForward(Backend& backend, const PassShape& shape, const BlockWeights& weights,
                   const BlockStash& stash, const BlockScratch& scratch, ConstMatrix before) {
-  FillStash(backend, shape, weights, stash, scratch, before);
-  backend.SwigluForward(stash.gate_up, scratch.product);
-  LinearToBranch(backend, scratch.product, weights.down, scratch);
+  const LayerPass p{backend, shape, weights, stash, scratch};
+  FillStash(p, before);
+  MlpBranch(p, scratch.branch);
+  SumBranch(scratch);
 }
 
 void BlockRefill(Backend& backend, const PassShape& shape, const BlockWeights& weights,
                  const BlockStash& stash, const BlockScratch& scratch) {
-  FillStash(backend, shape, weights, stash, scratch, {});
+  FillStash({backend, shape, weights, stash, scratch}, {});
 }
 
 void BlockOutput(Backend& backend, const BlockStash& stash, const BlockScratch& scratch,
@@ -259,15 +217,15 @@ void BeginBackward(Backend& backend, const BlockScratch& scratch, ConstMatrix st
 void BlockBackward(Backend& backend, const PassShape& shape, const BlockWeights& weights,
                    const BlockStash& stash, const BlockScratch& scratch,
                    const BlockGradients& gradients, Matrix stream) {
-  backend.SwigluForward(stash.gate_up, scratch.product);
-  LinearBackward(backend, ForProducts(scratch, stream), scratch.product, weights.down,
-                 scratch.d_product, gradients.down);
-  backend.SwigluBackward(stash.gate_up, scratch.d_product, scratch.d_gate_up);
-  NormAgain(backend, shape, stash.y, weights.post_norm, scratch);
+  const LayerPass p{backend, shape, weights, stash, scratch};
+  MlpToNormBackward(p, ForProducts(scratch, stream), gradients);
   LinearFromNormBackward(backend, scratch.d_gate_up, weights.gate_up, scratch, gradients.gate_up);
   NormBackward(backend, {stash.y, weights.post_norm, stash.inverse_rms2, scratch.d_normed, stream,
                          scratch.rounded, gradients.post_norm});
-  AttentionHalfBackward(backend, shape, weights, stash, scratch, gradients, stream);
+  AttentionToNormBackward(p, ForProducts(scratch, stream), gradients);
+  LinearFromNormBackward(backend, scratch.d_qkv, weights.qkv, scratch, gradients.qkv);
+  NormBackward(backend, {stash.x, weights.input_norm, stash.inverse_rms1, scratch.d_normed, stream,
+                         scratch.rounded, gradients.input_norm});
 }
 
 }  // namespace skerry

@@ -41,6 +41,7 @@ struct PassShape {
   RopeAngles rope;
   float norm_epsilon = 0;
   int64_t mean_tokens = 0;  // that the loss is the mean over: T, or more where others have the rest
+  int32_t ladder = 0;       // TransformerConfig::ladder
 
   DType compute = DType::kFloat32;
 
@@ -93,16 +94,19 @@ struct BlockStash {
   Matrix y;                       // [T, d]
   float* inverse_rms2 = nullptr;  // [T]
   Tensor gate_up;                 // [T, 2f]
-  BlockStash(const PassShape& shape, FloatCarver& carver);
-  // Without x: what layers that keep only that share, one pass at a time.
+  // `reads_once`: y is x, as in the first layer of a ladder.
+  BlockStash(const PassShape& shape, FloatCarver& carver, bool reads_once = false);
+  // Without x: what layers that keep only that share, one pass at a time. In a ladder also without
+  // y and the inverse RMS.
   static BlockStash Shared(const PassShape& shape, FloatCarver& carver);
-  // x of its own, all else of `shared`.
-  static BlockStash InputOnly(const PassShape& shape, const BlockStash& shared,
-                              FloatCarver& carver);
+  // What that is without, all else of `shared`.
+  static BlockStash InputOnly(const PassShape& shape, const BlockStash& shared, FloatCarver& carver,
+                              bool reads_once = false);
 
  private:
   BlockStash() = default;
-  void TakeAllButInput(const PassShape& shape, FloatCarver& carver);
+  void TakeStatistics(const PassShape& shape, FloatCarver& carver, bool reads_once);
+  void TakeActivations(const PassShape& shape, FloatCarver& carver);
 };
 
 // What a pass needs between two operations; shared by all layers.
@@ -117,10 +121,17 @@ struct BlockScratch {
   Tensor d_product;    // [T, f]
   Tensor d_gate_up;    // [T, 2f]
   float* inverse_rms;  // [T]
+  // In a ladder what the MLP adds is made while attention's is summed, and likewise back; else
+  // these are `branch` and `d_normed`.
+  Matrix mlp_branch;         // [T, d]
+  Tensor mlp_d_normed;       // [T, d], in the memory of mlp_branch
   BranchSum* sum = nullptr;  // over the devices that share the layers; nullptr: one has them whole
   BlockScratch(const PassShape& shape, FloatCarver& carver);
 };
 
+// Where attention and MLP read the stream with all that comes before them; other wirings:
+// model/ladder_block.h.
+//
 // The input is `before` + scratch.branch, which becomes stash.x; or stash.x, where `before` is
 // empty. Fills the rest of the stash. The output is stash.y + scratch.branch.
 void BlockForward(Backend& backend, const PassShape& shape, const BlockWeights& weights,

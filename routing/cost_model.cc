@@ -54,9 +54,10 @@ double LayerForwardFlops(const RunConfig& config) {
 }
 
 double LayerRepeatShare(const RunConfig& config) {
-  const double down =
-      2.0 * static_cast<double>(MicrobatchTokens(config)) * config.model.hidden * config.model.ffn;
-  return 1 - down / LayerForwardFlops(config);
+  const TransformerConfig& model = config.model;
+  const double rows = 2.0 * static_cast<double>(MicrobatchTokens(config)) * model.hidden;
+  const double down = rows * model.ffn, o = model.ladder > 0 ? rows * model.hidden : 0;
+  return 1 - (down + o) / LayerForwardFlops(config);
 }
 
 double LayerOptimizerFlops(const RunConfig& config) {

@@ -34,7 +34,8 @@ int64_t MicrobatchTokens(const RunConfig& config);
 int64_t BoundaryBytes(const RunConfig& config);  // one activation or gradient between stages
 double LayerForwardFlops(const RunConfig& config);
 // Of it, what is done again on the way back where only the layer's input was kept: all but the last
-// product, whose result the way back does not read.
+// product, whose result the way back does not read; of a ladder, where the MLP's input is kept,
+// too, all but the last of both halves.
 double LayerRepeatShare(const RunConfig& config);
 // Of the inner optimizer, each step: Muon's products (model/orthogonal_step.h); else 0.
 double LayerOptimizerFlops(const RunConfig& config);

@@ -34,7 +34,8 @@ RunConfig TinyOf(const RunConfig& config) {
                 .heads = 2,
                 .kv_heads = 1,
                 .ffn = 32,
-                .context = 8};
+                .context = 8,
+                .ladder = config.model.ladder};
   tiny.pipeline.sequences_per_microbatch = 1;
   tiny.inner.learning_rate = 1e-2f;
   tiny.inner.min_learning_rate = 1e-3f;

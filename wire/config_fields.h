@@ -37,6 +37,9 @@ void VisitModel(Visitor& v, TransformerConfig& m) {
   v.Number("model", "rope_original_context", m.rope_original_context, 0, 1 << 24, "llama3");
   v.Number("model", "positions", m.positions, 0, 1 << 24,
            "what an imported model says it reaches; 0: context");
+  v.Number("model", "ladder", m.ladder, 0, 4096,
+           "layers between whole streams, which divides layers; hides sums of --split tensors, and "
+           "is no LLaMA; 0: off");
 }
 
 template <typename Visitor>

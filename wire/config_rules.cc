@@ -55,6 +55,10 @@ absl::Status CheckModel(const TransformerConfig& m) {
     return InvalidArgument("[model] kv_heads: heads (%d) must be a multiple of kv_heads (%d)",
                            m.heads, m.kv_heads);
   }
+  if (m.ladder > 0 && m.layers % m.ladder != 0) {
+    return InvalidArgument("[model] ladder: layers (%d) must be a multiple of ladder (%d)",
+                           m.layers, m.ladder);
+  }
   if (m.rope_scaling == RopeScaling::kLlama3 &&
       (m.rope_original_context < 1 || m.rope_high_frequency <= m.rope_low_frequency)) {
     return InvalidArgument(
@@ -181,6 +185,13 @@ absl::Status ValidateRunConfig(const RunConfig& config) {
   if (config.pipeline.stages > config.model.layers) {
     return InvalidArgument("[pipeline] stages: %d must be at most [model] layers (%d)",
                            config.pipeline.stages, config.model.layers);
+  }
+  if (config.pipeline.stages > config.model.stages_max()) {
+    return InvalidArgument(
+        "[pipeline] stages: %d must be at most %d: [model] ladder keeps %d of the %d layers "
+        "together",
+        config.pipeline.stages, config.model.stages_max(), config.model.ladder,
+        config.model.layers);
   }
   if (config.nodes_min > config.nodes_max) {
     return InvalidArgument("[run] nodes_min: %d must be at most nodes_max (%d)", config.nodes_min,

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/status.h"
+#include "kernels/plugin/gpu_backend.h"
 #include "kernels/plugin/gpu_group.h"
 
 namespace skerry {
@@ -81,6 +82,20 @@ absl::StatusOr<std::vector<std::unique_ptr<Group>>> MakeDeviceGroup(
     groups[i] = std::make_unique<StagedGroup>(std::move(groups[i]), backends[i]);
   }
   return groups;
+}
+
+absl::StatusOr<GroupBeside> MakeGroupBeside(std::span<Backend* const> backends, Duration patience) {
+  GroupBeside beside;
+  std::vector<Backend*> streams;
+  for (Backend* backend : backends) {
+    streams.push_back(backend);
+    const GpuHandle gpu = GpuOf(*backend);
+    if (gpu.table == nullptr) continue;
+    SKERRY_ASSIGN_OR_RETURN(auto stream, CreateGpuBackend(*gpu.table, gpu.index));
+    streams.back() = beside.streams.emplace_back(std::move(stream)).get();
+  }
+  SKERRY_ASSIGN_OR_RETURN(beside.ends, MakeDeviceGroup(streams, patience));
+  return beside;
 }
 
 }  // namespace skerry

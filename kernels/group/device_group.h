@@ -20,4 +20,14 @@ namespace skerry {
 absl::StatusOr<std::vector<std::unique_ptr<Group>>> MakeDeviceGroup(
     std::span<Backend* const> backends, Duration patience = kGroupPatience);
 
+// The same for sums that are made while the devices compute (sum_thread.h): an end may be used by
+// another thread than its backend, in whose order of operations it is not; so what it reads must
+// have been made (Backend::Synchronize). Of a GPU that is a second stream.
+struct GroupBeside {
+  std::vector<std::unique_ptr<Backend>> streams;  // of each GPU; outlive the ends
+  std::vector<std::unique_ptr<Group>> ends;
+};
+absl::StatusOr<GroupBeside> MakeGroupBeside(std::span<Backend* const> backends,
+                                            Duration patience = kGroupPatience);
+
 }  // namespace skerry

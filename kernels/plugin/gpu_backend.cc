@@ -21,12 +21,14 @@ constexpr int64_t kFloat = sizeof(float);
 
 // Shared by a backend and its buffers: whoever is last closes the device.
 struct OpenDevice {
-  OpenDevice(const GpuTable& of, GpuDevice* opened) : table(of), device(opened) {}
+  OpenDevice(const GpuTable& of, GpuDevice* opened, int number)
+      : table(of), device(opened), index(number) {}
   OpenDevice(const OpenDevice&) = delete;
   OpenDevice& operator=(const OpenDevice&) = delete;
   ~OpenDevice() { table.close(device); }
   const GpuTable& table;
   GpuDevice* device;
+  int index;
 };
 
 class GpuBuffer : public Buffer {
@@ -91,7 +93,7 @@ class GpuBackend : public Backend {
       : open_(std::move(open)), table_(open_->table), device_(open_->device), compute_(compute) {}
   ~GpuBackend() override { table_.release(device_, angles_); }
 
-  GpuHandle handle() const { return {&table_, device_}; }
+  GpuHandle handle() const { return {&table_, device_, open_->index}; }
 
   std::string name() const override { return Said(table_.name); }
   std::string numeric_profile() const override {
@@ -371,7 +373,7 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateGpuBackend(const GpuTable& table,
   }
   GpuDevice* opened = table.open(device, &why);
   if (opened == nullptr) return Unavailable("GPU %d: %s", device, why.text);
-  return std::make_unique<GpuBackend>(std::make_shared<OpenDevice>(table, opened), compute);
+  return std::make_unique<GpuBackend>(std::make_shared<OpenDevice>(table, opened, device), compute);
 }
 
 GpuHandle GpuOf(Backend& backend) {

@@ -19,6 +19,7 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateGpuBackend(const GpuTable& table,
 struct GpuHandle {
   const GpuTable* table = nullptr;
   GpuDevice* device = nullptr;
+  int index = 0;  // of the GPU; one may be opened several times, each with an order of its own
 };
 GpuHandle GpuOf(Backend& backend);
 

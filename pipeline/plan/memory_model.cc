@@ -23,11 +23,18 @@ int64_t LayerStashFloats(const TransformerConfig& model, int32_t tensors_over = 
   return int64_t{2} * model.hidden + 2 + cut / tensors_over;
 }
 
+// Of a recomputed layer: its input; of a ladder also that of its MLP, and both rms, which the way
+// back reads when the layer before has been computed again (model/ladder_block.h).
+int64_t RecomputedStashFloats(const TransformerConfig& model) {
+  return model.ladder > 0 ? int64_t{2} * model.hidden + 2 : model.hidden;
+}
+
 // Floats per token between two operations: the stream, a block's, and the head's.
 int64_t WorkspaceFloats(const TransformerConfig& model, bool holds_ends, int32_t tensors_over) {
   const int64_t kv = int64_t{model.kv_heads} * model.head_size();
   const int64_t cut = int64_t{2} * model.hidden + 2 * kv + int64_t{4} * model.ffn;
-  const int64_t block = int64_t{4} * model.hidden + 1 + cut / tensors_over;
+  const int64_t branches = model.ladder > 0 ? 2 : 1;
+  const int64_t block = (3 + branches) * model.hidden + 1 + cut / tensors_over;
   return block + (holds_ends ? int64_t{2} * model.hidden + 2 : 0);
 }
 
@@ -118,8 +125,9 @@ StageMemory MemoryOf(const RunConfig& config, int32_t layers, bool holds_ends,
       (2 * holds.microbatches + (checks ? kCheckBoundaries : 0)) * BoundaryBytes(config);
   int64_t logits = holds_ends ? std::min(kLogitRows, tokens) * model.vocab : 0;
   if (rounds_weights) logits += logits / 2;  // their gradient is apart
-  const int64_t shared =
-      holds.recomputed > 0 ? LayerStashFloats(model, tensors_over) - model.hidden : 0;
+  const int64_t shared = holds.recomputed > 0
+                             ? LayerStashFloats(model, tensors_over) - RecomputedStashFloats(model)
+                             : 0;
   const int64_t between = WorkspaceFloats(model, holds_ends, tensors_over);
   memory.workspace = (tokens * (between + 2 + shared) + logits) * kFloat;
   // The second moment's and the first's upper halves.
@@ -144,10 +152,14 @@ int32_t StashesOf(const RunConfig& config, bool holds_ends, const StageHolds& ho
 int64_t StashBytes(const RunConfig& config, int32_t layers, bool holds_ends,
                    const StageHolds& holds, int32_t tensors_over) {
   const int64_t kept = LayerStashFloats(config.model, tensors_over);
-  const int64_t again = kept - config.model.hidden;
+  const int64_t again = kept - RecomputedStashFloats(config.model);
+  // The first layer of a ladder has one input, of attention and MLP.
+  const int64_t ladders = config.model.ladder > 0 ? layers / config.model.ladder : 0;
   // Stage 0 keeps the tokens, too.
   return MicrobatchTokens(config) *
-         (layers * kept - holds.recomputed * again + (holds_ends ? 1 : 0)) * kFloat;
+         (layers * kept - holds.recomputed * again - ladders * config.model.hidden +
+          (holds_ends ? 1 : 0)) *
+         kFloat;
 }
 
 double StashBytesMoved(const RunConfig& config, int32_t layers, const StageHolds& holds,

@@ -18,7 +18,8 @@
 //   codec       the own message, the payload made of it, and a delta of every other replica until
 //               the round lands; in co2 two and three of them, in streaming of fragments
 //   stash       per microbatch between forward and backward: what the backward of every layer
-//               reads, of a recomputed layer its input; of parked ones none
+//               reads, of a recomputed layer its input (of a ladder the inputs of both
+//               halves); of parked ones none
 //   buffers     per such microbatch its payload on the way in and out
 //   workspace   once: what a pass needs between two operations, on stage 0 the logits of a chunk
 //               of tokens (model/head.h); what recomputed layers share

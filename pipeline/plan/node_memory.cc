@@ -322,7 +322,7 @@ std::vector<MemoryOffer> LeastOffers(std::span<const MemoryOffer> offers) {
 int64_t WorthOf(const RunConfig& config, const MemoryOffer& offer) {
   if (offer == MemoryOffer{offer.device_bytes}) return offer.device_bytes;
   constexpr int32_t kStages = 4, kReplicas = 2;
-  const int32_t layers = std::max(1, config.model.layers / kStages);
+  const int32_t layers = std::max(config.model.layers_together(), config.model.layers / kStages);
   RunConfig own = config;
   if (own.pipeline.in_flight == 0) own.pipeline.in_flight = kStages;
   const StageHolds holds = HoldsOf(own, kReplicas, kReplicas, false);

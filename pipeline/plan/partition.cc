@@ -61,7 +61,7 @@ struct StageCost {
   double fixed = 0;      // of the head
   double per_layer = 0;  // already divided by replicas and speed, weighted by participation
   int32_t layers_max = 0;
-  int32_t layers = 1;
+  int32_t layers = 0;
   std::vector<double> repeated;  // of recomputation, by the number of layers; empty: none
   double After(int32_t more) const {
     const int32_t then = layers + more;
@@ -69,7 +69,7 @@ struct StageCost {
   }
 };
 
-// The most layers that fit what nodes of each kind offer, 0 if not even one does.
+// The most layers that fit what nodes of each kind offer, 0 if not even the fewest do.
 int32_t LayersThatFit(const RunConfig& config, const std::vector<MemoryOffer>& offers,
                       bool holds_ends, const StageHolds& given, bool may_put_off) {
   int32_t low = 0;
@@ -92,7 +92,7 @@ int32_t LayersThatFit(const RunConfig& config, const std::vector<MemoryOffer>& o
       high = middle - 1;
     }
   }
-  return low;
+  return low - low % config.model.layers_together();
 }
 
 // By the number of layers, of who repeats, or waits, the most.
@@ -139,34 +139,41 @@ std::vector<StageCost> CostsOf(const Candidates& nodes, const std::vector<int32_
     cost.repeated = RepeatedWork(config, least, stage == 0, holds, cost.layers_max);
     for (double& work : cost.repeated) work *= share;
     if (!nodes.at_no_price) continue;
-    while (cost.repeated[static_cast<size_t>(cost.layers_max)] > 0) --cost.layers_max;
+    while (cost.repeated[static_cast<size_t>(cost.layers_max)] > 0)
+      cost.layers_max -= config.model.layers_together();
   }
   return costs;
 }
 
-// One layer each, then every further one where the result is fastest: for costs that grow with
-// layers this minimises the slowest stage.
-absl::Status DealLayers(int32_t layers, std::vector<StageCost>& costs) {
+// One layer each, or as many as stay together, then every further one where the result is fastest:
+// for costs that grow with layers this minimises the slowest stage.
+absl::Status DealLayers(const TransformerConfig& model, std::vector<StageCost>& costs) {
+  const int32_t layers = model.layers, together = model.layers_together();
   int32_t room = 0;
   for (const StageCost& cost : costs) room += cost.layers_max;
   for (size_t stage = 0; stage < costs.size(); ++stage) {
-    if (costs[stage].layers_max >= 1) continue;
+    costs[stage].layers = together;
+    if (costs[stage].layers_max >= together) continue;
     return ResourceExhausted(
-        "stage %d of %d does not fit the memory of its nodes with a single layer", stage,
-        costs.size());
+        "stage %d of %d does not fit the memory of its nodes with %s", stage, costs.size(),
+        together == 1
+            ? "a single layer"
+            : absl::StrFormat("the %d layers that [model] ladder keeps together", together));
   }
   if (room < layers) {
     return ResourceExhausted("the nodes have memory for %d of %d layers in %d stages", room, layers,
                              costs.size());
   }
-  for (auto left = layers - static_cast<int32_t>(costs.size()); left > 0; --left) {
+  const auto units = static_cast<int32_t>(costs.size());
+  for (int32_t left = model.stages_max() - units; left > 0; --left) {
     StageCost* best = nullptr;
     for (StageCost& cost : costs) {
       if (cost.layers >= cost.layers_max) continue;
       // Sums that differ by rounding only must not decide.
-      if (best == nullptr || cost.After(1) < best->After(1) * (1 - 1e-9)) best = &cost;
+      if (best == nullptr || cost.After(together) < best->After(together) * (1 - 1e-9))
+        best = &cost;
     }
-    ++best->layers;
+    best->layers += together;
   }
   return absl::OkStatus();
 }
@@ -178,7 +185,7 @@ absl::StatusOr<Partition> Cut(const Candidates& nodes, int32_t stages, Preferenc
       ReplicaCounts(static_cast<int32_t>(nodes.classes.size()), stages,
                     nodes.config.pipeline.microbatches_per_step);
   std::vector<StageCost> costs = CostsOf(nodes, partition.nodes, counts);
-  SKERRY_RETURN_IF_ERROR(DealLayers(nodes.config.model.layers, costs));
+  SKERRY_RETURN_IF_ERROR(DealLayers(nodes.config.model, costs));
   int32_t first = 0;
   for (size_t stage = 0; stage < costs.size(); ++stage) {
     const int32_t last = first + costs[stage].layers;
@@ -222,19 +229,21 @@ absl::StatusOr<Partition> Cut(Candidates& nodes, int32_t stages, const Thrift& t
 absl::Status MemoryShortage(const Candidates& nodes, int32_t stages, const absl::Status& last) {
   const auto worth = std::max_element(nodes.worth.begin(), nodes.worth.end());
   const MemoryOffer& most = nodes.offers[static_cast<size_t>(worth - nodes.worth.begin())];
+  const int32_t layers = nodes.config.model.layers_together();
   const StageHolds holds =
-      LeastHolds(nodes.config, 1, HoldsOf(nodes.config, 1, 1, true), most).front();
-  const NodeMemory least = MemoryIn(nodes.config, 1, true, holds, most);
+      LeastHolds(nodes.config, layers, HoldsOf(nodes.config, 1, 1, true), most).front();
+  const NodeMemory least = MemoryIn(nodes.config, layers, true, holds, most);
   const MemoryOffer needs = {least.each.needed(), least.host.needed()};
   const auto lacks = [](int64_t needed, int64_t offered) {
     return std::max<int64_t>(0, needed - offered);
   };
   return ResourceExhausted(
-      "no memory for this model on these nodes: %s; the smallest stage 0 (one layer, embedding, "
+      "no memory for this model on these nodes: %s; the smallest stage 0 (%s, embedding, "
       "head, %d microbatches in flight, a margin of %.0f %%) needs %s and the largest node offers "
       "%s, %s too little; %d stages were tried last. Add nodes or memory, or lower "
       "sequences_per_microbatch, in_flight or the model.",
-      ErrorText(last), holds.microbatches, 100 * kMemoryMargin, OfferText(needs), OfferText(most),
+      ErrorText(last), layers == 1 ? "one layer" : absl::StrFormat("%d layers", layers),
+      holds.microbatches, 100 * kMemoryMargin, OfferText(needs), OfferText(most),
       BytesText(lacks(needs.device_bytes, most.device_bytes) +
                 lacks(needs.host_bytes, most.host_bytes)),
       stages);
@@ -255,10 +264,10 @@ std::vector<int32_t> SpeedClasses(const std::vector<double>& gflops) {
   return classes;
 }
 
-int32_t AutoStages(int32_t nodes, int32_t layers) {
+int32_t AutoStages(int32_t nodes, int32_t stages_max) {
   const int32_t wanted =
       nodes <= 8 ? nodes / 2 : static_cast<int32_t>(4.0 * std::sqrt(nodes / 8.0) + 1e-9);
-  return std::max(1, std::min(wanted, layers));
+  return std::max(1, std::min(wanted, stages_max));
 }
 
 double Participation(const RunConfig& config, int32_t stages, int32_t stage) {
@@ -268,24 +277,26 @@ double Participation(const RunConfig& config, int32_t stages, int32_t stage) {
 absl::StatusOr<Partition> MakePartition(const RunConfig& config, const std::vector<double>& gflops,
                                         const std::vector<MemoryOffer>& offers) {
   const auto count = static_cast<int32_t>(gflops.size());
-  const int32_t layers = config.model.layers;
+  const int32_t stages_max = config.model.stages_max();
   const bool automatic = config.pipeline.stages == 0;
-  const int32_t wanted = automatic ? AutoStages(count, layers) : config.pipeline.stages;
+  const int32_t wanted = automatic ? AutoStages(count, stages_max) : config.pipeline.stages;
   if (wanted < 1 || wanted > count) {
     return InvalidArgument(
         "%d stages need at least as many nodes, there are %d: %d more, or lower "
         "pipeline.stages",
         wanted, count, wanted - count);
   }
-  if (wanted > layers) {
+  if (wanted > stages_max) {
     return InvalidArgument(
-        "%d stages need at least one layer each, the model has %d: lower "
+        "%d stages need at least %s each, the model has %d: lower "
         "pipeline.stages or use a deeper model",
-        wanted, layers);
+        wanted,
+        config.model.ladder > 1 ? absl::StrFormat("%d layers", config.model.ladder) : "one layer",
+        config.model.layers);
   }
   Candidates nodes{config, SpeedClasses(gflops), offers, {}};
   for (const MemoryOffer& offer : offers) nodes.worth.push_back(WorthOf(config, offer));
-  const int32_t most = automatic ? std::min(count, layers) : wanted;
+  const int32_t most = automatic ? std::min(count, stages_max) : wanted;
   absl::Status last;
   for (const std::vector<Thrift>& thrifts : ThriftsOf(config.pipeline)) {
     for (int32_t stages = wanted; stages <= most; ++stages) {

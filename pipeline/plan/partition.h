@@ -39,7 +39,7 @@ std::vector<int32_t> SpeedClasses(const std::vector<double>& gflops);
 
 // How many stages a run gets when its configuration leaves it open: 4 at 8 nodes, growing with the
 // root of their number beyond; at least 3 from 6 nodes on; two replicas each where nodes allow.
-int32_t AutoStages(int32_t nodes, int32_t layers);
+int32_t AutoStages(int32_t nodes, int32_t stages_max);
 
 // Share of the microbatches that visit a stage.
 double Participation(const RunConfig& config, int32_t stages, int32_t stage);

@@ -29,11 +29,11 @@ absl::StatusOr<Tried> Try(const RunConfig& config, int32_t stages, const Nominal
 absl::StatusOr<BatchShape> ChooseShape(const RunConfig& config, const NominalFleet& fleet) {
   if (config.pipeline.stages > 0) return ChooseBatch(config, fleet);
   const auto nodes = static_cast<int32_t>(fleet.gflops.size());
-  const int32_t formula = AutoStages(nodes, config.model.layers);
+  const int32_t formula = AutoStages(nodes, config.model.stages_max());
   const int32_t replicas = std::max(kReplicasMax, (nodes + formula - 1) / formula);
   const int32_t least = std::max(
       {std::min(kStagesMin, formula), (formula + 1) / 2, (nodes + replicas - 1) / replicas});
-  const int32_t most = std::min({2 * formula, nodes, config.model.layers});
+  const int32_t most = std::min({2 * formula, nodes, config.model.stages_max()});
   const auto usual = Try(config, formula, fleet);
   std::optional<Tried> best;
   for (int32_t stages = least; stages <= most; ++stages) {

@@ -174,10 +174,10 @@ class Chooser {
   // From what the fewest nodes would get to one more than all would, the most first.
   std::vector<int32_t> StageNumbers() const {
     if (stages_asked_ > 0) return {stages_asked_};
-    const int32_t layers = trial_.config.model.layers;
-    const int32_t least = AutoStages(static_cast<int32_t>(fewest_), layers);
+    const int32_t stages_max = trial_.config.model.stages_max();
+    const int32_t least = AutoStages(static_cast<int32_t>(fewest_), stages_max);
     const int32_t most =
-        std::min(layers, AutoStages(static_cast<int32_t>(all_.size()), layers) + 1);
+        std::min(stages_max, AutoStages(static_cast<int32_t>(all_.size()), stages_max) + 1);
     std::vector<int32_t> numbers;
     for (int32_t stages = most; stages >= least; --stages) numbers.push_back(stages);
     return numbers;

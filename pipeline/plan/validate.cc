@@ -145,6 +145,10 @@ absl::Status CheckStages(const PipelinePlan& plan, const RunConfig& config) {
                              stage.first_layer, stage.last_layer, next);
     }
     next = stage.last_layer;
+    if (next % config.model.layers_together() != 0) {
+      return InvalidArgument("stage %d ends at layer %d, where [model] ladder of %d does not", s,
+                             next, config.model.ladder);
+    }
     if (stage.replicas.empty()) return InvalidArgument("stage %d has no replica", s);
     for (const NodeId& node : stage.replicas) {
       if (!seen.insert(node).second) {

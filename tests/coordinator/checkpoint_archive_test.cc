@@ -262,6 +262,18 @@ TEST_CASE("CheckpointArchive: a manifest is whole or refused", "[checkpoint][err
   CHECK(absl::IsDataLoss(ParseManifest(damaged).status()));
 }
 
+TEST_CASE("CheckpointArchive: a model with a ladder is of a format that older programs refuse",
+          "[checkpoint][ladder]") {
+  Written made = TwoStages(1, 1);
+  CHECK(ManifestText(made.checkpoint).find("\"format\": 1,") != std::string::npos);
+  made.checkpoint.model.ladder = 2;
+  const std::string text = ManifestText(made.checkpoint);
+  CHECK(text.find("\"format\": 2,") != std::string::npos);
+  const auto parsed = ParseManifest(text);
+  REQUIRE(parsed.ok());
+  CHECK(parsed->model == made.checkpoint.model);
+}
+
 TEST_CASE("CheckpointArchive: bytes that are not those of their digest are not kept",
           "[checkpoint][error]") {
   const auto disk = std::make_shared<CheckpointDisk>();

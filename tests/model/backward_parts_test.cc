@@ -98,6 +98,9 @@ TEST_CASE("Parts: runs of layers, from the last to the first, that share out all
     CHECK(above == 2);
     if (least == 1 && layers > 1) CHECK(parts.size() > 1);
   }
+  const auto layout = ParameterLayout::ForStage(model, 2, 2 + layers, false);
+  for (const BackwardPart& part : BackwardParts(layout, 2, 2 + layers, least, 2))
+    CHECK(part.down_to % 2 == 0);
   const auto ends = BackwardParts(ParameterLayout::ForStage(model, 0, 0, true), 0, 0);
   CHECK(ends.size() == 1);  // a stage of no layers
 }

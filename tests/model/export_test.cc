@@ -115,6 +115,42 @@ TEST_CASE("Export: config.json says what transformers wants to know", "[model]")
   }
 }
 
+TEST_CASE("Export: a model with a ladder is of a type of its own, and read back as it was",
+          "[model][ladder]") {
+  TransformerConfig config = SmallModel(false);
+  config.ladder = GENERATE(1, 2);
+  config.qkv_bias = GENERATE(false, true);
+  const std::vector<float> parameters = Numbered(config);
+  const TemporaryDirectory directory;
+  REQUIRE(WriteHuggingFace(directory.Join("model"), config, parameters).ok());
+  const std::string text = ReadFile(directory.Join("model/config.json"));
+  CHECK(text.find("\"model_type\": \"skerry_ladder\"") != std::string::npos);
+  CHECK(text.find("Llama") == std::string::npos);
+  CHECK(text.find("Qwen2") == std::string::npos);
+  const auto model = ReadHuggingFace(directory.Join("model"));
+  REQUIRE(model.ok());
+  config.positions = config.context;
+  CHECK(model->config == config);
+  CHECK(model->parameters == parameters);
+}
+
+TEST_CASE("Export: a ladder that does not fit is refused, and so is a LLaMA that claims one",
+          "[model][ladder][error]") {
+  TransformerConfig config = SmallModel(false);
+  config.ladder = 2;
+  const std::string text = HuggingFaceConfigText(config);
+  const std::string layers = "\"num_hidden_layers\": 2";
+  CHECK(ErrorText(
+            ParseHuggingFaceConfig(Replaced(text, layers, "\"num_hidden_layers\": 3")).status()) ==
+        "ladder_layers: 2 does not divide num_hidden_layers (3)");
+  const std::string ladder = "\"ladder_layers\": 2";
+  CHECK(ErrorText(ParseHuggingFaceConfig(Replaced(text, ladder, "\"ladder_layers\": 0")).status())
+            .find("ladder_layers: want a whole number from 1 to 2") == 0);
+  const auto claimed = ParseHuggingFaceConfig(Replaced(text, "skerry_ladder", "llama"));
+  CHECK(ErrorText(claimed.status())
+            .find("ladder_layers: this program does not know what it does to the model") == 0);
+}
+
 TEST_CASE("Export: norms are vectors and matrices [out, in]", "[model]") {
   const TransformerConfig config = SmallModel(false);
   const TemporaryDirectory directory;

@@ -160,6 +160,18 @@ TEST_CASE("Gguf: Q8_0 is within half a step, and rows that do not divide are F16
   }
 }
 
+TEST_CASE("Gguf: a model with a ladder is refused and no file is left", "[model][ladder][error]") {
+  TransformerConfig config = Small();
+  config.ladder = 1;
+  const TemporaryDirectory directory;
+  const auto status = WriteGguf(directory.Join("m.gguf"), config, StreamOf(Counted(config)),
+                                {GgufType::kF16, "test", ""});
+  CHECK(absl::IsInvalidArgument(status));
+  CHECK(ErrorText(status).find("GGUF has no architecture for [model] ladder = 1") == 0);
+  CHECK(ErrorText(status).find("write --format huggingface") != std::string::npos);
+  CHECK(std::filesystem::is_empty(directory.path()));
+}
+
 TEST_CASE("Gguf: what is not finite is refused and no file is left", "[model][error]") {
   const TransformerConfig config = Small();
   auto parameters = Counted(config);

@@ -10,11 +10,13 @@ namespace {
 // SGD with rate 1 and no clipping: parameters before − after are the gradient itself.
 struct Variant {
   bool tied, biases, stretched;
+  int32_t ladder = 0;
 };
 
 RunConfig GradientRun(const Variant& variant) {
   RunConfig config = TinyRun();
-  config.model.layers = 2;
+  config.model.ladder = variant.ladder;
+  config.model.layers = 2 * config.model.layers_together();
   config.model.tied_head = variant.tied;
   config.model.qkv_bias = variant.biases;
   if (variant.stretched) {
@@ -46,7 +48,9 @@ std::vector<float> LivelyParameters(const ParameterLayout& layout) {
 class GradientProbe {
  public:
   explicit GradientProbe(const Variant& variant)
-      : backend_(CreateReferenceBackend()), stages_(GradientRun(variant), {1, 2}, backend_.get()) {
+      : backend_(CreateReferenceBackend()),
+        stages_(GradientRun(variant),
+                {std::max(1, variant.ladder), 2 * std::max(1, variant.ladder)}, backend_.get()) {
     Write(LivelyParameters(layout_of(0)), LivelyParameters(layout_of(1)));
   }
 
@@ -91,7 +95,8 @@ class GradientProbe {
 
 TEST_CASE("StageTrainer: gradients agree with finite differences in every tensor", "[model]") {
   GradientProbe probe(GENERATE(Variant{false, false, false}, Variant{true, false, false},
-                               Variant{false, true, true}));
+                               Variant{false, true, true}, Variant{true, true, false, 1},
+                               Variant{false, false, true, 2}));
   const auto gradients = probe.Gradients();
   constexpr int kProbesPerTensor = 6;
   constexpr float kShift = 0x1.0p-7f;  // float32 losses: about 1e-5 of noise in a difference

@@ -20,7 +20,8 @@ TEST_CASE("Devices: a node whose devices share tensors trains a run, as they do 
           "[node][processes]") {
   std::string run = kSmallRun;
   const std::string odd = "kv_heads = 1";
-  run.replace(run.find(odd), odd.size(), "kv_heads = 2");
+  const std::string ladder = GENERATE("", "\nladder = 2");
+  run.replace(run.find(odd), odd.size(), "kv_heads = 2" + ladder);
   const SmallRun here("", run);
   const std::string said = here.Train({"--devices", "cpu,cpu", "--split", "tensors"});
   INFO(said);

@@ -1,7 +1,9 @@
 #include "wire/codec/codec.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <limits>
 #include <set>
@@ -88,6 +90,33 @@ TEST_CASE("Codec: a model from elsewhere travels whole", "[wire][codec]") {
 
   REQUIRE(decoded.ok());
   CHECK(*decoded->frame.message == Message(welcome));
+}
+
+TEST_CASE("Codec: a ladder travels, with a number of layers that older programs refuse",
+          "[wire][codec]") {
+  const auto has = [](const EncodedFrame& encoded, int32_t number) {
+    uint8_t bytes[sizeof(number)];
+    std::memcpy(bytes, &number, sizeof(number));
+    return std::search(encoded.envelope.begin(), encoded.envelope.end(), std::begin(bytes),
+                       std::end(bytes)) != encoded.envelope.end();
+  };
+  constexpr int32_t kLayers = 3333;  // as no other number there
+  Welcome welcome;
+  welcome.config.model.layers = kLayers;
+  CHECK(has(Encoded(welcome), kLayers));
+  welcome.config.model.ladder = 11;
+  const EncodedFrame encoded = Encoded(welcome);
+  CHECK(has(encoded, -kLayers));
+  CHECK_FALSE(has(encoded, kLayers));
+  const auto decoded = Decode(encoded.envelope, encoded.payload, Expectation());
+  REQUIRE(decoded.ok());
+  CHECK(*decoded->frame.message == Message(welcome));
+
+  // What such a program makes of it: a number that is not said to be a ladder's.
+  welcome.config.model.ladder = 0;
+  welcome.config.model.layers = GENERATE(-kLayers, std::numeric_limits<int32_t>::min());
+  const EncodedFrame older = Encoded(welcome);
+  CHECK(absl::IsInvalidArgument(Decode(older.envelope, nullptr, Expectation()).status()));
 }
 
 TEST_CASE("Codec: a sequence without a message is one withdrawn, in lanes of bulk only",

@@ -100,6 +100,14 @@ TEST_CASE("RunConfig: values that do not fit each other are reported at the line
         "run.toml:1: [run] node_silent_s: 10 must be at least twice heartbeat_s (6)");
   CHECK(ErrorOf("[pipeline]\nstages = 9\n") ==
         "run.toml:2: [pipeline] stages: 9 must be at most [model] layers (8)");
+  CHECK(ErrorOf("[model]\nladder = 3\n") ==
+        "run.toml:2: [model] ladder: layers (8) must be a multiple of ladder (3)");
+  CHECK(ErrorOf("[model]\nladder = 16\n") ==
+        "run.toml:2: [model] ladder: layers (8) must be a multiple of ladder (16)");
+  CHECK(ErrorOf("[model]\nladder = 4\n[pipeline]\nstages = 3\n") ==
+        "run.toml:4: [pipeline] stages: 3 must be at most 2: [model] ladder keeps 4 of the 8 "
+        "layers together");
+  CHECK(ErrorOf("[model]\nladder = 4\n[pipeline]\nstages = 2\n") == "accepted");
 }
 
 TEST_CASE("RunConfig: every field survives being written and read", "[wire][config]") {
@@ -120,6 +128,7 @@ TEST_CASE("RunConfig: every field survives being written and read", "[wire][conf
   config.model.rope_high_frequency = 5;
   config.model.rope_original_context = 8192;
   config.model.positions = 131072;
+  config.model.ladder = 4;
 
   const auto read = ParseRunConfig(FormatRunConfig(config), "run.toml");
 
@@ -159,6 +168,9 @@ TEST_CASE("RunConfig: the digest follows the values, not the file", "[wire][conf
   REQUIRE((a.ok() && b.ok() && c.ok()));
   CHECK(ConfigDigest(*a) == ConfigDigest(*b));
   CHECK(ConfigDigest(*a) != ConfigDigest(*c));
+  RunConfig ladder = *a;
+  ladder.model.ladder = 2;
+  CHECK(ConfigDigest(ladder) != ConfigDigest(*a));
   CHECK(MakeRunId(*a, {1}) == MakeRunId(*b, {1}));
   CHECK(MakeRunId(*a, {1}) != MakeRunId(*a, {2}));
 }

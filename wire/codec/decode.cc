@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <limits>
 #include <utility>
 
 #include "common/digest.h"
@@ -117,7 +118,9 @@ RunConfig ReadConfig(ReadChecks& checks, schema::RunConfig::Reader r) {
   const auto model = r.getModel();
   c.model.vocab = model.getVocab();
   c.model.hidden = model.getHidden();
-  c.model.layers = model.getLayers();
+  c.model.ladder = model.getLadder();
+  c.model.layers = std::max(model.getLayers(), -std::numeric_limits<int32_t>::max());
+  if (c.model.ladder > 0) c.model.layers = -c.model.layers;  // as WriteConfig
   c.model.heads = model.getHeads();
   c.model.kv_heads = model.getKvHeads();
   c.model.ffn = model.getFfn();

@@ -84,7 +84,9 @@ void WriteConfig(WriteChecks& checks, const RunConfig& c, schema::RunConfig::Bui
   auto model = b.initModel();
   model.setVocab(c.model.vocab);
   model.setHidden(c.model.hidden);
-  model.setLayers(c.model.layers);
+  // Who does not know of ladders must not train another model: it refuses such numbers of layers.
+  model.setLayers(c.model.ladder > 0 ? -c.model.layers : c.model.layers);
+  model.setLadder(c.model.ladder);
   model.setHeads(c.model.heads);
   model.setKvHeads(c.model.kv_heads);
   model.setFfn(c.model.ffn);

@@ -199,6 +199,8 @@ struct RunConfig {
     ropeHighFrequency   @14 :Float32 = 4;
     ropeOriginalContext @15 :Int32;
     positions   @16 :Int32;     # that an imported model says it reaches; 0: context
+    ladder      @17 :Int32;     # layers between whole streams; 0: none. Else `layers` is negative,
+                                # which who does not know this field refuses
   }
   struct Inner {
     optimizer       @0 :UInt8;  # 0 AdamW, 1 SGD, 2 Muon

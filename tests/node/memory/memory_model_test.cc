@@ -50,6 +50,7 @@ TEST_CASE("StageTrainer: a step takes no memory once the first ones have been", 
   RunConfig config = Case(192, 2, true).config;
   config.inner.compute = GENERATE(InnerCompute::kFloat32, InnerCompute::kBfloat16);
   config.model.ffn = GENERATE(576, 1536);
+  config.model.ladder = GENERATE(0, 2);
   config.pipeline.sequences_per_microbatch = 4;
   const int threads = GENERATE(1, 2);
   const auto backend = CreateCpuBackend(threads, ComputeTypeOf(config.inner));
@@ -106,6 +107,17 @@ TEST_CASE("Memory model: within 5 % of the heap for devices that share every lay
   shape.devices = GENERATE(2, 4);
   shape.config.pipeline.sequences_per_microbatch = GENERATE(1, 4);
   shape.recomputed = GENERATE(0, 1);
+  CheckWithinFivePercent(shape);
+}
+
+TEST_CASE("Memory model: within 5 % of the heap for a ladder", "[memory]") {
+  StageCase shape = Case(128, 4, GENERATE(false, true));
+  shape.config.model.ladder = 2;
+  shape.config.model.layers = 6;
+  shape.config.pipeline.sequences_per_microbatch = 8;
+  shape.recomputed = GENERATE(0, 1, 4);
+  shape.split = DeviceSplit::kTensors;
+  shape.devices = GENERATE(1, 2);
   CheckWithinFivePercent(shape);
 }
 

@@ -64,6 +64,23 @@ TEST_CASE("Memory: of a recomputed layer its input is kept, and one layer's work
   CHECK(none.weights == all.weights);
 }
 
+TEST_CASE("Memory: a ladder's first layer has one input, and one branch more is under way",
+          "[plan]") {
+  RunConfig config;
+  const int64_t row = MicrobatchTokens(config) * int64_t{sizeof(float)};
+  const int64_t stream = row * config.model.hidden;
+  const StageMemory plain = MemoryOf(config, 4, false, {3, 1, 2});
+  config.model.ladder = GENERATE(1, 2, 4);
+  const int64_t ladders = 4 / config.model.ladder;
+  const StageMemory memory = MemoryOf(config, 4, false, {3, 1, 2});
+  CHECK(plain.stash - memory.stash == 3 * ladders * stream);
+  CHECK(memory.workspace - plain.workspace == stream);
+  CHECK(memory.weights == plain.weights);
+  // Of recomputed layers both inputs and both rms are kept.
+  const StageMemory none = MemoryOf(config, 4, false, {3, 1, 2, 4});
+  CHECK(none.stash == 3 * (4 * (2 * stream + 2 * row) - ladders * stream));
+}
+
 TEST_CASE("Memory: stash and buffers grow with the window and with the sequences", "[plan]") {
   RunConfig config;
   const StageMemory one = MemoryOf(config, 2, false, {1, 1, 2});

@@ -62,6 +62,54 @@ TEST_CASE("Partition: layers make the slowest stage as fast as can be", "[plan]"
   CHECK(slowest(stages[0].layers(), stages[1].layers(), stages[2].layers()) == Approx(best));
 }
 
+TEST_CASE("Partition: stages are whole ladders, dealt as evenly as they can be", "[plan]") {
+  RunConfig config;
+  config.model.layers = 24;
+  config.model.ladder = GENERATE(1, 2, 4, 8);
+  config.pipeline.stages = GENERATE(0, 3);
+  config.pipeline.skip_ratio = 0;
+  const auto partition = Cut(config, std::vector(12, 50.0));
+  REQUIRE(partition.ok());
+  int32_t next = 0, least = 24, most = 0;
+  for (const StageShape& stage : partition->stages) {
+    CHECK(stage.first_layer == next);
+    CHECK(stage.layers() % config.model.ladder == 0);
+    least = std::min(least, stage.layers());
+    most = std::max(most, stage.layers());
+    next = stage.last_layer;
+  }
+  CHECK(next == 24);
+  CHECK(most - least <= config.model.ladder);
+  CHECK(std::ssize(partition->stages) ==
+        std::min(4, 24 / config.model.ladder) -
+            (config.pipeline.stages == 3 && config.model.ladder < 8));
+}
+
+TEST_CASE("Partition: with a ladder of one layers are dealt as without", "[plan]") {
+  RunConfig config;
+  config.model.layers = 17;
+  const std::vector<double> speeds = {10, 40, 10, 40, 80, 10};
+  const auto without = Cut(config, speeds);
+  config.model.ladder = 1;
+  CHECK(Cut(config, speeds)->stages == without->stages);
+}
+
+TEST_CASE("Partition: more stages than ladders, and ladders that do not fit, are refused",
+          "[plan][error]") {
+  RunConfig config;
+  config.model.ladder = 4;
+  config.pipeline.stages = 3;
+  CHECK(ErrorText(Cut(config, std::vector(6, 50.0)).status())
+            .find("3 stages need at least 4 layers each, the model has 8") == 0);
+  config.pipeline.stages = 2;
+  const StageHolds holds = HoldsOf(config, 1, 1, false);
+  const int64_t three = MemoryOf(config, 3, false, holds).needed();
+  const std::vector<MemoryOffer> offers(2, MemoryOffer{three});
+  config.pipeline.recompute = Recompute::kNever;
+  CHECK(ErrorText(MakePartition(config, {50, 50}, offers).status())
+            .find("with the 4 layers that [model] ladder keeps together") != std::string::npos);
+}
+
 TEST_CASE("Partition: noise of 10 % leaves equal devices equal", "[plan]") {
   std::vector<double> noisy;
   for (int32_t i = 0; i < 8; ++i) noisy.push_back(i % 2 == 0 ? 45.0 : 55.0);

@@ -26,6 +26,21 @@ PipelinePlan Plan() {
   return plan;
 }
 
+TEST_CASE("Validate: a stage that cuts a ladder is refused", "[plan][error]") {
+  RunConfig config = Config();
+  config.model.layers = 4;
+  config.pipeline.skip_ratio = 0;
+  PipelinePlan plan = Plan();
+  plan.stages = {{0, 2, {TestNodeId(0)}}, {2, 4, {TestNodeId(1)}}};
+  plan.paths = {{{0, 0}, {1, 0}}};
+  REQUIRE(ValidatePlan(plan, config).ok());
+  config.model.ladder = 2;
+  CHECK(ValidatePlan(plan, config).ok());
+  plan.stages[0].last_layer = plan.stages[1].first_layer = 1;
+  const std::string said(ValidatePlan(plan, config).message());
+  CHECK(said.find("stage 0 ends at layer 1, where [model] ladder of 2 does not") == 0);
+}
+
 TEST_CASE("Validate: a sound plan passes, every breach of it does not", "[plan]") {
   CHECK(ValidatePlan(Plan(), Config()).ok());
   const std::vector<std::function<void(PipelinePlan&)>> breaches = {
