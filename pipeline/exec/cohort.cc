@@ -214,8 +214,10 @@ void Cohort::GivePart(Context& context, const GradientsMade& made) {
   const auto range = parts_[made.part];
   SubmitTaking(context, made.part + 1, 1.0 / static_cast<double>(parts_.size()),
                [work = work_, made, range](std::vector<float>& into) {
-                 into.resize(static_cast<size_t>(work->GradientValues()) + 1);
-                 into.back() = static_cast<float>(made.accumulated);
+                 if (made.part == 0) {  // nobody reads it yet
+                   into.resize(static_cast<size_t>(work->GradientValues()) + 1);
+                   into.back() = static_cast<float>(made.accumulated);
+                 }
                  const auto values = std::span(into).subspan(static_cast<size_t>(range.first),
                                                              static_cast<size_t>(range.size));
                  return work->TakePart(made.part, made.step, made.microbatches, values);
