@@ -56,20 +56,19 @@ ModelledStage::ModelledStage(const RunConfig& config, const StageAssignment& sta
                              std::shared_ptr<const ModelledDevice> device,
                              const ModelledThrift& thrift)
     : device_(std::move(device)), clock_(config) {
-  const int32_t layers = stage.last_layer - stage.first_layer;
-  layers_ = layers;
+  layers_ = stage.last_layer - stage.first_layer;
   const double layer = LayerForwardFlops(config);
-  forward_flops_ = layers * layer;
+  forward_flops_ = layers_ * layer;
   backward_flops_ = (kBackwardPerForward + thrift.waits) * forward_flops_;
   backward_flops_ += thrift.recomputed_layers * LayerRepeatShare(config) * layer;
   host_step_s_ = thrift.offloads ? kOffloadSeconds : 0;
   loss_flops_ = LossFlops(config);
-  optimizer_flops_ = layers * LayerOptimizerFlops(config);
-  parameters_ = StageParameters(config.model, layers, holds_ends);
+  optimizer_flops_ = layers_ * LayerOptimizerFlops(config);
+  parameters_ = StageParameters(config.model, layers_, holds_ends);
   boundary_bytes_ = BoundaryBytes(config);
   tokens_ = static_cast<int32_t>(MicrobatchTokens(config));
   const auto replicas = static_cast<int64_t>(stage.replicas.size());
-  for (const FragmentRange& part : CutFragments(StageBlocks(config.model, layers, holds_ends),
+  for (const FragmentRange& part : CutFragments(StageBlocks(config.model, layers_, holds_ends),
                                                 static_cast<int32_t>(clock_.fragments()))) {
     sizes_.push_back(part.size);
     cuts_.push_back(IsSharded(config.outer, replicas) ? PieceCut::Of(part.size, replicas)

@@ -93,7 +93,7 @@ TEST_CASE("FlowNetwork: a cut keeps the order of classes, and what was broken of
   }
 }
 
-TEST_CASE("FlowNetwork: a pair shakes hands once, for its signals; bulk comes beside them") {
+TEST_CASE("FlowNetwork: a pair shakes hands once, for its signals, and bulk comes beside them") {
   const auto first_bulk = [](bool has_spoken) {
     FlowNetwork network(TwoSites(100, Duration::Millis(100), CongestionControl::kBbr), 1,
                         {.handshake_round_trips = 4});
