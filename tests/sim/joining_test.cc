@@ -117,7 +117,7 @@ TEST_CASE("Joining: the state comes from all replicas at once, each chunk once",
   INFO(transfer.dump());
   CHECK(transfer["donors_mb"].size() == 3);
   CHECK(transfer["asked_again"] == 0);
-  CHECK(transfer["asked_twice"] <= 4);  // of the last six, where a donor is slow
+  CHECK(transfer["asked_twice"] <= 6);  // of three donors' last two each, where one is slow
   CHECK(transfer["mb"] == transfer["of_mb"]);
   // A line of 1 MB/s, all of it but what handshakes and headers take.
   CHECK(transfer["mb"].get<double>() / transfer["seconds"].get<double>() > 0.9);
@@ -157,10 +157,11 @@ TEST_CASE("Joining: a donor that hangs is left for the others", "[sim][join]") {
 TEST_CASE("Joining: a donor of false moments is found out, one of a false state is put out",
           "[sim][join]") {
   VirtualRunOptions options = LateComer();
-  options.liars = {7};
+  constexpr int32_t kLiar = 2;  // who gives the most, so that moments are among it
+  options.liars = {kLiar};
   const bool in_moments = GENERATE(true, false);
   VirtualRun run(options);
-  (in_moments ? run.faults(7).false_moments : run.faults(7).false_state) = true;
+  (in_moments ? run.faults(kLiar).false_moments : run.faults(kLiar).false_state) = true;
   KillOne(&run);
   const VirtualOutcome outcome = run.Run();
   INFO((in_moments ? "moments" : "state"));
@@ -169,7 +170,7 @@ TEST_CASE("Joining: a donor of false moments is found out, one of a false state 
   CHECK(EventsOf(run, "state_mismatch").size() == (in_moments ? 0 : 1));
   CHECK(run.checkers().handovers() == 1);
   for (const auto& event : EventsOf(run, in_moments ? "state_refuted" : "state_mismatch")) {
-    CHECK(event["node"] == VirtualRun::node(7).Short());
+    CHECK(event["node"] == VirtualRun::node(kLiar).Short());
   }
 }
 

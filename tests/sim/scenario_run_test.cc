@@ -2,6 +2,7 @@
 
 #include "sim/scenario_run.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -107,19 +108,26 @@ TEST_CASE("Scenario run: who shares an uplink is found, if the coordinator is to
   const auto scenario = ParseScenario(text, "scenario.toml");
   INFO(scenario.status().message());
   REQUIRE(scenario.ok());
-  auto run = MakeScenarioRun(*scenario, {});
-  REQUIRE(run.ok());
-
-  CHECK((*run)->Run().finished);
-
-  std::vector<nlohmann::json> told;
-  for (const VirtualEvent& event : (*run)->events()) {
-    if (event.kind == "line") told.push_back(nlohmann::json::parse("{" + event.fields + "}"));
+  // One reading through a jittery path is off by up to a quarter.
+  std::vector<double> rates;
+  for (uint64_t seed = 1; seed <= 9; ++seed) {
+    ScenarioRunOptions options;
+    options.seed = seed;
+    auto run = MakeScenarioRun(*scenario, options);
+    REQUIRE(run.ok());
+    CHECK((*run)->Run().finished);
+    std::vector<nlohmann::json> told;
+    for (const VirtualEvent& event : (*run)->events()) {
+      if (event.kind == "line") told.push_back(nlohmann::json::parse("{" + event.fields + "}"));
+    }
+    REQUIRE(told.size() == 2);
+    CHECK(told[0]["sharing"].size() == 4);
+    CHECK(told[1]["sharing"].empty());
+    rates.push_back(told[0]["mbps"].get<double>());
+    CHECK(rates.back() == Approx(40).epsilon(0.3));
   }
-  REQUIRE(told.size() == 2);
-  CHECK(told[0]["sharing"].size() == 4);
-  CHECK(told[0]["mbps"].get<double>() == Approx(40).epsilon(0.15));
-  CHECK(told[1]["sharing"].empty());
+  std::sort(rates.begin(), rates.end());
+  CHECK(rates[rates.size() / 2] == Approx(40).epsilon(0.15));
 }
 
 TEST_CASE("Scenario run: a figure that is missed is named with what was wanted",
