@@ -2,6 +2,7 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -108,8 +109,11 @@ TEST_CASE("Node: a second Ctrl-C ends it at once, and its home serves the next p
   {
     ChildProcess node = run.Join("before.log");
     AwaitLoop(node, run, "before.log");
-    // Both wait when it goes on, so that the first cannot be over before the second.
+    // Both wait when it goes on, so that the first cannot be over before the second. It has to
+    // stand still by then: a SIGCONT takes back a SIGSTOP that has not been followed yet.
     kill(node.pid(), SIGSTOP);
+    siginfo_t stopped = {};
+    REQUIRE(waitid(P_PID, static_cast<id_t>(node.pid()), &stopped, WSTOPPED) == 0);
     kill(node.pid(), SIGINT);
     kill(node.pid(), SIGTERM);
     kill(node.pid(), SIGCONT);
