@@ -279,7 +279,7 @@ class CoordinatorActor final : public Actor {
   void EmitFinished(Context& context);
   int64_t SoonestFirstStep(const RunConfig& config) const;
   const char* RunPhase() const;
-  nlohmann::json RoundsJson() const;
+  void ReportNode(Instant now, const NodeId& id, nlohmann::json& node) const;
   double TokensPerSecond(Instant now);
   void ReportStatus(Context& context);
   std::vector<NodeId> LiveNodes() const;

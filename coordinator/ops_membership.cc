@@ -160,14 +160,15 @@ void CoordinatorActor::Farewell(Context& context, const NodeId& node) {
 
 void CoordinatorActor::On(Context& context, const NodeId& from, const Heartbeat& message) {
   const Heartbeat beat = CleanHeartbeat(message);
-  const Traffic before = traffic_[from];
   Traffic& traffic = traffic_[from];
+  const Traffic before = traffic;
   traffic.OnReport(beat.bytes_sent, beat.bytes_received);
   if (traffic.ended_sent != before.ended_sent || traffic.ended_received != before.ended_received) {
     Record(context, TrafficRecord(from, traffic));
   }
-  const bool is_further = !beats_.contains(from) || beats_[from].step != beat.step;
-  beats_[from] = beat;
+  const auto [known, is_first] = beats_.try_emplace(from);
+  const bool is_further = is_first || known->second.step != beat.step;
+  known->second = beat;
   WatchSpeed(from, beat);
   switch (beat.phase) {
     case Phase::kFetchingData:

@@ -246,10 +246,10 @@ uint64_t Courier::IncarnationFor(const NodeId& peer) const {
 }
 
 Courier::Peer& Courier::PeerOf(const NodeId& id) {
-  const auto it = peers_.lower_bound(id);
-  if (it != peers_.end() && it->first == id) return it->second;
+  const auto it = peers_.find(id);
+  if (it != peers_.end()) return it->second;
   Peer fresh{CourierSession(options_, IncarnationFor(id)), std::nullopt};
-  return peers_.emplace_hint(it, id, std::move(fresh))->second;
+  return peers_.emplace(id, std::move(fresh)).first->second;
 }
 
 void Courier::Address(const NodeId& to, std::vector<Outgoing>& out) {

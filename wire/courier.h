@@ -37,6 +37,8 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/container/node_hash_map.h"
+#include "common/id_hash.h"
 #include "common/ids.h"
 #include "common/instant.h"
 #include "wire/message/message.h"
@@ -264,7 +266,7 @@ class Courier {
   };
 
   CourierOptions options_;
-  std::map<NodeId, Peer> peers_;
+  absl::node_hash_map<NodeId, Peer, IdHash> peers_;
   std::vector<Due> due_;
   std::vector<Frame> frames_;             // of the call under way
   std::map<NodeId, uint64_t> forgotten_;  // how often

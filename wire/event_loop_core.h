@@ -17,6 +17,8 @@
 #include <variant>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
+#include "common/id_hash.h"
 #include "wire/coordinator_route.h"
 #include "wire/courier.h"
 #include "wire/device_thread.h"
@@ -190,7 +192,8 @@ class EventLoop::Core final : public Context {
   std::optional<Instant> interrupt_deadline_;
   std::optional<Instant> tick_;
 
-  std::set<NodeId> connected_;  // admitted: the coordinator and whom ConnectPeer named
+  absl::flat_hash_set<NodeId, IdHash>
+      connected_;  // admitted: the coordinator and whom ConnectPeer named
   struct Stranger {
     int frames = 0;  // it was let say, of kHellosPerKeyMax
     Instant since;   // one is forgiven every kStrangerForgivenEvery from then on

@@ -260,12 +260,9 @@ void Transport::Send(OutgoingFrame frame) {
     Pump(peer, link);
     return;
   }
+  const bool is_first = !waiting_.contains(frame.to);
+  if (is_first && TrySend(frame) == SendResult::kSent) return SendTwin(frame);
   auto& queue = waiting_[frame.to];
-  if (queue.empty() && TrySend(frame) == SendResult::kSent) {
-    SendTwin(frame);
-    waiting_.erase(frame.to);
-    return;
-  }
   if (queue.size() >= kWaitingMax) return;  // the courier will say it again
   const auto place = std::upper_bound(
       queue.begin(), queue.end(), frame.traffic,

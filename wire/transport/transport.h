@@ -33,8 +33,11 @@
 #include <vector>
 #include <zmq.hpp>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/id_hash.h"
 #include "common/instant.h"
 #include "wire/codec/codec.h"
 #include "wire/event_loop.h"
@@ -314,11 +317,13 @@ class Transport {
   zmq::socket_t monitor_;
   std::vector<std::string> endpoints_;
   std::map<NodeId, Line> lines_;
-  std::set<NodeId> allowed_;
-  std::map<NodeId, std::string> routing_ids_;  // of whoever dialled and proved its key
-  std::map<NodeId, std::string> key_hex_;      // what was worked out once
+  absl::flat_hash_set<NodeId, IdHash> allowed_;
+  using TextOfNode = absl::flat_hash_map<NodeId, std::string, IdHash>;
+  TextOfNode routing_ids_;  // of whoever dialled and proved its key
+  TextOfNode key_hex_;      // what was worked out once
   std::map<NodeId, std::deque<OutgoingFrame>> waiting_;
-  std::map<std::string, NodeId> peer_of_key_;  // of whom is allowed, by key in hexadecimal
+  absl::flat_hash_map<std::string, NodeId>
+      peer_of_key_;  // of whom is allowed, by key in hexadecimal
   std::map<NodeId, Link> links_;
   std::set<NodeId> active_;    // whose links have something to do
   bool bulk_is_full_ = false;  // a connection took no more
@@ -330,7 +335,7 @@ class Transport {
   NodeId always_;
   Instant relays_tended_;
   RelayDesk desk_;
-  std::map<NodeId, std::string> seen_;  // addresses from which peers dialled
+  TextOfNode seen_;  // addresses from which peers dialled
   std::map<NodeId, ReachAttempt> reaching_;
   std::deque<std::pair<NodeId, std::vector<std::string>>> to_reach_;
   std::vector<Reachability> reached_;

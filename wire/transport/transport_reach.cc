@@ -21,7 +21,7 @@ void Transport::NoteSeen(const NodeId& peer, const zmq::message_t& message) {
   const char* address = zmq_msg_gets(message.handle(), "Peer-Address");
   if (address == nullptr) return;
   if (seen_.size() > kStrangersMax + allowed_.size())
-    std::erase_if(seen_, [&](const auto& entry) { return !allowed_.contains(entry.first); });
+    absl::erase_if(seen_, [&](const auto& entry) { return !allowed_.contains(entry.first); });
   std::string& seen = seen_[peer];
   if (seen != address) seen = address;
 }

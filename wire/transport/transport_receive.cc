@@ -167,7 +167,8 @@ std::optional<Transport::Received> Transport::Accept(const std::vector<zmq::mess
 
 void Transport::LearnRoute(const NodeId& peer, const std::string& routing_id) {
   if (routing_ids_.size() > kStrangersMax + allowed_.size())
-    std::erase_if(routing_ids_, [&](const auto& entry) { return !allowed_.contains(entry.first); });
+    absl::erase_if(routing_ids_,
+                   [&](const auto& entry) { return !allowed_.contains(entry.first); });
   std::string& known = routing_ids_[peer];
   if (known == routing_id) return;
   // A twin (SendTwin) comes over another connection than that for control.

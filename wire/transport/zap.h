@@ -17,11 +17,11 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 #include <zmq.hpp>
 
+#include "absl/container/flat_hash_set.h"
 #include "common/instant.h"
 #include "wire/identity.h"
 #include "wire/transport/handshake_budget.h"
@@ -68,9 +68,9 @@ class ZapHandler {
   bool admit_any_;
   HandshakeBudget budget_;
   std::deque<Parts> taken_;
-  std::set<std::string> allowed_;         // keys in hexadecimal
-  std::map<std::string, Question> open_;  // by key in hexadecimal
-  std::deque<std::string> open_order_;    // keys of open_, oldest first
+  absl::flat_hash_set<std::string> allowed_;  // keys in hexadecimal
+  std::map<std::string, Question> open_;      // by key in hexadecimal
+  std::deque<std::string> open_order_;        // keys of open_, oldest first
   int64_t refused_ = 0;
 };
 
