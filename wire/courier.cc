@@ -316,7 +316,8 @@ void Courier::Tick(Instant now, std::vector<Outgoing>& out) {
 std::optional<Instant> Courier::NextDue() {
   Relist();
   if (due_.empty()) return std::nullopt;
-  return due_.front().at;
+  const int64_t grid = kWakesEvery.nanos(), at = due_.front().at.nanos();
+  return Instant::FromNanos((at + grid - 1) / grid * grid);
 }
 
 void Courier::Forget(const NodeId& peer) {

@@ -222,6 +222,9 @@ class Courier {
   void Withdraw(const NodeId& to, TrafficClass traffic, const CourierSession::TakeBack& take_back,
                 std::vector<Outgoing>& out);
   void Tick(Instant now, std::vector<Outgoing>& out);
+  // Rounded up: what thousands of peers are owed falls due one by one, and a host that woke for
+  // each would do little else.
+  static constexpr Duration kWakesEvery = Duration::Millis(5);
   std::optional<Instant> NextDue();
 
   // Forgets a peer and everything queued for it. If both meet again, the peer sees a new

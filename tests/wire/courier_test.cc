@@ -68,6 +68,23 @@ TEST_CASE("Courier: every sixteenth frame is acknowledged at once, a single one 
   CHECK_FALSE(bob.NextDue());
 }
 
+TEST_CASE("Courier: what many peers are owed within 5 ms falls due at once", "[wire][courier]") {
+  Courier bob(Options(22));
+  constexpr int kPeers = 40;
+  for (int i = 0; i < kPeers; ++i) {
+    NodeId peer;
+    peer.bytes[0] = static_cast<uint8_t>(i + 1);
+    Courier alice(Options(11));
+    const Instant now = At(0.001) + Duration::Micros(100) * i;
+    CHECK(Hand(bob, peer, now, SendOne(alice, now, kBob, 1)).answers.empty());
+  }
+  CHECK(*bob.NextDue() == At(0.025));
+  Sent acks;
+  bob.Tick(At(0.025), acks);
+  CHECK(acks.size() == kPeers);
+  CHECK_FALSE(bob.NextDue());
+}
+
 TEST_CASE("Courier: frames of another run and without incarnation are refused",
           "[wire][courier][error]") {
   Courier bob(Options(22));
