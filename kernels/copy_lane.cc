@@ -3,6 +3,7 @@
 #include "common/status.h"
 #include "kernels/host_buffer.h"
 #include "kernels/plugin/gpu_backend.h"
+#include "kernels/stash_store.h"
 
 namespace skerry {
 namespace {
@@ -66,7 +67,7 @@ class PinnedLane final : public CopyLane {
 absl::StatusOr<std::unique_ptr<CopyLane>> OpenCopyLane(Backend& backend, int64_t values) {
   const GpuHandle gpu = GpuOf(backend);
   if (gpu.device == nullptr) {
-    SKERRY_ASSIGN_OR_RETURN(auto memory, AllocateHostBuffer(values));
+    SKERRY_ASSIGN_OR_RETURN(auto memory, AllocateHostBuffer(values, kStashBorder));
     return std::make_unique<PlainLane>(backend, std::move(memory));
   }
   const int64_t bytes = values * static_cast<int64_t>(sizeof(float));

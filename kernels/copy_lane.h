@@ -17,7 +17,7 @@ class CopyLane {
  public:
   virtual ~CopyLane() = default;
 
-  // Host memory, of the lane: what is copied lies in it.
+  // Host memory, of the lane: what is copied lies in it. It begins on a kStashBorder.
   virtual std::span<float> memory() = 0;
   // The number of the copy: 1, 2, …
   virtual int64_t Fetch(const float* device, std::span<float> host) = 0;

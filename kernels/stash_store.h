@@ -1,5 +1,6 @@
 // Where stashes lie that have no room on the device while their microbatch is on its way through
-// later stages: a file, or the host's memory. They move beside what the device computes.
+// later stages: a file, the host's memory, or a file by way of the host's memory. They move beside
+// what the device computes.
 //
 // Whole stashes are moved, where SSDTrain (Wu et al., 2024, section 3.2) moves tensors: a
 // microbatch of a pipeline over a wide-area network waits for many times its own passes, so there
@@ -24,7 +25,8 @@ inline constexpr int32_t kSwapSlots = 2;
 struct StashParking {
   int32_t residents = 0;  // stashes on the device, ≥ 2; 0: all, nothing is parked
   int32_t parked = 0;     // and so many elsewhere, where there is room for kSwapSlots more
-  std::string directory;  // on a disk, where the device is the processor; "": in host memory
+  std::string directory;  // on a disk; "": in host memory
+  bool staged = false;    // to the disk by way of pinned host memory, where the device is a GPU
   bool IsOn() const { return residents > 0 && parked > 0; }
 };
 
@@ -38,6 +40,9 @@ class StashStore {
   // and memory that is read into is the store's.
   virtual int64_t Write(int32_t slot, const float* from) = 0;
   virtual int64_t Read(int32_t slot, float* to) = 0;
+  // The device has computed a pass: what was begun before it may be done by now. Where a move is
+  // made of two, the second begins here, or when the move is waited for.
+  virtual void PassEnded() {}
   // Until that move, or 0, is done. Unavailable: a disk's error; DataLoss: the file is shorter than
   // what was written to it. As often as it is asked for.
   virtual absl::Status Wait(int64_t move) = 0;
@@ -72,5 +77,13 @@ absl::StatusOr<StashRates> MeasureStashFile(const std::string& directory);
 // Pinned memory of the device's host, by its lane (kernels/copy_lane.h). ResourceExhausted.
 absl::StatusOr<std::unique_ptr<StashStore>> OpenStashMemory(Backend& backend, int32_t slots,
                                                             int64_t floats);
+
+// A file as above of what lies on a device that is not the processor. Each move is a copy by the
+// lane and one by the file's thread, through one of kStagedStashes in pinned memory: as many as let
+// the disk and the lane both be busy either way. The errors of both.
+inline constexpr int32_t kStagedStashes = 4;
+absl::StatusOr<std::unique_ptr<StashStore>> OpenStagedStashFile(Backend& backend,
+                                                                const std::string& directory,
+                                                                int32_t slots, int64_t floats);
 
 }  // namespace skerry

@@ -27,11 +27,15 @@ absl::StatusOr<std::unique_ptr<StashPool>> StashPool::Create(Backend* backend, i
   if (parking.directory.empty()) {
     SKERRY_ASSIGN_OR_RETURN(pool->store_, OpenStashMemory(*backend, slots, floats));
   } else {
-    SKERRY_CHECK(backend->is_host(), "a disk is written to from the program's own memory");
+    SKERRY_CHECK(backend->is_host() || parking.staged,
+                 "a disk is written to from the program's own memory");
     constexpr int64_t kBorder = kStashBorder / kFloatBytes;
     pool->floats_ = (floats + kBorder - 1) / kBorder * kBorder;
-    pool->is_aligned_ = true;
-    SKERRY_ASSIGN_OR_RETURN(pool->store_, OpenStashFile(parking.directory, slots, pool->floats_));
+    pool->is_aligned_ = !parking.staged;
+    SKERRY_ASSIGN_OR_RETURN(
+        pool->store_, parking.staged
+                          ? OpenStagedStashFile(*backend, parking.directory, slots, pool->floats_)
+                          : OpenStashFile(parking.directory, slots, pool->floats_));
   }
   for (int32_t slot = slots; slot-- > 0;) pool->slots_.push_back(slot);
   return pool;
@@ -47,6 +51,7 @@ void StashPool::Keep(Id id) {
   stashes_.at(id).in_use = false;
   last_hidden_ = last_move_;
   if (store_ == nullptr) return;
+  store_->PassEnded();
   while (Spare() + Written() < kWrittenAhead && WriteNewest()) {
   }
 }
@@ -80,6 +85,7 @@ void StashPool::Give(Id id) {
   Stash stash = std::move(it->second);
   stashes_.erase(it);
   last_hidden_ = last_move_;
+  if (store_ != nullptr) store_->PassEnded();
   // Whoever is written there next comes after what is under way.
   if (stash.slot >= 0) slots_.push_back(stash.slot);
   if (stash.buffer != nullptr) Recycle(std::move(stash.buffer), stash.move);

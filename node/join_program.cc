@@ -192,7 +192,8 @@ struct Devices {
 // Where a device has what it has no room for.
 StashParking ParkingOf(const StageOrder& order, bool is_gpu, const std::string& directory) {
   if (order.parked_stashes == 0) return {};
-  return {order.resident_stashes, order.parked_stashes, is_gpu ? "" : directory};
+  const bool on_disk = !is_gpu || order.parks_on_disk;
+  return {order.resident_stashes, order.parked_stashes, on_disk ? directory : "", is_gpu};
 }
 
 // Backends of all of them. ResourceExhausted, before it is taken: a system that gives more than it

@@ -30,6 +30,7 @@ StageOrder NodeActor::OrderFor() const {
           holds.offloads,
           holds.parked,
           StashesOf(*config_, stage_ == 0, holds) - holds.parked,
+          holds.on_disk,
           ParkingWait(*config_, layers, stage_ == 0, holds, offer),
           MemoryIn(*config_, layers, stage_ == 0, holds, offer).each.total(),
           host.total() + host.now_and_then()};

@@ -36,7 +36,7 @@ void BoundMemory(const JoinOptions& options, std::span<const DeviceChoice> devic
   offered.memory_bytes = std::min(offered.memory_bytes, most);
 }
 
-// GPUs park what they have no room for in the computer's memory.
+// What GPUs have no room for goes to the computer's memory, and to the disk what that has none for.
 absl::Status OfferDisk(const JoinOptions& options, std::span<const DeviceChoice> devices,
                        DeviceProfile& offered) {
   if (options.spill.empty() && options.spill_gib == 0) return absl::OkStatus();
@@ -44,8 +44,10 @@ absl::Status OfferDisk(const JoinOptions& options, std::span<const DeviceChoice>
     return InvalidArgument(
         "--spill-space is of a directory: say which with --spill DIR [SK-spill]");
   }
-  if (OnProcessor(devices) < std::ssize(devices)) {
-    Say("--spill is for nodes that train on the processor alone: GPUs have the computer's memory");
+  const int64_t on_processor = OnProcessor(devices);
+  if (on_processor > 0 && on_processor < std::ssize(devices)) {
+    Say("--spill is for nodes that train on the processor alone or on GPUs alone: nothing of this "
+        "one's activations lies on a disk");
     return absl::OkStatus();
   }
   SKERRY_ASSIGN_OR_RETURN(const SpillProfile disk, ProbeSpill(options.spill, options.spill_gib));

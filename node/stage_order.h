@@ -20,7 +20,8 @@ struct StageOrder {
   int32_t recomputed_layers = 0;
   bool offloads = false;
   int32_t parked_stashes = 0, resident_stashes = 0;
-  double parking_waits = 0;  // ParkingWait (pipeline/plan/node_memory.h), for simulators
+  bool parks_on_disk = false;  // of GPUs, which else park on their host
+  double parking_waits = 0;    // ParkingWait (pipeline/plan/node_memory.h), for simulators
   // By the memory model, without its margin.
   int64_t needs_bytes = 0;  // of each device
   int64_t host_bytes = 0;   // besides, where devices have memory of their own

@@ -90,9 +90,9 @@ std::string TightestText(const StageFit& fit) {
         fit.holds.recomputed);
   }
   if (fit.holds.parked > 0) {
-    text +=
-        absl::StrFormat("  the stashes of %d of its microbatches are %s, until they come back\n",
-                        fit.holds.parked, fit.offer.HasHost() ? "on the host" : "on disk");
+    text += absl::StrFormat(
+        "  the stashes of %d of its microbatches are %s, until they come back\n", fit.holds.parked,
+        fit.offer.HasHost() && !fit.holds.on_disk ? "on the host" : "on disk");
   }
   if (fit.holds.offloads) text += "  the optimizer's state is on the host, which makes its steps\n";
   return text;

@@ -206,7 +206,9 @@ std::string PutOffText(const StageHolds& holds) {
   std::string text;
   if (holds.recomputed > 0) text += absl::StrFormat(", %d layers recomputed", holds.recomputed);
   if (holds.offloads) text += ", optimizer on the host";
-  if (holds.parked > 0) text += absl::StrFormat(", %d stashes parked", holds.parked);
+  if (holds.parked > 0) {
+    text += absl::StrFormat(", %d stashes parked%s", holds.parked, holds.on_disk ? " on disk" : "");
+  }
   return text;
 }
 

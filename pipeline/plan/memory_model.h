@@ -56,6 +56,7 @@ struct StageHolds {
   int32_t recomputed = 0;    // layers of which only the input is kept (model/stage_trainer.h)
   bool offloads = false;     // the optimizer's state to the host (model/host_optimizer.h)
   int32_t parked = 0;        // of those microbatches: stashes elsewhere (model/stash_pool.h)
+  bool on_disk = false;      // these on a disk, although the node has a host beside its devices
   bool operator==(const StageHolds&) const = default;
 };
 

@@ -18,6 +18,7 @@ constexpr const char* kShares = " ÷ ";               // tensors
 constexpr int64_t kDeltaPiece = int64_t{4} << 20;    // compression/device_codecs.h
 constexpr int64_t kOffloadPiece = int64_t{1} << 20;  // model/host_optimizer.h
 constexpr int64_t kSwapSlots = 2;                    // kernels/stash_store.h
+constexpr int64_t kStagedStashes = 4;                // there, too
 
 // A node whose devices cannot share this run's tensors refuses the run (node/node_actor.h).
 int32_t InUse(const RunConfig& config, int32_t layers, const MemoryOffer& offer) {
@@ -74,10 +75,11 @@ bool MayOffload(const RunConfig& config, const MemoryOffer& offer) {
 }
 
 // `holds` with as many stashes parked as a node with this offer must; "always": as it may. More of
-// them take less of the devices and more of what is elsewhere.
+// them take less of the devices and more of what is elsewhere. `on_disk`: although it has a host.
 StageHolds WithParked(const RunConfig& config, int32_t layers, bool holds_ends, StageHolds holds,
-                      const MemoryOffer& offer) {
+                      const MemoryOffer& offer, bool on_disk = false) {
   holds.parked = 0;
+  holds.on_disk = on_disk;
   if (!MayPark(config, offer) || layers == 0) return holds;
   const bool always = config.pipeline.offload_activations == Offload::kAlways;
   int32_t low = 0, high = std::max(0, StashesOf(config, holds_ends, holds) - kResidentStashes);
@@ -97,7 +99,18 @@ StageHolds WithParked(const RunConfig& config, int32_t layers, bool holds_ends, 
   return holds;
 }
 
-double Rounded(double flops_per_byte) {
+// With stashes parked on the host, or on the disk of a node without; and on the disk of one with
+// both.
+std::vector<StageHolds> WaysToPark(const RunConfig& config, int32_t layers, bool holds_ends,
+                                   const StageHolds& holds, const MemoryOffer& offer) {
+  std::vector<StageHolds> ways = {WithParked(config, layers, holds_ends, holds, offer)};
+  if (ways[0].parked > 0 && offer.HasHost() && offer.disk_flops_per_byte > 0)
+    ways.push_back(WithParked(config, layers, holds_ends, holds, offer, true));
+  return ways;
+}
+
+double FlopsPerByte(double gflops, double bytes_per_s) {
+  const double flops_per_byte = gflops * 1e9 / bytes_per_s;
   if (!(flops_per_byte > 0) || !std::isfinite(flops_per_byte)) return 0;
   const double step = std::log(kRateStep);
   return std::exp(step * std::round(std::log(flops_per_byte) / step));
@@ -125,11 +138,15 @@ MemoryOffer OfferOf(const DeviceProfile& device) {
   MemoryOffer offer = {device.memory_bytes, device.host_bytes, AnnouncedDevices(device),
                        device.spill_bytes};
   offer.split = AnnouncedSplit(device);
-  if (!offer.HasHost() && offer.spill_bytes == 0) return offer;
+  const bool has_disk = offer.spill_bytes > 0 && device.spill_bytes_per_s > 0;
+  if (!offer.HasHost() && !has_disk) return offer;
   const double rate = offer.HasHost() ? kBusBytesPerS : device.spill_bytes_per_s;
-  if (!(rate > 0)) return offer;
-  offer.flops_per_byte = Rounded(device.gflops * 1e9 / rate);
-  offer.bf16_flops_per_byte = Rounded(device.bf16_gflops * 1e9 / rate);
+  offer.flops_per_byte = FlopsPerByte(device.gflops, rate);
+  offer.bf16_flops_per_byte = FlopsPerByte(device.bf16_gflops, rate);
+  if (!offer.HasHost() || !has_disk) return offer;
+  const double both = std::min(kBusBytesPerS, device.spill_bytes_per_s);
+  offer.disk_flops_per_byte = FlopsPerByte(device.gflops, both);
+  offer.bf16_disk_flops_per_byte = FlopsPerByte(device.bf16_gflops, both);
   return offer;
 }
 
@@ -174,7 +191,8 @@ NodeMemory MemoryIn(const RunConfig& config, int32_t layers, bool holds_ends,
     if (memory.devices > 1 && by_tensors) each.weights += parameters * kFloat / memory.devices;
     return memory;
   }
-  host.stash = parked;
+  host.stash = holds.on_disk && holds.parked > 0 ? memory.devices * kStagedStashes * stash : parked;
+  memory.spill = holds.on_disk ? parked : 0;
   host.weights = parameters * kFloat;
   if (holds.replicas > 1 && config.outer.codec <= kLastShapeless) {
     // Deltas pass through the device: base, weights and residual of a piece, and its message; the
@@ -201,8 +219,9 @@ bool MayPark(const RunConfig& config, const MemoryOffer& offer) {
 double ParkingWait(const RunConfig& config, int32_t layers, bool holds_ends,
                    const StageHolds& holds, const MemoryOffer& offer) {
   if (holds.parked == 0) return 0;
-  const bool rounds =
-      config.inner.compute == InnerCompute::kBfloat16 && offer.bf16_flops_per_byte > 0;
+  const double plain = holds.on_disk ? offer.disk_flops_per_byte : offer.flops_per_byte;
+  const double bf16 = holds.on_disk ? offer.bf16_disk_flops_per_byte : offer.bf16_flops_per_byte;
+  const bool rounds = config.inner.compute == InnerCompute::kBfloat16 && bf16 > 0;
   const int32_t stashes = StashesOf(config, holds_ends, holds);
   const double share =
       static_cast<double>(holds.parked) / std::max(holds.parked, stashes - kResidentStashes);
@@ -212,8 +231,7 @@ double ParkingWait(const RunConfig& config, int32_t layers, bool holds_ends,
   const double forward = layers * LayerForwardFlops(config);
   const double computed = (1 + kBackwardPerForward + RepeatShare(config, layers, holds)) * forward +
                           (holds_ends ? LossFlops(config) : 0);
-  const double per_byte = rounds ? offer.bf16_flops_per_byte : offer.flops_per_byte;
-  return std::max(0.0, moved * per_byte - computed) / forward;
+  return std::max(0.0, moved * (rounds ? bf16 : plain) - computed) / forward;
 }
 
 double PutOffShare(const RunConfig& config, int32_t layers, bool holds_ends,
@@ -223,25 +241,26 @@ double PutOffShare(const RunConfig& config, int32_t layers, bool holds_ends,
 
 StageHolds FittedHolds(const RunConfig& config, int32_t layers, bool holds_ends,
                        const StageHolds& holds, const MemoryOffer& offer) {
-  StageHolds tried = holds, best = holds;
+  StageHolds tried = holds, best = holds, last = holds;
   double least = std::numeric_limits<double>::infinity();
   for (const StageHolds& most : LeastHolds(config, layers, holds, offer)) {
     tried = most;
     if (config.pipeline.recompute == Recompute::kAuto) tried.recomputed = 0;
     for (; tried.recomputed <= most.recomputed; ++tried.recomputed) {
-      tried = WithParked(config, layers, holds_ends, tried, offer);
-      if (offer.IsUnlimited()) return tried;
-      if (!MemoryIn(config, layers, holds_ends, tried, offer).FitsIn(offer)) continue;
-      const double share = PutOffShare(config, layers, holds_ends, tried, offer);
-      if (share < least) best = tried;
-      least = std::min(least, share);
-      // From here on more layers recomputed only cost more.
-      if (share == 0 || tried.parked == 0) return best;
+      for (const StageHolds& parks : WaysToPark(config, layers, holds_ends, tried, offer)) {
+        last = parks;
+        if (offer.IsUnlimited()) return parks;
+        if (!MemoryIn(config, layers, holds_ends, parks, offer).FitsIn(offer)) continue;
+        const double share = PutOffShare(config, layers, holds_ends, parks, offer);
+        if (share < least) best = parks;
+        least = std::min(least, share);
+        // From here on more layers recomputed only cost more.
+        if (share == 0 || parks.parked == 0) return best;
+      }
     }
     if (std::isfinite(least)) return best;
-    tried.recomputed = most.recomputed;
   }
-  return tried;
+  return last;
 }
 
 std::vector<StageHolds> LeastHolds(const RunConfig& config, int32_t layers, const StageHolds& holds,
@@ -262,8 +281,10 @@ bool CanHold(const RunConfig& config, int32_t layers, bool holds_ends, const Sta
              const MemoryOffer& offer) {
   const std::vector<StageHolds> ways = LeastHolds(config, layers, holds, offer);
   return std::any_of(ways.begin(), ways.end(), [&](const StageHolds& least) {
-    const StageHolds parked = WithParked(config, layers, holds_ends, least, offer);
-    return MemoryIn(config, layers, holds_ends, parked, offer).FitsIn(offer);
+    const auto parks = WaysToPark(config, layers, holds_ends, least, offer);
+    return std::any_of(parks.begin(), parks.end(), [&](const StageHolds& way) {
+      return MemoryIn(config, layers, holds_ends, way, offer).FitsIn(offer);
+    });
   });
 }
 
@@ -313,6 +334,9 @@ std::vector<MemoryOffer> LeastOffers(std::span<const MemoryOffer> offers) {
         slower(kind->bf16_flops_per_byte > 0 ? kind->bf16_flops_per_byte : kind->flops_per_byte,
                offer.bf16_flops_per_byte > 0 ? offer.bf16_flops_per_byte : offer.flops_per_byte);
     kind->flops_per_byte = slower(kind->flops_per_byte, offer.flops_per_byte);
+    kind->bf16_disk_flops_per_byte =
+        slower(kind->bf16_disk_flops_per_byte, offer.bf16_disk_flops_per_byte);
+    kind->disk_flops_per_byte = slower(kind->disk_flops_per_byte, offer.disk_flops_per_byte);
     const bool is_less = kind->device_bytes == 0 || offer.device_bytes < kind->device_bytes;
     if (offer.device_bytes > 0 && is_less) kind->device_bytes = offer.device_bytes;
   }
@@ -363,9 +387,11 @@ MemoryOffer OfferAfterShortage(const MemoryOffer& offered, const NodeMemory& had
 }
 
 std::string OfferText(const MemoryOffer& offer) {
-  const std::string text = BytesText(offer.device_bytes);
-  if (offer.spill_bytes > 0) return text + " and " + BytesText(offer.spill_bytes) + " of disk";
-  return offer.HasHost() ? text + " and " + BytesText(offer.host_bytes) + " of the host" : text;
+  std::string text = BytesText(offer.device_bytes);
+  const bool has_disk = offer.spill_bytes > 0;
+  if (offer.HasHost())
+    text += (has_disk ? ", " : " and ") + BytesText(offer.host_bytes) + " of the host";
+  return has_disk ? text + " and " + BytesText(offer.spill_bytes) + " of disk" : text;
 }
 
 std::string NeedText(const NodeMemory& memory, const MemoryOffer& offer) {

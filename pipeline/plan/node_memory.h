@@ -11,7 +11,9 @@
 //   stash, workspace    whole          of its sequences of a microbatch, of S ⌈S/n⌉ at most
 //   outer, codec, sums  whole          1/n: they are the node's,   on the host, once; of codec a
 //                                      once                        piece in each GPU too
-//   parked stashes      on disk        of its sequences, on disk   of its sequences, on the host
+//   parked stashes      on disk        of its sequences, on disk   of its sequences, on the host,
+//   or
+//                                                                  on disk, and four on the host
 //   handover,           whole          the same                    on the host, once
 //   checkpoint, buffers
 //
@@ -54,13 +56,15 @@ struct MemoryOffer {
   int64_t host_bytes = 0;   // besides, of a node whose devices have memory of their own; 0: none is
                             // told apart, and all counts as the devices'
   int32_t devices = 1;      // equal ones, as announced
-  int64_t spill_bytes = 0;  // of disk, for parked stashes where there is no host; 0: none
+  int64_t spill_bytes = 0;  // of disk, for parked stashes; 0: none
   // What the node computes while a byte of a parked stash moves there or back, FLOP; in bf16. In
   // powers of kRateStep, so that the noise of a measurement changes no plan. 0: not known, and
   // nothing is parked.
   double flops_per_byte = 0;
   double bf16_flops_per_byte = 0;  // 0: as in float32
   DeviceSplit split = DeviceSplit::kSequences;
+  // To the disk and back, of a node that might park on its host, for which the others are.
+  double disk_flops_per_byte = 0, bf16_disk_flops_per_byte = 0;
   bool HasHost() const { return host_bytes > 0; }
   int64_t total() const;  // all devices' and the host's, for people
   bool IsUnlimited() const { return device_bytes == 0 && !HasHost(); }
@@ -103,7 +107,8 @@ double PutOffShare(const RunConfig& config, int32_t layers, bool holds_ends,
 
 // `holds` with as little put off as a node with this offer must: nothing where it can do without;
 // else, with the least PutOffShare, some layers recomputed and as few stashes parked as then must
-// be (so stashes alone where moving them is hidden); and where that does not help and the node has
+// be (so stashes alone where moving them is hidden; on the host rather than on a disk that costs as
+// much); and where that does not help and the node has
 // a host, the optimizer's state there; unless the configuration says otherwise: "always" parks as
 // many as there is room for. One more gradient that waits gains far less than a layer that is not
 // computed twice.
@@ -146,7 +151,8 @@ int64_t WorthOf(const RunConfig& config, const MemoryOffer& offer);
 MemoryOffer OfferAfterShortage(const MemoryOffer& offered, const NodeMemory& had,
                                bool of_disk = false);
 
-// "24.0 GiB", "24.0 GiB and 64.0 GiB of the host", "24.0 GiB and 100.0 GiB of disk".
+// "24.0 GiB", "24.0 GiB and 64.0 GiB of the host", "24.0 GiB and 100.0 GiB of disk"; of all three
+// "24.0 GiB, 64.0 GiB of the host and 100.0 GiB of disk".
 std::string OfferText(const MemoryOffer& offer);
 // "9.1 GiB of 24.0 GiB", with a host "…, 12.0 GiB of 64.0 GiB on the host"; with the margin; with
 // parked stashes on disk "…, 40.0 GiB of 100.0 GiB on disk".

@@ -1,6 +1,7 @@
 // The bodies that kernels/cuda/runtime.cu and products.cu have on a GPU: a device of host memory
 // whose products are plain loops.
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <vector>
@@ -57,23 +58,26 @@ struct GpuLane {
     void* to;
     size_t bytes;
   };
-  std::vector<char> memory;
+  void* memory = nullptr;  // on the border of a page, as CUDA's is
   std::deque<Copy> due;
   int64_t copies = 0;
 };
 
 GpuLane* OpenGpuLane(GpuDevice*, int64_t bytes) {
   auto* lane = new GpuLane;
-  lane->memory.resize(static_cast<size_t>(bytes));
+  constexpr size_t kPage = 4096;
+  lane->memory =
+      std::aligned_alloc(kPage, (static_cast<size_t>(bytes) + kPage - 1) / kPage * kPage);
   return lane;
 }
 
 void CloseGpuLane(GpuDevice*, GpuLane* lane) {
+  std::free(lane->memory);
   delete lane;
 }
 
 void* GpuLaneMemory(GpuDevice*, GpuLane* lane) {
-  return lane->memory.data();
+  return lane->memory;
 }
 
 int64_t SendOnLane(GpuDevice*, GpuLane* lane, const void* host, void* to, int64_t bytes) {

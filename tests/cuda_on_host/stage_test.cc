@@ -2,6 +2,7 @@
 #include "model/stage_trainer.h"
 #include "node/trained_stage.h"
 #include "tests/cuda_on_host/host_gpu.h"
+#include "tests/model/disk_directory.h"
 #include "tests/model/tiny_run.h"
 
 namespace skerry {
@@ -66,7 +67,7 @@ TEST_CASE("CUDA text: a stage's losses fall as they do on the CPU", "[cuda]") {
   for (size_t i = 0; i < want.size(); ++i) CHECK(got[i] == Approx(want[i]).epsilon(0.01));
 }
 
-TEST_CASE("CUDA text: stashes that the lane took to the host and back have the same bits",
+TEST_CASE("CUDA text: stashes that the lane took to the host, or on to a disk, have the same bits",
           "[cuda][spill]") {
   const RunConfig config = SmallRun();
   const DType compute = GENERATE(DType::kFloat32, DType::kBfloat16);
@@ -95,7 +96,10 @@ TEST_CASE("CUDA text: stashes that the lane took to the host and back have the s
     trainer->TakeGradients(sums);
     return sums;
   };
-  CHECK(trained({2, 3, ""}) == trained({}));
+  const auto want = trained({});
+  CHECK(trained({2, 3, ""}) == want);
+  const DiskDirectory directory;
+  CHECK(trained({2, 3, directory.path(), true}) == want);
 }
 
 TEST_CASE("CUDA text: a GPU whose host makes the steps learns as it would by itself", "[cuda]") {

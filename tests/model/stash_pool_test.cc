@@ -61,9 +61,10 @@ TEST_CASE("Stash pool: in any order of ways back, what is fetched is what was ke
   const auto backend = CreateReferenceBackend();
   const int residents = GENERATE(2, 3);
   const int window = GENERATE(3, 5, 8);
-  const bool on_disk = GENERATE(true, false);
-  if (window <= residents) return;
-  const StashParking parking = {residents, window - residents, on_disk ? directory.path() : ""};
+  const bool on_disk = GENERATE(true, false), staged = GENERATE(true, false);
+  if (window <= residents || (staged && !on_disk)) return;
+  const StashParking parking = {residents, window - residents, on_disk ? directory.path() : "",
+                                staged};
   const auto pool = *StashPool::Create(backend.get(), kFloats, parking);
   Rng rng(5, "orders", static_cast<uint64_t>(window * 10 + residents));
   std::vector<StashPool::Id> alive;
@@ -157,7 +158,10 @@ TEST_CASE("Stash pool: without parking it is a pool of buffers, and no file is o
 TEST_CASE("Stash store: a file that was cut is data lost, not zeros", "[model][spill][error]") {
   const DiskDirectory directory;
   constexpr int64_t kBlock = kStashBorder / 4;
-  const auto store = *OpenStashFile(directory.path(), 2, kBlock);
+  const auto backend = CreateReferenceBackend();
+  const auto store = GENERATE(false, true)
+                         ? *OpenStagedStashFile(*backend, directory.path(), 2, kBlock)
+                         : *OpenStashFile(directory.path(), 2, kBlock);
   const auto buffer = *AllocateHostBuffer(kBlock, kStashBorder);
   REQUIRE(store->Wait(store->Write(1, buffer->data())).ok());
   CutFileIn(directory.path());
@@ -166,6 +170,33 @@ TEST_CASE("Stash store: a file that was cut is data lost, not zeros", "[model][s
   CHECK(ErrorText(status).find("[SK-spill]") != std::string::npos);
   CHECK(store->Wait(store->Write(1, buffer->data())).ok());
   CHECK(store->Wait(store->Read(1, buffer->data())).ok());
+}
+
+TEST_CASE("Stash store: by way of the host moves of a slot keep their order, however many wait",
+          "[model][spill]") {
+  const DiskDirectory directory;
+  const auto backend = CreateReferenceBackend();
+  constexpr int64_t kBlock = kStashBorder / 4;
+  const auto store = *OpenStagedStashFile(*backend, directory.path(), 3, kBlock);
+  CHECK(store->HeldBytes() == kStagedStashes * kStashBorder);
+  constexpr int kMoves = 40;
+  std::vector<std::unique_ptr<Buffer>> written, read;
+  std::vector<int64_t> reads;
+  for (int i = 0; i < kMoves; ++i) {
+    written.push_back(*AllocateHostBuffer(kBlock));
+    read.push_back(*AllocateHostBuffer(kBlock));
+    std::fill_n(written.back()->data(), kBlock, static_cast<float>(i));
+    store->Write(i % 3, written.back()->data());
+    reads.push_back(store->Read(i % 3, read.back()->data()));
+    if (i % 5 == 0) store->PassEnded();
+  }
+  const bool last_first = GENERATE(false, true);
+  if (last_first) REQUIRE(store->Wait(reads.back()).ok());
+  for (int i = 0; i < kMoves; ++i) {
+    REQUIRE(store->Wait(reads[static_cast<size_t>(i)]).ok());
+    CHECK(store->CanFollow(reads[static_cast<size_t>(i)]));
+    CHECK(read[static_cast<size_t>(i)]->data()[kBlock - 1] == static_cast<float>(i));
+  }
 }
 
 TEST_CASE("Stash store: nothing is left in the directory, and space is taken at once",
@@ -244,10 +275,12 @@ TEST_CASE("Stash pool: a stage trains to the same bits whatever is parked and in
   const int window = GENERATE(3, 5, 8);
   const int residents = GENERATE(2, 3);
   const int recomputed = GENERATE(0, 2);
-  if (window <= residents) return;
+  const bool staged = GENERATE(false, true);
+  if (window <= residents || (staged && recomputed > 0)) return;
   const auto backend = CreateCpuBackend(1, type);
   Stage here(config, backend.get(), {}, recomputed);
-  Stage parks(config, backend.get(), {residents, window - residents, directory.path()}, recomputed);
+  Stage parks(config, backend.get(), {residents, window - residents, directory.path(), staged},
+              recomputed);
   Rng rng(3, "window", static_cast<uint64_t>(window));
   std::vector<int32_t> under_way, back;
   for (int32_t next = 0; next < 20 || !under_way.empty();) {

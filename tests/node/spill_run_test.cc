@@ -7,19 +7,6 @@
 #include "wire/config.h"
 
 namespace skerry {
-namespace {
-
-// A window of eight, all of which are under way at once; no layer may be recomputed.
-std::string WideRun() {
-  std::string run = kSmallRun;
-  for (const std::string line : {"microbatches_per_step = ", "in_flight = "}) {
-    run.replace(run.find(line) + line.size(), 1, "8");
-  }
-  return run + "recompute = \"never\"\n";
-}
-
-}  // namespace
-
 TEST_CASE("Spill run: the disk holds what memory does not, and the model has the same bits",
           "[spill][processes]") {
   const DiskDirectory disk;
@@ -31,9 +18,8 @@ TEST_CASE("Spill run: the disk holds what memory does not, and the model has the
   holds.parked = 5;
   const int64_t offered = MemoryIn(config, 2, true, holds, {1}).each.needed();
   REQUIRE(offered < all);
-  const std::string gib = absl::StrFormat("%.12f", static_cast<double>(offered) / 0x1p30 + 1e-9);
   const std::string said =
-      here.Train({"--memory", gib, "--spill", disk.path(), "--spill-space", "0.25"});
+      here.Train({"--memory", GibText(offered), "--spill", disk.path(), "--spill-space", "0.25"});
   INFO(said);
   CHECK(said.find("offers the disk for activations") != std::string::npos);
   CHECK(said.find("parked_stashes 5") != std::string::npos);

@@ -164,6 +164,41 @@ TEST_CASE("Node memory: stashes are parked where that is hidden, layers recomput
   CHECK_FALSE(CanHold(config, 3, false, holds, {needed(3, 6) - 1, 0, 1, kGiB, hidden}));
 }
 
+TEST_CASE("Node memory: a GPU's stashes lie on its host, or on a disk where that has no room",
+          "[plan][spill]") {
+  const RunConfig config = Run();
+  const StageHolds holds = {8, 2, 2}, parks = {8, 2, 2, 0, false, 6};
+  const NodeMemory on_host = MemoryIn(config, 3, false, parks, {1, 1});
+  const int64_t stash = StashBytes(config, 3, false, holds);
+  const double hidden = 0.9 * 3 * 3 * LayerForwardFlops(config) / (2 * static_cast<double>(stash));
+  MemoryOffer offer = {on_host.each.needed(), on_host.host.needed(), 1, 8 * stash, hidden};
+  offer.disk_flops_per_byte = hidden;
+  const auto fitted = [&] { return FittedHolds(config, 3, false, holds, offer); };
+  CHECK(fitted() == parks);
+
+  offer.host_bytes -= 1;
+  StageHolds on_disk = parks;
+  on_disk.on_disk = true;
+  REQUIRE(fitted() == on_disk);
+  const NodeMemory memory = MemoryIn(config, 3, false, on_disk, offer);
+  CHECK(memory.spill == 8 * stash);
+  CHECK(memory.host.stash == 4 * stash);  // on their way
+  CHECK(memory.each.total() == on_host.each.total());
+  CHECK(CanHold(config, 3, false, holds, offer));
+  CHECK(OfferText(offer).find(" of the host and ") != std::string::npos);
+
+  // A disk that hides nothing: layers, and fewer stashes, which the host has room for.
+  offer.disk_flops_per_byte = 100 * hidden;
+  CHECK_FALSE(fitted().on_disk);
+  CHECK(fitted().recomputed > 0);
+  offer.disk_flops_per_byte = hidden;
+  offer.spill_bytes -= 1;
+  CHECK_FALSE(fitted().on_disk);
+  offer.spill_bytes += 1;
+  offer.disk_flops_per_byte = 0;  // not known
+  CHECK_FALSE(fitted().on_disk);
+}
+
 TEST_CASE("Node memory: the operator may forbid parking, or ask for it", "[plan][spill]") {
   RunConfig config = Run();
   const StageHolds holds = {8, 2, 2};
@@ -213,8 +248,11 @@ TEST_CASE("Node memory: a profile says what a disk, or a GPU's bus, costs", "[pl
   // The noise of a measurement is none of the plan's.
   device.spill_bytes_per_s = 1.02e9;
   CHECK(OfferOf(device) == offer);
-  device.spill_bytes = 0;
   device.host_bytes = kGiB;
+  CHECK(OfferOf(device).flops_per_byte < offer.flops_per_byte);  // the bus is faster
+  CHECK(OfferOf(device).disk_flops_per_byte == offer.flops_per_byte);
+  device.spill_bytes = 0;
+  CHECK(OfferOf(device).disk_flops_per_byte == 0);
   CHECK(OfferOf(device).flops_per_byte > 0);
   CHECK(WorthOf(Run(), offer) > WorthOf(Run(), {kGiB}));
   CHECK(LeastOffers(std::vector<MemoryOffer>{offer, {kGiB}, {kGiB, 0, 1, kGiB, 300, 200}}) ==
