@@ -64,8 +64,8 @@ class SlowGroup final : public Group {
     std::this_thread::sleep_until(until);
     return absl::OkStatus();
   }
-  absl::Status ReduceScatter(float* values, int64_t n) override {
-    return inner_->ReduceScatter(values, n);
+  absl::Status ReduceScatterOf(float* values, int64_t n, const GroupPart& range) override {
+    return inner_->ReduceScatterOf(values, n, range);
   }
   absl::Status AllGather(float* values, int64_t n) override { return inner_->AllGather(values, n); }
   absl::Status Broadcast(float* values, int64_t n, int32_t root) override {

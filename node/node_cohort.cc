@@ -73,6 +73,14 @@ bool NodeActor::StepTogether(Context& context) {
   return true;
 }
 
+// To the cohort, or, of a node by itself, to its own devices, which the optimizer's step waits for.
+void NodeActor::GivePart(Context& context, const GradientsMade& made) {
+  if (cohort_) return cohort_->GivePart(context, made);
+  context.Submit({"sum part", work_->Cost(WorkKind::kAccumulate), [work = work_.get(), made] {
+                    work->SumPart(made.part, made.step, made.microbatches);
+                  }});
+}
+
 // The message of a round that all members have made. The speaker sends it to other cohorts; all
 // hold it as the speaker's, and say so.
 void NodeActor::SpeakForCohort(Context& context, Delta delta) {

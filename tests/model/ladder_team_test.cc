@@ -31,8 +31,8 @@ class WatchedGroup final : public Group {
     SKERRY_RETURN_IF_ERROR(on_sum_(sums_++));
     return inner_->AllReduce(values, n);
   }
-  absl::Status ReduceScatter(float* values, int64_t n) override {
-    return inner_->ReduceScatter(values, n);
+  absl::Status ReduceScatterOf(float* values, int64_t n, const GroupPart& range) override {
+    return inner_->ReduceScatterOf(values, n, range);
   }
   absl::Status AllGather(float* values, int64_t n) override { return inner_->AllGather(values, n); }
   absl::Status Broadcast(float* values, int64_t n, int32_t root) override {
