@@ -1,7 +1,7 @@
 // How much of the sums between two devices that share sequences is hidden behind the last backward
 // pass of a step (model/sequence_team.h), on stand-ins that take no processor
-// (bench/slow_devices.h): a product takes --product-ms, a sum of all gradients so many hundredths of
-// a backward pass as the row says. So what is measured is the wiring, and no machine.
+// (bench/slow_devices.h): a product takes --product-ms, a sum of all gradients that share of a
+// backward pass which the row says. So what is measured is the wiring, and no machine.
 //
 // Figures are the best of rounds in which the contenders take turns, of the wall time of a step's
 // end: the last backward pass and the optimizer's step. `--layers N`.
@@ -121,7 +121,8 @@ int Run(int argc, char** argv) {
   double pass_s = 1e300;
   for (int round = 0; round < kRounds; ++round) pass_s = std::min(pass_s, team.Backward());
   bench.Record("a backward pass", 1e3 * pass_s, "ms");
-  for (const double ratio : {0.25, 0.5, 0.9, 1.0, 2.0}) Compare(bench, layers, product, pass_s, ratio);
+  for (const double ratio : {0.25, 0.5, 0.9, 1.0, 2.0})
+    Compare(bench, layers, product, pass_s, ratio);
   return bench.Finish();
 }
 

@@ -53,9 +53,10 @@ std::vector<GroupPart> OptimizerParts(const InnerConfig& inner, const ParameterL
   return parts;
 }
 
-absl::StatusOr<std::unique_ptr<StageTeam>> SequenceTeam::Create(
-    const RunConfig& config, const TeamStage& stage, std::span<const TeamDevice> devices,
-    const Groups& groups) {
+absl::StatusOr<std::unique_ptr<StageTeam>> SequenceTeam::Create(const RunConfig& config,
+                                                                const TeamStage& stage,
+                                                                std::span<const TeamDevice> devices,
+                                                                const Groups& groups) {
   SKERRY_CHECK(!devices.empty());
   const int32_t sequences = config.pipeline.sequences_per_microbatch;
   std::vector<double> rates;
@@ -84,11 +85,10 @@ absl::StatusOr<std::unique_ptr<StageTeam>> SequenceTeam::Create(
     member.part = parts[used.size()];
     SKERRY_ASSIGN_OR_RETURN(
         member.trainer,
-        StageTrainer::Create(
-            own, stage.first_layer, stage.last_layer, stage.holds_ends, devices[i].backend,
-            stage.recomputed_layers,
-            {sequences, member.part, devices[i].host, devices[i].parking, stage.least_part,
-             members > 1}));
+        StageTrainer::Create(own, stage.first_layer, stage.last_layer, stage.holds_ends,
+                             devices[i].backend, stage.recomputed_layers,
+                             {sequences, member.part, devices[i].host, devices[i].parking,
+                              stage.least_part, members > 1}));
     member.squares.resize(member.trainer->layout().blocks().size());
     team->squares_.resize(member.squares.size());
     member.first_token = first_token;

@@ -95,7 +95,7 @@ class SequenceTeam final : public StageTeam {
   struct Member {
     Backend* backend = nullptr;
     std::unique_ptr<StageTrainer> trainer;
-    std::unique_ptr<Group> group;  // nullptr of one that is alone
+    std::unique_ptr<Group> group;         // nullptr of one that is alone
     int64_t first_token = 0, tokens = 0;  // of a microbatch
     GroupPart part;                       // of the parameters: what it steps
     std::vector<double> squares;          // of its part's gradients, by block
@@ -128,7 +128,7 @@ class SequenceTeam final : public StageTeam {
   // Of the open step: sums that were begun, and of which microbatches beside what is accumulated.
   size_t summed_cuts_ = 0;
   std::vector<MicrobatchKey> summed_;
-  std::vector<MicrobatchKey> later_;  // accumulated since then: the next step's
+  std::vector<MicrobatchKey> later_;               // accumulated since then: the next step's
   std::vector<std::unique_ptr<Backend>> streams_;  // of GPUs' sums
   std::vector<Member> members_;
   std::unique_ptr<DeviceThreads> threads_;  // these end before the members do

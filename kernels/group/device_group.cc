@@ -24,8 +24,8 @@ class StagedGroup final : public Group {
     return Staged(values, n, [&](float* host) { return inner_->AllReduce(host, n); });
   }
   absl::Status ReduceScatterOf(float* values, int64_t n, const GroupPart& range) override {
-    const auto host = Host(n).subspan(static_cast<size_t>(range.first),
-                                      static_cast<size_t>(range.size));
+    const auto host =
+        Host(n).subspan(static_cast<size_t>(range.first), static_cast<size_t>(range.size));
     return Staged(values + range.first, host,
                   [&] { return inner_->ReduceScatterOf(host_.data(), n, range); });
   }

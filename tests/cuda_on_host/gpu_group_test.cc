@@ -104,8 +104,8 @@ TEST_CASE("GPU group: a reduce-scatter of a range touches no other values", "[cu
   const Values sum = Sum(brought);
   Gpus gpus(members);
   std::vector<Values> values = brought;
-  const GroupPart range = GENERATE(GroupPart{0, 1000}, GroupPart{100, 500}, GroupPart{700, 250},
-                                   GroupPart{10, 0});
+  const GroupPart range =
+      GENERATE(GroupPart{0, 1000}, GroupPart{100, 500}, GroupPart{700, 250}, GroupPart{10, 0});
   REQUIRE(AllOk(OnThreads(gpus.groups.size(), [&](size_t r) {
     return gpus.groups[r]->ReduceScatterOf(values[r].data(), kValues, range);
   })));

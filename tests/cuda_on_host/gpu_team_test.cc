@@ -109,7 +109,8 @@ TEST_CASE("GPU team: sums in parts have the bits of sums after the pass", "[cuda
 
 TEST_CASE("GPU team: it trains as one GPU does, but for the rounding of sums", "[cuda][group]") {
   const RunConfig config = Run(InnerCompute::kFloat32, InnerOptimizer::kAdamW);
-  const auto one = Train(config, 1, 0, false).parameters, two = Train(config, 2, 0, true).parameters;
+  const auto one = Train(config, 1, 0, false).parameters;
+  const auto two = Train(config, 2, 0, true).parameters;
   double furthest = 0;
   for (size_t i = 0; i < one.size(); ++i)
     furthest = std::max(furthest, std::abs(double{one[i]} - double{two[i]}));

@@ -92,8 +92,7 @@ TEST_CASE("Ring: reduce-scatter and all-gather are the halves of an all-reduce",
   for (const Values& each : values) CHECK(each == sum);
 }
 
-TEST_CASE("Ring: ranges that share out all values have the bits of one reduce-scatter",
-          "[group]") {
+TEST_CASE("Ring: ranges that share out all values have the bits of one reduce-scatter", "[group]") {
   const int32_t members = GENERATE(range(1, 6));
   const int64_t n = GENERATE(1, 9, 4099);
   const std::vector<Values> brought = Brought(members, n);

@@ -150,17 +150,21 @@ constexpr TeamStage kMiddle = {2, 12, false, 3, DeviceSplit::kSequences, 1};
 }  // namespace
 
 TEST_CASE("Device parts: the bits of a step are those of sums after the pass", "[model]") {
-  const Case of = GENERATE(
-      Case{1}, Case{2}, Case{3}, Case{4}, Case{4, kMiddle}, Case{2, kMiddle},
-      Case{2, {0, 12, true, 5, DeviceSplit::kSequences, 1}},
-      Case{3, kMiddle, InnerOptimizer::kAdamW, InnerCompute::kBfloat16},
-      Case{4, {0, 12, true, 0, DeviceSplit::kSequences, 1}, InnerOptimizer::kAdamW,
-           InnerCompute::kBfloat16},
-      Case{4, kMiddle, InnerOptimizer::kMuon}, Case{3, kMiddle, InnerOptimizer::kSgd},
-      Case{3, {0, 12, true, 2, DeviceSplit::kSequences, 1}, InnerOptimizer::kMuon,
-           InnerCompute::kBfloat16},
-      Case{2, kMiddle, InnerOptimizer::kAdamW, InnerCompute::kFloat32, 2},
-      Case{3, {0, 12, true, 0}});  // all of a tiny stage is one part
+  const Case of =
+      GENERATE(Case{1}, Case{2}, Case{3}, Case{4}, Case{4, kMiddle}, Case{2, kMiddle},
+               Case{2, {0, 12, true, 5, DeviceSplit::kSequences, 1}},
+               Case{3, kMiddle, InnerOptimizer::kAdamW, InnerCompute::kBfloat16},
+               Case{4,
+                    {0, 12, true, 0, DeviceSplit::kSequences, 1},
+                    InnerOptimizer::kAdamW,
+                    InnerCompute::kBfloat16},
+               Case{4, kMiddle, InnerOptimizer::kMuon}, Case{3, kMiddle, InnerOptimizer::kSgd},
+               Case{3,
+                    {0, 12, true, 2, DeviceSplit::kSequences, 1},
+                    InnerOptimizer::kMuon,
+                    InnerCompute::kBfloat16},
+               Case{2, kMiddle, InnerOptimizer::kAdamW, InnerCompute::kFloat32, 2},
+               Case{3, {0, 12, true, 0}});  // all of a tiny stage is one part
   INFO(of.devices << " devices, ends " << of.stage.holds_ends << ", ladder " << of.ladder);
   Stage whole(of), parted(of);
   CHECK(parted.team().SumsParts() == (of.devices > 1));
@@ -187,9 +191,9 @@ TEST_CASE("Device parts: no part of the pass waits for a sum, the optimizer wait
   std::latch pass_is_over(1);
   std::atomic<int> sums = 0;
   Stage held(of, Watched(MakeThreadRing(3), {[&] {
-               pass_is_over.wait();
-               ++sums;
-             }}));
+                           pass_is_over.wait();
+                           ++sums;
+                         }}));
   for (Stage* stage : {&undisturbed, &held}) {
     stage->Open(0);
     stage->EndInParts(0);
