@@ -303,7 +303,7 @@ void NodeActor::Advance(Context& context) {
 
 void NodeActor::OnJobDone(Context& context, JobId job) {
   if (const auto it = submitted_.find(job); it != submitted_.end()) {
-    busy_ += context.now() - it->second.at;
+    if (it->second.queue == JobQueue::kDevice) busy_ += context.now() - it->second.at;
     const bool out_of_memory = *it->second.out_of_memory;
     submitted_.erase(it);
     if (out_of_memory) {

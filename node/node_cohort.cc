@@ -51,7 +51,9 @@ void NodeActor::JoinCohort(Context& context) {
 void NodeActor::DropCohort(Context& context) {
   if (!cohort_) return;
   cohort_->Leave(context);
-  context.Submit({"drop cohort", Duration(), [cohort = std::move(cohort_)] {}});
+  const std::shared_ptr<Cohort> cohort = std::move(cohort_);
+  for (const JobQueue queue : {JobQueue::kDevice, JobQueue::kBeside})
+    context.Submit({"drop cohort", Duration(), [cohort] {}, queue});
 }
 
 // This node's part of the open step is accumulated: true when the device has the optimizer's step.
