@@ -7,15 +7,13 @@
 // Figures are the best of rounds in which the contenders take turns, of the wall time of one
 // microbatch, there and back. `--sum-ms X`: only so long sums; `--layers N`, `--ladder N`.
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "bench/bench.h"
-#include "bench/forwarding_backend.h"
+#include "bench/slow_devices.h"
 #include "bench/statistics.h"
 #include "common/rng.h"
 #include "common/status.h"
@@ -31,58 +29,6 @@ namespace {
 
 constexpr size_t kDevices = 2;
 constexpr int kRounds = 5;
-
-using Clock = std::chrono::steady_clock;
-using Seconds = std::chrono::duration<double>;
-
-// As if done by what is not this processor.
-class SlowDevice final : public ForwardingBackend {
- public:
-  SlowDevice(std::unique_ptr<Backend> inner, Seconds product)
-      : ForwardingBackend(std::move(inner)), product_(product) {}
-  void Gemm(Transpose ta, Transpose tb, ConstTensor a, ConstTensor b, float beta,
-            Tensor c) override {
-    const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(product_);
-    ForwardingBackend::Gemm(ta, tb, a, b, beta, c);
-    std::this_thread::sleep_until(until);
-  }
-
- private:
-  Seconds product_;
-};
-
-class SlowGroup final : public Group {
- public:
-  SlowGroup(std::unique_ptr<Group> inner, Seconds least)
-      : inner_(std::move(inner)), least_(least) {}
-  std::string name() const override { return inner_->name(); }
-  int32_t rank() const override { return inner_->rank(); }
-  int32_t size() const override { return inner_->size(); }
-  absl::Status AllReduce(float* values, int64_t n) override {
-    const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(least_);
-    SKERRY_RETURN_IF_ERROR(inner_->AllReduce(values, n));
-    std::this_thread::sleep_until(until);
-    return absl::OkStatus();
-  }
-  absl::Status ReduceScatter(float* values, int64_t n) override {
-    return inner_->ReduceScatter(values, n);
-  }
-  absl::Status AllGather(float* values, int64_t n) override { return inner_->AllGather(values, n); }
-  absl::Status Broadcast(float* values, int64_t n, int32_t root) override {
-    return inner_->Broadcast(values, n, root);
-  }
-  absl::Status Send(const float* values, int64_t n, int32_t to) override {
-    return inner_->Send(values, n, to);
-  }
-  absl::Status Receive(float* values, int64_t n, int32_t from) override {
-    return inner_->Receive(values, n, from);
-  }
-  void Abort(const absl::Status& why) override { inner_->Abort(why); }
-
- private:
-  std::unique_ptr<Group> inner_;
-  Seconds least_;
-};
 
 struct BenchModel {
   int32_t layers, ladder;

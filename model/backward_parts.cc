@@ -5,6 +5,17 @@
 #include "common/check.h"
 
 namespace skerry {
+namespace {
+
+int64_t OffsetOf(const ParameterLayout& layout, int32_t layer) {
+  const auto block =
+      std::find_if(layout.blocks().begin(), layout.blocks().end(),
+                   [&](const ParameterBlock& b) { return b.name == LayerBlockName(layer); });
+  SKERRY_CHECK(block != layout.blocks().end());
+  return block->offset;
+}
+
+}  // namespace
 
 std::vector<BackwardPart> BackwardParts(const ParameterLayout& layout, int32_t first_layer,
                                         int32_t last_layer, int64_t least, int32_t ladder) {
@@ -13,17 +24,35 @@ std::vector<BackwardPart> BackwardParts(const ParameterLayout& layout, int32_t f
   int64_t end = layout.size();
   for (int32_t layer = last_layer - 1; layer > first_layer; --layer) {
     if (ladder > 0 && layer % ladder != 0) continue;
-    const auto block =
-        std::find_if(layout.blocks().begin(), layout.blocks().end(),
-                     [&](const ParameterBlock& b) { return b.name == LayerBlockName(layer); });
-    SKERRY_CHECK(block != layout.blocks().end());
-    const bool is_enough = end - block->offset >= wanted;
+    const int64_t offset = OffsetOf(layout, layer);
+    const bool is_enough = end - offset >= wanted;
     if (!is_enough || std::ssize(parts) == kBackwardPartsMax - 1) continue;
-    parts.push_back({layer, block->offset, end - block->offset});
-    end = block->offset;
+    parts.push_back({layer, offset, end - offset});
+    end = offset;
   }
   parts.push_back({first_layer, 0, end});
   return parts;
+}
+
+std::vector<BackwardPart> BackwardCuts(const std::vector<BackwardPart>& parts,
+                                       const ParameterLayout& layout, int32_t last_layer,
+                                       int64_t least, int32_t ladder) {
+  std::vector<BackwardPart> cuts;
+  const int64_t wanted = std::max(least, layout.size() / kBackwardCutsMax);
+  int32_t above = last_layer;
+  for (const BackwardPart& part : parts) {
+    int64_t end = part.offset + part.size;
+    for (int32_t layer = above - 1; layer > part.down_to; --layer) {
+      if (ladder > 0 && layer % ladder != 0) continue;
+      const int64_t offset = OffsetOf(layout, layer);
+      if (end - offset < wanted) continue;
+      cuts.push_back({layer, offset, end - offset});
+      end = offset;
+    }
+    cuts.push_back({part.down_to, part.offset, end - part.offset});
+    above = part.down_to;
+  }
+  return cuts;
 }
 
 }  // namespace skerry

@@ -29,4 +29,12 @@ std::vector<BackwardPart> BackwardParts(const ParameterLayout& layout, int32_t f
                                         int32_t last_layer, int64_t least = kBackwardPartMin,
                                         int32_t ladder = 0);
 
+// What the devices of a node sum by, to whom an operation costs little: the same parts, each cut
+// further, at most kBackwardCutsMax in all but for what is left over of each. So the last one's
+// sum, behind which nothing computes, is a smaller share.
+inline constexpr int64_t kBackwardCutsMax = 32;
+std::vector<BackwardPart> BackwardCuts(const std::vector<BackwardPart>& parts,
+                                       const ParameterLayout& layout, int32_t last_layer,
+                                       int64_t least = kBackwardPartMin, int32_t ladder = 0);
+
 }  // namespace skerry

@@ -53,8 +53,10 @@ std::vector<GroupPart> OptimizerParts(const InnerConfig& inner, const ParameterL
   return parts;
 }
 
-absl::StatusOr<std::unique_ptr<StageTeam>> SequenceTeam::Create(
-    const RunConfig& config, const TeamStage& stage, std::span<const TeamDevice> devices) {
+absl::StatusOr<std::unique_ptr<StageTeam>> SequenceTeam::Create(const RunConfig& config,
+                                                                const TeamStage& stage,
+                                                                std::span<const TeamDevice> devices,
+                                                                const Groups& groups) {
   SKERRY_CHECK(!devices.empty());
   const int32_t sequences = config.pipeline.sequences_per_microbatch;
   std::vector<double> rates;
@@ -79,13 +81,14 @@ absl::StatusOr<std::unique_ptr<StageTeam>> SequenceTeam::Create(
     RunConfig own = config;
     own.pipeline.sequences_per_microbatch = shares[i];
     Member member;
+    member.backend = devices[i].backend;
     member.part = parts[used.size()];
     SKERRY_ASSIGN_OR_RETURN(
         member.trainer,
-        StageTrainer::Create(
-            own, stage.first_layer, stage.last_layer, stage.holds_ends, devices[i].backend,
-            stage.recomputed_layers,
-            {sequences, member.part, devices[i].host, devices[i].parking, stage.least_part}));
+        StageTrainer::Create(own, stage.first_layer, stage.last_layer, stage.holds_ends,
+                             devices[i].backend, stage.recomputed_layers,
+                             {sequences, member.part, devices[i].host, devices[i].parking,
+                              stage.least_part, members > 1}));
     member.squares.resize(member.trainer->layout().blocks().size());
     team->squares_.resize(member.squares.size());
     member.first_token = first_token;
@@ -95,9 +98,24 @@ absl::StatusOr<std::unique_ptr<StageTeam>> SequenceTeam::Create(
     used.push_back(devices[i].backend);
   }
   team->threads_ = std::make_unique<DeviceThreads>(used.size());
-  SKERRY_ASSIGN_OR_RETURN(auto groups, MakeDeviceGroup(used));
-  for (size_t i = 0; i < used.size(); ++i) team->members_[i].group = std::move(groups[i]);
+  team->CutParts(config, stage);
+  if (team->IsAlone()) return team;
+  SKERRY_ASSIGN_OR_RETURN(GroupBeside beside, groups ? groups(used) : MakeGroupBeside(used));
+  for (size_t i = 0; i < used.size(); ++i) team->members_[i].group = std::move(beside.ends[i]);
+  team->streams_ = std::move(beside.streams);
+  team->sums_ = std::make_unique<SumsBeside>(used.size());
   return team;
+}
+
+void SequenceTeam::CutParts(const RunConfig& config, const TeamStage& stage) {
+  parts_ = BackwardParts(layout(), stage.first_layer, stage.last_layer, stage.least_part,
+                         config.model.ladder);
+  const std::vector<BackwardPart>& cuts = first().parts();
+  for (const BackwardPart& part : parts_) {
+    size_t end = FirstCut(cut_ends_.size());
+    while (end < cuts.size() && cuts[end].down_to >= part.down_to) ++end;
+    cut_ends_.push_back(end);
+  }
 }
 
 template <typename T>
@@ -169,10 +187,15 @@ absl::Status SequenceTeam::Backward(MicrobatchKey key, std::span<const float> d_
 absl::Status SequenceTeam::BackwardPartOf(MicrobatchKey key, size_t part,
                                           std::span<const float> d_out, std::span<float> d_in) {
   SKERRY_RETURN_IF_ERROR(CheckBackwardLengths(d_out, d_in));
-  return threads_->RunAll([&](size_t i) {
-    const Member& member = members_[i];
-    return member.trainer->BackwardPartOf(key, part, Rows(member, d_out), Rows(member, d_in));
-  });
+  for (size_t cut = FirstCut(part); cut < cut_ends_[part]; ++cut) {
+    SKERRY_RETURN_IF_ERROR(threads_->RunAll([&](size_t i) {
+      const Member& member = members_[i];
+      return member.trainer->BackwardPartOf(key, cut, Rows(member, d_out), Rows(member, d_in));
+    }));
+    const bool is_summed = std::find(summed_.begin(), summed_.end(), key) != summed_.end();
+    if (is_summed && summed_cuts_ == cut) BeginSum(cut);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status SequenceTeam::CheckBackwardLengths(std::span<const float> d_out,
@@ -182,88 +205,12 @@ absl::Status SequenceTeam::CheckBackwardLengths(std::span<const float> d_out,
 }
 
 void SequenceTeam::Accumulate(MicrobatchKey key) {
+  if (summed_cuts_ > 0) return later_.push_back(key);
   threads_->DoAll([&](size_t i) { members_[i].trainer->Accumulate(key); });
 }
 
 void SequenceTeam::Discard(MicrobatchKey key) {
   for (const Member& member : members_) member.trainer->Discard(key);
-}
-
-absl::Status SequenceTeam::OptimizerStep(int64_t step, int32_t microbatches) {
-  if (IsAlone()) return first().OptimizerStep(step, microbatches);
-  if (microbatches == 0) return absl::OkStatus();
-  const absl::Status reduced = threads_->RunAll([&](size_t i) -> absl::Status {
-    Member& member = members_[i];
-    SKERRY_RETURN_IF_ERROR(ReduceGradients(member));
-    member.trainer->Squares(member.squares);
-    return absl::OkStatus();
-  });
-  SKERRY_RETURN_IF_ERROR(reduced);
-  std::fill(squares_.begin(), squares_.end(), 0);
-  for (const Member& member : members_) {
-    for (size_t b = 0; b < squares_.size(); ++b) squares_[b] += member.squares[b];
-  }
-  // Where a gradient is not finite all devices see it, and none waits for weights.
-  return threads_->RunAll([&](size_t i) -> absl::Status {
-    const Member& member = members_[i];
-    SKERRY_RETURN_IF_ERROR(member.trainer->StepWith(squares_, step, microbatches));
-    SKERRY_RETURN_IF_ERROR(GatherWeights(member));
-    member.trainer->WeightsChanged();
-    return absl::OkStatus();
-  });
-}
-
-void SequenceTeam::TakeGradients(std::span<float> sums) {
-  TakeFromAll(sums,
-              [](StageTrainer& trainer, std::span<float> into) { trainer.TakeGradients(into); });
-}
-
-void SequenceTeam::TakePart(size_t part, std::span<const MicrobatchKey> keys,
-                            std::span<float> sums) {
-  TakeFromAll(sums, [&](StageTrainer& trainer, std::span<float> into) {
-    trainer.TakePart(part, keys, into);
-  });
-}
-
-template <typename Take>
-void SequenceTeam::TakeFromAll(std::span<float> sums, const Take& take) {
-  take(first(), sums);
-  if (IsAlone()) return;
-  std::vector<float> more(sums.size());
-  for (size_t i = 1; i < members_.size(); ++i) {
-    take(*members_[i].trainer, more);
-    for (size_t k = 0; k < more.size(); ++k) sums[k] += more[k];
-  }
-}
-
-absl::Status SequenceTeam::OptimizerStepOn(std::span<const float> sums, int64_t step,
-                                           int32_t microbatches) {
-  if (microbatches == 0) return absl::OkStatus();
-  std::vector<float> later(sums.size());
-  TakeGradients(later);
-  first().PutGradients(sums);
-  const absl::Status status = OptimizerStep(step, microbatches);
-  first().PutGradients(later);
-  return status;
-}
-
-// The member's part of the sums.
-absl::Status SequenceTeam::ReduceGradients(const Member& member) const {
-  float* const sums = member.trainer->gradient_sum();
-  return is_cut_evenly_ ? member.group->ReduceScatter(sums, layout().size())
-                        : member.group->AllReduce(sums, layout().size());
-}
-
-absl::Status SequenceTeam::GatherWeights(const Member& member) const {
-  float* const weights = member.trainer->weights();
-  if (is_cut_evenly_) return member.group->AllGather(weights, layout().size());
-  for (size_t p = 0; p < members_.size(); ++p) {
-    const GroupPart& part = members_[p].part;
-    if (part.size == 0) continue;
-    SKERRY_RETURN_IF_ERROR(
-        member.group->Broadcast(weights + part.first, part.size, static_cast<int32_t>(p)));
-  }
-  return absl::OkStatus();
 }
 
 void SequenceTeam::RaiseRates(const std::vector<int32_t>& remade) {

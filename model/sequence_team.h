@@ -5,12 +5,18 @@
 // moments of its part and steps that, and the weights are all-gathered, so that all hold the same
 // ones. That moves what an all-reduce would.
 //
+// The sums are always made of runs of whole layers (BackwardCuts), one after the other, by threads
+// and on GPUs streams of their own (kernels/group/sums_beside.h): so they have the same bits at the
+// end of a step and beside its last backward pass (SumPart). There each begins when all devices
+// have made its gradients, and nothing but the optimizer waits for it.
+//
 // With one device it is a StageTrainer and nothing else: no thread, no copy, the same bits. With
 // several, bits depend on the devices' kinds, number and order, not on timing; from one device's
 // they differ by the rounding of sums over tokens.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,6 +26,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/group/device_group.h"
 #include "kernels/group/device_threads.h"
+#include "kernels/group/sums_beside.h"
 #include "model/stage_team.h"
 #include "model/stage_trainer.h"
 
@@ -36,9 +43,12 @@ std::vector<GroupPart> OptimizerParts(const InnerConfig& inner, const ParameterL
 
 class SequenceTeam final : public StageTeam {
  public:
+  // Which has an end for each of so many backends; tests have others than MakeGroupBeside.
+  using Groups = std::function<absl::StatusOr<GroupBeside>(std::span<Backend* const>)>;
   static absl::StatusOr<std::unique_ptr<StageTeam>> Create(const RunConfig& config,
                                                            const TeamStage& stage,
-                                                           std::span<const TeamDevice> devices);
+                                                           std::span<const TeamDevice> devices,
+                                                           const Groups& groups = {});
 
   absl::Status ForwardFirst(MicrobatchKey key, std::span<const int32_t> tokens,
                             std::span<float> out) override;
@@ -49,9 +59,11 @@ class SequenceTeam final : public StageTeam {
                         std::span<float> d_in) override;
   absl::Status BackwardPartOf(MicrobatchKey key, size_t part, std::span<const float> d_out,
                               std::span<float> d_in) override;
-  const std::vector<BackwardPart>& parts() const override { return first().parts(); }
+  const std::vector<BackwardPart>& parts() const override { return parts_; }
   void Accumulate(MicrobatchKey key) override;
   void Discard(MicrobatchKey key) override;
+  bool SumsParts() const override { return !IsAlone(); }
+  void SumPart(size_t part, std::span<const MicrobatchKey> keys) override;
   absl::Status OptimizerStep(int64_t step, int32_t microbatches) override;
 
   void TakeGradients(std::span<float> sums) override;
@@ -81,8 +93,9 @@ class SequenceTeam final : public StageTeam {
 
  private:
   struct Member {
+    Backend* backend = nullptr;
     std::unique_ptr<StageTrainer> trainer;
-    std::unique_ptr<Group> group;
+    std::unique_ptr<Group> group;         // nullptr of one that is alone
     int64_t first_token = 0, tokens = 0;  // of a microbatch
     GroupPart part;                       // of the parameters: what it steps
     std::vector<double> squares;          // of its part's gradients, by block
@@ -90,7 +103,11 @@ class SequenceTeam final : public StageTeam {
   SequenceTeam() = default;
   StageTrainer& first() const { return *members_.front().trainer; }
   bool IsAlone() const { return members_.size() == 1; }
-  absl::Status ReduceGradients(const Member& member) const;
+  void CutParts(const RunConfig& config, const TeamStage& stage);
+  size_t FirstCut(size_t part) const { return part == 0 ? 0 : cut_ends_[part - 1]; }
+  void BeginSum(size_t cut);
+  absl::Status EndSums();
+  absl::Status ReduceGradients(const Member& member, const GroupPart& range) const;
   absl::Status GatherWeights(const Member& member) const;
   absl::Status CheckLengths(size_t tokens, size_t stream) const;
   absl::Status CheckBackwardLengths(std::span<const float> d_out,
@@ -106,8 +123,16 @@ class SequenceTeam final : public StageTeam {
   bool is_cut_evenly_ = false;   // parts are those of PartOf
   std::vector<double> squares_;  // of all parts
   std::span<float> host_;        // what HostParameters gave out
+  std::vector<BackwardPart> parts_;
+  std::vector<size_t> cut_ends_;  // of each part: which of the trainers' parts is behind it
+  // Of the open step: sums that were begun, and of which microbatches beside what is accumulated.
+  size_t summed_cuts_ = 0;
+  std::vector<MicrobatchKey> summed_;
+  std::vector<MicrobatchKey> later_;               // accumulated since then: the next step's
+  std::vector<std::unique_ptr<Backend>> streams_;  // of GPUs' sums
   std::vector<Member> members_;
-  std::unique_ptr<DeviceThreads> threads_;  // ends before the members do
+  std::unique_ptr<DeviceThreads> threads_;  // these end before the members do
+  std::unique_ptr<SumsBeside> sums_;
 };
 
 }  // namespace skerry

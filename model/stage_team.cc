@@ -16,4 +16,9 @@ absl::StatusOr<std::unique_ptr<StageTeam>> StageTeam::Create(const RunConfig& co
   return TensorTeam::Create(config, stage, devices);
 }
 
+void StageTeam::SumPart(size_t part, std::span<const MicrobatchKey> keys) {
+  if (part + 1 < parts().size()) return;
+  for (const MicrobatchKey key : keys) Accumulate(key);
+}
+
 }  // namespace skerry

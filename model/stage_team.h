@@ -58,6 +58,12 @@ class StageTeam {
   virtual const std::vector<BackwardPart>& parts() const = 0;
   virtual void Accumulate(MicrobatchKey key) = 0;
   virtual void Discard(MicrobatchKey key) = 0;
+  // Whether its devices sum what they accumulated at the end of a step. Then they may begin with a
+  // part once a backward pass in parts has made it: with what Accumulate of these would add of it,
+  // one of which is that pass. Of each part once, in their order; the last one ends the
+  // microbatches, and OptimizerStep the sums, which have the bits of those that it makes itself.
+  virtual bool SumsParts() const { return false; }
+  virtual void SumPart(size_t part, std::span<const MicrobatchKey> keys);
   // Also Aborted, DeadlineExceeded: a device died or stopped before it had given its gradients, or
   // the weights that it stepped.
   virtual absl::Status OptimizerStep(int64_t step, int32_t microbatches) = 0;

@@ -63,6 +63,10 @@ absl::StatusOr<std::unique_ptr<StageTrainer>> StageTrainer::Create(
   trainer->recomputed_ = recomputed_layers;
   trainer->parts_ = BackwardParts(trainer->layout_, first_layer, last_layer, share.least_part,
                                   config.model.ladder);
+  if (share.is_cut_finely) {
+    trainer->parts_ = BackwardCuts(trainer->parts_, trainer->layout_, last_layer, share.least_part,
+                                   config.model.ladder);
+  }
   if (share.of_sequences > 0) {
     trainer->shape_.mean_tokens = int64_t{share.of_sequences} * config.model.context;
   }

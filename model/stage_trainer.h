@@ -49,6 +49,7 @@ struct DeviceShare {
   Backend* host = nullptr;         // which has its moments and makes its steps (StageOptimizer)
   StashParking parking = {};       // of stashes that have no room on it
   int64_t least_part = kBackwardPartMin;  // values (BackwardParts)
+  bool is_cut_finely = false;             // parts() are BackwardCuts
   int32_t of_tensors = 1;    // devices that share every layer's tensors (model/tensor_split.h)
   BranchSum* sum = nullptr;  // over those; outlives the trainer
 };
@@ -105,6 +106,9 @@ class StageTrainer {
 
   // Adds the microbatch's gradient to the accumulator and ends the microbatch. Only after Backward.
   void Accumulate(MicrobatchKey key);
+  // Of a part only. For each part once, in their order, when its gradients are final for all of
+  // these; the last one ends the microbatches.
+  void AccumulatePart(size_t part, std::span<const MicrobatchKey> keys);
   // What TakeGradients would give of a part were these accumulated too, in their order, [its size].
   // For each part once, in their order, when its gradients are final for all of them; the last one
   // ends the microbatches.

@@ -123,23 +123,29 @@ absl::Status StageTrainer::EndBackwardOf(Microbatch& microbatch, std::span<float
   return absl::OkStatus();
 }
 
-void StageTrainer::TakePart(size_t part, std::span<const MicrobatchKey> keys,
-                            std::span<float> sums) {
+void StageTrainer::AccumulatePart(size_t part, std::span<const MicrobatchKey> keys) {
   const BackwardPart& range = parts_[part];
-  SKERRY_CHECK(std::ssize(sums) == range.size);
   float* const sum = accumulator_->data() + range.offset;
   for (const MicrobatchKey key : keys) {
     const auto it = microbatches_.find(key);
     const bool is_final = it != microbatches_.end() &&
                           (it->second.has_gradient || (back_.key == key && back_.next > part));
-    SKERRY_CHECK(is_final, "TakePart before the backward pass is there");
+    SKERRY_CHECK(is_final, "a part's gradients before the backward pass is there");
     backend_->Add(it->second.gradient->data() + range.offset, sum, range.size);
   }
+  if (part + 1 < parts_.size()) return;
+  for (const MicrobatchKey key : keys) Discard(key);
+}
+
+void StageTrainer::TakePart(size_t part, std::span<const MicrobatchKey> keys,
+                            std::span<float> sums) {
+  const BackwardPart& range = parts_[part];
+  SKERRY_CHECK(std::ssize(sums) == range.size);
+  AccumulatePart(part, keys);
+  float* const sum = accumulator_->data() + range.offset;
   backend_->Download(sum, sums);
   backend_->Fill(sum, 0, range.size);
   backend_->Synchronize();
-  if (part + 1 < parts_.size()) return;
-  for (const MicrobatchKey key : keys) Discard(key);
 }
 
 }  // namespace skerry

@@ -244,8 +244,8 @@ void NodeActor::StartTraining(Context& context, int64_t step) {
     Send(c, options_.coordinator, report);
   };
   options.submit = [this](Context& c, Job job) { return SubmitTracked(c, std::move(job)); };
-  options.gives = [this] { return cohort_ && cohort_->MayGiveParts(); };
-  options.give = [this](Context& c, const GradientsMade& made) { cohort_->GivePart(c, made); };
+  options.gives = [this] { return cohort_ ? cohort_->MayGiveParts() : work_->SumsParts(); };
+  options.give = [this](Context& c, const GradientsMade& made) { GivePart(c, made); };
   options.failed = [this](Context& c, const absl::Status& status) { FailAtWork(c, status); };
   MeasureLateness();
   pipeline_ = std::make_unique<StageActor>(std::move(options), plan_);
@@ -303,7 +303,7 @@ void NodeActor::Advance(Context& context) {
 
 void NodeActor::OnJobDone(Context& context, JobId job) {
   if (const auto it = submitted_.find(job); it != submitted_.end()) {
-    busy_ += context.now() - it->second.at;
+    if (it->second.queue == JobQueue::kDevice) busy_ += context.now() - it->second.at;
     const bool out_of_memory = *it->second.out_of_memory;
     submitted_.erase(it);
     if (out_of_memory) {

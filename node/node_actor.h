@@ -234,6 +234,7 @@ class NodeActor final : public Actor {
   void JoinCohort(Context& context);
   void DropCohort(Context& context);
   bool StepTogether(Context& context);
+  void GivePart(Context& context, const GradientsMade& made);
   void SpeakForCohort(Context& context, Delta delta);
   void PassOnToCohort(Context& context, const NodeId& sender, Delta delta);
   void SpeakAnew(Context& context, const PipelinePlan& before);

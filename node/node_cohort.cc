@@ -51,7 +51,9 @@ void NodeActor::JoinCohort(Context& context) {
 void NodeActor::DropCohort(Context& context) {
   if (!cohort_) return;
   cohort_->Leave(context);
-  context.Submit({"drop cohort", Duration(), [cohort = std::move(cohort_)] {}});
+  const std::shared_ptr<Cohort> cohort = std::move(cohort_);
+  for (const JobQueue queue : {JobQueue::kDevice, JobQueue::kBeside})
+    context.Submit({"drop cohort", Duration(), [cohort] {}, queue});
 }
 
 // This node's part of the open step is accumulated: true when the device has the optimizer's step.
@@ -71,6 +73,14 @@ bool NodeActor::StepTogether(Context& context) {
                   results->status = work->OptimizerStepOn(step, sum.microbatches, values);
                 }});
   return true;
+}
+
+// To the cohort, or, of a node by itself, to its own devices, which the optimizer's step waits for.
+void NodeActor::GivePart(Context& context, const GradientsMade& made) {
+  if (cohort_) return cohort_->GivePart(context, made);
+  context.Submit({"sum part", work_->Cost(WorkKind::kAccumulate), [work = work_.get(), made] {
+                    work->SumPart(made.part, made.step, made.microbatches);
+                  }});
 }
 
 // The message of a round that all members have made. The speaker sends it to other cohorts; all

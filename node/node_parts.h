@@ -43,6 +43,7 @@ struct NodeParts {
   struct Submitted {  // a job
     Instant at;
     std::shared_ptr<bool> out_of_memory;  // set by the job, read once it is done
+    JobQueue queue = JobQueue::kDevice;
   };
 
   struct RoundBytes {  // of deltas and sums

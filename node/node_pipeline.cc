@@ -76,8 +76,9 @@ JobId NodeActor::SubmitTracked(Context& context, Job job) {
       *out_of_memory = true;
     }
   };
+  const JobQueue queue = job.queue;
   const JobId id = context.Submit(std::move(job));
-  submitted_[id] = {context.now(), std::move(out_of_memory)};
+  submitted_[id] = {context.now(), std::move(out_of_memory), queue};
   return id;
 }
 

@@ -7,6 +7,15 @@
 #include "node/trained_stage.h"
 
 namespace skerry {
+namespace {
+
+std::vector<MicrobatchKey> KeysOf(int64_t step, std::span<const int32_t> microbatches) {
+  std::vector<MicrobatchKey> keys;
+  for (const int32_t microbatch : microbatches) keys.push_back({step, microbatch});
+  return keys;
+}
+
+}  // namespace
 
 absl::Status TrainedStage::TakeGradients(std::span<float> sums) {
   trainer_->TakeGradients(sums);
@@ -32,10 +41,12 @@ std::vector<StageWork::GradientPart> TrainedStage::GradientParts() const {
 
 absl::Status TrainedStage::TakePart(size_t part, int64_t step,
                                     std::span<const int32_t> microbatches, std::span<float> sums) {
-  std::vector<MicrobatchKey> keys;
-  for (const int32_t microbatch : microbatches) keys.push_back({step, microbatch});
-  trainer_->TakePart(part, keys, sums);
+  trainer_->TakePart(part, KeysOf(step, microbatches), sums);
   return absl::OkStatus();
+}
+
+void TrainedStage::SumPart(size_t part, int64_t step, std::span<const int32_t> microbatches) {
+  trainer_->SumPart(part, KeysOf(step, microbatches));
 }
 
 }  // namespace skerry

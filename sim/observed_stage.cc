@@ -98,6 +98,13 @@ absl::Status ObservedStage::TakePart(size_t part, int64_t step,
   return stage_->TakePart(part, step, microbatches, sums);
 }
 
+void ObservedStage::SumPart(size_t part, int64_t step, std::span<const int32_t> microbatches) {
+  if (part == 0 && observer_.accumulated) {
+    for (const int32_t microbatch : microbatches) observer_.accumulated(step, microbatch);
+  }
+  stage_->SumPart(part, step, microbatches);
+}
+
 void ObservedStage::Accumulate(int64_t step, int32_t microbatch) {
   stage_->Accumulate(step, microbatch);
   if (observer_.accumulated) observer_.accumulated(step, microbatch);

@@ -101,6 +101,8 @@ class ObservedStage final : public StageWork {
                              size_t part) override;
   absl::Status TakePart(size_t part, int64_t step, std::span<const int32_t> microbatches,
                         std::span<float> sums) override;
+  bool SumsParts() const override { return stage_->SumsParts(); }
+  void SumPart(size_t part, int64_t step, std::span<const int32_t> microbatches) override;
   absl::Status OptimizerStepOn(int64_t step, int32_t microbatches,
                                std::span<const float> sums) override;
   Digest LiveDigest() override { return stage_->LiveDigest(); }

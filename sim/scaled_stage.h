@@ -77,6 +77,10 @@ class ScaledStage final : public StageWork {
                         std::span<float> sums) override {
     return computes_->TakePart(part, step, microbatches, sums);
   }
+  bool SumsParts() const override { return computes_->SumsParts(); }
+  void SumPart(size_t part, int64_t step, std::span<const int32_t> microbatches) override {
+    computes_->SumPart(part, step, microbatches);
+  }
   absl::Status OptimizerStepOn(int64_t step, int32_t microbatches,
                                std::span<const float> sums) override {
     return computes_->OptimizerStepOn(step, microbatches, sums);

@@ -128,9 +128,11 @@ void Simulation::StopProcess(Process& process) {
   process.link_of.clear();
   process.connected.clear();
   process.timers.clear();
-  process.jobs.clear();
-  process.device_runs = false;
-  ++process.device_token;
+  for (Process::Worker& worker : process.workers) {
+    worker.jobs.clear();
+    worker.runs = false;
+    ++worker.token;
+  }
   process.hung = false;
   for (const SimulatedEvent& event : process.waiting) {
     if (event.kind == kFrame || event.kind == kOwn) Release(event.value);
@@ -204,7 +206,7 @@ void Simulation::Run(const SimulatedEvent& event) {
       OnTimer(process, event.value, now_);
       return;
     case kJob:
-      OnJob(process, event.value);
+      OnJob(process, static_cast<JobQueue>(event.value % kJobQueues), event.value / kJobQueues);
       return;
     case kCourier:
       OnCourier(process, *process.links[event.value], now_);

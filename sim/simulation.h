@@ -161,7 +161,7 @@ class Simulation {
   enum EventKind : uint8_t {
     kScript,   // value: index of scripts_
     kTimer,    // value: timer
-    kJob,      // value: the device's token
+    kJob,      // value: the worker's token times kJobQueues, and which worker
     kCourier,  // value: index of the process's links
     kFrame,    // value: index of in_flight_
     kOwn,      // likewise: a message to oneself
@@ -190,14 +190,14 @@ class Simulation {
   void Handle(Process& process, Handler&& handler);
   void OnStart(Process& process);
   void OnTimer(Process& process, TimerId id, Instant at);
-  void OnJob(Process& process, uint64_t token);
+  void OnJob(Process& process, JobQueue queue, uint64_t token);
   void OnOwn(Process& process, size_t slot);
   void OnMessage(Process& process, const NodeId& from, const Message& message);
   void OnPeerRestarted(Process& process, const NodeId& peer);
   void CarryOut(Process& process);
   bool Persist(Process& process);
-  void BeginJob(Process& process);
-  void StartJob(Process& process);
+  void BeginJob(Process& process, JobQueue queue);
+  void StartJob(Process& process, JobQueue queue);
 
   // Frames (simulation_frames.cc).
   PeerLink& LinkTo(Process& process, int32_t peer);

@@ -119,33 +119,40 @@ void Simulation::Signal(const NodeId& id, const std::function<void(Actor&, Conte
   Handle(process, [&](Context& context) { handler(*process.actor, context); });
 }
 
-// The device works on one job after another, in order of submission.
-void Simulation::StartJob(Process& process) {
-  if (process.device_runs || process.hung || process.jobs.empty()) return;
-  process.device_runs = true;
-  process.device_due = now_ + process.device_left;
-  Schedule(process.device_due, process, kJob, ++process.device_token);
+// Each works on one job after another, in order of submission.
+void Simulation::StartJob(Process& process, JobQueue queue) {
+  const auto which = static_cast<uint64_t>(queue);
+  Process::Worker& worker = process.workers[which];
+  if (worker.runs || process.hung || worker.jobs.empty()) return;
+  worker.runs = true;
+  worker.due = now_ + worker.left;
+  Schedule(worker.due, process, kJob, ++worker.token * kJobQueues + which);
 }
 
-void Simulation::OnJob(Process& process, uint64_t token) {
-  if (token != process.device_token) return;
-  Process::DeviceJob done = std::move(process.jobs.front());
-  process.jobs.erase(process.jobs.begin());
-  process.device_runs = false;
+// Observers hear of the device.
+void Simulation::OnJob(Process& process, JobQueue queue, uint64_t token) {
+  Process::Worker& worker = process.workers[static_cast<size_t>(queue)];
+  if (token != worker.token) return;
+  Process::DeviceJob done = std::move(worker.jobs.front());
+  worker.jobs.erase(worker.jobs.begin());
+  worker.runs = false;
   if (done.job.run) done.job.run();
   Trace(done.id);
-  Tell([&](SimulationObserver& observer) { observer.OnJobEnd(now_, process.id, done.id); });
-  if (!process.jobs.empty()) BeginJob(process);
+  if (queue == JobQueue::kDevice)
+    Tell([&](SimulationObserver& observer) { observer.OnJobEnd(now_, process.id, done.id); });
+  if (!worker.jobs.empty()) BeginJob(process, queue);
   Handle(process, [&](Context& context) { process.actor->OnJobDone(context, done.id); });
 }
 
-void Simulation::BeginJob(Process& process) {
-  const Process::DeviceJob& next = process.jobs.front();
-  process.device_left = process.slowness == 1
-                            ? next.job.modelled
-                            : Duration::Seconds(next.job.modelled.seconds() * process.slowness);
-  Tell([&](SimulationObserver& o) { o.OnJobStart(now_, process.id, next.id, next.job.name); });
-  StartJob(process);
+void Simulation::BeginJob(Process& process, JobQueue queue) {
+  Process::Worker& worker = process.workers[static_cast<size_t>(queue)];
+  const Process::DeviceJob& next = worker.jobs.front();
+  worker.left = process.slowness == 1
+                    ? next.job.modelled
+                    : Duration::Seconds(next.job.modelled.seconds() * process.slowness);
+  if (queue == JobQueue::kDevice)
+    Tell([&](SimulationObserver& o) { o.OnJobStart(now_, process.id, next.id, next.job.name); });
+  StartJob(process, queue);
 }
 
 // All records of a handler become durable together, or none.
@@ -185,8 +192,10 @@ void Simulation::CarryOut(Process& process) {
     } else if (auto* withdraw = std::get_if<Effects::Withdraw>(&effect)) {
       Withdraw(process, withdraw->to, withdraw->traffic, withdraw->is_obsolete);
     } else if (auto* submit = std::get_if<Effects::Submit>(&effect)) {
-      process.jobs.push_back({submit->id, std::move(submit->job)});
-      if (process.jobs.size() == 1) BeginJob(process);
+      const JobQueue queue = submit->job.queue;
+      auto& jobs = process.workers[static_cast<size_t>(queue)].jobs;
+      jobs.push_back({submit->id, std::move(submit->job)});
+      if (jobs.size() == 1) BeginJob(process, queue);
     } else if (auto* event = std::get_if<Effects::Event>(&effect)) {
       if (options_.event_sink)
         options_.event_sink(now_, process.id, event->kind, event->json_fields);

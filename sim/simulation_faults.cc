@@ -25,10 +25,11 @@ void Simulation::BeginHang(Process& process, Instant until) {
   Fault(process, "hang", static_cast<uint64_t>(until.nanos()));
   process.hung_until = process.hung ? std::max(process.hung_until, until) : until;
   process.hung = true;
-  if (process.device_runs) {
-    process.device_left = process.device_due - now_;
-    process.device_runs = false;
-    ++process.device_token;
+  for (Process::Worker& worker : process.workers) {
+    if (!worker.runs) continue;
+    worker.left = worker.due - now_;
+    worker.runs = false;
+    ++worker.token;
   }
   scripts_.push_back([index = process.index, life = process.life](Simulation& simulation) {
     Process& hung = simulation.At(index);
@@ -45,7 +46,7 @@ void Simulation::EndHang(Process& process) {
     event.at = now_.nanos();
     queue_.Push(event);
   }
-  StartJob(process);
+  for (const JobQueue queue : {JobQueue::kDevice, JobQueue::kBeside}) StartJob(process, queue);
 }
 
 void Simulation::SlowDevice(const NodeId& id, double factor) {
@@ -53,12 +54,15 @@ void Simulation::SlowDevice(const NodeId& id, double factor) {
   Process& process = Known(id);
   Fault(process, "slow", static_cast<uint64_t>(factor * 1e6));
   const double change = factor / std::exchange(process.slowness, factor);
-  if (process.jobs.empty()) return;
-  if (process.device_runs) process.device_left = process.device_due - now_;
-  process.device_left = Duration::Seconds(process.device_left.seconds() * change);
-  process.device_runs = false;
-  ++process.device_token;
-  StartJob(process);
+  for (const JobQueue queue : {JobQueue::kDevice, JobQueue::kBeside}) {
+    Process::Worker& worker = process.workers[static_cast<size_t>(queue)];
+    if (worker.jobs.empty()) continue;
+    if (worker.runs) worker.left = worker.due - now_;
+    worker.left = Duration::Seconds(worker.left.seconds() * change);
+    worker.runs = false;
+    ++worker.token;
+    StartJob(process, queue);
+  }
 }
 
 void Simulation::DriftClock(const NodeId& id, double rate) {

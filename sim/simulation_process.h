@@ -63,6 +63,14 @@ struct alignas(64) Simulation::Process {
     JobId id;
     Job job;
   };
+  // The device, or what runs beside it.
+  struct Worker {
+    std::vector<DeviceJob> jobs;  // the first one runs
+    bool runs = false;
+    Instant due;
+    Duration left;  // of the first job, while the process hangs
+    uint64_t token = 0;
+  };
 
   // What every event touches comes first, in two cache lines; most processes talk to one other,
   // their coordinator, and wait for one or two timers.
@@ -88,11 +96,7 @@ struct alignas(64) Simulation::Process {
 
   std::set<int32_t> connected;  // with SimulationOptions::known_to_all
 
-  std::vector<DeviceJob> jobs;  // the first one runs
-  bool device_runs = false;
-  Instant device_due;
-  Duration device_left;  // of the first job, while the process hangs
-  uint64_t device_token = 0;
+  std::array<Worker, kJobQueues> workers;  // by JobQueue
 
   double slowness = 1;
   Instant hung_until;

@@ -25,13 +25,19 @@ using JobId = uint64_t;
 
 inline constexpr char kThroughRelay[] = "relay";  // in place of an endpoint (Context::ConnectPeer)
 
-// Heavy work. `run` is executed once, on the node's device thread, in order of submission; it
+// Which of a host's threads runs a job: the device's, or one beside it, for little work that must
+// not wait until the device is through with what it has.
+enum class JobQueue : uint8_t { kDevice, kBeside };
+inline constexpr size_t kJobQueues = 2;
+
+// Heavy work. `run` is executed once, on the queue's thread, in order of submission to that; it
 // touches only what the actor handed over and leaves its result there. The actor reads the result
 // in OnJobDone, never before.
 struct Job {
   std::string name;   // "forward 3/2"
   Duration modelled;  // what a simulator charges for it
   std::function<void()> run;
+  JobQueue queue = JobQueue::kDevice;
 };
 
 class Context {

@@ -123,7 +123,6 @@ void EventLoop::Core::Lead(int64_t epoch) {
 absl::StatusOr<int> EventLoop::Core::Run(Actor& actor) {
   SKERRY_CHECK(actor_ == nullptr, "a loop runs once");
   actor_ = &actor;
-  device_ = std::make_unique<DeviceThread>([this] { bell_.Ring(); });
   if (options_.handle_signals) interrupts_ = std::make_unique<InterruptWatch>(bell_);
   Handle([&] { actor.OnStart(*this); });
   while (!ended_) Turn();
@@ -133,7 +132,7 @@ absl::StatusOr<int> EventLoop::Core::Run(Actor& actor) {
     posted_.clear();
   }
   if (failure_.ok()) Drain();
-  device_.reset();
+  for (auto& queue : queues_) queue.reset();
   interrupts_.reset();
   if (!failure_.ok()) return failure_;
   return exit_code_;
@@ -247,7 +246,10 @@ void EventLoop::Core::OnTimers() {
 }
 
 void EventLoop::Core::OnJobs() {
-  for (const JobId id : device_->TakeDone()) Handle([&] { actor_->OnJobDone(*this, id); });
+  for (const auto& queue : queues_) {
+    if (!queue) continue;
+    for (const JobId id : queue->TakeDone()) Handle([&] { actor_->OnJobDone(*this, id); });
+  }
 }
 
 void EventLoop::Core::OnOwnMessages() {

@@ -5,6 +5,7 @@
 // shaper lets go. Every handler is followed by its effects before anything else happens.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <functional>
 #include <map>
@@ -181,7 +182,7 @@ class EventLoop::Core final : public Context {
   std::set<std::pair<Instant, TimerId>> timers_;
   std::map<TimerId, Instant> timer_due_;
   JobId next_job_ = 1;
-  std::unique_ptr<DeviceThread> device_;
+  std::array<std::unique_ptr<DeviceThread>, kJobQueues> queues_;  // each from its first job on
   std::deque<SharedMessage> own_messages_;
 
   std::mutex posted_mutex_;

@@ -94,7 +94,9 @@ void EventLoop::Core::Do(WithdrawEffect effect) {
 }
 
 void EventLoop::Core::Do(SubmitEffect effect) {
-  device_->Submit(effect.id, std::move(effect.job));
+  auto& queue = queues_[static_cast<size_t>(effect.job.queue)];
+  if (!queue) queue = std::make_unique<DeviceThread>([this] { bell_.Ring(); });
+  queue->Submit(effect.id, std::move(effect.job));
 }
 
 void EventLoop::Core::Do(EventEffect effect) {

@@ -1,6 +1,7 @@
 // Groups of devices over NCCL, which is opened here and nowhere linked.
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -96,6 +97,11 @@ Part PartOf(const GpuGroup& group, int64_t n, int32_t p) {
   return {first, n * (p + 1) / group.size - first};
 }
 
+Part Common(const Part& a, const Part& b) {
+  const int64_t first = std::max(a.first, b.first);
+  return {first, std::min(a.first + a.size, b.first + b.size) - first};
+}
+
 int32_t LibraryVersion(GpuText* why) {
   *why = Nccl().why;
   return Nccl().version;
@@ -146,21 +152,22 @@ bool AllReduce(GpuGroup* group, float* values, int64_t n, GpuText* why) {
                  why);
 }
 
-// One operation for each part, for parts that may differ by a value.
+// One operation for what of each part is in the range, for parts that may differ by a value.
 template <typename Operation>
-bool ForParts(GpuGroup* group, int64_t n, GpuText* why, const Operation& operation) {
+bool ForParts(GpuGroup* group, int64_t n, Part range, GpuText* why, const Operation& operation) {
   EnterGpu(group->device);
   if (!Started(Nccl().group_start(), why)) return false;
   bool started = true;
   for (int32_t p = 0; p < group->size && started; ++p) {
-    const Part part = PartOf(*group, n, p);
+    const Part part = Common(PartOf(*group, n, p), range);
     if (part.size > 0) started = Started(operation(p, part), why);
   }
   return Started(Nccl().group_end(), why) && started;
 }
 
-bool ReduceScatter(GpuGroup* group, float* values, int64_t n, GpuText* why) {
-  return ForParts(group, n, why, [&](int32_t p, Part part) {
+bool ReduceScatter(GpuGroup* group, float* values, int64_t n, int64_t first, int64_t count,
+                   GpuText* why) {
+  return ForParts(group, n, {first, count}, why, [&](int32_t p, Part part) {
     float* at = values + part.first;
     return Nccl().reduce(at, at, static_cast<size_t>(part.size), ncclFloat32, ncclSum, p,
                          group->communicator, group->device->stream);
@@ -168,7 +175,7 @@ bool ReduceScatter(GpuGroup* group, float* values, int64_t n, GpuText* why) {
 }
 
 bool AllGather(GpuGroup* group, float* values, int64_t n, GpuText* why) {
-  return ForParts(group, n, why, [&](int32_t p, Part part) {
+  return ForParts(group, n, {0, n}, why, [&](int32_t p, Part part) {
     float* at = values + part.first;
     return Nccl().broadcast(at, at, static_cast<size_t>(part.size), ncclFloat32, p,
                             group->communicator, group->device->stream);

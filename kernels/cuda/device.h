@@ -126,6 +126,8 @@ void* GpuLaneMemory(GpuDevice* device, GpuLane* lane);
 int64_t FetchOnLane(GpuDevice* device, GpuLane* lane, const void* from, void* host, int64_t bytes);
 int64_t SendOnLane(GpuDevice* device, GpuLane* lane, const void* host, void* to, int64_t bytes);
 void WaitForLane(GpuDevice* device, GpuLane* lane, int64_t copies);
+GpuMark* MarkGpu(GpuDevice* device);
+void AwaitGpuMark(GpuDevice* device, GpuMark* mark);
 void MultiplyOnGpu(GpuDevice* device, const GpuProduct* args);
 
 // Operations, by file.

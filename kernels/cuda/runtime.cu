@@ -221,4 +221,28 @@ void WaitForLane(GpuDevice*, GpuLane* lane, int64_t copies) {
     cudaEventSynchronize(lane->done[(marked - 1) % GpuLane::kMarks]);
 }
 
+// Who waits for it sleeps: it is a thread of its own, and the processor may be wanted.
+struct GpuMark {
+  cudaEvent_t event = nullptr;
+};
+
+GpuMark* MarkGpu(GpuDevice* device) {
+  auto* mark = new GpuMark;
+  const cudaError_t made =
+      cudaEventCreateWithFlags(&mark->event, cudaEventDisableTiming | cudaEventBlockingSync);
+  if (made == cudaSuccess && cudaEventRecord(mark->event, device->stream) == cudaSuccess)
+    return mark;
+  cuda::NoteFailure(*device, "a GPU does not record an event");
+  return mark;
+}
+
+// What fails is told by the device's next synchronisation.
+void AwaitGpuMark(GpuDevice*, GpuMark* mark) {
+  if (mark->event != nullptr) {
+    cudaEventSynchronize(mark->event);
+    cudaEventDestroy(mark->event);
+  }
+  delete mark;
+}
+
 }  // namespace skerry

@@ -64,6 +64,8 @@ GpuTable MakeTable() {
   table.lane_send = &Entered<&SendOnLane>::Call;
   table.lane_wait = &Entered<&WaitForLane>::Call;
   table.synchronize = &Entered<&SynchronizeGpu>::Call;
+  table.mark = &Entered<&MarkGpu>::Call;
+  table.await_mark = &Entered<&AwaitGpuMark>::Call;
   table.product = &Entered<&MultiplyOnGpu>::Call;
   table.cast = &Entered<&cuda::Cast>::Call;
   table.embedding_forward = &Entered<&cuda::EmbeddingForward>::Call;

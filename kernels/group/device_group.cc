@@ -23,8 +23,11 @@ class StagedGroup final : public Group {
   absl::Status AllReduce(float* values, int64_t n) override {
     return Staged(values, n, [&](float* host) { return inner_->AllReduce(host, n); });
   }
-  absl::Status ReduceScatter(float* values, int64_t n) override {
-    return Staged(values, n, [&](float* host) { return inner_->ReduceScatter(host, n); });
+  absl::Status ReduceScatterOf(float* values, int64_t n, const GroupPart& range) override {
+    const auto host =
+        Host(n).subspan(static_cast<size_t>(range.first), static_cast<size_t>(range.size));
+    return Staged(values + range.first, host,
+                  [&] { return inner_->ReduceScatterOf(host_.data(), n, range); });
   }
   absl::Status AllGather(float* values, int64_t n) override {
     return Staged(values, n, [&](float* host) { return inner_->AllGather(host, n); });
@@ -55,9 +58,13 @@ class StagedGroup final : public Group {
   template <typename Operation>
   absl::Status Staged(float* values, int64_t n, const Operation& operation) {
     const std::span<float> host = Host(n);
+    return Staged(values, host, [&] { return operation(host.data()); });
+  }
+  template <typename Operation>
+  absl::Status Staged(float* values, std::span<float> host, const Operation& operation) {
     backend_->Download(values, host);
     backend_->Synchronize();
-    SKERRY_RETURN_IF_ERROR(operation(host.data()));
+    SKERRY_RETURN_IF_ERROR(operation());
     backend_->Upload(host, values);
     backend_->Synchronize();
     return absl::OkStatus();

@@ -24,6 +24,7 @@
 // Threads. One thread calls a member's operations; Abort may come from any.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -40,6 +41,11 @@ inline GroupPart PartOf(int64_t n, int32_t members, int32_t p) {
   const int64_t first = n * p / members;
   return {first, n * (p + 1) / members - first};
 }
+// What is in both; of size 0 where nothing is.
+inline GroupPart Common(const GroupPart& a, const GroupPart& b) {
+  const int64_t first = std::max(a.first, b.first);
+  return {first, std::max<int64_t>(std::min(a.first + a.size, b.first + b.size) - first, 0)};
+}
 
 class Group {
  public:
@@ -55,7 +61,13 @@ class Group {
   virtual absl::Status AllReduce(float* values, int64_t n) = 0;
   // Part r of values ← part r of Σ x, the bits of AllReduce; the other parts are arbitrary then.
   // Ring: N − 1 steps, wire 4 n (N − 1) / N.
-  virtual absl::Status ReduceScatter(float* values, int64_t n) = 0;
+  absl::Status ReduceScatter(float* values, int64_t n) {
+    return ReduceScatterOf(values, n, {0, n});
+  }
+  // What that does with the values of a range; none of the others is touched. So ranges that share
+  // out all of them may be summed one after the other, on a ring with the bits of one call; over
+  // NCCL a range's bits are its own. Ring: N − 1 steps, wire at most 4 (N − 1) range.size.
+  virtual absl::Status ReduceScatterOf(float* values, int64_t n, const GroupPart& range) = 0;
   // Every part p ← what member p has there. Ring: N − 1 steps, wire 4 n (N − 1) / N.
   virtual absl::Status AllGather(float* values, int64_t n) = 0;
   // values ← member root's. Ring: a chain of N − 1 links that are all busy at once, pieces of 1 MiB

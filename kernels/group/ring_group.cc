@@ -28,12 +28,12 @@ class Ring final : public Group {
 
   absl::Status AllReduce(float* values, int64_t n) override {
     return Checked([&] {
-      const absl::Status reduced = ReduceParts(values, n);
+      const absl::Status reduced = ReduceParts(values, n, {0, n});
       return reduced.ok() ? GatherParts(values, n) : reduced;
     });
   }
-  absl::Status ReduceScatter(float* values, int64_t n) override {
-    return Checked([&] { return ReduceParts(values, n); });
+  absl::Status ReduceScatterOf(float* values, int64_t n, const GroupPart& range) override {
+    return Checked([&] { return ReduceParts(values, n, range); });
   }
   absl::Status AllGather(float* values, int64_t n) override {
     return Checked([&] { return GatherParts(values, n); });
@@ -122,9 +122,10 @@ class Ring final : public Group {
     return {PartOf(n, size_, parts.give), PartOf(n, size_, parts.take)};
   }
 
-  absl::Status ReduceParts(float* values, int64_t n) {
+  absl::Status ReduceParts(float* values, int64_t n, const GroupPart& range) {
     for (int32_t step = 0; step + 1 < size_; ++step) {
-      const auto [give, take] = PartsOf(RingPass::kReduce, step, n);
+      const Parts parts = PartsOf(RingPass::kReduce, step, n);
+      const GroupPart give = Common(parts.give, range), take = Common(parts.take, range);
       SKERRY_RETURN_IF_ERROR(
           Step({values + give.first, static_cast<size_t>(give.size)}, take.size,
                [own = values + take.first](std::span<const float> piece, int64_t first) {

@@ -37,8 +37,10 @@ class GpuGroupEnd final : public Group {
   absl::Status AllReduce(float* values, int64_t n) override {
     return Run([&](GpuText* why) { return table_.all_reduce(group_, values, n, why); });
   }
-  absl::Status ReduceScatter(float* values, int64_t n) override {
-    return Run([&](GpuText* why) { return table_.reduce_scatter(group_, values, n, why); });
+  absl::Status ReduceScatterOf(float* values, int64_t n, const GroupPart& range) override {
+    return Run([&](GpuText* why) {
+      return table_.reduce_scatter(group_, values, n, range.first, range.size, why);
+    });
   }
   absl::Status AllGather(float* values, int64_t n) override {
     return Run([&](GpuText* why) { return table_.all_gather(group_, values, n, why); });

@@ -13,7 +13,7 @@
 
 namespace skerry {
 
-inline constexpr uint32_t kGpuGroupTableVersion = 1;
+inline constexpr uint32_t kGpuGroupTableVersion = 2;
 inline constexpr char kGpuGroupTableSymbol[] = "skerry_gpu_group_table";
 
 struct GpuGroup;  // the plug-in's own: one member
@@ -40,7 +40,9 @@ struct GpuGroupTable {
   // kernels/group/group.h, on device memory, in the device's order of operations. Part p of n is
   // [n·p/size, n·(p+1)/size). false, and why: it did not start.
   bool (*all_reduce)(GpuGroup*, float* values, int64_t n, GpuText* why);
-  bool (*reduce_scatter)(GpuGroup*, float* values, int64_t n, GpuText* why);
+  // Of the values [first, first + count) only.
+  bool (*reduce_scatter)(GpuGroup*, float* values, int64_t n, int64_t first, int64_t count,
+                         GpuText* why);
   bool (*all_gather)(GpuGroup*, float* values, int64_t n, GpuText* why);
   bool (*broadcast)(GpuGroup*, float* values, int64_t n, int32_t root, GpuText* why);
   bool (*send)(GpuGroup*, const float* values, int64_t n, int32_t to, GpuText* why);

@@ -14,11 +14,12 @@
 
 namespace skerry {
 
-inline constexpr uint32_t kGpuTableVersion = 4;
+inline constexpr uint32_t kGpuTableVersion = 5;
 inline constexpr char kGpuTableSymbol[] = "skerry_gpu_table";
 
 struct GpuDevice;  // the plug-in's own
 struct GpuLane;    // too: copies beside what the device computes (kernels/copy_lane.h)
+struct GpuMark;    // too: what the device was given so far (kernels/device_mark.h)
 
 struct GpuText {
   char text[256];  // ends in 0
@@ -166,6 +167,8 @@ struct GpuTable {
   int64_t (*lane_send)(GpuDevice*, GpuLane*, const void* host, void* to, int64_t bytes);
   void (*lane_wait)(GpuDevice*, GpuLane*, int64_t copies);  // until the first so many are done
   bool (*synchronize)(GpuDevice*, GpuText* why);            // false: why the device failed
+  GpuMark* (*mark)(GpuDevice*);
+  void (*await_mark)(GpuDevice*, GpuMark*);  // until that is done, and ends the mark; any thread
 
   void (*product)(GpuDevice*, const GpuProduct*);
   void (*cast)(GpuDevice*, const GpuTensor* x, const GpuTensor* y);

@@ -282,11 +282,12 @@ void Cohort::TryToSum(Context& context) {
   const auto range = RangeOf(now_.part);
   const double cost_s = work_->Cost(WorkKind::kAccumulate).seconds() *
                         static_cast<double>(range.size) / static_cast<double>(own_->size());
-  copy_job_ = options_.submit(
-      context, {"copy gradients", Duration::Seconds(cost_s), [from = own_, to = now_.sum, range] {
-                  to->resize(from->size());
-                  std::copy_n(from->begin() + range.first, range.size, to->begin() + range.first);
-                }});
+  Job copy{"copy gradients", Duration::Seconds(cost_s), [from = own_, to = now_.sum, range] {
+             to->resize(from->size());
+             std::copy_n(from->begin() + range.first, range.size, to->begin() + range.first);
+           }};
+  copy.queue = JobQueue::kBeside;
+  copy_job_ = options_.submit(context, std::move(copy));
 }
 
 bool Cohort::OnJobDone(Context& context, JobId job) {

@@ -14,8 +14,8 @@
 //
 // Between two members, and over lanes, a sum goes in parts (StageWork::GradientParts) where all
 // know how to: each begins as soon as all have given it, the first while their last backward pass
-// still runs. It counts when its last part has ended, so all of the above holds. In a longer ring
-// the jobs of each of its steps wait behind that pass, and parts would cost more than they hide.
+// still runs, beside which the ring's jobs have a queue of their own. It counts when its last part
+// has ended, so all of the above holds. In a longer ring each part costs more than it hides.
 //
 // Where every member of a formation has a faster lane (group_lane.h) sums go over that; the ring
 // stays, for all that is decided. A sum over the lane begins when all have given their parts, so

@@ -119,6 +119,10 @@ class StageWork {
     for (const int32_t microbatch : microbatches) Accumulate(step, microbatch);
     return TakeGradients(sums);
   }
+  // A stage whose own devices sum: whether they may begin with such parts, of a step whose sum is
+  // not given away; and that a part is there, with which they do (model/stage_team.h).
+  virtual bool SumsParts() const { return false; }  // any thread
+  virtual void SumPart(size_t /*part*/, int64_t /*step*/, std::span<const int32_t>) {}
   // Of the live parameters: equal at all members between two steps.
   virtual Digest LiveDigest() { return {}; }
 

@@ -224,15 +224,15 @@ void TransportRing::GiveWhatMay(Context& context) {
 void TransportRing::Submit(Context& context, std::shared_ptr<Work> work) {
   if (jobs_.empty()) last_job_end_ = context.now();
   const double bytes = 4 * stands_for_ * static_cast<double>(work->values.size());
-  const JobId job = context.Submit({"group", Duration::Seconds(bytes / kModelledBytesPerS), [work] {
-                                      if (work->kind == Work::Kind::kUse)
-                                        Use(work->values, View(work->came), work->take.adds);
-                                      if (work->kind != Work::Kind::kMake) return;
-                                      work->made.resize(work->values.size_bytes());
-                                      std::memcpy(work->made.data(), work->values.data(),
-                                                  work->values.size_bytes());
-                                    }});
-  jobs_.emplace(job, std::move(work));
+  Job job{"group", Duration::Seconds(bytes / kModelledBytesPerS), [work] {
+            if (work->kind == Work::Kind::kUse)
+              Use(work->values, View(work->came), work->take.adds);
+            if (work->kind != Work::Kind::kMake) return;
+            work->made.resize(work->values.size_bytes());
+            std::memcpy(work->made.data(), work->values.data(), work->values.size_bytes());
+          }};
+  job.queue = JobQueue::kBeside;
+  jobs_.emplace(context.Submit(std::move(job)), std::move(work));
 }
 
 bool TransportRing::OnJobDone(Context& context, JobId job) {

@@ -97,6 +97,29 @@ TEST_CASE("GPU group: every operation, of any number of members and values", "[c
   }
 }
 
+TEST_CASE("GPU group: a reduce-scatter of a range touches no other values", "[cuda][group]") {
+  const int32_t members = GENERATE(2, 3);
+  constexpr int64_t kValues = 1000;
+  const std::vector<Values> brought = Whole(members, kValues);
+  const Values sum = Sum(brought);
+  Gpus gpus(members);
+  std::vector<Values> values = brought;
+  const GroupPart range =
+      GENERATE(GroupPart{0, 1000}, GroupPart{100, 500}, GroupPart{700, 250}, GroupPart{10, 0});
+  REQUIRE(AllOk(OnThreads(gpus.groups.size(), [&](size_t r) {
+    return gpus.groups[r]->ReduceScatterOf(values[r].data(), kValues, range);
+  })));
+  for (int32_t r = 0; r < members; ++r) {
+    const auto at = static_cast<size_t>(r);
+    const GroupPart own = Common(PartOf(kValues, members, r), range);
+    Values expected = brought[at];
+    std::copy_n(values[at].begin() + range.first, range.size, expected.begin() + range.first);
+    CHECK(values[at] == expected);
+    CHECK(std::equal(values[at].begin() + own.first, values[at].begin() + own.first + own.size,
+                     sum.begin() + own.first));
+  }
+}
+
 TEST_CASE("GPU group: from one member to another", "[cuda][group]") {
   Gpus gpus(3);
   const std::vector<Values> brought = Whole(3, 50);

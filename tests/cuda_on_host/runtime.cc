@@ -102,6 +102,17 @@ bool SynchronizeGpu(GpuDevice* device, GpuText* why) {
   return device->failure.text[0] == '\0';
 }
 
+// A device of this machine's memory has done what it was given when the call returns.
+struct GpuMark {};
+
+GpuMark* MarkGpu(GpuDevice*) {
+  return new GpuMark;
+}
+
+void AwaitGpuMark(GpuDevice*, GpuMark* mark) {
+  delete mark;
+}
+
 void MultiplyOnGpu(GpuDevice*, const GpuProduct* p) {
   const auto factor = [](const GpuTensor& x, int64_t row, int64_t column) {
     const float value = cuda::RowAt(x, row)[column];

@@ -22,6 +22,10 @@ const NamedOperation kOperations[] = {
     {"all-gather", [](Group& g, Values& v) { return g.AllGather(v.data(), std::ssize(v)); }},
     {"broadcast",
      [](Group& g, Values& v) { return g.Broadcast(v.data(), std::ssize(v), g.size() / 2); }},
+    {"reduce-scatter of a range",
+     [](Group& g, Values& v) {
+       return g.ReduceScatterOf(v.data(), std::ssize(v), {std::ssize(v) / 3, std::ssize(v) / 2});
+     }},
 };
 
 // The same operation at every member; returns how it ended for each.
@@ -86,6 +90,33 @@ TEST_CASE("Ring: reduce-scatter and all-gather are the halves of an all-reduce",
   }
   REQUIRE(AllOk(RunAll(ring, values, kOperations[2].run)));
   for (const Values& each : values) CHECK(each == sum);
+}
+
+TEST_CASE("Ring: ranges that share out all values have the bits of one reduce-scatter", "[group]") {
+  const int32_t members = GENERATE(range(1, 6));
+  const int64_t n = GENERATE(1, 9, 4099);
+  const std::vector<Values> brought = Brought(members, n);
+  const Values sum = RingSum(brought);
+  const Groups ring = MakeThreadRing(members);
+  std::vector<Values> values = brought;
+  const std::vector<int64_t> ends = {n, n - n / 5, n / 2, n / 2, n / 7, 0};  // one is empty
+  for (size_t i = 0; i + 1 < ends.size(); ++i) {
+    const GroupPart range = {ends[i + 1], ends[i] - ends[i + 1]};
+    std::vector<Values> before = values;
+    REQUIRE(AllOk(OnThreads(ring.size(), [&](size_t r) {
+      return ring[r]->ReduceScatterOf(values[r].data(), n, range);
+    })));
+    for (size_t r = 0; r < ring.size(); ++r) {
+      std::copy_n(values[r].begin() + range.first, range.size, before[r].begin() + range.first);
+      CHECK(before[r] == values[r]);  // it touched no others
+    }
+  }
+  for (int32_t r = 0; r < members; ++r) {
+    const GroupPart part = PartOf(n, members, r);
+    const auto& mine = values[static_cast<size_t>(r)];
+    CHECK(std::equal(mine.begin() + part.first, mine.begin() + part.first + part.size,
+                     sum.begin() + part.first));
+  }
 }
 
 TEST_CASE("Ring: a broadcast from any member, of many pieces too", "[group]") {

@@ -22,6 +22,7 @@ class Stage {
  public:
   explicit Stage(const Case& of) : config_(TinyRun()), has_ends_(of.stage.holds_ends) {
     config_.model.ffn = 22;  // two devices may share it
+    config_.model.layers = std::max(config_.model.layers, of.stage.last_layer);
     std::vector<TeamDevice> team;
     for (size_t i = 0; i < of.devices; ++i) {
       backends_.push_back(CreateCpuBackend(1, of.compute));
@@ -105,6 +106,32 @@ TEST_CASE("Parts: runs of layers, from the last to the first, that share out all
   CHECK(ends.size() == 1);  // a stage of no layers
 }
 
+TEST_CASE("Parts: cut further they share out the same, with the same ends among them", "[model]") {
+  TransformerConfig model = TinyRun().model;
+  const int32_t layers = GENERATE(1, 5, 24, 90);
+  const int64_t least = GENERATE(int64_t{1}, int64_t{5000}, kBackwardPartMin);
+  const int32_t ladder = GENERATE(0, 2);
+  model.layers = layers + 2;
+  for (const bool holds_ends : {false, true}) {
+    const auto layout = ParameterLayout::ForStage(model, 2, 2 + layers, holds_ends);
+    const auto parts = BackwardParts(layout, 2, 2 + layers, least, ladder);
+    const auto cuts = BackwardCuts(parts, layout, 2 + layers, least, ladder);
+    CHECK(std::ssize(cuts) <= kBackwardCutsMax + std::ssize(parts));
+    int64_t end = layout.size();
+    auto part = parts.begin();
+    for (const BackwardPart& cut : cuts) {
+      CHECK(cut.offset + cut.size == end);
+      CHECK(cut.offset >= part->offset);
+      if (ladder > 0) CHECK(cut.down_to % ladder == 0);
+      if (cut.offset == part->offset) CHECK(cut.down_to == (part++)->down_to);
+      end = cut.offset;
+    }
+    CHECK(part == parts.end());
+    CHECK(end == 0);
+    if (least == 1 && layers == 24 && ladder == 0) CHECK(std::ssize(cuts) == layers);
+  }
+}
+
 TEST_CASE("Parts: taken one by one they are the gradients of a pass in one go, bit for bit",
           "[model]") {
   constexpr auto kSequences = DeviceSplit::kSequences;
@@ -112,6 +139,7 @@ TEST_CASE("Parts: taken one by one they are the gradients of a pass in one go, b
                            Case{{2, 5, false, 1, kSequences, 1}, 1, DType::kFloat32},
                            Case{{2, 5, false, 0, kSequences, 1}, 2, DType::kFloat32},
                            Case{{0, 3, true, 1, kSequences, 1}, 2, DType::kBfloat16},
+                           Case{{2, 14, false, 2, kSequences, 1}, 2, DType::kFloat32},
                            Case{{0, 3, true, 1, DeviceSplit::kTensors, 1}, 2, DType::kFloat32});
   Stage whole(of), parted(of);
   for (int64_t step = 0; step < 2; ++step) {
@@ -129,7 +157,9 @@ TEST_CASE("Parts: taken one by one they are the gradients of a pass in one go, b
 
     const std::vector<MicrobatchKey> keys = {{step, 1}, {step, 2}, {step, 3}};
     const auto& runs = parted.team().parts();
-    CHECK(runs.size() == (of.stage.split == DeviceSplit::kTensors ? 1 : 3));
+    const size_t layers = static_cast<size_t>(of.stage.last_layer - of.stage.first_layer);
+    const size_t split = layers > 3 ? layers / 2 : 3;  // of many layers two are a part
+    CHECK(runs.size() == (of.stage.split == DeviceSplit::kTensors ? 1 : split));
     for (size_t p = 0; p < runs.size(); ++p) {
       REQUIRE(parted.BackwardPartOf({step, 2}, p).ok());
       parted.team().TakePart(p, keys,

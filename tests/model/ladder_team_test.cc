@@ -2,6 +2,7 @@
 // compute, and are the same.
 #include <latch>
 
+#include "bench/forwarding_group.h"
 #include "common/status.h"
 #include "model/tensor_split.h"
 #include "tests/kernels/members.h"
@@ -16,38 +17,19 @@ constexpr size_t kSums = 12;  // of a pass either way: three ladders of two laye
 constexpr MicrobatchKey kKey = {0, 0};
 
 // Calls on_sum(i) before the sum that is the i-th since Restart.
-class WatchedGroup final : public Group {
+class WatchedGroup final : public ForwardingGroup {
  public:
   using OnSum = std::function<absl::Status(size_t i)>;
   WatchedGroup(std::unique_ptr<Group> inner, OnSum on_sum)
-      : inner_(std::move(inner)), on_sum_(std::move(on_sum)) {}
+      : ForwardingGroup(std::move(inner)), on_sum_(std::move(on_sum)) {}
   size_t sums() const { return sums_; }
   void Restart() { sums_ = 0; }
-
-  std::string name() const override { return inner_->name(); }
-  int32_t rank() const override { return inner_->rank(); }
-  int32_t size() const override { return inner_->size(); }
   absl::Status AllReduce(float* values, int64_t n) override {
     SKERRY_RETURN_IF_ERROR(on_sum_(sums_++));
-    return inner_->AllReduce(values, n);
+    return ForwardingGroup::AllReduce(values, n);
   }
-  absl::Status ReduceScatter(float* values, int64_t n) override {
-    return inner_->ReduceScatter(values, n);
-  }
-  absl::Status AllGather(float* values, int64_t n) override { return inner_->AllGather(values, n); }
-  absl::Status Broadcast(float* values, int64_t n, int32_t root) override {
-    return inner_->Broadcast(values, n, root);
-  }
-  absl::Status Send(const float* values, int64_t n, int32_t to) override {
-    return inner_->Send(values, n, to);
-  }
-  absl::Status Receive(float* values, int64_t n, int32_t from) override {
-    return inner_->Receive(values, n, from);
-  }
-  void Abort(const absl::Status& why) override { inner_->Abort(why); }
 
  private:
-  std::unique_ptr<Group> inner_;
   OnSum on_sum_;
   size_t sums_ = 0;
 };

@@ -91,6 +91,22 @@ TEST_CASE("Simulation: a job rests while its process hangs, and lasts longer on 
   CHECK(ScriptedAt(simulation, kAlice).job_at == std::vector{12.0, 16.0});
 }
 
+TEST_CASE("Simulation: jobs beside the device run while it works, and hang and slow down with it") {
+  Simulation simulation(FlowOptions(10));
+  Add(simulation, kAlice, [](Scripted&, Context& context) {
+    context.Submit({"first", Duration::Seconds(4), {}});
+    context.Submit({"second", Duration::Seconds(4), {}});
+    for (const char* name : {"third", "fourth"})
+      context.Submit({name, Duration::Seconds(1), {}, JobQueue::kBeside});
+  });
+  simulation.Hang(kAlice, At(1.5), At(11.5));
+  simulation.At(At(11.75), [](Simulation& s) { s.SlowDevice(kAlice, 2); });
+  simulation.RunUntil(Never, At(100));
+  // Beside: 1 s; half of one, the rest, a quarter, a quarter twice as slow. Else 4 s of which 2.25
+  // are left at the change.
+  CHECK(ScriptedAt(simulation, kAlice).job_at == std::vector{1.0, 12.25, 16.25, 24.25});
+}
+
 TEST_CASE("Simulation: a process whose clock runs fast or jumps has its timers early") {
   Simulation simulation(FlowOptions(10));
   const auto wait_ten = [](Scripted&, Context& context) {

@@ -3,36 +3,15 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
-#include <mutex>
 
 #include "bench/stage_exercise.h"
 #include "model/stage_team.h"
 #include "tests/cuda_on_host/host_gpu.h"
+#include "tests/cuda_on_host/one_at_a_time.h"
 #include "tests/model/tiny_run.h"
 
 namespace skerry {
 namespace {
-
-std::mutex& OneAtATime() {
-  static std::mutex mutex;
-  return mutex;
-}
-
-// The fibers are one thread's at a time, and each device of a team has its own.
-template <auto kMember>
-void Guard(GpuTable& table) {
-  const auto guarded = []<typename R, typename... A>(R (*GpuTable::*)(A...)) -> R (*)(A...) {
-    return [](A... arguments) -> R {
-      const std::lock_guard lock(OneAtATime());
-      return (HostGpuTable().*kMember)(arguments...);
-    };
-  };
-  table.*kMember = guarded(kMember);
-}
-template <auto... kMembers>
-void GuardAll(GpuTable& table) {
-  (Guard<kMembers>(table), ...);
-}
 
 // What each device holds, and held at most.
 struct DeviceHeld {
@@ -63,14 +42,7 @@ void Give(GpuDevice* device, void* memory) {
 
 std::unique_ptr<Backend> GuardedGpu(DType compute) {
   static const GpuTable table = [] {
-    using T = GpuTable;
-    GpuTable guarded = HostGpuTable();
-    GuardAll<&T::upload, &T::download, &T::copy, &T::open_lane, &T::close_lane, &T::lane_memory,
-             &T::lane_fetch, &T::lane_send, &T::lane_wait, &T::synchronize, &T::product, &T::cast,
-             &T::embedding_forward, &T::embedding_backward, &T::rms_norm_forward,
-             &T::rms_norm_backward, &T::rope, &T::add_bias, &T::sum_rows, &T::attention_forward,
-             &T::attention_backward, &T::swiglu_forward, &T::swiglu_backward, &T::cross_entropy,
-             &T::add, &T::fill, &T::sums_of_squares, &T::update>(guarded);
+    GpuTable guarded = OneAtATimeTable<&HostGpuTable>::Make();
     guarded.allocate = &Take;
     guarded.release = &Give;
     return guarded;
