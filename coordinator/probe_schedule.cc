@@ -183,7 +183,8 @@ void ProbeSchedule::AskAgain() {
 
 bool ProbeSchedule::MeasureAgain(const Pair& pair) {
   const auto node = nodes_.find(pair.first);
-  if (node == nodes_.end() || !node->second.partners.contains(pair.second)) return false;
+  // Who was its partner when it was measured may be none any more: nodes have come since.
+  if (node == nodes_.end() || !nodes_.contains(pair.second)) return false;
   if (!measured_.contains(pair) || repeated_[pair] >= kRepeatsMax) return false;
   ++repeated_[pair];
   measured_.erase(pair);

@@ -4,12 +4,36 @@
 #include <span>
 #include <utility>
 
+#include "routing/cost_model.h"
+
 namespace skerry {
 namespace {
 
 constexpr double kFaster = 1.1;
 constexpr double kAgree = 1.05;           // two trains
 constexpr double kBelievedMost = 1.25e9;  // 10 Gbit/s: a busy machine's clock may show any rate
+constexpr double kOpened = 0.75;          // of what earlier pings sent, at least: windows double
+constexpr double kWellBelow = 0.95;
+constexpr Duration kFar = Duration::Millis(40);
+constexpr int64_t kSingleRoundTrips = 8;  // of a ping, where a round trip takes long
+constexpr int kEmptyPingsNear = 5;  // soon back, and what they say is a large part of a reading
+
+// Of one ping, at least: what its two ends do with it is no part of the line.
+double OnLineSeconds(double bytes, double took_s) {
+  return std::max(took_s - kHandlingSecondsPerByte * bytes, bytes / kBelievedMost);
+}
+
+// A window that small pings have opened lets less pass on a far way than a long transfer gets
+// there, and larger ones take little of a line beside the round trips.
+int64_t LargestPadding(bool is_single, Duration rtt, int64_t asked) {
+  return is_single && rtt >= kFar ? LinkProber::kPaddingBytesMax : asked;
+}
+
+double HarmonicMean(std::span<const double> rates) {
+  double sum = 0;
+  for (const double rate : rates) sum += 1 / rate;
+  return static_cast<double>(rates.size()) / sum;
+}
 
 // Of `bytes` in equal shares, each there at one of these times or earlier: delays only add, so the
 // line runs below all of them, and nearest to all of them is the edge over the middle of their
@@ -56,9 +80,12 @@ int64_t LinkProber::NextPadding() const {
   if (request_->is_transfer) return request_->bytes;
   if (rates_.empty()) return std::min(kFirstPaddingBytes, request_->bytes);
   // On a far line a rate is that of the window at first, and the line carries far more.
-  const Duration longest = looks_ ? std::max(kLongest, RoundTrip() * kOpeningRoundTrips) : kLongest;
+  const int64_t round_trips = looks_ ? kOpeningRoundTrips : ReadsTrains() ? 0 : kSingleRoundTrips;
+  const Duration longest = std::max(kLongest, RoundTrip() * round_trips);
   const auto passes = static_cast<int64_t>(rates_.back() * longest.seconds());
-  return std::clamp(std::min(kPaddingGrowth * padding_, passes), padding_, request_->bytes);
+  const int64_t most =
+      LargestPadding(pings_ == Pings::kSingle && !looks_, RoundTrip(), request_->bytes);
+  return std::clamp(std::min(kPaddingGrowth * padding_, passes), padding_, most);
 }
 
 void LinkProber::OnRequest(Context& context, const ProbeRequest& request) {
@@ -78,7 +105,8 @@ void LinkProber::OnRequest(Context& context, const ProbeRequest& request) {
 // the next.
 bool LinkProber::HasRoundTrip() const {
   const auto count = std::ssize(empty_);
-  if (pings_ == Pings::kSingle || count < kEmptyPings) return count >= kEmptyPings;
+  if (count < kEmptyPings) return false;
+  if (pings_ == Pings::kSingle) return count >= kEmptyPingsNear || RoundTrip() >= kFar;
   const Duration wanted = kEmptyPingsFor + kBetweenTrains * std::ssize(rates_);
   return RoundTrip() * (count + 1) > wanted || count == kEmptyPingsMax;
 }
@@ -90,8 +118,7 @@ Duration LinkProber::RoundTrip() const {
 double LinkProber::Rate() const {
   const auto bytes = static_cast<double>(padding_);
   if (pings_ == Pings::kTrains) return RateOf(bytes, soonest_);
-  const Duration transfer = soonest_.back() - RoundTrip();
-  return bytes / std::max(transfer.seconds(), bytes / kBelievedMost);
+  return bytes / OnLineSeconds(bytes, (soonest_.back() - RoundTrip()).seconds());
 }
 
 bool LinkProber::Grew() const {
@@ -105,7 +132,11 @@ bool LinkProber::IsSettled() const {
     const double transfer_s = static_cast<double>(padding_) / rates_.front();
     return transfer_s > (RoundTrip() * kManyRoundTrips).seconds();
   }
-  if (!ReadsTrains()) return !Grew() || count == kPaddedPingsMax;
+  if (!ReadsTrains()) {
+    const bool is_short =
+        !looks_ && static_cast<double>(padding_) < rates_.back() * kTrainLeast.seconds();
+    return count == kPaddedPingsMax || (!Grew() && !is_short);
+  }
   if (padded_bytes_ + NextPadding() > kPaddedPingsMax * request_->bytes) return true;
   // Shorter trains, in which a delay of the machines matters, are as many as may be.
   const double last = rates_.back(), before = rates_[rates_.size() - 2];
@@ -118,9 +149,16 @@ double LinkProber::SettledRate() const {
   // rate.
   if (pings_ == Pings::kTrains) return rates_.back();
   const double most = std::ranges::max(rates_);
-  if (looks_ || !Grew() || request_->bytes <= kFirstPaddingBytes) return most;
-  return std::max(most,
-                  std::min(kBelievedGrowth * most, kStockWindowBytes / RoundTrip().seconds()));
+  // All of one size: the first two open the window, none of the others is better.
+  if (!looks_ && rates_.size() > 2 && padding_ * std::ssize(rates_) == padded_bytes_)
+    return HarmonicMean(std::span(rates_).subspan(2));
+  const int64_t largest = LargestPadding(true, RoundTrip(), request_->bytes);
+  if (looks_ || !Grew() || largest <= kFirstPaddingBytes) return most;
+  // A window that lets more pass than came was not what held it up.
+  const double stock = kStockWindowBytes / RoundTrip().seconds();
+  const double opened = kOpened * static_cast<double>(padded_bytes_ - padding_);
+  if (most < kWellBelow * std::min(opened / RoundTrip().seconds(), stock)) return most;
+  return std::max(most, std::min(kBelievedGrowth * most, stock));
 }
 
 // Of a train as large as the one before, whichever answer came sooner: that one's machines were in
@@ -146,7 +184,9 @@ LinkReading LinkProber::TransferReading() {
   const double share = is_train ? 1 - static_cast<double>(kPassedOver) / kTrainPings : 1;
   const double bytes = share * static_cast<double>(padding_);
   const double took_s = volley_.answered.back().seconds() - began_s;
-  return {target, rtt_s, bytes / std::max(took_s, bytes / kBelievedMost), true};
+  const double line_s =
+      is_train ? std::max(took_s, bytes / kBelievedMost) : OnLineSeconds(bytes, took_s);
+  return {target, rtt_s, bytes / line_s, true};
 }
 
 std::optional<LinkReading> LinkProber::OnPong(Context& context, const NodeId& from,

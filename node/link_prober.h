@@ -5,8 +5,8 @@
 // trips, the line is slow and not the start.
 //
 // What is read of them (Pings):
-// - kSingle: the round trip is the median of kEmptyPings, a padded ping's rate what it takes beyond
-//   that. For a network that has no overhead of its own, as in virtual time.
+// - kSingle: the round trip is the median of the empty ones, a padded ping's rate what it takes
+//   beyond that and its handling by both ends; of far ways more than is asked for. In virtual time.
 // - kTrains: what the machines do with a message, before it is on the line and after, is no part of
 //   the line. The round trip is the shortest of those of kEmptyPingsFor; padding leaves as
 //   kTrainPings pings at once, whose answers come back at the spacing of the line, however long

@@ -39,7 +39,7 @@ struct LineFinding {
   bool IsWhole() const;  // as many of each, finite and positive
   // Of members: those who share one line; empty: all have lines of their own.
   std::vector<size_t> Sharing() const;
-  // That the sharing carry together, and no less than one of them alone; 0: nobody shares.
+  // That the sharing carry together, and no less than most of them alone; 0: nobody shares.
   double bytes_per_s() const;
   bool operator==(const LineFinding&) const = default;
 };

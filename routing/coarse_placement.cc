@@ -65,9 +65,9 @@ class RoundTrips {
 double BothWaysSeconds(const Fleet& fleet, int32_t a, int32_t b) {
   const size_t there = fleet.Pair(a, b);
   const size_t back = fleet.Pair(b, a);
-  return std::min(
-      fleet.latency_s[there] + fleet.wire_s[there] + fleet.latency_s[back] + fleet.wire_s[back],
-      kUnusableSeconds);
+  const double ways_s =
+      fleet.latency_s[there] + fleet.wire_s[there] + fleet.latency_s[back] + fleet.wire_s[back];
+  return std::min(ways_s + 2 * fleet.handling_s, kUnusableSeconds);
 }
 
 Placement CoarsePlacement(const PlacementProblem& problem, const Placement& start, uint64_t seed,

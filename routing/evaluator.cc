@@ -83,7 +83,7 @@ void Evaluator::Reset() {
   end_ = 0;
   is_usable_ = true;
   std::fill(link_free_.begin(), link_free_.end(), 0.0);
-  line_free_.assign(fleet_.line_s.size(), 0.0);
+  line_free_.assign(2 * fleet_.line_s.size(), 0.0);  // ways out, ways in
   for (int32_t slot = 0; slot < workload_.slots(); ++slot) {
     Server& server = servers_[static_cast<size_t>(slot)];
     server.ready.clear();
@@ -175,13 +175,14 @@ void Evaluator::Send(double now, int32_t microbatch, int32_t from_hop, int32_t t
   const int32_t to_slot = SlotAt(microbatch, to_hop);
   const Event arrives{to_slot, microbatch, to_hop, task};
   if (from_slot == to_slot) return Schedule(now, arrives);
-  const size_t pair = fleet_.Pair((*placement_)[static_cast<size_t>(from_slot)],
-                                  (*placement_)[static_cast<size_t>(to_slot)]);
-  const int32_t line = fleet_.LineOf((*placement_)[static_cast<size_t>(from_slot)],
-                                     (*placement_)[static_cast<size_t>(to_slot)]);
-  double& uplink_free = line < 0 ? servers_[static_cast<size_t>(from_slot)].uplink_free
-                                 : line_free_[static_cast<size_t>(line)];
-  double& downlink_free = servers_[static_cast<size_t>(to_slot)].downlink_free;
+  const int32_t from = (*placement_)[static_cast<size_t>(from_slot)];
+  const int32_t to = (*placement_)[static_cast<size_t>(to_slot)];
+  const size_t pair = fleet_.Pair(from, to);
+  const int32_t out = fleet_.LineOf(from, to), in = fleet_.LineOf(to, from);
+  double& uplink_free = out < 0 ? servers_[static_cast<size_t>(from_slot)].uplink_free
+                                : line_free_[static_cast<size_t>(out)];
+  double& downlink_free = in < 0 ? servers_[static_cast<size_t>(to_slot)].downlink_free
+                                 : line_free_[fleet_.line_s.size() + static_cast<size_t>(in)];
   const size_t way =
       first_way_[static_cast<size_t>(microbatch)] + 2 * static_cast<size_t>(from_hop);
   double& link_free =
@@ -195,7 +196,7 @@ void Evaluator::Send(double now, int32_t microbatch, int32_t from_hop, int32_t t
   link_free = start + share * fleet_.wire_s[pair];
   // Of messages under way at once the one sent first is received first.
   downlink_free = std::max(start + latency_s, downlink_free) + share * lines_.down_s[pair];
-  Schedule(std::max(link_free + latency_s, downlink_free), arrives);
+  Schedule(std::max(link_free + latency_s, downlink_free) + share * fleet_.handling_s, arrives);
 }
 
 void Evaluator::Arrive(double now, const Event& event) {

@@ -9,7 +9,8 @@
 // message after another, bytes / its rate each, then a message travels rtt / 2 while the next one
 // is sent. Messages on different links share the lines of their nodes (node_lines.h), which carry
 // one after another as well: a line is never held up by a link slower than itself. What nodes that
-// share a line (Fleet::line_of) send to others goes through that one.
+// share a line (Fleet::line_of) send to others and get from them goes through that one, which has a
+// way out and a way in. Before a message is of use its ends handle it, while lines carry others.
 //
 // Used in the inner loop of the placement search: about 0.1 µs per event, no allocation after the
 // first call with equal sizes. Deterministic: ties in time go by order of creation.
@@ -49,6 +50,7 @@ struct Fleet {
   std::vector<double> latency_s;  // [n, n] rtt / 2, row = from; infinite: not usable
   std::vector<double> wire_s;     // [n, n] boundary bytes / rate
   std::vector<double> share;      // [n, n] of those bytes that travel, in (0, 1]; empty: all
+  double handling_s = 0;          // of a boundary payload, by its ends (kHandlingSecondsPerByte)
   // [stages, n] of the stage's forward pass that the node repeats on the way back, where its memory
   // does not hold what that reads, and what it waits for what lies elsewhere, in forward passes; ≥
   // 0; empty: none
@@ -82,7 +84,8 @@ struct Fleet {
   double HostStepOf(int32_t stage, int32_t node) const {
     return host_step_s.empty() ? 0 : host_step_s[Pair(stage, node)];
   }
-  double TravelWire(size_t pair) const { return wire_s[pair] * ShareOf(pair); }
+  // What a message takes besides its latency where nothing is in its way.
+  double TravelWire(size_t pair) const { return (wire_s[pair] + handling_s) * ShareOf(pair); }
   size_t Pair(int32_t from, int32_t to) const {
     return static_cast<size_t>(from) * gflops.size() + static_cast<size_t>(to);
   }

@@ -62,6 +62,10 @@ NodeLines LinesOf(const Fleet& fleet) {
   for (size_t pair = 0; pair < n * n; ++pair) {
     const auto from = static_cast<int32_t>(pair / n), to = static_cast<int32_t>(pair % n);
     lines.up_s[pair] = std::min(lines.up_s[pair], fleet.LineSeconds(from, to));
+    // Lines are tested on the way out; on the way in they are no slower.
+    const int32_t in = fleet.LineOf(to, from);
+    const double in_s = in < 0 ? 0 : fleet.line_s[static_cast<size_t>(in)];
+    if (in_s > 0) lines.down_s[pair] = std::min(lines.down_s[pair], in_s);
   }
   return lines;
 }

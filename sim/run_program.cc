@@ -26,7 +26,17 @@ struct Told {
   VirtualOutcome outcome;
   std::vector<std::string> wrong;  // sentences
   double real_s = 0;
+  double planned_step_s = 0;
 };
+
+// What the first plan said of a step; 0: there was none.
+double PlannedStep(const VirtualRun& run) {
+  for (const VirtualEvent& event : run.events()) {
+    if (event.kind != "plan") continue;
+    return Json::parse("{" + event.fields + "}", nullptr, false).value("predicted_step_s", 0.0);
+  }
+  return 0;
+}
 
 Json ToJson(const Scenario& scenario, const RunScenarioOptions& options, const Told& told) {
   const VirtualOutcome& o = told.outcome;
@@ -43,6 +53,7 @@ Json ToJson(const Scenario& scenario, const RunScenarioOptions& options, const T
           {"virtual_s", o.virtual_s},
           {"training_s", o.training_s},
           {"step_s", o.step_s},
+          {"planned_step_s", told.planned_step_s},
           {"steps", o.steps},
           {"tokens", o.tokens},
           {"tokens_per_s", o.tokens_per_s},
@@ -69,8 +80,9 @@ void Print(const Scenario& scenario, const RunScenarioOptions& options, const To
               static_cast<unsigned long>(options.seed), scenario.nodes.size(),
               o.finished ? "finished" : ("not finished: " + o.ended).c_str());
   std::printf("  virtual time     %12.1f s, of which training %.1f s\n", o.virtual_s, o.training_s);
-  std::printf("  steps            %12ld    of %ld, median %.3f s\n", static_cast<long>(o.steps),
-              static_cast<long>(scenario.run.steps), o.step_s);
+  std::printf("  steps            %12ld    of %ld, median %.3f s, planned %.3f s\n",
+              static_cast<long>(o.steps), static_cast<long>(scenario.run.steps), o.step_s,
+              told.planned_step_s);
   std::printf("  tokens           %12ld    %.0f a second\n", static_cast<long>(o.tokens),
               o.tokens_per_s);
   std::printf("  outer rounds     %12ld", static_cast<long>(o.rounds));
@@ -170,6 +182,7 @@ absl::Status RunScenario(const RunScenarioOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   told.outcome = RunShown(*run, "simulating", options.json);
   told.real_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  told.planned_step_s = PlannedStep(*run);
   told.wrong = Wrong(scenario, told.outcome);
   if (options.twice) {
     SKERRY_ASSIGN_OR_RETURN(auto again, MakeScenarioRun(scenario, run_options));

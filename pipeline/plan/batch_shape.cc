@@ -56,6 +56,7 @@ Fleet FleetOf(const NominalFleet& nominal, double payload, double message_s) {
   fleet.gflops = nominal.gflops;
   fleet.latency_s.assign(n * n, nominal.rtt_s / 2);
   fleet.wire_s.assign(n * n, payload / nominal.bytes_per_s + message_s);
+  fleet.handling_s = payload * kHandlingSecondsPerByte * (message_s / kMessageSeconds);
   return fleet;
 }
 

@@ -30,6 +30,7 @@ Fleet FleetOf(const PlannerInput& input, const Contestants& contestants) {
   fleet.gflops = contestants.gflops;
   fleet.latency_s.resize(n * n);
   fleet.wire_s.resize(n * n);
+  fleet.handling_s = HandlingSeconds(input.config, input.message_s);
   for (size_t i = 0; i < n; ++i) {
     for (size_t j = 0; j < n; ++j) {
       if (i == j) continue;

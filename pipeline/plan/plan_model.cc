@@ -54,6 +54,7 @@ absl::StatusOr<Fleet> FleetOf(const PlannerInput& input, const RunConfig& config
   fleet.gflops = SpeedsOf(nodes, input.devices);
   fleet.latency_s.resize(n * n);
   fleet.wire_s.resize(n * n);
+  fleet.handling_s = HandlingSeconds(config, input.message_s);
   if (!plan.slow_links.empty()) fleet.share.assign(n * n, 1);
   std::vector<int32_t> index;
   for (const NodeId& node : nodes) {

@@ -124,6 +124,7 @@ absl::StatusOr<Placed> PlaceFor(const PlannerInput& input, const Contestants& co
   // No placement is faster than one with every link shrunk.
   Fleet shrunk = problem.fleet;
   for (double& wire_s : shrunk.wire_s) wire_s *= share;
+  shrunk.handling_s *= share;
   figures.any_bound_s = AnyPlacementBound(problem.workload, shrunk);
   problem.fleet = WithSlowLinks(problem.fleet, placed.placement, placed.slow_links, share);
   Evaluator evaluator(problem.workload, problem.fleet);

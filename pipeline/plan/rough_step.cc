@@ -55,7 +55,7 @@ double RoughStep::AroundSeconds(int32_t home) const {
     const size_t there = fleet_.Pair(placement_[slot], placement_[next]);
     const size_t back = fleet_.Pair(placement_[next], placement_[slot]);
     around_s += fleet_.latency_s[there] + fleet_.wire_s[there] + fleet_.latency_s[back] +
-                fleet_.wire_s[back];
+                fleet_.wire_s[back] + 2 * fleet_.handling_s;
   }
   return around_s;
 }

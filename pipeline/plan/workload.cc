@@ -4,6 +4,7 @@
 #include <functional>
 #include <utility>
 
+#include "pipeline/plan/message_cost.h"
 #include "pipeline/plan/path_table.h"
 #include "routing/cost_model.h"
 
@@ -69,6 +70,11 @@ Workload WorkloadOf(const RunConfig& config, const Partition& partition,
     workload.microbatches.push_back(std::move(microbatch));
   }
   return workload;
+}
+
+double HandlingSeconds(const RunConfig& config, double message_s) {
+  const auto payload = static_cast<double>(BoundaryBytes(config));
+  return payload * kHandlingSecondsPerByte * (message_s / kMessageSeconds);
 }
 
 void PutOff(const RunConfig& config, const Partition& partition,

@@ -15,6 +15,10 @@ namespace skerry {
 Workload WorkloadOf(const RunConfig& config, const Partition& partition,
                     const std::vector<Path>& paths, int32_t steps_max);
 
+// Fleet::handling_s among nodes whom a message costs `message_s` besides its bytes, of which it is
+// kHandlingSecondsPerByte where it is kMessageSeconds: a slower machine is slower at both.
+double HandlingSeconds(const RunConfig& config, double message_s);
+
 // Sets Fleet::repeats and host_step_s: what it costs nodes with these offers to put off what their
 // memory has no room for, in each stage of a partition.
 void PutOff(const RunConfig& config, const Partition& partition,

@@ -148,6 +148,21 @@ TEST_CASE("What the journal tells is not measured again", "[probes]") {
   CHECK(schedule.Complete());
 }
 
+TEST_CASE("A pair that is doubted is measured again though its ends are partners no more",
+          "[probes]") {
+  ProbeSchedule schedule(0);
+  schedule.SetNodes(Fleet(ProbeSchedule::kWholeFleet));
+  MeasureAll(schedule);
+  schedule.SetNodes(Fleet(3 * ProbeSchedule::kWholeFleet));
+  MeasureAll(schedule);
+
+  const auto nodes = static_cast<uint32_t>(ProbeSchedule::kWholeFleet);
+  for (uint32_t i = 1; i < nodes; ++i) CHECK(schedule.MeasureAgain({TestNodeId(0), TestNodeId(i)}));
+  CHECK(schedule.unsettled() == nodes - 1);
+  MeasureAll(schedule);
+  CHECK(schedule.Complete());
+}
+
 TEST_CASE("A pair that is doubted is measured again, twice and no more", "[probes]") {
   ProbeSchedule schedule(0);
   schedule.SetNodes(Fleet(3));

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "routing/cost_model.h"
 #include "tests/coordinator/fake_context.h"
 
 using namespace skerry;
@@ -108,12 +109,12 @@ TEST_CASE("LinkProber: trains read through machines that are late") {
 }
 
 TEST_CASE("LinkProber: what a machine does with every byte is no part of the line") {
-  const Line line{1000 * kMbit, Duration::Millis(2), 0, {}, 4000 * kMbit};
+  const Line line{1000 * kMbit, Duration::Millis(2), 0, {}, 1 / kHandlingSecondsPerByte};
   const auto share = [&](LinkProber::Pings pings) {
     return Measure(line, 1'800'000, 1, pings).reading.bytes_per_s / line.bytes_per_s;
   };
   CHECK(share(LinkProber::Pings::kTrains) == Approx(1).epsilon(0.02));
-  CHECK(share(LinkProber::Pings::kSingle) == Approx(0.8).epsilon(0.02));
+  CHECK(share(LinkProber::Pings::kSingle) == Approx(1).epsilon(0.02));
 }
 
 TEST_CASE("LinkProber: a short train that was held up and let go is not a fast line") {
@@ -170,8 +171,9 @@ TEST_CASE("LinkProber: of a single ping all of its time is the transfer's, the r
     while (!reading) {
       REQUIRE(context.sends.size() == 1);
       const Ping ping = std::get<Ping>(std::exchange(context.sends, {}).front().second);
+      const double byte_s = 1 / 1e6 + kHandlingSecondsPerByte;
       context.AdvanceTo(context.now() + Duration::Millis(90) +
-                        Duration::Seconds(static_cast<double>(ping.padding_bytes) / 1e6));
+                        Duration::Seconds(byte_s * static_cast<double>(ping.padding_bytes)));
       reading = prober.OnPong(context, kThere, Pong{ping.nonce});
     }
     CHECK(reading->is_transfer == is_transfer);

@@ -134,6 +134,9 @@ TEST_CASE("LineFinding: who carries less together shares, and one alone does not
   // What one carries alone the line carries, whatever was lost of it together.
   const LineFinding worse{members, {40, 40, 90}, {10, 12, 88}};
   CHECK(worse.bytes_per_s() == 40);
+  // Three readings of one line, one of them lucky.
+  const LineFinding noisy{members, {57, 41, 39}, {12, 13, 14}};
+  CHECK(noisy.bytes_per_s() == 41);
   const LineFinding busy{members, {40, 40, 40}, {40, 4, 40}};
   CHECK(busy.Sharing().empty());
 }
@@ -182,6 +185,11 @@ TEST_CASE("Evaluator: what leaves through one line leaves one after another", "[
            &links);
   SetLines(links, {0, 1, 2, 3}, 1e6, &fleet);
   CHECK(step_s() == Approx(5));  // the second is a second behind the first all the way
+
+  // The way in is one, too: ways out that take nothing, and two replies at once, twice.
+  fleet.wire_s[fleet.Pair(0, 2)] = fleet.wire_s[fleet.Pair(1, 3)] = 0;
+  CHECK(step_s() == Approx(4));
+  fleet.wire_s[fleet.Pair(0, 2)] = fleet.wire_s[fleet.Pair(1, 3)] = 1;
 
   // Within the house the line is not used.
   CHECK(Evaluator(workload, fleet).StepSeconds({0, 2, 1, 3}) == Approx(4));

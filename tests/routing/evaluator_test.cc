@@ -109,6 +109,20 @@ TEST_CASE("Evaluator: messages of different senders share the receiver's downlin
   CHECK(Evaluator(workload, fleet).StepSeconds({0, 1, 2}) == Approx(4.0));  // 4 in one downlink
 }
 
+TEST_CASE("Evaluator: what the ends do with a message delays it and keeps no line", "[routing]") {
+  Workload workload = TwoStages(2, 2);
+  workload.forward_flops = {0, 0};
+  workload.loss_flops = 0;
+  Fleet fleet = EvenFleet(2, 0, 1);
+  fleet.handling_s = 0.25;
+
+  // Four messages of a tour, the second tour a second behind.
+  CHECK(Evaluator(workload, fleet).StepSeconds({0, 1}) == Approx(5 + 4 * 0.25));
+  // Of what is compressed there is less to handle.
+  fleet.share.assign(4, 0.5);
+  CHECK(Evaluator(workload, fleet).StepSeconds({0, 1}) == Approx(0.5 * (5 + 4 * 0.25)));
+}
+
 TEST_CASE("LinesOf: what a house carries inside says nothing of its line", "[routing]") {
   Fleet fleet = EvenFleet(4, 0.05, 1);
   for (const auto& [from, to] : {std::pair{0, 1}, {1, 0}}) {

@@ -29,5 +29,28 @@ TEST_CASE("Shipped scenarios: the cheap ones reach the figures they promise", "[
   CHECK(MissedExpectations(*scenario, slow).size() >= 2);
 }
 
+// Of the same fleets with nothing befalling them: what a plan cannot know is no error of it.
+TEST_CASE("Shipped scenarios: a step takes about as long as its plan said", "[sim][shipped]") {
+  const auto [name, steps] = GENERATE(table<std::string, int>({{"three_regions", 48},
+                                                               {"two_clusters", 48},
+                                                               {"three_rooms", 16},
+                                                               {"gcp12", 16},
+                                                               {"spot_fleet", 32},
+                                                               {"dtfm_2", 16},
+                                                               {"aws33", 32}}));
+  INFO(name);
+  auto scenario = LoadScenario(std::string(SKERRY_SCENARIO_DIR) + "/" + name);
+  REQUIRE(scenario.ok());
+  scenario->faults.clear();
+  scenario->churn.clear();
+  scenario->run.steps = steps;
+  auto run = MakeScenarioRun(*scenario, {.seed = 1, .keep_events = false});
+  REQUIRE(run.ok());
+  const VirtualOutcome outcome = (*run)->Run();
+
+  CHECK(outcome.finished);
+  CHECK((*run)->checkers().state().predicted_step_s / outcome.step_s == Approx(1).margin(0.2));
+}
+
 }  // namespace
 }  // namespace skerry

@@ -89,8 +89,8 @@ double RoughOf(const PlanModel& model) {
           model.placement[static_cast<size_t>(microbatch.slots[(hop + 1) % length])];
       if (node == next) continue;
       const size_t there = fleet.Pair(node, next), back = fleet.Pair(next, node);
-      around_s +=
-          fleet.latency_s[there] + fleet.wire_s[there] + fleet.latency_s[back] + fleet.wire_s[back];
+      around_s += fleet.latency_s[there] + fleet.wire_s[there] + fleet.latency_s[back] +
+                  fleet.wire_s[back] + 2 * fleet.handling_s;
     }
   }
   double most = 0;
