@@ -4,8 +4,6 @@
 #include <span>
 #include <utility>
 
-#include "routing/cost_model.h"
-
 namespace skerry {
 namespace {
 
@@ -17,11 +15,6 @@ constexpr double kWellBelow = 0.95;
 constexpr Duration kFar = Duration::Millis(40);
 constexpr int64_t kSingleRoundTrips = 8;  // of a ping, where a round trip takes long
 constexpr int kEmptyPingsNear = 5;  // soon back, and what they say is a large part of a reading
-
-// Of one ping, at least: what its two ends do with it is no part of the line.
-double OnLineSeconds(double bytes, double took_s) {
-  return std::max(took_s - kHandlingSecondsPerByte * bytes, bytes / kBelievedMost);
-}
 
 // A window that small pings have opened lets less pass on a far way than a long transfer gets
 // there, and larger ones take little of a line beside the round trips.
@@ -113,6 +106,11 @@ bool LinkProber::HasRoundTrip() const {
 
 Duration LinkProber::RoundTrip() const {
   return pings_ == Pings::kTrains ? empty_.front() : empty_[empty_.size() / 2];
+}
+
+// Of one ping, at least: what its two ends do with it is no part of the line.
+double LinkProber::OnLineSeconds(double bytes, double took_s) const {
+  return std::max(took_s - handling_s_per_byte_ * bytes, bytes / kBelievedMost);
 }
 
 double LinkProber::Rate() const {

@@ -59,8 +59,9 @@ class LinkProber {
 
   // How pings leave, for an owner that counts them; empty: by the context.
   using Send = std::function<void(Context& context, const NodeId& to, Message message)>;
-  explicit LinkProber(Send send = {}, Pings pings = Pings::kSingle)
-      : send_(std::move(send)), pings_(pings) {}
+  // `handling_s_per_byte`: what both ends do with a byte besides, of single pings.
+  explicit LinkProber(Send send = {}, Pings pings = Pings::kSingle, double handling_s_per_byte = 0)
+      : send_(std::move(send)), pings_(pings), handling_s_per_byte_(handling_s_per_byte) {}
 
   void OnRequest(Context& context, const ProbeRequest& request);
   // The reading, once complete. `shown`: of the way to `from`, by its host.
@@ -90,9 +91,11 @@ class LinkProber {
   bool Grew() const;  // the last volley was faster than the one before
   bool IsSettled() const;
   double SettledRate() const;
+  double OnLineSeconds(double bytes, double took_s) const;
 
   Send send_;
   Pings pings_;
+  double handling_s_per_byte_;
   std::optional<ProbeRequest> request_;
   Volley volley_;
   int64_t padding_ = 0;            // of the last padded one,

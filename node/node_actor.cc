@@ -37,7 +37,8 @@ bool IsOfVoidedPast(const Message& message, int64_t since) {
 NodeActor::NodeActor(NodeActorOptions options)
     : options_(std::move(options)),
       prober_([this](Context& c, const NodeId& to, Message m) { Send(c, to, std::move(m)); },
-              options_.shown ? LinkProber::Pings::kTrains : LinkProber::Pings::kSingle),
+              options_.shown ? LinkProber::Pings::kTrains : LinkProber::Pings::kSingle,
+              options_.handling_s_per_byte),
       fetcher_(options_.shards, options_.coordinator,
                [this](Context& context, const NodeId& to, Message message) {
                  Send(context, to, std::move(message));

@@ -66,6 +66,7 @@ struct NodeActorOptions {
   GroupLaneFactory lane = {};          // for its cohort's sums; empty: it has none
   uint64_t process = 0;                // random, another one for every process; 0: not said
   bool relays = false, traces = true;  // forwards for others; tells when its device did what
+  double handling_s_per_byte = 0;      // of a virtual network, by both ends of a link
 };
 
 class NodeActor final : public Actor {

@@ -26,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "routing/cost_model.h"
 #include "sim/event_queue.h"
 #include "sim/flow_network.h"
 #include "sim/simulation_observer.h"
@@ -46,8 +47,8 @@ struct SimLink {
 struct SimulatedNetwork {
   NetworkSpec spec;
   std::map<NodeId, int32_t> node_of;  // the node number of every process
-  // Per byte and end CURVE takes 0.9 ns on a core, a digest 1.0, copies 0.3.
-  FlowNetworkOptions options = {.handshake_round_trips = 4, .host_s_per_byte = 2 * 2.2e-9};
+  FlowNetworkOptions options = {.handshake_round_trips = 4,
+                                .host_s_per_byte = kHandlingSecondsPerByte};
 };
 
 class Simulation;

@@ -235,6 +235,7 @@ std::unique_ptr<Actor> VirtualRun::MakeNode(int32_t i) {
     return Build(i, config, order);
   };
   if (options_.lanes) options.lane = options_.lanes(node(i));
+  if (options_.network) options.handling_s_per_byte = kHandlingSecondsPerByte;
   return std::make_unique<NodeActor>(std::move(options));
 }
 

@@ -38,7 +38,7 @@ Probe Measure(const Line& line, int64_t bytes, uint64_t seed,
               LinkProber::Pings pings = LinkProber::Pings::kTrains,
               std::optional<LinkReading> shown = {}, bool is_transfer = false) {
   FakeContext context;
-  LinkProber prober({}, pings);
+  LinkProber prober({}, pings, 1 / line.machine_bytes_per_s);
   Rng rng(seed);
   Probe probe;
   std::multimap<Instant, Pong> coming;
@@ -163,7 +163,7 @@ TEST_CASE("LinkProber: a transfer is one train of what was asked for, at the rat
 
 TEST_CASE("LinkProber: of a single ping all of its time is the transfer's, the round trip known") {
   FakeContext context;
-  LinkProber prober;
+  LinkProber prober({}, LinkProber::Pings::kSingle, kHandlingSecondsPerByte);
   std::optional<LinkReading> reading;
   for (const bool is_transfer : {false, true}) {
     reading.reset();

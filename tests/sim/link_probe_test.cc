@@ -47,7 +47,7 @@ class Prober final : public Actor {
   std::vector<LinkReading>* readings_;
   int64_t bytes_;
   std::optional<LinkReading> shown_;
-  LinkProber prober_;
+  LinkProber prober_{{}, LinkProber::Pings::kSingle, kHandlingSecondsPerByte};
 };
 
 constexpr int64_t kSmall = 256 << 10, kLarge = 2 << 20;
