@@ -13,13 +13,15 @@ constexpr double kBelievedMost = 1.25e9;  // 10 Gbit/s: a busy machine's clock m
 constexpr double kOpened = 0.75;          // of what earlier pings sent, at least: windows double
 constexpr double kWellBelow = 0.95;
 constexpr Duration kFar = Duration::Millis(40);
+// Beyond, pings so large would not be back before the coordinator gives a probe up.
+constexpr Duration kTooFar = Duration::Millis(400);
 constexpr int64_t kSingleRoundTrips = 8;  // of a ping, where a round trip takes long
 constexpr int kEmptyPingsNear = 5;  // soon back, and what they say is a large part of a reading
 
 // A window that small pings have opened lets less pass on a far way than a long transfer gets
 // there, and larger ones take little of a line beside the round trips.
 int64_t LargestPadding(bool is_single, Duration rtt, int64_t asked) {
-  return is_single && rtt >= kFar ? LinkProber::kPaddingBytesMax : asked;
+  return is_single && rtt >= kFar && rtt <= kTooFar ? LinkProber::kPaddingBytesMax : asked;
 }
 
 double HarmonicMean(std::span<const double> rates) {
@@ -73,7 +75,8 @@ int64_t LinkProber::NextPadding() const {
   if (request_->is_transfer) return request_->bytes;
   if (rates_.empty()) return std::min(kFirstPaddingBytes, request_->bytes);
   // On a far line a rate is that of the window at first, and the line carries far more.
-  const int64_t round_trips = looks_ ? kOpeningRoundTrips : ReadsTrains() ? 0 : kSingleRoundTrips;
+  const bool takes_longer = !ReadsTrains() && RoundTrip() <= kTooFar;
+  const int64_t round_trips = looks_ ? kOpeningRoundTrips : takes_longer ? kSingleRoundTrips : 0;
   const Duration longest = std::max(kLongest, RoundTrip() * round_trips);
   const auto passes = static_cast<int64_t>(rates_.back() * longest.seconds());
   const int64_t most =

@@ -39,14 +39,14 @@ VirtualRunOptions LateComer() {
   options.config.model.ffn = 512;
   options.config.outer.codec = DeltaCodec::kTernary;
   options.nodes.push_back(options.nodes.front());
-  options.nodes.back().joins = Instant() + Duration::Seconds(20);
+  options.nodes.back().joins = Instant() + Duration::Seconds(30);
   options.network = Lines(options.nodes.size(), 2e7, 1e6);
   options.link = nullptr;
   return options;
 }
 
 // A replica of stage 1 dies once the plan is known.
-void KillOne(VirtualRun* run, double at_s = 15) {
+void KillOne(VirtualRun* run, double at_s = 25) {
   run->simulation().At(Instant() + Duration::Seconds(at_s), [run](Simulation& simulation) {
     const auto& plan = run->checkers().state().plan;
     if (plan) simulation.CrashAt(simulation.now(), plan->stages[1].replicas[0]);
@@ -140,7 +140,7 @@ TEST_CASE("Joining: donors die every two seconds, what is here stays", "[sim][jo
 TEST_CASE("Joining: a donor that hangs is left for the others", "[sim][join]") {
   VirtualRun run(LateComer());
   KillOne(&run);
-  run.simulation().At(Instant() + Duration::Seconds(24), [&](Simulation& simulation) {
+  run.simulation().At(Instant() + Duration::Seconds(34), [&](Simulation& simulation) {
     const NodeId donor = LiveReplicas(*run.checkers().state().plan, 1).front();
     simulation.Hang(donor, simulation.now(), simulation.now() + Duration::Seconds(6));
   });
@@ -178,8 +178,8 @@ TEST_CASE("Joining: a joiner that dies and comes back begins again, and gets the
           "[sim][join]") {
   VirtualRun run(LateComer());
   KillOne(&run);
-  run.simulation().CrashAt(Instant() + Duration::Seconds(26), VirtualRun::node(8));
-  run.simulation().StartAt(Instant() + Duration::Seconds(29), VirtualRun::node(8));
+  run.simulation().CrashAt(Instant() + Duration::Seconds(36), VirtualRun::node(8));
+  run.simulation().StartAt(Instant() + Duration::Seconds(39), VirtualRun::node(8));
   const VirtualOutcome outcome = run.Run();
   CHECK(EndOf(run, outcome) == "");
   CHECK(EventsOf(run, "state_root").size() == 2);
