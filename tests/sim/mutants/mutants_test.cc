@@ -25,7 +25,7 @@ struct Mutant {
 };
 
 constexpr uint64_t kSeedsEach = 40;
-constexpr uint64_t kSeedsSearched = 600;
+constexpr uint64_t kSeedsSearched = 1000;
 constexpr int kQuickRestarts = 24;  // wants a run of its own
 
 const Mutant kMutants[] = {
@@ -37,7 +37,7 @@ const Mutant kMutants[] = {
     {5, "plan_agreement", "the plan after a death is sent but not journalled", 10},
     {6, "liveness", "a process that lost its stage with its memory keeps its place", 12},
     {7, "liveness", "nobody is ever silent for too long", 2},
-    {8, "was put out", "a coordinator that was stopped takes the others for silent", 323},
+    {8, "was put out", "a coordinator that was stopped takes the others for silent", 898},
     {9, "ledger_exact", "a microbatch that is reported again is credited again", 10},
     // The node.
     {10, "liveness", "plans after the first are not heeded", 2},
