@@ -14,7 +14,7 @@ constexpr double kOpened = 0.75;          // of what earlier pings sent, at leas
 constexpr double kWellBelow = 0.95;
 constexpr Duration kFar = Duration::Millis(40);
 // Beyond, pings so large would not be back before the coordinator gives a probe up.
-constexpr Duration kTooFar = Duration::Millis(400);
+constexpr Duration kTooFar = Duration::Millis(500);
 constexpr int64_t kSingleRoundTrips = 8;  // of a ping, where a round trip takes long
 constexpr int kEmptyPingsNear = 5;  // soon back, and what they say is a large part of a reading
 
