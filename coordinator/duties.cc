@@ -1,17 +1,14 @@
-// Periodic work: silence, probes, the plan, the end, the status for people.
+// Periodic work: silence, probes, the plan, the end.
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "common/round_clock.h"
 #include "common/status.h"
 #include "coordinator/border.h"
-#include "coordinator/checkpointing.h"
 #include "coordinator/coordinator_actor.h"
 #include "coordinator/listings.h"
 #include "coordinator/planning.h"
 #include "coordinator/round_traffic.h"
-#include "pipeline/plan/node_memory.h"
 #include "pipeline/plan/reducer_shares.h"
 #include "pipeline/plan/route.h"
 #include "routing/cost_model.h"

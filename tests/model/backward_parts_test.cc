@@ -1,10 +1,7 @@
 // A backward pass in parts, whose gradients are taken one part after the other.
 #include "model/backward_parts.h"
 
-#include <cstring>
-
-#include "model/stage_team.h"
-#include "tests/model/tiny_run.h"
+#include "tests/model/lone_stage.h"
 
 namespace skerry {
 namespace {
@@ -17,63 +14,15 @@ struct Case {
   DType compute;
 };
 
-// A stage alone, with made-up streams in place of its neighbours.
-class Stage {
+class Stage : public LoneStage {
  public:
-  explicit Stage(const Case& of) : config_(TinyRun()), has_ends_(of.stage.holds_ends) {
+  explicit Stage(const Case& of) : LoneStage(TinyRun(), of.stage.holds_ends) {
     config_.model.ffn = 22;  // two devices may share it
     config_.model.layers = std::max(config_.model.layers, of.stage.last_layer);
-    std::vector<TeamDevice> team;
-    for (size_t i = 0; i < of.devices; ++i) {
-      backends_.push_back(CreateCpuBackend(1, of.compute));
-      team.push_back({backends_.back().get()});
-    }
-    auto made = StageTeam::Create(config_, of.stage, team);
-    REQUIRE(made.ok());
-    team_ = *std::move(made);
-    out_.resize(static_cast<size_t>(TokensPerMicrobatch(config_) * config_.model.hidden));
+    Have(StageTeam::Create(config_, of.stage, Devices(of.devices, of.compute)));
   }
-
-  void Forward(MicrobatchKey key) {
-    if (!has_ends_) {
-      REQUIRE(team_->Forward(key, Stream(key, "in"), out_).ok());
-      return;
-    }
-    const TinyText text(config_, key);
-    REQUIRE(team_->ForwardFirst(key, text.tokens, out_).ok());
-    REQUIRE(team_->Loss(key, Stream(key, "back"), text.targets, out_).ok());
-  }
-  void Backward(MicrobatchKey key) {
-    REQUIRE(team_->Backward(key, Stream(key, "gradient"), Into()).ok());
-  }
-  absl::Status BackwardPartOf(MicrobatchKey key, size_t part) {
-    return team_->BackwardPartOf(key, part, Stream(key, "gradient"), Into());
-  }
-  // What the last pass sends on.
-  const std::vector<float>& out() const { return out_; }
-
-  StageTeam& team() { return *team_; }
-  size_t values() const { return static_cast<size_t>(team_->layout().size()); }
-
- private:
-  std::vector<float> Stream(MicrobatchKey key, const char* which) const {
-    Rng rng(7, which, static_cast<uint64_t>(key.microbatch));
-    std::vector<float> stream(out_.size());
-    for (float& value : stream) value = static_cast<float>(rng.Uniform() - 0.5);
-    return stream;
-  }
-  std::span<float> Into() { return has_ends_ ? std::span<float>() : std::span(out_); }
-
-  RunConfig config_;
-  bool has_ends_;
-  std::vector<std::unique_ptr<Backend>> backends_;
-  std::unique_ptr<StageTeam> team_;
-  std::vector<float> out_;
+  size_t values() { return static_cast<size_t>(team().layout().size()); }
 };
-
-bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
 
 TEST_CASE("Parts: runs of layers, from the last to the first, that share out all values",
           "[model]") {

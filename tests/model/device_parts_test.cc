@@ -1,6 +1,5 @@
 // Devices that share sequences sum parts of a step's gradients beside its last backward pass.
 #include <atomic>
-#include <cstring>
 #include <latch>
 #include <mutex>
 
@@ -8,7 +7,7 @@
 #include "common/status.h"
 #include "model/sequence_team.h"
 #include "tests/kernels/members.h"
-#include "tests/model/tiny_run.h"
+#include "tests/model/lone_stage.h"
 
 namespace skerry {
 namespace {
@@ -49,100 +48,61 @@ Groups Watched(Groups ring, const Watch& watch) {
 struct State {
   std::vector<float> parameters, first, second, out;
   bool operator==(const State& other) const {
-    const auto same = [](const std::vector<float>& a, const std::vector<float>& b) {
-      return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-    };
-    return same(parameters, other.parameters) && same(first, other.first) &&
-           same(second, other.second) && same(out, other.out);
+    return SameBits(parameters, other.parameters) && SameBits(first, other.first) &&
+           SameBits(second, other.second) && SameBits(out, other.out);
   }
 };
 
-// A stage alone, with made-up streams in place of its neighbours.
-class Stage {
+class Stage : public LoneStage {
  public:
   explicit Stage(const Case& of) : Stage(of, MakeThreadRing(static_cast<int32_t>(of.devices))) {}
-  Stage(const Case& of, Groups ring) : config_(TinyRun()), of_(of) {
+  Stage(const Case& of, Groups ring) : LoneStage(TinyRun(), of.stage.holds_ends) {
     config_.model.layers = of.stage.last_layer;
     config_.model.ladder = of.ladder;
     config_.pipeline.sequences_per_microbatch = 5;  // unequal shares
     config_.inner.optimizer = of.optimizer;
     config_.inner.compute = of.compute;
     config_.inner.clip_norm = 0.05f;
-    std::vector<TeamDevice> team;
-    for (size_t i = 0; i < of.devices; ++i) {
-      backends_.push_back(CreateCpuBackend(1, ComputeTypeOf(config_.inner)));
-      team.push_back({backends_.back().get()});
-    }
     const auto groups = [&](std::span<Backend* const>) {
       GroupBeside beside;
       beside.ends = std::move(ring);
       return absl::StatusOr<GroupBeside>(std::move(beside));
     };
-    auto made = SequenceTeam::Create(config_, of.stage, team, groups);
-    REQUIRE(made.ok());
-    team_ = *std::move(made);
-    out_.resize(static_cast<size_t>(TokensPerMicrobatch(config_) * config_.model.hidden));
+    Have(SequenceTeam::Create(config_, of.stage, Devices(of.devices, ComputeTypeOf(config_.inner)),
+                              groups));
   }
 
-  void Forward(MicrobatchKey key) {
-    if (!of_.stage.holds_ends) {
-      REQUIRE(team_->Forward(key, Stream(key, "in"), out_).ok());
-      return;
-    }
-    const TinyText text(config_, key);
-    REQUIRE(team_->ForwardFirst(key, text.tokens, out_).ok());
-    REQUIRE(team_->Loss(key, Stream(key, "back"), text.targets, out_).ok());
-  }
-  void Backward(MicrobatchKey key) {
-    REQUIRE(team_->Backward(key, Stream(key, "gradient"), Into()).ok());
-  }
   // The open step up to its last pass: one is accumulated, two wait for their turn.
   void Open(int64_t step) {
     for (int32_t m = 0; m < kMicrobatches; ++m) Forward({step, m});
     Backward({step, 0});
-    team_->Accumulate({step, 0});
+    team().Accumulate({step, 0});
     Backward({step, 3});
     Backward({step, 1});
   }
   void EndAtOnce(int64_t step) {
     Backward({step, 2});
-    for (const int32_t m : {1, 2, 3}) team_->Accumulate({step, m});
+    for (const int32_t m : {1, 2, 3}) team().Accumulate({step, m});
   }
   void EndInParts(int64_t step) {
     const std::vector<MicrobatchKey> keys = {{step, 1}, {step, 2}, {step, 3}};
-    for (size_t part = 0; part < team_->parts().size(); ++part) {
-      REQUIRE(team_->BackwardPartOf({step, 2}, part, Stream({step, 2}, "gradient"), Into()).ok());
-      team_->SumPart(part, keys);
+    for (size_t part = 0; part < team().parts().size(); ++part) {
+      REQUIRE(BackwardPartOf({step, 2}, part).ok());
+      team().SumPart(part, keys);
     }
   }
-  absl::Status OptimizerStep(int64_t step) { return team_->OptimizerStep(step, kMicrobatches); }
+  absl::Status OptimizerStep(int64_t step) { return team().OptimizerStep(step, kMicrobatches); }
 
   State Now() {
     State state;
-    state.parameters.resize(static_cast<size_t>(team_->layout().size()));
-    team_->ReadParameters(state.parameters);
-    state.first.resize(static_cast<size_t>(team_->moments()));
+    state.parameters.resize(static_cast<size_t>(team().layout().size()));
+    team().ReadParameters(state.parameters);
+    state.first.resize(static_cast<size_t>(team().moments()));
     state.second.resize(state.first.size());
-    team_->ReadMoments(state.first, state.second);
-    state.out = out_;
+    team().ReadMoments(state.first, state.second);
+    state.out = out();
     return state;
   }
-  StageTeam& team() { return *team_; }
-
- private:
-  std::vector<float> Stream(MicrobatchKey key, const char* which) const {
-    Rng rng(7, which, static_cast<uint64_t>(key.microbatch));
-    std::vector<float> stream(out_.size());
-    for (float& value : stream) value = static_cast<float>(rng.Uniform() - 0.5);
-    return stream;
-  }
-  std::span<float> Into() { return of_.stage.holds_ends ? std::span<float>() : std::span(out_); }
-
-  RunConfig config_;
-  Case of_;
-  std::vector<std::unique_ptr<Backend>> backends_;
-  std::unique_ptr<StageTeam> team_;
-  std::vector<float> out_;
 };
 
 constexpr TeamStage kMiddle = {2, 12, false, 3, DeviceSplit::kSequences, 1};

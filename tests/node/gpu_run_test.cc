@@ -1,9 +1,6 @@
 // A run on a GPU whose host makes the optimizer's steps, by the real programs: the plug-in is the
 // CUDA text on fibers of the processor.
-#include "pipeline/plan/node_memory.h"
-#include "tests/model/disk_directory.h"
-#include "tests/node/small_run.h"
-#include "wire/config.h"
+#include "tests/node/parked_run.h"
 
 namespace skerry {
 
@@ -36,26 +33,11 @@ TEST_CASE("GPU run: with its optimizer on the host a node makes the model that t
 TEST_CASE("GPU run: activations that its host has no room for lie on a disk, and the bits are same",
           "[cuda][spill][processes]") {
   setenv("SKERRY_CUDA_PLUGIN", SKERRY_FIBERS_PLUGIN, 1);
-  const DiskDirectory disk;
-  const SmallRun here("", WideRun());
-  const auto config = *LoadRunConfig(here.Path("run.toml"));
-  StageHolds holds = HoldsOf(config, 1, 1, true);
-  REQUIRE(holds.microbatches == 8);
-  holds.parked = 5;
-  holds.on_disk = true;
-  const NodeMemory offered = MemoryIn(config, 2, true, holds, {1, 1});
-  const std::string said =
-      here.Train({"--device", "cuda", "--memory", GibText(offered.each.needed()), "--host-memory",
-                  GibText(offered.host.needed()), "--spill", disk.path(), "--spill-space", "0.25"});
-  INFO(said);
-  CHECK(said.find("offers the disk for activations") != std::string::npos);
-  CHECK(said.find("parked_stashes 5") != std::string::npos);
-  CHECK(fs::is_empty(disk.path()));
-  const std::string plan = here.Run({"skerry-coordinator", "plan", here.Path("run")});
-  INFO(plan);
-  CHECK(plan.find("5 stashes parked on disk") != std::string::npos);
-  here.Reference("cuda:0", "alone");
-  CHECK(here.Weights("run/model") == here.Weights("alone"));
+  ParkedRun run;
+  const NodeMemory offered = run.Needs(5, true);
+  run.Check({"--device", "cuda", "--memory", ParkedRun::GibText(offered.each.needed()),
+             "--host-memory", ParkedRun::GibText(offered.host.needed())},
+            "5 stashes parked on disk", "cuda:0");
 }
 
 }  // namespace skerry

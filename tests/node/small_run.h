@@ -44,20 +44,6 @@ sequences_per_microbatch = 4
 in_flight = 2
 )";
 
-// The same with a window of eight, all of which are under way at once; no layer may be recomputed.
-inline std::string WideRun() {
-  std::string run = kSmallRun;
-  for (const std::string line : {"microbatches_per_step = ", "in_flight = "}) {
-    run.replace(run.find(line) + line.size(), 1, "8");
-  }
-  return run + "recompute = \"never\"\n";
-}
-
-// For --memory: these bytes, not one less.
-inline std::string GibText(int64_t bytes) {
-  return absl::StrFormat("%.12f", static_cast<double>(bytes) / 0x1p30 + 1e-9);
-}
-
 inline std::string TextOf(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
