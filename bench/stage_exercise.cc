@@ -139,6 +139,7 @@ absl::StatusOr<HeldBytes> MeasureStage(const StageCase& shape) {
   holds.recomputed = shape.recomputed;
   holds.offloads = shape.offloads;
   holds.parked = shape.parked;
+  holds.on_disk = shape.device && !shape.spill.empty();
   const int32_t first = shape.holds_ends ? 0 : shape.config.model.layers - shape.layers;
   const StageAssignment stage{first, first + shape.layers, {}};
   const int64_t before = HeapBytes();
@@ -149,7 +150,7 @@ absl::StatusOr<HeldBytes> MeasureStage(const StageCase& shape) {
     device.backend = shape.device ? shape.device(compute) : CreateCpuBackend(1, compute);
     if (shape.offloads) device.host = CreateCpuBackend(1);
     const int32_t residents = StashesOf(shape.config, shape.holds_ends, holds) - shape.parked;
-    if (shape.parked > 0) device.parking = {residents, shape.parked, shape.spill};
+    if (shape.parked > 0) device.parking = {residents, shape.parked, shape.spill, holds.on_disk};
   }
   SKERRY_ASSIGN_OR_RETURN(
       const std::unique_ptr<StageWork> work,

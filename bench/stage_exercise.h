@@ -23,7 +23,7 @@ struct StageCase {
   bool offers_plenty = true;   // of memory: as many gradients wait as there is use for
   int32_t recomputed = 0;      // layers
   bool offloads = false;       // the optimizer, where devices have a host
-  int32_t parked = 0;          // stashes: in the directory, or where devices have a host, there
+  int32_t parked = 0;          // stashes: in the directory, or without one on the devices' host
   std::string spill = {};      // a directory on a disk
   int32_t devices = 1;         // that share it
   DeviceSplit split = DeviceSplit::kSequences;  // what of it

@@ -7,6 +7,7 @@
 #include "bench/counted_heap.h"
 #include "bench/stage_exercise.h"
 #include "tests/cuda_on_host/host_gpu.h"
+#include "tests/model/disk_directory.h"
 
 namespace skerry {
 namespace {
@@ -64,7 +65,10 @@ double Off(int64_t model, int64_t measured) {
 
 }  // namespace
 
-TEST_CASE("GPU memory: parked stashes leave the device for its host", "[cuda][memory][spill]") {
+TEST_CASE("GPU memory: parked stashes leave the device for its host, or for a disk",
+          "[cuda][memory][spill]") {
+  const DiskDirectory directory;
+  const bool on_disk = GENERATE(false, true);
   StageCase shape = Case(256, 2, GENERATE(false, true));
   shape.config.pipeline.in_flight = 6;
   shape.config.pipeline.microbatches_per_step = 12;
@@ -72,6 +76,7 @@ TEST_CASE("GPU memory: parked stashes leave the device for its host", "[cuda][me
   const StageHolds holds = HoldsOf(shape.config, 2, 2, shape.holds_ends);
   REQUIRE(holds.microbatches >= 6);
   shape.parked = holds.microbatches - 2;
+  if (on_disk) shape.spill = directory.path();
   REQUIRE(MeasureStage(Case(64, 1, true)).ok());  // stacks of fibers, once
   Books().most = 0;
   const auto bytes = MeasureStage(shape);
@@ -82,7 +87,8 @@ TEST_CASE("GPU memory: parked stashes leave the device for its host", "[cuda][me
                         << BytesText(bytes->heap));
   CHECK(std::abs(Off(each.total(), Books().most)) <= 0.05);
   CHECK(std::abs(bytes->error()) <= 0.05);
-  CHECK(bytes->memory.host.stash == (shape.parked + 2) * each.stash / 2);
+  const int32_t on_host = on_disk ? kStagedStashes : shape.parked + kSwapSlots;
+  CHECK(bytes->memory.host.stash == on_host * each.stash / 2);
   CHECK(Books().held == 0);
 }
 
