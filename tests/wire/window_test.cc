@@ -196,6 +196,24 @@ TEST_CASE("Window: probes that a lost packet holds up are no queue", "[wire][win
   CHECK(window.smoothed() < Duration::Millis(240));
 }
 
+TEST_CASE("Window: a start that another's burst ended early is made up for", "[wire][window]") {
+  const int until_ms = GENERATE(800, 1400);
+  World world({12.5e6, Duration::Millis(100), {}});
+  world.RunUntil(Instant() + Duration::Millis(until_ms));
+  REQUIRE(world.window().is_starting());
+  for (int ms = 0; ms < 300 && world.window().is_starting(); ms += 5) {
+    world.line().free = std::max(world.line().free, world.now()) + Duration::Millis(10);
+    world.RunUntil(world.now() + Duration::Millis(5));
+  }
+  REQUIRE_FALSE(world.window().is_starting());
+  REQUIRE(world.window().bytes() < 1'000'000);  // of 2.5 MB
+  world.RunUntil(world.now() + Duration::Seconds(6));
+  world.queues.clear();
+  const double share = world.Goodput(Duration::Seconds(3)) * kHeaders / 12.5e6;
+  CHECK(share > 0.93);
+  CHECK(Quantile(world.queues, 0.99) < 0.025);
+}
+
 TEST_CASE("Window: after a rest the line is filled at its own rate", "[wire][window]") {
   World world({12.5e6, Duration::Millis(100), {}});
   world.RunUntil(Instant() + Duration::Seconds(15));

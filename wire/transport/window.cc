@@ -190,6 +190,13 @@ void CongestionWindow::EndStart(Duration queue, int64_t in_line) {
   window_ = std::clamp(static_cast<int64_t>(fits), kLeastBytes, window_);
 }
 
+void CongestionWindow::StartAnew() {
+  starting_ = true;
+  gentle_rounds_ = kGentleRounds;
+  stuck_rounds_ = empty_rounds_ = 0;
+  queued_since_.reset();
+}
+
 void CongestionWindow::Follow(Duration queue, double rate) {
   // What was taken away shows a round later.
   if (std::exchange(shrunk_, false)) return;
@@ -202,6 +209,7 @@ void CongestionWindow::Follow(Duration queue, double rate) {
   } else {
     const double eager = kGrowthLeast * std::exp2(empty_rounds_ / kEmptyDoubles);
     const double most = std::min(kGrowthMost, kGrowthQueue.seconds() / shortest_->seconds());
+    if (eager > kGentleGrowth && window < kHeldShare * Holds(rate)) return StartAnew();
     change = std::clamp(std::max(change, eager), 0.0, most);
     if (window > kHeldMost * Holds(rate)) change = 0;
   }

@@ -94,6 +94,7 @@ class CongestionWindow {
   Duration RoundsQueue() const;
   void EndRound(Instant now);
   void EndStart(Duration queue, int64_t in_line);
+  void StartAnew();
   void Follow(Duration queue, double rate);
   Duration Target() const;
   int64_t InUse() const;
