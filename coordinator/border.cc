@@ -90,11 +90,12 @@ Heartbeat CleanHeartbeat(Heartbeat heartbeat) {
   heartbeat.waiting_for = CleanText(heartbeat.waiting_for);
   for (int64_t* count :
        {&heartbeat.step, &heartbeat.base_version, &heartbeat.tokens, &heartbeat.bytes_sent,
-        &heartbeat.bytes_received, &heartbeat.memory_bytes}) {
+        &heartbeat.bytes_received, &heartbeat.memory_bytes, &heartbeat.backwards}) {
     *count = std::clamp<int64_t>(*count, 0, kBytesMax);
   }
   for (double* seconds :
-       {&heartbeat.busy_s, &heartbeat.round_wait_s, &heartbeat.round_transfer_s}) {
+       {&heartbeat.busy_s, &heartbeat.round_wait_s, &heartbeat.round_transfer_s,
+        &heartbeat.backward_s}) {
     *seconds = InRange(*seconds, kSecondsMax);
   }
   return heartbeat;

@@ -9,7 +9,6 @@
 #include "coordinator/listings.h"
 #include "coordinator/planning.h"
 #include "coordinator/round_traffic.h"
-#include "pipeline/plan/reducer_shares.h"
 #include "pipeline/plan/route.h"
 #include "routing/cost_model.h"
 
@@ -139,25 +138,23 @@ void CoordinatorActor::PlanWhenReady(Context& context) {
   // Lines are tested once no reading is doubtful; to estimate all links at every answer takes long.
   if (line_tests_.IsOver() && MeasureDoubtful(context, live)) return;
   if (TestLines(context, live)) return;
-  PlannerInput input;
+  planning_ = std::make_shared<Planning>();
+  planning_->began = context.now();
+  planning_->readings = links_;
+  PlannerInput& input = planning_->input;
   input.config = options_.config;
   for (const NodeId& node : live) {
     input.devices[node] = ComputingFor(input.config, state_.nodes.at(node).device);
     input.regions[node] = state_.nodes.at(node).region;
   }
   input.nodes = live;
-  input.links = links_.Estimate(live, context.now());
   input.version = state_.plan ? state_.plan->version + 1 : 1;
   input.is_quick = options_.plans_quickly;
   no_plan_among_ = active_;
   no_plan_readings_ = readings_;
-  planning_ = std::make_shared<Planning>();
-  planning_job_ =
-      context.Submit({"plan", Duration::Millis(200), [planning = planning_, input] {
-                        planning->planned = MakePlan(input);
-                        if (!planning->planned.ok()) return;
-                        SetShares(input.config.outer, input.links, &planning->planned->plan);
-                      }});
+  planning_job_ = context.Submit({"plan", Duration::Millis(200), [planning = planning_] {
+                                    planning->Make();
+                                  }});
 }
 
 void CoordinatorActor::PlanMade(Context& context) {

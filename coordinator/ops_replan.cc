@@ -87,9 +87,7 @@ void CoordinatorActor::WatchSpeed(const NodeId& node, const Heartbeat& beat) {
   const auto stage = StageOf(node);
   if (!works || !stage || options_.config.replan_s == 0) return;
   SpeedWatch& watch = speeds_[node];
-  const RunConfig config = Settled(options_.config, *state_.plan);
-  const int64_t tokens = int64_t{config.pipeline.sequences_per_microbatch} * config.model.context;
-  if (!watch.OnBeat(*stage, beat.busy_s, beat.tokens, tokens)) return;
+  if (!watch.OnBeat(*stage, beat.backward_s, beat.backwards)) return;
   ++links_changed_;
   if (watch.class_slower() > 0) {
     NoteChange(absl::StrFormat("%s computes %.1f times as slowly as before", node.Short(),

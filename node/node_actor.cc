@@ -303,8 +303,13 @@ void NodeActor::Advance(Context& context) {
 // ---- jobs --------------------------------------------------------------------------------------
 
 void NodeActor::OnJobDone(Context& context, JobId job) {
+  Duration took;  // of the device
   if (const auto it = submitted_.find(job); it != submitted_.end()) {
-    if (it->second.queue == JobQueue::kDevice) busy_ += context.now() - it->second.at;
+    if (it->second.queue == JobQueue::kDevice) {
+      took = context.now() - std::max(it->second.at, device_done_);
+      busy_ += took;
+      device_done_ = context.now();
+    }
     const bool out_of_memory = *it->second.out_of_memory;
     submitted_.erase(it);
     if (out_of_memory) {
@@ -330,7 +335,7 @@ void NodeActor::OnJobDone(Context& context, JobId job) {
     if (!results_->status.ok()) return FailAtWork(context, results_->status);
     return HeavyDone(context, done);
   }
-  if (pipeline_) pipeline_->OnJobDone(context, job);
+  if (pipeline_) pipeline_->OnJobDone(context, job, took);
   Advance(context);
 }
 

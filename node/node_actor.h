@@ -386,7 +386,8 @@ class NodeActor final : public Actor {
   std::deque<skerry::RoundApplied> recent_applied_;  // as many as may land without another commit
   ClassBytes sent_ = {}, received_ = {};             // by class of traffic
   double round_wait_s_ = 0, round_transfer_s_ = 0;
-  Duration busy_;
+  Duration busy_;        // of the device, which makes one job after another
+  Instant device_done_;  // with the last of them
   int64_t refused_ = 0;
 };
 

@@ -101,6 +101,8 @@ void NodeActor::SendHeartbeat(Context& context) {
   beat.round_wait_s = round_wait_s_;
   beat.round_transfer_s = round_transfer_s_;
   beat.memory_bytes = HeldBytesPeak();
+  if (pipeline_) beat.backward_s = pipeline_->backwards().took.seconds();
+  if (pipeline_) beat.backwards = pipeline_->backwards().count;
   beat.waiting_for = Look().waiting_for;
   Send(context, options_.coordinator, beat);
 }

@@ -259,14 +259,17 @@ void StageActor::Run(Context& context, Key key, Visit& visit) {
   running_.job = options_.submit(context, std::move(job));
 }
 
-bool StageActor::OnJobDone(Context& context, JobId job) {
+bool StageActor::OnJobDone(Context& context, JobId job, Duration took) {
   if (running_.job == 0 || job != running_.job) return false;
+  running_.took += took;
   if (RunNextPart(context)) return true;
   const Running done = std::exchange(running_, Running{});
   if (!done.result->status.ok()) {
     options_.failed(context, done.result->status);
     return true;
   }
+  if (done.task == Task::kBackward && !done.result->is_refused)
+    backwards_ = {backwards_.count + 1, backwards_.took + done.took};
   const auto it = visits_.find(done.key);
   // Voided or restarted meanwhile: what was computed belongs to nobody.
   if (it == visits_.end() || it->second.state != State::kRunning ||

@@ -107,11 +107,17 @@ class StageActor {
 
   // True if it gave the device something to do. Call when the device is idle.
   bool SubmitNext(Context& context);
-  // The job that SubmitNext handed out is done. Returns false if `job` is not this actor's.
-  bool OnJobDone(Context& context, JobId job);
+  // The job that SubmitNext handed out is done, which took so long. Returns false if `job` is not
+  // this actor's.
+  bool OnJobDone(Context& context, JobId job, Duration took);
 
   const PipelinePlan& plan() const { return plan_; }
   int64_t refused() const { return refused_; }
+  struct Passes {
+    int64_t count = 0;
+    Duration took;
+  };
+  const Passes& backwards() const { return backwards_; }  // whole ones, wanted or not
   int64_t tokens() const { return tokens_; }  // whose gradients were accumulated here
   // The most that payloads took which waited for the device.
   int64_t input_bytes_peak() const { return input_bytes_peak_; }
@@ -158,6 +164,7 @@ class StageActor {
     std::shared_ptr<WorkResult> result;
     std::function<Job(size_t part)> parts = {};  // of a pass in parts
     size_t part = 0;
+    Duration took = {};  // all jobs so far
     std::vector<int32_t> given = {};  // what its parts are of; empty: it gives nothing away
   };
 
@@ -220,6 +227,7 @@ class StageActor {
   int32_t accumulated_ = 0;
   int32_t carried_ = 0;  // late ones accumulated between two steps
   StepReport report_;
+  Passes backwards_;
   StepTracer tracer_;
   BoundaryTally tally_;
   std::map<int32_t, MicrobatchLoss> losses_;

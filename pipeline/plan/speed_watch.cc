@@ -7,23 +7,23 @@
 
 namespace skerry {
 
-bool SpeedWatch::OnBeat(int32_t stage, double busy_s, int64_t tokens, int64_t microbatch_tokens) {
-  if (stage != stage_ || tokens < from_tokens_ || busy_s < from_busy_s_) {
+bool SpeedWatch::OnBeat(int32_t stage, double backward_s, int64_t backwards) {
+  if (stage != stage_ || backwards < from_passes_ || backward_s < from_s_) {
     const bool was_slower = class_slower_ > 0;
     *this = SpeedWatch();
     stage_ = stage;
-    from_busy_s_ = busy_s;
-    from_tokens_ = tokens;
+    from_s_ = backward_s;
+    from_passes_ = backwards;
     return was_slower;
   }
-  const int64_t more = tokens - from_tokens_;
-  if (more < kWindowMicrobatches * microbatch_tokens || !(busy_s > from_busy_s_)) return false;
-  const double per_token_s = (busy_s - from_busy_s_) / static_cast<double>(more);
-  from_busy_s_ = busy_s;
-  from_tokens_ = tokens;
-  best_ = best_ == 0 ? per_token_s : std::min(best_, per_token_s);
+  const int64_t more = backwards - from_passes_;
+  if (more < kWindowPasses || !(backward_s > from_s_)) return false;
+  const double pass_s = (backward_s - from_s_) / static_cast<double>(more);
+  from_s_ = backward_s;
+  from_passes_ = backwards;
+  best_ = best_ == 0 ? pass_s : std::min(best_, pass_s);
   const auto now =
-      static_cast<int32_t>(std::lround(std::log(per_token_s / best_) / std::log(kSpeedClassRatio)));
+      static_cast<int32_t>(std::lround(std::log(pass_s / best_) / std::log(kSpeedClassRatio)));
   if (now == class_slower_) {
     alike_ = 0;
     return false;

@@ -41,7 +41,7 @@ TEST_CASE("Numbers of no meaning become zero, or void the message", "[coordinato
   CHECK_FALSE(IsSane(RoundApplied{0, 0, {}, 0, bad}));
   Heartbeat beat;
   beat.bytes_sent = std::numeric_limits<int64_t>::min();
-  beat.busy_s = bad;
+  beat.busy_s = beat.backward_s = bad;
   CHECK(CleanHeartbeat(beat) == Heartbeat{});
 }
 

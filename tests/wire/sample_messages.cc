@@ -370,6 +370,8 @@ std::vector<std::pair<std::string, Message>> PlainSamples() {
       {"plan_update_settled", PlanUpdate{SampleSettled()}},
       {"heartbeat_memory",
        Heartbeat{Phase::kTraining, 5, 1, 1000, 2000, 3000, 1.5, 0.25, 0.75, 1 << 20, ""}},
+      {"heartbeat_backwards",
+       Heartbeat{Phase::kTraining, 5, 1, 1000, 2000, 3000, 1.5, 0.25, 0.75, 0, "", 1.25, 40}},
       {"activation_int8",
        Activation{3, 2, 1, 1, 4, {{0, 1}, {1, 0}}, SamplePayload(64), DeltaCodec::kInt8}},
       {"gradient_bf16", Gradient{3, 2, 1, 1, 4, SamplePayload(32), DeltaCodec::kBf16}},

@@ -166,6 +166,8 @@ Heartbeat ReadHeartbeat(ReadChecks& checks, schema::Heartbeat::Reader r) {
   m.round_transfer_s = checks.Finite(r.getRoundTransferS(), "round_transfer_s");
   m.waiting_for = checks.Text(r.getWaitingFor(), "waiting_for");
   m.memory_bytes = checks.NotNegative(r.getMemoryBytes(), "memory");
+  m.backward_s = checks.Finite(r.getBackwardS(), "backward_s");
+  m.backwards = checks.NotNegative(r.getBackwards(), "backwards");
   return m;
 }
 

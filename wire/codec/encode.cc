@@ -171,6 +171,8 @@ class Writer : public WriteChecks {
     b.setRoundTransferS(Finite(m.round_transfer_s, "round_transfer_s"));
     b.setWaitingFor(Text(m.waiting_for, "waiting_for"));
     b.setMemoryBytes(m.memory_bytes);
+    b.setBackwardS(Finite(m.backward_s, "backward_s"));
+    b.setBackwards(m.backwards);
   }
   void operator()(const StepReport& m) {
     auto b = envelope_.initStepReport();

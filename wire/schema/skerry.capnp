@@ -398,6 +398,8 @@ struct Heartbeat {
   roundTransferS @8 :Float64;
   waitingFor     @9 :Text;
   memoryBytes    @10 :Int64;  # the most its stage has held; 0 not measured
+  backwardS      @11 :Float64;  # device time in `backwards` whole passes
+  backwards      @12 :Int64;
 }
 
 # stage-0 node → coordinator: its microbatches of a step are done.

@@ -95,7 +95,7 @@ struct Node {
     while (actor->SubmitNext(context)) {
       const auto [id, job] = context.jobs.back();
       job.run();
-      actor->OnJobDone(context, id);
+      actor->OnJobDone(context, id, job.modelled);
     }
   }
   void Activate(int64_t step, float value) {

@@ -188,7 +188,7 @@ class Crew {
     Job job = std::move(member.jobs.front());
     member.jobs.pop_front();
     if (job.run) job.run();
-    member.actor->OnJobDone(member, ++member.done);
+    member.actor->OnJobDone(member, ++member.done, job.modelled);
     return true;
   }
 
@@ -315,7 +315,7 @@ class Crew {
         Job job = std::move(member->jobs.front());
         member->jobs.pop_front();
         if (job.run) job.run();
-        member->actor->OnJobDone(*member, ++member->done);
+        member->actor->OnJobDone(*member, ++member->done, job.modelled);
       }
     }
     return any;

@@ -58,7 +58,7 @@ struct Node {
     while (actor.SubmitNext(context)) {
       const auto [id, job] = context.jobs.back();
       job.run();
-      actor.OnJobDone(context, id);
+      actor.OnJobDone(context, id, job.modelled);
     }
   }
   void Receive(const Payload& values, DeltaCodec codec) {

@@ -5,21 +5,18 @@
 namespace skerry {
 namespace {
 
-constexpr int64_t kTokens = 10;  // a microbatch
-
-// Heartbeats of a node that takes `seconds` for a microbatch.
+// Heartbeats of a node that takes `seconds` for a backward pass.
 struct Beats {
   SpeedWatch watch;
   int32_t stage = 1;
-  double busy_s = 5;
-  int64_t tokens = 70;
+  double backward_s = 5;
+  int64_t backwards = 70;
 
   int Window(double seconds) {
     int changes = 0;
-    for (int64_t i = 0; i < SpeedWatch::kWindowMicrobatches; ++i) {
-      busy_s += seconds;
-      tokens += kTokens;
-      changes += watch.OnBeat(stage, busy_s, tokens, kTokens) ? 1 : 0;
+    for (int64_t i = 0; i < SpeedWatch::kWindowPasses; ++i) {
+      backward_s += seconds;
+      changes += watch.OnBeat(stage, backward_s, ++backwards) ? 1 : 0;
     }
     return changes;
   }
@@ -27,7 +24,7 @@ struct Beats {
 
 Beats Warm() {
   Beats beats;
-  beats.watch.OnBeat(beats.stage, beats.busy_s, beats.tokens, kTokens);
+  beats.watch.OnBeat(beats.stage, beats.backward_s, beats.backwards);
   beats.Window(0.5);
   beats.Window(0.5);
   return beats;
@@ -71,8 +68,8 @@ TEST_CASE("Speed watch: another slot or another process begins anew", "[plan]") 
   CHECK(beats.Window(3) == 1);
   CHECK(beats.watch.class_slower() == 0);
   beats.Window(3);
-  beats.tokens = 0;
-  beats.busy_s = 0;
+  beats.backwards = 0;
+  beats.backward_s = 0;
   CHECK(beats.Window(1) == 0);
   CHECK(beats.Window(1) == 0);
   CHECK(beats.watch.class_slower() == 0);
