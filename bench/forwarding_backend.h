@@ -64,6 +64,10 @@ class ForwardingBackend : public Backend {
                     ConstMatrix logits, Tensor d_logits, float* losses) override {
     inner_->CrossEntropy(targets, terms, logits, d_logits, losses);
   }
+  void LogitStatistics(std::span<const int32_t> targets, ConstMatrix logits,
+                       float* statistics) override {
+    inner_->LogitStatistics(targets, logits, statistics);
+  }
   void Add(const float* x, float* y, int64_t n) override { inner_->Add(x, y, n); }
   void Fill(float* y, float value, int64_t n) override { inner_->Fill(y, value, n); }
   void Copy(const float* x, float* y, int64_t n) override { inner_->Copy(x, y, n); }

@@ -65,7 +65,7 @@ class SlowLine {
       if (hides) end.thread = std::make_unique<SumThread>(end.group.get());
       end.sum = std::make_unique<BranchSum>(end.group.get(), end.thread.get(), end.backend.get());
       DeviceShare share;
-      share.of_tensors = kDevices;
+      share.tensors = {kDevices, i};
       share.sum = end.sum.get();
       auto made = StageTrainer::Create(config, 0, layers, false, end.backend.get(), 0, share);
       MustBeOk(made.status());

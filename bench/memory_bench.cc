@@ -80,6 +80,17 @@ std::vector<Named> Shapes() {
   wide("one device", 1, DeviceSplit::kSequences);
   wide("two that share sequences", 2, DeviceSplit::kSequences);
   wide("two that share tensors", 2, DeviceSplit::kTensors);
+  const auto ends = [&](const std::string& how, int32_t devices, DeviceSplit split) {
+    shapes.push_back(Shape("1 layer of 512, 32k tokens, " + how, 512, 1, true));
+    shapes.back().shape.config.model.vocab = 32768;
+    shapes.back().shape.config.pipeline.sequences_per_microbatch = 4;
+    shapes.back().shape.devices = devices;
+    shapes.back().shape.split = split;
+  };
+  ends("one device", 1, DeviceSplit::kSequences);
+  ends("two that share sequences", 2, DeviceSplit::kSequences);
+  ends("two that share tensors", 2, DeviceSplit::kTensors);
+  ends("four that share tensors", 4, DeviceSplit::kTensors);
   return shapes;
 }
 

@@ -4,6 +4,15 @@
 
 namespace skerry {
 
+VocabRows VocabRowsOf(int64_t vocab, const TensorShard& shard) {
+  constexpr int64_t kStep = 8;
+  const int64_t step = vocab >= kStep * shard.devices ? kStep : 1;
+  const auto first = [&](int64_t rank) {
+    return rank == shard.devices ? vocab : vocab * rank / shard.devices / step * step;
+  };
+  return {first(shard.rank), first(shard.rank + 1) - first(shard.rank)};
+}
+
 absl::Status CheckTensorSplit(const RunConfig& config, int32_t devices) {
   const TransformerConfig& model = config.model;
   if (devices <= 1) return absl::OkStatus();
@@ -13,6 +22,12 @@ absl::Status CheckTensorSplit(const RunConfig& config, int32_t devices) {
         "optimizer, "
         "Muon, needs whole ones; use --split sequences",
         devices);
+  }
+  if (model.vocab < devices) {
+    return InvalidArgument(
+        "--split tensors over %d devices wants a vocabulary of so many tokens, and this run's "
+        "model has %d; use fewer devices, or --split sequences",
+        devices, model.vocab);
   }
   const bool fits =
       model.heads % devices == 0 && model.kv_heads % devices == 0 && model.ffn % devices == 0;

@@ -60,9 +60,16 @@ struct RmsNormGradient {
   float* d_weight;           // [d]
 };
 
+// A token of the part of the vocabulary that another device has, where devices share it.
+inline constexpr int32_t kTokenElsewhere = -1;
+
 struct CrossEntropyTerms {
   float gradient_scale = 0;  // 1/T for the gradient of a mean
   float z_loss = 0;          // adds z_loss · log(Σ e^logit)² to a token's loss (PaLM, section 5)
+  // Where logits are of a part of the vocabulary: LogitStatistics of all `parts`, one after the
+  // other, [parts, 3, T], in an order that is the same for all of them.
+  const float* statistics = nullptr;
+  int32_t parts = 0;  // 0: logits are of the whole vocabulary
 };
 
 // A run of the flat arena of a stage's parameters, and what one optimizer step does with it.
@@ -115,7 +122,8 @@ class Backend {
   // y = x in y's type, rounded to nearest even; one shape.
   virtual void Cast(ConstTensor x, Tensor y) = 0;
 
-  // out [T, d] = rows of table [V, d]; tokens [T] in [0, V), in host memory.
+  // out [T, d] = rows of table [V, d]; tokens [T] in [0, V), in host memory. Of kTokenElsewhere the
+  // row is zero, and its gradient goes nowhere.
   virtual void EmbeddingForward(std::span<const int32_t> tokens, ConstMatrix table, Matrix out) = 0;
   // d_table += scatter of d_out, in token order.
   virtual void EmbeddingBackward(std::span<const int32_t> tokens, ConstMatrix d_out,
@@ -150,9 +158,15 @@ class Backend {
 
   // losses [T] (device memory) = cross-entropy of each token, nat, z_loss included. Where d_logits
   // [T, V] is not empty it becomes gradient_scale · ∂loss/∂logits; it may be the memory of logits,
-  // which are float32.
+  // which are float32. Of a part of the vocabulary V is the part's, and so are targets, or
+  // kTokenElsewhere; losses are of the whole. With one part the bits are those without parts.
   virtual void CrossEntropy(std::span<const int32_t> targets, const CrossEntropyTerms& terms,
                             ConstMatrix logits, Tensor d_logits, float* losses) = 0;
+  // What parts of the vocabulary tell each other (Shoeybi et al., 2019, section 3): statistics
+  // [3, T] = of each token's logits the largest, Σ e^(logit − largest), and the target's, 0 where
+  // it is elsewhere.
+  virtual void LogitStatistics(std::span<const int32_t> targets, ConstMatrix logits,
+                               float* statistics) = 0;
 
   // y += x, elementwise, n floats.
   virtual void Add(const float* x, float* y, int64_t n) = 0;

@@ -46,7 +46,8 @@ inline GemmSizes CheckGemm(Transpose ta, Transpose tb, const ConstTensor& a, con
 inline void CheckTokens(std::span<const int32_t> tokens, int64_t rows, int64_t vocabulary) {
   SKERRY_CHECK(static_cast<int64_t>(tokens.size()) == rows, "one token per row");
   for (const int32_t token : tokens) {
-    SKERRY_CHECK(token >= 0 && token < vocabulary, "a token is an index into the vocabulary");
+    SKERRY_CHECK((token >= 0 && token < vocabulary) || token == kTokenElsewhere,
+                 "a token is an index into the vocabulary");
   }
 }
 
@@ -92,10 +93,13 @@ inline void CheckAttentionForward(const AttentionShape& s, const ConstTensor& q,
   SKERRY_CHECK(SameShape(k, v) && SameShape(q, out) && SameType({q, k, v, out}));
 }
 
-inline void CheckCrossEntropy(std::span<const int32_t> targets, const ConstMatrix& logits,
-                              const ConstTensor& d_logits) {
+inline void CheckCrossEntropy(std::span<const int32_t> targets, const CrossEntropyTerms& terms,
+                              const ConstMatrix& logits, const ConstTensor& d_logits) {
   CheckTokens(targets, logits.rows, logits.columns);
   SKERRY_CHECK(d_logits.empty() || SameShape(logits, d_logits));
+  SKERRY_CHECK(terms.parts >= 0 && (terms.parts == 0) == (terms.statistics == nullptr));
+  const bool elsewhere = std::ranges::find(targets, kTokenElsewhere) != targets.end();
+  SKERRY_CHECK(terms.parts > 0 || !elsewhere, "a whole vocabulary has every target");
 }
 
 inline void CheckAdamW(const AdamWStep& step) {

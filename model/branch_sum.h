@@ -1,6 +1,7 @@
-// What devices that share a layer's tensors add to each other's work on the residual stream
+// What devices that share a stage's tensors add to each other's work on the residual stream
 // (Shoeybi et al., "Megatron-LM", 2019, section 3: the operators f and g), at once or, where the
-// wiring of layers leaves time (model/ladder_block.h), while the device computes.
+// wiring of layers leaves time (model/ladder_block.h), while the device computes; and what the
+// parts of the vocabulary tell each other of their logits.
 #pragma once
 
 #include <cstdint>
@@ -30,11 +31,11 @@ class BranchSum {
     Wait();
     status_ = group_->AllReduce(values, n);
   }
-  // values [n] ← the first device's.
-  void TakeFirst(float* values, int64_t n) {
+  // Of values [devices, n] each device brings its own n, and gets the others'.
+  void Gather(float* values, int64_t n) {
     if (!status_.ok()) return;
     Wait();
-    status_ = group_->Broadcast(values, n, 0);
+    status_ = group_->AllGather(values, group_->size() * n);
   }
 
   // As Add, but without a thread at once, else until End. Ends come in the order of Begins; nothing

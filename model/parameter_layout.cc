@@ -62,20 +62,22 @@ void ParameterLayout::AddLayer(const TransformerConfig& config, int32_t layer, i
 }
 
 ParameterLayout ParameterLayout::ForStage(const TransformerConfig& config, int32_t first_layer,
-                                          int32_t last_layer, bool holds_ends, int32_t shards) {
+                                          int32_t last_layer, bool holds_ends,
+                                          const TensorShard& shard) {
   SKERRY_CHECK(0 <= first_layer && first_layer <= last_layer && last_layer <= config.layers,
                "a stage is a range of the model's layers");
   ParameterLayout layout;
+  const int64_t rows = VocabRowsOf(config.vocab, shard).size;
   if (holds_ends) {
     layout.BeginBlock("embedding");
-    layout.Add("model.embed_tokens.weight", config.vocab, config.hidden);
+    layout.Add("model.embed_tokens.weight", rows, config.hidden);
   }
   for (int32_t layer = first_layer; layer < last_layer; ++layer)
-    layout.AddLayer(config, layer, shards);
+    layout.AddLayer(config, layer, shard.devices);
   if (holds_ends) {
     layout.BeginBlock("head");
     layout.Add("model.norm.weight", config.hidden, 1);
-    if (!config.tied_head) layout.Add("lm_head.weight", config.vocab, config.hidden);
+    if (!config.tied_head) layout.Add("lm_head.weight", rows, config.hidden);
   }
   return layout;
 }

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "common/device_split.h"
 #include "common/run_config.h"
 
 namespace skerry {
@@ -42,10 +43,11 @@ struct ParameterBlock {
 class ParameterLayout {
  public:
   // Layers [first_layer, last_layer) of the model; `holds_ends` adds embedding, final norm and head
-  // (the head has no tensor of its own when it is tied). `shards` > 1: of a layer what one of so
-  // many devices has of it (model/tensor_split.h).
+  // (the head has no tensor of its own when it is tied). With a `shard` what one of several devices
+  // has of them (model/tensor_split.h).
   static ParameterLayout ForStage(const TransformerConfig& config, int32_t first_layer,
-                                  int32_t last_layer, bool holds_ends, int32_t shards = 1);
+                                  int32_t last_layer, bool holds_ends,
+                                  const TensorShard& shard = {});
   static ParameterLayout ForModel(const TransformerConfig& config);
 
   const std::vector<TensorSlot>& tensors() const { return tensors_; }

@@ -11,8 +11,7 @@ absl::StatusOr<std::unique_ptr<StageTeam>> StageTeam::Create(const RunConfig& co
                                                              std::span<const TeamDevice> devices) {
   SKERRY_CHECK(!devices.empty());
   if (stage.split == DeviceSplit::kSequences) return SequenceTeam::Create(config, stage, devices);
-  if (devices.size() == 1 || stage.last_layer <= stage.first_layer)
-    return SequenceTeam::Create(config, stage, devices.first(1));
+  if (devices.size() == 1) return SequenceTeam::Create(config, stage, devices);
   return TensorTeam::Create(config, stage, devices);
 }
 

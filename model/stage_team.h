@@ -1,6 +1,6 @@
 // A stage in training on one or several devices, which together are one replica of it. Bodies say
 // what the devices share out: the sequences of every microbatch (model/sequence_team.h), or where a
-// layer does not fit on one of them the tensors of every layer (model/tensor_team.h).
+// layer or the ends do not fit on one of them the tensors (model/tensor_team.h).
 //
 // Calls, lives and errors are those of StageTrainer. Where one device fails the call fails, and
 // after an operation among them the team is of no more use. T, d: of a whole microbatch; arrays of
@@ -39,7 +39,7 @@ struct TeamStage {
 // Used by one thread at a time; the backends outlive it, and nobody else uses them.
 class StageTeam {
  public:
-  // The body for stage.split; where there is one device, or no layer to split, that of sequences.
+  // The body for stage.split; where there is one device, that of sequences.
   static absl::StatusOr<std::unique_ptr<StageTeam>> Create(const RunConfig& config,
                                                            const TeamStage& stage,
                                                            std::span<const TeamDevice> devices);

@@ -52,11 +52,10 @@ absl::StatusOr<std::unique_ptr<StageTrainer>> StageTrainer::Create(
     return InvalidArgument("a stage of layers %d to %d cuts a ladder of %d layers", first_layer,
                            last_layer, together);
   }
-  std::unique_ptr<StageTrainer> trainer(
-      new StageTrainer(config,
-                       ParameterLayout::ForStage(config.model, first_layer, last_layer, holds_ends,
-                                                 share.of_tensors),
-                       backend));
+  std::unique_ptr<StageTrainer> trainer(new StageTrainer(
+      config,
+      ParameterLayout::ForStage(config.model, first_layer, last_layer, holds_ends, share.tensors),
+      backend));
   trainer->first_layer_ = first_layer;
   trainer->last_layer_ = last_layer;
   trainer->holds_ends_ = holds_ends;
@@ -70,10 +69,10 @@ absl::StatusOr<std::unique_ptr<StageTrainer>> StageTrainer::Create(
   if (share.of_sequences > 0) {
     trainer->shape_.mean_tokens = int64_t{share.of_sequences} * config.model.context;
   }
-  trainer->shape_ = trainer->shape_.Share(share.of_tensors);
+  trainer->shape_ = trainer->shape_.Share(share.tensors);
   trainer->sum_ = share.sum;
   SKERRY_RETURN_IF_ERROR(trainer->AllocateBuffers(share));
-  if (share.of_tensors > 1) return trainer;
+  if (share.tensors.devices > 1) return trainer;
   std::vector<float> initial(static_cast<size_t>(trainer->layout_.size()));
   InitializeParameters(config.seed, config.model, trainer->layout_, initial);
   trainer->WriteParameters(initial);
@@ -89,6 +88,7 @@ absl::Status StageTrainer::AllocateBuffers(const DeviceShare& share) {
   FloatCarver carver(workspace_->data());
   scratch_ = std::make_unique<Scratch>(shape_, holds_ends_, recomputed_ > 0, carver);
   scratch_->block.sum = sum_;
+  scratch_->head.sum = sum_;
   SKERRY_ASSIGN_OR_RETURN(optimizer_, StageOptimizer::Create(config_.inner, &layout_, backend_,
                                                              share.steps, share.host));
   FloatCarver stash(nullptr);
@@ -116,8 +116,9 @@ absl::Status StageTrainer::CheckTokens(std::span<const int32_t> tokens) const {
     return InvalidArgument("%d tokens, a microbatch has %d", tokens.size(), shape_.tokens());
   }
   for (const int32_t token : tokens) {
-    if (token < 0 || token >= shape_.vocab) {
-      return InvalidArgument("token %d is outside the vocabulary of %d", token, shape_.vocab);
+    if (token < 0 || token >= config_.model.vocab) {
+      return InvalidArgument("token %d is outside the vocabulary of %d", token,
+                             config_.model.vocab);
     }
   }
   return absl::OkStatus();
@@ -186,15 +187,15 @@ absl::Status StageTrainer::ForwardFirst(MicrobatchKey key, std::span<const int32
                                         std::span<float> out) {
   SKERRY_CHECK(holds_ends_, "only stage 0 embeds");
   SKERRY_RETURN_IF_ERROR(CheckTokens(tokens));
-  SKERRY_RETURN_IF_ERROR(CheckStream(out.size(), out.size()));
+  if (sum_ == nullptr) SKERRY_RETURN_IF_ERROR(CheckStream(out.size(), out.size()));
   SKERRY_ASSIGN_OR_RETURN(Microbatch microbatch, Begin(key));
-  microbatch.tokens.assign(tokens.begin(), tokens.end());
+  microbatch.tokens = OwnTokens(shape_, tokens);
   FloatCarver carver(stashes_->data(microbatch.stash));
   const std::vector<BlockStash> stash = StashViews(carver);
   const auto ends = EndWeights::At(layout_, weights_->arena());
   const Matrix embedded = stash.empty() ? scratch_->stream : stash[0].x;
   backend_->EmbeddingForward(microbatch.tokens, ends.embedding, embedded);
-  if (sum_ != nullptr) sum_->TakeFirst(embedded.values, embedded.size());
+  if (sum_ != nullptr) sum_->Add(embedded.values, embedded.size());
   RunLayers(stash);
   return Keep(key, std::move(microbatch), out);
 }
@@ -206,12 +207,7 @@ absl::Status StageTrainer::Forward(MicrobatchKey key, std::span<const float> in,
   SKERRY_ASSIGN_OR_RETURN(Microbatch microbatch, Begin(key));
   FloatCarver carver(stashes_->data(microbatch.stash));
   const std::vector<BlockStash> stash = StashViews(carver);
-  const Matrix x = stash[0].x;
-  if (in.empty()) {
-    sum_->TakeFirst(x.values, x.size());
-  } else {
-    backend_->Upload(in, x.values);
-  }
+  backend_->Upload(in, stash[0].x.values);
   RunLayers(stash);
   return Keep(key, std::move(microbatch), out);
 }

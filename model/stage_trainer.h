@@ -50,7 +50,7 @@ struct DeviceShare {
   StashParking parking = {};       // of stashes that have no room on it
   int64_t least_part = kBackwardPartMin;  // values (BackwardParts)
   bool is_cut_finely = false;             // parts() are BackwardCuts
-  int32_t of_tensors = 1;    // devices that share every layer's tensors (model/tensor_split.h)
+  TensorShard tensors = {};  // of devices that share the stage's (model/tensor_split.h)
   BranchSum* sum = nullptr;  // over those; outlives the trainer
 };
 
@@ -69,18 +69,18 @@ class StageTrainer {
   // initialised from config.seed. The first `recomputed_layers` of them keep only their input of a
   // microbatch, and their forward pass is repeated on the way back (pipeline/plan/memory_model.h
   // chooses how many): the bits are the same. With a `share` gradients are of the mean over all its
-  // sequences; where it parks stashes, the bits are the same, too. Where it is `of_tensors`,
+  // sequences; where it parks stashes, the bits are the same, too. Where it is of `tensors`,
   // parameters are zero until they are written, all such devices make the same calls at the same
   // time, and the errors of BranchSum::status come too, after which none of them is of more use.
   static absl::StatusOr<std::unique_ptr<StageTrainer>> Create(
       const RunConfig& config, int32_t first_layer, int32_t last_layer, bool holds_ends,
       Backend* backend, int32_t recomputed_layers = 0, const DeviceShare& share = {});
 
-  // Stage 0. tokens [T] → out [T, d], the residual stream after embedding and own layers.
+  // Stage 0. tokens [T] → out [T, d], the residual stream after embedding and own layers; on a
+  // device that shares tensors `out` may be empty, as here and below what all of them have.
   absl::Status ForwardFirst(MicrobatchKey key, std::span<const int32_t> tokens,
                             std::span<float> out);
-  // The others. in, out [T, d]; on a device that shares tensors `in` may be empty, the first one
-  // embeds, and `out`, which all have.
+  // The others. in, out [T, d].
   absl::Status Forward(MicrobatchKey key, std::span<const float> in, std::span<float> out);
 
   // Stage 0, when the microbatch is back. in [T, d], targets [T] → d_in [T, d] = ∂loss/∂in. Returns
@@ -88,8 +88,7 @@ class StageTrainer {
   absl::StatusOr<float> Loss(MicrobatchKey key, std::span<const float> in,
                              std::span<const int32_t> targets, std::span<float> d_in);
 
-  // d_out, d_in [T, d]; on stage 0 d_in is empty: the rest goes into the embedding; on a device
-  // that shares tensors it may be.
+  // d_out, d_in [T, d]; on stage 0 d_in is empty: the rest goes into the embedding.
   absl::Status Backward(MicrobatchKey key, std::span<const float> d_out, std::span<float> d_in);
   // The same in parts(), each called once, in their order, with no other pass in between
   // (FailedPrecondition); only the last fills d_in.
@@ -101,6 +100,7 @@ class StageTrainer {
   // first, as none may begin alone; lengths of streams, some of which are empty then, only there.
   absl::Status CheckTokens(std::span<const int32_t> tokens) const;
   absl::Status CheckForward(MicrobatchKey key) const;
+  absl::Status CheckLoss(MicrobatchKey key, std::span<const int32_t> targets) const;
   absl::Status CheckBackward(MicrobatchKey key) const;
   absl::Status CheckStream(size_t in, size_t out) const;
 
@@ -155,7 +155,7 @@ class StageTrainer {
 
  private:
   struct Microbatch {
-    std::vector<int32_t> tokens;       // stage 0
+    std::vector<int32_t> tokens;       // stage 0: OwnTokens
     StashPool::Id stash = 0;           // 0 once Backward is through
     std::unique_ptr<Buffer> gradient;  // nullptr before Loss (stage 0) or Backward
     bool has_loss = false;

@@ -18,13 +18,9 @@ absl::Status WrongOrder(MicrobatchKey key, const char* call, const char* why) {
 
 absl::StatusOr<float> StageTrainer::Loss(MicrobatchKey key, std::span<const float> in,
                                          std::span<const int32_t> targets, std::span<float> d_in) {
-  SKERRY_CHECK(holds_ends_, "only stage 0 has the head");
-  SKERRY_RETURN_IF_ERROR(CheckTokens(targets));
-  SKERRY_RETURN_IF_ERROR(CheckStream(in.size(), d_in.size()));
-  const auto it = microbatches_.find(key);
-  if (it == microbatches_.end()) return WrongOrder(key, "loss", "it is not under way here");
-  Microbatch& microbatch = it->second;
-  if (microbatch.has_loss) return WrongOrder(key, "loss", "it has one");
+  SKERRY_RETURN_IF_ERROR(CheckLoss(key, targets));
+  if (sum_ == nullptr) SKERRY_RETURN_IF_ERROR(CheckStream(in.size(), d_in.size()));
+  Microbatch& microbatch = microbatches_.find(key)->second;
   SKERRY_ASSIGN_OR_RETURN(microbatch.gradient, gradients_->Take());
   const auto weights = EndWeights::At(layout_, weights_->arena());
   const auto gradients = EndGradients::At(layout_, microbatch.gradient->data());
@@ -33,12 +29,25 @@ absl::StatusOr<float> StageTrainer::Loss(MicrobatchKey key, std::span<const floa
   const Matrix x = scratch_->stream;
   const Matrix d_x = scratch_->block.branch;
   backend_->Upload(in, x.values);
-  HeadForwardBackward(*backend_, shape_, weights, targets, config_.inner.z_loss, x, scratch_->head,
-                      gradients, d_x);
-  backend_->Download(d_x.values, d_in);
+  HeadForwardBackward(*backend_, shape_, weights, OwnTokens(shape_, targets), config_.inner.z_loss,
+                      x, scratch_->head, gradients, d_x);
+  if (!d_in.empty()) backend_->Download(d_x.values, d_in);
   backend_->Synchronize();
+  if (!Summed().ok()) {
+    gradients_->Give(std::move(microbatch.gradient));
+    return Summed();
+  }
   microbatch.has_loss = true;
   return MeanLoss(*backend_, scratch_->head, shape_.tokens());
+}
+
+absl::Status StageTrainer::CheckLoss(MicrobatchKey key, std::span<const int32_t> targets) const {
+  SKERRY_CHECK(holds_ends_, "only stage 0 has the head");
+  SKERRY_RETURN_IF_ERROR(CheckTokens(targets));
+  const auto it = microbatches_.find(key);
+  if (it == microbatches_.end()) return WrongOrder(key, "loss", "it is not under way here");
+  if (it->second.has_loss) return WrongOrder(key, "loss", "it has one");
+  return absl::OkStatus();
 }
 
 absl::Status StageTrainer::CheckBackward(MicrobatchKey key) const {

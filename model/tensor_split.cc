@@ -4,17 +4,21 @@
 #include <utility>
 
 #include "common/check.h"
-#include "common/device_split.h"
 #include "common/status.h"
 
 namespace skerry {
 
 TensorSplit::Piece TensorSplit::PieceOf(const TensorSlot& own, const TensorSlot& whole,
-                                        int32_t rank) {
+                                        const TensorShard& shard) {
   Piece piece = {own.offset, whole.offset, 1, own.size(), 0, whole.block, false};
-  if (own.rows < whole.rows) piece.whole += rank * own.size();
+  if (own.rows < whole.rows) {
+    const bool is_of_vocab = whole.decays && !whole.is_hidden_matrix;
+    const int64_t first =
+        is_of_vocab ? VocabRowsOf(whole.rows, shard).first : shard.rank * own.rows;
+    piece.whole += first * own.columns;
+  }
   if (own.columns < whole.columns) {
-    piece.whole += rank * own.columns;
+    piece.whole += shard.rank * own.columns;
     piece.rows = own.rows;
     piece.columns = own.columns;
     piece.step = whole.columns;
@@ -30,16 +34,15 @@ absl::StatusOr<TensorSplit> TensorSplit::Of(const RunConfig& config, int32_t fir
       ParameterLayout::ForStage(config.model, first_layer, last_layer, holds_ends);
   std::vector<std::vector<Piece>> pieces;
   for (int32_t rank = 0; rank < devices; ++rank) {
-    const auto own = ParameterLayout::ForStage(config.model, first_layer, last_layer,
-                                               holds_ends && rank == 0, devices);
+    const TensorShard shard = {devices, rank};
+    const auto own =
+        ParameterLayout::ForStage(config.model, first_layer, last_layer, holds_ends, shard);
     std::vector<Piece>& of_device = pieces.emplace_back();
     for (const TensorSlot& slot : own.tensors()) {
       const TensorSlot* in_whole = whole.Find(slot.name);
       SKERRY_CHECK(in_whole != nullptr, "a device holds tensors of its stage");
-      of_device.push_back(PieceOf(slot, *in_whole, rank));
-      // By name, as a piece of one device only may be as large as its tensor, too.
-      const bool is_end = !slot.name.starts_with("model.layers.");
-      of_device.back().is_shared = !is_end && slot.size() == in_whole->size() && devices > 1;
+      of_device.push_back(PieceOf(slot, *in_whole, shard));
+      of_device.back().is_shared = slot.size() == in_whole->size();
     }
   }
   return TensorSplit(std::move(whole), std::move(pieces));

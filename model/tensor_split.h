@@ -1,10 +1,11 @@
-// A stage whose layers are shared out over n devices by tensors: which part of which tensor is
-// whose, and copies between the whole stage's arrays and a device's.
+// A stage whose tensors are shared out over n devices: which part of which tensor is whose, and
+// copies between the whole stage's arrays and a device's.
 //
 // As Megatron-LM does it (Shoeybi et al., 2019, section 3): heads/n query heads with their
 // key/value heads and ffn/n of the MLP are one device's in every layer. So q, k, v, their biases,
-// gate and up are cut by rows, o and down by columns; norms are on every device. Embedding, final
-// norm and head are on the first one only. A device's arena is in the order of ParameterLayout.
+// gate and up are cut by rows, o and down by columns; embedding and head by rows of the vocabulary
+// (common/device_split.h); norms are on every device. A device's arena is in the order of
+// ParameterLayout.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/device_split.h"
 #include "common/run_config.h"
 #include "kernels/backend.h"
 #include "model/parameter_layout.h"
@@ -48,12 +50,12 @@ class TensorSplit {
     int64_t own = 0, whole = 0;  // offsets
     int64_t rows = 1, columns = 0, step = 0;
     int32_t block = 0;       // of the whole layout
-    bool is_shared = false;  // all devices have it, and more than one does
+    bool is_shared = false;  // all devices have it
     int64_t size() const { return rows * columns; }
   };
   TensorSplit(ParameterLayout whole, std::vector<std::vector<Piece>> pieces)
       : whole_(std::move(whole)), pieces_(std::move(pieces)) {}
-  static Piece PieceOf(const TensorSlot& own, const TensorSlot& whole, int32_t rank);
+  static Piece PieceOf(const TensorSlot& own, const TensorSlot& whole, const TensorShard& shard);
   // Those of a device that count where each value of the stage counts once.
   std::vector<Piece> Counted(int32_t rank) const;
 

@@ -1,8 +1,6 @@
 #include "model/tensor_team.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <new>
 #include <utility>
 
@@ -41,7 +39,7 @@ absl::StatusOr<std::unique_ptr<StageTeam>> TensorTeam::Create(const RunConfig& c
                                                               const TeamStage& stage,
                                                               std::span<const TeamDevice> devices) {
   const auto count = static_cast<int32_t>(devices.size());
-  SKERRY_CHECK(count > 1 && stage.first_layer < stage.last_layer);
+  SKERRY_CHECK(count > 1);
   SKERRY_RETURN_IF_ERROR(CheckAlike(devices));
   SKERRY_ASSIGN_OR_RETURN(
       TensorSplit split,
@@ -56,12 +54,12 @@ absl::StatusOr<std::unique_ptr<StageTeam>> TensorTeam::Create(const RunConfig& c
     DeviceShare share;
     share.host = devices[i].host;
     share.parking = devices[i].parking;
-    share.of_tensors = count;
+    share.tensors = {count, static_cast<int32_t>(i)};
     share.sum = member.sum.get();
-    SKERRY_ASSIGN_OR_RETURN(member.trainer,
-                            StageTrainer::Create(config, stage.first_layer, stage.last_layer,
-                                                 stage.holds_ends && i == 0, member.backend,
-                                                 stage.recomputed_layers, share));
+    SKERRY_ASSIGN_OR_RETURN(
+        member.trainer,
+        StageTrainer::Create(config, stage.first_layer, stage.last_layer, stage.holds_ends,
+                             member.backend, stage.recomputed_layers, share));
     member.squares.resize(team->layout().blocks().size());
   }
   team->squares_.resize(team->layout().blocks().size());
@@ -124,8 +122,7 @@ absl::Status TensorTeam::ForwardFirst(MicrobatchKey key, std::span<const int32_t
   SKERRY_RETURN_IF_ERROR(first().CheckStream(out.size(), out.size()));
   SKERRY_RETURN_IF_ERROR(first().CheckForward(key));
   return Together([&](size_t i) {
-    StageTrainer& trainer = *members_[i].trainer;
-    return i == 0 ? trainer.ForwardFirst(key, tokens, out) : trainer.Forward(key, {}, {});
+    return members_[i].trainer->ForwardFirst(key, tokens, i == 0 ? out : std::span<float>());
   });
 }
 
@@ -140,7 +137,16 @@ absl::Status TensorTeam::Forward(MicrobatchKey key, std::span<const float> in,
 
 absl::StatusOr<float> TensorTeam::Loss(MicrobatchKey key, std::span<const float> in,
                                        std::span<const int32_t> targets, std::span<float> d_in) {
-  return first().Loss(key, in, targets, d_in);
+  SKERRY_RETURN_IF_ERROR(first().CheckLoss(key, targets));
+  SKERRY_RETURN_IF_ERROR(first().CheckStream(in.size(), d_in.size()));
+  std::vector<float> losses(members_.size());  // all the same
+  SKERRY_RETURN_IF_ERROR(Together([&](size_t i) -> absl::Status {
+    StageTrainer& trainer = *members_[i].trainer;
+    SKERRY_ASSIGN_OR_RETURN(losses[i],
+                            trainer.Loss(key, in, targets, i == 0 ? d_in : std::span<float>()));
+    return absl::OkStatus();
+  }));
+  return losses.front();
 }
 
 absl::Status TensorTeam::Backward(MicrobatchKey key, std::span<const float> d_out,
@@ -172,12 +178,6 @@ void TensorTeam::Discard(MicrobatchKey key) {
   for (const Member& member : members_) member.trainer->Discard(key);
 }
 
-// Devices but the first have no embedding, which is the first block, and no head, the last.
-std::span<const double> TensorTeam::OfOwnBlocks(size_t device) const {
-  const std::span<const double> all = squares_;
-  return holds_ends_ && device > 0 ? all.subspan(1, all.size() - 2) : all;
-}
-
 absl::Status TensorTeam::OptimizerStep(int64_t step, int32_t microbatches) {
   if (microbatches == 0) return absl::OkStatus();
   threads_->DoAll([&](size_t i) {
@@ -189,15 +189,8 @@ absl::Status TensorTeam::OptimizerStep(int64_t step, int32_t microbatches) {
   for (const Member& member : members_) {
     for (size_t b = 0; b < squares_.size(); ++b) squares_[b] += member.squares[b];
   }
-  // The step is refused by all or by none: of the ends only the first device would see it.
-  const auto finite = [](double sum) { return std::isfinite(sum); };
-  const bool refused = !std::all_of(squares_.begin(), squares_.end(), finite);
-  const std::vector<double> none(squares_.size(), std::numeric_limits<double>::quiet_NaN());
-  return threads_->RunAll([&](size_t i) {
-    std::span<const double> own = OfOwnBlocks(i);
-    if (refused && i > 0) own = std::span(none).first(own.size());
-    return members_[i].trainer->StepWith(own, step, microbatches);
-  });
+  return threads_->RunAll(
+      [&](size_t i) { return members_[i].trainer->StepWith(squares_, step, microbatches); });
 }
 
 void TensorTeam::TakeGradients(std::span<float> sums) {

@@ -1,17 +1,20 @@
-// The devices of a node as one replica of a stage whose layers do not fit on one of them: each
-// holds and steps a part of every layer's tensors (model/tensor_split.h) and computes it for all
-// sequences of every microbatch. What comes before and after the layers is the first device's.
+// The devices of a node as one replica of a stage whose tensors do not fit on one of them: each
+// holds and steps a part of every matrix (model/tensor_split.h) and computes it for all sequences
+// of every microbatch.
 //
 // What is summed among them (kernels/group, float32), of a microbatch and layer, T·d values each:
 // both branches forward, both gradients behind a norm backward, and of a recomputed layer the
-// attention's branch again; on stage 0 the embedded stream is broadcast once. The optimizer sends
-// nothing but squares for clipping. docs/decisions/0069-tensor-split.md has the price.
+// attention's branch again; on stage 0 also the embedded stream and the gradient behind the final
+// norm, and of every token three values of each device's logits are sent (model/head.h). The
+// optimizer sends nothing but squares for clipping. docs/decisions/0069-tensor-split.md has the
+// price.
 //
 // In a ladder (model/ladder_block.h) they run on a thread of their own while the device computes:
 // the same sums, of the same bits.
 //
-// The same bits from run to run; from one device's they differ by the rounding of sums over heads
-// and ffn. What all hold, the norms, gets the same gradient, and so stays the same on all.
+// The same bits from run to run; from one device's they differ by the rounding of sums over heads,
+// ffn and the vocabulary. What all hold, the norms, gets the same gradient, and so stays the same
+// on all.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +38,7 @@ namespace skerry {
 
 class TensorTeam final : public StageTeam {
  public:
-  // Of two devices or more and one layer or more. InvalidArgument: the model or the optimizer
+  // Of two devices or more. InvalidArgument: the model or the optimizer
   // cannot be split so (CheckTensorSplit), or devices compute other bits than each other.
   static absl::StatusOr<std::unique_ptr<StageTeam>> Create(const RunConfig& config,
                                                            const TeamStage& stage,
@@ -87,7 +90,7 @@ class TensorTeam final : public StageTeam {
     std::unique_ptr<SumThread> beside;  // in a ladder
     std::unique_ptr<BranchSum> sum;
     std::unique_ptr<StageTrainer> trainer;
-    std::vector<double> squares;  // of its gradients, by block of the whole stage
+    std::vector<double> squares;  // of its gradients, by block
   };
   explicit TensorTeam(TensorSplit split) : split_(std::move(split)) {}
   StageTrainer& first() const { return *members_.front().trainer; }
@@ -97,8 +100,6 @@ class TensorTeam final : public StageTeam {
   absl::Status Together(const Work& work) const;
   absl::Status MakeGroup(const RunConfig& config, std::span<const TeamDevice> devices);
   void PutGradients(std::span<const float> sums);
-  // What of `squares` concerns the blocks that a device holds.
-  std::span<const double> OfOwnBlocks(size_t device) const;
 
   TensorSplit split_;
   bool holds_ends_ = false, has_moments_ = false;

@@ -20,11 +20,15 @@ PassShape PassShape::Of(const TransformerConfig& config, int64_t sequences, int6
   return shape;
 }
 
-PassShape PassShape::Share(int32_t devices) const {
+PassShape PassShape::Share(const TensorShard& of) const {
   PassShape share = *this;
-  share.attention.heads /= devices;
-  share.attention.kv_heads /= devices;
-  share.ffn /= devices;
+  share.attention.heads /= of.devices;
+  share.attention.kv_heads /= of.devices;
+  share.ffn /= of.devices;
+  const VocabRows rows = VocabRowsOf(vocab, of);
+  share.vocab = rows.size;
+  share.first_token = rows.first;
+  share.shard = of;
   return share;
 }
 

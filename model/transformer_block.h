@@ -23,6 +23,7 @@
 
 #include <cstdint>
 
+#include "common/device_split.h"
 #include "common/run_config.h"
 #include "kernels/backend.h"
 #include "model/branch_sum.h"
@@ -38,6 +39,8 @@ struct PassShape {
   int64_t hidden = 0;
   int64_t ffn = 0;
   int64_t vocab = 0;
+  int64_t first_token = 0;  // of these, in the whole vocabulary
+  TensorShard shard = {};   // heads, kv_heads, ffn and vocab are this one's
   RopeAngles rope;
   float norm_epsilon = 0;
   int64_t mean_tokens = 0;  // that the loss is the mean over: T, or more where others have the rest
@@ -48,8 +51,8 @@ struct PassShape {
   static PassShape Of(const TransformerConfig& config, int64_t sequences, int64_t context,
                       DType compute);
   int64_t tokens() const { return attention.sequences * attention.context; }
-  // What one of so many devices that share the layers' tensors computes.
-  PassShape Share(int32_t devices) const;
+  // What one of several devices that share a stage's tensors computes.
+  PassShape Share(const TensorShard& of) const;
   int64_t q_width() const { return attention.heads * attention.head_size; }
   int64_t kv_width() const { return attention.kv_heads * attention.head_size; }
   int64_t qkv_width() const { return q_width() + 2 * kv_width(); }

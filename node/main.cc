@@ -75,7 +75,7 @@ void AddDevices(CLI::App& command, std::string* devices, DeviceSplit* split = nu
             *split = word == "tensors" ? DeviceSplit::kTensors : DeviceSplit::kSequences;
           },
           "what several devices share out: sequences, each with the whole stage; or tensors, each "
-          "with a part of every layer, where no device has room for one")
+          "with a part of every matrix, where no device has room for a layer or the vocabulary")
       ->check(CLI::IsMember({"sequences", "tensors"}))
       ->default_str("sequences");
 }

@@ -11,6 +11,7 @@
 #include "kernels/cpu/row_sums.h"
 #include "kernels/cpu/team.h"
 #include "kernels/cpu/tiled_products.h"
+#include "kernels/cpu/vocabulary.h"
 #include "kernels/host_buffer.h"
 #include "kernels/shape_checks.h"
 
@@ -58,20 +59,12 @@ class CpuBackend : public HostBackend {
 
   void EmbeddingForward(std::span<const int32_t> tokens, ConstMatrix table, Matrix out) override {
     CheckEmbedding(tokens, table, out);
-    float* row = out.values;
-    for (const int32_t token : tokens) {
-      const float* from = table.values + token * table.columns;
-      row = std::copy(from, from + table.columns, row);
-    }
+    FetchRows(tokens, table, out);
   }
   void EmbeddingBackward(std::span<const int32_t> tokens, ConstMatrix d_out,
                          Matrix d_table) override {
     CheckEmbedding(tokens, d_table, d_out);
-    const float* row = d_out.values;
-    for (const int32_t token : tokens) {
-      kernels_.add(row, d_table.values + token * d_table.columns, d_table.columns);
-      row += d_out.columns;
-    }
+    AddToTable(kernels_, tokens, d_out, d_table);
   }
 
   void RmsNormForward(const RmsNormPass& pass) override {
@@ -135,6 +128,11 @@ class CpuBackend : public HostBackend {
 
   void CrossEntropy(std::span<const int32_t> targets, const CrossEntropyTerms& terms,
                     ConstMatrix logits, Tensor d_logits, float* losses) override;
+  void LogitStatistics(std::span<const int32_t> targets, ConstMatrix logits,
+                       float* statistics) override {
+    CheckTokens(targets, logits.rows, logits.columns);
+    DescribeLogits(kernels_, threads_, targets, logits, statistics);
+  }
 
   void Add(const float* x, float* y, int64_t n) override {
     Flat(n, [&](const Share& s) { kernels_.add(x + s.first, y + s.first, s.last - s.first); });
@@ -327,7 +325,7 @@ void CpuBackend::AttentionBackward(const AttentionShape& shape, ConstTensor q, C
 
 void CpuBackend::CrossEntropy(std::span<const int32_t> targets, const CrossEntropyTerms& terms,
                               ConstMatrix logits, Tensor d_logits, float* losses) {
-  CheckCrossEntropy(targets, logits, d_logits);
+  CheckCrossEntropy(targets, terms, logits, d_logits);
   SKERRY_CHECK(d_logits.empty() || ConstTensor(d_logits).is_dense());
   Typed(d_logits.type, [&]<typename T>(const StorageKernels<T>& kernels) {
     InShares(threads_, logits.rows, 1, [&](const Share& rows, int) {
@@ -335,7 +333,9 @@ void CpuBackend::CrossEntropy(std::span<const int32_t> targets, const CrossEntro
       kernels.cross_entropy({rows.last - rows.first, logits.columns, targets.data() + rows.first,
                              const_cast<float*>(logits.values) + at,
                              d_logits.empty() ? nullptr : As<T>(d_logits) + at,
-                             terms.gradient_scale, terms.z_loss, losses + rows.first});
+                             terms.gradient_scale, terms.z_loss,
+                             terms.parts > 0 ? terms.statistics + rows.first : nullptr, terms.parts,
+                             logits.rows, losses + rows.first});
     });
   });
 }

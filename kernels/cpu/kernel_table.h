@@ -82,6 +82,15 @@ struct RopeArgs {
   T* x;  // row first_row; in place
 };
 
+// Of each row the largest logit, Σ e^(logit − largest) and the target's logit; here and below a
+// target below 0 is in another part of the vocabulary.
+struct LogitStatisticsArgs {
+  int64_t rows, vocabulary;
+  const int32_t* targets;
+  const float* logits;
+  float *tops, *sums, *aims;
+};
+
 template <typename T>
 struct CrossEntropyArgs {
   int64_t rows, vocabulary;
@@ -89,6 +98,8 @@ struct CrossEntropyArgs {
   float* logits;  // arbitrary afterwards where there is a gradient
   T* d_logits;    // null: no gradient; may be `logits`
   float scale, z_loss;
+  const float* statistics;  // of all parts, [parts, 3, step], from the first of these rows on
+  int64_t parts, step;      // parts: 0 where there is nothing but these logits
   float* losses;
 };
 
@@ -165,6 +176,7 @@ struct StorageKernels {
 struct KernelTable {
   const char* name;  // "AVX2"
   StorageKernels<float> f32;
+  void (*logit_statistics)(const LogitStatisticsArgs& args);
   void (*add)(const float* x, float* y, int64_t n);  // y += x
   double (*sum_of_squares)(const float* x, int64_t n);
   void (*adamw)(const AdamWArgs& args);

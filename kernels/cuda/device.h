@@ -144,6 +144,7 @@ void SumRows(GpuDevice*, const GpuTensor* x, float* sums);
 void SwigluForward(GpuDevice*, const GpuSwiglu*);
 void SwigluBackward(GpuDevice*, const GpuSwiglu*);
 void CrossEntropy(GpuDevice*, const GpuCrossEntropy*);
+void LogitStatistics(GpuDevice*, const GpuCrossEntropy*);
 void Add(GpuDevice*, const float* x, float* y, int64_t n);
 void Fill(GpuDevice*, float* y, float value, int64_t n);
 void SumsOfSquares(GpuDevice*, const float* x, const GpuRange* host_ranges, int64_t ranges,

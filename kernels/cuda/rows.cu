@@ -88,33 +88,74 @@ __device__ float BlockMax(float value, float* of_warp) {
   return top;
 }
 
-// With z = log Σ e^logit a token loses z − logit(target) + z_loss·z², so the gradient is
-// p·(1 + 2·z_loss·z) − [target].
-__global__ void CrossEntropyKernel(GpuCrossEntropy a, const int32_t* targets) {
-  auto& shared = Shared<LossShared>();
-  const float* row = a.logits + blockIdx.x * a.vocabulary;
+// A row's logits: Σ e^logit = sum · e^top.
+struct LogitSum {
+  float top, sum;
+};
+
+__device__ LogitSum SumOfRow(const GpuCrossEntropy& a, const float* row, LossShared& shared) {
   float top = -INFINITY;
   for (int64_t i = threadIdx.x; i < a.vocabulary; i += blockDim.x) top = fmaxf(top, row[i]);
   top = BlockMax(top, shared.tops);
   float sum = 0;
   for (int64_t i = threadIdx.x; i < a.vocabulary; i += blockDim.x) sum += expf(row[i] - top);
-  sum = BlockSum(sum, shared.sums);
-  const int64_t target = targets[blockIdx.x];
-  const float log_sum = logf(sum), z = top + log_sum;
-  if (threadIdx.x == 0) a.losses[blockIdx.x] = top - row[target] + log_sum + a.z_loss * z * z;
+  return {top, BlockSum(sum, shared.sums)};
+}
+
+// With z = log Σ e^logit a token loses z − logit(target) + z_loss·z², so the gradient is
+// p·(1 + 2·z_loss·z) − [target].
+__device__ void ScoreRow(const GpuCrossEntropy& a, LogitSum all, float aim, int64_t target) {
+  const float log_sum = logf(all.sum), z = all.top + log_sum;
+  if (threadIdx.x == 0) a.losses[blockIdx.x] = all.top - aim + log_sum + a.z_loss * z * z;
   if (a.d_logits.values == nullptr) return;
-  __syncthreads();  // the target's logit has been read
-  const float scale = a.gradient_scale * (1 + 2 * a.z_loss * z) / sum;
+  const float* row = a.logits + blockIdx.x * a.vocabulary;
+  const float scale = a.gradient_scale * (1 + 2 * a.z_loss * z) / all.sum;
   const Row out = RowAt(a.d_logits, blockIdx.x);
   for (int64_t i = threadIdx.x; i < a.vocabulary; i += blockDim.x) {
-    out.Set(i, expf(row[i] - top) * scale - (i == target ? a.gradient_scale : 0));
+    out.Set(i, expf(row[i] - all.top) * scale - (i == target ? a.gradient_scale : 0));
   }
 }
 
+__global__ void CrossEntropyKernel(GpuCrossEntropy a, const int32_t* targets) {
+  auto& shared = Shared<LossShared>();
+  const float* row = a.logits + blockIdx.x * a.vocabulary;
+  const LogitSum all = SumOfRow(a, row, shared);
+  const int64_t target = targets[blockIdx.x];
+  const float aim = row[target];
+  __syncthreads();  // it has been read
+  ScoreRow(a, all, aim, target);
+}
+
+__global__ void CrossEntropyOfPartsKernel(GpuCrossEntropy a, const int32_t* targets) {
+  const float* statistics = a.statistics + blockIdx.x;
+  LogitSum all = {statistics[0], 0};
+  for (int64_t p = 1; p < a.parts; ++p) all.top = fmaxf(all.top, statistics[3 * p * a.rows]);
+  float aim = 0;
+  for (int64_t p = 0; p < a.parts; ++p) {
+    const float* part = statistics + 3 * p * a.rows;
+    all.sum += part[a.rows] * expf(part[0] - all.top);
+    aim += part[2 * a.rows];
+  }
+  ScoreRow(a, all, aim, targets[blockIdx.x]);
+}
+
+__global__ void LogitStatisticsKernel(GpuCrossEntropy a, const int32_t* targets) {
+  auto& shared = Shared<LossShared>();
+  const float* row = a.logits + blockIdx.x * a.vocabulary;
+  const LogitSum all = SumOfRow(a, row, shared);
+  if (threadIdx.x > 0) return;
+  const int64_t target = targets[blockIdx.x];
+  float* statistics = a.statistics + blockIdx.x;
+  statistics[0] = all.top;
+  statistics[a.rows] = all.sum;
+  statistics[2 * a.rows] = target < 0 ? 0 : row[target];
+}
+
 __global__ void GatherKernel(const int32_t* tokens, int64_t width, const float* table, float* out) {
-  const float* from = table + tokens[blockIdx.x] * width;
+  const int64_t token = tokens[blockIdx.x];
+  const float* from = table + token * width;
   float* to = out + blockIdx.x * width;
-  for (int64_t i = threadIdx.x; i < width; i += blockDim.x) to[i] = from[i];
+  for (int64_t i = threadIdx.x; i < width; i += blockDim.x) to[i] = token < 0 ? 0 : from[i];
 }
 
 // A block to a token that occurs: its rows are added in the order they have in the text.
@@ -127,6 +168,17 @@ __global__ void ScatterKernel(const int32_t* tokens, const int32_t* starts, cons
     for (int32_t p = first; p < end; ++p) sum += d_out[places[p] * width + i];
     to[i] = sum;
   }
+}
+
+using LossKernel = void (*)(GpuCrossEntropy, const int32_t* targets);
+
+void LaunchWithTargets(GpuDevice* device, const GpuCrossEntropy& args, LossKernel kernel) {
+  auto* targets = Scratch<int32_t>(*device, args.rows);
+  if (args.rows == 0 || targets == nullptr) return;
+  CopyIn(device->stream, args.host_targets, targets,
+         static_cast<size_t>(args.rows) * sizeof(int32_t));
+  Launch(device->stream, {dim3{static_cast<unsigned>(args.rows)}, kThreads, sizeof(LossShared)},
+         kernel, args, targets);
 }
 
 }  // namespace
@@ -150,12 +202,12 @@ void RmsNormBackward(GpuDevice* device, const GpuRmsNormGradient* args) {
 }
 
 void CrossEntropy(GpuDevice* device, const GpuCrossEntropy* args) {
-  auto* targets = Scratch<int32_t>(*device, args->rows);
-  if (args->rows == 0 || targets == nullptr) return;
-  CopyIn(device->stream, args->host_targets, targets,
-         static_cast<size_t>(args->rows) * sizeof(int32_t));
-  Launch(device->stream, {dim3{static_cast<unsigned>(args->rows)}, kThreads, sizeof(LossShared)},
-         CrossEntropyKernel, *args, targets);
+  const auto kernel = args->parts > 0 ? CrossEntropyOfPartsKernel : CrossEntropyKernel;
+  LaunchWithTargets(device, *args, kernel);
+}
+
+void LogitStatistics(GpuDevice* device, const GpuCrossEntropy* args) {
+  LaunchWithTargets(device, *args, LogitStatisticsKernel);
 }
 
 void EmbeddingForward(GpuDevice* device, const int32_t* host_tokens, int64_t rows, int64_t width,

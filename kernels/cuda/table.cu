@@ -80,6 +80,7 @@ GpuTable MakeTable() {
   table.swiglu_forward = &Entered<&cuda::SwigluForward>::Call;
   table.swiglu_backward = &Entered<&cuda::SwigluBackward>::Call;
   table.cross_entropy = &Entered<&cuda::CrossEntropy>::Call;
+  table.logit_statistics = &Entered<&cuda::LogitStatistics>::Call;
   table.add = &Entered<&cuda::Add>::Call;
   table.fill = &Entered<&cuda::Fill>::Call;
   table.sums_of_squares = &Entered<&cuda::SumsOfSquares>::Call;

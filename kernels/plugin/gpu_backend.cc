@@ -10,6 +10,7 @@
 #include "common/check.h"
 #include "common/status.h"
 #include "kernels/cpu/rope_table.h"
+#include "kernels/plugin/gpu_arguments.h"
 #include "kernels/plugin/loader.h"
 #include "kernels/plugin/sorted_tokens.h"
 #include "kernels/shape_checks.h"
@@ -47,45 +48,6 @@ class GpuBuffer : public Buffer {
   void* memory_;
   int64_t size_;
 };
-
-GpuTensor TensorOf(const ConstTensor& x) {
-  return {const_cast<void*>(x.values), x.rows, x.columns, x.step,
-          x.type == DType::kBfloat16 ? 1 : 0};
-}
-
-GpuAttention ArgsOf(const AttentionShape& s, const ConstTensor& q, const ConstTensor& k,
-                    const ConstTensor& v, const ConstTensor& out) {
-  GpuAttention args = {};
-  args.sequences = s.sequences;
-  args.context = s.context;
-  args.heads = s.heads;
-  args.kv_heads = s.kv_heads;
-  args.head_size = s.head_size;
-  args.q = TensorOf(q);
-  args.k = TensorOf(k);
-  args.v = TensorOf(v);
-  args.out = TensorOf(out);
-  return args;
-}
-
-std::vector<GpuRange> RangesOf(std::span<const UpdateRange> ranges, double learning_rate) {
-  std::vector<GpuRange> out;
-  for (const UpdateRange& r : ranges) {
-    const double keep = 1 - learning_rate * static_cast<double>(r.weight_decay);
-    out.push_back({r.offset, r.size, r.gradient_scale, static_cast<float>(keep)});
-  }
-  return out;
-}
-
-GpuUpdate UpdateOf(const std::vector<GpuRange>& ranges, const UpdateArrays& arrays) {
-  GpuUpdate args = {};
-  args.ranges = static_cast<int64_t>(ranges.size());
-  args.host_ranges = ranges.data();
-  args.gradient = arrays.gradient;
-  args.parameters = arrays.parameters;
-  args.rounded = reinterpret_cast<uint16_t*>(arrays.rounded);
-  return args;
-}
 
 class GpuBackend : public Backend {
  public:
@@ -161,6 +123,8 @@ class GpuBackend : public Backend {
   }
   void CrossEntropy(std::span<const int32_t> targets, const CrossEntropyTerms& terms,
                     ConstMatrix logits, Tensor d_logits, float* losses) override;
+  void LogitStatistics(std::span<const int32_t> targets, ConstMatrix logits,
+                       float* statistics) override;
   void Add(const float* x, float* y, int64_t n) override { table_.add(device_, x, y, n); }
   void Fill(float* y, float value, int64_t n) override { table_.fill(device_, y, value, n); }
   void Copy(const float* x, float* y, int64_t n) override {
@@ -320,17 +284,23 @@ void GpuBackend::AttentionBackward(const AttentionShape& shape, ConstTensor q, C
 
 void GpuBackend::CrossEntropy(std::span<const int32_t> targets, const CrossEntropyTerms& terms,
                               ConstMatrix logits, Tensor d_logits, float* losses) {
-  CheckCrossEntropy(targets, logits, d_logits);
-  GpuCrossEntropy args = {};
-  args.rows = logits.rows;
-  args.vocabulary = logits.columns;
-  args.host_targets = targets.data();
+  CheckCrossEntropy(targets, terms, logits, d_logits);
+  GpuCrossEntropy args = LossArgsOf(targets, logits);
   args.gradient_scale = terms.gradient_scale;
   args.z_loss = terms.z_loss;
-  args.logits = logits.values;
+  args.parts = terms.parts;
+  args.statistics = const_cast<float*>(terms.statistics);
   args.d_logits = TensorOf(d_logits);
   args.losses = losses;
   table_.cross_entropy(device_, &args);
+}
+
+void GpuBackend::LogitStatistics(std::span<const int32_t> targets, ConstMatrix logits,
+                                 float* statistics) {
+  CheckTokens(targets, logits.rows, logits.columns);
+  GpuCrossEntropy args = LossArgsOf(targets, logits);
+  args.statistics = statistics;
+  table_.logit_statistics(device_, &args);
 }
 
 void GpuBackend::AdamW(const AdamWStep& step, std::span<const UpdateRange> ranges,

@@ -10,8 +10,8 @@
 
 namespace skerry {
 
-// As GpuScatter (table.h): `tokens` that occur, ascending; places[starts[i]] … places[starts[i + 1]
-// − 1] are where tokens[i] occurs, ascending.
+// As GpuScatter (table.h): `tokens` ≥ 0 that occur, ascending; places[starts[i]] …
+// places[starts[i + 1] − 1] are where tokens[i] occurs, ascending.
 struct SortedTokens {
   std::vector<int32_t> tokens, starts, places;
 };
@@ -24,6 +24,7 @@ inline SortedTokens SortTokens(std::span<const int32_t> tokens) {
                    [&](int32_t a, int32_t b) { return tokens[a] < tokens[b]; });
   for (size_t i = 0; i < out.places.size(); ++i) {
     const int32_t token = tokens[static_cast<size_t>(out.places[i])];
+    if (token < 0) continue;
     if (!out.tokens.empty() && out.tokens.back() == token) continue;
     out.tokens.push_back(token);
     out.starts.push_back(static_cast<int32_t>(i));

@@ -14,7 +14,7 @@
 
 namespace skerry {
 
-inline constexpr uint32_t kGpuTableVersion = 5;
+inline constexpr uint32_t kGpuTableVersion = 6;
 inline constexpr char kGpuTableSymbol[] = "skerry_gpu_table";
 
 struct GpuDevice;  // the plug-in's own
@@ -78,6 +78,8 @@ struct GpuSwiglu {
   GpuTensor out;             // backward: d_gate_up
 };
 
+// A token below 0 is in another part of the vocabulary.
+
 // Tokens that occur, ascending, and where each occurs: places[starts[i]] … places[starts[i + 1] −
 // 1], ascending.
 struct GpuScatter {
@@ -92,6 +94,8 @@ struct GpuCrossEntropy {
   const int32_t* host_targets;
   float gradient_scale, z_loss;
   const float* logits;
+  int64_t parts;       // of the vocabulary, of which logits are one; 0: they are of all
+  float* statistics;   // [parts, 3, rows] of all; the call that makes them: [3, rows], its own
   GpuTensor d_logits;  // or without values; may be the memory of logits
   float* losses;       // [rows]
 };
@@ -185,6 +189,7 @@ struct GpuTable {
   void (*swiglu_forward)(GpuDevice*, const GpuSwiglu*);
   void (*swiglu_backward)(GpuDevice*, const GpuSwiglu*);
   void (*cross_entropy)(GpuDevice*, const GpuCrossEntropy*);
+  void (*logit_statistics)(GpuDevice*, const GpuCrossEntropy*);
   void (*add)(GpuDevice*, const float* x, float* y, int64_t n);
   void (*fill)(GpuDevice*, float* y, float value, int64_t n);
   // host_sums [ranges]; waits.

@@ -44,15 +44,20 @@ void Gemm(Transpose ta, Transpose tb, In<T> a, In<T> b, double beta, Out<T> c) {
 template <typename T>
 void EmbeddingForward(std::span<const int32_t> tokens, In<T> table, Out<T> out) {
   for (int64_t t = 0; t < out.rows; ++t) {
-    const T* row = table.values + tokens[static_cast<size_t>(t)] * table.columns;
-    std::copy(row, row + table.columns, out.values + t * out.columns);
+    const int32_t token = tokens[static_cast<size_t>(t)];
+    for (int64_t i = 0; i < out.columns; ++i) {
+      const bool is_here = token != kTokenElsewhere;
+      out.values[t * out.columns + i] = is_here ? table.values[token * table.columns + i] : 0;
+    }
   }
 }
 
 template <typename T>
 void EmbeddingBackward(std::span<const int32_t> tokens, In<T> d_out, Out<T> d_table) {
   for (int64_t t = 0; t < d_out.rows; ++t) {
-    T* row = d_table.values + tokens[static_cast<size_t>(t)] * d_table.columns;
+    const int32_t token = tokens[static_cast<size_t>(t)];
+    if (token == kTokenElsewhere) continue;
+    T* row = d_table.values + token * d_table.columns;
     for (int64_t i = 0; i < d_out.columns; ++i) row[i] += d_out.values[t * d_out.columns + i];
   }
 }
@@ -158,6 +163,43 @@ void SwigluBackward(In<T> gate_up, In<T> d_out, Out<T> d_gate_up) {
   }
 }
 
+// A row's logits: Σ e^logit = sum · e^top, and the target's.
+struct LogitRow {
+  double top = 0, sum = 0, aim = 0;
+};
+
+template <typename T>
+LogitRow RowOf(const T* row, int64_t columns, int32_t target) {
+  LogitRow of = {*std::max_element(row, row + columns), 0, 0};
+  for (int64_t i = 0; i < columns; ++i) of.sum += std::exp(row[i] - of.top);
+  if (target != kTokenElsewhere) of.aim = row[target];
+  return of;
+}
+
+inline LogitRow RowOfParts(const CrossEntropyTerms& terms, int64_t rows, int64_t t) {
+  LogitRow of = {terms.statistics[t], 0, 0};
+  for (int32_t p = 1; p < terms.parts; ++p)
+    of.top = std::max<double>(of.top, terms.statistics[3 * p * rows + t]);
+  for (int32_t p = 0; p < terms.parts; ++p) {
+    const float* const part = terms.statistics + 3 * p * rows + t;
+    of.sum += part[rows] * std::exp(part[0] - of.top);
+    of.aim += part[2 * rows];
+  }
+  return of;
+}
+
+// statistics [3, rows]
+template <typename T>
+void LogitStatistics(std::span<const int32_t> targets, In<T> logits, T* statistics) {
+  for (int64_t t = 0; t < logits.rows; ++t) {
+    const LogitRow of =
+        RowOf(logits.values + t * logits.columns, logits.columns, targets[static_cast<size_t>(t)]);
+    statistics[t] = static_cast<T>(of.top);
+    statistics[logits.rows + t] = static_cast<T>(of.sum);
+    statistics[2 * logits.rows + t] = static_cast<T>(of.aim);
+  }
+}
+
 // logits become the gradient. Loss of a token: log Σ e^logit − logit[target] + z·(log Σ e^logit)².
 template <typename T>
 void CrossEntropy(std::span<const int32_t> targets, const CrossEntropyTerms& terms, Out<T> logits,
@@ -166,11 +208,10 @@ void CrossEntropy(std::span<const int32_t> targets, const CrossEntropyTerms& ter
   for (int64_t t = 0; t < logits.rows; ++t) {
     T* row = logits.values + t * logits.columns;
     const int32_t target = targets[static_cast<size_t>(t)];
-    const double top = *std::max_element(row, row + logits.columns);
-    double sum = 0;
-    for (int64_t i = 0; i < logits.columns; ++i) sum += std::exp(row[i] - top);
+    const auto [top, sum, aim] =
+        terms.parts > 0 ? RowOfParts(terms, logits.rows, t) : RowOf<T>(row, logits.columns, target);
     const double lse = top + std::log(sum);
-    losses[t] = static_cast<T>(lse - row[target] + z * lse * lse);
+    losses[t] = static_cast<T>(lse - aim + z * lse * lse);
     for (int64_t i = 0; i < logits.columns; ++i) {
       const double p = std::exp(row[i] - top) / sum;
       row[i] =

@@ -128,11 +128,16 @@ class ReferenceBackend : public HostBackend {
 
   void CrossEntropy(std::span<const int32_t> targets, const CrossEntropyTerms& terms,
                     ConstMatrix logits, Tensor d_logits, float* losses) override {
-    CheckCrossEntropy(targets, logits, d_logits);
+    CheckCrossEntropy(targets, terms, logits, d_logits);
     Dense gradient(logits);
     const Matrix rows = gradient;
     reference::CrossEntropy<float>(targets, terms, rows, losses);
     if (!d_logits.empty()) gradient.StoreTo(d_logits);
+  }
+  void LogitStatistics(std::span<const int32_t> targets, ConstMatrix logits,
+                       float* statistics) override {
+    CheckTokens(targets, logits.rows, logits.columns);
+    reference::LogitStatistics<float>(targets, logits, statistics);
   }
 
   void Add(const float* x, float* y, int64_t n) override {

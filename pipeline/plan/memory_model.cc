@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "common/device_split.h"
 #include "common/round_clock.h"
 #include "routing/cost_model.h"
 #include "routing/delta_bits.h"
@@ -38,12 +39,33 @@ int64_t WorkspaceFloats(const TransformerConfig& model, bool holds_ends, int32_t
   return block + (holds_ends ? int64_t{2} * model.hidden + 2 : 0);
 }
 
-// Of the stage's parameters, those of the first device: all have the norms of every layer.
+// Of devices that share it, the largest part of the vocabulary.
+int64_t OwnVocab(const TransformerConfig& model, int32_t tensors_over) {
+  int64_t most = 0;
+  for (int32_t rank = 0; rank < tensors_over; ++rank)
+    most = std::max(most, VocabRowsOf(model.vocab, {tensors_over, rank}).size);
+  return most;
+}
+
+// Of the stage's parameters, a device's: all have the norms.
 int64_t OwnParameters(const TransformerConfig& model, int32_t layers, bool holds_ends,
                       int32_t tensors_over) {
   const int64_t norms = int64_t{2} * model.hidden;
   const int64_t cut = StageParameters(model, 1, false) - norms;
-  return StageParameters(model, layers, holds_ends) - layers * (cut - cut / tensors_over);
+  const int64_t tables = !holds_ends ? 0 : model.tied_head ? 1 : 2;
+  const int64_t rows = model.vocab - OwnVocab(model, tensors_over);  // elsewhere
+  return StageParameters(model, layers, holds_ends) - layers * (cut - cut / tensors_over) -
+         tables * rows * model.hidden;
+}
+
+// Of a chunk of tokens at the end of the model: logits, in bf16 their gradient apart, and what
+// parts of the vocabulary tell each other.
+int64_t HeadFloats(const RunConfig& config, int32_t tensors_over) {
+  const int64_t rows = std::min(kLogitRows, MicrobatchTokens(config));
+  const int64_t logits = rows * OwnVocab(config.model, tensors_over);
+  const bool rounds = config.inner.compute == InnerCompute::kBfloat16;
+  const int64_t told = tensors_over > 1 ? 3 * tensors_over * rows : 0;
+  return logits + (rounds ? logits / 2 : 0) + told;
 }
 
 // What Muon's iteration takes for the largest matrix of a layer (model/orthogonal_step.h).
@@ -123,13 +145,12 @@ StageMemory MemoryOf(const RunConfig& config, int32_t layers, bool holds_ends,
   memory.stash = resident * StashBytes(config, layers, holds_ends, holds, tensors_over);
   memory.buffers =
       (2 * holds.microbatches + (checks ? kCheckBoundaries : 0)) * BoundaryBytes(config);
-  int64_t logits = holds_ends ? std::min(kLogitRows, tokens) * model.vocab : 0;
-  if (rounds_weights) logits += logits / 2;  // their gradient is apart
+  const int64_t head = holds_ends ? HeadFloats(config, tensors_over) : 0;
   const int64_t shared = holds.recomputed > 0
                              ? LayerStashFloats(model, tensors_over) - RecomputedStashFloats(model)
                              : 0;
   const int64_t between = WorkspaceFloats(model, holds_ends, tensors_over);
-  memory.workspace = (tokens * (between + 2 + shared) + logits) * kFloat;
+  memory.workspace = (tokens * (between + 2 + shared) + head) * kFloat;
   // The second moment's and the first's upper halves.
   memory.handover = rounds ? 2 * weights + moments / 2 : 0;
   const bool is_kept =

@@ -83,9 +83,9 @@ struct StageMemory {
   }
 };
 
-// `tensors_over` > 1: on the first of so many devices that share every layer's tensors, of which it
-// has its part, and both ends, if any (model/tensor_split.h): of weights, gradients, optimizer,
-// stash and workspace. The rest is the stage's.
+// `tensors_over` > 1: on one of so many devices that share the stage's tensors, its part
+// (model/tensor_split.h) of weights, gradients, optimizer, stash and workspace. The rest is the
+// stage's.
 StageMemory MemoryOf(const RunConfig& config, int32_t layers, bool holds_ends,
                      const StageHolds& holds, int32_t tensors_over = 1);
 

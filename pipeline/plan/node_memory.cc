@@ -16,10 +16,9 @@ constexpr int64_t kSwapSlots = 2;                    // kernels/stash_store.h
 constexpr int64_t kStagedStashes = 4;                // there, too
 
 // A node whose devices cannot share this run's tensors refuses the run (node/node_actor.h).
-int32_t InUse(const RunConfig& config, int32_t layers, const MemoryOffer& offer) {
-  if (offer.split == DeviceSplit::kTensors) {
-    return layers > 0 && CheckTensorSplit(config, offer.devices).ok() ? offer.devices : 1;
-  }
+int32_t InUse(const RunConfig& config, const MemoryOffer& offer) {
+  if (offer.split == DeviceSplit::kTensors)
+    return CheckTensorSplit(config, offer.devices).ok() ? offer.devices : 1;
   return std::clamp(offer.devices, 1, std::max(1, config.pipeline.sequences_per_microbatch));
 }
 
@@ -39,20 +38,6 @@ StageMemory SequencesOut(const RunConfig& config, int32_t layers, bool holds_end
   each.workspace = of_own.workspace;
   if (config.inner.optimizer != InnerOptimizer::kMuon) each.optimizer /= devices;
   return each;
-}
-
-// As MemoryOf, with what the first of so many devices has of every layer's tensors, and of it the
-// ends.
-StageMemory TensorsOut(const RunConfig& config, int32_t layers, bool holds_ends,
-                       const StageHolds& holds, int32_t devices, int64_t* ends) {
-  const StageMemory first = MemoryOf(config, layers, holds_ends, holds, devices);
-  const StageMemory other = MemoryOf(config, layers, false, holds, devices);
-  *ends = holds.offloads ? 0 : first.optimizer - other.optimizer;
-  for (const auto part : {&StageMemory::weights, &StageMemory::gradients, &StageMemory::stash,
-                          &StageMemory::workspace}) {
-    *ends += first.*part - other.*part;
-  }
-  return first;
 }
 
 bool MayOffload(const RunConfig& config, const MemoryOffer& offer) {
@@ -105,11 +90,11 @@ bool NodeMemory::FitsIn(const MemoryOffer& offer) const {
 NodeMemory MemoryIn(const RunConfig& config, int32_t layers, bool holds_ends,
                     const StageHolds& holds, const MemoryOffer& offer) {
   NodeMemory memory;
-  memory.devices = InUse(config, layers, offer);
+  memory.devices = InUse(config, offer);
   const bool by_tensors = offer.split == DeviceSplit::kTensors;
   StageMemory& each = memory.each;
   StageMemory& host = memory.host;
-  each = by_tensors ? TensorsOut(config, layers, holds_ends, holds, memory.devices, &memory.ends)
+  each = by_tensors ? MemoryOf(config, layers, holds_ends, holds, memory.devices)
                     : SequencesOut(config, layers, holds_ends, holds, memory.devices);
   for (int64_t StageMemory::*part :
        {&StageMemory::outer, &StageMemory::codec, &StageMemory::sums, &StageMemory::handover,

@@ -17,10 +17,9 @@
 //   handover,           whole          the same                    on the host, once
 //   checkpoint, buffers
 //
-// Where the devices share every layer's tensors instead (`join --split tensors`,
+// Where the devices share the stage's tensors instead (`join --split tensors`,
 // model/tensor_team.h), of weights, gradients, optimizer, stash and workspace each has 1/n, the
-// stream and the norms whole, and the first one the stage's ends, too; parameters are once more on
-// the host. The rest is as above.
+// stream and the norms whole; parameters are once more on the host. The rest is as above.
 //
 // The devices of a node together are one replica of a stage (model/stage_team.h).
 //
@@ -81,12 +80,11 @@ MemoryOffer OfferOf(const DeviceProfile& device);
 
 // What a stage takes of a node.
 struct NodeMemory {
-  StageMemory each;     // of each device that is in use; where they share tensors, of the first
-  int64_t ends = 0;     // of that, what of them the first alone has
+  StageMemory each;     // of each device that is in use
   StageMemory host;     // besides, once; nothing where the offer has no host
   int64_t spill = 0;    // on disk, of all devices, no margin: files are of one size
   int32_t devices = 1;  // in use: of more than a microbatch has sequences some are not
-  int64_t total() const { return devices * each.total() - (devices - 1) * ends + host.total(); }
+  int64_t total() const { return devices * each.total() + host.total(); }
   bool FitsIn(const MemoryOffer& offer) const;
 };
 

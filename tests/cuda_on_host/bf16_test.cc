@@ -103,7 +103,12 @@ TEST_CASE("CUDA text: bf16 gradients of the loss, with z-loss", "[cuda]") {
     Values logits = Normals(9 * 300, "logits"), losses(9);
     Operand d_logits(9, 300, "d_logits", bf16);
     backend.CrossEntropy(targets, {0.1f, 0.01f}, AsRows(logits, 9), d_logits, losses.data());
-    return std::vector<Values>{losses, d_logits.values()};
+    Values part = Normals(9 * 300, "part"), statistics(2 * 3 * 9, 1.0f), part_losses(9);
+    backend.LogitStatistics(targets, AsRows(part, 9), statistics.data());
+    Operand d_part(9, 300, "d_part", bf16);
+    backend.CrossEntropy(targets, {0.1f, 0.01f, statistics.data(), 2}, AsRows(part, 9), d_part,
+                         part_losses.data());
+    return std::vector<Values>{losses, d_logits.values(), part_losses, d_part.values()};
   });
 }
 

@@ -25,7 +25,8 @@ class OneAtATimeTable {
              &T::cast, &T::embedding_forward, &T::embedding_backward, &T::rms_norm_forward,
              &T::rms_norm_backward, &T::rope, &T::add_bias, &T::sum_rows, &T::attention_forward,
              &T::attention_backward, &T::swiglu_forward, &T::swiglu_backward, &T::cross_entropy,
-             &T::add, &T::fill, &T::sums_of_squares, &T::update, &T::allocate, &T::release>(table);
+             &T::logit_statistics, &T::add, &T::fill, &T::sums_of_squares, &T::update, &T::allocate,
+             &T::release>(table);
     return table;
   }
 

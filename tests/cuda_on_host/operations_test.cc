@@ -48,6 +48,8 @@ TEST_CASE("CUDA text: embedding gathers, and adds repeated tokens in their order
       0, [&](Backend& backend) { return operations::Embedding(backend, rows, width); });
   CheckAgainstReference(
       0, [&](Backend& backend) { return operations::EmbeddingGradient(backend, rows, width); });
+  CheckAgainstReference(
+      0, [&](Backend& backend) { return operations::EmbeddingOfPart(backend, rows, width); });
 }
 
 TEST_CASE("CUDA text: RMSNorm and its gradients", "[cuda]") {
@@ -78,6 +80,23 @@ TEST_CASE("CUDA text: cross-entropy and its gradient, in place", "[cuda]") {
   CheckAgainstReference(kGradientError, [&](Backend& backend) {
     return operations::CrossEntropy(backend, rows, vocabulary, true).logits;
   });
+}
+
+TEST_CASE("CUDA text: cross-entropy of parts of a vocabulary", "[cuda]") {
+  const int64_t rows = GENERATE(1, 37);
+  const auto sizes = GENERATE(values<std::vector<int64_t>>({{1, 1}, {8, 11}, {1, 300, 37}}));
+  const int64_t vocabulary = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+  const auto want = operations::WholeLosses(*CreateReferenceBackend(), rows, vocabulary);
+  const auto gpu = HostGpu();
+  const auto of_parts = [&] { return operations::LossesOfParts(*gpu, rows, sizes); };
+  CHECK(NormwiseError(InEveryOrder([&] { return of_parts().losses; }), want.losses) <=
+        kForwardError);
+  CHECK(NormwiseError(InEveryOrder([&] { return of_parts().gradient; }), want.gradient) <=
+        kGradientError);
+  const auto whole = operations::WholeLosses(*gpu, rows, vocabulary);
+  const auto one_part = operations::LossesOfParts(*gpu, rows, {vocabulary});
+  CHECK(SameBits(one_part.losses, whole.losses));
+  CHECK(SameBits(one_part.gradient, whole.gradient));
 }
 
 TEST_CASE("CUDA text: rotation and back", "[cuda]") {

@@ -215,6 +215,12 @@ TEST_CASE("Bf16: loss with gradient, and AdamW with the rounded copy", "[kernels
     Values logits = Normals(rows * vocabulary, "logits"), losses(targets.size());
     Operand gradient(rows, vocabulary, "gradient", bf16);
     backend.CrossEntropy(targets, {0.25f, z_loss}, AsRows(logits, rows), gradient, losses.data());
+    Values part = Normals(rows * vocabulary, "part"), part_losses(targets.size());
+    Values statistics(static_cast<size_t>(2 * 3 * rows), 1.0f);  // of another part, too
+    backend.LogitStatistics(targets, AsRows(part, rows), statistics.data());
+    Operand part_gradient(rows, vocabulary, "part gradient", bf16);
+    backend.CrossEntropy(targets, {0.25f, z_loss, statistics.data(), 2}, AsRows(part, rows),
+                         part_gradient, part_losses.data());
     Values parameters = Normals(100, "p"), m(100), v(100);
     const Values g = Normals(100, "g");
     Operand copy(1, 100, "copy", bf16);
@@ -222,8 +228,9 @@ TEST_CASE("Bf16: loss with gradient, and AdamW with the rounded copy", "[kernels
     Bf16* const rounded = bf16 ? static_cast<Bf16*>(Tensor(copy).values) : nullptr;
     backend.AdamW({1e-2f, 0.9f, 0.95f, 1e-8f, 3}, ranges,
                   {g.data(), parameters.data(), m.data(), v.data(), rounded});
-    return std::vector<Values>{losses, gradient.values(), parameters,
-                               bf16 ? copy.values() : parameters};
+    return std::vector<Values>{
+        losses,      gradient.values(),      parameters,
+        part_losses, part_gradient.values(), bf16 ? copy.values() : parameters};
   });
 }
 

@@ -9,14 +9,18 @@ namespace {
 
 constexpr Transpose kNo = Transpose::kNo, kYes = Transpose::kYes;
 
-// What `run(backend)` returns must, of every CPU backend, be near the reference's.
 template <typename Run>
-void CheckAgainstReference(double error_max, Run&& run) {
-  const Values want = run(*CreateReferenceBackend());
+void CheckAgainst(const Values& want, double error_max, Run&& run) {
   for (const KernelTable* kernels : RunnableKernels()) {
     INFO(kernels->name);
     CHECK(NormwiseError(run(*CreateCpuBackendWith(*kernels, 1)), want) <= error_max);
   }
+}
+
+// What `run(backend)` returns must, of every CPU backend, be near the reference's.
+template <typename Run>
+void CheckAgainstReference(double error_max, Run&& run) {
+  CheckAgainst(run(*CreateReferenceBackend()), error_max, run);
 }
 
 }  // namespace
@@ -49,6 +53,9 @@ TEST_CASE("Embedding: rows are fetched, and gradients of a repeated token add up
   CheckAgainstReference(kGradientError, [&](Backend& backend) {
     return operations::EmbeddingGradient(backend, rows, width);
   });
+  CheckAgainstReference(kGradientError, [&](Backend& backend) {
+    return operations::EmbeddingOfPart(backend, rows, width);
+  });
 }
 
 TEST_CASE("RmsNorm: values, inverse roots and gradients are the reference's", "[kernels]") {
@@ -80,6 +87,27 @@ TEST_CASE("CrossEntropy: the loss and its gradient are the reference's", "[kerne
   CheckAgainstReference(kGradientError, [&](Backend& backend) {
     return operations::CrossEntropy(backend, rows, vocabulary, true).logits;
   });
+}
+
+TEST_CASE("CrossEntropy: parts of a vocabulary together make the loss and gradient of the whole",
+          "[kernels]") {
+  const int64_t rows = GENERATE(1, 37, 130);
+  const auto sizes = GENERATE(values<std::vector<int64_t>>({{1, 1}, {8, 11}, {1, 300, 37}}));
+  const int64_t vocabulary = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+  const auto want = operations::WholeLosses(*CreateReferenceBackend(), rows, vocabulary);
+  CheckAgainst(want.losses, kForwardError, [&](Backend& backend) {
+    return operations::LossesOfParts(backend, rows, sizes).losses;
+  });
+  CheckAgainst(want.gradient, kGradientError, [&](Backend& backend) {
+    return operations::LossesOfParts(backend, rows, sizes).gradient;
+  });
+  for (const KernelTable* kernels : RunnableKernels()) {
+    const auto backend = CreateCpuBackendWith(*kernels, 2);
+    const auto whole = operations::WholeLosses(*backend, rows, vocabulary);
+    const auto one_part = operations::LossesOfParts(*backend, rows, {vocabulary});
+    CHECK(SameBits(one_part.losses, whole.losses));
+    CHECK(SameBits(one_part.gradient, whole.gradient));
+  }
 }
 
 TEST_CASE("Optimizers: parameters and moments are the reference's", "[kernels]") {

@@ -2,7 +2,9 @@
 // returns, in one row. Whoever has a backend holds it against the reference's.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 #include "kernels/cpu/cpu_backend.h"
@@ -110,6 +112,78 @@ inline Scored CrossEntropy(Backend& backend, int64_t rows, int64_t vocabulary, b
   scored.loss =
       MeanLoss(backend, Tokens(rows, vocabulary, "targets"), gradient, AsRows(scored.logits, rows));
   return scored;
+}
+
+// Tokens of the part of the vocabulary that begins at `first`, counted from there.
+inline std::vector<int32_t> OfPart(const std::vector<int32_t>& tokens, int64_t first,
+                                   int64_t size) {
+  std::vector<int32_t> own;
+  for (const int32_t token : tokens) {
+    const bool is_here = token >= first && token < first + size;
+    own.push_back(is_here ? token - static_cast<int32_t>(first) : kTokenElsewhere);
+  }
+  return own;
+}
+
+// Rows and gradients of a part of the table, as a device has them that shares it.
+inline Values EmbeddingOfPart(Backend& backend, int64_t rows, int64_t width) {
+  constexpr int64_t kFirst = 11, kSize = 9;
+  const auto tokens = OfPart(Tokens(rows, kVocabulary, "tokens"), kFirst, kSize);
+  const Values table = Normals(kSize * width, "table"), d_out = Normals(rows * width, "d_out");
+  Values out(static_cast<size_t>(rows * width), NAN), d_table = Normals(kSize * width, "d_table");
+  backend.EmbeddingForward(tokens, AsRows(table, kSize), AsRows(out, rows));
+  backend.EmbeddingBackward(tokens, AsRows(d_out, rows), AsRows(d_table, kSize));
+  return Append(out, d_table);
+}
+
+struct LossesAndGradient {
+  Values losses, gradient;  // [rows], [rows, vocabulary]
+};
+
+// In place, of the whole vocabulary; and put together from parts of these sizes.
+constexpr CrossEntropyTerms kWithZLoss = {0.25f, 1e-3f};
+inline LossesAndGradient WholeLosses(Backend& backend, int64_t rows, int64_t vocabulary) {
+  LossesAndGradient whole = {Values(static_cast<size_t>(rows)), Logits(rows, vocabulary)};
+  const Matrix logits = AsRows(whole.gradient, rows);
+  backend.CrossEntropy(Tokens(rows, vocabulary, "targets"), kWithZLoss, logits, logits,
+                       whole.losses.data());
+  return whole;
+}
+
+inline LossesAndGradient LossesOfParts(Backend& backend, int64_t rows,
+                                       const std::vector<int64_t>& sizes) {
+  const int64_t vocabulary = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+  const auto targets = Tokens(rows, vocabulary, "targets");
+  LossesAndGradient all = {Values(static_cast<size_t>(rows)), Logits(rows, vocabulary)};
+  const auto columns = [&](int64_t row, int64_t first) {
+    return all.gradient.begin() + row * vocabulary + first;
+  };
+  std::vector<Values> parts;
+  std::vector<std::vector<int32_t>> own_targets;
+  Values statistics;
+  int64_t first = 0;
+  for (const int64_t size : sizes) {
+    Values& part = parts.emplace_back();
+    for (int64_t row = 0; row < rows; ++row)
+      part.insert(part.end(), columns(row, first), columns(row, first + size));
+    own_targets.push_back(OfPart(targets, first, size));
+    Values own(static_cast<size_t>(3 * rows));
+    backend.LogitStatistics(own_targets.back(), AsRows(part, rows), own.data());
+    Append(statistics, own);
+    first += size;
+  }
+  CrossEntropyTerms terms = kWithZLoss;
+  terms.statistics = statistics.data();
+  terms.parts = static_cast<int32_t>(sizes.size());
+  first = 0;
+  for (size_t p = 0; p < parts.size(); ++p) {
+    const Matrix logits = AsRows(parts[p], rows);
+    backend.CrossEntropy(own_targets[p], terms, logits, logits, all.losses.data());
+    for (int64_t row = 0; row < rows; ++row)
+      std::copy_n(parts[p].begin() + row * sizes[p], sizes[p], columns(row, first));
+    first += sizes[p];
+  }
+  return all;
 }
 
 inline Values Rotation(Backend& backend, const AttentionShape& shape, bool inverse) {

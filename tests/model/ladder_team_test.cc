@@ -50,7 +50,7 @@ class HandSplit {
       if (hides) m.thread = std::make_unique<SumThread>(groups_[i].get());
       m.sum = std::make_unique<BranchSum>(groups_[i].get(), m.thread.get(), m.backend.get());
       DeviceShare share;
-      share.of_tensors = kDevices;
+      share.tensors = {kDevices, static_cast<int32_t>(i)};
       share.sum = m.sum.get();
       m.trainer =
           *StageTrainer::Create(config, 0, layers, false, m.backend.get(), recomputed, share);

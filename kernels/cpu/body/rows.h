@@ -122,6 +122,43 @@ float SumOfExponentials(const float* row, int64_t n, float top, float* kept, con
   return total;
 }
 
+// A row's logits: Σ e^logit = sum · e^top, and the target's.
+struct LogitTotals {
+  float top, sum, aim;
+};
+
+inline LogitTotals RowOfParts(const float* statistics, int64_t parts, int64_t step) {
+  LogitTotals of = {statistics[0], 0, 0};
+  for (int64_t p = 1; p < parts; ++p) {
+    const float top = statistics[3 * p * step];
+    of.top = of.top > top ? of.top : top;
+  }
+  double sum = 0;
+  for (int64_t p = 0; p < parts; ++p) {
+    const float* const part = statistics + 3 * p * step;
+    sum += part[step] * __builtin_exp(static_cast<double>(part[0]) - of.top);
+    of.aim += part[2 * step];
+  }
+  of.sum = static_cast<float>(sum);
+  return of;
+}
+
+inline void LogitStatistics(const LogitStatisticsArgs& args) {
+  const int64_t n = args.vocabulary;
+  for (int64_t t = 0; t < args.rows; ++t) {
+    const float* const row = args.logits + t * n;
+    const int32_t target = args.targets[t];
+    args.tops[t] = LargestOfRow(row, n);
+    args.sums[t] = SumOfExponentials<float>(row, n, args.tops[t], nullptr, nullptr);
+    args.aims[t] = target < 0 ? 0 : row[target];
+  }
+}
+
+// kept ← e^(logit − top), where that has not been made beside their sum.
+inline void KeepExponentials(const float* row, int64_t n, float top, float* kept) {
+  ForLanes(n, [&](int64_t i, auto load, auto store) { store(kept + i, Exp(load(row + i) - top)); });
+}
+
 template <typename T>
 void CrossEntropy(const CrossEntropyArgs<T>& args) {
   const int64_t n = args.vocabulary;
@@ -133,16 +170,26 @@ void CrossEntropy(const CrossEntropyArgs<T>& args) {
     const bool in_place = static_cast<const void*>(args.d_logits) == args.logits;
     float* const kept = gradient == nullptr ? nullptr : in_place ? row : args.logits;
     const int32_t target = args.targets[t];
-    const float top = LargestOfRow(row, n), aim = row[target];
-    const float sum = SumOfExponentials(row, n, top, kept, in_place ? nullptr : gradient);
+    LogitTotals of = {};
+    if (args.parts > 0) {
+      of = RowOfParts(args.statistics + t, args.parts, args.step);
+      if (kept != nullptr) KeepExponentials(row, n, of.top, kept);
+    } else {
+      of.top = LargestOfRow(row, n);
+      of.aim = row[target];
+      of.sum = SumOfExponentials(row, n, of.top, kept, in_place ? nullptr : gradient);
+    }
+    const auto [top, sum, aim] = of;
     const double log_sum = __builtin_log(static_cast<double>(sum)), lse = log_sum + top;
     const double loss = log_sum + (static_cast<double>(top) - aim);
     args.losses[t] = static_cast<float>(loss + args.z_loss * lse * lse);
     if (gradient == nullptr) continue;
     const float more = 1 + 2 * args.z_loss * static_cast<float>(lse);
-    const float scale = args.scale / sum * more, at_target = kept[target] * scale - args.scale;
+    const float scale = args.scale / sum * more;
+    const float at_target = target < 0 ? 0 : kept[target] * scale - args.scale;
     ForLanes(
         n, [&](int64_t i, auto load, auto store) { store(gradient + i, load(kept + i) * scale); });
+    if (target < 0) continue;
     ForLanes(1, [&](int64_t, auto, auto store) { store(gradient + target, Spread(at_target)); });
   }
 }

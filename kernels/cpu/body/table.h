@@ -48,6 +48,7 @@ constexpr KernelTable TableNamed(const char* name, const ProductKernels* product
                                  const StorageKernels<Bf16>* bf16) {
   return {.name = name,
           .f32 = StorageTable<float>(),
+          .logit_statistics = LogitStatistics,
           .add = Add,
           .sum_of_squares = SumOfSquares,
           .adamw = AdamW,

@@ -110,6 +110,22 @@ TEST_CASE("Memory model: within 5 % of the heap for devices that share every lay
   CheckWithinFivePercent(shape);
 }
 
+TEST_CASE("Memory model: within 5 % of the heap where devices share a large vocabulary",
+          "[memory]") {
+  StageCase shape = Case(256, GENERATE(0, 1), true);
+  shape.config.model.vocab = GENERATE(8192, 8219);
+  shape.config.model.tied_head = shape.config.model.vocab % 2 == 1;
+  shape.config.pipeline.sequences_per_microbatch = 2;
+  shape.config.inner.compute = GENERATE(InnerCompute::kFloat32, InnerCompute::kBfloat16);
+  shape.split = DeviceSplit::kTensors;
+  shape.devices = GENERATE(2, 4);
+  if (shape.config.inner.compute == InnerCompute::kFloat32) return CheckWithinFivePercent(shape);
+  const auto bytes = MeasureStage(shape);
+  REQUIRE(bytes.ok());
+  CHECK(bytes->error() >= -0.05);
+  CHECK(bytes->error() <= 0.25);
+}
+
 TEST_CASE("Memory model: within 5 % of the heap for a ladder", "[memory]") {
   StageCase shape = Case(128, 4, GENERATE(false, true));
   shape.config.model.ladder = 2;

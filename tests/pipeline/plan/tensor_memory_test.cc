@@ -33,8 +33,7 @@ TEST_CASE("Node memory: a profile says what its devices share", "[plan]") {
   CHECK(said("999 ÷ cuda A") == std::pair(1, DeviceSplit::kSequences));
 }
 
-TEST_CASE("Node memory: devices that share tensors each have a part of all, the first the ends",
-          "[plan]") {
+TEST_CASE("Node memory: devices that share tensors each have a part of all", "[plan]") {
   RunConfig config = SplitRun();
   config.model.ffn = 1024;
   const StageHolds holds{3, 2, 2};
@@ -44,7 +43,6 @@ TEST_CASE("Node memory: devices that share tensors each have a part of all, the 
   const int64_t norms = 3 * 2 * config.model.hidden;
   const NodeMemory middle = MemoryIn(config, 3, false, holds, four);
   CHECK(middle.devices == 4);
-  CHECK(middle.ends == 0);
   CHECK(middle.each.gradients == 3 * 4 * (norms + (floats - norms) / 4));
   CHECK(middle.each.optimizer == 2 * 4 * (norms + (floats - norms) / 4));
   const StageMemory whole = MemoryOf(config, 3, false, holds);
@@ -53,10 +51,19 @@ TEST_CASE("Node memory: devices that share tensors each have a part of all, the 
   CHECK(middle.each.outer == whole.outer / 4);
 
   const NodeMemory first = MemoryIn(config, 3, true, holds, four);
-  const int64_t ends = StageParameters(config.model, 0, true);
-  CHECK(first.each.gradients == middle.each.gradients + 3 * 4 * ends);
-  CHECK(first.ends > 3 * 4 * ends);
-  CHECK(first.total() == 4 * first.each.total() - 3 * first.ends);
+  REQUIRE(config.model.vocab % 32 == 0);
+  const int64_t tables = StageParameters(config.model, 0, true) - config.model.hidden;
+  const int64_t own = tables / 4 + config.model.hidden;
+  CHECK(first.each.gradients == middle.each.gradients + 3 * 4 * own);
+  CHECK(first.each.optimizer == middle.each.optimizer + 2 * 4 * own);
+  CHECK(first.each.workspace < MemoryOf(config, 3, true, holds).workspace / 2);
+  CHECK(first.total() == 4 * first.each.total());
+  // The largest part of a vocabulary is what counts.
+  config.model.vocab += 7;
+  config.model.tied_head = true;
+  const int64_t rows = (config.model.vocab - 7) / 4 + 7;
+  CHECK(MemoryIn(config, 3, true, holds, four).each.gradients ==
+        middle.each.gradients + 3 * 4 * (rows + 1) * config.model.hidden);
 
   // What cannot be shared is counted as if one device had it.
   config.model.kv_heads = 2;
