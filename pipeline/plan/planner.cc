@@ -106,7 +106,7 @@ absl::StatusOr<Placed> PlaceFor(const PlannerInput& input, const Contestants& co
   problem.workload = WorkloadOf(config, partition, paths, kPredictSteps);
   PlanFigures& figures = placed.figures;
   {
-    Evaluator evaluator(problem.workload, problem.fleet);
+    Evaluator evaluator(problem.workload, problem.fleet, Lines::kShared);
     const auto total = [&](const Placement& placement) {
       const double step_s = StepSeconds(evaluator, problem, placement);
       return step_s + ExposedSeconds(problem, placement, step_s);
@@ -127,7 +127,7 @@ absl::StatusOr<Placed> PlaceFor(const PlannerInput& input, const Contestants& co
   shrunk.handling_s *= share;
   figures.any_bound_s = AnyPlacementBound(problem.workload, shrunk);
   problem.fleet = WithSlowLinks(problem.fleet, placed.placement, placed.slow_links, share);
-  Evaluator evaluator(problem.workload, problem.fleet);
+  Evaluator evaluator(problem.workload, problem.fleet, Lines::kShared);
   const StepRings rings = RingsOf(problem, placed.placement);
   figures.evaluation = evaluator.Evaluate(placed.placement, &rings);
   figures.ring_s = RingSeconds(problem, placed.placement);

@@ -35,7 +35,7 @@ class Search {
         placement_(placement),
         share_(share),
         fleet_(plain),
-        evaluator_(workload, fleet_) {
+        evaluator_(workload, fleet_, Lines::kShared) {
     fleet_.share.assign(fleet_.wire_s.size(), 1);
   }
 
