@@ -63,7 +63,7 @@ class LineSharing {
   static constexpr size_t kLinesPerWayMax = 4;
   // What shows a line: of so many links of its node one at least takes at most so many times as
   // long as the fastest.
-  static constexpr double kAlike = 1.25;
+  static constexpr double kAlike = 1.5;
   static constexpr int32_t kShownBy = 4;
 
   struct Message {
