@@ -124,29 +124,31 @@ void CoordinatorActor::WriteTrace(Context& context, int64_t step) {
   Predict(context);
   writing->prediction = tracing.prediction;
   tracing.writing = writing;
-  tracing.job = context.Submit(
-      {"trace", Duration::Millis(1), [writing] {
-         Tracing::Prediction& prediction = *writing->prediction;
-         if (prediction.records.empty() && !prediction.plan.stages.empty()) {
-           const auto model = ModelOf(prediction.input, prediction.plan);
-           if (model.ok()) {
-             const Workload& workload = model->problem.workload;
-             prediction.records = Evaluator(workload, model->problem.fleet).Trace(model->placement);
-             prediction.node_of_slot = model->node_of_slot;
-             prediction.steps = workload.steps;
-           }
-         }
-         TracedStep traced;
-         traced.step = writing->number;
-         traced.plan_version = writing->plan_version;
-         traced.predicted_s = writing->predicted_s;
-         traced.tasks = OnOneClock(writing->step.of);
-         if (!prediction.records.empty()) {
-           traced.predicted = PredictedTasks(prediction.plan, traced.step, prediction.steps,
+  tracing.job =
+      context.Submit({"trace", Duration::Millis(1), [writing] {
+                        Tracing::Prediction& prediction = *writing->prediction;
+                        if (prediction.records.empty() && !prediction.plan.stages.empty()) {
+                          const auto model = ModelOf(prediction.input, prediction.plan);
+                          if (model.ok()) {
+                            const Workload& workload = model->problem.workload;
+                            Evaluator evaluator(workload, model->problem.fleet, Lines::kShared);
+                            prediction.records = evaluator.Trace(model->placement);
+                            prediction.node_of_slot = model->node_of_slot;
+                            prediction.steps = workload.steps;
+                          }
+                        }
+                        TracedStep traced;
+                        traced.step = writing->number;
+                        traced.plan_version = writing->plan_version;
+                        traced.predicted_s = writing->predicted_s;
+                        traced.tasks = OnOneClock(writing->step.of);
+                        if (!prediction.records.empty()) {
+                          traced.predicted =
+                              PredictedTasks(prediction.plan, traced.step, prediction.steps,
                                              prediction.node_of_slot, prediction.records);
-         }
-         writing->event = EventFields(TraceJson(traced, Tracing::kTasksWritten));
-       }});
+                        }
+                        writing->event = EventFields(TraceJson(traced, Tracing::kTasksWritten));
+                      }});
 }
 
 bool CoordinatorActor::OnTraceJob(Context& context, JobId job) {

@@ -8,6 +8,7 @@
 
 #include "common/check.h"
 #include "routing/cost_model.h"
+#include "routing/line_sharing.h"
 #include "routing/node_lines.h"
 
 namespace skerry {
@@ -19,7 +20,7 @@ constexpr double kRounding = 1e-9;
 
 }  // namespace
 
-Evaluator::Evaluator(const Workload& workload, const Fleet& fleet)
+Evaluator::Evaluator(const Workload& workload, const Fleet& fleet, Lines lines)
     : workload_(workload),
       fleet_(fleet),
       lines_(LinesOf(fleet)),
@@ -35,10 +36,14 @@ Evaluator::Evaluator(const Workload& workload, const Fleet& fleet)
       ++visits_[static_cast<size_t>(slot)][static_cast<size_t>(microbatch.step)];
     }
   }
-  NumberLinks();
+  const auto slots_of_way = NumberLinks();
+  if (lines == Lines::kShared)
+    sharing_ = std::make_unique<LineSharing>(fleet, lines_, slots_of_way);
 }
 
-void Evaluator::NumberLinks() {
+Evaluator::~Evaluator() = default;
+
+std::vector<std::pair<int32_t, int32_t>> Evaluator::NumberLinks() {
   std::map<std::pair<int32_t, int32_t>, int32_t> numbers;
   const auto number = [&](int32_t from, int32_t to) {
     return numbers.try_emplace({from, to}, static_cast<int32_t>(numbers.size())).first->second;
@@ -53,6 +58,9 @@ void Evaluator::NumberLinks() {
     }
   }
   link_free_.resize(numbers.size());
+  std::vector<std::pair<int32_t, int32_t>> slots(numbers.size());
+  for (const auto& [pair, way] : numbers) slots[static_cast<size_t>(way)] = pair;
+  return slots;
 }
 
 int32_t Evaluator::SlotAt(int32_t microbatch, int32_t hop) const {
@@ -84,6 +92,7 @@ void Evaluator::Reset() {
   is_usable_ = true;
   std::fill(link_free_.begin(), link_free_.end(), 0.0);
   line_free_.assign(2 * fleet_.line_s.size(), 0.0);  // ways out, ways in
+  if (sharing_ != nullptr) sharing_->Reset(*placement_);
   for (int32_t slot = 0; slot < workload_.slots(); ++slot) {
     Server& server = servers_[static_cast<size_t>(slot)];
     server.ready.clear();
@@ -131,14 +140,19 @@ void Evaluator::CountLeft() {
   }
 }
 
-void Evaluator::Schedule(double at, const Event& event) {
+uint32_t Evaluator::Keep(const Event& event) {
   if (free_events_.empty()) {
     free_events_.push_back(static_cast<uint32_t>(events_.size()));
     events_.emplace_back();
   }
-  const Due due{at, created_++, free_events_.back()};
+  const uint32_t kept = free_events_.back();
   free_events_.pop_back();
-  events_[due.event] = event;
+  events_[kept] = event;
+  return kept;
+}
+
+void Evaluator::Push(double at, uint32_t event) {
+  const Due due{at, created_++, event};
   size_t place = due_.size();
   due_.push_back(due);
   while (place > 0) {
@@ -178,25 +192,38 @@ void Evaluator::Send(double now, int32_t microbatch, int32_t from_hop, int32_t t
   const int32_t from = (*placement_)[static_cast<size_t>(from_slot)];
   const int32_t to = (*placement_)[static_cast<size_t>(to_slot)];
   const size_t pair = fleet_.Pair(from, to);
+  const size_t way =
+      first_way_[static_cast<size_t>(microbatch)] + 2 * static_cast<size_t>(from_hop);
+  const int32_t link = ways_[way + (task == Task::kBackward ? 1 : 0)];
+  const double latency_s = fleet_.latency_s[pair];
+  const double share = fleet_.ShareOf(pair);
+  // A missing link is only in the way if a path uses it.
+  is_usable_ &= !std::isinf(latency_s);
+  if (sharing_ != nullptr) {
+    if (is_usable_) sharing_->Send(now, link, share, Keep(arrives));
+    return;
+  }
   const int32_t out = fleet_.LineOf(from, to), in = fleet_.LineOf(to, from);
   double& uplink_free = out < 0 ? servers_[static_cast<size_t>(from_slot)].uplink_free
                                 : line_free_[static_cast<size_t>(out)];
   double& downlink_free = in < 0 ? servers_[static_cast<size_t>(to_slot)].downlink_free
                                  : line_free_[fleet_.line_s.size() + static_cast<size_t>(in)];
-  const size_t way =
-      first_way_[static_cast<size_t>(microbatch)] + 2 * static_cast<size_t>(from_hop);
-  double& link_free =
-      link_free_[static_cast<size_t>(ways_[way + (task == Task::kBackward ? 1 : 0)])];
-  const double latency_s = fleet_.latency_s[pair];
-  const double share = fleet_.ShareOf(pair);
-  // A missing link is only in the way if a path uses it.
-  is_usable_ &= !std::isinf(latency_s);
+  double& link_free = link_free_[static_cast<size_t>(link)];
   const double start = std::max({now, uplink_free, link_free});
   uplink_free = std::max(now, uplink_free) + share * lines_.up_s[pair];
   link_free = start + share * fleet_.wire_s[pair];
   // Of messages under way at once the one sent first is received first.
   downlink_free = std::max(start + latency_s, downlink_free) + share * lines_.down_s[pair];
   Schedule(std::max(link_free + latency_s, downlink_free) + share * fleet_.handling_s, arrives);
+}
+
+// A message has left its sender.
+void Evaluator::Leave() {
+  const double now = sharing_->NextEnd();
+  const LineSharing::Left left = sharing_->Leave();
+  const size_t pair = sharing_->PairOf(left.way);
+  const double handled_s = fleet_.ShareOf(pair) * fleet_.handling_s;
+  Push(now + fleet_.latency_s[pair] + handled_s, left.tag);
 }
 
 void Evaluator::Arrive(double now, const Event& event) {
@@ -276,6 +303,19 @@ void Evaluator::Dispatch(double now, int32_t slot) {
   Schedule(now + seconds, {slot, chosen.microbatch, chosen.hop, chosen.task, true});
 }
 
+void Evaluator::HandleNext() {
+  const Due due = PopDue();
+  const Event event = events_[due.event];
+  free_events_.push_back(due.event);
+  if (event.ring >= 0) {
+    rings_->overlap ? SumIsThere(due.at, event.ring) : OpenTogether(due.at, event.ring);
+  } else if (event.done) {
+    Finish(due.at, event);
+  } else {
+    Arrive(due.at, event);
+  }
+}
+
 double Evaluator::StepSeconds(const Placement& placement, const StepRings* rings, double limit_s) {
   SKERRY_CHECK(placement.size() == servers_.size());
   placement_ = &placement;
@@ -284,16 +324,14 @@ double Evaluator::StepSeconds(const Placement& placement, const StepRings* rings
   Reset();
   if (!std::isinf(limit_s)) CountLeft();
   for (int32_t slot = 0; slot < workload_.slots(); ++slot) Dispatch(0, slot);
-  while (!due_.empty() && is_usable_) {
-    const Due due = PopDue();
-    const Event event = events_[due.event];
-    free_events_.push_back(due.event);
-    if (event.ring >= 0) {
-      rings_->overlap ? SumIsThere(due.at, event.ring) : OpenTogether(due.at, event.ring);
-    } else if (event.done) {
-      Finish(due.at, event);
+  while (is_usable_) {
+    const double at = due_.empty() ? std::numeric_limits<double>::infinity() : due_.front().at;
+    if (sharing_ != nullptr && sharing_->NextEnd() <= at && !std::isinf(sharing_->NextEnd())) {
+      Leave();
+    } else if (!due_.empty()) {
+      HandleNext();
     } else {
-      Arrive(due.at, event);
+      break;
     }
   }
   if (!is_usable_) return std::numeric_limits<double>::infinity();

@@ -12,17 +12,25 @@
 // share a line (Fleet::line_of) send to others and get from them goes through that one, which has a
 // way out and a way in. Before a message is of use its ends handle it, while lines carry others.
 //
-// Used in the inner loop of the placement search: about 0.1 µs per event, no allocation after the
-// first call with equal sizes. Deterministic: ties in time go by order of creation.
+// So it is with Lines::kInTurn, which is for the inner loop of the placement search: about 0.1 µs
+// per event, no allocation after the first call with equal sizes. With Lines::kShared messages that
+// are under way at once share lines in equal parts (line_sharing.h), as TCP's do: of several that
+// leave together all are late, not the last alone. That takes two to five times as long, and is for
+// what a plan says of a step and for choices among few. Deterministic: ties in time go by order of
+// creation.
 #pragma once
 
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
+#include <utility>
 #include <vector>
 
 namespace skerry {
+
+class LineSharing;  // line_sharing.h
 
 // The part of the problem that no placement changes. Slots are numbered over all stages, stage 0
 // first.
@@ -131,11 +139,16 @@ struct StepRings {
   bool overlap = false;
 };
 
+// What a line does with several messages: it carries one after another, or all at once, each as
+// fast as its part of the line.
+enum class Lines : uint8_t { kInTurn, kShared };
+
 // Owns scratch memory. Not thread-safe; one per thread.
 class Evaluator {
  public:
   // References are kept.
-  Evaluator(const Workload& workload, const Fleet& fleet);
+  Evaluator(const Workload& workload, const Fleet& fleet, Lines lines = Lines::kInTurn);
+  ~Evaluator();
 
   // `rings` nullptr: nobody waits for others. Infinite, and sooner known, where a step takes longer
   // than `limit_s`: a node is sure to be late by what it has still to compute. What takes no longer
@@ -208,14 +221,18 @@ class Evaluator {
   int32_t RingOf(int32_t slot) const {
     return rings_ == nullptr ? -1 : rings_->ring_of_slot[static_cast<size_t>(slot)];
   }
-  void Schedule(double at, const Event& event);
+  void Schedule(double at, const Event& event) { Push(at, Keep(event)); }
+  uint32_t Keep(const Event& event);
+  void Push(double at, uint32_t event);
+  void HandleNext();
+  void Leave();
   void Send(double now, int32_t microbatch, int32_t from_hop, int32_t to_hop, Task task);
   Due PopDue();
   void Arrive(double now, const Event& event);
   void Finish(double now, const Event& event);
   void Dispatch(double now, int32_t slot);
   bool Choose(Server& server, int32_t slot, Ready& chosen) const;
-  void NumberLinks();
+  std::vector<std::pair<int32_t, int32_t>> NumberLinks();  // of each the slots
   int32_t SlotAt(int32_t microbatch, int32_t hop) const;
   double TaskSeconds(int32_t slot, Task task) const;
 
@@ -235,7 +252,8 @@ class Evaluator {
   std::vector<int32_t> ways_;
   std::vector<size_t> first_way_;
   std::vector<double> link_free_, line_free_;
-  std::vector<Due> due_;  // a heap of degree kHeapDegree, earliest first
+  std::unique_ptr<LineSharing> sharing_;  // nullptr: one after another
+  std::vector<Due> due_;                  // a heap of degree kHeapDegree, earliest first
   std::vector<Event> events_;
   std::vector<uint32_t> free_events_;
   uint32_t created_ = 0;

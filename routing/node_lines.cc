@@ -40,6 +40,40 @@ class Side {
   std::vector<size_t> order_;  // farthest first
 };
 
+// Of an even number the later of the two.
+double MiddleOf(std::vector<double> values) {
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+void SlowToLines(Fleet* fleet) {
+  const std::vector<double> read_s = fleet->wire_s;
+  for (int32_t line = 0; line < static_cast<int32_t>(fleet->line_s.size()); ++line) {
+    const double line_s = fleet->line_s[static_cast<size_t>(line)];
+    if (line_s <= 0) continue;
+    std::vector<int32_t> members, others;
+    for (int32_t node = 0; node < fleet->size(); ++node)
+      (fleet->line_of[static_cast<size_t>(node)] == line ? members : others).push_back(node);
+    for (const int32_t other : others) {
+      std::vector<double> out_s, in_s;
+      for (const int32_t member : members) {
+        out_s.push_back(read_s[fleet->Pair(member, other)]);
+        in_s.push_back(read_s[fleet->Pair(other, member)]);
+      }
+      if (members.empty()) break;
+      const double out_least = std::min(line_s, MiddleOf(out_s));
+      const double in_least = std::min(line_s, MiddleOf(in_s));
+      for (const int32_t member : members) {
+        double& out = fleet->wire_s[fleet->Pair(member, other)];
+        double& in = fleet->wire_s[fleet->Pair(other, member)];
+        out = std::max(out, out_least);
+        in = std::max(in, in_least);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 NodeLines LinesOf(const Fleet& fleet) {
@@ -78,6 +112,7 @@ void SetLines(const LinkMatrix& links, const std::vector<int32_t>& index_of_node
     const double rate = links.LineRate(line);
     fleet->line_s.push_back(rate > 0 ? boundary_bytes / rate : 0);
   }
+  SlowToLines(fleet);
 }
 
 }  // namespace skerry

@@ -13,7 +13,7 @@ namespace {
 
 absl::Status Measure(ShownPlan& shown) {
   const PlacementProblem& problem = shown.model.problem;
-  Evaluator evaluator(problem.workload, problem.fleet);
+  Evaluator evaluator(problem.workload, problem.fleet, Lines::kShared);
   const StepRings rings = RingsOf(problem, shown.model.placement);
   shown.evaluation = evaluator.Evaluate(shown.model.placement, &rings);
   if (!std::isfinite(shown.evaluation.step_s)) {

@@ -249,7 +249,8 @@ int32_t ChooseWindow(const RunConfig& config, const Partition& partition,
     tried.fits = FitsOf(with, partition, contestants.offers);
     if (!Fits(tried, placement)) continue;
     PutOff(with, partition, contestants.offers, &tried.fleet);
-    fitting.emplace_back(window, Evaluator(tried.workload, tried.fleet).StepSeconds(placement));
+    Evaluator evaluator(tried.workload, tried.fleet, Lines::kShared);
+    fitting.emplace_back(window, evaluator.StepSeconds(placement));
   }
   double fastest = std::numeric_limits<double>::infinity();
   for (const auto& [window, step_s] : fitting) fastest = std::min(fastest, step_s);

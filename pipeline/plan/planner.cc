@@ -105,8 +105,10 @@ absl::StatusOr<Placed> PlaceFor(const PlannerInput& input, const Contestants& co
 
   problem.workload = WorkloadOf(config, partition, paths, kPredictSteps);
   PlanFigures& figures = placed.figures;
+  // Quick plans are many, and their placements differ by more than the two ways to share a line.
+  const Lines lines = effort == PlacementEffort::kQuick ? Lines::kInTurn : Lines::kShared;
   {
-    Evaluator evaluator(problem.workload, problem.fleet);
+    Evaluator evaluator(problem.workload, problem.fleet, lines);
     const auto total = [&](const Placement& placement) {
       const double step_s = StepSeconds(evaluator, problem, placement);
       return step_s + ExposedSeconds(problem, placement, step_s);
@@ -120,14 +122,15 @@ absl::StatusOr<Placed> PlaceFor(const PlannerInput& input, const Contestants& co
   if (!std::isfinite(figures.plain_step_s)) return Disconnected(problem, contestants);
 
   const double share = SlowLinkShare(config);
-  placed.slow_links = ChooseSlowLinks(problem.workload, problem.fleet, placed.placement, share);
+  placed.slow_links =
+      ChooseSlowLinks(problem.workload, problem.fleet, placed.placement, share, lines);
   // No placement is faster than one with every link shrunk.
   Fleet shrunk = problem.fleet;
   for (double& wire_s : shrunk.wire_s) wire_s *= share;
   shrunk.handling_s *= share;
   figures.any_bound_s = AnyPlacementBound(problem.workload, shrunk);
   problem.fleet = WithSlowLinks(problem.fleet, placed.placement, placed.slow_links, share);
-  Evaluator evaluator(problem.workload, problem.fleet);
+  Evaluator evaluator(problem.workload, problem.fleet, lines);
   const StepRings rings = RingsOf(problem, placed.placement);
   figures.evaluation = evaluator.Evaluate(placed.placement, &rings);
   figures.ring_s = RingSeconds(problem, placed.placement);

@@ -30,12 +30,13 @@ SlotLink Slowest(const StepParts& parts, const std::vector<SlotLink>& listed) {
 
 class Search {
  public:
-  Search(const Workload& workload, const Fleet& plain, const Placement& placement, double share)
+  Search(const Workload& workload, const Fleet& plain, const Placement& placement, double share,
+         Lines lines)
       : workload_(workload),
         placement_(placement),
         share_(share),
         fleet_(plain),
-        evaluator_(workload, fleet_) {
+        evaluator_(workload, fleet_, lines) {
     fleet_.share.assign(fleet_.wire_s.size(), 1);
   }
 
@@ -109,9 +110,9 @@ Fleet WithSlowLinks(Fleet fleet, const Placement& placement, const std::vector<S
 }
 
 std::vector<SlotLink> ChooseSlowLinks(const Workload& workload, const Fleet& fleet,
-                                      const Placement& placement, double share) {
+                                      const Placement& placement, double share, Lines lines) {
   if (share >= 1 || workload.slots() < 2) return {};
-  return Search(workload, fleet, placement, share).Run();
+  return Search(workload, fleet, placement, share, lines).Run();
 }
 
 }  // namespace skerry

@@ -38,6 +38,7 @@ Fleet WithSlowLinks(Fleet fleet, const Placement& placement, const std::vector<S
 
 // Sorted; empty if bytes limit nothing, or share is 1. `placement` uses usable links only.
 std::vector<SlotLink> ChooseSlowLinks(const Workload& workload, const Fleet& fleet,
-                                      const Placement& placement, double share);
+                                      const Placement& placement, double share,
+                                      Lines lines = Lines::kShared);
 
 }  // namespace skerry

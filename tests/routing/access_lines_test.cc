@@ -167,6 +167,31 @@ TEST_CASE("SetLines: who shares has one number, who was tested another, who was 
   CHECK(links.LineRate(links.LineOf(2)) == 0);
 }
 
+TEST_CASE("SetLines: a link is no faster than its line, unless most members read so", "[routing]") {
+  // 0, 1 and 2 in one house, whose line was found to carry 1 MB/s.
+  LinkMatrix links = Homes({3, 1, 1}, 0, 8);
+  SetLines({{{N(0), N(1), N(2)}, {1e6, 1e6, 1e6}, {3e5, 3e5, 4e5}}}, &links);
+  const std::vector<double> one_lucky = {0.5, 1, 2}, most = {0.5, 0.5, 2};
+  Fleet fleet;
+  fleet.gflops.assign(5, 1);
+  fleet.latency_s.assign(25, 0);
+  fleet.wire_s.assign(25, 0.1);  // a payload of 1 MB
+  for (int32_t member = 0; member < 3; ++member) {
+    const auto i = static_cast<size_t>(member);
+    fleet.wire_s[fleet.Pair(member, 3)] = fleet.wire_s[fleet.Pair(3, member)] = one_lucky[i];
+    fleet.wire_s[fleet.Pair(member, 4)] = fleet.wire_s[fleet.Pair(4, member)] = most[i];
+  }
+  SetLines(links, {0, 1, 2, 3, 4}, 1e6, &fleet);
+  for (const double both : {0, 1}) {
+    const auto read = [&](int32_t member, int32_t other) {
+      return fleet.wire_s[both > 0 ? fleet.Pair(member, other) : fleet.Pair(other, member)];
+    };
+    CHECK(std::vector{read(0, 3), read(1, 3), read(2, 3)} == std::vector<double>{1, 1, 2});
+    CHECK(std::vector{read(0, 4), read(1, 4), read(2, 4)} == most);
+    CHECK(read(0, 1) == 0.1);  // does not leave
+  }
+}
+
 TEST_CASE("Evaluator: what leaves through one line leaves one after another", "[routing]") {
   // Two pipelines of two stages; slots 0 and 1 of the first stage in one house, as are 2 and 3.
   Workload workload;

@@ -36,6 +36,7 @@ TEST_CASE("Shipped scenarios: a step takes about as long as its plan said", "[si
                                                                {"three_rooms", 16},
                                                                {"gcp12", 16},
                                                                {"spot_fleet", 32},
+                                                               {"two_universities", 64},
                                                                {"dtfm_2", 16},
                                                                {"aws33", 32}}));
   INFO(name);
