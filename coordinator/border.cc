@@ -93,9 +93,8 @@ Heartbeat CleanHeartbeat(Heartbeat heartbeat) {
         &heartbeat.bytes_received, &heartbeat.memory_bytes, &heartbeat.backwards}) {
     *count = std::clamp<int64_t>(*count, 0, kBytesMax);
   }
-  for (double* seconds :
-       {&heartbeat.busy_s, &heartbeat.round_wait_s, &heartbeat.round_transfer_s,
-        &heartbeat.backward_s}) {
+  for (double* seconds : {&heartbeat.busy_s, &heartbeat.round_wait_s, &heartbeat.round_transfer_s,
+                          &heartbeat.backward_s}) {
     *seconds = InRange(*seconds, kSecondsMax);
   }
   return heartbeat;

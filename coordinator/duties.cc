@@ -152,9 +152,8 @@ void CoordinatorActor::PlanWhenReady(Context& context) {
   input.is_quick = options_.plans_quickly;
   no_plan_among_ = active_;
   no_plan_readings_ = readings_;
-  planning_job_ = context.Submit({"plan", Duration::Millis(200), [planning = planning_] {
-                                    planning->Make();
-                                  }});
+  planning_job_ =
+      context.Submit({"plan", Duration::Millis(200), [planning = planning_] { planning->Make(); }});
 }
 
 void CoordinatorActor::PlanMade(Context& context) {

@@ -118,7 +118,7 @@ class StageActor {
     Duration took;
   };
   const Passes& backwards() const { return backwards_; }  // whole ones, wanted or not
-  int64_t tokens() const { return tokens_; }  // whose gradients were accumulated here
+  int64_t tokens() const { return tokens_; }              // whose gradients were accumulated here
   // The most that payloads took which waited for the device.
   int64_t input_bytes_peak() const { return input_bytes_peak_; }
   std::string WaitingFor() const;  // for people
@@ -164,7 +164,7 @@ class StageActor {
     std::shared_ptr<WorkResult> result;
     std::function<Job(size_t part)> parts = {};  // of a pass in parts
     size_t part = 0;
-    Duration took = {};  // all jobs so far
+    Duration took = {};               // all jobs so far
     std::vector<int32_t> given = {};  // what its parts are of; empty: it gives nothing away
   };
 

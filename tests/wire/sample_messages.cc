@@ -317,6 +317,7 @@ std::vector<std::pair<std::string, Message>> GroupSamples() {
       {"welcome_offload", Welcome{RunId{SampleDigest(9).bytes}, SampleOffload(), {}}},
       {"hello_spill", SampleOnDisk()},
       {"welcome_parking", Welcome{RunId{SampleDigest(9).bytes}, SampleParking(), {}}},
+      {"heartbeat_backwards", Heartbeat{.waiting_for = "", .backward_s = 1.25, .backwards = 40}},
       {"delta_passed_on", Delta{1, 2, 4096, SampleDigest(6), SamplePayload(48), 7, SampleNode(3)}},
   };
 }
@@ -370,8 +371,6 @@ std::vector<std::pair<std::string, Message>> PlainSamples() {
       {"plan_update_settled", PlanUpdate{SampleSettled()}},
       {"heartbeat_memory",
        Heartbeat{Phase::kTraining, 5, 1, 1000, 2000, 3000, 1.5, 0.25, 0.75, 1 << 20, ""}},
-      {"heartbeat_backwards",
-       Heartbeat{Phase::kTraining, 5, 1, 1000, 2000, 3000, 1.5, 0.25, 0.75, 0, "", 1.25, 40}},
       {"activation_int8",
        Activation{3, 2, 1, 1, 4, {{0, 1}, {1, 0}}, SamplePayload(64), DeltaCodec::kInt8}},
       {"gradient_bf16", Gradient{3, 2, 1, 1, 4, SamplePayload(32), DeltaCodec::kBf16}},
@@ -388,10 +387,9 @@ std::vector<std::pair<std::string, Message>> PlainSamples() {
 
 std::vector<std::pair<std::string, Message>> SampleMessages() {
   auto samples = PlainSamples();
-  for (auto& sample : ShardedSamples()) samples.push_back(std::move(sample));
-  for (auto& sample : WorkSamples()) samples.push_back(std::move(sample));
-  for (auto& sample : GroupSamples()) samples.push_back(std::move(sample));
-  for (auto& sample : CheckpointSamples()) samples.push_back(std::move(sample));
+  for (const auto more : {ShardedSamples, WorkSamples, GroupSamples, CheckpointSamples}) {
+    for (auto& sample : more()) samples.push_back(std::move(sample));
+  }
   return samples;
 }
 

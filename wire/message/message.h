@@ -127,8 +127,8 @@ struct Heartbeat {
   double round_transfer_s = 0;  // Σ over rounds of (commit complete − boundary)
   int64_t memory_bytes = 0;     // the most its stage has held so far; 0: not measured
   std::string waiting_for;      // "gradient of microbatch 5 from 3fa9", "" when busy
-  double backward_s = 0;        // of busy_s, in so many whole backward passes of its stage; of those
-  int64_t backwards = 0;        // made again after a death, too
+  double backward_s = 0;  // of busy_s, in so many whole backward passes of its stage; of those
+  int64_t backwards = 0;  // made again after a death, too
   bool operator==(const Heartbeat&) const = default;
 };
 
