@@ -31,7 +31,7 @@ double Predicted(const PlannerInput& input, const PipelinePlan& plan, double lim
   const auto model = ModelOf(input, LivingOnly(plan));
   ++work.models;
   if (!model.ok()) return kNever;
-  Evaluator evaluator(model->problem.workload, model->problem.fleet, Lines::kShared);
+  Evaluator evaluator(model->problem.workload, model->problem.fleet);
   const double step_s = StepSeconds(evaluator, model->problem, model->placement, limit_s);
   work.tasks += evaluator.tasks();
   return step_s + ExposedSeconds(model->problem, model->placement, step_s);
@@ -46,7 +46,7 @@ class Predictor {
       : request_(request), work_(work), model_(ModelOf(request.input, LivingOnly(request.plan))) {
     ++work_.models;
     if (!model_.ok()) return;
-    evaluator_.emplace(model_->problem.workload, model_->problem.fleet, Lines::kShared);
+    evaluator_.emplace(model_->problem.workload, model_->problem.fleet);
     for (size_t slot = 0; slot < model_->node_of_slot.size(); ++slot)
       place_[model_->node_of_slot[slot]] = slot;
     for (const StageAssignment& stage : request.plan.stages)
