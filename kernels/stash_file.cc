@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <map>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "common/check.h"
 #include "common/status.h"
@@ -22,6 +24,9 @@ namespace {
 
 constexpr size_t kMovesMax = 4096;                 // not done yet
 constexpr int64_t kPieceBytes = int64_t{4} << 20;  // of a move, between two looks at whether to end
+// Behind all slots, and never written: a file that somebody has cut stays shorter than it was,
+// whatever is written to it then.
+constexpr int64_t kGuardBytes = kStashBorder;
 
 std::string LastError() {
   return std::strerror(errno);
@@ -41,10 +46,30 @@ class FileHandle {
   int fd_;
 };
 
+// And what lies behind it, which takes none.
+absl::Status TakeSpace(int fd, int64_t bytes, const std::string& directory) {
+  int error = fallocate(fd, 0, 0, bytes) == 0 ? 0 : errno;
+  if (error == EOPNOTSUPP) error = posix_fallocate(fd, 0, bytes);
+  if (error == 0 && ftruncate(fd, bytes + kGuardBytes) == 0) return absl::OkStatus();
+  if (error == 0) error = errno;
+  const std::string what =
+      absl::StrFormat("%s: no %.2f GiB for activations: %s", directory,
+                      static_cast<double>(bytes) / (int64_t{1} << 30), std::strerror(error));
+  if (error == ENOSPC || error == EDQUOT || error == EFBIG) {
+    return ResourceExhausted("%s; make room, or give --spill-space less [SK-spill]", what);
+  }
+  return Unavailable("%s [SK-spill]", what);
+}
+
 class StashFile final : public StashStore {
  public:
-  StashFile(FileHandle file, bool is_direct, int64_t slot_bytes)
-      : file_(std::move(file)), is_direct_(is_direct), slot_bytes_(slot_bytes) {
+  StashFile(FileHandle file, bool is_direct, std::string directory, int32_t slots,
+            int64_t slot_bytes)
+      : file_(std::move(file)),
+        is_direct_(is_direct),
+        directory_(std::move(directory)),
+        slot_bytes_(slot_bytes),
+        lost_(static_cast<size_t>(slots), false) {
     thread_ = std::thread([this] { Run(); });
   }
   StashFile(const StashFile&) = delete;
@@ -106,7 +131,28 @@ class StashFile final : public StashStore {
       changed_.notify_all();
     }
   }
+  // What was cut, and when, nobody knows: then all that was written is lost.
   absl::Status Make(const Move& move) {
+    const auto slot = static_cast<size_t>(move.slot);
+    if (move.writes) SKERRY_RETURN_IF_ERROR(Transfer(move));
+    struct stat facts {};
+    if (fstat(file_.get(), &facts) != 0 || facts.st_size < bytes() + kGuardBytes) {
+      lost_.assign(lost_.size(), true);
+      SKERRY_RETURN_IF_ERROR(TakeSpace(file_.get(), bytes(), directory_));
+      if (move.writes) SKERRY_RETURN_IF_ERROR(Transfer(move));
+    }
+    if (move.writes) lost_[slot] = false;
+    if (lost_[slot]) return Lost(slot_bytes_);
+    return move.writes ? absl::OkStatus() : Transfer(move);
+  }
+  int64_t bytes() const { return static_cast<int64_t>(lost_.size()) * slot_bytes_; }
+  static absl::Status Lost(int64_t bytes) {
+    return DataLoss(
+        "the file for activations lacks %d bytes that were written to it: somebody has cut it, or "
+        "the disk loses data [SK-spill]",
+        bytes);
+  }
+  absl::Status Transfer(const Move& move) {
     const int64_t first = move.slot * slot_bytes_;
     for (int64_t at = 0; at < slot_bytes_;) {
       const auto bytes = static_cast<size_t>(std::min(kPieceBytes, slot_bytes_ - at));
@@ -117,12 +163,7 @@ class StashFile final : public StashStore {
         return Unavailable("the disk for activations cannot be %s: %s [SK-spill]",
                            move.writes ? "written to" : "read", LastError());
       }
-      if (moved == 0) {
-        return DataLoss(
-            "the file for activations ends %d bytes before the end of one that was written to it: "
-            "somebody has cut it, or the disk loses data [SK-spill]",
-            slot_bytes_ - at);
-      }
+      if (moved == 0) return Lost(slot_bytes_ - at);
       at += moved;
     }
     if (!is_direct_) LeaveCache(move.writes, first);
@@ -136,7 +177,9 @@ class StashFile final : public StashStore {
 
   FileHandle file_;
   const bool is_direct_;
+  const std::string directory_;
   const int64_t slot_bytes_;
+  std::vector<bool> lost_;  // [slots]; the thread's
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Move> waiting_;
@@ -169,19 +212,6 @@ bool MakeDirect(int fd) {
   return works;
 }
 
-absl::Status TakeSpace(int fd, int64_t bytes, const std::string& directory) {
-  int error = fallocate(fd, 0, 0, bytes) == 0 ? 0 : errno;
-  if (error == EOPNOTSUPP) error = posix_fallocate(fd, 0, bytes);
-  if (error == 0) return absl::OkStatus();
-  const std::string what =
-      absl::StrFormat("%s: no %.2f GiB for activations: %s", directory,
-                      static_cast<double>(bytes) / (int64_t{1} << 30), std::strerror(error));
-  if (error == ENOSPC || error == EDQUOT || error == EFBIG) {
-    return ResourceExhausted("%s; make room, or give --spill-space less [SK-spill]", what);
-  }
-  return Unavailable("%s [SK-spill]", what);
-}
-
 }  // namespace
 
 absl::Status CheckOnDisk(const std::string& directory) {
@@ -209,7 +239,7 @@ absl::StatusOr<std::unique_ptr<StashStore>> OpenStashFile(const std::string& dir
   if (file.get() < 0) return Unavailable("%s: %s [SK-spill]", directory, LastError());
   SKERRY_RETURN_IF_ERROR(TakeSpace(file.get(), slots * slot_bytes, directory));
   const bool is_direct = MakeDirect(file.get());
-  return std::make_unique<StashFile>(std::move(file), is_direct, slot_bytes);
+  return std::make_unique<StashFile>(std::move(file), is_direct, directory, slots, slot_bytes);
 }
 
 }  // namespace skerry

@@ -43,8 +43,8 @@ class StashStore {
   // The device has computed a pass: what was begun before it may be done by now. Where a move is
   // made of two, the second begins here, or when the move is waited for.
   virtual void PassEnded() {}
-  // Until that move, or 0, is done. Unavailable: a disk's error; DataLoss: the file is shorter than
-  // what was written to it. As often as it is asked for.
+  // Until that move, or 0, is done. Unavailable: a disk's error; DataLoss: somebody has cut the
+  // file since that slot was written. As often as it is asked for.
   virtual absl::Status Wait(int64_t move) = 0;
   // Whether another move may have the same memory without a Wait.
   virtual bool CanFollow(int64_t move) = 0;

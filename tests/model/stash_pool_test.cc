@@ -172,6 +172,27 @@ TEST_CASE("Stash store: a file that was cut is data lost, not zeros", "[model][s
   CHECK(store->Wait(store->Read(1, buffer->data())).ok());
 }
 
+TEST_CASE("Stash store: what is written to a file that was cut does not make zeros of the rest",
+          "[model][spill][error]") {
+  const DiskDirectory directory;
+  constexpr int64_t kBlock = kStashBorder / 4;
+  const auto backend = CreateReferenceBackend();
+  const auto store = GENERATE(false, true)
+                         ? *OpenStagedStashFile(*backend, directory.path(), 3, kBlock)
+                         : *OpenStashFile(directory.path(), 3, kBlock);
+  const auto buffer = *AllocateHostBuffer(kBlock, kStashBorder);
+  for (const int32_t slot : {0, 1}) REQUIRE(store->Wait(store->Write(slot, buffer->data())).ok());
+  CutFileIn(directory.path());
+  std::fill_n(buffer->data(), kBlock, 7.0f);
+  REQUIRE(store->Wait(store->Write(2, buffer->data())).ok());
+  CHECK(absl::IsDataLoss(store->Wait(store->Read(0, buffer->data()))));
+  REQUIRE(store->Wait(store->Read(2, buffer->data())).ok());
+  CHECK(buffer->data()[kBlock - 1] == 7.0f);
+  REQUIRE(store->Wait(store->Write(0, buffer->data())).ok());
+  CHECK(store->Wait(store->Read(0, buffer->data())).ok());
+  CHECK(absl::IsDataLoss(store->Wait(store->Read(1, buffer->data()))));
+}
+
 TEST_CASE("Stash store: by way of the host moves of a slot keep their order, however many wait",
           "[model][spill]") {
   const DiskDirectory directory;
