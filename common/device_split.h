@@ -10,7 +10,9 @@
 
 namespace skerry {
 
-enum class DeviceSplit : uint8_t { kSequences, kTensors };
+// kEither: no split, but a node's offer to take tensors where it has no room otherwise
+// (pipeline/plan/node_memory.h).
+enum class DeviceSplit : uint8_t { kSequences, kTensors, kEither };
 
 // One of the devices that share a stage's tensors; as it is made, the only one.
 struct TensorShard {

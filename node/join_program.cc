@@ -186,7 +186,6 @@ absl::StatusOr<int> Stay(const Membership& member, Rationing& ration, Desk& desk
 struct Devices {
   std::vector<DeviceChoice> chosen;
   std::vector<double> rates;
-  DeviceSplit split = DeviceSplit::kSequences;
 };
 
 // Where a device has what it has no room for.
@@ -244,13 +243,13 @@ StageWorkFactory BuilderOf(const Devices& devices, ShardDirectory& shards,
     }
     SKERRY_ASSIGN_OR_RETURN(auto opened, Open(devices, ComputeTypeOf(config.inner), order, spill));
     const int32_t sequences = config.pipeline.sequences_per_microbatch;
-    const bool share_them = devices.split == DeviceSplit::kSequences;
+    const bool share_them = order.split == DeviceSplit::kSequences;
     if (share_them && sequences < static_cast<int32_t>(opened.size())) {
       Say(absl::StrFormat("a microbatch of this run has %d sequences: %d of %d devices work",
                           sequences, sequences, opened.size()));
     }
     return TrainedStage::Create(config, order.stage, order.holds_ends, std::move(opened),
-                                std::move(tokens), order.recomputed_layers, devices.split);
+                                std::move(tokens), order.recomputed_layers, order.split);
   };
 }
 
@@ -300,7 +299,7 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   SKERRY_ASSIGN_OR_RETURN(const auto cache, ShardCache::Open(options.cache, home, ticket.endpoint));
   ration.CountAlso([&cache] { return cache->bytes(); });
   const int threads = BoundedThreads(options.threads);
-  Devices devices{{}, {}, options.split};
+  Devices devices;
   SKERRY_ASSIGN_OR_RETURN(devices.chosen, ChooseDevices(options.devices, options.device, threads));
   Say("training uses " + DevicesText(devices.chosen));
   NodeActorOptions node;
@@ -309,7 +308,7 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   node.ticket = options.ticket;
   node.region = options.region;
   node.software = kNodeSoftware;
-  SKERRY_ASSIGN_OR_RETURN(TeamProfile team, ProbeDevices(devices.chosen, devices.split));
+  SKERRY_ASSIGN_OR_RETURN(TeamProfile team, ProbeDevices(devices.chosen, options.split));
   devices.rates = team.rates;
   node.device = std::move(team.whole);
   node.device.network = NetworkOf(NetworkCards());

@@ -33,7 +33,7 @@ struct JoinOptions {
   bool relay = false;      // forward sealed frames of pairs that cannot reach each other
   DeviceWish device = DeviceWish::kAuto;
   std::string devices;  // several that are one replica (ChooseDevices); "" for `device`
-  DeviceSplit split = DeviceSplit::kSequences;  // what several share out
+  DeviceSplit split = DeviceSplit::kEither;  // what several share out
   bool nccl = false;      // sums of its cohort between GPUs, not sealed (kernels/plugin/gpu_lane.h)
   int threads = 0;        // 0: all that affinity and CPU quota leave
   std::string metrics;    // where /metrics is answered: host:port; "": nowhere

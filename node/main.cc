@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,9 +47,10 @@ const std::vector<CliExample> kExamples = {
     {"generate", "generate --model model --prompt 'Once upon'", "text from a trained model"},
 };
 
-std::string KnownName(const std::map<std::string, DeviceWish>& names, DeviceWish wish) {
+template <typename Value>
+std::string KnownName(const std::map<std::string, Value>& names, Value wanted) {
   for (const auto& [name, value] : names) {
-    if (value == wish) return name;
+    if (value == wanted) return name;
   }
   return "";
 }
@@ -68,16 +70,22 @@ void AddDevices(CLI::App& command, std::string* devices, DeviceSplit* split = nu
                   "several as one: all, or a list as cuda:0,cuda:1; cpu,cpu cuts the processor")
       ->excludes("--device");
   if (split == nullptr) return;
+  static const std::map<std::string, DeviceSplit> kSplits = {{"auto", DeviceSplit::kEither},
+                                                             {"sequences", DeviceSplit::kSequences},
+                                                             {"tensors", DeviceSplit::kTensors}};
+  std::set<std::string> words = {"sequences", "tensors"};
+  std::string text =
+      "what several devices share out: sequences, each with the whole stage; or tensors, each with "
+      "a part of every matrix, where no device has room for a layer or the vocabulary";
+  if (*split == DeviceSplit::kEither) {
+    words.insert("auto");
+    text += "; auto: sequences, and tensors for a stage that has no room otherwise";
+  }
   command
       .add_option_function<std::string>(
-          "--split",
-          [split](const std::string& word) {
-            *split = word == "tensors" ? DeviceSplit::kTensors : DeviceSplit::kSequences;
-          },
-          "what several devices share out: sequences, each with the whole stage; or tensors, each "
-          "with a part of every matrix, where no device has room for a layer or the vocabulary")
-      ->check(CLI::IsMember({"sequences", "tensors"}))
-      ->default_str("sequences");
+          "--split", [split](const std::string& word) { *split = kSplits.at(word); }, text)
+      ->check(CLI::IsMember(words))
+      ->default_str(KnownName(kSplits, *split));
 }
 
 void AddLimits(CLI::App& command, LimitChange* limits) {

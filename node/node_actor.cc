@@ -257,7 +257,10 @@ void NodeActor::StartTraining(Context& context, int64_t step) {
       absl::StrFormat(R"("stage":%d,"first_layer":%d,"last_layer":%d,"recomputed_layers":%d%s%s)",
                       stage_, plan_.stages[static_cast<size_t>(stage_)].first_layer,
                       plan_.stages[static_cast<size_t>(stage_)].last_layer, holds.recomputed,
-                      holds.offloads ? R"(,"optimizer":"host")" : "",
+                      (SplitOf(holds, OfferOf(options_.device)) == DeviceSplit::kTensors
+                           ? std::string(R"(,"devices_share":"tensors")")
+                           : "") +
+                          (holds.offloads ? R"(,"optimizer":"host")" : ""),
                       absl::StrFormat(R"(,"parked_stashes":%d)", holds.parked)));
   ReplayEarly(context);
   Advance(context);

@@ -26,6 +26,7 @@ StageOrder NodeActor::OrderFor() const {
   const StageMemory host = MemoryIn(*config_, layers, stage_ == 0, holds, apart).host;
   return {stage,
           stage_ == 0,
+          SplitOf(holds, offer),
           holds.recomputed,
           holds.offloads,
           holds.parked,

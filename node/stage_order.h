@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/device_split.h"
 #include "common/run_config.h"
 #include "pipeline/exec/stage_work.h"
 #include "wire/message/message.h"
@@ -15,7 +16,8 @@ namespace skerry {
 
 struct StageOrder {
   StageAssignment stage;
-  bool holds_ends = false;  // embedding, final norm and head too
+  bool holds_ends = false;                      // embedding, final norm and head too
+  DeviceSplit split = DeviceSplit::kSequences;  // what several devices share out
   // What it puts off for want of memory (pipeline/plan/memory_model.h).
   int32_t recomputed_layers = 0;
   bool offloads = false;

@@ -78,7 +78,9 @@ Contestants Canonical(const PlannerInput& input) {
     const DeviceProfile& device = input.devices.at(input.nodes[i]);
     const double memory = static_cast<double>(device.memory_bytes) * AnnouncedDevices(device);
     features.push_back(HashOf(speeds[i], memory));
-    if (AnnouncedSplit(device) == DeviceSplit::kTensors) features.back() = Mix64(features.back());
+    const DeviceSplit split = AnnouncedSplit(device);
+    if (split == DeviceSplit::kTensors) features.back() = Mix64(features.back());
+    if (split == DeviceSplit::kEither) features.back() = Mix64(features.back() + 1);
     if (device.host_bytes > 0) {
       features.back() = HashOf(std::bit_cast<double>(features.back()), double(device.host_bytes));
     }

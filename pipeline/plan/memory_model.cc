@@ -225,6 +225,7 @@ std::string BytesText(int64_t bytes) {
 
 std::string PutOffText(const StageHolds& holds) {
   std::string text;
+  if (holds.by_tensors) text += ", tensors shared by its devices";
   if (holds.recomputed > 0) text += absl::StrFormat(", %d layers recomputed", holds.recomputed);
   if (holds.offloads) text += ", optimizer on the host";
   if (holds.parked > 0) {

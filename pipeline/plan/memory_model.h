@@ -57,6 +57,7 @@ struct StageHolds {
   bool offloads = false;     // the optimizer's state to the host (model/host_optimizer.h)
   int32_t parked = 0;        // of those microbatches: stashes elsewhere (model/stash_pool.h)
   bool on_disk = false;      // these on a disk, although the node has a host beside its devices
+  bool by_tensors = false;   // devices that may share either share tensors (node_memory.h)
   bool operator==(const StageHolds&) const = default;
 };
 

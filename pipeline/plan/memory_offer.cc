@@ -12,6 +12,7 @@ namespace {
 constexpr int32_t kDevicesMax = 64;
 constexpr const char* kTimes = " × ";   // devices that share sequences
 constexpr const char* kShares = " ÷ ";  // tensors
+constexpr const char* kEither = " ×÷ ";
 
 // The number of devices that a profile says before the sign; 0: there is none.
 int32_t NumberBefore(const std::string& sign, const std::string& profile) {
@@ -32,19 +33,23 @@ double FlopsPerByte(double gflops, double bytes_per_s) {
 }  // namespace
 
 std::string TeamNumericProfile(size_t devices, const std::string& each, DeviceSplit split) {
-  const char* sign = split == DeviceSplit::kTensors ? kShares : kTimes;
+  const char* sign = kTimes;
+  if (split == DeviceSplit::kTensors) sign = kShares;
+  if (split == DeviceSplit::kEither) sign = kEither;
   return absl::StrFormat("%d%s%s", devices, sign, each);
 }
 
 int32_t AnnouncedDevices(const DeviceProfile& device) {
-  const int32_t number = std::max(NumberBefore(kTimes, device.numeric_profile),
-                                  NumberBefore(kShares, device.numeric_profile));
-  return std::clamp(number, 1, kDevicesMax);
+  int32_t number = 1;
+  for (const char* sign : {kTimes, kShares, kEither})
+    number = std::max(number, NumberBefore(sign, device.numeric_profile));
+  return std::min(number, kDevicesMax);
 }
 
 DeviceSplit AnnouncedSplit(const DeviceProfile& device) {
-  return NumberBefore(kShares, device.numeric_profile) > 0 ? DeviceSplit::kTensors
-                                                           : DeviceSplit::kSequences;
+  if (NumberBefore(kShares, device.numeric_profile) > 0) return DeviceSplit::kTensors;
+  if (NumberBefore(kEither, device.numeric_profile) > 0) return DeviceSplit::kEither;
+  return DeviceSplit::kSequences;
 }
 
 MemoryOffer OfferOf(const DeviceProfile& device) {

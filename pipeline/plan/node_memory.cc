@@ -16,8 +16,8 @@ constexpr int64_t kSwapSlots = 2;                    // kernels/stash_store.h
 constexpr int64_t kStagedStashes = 4;                // there, too
 
 // A node whose devices cannot share this run's tensors refuses the run (node/node_actor.h).
-int32_t InUse(const RunConfig& config, const MemoryOffer& offer) {
-  if (offer.split == DeviceSplit::kTensors)
+int32_t InUse(const RunConfig& config, const MemoryOffer& offer, DeviceSplit split) {
+  if (split == DeviceSplit::kTensors)
     return CheckTensorSplit(config, offer.devices).ok() ? offer.devices : 1;
   return std::clamp(offer.devices, 1, std::max(1, config.pipeline.sequences_per_microbatch));
 }
@@ -38,6 +38,11 @@ StageMemory SequencesOut(const RunConfig& config, int32_t layers, bool holds_end
   each.workspace = of_own.workspace;
   if (config.inner.optimizer != InnerOptimizer::kMuon) each.optimizer /= devices;
   return each;
+}
+
+bool MayShareTensors(const RunConfig& config, const MemoryOffer& offer) {
+  return offer.split == DeviceSplit::kEither && !config.cluster.is_on() &&
+         CheckTensorSplit(config, offer.devices).ok();
 }
 
 bool MayOffload(const RunConfig& config, const MemoryOffer& offer) {
@@ -87,11 +92,16 @@ bool NodeMemory::FitsIn(const MemoryOffer& offer) const {
   return on_device && host.needed() <= offer.host_bytes && spill <= offer.spill_bytes;
 }
 
+DeviceSplit SplitOf(const StageHolds& holds, const MemoryOffer& offer) {
+  if (offer.split != DeviceSplit::kEither) return offer.split;
+  return holds.by_tensors ? DeviceSplit::kTensors : DeviceSplit::kSequences;
+}
+
 NodeMemory MemoryIn(const RunConfig& config, int32_t layers, bool holds_ends,
                     const StageHolds& holds, const MemoryOffer& offer) {
   NodeMemory memory;
-  memory.devices = InUse(config, offer);
-  const bool by_tensors = offer.split == DeviceSplit::kTensors;
+  memory.devices = InUse(config, offer, SplitOf(holds, offer));
+  const bool by_tensors = SplitOf(holds, offer) == DeviceSplit::kTensors;
   StageMemory& each = memory.each;
   StageMemory& host = memory.host;
   each = by_tensors ? MemoryOf(config, layers, holds_ends, holds, memory.devices)
@@ -194,13 +204,19 @@ std::vector<StageHolds> LeastHolds(const RunConfig& config, int32_t layers, cons
                                    const MemoryOffer& offer) {
   StageHolds least = holds;
   least.recomputed = config.pipeline.recompute == Recompute::kNever ? 0 : layers;
-  least.offloads = false;
   least.parked = 0;
-  std::vector<StageHolds> ways = {least};
-  if (!MayOffload(config, offer)) return ways;
-  least.offloads = true;
-  if (config.pipeline.offload == Offload::kAlways) return {least};
-  ways.push_back(least);
+  least.by_tensors = false;
+  const bool may_offload = MayOffload(config, offer);
+  const bool must = may_offload && config.pipeline.offload == Offload::kAlways;
+  std::vector<StageHolds> ways;
+  for (const bool by_tensors : {false, true}) {
+    if (by_tensors && !MayShareTensors(config, offer)) continue;
+    least.by_tensors = by_tensors;
+    least.offloads = false;
+    if (!must) ways.push_back(least);
+    least.offloads = true;
+    if (may_offload) ways.push_back(least);
+  }
   return ways;
 }
 

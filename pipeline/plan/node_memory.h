@@ -19,13 +19,15 @@
 //
 // Where the devices share the stage's tensors instead (`join --split tensors`,
 // model/tensor_team.h), of weights, gradients, optimizer, stash and workspace each has 1/n, the
-// stream and the norms whole; parameters are once more on the host. The rest is as above.
+// stream and the norms whole; parameters are once more on the host. The rest is as above. Devices
+// that may do either (`--split auto`) share tensors in stages that have no room otherwise.
 //
 // The devices of a node together are one replica of a stage (model/stage_team.h).
 //
 // What a node without room may put off: activations of a microbatch that waits for its way back may
 // lie elsewhere meanwhile (parked; Wu et al., "SSDTrain", 2024, section 3), or be computed again,
-// and the optimizer's state may lie on the host. FittedHolds takes what costs the least time.
+// and the optimizer's state may lie on the host. FittedHolds takes what costs the least time, and
+// tensors, whose sums nothing hides, last.
 #pragma once
 
 #include <cstdint>
@@ -42,8 +44,9 @@
 namespace skerry {
 
 // How `devices` > 1 equal devices announce what bits they compute ("4 × cpu, …", where they share
-// tensors "4 ÷ cpu, …"), and how many that says there are: 1 where it says nothing of the kind, 64
-// at most. To coordinators that do not know "÷" it is one device, which is on the safe side.
+// tensors "4 ÷ cpu, …", where either "4 ×÷ cpu, …"), and how many that says there are: 1 where it
+// says nothing of the kind, 64 at most. To coordinators that do not know "÷" or "×÷" it is one
+// device, which is on the safe side.
 std::string TeamNumericProfile(size_t devices, const std::string& each,
                                DeviceSplit split = DeviceSplit::kSequences);
 int32_t AnnouncedDevices(const DeviceProfile& device);
@@ -106,16 +109,19 @@ double PutOffShare(const RunConfig& config, int32_t layers, bool holds_ends,
 // `holds` with as little put off as a node with this offer must: nothing where it can do without;
 // else, with the least PutOffShare, some layers recomputed and as few stashes parked as then must
 // be (so stashes alone where moving them is hidden; on the host rather than on a disk that costs as
-// much); and where that does not help and the node has
-// a host, the optimizer's state there; unless the configuration says otherwise: "always" parks as
-// many as there is room for. One more gradient that waits gains far less than a layer that is not
-// computed twice.
+// much); where that does not help and the node has a host, the optimizer's state there; and where
+// that does not, either, all of it with tensors shared, of devices that may. Unless the
+// configuration says otherwise: "always" parks as many as there is room for. One more gradient that
+// waits gains far less than a layer that is not computed twice.
 StageHolds FittedHolds(const RunConfig& config, int32_t layers, bool holds_ends,
                        const StageHolds& holds, const MemoryOffer& offer);
 // With all put off that may be, but nothing parked, which is a matter of the offer's bytes: without
-// offload first, which takes more of the host, then with it.
+// offload first, which takes more of the host, then with it; then both with tensors shared, in runs
+// that do not form clusters, whose nodes must all compute the same bits.
 std::vector<StageHolds> LeastHolds(const RunConfig& config, int32_t layers, const StageHolds& holds,
                                    const MemoryOffer& offer = {});
+// What the devices of a node with this offer share out of a stage that it holds so; not kEither.
+DeviceSplit SplitOf(const StageHolds& holds, const MemoryOffer& offer);
 // Whether a node with this offer has room for the stage, if it puts off what it can.
 bool CanHold(const RunConfig& config, int32_t layers, bool holds_ends, const StageHolds& holds,
              const MemoryOffer& offer);

@@ -1,5 +1,7 @@
 // `join --devices`, as volunteers run it: real programs, a whole run.
+#include "pipeline/plan/node_memory.h"
 #include "tests/node/small_run.h"
+#include "wire/config.h"
 
 namespace skerry {
 
@@ -32,6 +34,33 @@ TEST_CASE("Devices: a node whose devices share tensors trains a run, as they do 
   CHECK(std::abs(split["loss"].get<double>() - one["loss"].get<double>()) < 1e-4);
 }
 
+TEST_CASE("Devices: a node whose devices have no room for a stage each shares its tensors unasked",
+          "[node][processes]") {
+  std::string run = kSmallRun;  // large weights, small activations
+  for (const auto& [line, wide] :
+       std::vector<std::pair<std::string, std::string>>{{"hidden = 32", "hidden = 128"},
+                                                        {"kv_heads = 1", "kv_heads = 2"},
+                                                        {"ffn = 64", "ffn = 512"},
+                                                        {"context = 32", "context = 8"},
+                                                        {"microbatch = 4", "microbatch = 2"}}) {
+    run.replace(run.find(line), line.size(), wide);
+  }
+  const SmallRun here("", run);
+  MemoryOffer offer = {1, 0, 2};
+  offer.split = DeviceSplit::kTensors;
+  const RunConfig config = *LoadRunConfig(here.Path("run.toml"));
+  const int64_t each = MemoryIn(config, 2, true, HoldsOf(config, 1, 1, true), offer).each.needed();
+  REQUIRE_FALSE(CanHold(config, 2, true, HoldsOf(config, 1, 1, true), {each, 0, 2}));
+  const std::string said = here.Train({"--devices", "cpu,cpu", "--memory", GibText(2 * each)});
+  INFO(said);
+  CHECK(said.find("devices_share tensors") != std::string::npos);
+  const std::string planned = here.Run({"skerry-coordinator", "plan", here.Path("run")});
+  INFO(planned);
+  CHECK(planned.find("tensors shared by its devices") != std::string::npos);
+  here.Reference("cpu,cpu", "split", "tensors");
+  CHECK(here.Weights("run/model") == here.Weights("split"));
+}
+
 TEST_CASE("Devices: a model whose tensors they cannot share is refused, and so is another word",
           "[node][processes]") {
   const SmallRun here;
@@ -44,7 +73,7 @@ TEST_CASE("Devices: a model whose tensors they cannot share is refused, and so i
   CHECK(wrong.Wait() != "exit code 0");
   const std::string said = TextOf(here.at / "node.log");
   INFO(said);
-  CHECK(said.find("--split: layers not in {sequences,tensors}") != std::string::npos);
+  CHECK(said.find("--split: layers not in {auto,sequences,tensors}") != std::string::npos);
 }
 
 TEST_CASE("Devices: doctor says what they are together, and what is no device",

@@ -35,8 +35,8 @@ TEST_CASE("GPU run: activations that its host has no room for lie on a disk, and
   setenv("SKERRY_CUDA_PLUGIN", SKERRY_FIBERS_PLUGIN, 1);
   ParkedRun run;
   const NodeMemory offered = run.Needs(5, true);
-  run.Check({"--device", "cuda", "--memory", ParkedRun::GibText(offered.each.needed()),
-             "--host-memory", ParkedRun::GibText(offered.host.needed())},
+  run.Check({"--device", "cuda", "--memory", GibText(offered.each.needed()), "--host-memory",
+             GibText(offered.host.needed())},
             "5 stashes parked on disk", "cuda:0");
 }
 

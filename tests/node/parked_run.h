@@ -31,11 +31,6 @@ struct ParkedRun {
     holds.on_disk = has_host && parked > 0;
     return MemoryIn(config, 2, true, holds, {1, has_host ? 1 : 0});
   }
-  // For --memory and --host-memory: these bytes, not one less.
-  static std::string GibText(int64_t bytes) {
-    return absl::StrFormat("%.12f", static_cast<double>(bytes) / 0x1p30 + 1e-9);
-  }
-
   // `join` says what it offers, `plan` is what the coordinator says of the plan, `alone` the device
   // that makes the same model by itself.
   void Check(std::vector<std::string> join, const std::string& plan, const std::string& alone) {

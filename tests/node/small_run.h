@@ -57,6 +57,11 @@ inline void WaitFor(const fs::path& file, const std::string& words, ChildProcess
   }
 }
 
+// For --memory and --host-memory: these bytes, not one less.
+inline std::string GibText(int64_t bytes) {
+  return absl::StrFormat("%.12f", static_cast<double>(bytes) / 0x1p30 + 1e-9);
+}
+
 class SmallRun {
  public:
   // `pipeline`: further lines of that section, with which `run` ends.

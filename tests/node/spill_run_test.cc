@@ -9,7 +9,7 @@ TEST_CASE("Spill run: the disk holds what memory does not, and the model has the
   ParkedRun run;
   const int64_t offered = run.Needs(5, false).each.needed();
   REQUIRE(offered < run.Needs(0, false).each.needed());
-  run.Check({"--memory", ParkedRun::GibText(offered)}, "5 stashes parked", "cpu");
+  run.Check({"--memory", GibText(offered)}, "5 stashes parked", "cpu");
 }
 
 TEST_CASE("Spill run: a directory that does not do ends join with the reason",

@@ -29,6 +29,9 @@ TEST_CASE("Node memory: a profile says what its devices share", "[plan]") {
   CHECK(four == "4 ÷ cuda A");
   CHECK(said(four) == std::pair(4, DeviceSplit::kTensors));
   CHECK(said("4 × cuda A") == std::pair(4, DeviceSplit::kSequences));
+  const std::string either = TeamNumericProfile(4, "cuda A", DeviceSplit::kEither);
+  CHECK(either == "4 ×÷ cuda A");
+  CHECK(said(either) == std::pair(4, DeviceSplit::kEither));
   CHECK(said("cuda A") == std::pair(1, DeviceSplit::kSequences));
   CHECK(said("999 ÷ cuda A") == std::pair(1, DeviceSplit::kSequences));
 }
@@ -85,6 +88,51 @@ TEST_CASE("Node memory: a layer that no device holds has room on several that sh
   offer.split = DeviceSplit::kTensors;
   CHECK(CanHold(config, 1, false, holds, offer));
   CHECK(WorthOf(config, offer) > offer.device_bytes);
+  offer.split = DeviceSplit::kEither;
+  CHECK(CanHold(config, 1, false, holds, offer));
+  const StageHolds fitted = FittedHolds(config, 1, false, holds, offer);
+  CHECK(SplitOf(fitted, offer) == DeviceSplit::kTensors);
+  CHECK(PutOffText(fitted).find("tensors shared") != std::string::npos);
+}
+
+TEST_CASE("Node memory: devices that may do either share tensors where nothing else helps",
+          "[plan]") {
+  RunConfig config = SplitRun();
+  const StageHolds holds{2, 1, 2};
+  MemoryOffer offer = {0, 1024 * kGiB, 4};
+  offer.split = DeviceSplit::kEither;
+  const auto fitted = [&](int32_t layers) {
+    return FittedHolds(config, layers, false, holds, offer);
+  };
+  const auto each = [&](const StageHolds& held) {
+    return MemoryIn(config, 4, false, held, offer).each.needed();
+  };
+  // All that may be put off instead comes first.
+  const auto ways = LeastHolds(config, 4, holds, offer);
+  REQUIRE(ways.size() == 4);
+  CHECK_FALSE((ways[1].by_tensors || !ways[1].offloads));
+  for (const StageHolds& way : ways) {
+    offer.device_bytes = each(way);
+    const StageHolds took = fitted(4);
+    CHECK(took.by_tensors == way.by_tensors);
+    CHECK(MemoryIn(config, 4, false, took, offer).FitsIn(offer));
+  }
+  offer.device_bytes = each(ways[1]) - 1;
+  CHECK(fitted(4).by_tensors);
+  CHECK_FALSE(fitted(1).by_tensors);
+  // As one that said so from the start, to the byte.
+  MemoryOffer tensors = offer;
+  tensors.split = DeviceSplit::kTensors;
+  StageHolds same = ways[2];
+  same.by_tensors = false;
+  CHECK(MemoryIn(config, 4, false, ways[2], offer).total() ==
+        MemoryIn(config, 4, false, same, tensors).total());
+  // Nor where all nodes of a cluster must compute the same bits, or heads cannot be shared.
+  config.cluster.groups = "measured";
+  CHECK_FALSE(fitted(4).by_tensors);
+  config.cluster.groups = "off";
+  config.model.kv_heads = 2;
+  CHECK_FALSE(fitted(4).by_tensors);
 }
 
 }  // namespace skerry
