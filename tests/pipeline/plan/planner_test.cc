@@ -179,49 +179,6 @@ TEST_CASE("Planner: nodes of several devices hold stages that one of their devic
   }
 }
 
-TEST_CASE("Planner: nodes that may share tensors hold stages that none of their devices does",
-          "[plan]") {
-  PlannerInput input = InputOf({});
-  input.config.pipeline.stages = 4;
-  input.config.pipeline.sequences_per_microbatch = 2;
-  input.config.model.context = 16;  // large weights, small activations
-  input.config.model.heads = input.config.model.kv_heads = 8;
-  input.is_quick = true;
-  const auto planned = [&](DeviceSplit split, int64_t bytes) {
-    for (auto& [node, device] : input.devices) {
-      device.memory_bytes = bytes;
-      device.numeric_profile = TeamNumericProfile(2, "gpu", split);
-    }
-    return MakePlan(input);
-  };
-  const auto least = [&](DeviceSplit split) {
-    int64_t low = 0, high = int64_t{64} << 30;
-    while (high - low > high / 200) {
-      const int64_t middle = (low + high) / 2;
-      (planned(split, middle).ok() ? high : low) = middle;
-    }
-    return high;
-  };
-  const int64_t tensors = least(DeviceSplit::kTensors), sequences = least(DeviceSplit::kSequences);
-  REQUIRE(static_cast<double>(tensors) < 0.9 * static_cast<double>(sequences));
-  CHECK(static_cast<double>(least(DeviceSplit::kEither)) < 1.01 * static_cast<double>(tensors));
-
-  const auto either = planned(DeviceSplit::kEither, tensors);
-  REQUIRE(either.ok());
-  CHECK(either->explanation.find("tensors shared by its devices") != std::string::npos);
-  const RunConfig settled = Settled(input.config, either->plan);
-  for (int32_t stage = 0; stage < 4; ++stage) {
-    for (const NodeId& node : either->plan.stages[static_cast<size_t>(stage)].replicas) {
-      const MemoryOffer offer = OfferOf(input.devices.at(node));
-      CHECK(MemoryIn(settled, either->plan, stage, offer).FitsIn(offer));
-    }
-  }
-  // Where there is room nothing is other than of nodes that may not.
-  const auto roomy = planned(DeviceSplit::kEither, 2 * sequences);
-  REQUIRE(roomy.ok());
-  CHECK(roomy->explanation.find("tensors shared") == std::string::npos);
-}
-
 TEST_CASE("Planner: GPUs whose hosts have the room hold stages that their own memory does not",
           "[plan]") {
   PlannerInput input = InputOf({});
