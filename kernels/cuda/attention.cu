@@ -167,11 +167,6 @@ float Scale(const GpuAttention& a) {
   return 1 / std::sqrt(static_cast<float>(a.head_size));
 }
 
-bool Aligned(const GpuTensor& x) {
-  const int64_t row_bytes = x.step * (x.bf16 != 0 ? 2 : 4);
-  return reinterpret_cast<uintptr_t>(x.values) % 16 == 0 && row_bytes % 16 == 0;
-}
-
 bool ForTensorCores(const GpuAttention& a) {
   if (a.head_size != 64 && a.head_size != 128) return false;
   for (const GpuTensor* x : {&a.q, &a.k, &a.v, &a.out, &a.d_out, &a.d_q, &a.d_k, &a.d_v}) {

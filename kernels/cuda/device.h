@@ -9,6 +9,8 @@
 
 namespace skerry {
 
+struct GpuStaging;
+
 // Made and ended by OpenGpu and CloseGpu, of which the platform has the bodies.
 struct GpuDevice {
   int32_t index = 0;  // the runtime's
@@ -17,7 +19,8 @@ struct GpuDevice {
   // in the first step with a shape.
   void* scratch = nullptr;
   int64_t scratch_bytes = 0;
-  void* products = nullptr;  // the library's
+  void* products = nullptr;       // the library's
+  GpuStaging* staging = nullptr;  // the platform's: what copies from and to the host pass through
   GpuText failure = {};  // the first that is not the runtime's; told by the next synchronisation
 };
 
@@ -49,6 +52,17 @@ T* Scratch(GpuDevice& device, int64_t count) {
   }
   if (device.scratch == nullptr) NoteFailure(device, "no GPU memory for scratch");
   return static_cast<T*>(device.scratch);
+}
+
+// Copies from and to the host's memory, in the stream's order, of which the platform has the
+// bodies. What is copied in may be changed on return; CopyOut returns when all is there.
+void CopyIn(GpuDevice& device, const void* host, void* to, size_t bytes);
+void CopyOut(GpuDevice& device, const void* from, void* host, size_t bytes);
+
+// Rows begin on borders of 16 bytes: a thread may take as many of one at once.
+inline bool Aligned(const GpuTensor& x) {
+  const int64_t row_bytes = x.step * (x.bf16 != 0 ? 2 : 4);
+  return reinterpret_cast<uintptr_t>(x.values) % 16 == 0 && row_bytes % 16 == 0;
 }
 
 // Values of a tensor's row, of either type; which one is the same for a whole kernel.

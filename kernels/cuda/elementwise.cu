@@ -1,9 +1,9 @@
-// What touches every value once: sums, fills, optimizers, SwiGLU, rotation. Bound by memory; each
-// thread takes several values a grid apart, so that reads of a warp are one line each.
+// What touches every value once: sums, fills, optimizers, SwiGLU, rotation. Bound by memory.
 #include <cmath>
+#include <initializer_list>
 #include <vector>
 
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/every_value.h"
 
 namespace skerry::cuda {
 namespace {
@@ -23,20 +23,36 @@ __device__ __forceinline__ int64_t ThreadsOfGrid() {
   return static_cast<int64_t>(gridDim.x) * blockDim.x;
 }
 
-__global__ void AddKernel(const float* x, float* y, int64_t n) {
-  for (int64_t i = FirstOfThread(); i < n; i += ThreadsOfGrid()) y[i] += x[i];
-}
-
-__global__ void FillKernel(float* y, float value, int64_t n) {
-  for (int64_t i = FirstOfThread(); i < n; i += ThreadsOfGrid()) y[i] = value;
-}
-
-__global__ void CastKernel(GpuTensor x, GpuTensor y) {
-  for (int64_t i = FirstOfThread(); i < x.rows * x.columns; i += ThreadsOfGrid()) {
-    const int64_t row = i / x.columns, column = i % x.columns;
-    RowAt(y, row).Set(column, RowAt(x, row)[column]);
+struct AddOf {
+  GpuTensor x, y;
+  template <unsigned kWidth>
+  __device__ void At(int64_t row, int64_t column) const {
+    const Row to = RowAt(y, row);
+    const Pack<kWidth> more = Take<kWidth>(RowAt(x, row), column);
+    Pack<kWidth> sum = Take<kWidth>(to, column);
+    for (unsigned j = 0; j < kWidth; ++j) sum.of[j] += more.of[j];
+    Put(to, column, sum);
   }
-}
+};
+
+struct FillWith {
+  GpuTensor y;
+  float value;
+  template <unsigned kWidth>
+  __device__ void At(int64_t row, int64_t column) const {
+    Pack<kWidth> same;
+    for (float& of : same.of) of = value;
+    Put(RowAt(y, row), column, same);
+  }
+};
+
+struct CastOf {
+  GpuTensor x, y;
+  template <unsigned kWidth>
+  __device__ void At(int64_t row, int64_t column) const {
+    Put(RowAt(y, row), column, Take<kWidth>(RowAt(x, row), column));
+  }
+};
 
 // blockIdx.y is the range.
 __global__ void AdamWKernel(GpuUpdate a, const GpuRange* ranges) {
@@ -77,48 +93,75 @@ __global__ void SquaresKernel(const float* x, const GpuRange* ranges, double* pa
   if (threadIdx.x == 0) partial[blockIdx.y * gridDim.x + blockIdx.x] = sum;
 }
 
-__global__ void SwigluForwardKernel(GpuSwiglu a) {
-  for (int64_t i = FirstOfThread(); i < a.rows * a.ffn; i += ThreadsOfGrid()) {
-    const int64_t row = i / a.ffn, column = i % a.ffn;
+struct SwigluOf {
+  GpuSwiglu a;
+  template <unsigned kWidth>
+  __device__ void At(int64_t row, int64_t column) const {
     const Row gates = RowAt(a.gate_up, row);
-    const float gate = gates[column], up = gates[column + a.ffn];
-    RowAt(a.out, row).Set(column, gate / (1 + expf(-gate)) * up);
+    Pack<kWidth> value = Take<kWidth>(gates, column);
+    const Pack<kWidth> up = Take<kWidth>(gates, column + a.ffn);
+    for (unsigned j = 0; j < kWidth; ++j)
+      value.of[j] = value.of[j] / (1 + expf(-value.of[j])) * up.of[j];
+    Put(RowAt(a.out, row), column, value);
   }
-}
+};
 
-__global__ void SwigluBackwardKernel(GpuSwiglu a) {
-  for (int64_t i = FirstOfThread(); i < a.rows * a.ffn; i += ThreadsOfGrid()) {
-    const int64_t row = i / a.ffn, column = i % a.ffn;
+struct SwigluGradientOf {
+  GpuSwiglu a;
+  template <unsigned kWidth>
+  __device__ void At(int64_t row, int64_t column) const {
     const Row gates = RowAt(a.gate_up, row), out = RowAt(a.out, row);
-    const float gate = gates[column], up = gates[column + a.ffn], d = RowAt(a.d_out, row)[column];
-    const float sigmoid = 1 / (1 + expf(-gate));
-    out.Set(column, d * up * sigmoid * (1 + gate * (1 - sigmoid)));
-    out.Set(column + a.ffn, d * gate * sigmoid);
+    const Pack<kWidth> gates_of = Take<kWidth>(gates, column);
+    const Pack<kWidth> ups = Take<kWidth>(gates, column + a.ffn);
+    const Pack<kWidth> d_outs = Take<kWidth>(RowAt(a.d_out, row), column);
+    Pack<kWidth> d_gates, d_ups;
+    for (unsigned j = 0; j < kWidth; ++j) {
+      const float gate = gates_of.of[j], up = ups.of[j], d = d_outs.of[j];
+      const float sigmoid = 1 / (1 + expf(-gate));
+      d_gates.of[j] = d * up * sigmoid * (1 + gate * (1 - sigmoid));
+      d_ups.of[j] = d * gate * sigmoid;
+    }
+    Put(out, column, d_gates);
+    Put(out, column + a.ffn, d_ups);
   }
-}
+};
 
-// One thread turns one pair (i, i + e/2) of a head.
-__global__ void RopeKernel(GpuRope a) {
-  const int64_t half = a.head_size / 2, pairs_a_row = a.x.columns / 2;
-  for (int64_t i = FirstOfThread(); i < a.x.rows * pairs_a_row; i += ThreadsOfGrid()) {
-    const int64_t row = i / pairs_a_row, pair = i % pairs_a_row;
-    const int64_t angle = row % a.context * half + pair % half;
-    const float c = a.cosines[angle], s = a.inverse != 0 ? -a.sines[angle] : a.sines[angle];
-    const Row head = RowAt(a.x, row, pair / half * a.head_size);
-    const int64_t at = pair % half;
-    const float x = head[at], y = head[at + half];
-    head.Set(at, x * c - y * s);
-    head.Set(at + half, y * c + x * s);
+// Columns are pairs (i, i + e/2) of the heads; a pack of them is of one head.
+struct RotationOf {
+  GpuRope a;
+  template <unsigned kWidth>
+  __device__ void At(int64_t row, int64_t pair) const {
+    const auto half = static_cast<unsigned>(a.head_size / 2);
+    const unsigned head = static_cast<unsigned>(pair) / half;
+    const int64_t at = static_cast<unsigned>(pair) % half;
+    const int64_t place = static_cast<unsigned>(row) % static_cast<unsigned>(a.context);
+    const Row angles_c = {const_cast<float*>(a.cosines + place * half), false};
+    const Row angles_s = {const_cast<float*>(a.sines + place * half), false};
+    const Pack<kWidth> c = Take<kWidth>(angles_c, at), s = Take<kWidth>(angles_s, at);
+    const Row values = RowAt(a.x, row, head * a.head_size);
+    Pack<kWidth> x = Take<kWidth>(values, at), y = Take<kWidth>(values, at + half);
+    for (unsigned j = 0; j < kWidth; ++j) {
+      const float sine = a.inverse != 0 ? -s.of[j] : s.of[j], before = x.of[j];
+      x.of[j] = before * c.of[j] - y.of[j] * sine;
+      y.of[j] = y.of[j] * c.of[j] + before * sine;
+    }
+    Put(values, at, x);
+    Put(values, at + half, y);
   }
-}
+};
 
-__global__ void BiasKernel(const float* bias, GpuTensor y) {
-  for (int64_t i = FirstOfThread(); i < y.rows * y.columns; i += ThreadsOfGrid()) {
-    const Row row = RowAt(y, i / y.columns);
-    const int64_t column = i % y.columns;
-    row.Set(column, row[column] + bias[column]);
+struct BiasOf {
+  const float* bias;
+  GpuTensor y;
+  template <unsigned kWidth>
+  __device__ void At(int64_t row, int64_t column) const {
+    const Row to = RowAt(y, row);
+    const Pack<kWidth> more = Take<kWidth>({const_cast<float*>(bias), false}, column);
+    Pack<kWidth> sum = Take<kWidth>(to, column);
+    for (unsigned j = 0; j < kWidth; ++j) sum.of[j] += more.of[j];
+    Put(to, column, sum);
   }
-}
+};
 
 // One thread sums one column, in the order of the rows.
 __global__ void SumRowsKernel(GpuTensor x, float* sums) {
@@ -129,27 +172,40 @@ __global__ void SumRowsKernel(GpuTensor x, float* sums) {
   }
 }
 
+// So many values one after another, as one row.
+GpuTensor Line(const float* values, int64_t n) {
+  return {const_cast<float*>(values), 1, n, n, 0};
+}
+
+// Whether packs of kWide of so many columns lie in all of these as they must.
+bool InPacks(int64_t columns, std::initializer_list<GpuTensor> rows) {
+  bool fine = columns % kWide == 0;
+  for (const GpuTensor& x : rows) fine = fine && Aligned(x);
+  return fine;
+}
+
 // Ranges on the device, and after them room for `bytes` more; null: no memory.
 const GpuRange* CopyRanges(GpuDevice& device, const GpuRange* host, int64_t ranges, int64_t bytes) {
   const int64_t own = ranges * static_cast<int64_t>(sizeof(GpuRange));
   char* scratch = Scratch<char>(device, own + bytes);
-  if (scratch != nullptr) CopyIn(device.stream, host, scratch, static_cast<size_t>(own));
+  if (scratch != nullptr) CopyIn(device, host, scratch, static_cast<size_t>(own));
   return reinterpret_cast<const GpuRange*>(scratch);
 }
 
 }  // namespace
 
 void Add(GpuDevice* device, const float* x, float* y, int64_t n) {
-  if (n > 0) Launch(device->stream, ShapeFor(n), AddKernel, x, y, n);
+  const AddOf sum = {Line(x, n), Line(y, n)};
+  ForEveryValue(*device, sum, 1, n, InPacks(n, {sum.x, sum.y}));
 }
 
 void Fill(GpuDevice* device, float* y, float value, int64_t n) {
-  if (n > 0) Launch(device->stream, ShapeFor(n), FillKernel, y, value, n);
+  const FillWith same = {Line(y, n), value};
+  ForEveryValue(*device, same, 1, n, InPacks(n, {same.y}));
 }
 
 void Cast(GpuDevice* device, const GpuTensor* x, const GpuTensor* y) {
-  const int64_t n = x->rows * x->columns;
-  if (n > 0) Launch(device->stream, ShapeFor(n), CastKernel, *x, *y);
+  ForEveryValue(*device, CastOf{*x, *y}, x->rows, x->columns, InPacks(x->columns, {*x, *y}));
 }
 
 // The order of a sum is one of n alone, whatever the device.
@@ -166,7 +222,7 @@ void SumsOfSquares(GpuDevice* device, const float* x, const GpuRange* host_range
                              sizeof(BlockSums<double>)};
   Launch(device->stream, shape, SquaresKernel, x, on_device, partial);
   std::vector<double> host(static_cast<size_t>(values));
-  CopyOut(device->stream, partial, host.data(), static_cast<size_t>(bytes));
+  CopyOut(*device, partial, host.data(), static_cast<size_t>(bytes));
   for (int64_t i = 0; i < values; ++i) {
     if (i % kBlocks == 0) host_sums[i / kBlocks] = 0;
     host_sums[i / kBlocks] += host[static_cast<size_t>(i)];
@@ -187,18 +243,18 @@ void Update(GpuDevice* device, const GpuUpdate* args) {
 }
 
 void SwigluForward(GpuDevice* device, const GpuSwiglu* args) {
-  const int64_t n = args->rows * args->ffn;
-  if (n > 0) Launch(device->stream, ShapeFor(n), SwigluForwardKernel, *args);
+  ForEveryValue(*device, SwigluOf{*args}, args->rows, args->ffn,
+                InPacks(args->ffn, {args->gate_up, args->out}));
 }
 
 void SwigluBackward(GpuDevice* device, const GpuSwiglu* args) {
-  const int64_t n = args->rows * args->ffn;
-  if (n > 0) Launch(device->stream, ShapeFor(n), SwigluBackwardKernel, *args);
+  ForEveryValue(*device, SwigluGradientOf{*args}, args->rows, args->ffn,
+                InPacks(args->ffn, {args->gate_up, args->d_out, args->out}));
 }
 
 void AddBias(GpuDevice* device, const float* bias, const GpuTensor* y) {
-  const int64_t n = y->rows * y->columns;
-  if (n > 0) Launch(device->stream, ShapeFor(n), BiasKernel, bias, *y);
+  ForEveryValue(*device, BiasOf{bias, *y}, y->rows, y->columns,
+                InPacks(y->columns, {Line(bias, y->columns), *y}));
 }
 
 void SumRows(GpuDevice* device, const GpuTensor* x, float* sums) {
@@ -206,8 +262,9 @@ void SumRows(GpuDevice* device, const GpuTensor* x, float* sums) {
 }
 
 void Rope(GpuDevice* device, const GpuRope* args) {
-  const int64_t n = args->x.rows * args->x.columns / 2;
-  if (n > 0) Launch(device->stream, ShapeFor(n), RopeKernel, *args);
+  const int64_t half = args->head_size / 2;
+  const bool wide = InPacks(half, {args->x, Line(args->cosines, half), Line(args->sines, half)});
+  ForEveryValue(*device, RotationOf{*args}, args->x.rows, args->x.columns / 2, wide);
 }
 
 }  // namespace skerry::cuda

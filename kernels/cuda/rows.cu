@@ -1,4 +1,5 @@
 // A block to a row: RMSNorm, cross-entropy; and the embedding, a block to a token.
+#include <cfloat>
 #include <cmath>
 
 #include "kernels/cuda/device.h"
@@ -94,12 +95,16 @@ struct LogitSum {
 };
 
 __device__ LogitSum SumOfRow(const GpuCrossEntropy& a, const float* row, LossShared& shared) {
-  float top = -INFINITY;
-  for (int64_t i = threadIdx.x; i < a.vocabulary; i += blockDim.x) top = fmaxf(top, row[i]);
-  top = BlockMax(top, shared.tops);
-  float sum = 0;
-  for (int64_t i = threadIdx.x; i < a.vocabulary; i += blockDim.x) sum += expf(row[i] - top);
-  return {top, BlockSum(sum, shared.sums)};
+  // In one pass over the row, which no cache holds; −∞ adds nothing to a top that is finite.
+  float own_top = -FLT_MAX, sum = 0;
+  for (int64_t i = threadIdx.x; i < a.vocabulary; i += blockDim.x) {
+    const float logit = row[i], less = expf(-fabsf(logit - own_top));
+    const bool is_top = logit > own_top;
+    sum = is_top ? sum * less + 1 : sum + less;
+    own_top = is_top ? logit : own_top;
+  }
+  const float top = BlockMax(own_top, shared.tops);
+  return {top, BlockSum(sum * expf(own_top - top), shared.sums)};
 }
 
 // With z = log Σ e^logit a token loses z − logit(target) + z_loss·z², so the gradient is
@@ -175,8 +180,7 @@ using LossKernel = void (*)(GpuCrossEntropy, const int32_t* targets);
 void LaunchWithTargets(GpuDevice* device, const GpuCrossEntropy& args, LossKernel kernel) {
   auto* targets = Scratch<int32_t>(*device, args.rows);
   if (args.rows == 0 || targets == nullptr) return;
-  CopyIn(device->stream, args.host_targets, targets,
-         static_cast<size_t>(args.rows) * sizeof(int32_t));
+  CopyIn(*device, args.host_targets, targets, static_cast<size_t>(args.rows) * sizeof(int32_t));
   Launch(device->stream, {dim3{static_cast<unsigned>(args.rows)}, kThreads, sizeof(LossShared)},
          kernel, args, targets);
 }
@@ -214,7 +218,7 @@ void EmbeddingForward(GpuDevice* device, const int32_t* host_tokens, int64_t row
                       const float* table, float* out) {
   auto* tokens = Scratch<int32_t>(*device, rows);
   if (rows == 0 || tokens == nullptr) return;
-  CopyIn(device->stream, host_tokens, tokens, static_cast<size_t>(rows) * sizeof(int32_t));
+  CopyIn(*device, host_tokens, tokens, static_cast<size_t>(rows) * sizeof(int32_t));
   Launch(device->stream, {dim3{static_cast<unsigned>(rows)}, kThreads, 0}, GatherKernel, tokens,
          width, table, out);
 }
@@ -226,9 +230,9 @@ void EmbeddingBackward(GpuDevice* device, const GpuScatter* args) {
   int32_t* starts = tokens + args->distinct;
   int32_t* places = starts + args->distinct + 1;
   const auto bytes = [](int64_t count) { return static_cast<size_t>(count) * sizeof(int32_t); };
-  CopyIn(device->stream, args->host_tokens, tokens, bytes(args->distinct));
-  CopyIn(device->stream, args->host_starts, starts, bytes(args->distinct + 1));
-  CopyIn(device->stream, args->host_places, places, bytes(args->rows));
+  CopyIn(*device, args->host_tokens, tokens, bytes(args->distinct));
+  CopyIn(*device, args->host_starts, starts, bytes(args->distinct + 1));
+  CopyIn(*device, args->host_places, places, bytes(args->rows));
   Launch(device->stream, {dim3{static_cast<unsigned>(args->distinct)}, kThreads, 0}, ScatterKernel,
          tokens, starts, places, args->width, args->d_out, args->d_table);
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/products.h"
@@ -74,6 +75,79 @@ double MeasureCopies(const GpuDevice& from, const GpuDevice& to) {
 
 }  // namespace
 
+// Memory that the device reaches by itself, for what comes from the host's and goes there. Left to
+// the driver, a copy of other memory would wait for all that the stream has been given before, or,
+// where the device reaches that memory too, read it when the caller has long changed it.
+struct GpuStaging {
+  static constexpr size_t kPiece = size_t{1} << 20;
+  static constexpr int64_t kPieces = 4;
+  char* memory = nullptr;
+  cudaEvent_t done[kPieces] = {nullptr};  // with the last copy through a piece
+  int64_t copies = 0;
+
+  char* At(int64_t copy) { return memory + copy % kPieces * kPiece; }
+  void Await(int64_t copy) { cudaEventSynchronize(done[copy % kPieces]); }
+};
+
+static void CloseStaging(GpuStaging* staging) {
+  if (staging == nullptr) return;
+  for (cudaEvent_t event : staging->done) {
+    if (event != nullptr) cudaEventDestroy(event);
+  }
+  if (staging->memory != nullptr) cudaFreeHost(staging->memory);
+  delete staging;
+}
+
+static cudaError_t OpenStaging(GpuStaging** opened) {
+  auto* staging = *opened = new GpuStaging;
+  cudaError_t error = cudaHostAlloc(reinterpret_cast<void**>(&staging->memory),
+                                    GpuStaging::kPieces * GpuStaging::kPiece, cudaHostAllocDefault);
+  for (cudaEvent_t& event : staging->done) {
+    if (error == cudaSuccess) error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+  }
+  return error;
+}
+
+namespace cuda {
+
+// What fails is told by the next synchronisation: the runtime keeps the error.
+void CopyIn(GpuDevice& device, const void* host, void* to, size_t bytes) {
+  GpuStaging& staging = *device.staging;
+  for (size_t at = 0; at < bytes; at += GpuStaging::kPiece) {
+    const size_t piece = std::min(GpuStaging::kPiece, bytes - at);
+    const int64_t copy = staging.copies++;
+    staging.Await(copy);
+    std::memcpy(staging.At(copy), static_cast<const char*>(host) + at, piece);
+    cudaMemcpyAsync(static_cast<char*>(to) + at, staging.At(copy), piece, cudaMemcpyHostToDevice,
+                    device.stream);
+    cudaEventRecord(staging.done[copy % GpuStaging::kPieces], device.stream);
+  }
+}
+
+// The next pieces come while one is taken away.
+void CopyOut(GpuDevice& device, const void* from, void* host, size_t bytes) {
+  GpuStaging& staging = *device.staging;
+  const int64_t first = staging.copies;
+  size_t asked = 0;
+  for (size_t at = 0; at < bytes; at += GpuStaging::kPiece) {
+    const auto taken = static_cast<int64_t>(at / GpuStaging::kPiece);
+    while (asked < bytes && staging.copies - first - taken < GpuStaging::kPieces) {
+      const int64_t copy = staging.copies++;
+      staging.Await(copy);
+      const size_t piece = std::min(GpuStaging::kPiece, bytes - asked);
+      cudaMemcpyAsync(staging.At(copy), static_cast<const char*>(from) + asked, piece,
+                      cudaMemcpyDeviceToHost, device.stream);
+      cudaEventRecord(staging.done[copy % GpuStaging::kPieces], device.stream);
+      asked += piece;
+    }
+    staging.Await(first + taken);
+    std::memcpy(static_cast<char*>(host) + at, staging.At(first + taken),
+                std::min(GpuStaging::kPiece, bytes - at));
+  }
+}
+
+}  // namespace cuda
+
 int32_t CountGpus(GpuText* why) {
   int usable[kDevicesMax];
   return UsableDevices(usable, kDevicesMax, why);
@@ -89,6 +163,7 @@ GpuDevice* OpenGpu(int32_t index, GpuText* why) {
   if (error == cudaSuccess) {
     error = cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking);
   }
+  if (error == cudaSuccess) error = OpenStaging(&device->staging);
   if (error == cudaSuccess) device->products = OpenProducts();
   if (device->products != nullptr) return device;
   Say(why, error == cudaSuccess ? "cuBLASLt does not start" : cudaGetErrorString(error));
@@ -99,6 +174,8 @@ GpuDevice* OpenGpu(int32_t index, GpuText* why) {
 void CloseGpu(GpuDevice* device) {
   if (device->products != nullptr) CloseProducts(device->products);
   cuda::GiveMemory(device->scratch);
+  if (device->stream != nullptr) cudaStreamSynchronize(device->stream);
+  CloseStaging(device->staging);
   if (device->stream != nullptr) cudaStreamDestroy(device->stream);
   delete device;
 }

@@ -19,11 +19,11 @@ void Release(GpuDevice* device, void* memory) {
 }
 
 void Upload(GpuDevice* device, const void* host, void* to, int64_t bytes) {
-  cuda::CopyIn(device->stream, host, to, static_cast<size_t>(bytes));
+  cuda::CopyIn(*device, host, to, static_cast<size_t>(bytes));
 }
 
 void Download(GpuDevice* device, const void* from, void* host, int64_t bytes) {
-  cuda::CopyOut(device->stream, from, host, static_cast<size_t>(bytes));
+  cuda::CopyOut(*device, from, host, static_cast<size_t>(bytes));
 }
 
 void Copy(GpuDevice* device, const void* from, void* to, int64_t bytes) {

@@ -63,13 +63,14 @@ void CheckTwiceTheRounding(Run&& run) {
 }  // namespace
 
 TEST_CASE("CUDA text: bf16 products, casts, SwiGLU and rotation", "[cuda]") {
-  CheckTwiceTheRounding([](Backend& backend, bool bf16) {
+  const int64_t ffn = GENERATE(20, 24);
+  CheckTwiceTheRounding([ffn](Backend& backend, bool bf16) {
     Operand a(13, 24, "a", bf16), b(9, 24, "b", bf16), c(13, 9, "c", bf16), d(24, 24, "d", false);
     Values sums = Normals(24 * 24, "sums");
     backend.Gemm(kNo, kYes, a, b, 0, c);
     backend.Gemm(kYes, kNo, a, a, 1, AsRows(sums, 24));
-    Operand gates(13, 40, "gates", bf16), out(13, 20, "out", bf16), d_out(13, 20, "d_out", bf16),
-        d_gates(13, 40, "d_gates", bf16);
+    Operand gates(13, 2 * ffn, "gates", bf16), out(13, ffn, "out", bf16),
+        d_out(13, ffn, "d_out", bf16), d_gates(13, 2 * ffn, "d_gates", bf16);
     backend.SwigluForward(gates, out);
     backend.SwigluBackward(gates, d_out, d_gates);
     Operand q(26, 32, "q", bf16), k(26, 16, "k", bf16), cast(26, 32, "cast", !bf16);
@@ -81,7 +82,7 @@ TEST_CASE("CUDA text: bf16 products, casts, SwiGLU and rotation", "[cuda]") {
 }
 
 TEST_CASE("CUDA text: bf16 norms add to the stream and round its gradient", "[cuda]") {
-  const int64_t rows = 7, width = GENERATE(5, 300);
+  const int64_t rows = 7, width = GENERATE(5, 64, 300);
   CheckTwiceTheRounding([&](Backend& backend, bool bf16) {
     const Values x = Normals(rows * width, "x"), addend = Normals(rows * width, "addend"),
                  weight = Normals(width, "weight");

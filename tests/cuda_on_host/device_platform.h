@@ -202,12 +202,6 @@ inline void GiveMemory(void* memory) {
 inline void SetZero(Stream, void* memory, size_t bytes) {
   std::memset(memory, 0, bytes);
 }
-inline void CopyIn(Stream, const void* host, void* to, size_t bytes) {
-  if (bytes > 0) std::memcpy(to, host, bytes);
-}
-inline void CopyOut(Stream, const void* from, void* host, size_t bytes) {
-  if (bytes > 0) std::memcpy(host, from, bytes);
-}
 inline void CopyWithin(Stream, const void* from, void* to, size_t bytes) {
   if (bytes > 0) std::memmove(to, from, bytes);
 }

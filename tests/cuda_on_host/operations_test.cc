@@ -110,7 +110,7 @@ TEST_CASE("CUDA text: rotation and back", "[cuda]") {
 }
 
 TEST_CASE("CUDA text: a bias and its gradient", "[cuda]") {
-  const int64_t rows = GENERATE(1, 70), columns = GENERATE(5, 300);
+  const int64_t rows = GENERATE(1, 70), columns = GENERATE(5, 64, 300);
   CheckAgainstReference(kForwardError,
                         [&](Backend& backend) { return operations::Bias(backend, rows, columns); });
 }
@@ -124,12 +124,27 @@ TEST_CASE("CUDA text: optimizers", "[cuda]") {
 }
 
 TEST_CASE("CUDA text: sums, fills and copies", "[cuda]") {
-  const int64_t n = GENERATE(0, 1, 37, 4099);
+  const int64_t n = GENERATE(0, 1, 37, 4096, 4099);
   CheckAgainstReference(
       1e-12, [&](Backend& backend) { return operations::SumsFillsAndCopies(backend, n); });
   const Values x = Normals(n, "x");
   const double want = SumOfSquares(*CreateReferenceBackend(), x.data(), n);
   CHECK(SumOfSquares(*HostGpu(), x.data(), n) == Approx(want).epsilon(1e-13));
+}
+
+TEST_CASE("CUDA text: what does not begin on a border of 16 bytes, and more rows than a grid has",
+          "[cuda]") {
+  const auto gpu = HostGpu();
+  constexpr int64_t kValues = 64, kRows = 70'000;
+  const Values x = Normals(kValues + 1, "x");
+  Values y = Normals(kValues + 1, "y"), want = y;
+  for (size_t i = 1; i < want.size(); ++i) want[i] += x[i];
+  gpu->Add(x.data() + 1, y.data() + 1, kValues);
+  CHECK(y == want);
+  Values tall(kRows, 1.0f);
+  const float bias = 2;
+  gpu->AddBias(&bias, AsRows(tall, kRows));
+  CHECK(tall == Values(kRows, 3.0f));
 }
 
 }  // namespace skerry

@@ -19,6 +19,18 @@ float RoundTf32(float value) {
 
 }  // namespace
 
+namespace cuda {
+
+void CopyIn(GpuDevice&, const void* host, void* to, size_t bytes) {
+  if (bytes > 0) std::memcpy(to, host, bytes);
+}
+
+void CopyOut(GpuDevice&, const void* from, void* host, size_t bytes) {
+  if (bytes > 0) std::memcpy(host, from, bytes);
+}
+
+}  // namespace cuda
+
 int32_t CountGpus(GpuText*) {
   return 1;
 }

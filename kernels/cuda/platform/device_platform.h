@@ -96,14 +96,6 @@ inline void GiveMemory(void* memory) {
 inline void SetZero(Stream stream, void* memory, size_t bytes) {
   cudaMemsetAsync(memory, 0, bytes, stream);
 }
-// Host memory may be reused on return.
-inline void CopyIn(Stream stream, const void* host, void* to, size_t bytes) {
-  cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, stream);
-}
-inline void CopyOut(Stream stream, const void* from, void* host, size_t bytes) {
-  cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, stream);
-  cudaStreamSynchronize(stream);
-}
 inline void CopyWithin(Stream stream, const void* from, void* to, size_t bytes) {
   cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
 }
