@@ -77,6 +77,7 @@ void AddEmulate(CLI::App& app, CommandLine& line) {
                    "inprocess: anywhere, no TCP effects; packets: the kernel's TCP between "
                    "namespaces; auto: packets where possible")
       ->transform(CLI::CheckedTransformer(shapers).description(""))
+      ->type_name("inprocess|packets|auto")
       ->default_str("inprocess");
   command->add_flag("--probe", line.probe, "say what this machine allows, and end");
   command->callback([&] {
@@ -151,7 +152,10 @@ void AddSwarm(CLI::App& app, CommandLine& line) {
   CLI::Option* grid =
       command->add_flag("--grid", swarm.grid, "every kind of fault while every phase is under way");
   command->add_option("--rounds", swarm.rounds, "go on until so many faulted rounds were frozen");
-  command->add_option("--draw", swarm.draw, "what seeds mean: 1 as at first, 2 every fault")
+  command
+      ->add_option(
+          "--draw", swarm.draw,
+          "what seeds mean, 1 to 22 as in sim/swarm.h: what a seed once drew it draws for ever")
       ->capture_default_str()
       ->excludes(storm)  // which are draws
       ->excludes(grid);
@@ -188,7 +192,7 @@ const std::vector<CliExample> kExamples = {
     {"compare", "compare homes36", "strategies side by side"},
     {"replay", "replay run", "a run that was, again, and what if"},
     {"check", "check homes36", "its nodes, regions, links and faults, as they were understood"},
-    {"devices", "devices", "names for [[node]] device"},
+    {"devices", "devices", "names for [[nodes]] device"},
     {"soak", "soak --minutes 30 --seed 7", "half an hour of kills, cuts and full disks"},
     {"help", "help emulate", "the options of emulate"},
     {"swarm", "swarm --storm --seeds 20", "faults drawn from seeds"},
@@ -199,7 +203,9 @@ int Run(int argc, char** argv) {
                "skerry-sim"};
   app.require_subcommand(1);
   app.set_version_flag("--version", "skerry-sim 0.1.0");
-  app.footer("exit codes: 0 done, 1 failed (the message says why), 130 interrupted");
+  app.footer(
+      "exit codes: 0 done, 1 failed (the message says why), 100 and above: the command line is "
+      "wrong, 130 interrupted");
   CommandLine line;
   AddRun(app, line);
   AddPlan(app, line);
