@@ -16,6 +16,7 @@
 #include "coordinator/admission_view.h"
 #include "coordinator/checkpoint_program.h"
 #include "coordinator/coordinator_actor.h"
+#include "coordinator/dashboard_access.h"
 #include "coordinator/dashboard_program.h"
 #include "coordinator/event_file.h"
 #include "coordinator/held_out_program.h"
@@ -255,10 +256,29 @@ DashboardOptions DashboardOf(const ServeOptions& options) {
   return dashboard;
 }
 
+// What is wrong with the command line is said before anything begins: later it would show when
+// somebody wants a ticket, opens the page, or the first checkpoint is made.
+absl::Status CheckAddresses(const ServeOptions& options) {
+  if (!options.advertise.empty()) {
+    SKERRY_RETURN_IF_ERROR(CheckTicketEndpoint(options.advertise));
+    SKERRY_RETURN_IF_ERROR(
+        EndpointForTickets(RunDirectory{options.directory}, options.advertise).status());
+  }
+  if (!options.dashboard.empty() && options.dashboard != "none") {
+    SKERRY_RETURN_IF_ERROR(ParseWebAddress(options.dashboard).status());
+  }
+  if (!options.push_checkpoints.empty() && !options.push_checkpoints.starts_with("s3://")) {
+    return InvalidArgument("--push-checkpoints: want s3://BUCKET/PREFIX, got '%s' [SK-web]",
+                           options.push_checkpoints);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<int> Serve(const ServeOptions& options) {
   SKERRY_ASSIGN_OR_RETURN(OpenedRun run, OpenRunDirectory(options.directory));
+  SKERRY_RETURN_IF_ERROR(CheckAddresses(options));
   if (LogsJson()) LogAsJson(run.run.Short());
   RaiseOpenFileLimit();
   // Before keys, sockets and threads: their processes have none of them.
@@ -312,6 +332,9 @@ absl::StatusOr<int> Serve(const ServeOptions& options) {
   }
   SKERRY_RETURN_IF_ERROR(exit_code.status());
   if (*exit_code == 0 && serving.actor->state().exported) ReadFinalLoss(serving, held_out);
+  if (*exit_code == 0 && serving.actor->state().exported) {
+    LogLine("model: " + serving.run.directory.File("model"));
+  }
   LogLine("ended: " + serving.loop->stop_reason());
   return *exit_code;
 }
@@ -323,6 +346,7 @@ int ServeCommand(const ServeOptions& options) {
 }
 
 absl::Status Watch(const std::string& directory) {
+  SKERRY_RETURN_IF_ERROR(StoreOf(directory).status());
   const RunDirectory run{directory};
   LiveScreen screen;
   std::string last;
