@@ -188,10 +188,7 @@ void AddInitCommand(CLI::App& app, CommandLine& line) {
                    "where checkpoints go, as a disk that both share; default: the directory");
   init->callback([&] {
     const absl::Status made = InitRunDirectory(line.init);
-    if (made.ok()) {
-      std::printf("%s/run.toml says what is trained, and how; next: skerry-coordinator serve %s\n",
-                  line.init.directory.c_str(), line.init.directory.c_str());
-    }
+    if (made.ok()) std::cout << AfterInit(line.init.directory) << "\n";
     line.exit_code = Ended(made);
   });
 }

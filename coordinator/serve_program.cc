@@ -232,14 +232,15 @@ absl::Status MakeActor(Serving& serving) {
 }
 
 // The nodes have gone home and the model is written.
-void ReadFinalLoss(Serving& serving, HeldOutWatcher& held_out) {
+void SayModel(Serving& serving, HeldOutWatcher& held_out) {
   const auto say = [&](std::chrono::seconds left) {
     serving.final_left = left;
     WriteStatus(serving, serving.status);
   };
-  if (serving.final_left.count() == 0) return;
   // Not where another coordinator has written it, on its own machine.
   const bool is_here = std::ifstream(serving.run.directory.File("model/config.json")).good();
+  if (is_here) LogLine("model: " + serving.run.directory.File("model"));
+  if (serving.final_left.count() == 0) return;
   if (is_here) held_out.ReadFinal(say);
   if (is_here && serving.held_out.Look()) {
     serving.events.Write("held_out", FieldsOf(serving.held_out.newest()));
@@ -289,7 +290,7 @@ absl::StatusOr<int> Serve(const ServeOptions& options) {
   SKERRY_RETURN_IF_ERROR(LockRunDirectory(run.directory));
   SKERRY_ASSIGN_OR_RETURN(Identity identity, Identity::Load(run.directory.File("coordinator.key")));
   SKERRY_ASSIGN_OR_RETURN(auto seat, CoordinatorSeat::Open(run.store));
-  SKERRY_ASSIGN_OR_RETURN(auto shards, ShardSource::Open(run.directory.File("data")));
+  SKERRY_ASSIGN_OR_RETURN(auto shards, ShardSource::Open(run.directory.File("data"), run.config));
   SKERRY_ASSIGN_OR_RETURN(LineFile lines, LineFile::Open(run.directory.File("events.jsonl")));
   ModelWriter model(run.config.model, run.directory.File("model"), TokenizerOf(run.directory.path));
   Serving serving{options,
@@ -331,10 +332,7 @@ absl::StatusOr<int> Serve(const ServeOptions& options) {
     return kDeposedExit;
   }
   SKERRY_RETURN_IF_ERROR(exit_code.status());
-  if (*exit_code == 0 && serving.actor->state().exported) ReadFinalLoss(serving, held_out);
-  if (*exit_code == 0 && serving.actor->state().exported) {
-    LogLine("model: " + serving.run.directory.File("model"));
-  }
+  if (*exit_code == 0 && serving.actor->state().exported) SayModel(serving, held_out);
   LogLine("ended: " + serving.loop->stop_reason());
   return *exit_code;
 }

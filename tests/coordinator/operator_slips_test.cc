@@ -2,10 +2,9 @@
 // wrong.
 
 #include <signal.h>
-#include <utime.h>
 
 #include <catch2/catch.hpp>
-#include <ctime>
+#include <chrono>
 
 #include "bench/siege/program_run.h"
 
@@ -33,9 +32,8 @@ std::string Refusal(const ProgramRun& run, const std::string& program, CommandLi
   return TextOf(log);
 }
 
-void SetBack(const fs::path& file, std::time_t seconds) {
-  const utimbuf times{std::time(nullptr) - seconds, std::time(nullptr) - seconds};
-  REQUIRE(utime(file.c_str(), &times) == 0);
+void SetBack(const fs::path& file, int seconds) {
+  fs::last_write_time(file, fs::last_write_time(file) - std::chrono::seconds(seconds));
 }
 
 }  // namespace
@@ -77,6 +75,26 @@ TEST_CASE("Addresses that nobody could use are refused before a run is served",
   CHECK_FALSE(fs::exists(run.at / "run" / "endpoint"));
   const CommandLine ticket = {"ticket", run.Dir(), "--advertise", "tcp://h:1", "--expires", "0h"};
   CHECK(Has(Refusal(run, "skerry-coordinator", ticket), "[SK-ticket-lifetime]"));
+}
+
+TEST_CASE("Data that no node could train on is refused before anybody joins",
+          "[coordinator][error]") {
+  const ProgramRun run(1, 10);
+  const CommandLine serve = {"serve", run.Dir(), "--bind", "tcp://127.0.0.1:*"};
+  const fs::path data = run.at / "run" / "data", shard = data / "train-00000.tok";
+  fs::resize_file(shard, fs::file_size(shard) / 2);
+  CHECK(Has(Refusal(run, "skerry-coordinator", serve), "train-00000.tok"));
+  fs::remove_all(data);
+  CHECK(Has(Refusal(run, "skerry-coordinator", serve), "no training data is there"));
+
+  std::ofstream(run.at / "few.txt") << "a few words";
+  run.Say({"data", "prepare", (run.at / "few.txt").string(), "--out", data.string()});
+  CHECK(Has(Refusal(run, "skerry-coordinator", serve), "[SK-data-model]"));
+
+  const std::string other = (run.at / "other").string();
+  CHECK(Has(Refusal(run, "skerry-coordinator", {"init", other, "--shards", run.Dir()}),
+            "no index.json is there"));
+  CHECK(Has(run.Say({"init", other}), "next: skerry-coordinator data prepare TEXT"));
 }
 
 TEST_CASE("A port that one program answers at is taken for all others", "[coordinator][error]") {
