@@ -111,6 +111,19 @@ TEST_CASE("A port that one program answers at is taken for all others", "[coordi
             "is taken"));
 }
 
+TEST_CASE("A pause where no node runs says that, and going on makes no home", "[node]") {
+  const ProgramRun run(1, 10);
+  const std::string node = fs::canonical("/proc/self/exe").parent_path().string() + "/skerry-node";
+  const std::string home = (run.at / "home").string();
+  const auto said = [&](const char* command) {
+    return RunAndCapture({node, command, "--home", home}).value();
+  };
+  CHECK(Has(said("resume"), "no node runs in " + home));
+  CHECK_FALSE(fs::exists(home));
+  CHECK(Has(said("pause"), "no node runs in " + home + " now; one that joins there waits"));
+  CHECK(fs::exists(home + "/paused"));
+}
+
 TEST_CASE("Of a coordinator that hangs status says how long it has said nothing",
           "[coordinator][error]") {
   ProgramRun run(1, 10);
