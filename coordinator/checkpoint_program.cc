@@ -105,7 +105,8 @@ absl::Status PrintCheckpoints(const std::string& directory, bool reads, bool jso
     Print(listed, reads);
   }
   for (const Listed& one : listed) {
-    if (!one.problems.empty()) return DataLoss("%s", one.problems.front());
+    if (one.problems.empty()) continue;
+    return DataLoss("%s [SK-checkpoint-damaged]", one.problems.front());
   }
   return absl::OkStatus();
 }
@@ -253,16 +254,17 @@ absl::StatusOr<Checkpoint> ChooseCheckpoint(const std::string& from, int64_t gen
     return NotFound("%s has no checkpoint %d, but %s [SK-checkpoint-none]", from, generation,
                     absl::StrJoin(generations, ", "));
   }
-  SKERRY_ASSIGN_OR_RETURN(Checkpoint checkpoint,
-                          archive->Load(generation > 0 ? generation : generations.back()));
-  const std::vector<std::string> problems = archive->Problems(checkpoint, true);
+  auto loaded = archive->Load(generation > 0 ? generation : generations.back());
+  const std::vector<std::string> problems =
+      loaded.ok() ? archive->Problems(*loaded, true)
+                  : std::vector<std::string>{ErrorText(loaded.status())};
   if (!problems.empty()) {
     return DataLoss(
         "%s; skerry-coordinator checkpoints %s --verify lists those that are whole "
         "[SK-checkpoint-damaged]",
         problems.front(), from);
   }
-  return checkpoint;
+  return loaded;
 }
 
 absl::StatusOr<CheckpointRecord> RecordFor(const Checkpoint& checkpoint, const RunConfig& config) {

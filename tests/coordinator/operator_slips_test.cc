@@ -97,6 +97,20 @@ TEST_CASE("Data that no node could train on is refused before anybody joins",
   CHECK(Has(run.Say({"init", other}), "next: skerry-coordinator data prepare TEXT"));
 }
 
+TEST_CASE("A checkpoint whose manifest is damaged is called that, by name and with what to do",
+          "[coordinator][error]") {
+  const ProgramRun run(1, 10);
+  const fs::path generations = run.at / "run" / "checkpoints" / "generations";
+  fs::create_directories(generations);
+  fs::create_directories(generations.parent_path() / "chunks");
+  std::ofstream(generations / "000007.json") << "x";
+  CHECK(Has(Refusal(run, "skerry-coordinator", {"checkpoints", run.Dir()}),
+            "checkpoint 7: the manifest is cut short [SK-checkpoint-damaged]"));
+  CHECK(Has(Refusal(run, "skerry-coordinator", {"export", run.Dir()}), "[SK-checkpoint-damaged]"));
+  CHECK(Has(Refusal(run, "skerry-coordinator", {"export", run.Dir(), "--checkpoint", "8"}),
+            "has no checkpoint 8, but 7"));
+}
+
 TEST_CASE("A port that one program answers at is taken for all others", "[coordinator][error]") {
   ProgramRun run(1, 10);
   const std::string ticket = run.Say({"ticket", run.Dir(), "--advertise", "tcp://127.0.0.1:9"});
