@@ -18,14 +18,19 @@ std::string NumberShown(const std::string& text) {
   return is_long ? PlainNumber(value) : text;
 }
 
-// The same for the ends of a range in CLI11's "… not in range 0.000000 to 1000000.000000".
+// The same for the ends of a range in CLI11's "… not in range 0.000000 to 1000000.000000"; one
+// without an end, which CLI11 shows as the largest number that there is, in words.
 std::string RangeShown(const std::string& text) {
-  const std::string range = " in range ", to = " to ";
+  const std::string range = " not in range ", to = " to ";
   const size_t begin = text.find(range), middle = text.find(to, begin);
   if (begin == std::string::npos || middle == std::string::npos) return text;
-  const size_t first = begin + range.size();
-  return text.substr(0, first) + PlainNumber(std::strtod(text.c_str() + first, nullptr)) + to +
-         PlainNumber(std::strtod(text.c_str() + middle + to.size(), nullptr));
+  const double first = std::strtod(text.c_str() + begin + range.size(), nullptr);
+  const double last = std::strtod(text.c_str() + middle + to.size(), nullptr);
+  const std::string value = text.substr(0, begin);
+  constexpr double kEndless = 1e300;
+  // Of "Value 0" only what must be above 0 is no number for it.
+  if (last > kEndless) return value + (value.ends_with(" 0") ? " is not above 0" : " is below 0");
+  return value + range + PlainNumber(first) + to + PlainNumber(last);
 }
 
 // What stands between two texts; "" where they do not.
@@ -48,6 +53,15 @@ std::string Names(const std::string& list, const std::string& number, std::strin
     names += (names.empty() ? "" : "|") + name;
   }
   return names;
+}
+
+// CLI11's "--device: Check gpu value in {auto->0,cpu->1} OR {0,1} FAILED".
+std::string WordsShown(const std::string& text) {
+  const std::string word = Between(text, "Check ", " value in {");
+  const std::string list = Between(text, " value in {", "}");
+  if (word.empty() || list.empty()) return text;
+  std::string none;
+  return text.substr(0, text.find("Check ")) + "want " + Names(list, "", &none) + ", got " + word;
 }
 
 class PlainFormatter : public CLI::Formatter {
@@ -107,7 +121,8 @@ void ShowPlainly(CLI::App& app) {
   Format(app, std::make_shared<PlainFormatter>());
   app.failure_message([](const CLI::App* program, const CLI::Error& error) {
     const std::string path = PathOf(*program);
-    return absl::StrFormat("%s: %s\n  %s --help says more\n", path, RangeShown(error.what()), path);
+    return absl::StrFormat("%s: %s\n  %s --help says more\n", path,
+                           WordsShown(RangeShown(error.what())), path);
   });
 }
 

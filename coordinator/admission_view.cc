@@ -94,7 +94,8 @@ absl::StatusOr<std::string> OneOf(const std::set<std::string>& names, const std:
   for (const std::string& name : names) {
     if (name.starts_with(text)) found.push_back(name);
   }
-  if (found.size() == 1) return found.front();
+  // No name at all is a slip (an empty variable in a script), also where only one is there.
+  if (found.size() == 1 && !text.empty()) return found.front();
   if (found.empty() || text.empty()) {
     return InvalidArgument("no %s begins with '%s'; see skerry-coordinator admission DIR", what,
                            text);

@@ -1,6 +1,7 @@
 #include "coordinator/checkpoint_program.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -8,12 +9,14 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "absl/strings/str_join.h"
 #include "common/cli_program.h"
 #include "common/round_clock.h"
 #include "common/share_line_program.h"
 #include "common/status.h"
 #include "coordinator/checkpoint_files.h"
 #include "coordinator/guarded_files.h"
+#include "coordinator/journal_store.h"
 #include "coordinator/storage_program.h"
 #include "model/export.h"
 #include "model/file_io.h"
@@ -34,6 +37,7 @@ struct Listed {
 
 absl::Status MustExist(const std::string& directory) {
   if (fs::exists(directory + "/checkpoints/generations")) return absl::OkStatus();
+  SKERRY_RETURN_IF_ERROR(StoreOf(directory).status());  // no run at all
   return NotFound(
       "%s has no checkpoints; [checkpoint] every_rounds in run.toml says how often one is made "
       "[SK-checkpoint-none]",
@@ -101,7 +105,8 @@ absl::Status PrintCheckpoints(const std::string& directory, bool reads, bool jso
     Print(listed, reads);
   }
   for (const Listed& one : listed) {
-    if (!one.problems.empty()) return DataLoss("%s", one.problems.front());
+    if (one.problems.empty()) continue;
+    return DataLoss("%s [SK-checkpoint-damaged]", one.problems.front());
   }
   return absl::OkStatus();
 }
@@ -245,16 +250,21 @@ absl::StatusOr<Checkpoint> ChooseCheckpoint(const std::string& from, int64_t gen
   SKERRY_ASSIGN_OR_RETURN(const auto archive, OpenArchive(from));
   SKERRY_ASSIGN_OR_RETURN(const auto generations, archive->Generations());
   if (generations.empty()) return NotFound("%s has no checkpoint yet [SK-checkpoint-none]", from);
-  SKERRY_ASSIGN_OR_RETURN(Checkpoint checkpoint,
-                          archive->Load(generation > 0 ? generation : generations.back()));
-  const std::vector<std::string> problems = archive->Problems(checkpoint, true);
+  if (generation > 0 && std::ranges::find(generations, generation) == generations.end()) {
+    return NotFound("%s has no checkpoint %d, but %s [SK-checkpoint-none]", from, generation,
+                    absl::StrJoin(generations, ", "));
+  }
+  auto loaded = archive->Load(generation > 0 ? generation : generations.back());
+  const std::vector<std::string> problems =
+      loaded.ok() ? archive->Problems(*loaded, true)
+                  : std::vector<std::string>{ErrorText(loaded.status())};
   if (!problems.empty()) {
     return DataLoss(
         "%s; skerry-coordinator checkpoints %s --verify lists those that are whole "
         "[SK-checkpoint-damaged]",
         problems.front(), from);
   }
-  return checkpoint;
+  return loaded;
 }
 
 absl::StatusOr<CheckpointRecord> RecordFor(const Checkpoint& checkpoint, const RunConfig& config) {
@@ -325,8 +335,10 @@ void AddCheckpointCommands(CLI::App& app, int* exit_code) {
   const auto request = std::make_shared<ExportRequest>();
   auto* model = app.add_subcommand("export", "write the model of a checkpoint, also mid-run");
   model->add_option("dir", request->directory, "of the run")->required();
-  model->add_option("--checkpoint", request->generation,
-                    "its generation; default: the model of a finished run, else the newest");
+  model
+      ->add_option("--checkpoint", request->generation,
+                   "its generation; default: the model of a finished run, else the newest")
+      ->check(CLI::PositiveNumber);
   model->add_option(
       "--out", request->out,
       "where to; default: DIR/model-STEP, or DIR/model-STEP-TYPE.gguf; a finished run's step is "

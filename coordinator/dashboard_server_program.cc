@@ -1,6 +1,7 @@
 #include "coordinator/dashboard_server_program.h"
 
 #include <httplib.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <atomic>
@@ -42,6 +43,13 @@ void AskForGzip(const httplib::Request& request) {
   if (takes_gzip) headers.emplace(kHeader, "gzip");
 }
 
+// By itself the library lets programs of one user share a port (SO_REUSEPORT): two runs would
+// answer at one address in turn, and a port that is taken would not be noticed.
+void TakeAlone(int socket) {
+  const int yes = 1;  // also at once after another that ended
+  setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+}
+
 }  // namespace
 
 class DashboardServer::Routes {
@@ -49,6 +57,7 @@ class DashboardServer::Routes {
   Routes(DashboardPicture* picture, DashboardServerOptions options)
       : picture_(*picture), options_(std::move(options)) {
     server_.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
+    server_.set_socket_options(TakeAlone);
     server_.set_payload_max_length(kAskedBytesMax);
     server_.set_keep_alive_max_count(100);
     server_.set_read_timeout(5);

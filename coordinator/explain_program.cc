@@ -11,6 +11,7 @@
 #include "common/share_line_program.h"
 #include "common/status.h"
 #include "coordinator/explain.h"
+#include "coordinator/journal_store.h"
 #include "coordinator/run_trace.h"
 
 namespace skerry {
@@ -39,24 +40,15 @@ std::unique_ptr<TracedStep> NearestTrace(const fs::path& log, std::optional<int6
   return nearest;
 }
 
-// Of a run's directory, or of a demo's that holds one.
-fs::path LogIn(const std::string& directory) {
-  const fs::path log = fs::path(directory) / "events.jsonl";
-  return fs::exists(log) ? log : fs::path(directory) / "run" / "events.jsonl";
-}
-
 struct TraceOptions {
   std::string directory, out = "-";
   TraceWindow window;
 };
 
 absl::Status Trace(const TraceOptions& options) {
-  const fs::path log = LogIn(options.directory);
+  SKERRY_ASSIGN_OR_RETURN(const fs::path log, EventLogOf(options.directory));
   std::ifstream in(log, std::ios::binary);
-  if (!in) {
-    return NotFound("%s: cannot be opened; want the directory of a run [SK-run-missing]",
-                    log.string());
-  }
+  if (!in) return Unavailable("%s: cannot be read [SK-config-file]", log.string());
   std::ofstream file;
   const bool is_piped = options.out == "-";
   if (!is_piped) file.open(options.out, std::ios::binary | std::ios::trunc);
@@ -84,7 +76,7 @@ absl::Status Trace(const TraceOptions& options) {
 }
 
 absl::Status Explain(const ExplainOptions& options) {
-  const fs::path log = LogIn(options.directory);
+  SKERRY_ASSIGN_OR_RETURN(const fs::path log, EventLogOf(options.directory));
   ShareLine line("reading the events");
   SKERRY_ASSIGN_OR_RETURN(
       const RunReport report,
@@ -121,6 +113,15 @@ void AddTraceCommand(CLI::App& app, int* exit_code) {
 }
 
 }  // namespace
+
+absl::StatusOr<fs::path> EventLogOf(const std::string& directory) {
+  for (const fs::path& place : {fs::path(directory), fs::path(directory) / "run"}) {
+    if (fs::exists(place / "events.jsonl")) return place / "events.jsonl";
+  }
+  SKERRY_RETURN_IF_ERROR(StoreOf(directory).status());
+  return NotFound("%s was never served; start it: skerry-coordinator serve %s [SK-run-unserved]",
+                  directory, directory);
+}
 
 void AddExplainCommand(CLI::App& app, int* exit_code) {
   auto options = std::make_shared<ExplainOptions>();

@@ -36,9 +36,13 @@ absl::Status SqliteJournal::Error(int code, const std::string& doing) const {
     case SQLITE_PERM:
       return Unavailable(
           "%s; the directory must exist and be writable by this user [SK-disk-write]", what);
-    case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
       return DataLoss("%s; restore the file from a copy [SK-journal-damaged]", what);
+    case SQLITE_CORRUPT:
+      return DataLoss(
+          "%s; restore the file from a copy, or cut it at its last whole record: "
+          "skerry-coordinator mend DIR [SK-journal-damaged]",
+          what);
     default:
       return Unavailable("%s", what);
   }
@@ -79,6 +83,10 @@ absl::StatusOr<std::unique_ptr<SqliteJournal>> SqliteJournal::Open(const std::st
   if (prepared != SQLITE_OK) return journal->Error(prepared, "open");
   if (const int step = sqlite3_step(version.handle); step != SQLITE_ROW) {
     return journal->Error(step, "open");
+  }
+  if (sqlite3_column_int(version.handle, 0) == 0) {  // as of an empty file
+    return DataLoss("%s: no journal is in it; restore the file from a copy [SK-journal-damaged]",
+                    path);
   }
   if (sqlite3_column_int(version.handle, 0) != kSchemaVersion) {
     return DataLoss("%s: want a journal of schema %d, got %d [SK-journal-version]", path,

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <fstream>
@@ -88,6 +89,18 @@ Json LeadershipJson(const JournalStore& store) {
   }
   leader["store"] = "postgresql";
   return leader;
+}
+
+std::string SilenceText(const std::string& directory, const Json& leader) {
+  constexpr double kLateS = 5;
+  struct stat status {};
+  const bool is_here = leader.value("leads", false) && leader.value("store", "") == "sqlite";
+  if (!is_here || stat((directory + "/status.json").c_str(), &status) != 0) return "";
+  // What is older than its process is of the one before.
+  const double silent_s = std::min(std::difftime(std::time(nullptr), status.st_mtim.tv_sec),
+                                   leader.value("since_s", 0.0));
+  if (silent_s < kLateS) return "";
+  return "it has said nothing for " + Ago(silent_s) + "; what follows is as it was then\n";
 }
 
 std::string LeadershipText(const Json& leader) {

@@ -21,6 +21,8 @@ nlohmann::json LeadershipJson(const JournalStore& store);
 
 // A line for the leader, and one for each standby.
 std::string LeadershipText(const nlohmann::json& leader);
+// A line where the process that leads here no longer writes DIR/status.json each second; else "".
+std::string SilenceText(const std::string& directory, const nlohmann::json& leader);
 
 // For `watch`: prints them again when who leads, or who stands by, has changed.
 class LeaderWatch {

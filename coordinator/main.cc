@@ -46,12 +46,13 @@ absl::StatusOr<int64_t> ParseLifetime(const std::string& text) {
   const std::map<std::string, int64_t> seconds = {
       {"", 1}, {"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}};
   constexpr size_t kDigitsMax = 9;
-  if (digits == 0 || digits > kDigitsMax || !seconds.contains(unit)) {
-    return InvalidArgument(
-        "--expires: want a number with s, m, h or d, as in 24h; got '%s' [SK-ticket-lifetime]",
-        text);
-  }
-  return std::stoll(text.substr(0, digits)) * seconds.at(unit);
+  const bool is_number = digits > 0 && digits <= kDigitsMax && seconds.contains(unit);
+  const int64_t number = is_number ? std::stoll(text.substr(0, digits)) : 0;
+  if (number > 0) return number * seconds.at(unit);
+  return InvalidArgument(
+      "--expires: want a number above 0 with s, m, h or d, as in 24h; got '%s' "
+      "[SK-ticket-lifetime]",
+      text);
 }
 
 struct TicketRequest {
@@ -92,7 +93,7 @@ absl::Status PrintStatus(const std::string& directory, bool json) {
     std::cout << status.dump(2) << "\n";
     return absl::OkStatus();
   }
-  std::cout << LeadershipText(leader);
+  std::cout << LeadershipText(leader) << SilenceText(directory, leader);
   if (status.is_object()) std::cout << StatusScreen(status);
   return absl::OkStatus();
 }
@@ -107,10 +108,11 @@ absl::Status WriteRunReport(const std::string& directory, const std::string& ext
                             const std::string& out) {
   std::optional<std::filesystem::path> extra_file;
   if (!extra.empty()) extra_file = extra;
+  SKERRY_ASSIGN_OR_RETURN(const std::filesystem::path log, EventLogOf(directory));
   ShareLine line("reading the events");
-  SKERRY_ASSIGN_OR_RETURN(const RunReport report,
-                          BuildReport({RunDirectory{directory}.File("events.jsonl")}, extra_file,
-                                      [&line](double share) { line.Show(share); }));
+  SKERRY_ASSIGN_OR_RETURN(
+      const RunReport report,
+      BuildReport({log}, extra_file, [&line](double share) { line.Show(share); }));
   return WriteReport(report, out.empty() ? directory : out);
 }
 
@@ -176,8 +178,8 @@ void AddInitCommand(CLI::App& app, CommandLine& line) {
                    "model begun with, else bytes");
   init->add_flag("--new-tokenizer", line.init.new_tokenizer,
                  "train a model on tokens that are not its own");
-  init->add_option("--checkpoint", line.init.generation,
-                   "of which generation; default: the newest");
+  init->add_option("--checkpoint", line.init.generation, "of which generation; default: the newest")
+      ->check(CLI::PositiveNumber);
   init->add_option("--store", line.init.store,
                    "of the journal: sqlite: (default) or postgresql://user@host/database");
   init->add_option("--standby-of", line.init.standby_of,
@@ -186,10 +188,7 @@ void AddInitCommand(CLI::App& app, CommandLine& line) {
                    "where checkpoints go, as a disk that both share; default: the directory");
   init->callback([&] {
     const absl::Status made = InitRunDirectory(line.init);
-    if (made.ok()) {
-      std::printf("%s/run.toml says what is trained, and how; next: skerry-coordinator serve %s\n",
-                  line.init.directory.c_str(), line.init.directory.c_str());
-    }
+    if (made.ok()) std::cout << AfterInit(line.init.directory) << "\n";
     line.exit_code = Ended(made);
   });
 }

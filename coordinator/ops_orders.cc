@@ -55,7 +55,18 @@ nlohmann::json OrdersJson(const RunOrders& orders) {
 std::string CoordinatorActor::ObeyOfRun(Context& context, const AdmissionOrder& order) {
   using Does = AdmissionOrder::Does;
   if (state_.finished) return "nothing was done: the run is finished [SK-run-over]";
-  if (order.does == Does::kPause) return PauseAhead(context, order.why);
+  if (order.does == Does::kPause && !state_.orders.paused_at) return PauseAhead(context, order.why);
+  if (order.does == Does::kPause) {
+    // At the step that nodes know: a later one would let them train on. What can be new is why.
+    const int64_t at = *state_.orders.paused_at;
+    if (!order.why.empty() && order.why != state_.orders.why) {
+      Record(context, PauseRecord(at, order.why));
+      context.Event("paused", EventFields({{"step", at}, {"why", order.why}}));
+      for (const NodeId& node : LiveNodes()) TellPause(context, node);
+    }
+    return at == 0 ? "the run is paused: it does not begin until it is resumed"
+                   : absl::StrFormat("the run pauses at step %d, as was ordered before", at);
+  }
   if (order.does == Does::kResume) {
     if (!state_.orders.paused_at) return "nothing was done: the run is not paused [SK-order-void]";
     GoOn(context);

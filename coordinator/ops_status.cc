@@ -78,6 +78,8 @@ const char* CoordinatorActor::RunPhase() const {
 
 // Over the last ten reports.
 double CoordinatorActor::TokensPerSecond(Instant now) {
+  // Gone back to a checkpoint: what was taken back is no work of the seconds since.
+  if (!throughput_.empty() && state_.tokens < throughput_.back().second) throughput_.clear();
   throughput_.emplace_back(now, state_.tokens);
   while (throughput_.size() > 11) throughput_.pop_front();
   const double span = (throughput_.back().first - throughput_.front().first).seconds();

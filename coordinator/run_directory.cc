@@ -12,6 +12,7 @@
 #include "common/share_line_program.h"
 #include "common/status.h"
 #include "coordinator/checkpoint_program.h"
+#include "coordinator/journal_rescue.h"
 #include "coordinator/journal_store.h"
 #include "coordinator/record_json.h"
 #include "coordinator/snapshot_file.h"
@@ -101,16 +102,30 @@ absl::Status ReadJournal(const RunDirectory& directory,
 
 namespace {
 
-// The file as it was is kept; its write-ahead log too: without it the copy is not what was damaged.
-absl::Status KeepDamagedFile(const std::string& file) {
+// The file as it was is kept, under a name that no earlier one has; its write-ahead log too:
+// without it the copy is not what was damaged.
+absl::StatusOr<std::string> KeepDamagedFile(const std::string& file) {
+  std::string kept = file + ".damaged";
+  for (int i = 2; fs::exists(kept); ++i) kept = absl::StrFormat("%s.damaged-%d", file, i);
   std::error_code error;
   for (const char* part : {"", "-wal"}) {
     if (!fs::exists(file + part)) continue;
-    fs::copy_file(file + part, file + ".damaged" + part, fs::copy_options::overwrite_existing,
-                  error);
-    if (error) return Unavailable("%s.damaged: %s", file, error.message());
+    fs::copy_file(file + part, kept + part, error);
+    if (error) return Unavailable("%s: %s [SK-disk-write]", kept, error.message());
   }
-  return absl::OkStatus();
+  return kept;
+}
+
+// Where SQLite can still change the file, it is cut in place. `whole` is set where it cannot.
+absl::StatusOr<int64_t> CutFile(const JournalStore& store, const std::string& file,
+                                int64_t* whole) {
+  {
+    const auto journal = OpenJournal(store, JournalAccess::kWrite);
+    const auto cut = journal.ok() ? (*journal)->CutDamaged() : journal.status();
+    if (cut.ok() || !absl::IsDataLoss(cut.status())) return cut;
+  }
+  SKERRY_ASSIGN_OR_RETURN(*whole, RebuildSqliteJournal(file));
+  return -1;
 }
 
 absl::Status LeadToMend(PostgresJournal& journal) {
@@ -132,21 +147,28 @@ absl::StatusOr<std::string> MendJournal(const std::string& path) {
   if (before.ok()) return absl::StrFormat("the journal's %d records are whole", whole);
   if (!absl::IsDataLoss(before)) return before;
   std::string kept = "the table skerry_damaged";
-  if (!store.postgres) {
-    kept = directory.File("journal.sqlite.damaged");
-    SKERRY_RETURN_IF_ERROR(KeepDamagedFile(directory.File("journal.sqlite")));
+  int64_t cut = -1;
+  if (store.postgres) {
+    SKERRY_ASSIGN_OR_RETURN(const auto journal, OpenJournal(store, JournalAccess::kWrite));
+    auto& shared = dynamic_cast<PostgresJournal&>(*journal);
+    SKERRY_RETURN_IF_ERROR(LeadToMend(shared));
+    SKERRY_ASSIGN_OR_RETURN(cut, journal->CutDamaged());
+    SKERRY_RETURN_IF_ERROR(shared.ReleaseLease());
+  } else {
+    const std::string file = directory.File("journal.sqlite");
+    SKERRY_ASSIGN_OR_RETURN(kept, KeepDamagedFile(file));
+    SKERRY_ASSIGN_OR_RETURN(cut, CutFile(store, file, &whole));
   }
-  SKERRY_ASSIGN_OR_RETURN(const auto journal, OpenJournal(store, JournalAccess::kWrite));
-  auto* shared = dynamic_cast<PostgresJournal*>(journal.get());
-  if (shared != nullptr) SKERRY_RETURN_IF_ERROR(LeadToMend(*shared));
-  SKERRY_ASSIGN_OR_RETURN(const int64_t cut, journal->CutDamaged());
   std::error_code ignored;
   fs::remove(directory.File("snapshot"), ignored);  // perhaps of what was cut
-  if (shared != nullptr) SKERRY_RETURN_IF_ERROR(shared->ReleaseLease());
   return absl::StrFormat(
-      "%s\nthe journal ends with record %d now; %d records were cut, and are still in %s\nnodes "
-      "that run know more than it does: end them before you serve again",
-      ErrorText(before), whole, cut, kept);
+      "%s\nthe journal ends with record %d now; %s in %s\nnodes that run know more than it does: "
+      "end "
+      "them before you serve again",
+      ErrorText(before), whole,
+      cut < 0 ? "what came after it is cut, and still"
+              : absl::StrFormat("%d records were cut, and are still", cut),
+      kept);
 }
 
 namespace {

@@ -62,6 +62,8 @@ struct InitOptions {
 // prepared, which the same call goes on with. AlreadyExists if there is a run in it.
 // (run_init_program.cc)
 absl::Status InitRunDirectory(const InitOptions& options);
+// What there is then, and what comes next; for people.
+std::string AfterInit(const std::string& directory);
 
 // DataLoss: what the journal says is no id.
 absl::StatusOr<RunId> RunOf(Journal& journal, const JournalStore& store);

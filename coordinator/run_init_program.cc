@@ -13,6 +13,7 @@
 #include "coordinator/run_templates.h"
 #include "model/file_io.h"
 #include "model/text_tokenizer.h"
+#include "model/token_dataset.h"
 #include "wire/config.h"
 #include "wire/identity.h"
 
@@ -55,6 +56,8 @@ class Before {
 
 absl::Status LinkShards(const std::string& from, const std::string& to) {
   std::error_code error;
+  if (!fs::is_directory(from, error)) return NotFound("%s: no such directory", from);
+  error.clear();
   fs::create_directories(to, error);
   for (const auto& entry : fs::directory_iterator(from, error)) {
     const fs::path target = fs::path(to) / entry.path().filename();
@@ -215,6 +218,11 @@ absl::Status InitRun(const InitOptions& options) {
   SKERRY_RETURN_IF_ERROR(WriteFileAtomically(directory.File("run.toml"),
                                              AsComment(begin.about) + FormatRunConfig(config)));
   if (!options.shards.empty()) {
+    if (!fs::exists(options.shards + "/" + kDatasetIndexFile)) {
+      return NotFound(
+          "--shards %s: no %s is there; want a directory that 'data prepare' made [SK-config-file]",
+          options.shards, kDatasetIndexFile);
+    }
     SKERRY_RETURN_IF_ERROR(LinkShards(options.shards, directory.File("data")));
   }
   if (!options.texts.empty()) {
@@ -249,6 +257,13 @@ absl::Status InitRunDirectory(const InitOptions& options) {
   // A standby's checkpoints are its leader's, who may be at work there.
   if (!stands_by || !elsewhere.WasThere()) elsewhere.Restore();
   return made;
+}
+
+std::string AfterInit(const std::string& directory) {
+  const RunDirectory run{directory};
+  const std::string said = run.File("run.toml") + " says what is trained, and how; next: ";
+  if (fs::exists(run.File("data"))) return said + "skerry-coordinator serve " + directory;
+  return said + "skerry-coordinator data prepare TEXT --out " + run.File("data");
 }
 
 }  // namespace skerry

@@ -16,6 +16,7 @@
 #include "coordinator/admission_view.h"
 #include "coordinator/checkpoint_program.h"
 #include "coordinator/coordinator_actor.h"
+#include "coordinator/dashboard_access.h"
 #include "coordinator/dashboard_program.h"
 #include "coordinator/event_file.h"
 #include "coordinator/held_out_program.h"
@@ -231,14 +232,15 @@ absl::Status MakeActor(Serving& serving) {
 }
 
 // The nodes have gone home and the model is written.
-void ReadFinalLoss(Serving& serving, HeldOutWatcher& held_out) {
+void SayModel(Serving& serving, HeldOutWatcher& held_out) {
   const auto say = [&](std::chrono::seconds left) {
     serving.final_left = left;
     WriteStatus(serving, serving.status);
   };
-  if (serving.final_left.count() == 0) return;
   // Not where another coordinator has written it, on its own machine.
   const bool is_here = std::ifstream(serving.run.directory.File("model/config.json")).good();
+  if (is_here) LogLine("model: " + serving.run.directory.File("model"));
+  if (serving.final_left.count() == 0) return;
   if (is_here) held_out.ReadFinal(say);
   if (is_here && serving.held_out.Look()) {
     serving.events.Write("held_out", FieldsOf(serving.held_out.newest()));
@@ -255,10 +257,29 @@ DashboardOptions DashboardOf(const ServeOptions& options) {
   return dashboard;
 }
 
+// What is wrong with the command line is said before anything begins: later it would show when
+// somebody wants a ticket, opens the page, or the first checkpoint is made.
+absl::Status CheckAddresses(const ServeOptions& options) {
+  if (!options.advertise.empty()) {
+    SKERRY_RETURN_IF_ERROR(CheckTicketEndpoint(options.advertise));
+    SKERRY_RETURN_IF_ERROR(
+        EndpointForTickets(RunDirectory{options.directory}, options.advertise).status());
+  }
+  if (!options.dashboard.empty() && options.dashboard != "none") {
+    SKERRY_RETURN_IF_ERROR(ParseWebAddress(options.dashboard).status());
+  }
+  if (!options.push_checkpoints.empty() && !options.push_checkpoints.starts_with("s3://")) {
+    return InvalidArgument("--push-checkpoints: want s3://BUCKET/PREFIX, got '%s' [SK-web]",
+                           options.push_checkpoints);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<int> Serve(const ServeOptions& options) {
   SKERRY_ASSIGN_OR_RETURN(OpenedRun run, OpenRunDirectory(options.directory));
+  SKERRY_RETURN_IF_ERROR(CheckAddresses(options));
   if (LogsJson()) LogAsJson(run.run.Short());
   RaiseOpenFileLimit();
   // Before keys, sockets and threads: their processes have none of them.
@@ -269,7 +290,7 @@ absl::StatusOr<int> Serve(const ServeOptions& options) {
   SKERRY_RETURN_IF_ERROR(LockRunDirectory(run.directory));
   SKERRY_ASSIGN_OR_RETURN(Identity identity, Identity::Load(run.directory.File("coordinator.key")));
   SKERRY_ASSIGN_OR_RETURN(auto seat, CoordinatorSeat::Open(run.store));
-  SKERRY_ASSIGN_OR_RETURN(auto shards, ShardSource::Open(run.directory.File("data")));
+  SKERRY_ASSIGN_OR_RETURN(auto shards, ShardSource::Open(run.directory.File("data"), run.config));
   SKERRY_ASSIGN_OR_RETURN(LineFile lines, LineFile::Open(run.directory.File("events.jsonl")));
   ModelWriter model(run.config.model, run.directory.File("model"), TokenizerOf(run.directory.path));
   Serving serving{options,
@@ -311,7 +332,7 @@ absl::StatusOr<int> Serve(const ServeOptions& options) {
     return kDeposedExit;
   }
   SKERRY_RETURN_IF_ERROR(exit_code.status());
-  if (*exit_code == 0 && serving.actor->state().exported) ReadFinalLoss(serving, held_out);
+  if (*exit_code == 0 && serving.actor->state().exported) SayModel(serving, held_out);
   LogLine("ended: " + serving.loop->stop_reason());
   return *exit_code;
 }
@@ -323,6 +344,7 @@ int ServeCommand(const ServeOptions& options) {
 }
 
 absl::Status Watch(const std::string& directory) {
+  SKERRY_RETURN_IF_ERROR(StoreOf(directory).status());
   const RunDirectory run{directory};
   LiveScreen screen;
   std::string last;

@@ -1,13 +1,23 @@
 #include "coordinator/shard_source.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "common/status.h"
 #include "model/token_dataset.h"
 
 namespace skerry {
 
-absl::StatusOr<std::unique_ptr<ShardSource>> ShardSource::Open(const std::string& directory) {
+absl::StatusOr<std::unique_ptr<ShardSource>> ShardSource::Open(const std::string& directory,
+                                                               const RunConfig& config) {
+  if (!std::filesystem::exists(directory + "/" + kDatasetIndexFile)) {
+    return NotFound(
+        "%s: no training data is there; make it: skerry-coordinator data prepare TEXT --out %s "
+        "[SK-config-file]",
+        directory, directory);
+  }
+  SKERRY_ASSIGN_OR_RETURN(const auto data, TokenDataset::Open(directory, Verify::kSizes));
+  SKERRY_RETURN_IF_ERROR(data->CheckFits(config));
   auto source = std::make_unique<ShardSource>();
   SKERRY_ASSIGN_OR_RETURN(const auto files, ListDatasetFiles(directory));
   for (const DatasetFile& file : files) {

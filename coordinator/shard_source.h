@@ -14,8 +14,10 @@ namespace skerry {
 
 class ShardSource final : public ObjectSource {
  public:
-  // Opens every file of the data set in `directory`; names() is what Welcome lists.
-  static absl::StatusOr<std::unique_ptr<ShardSource>> Open(const std::string& directory);
+  // Opens every file of the data set in `directory`; names() is what Welcome lists. What no node
+  // could train on is an error here, before anybody joins; digests are not read.
+  static absl::StatusOr<std::unique_ptr<ShardSource>> Open(const std::string& directory,
+                                                           const RunConfig& config);
 
   ObjectChunk Read(const ObjectRequest& request) override;
   const std::vector<ShardName>& names() const { return names_; }

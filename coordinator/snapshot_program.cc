@@ -53,7 +53,7 @@ void AddCompactCommand(CLI::App& app, int* exit_code) {
   auto directory = std::make_shared<std::string>();
   auto* command = app.add_subcommand(
       "compact", "write DIR/snapshot anew, so that a restart is quick; serve does so by itself");
-  command->add_option("dir", *directory)->required();
+  command->add_option("dir", *directory, "of the run")->required();
   command->callback([directory, exit_code] {
     ShareLine line("reading the journal");
     const auto done = Compact(*directory, 0, &line);

@@ -215,6 +215,15 @@ absl::Status TokenDataset::Read(Split split, int64_t first, std::span<int32_t> o
   return absl::OkStatus();
 }
 
+absl::Status TokenDataset::CheckFits(const RunConfig& config) const {
+  const int64_t available = windows(Split::kTrain, config.model.context);
+  if (available >= 1 && vocab() <= config.model.vocab) return absl::OkStatus();
+  return FailedPrecondition(
+      "the data has %d training windows of %d tokens and a vocabulary of %d; the model wants one "
+      "and %d [SK-data-model]",
+      available, config.model.context, vocab(), config.model.vocab);
+}
+
 absl::Status TokenDataset::ReadWindow(Split split, int64_t window,
                                       std::span<int32_t> tokens) const {
   const auto context = static_cast<int32_t>(tokens.size()) - 1;
@@ -229,14 +238,9 @@ absl::Status TokenDataset::ReadMicrobatch(const RunConfig& config, int64_t step,
   const int32_t sequences = config.pipeline.sequences_per_microbatch;
   SKERRY_CHECK(tokens.size() == static_cast<size_t>(sequences) * context);
   SKERRY_CHECK(targets.size() == tokens.size());
-  const int64_t available = windows(Split::kTrain, config.model.context);
-  if (available < 1 || vocab() > config.model.vocab) {
-    return FailedPrecondition(
-        "the data has %d training windows of %d tokens and a vocabulary of %d; the model wants one "
-        "and %d [SK-data-model]",
-        available, config.model.context, vocab(), config.model.vocab);
-  }
-  const SampleOrder order(config.seed, available, config.pipeline.microbatches_per_step, sequences);
+  SKERRY_RETURN_IF_ERROR(CheckFits(config));
+  const SampleOrder order(config.seed, windows(Split::kTrain, config.model.context),
+                          config.pipeline.microbatches_per_step, sequences);
   std::vector<int32_t> window(context + 1);
   for (int32_t s = 0; s < sequences; ++s) {
     SKERRY_RETURN_IF_ERROR(

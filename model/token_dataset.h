@@ -65,6 +65,8 @@ class TokenDataset {
   const std::string& tokenizer() const { return index_.tokenizer; }
   int64_t tokens(Split split) const;
   int64_t windows(Split split, int32_t context) const;
+  // FailedPrecondition if the data has not one training window, or not the model's vocabulary.
+  absl::Status CheckFits(const RunConfig& config) const;
 
   // tokens [context + 1] of window `window` in [0, windows(split, context)). DataLoss if a token is
   // outside the vocabulary.
@@ -72,7 +74,7 @@ class TokenDataset {
 
   // The training microbatch addressed by (config.seed, step, microbatch), see model/sample_order.h.
   //   tokens, targets  [sequences · context]
-  // FailedPrecondition if the data has not one window or not the model's vocabulary.
+  // FailedPrecondition as of CheckFits.
   absl::Status ReadMicrobatch(const RunConfig& config, int64_t step, int32_t microbatch,
                               std::span<int32_t> tokens, std::span<int32_t> targets) const;
 

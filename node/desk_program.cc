@@ -218,6 +218,10 @@ void Desk::WriteStatus() const {
 
 namespace {
 
+bool NodeRunsIn(const fs::path& home) {
+  return fs::exists(home) && absl::IsFailedPrecondition(HomeLock::Take(home.string()).status());
+}
+
 // Of the node that runs in this home.
 absl::StatusOr<nlohmann::json> RunningStatus(const fs::path& home) {
   const fs::path file = home / "status.json";
@@ -225,9 +229,7 @@ absl::StatusOr<nlohmann::json> RunningStatus(const fs::path& home) {
   auto status = nlohmann::json::parse(in, nullptr, false);
   std::error_code error;
   const auto written = fs::last_write_time(file, error);
-  const bool runs =
-      fs::exists(home) && absl::IsFailedPrecondition(HomeLock::Take(home.string()).status());
-  if (!runs || error || !status.is_object()) {
+  if (!NodeRunsIn(home) || error || !status.is_object()) {
     return NotFound("no node runs in %s; start one: skerry-node join TICKET [SK-node-away]",
                     home.string());
   }
@@ -247,12 +249,17 @@ absl::Status PrintStatus(const std::string& home, bool json) {
 absl::Status Pause(const std::string& given, bool paused) {
   const fs::path home = NodeHome(given);
   std::error_code error;
-  fs::create_directories(home, error);
+  if (paused) fs::create_directories(home, error);
   if (paused && !std::ofstream(home / kPausedFile)) {
     return Unavailable("%s: cannot be written [SK-disk-write]", home.string());
   }
   if (!paused) fs::remove(home / kPausedFile, error);
-  std::printf(paused ? "paused: a running node leaves its run within seconds and waits\n"
+  if (!NodeRunsIn(home)) {
+    std::printf("no node runs in %s now; one that joins there %s\n", home.c_str(),
+                paused ? "waits for skerry-node resume" : "begins at once");
+    return absl::OkStatus();
+  }
+  std::printf(paused ? "paused: the node leaves its run within seconds and waits\n"
                      : "not paused: a node that waited joins again\n");
   return absl::OkStatus();
 }

@@ -60,6 +60,7 @@ void AddDevice(CLI::App& command, DeviceWish* wish) {
       {"auto", DeviceWish::kAuto}, {"cpu", DeviceWish::kCpu}, {"cuda", DeviceWish::kCuda}};
   command.add_option("--device", *wish, "auto: a GPU where one works; cpu; cuda")
       ->transform(CLI::CheckedTransformer(kWishes, CLI::ignore_case).description(""))
+      ->type_name("auto|cpu|cuda")
       ->default_str(KnownName(kWishes, *wish));
 }
 
@@ -300,7 +301,9 @@ int Run(int argc, char** argv) {
   CLI::App app{"skerry-node: contribute this machine to a training run", "skerry-node"};
   app.require_subcommand(1);
   app.set_version_flag("--version", "skerry-node 0.1.0, protocol 1");
-  app.footer("exit codes: 0 done or left, 1 failed, 2 refused by the coordinator, 130 interrupted");
+  app.footer(
+      "exit codes: 0 done or left, 1 failed, 2 refused by the coordinator, 100 and above: the "
+      "command line is wrong, 130 interrupted");
   int exit_code = 0;
 
   JoinOptions join;

@@ -1,6 +1,7 @@
 #include "node/metrics_program.h"
 
 #include <httplib.h>
+#include <sys/socket.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -36,11 +37,18 @@ absl::StatusOr<std::pair<std::string, int>> HostAndPort(const std::string& addre
   return std::pair(host, std::atoi(port.c_str()));
 }
 
+// By itself the library lets programs of one user share a port (SO_REUSEPORT), and answer in turn.
+void TakeAlone(int socket) {
+  const int yes = 1;  // also at once after another that ended
+  setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+}
+
 }  // namespace
 
 struct MetricsServer::Web {
   explicit Web(std::string directory) : home(std::move(directory)) {
     server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
+    server.set_socket_options(TakeAlone);
     server.set_payload_max_length(kRequestBytesMax);
     server.set_keep_alive_max_count(kRequestsOfOne);
     server.set_read_timeout(kPatienceS);

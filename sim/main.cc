@@ -77,6 +77,7 @@ void AddEmulate(CLI::App& app, CommandLine& line) {
                    "inprocess: anywhere, no TCP effects; packets: the kernel's TCP between "
                    "namespaces; auto: packets where possible")
       ->transform(CLI::CheckedTransformer(shapers).description(""))
+      ->type_name("inprocess|packets|auto")
       ->default_str("inprocess");
   command->add_flag("--probe", line.probe, "say what this machine allows, and end");
   command->callback([&] {
@@ -136,6 +137,7 @@ void AddSwarm(CLI::App& app, CommandLine& line) {
       "swarm", "random runs with random faults on virtual time, until one fails");
   command->add_option("--first", swarm.first, "seed to begin with")->capture_default_str();
   command->add_option("--seeds", swarm.seeds, "how many")
+      ->check(CLI::PositiveNumber)
       ->default_str("100; no limit with --minutes or --rounds");
   CLI::Option* storm = command->add_flag(
       "--storm", swarm.storm, "sixteen nodes, a fault every 1.25 s for ten minutes, in every seed");
@@ -150,14 +152,21 @@ void AddSwarm(CLI::App& app, CommandLine& line) {
                     "nodes are told only of whom they need, as in large fleets");
   CLI::Option* grid =
       command->add_flag("--grid", swarm.grid, "every kind of fault while every phase is under way");
-  command->add_option("--rounds", swarm.rounds, "go on until so many faulted rounds were frozen");
-  command->add_option("--draw", swarm.draw, "what seeds mean: 1 as at first, 2 every fault")
+  command->add_option("--rounds", swarm.rounds, "go on until so many faulted rounds were frozen")
+      ->check(CLI::PositiveNumber);
+  command
+      ->add_option(
+          "--draw", swarm.draw,
+          "what seeds mean, 1 to 22 as in sim/swarm.h: what a seed once drew it draws for ever")
       ->capture_default_str()
       ->excludes(storm)  // which are draws
       ->excludes(grid);
-  command->add_option("--jobs", swarm.jobs, "runs at a time")->capture_default_str();
+  command->add_option("--jobs", swarm.jobs, "runs at a time")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   command->add_option("--hashes", swarm.hashes, "write every seed's trace hash here");
-  command->add_option("--minutes", swarm.minutes, "stop after so much real time");
+  command->add_option("--minutes", swarm.minutes, "stop after so much real time")
+      ->check(CLI::PositiveNumber);
   command->add_flag("--twice", swarm.twice, "each seed twice; the traces must be equal");
   command->add_flag("--keep-going", swarm.keep_going, "after a seed that is wrong");
   command->add_flag("--events", swarm.events, "print what happens in the first seed, and end");
@@ -181,14 +190,16 @@ void AddSoak(CLI::App& app, CommandLine& line) {
 }
 
 const std::vector<CliExample> kExamples = {
-    {"plan", "plan homes36",
+    {"plan", "plan sim/scenarios/homes36",
      "where the planner puts which layers, and how near that is to a bound"},
-    {"run", "run homes36 --seed 2", "the scenario on virtual time, checked"},
-    {"emulate", "emulate homes36", "the same with real processes over shaped links"},
-    {"compare", "compare homes36", "strategies side by side"},
+    {"run", "run sim/scenarios/homes36 --seed 2", "the scenario on virtual time, checked"},
+    {"emulate", "emulate sim/scenarios/three_regions",
+     "a scenario with real processes over shaped links"},
+    {"compare", "compare sim/scenarios/homes36", "strategies side by side"},
     {"replay", "replay run", "a run that was, again, and what if"},
-    {"check", "check homes36", "its nodes, regions, links and faults, as they were understood"},
-    {"devices", "devices", "names for [[node]] device"},
+    {"check", "check sim/scenarios/homes36",
+     "its nodes, regions, links and faults, as they were understood"},
+    {"devices", "devices", "names for [[nodes]] device"},
     {"soak", "soak --minutes 30 --seed 7", "half an hour of kills, cuts and full disks"},
     {"help", "help emulate", "the options of emulate"},
     {"swarm", "swarm --storm --seeds 20", "faults drawn from seeds"},
@@ -199,7 +210,9 @@ int Run(int argc, char** argv) {
                "skerry-sim"};
   app.require_subcommand(1);
   app.set_version_flag("--version", "skerry-sim 0.1.0");
-  app.footer("exit codes: 0 done, 1 failed (the message says why), 130 interrupted");
+  app.footer(
+      "exit codes: 0 done, 1 failed (the message says why), 100 and above: the command line is "
+      "wrong, 130 interrupted");
   CommandLine line;
   AddRun(app, line);
   AddPlan(app, line);

@@ -158,6 +158,7 @@ CLI::App* AddSoakCommand(CLI::App& app, SoakProgramOptions& options) {
                                                         {"auto", EmulateShaper::kAuto}};
   command->add_option("--shaper", soak.shaper, "as of emulate; links are cut with packets only")
       ->transform(CLI::CheckedTransformer(shapers).description(""))
+      ->type_name("inprocess|packets|auto")
       ->default_str("auto");
   return command;
 }

@@ -184,10 +184,11 @@ absl::Status CheckRunConfig(const TomlDocument& document, const std::string& fil
   if (valid.ok()) return valid;
   // "[section] key: …" tells the place.
   const std::string why = std::string(valid.message());
+  const absl::Status coded = InvalidArgument("%s [SK-config]", why);
   const size_t bracket = why.find(']');
   const size_t colon = why.find(':');
-  if (bracket == std::string::npos || colon == std::string::npos) return Annotate(valid, file);
-  return Annotate(valid, document.Where(why.substr(1, bracket - 1),
+  if (bracket == std::string::npos || colon == std::string::npos) return Annotate(coded, file);
+  return Annotate(coded, document.Where(why.substr(1, bracket - 1),
                                         why.substr(bracket + 2, colon - bracket - 2)));
 }
 

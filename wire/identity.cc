@@ -45,7 +45,7 @@ absl::StatusOr<Identity> ParseKeyFile(const std::string& text, const std::string
                       bytes == seed.size();
   if (!parsed) {
     return DataLoss(
-        "%s is not a Skerry key file; restore it from a copy, or move it away to start "
+        "%s is not a Skerry key file; restore it from a copy. A node may move it away, and begins "
         "with a new identity [SK-key-file]",
         path);
   }
@@ -99,7 +99,8 @@ Identity::~Identity() {
 absl::StatusOr<Identity> Identity::Load(const std::string& path) {
   File file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   if (file.fd < 0) {
-    if (errno == ENOENT) return NotFound("no key file at %s [SK-key-file]", path);
+    if (errno == ENOENT)
+      return NotFound("there is no key file %s; restore it from a copy [SK-key-file]", path);
     return Unavailable("cannot read %s: %s [SK-key-file]", path, Why());
   }
   struct stat info {};

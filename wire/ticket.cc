@@ -156,14 +156,18 @@ std::string Ticket::IdHex() const {
   return hex;
 }
 
-absl::StatusOr<std::string> IssueTicket(const Identity& coordinator, const TicketOrder& order) {
-  if (!AreTcpEndpoints(order.endpoint) || order.endpoint.size() > kTicketEndpointBytesMax) {
-    return InvalidArgument(
-        "a ticket needs an endpoint like tcp://host:port, or several with commas between, of at "
-        "most "
-        "%d bytes, not '%s' [SK-ticket-address]",
-        kTicketEndpointBytesMax, order.endpoint);
+absl::Status CheckTicketEndpoint(const std::string& endpoint) {
+  if (AreTcpEndpoints(endpoint) && endpoint.size() <= kTicketEndpointBytesMax) {
+    return absl::OkStatus();
   }
+  return InvalidArgument(
+      "a ticket needs an endpoint like tcp://host:port, or several with commas between, of at most "
+      "%d bytes, not '%s' [SK-ticket-address]",
+      kTicketEndpointBytesMax, endpoint);
+}
+
+absl::StatusOr<std::string> IssueTicket(const Identity& coordinator, const TicketOrder& order) {
+  SKERRY_RETURN_IF_ERROR(CheckTicketEndpoint(order.endpoint));
   if (order.uses == 0) return InvalidArgument("a ticket needs at least one use");
   TicketId id;
   randombytes_buf(id.data(), id.size());

@@ -50,6 +50,8 @@ struct TicketOrder {
   TicketRole role = TicketRole::kNode;
 };
 
+// InvalidArgument: no ticket could name it, which is one "tcp://host:port" or several.
+absl::Status CheckTicketEndpoint(const std::string& endpoint);
 // Draws a ticket id, signs, returns the text. `coordinator` is the coordinator's identity.
 // InvalidArgument for an endpoint that is empty, too long or not "tcp://…:port", or no uses.
 absl::StatusOr<std::string> IssueTicket(const Identity& coordinator, const TicketOrder& order);

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <utility>
@@ -287,6 +288,11 @@ std::string NearestName(const std::string& word, const std::set<std::string>& na
 }
 
 absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
+  // A stream opens a directory, too, and reads nothing: that would pass for an empty file.
+  std::error_code none;
+  if (std::filesystem::is_directory(path, none)) {
+    return InvalidArgument("%s is a directory, not a file [SK-config-file]", path);
+  }
   std::ifstream file(path, std::ios::binary);
   if (!file) {
     if (errno == ENOENT) return NotFound("there is no file %s [SK-config-file]", path);

@@ -156,9 +156,15 @@ TEST_CASE("What is wrong with a command line is said with its command", "[common
   CLI::App app{"skerry-toy: a toy", "skerry-toy"};
   std::string dir;
   double rate = 0;
+  int kind = 0, times = 0;
   CLI::App* show = app.add_subcommand("show", "shows it");
   show->add_option("dir", dir, "of the run")->required();
   show->add_option("--rate", rate, "Mbit/s")->check(CLI::Range(0.0, 1e6));
+  show->add_option("--times", times, "so often")->check(CLI::NonNegativeNumber);
+  show->add_option("--most", times, "at most")->check(CLI::PositiveNumber);
+  const std::map<std::string, int> kinds = {{"auto", 0}, {"cpu", 1}};
+  show->add_option("--kind", kind, "which")
+      ->transform(CLI::CheckedTransformer(kinds).description(""));
   ShowPlainly(app);
   const auto said = [&app](const std::string& words) {
     std::ostringstream out, err;
@@ -173,6 +179,9 @@ TEST_CASE("What is wrong with a command line is said with its command", "[common
   CHECK(said("show") == "skerry-toy show: dir is required" + more);
   CHECK(said("show there --rate 5000000000") ==
         "skerry-toy show: --rate: Value 5000000000 not in range 0 to 1000000" + more);
+  CHECK(said("show there --times -5") == "skerry-toy show: --times: Value -5 is below 0" + more);
+  CHECK(said("show there --most 0") == "skerry-toy show: --most: Value 0 is not above 0" + more);
+  CHECK(said("show there --kind gpu") == "skerry-toy show: --kind: want auto|cpu, got gpu" + more);
 }
 
 TEST_CASE("Completions and manual are made of the command line's own tree", "[common]") {

@@ -1,11 +1,22 @@
 // Who may join, with what, how often.
 
+#include "coordinator/admission_view.h"
 #include "coordinator/evidence.h"
 #include "tests/coordinator/served_run.h"
 
 using namespace skerry;
 using skerry::testing::Node;
 using skerry::testing::ServedRun;
+
+TEST_CASE("Nobody is named by nothing, also where there is only one", "[coordinator]") {
+  RunState state;
+  state.admission.tickets["a0b71cdb"] = {};
+  CHECK_FALSE(TicketNamed(state, "").ok());
+  CHECK(TicketNamed(state, "a0").value() == "a0b71cdb");
+  state.admission.allowed.insert(Node(1));
+  CHECK_FALSE(NodeNamed(state, "").ok());
+  CHECK(NodeNamed(state, Node(1).Short()).value() == Node(1));
+}
 
 TEST_CASE("A node with a good ticket is welcomed, and its admission is journalled first",
           "[coordinator]") {

@@ -246,6 +246,8 @@ TEST_CASE("When a stage has nobody left the run goes back to its checkpoint, wit
   CHECK(kept.run.state().rewound_tokens == 2 * 16);
   CHECK(kept.run.state().RoundsCommitted(0) == 2);
   CHECK(kept.run.LastEvent("rewind")["step"] == 4);
+  kept.run.Pass(1);
+  CHECK(nlohmann::json::parse(kept.run.status)["tokens_per_s"] == 0);  // none since
 
   // The states are given in the parts that nodes ask for.
   kept.run.TakeSends();

@@ -14,6 +14,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "coordinator/journal_rescue.h"
+
 using namespace skerry;
 namespace fs = std::filesystem;
 
@@ -213,6 +215,46 @@ TEST_CASE("A damaged journal is cut at its last whole record, and goes on from t
     REQUIRE(journal->Append({"drei"}).ok());
   }
   CHECK(MustLoad(path) == std::vector<std::string>{"one", "two", "drei"});
+}
+
+TEST_CASE("Of a journal that lost pages the records before them are put into a new one",
+          "[journal][error]") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.File("journal.sqlite");
+  std::vector<std::string> all;
+  for (int i = 0; i < 500; ++i) all.push_back(std::to_string(i) + std::string(1000, 'r'));
+  {
+    auto journal = MustOpen(path, Access::kCreate);
+    REQUIRE(journal->SetFact("run", "aa").ok());
+    REQUIRE(journal->SetFact("config", "bb").ok());
+    REQUIRE(journal->Append(all).ok());
+  }
+  const auto size = fs::file_size(path);
+  constexpr uintmax_t kPage = 4096;
+  const auto middle = size / 2 / kPage * kPage;
+  const std::string how = GENERATE("cut short", "a page of zeros", "its last page is gone");
+  INFO(how);
+  if (how == "cut short") fs::resize_file(path, middle + 100);
+  if (how == "its last page is gone") fs::resize_file(path, size - kPage);
+  if (how == "a page of zeros") {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(middle));
+    file << std::string(kPage, '\0');
+  }
+
+  const auto whole = RebuildSqliteJournal(path);
+
+  INFO(whole.status());
+  REQUIRE(whole.ok());
+  CHECK(*whole > 100);
+  REQUIRE(*whole < 500);
+  all.resize(static_cast<size_t>(*whole));
+  CHECK(MustLoad(path) == all);
+  auto journal = MustOpen(path, Access::kWrite);
+  CHECK(journal->Fact("run").value() == "aa");
+  CHECK(journal->Fact("config").value() == "bb");
+  CHECK(journal->Append({"more"}).ok());
+  CHECK_FALSE(fs::exists(path + ".mended"));
 }
 
 TEST_CASE("A file that is not a journal is refused", "[journal][error]") {

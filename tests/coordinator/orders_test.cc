@@ -107,6 +107,27 @@ TEST_CASE("Who was faster than the news takes the pause with it", "[coordinator]
   CHECK(run.SentTo<Heartbeat>(Node(0)).back().step == *run.state().orders.paused_at);
 }
 
+TEST_CASE("A pause that is ordered twice stays where it is, and keeps or changes its reason",
+          "[coordinator]") {
+  ServedRun run(LongRun());
+  run.Gather();
+  Obey(run, OrderTo(Does::kPause, "maintenance"));
+  const int64_t at = *run.state().orders.paused_at;
+  for (int i = 0; i < 4; ++i) run.From(i, At(at));  // they stand there
+  run.TakeSends();
+
+  CHECK(Obey(run, OrderTo(Does::kPause)) ==
+        absl::StrFormat("the run pauses at step %d, as was ordered before", at));
+  CHECK(*run.state().orders.paused_at == at);
+  CHECK(run.state().orders.why == "maintenance");
+
+  Obey(run, OrderTo(Does::kPause, "the power is cut"));
+  CHECK(*run.state().orders.paused_at == at);
+  const Heartbeat told = run.SentTo<Heartbeat>(Node(0)).back();
+  CHECK(told.step == at);
+  CHECK(told.waiting_for == "run's operator, who paused it: the power is cut");
+}
+
 TEST_CASE("A run is paused when everybody who works is at the step", "[coordinator]") {
   ServedRun run(LongRun());
   run.Gather();
