@@ -17,6 +17,21 @@ bool TookPart(const RoundCommit& commit, const NodeId& node) {
   return false;
 }
 
+// The first round that it could take part in since it has its slot.
+int64_t FirstRound(const RunState& state, const NodeId& node) {
+  const Joiner* joiner = JoinerOf(*state.plan, node);
+  return std::max(state.plan->start.round, joiner ? joiner->from_round : 0);
+}
+
+// What a codec leaves out adds up until it is sent: of top-k, which sends one value in 64, the
+// message of who has been there for long is up to 64 times as long as a new replica's first. So the
+// word of a much newer one is none.
+bool Measures(const RunState& state, const NodeId& other, const NodeId& node, int64_t round) {
+  constexpr int64_t kMemory = 64, kMedians = 3;  // as many as pass by default
+  const int64_t others = round + 1 - FirstRound(state, other);
+  return std::min(round + 1 - FirstRound(state, node), kMemory) <= kMedians * others;
+}
+
 // By how many of the other participants it was left out in that round; 0 unless by most.
 size_t ByMost(const RunState& state, const RoundCommit& commit, const NodeId& node) {
   const auto reports = state.applied.find({commit.stage, commit.round});
@@ -28,7 +43,8 @@ size_t ByMost(const RunState& state, const RoundCommit& commit, const NodeId& no
     const auto report = reports->second.find(p.node);
     if (report == reports->second.end()) continue;
     const auto& screened = report->second.screened;
-    by += std::find(screened.begin(), screened.end(), node) != screened.end() ? 1 : 0;
+    const bool left_out = std::find(screened.begin(), screened.end(), node) != screened.end();
+    by += left_out && Measures(state, p.node, node, commit.round) ? 1 : 0;
   }
   return 2 * by > others ? by : 0;
 }
@@ -36,8 +52,7 @@ size_t ByMost(const RunState& state, const RoundCommit& commit, const NodeId& no
 // Rounds in a row that include `round`, up and down; `by`: the fewest others in one of them.
 int WildRounds(const RunState& state, int32_t stage, int64_t round, const NodeId& node,
                size_t* by) {
-  const Joiner* joiner = JoinerOf(*state.plan, node);
-  const int64_t first = std::max(state.plan->start.round, joiner ? joiner->from_round : 0);
+  const int64_t first = FirstRound(state, node);
   int rounds = 0;
   const auto counts = [&](int64_t at) {  // whether the row goes on beyond it
     const auto commit = state.commits.find({stage, at});

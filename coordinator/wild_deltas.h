@@ -3,7 +3,8 @@
 // One wild round happens to the honest: a bad batch, a burst after a pause. Who is left out by most
 // others in several rounds in a row adds nothing to the run and may mean to harm it. Where all
 // replicas sum everything they say the same, being the same arithmetic; in sharded rounds each
-// speaks of its own part, so that one who slanders is alone.
+// speaks of its own part, so that one who slanders is alone. New replicas do not count against one
+// that has been there for much longer, whose messages hold what a coarse codec left out before.
 #pragma once
 
 #include <cstdint>

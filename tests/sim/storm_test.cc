@@ -229,6 +229,12 @@ TEST_CASE("Storm with numbers: nobody honest is put out for its deltas, as means
   CheckSeeds(kScreenedStormDraw, 24, 1);
 }
 
+// Two of three had joined anew; the third's messages had gathered what top-k leaves out.
+TEST_CASE("Storm with numbers: nobody is put out by the word of replicas that are much newer",
+          "[sim][storm][robust]") {
+  CheckSeeds(kScreenedStormDraw, 5900011, 1);
+}
+
 TEST_CASE("Storm in four rooms: cohorts hold the same weights whatever befalls their members",
           "[sim][storm][cohorts]") {
   CheckSeeds(kClustersStormDraw, 1, 1);
