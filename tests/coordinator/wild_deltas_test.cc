@@ -21,11 +21,11 @@ RunState LeftOutThrice(int64_t others_since) {
   for (uint32_t n = 1; n <= 3; ++n) stage.replicas.push_back(TestNodeId(n));
   state.plan->stages = {stage};
   for (uint32_t n = 2; n <= 3; ++n)
-    state.plan->joiners.push_back({TestNodeId(n), 1, 0, others_since, others_since});
+    state.plan->joining.push_back({TestNodeId(n), 1, 0, others_since, others_since});
   for (int64_t round = kRound - 2; round <= kRound; ++round) {
     RoundCommit& commit = state.commits[{0, round}];
     commit.round = round;
-    for (const NodeId& node : stage.replicas) commit.participants.push_back({node});
+    for (const NodeId& node : stage.replicas) commit.participants.push_back({node, {}});
     for (uint32_t n = 2; n <= 3; ++n) {
       RoundApplied& said = state.applied[{0, round}][TestNodeId(n)];
       said.round = round;
