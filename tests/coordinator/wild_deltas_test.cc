@@ -25,7 +25,7 @@ RunState LeftOutThrice(int64_t others_since) {
   for (int64_t round = kRound - 2; round <= kRound; ++round) {
     RoundCommit& commit = state.commits[{0, round}];
     commit.round = round;
-    for (const NodeId& node : stage.replicas) commit.participants.push_back({node, {}});
+    for (const NodeId& node : stage.replicas) commit.participants.emplace_back().node = node;
     for (uint32_t n = 2; n <= 3; ++n) {
       RoundApplied& said = state.applied[{0, round}][TestNodeId(n)];
       said.round = round;
