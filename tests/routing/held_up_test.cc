@@ -34,11 +34,11 @@ TEST_CASE("HeldUp: a round's messages take their part of the lines", "[routing][
     return Evaluator(problem.workload, problem.fleet, Lines::kShared, &round).StepSeconds(kInOrder);
   };
   CHECK(step_s({}) == 4);
-  // From 3 s on a delta from 2 goes with the last gradient, which is there at 5 instead of 4; with
-  // the second step's activation to the loss, from 6 to 8, it has ended.
+  // A delta from 2 shares its line with the first step's gradient, from 3 s to 5 instead of 4, and
+  // with what goes to the loss in the second, from 6 s to 8 instead of 7.
   CHECK(step_s({{{2, 3, 3}}, 1}) == 5);
-  CHECK(step_s({{{2, 3, 1}}, 1}) == 4.5);
-  CHECK(step_s({{{2, 3, 3}}, 2}) == 4);  // after the last step
+  CHECK(step_s({{{2, 3, 1}}, 1}) == 4.5);  // there at 5
+  CHECK(step_s({{{2, 3, 3}}, 3}) == 4);    // never sent
 }
 
 TEST_CASE("HeldUp: what a round holds up is shared out among its steps", "[routing][lines]") {
