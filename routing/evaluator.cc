@@ -20,15 +20,18 @@ constexpr double kRounding = 1e-9;
 
 }  // namespace
 
-Evaluator::Evaluator(const Workload& workload, const Fleet& fleet, Lines lines)
+Evaluator::Evaluator(const Workload& workload, const Fleet& fleet, Lines lines,
+                     const RoundMessages* round)
     : workload_(workload),
       fleet_(fleet),
       lines_(LinesOf(fleet)),
       starts_(static_cast<size_t>(workload.slots())),
       visits_(static_cast<size_t>(workload.slots()),
               std::vector<int32_t>(static_cast<size_t>(workload.steps))),
-      servers_(static_cast<size_t>(workload.slots())) {
+      servers_(static_cast<size_t>(workload.slots())),
+      round_(round) {
   SKERRY_CHECK(!workload.microbatches.empty() && workload.in_flight >= 1);
+  SKERRY_CHECK(round == nullptr || lines == Lines::kShared);
   for (size_t m = 0; m < workload.microbatches.size(); ++m) {
     const Workload::Microbatch& microbatch = workload.microbatches[m];
     starts_[static_cast<size_t>(microbatch.slots.front())].push_back(static_cast<int32_t>(m));
@@ -56,6 +59,10 @@ std::vector<std::pair<int32_t, int32_t>> Evaluator::NumberLinks() {
       ways_.push_back(number(slot, microbatch.slots[(hop + 1) % length]));
       ways_.push_back(number(slot, microbatch.slots[(hop + length - 1) % length]));
     }
+  }
+  if (round_ != nullptr) {
+    for (const auto& message : round_->messages)
+      round_ways_.push_back(number(message.from, message.to));
   }
   link_free_.resize(numbers.size());
   std::vector<std::pair<int32_t, int32_t>> slots(numbers.size());
@@ -93,6 +100,7 @@ void Evaluator::Reset() {
   std::fill(link_free_.begin(), link_free_.end(), 0.0);
   line_free_.assign(2 * fleet_.line_s.size(), 0.0);  // ways out, ways in
   if (sharing_ != nullptr) sharing_->Reset(*placement_);
+  has_sent_.assign(servers_.size(), 0);
   for (int32_t slot = 0; slot < workload_.slots(); ++slot) {
     Server& server = servers_[static_cast<size_t>(slot)];
     server.ready.clear();
@@ -221,6 +229,7 @@ void Evaluator::Send(double now, int32_t microbatch, int32_t from_hop, int32_t t
 void Evaluator::Leave() {
   const double now = sharing_->NextEnd();
   const LineSharing::Left left = sharing_->Leave();
+  if (left.tag == kNoEvent) return;  // of the round
   const size_t pair = sharing_->PairOf(left.way);
   const double handled_s = fleet_.ShareOf(pair) * fleet_.handling_s;
   Push(now + fleet_.latency_s[pair] + handled_s, left.tag);
@@ -288,6 +297,7 @@ bool Evaluator::Choose(Server& server, int32_t slot, Ready& chosen) const {
 
 void Evaluator::Dispatch(double now, int32_t slot) {
   Server& server = servers_[static_cast<size_t>(slot)];
+  if (round_ != nullptr && server.step >= round_->after_steps) SendRound(now, slot);
   Ready chosen = {server.step, Task::kStep, server.last_microbatch, server.last_hop, now};
   if (!std::exchange(server.steps_next, false) && !Choose(server, slot, chosen)) return;
   const double seconds = TaskSeconds(slot, chosen.task);

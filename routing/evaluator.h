@@ -139,6 +139,16 @@ struct StepRings {
   bool overlap = false;
 };
 
+// Messages besides those of microbatches, for which nobody waits: of an outer round (held_up.h).
+struct RoundMessages {
+  struct Message {
+    int32_t from = 0, to = 0;  // slots, not the same
+    double share = 0;          // of a boundary payload, > 0
+  };
+  std::vector<Message> messages;  // a slot hands its own over in this order, all at once,
+  int32_t after_steps = 0;        // when it has done so many steps
+};
+
 // What a line does with several messages: it carries one after another, or all at once, each as
 // fast as its part of the line.
 enum class Lines : uint8_t { kInTurn, kShared };
@@ -146,8 +156,10 @@ enum class Lines : uint8_t { kInTurn, kShared };
 // Owns scratch memory. Not thread-safe; one per thread.
 class Evaluator {
  public:
-  // References are kept.
-  Evaluator(const Workload& workload, const Fleet& fleet, Lines lines = Lines::kInTurn);
+  // References are kept. A `round` shares lines with the microbatches, so `lines` do; nullptr:
+  // none.
+  Evaluator(const Workload& workload, const Fleet& fleet, Lines lines = Lines::kInTurn,
+            const RoundMessages* round = nullptr);
   ~Evaluator();
 
   // `rings` nullptr: nobody waits for others. Infinite, and sooner known, where a step takes longer
@@ -174,6 +186,7 @@ class Evaluator {
     bool done = false;  // the task is over; otherwise its input has arrived
     int32_t ring = -1;  // instead of all that: its sum is there
   };
+  static constexpr uint32_t kNoEvent = std::numeric_limits<uint32_t>::max();  // a tag
   struct Due {  // small: a heap moves many for each event
     double at = 0;
     uint32_t order = 0;  // of creation
@@ -216,6 +229,7 @@ class Evaluator {
   void OpenTogether(double now, int32_t ring);
   void OpenNext(int32_t slot);
   void Stepped(double now, int32_t slot);
+  void SendRound(double now, int32_t slot);
   void GoOn(double now, int32_t slot, bool has_stepped = false);
   void SumIsThere(double now, int32_t ring);
   int32_t RingOf(int32_t slot) const {
@@ -251,6 +265,9 @@ class Evaluator {
   // slot of the tour, + 1 to the one before.
   std::vector<int32_t> ways_;
   std::vector<size_t> first_way_;
+  const RoundMessages* round_;
+  std::vector<int32_t> round_ways_;  // of its messages
+  std::vector<uint8_t> has_sent_;    // [slots] what it has of the round
   std::vector<double> link_free_, line_free_;
   std::unique_ptr<LineSharing> sharing_;  // nullptr: one after another
   std::vector<Due> due_;                  // a heap of degree kHeapDegree, earliest first

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "routing/evaluator.h"
+#include "routing/line_sharing.h"
 
 namespace skerry {
 
@@ -80,6 +81,14 @@ void Evaluator::Stepped(double now, int32_t slot) {
     GoOn(now, slot, true);
   } else {
     OpenNext(slot);
+  }
+}
+
+void Evaluator::SendRound(double now, int32_t slot) {
+  if (std::exchange(has_sent_[static_cast<size_t>(slot)], uint8_t{1}) != 0) return;
+  for (size_t m = 0; m < round_ways_.size(); ++m) {
+    const RoundMessages::Message& message = round_->messages[m];
+    if (message.from == slot) sharing_->Send(now, round_ways_[m], message.share, kNoEvent);
   }
 }
 

@@ -12,26 +12,28 @@ LineSharing::LineSharing(const Fleet& fleet, const NodeLines& lines,
                          std::vector<std::pair<int32_t, int32_t>> ways)
     : fleet_(fleet), lines_of_(lines), slots_of_way_(std::move(ways)) {}
 
-// What a payload keeps the node's own line; 0: no readings show one that is in the way.
-double LineSharing::OwnSeconds(End end, size_t pair, bool shares) {
-  const auto [known, added] = own_s_.try_emplace(2 * pair + (end.sends ? 0 : 1), 0);
+LineSharing::Own LineSharing::OwnLine(End end, size_t pair, bool shares) {
+  const auto [known, added] = own_.try_emplace(2 * pair + (end.sends ? 0 : 1));
   if (!added) return known->second;
   const auto link = [&](int32_t other) {
     return end.sends ? fleet_.Pair(end.node, other) : fleet_.Pair(other, end.node);
   };
   double line_s = (end.sends ? lines_of_.up_s : lines_of_.down_s)[pair];
   double latency_least = kLineReach * fleet_.latency_s[pair];
+  double fastest_s = line_s;
+  for (int32_t other = 0; other < fleet_.size(); ++other)
+    if (other != end.node) fastest_s = std::min(fastest_s, fleet_.wire_s[link(other)]);
   if (shares) {  // a port of the switch that is behind the shared one
     latency_least = 0;
-    for (int32_t other = 0; other < fleet_.size(); ++other)
-      if (other != end.node) line_s = std::min(line_s, fleet_.wire_s[link(other)]);
+    line_s = fastest_s;
   }
   int32_t alike = 0;
   for (int32_t other = 0; other < fleet_.size(); ++other) {
     if (other == end.node || fleet_.latency_s[link(other)] < latency_least) continue;
     alike += fleet_.wire_s[link(other)] <= kAlike * line_s ? 1 : 0;
   }
-  return known->second = alike * kShownBy >= fleet_.size() - 1 ? line_s : 0;
+  const bool is_shown = alike * kShownBy >= fleet_.size() - 1;
+  return known->second = {is_shown ? line_s : 0, line_s > kFar * fastest_s};
 }
 
 void LineSharing::Cross(Way& way, int32_t line, double keeps_s) {
@@ -45,7 +47,9 @@ void LineSharing::CrossAt(End end, int32_t slot, Way& way) {
   const int32_t side = end.sends ? 0 : 1;
   const int32_t line = fleet_.LineOf(end.node, end.other);
   const bool shares = line >= 0 && fleet_.line_s[static_cast<size_t>(line)] > 0;
-  Cross(way, 2 * slot + side, OwnSeconds(end, way.pair, shares));
+  const Own own = OwnLine(end, way.pair, shares);
+  const int32_t far = slots_ + static_cast<int32_t>(fleet_.line_s.size());
+  Cross(way, 2 * (slot + (own.is_far ? far : 0)) + side, own.seconds);
   if (!shares) return;
   Cross(way, 2 * (slots_ + line) + side, (end.sends ? lines_of_.up_s : lines_of_.down_s)[way.pair]);
 }
@@ -53,7 +57,7 @@ void LineSharing::CrossAt(End end, int32_t slot, Way& way) {
 void LineSharing::Reset(const Placement& placement) {
   slots_ = static_cast<int32_t>(placement.size());
   ways_.assign(slots_of_way_.size(), {});
-  lines_.resize(2 * (placement.size() + fleet_.line_s.size()));
+  lines_.resize(2 * (2 * placement.size() + fleet_.line_s.size()));
   for (Line& line : lines_) line.ways.clear();
   messages_.clear();
   free_messages_.clear();

@@ -15,7 +15,9 @@
 //
 // A node's line is as fast as its fastest reading (node_lines.h), which says how fast it is at
 // least. It is believed to be in the way only where enough links read alike: windows of TCP and
-// providers' caps make every link slow by itself, and of such nodes nobody knows the line.
+// providers' caps make every link slow by itself, and of such nodes nobody knows the line. What is
+// far slower to far nodes than to near ones is full elsewhere than at the node's port, or is
+// another line than what a house carries inside: neither is in the way of messages to near nodes.
 //
 // Pure: depends on the order of calls only. Not thread-safe. A change costs the messages that it
 // reaches times their lines: 0.1 to 0.7 µs for each task of the evaluator with 8 to 1,000 nodes.
@@ -65,6 +67,8 @@ class LineSharing {
   // long as the fastest.
   static constexpr double kAlike = 1.5;
   static constexpr int32_t kShownBy = 4;
+  // A line that takes so many times as long as the node's fastest link is another.
+  static constexpr double kFar = 2;
 
   struct Message {
     double share = 0;
@@ -99,7 +103,13 @@ class LineSharing {
     int32_t other = 0;
     bool sends = false;
   };
-  double OwnSeconds(End end, size_t pair, bool shares);
+  // What a payload keeps the node's own line, or another, which far messages take; 0 seconds: no
+  // readings show one that is in the way.
+  struct Own {
+    double seconds = 0;
+    bool is_far = false;
+  };
+  Own OwnLine(End end, size_t pair, bool shares);
   void CrossAt(End end, int32_t slot, Way& way);
   Way& At(int32_t way) { return ways_[static_cast<size_t>(way)]; }
   Line& LineAt(int32_t line) { return lines_[static_cast<size_t>(line)]; }
@@ -115,10 +125,10 @@ class LineSharing {
   const Fleet& fleet_;
   const NodeLines& lines_of_;
   const std::vector<std::pair<int32_t, int32_t>> slots_of_way_;
-  std::unordered_map<size_t, double> own_s_;  // of a pair's two ends; looked up, never iterated
+  std::unordered_map<size_t, Own> own_;  // of a pair's two ends; looked up, never iterated
   int32_t slots_ = 0;
   std::vector<Way> ways_;
-  std::vector<Line> lines_;  // of slots, then shared ones: each out and in
+  std::vector<Line> lines_;  // of slots, shared ones, of slots to far nodes: each out and in
   std::vector<Message> messages_;
   std::vector<int32_t> free_messages_;
   std::vector<int32_t> leading_;  // ways with a message, in the order in which they led

@@ -30,6 +30,7 @@ struct OuterTraffic {
       delta_boundaries;       // per stage: bytes of a delta / bytes of a boundary payload
   int64_t inner_steps = 1;    // τ ≥ 1
   int64_t overlap_steps = 0;  // δ
+  int64_t fragments = 1;      // in each of which τ steps have a round, of such a part of the bytes
 };
 
 struct PlacementProblem {

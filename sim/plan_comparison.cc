@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "common/status.h"
+#include "routing/held_up.h"
 #include "routing/lower_bound.h"
 
 namespace skerry {
@@ -23,6 +24,7 @@ absl::Status Measure(ShownPlan& shown) {
   shown.parts = PartsOf(problem.workload, problem.fleet, shown.model.placement, shown.records);
   shown.ring_s = RingSeconds(problem, shown.model.placement);
   shown.exposed_s = ExposedSeconds(problem, shown.model.placement, shown.evaluation.step_s);
+  shown.held_up_s = HeldUpSeconds(problem, shown.model.placement, shown.evaluation.step_s);
   shown.bound_s = PlacementBound(problem.workload, problem.fleet, shown.model.placement);
   return absl::OkStatus();
 }

@@ -2,6 +2,7 @@
 // plan TOPOLOGY` shows.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
@@ -23,9 +24,11 @@ struct ShownPlan {
   std::vector<TaskRecord> records;
   double ring_s = 0;     // of a step: the slowest cohort sums its gradients
   double exposed_s = 0;  // outer traffic that is not hidden, per step
+  double held_up_s = 0;  // by outer traffic that is hidden, per step
   double bound_s = 0;    // of this placement
   double plan_s = 0;     // wall time
-  double step_s() const { return evaluation.step_s + exposed_s; }
+  double outer_s() const { return std::max(exposed_s, held_up_s); }
+  double step_s() const { return evaluation.step_s + outer_s(); }
   // Who fills a slot, counted as the nodes of the topology.
   const NodeId& NodeOf(int32_t slot) const {
     return model.node_of_slot[static_cast<size_t>(model.placement[static_cast<size_t>(slot)])];

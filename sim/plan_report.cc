@@ -265,7 +265,7 @@ std::string PlanText(const PlanComparison& comparison) {
   for (const ShownPlan& shown : comparison.plans) {
     text += absl::StrFormat("%-10s %9.3f %9.3f %9.3f %9.3f %9.3f %9.3f %9.2f  %s\n", shown.strategy,
                             shown.step_s(), shown.parts.computing_s, shown.parts.latency_s,
-                            shown.parts.wire_s, shown.parts.waiting_s, shown.exposed_s,
+                            shown.parts.wire_s, shown.parts.waiting_s, shown.outer_s(),
                             shown.plan_s, shown.note);
   }
   for (const std::string& failed : comparison.failed) text += "no plan: " + failed + "\n";
@@ -314,6 +314,7 @@ std::string PlanJson(const PlanComparison& comparison) {
                              {"waiting_s", shown.parts.waiting_s},
                              {"ring_s", shown.ring_s},
                              {"exposed_s", shown.exposed_s},
+                             {"held_up_s", shown.held_up_s},
                              {"placement_bound_s", shown.bound_s},
                              {"plan_s", shown.plan_s},
                              {"note", shown.note}});

@@ -23,9 +23,10 @@ std::string PlanText(const PlanComparison& comparison);
 // [{"node", "region", "gflops", "load", "busy_s", "memory_bytes", "needs_bytes",
 // "host_memory_bytes", "host_needs_bytes"}]}], "paths":
 // [[{"stage", "replica"}]], "plans": [{"strategy", "step_s", "computing_s", "latency_s", "wire_s",
-// "waiting_s", "ring_s", "exposed_s", "placement_bound_s", "plan_s", "note"}], "outer":
-// {"inner_steps", "overlap_steps", "codec", "chosen", "sent_bytes", "transfer_s", "uplink_free",
-// "hidden"}, "slow_links": [{"from", "to"}], "plain_step_s", "cohorts" (plan_cohorts.h),
+// "waiting_s", "ring_s", "exposed_s", "held_up_s", "placement_bound_s", "plan_s", "note"}],
+// "outer": {"inner_steps", "overlap_steps", "codec", "chosen", "sent_bytes", "transfer_s",
+// "uplink_free", "hidden"}, "slow_links": [{"from", "to"}], "plain_step_s", "cohorts"
+// (plan_cohorts.h),
 // "tokens_per_step", "tokens_per_day", "days", "failed"}. Loads are microbatches per step; the
 // four parts add up to the step without its last ring and outer traffic; plain_step_s is without
 // compression.

@@ -111,6 +111,7 @@ void Charge(const RunConfig& config, const Partition& partition, PlacementProble
   problem->outer = {};
   problem->outer.inner_steps = std::max<int64_t>(1, config.outer.inner_steps);
   problem->outer.overlap_steps = HidingSteps(config.outer);
+  problem->outer.fragments = FragmentsOf(config.outer);
   const auto payload = static_cast<double>(BoundaryBytes(config));
   for (size_t stage = 0; stage < partition.stages.size(); ++stage) {
     const StageShape& shape = partition.stages[stage];

@@ -131,11 +131,15 @@ std::string ExplainPlan(const PipelinePlan& plan, const RunConfig& config, const
   if (!figures.batch.empty()) {
     text += "the planner chose " + figures.batch;
   }
-  const double total = evaluation.step_s + figures.exposed_s;
+  const double total = evaluation.step_s + figures.outer_s();
   const double busiest = evaluation.busy_s[static_cast<size_t>(evaluation.critical_slot)];
   text += absl::StrFormat("a step takes %.3f s; %s computes most: %.3f s of it\n", total, critical,
                           busiest);
-  if (figures.exposed_s > 0) {
+  if (figures.held_up_s > figures.exposed_s) {
+    text += absl::StrFormat(
+        "of that, %.3f s are outer rounds: while they are hidden they take part of the lines\n",
+        figures.held_up_s);
+  } else if (figures.exposed_s > 0) {
     text += absl::StrFormat("of that, %.3f s are outer traffic that %d overlap steps do not hide\n",
                             figures.exposed_s, config.outer.overlap_steps);
   }

@@ -1,6 +1,7 @@
 // What a plan is and what limits it, in a few lines for people.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -15,12 +16,16 @@
 namespace skerry {
 
 struct PlanFigures {
+  // What outer rounds add to a step. Who waits for a round is held up by it no longer, so it is the
+  // greater of the two.
+  double outer_s() const { return std::max(exposed_s, held_up_s); }
   std::string batch;      // why microbatches and window are as they are; empty: as configured
   Evaluation evaluation;  // slots numbered over all stages, stage 0 first
   std::vector<StageHolds> holds;  // [slots] with what they put off for want of memory
   double ring_s = 0;              // of a step: the slowest cohort sums its gradients
   int32_t speakers = 0;           // of all stages' replicas
   double exposed_s = 0;           // outer traffic not hidden, per step
+  double held_up_s = 0;           // by outer traffic that is hidden, per step (held_up.h)
   double first_s = 0;             // what the first placement tried would have taken
   double placement_bound_s = 0;   // of this placement
   double any_bound_s = 0;         // of every placement

@@ -130,6 +130,7 @@ absl::StatusOr<PlanModel> ModelOf(const PlannerInput& input, const PipelinePlan&
   model.problem.near = NearOf(config, plan, others.size());
   model.problem.outer.inner_steps = std::max<int64_t>(1, config.outer.inner_steps);
   model.problem.outer.overlap_steps = HidingSteps(config.outer);
+  model.problem.outer.fragments = FragmentsOf(config.outer);
   const auto payload = static_cast<double>(BoundaryBytes(config));
   Partition partition;
   for (const StageAssignment& stage : plan.stages) {

@@ -21,6 +21,7 @@
 #include "pipeline/plan/take_part.h"
 #include "pipeline/plan/validate.h"
 #include "pipeline/plan/workload.h"
+#include "routing/held_up.h"
 #include "routing/lower_bound.h"
 #include "routing/placement.h"
 
@@ -236,7 +237,10 @@ absl::StatusOr<PlannedRun> PlanFor(const PlannerInput& input, PlacementEffort ef
   SettleBatch(input.config, config, &run.plan.settings);
   run.plan.slow_links = NodeLinks(placed, contestants);
   SetCohorts(input.near, input.links, &run.plan);
-  run.predicted_step_s = figures.evaluation.step_s + figures.exposed_s;
+  if (effort == PlacementEffort::kFull) {
+    figures.held_up_s = HeldUpSeconds(placed.problem, placed.placement, figures.evaluation.step_s);
+  }
+  run.predicted_step_s = figures.evaluation.step_s + figures.outer_s();
   run.ring_s = figures.ring_s;
   run.speakers = figures.speakers;
   run.lower_bound_s = figures.any_bound_s;

@@ -45,7 +45,8 @@ struct PlannerInput {
 
 struct PlannedRun {
   PipelinePlan plan;
-  // Steady state, outer traffic that is not hidden and rings of cohorts included.
+  // Steady state, on average over the steps from round to round: with outer traffic that is not
+  // hidden, or what it holds up while it is (not in quick plans), and rings of cohorts.
   double predicted_step_s = 0;
   double ring_s = 0;         // of that: the slowest cohort sums its gradients
   int32_t speakers = 0;      // in outer rounds, of all stages; without cohorts every replica

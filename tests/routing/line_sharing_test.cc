@@ -119,6 +119,18 @@ TEST_CASE("LineSharing: no line is believed in that hardly any reading shows", "
   shared.CheckLeaves(0.2, 1);
 }
 
+TEST_CASE("LineSharing: far messages are not in the way of near ones", "[routing][lines]") {
+  // A house of 0 and 1, from which all others are ten times slower.
+  Fleet fleet = EvenFleet(4, 0.1, 1);
+  SetLink(fleet, 0, 1, 0.1);
+  fleet.latency_s[fleet.Pair(0, 1)] = fleet.latency_s[fleet.Pair(1, 0)] = 0.001;
+  Shared shared(fleet, {{0, 2}, {0, 3}, {0, 1}});
+  for (const int32_t way : {0, 1, 2}) shared.sharing.Send(0, way, 1, static_cast<uint32_t>(way));
+  shared.CheckLeaves(0.1, 2);
+  shared.CheckLeaves(2, 0);
+  shared.CheckLeaves(2, 1);
+}
+
 // All rates from nothing: of nodes whose lines all take one second a payload.
 std::map<size_t, double> FilledAnew(const std::vector<size_t>& under_way, const Ways& ways,
                                     const Fleet& fleet) {

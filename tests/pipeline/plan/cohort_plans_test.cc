@@ -67,7 +67,8 @@ int32_t SpeakersOf(const PipelinePlan& plan) {
 }
 
 TEST_CASE("Cohort plans: a stage a room, where deltas would be waited for", "[plan][cohorts]") {
-  const PlannerInput input = InRooms(3, 4);
+  PlannerInput input = InRooms(3, 4);
+  input.config.outer.codec = DeltaCodec::kNone;
   const PlannedRun planned = Planned(input);
   CHECK(planned.speakers == 3);
   CHECK(SpeakersOf(planned.plan) == planned.speakers);
