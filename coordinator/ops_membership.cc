@@ -68,6 +68,7 @@ void CoordinatorActor::Greet(Context& context, const NodeId& node, const Hello& 
                              bool peers_changed) {
   context.ConnectPeer(node, "");
   greeted_.insert(node);
+  dismissed_.erase(node);
   // Whoever has heard that all is lost has dropped what it held.
   const bool is_fresh = hello.plan_version == 0 ||
                         (!state_.lost.empty() && hello.plan_version >= state_.plan->version);
@@ -186,11 +187,12 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const Heartbeat&
   if (beat.phase == Phase::kCatchingUp) FixFirstSteps(context);
   if (beat.phase == Phase::kFinished) FinishWhenDone(context);
   TellStanding(context, from);
-  // It was faster than the news: the others go that far, too.
+  // It was faster than the news: the others go that far, too. Not to where a joiner begins.
   const RunOrders& orders = state_.orders;
-  if (orders.paused_at && TakesPart(from) && beat.step > *orders.paused_at && !state_.finished) {
-    PauseAhead(context, std::string(orders.why));
-  }
+  if (!orders.paused_at || !TakesPart(from) || state_.finished) return;
+  const Joiner* joiner = JoinerOf(*state_.plan, from);
+  const int64_t stands = std::max(*orders.paused_at, joiner == nullptr ? 0 : joiner->from_step);
+  if (beat.step > stands) PauseAhead(context, std::string(orders.why));
 }
 
 // Once a node has been seen at work, a process of it without memory is another one.
@@ -210,6 +212,7 @@ void CoordinatorActor::HeardFromGone(Context& context, const NodeId& node, const
   }
   Record(context, LifeRecord(node, true));
   context.Event("returned", EventFields({{"node", node.Short()}}));
+  TellPause(context, node);  // ordered, or over, while nothing was sent to it
   if (!TakePlace(node)) return;
   SendPeers(context, node);  // it heard nothing of who came and went meanwhile
   PeersChanged(context, node);
