@@ -21,6 +21,17 @@ bool IsIdle(Phase phase) {
          phase == Phase::kWaitingForPlan || phase == Phase::kStandby;
 }
 
+bool LacksStageFrom(const RunState& state, int32_t first) {
+  for (int32_t stage = first; stage < static_cast<int32_t>(state.plan->stages.size()); ++stage) {
+    const std::vector<NodeId> replicas = LiveReplicas(*state.plan, stage);
+    const bool is_there = std::any_of(replicas.begin(), replicas.end(), [&](const NodeId& node) {
+      return state.nodes.at(node).alive;
+    });
+    if (!is_there) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 using Json = nlohmann::json;
@@ -33,6 +44,10 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const Hello& mes
   if (!state_.admission.WhyOut(from).empty()) return TellOfDeath(context, from);
   if (state_.finished && hello.plan_version == 0) {  // nothing to contribute, nothing to collect
     DeclareGone(context, from, Gone::kDead, "its process restarted after the end");
+    const bool returns = options_.checkpoints != nullptr && !state_.checkpoints.empty();
+    const int32_t collected = export_ ? export_->stage : 0;
+    // The run will go back for what it held, and needs it for that: it says Hello again by then.
+    if ((returns || BeginsAnew()) && LacksStageFrom(state_, collected)) return;
     context.ConnectPeer(from, "");
     context.Send(from, Shutdown{"the run is finished"});
     return;

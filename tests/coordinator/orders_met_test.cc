@@ -162,3 +162,25 @@ TEST_CASE("Who is denied and admitted again at once is not hung up on later", "[
 
   CHECK(run.context.connected.contains(Node(2)));
 }
+
+TEST_CASE("Who waits for approval with a ticket that is revoked waits no more", "[coordinator]") {
+  ServedRun run;
+  AdmissionOrder order;
+  order.id = "b1";
+  order.does = Does::kPolicy;
+  order.policy = AdmissionPolicy::kApprove;
+  const auto obey = [&run](const AdmissionOrder& given) {
+    run.Handle([&](CoordinatorActor& a, Context& c) { a.Obey(c, given); });
+  };
+  obey(order);
+  run.From(0, ServedRun::HelloOf(0));
+  run.Restart();  // nobody knows where it is
+  REQUIRE(run.state().admission.asked.contains(Node(0)));
+  order = {};
+  order.id = "b2";
+  order.does = Does::kRevoke;
+  order.ticket = "0a0b";
+  obey(order);
+  CHECK(run.state().admission.asked.empty());
+  CHECK(run.Fold() == run.state());
+}
