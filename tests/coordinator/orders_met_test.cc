@@ -146,6 +146,19 @@ TEST_CASE("Who was taken for dead and is back hears whether the run is paused", 
   CHECK(run.SentTo<Heartbeat>(Node(4)).front().waiting_for.empty());
 }
 
+TEST_CASE("Who is late before a pause does not keep the others from it", "[coordinator]") {
+  ServedRun run(LongRun());
+  run.Gather();
+  for (int i = 0; i < 4; ++i) run.From(i, BeatOf(Phase::kTraining, 1));
+  Obey(run, Does::kPause);
+  const std::vector<NodeId> replicas = run.Live(0);
+  RoundLate late;
+  late.waited_s = 100;
+  late.deltas_of = {replicas[1]};
+  run.From(replicas[0], late);
+  CHECK(run.CountEvents("absent") == 1);
+}
+
 TEST_CASE("Who is denied and admitted again at once is not hung up on later", "[coordinator]") {
   ServedRun run(LongRun());
   run.Gather();
