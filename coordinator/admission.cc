@@ -163,6 +163,7 @@ absl::Status Admission::ApplyOrder(const Json& json) {
       break;
     case Does::kRevoke:
       revoked[order.ticket] = order.why;
+      std::erase_if(asked, [&](const auto& asker) { return asker.second.ticket == order.ticket; });
       break;
     case Does::kPolicy:
       policy = order.policy;

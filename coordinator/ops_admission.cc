@@ -94,7 +94,6 @@ void CoordinatorActor::Admit(Context& context, const NodeId& from, const Hello& 
   if (verdict.waits) Ask(context, from, hello, verdict.ticket);
   if (!verdict.refusal.empty()) return Refuse(context, from, verdict.refusal, verdict.waits);
   asking_.erase(from);
-  dismissed_.erase(from);
   NodeRecord record{"", hello.region, verdict.ticket, hello.device, true, hello.relays, "", {}};
   record.software = hello.software;
   record.process = hello.process;

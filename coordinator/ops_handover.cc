@@ -35,7 +35,7 @@ struct CoordinatorActor::Choosing {
 
 void CoordinatorActor::TendHandovers(Context& context) {
   if (!state_.plan || state_.finished) return;
-  if (!state_.orders.paused_at) GiveUpSlowJoiners(context);
+  if (!IsAtPause()) GiveUpSlowJoiners(context);
   if (stopping_) return;
   // Who was asked may have died meanwhile.
   for (size_t stage = 0; stage < state_.plan->stages.size() && !stopping_; ++stage) {

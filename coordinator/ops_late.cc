@@ -30,7 +30,7 @@ bool Contains(const std::vector<NodeId>& nodes, const NodeId& node) {
 
 void CoordinatorActor::On(Context& context, const NodeId& from, const RoundLate& message) {
   const auto stage = StageOf(from);
-  if (state_.orders.paused_at) return;  // who is late then is so by order
+  if (IsAtPause()) return;  // who is late then is so by order
   if (!stage || message.stage != *stage || !options_.config.outer.absences ||
       !(message.waited_s < kWaitMaxS)) {
     return void(++refused_);

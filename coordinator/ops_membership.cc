@@ -21,6 +21,17 @@ bool IsIdle(Phase phase) {
          phase == Phase::kWaitingForPlan || phase == Phase::kStandby;
 }
 
+bool LacksStageFrom(const RunState& state, int32_t first) {
+  for (int32_t stage = first; stage < static_cast<int32_t>(state.plan->stages.size()); ++stage) {
+    const std::vector<NodeId> replicas = LiveReplicas(*state.plan, stage);
+    const bool is_there = std::any_of(replicas.begin(), replicas.end(), [&](const NodeId& node) {
+      return state.nodes.at(node).alive;
+    });
+    if (!is_there) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 using Json = nlohmann::json;
@@ -33,6 +44,10 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const Hello& mes
   if (!state_.admission.WhyOut(from).empty()) return TellOfDeath(context, from);
   if (state_.finished && hello.plan_version == 0) {  // nothing to contribute, nothing to collect
     DeclareGone(context, from, Gone::kDead, "its process restarted after the end");
+    const bool returns = options_.checkpoints != nullptr && !state_.checkpoints.empty();
+    const int32_t collected = export_ ? export_->stage : 0;
+    // The run will go back for what it held, and needs it for that: it says Hello again by then.
+    if ((returns || BeginsAnew()) && LacksStageFrom(state_, collected)) return;
     context.ConnectPeer(from, "");
     context.Send(from, Shutdown{"the run is finished"});
     return;
@@ -68,6 +83,7 @@ void CoordinatorActor::Greet(Context& context, const NodeId& node, const Hello& 
                              bool peers_changed) {
   context.ConnectPeer(node, "");
   greeted_.insert(node);
+  dismissed_.erase(node);
   // Whoever has heard that all is lost has dropped what it held.
   const bool is_fresh = hello.plan_version == 0 ||
                         (!state_.lost.empty() && hello.plan_version >= state_.plan->version);
@@ -186,11 +202,12 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const Heartbeat&
   if (beat.phase == Phase::kCatchingUp) FixFirstSteps(context);
   if (beat.phase == Phase::kFinished) FinishWhenDone(context);
   TellStanding(context, from);
-  // It was faster than the news: the others go that far, too.
+  // It was faster than the news: the others go that far, too. Not to where a joiner begins.
   const RunOrders& orders = state_.orders;
-  if (orders.paused_at && TakesPart(from) && beat.step > *orders.paused_at && !state_.finished) {
-    PauseAhead(context, std::string(orders.why));
-  }
+  if (!orders.paused_at || !TakesPart(from) || state_.finished) return;
+  const Joiner* joiner = JoinerOf(*state_.plan, from);
+  const int64_t stands = std::max(*orders.paused_at, joiner == nullptr ? 0 : joiner->from_step);
+  if (beat.step > stands) PauseAhead(context, std::string(orders.why));
 }
 
 // Once a node has been seen at work, a process of it without memory is another one.
@@ -210,6 +227,7 @@ void CoordinatorActor::HeardFromGone(Context& context, const NodeId& node, const
   }
   Record(context, LifeRecord(node, true));
   context.Event("returned", EventFields({{"node", node.Short()}}));
+  TellPause(context, node);  // ordered, or over, while nothing was sent to it
   if (!TakePlace(node)) return;
   SendPeers(context, node);  // it heard nothing of who came and went meanwhile
   PeersChanged(context, node);

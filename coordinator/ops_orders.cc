@@ -11,6 +11,7 @@
 #include "coordinator/checkpointing.h"
 #include "coordinator/coordinator_actor.h"
 #include "pipeline/plan/plan_model.h"
+#include "pipeline/plan/route.h"
 #include "routing/cost_model.h"
 
 namespace skerry {
@@ -103,12 +104,16 @@ std::string CoordinatorActor::ObeyOfRun(Context& context, const AdmissionOrder& 
 // step, and nobody waits for anybody in the middle of one. Rounds that have begun by then end.
 std::string CoordinatorActor::PauseAhead(Context& context, const std::string& why) {
   int64_t at = 0;
-  if (state_.plan) {
+  if (state_.plan && state_.lost.empty()) {
     const RoundClock clock(options_.config);
     int64_t reached = std::max({last_step_ + 1, state_.plan->start.step,
                                 clock.StartOf(state_.plan->start.round), int64_t{0}});
     for (const auto& [node, beat] : beats_) {
-      if (TakesPart(node)) reached = std::max(reached, beat.step);
+      if (!TakesPart(node)) continue;
+      // Who joined stands at its first step long before the others are there.
+      const Joiner* joiner = JoinerOf(*state_.plan, node);
+      if (joiner == nullptr || beat.step > joiner->from_step)
+        reached = std::max(reached, beat.step);
     }
     const double news_s = kNewsHeartbeats * options_.config.heartbeat_s;
     const double step_s = StepSeconds() > 0 ? StepSeconds() : state_.predicted_step_s;

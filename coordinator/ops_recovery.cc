@@ -283,6 +283,9 @@ void CoordinatorActor::StartPrepared(Context& context) {
                                        {"step", from.step},
                                        {"tokens", state_.tokens},
                                        {"rewound_tokens", state_.rewound_tokens - before}}));
+  if (state_.orders.paused_at) {  // before they hear of the plan
+    for (const NodeId& node : LiveNodes()) TellPause(context, node);
+  }
   AnnouncePlan(context, starting->explanation);
 }
 

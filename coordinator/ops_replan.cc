@@ -314,7 +314,7 @@ void CoordinatorActor::LogReplan(Context& context, const Replan& replan,
 
 // One plan: the movers' old slots are dead or somebody else's from it on.
 void CoordinatorActor::MigrateIfReady(Context& context) {
-  if (!migration_ || state_.finished) return;
+  if (!migration_ || state_.finished || state_.orders.paused_at) return;
   if (migration_->plan_version != state_.plan->version) return migration_.reset();
   if (context.now() < migration_->not_before) return;
   const std::vector<NodeId> standbys = Standbys();

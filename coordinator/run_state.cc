@@ -117,6 +117,11 @@ absl::Status ApplyRewind(const Json& json, RunState& state) {
   if (!is_anew) state.checkpoints.erase(std::next(checkpoint), state.checkpoints.end());
   state.lost.clear();
   ++state.rewinds;
+  // Steps are made again: a pause is before them, and the next version is one that was wanted.
+  RunOrders& orders = state.orders;
+  if (orders.paused_at) orders.paused_at = step;
+  const int64_t next = (is_anew ? 0 : checkpoint->second.round) + 1;
+  if (orders.wanted) orders.wanted = std::min(*orders.wanted, next);
   return absl::OkStatus();
 }
 

@@ -15,9 +15,9 @@ using skerry::testing::SmallRun;
 
 namespace {
 
-RunConfig LongRun() {
+RunConfig LongRun(int64_t steps) {
   RunConfig config = SmallRun();
-  config.steps = 40;
+  config.steps = steps;
   config.pipeline.skip_ratio = 0.5;  // else the run ends with a stage
   return config;
 }
@@ -31,7 +31,7 @@ Heartbeat Beat(Phase phase, int64_t base_version = 0) {
 
 // Two stages of two; a replica of stage 1 has died, come back, and heard that it stands by.
 struct Fleet : ServedRun {
-  Fleet() : ServedRun(LongRun()) {
+  explicit Fleet(int64_t steps = 40) : ServedRun(LongRun(steps)) {
     Gather();
     gone = Live(1)[0];
     other = Live(1)[1];
@@ -173,6 +173,23 @@ TEST_CASE("Handover: a joiner that its stage waits for too long is given up, not
   CHECK(fleet.state().RoundsCommitted(1) == 1);
   CHECK(fleet.state().nodes.at(fleet.gone).alive);
   CHECK(fleet.state().plan->dead == std::vector<NodeId>{fleet.gone});
+}
+
+TEST_CASE("Handover: a joiner does not keep its stage from a pause that was ordered",
+          "[coordinator]") {
+  Fleet fleet(4'000'000);
+  fleet.Name();
+  AdmissionOrder order;
+  order.id = "c1";
+  order.does = AdmissionOrder::Does::kPause;
+  fleet.Handle([&](CoordinatorActor& a, Context& c) { a.Obey(c, order); });
+  REQUIRE(fleet.state().orders.paused_at);
+  fleet.HoldAll(0, {fleet.other});  // without its round nobody comes to that step
+
+  fleet.Wait(60, Phase::kFetchingData);
+
+  CHECK(fleet.LastEvent("handover_failed")["why"] == "its stage waits for it");
+  CHECK(fleet.state().RoundsCommitted(1) == 1);
 }
 
 TEST_CASE("Handover: whose base is not the stage's joins no more", "[coordinator]") {

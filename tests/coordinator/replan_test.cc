@@ -164,6 +164,25 @@ TEST_CASE("Migration: one plan, when the stage's round has landed, and the journ
   CHECK(fleet.Fold() == fleet.state());
 }
 
+TEST_CASE("Migration: nobody is moved while the run is paused", "[coordinator]") {
+  Fleet fleet;
+  const auto obey = [&fleet](AdmissionOrder::Does does) {
+    AdmissionOrder order;
+    order.id = does == AdmissionOrder::Does::kPause ? "a1" : "a2";
+    order.does = does;
+    fleet.Handle([&](CoordinatorActor& a, Context& c) { a.Obey(c, order); });
+  };
+  fleet.LoseTwo();
+  fleet.Wait(13);  // it is decided
+  obey(AdmissionOrder::Does::kPause);
+  REQUIRE(fleet.state().orders.paused_at);
+  fleet.MakeRound();
+  CHECK(fleet.state().plan->joining.empty());
+  obey(AdmissionOrder::Does::kResume);
+  fleet.MakeRound();
+  CHECK(fleet.state().plan->joining.size() == 1);
+}
+
 TEST_CASE("Migration: what a mover still says as its old self changes nothing", "[coordinator]") {
   Fleet fleet;
   const PipelinePlan before = *fleet.state().plan;

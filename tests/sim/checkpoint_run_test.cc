@@ -184,3 +184,20 @@ TEST_CASE("The coordinator dies at any record from a checkpoint to the plan that
     CHECK(run.checkers().rewinds() >= 1);
   }
 }
+
+TEST_CASE("Who held a stage alone and restarts right after the end makes the end again",
+          "[sim][checkpoint]") {
+  VirtualRun run(Nodes(2, VirtualMath::kTiny));
+  std::function<void(Simulation&)> watch = [&](Simulation& simulation) {
+    const RunState& state = run.checkers().state();
+    const Instant soon = simulation.now() + Duration::Millis(20);
+    if (!state.finished) return simulation.At(soon, watch);
+    const NodeId node = state.plan->stages[1].replicas[0];
+    simulation.CrashAt(simulation.now(), node);
+    simulation.StartAt(soon, node);
+  };
+  run.simulation().At(Instant() + Duration::Seconds(1), watch);
+  const VirtualOutcome outcome = run.Run();
+  CheckSound(run, outcome);
+  CHECK(run.checkers().rewinds() == 1);
+}

@@ -27,15 +27,21 @@ VirtualRunOptions Nodes(VirtualMath math) {
   return options;
 }
 
-void OrderAt(VirtualRun& run, double seconds, Does does) {
-  run.simulation().At(Instant() + Duration::Seconds(seconds), [does](Simulation& simulation) {
-    simulation.Signal(VirtualRun::coordinator(), [does](Actor& actor, Context& context) {
-      AdmissionOrder order;
-      order.id = "ab" + std::to_string(static_cast<int>(does));
-      order.does = does;
-      static_cast<CoordinatorActor&>(actor).Obey(context, order);
-    });
+void Order(Simulation& simulation, Does does) {
+  simulation.Signal(VirtualRun::coordinator(), [does](Actor& actor, Context& context) {
+    AdmissionOrder order;
+    order.id = "ab" + std::to_string(static_cast<int>(does));
+    order.does = does;
+    static_cast<CoordinatorActor&>(actor).Obey(context, order);
   });
+}
+
+Instant At(double seconds) {
+  return Instant() + Duration::Seconds(seconds);
+}
+
+void OrderAt(VirtualRun& run, double seconds, Does does) {
+  run.simulation().At(At(seconds), [does](Simulation& simulation) { Order(simulation, does); });
 }
 
 // When steps came to their end, in seconds, by step.
@@ -49,12 +55,17 @@ std::map<int64_t, double> StepsOf(const VirtualRun& run) {
   return ended;
 }
 
-int64_t PausedAt(const VirtualRun& run) {
-  int64_t at = -1;
+const VirtualEvent& LastOf(const VirtualRun& run, const std::string& kind) {
+  const VirtualEvent* last = nullptr;
   for (const VirtualEvent& event : run.events()) {
-    if (event.kind == "paused") at = nlohmann::json::parse("{" + event.fields + "}").at("step");
+    if (event.kind == kind) last = &event;
   }
-  return at;
+  REQUIRE(last != nullptr);
+  return *last;
+}
+
+int64_t PausedAt(const VirtualRun& run) {
+  return nlohmann::json::parse("{" + LastOf(run, "paused").fields + "}").at("step");
 }
 
 }  // namespace
@@ -100,6 +111,64 @@ TEST_CASE("A run stays paused while its coordinator and a node die and come back
   const int64_t at = PausedAt(run);
   REQUIRE(at > 0);
   CHECK(StepsOf(run).at(at) > kResumedAtS);
+}
+
+TEST_CASE("A paused run that loses a stage goes back, and stays there until it is resumed",
+          "[sim][pause][checkpoint]") {
+  VirtualRunOptions options = Nodes(VirtualMath::kTiny);
+  options.config.checkpoint = {2, 2};
+  VirtualRun run(options);
+  OrderAt(run, kPausedAtS, Does::kPause);
+  run.simulation().At(At(60), [&run](Simulation& simulation) {
+    const std::vector<NodeId> replicas = run.checkers().state().plan->stages[1].replicas;
+    for (const NodeId& node : replicas) {
+      simulation.CrashAt(simulation.now(), node);
+      simulation.StartAt(simulation.now() + Duration::Seconds(10), node);
+    }
+  });
+  OrderAt(run, kResumedAtS, Does::kResume);
+  const VirtualOutcome outcome = run.Run();
+  CheckSound(run, outcome);
+  CHECK(run.checkers().rewinds() == 1);
+  int64_t made_in_pause = 0;
+  for (const VirtualEvent& event : run.events()) {
+    made_in_pause += event.kind == "step" && event.at > At(60) && event.at < At(kResumedAtS);
+  }
+  CHECK(made_in_pause == 0);
+}
+
+TEST_CASE("A pause is where the others are, not where a joiner will begin", "[sim][pause]") {
+  VirtualRunOptions options = Nodes(VirtualMath::kTiny);
+  options.config.outer.inner_steps = options.config.outer.overlap_steps = 40;
+  VirtualRun run(options);
+  run.simulation().CrashAt(At(5), VirtualRun::node(1));
+  run.simulation().StartAt(At(6), VirtualRun::node(1));
+  // It stands at its first step, 80, from when the others have made step 39 on: at 152 s.
+  OrderAt(run, GENERATE(145, 155), Does::kPause);
+  OrderAt(run, kResumedAtS, Does::kResume);
+  const VirtualOutcome outcome = run.Run();
+  CheckSound(run, outcome);
+  const VirtualEvent& began = LastOf(run, "training");
+  CHECK(began.process == VirtualRun::node(1));
+  CHECK(began.at < At(kResumedAtS));
+  CHECK(Count(run, "paused") == 1);
+  CHECK(PausedAt(run) < 50);
+  CHECK(StepsOf(run).at(PausedAt(run)) > kResumedAtS);
+}
+
+TEST_CASE("A standby that did not hear that the run goes on takes a slot and trains",
+          "[sim][pause]") {
+  VirtualRunOptions options = Nodes(VirtualMath::kTiny);
+  options.nodes.push_back(options.nodes.back());
+  options.nodes.back().joins = At(15);
+  VirtualRun run(options);
+  OrderAt(run, kPausedAtS, Does::kPause);
+  run.simulation().Hang(VirtualRun::node(4), At(kResumedAtS - 60), At(kResumedAtS + 1));
+  OrderAt(run, kResumedAtS, Does::kResume);
+  run.simulation().CrashAt(At(kResumedAtS + 5), VirtualRun::node(1));
+  const VirtualOutcome outcome = run.Run();
+  CheckSound(run, outcome);
+  CHECK(Count(run, "joined") == 1);
 }
 
 TEST_CASE("A checkpoint is made when it is ordered, long before its turn", "[sim][pause]") {
